@@ -1,0 +1,42 @@
+/* args.h - command lines: a table of options, help with examples.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_COMMON_ARGS_H
+#define TD_COMMON_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum td_arg_type { TD_ARG_FLAG, TD_ARG_STR, TD_ARG_I64, TD_ARG_NUM, TD_ARG_LIST };
+
+#define TD_ARG_LIST_MAX 64
+struct td_arg_list { const char *item[TD_ARG_LIST_MAX]; int n; }; /* an option that may be given several times */
+
+struct td_arg {
+    const char *name;     /* "server" for --server; table ends with NULL */
+    char short_name;      /* 'o' for -o, or 0 */
+    enum td_arg_type type;
+    void *value;          /* bool *, const char **, int64_t *, double *, struct td_arg_list * */
+    const char *operand;  /* "HOST:PORT", shown in the help; NULL for a flag */
+    const char *help;     /* one line; NULL hides the option */
+    double min, max;      /* numbers: checked when max > min */
+};
+
+struct td_args {
+    const char *program;  /* "record" */
+    const char *usage;    /* "record --server HOST:PORT [options]" */
+    const char *about;    /* one paragraph */
+    const struct td_arg *table;
+    const char *examples; /* lines, shown at the end of --help */
+    /* results */
+    const char *rest[TD_ARG_LIST_MAX]; int n_rest;   /* operands */
+    char **command;       /* what follows "--", NULL-terminated, or NULL */
+};
+
+/* Parse. 0 = go on; 1 = --help or --version was asked for and printed: exit 0; TD_EINVAL: usage error, print err and exit 2.
+ * Strings are borrowed from argv. "--x=v" and "--x v" are both read; an unknown option names the nearest known one.
+ * An option "run" of type TD_ARG_FLAG together with "--" gives `command`. */
+int td_args_parse(struct td_args *args, int argc, char **argv, struct td_error *err);
+
+#endif

@@ -1,0 +1,200 @@
+/* fs.c - files and folders.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "common/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t total = 0;
+    int rc = TD_OK;
+
+    if (fd < 0)
+        return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
+    for (;;) {
+        char *p = td_buf_reserve(out, 65536);
+        ssize_t n;
+
+        if (!p) {
+            rc = td_fail(err, TD_ELIMIT, "%s: larger than the maximum of %zu bytes", path, max);
+            break;
+        }
+        n = read(fd, p, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            rc = td_fail(err, TD_EIO, "%s: cannot read: %s", path, strerror(errno));
+        if (n <= 0)
+            break;
+        total += (size_t)n;
+        out->len += (size_t)n;
+        out->data[out->len] = '\0';
+        if (total > max) {
+            rc = td_fail(err, TD_ELIMIT, "%s: larger than the maximum of %zu bytes", path, max);
+            break;
+        }
+    }
+    close(fd);
+    return rc;
+}
+
+int td_fs_write_all(int fd, const void *data, size_t n, const char *name, struct td_error *err)
+{
+    const char *p = data;
+
+    while (n) {
+        ssize_t k = write(fd, p, n);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return td_fail(err, TD_EIO, "%s: cannot write: %s%s", name, strerror(errno),
+                           errno == ENOSPC ? "; free some space or choose another folder with -o" : "");
+        p += k;
+        n -= (size_t)k;
+    }
+    return TD_OK;
+}
+
+static int sync_parent(const char *path)
+{
+    char dir[TD_PATH_MAX];
+    char *slash;
+    int fd;
+
+    if (snprintf(dir, sizeof dir, "%s", path) >= (int)sizeof dir)
+        return -1;
+    slash = strrchr(dir, '/');
+    if (slash == dir)
+        slash[1] = '\0';
+    else if (slash)
+        *slash = '\0';
+    else
+        strcpy(dir, ".");
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    fsync(fd);
+    close(fd);
+    return 0;
+}
+
+int td_fs_write_atomic(const char *path, const void *data, size_t n, struct td_error *err)
+{
+    char tmp[TD_PATH_MAX];
+    int fd, rc;
+
+    if (snprintf(tmp, sizeof tmp, "%s.tmp.%d", path, (int)getpid()) >= (int)sizeof tmp)
+        return td_fail(err, TD_ELIMIT, "%s: path too long", path);
+    fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return td_fail(err, TD_EIO, "%s: cannot create: %s", tmp, strerror(errno));
+    rc = td_fs_write_all(fd, data, n, tmp, err);
+    if (!rc && fsync(fd))
+        rc = td_fail(err, TD_EIO, "%s: cannot sync: %s", tmp, strerror(errno));
+    if (close(fd) && !rc)
+        rc = td_fail(err, TD_EIO, "%s: cannot close: %s", tmp, strerror(errno));
+    if (!rc && rename(tmp, path))
+        rc = td_fail(err, TD_EIO, "%s: cannot rename to %s: %s", tmp, path, strerror(errno));
+    if (rc)
+        unlink(tmp);
+    else
+        sync_parent(path);
+    return rc;
+}
+
+int td_fs_mkdirs(const char *path, struct td_error *err)
+{
+    char part[TD_PATH_MAX];
+    char *p;
+
+    if (!*path || snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+        return td_fail(err, TD_EINVAL, "\"%s\": not a usable path", path);
+    for (p = part + 1;; p++) {
+        if (*p != '/' && *p)
+            continue;
+        char keep = *p;
+
+        *p = '\0';
+        if (mkdir(part, 0700) && errno != EEXIST)
+            return td_fail(err, TD_EIO, "%s: cannot create folder: %s", part, strerror(errno));
+        if (!keep)
+            break;
+        *p = keep;
+    }
+    return td_fs_is_dir(path) ? TD_OK : td_fail(err, TD_EIO, "%s: exists and is no folder", path);
+}
+
+bool td_fs_exists(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+bool td_fs_is_dir(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int td_fs_remove_tree(const char *path, struct td_error *err)
+{
+    struct stat st;
+    struct dirent *e;
+    DIR *d;
+    int rc = TD_OK;
+
+    if (lstat(path, &st))
+        return errno == ENOENT ? TD_OK : td_fail(err, TD_EIO, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return unlink(path) ? td_fail(err, TD_EIO, "%s: cannot remove: %s", path, strerror(errno)) : TD_OK;
+    d = opendir(path);
+    if (!d)
+        return td_fail(err, TD_EIO, "%s: %s", path, strerror(errno));
+    while (!rc && (e = readdir(d))) {
+        char child[TD_PATH_MAX];
+
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        rc = td_fs_join(child, sizeof child, path, e->d_name, err);
+        if (!rc)
+            rc = td_fs_remove_tree(child, err);
+    }
+    closedir(d);
+    if (!rc && rmdir(path))
+        rc = td_fail(err, TD_EIO, "%s: cannot remove: %s", path, strerror(errno));
+    return rc;
+}
+
+int td_fs_join(char *out, size_t n, const char *dir, const char *name, struct td_error *err)
+{
+    size_t d = strlen(dir);
+    const char *sep = d && dir[d - 1] == '/' ? "" : "/";
+
+    if (snprintf(out, n, "%s%s%s", dir, sep, name) >= (int)n)
+        return td_fail(err, TD_ELIMIT, "%s/%s: path too long", dir, name);
+    return TD_OK;
+}
+
+int td_fs_self_dir(char *out, size_t n, struct td_error *err)
+{
+    ssize_t k = readlink("/proc/self/exe", out, n - 1);
+    char *slash;
+
+    if (k <= 0)
+        return td_fail(err, TD_EIO, "/proc/self/exe: %s", strerror(errno));
+    out[k] = '\0';
+    slash = strrchr(out, '/');
+    if (slash && slash != out)
+        *slash = '\0';
+    return TD_OK;
+}

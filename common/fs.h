@@ -1,0 +1,27 @@
+/* fs.h - files and folders: bounded reading, private creation, atomic replacement.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_COMMON_FS_H
+#define TD_COMMON_FS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+
+#define TD_PATH_MAX 4096
+
+int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error *err);  /* appends; TD_ELIMIT over max */
+/* Temporary name beside it, write, fsync, rename, fsync of the folder. Mode 0600. */
+int td_fs_write_atomic(const char *path, const void *data, size_t n, struct td_error *err);
+int td_fs_write_all(int fd, const void *data, size_t n, const char *name, struct td_error *err);
+int td_fs_mkdirs(const char *path, struct td_error *err);  /* like mkdir -p; new folders 0700 */
+bool td_fs_exists(const char *path);
+bool td_fs_is_dir(const char *path);
+int td_fs_remove_tree(const char *path, struct td_error *err); /* does not follow links */
+/* dir + "/" + name into out; TD_ELIMIT when it does not fit. */
+int td_fs_join(char *out, size_t n, const char *dir, const char *name, struct td_error *err);
+/* The folder that holds the running program ("…/bin"), for finding its neighbours. */
+int td_fs_self_dir(char *out, size_t n, struct td_error *err);
+
+#endif

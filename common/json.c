@@ -1,0 +1,501 @@
+/* json.c - a careful door to cJSON: rewrite what it would damage, then parse.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "common/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fs.h"
+
+#define CODE_NUL "\xC0\x80"
+#define CODE_INT "\xC0\x81"
+#define CODE_NAN "\xC0\x82"
+#define REPLACEMENT "\xEF\xBF\xBD"
+
+/* ---- UTF-8 -------------------------------------------------------------------------------------------------------- */
+
+int td_utf8_seq(const char *s, size_t n)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    int len, i;
+    unsigned low = 0x80, high = 0xBF;
+
+    if (!n)
+        return 0;
+    if (u[0] < 0x80)
+        return 1;
+    if (u[0] >= 0xC2 && u[0] <= 0xDF)
+        len = 2;
+    else if (u[0] >= 0xE0 && u[0] <= 0xEF)
+        len = 3;
+    else if (u[0] >= 0xF0 && u[0] <= 0xF4)
+        len = 4;
+    else
+        return 0;
+    if (u[0] == 0xE0)
+        low = 0xA0; /* overlong */
+    else if (u[0] == 0xED)
+        high = 0x9F; /* surrogates */
+    else if (u[0] == 0xF0)
+        low = 0x90;
+    else if (u[0] == 0xF4)
+        high = 0x8F; /* beyond U+10FFFF */
+    for (i = 1; i < len; i++) {
+        if ((size_t)i >= n)
+            return -1;
+        if (u[i] < low || u[i] > high)
+            return 0;
+        low = 0x80;
+        high = 0xBF;
+    }
+    return len;
+}
+
+size_t td_utf8_clean(const char *s, size_t n, struct td_buf *out)
+{
+    size_t bad = 0, i = 0;
+
+    while (i < n) {
+        int len = td_utf8_seq(s + i, n - i);
+
+        if (len > 0) {
+            td_buf_add(out, s + i, (size_t)len);
+            i += (size_t)len;
+        } else {
+            td_buf_adds(out, REPLACEMENT);
+            bad++;
+            i++;
+        }
+    }
+    return bad;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------ */
+
+struct scan { const char *s; size_t n, at; struct td_buf *out; };
+
+static void scan_string(struct scan *c)
+{
+    td_buf_addc(c->out, '"');
+    c->at++;
+    while (c->at < c->n && c->s[c->at] != '"') {
+        const char *p = c->s + c->at;
+        size_t left = c->n - c->at;
+        int len;
+
+        if (*p == '\\' && left >= 6 && !memcmp(p, "\\u0000", 6)) {
+            td_buf_adds(c->out, CODE_NUL);
+            c->at += 6;
+        } else if (*p == '\\' && left >= 2) {
+            td_buf_add(c->out, p, 2);
+            c->at += 2;
+        } else if (*p == '\0') { /* a raw NUL would end cJSON's input */
+            td_buf_adds(c->out, CODE_NUL);
+            c->at++;
+        } else if ((len = td_utf8_seq(p, left)) > 0) {
+            td_buf_add(c->out, p, (size_t)len);
+            c->at += (size_t)len;
+        } else {
+            td_buf_adds(c->out, REPLACEMENT);
+            c->at++;
+        }
+    }
+    if (c->at < c->n) {
+        td_buf_addc(c->out, '"');
+        c->at++;
+    }
+}
+
+static void scan_number(struct scan *c)
+{
+    size_t from = c->at, len;
+    bool integer = true;
+    char digits[32], *end;
+    long long v;
+
+    while (c->at < c->n && strchr("+-.eE0123456789", c->s[c->at]) && c->s[c->at]) {
+        if (strchr(".eE", c->s[c->at]))
+            integer = false;
+        c->at++;
+    }
+    len = c->at - from;
+    if (integer && len >= 16 && len < sizeof digits) {
+        memcpy(digits, c->s + from, len);
+        digits[len] = '\0';
+        errno = 0;
+        v = strtoll(digits, &end, 10);
+        if (!*end && (errno || v > (1LL << 53) || v < -(1LL << 53))) {
+            td_buf_adds(c->out, "\"" CODE_INT);
+            td_buf_add(c->out, digits, len);
+            td_buf_addc(c->out, '"');
+            return;
+        }
+    }
+    td_buf_add(c->out, c->s + from, len);
+}
+
+/* One pass over the text: strings made safe, large integers and NaN turned into coded strings. */
+static int rewrite(struct scan *c, struct td_error *err)
+{
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    int depth = 0;
+
+    while (c->at < c->n) {
+        const char *p = c->s + c->at;
+        size_t i, left = c->n - c->at;
+
+        for (i = 0; i < 3; i++)
+            if (left >= strlen(words[i]) && !memcmp(p, words[i], strlen(words[i])))
+                break;
+        if (i < 3) {
+            td_buf_addf(c->out, "\"%s%s\"", CODE_NAN, words[i]);
+            c->at += strlen(words[i]);
+        } else if (*p == '"') {
+            scan_string(c);
+        } else if (*p == '-' || (*p >= '0' && *p <= '9')) {
+            scan_number(c);
+        } else if (*p == '\0') {
+            return td_fail(err, TD_ECORRUPT, "JSON: NUL byte outside a string at offset %zu", c->at);
+        } else {
+            depth += *p == '{' || *p == '[';
+            depth -= *p == '}' || *p == ']';
+            if (depth > TD_JSON_MAX_DEPTH)
+                return td_fail(err, TD_ELIMIT, "JSON: nested deeper than %d at offset %zu", TD_JSON_MAX_DEPTH, c->at);
+            td_buf_addc(c->out, *p);
+            c->at++;
+        }
+    }
+    return c->out->failed ? td_fail(err, TD_ENOMEM, "JSON: text of %zu bytes does not fit in memory", c->n) : TD_OK;
+}
+
+cJSON *td_json_parse(const char *text, size_t n, struct td_error *err)
+{
+    struct td_buf safe = TD_BUF_INIT(TD_JSON_MAX_BYTES);
+    struct scan c = {text, n, 0, &safe};
+    const char *end = NULL;
+    cJSON *tree = NULL;
+
+    if (n > TD_JSON_MAX_BYTES / 4) {
+        td_fail(err, TD_ELIMIT, "JSON: %zu bytes are more than the maximum of %zu", n, TD_JSON_MAX_BYTES / 4);
+        return NULL;
+    }
+    if (rewrite(&c, err))
+        goto out;
+    tree = cJSON_ParseWithLengthOpts(td_buf_str(&safe), safe.len + 1, &end, false);
+    if (tree)
+        while (*end == ' ' || *end == '\n' || *end == '\r' || *end == '\t')
+            end++;
+    if (!tree || *end) {
+        size_t at = end ? (size_t)(end - td_buf_str(&safe)) : 0;
+
+        td_fail(err, TD_ECORRUPT, "not JSON at offset %zu: \"%.40s\"", at, td_buf_str(&safe) + (at < safe.len ? at : safe.len));
+        cJSON_Delete(tree);
+        tree = NULL;
+    }
+out:
+    td_buf_release(&safe);
+    return tree;
+}
+
+cJSON *td_json_load(const char *path, size_t max, struct td_error *err)
+{
+    struct td_buf b = TD_BUF_INIT(max);
+    cJSON *tree = NULL;
+
+    if (!td_fs_read(path, max, &b, err)) {
+        tree = td_json_parse(td_buf_str(&b), b.len, err);
+        if (!tree)
+            td_fail_at(err, "%s", path);
+    }
+    td_buf_release(&b);
+    return tree;
+}
+
+const cJSON *td_json_get(const cJSON *obj, const char *key)
+{
+    return cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, key) : NULL;
+}
+
+const char *td_json_get_str(const cJSON *obj, const char *key, const char *missing)
+{
+    const cJSON *v = td_json_get(obj, key);
+
+    return cJSON_IsString(v) ? v->valuestring : missing;
+}
+
+double td_json_num(const cJSON *v, double missing)
+{
+    if (cJSON_IsNumber(v))
+        return v->valuedouble;
+    if (!cJSON_IsString(v))
+        return missing;
+    if (!strncmp(v->valuestring, CODE_INT, 2))
+        return strtod(v->valuestring + 2, NULL);
+    if (!strcmp(v->valuestring, CODE_NAN "NaN") || !strcmp(v->valuestring, "NaN"))
+        return NAN;
+    if (!strcmp(v->valuestring, CODE_NAN "Infinity") || !strcmp(v->valuestring, "Infinity"))
+        return INFINITY;
+    if (!strcmp(v->valuestring, CODE_NAN "-Infinity") || !strcmp(v->valuestring, "-Infinity"))
+        return -INFINITY;
+    return missing;
+}
+
+int64_t td_json_i64(const cJSON *v, int64_t missing)
+{
+    const char *s;
+    char *end;
+    long long x;
+
+    if (cJSON_IsNumber(v)) {
+        double d = v->valuedouble;
+
+        return d >= -9.3e18 && d <= 9.2e18 ? (int64_t)d : missing;
+    }
+    if (!cJSON_IsString(v))
+        return missing;
+    s = v->valuestring + (strncmp(v->valuestring, CODE_INT, 2) ? 0 : 2);
+    errno = 0;
+    x = strtoll(s, &end, 10);
+    return *s && !*end && !errno ? x : missing;
+}
+
+double td_json_get_num(const cJSON *obj, const char *key, double missing)
+{
+    return td_json_num(td_json_get(obj, key), missing);
+}
+
+int64_t td_json_get_i64(const cJSON *obj, const char *key, int64_t missing)
+{
+    return td_json_i64(td_json_get(obj, key), missing);
+}
+
+bool td_json_get_bool(const cJSON *obj, const char *key, bool missing)
+{
+    const cJSON *v = td_json_get(obj, key);
+
+    return cJSON_IsBool(v) ? cJSON_IsTrue(v) : missing;
+}
+
+int td_json_bytes(const cJSON *v, struct td_buf *out)
+{
+    const char *s;
+
+    if (!cJSON_IsString(v))
+        return TD_ENOTFOUND;
+    for (s = v->valuestring; *s; s++) {
+        if (!strncmp(s, CODE_NUL, 2)) {
+            td_buf_addc(out, '\0');
+            s++;
+        } else {
+            td_buf_addc(out, *s);
+        }
+    }
+    return out->failed ? TD_ELIMIT : TD_OK;
+}
+
+int td_json_get_bytes(const cJSON *obj, const char *key, struct td_buf *out)
+{
+    return td_json_bytes(td_json_get(obj, key), out);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------ */
+
+void td_jw_init(struct td_jw *w, struct td_buf *out, bool pretty)
+{
+    memset(w, 0, sizeof *w);
+    w->out = out;
+    w->pretty = pretty;
+    w->first[0] = 1;
+}
+
+static void newline(struct td_jw *w)
+{
+    int i;
+
+    if (!w->pretty)
+        return;
+    td_buf_addc(w->out, '\n');
+    for (i = 0; i < w->depth; i++)
+        td_buf_adds(w->out, "  ");
+}
+
+static void put_string(struct td_buf *out, const char *s, size_t n)
+{
+    size_t i = 0;
+
+    td_buf_addc(out, '"');
+    while (i < n) {
+        unsigned char ch = (unsigned char)s[i];
+        int len;
+
+        if (ch == '"' || ch == '\\') {
+            td_buf_addc(out, '\\');
+            td_buf_addc(out, (char)ch);
+            i++;
+        } else if (ch == '\n') {
+            td_buf_adds(out, "\\n");
+            i++;
+        } else if (ch < 0x20 || ch == 0x7F) {
+            td_buf_addf(out, "\\u%04x", ch);
+            i++;
+        } else if ((len = td_utf8_seq(s + i, n - i)) > 0) {
+            td_buf_add(out, s + i, (size_t)len);
+            i += (size_t)len;
+        } else {
+            td_buf_adds(out, REPLACEMENT);
+            i++;
+        }
+    }
+    td_buf_addc(out, '"');
+}
+
+static void begin(struct td_jw *w, const char *key)
+{
+    if (!w->first[w->depth])
+        td_buf_addc(w->out, ',');
+    if (w->depth)
+        newline(w);
+    w->first[w->depth] = 0;
+    if (key) {
+        put_string(w->out, key, strlen(key));
+        td_buf_adds(w->out, w->pretty ? ": " : ":");
+    }
+}
+
+static void open_level(struct td_jw *w, const char *key, char open, char close)
+{
+    begin(w, key);
+    td_buf_addc(w->out, open);
+    if (w->depth + 1 >= TD_JSON_MAX_DEPTH) {
+        w->out->failed = true;
+        return;
+    }
+    w->depth++;
+    w->first[w->depth] = 1;
+    w->close[w->depth] = close;
+}
+
+void td_jw_obj(struct td_jw *w, const char *key)
+{
+    open_level(w, key, '{', '}');
+}
+
+void td_jw_arr(struct td_jw *w, const char *key)
+{
+    open_level(w, key, '[', ']');
+}
+
+void td_jw_end(struct td_jw *w)
+{
+    bool empty;
+
+    if (!w->depth)
+        return;
+    empty = w->first[w->depth];
+    w->depth--;
+    if (!empty)
+        newline(w);
+    td_buf_addc(w->out, w->close[w->depth + 1]);
+    if (!w->depth && w->pretty)
+        td_buf_addc(w->out, '\n');
+}
+
+void td_jw_str(struct td_jw *w, const char *key, const char *s, size_t n)
+{
+    begin(w, key);
+    put_string(w->out, s, n);
+}
+
+void td_jw_cstr(struct td_jw *w, const char *key, const char *s)
+{
+    if (s)
+        td_jw_str(w, key, s, strlen(s));
+    else
+        td_jw_null(w, key);
+}
+
+void td_jw_i64(struct td_jw *w, const char *key, int64_t v)
+{
+    bool exact = v <= (1LL << 53) && v >= -(1LL << 53);
+
+    begin(w, key);
+    td_buf_addf(w->out, exact ? "%lld" : "\"%lld\"", (long long)v);
+}
+
+void td_jw_num(struct td_jw *w, const char *key, double v)
+{
+    char s[40];
+    int digits;
+
+    begin(w, key);
+    if (isnan(v) || isinf(v)) {
+        td_buf_adds(w->out, isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+        return;
+    }
+    for (digits = 6; digits <= 17; digits++) { /* the shortest that reads back the same */
+        snprintf(s, sizeof s, "%.*g", digits, v);
+        if (strtod(s, NULL) == v)
+            break;
+    }
+    td_buf_adds(w->out, s);
+}
+
+void td_jw_bool(struct td_jw *w, const char *key, bool v)
+{
+    begin(w, key);
+    td_buf_adds(w->out, v ? "true" : "false");
+}
+
+void td_jw_null(struct td_jw *w, const char *key)
+{
+    begin(w, key);
+    td_buf_adds(w->out, "null");
+}
+
+static void put_coded_string(struct td_jw *w, const char *key, const char *s)
+{
+    struct td_buf plain = TD_BUF_INIT(TD_JSON_MAX_BYTES);
+
+    if (!strncmp(s, CODE_INT, 2)) {
+        begin(w, key);
+        td_buf_adds(w->out, s + 2);
+    } else if (!strncmp(s, CODE_NAN, 2)) {
+        td_jw_cstr(w, key, s + 2);
+    } else if (!strstr(s, CODE_NUL)) {
+        td_jw_cstr(w, key, s);
+    } else {
+        cJSON v = {.type = cJSON_String, .valuestring = (char *)(uintptr_t)s};
+
+        td_json_bytes(&v, &plain);
+        td_jw_str(w, key, td_buf_str(&plain), plain.len);
+    }
+    td_buf_release(&plain);
+}
+
+void td_jw_value(struct td_jw *w, const char *key, const cJSON *v)
+{
+    const cJSON *child;
+
+    if (cJSON_IsObject(v) || cJSON_IsArray(v)) {
+        cJSON_IsObject(v) ? td_jw_obj(w, key) : td_jw_arr(w, key);
+        cJSON_ArrayForEach(child, v)
+            td_jw_value(w, cJSON_IsObject(v) ? child->string : NULL, child);
+        td_jw_end(w);
+    } else if (cJSON_IsString(v)) {
+        put_coded_string(w, key, v->valuestring);
+    } else if (cJSON_IsNumber(v)) {
+        double d = v->valuedouble;
+
+        if (d == floor(d) && fabs(d) <= 9007199254740992.0)
+            td_jw_i64(w, key, (int64_t)d);
+        else
+            td_jw_num(w, key, d);
+    } else if (cJSON_IsBool(v)) {
+        td_jw_bool(w, key, cJSON_IsTrue(v));
+    } else {
+        td_jw_null(w, key);
+    }
+}

@@ -1,0 +1,102 @@
+/* fixture.h - one recording on disk: write it while it happens, read it back, look blobs up.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A fixture is a directory (docs/format.md): manifest.json, wire.zst, exchanges.jsonl.zst, steps.jsonl.zst,
+ * ops.jsonl.zst, ledger.jsonl.zst, blobs.pack. A stream file is a row of committed frames; a frame is a small skippable
+ * zstd frame (lengths, number, checksums) followed by an ordinary zstd frame, so `zstd -dc` reads it too. */
+#ifndef TD_FORMAT_FIXTURE_H
+#define TD_FORMAT_FIXTURE_H
+
+#include "format/records.h"
+
+#define TD_FORMAT_VERSION 1
+
+/* ---- writing ------------------------------------------------------------------------------------------------------- */
+
+struct td_writer;
+
+struct td_redaction {             /* what must never reach the disk; all borrowed for the writer's life */
+    const char *const *headers;   /* names, any case; NULL-terminated; NULL: Authorization, Cookie, Set-Cookie,
+                                     Proxy-Authorization, X-Api-Key, Api-Key */
+    const char *const *json_paths;/* "prompt", "messages[*].content", "choices[*].text"; NULL-terminated, or NULL */
+    bool no_text;                 /* prompts and answers as ids, times and lengths only */
+};
+
+struct td_writer_options {
+    const char *tool;             /* "record", "replay" ... for the manifest */
+    const struct td_redaction *redaction; /* NULL: the default headers only */
+    int64_t queue_max_bytes;      /* memory between callers and the disk; 0: 256 MiB */
+    int level;                    /* zstd level; 0: 3 */
+};
+
+/* Create the directory (0700) and its files (0600), and start the writer thread. TD_EEXIST: there is something already.
+ * All td_writer_* functions may be called from several threads. They copy what they are given and return at once unless
+ * the queue is full (then they wait; the recorder's tap reader drops before it comes to that). The first failure of the
+ * disk is kept: every later call and close return it. */
+int td_writer_create(const char *dir, const struct td_writer_options *opt, struct td_writer **out, struct td_error *err);
+
+/* Facts for manifest.json, merged under "server", "host", "build", "suite", "options" ...; `value` is copied. */
+int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value);
+int td_writer_fact_str(struct td_writer *w, const char *section, const char *key, const char *value);
+
+int td_writer_wire(struct td_writer *w, const struct td_wire *rec);      /* the hot path: one copy into the queue */
+int td_writer_exchange(struct td_writer *w, const struct td_exchange *x);
+int td_writer_step(struct td_writer *w, const struct td_step *s);
+int td_writer_op(struct td_writer *w, const struct td_op *op);
+/* Store bytes under their content address (returned in *hash); equal content is stored once. elem_bytes 2 asks for the
+ * byte-plane encoding of 16-bit floats, 1 for plain zstd. Hashing happens in the caller's thread, compression does not. */
+int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_bytes, struct td_hash *hash);
+bool td_writer_has_blob(struct td_writer *w, struct td_hash hash);
+/* The ledger: n things and their bytes under a dotted name ("ops.seen", "ops.dropped.budget", "wire.bytes").
+ * Sums end up in the manifest. */
+void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes);
+/* Commit what came so far to disk now (it is done about once a second anyway) and wait for it. */
+int td_writer_commit(struct td_writer *w, struct td_error *err);
+/* Commit, write manifest.json last, free. state: "complete", "interrupted". err says the first failure. NULL is allowed. */
+int td_writer_close(struct td_writer *w, const char *state, struct td_error *err);
+/* Free without a manifest: what a crash leaves behind (for failures and tests). */
+void td_writer_abandon(struct td_writer *w);
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+struct td_fixture;
+
+/* TD_ENOTFOUND: no such folder, or no manifest ("fixture repair DIR" is then the next step); TD_EVERSION; TD_ECORRUPT. */
+int td_fixture_open(const char *dir, struct td_fixture **out, struct td_error *err);
+void td_fixture_close(struct td_fixture *fx);
+const cJSON *td_fixture_manifest(const struct td_fixture *fx);   /* the whole of manifest.json */
+const char *td_fixture_id(const struct td_fixture *fx);          /* "id" of the manifest: random, unique to a recording */
+const char *td_fixture_dir(const struct td_fixture *fx);
+
+/* Streams are read from the start each time a cursor is opened; several cursors may be open at once.
+ * _next: 1 = filled (release it, or pass it again: it is released first), 0 = clean end, < 0: TD_ECORRUPT (a frame
+ * is bad: named in err, skipped and counted; one may read on), TD_ETRUNCATED (the last frame is incomplete; then 0),
+ * TD_ELIMIT. */
+enum td_stream_kind { TD_STREAM_WIRE, TD_STREAM_EXCHANGES, TD_STREAM_STEPS, TD_STREAM_OPS, TD_STREAM_LEDGER };
+struct td_cursor;
+int td_cursor_open(struct td_fixture *fx, enum td_stream_kind kind, struct td_cursor **out, struct td_error *err);
+void td_cursor_close(struct td_cursor *c);
+int td_cursor_wire(struct td_cursor *c, struct td_wire *out, struct td_error *err);      /* data valid until next call */
+int td_cursor_exchange(struct td_cursor *c, struct td_exchange *out, struct td_error *err);
+int td_cursor_step(struct td_cursor *c, struct td_step *out, struct td_error *err);
+int td_cursor_op(struct td_cursor *c, struct td_op *out, struct td_error *err);
+int td_cursor_json(struct td_cursor *c, cJSON **out, struct td_error *err);              /* any JSONL stream, raw; caller deletes */
+int64_t td_cursor_bad_frames(const struct td_cursor *c);
+
+/* Convenience for tools that need all of it: an array owned by the caller. Corrupt frames are skipped, counted in *bad. */
+int td_fixture_exchanges(struct td_fixture *fx, struct td_exchange **out, size_t *n, size_t *bad, struct td_error *err);
+int td_fixture_ops(struct td_fixture *fx, struct td_op **out, size_t *n, size_t *bad, struct td_error *err);
+int td_fixture_steps(struct td_fixture *fx, struct td_step **out, size_t *n, size_t *bad, struct td_error *err);
+void td_exchanges_free(struct td_exchange *x, size_t n);
+void td_ops_free(struct td_op *x, size_t n);
+void td_steps_free(struct td_step *x, size_t n);
+
+/* Bytes of a blob, decoded and checked against its hash, into memory the caller frees. TD_ENOTFOUND, TD_ECORRUPT.
+ * Safe from several threads. */
+int td_fixture_blob(struct td_fixture *fx, struct td_hash hash, void **data, size_t *n, struct td_error *err);
+bool td_fixture_has_blob(const struct td_fixture *fx, struct td_hash hash);
+
+/* A sum of the ledger, 0 when there is none. */
+int64_t td_fixture_ledger(const struct td_fixture *fx, const char *name);
+
+#endif

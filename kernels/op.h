@@ -1,0 +1,65 @@
+/* op.h - an op in memory: one kernel call in logical terms, with its tensors, ready to be run or judged.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * An op is what a record in ops.jsonl.zst becomes once its blobs are loaded. Providers (provider.h) run it, an op kind
+ * (struct td_op_kind) knows what it means: which roles it needs, how to check them, and what the right answer is. */
+#ifndef TD_KERNELS_OP_H
+#define TD_KERNELS_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "model/dtype.h"
+
+#define TD_OP_MAX_TENSORS 16
+#define TD_OP_MAX_DIMS 8
+
+struct td_tensor {
+    char role[24];                   /* "a", "qweight", "qzeros", "scales", "g_idx", "c", later "w", "bias", "q", "k" ... */
+    enum td_dtype dtype;
+    int ndim;
+    int64_t shape[TD_OP_MAX_DIMS];
+    int64_t strides[TD_OP_MAX_DIMS]; /* in elements; row-major dense unless the record says otherwise */
+    void *data;                      /* bytes as recorded (the memory image that shape and strides describe) */
+    size_t size_bytes;
+    size_t align;                    /* alignment of the address when recorded (largest power of two, at most 4096) */
+};
+
+/* Attributes are small integers with a name; unknown names are carried along and ignored. */
+struct td_attr { char name[24]; int64_t value; };
+
+struct td_op_call {
+    char kind[32];                   /* "gptq_gemm" */
+    struct td_attr attrs[16];        /* gptq_gemm: m n k bits group_size zero_offset act_order */
+    int n_attrs;
+    struct td_tensor in[TD_OP_MAX_TENSORS];
+    int n_in;
+    struct td_tensor out;            /* the output's description; data is NULL until somebody provides it */
+};
+
+int64_t td_op_attr(const struct td_op_call *op, const char *name, int64_t missing);
+const struct td_tensor *td_op_in(const struct td_op_call *op, const char *role); /* NULL: no such role */
+
+/* The reference result of an op, for the judge. All arrays [rows, cols] row-major, double, owned by the struct.
+ *   r0  : double arithmetic on the stored inputs and the dequantised weights
+ *   r1  : r0 with the activation rounding that the format declares; equals r0 for formats that round nothing (gptq_gemm)
+ *   mag : |A| * |W| of r1, the magnitude that bounds the rounding error of any summation order
+ * An element of r whose inputs hold NaN or Inf is NaN or Inf as IEEE double arithmetic gives it. */
+struct td_op_ref {
+    int64_t rows, cols, inner;       /* inner = K, the number of products in an element */
+    double *r0, *r1, *mag;
+};
+void td_op_ref_release(struct td_op_ref *ref);
+
+/* What the project knows about a kind of op: one line in kernels.def each. */
+struct td_op_kind {
+    const char *name;
+    /* 0 = fit to run; < 0 = TD_EINVAL with a sentence (a missing role, a shape that does not fit, an unsupported group). */
+    int (*check)(const struct td_op_call *op, struct td_error *err);
+    int (*reference)(const struct td_op_call *op, struct td_op_ref *ref, struct td_error *err);
+};
+const struct td_op_kind *td_op_kind_find(const char *name); /* NULL: unknown kind */
+
+#endif

@@ -1,0 +1,29 @@
+/* provider.h - what can run an op: a reference, a CPU kernel of ours, a build's library, later CUDA, HIP, ggml, Python.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Life of a run:  open -> supports -> prepare -> run, run, ... -> fetch -> release -> close.
+ * `prepare` may pack weights and allocate; `run` is what is timed, and does nothing but compute.
+ * A provider never judges: it fills c, and the judge (replayer) compares. Providers run in a child process of the
+ * replayer, so a provider may crash or hang without harm; it must not fork, and must not write to stdout. */
+#ifndef TD_KERNELS_PROVIDER_H
+#define TD_KERNELS_PROVIDER_H
+
+#include "kernels/op.h"
+
+struct td_provider {
+    const char *name;   /* "ref", "cpu", "lib" */
+    /* arg: what the user named (a library's path), or NULL. On success *state is owned until close. */
+    int (*open)(const char *arg, void **state, struct td_error *err);
+    /* NULL = can run it; else the reason in one sentence, static or owned by state until the next call. */
+    const char *(*supports)(void *state, const struct td_op_call *op);
+    /* op and its tensors stay valid and in place until release; op->out.data is the memory to write to. */
+    int (*prepare)(void *state, const struct td_op_call *op, void **prepared, struct td_error *err);
+    int (*run)(void *state, void *prepared, struct td_error *err);
+    /* Bring the result into op->out.data (host memory) in the recorded layout; a no-op for CPU providers. */
+    int (*fetch)(void *state, void *prepared, struct td_error *err);
+    void (*release)(void *state, void *prepared);
+    void (*close)(void *state);
+};
+const struct td_provider *td_provider_find(const char *name); /* NULL: unknown */
+
+#endif
