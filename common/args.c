@@ -150,7 +150,7 @@ int td_args_parse(struct td_args *a, int argc, char **argv, struct td_error *err
             return 1;
         }
         if (!strcmp(s, "--version")) {
-            printf("tapedeck %s (%s)\n", TD_VERSION, a->program);
+            printf("tapedeck %s (%s)\n%s\n", TD_VERSION, a->program, TD_FEATURES);
             return 1;
         }
         if (s[1] == '-') {
