@@ -1,0 +1,73 @@
+/* api.h - the dialects of LLM servers: which one is this, what does it serve, how is it asked.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_WIRE_API_H
+#define TD_WIRE_API_H
+
+#include <signal.h>
+
+#include "common/buf.h"
+#include "common/error.h"
+#include "format/fixture.h"
+#include "format/records.h"
+
+enum td_api_kind { TD_API_AUTO, TD_API_VLLM, TD_API_OPENAI, TD_API_LLAMACPP };
+const char *td_api_name(enum td_api_kind kind);              /* "auto", "vllm", "openai", "llamacpp" */
+int td_api_parse(const char *name, enum td_api_kind *out, struct td_error *err); /* TD_EINVAL lists the names; TD_EUNSUPPORTED */
+
+struct td_api_server {
+    enum td_api_kind kind;     /* never AUTO once probed */
+    char url[512];             /* "http://localhost:8000", no slash at the end */
+    char version[128], model[256], fingerprint[128]; /* "" when unknown */
+    int64_t max_model_len;     /* 0: unknown */
+    char note[160];            /* what a person should know ("SGLang: its own API is not supported yet, asked as openai") */
+};
+
+struct td_api_options {
+    const char *server;        /* "localhost:8000", "http://…", "https://…/prefix" */
+    enum td_api_kind kind;     /* AUTO: find out */
+    const char *model;         /* NULL: the first that the server lists */
+    const char *const *headers;/* as td_client_options */
+    int timeout_ms;            /* how long to wait for a model that loads */
+    bool wait_unreachable;     /* also wait while nobody listens (the server was just started) */
+    bool (*alive)(void *arg); void *alive_arg; /* NULL, or asked while waiting: false ends it with TD_ECRASH */
+    const volatile sig_atomic_t *stop;
+};
+
+/* "host:port" or a URL into out, "http://" put in front, "/" and "/v1" cut off the end. TD_EINVAL. */
+int td_api_url(const char *server, char *out, size_t n, struct td_error *err);
+/* Wait until the server answers and its model is loaded (503 while loading), then learn what it is. TD_EIO: not reachable
+ * (cause, next step), TD_ETIMEOUT: still loading, TD_EPROTO: answers, but is no LLM server; TD_EINTR; TD_ECRASH. */
+int td_api_probe(const struct td_api_options *opt, struct td_api_server *out, struct td_error *err);
+/* One GET of /health or what stands for it: 1 ready, 0 loading, < 0 as td_api_probe. */
+int td_api_health(const struct td_api_server *s, const char *const *headers, struct td_error *err);
+
+struct td_sampling {
+    double temperature, top_p; /* 0 and 1: greedy */
+    int64_t seed;
+    int32_t max_tokens;
+    int32_t logprobs;          /* K alternatives; 0: none */
+    bool ignore_eos;
+    bool stream;
+};
+#define TD_SAMPLING_DEFAULT {0.0, 1.0, 0, 64, 5, false, true}
+
+struct td_prompt;              /* wire/suite.h */
+
+/* The body for one prompt and the path to post it to ("/v1/completions" …; a string that lives for ever). Sampling is always
+ * spelt out, since servers have defaults of their own (generation_config.json, llama.cpp's 0.8). vLLM gets return_token_ids,
+ * return_tokens_as_token_ids and a cache_salt, llama.cpp return_tokens, n_probs and cache_prompt false.
+ * TD_EUNSUPPORTED: this dialect cannot send this prompt. */
+int td_api_body(const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *smp,
+                struct td_buf *out, const char **path, struct td_error *err);
+/* A cache_salt keeps a server's prefix cache from turning equal prefills into none. Give the salt of a body (ours, of equal
+ * length) a new value made of `value`; bodies without one are left alone. Returns how many salts were written. */
+int td_api_resalt(char *body, size_t n, uint64_t value);
+/* {"return_token_ids":true,"logprobs":true,"usage":false,...}: what the answer x shows of the extras it asked for.
+ * The caller deletes the tree. */
+cJSON *td_api_honoured(const struct td_api_server *s, const struct td_exchange *x);
+
+/* Facts for manifest.json: sections "server" and "sampling". x: an answer (its fingerprint and extras), or NULL. */
+void td_api_write_facts(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *smp,
+                        const struct td_exchange *x);
+
+#endif

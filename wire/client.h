@@ -1,0 +1,70 @@
+/* client.h - an HTTP/1.1 client that keeps every byte and its time: libcurl's multi interface over epoll.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The bytes are taken in libcurl's debug callback (header lines singly, body per socket read, framing included), stamped
+ * there and handed to the sink; nothing is parsed on the way. Proxies of the environment are not used, redirects are not
+ * followed, connections are kept alive and reused. Not thread-safe: one thread per client. */
+#ifndef TD_WIRE_CLIENT_H
+#define TD_WIRE_CLIENT_H
+
+#include <signal.h>
+
+#include "format/records.h"
+
+#define TD_CLIENT_MAX_IN_FLIGHT 4096
+
+/* Called on the hot path for every record, sent or received. rec->data is valid for the call only. */
+typedef void td_client_sink_fn(void *arg, const struct td_wire *rec);
+
+struct td_client_done {
+    uint32_t stream;
+    void *user;               /* as given to start */
+    const char *kind;         /* NULL: the HTTP exchange is complete (whatever its status); "connect", "timeout", "cut" */
+    char error[256];          /* one sentence when kind is set */
+    int http_status;          /* 0: none */
+    int64_t t_ns;
+};
+typedef void td_client_done_fn(void *arg, const struct td_client_done *done);
+
+struct td_client_options {
+    int connect_timeout_ms;   /* 0: 10 s */
+    int total_timeout_ms;     /* 0: none */
+    int idle_timeout_ms;      /* no byte either way for so long; 0: 300 s */
+    const char *const *headers; /* "Name: value" for every request, NULL-terminated, or NULL; borrowed */
+    td_client_sink_fn *sink;  void *sink_arg;
+    td_client_done_fn *done;  void *done_arg;
+    const volatile sig_atomic_t *stop; /* set by a signal handler: run() returns TD_EINTR soon; NULL: none */
+};
+
+struct td_client;
+int td_client_new(const struct td_client_options *opt, struct td_client **out, struct td_error *err);
+void td_client_free(struct td_client *c);  /* cancels what is in flight, without calling done */
+
+struct td_client_request {
+    uint32_t stream;
+    const char *method;       /* "POST", "GET" */
+    const char *url;
+    const char *body; size_t body_len; /* borrowed until done */
+    void *user;
+};
+/* Put one request in flight; its bytes start to move in the next run(). */
+int td_client_start(struct td_client *c, const struct td_client_request *req, struct td_error *err);
+int td_client_in_flight(const struct td_client *c);
+
+/* Move bytes until `until_ns` (monotonic; INT64_MAX: no limit) or until nothing is in flight, whichever comes first.
+ * TD_OK, TD_EINTR (stop was set; requests stay in flight), TD_EIO. Returns at once when nothing is in flight. */
+int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err);
+/* Cancel all that is in flight; done is called for each, kind "cut", with this sentence. */
+void td_client_cancel_all(struct td_client *c, const char *why);
+
+/* ---- one request at a time, for probing ---------------------------------------------------------------------------- */
+
+struct td_http_reply { int status; char content_type[128]; struct td_buf body; };
+/* GET when body is NULL, else POST of application/json. The answer is bounded by 16 MiB. reply->body is appended to (init
+ * the reply with {0} or TD_HTTP_REPLY_INIT; release with td_buf_release). TD_OK whatever the status; TD_EIO with cause and
+ * next step: not reachable; TD_ETIMEOUT; TD_ELIMIT. */
+#define TD_HTTP_REPLY_INIT {0, "", TD_BUF_INIT(16u << 20)}
+int td_http_fetch(const char *url, const char *const *headers, const char *body, size_t body_len, int timeout_ms,
+                  struct td_http_reply *reply, struct td_error *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* suite.h - suites: lists of prompts, one JSON line each, built in ("quick", "full") or a file.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * {"id":"short-1","category":"short","prompt":"…" | "messages":[…] | "prompt_token_ids":[…],"max_tokens":48,"concurrency":2}
+ * Blank lines and lines that begin with # are skipped. Unknown members are a usage error: a typing mistake must not change
+ * what is measured. */
+#ifndef TD_WIRE_SUITE_H
+#define TD_WIRE_SUITE_H
+
+#include "wire/send.h"
+
+#define TD_SUITE_MAX_PROMPTS 100000
+#define TD_SUITE_MAX_BYTES ((size_t)256 << 20)
+
+struct td_prompt {
+    char *id, *category;      /* category "" when not given */
+    char *text;               /* one of three: a text … */
+    cJSON *messages;          /* … a chat … */
+    int32_t *ids, n_ids;      /* … or token ids */
+    int32_t max_tokens;       /* 0: the run's default */
+    int32_t concurrency;      /* >= 1 */
+};
+
+struct td_suite {
+    char *name;               /* "quick", or the file's name without folder and ending */
+    struct td_prompt *prompts; size_t n;
+    struct td_hash hash;      /* of the file's bytes */
+};
+
+/* name: "quick", "full" or a path. Built-in ones lie beside the program: bin/../fixtures/suites, or
+ * bin/../share/tapedeck/suites when installed. TD_ENOTFOUND, TD_EINVAL with the line's number. */
+int td_suite_load(const char *name, struct td_suite *out, struct td_error *err);
+int td_suite_parse(const char *text, size_t n, const char *name, struct td_suite *out, struct td_error *err);
+void td_suite_release(struct td_suite *s);
+
+struct td_suite_sending {
+    int32_t first_repeat, repeats;
+    int32_t concurrency;      /* 0: as the suite says */
+    enum td_phase phase;
+};
+/* Append the requests of `repeats` passes over the suite. A group is up to `concurrency` prompts with that concurrency, in
+ * the suite's order; levels come in the order in which they first appear. */
+int td_suite_plan(const struct td_suite *suite, const struct td_api_server *server, const struct td_sampling *sampling,
+                  const struct td_suite_sending *how, struct td_plan *plan, struct td_error *err);
+
+#endif
