@@ -43,7 +43,8 @@ SRC_demo-server := $(wildcard demo/server/*.c)
 HAVE_PROGRAMS := $(foreach p,$(PROGRAMS),$(if $(SRC_$(p)),$(p)))
 
 obj = $(patsubst %.c,$(O)/%.o,$(1))
-LIB_SRCS  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) $(wildcard kernels/*.c) $(wildcard kernels/*/*.c)
+# *_export.c is in no archive: what a server calls must come from a library that a tap or another build can replace
+LIB_SRCS  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) $(wildcard kernels/*.c) $(filter-out %_export.c,$(wildcard kernels/*/*.c))
 LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)

@@ -1,0 +1,45 @@
+/* gptq_gemm_export.c - what libtdkernels.so exports (td_gptq.h), and nothing else of ours holds: a program that links
+ * libtapedeck.a must get these from the library, or neither a tap nor another build could take its place.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * TD_KERNEL=c|avx2 in the environment forces a variant; one that is unknown or cannot run here makes every call fail. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/gptq_gemm/gptq_gemm.h"
+
+#ifndef TD_BUILD_NOTE /* a planted bug says its name here */
+#define TD_BUILD_NOTE ""
+#endif
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const struct td_gptq_gemm_variant *variant;
+static char build[120];
+
+static void pick(void)
+{
+    const char *forced = getenv("TD_KERNEL");
+
+    variant = td_gptq_gemm_find(forced && *forced ? forced : NULL);
+    snprintf(build, sizeof build, "tdkernels %s %s%s", TD_VERSION, variant ? variant->name : "(no variant as TD_KERNEL asks)",
+             TD_BUILD_NOTE);
+}
+
+int td_gptq_gemm(const struct td_gptq_gemm_args *args)
+{
+    pthread_once(&once, pick);
+    return variant ? td_gptq_gemm_run(variant, args) : TD_KERNEL_EUNSUPPORTED;
+}
+
+const char *td_kernels_build(void)
+{
+    pthread_once(&once, pick);
+    return build;
+}
+
+/* Empty on purpose, and never inlined: a tap stands in its place. */
+__attribute__((noinline)) void td_step(const struct td_step_args *args)
+{
+    __asm__ volatile("" : : "r"(args) : "memory");
+}

@@ -1,0 +1,15 @@
+/* providers.h - the providers that are built in, and what they share.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_PROVIDERS_H
+#define TD_KERNELS_PROVIDERS_H
+
+#include "kernels/provider.h"
+
+extern const struct td_provider td_provider_ref; /* double, rounded once to the output; arg: NULL */
+extern const struct td_provider td_provider_cpu; /* a variant in the tree; arg: its name, or NULL for the fastest that runs here */
+extern const struct td_provider td_provider_lib; /* a build: arg is the path of a library that exports td_gptq_gemm (td_gptq.h) */
+
+/* Shared by all three: NULL, or why op is no gptq_gemm fit to run. buf : holds the sentence. */
+const char *td_provider_supports_gptq_gemm(const struct td_op_call *op, char *buf, size_t size);
+
+#endif
