@@ -1,0 +1,253 @@
+/* judge.c - how far an output lies from the reference.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/judge.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One line per output dtype that can be judged; a kind may have its own line before the general one (kind NULL).
+ * floor: the score under which no difference is ever called worse. An honest float32 accumulation scores at most about 1
+ * by construction; 4 leaves room for one more rounding of the result (split-K partial sums kept in the output's dtype). */
+static const struct { const char *kind; enum td_dtype out; struct td_judge_limits lim; } limits[] = {
+    {NULL, TD_DT_F16,  {0x1p-11, 0x1p-24, 0x1p-25, 4}},
+    {NULL, TD_DT_BF16, {0x1p-8, 0x1p-24, 0x1p-134, 4}},
+    {NULL, TD_DT_F32,  {0x1p-24, 0x1p-24, 0x1p-150, 4}},
+};
+
+int td_judge_limits_find(const char *kind, enum td_dtype out, struct td_judge_limits *lim, struct td_error *err)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (limits[i].out == out && (!limits[i].kind || !strcmp(limits[i].kind, kind))) {
+            *lim = limits[i].lim;
+            return TD_OK;
+        }
+    return td_fail(err, TD_EUNSUPPORTED, "%s: no limits for an output of dtype %s, so it cannot be judged", kind,
+                   td_dtype_name(out));
+}
+
+/* ---- elements of an image ------------------------------------------------------------------------------------------ */
+
+int64_t td_judge_rows(const struct td_tensor *out)
+{
+    int64_t rows = 1;
+    int d;
+
+    for (d = 0; d < out->ndim - 1; d++)
+        rows *= out->shape[d];
+    return rows;
+}
+
+int64_t td_judge_cols(const struct td_tensor *out)
+{
+    return out->ndim ? out->shape[out->ndim - 1] : 1;
+}
+
+int64_t td_judge_offset(const struct td_tensor *out, int64_t i, int64_t j)
+{
+    int64_t at = out->ndim ? j * out->strides[out->ndim - 1] : 0;
+    int d;
+
+    for (d = out->ndim - 2; d >= 0; d--) {
+        at += i % out->shape[d] * out->strides[d];
+        i /= out->shape[d];
+    }
+    return at;
+}
+
+/* Every element must lie inside the image; strides come from a file. */
+static int check_image(const struct td_op_ref *ref, const struct td_tensor *out, struct td_error *err)
+{
+    int64_t last = 0;
+    int d;
+
+    if (td_judge_rows(out) != ref->rows || td_judge_cols(out) != ref->cols)
+        return td_fail(err, TD_EINVAL, "the output has %lld x %lld elements, the reference %lld x %lld",
+                       (long long)td_judge_rows(out), (long long)td_judge_cols(out), (long long)ref->rows, (long long)ref->cols);
+    for (d = 0; d < out->ndim; d++) {
+        if (out->shape[d] < 0 || out->strides[d] < 0)
+            return td_fail(err, TD_EINVAL, "the output has a negative size or stride");
+        last += out->shape[d] ? (out->shape[d] - 1) * out->strides[d] : 0;
+    }
+    if (ref->rows && ref->cols && (size_t)(last + 1) * td_dtype_size(out->dtype) > out->size_bytes)
+        return td_fail(err, TD_EINVAL, "the output's shape and strides reach past its %zu bytes", out->size_bytes);
+    return TD_OK;
+}
+
+int64_t td_judge_equal(const struct td_tensor *out, const void *a, const void *b)
+{
+    int64_t rows = td_judge_rows(out), cols = td_judge_cols(out), i, j, equal = 0;
+    size_t w = td_dtype_size(out->dtype);
+
+    for (i = 0; i < rows; i++)
+        for (j = 0; j < cols; j++) {
+            size_t at = (size_t)td_judge_offset(out, i, j) * w;
+
+            equal += !memcmp((const char *)a + at, (const char *)b + at, w);
+        }
+    return equal;
+}
+
+/* ---- scores -------------------------------------------------------------------------------------------------------- */
+
+struct sums { /* squared scores, by row, column and tile */
+    double *row, *col, *tile;
+    int64_t tiles_across;
+};
+
+/* The largest finite number of the output, plus half its last place: from there on a result rounds to Inf. */
+static double overflow_at(enum td_dtype dt)
+{
+    return dt == TD_DT_F16 ? 65520.0 : dt == TD_DT_BF16 ? 0x1.ffp127 : 0x1.ffffffp127;
+}
+
+static double denominator(const struct td_op_ref *ref, int64_t e, const struct td_judge_limits *lim, double root_k)
+{
+    return lim->u_out * fabs(ref->r1[e]) + lim->u_acc * root_k * ref->mag[e] + lim->tiny;
+}
+
+static double score_of(double c, double r, double denom, double overflow)
+{
+    if (!isfinite(r) || !isfinite(denom))
+        return isfinite(c) ? INFINITY : 0;
+    if (isnan(c))
+        return INFINITY;
+    if (isinf(c))
+        return (c > 0) == (r > 0) && fabs(r) + denom >= overflow ? 0 : INFINITY;
+    return fabs(c - r) / denom;
+}
+
+static void count(struct td_judge_result *res, double c, double r)
+{
+    res->nan += isnan(c) != 0;
+    res->inf += isinf(c) != 0;
+    res->zero += c == 0;
+    res->ref_nonzero += r != 0; /* NaN counts: it is not 0 */
+    res->ref_nonfinite += !isfinite(r);
+}
+
+/* The spread of one element over all repeats, in the same measure as the score. */
+static void judge_repeats(const struct td_tensor *out, const void *const *images, int n, size_t at, double denom,
+                          struct td_judge_result *res)
+{
+    size_t w = td_dtype_size(out->dtype);
+    double low = td_dtype_get(out->dtype, (const char *)images[0] + at, 0), high = low;
+    int r, finite = isfinite(low) != 0;
+    bool same = true;
+
+    for (r = 1; r < n; r++) {
+        double c = td_dtype_get(out->dtype, (const char *)images[r] + at, 0);
+
+        same = same && !memcmp((const char *)images[0] + at, (const char *)images[r] + at, w);
+        finite += isfinite(c) != 0;
+        low = fmin(low, c);
+        high = fmax(high, c);
+    }
+    if (same)
+        return;
+    res->unstable++;
+    if (finite) /* NaN in every repeat, with other bits: unstable, but no distance */
+        res->spread = fmax(res->spread, finite < n || !isfinite(denom) ? INFINITY : (high - low) / denom);
+}
+
+static struct td_judge_spot worst_of(const double *sum, int64_t n, int64_t per_line, int64_t count_each)
+{
+    struct td_judge_spot w = {0, 0, 0};
+    int64_t t;
+
+    for (t = 0; t < n; t++) {
+        double rms = sqrt(sum[t] / (double)count_each);
+
+        if (rms > w.rms)
+            w = (struct td_judge_spot){t / per_line, t % per_line, rms};
+    }
+    return w;
+}
+
+/* Tiles at the edges hold fewer elements than the others, so each is divided by its own count. */
+static struct td_judge_spot worst_tile(const struct sums *s, int64_t rows, int64_t cols)
+{
+    int64_t down = (rows + TD_JUDGE_TILE_ROWS - 1) / TD_JUDGE_TILE_ROWS, ti, tj;
+    struct td_judge_spot w = {0, 0, 0};
+
+    for (ti = 0; ti < down; ti++)
+        for (tj = 0; tj < s->tiles_across; tj++) {
+            int64_t i = ti * TD_JUDGE_TILE_ROWS, j = tj * TD_JUDGE_TILE_COLS;
+            int64_t h = rows - i < TD_JUDGE_TILE_ROWS ? rows - i : TD_JUDGE_TILE_ROWS;
+            int64_t v = cols - j < TD_JUDGE_TILE_COLS ? cols - j : TD_JUDGE_TILE_COLS;
+            double rms = sqrt(s->tile[ti * s->tiles_across + tj] / (double)(h * v));
+
+            if (rms > w.rms)
+                w = (struct td_judge_spot){i, j, rms};
+        }
+    return w;
+}
+
+static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
+                           const struct td_judge_limits *lim, struct sums *s, struct td_judge_result *res)
+{
+    double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1)), overflow = overflow_at(out->dtype), d2 = 0, r2 = 0;
+    size_t w = td_dtype_size(out->dtype);
+    int64_t i, j;
+
+    for (i = 0; i < ref->rows; i++)
+        for (j = 0; j < ref->cols; j++) {
+            int64_t e = i * ref->cols + j;
+            size_t at = (size_t)td_judge_offset(out, i, j) * w;
+            double c = td_dtype_get(out->dtype, (const char *)images[0] + at, 0), r = ref->r1[e];
+            double denom = denominator(ref, e, lim, root_k), score = score_of(c, r, denom, overflow);
+            double diff = isinf(score) ? INFINITY : isfinite(c) && isfinite(r) ? fabs(c - r) : 0;
+
+            count(res, c, r);
+            res->score = fmax(res->score, score);
+            res->max_abs = fmax(res->max_abs, diff);
+            d2 += diff * diff;
+            r2 += isfinite(r) ? r * r : 0;
+            s->row[i] += score * score;
+            s->col[j] += score * score;
+            s->tile[i / TD_JUDGE_TILE_ROWS * s->tiles_across + j / TD_JUDGE_TILE_COLS] += score * score;
+            if (n_images > 1)
+                judge_repeats(out, images, n_images, at, denom, res);
+        }
+    res->rel_l2 = d2 == 0 ? 0 : sqrt(d2 / (r2 > 0 ? r2 : 1e-300));
+}
+
+int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
+                    const struct td_judge_limits *lim, struct td_judge_result *res, struct td_error *err)
+{
+    int64_t across = (ref->cols + TD_JUDGE_TILE_COLS - 1) / TD_JUDGE_TILE_COLS;
+    int64_t down = (ref->rows + TD_JUDGE_TILE_ROWS - 1) / TD_JUDGE_TILE_ROWS;
+    struct sums s = {.tiles_across = across};
+
+    memset(res, 0, sizeof *res);
+    res->repeats = n_images;
+    res->total = ref->rows * ref->cols;
+    if (check_image(ref, out, err))
+        return err ? err->code : TD_EINVAL;
+    s.row = calloc((size_t)(ref->rows + ref->cols + down * across + 1), sizeof *s.row);
+    if (!s.row)
+        return td_fail(err, TD_ENOMEM, "out of memory for the scores of %lld elements", (long long)res->total);
+    s.col = s.row + ref->rows;
+    s.tile = s.col + ref->cols;
+    judge_elements(ref, out, images, n_images, lim, &s, res);
+    res->worst_row = worst_of(s.row, ref->rows, 1, ref->cols);
+    res->worst_col = worst_of(s.col, ref->cols, ref->cols, ref->rows);
+    res->worst_tile = worst_tile(&s, ref->rows, ref->cols);
+    free(s.row);
+    return TD_OK;
+}
+
+double td_judge_format_cost(const struct td_op_ref *ref)
+{
+    double d2 = 0, r2 = 0;
+    int64_t e;
+
+    for (e = 0; e < ref->rows * ref->cols; e++)
+        if (isfinite(ref->r0[e]) && isfinite(ref->r1[e])) {
+            d2 += (ref->r1[e] - ref->r0[e]) * (ref->r1[e] - ref->r0[e]);
+            r2 += ref->r0[e] * ref->r0[e];
+        }
+    return d2 == 0 ? 0 : r2 == 0 ? INFINITY : sqrt(d2 / r2);
+}

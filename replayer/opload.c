@@ -1,0 +1,314 @@
+/* opload.c - from an op's record to an op in memory.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/opload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "model/safetensors.h"
+
+#define IDLE_MAX_BYTES ((size_t)512 << 20) /* kept although no op uses them now */
+#define MAX_ENTRIES 4096
+#define MAX_CHECKPOINTS 8
+
+struct entry { struct td_hash hash; void *data; size_t size; int uses; uint64_t last; };
+
+struct td_loader {
+    struct td_fixture *fx;
+    const char *checkpoint;
+    struct entry *entries; size_t n;
+    size_t idle_bytes;
+    uint64_t clock;
+    struct { char *path; struct td_safetensors *st; } checkpoints[MAX_CHECKPOINTS];
+    int n_checkpoints;
+};
+
+struct td_loader *td_loader_new(struct td_fixture *fx, const char *checkpoint)
+{
+    struct td_loader *l = calloc(1, sizeof *l);
+
+    if (l) {
+        l->fx = fx;
+        l->checkpoint = checkpoint;
+        l->entries = calloc(MAX_ENTRIES, sizeof *l->entries);
+    }
+    if (l && !l->entries) {
+        free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void td_loader_free(struct td_loader *l)
+{
+    size_t i;
+
+    if (!l)
+        return;
+    for (i = 0; i < l->n; i++)
+        free(l->entries[i].data);
+    for (i = 0; i < (size_t)l->n_checkpoints; i++) {
+        free(l->checkpoints[i].path);
+        td_safetensors_close(l->checkpoints[i].st);
+    }
+    free(l->entries);
+    free(l);
+}
+
+/* ---- bytes --------------------------------------------------------------------------------------------------------- */
+
+/* Equal keys, equal bytes: the content address, or the one that the reference gives. Zero: neither is known. */
+static struct td_hash key_of(const struct td_tensor_rec *t)
+{
+    struct td_hash h = t->blob;
+
+    if (td_hash_is_zero(h) && td_hash_parse(td_json_get_str(t->ref, "hash", ""), &h))
+        h = (struct td_hash){0, 0};
+    return h;
+}
+
+static struct entry *find_entry(struct td_loader *l, struct td_hash h)
+{
+    size_t i;
+
+    for (i = l->n; i-- > 0;)
+        if (td_hash_eq(l->entries[i].hash, h))
+            return &l->entries[i];
+    return NULL;
+}
+
+/* Let go of the entry that was idle longest. false: all are in use. */
+static bool evict_one(struct td_loader *l)
+{
+    struct entry *oldest = NULL;
+    size_t i;
+
+    for (i = 0; i < l->n; i++)
+        if (!l->entries[i].uses && (!oldest || l->entries[i].last < oldest->last))
+            oldest = &l->entries[i];
+    if (!oldest)
+        return false;
+    l->idle_bytes -= oldest->size;
+    free(oldest->data);
+    *oldest = l->entries[--l->n];
+    return true;
+}
+
+static int open_checkpoint(struct td_loader *l, const char *path, struct td_safetensors **out, struct td_error *err)
+{
+    int i, rc;
+
+    for (i = 0; i < l->n_checkpoints; i++)
+        if (!strcmp(l->checkpoints[i].path, path)) {
+            *out = l->checkpoints[i].st;
+            return TD_OK;
+        }
+    if (l->n_checkpoints == MAX_CHECKPOINTS)
+        return td_fail(err, TD_ELIMIT, "%s: more than %d checkpoints in one fixture", path, MAX_CHECKPOINTS);
+    rc = td_safetensors_open(path, out, err);
+    if (rc) {
+        td_fail_at(err, "the checkpoint of these weights (--checkpoint DIR says where it lies now)");
+        return rc;
+    }
+    l->checkpoints[i].path = strdup(path);
+    l->checkpoints[i].st = *out;
+    l->n_checkpoints += l->checkpoints[i].path != NULL;
+    return TD_OK;
+}
+
+/* The bytes of a weight that was stored as a reference: a whole tensor of a checkpoint, found unchanged by its hash. */
+static int from_checkpoint(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+{
+    const cJSON *names = td_json_get(t->ref, "tensors"), *name = cJSON_GetArrayItem(names, 0);
+    const char *path = l->checkpoint ? l->checkpoint : td_json_get_str(t->ref, "checkpoint", NULL);
+    const cJSON *slice = td_json_get(t->ref, "slice"), *transforms = td_json_get(t->ref, "transforms");
+    const struct td_st_tensor *st;
+    struct td_safetensors *file;
+
+    if (!path || cJSON_GetArraySize(names) != 1 || !cJSON_IsString(name) || cJSON_GetArraySize(transforms) > 0 ||
+        (slice && !cJSON_IsNull(slice)))
+        return td_fail(err, TD_EUNSUPPORTED, "%s: this version reads references to one whole checkpoint tensor only", t->role);
+    if (open_checkpoint(l, path, &file, err))
+        return err ? err->code : TD_EIO;
+    st = td_safetensors_find(file, name->valuestring);
+    if (!st)
+        return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, path, name->valuestring);
+    *size = st->size_bytes;
+    *data = malloc(*size ? *size : 1);
+    if (!*data)
+        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, *size);
+    if (*size)
+        memcpy(*data, st->data, *size);
+    if (!td_hash_eq(td_hash_bytes(*data, *size), key_of(t))) {
+        free(*data);
+        return td_fail(err, TD_ECORRUPT, "%s: %s in %s is not what the server used; is it another checkpoint?", t->role,
+                       name->valuestring, path);
+    }
+    return TD_OK;
+}
+
+static int fetch(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+{
+    int rc;
+
+    if (t->stored) {
+        rc = td_fixture_blob(l->fx, t->blob, data, size, err);
+        return rc ? (td_fail_at(err, "%s", t->role), rc) : TD_OK;
+    }
+    if (cJSON_IsObject(t->ref))
+        return from_checkpoint(l, t, data, size, err);
+    return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
+}
+
+static int use_bytes(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+{
+    struct td_hash key = key_of(t);
+    struct entry *e = find_entry(l, key);
+    int rc;
+
+    if (td_hash_is_zero(key))
+        return td_fail(err, TD_ENOTFOUND, "%s: neither its bytes nor their hash were recorded", t->role);
+
+    if (!e) {
+        while ((l->idle_bytes > IDLE_MAX_BYTES || l->n == MAX_ENTRIES) && evict_one(l))
+            ;
+        if (l->n == MAX_ENTRIES)
+            return td_fail(err, TD_ELIMIT, "more than %d tensors in use at once", MAX_ENTRIES);
+        rc = fetch(l, t, data, size, err);
+        if (rc)
+            return rc;
+        e = &l->entries[l->n++];
+        *e = (struct entry){.hash = key, .data = *data, .size = *size};
+        l->idle_bytes += *size;
+    }
+    if (!e->uses++)
+        l->idle_bytes -= e->size;
+    e->last = ++l->clock;
+    *data = e->data;
+    *size = e->size;
+    return TD_OK;
+}
+
+static void drop_bytes(struct td_loader *l, const struct td_tensor_rec *t)
+{
+    struct entry *e = find_entry(l, key_of(t));
+
+    if (e && e->uses && !--e->uses)
+        l->idle_bytes += e->size;
+}
+
+/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+
+static int describe(const struct td_tensor_rec *r, struct td_tensor *t, struct td_error *err)
+{
+    int64_t last = 0, elems = 1;
+    int d;
+
+    memset(t, 0, sizeof *t);
+    memcpy(t->role, r->role, sizeof t->role);
+    t->role[sizeof t->role - 1] = '\0';
+    t->dtype = td_dtype_parse(r->dtype);
+    t->ndim = r->ndim;
+    t->align = r->align > 0 ? (size_t)(r->align & -r->align) : 0;
+    if (t->align > 4096)
+        t->align = 4096;
+    if (t->dtype == TD_DT_NONE)
+        return td_fail(err, TD_EUNSUPPORTED, "%s: dtype %s is unknown to this version", t->role, r->dtype);
+    if (r->ndim < 0 || r->ndim > TD_OP_MAX_DIMS)
+        return td_fail(err, TD_EINVAL, "%s: %d dimensions", t->role, r->ndim);
+    for (d = 0; d < r->ndim; d++) {
+        int64_t reach = 0;
+
+        t->shape[d] = r->shape[d];
+        t->strides[d] = r->strides[d];
+        if (t->shape[d] < 0 || t->strides[d] < 0 || __builtin_mul_overflow(elems, t->shape[d], &elems) ||
+            (t->shape[d] && __builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach)) ||
+            __builtin_add_overflow(last, reach, &last) || last > INT64_MAX / 16)
+            return td_fail(err, TD_EINVAL, "%s: its shape and strides make no sense", t->role);
+    }
+    t->size_bytes = elems ? (size_t)(last + 1) * td_dtype_size(t->dtype) : 0;
+    return TD_OK;
+}
+
+static int load_in(struct td_loader *l, const struct td_tensor_rec *r, struct td_tensor *t, struct td_error *err)
+{
+    size_t need, size;
+    int rc = describe(r, t, err);
+
+    if (rc)
+        return rc;
+    need = t->size_bytes;
+    rc = use_bytes(l, r, &t->data, &size, err);
+    if (rc)
+        return rc;
+    t->size_bytes = size;
+    if (size >= need)
+        return TD_OK;
+    drop_bytes(l, r);
+    return td_fail(err, TD_EINVAL, "%s: %zu bytes were recorded, its shape and strides need %zu", t->role, size, need);
+}
+
+static void copy_attrs(const struct td_op *rec, struct td_op_call *op)
+{
+    const cJSON *a;
+
+    cJSON_ArrayForEach(a, rec->attrs) {
+        int64_t v = td_json_i64(a, INT64_MIN);
+
+        if (v == INT64_MIN || !a->string || strlen(a->string) >= sizeof op->attrs[0].name || op->n_attrs >= 16)
+            continue;
+        snprintf(op->attrs[op->n_attrs].name, sizeof op->attrs[0].name, "%s", a->string);
+        op->attrs[op->n_attrs++].value = v;
+    }
+}
+
+/* The recorded output counts only when it is whole; it is evidence, not a need. */
+static const void *load_recorded(struct td_loader *l, const struct td_op *rec, const struct td_op_call *op)
+{
+    void *data;
+    size_t size;
+
+    if (!rec->out.stored || use_bytes(l, &rec->out, &data, &size, NULL))
+        return NULL;
+    if (size == op->out.size_bytes)
+        return data;
+    drop_bytes(l, &rec->out);
+    return NULL;
+}
+
+int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_call *op, const void **recorded, struct td_error *err)
+{
+    int t, rc = TD_OK;
+
+    memset(op, 0, sizeof *op);
+    *recorded = NULL;
+    snprintf(op->kind, sizeof op->kind, "%s", rec->kind ? rec->kind : "");
+    copy_attrs(rec, op);
+    if (!rec->has_out)
+        return td_fail(err, TD_EINVAL, "the record does not describe its output");
+    if (rec->n_in > TD_OP_MAX_TENSORS)
+        return td_fail(err, TD_ELIMIT, "%d input tensors; this version takes %d", rec->n_in, TD_OP_MAX_TENSORS);
+    rc = describe(&rec->out, &op->out, err);
+    for (t = 0; !rc && t < rec->n_in; t++)
+        rc = load_in(l, &rec->in[t], &op->in[t], err);
+    op->n_in = t;
+    if (rc) {
+        for (t -= 2; t >= 0; t--) /* the one that failed holds nothing */
+            drop_bytes(l, &rec->in[t]);
+        return rc;
+    }
+    *recorded = load_recorded(l, rec, op);
+    return TD_OK;
+}
+
+void td_loader_put(struct td_loader *l, const struct td_op *rec, const void *recorded)
+{
+    int t;
+
+    for (t = 0; t < rec->n_in; t++)
+        drop_bytes(l, &rec->in[t]);
+    if (recorded)
+        drop_bytes(l, &rec->out);
+}

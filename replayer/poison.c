@@ -1,0 +1,82 @@
+/* poison.c - patterns in outputs before a run.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/poison.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replayer/judge.h"
+
+static uint64_t pattern(enum td_dtype dt, int repeat)
+{
+    bool odd = repeat & 1;
+
+    switch (dt) {
+    case TD_DT_F16: return odd ? 0xd9b5 : 0x7e00;
+    case TD_DT_BF16: return odd ? 0xc3b5 : 0x7fc0;
+    case TD_DT_F32: return odd ? 0xc3b5d9b5 : 0x7fc00000;
+    case TD_DT_F64: return odd ? 0xc076bb3600000000 : 0x7ff8000000000000;
+    default: return odd ? 0x5a5a5a5a5a5a5a5a : 0xa5a5a5a5a5a5a5a5;
+    }
+}
+
+void td_poison_fill(enum td_dtype dt, int repeat, void *image, size_t size)
+{
+    size_t w = td_dtype_size(dt), at;
+    uint64_t p = pattern(dt, repeat);
+
+    if (!w)
+        w = 1;
+    for (at = 0; at + w <= size; at += w)
+        memcpy((char *)image + at, &p, w); /* little-endian: the low bytes are the pattern */
+    memset((char *)image + at, 0xa5, size - at);
+}
+
+/* Bytes of an image that no element covers and that lost their pattern. */
+static int64_t written_between(const struct td_tensor *out, const void *image, int repeat)
+{
+    size_t w = td_dtype_size(out->dtype), at;
+    int64_t rows = td_judge_rows(out), cols = td_judge_cols(out), i, j, n = 0;
+    char *covered, *fresh;
+
+    if ((size_t)(rows * cols) * w == out->size_bytes)
+        return 0; /* dense: nothing lies between */
+    covered = calloc(1, out->size_bytes + 1);
+    fresh = malloc(out->size_bytes + 1);
+    if (covered && fresh) {
+        td_poison_fill(out->dtype, repeat, fresh, out->size_bytes);
+        for (i = 0; i < rows; i++)
+            for (j = 0; j < cols; j++)
+                memset(covered + (size_t)td_judge_offset(out, i, j) * w, 1, w);
+        for (at = 0; at < out->size_bytes; at++)
+            n += !covered[at] && ((const char *)image)[at] != fresh[at];
+    }
+    free(covered);
+    free(fresh);
+    return n;
+}
+
+void td_poison_look(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n,
+                    struct td_poison_found *found)
+{
+    uint64_t p0 = pattern(out->dtype, 0), p1 = pattern(out->dtype, 1);
+    size_t w = td_dtype_size(out->dtype);
+    int64_t i, j;
+
+    memset(found, 0, sizeof *found);
+    found->between = written_between(out, images[0], 0);
+    if (n < 2)
+        return;
+    for (i = 0; i < ref->rows; i++)
+        for (j = 0; j < ref->cols; j++) {
+            size_t at = (size_t)td_judge_offset(out, i, j) * w;
+            const char *a = (const char *)images[0] + at, *b = (const char *)images[1] + at;
+
+            if (!memcmp(a, &p0, w) && !memcmp(b, &p1, w))
+                found->unwritten++;
+            else if (isnan(td_dtype_get(out->dtype, a, 0)) && isfinite(td_dtype_get(out->dtype, b, 0)) &&
+                     isfinite(ref->r1[i * ref->cols + j]))
+                found->not_cleared++;
+        }
+}
