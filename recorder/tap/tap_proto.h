@@ -1,0 +1,138 @@
+/* tap_proto.h - what the tap and the recorder say to each other: messages on a socket, records in shared memory.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Socket: AF_UNIX, SOCK_SEQPACKET, "tap-<pid>.sock" in a folder of mode 0700; one message a packet, one recorder at a time.
+ * The recorder speaks, the tap answers each message with one TAP_REPLY.
+ *
+ * Memory: a memfd that the recorder makes (so that a server never pays for one that nobody reads), sealed against any change of
+ * size, which the tap checks before it maps: a recorder that truncated it could otherwise kill the server by SIGBUS.
+ *     page 0              struct tap_shared
+ *     page 1 .. rings     struct tap_ring, one each
+ *     then                the rings' data, ring_bytes each, a multiple of TAP_PAGE
+ * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A ring has one writing thread
+ * (of the server) and one reader (the recorder's pump). head and tail count bytes since the start and never wrap.
+ * Neither side trusts the other: the tap keeps its own head and geometry and checks tail; the recorder checks every length. */
+#ifndef TD_TAP_PROTO_H
+#define TD_TAP_PROTO_H
+
+#include <stdint.h>
+
+#define TAP_MAGIC 0x50415444u /* "DTAP" */
+#define TAP_VERSION 1u        /* both sides must be equal */
+#define TAP_PAGE 4096u
+#define TAP_MAX_RINGS 64u
+#define TAP_MIN_RING_BYTES (64u << 10)
+#define TAP_MAX_RING_BYTES (1u << 30)
+#define TAP_MAX_CHUNK (256u << 10) /* of weights */
+#define TAP_MAX_ID 160u            /* bytes kept of a request's id */
+#define TAP_MAX_SPANS 65536
+#define TAP_TEXT 256
+#define TAP_BEAT_MS 100            /* how often the recorder moves the heartbeat */
+#define TAP_DEAD_MS 1500           /* a heartbeat that stood still that long: the tap goes to sleep */
+
+/* ---- messages ------------------------------------------------------------------------------------------------------ */
+
+enum tap_msg_type { TAP_HELLO = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY };
+enum tap_status { TAP_OK = 0, TAP_BAD_VERSION, TAP_BUSY, TAP_REFUSED };
+
+/* One layout for all of them; fields that a type does not use are zero. The first two never change place or meaning. */
+struct tap_msg {
+    uint32_t magic, version;
+    uint32_t type, status;
+    uint32_t rings, mode;          /* ATTACH; ARM: enum tap_mode */
+    uint64_t ring_bytes;           /* ATTACH; the memory comes as SCM_RIGHTS */
+    uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
+    uint32_t generation;           /* REPLY to ARM: number of this arm */
+    int64_t budget_bytes_per_s;    /* ARM: <= 0 no limit */
+    int64_t pid;                   /* REPLY */
+    char text[TAP_TEXT];           /* REPLY: why not */
+    char library[TAP_TEXT];        /* REPLY to HELLO: where the real function lives, and what its build says of itself */
+    char build[TAP_TEXT];
+};
+
+enum tap_mode { TAP_MODE_SAMPLE = 1, TAP_MODE_ALL = 2 };
+
+/* ---- shared memory ------------------------------------------------------------------------------------------------- */
+
+/* Counters: written by one side only, read by the other at any time, also after the writer's death. Bytes are those of A and C. */
+enum tap_count {
+    TAP_OPS_SENT, TAP_OPS_SAMPLING, TAP_OPS_BUDGET, TAP_OPS_RING, TAP_OPS_WEIGHTS, TAP_OPS_PARTIAL, TAP_OPS_FAILED, TAP_OPS_THREADS,
+    TAP_STEPS_SENT, TAP_STEPS_SAMPLING, TAP_STEPS_BUDGET, TAP_STEPS_RING, TAP_STEPS_THREADS,
+    TAP_COUNTS
+};
+struct tap_counter { _Atomic uint64_t n, bytes; };
+
+enum tap_asleep { TAP_ASLEEP_ASKED = 0, TAP_ASLEEP_HEARTBEAT };
+
+struct tap_shared {
+    uint32_t magic, version;
+    _Atomic uint64_t heartbeat;    /* moved by the recorder */
+    _Atomic uint32_t armed;        /* by the tap: the generation, 0 = asleep */
+    _Atomic uint32_t why_asleep;   /* by the tap: enum tap_asleep */
+    struct tap_counter counts[TAP_COUNTS]; /* of threads without a ring */
+};
+
+struct tap_ring {
+    _Alignas(64) _Atomic uint64_t head; /* by the server's thread: everything before it is complete */
+    _Alignas(64) _Atomic uint64_t tail; /* by the recorder */
+    _Alignas(64) struct tap_counter counts[TAP_COUNTS];
+};
+
+/* ---- records ------------------------------------------------------------------------------------------------------- */
+
+enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP };
+#define TAP_REC_ALIGN 16u
+
+struct tap_rec {
+    uint32_t size;                 /* of the whole, padding included: a multiple of TAP_REC_ALIGN */
+    uint16_t type, reserved;
+    uint32_t tid;
+    uint32_t generation;
+    int64_t t_ns;                  /* CLOCK_MONOTONIC */
+};
+
+/* A step that is taken. n_spans struct tap_span follow, then their ids without NUL, in a row. */
+struct tap_step {
+    struct tap_rec rec;
+    uint64_t step;
+    int32_t n_spans;
+    uint32_t ids_bytes;
+};
+struct tap_span {
+    uint64_t request;
+    int32_t first_row, n_rows, position;
+    uint16_t decode, id_len;
+};
+
+/* The four tensors of a layer in a row, qweight qzeros scales g_idx, are one stream; this is [offset, offset + len) of it. */
+enum { TAP_QWEIGHT, TAP_QZEROS, TAP_SCALES, TAP_G_IDX, TAP_WEIGHT_TENSORS };
+struct tap_weight {
+    struct tap_rec rec;
+    uint32_t id;                   /* of the set, unique in the ring */
+    uint32_t len;
+    uint64_t offset;
+    uint64_t bytes[TAP_WEIGHT_TENSORS]; /* g_idx 0: there is none */
+};                                 /* len bytes follow */
+
+/* A call that was taken. A ([m, k] f16, dense), then C ([m, n] f16, dense) at the next multiple of TAP_REC_ALIGN. */
+struct tap_op {
+    struct tap_rec rec;            /* t_ns: start of the real call */
+    uint64_t seq;                  /* of taken ops, over all threads of the process */
+    uint64_t step;
+    int64_t duration_ns;           /* of the real call */
+    int64_t lda, ldc;
+    int32_t m, n, k, bits, group_size, zero_offset, flags;
+    uint32_t weight;               /* a set that came complete before, in the same ring */
+    uint32_t has_step;
+    uint8_t align_a, align_c;      /* log2 of the addresses' alignment, at most 12 */
+    uint8_t align_w[TAP_WEIGHT_TENSORS];
+    uint8_t reserved[6];
+};
+
+static inline uint64_t tap_round(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { return (uint64_t)TAP_PAGE * (1 + rings) + rings * ring_bytes; }
+
+_Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE, "a page each");
+_Static_assert(sizeof(struct tap_op) % TAP_REC_ALIGN == 0 && sizeof(struct tap_step) % 8 == 0, "records are aligned");
+
+#endif

@@ -1,0 +1,528 @@
+/* tap_serve.c - the tap's own thread: the socket, what the recorder asks for, arming and going to sleep.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Only this thread arms, disarms, maps and unmaps. While nobody is linked it sleeps in poll() without a timeout. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "recorder/tap/tap.h"
+
+#define MAX_STARTS 4                  /* a server that closes our descriptors gets the thread again so many times */
+#define ENVIRON_MAX (1u << 20)
+#define QUIET_MS 8000                 /* how long an answer may wait for a call that is still running */
+
+enum state { COLD, STARTING, RUNNING };
+static _Atomic int state;
+static int starts;
+
+/* A descriptor and the inode it had: a server may close descriptors that it does not know and get the number again. */
+struct own_fd { int fd; ino_t ino; };
+
+static struct {
+    struct own_fd listener, peer;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    pid_t pid;
+    void *ours;
+    uint64_t last_beat;
+    int64_t beat_ns;
+    uint32_t generation;
+} serve = {.listener = {.fd = -1}, .peer = {.fd = -1}};
+
+int64_t tap_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void nap_ms(int ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+
+    nanosleep(&t, NULL);
+}
+
+static struct own_fd own(int fd)
+{
+    struct stat st;
+
+    return (struct own_fd){fd, fd >= 0 && !fstat(fd, &st) ? st.st_ino : 0};
+}
+
+static bool still_ours(struct own_fd f)
+{
+    struct stat st;
+
+    return f.fd >= 0 && !fstat(f.fd, &st) && S_ISSOCK(st.st_mode) && st.st_ino == f.ino;
+}
+
+static void close_own(struct own_fd *f)
+{
+    if (still_ours(*f))
+        close(f->fd);
+    f->fd = -1;
+}
+
+/* ---- armed and asleep ---------------------------------------------------------------------------------------------- */
+
+static void publish_asleep(void)
+{
+    atomic_store(&tap_asleep_step, tap_real_shared_step());
+    atomic_store(&tap_asleep_gemm, tap_real_shared_gemm());
+}
+
+static void go_to_sleep(enum tap_asleep why)
+{
+    if (!atomic_load(&tap_generation))
+        return;
+    atomic_store(&tap_generation, 0);
+    publish_asleep();
+    atomic_store(&tap_plan.shared->why_asleep, why);
+    atomic_store(&tap_plan.shared->armed, 0);
+}
+
+static bool wait_quiet(int ms)
+{
+    int64_t until = tap_now() + ms * 1000000LL;
+
+    while (!tap_take_quiet()) {
+        if (tap_now() > until)
+            return false;
+        nap_ms(1);
+    }
+    return true;
+}
+
+static void arm(const struct tap_msg *m)
+{
+    uint32_t i;
+
+    for (i = 0; i < tap_plan.rings; i++)
+        atomic_store(&tap_plan.seats[i].owner, 0);
+    tap_plan.mode = m->mode;
+    tap_plan.percent_ppm = m->percent_ppm;
+    tap_plan.budget = m->budget_bytes_per_s;
+    atomic_store(&tap_plan.due_steps, tap_now());
+    atomic_store(&tap_plan.due_weights, tap_now());
+    if (!++serve.generation)
+        serve.generation = 1;
+    serve.last_beat = atomic_load(&tap_plan.shared->heartbeat);
+    serve.beat_ns = tap_now();
+    atomic_store(&tap_plan.shared->armed, serve.generation);
+    atomic_store(&tap_generation, serve.generation);
+    atomic_store(&tap_asleep_step, NULL);
+    atomic_store(&tap_asleep_gemm, NULL);
+}
+
+static void check_heartbeat(void)
+{
+    uint64_t beat;
+
+    if (!atomic_load(&tap_generation))
+        return;
+    beat = atomic_load(&tap_plan.shared->heartbeat);
+    if (beat != serve.last_beat) {
+        serve.last_beat = beat;
+        serve.beat_ns = tap_now();
+    } else if (tap_now() - serve.beat_ns > TAP_DEAD_MS * 1000000LL) {
+        go_to_sleep(TAP_ASLEEP_HEARTBEAT);
+    }
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+static void unmap(void)
+{
+    uint32_t i;
+
+    for (i = 0; i < tap_plan.rings; i++) {
+        struct tap_seat *s = &tap_plan.seats[i];
+
+        if (s->data)
+            munmap(s->data, 2 * tap_plan.ring_bytes);
+        if (s->slots)
+            munmap(s->slots, TAP_WEIGHT_SLOTS * sizeof *s->slots);
+        s->data = NULL;
+        s->slots = NULL;
+        s->ring = NULL;
+    }
+    if (tap_plan.shared)
+        munmap(tap_plan.shared, (size_t)TAP_PAGE * (1 + tap_plan.rings));
+    tap_plan.shared = NULL;
+    tap_plan.rings = 0;
+}
+
+/* Everything about the memory that could hurt later is looked at now: its size, that it cannot shrink, that it is all there. */
+static const char *check_memory(int fd, const struct tap_msg *m)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    struct stat st;
+
+    if (!m->rings || m->rings > TAP_MAX_RINGS || m->ring_bytes < TAP_MIN_RING_BYTES || m->ring_bytes > TAP_MAX_RING_BYTES || m->ring_bytes % TAP_PAGE)
+        return "number or size of rings out of range";
+    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+        return "the memory is not sealed";
+    if (fstat(fd, &st) || (uint64_t)st.st_size != tap_memory_bytes(m->rings, m->ring_bytes))
+        return "the memory has another size";
+    if ((uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size)
+        return "the memory is not allocated";
+    return NULL;
+}
+
+static uint8_t *map_twice(int fd, off_t at, size_t n)
+{
+    uint8_t *p = mmap(NULL, 2 * n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int flags = MAP_SHARED | MAP_FIXED | MAP_POPULATE;
+
+    if (p == MAP_FAILED)
+        return NULL;
+    if (mmap(p, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED || mmap(p + n, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED) {
+        munmap(p, 2 * n);
+        return NULL;
+    }
+    return p;
+}
+
+static bool map_seat(struct tap_seat *s, int fd, const struct tap_msg *m, uint32_t i)
+{
+    void *slots = mmap(NULL, TAP_WEIGHT_SLOTS * sizeof *s->slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    memset(s, 0, sizeof *s);
+    s->slots = slots == MAP_FAILED ? NULL : slots;
+    s->ring = (struct tap_ring *)((uint8_t *)tap_plan.shared + (size_t)TAP_PAGE * (1 + i));
+    s->data = map_twice(fd, (off_t)tap_memory_bytes(m->rings, 0) + (off_t)(i * m->ring_bytes), m->ring_bytes);
+    return s->slots && s->data;
+}
+
+/* A page that a child sees empty. Where the kernel cannot do that, children that pthread_atfork misses are not noticed. */
+static bool map_ours(void)
+{
+    uint32_t *p = serve.ours;
+
+    if (!p) {
+        p = mmap(NULL, TAP_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            return false;
+        madvise(p, TAP_PAGE, MADV_WIPEONFORK);
+        serve.ours = p;
+    }
+    *p = 1;
+    tap_plan.ours = p;
+    return true;
+}
+
+static const char *attach(int fd, const struct tap_msg *m)
+{
+    const char *why = fd < 0 ? "no memory came along" : check_memory(fd, m);
+    void *head;
+    uint32_t i;
+
+    if (why)
+        return why;
+    if (!map_ours())
+        return "out of memory";
+    head = mmap(NULL, (size_t)TAP_PAGE * (1 + m->rings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (head == MAP_FAILED)
+        return "the memory cannot be mapped";
+    tap_plan.shared = head;
+    tap_plan.rings = m->rings;
+    tap_plan.ring_bytes = m->ring_bytes;
+    for (i = 0; i < m->rings && !why; i++)
+        if (!map_seat(&tap_plan.seats[i], fd, m, i))
+            why = "the memory cannot be mapped";
+    if (why)
+        unmap();
+    return why;
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------------------ */
+
+static void unlink_peer(void)
+{
+    go_to_sleep(TAP_ASLEEP_ASKED);
+    while (!tap_take_quiet())
+        nap_ms(20);                   /* a server's thread is still in a call that writes: the memory must stay */
+    unmap();
+    close_own(&serve.peer);
+}
+
+static void answer(int fd, struct tap_msg *r, enum tap_status status, const char *why)
+{
+    r->magic = TAP_MAGIC;
+    r->version = TAP_VERSION;
+    r->type = TAP_REPLY;
+    r->status = status;
+    r->pid = getpid();
+    r->generation = serve.generation;
+    snprintf(r->text, sizeof r->text, "%s", why ? why : "");
+    if (send(fd, r, sizeof *r, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return;                       /* the peer is gone: poll will say so */
+}
+
+static const char *serve_arm(const struct tap_msg *m)
+{
+    if (!tap_plan.shared)
+        return "no memory yet";
+    if (m->mode != TAP_MODE_SAMPLE && m->mode != TAP_MODE_ALL)
+        return "unknown mode";
+    go_to_sleep(TAP_ASLEEP_ASKED);
+    if (!wait_quiet(QUIET_MS))
+        return "a call that began in the last arm is still running";
+    arm(m);
+    return NULL;
+}
+
+static void serve_message(const struct tap_msg *m, int fd)
+{
+    struct tap_msg r = {0};
+    const char *why = NULL;
+
+    if (m->magic != TAP_MAGIC || m->version != TAP_VERSION) {
+        answer(serve.peer.fd, &r, TAP_BAD_VERSION, "another protocol version");
+        return;
+    }
+    switch (m->type) {
+    case TAP_HELLO:
+        tap_real_describe(r.library, r.build, TAP_TEXT);
+        break;
+    case TAP_ATTACH:
+        why = tap_plan.shared ? "memory is there already" : attach(fd, m);
+        break;
+    case TAP_ARM:
+        why = serve_arm(m);
+        break;
+    case TAP_DISARM:
+        go_to_sleep(TAP_ASLEEP_ASKED);
+        if (!wait_quiet(QUIET_MS))
+            why = "a call is still running";
+        break;
+    default:
+        why = "unknown message";
+    }
+    answer(serve.peer.fd, &r, why ? TAP_REFUSED : TAP_OK, why);
+}
+
+/* False: the peer is gone. */
+static bool receive(void)
+{
+    union { struct cmsghdr align; char bytes[CMSG_SPACE(sizeof(int) * 4)]; } control;
+    struct tap_msg m = {0};
+    struct iovec iov = {&m, sizeof m};
+    struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(serve.peer.fd, &h, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    struct cmsghdr *c;
+    int fd = -1;
+
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    for (c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
+        size_t i, fds = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+
+        for (i = 0; i < fds; i++) {
+            int got;
+
+            memcpy(&got, CMSG_DATA(c) + i * sizeof got, sizeof got);
+            if (fd < 0)
+                fd = got;
+            else
+                close(got);
+        }
+    }
+    if (n >= 8)                       /* magic and version are readable in every version */
+        serve_message(&m, fd);
+    if (fd >= 0)
+        close(fd);                    /* a mapping keeps the memory */
+    return n >= 8;
+}
+
+static bool welcome(int fd)
+{
+    struct ucred who;
+    socklen_t n = sizeof who;
+
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) && (who.uid == geteuid() || who.uid == 0);
+}
+
+static void take_peer(void)
+{
+    int fd = accept4(serve.listener.fd, NULL, NULL, SOCK_CLOEXEC);
+    struct tap_msg r = {0};
+
+    if (fd < 0)
+        return;
+    if (!welcome(fd)) {
+        answer(fd, &r, TAP_REFUSED, "another user");
+    } else if (serve.peer.fd >= 0) {
+        answer(fd, &r, TAP_BUSY, "another recorder is linked");
+    } else {
+        serve.peer = own(fd);
+        return;
+    }
+    close(fd);
+}
+
+/* ---- where the socket is ------------------------------------------------------------------------------------------- */
+
+/* From the environment that the process started with: getenv() beside a server's setenv() is a race. */
+static void start_value(const char *name, char *out, size_t max)
+{
+    char *all = malloc(ENVIRON_MAX + 1), *p;
+    size_t len = strlen(name), n = 0;
+    int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+    ssize_t k;
+
+    out[0] = '\0';
+    while (all && fd >= 0 && n < ENVIRON_MAX && (k = read(fd, all + n, ENVIRON_MAX - n)) > 0)
+        n += (size_t)k;
+    if (fd >= 0)
+        close(fd);
+    if (all) {
+        all[n] = '\0';
+        for (p = all; p < all + n; p += strlen(p) + 1)
+            if (!strncmp(p, name, len) && p[len] == '=' && strlen(p + len + 1) < max)
+                strcpy(out, p + len + 1);
+    }
+    free(all);
+}
+
+static bool runtime_folder(char *dir, size_t n)
+{
+    char base[sizeof serve.path];
+    struct stat st;
+
+    start_value("TD_TAP_DIR", dir, n);
+    start_value("XDG_RUNTIME_DIR", base, sizeof base);
+    if (!dir[0] && base[0] && snprintf(dir, n, "%s/tapedeck", base) >= (int)n)
+        return false;
+    if (!dir[0])
+        snprintf(dir, n, "/tmp/tapedeck-%u", (unsigned)geteuid());
+    if (mkdir(dir, 0700) && errno != EEXIST)
+        return false;
+    return !lstat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
+}
+
+static bool open_listener(void)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    char dir[sizeof a.sun_path];
+    int fd;
+
+    if (!runtime_folder(dir, sizeof dir) || snprintf(a.sun_path, sizeof a.sun_path, "%s/tap-%d.sock", dir, (int)getpid()) >= (int)sizeof a.sun_path)
+        return false;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    unlink(a.sun_path);               /* of a process that had our pid before */
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) || chmod(a.sun_path, 0600) || listen(fd, 4)) {
+        close(fd);
+        return false;
+    }
+    serve.listener = own(fd);
+    memcpy(serve.path, a.sun_path, sizeof serve.path);
+    return true;
+}
+
+__attribute__((destructor)) static void remove_socket(void)
+{
+    if (serve.path[0] && serve.pid == getpid())
+        unlink(serve.path);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------------------------- */
+
+static bool turn(void)                /* false: our descriptors were closed under us */
+{
+    struct pollfd p[2] = {{serve.listener.fd, POLLIN, 0}, {serve.peer.fd, POLLIN, 0}};
+    bool armed = atomic_load(&tap_generation) != 0;
+
+    if (poll(p, 2, armed ? 2 * TAP_BEAT_MS : -1) < 0 && errno != EINTR)
+        return false;
+    if (!still_ours(serve.listener) || (serve.peer.fd >= 0 && !still_ours(serve.peer)))
+        return false;
+    if (p[1].revents && (!(p[1].revents & POLLIN) || !receive()))
+        unlink_peer();
+    if (p[0].revents)
+        take_peer();
+    check_heartbeat();
+    return true;
+}
+
+static void *run(void *nothing)
+{
+    (void)nothing;
+    pthread_setname_np(pthread_self(), "tapedeck-tap");
+    publish_asleep();
+    if (!open_listener())
+        return NULL;                  /* asleep for ever: the server does not care */
+    while (turn())
+        ;
+    unlink_peer();
+    close_own(&serve.listener);
+    if (starts < MAX_STARTS) {        /* the next op starts the thread again */
+        atomic_store(&tap_asleep_gemm, NULL);
+        atomic_store(&tap_asleep_step, NULL);
+        atomic_store(&state, COLD);
+    }
+    return NULL;
+}
+
+/* In the child of a fork: no thread, no links, cold. */
+static void forked(void)
+{
+    atomic_store(&tap_generation, 0);
+    atomic_store(&tap_asleep_gemm, NULL);
+    atomic_store(&tap_asleep_step, NULL);
+    close_own(&serve.listener);
+    close_own(&serve.peer);
+    serve.path[0] = '\0';
+    if (!tap_take_inside()) {         /* else: a real function that forks; it returns into code that still needs them */
+        unmap();
+        memset(tap_plan.seats, 0, sizeof tap_plan.seats);
+    }
+    tap_plan.rings = 0;
+    tap_plan.shared = NULL;
+    atomic_store(&tap_plan.homeless, 0);
+    starts = 0;
+    atomic_store(&state, COLD);
+}
+
+void tap_serve_start(void)
+{
+    static _Atomic int hooked;
+    int cold = COLD;
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    bool ok;
+
+    if (atomic_load_explicit(&state, memory_order_acquire) != COLD || !atomic_compare_exchange_strong(&state, &cold, STARTING))
+        return;
+    starts++;
+    serve.pid = getpid();
+    tap_take_key();
+    if (!atomic_exchange(&hooked, 1))
+        pthread_atfork(NULL, NULL, forked);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    ok = !pthread_create(&thread, &attr, run, NULL);
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!ok)
+        publish_asleep();             /* no thread, no tap: the server runs on */
+    cold = STARTING;
+    atomic_compare_exchange_strong(&state, &cold, RUNNING);
+}
