@@ -1,0 +1,219 @@
+/* frames.c - write and walk the frames of a stream file.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "format/frames.h"
+
+#include <string.h>
+
+#include "format/bytes.h"
+
+#define SKIP_MAGIC 0x184D2A5Du
+#define SKIP_BODY (TD_FRAME_HEAD - 8)
+#define COMP_MAX ZSTD_COMPRESSBOUND((size_t)TD_FRAME_MAX_RAW)
+
+/* ---- header --------------------------------------------------------------------------------------------------------- */
+
+static const uint8_t MARK[12] = {0x5D, 0x2A, 0x4D, 0x18, SKIP_BODY, 0, 0, 0, 'T', 'D', 'F', 'R'};
+
+void td_frame_head_put(const struct td_frame_head *h, uint8_t out[TD_FRAME_HEAD])
+{
+    memset(out, 0, TD_FRAME_HEAD);
+    memcpy(out, MARK, sizeof MARK);
+    td_put16(out + 12, TD_FRAME_VERSION);
+    td_put16(out + 14, h->kind);
+    td_put64(out + 16, h->number);
+    td_put32(out + 24, h->records);
+    td_put32(out + 28, h->raw_len);
+    td_put32(out + 32, h->comp_len);
+    td_put64(out + 40, h->sum);
+    td_put64(out + 48, td_hash64(out + 8, 40));
+}
+
+int td_frame_head_get(const uint8_t in[TD_FRAME_HEAD], struct td_frame_head *h)
+{
+    if (memcmp(in, MARK, sizeof MARK) || td_get64(in + 48) != td_hash64(in + 8, 40))
+        return TD_ECORRUPT;
+    if (td_get16(in + 12) != TD_FRAME_VERSION)
+        return TD_EVERSION;
+    h->kind = td_get16(in + 14);
+    h->number = td_get64(in + 16);
+    h->records = td_get32(in + 24);
+    h->raw_len = td_get32(in + 28);
+    h->comp_len = td_get32(in + 32);
+    h->sum = td_get64(in + 40);
+    return h->raw_len <= TD_FRAME_MAX_RAW && h->comp_len <= COMP_MAX ? TD_OK : TD_ECORRUPT;
+}
+
+/* ---- writing -------------------------------------------------------------------------------------------------------- */
+
+int td_frame_copy(struct td_sink *s, const struct td_frame_head *h, const void *comp, struct td_error *err)
+{
+    uint8_t head[TD_FRAME_HEAD];
+
+    td_frame_head_put(h, head);
+    return td_sink_write(s, head, sizeof head, comp, h->comp_len, err);
+}
+
+int td_frame_write(struct td_sink *s, ZSTD_CCtx *z, int level, const struct td_frame_head *h, const void *raw, size_t n,
+                   struct td_buf *scratch, struct td_error *err)
+{
+    struct td_frame_head out = *h;
+    size_t got;
+    char *room;
+
+    if (n > TD_FRAME_MAX_RAW)
+        return td_fail(err, TD_ELIMIT, "%s: a record of %zu bytes is more than the maximum of %u", s->path, n, TD_FRAME_MAX_RAW);
+    td_buf_clear(scratch);
+    room = td_buf_reserve(scratch, ZSTD_compressBound(n));
+    if (!room)
+        return td_fail(err, TD_ENOMEM, "%s: no memory to compress %zu bytes", s->path, n);
+    ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
+    got = ZSTD_compress2(z, room, ZSTD_compressBound(n), raw, n);
+    if (ZSTD_isError(got))
+        return td_fail(err, TD_EIO, "%s: zstd: %s", s->path, ZSTD_getErrorName(got));
+    out.raw_len = (uint32_t)n;
+    out.comp_len = (uint32_t)got;
+    out.sum = td_hash64(room, got);
+    return td_frame_copy(s, &out, room, err);
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------------------- */
+
+static int start(struct td_frames *f, uint16_t kind, struct td_error *err)
+{
+    f->kind = kind;
+    td_buf_init(&f->comp, COMP_MAX);
+    td_buf_init(&f->raw, TD_FRAME_MAX_RAW);
+    f->z = ZSTD_createDCtx();
+    return f->z ? TD_OK : td_fail(err, TD_ENOMEM, "%s: out of memory", f->src.name);
+}
+
+int td_frames_open(struct td_frames *f, const char *path, uint16_t kind, struct td_error *err)
+{
+    int rc;
+
+    memset(f, 0, sizeof *f);
+    f->src.fd = -1;
+    rc = td_source_open(&f->src, path, err);
+    return rc ? rc : start(f, kind, err);
+}
+
+int td_frames_memory(struct td_frames *f, const void *data, size_t n, uint16_t kind, struct td_error *err)
+{
+    memset(f, 0, sizeof *f);
+    td_source_memory(&f->src, data, n, "memory");
+    return start(f, kind, err);
+}
+
+void td_frames_close(struct td_frames *f)
+{
+    td_source_close(&f->src);
+    ZSTD_freeDCtx(f->z);
+    f->z = NULL;
+    td_buf_release(&f->comp);
+    td_buf_release(&f->raw);
+}
+
+/* A header that can be believed at `at`: whole, its checksum right, of our kind. */
+static int head_at(struct td_frames *f, uint64_t at, struct td_frame_head *h)
+{
+    uint8_t raw[TD_FRAME_HEAD];
+    int rc = td_source_read(&f->src, at, raw, sizeof raw, NULL);
+
+    if (!rc)
+        rc = td_frame_head_get(raw, h);
+    if (!rc && f->kind && h->kind != f->kind)
+        rc = TD_ECORRUPT;
+    return rc;
+}
+
+/* The next offset >= at with a believable header, or the end. */
+static uint64_t find_head(struct td_frames *f, uint64_t at)
+{
+    struct td_frame_head h;
+
+    for (;;) {
+        at = td_source_find(&f->src, at, MARK, sizeof MARK);
+        if (at >= f->src.size || head_at(f, at, &h) != TD_ECORRUPT)
+            return at + TD_FRAME_HEAD <= f->src.size ? at : f->src.size;
+        at++;
+    }
+}
+
+/* What lies at `at` is bad: skip to the next header. A tail that can be the beginning of a frame is torn, not corrupt. */
+static int damage(struct td_frames *f, uint64_t from, uint64_t at, const char *what, bool maybe_torn, struct td_error *err)
+{
+    uint64_t next = find_head(f, from);
+    bool torn = maybe_torn && next >= f->src.size;
+
+    f->at = next;
+    f->in_damage = true;
+    if (torn) {
+        f->torn = true;
+        return td_fail(err, TD_ETRUNCATED, "%s: frame %llu at offset %llu is incomplete (%s); \"fixture repair\" cuts it off",
+                       f->src.name, (unsigned long long)f->expect, (unsigned long long)at, what);
+    }
+    f->bad++;
+    return td_fail(err, TD_ECORRUPT, "%s: frame %llu at offset %llu: %s; %llu bytes skipped", f->src.name,
+                   (unsigned long long)f->expect, (unsigned long long)at, what, (unsigned long long)(next - at));
+}
+
+static int unpack(struct td_frames *f, struct td_error *err)
+{
+    const struct td_frame_head *h = &f->head;
+    uint64_t at = f->at;
+    size_t got;
+    int rc;
+
+    td_buf_clear(&f->comp);
+    td_buf_clear(&f->raw);
+    if (h->comp_len > f->src.size - at - TD_FRAME_HEAD)
+        return damage(f, at + TD_FRAME_HEAD, at, "the file ends within it", true, err);
+    if (!td_buf_reserve(&f->comp, h->comp_len))
+        return td_fail(err, TD_ENOMEM, "%s: no memory for a frame of %u bytes", f->src.name, h->comp_len);
+    rc = td_source_read(&f->src, at + TD_FRAME_HEAD, f->comp.data, h->comp_len, err);
+    if (rc)
+        return rc;
+    if (td_hash64(f->comp.data, h->comp_len) != h->sum)
+        return damage(f, at + TD_FRAME_HEAD, at, "checksum of the compressed bytes differs", false, err);
+    if (!td_buf_reserve(&f->raw, h->raw_len))
+        return td_fail(err, TD_ENOMEM, "%s: no memory for a frame of %u bytes", f->src.name, h->raw_len);
+    got = ZSTD_decompressDCtx(f->z, f->raw.data, h->raw_len, f->comp.data, h->comp_len);
+    if (ZSTD_isError(got) || got != h->raw_len)
+        return damage(f, at + TD_FRAME_HEAD, at, "zstd cannot decompress it to the length given", false, err);
+    f->raw.len = got;
+    f->raw.data[got] = '\0';
+    f->comp.len = h->comp_len;
+    f->head_at = at;
+    f->at = f->good_end = at + TD_FRAME_HEAD + h->comp_len;
+    f->expect = h->number + 1;
+    f->in_damage = false;
+    return 1;
+}
+
+int td_frames_next(struct td_frames *f, struct td_error *err)
+{
+    uint64_t left = f->src.size - f->at;
+    int rc;
+
+    if (!left)
+        return 0;
+    rc = head_at(f, f->at, &f->head);
+    if (rc == TD_EVERSION)
+        return td_fail(err, TD_EVERSION, "%s: frame at offset %llu is of a later version; a newer tapedeck reads it", f->src.name,
+                       (unsigned long long)f->at);
+    if (rc == TD_ETRUNCATED || rc == TD_ECORRUPT)
+        return damage(f, f->at + 1, f->at, left < TD_FRAME_HEAD ? "the file ends within its header" : "no valid header here",
+                      left < TD_FRAME_HEAD, err);
+    if (rc)
+        return td_fail(err, rc, "%s: cannot read at offset %llu", f->src.name, (unsigned long long)f->at);
+    if (f->head.number != f->expect && !f->in_damage) { /* said once, then read on from here */
+        rc = td_fail(err, TD_ECORRUPT, "%s: frame %llu stands at offset %llu where frame %llu is due; frames are missing",
+                     f->src.name, (unsigned long long)f->head.number, (unsigned long long)f->at, (unsigned long long)f->expect);
+        f->expect = f->head.number;
+        f->bad++;
+        return rc;
+    }
+    f->expect = f->head.number;
+    return unpack(f, err);
+}

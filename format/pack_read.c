@@ -1,0 +1,292 @@
+/* pack_read.c - read the blob pack: index, walk, decode.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "format/bytes.h"
+#include "format/pack.h"
+
+static const uint8_t MARK[6] = {'T', 'D', 'B', 'L', TD_PACK_VERSION, 0};
+static const uint8_t END_MARK[8] = {'T', 'D', 'B', 'L', 'E', 'N', 'D', '1'};
+
+static int head_at(const struct td_pack *pk, uint64_t at, struct td_pack_head *h)
+{
+    uint8_t raw[TD_PACK_HEAD];
+    int rc = td_source_read(&pk->src, at, raw, sizeof raw, NULL);
+
+    return rc ? rc : td_pack_head_get(raw, h);
+}
+
+/* ---- walking -------------------------------------------------------------------------------------------------------- */
+
+/* A whole trailer, or (at the end of the file) the beginning of one. */
+static bool trailer_at(const struct td_pack *pk, uint64_t at)
+{
+    uint8_t raw[TD_PACK_TRAILER];
+
+    return !td_source_read(&pk->src, at, raw, sizeof raw, NULL) && !memcmp(raw + 8, END_MARK, 8) &&
+           td_get64(raw + 16) == td_hash64(raw, 16);
+}
+
+static uint64_t find_head(const struct td_pack *pk, uint64_t at)
+{
+    struct td_pack_head h;
+
+    for (;;) {
+        at = td_source_find(&pk->src, at, MARK, sizeof MARK);
+        if (at >= pk->src.size || head_at(pk, at, &h) == TD_OK)
+            return at;
+        at++;
+    }
+}
+
+static int damage(struct td_pack *pk, uint64_t *at, uint64_t from, const char *what, bool maybe_torn, struct td_error *err)
+{
+    uint64_t bad = *at, next = find_head(pk, from);
+
+    *at = next;
+    if (maybe_torn && next >= pk->src.size) {
+        pk->torn = true;
+        return td_fail(err, TD_ETRUNCATED, "%s: the frame at offset %llu is incomplete (%s); \"fixture repair\" cuts it off",
+                       pk->src.name, (unsigned long long)bad, what);
+    }
+    pk->bad++;
+    return td_fail(err, TD_ECORRUPT, "%s: offset %llu: %s; %llu bytes skipped", pk->src.name, (unsigned long long)bad, what,
+                   (unsigned long long)(next - bad));
+}
+
+/* stored NULL: lengths only, the stored bytes are not read. */
+static int step(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64_t *frame_at, struct td_buf *stored,
+                struct td_error *err)
+{
+    uint64_t left = pk->src.size - *at;
+    int rc;
+
+    if (left >= TD_PACK_TRAILER && trailer_at(pk, *at)) {
+        *at += TD_PACK_TRAILER;
+        pk->good_end = *at;
+        left -= TD_PACK_TRAILER;
+    }
+    if (!left)
+        return 0;
+    rc = head_at(pk, *at, h);
+    if (rc == TD_EVERSION)
+        return td_fail(err, rc, "%s: frame at offset %llu is of a later version; a newer tapedeck reads it", pk->src.name,
+                       (unsigned long long)*at);
+    if (rc == TD_ECORRUPT || rc == TD_ETRUNCATED)
+        return damage(pk, at, *at + 1, left < TD_PACK_HEAD ? "the file ends within its header" : "no valid header here",
+                      left < TD_PACK_HEAD, err);
+    if (rc)
+        return td_fail(err, rc, "%s: cannot read at offset %llu", pk->src.name, (unsigned long long)*at);
+    if (h->stored_len > left - TD_PACK_HEAD)
+        return damage(pk, at, *at + TD_PACK_HEAD, "the file ends within the blob", true, err);
+    if (stored) {
+        td_buf_clear(stored);
+        if (!td_buf_reserve(stored, h->stored_len))
+            return td_fail(err, TD_ENOMEM, "%s: no memory for a blob of %llu bytes", pk->src.name, (unsigned long long)h->stored_len);
+        rc = td_source_read(&pk->src, *at + TD_PACK_HEAD, stored->data, h->stored_len, err);
+        if (rc)
+            return rc;
+        stored->len = h->stored_len;
+        if (td_hash64(stored->data, stored->len) != h->sum)
+            return damage(pk, at, *at + TD_PACK_HEAD, "checksum of the stored bytes differs", false, err);
+    }
+    *frame_at = *at;
+    *at += TD_PACK_HEAD + h->stored_len;
+    pk->good_end = *at;
+    return 1;
+}
+
+int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64_t *frame_at, struct td_buf *stored,
+                 struct td_error *err)
+{
+    return step(pk, at, h, frame_at, stored, err);
+}
+
+/* ---- index ---------------------------------------------------------------------------------------------------------- */
+
+static int index_by_walk(struct td_pack *pk, struct td_error *err)
+{
+    struct td_pack_head h;
+    uint64_t at = 0, frame_at;
+
+    for (;;) {
+        struct td_error why = {0};
+        int rc = step(pk, &at, &h, &frame_at, NULL, &why);
+
+        if (!rc)
+            return TD_OK;
+        if (rc == TD_ECORRUPT || rc == TD_ETRUNCATED) {
+            td_log(TD_LOG_INFO, "format", "%s", why.msg);
+            continue;
+        }
+        if (rc < 0)
+            return td_fail(err, rc, "%s", why.msg);
+        if (h.encoding != TD_PACK_INDEX) {
+            struct td_pack_entry e = {h.hash, frame_at, h.raw_len};
+
+            rc = td_pack_index_add(&pk->index, &e);
+            if (rc)
+                return td_fail(err, rc, "%s: too many blobs or no memory for the index", pk->src.name);
+        }
+    }
+}
+
+/* The index frame named by the trailer; anything that does not hold makes the caller walk instead. */
+static int index_by_frame(struct td_pack *pk)
+{
+    struct td_pack_head h;
+    struct td_buf b = TD_BUF_INIT(TD_PACK_MAX_BLOBS * 32 + 1);
+    uint64_t end, at, i;
+    uint8_t raw[8];
+    int rc = TD_ECORRUPT;
+
+    if (pk->src.size < TD_PACK_TRAILER + TD_PACK_HEAD)
+        return TD_ETRUNCATED;
+    end = pk->src.size - TD_PACK_TRAILER;
+    if (!trailer_at(pk, end) || td_source_read(&pk->src, end, raw, 8, NULL))
+        return TD_ECORRUPT;
+    at = td_get64(raw);
+    if (at > end - TD_PACK_HEAD || head_at(pk, at, &h) || h.encoding != TD_PACK_INDEX || h.stored_len != h.raw_len ||
+        h.stored_len != end - at - TD_PACK_HEAD || h.stored_len % 32 || h.stored_len > TD_PACK_MAX_BLOBS * 32)
+        return TD_ECORRUPT;
+    if (td_buf_reserve(&b, h.stored_len + 1) && !td_source_read(&pk->src, at + TD_PACK_HEAD, b.data, h.stored_len, NULL) &&
+        td_hash64(b.data, h.stored_len) == h.sum) {
+        rc = TD_OK;
+        for (i = 0; !rc && i < h.stored_len; i += 32) {
+            const uint8_t *p = (const uint8_t *)b.data + i;
+            struct td_pack_entry e = {{td_get64(p), td_get64(p + 8)}, td_get64(p + 16), td_get64(p + 24)};
+
+            rc = e.at < at ? td_pack_index_add(&pk->index, &e) : TD_ECORRUPT;
+        }
+    }
+    td_buf_release(&b);
+    return rc;
+}
+
+static int make_index(struct td_pack *pk, struct td_error *err)
+{
+    if (!index_by_frame(pk)) {
+        pk->indexed = true;
+        pk->good_end = pk->src.size;
+        return TD_OK;
+    }
+    td_pack_index_release(&pk->index);
+    return index_by_walk(pk, err);
+}
+
+int td_pack_open(struct td_pack *pk, const char *path, struct td_error *err)
+{
+    int rc;
+
+    memset(pk, 0, sizeof *pk);
+    pk->src.fd = -1;
+    rc = td_source_open(&pk->src, path, err);
+    if (!rc)
+        rc = make_index(pk, err);
+    if (rc)
+        td_pack_close(pk);
+    return rc;
+}
+
+int td_pack_memory(struct td_pack *pk, const void *data, size_t n, struct td_error *err)
+{
+    memset(pk, 0, sizeof *pk);
+    td_source_memory(&pk->src, data, n, "memory");
+    return make_index(pk, err);
+}
+
+void td_pack_close(struct td_pack *pk)
+{
+    td_source_close(&pk->src);
+    td_pack_index_release(&pk->index);
+}
+
+/* ---- decoding ------------------------------------------------------------------------------------------------------- */
+
+static void join_planes(const uint8_t *in, size_t n, uint8_t *out)
+{
+    size_t half = n / 2, i;
+
+    for (i = 0; i < half; i++) {
+        out[2 * i] = in[i];
+        out[2 * i + 1] = in[half + i];
+    }
+    if (n & 1)
+        out[n - 1] = in[n - 1];
+}
+
+static int decode(const struct td_pack_head *h, const uint8_t *stored, uint8_t *raw)
+{
+    uint8_t *planes;
+    size_t got;
+
+    switch (h->encoding) {
+    case TD_PACK_RAW:
+        if (h->stored_len != h->raw_len)
+            return TD_ECORRUPT;
+        memcpy(raw, stored, h->raw_len);
+        return TD_OK;
+    case TD_PACK_ZSTD:
+        got = ZSTD_decompress(raw, h->raw_len, stored, h->stored_len);
+        return !ZSTD_isError(got) && got == h->raw_len ? TD_OK : TD_ECORRUPT;
+    case TD_PACK_PLANES:
+        planes = malloc(h->raw_len ? h->raw_len : 1);
+        if (!planes)
+            return TD_ENOMEM;
+        got = ZSTD_decompress(planes, h->raw_len, stored, h->stored_len);
+        if (!ZSTD_isError(got) && got == h->raw_len)
+            join_planes(planes, h->raw_len, raw);
+        free(planes);
+        return !ZSTD_isError(got) && got == h->raw_len ? TD_OK : TD_ECORRUPT;
+    default:
+        return TD_EVERSION;
+    }
+}
+
+/* A frame may claim 4 GiB: believe it only as far as the stored bytes can hold it. */
+static bool plausible(const struct td_pack_head *h, const uint8_t *stored)
+{
+    if (h->encoding == TD_PACK_ZSTD || h->encoding == TD_PACK_PLANES)
+        return ZSTD_getFrameContentSize(stored, h->stored_len) == h->raw_len;
+    return h->stored_len == h->raw_len;
+}
+
+int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *want, void **data, size_t *n, struct td_error *err)
+{
+    struct td_pack_head h;
+    char hex[TD_HASH_HEX] = "?";
+    uint8_t *stored = NULL, *raw = NULL;
+    int rc = head_at(pk, at, &h);
+
+    *data = NULL;
+    *n = 0;
+    if (rc)
+        return td_fail(err, rc, "%s: no valid blob header at offset %llu", pk->src.name, (unsigned long long)at);
+    td_hash_hex(h.hash, hex);
+    if (want && !td_hash_eq(h.hash, *want))
+        return td_fail(err, TD_ECORRUPT, "%s: the index points to offset %llu for another blob than the one there, %s", pk->src.name,
+                       (unsigned long long)at, hex);
+    if (h.stored_len > pk->src.size - at - TD_PACK_HEAD)
+        return td_fail(err, TD_ETRUNCATED, "%s: blob %s at offset %llu is incomplete", pk->src.name, hex, (unsigned long long)at);
+    stored = malloc(h.stored_len ? h.stored_len : 1);
+    rc = stored ? td_source_read(&pk->src, at + TD_PACK_HEAD, stored, h.stored_len, err) : TD_ENOMEM;
+    if (!rc && (td_hash64(stored, h.stored_len) != h.sum || !plausible(&h, stored)))
+        rc = TD_ECORRUPT;
+    if (!rc && !(raw = malloc(h.raw_len ? h.raw_len : 1)))
+        rc = TD_ENOMEM;
+    if (!rc)
+        rc = decode(&h, stored, raw);
+    if (!rc && !td_hash_eq(td_hash_bytes(raw, h.raw_len), h.hash))
+        rc = TD_ECORRUPT;
+    free(stored);
+    if (rc) {
+        free(raw);
+        return td_fail(err, rc, "%s: blob %s at offset %llu: %s", pk->src.name, hex, (unsigned long long)at,
+                       rc == TD_EVERSION ? "encoding of a later version" : td_code_name(rc));
+    }
+    *data = raw;
+    *n = h.raw_len;
+    return TD_OK;
+}

@@ -1,0 +1,811 @@
+/* writer.c - a recording while it happens: a bounded queue, one thread that redacts, compresses and writes.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Callers copy a record into the queue; everything behind it (redaction, frames, blobs, the ledger) belongs to the writer thread
+ * and needs no lock. `lock` guards the queue and the state callers share; `stat_lock` the facts and counts. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "format/bytes.h"
+#include "format/fixture.h"
+#include "format/frames.h"
+#include "format/manifest.h"
+#include "format/pack.h"
+#include "format/redact.h"
+
+#define N_STREAMS 5
+#define WIRE_HEAD 20
+#define WIRE_SPLIT ((size_t)1 << 20)  /* a longer read or write becomes several records */
+#define NOTE_MAX ((size_t)16 << 20)
+#define MAX_COUNTERS 1024
+
+enum item_type { ITEM_WIRE, ITEM_LINE, ITEM_BLOB, ITEM_COMMIT };
+
+struct item {
+    struct item *next;
+    enum item_type type;
+    int stream;                 /* ITEM_LINE: enum td_stream_kind */
+    int elem_bytes;
+    struct td_wire wire;
+    struct td_hash hash;
+    bool *done;                 /* ITEM_COMMIT: set under `lock` */
+    size_t len;
+    uint8_t data[];
+};
+
+struct out_stream { struct td_sink sink; struct td_buf raw; uint32_t records; uint64_t frames, total; int64_t since_ns; };
+struct counter { char *name; int64_t n, bytes; bool dirty; };
+
+struct td_writer {
+    char dir[TD_PATH_MAX], id[33], tool[32];
+    int level;
+    int64_t wall_ns, mono_ns;
+    struct td_redactor *redactor;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work, room, committed;
+    struct item *head, **tail;
+    int64_t queued, queue_max;  /* bytes */
+    bool idle, stop;
+    struct td_error failure;    /* the first; code 0: none */
+    struct td_pack_index seen;  /* blobs taken, written or not (at = 0) */
+
+    pthread_mutex_t stat_lock;
+    cJSON *facts;
+    struct td_buf fact_lines;   /* for the ledger, not yet written */
+    struct counter counter[MAX_COUNTERS];
+    int n_counters;
+
+    /* the writer thread's own */
+    struct out_stream stream[N_STREAMS];
+    struct td_sink pack;
+    struct td_pack_index index;
+    ZSTD_CCtx *z;
+    struct td_buf scratch;
+};
+
+/* ---- failure -------------------------------------------------------------------------------------------------------- */
+
+static int failed(struct td_writer *w)
+{
+    int code;
+
+    pthread_mutex_lock(&w->lock);
+    code = w->failure.code;
+    pthread_mutex_unlock(&w->lock);
+    return code;
+}
+
+static void keep_failure(struct td_writer *w, const struct td_error *why)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->failure.code)
+        w->failure = *why;
+    pthread_cond_broadcast(&w->room);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- the writer thread: streams ------------------------------------------------------------------------------------- */
+
+static int flush_stream(struct td_writer *w, int kind, struct td_error *err)
+{
+    struct out_stream *s = &w->stream[kind];
+    struct td_frame_head h = {.kind = (uint16_t)(kind + 1), .number = s->frames, .records = s->records};
+    int rc;
+
+    if (!s->raw.len)
+        return TD_OK;
+    rc = td_frame_write(&s->sink, w->z, w->level, &h, s->raw.data, s->raw.len, &w->scratch, err);
+    if (rc)
+        return rc;
+    s->frames++;
+    s->total += s->records;
+    s->records = 0;
+    td_buf_clear(&s->raw);
+    return TD_OK;
+}
+
+static int add_record(struct td_writer *w, int kind, const void *head, size_t n_head, const void *data, size_t n, struct td_error *err)
+{
+    struct out_stream *s = &w->stream[kind];
+
+    if (s->raw.len && s->raw.len + n_head + n > TD_FRAME_MAX_RAW && flush_stream(w, kind, err))
+        return err->code;
+    if (!s->raw.len)
+        s->since_ns = td_clock_mono_ns();
+    td_buf_add(&s->raw, head, n_head);
+    td_buf_add(&s->raw, data, n);
+    if (s->raw.failed)
+        return td_fail(err, TD_ELIMIT, "%s: a record of %zu bytes is more than the maximum of %u", s->sink.path, n, TD_FRAME_MAX_RAW);
+    s->records++;
+    return s->raw.len >= TD_FRAME_COMMIT_RAW ? flush_stream(w, kind, err) : TD_OK;
+}
+
+struct emit_ctx { struct td_writer *w; struct td_error *err; };
+
+static int emit_wire(void *ctx, const struct td_wire *rec)
+{
+    struct emit_ctx *c = ctx;
+    uint8_t head[WIRE_HEAD];
+
+    td_put64(head, (uint64_t)rec->t_ns);
+    td_put32(head + 8, rec->stream);
+    head[12] = (uint8_t)rec->dir;
+    head[13] = rec->redacted ? 1 : 0;
+    td_put16(head + 14, 0);
+    td_put32(head + 16, (uint32_t)rec->len);
+    return add_record(c->w, TD_STREAM_WIRE, head, sizeof head, rec->data, rec->len, c->err);
+}
+
+static int add_line(struct td_writer *w, int kind, const char *line, size_t n, struct td_error *err)
+{
+    return add_record(w, kind, line, n, "\n", 1, err);
+}
+
+/* ---- the writer thread: ledger and commits --------------------------------------------------------------------------- */
+
+static void put_counter(struct td_buf *b, const struct counter *c)
+{
+    struct td_jw j;
+
+    td_jw_init(&j, b, false);
+    td_jw_obj(&j, NULL);
+    td_jw_i64(&j, "t_ns", td_clock_mono_ns());
+    td_jw_cstr(&j, "count", c->name);
+    td_jw_i64(&j, "n", c->n);
+    td_jw_i64(&j, "bytes", c->bytes);
+    td_jw_end(&j);
+    td_buf_addc(b, '\n');
+}
+
+static void count_redaction(struct td_writer *w)
+{
+    const struct td_redact_counts *c = td_redactor_counts(w->redactor);
+    const struct { const char *name; int64_t bytes; } all[] = {
+        {"redacted.headers", c->headers}, {"redacted.urls", c->urls}, {"redacted.json", c->json},
+        {"redacted.unparsed", c->unparsed}, {"redacted.over_limit", c->over_limit},
+    };
+    size_t i;
+    int k;
+
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].bytes)
+            td_writer_count(w, all[i].name, 0, 0);
+        pthread_mutex_lock(&w->stat_lock);
+        for (k = 0; k < w->n_counters; k++)
+            if (!strcmp(w->counter[k].name, all[i].name) && w->counter[k].bytes != all[i].bytes) {
+                w->counter[k].bytes = all[i].bytes;
+                w->counter[k].dirty = true;
+            }
+        pthread_mutex_unlock(&w->stat_lock);
+    }
+}
+
+/* Facts and counts that changed since the last commit become lines of the ledger. Counts are totals: the last line of a name holds. */
+static int flush_ledger(struct td_writer *w, struct td_error *err)
+{
+    struct td_buf lines = TD_BUF_INIT(TD_FRAME_MAX_RAW);
+    char *p, *nl;
+    int i, rc = TD_OK;
+
+    count_redaction(w);
+    pthread_mutex_lock(&w->stat_lock);
+    td_buf_add(&lines, td_buf_str(&w->fact_lines), w->fact_lines.len);
+    td_buf_clear(&w->fact_lines);
+    for (i = 0; i < w->n_counters; i++)
+        if (w->counter[i].dirty) {
+            put_counter(&lines, &w->counter[i]);
+            w->counter[i].dirty = false;
+        }
+    pthread_mutex_unlock(&w->stat_lock);
+    for (p = lines.data; !rc && p && p < lines.data + lines.len; p = nl + 1) {
+        nl = memchr(p, '\n', (size_t)(lines.data + lines.len - p));
+        rc = add_line(w, TD_STREAM_LEDGER, p, (size_t)(nl - p), err);
+    }
+    td_buf_release(&lines);
+    return rc;
+}
+
+static int commit(struct td_writer *w, struct td_error *err)
+{
+    int k, rc = flush_ledger(w, err);
+
+    for (k = 0; !rc && k < N_STREAMS; k++)
+        rc = flush_stream(w, k, err);
+    return rc;
+}
+
+static int64_t oldest_ns(const struct td_writer *w)
+{
+    int64_t t = 0;
+    int k;
+
+    for (k = 0; k < N_STREAMS; k++)
+        if (w->stream[k].raw.len && (!t || w->stream[k].since_ns < t))
+            t = w->stream[k].since_ns;
+    return t;
+}
+
+/* ---- the writer thread: its loop ------------------------------------------------------------------------------------- */
+
+static int handle(struct td_writer *w, struct item *it, struct td_error *err)
+{
+    struct emit_ctx ctx = {w, err};
+
+    switch (it->type) {
+    case ITEM_WIRE:
+        it->wire.data = it->data;
+        return td_redactor_wire(w->redactor, &it->wire, emit_wire, &ctx);
+    case ITEM_LINE:
+        if (it->stream == TD_STREAM_EXCHANGES)
+            td_redactor_exchange(w->redactor, (char *)it->data, it->len);
+        return add_line(w, it->stream, (const char *)it->data, it->len, err);
+    case ITEM_BLOB:
+        return td_pack_write(&w->pack, &w->index, w->z, w->level, it->hash, it->data, it->len, it->elem_bytes, &w->scratch, err);
+    case ITEM_COMMIT:
+        return commit(w, err);
+    }
+    return TD_OK;
+}
+
+/* Take the whole queue, or wait for it until a commit is due. */
+static struct item *take(struct td_writer *w, bool *stop)
+{
+    struct item *all;
+    int64_t since = oldest_ns(w), due = (since ? since : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS;
+    struct timespec ts = {due / TD_NS_PER_S, due % TD_NS_PER_S};
+
+    pthread_mutex_lock(&w->lock);
+    w->idle = true;
+    while (!w->head && !w->stop)
+        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT)
+            break;
+    w->idle = false;
+    all = w->head;
+    w->head = NULL;
+    w->tail = &w->head;
+    *stop = w->stop && !all;
+    pthread_mutex_unlock(&w->lock);
+    return all;
+}
+
+static void give_room(struct td_writer *w, struct item *it)
+{
+    pthread_mutex_lock(&w->lock);
+    w->queued -= (int64_t)(sizeof *it + it->len);
+    if (it->done) {
+        *it->done = true;
+        pthread_cond_broadcast(&w->committed);
+    }
+    pthread_cond_broadcast(&w->room);
+    pthread_mutex_unlock(&w->lock);
+    free(it);
+}
+
+static void *writer_main(void *arg)
+{
+    struct td_writer *w = arg;
+    struct td_error why = {0};
+    struct item *it, *next;
+    bool stop = false;
+
+    while (!stop) {
+        for (it = take(w, &stop); it; it = next) {
+            next = it->next;
+            if (!why.code && handle(w, it, &why)) {
+                if (!why.code)
+                    td_fail(&why, TD_ENOMEM, "%s: out of memory", w->dir);
+                keep_failure(w, &why);
+            }
+            give_room(w, it);
+            if (!why.code && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
+                keep_failure(w, &why);
+        }
+        if (!why.code && !stop && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
+            keep_failure(w, &why);
+    }
+    return NULL;
+}
+
+/* ---- callers -------------------------------------------------------------------------------------------------------- */
+
+static struct item *new_item(enum item_type type, const void *data, size_t n)
+{
+    struct item *it = malloc(sizeof *it + n);
+
+    if (!it)
+        return NULL;
+    memset(it, 0, sizeof *it);
+    it->type = type;
+    it->len = n;
+    if (n)
+        memcpy(it->data, data, n);
+    return it;
+}
+
+static int push(struct td_writer *w, struct item *it)
+{
+    int64_t cost;
+    int code;
+
+    if (!it)
+        return TD_ENOMEM;
+    cost = (int64_t)(sizeof *it + it->len);
+    pthread_mutex_lock(&w->lock);
+    while (!w->failure.code && w->queued && w->queued + cost > w->queue_max)
+        pthread_cond_wait(&w->room, &w->lock);
+    code = w->failure.code;
+    if (!code) {
+        it->next = NULL;
+        *w->tail = it;
+        w->tail = &it->next;
+        w->queued += cost;
+        if (w->idle)
+            pthread_cond_signal(&w->work);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (code)
+        free(it);
+    return code;
+}
+
+int td_writer_wire(struct td_writer *w, const struct td_wire *rec)
+{
+    size_t at = 0, n = rec->len;
+    int rc;
+
+    if (rec->dir == TD_WIRE_NOTE && n > NOTE_MAX)
+        return TD_ELIMIT;
+    do {
+        size_t part = rec->dir != TD_WIRE_NOTE && n - at > WIRE_SPLIT ? WIRE_SPLIT : n - at;
+        struct item *it = new_item(ITEM_WIRE, rec->data ? rec->data + at : NULL, part);
+
+        if (it) {
+            it->wire = *rec;
+            it->wire.len = part;
+        }
+        rc = push(w, it);
+        at += part;
+    } while (!rc && at < n);
+    return rc;
+}
+
+static int push_line(struct td_writer *w, int kind, struct td_buf *line, int rc)
+{
+    struct item *it;
+
+    if (!rc && line->len >= TD_FRAME_MAX_RAW)
+        rc = TD_ELIMIT;
+    if (!rc) {
+        it = new_item(ITEM_LINE, line->data, line->len);
+        if (it)
+            it->stream = kind;
+        rc = push(w, it);
+    }
+    td_buf_release(line);
+    return rc;
+}
+
+int td_writer_exchange(struct td_writer *w, const struct td_exchange *x)
+{
+    struct td_buf line = TD_BUF_INIT(TD_FRAME_MAX_RAW);
+
+    return push_line(w, TD_STREAM_EXCHANGES, &line, td_exchange_write(x, &line));
+}
+
+int td_writer_step(struct td_writer *w, const struct td_step *s)
+{
+    struct td_buf line = TD_BUF_INIT(TD_FRAME_MAX_RAW);
+
+    return push_line(w, TD_STREAM_STEPS, &line, td_step_write(s, &line));
+}
+
+int td_writer_op(struct td_writer *w, const struct td_op *op)
+{
+    struct td_buf line = TD_BUF_INIT(TD_FRAME_MAX_RAW);
+
+    return push_line(w, TD_STREAM_OPS, &line, td_op_write(op, &line));
+}
+
+bool td_writer_has_blob(struct td_writer *w, struct td_hash hash)
+{
+    bool has;
+
+    pthread_mutex_lock(&w->lock);
+    has = td_pack_index_find(&w->seen, hash) != NULL;
+    pthread_mutex_unlock(&w->lock);
+    return has;
+}
+
+int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_bytes, struct td_hash *hash)
+{
+    struct td_pack_entry e = {td_hash_bytes(data, n), 0, n};
+    struct item *it;
+    size_t before;
+    bool fresh;
+    int rc;
+
+    *hash = e.hash;
+    if (n > TD_PACK_MAX_RAW)
+        return TD_ELIMIT;
+    pthread_mutex_lock(&w->lock);
+    before = w->seen.n;
+    rc = w->failure.code ? w->failure.code : td_pack_index_add(&w->seen, &e);
+    fresh = w->seen.n > before;
+    pthread_mutex_unlock(&w->lock);
+    if (rc)
+        return rc;
+    td_writer_count(w, fresh ? "blobs.stored" : "blobs.deduplicated", 1, (int64_t)n);
+    if (!fresh)
+        return TD_OK;
+    it = new_item(ITEM_BLOB, data, n);
+    if (it) {
+        it->hash = e.hash;
+        it->elem_bytes = elem_bytes;
+        return push(w, it);
+    }
+    rc = TD_ENOMEM; /* it is marked as seen and never will be: the recording is not whole */
+    keep_failure(w, &(struct td_error){TD_ENOMEM, "no memory to queue a blob"});
+    return rc;
+}
+
+void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes)
+{
+    int i;
+
+    pthread_mutex_lock(&w->stat_lock);
+    for (i = 0; i < w->n_counters; i++)
+        if (!strcmp(w->counter[i].name, name))
+            break;
+    if (i == w->n_counters && i < MAX_COUNTERS) {
+        w->counter[i].name = strdup(name);
+        if (w->counter[i].name)
+            w->n_counters++;
+    }
+    if (i < w->n_counters) {
+        w->counter[i].n += n;
+        w->counter[i].bytes += bytes;
+        w->counter[i].dirty = true;
+    } else {
+        td_log(TD_LOG_WARN, "format", "ledger: no room for \"%s\"", name);
+    }
+    pthread_mutex_unlock(&w->stat_lock);
+}
+
+/* ---- facts ---------------------------------------------------------------------------------------------------------- */
+
+static void redact_fact(cJSON *v, const char *before)
+{
+    cJSON *m;
+    const char *last = NULL;
+
+    if (cJSON_IsString(v)) {
+        td_redact_query(v->valuestring, strlen(v->valuestring));
+        td_redact_word(before, v->valuestring);
+    }
+    cJSON_ArrayForEach(m, v) {
+        redact_fact(m, cJSON_IsArray(v) ? last : NULL);
+        last = cJSON_IsString(m) ? m->valuestring : NULL;
+    }
+}
+
+int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value)
+{
+    cJSON *copy, *s;
+    struct td_jw j;
+
+    if (td_manifest_reserved(section) || !value)
+        return TD_EINVAL;
+    copy = cJSON_Duplicate(value, true);
+    if (!copy)
+        return TD_ENOMEM;
+    redact_fact(copy, NULL);
+    pthread_mutex_lock(&w->stat_lock);
+    td_jw_init(&j, &w->fact_lines, false);
+    td_jw_obj(&j, NULL);
+    td_jw_cstr(&j, "section", section);
+    td_jw_cstr(&j, "key", key);
+    td_jw_value(&j, "value", copy);
+    td_jw_end(&j);
+    td_buf_addc(&w->fact_lines, '\n');
+    s = cJSON_GetObjectItemCaseSensitive(w->facts, section);
+    if (!s)
+        s = cJSON_AddObjectToObject(w->facts, section);
+    cJSON_DeleteItemFromObjectCaseSensitive(s, key);
+    cJSON_AddItemToObject(s, key, copy);
+    pthread_mutex_unlock(&w->stat_lock);
+    return failed(w);
+}
+
+int td_writer_fact_str(struct td_writer *w, const char *section, const char *key, const char *value)
+{
+    cJSON *v = value ? cJSON_CreateString(value) : cJSON_CreateNull();
+    int rc = v ? td_writer_fact(w, section, key, v) : TD_ENOMEM;
+
+    cJSON_Delete(v);
+    return rc;
+}
+
+/* ---- create --------------------------------------------------------------------------------------------------------- */
+
+static int make_dir(const char *dir, struct td_error *err)
+{
+    struct dirent *e;
+    DIR *d;
+    int rc = td_fs_mkdirs(dir, err);
+
+    if (rc)
+        return rc;
+    d = opendir(dir);
+    if (!d)
+        return td_fail(err, TD_EIO, "%s: cannot read: %s", dir, strerror(errno));
+    while ((e = readdir(d)))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            rc = TD_EEXIST;
+    closedir(d);
+    return rc ? td_fail(err, rc, "%s: there is something already; name another folder or remove it", dir) : TD_OK;
+}
+
+static cJSON *string_array(const char *const *s)
+{
+    cJSON *a = cJSON_CreateArray();
+
+    for (; s && *s; s++)
+        cJSON_AddItemToArray(a, cJSON_CreateString(*s));
+    return a;
+}
+
+static cJSON *redaction_fact(struct td_writer *w)
+{
+    const struct td_redact_counts *c = td_redactor_counts(w->redactor);
+    cJSON *o = cJSON_CreateObject(), *b = cJSON_AddObjectToObject(o, "bytes");
+
+    cJSON_AddItemToObject(o, "headers", string_array(td_redactor_headers(w->redactor)));
+    cJSON_AddItemToObject(o, "json_paths", string_array(td_redactor_paths(w->redactor)));
+    cJSON_AddBoolToObject(o, "no_text", td_redactor_no_text(w->redactor));
+    td_manifest_put_i64(b, "headers", c->headers);
+    td_manifest_put_i64(b, "urls", c->urls);
+    td_manifest_put_i64(b, "json", c->json);
+    td_manifest_put_i64(b, "unparsed", c->unparsed);
+    td_manifest_put_i64(b, "over_limit", c->over_limit);
+    return o;
+}
+
+static cJSON *start_of_manifest(struct td_writer *w)
+{
+    cJSON *m = td_manifest_new(w->tool, w->id), *clock = cJSON_AddObjectToObject(m, "clock");
+
+    td_manifest_put_i64(clock, "wall_ns", w->wall_ns);
+    td_manifest_put_i64(clock, "mono_ns", w->mono_ns);
+    cJSON_AddItemToObject(m, "redaction", redaction_fact(w));
+    return m;
+}
+
+/* The first line of the ledger: what a repair needs when no manifest was written. */
+static void note_begin(struct td_writer *w)
+{
+    cJSON *m = start_of_manifest(w);
+    struct td_jw j;
+
+    td_jw_init(&j, &w->fact_lines, false);
+    td_jw_obj(&j, NULL);
+    td_jw_value(&j, "begin", m);
+    td_jw_end(&j);
+    td_buf_addc(&w->fact_lines, '\n');
+    cJSON_Delete(m);
+}
+
+static int open_files(struct td_writer *w, struct td_error *err)
+{
+    int k, rc = td_sink_open(&w->pack, w->dir, td_file_names[TD_FILE_PACK], err);
+
+    for (k = 0; !rc && k < N_STREAMS; k++)
+        rc = td_sink_open(&w->stream[k].sink, w->dir, td_file_names[k], err);
+    return rc;
+}
+
+static void release(struct td_writer *w)
+{
+    struct item *it, *next;
+    int i;
+
+    for (it = w->head; it; it = next) {
+        next = it->next;
+        free(it);
+    }
+    for (i = 0; i < N_STREAMS; i++) {
+        td_sink_close(&w->stream[i].sink);
+        td_buf_release(&w->stream[i].raw);
+    }
+    td_sink_close(&w->pack);
+    td_pack_index_release(&w->index);
+    td_pack_index_release(&w->seen);
+    ZSTD_freeCCtx(w->z);
+    td_buf_release(&w->scratch);
+    td_redactor_free(w->redactor);
+    cJSON_Delete(w->facts);
+    td_buf_release(&w->fact_lines);
+    for (i = 0; i < w->n_counters; i++)
+        free(w->counter[i].name);
+    pthread_mutex_destroy(&w->lock);
+    pthread_mutex_destroy(&w->stat_lock);
+    pthread_cond_destroy(&w->work);
+    pthread_cond_destroy(&w->room);
+    pthread_cond_destroy(&w->committed);
+    free(w);
+}
+
+static void init(struct td_writer *w, const struct td_writer_options *opt)
+{
+    pthread_condattr_t mono;
+    int k;
+
+    w->pack.fd = -1;
+    for (k = 0; k < N_STREAMS; k++) {
+        w->stream[k].sink.fd = -1;
+        td_buf_init(&w->stream[k].raw, TD_FRAME_MAX_RAW);
+    }
+    td_buf_init(&w->scratch, SIZE_MAX / 2);
+    td_buf_init(&w->fact_lines, TD_MANIFEST_MAX);
+    w->tail = &w->head;
+    w->level = opt && opt->level ? opt->level : 3;
+    w->queue_max = opt && opt->queue_max_bytes ? opt->queue_max_bytes : 256 << 20;
+    strncpy(w->tool, opt && opt->tool ? opt->tool : "tapedeck", sizeof w->tool - 1);
+    w->wall_ns = td_clock_wall_ns();
+    w->mono_ns = td_clock_mono_ns();
+    td_manifest_new_id(w->id);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_init(&w->stat_lock, NULL);
+    pthread_condattr_init(&mono);
+    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->work, &mono);
+    pthread_cond_init(&w->room, NULL);
+    pthread_cond_init(&w->committed, NULL);
+    pthread_condattr_destroy(&mono);
+}
+
+int td_writer_create(const char *dir, const struct td_writer_options *opt, struct td_writer **out, struct td_error *err)
+{
+    struct td_writer *w = calloc(1, sizeof *w);
+    int rc;
+
+    *out = NULL;
+    if (!w)
+        return td_fail(err, TD_ENOMEM, "%s: out of memory", dir);
+    init(w, opt);
+    if (strlen(dir) + 32 >= sizeof w->dir)
+        rc = td_fail(err, TD_ELIMIT, "%s: path too long", dir);
+    else
+        rc = td_redactor_new(opt ? opt->redaction : NULL, &w->redactor, err);
+    if (rc)
+        goto fail;
+    strcpy(w->dir, dir);
+    w->z = ZSTD_createCCtx();
+    w->facts = cJSON_CreateObject();
+    if (!w->z || !w->facts) {
+        rc = td_fail(err, TD_ENOMEM, "%s: out of memory", dir);
+        goto fail;
+    }
+    note_begin(w);
+    if ((rc = make_dir(dir, err)) || (rc = open_files(w, err)))
+        goto fail;
+    rc = pthread_create(&w->thread, NULL, writer_main, w);
+    if (rc) {
+        rc = td_fail(err, TD_EIO, "cannot start a thread: %s", strerror(rc));
+        goto fail;
+    }
+    *out = w;
+    return TD_OK;
+fail:
+    release(w);
+    return rc;
+}
+
+/* ---- commit and close ------------------------------------------------------------------------------------------------ */
+
+int td_writer_commit(struct td_writer *w, struct td_error *err)
+{
+    struct item *it = new_item(ITEM_COMMIT, NULL, 0);
+    bool done = false;
+    int rc;
+
+    if (it)
+        it->done = &done;
+    rc = push(w, it);
+    pthread_mutex_lock(&w->lock);
+    while (!rc && !done)
+        pthread_cond_wait(&w->committed, &w->lock);
+    if (w->failure.code)
+        rc = td_fail(err, w->failure.code, "%s", w->failure.msg);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+static void stop_thread(struct td_writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+}
+
+static int save_manifest(struct td_writer *w, const char *state, struct td_error *err)
+{
+    cJSON *m = start_of_manifest(w), *ledger = cJSON_AddObjectToObject(m, "ledger"), *c, *s;
+    struct td_file_fact f = {w->pack.size, w->index.n, w->index.n, td_sink_digest(&w->pack)};
+    int i, rc;
+
+    cJSON_AddStringToObject(m, "state", state);
+    if (w->failure.code)
+        cJSON_AddStringToObject(m, "failure", w->failure.msg);
+    c = cJSON_GetObjectItemCaseSensitive(m, "clock");
+    td_manifest_put_i64(c, "end_wall_ns", td_clock_wall_ns());
+    td_manifest_put_i64(c, "end_mono_ns", td_clock_mono_ns());
+    for (i = 0; i < w->n_counters; i++) {
+        c = cJSON_AddObjectToObject(ledger, w->counter[i].name);
+        td_manifest_put_i64(c, "n", w->counter[i].n);
+        td_manifest_put_i64(c, "bytes", w->counter[i].bytes);
+    }
+    td_manifest_put_file(m, TD_FILE_PACK, &f);
+    for (i = 0; i < N_STREAMS; i++) {
+        f = (struct td_file_fact){w->stream[i].sink.size, w->stream[i].frames, w->stream[i].total, td_sink_digest(&w->stream[i].sink)};
+        td_manifest_put_file(m, i, &f);
+    }
+    while ((s = cJSON_DetachItemFromArray(w->facts, 0)))
+        cJSON_AddItemToObject(m, s->string, s);
+    rc = td_manifest_save(w->dir, m, err);
+    cJSON_Delete(m);
+    return rc;
+}
+
+int td_writer_close(struct td_writer *w, const char *state, struct td_error *err)
+{
+    struct td_error why = {0};
+    struct emit_ctx ctx = {w, &why};
+    int k, rc;
+
+    if (!w)
+        return TD_OK;
+    stop_thread(w);
+    if (!w->failure.code) {
+        rc = td_redactor_finish(w->redactor, emit_wire, &ctx);
+        if (!rc)
+            rc = commit(w, &why);
+        if (!rc)
+            rc = td_pack_finish(&w->pack, &w->index, &why);
+        if (!rc)
+            rc = td_sink_sync(&w->pack, &why);
+        for (k = 0; !rc && k < N_STREAMS; k++)
+            rc = td_sink_sync(&w->stream[k].sink, &why);
+        if (rc && !why.code)
+            td_fail(&why, rc, "%s: cannot finish the recording: %s", w->dir, td_code_name(rc));
+        w->failure = why;
+    }
+    td_error_clear(&why);
+    rc = save_manifest(w, w->failure.code ? "failed" : state, &why);
+    if (w->failure.code)
+        rc = td_fail(err, w->failure.code, "%s", w->failure.msg);
+    else if (rc)
+        td_fail(err, rc, "%s", why.msg);
+    release(w);
+    return rc;
+}
+
+void td_writer_abandon(struct td_writer *w)
+{
+    if (!w)
+        return;
+    stop_thread(w);
+    release(w);
+}
