@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #define WIDTH 8
-#define ROWS 4
 #define VECTORS 4
 
 typedef float vf __attribute__((vector_size(32)));

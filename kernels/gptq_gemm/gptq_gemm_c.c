@@ -8,7 +8,6 @@
 #include "model/f16.h"
 
 #define WIDTH 4
-#define ROWS 4
 #define VECTORS 4
 
 typedef float vf __attribute__((vector_size(16)));

@@ -13,14 +13,14 @@
 #ifndef STEP_PLAN              /* statement; p is the struct plan: the blocks of K in their order */
 #define STEP_PLAN(x, p) ((void)0)
 #endif
-#ifndef STEP_A_INDEX           /* where A[row][k] lies */
-#define STEP_A_INDEX(x, row, k) ((row) * (x)->lda + (k))
+#ifndef STEP_A_INDEX           /* where A[row][i] lies */
+#define STEP_A_INDEX(x, row, i) ((row) * (x)->lda + (i))
 #endif
 #ifndef STEP_A_BITS            /* a half of A, as bits */
 #define STEP_A_BITS(h) (h)
 #endif
-#ifndef STEP_WORD              /* the word of qweight that holds row k of W */
-#define STEP_WORD(x, word, k) (word)
+#ifndef STEP_WORD              /* the word of qweight that holds row i of W */
+#define STEP_WORD(x, word, i) (word)
 #endif
 #ifndef STEP_COLUMN            /* the first column whose zero points and scales serve the vector at column n */
 #define STEP_COLUMN(x, n) (n)
