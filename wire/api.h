@@ -18,6 +18,7 @@ struct td_api_server {
     enum td_api_kind kind;     /* never AUTO once probed */
     char url[512];             /* "http://localhost:8000", no slash at the end */
     char version[128], model[256], fingerprint[128]; /* "" when unknown */
+    char root[512];            /* where the server says its checkpoint is, or "" */
     int64_t max_model_len;     /* 0: unknown */
     char note[160];            /* what a person should know ("SGLang: its own API is not supported yet, asked as openai") */
 };

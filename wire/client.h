@@ -45,6 +45,7 @@ struct td_client_request {
     const char *method;       /* "POST", "GET" */
     const char *url;
     const char *body; size_t body_len; /* borrowed until done */
+    const char *header;       /* one more "Name: value" for this request, or NULL; copied */
     void *user;
 };
 /* Put one request in flight; its bytes start to move in the next run(). */

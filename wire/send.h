@@ -40,6 +40,7 @@ struct td_send_options {
     struct td_writer *writer;      /* gets notes and bytes; NULL: none */
     td_derive_emit_fn *emit; void *emit_arg; /* exchanges, derived between groups, off the hot path; NULL: none */
     bool keep_salt;                /* do not renew cache_salt (td_api_resalt) */
+    void (*request_id)(void *arg, uint32_t stream, char out[64]); void *request_id_arg; /* X-Request-Id, or NULL */
     uint32_t first_stream;         /* number of the first request */
     const volatile sig_atomic_t *stop;
     bool (*alive)(void *arg); void *alive_arg; /* NULL, or asked between groups and at failures: is the server's process there? */
@@ -47,7 +48,7 @@ struct td_send_options {
 };
 
 struct td_send_stats {
-    int64_t sent, failed;          /* failed: the transfer itself (connect, timeout, cut), not an HTTP status */
+    int64_t sent, failed, unsent;  /* failed: the transfer itself (connect, timeout, cut), not an HTTP status */
     int64_t bytes_sent, bytes_received, records;
     int64_t lag_max_ns, lag_sum_ns, lag_n; /* sent later than planned; only for items with at_ns >= 0 */
     uint32_t next_stream;
@@ -55,9 +56,11 @@ struct td_send_stats {
     bool interrupted, server_gone;
 };
 
-/* Send the plan. For each request: the open note, its bytes, the close note. TD_OK also when requests failed (stats and
- * exchanges say so); TD_EINTR: stopped, what was in flight is closed as "cut"; TD_ECRASH: the server's process is gone;
- * TD_EIO: connections are refused twice in a row (the rest is not sent), or the writer failed. stats is filled in any case. */
+/* Send the plan. For each request: the open note, its bytes, the close note. TD_OK also when requests failed: stats and
+ * exchanges say so. Once the server's process is gone or two groups in a row cannot connect, the rest is not sent: those
+ * requests are noted as failed ("server", "connect") and counted in `unsent`.
+ * TD_EINTR: stopped; what was in flight is closed as "cut", the rest is not noted. TD_EIO: the writer failed; else what the
+ * deriver or emit returned. stats is filled in any case. */
 int td_suite_run(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
                  struct td_error *err);
 

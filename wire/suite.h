@@ -27,8 +27,8 @@ struct td_suite {
     struct td_hash hash;      /* of the file's bytes */
 };
 
-/* name: "quick", "full" or a path. Built-in ones lie beside the program: bin/../fixtures/suites, or
- * bin/../share/tapedeck/suites when installed. TD_ENOTFOUND, TD_EINVAL with the line's number. */
+/* name: "quick", "full" or a path. Built-in ones lie beside the program's folder: bin/../fixtures/suites
+ * (installed: libexec/tapedeck/bin/../fixtures/suites). TD_ENOTFOUND, TD_EINVAL with the line's number. */
 int td_suite_load(const char *name, struct td_suite *out, struct td_error *err);
 int td_suite_parse(const char *text, size_t n, const char *name, struct td_suite *out, struct td_error *err);
 void td_suite_release(struct td_suite *s);

@@ -1,0 +1,349 @@
+/* collapse.c - NaN, runs, loops: signs that a model no longer computes.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/collapse.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/json.h"
+
+enum { ZERO_TAIL = 8, ZERO_MIN = 16, RUN_HARD = 32, LOOP_PERIOD = 32, LOOP_TOKENS = 64, CHAR_HARD = 40, BANG_HARD = 24,
+       EMPTY_TOKENS = 8, FLAT_MIN_ROWS = 8 };
+
+static const char *const NAMES[] = {"none", "nan", "token-0", "token-run", "loop", "char-run", "empty", "flat"};
+
+const char *td_collapse_name(enum td_collapse_kind k)
+{
+    return NAMES[k];
+}
+
+struct look {                     /* the part of an answer that is judged */
+    const struct td_exchange *x;
+    const int32_t *ids;           /* NULL: no ids */
+    int32_t n;                    /* tokens up to and with the first end token */
+    size_t text_len;              /* bytes of the text that belong to them */
+    struct td_collapse *out;
+};
+
+/* Note a sign. It becomes the finding when it is graver than what is there. */
+static void sign(const struct look *k, enum td_collapse_kind kind, double strength, int32_t position, int32_t length,
+                 int32_t period, const char *why)
+{
+    struct td_collapse *o = k->out;
+    bool hard = strength >= 1;
+
+    if (strength > o->by_kind[kind])
+        o->by_kind[kind] = strength;
+    o->fired |= 1u << kind;
+    if (o->kind != TD_COLLAPSE_NONE && (o->hard || !hard))
+        return;
+    o->kind = kind;
+    o->hard = hard;
+    o->strength = strength;
+    o->position = position;
+    o->length = length;
+    o->period = period;
+    snprintf(o->why, sizeof o->why, "%s", why);
+}
+
+/* "id 0" or "id 0 ("!")" */
+static const char *token_words(const struct look *k, int32_t i, char *out, size_t n)
+{
+    const char *text = k->x->token_text ? k->x->token_text[i] : NULL;
+
+    if (text && *text && strlen(text) < 24)
+        snprintf(out, n, "token %d (\"%s\")", k->ids ? k->ids[i] : -1, text);
+    else
+        snprintf(out, n, "token %d", k->ids ? k->ids[i] : -1);
+    return out;
+}
+
+/* ---- the rules ------------------------------------------------------------------------------------------------------ */
+
+static bool error_says_nan(const char *error)
+{
+    return error && (strcasestr(error, "out of range float values") || strcasestr(error, "probability tensor contains") ||
+                     strcasestr(error, "nan in logits") || strcasestr(error, "nans detected"));
+}
+
+static void rule_nan(const struct look *k)
+{
+    const struct td_exchange *x = k->x;
+    int32_t i, bad = 0, first = -1, alts = 0, first_alt = -1;
+    char why[200];
+
+    for (i = 0; x->logprobs && i < k->n; i++)
+        if (isnan(x->logprobs[i]) || x->logprobs[i] == INFINITY) {
+            first = bad++ ? first : i;
+        }
+    for (i = 0; x->top && i < k->n * x->top_k; i++)
+        if (isnan(x->top[i].logprob)) {
+            first_alt = alts++ ? first_alt : i / x->top_k;
+        }
+    if (bad) {
+        snprintf(why, sizeof why, "NaN or null instead of a logprob for %d of %d tokens, first at token %d", bad, k->n, first);
+        sign(k, TD_COLLAPSE_NAN, 1 + (double)bad / k->n, first, bad, 0, why);
+    } else if (error_says_nan(x->error)) {
+        snprintf(why, sizeof why, "the server reports NaN: %.150s", x->error);
+        sign(k, TD_COLLAPSE_NAN, 2, k->n, 0, 0, why);
+    } else if (alts) {
+        snprintf(why, sizeof why, "NaN or null among the alternatives of token %d (%d in all)", first_alt, alts);
+        sign(k, TD_COLLAPSE_NAN, 0.5, first_alt, alts, 0, why);
+    }
+}
+
+static void rule_token_zero(const struct look *k)
+{
+    int32_t i, zeros = 0, tail = 0, run = 0, longest = 0, at = 0;
+    char why[200], name[64];
+
+    for (i = 0; i < k->n; i++) {
+        zeros += k->ids[i] == 0;
+        run = k->ids[i] == 0 ? run + 1 : 0;
+        if (run > longest) {
+            longest = run;
+            at = i - run + 1;
+        }
+    }
+    tail = run;
+    if (tail >= ZERO_TAIL) {
+        snprintf(why, sizeof why, "%s %d times from token %d to the end", token_words(k, k->n - 1, name, sizeof name), tail,
+                 k->n - tail);
+        sign(k, TD_COLLAPSE_TOKEN_ZERO, (double)tail / ZERO_TAIL, k->n - tail, tail, 1, why);
+    } else if (k->n >= ZERO_MIN && zeros * 2 >= k->n) {
+        snprintf(why, sizeof why, "token 0 is %d of %d tokens", zeros, k->n);
+        sign(k, TD_COLLAPSE_TOKEN_ZERO, 2.0 * zeros / k->n, at, zeros, 0, why);
+    } else if (longest >= 3) {
+        snprintf(why, sizeof why, "token 0 %d times in a row from token %d", longest, at);
+        sign(k, TD_COLLAPSE_TOKEN_ZERO, (double)longest / (2 * ZERO_TAIL), at, longest, 1, why);
+    }
+}
+
+/* How many tokens at the end repeat with this period (the first period included). */
+static int32_t tail_with_period(const int32_t *ids, int32_t n, int32_t period)
+{
+    int32_t i = n - 1;
+
+    while (i - period >= 0 && ids[i] == ids[i - period])
+        i--;
+    return n - i - 1 + period;
+}
+
+static void rule_token_run(const struct look *k)
+{
+    int32_t tail = k->n ? tail_with_period(k->ids, k->n, 1) : 0;
+    char why[200], name[64];
+
+    if (tail < RUN_HARD / 2)
+        return;
+    snprintf(why, sizeof why, "%s %d times from token %d to the end", token_words(k, k->n - 1, name, sizeof name), tail,
+             k->n - tail);
+    sign(k, TD_COLLAPSE_TOKEN_RUN, (double)tail / RUN_HARD, k->n - tail, tail, 1, why);
+}
+
+static void rule_loop(const struct look *k)
+{
+    double best = 0;
+    int32_t period, best_period = 0, best_tail = 0;
+    char why[200];
+
+    for (period = 2; period <= LOOP_PERIOD && period * 2 <= k->n; period++) {
+        int32_t tail = tail_with_period(k->ids, k->n, period), times = tail / period;
+        double need_times = period >= LOOP_TOKENS / 4 ? 4 : (double)LOOP_TOKENS / period;
+        double strength = times / need_times, by_tokens = (double)tail / LOOP_TOKENS;
+
+        if (tail_with_period(k->ids, k->n, 1) * 2 >= tail)
+            return; /* a run of one token, which has its own rule */
+        strength = by_tokens < strength ? by_tokens : strength;
+        if (times >= 2 && strength > best * 1.001) { /* the smallest period of equal strength */
+            best = strength;
+            best_period = period;
+            best_tail = tail;
+        }
+    }
+    if (best < 0.5)
+        return;
+    snprintf(why, sizeof why, "a loop of %d tokens, %d times from token %d to the end", best_period, best_tail / best_period,
+             k->n - best_tail);
+    sign(k, TD_COLLAPSE_LOOP, best, k->n - best_tail, best_tail, best_period, why);
+}
+
+/* Characters that honest text repeats: rules, banners, dots, blanks. */
+static bool is_rule_char(char c)
+{
+    return strchr("-=_*#.~+|/\\ \t\n", c) && c;
+}
+
+static bool prompt_asks_for(const struct td_exchange *x, char c)
+{
+    const char *p = td_json_get_str(x->request, "prompt", "");
+    int run = 0;
+
+    for (; *p; p++)
+        if ((run = *p == c ? run + 1 : 0) >= 4)
+            return true;
+    return false;
+}
+
+/* The index of the token in which byte `at` of the text lies, by token_text; else the byte itself. */
+static int32_t position_of(const struct look *k, size_t at)
+{
+    size_t sum = 0;
+    int32_t i;
+
+    for (i = 0; k->x->token_text && i < k->n; i++) {
+        sum += k->x->token_text[i] ? strlen(k->x->token_text[i]) : 0;
+        if (sum > at)
+            return i;
+    }
+    return (int32_t)at;
+}
+
+static void rule_char_run(const struct look *k)
+{
+    const char *t = k->x->text;
+    size_t n = k->text_len, run = 1;
+    double limit;
+    char why[200], c;
+
+    if (!n)
+        return;
+    c = t[n - 1];
+    while (run < n && t[n - 1 - run] == c)
+        run++;
+    limit = strchr("!?@G", c) && c ? BANG_HARD : is_rule_char(c) ? 2 * CHAR_HARD : CHAR_HARD;
+    if ((double)run < limit / 2)
+        return;
+    limit = prompt_asks_for(k->x, c) ? 1.01 * (double)run : limit; /* asked for: a warning at most */
+    if (isprint((unsigned char)c))
+        snprintf(why, sizeof why, "the character \"%c\" %zu times up to the end", c, run);
+    else
+        snprintf(why, sizeof why, "the byte 0x%02x %zu times up to the end", (unsigned char)c, run);
+    sign(k, TD_COLLAPSE_CHAR_RUN, (double)run / limit, position_of(k, n - run), (int32_t)run, 1, why);
+}
+
+static void rule_empty(const struct look *k)
+{
+    int64_t tokens = k->x->usage.completion_tokens > k->n ? k->x->usage.completion_tokens : k->n;
+    size_t i;
+    char why[200];
+
+    if (tokens < EMPTY_TOKENS || k->x->error)
+        return;
+    for (i = 0; i < k->text_len; i++)
+        if (!isspace((unsigned char)k->x->text[i]))
+            return;
+    snprintf(why, sizeof why, "%lld tokens and %s", (long long)tokens, k->text_len ? "only blanks" : "no text");
+    sign(k, TD_COLLAPSE_EMPTY, k->text_len ? 0.5 : (double)tokens / EMPTY_TOKENS, 0, (int32_t)tokens, 0, why);
+}
+
+static void rule_flat(const struct look *k)
+{
+    int32_t i, flat = 0, rows = 0, first = -1, width = k->x->top_k;
+    char why[200];
+
+    if (!k->x->top || width < 3)
+        return;
+    for (i = 0; i < k->n; i++) {
+        const struct td_alt *row = k->x->top + (size_t)i * (size_t)width;
+
+        if (isnan(row[0].logprob) || isnan(row[2].logprob) || isinf(row[2].logprob))
+            continue;
+        rows++;
+        if (fabsf(row[0].logprob - row[width - 1].logprob) < 1e-3f) {
+            flat++;
+            first = first < 0 ? i : first;
+        }
+    }
+    if (rows < FLAT_MIN_ROWS || flat * 4 < rows)
+        return;
+    snprintf(why, sizeof why, "all alternatives are equally likely at %d of %d tokens", flat, rows);
+    sign(k, TD_COLLAPSE_FLAT, 2.0 * flat / rows, first, flat, 0, why);
+}
+
+/* ---- one answer ----------------------------------------------------------------------------------------------------- */
+
+/* With ignore_eos what follows the first end token is noise. */
+static int32_t judged_tokens(const struct td_exchange *x, const struct td_collapse_options *opt)
+{
+    int32_t i, j;
+
+    if (!opt || !x->token_ids || !td_json_get_bool(x->request, "ignore_eos", false))
+        return x->n_tokens;
+    for (i = 0; i < x->n_tokens; i++)
+        for (j = 0; j < opt->n_eos_ids; j++)
+            if (x->token_ids[i] == opt->eos_ids[j])
+                return i + 1;
+    return x->n_tokens;
+}
+
+static size_t judged_text(const struct td_exchange *x, int32_t n)
+{
+    size_t sum = 0;
+    int32_t i;
+
+    if (n == x->n_tokens)
+        return x->text ? x->text_len : 0;
+    for (i = 0; x->token_text && i < n; i++)
+        sum += x->token_text[i] ? strlen(x->token_text[i]) : 0;
+    if (!x->token_text) /* no spelling: in proportion */
+        sum = (size_t)((double)x->text_len * n / x->n_tokens);
+    return sum < x->text_len ? sum : x->text_len;
+}
+
+void td_collapse_check(const struct td_exchange *x, const struct td_collapse_options *opt, struct td_collapse *out)
+{
+    struct look k = {.x = x, .ids = x->token_ids, .n = judged_tokens(x, opt), .out = out};
+
+    memset(out, 0, sizeof *out);
+    k.text_len = judged_text(x, k.n);
+    rule_nan(&k);
+    if (k.ids) {
+        rule_token_zero(&k);
+        rule_token_run(&k);
+        rule_loop(&k);
+    }
+    rule_char_run(&k);
+    rule_empty(&k);
+    rule_flat(&k);
+}
+
+/* Running and looping excuse each other: a baseline that loops has no text to lose. */
+static double excuse(const struct td_collapse *base, enum td_collapse_kind kind)
+{
+    double most = base->by_kind[kind];
+    int k;
+
+    if (kind < TD_COLLAPSE_TOKEN_ZERO || kind > TD_COLLAPSE_CHAR_RUN)
+        return most;
+    for (k = TD_COLLAPSE_TOKEN_ZERO; k <= TD_COLLAPSE_CHAR_RUN; k++)
+        most = base->by_kind[k] > most ? base->by_kind[k] : most;
+    return most;
+}
+
+bool td_collapse_beyond(const struct td_collapse *c, const struct td_collapse *baseline, size_t n_baseline, char *why_not,
+                        size_t why_not_size)
+{
+    size_t i;
+
+    if (why_not && why_not_size)
+        why_not[0] = '\0';
+    if (!c->hard) {
+        if (why_not)
+            snprintf(why_not, why_not_size, c->kind ? "only a warning: %s" : "no sign%s", c->kind ? c->why : "");
+        return false;
+    }
+    for (i = 0; i < n_baseline; i++) {
+        double e = excuse(&baseline[i], c->kind);
+
+        if (e >= 1 || e * 2 >= c->strength) {
+            if (why_not)
+                snprintf(why_not, why_not_size, "the baseline does the same for this prompt: %s", baseline[i].why);
+            return false;
+        }
+    }
+    return true;
+}

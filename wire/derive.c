@@ -1,0 +1,479 @@
+/* derive.c - one state per stream: notes, request, response, answer; an exchange when it closes.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/derive.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/json.h"
+#include "wire/answer.h"
+#include "wire/http.h"
+#include "wire/sse.h"
+
+#define MAX_OPEN 65536
+#define MAX_REQUEST ((size_t)64 << 20)
+#define MAX_BODY ((size_t)128 << 20)
+
+enum body_mode { BODY_UNDECIDED, BODY_SSE, BODY_WHOLE };
+
+struct stream {
+    uint32_t number;
+    cJSON *open, *close;       /* the notes, or NULL */
+    struct td_http request, response;
+    struct td_buf request_body, body;
+    struct td_sse sse;
+    enum body_mode mode;
+    struct td_answer answer;
+    int64_t t_now, t_sent, t_first, t_last;
+};
+
+struct slot { uint32_t number; struct stream *s; bool used; }; /* s NULL and used: closed long ago */
+
+struct td_deriver {
+    td_derive_emit_fn *emit; void *arg;
+    struct slot *slots; size_t n_slots, n_used, n_open; /* open addressing; n_slots is a power of two */
+    int64_t late;
+};
+
+/* ---- the table of streams ----------------------------------------------------------------------------------------- */
+
+static struct slot *find(struct slot *slots, size_t n_slots, uint32_t number)
+{
+    size_t i = (number * 2654435761u) & (n_slots - 1);
+
+    while (slots[i].used && slots[i].number != number)
+        i = (i + 1) & (n_slots - 1);
+    return &slots[i];
+}
+
+static int grow(struct td_deriver *d)
+{
+    size_t n = d->n_slots ? d->n_slots * 2 : 64, i;
+    struct slot *bigger = calloc(n, sizeof *bigger);
+
+    if (!bigger)
+        return TD_ENOMEM;
+    for (i = 0; i < d->n_slots; i++)
+        if (d->slots[i].used)
+            *find(bigger, n, d->slots[i].number) = d->slots[i];
+    free(d->slots);
+    d->slots = bigger;
+    d->n_slots = n;
+    return TD_OK;
+}
+
+static void on_request_body(void *arg, const char *bytes, size_t n)
+{
+    struct stream *s = arg;
+
+    td_buf_add(&s->request_body, bytes, n);
+}
+
+static void on_sse(void *arg, const struct td_sse_event *ev)
+{
+    struct stream *s = arg;
+
+    if (ev->error)
+        td_answer_stream_error(&s->answer, ev->data, ev->len);
+    else
+        td_answer_take(&s->answer, ev->data, ev->len, s->t_now, true);
+}
+
+static void on_body(void *arg, const char *bytes, size_t n)
+{
+    struct stream *s = arg;
+
+    if (s->mode == BODY_UNDECIDED && s->response.status < 300) {
+        bool typed = !strncasecmp(s->response.content_type, "text/event-stream", 17);
+
+        s->mode = typed || (n >= 5 && !memcmp(bytes, "data:", 5)) ? BODY_SSE : BODY_WHOLE;
+    } else if (s->mode == BODY_UNDECIDED) {
+        s->mode = BODY_WHOLE;
+    }
+    if (s->mode == BODY_SSE)
+        td_sse_feed(&s->sse, bytes, n);
+    else
+        td_buf_add(&s->body, bytes, n);
+}
+
+static struct stream *stream_new(uint32_t number)
+{
+    struct stream *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return NULL;
+    s->number = number;
+    td_http_init(&s->request, true, on_request_body, s);
+    td_http_init(&s->response, false, on_body, s);
+    td_buf_init(&s->request_body, MAX_REQUEST);
+    td_buf_init(&s->body, MAX_BODY);
+    td_sse_init(&s->sse, on_sse, s);
+    td_answer_init(&s->answer);
+    return s;
+}
+
+static void stream_free(struct stream *s)
+{
+    if (!s)
+        return;
+    cJSON_Delete(s->open);
+    cJSON_Delete(s->close);
+    td_http_release(&s->request);
+    td_http_release(&s->response);
+    td_buf_release(&s->request_body);
+    td_buf_release(&s->body);
+    td_sse_release(&s->sse);
+    td_answer_release(&s->answer);
+    free(s);
+}
+
+struct td_deriver *td_deriver_new(td_derive_emit_fn *emit, void *arg)
+{
+    struct td_deriver *d = calloc(1, sizeof *d);
+
+    if (d) {
+        d->emit = emit;
+        d->arg = arg;
+    }
+    return d;
+}
+
+void td_deriver_free(struct td_deriver *d)
+{
+    size_t i;
+
+    if (!d)
+        return;
+    for (i = 0; i < d->n_slots; i++)
+        stream_free(d->slots[i].s);
+    free(d->slots);
+    free(d);
+}
+
+int64_t td_deriver_late(const struct td_deriver *d)
+{
+    return d->late;
+}
+
+/* ---- what went wrong ---------------------------------------------------------------------------------------------- */
+
+/* A whole body is judged when the stream ends: as an answer, or as the reason of an HTTP error. */
+static void take_whole_body(struct stream *s, bool complete)
+{
+    struct td_answer *a = &s->answer;
+
+    if (s->response.status >= 300) {
+        td_answer_http_error(a, s->response.status, s->response.location, td_buf_str(&s->body), s->body.len);
+    } else if (s->body.failed) {
+        td_answer_fail(a, "parse", "the answer is longer than %zu MiB", MAX_BODY >> 20);
+    } else if (*s->response.encoding && strcasecmp(s->response.encoding, "identity")) {
+        td_answer_fail(a, "parse", "the answer is compressed (%s), which was not asked for", s->response.encoding);
+    } else if (complete && s->mode != BODY_SSE) {
+        td_answer_take(a, td_buf_str(&s->body), s->body.len, s->t_last, false);
+        a->done = a->shaped;
+        if (!a->shaped)
+            td_answer_fail(a, "parse", "the answer is JSON, but holds neither choices nor content: \"%.100s\"",
+                           td_buf_str(&s->body));
+    }
+}
+
+static void judge_sse(struct stream *s, bool complete)
+{
+    struct td_answer *a = &s->answer;
+
+    if (s->sse.dropped || s->sse.line.failed)
+        td_answer_fail(a, "parse", "an event is longer than %zu MiB", TD_SSE_MAX_EVENT >> 20);
+    if (complete && !a->shaped && !a->done)
+        td_answer_fail(a, "parse", "the stream ended without one event that is an answer (%lld events)",
+                       (long long)s->sse.events);
+}
+
+static void fail_by_note(struct stream *s, const cJSON *close)
+{
+    static const char *const kinds[] = {"connect", "timeout", "http", "stream", "parse", "cut", "server"};
+    const char *kind = td_json_get_str(close, "kind", "cut");
+    size_t i;
+
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kind, kinds[i]))
+            td_answer_fail(&s->answer, kinds[i], "%s", td_json_get_str(close, "error", "the transfer failed"));
+    td_answer_fail(&s->answer, "cut", "%s: %s", kind, td_json_get_str(close, "error", "the transfer failed"));
+}
+
+/* Find the first error in the order that derive.h promises. */
+static void judge(struct stream *s)
+{
+    struct td_answer *a = &s->answer;
+    const cJSON *close = td_json_get(s->close, "close");
+    bool ok = td_json_get_bool(close, "ok", false);
+    bool complete = td_http_complete(&s->response, ok);
+
+    if (s->response.status)
+        take_whole_body(s, complete);
+    if (s->response.state == TD_HTTP_BAD)
+        td_answer_fail(a, "parse", "%s", s->response.bad);
+    if (s->mode == BODY_SSE)
+        judge_sse(s, complete && ok);
+    if (a->limit)
+        td_answer_fail(a, "parse", "the answer is longer than what is kept (%d tokens)", TD_ANSWER_MAX_TOKENS);
+    if (close && !ok)
+        fail_by_note(s, close);
+    else if (!close)
+        td_answer_fail(a, "cut", "the recording ends before the answer does");
+    else if (!s->response.status)
+        td_answer_fail(a, "cut", "the connection was closed without an answer");
+    else if (!complete || (!a->done && !a->finish_reason))
+        td_answer_fail(a, "cut", "the answer ended after %zu tokens without an end mark", a->n_tokens);
+}
+
+/* ---- the exchange ------------------------------------------------------------------------------------------------- */
+
+static char *dup_or(const char *s, const char *fallback)
+{
+    return s || fallback ? strdup(s ? s : fallback) : NULL;
+}
+
+static void from_note(struct stream *s, struct td_exchange *x)
+{
+    const cJSON *o = td_json_get(s->open, "open");
+    const char *phase = td_json_get_str(o, "phase", "timed");
+    char unnamed[32];
+
+    snprintf(unnamed, sizeof unnamed, "stream-%u", s->number);
+    x->prompt_id = dup_or(td_json_get_str(o, "prompt_id", NULL), unnamed);
+    x->category = dup_or(td_json_get_str(o, "category", NULL), "");
+    x->repeat = (int32_t)td_json_get_i64(o, "repeat", 0);
+    x->concurrency = (int32_t)td_json_get_i64(o, "concurrency", 1);
+    x->phase = !strcmp(phase, "tapped") ? TD_PHASE_TAPPED : !strcmp(phase, "warmup") ? TD_PHASE_WARMUP : TD_PHASE_TIMED;
+    x->api = dup_or(td_json_get_str(o, "api", NULL), "openai");
+    x->method = dup_or(td_json_get_str(o, "method", NULL), *s->request.method ? s->request.method : "POST");
+    x->path = dup_or(td_json_get_str(o, "path", NULL), s->request.path);
+}
+
+static void note_i64(cJSON *extra, const char *key, int64_t v)
+{
+    if (v)
+        cJSON_AddNumberToObject(extra, key, (double)v);
+}
+
+static cJSON *make_extra(const struct stream *s, bool ok)
+{
+    const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"), *due = td_json_get(o, "due_ns");
+    const struct td_answer *a = &s->answer;
+    cJSON *extra = cJSON_CreateObject();
+
+    if (a->fingerprint)
+        cJSON_AddStringToObject(extra, "fingerprint", a->fingerprint);
+    if (a->id)
+        cJSON_AddStringToObject(extra, "response_id", a->id);
+    if (group)
+        cJSON_AddItemToObject(extra, "group", cJSON_Duplicate(group, true));
+    if (due)
+        cJSON_AddItemToObject(extra, "due_ns", cJSON_Duplicate(due, true));
+    note_i64(extra, "other_choices", a->other_choices);
+    note_i64(extra, "bad_events", a->bad_events);
+    note_i64(extra, "reasoning_bytes", a->reasoning_bytes);
+    note_i64(extra, "tool_calls", a->tool_calls);
+    note_i64(extra, "ids_missing", a->ids_missing < (int64_t)a->n_tokens ? a->ids_missing : 0);
+    note_i64(extra, "logprobs_missing", a->logprobs_missing < (int64_t)a->n_tokens ? a->logprobs_missing : 0);
+    note_i64(extra, "excess_bytes", s->response.excess);
+    if (a->bad_utf8)
+        cJSON_AddBoolToObject(extra, "bad_utf8", true);
+    if (ok && s->mode == BODY_SSE && !a->done)
+        cJSON_AddBoolToObject(extra, "no_end_mark", true);
+    if (!extra || extra->child)
+        return extra;
+    cJSON_Delete(extra);
+    return NULL;
+}
+
+/* A prompt that was sent as token ids names its own ids. */
+static int prompt_ids_of_request(struct td_exchange *x)
+{
+    const cJSON *p = td_json_get(x->request, "prompt"), *e;
+    int n = cJSON_IsArray(p) ? cJSON_GetArraySize(p) : 0;
+
+    if (x->n_prompt_ids || !n)
+        return TD_OK;
+    cJSON_ArrayForEach(e, p)
+        if (!cJSON_IsNumber(e))
+            return TD_OK;
+    x->prompt_ids = malloc((size_t)n * sizeof *x->prompt_ids);
+    if (!x->prompt_ids)
+        return TD_ENOMEM;
+    cJSON_ArrayForEach(e, p)
+        x->prompt_ids[x->n_prompt_ids++] = (int32_t)td_json_i64(e, -1);
+    return TD_OK;
+}
+
+static int build(struct stream *s, struct td_exchange *x)
+{
+    int rc;
+
+    *x = (struct td_exchange){.stream = s->number};
+    judge(s);
+    from_note(s, x);
+    if (s->request_body.len && !s->request_body.failed)
+        x->request = td_json_parse(td_buf_str(&s->request_body), s->request_body.len, NULL);
+    x->http_status = s->response.status;
+    x->t_sent_ns = s->t_sent;
+    x->t_first_byte_ns = s->t_first;
+    x->t_end_ns = s->t_last;
+    x->extra = make_extra(s, !s->answer.error_kind);
+    x->error = s->answer.error;
+    x->error_kind = s->answer.error_kind;
+    s->answer.error = s->answer.error_kind = NULL;
+    rc = td_answer_finish(&s->answer, x);
+    return rc ? rc : prompt_ids_of_request(x);
+}
+
+static int finish(struct td_deriver *d, struct slot *slot, struct td_error *err)
+{
+    struct stream *s = slot->s;
+    struct td_exchange x;
+    int rc = build(s, &x);
+
+    slot->s = NULL;
+    d->n_open--;
+    stream_free(s);
+    if (rc)
+        td_fail(err, rc, "out of memory while deriving stream %u", slot->number);
+    else
+        rc = d->emit(d->arg, &x, err);
+    td_exchange_release(&x);
+    return rc;
+}
+
+/* ---- feeding ------------------------------------------------------------------------------------------------------ */
+
+/* libcurl sends a request again on a fresh connection when a kept one turns out to be dead: the last one counts. */
+static void feed_sent(struct stream *s, const struct td_wire *rec)
+{
+    if (s->request.state >= TD_HTTP_DONE && !s->t_first) {
+        td_http_release(&s->request);
+        td_http_init(&s->request, true, on_request_body, s);
+        td_buf_clear(&s->request_body);
+    }
+    td_http_feed(&s->request, (const char *)rec->data, rec->len);
+    s->t_sent = rec->t_ns;
+}
+
+static int feed_note(struct td_deriver *d, struct slot *slot, const struct td_wire *rec, struct td_error *err)
+{
+    struct stream *s = slot->s;
+    cJSON *note = td_json_parse((const char *)rec->data, rec->len, NULL);
+
+    if (td_json_get(note, "open") && !s->open) {
+        s->open = note;
+    } else if (td_json_get(note, "close")) {
+        s->close = note;
+        return finish(d, slot, err);
+    } else {
+        cJSON_Delete(note); /* a note of a later version */
+    }
+    return TD_OK;
+}
+
+static int slot_for(struct td_deriver *d, uint32_t number, struct slot **out, struct td_error *err)
+{
+    struct slot *slot;
+
+    if (d->n_used * 2 >= d->n_slots && grow(d))
+        return td_fail(err, TD_ENOMEM, "out of memory for %zu streams", d->n_used);
+    slot = find(d->slots, d->n_slots, number);
+    if (!slot->used) {
+        if (d->n_open >= MAX_OPEN)
+            return td_fail(err, TD_ELIMIT, "more than %d streams are open at once in the wire log", MAX_OPEN);
+        *slot = (struct slot){number, stream_new(number), true};
+        d->n_used++;
+        d->n_open++;
+        if (!slot->s)
+            return td_fail(err, TD_ENOMEM, "out of memory for stream %u", number);
+    }
+    *out = slot;
+    return TD_OK;
+}
+
+int td_deriver_feed(struct td_deriver *d, const struct td_wire *rec, struct td_error *err)
+{
+    struct slot *slot = NULL;
+    struct stream *s;
+    int rc = slot_for(d, rec->stream, &slot, err);
+
+    if (rc)
+        return rc;
+    s = slot->s;
+    if (!s) {
+        d->late++;
+        return TD_OK;
+    }
+    s->t_now = rec->t_ns;
+    if (rec->dir == TD_WIRE_NOTE) {
+        if (!s->t_last || !s->t_first)
+            s->t_last = rec->t_ns; /* nothing was read: the end is that of the attempt */
+        return feed_note(d, slot, rec, err);
+    }
+    s->t_last = rec->t_ns;
+    if (rec->dir == TD_WIRE_SENT) {
+        feed_sent(s, rec);
+    } else if (rec->dir == TD_WIRE_RECEIVED) {
+        if (!s->t_first)
+            s->t_first = rec->t_ns;
+        td_http_feed(&s->response, (const char *)rec->data, rec->len);
+    }
+    return TD_OK;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct slot *x = *(struct slot *const *)a, *y = *(struct slot *const *)b;
+
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+int td_deriver_end(struct td_deriver *d, struct td_error *err)
+{
+    struct slot **open = malloc((d->n_open + 1) * sizeof *open);
+    size_t i, n = 0;
+    int rc = TD_OK;
+
+    if (!open)
+        return td_fail(err, TD_ENOMEM, "out of memory for %zu streams", d->n_open);
+    for (i = 0; i < d->n_slots; i++)
+        if (d->slots[i].s)
+            open[n++] = &d->slots[i];
+    qsort(open, n, sizeof *open, by_number);
+    for (i = 0; i < n && !rc; i++)
+        rc = finish(d, open[i], err);
+    free(open);
+    return rc;
+}
+
+/* ---- figures ------------------------------------------------------------------------------------------------------ */
+
+int64_t td_exchange_ttft_ns(const struct td_exchange *x)
+{
+    return x->n_events && x->t_sent_ns ? x->events[0].t_ns - x->t_sent_ns : -1;
+}
+
+int64_t td_exchange_e2e_ns(const struct td_exchange *x)
+{
+    return x->t_sent_ns && x->t_end_ns ? x->t_end_ns - x->t_sent_ns : -1;
+}
+
+size_t td_exchange_gaps(const struct td_exchange *x, double *gaps, size_t max)
+{
+    size_t n = 0;
+    int32_t i, j;
+
+    for (i = 1; i < x->n_events; i++) {
+        int32_t tokens = x->events[i].n_tokens;
+        double gap = (double)(x->events[i].t_ns - x->events[i - 1].t_ns) / (tokens > 0 ? tokens : 1);
+
+        for (j = 0; j < tokens && n < max; j++)
+            gaps[n++] = gap;
+    }
+    return n;
+}

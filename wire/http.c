@@ -1,0 +1,185 @@
+/* http.c - HTTP/1.1 messages in pieces (RFC 9112).
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void td_http_init(struct td_http *h, bool request, td_http_body_fn *fn, void *arg)
+{
+    *h = (struct td_http){.request = request, .content_length = -1, .fn = fn, .arg = arg};
+    td_buf_init(&h->line, TD_HTTP_MAX_LINE);
+}
+
+void td_http_release(struct td_http *h)
+{
+    td_buf_release(&h->line);
+}
+
+static void bad(struct td_http *h, const char *what, const char *line)
+{
+    size_t i;
+
+    h->state = TD_HTTP_BAD;
+    snprintf(h->bad, sizeof h->bad, "%s: \"%.60s\"", what, line);
+    for (i = 0; h->bad[i]; i++)
+        if ((unsigned char)h->bad[i] < 0x20 || (unsigned char)h->bad[i] >= 0x7F)
+            h->bad[i] = '?';
+}
+
+static void start_line(struct td_http *h, const char *line)
+{
+    const char *sp = strchr(line, ' '), *end;
+
+    if (!*line)
+        return; /* blank lines before a message are allowed */
+    if (h->request) {
+        end = sp ? strchr(sp + 1, ' ') : NULL;
+        if (!sp || !end || strncmp(end + 1, "HTTP/1.", 7) || (size_t)(sp - line) >= sizeof h->method) {
+            bad(h, "no HTTP/1.1 request line", line);
+            return;
+        }
+        snprintf(h->method, sizeof h->method, "%.*s", (int)(sp - line), line);
+        snprintf(h->path, sizeof h->path, "%.*s", (int)(end - sp - 1), sp + 1);
+    } else {
+        h->status = !strncmp(line, "HTTP/1.", 7) && sp ? atoi(sp + 1) : 0;
+        if (h->status < 100 || h->status > 999) {
+            h->status = 0;
+            bad(h, "the answer is no HTTP/1.1", line);
+            return;
+        }
+    }
+    h->state = TD_HTTP_HEADERS;
+}
+
+static bool is_header(const char *line, const char *name, const char **value)
+{
+    size_t n = strlen(name);
+
+    if (strncasecmp(line, name, n) || line[n] != ':')
+        return false;
+    for (*value = line + n + 1; **value == ' ' || **value == '\t';)
+        ++*value;
+    return true;
+}
+
+static void header(struct td_http *h, const char *line)
+{
+    const char *v;
+    char *end;
+
+    if (++h->n_headers > TD_HTTP_MAX_HEADERS) {
+        bad(h, "too many headers", line);
+    } else if (is_header(line, "Content-Length", &v)) {
+        h->content_length = strtoll(v, &end, 10);
+        if (end == v || h->content_length < 0)
+            bad(h, "Content-Length is no number", line);
+    } else if (is_header(line, "Transfer-Encoding", &v)) {
+        h->chunked = strcasestr(v, "chunked") != NULL;
+    } else if (is_header(line, "Content-Type", &v)) {
+        snprintf(h->content_type, sizeof h->content_type, "%s", v);
+    } else if (is_header(line, "Location", &v)) {
+        snprintf(h->location, sizeof h->location, "%s", v);
+    } else if (is_header(line, "Content-Encoding", &v)) {
+        snprintf(h->encoding, sizeof h->encoding, "%s", v);
+    }
+}
+
+static void end_of_headers(struct td_http *h)
+{
+    if (!h->request && h->status < 200) { /* 100 Continue: the real answer follows */
+        h->state = TD_HTTP_START;
+        h->status = 0;
+    } else if (h->chunked) {
+        h->state = TD_HTTP_CHUNK_SIZE;
+    } else if (h->content_length >= 0 || h->request || h->status == 204 || h->status == 304) {
+        h->left = h->content_length > 0 ? h->content_length : 0;
+        h->state = h->left ? TD_HTTP_BODY_LENGTH : TD_HTTP_DONE;
+    } else {
+        h->state = TD_HTTP_BODY_CLOSE;
+    }
+}
+
+static void chunk_size(struct td_http *h, const char *line)
+{
+    char *end;
+    long long n = strtoll(line, &end, 16);
+
+    if (end == line || n < 0 || n > (1LL << 40) || *line == '-' || *line == '+')
+        bad(h, "the size of a chunk is no number", line);
+    else if (n)
+        h->left = n, h->state = TD_HTTP_CHUNK_DATA;
+    else
+        h->state = TD_HTTP_TRAILERS;
+}
+
+static void take_line(struct td_http *h)
+{
+    size_t len = h->line.len;
+    const char *line;
+
+    if (h->line.failed) {
+        bad(h, "a header line is longer than 64 KiB", td_buf_str(&h->line));
+        return;
+    }
+    if (len && h->line.data[len - 1] == '\r')
+        h->line.data[len - 1] = '\0';
+    line = td_buf_str(&h->line);
+    if (h->state == TD_HTTP_START)
+        start_line(h, line);
+    else if (h->state == TD_HTTP_HEADERS)
+        *line ? header(h, line) : end_of_headers(h);
+    else if (h->state == TD_HTTP_CHUNK_SIZE)
+        chunk_size(h, line);
+    else if (h->state == TD_HTTP_CHUNK_END)
+        *line ? bad(h, "a chunk does not end where it should", line) : (void)(h->state = TD_HTTP_CHUNK_SIZE);
+    else if (h->state == TD_HTTP_TRAILERS && !*line)
+        h->state = TD_HTTP_DONE;
+    td_buf_clear(&h->line);
+}
+
+static size_t take_body(struct td_http *h, const char *bytes, size_t n)
+{
+    if (h->state != TD_HTTP_BODY_CLOSE) {
+        if ((int64_t)n > h->left)
+            n = (size_t)h->left;
+        h->left -= (int64_t)n;
+        if (!h->left)
+            h->state = h->state == TD_HTTP_CHUNK_DATA ? TD_HTTP_CHUNK_END : TD_HTTP_DONE;
+    }
+    h->fn(h->arg, bytes, n);
+    return n;
+}
+
+void td_http_feed(struct td_http *h, const char *bytes, size_t n)
+{
+    size_t i = 0, k;
+    const char *nl;
+
+    while (i < n && h->state != TD_HTTP_BAD) {
+        switch (h->state) {
+        case TD_HTTP_BODY_LENGTH:
+        case TD_HTTP_BODY_CLOSE:
+        case TD_HTTP_CHUNK_DATA:
+            i += take_body(h, bytes + i, n - i);
+            break;
+        case TD_HTTP_DONE:
+            h->excess += (int64_t)(n - i);
+            return;
+        default:
+            nl = memchr(bytes + i, '\n', n - i);
+            k = nl ? (size_t)(nl - bytes) - i : n - i;
+            td_buf_add(&h->line, bytes + i, k);
+            i += k + (nl != NULL);
+            if (nl || h->line.failed)
+                take_line(h);
+        }
+    }
+}
+
+bool td_http_complete(const struct td_http *h, bool closed)
+{
+    return h->state == TD_HTTP_DONE || (closed && h->state == TD_HTTP_BODY_CLOSE);
+}

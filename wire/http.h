@@ -1,0 +1,41 @@
+/* http.h - an HTTP/1.1 response or request out of bytes that come in any pieces, for deriving (not for sending).
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_WIRE_HTTP_H
+#define TD_WIRE_HTTP_H
+
+#include <stdint.h>
+
+#include "common/buf.h"
+
+#define TD_HTTP_MAX_LINE ((size_t)64 << 10)
+#define TD_HTTP_MAX_HEADERS 2000
+
+typedef void td_http_body_fn(void *arg, const char *bytes, size_t n);
+
+enum td_http_state {
+    TD_HTTP_START, TD_HTTP_HEADERS, TD_HTTP_BODY_LENGTH, TD_HTTP_BODY_CLOSE, TD_HTTP_CHUNK_SIZE, TD_HTTP_CHUNK_DATA,
+    TD_HTTP_CHUNK_END, TD_HTTP_TRAILERS, TD_HTTP_DONE, TD_HTTP_BAD
+};
+
+struct td_http {
+    enum td_http_state state;
+    bool request;                 /* parse a request line instead of a status line */
+    int status;                   /* responses: 0 until known; 1xx are skipped */
+    char method[24], path[512];   /* requests */
+    char content_type[128], location[256], encoding[32];
+    bool chunked;
+    int64_t content_length;       /* -1: not given */
+    int64_t left;                 /* of the body or the chunk */
+    int64_t excess;               /* bytes after the end of the message */
+    int n_headers;
+    char bad[200];                /* why it is no HTTP, one sentence; "" while it is */
+    struct td_buf line;
+    td_http_body_fn *fn; void *arg;
+};
+void td_http_init(struct td_http *h, bool request, td_http_body_fn *fn, void *arg);
+void td_http_release(struct td_http *h);
+void td_http_feed(struct td_http *h, const char *bytes, size_t n);
+/* Has the message come to its end? closed: the connection was closed in order (which ends a body without a length). */
+bool td_http_complete(const struct td_http *h, bool closed);
+
+#endif

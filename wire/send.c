@@ -1,0 +1,452 @@
+/* send.c - sending a plan: groups, deadlines, notes, bytes.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/send.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/progress.h"
+#include "wire/client.h"
+
+#define TEE_MAX ((size_t)64 << 20) /* bytes kept for the deriver between groups */
+#define PLAN_MAX 10000000
+
+/* ---- plans ---------------------------------------------------------------------------------------------------------- */
+
+static void item_release(struct td_plan_item *it)
+{
+    free(it->prompt_id);
+    free(it->category);
+    free(it->api);
+    free(it->method);
+    free(it->path);
+    free(it->body);
+}
+
+static char *dup_str(const char *s)
+{
+    return strdup(s ? s : "");
+}
+
+int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_error *err)
+{
+    struct td_plan_item it = *item;
+
+    if (p->n >= PLAN_MAX)
+        return td_fail(err, TD_ELIMIT, "a plan of more than %d requests", PLAN_MAX);
+    if (p->n == p->cap) {
+        size_t cap = p->cap ? p->cap * 2 : 64;
+        struct td_plan_item *more = realloc(p->items, cap * sizeof *more);
+
+        if (!more)
+            return td_fail(err, TD_ENOMEM, "out of memory for %zu requests", cap);
+        p->items = more;
+        p->cap = cap;
+    }
+    it.prompt_id = dup_str(item->prompt_id);
+    it.category = dup_str(item->category);
+    it.api = dup_str(item->api);
+    it.method = dup_str(item->method ? item->method : "POST");
+    it.path = dup_str(item->path);
+    it.body = malloc(item->body_len + 1);
+    if (!it.prompt_id || !it.category || !it.api || !it.method || !it.path || !it.body) {
+        item_release(&it);
+        return td_fail(err, TD_ENOMEM, "out of memory for a request of %zu bytes", item->body_len);
+    }
+    if (item->body_len)
+        memcpy(it.body, item->body, item->body_len);
+    it.body[item->body_len] = '\0';
+    p->items[p->n++] = it;
+    return TD_OK;
+}
+
+void td_plan_release(struct td_plan *p)
+{
+    size_t i;
+
+    for (i = 0; i < p->n; i++)
+        item_release(&p->items[i]);
+    free(p->items);
+    *p = (struct td_plan)TD_PLAN_INIT;
+}
+
+int64_t td_plan_next_group(const struct td_plan *p)
+{
+    return p->n ? p->items[p->n - 1].group + 1 : 0;
+}
+
+static int by_stream(const void *a, const void *b)
+{
+    const struct td_exchange *x = *(struct td_exchange *const *)a, *y = *(struct td_exchange *const *)b;
+
+    return x->stream < y->stream ? -1 : x->stream > y->stream;
+}
+
+/* Were x and the group that holds prev (its first sent at, last ended at) in flight together? */
+struct group_of { int64_t recorded, t_end, number; int32_t size; const struct td_exchange *first; };
+
+static bool same_group(const struct group_of *g, const struct td_exchange *x)
+{
+    int64_t recorded = td_json_get_i64(x->extra, "group", -1);
+
+    if (!g->first || g->first->phase != x->phase || g->first->repeat != x->repeat)
+        return false;
+    if (recorded >= 0 || g->recorded >= 0)
+        return recorded == g->recorded;
+    return g->first->concurrency == x->concurrency && g->size < x->concurrency && x->t_sent_ns < g->t_end;
+}
+
+static int add_recorded(struct td_plan *p, const struct td_exchange *x, const struct group_of *g, int64_t t0, double speed,
+                        struct td_error *err)
+{
+    struct td_buf body = TD_BUF_INIT((size_t)256 << 20);
+    struct td_jw w;
+    struct td_plan_item it = {.prompt_id = x->prompt_id, .category = x->category, .api = x->api, .method = x->method,
+                              .path = x->path, .repeat = x->repeat, .concurrency = x->concurrency, .phase = x->phase,
+                              .group = g->number, .at_ns = -1};
+    int rc;
+
+    td_jw_init(&w, &body, false);
+    td_jw_value(&w, NULL, x->request);
+    it.body = body.data;
+    it.body_len = body.len;
+    if (speed > 0 && x->t_sent_ns)
+        it.at_ns = (int64_t)((double)(x->t_sent_ns - t0) / speed);
+    rc = body.failed ? td_fail(err, TD_ELIMIT, "the request of stream %u is longer than 256 MiB", x->stream)
+                     : td_plan_add(p, &it, err);
+    td_buf_release(&body);
+    return rc;
+}
+
+int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phases, double speed, struct td_plan *p,
+                           size_t *skipped, struct td_error *err)
+{
+    const struct td_exchange **order = malloc((n + 1) * sizeof *order);
+    struct group_of g = {.number = td_plan_next_group(p) - 1};
+    int64_t t0 = INT64_MAX;
+    size_t i, m = 0;
+    int rc = TD_OK;
+
+    *skipped = 0;
+    if (!order)
+        return td_fail(err, TD_ENOMEM, "out of memory for %zu exchanges", n);
+    for (i = 0; i < n; i++) {
+        if (!(phases >> xs[i].phase & 1))
+            continue;
+        if (!xs[i].request) {
+            ++*skipped;
+            continue;
+        }
+        order[m++] = &xs[i];
+        if (xs[i].t_sent_ns && xs[i].t_sent_ns < t0)
+            t0 = xs[i].t_sent_ns;
+    }
+    qsort(order, m, sizeof *order, by_stream);
+    for (i = 0; i < m && !rc; i++) {
+        if (!same_group(&g, order[i]))
+            g = (struct group_of){td_json_get_i64(order[i]->extra, "group", -1), 0, g.number + 1, 0, order[i]};
+        g.size++;
+        g.t_end = order[i]->t_end_ns > g.t_end ? order[i]->t_end_ns : g.t_end;
+        rc = add_recorded(p, order[i], &g, t0, speed, err);
+    }
+    free(order);
+    return rc;
+}
+
+/* ---- sending -------------------------------------------------------------------------------------------------------- */
+
+struct tee_head { int64_t t_ns; uint32_t stream, dir; size_t len; };
+
+struct sender {
+    const struct td_plan *plan;
+    const struct td_send_options *opt;
+    struct td_send_stats *stats;
+    struct td_client *client;
+    struct td_deriver *deriver;   /* NULL: nobody wants exchanges */
+    struct td_buf tee;
+    int rc;                       /* the first failure of writer or deriver */
+    struct td_error *err;
+    int64_t start_ns;
+    int refused_groups, group_refused, group_ok;
+    struct td_progress progress;
+    int64_t ended;
+};
+
+/* Feed the deriver with what lies in the tee. */
+static void drain(struct sender *s)
+{
+    size_t at = 0;
+    int rc;
+
+    while (at + sizeof(struct tee_head) <= s->tee.len && !s->rc) {
+        struct tee_head h;
+        struct td_wire rec;
+
+        memcpy(&h, s->tee.data + at, sizeof h);
+        at += sizeof h;
+        rec = (struct td_wire){.t_ns = h.t_ns, .stream = h.stream, .dir = (enum td_wire_dir)h.dir,
+                               .data = (const uint8_t *)s->tee.data + at, .len = h.len};
+        at += h.len;
+        rc = td_deriver_feed(s->deriver, &rec, s->err);
+        if (rc)
+            s->rc = rc;
+    }
+    td_buf_clear(&s->tee);
+}
+
+/* The hot path: a copy into the writer's queue, a copy for the deriver. */
+static void put(void *arg, const struct td_wire *rec)
+{
+    struct sender *s = arg;
+    struct tee_head h = {rec->t_ns, rec->stream, (uint32_t)rec->dir, rec->len};
+    int rc = s->opt->writer ? td_writer_wire(s->opt->writer, rec) : TD_OK;
+
+    if (rc && !s->rc)
+        s->rc = td_fail(s->err, rc, "the fixture cannot be written");
+    s->stats->records++;
+    if (rec->dir == TD_WIRE_SENT)
+        s->stats->bytes_sent += (int64_t)rec->len;
+    else if (rec->dir == TD_WIRE_RECEIVED)
+        s->stats->bytes_received += (int64_t)rec->len;
+    if (!s->deriver)
+        return;
+    if (s->tee.len + sizeof h + rec->len > TEE_MAX)
+        drain(s);
+    td_buf_add(&s->tee, &h, sizeof h);
+    td_buf_add(&s->tee, rec->data, rec->len);
+    if (s->tee.failed && !s->rc)
+        s->rc = td_fail(s->err, TD_ENOMEM, "out of memory for the answers of one group");
+}
+
+static void put_note(struct sender *s, uint32_t stream, int64_t t_ns, const struct td_buf *b)
+{
+    struct td_wire rec = {.t_ns = t_ns, .stream = stream, .dir = TD_WIRE_NOTE, .data = (const uint8_t *)td_buf_str(b),
+                          .len = b->len};
+
+    put(s, &rec);
+}
+
+static const char *phase_name(enum td_phase phase)
+{
+    return phase == TD_PHASE_TAPPED ? "tapped" : phase == TD_PHASE_WARMUP ? "warmup" : "timed";
+}
+
+static void note_open(struct sender *s, uint32_t stream, const struct td_plan_item *it)
+{
+    struct td_buf b = TD_BUF_INIT(1 << 20);
+    struct td_jw w;
+
+    td_jw_init(&w, &b, false);
+    td_jw_obj(&w, NULL);
+    td_jw_obj(&w, "open");
+    td_jw_cstr(&w, "prompt_id", it->prompt_id);
+    td_jw_cstr(&w, "category", it->category);
+    td_jw_i64(&w, "repeat", it->repeat);
+    td_jw_i64(&w, "concurrency", it->concurrency);
+    td_jw_cstr(&w, "phase", phase_name(it->phase));
+    td_jw_cstr(&w, "api", *it->api ? it->api : td_api_name(s->opt->server->kind));
+    td_jw_cstr(&w, "method", it->method);
+    td_jw_cstr(&w, "path", it->path);
+    td_jw_i64(&w, "group", it->group);
+    if (it->at_ns >= 0)
+        td_jw_i64(&w, "due_ns", s->start_ns + it->at_ns);
+    td_jw_end(&w);
+    td_jw_end(&w);
+    put_note(s, stream, td_clock_mono_ns(), &b);
+    td_buf_release(&b);
+}
+
+static void note_close(struct sender *s, uint32_t stream, int64_t t_ns, const char *kind, const char *error)
+{
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+    struct td_jw w;
+
+    td_jw_init(&w, &b, false);
+    td_jw_obj(&w, NULL);
+    td_jw_obj(&w, "close");
+    td_jw_bool(&w, "ok", !kind);
+    if (kind) {
+        td_jw_cstr(&w, "kind", kind);
+        td_jw_cstr(&w, "error", error);
+    }
+    td_jw_end(&w);
+    td_jw_end(&w);
+    put_note(s, stream, t_ns, &b);
+    td_buf_release(&b);
+}
+
+static bool server_gone(struct sender *s)
+{
+    if (s->opt->alive && !s->opt->alive(s->opt->alive_arg))
+        s->stats->server_gone = true;
+    return s->stats->server_gone;
+}
+
+static void on_done(void *arg, const struct td_client_done *done)
+{
+    struct sender *s = arg;
+    const char *kind = done->kind, *error = done->error;
+
+    if (kind && !s->stats->interrupted && server_gone(s)) {
+        kind = "server";
+        error = "the server's process ended during the request";
+    }
+    note_close(s, done->stream, done->t_ns, kind, error);
+    s->stats->failed += kind != NULL;
+    if (kind && !strcmp(kind, "connect"))
+        s->group_refused++;
+    else
+        s->group_ok++;
+    td_progress_at(&s->progress, ++s->ended, NULL);
+}
+
+static bool stopped(const struct sender *s)
+{
+    return s->opt->stop && *s->opt->stop;
+}
+
+/* Let bytes move until `due`; without anything in flight, sleep. */
+static void wait_until(struct sender *s, int64_t due)
+{
+    int64_t now;
+
+    while ((now = td_clock_mono_ns()) < due && !stopped(s)) {
+        if (td_client_in_flight(s->client))
+            td_client_run(s->client, due, NULL);
+        else
+            td_clock_sleep_until(due - now > 100 * TD_NS_PER_MS ? now + 100 * TD_NS_PER_MS : due);
+    }
+}
+
+static int start_item(struct sender *s, struct td_plan_item *it)
+{
+    uint32_t stream = s->stats->next_stream++;
+    char url[1200], id[64], header[96];
+    struct td_client_request req = {.stream = stream, .method = it->method, .url = url, .body = it->body,
+                                    .body_len = it->body_len};
+    int64_t lag;
+
+    snprintf(url, sizeof url, "%s%s", s->opt->server->url, it->path);
+    if (s->opt->request_id) {
+        s->opt->request_id(s->opt->request_id_arg, stream, id);
+        snprintf(header, sizeof header, "X-Request-Id: %.64s", id);
+        req.header = header;
+    }
+    if (!s->opt->keep_salt)
+        td_api_resalt(it->body, it->body_len, td_hash64(&s->start_ns, sizeof s->start_ns) ^ stream);
+    if (it->at_ns >= 0) {
+        lag = td_clock_mono_ns() - (s->start_ns + it->at_ns);
+        lag = lag > 0 ? lag : 0;
+        s->stats->lag_n++;
+        s->stats->lag_sum_ns += lag;
+        s->stats->lag_max_ns = lag > s->stats->lag_max_ns ? lag : s->stats->lag_max_ns;
+    }
+    note_open(s, stream, it);
+    s->stats->sent++;
+    return td_client_start(s->client, &req, s->err);
+}
+
+/* One group: [from, to). */
+static int send_group(struct sender *s, size_t from, size_t to)
+{
+    size_t i;
+    int rc;
+
+    s->group_refused = s->group_ok = 0;
+    for (i = from; i < to; i++) {
+        if (s->plan->items[i].at_ns >= 0)
+            wait_until(s, s->start_ns + s->plan->items[i].at_ns);
+        if (stopped(s))
+            break;
+        rc = start_item(s, &s->plan->items[i]);
+        if (rc)
+            return rc;
+    }
+    rc = td_client_run(s->client, INT64_MAX, s->err);
+    if (rc == TD_EINTR || stopped(s)) {
+        s->stats->interrupted = true;
+        td_client_cancel_all(s->client, "stopped by the user");
+        rc = TD_EINTR;
+    }
+    if (s->deriver)
+        drain(s);
+    s->refused_groups = s->group_refused && !s->group_ok ? s->refused_groups + 1 : 0;
+    return rc ? rc : s->rc;
+}
+
+/* The server is gone: say so for each request that is left, so that none is missing without a reason. */
+static void note_unsent(struct sender *s, size_t from)
+{
+    const char *kind = s->stats->server_gone ? "server" : "connect";
+    const char *why = s->stats->server_gone ? "not sent: the server's process is gone"
+                                            : "not sent: the server no longer accepts connections";
+    size_t i;
+
+    for (i = from; i < s->plan->n && !s->rc; i++) {
+        uint32_t stream = s->stats->next_stream++;
+
+        note_open(s, stream, &s->plan->items[i]);
+        note_close(s, stream, td_clock_mono_ns(), kind, why);
+        s->stats->unsent++;
+    }
+    if (s->deriver)
+        drain(s);
+}
+
+static int send_all(struct sender *s)
+{
+    size_t i = 0, j;
+    int rc = TD_OK;
+
+    while (i < s->plan->n && !rc) {
+        if (s->refused_groups >= 2 || server_gone(s)) {
+            note_unsent(s, i);
+            return s->rc;
+        }
+        for (j = i + 1; j < s->plan->n && s->plan->items[j].group == s->plan->items[i].group;)
+            j++;
+        rc = send_group(s, i, j);
+        i = j;
+    }
+    return rc;
+}
+
+static int open_sender(struct sender *s)
+{
+    const struct td_send_options *o = s->opt;
+    struct td_client_options c = {.connect_timeout_ms = o->connect_timeout_ms, .total_timeout_ms = o->total_timeout_ms,
+                                  .idle_timeout_ms = o->idle_timeout_ms, .headers = o->headers, .sink = put, .sink_arg = s,
+                                  .done = on_done, .done_arg = s, .stop = o->stop};
+
+    td_buf_init(&s->tee, 2 * TEE_MAX);
+    if (o->emit && !(s->deriver = td_deriver_new(o->emit, o->emit_arg)))
+        return td_fail(s->err, TD_ENOMEM, "out of memory for the deriver");
+    return td_client_new(&c, &s->client, s->err);
+}
+
+int td_suite_run(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
+                 struct td_error *err)
+{
+    struct sender s = {.plan = plan, .opt = opt, .stats = stats, .err = err};
+    int rc, end;
+
+    *stats = (struct td_send_stats){.next_stream = opt->first_stream};
+    rc = open_sender(&s);
+    if (opt->progress)
+        td_progress_start(&s.progress, opt->progress, (int64_t)plan->n);
+    s.start_ns = stats->t_start_ns = td_clock_mono_ns();
+    if (!rc)
+        rc = send_all(&s);
+    stats->t_end_ns = td_clock_mono_ns();
+    if (opt->progress)
+        td_progress_done(&s.progress);
+    if (s.deriver && (end = td_deriver_end(s.deriver, err)) && !rc)
+        rc = end;
+    td_client_free(s.client);
+    td_deriver_free(s.deriver);
+    td_buf_release(&s.tee);
+    return rc ? rc : s.rc;
+}

@@ -1,0 +1,107 @@
+/* sse.c - server-sent events.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/sse.h"
+
+#include <string.h>
+
+void td_sse_init(struct td_sse *s, td_sse_fn *fn, void *arg)
+{
+    *s = (struct td_sse){.fn = fn, .arg = arg};
+    td_buf_init(&s->line, TD_SSE_MAX_EVENT);
+    td_buf_init(&s->data, TD_SSE_MAX_EVENT);
+    td_buf_init(&s->name, 256);
+}
+
+void td_sse_release(struct td_sse *s)
+{
+    td_buf_release(&s->line);
+    td_buf_release(&s->data);
+    td_buf_release(&s->name);
+}
+
+static void dispatch(struct td_sse *s)
+{
+    struct td_sse_event ev = {td_buf_str(&s->data), s->data.len, td_buf_str(&s->name), s->error};
+
+    if (s->overflow || s->data.failed) {
+        s->dropped++;
+    } else if (s->has_data) {
+        s->events++;
+        s->fn(s->arg, &ev);
+    }
+    td_buf_clear(&s->data);
+    td_buf_clear(&s->name);
+    s->error = s->has_data = s->overflow = false;
+}
+
+/* The value after "field:", one blank dropped; NULL: another field. */
+static const char *field(const char *line, size_t len, const char *name, size_t *value_len)
+{
+    size_t n = strlen(name);
+
+    if (len < n || memcmp(line, name, n) || (len > n && line[n] != ':'))
+        return NULL;
+    n += len > n;
+    n += len > n && line[n] == ' ';
+    *value_len = len - n;
+    return line + n;
+}
+
+static void take_line(struct td_sse *s)
+{
+    const char *line = td_buf_str(&s->line), *v;
+    size_t len = s->line.len, n;
+
+    if (!s->begun && len >= 3 && !memcmp(line, "\xEF\xBB\xBF", 3)) {
+        line += 3;
+        len -= 3;
+    }
+    s->begun = true;
+    if (s->line.failed) {
+        s->overflow = true;
+    } else if (!len) {
+        dispatch(s);
+    } else if (*line == ':') {
+        s->comments++;
+    } else if ((v = field(line, len, "data", &n)) || (v = field(line, len, "error", &n))) {
+        s->error |= *line == 'e';
+        if (s->has_data)
+            td_buf_addc(&s->data, '\n');
+        td_buf_add(&s->data, v, n);
+        s->has_data = true;
+    } else if ((v = field(line, len, "event", &n))) {
+        td_buf_clear(&s->name);
+        td_buf_add(&s->name, v, n);
+    }
+    td_buf_clear(&s->line);
+}
+
+void td_sse_feed(struct td_sse *s, const char *bytes, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n) {
+        size_t from = i;
+
+        if (s->after_cr) {
+            s->after_cr = false;
+            if (bytes[i] == '\n') {
+                i++;
+                continue;
+            }
+        }
+        while (i < n && bytes[i] != '\n' && bytes[i] != '\r')
+            i++;
+        td_buf_add(&s->line, bytes + from, i - from);
+        if (i < n) {
+            s->after_cr = bytes[i] == '\r';
+            i++;
+            take_line(s);
+        }
+    }
+}
+
+size_t td_sse_pending(const struct td_sse *s)
+{
+    return s->line.len + s->data.len;
+}
