@@ -1,0 +1,396 @@
+/* links.c - the life of the links to a server's taps: open, arm, disarm, close.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Two threads stand beside the caller: the heart moves the heartbeat (it must not stop when the disk is slow), the pump empties
+ * the rings. Messages to the taps are sent by the caller's thread alone. */
+#include "recorder/links.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "recorder/links_parts.h"
+
+#define DEFAULT_RINGS 4
+#define DEFAULT_RING_BYTES (16LL << 20)
+#define ANSWER_MS 10000               /* longer than the tap's own patience */
+
+/* ---- ids ----------------------------------------------------------------------------------------------------------- */
+
+void td_links_nonce(char out[TD_LINKS_NONCE])
+{
+    uint64_t r = 0;
+
+    if (getrandom(&r, sizeof r, 0) != sizeof r)
+        r = (uint64_t)td_clock_mono_ns() * 0x9e3779b97f4a7c15u;
+    snprintf(out, TD_LINKS_NONCE, "%016llx", (unsigned long long)r);
+}
+
+void td_links_request_id(const char *nonce, uint32_t stream, char out[TD_LINKS_ID])
+{
+    snprintf(out, TD_LINKS_ID, "td-%s-%u", nonce, stream);
+}
+
+int64_t td_links_request_stream(const char *nonce, const char *id)
+{
+    char want[TD_LINKS_ID];
+    const char *p;
+    char *end;
+    unsigned long long v;
+
+    snprintf(want, sizeof want, "td-%s-", nonce);
+    p = strstr(id, want);
+    if (!p)
+        return -1;
+    p += strlen(want);
+    if (*p < '0' || *p > '9')
+        return -1;
+    errno = 0;
+    v = strtoull(p, &end, 10);
+    return errno || v > UINT32_MAX || (*end && *end != '-' && *end != '_') ? -1 : (int64_t)v;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------- */
+
+static void *beat(void *arg)
+{
+    struct td_links *l = arg;
+
+    while (!atomic_load(&l->stop)) {
+        int i;
+
+        for (i = 0; i < l->n; i++)
+            atomic_fetch_add(&l->link[i].shared->heartbeat, 1);
+        td_clock_sleep_until(td_clock_mono_ns() + TAP_BEAT_MS * TD_NS_PER_MS / 2);
+    }
+    return NULL;
+}
+
+static bool hung_up(const struct link *lk)
+{
+    struct pollfd p = {lk->fd, POLLRDHUP, 0};
+
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static void drain_all(struct td_links *l, struct link *lk)
+{
+    while (links_drain(l, lk))
+        ;
+    links_count(l, lk);
+}
+
+static void lose(struct td_links *l, struct link *lk)
+{
+    drain_all(l, lk);                 /* what it sent before it died is whole */
+    lk->alive = false;
+    lk->armed = 0;
+    l->state.alive--;
+    td_writer_count(l->opt.writer, "links.lost", 1, 0);
+    td_log(TD_LOG_WARN, "tap", "process %d of the server is gone", (int)lk->pid);
+}
+
+static void look_after(struct td_links *l, struct link *lk)
+{
+    links_count(l, lk);
+    if (!lk->alive)
+        return;
+    if (hung_up(lk)) {
+        lose(l, lk);
+    } else if (lk->armed && atomic_load(&lk->shared->armed) != lk->armed) {
+        lk->armed = 0;
+        td_writer_count(l->opt.writer, "links.disarmed", 1, 0);
+        td_log(TD_LOG_WARN, "tap", "process %d: the tap went to sleep by itself, it saw no heartbeat for %d ms", (int)lk->pid, TAP_DEAD_MS);
+    }
+}
+
+static void *pump(void *arg)
+{
+    struct td_links *l = arg;
+    int64_t looked = 0;
+
+    while (!atomic_load(&l->stop)) {
+        int64_t now = td_clock_mono_ns();
+        bool armed = false;
+        int i, n = 0;
+
+        pthread_mutex_lock(&l->lock);
+        for (i = 0; i < l->n; i++) {
+            n += links_drain(l, &l->link[i]);
+            armed |= l->link[i].armed != 0;
+            if (now - looked > 100 * TD_NS_PER_MS)
+                look_after(l, &l->link[i]);
+        }
+        pthread_mutex_unlock(&l->lock);
+        if (now - looked > 100 * TD_NS_PER_MS)
+            looked = now;
+        if (!n)
+            td_clock_sleep_until(now + (armed ? 1 : 20) * TD_NS_PER_MS);
+    }
+    return NULL;
+}
+
+/* ---- open ---------------------------------------------------------------------------------------------------------- */
+
+static void open_layers(struct td_links *l, pid_t pid)
+{
+    char folder[4096], real[4096];
+    struct td_error err = {0};
+    const char *from = l->opt.checkpoint;
+
+    if (!from || !realpath(from, real))
+        from = links_model_folder(pid, folder, sizeof folder) ? folder : NULL;
+    else
+        from = real;
+    if (!from)
+        l->why_no_layers = strdup("no checkpoint folder known; give --checkpoint DIR");
+    else if (td_layers_open(from, &l->layers, &err))
+        l->why_no_layers = strdup(err.msg);
+}
+
+static int link_all(struct td_links *l, const struct links_found *found, int n, struct td_error *err)
+{
+    uint32_t rings = l->opt.rings > 0 ? (uint32_t)l->opt.rings : DEFAULT_RINGS;
+    uint64_t bytes = tap_round((uint64_t)(l->opt.ring_bytes > 0 ? l->opt.ring_bytes : DEFAULT_RING_BYTES), TAP_PAGE);
+    int i, rc = TD_OK;
+
+    if (rings > TAP_MAX_RINGS || bytes < TAP_MIN_RING_BYTES || bytes > TAP_MAX_RING_BYTES)
+        return td_fail(err, TD_EINVAL, "%u rings of %llu bytes: at most %u, of %u to %u bytes", rings, (unsigned long long)bytes, TAP_MAX_RINGS,
+                       TAP_MIN_RING_BYTES, TAP_MAX_RING_BYTES);
+    for (i = 0; i < n; i++) {
+        struct link *lk = &l->link[l->n];
+        struct td_error why = {0};
+
+        rc = links_greet(lk, &found[i], &why);
+        if (!rc && (rc = links_attach(lk, rings, bytes, &why)))
+            links_release(lk);
+        if (!rc)
+            l->n++;
+        else
+            td_fail(err, rc, "%s", why.msg);
+    }
+    if (!l->n)
+        return err && err->code ? err->code : rc;
+    td_error_clear(err);
+    return TD_OK;
+}
+
+static int start_threads(struct td_links *l, struct td_error *err)
+{
+    l->beating = !pthread_create(&l->heart, NULL, beat, l);
+    l->pumping = !pthread_create(&l->pump, NULL, pump, l);
+    return l->beating && l->pumping ? TD_OK : td_fail(err, TD_EIO, "cannot start a thread");
+}
+
+/* A socket of a process that ended is no reason to give up while there is time. */
+static int find_and_link(struct td_links *l, const struct td_links_target *target, pid_t *pid, struct td_error *err)
+{
+    int64_t until = td_clock_mono_ns() + target->wait_ms * TD_NS_PER_MS;
+    struct links_found found[LINKS_MAX];
+    struct td_error last = {0};
+    int n, rc;
+
+    for (;;) {
+        td_error_clear(&last);
+        rc = links_find(target, found, &n, &last);
+        if (!rc) {
+            *pid = found[0].pid;
+            rc = link_all(l, found, n, &last);
+        }
+        if (rc != TD_ENOTFOUND || td_clock_mono_ns() >= until)
+            break;
+        td_clock_sleep_until(td_clock_mono_ns() + 50 * TD_NS_PER_MS);
+    }
+    return rc ? td_fail(err, rc, "%s", last.msg) : TD_OK;
+}
+
+int td_links_open(const struct td_links_target *target, const struct td_links_options *opt, struct td_links **out, struct td_error *err)
+{
+    struct td_links *l = calloc(1, sizeof *l);
+    pid_t pid = 0;
+    int rc;
+
+    *out = NULL;
+    if (!l)
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    l->opt = *opt;
+    if (opt->nonce)
+        snprintf(l->nonce, sizeof l->nonce, "%s", opt->nonce);
+    pthread_mutex_init(&l->lock, NULL);
+    rc = find_and_link(l, target, &pid, err);
+    if (!rc) {
+        l->state.processes = l->state.alive = l->n;
+        open_layers(l, pid ? pid : l->link[0].pid);
+        rc = start_threads(l, err);
+    }
+    if (rc) {
+        td_links_close(l, NULL);
+        return rc;
+    }
+    *out = l;
+    return TD_OK;
+}
+
+/* ---- arm and disarm ------------------------------------------------------------------------------------------------ */
+
+static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct td_error *err)
+{
+    struct tap_msg reply;
+    int rc = lk->alive ? links_ask(lk, &m, &reply, ANSWER_MS, err) : td_fail(err, TD_EIO, "process %d of the server is gone", (int)lk->pid);
+
+    pthread_mutex_lock(&l->lock);
+    lk->armed = rc ? 0 : reply.generation;
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td_error *err)
+{
+    struct tap_msg m = {.type = TAP_ARM, .mode = mode->take == TD_LINKS_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
+    double percent = mode->percent > 0 ? mode->percent : TD_LINKS_DEFAULT_PERCENT;
+    struct td_error why = {0};
+    int i, armed = 0;
+
+    if (mode->take == TD_LINKS_OFF)
+        return td_links_disarm(l, err);
+    m.percent_ppm = percent >= 100 ? 1000000 : (uint32_t)(percent * 1e4 + 0.5);
+    m.budget_bytes_per_s = mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_LINKS_DEFAULT_BUDGET;
+    for (i = 0; i < l->n; i++)
+        armed += !arm_one(l, &l->link[i], m, &why);
+    if (!armed)
+        return td_fail(err, why.code, "%s", why.msg);
+    pthread_mutex_lock(&l->lock);
+    l->mode = *mode;
+    l->mode.percent = percent;
+    l->mode.budget_bytes_per_s = m.budget_bytes_per_s;
+    l->state.armed = true;
+    pthread_mutex_unlock(&l->lock);
+    return TD_OK;
+}
+
+static int disarm_one(struct td_links *l, struct link *lk, struct td_error *err)
+{
+    struct tap_msg m = {.type = TAP_DISARM}, reply;
+    int rc = TD_OK;
+
+    if (lk->alive && !hung_up(lk))
+        rc = links_ask(lk, &m, &reply, ANSWER_MS, err);
+    pthread_mutex_lock(&l->lock);
+    lk->armed = 0;
+    if (lk->alive && hung_up(lk)) {
+        lose(l, lk);
+        rc = TD_OK;
+    }
+    drain_all(l, lk);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int td_links_disarm(struct td_links *l, struct td_error *err)
+{
+    struct td_error why = {0};
+    int i;
+
+    for (i = 0; i < l->n; i++)
+        disarm_one(l, &l->link[i], &why);
+    pthread_mutex_lock(&l->lock);
+    l->state.armed = false;
+    pthread_mutex_unlock(&l->lock);
+    return why.code ? td_fail(err, why.code, "%s", why.msg) : TD_OK;
+}
+
+int td_links_close(struct td_links *l, struct td_error *err)
+{
+    struct td_error why = {0};
+    int i;
+
+    if (!l)
+        return TD_OK;
+    if (l->state.armed)
+        td_links_disarm(l, &why);
+    atomic_store(&l->stop, true);
+    if (l->beating)
+        pthread_join(l->heart, NULL);
+    if (l->pumping)
+        pthread_join(l->pump, NULL);
+    for (i = 0; i < l->n; i++) {
+        drain_all(l, &l->link[i]);
+        links_release(&l->link[i]);
+    }
+    td_layers_close(l->layers);
+    free(l->why_no_layers);
+    pthread_mutex_destroy(&l->lock);
+    if (l->failed.code)
+        td_fail(err, l->failed.code, "%s", l->failed.msg);
+    else if (why.code)
+        td_fail(err, why.code, "%s", why.msg);
+    i = l->failed.code ? l->failed.code : why.code;
+    free(l);
+    return i;
+}
+
+/* ---- what there is ------------------------------------------------------------------------------------------------- */
+
+void td_links_state(struct td_links *l, struct td_links_state *out)
+{
+    pthread_mutex_lock(&l->lock);
+    *out = l->state;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void fact(struct td_writer *w, const char *key, cJSON *value)
+{
+    td_writer_fact(w, "tap", key, value);
+    cJSON_Delete(value);
+}
+
+static cJSON *describe_mode(const struct td_links_mode *m)
+{
+    static const char *const name[] = {"off", "sample", "all"};
+    cJSON *o = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(o, "take", name[m->take]);
+    if (m->take == TD_LINKS_SAMPLE)
+        cJSON_AddNumberToObject(o, "percent", m->percent);
+    if (m->take != TD_LINKS_OFF)
+        cJSON_AddNumberToObject(o, "budget_bytes_per_s", (double)m->budget_bytes_per_s);
+    return o;
+}
+
+void td_links_facts(struct td_links *l, struct td_writer *w, const char *reason)
+{
+    cJSON *all;
+    int i;
+
+    fact(w, "present", cJSON_CreateBool(l != NULL));
+    if (!l) {
+        td_writer_fact_str(w, "tap", "reason", reason ? reason : "not asked for");
+        return;
+    }
+    fact(w, "protocol", cJSON_CreateNumber(TAP_VERSION));
+    fact(w, "pid", cJSON_CreateNumber(l->link[0].pid));
+    td_writer_fact_str(w, "tap", "library", l->link[0].library);
+    td_writer_fact_str(w, "tap", "build", l->link[0].build);
+    pthread_mutex_lock(&l->lock);
+    fact(w, "mode", describe_mode(&l->mode));
+    pthread_mutex_unlock(&l->lock);
+    td_writer_fact_str(w, "tap", "checkpoint", l->layers ? td_layers_folder(l->layers) : "");
+    if (l->why_no_layers)
+        td_writer_fact_str(w, "tap", "no_layer_names", l->why_no_layers);
+    all = cJSON_CreateArray();
+    for (i = 0; i < l->n; i++) {
+        cJSON *o = cJSON_CreateObject();
+
+        cJSON_AddNumberToObject(o, "pid", l->link[i].pid);
+        cJSON_AddStringToObject(o, "library", l->link[i].library);
+        cJSON_AddStringToObject(o, "build", l->link[i].build);
+        cJSON_AddItemToArray(all, o);
+    }
+    fact(w, "processes", all);
+}
