@@ -149,6 +149,7 @@ static int from_checkpoint(struct td_loader *l, const struct td_tensor_rec *t, v
     return TD_OK;
 }
 
+/* Bytes of a tensor in new memory, from the pack or from a checkpoint. */
 static int fetch(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
 {
     int rc;
@@ -162,7 +163,8 @@ static int fetch(struct td_loader *l, const struct td_tensor_rec *t, void **data
     return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
 }
 
-static int use_bytes(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+static int use_bytes(struct td_loader *l, const struct td_tensor_rec *t, struct td_hold *hold, void **data, size_t *size,
+                     struct td_error *err)
 {
     struct td_hash key = key_of(t);
     struct entry *e = find_entry(l, key);
@@ -170,7 +172,6 @@ static int use_bytes(struct td_loader *l, const struct td_tensor_rec *t, void **
 
     if (td_hash_is_zero(key))
         return td_fail(err, TD_ENOTFOUND, "%s: neither its bytes nor their hash were recorded", t->role);
-
     if (!e) {
         while ((l->idle_bytes > IDLE_MAX_BYTES || l->n == MAX_ENTRIES) && evict_one(l))
             ;
@@ -188,15 +189,18 @@ static int use_bytes(struct td_loader *l, const struct td_tensor_rec *t, void **
     e->last = ++l->clock;
     *data = e->data;
     *size = e->size;
+    hold->keys[hold->n++] = key;
     return TD_OK;
 }
 
-static void drop_bytes(struct td_loader *l, const struct td_tensor_rec *t)
+void td_loader_put(struct td_loader *l, struct td_hold *hold)
 {
-    struct entry *e = find_entry(l, key_of(t));
+    while (hold->n) {
+        struct entry *e = find_entry(l, hold->keys[--hold->n]);
 
-    if (e && e->uses && !--e->uses)
-        l->idle_bytes += e->size;
+        if (e && e->uses && !--e->uses)
+            l->idle_bytes += e->size;
+    }
 }
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
@@ -232,22 +236,20 @@ static int describe(const struct td_tensor_rec *r, struct td_tensor *t, struct t
     return TD_OK;
 }
 
-static int load_in(struct td_loader *l, const struct td_tensor_rec *r, struct td_tensor *t, struct td_error *err)
+static int load_in(struct td_loader *l, const struct td_tensor_rec *r, struct td_tensor *t, struct td_hold *hold,
+                   struct td_error *err)
 {
     size_t need, size;
     int rc = describe(r, t, err);
 
-    if (rc)
-        return rc;
     need = t->size_bytes;
-    rc = use_bytes(l, r, &t->data, &size, err);
+    if (!rc)
+        rc = use_bytes(l, r, hold, &t->data, &size, err);
     if (rc)
         return rc;
     t->size_bytes = size;
-    if (size >= need)
-        return TD_OK;
-    drop_bytes(l, r);
-    return td_fail(err, TD_EINVAL, "%s: %zu bytes were recorded, its shape and strides need %zu", t->role, size, need);
+    return size >= need ? TD_OK : td_fail(err, TD_EINVAL, "%s: %zu bytes were recorded, its shape and strides need %zu", t->role,
+                                          size, need);
 }
 
 static void copy_attrs(const struct td_op *rec, struct td_op_call *op)
@@ -265,24 +267,23 @@ static void copy_attrs(const struct td_op *rec, struct td_op_call *op)
 }
 
 /* The recorded output counts only when it is whole; it is evidence, not a need. */
-static const void *load_recorded(struct td_loader *l, const struct td_op *rec, const struct td_op_call *op)
+static const void *load_recorded(struct td_loader *l, const struct td_op *rec, const struct td_op_call *op, struct td_hold *hold)
 {
     void *data;
     size_t size;
 
-    if (!rec->out.stored || use_bytes(l, &rec->out, &data, &size, NULL))
+    if (!rec->out.stored || use_bytes(l, &rec->out, hold, &data, &size, NULL))
         return NULL;
-    if (size == op->out.size_bytes)
-        return data;
-    drop_bytes(l, &rec->out);
-    return NULL;
+    return size == op->out.size_bytes ? data : NULL;
 }
 
-int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_call *op, const void **recorded, struct td_error *err)
+int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_call *op, const void **recorded,
+                  struct td_hold *hold, struct td_error *err)
 {
-    int t, rc = TD_OK;
+    int t, rc;
 
     memset(op, 0, sizeof *op);
+    hold->n = 0;
     *recorded = NULL;
     snprintf(op->kind, sizeof op->kind, "%s", rec->kind ? rec->kind : "");
     copy_attrs(rec, op);
@@ -292,23 +293,10 @@ int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_cal
         return td_fail(err, TD_ELIMIT, "%d input tensors; this version takes %d", rec->n_in, TD_OP_MAX_TENSORS);
     rc = describe(&rec->out, &op->out, err);
     for (t = 0; !rc && t < rec->n_in; t++)
-        rc = load_in(l, &rec->in[t], &op->in[t], err);
-    op->n_in = t;
-    if (rc) {
-        for (t -= 2; t >= 0; t--) /* the one that failed holds nothing */
-            drop_bytes(l, &rec->in[t]);
-        return rc;
-    }
-    *recorded = load_recorded(l, rec, op);
-    return TD_OK;
-}
-
-void td_loader_put(struct td_loader *l, const struct td_op *rec, const void *recorded)
-{
-    int t;
-
-    for (t = 0; t < rec->n_in; t++)
-        drop_bytes(l, &rec->in[t]);
-    if (recorded)
-        drop_bytes(l, &rec->out);
+        rc = load_in(l, &rec->in[t], &op->in[op->n_in++], hold, err);
+    if (rc)
+        td_loader_put(l, hold);
+    else
+        *recorded = load_recorded(l, rec, op, hold);
+    return rc;
 }

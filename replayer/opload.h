@@ -12,11 +12,14 @@ struct td_loader;
 struct td_loader *td_loader_new(struct td_fixture *fx, const char *checkpoint); /* NULL: out of memory */
 void td_loader_free(struct td_loader *l);
 
-/* Fill *op; tensors borrow memory of the loader until td_loader_put(). op->out.data is NULL.
+/* What an op holds on to in the loader, until td_loader_put(). */
+struct td_hold { struct td_hash keys[TD_OP_MAX_TENSORS + 1]; int n; };
+
+/* Fill *op; tensors borrow memory of the loader as long as *hold is held. op->out.data is NULL.
  *   recorded : the recorded output's bytes (in the loader's memory), or NULL when only its hash is known
  * TD_ENOTFOUND, TD_ECORRUPT, TD_EINVAL ...: this op is broken, the sentence says why; nothing is held then. */
-int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_call *op, const void **recorded, struct td_error *err);
-/* rec and recorded as they came from a td_loader_get() that succeeded. */
-void td_loader_put(struct td_loader *l, const struct td_op *rec, const void *recorded);
+int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_call *op, const void **recorded,
+                  struct td_hold *hold, struct td_error *err);
+void td_loader_put(struct td_loader *l, struct td_hold *hold); /* a zeroed hold is allowed */
 
 #endif

@@ -62,19 +62,6 @@ static int join(const struct td_op_call *const *ops, int n, struct td_op_call *a
     return TD_OK;
 }
 
-static int compute_each(const struct td_op_kind *kind, const struct td_op_call *const *ops, int n, struct td_op_ref *refs,
-                        struct td_error *err)
-{
-    int i, rc = TD_OK;
-
-    for (i = 0; i < n && !rc; i++)
-        rc = kind->reference(ops[i], &refs[i], err);
-    if (rc)
-        for (i -= 2; i >= 0; i--)
-            td_op_ref_release(&refs[i]);
-    return rc;
-}
-
 int td_refbatch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops, int n, struct td_op_ref *refs,
                         struct td_op_ref *whole, bool *joined, struct td_error *err)
 {
@@ -85,7 +72,7 @@ int td_refbatch_compute(const struct td_op_kind *kind, const struct td_op_call *
 
     *joined = n > 1;
     if (!*joined)
-        return compute_each(kind, ops, n, refs, err);
+        return kind->reference(ops[0], &refs[0], err);
     rc = join(ops, n, &all, &memory, err);
     if (!rc)
         rc = kind->reference(&all, whole, err);

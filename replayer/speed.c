@@ -41,8 +41,8 @@ static int calibrate(struct td_runner *side[2], bool cold, uint32_t *runs, int64
 static int measure_pairs(struct td_runner *side[2], bool cold, uint64_t *seed, cJSON *out, struct td_error *err)
 {
     cJSON *list = cJSON_AddArrayToObject(out, cold ? "cold" : "hot");
-    int64_t cost, until;
-    uint32_t runs;
+    int64_t cost = 0, until;
+    uint32_t runs = 1;
     int p;
 
     if (calibrate(side, cold, &runs, &cost, err))

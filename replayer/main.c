@@ -1,0 +1,178 @@
+/* main.c - replay: the requests of a recording on a server, its ops on a build.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "replayer/child.h"
+#include "replayer/session.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    stop = 1;
+}
+
+/* ---- one fixture, or a folder of them ------------------------------------------------------------------------------ */
+
+static int replay_one(const char *dir, const char *output, const struct td_replay_options *opt)
+{
+    struct td_session_result res;
+    struct td_error err = {0};
+    int rc = td_session_run(dir, output, opt, &res, &err);
+
+    if (rc)
+        td_log(TD_LOG_ERROR, "replay", "%s", err.code ? err.msg : td_code_name(rc));
+    if (rc == TD_OK || rc == TD_EINTR)
+        td_summary_print(opt, &res);
+    td_session_result_release(&res);
+    fflush(stdout);
+    return td_exit_code(rc);
+}
+
+static bool has_manifest(const char *dir)
+{
+    char path[TD_PATH_MAX];
+
+    return !td_fs_join(path, sizeof path, dir, "manifest.json", NULL) && td_fs_exists(path);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int visible(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+static int worse(int a, int b) /* usage errors outrank failures, those outrank success */
+{
+    return a == TD_EXIT_USAGE || b == TD_EXIT_USAGE ? TD_EXIT_USAGE : a > b ? a : b;
+}
+
+/* Every fixture directly below; one that fails does not keep the others from being replayed. */
+static int replay_folder(const char *dir, const struct td_replay_options *opt)
+{
+    struct dirent **names;
+    int n = scandir(dir, &names, visible, by_name), i, done = 0, code = TD_EXIT_OK;
+
+    for (i = 0; i < n; i++) {
+        char from[TD_PATH_MAX], to[TD_PATH_MAX];
+
+        if (!stop && !td_fs_join(from, sizeof from, dir, names[i]->d_name, NULL) && has_manifest(from) &&
+            (!opt->output || !td_fs_join(to, sizeof to, opt->output, names[i]->d_name, NULL))) {
+            printf("%s%s\n", done++ ? "\n" : "", from);
+            code = worse(code, replay_one(from, opt->output ? to : NULL, opt));
+        }
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
+    if (!done) {
+        td_log(TD_LOG_ERROR, "replay", "%s: neither a fixture nor a folder that holds some (no manifest.json); "
+               "`fixture repair %s` helps when the recording was killed", dir, dir);
+        return TD_EXIT_BROKEN;
+    }
+    return code;
+}
+
+/* ---- command line -------------------------------------------------------------------------------------------------- */
+
+static int check_options(struct td_replay_options *o, const char *shard, const char *timing, const char *guard, struct td_error *err)
+{
+    if (shard && td_shard_parse(shard, &o->shard, err))
+        return err->code;
+    if (td_timing_parse(timing, &o->speed, err))
+        return err->code;
+    if (strcmp(guard, "on") && strcmp(guard, "off"))
+        return td_fail(err, TD_EINVAL, "--guard: \"%s\" is neither on nor off", guard);
+    o->guard = !strcmp(guard, "on");
+    if (o->provider && strcmp(o->provider, "ref") && strcmp(o->provider, "cpu"))
+        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu; a library is named with --build", o->provider);
+    if (o->provider && o->build)
+        return td_fail(err, TD_EINVAL, "--build and --provider both name the candidate; give one");
+    o->what_named = o->server || o->build || o->baseline_build || o->provider;
+    return TD_OK;
+}
+
+static int usage(const struct td_error *err)
+{
+    td_log(TD_LOG_ERROR, "replay", "%s", err->msg);
+    return TD_EXIT_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+    struct td_replay_options o = {.shard = {1, 1}, .op_repeat = 3, .max_ops = 20000, .deadline_s = 20, .timeout_s = 600, .stop = &stop};
+    const char *shard = NULL, *timing = "asap", *guard = "on";
+    const struct td_arg table[] = {
+        {"output", 'o', TD_ARG_STR, &o.output, "DIR", "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
+        {"server", 0, TD_ARG_STR, &o.server, "HOST:PORT", "send the recorded requests to this server", 0, 0},
+        {"api", 0, TD_ARG_STR, &o.api, "KIND", "its dialect: vllm, openai, llamacpp (default: found out)", 0, 0},
+        {"timing", 0, TD_ARG_STR, &timing, "HOW", "when requests are sent: asap (default), recorded, xN (N times faster)", 0, 0},
+        {"repeat", 0, TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)", 1, 10000},
+        {"header", 0, TD_ARG_LIST, &o.headers, "K:V", "send this header too (may be repeated)", 0, 0},
+        {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S", "longest wait for one answer (default 600)", 0.1, 86400},
+        {"build", 0, TD_ARG_STR, &o.build, "LIB.so", "run the recorded ops with this build of the kernels", 0, 0},
+        {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "LIB.so", "and with this one, side by side: errors and speed", 0, 0},
+        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "run the ops with our own kernels: cpu, or ref (double)", 0, 0},
+        {"only", 0, TD_ARG_LIST, &o.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
+        {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},
+        {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N", "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},
+        {"max-ops", 0, TD_ARG_I64, &o.max_ops, "N", "replay at most N ops, a fair sample (default 20000; 0: all)", 0, 1e12},
+        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "where the model's checkpoint lies now", 0, 0},
+        {"guard", 0, TD_ARG_STR, &guard, "on|off", "tensors end at a forbidden page (default on)", 0, 0},
+        {"deadline", 0, TD_ARG_NUM, &o.deadline_s, "S", "longest run of an op before it counts as hung (default 20)", 0.05, 86400},
+        {"shard", 0, TD_ARG_STR, &shard, "I/N", "only part I of N of the ops; requests belong to part 1", 0, 0},
+        {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
+    };
+    struct td_args args = {
+        .program = "replay",
+        .usage = "replay FIXTURE|FOLDER [--server HOST:PORT] [--build LIB.so] [options]",
+        .about = "Send the requests of a recording to a server again, and run its ops on a new build, each judged against a\n"
+                 "reference in double precision. Writes a fixture of the same format, for `differ`. Without --server, --build\n"
+                 "or --provider everything is replayed: requests at the recorded address, ops with our own CPU kernels.\n"
+                 "A build that crashes or hangs is a result. Exit: 0 done, 2 usage, 4 could not.",
+        .table = table,
+        .examples = "  replay fixtures/tiny --server localhost:8000\n"
+                    "  replay fixtures/tiny --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
+                    "  replay fixtures/tiny --build new/libtdkernels.so --only down_proj -o fixtures/down\n"
+                    "  differ fixtures/tiny fixtures/down\n",
+    };
+    struct td_error err = {0};
+    int rc = td_args_parse(&args, argc, argv, &err);
+
+    if (rc > 0)
+        return TD_EXIT_OK;
+    if (!rc)
+        rc = check_options(&o, shard, timing, guard, &err);
+    if (!rc && (args.n_rest != 1 || args.command))
+        rc = td_fail(&err, TD_EINVAL, args.n_rest ? "one fixture or folder at a time (replay --help)"
+                                                  : "which fixture? replay FIXTURE --server HOST:PORT (replay --help)");
+    if (rc)
+        return usage(&err);
+    if (!has_manifest(args.rest[0]) && td_fs_is_dir(args.rest[0]))
+        return replay_folder(args.rest[0], &o);
+    return replay_one(args.rest[0], o.output, &o);
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction sa = {.sa_handler = on_signal};
+
+    td_log_program("replay");
+    if (argc == 3 && !strcmp(argv[1], "--child"))
+        return td_child_main(atoi(argv[2]));
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return run(argc, argv);
+}

@@ -1,0 +1,109 @@
+/* summary.c - what was replayed and how it went, as a table on stdout.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replayer/session.h"
+
+static void print_requests(const struct td_session_result *r)
+{
+    const struct td_requests_stats *q = &r->requests;
+
+    printf("requests  %s\n", r->server);
+    printf("  %lld answered, %lld with an error, %lld not sent, of %lld; %.1f s\n", (long long)q->answered, (long long)q->failed,
+           (long long)q->not_sent, (long long)q->planned, q->seconds);
+    if (q->lag_max_ms > 0)
+        printf("  sent late by %.2f ms on average, %.2f ms at most\n", q->lag_mean_ms, q->lag_max_ms);
+    if (q->skipped)
+        printf("  %lld could not be sent again (redacted, without token ids)\n", (long long)q->skipped);
+    if (q->by_token_ids)
+        printf("  prompts went as token ids: the recording holds no text\n");
+    if (q->server_gone)
+        printf("  the server died in the middle of the replay\n");
+}
+
+static void score_words(double score, char *out, size_t n)
+{
+    if (score < 0)
+        snprintf(out, n, "-");
+    else if (isinf(score))
+        snprintf(out, n, "NaN"); /* a NaN or an Inf where a number is due, the only way to Infinity */
+    else
+        snprintf(out, n, score < 1000 ? "%.3f" : "%.3g", score);
+}
+
+static void print_row(const struct td_ops_row *r, bool with_baseline, int wide)
+{
+    char new_score[32], base[32], rec[32], name[160];
+    int64_t total = 0;
+    int i;
+
+    for (i = 0; i < TD_OP_STATUS_COUNT; i++)
+        total += r->count[i];
+    if (!total)
+        return;
+    score_words(r->worst, new_score, sizeof new_score);
+    score_words(r->worst_baseline, base, sizeof base);
+    score_words(r->worst_recorded, rec, sizeof rec);
+    snprintf(name, sizeof name, "%s %s", r->kernel, r->shape);
+    printf("  %-*s %7lld %7lld %6lld %6lld %6lld %5lld %6lld  %9s%s%9s", wide, name, (long long)total, (long long)r->count[TD_OP_OK],
+           (long long)r->count[TD_OP_UNSUPPORTED], (long long)r->count[TD_OP_FAILED], (long long)r->count[TD_OP_CRASHED],
+           (long long)r->count[TD_OP_HUNG], (long long)r->count[TD_OP_BROKEN], new_score, " ", rec);
+    if (with_baseline)
+        printf(" %9s", base);
+    printf("\n");
+    if (r->reason[0])
+        printf("    first: %s\n", r->reason);
+}
+
+static void print_left_out(const struct td_ops_stats *o)
+{
+    const struct { int64_t n; const char *why; } parts[] = {
+        {o->not_matching, "do not match --only"}, {o->other_shards, "belong to other shards"},
+        {o->not_sampled, "left out by --max-ops (every kernel, shape and M class keeps its share)"},
+        {o->skipped_after_crashes, "not tried after crashes or hangs of their kernel and shape"},
+        {o->bad_frames, "frames of the recording are corrupt, their ops are broken"},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].n)
+            printf("  %lld %s\n", (long long)parts[i].n, parts[i].why);
+}
+
+static void print_ops(const struct td_replay_options *opt, const struct td_session_result *r)
+{
+    const struct td_ops_stats *o = &r->ops;
+    size_t i;
+    int wide = 20;
+
+    for (i = 0; i < o->n_rows; i++) {
+        int n = (int)(strlen(o->rows[i].kernel) + 1 + strlen(o->rows[i].shape));
+
+        wide = n > wide ? n : wide;
+    }
+    printf("ops       %s%s%s%s%s\n", o->provider, opt->build ? " " : "", opt->build ? opt->build : "", o->build[0] ? ": " : "", o->build);
+    if (opt->baseline_build)
+        printf("baseline  lib %s%s%s\n", opt->baseline_build, o->baseline_build[0] ? ": " : "", o->baseline_build);
+    printf("  %-*s %7s %7s %6s %6s %6s %5s %6s  %9s %9s%s\n", wide, "kernel and shape", "ops", "ok", "unsup.", "failed", "crash", "hung",
+           "broken", "worst", "recorded", opt->baseline_build ? "  baseline" : "");
+    for (i = 0; i < o->n_rows; i++)
+        print_row(&o->rows[i], opt->baseline_build != NULL, wide);
+    print_left_out(o);
+    printf("  %lld ops judged in %.1f s (%.0f ops/s)", (long long)o->replayed, o->seconds,
+           o->seconds > 0 ? (double)o->replayed / o->seconds : 0);
+    if (o->timed)
+        printf(", %lld timed in both builds", (long long)o->timed);
+    printf("; worst: largest error in units of what rounding explains, limit 4\n");
+}
+
+void td_summary_print(const struct td_replay_options *opt, const struct td_session_result *r)
+{
+    if (r->did_requests)
+        print_requests(r);
+    if (r->did_ops)
+        print_ops(opt, r);
+    if (r->path[0])
+        printf("%s\n", r->path);
+}
