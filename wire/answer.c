@@ -374,7 +374,7 @@ static void reason_of(const char *body, size_t n, char *out, size_t out_size)
         if (v && td_json_get_str(v, "message", NULL))
             snprintf(out, out_size, "%s", td_json_get_str(v, "message", ""));
         else
-            snprintf(out, out_size, "%.*s", n > 300 ? 300 : (int)n, n ? body : "no body");
+            snprintf(out, out_size, "%.*s", !n || n > 300 ? 300 : (int)n, n ? body : "no body");
     }
     cJSON_Delete(v);
 }

@@ -147,7 +147,7 @@ static void rule_token_run(const struct look *k)
 static void rule_loop(const struct look *k)
 {
     double best = 0;
-    int32_t period, best_period = 0, best_tail = 0;
+    int32_t period, best_period = 0, best_tail = 0, run = k->n ? tail_with_period(k->ids, k->n, 1) : 0;
     char why[200];
 
     for (period = 2; period <= LOOP_PERIOD && period * 2 <= k->n; period++) {
@@ -155,8 +155,8 @@ static void rule_loop(const struct look *k)
         double need_times = period >= LOOP_TOKENS / 4 ? 4 : (double)LOOP_TOKENS / period;
         double strength = times / need_times, by_tokens = (double)tail / LOOP_TOKENS;
 
-        if (tail_with_period(k->ids, k->n, 1) * 2 >= tail)
-            return; /* a run of one token, which has its own rule */
+        if (run >= period)
+            continue; /* one token, which has its own rule */
         strength = by_tokens < strength ? by_tokens : strength;
         if (times >= 2 && strength > best * 1.001) { /* the smallest period of equal strength */
             best = strength;

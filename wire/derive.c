@@ -81,17 +81,21 @@ static void on_sse(void *arg, const struct td_sse_event *ev)
         td_answer_take(&s->answer, ev->data, ev->len, s->t_now, true);
 }
 
+static enum body_mode decide(const struct td_http *h, const char *bytes, size_t n)
+{
+    if (h->status >= 300)
+        return BODY_WHOLE;
+    if (!strncasecmp(h->content_type, "text/event-stream", 17))
+        return BODY_SSE;
+    return n >= 5 && !memcmp(bytes, "data:", 5) ? BODY_SSE : BODY_WHOLE;
+}
+
 static void on_body(void *arg, const char *bytes, size_t n)
 {
     struct stream *s = arg;
 
-    if (s->mode == BODY_UNDECIDED && s->response.status < 300) {
-        bool typed = !strncasecmp(s->response.content_type, "text/event-stream", 17);
-
-        s->mode = typed || (n >= 5 && !memcmp(bytes, "data:", 5)) ? BODY_SSE : BODY_WHOLE;
-    } else if (s->mode == BODY_UNDECIDED) {
-        s->mode = BODY_WHOLE;
-    }
+    if (s->mode == BODY_UNDECIDED)
+        s->mode = decide(&s->response, bytes, n);
     if (s->mode == BODY_SSE)
         td_sse_feed(&s->sse, bytes, n);
     else
@@ -210,6 +214,8 @@ static void judge(struct stream *s)
     bool ok = td_json_get_bool(close, "ok", false);
     bool complete = td_http_complete(&s->response, ok);
 
+    if (s->mode == BODY_UNDECIDED)
+        s->mode = decide(&s->response, "", 0);
     if (s->response.status)
         take_whole_body(s, complete);
     if (s->response.state == TD_HTTP_BAD)

@@ -1,0 +1,255 @@
+/* test_suite.c - suites, plans, request bodies.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/json.h"
+#include "wire/suite.h"
+
+static const struct td_sampling GREEDY = TD_SAMPLING_DEFAULT;
+
+static void lines_are_read(void **state)
+{
+    static const char in[] = "# a comment\n\n{\"id\":\"a\",\"category\":\"short\",\"prompt\":\"Hi\"}\r\n"
+                             "{\"id\":\"b\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"max_tokens\":9,\"concurrency\":4}\n"
+                             "{\"id\":\"c\",\"prompt_token_ids\":[1,2,3]}";
+    struct td_suite s;
+    struct td_error err = {0};
+
+    (void)state;
+    assert_int_equal(td_suite_parse(in, sizeof in - 1, "t", &s, &err), TD_OK);
+    assert_int_equal(s.n, 3);
+    assert_string_equal(s.prompts[0].text, "Hi");
+    assert_int_equal(s.prompts[0].concurrency, 1);
+    assert_int_equal(s.prompts[1].max_tokens, 9);
+    assert_string_equal(s.prompts[1].category, "");
+    assert_int_equal(s.prompts[2].n_ids, 3);
+    td_suite_release(&s);
+}
+
+static void mistakes_are_named_with_their_line(void **state)
+{
+    static const struct { const char *in, *words; } bad[] = {
+        {"", "holds no prompts"},
+        {"{\"id\":\"a\",\"prompt\":\"x\"}\n{oops\n", "line 2"},
+        {"[1]", "no JSON object"},
+        {"{\"prompt\":\"x\"}", "no \"id\""},
+        {"{\"id\":\"a\"}", "needs one of"},
+        {"{\"id\":\"a\",\"prompt\":\"x\",\"prompt_token_ids\":[1]}", "needs one of"},
+        {"{\"id\":\"a\",\"prompt\":\"x\",\"maxtokens\":3}", "unknown member \"maxtokens\""},
+        {"{\"id\":\"a\",\"prompt\":\"x\",\"max_tokens\":0}", "max_tokens"},
+        {"{\"id\":\"a\",\"prompt\":\"x\",\"concurrency\":5000}", "concurrency"},
+        {"{\"id\":\"a\",\"prompt_token_ids\":[-1]}", "no token id"},
+        {"{\"id\":\"a\",\"prompt\":\"x\"}\n{\"id\":\"a\",\"prompt\":\"y\"}", "twice"},
+        {"{\"id\":7,\"prompt\":\"x\"}", "\"id\""},
+    };
+    struct td_suite s;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct td_error err = {0};
+
+        assert_true(td_suite_parse(bad[i].in, strlen(bad[i].in), "t", &s, &err) < 0);
+        if (!strstr(err.msg, bad[i].words))
+            fail_msg("case %zu: \"%s\" does not say \"%s\"", i, err.msg, bad[i].words);
+    }
+}
+
+/* Built-in suites: what a byte-level model with a context of 1024 needs, and both sides of 50 tokens. */
+static void built_in_suites_hold_their_promises(void **state)
+{
+    static const struct { const char *name; size_t least; } suites[] = {{"quick", 8}, {"full", 24}};
+    size_t i, j;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        struct td_error err = {0};
+        struct td_suite s;
+        size_t below = 0, above = 0, longest = 0;
+        unsigned levels = 0;
+
+        if (td_suite_load(suites[i].name, &s, &err))
+            fail_msg("%s", err.msg);
+        assert_true(s.n >= suites[i].least);
+        for (j = 0; j < s.n; j++) {
+            size_t n = strlen(s.prompts[j].text);
+
+            below += n < 50;
+            above += n > 50;
+            longest = n > longest ? n : longest;
+            levels |= 1u << s.prompts[j].concurrency;
+            assert_true(n + 128 < 1024);
+            assert_true(*s.prompts[j].category);
+        }
+        assert_true(below >= 2 && above >= 4 && longest >= 300);
+        assert_true((levels & (1u << 1 | 1u << 2 | 1u << 6)) == (1u << 1 | 1u << 2 | 1u << 6));
+        td_suite_release(&s);
+    }
+}
+
+static void plan_groups_by_concurrency(void **state)
+{
+    static const char in[] = "{\"id\":\"a\",\"prompt\":\"x\",\"concurrency\":2}\n{\"id\":\"b\",\"prompt\":\"x\"}\n"
+                             "{\"id\":\"c\",\"prompt\":\"x\",\"concurrency\":2}\n{\"id\":\"d\",\"prompt\":\"x\",\"concurrency\":2}\n";
+    static const struct { const char *id; int group, repeat, concurrency; } want[] = {
+        {"a", 0, 0, 2}, {"c", 0, 0, 2}, {"d", 1, 0, 2}, {"b", 2, 0, 1},
+        {"a", 3, 1, 2}, {"c", 3, 1, 2}, {"d", 4, 1, 2}, {"b", 5, 1, 1},
+        {"a", 6, 0, 3}, {"b", 6, 0, 3}, {"c", 6, 0, 3}, {"d", 7, 0, 3}};
+    struct td_api_server server = {.kind = TD_API_VLLM, .model = "m"};
+    struct td_suite_sending two = {0, 2, 0, TD_PHASE_TIMED}, three = {0, 1, 3, TD_PHASE_TAPPED};
+    struct td_plan plan = TD_PLAN_INIT;
+    struct td_error err = {0};
+    struct td_suite s;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(td_suite_parse(in, sizeof in - 1, "t", &s, &err), TD_OK);
+    assert_int_equal(td_suite_plan(&s, &server, &GREEDY, &two, &plan, &err), TD_OK);
+    assert_int_equal(td_suite_plan(&s, &server, &GREEDY, &three, &plan, &err), TD_OK);
+    assert_int_equal(plan.n, 12);
+    for (i = 0; i < plan.n; i++) {
+        assert_string_equal(plan.items[i].prompt_id, want[i].id);
+        assert_int_equal(plan.items[i].group, want[i].group);
+        assert_int_equal(plan.items[i].repeat, want[i].repeat);
+        assert_int_equal(plan.items[i].concurrency, want[i].concurrency);
+    }
+    assert_int_equal(plan.items[11].phase, TD_PHASE_TAPPED);
+    td_plan_release(&plan);
+    td_suite_release(&s);
+}
+
+static struct td_exchange recorded(uint32_t stream, int64_t from, int64_t to, int32_t concurrency, cJSON *request)
+{
+    return (struct td_exchange){.stream = stream, .prompt_id = (char *)"p", .category = (char *)"", .api = (char *)"vllm",
+                                .method = (char *)"POST", .path = (char *)"/v1/completions", .concurrency = concurrency,
+                                .t_sent_ns = from, .t_end_ns = to, .request = request};
+}
+
+static void a_recording_becomes_a_plan(void **state)
+{
+    cJSON *r = cJSON_Parse("{\"prompt\":\"x\",\"temperature\":0}");
+    struct td_exchange xs[] = {recorded(3, 5000, 9000, 1, r), recorded(1, 1000, 3000, 2, r), recorded(2, 1100, 2900, 2, r),
+                               recorded(4, 9500, 9900, 1, NULL), recorded(5, 9600, 9900, 1, r)};
+    struct td_plan plan = TD_PLAN_INIT;
+    struct td_error err = {0};
+    size_t skipped;
+
+    (void)state;
+    xs[4].phase = TD_PHASE_WARMUP;
+    assert_int_equal(td_plan_from_exchanges(xs, 5, 1u << TD_PHASE_TIMED, 2, &plan, &skipped, &err), TD_OK);
+    assert_int_equal(skipped, 1);
+    assert_int_equal(plan.n, 3);
+    assert_int_equal(plan.items[0].group, plan.items[1].group);
+    assert_int_equal(plan.items[2].group, plan.items[1].group + 1);
+    assert_int_equal(plan.items[0].at_ns, 0);
+    assert_int_equal(plan.items[2].at_ns, 2000);
+    assert_string_equal(plan.items[2].body, "{\"prompt\":\"x\",\"temperature\":0}");
+    td_plan_release(&plan);
+    assert_int_equal(td_plan_from_exchanges(xs, 5, 7, 0, &plan, &skipped, &err), TD_OK);
+    assert_int_equal(plan.n, 4);
+    assert_int_equal(plan.items[1].at_ns, -1);
+    td_plan_release(&plan);
+    cJSON_Delete(r);
+}
+
+static cJSON *body_of(enum td_api_kind kind, const struct td_prompt *p, const struct td_sampling *smp, const char **path)
+{
+    struct td_api_server server = {.kind = kind, .model = "m"};
+    struct td_buf b = TD_BUF_INIT(1 << 20);
+    struct td_error err = {0};
+    cJSON *v;
+
+    assert_int_equal(td_api_body(&server, p, smp, &b, path, &err), TD_OK);
+    v = td_json_parse(td_buf_str(&b), b.len, &err);
+    assert_non_null(v);
+    td_buf_release(&b);
+    return v;
+}
+
+static void bodies_spell_sampling_out(void **state)
+{
+    struct td_prompt text = {.id = (char *)"a", .text = (char *)"Hi \"x\"", .concurrency = 1}, chat = {.id = (char *)"b", .max_tokens = 5};
+    struct td_sampling many = GREEDY;
+    const char *path;
+    cJSON *v = body_of(TD_API_VLLM, &text, &GREEDY, &path);
+
+    (void)state;
+    assert_string_equal(path, "/v1/completions");
+    assert_string_equal(td_json_get_str(v, "prompt", ""), "Hi \"x\"");
+    assert_true(td_json_get_num(v, "temperature", 9) == 0 && td_json_get_num(v, "top_p", 9) == 1);
+    assert_true(td_json_get_bool(v, "return_token_ids", false) && td_json_get_bool(v, "return_tokens_as_token_ids", false));
+    assert_int_equal(td_json_get_i64(v, "top_k", 9), -1);
+    assert_true(td_json_get_bool(td_json_get(v, "stream_options"), "include_usage", false));
+    cJSON_Delete(v);
+    v = body_of(TD_API_LLAMACPP, &text, &GREEDY, &path);
+    assert_string_equal(path, "/completion");
+    assert_int_equal(td_json_get_i64(v, "n_predict", 0), 64);
+    assert_false(td_json_get_bool(v, "cache_prompt", true));
+    assert_int_equal(td_json_get_i64(v, "n_probs", 0), 5);
+    cJSON_Delete(v);
+    chat.messages = cJSON_Parse("[{\"role\":\"user\",\"content\":\"x\"}]");
+    many.logprobs = 50;
+    v = body_of(TD_API_OPENAI, &chat, &many, &path);
+    assert_string_equal(path, "/v1/chat/completions");
+    assert_int_equal(td_json_get_i64(v, "top_logprobs", 0), 20);
+    assert_int_equal(td_json_get_i64(v, "max_tokens", 0), 5);
+    assert_null(td_json_get(v, "top_k")); /* a strict server refuses what it does not know */
+    assert_null(td_json_get(v, "cache_salt"));
+    cJSON_Delete(v);
+    cJSON_Delete(chat.messages);
+}
+
+static void salts_are_renewed_in_place(void **state)
+{
+    char body[] = "{\"a\":1,\"cache_salt\":\"td-0000000000000000\",\"b\":\"cache_salt\"}", foreign[] = "{\"cache_salt\":\"mine\"}";
+    size_t n = strlen(body);
+
+    (void)state;
+    assert_int_equal(td_api_resalt(body, n, 0x0123456789abcdefULL), 1);
+    assert_string_equal(body, "{\"a\":1,\"cache_salt\":\"td-0123456789abcdef\",\"b\":\"cache_salt\"}");
+    assert_int_equal(td_api_resalt(foreign, strlen(foreign), 1), 0);
+    assert_int_equal(td_api_resalt(body, 30, 1), 0); /* cut off */
+}
+
+static void addresses(void **state)
+{
+    static const struct { const char *in, *out; } good[] = {
+        {"localhost:8000", "http://localhost:8000"}, {"http://h:1/", "http://h:1"}, {"https://h/x/v1/", "https://h/x"},
+        {"[::1]:8000", "http://[::1]:8000"}};
+    static const char *const bad[] = {"", "http://", "/x", "a b", "ftp://x", "u:p@h:1"};
+    char url[512];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof good / sizeof *good; i++) {
+        struct td_error err = {0};
+
+        assert_int_equal(td_api_url(good[i].in, url, sizeof url, &err), TD_OK);
+        assert_string_equal(url, good[i].out);
+    }
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct td_error err = {0};
+
+        assert_int_equal(td_api_url(bad[i], url, sizeof url, &err), TD_EINVAL);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_read), cmocka_unit_test(mistakes_are_named_with_their_line),
+        cmocka_unit_test(built_in_suites_hold_their_promises), cmocka_unit_test(plan_groups_by_concurrency),
+        cmocka_unit_test(a_recording_becomes_a_plan), cmocka_unit_test(bodies_spell_sampling_out),
+        cmocka_unit_test(salts_are_renewed_in_place), cmocka_unit_test(addresses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
