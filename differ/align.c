@@ -1,0 +1,183 @@
+/* align.c - refuse what must not be compared, then put the answers to each prompt side by side.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/align.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out, struct td_error *err)
+{
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    out->role = role;
+    out->round = round;
+    rc = td_fixture_open(dir, &out->fx, err);
+    if (rc)
+        return rc;
+    rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
+    if (rc)
+        td_side_close(out);
+    return rc;
+}
+
+void td_side_close(struct td_side *s)
+{
+    td_exchanges_free(s->xs, s->n_xs);
+    td_fixture_close(s->fx);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---- may they be compared ------------------------------------------------------------------------------------------ */
+
+static char *compact(const cJSON *v)
+{
+    struct td_buf b = TD_BUF_INIT(4096);
+    struct td_jw w;
+
+    td_jw_init(&w, &b, false);
+    td_jw_value(&w, NULL, v);
+    return b.failed ? (td_buf_release(&b), NULL) : td_buf_detach(&b, NULL);
+}
+
+static int differ_in(const char *what, const cJSON *a, const char *a_name, const cJSON *b, const char *b_name,
+                     struct td_error *err)
+{
+    char *sa = compact(a), *sb = compact(b);
+
+    td_fail(err, TD_EINVAL, "these must not be compared: %s is %s in %s, but %s in %s", what, sa ? sa : "?", a_name,
+            sb ? sb : "?", b_name);
+    free(sa);
+    free(sb);
+    return TD_EINVAL;
+}
+
+static bool same_value(const cJSON *a, const cJSON *b)
+{
+    return cJSON_IsNumber(a) && cJSON_IsNumber(b) ? a->valuedouble == b->valuedouble : cJSON_Compare(a, b, true);
+}
+
+int td_align_check(const cJSON *base, const char *base_name, const cJSON *other, const char *other_name, struct td_error *err)
+{
+    const cJSON *a, *b;
+
+    a = td_json_get(td_json_get(base, "server"), "model");
+    b = td_json_get(td_json_get(other, "server"), "model");
+    if (cJSON_IsString(a) && cJSON_IsString(b) && *a->valuestring && *b->valuestring && !same_value(a, b))
+        return differ_in("the model (server.model)", a, base_name, b, other_name, err);
+    cJSON_ArrayForEach(a, td_json_get(base, "sampling")) {
+        char what[96];
+
+        b = td_json_get(td_json_get(other, "sampling"), a->string);
+        if (!b || same_value(a, b))
+            continue;
+        snprintf(what, sizeof what, "sampling.%.70s", a->string);
+        return differ_in(what, a, base_name, b, other_name, err);
+    }
+    a = td_json_get(td_json_get(base, "suite"), "hash");
+    b = td_json_get(td_json_get(other, "suite"), "hash");
+    if (cJSON_IsString(a) && cJSON_IsString(b) && *a->valuestring && *b->valuestring && !same_value(a, b))
+        return differ_in("the suite of prompts (suite.hash)", a, base_name, b, other_name, err);
+    return TD_OK;
+}
+
+/* ---- exchanges ----------------------------------------------------------------------------------------------------- */
+
+static int by_prompt(const void *a, const void *b)
+{
+    const struct td_xref *p = a, *q = b;
+    int c = strcmp(p->x->prompt_id ? p->x->prompt_id : "", q->x->prompt_id ? q->x->prompt_id : "");
+
+    if (c == 0)
+        c = (int)p->role - (int)q->role;
+    if (c == 0)
+        c = p->round - q->round;
+    if (c == 0)
+        c = (int)p->x->phase - (int)q->x->phase;
+    if (c == 0)
+        c = (p->x->repeat > q->x->repeat) - (p->x->repeat < q->x->repeat);
+    if (c == 0)
+        c = (p->x->stream > q->x->stream) - (p->x->stream < q->x->stream);
+    return c;
+}
+
+/* Where a group stands: by its first answer of the lowest role. */
+static int by_first_stream(const void *a, const void *b)
+{
+    const struct td_prompt_group *p = a, *q = b;
+    int r;
+
+    for (r = 0; r < TD_N_ROLES; r++) {
+        if (p->n[r] && q->n[r]) {
+            uint32_t s = p->by_role[r][0].x->stream, t = q->by_role[r][0].x->stream;
+
+            return (s > t) - (s < t);
+        }
+        if (p->n[r] || q->n[r])
+            return p->n[r] ? -1 : 1;
+    }
+    return 0;
+}
+
+int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_groups *out, struct td_error *err)
+{
+    size_t i, j, n = 0, total = 0;
+
+    memset(out, 0, sizeof *out);
+    for (i = 0; i < n_sides; i++)
+        total += sides[i].n_xs;
+    out->xrefs = calloc(total + 1, sizeof *out->xrefs);
+    out->group = calloc(total + 1, sizeof *out->group);
+    if (!out->xrefs || !out->group) {
+        td_groups_release(out);
+        return td_fail(err, TD_ENOMEM, "no memory to align %zu exchanges", total);
+    }
+    for (i = 0; i < n_sides; i++)
+        for (j = 0; j < sides[i].n_xs; j++)
+            if (sides[i].xs[j].phase != TD_PHASE_WARMUP)
+                out->xrefs[n++] = (struct td_xref){&sides[i].xs[j], sides[i].role, sides[i].round};
+    qsort(out->xrefs, n, sizeof *out->xrefs, by_prompt);
+    for (i = 0; i < n; i++) {
+        struct td_xref *x = &out->xrefs[i];
+        const char *id = x->x->prompt_id ? x->x->prompt_id : "";
+        struct td_prompt_group *g = out->n ? &out->group[out->n - 1] : NULL;
+
+        if (!g || strcmp(g->prompt_id, id) != 0) {
+            g = &out->group[out->n++];
+            g->prompt_id = id;
+            g->category = x->x->category ? x->x->category : "";
+        }
+        if (g->n[x->role]++ == 0)
+            g->by_role[x->role] = x;
+    }
+    qsort(out->group, out->n, sizeof *out->group, by_first_stream);
+    return TD_OK;
+}
+
+void td_groups_release(struct td_groups *g)
+{
+    free(g->group);
+    free(g->xrefs);
+    memset(g, 0, sizeof *g);
+}
+
+const struct td_exchange *td_groups_counterpart(const struct td_prompt_group *g, const struct td_exchange *x)
+{
+    const struct td_exchange *same_repeat = NULL;
+    size_t i;
+
+    for (i = 0; i < g->n[TD_BASE]; i++) {
+        const struct td_exchange *b = g->by_role[TD_BASE][i].x;
+
+        if (b->repeat == x->repeat && b->phase == x->phase)
+            return b;
+        if (b->repeat == x->repeat && !same_repeat)
+            same_repeat = b;
+    }
+    if (!same_repeat && g->n[TD_BASE])
+        same_repeat = g->by_role[TD_BASE][0].x;
+    return same_repeat;
+}

@@ -1,0 +1,398 @@
+/* blame.c - try every simple rule on the ops' attributes and keep the one that separates bad from good best.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset, the layer's last name, the layer.
+ * Thresholds and values come from the data, multiples from a short list (tails of tiles). The search is exhaustive: some
+ * hundred terms, some ten thousand pairs, over rows that were merged when alike in every feature. */
+#include "differ/blame.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_LAYER, N_FEATURES };
+static const char *const FEATURES[N_FEATURES] = {"kernel", "M", "bits", "group_size", "act_order", "K", "N", "zero_offset",
+                                                 "layer",  "layer"};
+static const char *const ATTRS[N_FEATURES] = {NULL, "m", "bits", "group_size", "act_order", "k", "n", "zero_offset", NULL, NULL};
+static const int64_t MULTIPLES[] = {512, 256, 128, 64, 32, 16, 8};
+#define MAX_TERMS 600
+#define MAX_ROWS 20000
+
+/* ---- terms --------------------------------------------------------------------------------------------------------- */
+
+static bool is_name(int feature)
+{
+    return feature == F_KIND || feature == F_PART || feature == F_LAYER;
+}
+
+static bool is_size(int feature)
+{
+    return feature == F_M || feature == F_K || feature == F_N;
+}
+
+static bool holds(const struct td_term *t, const struct td_blame_row *r)
+{
+    int64_t v = r->value[t->feature];
+
+    switch (t->rel) {
+    case TD_IS:
+        return v == t->value;
+    case TD_IS_NOT:
+        return v != t->value;
+    case TD_AT_MOST:
+        return v <= t->value;
+    case TD_MORE_THAN:
+        return v > t->value;
+    case TD_MULTIPLE_OF:
+        return v % t->value == 0;
+    case TD_NOT_MULTIPLE_OF:
+        return v % t->value != 0;
+    }
+    return false;
+}
+
+/* How plain a term is; smaller is plainer. Kernels change their path at a value or a threshold of M first of all. */
+static int plainness(const struct td_term *t)
+{
+    static const int BY_RELATION[] = {0, 3, 1, 1, 5, 4};
+
+    return t->feature * 2 + BY_RELATION[t->rel] * 3 + (t->feature == F_LAYER ? 30 : 0);
+}
+
+static int by_i64(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static size_t distinct(const struct td_blame_row *rows, size_t n, int f, int64_t *out, size_t max)
+{
+    size_t i, k = 0, u = 0;
+    int64_t *v = malloc((n + 1) * sizeof *v);
+
+    if (!v)
+        return 0;
+    for (i = 0; i < n; i++)
+        v[k++] = rows[i].value[f];
+    qsort(v, k, sizeof *v, by_i64);
+    for (i = 0; i < k; i++)
+        if ((i == 0 || v[i] != v[i - 1]) && u < max)
+            out[u++] = v[i];
+    free(v);
+    return u;
+}
+
+static void add_term(struct td_term *terms, int *n, int f, enum td_relation rel, int64_t value)
+{
+    if (*n < MAX_TERMS)
+        terms[(*n)++] = (struct td_term){f, rel, value};
+}
+
+static int make_terms(const struct td_blame_row *rows, size_t n, int n_features, struct td_term *terms)
+{
+    int f, n_terms = 0;
+    size_t i, u;
+    int64_t v[128];
+
+    for (f = 0; f < n_features; f++) {
+        u = distinct(rows, n, f, v, 128);
+        if (u < 2)
+            continue;
+        for (i = 0; i < u; i++) {
+            add_term(terms, &n_terms, f, TD_IS, v[i]);
+            if (u > 2)
+                add_term(terms, &n_terms, f, TD_IS_NOT, v[i]);
+        }
+        for (i = 1; !is_name(f) && u > 2 && i + 2 < u + 1; i++) {
+            add_term(terms, &n_terms, f, TD_AT_MOST, v[i]);      /* at most v[0] is "is v[0]" */
+            add_term(terms, &n_terms, f, TD_MORE_THAN, v[i - 1]); /* more than v[u - 2] is "is v[u - 1]" */
+        }
+        for (i = 0; is_size(f) && i < sizeof MULTIPLES / sizeof MULTIPLES[0]; i++) {
+            add_term(terms, &n_terms, f, TD_NOT_MULTIPLE_OF, MULTIPLES[i]);
+            add_term(terms, &n_terms, f, TD_MULTIPLE_OF, MULTIPLES[i]);
+        }
+    }
+    return n_terms;
+}
+
+/* ---- rules --------------------------------------------------------------------------------------------------------- */
+
+static void count(struct td_rule *rule, const struct td_blame_row *rows, size_t n)
+{
+    size_t i;
+    int t;
+
+    rule->bad_hit = rule->good_hit = 0;
+    for (i = 0; i < n; i++) {
+        for (t = 0; t < rule->n_terms && holds(&rule->term[t], &rows[i]); t++)
+            ;
+        if (t < rule->n_terms)
+            continue;
+        rule->bad_hit += rows[i].bad;
+        rule->good_hit += rows[i].good;
+    }
+}
+
+static size_t mistakes(const struct td_rule *r, size_t bad)
+{
+    return bad - r->bad_hit + r->good_hit;
+}
+
+static int rule_plainness(const struct td_rule *r)
+{
+    int t, sum = 0;
+
+    for (t = 0; t < r->n_terms; t++)
+        sum += plainness(&r->term[t]);
+    return sum;
+}
+
+/* < 0: a is the better rule. A second term must earn its place. */
+static int better(const struct td_rule *a, const struct td_rule *b, size_t bad)
+{
+    size_t ma = mistakes(a, bad), mb = mistakes(b, bad);
+
+    if (ma != mb)
+        return ma < mb ? -1 : 1;
+    if (a->n_terms != b->n_terms)
+        return a->n_terms - b->n_terms;
+    return rule_plainness(a) - rule_plainness(b);
+}
+
+static int by_plainness(const void *a, const void *b)
+{
+    return rule_plainness(a) - rule_plainness(b);
+}
+
+static void keep_same(struct td_rule *pool, int n, const struct td_rule *best, size_t bad, struct td_rule *same, int *n_same)
+{
+    int i;
+
+    *n_same = 0;
+    qsort(pool, (size_t)n, sizeof *pool, by_plainness);
+    for (i = 0; i < n && *n_same < 3; i++)
+        if (mistakes(&pool[i], bad) == mistakes(best, bad) && memcmp(pool[i].term, best->term, sizeof pool[i].term) != 0)
+            same[(*n_same)++] = pool[i];
+}
+
+void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best, struct td_rule *same, int *n_same)
+{
+    struct td_term *terms = malloc(MAX_TERMS * sizeof *terms);
+    struct td_rule *pool = calloc(MAX_TERMS, sizeof *pool), pair;
+    size_t i, bad = 0;
+    int n_terms, a, b;
+
+    *n_same = 0;
+    memset(best, 0, sizeof *best);
+    count(best, rows, n);
+    for (i = 0; i < n; i++)
+        bad += rows[i].bad;
+    if (!terms || !pool)
+        goto done;
+    n_terms = make_terms(rows, n, n_features, terms);
+    for (a = 0; a < n_terms; a++) {
+        pool[a].term[0] = terms[a];
+        pool[a].n_terms = 1;
+        count(&pool[a], rows, n);
+        if (better(&pool[a], best, bad) < 0)
+            *best = pool[a];
+    }
+    if (best->n_terms == 1)
+        keep_same(pool, n_terms, best, bad, same, n_same);
+    for (a = 0; a < n_terms && mistakes(best, bad) > 0; a++) {
+        for (b = a + 1; b < n_terms; b++) {
+            memset(&pair, 0, sizeof pair);
+            pair.n_terms = 2;
+            pair.term[0] = terms[a];
+            pair.term[1] = terms[b];
+            count(&pair, rows, n);
+            if (better(&pair, best, bad) < 0) {
+                *best = pair;
+                *n_same = 0;
+            }
+        }
+    }
+done:
+    free(pool);
+    free(terms);
+}
+
+/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+
+/* Small numbers for names, in order of first use. */
+struct names { const char *name[4096]; int n; };
+
+static int64_t number_of(struct names *names, const char *s)
+{
+    int i;
+
+    if (!s)
+        return -1;
+    for (i = 0; i < names->n; i++)
+        if (strcmp(names->name[i], s) == 0)
+            return i;
+    if (names->n < (int)(sizeof names->name / sizeof names->name[0]))
+        names->name[names->n++] = s;
+    return i;
+}
+
+static const char *last_name(const char *layer)
+{
+    const char *dot = layer ? strrchr(layer, '.') : NULL;
+
+    return dot ? dot + 1 : layer;
+}
+
+static void fill_row(struct names *names, const struct td_opx *op, struct td_blame_row *row)
+{
+    int f;
+
+    memset(row, 0, sizeof *row);
+    for (f = 0; f < N_FEATURES; f++)
+        if (ATTRS[f])
+            row->value[f] = td_opx_attr(op, ATTRS[f], 0);
+    row->value[F_KIND] = number_of(names, op->kind);
+    row->value[F_PART] = number_of(names, last_name(op->layer));
+    row->value[F_LAYER] = number_of(names, op->layer);
+}
+
+static size_t collect(const struct td_op_set *s, struct names *names, struct td_blame_row *rows)
+{
+    struct td_blame_row row;
+    size_t i, j, n = 0;
+
+    for (i = 0; i < s->n; i++) {
+        const struct td_opx *op = &s->op[i];
+        bool bad = op->result == TD_RESULT_WORSE;
+
+        if (op->status == TD_OP_NONE || (!bad && op->result != TD_RESULT_OK))
+            continue;
+        fill_row(names, op, &row);
+        for (j = n; j > 0 && memcmp(rows[j - 1].value, row.value, sizeof row.value) != 0; j--)
+            ;
+        if (j == 0) {
+            if (n == MAX_ROWS)
+                continue;
+            rows[n] = row;
+            j = ++n;
+        }
+        rows[j - 1].bad += bad;
+        rows[j - 1].good += !bad;
+    }
+    return n;
+}
+
+static void say_term(const struct td_term *t, const struct names *names, const struct td_blame_row *rows, size_t n, char *out,
+                     size_t size)
+{
+    static const char *const RELATION[] = {"=", "!=", "<=", ">", "%", "%"};
+    const char *name = FEATURES[t->feature];
+    int64_t next = INT64_MAX, below = INT64_MIN;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        int64_t v = rows[i].value[t->feature];
+
+        if (v > t->value && v < next)
+            next = v;
+        if (v <= t->value && v > below)
+            below = v;
+    }
+    if (is_name(t->feature))
+        snprintf(out, size, "%s %s %s", name, RELATION[t->rel], t->value < 0 ? "unknown" : names->name[t->value]);
+    else if (t->rel == TD_MULTIPLE_OF)
+        snprintf(out, size, "%s %% %lld = 0", name, (long long)t->value);
+    else if (t->rel == TD_NOT_MULTIPLE_OF)
+        snprintf(out, size, "%s %% %lld != 0", name, (long long)t->value);
+    else if (t->rel == TD_MORE_THAN) /* as people say it: from the smallest that was seen */
+        snprintf(out, size, "%s >= %lld", name, (long long)(next == INT64_MAX ? t->value + 1 : next));
+    else
+        snprintf(out, size, "%s %s %lld", name, RELATION[t->rel], (long long)t->value);
+}
+
+static void say_rule(const struct td_rule *r, const struct names *names, const struct td_blame_row *rows, size_t n, char *out,
+                     size_t size)
+{
+    char term[TD_BLAME_TERMS][80];
+    int t;
+
+    for (t = 0; t < r->n_terms; t++)
+        say_term(&r->term[t], names, rows, n, term[t], sizeof term[t]);
+    if (r->n_terms == 0)
+        snprintf(out, size, "every op");
+    else
+        snprintf(out, size, "%s%s%s", term[0], r->n_terms > 1 ? " and " : "", r->n_terms > 1 ? term[1] : "");
+}
+
+static bool runs_before(const struct td_opx *a, const struct td_opx *b)
+{
+    if (a->step >= 0 && b->step >= 0 && a->step != b->step)
+        return a->step < b->step;
+    return a->op < b->op;
+}
+
+bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
+{
+    struct names *names = calloc(1, sizeof *names);
+    struct td_blame_row *rows = malloc(MAX_ROWS * sizeof *rows);
+    size_t i, n;
+    int j;
+    bool found = false;
+
+    memset(b, 0, sizeof *b);
+    b->repeat = b->position = -1;
+    if (!names || !rows)
+        goto done;
+    for (i = 0; i < s->n; i++) {
+        const struct td_opx *op = &s->op[i];
+
+        if (op->status == TD_OP_NONE)
+            continue;
+        b->bad += op->result == TD_RESULT_WORSE;
+        b->good += op->result == TD_RESULT_OK;
+        if (op->result == TD_RESULT_WORSE && (!b->first || runs_before(op, b->first)))
+            b->first = op;
+    }
+    found = b->first != NULL;
+    if (!found)
+        goto done;
+    n = collect(s, names, rows);
+    td_blame_find(rows, n, N_FEATURES, &b->rule, b->same, &b->n_same);
+    say_rule(&b->rule, names, rows, n, b->text, sizeof b->text);
+    for (j = 0; j < b->n_same; j++)
+        say_rule(&b->same[j], names, rows, n, b->same_text[j], sizeof b->same_text[j]);
+done:
+    free(rows);
+    free(names);
+    return found;
+}
+
+void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps, const struct td_exchange *xs, size_t n_xs)
+{
+    int64_t row = b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
+    size_t i, j;
+    int32_t k;
+
+    if (!b->first || b->first->step < 0)
+        return;
+    for (i = 0; i < n_steps; i++) {
+        if (steps[i].step != b->first->step || steps[i].pid != b->first->pid || steps[i].how == TD_HOW_UNKNOWN)
+            continue;
+        for (k = 0; k < steps[i].n_spans; k++) {
+            const struct td_span *s = &steps[i].spans[k];
+
+            if (row < s->first_row || row >= s->first_row + s->n_rows || s->stream < 0)
+                continue;
+            for (j = 0; j < n_xs; j++) {
+                if ((int64_t)xs[j].stream != s->stream)
+                    continue;
+                snprintf(b->prompt_id, sizeof b->prompt_id, "%s", xs[j].prompt_id ? xs[j].prompt_id : "");
+                b->repeat = xs[j].repeat;
+                b->position = s->position + (int32_t)(row - s->first_row);
+                b->decode = s->decode;
+                return;
+            }
+        }
+    }
+}

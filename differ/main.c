@@ -1,0 +1,171 @@
+/* main.c - differ: compare a baseline with a candidate, lane by lane, and say the verdict.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/args.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "differ/smoke.h"
+#include "differ/weigh.h"
+
+struct options {
+    const char *json, *junit, *lanes, *policy;
+    struct td_arg_list calibrate, live, more;
+    bool smoke, verbose;
+};
+
+static int fail(const struct td_error *err)
+{
+    td_log(TD_LOG_ERROR, "diff", "%s", err->msg);
+    return td_exit_code(err->code);
+}
+
+/* A fixture that cannot be opened: the verdict is broken, and its line stays the last one. */
+static int broken(const struct td_error *err)
+{
+    td_log(TD_LOG_ERROR, "diff", "%s", err->msg);
+    printf("verdict: broken cause=\"%s\"\n", err->msg);
+    return TD_EXIT_BROKEN;
+}
+
+static int choose_lanes(const char *list, struct td_lane *lanes, struct td_error *err)
+{
+    const char *p = list, *end;
+    int i;
+
+    for (; p && *p; p = *end ? end + 1 : end) {
+        end = strchrnul(p, ',');
+        for (i = 0; i < TD_N_LANES; i++)
+            if (strlen(td_lane_name((enum td_lane_id)i)) == (size_t)(end - p) &&
+                strncmp(td_lane_name((enum td_lane_id)i), p, (size_t)(end - p)) == 0)
+                break;
+        if (i == TD_N_LANES)
+            return td_fail(err, TD_EINVAL, "--lanes: \"%.*s\" is none of tokens, collapse, ops, speed", (int)(end - p), p);
+        lanes[i].asked = lanes[i].by_name = true;
+    }
+    return TD_OK;
+}
+
+static int open_sides(struct td_weighing *w, const char *base, const char *candidate, const struct options *opt, struct td_error *err)
+{
+    const struct { enum td_role role; const struct td_arg_list *dirs; int first; } more[] = {
+        {TD_NEW, &opt->more, 1}, {TD_LIVE, &opt->live, 0}, {TD_CALIBRATE, &opt->calibrate, 0}};
+    size_t i;
+    int j, rc;
+
+    w->side = calloc(2 + 3 * TD_ARG_LIST_MAX, sizeof *w->side);
+    if (!w->side)
+        return td_fail(err, TD_ENOMEM, "no memory");
+    rc = td_side_open(base, TD_BASE, 0, &w->side[w->n_sides++], err);
+    if (!rc)
+        rc = td_side_open(candidate, TD_NEW, 0, &w->side[w->n_sides++], err);
+    for (i = 0; i < sizeof more / sizeof more[0]; i++)
+        for (j = 0; j < more[i].dirs->n && !rc; j++)
+            rc = td_side_open(more[i].dirs->item[j], more[i].role, more[i].first + j, &w->side[w->n_sides++], err);
+    return rc;
+}
+
+static int run_smoke(const char *dir, const struct options *opt)
+{
+    struct td_error err = {0, ""};
+    struct td_side side;
+    struct td_smoke s;
+    struct td_buf line = TD_BUF_INIT(4096);
+    size_t i;
+
+    if (td_side_open(dir, TD_NEW, 0, &side, &err)) {
+        td_log(TD_LOG_ERROR, "diff", "%s", err.msg);
+        printf("smoke: failed: %s\n", err.msg);
+        return TD_EXIT_BROKEN;
+    }
+    td_smoke_check(side.xs, side.n_xs, &s);
+    td_smoke_line(&s, td_json_get_str(td_json_get(td_fixture_manifest(side.fx), "server"), "model", ""), &line);
+    for (i = 0; opt->verbose && i < side.n_xs; i++) {
+        struct td_buf b = TD_BUF_INIT(1 << 16);
+
+        td_report_excerpt(side.xs[i].text ? side.xs[i].text : "", side.xs[i].text_len, 0, 0, 100, &b);
+        printf("  %s: %s\n", side.xs[i].prompt_id, side.xs[i].error ? side.xs[i].error : td_buf_str(&b));
+        td_buf_release(&b);
+    }
+    printf("%s\n", td_buf_str(&line));
+    td_buf_release(&line);
+    td_side_close(&side);
+    return td_verdict_exit(s.verdict);
+}
+
+static int run_diff(const struct td_args *args, const struct options *opt)
+{
+    struct td_error err = {0, ""};
+    struct td_weighing w;
+    int rc, code;
+
+    memset(&w, 0, sizeof w);
+    td_lanes_init(w.lane);
+    td_policy_default(&w.policy);
+    w.verbose = opt->verbose;
+    rc = opt->policy ? td_policy_load(opt->policy, &w.policy, &err) : TD_OK;
+    if (!rc)
+        rc = choose_lanes(opt->lanes, w.lane, &err);
+    if (rc)
+        return fail(&err);
+    rc = open_sides(&w, args->rest[0], args->rest[1], opt, &err);
+    if (!rc)
+        rc = td_weigh(&w, &err);
+    if (rc) {
+        code = rc == TD_EINVAL ? fail(&err) : broken(&err);
+        td_weighing_release(&w);
+        return code;
+    }
+    if (opt->json)
+        rc = td_report_json(&w, opt->json, &err);
+    if (!rc && opt->junit)
+        rc = td_report_junit(&w, opt->junit, &err);
+    td_report_text(&w, stdout, td_log_colour(1));
+    code = td_verdict_exit(w.verdict);
+    td_weighing_release(&w);
+    if (rc) {
+        td_log(TD_LOG_ERROR, "diff", "%s", err.msg);
+        return TD_EXIT_BROKEN; /* a report that was asked for is missing */
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct options opt;
+    struct td_error err = {0, ""};
+    int rc;
+
+    memset(&opt, 0, sizeof opt);
+    const struct td_arg table[] = {
+        {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", "tokens,collapse,ops,speed: what to judge (default: what there is evidence for)", 0, 0},
+        {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},
+        {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR", "replay of an honest build: its forks are noise (may be repeated)", 0, 0},
+        {"new", 0, TD_ARG_LIST, &opt.more, "DIR", "a further round of the candidate (may be repeated)", 0, 0},
+        {"baseline-live", 0, TD_ARG_LIST, &opt.live, "DIR", "a round of the baseline's live server, beside NEW in turn", 0, 0},
+        {"json", 0, TD_ARG_STR, &opt.json, "FILE", "write the whole report as JSON", 0, 0},
+        {"junit", 0, TD_ARG_STR, &opt.junit, "FILE", "write the report as JUnit XML", 0, 0},
+        {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL, "absolute rules on one recording", 0, 0},
+        {"verbose", 'v', TD_ARG_FLAG, &opt.verbose, NULL, "show every fork, collapse and op", 0, 0},
+        {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};
+    struct td_args args = {
+        .program = "differ",
+        .usage = "differ BASE NEW [options] | differ --smoke RECORDING",
+        .about = "Compare a baseline (a recording) with a candidate (a replay) and say whether it regressed.\n"
+                 "Exit: 0 pass, 1 regressed, 3 inconclusive, 4 broken, 2 usage or fixtures that must not be compared.",
+        .table = table,
+        .examples = "  differ fixtures/qwen replay-1\n  differ fixtures/qwen replay-1 --lanes tokens,ops --json report.json\n"
+                    "  differ fixtures/qwen replay-1 --calibrate replay-of-an-honest-build\n"};
+
+    td_log_program("differ");
+    rc = td_args_parse(&args, argc, argv, &err);
+    if (rc)
+        return rc > 0 ? TD_EXIT_OK : fail(&err);
+    if (args.n_rest != (opt.smoke ? 1 : 2)) {
+        td_fail(&err, TD_EINVAL, opt.smoke ? "--smoke needs one recording" : "two fixtures are due, BASE and NEW; got %d", args.n_rest);
+        return fail(&err);
+    }
+    return opt.smoke ? run_smoke(args.rest[0], &opt) : run_diff(&args, &opt);
+}

@@ -1,0 +1,375 @@
+/* numerics.c - weigh what the replayer judged: floors, four times the baseline's own worst, stability, coverage.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/numerics.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct td_op_error *td_op_baseline(const struct td_opx *op)
+{
+    if (op->baseline.present && !op->baseline.crash)
+        return &op->baseline;
+    if (op->origin && op->origin->candidate.present)
+        return &op->origin->candidate;
+    return op->recorded.present ? &op->recorded : NULL;
+}
+
+static double worst_rms(const struct td_op_error *e)
+{
+    return fmax(e->row, fmax(e->col, e->tile)); /* fmax ignores NaN */
+}
+
+static bool finite_error(const struct td_op_error *e)
+{
+    return e->present && !e->crash && isfinite(e->score);
+}
+
+/* ---- one op -------------------------------------------------------------------------------------------------------- */
+
+static void decided(struct td_opx *op, enum td_op_result r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void decided(struct td_opx *op, enum td_op_result r, const char *fmt, ...)
+{
+    va_list ap;
+
+    op->result = r;
+    va_start(ap, fmt);
+    vsnprintf(op->why, sizeof op->why, fmt, ap);
+    va_end(ap);
+}
+
+/* Anything but a number that can be compared: true when that settled the op. */
+static bool decide_status(struct td_opx *op, const struct td_op_error *base)
+{
+    const char *reason = op->reason ? op->reason : op->candidate.crash ? op->candidate.crash : "no reason given";
+    bool base_died = op->baseline.crash || (base && base->crash);
+
+    switch (op->status) {
+    case TD_OP_OK:
+        if (op->candidate.crash)
+            break;
+        if (op->candidate.present)
+            return false;
+        decided(op, TD_RESULT_BROKEN, "judged ok, but without an error measure");
+        return true;
+    case TD_OP_UNSUPPORTED:
+        decided(op, TD_RESULT_UNDECIDED, "unsupported: %s", reason);
+        return true;
+    case TD_OP_FAILED:
+    case TD_OP_CRASHED:
+    case TD_OP_HUNG:
+        break;
+    case TD_OP_NONE:
+    case TD_OP_BROKEN:
+        decided(op, TD_RESULT_BROKEN, "could not be judged: %s", reason);
+        return true;
+    }
+    decided(op, base_died ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "%s: %s%s",
+            op->status == TD_OP_OK ? "crashed" : td_op_status_name(op->status), reason, base_died ? " (so does the baseline)" : "");
+    return true;
+}
+
+static bool decide_special_values(struct td_opx *op, const struct td_op_error *base)
+{
+    const struct td_op_error *c = &op->candidate;
+    long long total = op->m > 0 && op->n > 0 ? op->m * op->n : op->total;
+
+    if (!isfinite(c->score)) { /* NaN where NaN is right has a finite score (replayer/judge.h) */
+        const char *what = c->nan > 0 ? "NaN" : c->inf > 0 ? "Inf" : "a hidden NaN";
+        long long count = c->nan > 0 ? c->nan : c->inf;
+
+        if (!base)
+            decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements; the baseline's output is not known (--baseline-build LIB)",
+                    what, count, total);
+        else if (isfinite(base->score) || c->nan > base->nan || c->inf > base->inf)
+            decided(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what, count, total,
+                    (long long)(c->nan > 0 ? base->nan : base->inf));
+        else
+            decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline", what, count, total);
+        return true;
+    }
+    if (c->ref_nonzero > 0 && total > 0 && c->zero >= total) {
+        bool base_zero = base && base->zero >= total;
+
+        decided(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "all %lld elements are zero%s", total,
+                base_zero ? ", as in the baseline" : "");
+        return true;
+    }
+    return false;
+}
+
+static bool decide_stability(struct td_opx *op, const struct td_op_error *base)
+{
+    const struct td_op_error *c = &op->candidate;
+
+    if (c->unstable == 0 || (base && base->unstable > 0))
+        return false;
+    if (base && base->repeats > 1)
+        decided(op, TD_RESULT_WORSE, "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",
+                (long long)c->unstable, (long long)c->repeats);
+    else
+        decided(op, TD_RESULT_UNDECIDED,
+                "unstable: %lld elements differ between %lld runs; whether the baseline's do is not known (--baseline-build LIB)",
+                (long long)c->unstable, (long long)c->repeats);
+    return true;
+}
+
+static void say_score(struct td_opx *op, enum td_op_result r, const struct td_op_error *base)
+{
+    const struct td_op_error *c = &op->candidate;
+    const char *unknown = base ? "" : "; the baseline's output is not known (--baseline-build LIB)";
+
+    if (!(c->score <= op->limit))
+        decided(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
+    else if (c->col > op->limit_rms && c->col >= fmax(c->row, c->tile))
+        decided(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col, op->limit_rms, unknown);
+    else if (c->row > op->limit_rms && c->row >= c->tile)
+        decided(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row, op->limit_rms, unknown);
+    else
+        decided(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s", (long long)c->tile_row,
+                (long long)c->tile_col, c->tile, op->limit_rms, unknown);
+}
+
+void td_op_decide(struct td_opx *op, const struct td_op_group *group, const struct td_policy *policy)
+{
+    const struct td_op_error *base = td_op_baseline(op), *c = &op->candidate;
+    double floor = td_policy_floor(policy, op->kind, op->dtype, op->judge_floor);
+    double floor_rms = policy->floor_rms * floor / (policy->floor > 0 ? policy->floor : 1);
+    bool over, new_format;
+
+    op->why[0] = '\0';
+    op->limit = floor;
+    op->limit_rms = floor_rms;
+    if (group->baselines) { /* fmax ignores NaN: a group without a finite baseline keeps the floor */
+        op->limit = fmax(floor, policy->factor * group->old_score);
+        op->limit_rms = fmax(floor_rms, policy->factor * group->old_rms);
+    }
+    if (base)
+        op->limit = fmax(op->limit, base->spread);
+    if (decide_status(op, base) || decide_special_values(op, base))
+        return;
+    over = !(c->score <= op->limit) || worst_rms(c) > op->limit_rms;
+    new_format = op->origin && (strcmp(op->origin->act_rounding, op->act_rounding) != 0 || strcmp(op->origin->kind, op->kind) != 0);
+    if (over)
+        say_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
+    else if (decide_stability(op, base))
+        return;
+    else if (new_format && !policy->accept_format_change)
+        decided(op, TD_RESULT_UNDECIDED, "the format changed: %s/%s was %s/%s (format cost %.3g, was %.3g); accept_format_change allows it",
+                op->kind, op->act_rounding, op->origin->kind, op->origin->act_rounding, op->format_cost, op->origin->format_cost);
+    else
+        op->result = TD_RESULT_OK;
+}
+
+/* ---- groups -------------------------------------------------------------------------------------------------------- */
+
+static int compare_key(const struct td_opx *a, const struct td_op_group *b)
+{
+    int c = strcmp(a->kind, b->kind);
+
+    if (c == 0)
+        c = strcmp(a->shape, b->shape);
+    if (c == 0)
+        c = a->m_class - b->m_class;
+    return c ? c : strcmp(a->dtype, b->dtype);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct td_opx *p = *(const struct td_opx *const *)a, *q = *(const struct td_opx *const *)b;
+    struct td_op_group g = {.kind = q->kind, .shape = q->shape, .dtype = q->dtype, .m_class = q->m_class};
+
+    return compare_key(p, &g);
+}
+
+static struct td_op_group *find_group(struct td_numerics *n, const struct td_opx *op)
+{
+    size_t lo = 0, hi = n->n;
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        int c = compare_key(op, &n->group[mid]);
+
+        if (c == 0)
+            return &n->group[mid];
+        if (c < 0)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return NULL;
+}
+
+static int make_groups(const struct td_op_set *a, const struct td_op_set *b, struct td_numerics *n, struct td_error *err)
+{
+    size_t total = a->n + b->n, i;
+    const struct td_opx **all = malloc((total + 1) * sizeof(*all));
+
+    n->group = calloc(total + 1, sizeof *n->group);
+    if (!all || !n->group) {
+        free(all);
+        return td_fail(err, TD_ENOMEM, "no memory to group %zu ops", total);
+    }
+    for (i = 0; i < total; i++)
+        all[i] = i < a->n ? &a->op[i] : &b->op[i - a->n];
+    qsort(all, total, sizeof(*all), by_key);
+    for (i = 0; i < total; i++)
+        if (n->n == 0 || compare_key(all[i], &n->group[n->n - 1]) != 0)
+            n->group[n->n++] = (struct td_op_group){.kind = all[i]->kind, .shape = all[i]->shape, .dtype = all[i]->dtype,
+                                                    .m_class = all[i]->m_class, .old_score = NAN, .old_rms = NAN, .old_rel = NAN,
+                                                    .new_score = NAN, .new_rms = NAN, .new_rel = NAN};
+    free(all);
+    return TD_OK;
+}
+
+static void add_baseline(struct td_op_group *g, const struct td_op_error *e)
+{
+    if (!e)
+        return;
+    g->baselines++;
+    if (!finite_error(e))
+        return;
+    g->old_score = fmax(g->old_score, e->score);
+    g->old_rms = fmax(g->old_rms, worst_rms(e));
+    g->old_rel = fmax(g->old_rel, e->rel_l2);
+}
+
+static void add_result(struct td_op_group *g, const struct td_opx *op)
+{
+    const struct td_op_error *c = &op->candidate;
+
+    g->judged++;
+    g->worse += op->result == TD_RESULT_WORSE;
+    g->undecided += op->result == TD_RESULT_UNDECIDED;
+    g->broken += op->result == TD_RESULT_BROKEN;
+    if (op->total > 0 && op->status == TD_OP_OK) {
+        g->with_total++;
+        g->bit_equal += op->equal == op->total;
+    }
+    g->limit = fmax(g->limit, op->limit);
+    g->limit_rms = fmax(g->limit_rms, op->limit_rms);
+    if (finite_error(c)) {
+        g->new_score = fmax(g->new_score, c->score);
+        g->new_rms = fmax(g->new_rms, worst_rms(c));
+        g->new_rel = fmax(g->new_rel, c->rel_l2);
+    } else if (op->result == TD_RESULT_WORSE) {
+        g->new_score = g->new_rms = g->new_rel = INFINITY;
+    }
+}
+
+static void describe_coverage(struct td_numerics *n)
+{
+    size_t i, judged = 0, groups = 0, len = 0, ops = 0, recorded = 0;
+
+    for (i = 0; i < n->n; i++) {
+        const struct td_op_group *g = &n->group[i];
+
+        groups++;
+        judged += g->judged > g->broken;
+        ops += g->judged - g->broken;
+        recorded += g->recorded;
+        if (i + 1 < n->n && strcmp(g->kind, n->group[i + 1].kind) == 0)
+            continue;
+        if (len < sizeof n->coverage)
+            len += (size_t)snprintf(n->coverage + len, sizeof n->coverage - len, "%s%s %zu of %zu shapes x M classes (%zu of %zu ops)",
+                                    len ? ", " : "", g->kind, judged, groups, ops, recorded > ops ? recorded : ops);
+        judged = groups = ops = recorded = 0;
+    }
+}
+
+int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base, const struct td_policy *policy,
+                        struct td_numerics *n, struct td_error *err)
+{
+    size_t i;
+    int rc;
+
+    memset(n, 0, sizeof *n);
+    rc = make_groups(candidate, base, n, err);
+    if (rc)
+        return rc;
+    for (i = 0; i < base->n; i++)
+        find_group(n, &base->op[i])->recorded++;
+    for (i = 0; i < candidate->n; i++)
+        if (candidate->op[i].status != TD_OP_NONE)
+            add_baseline(find_group(n, &candidate->op[i]), td_op_baseline(&candidate->op[i]));
+    for (i = 0; i < candidate->n; i++) {
+        struct td_opx *op = &candidate->op[i];
+        struct td_op_group *g = find_group(n, op);
+
+        n->joined += op->origin != NULL;
+        if (op->status == TD_OP_NONE)
+            continue;
+        td_op_decide(op, g, policy);
+        add_result(g, op);
+    }
+    for (i = 0; i < n->n; i++) {
+        const struct td_op_group *g = &n->group[i];
+
+        n->judged += g->judged;
+        n->worse += g->worse;
+        n->undecided += g->undecided;
+        n->broken += g->broken;
+        n->bit_equal += g->bit_equal;
+        n->with_total += g->with_total;
+        n->not_replayed += g->recorded > g->judged ? g->recorded - g->judged : 0;
+    }
+    n->ok = n->judged - n->worse - n->undecided - n->broken;
+    describe_coverage(n);
+    return TD_OK;
+}
+
+void td_numerics_release(struct td_numerics *n)
+{
+    free(n->group);
+    memset(n, 0, sizeof *n);
+}
+
+/* ---- the lane ------------------------------------------------------------------------------------------------------ */
+
+static const struct td_opx *first_with(const struct td_op_set *s, enum td_op_result r)
+{
+    size_t i;
+
+    for (i = 0; i < s->n; i++)
+        if (s->op[i].status != TD_OP_NONE && s->op[i].result == r)
+            return &s->op[i];
+    return NULL;
+}
+
+void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *candidate, size_t ops_recorded, struct td_lane *lane)
+{
+    if (n->judged == 0) {
+        if (ops_recorded == 0)
+            td_lane_no_evidence(lane, "the fixture holds no ops: record with a tap (record --run -- SERVER ..., or record --tap-env)");
+        else if (candidate->n)
+            td_lane_no_evidence(lane, "the candidate is a recording of its own: ops are judged by replay --build LIB");
+        else
+            td_lane_no_evidence(lane, "no op was replayed (replay --build LIB does it; the fixture holds %zu)", ops_recorded);
+        return;
+    }
+    if (n->joined == 0) {
+        td_lane_no_evidence(lane, "the replayed ops come from another recording than the baseline");
+        return;
+    }
+    if (n->worse)
+        td_lane_say(lane, TD_REGRESSED, "%zu of %zu ops are worse than the baseline", n->worse, n->judged);
+    if (n->broken == n->judged)
+        td_lane_say(lane, TD_BROKEN, "none of %zu ops could be judged (first: %s)", n->judged,
+                    first_with(candidate, TD_RESULT_BROKEN)->why);
+    else if (n->broken)
+        td_lane_say(lane, TD_INCONCLUSIVE, "%zu of %zu ops could not be judged (first: %s)", n->broken, n->judged,
+                    first_with(candidate, TD_RESULT_BROKEN)->why);
+    if (n->undecided)
+        td_lane_say(lane, TD_INCONCLUSIVE, "%zu of %zu ops are undecided (first: %s)", n->undecided, n->judged,
+                    first_with(candidate, TD_RESULT_UNDECIDED)->why);
+    if (lane->verdict == TD_NOT_JUDGED)
+        td_lane_say(lane, TD_PASS, "no op of %zu is worse%s", n->judged,
+                    n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal" : "");
+    if (n->bit_equal < n->judged && n->with_total)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu of %zu ops are bit-equal to the recorded output", n->bit_equal, n->with_total);
+    td_lane_say(lane, TD_NOT_JUDGED, "covered: %s", n->coverage);
+    if (n->not_replayed)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu recorded ops were not replayed", n->not_replayed);
+}

@@ -1,0 +1,338 @@
+/* opset.c - read ops into a compact form and join them by origin.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/opset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+
+/* ---- interned strings: open addressing, grown at half full --------------------------------------------------------- */
+
+struct td_strings { char **slot; size_t n, cap; };
+
+static size_t slot_of(char **slot, size_t cap, const char *s)
+{
+    size_t i = (size_t)td_hash64(s, strlen(s)) & (cap - 1);
+
+    while (slot[i] && strcmp(slot[i], s) != 0)
+        i = (i + 1) & (cap - 1);
+    return i;
+}
+
+static const char *intern(struct td_op_set *set, const char *s)
+{
+    struct td_strings *t = set->strings;
+    size_t i;
+
+    if (!s)
+        return NULL;
+    if (!t) {
+        t = set->strings = calloc(1, sizeof *t);
+        if (!t)
+            return "";
+    }
+    if (t->n * 2 >= t->cap) {
+        size_t cap = t->cap ? t->cap * 2 : 64;
+        char **slot = calloc(cap, sizeof *slot);
+
+        if (!slot)
+            return "";
+        for (i = 0; i < t->cap; i++)
+            if (t->slot[i])
+                slot[slot_of(slot, cap, t->slot[i])] = t->slot[i];
+        free(t->slot);
+        t->slot = slot;
+        t->cap = cap;
+    }
+    i = slot_of(t->slot, t->cap, s);
+    if (!t->slot[i]) {
+        t->slot[i] = strdup(s);
+        if (!t->slot[i])
+            return "";
+        t->n++;
+    }
+    return t->slot[i];
+}
+
+static void strings_free(struct td_strings *t)
+{
+    size_t i;
+
+    if (!t)
+        return;
+    for (i = 0; i < t->cap; i++)
+        free(t->slot[i]);
+    free(t->slot);
+    free(t);
+}
+
+/* ---- names --------------------------------------------------------------------------------------------------------- */
+
+int td_m_class(int64_t m)
+{
+    return m <= 1 ? 0 : m <= 8 ? 1 : m <= 24 ? 2 : m <= 50 ? 3 : m <= 512 ? 4 : 5;
+}
+
+const char *td_m_class_name(int c)
+{
+    static const char *const NAMES[TD_M_CLASSES] = {"M=1", "M=2-8", "M=9-24", "M=25-50", "M=51-512", "M>512"};
+
+    return NAMES[c];
+}
+
+static const char *const STATUS[] = {"none", "ok", "unsupported", "failed", "crashed", "hung", "broken"};
+
+const char *td_op_status_name(enum td_op_status s)
+{
+    return STATUS[s];
+}
+
+const char *td_op_result_name(enum td_op_result r)
+{
+    static const char *const NAMES[] = {"ok", "inconclusive", "broken", "worse"};
+
+    return NAMES[r];
+}
+
+int64_t td_opx_attr(const struct td_opx *op, const char *name, int64_t missing)
+{
+    int i;
+
+    for (i = 0; i < op->n_attrs; i++)
+        if (strcmp(op->attr[i].name, name) == 0)
+            return op->attr[i].value;
+    return missing;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+static double item_num(const cJSON *array, int i)
+{
+    return td_json_num(cJSON_GetArrayItem(array, i), NAN);
+}
+
+static int64_t item_i64(const cJSON *array, int i)
+{
+    return td_json_i64(cJSON_GetArrayItem(array, i), -1);
+}
+
+static void read_error(struct td_op_set *set, const cJSON *e, struct td_op_error *out)
+{
+    const cJSON *row = td_json_get(e, "worst_row"), *col = td_json_get(e, "worst_col"), *tile = td_json_get(e, "worst_tile");
+
+    memset(out, 0, sizeof *out);
+    if (!cJSON_IsObject(e))
+        return;
+    out->present = true;
+    out->score = td_json_get_num(e, "score", NAN);
+    out->rel_l2 = td_json_get_num(e, "rel_l2", NAN);
+    out->max_abs = td_json_get_num(e, "max_abs", NAN);
+    out->spread = td_json_get_num(e, "spread", 0);
+    out->row_at = item_i64(row, 0);
+    out->row = item_num(row, 1);
+    out->col_at = item_i64(col, 0);
+    out->col = item_num(col, 1);
+    out->tile_row = item_i64(tile, 0);
+    out->tile_col = item_i64(tile, 1);
+    out->tile = item_num(tile, 2);
+    out->nan = td_json_get_i64(e, "nan", 0);
+    out->inf = td_json_get_i64(e, "inf", 0);
+    out->zero = td_json_get_i64(e, "zero", 0);
+    out->ref_nonzero = td_json_get_i64(e, "ref_nonzero", 0);
+    out->repeats = td_json_get_i64(e, "repeats", 1);
+    out->unstable = td_json_get_i64(e, "unstable", 0);
+    out->crash = intern(set, td_json_get_str(e, "crash", NULL));
+}
+
+/* [[base_ns, new_ns], ...]; pairs that are not two positive numbers are left out */
+static double *read_pairs(const cJSON *pairs, size_t *n)
+{
+    const cJSON *p;
+    double *out;
+
+    *n = 0;
+    if (!cJSON_IsArray(pairs) || !pairs->child)
+        return NULL;
+    out = malloc((size_t)cJSON_GetArraySize(pairs) * 2 * sizeof *out);
+    if (!out)
+        return NULL;
+    cJSON_ArrayForEach(p, pairs) {
+        double a = item_num(p, 0), b = item_num(p, 1);
+
+        if (!(a > 0 && b > 0 && isfinite(a) && isfinite(b)))
+            continue;
+        out[*n * 2] = a;
+        out[*n * 2 + 1] = b;
+        ++*n;
+    }
+    return out;
+}
+
+static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
+{
+    const char *status = td_json_get_str(j, "status", "broken");
+    size_t i;
+
+    x->status = TD_OP_BROKEN;
+    for (i = 1; i < sizeof STATUS / sizeof STATUS[0]; i++)
+        if (strcmp(status, STATUS[i]) == 0)
+            x->status = (enum td_op_status)i;
+    x->reason = intern(set, td_json_get_str(j, "reason", NULL));
+    x->judge_floor = td_json_get_num(td_json_get(j, "limits"), "floor", NAN);
+    x->format_cost = td_json_get_num(j, "format_cost", NAN);
+    x->equal = td_json_get_i64(j, "equal", 0);
+    x->total = td_json_get_i64(j, "total", 0);
+    read_error(set, td_json_get(j, "recorded"), &x->recorded);
+    read_error(set, td_json_get(j, "baseline"), &x->baseline);
+    read_error(set, td_json_get(j, "candidate"), &x->candidate);
+    if (!x->baseline.present && strcmp(td_json_get_str(j, "baseline_status", "ok"), "failed") == 0) {
+        x->baseline.present = true; /* a baseline that fails is known to fail */
+        x->baseline.crash = intern(set, td_json_get_str(j, "baseline_reason", "failed"));
+    }
+    x->hot = read_pairs(td_json_get(td_json_get(j, "speed"), "hot"), &x->n_hot);
+    x->cold = read_pairs(td_json_get(td_json_get(j, "speed"), "cold"), &x->n_cold);
+}
+
+static void read_attrs(struct td_op_set *set, const cJSON *attrs, struct td_opx *x)
+{
+    const cJSON *a;
+    char shape[160];
+    int len;
+    int64_t v;
+
+    cJSON_ArrayForEach(a, attrs) {
+        v = td_json_i64(a, INT64_MIN);
+        if (v == INT64_MIN || x->n_attrs == TD_OPX_ATTRS)
+            continue;
+        x->attr[x->n_attrs].name = intern(set, a->string);
+        x->attr[x->n_attrs++].value = v;
+    }
+    x->m = td_opx_attr(x, "m", -1);
+    x->n = td_opx_attr(x, "n", -1);
+    x->k = td_opx_attr(x, "k", -1);
+    x->m_class = td_m_class(x->m);
+    len = snprintf(shape, sizeof shape, "%lldx%lld", (long long)x->n, (long long)x->k);
+    if ((v = td_opx_attr(x, "bits", -1)) >= 0)
+        len += snprintf(shape + len, sizeof shape - (size_t)len, " b%lld", (long long)v);
+    if ((v = td_opx_attr(x, "group_size", 0)) != 0)
+        len += snprintf(shape + len, sizeof shape - (size_t)len, " g%lld", (long long)v);
+    if (td_opx_attr(x, "act_order", 0))
+        snprintf(shape + len, sizeof shape - (size_t)len, " act");
+    x->shape = intern(set, shape);
+}
+
+int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_op *op, struct td_error *err)
+{
+    struct td_opx *x;
+
+    if (s->n == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 256;
+        struct td_opx *grown = realloc(s->op, cap * sizeof *grown);
+
+        if (!grown)
+            return td_fail(err, TD_ENOMEM, "no memory for %zu ops", cap);
+        s->op = grown;
+        s->cap = cap;
+    }
+    x = &s->op[s->n++];
+    memset(x, 0, sizeof *x);
+    x->fixture = intern(s, op->origin ? td_json_get_str(op->origin, "fixture", "") : fixture_id);
+    x->op = op->origin ? td_json_get_i64(op->origin, "op", -1) : op->op;
+    x->step = op->step;
+    x->pid = op->pid;
+    x->kind = intern(s, op->kind ? op->kind : "?");
+    x->layer = intern(s, op->layer);
+    x->symbol = intern(s, op->impl.symbol);
+    x->dtype = intern(s, op->has_out ? op->out.dtype : "");
+    x->act_rounding = intern(s, op->act_rounding ? op->act_rounding : "none");
+    x->judge_floor = x->format_cost = NAN;
+    read_attrs(s, op->attrs, x);
+    if (op->judge)
+        read_judge(s, op->judge, x);
+    return TD_OK;
+}
+
+int td_op_set_load(struct td_op_set *s, struct td_fixture *fx, size_t *bad, struct td_error *err)
+{
+    struct td_cursor *c;
+    struct td_op op;
+    int rc = td_cursor_open(fx, TD_STREAM_OPS, &c, err);
+
+    if (rc)
+        return rc == TD_ENOTFOUND ? (td_error_clear(err), TD_OK) : rc;
+    memset(&op, 0, sizeof op);
+    for (;;) {
+        struct td_error frame = {0, ""};
+
+        rc = td_cursor_op(c, &op, &frame);
+        if (rc == 0)
+            break;
+        if (rc < 0) {
+            ++*bad;
+            if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED) {
+                rc = td_fail(err, rc, "%s", frame.msg);
+                break;
+            }
+            continue;
+        }
+        rc = td_op_set_add(s, td_fixture_id(fx), &op, err);
+        if (rc)
+            break;
+    }
+    td_op_release(&op);
+    td_cursor_close(c);
+    return rc;
+}
+
+void td_op_set_release(struct td_op_set *s)
+{
+    size_t i;
+
+    for (i = 0; i < s->n; i++) {
+        free(s->op[i].hot);
+        free(s->op[i].cold);
+    }
+    free(s->op);
+    strings_free(s->strings);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------------------- */
+
+static int by_origin(const void *a, const void *b)
+{
+    const struct td_opx *p = *(const struct td_opx *const *)a, *q = *(const struct td_opx *const *)b;
+    int c = strcmp(p->fixture, q->fixture);
+
+    return c ? c : (p->op > q->op) - (p->op < q->op);
+}
+
+size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base)
+{
+    const struct td_opx **index = malloc((base->n + 1) * sizeof(*index));
+    size_t i, joined = 0;
+
+    if (!index)
+        return 0;
+    for (i = 0; i < base->n; i++)
+        index[i] = &base->op[i];
+    qsort(index, base->n, sizeof(*index), by_origin);
+    for (i = 0; i < candidate->n; i++) {
+        const struct td_opx *key = &candidate->op[i];
+        const struct td_opx **hit = bsearch(&key, index, base->n, sizeof(*index), by_origin);
+
+        candidate->op[i].origin = hit ? *hit : NULL;
+        if (!hit)
+            continue;
+        joined++;
+        if (!candidate->op[i].layer)
+            candidate->op[i].layer = (*hit)->layer; /* lives as long as base */
+        if (candidate->op[i].step < 0)
+            candidate->op[i].step = (*hit)->step;
+    }
+    free(index);
+    return joined;
+}

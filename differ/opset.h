@@ -1,0 +1,72 @@
+/* opset.h - the ops of two sides in a compact form, joined by origin.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_DIFFER_OPSET_H
+#define TD_DIFFER_OPSET_H
+
+#include "differ/align.h"
+
+/* One E of the replayer's judgement (docs/format.md, "judge"). Scores are in units of what correct rounding allows. */
+struct td_op_error {
+    bool present;
+    double score, rel_l2, max_abs, spread;
+    double row, col, tile;              /* rms score of the worst one */
+    int64_t row_at, col_at, tile_row, tile_col;
+    int64_t nan, inf, zero, ref_nonzero;
+    int64_t repeats, unstable;
+    const char *crash;                  /* NULL: none */
+};
+
+enum td_op_status { TD_OP_NONE, TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP_CRASHED, TD_OP_HUNG, TD_OP_BROKEN };
+
+enum td_op_result { TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESULT_WORSE };
+
+#define TD_OPX_ATTRS 12
+struct td_opx_attr { const char *name; int64_t value; };
+
+/* Strings are interned in the set: equal text, equal pointer. */
+struct td_opx {
+    const char *fixture; int64_t op;    /* origin: the recording that holds it, its number there */
+    int64_t step, pid;
+    const char *kind, *layer, *symbol;  /* layer, symbol: NULL when unknown */
+    const char *dtype;                  /* of the output */
+    const char *act_rounding;
+    struct td_opx_attr attr[TD_OPX_ATTRS];
+    int n_attrs;
+    int64_t m, n, k;
+    const char *shape;                  /* "640x256 b4 g128 act": N x K and what else tells kernels apart */
+    int m_class;                        /* td_m_class() */
+    enum td_op_status status;           /* NONE: not judged */
+    const char *reason;
+    double judge_floor, format_cost;    /* NaN: not said */
+    struct td_op_error recorded, baseline, candidate;
+    int64_t equal, total;               /* total 0: only a digest */
+    double *hot, *cold;                 /* base_ns, new_ns in turn: [n_hot][2] */
+    size_t n_hot, n_cold;
+    const struct td_opx *origin;        /* the baseline's record of the same op; NULL: none */
+    /* filled by td_numerics_judge */
+    enum td_op_result result;
+    char why[200];
+    double limit, limit_rms;
+};
+
+struct td_op_set {
+    struct td_opx *op; size_t n, cap;
+    struct td_strings *strings;
+};
+
+/* Append a fixture's ops; an op without an origin is its own. Bad frames are counted in *bad. */
+int td_op_set_load(struct td_op_set *s, struct td_fixture *fx, size_t *bad, struct td_error *err);
+int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_op *op, struct td_error *err);
+/* Set `origin` of each candidate op; returns how many found theirs. Both sets keep their order. */
+size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base);
+void td_op_set_release(struct td_op_set *s);
+
+/* Classes of M, the number of rows: kernels change their path with it (vLLM's gptq_gemm at 8, 24 and 50). */
+#define TD_M_CLASSES 6
+int td_m_class(int64_t m);
+const char *td_m_class_name(int c); /* "M=1", "M=2-8", "M=9-24", "M=25-50", "M=51-512", "M>512" */
+int64_t td_opx_attr(const struct td_opx *op, const char *name, int64_t missing);
+const char *td_op_status_name(enum td_op_status s);
+const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse" */
+
+#endif

@@ -1,0 +1,402 @@
+/* report_text.c - the report for a person: lanes, answers side by side, ops, speed, blame, verdict.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "differ/weigh.h"
+
+#define SHOWN 5      /* of a list, without --verbose */
+#define BEFORE 56    /* bytes of text around a fork */
+#define AFTER 72
+
+static const char *const COLOURS[] = {"", "\033[32m", "\033[33m", "\033[31m", "\033[31m"}; /* by verdict */
+
+struct page { FILE *out; bool colour, verbose; };
+
+static void title(const struct page *p, const char *text)
+{
+    fprintf(p->out, "\n%s%s%s\n", p->colour ? "\033[1m" : "", text, p->colour ? "\033[0m" : "");
+}
+
+static void paint(const struct page *p, enum td_verdict v, const char *text, int width)
+{
+    fprintf(p->out, "%s%-*s%s", p->colour ? COLOURS[v] : "", width, text, p->colour && v != TD_NOT_JUDGED ? "\033[0m" : "");
+}
+
+/* ---- what was compared --------------------------------------------------------------------------------------------- */
+
+static void print_side(const struct page *p, const struct td_side *s)
+{
+    static const char *const ROLE[TD_N_ROLES] = {"baseline", "baseline, live", "candidate", "calibration"};
+    const cJSON *m = td_fixture_manifest(s->fx), *server = td_json_get(m, "server"), *replay = td_json_get(m, "replay");
+    const char *model = td_json_get_str(server, "model", ""), *version = td_json_get_str(server, "version", "");
+    const char *build = td_json_get_str(replay, "build", ""), *base_build = td_json_get_str(replay, "baseline_build", "");
+
+    fprintf(p->out, "  %-14s %s", ROLE[s->role], td_fixture_dir(s->fx));
+    if (*model)
+        fprintf(p->out, "  %s", model);
+    if (*td_json_get_str(server, "kind", ""))
+        fprintf(p->out, " on %s%s%s", td_json_get_str(server, "kind", ""), *version ? " " : "", version);
+    if (*build)
+        fprintf(p->out, "  build %s", build);
+    if (*base_build)
+        fprintf(p->out, " against %s", base_build);
+    fprintf(p->out, "\n");
+}
+
+static void print_lanes(const struct page *p, const struct td_weighing *w)
+{
+    int i, j;
+
+    title(p, "lanes");
+    for (i = 0; i < TD_N_LANES; i++) {
+        const struct td_lane *l = &w->lane[i];
+
+        fprintf(p->out, "  %-9s ", td_lane_name(l->id));
+        paint(p, l->asked ? l->verdict : TD_NOT_JUDGED, td_verdict_name(l->asked ? l->verdict : TD_NOT_JUDGED), 13);
+        if (l->n_notes == 0)
+            fprintf(p->out, "%s\n", l->asked ? "" : "not asked for");
+        for (j = 0; j < l->n_notes; j++)
+            fprintf(p->out, "%*s%s\n", j ? 25 : 0, "", l->notes[j].text);
+    }
+    if (w->bad_frames)
+        fprintf(p->out, "  %zu frames of the fixtures are corrupt and were skipped (fixture verify DIR names them)\n", w->bad_frames);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------------------- */
+
+size_t td_report_common_prefix(const struct td_exchange *a, const struct td_exchange *b)
+{
+    size_t n = a->text_len < b->text_len ? a->text_len : b->text_len, i = 0;
+
+    while (i < n && a->text[i] == b->text[i])
+        i++;
+    while (i > 0 && i < a->text_len && ((unsigned char)a->text[i] & 0xC0) == 0x80)
+        i--;
+    return i;
+}
+
+void td_report_excerpt(const char *text, size_t len, size_t at, size_t before, size_t after, struct td_buf *out)
+{
+    struct td_buf clean = TD_BUF_INIT(1 << 16);
+    size_t from = at > before ? at - before : 0, to = at + after < len ? at + after : len, i;
+
+    while (from > 0 && from < len && ((unsigned char)text[from] & 0xC0) == 0x80)
+        from--;
+    while (to < len && ((unsigned char)text[to] & 0xC0) == 0x80)
+        to++;
+    if (from < to)
+        td_utf8_clean(text + from, to - from, &clean);
+    td_buf_adds(out, from ? "...\"" : "\"");
+    for (i = 0; i < clean.len; i++) {
+        unsigned char c = (unsigned char)clean.data[i];
+
+        if (c == '\n')
+            td_buf_adds(out, "\\n");
+        else if (c == '\t')
+            td_buf_adds(out, "\\t");
+        else if (c < 0x20 || c == 0x7F || (c == 0xC2 && i + 1 < clean.len && (unsigned char)clean.data[i + 1] < 0xA0))
+            td_buf_addf(out, "\\x%02x", c == 0xC2 ? (unsigned char)clean.data[++i] : c);
+        else
+            td_buf_addc(out, (char)c);
+    }
+    td_buf_adds(out, to < len ? "\"..." : "\"");
+    td_buf_release(&clean);
+}
+
+static void print_text(const struct page *p, const char *name, const struct td_exchange *x, size_t at)
+{
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+
+    td_report_excerpt(x->text ? x->text : "", x->text_len, at, BEFORE, AFTER, &b);
+    fprintf(p->out, "    %-5s %s\n", name, td_buf_str(&b));
+    td_buf_release(&b);
+}
+
+static void print_fork(const struct page *p, const struct td_fork *f)
+{
+    size_t at = td_report_common_prefix(f->good, f->bad);
+
+    fprintf(p->out, "  %s%s%s%s, repeat %d: parts at %s %d", f->group->prompt_id, *f->group->category ? " (" : "", f->group->category,
+            *f->group->category ? ")" : "", f->bad->repeat, td_unit_name(f->at.unit), f->at.position);
+    if (!isnan(f->gap))
+        fprintf(p->out, ", gap %s%.3f nats", f->outside_top_k ? ">= " : "", f->gap);
+    fprintf(p->out, "\n");
+    print_text(p, "good", f->good, at);
+    print_text(p, "new", f->bad, at);
+}
+
+static void print_forks(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_tokens *t = &w->tokens;
+    const char *last = NULL;
+    size_t i, shown = 0, prompts = 0;
+
+    if (t->n_forks == 0 || !w->lane[TD_LANE_TOKENS].asked)
+        return;
+    title(p, "answers that part from the baseline");
+    for (i = 0; i < t->n_forks; i++) { /* one per prompt unless verbose */
+        bool first = !last || strcmp(last, t->forks[i].group->prompt_id) != 0;
+
+        prompts += first;
+        last = t->forks[i].group->prompt_id;
+        if (p->verbose || (first && prompts <= SHOWN)) {
+            print_fork(p, &t->forks[i]);
+            shown++;
+        }
+    }
+    if (shown < t->n_forks)
+        fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown, t->n_forks, prompts);
+}
+
+static void print_noise(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_tokens *t = &w->tokens;
+    size_t i;
+
+    if (t->answers == 0 || !w->lane[TD_LANE_TOKENS].asked)
+        return;
+    title(p, "tokens: prompts with a fork, and how close the calls were");
+    fprintf(p->out, "  %-28s %5zu of %-5zu", "candidate", t->prompts_forked, t->prompts);
+    if (!isnan(t->mean_dlogprob))
+        fprintf(p->out, "  mean |dlogprob| %.4f", t->mean_dlogprob);
+    fprintf(p->out, "\n");
+    for (i = 0; i < t->n_noise; i++) {
+        const struct td_noise *z = &t->noise[i];
+        char name[64];
+
+        snprintf(name, sizeof name, i == 0 ? "baseline against itself" : z->role == TD_LIVE ? "live baseline, round %d" : "honest build %d",
+                 z->round + 1);
+        if (z->prompts)
+            fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n", name, z->forked, z->prompts, z->gap_max);
+    }
+    if (t->prompts_forked && !isnan(t->gap_bound))
+        fprintf(p->out, "  limits: gap %.3f nats, share of prompts p >= %g (it is %.3g)\n", t->gap_bound, w->policy.tokens_alpha, t->share_p);
+}
+
+static void print_collapses(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_collapses *c = &w->collapses;
+    size_t i;
+
+    if (c->n == 0 || !w->lane[TD_LANE_COLLAPSE].asked)
+        return;
+    title(p, "collapsed answers");
+    for (i = 0; i < c->n && (i < SHOWN || p->verbose); i++) {
+        const struct td_collapsed *f = &c->found[i];
+        size_t at = f->good ? td_report_common_prefix(f->good, f->bad) : 0;
+
+        fprintf(p->out, "  %s, repeat %d: %s: %s\n", f->group->prompt_id, f->bad->repeat, td_collapse_name(f->what.kind), f->what.why);
+        if (f->good)
+            print_text(p, "good", f->good, at);
+        print_text(p, "new", f->bad, at);
+    }
+    if (i < c->n)
+        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", i, c->n);
+}
+
+static void print_lost(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_tokens *t = &w->tokens;
+    size_t i;
+
+    if (t->n_lost == 0 || !w->lane[TD_LANE_TOKENS].asked)
+        return;
+    title(p, "requests that failed where the baseline answered");
+    for (i = 0; i < t->n_lost && (i < SHOWN * 2 || p->verbose); i++)
+        fprintf(p->out, "  %s, repeat %d: %s%s%s\n", t->lost[i]->prompt_id, t->lost[i]->repeat,
+                t->lost[i]->error_kind ? t->lost[i]->error_kind : "", t->lost[i]->error_kind ? ": " : "", t->lost[i]->error);
+    if (i < t->n_lost)
+        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", i, t->n_lost);
+}
+
+/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+
+static const char *number(double v, char *out, size_t n)
+{
+    if (isnan(v))
+        snprintf(out, n, "-");
+    else if (isinf(v))
+        snprintf(out, n, "broken");
+    else
+        snprintf(out, n, "%.3g", v);
+    return out;
+}
+
+static void print_ops(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_numerics *n = &w->numerics;
+    size_t i, shown = 0;
+    int kind = 6, shape = 5;
+    char a[24], b[24], c[24], d[24], e[24], f[24];
+
+    if (n->judged == 0 || !w->lane[TD_LANE_OPS].asked)
+        return;
+    for (i = 0; i < n->n; i++) {
+        kind = (int)strlen(n->group[i].kind) > kind ? (int)strlen(n->group[i].kind) : kind;
+        shape = (int)strlen(n->group[i].shape) > shape ? (int)strlen(n->group[i].shape) : shape;
+    }
+    title(p, "ops (error in units of correct rounding: worst element, and rms of the worst row, column or tile)");
+    fprintf(p->out, "  %-*s  %-*s  %-8s %6s %6s %6s | %8s %8s %8s | %8s %8s %8s\n", kind, "kernel", shape, "N x K", "rows", "ops", "worse",
+            "equal", "new", "old", "limit", "rms new", "rms old", "limit");
+    for (i = 0; i < n->n; i++) {
+        const struct td_op_group *g = &n->group[i];
+
+        fprintf(p->out, "  %-*s  %-*s  %-8s %6zu ", kind, g->kind, shape, g->shape, td_m_class_name(g->m_class), g->judged);
+        snprintf(a, sizeof a, "%6zu", g->worse);
+        paint(p, g->worse ? TD_REGRESSED : TD_NOT_JUDGED, a, 6);
+        fprintf(p->out, " %6zu | %8s %8s %8s | %8s %8s %8s%s\n", g->bit_equal, number(g->new_score, a, sizeof a),
+                number(g->old_score, b, sizeof b), number(g->limit, c, sizeof c), number(g->new_rms, d, sizeof d),
+                number(g->old_rms, e, sizeof e), number(g->limit_rms, f, sizeof f),
+                g->judged == 0 ? "  not replayed" : g->undecided + g->broken ? "  some undecided" : "");
+    }
+    for (i = 0; i < w->ops.n; i++) {
+        const struct td_opx *op = &w->ops.op[i];
+
+        if (op->status == TD_OP_NONE || op->result == TD_RESULT_OK)
+            continue;
+        if (shown++ == 0)
+            fprintf(p->out, "\n");
+        if (shown <= SHOWN || p->verbose)
+            fprintf(p->out, "  op %-6lld %s %s M=%lld%s%s: %s: %s\n", (long long)op->op, op->kind, op->shape, (long long)op->m,
+                    op->layer ? " " : "", op->layer ? op->layer : "", td_op_result_name(op->result), op->why);
+    }
+    if (shown > SHOWN && !p->verbose)
+        fprintf(p->out, "  (%d of %zu shown; --verbose shows all)\n", SHOWN, shown);
+}
+
+/* ---- speed --------------------------------------------------------------------------------------------------------- */
+
+static const char *value(enum td_metric m, double v, char *out, size_t n)
+{
+    if (isnan(v))
+        snprintf(out, n, "-");
+    else if (m == TD_THROUGHPUT)
+        snprintf(out, n, "%.1f tok/s", v);
+    else if (v >= 1e6)
+        snprintf(out, n, "%.2f ms", v / 1e6);
+    else
+        snprintf(out, n, "%.2f us", v / 1e3);
+    return out;
+}
+
+static void print_speed(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_speed *s = &w->speed;
+    size_t i;
+    int label = 8;
+    char a[32], b[32];
+
+    if (s->n == 0 || (!w->lane[TD_LANE_SPEED].asked && !w->lane[TD_LANE_TOKENS].asked))
+        return;
+    for (i = 0; i < s->n; i++)
+        label = (int)strlen(s->row[i].label) > label ? (int)strlen(s->row[i].label) : label;
+    title(p, s->server_judged || s->op_pairs ? "speed (+ is slower; all intervals hold together at 95 %)" : "speed (+ is slower; information, see lanes)");
+    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new", "slower", "interval", "n");
+    for (i = 0; i < s->n; i++) {
+        const struct td_speed_row *r = &s->row[i];
+        char interval[48] = "too few pairs";
+
+        if (r->effect.reached)
+            snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100, r->effect.hi * 100);
+        fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_metric_name(r->metric), label, r->label,
+                value(r->metric, r->base, a, sizeof a), value(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval, r->pairs.n);
+        paint(p, r->verdict, r->verdict == TD_REGRESSED ? "slower" : r->faster ? "faster" : "", 0);
+        fprintf(p->out, "\n");
+    }
+}
+
+/* ---- blame, limits, verdict ---------------------------------------------------------------------------------------- */
+
+static void print_blame(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_blame *b = &w->blame;
+    const struct td_opx *op = b->first;
+    int i;
+
+    if (!w->blamed || !w->lane[TD_LANE_OPS].asked)
+        return;
+    title(p, "blame");
+    if (b->good == 0)
+        fprintf(p->out, "  pattern  every judged op is bad (%zu)\n", b->bad);
+    else if (b->rule.n_terms == 0)
+        fprintf(p->out, "  pattern  none: no simple rule separates %zu bad ops from %zu good ones\n", b->bad, b->good);
+    else
+        fprintf(p->out, "  pattern  %s: holds for %zu of %zu bad ops and %zu of %zu good ones\n", b->text, b->rule.bad_hit, b->bad,
+                b->rule.good_hit, b->good);
+    for (i = 0; i < b->n_same && b->good; i++)
+        fprintf(p->out, "           %s says the same of these ops\n", b->same_text[i]);
+    fprintf(p->out, "  first    op %lld", (long long)op->op);
+    if (op->step >= 0)
+        fprintf(p->out, ", step %lld", (long long)op->step);
+    fprintf(p->out, ": %s/%s, %s, M=%lld%s%s%s\n           %s\n", op->layer ? op->layer : "unknown layer", op->kind, op->shape,
+            (long long)op->m, op->symbol ? " (" : "", op->symbol ? op->symbol : "", op->symbol ? ")" : "", op->why);
+    if (*b->prompt_id)
+        fprintf(p->out, "           while the server %s prompt %s, repeat %d, at position %d\n", b->decode ? "answered" : "read", b->prompt_id,
+                b->repeat, b->position);
+}
+
+static void print_limits(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_policy *q = &w->policy;
+
+    title(p, "limits");
+    fprintf(p->out, "  policy %s: ops worse when over a floor (default %.3g, rms %.3g) and over %.3g x the baseline's own worst;\n"
+                    "  forks: level %.3g, gap at most %.3g nats; speed: ops +%.3g %% beyond %.3g %%, servers +%.3g %% beyond %.3g %%\n",
+            q->name, q->floor, q->floor_rms, q->factor, q->tokens_alpha, q->gap_max, q->ops_effect * 100, q->ops_noise * 100,
+            q->server_effect * 100, q->start_spread * 100);
+}
+
+void td_report_verdict_line(const struct td_weighing *w, struct td_buf *out)
+{
+    const struct td_lane *l = w->lane;
+
+    td_buf_addf(out, "verdict: %s", td_verdict_name(w->verdict == TD_NOT_JUDGED ? TD_INCONCLUSIVE : w->verdict));
+    if (l[TD_LANE_TOKENS].asked && w->tokens.attempts) {
+        td_buf_addf(out, " tokens=%zu/%zu", w->tokens.n_forks, w->tokens.answers);
+        if (w->tokens.n_lost)
+            td_buf_addf(out, " lost=%zu/%zu", w->tokens.n_lost, w->tokens.attempts);
+    }
+    if (l[TD_LANE_COLLAPSE].asked && w->collapses.answers)
+        td_buf_addf(out, " collapsed=%zu", w->collapses.n);
+    if (!isnan(w->speed.itl) && (l[TD_LANE_SPEED].asked || l[TD_LANE_TOKENS].asked))
+        td_buf_addf(out, " itl=%+.1f%%", w->speed.itl * 100);
+    if (l[TD_LANE_OPS].asked && w->numerics.judged)
+        td_buf_addf(out, " ops=%zu/%zu", w->numerics.worse, w->numerics.judged);
+    if (l[TD_LANE_SPEED].asked && w->speed.op_pairs) {
+        size_t i, slower = 0, rows = 0;
+
+        for (i = 0; i < w->speed.n; i++) {
+            rows += !w->speed.row[i].total;
+            slower += !w->speed.row[i].total && w->speed.row[i].verdict == TD_REGRESSED;
+        }
+        td_buf_addf(out, " slower=%zu/%zu", slower, rows);
+    }
+    if (w->blamed && l[TD_LANE_OPS].asked)
+        td_buf_addf(out, " first=%s/%s", w->blame.first->layer ? w->blame.first->layer : "?", w->blame.first->kind);
+}
+
+void td_report_text(const struct td_weighing *w, FILE *out, bool colour)
+{
+    struct page p = {out, colour, w->verbose};
+    struct td_buf line = TD_BUF_INIT(1 << 16);
+    size_t i;
+
+    title(&p, "compared");
+    for (i = 0; i < w->n_sides; i++)
+        print_side(&p, &w->side[i]);
+    print_lost(&p, w);
+    print_collapses(&p, w);
+    print_forks(&p, w);
+    print_noise(&p, w);
+    print_ops(&p, w);
+    print_speed(&p, w);
+    print_blame(&p, w);
+    print_limits(&p, w);
+    print_lanes(&p, w);
+    td_report_verdict_line(w, &line);
+    fprintf(out, "\n%s%s%s\n", colour ? COLOURS[w->verdict] : "", td_buf_str(&line), colour ? "\033[0m" : "");
+    td_buf_release(&line);
+}

@@ -1,0 +1,21 @@
+/* smoke.h - absolute rules on one recording, for a server that has no baseline.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_DIFFER_SMOKE_H
+#define TD_DIFFER_SMOKE_H
+
+#include "common/buf.h"
+#include "differ/verdict.h"
+#include "format/records.h"
+
+struct td_smoke {
+    size_t prompts, ok, errors, collapsed, empty, unreached;
+    double ttft_p50_ns, tokens_per_s;    /* medians; NaN: not measured */
+    enum td_verdict verdict;             /* PASS, REGRESSED, BROKEN: no answers at all */
+    char first[300];                     /* the first trouble */
+};
+
+void td_smoke_check(const struct td_exchange *xs, size_t n, struct td_smoke *out);
+/* "smoke: ok 4/4 prompts, ttft p50 12 ms, 85 tok/s, model X" */
+void td_smoke_line(const struct td_smoke *s, const char *model, struct td_buf *out);
+
+#endif

@@ -1,0 +1,62 @@
+/* speed.h - is the candidate slower: servers by TTFT, ITL, E2E and throughput, ops by pairs of timings.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * An effect is a share: +0.05 is 5 % slower (for throughput: base / new - 1). All intervals of a lane hold together at
+ * policy's speed_alpha (Bonferroni over its rows), so that many rows raise no more alarms than one. */
+#ifndef TD_DIFFER_SPEED_H
+#define TD_DIFFER_SPEED_H
+
+#include "differ/align.h"
+#include "differ/opset.h"
+#include "differ/policy.h"
+#include "differ/stats.h"
+#include "differ/verdict.h"
+
+enum td_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
+const char *td_metric_name(enum td_metric m); /* "ttft" "itl" "e2e" "throughput" "op, hot cache" "op, cold cache" */
+
+/* Pairs of timings as log ratios, with the values they came from. */
+struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
+
+struct td_speed_row {
+    enum td_metric metric;
+    struct td_ratios pairs;
+    char label[96];              /* category, "kernel shape M class", or "total" */
+    bool total;
+    size_t units, units_slower;  /* ops: how many, and how many of them are slower by their own median */
+    double base, now;            /* medians: ns, or tokens per second for throughput */
+    struct td_interval effect;
+    enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its own */
+    bool faster;                 /* significant the other way */
+};
+
+struct td_speed {
+    struct td_speed_row *row; size_t n, cap;
+    size_t op_pairs, server_pairs;
+    bool server_judged;          /* live rounds of both builds */
+    double start_spread;         /* used: the policy's, or the spread seen between live rounds, whichever is larger */
+    double alpha_row;
+    double itl;                  /* total effect; NaN: none */
+    int rounds;
+};
+
+/* Decide a row from its pairs: slower is a regression when the estimate exceeds `effect`, the interval at 1 - alpha lies above
+ * `noise`, and three quarters of the row's units agree. Pure. */
+void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
+
+/* Rows of the ops that hold pairs. */
+int td_speed_ops(const struct td_op_set *candidate, struct td_speed *out, struct td_error *err);
+/* Rows of the exchanges: live rounds of both builds in turn, else candidate against recording (information). */
+int td_speed_server(const struct td_groups *g, struct td_speed *out, struct td_error *err);
+/* Both, then decide all rows. */
+int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *g, const struct td_policy *policy,
+                     struct td_speed *out, struct td_error *err);
+void td_speed_release(struct td_speed *s);
+void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane);
+
+/* For the two measurers. A row found by metric and label, or a new one; valid until the next call. NULL: out of memory. */
+struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label, bool total);
+/* now and base must be positive and finite, else the pair is left out. TD_OK or TD_ENOMEM. */
+int td_ratios_add(struct td_ratios *r, double base, double now, bool larger_is_faster);
+
+#endif

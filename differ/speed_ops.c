@@ -1,0 +1,60 @@
+/* speed_ops.c - pairs of timings of single ops, grouped by kernel, shape and class of M.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "differ/speed.h"
+
+static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n)
+{
+    double *ratio = malloc((n + 1) * sizeof *ratio);
+    size_t i;
+    int rc = ratio ? TD_OK : TD_ENOMEM;
+
+    for (i = 0; i < n && !rc; i++) {
+        ratio[i] = log(pairs[i * 2 + 1] / pairs[i * 2]);
+        rc = td_ratios_add(&row->pairs, pairs[i * 2], pairs[i * 2 + 1], false);
+    }
+    if (!rc && n) {
+        row->units++;
+        row->units_slower += td_stat_median(ratio, n) > 0;
+    }
+    free(ratio);
+    return rc;
+}
+
+/* One op's pairs go to the row of its group and to the total. */
+static int add_op(struct td_speed *s, enum td_metric m, const struct td_opx *op, const double *pairs, size_t n)
+{
+    struct td_speed_row *row;
+    char label[96];
+    int rc;
+
+    if (n == 0)
+        return TD_OK;
+    s->op_pairs += n;
+    snprintf(label, sizeof label, "%s %s %s", op->kind, op->shape, td_m_class_name(op->m_class));
+    row = td_speed_row(s, m, label, false);
+    rc = row ? add_pairs(row, pairs, n) : TD_ENOMEM;
+    if (rc)
+        return rc;
+    row = td_speed_row(s, m, "total", true);
+    rc = row ? add_pairs(row, pairs, n) : TD_ENOMEM;
+    if (row)
+        row->units = row->units_slower = 0; /* a total may be made of faster and slower ones */
+    return rc;
+}
+
+int td_speed_ops(const struct td_op_set *set, struct td_speed *s, struct td_error *err)
+{
+    size_t i;
+    int rc = TD_OK;
+
+    for (i = 0; i < set->n && !rc; i++) {
+        rc = add_op(s, TD_OP_HOT, &set->op[i], set->op[i].hot, set->op[i].n_hot);
+        if (!rc)
+            rc = add_op(s, TD_OP_COLD, &set->op[i], set->op[i].cold, set->op[i].n_cold);
+    }
+    return rc ? td_fail(err, rc, "no memory for %zu pairs of timings", s->op_pairs) : TD_OK;
+}

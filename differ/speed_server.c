@@ -1,0 +1,143 @@
+/* speed_server.c - what requests took, paired: the same prompt and repeat, of both builds.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "differ/speed.h"
+#include "wire/derive.h"
+
+#define N_SERVER_METRICS 4
+#define MAX_GAPS 65536
+
+struct figures { double v[N_SERVER_METRICS]; int32_t tokens; }; /* NaN: cannot be told */
+
+/* TTFT and E2E as wire/derive.h has them; ITL: mean of the gaps of one answer; throughput: tokens per second of E2E. */
+static void figures_of(const struct td_exchange *x, struct figures *f)
+{
+    int64_t ttft = td_exchange_ttft_ns(x), e2e = td_exchange_e2e_ns(x);
+    double *gaps = malloc(MAX_GAPS * sizeof *gaps), sum = 0;
+    size_t n = gaps ? td_exchange_gaps(x, gaps, MAX_GAPS) : 0, i;
+
+    for (i = 0; i < n; i++)
+        sum += gaps[i];
+    free(gaps);
+    f->tokens = x->n_tokens;
+    f->v[TD_TTFT] = ttft > 0 ? (double)ttft : NAN;
+    f->v[TD_ITL] = n && sum > 0 ? sum / (double)n : NAN;
+    f->v[TD_E2E] = e2e > 0 ? (double)e2e : NAN;
+    f->v[TD_THROUGHPUT] = e2e > 0 && x->n_tokens > 0 ? x->n_tokens / ((double)e2e / 1e9) : NAN;
+}
+
+static bool is_evidence(const struct td_exchange *x)
+{
+    return !x->error && x->phase == TD_PHASE_TIMED && x->n_tokens > 0;
+}
+
+static int add_pair(struct td_speed *s, const char *category, const struct td_exchange *a, const struct td_exchange *b)
+{
+    struct figures fa, fb;
+    int m, t, rc = TD_OK;
+
+    figures_of(a, &fa);
+    figures_of(b, &fb);
+    s->server_pairs++;
+    for (m = 0; m < N_SERVER_METRICS && !rc; m++) {
+        if (m == TD_E2E && fa.tokens != fb.tokens)
+            continue; /* another length of answer takes another time: no effect of speed */
+        for (t = *category ? 0 : 1; t < 2 && !rc; t++) { /* its category, then the total */
+            struct td_speed_row *row = td_speed_row(s, (enum td_metric)m, t ? "total" : category, t);
+
+            rc = row ? td_ratios_add(&row->pairs, fa.v[m], fb.v[m], m == TD_THROUGHPUT) : TD_ENOMEM;
+        }
+    }
+    return rc;
+}
+
+static const struct td_exchange *find_round(const struct td_prompt_group *g, enum td_role role, int round, int32_t repeat)
+{
+    size_t i;
+
+    for (i = 0; i < g->n[role]; i++)
+        if (g->by_role[role][i].round == round && g->by_role[role][i].x->repeat == repeat && is_evidence(g->by_role[role][i].x))
+            return g->by_role[role][i].x;
+    return NULL;
+}
+
+static int count_rounds(const struct td_groups *g, enum td_role role)
+{
+    size_t i, j;
+    int max = 0;
+
+    for (i = 0; i < g->n; i++)
+        for (j = 0; j < g->group[i].n[role]; j++)
+            if (is_evidence(g->group[i].by_role[role][j].x) && g->group[i].by_role[role][j].round >= max)
+                max = g->group[i].by_role[role][j].round + 1;
+    return max;
+}
+
+/* How far two rounds of the live baseline lie apart: the largest of the metrics' medians. */
+static int measure_spread(const struct td_groups *g, int rounds, struct td_speed *s)
+{
+    struct td_ratios r[N_SERVER_METRICS] = {{0}};
+    size_t i, j;
+    int m, round, rc = TD_OK;
+
+    for (round = 1; round < rounds && !rc; round++) {
+        for (m = 0; m < N_SERVER_METRICS; m++)
+            r[m].n = 0;
+        for (i = 0; i < g->n; i++) {
+            const struct td_prompt_group *p = &g->group[i];
+
+            for (j = 0; j < p->n[TD_LIVE] && !rc; j++) {
+                const struct td_exchange *a = p->by_role[TD_LIVE][j].x, *b;
+                struct figures fa, fb;
+
+                if (p->by_role[TD_LIVE][j].round != round - 1 || !is_evidence(a) ||
+                    !(b = find_round(p, TD_LIVE, round, a->repeat)))
+                    continue;
+                figures_of(a, &fa);
+                figures_of(b, &fb);
+                for (m = 0; m < N_SERVER_METRICS && !rc; m++)
+                    if (m != TD_E2E || fa.tokens == fb.tokens)
+                        rc = td_ratios_add(&r[m], fa.v[m], fb.v[m], false);
+            }
+        }
+        for (m = 0; m < N_SERVER_METRICS; m++)
+            if (r[m].n)
+                s->start_spread = fmax(s->start_spread, expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
+    }
+    for (m = 0; m < N_SERVER_METRICS; m++) {
+        free(r[m].log_ratio);
+        free(r[m].base);
+        free(r[m].now);
+    }
+    return rc;
+}
+
+int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_error *err)
+{
+    int live = count_rounds(g, TD_LIVE), now = count_rounds(g, TD_NEW), rc = TD_OK;
+    size_t i, j;
+
+    s->rounds = live < now ? live : now;
+    s->server_judged = s->rounds >= 2;
+    for (i = 0; i < g->n && !rc; i++) {
+        const struct td_prompt_group *p = &g->group[i];
+
+        for (j = 0; j < p->n[TD_NEW] && !rc; j++) {
+            const struct td_xref *x = &p->by_role[TD_NEW][j];
+            const struct td_exchange *base;
+
+            if (!is_evidence(x->x))
+                continue;
+            base = s->server_judged ? find_round(p, TD_LIVE, x->round, x->x->repeat) : find_round(p, TD_BASE, 0, x->x->repeat);
+            if (base)
+                rc = add_pair(s, p->category, base, x->x);
+        }
+    }
+    if (!rc && s->server_judged)
+        rc = measure_spread(g, live, s);
+    return rc ? td_fail(err, rc, "no memory for timings") : TD_OK;
+}

@@ -1,0 +1,40 @@
+/* stats.h - the few statistics that verdicts rest on. Checked against scipy in tests/unit/test_stats.c.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * NaN in an input is the caller's mistake unless a line says otherwise. Nothing here is random: equal data, equal verdict. */
+#ifndef TD_DIFFER_STATS_H
+#define TD_DIFFER_STATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Quantile by linear interpolation between order statistics (Hyndman and Fan's type 7, as numpy). NaN when n is 0. */
+double td_stat_quantile(const double *x, size_t n, double q);
+double td_stat_median(const double *x, size_t n);
+
+struct td_interval {
+    double est, lo, hi; /* NaN when n is 0; lo -Inf and hi Inf when the level cannot be reached with n values */
+    size_t n;
+    bool reached;       /* n is large enough for the level asked for */
+};
+
+/* Hodges-Lehmann estimate of the centre of x (the median of all pairwise means) with the interval of Wilcoxon's signed-rank
+ * test at level 1 - alpha: exact distribution up to n = 60, normal with continuity correction above
+ * (Hollander and Wolfe, Nonparametric Statistical Methods, 3.2 and 3.3; R: wilcox.test(conf.int = TRUE)). */
+struct td_interval td_stat_hodges_lehmann(const double *x, size_t n, double alpha);
+/* How few values can reach a two-sided level 1 - alpha at all with that test: the smallest n with 2^(1 - n) < alpha. */
+size_t td_stat_signed_rank_need(double alpha);
+
+/* Clopper and Pearson's upper limit, one-sided at 1 - alpha, for k of n. 1 when k == n; 1 when n is 0. */
+double td_stat_share_upper(size_t k, size_t n, double alpha);
+double td_stat_share_lower(size_t k, size_t n, double alpha);
+/* Fisher's exact test, one-sided: how likely is a share of k1 of n1 or more when k0 of n0 has the same rate? 1 when either
+ * n is 0. */
+double td_stat_share_larger_p(size_t k1, size_t n1, size_t k0, size_t n0);
+
+/* Largest of m further values that is still to be expected (at 1 - alpha) after n values with the given sum, when they are
+ * exponential: sum * ((m / alpha)^(1/n) - 1). Exact for m = 1 (the ratio has an F distribution with 2 and 2n degrees of
+ * freedom), Bonferroni's bound for more. Inf when n is 0 or m is 0. */
+double td_stat_exp_max_bound(double sum, size_t n, size_t m, double alpha);
+
+#endif

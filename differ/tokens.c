@@ -1,0 +1,430 @@
+/* tokens.c - align token streams, name the first divergence, weigh it against the noise.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/tokens.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "differ/stats.h"
+
+const char *td_unit_name(enum td_unit u)
+{
+    return u == TD_UNIT_BYTES ? "byte" : "token";
+}
+
+/* ---- two answers --------------------------------------------------------------------------------------------------- */
+
+struct td_difference td_tokens_compare(const struct td_exchange *a, const struct td_exchange *b)
+{
+    struct td_difference d = {false, TD_UNIT_BYTES, 0};
+    int32_t na = a->n_tokens, nb = b->n_tokens, n = na < nb ? na : nb, i = 0;
+
+    if (a->token_ids && b->token_ids && a->ids_complete && b->ids_complete) {
+        d.unit = TD_UNIT_IDS;
+        while (i < n && a->token_ids[i] == b->token_ids[i])
+            i++;
+    } else if (a->token_text && b->token_text && na > 0 && nb > 0) {
+        d.unit = TD_UNIT_PIECES;
+        while (i < n && a->token_text[i] && b->token_text[i] && strcmp(a->token_text[i], b->token_text[i]) == 0)
+            i++;
+    } else {
+        size_t len = a->text_len < b->text_len ? a->text_len : b->text_len, k = 0;
+
+        while (k < len && a->text[k] == b->text[k])
+            k++;
+        d.position = k > INT32_MAX ? INT32_MAX : (int32_t)k;
+        d.equal = a->text_len == b->text_len && k == len;
+        return d;
+    }
+    d.position = i;
+    d.equal = na == nb && i == n;
+    return d;
+}
+
+/* logprobs of row i, best first; what the caller looks for is `id` (ids known). Returns the gap. */
+static double gap_to(const struct td_exchange *x, int32_t i, int32_t id, bool *outside)
+{
+    const struct td_alt *row;
+    double best = NAN, last = NAN;
+    int32_t k;
+
+    if (!x->top || i >= x->n_tokens)
+        return NAN;
+    row = &x->top[(size_t)i * (size_t)x->top_k];
+    if (x->logprobs && !isnan(x->logprobs[i]))
+        best = x->logprobs[i];
+    for (k = 0; k < x->top_k; k++) {
+        if (row[k].id < 0 || isnan(row[k].logprob))
+            continue;
+        if (isnan(best))
+            best = row[k].logprob;
+        last = row[k].logprob;
+        if (row[k].id == id)
+            return fabs(best - row[k].logprob);
+    }
+    *outside = !isnan(last);
+    return fabs(best - last);
+}
+
+/* The two best alternatives of row i, whatever their ids. */
+static double top2_gap(const struct td_exchange *x, int32_t i)
+{
+    double first = NAN, second = NAN;
+    int32_t k;
+
+    if (!x->top || i >= x->n_tokens)
+        return NAN;
+    for (k = 0; k < x->top_k; k++) {
+        float lp = x->top[(size_t)i * (size_t)x->top_k + (size_t)k].logprob;
+
+        if (isnan(lp))
+            continue;
+        if (isnan(first) || lp > first) {
+            second = first;
+            first = lp;
+        } else if (isnan(second) || lp > second) {
+            second = lp;
+        }
+    }
+    return first - second;
+}
+
+static void measure_gap(struct td_fork *f)
+{
+    int32_t i = f->at.position;
+
+    f->gap = NAN;
+    f->outside_top_k = false;
+    if (f->at.unit == TD_UNIT_BYTES)
+        return;
+    if (i >= f->good->n_tokens)
+        f->gap = top2_gap(f->bad, i);
+    else if (i >= f->bad->n_tokens || f->at.unit != TD_UNIT_IDS)
+        f->gap = top2_gap(f->good, i);
+    else
+        f->gap = gap_to(f->good, i, f->bad->token_ids[i], &f->outside_top_k);
+}
+
+/* Sum of |logprob - logprob| over the common beginning. */
+static size_t logprob_distance(const struct td_exchange *a, const struct td_exchange *b, int32_t upto, double *sum)
+{
+    size_t n = 0;
+    int32_t i;
+
+    if (!a->logprobs || !b->logprobs)
+        return 0;
+    for (i = 0; i < upto && i < a->n_tokens && i < b->n_tokens; i++)
+        if (!isnan(a->logprobs[i]) && !isnan(b->logprobs[i])) {
+            *sum += fabs((double)a->logprobs[i] - (double)b->logprobs[i]);
+            n++;
+        }
+    return n;
+}
+
+bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, size_t n, size_t skip, struct td_fork *out)
+{
+    size_t i, k;
+    double sum = 0;
+    bool any = false;
+
+    for (i = 0; i < n; i++) {
+        struct td_difference d;
+
+        if (i == skip || refs[i].x->error)
+            continue;
+        d = td_tokens_compare(refs[i].x, x);
+        if (d.equal)
+            return false;
+        if (!any || d.position > out->at.position) {
+            out->good = refs[i].x;
+            out->at = d;
+        }
+        any = true;
+    }
+    if (!any)
+        return false;
+    out->bad = x;
+    measure_gap(out);
+    k = out->at.unit == TD_UNIT_BYTES ? 0 : logprob_distance(out->good, x, out->at.position, &sum);
+    out->mean_dlogprob = k ? sum / (double)k : NAN;
+    return true;
+}
+
+/* ---- all answers --------------------------------------------------------------------------------------------------- */
+
+static bool answered(const struct td_exchange *x)
+{
+    return !x->error;
+}
+
+static size_t n_answered(const struct td_xref *refs, size_t n)
+{
+    size_t i, k = 0;
+
+    for (i = 0; i < n; i++)
+        k += answered(refs[i].x);
+    return k;
+}
+
+static void noise_add(struct td_noise *noise, const struct td_fork *f)
+{
+    noise->forks++;
+    if (isnan(f->gap) || f->outside_top_k)
+        return;
+    noise->gaps++;
+    noise->gap_sum += f->gap;
+    if (f->gap > noise->gap_max)
+        noise->gap_max = f->gap;
+}
+
+/* Each answer of the baseline against the other answers of the baseline. */
+static void noise_of_baseline(const struct td_prompt_group *g, struct td_noise *noise)
+{
+    size_t i, before = noise->forks;
+
+    if (n_answered(g->by_role[TD_BASE], g->n[TD_BASE]) < 2)
+        return;
+    noise->prompts++;
+    for (i = 0; i < g->n[TD_BASE]; i++) {
+        struct td_fork f;
+
+        if (!answered(g->by_role[TD_BASE][i].x))
+            continue;
+        noise->answers++;
+        if (td_tokens_fork(g->by_role[TD_BASE][i].x, g->by_role[TD_BASE], g->n[TD_BASE], i, &f))
+            noise_add(noise, &f);
+    }
+    noise->forked += noise->forks > before;
+}
+
+/* The answers of one fixture (an honest build, or the baseline's live server) against the baseline. */
+static void noise_of_others(const struct td_prompt_group *g, enum td_role role, struct td_noise *noise)
+{
+    size_t i, before = noise->forks, answers = noise->answers;
+
+    if (n_answered(g->by_role[TD_BASE], g->n[TD_BASE]) == 0)
+        return;
+    for (i = 0; i < g->n[role]; i++) {
+        const struct td_xref *r = &g->by_role[role][i];
+        struct td_fork f;
+
+        if (r->round != noise->round || !answered(r->x))
+            continue;
+        noise->answers++;
+        if (td_tokens_fork(r->x, g->by_role[TD_BASE], g->n[TD_BASE], g->n[TD_BASE], &f))
+            noise_add(noise, &f);
+    }
+    noise->prompts += noise->answers > answers;
+    noise->forked += noise->forks > before;
+}
+
+static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, double *dsum, size_t *dn)
+{
+    size_t i, forks = t->n_forks, answers = t->answers, good = n_answered(g->by_role[TD_BASE], g->n[TD_BASE]);
+
+    if (g->n[TD_BASE] && !g->n[TD_NEW])
+        t->missing++;
+    if (g->n[TD_NEW] && good && (t->repeats_min == 0 || (int32_t)good < t->repeats_min))
+        t->repeats_min = (int32_t)good;
+    for (i = 0; i < g->n[TD_NEW]; i++) {
+        const struct td_exchange *x = g->by_role[TD_NEW][i].x, *b = td_groups_counterpart(g, x);
+        struct td_fork *f = &t->forks[t->n_forks];
+
+        t->attempts++;
+        if (x->error) {
+            t->unreached += x->error_kind && strcmp(x->error_kind, "connect") == 0;
+            if (!b)
+                t->unmatched++;
+            else if (b->error)
+                t->errors_alike++;
+            else
+                t->lost[t->n_lost++] = x;
+            continue;
+        }
+        if (good == 0) {
+            t->unmatched++;
+            continue;
+        }
+        t->answers++;
+        if (td_tokens_fork(x, g->by_role[TD_BASE], g->n[TD_BASE], g->n[TD_BASE], f)) {
+            f->group = g;
+            f->role = TD_NEW;
+            f->round = g->by_role[TD_NEW][i].round;
+            *dn += logprob_distance(f->good, x, f->at.unit == TD_UNIT_BYTES ? 0 : f->at.position, dsum);
+            t->n_forks++;
+        } else if (b && !b->error) {
+            *dn += logprob_distance(b, x, x->n_tokens, dsum);
+        }
+    }
+    t->prompts += t->answers > answers;
+    t->prompts_forked += t->n_forks > forks;
+}
+
+static int rounds_of(const struct td_groups *g, enum td_role role)
+{
+    size_t i, j;
+    int max = 0;
+
+    for (i = 0; i < g->n; i++)
+        for (j = 0; j < g->group[i].n[role]; j++)
+            if (g->group[i].by_role[role][j].round >= max)
+                max = g->group[i].by_role[role][j].round + 1;
+    return max;
+}
+
+/* Are gaps and shares of the forks within what the noises show? */
+static void compare_with_noise(struct td_tokens *t, const struct td_policy *policy)
+{
+    double sum = 0, p = 0;
+    size_t i, gaps = 0, known = 0;
+
+    for (i = 0; i < t->n_noise; i++) {
+        const struct td_noise *z = &t->noise[i];
+
+        sum += z->gap_sum;
+        gaps += z->gaps;
+        if (z->prompts && z->forked)
+            p = fmax(p, td_stat_share_larger_p(t->prompts_forked, t->prompts, z->forked, z->prompts));
+    }
+    t->share_p = t->prompts_forked ? p : 1;
+    for (i = 0; i < t->n_forks; i++)
+        known += !isnan(t->forks[i].gap);
+    t->gap_bound = gaps ? fmin(td_stat_exp_max_bound(sum, gaps, known ? known : 1, policy->tokens_alpha), policy->gap_max) : NAN;
+    for (i = 0; i < t->n_forks; i++) {
+        if (isnan(t->forks[i].gap))
+            t->gaps_unknown++;
+        else if (t->forks[i].outside_top_k || !(t->forks[i].gap <= t->gap_bound))
+            t->gaps_over++;
+    }
+}
+
+int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy, struct td_tokens *t, struct td_error *err)
+{
+    size_t i, n = 0, dn = 0;
+    int r, live = rounds_of(g, TD_LIVE), cal = rounds_of(g, TD_CALIBRATE);
+    double dsum = 0;
+
+    memset(t, 0, sizeof *t);
+    for (i = 0; i < g->n; i++)
+        n += g->group[i].n[TD_NEW];
+    t->forks = calloc(n + 1, sizeof *t->forks);
+    t->lost = calloc(n + 1, sizeof *t->lost);
+    t->noise = calloc((size_t)(live + cal + 1), sizeof *t->noise);
+    if (!t->forks || !t->lost || !t->noise) {
+        td_tokens_release(t);
+        return td_fail(err, TD_ENOMEM, "no memory to compare %zu answers", n);
+    }
+    t->n_noise = (size_t)(live + cal + 1);
+    for (r = 0; r < live + cal; r++) {
+        t->noise[r + 1].role = r < live ? TD_LIVE : TD_CALIBRATE;
+        t->noise[r + 1].round = r < live ? r : r - live;
+    }
+    for (i = 0; i < g->n; i++) {
+        measure_group(&g->group[i], t, &dsum, &dn);
+        noise_of_baseline(&g->group[i], &t->noise[0]);
+        for (r = 1; r < (int)t->n_noise; r++)
+            noise_of_others(&g->group[i], t->noise[r].role, &t->noise[r]);
+    }
+    t->mean_dlogprob = dn ? dsum / (double)dn : NAN;
+    compare_with_noise(t, policy);
+    return TD_OK;
+}
+
+void td_tokens_release(struct td_tokens *t)
+{
+    free(t->forks);
+    free(t->lost);
+    free(t->noise);
+    memset(t, 0, sizeof *t);
+}
+
+/* ---- what it means ------------------------------------------------------------------------------------------------- */
+
+static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
+{
+    char names[400] = "";
+    size_t i, len = 0;
+
+    for (i = 0; i < t->n_lost && i < 3; i++)
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s%.60s/%d: %.60s", i ? "; " : "", t->lost[i]->prompt_id,
+                                t->lost[i]->repeat, t->lost[i]->error);
+    td_lane_say(lane, TD_REGRESSED, "%zu of %zu requests failed where the baseline answered (%s%s)", t->n_lost, t->attempts,
+                names, t->n_lost > 3 ? "; ..." : "");
+}
+
+static void judge_forks(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
+                        struct td_lane *lane)
+{
+    size_t i, noise_forks = 0, calibrations = 0;
+    bool share_larger = t->share_p < policy->tokens_alpha;
+
+    for (i = 0; i < t->n_noise; i++) {
+        noise_forks += t->noise[i].forks;
+        calibrations += i > 0 && t->noise[i].answers > 0;
+    }
+    if (ops->judged && ops->worse) {
+        td_lane_say(lane, TD_REGRESSED, "%zu of %zu answers differ from every repeat of the baseline, and %zu ops are worse", t->n_forks,
+                    t->answers, ops->worse);
+        return;
+    }
+    if (noise_forks && !share_larger && t->gaps_over == 0 && t->gaps_unknown == 0) {
+        td_lane_say(lane, TD_PASS,
+                    "%zu of %zu answers differ, as noise does: gaps up to the bound of %.3g nats, prompts forked %zu of %zu "
+                    "(p=%.2g that this is no more than noise)",
+                    t->n_forks, t->answers, t->gap_bound, t->prompts_forked, t->prompts, t->share_p);
+        return;
+    }
+    td_lane_say(lane, TD_INCONCLUSIVE, "%zu of %zu answers (%zu of %zu prompts) differ from every repeat of the baseline",
+                t->n_forks, t->answers, t->prompts_forked, t->prompts);
+    if (noise_forks == 0)
+        td_lane_say(lane, TD_NOT_JUDGED, "%s", t->repeats_min < 2 && !calibrations
+                        ? "the baseline was recorded once per prompt, so it shows no spread: record with --repeat 5"
+                        : "the baseline repeats itself exactly, which says nothing about another build");
+    if (noise_forks && share_larger)
+        td_lane_say(lane, TD_NOT_JUDGED, "more prompts fork than noise explains (p=%.2g)", t->share_p);
+    if (noise_forks && t->gaps_over)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu forks have a larger gap than noise explains (bound %.3g nats)", t->gaps_over,
+                    t->gap_bound);
+    if (t->gaps_unknown)
+        td_lane_say(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs", t->gaps_unknown);
+    if (!ops->judged) {
+        td_lane_say(lane, TD_NOT_JUDGED, "no op was judged: text alone cannot tell rounding from a bug (gate --build LIB judges the ops)");
+    } else if (ops->ops && ops->bit_equal == ops->ops) {
+        td_lane_say(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference was born elsewhere", ops->ops);
+    } else {
+        td_lane_say(lane, TD_NOT_JUDGED, "no judged op is worse");
+    }
+    if (ops->coverage && *ops->coverage)
+        td_lane_say(lane, TD_NOT_JUDGED, "covered: %s", ops->coverage);
+    if (!calibrations)
+        td_lane_say(lane, TD_NOT_JUDGED, "a replay of a build known to be honest says what rounding alone does: --calibrate FIXTURE");
+}
+
+void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
+                     struct td_lane *lane)
+{
+    if (t->attempts == 0) {
+        td_lane_no_evidence(lane, "the candidate holds no exchanges (replay --server HOST:PORT makes them)");
+        return;
+    }
+    if (t->unreached == t->attempts) {
+        td_lane_say(lane, TD_BROKEN, "the candidate's server was never reached: %s", t->n_lost ? t->lost[0]->error : "no connection");
+        return;
+    }
+    if (t->n_lost)
+        judge_lost(t, lane);
+    if (t->answers == 0 && !t->n_lost) {
+        td_lane_say(lane, TD_INCONCLUSIVE, "no answer of the candidate has an answer of the baseline to compare with");
+        return;
+    }
+    if (t->n_forks)
+        judge_forks(t, policy, ops, lane);
+    else if (t->answers)
+        td_lane_say(lane, TD_PASS, "all %zu answers equal the baseline's", t->answers);
+    if (t->missing)
+        td_lane_say(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed", t->missing);
+    if (t->errors_alike)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu requests failed as the baseline's did", t->errors_alike);
+}

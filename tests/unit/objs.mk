@@ -1,0 +1,7 @@
+# the demo server's parts call libtdkernels.so's functions; here they are linked in
+TESTS_server := tokenizer sampler request reply llama
+$(foreach t,$(TESTS_server),$(eval OBJS_test_server_$(t) := demo/server)$(eval LINK_test_server_$(t) := $(LIBTD) -lmicrohttpd))
+$(TESTS_server:%=$(O)/tests/unit/test_server_%): $(call obj,kernels/gptq_gemm/gptq_gemm_export.c)
+
+# parts of differ, under the names of their tests
+$(foreach t,align tokens numerics speed blame policy stats,$(eval OBJS_test_$(t) := differ))
