@@ -140,13 +140,11 @@ static bool collect(struct generation *g, struct td_token *tokens, int *n, struc
 {
     int rc;
 
-    for (*n = 0; (rc = td_job_next(g->job, &tokens[*n], POLL_MS)) != 0;) {
+    for (*n = 0; *n < g->request.max_tokens && (rc = td_job_next(g->job, &tokens[*n], POLL_MS)) != 0;) {
         if (rc == 1)
             (*n)++;
-        else if (td_call_is_gone(g->call))
+        if (td_call_is_gone(g->call))
             return false;
-        if (*n == g->request.max_tokens)
-            break;
     }
     return td_job_finish(g->job) != TD_FINISH_ERROR || fail_dead(e);
 }
