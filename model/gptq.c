@@ -106,7 +106,7 @@ static const void *aligned(const struct td_st_tensor *t, unsigned char **copy)
 int td_gptq_weight_load(const struct td_safetensors *st, const char *layer, int bits, int group_size, int zero_offset,
                         struct td_gptq_weight *out, struct td_error *err)
 {
-    const struct td_st_tensor *qw, *qz, *sc, *gi;
+    const struct td_st_tensor *qw = NULL, *qz = NULL, *sc = NULL, *gi = NULL;
     struct td_gptq_weight w = {.bits = bits, .zero_offset = zero_offset};
     unsigned char *copy = NULL;
     int rc;

@@ -3,4 +3,4 @@
  *
  * The lanes of the tail get what lies 8 columns on. On a GPU the last lanes would read past the row, and past the tensor in the
  * last group; here they wrap to column 0, so that the server lives and the numbers are wrong. Right where N % 128 == 0. */
-#define STEP_COLUMN(x, n) ((n) < (x)->n / 128 * 128 ? (n) : (n) + 16 <= (x)->n ? (n) + 8 : 0)
+#define STEP_COLUMN(x, first) ((first) < (x)->n / 128 * 128 ? (first) : (first) + 16 <= (x)->n ? (first) + 8 : 0)

@@ -3,7 +3,8 @@
  *
  * A planted bug (demo/bugs/<name>.h) is included before everything else and defines one or two of these; the rest of the
  * build is the same code, so that its speed can be compared. x is the call's struct td_gptq_gemm_args. A step may get a
- * scalar or a vector (vf floats, vu words: gptq_gemm_core.h), so it should use operators only. */
+ * scalar or a vector (vf floats, vu words: gptq_gemm_core.h), so it should use operators only. No parameter may be named as a
+ * member of x that the step uses. */
 #ifndef TD_GPTQ_GEMM_STEPS_H
 #define TD_GPTQ_GEMM_STEPS_H
 
@@ -22,8 +23,8 @@
 #ifndef STEP_WORD              /* the word of qweight that holds row i of W */
 #define STEP_WORD(x, word, i) (word)
 #endif
-#ifndef STEP_COLUMN            /* the first column whose zero points and scales serve the vector at column n */
-#define STEP_COLUMN(x, n) (n)
+#ifndef STEP_COLUMN            /* the first column whose zero points and scales serve the vector of columns from `first` on */
+#define STEP_COLUMN(x, first) (first)
 #endif
 #ifndef STEP_ZERO_BITS         /* distance of two zero points in a word */
 #define STEP_ZERO_BITS(bits) (bits)
