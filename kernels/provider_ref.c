@@ -27,6 +27,7 @@ static uint16_t round_double(double d)
 
 static int ref_open(const char *arg, void **state, struct td_error *err)
 {
+    *state = NULL;
     if (arg && *arg)
         return td_fail(err, TD_EINVAL, "provider ref takes no argument, \"%s\" was given", arg);
     *state = calloc(1, sizeof(struct ref_state));
