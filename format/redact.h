@@ -29,17 +29,21 @@ struct td_redact_rules {
     struct td_redact_path path[TD_REDACT_MAX_PATHS];
     int n_paths;
     bool no_text;         /* and every string that is text: docs/format.md, "Redaction", lists the names */
-    bool no_errors;       /* no_text spares "error", "message" and "detail" (an error of our own making) */
+    bool no_errors;       /* no_text spares "error", "message" and "detail" */
 };
 
 /* "messages[*].content", "a.b[0]", "**.token" (at any depth). TD_EINVAL with the reason. */
 int td_redact_path_parse(struct td_redact_path *p, const char *text, struct td_error *err);
 void td_redact_path_release(struct td_redact_path *p);
 /* Overwrite in n bytes of JSON. Returns the bytes overwritten, or TD_ECORRUPT: no JSON (then text is as it was). */
-int64_t td_redact_json(const struct td_redact_rules *rules, const char *prefix, char *text, size_t n);
-/* Overwrite the values of key, token, api_key, access_token ... after '?' or '&' in any text. Returns bytes overwritten. */
+int64_t td_redact_json(const struct td_redact_rules *rules, char *text, size_t n);
+/* The same for the line of an exchange (compact, as td_exchange_write makes it): the rules' paths begin anew below "request".
+ * answers: overwrite text and token_text whatever the rules say; error: and the sentence in "error". */
+int64_t td_redact_exchange_json(const struct td_redact_rules *rules, bool answers, bool error, char *text, size_t n);
+/* Overwrite the values of key, token, api_key, access_token ... after '?' or '&' in any text, and user:password@ in URLs.
+ * Returns bytes overwritten. */
 int64_t td_redact_query(char *text, size_t n);
-/* The same in a command line's words: "--api-key X", "--api-key=X", "HF_TOKEN=X"; words in order. Returns bytes. */
+/* The same in a command line: "--api-key X", "--api-key=X", "HF_TOKEN=X". before: the word in front of it, or NULL. */
 int64_t td_redact_word(const char *before, char *word);
 
 /* ---- streams of wire records ---- */

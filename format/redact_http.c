@@ -1,0 +1,538 @@
+/* redact_http.c - redact one stream of wire records.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "format/redact_http.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct td_redact_held {
+    struct td_redact_held *next;
+    struct td_wire rec;
+    size_t open;              /* spans of units that lie in it */
+    uint8_t data[];
+};
+
+struct td_redact_stream *td_redact_stream_new(uint32_t stream)
+{
+    struct td_redact_stream *s = calloc(1, sizeof *s);
+    int i;
+
+    if (!s)
+        return NULL;
+    s->stream = stream;
+    s->tail = &s->head;
+    for (i = 0; i < 2; i++) {
+        s->side[i].request = i == TD_WIRE_SENT;
+        td_buf_init(&s->side[i].unit, TD_REDACT_HOLD_MAX + TD_REDACT_LINE_MAX);
+    }
+    return s;
+}
+
+void td_redact_stream_free(struct td_redact_http *h, struct td_redact_stream *s)
+{
+    struct td_redact_held *next;
+    int i;
+
+    for (; s->head; s->head = next) {
+        next = s->head->next;
+        free(s->head);
+    }
+    for (i = 0; i < 2; i++) {
+        h->held -= s->side[i].unit.len;
+        td_buf_release(&s->side[i].unit);
+        free(s->side[i].span);
+    }
+    free(s);
+}
+
+/* ---- units ---------------------------------------------------------------------------------------------------------- */
+
+static void mark(struct td_redact_held *rec)
+{
+    rec->rec.redacted = true;
+}
+
+static bool line_end(uint8_t c)
+{
+    return c == '\r' || c == '\n';
+}
+
+static int64_t wipe(uint8_t *p, size_t n)
+{
+    int64_t changed = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (!line_end(p[i])) {
+            p[i] = '*';
+            changed++;
+        }
+    return changed;
+}
+
+/* The unit is judged: bring changed bytes to where they lie and let go of the records. */
+static void unit_close(struct td_redact_http *h, struct td_redact_side *d)
+{
+    const char *p = d->unit.data;
+    size_t i;
+
+    for (i = 0; i < d->n_spans; i++) {
+        struct td_redact_span *sp = &d->span[i];
+
+        if (memcmp(sp->rec->data + sp->at, p, sp->len)) {
+            memcpy(sp->rec->data + sp->at, p, sp->len);
+            mark(sp->rec);
+        }
+        sp->rec->open--;
+        p += sp->len;
+    }
+    h->held -= d->unit.len;
+    d->n_spans = 0;
+    td_buf_clear(&d->unit);
+    if (d->unit.cap > TD_REDACT_LINE_MAX)
+        td_buf_release(&d->unit);
+}
+
+static int unit_add(struct td_redact_http *h, struct td_redact_side *d, struct td_redact_held *rec, size_t at, size_t n)
+{
+    struct td_redact_span *last = d->n_spans ? &d->span[d->n_spans - 1] : NULL;
+
+    if (!n)
+        return TD_OK;
+    if (last && last->rec == rec && last->at + last->len == at) {
+        if (td_buf_add(&d->unit, rec->data + at, n))
+            return TD_ENOMEM;
+        last->len += n;
+    } else {
+        if (d->n_spans == d->cap_spans) {
+            size_t cap = d->cap_spans ? d->cap_spans * 2 : 8;
+            struct td_redact_span *grown = realloc(d->span, cap * sizeof *grown);
+
+            if (!grown)
+                return TD_ENOMEM;
+            d->span = grown;
+            d->cap_spans = cap;
+        }
+        if (td_buf_add(&d->unit, rec->data + at, n))
+            return TD_ENOMEM;
+        d->span[d->n_spans++] = (struct td_redact_span){rec, at, n};
+        rec->open++;
+    }
+    h->held += n;
+    return TD_OK;
+}
+
+/* ---- header lines --------------------------------------------------------------------------------------------------- */
+
+static bool has_token(const char *s, size_t n, const char *token)
+{
+    size_t k = strlen(token), i;
+
+    for (i = 0; i + k <= n; i++)
+        if (!strncasecmp(s + i, token, k))
+            return true;
+    return false;
+}
+
+static bool name_is(const char *line, size_t n_name, const char *name)
+{
+    return strlen(name) == n_name && !strncasecmp(line, name, n_name);
+}
+
+/* "HTTP/1.1 200 OK" or "POST /path HTTP/1.1". */
+static bool start_line(struct td_redact_stream *s, struct td_redact_side *d, const char *p, size_t n)
+{
+    const char *sp = memchr(p, ' ', n);
+    size_t method = sp ? (size_t)(sp - p) : 0, i;
+
+    d->status = 0;
+    if (n >= 5 && !memcmp(p, "HTTP/", 5)) {
+        for (i = 1; sp && method + i < n && i <= 3 && isdigit((unsigned char)sp[i]); i++)
+            d->status = d->status * 10 + (sp[i] - '0');
+        return !d->request;
+    }
+    if (!d->request || !method || method > 16 || !has_token(sp, n - method, " HTTP/"))
+        return false;
+    for (i = 0; i < method; i++)
+        if (!isupper((unsigned char)p[i]))
+            return false;
+    s->head_request = method == 4 && !memcmp(p, "HEAD", 4);
+    return true;
+}
+
+static void learn(struct td_redact_side *d, const char *p, size_t name, const char *value, size_t n)
+{
+    char digits[24];
+
+    if (name_is(p, name, "Content-Length") && n < sizeof digits) {
+        memcpy(digits, value, n);
+        digits[n] = '\0';
+        d->length = strtoll(digits, NULL, 10);
+    } else if (name_is(p, name, "Transfer-Encoding")) {
+        d->chunked = d->chunked || has_token(value, n, "chunked");
+    } else if (name_is(p, name, "Content-Encoding")) {
+        d->encoded = d->encoded || !has_token(value, n, "identity");
+    } else if (name_is(p, name, "Content-Type")) {
+        d->sse = has_token(value, n, "text/event-stream") || has_token(value, n, "ndjson") || has_token(value, n, "jsonl");
+    }
+}
+
+/* One header line in place, its line end not included. */
+static void header_line(struct td_redact_http *h, struct td_redact_side *d, char *p, size_t n)
+{
+    char *colon = memchr(p, ':', n), *value;
+    const char *const *name;
+
+    if (n && (*p == ' ' || *p == '\t')) { /* goes on from the line before */
+        if (d->hide_fold)
+            h->counts.headers += wipe((uint8_t *)p + 1, n - 1);
+        return;
+    }
+    d->hide_fold = false;
+    if (!colon)
+        return;
+    for (value = colon + 1; value < p + n && (*value == ' ' || *value == '\t'); value++)
+        ;
+    for (name = h->headers; *name; name++)
+        if (name_is(p, (size_t)(colon - p), *name)) {
+            h->counts.headers += wipe((uint8_t *)value, (size_t)(p + n - value));
+            d->hide_fold = true;
+            return;
+        }
+    learn(d, p, (size_t)(colon - p), value, (size_t)(p + n - value));
+    h->counts.urls += td_redact_query(value, (size_t)(p + n - value));
+}
+
+/* ---- bodies --------------------------------------------------------------------------------------------------------- */
+
+static void message_begins(struct td_redact_side *d)
+{
+    d->length = -1;
+    d->chunked = d->encoded = d->sse = d->hide_fold = false;
+    d->state = TD_RS_HEADERS;
+}
+
+static bool body_rules(const struct td_redact_http *h)
+{
+    return h->rules.n_paths || h->rules.no_text;
+}
+
+static void body_begins(struct td_redact_http *h, struct td_redact_stream *s, struct td_redact_side *d)
+{
+    bool none = d->request ? !d->chunked && d->length <= 0
+                           : (d->status >= 100 && d->status < 200 && d->status != 101) || d->status == 204 || d->status == 304 ||
+                                 (s->head_request && d->status >= 200) || (d->length == 0 && !d->chunked);
+
+    d->state = TD_RS_START;
+    if (none)
+        return;
+    if (!body_rules(h))
+        d->body = TD_RB_PASS;
+    else if (d->encoded || d->status == 101)
+        d->body = TD_RB_WIPE;
+    else
+        d->body = d->sse ? TD_RB_LINES : TD_RB_WHOLE;
+    d->n_chunk = 0;
+    d->chunk[0] = '\0';
+    d->first_chunk = true;
+    d->over = false;
+    d->left = d->length > 0 ? (uint64_t)d->length : 0;
+    d->state = d->chunked ? TD_RS_CHUNK_SIZE : d->length > 0 ? TD_RS_LENGTH : TD_RS_UNTIL_CLOSE;
+}
+
+/* A whole body: JSON by the rules, anything else entirely. */
+static void judge_whole(struct td_redact_http *h, char *p, size_t n)
+{
+    int64_t changed = td_redact_json(&h->rules, p, n);
+
+    if (changed >= 0)
+        h->counts.json += changed;
+    else
+        h->counts.unparsed += wipe((uint8_t *)p, n);
+}
+
+/* One line of SSE or of JSON lines, its line end included. */
+static void judge_line(struct td_redact_http *h, char *p, size_t n)
+{
+    size_t at = 0;
+
+    while (n && line_end((uint8_t)p[n - 1]))
+        n--;
+    if (!n || (n >= 6 && !memcmp(p, "event:", 6)) || (n >= 6 && !memcmp(p, "retry:", 6)))
+        return;
+    if (n >= 5 && !memcmp(p, "data:", 5))
+        at = 5;
+    else if (n >= 6 && !memcmp(p, "error:", 6))
+        at = 6;
+    else if (*p != '{' && *p != '[')
+        at = memchr(p, ':', n) ? (size_t)((char *)memchr(p, ':', n) - p) + 1 : 0;
+    while (at < n && (p[at] == ' ' || p[at] == '\t'))
+        at++;
+    if (n - at == 6 && !memcmp(p + at, "[DONE]", 6))
+        return;
+    if (at < n)
+        judge_whole(h, p + at, n - at);
+}
+
+/* Too much is held: overwrite it, and the rest of this body as it comes. */
+static void give_up(struct td_redact_http *h, struct td_redact_side *d)
+{
+    h->counts.over_limit += wipe((uint8_t *)d->unit.data, d->unit.len);
+    unit_close(h, d);
+    d->body = TD_RB_WIPE;
+    d->over = true;
+}
+
+static void body_ends(struct td_redact_http *h, struct td_redact_side *d)
+{
+    if (d->unit.len) {
+        if (d->body == TD_RB_LINES)
+            judge_line(h, d->unit.data, d->unit.len);
+        else
+            judge_whole(h, d->unit.data, d->unit.len);
+    }
+    unit_close(h, d);
+    d->state = TD_RS_START;
+}
+
+static int body_bytes(struct td_redact_http *h, struct td_redact_side *d, struct td_redact_held *rec, size_t at, size_t n)
+{
+    while (n) {
+        uint8_t *nl;
+        size_t part = n;
+
+        if (d->body == TD_RB_PASS)
+            return TD_OK;
+        if (d->body == TD_RB_WIPE) {
+            *(d->over ? &h->counts.over_limit : &h->counts.unparsed) += wipe(rec->data + at, n);
+            mark(rec);
+            return TD_OK;
+        }
+        nl = d->body == TD_RB_LINES ? memchr(rec->data + at, '\n', n) : NULL;
+        if (nl)
+            part = (size_t)(nl - (rec->data + at)) + 1;
+        if (d->unit.len + part > TD_REDACT_HOLD_MAX || h->held + part > TD_REDACT_HOLD_ALL_MAX) {
+            give_up(h, d);
+            continue;
+        }
+        if (unit_add(h, d, rec, at, part))
+            return TD_ENOMEM;
+        if (nl) {
+            judge_line(h, d->unit.data, d->unit.len);
+            unit_close(h, d);
+        }
+        at += part;
+        n -= part;
+    }
+    return TD_OK;
+}
+
+/* ---- the machine ---------------------------------------------------------------------------------------------------- */
+
+/* A whole line of the head is in the unit. */
+static void head_line(struct td_redact_http *h, struct td_redact_stream *s, struct td_redact_side *d)
+{
+    char *p = d->unit.data;
+    size_t n = d->unit.len;
+
+    while (n && line_end((uint8_t)p[n - 1]))
+        n--;
+    if ((d->state == TD_RS_START || d->state == TD_RS_UNSYNCED) && start_line(s, d, p, n)) {
+        message_begins(d);
+        h->counts.urls += td_redact_query(p, n);
+        unit_close(h, d);
+        return;
+    }
+    if (d->state == TD_RS_START && n)
+        d->state = TD_RS_UNSYNCED;
+    if (d->state == TD_RS_UNSYNCED && body_rules(h)) {
+        h->counts.unparsed += wipe((uint8_t *)p, n);
+    } else if (d->state == TD_RS_UNSYNCED) {
+        header_line(h, d, p, n);
+        h->counts.urls += td_redact_query(p, n);
+    } else if (d->state == TD_RS_TRAILERS || d->state == TD_RS_HEADERS) {
+        if (n)
+            header_line(h, d, p, n);
+        unit_close(h, d);
+        if (!n && d->state == TD_RS_HEADERS)
+            body_begins(h, s, d);
+        else if (!n)
+            d->state = TD_RS_START;
+        return;
+    }
+    unit_close(h, d);
+}
+
+static int head_bytes(struct td_redact_http *h, struct td_redact_stream *s, struct td_redact_side *d, struct td_redact_held *rec,
+                      size_t at, size_t *used)
+{
+    size_t n = rec->rec.len - at;
+    uint8_t *nl = memchr(rec->data + at, '\n', n);
+
+    if (nl)
+        n = (size_t)(nl - (rec->data + at)) + 1;
+    *used = n;
+    if (d->unit.len + n > TD_REDACT_LINE_MAX) { /* no header is that long: nothing of this side can be trusted any more */
+        give_up(h, d);
+        d->state = TD_RS_UNTIL_CLOSE;
+        *used = 0;
+        return TD_OK;
+    }
+    if (unit_add(h, d, rec, at, n))
+        return TD_ENOMEM;
+    if (nl)
+        head_line(h, s, d);
+    return TD_OK;
+}
+
+/* A byte of a chunk's size line. Returns false when this cannot be one. */
+static bool chunk_byte(struct td_redact_side *d, char c)
+{
+    bool sized = strpbrk(d->chunk, ";\r \t") != NULL; /* an extension may follow the size; it is of no interest */
+
+    if (c == '\n') {
+        d->left = strtoull(d->chunk, NULL, 16);
+        d->state = d->left ? TD_RS_CHUNK_DATA : TD_RS_TRAILERS;
+        d->first_chunk = false;
+        c = d->chunk[0];
+        d->n_chunk = 0;
+        d->chunk[0] = '\0';
+        return c && d->left < 1ULL << 40;
+    }
+    if (!isxdigit((unsigned char)c) && (!d->n_chunk || (!sized && !strchr(";\r \t", c))))
+        return false;
+    if (d->n_chunk < sizeof d->chunk - 1) {
+        d->chunk[d->n_chunk++] = c;
+        d->chunk[d->n_chunk] = '\0';
+        return true;
+    }
+    return sized;
+}
+
+static int chunk_size(struct td_redact_http *h, struct td_redact_side *d, struct td_redact_held *rec, size_t at, size_t *used)
+{
+    size_t i, from = at;
+
+    for (i = at; i < rec->rec.len && d->state == TD_RS_CHUNK_SIZE; i++)
+        if (!chunk_byte(d, (char)rec->data[i])) {
+            /* No chunk: either the transport took the framing off already (all of it is body), or it is broken. What went
+             * before as a size line was hexadecimal digits and is let go. */
+            d->state = TD_RS_UNTIL_CLOSE;
+            if (!d->first_chunk && body_rules(h))
+                give_up(h, d);
+            *used = i - from;
+            return d->first_chunk ? body_bytes(h, d, rec, from, i - from) : TD_OK;
+        }
+    *used = i - from;
+    if (d->state == TD_RS_TRAILERS && d->body != TD_RB_WIPE && d->body != TD_RB_PASS) {
+        body_ends(h, d);
+        d->state = TD_RS_TRAILERS;
+    }
+    return TD_OK;
+}
+
+static int side_bytes(struct td_redact_http *h, struct td_redact_stream *s, struct td_redact_side *d, struct td_redact_held *rec)
+{
+    size_t at = 0, used, len = rec->rec.len;
+    int rc = TD_OK;
+
+    while (!rc && at < len) {
+        used = len - at;
+        switch (d->state) {
+        case TD_RS_START:
+        case TD_RS_HEADERS:
+        case TD_RS_UNSYNCED:
+        case TD_RS_TRAILERS:
+            rc = head_bytes(h, s, d, rec, at, &used);
+            break;
+        case TD_RS_UNTIL_CLOSE:
+            rc = body_bytes(h, d, rec, at, used);
+            break;
+        case TD_RS_CHUNK_SIZE:
+            rc = chunk_size(h, d, rec, at, &used);
+            break;
+        case TD_RS_LENGTH:
+        case TD_RS_CHUNK_DATA:
+            if (used > d->left)
+                used = (size_t)d->left;
+            rc = body_bytes(h, d, rec, at, used);
+            d->left -= used;
+            if (!d->left && d->state == TD_RS_LENGTH)
+                body_ends(h, d);
+            else if (!d->left)
+                d->state = TD_RS_CHUNK_END;
+            break;
+        case TD_RS_CHUNK_END:
+            used = 1;
+            if (rec->data[at] == '\n')
+                d->state = TD_RS_CHUNK_SIZE;
+            else if (rec->data[at] != '\r') {
+                d->state = TD_RS_UNTIL_CLOSE;
+                if (body_rules(h))
+                    give_up(h, d);
+                used = 0;
+            }
+            break;
+        }
+        at += used;
+    }
+    return rc;
+}
+
+int td_redact_stream_take(struct td_redact_http *h, struct td_redact_stream *s, const struct td_wire *rec)
+{
+    struct td_redact_held *held = malloc(sizeof *held + rec->len);
+
+    if (!held)
+        return TD_ENOMEM;
+    *held = (struct td_redact_held){.rec = *rec};
+    if (rec->len)
+        memcpy(held->data, rec->data, rec->len);
+    held->rec.data = held->data;
+    *s->tail = held;
+    s->tail = &held->next;
+    if (rec->dir == TD_WIRE_NOTE) {
+        int64_t changed = td_redact_query((char *)held->data, rec->len);
+
+        h->counts.urls += changed;
+        held->rec.redacted = held->rec.redacted || changed;
+        return TD_OK;
+    }
+    return side_bytes(h, s, &s->side[rec->dir == TD_WIRE_RECEIVED], held);
+}
+
+void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s)
+{
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        struct td_redact_side *d = &s->side[i];
+
+        if (d->state == TD_RS_START || d->state == TD_RS_HEADERS || d->state == TD_RS_UNSYNCED || d->state == TD_RS_TRAILERS) {
+            if (d->unit.len)
+                head_line(h, s, d);
+            d->state = TD_RS_START;
+        } else {
+            body_ends(h, d);
+        }
+    }
+}
+
+int td_redact_stream_emit(struct td_redact_http *h, struct td_redact_stream *s, td_redact_emit *emit, void *ctx)
+{
+    int rc = TD_OK;
+
+    (void)h;
+    while (!rc && s->head && !s->head->open) {
+        struct td_redact_held *held = s->head;
+
+        rc = emit(ctx, &held->rec);
+        s->head = held->next;
+        if (!s->head)
+            s->tail = &s->head;
+        free(held);
+    }
+    return rc;
+}

@@ -1,0 +1,68 @@
+/* redact_http.h - one stream of wire records: HTTP understood as far as redaction needs it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Records wait in a queue per stream, so that their order stays. Bytes that cannot be judged yet belong to a unit (a header line,
+ * an SSE line, a whole body): a copy of them in one piece, and the places where they lie. A record leaves when no unit holds any
+ * of its bytes and nothing waits before it. */
+#ifndef TD_FORMAT_REDACT_HTTP_H
+#define TD_FORMAT_REDACT_HTTP_H
+
+#include "common/buf.h"
+#include "format/redact.h"
+
+#define TD_REDACT_LINE_MAX (64u << 10)        /* of a header line */
+
+struct td_redact_http {                       /* shared by all streams */
+    struct td_redact_rules rules;
+    const char *const *headers;
+    struct td_redact_counts counts;
+    uint64_t held;                            /* bytes in units */
+};
+
+struct td_redact_held;
+struct td_redact_span { struct td_redact_held *rec; size_t at, len; };
+
+enum td_redact_state {
+    TD_RS_START,          /* a start line is due */
+    TD_RS_HEADERS,
+    TD_RS_UNSYNCED,       /* no HTTP: lines are still searched for headers */
+    TD_RS_LENGTH,         /* `left` bytes of body */
+    TD_RS_UNTIL_CLOSE,
+    TD_RS_CHUNK_SIZE, TD_RS_CHUNK_DATA, TD_RS_CHUNK_END, TD_RS_TRAILERS
+};
+
+enum td_redact_body { TD_RB_PASS, TD_RB_WHOLE, TD_RB_LINES, TD_RB_WIPE };
+
+struct td_redact_side {                       /* one direction */
+    enum td_redact_state state;
+    enum td_redact_body body;
+    bool request;
+    bool over;                                /* wiped because a limit was hit */
+    bool first_chunk;                         /* "chunked", but no chunk was seen yet */
+    uint64_t left;
+    char chunk[32];                           /* a chunk size line so far */
+    size_t n_chunk;
+    struct td_buf unit;
+    struct td_redact_span *span; size_t n_spans, cap_spans;
+    /* of the message whose headers are read */
+    int status;
+    int64_t length;                           /* -1: not said */
+    bool chunked, encoded, sse, hide_fold;
+};
+
+struct td_redact_stream {
+    uint32_t stream;
+    struct td_redact_stream *next;
+    struct td_redact_held *head, **tail;
+    struct td_redact_side side[2];
+    bool head_request;                        /* the answer to HEAD has no body */
+};
+
+struct td_redact_stream *td_redact_stream_new(uint32_t stream);
+void td_redact_stream_free(struct td_redact_http *h, struct td_redact_stream *s);
+int td_redact_stream_take(struct td_redact_http *h, struct td_redact_stream *s, const struct td_wire *rec); /* TD_ENOMEM */
+/* No more bytes will come: judge what is held. */
+void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s);
+int td_redact_stream_emit(struct td_redact_http *h, struct td_redact_stream *s, td_redact_emit *emit, void *ctx);
+
+#endif

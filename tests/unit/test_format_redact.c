@@ -1,0 +1,288 @@
+/* test_format_redact.c - what must not reach the disk does not, however the bytes are split.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/buf.h"
+#include "common/json.h"
+#include "format/fixture.h"
+#include "format/redact.h"
+
+#define SECRET "s3cr3t-Paris"
+
+/* ---- JSON text -------------------------------------------------------------------------------------------------------- */
+
+static int64_t apply(const char *const *paths, bool no_text, const char *in, char *out)
+{
+    struct td_redact_rules rules = {.no_text = no_text};
+    int64_t changed;
+
+    for (; paths && *paths; paths++)
+        assert_int_equal(td_redact_path_parse(&rules.path[rules.n_paths++], *paths, NULL), TD_OK);
+    strcpy(out, in);
+    changed = td_redact_json(&rules, out, strlen(out));
+    for (int i = 0; i < rules.n_paths; i++)
+        td_redact_path_release(&rules.path[i]);
+    return changed;
+}
+
+#define P(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void check_json(const char *const *paths, bool no_text, const char *in, const char *want)
+{
+    char out[1024];
+
+    assert_true(apply(paths, no_text, in, out) >= 0);
+    assert_string_equal(out, want);
+    assert_int_equal(strlen(in), strlen(want));
+}
+
+static void test_json_paths(void **state)
+{
+    (void)state;
+    check_json(P("prompt"), false, "{\"prompt\":\"abc\",\"x\":{\"prompt\":\"abc\"}}", "{\"prompt\":\"***\",\"x\":{\"prompt\":\"abc\"}}");
+    check_json(P("messages[*].content"), false, "{\"messages\": [ {\"role\":\"user\",\"content\":\"hi\"}, {\"content\":\"yo\"} ]}",
+               "{\"messages\": [ {\"role\":\"user\",\"content\":\"**\"}, {\"content\":\"**\"} ]}");
+    check_json(P("**.id"), false, "{\"id\":12,\"a\":[{\"id\":\"x\"}]}", "{\"id\":11,\"a\":[{\"id\":\"*\"}]}");
+    check_json(P("ids"), false, "{\"ids\":[1,-2.5e-3,true,false,null]}", "{\"ids\":[1,-1.1e-1,null,null ,null]}");
+    check_json(P("a.*.b"), false, "{\"a\":{\"q\":{\"b\":\"1\"}},\"b\":\"1\"}", "{\"a\":{\"q\":{\"b\":\"*\"}},\"b\":\"1\"}");
+    /* escapes keep their decoded length; a key spelt with escapes is found */
+    check_json(P("prompt"), false, "{\"prompt\":\"a\\n\\u00e9\\u4f60\\ud83d\\ude00\\\"\"}",
+               "{\"prompt\":\"*\\/\\u00b7\\u2022\\ud83d\\udd12\\/\"}");
+    check_json(P("prompt"), false, "{\"\\u0070rompt\":\"abc\"}", "{\"\\u0070rompt\":\"***\"}");
+    check_json(P("prompt"), false, "{\"prompt\":\"\xff\xc3\xa9\",\"n\":NaN}", "{\"prompt\":\"***\",\"n\":NaN}");
+}
+
+static void test_json_no_text(void **state)
+{
+    (void)state;
+    check_json(NULL, true, "{\"model\":\"m\",\"prompt\":\"abc\",\"seed\":7}", "{\"model\":\"m\",\"prompt\":\"***\",\"seed\":7}");
+    check_json(NULL, true, "{\"prompt\":[1,2,3]}", "{\"prompt\":[1,2,3]}");
+    check_json(NULL, true, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"abc\"}]}]}",
+               "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"***\"}]}]}");
+    check_json(NULL, true, "{\"choices\":[{\"text\":\"ab\",\"logprobs\":{\"tokens\":[\"a\",\"token_id:17\"],\"top_logprobs\":[{\"a\":-0.5,\"token_id:17\":-1}]}}]}",
+               "{\"choices\":[{\"text\":\"**\",\"logprobs\":{\"tokens\":[\"*\",\"token_id:17\"],\"top_logprobs\":[{\"*\":-0.5,\"token_id:17\":-1}]}}]}");
+    check_json(NULL, true, "{\"choices\":[{\"logprobs\":{\"content\":[{\"token\":\"ab\",\"logprob\":-0.5,\"bytes\":[97,98],\"top_logprobs\":[{\"token\":\"ab\",\"logprob\":-0.5}]}]}}]}",
+               "{\"choices\":[{\"logprobs\":{\"content\":[{\"token\":\"**\",\"logprob\":-0.5,\"bytes\":[11,11],\"top_logprobs\":[{\"token\":\"**\",\"logprob\":-0.5}]}]}}]}");
+    check_json(NULL, true, "{\"error\":{\"message\":\"bad abc\",\"code\":400}}", "{\"error\":{\"message\":\"*******\",\"code\":400}}");
+}
+
+static void test_json_bad(void **state)
+{
+    static const char *const bad[] = {"", "{", "{\"prompt\":\"abc}", "{\"prompt\":\"abc\"", "{\"prompt\":\"abc\"}x", "[1,]", "tru", "{\"a\" 1}", "{\"a\":\"\\q\"}"};
+    char out[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(apply(P("**.prompt"), true, bad[i], out), TD_ECORRUPT);
+        assert_string_equal(out, bad[i]);
+    }
+}
+
+static void test_path_syntax(void **state)
+{
+    static const char *const bad[] = {"", "a..b", "a.", ".a", "a[", "a[*]b", "a.**.b", "**", "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q"};
+    struct td_redact_path p;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(td_redact_path_parse(&p, bad[i], NULL), TD_EINVAL);
+}
+
+static void test_urls_and_words(void **state)
+{
+    char url[] = "POST /v1?a=1&api_key=abc&x-api-key=def&key=ghi#k HTTP/1.1 http://u:pw@host/?token=t";
+    char cmd[] = "vllm serve m --api-key abc --tokenizer x --hf-token=def OPENAI_API_KEY=ghi --port 1";
+    char word[] = "abc";
+
+    (void)state;
+    td_redact_query(url, strlen(url));
+    assert_string_equal(url, "POST /v1?a=1&api_key=***&x-api-key=***&key=***#k HTTP/1.1 http://****@host/?token=*");
+    td_redact_word(NULL, cmd);
+    assert_string_equal(cmd, "vllm serve m --api-key *** --tokenizer x --hf-token=*** OPENAI_API_KEY=*** --port 1");
+    td_redact_word("--api-key", word);
+    assert_string_equal(word, "***");
+}
+
+/* ---- streams, cut at every place -------------------------------------------------------------------------------------- */
+
+struct seen { struct td_buf side[2]; int64_t last_t; int records; bool flagged; };
+
+static int collect(void *ctx, const struct td_wire *rec)
+{
+    struct seen *s = ctx;
+
+    assert_true(rec->t_ns >= s->last_t); /* the order of the stream stays */
+    s->last_t = rec->t_ns;
+    s->records++;
+    s->flagged |= rec->redacted;
+    if (rec->dir != TD_WIRE_NOTE)
+        td_buf_add(&s->side[rec->dir], rec->data, rec->len);
+    return TD_OK;
+}
+
+static void feed(struct td_redactor *r, struct seen *s, int64_t *t, enum td_wire_dir dir, const char *p, size_t n, size_t cut)
+{
+    while (n) {
+        size_t part = n < cut ? n : cut;
+
+        assert_int_equal(td_redactor_wire(r, &(struct td_wire){(*t)++, 3, dir, (const uint8_t *)p, part, false}, collect, s), TD_OK);
+        p += part;
+        n -= part;
+    }
+}
+
+static void exchange(const struct td_redaction *rules, const char *sent, const char *got, size_t cut, struct seen *s, struct td_redact_counts *counts)
+{
+    static const char open[] = "{\"open\":{\"path\":\"/v1?key=" SECRET "\"}}", close[] = "{\"close\":{\"ok\":true}}";
+    struct td_redactor *r;
+    int64_t t = 0;
+
+    memset(s, 0, sizeof *s);
+    td_buf_init(&s->side[0], 1 << 26);
+    td_buf_init(&s->side[1], 1 << 26);
+    assert_int_equal(td_redactor_new(rules, &r, NULL), TD_OK);
+    feed(r, s, &t, TD_WIRE_NOTE, open, strlen(open), 1000);
+    feed(r, s, &t, TD_WIRE_SENT, sent, strlen(sent), cut);
+    feed(r, s, &t, TD_WIRE_RECEIVED, got, strlen(got), cut);
+    feed(r, s, &t, TD_WIRE_NOTE, close, strlen(close), 1000);
+    assert_int_equal(s->records, t); /* after the close note nothing is held */
+    assert_int_equal(td_redactor_finish(r, collect, s), TD_OK);
+    assert_int_equal(s->records, t);
+    *counts = *td_redactor_counts(r);
+    td_redactor_free(r);
+    assert_int_equal(s->side[0].len, strlen(sent));
+    assert_int_equal(s->side[1].len, strlen(got));
+}
+
+static void drop(struct seen *s)
+{
+    td_buf_release(&s->side[0]);
+    td_buf_release(&s->side[1]);
+}
+
+static const char SENT[] =
+    "POST /v1/completions?api_key=" SECRET "&n=1 HTTP/1.1\r\nHost: h\r\nauthorization: Bearer " SECRET "\r\nX-Long: a\r\n"
+    "Content-Type: application/json\r\nContent-Length: 44\r\n\r\n{\"model\":\"m\",\"prompt\":\"tell s3cr3t-Paris !\"}";
+
+static const char GOT_SSE[] =
+    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nSet-Cookie: id=" SECRET "\r\n folded-" SECRET "\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n"
+    "2f\r\ndata: {\"choices\":[{\"text\":\"s3cr3t-Paris\",\"ids\":\r\n"
+    "1f;ext=1\r\n[5]}]}\r\n\r\nevent: x\r\n: s3cr3t-Pa\r\n"
+    "13\r\nris\n\ndata: [DONE]\n\n\r\n"
+    "0\r\nSet-Cookie: " SECRET "\r\n\r\n";
+
+static void test_streams_at_every_cut(void **state)
+{
+    static const char *const paths[] = {"prompt", "choices[*].text", NULL};
+    struct td_redaction by_path = {.json_paths = paths}, no_text = {.no_text = true};
+    size_t cut;
+    struct seen s;
+    struct td_redact_counts c;
+
+    (void)state;
+    for (cut = 1; cut < 400; cut += cut < 80 ? 1 : 37) {
+        const struct td_redaction *all[] = {&by_path, &no_text};
+
+        for (int i = 0; i < 2; i++) {
+            exchange(all[i], SENT, GOT_SSE, cut, &s, &c);
+            assert_null(memmem(s.side[0].data, s.side[0].len, "s3cr", 4));
+            assert_null(memmem(s.side[1].data, s.side[1].len, "s3cr", 4));
+            assert_non_null(strstr(s.side[0].data, "\r\n\r\n{\"model\":\"m\",\"prompt\":\"*******************\"}"));
+            assert_non_null(strstr(s.side[0].data, "?api_key=************&n=1 HTTP/1.1\r\nHost: h\r\nauthorization: *******************\r\nX-Long: a\r\n"));
+            assert_non_null(strstr(s.side[1].data, "2f\r\ndata: {\"choices\":[{\"text\":\"************\",\"ids\":\r\n1f;ext=1\r\n[5]}]}\r\n"));
+            assert_non_null(strstr(s.side[1].data, "data: [DONE]\n\n\r\n0\r\n"));
+            assert_non_null(strstr(s.side[1].data, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nSet-Cookie: ***"));
+            assert_true(s.flagged && c.headers > 40 && c.urls == 24 && c.json > 20);
+            assert_int_equal(c.over_limit, 0);
+            drop(&s);
+        }
+    }
+}
+
+/* Headers only: bodies pass byte for byte and at once. */
+static void test_default_rules(void **state)
+{
+    struct seen s;
+    struct td_redact_counts c;
+    size_t cut;
+
+    (void)state;
+    for (cut = 1; cut < 300; cut += 7) {
+        exchange(NULL, SENT, GOT_SSE, cut, &s, &c);
+        assert_null(strstr(s.side[0].data, "Bearer"));
+        assert_non_null(strstr(s.side[0].data, "tell s3cr3t-Paris !"));
+        assert_non_null(strstr(s.side[1].data, "[{\"text\":\"s3cr3t-Paris\",\"ids\":\r\n1f;ext=1\r\n[5]"));
+        assert_null(strstr(s.side[1].data, "folded"));
+        assert_null(strstr(s.side[1].data, "Set-Cookie: s3"));
+        assert_true(c.json == 0 && c.unparsed == 0);
+        drop(&s);
+    }
+}
+
+static void test_bodies(void **state)
+{
+    struct td_redaction no_text = {.no_text = true};
+    struct seen s;
+    struct td_redact_counts c;
+    static const char *const got[] = {
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"content\":\"" SECRET "\",\"tokens\":[5]}", /* until close */
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{\"content\":\"" SECRET "\",\"tokens\":[5]}",     /* framing taken off */
+        "HTTP/1.1 500 Oh\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n\r\nno " SECRET "!",             /* no JSON */
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nzzzz" SECRET,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {\"content\":\"" SECRET "\"}\n\ndata: {\"content\":\"" SECRET, /* cut */
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n\"s3cr\r\nZZ\r\n" SECRET,                     /* broken chunks */
+        "no http at all " SECRET "\r\n" SECRET,
+        "HTTP/1.1 200 OK\r\nAuthorization: " SECRET, /* ends within a header */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++)
+        for (size_t cut = 1; cut < 200; cut += 3) {
+            exchange(&no_text, SENT, got[i], cut, &s, &c);
+            assert_null(strstr(s.side[1].data, "s3cr"));
+            if (i < 2)
+                assert_non_null(strstr(s.side[1].data, "{\"content\":\"************\",\"tokens\":[5]}"));
+            if (i == 2)
+                assert_int_equal(c.unparsed, 16); /* of the answer; the request is JSON */
+            drop(&s);
+        }
+}
+
+static void test_over_limit(void **state)
+{
+    struct td_redaction no_text = {.no_text = true};
+    size_t n = TD_REDACT_HOLD_MAX + 100000;
+    char *got = malloc(n + 200);
+    struct seen s;
+    struct td_redact_counts c;
+    int head = sprintf(got, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n{\"content\":\"", n);
+
+    (void)state;
+    memset(got + head, 'x', n - 14);
+    strcpy(got + head + n - 14, "\"}");
+    exchange(&no_text, SENT, got, 65536, &s, &c);
+    assert_null(memchr(s.side[1].data + head - 12, 'x', n));
+    assert_true(c.over_limit > (int64_t)TD_REDACT_HOLD_MAX);
+    drop(&s);
+    free(got);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json_paths), cmocka_unit_test(test_json_no_text), cmocka_unit_test(test_json_bad),
+        cmocka_unit_test(test_path_syntax), cmocka_unit_test(test_urls_and_words), cmocka_unit_test(test_streams_at_every_cut),
+        cmocka_unit_test(test_default_rules), cmocka_unit_test(test_bodies), cmocka_unit_test(test_over_limit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
