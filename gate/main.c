@@ -1,0 +1,326 @@
+/* main.c - gate: replay a recording on a new build, compare, and end with one line and an exit code.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/args.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "gate/run.h"
+
+#define MAX_ROUNDS 16
+
+struct gate {
+    const char *fixture, *server, *baseline_server, *build, *baseline_build, *provider, *checkpoint;
+    const char *lanes, *policy, *json, *junit, *keep, *timing, *repeat, *api, *max_ops, *op_repeat;
+    struct td_arg_list calibrate, headers, only;
+    int64_t rounds;
+    bool smoke, verbose;
+    char folder[TD_PATH_MAX];                                        /* where the replays go */
+    char replayed[MAX_ROUNDS][TD_PATH_MAX], live[MAX_ROUNDS][TD_PATH_MAX];
+    char chosen_lanes[64];
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    stop = 1;
+}
+
+/* The last line, and the code, when no verdict could be reached. */
+static int broken(const struct gate *g, const char *cause)
+{
+    fflush(stderr);
+    if (g->smoke)
+        printf("smoke: failed: %s\n", cause);
+    else
+        printf("verdict: broken cause=\"%s\"\n", cause);
+    return TD_EXIT_BROKEN;
+}
+
+static int usage(const char *sentence)
+{
+    td_log(TD_LOG_ERROR, "gate", "%s", sentence);
+    return TD_EXIT_USAGE;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------- */
+
+/* One program to its end. 0: it did its work; else the exit code of gate, and everything is said. */
+static int step(const struct gate *g, struct td_command *c, const char *what)
+{
+    struct td_outcome out;
+    struct td_error err = {0, ""};
+    char cause[700];
+
+    if (td_run(c, false, &stop, &out, &err))
+        return broken(g, err.msg);
+    if (out.exited && out.code == TD_EXIT_OK)
+        return 0;
+    if (out.exited && out.code == TD_EXIT_USAGE) /* it has said why */
+        return TD_EXIT_USAGE;
+    snprintf(cause, sizeof cause, "%s: %s", what, *out.cause ? out.cause : out.ended);
+    return broken(g, cause);
+}
+
+static void add_list(struct td_command *c, const char *option, const struct td_arg_list *list)
+{
+    int i;
+
+    for (i = 0; i < list->n; i++)
+        td_command_opt(c, option, list->item[i]);
+}
+
+/* Replay requests on `server` and, when with_ops, ops on the build. */
+static int replay(struct gate *g, const char *server, bool with_ops, const char *output, const char *what)
+{
+    struct td_command c;
+    struct td_error err = {0, ""};
+
+    if (td_command_init(&c, "replay", &err))
+        return broken(g, err.msg);
+    td_command_add(&c, g->fixture);
+    td_command_opt(&c, "-o", output);
+    if (server) {
+        td_command_opt(&c, "--server", server);
+        td_command_opt(&c, "--api", g->api);
+        td_command_opt(&c, "--timing", g->timing);
+        td_command_opt(&c, "--repeat", g->repeat);
+        add_list(&c, "--header", &g->headers);
+    }
+    if (with_ops) {
+        td_command_opt(&c, "--build", g->build);
+        td_command_opt(&c, "--baseline-build", g->baseline_build);
+        td_command_opt(&c, "--provider", g->provider);
+        td_command_opt(&c, "--checkpoint", g->checkpoint);
+        td_command_opt(&c, "--max-ops", g->max_ops);
+        td_command_opt(&c, "--op-repeat", g->op_repeat);
+        add_list(&c, "--only", &g->only);
+    }
+    return step(g, &c, what);
+}
+
+static int path_in(const struct gate *g, char *out, const char *name, int round)
+{
+    return snprintf(out, TD_PATH_MAX, "%s/%s-%d", g->folder, name, round) < TD_PATH_MAX ? 0 : TD_EXIT_BROKEN;
+}
+
+/* With a baseline server the two take turns, so that a drift of the machine hits both. */
+static int replay_all(struct gate *g)
+{
+    bool ops = g->build || g->provider;
+    int round, rc = 0;
+
+    for (round = 0; round < g->rounds && !rc; round++) {
+        if (path_in(g, g->replayed[round], "candidate", round) || path_in(g, g->live[round], "baseline", round))
+            return broken(g, "the path of the temporary folder is too long");
+        if (g->baseline_server)
+            rc = replay(g, g->baseline_server, false, g->live[round], "replay on the baseline server");
+        if (!rc)
+            rc = replay(g, g->server, ops && round == 0, g->replayed[round], "replay");
+    }
+    return rc;
+}
+
+/* What was asked for by naming a server or a build. */
+static const char *lanes_of(struct gate *g)
+{
+    bool ops = g->build || g->provider;
+
+    if (g->lanes)
+        return g->lanes;
+    snprintf(g->chosen_lanes, sizeof g->chosen_lanes, "%s%s%s", g->server ? "tokens,collapse" : "", ops ? g->server ? ",ops" : "ops" : "",
+             g->baseline_server || g->baseline_build ? ",speed" : "");
+    return g->chosen_lanes;
+}
+
+/* Run differ with its report on our stdout; its verdict line is the last one. */
+static int compare(struct gate *g)
+{
+    struct td_command c;
+    struct td_outcome out;
+    struct td_error err = {0, ""};
+    char cause[700];
+    int round;
+
+    if (td_command_init(&c, "differ", &err))
+        return broken(g, err.msg);
+    td_command_add(&c, g->fixture);
+    td_command_add(&c, g->replayed[0]);
+    for (round = 1; round < g->rounds; round++)
+        td_command_opt(&c, "--new", g->replayed[round]);
+    for (round = 0; g->baseline_server && round < g->rounds; round++)
+        td_command_opt(&c, "--baseline-live", g->live[round]);
+    td_command_opt(&c, "--lanes", lanes_of(g));
+    td_command_opt(&c, "--policy", g->policy);
+    td_command_opt(&c, "--json", g->json);
+    td_command_opt(&c, "--junit", g->junit);
+    add_list(&c, "--calibrate", &g->calibrate);
+    if (g->verbose)
+        td_command_add(&c, "--verbose");
+    if (td_run(&c, true, &stop, &out, &err))
+        return broken(g, err.msg);
+    if (out.exited && out.code >= 0 && out.code <= TD_EXIT_BROKEN)
+        return out.code;
+    snprintf(cause, sizeof cause, "differ: %s", *out.cause ? out.cause : out.ended);
+    return broken(g, cause);
+}
+
+static int run_smoke(struct gate *g)
+{
+    struct td_command c;
+    struct td_outcome out;
+    struct td_error err = {0, ""};
+    char suite[TD_PATH_MAX], dir[TD_PATH_MAX];
+    int rc;
+
+    if (td_command_init(&c, "record", &err) || td_fs_self_dir(dir, sizeof dir, &err))
+        return broken(g, err.msg);
+    if (td_fs_join(suite, sizeof suite, dir, "../fixtures/suites/smoke.jsonl", &err))
+        return broken(g, err.msg);
+    if (!td_fs_exists(suite)) /* a program under build/san/bin */
+        td_fs_join(suite, sizeof suite, dir, "../../../fixtures/suites/smoke.jsonl", &err);
+    if (path_in(g, g->replayed[0], "smoke", 0))
+        return broken(g, "the path of the temporary folder is too long");
+    td_command_opt(&c, "--server", g->server);
+    td_command_opt(&c, "--suite", suite);
+    td_command_opt(&c, "--repeat", "1");
+    td_command_opt(&c, "--gemms", "off");
+    td_command_opt(&c, "--api", g->api);
+    add_list(&c, "--header", &g->headers);
+    td_command_opt(&c, "-o", g->replayed[0]);
+    rc = step(g, &c, "record");
+    if (rc)
+        return rc;
+    if (td_command_init(&c, "differ", &err))
+        return broken(g, err.msg);
+    td_command_opt(&c, "--smoke", g->replayed[0]);
+    if (g->verbose)
+        td_command_add(&c, "--verbose");
+    if (td_run(&c, true, &stop, &out, &err))
+        return broken(g, err.msg);
+    return out.exited && out.code >= 0 ? out.code : broken(g, out.ended);
+}
+
+/* ---- the folder ---------------------------------------------------------------------------------------------------- */
+
+static int make_folder(struct gate *g, struct td_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    if (g->keep) {
+        snprintf(g->folder, sizeof g->folder, "%s", g->keep);
+        if (td_fs_exists(g->keep))
+            return td_fail(err, TD_EEXIST, "--keep %s: there is something already", g->keep);
+        return td_fs_mkdirs(g->keep, err);
+    }
+    snprintf(g->folder, sizeof g->folder, "%s/tapedeck-gate-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(g->folder))
+        return td_fail(err, TD_EIO, "%s: cannot make a temporary folder (set TMPDIR, or use --keep DIR)", g->folder);
+    return TD_OK;
+}
+
+static int check(const struct gate *g, int operands)
+{
+    if (g->smoke)
+        return !g->server ? usage("--smoke needs --server HOST:PORT") : operands ? usage("--smoke takes no fixture") : 0;
+    if (operands != 1)
+        return usage(operands ? "one fixture at a time" : "which fixture? gate FIXTURE --server HOST:PORT or --build LIB (record makes one)");
+    if (!g->server && !g->build && !g->provider)
+        return usage("what is to be judged? name a candidate: --server HOST:PORT, --build LIB.so, or both");
+    if (g->baseline_server && !g->server)
+        return usage("--baseline-server is compared with the candidate's --server");
+    if (g->baseline_build && !g->build && !g->provider)
+        return usage("--baseline-build is compared with the candidate's --build");
+    return 0;
+}
+
+static int run(struct gate *g)
+{
+    struct td_error err = {0, ""};
+    int code;
+
+    if (!g->smoke && !td_fs_is_dir(g->fixture)) {
+        snprintf(err.msg, sizeof err.msg, "%.300s: no such fixture; record makes one: record --server HOST:PORT", g->fixture);
+        td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
+        return broken(g, err.msg);
+    }
+    if (make_folder(g, &err)) {
+        td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
+        return err.code == TD_EEXIST ? TD_EXIT_USAGE : broken(g, err.msg);
+    }
+    if (g->smoke) {
+        code = run_smoke(g);
+    } else {
+        code = replay_all(g);
+        if (!code)
+            code = compare(g);
+    }
+    if (!g->keep)
+        td_fs_remove_tree(g->folder, &err);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    static struct gate g = {.rounds = 0};
+    struct sigaction sa = {.sa_handler = on_signal};
+    struct td_error err = {0, ""};
+    const struct td_arg table[] = {
+        {"server", 0, TD_ARG_STR, &g.server, "HOST:PORT", "the candidate's server: replay the requests there", 0, 0},
+        {"baseline-server", 0, TD_ARG_STR, &g.baseline_server, "HOST:PORT", "the baseline's, live too: both take turns, speed is judged", 0, 0},
+        {"build", 0, TD_ARG_STR, &g.build, "LIB.so", "the candidate's kernels: replay the recorded ops with it", 0, 0},
+        {"baseline-build", 0, TD_ARG_STR, &g.baseline_build, "LIB.so", "the baseline's: its errors and speed, side by side", 0, 0},
+        {"provider", 0, TD_ARG_STR, &g.provider, "NAME", "our own kernels as the candidate: cpu, ref", 0, 0},
+        {"checkpoint", 0, TD_ARG_STR, &g.checkpoint, "DIR", "where the model's checkpoint lies now", 0, 0},
+        {"lanes", 0, TD_ARG_STR, &g.lanes, "LIST", "tokens,collapse,ops,speed (default: what was named above)", 0, 0},
+        {"policy", 0, TD_ARG_STR, &g.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},
+        {"calibrate", 0, TD_ARG_LIST, &g.calibrate, "DIR", "replay of an honest build: its forks are noise (may be repeated)", 0, 0},
+        {"json", 0, TD_ARG_STR, &g.json, "FILE", "write the whole report as JSON", 0, 0},
+        {"junit", 0, TD_ARG_STR, &g.junit, "FILE", "write the report as JUnit XML", 0, 0},
+        {"keep", 0, TD_ARG_STR, &g.keep, "DIR", "keep the replays there (a new folder)", 0, 0},
+        {"timing", 0, TD_ARG_STR, &g.timing, "HOW", "when requests are sent: asap (default), recorded, xN", 0, 0},
+        {"repeat", 0, TD_ARG_STR, &g.repeat, "K", "repeats of each request (default: as recorded)", 0, 0},
+        {"rounds", 0, TD_ARG_I64, &g.rounds, "N", "turns with --baseline-server (default 3)", 1, MAX_ROUNDS},
+        {"api", 0, TD_ARG_STR, &g.api, "KIND", "dialect of the servers: vllm, openai, llamacpp (default: found out)", 0, 0},
+        {"header", 0, TD_ARG_LIST, &g.headers, "K:V", "send this header too (may be repeated)", 0, 0},
+        {"only", 0, TD_ARG_LIST, &g.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
+        {"max-ops", 0, TD_ARG_STR, &g.max_ops, "N", "replay at most N ops, a fair sample", 0, 0},
+        {"op-repeat", 0, TD_ARG_STR, &g.op_repeat, "N", "runs of each op, for non-determinism", 0, 0},
+        {"smoke", 0, TD_ARG_FLAG, &g.smoke, NULL, "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
+        {"verbose", 'v', TD_ARG_FLAG, &g.verbose, NULL, "show every fork, collapse and op", 0, 0},
+        {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};
+    struct td_args args = {
+        .program = "gate",
+        .usage = "gate FIXTURE --server HOST:PORT [--build LIB.so] [options] | gate --smoke --server HOST:PORT",
+        .about = "The pre-merge gate: replay a recording on a new server, a new build of the kernels, or both, and compare.\n"
+                 "The last line is the verdict. Exit: 0 pass, 1 regressed, 3 inconclusive, 4 broken, 2 usage.",
+        .table = table,
+        .examples = "  gate fixtures/qwen --server localhost:8000 --build lib/libtdkernels.so\n"
+                    "  gate fixtures/qwen --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
+                    "  gate fixtures/qwen --server localhost:8001 --baseline-server localhost:8000\n"
+                    "  gate --smoke --server localhost:8000\n"};
+    int rc;
+
+    td_log_program("gate");
+    rc = td_args_parse(&args, argc, argv, &err);
+    if (rc)
+        return rc > 0 ? TD_EXIT_OK : usage(err.msg);
+    rc = check(&g, args.n_rest);
+    if (rc)
+        return rc;
+    g.fixture = args.rest[0];
+    if (!g.baseline_server)
+        g.rounds = 1;
+    else if (g.rounds == 0)
+        g.rounds = 3;
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return run(&g);
+}

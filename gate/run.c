@@ -1,0 +1,153 @@
+/* run.c - run a neighbour program and keep the last line of its complaints.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "gate/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/proc.h"
+
+int td_command_init(struct td_command *c, const char *program, struct td_error *err)
+{
+    char dir[TD_PATH_MAX];
+    int rc = td_fs_self_dir(dir, sizeof dir, err);
+
+    memset(c, 0, sizeof *c);
+    if (!rc)
+        rc = td_fs_join(c->program, sizeof c->program, dir, program, err);
+    if (!rc && access(c->program, X_OK) != 0)
+        rc = td_fail(err, TD_ENOTFOUND, "%s is not there: gate needs record, replay and differ beside itself", c->program);
+    c->argv[0] = c->program;
+    c->argc = 1;
+    return rc;
+}
+
+void td_command_add(struct td_command *c, const char *arg)
+{
+    if (c->argc == TD_RUN_MAX_ARGS) {
+        c->failed = true;
+        return;
+    }
+    c->argv[c->argc++] = (char *)(uintptr_t)arg; /* execv's argv is char *const[] for old reasons; nobody writes to it */
+    c->argv[c->argc] = NULL;
+}
+
+void td_command_opt(struct td_command *c, const char *option, const char *value)
+{
+    if (!value)
+        return;
+    td_command_add(c, option);
+    td_command_add(c, value);
+}
+
+/* ---- listening ----------------------------------------------------------------------------------------------------- */
+
+struct line { char text[480]; size_t len; char *last; size_t last_size; };
+
+/* Keep the last line that holds something, without the name that log.c puts in front ("replay: "). */
+static void keep_line(struct line *l)
+{
+    const char *text = l->text, *colon;
+
+    l->text[l->len] = '\0';
+    colon = strstr(text, ": ");
+    if (colon && strcspn(text, " ") > (size_t)(colon - text))
+        text = colon + 2;
+    if (*text)
+        snprintf(l->last, l->last_size, "%s", text);
+    l->len = 0;
+}
+
+static void hear(struct line *l, const char *bytes, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (bytes[i] == '\n')
+            keep_line(l);
+        else if (l->len + 1 < sizeof l->text && (unsigned char)bytes[i] >= 0x20)
+            l->text[l->len++] = bytes[i];
+    }
+}
+
+/* Pass on what comes from fd until it ends, the child ends, or the user stops it. */
+static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *stop, struct line *l)
+{
+    struct pollfd pf = {fd, POLLIN, 0};
+    struct td_error none = {0, ""};
+    char bytes[4096];
+
+    while (!*stop) {
+        int ready = poll(&pf, 1, 200);
+        ssize_t n;
+
+        if (ready == 0 && td_proc_wait(p, 0, &none) == TD_OK)
+            return; /* it ended; a grandchild may hold the pipe for ever */
+        if (ready <= 0)
+            continue;
+        n = read(fd, bytes, sizeof bytes);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return;
+        if (n > 0) {
+            hear(l, bytes, (size_t)n);
+            td_fs_write_all(STDERR_FILENO, bytes, (size_t)n, "stderr", &none);
+        }
+    }
+}
+
+static int wait_for(struct td_proc *p, const volatile sig_atomic_t *stop, struct td_error *err)
+{
+    while (!*stop) {
+        int rc = td_proc_wait(p, 100, err);
+
+        if (rc != TD_ETIMEOUT)
+            return rc;
+    }
+    td_proc_end(p, 5000);
+    return td_fail(err, TD_EINTR, "interrupted");
+}
+
+int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop, struct td_outcome *out,
+           struct td_error *err)
+{
+    bool see = isatty(STDERR_FILENO);
+    struct td_proc p;
+    struct td_proc_options o = {.argv = c->argv, .stdin_fd = -1, .stdout_fd = results_to_stdout ? -1 : STDERR_FILENO, .stderr_fd = -1};
+    struct line l = {.last = out->cause, .last_size = sizeof out->cause};
+    int fds[2] = {-1, -1}, rc;
+
+    memset(out, 0, sizeof *out);
+    if (c->failed)
+        return td_fail(err, TD_ELIMIT, "more than %d arguments for %s", TD_RUN_MAX_ARGS, c->program);
+    if (!see && pipe2(fds, O_CLOEXEC))
+        return td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
+    if (!see) {
+        o.stderr_fd = fds[1];
+        if (!results_to_stdout)
+            o.stdout_fd = STDERR_FILENO;
+    }
+    fflush(stdout);
+    rc = td_proc_start(&p, &o, err);
+    if (fds[1] >= 0)
+        close(fds[1]);
+    if (!rc && !see)
+        listen_to(fds[0], &p, stop, &l);
+    if (l.len)
+        keep_line(&l);
+    if (fds[0] >= 0)
+        close(fds[0]);
+    if (!rc)
+        rc = wait_for(&p, stop, err);
+    if (rc)
+        return rc;
+    out->exited = WIFEXITED(p.status);
+    out->code = out->exited ? WEXITSTATUS(p.status) : -1;
+    td_proc_describe(p.status, out->ended, sizeof out->ended);
+    return TD_OK;
+}
