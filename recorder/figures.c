@@ -1,0 +1,125 @@
+/* figures.c - what a recording's summary says.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder/record.h"
+#include "wire/collapse.h"
+
+#define MAX_SAMPLES 1000000
+
+static void add(struct td_samples *s, double v)
+{
+    s->seen++;
+    if (s->n == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 256;
+        double *more = cap > MAX_SAMPLES * 2 ? NULL : realloc(s->v, cap * sizeof *more);
+
+        if (!more)
+            return; /* counted, not kept */
+        s->v = more;
+        s->cap = cap;
+    }
+    s->v[s->n++] = v;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+double td_samples_median(struct td_samples *s)
+{
+    if (!s->n)
+        return NAN;
+    qsort(s->v, s->n, sizeof *s->v, by_value);
+    return s->n % 2 ? s->v[s->n / 2] : (s->v[s->n / 2 - 1] + s->v[s->n / 2]) / 2;
+}
+
+static void add_times(struct td_phase_figures *p, const struct td_exchange *x)
+{
+    int64_t ttft = td_exchange_ttft_ns(x);
+    double gaps[4096];
+    size_t i, n = td_exchange_gaps(x, gaps, sizeof gaps / sizeof *gaps);
+
+    if (ttft >= 0)
+        add(&p->ttft_ns, (double)ttft);
+    for (i = 0; i < n; i++)
+        add(&p->itl_ns, gaps[i]);
+    if (!p->t_first_ns || x->t_sent_ns < p->t_first_ns)
+        p->t_first_ns = x->t_sent_ns;
+    if (x->t_end_ns > p->t_last_ns)
+        p->t_last_ns = x->t_end_ns;
+}
+
+void td_figures_add(struct td_figures *f, const struct td_exchange *x)
+{
+    struct td_phase_figures *p = &f->phase[x->phase];
+    struct td_collapse c;
+
+    p->requests++;
+    p->failed += x->error != NULL;
+    p->tokens += x->n_tokens;
+    if (x->error && !*f->first_error)
+        snprintf(f->first_error, sizeof f->first_error, "%.60s: %.220s", x->prompt_id, x->error);
+    if (!x->error && x->t_sent_ns)
+        add_times(p, x);
+    if (x->phase == TD_PHASE_WARMUP)
+        return;
+    f->ids_incomplete += !x->error && x->token_ids && !x->ids_complete;
+    f->without_logprobs += !x->error && !x->logprobs;
+    td_collapse_check(x, NULL, &c);
+    f->collapsed += c.hard;
+    if (c.hard && !*f->first_collapse)
+        snprintf(f->first_collapse, sizeof f->first_collapse, "%.60s: %.220s", x->prompt_id, c.why);
+}
+
+void td_figures_release(struct td_figures *f)
+{
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        free(f->phase[i].ttft_ns.v);
+        free(f->phase[i].itl_ns.v);
+    }
+    memset(f, 0, sizeof *f);
+}
+
+static const char *ms(double ns, char *out, size_t n)
+{
+    if (isnan(ns))
+        snprintf(out, n, "-");
+    else
+        snprintf(out, n, ns < 1e7 ? "%.2f ms" : ns < 1e9 ? "%.1f ms" : "%.0f ms", ns / 1e6);
+    return out;
+}
+
+static void print_phase(struct td_phase_figures *p, const char *name, size_t prompts, FILE *to)
+{
+    char ttft[32], itl[32], rate[32] = "-";
+    double s = (double)(p->t_last_ns - p->t_first_ns) / 1e9;
+
+    if (!p->requests)
+        return;
+    if (s > 0)
+        snprintf(rate, sizeof rate, "%.0f", (double)p->tokens / s);
+    fprintf(to, "%-8s %8zu %9lld %7lld %8lld %12s %12s %9s\n", name, prompts, (long long)p->requests, (long long)p->failed,
+            (long long)p->tokens, ms(td_samples_median(&p->ttft_ns), ttft, sizeof ttft),
+            ms(td_samples_median(&p->itl_ns), itl, sizeof itl), rate);
+}
+
+void td_figures_print(struct td_figures *f, size_t prompts, const struct td_links_state *ops, const char *no_tap, FILE *to)
+{
+    fprintf(to, "%-8s %8s %9s %7s %8s %12s %12s %9s\n", "phase", "prompts", "requests", "failed", "tokens", "TTFT median",
+            "ITL median", "tokens/s");
+    print_phase(&f->phase[TD_PHASE_TIMED], "timed", prompts, to);
+    print_phase(&f->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
+    if (ops)
+        fprintf(to, "ops      %lld kept in %lld steps, %lld dropped\n", (long long)ops->ops_kept, (long long)ops->steps_kept,
+                (long long)ops->ops_dropped);
+    else
+        fprintf(to, "ops      none: %s\n", no_tap);
+}

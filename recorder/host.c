@@ -1,0 +1,98 @@
+/* host.c - facts about the machine that records.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "recorder/record.h"
+
+/* The value of the first line "key : value" of a text; "" when there is none. */
+static void value_of(const char *text, const char *key, char *out, size_t n)
+{
+    const char *at = strstr(text, key);
+    size_t len;
+
+    out[0] = '\0';
+    if (!at || !(at = strchr(at, ':')))
+        return;
+    at += 1 + strspn(at + 1, " \t");
+    len = strcspn(at, "\n");
+    snprintf(out, n, "%.*s", (int)(len < n ? len : n - 1), at);
+}
+
+static void read_text(const char *path, struct td_buf *out)
+{
+    td_buf_clear(out);
+    td_fs_read(path, out->max, out, NULL);
+}
+
+/* Instruction sets that decide which kernels run. */
+static void isa_of(const char *flags, char *out, size_t n)
+{
+    static const char *const known[] = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_tile",
+                                        "amx_int8", "amx_bf16", "asimd", "sve"};
+    size_t i, used = 0;
+
+    out[0] = '\0';
+    for (i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t len = strlen(known[i]);
+        const char *at = flags;
+
+        while ((at = strstr(at, known[i])) && ((at > flags && at[-1] != ' ') || (at[len] && at[len] != ' ')))
+            at += len;
+        if (at && used < n)
+            used += (size_t)snprintf(out + used, n - used, "%s%s", used ? " " : "", known[i]);
+    }
+}
+
+static void gpu_of(struct td_buf *text, char *out, size_t n)
+{
+    DIR *d = opendir("/proc/driver/nvidia/gpus");
+    struct dirent *e;
+    char path[400];
+    int count = 0;
+
+    snprintf(out, n, "none");
+    while (d && (e = readdir(d))) {
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/driver/nvidia/gpus/%s/information", e->d_name);
+        read_text(path, text);
+        value_of(td_buf_str(text), "Model", out, n);
+        count++;
+    }
+    if (d)
+        closedir(d);
+    if (count > 1)
+        snprintf(out + strlen(out), n - strlen(out), " x%d", count);
+    if (!count && td_fs_exists("/dev/kfd"))
+        snprintf(out, n, "AMD (kfd)");
+}
+
+void td_host_facts(struct td_writer *w)
+{
+    struct td_buf text = TD_BUF_INIT(4 << 20);
+    char value[256], isa[256], flags[8192];
+    struct utsname u;
+    cJSON *n;
+
+    read_text("/proc/cpuinfo", &text);
+    value_of(td_buf_str(&text), "model name", value, sizeof value);
+    td_writer_fact_str(w, "host", "cpu", *value ? value : "unknown");
+    value_of(td_buf_str(&text), strstr(td_buf_str(&text), "flags") ? "flags" : "Features", flags, sizeof flags);
+    isa_of(flags, isa, sizeof isa);
+    td_writer_fact_str(w, "host", "isa", isa);
+    n = cJSON_CreateNumber((double)sysconf(_SC_NPROCESSORS_ONLN));
+    td_writer_fact(w, "host", "cores", n);
+    cJSON_Delete(n);
+    if (!uname(&u)) {
+        snprintf(value, sizeof value, "%.60s %.120s", u.sysname, u.release);
+        td_writer_fact_str(w, "host", "kernel", value);
+    }
+    gpu_of(&text, value, sizeof value);
+    td_writer_fact_str(w, "host", "gpu", value);
+    td_buf_release(&text);
+}

@@ -1,0 +1,165 @@
+/* main.c - record: options, signals, exit codes.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "recorder/record.h"
+
+static volatile sig_atomic_t stop;
+
+/* First: end in order. Second: now, and take along the server that --run started. */
+static void on_signal(int number)
+{
+    (void)number;
+    if (stop) {
+        if (td_started_group > 0)
+            kill(-(pid_t)td_started_group, SIGKILL);
+        _exit(130);
+    }
+    stop = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction sa = {.sa_handler = on_signal};
+
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int td_record_gemms(const char *text, struct td_record_options *opt, struct td_error *err)
+{
+    char *end;
+    double percent = strtod(text, &end);
+
+    opt->mode = (struct td_links_mode){.take = TD_LINKS_SAMPLE};
+    opt->gemms_required = false;
+    if (!strcmp(text, "auto"))
+        return TD_OK;
+    if (!strcmp(text, "off")) {
+        opt->mode.take = TD_LINKS_OFF;
+        return TD_OK;
+    }
+    opt->gemms_required = true;
+    if (!strcmp(text, "all")) {
+        opt->mode.take = TD_LINKS_ALL;
+        return TD_OK;
+    }
+    if (end == text || strcmp(end, "%") || !(percent > 0 && percent <= 100))
+        return td_fail(err, TD_EINVAL, "--gemms %s: give auto, off, all, or a share of steps such as 10%%", text);
+    opt->mode.percent = percent;
+    return TD_OK;
+}
+
+static int print_tap_env(struct td_error *err)
+{
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+    int rc = td_links_env_print(&b, err);
+
+    if (!rc)
+        fputs(td_buf_str(&b), stdout);
+    td_buf_release(&b);
+    return rc;
+}
+
+static void to_array(const struct td_arg_list *list, const char **out)
+{
+    int i;
+
+    for (i = 0; i < list->n; i++)
+        out[i] = list->item[i];
+    out[list->n] = NULL;
+}
+
+static int check_headers(const struct td_arg_list *list, struct td_error *err)
+{
+    int i;
+
+    for (i = 0; i < list->n; i++)
+        if (!strchr(list->item[i], ':') || strpbrk(list->item[i], "\r\n") || *list->item[i] == ':')
+            return td_fail(err, TD_EINVAL, "--header \"%s\": give NAME:VALUE", list->item[i]);
+    return TD_OK;
+}
+
+static int fail(const struct td_error *err)
+{
+    td_log(TD_LOG_ERROR, "record", "%s", err->msg);
+    return td_exit_code(err->code);
+}
+
+int main(int argc, char **argv)
+{
+    struct td_record_options o = {.server = "localhost:8000", .suite = "quick", .gemms = "auto", .repeat = 5, .tapped_repeat = 1,
+                                  .logprobs = 5, .timeout_s = 300};
+    struct td_arg_list headers = {.n = 0}, redact = {.n = 0};
+    const char *api = "auto";
+    bool tap_env = false, run = false;
+    const struct td_arg table[] = {
+        {"server", 's', TD_ARG_STR, &o.server, "HOST:PORT", "the server to record, or its URL (default localhost:8000)", 0, 0},
+        {"out", 'o', TD_ARG_STR, &o.out, "DIR", "the fixture to write (default fixtures/MODEL-TIME)", 0, 0},
+        {"suite", 0, TD_ARG_STR, &o.suite, "quick|full|FILE", "the prompts: built in, or a file of JSON lines (default quick)", 0, 0},
+        {"repeat", 'k', TD_ARG_I64, &o.repeat, "K", "times that each prompt is sent: the noise floor (default 5)", 1, 10000},
+        {"concurrency", 'c', TD_ARG_I64, &o.concurrency, "N", "requests in flight (default: as the suite says)", 1, 4096},
+        {"max-tokens", 'n', TD_ARG_I64, &o.max_tokens, "N", "length of the answers (default: as the suite says, else 64)", 1, 1 << 20},
+        {"logprobs", 0, TD_ARG_I64, &o.logprobs, "K", "alternatives per token, 0 for none (default 5)", 0, 100},
+        {"seed", 0, TD_ARG_I64, &o.seed, "N", "seed sent with every request (default 0)", 0, 0},
+        {"ignore-eos", 0, TD_ARG_FLAG, &o.ignore_eos, NULL, "answers of full length", 0, 0},
+        {"model", 'm', TD_ARG_STR, &o.model, "NAME", "model to ask for (default: the first that the server lists)", 0, 0},
+        {"api", 0, TD_ARG_STR, &api, "auto|vllm|openai|llamacpp", "the server's dialect (default auto)", 0, 0},
+        {"header", 'H', TD_ARG_LIST, &headers, "NAME:VALUE", "sent with every request; may be given again", 0, 0},
+        {"timeout", 't', TD_ARG_NUM, &o.timeout_s, "S", "wait so long for the model to load, and for each next byte (default 300)", 0.1, 86400},
+        {"wait", 'w', TD_ARG_FLAG, &o.wait, NULL, "also wait while nobody listens there yet", 0, 0},
+        {"gemms", 0, TD_ARG_STR, &o.gemms, "auto|off|all|P%", "inputs of GEMMs, through the tap: a sample, none, all, a share", 0, 0},
+        {"tapped-repeat", 0, TD_ARG_I64, &o.tapped_repeat, "K", "passes over the suite with the tap armed (default 1)", 1, 1000},
+        {"budget", 0, TD_ARG_NUM, &o.budget_mib, "MIB", "bytes a second that the tap may copy; -1 no limit (default 64)", -1, 1 << 20},
+        {"tap-socket", 0, TD_ARG_STR, &o.tap_socket, "PATH", "the tap's socket, where it is not found by itself", 0, 0},
+        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "the model's files, to name layers (default: as the server says)", 0, 0},
+        {"weights-by-reference", 0, TD_ARG_FLAG, &o.weights_by_reference, NULL, "do not copy weights that match the checkpoint", 0, 0},
+        {"redact", 0, TD_ARG_LIST, &redact, "PATH", "overwrite this part of JSON bodies, \"messages[*].content\"; may be given again", 0, 0},
+        {"no-text", 0, TD_ARG_FLAG, &o.no_text, NULL, "keep ids, times and lengths, but no text", 0, 0},
+        {"run", 0, TD_ARG_FLAG, &run, NULL, "start the server that follows \"--\", with the tap in it; end it afterwards", 0, 0},
+        {"tap-env", 0, TD_ARG_FLAG, &tap_env, NULL, "print what a shell must eval before it starts a server with the tap", 0, 0},
+        {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
+    };
+    struct td_args args = {.program = "record", .usage = "record [--server HOST:PORT] [-o DIR] [options] [--run -- COMMAND ...]",
+        .about = "Record a live LLM server: send a suite of prompts several times, keep every byte and its time, and the inputs of\n"
+                 "the server's GEMMs where the tap is in it. The fixture's path is the last line of the output.",
+        .table = table,
+        .examples = "  record --server localhost:8000\n"
+                    "  record -o good --run -- vllm serve MODEL --port 8000\n"
+                    "  eval \"$(record --tap-env)\"; llama-server -m MODEL.gguf &   then: record --server localhost:8080\n"};
+    struct td_error err = {0};
+    int rc;
+
+    td_log_program("record");
+    rc = td_args_parse(&args, argc, argv, &err);
+    if (rc > 0)
+        return TD_EXIT_OK;
+    if (!rc && args.n_rest)
+        rc = td_fail(&err, TD_EINVAL, "\"%s\" is no option; see record --help", args.rest[0]);
+    if (!rc && run != (args.command != NULL))
+        rc = td_fail(&err, TD_EINVAL, "--run and \"-- COMMAND ...\" belong together; see record --help");
+    if (!rc)
+        rc = td_api_parse(api, &o.api, &err);
+    if (!rc)
+        rc = td_record_gemms(o.gemms, &o, &err);
+    if (!rc)
+        rc = check_headers(&headers, &err);
+    if (!rc && tap_env)
+        rc = print_tap_env(&err);
+    if (rc || tap_env)
+        return rc ? fail(&err) : TD_EXIT_OK;
+    to_array(&headers, o.headers);
+    to_array(&redact, o.redact);
+    o.command = args.command;
+    o.mode.budget_bytes_per_s = o.budget_mib < 0 ? -1 : (int64_t)(o.budget_mib * (1 << 20));
+    catch_signals();
+    return td_record(&o, &stop, &err) ? fail(&err) : TD_EXIT_OK;
+}
