@@ -118,12 +118,13 @@ int main(int argc, char **argv)
         {0}};
     struct td_args args = {.program = "demo-server",
                            .usage = "demo-server --model DIR [options]",
-                           .about = "A small server that speaks vLLM's API on the CPU: something real to record. Its linear layers are calls of "
-                                    "td_gptq_gemm in libtdkernels.so; LD_LIBRARY_PATH with another libtdkernels.so is another build.",
+                           .about = "A small server that speaks vLLM's API on the CPU: something real to record.\n"
+                                    "Its linear layers are calls of td_gptq_gemm in libtdkernels.so: with LD_LIBRARY_PATH\n"
+                                    "another libtdkernels.so is loaded, and that is another build.",
                            .table = table,
                            .examples = "  demo-server --model demo/checkpoints/gptq4 --port 8000 --served-model-name tiny\n"
-                                       "  LD_LIBRARY_PATH=lib/bugs/tail demo-server --model demo/checkpoints/gptq4 --port 0\n"
-                                       "  demo-server --model demo/checkpoints/gptq4 --fault cut:5"};
+                                       "  LD_LIBRARY_PATH=lib/bugs/column_tail demo-server --model demo/checkpoints/gptq4 --port 0\n"
+                                       "  demo-server --model demo/checkpoints/gptq4 --fault cut:5\n"};
     struct td_server server = {0};
     struct td_error err = {0};
     int rc;
