@@ -21,3 +21,8 @@ $(LIB)/bugs/$(1)/libtdkernels.so: $(patsubst kernels/gptq_gemm/%.c,$(O)/demo/bug
 	$(Q)$$(CC) -shared $$(TD_LDFLAGS) $$^ -o $$@ -lm
 endef
 $(foreach b,$(BUGS),$(eval $(call bug,$(b))))
+
+# bench/kernels/run.sh asks for it
+$(O)/bench/kernels/kernels: $(O)/bench/kernels/kernels.o $(O)/libtapedeck.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)

@@ -137,7 +137,7 @@ INLINE void add_row(const struct plan *p, int32_t i, vu word[], const vf zero[],
 
         UNROLL
         for (int r = 0; r < R; r++)
-            sum[r * V + v] = STEP_MADD(splat(p->a[(int64_t)r * p->len + i]), w, sum[r * V + v]);
+            sum[r * V + v] = madd(splat(p->a[(int64_t)r * p->len + i]), w, sum[r * V + v]);
         word[v] >>= (uint32_t)bits;
     }
 }
@@ -159,7 +159,7 @@ INLINE void add_word(const struct td_gptq_gemm_args *x, const struct plan *p, in
         add_row(p, i + j, word, zero, part[j & 1], R, V, bits);
     UNROLL
     for (int j = 0; j < R * V; j++)
-        sum[j] = STEP_MADD(STEP_LANE(x, part[0][j]) + STEP_LANE(x, part[1][j]), scale[j % V], sum[j]);
+        sum[j] = STEP_SCALE_ADD(STEP_LANE(x, part[0][j]) + STEP_LANE(x, part[1][j]), scale[j % V], sum[j]);
 }
 
 INLINE void take_group(const struct td_gptq_gemm_args *x, int32_t group, int n, vf zero[], vf scale[], const int V, const int bits)

@@ -38,8 +38,8 @@
 #ifndef STEP_START             /* where the sum for the columns at c starts */
 #define STEP_START(x, c) splat(0.0f)
 #endif
-#ifndef STEP_MADD              /* a * b + c */
-#define STEP_MADD(a, b, c) madd(a, b, c)
+#ifndef STEP_SCALE_ADD         /* part * scale + sum */
+#define STEP_SCALE_ADD(part, scale, sum) madd(part, scale, sum)
 #endif
 #ifndef STEP_LANE              /* the sum of every second product of a word: a * (q - zero), not scaled yet */
 #define STEP_LANE(x, sum) (sum)
