@@ -126,7 +126,7 @@ int td_runner_start(struct td_runner *r, const struct td_runner_options *opt, st
     return rc;
 }
 
-void td_runner_stop(struct td_runner *r)
+void td_runner_restart(struct td_runner *r)
 {
     struct td_proto_msg m;
 
@@ -136,6 +136,11 @@ void td_runner_stop(struct td_runner *r)
             td_proc_end(&r->proc, 0);
     }
     hang_up(r);
+}
+
+void td_runner_stop(struct td_runner *r)
+{
+    td_runner_restart(r);
     if (r->arena)
         munmap(r->arena, r->arena_size);
     if (r->arena_fd > 0)

@@ -38,33 +38,62 @@ static int calibrate(struct td_runner *side[2], bool cold, uint32_t *runs, int64
     return TD_OK;
 }
 
-static int measure_pairs(struct td_runner *side[2], bool cold, uint64_t *seed, cJSON *out, struct td_error *err)
+/* What is measured of one cache state over all starts. */
+struct series { bool cold; uint32_t runs; int pairs; cJSON *list; };
+
+static int measure_pair(struct td_runner *side[2], const struct series *s, uint64_t *seed, struct td_error *err)
 {
-    cJSON *list = cJSON_AddArrayToObject(out, cold ? "cold" : "hot");
-    int64_t cost = 0, until;
-    uint32_t runs = 1;
-    int p;
+    int first = (int)(next_random(seed) >> 63), i;
+    double pair[2];
 
-    if (calibrate(side, cold, &runs, &cost, err))
-        return err ? err->code : TD_ECRASH;
-    until = td_clock_mono_ns() + TD_SPEED_BUDGET_NS / 2;
-    for (p = 0; p < TD_SPEED_PAIRS && (p < TD_SPEED_MIN_PAIRS || td_clock_mono_ns() + cost < until); p++) {
-        int first = (int)(next_random(seed) >> 63), i;
-        int64_t ns[2];
-        double pair[2];
+    for (i = 0; i < 2; i++) {
+        int which = first ^ i;
+        int64_t ns;
 
-        for (i = 0; i < 2; i++) {
-            int s = first ^ i;
-
-            if (td_runner_time(side[s], runs, cold, &ns[s], err))
-                return err ? err->code : TD_ECRASH;
-        }
-        pair[0] = (double)ns[0] / runs;
-        pair[1] = (double)ns[1] / runs;
-        cJSON_AddItemToArray(list, cJSON_CreateDoubleArray(pair, 2));
+        if (td_runner_time(side[which], s->runs, s->cold, &ns, err))
+            return err ? err->code : TD_ECRASH;
+        pair[which] = (double)ns / s->runs;
     }
-    cJSON_AddNumberToObject(out, cold ? "runs_cold" : "runs_hot", runs);
+    cJSON_AddItemToArray(s->list, cJSON_CreateDoubleArray(pair, 2));
     return TD_OK;
+}
+
+/* How many runs make a sample, and how many pairs the budget allows; found at the first start, kept for the others. */
+static int set_up(struct td_runner *side[2], struct series *s, struct td_error *err)
+{
+    int64_t cost = 0, ns;
+    int i;
+
+    if (!s->runs) {
+        if (calibrate(side, s->cold, &s->runs, &cost, err))
+            return err ? err->code : TD_ECRASH;
+        s->pairs = cost * TD_SPEED_STARTS * TD_SPEED_PAIRS * 2 > TD_SPEED_BUDGET_NS ? 1 : TD_SPEED_PAIRS;
+        return TD_OK;
+    }
+    for (i = 0; i < 2; i++) /* warm up */
+        if (td_runner_time(side[i], s->runs, s->cold, &ns, err))
+            return err ? err->code : TD_ECRASH;
+    return TD_OK;
+}
+
+static int measure_start(struct td_runner *side[2], const struct td_op_call *op, struct series series[2], uint64_t *seed,
+                         struct td_error *err)
+{
+    int first = (int)(next_random(seed) >> 63), i, p, rc = TD_OK;
+
+    for (i = 0; i < 2 && !rc; i++) {
+        td_runner_restart(side[first ^ i]);
+        rc = td_runner_prepare(side[first ^ i], op, err);
+    }
+    for (i = 0; i < 2 && !rc; i++) {
+        rc = set_up(side, &series[i], err);
+        for (p = 0; p < series[i].pairs && !rc; p++)
+            rc = measure_pair(side, &series[i], seed, err);
+    }
+    for (i = 0; i < 2; i++)
+        if (side[i]->sock >= 0)
+            td_runner_forget(side[i], NULL);
+    return rc;
 }
 
 int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, const struct td_op_call *op, uint64_t seed,
@@ -72,26 +101,24 @@ int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, co
 {
     struct td_runner *side[2] = {baseline, candidate};
     uint64_t state = seed * 2654435761u + 88172645463325252u;
+    cJSON *o = *out = cJSON_CreateObject();
+    struct series series[2] = {{.list = cJSON_AddArrayToObject(o, "hot")},
+                               {.cold = true, .list = cJSON_AddArrayToObject(o, "cold")}};
     int i, rc = TD_OK;
 
-    *out = cJSON_CreateObject();
-    for (i = 0; i < 2 && !rc; i++)
-        rc = td_runner_prepare(side[i], op, err);
-    if (!rc)
-        rc = measure_pairs(side, false, &state, *out, err);
-    if (!rc)
-        rc = measure_pairs(side, true, &state, *out, err);
-    for (i = 0; i < 2; i++)
-        if (side[i]->sock >= 0)
-            td_runner_forget(side[i], NULL);
-    cJSON_AddStringToObject(*out, "clock", "monotonic");
+    for (i = 0; i < TD_SPEED_STARTS && !rc; i++)
+        rc = measure_start(side, op, series, &state, err);
+    cJSON_AddNumberToObject(o, "starts", TD_SPEED_STARTS);
+    cJSON_AddNumberToObject(o, "runs_hot", series[0].runs);
+    cJSON_AddNumberToObject(o, "runs_cold", series[1].runs);
+    cJSON_AddStringToObject(o, "clock", "monotonic");
 #if defined(__x86_64__)
-    cJSON_AddStringToObject(*out, "cold_by", "clflush");
+    cJSON_AddStringToObject(o, "cold_by", "clflush");
 #else
-    cJSON_AddStringToObject(*out, "cold_by", "sweep");
+    cJSON_AddStringToObject(o, "cold_by", "sweep");
 #endif
     if (rc) {
-        cJSON_Delete(*out);
+        cJSON_Delete(o);
         *out = NULL;
     }
     return rc;

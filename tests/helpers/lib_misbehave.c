@@ -1,0 +1,94 @@
+/* lib_misbehave.c - a build of td_gptq_gemm that is right, or wrong in the way that TD_MISBEHAVE names.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * null, abort, exit, hang     end or stop the process         overread      reads a byte after qweight
+ * overwrite                   writes after c                  scribble      writes into a
+ * skip                        leaves the last column alone    add           adds to c instead of setting it
+ * flaky                       other low bits each call        nan, zero     all of c
+ * refuse                      TD_KERNEL_EUNSUPPORTED          column        one column off by 2 %
+ * +m                          at the end of a word: only for m > 1, else right ("null+m") */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/td_gptq.h"
+#include "model/f16.h"
+
+static float dot(const struct td_gptq_gemm_args *x, int32_t m, int32_t n)
+{
+    int32_t per = 32 / x->bits, mask = (1 << x->bits) - 1, k;
+    float sum = 0;
+
+    for (k = 0; k < x->k; k++) {
+        int32_t g = x->g_idx ? x->g_idx[k] : k / x->group_size;
+        int32_t q = (int32_t)(x->qweight[(int64_t)(k / per) * x->n + n] >> x->bits * (k % per)) & mask;
+        int32_t z = (int32_t)(x->qzeros[(int64_t)g * (x->n / per) + n / per] >> x->bits * (n % per)) & mask;
+
+        sum += td_f16_load(x->a[m * x->lda + k]) * (float)(q - z - x->zero_offset) * td_f16_load(x->scales[(int64_t)g * x->n + n]);
+    }
+    return sum;
+}
+
+static void before(const struct td_gptq_gemm_args *x, const char *how)
+{
+    static volatile uint32_t sink;
+
+    if (!strcmp(how, "null"))
+        *(volatile int *)(uintptr_t)sink = 1;
+    if (!strcmp(how, "abort"))
+        abort();
+    if (!strcmp(how, "exit"))
+        _exit(3);
+    while (!strcmp(how, "hang"))
+        sleep(1);
+    if (!strcmp(how, "overread"))
+        sink = ((volatile const uint8_t *)x->qweight)[(int64_t)x->k * x->bits / 32 * x->n * 4 + 64];
+    if (!strcmp(how, "scribble"))
+        ((uint16_t *)(uintptr_t)x->a)[0] ^= 1;
+}
+
+static uint16_t element(const struct td_gptq_gemm_args *x, const char *how, int32_t m, int32_t n)
+{
+    static unsigned call;
+    float v = dot(x, m, n);
+
+    if (!strcmp(how, "nan"))
+        return 0x7e00;
+    if (!strcmp(how, "zero"))
+        return 0;
+    if (!strcmp(how, "column") && n == x->n / 2)
+        v *= 1.02f;
+    if (!strcmp(how, "add"))
+        v += td_f16_load(x->c[m * x->ldc + n]);
+    return (uint16_t)(td_f16_round(v) ^ (!strcmp(how, "flaky") && !n ? ++call & 1 : 0));
+}
+
+int td_gptq_gemm(const struct td_gptq_gemm_args *x)
+{
+    const char *env = getenv("TD_MISBEHAVE"), *plus = env ? strchr(env, '+') : NULL;
+    char how[32] = "";
+    int32_t m, n;
+
+    if (env && (!plus || x->m > 1))
+        strncat(how, env, plus ? (size_t)(plus - env) : sizeof how - 1);
+    before(x, how);
+    if (!strcmp(how, "refuse"))
+        return TD_KERNEL_EUNSUPPORTED;
+    for (m = 0; m < x->m; m++)
+        for (n = 0; n < x->n - !strcmp(how, "skip"); n++)
+            x->c[m * x->ldc + n] = element(x, how, m, n);
+    if (!strcmp(how, "overwrite"))
+        x->c[(x->m - 1) * x->ldc + x->n] = 0;
+    return TD_KERNEL_OK;
+}
+
+const char *td_kernels_build(void)
+{
+    return "misbehaving test build";
+}
+
+void td_step(const struct td_step_args *args)
+{
+    (void)args;
+}
