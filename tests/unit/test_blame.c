@@ -1,0 +1,181 @@
+/* test_blame.c - the rule that separates bad ops from good ones, and the place of the first bad one.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "differ/blame.h"
+
+/* A server's day: four projections of two layers at several M. bad() decides. */
+struct shape { const char *part; int64_t n, k, bits, group, act; };
+static const struct shape SHAPES[] = {
+    {"q_proj", 256, 256, 4, 128, 0}, {"gate_proj", 640, 256, 4, 128, 0}, {"down_proj", 256, 640, 4, 128, 0}, {"o_proj", 256, 256, 4, 128, 1}};
+static const int64_t MS[] = {1, 2, 6, 8, 20, 50, 51, 64, 130};
+
+typedef bool bad_fn(const struct shape *s, int64_t m, int layer);
+
+static void set_attr(struct td_opx *x, const char *name, int64_t v)
+{
+    x->attr[x->n_attrs].name = name;
+    x->attr[x->n_attrs++].value = v;
+}
+
+static void make(struct td_op_set *set, bad_fn *bad)
+{
+    static char layers[8][64];
+    size_t s, m;
+    int layer;
+
+    memset(set, 0, sizeof *set);
+    set->op = calloc(4 * 9 * 2, sizeof *set->op);
+    for (layer = 0; layer < 2; layer++)
+        for (m = 0; m < 9; m++)
+            for (s = 0; s < 4; s++) {
+                struct td_opx *x = &set->op[set->n];
+                char *name = layers[layer * 4 + (int)s];
+
+                snprintf(name, 64, "model.layers.%d.%s", layer, SHAPES[s].part);
+                x->op = (int64_t)(m * 8 + (size_t)layer * 4 + s); /* order of execution: M by M */
+                x->step = (int64_t)m;
+                x->kind = "gptq_gemm";
+                x->layer = name;
+                x->status = TD_OP_OK;
+                x->m = MS[m];
+                set_attr(x, "m", MS[m]);
+                set_attr(x, "n", SHAPES[s].n);
+                set_attr(x, "k", SHAPES[s].k);
+                set_attr(x, "bits", SHAPES[s].bits);
+                set_attr(x, "group_size", SHAPES[s].group);
+                set_attr(x, "act_order", SHAPES[s].act);
+                x->result = bad(&SHAPES[s], MS[m], layer) ? TD_RESULT_WORSE : TD_RESULT_OK;
+                set->n++;
+            }
+}
+
+static void expect(bad_fn *bad, const char *text)
+{
+    struct td_op_set set;
+    struct td_blame b;
+
+    make(&set, bad);
+    assert_true(td_blame_ops(&set, &b));
+    if (strcmp(b.text, text) != 0)
+        printf("expected \"%s\", got \"%s\" (bad %zu/%zu, good %zu/%zu)\n", text, b.text, b.rule.bad_hit, b.bad, b.rule.good_hit, b.good);
+    assert_string_equal(b.text, text);
+    free(set.op);
+}
+
+static bool small_m(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m <= 50; }
+static bool one_row(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m == 1; }
+static bool rows(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m > 1; }
+static bool act(const struct shape *s, int64_t m, int l) { (void)m; (void)l; return s->act; }
+static bool long_k(const struct shape *s, int64_t m, int l) { (void)m; (void)l; return s->k == 640; }
+static bool wide_and_many(const struct shape *s, int64_t m, int l) { (void)l; return s->n == 640 && m > 8; }
+static bool odd_rows(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m % 8 != 0; }
+static bool one_layer(const struct shape *s, int64_t m, int l) { (void)m; return l == 1 && strcmp(s->part, "q_proj") == 0; }
+
+static void test_patterns_of_real_bugs(void **state)
+{
+    (void)state;
+    expect(small_m, "M <= 50");
+    expect(one_row, "M = 1");
+    expect(rows, "M >= 2");
+    expect(act, "act_order = 1");
+    expect(long_k, "K = 640");
+    expect(wide_and_many, "M >= 20 and N = 640");
+    expect(odd_rows, "M % 8 != 0");
+    expect(one_layer, "layer = model.layers.1.q_proj");
+}
+
+static void test_rules_that_say_the_same_are_named(void **state)
+{
+    struct td_op_set set;
+    struct td_blame b;
+
+    (void)state;
+    make(&set, long_k); /* K = 640 is down_proj, and only down_proj */
+    assert_true(td_blame_ops(&set, &b));
+    assert_true(b.n_same >= 1);
+    assert_true(b.rule.bad_hit == b.bad && b.rule.good_hit == 0);
+    free(set.op);
+}
+
+static bool none(const struct shape *s, int64_t m, int l) { (void)s; (void)m; (void)l; return false; }
+static bool all(const struct shape *s, int64_t m, int l) { (void)s; (void)m; (void)l; return true; }
+
+static void test_nothing_and_everything(void **state)
+{
+    struct td_op_set set;
+    struct td_blame b;
+
+    (void)state;
+    make(&set, none);
+    assert_false(td_blame_ops(&set, &b));
+    free(set.op);
+    make(&set, all);
+    assert_true(td_blame_ops(&set, &b));
+    assert_int_equal(b.good, 0);
+    assert_string_equal(b.text, "every op");
+    free(set.op);
+}
+
+static void test_first_in_order_of_execution(void **state)
+{
+    struct td_op_set set;
+    struct td_blame b;
+    struct td_span spans[2] = {{7, 0, 4, 0, false}, {9, 4, 2, 30, true}};
+    struct td_step step = {.step = 2, .how = TD_HOW_EXACT, .spans = spans, .n_spans = 2};
+    struct td_exchange xs[2] = {{.stream = 7, .prompt_id = "short-1"}, {.stream = 9, .prompt_id = "long-1", .repeat = 3}};
+
+    (void)state;
+    make(&set, long_k);
+    set.op[0].step = 99; /* a later record of an earlier step does not matter: order is the step's */
+    for (size_t i = 0; i < set.n; i++)
+        if (set.op[i].m < 6)
+            set.op[i].result = TD_RESULT_OK;
+    assert_true(td_blame_ops(&set, &b));
+    assert_int_equal(b.first->m, 6);
+    assert_string_equal(b.first->layer, "model.layers.0.down_proj");
+    ((struct td_opx *)(uintptr_t)b.first)->candidate.present = true;
+    ((struct td_opx *)(uintptr_t)b.first)->candidate.row_at = 5; /* the second span's second row */
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_string_equal(b.prompt_id, "long-1");
+    assert_int_equal(b.repeat, 3);
+    assert_int_equal(b.position, 31);
+    assert_true(b.decode);
+    free(set.op);
+}
+
+/* A bug that depends on the data: no rule is clean, and the text must not claim one. */
+static void test_no_clean_rule(void **state)
+{
+    struct td_op_set set;
+    struct td_blame b;
+    size_t i;
+
+    (void)state;
+    make(&set, none);
+    for (i = 0; i < set.n; i += 7)
+        set.op[i].result = TD_RESULT_WORSE;
+    assert_true(td_blame_ops(&set, &b));
+    assert_true(b.rule.bad_hit < b.bad || b.rule.good_hit > 0);
+    free(set.op);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_patterns_of_real_bugs),
+        cmocka_unit_test(test_rules_that_say_the_same_are_named),
+        cmocka_unit_test(test_nothing_and_everything),
+        cmocka_unit_test(test_first_in_order_of_execution),
+        cmocka_unit_test(test_no_clean_rule),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

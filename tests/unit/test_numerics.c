@@ -1,0 +1,260 @@
+/* test_numerics.c - judgements of the replayer weighed: floors, four times the baseline, stability, what is unknown.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "differ/numerics.h"
+
+#define REC "{\"score\":0.98,\"rel_l2\":2e-4,\"max_abs\":0.01,\"worst_row\":[1,0.5],\"worst_col\":[7,0.9],\"worst_tile\":[0,32,0.6]," \
+            "\"nan\":0,\"inf\":0,\"zero\":0,\"ref_nonzero\":2048,\"repeats\":1,\"unstable\":0,\"spread\":0}"
+
+/* One E as JSON; special: its counts of special values, or NULL for none. */
+static const char *error_json(double score, double col, int repeats, int unstable, const char *special)
+{
+    static char out[4][600];
+    static int turn;
+    char *s = out[turn++ & 3];
+    char number[40];
+
+    if (isfinite(score))
+        snprintf(number, sizeof number, "%g", score);
+    else
+        snprintf(number, sizeof number, "\"Infinity\"");
+    snprintf(s, sizeof out[0], "{\"score\":%s,\"rel_l2\":2e-4,\"worst_row\":[1,0.5],\"worst_col\":[7,%g],\"worst_tile\":[8,32,0.6],"
+             "%s,\"repeats\":%d,\"unstable\":%d,\"spread\":0}", number, col, special ? special
+             : "\"nan\":0,\"inf\":0,\"zero\":0,\"ref_nonzero\":2048", repeats, unstable);
+    return s;
+}
+
+struct world { struct td_op_set base, now; struct td_policy policy; struct td_numerics n; struct td_lane lane; };
+
+static void start(struct world *w)
+{
+    memset(w, 0, sizeof *w);
+    td_policy_default(&w->policy);
+    w->lane.id = TD_LANE_OPS;
+    w->lane.asked = w->lane.by_name = true;
+}
+
+/* Add op number `op` to both sides; judge NULL: not replayed. Through the real reader. */
+static void add(struct world *w, int64_t op, int64_t m, const char *status, const char *recorded, const char *baseline,
+                const char *candidate, int64_t equal)
+{
+    char json[4096];
+    struct td_op r;
+    struct td_error err = {0, ""};
+
+    memset(&r, 0, sizeof r);
+    snprintf(json, sizeof json, "{\"m\":%lld,\"n\":256,\"k\":640,\"bits\":4,\"group_size\":128}", (long long)m);
+    r.op = op;
+    r.step = op / 4;
+    r.kind = (char *)"gptq_gemm";
+    r.attrs = td_json_parse(json, strlen(json), NULL);
+    r.has_out = true;
+    strcpy(r.out.dtype, "F16");
+    r.layer = (char *)"model.layers.0.mlp.down_proj";
+    assert_int_equal(td_op_set_add(&w->base, "fx", &r, &err), TD_OK);
+    if (status) {
+        snprintf(json, sizeof json,
+                 "{\"status\":\"%s\",\"reason\":\"because\",\"limits\":{\"floor\":4},\"recorded\":%s,\"baseline\":%s,\"candidate\":%s,"
+                 "\"equal\":%lld,\"total\":2048}", status, recorded ? recorded : "null", baseline ? baseline : "null",
+                 candidate ? candidate : "null", (long long)equal);
+        r.judge = td_json_parse(json, strlen(json), NULL);
+        assert_non_null(r.judge);
+        r.origin = td_json_parse("{\"fixture\":\"fx\",\"op\":0}", 23, NULL);
+        cJSON_ReplaceItemInObject(r.origin, "op", cJSON_CreateNumber((double)op));
+        r.op = 1000 + op;
+        r.layer = NULL;
+        assert_int_equal(td_op_set_add(&w->now, "other", &r, &err), TD_OK);
+        cJSON_Delete(r.judge);
+        cJSON_Delete(r.origin);
+    }
+    cJSON_Delete(r.attrs);
+}
+
+static enum td_verdict finish(struct world *w)
+{
+    struct td_error err = {0, ""};
+
+    td_op_set_join(&w->now, &w->base);
+    assert_int_equal(td_numerics_measure(&w->now, &w->base, &w->policy, &w->n, &err), TD_OK);
+    td_numerics_judge(&w->n, &w->now, w->base.n, &w->lane);
+    return w->lane.verdict;
+}
+
+static void stop(struct world *w)
+{
+    int i;
+
+    for (i = 0; i < w->lane.n_notes; i++)
+        free(w->lane.notes[i].text);
+    td_numerics_release(&w->n);
+    td_op_set_release(&w->now);
+    td_op_set_release(&w->base);
+}
+
+/* One op with its judgement; the lane's verdict. why: a word of the op's sentence, or NULL. */
+static enum td_verdict one(const char *status, const char *recorded, const char *baseline, const char *candidate, const char *why)
+{
+    struct world w;
+    enum td_verdict v;
+
+    start(&w);
+    add(&w, 0, 8, status, recorded, baseline, candidate, 100);
+    v = finish(&w);
+    if (why && !strstr(w.now.op[0].why, why))
+        fail_msg("\"%s\" is not in \"%s\"", why, w.now.op[0].why);
+    stop(&w);
+    return v;
+}
+
+static void test_the_floor_and_four_times_the_baseline(void **state)
+{
+    (void)state;
+    assert_int_equal(one("ok", REC, NULL, error_json(1.1, 0.9, 3, 0, NULL), NULL), TD_PASS);
+    assert_int_equal(one("ok", REC, NULL, error_json(3.99, 0.9, 3, 0, NULL), NULL), TD_PASS);
+    assert_int_equal(one("ok", REC, NULL, error_json(4.1, 0.9, 3, 0, NULL), "error 4.1, limit 4"), TD_REGRESSED);
+    /* a baseline that is rough itself (half atomics) allows four times as much, not more */
+    assert_int_equal(one("ok", error_json(20, 5, 1, 0, NULL), NULL, error_json(79, 5, 3, 0, NULL), NULL), TD_PASS);
+    assert_int_equal(one("ok", error_json(20, 5, 1, 0, NULL), NULL, error_json(81, 5, 3, 0, NULL), "limit 80"), TD_REGRESSED);
+    /* --baseline-build's own run stands over the recorded output */
+    assert_int_equal(one("ok", error_json(20, 5, 1, 0, NULL), error_json(1, 1, 3, 0, NULL), error_json(79, 5, 3, 0, NULL), NULL),
+                     TD_REGRESSED);
+}
+
+static void test_one_bad_column_cannot_hide(void **state)
+{
+    (void)state;
+    assert_int_equal(one("ok", REC, NULL, error_json(3.9, 3.7, 3, 0, NULL), "column 7"), TD_REGRESSED);
+}
+
+static void test_nan_zero_crash(void **state)
+{
+    const char *nan = error_json(INFINITY, 0, 3, 0, "\"nan\":512,\"inf\":0,\"zero\":0,\"ref_nonzero\":2048");
+    const char *zero = error_json(3, 1, 3, 0, "\"nan\":0,\"inf\":0,\"zero\":2048,\"ref_nonzero\":2048");
+
+    (void)state;
+    assert_int_equal(one("ok", REC, NULL, nan, "NaN in 512 of 2048"), TD_REGRESSED);
+    assert_int_equal(one("ok", nan, NULL, nan, "as in the baseline"), TD_INCONCLUSIVE);
+    assert_int_equal(one("ok", NULL, NULL, nan, "--baseline-build"), TD_INCONCLUSIVE);
+    assert_int_equal(one("ok", REC, NULL, zero, "all 2048 elements are zero"), TD_REGRESSED);
+    assert_int_equal(one("ok", zero, NULL, zero, "as in the baseline"), TD_INCONCLUSIVE);
+    assert_int_equal(one("crashed", REC, NULL, NULL, "crashed: because"), TD_REGRESSED);
+    assert_int_equal(one("hung", REC, NULL, NULL, "hung"), TD_REGRESSED);
+    assert_int_equal(one("failed", REC, NULL, NULL, "failed"), TD_REGRESSED);
+    /* NaN where the inputs make it right has a finite score */
+    assert_int_equal(one("ok", REC, NULL, error_json(1, 1, 3, 0, "\"nan\":8,\"inf\":0,\"zero\":0,\"ref_nonzero\":2048"), NULL), TD_PASS);
+}
+
+static void test_what_is_unknown_is_never_a_pass(void **state)
+{
+    (void)state;
+    assert_int_equal(one("unsupported", REC, NULL, NULL, "unsupported: because"), TD_INCONCLUSIVE);
+    assert_int_equal(one("broken", NULL, NULL, NULL, "because"), TD_BROKEN);
+    assert_int_equal(one("ok", NULL, NULL, error_json(9, 1, 3, 0, NULL), "--baseline-build"), TD_INCONCLUSIVE); /* a digest only */
+    assert_int_equal(one("ok", NULL, NULL, error_json(1, 1, 3, 0, NULL), NULL), TD_PASS); /* under the floor it is right anyway */
+    assert_int_equal(one("ok", REC, NULL, NULL, "without an error measure"), TD_BROKEN);
+}
+
+static void test_stability(void **state)
+{
+    const char *stable = error_json(1, 1, 3, 0, NULL), *unstable = error_json(1, 1, 3, 44, NULL);
+
+    (void)state;
+    assert_int_equal(one("ok", REC, stable, unstable, "repeats bit for bit"), TD_REGRESSED);
+    assert_int_equal(one("ok", REC, unstable, unstable, NULL), TD_PASS);
+    assert_int_equal(one("ok", REC, NULL, unstable, "--baseline-build"), TD_INCONCLUSIVE);
+}
+
+static void test_groups_counts_and_coverage(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add(&w, 0, 1, "ok", REC, NULL, error_json(1, 1, 3, 0, NULL), 2048);
+    add(&w, 1, 1, "ok", REC, NULL, error_json(60, 30, 3, 0, NULL), 3);
+    add(&w, 2, 20, "ok", REC, NULL, error_json(1, 1, 3, 0, NULL), 2048);
+    add(&w, 3, 100, NULL, NULL, NULL, NULL, 0); /* recorded, not replayed */
+    assert_int_equal(finish(&w), TD_REGRESSED);
+    assert_int_equal(w.n.judged, 3);
+    assert_int_equal(w.n.worse, 1);
+    assert_int_equal(w.n.bit_equal, 2);
+    assert_int_equal(w.n.not_replayed, 1);
+    assert_int_equal(w.n.n, 3);
+    assert_string_equal(w.n.coverage, "gptq_gemm 2 of 3 shapes x M classes (3 of 4 ops)");
+    assert_string_equal(w.now.op[0].layer, "model.layers.0.mlp.down_proj"); /* taken from the recording */
+    stop(&w);
+}
+
+static void test_ops_are_joined_on_their_origin_alone(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add(&w, 5, 1, "ok", REC, NULL, error_json(1, 1, 3, 0, NULL), 2048);
+    w.base.op[0].fixture = "another recording";
+    assert_int_equal(finish(&w), TD_INCONCLUSIVE);
+    assert_int_equal(w.n.joined, 0);
+    stop(&w);
+}
+
+static void test_no_ops_at_all(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    assert_int_equal(finish(&w), TD_INCONCLUSIVE); /* asked for by name */
+    assert_non_null(strstr(w.lane.notes[0].text, "tap"));
+    stop(&w);
+    start(&w);
+    w.lane.by_name = false;
+    assert_int_equal(finish(&w), TD_NOT_JUDGED);
+    stop(&w);
+}
+
+static void test_a_change_of_format_needs_the_policy(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add(&w, 0, 1, "ok", REC, NULL, error_json(1, 1, 3, 0, NULL), 0);
+    w.now.op[0].act_rounding = "int8-token";
+    assert_int_equal(finish(&w), TD_INCONCLUSIVE);
+    assert_non_null(strstr(w.now.op[0].why, "int8-token"));
+    stop(&w);
+    start(&w);
+    w.policy.accept_format_change = true;
+    add(&w, 0, 1, "ok", REC, NULL, error_json(1, 1, 3, 0, NULL), 0);
+    w.now.op[0].act_rounding = "int8-token";
+    assert_int_equal(finish(&w), TD_PASS);
+    stop(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_floor_and_four_times_the_baseline),
+        cmocka_unit_test(test_one_bad_column_cannot_hide),
+        cmocka_unit_test(test_nan_zero_crash),
+        cmocka_unit_test(test_what_is_unknown_is_never_a_pass),
+        cmocka_unit_test(test_stability),
+        cmocka_unit_test(test_groups_counts_and_coverage),
+        cmocka_unit_test(test_ops_are_joined_on_their_origin_alone),
+        cmocka_unit_test(test_no_ops_at_all),
+        cmocka_unit_test(test_a_change_of_format_needs_the_policy),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
