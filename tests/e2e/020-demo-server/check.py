@@ -7,7 +7,8 @@ import json
 import sys
 import threading
 
-TOLERANCE = 0.02  # of a log-probability: both round GEMM inputs and outputs to f16, in sums of different order
+TOLERANCE = 0.03  # of a log-probability. Both sides round GEMM inputs and outputs to f16; honest builds were 0.003 to 0.017 away,
+#                   the planted bugs truncate and scale_1pct 0.04
 port, reference, name = int(sys.argv[1]), json.load(open(sys.argv[2])), sys.argv[3]
 worst, failed = 0.0, False
 
