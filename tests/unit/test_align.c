@@ -1,0 +1,121 @@
+/* test_align.c - what may be compared, and which answers belong together.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "differ/align.h"
+
+static int check(const char *a, const char *b, struct td_error *err)
+{
+    cJSON *ja = td_json_parse(a, strlen(a), NULL), *jb = td_json_parse(b, strlen(b), NULL);
+    int rc;
+
+    assert_non_null(ja);
+    assert_non_null(jb);
+    td_error_clear(err);
+    rc = td_align_check(ja, "BASE", jb, "NEW", err);
+    cJSON_Delete(ja);
+    cJSON_Delete(jb);
+    return rc;
+}
+
+static void test_other_model_or_sampling_is_refused_and_both_are_shown(void **state)
+{
+    struct td_error err;
+
+    (void)state;
+    assert_int_equal(check("{\"server\":{\"model\":\"qwen\"}}", "{\"server\":{\"model\":\"llama\"}}", &err), TD_EINVAL);
+    assert_non_null(strstr(err.msg, "qwen"));
+    assert_non_null(strstr(err.msg, "llama"));
+    assert_non_null(strstr(err.msg, "BASE"));
+    assert_int_equal(check("{\"sampling\":{\"temperature\":0,\"seed\":0}}", "{\"sampling\":{\"temperature\":0.7,\"seed\":0}}", &err),
+                     TD_EINVAL);
+    assert_non_null(strstr(err.msg, "sampling.temperature"));
+    assert_non_null(strstr(err.msg, "0.7"));
+    assert_int_equal(check("{\"suite\":{\"hash\":\"aa\"}}", "{\"suite\":{\"hash\":\"bb\"}}", &err), TD_EINVAL);
+}
+
+static void test_what_one_side_does_not_say_is_not_compared(void **state)
+{
+    struct td_error err;
+
+    (void)state;
+    assert_int_equal(check("{\"server\":{\"model\":\"qwen\",\"version\":\"1\"},\"sampling\":{\"temperature\":0.0,\"top_p\":1}}",
+                           "{\"server\":{\"model\":\"qwen\",\"version\":\"2\"},\"sampling\":{\"temperature\":0}}", &err), TD_OK);
+    assert_int_equal(check("{\"server\":{\"model\":\"qwen\"}}", "{}", &err), TD_OK);
+    assert_int_equal(check("{\"server\":{\"model\":\"qwen\"}}", "{\"server\":{\"model\":\"\"}}", &err), TD_OK);
+}
+
+static struct td_exchange answer(uint32_t stream, const char *id, int32_t repeat, enum td_phase phase)
+{
+    struct td_exchange x;
+
+    memset(&x, 0, sizeof x);
+    x.stream = stream;
+    x.prompt_id = (char *)(uintptr_t)id;
+    x.repeat = repeat;
+    x.phase = phase;
+    return x;
+}
+
+static void test_answers_of_a_prompt_come_together_in_the_order_asked(void **state)
+{
+    struct td_exchange base[] = {answer(5, "zebra", 1, TD_PHASE_TIMED), answer(1, "zebra", 0, TD_PHASE_TIMED),
+                                 answer(0, "warm", 0, TD_PHASE_WARMUP), answer(2, "ant", 0, TD_PHASE_TIMED),
+                                 answer(9, "ant", 0, TD_PHASE_TAPPED)};
+    struct td_exchange now[] = {answer(1, "ant", 0, TD_PHASE_TIMED), answer(2, "zebra", 0, TD_PHASE_TIMED),
+                                answer(3, "bee", 0, TD_PHASE_TIMED)};
+    struct td_exchange more[] = {answer(1, "ant", 0, TD_PHASE_TIMED)};
+    struct td_side sides[] = {{.role = TD_BASE, .xs = base, .n_xs = 5}, {.role = TD_NEW, .xs = now, .n_xs = 3},
+                              {.role = TD_NEW, .round = 1, .xs = more, .n_xs = 1}};
+    struct td_groups g;
+    struct td_error err = {0, ""};
+
+    (void)state;
+    assert_int_equal(td_align_exchanges(sides, 3, &g, &err), TD_OK);
+    assert_int_equal(g.n, 3); /* the warm-up is no prompt */
+    assert_string_equal(g.group[0].prompt_id, "zebra");
+    assert_string_equal(g.group[1].prompt_id, "ant");
+    assert_string_equal(g.group[2].prompt_id, "bee");
+    assert_int_equal(g.group[0].n[TD_BASE], 2);
+    assert_int_equal(g.group[0].by_role[TD_BASE][0].x->repeat, 0);
+    assert_int_equal(g.group[1].n[TD_NEW], 2);
+    assert_int_equal(g.group[1].by_role[TD_NEW][1].round, 1);
+    assert_int_equal(g.group[2].n[TD_BASE], 0);
+    td_groups_release(&g);
+}
+
+static void test_counterpart_prefers_repeat_and_phase(void **state)
+{
+    struct td_exchange base[] = {answer(1, "p", 0, TD_PHASE_TIMED), answer(2, "p", 1, TD_PHASE_TIMED), answer(3, "p", 1, TD_PHASE_TAPPED)};
+    struct td_side side = {.role = TD_BASE, .xs = base, .n_xs = 3};
+    struct td_groups g;
+    struct td_error err = {0, ""};
+    struct td_exchange x = answer(1, "p", 1, TD_PHASE_TAPPED);
+
+    (void)state;
+    assert_int_equal(td_align_exchanges(&side, 1, &g, &err), TD_OK);
+    assert_int_equal(td_groups_counterpart(&g.group[0], &x)->stream, 3);
+    x.phase = TD_PHASE_TIMED;
+    assert_int_equal(td_groups_counterpart(&g.group[0], &x)->stream, 2);
+    x.repeat = 9; /* the replay asked more often */
+    assert_int_equal(td_groups_counterpart(&g.group[0], &x)->stream, 1);
+    td_groups_release(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_model_or_sampling_is_refused_and_both_are_shown),
+        cmocka_unit_test(test_what_one_side_does_not_say_is_not_compared),
+        cmocka_unit_test(test_answers_of_a_prompt_come_together_in_the_order_asked),
+        cmocka_unit_test(test_counterpart_prefers_repeat_and_phase),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,317 @@
+/* test_speed.c - synthetic timings: unchanged builds raise no alarm, slower ones are caught, too little data says so.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The noise is worse than what was measured on real machines: every pair has its own log-normal jitter of 3 %, one in twenty is
+ * hit by a stall of up to twice the time, every op has a bias of its own of up to 2 % (two processes place their buffers
+ * differently), and a server's start differs from the next by up to 3 %. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "differ/speed.h"
+
+static unsigned long long seed;
+
+static double uniform(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (double)((seed >> 11) + 1) * 0x1p-53;
+}
+
+static double normal(void)
+{
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+static double jitter(double ns)
+{
+    double t = ns * exp(0.03 * normal());
+
+    return uniform() < 0.05 ? t * (1 + uniform()) : t;
+}
+
+/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+
+#define GROUPS 14
+#define OPS_PER_GROUP 6
+#define PAIRS 15
+
+/* As replay writes it: six ops of each of 14 groups, 15 pairs hot and cold. slower(group) is the candidate's factor. */
+static void make_ops(struct td_op_set *s, double (*slower)(int), int ops_per_group, int pairs)
+{
+    static char shape[GROUPS][24];
+    int g, o, p, cold;
+
+    memset(s, 0, sizeof *s);
+    s->op = calloc((size_t)(GROUPS * ops_per_group), sizeof *s->op);
+    for (g = 0; g < GROUPS; g++)
+        for (o = 0; o < ops_per_group; o++) {
+            struct td_opx *x = &s->op[s->n++];
+            double ns = 20000.0 * (g + 1), bias = exp(0.02 * (2 * uniform() - 1));
+
+            snprintf(shape[g], sizeof shape[g], "%dx640", 64 * (g / 2 + 1));
+            x->kind = "gptq_gemm";
+            x->shape = shape[g];
+            x->m_class = g % 2 ? 4 : 0;
+            x->status = TD_OP_OK;
+            x->n_hot = x->n_cold = (size_t)pairs;
+            x->hot = malloc((size_t)pairs * 2 * sizeof(double));
+            x->cold = malloc((size_t)pairs * 2 * sizeof(double));
+            for (cold = 0; cold < 2; cold++)
+                for (p = 0; p < pairs; p++) {
+                    double *to = cold ? x->cold : x->hot;
+
+                    to[p * 2] = jitter(ns * (1 + cold));
+                    to[p * 2 + 1] = jitter(ns * (1 + cold) * bias * slower(g));
+                }
+        }
+}
+
+static double same(int g) { (void)g; return 1; }
+static double all_slower(int g) { (void)g; return 1.10; }
+static double one_slower(int g) { return g == 3 ? 1.10 : 1; }
+static double all_faster(int g) { (void)g; return 0.90; }
+
+struct result { enum td_verdict verdict; size_t slower, faster; char first[200]; };
+
+static struct result judge_ops(double (*slower)(int), int ops_per_group, int pairs)
+{
+    struct td_op_set set;
+    struct td_groups none = {0};
+    struct td_policy policy;
+    struct td_speed s;
+    struct td_lane lane = {.id = TD_LANE_SPEED, .asked = true, .by_name = true};
+    struct td_error err = {0, ""};
+    struct result r = {TD_NOT_JUDGED, 0, 0, ""};
+    size_t i;
+
+    td_policy_default(&policy);
+    make_ops(&set, slower, ops_per_group, pairs);
+    assert_int_equal(td_speed_measure(&set, &none, &policy, &s, &err), TD_OK);
+    td_speed_judge(&s, &policy, &lane);
+    r.verdict = lane.verdict;
+    for (i = 0; i < s.n; i++) {
+        r.slower += s.row[i].verdict == TD_REGRESSED && !s.row[i].total;
+        r.faster += s.row[i].faster && !s.row[i].total;
+    }
+    for (i = 0; i < (size_t)lane.n_notes; i++) {
+        if (i == 0)
+            snprintf(r.first, sizeof r.first, "%s", lane.notes[i].text);
+        free(lane.notes[i].text);
+    }
+    td_speed_release(&s);
+    td_op_set_release(&set);
+    return r;
+}
+
+static void test_two_hundred_unchanged_builds_raise_no_alarm(void **state)
+{
+    int i, alarms = 0;
+
+    (void)state;
+    for (i = 0; i < 200; i++) {
+        struct result r;
+
+        seed = 88172645463325252ULL + (unsigned long long)i * 7919;
+        r = judge_ops(same, OPS_PER_GROUP, PAIRS);
+        if (r.verdict != TD_PASS)
+            printf("run %d: %s: %s\n", i, td_verdict_name(r.verdict), r.first);
+        alarms += r.verdict != TD_PASS;
+    }
+    assert_int_equal(alarms, 0);
+}
+
+static void test_ten_percent_are_caught(void **state)
+{
+    int i, caught = 0, caught_one = 0;
+
+    (void)state;
+    for (i = 0; i < 100; i++) {
+        struct result r;
+
+        seed = 1234567ULL + (unsigned long long)i * 104729;
+        r = judge_ops(all_slower, OPS_PER_GROUP, PAIRS);
+        caught += r.verdict == TD_REGRESSED;
+        r = judge_ops(one_slower, OPS_PER_GROUP, PAIRS);
+        caught_one += r.verdict == TD_REGRESSED && r.slower <= 4 && r.slower >= 1;
+    }
+    printf("10 %% slower: everything %d of 100, one shape of %d only %d of 100\n", caught, GROUPS, caught_one);
+    assert_true(caught == 100);
+    assert_true(caught_one >= 95);
+}
+
+static void test_faster_is_no_regression(void **state)
+{
+    struct result r;
+
+    (void)state;
+    seed = 99991;
+    r = judge_ops(all_faster, OPS_PER_GROUP, PAIRS);
+    assert_int_equal(r.verdict, TD_PASS);
+    assert_true(r.faster > GROUPS / 2);
+}
+
+static void test_too_few_pairs_are_inconclusive_and_say_how_many_would_do(void **state)
+{
+    struct td_op_set set;
+    struct td_groups none = {0};
+    struct td_policy policy;
+    struct td_speed s;
+    struct td_lane lane = {.id = TD_LANE_SPEED, .asked = true};
+    struct td_error err = {0, ""};
+
+    (void)state;
+    seed = 4711;
+    td_policy_default(&policy);
+    make_ops(&set, same, 1, 3);
+    set.n = 1;
+    assert_int_equal(td_speed_measure(&set, &none, &policy, &s, &err), TD_OK);
+    td_speed_judge(&s, &policy, &lane);
+    assert_int_equal(lane.verdict, TD_INCONCLUSIVE);
+    assert_non_null(strstr(lane.notes[0].text, "would do"));
+    while (lane.n_notes)
+        free(lane.notes[--lane.n_notes].text);
+    td_speed_release(&s);
+    set.n = GROUPS;
+    td_op_set_release(&set);
+}
+
+/* ---- servers ------------------------------------------------------------------------------------------------------- */
+
+#define PROMPTS 10
+#define REPEATS 3
+#define TOKENS 40
+#define MAX_ROUNDS 4
+
+static struct td_exchange make_answer(int prompt, int repeat, double factor)
+{
+    static char names[PROMPTS][8];
+    struct td_exchange x;
+    double t = 1e9;
+    int i;
+
+    memset(&x, 0, sizeof x);
+    snprintf(names[prompt], sizeof names[0], "p%d", prompt);
+    x.prompt_id = names[prompt];
+    x.category = (char *)(uintptr_t)(prompt % 2 ? "long" : "short");
+    x.repeat = repeat;
+    x.n_tokens = TOKENS;
+    x.n_events = TOKENS;
+    x.events = calloc(TOKENS, sizeof *x.events);
+    x.t_sent_ns = (int64_t)t;
+    t += jitter(5e6 * (1 + prompt)) * factor; /* TTFT */
+    for (i = 0; i < TOKENS; i++) {
+        x.events[i] = (struct td_token_event){(int64_t)t, 1};
+        t += jitter(1e6) * factor;
+    }
+    x.t_end_ns = x.events[TOKENS - 1].t_ns;
+    return x;
+}
+
+/* A round of a server: one start for all rounds would not vary, so each has its own. */
+static struct td_side make_round(enum td_role role, int round, double factor)
+{
+    struct td_side s = {.role = role, .round = round, .n_xs = PROMPTS * REPEATS};
+    double start = exp(0.015 * (2 * uniform() - 1)) * factor;
+    int p, r;
+
+    s.xs = calloc(s.n_xs, sizeof *s.xs);
+    for (p = 0; p < PROMPTS; p++)
+        for (r = 0; r < REPEATS; r++) {
+            s.xs[p * REPEATS + r] = make_answer(p, r, start);
+            s.xs[p * REPEATS + r].stream = (uint32_t)(p * REPEATS + r);
+        }
+    return s;
+}
+
+static enum td_verdict judge_servers(int rounds, double factor, bool by_name)
+{
+    struct td_side side[2 * MAX_ROUNDS + 1];
+    struct td_op_set no_ops = {0};
+    struct td_groups g;
+    struct td_policy policy;
+    struct td_speed s;
+    struct td_lane lane = {.id = TD_LANE_SPEED, .asked = true, .by_name = by_name};
+    struct td_error err = {0, ""};
+    size_t n = 0, i, j;
+    enum td_verdict v;
+    int r;
+
+    td_policy_default(&policy);
+    side[n++] = make_round(TD_BASE, 0, 1);
+    for (r = 0; r < rounds; r++) {
+        side[n++] = make_round(TD_LIVE, r, 1);
+        side[n++] = make_round(TD_NEW, r, factor);
+    }
+    if (rounds == 0)
+        side[n++] = make_round(TD_NEW, 0, factor);
+    assert_int_equal(td_align_exchanges(side, n, &g, &err), TD_OK);
+    assert_int_equal(td_speed_measure(&no_ops, &g, &policy, &s, &err), TD_OK);
+    td_speed_judge(&s, &policy, &lane);
+    v = lane.verdict;
+    while (lane.n_notes)
+        free(lane.notes[--lane.n_notes].text);
+    td_speed_release(&s);
+    td_groups_release(&g);
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < side[i].n_xs; j++)
+            free(side[i].xs[j].events);
+        free(side[i].xs);
+    }
+    return v;
+}
+
+static void test_two_hundred_unchanged_servers_raise_no_alarm(void **state)
+{
+    int i, alarms = 0;
+
+    (void)state;
+    for (i = 0; i < 200; i++) {
+        seed = 5550123ULL + (unsigned long long)i * 15485863;
+        alarms += judge_servers(3, 1, true) != TD_PASS;
+    }
+    assert_int_equal(alarms, 0);
+}
+
+static void test_a_slower_server_is_caught(void **state)
+{
+    int i, caught = 0;
+
+    (void)state;
+    for (i = 0; i < 50; i++) {
+        seed = 777ULL + (unsigned long long)i * 32452843;
+        caught += judge_servers(3, 1.15, true) == TD_REGRESSED;
+    }
+    assert_true(caught >= 49);
+}
+
+static void test_against_a_recording_it_is_information(void **state)
+{
+    (void)state;
+    seed = 31337;
+    assert_int_equal(judge_servers(0, 1.5, false), TD_NOT_JUDGED);
+    assert_int_equal(judge_servers(0, 1.5, true), TD_INCONCLUSIVE); /* asked for by name */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_hundred_unchanged_builds_raise_no_alarm),
+        cmocka_unit_test(test_ten_percent_are_caught),
+        cmocka_unit_test(test_faster_is_no_regression),
+        cmocka_unit_test(test_too_few_pairs_are_inconclusive_and_say_how_many_would_do),
+        cmocka_unit_test(test_two_hundred_unchanged_servers_raise_no_alarm),
+        cmocka_unit_test(test_a_slower_server_is_caught),
+        cmocka_unit_test(test_against_a_recording_it_is_information),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
