@@ -35,6 +35,22 @@ int td_sink_open(struct td_sink *s, const char *dir, const char *name, struct td
     return rc;
 }
 
+int td_sink_reopen(struct td_sink *s, const char *path, uint64_t size, struct td_error *err)
+{
+    memset(s, 0, sizeof *s);
+    snprintf(s->path, sizeof s->path, "%s", path);
+    s->size = size;
+    s->fd = open(path, O_RDWR | O_CLOEXEC);
+    s->hash = XXH3_createState();
+    if (s->hash)
+        XXH3_128bits_reset(s->hash);
+    if (s->fd >= 0 && s->hash && lseek(s->fd, (off_t)size, SEEK_SET) >= 0)
+        return TD_OK;
+    td_fail(err, TD_EIO, "%s: cannot open: %s", path, strerror(errno));
+    td_sink_close(s);
+    return TD_EIO;
+}
+
 int td_sink_write(struct td_sink *s, const void *head, size_t n_head, const void *body, size_t n_body, struct td_error *err)
 {
     int rc = td_fs_write_all(s->fd, head, n_head, s->path, err);

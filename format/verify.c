@@ -1,0 +1,219 @@
+/* verify.c - check every byte of a fixture.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "format/verify.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fs.h"
+#include "common/json.h"
+#include "format/fixture.h"
+#include "format/manifest.h"
+#include "format/pack.h"
+
+#define MAX_PROBLEMS_PER_FILE 100
+
+struct check {
+    const char *dir;
+    td_verify_report *report;
+    void *ctx;
+    struct td_verify_sums *sums;
+    struct td_fixture *fx;
+};
+
+static void problem(struct check *c, int code, const char *file, const char *sentence)
+{
+    c->sums->problems++;
+    c->report(c->ctx, code, file, sentence);
+}
+
+/* ---- the file as a whole ---------------------------------------------------------------------------------------------- */
+
+static void check_file(struct check *c, int file)
+{
+    const char *name = td_file_names[file];
+    struct td_error err = {0};
+    struct td_file_fact want;
+    struct td_source src;
+    struct td_hash have;
+    char path[TD_PATH_MAX], said[200];
+    int rc = td_manifest_get_file(td_fixture_manifest(c->fx), name, &want);
+
+    if (rc) {
+        problem(c, TD_ECORRUPT, name, rc == TD_ENOTFOUND ? "the manifest does not list it" : "the manifest's entry is damaged");
+        return;
+    }
+    if (td_fs_join(path, sizeof path, c->dir, name, &err) || td_source_open(&src, path, &err)) {
+        problem(c, err.code, name, err.code == TD_ENOTFOUND ? "missing, though the manifest lists it" : err.msg);
+        return;
+    }
+    c->sums->files++;
+    c->sums->bytes += (int64_t)src.size;
+    if (src.size != want.bytes) {
+        snprintf(said, sizeof said, "%llu bytes, the manifest says %llu%s", (unsigned long long)src.size, (unsigned long long)want.bytes,
+                 src.size < want.bytes ? ": truncated" : ": it grew");
+        problem(c, src.size < want.bytes ? TD_ETRUNCATED : TD_ECORRUPT, name, said);
+    } else if (td_source_digest(&src, &have, &err)) {
+        problem(c, err.code, name, err.msg);
+    } else if (!td_hash_eq(have, want.hash)) {
+        problem(c, TD_ECORRUPT, name, "its checksum is not the manifest's");
+    }
+    td_source_close(&src);
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------------- */
+
+static void need_blob(struct check *c, const struct td_op *op, const struct td_tensor_rec *t)
+{
+    char said[200], hex[TD_HASH_HEX];
+
+    if (!t->stored || td_fixture_has_blob(c->fx, t->blob))
+        return;
+    td_hash_hex(t->blob, hex);
+    snprintf(said, sizeof said, "op %lld needs blob %s (\"%s\"), which is not there", (long long)op->op, hex, t->role);
+    problem(c, TD_ENOTFOUND, td_file_names[TD_FILE_PACK], said);
+}
+
+/* Read one record of any kind; 1, 0 or the cursor's error. */
+static int next_record(struct check *c, struct td_cursor *cur, enum td_stream_kind kind, struct td_error *err)
+{
+    struct td_exchange x = {0};
+    struct td_step s = {0};
+    struct td_op op = {0};
+    struct td_wire w;
+    cJSON *line;
+    int rc, i;
+
+    switch (kind) {
+    case TD_STREAM_WIRE:
+        return td_cursor_wire(cur, &w, err);
+    case TD_STREAM_EXCHANGES:
+        rc = td_cursor_exchange(cur, &x, err);
+        td_exchange_release(&x);
+        return rc;
+    case TD_STREAM_STEPS:
+        rc = td_cursor_step(cur, &s, err);
+        td_step_release(&s);
+        return rc;
+    case TD_STREAM_OPS:
+        rc = td_cursor_op(cur, &op, err);
+        for (i = 0; rc == 1 && i < op.n_in; i++)
+            need_blob(c, &op, &op.in[i]);
+        if (rc == 1 && op.has_out)
+            need_blob(c, &op, &op.out);
+        td_op_release(&op);
+        return rc;
+    default:
+        rc = td_cursor_json(cur, &line, err);
+        cJSON_Delete(line);
+        return rc;
+    }
+}
+
+static void check_stream(struct check *c, enum td_stream_kind kind)
+{
+    const char *name = td_file_names[kind];
+    struct td_error err = {0};
+    struct td_file_fact want = {0};
+    struct td_cursor *cur;
+    int64_t n = 0;
+    int rc, said = 0;
+    char text[160];
+
+    if (td_cursor_open(c->fx, kind, &cur, &err))
+        return; /* check_file named it */
+    for (;;) {
+        td_error_clear(&err);
+        rc = next_record(c, cur, kind, &err);
+        if (!rc)
+            break;
+        n += rc == 1;
+        if (rc < 0 && said++ < MAX_PROBLEMS_PER_FILE)
+            problem(c, rc, name, err.msg);
+        if (rc < 0 && rc != TD_ECORRUPT && rc != TD_ETRUNCATED && rc != TD_ELIMIT)
+            break;
+    }
+    c->sums->records += n;
+    if (!td_manifest_get_file(td_fixture_manifest(c->fx), name, &want)) {
+        c->sums->frames += (int64_t)want.frames;
+        if ((uint64_t)n != want.records) {
+            snprintf(text, sizeof text, "%lld records, the manifest says %llu", (long long)n, (unsigned long long)want.records);
+            problem(c, TD_ECORRUPT, name, text);
+        }
+    }
+    td_cursor_close(cur);
+}
+
+/* ---- blobs ------------------------------------------------------------------------------------------------------------ */
+
+static int check_blob(struct check *c, const struct td_pack *pk, uint64_t at)
+{
+    struct td_error err = {0};
+    void *data;
+    size_t n;
+    int rc = td_pack_read(pk, at, NULL, &data, &n, &err);
+
+    free(data);
+    if (rc)
+        problem(c, rc, td_file_names[TD_FILE_PACK], err.msg);
+    return rc;
+}
+
+static void check_pack(struct check *c)
+{
+    const char *name = td_file_names[TD_FILE_PACK];
+    struct td_error err = {0};
+    struct td_pack_head h;
+    struct td_pack pk;
+    struct td_buf stored = TD_BUF_INIT(SIZE_MAX / 2);
+    uint64_t at = 0, frame_at;
+    char path[TD_PATH_MAX];
+    int rc, said = 0;
+
+    if (td_fs_join(path, sizeof path, c->dir, name, &err) || td_pack_open(&pk, path, &err))
+        return;
+    if (!pk.indexed)
+        problem(c, TD_ETRUNCATED, name, "no valid index at its end; \"fixture repair\" writes one");
+    for (;;) {
+        td_error_clear(&err);
+        rc = td_pack_walk(&pk, &at, &h, &frame_at, &stored, &err);
+        if (!rc)
+            break;
+        if (rc == 1 && h.encoding != TD_PACK_INDEX) {
+            c->sums->blobs++;
+            if (said < MAX_PROBLEMS_PER_FILE && check_blob(c, &pk, frame_at))
+                said++;
+        } else if (rc < 0 && said++ < MAX_PROBLEMS_PER_FILE) {
+            problem(c, rc, name, err.msg);
+        }
+        if (rc < 0 && rc != TD_ECORRUPT && rc != TD_ETRUNCATED)
+            break;
+    }
+    td_buf_release(&stored);
+    td_pack_close(&pk);
+}
+
+int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, struct td_verify_sums *sums, struct td_error *err)
+{
+    struct check c = {dir, report, ctx, sums, NULL};
+    struct td_error why = {0};
+    int i;
+
+    memset(sums, 0, sizeof *sums);
+    if (!td_fs_is_dir(dir))
+        return td_fail(err, TD_ENOTFOUND, "%s: no such folder", dir);
+    if (td_fixture_open(dir, &c.fx, &why)) {
+        problem(&c, why.code, TD_MANIFEST_NAME, why.msg);
+        return TD_OK;
+    }
+    if (!strcmp(td_json_get_str(td_fixture_manifest(c.fx), "state", ""), "failed"))
+        problem(&c, TD_ECORRUPT, TD_MANIFEST_NAME, td_json_get_str(td_fixture_manifest(c.fx), "failure", "the recording failed"));
+    for (i = 0; i < TD_FILE_COUNT; i++)
+        check_file(&c, i);
+    for (i = 0; i < TD_FILE_PACK; i++)
+        check_stream(&c, (enum td_stream_kind)i);
+    check_pack(&c);
+    td_fixture_close(c.fx);
+    return TD_OK;
+}
