@@ -329,7 +329,7 @@ static void warn(const struct session *s)
 
     if (s->interrupted)
         td_log(TD_LOG_WARN, "record", "interrupted: the fixture holds what came until then");
-    if (failed)
+    if (failed && !(s->interrupted && strstr(f->first_error, "stopped by the user")))
         td_log(TD_LOG_WARN, "record", "%lld requests failed, and are recorded as such; the first: %s", (long long)failed, f->first_error);
     if (f->collapsed)
         td_log(TD_LOG_WARN, "record", "%lld answers look collapsed; the first: %s", (long long)f->collapsed, f->first_collapse);
@@ -350,7 +350,7 @@ static int finish(struct session *s, int rc, struct td_error *err)
         td_log(TD_LOG_WARN, "record", "the tap: %s", late.msg);
     s->links = NULL;
     memset(&late, 0, sizeof late);
-    if (td_writer_close(s->writer, s->interrupted || rc ? "interrupted" : "complete", &late) && !rc)
+    if (td_writer_close(s->writer, s->interrupted || s->server_gone || rc ? "interrupted" : "complete", &late) && !rc)
         rc = td_fail(err, late.code, "%s", late.msg);
     s->writer = NULL;
     warn(s);
@@ -359,7 +359,7 @@ static int finish(struct session *s, int rc, struct td_error *err)
     else if (!rc && !good)
         rc = td_fail(err, TD_EPROTO, "no request succeeded; the first: %s (kept in %s)", f->first_error, s->dir);
     if (!rc) {
-        td_figures_print(&s->figures, s->suite.n, s->have_ops ? &s->ops : NULL, *s->no_tap ? s->no_tap : "not reached", stdout);
+        td_figures_print(&s->figures, s->suite.n, s->have_ops ? &s->ops : NULL, s->opt->mode.take == TD_LINKS_OFF ? "--gemms off" : *s->no_tap ? "no tap in the server" : "not reached", stdout);
         printf("%s\n", s->dir);
     }
     return rc;

@@ -146,11 +146,11 @@ static int wait_ready(struct probe *p, struct td_error *err)
         else if (rc < 0 && !(rc == TD_EIO && o->wait_unreachable))
             rc = td_fail(err, rc, "%s", why.msg);
         else if (td_clock_mono_ns() >= until && rc < 0)
-            rc = td_fail(err, TD_EIO, "%s (waited %d s)", why.msg, o->timeout_ms / 1000);
+            rc = td_fail(err, TD_EIO, "%s (waited %.1f s)", why.msg, o->timeout_ms / 1000.0);
         else if (td_clock_mono_ns() >= until)
             loading_words(&p->reply, words, sizeof words), rc = td_fail(err, TD_ETIMEOUT,
-                "%s is not ready after %d s (%s); wait until its model is loaded, or give a longer --timeout", p->s->url,
-                o->timeout_ms / 1000, words);
+                "%s is not ready after %.1f s (%s); wait until its model is loaded, or give a longer --timeout", p->s->url,
+                o->timeout_ms / 1000.0, words);
         if (err && err->code)
             break;
         td_progress_at(&progress, 0, rc == 0 ? "its model is loading" : "nobody listens yet");

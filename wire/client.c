@@ -295,6 +295,26 @@ static const char *kind_of(CURLcode rc)
     }
 }
 
+/* libcurl's words say what it did; a reader wants to know what the server did. */
+static const char *what_happened(CURLcode rc)
+{
+    switch (rc) {
+    case CURLE_GOT_NOTHING:
+        return "the server closed the connection without an answer";
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+        return "the connection ended in the middle of the answer";
+    case CURLE_SEND_ERROR:
+        return "the connection ended while the request was sent";
+    case CURLE_COULDNT_CONNECT:
+        return "cannot connect";
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return "the server does not answer in HTTP";
+    default:
+        return curl_easy_strerror(rc);
+    }
+}
+
 static void finish(struct transfer *t, const char *kind, const char *error)
 {
     struct td_client *c = t->client;
@@ -319,13 +339,15 @@ static void finish_ended(struct td_client *c)
         struct transfer *t = NULL;
         CURLcode rc = msg->data.result;
         const char *kind = kind_of(rc);
+        char words[256];
 
         if (msg->msg != CURLMSG_DONE)
             continue;
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&t);
         if (rc == CURLE_UNSUPPORTED_PROTOCOL && !strstr(t->why, "not supported")) /* HTTP/0.9: bytes that are no HTTP */
             kind = "parse";
-        finish(t, kind, *t->why ? t->why : curl_easy_strerror(rc));
+        snprintf(words, sizeof words, "%s%s%.180s", what_happened(rc), *t->why ? ": " : "", t->why);
+        finish(t, kind, words);
     }
 }
 

@@ -332,6 +332,8 @@ static int build(struct stream *s, struct td_exchange *x)
     x->error_kind = s->answer.error_kind;
     s->answer.error = s->answer.error_kind = NULL;
     rc = td_answer_finish(&s->answer, x);
+    if (x->error && x->usage.completion_tokens < 0)
+        x->ids_complete = false; /* nobody can say how many there were */
     return rc ? rc : prompt_ids_of_request(x);
 }
 

@@ -285,12 +285,22 @@ static bool server_gone(struct sender *s)
     return s->stats->server_gone;
 }
 
+/* After a failure: a process that is about to end has closed its sockets some milliseconds before it can be waited for. */
+static bool died(struct sender *s)
+{
+    int i;
+
+    for (i = 0; s->opt->alive && i < 10 && !server_gone(s); i++)
+        td_clock_sleep_until(td_clock_mono_ns() + 3 * TD_NS_PER_MS);
+    return server_gone(s);
+}
+
 static void on_done(void *arg, const struct td_client_done *done)
 {
     struct sender *s = arg;
     const char *kind = done->kind, *error = done->error;
 
-    if (kind && !s->stats->interrupted && server_gone(s)) {
+    if (kind && !s->stats->interrupted && died(s)) {
         kind = "server";
         error = "the server's process ended during the request";
     }

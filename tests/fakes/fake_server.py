@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""A fake LLM server for tests: the shapes of several dialects, cut into pieces, broken on request. No model.
+
+Prints "listening on http://127.0.0.1:PORT", serves the loopback only, and ends by itself after --seconds.
+The answer to a prompt is fixed: token i of N has id 100+i and text " wI" ("!" and id 0 with --fault bang).
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import json
+import os
+import socketserver
+import sys
+import threading
+import time
+
+ap = argparse.ArgumentParser()
+ap.add_argument("--shape", choices=["vllm", "llamacpp", "openai", "sglang", "nothing"], default="vllm")
+ap.add_argument("--port", type=int, default=0)
+ap.add_argument("--split", type=int, default=0, help="bytes per socket write; 0: an event a write")
+ap.add_argument("--pause", type=float, default=0.0, help="seconds between events")
+ap.add_argument("--loading", type=float, default=0.0, help="answer 503 for so many seconds")
+ap.add_argument("--key", default="", help="require Authorization: Bearer KEY")
+ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http"])
+ap.add_argument("--seconds", type=float, default=120)
+args = ap.parse_args()
+start = time.monotonic()
+
+
+class Handler(socketserver.StreamRequestHandler):
+    def send(self, data):
+        step = args.split or len(data)
+        for i in range(0, len(data), step):
+            self.request.sendall(data[i:i + step])
+            if args.split:
+                time.sleep(0.0002)
+
+    def reply(self, status, body, kind="application/json", more=""):
+        body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send(f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body)
+
+    def handle(self):
+        self.request.setsockopt(6, 1, 1)  # TCP_NODELAY
+        while True:
+            line = self.rfile.readline(65536).decode("latin-1")
+            if not line.strip():
+                return
+            method, path, _ = line.split(" ", 2)
+            headers = {}
+            while (h := self.rfile.readline(65536).decode("latin-1").strip()):
+                name, _, value = h.partition(":")
+                headers[name.lower()] = value.strip()
+            body = self.rfile.read(int(headers.get("content-length", 0)))
+            if args.key and headers.get("authorization") != "Bearer " + args.key:
+                self.reply(401, {"error": "Unauthorized"})
+            elif time.monotonic() - start < args.loading:
+                self.reply(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
+            elif method == "GET":
+                self.get(path)
+            elif self.post(path, json.loads(body), headers):
+                return
+
+    def get(self, path):
+        owner = {"vllm": "vllm", "llamacpp": "llamacpp", "sglang": "sglang"}.get(args.shape, "someone")
+        if args.shape == "nothing":
+            return self.reply(200, b"<html>hello</html>", "text/html") if path == "/health" else self.reply(404, b"no", "text/plain")
+        if path == "/health" and args.shape != "openai":
+            return self.reply(200, {"status": "ok"})
+        if path == "/version" and args.shape == "vllm":
+            return self.reply(200, {"version": "0.99.fake"})
+        if path == "/props" and args.shape == "llamacpp":
+            return self.reply(200, {"build_info": "b1-fake", "model_path": "/m/fake.gguf", "default_generation_settings": {"n_ctx": 512}})
+        if path == "/v1/models":
+            return self.reply(200, {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": owner, "max_model_len": 1024}]})
+        return self.reply(404, {"detail": "Not Found"})
+
+    def post(self, path, req, headers):
+        """Answer; True when the connection is to be closed."""
+        if args.fault == "detail":
+            return self.reply(422, {"detail": [{"loc": ["body"], "msg": "field required", "type": "missing"}]})
+        if args.fault == "flat":
+            return self.reply(400, {"object": "error", "message": "flat error", "type": "BadRequestError", "code": 400})
+        if args.fault == "redirect":
+            return self.reply(307, b"", more="Location: http://elsewhere/\r\n")
+        if args.fault == "no-http":
+            self.send(b"220 mail.example ESMTP\r\n")
+            return True
+        known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed",
+                 "logprobs", "top_logprobs", "stream", "stream_options"}
+        if args.fault == "strict" and set(req) - known:
+            return self.reply(400, {"error": {"message": "unknown field " + sorted(set(req) - known)[0], "type": "invalid_request_error"}})
+        n = req.get("max_tokens", req.get("n_predict", 16))
+        self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for i, event in enumerate(self.events(path, req, n, headers)):
+            if args.pause:
+                time.sleep(args.pause)
+            if args.fault == "hang" and i == 3:
+                time.sleep(args.seconds)
+            if args.fault == "stream-error" and i == 3:
+                event = {"error": {"message": "engine died", "type": "InternalServerError", "code": 500}}
+            data = b": ping\r\n\r\n" if event is None else b"data: " + (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n\n"
+            self.send(b"%x\r\n%s\r\n" % (len(data), data))
+        self.send(b"0\r\n\r\n")
+
+    def token(self, i):
+        if args.fault == "bang" and i >= 2:
+            return 0, "!"
+        return 100 + i, f" w{i}"
+
+    def events(self, path, req, n, headers):
+        lp = float("nan") if args.fault == "nan" else -0.25
+        if path == "/completion":
+            for i in range(n):
+                t, text = self.token(i)
+                yield {"index": 0, "content": text, "tokens": [t], "stop": False, "id_slot": -1, "completion_probabilities": [
+                    {"id": t, "token": text, "bytes": list(text.encode()), "logprob": lp, "top_logprobs": [
+                        {"id": t, "token": text, "bytes": [], "logprob": lp}, {"id": 7, "token": "x", "bytes": [], "logprob": -2.5}]}]}
+            yield {"index": 0, "content": "", "tokens": [], "stop": True, "stop_type": "limit", "tokens_predicted": n, "tokens_evaluated": 4}
+            return
+        rid = "cmpl-" + headers.get("x-request-id", "none")
+        ids = args.shape == "vllm" and req.get("return_token_ids")
+        as_ids = args.shape == "vllm" and req.get("return_tokens_as_token_ids")
+        if "messages" in req:
+            yield {"id": rid, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None}]}
+        i = 0
+        while i < n:
+            k = 2 if args.shape == "vllm" and i % 5 == 4 and i + 1 < n else 1  # some events carry two tokens
+            some = [self.token(i + j) for j in range(k)]
+            name = [f"token_id:{t}" if as_ids else s for t, s in some]
+            text = "".join(s for _, s in some)
+            c = {"index": 0, "finish_reason": "length" if i + k >= n else None}
+            if "messages" in req:
+                c["delta"] = {"content": text}
+                if req.get("logprobs"):
+                    c["logprobs"] = {"content": [{"token": s, "logprob": lp, "bytes": [], "top_logprobs": [{"token": s, "logprob": lp}]} for s in name]}
+            else:
+                c["text"] = text
+                if req.get("logprobs"):
+                    c["logprobs"] = {"text_offset": [0] * k, "token_logprobs": [lp] * k, "tokens": name,
+                                     "top_logprobs": [{s: lp, ("token_id:7" if as_ids else "x"): -2.5} for s in name]}
+            if ids:
+                c["token_ids"] = [t for t, _ in some]
+                c["prompt_token_ids"] = [1, 2, 3] if i == 0 else None
+            yield {"id": rid, "object": "text_completion", "created": 1, "model": "fake", "choices": [c]}
+            if i == 0:
+                yield None
+            i += k
+        if req.get("stream_options", {}).get("include_usage"):
+            yield {"id": rid, "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": n, "total_tokens": 3 + n}, "system_fingerprint": "fp-fake"}
+        yield b"[DONE]"
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def handle_error(self, request, client_address):
+        pass  # a client that went away
+
+
+with Server(("127.0.0.1", args.port), Handler) as server:
+    print(f"listening on http://127.0.0.1:{server.server_address[1]}", flush=True)
+    threading.Timer(args.seconds, lambda: os._exit(0)).start()
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        sys.exit(0)
