@@ -45,7 +45,7 @@ static bool env_of(pid_t pid, const char *name, char *out, size_t max)
 
 static pid_t parent_of(pid_t pid)
 {
-    struct td_buf b = TD_BUF_INIT(4096);
+    struct td_buf b = TD_BUF_INIT(1u << 20); /* td_fs_read wants room for a block */
     int parent = -1;
     char *p;
 

@@ -26,6 +26,7 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
     uint32_t generation;              /* that seat and taking belong to */
     enum taking taking;               /* what happens to the ops of the step at hand */
     uint64_t step;
+    bool weights;                     /* the step may send weights */
     bool uses_steps, inside;
 } me;
 
@@ -239,6 +240,7 @@ static enum taking decide(struct tap_seat *s, unsigned class, int64_t now)
     s->steps++;
     if (!wanted)
         return SKIP_SAMPLING;
+    me.weights = affordable(&tap_plan.due_weights, now); /* asked once: the step that brings them stays whole */
     return affordable(&tap_plan.due_steps, now) ? TAKE : SKIP_BUDGET;
 }
 
@@ -419,7 +421,7 @@ static uint32_t send_weights(struct tap_seat *s, const struct td_gptq_gemm_args 
     }
     if (w->sent == w->total)
         return w->id;
-    if (!affordable(&tap_plan.due_weights, tap_now()))
+    if (!me.weights)
         return 0;
     before = w->sent;
     while (w->sent < w->total && send_chunk(s, w))

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,6 +155,7 @@ static pid_t start_child(long n, int m, int stay)
 
     if (pid)
         return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     atomic_store(&wrong, 0);
     here(n, m, 1);
     if (stay)
