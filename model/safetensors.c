@@ -178,7 +178,8 @@ static int check_layout(struct td_st_tensor *t, size_t n, size_t data_start, siz
 {
     size_t at = data_start, need = data_start;
 
-    qsort(t, n, sizeof *t, by_offset);
+    if (n)
+        qsort(t, n, sizeof *t, by_offset);
     for (size_t i = 0; i < n; i++)
         if (t[i].file_offset + t[i].size_bytes > need)
             need = t[i].file_offset + t[i].size_bytes;
@@ -225,7 +226,7 @@ static int read_header(struct td_safetensors *st, const struct shard *sh, struct
             break;
     }
     cJSON_Delete(root);
-    return rc ? rc : check_layout(st->tensors + first, st->n - first, 8 + (size_t)len, sh->size, err);
+    return rc ? rc : check_layout(st->tensors ? st->tensors + first : NULL, st->n - first, 8 + (size_t)len, sh->size, err);
 }
 
 /* ---- a folder -------------------------------------------------------------------------------------------------- */
