@@ -56,6 +56,21 @@ int64_t td_links_request_stream(const char *nonce, const char *id)
     return errno || v > UINT32_MAX || (*end && *end != '-' && *end != '_') ? -1 : (int64_t)v;
 }
 
+/* ---- the lock ------------------------------------------------------------------------------------------------------ */
+
+/* A mutex is not fair: a pump with much to do would take it again before anybody else wakes up. */
+static void lock(struct td_links *l)
+{
+    atomic_fetch_add(&l->waiting, 1);
+    pthread_mutex_lock(&l->lock);
+    atomic_fetch_sub(&l->waiting, 1);
+}
+
+static void unlock(struct td_links *l)
+{
+    pthread_mutex_unlock(&l->lock);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------------------------- */
 
 static void *beat(void *arg)
@@ -103,7 +118,7 @@ static void look_after(struct td_links *l, struct link *lk)
         return;
     if (hung_up(lk)) {
         lose(l, lk);
-    } else if (lk->armed && atomic_load(&lk->shared->armed) != lk->armed) {
+    } else if (lk->armed && !atomic_load(&lk->shared->armed) && atomic_load(&lk->shared->why_asleep) == TAP_ASLEEP_HEARTBEAT) {
         lk->armed = 0;
         td_writer_count(l->opt.writer, "links.disarmed", 1, 0);
         td_log(TD_LOG_WARN, "tap", "process %d: the tap went to sleep by itself, it saw no heartbeat for %d ms", (int)lk->pid, TAP_DEAD_MS);
@@ -130,8 +145,8 @@ static void *pump(void *arg)
         pthread_mutex_unlock(&l->lock);
         if (now - looked > 100 * TD_NS_PER_MS)
             looked = now;
-        if (!n)
-            td_clock_sleep_until(now + (armed ? 1 : 20) * TD_NS_PER_MS);
+        if (!n || atomic_load(&l->waiting))
+            td_clock_sleep_until(td_clock_mono_ns() + (armed ? 1 : 20) * TD_NS_PER_MS);
     }
     return NULL;
 }
@@ -244,9 +259,9 @@ static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct
     struct tap_msg reply;
     int rc = lk->alive ? links_ask(lk, &m, &reply, ANSWER_MS, err) : td_fail(err, TD_EIO, "process %d of the server is gone", (int)lk->pid);
 
-    pthread_mutex_lock(&l->lock);
+    lock(l);
     lk->armed = rc ? 0 : reply.generation;
-    pthread_mutex_unlock(&l->lock);
+    unlock(l);
     return rc;
 }
 
@@ -265,12 +280,12 @@ int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td
         armed += !arm_one(l, &l->link[i], m, &why);
     if (!armed)
         return td_fail(err, why.code, "%s", why.msg);
-    pthread_mutex_lock(&l->lock);
+    lock(l);
     l->mode = *mode;
     l->mode.percent = percent;
     l->mode.budget_bytes_per_s = m.budget_bytes_per_s;
     l->state.armed = true;
-    pthread_mutex_unlock(&l->lock);
+    unlock(l);
     return TD_OK;
 }
 
@@ -281,14 +296,14 @@ static int disarm_one(struct td_links *l, struct link *lk, struct td_error *err)
 
     if (lk->alive && !hung_up(lk))
         rc = links_ask(lk, &m, &reply, ANSWER_MS, err);
-    pthread_mutex_lock(&l->lock);
+    lock(l);
     lk->armed = 0;
     if (lk->alive && hung_up(lk)) {
         lose(l, lk);
         rc = TD_OK;
     }
     drain_all(l, lk);
-    pthread_mutex_unlock(&l->lock);
+    unlock(l);
     return rc;
 }
 
@@ -299,9 +314,9 @@ int td_links_disarm(struct td_links *l, struct td_error *err)
 
     for (i = 0; i < l->n; i++)
         disarm_one(l, &l->link[i], &why);
-    pthread_mutex_lock(&l->lock);
+    lock(l);
     l->state.armed = false;
-    pthread_mutex_unlock(&l->lock);
+    unlock(l);
     return why.code ? td_fail(err, why.code, "%s", why.msg) : TD_OK;
 }
 
@@ -339,9 +354,9 @@ int td_links_close(struct td_links *l, struct td_error *err)
 
 void td_links_state(struct td_links *l, struct td_links_state *out)
 {
-    pthread_mutex_lock(&l->lock);
+    lock(l);
     *out = l->state;
-    pthread_mutex_unlock(&l->lock);
+    unlock(l);
 }
 
 static void fact(struct td_writer *w, const char *key, cJSON *value)
@@ -377,9 +392,9 @@ void td_links_facts(struct td_links *l, struct td_writer *w, const char *reason)
     fact(w, "pid", cJSON_CreateNumber(l->link[0].pid));
     td_writer_fact_str(w, "tap", "library", l->link[0].library);
     td_writer_fact_str(w, "tap", "build", l->link[0].build);
-    pthread_mutex_lock(&l->lock);
+    lock(l);
     fact(w, "mode", describe_mode(&l->mode));
-    pthread_mutex_unlock(&l->lock);
+    unlock(l);
     td_writer_fact_str(w, "tap", "checkpoint", l->layers ? td_layers_folder(l->layers) : "");
     if (l->why_no_layers)
         td_writer_fact_str(w, "tap", "no_layer_names", l->why_no_layers);

@@ -74,6 +74,7 @@ struct td_links {
     pthread_t pump, heart;
     bool pumping, beating;
     atomic_bool stop;
+    atomic_int waiting;               /* for the lock: a busy pump makes room */
     int64_t next_op;
     struct td_links_state state;
     struct td_error failed;           /* the first failure of the writer */

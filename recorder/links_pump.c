@@ -13,7 +13,7 @@
 
 #define WEIGHTS_MAX 1000000u
 #define WEIGHT_BYTES_MAX (16ULL << 30)
-#define DRAIN_MAX 4096                /* records of a ring in one go */
+#define DRAIN_MAX 256                 /* records of a ring in one go, while others wait for the lock */
 
 static const char *const weight_role[TAP_WEIGHT_TENSORS] = {"qweight", "qzeros", "scales", "g_idx"};
 static const char *const weight_dtype[TAP_WEIGHT_TENSORS] = {"I32", "I32", "F16", "I32"};

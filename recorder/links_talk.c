@@ -81,7 +81,7 @@ int links_ask(struct link *lk, struct tap_msg *m, struct tap_msg *reply, int tim
 int links_greet(struct link *lk, const struct links_found *at, struct td_error *err)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    struct tap_msg m = {.type = TAP_HELLO}, reply;
+    struct tap_msg reply;
     struct ucred who;
     socklen_t n = sizeof who;
     int rc;
@@ -99,7 +99,6 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
     } else if (getsockopt(lk->fd, SOL_SOCKET, SO_PEERCRED, &who, &n) || (geteuid() != 0 && who.uid != geteuid())) {
         rc = td_fail(err, TD_EPROTO, "%s: served by another user", lk->socket);
     } else {
-        send_message(lk, &m, -1);     /* a busy tap answers without listening */
         rc = receive(lk, &reply, 3000, err);
     }
     if (rc) {

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Socket: AF_UNIX, SOCK_SEQPACKET, "tap-<pid>.sock" in a folder of mode 0700; one message a packet, one recorder at a time.
- * The recorder speaks, the tap answers each message with one TAP_REPLY.
+ * The tap greets who connects with a TAP_GREETING (who it is, or why not), then answers each message with one TAP_REPLY. It speaks
+ * first so that a refusal arrives: closing with the peer's words unread would reset the connection.
  *
  * Memory: a memfd that the recorder makes (so that a server never pays for one that nobody reads), sealed against any change of
  * size, which the tap checks before it maps: a recorder that truncated it could otherwise kill the server by SIGBUS.
@@ -32,7 +33,7 @@
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 
-enum tap_msg_type { TAP_HELLO = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY };
+enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY };
 enum tap_status { TAP_OK = 0, TAP_BAD_VERSION, TAP_BUSY, TAP_REFUSED };
 
 /* One layout for all of them; fields that a type does not use are zero. The first two never change place or meaning. */
@@ -44,9 +45,9 @@ struct tap_msg {
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
     int64_t budget_bytes_per_s;    /* ARM: <= 0 no limit */
-    int64_t pid;                   /* REPLY */
-    char text[TAP_TEXT];           /* REPLY: why not */
-    char library[TAP_TEXT];        /* REPLY to HELLO: where the real function lives, and what its build says of itself */
+    int64_t pid;                   /* GREETING, REPLY */
+    char text[TAP_TEXT];           /* the same: why not */
+    char library[TAP_TEXT];        /* GREETING: where the real function lives, and what its build says of itself */
     char build[TAP_TEXT];
 };
 

@@ -120,6 +120,7 @@ static void arm(const struct tap_msg *m)
         serve.generation = 1;
     serve.last_beat = atomic_load(&tap_plan.shared->heartbeat);
     serve.beat_ns = tap_now();
+    atomic_store(&tap_plan.shared->why_asleep, TAP_ASLEEP_ASKED);
     atomic_store(&tap_plan.shared->armed, serve.generation);
     atomic_store(&tap_generation, serve.generation);
     atomic_store(&tap_asleep_step, NULL);
@@ -262,7 +263,6 @@ static void answer(int fd, struct tap_msg *r, enum tap_status status, const char
 {
     r->magic = TAP_MAGIC;
     r->version = TAP_VERSION;
-    r->type = TAP_REPLY;
     r->status = status;
     r->pid = getpid();
     r->generation = serve.generation;
@@ -286,7 +286,7 @@ static const char *serve_arm(const struct tap_msg *m)
 
 static void serve_message(const struct tap_msg *m, int fd)
 {
-    struct tap_msg r = {0};
+    struct tap_msg r = {.type = TAP_REPLY};
     const char *why = NULL;
 
     if (m->magic != TAP_MAGIC || m->version != TAP_VERSION) {
@@ -294,9 +294,6 @@ static void serve_message(const struct tap_msg *m, int fd)
         return;
     }
     switch (m->type) {
-    case TAP_HELLO:
-        tap_real_describe(r.library, r.build, TAP_TEXT);
-        break;
     case TAP_ATTACH:
         why = tap_plan.shared ? "memory is there already" : attach(fd, m);
         break;
@@ -358,7 +355,7 @@ static bool welcome(int fd)
 static void take_peer(void)
 {
     int fd = accept4(serve.listener.fd, NULL, NULL, SOCK_CLOEXEC);
-    struct tap_msg r = {0};
+    struct tap_msg r = {.type = TAP_GREETING};
 
     if (fd < 0)
         return;
@@ -368,6 +365,8 @@ static void take_peer(void)
         answer(fd, &r, TAP_BUSY, "another recorder is linked");
     } else {
         serve.peer = own(fd);
+        tap_real_describe(r.library, r.build, TAP_TEXT);
+        answer(fd, &r, TAP_OK, NULL);
         return;
     }
     close(fd);

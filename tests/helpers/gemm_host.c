@@ -174,6 +174,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "gemm_host: %s\n", argc == 4 ? dlerror() : "usage: gemm_host MODULE.so local|global NONCE");
         return 2;
     }
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     *(void **)&gemm = dlsym(module, "host_gemm");
     *(void **)&step = dlsym(module, "host_step");
     *(void **)&delay = dlsym(module, "host_delay");
