@@ -7,23 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <math.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/fs.h"
-#include "common/json.h"
-#include "format/fixture.h"
-#include "format/manifest.h"
+#include "tests/unit/format_sample.h"
 
-static char root[] = "/tmp/td-fixture-XXXXXX";
+static char root[64];
 
 static int setup(void **state)
 {
     (void)state;
-    return mkdtemp(root) ? 0 : -1;
+    return sample_scratch(root, sizeof root) ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -42,129 +40,6 @@ static const char *path(const char *name)
     return p;
 }
 
-/* ---- a small recording with everything in it -------------------------------------------------------------------------- */
-
-static char *copy(const char *s)
-{
-    return strdup(s);
-}
-
-static cJSON *json(const char *text)
-{
-    return td_json_parse(text, strlen(text), NULL);
-}
-
-static struct td_exchange sample_exchange(void)
-{
-    static const char text[] = "a\0b\xff\xc0\x80 \xe4\xbd\xa0\n\"";
-    struct td_exchange x = {.stream = 7, .repeat = 2, .concurrency = 4, .phase = TD_PHASE_TAPPED, .http_status = 200,
-                            .ids_complete = true, .n_tokens = 3, .top_k = 2, .n_prompt_ids = 2, .n_events = 2,
-                            .usage = {2, 3}, .t_sent_ns = 9007199254740993LL, .t_first_byte_ns = 11, .t_end_ns = 12};
-
-    x.prompt_id = copy("short-1");
-    x.category = copy("short");
-    x.api = copy("vllm");
-    x.method = copy("POST");
-    x.path = copy("/v1/completions");
-    x.finish_reason = copy("length");
-    x.request = json("{\"prompt\":\"x\\u0000y\",\"seed\":9007199254740993}");
-    assert_non_null(x.request);
-    x.prompt_ids = malloc(8);
-    x.prompt_ids[0] = 1;
-    x.prompt_ids[1] = 2147483647;
-    x.token_ids = malloc(12);
-    x.logprobs = malloc(12);
-    x.token_text = calloc(3, sizeof(char *));
-    x.top = malloc(6 * sizeof *x.top);
-    for (int i = 0; i < 3; i++) {
-        x.token_ids[i] = 100 + i;
-        x.logprobs[i] = i == 1 ? NAN : i == 2 ? -INFINITY : -0.1f;
-        x.top[2 * i] = (struct td_alt){100 + i, -0.1f};
-        x.top[2 * i + 1] = (struct td_alt){-1, NAN};
-    }
-    x.token_text[0] = copy("plain");
-    x.token_text[1] = copy("\xff\xfe"); /* bad UTF-8 */
-    x.token_text[2] = copy("n\xc0\x80l"); /* json.h's NUL */
-    x.text = malloc(sizeof text - 1);
-    memcpy(x.text, text, sizeof text - 1);
-    x.text_len = sizeof text - 1;
-    x.events = malloc(2 * sizeof *x.events);
-    x.events[0] = (struct td_token_event){10, 1};
-    x.events[1] = (struct td_token_event){20, 2};
-    x.extra = json("{\"later\":{\"a\":[1,\"NaN\"]},\"big\":9223372036854775807}");
-    assert_non_null(x.extra);
-    return x;
-}
-
-static void check_exchange(const struct td_exchange *x)
-{
-    struct td_exchange want = sample_exchange();
-
-    assert_int_equal(x->stream, 7);
-    assert_int_equal(x->repeat, 2);
-    assert_int_equal(x->phase, TD_PHASE_TAPPED);
-    assert_string_equal(x->prompt_id, "short-1");
-    assert_string_equal(x->finish_reason, "length");
-    assert_null(x->error);
-    assert_int_equal(x->n_tokens, 3);
-    assert_memory_equal(x->token_ids, want.token_ids, 12);
-    assert_memory_equal(x->prompt_ids, want.prompt_ids, 8);
-    assert_true(x->logprobs[0] == -0.1f && isnan(x->logprobs[1]) && isinf(x->logprobs[2]) && x->logprobs[2] < 0);
-    assert_int_equal(x->top_k, 2);
-    assert_int_equal(x->top[2].id, 101);
-    assert_true(x->top[2].logprob == -0.1f && x->top[3].id == -1 && isnan(x->top[3].logprob));
-    for (int i = 0; i < 3; i++)
-        assert_string_equal(x->token_text[i], want.token_text[i]);
-    assert_int_equal(x->text_len, want.text_len);
-    assert_memory_equal(x->text, want.text, want.text_len);
-    assert_true(x->t_sent_ns == 9007199254740993LL);
-    assert_int_equal(x->events[1].t_ns, 20);
-    assert_true(td_json_get_i64(x->request, "seed", 0) == 9007199254740993LL);
-    assert_true(td_json_get_i64(x->extra, "big", 0) == INT64_MAX);
-    assert_true(cJSON_IsArray(td_json_get(td_json_get(x->extra, "later"), "a")));
-    td_exchange_release(&want);
-}
-
-static void write_all(const char *dir, const char *state)
-{
-    struct td_error err = {0};
-    struct td_writer *w;
-    struct td_exchange x = sample_exchange();
-    struct td_span span = {3, 0, 2, 17, true};
-    struct td_step s = {.step = 5, .t_ns = 6, .how = TD_HOW_EXACT, .spans = &span, .n_spans = 1, .pid = 99};
-    uint16_t half[1001];
-    struct td_hash h, again;
-
-    assert_int_equal(td_writer_create(dir, NULL, &w, &err), TD_OK);
-    for (int i = 0; i < 1001; i++)
-        half[i] = (uint16_t)(0x3C00 + (i * 7919) % 300);
-    assert_int_equal(td_writer_blob(w, half, sizeof half, 2, &h), TD_OK);
-    assert_int_equal(td_writer_blob(w, half, sizeof half, 2, &again), TD_OK);
-    assert_true(td_hash_eq(h, again) && td_writer_has_blob(w, h));
-    for (uint32_t i = 0; i < 100; i++)
-        assert_int_equal(td_writer_wire(w, &(struct td_wire){i, i % 3, TD_WIRE_NOTE, (const uint8_t *)"{\"a\0b\":1}", 9, false}), TD_OK);
-    assert_int_equal(td_writer_commit(w, &err), TD_OK);
-    assert_int_equal(td_writer_exchange(w, &x), TD_OK);
-    assert_int_equal(td_writer_step(w, &s), TD_OK);
-    {
-        struct td_tensor_rec in = {.role = "a", .dtype = "F16", .ndim = 2, .shape = {7, 143}, .strides = {143, 1}, .align = 64,
-                                   .blob = h, .stored = true};
-        struct td_op op = {.op = 4, .step = 5, .pid = 99, .t_ns = 1, .kind = (char *)"gptq_gemm", .in = &in, .n_in = 1, .out = in,
-                           .has_out = true, .impl = {.symbol = (char *)"f", .duration_ns = -1}};
-
-        op.attrs = json("{\"m\":7}");
-        op.extra = json("{\"new\":1,\"impl\":{\"x\":2},\"in\":{\"a\":{\"y\":3}},\"out\":{\"z\":4}}");
-        assert_non_null(op.extra);
-        assert_int_equal(td_writer_op(w, &op), TD_OK);
-        cJSON_Delete(op.attrs);
-        cJSON_Delete(op.extra);
-    }
-    td_writer_count(w, "ops.seen", 3, 30);
-    td_writer_fact_str(w, "server", "kind", "vllm");
-    assert_int_equal(td_writer_close(w, state, &err), TD_OK);
-    td_exchange_release(&x);
-}
-
 static void test_roundtrip(void **state)
 {
     const char *dir = path("round");
@@ -181,21 +56,22 @@ static void test_roundtrip(void **state)
     int rc, count = 0;
 
     (void)state;
-    write_all(dir, "complete");
+    write_sample(dir, "complete");
     assert_int_equal(td_fixture_open(dir, &fx, &err), TD_OK);
     assert_int_equal(strlen(td_fixture_id(fx)), 32);
     assert_int_equal(td_fixture_ledger(fx, "ops.seen"), 3);
-    assert_int_equal(td_fixture_ledger(fx, "blobs.deduplicated"), 1);
+    assert_int_equal(td_fixture_ledger(fx, "blobs.deduplicated"), 2);
     assert_string_equal(td_json_get_str(td_json_get(td_fixture_manifest(fx), "server"), "kind", ""), "vllm");
     assert_int_equal(td_cursor_open(fx, TD_STREAM_WIRE, &c, &err), TD_OK);
     while ((rc = td_cursor_wire(c, &wire, &err)) == 1) {
-        assert_int_equal(wire.t_ns, count);
-        assert_int_equal(wire.len, 9);
-        assert_memory_equal(wire.data, "{\"a\0b\":1}", 9);
+        assert_int_equal(wire.stream, count / 6);
+        assert_int_equal(wire.dir, "200112"[count % 6] - '0');
+        assert_null(memmem(wire.data, wire.len, SAMPLE_SECRET, strlen(SAMPLE_SECRET)));
+        assert_int_equal(wire.redacted, count % 6 < 3); /* the note's URL, the request line, the header */
         count++;
     }
     assert_int_equal(rc, 0);
-    assert_int_equal(count, 100);
+    assert_int_equal(count, 12);
     td_cursor_close(c);
     assert_int_equal(td_fixture_exchanges(fx, &x, &n, &bad, &err), TD_OK);
     assert_int_equal(n, 1);
@@ -208,7 +84,7 @@ static void test_roundtrip(void **state)
     assert_true(s->spans[0].decode && s->spans[0].stream == 3 && s->spans[0].n_rows == 2);
     td_steps_free(s, n);
     assert_int_equal(td_fixture_ops(fx, &ops, &n, &bad, &err), TD_OK);
-    assert_int_equal(n, 1);
+    assert_int_equal(n, 2);
     assert_int_equal(td_json_get_i64(ops->extra, "new", 0), 1);
     assert_int_equal(td_json_get_i64(td_json_get(ops->extra, "impl"), "x", 0), 2);
     assert_int_equal(td_json_get_i64(td_json_get(td_json_get(ops->extra, "in"), "a"), "y", 0), 3);
@@ -218,6 +94,11 @@ static void test_roundtrip(void **state)
     assert_int_equal(len, 2002);
     assert_int_equal(((uint16_t *)data)[1], 0x3C00 + 7919 % 300);
     free(data);
+    assert_int_equal(td_fixture_blob(fx, ops->in[1].blob, &data, &len, &err), TD_OK);
+    assert_true(len == 2048 && ((int32_t *)data)[511] == 63);
+    free(data);
+    assert_int_equal(td_fixture_blob(fx, (struct td_hash){1, 2}, &data, &len, &err), TD_ENOTFOUND);
+    td_error_clear(&err);
     td_ops_free(ops, n);
     td_fixture_close(fx);
     assert_int_equal(stat(dir, &st), 0);
@@ -227,10 +108,150 @@ static void test_roundtrip(void **state)
     assert_int_equal(td_writer_create(dir, NULL, &(struct td_writer *){NULL}, NULL), TD_EEXIST);
 }
 
+static void test_refusals(void **state)
+{
+    static const char later[] = "{\"format\":\"tapedeck-fixture\",\"version\":99}";
+    struct td_error err = {0};
+    struct td_fixture *fx;
+
+    (void)state;
+    assert_int_equal(td_fixture_open(path("nowhere"), &fx, &err), TD_ENOTFOUND);
+    td_error_clear(&err);
+    assert_int_equal(td_fs_mkdirs(path("empty"), &err), TD_OK);
+    assert_int_equal(td_fixture_open(path("empty"), &fx, &err), TD_ENOTFOUND);
+    assert_non_null(strstr(err.msg, "fixture repair"));
+    td_error_clear(&err);
+    assert_int_equal(td_fs_write_atomic(path("empty/manifest.json"), later, strlen(later), &err), TD_OK);
+    assert_int_equal(td_fixture_open(path("empty"), &fx, &err), TD_EVERSION);
+    td_error_clear(&err);
+    assert_int_equal(td_fs_write_atomic(path("empty/manifest.json"), "{\"format\":", 10, &err), TD_OK);
+    assert_int_equal(td_fixture_open(path("empty"), &fx, &err), TD_ECORRUPT);
+}
+
+/* Records larger and smaller than a frame, a queue far too small, several threads. */
+struct caller { struct td_writer *w; uint32_t stream; };
+
+static void *call(void *arg)
+{
+    struct caller *c = arg;
+    uint8_t data[3000];
+    struct td_hash h;
+
+    memset(data, (int)c->stream, sizeof data);
+    for (int i = 0; i < 500; i++) {
+        memcpy(data, &i, sizeof i);
+        if (td_writer_wire(c->w, &(struct td_wire){i, c->stream, TD_WIRE_NOTE, data, sizeof data, false}) ||
+            td_writer_blob(c->w, data, sizeof data, 1 + i % 2, &h))
+            return c;
+        td_writer_count(c->w, "threads", 1, 10);
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    struct td_writer_options opt = {.queue_max_bytes = 20000};
+    const char *dir = path("threads");
+    struct td_error err = {0};
+    struct caller c[4];
+    pthread_t t[4];
+    struct td_writer *w;
+    struct td_fixture *fx;
+    struct td_cursor *cur;
+    struct td_wire rec;
+    int next[4] = {0}, rc, value;
+    void *failed;
+
+    (void)state;
+    assert_int_equal(td_writer_create(dir, &opt, &w, &err), TD_OK);
+    for (uint32_t i = 0; i < 4; i++) {
+        c[i] = (struct caller){w, i};
+        assert_int_equal(pthread_create(&t[i], NULL, call, &c[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(t[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
+    assert_int_equal(td_fixture_open(dir, &fx, &err), TD_OK);
+    assert_int_equal(td_fixture_ledger(fx, "threads"), 2000);
+    assert_int_equal(td_fixture_ledger(fx, "blobs.stored"), 2000);
+    assert_int_equal(td_cursor_open(fx, TD_STREAM_WIRE, &cur, &err), TD_OK);
+    while ((rc = td_cursor_wire(cur, &rec, &err)) == 1) { /* each stream in its own order */
+        memcpy(&value, rec.data, sizeof value);
+        assert_int_equal(value, next[rec.stream]++);
+    }
+    assert_int_equal(rc, 0);
+    assert_int_equal(next[0] + next[1] + next[2] + next[3], 2000);
+    td_cursor_close(cur);
+    td_fixture_close(fx);
+}
+
+static void test_large(void **state)
+{
+    static const char head[] = "POST /x HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n";
+    size_t n = 4000000, have = 0;
+    uint8_t *big = calloc(1, n);
+    const char *dir = path("large");
+    struct td_error err = {0};
+    struct td_writer *w;
+    struct td_fixture *fx;
+    struct td_cursor *cur;
+    struct td_wire rec;
+    int rc;
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        big[i] = (uint8_t)(i * 2654435761u >> 13);
+    assert_int_equal(td_writer_create(dir, NULL, &w, &err), TD_OK);
+    assert_int_equal(td_writer_wire(w, &(struct td_wire){1, 0, TD_WIRE_SENT, (const uint8_t *)head, strlen(head), false}), TD_OK);
+    assert_int_equal(td_writer_wire(w, &(struct td_wire){1, 0, TD_WIRE_SENT, big, n, false}), TD_OK);
+    assert_int_equal(td_writer_wire(w, &(struct td_wire){1, 0, TD_WIRE_NOTE, big, 17 << 20, false}), TD_ELIMIT);
+    assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
+    assert_int_equal(td_fixture_open(dir, &fx, &err), TD_OK);
+    assert_int_equal(td_cursor_open(fx, TD_STREAM_WIRE, &cur, &err), TD_OK);
+    assert_int_equal(td_cursor_wire(cur, &rec, &err), 1);
+    while ((rc = td_cursor_wire(cur, &rec, &err)) == 1) {
+        assert_memory_equal(rec.data, big + have, rec.len);
+        have += rec.len;
+    }
+    assert_int_equal(rc, 0);
+    assert_int_equal(have, n);
+    td_cursor_close(cur);
+    td_fixture_close(fx);
+    free(big);
+}
+
+/* A fact that holds a key, and a section that the format needs itself. */
+static void test_facts(void **state)
+{
+    const char *dir = path("facts");
+    struct td_error err = {0};
+    struct td_writer *w;
+    struct td_fixture *fx;
+    cJSON *cmd = json("[\"vllm\",\"serve\",\"--api-key\",\"" SAMPLE_SECRET "\",\"--port\",\"1\"]");
+    const cJSON *server;
+
+    (void)state;
+    assert_int_equal(td_writer_create(dir, NULL, &w, &err), TD_OK);
+    assert_int_equal(td_writer_fact(w, "server", "command", cmd), TD_OK);
+    assert_int_equal(td_writer_fact_str(w, "server", "url", "http://u:" SAMPLE_SECRET "@h/?key=" SAMPLE_SECRET), TD_OK);
+    assert_int_equal(td_writer_fact_str(w, "files", "x", "y"), TD_EINVAL);
+    assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
+    assert_int_equal(td_fixture_open(dir, &fx, &err), TD_OK);
+    server = td_json_get(td_fixture_manifest(fx), "server");
+    assert_string_equal(cJSON_GetArrayItem(td_json_get(server, "command"), 3)->valuestring, "******************");
+    assert_string_equal(cJSON_GetArrayItem(td_json_get(server, "command"), 5)->valuestring, "1");
+    assert_null(strstr(td_json_get_str(server, "url", ""), SAMPLE_SECRET));
+    td_fixture_close(fx);
+    cJSON_Delete(cmd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roundtrip),
+        cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_large), cmocka_unit_test(test_facts),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
