@@ -294,7 +294,8 @@ static void take_choice(struct td_answer *a, const cJSON *c, int64_t t_ns)
     think = td_json_get(msg, "reasoning_content");
     if (!think)
         think = td_json_get(msg, "reasoning");
-    p.any_text = add_text(a, td_json_get(c, "text")) | add_text(a, think);
+    p.any_text = add_text(a, td_json_get(c, "text"));
+    p.any_text |= add_text(a, think);
     a->reasoning_bytes += msg && cJSON_IsString(think) ? (int64_t)(a->text.len - before) : 0;
     p.any_text |= add_text(a, td_json_get(msg, "content"));
     a->tool_calls += cJSON_GetArraySize(td_json_get(msg, "tool_calls"));
