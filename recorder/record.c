@@ -217,7 +217,8 @@ static int local_port(const char *url)
 static int find_tap(struct session *s, struct td_error *err)
 {
     const struct td_record_options *o = s->opt;
-    struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = local_port(s->url), .wait_ms = 500};
+    struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = local_port(s->url),
+                                     .wait_ms = s->started.proc.pid > 0 ? 5000 : 500};
     struct td_links_options lo = {.writer = s->writer, .nonce = s->nonce, .checkpoint = o->checkpoint ? o->checkpoint : s->server.root,
                                   .weights_by_reference = o->weights_by_reference};
     struct td_error why = {0};
