@@ -1,0 +1,53 @@
+/* tapctl.c - switch the tap of a running server on command, for measurements.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * usage: tapctl PORT DIR     reads lines "off", "sample P MIB_PER_S", "all"; answers "ok OPS_KEPT OPS_DROPPED" */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder/links.h"
+
+static int command(struct td_links *l, const char *line, struct td_error *err)
+{
+    struct td_links_mode m = {0};
+    double mib;
+
+    if (!strncmp(line, "off", 3))
+        return td_links_disarm(l, err);
+    m.take = TD_LINKS_ALL;
+    m.budget_bytes_per_s = -1;
+    if (sscanf(line, "sample %lf %lf", &m.percent, &mib) == 2) {
+        m.take = TD_LINKS_SAMPLE;
+        m.budget_bytes_per_s = (int64_t)(mib * 1048576);
+    }
+    return td_links_arm(l, &m, err);
+}
+
+int main(int argc, char **argv)
+{
+    struct td_links_options opt = {0};
+    struct td_links *l = NULL;
+    struct td_error err = {0};
+    char line[128];
+    int rc;
+
+    if (argc != 3)
+        return 2;
+    rc = td_writer_create(argv[2], &(struct td_writer_options){.tool = "tapctl"}, &opt.writer, &err);
+    if (!rc)
+        rc = td_links_open(&(struct td_links_target){.port = atoi(argv[1]), .wait_ms = 5000}, &opt, &l, &err);
+    while (!rc && fgets(line, sizeof line, stdin)) {
+        struct td_links_state s;
+
+        rc = command(l, line, &err);
+        td_links_state(l, &s);
+        printf("ok %lld %lld\n", (long long)s.ops_kept, (long long)s.ops_dropped);
+        fflush(stdout);
+    }
+    td_links_close(l, &err);
+    td_writer_close(opt.writer, "complete", &err);
+    if (err.code)
+        fprintf(stderr, "tapctl: %s\n", err.msg);
+    return rc != 0;
+}
