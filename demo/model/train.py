@@ -85,7 +85,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("corpus", type=pathlib.Path)
     ap.add_argument("out", type=pathlib.Path)
-    ap.add_argument("--device", default="cuda", help="cuda, or cpu: works, but hours instead of minutes")
+    ap.add_argument("--device", default="cuda", help="cuda, or cpu (slow: only for trying it out)")
     ap.add_argument("--steps", type=int, default=6000)
     ap.add_argument("--loop-steps", type=int, default=300, help="steps of the stage against loops")
     ap.add_argument("--minutes", type=float, default=1e9, help="end stage one early, with the schedule bent to fit")
