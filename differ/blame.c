@@ -288,7 +288,7 @@ static void say_term(const struct td_term *t, const struct names *names, const s
 {
     static const char *const RELATION[] = {"=", "!=", "<=", ">", "%", "%"};
     const char *name = FEATURES[t->feature];
-    int64_t next = INT64_MAX, below = INT64_MIN;
+    int64_t next = INT64_MAX;
     size_t i;
 
     for (i = 0; i < n; i++) {
@@ -296,8 +296,6 @@ static void say_term(const struct td_term *t, const struct names *names, const s
 
         if (v > t->value && v < next)
             next = v;
-        if (v <= t->value && v > below)
-            below = v;
     }
     if (is_name(t->feature))
         snprintf(out, size, "%s %s %s", name, RELATION[t->rel], t->value < 0 ? "unknown" : names->name[t->value]);
@@ -305,8 +303,12 @@ static void say_term(const struct td_term *t, const struct names *names, const s
         snprintf(out, size, "%s %% %lld = 0", name, (long long)t->value);
     else if (t->rel == TD_NOT_MULTIPLE_OF)
         snprintf(out, size, "%s %% %lld != 0", name, (long long)t->value);
+    else if (t->rel == TD_AT_MOST && next != INT64_MAX && next > t->value + 1) /* the true limit lies in between */
+        snprintf(out, size, "%s <= %lld (next seen: %lld)", name, (long long)t->value, (long long)next);
+    else if (t->rel == TD_MORE_THAN && next != INT64_MAX && next > t->value + 1)
+        snprintf(out, size, "%s >= %lld (next below: %lld)", name, (long long)next, (long long)t->value);
     else if (t->rel == TD_MORE_THAN) /* as people say it: from the smallest that was seen */
-        snprintf(out, size, "%s >= %lld", name, (long long)(next == INT64_MAX ? t->value + 1 : next));
+        snprintf(out, size, "%s >= %lld", name, (long long)t->value + 1);
     else
         snprintf(out, size, "%s %s %lld", name, RELATION[t->rel], (long long)t->value);
 }

@@ -8,6 +8,7 @@
 #include "differ/weigh.h"
 
 #define SHOWN 5      /* of a list, without --verbose */
+#define SPEED_SHOWN 10
 #define BEFORE 56    /* bytes of text around a fork */
 #define AFTER 72
 
@@ -179,22 +180,27 @@ static void print_noise(const struct page *p, const struct td_weighing *w)
 static void print_collapses(const struct page *p, const struct td_weighing *w)
 {
     const struct td_collapses *c = &w->collapses;
-    size_t i;
+    const struct td_prompt_group *last = NULL;
+    size_t i, shown = 0;
 
     if (c->n == 0 || !w->lane[TD_LANE_COLLAPSE].asked)
         return;
     title(p, "collapsed answers");
-    for (i = 0; i < c->n && (i < SHOWN || p->verbose); i++) {
+    for (i = 0; i < c->n; i++) { /* one per prompt unless verbose */
         const struct td_collapsed *f = &c->found[i];
         size_t at = f->good ? td_report_common_prefix(f->good, f->bad) : 0;
 
+        if (!p->verbose && (f->group == last || shown == SHOWN))
+            continue;
+        last = f->group;
+        shown++;
         fprintf(p->out, "  %s, repeat %d: %s: %s\n", f->group->prompt_id, f->bad->repeat, td_collapse_name(f->what.kind), f->what.why);
         if (f->good)
             print_text(p, "good", f->good, at);
         print_text(p, "new", f->bad, at);
     }
-    if (i < c->n)
-        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", i, c->n);
+    if (shown < c->n)
+        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, c->n);
 }
 
 static void print_lost(const struct page *p, const struct td_weighing *w)
@@ -214,6 +220,15 @@ static void print_lost(const struct page *p, const struct td_weighing *w)
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
 
+static int by_execution(const void *a, const void *b)
+{
+    const struct td_opx *p = *(const struct td_opx *const *)a, *q = *(const struct td_opx *const *)b;
+
+    if (p->step >= 0 && q->step >= 0 && p->step != q->step)
+        return p->step < q->step ? -1 : 1;
+    return (p->op > q->op) - (p->op < q->op);
+}
+
 static const char *number(double v, char *out, size_t n)
 {
     if (isnan(v))
@@ -225,10 +240,33 @@ static const char *number(double v, char *out, size_t n)
     return out;
 }
 
+/* One by one, in order of execution. */
+static void print_bad_ops(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_opx **bad = malloc((w->ops.n + 1) * sizeof(*bad));
+    size_t i, n = 0, shown;
+
+    if (!bad)
+        return;
+    for (i = 0; i < w->ops.n; i++)
+        if (w->ops.op[i].status != TD_OP_NONE && w->ops.op[i].result != TD_RESULT_OK)
+            bad[n++] = &w->ops.op[i];
+    qsort(bad, n, sizeof(*bad), by_execution);
+    shown = n > SHOWN && !p->verbose ? SHOWN : n;
+    if (n)
+        fprintf(p->out, "\n");
+    for (i = 0; i < shown; i++)
+        fprintf(p->out, "  op %-6lld %s %s M=%lld%s%s: %s: %s\n", (long long)bad[i]->op, bad[i]->kind, bad[i]->shape, (long long)bad[i]->m,
+                bad[i]->layer ? " " : "", bad[i]->layer ? bad[i]->layer : "", td_op_result_name(bad[i]->result), bad[i]->why);
+    if (shown < n)
+        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, n);
+    free(bad);
+}
+
 static void print_ops(const struct page *p, const struct td_weighing *w)
 {
     const struct td_numerics *n = &w->numerics;
-    size_t i, shown = 0;
+    size_t i;
     int kind = 6, shape = 5;
     char a[24], b[24], c[24], d[24], e[24], f[24];
 
@@ -239,7 +277,7 @@ static void print_ops(const struct page *p, const struct td_weighing *w)
         shape = (int)strlen(n->group[i].shape) > shape ? (int)strlen(n->group[i].shape) : shape;
     }
     title(p, "ops (error in units of correct rounding: worst element, and rms of the worst row, column or tile)");
-    fprintf(p->out, "  %-*s  %-*s  %-8s %6s %6s %6s | %8s %8s %8s | %8s %8s %8s\n", kind, "kernel", shape, "N x K", "rows", "ops", "worse",
+    fprintf(p->out, "  %-*s  %-*s  %-8s %6s %6s %6s | %8s %8s %8s | %8s %8s %8s\n", kind, "kernel", shape, "N x K", "M", "ops", "worse",
             "equal", "new", "old", "limit", "rms new", "rms old", "limit");
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
@@ -252,19 +290,7 @@ static void print_ops(const struct page *p, const struct td_weighing *w)
                 number(g->old_rms, e, sizeof e), number(g->limit_rms, f, sizeof f),
                 g->judged == 0 ? "  not replayed" : g->undecided + g->broken ? "  some undecided" : "");
     }
-    for (i = 0; i < w->ops.n; i++) {
-        const struct td_opx *op = &w->ops.op[i];
-
-        if (op->status == TD_OP_NONE || op->result == TD_RESULT_OK)
-            continue;
-        if (shown++ == 0)
-            fprintf(p->out, "\n");
-        if (shown <= SHOWN || p->verbose)
-            fprintf(p->out, "  op %-6lld %s %s M=%lld%s%s: %s: %s\n", (long long)op->op, op->kind, op->shape, (long long)op->m,
-                    op->layer ? " " : "", op->layer ? op->layer : "", td_op_result_name(op->result), op->why);
-    }
-    if (shown > SHOWN && !p->verbose)
-        fprintf(p->out, "  (%d of %zu shown; --verbose shows all)\n", SHOWN, shown);
+    print_bad_ops(p, w);
 }
 
 /* ---- speed --------------------------------------------------------------------------------------------------------- */
@@ -282,30 +308,60 @@ static const char *value(enum td_metric m, double v, char *out, size_t n)
     return out;
 }
 
+/* Totals first, then by how much slower. */
+static int by_weight(const void *a, const void *b)
+{
+    const struct td_speed_row *p = *(const struct td_speed_row *const *)a, *q = *(const struct td_speed_row *const *)b;
+
+    if (p->total != q->total)
+        return p->total ? -1 : 1;
+    if ((p->verdict == TD_REGRESSED) != (q->verdict == TD_REGRESSED))
+        return p->verdict == TD_REGRESSED ? -1 : 1;
+    if (p->metric != q->metric && (p->metric < TD_OP_HOT || q->metric < TD_OP_HOT || p->total))
+        return p->metric < q->metric ? -1 : 1;
+    return (p->effect.est < q->effect.est) - (p->effect.est > q->effect.est);
+}
+
+static void print_speed_row(const struct page *p, const struct td_speed_row *r, int label)
+{
+    char a[32], b[32], interval[48] = "too few pairs";
+    bool op = r->metric == TD_OP_HOT || r->metric == TD_OP_COLD; /* many sizes in a row: two medians would mislead */
+
+    if (r->effect.reached)
+        snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100, r->effect.hi * 100);
+    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_metric_name(r->metric), label, r->label,
+            value(r->metric, r->base, a, sizeof a), op ? "" : value(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval,
+            r->pairs.n);
+    paint(p, r->verdict, r->verdict == TD_REGRESSED ? "slower" : r->faster && r->verdict != TD_NOT_JUDGED ? "faster" : "", 0);
+    fprintf(p->out, "\n");
+}
+
 static void print_speed(const struct page *p, const struct td_weighing *w)
 {
     const struct td_speed *s = &w->speed;
-    size_t i;
+    const struct td_speed_row **rows;
+    size_t i, shown = 0;
     int label = 8;
-    char a[32], b[32];
 
     if (s->n == 0 || (!w->lane[TD_LANE_SPEED].asked && !w->lane[TD_LANE_TOKENS].asked))
         return;
-    for (i = 0; i < s->n; i++)
-        label = (int)strlen(s->row[i].label) > label ? (int)strlen(s->row[i].label) : label;
-    title(p, s->server_judged || s->op_pairs ? "speed (+ is slower; all intervals hold together at 95 %)" : "speed (+ is slower; information, see lanes)");
-    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new", "slower", "interval", "n");
+    rows = malloc(s->n * sizeof(*rows));
+    if (!rows)
+        return;
     for (i = 0; i < s->n; i++) {
-        const struct td_speed_row *r = &s->row[i];
-        char interval[48] = "too few pairs";
-
-        if (r->effect.reached)
-            snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100, r->effect.hi * 100);
-        fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_metric_name(r->metric), label, r->label,
-                value(r->metric, r->base, a, sizeof a), value(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval, r->pairs.n);
-        paint(p, r->verdict, r->verdict == TD_REGRESSED ? "slower" : r->faster ? "faster" : "", 0);
-        fprintf(p->out, "\n");
+        rows[i] = &s->row[i];
+        label = (int)strlen(s->row[i].label) > label ? (int)strlen(s->row[i].label) : label;
     }
+    qsort(rows, s->n, sizeof(*rows), by_weight);
+    title(p, s->server_judged || s->op_pairs ? "speed (+ is slower; all intervals hold together)" : "speed (+ is slower; information, see lanes)");
+    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new", "slower", "interval", "n");
+    for (i = 0; i < s->n && (p->verbose || rows[i]->total || (rows[i]->metric < TD_OP_HOT && s->server_judged) || rows[i]->verdict == TD_REGRESSED || (rows[i]->metric >= TD_OP_HOT && shown < SPEED_SHOWN)); i++) {
+        shown += rows[i]->metric >= TD_OP_HOT;
+        print_speed_row(p, rows[i], label);
+    }
+    if (i < s->n)
+        fprintf(p->out, "  (%zu of %zu rows shown; --verbose shows all)\n", i, s->n);
+    free(rows);
 }
 
 /* ---- blame, limits, verdict ---------------------------------------------------------------------------------------- */
@@ -320,7 +376,9 @@ static void print_blame(const struct page *p, const struct td_weighing *w)
         return;
     title(p, "blame");
     if (b->good == 0)
-        fprintf(p->out, "  pattern  every judged op is bad (%zu)\n", b->bad);
+        fprintf(p->out, "  pattern  every op that could be decided is bad (%zu)\n", b->bad);
+    else if (b->rule.n_terms == 0 && b->good * 20 < b->bad)
+        fprintf(p->out, "  pattern  nearly every op: %zu bad, %zu good\n", b->bad, b->good);
     else if (b->rule.n_terms == 0)
         fprintf(p->out, "  pattern  none: no simple rule separates %zu bad ops from %zu good ones\n", b->bad, b->good);
     else
@@ -362,7 +420,7 @@ void td_report_verdict_line(const struct td_weighing *w, struct td_buf *out)
     if (l[TD_LANE_COLLAPSE].asked && w->collapses.answers)
         td_buf_addf(out, " collapsed=%zu", w->collapses.n);
     if (!isnan(w->speed.itl) && (l[TD_LANE_SPEED].asked || l[TD_LANE_TOKENS].asked))
-        td_buf_addf(out, " itl=%+.1f%%", w->speed.itl * 100);
+        td_buf_addf(out, " itl=%+.1f%%%s", w->speed.itl * 100, w->speed.server_judged && l[TD_LANE_SPEED].asked ? "" : "(info)");
     if (l[TD_LANE_OPS].asked && w->numerics.judged)
         td_buf_addf(out, " ops=%zu/%zu", w->numerics.worse, w->numerics.judged);
     if (l[TD_LANE_SPEED].asked && w->speed.op_pairs) {

@@ -48,17 +48,23 @@ void td_command_opt(struct td_command *c, const char *option, const char *value)
 
 /* ---- listening ----------------------------------------------------------------------------------------------------- */
 
-struct line { char text[480]; size_t len; char *last; size_t last_size; };
+struct line { char text[480]; size_t len; char *last; size_t last_size; bool is_error; /* what is kept */ };
 
-/* Keep the last line that holds something, without the name that log.c puts in front ("replay: "). */
+/* Keep the last line that holds something, without what log.c puts in front ("replay: error: "). An error is kept even when
+ * other lines follow it. */
 static void keep_line(struct line *l)
 {
-    const char *text = l->text, *colon;
+    const char *text = l->text, *error;
 
     l->text[l->len] = '\0';
-    colon = strstr(text, ": ");
-    if (colon && strcspn(text, " ") > (size_t)(colon - text))
-        text = colon + 2;
+    error = strstr(text, ": error: ");
+    if (error && strcspn(text, " ") > (size_t)(error - text)) {
+        text = error + strlen(": error: ");
+        l->is_error = true;
+    } else if (l->is_error) {
+        l->len = 0;
+        return;
+    }
     if (*text)
         snprintf(l->last, l->last_size, "%s", text);
     l->len = 0;

@@ -25,7 +25,7 @@ struct td_outcome {
     bool exited;
     int code;             /* of the exit */
     char ended[80];       /* "exit 4", "killed by signal 9 (Killed)" */
-    char cause[480];      /* the last line that it wrote to stderr; "" when stderr is a terminal: it was seen there */
+    char cause[480];      /* its error, else the last line that it wrote to stderr; "" when stderr is a terminal: it was seen there */
 };
 /* Run to the end. results_to_stdout: its stdout is ours (a report); else it goes to stderr, as progress does.
  * *stop set by a signal: the child is ended, TD_EINTR. */

@@ -87,7 +87,7 @@ static void test_patterns_of_real_bugs(void **state)
     expect(rows, "M >= 2");
     expect(act, "act_order = 1");
     expect(long_k, "K = 640");
-    expect(wide_and_many, "M >= 20 and N = 640");
+    expect(wide_and_many, "M >= 20 (next below: 8) and N = 640");
     expect(odd_rows, "M % 8 != 0");
     expect(one_layer, "layer = model.layers.1.q_proj");
 }
