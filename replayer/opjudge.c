@@ -45,11 +45,11 @@ static void look_for_poison(struct td_op_item *it, const struct td_op_ref *ref)
     char text[160];
 
     td_poison_look(ref, &it->call.out, (const void *const *)it->candidate.images, it->candidate.repeats, &f);
-    if (f.unwritten)
+    if (f.not_cleared)
+        snprintf(text, sizeof text, "added to %lld elements of its output instead of setting them", (long long)f.not_cleared);
+    else if (f.unwritten)
         snprintf(text, sizeof text, "left %lld of %lld elements of its output unwritten", (long long)f.unwritten,
                  (long long)(ref->rows * ref->cols));
-    else if (f.not_cleared)
-        snprintf(text, sizeof text, "added to %lld elements of its output instead of setting them", (long long)f.not_cleared);
     else if (f.between)
         snprintf(text, sizeof text, "wrote %lld bytes between the rows of its output", (long long)f.between);
     else

@@ -13,10 +13,10 @@ static uint64_t pattern(enum td_dtype dt, int repeat)
     bool odd = repeat & 1;
 
     switch (dt) {
-    case TD_DT_F16: return odd ? 0xd9b5 : 0x7e00;
-    case TD_DT_BF16: return odd ? 0xc3b5 : 0x7fc0;
-    case TD_DT_F32: return odd ? 0xc3b5d9b5 : 0x7fc00000;
-    case TD_DT_F64: return odd ? 0xc076bb3600000000 : 0x7ff8000000000000;
+    case TD_DT_F16: return odd ? 0x9155 : 0x7e00;
+    case TD_DT_BF16: return odd ? 0xba2b : 0x7fc0;
+    case TD_DT_F32: return odd ? 0xba2aa000 : 0x7fc00000;
+    case TD_DT_F64: return odd ? 0xbf45540000000000 : 0x7ff8000000000000;
     default: return odd ? 0x5a5a5a5a5a5a5a5a : 0xa5a5a5a5a5a5a5a5;
     }
 }

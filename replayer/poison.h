@@ -8,7 +8,8 @@
 
 #include "kernels/op.h"
 
-/* Even repeats: a quiet NaN of the dtype (0x7e00 for F16). Odd repeats: an ordinary, improbable number. */
+/* Even repeats: a quiet NaN of the dtype (0x7e00 for F16). Odd repeats: an ordinary number, -6.5e-4, so small
+ * that what is added to it shows. */
 void td_poison_fill(enum td_dtype dt, int repeat, void *image, size_t size);
 
 struct td_poison_found {

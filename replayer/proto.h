@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The socket (SOCK_SEQPACKET) carries one struct td_proto_msg per packet, in the machine's byte order; every request gets
- * one reply with its type and seq, ARENA and BYE excepted. The arena is a memfd that comes with ARENA as a descriptor; it
+ * one reply with its type and seq, where "no reply" does not stand. The arena is a memfd that comes with ARENA as a descriptor; it
  * holds struct td_proto_arena, then the input tensors, then room for `repeats` images of the output. A child may be any
  * program that speaks this (providers of other languages), so dtypes travel by name and all integers have fixed sizes.
  *
@@ -12,6 +12,7 @@
  * PREPARE  flags: keep the arena's op ready for TIME            reply: status, reason
  * TIME     iterations, flags                                    reply: status, ns of all iterations together
  * RELEASE  forget what PREPARE made                             reply: status
+ * RESTART  become a new process image: HELLO comes next         no reply
  * BYE      end                                                  no reply */
 #ifndef TD_REPLAYER_PROTO_H
 #define TD_REPLAYER_PROTO_H
@@ -25,7 +26,8 @@
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
-enum td_proto_type { TD_PROTO_HELLO = 1, TD_PROTO_ARENA, TD_PROTO_RUN, TD_PROTO_PREPARE, TD_PROTO_TIME, TD_PROTO_RELEASE, TD_PROTO_BYE };
+enum td_proto_type { TD_PROTO_HELLO = 1, TD_PROTO_ARENA, TD_PROTO_RUN, TD_PROTO_PREPARE, TD_PROTO_TIME, TD_PROTO_RELEASE, TD_PROTO_RESTART,
+                     TD_PROTO_BYE };
 enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILED = 2 };
 enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2 };
 

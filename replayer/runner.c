@@ -126,7 +126,20 @@ int td_runner_start(struct td_runner *r, const struct td_runner_options *opt, st
     return rc;
 }
 
-void td_runner_restart(struct td_runner *r)
+int td_runner_restart(struct td_runner *r, struct td_error *err)
+{
+    struct td_proto_msg m;
+
+    if (r->sock < 0)
+        return TD_OK;
+    new_message(r, TD_PROTO_RESTART, &m);
+    r->arena_sent = false;
+    if (td_proto_send(r->sock, &m, -1, err))
+        return err ? err->code : TD_EIO;
+    return hello(r, err);
+}
+
+void td_runner_stop(struct td_runner *r)
 {
     struct td_proto_msg m;
 
@@ -136,11 +149,6 @@ void td_runner_restart(struct td_runner *r)
             td_proc_end(&r->proc, 0);
     }
     hang_up(r);
-}
-
-void td_runner_stop(struct td_runner *r)
-{
-    td_runner_restart(r);
     if (r->arena)
         munmap(r->arena, r->arena_size);
     if (r->arena_fd > 0)

@@ -43,8 +43,8 @@ void td_run_result_release(struct td_run_result *r);
 int td_runner_start(struct td_runner *r, const struct td_runner_options *opt, struct td_error *err);
 void td_runner_stop(struct td_runner *r); /* zeroed struct is allowed */
 
-/* End the child; the next call starts a new one, in new memory. */
-void td_runner_restart(struct td_runner *r);
+/* Let the child start anew, in new memory. TD_ECRASH and others as td_runner_start(); nothing to do when it is gone. */
+int td_runner_restart(struct td_runner *r, struct td_error *err);
 
 /* Run the op `repeats` times on freshly poisoned outputs. A crash or a hang is a result; the child is started again by the
  * next call. < 0 only when the replayer itself cannot go on (no memory, the child cannot be started again). */

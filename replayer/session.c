@@ -323,8 +323,8 @@ int td_session_run(const char *dir, const char *output, const struct td_replay_o
     if (!rc && wants_requests(&s))
         rc = find_server(&s, err);
     res->did_ops = !rc && wants_ops(&s);
-    if (!rc && res->did_ops)
-        rc = td_ops_probe(opt, &res->ops, err);
+    if (!rc && res->did_ops && (rc = td_ops_probe(opt, &res->ops, err)) == TD_EINVAL)
+        rc = err->code = TD_EUNSUPPORTED; /* the command line is well formed: this build cannot be used */
     if (!rc && !res->did_requests && !res->did_ops)
         rc = td_fail(err, TD_EUNSUPPORTED, "%s: nothing for this shard to replay; its requests belong to shard 1", dir);
     if (!rc)

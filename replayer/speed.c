@@ -82,8 +82,9 @@ static int measure_start(struct td_runner *side[2], const struct td_op_call *op,
     int first = (int)(next_random(seed) >> 63), i, p, rc = TD_OK;
 
     for (i = 0; i < 2 && !rc; i++) {
-        td_runner_restart(side[first ^ i]);
-        rc = td_runner_prepare(side[first ^ i], op, err);
+        rc = td_runner_restart(side[first ^ i], err);
+        if (!rc)
+            rc = td_runner_prepare(side[first ^ i], op, err);
     }
     for (i = 0; i < 2 && !rc; i++) {
         rc = set_up(side, &series[i], err);
