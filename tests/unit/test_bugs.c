@@ -83,7 +83,7 @@ static const struct {
     {"zero_off_by_one", {{0}}, {DOWN4(1), UP4(9), DOWN8(1), ACT4(1)}, 0.5},
     {"scale_group_boundary", {ACT4(2), SHAPE(1, 96, 256, 4, 256, 1, false, 0, 0)}, {DOWN4(1), UP4(9), KV8(2)}, 0.5},
     {"column_tail", {DOWN4(3), UP4(1), ACT4(1)}, {KV4(1), KV8(9), KV4(64)}, 0.9},
-    {"column_tail", {SHAPE(1, 8, 256, 4, 128, 1, false, 0, 0)}, {SHAPE(3, 264, 256, 4, 64, 1, false, 0, 0)}, 0.01},
+    {"column_tail", {SHAPE(1, 128, 256, 4, 128, 1, false, 0, 0)}, {SHAPE(3, 264, 256, 4, 64, 1, false, 0, 0)}, 0.01},
     {"tile_index", {{0}}, {DOWN4(1), UP4(9), DOWN8(2), ACT4(1)}, 0.5},
     {"no_clear", {{0}}, {DOWN4(1), UP4(9), DOWN8(2), ACT4(1)}, 0.9},
     {"last_k_nibbles", {DOWN8(1), KV8(9)}, {DOWN4(1), UP4(9), ACT4(2)}, 0.5},
