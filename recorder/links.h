@@ -12,7 +12,7 @@
  *
  * What lands in the ledger (the sums balance: seen = kept + all dropped; steps likewise):
  *   ops.seen  ops.kept  ops.dropped.{sampling,budget,ring,threads,weights,partial,failed,recorder}   n, bytes of A and C
- *   steps.seen  steps.kept  steps.dropped.{sampling,budget,ring,partial,recorder}
+ *   steps.seen  steps.kept  steps.dropped.{sampling,budget,ring,threads,recorder}
  *   weights.seen  weights.matched  weights.unmatched  weights.ambiguous  weights.stored        sets of one layer, bytes
  *   links.lost (a server process went away while linked), links.disarmed (the tap disarmed itself), links.corrupt */
 #ifndef TD_RECORDER_LINKS_H
@@ -81,7 +81,8 @@ enum td_links_take { TD_LINKS_OFF, TD_LINKS_SAMPLE, TD_LINKS_ALL };
 struct td_links_mode {
     enum td_links_take take;    /* ALL: every step, as far as the budget goes */
     double percent;             /* SAMPLE: share of steps, in windows of whole steps, and the first steps of every size; 0: 10 */
-    int64_t budget_bytes_per_s; /* A and C per process; over it steps are dropped. 0: 64 MiB/s; -1: no limit */
+    int64_t budget_bytes_per_s; /* A and C per process; over it steps are dropped. 0: 64 MiB/s; -1: no limit. Weights, which go once
+                                   an arm, have as much again beside it */
 };
 
 /* Arm every link. Steps that begin from now on are taken. May be called again with another mode. TD_OK when at least one process

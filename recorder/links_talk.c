@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fs.h"
 #include "recorder/links_parts.h"
 
 static int send_message(struct link *lk, struct tap_msg *m, int memory)
@@ -81,6 +84,7 @@ int links_ask(struct link *lk, struct tap_msg *m, struct tap_msg *reply, int tim
 int links_greet(struct link *lk, const struct links_found *at, struct td_error *err)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
+    char real[TD_PATH_MAX];
     struct tap_msg reply;
     struct ucred who;
     socklen_t n = sizeof who;
@@ -107,7 +111,8 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
         return rc;
     }
     lk->pid = (pid_t)reply.pid;
-    memcpy(lk->library, reply.library, sizeof lk->library);
+    if (!realpath(reply.library, real) || snprintf(lk->library, sizeof lk->library, "%s", real) >= (int)sizeof lk->library)
+        memcpy(lk->library, reply.library, sizeof lk->library); /* a container's path, for example */
     memcpy(lk->build, reply.build, sizeof lk->build);
     lk->alive = true;
     return TD_OK;
