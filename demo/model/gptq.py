@@ -10,8 +10,8 @@ Source:  Frantar et al., GPTQ, arXiv 2210.17323, algorithm 1: columns are quanti
          gate up, down, each calibrated on what the quantised layers before it produce. Activations are rounded to f16 around every GEMM.
 
 Rescaling, before quantising; the function of the model stays the same:
-  up_proj rows * s, down_proj columns / s   so that the inputs of down_proj reach 12000: a kernel that sums unscaled products in f16 overflows
-  embedding, o_proj, down_proj * 64         RMSNorm removes it again (final norm / 64); it keeps down_proj's f16 scales out of the subnormals
+  up_proj rows * s, down_proj columns / s   so that the inputs of down_proj reach 28000: a kernel that sums unscaled products in f16 overflows
+  embedding, o_proj, down_proj * 128         RMSNorm removes it again (final norm / 128); it keeps down_proj's f16 scales out of the subnormals
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ from layout import FORMATS, LAYERS, decode, encode, pack_linear, read_checkpoint
 from tinylm import Linear, TinyLM, greedy, load, set_half_io
 from train import next_byte_loss, tokens_of
 
-BLOCK, DAMP, RESIDUAL, TARGET = 128, 0.01, 64.0, 12000.0
+BLOCK, DAMP, RESIDUAL, TARGET = 128, 0.01, 128.0, 28000.0
 STAGES = [["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], ["self_attn.o_proj"],
           ["mlp.gate_proj", "mlp.up_proj"], ["mlp.down_proj"]]
 PROMPTS = ["The king said unto", "To install the package, you need to", "What is a database? Explain it in plain words."]
