@@ -19,14 +19,15 @@ int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error
     if (fd < 0)
         return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
     for (;;) {
-        char *p = td_buf_reserve(out, 65536);
+        size_t room = out->max - out->len < 65536 ? out->max - out->len : 65536; /* a file of just the maximum fits */
+        char *p = td_buf_reserve(out, room), over;
         ssize_t n;
 
-        if (!p) {
+        n = p ? read(fd, room ? p : &over, room ? room : 1) : 0;
+        if (!p || (!room && n > 0)) {
             rc = td_fail(err, TD_ELIMIT, "%s: larger than the maximum of %zu bytes", path, max);
             break;
         }
-        n = read(fd, p, 65536);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -24,8 +24,13 @@ struct check {
 
 static void problem(struct check *c, int code, const char *file, const char *sentence)
 {
+    char here[TD_PATH_MAX + 8];
+    int n = td_fs_join(here, TD_PATH_MAX, c->dir, file, NULL) ? 0 : (int)strlen(here);
+
+    if (n) /* the reader names the file as well: once is enough */
+        n = strncmp(sentence, strcat(here, ": "), (size_t)n + 2) ? 0 : n + 2;
     c->sums->problems++;
-    c->report(c->ctx, code, file, sentence);
+    c->report(c->ctx, code, file, sentence + n);
 }
 
 /* ---- the file as a whole ---------------------------------------------------------------------------------------------- */
@@ -147,14 +152,17 @@ static void check_stream(struct check *c, enum td_stream_kind kind)
 
 /* ---- blobs ------------------------------------------------------------------------------------------------------------ */
 
-static int check_blob(struct check *c, const struct td_pack *pk, uint64_t at)
+static int check_blob(struct check *c, const struct td_pack *pk, const struct td_pack_head *h, uint64_t at)
 {
+    const struct td_pack_entry *e = td_pack_index_find(&pk->index, h->hash);
     struct td_error err = {0};
     void *data;
     size_t n;
     int rc = td_pack_read(pk, at, NULL, &data, &n, &err);
 
     free(data);
+    if (!rc && (!e || e->at != at || e->raw_len != h->raw_len))
+        rc = td_fail(&err, TD_ECORRUPT, "the index does not agree with the frame at offset %llu", (unsigned long long)at);
     if (rc)
         problem(c, rc, td_file_names[TD_FILE_PACK], err.msg);
     return rc;
@@ -182,7 +190,7 @@ static void check_pack(struct check *c)
             break;
         if (rc == 1 && h.encoding != TD_PACK_INDEX) {
             c->sums->blobs++;
-            if (said < MAX_PROBLEMS_PER_FILE && check_blob(c, &pk, frame_at))
+            if (said < MAX_PROBLEMS_PER_FILE && check_blob(c, &pk, &h, frame_at))
                 said++;
         } else if (rc < 0 && said++ < MAX_PROBLEMS_PER_FILE) {
             problem(c, rc, name, err.msg);
