@@ -7,4 +7,5 @@ $(TESTS_server:%=$(O)/tests/unit/test_server_%): $(call obj,kernels/gptq_gemm/gp
 $(foreach t,align tokens numerics speed blame policy stats,$(eval OBJS_test_$(t) := differ))
 
 OBJS_test_tap_link := recorder
+OBJS_test_tap_pump := recorder
 $(foreach t,judge guard child_protocol oplist reqplan,$(eval OBJS_test_$(t) := replayer))

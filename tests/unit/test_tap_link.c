@@ -433,6 +433,29 @@ static void test_budget_drops_whole_steps(void **state)
     host_end(&h);
 }
 
+/* Steps without rows cost nothing, weights do: an op whose weights the recorder does not have is not kept. */
+static void test_weights_over_budget(void **state)
+{
+    struct host h;
+    struct tape t;
+    struct content c;
+
+    (void)state;
+    host_start(&h);
+    host_do(&h, "steps 1 1");
+    tape_open(&t, &h, (struct td_links_options){0});
+    tape_arm(&t, &(struct td_links_mode){.take = TD_LINKS_ALL, .budget_bytes_per_s = 10});
+    host_do(&h, "steps 2 0");         /* the first brings all weights, and a debt of minutes */
+    host_do(&h, "reload");
+    host_do(&h, "steps 2 0");
+    tape_close(&t, &c);
+    assert_int_equal(c.n_steps, 4);
+    assert_int_equal(c.n_ops, 2 * LAYERS);
+    assert_int_equal(ledger(&c, "ops.dropped.weights"), 2 * LAYERS);
+    content_free(&c);
+    host_end(&h);
+}
+
 static void test_ring_too_small(void **state)
 {
     struct host h;
@@ -889,6 +912,7 @@ int main(void)
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_sampling_keeps_whole_steps),
         cmocka_unit_test(test_budget_drops_whole_steps),
+        cmocka_unit_test(test_weights_over_budget),
         cmocka_unit_test(test_ring_too_small),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_no_steps_and_refused_calls),
