@@ -176,6 +176,8 @@ static int unpack(struct td_frames *f, struct td_error *err)
         return rc;
     if (td_hash64(f->comp.data, h->comp_len) != h->sum)
         return damage(f, at + TD_FRAME_HEAD, at, "checksum of the compressed bytes differs", false, err);
+    if (ZSTD_getFrameContentSize(f->comp.data, h->comp_len) != h->raw_len) /* before memory is given for a claim */
+        return damage(f, at + TD_FRAME_HEAD, at, "zstd cannot decompress it to the length given", false, err);
     if (!td_buf_reserve(&f->raw, h->raw_len))
         return td_fail(err, TD_ENOMEM, "%s: no memory for a frame of %u bytes", f->src.name, h->raw_len);
     got = ZSTD_decompressDCtx(f->z, f->raw.data, h->raw_len, f->comp.data, h->comp_len);

@@ -1,0 +1,95 @@
+/* test_common_args.c - command lines: every type, both spellings, errors that help.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/args.h"
+
+struct values { bool flag; const char *str; int64_t i; double num; struct td_arg_list list; };
+
+static int parse(struct values *v, struct td_args *a, struct td_error *err, int argc, const char *const *words)
+{
+    static struct td_arg table[6];
+    char *argv[32] = {NULL};
+
+    memset(v, 0, sizeof *v);
+    memset(err, 0, sizeof *err);
+    table[0] = (struct td_arg){"verbose", 'v', TD_ARG_FLAG, &v->flag, NULL, "talk", 0, 0};
+    table[1] = (struct td_arg){"server", 's', TD_ARG_STR, &v->str, "HOST:PORT", "where", 0, 0};
+    table[2] = (struct td_arg){"repeat", 0, TD_ARG_I64, &v->i, "N", "how often", 1, 100};
+    table[3] = (struct td_arg){"scale", 0, TD_ARG_NUM, &v->num, "X", "how fast", 0, 0};
+    table[4] = (struct td_arg){"header", 'H', TD_ARG_LIST, &v->list, "NAME", "more", 0, 0};
+    table[5] = (struct td_arg){.name = NULL};
+    *a = (struct td_args){.program = "p", .usage = "p", .about = "", .table = table};
+    for (int i = 0; i < argc; i++)
+        argv[i + 1] = (char *)(uintptr_t)words[i];
+    return td_args_parse(a, argc + 1, argv, err);
+}
+
+#define PARSE(...) parse(&v, &a, &err, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
+
+static void test_types(void **state)
+{
+    struct values v;
+    struct td_args a;
+    struct td_error err;
+
+    (void)state;
+    assert_int_equal(PARSE("-v", "--server", "h:1", "x", "--repeat=7", "--scale", "0.5", "-Ha", "-H", "b", "--", "cmd", "-v"), TD_OK);
+    assert_true(v.flag && v.i == 7 && v.num == 0.5 && v.list.n == 2);
+    assert_string_equal(v.str, "h:1");
+    assert_string_equal(v.list.item[1], "b");
+    assert_int_equal(a.n_rest, 1);
+    assert_string_equal(a.rest[0], "x");
+    assert_string_equal(a.command[0], "cmd");
+    assert_string_equal(a.command[1], "-v");
+    assert_int_equal(PARSE("-"), TD_OK); /* an operand */
+    assert_int_equal(a.n_rest, 1);
+}
+
+static void test_errors(void **state)
+{
+    struct values v;
+    struct td_args a;
+    struct td_error err;
+
+    (void)state;
+    assert_int_equal(PARSE("--sever", "x"), TD_EINVAL);
+    assert_non_null(strstr(err.msg, "did you mean --server?"));
+    assert_int_equal(PARSE("--repeat", "7x"), TD_EINVAL);
+    assert_int_equal(PARSE("--repeat", ""), TD_EINVAL);
+    assert_int_equal(PARSE("--repeat", "101"), TD_EINVAL);
+    assert_int_equal(PARSE("--repeat", "99999999999999999999"), TD_EINVAL);
+    assert_int_equal(PARSE("--scale", "nan"), TD_EINVAL);
+    assert_int_equal(PARSE("--server"), TD_EINVAL);
+    assert_non_null(strstr(err.msg, "HOST:PORT"));
+    assert_int_equal(PARSE("--verbose=1"), TD_EINVAL);
+    assert_int_equal(PARSE("-x"), TD_EINVAL);
+}
+
+static void test_list_limit(void **state)
+{
+    const char *words[2 * TD_ARG_LIST_MAX + 2];
+    struct values v;
+    struct td_args a;
+    struct td_error err;
+    int n = 0;
+
+    (void)state;
+    for (int i = 0; i < 15; i++)
+        words[n++] = "-Hx";
+    assert_int_equal(parse(&v, &a, &err, n, words), TD_OK);
+    assert_int_equal(v.list.n, 15);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types), cmocka_unit_test(test_errors), cmocka_unit_test(test_list_limit)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
