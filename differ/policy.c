@@ -126,15 +126,14 @@ int td_policy_load(const char *path, struct td_policy *p, struct td_error *err)
     cJSON *json = td_json_load(path, TD_POLICY_MAX_BYTES, err);
     int rc;
 
-    if (!json)
-        return td_fail(err, TD_EINVAL, "%s: not readable as a policy", path);
-    rc = td_policy_parse(json, p, err);
+    rc = json ? td_policy_parse(json, p, err) : TD_EINVAL;
     cJSON_Delete(json);
-    if (rc) {
-        td_fail_at(err, "%s", path);
-        return TD_EINVAL;
+    if (rc && err) {
+        if (json)
+            td_fail_at(err, "%s", path);
+        err->code = TD_EINVAL; /* whatever is wrong with it, the user named it */
     }
-    return TD_OK;
+    return rc ? TD_EINVAL : TD_OK;
 }
 
 void td_policy_write(const struct td_policy *p, struct td_jw *w, const char *key)

@@ -313,7 +313,10 @@ static void write_speed(struct td_jw *w, const struct td_speed *s)
     td_jw_obj(w, "speed");
     td_jw_bool(w, "server_judged", s->server_judged);
     td_jw_i64(w, "rounds", s->rounds);
-    td_jw_num(w, "start_spread", s->start_spread);
+    td_jw_obj(w, "spread");
+    for (i = 0; i < TD_OP_HOT; i++)
+        td_jw_num(w, td_metric_name((enum td_metric)i), s->spread[i]);
+    td_jw_end(w);
     td_jw_num(w, "alpha_row", s->alpha_row);
     td_jw_arr(w, "rows");
     for (i = 0; i < s->n; i++) {

@@ -340,7 +340,7 @@ static void print_speed(const struct page *p, const struct td_weighing *w)
 {
     const struct td_speed *s = &w->speed;
     const struct td_speed_row **rows;
-    size_t i, shown = 0;
+    size_t i, n_shown = 0, n_ops = 0;
     int label = 8;
 
     if (s->n == 0 || (!w->lane[TD_LANE_SPEED].asked && !w->lane[TD_LANE_TOKENS].asked))
@@ -355,12 +355,16 @@ static void print_speed(const struct page *p, const struct td_weighing *w)
     qsort(rows, s->n, sizeof(*rows), by_weight);
     title(p, s->server_judged || s->op_pairs ? "speed (+ is slower; all intervals hold together)" : "speed (+ is slower; information, see lanes)");
     fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new", "slower", "interval", "n");
-    for (i = 0; i < s->n && (p->verbose || rows[i]->total || (rows[i]->metric < TD_OP_HOT && s->server_judged) || rows[i]->verdict == TD_REGRESSED || (rows[i]->metric >= TD_OP_HOT && shown < SPEED_SHOWN)); i++) {
-        shown += rows[i]->metric >= TD_OP_HOT;
-        print_speed_row(p, rows[i], label);
+    for (i = 0; i < s->n; i++) {
+        bool op = rows[i]->metric >= TD_OP_HOT, shown = p->verbose || rows[i]->total || (op ? n_ops < SPEED_SHOWN : s->server_judged);
+
+        n_ops += op && shown;
+        n_shown += shown;
+        if (shown)
+            print_speed_row(p, rows[i], label);
     }
-    if (i < s->n)
-        fprintf(p->out, "  (%zu of %zu rows shown; --verbose shows all)\n", i, s->n);
+    if (n_shown < s->n)
+        fprintf(p->out, "  (%zu of %zu rows shown; --verbose shows all)\n", n_shown, s->n);
     free(rows);
 }
 

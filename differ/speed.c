@@ -124,7 +124,8 @@ int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *
 
     memset(s, 0, sizeof *s);
     s->itl = NAN;
-    s->start_spread = policy->start_spread;
+    for (i = 0; i < TD_N_METRICS; i++)
+        s->spread[i] = policy->start_spread;
     rc = td_speed_ops(candidate, s, err);
     if (!rc)
         rc = td_speed_server(g, s, err);
@@ -137,7 +138,7 @@ int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *
         if (is_op(r->metric)) {
             td_speed_decide(r, s->alpha_row, policy->ops_effect, policy->ops_noise);
         } else {
-            td_speed_decide(r, s->server_judged ? s->alpha_row : policy->speed_alpha, policy->server_effect, s->start_spread);
+            td_speed_decide(r, s->server_judged ? s->alpha_row : policy->speed_alpha, policy->server_effect, s->spread[r->metric]);
             if (!s->server_judged)
                 r->verdict = TD_NOT_JUDGED;
         }
@@ -192,7 +193,11 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
                     worst->effect.hi * 100, worst->pairs.n);
     else
         td_lane_say(lane, TD_PASS, "%s: no slowdown over %.0f %% beyond %.0f %% of noise in %zu rows", ops ? "ops" : "server",
-                    (ops ? policy->ops_effect : policy->server_effect) * 100, (ops ? policy->ops_noise : s->start_spread) * 100, rows);
+                    (ops ? policy->ops_effect : policy->server_effect) * 100, (ops ? policy->ops_noise : policy->start_spread) * 100, rows);
+    for (i = 0; i < TD_OP_HOT && !ops; i++)
+        if (s->spread[i] > policy->start_spread)
+            td_lane_say(lane, TD_NOT_JUDGED, "%s: rounds of the baseline differ by %.0f %% among themselves, which is taken as noise",
+                        td_metric_name((enum td_metric)i), s->spread[i] * 100);
     if (faster)
         td_lane_say(lane, TD_NOT_JUDGED, "%zu rows are faster", faster);
 }

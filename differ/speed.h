@@ -34,7 +34,7 @@ struct td_speed {
     struct td_speed_row *row; size_t n, cap;
     size_t op_pairs, server_pairs;
     bool server_judged;          /* live rounds of both builds */
-    double start_spread;         /* used: the policy's, or the spread seen between live rounds, whichever is larger */
+    double spread[TD_N_METRICS]; /* servers: the policy's start_spread, or what live rounds showed, whichever is larger */
     double alpha_row;
     double itl;                  /* total effect; NaN: none */
     int rounds;

@@ -77,7 +77,7 @@ static int count_rounds(const struct td_groups *g, enum td_role role)
     return max;
 }
 
-/* How far two rounds of the live baseline lie apart: the largest of the metrics' medians. */
+/* How far two rounds of the live baseline lie apart, by each metric's median. */
 static int measure_spread(const struct td_groups *g, int rounds, struct td_speed *s)
 {
     struct td_ratios r[N_SERVER_METRICS] = {{0}};
@@ -106,7 +106,7 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
         }
         for (m = 0; m < N_SERVER_METRICS; m++)
             if (r[m].n)
-                s->start_spread = fmax(s->start_spread, expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
+                s->spread[m] = fmax(s->spread[m], expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
     }
     for (m = 0; m < N_SERVER_METRICS; m++) {
         free(r[m].log_ratio);

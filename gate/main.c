@@ -171,6 +171,28 @@ static int compare(struct gate *g)
     return broken(g, cause);
 }
 
+/* A misspelt threshold or lane is found before the replay, not after it. */
+static int check_options(struct gate *g)
+{
+    struct td_command c;
+    struct td_error err = {0, ""};
+    int i;
+
+    for (i = 0; i < g->calibrate.n; i++)
+        if (!td_fs_is_dir(g->calibrate.item[i])) {
+            td_log(TD_LOG_ERROR, "gate", "--calibrate %s: no such fixture; gate --keep DIR keeps a replay", g->calibrate.item[i]);
+            return TD_EXIT_USAGE;
+        }
+    if (!g->policy && !g->lanes)
+        return 0;
+    if (td_command_init(&c, "differ", &err))
+        return broken(g, err.msg);
+    td_command_add(&c, "--check-options");
+    td_command_opt(&c, "--policy", g->policy);
+    td_command_opt(&c, "--lanes", g->lanes);
+    return step(g, &c, "differ");
+}
+
 static int run_smoke(struct gate *g)
 {
     struct td_command c;
@@ -250,6 +272,9 @@ static int run(struct gate *g)
         td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
         return broken(g, err.msg);
     }
+    code = check_options(g);
+    if (code)
+        return code;
     if (make_folder(g, &err)) {
         td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
         return err.code == TD_EEXIST ? TD_EXIT_USAGE : broken(g, err.msg);
