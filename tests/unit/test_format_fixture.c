@@ -247,11 +247,75 @@ static void test_facts(void **state)
     cJSON_Delete(cmd);
 }
 
+/* no_text: neither the exchange nor the wire holds the text; ids, times and lengths are as they were. */
+static void test_no_text(void **state)
+{
+    struct td_redaction rules = {.no_text = true};
+    struct td_writer_options opt = {.redaction = &rules};
+    struct td_exchange x = sample_exchange(), *back;
+    const char *dir = path("no-text");
+    struct td_error err = {0};
+    struct td_writer *w;
+    struct td_fixture *fx;
+    cJSON *line = NULL;
+    struct td_cursor *c;
+    struct td_buf b = TD_BUF_INIT(1 << 20);
+    size_t n, bad, len;
+    int rc;
+
+    (void)state;
+    free(x.token_text[0]);
+    x.token_text[0] = copy(" " SAMPLE_SECRET);
+    cJSON_Delete(x.request);
+    x.request = json("{\"prompt\":\"" SAMPLE_SECRET "\\n\\u0000\",\"messages\":[{\"content\":\"" SAMPLE_SECRET "\"}],\"model\":\"m\"}");
+    len = strlen(td_json_get_str(x.request, "prompt", ""));
+    free(x.path);
+    x.path = copy("/v1?key=" SAMPLE_SECRET);
+    x.error = copy("bad prompt: " SAMPLE_SECRET);
+    x.error_kind = copy("http");
+    x.text = realloc(x.text, x.text_len + strlen(SAMPLE_SECRET)); /* bad UTF-8 in it: base64 as well */
+    memcpy(x.text + x.text_len, SAMPLE_SECRET, strlen(SAMPLE_SECRET));
+    x.text_len += strlen(SAMPLE_SECRET);
+    assert_int_equal(td_writer_create(dir, &opt, &w, &err), TD_OK);
+    assert_int_equal(td_writer_exchange(w, &x), TD_OK);
+    assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
+    assert_int_equal(td_fixture_open(dir, &fx, &err), TD_OK);
+    assert_int_equal(td_cursor_open(fx, TD_STREAM_EXCHANGES, &c, &err), TD_OK);
+    while ((rc = td_cursor_json(c, &line, &err)) == 1) {
+        struct td_jw j;
+
+        td_jw_init(&j, &b, false);
+        td_jw_value(&j, NULL, line);
+        cJSON_Delete(line);
+    }
+    td_cursor_close(c);
+    assert_true(b.len > 100 && !strstr(b.data, "s3cr3t"));
+    assert_int_equal(td_fixture_exchanges(fx, &back, &n, &bad, &err), TD_OK);
+    assert_true(n == 1 && !bad);
+    assert_int_equal(back->text_len, x.text_len);
+    assert_null(memmem(back->text, back->text_len, "s3cr3t", 6));
+    assert_string_equal(back->token_text[0], "*******************");
+    assert_int_equal(strlen(back->token_text[1]), 2);
+    assert_string_equal(back->path, "/v1?key=******************");
+    assert_int_equal(strlen(back->error), strlen(x.error));
+    assert_null(strstr(back->error, "s3cr3t"));
+    assert_string_equal(back->error_kind, "http");
+    assert_string_equal(td_json_get_str(back->request, "model", ""), "m");
+    assert_int_equal(strlen(td_json_get_str(back->request, "prompt", "")), len - 1); /* the NUL counts for one now */
+    assert_memory_equal(back->token_ids, x.token_ids, 12);
+    assert_int_equal(back->events[1].t_ns, 20);
+    td_exchanges_free(back, n);
+    td_fixture_close(fx);
+    td_exchange_release(&x);
+    td_buf_release(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_large), cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_no_text),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
