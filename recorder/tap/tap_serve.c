@@ -24,6 +24,7 @@
 
 enum state { COLD, STARTING, RUNNING };
 static _Atomic int state;
+static _Atomic bool has_path;         /* serve.path is complete: the end of the process reads it in another thread */
 static int starts;
 
 /* A descriptor and the inode it had: a server may close descriptors that it does not know and get the number again. */
@@ -430,12 +431,13 @@ static bool open_listener(void)
     }
     serve.listener = own(fd);
     memcpy(serve.path, a.sun_path, sizeof serve.path);
+    atomic_store(&has_path, true);
     return true;
 }
 
 __attribute__((destructor)) static void remove_socket(void)
 {
-    if (serve.path[0] && serve.pid == getpid())
+    if (atomic_load(&has_path) && serve.pid == getpid())
         unlink(serve.path);
 }
 
@@ -485,7 +487,7 @@ static void forked(void)
     atomic_store(&tap_asleep_step, NULL);
     close_own(&serve.listener);
     close_own(&serve.peer);
-    serve.path[0] = '\0';
+    atomic_store(&has_path, false);
     if (!tap_take_inside()) {         /* else: a real function that forks; it returns into code that still needs them */
         unmap();
         memset(tap_plan.seats, 0, sizeof tap_plan.seats);

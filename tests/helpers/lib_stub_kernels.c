@@ -11,7 +11,7 @@ int host_gemm(const struct td_gptq_gemm_args *args);
 void host_step(const struct td_step_args *args);
 void host_delay(int us);
 
-static int delay_us;
+static _Atomic int delay_us;
 
 int td_gptq_gemm(const struct td_gptq_gemm_args *g)
 {
