@@ -1,4 +1,4 @@
-/* redact_json.c - overwrite values inside JSON text at equal length; keys in URLs and command lines.
+/* redact_json.c - overwrite values inside JSON text at equal length.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The text is walked twice: once to see that it is JSON at all (a half-known text is not touched here: the caller overwrites
@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/json.h"
 #include "format/redact.h"
@@ -482,101 +481,5 @@ int64_t td_redact_exchange_json(const struct td_redact_rules *rules, bool answer
         changed = w->changed;
 out:
     free(w);
-    return changed;
-}
-
-/* ---- keys in URLs and command lines ---------------------------------------------------------------------------------- */
-
-static const char *const SECRET_NAMES[] = {"key", "token", "api_key", "apikey", "access_token", "auth_token", "hf_token", "secret",
-    "password", "passwd", "client_secret", "sig", "signature", "auth", "authorization", "bearer", NULL};
-
-/* "--Api-Key" and "OPENAI_API_KEY" are named too. */
-static bool secret_name(const char *s, size_t n)
-{
-    char name[KEY_MAX];
-    size_t i, len;
-
-    while (n && *s == '-') {
-        s++;
-        n--;
-    }
-    if (!n || n >= sizeof name)
-        return false;
-    for (i = 0; i < n; i++)
-        name[i] = s[i] == '-' ? '_' : (char)tolower((unsigned char)s[i]);
-    name[n] = '\0';
-    for (i = 0; SECRET_NAMES[i]; i++) {
-        len = strlen(SECRET_NAMES[i]);
-        if (!strcmp(name, SECRET_NAMES[i]) || (n > len && name[n - len - 1] == '_' && !strcmp(name + n - len, SECRET_NAMES[i])))
-            return true;
-    }
-    return false;
-}
-
-static int64_t stars(char *s, size_t n)
-{
-    memset(s, '*', n);
-    return (int64_t)n;
-}
-
-/* "http://user:password@host" */
-static int64_t hide_userinfo(char *text, size_t n)
-{
-    static const char mark[] = "://";
-    int64_t changed = 0;
-    size_t i, k, at;
-
-    for (i = 0; i + 3 < n; i++) {
-        if (memcmp(text + i, mark, 3))
-            continue;
-        for (at = 0, k = i + 3; k < n && text[k] && !strchr("/?# \"'\\\r\n", text[k]); k++)
-            if (text[k] == '@')
-                at = k;
-        if (at)
-            changed += stars(text + i + 3, at - i - 3);
-        i = k - 1;
-    }
-    return changed;
-}
-
-int64_t td_redact_query(char *text, size_t n)
-{
-    int64_t changed = hide_userinfo(text, n);
-    size_t i, name, end;
-
-    for (i = 0; i < n; i++) {
-        if (text[i] != '?' && text[i] != '&')
-            continue;
-        for (name = i + 1; name < n && (isalnum((unsigned char)text[name]) || text[name] == '_' || text[name] == '-'); name++)
-            ;
-        if (name >= n || text[name] != '=' || !secret_name(text + i + 1, name - i - 1))
-            continue;
-        for (end = name + 1; end < n && text[end] && !strchr("&# \"'\\<>\r\n\t", text[end]); end++)
-            ;
-        changed += stars(text + name + 1, end - name - 1);
-        i = end - 1;
-    }
-    return changed;
-}
-
-int64_t td_redact_word(const char *before, char *word)
-{
-    const char *prev = before;
-    size_t n_prev = before ? strlen(before) : 0;
-    int64_t changed = 0;
-    char *p = word;
-
-    while (*p) {
-        size_t n = strcspn(p, " \t\n"), eq = strcspn(p, "= \t\n");
-
-        if (prev && n_prev > 2 && *prev == '-' && *p != '-' && secret_name(prev, n_prev))
-            changed += stars(p, n);
-        else if (eq < n && secret_name(p, eq))
-            changed += stars(p + eq + 1, n - eq - 1);
-        prev = p;
-        n_prev = n;
-        p += n;
-        p += strspn(p, " \t\n");
-    }
     return changed;
 }

@@ -5,74 +5,19 @@
  * and needs no lock. `lock` guards the queue and the state callers share; `stat_lock` the facts and counts. */
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "format/bytes.h"
-#include "format/fixture.h"
 #include "format/frames.h"
 #include "format/manifest.h"
-#include "format/pack.h"
-#include "format/redact.h"
+#include "format/writer.h"
 
-#define N_STREAMS 5
-#define WIRE_HEAD 20
 #define WIRE_SPLIT ((size_t)1 << 20)  /* a longer read or write becomes several records */
 #define NOTE_MAX ((size_t)16 << 20)
-#define MAX_COUNTERS 1024
-
-enum item_type { ITEM_WIRE, ITEM_LINE, ITEM_BLOB, ITEM_COMMIT };
-
-struct item {
-    struct item *next;
-    enum item_type type;
-    int stream;                 /* ITEM_LINE: enum td_stream_kind */
-    int elem_bytes;
-    struct td_wire wire;
-    struct td_hash hash;
-    bool *done;                 /* ITEM_COMMIT: set under `lock` */
-    size_t len;
-    uint8_t data[];
-};
-
-struct out_stream { struct td_sink sink; struct td_buf raw; uint32_t records; uint64_t frames, total; int64_t since_ns; };
-struct counter { char *name; int64_t n, bytes; bool dirty; };
-
-struct td_writer {
-    char dir[TD_PATH_MAX], id[33], tool[32];
-    int level;
-    int64_t wall_ns, mono_ns;
-    struct td_redactor *redactor;
-
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t work, room, committed;
-    struct item *head, **tail;
-    int64_t queued, queue_max;  /* bytes */
-    bool idle, stop;
-    struct td_error failure;    /* the first; code 0: none */
-    struct td_pack_index seen;  /* blobs taken, written or not (at = 0) */
-
-    pthread_mutex_t stat_lock;
-    cJSON *facts;
-    struct td_buf fact_lines;   /* for the ledger, not yet written */
-    struct counter counter[MAX_COUNTERS];
-    int n_counters;
-
-    /* the writer thread's own */
-    struct out_stream stream[N_STREAMS];
-    struct td_sink pack;
-    struct td_pack_index index;
-    ZSTD_CCtx *z;
-    struct td_buf scratch;
-};
 
 /* ---- failure -------------------------------------------------------------------------------------------------------- */
 
@@ -86,242 +31,11 @@ static int failed(struct td_writer *w)
     return code;
 }
 
-static void keep_failure(struct td_writer *w, const struct td_error *why)
-{
-    pthread_mutex_lock(&w->lock);
-    if (!w->failure.code)
-        w->failure = *why;
-    pthread_cond_broadcast(&w->room);
-    pthread_mutex_unlock(&w->lock);
-}
-
-/* ---- the writer thread: streams ------------------------------------------------------------------------------------- */
-
-static int flush_stream(struct td_writer *w, int kind, struct td_error *err)
-{
-    struct out_stream *s = &w->stream[kind];
-    struct td_frame_head h = {.kind = (uint16_t)(kind + 1), .number = s->frames, .records = s->records};
-    int rc;
-
-    if (!s->raw.len)
-        return TD_OK;
-    rc = td_frame_write(&s->sink, w->z, w->level, &h, s->raw.data, s->raw.len, &w->scratch, err);
-    if (rc)
-        return rc;
-    s->frames++;
-    s->total += s->records;
-    s->records = 0;
-    td_buf_clear(&s->raw);
-    return TD_OK;
-}
-
-static int add_record(struct td_writer *w, int kind, const void *head, size_t n_head, const void *data, size_t n, struct td_error *err)
-{
-    struct out_stream *s = &w->stream[kind];
-
-    if (s->raw.len && s->raw.len + n_head + n > TD_FRAME_MAX_RAW && flush_stream(w, kind, err))
-        return err->code;
-    if (!s->raw.len)
-        s->since_ns = td_clock_mono_ns();
-    td_buf_add(&s->raw, head, n_head);
-    td_buf_add(&s->raw, data, n);
-    if (s->raw.failed)
-        return td_fail(err, TD_ELIMIT, "%s: a record of %zu bytes is more than the maximum of %u", s->sink.path, n, TD_FRAME_MAX_RAW);
-    s->records++;
-    return s->raw.len >= TD_FRAME_COMMIT_RAW ? flush_stream(w, kind, err) : TD_OK;
-}
-
-struct emit_ctx { struct td_writer *w; struct td_error *err; };
-
-static int emit_wire(void *ctx, const struct td_wire *rec)
-{
-    struct emit_ctx *c = ctx;
-    uint8_t head[WIRE_HEAD];
-
-    td_put64(head, (uint64_t)rec->t_ns);
-    td_put32(head + 8, rec->stream);
-    head[12] = (uint8_t)rec->dir;
-    head[13] = rec->redacted ? 1 : 0;
-    td_put16(head + 14, 0);
-    td_put32(head + 16, (uint32_t)rec->len);
-    return add_record(c->w, TD_STREAM_WIRE, head, sizeof head, rec->data, rec->len, c->err);
-}
-
-static int add_line(struct td_writer *w, int kind, const char *line, size_t n, struct td_error *err)
-{
-    return add_record(w, kind, line, n, "\n", 1, err);
-}
-
-/* ---- the writer thread: ledger and commits --------------------------------------------------------------------------- */
-
-static void put_counter(struct td_buf *b, const struct counter *c)
-{
-    struct td_jw j;
-
-    td_jw_init(&j, b, false);
-    td_jw_obj(&j, NULL);
-    td_jw_i64(&j, "t_ns", td_clock_mono_ns());
-    td_jw_cstr(&j, "count", c->name);
-    td_jw_i64(&j, "n", c->n);
-    td_jw_i64(&j, "bytes", c->bytes);
-    td_jw_end(&j);
-    td_buf_addc(b, '\n');
-}
-
-static void count_redaction(struct td_writer *w)
-{
-    const struct td_redact_counts *c = td_redactor_counts(w->redactor);
-    const struct { const char *name; int64_t bytes; } all[] = {
-        {"redacted.headers", c->headers}, {"redacted.urls", c->urls}, {"redacted.json", c->json},
-        {"redacted.unparsed", c->unparsed}, {"redacted.over_limit", c->over_limit},
-    };
-    size_t i;
-    int k;
-
-    for (i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].bytes)
-            td_writer_count(w, all[i].name, 0, 0);
-        pthread_mutex_lock(&w->stat_lock);
-        for (k = 0; k < w->n_counters; k++)
-            if (!strcmp(w->counter[k].name, all[i].name) && w->counter[k].bytes != all[i].bytes) {
-                w->counter[k].bytes = all[i].bytes;
-                w->counter[k].dirty = true;
-            }
-        pthread_mutex_unlock(&w->stat_lock);
-    }
-}
-
-/* Facts and counts that changed since the last commit become lines of the ledger. Counts are totals: the last line of a name holds. */
-static int flush_ledger(struct td_writer *w, struct td_error *err)
-{
-    struct td_buf lines = TD_BUF_INIT(TD_FRAME_MAX_RAW);
-    char *p, *nl;
-    int i, rc = TD_OK;
-
-    count_redaction(w);
-    pthread_mutex_lock(&w->stat_lock);
-    td_buf_add(&lines, td_buf_str(&w->fact_lines), w->fact_lines.len);
-    td_buf_clear(&w->fact_lines);
-    for (i = 0; i < w->n_counters; i++)
-        if (w->counter[i].dirty) {
-            put_counter(&lines, &w->counter[i]);
-            w->counter[i].dirty = false;
-        }
-    pthread_mutex_unlock(&w->stat_lock);
-    for (p = lines.data; !rc && p && p < lines.data + lines.len; p = nl + 1) {
-        nl = memchr(p, '\n', (size_t)(lines.data + lines.len - p));
-        rc = add_line(w, TD_STREAM_LEDGER, p, (size_t)(nl - p), err);
-    }
-    td_buf_release(&lines);
-    return rc;
-}
-
-static int commit(struct td_writer *w, struct td_error *err)
-{
-    int k, rc = flush_ledger(w, err);
-
-    for (k = 0; !rc && k < N_STREAMS; k++)
-        rc = flush_stream(w, k, err);
-    return rc;
-}
-
-static int64_t oldest_ns(const struct td_writer *w)
-{
-    int64_t t = 0;
-    int k;
-
-    for (k = 0; k < N_STREAMS; k++)
-        if (w->stream[k].raw.len && (!t || w->stream[k].since_ns < t))
-            t = w->stream[k].since_ns;
-    return t;
-}
-
-/* ---- the writer thread: its loop ------------------------------------------------------------------------------------- */
-
-static int handle(struct td_writer *w, struct item *it, struct td_error *err)
-{
-    struct emit_ctx ctx = {w, err};
-
-    switch (it->type) {
-    case ITEM_WIRE:
-        it->wire.data = it->data;
-        return td_redactor_wire(w->redactor, &it->wire, emit_wire, &ctx);
-    case ITEM_LINE:
-        if (it->stream == TD_STREAM_EXCHANGES)
-            td_redactor_exchange(w->redactor, (char *)it->data, it->len);
-        return add_line(w, it->stream, (const char *)it->data, it->len, err);
-    case ITEM_BLOB:
-        return td_pack_write(&w->pack, &w->index, w->z, w->level, it->hash, it->data, it->len, it->elem_bytes, &w->scratch, err);
-    case ITEM_COMMIT:
-        return commit(w, err);
-    }
-    return TD_OK;
-}
-
-/* Take the whole queue, or wait for it until a commit is due. */
-static struct item *take(struct td_writer *w, bool *stop)
-{
-    struct item *all;
-    int64_t since = oldest_ns(w), due = (since ? since : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS;
-    struct timespec ts = {due / TD_NS_PER_S, due % TD_NS_PER_S};
-
-    pthread_mutex_lock(&w->lock);
-    w->idle = true;
-    while (!w->head && !w->stop)
-        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT)
-            break;
-    w->idle = false;
-    all = w->head;
-    w->head = NULL;
-    w->tail = &w->head;
-    *stop = w->stop && !all;
-    pthread_mutex_unlock(&w->lock);
-    return all;
-}
-
-static void give_room(struct td_writer *w, struct item *it)
-{
-    pthread_mutex_lock(&w->lock);
-    w->queued -= (int64_t)(sizeof *it + it->len);
-    if (it->done) {
-        *it->done = true;
-        pthread_cond_broadcast(&w->committed);
-    }
-    pthread_cond_broadcast(&w->room);
-    pthread_mutex_unlock(&w->lock);
-    free(it);
-}
-
-static void *writer_main(void *arg)
-{
-    struct td_writer *w = arg;
-    struct td_error why = {0};
-    struct item *it, *next;
-    bool stop = false;
-
-    while (!stop) {
-        for (it = take(w, &stop); it; it = next) {
-            next = it->next;
-            if (!why.code && handle(w, it, &why)) {
-                if (!why.code)
-                    td_fail(&why, TD_ENOMEM, "%s: out of memory", w->dir);
-                keep_failure(w, &why);
-            }
-            give_room(w, it);
-            if (!why.code && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
-                keep_failure(w, &why);
-        }
-        if (!why.code && !stop && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
-            keep_failure(w, &why);
-    }
-    return NULL;
-}
-
 /* ---- callers -------------------------------------------------------------------------------------------------------- */
 
-static struct item *new_item(enum item_type type, const void *data, size_t n)
+static struct td_writer_item *new_item(enum td_writer_item_type type, const void *data, size_t n)
 {
-    struct item *it = malloc(sizeof *it + n);
+    struct td_writer_item *it = malloc(sizeof *it + n);
 
     if (!it)
         return NULL;
@@ -333,7 +47,7 @@ static struct item *new_item(enum item_type type, const void *data, size_t n)
     return it;
 }
 
-static int push(struct td_writer *w, struct item *it)
+static int push(struct td_writer *w, struct td_writer_item *it)
 {
     int64_t cost;
     int code;
@@ -368,7 +82,7 @@ int td_writer_wire(struct td_writer *w, const struct td_wire *rec)
         return TD_ELIMIT;
     do {
         size_t part = rec->dir != TD_WIRE_NOTE && n - at > WIRE_SPLIT ? WIRE_SPLIT : n - at;
-        struct item *it = new_item(ITEM_WIRE, rec->data ? rec->data + at : NULL, part);
+        struct td_writer_item *it = new_item(TD_ITEM_WIRE, rec->data ? rec->data + at : NULL, part);
 
         if (it) {
             it->wire = *rec;
@@ -382,12 +96,12 @@ int td_writer_wire(struct td_writer *w, const struct td_wire *rec)
 
 static int push_line(struct td_writer *w, int kind, struct td_buf *line, int rc)
 {
-    struct item *it;
+    struct td_writer_item *it;
 
     if (!rc && line->len >= TD_FRAME_MAX_RAW)
         rc = TD_ELIMIT;
     if (!rc) {
-        it = new_item(ITEM_LINE, line->data, line->len);
+        it = new_item(TD_ITEM_LINE, line->data, line->len);
         if (it)
             it->stream = kind;
         rc = push(w, it);
@@ -430,7 +144,7 @@ bool td_writer_has_blob(struct td_writer *w, struct td_hash hash)
 int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_bytes, struct td_hash *hash)
 {
     struct td_pack_entry e = {td_hash_bytes(data, n), 0, n};
-    struct item *it;
+    struct td_writer_item *it;
     size_t before;
     bool fresh;
     int rc;
@@ -448,14 +162,14 @@ int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_byt
     td_writer_count(w, fresh ? "blobs.stored" : "blobs.deduplicated", 1, (int64_t)n);
     if (!fresh)
         return TD_OK;
-    it = new_item(ITEM_BLOB, data, n);
+    it = new_item(TD_ITEM_BLOB, data, n);
     if (it) {
         it->hash = e.hash;
         it->elem_bytes = elem_bytes;
         return push(w, it);
     }
     rc = TD_ENOMEM; /* it is marked as seen and never will be: the recording is not whole */
-    keep_failure(w, &(struct td_error){TD_ENOMEM, "no memory to queue a blob"});
+    td_writer_keep_failure(w, &(struct td_error){TD_ENOMEM, "no memory to queue a blob"});
     return rc;
 }
 
@@ -467,7 +181,7 @@ void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t b
     for (i = 0; i < w->n_counters; i++)
         if (!strcmp(w->counter[i].name, name))
             break;
-    if (i == w->n_counters && i < MAX_COUNTERS) {
+    if (i == w->n_counters && i < TD_WRITER_COUNTERS) {
         w->counter[i].name = strdup(name);
         if (w->counter[i].name)
             w->n_counters++;
@@ -609,21 +323,21 @@ static int open_files(struct td_writer *w, struct td_error *err)
 {
     int k, rc = td_sink_open(&w->pack, w->dir, td_file_names[TD_FILE_PACK], err);
 
-    for (k = 0; !rc && k < N_STREAMS; k++)
+    for (k = 0; !rc && k < TD_WRITER_STREAMS; k++)
         rc = td_sink_open(&w->stream[k].sink, w->dir, td_file_names[k], err);
     return rc;
 }
 
 static void release(struct td_writer *w)
 {
-    struct item *it, *next;
+    struct td_writer_item *it, *next;
     int i;
 
     for (it = w->head; it; it = next) {
         next = it->next;
         free(it);
     }
-    for (i = 0; i < N_STREAMS; i++) {
+    for (i = 0; i < TD_WRITER_STREAMS; i++) {
         td_sink_close(&w->stream[i].sink);
         td_buf_release(&w->stream[i].raw);
     }
@@ -651,7 +365,7 @@ static void init(struct td_writer *w, const struct td_writer_options *opt)
     int k;
 
     w->pack.fd = -1;
-    for (k = 0; k < N_STREAMS; k++) {
+    for (k = 0; k < TD_WRITER_STREAMS; k++) {
         w->stream[k].sink.fd = -1;
         td_buf_init(&w->stream[k].raw, TD_FRAME_MAX_RAW);
     }
@@ -699,7 +413,7 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
     note_begin(w);
     if ((rc = make_dir(dir, err)) || (rc = open_files(w, err)))
         goto fail;
-    rc = pthread_create(&w->thread, NULL, writer_main, w);
+    rc = pthread_create(&w->thread, NULL, td_writer_thread, w);
     if (rc) {
         rc = td_fail(err, TD_EIO, "cannot start a thread: %s", strerror(rc));
         goto fail;
@@ -715,7 +429,7 @@ fail:
 
 int td_writer_commit(struct td_writer *w, struct td_error *err)
 {
-    struct item *it = new_item(ITEM_COMMIT, NULL, 0);
+    struct td_writer_item *it = new_item(TD_ITEM_COMMIT, NULL, 0);
     bool done = false;
     int rc;
 
@@ -758,7 +472,7 @@ static int save_manifest(struct td_writer *w, const char *state, struct td_error
         td_manifest_put_i64(c, "bytes", w->counter[i].bytes);
     }
     td_manifest_put_file(m, TD_FILE_PACK, &f);
-    for (i = 0; i < N_STREAMS; i++) {
+    for (i = 0; i < TD_WRITER_STREAMS; i++) {
         f = (struct td_file_fact){w->stream[i].sink.size, w->stream[i].frames, w->stream[i].total, td_sink_digest(&w->stream[i].sink)};
         td_manifest_put_file(m, i, &f);
     }
@@ -772,21 +486,18 @@ static int save_manifest(struct td_writer *w, const char *state, struct td_error
 int td_writer_close(struct td_writer *w, const char *state, struct td_error *err)
 {
     struct td_error why = {0};
-    struct emit_ctx ctx = {w, &why};
     int k, rc;
 
     if (!w)
         return TD_OK;
     stop_thread(w);
     if (!w->failure.code) {
-        rc = td_redactor_finish(w->redactor, emit_wire, &ctx);
-        if (!rc)
-            rc = commit(w, &why);
+        rc = td_writer_drain(w, &why);
         if (!rc)
             rc = td_pack_finish(&w->pack, &w->index, &why);
         if (!rc)
             rc = td_sink_sync(&w->pack, &why);
-        for (k = 0; !rc && k < N_STREAMS; k++)
+        for (k = 0; !rc && k < TD_WRITER_STREAMS; k++)
             rc = td_sink_sync(&w->stream[k].sink, &why);
         if (rc && !why.code)
             td_fail(&why, rc, "%s: cannot finish the recording: %s", w->dir, td_code_name(rc));

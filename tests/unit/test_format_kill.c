@@ -37,7 +37,11 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+    char mnt[90];
+
     (void)state;
+    snprintf(mnt, sizeof mnt, "%s/mnt", root);
+    umount2(mnt, MNT_DETACH); /* there only when test_disk_full failed */
     return td_fs_remove_tree(root, NULL);
 }
 

@@ -1,0 +1,255 @@
+/* writer_thread.c - the thread behind a recording: redaction, frames, blobs, the ledger, commits.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Everything here but the queue, the failure, the facts and the counts belongs to this thread and needs no lock. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "format/bytes.h"
+#include "format/frames.h"
+#include "format/writer.h"
+
+#define WIRE_HEAD 20
+
+void td_writer_keep_failure(struct td_writer *w, const struct td_error *why)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->failure.code)
+        w->failure = *why;
+    pthread_cond_broadcast(&w->room);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- streams ------------------------------------------------------------------------------------- */
+
+static int flush_stream(struct td_writer *w, int kind, struct td_error *err)
+{
+    struct td_writer_stream *s = &w->stream[kind];
+    struct td_frame_head h = {.kind = (uint16_t)(kind + 1), .number = s->frames, .records = s->records};
+    int rc;
+
+    if (!s->raw.len)
+        return TD_OK;
+    rc = td_frame_write(&s->sink, w->z, w->level, &h, s->raw.data, s->raw.len, &w->scratch, err);
+    if (rc)
+        return rc;
+    s->frames++;
+    s->total += s->records;
+    s->records = 0;
+    td_buf_clear(&s->raw);
+    return TD_OK;
+}
+
+static int add_record(struct td_writer *w, int kind, const void *head, size_t n_head, const void *data, size_t n, struct td_error *err)
+{
+    struct td_writer_stream *s = &w->stream[kind];
+
+    if (s->raw.len && s->raw.len + n_head + n > TD_FRAME_MAX_RAW && flush_stream(w, kind, err))
+        return err->code;
+    if (!s->raw.len)
+        s->since_ns = td_clock_mono_ns();
+    td_buf_add(&s->raw, head, n_head);
+    td_buf_add(&s->raw, data, n);
+    if (s->raw.failed)
+        return td_fail(err, TD_ELIMIT, "%s: a record of %zu bytes is more than the maximum of %u", s->sink.path, n, TD_FRAME_MAX_RAW);
+    s->records++;
+    return s->raw.len >= TD_FRAME_COMMIT_RAW ? flush_stream(w, kind, err) : TD_OK;
+}
+
+struct emit_ctx { struct td_writer *w; struct td_error *err; };
+
+static int emit_wire(void *ctx, const struct td_wire *rec)
+{
+    struct emit_ctx *c = ctx;
+    uint8_t head[WIRE_HEAD];
+
+    td_put64(head, (uint64_t)rec->t_ns);
+    td_put32(head + 8, rec->stream);
+    head[12] = (uint8_t)rec->dir;
+    head[13] = rec->redacted ? 1 : 0;
+    td_put16(head + 14, 0);
+    td_put32(head + 16, (uint32_t)rec->len);
+    return add_record(c->w, TD_STREAM_WIRE, head, sizeof head, rec->data, rec->len, c->err);
+}
+
+static int add_line(struct td_writer *w, int kind, const char *line, size_t n, struct td_error *err)
+{
+    return add_record(w, kind, line, n, "\n", 1, err);
+}
+
+/* ---- ledger and commits --------------------------------------------------------------------------- */
+
+static void put_counter(struct td_buf *b, const struct td_writer_counter *c)
+{
+    struct td_jw j;
+
+    td_jw_init(&j, b, false);
+    td_jw_obj(&j, NULL);
+    td_jw_i64(&j, "t_ns", td_clock_mono_ns());
+    td_jw_cstr(&j, "count", c->name);
+    td_jw_i64(&j, "n", c->n);
+    td_jw_i64(&j, "bytes", c->bytes);
+    td_jw_end(&j);
+    td_buf_addc(b, '\n');
+}
+
+static void count_redaction(struct td_writer *w)
+{
+    const struct td_redact_counts *c = td_redactor_counts(w->redactor);
+    const struct { const char *name; int64_t bytes; } all[] = {
+        {"redacted.headers", c->headers}, {"redacted.urls", c->urls}, {"redacted.json", c->json},
+        {"redacted.unparsed", c->unparsed}, {"redacted.over_limit", c->over_limit},
+    };
+    size_t i;
+    int k;
+
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].bytes)
+            td_writer_count(w, all[i].name, 0, 0);
+        pthread_mutex_lock(&w->stat_lock);
+        for (k = 0; k < w->n_counters; k++)
+            if (!strcmp(w->counter[k].name, all[i].name) && w->counter[k].bytes != all[i].bytes) {
+                w->counter[k].bytes = all[i].bytes;
+                w->counter[k].dirty = true;
+            }
+        pthread_mutex_unlock(&w->stat_lock);
+    }
+}
+
+/* Facts and counts that changed since the last commit become lines of the ledger. Counts are totals: the last line of a name holds. */
+static int flush_ledger(struct td_writer *w, struct td_error *err)
+{
+    struct td_buf lines = TD_BUF_INIT(TD_FRAME_MAX_RAW);
+    char *p, *nl;
+    int i, rc = TD_OK;
+
+    count_redaction(w);
+    pthread_mutex_lock(&w->stat_lock);
+    td_buf_add(&lines, td_buf_str(&w->fact_lines), w->fact_lines.len);
+    td_buf_clear(&w->fact_lines);
+    for (i = 0; i < w->n_counters; i++)
+        if (w->counter[i].dirty) {
+            put_counter(&lines, &w->counter[i]);
+            w->counter[i].dirty = false;
+        }
+    pthread_mutex_unlock(&w->stat_lock);
+    for (p = lines.data; !rc && p && p < lines.data + lines.len; p = nl + 1) {
+        nl = memchr(p, '\n', (size_t)(lines.data + lines.len - p));
+        rc = add_line(w, TD_STREAM_LEDGER, p, (size_t)(nl - p), err);
+    }
+    td_buf_release(&lines);
+    return rc;
+}
+
+static int commit(struct td_writer *w, struct td_error *err)
+{
+    int k, rc = flush_ledger(w, err);
+
+    for (k = 0; !rc && k < TD_WRITER_STREAMS; k++)
+        rc = flush_stream(w, k, err);
+    return rc;
+}
+
+static int64_t oldest_ns(const struct td_writer *w)
+{
+    int64_t t = 0;
+    int k;
+
+    for (k = 0; k < TD_WRITER_STREAMS; k++)
+        if (w->stream[k].raw.len && (!t || w->stream[k].since_ns < t))
+            t = w->stream[k].since_ns;
+    return t;
+}
+
+/* ---- its loop ------------------------------------------------------------------------------------- */
+
+static int handle(struct td_writer *w, struct td_writer_item *it, struct td_error *err)
+{
+    struct emit_ctx ctx = {w, err};
+
+    switch (it->type) {
+    case TD_ITEM_WIRE:
+        it->wire.data = it->data;
+        return td_redactor_wire(w->redactor, &it->wire, emit_wire, &ctx);
+    case TD_ITEM_LINE:
+        if (it->stream == TD_STREAM_EXCHANGES)
+            td_redactor_exchange(w->redactor, (char *)it->data, it->len);
+        return add_line(w, it->stream, (const char *)it->data, it->len, err);
+    case TD_ITEM_BLOB:
+        return td_pack_write(&w->pack, &w->index, w->z, w->level, it->hash, it->data, it->len, it->elem_bytes, &w->scratch, err);
+    case TD_ITEM_COMMIT:
+        return commit(w, err);
+    }
+    return TD_OK;
+}
+
+/* Take the whole queue, or wait for it until a commit is due. */
+static struct td_writer_item *take(struct td_writer *w, bool *stop)
+{
+    struct td_writer_item *all;
+    int64_t since = oldest_ns(w), due = (since ? since : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS;
+    struct timespec ts = {due / TD_NS_PER_S, due % TD_NS_PER_S};
+
+    pthread_mutex_lock(&w->lock);
+    w->idle = true;
+    while (!w->head && !w->stop)
+        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT)
+            break;
+    w->idle = false;
+    all = w->head;
+    w->head = NULL;
+    w->tail = &w->head;
+    *stop = w->stop && !all;
+    pthread_mutex_unlock(&w->lock);
+    return all;
+}
+
+static void give_room(struct td_writer *w, struct td_writer_item *it)
+{
+    pthread_mutex_lock(&w->lock);
+    w->queued -= (int64_t)(sizeof *it + it->len);
+    if (it->done) {
+        *it->done = true;
+        pthread_cond_broadcast(&w->committed);
+    }
+    pthread_cond_broadcast(&w->room);
+    pthread_mutex_unlock(&w->lock);
+    free(it);
+}
+
+void *td_writer_thread(void *arg)
+{
+    struct td_writer *w = arg;
+    struct td_error why = {0};
+    struct td_writer_item *it, *next;
+    bool stop = false;
+
+    while (!stop) {
+        for (it = take(w, &stop); it; it = next) {
+            next = it->next;
+            if (!why.code && handle(w, it, &why)) {
+                if (!why.code)
+                    td_fail(&why, TD_ENOMEM, "%s: out of memory", w->dir);
+                td_writer_keep_failure(w, &why);
+            }
+            give_room(w, it);
+            if (!why.code && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
+                td_writer_keep_failure(w, &why);
+        }
+        if (!why.code && !stop && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
+            td_writer_keep_failure(w, &why);
+    }
+    return NULL;
+}
+
+int td_writer_drain(struct td_writer *w, struct td_error *err)
+{
+    struct emit_ctx ctx = {w, err};
+    int rc = td_redactor_finish(w->redactor, emit_wire, &ctx);
+
+    return rc ? rc : commit(w, err);
+}
