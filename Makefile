@@ -28,14 +28,15 @@ CPPFLAGS += -I. -D_GNU_SOURCE -DTD_VERSION='"$(VERSION)"' -DTD_FEATURES='"$(FEAT
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
 TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
-TD_LDFLAGS := -pthread $(if $(SAN),-fsanitize=$(SAN))
+TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
 LIB_DIRS  := common format wire model
-PROGRAMS  := record replay differ gate fixture demo-server
+PROGRAMS  := record replay replay-child differ gate fixture demo-server
 SRC_record      := $(wildcard recorder/*.c)
 SRC_replay      := $(wildcard replayer/*.c)
+SRC_replay-child := $(addprefix replayer/,child.c child_fault.c guard.c poison.c proto.c judge.c child/child_main.c)
 SRC_differ      := $(wildcard differ/*.c)
 SRC_gate        := $(wildcard gate/*.c)
 SRC_fixture     := $(wildcard fixtures/*.c)

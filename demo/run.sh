@@ -48,7 +48,7 @@ free_port() {
 
 say "1. Record the good build: prompts, answers, timings and the inputs of its GEMMs"
 port=$(free_port)
-run "$BIN/record" --server "127.0.0.1:$port" -o "$WORK/good" --suite quick --repeat 3 --gemms all \
+run "$BIN/record" --server "127.0.0.1:$port" -o "$WORK/good" --suite quick --repeat 3 \
     --run -- "$BIN/demo-server" --model "$MODEL" --served-model-name tapedeck-demo --port "$port" || die "record failed"
 
 say "2. A new build with a planted bug ($BUG): replay what was recorded, on it"

@@ -329,7 +329,7 @@ static void serve(struct child *c, struct td_proto_msg *m)
 static void restart(const struct child *c)
 {
     char fd[16];
-    char name[] = "replay", mode[] = "--child";
+    char name[] = "replay-child", mode[] = "--child";
     char *argv[] = {name, mode, fd, NULL};
 
     snprintf(fd, sizeof fd, "%d", c->sock);

@@ -6,7 +6,7 @@
 #include "replayer/guard.h"
 #include "kernels/op.h"
 
-/* `replay --child FD`: serve requests on the socket FD until BYE or until the parent is gone. Returns the exit code. */
+/* `replay-child --child FD`: serve requests on the socket FD until BYE or until the parent is gone. Returns the exit code. */
 int td_child_main(int sock);
 
 /* child_fault.c: on SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT write one sentence to `note` (n bytes; where in which tensor

@@ -8,7 +8,6 @@
 
 #include "common/fs.h"
 #include "common/log.h"
-#include "replayer/child.h"
 #include "replayer/session.h"
 
 static volatile sig_atomic_t stop;
@@ -169,8 +168,6 @@ int main(int argc, char **argv)
     struct sigaction sa = {.sa_handler = on_signal};
 
     td_log_program("replay");
-    if (argc == 3 && !strcmp(argv[1], "--child"))
-        return td_child_main(atoi(argv[2]));
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -23,8 +23,8 @@ int td_requests_probe(const struct td_replay_options *opt, const char *url, stru
 int td_requests_plan(const struct td_exchange *xs, size_t n, const cJSON *manifest, int64_t repeat, double speed,
                      struct td_plan *plan, struct td_requests_stats *stats, struct td_error *err);
 
-/* Warm up, send, write exchanges. A server that dies in the middle is a result: what it did not answer is written with
- * an error_kind. TD_EINTR: stopped by the user; TD_EIO: the server did not answer even the warm-up request. */
+/* Warm up, send, write exchanges. A server that dies or hangs, even at the warm-up, is a result: what it did not answer is
+ * written with an error_kind. TD_EINTR: stopped by the user. */
 int td_requests_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
                        const struct td_api_server *server, struct td_requests_stats *stats, struct td_error *err);
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/fs.h"
 #include "common/log.h"
 
 #define HELLO_TIMEOUT_MS 60000 /* a library with a thousand kernels may take a while to load */
@@ -39,12 +40,18 @@ static void hang_up(struct td_runner *r)
 
 static int spawn(struct td_runner *r, struct td_error *err)
 {
-    char fd_text[16];
-    char *argv[] = {(char *)(uintptr_t)(r->opt.program ? r->opt.program : "/proc/self/exe"), "--child", fd_text, NULL};
+    char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
+    char *argv[] = {program, "--child", fd_text, NULL};
     int pair[2], keep[2] = {-1, -1}, rc;
     struct td_proc_options po = {.argv = argv, .stdin_fd = -1, .stdout_fd = STDERR_FILENO, .stderr_fd = -1, .keep_fds = keep,
                                  .own_group = true};
 
+    if (r->opt.program)
+        rc = snprintf(program, sizeof program, "%s", r->opt.program) < (int)sizeof program ? TD_OK : TD_ELIMIT;
+    else if (!(rc = td_fs_self_dir(bin, sizeof bin, err)))
+        rc = td_fs_join(program, sizeof program, bin, "replay-child", err);
+    if (rc)
+        return td_fail(err, rc, "the path of replay-child is too long");
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return td_fail(err, TD_EIO, "socketpair: %s", strerror(errno));
     keep[0] = pair[1];

@@ -10,7 +10,7 @@ struct td_runner_options {
     const char *name;       /* "candidate", "baseline": for messages */
     const char *provider;   /* "lib", "cpu", "ref" */
     const char *arg;        /* path of the library, or NULL */
-    const char *program;    /* what is executed with "--child FD"; NULL: this program */
+    const char *program;    /* what is executed with "--child FD"; NULL: replay-child beside this program */
     int deadline_ms;        /* for a single stage of a run (load, prepare, one repeat) */
     bool guard;
 };

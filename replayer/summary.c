@@ -20,15 +20,15 @@ static void print_requests(const struct td_session_result *r)
     if (q->by_token_ids)
         printf("  prompts went as token ids: the recording holds no text\n");
     if (q->server_gone)
-        printf("  the server died in the middle of the replay\n");
+        printf("  the server died or hung in the middle of the replay\n");
 }
 
 static void score_words(double score, char *out, size_t n)
 {
     if (score < 0)
         snprintf(out, n, "-");
-    else if (isinf(score))
-        snprintf(out, n, "NaN"); /* a NaN or an Inf where a number is due, the only way to Infinity */
+    else if (isinf(score)) /* as JSON and differ call it: a NaN or an Inf where a number is due, or nothing written there */
+        snprintf(out, n, "Infinity");
     else
         snprintf(out, n, score < 1000 ? "%.3f" : "%.3g", score);
 }

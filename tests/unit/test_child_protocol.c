@@ -33,7 +33,7 @@ static void find_helper(const char *name, char *out, size_t n)
 
 static struct td_runner start(const char *how, int deadline_ms)
 {
-    struct td_runner_options o = {.name = "candidate", .provider = "lib", .arg = library, .deadline_ms = deadline_ms, .guard = true};
+    struct td_runner_options o = {.name = "candidate", .provider = "lib", .arg = library, .program = "/proc/self/exe", .deadline_ms = deadline_ms, .guard = true};
     struct td_error err = {0};
     struct td_runner r;
 
@@ -190,7 +190,7 @@ static void larger_op_gets_a_larger_arena(void **state)
 
 static void no_library(void **state)
 {
-    struct td_runner_options o = {.name = "candidate", .provider = "lib", .arg = "/nowhere/lib.so", .deadline_ms = 1000};
+    struct td_runner_options o = {.name = "candidate", .provider = "lib", .arg = "/nowhere/lib.so", .program = "/proc/self/exe", .deadline_ms = 1000};
     struct td_error err = {0};
     struct td_runner r;
     char path[4096];
