@@ -129,18 +129,35 @@ static void print_fork(const struct page *p, const struct td_fork *f)
     print_text(p, "new", f->bad, at);
 }
 
+static bool collapsed(const struct td_weighing *w, const struct td_exchange *x)
+{
+    const struct td_collapses *c = &w->collapses;
+    size_t i;
+
+    for (i = 0; i < c->n; i++)
+        if (c->found[i].bad == x)
+            return true;
+    return false;
+}
+
+/* What has collapsed was shown already and is not shown again. */
 static void print_forks(const struct page *p, const struct td_weighing *w)
 {
     const struct td_tokens *t = &w->tokens;
     const char *last = NULL;
-    size_t i, shown = 0, prompts = 0;
+    size_t i, shown = 0, prompts = 0, fallen = 0;
 
     if (t->n_forks == 0 || !w->lane[TD_LANE_TOKENS].asked)
         return;
     title(p, "answers that part from the baseline");
     for (i = 0; i < t->n_forks; i++) { /* one per prompt unless verbose */
-        bool first = !last || strcmp(last, t->forks[i].group->prompt_id) != 0;
+        bool first;
 
+        if (collapsed(w, t->forks[i].bad)) {
+            fallen++;
+            continue;
+        }
+        first = !last || strcmp(last, t->forks[i].group->prompt_id) != 0;
         prompts += first;
         last = t->forks[i].group->prompt_id;
         if (p->verbose || (first && prompts <= SHOWN)) {
@@ -148,8 +165,10 @@ static void print_forks(const struct page *p, const struct td_weighing *w)
             shown++;
         }
     }
-    if (shown < t->n_forks)
-        fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown, t->n_forks, prompts);
+    if (fallen)
+        fprintf(p->out, "  %zu of %zu: the collapsed ones\n", fallen, t->n_forks);
+    if (shown + fallen < t->n_forks)
+        fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown, t->n_forks - fallen, prompts);
 }
 
 static void print_noise(const struct page *p, const struct td_weighing *w)
