@@ -136,9 +136,13 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
         return td_fail(err, TD_ENOMEM, "no memory to align %zu exchanges", total);
     }
     for (i = 0; i < n_sides; i++)
-        for (j = 0; j < sides[i].n_xs; j++)
-            if (sides[i].xs[j].phase != TD_PHASE_WARMUP)
-                out->xrefs[n++] = (struct td_xref){&sides[i].xs[j], sides[i].role, sides[i].round};
+        for (j = 0; j < sides[i].n_xs; j++) {
+            const struct td_exchange *x = &sides[i].xs[j];
+
+            out->candidate_reached |= sides[i].role == TD_NEW && (!x->error_kind || strcmp(x->error_kind, "connect") != 0);
+            if (x->phase != TD_PHASE_WARMUP)
+                out->xrefs[n++] = (struct td_xref){x, sides[i].role, sides[i].round};
+        }
     qsort(out->xrefs, n, sizeof *out->xrefs, by_prompt);
     for (i = 0; i < n; i++) {
         struct td_xref *x = &out->xrefs[i];

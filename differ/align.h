@@ -48,6 +48,7 @@ struct td_prompt_group {
 struct td_groups {
     struct td_prompt_group *group; size_t n; /* in the order in which the baseline asked them, then the others */
     struct td_xref *xrefs;                   /* what the lists point into */
+    bool candidate_reached;                  /* a request of TD_NEW, warm-ups counted, that did not fail to connect */
 };
 
 /* sides : [n], borrowed as long as the groups live */

@@ -355,6 +355,8 @@ bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
         b->good += op->result == TD_RESULT_OK;
         if (op->result == TD_RESULT_WORSE && (!b->first || runs_before(op, b->first)))
             b->first = op;
+        if (op->result == TD_RESULT_WORSE && op->candidate.nan + op->candidate.inf > 0 && (!b->first_nan || runs_before(op, b->first_nan)))
+            b->first_nan = op;
     }
     found = b->first != NULL;
     if (!found)

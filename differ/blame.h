@@ -27,6 +27,7 @@ struct td_blame {
     char text[200];                       /* "gptq_gemm, M <= 50" ("every op of gptq_gemm" when nothing was good) */
     char same_text[3][200];
     const struct td_opx *first;           /* the first bad op in order of execution */
+    const struct td_opx *first_nan;       /* the first one whose output holds NaN or Inf: where "!!!!" begins; NULL: none */
     /* whose rows the first bad op worked on; "" and -1 when the steps do not tell */
     char prompt_id[128]; int32_t repeat, position; bool decode;
 };

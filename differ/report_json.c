@@ -300,6 +300,10 @@ static void write_blame(struct td_jw *w, const struct td_weighing *x)
         td_jw_cstr(w, NULL, b->same_text[i]);
     td_jw_end(w);
     write_op(w, "first", b->first);
+    if (b->first_nan)
+        write_op(w, "first_nan", b->first_nan);
+    else
+        td_jw_null(w, "first_nan");
     td_jw_cstr(w, "prompt_id", *b->prompt_id ? b->prompt_id : NULL);
     td_jw_i64(w, "repeat", b->repeat);
     td_jw_i64(w, "position", b->position);

@@ -99,7 +99,7 @@ static void add_prompts(struct cases *c, const struct td_weighing *w)
             }
         for (j = 0; j < w->tokens.n_lost; j++)
             if (strcmp(w->tokens.lost[j]->prompt_id, g->prompt_id) == 0) {
-                v = w->tokens.unreached == w->tokens.attempts ? TD_BROKEN : TD_REGRESSED;
+                v = w->tokens.unreached ? TD_BROKEN : TD_REGRESSED;
                 snprintf(why, sizeof why, "%.190s", w->tokens.lost[j]->error);
             }
         add_case(c, "prompt", g->prompt_id, v, why);

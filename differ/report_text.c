@@ -417,6 +417,10 @@ static void print_blame(const struct page *p, const struct td_weighing *w)
     if (*b->prompt_id)
         fprintf(p->out, "           while the server %s prompt %s, repeat %d, at position %d\n", b->decode ? "answered" : "read", b->prompt_id,
                 b->repeat, b->position);
+    if (b->first_nan && b->first_nan != op)
+        fprintf(p->out, "  first NaN or Inf: op %lld, %s/%s, %s, M=%lld: %lld NaN, %lld Inf in its output\n", (long long)b->first_nan->op,
+                b->first_nan->layer ? b->first_nan->layer : "unknown layer", b->first_nan->kind, b->first_nan->shape,
+                (long long)b->first_nan->m, (long long)b->first_nan->candidate.nan, (long long)b->first_nan->candidate.inf);
 }
 
 static void print_limits(const struct page *p, const struct td_weighing *w)

@@ -23,7 +23,6 @@ static bool answer_is_sound(const struct td_exchange *x, struct td_smoke *s)
 
     if (x->error) {
         s->errors++;
-        s->unreached += x->error_kind && strcmp(x->error_kind, "connect") == 0;
         note(s, x, x->error);
         return false;
     }
@@ -50,6 +49,7 @@ void td_smoke_check(const struct td_exchange *xs, size_t n, struct td_smoke *s)
     for (i = 0; i < n; i++) {
         int64_t t = td_exchange_ttft_ns(&xs[i]), e = td_exchange_e2e_ns(&xs[i]);
 
+        s->reached |= !xs[i].error_kind || strcmp(xs[i].error_kind, "connect") != 0;
         if (xs[i].phase == TD_PHASE_WARMUP)
             continue;
         s->prompts++;
@@ -61,7 +61,7 @@ void td_smoke_check(const struct td_exchange *xs, size_t n, struct td_smoke *s)
     }
     s->ttft_p50_ns = td_stat_median(ttft, ttft ? n_ttft : 0);
     s->tokens_per_s = td_stat_median(rate, rate ? n_rate : 0);
-    s->verdict = s->prompts == 0 || s->unreached == s->prompts ? TD_BROKEN : s->ok == s->prompts ? TD_PASS : TD_REGRESSED;
+    s->verdict = s->prompts == 0 || !s->reached ? TD_BROKEN : s->ok == s->prompts ? TD_PASS : TD_REGRESSED;
     if (s->prompts == 0)
         snprintf(s->first, sizeof s->first, "the recording holds no answers");
     free(ttft);

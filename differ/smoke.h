@@ -8,7 +8,8 @@
 #include "format/records.h"
 
 struct td_smoke {
-    size_t prompts, ok, errors, collapsed, empty, unreached;
+    size_t prompts, ok, errors, collapsed, empty;
+    bool reached;                        /* some request, warm-ups counted, did not fail to connect */
     double ttft_p50_ns, tokens_per_s;    /* medians; NaN: not measured */
     enum td_verdict verdict;             /* PASS, REGRESSED, BROKEN: no answers at all */
     char first[300];                     /* the first trouble */

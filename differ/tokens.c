@@ -234,7 +234,6 @@ static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, 
 
         t->attempts++;
         if (x->error) {
-            t->unreached += x->error_kind && strcmp(x->error_kind, "connect") == 0;
             if (!b)
                 t->unmatched++;
             else if (b->error)
@@ -317,6 +316,7 @@ int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy,
         return td_fail(err, TD_ENOMEM, "no memory to compare %zu answers", n);
     }
     t->n_noise = (size_t)(live + cal + 1);
+    t->unreached = !g->candidate_reached;
     for (r = 0; r < live + cal; r++) {
         t->noise[r + 1].role = r < live ? TD_LIVE : TD_CALIBRATE;
         t->noise[r + 1].round = r < live ? r : r - live;
@@ -409,7 +409,7 @@ void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, 
         td_lane_no_evidence(lane, "the candidate holds no exchanges (replay --server HOST:PORT makes them)");
         return;
     }
-    if (t->unreached == t->attempts) {
+    if (t->unreached) {
         td_lane_say(lane, TD_BROKEN, "the candidate's server was never reached: %s", t->n_lost ? t->lost[0]->error : "no connection");
         return;
     }

@@ -48,8 +48,8 @@ struct td_tokens {
     struct td_fork *forks; size_t n_forks;
     const struct td_exchange **lost; size_t n_lost;
     size_t errors_alike;      /* errors where the baseline erred too */
-    size_t unreached;         /* of them all: connection failures */
-    size_t attempts;          /* candidate exchanges of any outcome */
+    bool unreached;           /* every candidate exchange, warm-ups too, failed to connect */
+    size_t attempts;          /* candidate exchanges of any outcome; no warm-ups */
     size_t missing;           /* prompts of the baseline without any candidate exchange */
     size_t unmatched;         /* candidate exchanges without a baseline answer */
     struct td_noise *noise; size_t n_noise; /* [0] the baseline's own repeats, then one per calibrating fixture */
