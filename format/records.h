@@ -23,7 +23,7 @@ enum td_wire_dir {
     TD_WIRE_NOTE = 2      /* JSON by the recorder: {"open":{...}} when a stream starts, {"close":{...}} when it ends */
 };
 
-/* A stream is one exchange (not one TCP connection). Keys of the notes: docs/format.md, "wire.zst". */
+/* A stream is one exchange (not one TCP connection). Keys of the notes: docs/format.md, "wire.zst: notes". */
 struct td_wire {
     int64_t t_ns;
     uint32_t stream;
@@ -108,7 +108,7 @@ struct td_tensor_rec {
     char dtype[16];               /* safetensors' names, or a block format's */
     int32_t ndim;
     int64_t shape[TD_REC_MAX_DIMS];
-    int64_t strides[TD_REC_MAX_DIMS]; /* elements (blocks for block formats) */
+    int64_t strides[TD_REC_MAX_DIMS]; /* shape and strides in elements (in blocks for block formats) */
     int64_t align;                /* of the address when recorded, at most 4096; 0: unknown */
     struct td_hash blob;          /* content address of the bytes; zero: not known */
     bool stored;                  /* the bytes are in blobs.pack; false: only the hash is (a digest) */

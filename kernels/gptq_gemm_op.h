@@ -3,7 +3,7 @@
  *
  * Attributes: m n k bits group_size (> 0), zero_offset (1), act_order (0). Tensors: a [m, k] F16, rows lda apart;
  * qweight [k*bits/32, n] I32 or U32; qzeros [k/group_size, n*bits/32]; scales [k/group_size, n] F16; g_idx [k] I32 with
- * act-order only; out c [m, n] F16, rows ldc apart. All but a and c are dense. */
+ * act-order, or where a server passes one; out c [m, n] F16, rows ldc apart. All but a and c are dense. */
 #ifndef TD_KERNELS_GPTQ_GEMM_OP_H
 #define TD_KERNELS_GPTQ_GEMM_OP_H
 

@@ -233,8 +233,8 @@ static int find_once(const struct td_links_target *t, struct links_found out[LIN
     }
     free(all);
     if (!rc && !*n)
-        rc = td_fail(err, TD_ENOTFOUND, "%s", loaded ? "the tap is loaded but has seen no GEMM yet: send the server a request first; a kernel library that is "
-                                                       "opened with dlopen and dlsym, or linked statically, cannot be tapped"
+        rc = td_fail(err, TD_ENOTFOUND, "%s", loaded ? "the tap is loaded but has seen no GEMM yet: send the server a request first; it knows td_gptq_gemm, not "
+                                                       "the GEMMs of vLLM or llama.cpp, nor libraries that are linked statically or asked by dlsym"
                                                      : "the server runs without the tap: start it with `record --run -- COMMAND`, or after "
                                                        "`eval \"$(record --tap-env)\"` in its shell");
     return rc;

@@ -133,8 +133,10 @@ int main(int argc, char **argv)
                  "the server's GEMMs where the tap is in it. The fixture's path is the last line of the output.",
         .table = table,
         .examples = "  record --server localhost:8000\n"
-                    "  record -o good --run -- vllm serve MODEL --port 8000\n"
-                    "  eval \"$(record --tap-env)\"; llama-server -m MODEL.gguf &   then: record --server localhost:8080\n"};
+                    "  record -o good --run -- demo-server --model DIR --port 8000\n"
+                    "  eval \"$(record --tap-env)\"; demo-server --model DIR &   then: record --server localhost:8000\n"
+                    "\nThe tap knows td_gptq_gemm in a shared library, not the GEMMs of vLLM or llama.cpp yet: of these servers the\n"
+                    "requests are recorded.\n"};
     struct td_error err = {0};
     int rc;
 

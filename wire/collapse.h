@@ -4,8 +4,8 @@
  * Rules look at one answer; token ids first, text where there are none. Each has a hard limit and a warning limit below it.
  * A rule that fires alone proves little: small models loop, prompts ask for tables. differ therefore asks whether the
  * candidate is *beyond* what the baseline's repeats did for the same prompt (td_collapse_beyond); td_collapse_check alone is
- * for a smoke test without a baseline. Sources of the limits: docs of vLLM's repetition_detection and the issues that
- * docs/collapse lists (vllm#14715, #10656, #53261, llama.cpp#13310 …).
+ * for a smoke test without a baseline. Sources of the limits: vLLM's repetition_detection and issues of servers that
+ * collapsed (vllm#14715, #10656, #53261, llama.cpp#13310 …).
  *
  *   kind         hard                                                    warning
  *   NAN          a NaN or null logprob of a chosen token, or an error    NaN only among the alternatives

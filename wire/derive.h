@@ -12,7 +12,7 @@
  * Tokens: token_ids, else ids in the logprobs ("token_id:N", llama.cpp's "id"), else only a count. NaN and null logprobs
  * become NaN. Rows of `top` are sorted, best first (NaN last). Only choice 0 is kept; others are counted in extra.
  * extra: "fingerprint", "response_id", "group", "due_ns", "other_choices", "bad_events", "no_end_mark" (finished, but
- * without [DONE]), "late" … only where there is something to say.
+ * without [DONE]) … only where there is something to say; docs/format.md lists them.
  *
  * error_kind and error, the first that holds: "http" (status >= 300), "stream" (an error event inside a stream), "parse"
  * (no JSON or no HTTP where it is due, an answer of another shape), what the close note says ("connect", "timeout", "cut",

@@ -1,7 +1,7 @@
 /* test_child_protocol.c - builds that are right, that crash, hang or break the rules, each seen from the replayer.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The program is its own child: started with "--child FD" it serves as bin/replay does. The libraries are
+ * The program is its own child: started with "--child FD" it serves as bin/replay-child does. The libraries are
  * tests/helpers/lib_*.c, beside it. */
 #include <setjmp.h>
 #include <stdarg.h>
