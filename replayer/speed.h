@@ -7,7 +7,7 @@
 
 #include "replayer/runner.h"
 
-#define TD_SPEED_PER_GROUP 3        /* ops timed per kernel, shape and M class */
+#define TD_SPEED_PER_GROUP 2        /* ops timed per kernel, shape and M class */
 #define TD_SPEED_STARTS 5           /* both processes are started anew so often: where memory lies moves times by 1-6 % */
 #define TD_SPEED_PAIRS 3            /* per start; 1 for an op so slow that 15 pairs would pass the budget */
 #define TD_SPEED_SAMPLE_NS 50000    /* a sample lasts at least so long, in as many runs as that takes */

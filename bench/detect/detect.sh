@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # detect.sh - what catches what: every planted bug, the honest builds and RUNS unchanged runs through the gate, on a live
 # server each time. Writes docs/detection.md (or OUT). The last line: "caught A/B bugs, F false alarms in R runs".
-#   RUNS=200  how often the unchanged build goes through the gate      ONLY='a b'  only these bugs (then nothing is written)
+#   RUNS=200  how often the unchanged build goes through the gate      UNCHANGED='--repeat 2'  options of those runs
+#   ONLY='a b'  only these bugs (then nothing is written)
+# Ended by SIGTERM it writes what it has.
 # A bug counts as caught by exit 1 only; a false alarm is exit 1 or 3 on an unchanged build (design, docs/verdicts.md).
 # SPDX-License-Identifier: Apache-2.0
 set -u
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
-BIN=${BIN:-$ROOT/bin} LIB=${LIB:-$ROOT/lib} RUNS=${RUNS:-200} OUT=${OUT:-$ROOT/docs/detection.md}
+BIN=${BIN:-$ROOT/bin} LIB=${LIB:-$ROOT/lib} RUNS=${RUNS:-200} UNCHANGED=${UNCHANGED---repeat 2} OUT=${OUT:-$ROOT/docs/detection.md}
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/tapedeck-detect.XXXXXX")
 server=
 stop() { [ -n "$server" ] && kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; server=; }
@@ -25,10 +27,12 @@ serve() { # $1 folder of libtdkernels.so  $2 checkpoint; sets url
     echo "detect: the server did not start: $(tail -n 1 "$WORK/err")" >&2
     exit 1
 }
-gate() { # $1 build's folder  $2 checkpoint; leaves report.json; returns gate's exit code
-    serve "$1" "$2"
-    "$BIN/gate" "$WORK/$2" --server "$url" --build "$1/libtdkernels.so" --baseline-build "$LIB/libtdkernels.so" \
-        --lanes tokens,collapse,ops,speed --json "$WORK/report.json" >"$WORK/gate.out" 2>"$WORK/gate.err"
+gate() { # $1 build's folder  $2 checkpoint  more options; leaves report.json; returns gate's exit code
+    local build=$1 ck=$2
+    shift 2
+    serve "$build" "$ck"
+    "$BIN/gate" "$WORK/$ck" --server "$url" --build "$build/libtdkernels.so" --baseline-build "$LIB/libtdkernels.so" \
+        --lanes tokens,collapse,ops,speed --json "$WORK/report.json" "$@" >"$WORK/gate.out" 2>"$WORK/gate.err"
 }
 lane() { # verdict of a lane in report.json, short
     python3 - "$WORK/report.json" "$1" <<'PY'
@@ -82,28 +86,15 @@ cp "$table" "$WORK/bugs.md" 2>/dev/null || :>"$WORK/bugs.md"
 [ -n "${ONLY:-}" ] || for c in $honest; do row "$c"; done
 cp "$table" "$WORK/honest.md"
 
-false=0 inconclusive=0
-: >"$WORK/alarms"
-cks=(gptq4 gptq4 gptq8 gptq4-act)
-for i in $(seq "$RUNS"); do
-    ck=${cks[$((i % 4))]}
-    gate "$LIB" "$ck"
-    rc=$?
-    if [ $rc != 0 ]; then
-        false=$((false + 1))
-        printf '%s\n' "- run $i, $ck, exit $rc: \`$(tail -n 1 "$WORK/gate.out")\`" | tee -a "$WORK/alarms"
-    fi
-    [ $((i % 20)) = 0 ] && echo "unchanged: $i runs, $false alarms" >&2
-done
-
-last="caught $caught/$bugs bugs, $false false alarms in $RUNS runs"
-if [ -z "${ONLY:-}" ]; then
+report() { # what is known by now; also when the runs are cut short by a signal
+    last="caught $caught/$bugs bugs, $false false alarms in $runs runs"
+    [ -n "${ONLY:-}" ] && return
     {
         echo '# Detection: what catches what'
         echo
-        echo "Written by \`make bench-detect\` on $(date -u +%Y-%m-%d), $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1). Each row is one"
-        echo 'pass of `gate` with a live server on that build (suite quick, five repeats recorded, `--build`, `--baseline-build`, lanes tokens, collapse,'
-        echo 'ops, speed of ops). A bug is caught by exit 1 only.'
+        echo "Written by \`make bench-detect\` on $(date -u +%Y-%m-%d), $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)."
+        echo 'Each row is one pass of `gate` with a live server on that build (suite quick, five repeats recorded, `--build`, `--baseline-build`, lanes'
+        echo 'tokens, collapse, ops and speed of ops). A bug is caught by exit 1 only.'
         echo
         echo '## Planted bugs'
         echo
@@ -112,17 +103,35 @@ if [ -z "${ONLY:-}" ]; then
         echo
         echo '## Honest other builds'
         echo
-        echo 'Tokens, collapse and ops must not call them wrong; a build that is slower in truth may fail on speed.'
+        echo 'Tokens, collapse and ops must not call them wrong; a build that is slower in truth fails on speed.'
         echo
         echo "$head"
         cat "$WORK/honest.md"
         echo
         echo '## The unchanged build'
         echo
-        echo "$RUNS runs, each with a freshly started server: $false false alarms (exit 1 or 3)."
+        echo "$runs runs, each with a freshly started server and \`$UNCHANGED\`, half of them on gptq4, a quarter on gptq8 and on gptq4-act each:"
+        echo "$false false alarms (exit 1 or 3)."
         cat "$WORK/alarms"
         echo
         echo "$last"
     } >"$OUT"
-fi
+}
+false=0 runs=0
+: >"$WORK/alarms"
+trap 'stop; report; echo "$last"; rm -rf "$WORK"; trap - EXIT; exit 1' INT TERM
+cks=(gptq4 gptq4 gptq8 gptq4-act)
+while [ $runs -lt "$RUNS" ]; do
+    ck=${cks[$((runs % 4))]}
+    # shellcheck disable=SC2086
+    gate "$LIB" "$ck" $UNCHANGED
+    rc=$?
+    runs=$((runs + 1))
+    if [ $rc != 0 ]; then
+        false=$((false + 1))
+        printf '%s\n' "- run $runs, $ck, exit $rc: \`$(tail -n 1 "$WORK/gate.out")\`" | tee -a "$WORK/alarms"
+    fi
+    [ $((runs % 20)) = 0 ] && echo "unchanged: $runs runs, $false alarms" >&2
+done
+report
 echo "$last"
