@@ -71,18 +71,6 @@ static void strings_free(struct td_strings *t)
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
-int td_m_class(int64_t m)
-{
-    return m <= 1 ? 0 : m <= 8 ? 1 : m <= 24 ? 2 : m <= 50 ? 3 : m <= 512 ? 4 : 5;
-}
-
-const char *td_m_class_name(int c)
-{
-    static const char *const NAMES[TD_M_CLASSES] = {"M=1", "M=2-8", "M=9-24", "M=25-50", "M=51-512", "M>512"};
-
-    return NAMES[c];
-}
-
 static const char *const STATUS[] = {"none", "ok", "unsupported", "failed", "crashed", "hung", "broken"};
 
 const char *td_op_status_name(enum td_op_status s)

@@ -4,6 +4,7 @@
 #define TD_DIFFER_OPSET_H
 
 #include "differ/align.h"
+#include "format/m_class.h"
 
 /* One E of the replayer's judgement (docs/format.md, "judge"). Scores are in units of what correct rounding allows. */
 struct td_op_error {
@@ -61,10 +62,6 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
 size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base);
 void td_op_set_release(struct td_op_set *s);
 
-/* Classes of M, the number of rows: kernels change their path with it (vLLM's gptq_gemm at 8, 24 and 50). */
-#define TD_M_CLASSES 6
-int td_m_class(int64_t m);
-const char *td_m_class_name(int c); /* "M=1", "M=2-8", "M=9-24", "M=25-50", "M=51-512", "M>512" */
 int64_t td_opx_attr(const struct td_opx *op, const char *name, int64_t missing);
 const char *td_op_status_name(enum td_op_status s);
 const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse" */

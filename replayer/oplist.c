@@ -14,24 +14,6 @@
 
 /* ---- what an op is called ------------------------------------------------------------------------------------------ */
 
-static const struct { int64_t up_to; const char *name; } m_classes[] = {
-    {1, "M1"}, {4, "M2-4"}, {16, "M5-16"}, {64, "M17-64"}, {256, "M65-256"}, {INT64_MAX, "M257+"},
-};
-
-int td_m_class(int64_t m)
-{
-    int c = 0;
-
-    while (m > m_classes[c].up_to)
-        c++;
-    return c;
-}
-
-const char *td_m_class_name(int c)
-{
-    return c >= 0 && c < (int)(sizeof m_classes / sizeof *m_classes) ? m_classes[c].name : "M?";
-}
-
 void td_op_shape_words(const struct td_op *op, char *out, size_t n)
 {
     static const struct { const char *attr, *prefix; } parts[] = {{"k", "k"}, {"n", "n"}, {"bits", "b"}, {"group_size", "g"}};

@@ -6,6 +6,7 @@
 #define TD_REPLAYER_OPLIST_H
 
 #include "format/fixture.h"
+#include "format/m_class.h"
 #include "replayer/options.h"
 
 /* Ops with the same kernel, the same sizes but for M, and the same M class: reports and samples go by these. */
@@ -29,10 +30,6 @@ struct td_op_list {
     int64_t bad_frames;          /* of ops.jsonl.zst: the ops in them are lost */
     int64_t not_matching, other_shards, not_sampled; /* seen and not chosen, why */
 };
-
-/* Classes of M: 1, 2-4, 5-16, 17-64, 65-256, more. */
-int td_m_class(int64_t m);
-const char *td_m_class_name(int m_class);   /* "M1", "M2-4" ... */
 
 /* Number that stands for everything that several ops with the same weights share. */
 uint64_t td_op_weights_key(const struct td_op *op);

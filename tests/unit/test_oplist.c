@@ -46,8 +46,8 @@ static void groups_by_shape_and_m(void **state)
     add(&l, 4, 1, 256);
     assert_int_equal(l.n_groups, 3);
     assert_string_equal(l.groups[0].shape, "k256 n640 b4");
-    assert_string_equal(td_m_class_name(l.groups[1].m_class), "M2-4");
-    assert_string_equal(td_m_class_name(td_m_class(257)), "M257+");
+    assert_string_equal(td_m_class_name(l.groups[1].m_class), "M=2-8");
+    assert_string_equal(td_m_class_name(td_m_class(513)), "M>512");
     assert_int_equal(l.items[0].weights, l.items[2].weights); /* M is not part of the weights */
     assert_true(l.items[0].weights != l.items[4].weights);
     td_op_list_release(&l);
