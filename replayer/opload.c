@@ -252,18 +252,23 @@ static int load_in(struct td_loader *l, const struct td_tensor_rec *r, struct td
                                           size, need);
 }
 
-static void copy_attrs(const struct td_op *rec, struct td_op_call *op)
+/* Attributes are integers with short names: what is neither belongs to no kind of op that this version knows. */
+static int copy_attrs(const struct td_op *rec, struct td_op_call *op, struct td_error *err)
 {
+    const int max = (int)(sizeof op->attrs / sizeof *op->attrs);
     const cJSON *a;
 
     cJSON_ArrayForEach(a, rec->attrs) {
         int64_t v = td_json_i64(a, INT64_MIN);
 
-        if (v == INT64_MIN || !a->string || strlen(a->string) >= sizeof op->attrs[0].name || op->n_attrs >= 16)
+        if (v == INT64_MIN || !a->string || strlen(a->string) >= sizeof op->attrs[0].name)
             continue;
+        if (op->n_attrs == max) /* a kernel must not run with a default in place of what was recorded */
+            return td_fail(err, TD_ELIMIT, "more than %d attributes; this version takes no more", max);
         snprintf(op->attrs[op->n_attrs].name, sizeof op->attrs[0].name, "%s", a->string);
         op->attrs[op->n_attrs++].value = v;
     }
+    return TD_OK;
 }
 
 /* The recorded output counts only when it is whole; it is evidence, not a need. */
@@ -286,7 +291,9 @@ int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_cal
     hold->n = 0;
     *recorded = NULL;
     snprintf(op->kind, sizeof op->kind, "%s", rec->kind ? rec->kind : "");
-    copy_attrs(rec, op);
+    rc = copy_attrs(rec, op, err);
+    if (rc)
+        return rc;
     if (!rec->has_out)
         return td_fail(err, TD_EINVAL, "the record does not describe its output");
     if (rec->n_in > TD_OP_MAX_TENSORS)
