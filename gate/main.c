@@ -15,7 +15,7 @@
 
 struct gate {
     const char *fixture, *server, *baseline_server, *build, *baseline_build, *provider, *checkpoint;
-    const char *lanes, *policy, *json, *junit, *keep, *timing, *repeat, *api, *max_ops, *op_repeat;
+    const char *lanes, *policy, *json, *junit, *keep, *timing, *repeat, *api, *timeout, *max_ops, *op_repeat, *deadline;
     struct td_arg_list calibrate, headers, only;
     int64_t rounds;
     bool smoke, verbose;
@@ -91,6 +91,7 @@ static int replay(struct gate *g, const char *server, bool with_ops, const char 
         td_command_opt(&c, "--api", g->api);
         td_command_opt(&c, "--timing", g->timing);
         td_command_opt(&c, "--repeat", g->repeat);
+        td_command_opt(&c, "--timeout", g->timeout);
         add_list(&c, "--header", &g->headers);
     }
     if (with_ops) {
@@ -100,6 +101,7 @@ static int replay(struct gate *g, const char *server, bool with_ops, const char 
         td_command_opt(&c, "--checkpoint", g->checkpoint);
         td_command_opt(&c, "--max-ops", g->max_ops);
         td_command_opt(&c, "--op-repeat", g->op_repeat);
+        td_command_opt(&c, "--deadline", g->deadline);
         add_list(&c, "--only", &g->only);
     }
     return step(g, &c, what);
@@ -193,13 +195,19 @@ static int check_options(struct gate *g)
     return step(g, &c, "differ");
 }
 
+static bool has_manifest(const char *fixture)
+{
+    char path[TD_PATH_MAX];
+
+    return !td_fs_join(path, sizeof path, fixture, "manifest.json", NULL) && td_fs_exists(path);
+}
+
 static int run_smoke(struct gate *g)
 {
     struct td_command c;
     struct td_outcome out;
     struct td_error err = {0, ""};
-    char suite[TD_PATH_MAX], dir[TD_PATH_MAX];
-    int rc;
+    char suite[TD_PATH_MAX], dir[TD_PATH_MAX], cause[700];
 
     if (td_command_init(&c, "record", &err) || td_fs_self_dir(dir, sizeof dir, &err))
         return broken(g, err.msg);
@@ -213,12 +221,18 @@ static int run_smoke(struct gate *g)
     td_command_opt(&c, "--suite", suite);
     td_command_opt(&c, "--repeat", "1");
     td_command_opt(&c, "--gemms", "off");
+    td_command_opt(&c, "--timeout", g->timeout);
     td_command_opt(&c, "--api", g->api);
     add_list(&c, "--header", &g->headers);
     td_command_opt(&c, "-o", g->replayed[0]);
-    rc = step(g, &c, "record");
-    if (rc)
-        return rc;
+    if (td_run(&c, false, &stop, &out, &err))
+        return broken(g, err.msg);
+    if (out.exited && out.code == TD_EXIT_USAGE) /* it has said why */
+        return TD_EXIT_USAGE;
+    if ((!out.exited || out.code != TD_EXIT_OK) && !has_manifest(g->replayed[0])) {
+        snprintf(cause, sizeof cause, "record: %s", *out.cause ? out.cause : out.ended);
+        return broken(g, cause);
+    } /* it was reached, and no request succeeded: that is differ's to say */
     if (td_command_init(&c, "differ", &err))
         return broken(g, err.msg);
     td_command_opt(&c, "--smoke", g->replayed[0]);
@@ -311,12 +325,14 @@ int main(int argc, char **argv)
         {"keep", 0, TD_ARG_STR, &g.keep, "DIR", "keep the replays there (a new folder)", 0, 0},
         {"timing", 0, TD_ARG_STR, &g.timing, "HOW", "when requests are sent: asap (default), recorded, xN", 0, 0},
         {"repeat", 0, TD_ARG_STR, &g.repeat, "K", "repeats of each request (default: as recorded)", 0, 0},
+        {"timeout", 0, TD_ARG_STR, &g.timeout, "S", "longest wait for an answer, and for a model to load (default 600; --smoke: 300)", 0, 0},
         {"rounds", 0, TD_ARG_I64, &g.rounds, "N", "turns with --baseline-server (default 3)", 1, MAX_ROUNDS},
         {"api", 0, TD_ARG_STR, &g.api, "KIND", "dialect of the servers: vllm, openai, llamacpp (default: found out)", 0, 0},
         {"header", 0, TD_ARG_LIST, &g.headers, "K:V", "send this header too (may be repeated)", 0, 0},
         {"only", 0, TD_ARG_LIST, &g.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"max-ops", 0, TD_ARG_STR, &g.max_ops, "N", "replay at most N ops, a fair sample", 0, 0},
         {"op-repeat", 0, TD_ARG_STR, &g.op_repeat, "N", "runs of each op, for non-determinism", 0, 0},
+        {"deadline", 0, TD_ARG_STR, &g.deadline, "S", "longest run of an op before it counts as hung (default 20)", 0, 0},
         {"smoke", 0, TD_ARG_FLAG, &g.smoke, NULL, "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
         {"verbose", 'v', TD_ARG_FLAG, &g.verbose, NULL, "show every fork, collapse and op", 0, 0},
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};

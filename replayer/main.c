@@ -119,7 +119,7 @@ static int run(int argc, char **argv)
         {"timing", 0, TD_ARG_STR, &timing, "HOW", "when requests are sent: asap (default), recorded, xN (N times faster)", 0, 0},
         {"repeat", 0, TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)", 1, 10000},
         {"header", 0, TD_ARG_LIST, &o.headers, "K:V", "send this header too (may be repeated)", 0, 0},
-        {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S", "longest wait for one answer (default 600)", 0.1, 86400},
+        {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S", "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
         {"build", 0, TD_ARG_STR, &o.build, "LIB.so", "run the recorded ops with this build of the kernels", 0, 0},
         {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "LIB.so", "and with this one, side by side: errors and speed", 0, 0},
         {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "run the ops with our own kernels: cpu, or ref (double)", 0, 0},

@@ -8,12 +8,12 @@
 #include "common/json.h"
 #include "common/log.h"
 
-#define PROBE_TIMEOUT_MS 10000
+#define PROBE_TIMEOUT_MS 10000 /* of the recorded address, when no server is named; else --timeout */
 #define WARMUP_ID "warmup"
 
 int td_requests_probe(const struct td_replay_options *opt, const char *url, struct td_api_server *server, struct td_error *err)
 {
-    struct td_api_options o = {.server = url, .timeout_ms = PROBE_TIMEOUT_MS, .stop = opt->stop};
+    struct td_api_options o = {.server = url, .timeout_ms = opt->server ? (int)(opt->timeout_s * 1000) : PROBE_TIMEOUT_MS, .stop = opt->stop};
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
 
     memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);

@@ -39,6 +39,21 @@ int td_api_parse(const char *name, enum td_api_kind *out, struct td_error *err)
     return td_fail(err, TD_EINVAL, "no API \"%s\"; known are auto, vllm, openai, llamacpp", name);
 }
 
+/* Behind HOST: or [V6]: stands a number from 1 to 65535, or nothing does. */
+static bool port_is_sound(const char *rest)
+{
+    size_t len = strcspn(rest, "/");
+    const char *v6 = *rest == '[' ? memchr(rest, ']', len) : NULL, *from = v6 ? v6 : rest;
+    const char *colon = memchr(from, ':', len - (size_t)(from - rest));
+    char *end;
+    long port;
+
+    if (!colon)
+        return true;
+    port = strtol(colon + 1, &end, 10);
+    return colon[1] >= '0' && colon[1] <= '9' && end == rest + len && port >= 1 && port <= 65535;
+}
+
 int td_api_url(const char *server, char *out, size_t n, struct td_error *err)
 {
     bool http = !strncasecmp(server, "http://", 7), https = !strncasecmp(server, "https://", 8);
@@ -50,6 +65,8 @@ int td_api_url(const char *server, char *out, size_t n, struct td_error *err)
     if (strchr(rest, '@'))
         return td_fail(err, TD_EINVAL, "no user name or password in --server: it would be written into the fixture; use "
                        "--header 'Authorization: …'");
+    if (!port_is_sound(rest))
+        return td_fail(err, TD_EINVAL, "\"%s\": no such port; a port is a number from 1 to 65535", server);
     if ((size_t)snprintf(out, n, "%s%s", https ? "https://" : "http://", rest) >= n)
         return td_fail(err, TD_EINVAL, "the server's address is longer than %zu characters", n - 1);
     for (len = strlen(out); len && out[len - 1] == '/';)

@@ -171,6 +171,7 @@ struct sender {
     struct td_error *err;
     int64_t start_ns;
     int refused_groups, group_refused, group_ok;
+    int silent_groups, group_silent; /* timed out before the first line of an answer */
     struct td_progress progress;
     int64_t ended;
 };
@@ -308,6 +309,8 @@ static void on_done(void *arg, const struct td_client_done *done)
     s->stats->failed += kind != NULL;
     if (kind && !strcmp(kind, "connect"))
         s->group_refused++;
+    else if (kind && !strcmp(kind, "timeout") && !done->http_status)
+        s->group_silent++;
     else
         s->group_ok++;
     td_progress_at(&s->progress, ++s->ended, NULL);
@@ -365,7 +368,7 @@ static int send_group(struct sender *s, size_t from, size_t to)
     size_t i;
     int rc;
 
-    s->group_refused = s->group_ok = 0;
+    s->group_refused = s->group_silent = s->group_ok = 0;
     for (i = from; i < to; i++) {
         if (s->plan->items[i].at_ns >= 0)
             wait_until(s, s->start_ns + s->plan->items[i].at_ns);
@@ -384,15 +387,17 @@ static int send_group(struct sender *s, size_t from, size_t to)
     if (s->deriver)
         drain(s);
     s->refused_groups = s->group_refused && !s->group_ok ? s->refused_groups + 1 : 0;
+    s->silent_groups = s->group_silent && !s->group_ok ? s->silent_groups + 1 : 0;
     return rc ? rc : s->rc;
 }
 
 /* The server is gone: say so for each request that is left, so that none is missing without a reason. */
 static void note_unsent(struct sender *s, size_t from)
 {
-    const char *kind = s->stats->server_gone ? "server" : "connect";
+    const char *kind = s->stats->server_gone ? "server" : s->refused_groups ? "connect" : "timeout";
     const char *why = s->stats->server_gone ? "not sent: the server's process is gone"
-                                            : "not sent: the server no longer accepts connections";
+                      : s->refused_groups   ? "not sent: the server no longer accepts connections"
+                                            : "not sent: the server no longer answers";
     size_t i;
 
     for (i = from; i < s->plan->n && !s->rc; i++) {
@@ -412,7 +417,7 @@ static int send_all(struct sender *s)
     int rc = TD_OK;
 
     while (i < s->plan->n && !rc) {
-        if (s->refused_groups >= 2 || server_gone(s)) {
+        if (s->refused_groups >= 2 || s->silent_groups >= 2 || server_gone(s)) {
             note_unsent(s, i);
             return s->rc;
         }

@@ -57,8 +57,9 @@ struct td_send_stats {
 };
 
 /* Send the plan. For each request: the open note, its bytes, the close note. TD_OK also when requests failed: stats and
- * exchanges say so. Once the server's process is gone or two groups in a row cannot connect, the rest is not sent: those
- * requests are noted as failed ("server", "connect") and counted in `unsent`.
+ * exchanges say so. Once the server's process is gone, or two groups in a row cannot connect or time out without one byte
+ * of an answer, the rest is not sent: those requests are noted as failed ("server", "connect", "timeout") and counted in
+ * `unsent`.
  * TD_EINTR: stopped; what was in flight is closed as "cut", the rest is not noted. TD_EIO: the writer failed; else what the
  * deriver or emit returned. stats is filled in any case. */
 int td_suite_run(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
