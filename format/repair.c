@@ -29,6 +29,7 @@ struct repair {
     int64_t dropped, cut_bytes;   /* frames or stretches given up, bytes cut off */
     bool had_manifest, changed;
     cJSON *manifest;
+    char failure[480];        /* why the recording had failed; "" when it had not */
 };
 
 static int file_path(const struct repair *r, int file, const char *suffix, char *out, struct td_error *err)
@@ -407,6 +408,20 @@ static int derive_exchanges(struct repair *r, struct td_error *err)
     return replace(tmp, path, err);
 }
 
+/* A recording that failed (a full disk) is one that was interrupted, once its frames and files agree again; why it failed
+ * stays in the note. */
+static bool settle_failure(struct repair *r)
+{
+    if (strcmp(td_json_get_str(r->manifest, "state", ""), "failed") != 0)
+        return false;
+    snprintf(r->failure, sizeof r->failure, "%s", td_json_get_str(r->manifest, "failure", "unknown"));
+    cJSON_DeleteItemFromObjectCaseSensitive(r->manifest, "failure");
+    cJSON_DeleteItemFromObjectCaseSensitive(r->manifest, "state");
+    cJSON_AddStringToObject(r->manifest, "state", "interrupted");
+    say(r, "%s/" TD_MANIFEST_NAME ": the recording had failed (%s); what was committed is kept", r->dir, r->failure);
+    return true;
+}
+
 /* ---- all together ------------------------------------------------------------------------------------------------------- */
 
 static int save(struct repair *r, struct td_error *err)
@@ -421,12 +436,14 @@ static int save(struct repair *r, struct td_error *err)
     td_manifest_put_i64(note, "wall_ns", td_clock_wall_ns());
     td_manifest_put_i64(note, "dropped", r->dropped);
     td_manifest_put_i64(note, "cut_bytes", r->cut_bytes);
+    if (*r->failure)
+        cJSON_AddStringToObject(note, "failure", r->failure);
     return td_manifest_save(r->dir, r->manifest, err);
 }
 
 static int mend(struct repair *r, struct td_error *err)
 {
-    bool same = false, any = false;
+    bool same = false, any = false, had_failed = false;
     int i, rc = TD_OK;
 
     for (i = 0; !rc && i < TD_FILE_PACK; i++)
@@ -436,14 +453,16 @@ static int mend(struct repair *r, struct td_error *err)
     if (!rc)
         rc = load_manifest(r, err);
     if (!rc)
+        had_failed = settle_failure(r);
+    if (!rc)
         rc = digest_files(r, &same, err);
     for (i = 0; i < TD_FILE_COUNT; i++)
         any |= r->touched[i];
-    if (rc || (same && !any && r->had_manifest && !r->opt->always_derive))
+    if (rc || (same && !any && r->had_manifest && !had_failed && !r->opt->always_derive))
         return rc;
     r->changed = true;
     rc = save(r, err); /* the reader that derives needs a manifest */
-    if (!rc && (r->opt->always_derive || !r->had_manifest || r->touched[TD_FILE_EXCHANGES])) {
+    if (!rc && (r->opt->always_derive || !r->had_manifest || had_failed || r->touched[TD_FILE_EXCHANGES])) {
         rc = derive_exchanges(r, err);
         if (!rc)
             rc = digest_files(r, &same, err);

@@ -351,8 +351,10 @@ static int finish(struct session *s, int rc, struct td_error *err)
         td_log(TD_LOG_WARN, "record", "the tap: %s", late.msg);
     s->links = NULL;
     memset(&late, 0, sizeof late);
-    if (td_writer_close(s->writer, s->interrupted || s->server_gone || rc ? "interrupted" : "complete", &late) && !rc)
-        rc = td_fail(err, late.code, "%s", late.msg);
+    if (td_writer_close(s->writer, s->interrupted || s->server_gone || rc ? "interrupted" : "complete", &late)) {
+        td_error_clear(err); /* what else went wrong followed from it */
+        rc = td_fail(err, late.code, "%s; what was committed before is in %s (fixture repair %s)", late.msg, s->dir, s->dir);
+    }
     s->writer = NULL;
     warn(s);
     if (!rc && !good && s->interrupted)

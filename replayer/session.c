@@ -314,7 +314,8 @@ int td_session_run(const char *dir, const char *output, const struct td_replay_o
                    struct td_error *err)
 {
     struct session s = {.opt = opt, .res = res};
-    int rc, end;
+    struct td_error late = {0};
+    int rc;
 
     memset(res, 0, sizeof *res);
     rc = open_source(&s, dir, err);
@@ -337,8 +338,11 @@ int td_session_run(const char *dir, const char *output, const struct td_replay_o
             snprintf(failure, sizeof failure, "failed: %s", td_code_name(rc));
             td_writer_fact_str(s.w, "replay", "failure", err && err->code ? err->msg : failure);
         }
-        end = td_writer_close(s.w, rc ? "interrupted" : "complete", rc ? NULL : err);
-        rc = rc ? rc : end;
+        if (td_writer_close(s.w, rc ? "interrupted" : "complete", &late)) {
+            if (err)
+                td_error_clear(err); /* what else went wrong followed from it */
+            rc = td_fail(err, late.code, "%s; what was committed before is in %s (fixture repair %s)", late.msg, res->path, res->path);
+        }
     }
     td_fixture_close(s.fx);
     return rc;
