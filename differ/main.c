@@ -35,6 +35,8 @@ static int choose_lanes(const char *list, struct td_lane *lanes, struct td_error
     const char *p = list, *end;
     int i;
 
+    if (p && !*p)
+        return td_fail(err, TD_EINVAL, "--lanes is empty; name some of tokens, collapse, ops, speed, or leave it away");
     for (; p && *p; p = *end ? end + 1 : end) {
         end = strchrnul(p, ',');
         for (i = 0; i < TD_N_LANES; i++)
@@ -127,11 +129,7 @@ static int run_diff(const struct td_args *args, const struct options *opt)
     td_report_text(&w, stdout, td_log_colour(1));
     code = td_verdict_exit(w.verdict);
     td_weighing_release(&w);
-    if (rc) {
-        td_log(TD_LOG_ERROR, "diff", "%s", err.msg);
-        return TD_EXIT_BROKEN; /* a report that was asked for is missing */
-    }
-    return code;
+    return rc ? broken(&err) : code; /* a report that was asked for is missing: the last line says so */
 }
 
 int main(int argc, char **argv)

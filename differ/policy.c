@@ -52,8 +52,8 @@ static int parse_floors(const cJSON *floors, struct td_policy *p, struct td_erro
 
         if (p->n_floors == TD_POLICY_MAX_FLOORS)
             return td_fail(err, TD_ELIMIT, "policy: more than %d floors", TD_POLICY_MAX_FLOORS);
-        if (!(v >= 0))
-            return td_fail(err, TD_EINVAL, "policy: numerics.floors.%s must be a number >= 0", f->string);
+        if (!(v >= 0 && v <= 1e9)) /* as numerics.floor */
+            return td_fail(err, TD_EINVAL, "policy: numerics.floors.%s must be a number from 0 to 1e+09", f->string);
         if (snprintf(p->floors[p->n_floors].key, sizeof p->floors[0].key, "%s", f->string) >= (int)sizeof p->floors[0].key)
             return td_fail(err, TD_EINVAL, "policy: numerics.floors.%s: no kind of op has such a long name", f->string);
         p->floors[p->n_floors++].floor = v;

@@ -84,6 +84,22 @@ static void blame(struct td_weighing *w)
     td_steps_free(steps, n);
 }
 
+/* What cannot be read any more was not compared: never a pass. */
+static void judge_damage(struct td_weighing *w)
+{
+    const char *next = "fixture verify DIR names them, fixture repair DIR derives what it can";
+    size_t i, exchanges = 0;
+
+    for (i = 0; i < w->n_sides; i++)
+        exchanges += w->side[i].bad_frames;
+    for (i = TD_LANE_TOKENS; exchanges && i <= TD_LANE_COLLAPSE; i++)
+        if (w->lane[i].asked)
+            td_lane_say(&w->lane[i], TD_INCONCLUSIVE, "%zu frames of exchanges are corrupt and were not compared (%s)", exchanges, next);
+    if (w->bad_frames > exchanges && w->lane[TD_LANE_OPS].asked)
+        td_lane_say(&w->lane[TD_LANE_OPS], TD_INCONCLUSIVE, "%zu frames of ops are corrupt and were not judged (%s)",
+                    w->bad_frames - exchanges, next);
+}
+
 static void judge(struct td_weighing *w)
 {
     struct td_ops_view view = {0};
@@ -104,6 +120,7 @@ static void judge(struct td_weighing *w)
     if (w->numerics.judged && w->ops_seen > (int64_t)w->base_ops.n && ops->asked)
         td_lane_say(ops, TD_NOT_JUDGED, "the recording holds %zu of the %lld ops that the server ran", w->base_ops.n,
                     (long long)w->ops_seen);
+    judge_damage(w);
     for (i = 0; i < unheard.n_notes; i++)
         free(unheard.notes[i].text);
     w->verdict = td_lanes_verdict(w->lane);
