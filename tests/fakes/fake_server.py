@@ -20,7 +20,7 @@ ap.add_argument("--split", type=int, default=0, help="bytes per socket write; 0:
 ap.add_argument("--pause", type=float, default=0.0, help="seconds between events")
 ap.add_argument("--loading", type=float, default=0.0, help="answer 503 for so many seconds")
 ap.add_argument("--key", default="", help="require Authorization: Bearer KEY")
-ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http"])
+ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http", "mute"])
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
 start = time.monotonic()
@@ -79,6 +79,9 @@ class Handler(socketserver.StreamRequestHandler):
             return self.reply(422, {"detail": [{"loc": ["body"], "msg": "field required", "type": "missing"}]})
         if args.fault == "flat":
             return self.reply(400, {"object": "error", "message": "flat error", "type": "BadRequestError", "code": 400})
+        if args.fault == "mute":
+            time.sleep(args.seconds)
+            return True
         if args.fault == "redirect":
             return self.reply(307, b"", more="Location: http://elsewhere/\r\n")
         if args.fault == "no-http":
