@@ -20,7 +20,8 @@
 #define BATCH_OPS 256
 #define BATCH_BYTES ((size_t)1 << 30)
 #define MAX_CRASHES 20  /* of one group, before the rest of it is not tried any more */
-#define MAX_HANGS 3     /* each costs a deadline */
+#define MAX_HANGS 3     /* of one group; each costs a deadline */
+#define MAX_ALL_HANGS 9 /* of a build: three minutes of the default deadline say enough */
 
 struct group_state { int crashes, hangs; int64_t passed, timed; };
 
@@ -36,6 +37,7 @@ struct job {
     struct td_loader *loader;
     struct td_runner candidate, baseline;
     bool has_baseline;
+    int hangs;                         /* of the candidate, in all groups */
     struct td_progress progress;
 };
 
@@ -200,18 +202,30 @@ static bool load_item(struct job *j, struct td_op_item *it)
     return true;
 }
 
+/* Why an op is not tried any more after what others did, in text; TD_RUN_OK: it is. */
+static enum td_run_status given_up(const struct job *j, const struct group_state *g, char *text, size_t n)
+{
+    if (g->crashes >= MAX_CRASHES) {
+        snprintf(text, n, "not tried: %d ops of this kernel, shape and M class crashed before", g->crashes);
+        return TD_RUN_CRASHED;
+    }
+    if (g->hangs >= MAX_HANGS)
+        snprintf(text, n, "not tried: %d ops of this kernel, shape and M class hung before", g->hangs);
+    else if (j->hangs >= MAX_ALL_HANGS)
+        snprintf(text, n, "not tried: %d ops of this build hung before", j->hangs);
+    else
+        return TD_RUN_OK;
+    return TD_RUN_HUNG;
+}
+
 static int run_candidate(struct job *j, struct td_op_item *it, struct td_error *err)
 {
     struct group_state *g = &j->groups[it->group];
     char text[200];
     int rc;
 
-    if (g->crashes >= MAX_CRASHES || g->hangs >= MAX_HANGS) {
-        const bool crash = g->crashes >= MAX_CRASHES;
-
-        snprintf(text, sizeof text, "not tried: %d ops of this kernel, shape and M class %s before",
-                 crash ? g->crashes : g->hangs, crash ? "crashed" : "hung");
-        it->candidate.status = crash ? TD_RUN_CRASHED : TD_RUN_HUNG;
+    it->candidate.status = given_up(j, g, text, sizeof text);
+    if (it->candidate.status != TD_RUN_OK) {
         snprintf(it->candidate.reason, sizeof it->candidate.reason, "%s", text);
         j->stats->skipped_after_crashes++;
     } else {
@@ -220,6 +234,7 @@ static int run_candidate(struct job *j, struct td_op_item *it, struct td_error *
             return rc;
         g->crashes += it->candidate.status == TD_RUN_CRASHED;
         g->hangs += it->candidate.status == TD_RUN_HUNG;
+        j->hangs += it->candidate.status == TD_RUN_HUNG;
     }
     if (it->candidate.status != TD_RUN_OK)
         give_status(it, (enum td_op_status)it->candidate.status, it->candidate.reason); /* the same words in the same order */
