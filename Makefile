@@ -14,7 +14,8 @@ O       ?= build$(if $(SAN),/san)
 BIN     := $(if $(SAN),$(O)/bin,bin)
 LIB     := $(if $(SAN),$(O)/lib,lib)
 Q       := $(if $(filter 1,$(V)),,@)
-say      = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' '$(1)' '$(2)')
+quiet    := $(filter 1,$(V))$(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS))))
+say      = $(if $(quiet),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
 # ---- probes: what this build has; printed by `make`, repeated by --version -----------------------------------------
 CUDA ?= auto
@@ -63,7 +64,7 @@ help: ## this list
 all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) ## build every program into bin/ and every library into lib/
 
 config:
-	$(Q)printf '  tapedeck %s: %s (%s)\n' '$(VERSION)' '$(FEATURES)' '$(CC)'
+	$(if $(quiet),,$(Q)printf '  tapedeck %s: %s (%s)\n' '$(VERSION)' '$(FEATURES)' '$(CC)')
 
 clean: ## remove what was built
 	rm -rf build bin lib
@@ -146,7 +147,8 @@ tests: all $(TESTS)
 
 demo: ## the main job on the embedded server: record, break a kernel, replay, and see it named
 	@sh demo/deps.sh --quiet $(DEB)
-	@$(MAKE) --no-print-directory -s all bugs
+	@echo 'build: the programs, the kernels and a build of them with a planted bug (a minute on two cores)'
+	@$(MAKE) --no-print-directory -s -j"$$(nproc)" all $(LIB)/bugs/fp16_overflow/libtdkernels.so
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash demo/run.sh
 
 bench: all ## timings side by side with their spread (bench/)
