@@ -214,6 +214,14 @@ static int local_port(const char *url)
     return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") || !strcasecmp(host, mine) ? port : 0;
 }
 
+/* Servers that compute with kernels of their own, which no front end of this version sees: a tap would not help. NULL: others. */
+static const char *foreign_kernels(const struct td_api_server *server)
+{
+    if (server->kind == TD_API_LLAMACPP)
+        return "llama.cpp";
+    return server->kind == TD_API_VLLM && !strstr(server->version, "tapedeck") ? "vLLM" : NULL;
+}
+
 static int find_tap(struct session *s, struct td_error *err)
 {
     const struct td_record_options *o = s->opt;
@@ -231,13 +239,15 @@ static int find_tap(struct session *s, struct td_error *err)
         snprintf(s->no_tap, sizeof s->no_tap, "the server runs on another machine; run record there to get its GEMMs");
     else if (td_links_open(&target, &lo, &s->links, &why))
         snprintf(s->no_tap, sizeof s->no_tap, "%.300s", why.msg);
+    if (!s->links && o->mode.take != TD_LINKS_OFF && foreign_kernels(&s->server))
+        snprintf(s->no_tap, sizeof s->no_tap, "the kernels of %s itself are not recorded by this version; its requests are", foreign_kernels(&s->server));
     td_links_facts(s->links, s->writer, s->links ? NULL : s->no_tap);
     if (s->links || o->mode.take == TD_LINKS_OFF)
         return TD_OK;
     if (o->gemms_required)
         return td_fail(err, TD_ENOTFOUND, "--gemms %s needs a tap: %s", o->gemms, s->no_tap);
     td_log(TD_LOG_WARN, "record", "no tap, so no GEMMs: %s", s->no_tap);
-    if (!strstr(s->no_tap, "--run"))
+    if (!strstr(s->no_tap, "--run") && !foreign_kernels(&s->server))
         td_log(TD_LOG_WARN, "record", "to get them, %s", HOW_TO_TAP);
     return TD_OK;
 }
