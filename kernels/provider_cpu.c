@@ -47,22 +47,6 @@ static const char *cpu_supports(void *state, const struct td_op_call *op)
     return td_provider_supports_gptq_gemm(op, s->why, sizeof s->why);
 }
 
-static int cpu_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
-{
-    struct td_gptq_gemm_args *x = malloc(sizeof *x);
-    int rc;
-
-    (void)state;
-    *prepared = NULL;
-    if (!x)
-        return td_fail(err, TD_ENOMEM, "out of memory");
-    if ((rc = td_gptq_gemm_args_of(op, x, err)))
-        free(x);
-    else
-        *prepared = x;
-    return rc;
-}
-
 static int cpu_run(void *state, void *prepared, struct td_error *err)
 {
     const struct cpu_state *s = state;
@@ -71,21 +55,10 @@ static int cpu_run(void *state, void *prepared, struct td_error *err)
     return rc ? td_fail(err, rc == TD_KERNEL_ENOMEM ? TD_ENOMEM : TD_EINVAL, "gptq_gemm_%s: %s", s->variant->name, td_kernel_status_text(rc)) : 0;
 }
 
-static int cpu_fetch(void *state, void *prepared, struct td_error *err)
-{
-    (void)state, (void)prepared, (void)err;
-    return 0;
-}
-
-static void cpu_release(void *state, void *prepared)
-{
-    (void)state;
-    free(prepared);
-}
-
 static void cpu_close(void *state)
 {
     free(state);
 }
 
-const struct td_provider td_provider_cpu = {"cpu", cpu_open, cpu_supports, cpu_prepare, cpu_run, cpu_fetch, cpu_release, cpu_close};
+const struct td_provider td_provider_cpu = {"cpu", cpu_open, cpu_supports, td_provider_prepare_gptq_gemm, cpu_run, td_provider_fetch_nothing,
+                                           td_provider_free_prepared, cpu_close};

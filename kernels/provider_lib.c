@@ -57,22 +57,6 @@ static const char *lib_supports(void *state, const struct td_op_call *op)
     return td_provider_supports_gptq_gemm(op, s->why, sizeof s->why);
 }
 
-static int lib_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
-{
-    struct td_gptq_gemm_args *x = malloc(sizeof *x);
-    int rc;
-
-    (void)state;
-    *prepared = NULL;
-    if (!x)
-        return td_fail(err, TD_ENOMEM, "out of memory");
-    if ((rc = td_gptq_gemm_args_of(op, x, err)))
-        free(x);
-    else
-        *prepared = x;
-    return rc;
-}
-
 static int lib_run(void *state, void *prepared, struct td_error *err)
 {
     const struct lib_state *s = state;
@@ -84,18 +68,6 @@ static int lib_run(void *state, void *prepared, struct td_error *err)
                    "%s: td_gptq_gemm failed: %s (status %d)", s->path, td_kernel_status_text(rc), rc);
 }
 
-static int lib_fetch(void *state, void *prepared, struct td_error *err)
-{
-    (void)state, (void)prepared, (void)err;
-    return 0;
-}
-
-static void lib_release(void *state, void *prepared)
-{
-    (void)state;
-    free(prepared);
-}
-
 static void lib_close(void *state)
 {
     struct lib_state *s = state;
@@ -105,4 +77,5 @@ static void lib_close(void *state)
     free(s);
 }
 
-const struct td_provider td_provider_lib = {"lib", lib_open, lib_supports, lib_prepare, lib_run, lib_fetch, lib_release, lib_close};
+const struct td_provider td_provider_lib = {"lib", lib_open, lib_supports, td_provider_prepare_gptq_gemm, lib_run, td_provider_fetch_nothing,
+                                           td_provider_free_prepared, lib_close};

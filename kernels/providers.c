@@ -3,7 +3,10 @@
 #include "kernels/providers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "kernels/gptq_gemm_op.h"
 
 static const struct td_provider *const providers[] = {&td_provider_ref, &td_provider_cpu, &td_provider_lib};
 
@@ -27,4 +30,32 @@ const char *td_provider_supports_gptq_gemm(const struct td_op_call *op, char *bu
     else
         return NULL;
     return buf;
+}
+
+int td_provider_prepare_gptq_gemm(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
+{
+    struct td_gptq_gemm_args *x = malloc(sizeof *x);
+    int rc;
+
+    (void)state;
+    *prepared = NULL;
+    if (!x)
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    if ((rc = td_gptq_gemm_args_of(op, x, err)))
+        free(x);
+    else
+        *prepared = x;
+    return rc;
+}
+
+int td_provider_fetch_nothing(void *state, void *prepared, struct td_error *err)
+{
+    (void)state, (void)prepared, (void)err;
+    return 0;
+}
+
+void td_provider_free_prepared(void *state, void *prepared)
+{
+    (void)state;
+    free(prepared);
 }
