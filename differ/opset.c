@@ -181,6 +181,7 @@ static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
         x->baseline.crash = intern(set, td_json_get_str(j, "baseline_reason", "failed"));
     }
     x->hot = read_pairs(td_json_get(td_json_get(j, "speed"), "hot"), &x->n_hot);
+    x->starts = (size_t)td_json_get_i64(td_json_get(j, "speed"), "starts", 1);
     x->cold = read_pairs(td_json_get(td_json_get(j, "speed"), "cold"), &x->n_cold);
 }
 

@@ -43,6 +43,7 @@ struct td_opx {
     int64_t equal, total;               /* total 0: only a digest */
     double *hot, *cold;                 /* base_ns, new_ns in turn: [n_hot][2] */
     size_t n_hot, n_cold;
+    size_t starts;                      /* of both processes while it was timed; pairs stand in their order, equally many of each */
     const struct td_opx *origin;        /* the baseline's record of the same op; NULL: none */
     /* filled by td_numerics_judge */
     enum td_op_result result;

@@ -91,7 +91,8 @@ void td_speed_decide(struct td_speed_row *row, double alpha, double effect, doub
 {
     const struct td_ratios *p = &row->pairs;
     struct td_interval *e = &row->effect;
-    bool agreed = row->units < 2 ? row->total : row->units_slower * 4 >= row->units * 3;
+    /* a total may be made of faster and slower ones */
+    bool agreed = row->ops == 0 || row->total || (row->ops >= 2 && row->starts_slower * 4 >= row->starts * 3);
 
     *e = td_stat_hodges_lehmann(p->log_ratio, p->n, alpha);
     e->est = expm1(e->est);

@@ -23,7 +23,8 @@ struct td_speed_row {
     struct td_ratios pairs;
     char label[96];              /* category, "kernel shape M class", or "total" */
     bool total;
-    size_t units, units_slower;  /* ops: how many, and how many of them are slower by their own median */
+    size_t ops;                  /* timed ops in it; 0: a row of servers */
+    size_t starts, starts_slower;/* of their processes; those slower by their own median */
     double base, now;            /* medians: ns, or tokens per second for throughput */
     struct td_interval effect;
     enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its own */
@@ -41,7 +42,7 @@ struct td_speed {
 };
 
 /* Decide a row from its pairs: slower is a regression when the estimate exceeds `effect`, the interval at 1 - alpha lies above
- * `noise`, and three quarters of the row's units agree. Pure. */
+ * `noise`, and, in a row of ops that is no total, two ops or more with three quarters of their starts agree. Pure. */
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
 
 /* Rows of the ops that hold pairs. */

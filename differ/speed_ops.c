@@ -6,7 +6,21 @@
 
 #include "differ/speed.h"
 
-static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n)
+/* The starts of one op: how many, and how many are slower by their own median. Noise that lasts takes a few of them, not most. */
+static void count_starts(struct td_speed_row *row, const double *ratio, size_t n, size_t starts)
+{
+    size_t each, i;
+
+    if (starts == 0 || n % starts)
+        starts = 1;
+    each = n / starts;
+    row->ops++;
+    row->starts += starts;
+    for (i = 0; i < starts; i++)
+        row->starts_slower += td_stat_median(ratio + i * each, each) > 0;
+}
+
+static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n, size_t starts)
 {
     double *ratio = malloc((n + 1) * sizeof *ratio);
     size_t i;
@@ -16,10 +30,8 @@ static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n)
         ratio[i] = log(pairs[i * 2 + 1] / pairs[i * 2]);
         rc = td_ratios_add(&row->pairs, pairs[i * 2], pairs[i * 2 + 1], false);
     }
-    if (!rc && n) {
-        row->units++;
-        row->units_slower += td_stat_median(ratio, n) > 0;
-    }
+    if (!rc && n)
+        count_starts(row, ratio, n, starts);
     free(ratio);
     return rc;
 }
@@ -36,13 +48,11 @@ static int add_op(struct td_speed *s, enum td_metric m, const struct td_opx *op,
     s->op_pairs += n;
     snprintf(label, sizeof label, "%s %s %s", op->kind, op->shape, td_m_class_name(op->m_class));
     row = td_speed_row(s, m, label, false);
-    rc = row ? add_pairs(row, pairs, n) : TD_ENOMEM;
+    rc = row ? add_pairs(row, pairs, n, op->starts) : TD_ENOMEM;
     if (rc)
         return rc;
     row = td_speed_row(s, m, "total", true);
-    rc = row ? add_pairs(row, pairs, n) : TD_ENOMEM;
-    if (row)
-        row->units = row->units_slower = 0; /* a total may be made of faster and slower ones */
+    rc = row ? add_pairs(row, pairs, n, op->starts) : TD_ENOMEM;
     return rc;
 }
 

@@ -62,6 +62,7 @@ static void make_ops(struct td_op_set *s, double (*slower)(int), int ops_per_gro
             x->shape = shape[g];
             x->m_class = g % 2 ? 4 : 0;
             x->status = TD_OP_OK;
+            x->starts = pairs % 5 ? 1 : 5;
             x->n_hot = x->n_cold = (size_t)pairs;
             x->hot = malloc((size_t)pairs * 2 * sizeof(double));
             x->cold = malloc((size_t)pairs * 2 * sizeof(double));
