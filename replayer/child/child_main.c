@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A program of its own because it is started anew some hundred times when ops are timed: without libcurl and what that
- * brings along it starts in a tenth of the time. */
+ * brings along it starts in a sixth of the time (1.5 ms, 9 ms with them: means of 200). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
