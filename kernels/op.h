@@ -17,11 +17,11 @@
 #define TD_OP_MAX_DIMS 8
 
 struct td_tensor {
-    char role[24];                   /* "a", "qweight", "qzeros", "scales", "g_idx", "c", later "w", "bias", "q", "k" ... */
+    char role[24];                   /* "a", "qweight", "qzeros", "scales", "g_idx", "w", "bias", "c", "s0" ... "s9" */
     enum td_dtype dtype;
     int ndim;
-    int64_t shape[TD_OP_MAX_DIMS];
-    int64_t strides[TD_OP_MAX_DIMS]; /* in elements; row-major dense unless the record says otherwise */
+    int64_t shape[TD_OP_MAX_DIMS];   /* the last dimension of a block format counts blocks of td_dtype_block() elements */
+    int64_t strides[TD_OP_MAX_DIMS]; /* in elements, or blocks; row-major dense unless the record says otherwise */
     void *data;                      /* bytes as recorded (the memory image that shape and strides describe) */
     size_t size_bytes;
     size_t align;                    /* alignment of the address when recorded (largest power of two, at most 4096) */
@@ -32,6 +32,7 @@ struct td_attr { char name[24]; int64_t value; };
 
 struct td_op_call {
     char kind[32];                   /* "gptq_gemm" */
+    char act_rounding[16];           /* what the recorded kernel does to its activations: "none", "q8_1" ...; "" is "none" */
     struct td_attr attrs[16];        /* gptq_gemm: m n k bits group_size zero_offset act_order */
     int n_attrs;
     struct td_tensor in[TD_OP_MAX_TENSORS];

@@ -11,12 +11,16 @@
 #define HAVE_F16C_TARGET 1
 #endif
 
-static const struct { const char *name; size_t size; } types[TD_DT_COUNT] = {
-    [TD_DT_NONE] = {"none", 0},
-    [TD_DT_F64] = {"F64", 8}, [TD_DT_F32] = {"F32", 4}, [TD_DT_F16] = {"F16", 2}, [TD_DT_BF16] = {"BF16", 2},
-    [TD_DT_I64] = {"I64", 8}, [TD_DT_I32] = {"I32", 4}, [TD_DT_I16] = {"I16", 2}, [TD_DT_I8] = {"I8", 1},
-    [TD_DT_U64] = {"U64", 8}, [TD_DT_U32] = {"U32", 4}, [TD_DT_U16] = {"U16", 2}, [TD_DT_U8] = {"U8", 1},
-    [TD_DT_BOOL] = {"BOOL", 1},
+static const struct { const char *name; size_t size; int block; } types[TD_DT_COUNT] = {
+    [TD_DT_NONE] = {"none", 0, 0},
+    [TD_DT_F64] = {"F64", 8, 1}, [TD_DT_F32] = {"F32", 4, 1}, [TD_DT_F16] = {"F16", 2, 1}, [TD_DT_BF16] = {"BF16", 2, 1},
+    [TD_DT_I64] = {"I64", 8, 1}, [TD_DT_I32] = {"I32", 4, 1}, [TD_DT_I16] = {"I16", 2, 1}, [TD_DT_I8] = {"I8", 1, 1},
+    [TD_DT_U64] = {"U64", 8, 1}, [TD_DT_U32] = {"U32", 4, 1}, [TD_DT_U16] = {"U16", 2, 1}, [TD_DT_U8] = {"U8", 1, 1},
+    [TD_DT_BOOL] = {"BOOL", 1, 1},
+    [TD_DT_Q4_0] = {"Q4_0", 18, 32}, [TD_DT_Q4_1] = {"Q4_1", 20, 32}, [TD_DT_Q5_0] = {"Q5_0", 22, 32}, [TD_DT_Q5_1] = {"Q5_1", 24, 32},
+    [TD_DT_Q8_0] = {"Q8_0", 34, 32},
+    [TD_DT_Q2_K] = {"Q2_K", 84, 256}, [TD_DT_Q3_K] = {"Q3_K", 110, 256}, [TD_DT_Q4_K] = {"Q4_K", 144, 256},
+    [TD_DT_Q5_K] = {"Q5_K", 176, 256}, [TD_DT_Q6_K] = {"Q6_K", 210, 256},
 };
 
 const char *td_dtype_name(enum td_dtype dt)
@@ -35,6 +39,11 @@ enum td_dtype td_dtype_parse(const char *name)
 size_t td_dtype_size(enum td_dtype dt)
 {
     return (unsigned)dt < TD_DT_COUNT ? types[dt].size : 0;
+}
+
+int td_dtype_block(enum td_dtype dt)
+{
+    return (unsigned)dt < TD_DT_COUNT ? types[dt].block : 0;
 }
 
 float td_f16_to_f32(uint16_t h)
@@ -127,7 +136,7 @@ double td_dtype_get(enum td_dtype dt, const void *base, size_t i)
     case TD_DT_U16: GET(uint16_t);
     case TD_DT_U8: GET(uint8_t);
     case TD_DT_BOOL: return *p ? 1.0 : 0.0;
-    case TD_DT_NONE: case TD_DT_COUNT: break;
+    default: break;
     }
     return 0.0;
 }

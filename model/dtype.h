@@ -6,17 +6,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Names are those of safetensors ("F16", "BF16", "I32", "U8" ...); block formats carry ggml's names ("Q4_0"). */
+/* Names are those of safetensors ("F16", "BF16", "I32", "U8" ...); block formats carry ggml's names and sizes
+ * (ggml-common.h, one block_* each). */
 enum td_dtype {
     TD_DT_NONE = 0,
     TD_DT_F64, TD_DT_F32, TD_DT_F16, TD_DT_BF16,
     TD_DT_I64, TD_DT_I32, TD_DT_I16, TD_DT_I8, TD_DT_U64, TD_DT_U32, TD_DT_U16, TD_DT_U8, TD_DT_BOOL,
+    TD_DT_Q4_0, TD_DT_Q4_1, TD_DT_Q5_0, TD_DT_Q5_1, TD_DT_Q8_0, TD_DT_Q2_K, TD_DT_Q3_K, TD_DT_Q4_K, TD_DT_Q5_K, TD_DT_Q6_K,
     TD_DT_COUNT
 };
 
 const char *td_dtype_name(enum td_dtype dt);       /* "F16"; "none" for TD_DT_NONE or out of range */
-enum td_dtype td_dtype_parse(const char *name);    /* TD_DT_NONE: unknown (a block format, a later dtype) */
-size_t td_dtype_size(enum td_dtype dt);            /* bytes of an element; 0 for TD_DT_NONE */
+enum td_dtype td_dtype_parse(const char *name);    /* TD_DT_NONE: unknown (IQ4_XS, MXFP4, a later dtype) */
+/* Shapes and strides of a block format count blocks along the last dimension, so this is the size of what they count:
+ * bytes of an element, or of a block; 0 for TD_DT_NONE. */
+size_t td_dtype_size(enum td_dtype dt);
+int td_dtype_block(enum td_dtype dt);              /* elements in a block: 32 or 256; 1 for the rest, 0 for TD_DT_NONE */
 
 /* IEEE binary16 and bfloat16. To a narrower type: round to nearest even, overflow gives Inf, NaN stays NaN. */
 float td_f16_to_f32(uint16_t h);
@@ -27,7 +32,7 @@ uint16_t td_f32_to_bf16(float f);
 void td_f16_to_f32_n(const uint16_t *src, float *dst, size_t n);
 void td_f32_to_f16_n(const float *src, uint16_t *dst, size_t n);
 
-/* Element i of a dense array of dtype dt as double (integers exactly up to 2^53). */
+/* Element i of a dense array of dtype dt as double (integers exactly up to 2^53). Block formats: ggml_blocks.h; here 0. */
 double td_dtype_get(enum td_dtype dt, const void *base, size_t i);
 
 #endif

@@ -134,6 +134,8 @@ static int read_entry(const cJSON *entry, const struct shard *sh, size_t data_st
         return td_fail(err, TD_ECORRUPT, "tensor \"%s\": the name of its dtype is too long", t->name);
     strcpy(t->dtype_name, dtype->valuestring);
     t->dtype = td_dtype_parse(t->dtype_name);
+    if (td_dtype_block(t->dtype) != 1) /* ggml's names mean nothing in this file format */
+        t->dtype = TD_DT_NONE;
     if ((rc = read_shape(entry, t, err)))
         return rc;
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 || !whole_number(cJSON_GetArrayItem(offsets, 0), &begin)

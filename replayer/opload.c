@@ -12,6 +12,7 @@
 #define IDLE_MAX_BYTES ((size_t)512 << 20) /* kept although no op uses them now */
 #define MAX_ENTRIES 4096
 #define MAX_CHECKPOINTS 8
+#define MAX_ELEM 256 /* bytes of an element or a block, at most */
 
 struct entry { struct td_hash hash; void *data; size_t size; int uses; uint64_t last; };
 
@@ -229,7 +230,7 @@ static int describe(const struct td_tensor_rec *r, struct td_tensor *t, struct t
         t->strides[d] = r->strides[d];
         if (t->shape[d] < 0 || t->strides[d] < 0 || __builtin_mul_overflow(elems, t->shape[d], &elems) ||
             (t->shape[d] && __builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach)) ||
-            __builtin_add_overflow(last, reach, &last) || last > INT64_MAX / 16)
+            __builtin_add_overflow(last, reach, &last) || last > INT64_MAX / MAX_ELEM)
             return td_fail(err, TD_EINVAL, "%s: its shape and strides make no sense", t->role);
     }
     t->size_bytes = elems ? (size_t)(last + 1) * td_dtype_size(t->dtype) : 0;
@@ -291,6 +292,9 @@ int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_cal
     hold->n = 0;
     *recorded = NULL;
     snprintf(op->kind, sizeof op->kind, "%s", rec->kind ? rec->kind : "");
+    if (rec->act_rounding && strlen(rec->act_rounding) >= sizeof op->act_rounding)
+        return td_fail(err, TD_EUNSUPPORTED, "activation rounding \"%.40s...\" is unknown to this version", rec->act_rounding);
+    snprintf(op->act_rounding, sizeof op->act_rounding, "%s", rec->act_rounding && rec->act_rounding[0] ? rec->act_rounding : "none");
     rc = copy_attrs(rec, op, err);
     if (rc)
         return rc;

@@ -126,10 +126,29 @@ static void test_names_and_sizes(void **state)
     }
     assert_string_equal(td_dtype_name(TD_DT_BF16), "BF16");
     assert_int_equal(td_dtype_size(TD_DT_F16), 2);
-    assert_int_equal(td_dtype_parse("Q4_0"), TD_DT_NONE);
+    assert_int_equal(td_dtype_parse("IQ4_XS"), TD_DT_NONE);
     assert_int_equal(td_dtype_parse("none"), TD_DT_NONE);
     assert_int_equal(td_dtype_size(TD_DT_NONE), 0);
     assert_string_equal(td_dtype_name((enum td_dtype)99), "none");
+}
+
+/* gguf-py 0.19.0, GGML_QUANT_SIZES: (elements, bytes) of a block. */
+static void test_block_formats(void **state)
+{
+    static const struct { const char *name; int block; size_t bytes; } sizes[] = {
+        {"Q4_0", 32, 18},  {"Q4_1", 32, 20},   {"Q5_0", 32, 22},   {"Q5_1", 32, 24},   {"Q8_0", 32, 34},  {"Q2_K", 256, 84},
+        {"Q3_K", 256, 110}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210}, {"BF16", 1, 2},    {"F32", 1, 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const enum td_dtype dt = td_dtype_parse(sizes[i].name);
+
+        assert_int_not_equal(dt, TD_DT_NONE);
+        assert_int_equal(td_dtype_block(dt), sizes[i].block);
+        assert_int_equal(td_dtype_size(dt), sizes[i].bytes);
+    }
+    assert_int_equal(td_dtype_block(TD_DT_NONE), 0);
 }
 
 static void test_get(void **state)
@@ -161,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_arrays_narrow_as_scalars_do),
         cmocka_unit_test(test_bfloat16),
         cmocka_unit_test(test_names_and_sizes),
+        cmocka_unit_test(test_block_formats),
         cmocka_unit_test(test_get),
     };
 
