@@ -1,17 +1,14 @@
-/* tap.h - the parts of libtapedeck-tap.so: what they share.
+/* tap.h - what a front end of libtapedeck-tap.so uses. A front end is one file: it stands before functions of the server (or is called back by
+ * them) and describes each call; the core decides what is taken, copies it, and talks to the recorder.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The library runs inside somebody else's server. It never prints, exits, aborts or waits for the recorder, allocates nothing on
  * the server's threads once it is armed, and fails open: whatever is wrong, the real function is called.
  *
- *   tap_entry.c  the functions that the server calls      tap_take.c   one armed call or step: what is taken, what is dropped
- *   tap_real.c   finding the real ones                    tap_serve.c  the thread, the socket, arming and disarming
- *
  * States: cold (no thread) -> asleep -> armed -> asleep. Only the tap's thread moves between the last two. */
 #ifndef TD_TAP_H
 #define TD_TAP_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,75 +22,106 @@
 #define TAP_EXPORT __attribute__((visibility("default")))
 #define TAP_LIKELY(x) __builtin_expect(!!(x), 1)
 
-typedef int tap_gemm_fn(const struct td_gptq_gemm_args *);
-typedef void tap_step_fn(const struct td_step_args *);
+/* ---- a call -------------------------------------------------------------------------------------------------------- */
 
-/* ---- tap_real.c ---- */
-/* The function that `caller` would reach without the tap; NULL: none. Cheap after the first time. */
-tap_gemm_fn *tap_real_gemm(const void *caller);
-tap_step_fn *tap_real_step(const void *caller);
-/* Where gemm lives and td_kernels_build() of that library; "" when not known. */
-void tap_real_describe(char *library, char *build, size_t n);
-/* The one that all callers share, or NULL: it depends on the caller. */
-tap_gemm_fn *tap_real_shared_gemm(void);
-tap_step_fn *tap_real_shared_step(void);
-
-/* ---- tap_entry.c ---- */
-/* Non-NULL: asleep, and this is the real function. NULL: cold, armed, or the real one depends on the caller. */
-extern _Atomic(tap_gemm_fn *) tap_asleep_gemm;
-extern _Atomic(tap_step_fn *) tap_asleep_step;
-
-/* ---- tap_take.c ---- */
-
-struct tap_weight_slot {              /* one layer's weights as this thread knows them */
-    const void *ptr[TAP_WEIGHT_TENSORS];
-    uint64_t bytes[TAP_WEIGHT_TENSORS];
-    uint64_t check;                   /* of sampled words: notices another content at the same place */
-    uint64_t sent, total;
-    uint32_t id;                      /* 0: free */
-};
-#define TAP_WEIGHT_SLOTS 4096
-
-/* One ring and the thread that writes it. All but owner and busy belongs to the owner. */
-struct tap_seat {
-    _Atomic uint64_t owner;           /* 0: free, else generation << 32 | tid */
-    _Atomic uint32_t busy;            /* the owner is inside: memory must stay */
-    struct tap_ring *ring;            /* shared */
-    uint8_t *data;                    /* mapped twice in a row */
-    uint64_t head;                    /* the truth; the shared one is a copy for the reader */
-    uint32_t generation;              /* that slots and classes belong to */
-    uint32_t next_weight;
-    struct tap_weight_slot *slots;    /* [TAP_WEIGHT_SLOTS] */
-    uint8_t classes[64];              /* steps taken of this size since arming */
-    uint64_t steps;                   /* that began since arming */
+/* A tensor of a call. The strings are static; data is borrowed until the call ends. */
+struct tap_operand {
+    const char *role, *dtype;      /* as in docs/format.md: "a", "F16"; "w", "Q4_1" */
+    int32_t ndim;                  /* <= TAP_DIMS; outermost dimension first */
+    int64_t shape[TAP_DIMS], strides[TAP_DIMS]; /* what the fixture will say, of the bytes as they are copied: in elements; blocks of a block format */
+    const void *data;              /* its first byte; NULL: its bytes cannot be read (opaque), it is described only */
+    uint64_t bytes;                /* what is copied in all: rows * row_bytes, or one piece when row_bytes is 0; 0 when opaque */
+    uint64_t row_bytes, pitch;     /* rows of row_bytes that lie `pitch` bytes apart are put densely one after the other */
 };
 
-struct tap_plan {                     /* what the recorder asked for; changes only while asleep and nobody is inside */
-    struct tap_shared *shared;
-    uint64_t ring_bytes;
-    uint32_t rings;
-    uint32_t mode, percent_ppm;
-    int64_t budget;                   /* bytes per second, <= 0: none */
-    struct tap_seat seats[TAP_MAX_RINGS];
-    _Atomic int64_t due_steps;        /* when the budget is level again; see spend() */
-    _Atomic int64_t due_weights;
-    _Atomic uint64_t seq;
-    _Atomic uint32_t homeless;        /* threads without a seat that are inside */
-    const volatile uint32_t *ours;    /* 1 here; 0 in any child, however it was forked (MADV_WIPEONFORK) */
+struct tap_call_attr { const char *name; int64_t value; }; /* name: static, fewer than TAP_ATTR_NAME characters */
+
+struct tap_call {                  /* what a front end knows of one call of a kernel; all of it is borrowed by tap_take_begin only */
+    const char *kind, *symbol, *layout, *rounding; /* static: "gptq_gemm", "td_gptq_gemm", "checkpoint", "none" */
+    const char *name;              /* what the format calls this layer or node ("blk.3.ffn_down.weight"), or NULL */
+    const struct tap_print *print; /* of opaque weights (tap_proto.h), or NULL */
+    struct tap_call_attr attrs[TAP_MAX_ATTRS]; int n_attrs;
+    struct tap_operand w[TAP_MAX_WEIGHTS]; int n_w;   /* equal from call to call: sent once an arm and kept by the recorder */
+    struct tap_operand in[TAP_MAX_INPUTS]; int n_in;
+    struct tap_operand out;        /* read after the call */
+    int64_t rows;                  /* M: the size class, for a thread that has no steps */
 };
-extern struct tap_plan tap_plan;
+
+struct tap_seat;
+struct tap_op;
+
+/* A call that is being taken: from tap_take_begin to tap_take_end. */
+struct tap_taking {
+    struct tap_operand out;        /* a copy; until the end data, row_bytes and pitch may be set (a result that the call itself allocates) */
+    int64_t t0_ns;                 /* tap_now() at the end of tap_take_begin */
+    struct tap_seat *seat;         /* the rest is the core's */
+    struct tap_op *rec;
+    uint64_t size, out_at, out_bytes, bytes;
+};
+
+/* Use, on one thread:
+ *     if (tap_armed() && tap_take_begin(&t, &call)) { run; tap_take_end(&t, ok, tap_now() - t.t0_ns); } else run;
+ * begin decides, sends the weights if need be, copies the inputs. False: not taken, and counted; there is nothing to end. After true the same
+ * thread must call end, whatever happens (the memory stays until then); the two may lie in different functions, if t outlives both.
+ * ok false: counted "failed", nothing is sent. A call inside a taken call is not taken. Nothing here waits, allocates or changes errno. */
+bool tap_take_begin(struct tap_taking *t, const struct tap_call *call);
+void tap_take_end(struct tap_taking *t, bool ok, int64_t duration_ns);   /* duration -1: not measured */
+
 extern _Atomic uint32_t tap_generation; /* 0: not armed */
+static inline bool tap_armed(void) { return atomic_load_explicit(&tap_generation, memory_order_acquire) != 0; }
+bool tap_take_all_kinds(void);     /* armed with --all-ops: every kind of op, not GEMMs only */
 
+/* ---- steps --------------------------------------------------------------------------------------------------------- */
+
+/* A forward pass starts on this thread. Ops until the next such call belong to it: all of them are taken, or none. n_spans 0: it is not
+ * known whose rows these are. */
 void tap_take_step(const struct td_step_args *args);
-int tap_take_gemm(const struct td_gptq_gemm_args *args, tap_gemm_fn *real);
-void tap_take_note_step(void);        /* this thread uses td_step; cheap, also while asleep */
-void tap_take_key(void);              /* create the key whose destructor frees a thread's seat */
-bool tap_take_quiet(void);            /* nobody is inside */
-bool tap_take_inside(void);           /* this thread is */
+/* The same where only the number of rows is known: the size class that sampling sees. step: counts up. */
+void tap_take_pass(uint64_t step, int64_t rows);
+/* This thread uses steps: calls before its first step are none of its own (counted "partial"). Cheap, for calls while asleep; the two above
+ * do it too. */
+void tap_take_note_step(void);
+/* Would a call of the step at hand be taken? Cheap; lets a front end skip the work of describing. A call that is then not even begun is
+ * counted by tap_take_skip. On a thread without steps: true while armed. */
+bool tap_take_wanted(void);
+/* n calls, of `bytes` of inputs and outputs in all (0: not known), that were not begun because tap_take_wanted() said no. */
+void tap_take_skip(uint64_t n, uint64_t bytes);
 
-/* ---- tap_serve.c ---- */
-void tap_serve_start(void);           /* start the thread unless it runs; called from the server's threads */
-int64_t tap_now(void);
+/* ---- the real functions -------------------------------------------------------------------------------------------- */
+
+#define TAP_CALLERS 64u            /* call sites remembered; more of them are looked up each time */
+
+/* static struct tap_symbol s = {.name = "..."}; one per function. */
+struct tap_symbol {
+    const char *name;
+    _Atomic(void *) shared;        /* found by RTLD_NEXT */
+    _Atomic bool tried;            /* RTLD_NEXT was asked */
+    struct { _Atomic(const void *) caller; _Atomic(void *) fn; } local[TAP_CALLERS];
+};
+/* The function that `caller` (__builtin_return_address(0)) would reach without the tap; NULL: none. Cheap after the first time. */
+void *tap_real_find(struct tap_symbol *s, const void *caller);
+/* The one that all callers share, or NULL: it depends on the caller. */
+void *tap_real_shared(struct tap_symbol *s);
+/* Handle of the library that defines `fn` (RTLD_NOLOAD; for dlsym, and dlclose after it), its path in path[n] unless path is NULL. NULL: not found. */
+void *tap_real_library(const void *fn, char *path, size_t n);
+
+/* ---- the front end ------------------------------------------------------------------------------------------------- */
+
+/* A call was seen: starts the tap's thread when cold. Cheap, keeps errno; belongs into the path that is taken while awake. */
+void tap_take_note(void);
+int64_t tap_now(void);             /* CLOCK_MONOTONIC, ns */
+
+/* A line in tap_serve.c's table. */
+struct tap_front {
+    const char *name;              /* "td", "ggml", "vllm" */
+    /* true: from now on every call must come the long way, by tap_take_note() and tap_armed() (cold or armed); only stores, for it is called
+     * in the child of a fork too. false: asleep: the fast path may be published. From the tap's thread; may be NULL. */
+    void (*awake)(bool awake);
+    /* True: this front end has seen calls. Then library[n]: where the real functions live, build[n]: what that build says of itself ("": not
+     * known). From the tap's thread. */
+    bool (*describe)(char *library, char *build, size_t n);
+};
+extern const struct tap_front tap_front_td, tap_front_ggml, tap_front_vllm;
 
 #pragma GCC visibility pop
 #endif

@@ -4,7 +4,7 @@
  * Asleep, a call costs one load, one predicted branch and one jump. */
 #include <errno.h>
 
-#include "recorder/tap/tap.h"
+#include "recorder/tap/tap_core.h"
 
 _Atomic(tap_gemm_fn *) tap_asleep_gemm;
 _Atomic(tap_step_fn *) tap_asleep_step;

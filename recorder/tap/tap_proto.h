@@ -130,6 +130,37 @@ struct tap_op {
     uint8_t reserved[6];
 };
 
+/* What the words for tensors are bounded by, on both sides. */
+#define TAP_DIMS 4
+#define TAP_MAX_ATTRS 24
+#define TAP_MAX_WEIGHTS 6          /* tensors of a layer that stay equal from call to call */
+#define TAP_MAX_INPUTS 10
+#define TAP_NAME 96                /* with the NUL, as the next ones */
+#define TAP_ATTR_NAME 16
+#define TAP_ROLE 16
+#define TAP_DTYPE 12
+
+/* A sample of a dense, row-major [n, k] tensor whose run-time bytes cannot be read: 256 words spread evenly over what its checkpoint holds.
+ * word i: the 4 bytes at byte offset 4 * floor(i * floor(bytes / 4) / 256), little-endian. */
+#define TAP_PRINT_WORDS 256
+struct tap_print {
+    int64_t n, k;
+    char dtype[TAP_DTYPE];         /* "BF16" */
+    uint32_t word[TAP_PRINT_WORDS];
+    uint32_t reserved;
+};
+
+/* A tensor of a record as it is described there, and an attribute. Strings end with NUL. */
+struct tap_tensor {
+    char role[TAP_ROLE], dtype[TAP_DTYPE];
+    int32_t ndim;
+    int64_t shape[TAP_DIMS], strides[TAP_DIMS]; /* elements; blocks of a block format */
+    uint64_t bytes;                /* that came along */
+    uint32_t opaque;               /* 1: none did, they cannot be read */
+    uint32_t align;                /* log2 of the address's alignment, at most 12 */
+};
+struct tap_attr { char name[TAP_ATTR_NAME]; int64_t value; };
+
 static inline uint64_t tap_round(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { return (uint64_t)TAP_PAGE * (1 + rings) + rings * ring_bytes; }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap/tap.h"
+#include "recorder/tap/tap_core.h"
 
 #define CALLERS 64u   /* call sites remembered; more of them are looked up each time */
 #define OBJECTS 1024u

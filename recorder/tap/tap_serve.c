@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "recorder/tap/tap.h"
+#include "recorder/tap/tap_core.h"
 
 #define MAX_STARTS 4                  /* a server that closes our descriptors gets the thread again so many times */
 #define ENVIRON_MAX (1u << 20)

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "recorder/tap/tap.h"
+#include "recorder/tap/tap_core.h"
 
 #define WINDOW_STEPS 4u               /* neighbouring steps taken together */
 #define CLASS_STEPS 2u                /* steps of each size that are taken whatever the sampling says */
