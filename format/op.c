@@ -3,6 +3,7 @@
  *
  * Unknown members of the line, of `impl` and of each tensor survive: they wait in extra under their own name, "impl",
  * "out" or "in" (an object by role), and go back to where they came from. */
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -301,4 +302,15 @@ const struct td_tensor_rec *td_op_rec_in(const struct td_op *op, const char *rol
         if (!strcmp(op->in[i].role, role))
             return &op->in[i];
     return NULL;
+}
+
+bool td_op_named(const struct td_op *op, const char *pattern)
+{
+    const char *const names[] = {op->layer, op->kind, op->impl.symbol};
+    size_t i;
+
+    for (i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i] && (strstr(names[i], pattern) || !fnmatch(pattern, names[i], 0)))
+            return true;
+    return false;
 }

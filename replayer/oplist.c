@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/oplist.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,14 +166,9 @@ static bool matches(const struct td_op *op, const struct td_arg_list *only)
 {
     int i;
 
-    for (i = 0; i < only->n; i++) {
-        const char *p = only->item[i], *names[] = {op->layer, op->kind, op->impl.symbol};
-        size_t k;
-
-        for (k = 0; k < 3; k++)
-            if (names[k] && (strstr(names[k], p) || !fnmatch(p, names[k], 0)))
-                return true;
-    }
+    for (i = 0; i < only->n; i++)
+        if (td_op_named(op, only->item[i]))
+            return true;
     return only->n == 0;
 }
 
