@@ -1,4 +1,4 @@
-/* provider.h - what can run an op: a reference, a CPU kernel of ours, a build's library, later CUDA, HIP, ggml, Python.
+/* provider.h - what can run an op: a reference, a CPU kernel of ours, a build's library, later CUDA and HIP.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Life of a run:  open -> supports -> prepare -> run, run, ... -> fetch -> release -> close.
@@ -11,7 +11,7 @@
 #include "kernels/op.h"
 
 struct td_provider {
-    const char *name;   /* "ref", "cpu", "lib" */
+    const char *name;   /* "ref", "cpu", "lib", "ggml" */
     /* arg: what the user named (a library's path), or NULL. On success *state is owned until close. */
     int (*open)(const char *arg, void **state, struct td_error *err);
     /* NULL = can run it; else the reason in one sentence, static or owned by state until the next call. */
@@ -23,6 +23,11 @@ struct td_provider {
     int (*fetch)(void *state, void *prepared, struct td_error *err);
     void (*release)(void *state, void *prepared);
     void (*close)(void *state);
+    /* The rounding that this build applies to the activations of op ("q8_1"), where it is not what op->act_rounding says: the
+     * build's output is then judged against that R1. NULL, or a result of NULL or "": the op's own. Static, or owned by state. */
+    const char *(*rounding)(void *state, const struct td_op_call *op);
+    /* What the build says of itself in one line, "" for nothing; NULL: it has no words. Owned by state. */
+    const char *(*words)(void *state);
 };
 const struct td_provider *td_provider_find(const char *name); /* NULL: unknown */
 

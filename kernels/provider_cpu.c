@@ -61,4 +61,4 @@ static void cpu_close(void *state)
 }
 
 const struct td_provider td_provider_cpu = {"cpu", cpu_open, cpu_supports, td_provider_prepare_gptq_gemm, cpu_run, td_provider_fetch_nothing,
-                                           td_provider_free_prepared, cpu_close};
+                                           td_provider_free_prepared, cpu_close, NULL, NULL};

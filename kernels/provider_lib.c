@@ -68,6 +68,18 @@ static int lib_run(void *state, void *prepared, struct td_error *err)
                    "%s: td_gptq_gemm failed: %s (status %d)", s->path, td_kernel_status_text(rc), rc);
 }
 
+static const char *lib_words(void *state)
+{
+    const struct lib_state *s = state;
+    void *symbol = dlsym(s->handle, "td_kernels_build");
+    const char *(*words)(void);
+
+    if (!symbol)
+        return "";
+    memcpy(&words, &symbol, sizeof words);
+    return words();
+}
+
 static void lib_close(void *state)
 {
     struct lib_state *s = state;
@@ -78,4 +90,4 @@ static void lib_close(void *state)
 }
 
 const struct td_provider td_provider_lib = {"lib", lib_open, lib_supports, td_provider_prepare_gptq_gemm, lib_run, td_provider_fetch_nothing,
-                                           td_provider_free_prepared, lib_close};
+                                           td_provider_free_prepared, lib_close, NULL, lib_words};

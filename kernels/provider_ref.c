@@ -101,4 +101,4 @@ static void ref_close(void *state)
     free(state);
 }
 
-const struct td_provider td_provider_ref = {"ref", ref_open, ref_supports, ref_prepare, ref_run, ref_fetch, ref_release, ref_close};
+const struct td_provider td_provider_ref = {"ref", ref_open, ref_supports, ref_prepare, ref_run, ref_fetch, ref_release, ref_close, NULL, NULL};

@@ -4,7 +4,6 @@
  * Everything the build touches lies in guarded copies; the arena is only read from and written to between calls. */
 #include "replayer/child.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +153,13 @@ static int run_once(struct child *c, void *prepared, uint32_t repeat, struct td_
     return 0;
 }
 
+static void say_rounding(struct child *c, struct td_proto_msg *m)
+{
+    const char *r = c->provider->rounding ? c->provider->rounding(c->state, &c->op) : NULL;
+
+    snprintf(m->rounding, sizeof m->rounding, "%s", r ? r : "");
+}
+
 static void serve_run(struct child *c, struct td_proto_msg *m)
 {
     struct td_error err = {0};
@@ -161,12 +167,14 @@ static void serve_run(struct child *c, struct td_proto_msg *m)
     void *prepared = NULL;
 
     m->repeats = 0;
+    m->rounding[0] = '\0';
     if (want > TD_PROTO_MAX_REPEATS || load_op(c, want, m->flags & TD_PROTO_GUARD, &err)) {
         answer(m, TD_PROTO_FAILED, err.code ? err.msg : "too many repeats");
         return;
     }
     if (prepare(c, m, &prepared))
         return;
+    say_rounding(c, m);
     while (m->repeats < want && !run_once(c, prepared, m->repeats, m))
         m->repeats++;
     stage(c, TD_STAGE_RELEASE, 0);
@@ -253,19 +261,6 @@ static void serve_time(struct child *c, struct td_proto_msg *m)
 
 /* ---- the rest of the protocol -------------------------------------------------------------------------------------- */
 
-/* What a library of kernels says about itself; it is open already, so this only finds it again. */
-static const char *build_words(const char *path)
-{
-    const char *(*words)(void) = NULL;
-    void *so = path[0] ? dlopen(path, RTLD_NOW | RTLD_NOLOAD | RTLD_LOCAL) : NULL;
-    void *sym = so ? dlsym(so, "td_kernels_build") : NULL;
-
-    if (!sym)
-        return "";
-    memcpy(&words, &sym, sizeof words);
-    return words();
-}
-
 static void serve_hello(struct child *c, struct td_proto_msg *m)
 {
     struct td_error err = {0};
@@ -276,11 +271,11 @@ static void serve_hello(struct child *c, struct td_proto_msg *m)
     c->provider = td_provider_find(m->provider);
     if (!c->provider) {
         m->status = TD_EINVAL;
-        snprintf(m->text, sizeof m->text, "no provider \"%.31s\"; there are ref, cpu and lib", m->provider);
+        snprintf(m->text, sizeof m->text, "no provider \"%.31s\"; this program has ref, cpu, lib and ggml", m->provider);
         return;
     }
     m->status = c->provider->open(arg[0] ? arg : NULL, &c->state, &err);
-    snprintf(m->text, sizeof m->text, "%s", m->status ? err.msg : build_words(arg));
+    snprintf(m->text, sizeof m->text, "%s", m->status ? err.msg : c->provider->words ? c->provider->words(c->state) : "");
     if (m->status)
         c->provider = NULL;
 }

@@ -90,6 +90,7 @@ int td_proto_recv(int sock, struct td_proto_msg *m, int *fd, int timeout_ms, str
         return td_fail(err, TD_EPROTO, "the other side speaks version %u of the child protocol, this is version %d", m->version,
                        TD_PROTO_VERSION);
     m->provider[sizeof m->provider - 1] = '\0';
+    m->rounding[sizeof m->rounding - 1] = '\0';
     m->text[sizeof m->text - 1] = '\0';
     return TD_OK;
 }
@@ -148,6 +149,7 @@ int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int r
     h->magic = TD_PROTO_MAGIC;
     h->version = TD_PROTO_VERSION;
     snprintf(h->kind, sizeof h->kind, "%s", op->kind);
+    snprintf(h->act_rounding, sizeof h->act_rounding, "%s", op->act_rounding);
     h->n_attrs = op->n_attrs;
     for (t = 0; t < op->n_attrs; t++) {
         memcpy(h->attrs[t].name, op->attrs[t].name, sizeof h->attrs[t].name);
@@ -197,6 +199,8 @@ int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *
         return td_fail(err, TD_EPROTO, "an op with %lld attributes and %lld inputs", (long long)h->n_attrs, (long long)h->n_in);
     memcpy(op->kind, h->kind, sizeof op->kind);
     op->kind[sizeof op->kind - 1] = '\0';
+    memcpy(op->act_rounding, h->act_rounding, sizeof op->act_rounding);
+    op->act_rounding[sizeof op->act_rounding - 1] = '\0';
     op->n_attrs = (int)h->n_attrs;
     for (t = 0; t < op->n_attrs; t++) {
         memcpy(op->attrs[t].name, h->attrs[t].name, sizeof op->attrs[t].name);

@@ -8,7 +8,7 @@
  *
  * HELLO    version, provider, text = its argument ("" = none)   reply: status, text = reason, or the build's own words
  * ARENA    size + descriptor                                    no reply; replaces the arena before
- * RUN      repeats, flags                                       reply: status, reason, repeats done; images are in the arena
+ * RUN      repeats, flags                                       reply: status, reason, repeats done, rounding; images are in the arena
  * PREPARE  flags: keep the arena's op ready for TIME            reply: status, reason
  * TIME     iterations, flags                                    reply: status, ns of all iterations together
  * RELEASE  forget what PREPARE made                             reply: status
@@ -22,7 +22,7 @@
 #include "kernels/op.h"
 
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
-#define TD_PROTO_VERSION 1
+#define TD_PROTO_VERSION 2 /* 2: act_rounding in the arena, rounding in the reply to RUN */
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
@@ -40,6 +40,7 @@ struct td_proto_msg {
     uint64_t size;           /* of the arena */
     int64_t ns;
     char provider[32];
+    char rounding[16];       /* what the build does to the op's activations; "": what the op says */
     char text[3992];
 };
 
@@ -60,7 +61,7 @@ struct td_proto_arena {
     volatile uint32_t stage, repeat;
     volatile uint64_t progress;     /* goes up with every stage: a deadline holds for one stage */
     char fault[256];                /* written by the child's signal handler: where it faulted */
-    char kind[32];
+    char kind[32], act_rounding[16];
     int64_t n_attrs, n_in;
     struct td_proto_attr attrs[16];
     struct td_proto_tensor in[TD_OP_MAX_TENSORS], out; /* out.offset: the first image; images lie at size_bytes rounded up to 64 */

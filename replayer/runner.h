@@ -8,8 +8,8 @@
 
 struct td_runner_options {
     const char *name;       /* "candidate", "baseline": for messages */
-    const char *provider;   /* "lib", "cpu", "ref" */
-    const char *arg;        /* path of the library, or NULL */
+    const char *provider;   /* "lib", "cpu", "ref", "ggml", "vllm" */
+    const char *arg;        /* path of the build, or NULL */
     const char *program;    /* what is executed with "--child FD"; NULL: replay-child beside this program */
     int deadline_ms;        /* for a single stage of a run (load, prepare, one repeat) */
     bool guard;
@@ -32,6 +32,7 @@ const char *td_run_status_name(enum td_run_status s); /* "ok", "unsupported" ...
 struct td_run_result {
     enum td_run_status status;
     char reason[480];       /* "" when ok */
+    char rounding[16];      /* of its activations, as the build says; "": as the op says */
     int repeats;            /* images that came back; may be > 0 when failed */
     void *images[TD_PROTO_MAX_REPEATS]; /* each size_bytes of the op's output, in `memory` */
     void *memory;
