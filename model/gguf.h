@@ -1,0 +1,60 @@
+/* gguf.h - read a GGUF file in place: its metadata, its tensors by name, the bytes of each.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Format: ggml's docs/gguf.md and ggml/include/gguf.h (version 2 and 3, little-endian): magic, version, counts, key-value pairs, tensor
+ * descriptions, then at the next multiple of general.alignment (32) the data, tensor after tensor, each padded to that multiple.
+ * Everything that the file says is checked against its size before a pointer is handed out. Files are mapped, not read: they must not
+ * shrink while open. A model in several files (split.count, NAME-00001-of-00003.gguf) is opened by any one of them. */
+#ifndef TD_MODEL_GGUF_H
+#define TD_MODEL_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "model/dtype.h"
+
+#define TD_GGUF_DIMS 4
+#define TD_GGUF_MAX_TENSORS 1000000
+#define TD_GGUF_MAX_KEYS 1000000
+#define TD_GGUF_MAX_NAME 65535        /* bytes of a key or of a tensor's name */
+#define TD_GGUF_MAX_FILES 1024
+
+struct td_gguf_tensor {
+    const char *name;                 /* "blk.3.ffn_down.weight"; valid until close */
+    const char *dtype;                /* "Q4_1", "IQ4_XS"; "type-N" when this version has no name for it */
+    enum td_dtype td;                 /* TD_DT_NONE: a type that has no td_dtype */
+    int ndim;
+    int64_t ne[TD_GGUF_DIMS];         /* elements, innermost dimension first, as the file has it; 1 beyond ndim */
+    int64_t shape[TD_GGUF_DIMS];      /* outermost first, the last one in blocks: as a fixture has it; ndim of them */
+    const void *data;                 /* dense, valid until close; NULL: of a type whose size is not known, or empty */
+    uint64_t bytes;
+    const char *path;                 /* the file it lies in */
+};
+
+enum td_gguf_kind { TD_GGUF_NONE, TD_GGUF_INT, TD_GGUF_UINT, TD_GGUF_FLOAT, TD_GGUF_BOOL, TD_GGUF_STR, TD_GGUF_ARRAY };
+
+struct td_gguf_value {                /* of an array only its length is kept */
+    enum td_gguf_kind kind;
+    union { int64_t i; uint64_t u; double f; bool b; } v;
+    const char *str;                  /* STR: len bytes and a NUL behind them; it may hold others */
+    size_t len;                       /* of str; ARRAY: elements */
+};
+
+struct td_gguf;
+
+/* TD_ENOTFOUND, TD_EIO; TD_ETRUNCATED and TD_ECORRUPT name what is missing or does not hold; TD_EVERSION; TD_ELIMIT. */
+int td_gguf_open(const char *path, struct td_gguf **out, struct td_error *err);
+/* The same from n bytes of memory, borrowed until close; name is for sentences. Other files of a split model are not looked for. */
+int td_gguf_memory(const void *data, size_t n, const char *name, struct td_gguf **out, struct td_error *err);
+void td_gguf_close(struct td_gguf *g);  /* NULL is allowed */
+
+const char *td_gguf_path(const struct td_gguf *g); /* as given to open */
+size_t td_gguf_count(const struct td_gguf *g);
+const struct td_gguf_tensor *td_gguf_at(const struct td_gguf *g, size_t i);               /* in order of names (bytewise) */
+const struct td_gguf_tensor *td_gguf_find(const struct td_gguf *g, const char *name);     /* NULL: no such tensor */
+/* Metadata of the first file: kind NONE when it is not there. */
+struct td_gguf_value td_gguf_meta(const struct td_gguf *g, const char *key);
+
+#endif

@@ -1,0 +1,35 @@
+/* fuzz_gguf.c - the reader of GGUF on any bytes: no crash, and every byte that it hands out is there.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "model/gguf.h"
+#include "tests/fuzz/replay.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    struct td_error err = {0};
+    struct td_gguf *g;
+    volatile uint64_t all = 0;
+    size_t i;
+
+    if (td_gguf_memory(data, n, "fuzz", &g, &err)) {
+        if (!err.code || g)
+            abort();
+        return 0;
+    }
+    for (i = 0; i < td_gguf_count(g); i++) {
+        const struct td_gguf_tensor *t = td_gguf_at(g, i);
+
+        if (t->data)
+            all += td_hash64(t->data, t->bytes);
+        if (td_gguf_find(g, t->name) != t)
+            abort();
+    }
+    all += td_gguf_meta(g, "general.name").len;
+    td_gguf_close(g);
+    return 0;
+}
+
+TD_FUZZ_MAIN("tests/fuzz/corpus/gguf", 20000)
