@@ -185,10 +185,15 @@ static struct td_judge_spot worst_tile(const struct sums *s, int64_t rows, int64
     return w;
 }
 
+static double relative(double d2, double r2)
+{
+    return d2 == 0 ? 0 : sqrt(d2 / (r2 > 0 ? r2 : 1e-300));
+}
+
 static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
                            const struct td_judge_limits *lim, struct sums *s, struct td_judge_result *res)
 {
-    double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1)), overflow = overflow_at(out->dtype), d2 = 0, r2 = 0;
+    double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1)), overflow = overflow_at(out->dtype), d2 = 0, r2 = 0, d02 = 0, r02 = 0;
     size_t w = td_dtype_size(out->dtype);
     int64_t i, j;
 
@@ -196,22 +201,26 @@ static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *
         for (j = 0; j < ref->cols; j++) {
             int64_t e = i * ref->cols + j;
             size_t at = (size_t)td_judge_offset(out, i, j) * w;
-            double c = td_dtype_get(out->dtype, (const char *)images[0] + at, 0), r = ref->r1[e];
+            double c = td_dtype_get(out->dtype, (const char *)images[0] + at, 0), r = ref->r1[e], r0 = ref->r0[e];
             double denom = denominator(ref, e, lim, root_k), score = score_of(c, r, denom, overflow);
             double diff = isinf(score) ? INFINITY : isfinite(c) && isfinite(r) ? fabs(c - r) : 0;
+            double diff0 = isinf(diff) ? INFINITY : isfinite(c) && isfinite(r0) ? fabs(c - r0) : 0;
 
             count(res, c, r);
             res->score = fmax(res->score, score);
             res->max_abs = fmax(res->max_abs, diff);
             d2 += diff * diff;
             r2 += isfinite(r) ? r * r : 0;
+            d02 += diff0 * diff0;
+            r02 += isfinite(r0) ? r0 * r0 : 0;
             s->row[i] += score * score;
             s->col[j] += score * score;
             s->tile[i / TD_JUDGE_TILE_ROWS * s->tiles_across + j / TD_JUDGE_TILE_COLS] += score * score;
             if (n_images > 1)
                 judge_repeats(out, images, n_images, at, denom, res);
         }
-    res->rel_l2 = d2 == 0 ? 0 : sqrt(d2 / (r2 > 0 ? r2 : 1e-300));
+    res->rel_l2 = relative(d2, r2);
+    res->r0_rel_l2 = relative(d02, r02);
 }
 
 int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,

@@ -29,6 +29,7 @@ struct td_judge_spot { int64_t i, j; double rms; }; /* a row (i), a column (j), 
 
 struct td_judge_result {
     double score, rel_l2, max_abs;      /* Infinity where a NaN stands against a finite reference, and the like */
+    double r0_rel_l2;                   /* as rel_l2, but to R0: what the format rounds away counts too */
     struct td_judge_spot worst_row, worst_col, worst_tile;
     int64_t nan, inf, zero, ref_nonzero, ref_nonfinite, total;
     int repeats;

@@ -39,6 +39,7 @@ cJSON *td_judge_result_json(const struct td_judge_result *res, const char *crash
         return e; /* nothing came back: the crash is all there is to say */
     td_judge_add_num(e, "score", res->score);
     td_judge_add_num(e, "rel_l2", res->rel_l2);
+    td_judge_add_num(e, "r0_rel_l2", res->r0_rel_l2);
     td_judge_add_num(e, "max_abs", res->max_abs);
     add_spot(e, "worst_row", res->worst_row.i, -1, res->worst_row.rms);
     add_spot(e, "worst_col", -1, res->worst_col.j, res->worst_col.rms);

@@ -30,7 +30,7 @@ void td_op_item_release(struct td_op_item *it)
 
 /* ---- one item, its reference known --------------------------------------------------------------------------------- */
 
-static void set_status(struct td_op_item *it, enum td_op_status s, const char *reason)
+void td_op_item_fail(struct td_op_item *it, enum td_op_status s, const char *reason)
 {
     if (it->status != TD_OP_OK)
         return;
@@ -54,90 +54,57 @@ static void look_for_poison(struct td_op_item *it, const struct td_op_ref *ref)
         snprintf(text, sizeof text, "wrote %lld bytes between the rows of its output", (long long)f.between);
     else
         return;
-    set_status(it, TD_OP_FAILED, text);
+    td_op_item_fail(it, TD_OP_FAILED, text);
 }
 
-static int judge_item(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
+const char *td_op_item_rounding(const struct td_op_item *it, const struct td_run_result *run)
+{
+    return run && run->rounding[0] ? run->rounding : it->call.act_rounding[0] ? it->call.act_rounding : "none";
+}
+
+enum side { RECORDED, CANDIDATE, BASELINE, N_SIDES };
+
+static int judge_candidate(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
+{
+    const struct td_tensor *out = &it->call.out;
+    int rc = td_judge_output(ref, out, (const void *const *)it->candidate.images, it->candidate.repeats, &it->limits,
+                             &it->e_candidate, err);
+
+    if (rc)
+        return rc;
+    it->judged_candidate = true;
+    it->format_cost = td_judge_format_cost(ref);
+    if (it->recorded)
+        it->equal = td_judge_equal(out, it->candidate.images[0], it->recorded);
+    look_for_poison(it, ref);
+    return TD_OK;
+}
+
+/* ref : of each side; NULL where there is none for its rounding. */
+static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N_SIDES], struct td_error *err)
 {
     const struct td_tensor *out = &it->call.out;
     int rc = TD_OK;
 
-    it->format_cost = td_judge_format_cost(ref);
-    if (it->recorded) {
-        rc = td_judge_output(ref, out, &it->recorded, 1, &it->limits, &it->e_recorded, err);
+    if (ref[RECORDED])
+        it->format_cost = td_judge_format_cost(ref[RECORDED]);
+    if (it->recorded && ref[RECORDED]) {
+        rc = td_judge_output(ref[RECORDED], out, &it->recorded, 1, &it->limits, &it->e_recorded, err);
         it->judged_recorded = !rc;
     }
-    if (!rc && it->candidate.repeats) {
-        rc = td_judge_output(ref, out, (const void *const *)it->candidate.images, it->candidate.repeats, &it->limits,
-                             &it->e_candidate, err);
-        it->judged_candidate = !rc;
-        if (!rc && it->recorded)
-            it->equal = td_judge_equal(out, it->candidate.images[0], it->recorded);
-        if (!rc)
-            look_for_poison(it, ref);
-    }
-    if (!rc && it->baseline.repeats) {
-        rc = td_judge_output(ref, out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
+    if (!rc && it->candidate.repeats && ref[CANDIDATE])
+        rc = judge_candidate(it, ref[CANDIDATE], err);
+    if (!rc && it->baseline.repeats && ref[BASELINE]) {
+        rc = td_judge_output(ref[BASELINE], out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
                              &it->e_baseline, err);
         it->judged_baseline = !rc;
     }
     return rc;
 }
 
-/* ---- the judgement as JSON ----------------------------------------------------------------------------------------- */
-
-/* E of one side: its numbers, its crash, or null. */
-static cJSON *side_json(bool judged, const struct td_judge_result *e, const struct td_run_result *run)
-{
-    bool died = run && (run->status == TD_RUN_CRASHED || run->status == TD_RUN_HUNG);
-    struct td_judge_result none = {0};
-
-    if (!judged && !died)
-        return cJSON_CreateNull();
-    return td_judge_result_json(judged ? e : &none, died ? run->reason : NULL);
-}
-
-static void add_digest(cJSON *j, const struct td_op_item *it)
-{
-    const struct td_hash h = it->rec.out.blob;
-
-    if (!it->recorded && !td_hash_is_zero(h) && it->candidate.repeats)
-        cJSON_AddBoolToObject(j, "digest_equal",
-                              td_hash_eq(h, td_hash_bytes(it->candidate.images[0], it->call.out.size_bytes)));
-}
-
-static cJSON *judgement(struct td_op_item *it)
-{
-    cJSON *j = cJSON_CreateObject();
-
-    cJSON_AddStringToObject(j, "status", td_op_status_name(it->status));
-    if (it->status != TD_OP_OK)
-        cJSON_AddStringToObject(j, "reason", it->reason);
-    if (it->limits.u_out > 0)
-        cJSON_AddItemToObject(j, "limits", td_judge_limits_json(&it->limits));
-    cJSON_AddItemToObject(j, "recorded", side_json(it->judged_recorded, &it->e_recorded, NULL));
-    cJSON_AddItemToObject(j, "baseline", side_json(it->judged_baseline, &it->e_baseline, it->has_baseline ? &it->baseline : NULL));
-    cJSON_AddItemToObject(j, "candidate", side_json(it->judged_candidate, &it->e_candidate, &it->candidate));
-    if (it->has_baseline && it->baseline.status != TD_RUN_OK) {
-        cJSON_AddStringToObject(j, "baseline_status", td_run_status_name(it->baseline.status));
-        cJSON_AddStringToObject(j, "baseline_reason", it->baseline.reason);
-    }
-    if (it->equal >= 0) {
-        cJSON_AddNumberToObject(j, "equal", (double)it->equal);
-        cJSON_AddNumberToObject(j, "total", (double)it->e_candidate.total);
-    }
-    if (it->judged_candidate || it->judged_recorded || it->judged_baseline)
-        td_judge_add_num(j, "format_cost", it->format_cost);
-    add_digest(j, it);
-    if (it->speed)
-        cJSON_AddItemToObject(j, "speed", it->speed);
-    it->speed = NULL;
-    return j;
-}
-
 /* ---- batches ------------------------------------------------------------------------------------------------------- */
 
-struct work { int first, n; };   /* items that share one reference computation */
+struct work { int first, n; };   /* items that share one reference computation; n 0: one that has no reference */
 
 struct batch {
     struct td_op_item *items;
@@ -151,28 +118,95 @@ static bool needs_reference(const struct td_op_item *it)
            (it->recorded || it->candidate.repeats || it->baseline.repeats);
 }
 
-static void judge_work(struct td_op_item *items, const struct work *w)
+static bool can_compare(const struct td_op_item *it)
 {
-    const struct td_op_kind *kind = td_op_kind_find(items[w->first].call.kind);
-    const struct td_op_call *calls[MAX_JOINED];
+    return it->loaded && it->status != TD_OP_BROKEN && it->without_reference && it->candidate.repeats;
+}
+
+static bool same_roundings(const struct td_op_item *a, const struct td_op_item *b)
+{
+    return !strcmp(td_op_item_rounding(a, &a->candidate), td_op_item_rounding(b, &b->candidate)) &&
+           !strcmp(td_op_item_rounding(a, &a->baseline), td_op_item_rounding(b, &b->baseline));
+}
+
+/* The references of a work's items by one rounding. */
+struct side_refs {
+    const char *rounding;
     struct td_op_ref refs[MAX_JOINED], whole;
-    struct td_error err = {0};
-    bool joined = false;
-    int i, rc;
+    bool joined;
+    int rc;
+    struct td_error err;
+};
+
+static void make_refs(const struct td_op_kind *kind, struct td_op_item *items, const struct work *w, struct side_refs *s)
+{
+    const struct td_op_call *calls[MAX_JOINED];
+    int i;
 
     for (i = 0; i < w->n; i++)
         calls[i] = &items[w->first + i].call;
-    rc = kind ? td_refbatch_compute(kind, calls, w->n, refs, &whole, &joined, &err) : TD_EUNSUPPORTED;
-    for (i = 0; i < w->n; i++) {
-        struct td_error one = err;
+    s->rc = kind ? td_refbatch_compute(kind, calls, w->n, s->rounding, s->refs, &s->whole, &s->joined, &s->err)
+                 : td_fail(&s->err, TD_EUNSUPPORTED, "no reference");
+}
 
-        if (rc || judge_item(&items[w->first + i], &refs[i], &one)) {
-            items[w->first + i].status = TD_OP_OK; /* without a reference nothing else counts */
-            set_status(&items[w->first + i], TD_OP_BROKEN, one.code ? one.msg : "no reference");
-        }
+static void free_refs(struct side_refs *s)
+{
+    if (!s->rc)
+        td_op_ref_release(s->joined ? &s->whole : &s->refs[0]);
+}
+
+/* One item with the references of its sides. Without the one that its candidate needs, nothing else counts. */
+static void finish_item(struct td_op_item *it, struct side_refs *const side[N_SIDES], int i)
+{
+    const struct td_op_ref *ref[N_SIDES];
+    struct td_error err = {0};
+    int s;
+
+    for (s = 0; s < N_SIDES; s++)
+        ref[s] = side[s]->rc ? NULL : &side[s]->refs[i];
+    if (!ref[CANDIDATE])
+        err = side[CANDIDATE]->err;
+    if (ref[CANDIDATE] ? judge_item(it, ref, &err) : (judge_item(it, ref, NULL), true)) {
+        it->status = TD_OP_OK;
+        td_op_item_fail(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.code ? err.msg : "no reference");
     }
-    if (!rc)
-        td_op_ref_release(joined ? &whole : &refs[0]);
+}
+
+static void judge_work(struct td_op_item *items, const struct work *w)
+{
+    struct td_op_item *first = &items[w->first];
+    const struct td_op_kind *kind = td_op_kind_find(first->call.kind);
+    struct side_refs *made = calloc(N_SIDES, sizeof *made), *side[N_SIDES];
+    const char *rounding[N_SIDES] = {td_op_item_rounding(first, NULL), td_op_item_rounding(first, &first->candidate),
+                                     td_op_item_rounding(first, &first->baseline)};
+    int i, s, k, n = 0;
+
+    for (s = 0; made && s < N_SIDES; s++) {
+        for (k = 0; k < n && strcmp(made[k].rounding, rounding[s]); k++)
+            ;
+        if (k == n) {
+            made[n].rounding = rounding[s];
+            make_refs(kind, items, w, &made[n++]);
+        }
+        side[s] = &made[k];
+    }
+    for (i = 0; i < w->n; i++) {
+        if (made)
+            finish_item(&first[i], side, i);
+        else
+            td_op_item_fail(&first[i], TD_OP_BROKEN, "out of memory for the reference");
+    }
+    for (k = 0; k < n; k++)
+        free_refs(&made[k]);
+    free(made);
+}
+
+static void compare_work(struct td_op_item *it)
+{
+    struct td_error err = {0};
+
+    if (td_op_compare(it, &err))
+        td_op_item_fail(it, TD_OP_BROKEN, err.msg);
 }
 
 static void *worker(void *arg)
@@ -181,7 +215,10 @@ static void *worker(void *arg)
     int w;
 
     while ((w = atomic_fetch_add(&b->next, 1)) < b->n_works)
-        judge_work(b->items, &b->works[w]);
+        if (b->works[w].n)
+            judge_work(b->items, &b->works[w]);
+        else
+            compare_work(&b->items[b->works[w].first]);
     return NULL;
 }
 
@@ -202,10 +239,12 @@ static void divide(struct td_op_item *items, int n, struct batch *b)
 
         if (!needs_reference(it)) {
             w = NULL;
+            if (can_compare(it))
+                b->works[b->n_works++] = (struct work){i, 0};
             continue;
         }
         if (w && w->n < MAX_JOINED && rows + rows_of(it) <= TD_REFBATCH_MAX_ROWS && it->weights == items[w->first].weights &&
-            td_refbatch_fits(&items[w->first].call, &it->call)) {
+            same_roundings(&items[w->first], it) && td_refbatch_fits(&items[w->first].call, &it->call)) {
             w->n++;
             rows += rows_of(it);
         } else {
@@ -234,7 +273,7 @@ int td_op_judge_batch(struct td_op_item *items, int n, int threads, struct td_er
     free(b.works);
     for (i = 0; i < n; i++) {
         cJSON_Delete(items[i].rec.judge);
-        items[i].rec.judge = judgement(&items[i]);
+        items[i].rec.judge = td_op_item_json(&items[i]);
     }
     return TD_OK;
 }

@@ -195,6 +195,9 @@ static bool load_item(struct job *j, struct td_op_item *it)
         give_status(it, TD_OP_BROKEN, err.msg);
         return false;
     }
+    it->without_reference = !kind->reference;
+    if (it->without_reference)
+        return true;
     if (td_judge_limits_find(it->call.kind, it->call.out.dtype, &it->limits, &err)) {
         give_status(it, TD_OP_UNSUPPORTED, err.msg);
         return false;
@@ -319,6 +322,10 @@ static int make_record(struct job *j, struct td_op_item *it, struct td_error *er
     }
     if (rc)
         return td_fail(err, rc, "cannot write the output of op %lld", (long long)op->op);
+    if (it->candidate.rounding[0]) {
+        free(op->act_rounding);
+        op->act_rounding = strdup(it->candidate.rounding);
+    }
     impl.symbol = op->impl.symbol;
     impl.layout = op->impl.layout;
     op->impl.symbol = op->impl.layout = NULL;

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/refbatch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ bool td_refbatch_fits(const struct td_op_call *first, const struct td_op_call *n
     const struct td_tensor *a = rows_of(first), *b = rows_of(next);
     int i;
 
-    if (!a || !b || a->dtype != b->dtype || a->shape[1] != b->shape[1] || strcmp(first->kind, next->kind) ||
+    if (!a || !b || strcmp(first->act_rounding, next->act_rounding) || a->dtype != b->dtype || a->shape[1] != b->shape[1] || strcmp(first->kind, next->kind) ||
         first->n_attrs != next->n_attrs || first->n_in != next->n_in)
         return false;
     for (i = 0; i < first->n_attrs; i++)
@@ -62,20 +63,22 @@ static int join(const struct td_op_call *const *ops, int n, struct td_op_call *a
     return TD_OK;
 }
 
-int td_refbatch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops, int n, struct td_op_ref *refs,
-                        struct td_op_ref *whole, bool *joined, struct td_error *err)
+int td_refbatch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops, int n, const char *rounding,
+                        struct td_op_ref *refs, struct td_op_ref *whole, bool *joined, struct td_error *err)
 {
-    struct td_op_call all;
+    struct td_op_call all = *ops[0];
     void *memory = NULL;
     int64_t at = 0;
-    int i, rc;
+    int i, rc = TD_OK;
 
     *joined = n > 1;
-    if (!*joined)
-        return kind->reference(ops[0], &refs[0], err);
-    rc = join(ops, n, &all, &memory, err);
+    if (*joined)
+        rc = join(ops, n, &all, &memory, err);
+    snprintf(all.act_rounding, sizeof all.act_rounding, "%s", rounding);
     if (!rc)
-        rc = kind->reference(&all, whole, err);
+        rc = kind->reference(&all, *joined ? whole : &refs[0], err);
+    if (!*joined)
+        return rc;
     free(memory);
     for (i = 0; !rc && i < n; i++) {
         int64_t rows = rows_of(ops[i])->shape[0];

@@ -13,9 +13,9 @@
 /* True when op `next` may stand below `first`: same kind and attributes but m, and the caller knows that the weights are equal. */
 bool td_refbatch_fits(const struct td_op_call *first, const struct td_op_call *next);
 
-/* The references of n ops, each fit to stand below the first, into refs : [n]. More than one (*joined): `whole` owns the
+/* The references of n ops, each fit to stand below the first, with R1 by the activation rounding `rounding`, into refs : [n]. More than one (*joined): `whole` owns the
  * memory of all and is what td_op_ref_release() gets; one: refs[0] is. */
-int td_refbatch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops, int n, struct td_op_ref *refs,
-                        struct td_op_ref *whole, bool *joined, struct td_error *err);
+int td_refbatch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops, int n, const char *rounding,
+                        struct td_op_ref *refs, struct td_op_ref *whole, bool *joined, struct td_error *err);
 
 #endif

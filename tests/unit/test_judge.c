@@ -304,7 +304,7 @@ static void joined_references_are_the_same(void **state)
         list[i] = &ops[i];
         assert_true(td_refbatch_fits(&ops[0], &ops[i]));
     }
-    assert_int_equal(td_refbatch_compute(kind, list, 3, refs, &whole, &joined, NULL), 0);
+    assert_int_equal(td_refbatch_compute(kind, list, 3, "none", refs, &whole, &joined, NULL), 0);
     assert_true(joined);
     for (i = 0; i < 3; i++) {
         assert_int_equal(kind->reference(&ops[i], &alone, NULL), 0);
