@@ -1,0 +1,469 @@
+#!/usr/bin/env python3
+"""vllm_child.py - the child of `replay` that runs vLLM's kernels: replayer/proto.h spoken by the Python of the user's venv.
+SPDX-License-Identifier: Apache-2.0
+
+`replay` starts PYTHON vllm_child.py --child FD. What replayer/child.c does for libraries this does for vLLM, by the same
+rules: everything the build touches lies in guarded copies, outputs are poisoned before each run, the arena is only read
+from and written to between runs. What vLLM makes of an op is in vllm_ops.py.
+
+Two processes: loading torch takes seconds and a timed op starts its builds anew ten times, so a keeper loads the build
+once and every (re)start is a fork of it with nothing computed yet and its heap moved by a random distance. The keeper
+ends as its worker ends, by the same signal, for the parent to see."""
+import array
+import ctypes
+import mmap
+import os
+import random
+import resource
+import signal
+import socket
+import sys
+import time
+
+MAGIC, VERSION = 0x4F525054, 2
+MAX_REPEATS, ARENA_MAX = 64, 1 << 36
+HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
+OK, UNSUPPORTED, FAILED = range(3)
+GUARD, COLD = 1, 2
+STAGE_IDLE, STAGE_LOAD, STAGE_PREPARE, STAGE_RUN, STAGE_FETCH, STAGE_RELEASE = range(6)
+TD_EINVAL, TD_EXIT_OK, TD_EXIT_USAGE, TD_EXIT_BROKEN = -3, 0, 2, 4
+RESTART_EXIT = 75                        # a worker's exit that asks its keeper for another
+
+# ---- the structs of replayer/proto.h; e2e case 046 compares them with the C compiler's ---------------------------------
+
+MAX_TENSORS, MAX_DIMS = 16, 8
+u32, i32, u64, i64 = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64
+
+
+def text(n):
+    return ctypes.c_char * n
+
+
+class Msg(ctypes.Structure):
+    _fields_ = [("magic", u32), ("version", u32), ("type", u32), ("seq", u32), ("status", i32), ("flags", u32),
+                ("repeats", u32), ("iterations", u32), ("size", u64), ("ns", i64), ("provider", text(32)),
+                ("rounding", text(16)), ("text", text(3992))]
+
+
+class ArenaTensor(ctypes.Structure):
+    _fields_ = [("role", text(24)), ("dtype", text(16)), ("ndim", i64), ("shape", i64 * MAX_DIMS),
+                ("strides", i64 * MAX_DIMS), ("offset", u64), ("size_bytes", u64), ("align", u64)]
+
+
+class ArenaAttr(ctypes.Structure):
+    _fields_ = [("name", text(24)), ("value", i64)]
+
+
+class ArenaHead(ctypes.Structure):
+    _fields_ = [("magic", u32), ("version", u32), ("stage", u32), ("repeat", u32), ("progress", u64),
+                ("fault", text(256)), ("kind", text(32)), ("act_rounding", text(16)), ("n_attrs", i64), ("n_in", i64),
+                ("attrs", ArenaAttr * 16), ("inputs", ArenaTensor * MAX_TENSORS), ("out", ArenaTensor)]
+
+
+class Refused(Exception):
+    """The op breaks the protocol's or the memory's rules; the reply is FAILED with this sentence."""
+
+
+# ---- an op in memory ---------------------------------------------------------------------------------------------------
+
+class Tensor:
+    """data: an address. shape and strides in elements, as recorded."""
+
+    def __init__(self, t, data):
+        if not 0 <= t.ndim <= MAX_DIMS:
+            raise Refused(f"a tensor of {t.ndim} dimensions")
+        self.role, self.dtype = t.role.decode(), t.dtype.decode()
+        self.shape, self.strides = list(t.shape)[:t.ndim], list(t.strides)[:t.ndim]
+        self.size, self.align, self.data = t.size_bytes, t.align, data
+
+    def at(self, data):
+        other = object.__new__(Tensor)
+        other.__dict__.update(self.__dict__, data=data)
+        return other
+
+
+class Op:
+    def __init__(self, kind, attrs, inputs, out):
+        self.kind, self.attrs, self.inputs, self.out = kind, attrs, inputs, out
+
+    def get(self, role):
+        return next((t for t in self.inputs if t.role == role), None)
+
+
+def image_stride(size):
+    return (size + 63) & ~63
+
+
+def tensor_in(t, base, size, images):
+    need = image_stride(t.size_bytes) * images if images > 1 else t.size_bytes
+    if t.offset > size or t.size_bytes > size or need > size - t.offset:
+        raise Refused("a tensor lies outside of the arena")
+    return Tensor(t, base + t.offset)
+
+
+def unpack(head, base, size, images):
+    """The arena's op, its tensors where they lie in the arena."""
+    if head.magic != MAGIC or head.version != VERSION:
+        raise Refused(f"the arena does not begin as version {VERSION} of the child protocol does")
+    if not 0 <= head.n_attrs <= 16 or not 0 <= head.n_in <= MAX_TENSORS:
+        raise Refused(f"an op with {head.n_attrs} attributes and {head.n_in} inputs")
+    return Op(head.kind.decode(), {a.name.decode(): a.value for a in head.attrs[:head.n_attrs]},
+              [tensor_in(t, base, size, 1) for t in head.inputs[:head.n_in]], tensor_in(head.out, base, size, images))
+
+
+# ---- guarded memory, as replayer/guard.c -------------------------------------------------------------------------------
+
+PAGE = mmap.PAGESIZE
+GAP_BYTE, FRONT = b"\xa7", 256
+PROT_NONE, PROT_RW, MAP_SHARED, MAP_PRIVATE, MAP_ANON, MAP_NORESERVE = 0, 3, 1, 2, 0x20, 0x4000
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+def map_memory(size, prot, flags, fd=-1):
+    at = libc.mmap(None, size, prot, flags, fd, 0)
+    if at in (None, MAP_FAILED):
+        raise MemoryError(f"cannot map {size} bytes: {os.strerror(ctypes.get_errno())}")
+    return at
+
+
+class Guard:
+    """Memory for one tensor between two pages nobody may touch; poisoned gaps around it tell of smaller trespasses."""
+
+    def __init__(self):
+        self.map = self.map_bytes = 0
+
+    def room(self, room):
+        inner = (room + PAGE - 1) // PAGE * PAGE
+        if self.map and self.map_bytes >= inner + 2 * PAGE:
+            return
+        if self.map:
+            libc.munmap(self.map, self.map_bytes)
+        self.map = 0
+        inner += inner // 4 // PAGE * PAGE
+        self.map = map_memory(inner + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE)
+        self.map_bytes = inner + 2 * PAGE
+        if libc.mprotect(self.map + PAGE, inner, PROT_RW):
+            raise MemoryError(f"cannot open {inner} bytes for a tensor: {os.strerror(ctypes.get_errno())}")
+
+    def place(self, role, size, align, at_end):
+        align = align or 64
+        if align > PAGE or align & (align - 1):
+            raise Refused(f"{role}: an alignment of {align} is no power of two up to {PAGE}")
+        self.room(size + align + 2 * PAGE)
+        end = self.map + self.map_bytes - PAGE
+        self.data = (end - size) & ~(align - 1) if at_end else self.map + 2 * PAGE
+        self.role, self.size = role, size
+        self.tail = end - self.data - size if at_end else min(end - self.data - size, FRONT)
+        ctypes.memset(self.data - FRONT, GAP_BYTE[0], FRONT)
+        ctypes.memset(self.data + size, GAP_BYTE[0], self.tail)
+        return self.data
+
+    def check(self):
+        tail = ctypes.string_at(self.data + self.size, self.tail).rstrip(GAP_BYTE)
+        if tail:
+            return f"wrote past the end of {self.role} (byte {len(tail) - 1} after it)"
+        front = ctypes.string_at(self.data - FRONT, FRONT).lstrip(GAP_BYTE)
+        return f"wrote before the start of {self.role} ({len(front)} bytes before it)" if front else None
+
+
+# ---- poison, as replayer/poison.c --------------------------------------------------------------------------------------
+
+PATTERNS = {"F16": (0x7E00, 0x9155, 2), "BF16": (0x7FC0, 0xBA2B, 2), "F32": (0x7FC00000, 0xBA2AA000, 4),
+            "F64": (0x7FF8000000000000, 0xBF45540000000000, 8)}
+
+
+def poison(t, repeat):
+    even, odd, width = PATTERNS.get(t.dtype, (0xA5, 0x5A, 1))
+    pattern = (odd if repeat & 1 else even).to_bytes(width, "little")
+    ctypes.memmove(t.data, pattern * (t.size // width) + b"\xa5" * (t.size % width), t.size)
+
+
+# ---- the worker --------------------------------------------------------------------------------------------------------
+
+class Worker:
+    def __init__(self, sock, build, unsupported):
+        self.sock, self.build, self.unsupported = sock, build, unsupported
+        self.hello = False
+        self.head, self.base, self.size = None, 0, 0
+        self.guards = [Guard() for _ in range(MAX_TENSORS + 1)]
+        self.op = self.source = self.plan = self.sweep = None
+
+    def stage(self, stage, repeat=0):
+        self.head.repeat, self.head.stage = repeat, stage
+        self.head.progress += 1
+
+    def load(self, images, guard):
+        if not self.head:
+            raise Refused("no arena was sent yet")
+        self.stage(STAGE_LOAD)
+        s = self.source = unpack(self.head, self.base, self.size, images)
+        inputs = []
+        for g, t in zip(self.guards, s.inputs):
+            inputs.append(t.at(g.place(t.role, t.size, t.align, guard)))
+            ctypes.memmove(inputs[-1].data, t.data, t.size)
+        out = s.out.at(self.guards[MAX_TENSORS].place(s.out.role, s.out.size, s.out.align, guard))
+        self.op = Op(s.kind, s.attrs, inputs, out)
+
+    def prepare(self):
+        plan = self.build.plan(self.op)
+        self.stage(STAGE_PREPARE)
+        plan.prepare()
+        return plan
+
+    def trespass(self):
+        """A sentence on what the build wrote besides its output, or None."""
+        for t, s, g in zip(self.op.inputs, self.source.inputs, self.guards):
+            if libc.memcmp(t.data, s.data, t.size):
+                return f"wrote into its input {t.role}"
+            if g.check():
+                return g.check()
+        return self.guards[MAX_TENSORS].check()
+
+    def run_once(self, plan, repeat, m):
+        out = self.op.out
+        poison(out, repeat)
+        self.stage(STAGE_RUN, repeat)
+        plan.run()
+        self.stage(STAGE_FETCH, repeat)
+        plan.fetch()
+        ctypes.memmove(self.source.out.data + image_stride(out.size) * repeat, out.data, out.size)
+        found = self.trespass()
+        if found:
+            answer(m, FAILED, found)
+
+    def serve_run(self, m):
+        want, m.repeats, m.rounding = m.repeats, 0, b""
+        if want > MAX_REPEATS:
+            raise Refused("too many repeats")
+        self.load(want, m.flags & GUARD)
+        follow_cpus(self.build)
+        plan = self.prepare()
+        m.rounding = plan.rounding.encode()
+        try:
+            while m.repeats < want:
+                self.run_once(plan, m.repeats, m)
+                m.repeats += 1
+        finally:
+            self.stage(STAGE_RELEASE)
+
+    def serve_prepare(self, m):
+        self.plan = None
+        self.load(1, m.flags & GUARD)
+        follow_cpus(self.build)
+        self.plan = self.prepare()
+
+    def serve_time(self, m):
+        iterations, m.ns = m.iterations, 0
+        if not self.plan:
+            raise Refused("TIME without PREPARE")
+        self.stage(STAGE_RUN)
+        run, now = self.plan.run, time.monotonic_ns
+        if m.flags & COLD:
+            for _ in range(iterations):
+                self.make_cold()
+                start = now()
+                run()
+                m.ns += now() - start
+            return
+        start = now()
+        for _ in range(iterations):
+            run()
+        m.ns = now() - start
+
+    def make_cold(self):
+        """Push the op out of the caches by reading a large buffer: its packed weights lie in memory of the build's own."""
+        if not self.sweep:
+            self.sweep = Sweep()
+        self.sweep.read()
+        self.head.progress += 1
+
+    def serve_hello(self, m):
+        provider, m.text = m.provider.decode(), b""
+        if provider != "vllm":
+            answer(m, TD_EINVAL, f'no provider "{provider}"; vllm_child.py has vllm')
+        elif isinstance(self.build, Exception):
+            answer(m, self.build.code, str(self.build))
+        else:
+            answer(m, OK, self.build.words)
+            self.hello = True
+
+    def take_arena(self, m, fd):
+        self.plan = self.head = None
+        if self.base:
+            libc.munmap(self.base, self.size)
+        self.base = 0
+        if fd < 0:
+            return
+        try:
+            if ctypes.sizeof(ArenaHead) <= m.size <= ARENA_MAX:
+                self.base, self.size = map_memory(m.size, PROT_RW, MAP_SHARED, fd), m.size
+                self.head = ArenaHead.from_address(self.base)
+        except MemoryError:
+            pass                             # RUN will say that there is no arena
+        finally:
+            os.close(fd)
+
+    def answer_to(self, m):
+        handlers = {RUN: self.serve_run, PREPARE: self.serve_prepare, TIME: self.serve_time, RELEASE: self.serve_release}
+        m.status = OK
+        if m.type == HELLO:
+            return self.serve_hello(m)
+        try:
+            if not self.hello:
+                raise Refused("HELLO comes first")
+            if m.type not in handlers:
+                raise Refused("a message of an unknown type")
+            handlers[m.type](m)
+        except self.unsupported as e:
+            answer(m, UNSUPPORTED, str(e))
+        except Refused as e:
+            answer(m, FAILED, str(e))
+        except Exception as e:               # the build's: TORCH_CHECK, out of memory ...
+            answer(m, FAILED, f"{type(e).__name__}: {first_line(e)}")
+
+    def serve_release(self, m):
+        self.plan = None
+
+    def serve(self):
+        """Requests until BYE, RESTART or the parent's end. Returns the exit code."""
+        while True:
+            m, fd = receive(self.sock)
+            if m is None:
+                return TD_EXIT_BROKEN
+            if m.type == ARENA:
+                self.take_arena(m, fd)
+                continue
+            if fd >= 0:
+                os.close(fd)
+            if m.type in (BYE, RESTART):
+                return RESTART_EXIT if m.type == RESTART else TD_EXIT_OK
+            self.answer_to(m)
+            if self.head:
+                self.stage(STAGE_IDLE)
+            try:
+                self.sock.send(bytes(m))
+            except OSError:
+                return TD_EXIT_BROKEN
+
+
+def answer(m, status, words):
+    """A status and a sentence; the first that is not OK wins."""
+    if m.status != OK:
+        return
+    m.status = status
+    m.text = words.encode()[:Msg.text.size - 1].decode(errors="ignore").encode()
+
+
+def first_line(e):
+    return (str(e).strip().splitlines() or ["no words"])[0]
+
+
+def follow_cpus(build):
+    """The parent pins the keeper for timings; its worker follows, and computes on as many threads as it has CPUs."""
+    cpus = os.sched_getaffinity(os.getppid())
+    os.sched_setaffinity(0, cpus)
+    build.threads(len(cpus))
+
+
+def receive(sock):
+    """(message, descriptor or -1); (None, -1) when the parent is gone or speaks something else."""
+    try:
+        data, control, _, _ = sock.recvmsg(ctypes.sizeof(Msg), socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    except OSError:
+        return None, -1
+    fd = -1
+    for level, kind, value in control:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS) and len(value) == 4:
+            fd = array.array("i", value)[0]
+    if len(data) != ctypes.sizeof(Msg):
+        return None, -1
+    m = Msg.from_buffer_copy(data)
+    return (m, fd) if (m.magic, m.version) == (MAGIC, VERSION) else (None, -1)
+
+
+class Sweep:
+    """A buffer larger than the last cache, read one line after the other."""
+
+    def __init__(self):
+        import numpy
+
+        size = 1 << 26
+        try:
+            with open("/sys/devices/system/cpu/cpu0/cache/index3/size") as f:
+                size = max(size, min(int(f.read().rstrip("K\n")) * 2048, 1 << 28))
+        except (OSError, ValueError):
+            pass
+        self.lines = numpy.ones(size // 8, dtype=numpy.int64)[::8]
+
+    def read(self):
+        self.lines.sum()
+
+
+# ---- the keeper --------------------------------------------------------------------------------------------------------
+
+PR_SET_PDEATHSIG = 1
+
+
+def settle(parent):
+    """A crash is a result, no reason to fill the disk; Ctrl-C is the parent's business; nobody outlives the parent."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(TD_EXIT_BROKEN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def load_build():
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's own threads: no worker should start with others' around
+    import vllm_ops
+
+    try:
+        return vllm_ops.Build(), vllm_ops.Unsupported
+    except vllm_ops.LoadError as e:
+        return e, vllm_ops.Unsupported
+
+
+def work(fd, keeper, build, unsupported):
+    settle(keeper)
+    map_memory(PAGE * random.SystemRandom().randrange(1, 1 << 16), PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE)
+    return Worker(socket.socket(fileno=fd), build, unsupported).serve()
+
+
+def end_as(status):
+    """End this process as waitpid() says another ended."""
+    if os.WIFSIGNALED(status):
+        sig = os.WTERMSIG(status)
+        if sig != signal.SIGKILL:
+            signal.signal(sig, signal.SIG_DFL)
+        os.kill(os.getpid(), sig)
+    os._exit(os.WEXITSTATUS(status))
+
+
+def keep(fd):
+    settle(os.getppid())
+    build, unsupported = load_build()
+    keeper = os.getpid()
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(work(fd, keeper, build, unsupported))
+        _, status = os.waitpid(pid, 0)
+        if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != RESTART_EXIT:
+            end_as(status)
+
+
+def main(argv):
+    if len(argv) == 3 and argv[1] == "--child":
+        return keep(int(argv[2]))
+    sys.stderr.write("vllm_child.py: started by `replay --build PYTHON`, not by hand\n")
+    return TD_EXIT_USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,340 @@
+"""vllm_ops.py - what vLLM makes of an op on this CPU: which library, which kernel, which layout of weights.
+SPDX-License-Identifier: Apache-2.0
+
+Importing vLLM's Python takes ten seconds and more, so only its library of kernels is loaded, and what its Python decides
+is decided here as vLLM 0.32 does; the function that each rule comes from is named beside it. That a kernel still takes
+what 0.32's took is checked by the number of its arguments before it is used. Needs numpy and torch."""
+import ctypes
+import glob
+import importlib.util
+import os
+import platform
+import re
+
+TD_EINVAL, TD_ENOTFOUND, TD_EUNSUPPORTED = -3, -9, -10
+
+
+class LoadError(Exception):
+    """There is no build to run; code: an enum td_code."""
+
+    def __init__(self, code, sentence):
+        super().__init__(sentence)
+        self.code = code
+
+
+class Unsupported(Exception):
+    """vLLM cannot run this op here; the sentence says why."""
+
+
+# ---- the build ---------------------------------------------------------------------------------------------------------
+
+class Build:
+    """vLLM's library for this CPU, loaded into this process. words: what it is, for reports."""
+
+    def __init__(self):
+        try:
+            import torch
+        except ImportError as e:
+            raise LoadError(TD_ENOTFOUND, f"this Python cannot import torch ({e}); --build wants the Python of the venv with vLLM")
+        spec = importlib.util.find_spec("vllm")
+        if not spec or not spec.submodule_search_locations:
+            raise LoadError(TD_ENOTFOUND, "this Python has no vllm; --build wants the Python of the venv with vLLM")
+        self.torch = torch
+        self.folder = list(spec.submodule_search_locations)[0]
+        self.dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32}
+        self.amx = cpu_has(torch, "_is_amx_tile_supported")
+        self.max_threads = torch.get_num_threads()
+        self.library = self.load_library()
+        self.words = f"vLLM {self.version()}, torch {torch.__version__}, {self.cpu()}, {self.library}"
+        if not self.has("create_onednn_mm_handler", "cpu_gemm_wna16"):
+            raise LoadError(TD_EUNSUPPORTED, f"{self.words}: has no CPU kernels of linear layers; is it a build for GPUs?")
+
+    def load_library(self):
+        """CpuPlatform.import_kernels: one library for each instruction set; the older releases have only _C."""
+        for name in (self.wanted_library(), "_C"):
+            for path in sorted(glob.glob(os.path.join(self.folder, name + ".*so"))):
+                try:
+                    self.torch.ops.load_library(path)
+                except OSError as e:
+                    raise LoadError(TD_EUNSUPPORTED, f"{path}: {e}")
+                return os.path.basename(path)
+        raise LoadError(TD_ENOTFOUND, f"{self.folder} has no _C library; this vLLM was installed without its kernels")
+
+    def wanted_library(self):
+        if platform.machine() != "x86_64" or (cpu_has(self.torch, "_is_avx512_supported") and
+                                              cpu_has(self.torch, "_is_avx512_bf16_supported")):
+            return "_C"
+        return "_C_AVX512" if cpu_has(self.torch, "_is_avx512_supported") else "_C_AVX2"
+
+    def version(self):
+        try:
+            with open(os.path.join(self.folder, "_version.py")) as f:
+                return re.search(r"__version__ = .*?'([^']*)'", f.read()).group(1)
+        except (OSError, AttributeError):
+            return "(unknown version)"
+
+    def cpu(self):
+        return self.torch.backends.cpu.get_cpu_capability() + (" AMX" if self.amx else "")
+
+    def has(self, *names):
+        return any(hasattr(self.torch.ops._C, n) for n in names)
+
+    def kernel(self, name, n_args):
+        if not self.has(name):
+            raise Unsupported(f"{self.library} has no {name}: {self.why_missing()}")
+        kernel = getattr(self.torch.ops._C, name).default
+        found = len(kernel._schema.arguments)
+        if found != n_args:
+            raise Unsupported(f"{name} of this vLLM takes {found} arguments, the one that is known here (0.32) takes {n_args}")
+        return kernel
+
+    def why_missing(self):
+        if platform.machine() == "x86_64" and not cpu_has(self.torch, "_is_avx512_supported"):
+            return "vLLM has its 4-bit kernels for AVX-512 and AMX only, and this CPU has neither"
+        return f"this build of vLLM is for {self.cpu()}"
+
+    def threads(self, n):
+        self.torch.set_num_threads(max(1, min(n, self.max_threads)))
+
+    def plan(self, op):
+        """What will run this op. Raises Unsupported."""
+        choose = {"gptq_gemm": choose_int4, "gemm": choose_linear}.get(op.kind)
+        if not choose:
+            raise Unsupported(f"vLLM's kernels run gptq_gemm and gemm here, no {op.kind}")
+        return choose(self, op)
+
+    # -- tensors
+
+    def tensor(self, t):
+        """A torch tensor on the memory where t lies."""
+        if t.dtype not in self.dtypes:
+            raise Unsupported(f"{t.role}: no kernel for {t.dtype}")
+        dtype = self.dtypes[t.dtype]
+        if not t.size:
+            return self.torch.empty(t.shape, dtype=dtype)
+        flat = self.torch.frombuffer((ctypes.c_char * t.size).from_address(t.data), dtype=dtype)
+        return flat.as_strided(t.shape, t.strides)
+
+
+def cpu_has(torch, test):
+    return bool(getattr(torch.cpu, test, lambda: False)())
+
+
+def words_of(t):
+    """An I32 or U32 tensor as numpy's uint32, dense."""
+    import numpy
+
+    if t.dtype not in ("I32", "U32"):
+        raise Unsupported(f"{t.role}: {t.dtype} where a checkpoint has I32")
+    flat = numpy.frombuffer((ctypes.c_char * t.size).from_address(t.data), dtype=numpy.uint32)
+    return numpy.lib.stride_tricks.as_strided(flat, t.shape, [4 * s for s in t.strides])
+
+
+def need(op, *roles):
+    for role in roles:
+        if not op.get(role):
+            raise Unsupported(f"{op.kind} without {role}")
+    return [op.get(role) for role in roles]
+
+
+class Plan:
+    """One op, ready to be prepared and run. rounding: what happens to the activations before they are multiplied."""
+    rounding = "none"
+
+    def __init__(self, build, op):
+        self.build, self.op = build, op
+
+    def load_rows(self):
+        """a and where c goes: kernels write dense rows, other outputs are written by fetch()."""
+        self.a, self.c = self.build.tensor(self.op.get("a")), self.build.tensor(self.op.out)
+        self.result = self.c if self.c.is_contiguous() else self.build.torch.empty(self.op.out.shape, dtype=self.c.dtype)
+        bias = self.op.get("bias")
+        self.bias = self.build.tensor(bias) if bias else None
+
+    def fetch(self):
+        if self.result is not self.c:
+            self.c.copy_(self.result)
+
+
+# ---- 4-bit weights -----------------------------------------------------------------------------------------------------
+
+def check_int4(op):
+    """CPUWNA16LinearKernel.can_implement and AutoGPTQConfig: 4 bits, symmetric, no act-order, K and N multiples of 32."""
+    import numpy
+
+    get = op.attrs.get
+    qzeros, a = op.get("qzeros"), op.get("a")
+    if get("bits") != 4:
+        raise Unsupported(f"vLLM has no {get('bits')}-bit GPTQ kernel for CPUs, only 4-bit")
+    if get("k", 0) % 32 or get("n", 0) % 32 or get("group_size", 1) % 2:
+        raise Unsupported("vLLM's 4-bit kernels take K and N that are multiples of 32, and even groups; "
+                          f"here K {get('k')}, N {get('n')}, groups of {get('group_size')}")
+    if qzeros and (words_of(qzeros) != 0x11111111 * (8 - get("zero_offset", 1))).any():
+        raise Unsupported("vLLM takes symmetric GPTQ checkpoints only: not all zero points are 8")
+    g_idx = op.get("g_idx")
+    if g_idx and (words_of(g_idx) != numpy.arange(get("k")) // get("group_size")).any():
+        raise Unsupported("vLLM's CPU kernels have no act-order")
+    if a.dtype not in ("BF16", "F16"):
+        raise Unsupported(f"vLLM's 4-bit kernels take BF16 and F16 activations, no {a.dtype}")
+
+
+def choose_int4(build, op):
+    """CPUWNA16LinearKernel.process_weights_after_loading."""
+    a, _, _ = need(op, "a", "qweight", "scales")
+    check_int4(op)
+    riscv = platform.machine().startswith("riscv")
+    if bool(int(os.getenv("VLLM_CPU_INT4_W4A8", "1"))) and a.dtype == "BF16" and (build.amx or riscv):
+        return Int4W4A8(build, op)
+    return Int4W4A16(build, op)
+
+
+def unpack_rows(qweight):
+    """[k/8, n] of eight values along k a word -> [k, n] uint8."""
+    import numpy
+
+    out = numpy.empty((qweight.shape[0], 8, qweight.shape[1]), dtype=numpy.uint8)
+    for i in range(8):
+        out[:, i] = qweight >> numpy.uint32(4 * i) & numpy.uint32(15)
+    return out.reshape(-1, qweight.shape[1])
+
+
+def pack_columns(w, order):
+    """[k, n] -> [k, n/8] int32; the i-th nibble of a word is the column order[i] of its eight."""
+    import numpy
+
+    eights = w.reshape(w.shape[0], -1, 8)
+    out = numpy.zeros(eights.shape[:2], dtype=numpy.uint32)
+    for i, column in enumerate(order):
+        out |= eights[:, :, column].astype(numpy.uint32) << numpy.uint32(4 * i)
+    return out.view(numpy.int32)
+
+
+class Int4(Plan):
+    def load(self):
+        torch, (_, qweight, scales) = self.build.torch, need(self.op, "a", "qweight", "scales")
+        self.load_rows()
+        self.scales = self.build.tensor(scales).to(self.a.dtype)  # the loader copies into parameters of the model's type
+        if self.scales.dtype not in (torch.bfloat16, torch.float16):
+            raise Unsupported(f"scales of {scales.dtype}")
+        return unpack_rows(words_of(qweight))
+
+
+class Int4W4A8(Int4):
+    """int4_scaled_mm_cpu: rounds each row of a to uint8; CPUWNA16LinearKernel._process_gptq_weights_w4a8."""
+    rounding = "uint8-token"
+
+    def __init__(self, build, op):
+        super().__init__(build, op)
+        self.convert = build.kernel("convert_weight_packed_scale_zp", 4)
+        self.mm = build.kernel("int4_scaled_mm_cpu", 5)
+
+    def prepare(self):
+        import numpy
+
+        torch, awq = self.build.torch, 0
+        weight = pack_columns(self.load(), (0, 2, 4, 6, 1, 3, 5, 7))
+        zeros = numpy.full((self.scales.shape[0], weight.shape[1]), 0x88888888, dtype=numpy.uint32).view(numpy.int32)
+        self.w, self.zeros, self.w_scales = self.convert(torch.from_numpy(weight), torch.from_numpy(zeros),
+                                                         self.scales.contiguous(), awq)
+        if self.bias is not None:
+            self.bias = self.bias.to(torch.float32)
+
+    def run(self):
+        self.result = self.mm(self.a, self.w, self.zeros, self.w_scales, self.bias)
+
+
+class Int4W4A16(Int4):
+    """cpu_gemm_wna16; CPUWNA16LinearKernel._process_gptq_weights_w4a16 and _get_isa_hint."""
+
+    def __init__(self, build, op):
+        super().__init__(build, op)
+        self.mm = build.kernel("cpu_gemm_wna16", 8)
+        bf16 = op.get("a").dtype == "BF16"
+        other = {"riscv64": "rvv", "ppc64le": "vsx" if bf16 else "vec"}
+        self.isa = "amx" if build.amx and bf16 else other.get(platform.machine(), "vec")
+
+    def prepare(self):
+        import numpy
+
+        weight = pack_columns(self.load(), range(8))
+        k = weight.shape[0]
+        blocks = numpy.ascontiguousarray(weight.reshape(k, -1, 2).transpose(1, 0, 2).reshape(-1, k * 2))
+        self.w = self.build.torch.from_numpy(blocks)
+
+    def run(self):
+        self.mm(self.a, self.w, self.result, self.scales, None, self.bias, 8, self.isa)
+
+
+# ---- weights as they are -----------------------------------------------------------------------------------------------
+
+SGL_MAX_WEIGHT_BYTES = 1 << 20
+
+
+def sgl_takes(build, n, k, dtype):
+    """check_cpu_sgl_kernel of model_executor/layers/utils.py, for the types that a gemm op has."""
+    if not build.amx or dtype not in ("BF16", "F16") or n * k * 2 > SGL_MAX_WEIGHT_BYTES:
+        return False
+    if dtype == "F16" and not cpu_has(build.torch, "_is_amx_fp16_supported"):
+        return False
+    return n < 16 or (k % 32 == 0 and n % 16 == 0)
+
+
+def choose_linear(build, op):
+    """dispatch_cpu_unquantized_gemm of model_executor/layers/utils.py."""
+    a, w = need(op, "a", "w")
+    if op.attrs.get("trans_b", 1) != 1:
+        raise Unsupported("vLLM's linear layers have their weights as [n, k]; this op's are transposed")
+    if len(a.shape) != 2 or len(w.shape) != 2 or a.dtype != w.dtype or a.dtype != op.out.dtype:
+        raise Unsupported("vLLM's linear layers take matrices a and w of one type")
+    if importlib.util.find_spec("zentorch"):
+        raise Unsupported("zentorch is installed beside this vLLM; its kernels of linear layers are not known here")
+    return SglLinear(build, op) if sgl_takes(build, w.shape[0], w.shape[1], w.dtype) else OneDnnLinear(build, op)
+
+
+class SglLinear(Plan):
+    """weight_packed_linear: small layers on AMX."""
+
+    def __init__(self, build, op):
+        super().__init__(build, op)
+        self.convert = build.kernel("convert_weight_packed", 1)
+        self.mm = build.kernel("weight_packed_linear", 5)
+
+    def prepare(self):
+        self.load_rows()
+        self.w = self.convert(self.build.tensor(self.op.get("w")))
+        if self.bias is not None:
+            self.bias = self.bias.to(self.build.torch.float32)
+
+    def run(self):
+        self.mm(self.result, self.a, self.w, self.bias, True)
+
+
+class OneDnnLinear(Plan):
+    """onednn_mm; where oneDNN refuses the weights vLLM falls back to torch's linear, and so does this."""
+    CACHE = 32
+
+    def __init__(self, build, op):
+        super().__init__(build, op)
+        self.create = build.kernel("create_onednn_mm_handler", 2)
+        self.mm = build.kernel("onednn_mm", 4)
+        self.free = build.kernel("release_dnnl_matmul_handler", 1)
+        self.handler = None
+
+    def prepare(self):
+        torch = self.build.torch
+        self.load_rows()
+        self.w = self.build.tensor(self.op.get("w"))
+        try:
+            self.handler = torch.tensor(self.create(self.w.t(), self.CACHE), dtype=torch.int64)
+        except RuntimeError:
+            self.run = self.run_torch
+
+    def run(self):
+        self.mm(self.result, self.a, self.bias, self.handler)
+
+    def run_torch(self):
+        self.result = self.build.torch.nn.functional.linear(self.a, self.w, self.bias)
+
+    def __del__(self):
+        if self.handler is not None:
+            self.free(self.handler.item())
