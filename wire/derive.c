@@ -298,8 +298,14 @@ static cJSON *make_extra(const struct stream *s, bool ok)
 /* A prompt that was sent as token ids names its own ids. */
 static int prompt_ids_of_request(struct td_exchange *x)
 {
-    const cJSON *p = td_json_get(x->request, "prompt"), *e;
-    int n = cJSON_IsArray(p) ? cJSON_GetArraySize(p) : 0;
+    static const char *const names[] = {"prompt", "token_ids", "input_ids"}; /* OpenAI; vLLM's generate; SGLang's */
+    const cJSON *p = NULL, *e;
+    size_t i;
+    int n;
+
+    for (i = 0; i < sizeof names / sizeof *names && !p; i++)
+        p = td_json_get(x->request, names[i]);
+    n = cJSON_IsArray(p) ? cJSON_GetArraySize(p) : 0;
 
     if (x->n_prompt_ids || !n)
         return TD_OK;

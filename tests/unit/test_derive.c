@@ -208,12 +208,153 @@ static void llamacpp_stream(void **state)
 
     (void)state;
     assert_null(x->error);
-    assert_int_equal(x->n_tokens, 1);
+    assert_int_equal(x->n_tokens, 2);
     assert_int_equal(x->token_ids[0], 253);
-    assert_false(x->ids_complete); /* one event was lost: usage says 2 */
+    assert_int_equal(x->token_ids[1], -1); /* counted by the server, never shown */
+    assert_true(isinf(x->logprobs[1]));
+    assert_false(x->ids_complete);
     assert_int_equal(x->top[1].id, 7);
     assert_string_equal(x->finish_reason, "length");
     assert_int_equal(x->usage.prompt_tokens, 5);
+    release(&g);
+}
+
+/* As llama.cpp sent it (b11434): an emoji of three tokens is one event with its last id; the last token ends within a glyph. */
+static void llamacpp_glyphs(void **state)
+{
+    static const char in[] = SSE_HEAD
+        "data: {\"index\":0,\"content\":\"\xF0\x9F\xA7\xAC\",\"tokens\":[122],\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":3,\"tokens_evaluated\":37,"
+        "\"completion_probabilities\":[{\"id\":122,\"token\":\"\xF0\x9F\xA7\xAC\",\"bytes\":[240,159,167,172],\"logprob\":-0.5,\"top_logprobs\":["
+        "{\"id\":122,\"token\":\"\xEF\xBF\xBD\",\"bytes\":[172],\"logprob\":-0.5},{\"id\":234,\"token\":\"\xEF\xBF\xBD\",\"bytes\":[144],\"logprob\":-3.25}]}]}\n\n"
+        "data: {\"index\":0,\"content\":\" a\",\"tokens\":[253],\"stop\":false,\"tokens_predicted\":4,\"tokens_evaluated\":37}\n\n"
+        "data: {\"index\":0,\"content\":\"\",\"tokens\":[],\"stop\":true,\"stop_type\":\"limit\",\"tokens_predicted\":5,\"tokens_evaluated\":37}\n\n";
+    static const int32_t ids[] = {-1, -1, 122, 253, -1};
+    struct got g = one(in, sizeof in - 1, 90, CLOSE);
+    const struct td_exchange *x = &g.x[0];
+
+    (void)state;
+    assert_null(x->error);
+    assert_int_equal(x->n_tokens, 5);
+    assert_memory_equal(x->token_ids, ids, sizeof ids);
+    assert_false(x->ids_complete);
+    assert_true(x->logprobs[0] == -INFINITY && x->logprobs[2] == -0.5F && x->logprobs[3] == -INFINITY);
+    assert_int_equal(x->n_events, 3);
+    assert_int_equal(x->events[0].n_tokens, 3); /* so that its gap is spread over three */
+    assert_int_equal(x->events[1].n_tokens, 1);
+    assert_int_equal(x->usage.completion_tokens, 5);
+    release(&g);
+}
+
+/* A count that jumps by more than a glyph can hold is no place for hidden tokens. */
+static void llamacpp_wild_count(void **state)
+{
+    static const char in[] = SSE_HEAD "data: {\"content\":\"a\",\"tokens\":[1],\"stop\":false,\"tokens_predicted\":4000000}\n\n"
+        "data: {\"content\":\"\",\"tokens\":[],\"stop\":true,\"stop_type\":\"limit\",\"tokens_predicted\":4000000}\n\n";
+    struct got g = one(in, sizeof in - 1, 90, CLOSE);
+
+    (void)state;
+    assert_int_equal(g.x[0].n_tokens, 1);
+    assert_false(g.x[0].ids_complete);
+    release(&g);
+}
+
+/* As vLLM 0.32 sent it, shortened: /inference/v1/generate, tokens in, tokens out. */
+static void vllm_generate(void **state)
+{
+    static const char in[] = SSE_HEAD
+        "data: {\"request_id\":\"generate-tokens-td-ab-5\",\"usage\":null,\"prompt_token_ids\":[504,3575,282],\"output_mode\":\"tokens\",\"choices\":[{\"index\":0,"
+        "\"finish_reason\":null,\"stop_reason\":null,\"token_ids\":[260],\"routed_experts\":null,\"logprobs\":{\"content\":[{\"token_id\":260,\"logprob\":-2.125,"
+        "\"rank\":1,\"top_logprobs\":[{\"token_id\":260,\"logprob\":-2.125,\"rank\":1},{\"token_id\":4649,\"logprob\":-2.5,\"rank\":2}]}]}}]}\n\n"
+        "data: {\"request_id\":\"generate-tokens-td-ab-5\",\"usage\":null,\"output_mode\":\"tokens\",\"choices\":[{\"index\":0,\"finish_reason\":\"length\","
+        "\"token_ids\":[1797],\"logprobs\":{\"content\":[{\"token_id\":1797,\"logprob\":-9999.0,\"top_logprobs\":[]}]}}]}\n\n"
+        "data: {\"request_id\":\"generate-tokens-td-ab-5\",\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2},\"output_mode\":\"tokens\",\"choices\":[]}\n\n"
+        "data: [DONE]\n\n";
+    struct got g = one(in, sizeof in - 1, 70, CLOSE);
+    const struct td_exchange *x = &g.x[0];
+
+    (void)state;
+    assert_null(x->error);
+    assert_int_equal(x->n_tokens, 2);
+    assert_true(x->ids_complete);
+    assert_int_equal(x->token_ids[1], 1797);
+    assert_int_equal(x->n_prompt_ids, 3);
+    assert_int_equal(x->top[1].id, 4649);
+    assert_float_equal(x->logprobs[0], -2.125, 0);
+    assert_true(isnan(x->logprobs[1])); /* what its JSON makes of NaN */
+    assert_string_equal(x->finish_reason, "length");
+    assert_string_equal(td_json_get_str(x->extra, "response_id", ""), "generate-tokens-td-ab-5");
+    release(&g);
+}
+
+#define SG_TEXT(text, ids, lps, top, n, reason)                                                                                  \
+    "data: {\"text\":\"" text "\",\"output_ids\":[" ids "],\"meta_info\":{\"id\":\"r1\",\"finish_reason\":" reason                       \
+    ",\"prompt_tokens\":6,\"completion_tokens\":" n ",\"cached_tokens\":0,\"output_token_logprobs\":[" lps                       \
+    "],\"output_top_logprobs\":[" top "]}}\n\n"
+#define SG_END "data: [DONE]\n\n"
+
+static void check_sglang(const char *in, size_t n)
+{
+    struct got g = one(in, n, 90, CLOSE);
+    const struct td_exchange *x = &g.x[0];
+
+    assert_null(x->error);
+    assert_string_equal(x->text, " a b c");
+    assert_int_equal(x->n_tokens, 3);
+    assert_int_equal(x->token_ids[0], 11);
+    assert_int_equal(x->token_ids[2], 13);
+    assert_true(x->ids_complete);
+    assert_float_equal(x->logprobs[2], -0.75, 0);
+    assert_int_equal(x->top_k, 2);
+    assert_int_equal(x->top[2 * 2 + 1].id, 9);
+    assert_int_equal(x->n_events, 2);
+    assert_int_equal(x->events[1].n_tokens, 2);
+    assert_int_equal(x->usage.prompt_tokens, 6);
+    assert_string_equal(x->finish_reason, "length");
+    assert_string_equal(td_json_get_str(x->extra, "response_id", ""), "r1");
+    release(&g);
+}
+
+/* SGLang's documented form: text and arrays repeat what came before; other versions send only what is new in some of them. */
+static void sglang_streams(void **state)
+{
+#define T1 "[[-0.25,11,null],[-1,9,null]]"
+#define T2 "[[-0.5,12,null],[-2,9,null]]"
+#define T3 "[[-0.75,13,null],[-3,9,null]]"
+    static const char cumulative[] = SSE_HEAD SG_TEXT(" a", "11", "[-0.25,11,null]", T1, "1", "null")
+        SG_TEXT(" a b c", "11,12,13", "[-0.25,11,null],[-0.5,12,null],[-0.75,13,null]", T1 "," T2 "," T3, "3", "null")
+        SG_TEXT(" a b c", "11,12,13", "[-0.25,11,null],[-0.5,12,null],[-0.75,13,null]", T1 "," T2 "," T3, "3",
+                "{\"type\":\"length\",\"length\":3}") SG_END;
+    static const char new_ids[] = SSE_HEAD SG_TEXT(" a", "11", "[-0.25,11,null]", T1, "1", "null")
+        SG_TEXT(" a b c", "12,13", "[-0.25,11,null],[-0.5,12,null],[-0.75,13,null]", T1 "," T2 "," T3, "3",
+                "{\"type\":\"length\",\"length\":3}") SG_END;
+    static const char stream_output[] = SSE_HEAD SG_TEXT(" a", "11", "[-0.25,11,null]", T1, "1", "null")
+        SG_TEXT(" b c", "12,13", "[-0.5,12,null],[-0.75,13,null]", T2 "," T3, "3", "{\"type\":\"length\",\"length\":3}") SG_END;
+
+    (void)state;
+    check_sglang(cumulative, sizeof cumulative - 1);
+    check_sglang(new_ids, sizeof new_ids - 1);
+    check_sglang(stream_output, sizeof stream_output - 1);
+}
+
+/* Without output_ids (older versions) the ids come from the logprobs; an abort is an error; a body in one piece. */
+static void sglang_other_forms(void **state)
+{
+    static const char whole[] = JSON_HEAD "{\"text\":\" a b\",\"meta_info\":{\"id\":\"r2\",\"finish_reason\":{\"type\":\"stop\",\"matched\":2},"
+        "\"prompt_tokens\":6,\"completion_tokens\":2,\"output_token_logprobs\":[[-0.25,11,\" a\"],[-0.5,12,\" b\"]]}}";
+    static const char aborted[] = SSE_HEAD "data: {\"text\":\" a\",\"meta_info\":{\"id\":\"r3\",\"completion_tokens\":1,"
+        "\"finish_reason\":{\"type\":\"abort\",\"message\":\"out of memory\"}}}\n\ndata: [DONE]\n\n";
+    struct got g = one(whole, sizeof whole - 1, 400, CLOSE);
+
+    (void)state;
+    assert_null(g.x[0].error);
+    assert_int_equal(g.x[0].token_ids[1], 12);
+    assert_true(g.x[0].ids_complete);
+    assert_string_equal(g.x[0].token_text[1], " b");
+    assert_string_equal(g.x[0].finish_reason, "stop");
+    release(&g);
+    g = one(aborted, sizeof aborted - 1, 60, CLOSE);
+    assert_string_equal(g.x[0].error_kind, "stream");
+    assert_non_null(strstr(g.x[0].error, "out of memory"));
     release(&g);
 }
 
@@ -331,7 +472,8 @@ static void missing_logprobs_are_not_nan(void **state)
 
     (void)state;
     assert_null(g.x[0].error);
-    assert_null(g.x[0].logprobs);
+    assert_true(g.x[0].logprobs[0] == -INFINITY); /* not said */
+    assert_float_equal(g.x[0].logprobs[1], -1, 0);
     assert_int_equal(td_json_get_i64(g.x[0].extra, "logprobs_missing", 0), 1);
     release(&g);
 }
@@ -406,7 +548,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vllm_stream_cut_anywhere), cmocka_unit_test(times_and_gaps), cmocka_unit_test(chat_with_logprobs),
-        cmocka_unit_test(llamacpp_stream), cmocka_unit_test(whole_bodies),
+        cmocka_unit_test(llamacpp_stream), cmocka_unit_test(llamacpp_glyphs), cmocka_unit_test(llamacpp_wild_count),
+        cmocka_unit_test(vllm_generate), cmocka_unit_test(sglang_streams), cmocka_unit_test(sglang_other_forms), cmocka_unit_test(whole_bodies),
         cmocka_unit_test(failures_have_a_kind_and_a_sentence), cmocka_unit_test(finished_without_done_is_complete),
         cmocka_unit_test(bad_utf8_is_kept_and_noted), cmocka_unit_test(missing_logprobs_are_not_nan),
         cmocka_unit_test(streams_interleave_and_retries_count_once), cmocka_unit_test(prompt_ids_of_the_request),
