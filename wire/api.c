@@ -281,3 +281,198 @@ int td_api_probe(const struct td_api_options *opt, struct td_api_server *out, st
     td_buf_release(&p.reply.body);
     return rc;
 }
+
+/* ---- requests ------------------------------------------------------------------------------------------------------- */
+
+static void put_prompt(struct td_jw *w, const struct td_prompt *p)
+{
+    int32_t i;
+
+    if (p->messages) {
+        td_jw_value(w, "messages", p->messages);
+    } else if (p->ids) {
+        td_jw_arr(w, "prompt");
+        for (i = 0; i < p->n_ids; i++)
+            td_jw_i64(w, NULL, p->ids[i]);
+        td_jw_end(w);
+    } else {
+        cJSON text = {.type = cJSON_String, .valuestring = p->text};
+
+        td_jw_value(w, "prompt", &text);
+    }
+}
+
+static void put_logprobs(struct td_jw *w, bool chat, int32_t k)
+{
+    if (k <= 0)
+        return;
+    if (chat) {
+        td_jw_bool(w, "logprobs", true);
+        td_jw_i64(w, "top_logprobs", k);
+    } else {
+        td_jw_i64(w, "logprobs", k);
+    }
+}
+
+/* The part that every dialect of OpenAI's API knows. */
+static void put_openai(struct td_jw *w, const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *m)
+{
+    int32_t k = m->logprobs, cap = p->messages ? 20 : 5;
+
+    td_jw_cstr(w, "model", s->model);
+    put_prompt(w, p);
+    td_jw_i64(w, "max_tokens", p->max_tokens ? p->max_tokens : m->max_tokens);
+    td_jw_num(w, "temperature", m->temperature);
+    td_jw_num(w, "top_p", m->top_p);
+    td_jw_num(w, "presence_penalty", 0);
+    td_jw_num(w, "frequency_penalty", 0);
+    td_jw_i64(w, "seed", m->seed);
+    put_logprobs(w, p->messages != NULL, s->kind == TD_API_OPENAI && k > cap ? cap : k);
+    td_jw_bool(w, "stream", m->stream);
+    if (m->stream) {
+        td_jw_obj(w, "stream_options");
+        td_jw_bool(w, "include_usage", true);
+        td_jw_end(w);
+    }
+}
+
+static void put_vllm_extras(struct td_jw *w, const struct td_sampling *m)
+{
+    td_jw_i64(w, "top_k", -1);
+    td_jw_num(w, "min_p", 0);
+    td_jw_num(w, "repetition_penalty", 1);
+    td_jw_bool(w, "ignore_eos", m->ignore_eos);
+    td_jw_bool(w, "return_token_ids", true);
+    td_jw_bool(w, "return_tokens_as_token_ids", true);
+    td_jw_cstr(w, "cache_salt", "td-0000000000000000");
+}
+
+static void put_llamacpp_extras(struct td_jw *w, const struct td_sampling *m)
+{
+    td_jw_i64(w, "top_k", 0);
+    td_jw_num(w, "min_p", 0);
+    td_jw_num(w, "typical_p", 1);
+    td_jw_num(w, "repeat_penalty", 1);
+    td_jw_bool(w, "ignore_eos", m->ignore_eos);
+    td_jw_bool(w, "return_tokens", true);
+    td_jw_bool(w, "cache_prompt", false);
+}
+
+static void put_llamacpp_native(struct td_jw *w, const struct td_prompt *p, const struct td_sampling *m)
+{
+    put_prompt(w, p);
+    td_jw_i64(w, "n_predict", p->max_tokens ? p->max_tokens : m->max_tokens);
+    td_jw_num(w, "temperature", m->temperature);
+    td_jw_num(w, "top_p", m->top_p);
+    td_jw_num(w, "presence_penalty", 0);
+    td_jw_num(w, "frequency_penalty", 0);
+    td_jw_i64(w, "seed", m->seed);
+    td_jw_i64(w, "n_probs", m->logprobs);
+    td_jw_bool(w, "stream", m->stream);
+}
+
+int td_api_body(const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *smp,
+                struct td_buf *out, const char **path, struct td_error *err)
+{
+    struct td_jw w;
+
+    if (s->kind == TD_API_OPENAI && smp->ignore_eos)
+        return td_fail(err, TD_EUNSUPPORTED, "a plain OpenAI server has no ignore_eos; leave --ignore-eos out");
+    td_jw_init(&w, out, false);
+    td_jw_obj(&w, NULL);
+    if (s->kind == TD_API_LLAMACPP && !p->messages) {
+        *path = "/completion";
+        put_llamacpp_native(&w, p, smp);
+    } else {
+        *path = p->messages ? "/v1/chat/completions" : "/v1/completions";
+        put_openai(&w, s, p, smp);
+    }
+    if (s->kind == TD_API_LLAMACPP)
+        put_llamacpp_extras(&w, smp);
+    if (s->kind == TD_API_VLLM)
+        put_vllm_extras(&w, smp);
+    td_jw_end(&w);
+    return out->failed ? td_fail(err, TD_ELIMIT, "the request for \"%s\" is too long", p->id) : TD_OK;
+}
+
+int td_api_resalt(char *body, size_t n, uint64_t value)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t mark = strlen(SALT_MARK), i, j;
+    char *at = body, *end = body + n;
+    int found = 0;
+
+    while ((at = memmem(at, (size_t)(end - at), SALT_MARK, mark))) {
+        at += mark;
+        if ((size_t)(end - at) <= SALT_DIGITS || at[SALT_DIGITS] != '"')
+            continue;
+        for (i = 0, j = 60; i < SALT_DIGITS; i++, j -= 4)
+            at[i] = hex[value >> j & 15];
+        found++;
+    }
+    return found;
+}
+
+/* ---- facts ---------------------------------------------------------------------------------------------------------- */
+
+cJSON *td_api_honoured(const struct td_api_server *s, const struct td_exchange *x)
+{
+    cJSON *h = cJSON_CreateObject();
+    int64_t max_tokens = td_json_get_i64(x->request, "max_tokens", td_json_get_i64(x->request, "n_predict", -1));
+
+    cJSON_AddBoolToObject(h, s->kind == TD_API_LLAMACPP ? "return_tokens" : "return_token_ids", x->token_ids != NULL);
+    cJSON_AddBoolToObject(h, "token_ids_complete", x->ids_complete);
+    cJSON_AddBoolToObject(h, "prompt_token_ids", x->n_prompt_ids > 0);
+    cJSON_AddBoolToObject(h, "logprobs", x->logprobs != NULL);
+    cJSON_AddNumberToObject(h, "top_logprobs", x->top_k);
+    cJSON_AddBoolToObject(h, "usage", x->usage.completion_tokens >= 0);
+    if (td_json_get_bool(x->request, "ignore_eos", false))
+        cJSON_AddBoolToObject(h, "ignore_eos", x->n_tokens == max_tokens);
+    return h;
+}
+
+static void fact(struct td_writer *w, const char *section, const char *key, cJSON *v)
+{
+    td_writer_fact(w, section, key, v);
+    cJSON_Delete(v);
+}
+
+static void write_sampling(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *m)
+{
+    fact(w, "sampling", "temperature", cJSON_CreateNumber(m->temperature));
+    fact(w, "sampling", "top_p", cJSON_CreateNumber(m->top_p));
+    if (s->kind != TD_API_OPENAI) {
+        fact(w, "sampling", "top_k", cJSON_CreateNumber(s->kind == TD_API_VLLM ? -1 : 0));
+        fact(w, "sampling", "min_p", cJSON_CreateNumber(0));
+        fact(w, "sampling", "repetition_penalty", cJSON_CreateNumber(1));
+    }
+    fact(w, "sampling", "presence_penalty", cJSON_CreateNumber(0));
+    fact(w, "sampling", "frequency_penalty", cJSON_CreateNumber(0));
+    fact(w, "sampling", "seed", cJSON_CreateNumber((double)m->seed));
+    fact(w, "sampling", "max_tokens", cJSON_CreateNumber(m->max_tokens));
+    fact(w, "sampling", "logprobs", cJSON_CreateNumber(m->logprobs));
+    fact(w, "sampling", "ignore_eos", cJSON_CreateBool(m->ignore_eos));
+    fact(w, "sampling", "stream", cJSON_CreateBool(m->stream));
+}
+
+void td_api_write_facts(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *smp,
+                        const struct td_exchange *x)
+{
+    const char *fingerprint = x ? td_json_get_str(x->extra, "fingerprint", s->fingerprint) : s->fingerprint;
+
+    td_writer_fact_str(w, "server", "kind", td_api_name(s->kind));
+    td_writer_fact_str(w, "server", "url", s->url);
+    td_writer_fact_str(w, "server", "version", s->version);
+    td_writer_fact_str(w, "server", "model", s->model);
+    if (*s->root)
+        td_writer_fact_str(w, "server", "root", s->root);
+    if (s->max_model_len)
+        fact(w, "server", "max_model_len", cJSON_CreateNumber((double)s->max_model_len));
+    if (*fingerprint)
+        td_writer_fact_str(w, "server", "fingerprint", fingerprint);
+    if (*s->note)
+        td_writer_fact_str(w, "server", "note", s->note);
+    if (x)
+        fact(w, "server", "extras", td_api_honoured(s, x));
+    write_sampling(w, s, smp);
+}
