@@ -8,6 +8,40 @@
 
 #define MAX_REPEATS 10000
 
+/* ---- length -------------------------------------------------------------------------------------------------------- */
+
+/* Tokens of context that this exchange needs; 0: the server did not say how long its prompt was. */
+static int64_t length_of(const struct td_exchange *x, bool max_counts)
+{
+    int64_t prompt = x->usage.prompt_tokens > 0 ? x->usage.prompt_tokens : x->n_prompt_ids, answer = x->n_tokens, max;
+
+    if (x->error_kind || x->phase == TD_PHASE_WARMUP || prompt <= 0)
+        return 0;
+    max = max_counts ? td_json_get_i64(x->request, "max_tokens", 0) : 0;
+    return prompt + (max > answer ? max : answer);
+}
+
+int td_requests_fit(const struct td_exchange *xs, size_t n, const struct td_api_server *server, struct td_error *err)
+{
+    const struct td_exchange *longest = NULL;
+    int64_t most = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        int64_t l = length_of(&xs[i], server->kind == TD_API_VLLM);
+
+        if (l > most) {
+            most = l;
+            longest = &xs[i];
+        }
+    }
+    if (!longest || server->max_model_len <= 0 || most <= server->max_model_len)
+        return TD_OK;
+    return td_fail(err, TD_EINVAL, "these must not be compared: the recording needs a context of %lld tokens (prompt %s), but %s gives a "
+                   "request %lld; start it with a longer one", (long long)most, longest->prompt_id ? longest->prompt_id : "?", server->url,
+                   (long long)server->max_model_len);
+}
+
 /* ---- redacted prompts ---------------------------------------------------------------------------------------------- */
 
 static bool names_prompt(const char *path)

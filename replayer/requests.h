@@ -17,6 +17,10 @@ struct td_requests_stats {
 /* Who serves at `url`, and is it ready? What is not goes up as a sentence with the next step. */
 int td_requests_probe(const struct td_replay_options *opt, const char *url, struct td_api_server *server, struct td_error *err);
 
+/* Does the longest recorded exchange (prompt and answer, in tokens) fit the context that `server` gives a request? vLLM refuses a
+ * request whose max_tokens do not fit, so there they count. TD_EINVAL: no, both lengths are named. What is not known fits. */
+int td_requests_fit(const struct td_exchange *xs, size_t n, const struct td_api_server *server, struct td_error *err);
+
 /* Make the list of requests from recorded exchanges: phase timed only (tapped, if there is nothing else); `repeat` passes
  * (0: as recorded; more than recorded: they start over). Exchanges whose prompt was redacted are asked by token ids.
  * manifest : of the recording, tells what was redacted. Tests call this. */

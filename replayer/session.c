@@ -74,6 +74,19 @@ static int check_wishes(const struct session *s, struct td_error *err)
     return TD_OK;
 }
 
+/* Requests that cannot fit would be cut or refused: that is no finding about the candidate. */
+static int check_context(const struct session *s, struct td_error *err)
+{
+    struct td_exchange *xs = NULL;
+    size_t n = 0, bad = 0;
+    int rc = s->server.max_model_len > 0 ? td_fixture_exchanges(s->fx, &xs, &n, &bad, err) : TD_OK;
+
+    if (!rc)
+        rc = td_requests_fit(xs, n, &s->server, err);
+    td_exchanges_free(xs, n);
+    return rc;
+}
+
 /* Ask before anything is written. Without --server the recorded address is tried, and is not a must when there are ops. */
 static int find_server(struct session *s, struct td_error *err)
 {
@@ -86,6 +99,8 @@ static int find_server(struct session *s, struct td_error *err)
         rc = td_fail(&why, TD_ENOTFOUND, "the recording does not name its server; give --server HOST:PORT");
     else
         rc = td_requests_probe(s->opt, url, &s->server, &why);
+    if (!rc)
+        rc = check_context(s, &why);
     if (rc && !s->opt->server && wants_ops(s) && rc != TD_EINTR) {
         td_log(TD_LOG_WARN, "replay", "requests are not replayed: %s", why.msg);
         return TD_OK;

@@ -140,11 +140,45 @@ static void redacted_prompts_go_as_ids(void **state)
     release(xs);
 }
 
+/* 9 tokens of prompt and 40 of answer in the longest; the warm-up and a failed one are longer, and do not count. */
+static void what_does_not_fit_is_refused(void **state)
+{
+    struct td_exchange xs[N];
+    struct td_api_server server = {.kind = TD_API_LLAMACPP, .url = "http://x:1"};
+    struct td_error err = {0};
+    char cut[] = "cut";
+    int i;
+
+    (void)state;
+    recording(xs);
+    for (i = 0; i < N; i++) {
+        xs[i].usage.prompt_tokens = i == 3 ? 9 : 4;
+        xs[i].n_tokens = i == 3 ? 40 : i ? 5 : 500;
+    }
+    xs[4].n_tokens = 300;
+    xs[4].error_kind = cut;
+    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_OK); /* it does not say */
+    server.max_model_len = 49;
+    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_OK);
+    server.max_model_len = 48;
+    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_EINVAL);
+    assert_non_null(strstr(err.msg, "49 tokens (prompt p-0)"));
+    assert_non_null(strstr(err.msg, "48"));
+    td_error_clear(&err);
+    cJSON_SetNumberValue(cJSON_GetObjectItem(xs[2].request, "max_tokens"), 46);
+    server.max_model_len = 49;
+    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_OK);
+    server.kind = TD_API_VLLM;
+    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_EINVAL);
+    release(xs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timed_repeats_only), cmocka_unit_test(other_numbers_of_repeats),
         cmocka_unit_test(tapped_when_there_is_nothing_else), cmocka_unit_test(redacted_prompts_go_as_ids),
+        cmocka_unit_test(what_does_not_fit_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
