@@ -138,7 +138,7 @@ def need(op, *roles):
 
 
 class Plan:
-    """One op, ready to be prepared and run. rounding: what happens to the activations before they are multiplied."""
+    """One op, ready to be prepared and run. rounding: what the kernel rounds before it multiplies, as docs/format.md names it."""
     rounding = "none"
 
     def __init__(self, build, op):
@@ -211,12 +211,9 @@ def pack_columns(w, order):
 
 class Int4(Plan):
     def load(self):
-        torch, (_, qweight, scales) = self.build.torch, need(self.op, "a", "qweight", "scales")
         self.load_rows()
-        self.scales = self.build.tensor(scales).to(self.a.dtype)  # the loader copies into parameters of the model's type
-        if self.scales.dtype not in (torch.bfloat16, torch.float16):
-            raise Unsupported(f"scales of {scales.dtype}")
-        return unpack_rows(words_of(qweight))
+        self.scales = self.build.tensor(self.op.get("scales")).to(self.a.dtype)  # the loader copies into the model's type
+        return unpack_rows(words_of(self.op.get("qweight")))
 
 
 class Int4W4A8(Int4):
@@ -244,12 +241,14 @@ class Int4W4A8(Int4):
 
 
 class Int4W4A16(Int4):
-    """cpu_gemm_wna16; CPUWNA16LinearKernel._process_gptq_weights_w4a16 and _get_isa_hint."""
+    """cpu_gemm_wna16: rounds the dequantised weights to a's type; CPUWNA16LinearKernel._process_gptq_weights_w4a16 and
+    _get_isa_hint."""
 
     def __init__(self, build, op):
         super().__init__(build, op)
         self.mm = build.kernel("cpu_gemm_wna16", 8)
         bf16 = op.get("a").dtype == "BF16"
+        self.rounding = "weight-bf16" if bf16 else "weight-f16"
         other = {"riscv64": "rvv", "ppc64le": "vsx" if bf16 else "vec"}
         self.isa = "amx" if build.amx and bf16 else other.get(platform.machine(), "vec")
 
@@ -260,6 +259,8 @@ class Int4W4A16(Int4):
         k = weight.shape[0]
         blocks = numpy.ascontiguousarray(weight.reshape(k, -1, 2).transpose(1, 0, 2).reshape(-1, k * 2))
         self.w = self.build.torch.from_numpy(blocks)
+        if self.bias is not None:
+            self.bias = self.bias.to(self.a.dtype)
 
     def run(self):
         self.mm(self.a, self.w, self.result, self.scales, None, self.bias, 8, self.isa)

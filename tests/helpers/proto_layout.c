@@ -1,0 +1,40 @@
+/* proto_layout.c - print where the fields of the child protocol's structs lie, for those who write them down in another language.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A line for each field: "struct field offset size"; a line for each struct: "struct size". */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "replayer/proto.h"
+
+#define FIELD(s, f) printf("%s %s %zu %zu\n", #s, #f, offsetof(struct td_proto_##s, f), sizeof ((struct td_proto_##s *)0)->f)
+#define END(s) printf("%s %zu\n", #s, sizeof(struct td_proto_##s))
+
+static void messages(void)
+{
+    FIELD(msg, magic); FIELD(msg, version); FIELD(msg, type); FIELD(msg, seq); FIELD(msg, status); FIELD(msg, flags);
+    FIELD(msg, repeats); FIELD(msg, iterations); FIELD(msg, size); FIELD(msg, ns); FIELD(msg, provider); FIELD(msg, rounding);
+    FIELD(msg, text);
+    END(msg);
+}
+
+static void arenas(void)
+{
+    FIELD(tensor, role); FIELD(tensor, dtype); FIELD(tensor, ndim); FIELD(tensor, shape); FIELD(tensor, strides);
+    FIELD(tensor, offset); FIELD(tensor, size_bytes); FIELD(tensor, align);
+    END(tensor);
+    FIELD(attr, name); FIELD(attr, value);
+    END(attr);
+    FIELD(arena, magic); FIELD(arena, version); FIELD(arena, stage); FIELD(arena, repeat); FIELD(arena, progress);
+    FIELD(arena, fault); FIELD(arena, kind); FIELD(arena, act_rounding); FIELD(arena, n_attrs); FIELD(arena, n_in);
+    FIELD(arena, attrs); FIELD(arena, in); FIELD(arena, out);
+    END(arena);
+}
+
+int main(void)
+{
+    printf("protocol %u %d %d %llu\n", TD_PROTO_MAGIC, TD_PROTO_VERSION, TD_PROTO_MAX_REPEATS, (unsigned long long)TD_PROTO_ARENA_MAX);
+    messages();
+    arenas();
+    return 0;
+}
