@@ -22,6 +22,8 @@
 #define ENVIRON_MAX (1u << 20)
 #define QUIET_MS 8000                 /* how long an answer may wait for a call that is still running */
 
+static const struct tap_front *const fronts[] = {&tap_front_td, &tap_front_vllm};
+
 enum state { COLD, STARTING, RUNNING };
 static _Atomic int state;
 static _Atomic bool has_path;         /* serve.path is complete: the end of the process reads it in another thread */
@@ -78,10 +80,13 @@ static void close_own(struct own_fd *f)
 
 /* ---- armed and asleep ---------------------------------------------------------------------------------------------- */
 
-static void publish_asleep(void)
+static void set_awake(bool awake)
 {
-    atomic_store(&tap_asleep_step, tap_real_shared_step());
-    atomic_store(&tap_asleep_gemm, tap_real_shared_gemm());
+    size_t i;
+
+    for (i = 0; i < sizeof fronts / sizeof *fronts; i++)
+        if (fronts[i]->awake)
+            fronts[i]->awake(awake);
 }
 
 static void go_to_sleep(enum tap_asleep why)
@@ -89,7 +94,7 @@ static void go_to_sleep(enum tap_asleep why)
     if (!atomic_load(&tap_generation))
         return;
     atomic_store(&tap_generation, 0);
-    publish_asleep();
+    set_awake(false);
     atomic_store(&tap_plan.shared->why_asleep, why);
     atomic_store(&tap_plan.shared->armed, 0);
 }
@@ -98,7 +103,7 @@ static bool wait_quiet(int ms)
 {
     int64_t until = tap_now() + ms * 1000000LL;
 
-    while (!tap_take_quiet()) {
+    while (!tap_seats_quiet()) {
         if (tap_now() > until)
             return false;
         nap_ms(1);
@@ -114,6 +119,7 @@ static void arm(const struct tap_msg *m)
         atomic_store(&tap_plan.seats[i].owner, 0);
     tap_plan.mode = m->mode;
     tap_plan.percent_ppm = m->percent_ppm;
+    tap_plan.kinds = m->kinds;
     tap_plan.budget = m->budget_bytes_per_s;
     atomic_store(&tap_plan.due_steps, tap_now());
     atomic_store(&tap_plan.due_weights, tap_now());
@@ -124,8 +130,7 @@ static void arm(const struct tap_msg *m)
     atomic_store(&tap_plan.shared->why_asleep, TAP_ASLEEP_ASKED);
     atomic_store(&tap_plan.shared->armed, serve.generation);
     atomic_store(&tap_generation, serve.generation);
-    atomic_store(&tap_asleep_step, NULL);
-    atomic_store(&tap_asleep_gemm, NULL);
+    set_awake(true);
 }
 
 static void check_heartbeat(void)
@@ -254,7 +259,7 @@ static const char *attach(int fd, const struct tap_msg *m)
 static void unlink_peer(void)
 {
     go_to_sleep(TAP_ASLEEP_ASKED);
-    while (!tap_take_quiet())
+    while (!tap_seats_quiet())
         nap_ms(20);                   /* a server's thread is still in a call that writes: the memory must stay */
     unmap();
     close_own(&serve.peer);
@@ -278,6 +283,8 @@ static const char *serve_arm(const struct tap_msg *m)
         return "no memory yet";
     if (m->mode != TAP_MODE_SAMPLE && m->mode != TAP_MODE_ALL)
         return "unknown mode";
+    if (m->kinds != TAP_KINDS_GEMM && m->kinds != TAP_KINDS_ALL)
+        return "unknown choice of kinds";
     go_to_sleep(TAP_ASLEEP_ASKED);
     if (!wait_quiet(QUIET_MS))
         return "a call that began in the last arm is still running";
@@ -353,6 +360,23 @@ static bool welcome(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) && (who.uid == geteuid() || who.uid == 0);
 }
 
+/* Which front ends have seen calls, and what the first of them says of its library. */
+static void describe_fronts(struct tap_msg *r)
+{
+    char library[TAP_TEXT], build[TAP_TEXT];
+    size_t i, n = 0;
+
+    for (i = 0; i < sizeof fronts / sizeof *fronts; i++) {
+        if (!fronts[i]->describe(library, build, TAP_TEXT))
+            continue;
+        if (!n) {
+            memcpy(r->library, library, TAP_TEXT);
+            memcpy(r->build, build, TAP_TEXT);
+        }
+        n += (size_t)snprintf(r->fronts + n, n < TAP_FRONTS ? TAP_FRONTS - n : 0, "%s%s", n ? " " : "", fronts[i]->name);
+    }
+}
+
 static void take_peer(void)
 {
     int fd = accept4(serve.listener.fd, NULL, NULL, SOCK_CLOEXEC);
@@ -366,7 +390,7 @@ static void take_peer(void)
         answer(fd, &r, TAP_BUSY, "another recorder is linked");
     } else {
         serve.peer = own(fd);
-        tap_real_describe(r.library, r.build, TAP_TEXT);
+        describe_fronts(&r);
         answer(fd, &r, TAP_OK, NULL);
         return;
     }
@@ -464,7 +488,7 @@ static void *run(void *nothing)
 {
     (void)nothing;
     pthread_setname_np(pthread_self(), "tapedeck-tap");
-    publish_asleep();
+    set_awake(false);
     if (!open_listener())
         return NULL;                  /* asleep for ever: the server does not care */
     while (turn())
@@ -472,8 +496,7 @@ static void *run(void *nothing)
     unlink_peer();
     close_own(&serve.listener);
     if (starts < MAX_STARTS) {        /* the next op starts the thread again */
-        atomic_store(&tap_asleep_gemm, NULL);
-        atomic_store(&tap_asleep_step, NULL);
+        set_awake(true);
         atomic_store(&state, COLD);
     }
     return NULL;
@@ -483,12 +506,11 @@ static void *run(void *nothing)
 static void forked(void)
 {
     atomic_store(&tap_generation, 0);
-    atomic_store(&tap_asleep_gemm, NULL);
-    atomic_store(&tap_asleep_step, NULL);
+    set_awake(true);
     close_own(&serve.listener);
     close_own(&serve.peer);
     atomic_store(&has_path, false);
-    if (!tap_take_inside()) {         /* else: a real function that forks; it returns into code that still needs them */
+    if (!tap_me.inside) {             /* else: a real function that forks; it returns into code that still needs them */
         unmap();
         memset(tap_plan.seats, 0, sizeof tap_plan.seats);
     }
@@ -499,7 +521,7 @@ static void forked(void)
     atomic_store(&state, COLD);
 }
 
-void tap_serve_start(void)
+static void start(void)
 {
     static _Atomic int hooked;
     int cold = COLD;
@@ -508,11 +530,11 @@ void tap_serve_start(void)
     pthread_t thread;
     bool ok;
 
-    if (atomic_load_explicit(&state, memory_order_acquire) != COLD || !atomic_compare_exchange_strong(&state, &cold, STARTING))
+    if (!atomic_compare_exchange_strong(&state, &cold, STARTING))
         return;
     starts++;
     serve.pid = getpid();
-    tap_take_key();
+    tap_seat_key();
     if (!atomic_exchange(&hooked, 1))
         pthread_atfork(NULL, NULL, forked);
     sigfillset(&all);
@@ -523,7 +545,16 @@ void tap_serve_start(void)
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!ok)
-        publish_asleep();             /* no thread, no tap: the server runs on */
+        set_awake(false);             /* no thread, no tap: the server runs on */
     cold = STARTING;
     atomic_compare_exchange_strong(&state, &cold, RUNNING);
+}
+
+void tap_take_note(void)
+{
+    int e = errno;
+
+    if (atomic_load_explicit(&state, memory_order_acquire) == COLD)
+        start();
+    errno = e;
 }
