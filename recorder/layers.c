@@ -4,27 +4,45 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "model/checkpoint.h"
+#include "model/gguf.h"
 
 struct known { bool hashed; struct td_layers_key key; };
+struct state { const char *name; void *p; void (*release)(void *); };
+#define STATES 8
 
 struct td_layers {
+    char *path;
     struct td_checkpoint *ck;
+    struct td_gguf *gguf;
     struct known *known;              /* [ck->n_layers] */
+    struct state state[STATES];
 };
 
-int td_layers_open(const char *folder, struct td_layers **out, struct td_error *err)
+static bool is_file(const char *path)
+{
+    struct stat st;
+
+    return !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
+int td_layers_open(const char *path, struct td_layers **out, struct td_error *err)
 {
     struct td_layers *l = calloc(1, sizeof *l);
-    int rc;
+    int rc = TD_OK;
 
     *out = NULL;
-    if (!l)
-        return td_fail(err, TD_ENOMEM, "%s: out of memory", folder);
-    rc = td_checkpoint_open(folder, &l->ck, err);
-    if (!rc && !(l->known = calloc(l->ck->n_layers + 1, sizeof *l->known)))
-        rc = td_fail(err, TD_ENOMEM, "%s: out of memory", folder);
+    if (!l || !(l->path = strdup(path)))
+        rc = td_fail(err, TD_ENOMEM, "%s: out of memory", path);
+    else if (is_file(path))
+        rc = td_gguf_open(path, &l->gguf, err);
+    else
+        rc = td_checkpoint_open(path, &l->ck, err);
+    if (!rc && l->ck && !(l->known = calloc(l->ck->n_layers + 1, sizeof *l->known)))
+        rc = td_fail(err, TD_ENOMEM, "%s: out of memory", path);
     if (rc) {
         td_layers_close(l);
         return rc;
@@ -35,16 +53,47 @@ int td_layers_open(const char *folder, struct td_layers **out, struct td_error *
 
 void td_layers_close(struct td_layers *l)
 {
+    int i;
+
     if (!l)
         return;
+    for (i = 0; i < STATES; i++)
+        if (l->state[i].p)
+            l->state[i].release(l->state[i].p);
     td_checkpoint_close(l->ck);
+    td_gguf_close(l->gguf);
     free(l->known);
+    free(l->path);
     free(l);
 }
 
-const char *td_layers_folder(const struct td_layers *l)
+const char *td_layers_path(const struct td_layers *l)
 {
-    return l->ck->path;
+    return l->path;
+}
+
+const struct td_checkpoint *td_layers_checkpoint(const struct td_layers *l)
+{
+    return l->ck;
+}
+
+const struct td_gguf *td_layers_gguf(const struct td_layers *l)
+{
+    return l->gguf;
+}
+
+void **td_layers_state(struct td_layers *l, const char *name, void (*release)(void *))
+{
+    int i;
+
+    for (i = 0; i < STATES && l->state[i].name; i++)
+        if (!strcmp(l->state[i].name, name))
+            return &l->state[i].p;
+    if (i == STATES)
+        return NULL;
+    l->state[i].name = name;
+    l->state[i].release = release;
+    return &l->state[i].p;
 }
 
 static bool same_shape(const struct td_gptq_weight *w, const struct td_layers_key *key)
@@ -73,7 +122,7 @@ int td_layers_find(struct td_layers *l, const struct td_layers_key *key, const c
     size_t i;
 
     *name = NULL;
-    for (i = 0; i < l->ck->n_layers; i++) {
+    for (i = 0; l->ck && i < l->ck->n_layers; i++) {
         const struct td_checkpoint_layer *layer = &l->ck->layers[i];
         const struct td_layers_key *have;
 

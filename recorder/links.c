@@ -275,6 +275,7 @@ int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td
     if (mode->take == TD_LINKS_OFF)
         return td_links_disarm(l, err);
     m.percent_ppm = percent >= 100 ? 1000000 : (uint32_t)(percent * 1e4 + 0.5);
+    m.kinds = mode->all_kinds ? TAP_KINDS_ALL : TAP_KINDS_GEMM;
     m.budget_bytes_per_s = mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_LINKS_DEFAULT_BUDGET;
     for (i = 0; i < l->n; i++)
         armed += !arm_one(l, &l->link[i], m, &why);
@@ -375,6 +376,8 @@ static cJSON *describe_mode(const struct td_links_mode *m)
         cJSON_AddNumberToObject(o, "percent", m->percent);
     if (m->take != TD_LINKS_OFF)
         cJSON_AddNumberToObject(o, "budget_bytes_per_s", (double)m->budget_bytes_per_s);
+    if (m->take != TD_LINKS_OFF)
+        cJSON_AddStringToObject(o, "kinds", m->all_kinds ? "all" : "gemm");
     return o;
 }
 
@@ -395,7 +398,7 @@ void td_links_facts(struct td_links *l, struct td_writer *w, const char *reason)
     lock(l);
     fact(w, "mode", describe_mode(&l->mode));
     unlock(l);
-    td_writer_fact_str(w, "tap", "checkpoint", l->layers ? td_layers_folder(l->layers) : "");
+    td_writer_fact_str(w, "tap", "checkpoint", l->layers ? td_layers_path(l->layers) : "");
     if (l->why_no_layers)
         td_writer_fact_str(w, "tap", "no_layer_names", l->why_no_layers);
     all = cJSON_CreateArray();
@@ -405,6 +408,7 @@ void td_links_facts(struct td_links *l, struct td_writer *w, const char *reason)
         cJSON_AddNumberToObject(o, "pid", l->link[i].pid);
         cJSON_AddStringToObject(o, "library", l->link[i].library);
         cJSON_AddStringToObject(o, "build", l->link[i].build);
+        cJSON_AddStringToObject(o, "fronts", l->link[i].fronts);
         cJSON_AddItemToArray(all, o);
     }
     fact(w, "processes", all);

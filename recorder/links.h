@@ -83,6 +83,7 @@ struct td_links_mode {
     double percent;             /* SAMPLE: share of steps, in windows of whole steps, and the first steps of every size; 0: 10 */
     int64_t budget_bytes_per_s; /* A and C per process; over it steps are dropped. 0: 64 MiB/s; -1: no limit. Weights, which go once
                                    an arm, have as much again beside it */
+    bool all_kinds;             /* every kind of op that a front end of the tap sees (--all-ops), not matrix products only */
 };
 
 /* Arm every link. Steps that begin from now on are taken. May be called again with another mode. TD_OK when at least one process

@@ -3,7 +3,8 @@
  *
  *   links.c      the life of a link: open, arm, disarm, close      links_find.c  processes, ports, sockets
  *   links_env.c  the environment of a server with the tap          links_talk.c  messages and shared memory
- *   links_pump.c rings -> the fixture */
+ *   links_pump.c rings -> the fixture: steps, the ledger           links_ops.c   one op: its record checked and written
+ *   links_weights.c  sets of weights, put together and settled */
 #ifndef TD_RECORDER_LINKS_PARTS_H
 #define TD_RECORDER_LINKS_PARTS_H
 
@@ -11,11 +12,12 @@
 #include <stdatomic.h>
 #include <sys/un.h>
 
-#include "recorder/layers.h"
 #include "recorder/links.h"
+#include "recorder/settle.h"
 #include "recorder/tap/tap_proto.h"
 
 #define LINKS_MAX 64                  /* processes of one server */
+#define LINKS_ALIGN 64u
 #define LINKS_SOCKET sizeof(((struct sockaddr_un *)0)->sun_path)
 
 /* ---- links_find.c ---- */
@@ -29,13 +31,29 @@ bool links_model_folder(pid_t pid, char *out, size_t n);
 
 /* ---- one process ---- */
 
-struct link_weight {                  /* a set of four tensors; index = the tap's id for it in this ring */
-    uint8_t *data;                    /* until settled */
-    uint64_t have, total, bytes[TAP_WEIGHT_TENSORS];
+struct link_set {                     /* weights of one layer as ops of the fixture have them: settle.h's result */
     bool settled;                     /* the rest is filled */
-    bool act_order;
+    struct td_hash key;               /* of how the tap described them: all ops of the set must agree */
     char *layer;                      /* NULL: unknown */
-    struct td_tensor_rec tensor[TAP_WEIGHT_TENSORS];
+    struct td_tensor_rec t[TD_SETTLE_TENSORS]; int n;
+    struct tap_attr extra[TD_SETTLE_EXTRA]; int n_extra;
+};
+
+struct link_weight {                  /* a set that is sent; index = the tap's id for it in this ring */
+    uint8_t *data;                    /* until settled: each tensor at a multiple of LINKS_ALIGN */
+    uint64_t have, total, bytes[TAP_MAX_WEIGHTS];
+    struct link_set set;
+};
+
+/* An op's record: the head copied out of the ring and checked, the bytes of tensors where they lie. */
+struct link_op {
+    const struct tap_op *rec;
+    const char *name;                 /* NULL: none */
+    struct tap_attr attr[TAP_MAX_ATTRS];
+    struct tap_tensor tensor[TAP_MAX_WEIGHTS + TAP_MAX_INPUTS + 1]; /* weights, inputs, output */
+    struct tap_print print;
+    const uint8_t *data[TAP_MAX_INPUTS + 1]; /* of inputs (NULL: opaque) and the output */
+    uint64_t bytes;                   /* of inputs and output */
 };
 
 struct link_ring {
@@ -43,6 +61,8 @@ struct link_ring {
     const uint8_t *data;              /* mapped twice in a row */
     struct link_weight *weights;
     uint32_t n_weights;
+    struct link_set *opaque;          /* of weights that cannot be read, known by their description */
+    uint32_t n_opaque;
     bool corrupt;                     /* nothing more is read from it */
     struct tap_counter seen[TAP_COUNTS]; /* of shared->counts, as far as the ledger has them */
 };
@@ -50,7 +70,7 @@ struct link_ring {
 struct link {
     pid_t pid;                        /* as the tap gave it: inside a container it is the container's */
     char socket[LINKS_SOCKET];
-    char library[TAP_TEXT], build[TAP_TEXT];
+    char library[TAP_TEXT], build[TAP_TEXT], fronts[TAP_FRONTS];
     int fd;
     bool alive;
     uint32_t armed;                   /* the generation that we armed, 0: none */
@@ -93,6 +113,18 @@ void links_release(struct link *lk);
 int links_drain(struct td_links *l, struct link *lk);
 /* Bring the ledger up to date with the tap's counters. The lock is held. */
 void links_count(struct td_links *l, struct link *lk);
+void links_took(struct td_links *l, const char *seen, const char *name, int64_t bytes);
+void links_keep_failure(struct td_links *l, int rc, const char *what);
+
+/* ---- links_ops.c ---- */
+/* rec : our copy of the head of the record, which lies at `at`. False: it does not hold together. */
+bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, const struct tap_op *rec, const uint8_t *at);
+
+/* ---- links_weights.c ---- */
+/* The same for a chunk of weights; data : what follows the head in the ring. */
+bool links_take_chunk(struct td_links *l, struct link_ring *r, const struct tap_weight *rec, const uint8_t *data);
+/* The weights of an op, settled. 0 with *set NULL: it has none. TD_ECORRUPT: the record does not hold together; others: the op is lost. */
+int links_op_weights(struct td_links *l, struct link_ring *r, const struct link_op *op, const struct link_set **set);
 void links_weights_release(struct link_ring *r);
 
 #endif

@@ -64,7 +64,7 @@ static int receive(struct link *lk, struct tap_msg *reply, int timeout_ms, struc
                        lk->socket, reply->version, TAP_VERSION);
     if (n != (ssize_t)sizeof *reply)
         return td_fail(err, TD_EPROTO, "%s: the tap's answer has %zd bytes, expected %zu", lk->socket, n, sizeof *reply);
-    reply->text[TAP_TEXT - 1] = reply->library[TAP_TEXT - 1] = reply->build[TAP_TEXT - 1] = '\0';
+    reply->text[TAP_TEXT - 1] = reply->library[TAP_TEXT - 1] = reply->build[TAP_TEXT - 1] = reply->fronts[TAP_FRONTS - 1] = '\0';
     if (reply->status == TAP_BUSY)
         return td_fail(err, TD_EEXIST, "process %d: another recorder is linked to its tap; wait until it has ended", (int)lk->pid);
     if (reply->status == TAP_BAD_VERSION)
@@ -114,6 +114,7 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
     if (!realpath(reply.library, real) || snprintf(lk->library, sizeof lk->library, "%s", real) >= (int)sizeof lk->library)
         memcpy(lk->library, reply.library, sizeof lk->library); /* a container's path, for example */
     memcpy(lk->build, reply.build, sizeof lk->build);
+    memcpy(lk->fronts, reply.fronts, sizeof lk->fronts);
     lk->alive = true;
     return TD_OK;
 }

@@ -42,11 +42,15 @@ typedef int td_settle_fn(struct td_settle *s, struct td_error *err);
 
 struct td_settler { const char *kind, *layout; td_settle_fn *settle; }; /* layout NULL: any */
 
-/* Settle by the table; what no line knows is kept as it was sent, under the front end's name. Frees nothing of s. */
+/* Settle by the table; what no line knows is kept as it was sent, under the front end's name. */
 int td_settle_weights(struct td_settle *s, struct td_error *err);
+/* Free and clear the result, also a half-made one. */
+void td_settle_release(struct td_settle *s);
 
 /* ---- for settlers -------------------------------------------------------------------------------------------------- */
 
+/* A tap's description of a tensor as the fixture's; no blob. */
+void td_settle_tensor(struct td_tensor_rec *t, const struct tap_tensor *from);
 /* Tensor i as it was sent becomes the next of the result: description and bytes. */
 void td_settle_as_sent(struct td_settle *s, int i);
 /* Set t->ref: the bytes with this hash are these tensors of the checkpoint (a folder or a file). transform: "stack" and the like, or NULL. */

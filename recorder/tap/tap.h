@@ -56,6 +56,7 @@ struct tap_taking {
     int64_t t0_ns;                 /* tap_now() at the end of tap_take_begin */
     struct tap_seat *seat;         /* the rest is the core's */
     struct tap_op *rec;
+    struct tap_tensor *out_tensor;
     uint64_t size, out_at, out_bytes, bytes;
 };
 

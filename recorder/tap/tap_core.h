@@ -1,46 +1,23 @@
 /* tap_core.h - the parts of the tap's core: what they share. Front ends include tap.h only.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The library runs inside somebody else's server. It never prints, exits, aborts or waits for the recorder, allocates nothing on
- * the server's threads once it is armed, and fails open: whatever is wrong, the real function is called.
- *
- *   tap_entry.c  the functions that the server calls      tap_take.c   one armed call or step: what is taken, what is dropped
- *   tap_real.c   finding the real ones                    tap_serve.c  the thread, the socket, arming and disarming
- *
- * States: cold (no thread) -> asleep -> armed -> asleep. Only the tap's thread moves between the last two. */
+ *   tap_seat.c     a thread's ring: taking it, room in it, counters     tap_steps.c  sampling, the budget, records of steps
+ *   tap_take.c     one call, from its begin to its end                  tap_weights.c  weights: sent once an arm
+ *   tap_serve.c    the thread, the socket, arming and disarming         tap_real.c   finding the real functions
+ *   tap_<front>.c  the front ends */
 #ifndef TD_TAP_CORE_H
 #define TD_TAP_CORE_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "recorder/tap/tap.h"
 
 #pragma GCC visibility push(hidden)
 
-typedef int tap_gemm_fn(const struct td_gptq_gemm_args *);
-typedef void tap_step_fn(const struct td_step_args *);
-
-/* ---- tap_real.c ---- */
-/* The function that `caller` would reach without the tap; NULL: none. Cheap after the first time. */
-tap_gemm_fn *tap_real_gemm(const void *caller);
-tap_step_fn *tap_real_step(const void *caller);
-/* Where gemm lives and td_kernels_build() of that library; "" when not known. */
-void tap_real_describe(char *library, char *build, size_t n);
-/* The one that all callers share, or NULL: it depends on the caller. */
-tap_gemm_fn *tap_real_shared_gemm(void);
-tap_step_fn *tap_real_shared_step(void);
-
-/* ---- tap_entry.c ---- */
-/* Non-NULL: asleep, and this is the real function. NULL: cold, armed, or the real one depends on the caller. */
-extern _Atomic(tap_gemm_fn *) tap_asleep_gemm;
-extern _Atomic(tap_step_fn *) tap_asleep_step;
-
-/* ---- tap_take.c ---- */
-
 struct tap_weight_slot {              /* one layer's weights as this thread knows them */
-    const void *ptr[TAP_WEIGHT_TENSORS];
-    uint64_t bytes[TAP_WEIGHT_TENSORS];
+    const void *ptr[TAP_MAX_WEIGHTS]; /* NULL: opaque, or there is none */
+    uint64_t bytes[TAP_MAX_WEIGHTS];
+    uint64_t what;                    /* of kind, layout and descriptions */
     uint64_t check;                   /* of sampled words: notices another content at the same place */
     uint64_t sent, total;
     uint32_t id;                      /* 0: free */
@@ -66,9 +43,10 @@ struct tap_plan {                     /* what the recorder asked for; changes on
     uint64_t ring_bytes;
     uint32_t rings;
     uint32_t mode, percent_ppm;
+    uint32_t kinds;
     int64_t budget;                   /* bytes per second, <= 0: none */
     struct tap_seat seats[TAP_MAX_RINGS];
-    _Atomic int64_t due_steps;        /* when the budget is level again; see spend() */
+    _Atomic int64_t due_steps;        /* when the budget is level again; see tap_spend() */
     _Atomic int64_t due_weights;
     _Atomic uint64_t seq;
     _Atomic uint32_t homeless;        /* threads without a seat that are inside */
@@ -76,13 +54,43 @@ struct tap_plan {                     /* what the recorder asked for; changes on
 };
 extern struct tap_plan tap_plan;
 
-int tap_take_gemm(const struct td_gptq_gemm_args *args, tap_gemm_fn *real);
-void tap_take_key(void);              /* create the key whose destructor frees a thread's seat */
-bool tap_take_quiet(void);            /* nobody is inside */
-bool tap_take_inside(void);           /* this thread is */
+enum tap_doing { TAP_WAIT, TAP_TAKE, TAP_SKIP_SAMPLING, TAP_SKIP_BUDGET, TAP_SKIP_RING };
 
-/* ---- tap_serve.c ---- */
-void tap_serve_start(void);           /* start the thread unless it runs; called from the server's threads */
+struct tap_me {
+    struct tap_seat *seat;
+    uint32_t generation;              /* that seat and doing belong to */
+    enum tap_doing doing;             /* what happens to the ops of the step at hand */
+    uint64_t step;
+    bool weights;                     /* the step may send weights */
+    bool uses_steps, inside;
+};
+/* Initial-exec: the library is there when the program starts, so its place is known; no allocation at the first use. */
+extern __thread __attribute__((tls_model("initial-exec"))) struct tap_me tap_me;
+
+/* ---- tap_seat.c ---- */
+/* This thread's seat, entered, with tap_me valid for this arm: memory stays until tap_seat_exit. NULL: there is none to be had, or asleep again. */
+struct tap_seat *tap_seat_mine(uint32_t generation);
+void tap_seat_exit(struct tap_seat *s);
+void tap_seat_count(struct tap_seat *s, enum tap_count what, uint64_t n, uint64_t bytes);
+void tap_seat_count_homeless(enum tap_count what, uint64_t n, uint64_t bytes, uint32_t generation);
+uint64_t tap_seat_room(const struct tap_seat *s);
+void *tap_seat_head(struct tap_seat *s);
+struct tap_rec tap_seat_rec(struct tap_seat *s, enum tap_rec_type type, uint32_t size, int64_t t_ns);
+void tap_seat_publish(struct tap_seat *s, uint32_t size);
+void tap_seat_key(void);              /* create the key whose destructor frees a thread's seat */
+bool tap_seats_quiet(void);           /* nobody is inside */
+uint64_t tap_mix(uint64_t x);         /* splitmix64 */
+
+/* ---- tap_steps.c ---- */
+void tap_step_alone(struct tap_seat *s, int64_t rows); /* decide for one call, on a thread without steps */
+void tap_spend(_Atomic int64_t *due, uint64_t bytes);
+
+/* ---- tap_weights.c ---- */
+/* Have the weights of the call gone over? True: *id is the set, 0 when there is nothing to send. False: what does not fit now goes with the next
+ * call of this layer. */
+bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t *id);
+/* Bytes [offset, offset + n) of what an operand is copied as. */
+void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset, uint64_t n);
 
 #pragma GCC visibility pop
 #endif

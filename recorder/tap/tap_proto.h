@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 1u        /* both sides must be equal */
+#define TAP_VERSION 2u        /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -28,6 +28,7 @@
 #define TAP_MAX_ID 160u            /* bytes kept of a request's id */
 #define TAP_MAX_SPANS 65536
 #define TAP_TEXT 256
+#define TAP_FRONTS 64
 #define TAP_BEAT_MS 100            /* how often the recorder moves the heartbeat */
 #define TAP_DEAD_MS 1500           /* a heartbeat that stood still that long: the tap goes to sleep */
 
@@ -44,18 +45,21 @@ struct tap_msg {
     uint64_t ring_bytes;           /* ATTACH; the memory comes as SCM_RIGHTS */
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
+    uint32_t kinds, reserved;      /* ARM: enum tap_kinds */
     int64_t budget_bytes_per_s;    /* ARM: <= 0 no limit */
     int64_t pid;                   /* GREETING, REPLY */
     char text[TAP_TEXT];           /* the same: why not */
-    char library[TAP_TEXT];        /* GREETING: where the real function lives, and what its build says of itself */
-    char build[TAP_TEXT];
+    char library[TAP_TEXT];        /* GREETING: where the real function lives, and what its build says of itself; of the first front end */
+    char build[TAP_TEXT];          /* that has seen calls */
+    char fronts[TAP_FRONTS];       /* GREETING: names of all that have, "ggml vllm" */
 };
 
 enum tap_mode { TAP_MODE_SAMPLE = 1, TAP_MODE_ALL = 2 };
+enum tap_kinds { TAP_KINDS_GEMM = 0, TAP_KINDS_ALL = 1 };
 
 /* ---- shared memory ------------------------------------------------------------------------------------------------- */
 
-/* Counters: written by one side only, read by the other at any time, also after the writer's death. Bytes are those of A and C. */
+/* Counters: written by one side only, read by the other at any time, also after the writer's death. Bytes are those of an op's inputs and output. */
 enum tap_count {
     TAP_OPS_SENT, TAP_OPS_SAMPLING, TAP_OPS_BUDGET, TAP_OPS_RING, TAP_OPS_WEIGHTS, TAP_OPS_PARTIAL, TAP_OPS_FAILED, TAP_OPS_THREADS,
     TAP_STEPS_SENT, TAP_STEPS_SAMPLING, TAP_STEPS_BUDGET, TAP_STEPS_RING, TAP_STEPS_THREADS,
@@ -92,7 +96,7 @@ struct tap_rec {
     int64_t t_ns;                  /* CLOCK_MONOTONIC */
 };
 
-/* A step that is taken. n_spans struct tap_span follow, then their ids without NUL, in a row. */
+/* A step that is taken. n_spans struct tap_span follow (0: it is not known whose rows these are), then their ids without NUL, in a row. */
 struct tap_step {
     struct tap_rec rec;
     uint64_t step;
@@ -103,31 +107,6 @@ struct tap_span {
     uint64_t request;
     int32_t first_row, n_rows, position;
     uint16_t decode, id_len;
-};
-
-/* The four tensors of a layer in a row, qweight qzeros scales g_idx, are one stream; this is [offset, offset + len) of it. */
-enum { TAP_QWEIGHT, TAP_QZEROS, TAP_SCALES, TAP_G_IDX, TAP_WEIGHT_TENSORS };
-struct tap_weight {
-    struct tap_rec rec;
-    uint32_t id;                   /* of the set, unique in the ring */
-    uint32_t len;
-    uint64_t offset;
-    uint64_t bytes[TAP_WEIGHT_TENSORS]; /* g_idx 0: there is none */
-};                                 /* len bytes follow */
-
-/* A call that was taken. A ([m, k] f16, dense), then C ([m, n] f16, dense) at the next multiple of TAP_REC_ALIGN. */
-struct tap_op {
-    struct tap_rec rec;            /* t_ns: start of the real call */
-    uint64_t seq;                  /* of taken ops, over all threads of the process */
-    uint64_t step;
-    int64_t duration_ns;           /* of the real call */
-    int64_t lda, ldc;
-    int32_t m, n, k, bits, group_size, zero_offset, flags;
-    uint32_t weight;               /* a set that came complete before, in the same ring */
-    uint32_t has_step;
-    uint8_t align_a, align_c;      /* log2 of the addresses' alignment, at most 12 */
-    uint8_t align_w[TAP_WEIGHT_TENSORS];
-    uint8_t reserved[6];
 };
 
 /* What the words for tensors are bounded by, on both sides. */
@@ -161,10 +140,33 @@ struct tap_tensor {
 };
 struct tap_attr { char name[TAP_ATTR_NAME]; int64_t value; };
 
+/* The readable tensors of a layer in a row, in the order of the op's w[], are one stream; this is [offset, offset + len) of it. */
+struct tap_weight {
+    struct tap_rec rec;
+    uint32_t id;                   /* of the set, unique in the ring */
+    uint32_t len;
+    uint64_t offset;
+    uint64_t bytes[TAP_MAX_WEIGHTS]; /* 0: opaque, or there is none */
+};                                 /* len bytes follow */
+
+/* A call that was taken. In this order follow: n_attrs struct tap_attr; n_w + n_in + 1 struct tap_tensor: weights, inputs, the output; struct tap_print
+ * if has_print; then, each at the next multiple of TAP_REC_ALIGN from the start of the record, the bytes of the inputs that are not opaque and of
+ * the output. Strings end with NUL; "" means none. */
+struct tap_op {
+    struct tap_rec rec;            /* t_ns: start of the real call */
+    uint64_t seq;                  /* of taken ops, over all threads of the process */
+    uint64_t step;
+    int64_t duration_ns;           /* of the real call; -1: not measured */
+    char kind[32], symbol[128], layout[32], rounding[16], name[TAP_NAME];
+    uint32_t weight;               /* a set that came complete before, in the same ring; 0: no weights, or all are opaque */
+    uint16_t has_step, has_print, n_attrs, n_w, n_in, reserved;
+};
+
 static inline uint64_t tap_round(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { return (uint64_t)TAP_PAGE * (1 + rings) + rings * ring_bytes; }
 
 _Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE, "a page each");
-_Static_assert(sizeof(struct tap_op) % TAP_REC_ALIGN == 0 && sizeof(struct tap_step) % 8 == 0, "records are aligned");
+_Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 && sizeof(struct tap_print) % 8 == 0, "what follows is aligned");
+_Static_assert(sizeof(struct tap_attr) == 24 && sizeof(struct tap_tensor) == 112, "no padding");
 
 #endif

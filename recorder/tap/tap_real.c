@@ -11,17 +11,9 @@
 
 #include "recorder/tap/tap_core.h"
 
-#define CALLERS 64u   /* call sites remembered; more of them are looked up each time */
 #define OBJECTS 1024u
 
-struct lookup {
-    const char *name;
-    _Atomic(void *) shared;           /* found by RTLD_NEXT */
-    _Atomic bool tried;               /* RTLD_NEXT was asked */
-    struct { _Atomic(const void *) caller; _Atomic(void *) fn; } local[CALLERS];
-};
-static struct lookup gemm = {.name = "td_gptq_gemm"}, step = {.name = "td_step"};
-static _Atomic(void *) any_gemm;      /* the last one found, for tap_real_describe */
+static char nothing;                  /* its address: looked for, and not there; it also tells which library is ours */
 
 /* Our own functions, also those of a second copy of the tap, are no answer: they would call each other for ever. */
 static bool is_tap(void *fn)
@@ -29,7 +21,7 @@ static bool is_tap(void *fn)
     Dl_info info, self;
     const char *base;
 
-    if (!fn || !dladdr(fn, &info) || !dladdr((void *)&gemm, &self))
+    if (!fn || !dladdr(fn, &info) || !dladdr(&nothing, &self))
         return false;
     if (info.dli_fbase == self.dli_fbase)
         return true;
@@ -92,88 +84,47 @@ static void *find_local(const char *name, const void *caller)
     return fn ? fn : anywhere(name);
 }
 
-static void *find_shared(struct lookup *l)
+void *tap_real_shared(struct tap_symbol *s)
 {
-    void *fn = atomic_load_explicit(&l->shared, memory_order_acquire);
+    void *fn = atomic_load_explicit(&s->shared, memory_order_acquire);
 
-    if (fn || atomic_load_explicit(&l->tried, memory_order_acquire))
+    if (fn || atomic_load_explicit(&s->tried, memory_order_acquire))
         return fn;
-    fn = dlsym(RTLD_NEXT, l->name);
+    fn = dlsym(RTLD_NEXT, s->name);
     if (is_tap(fn))
         fn = NULL;
     if (fn)
-        atomic_store_explicit(&l->shared, fn, memory_order_release);
-    atomic_store_explicit(&l->tried, true, memory_order_release);
+        atomic_store_explicit(&s->shared, fn, memory_order_release);
+    atomic_store_explicit(&s->tried, true, memory_order_release);
     return fn;
 }
 
-static char nothing;                  /* its address: looked for, and not there */
-
-static void *find(struct lookup *l, const void *caller)
+void *tap_real_find(struct tap_symbol *s, const void *caller)
 {
-    unsigned i = (unsigned)(((uintptr_t)caller >> 2) * 2654435761u) % CALLERS;
+    unsigned i = (unsigned)(((uintptr_t)caller >> 2) * 2654435761u) % TAP_CALLERS;
     const void *none = NULL;
-    void *fn = find_shared(l);
+    void *fn = tap_real_shared(s);
 
     if (fn)
         return fn;
-    if (atomic_load_explicit(&l->local[i].caller, memory_order_acquire) == caller) {
-        fn = atomic_load_explicit(&l->local[i].fn, memory_order_acquire);
+    if (atomic_load_explicit(&s->local[i].caller, memory_order_acquire) == caller) {
+        fn = atomic_load_explicit(&s->local[i].fn, memory_order_acquire);
         if (fn)
             return fn == &nothing ? NULL : fn; /* NULL: another thread is about to write it */
     }
-    fn = find_local(l->name, caller);
-    if (atomic_compare_exchange_strong(&l->local[i].caller, &none, caller))
-        atomic_store_explicit(&l->local[i].fn, fn ? fn : &nothing, memory_order_release);
+    fn = find_local(s->name, caller);
+    if (atomic_compare_exchange_strong(&s->local[i].caller, &none, caller))
+        atomic_store_explicit(&s->local[i].fn, fn ? fn : &nothing, memory_order_release);
     return fn;
 }
 
-tap_gemm_fn *tap_real_gemm(const void *caller)
+void *tap_real_library(const void *fn, char *path, size_t n)
 {
-    void *fn = find(&gemm, caller);
-
-    if (fn && !atomic_load_explicit(&any_gemm, memory_order_relaxed))
-        atomic_store_explicit(&any_gemm, fn, memory_order_release);
-    return (tap_gemm_fn *)fn;
-}
-
-tap_step_fn *tap_real_step(const void *caller)
-{
-    return (tap_step_fn *)find(&step, caller);
-}
-
-tap_gemm_fn *tap_real_shared_gemm(void)
-{
-    void *fn = find_shared(&gemm);
-
-    if (fn && !atomic_load_explicit(&any_gemm, memory_order_relaxed))
-        atomic_store_explicit(&any_gemm, fn, memory_order_release);
-    return (tap_gemm_fn *)fn;
-}
-
-tap_step_fn *tap_real_shared_step(void)
-{
-    return (tap_step_fn *)find_shared(&step);
-}
-
-void tap_real_describe(char *library, char *build, size_t n)
-{
-    void *fn = atomic_load_explicit(&any_gemm, memory_order_acquire);
-    const char *(*describe)(void);
     Dl_info info;
-    void *handle;
 
-    library[0] = build[0] = '\0';
     if (!fn || !dladdr(fn, &info) || !info.dli_fname)
-        return;
-    snprintf(library, n, "%s", info.dli_fname);
-    handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    describe = (const char *(*)(void))dlsym(handle ? handle : RTLD_DEFAULT, "td_kernels_build");
-    if (describe) {
-        const char *text = describe();
-
-        snprintf(build, n, "%s", text ? text : "");
-    }
-    if (handle)
-        dlclose(handle);
+        return NULL;
+    if (path)
+        snprintf(path, n, "%s", info.dli_fname);
+    return dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
 }

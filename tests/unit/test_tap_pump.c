@@ -73,17 +73,39 @@ static void put(struct bench *b, const void *head, size_t n, size_t size)
     atomic_store(&b->lk->ring[0].shared->head, b->head);
 }
 
+/* The head of an op as the tap writes it. */
+struct op_head { struct tap_op op; struct tap_attr attr[4]; struct tap_tensor t[5]; };
+
+static struct tap_tensor tensor(const char *role, const char *dtype, int64_t rows, int64_t cols, uint64_t elem)
+{
+    struct tap_tensor t = {.ndim = 2, .shape = {rows, cols}, .strides = {cols, 1}, .bytes = (uint64_t)(rows * cols) * elem, .align = 6};
+
+    snprintf(t.role, sizeof t.role, "%s", role);
+    snprintf(t.dtype, sizeof t.dtype, "%s", dtype);
+    return t;
+}
+
+static struct op_head op_head(void)
+{
+    struct op_head h = {.op = {.rec = rec_of(TAP_REC_OP, sizeof h + 2 * K + 2 * N), .step = 9, .has_step = 1, .kind = "gptq_gemm", .symbol = "td_gptq_gemm",
+                               .layout = "checkpoint", .rounding = "none", .weight = 1, .n_attrs = 4, .n_w = 3, .n_in = 1},
+                        .attr = {{"n", N}, {"k", K}, {"bits", 4}, {"group_size", GROUP}},
+                        .t = {tensor("qweight", "I32", K / 8, N, 4), tensor("qzeros", "I32", K / GROUP, N / 8, 4), tensor("scales", "F16", K / GROUP, N, 2),
+                              tensor("a", "F16", 1, K, 2), tensor("c", "F16", 1, N, 2)}};
+
+    return h;
+}
+
 /* A step of one row, its weights in two pieces, one op. Returns where each of the four records begins. */
 static void put_all(struct bench *b, uint64_t at[4])
 {
     static const char id[] = "cmpl-td-0123456789abcdef-42";
     struct tap_span span = {.request = 1, .n_rows = 1, .position = 3, .decode = 1, .id_len = sizeof id - 1};
-    size_t bytes[] = {K / 8 * N * 4, K / GROUP * N / 8 * 4, K / GROUP * N * 2, 0}, total = bytes[0] + bytes[1] + bytes[2];
+    size_t bytes[] = {K / 8 * N * 4, K / GROUP * N / 8 * 4, K / GROUP * N * 2}, total = bytes[0] + bytes[1] + bytes[2];
     size_t size = sizeof(struct tap_step) + sizeof span + sizeof id - 1;
     struct tap_step step = {.rec = rec_of(TAP_REC_STEP, size), .step = 9, .n_spans = 1, .ids_bytes = sizeof id - 1};
-    struct tap_weight w = {.rec = rec_of(TAP_REC_WEIGHT, sizeof w + 512), .id = 1, .len = 512, .bytes = {bytes[0], bytes[1], bytes[2], 0}};
-    struct tap_op op = {.rec = rec_of(TAP_REC_OP, sizeof op + 2 * K + 2 * N), .step = 9, .has_step = 1, .m = 1, .n = N, .k = K, .bits = 4,
-                        .group_size = GROUP, .zero_offset = 1, .lda = K, .ldc = N, .weight = 1};
+    struct tap_weight w = {.rec = rec_of(TAP_REC_WEIGHT, sizeof w + 512), .id = 1, .len = 512, .bytes = {bytes[0], bytes[1], bytes[2]}};
+    struct op_head op = op_head();
 
     at[0] = b->head;
     put(b, &step, sizeof step, size);
@@ -97,7 +119,7 @@ static void put_all(struct bench *b, uint64_t at[4])
     w.rec = rec_of(TAP_REC_WEIGHT, sizeof w + w.len);
     put(b, &w, sizeof w, sizeof w + w.len);
     at[3] = b->head;
-    put(b, &op, sizeof op, sizeof op + 2 * K + 2 * N);
+    put(b, &op, sizeof op, op.op.rec.size);
 }
 
 static void test_whole(void **state)
@@ -125,34 +147,115 @@ static void expect_corrupt(struct bench *b, int64_t ops)
     rewind_ring(b);
 }
 
+/* Put a whole recording, let `op` differ from what a tap writes, and expect that the ring is given up there. */
+#define FAULT(b, change) \
+    do { \
+        uint64_t at_[4]; \
+        struct op_head *op; \
+        struct tap_step *step; \
+        struct tap_weight *piece; \
+        put_all(b, at_); \
+        op = (struct op_head *)((b)->data + at_[3]); \
+        step = (struct tap_step *)((b)->data + at_[0]); \
+        piece = (struct tap_weight *)((b)->data + at_[2]); \
+        (void)op, (void)step, (void)piece; \
+        change; \
+        expect_corrupt(b, 0); \
+    } while (0)
+
 static void test_named_faults(void **state)
 {
     struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    FAULT(&b, atomic_store(&b.lk->ring[0].shared->head, (uint64_t)2 * RING)); /* a head beyond the ring */
+    FAULT(&b, op->op.rec.size += 4096);          /* an op that is longer than what came */
+    FAULT(&b, op->op.rec.size -= 16);            /* shorter than its tensors */
+    FAULT(&b, op->op.weight = 7);                /* a set that never came */
+    FAULT(&b, piece->offset = 0);                /* a piece out of turn */
+    FAULT(&b, step->n_spans = 60000);            /* ids that are not there */
+    FAULT(&b, op->attr[0].value = 2 * N);        /* weights of another layer */
+    FAULT(&b, op->t[0].shape[0] *= 2);           /* the same, in the description */
+    FAULT(&b, op->t[0].bytes -= 4);              /* a weight of another size than was sent */
+    FAULT(&b, op->t[1].opaque = 1; op->t[1].bytes = 0); /* sent and opaque */
+    bench_close(&b);
+}
+
+static void test_faults_of_an_op(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    FAULT(&b, op->op.n_attrs = 60000);
+    FAULT(&b, op->op.n_w = TAP_MAX_WEIGHTS + 1);
+    FAULT(&b, op->op.n_in = 0);                  /* then a's bytes are nobody's */
+    FAULT(&b, op->op.n_in = TAP_MAX_INPUTS + 1);
+    FAULT(&b, op->op.has_print = 1);             /* and there is none */
+    FAULT(&b, memset(op->op.kind, 'x', sizeof op->op.kind)); /* no end */
+    FAULT(&b, memset(op->op.name, 'x', sizeof op->op.name));
+    FAULT(&b, op->op.symbol[3] = '\033');
+    FAULT(&b, op->attr[1].name[0] = '\0');
+    FAULT(&b, op->t[3].role[0] = '\n');
+    FAULT(&b, op->t[3].ndim = TAP_DIMS + 1);
+    FAULT(&b, op->t[3].ndim = -1);
+    FAULT(&b, op->t[3].shape[0] = 1 << 30);      /* rows that do not fit the record */
+    FAULT(&b, op->t[3].shape[0] = -1);
+    FAULT(&b, op->t[3].strides[1] = 2);          /* elements beyond the bytes */
+    FAULT(&b, op->t[3].strides[1] = -1);
+    FAULT(&b, op->t[3].shape[0] = INT64_MAX; op->t[3].strides[0] = INT64_MAX); /* products that wrap */
+    FAULT(&b, op->t[3].bytes = UINT64_MAX);
+    FAULT(&b, op->t[3].bytes = UINT64_MAX - 15); /* what rounding up makes zero */
+    FAULT(&b, op->t[3].opaque = 1);              /* and has bytes */
+    FAULT(&b, op->t[4].opaque = 1; op->t[4].bytes = 0); /* no output */
+    FAULT(&b, op->t[3].bytes -= 32);             /* bytes that nothing describes */
+    bench_close(&b);
+}
+
+/* A description that changes between two ops of one set. */
+static void test_set_described_twice(void **state)
+{
+    struct bench b;
+    struct op_head op = op_head();
     uint64_t at[4];
 
     (void)state;
     bench_open(&b);
-    put_all(&b, at);                  /* a head beyond the ring */
-    atomic_store(&b.lk->ring[0].shared->head, (uint64_t)2 * RING);
-    expect_corrupt(&b, 0);
-    put_all(&b, at);                  /* an op that is longer than what came */
-    ((struct tap_rec *)(b.data + at[3]))->size += 4096;
-    expect_corrupt(&b, 0);
-    put_all(&b, at);                  /* rows that do not fit the record */
-    ((struct tap_op *)(b.data + at[3]))->m = 1 << 30;
-    expect_corrupt(&b, 0);
-    put_all(&b, at);                  /* weights of another layer */
-    ((struct tap_op *)(b.data + at[3]))->n = 2 * N;
-    expect_corrupt(&b, 0);
-    put_all(&b, at);                  /* a set that never came */
-    ((struct tap_op *)(b.data + at[3]))->weight = 7;
-    expect_corrupt(&b, 0);
-    put_all(&b, at);                  /* a piece out of turn */
-    ((struct tap_weight *)(b.data + at[2]))->offset = 0;
-    expect_corrupt(&b, 0);
-    put_all(&b, at);                  /* ids that are not there */
-    ((struct tap_step *)(b.data + at[0]))->n_spans = 60000;
-    expect_corrupt(&b, 0);
+    put_all(&b, at);
+    put(&b, &op, sizeof op, op.op.rec.size);
+    assert_int_equal(links_drain(&b.l, b.lk), 5);
+    strcpy(op.op.kind, "gemm");
+    put(&b, &op, sizeof op, op.op.rec.size);
+    expect_corrupt(&b, 2);
+    bench_close(&b);
+}
+
+static void test_unknown_rows(void **state)
+{
+    struct bench b;
+    struct tap_step step = {.rec = rec_of(TAP_REC_STEP, sizeof step), .step = 4};
+    struct td_step *steps;
+    struct td_fixture *fx;
+    struct td_error err = {0};
+    char dir[80];
+    size_t n, bad;
+
+    (void)state;
+    bench_open(&b);
+    put(&b, &step, sizeof step, sizeof step);
+    assert_int_equal(links_drain(&b.l, b.lk), 1);
+    assert_int_equal(td_writer_close(b.l.opt.writer, "complete", &err), 0);
+    b.l.opt.writer = NULL;
+    snprintf(dir, sizeof dir, "%s/fx", b.root);
+    assert_int_equal(td_fixture_open(dir, &fx, &err), 0);
+    assert_int_equal(td_fixture_steps(fx, &steps, &n, &bad, &err), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(steps[0].step, 4);
+    assert_int_equal(steps[0].how, TD_HOW_UNKNOWN);
+    assert_int_equal(steps[0].n_spans, 0);
+    td_steps_free(steps, n);
+    td_fixture_close(fx);
     bench_close(&b);
 }
 
@@ -170,7 +273,7 @@ static void test_any_byte(void **state)
             uint64_t where;
 
             x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-            where = at[x % 4] + (x >> 8) % 96;
+            where = at[x % 4] + (x >> 8) % (x % 4 == 3 ? sizeof(struct op_head) : 96);
             if (where < b.head)
                 b.data[where] = (uint8_t)(x >> 32);
         }
@@ -188,6 +291,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole),
         cmocka_unit_test(test_named_faults),
+        cmocka_unit_test(test_faults_of_an_op),
+        cmocka_unit_test(test_set_described_twice),
+        cmocka_unit_test(test_unknown_rows),
         cmocka_unit_test(test_any_byte),
     };
 
