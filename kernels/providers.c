@@ -8,7 +8,7 @@
 
 #include "kernels/gptq_gemm_op.h"
 
-static const struct td_provider *const providers[] = {&td_provider_ref, &td_provider_cpu, &td_provider_lib};
+static const struct td_provider *const providers[] = {&td_provider_ref, &td_provider_cpu, &td_provider_lib, &td_provider_ggml};
 
 const struct td_provider *td_provider_find(const char *name)
 {
@@ -20,12 +20,12 @@ const struct td_provider *td_provider_find(const char *name)
 
 const char *td_provider_supports_gptq_gemm(const struct td_op_call *op, char *buf, size_t size)
 {
-    const struct td_op_kind *kind = td_op_kind_find(op->kind);
+    struct td_gptq_gemm_args x;
     struct td_error err = {0};
 
-    if (!kind || strcmp(kind->name, "gptq_gemm"))
+    if (strcmp(op->kind, "gptq_gemm"))
         snprintf(buf, size, "ops of kind \"%s\" are not supported; this provider runs gptq_gemm", op->kind);
-    else if (kind->check(op, &err))
+    else if (td_gptq_gemm_args_of(op, &x, &err))
         snprintf(buf, size, "%s", err.msg);
     else
         return NULL;

@@ -1,0 +1,74 @@
+/* op_writer.h - write ops that are in memory into a fixture, for programs that make fixtures to order.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_TEST_OP_WRITER_H
+#define TD_TEST_OP_WRITER_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/fixture.h"
+#include "kernels/op.h"
+
+/* The number behind "name=" on the command line, from the second argument on. */
+static inline long op_writer_option(int argc, char **argv, const char *name, long missing)
+{
+    size_t n = strlen(name);
+    int i;
+
+    for (i = 2; i < argc; i++)
+        if (!strncmp(argv[i], name, n) && argv[i][n] == '=')
+            return strtol(argv[i] + n + 1, NULL, 10);
+    return missing;
+}
+
+static inline void op_writer_check(int rc, const char *what)
+{
+    if (!rc)
+        return;
+    fprintf(stderr, "%s: %s\n", what, td_code_name(rc));
+    exit(4);
+}
+
+static inline void op_writer_tensor(struct td_writer *w, const struct td_tensor *t, bool store, struct td_tensor_rec *r)
+{
+    memset(r, 0, sizeof *r);
+    snprintf(r->role, sizeof r->role, "%s", t->role);
+    snprintf(r->dtype, sizeof r->dtype, "%s", td_dtype_name(t->dtype));
+    r->ndim = t->ndim;
+    memcpy(r->shape, t->shape, sizeof r->shape);
+    memcpy(r->strides, t->strides, sizeof r->strides);
+    r->align = (int64_t)t->align;
+    r->stored = store;
+    if (store)
+        op_writer_check(td_writer_blob(w, t->data, t->size_bytes, t->dtype == TD_DT_F16 ? 2 : 1, &r->blob), "blob");
+    else
+        r->blob = td_hash_bytes(t->data, t->size_bytes);
+}
+
+/* What the record says beside the tensors. */
+struct op_writer { int64_t number, step; const char *kind, *layer, *symbol; bool digest, without_weights; };
+
+static inline void op_writer_put(struct td_writer *w, const struct td_op_call *call, const struct op_writer *o)
+{
+    struct td_tensor_rec in[TD_OP_MAX_TENSORS];
+    struct td_op op = {.op = o->number, .step = o->step, .pid = 1, .t_ns = 1000 * o->number, .attrs = cJSON_CreateObject(), .in = in,
+                       .n_in = call->n_in, .has_out = true, .kind = strdup(o->kind ? o->kind : call->kind), .layer = strdup(o->layer),
+                       .act_rounding = strdup(call->act_rounding[0] ? call->act_rounding : "none"),
+                       .impl = {.symbol = strdup(o->symbol), .duration_ns = -1}};
+    int t;
+
+    for (t = 0; t < call->n_attrs; t++)
+        cJSON_AddNumberToObject(op.attrs, call->attrs[t].name, (double)call->attrs[t].value);
+    for (t = 0; t < call->n_in; t++)
+        op_writer_tensor(w, &call->in[t], t != 1 || !o->without_weights, &in[t]);
+    op_writer_tensor(w, &call->out, !o->digest, &op.out);
+    op_writer_check(td_writer_op(w, &op), "op");
+    cJSON_Delete(op.attrs);
+    free(op.kind);
+    free(op.layer);
+    free(op.act_rounding);
+    free(op.impl.symbol);
+}
+
+#endif
