@@ -3,16 +3,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/gptq_gemm/gptq_gemm.h"
-#include "kernels/gptq_gemm_op.h"
+#include "kernels/op_check.h"
 #include "kernels/providers.h"
 #include "model/f16.h"
 
 struct ref_state { char why[480]; };
-struct ref_prepared { struct td_gptq_gemm_args args; double *r; };
 
-/* To f16 in one rounding: through a float that is rounded to odd, whose 24 bits keep what the second rounding must know. */
-static uint16_t round_double(double d)
+/* To float, but rounded to odd: its 24 bits keep what a second rounding to 11 or 8 bits must know. */
+static float to_odd(double d)
 {
     float f = (float)d;
     uint32_t u = td_f32_bits(f);
@@ -22,7 +20,27 @@ static uint16_t round_double(double d)
             u--;
         f = td_f32_from_bits(u | 1);
     }
-    return td_f16_round(f);
+    return f;
+}
+
+static void store(enum td_dtype dt, void *base, int64_t i, double d)
+{
+    if (dt == TD_DT_F32)
+        ((float *)base)[i] = (float)d;
+    else
+        ((uint16_t *)base)[i] = dt == TD_DT_F16 ? td_f16_round(to_odd(d)) : td_f32_to_bf16(to_odd(d));
+}
+
+/* Where row i of the output starts; all dimensions but the last are rows. */
+static int64_t row_at(const struct td_tensor *out, int64_t i)
+{
+    int64_t at = 0;
+
+    for (int d = out->ndim - 2; d >= 0; d--) {
+        at += i % out->shape[d] * out->strides[d];
+        i /= out->shape[d];
+    }
+    return at;
 }
 
 static int ref_open(const char *arg, void **state, struct td_error *err)
@@ -38,62 +56,42 @@ static const char *ref_supports(void *state, const struct td_op_call *op)
 {
     struct ref_state *s = state;
 
-    return td_provider_supports_gptq_gemm(op, s->why, sizeof s->why);
+    return td_op_unfit(op, s->why, sizeof s->why);
 }
 
 static int ref_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
 {
-    struct ref_prepared *p = calloc(1, sizeof *p);
-    int rc;
+    char why[480];
 
     (void)state;
     *prepared = NULL;
-    if (!p)
-        return td_fail(err, TD_ENOMEM, "out of memory");
-    if ((rc = td_gptq_gemm_args_of(op, &p->args, err)))
-        goto fail;
-    if (!(p->r = malloc(((size_t)p->args.m * (size_t)p->args.n + 1) * sizeof *p->r))) {
-        rc = td_fail(err, TD_ENOMEM, "out of memory");
-        goto fail;
-    }
-    *prepared = p;
+    if (td_op_unfit(op, why, sizeof why))
+        return td_fail(err, TD_EINVAL, "%s", why);
+    *prepared = (void *)(uintptr_t)op; /* there is nothing to keep */
     return 0;
-fail:
-    free(p);
-    return rc;
 }
 
 static int ref_run(void *state, void *prepared, struct td_error *err)
 {
-    struct ref_prepared *p = prepared;
-    const struct td_gptq_gemm_args *x = &p->args;
+    const struct td_op_call *op = prepared;
+    struct td_op_ref ref;
     int rc;
 
     (void)state;
-    if (x->m > 0 && !x->c)
-        return td_fail(err, TD_EINVAL, "gptq_gemm: no memory for the output");
-    if ((rc = td_gptq_gemm_ref(x, p->r, NULL)))
-        return td_fail(err, rc == TD_KERNEL_ENOMEM ? TD_ENOMEM : TD_EINVAL, "gptq_gemm_ref: %s", td_kernel_status_text(rc));
-    for (int64_t m = 0; m < x->m; m++)
-        for (int64_t n = 0; n < x->n; n++)
-            x->c[m * x->ldc + n] = round_double(p->r[m * x->n + n]);
-    return 0;
-}
-
-static int ref_fetch(void *state, void *prepared, struct td_error *err)
-{
-    (void)state, (void)prepared, (void)err;
+    if (op->out.size_bytes && !op->out.data)
+        return td_fail(err, TD_EINVAL, "%s: no memory for the output", op->kind);
+    if ((rc = td_op_kind_find(op->kind)->reference(op, &ref, err)))
+        return rc;
+    for (int64_t i = 0; i < ref.rows; i++)
+        for (int64_t j = 0; j < ref.cols; j++)
+            store(op->out.dtype, op->out.data, row_at(&op->out, i) + j, ref.r1[i * ref.cols + j]);
+    td_op_ref_release(&ref);
     return 0;
 }
 
 static void ref_release(void *state, void *prepared)
 {
-    struct ref_prepared *p = prepared;
-
-    (void)state;
-    if (p)
-        free(p->r);
-    free(p);
+    (void)state, (void)prepared;
 }
 
 static void ref_close(void *state)
@@ -101,4 +99,5 @@ static void ref_close(void *state)
     free(state);
 }
 
-const struct td_provider td_provider_ref = {"ref", ref_open, ref_supports, ref_prepare, ref_run, ref_fetch, ref_release, ref_close, NULL, NULL};
+const struct td_provider td_provider_ref = {.name = "ref", .open = ref_open, .supports = ref_supports, .prepare = ref_prepare, .run = ref_run,
+                                            .fetch = td_provider_fetch_nothing, .release = ref_release, .close = ref_close};

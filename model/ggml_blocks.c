@@ -194,14 +194,33 @@ int td_ggml_min_step(enum td_dtype dt)
     return (unsigned)dt < TD_DT_COUNT ? formats[dt].min_step : 0;
 }
 
+/* Plain floats, 256 at a time: row needs no alignment. */
+static void widen(enum td_dtype dt, const uint8_t *row, int64_t k, double *out)
+{
+    const size_t size = td_dtype_size(dt);
+    uint16_t half[256];
+    float f[256];
+
+    for (int64_t i = 0; i < k; i += 256) {
+        const size_t n = k - i < 256 ? (size_t)(k - i) : 256;
+
+        memcpy(dt == TD_DT_F32 ? (void *)f : (void *)half, row + (size_t)i * size, n * size);
+        if (dt == TD_DT_F16)
+            td_f16_to_f32_n(half, f, n);
+        for (size_t j = 0; dt == TD_DT_BF16 && j < n; j++)
+            f[j] = td_f32_from_bits((uint32_t)half[j] << 16);
+        for (size_t j = 0; j < n; j++)
+            out[(size_t)i + j] = f[j];
+    }
+}
+
 void td_ggml_split_row(enum td_dtype dt, const void *row, int64_t k, double *scaled, double *min)
 {
     const int64_t block = td_dtype_block(dt), size = (int64_t)td_dtype_size(dt), mins = formats[dt].min_step ? block / formats[dt].min_step : 0;
     const uint8_t *b = row;
 
     if (is_float(dt)) {
-        for (int64_t i = 0; i < k; i++)
-            scaled[i] = td_dtype_get(dt, row, (size_t)i);
+        widen(dt, b, k, scaled);
         return;
     }
     for (int64_t i = 0; i < k / block; i++)

@@ -52,7 +52,7 @@ TD_HIDDEN int td_gptq_gemm_run(const struct td_gptq_gemm_variant *v, const struc
  *   r, mag : [m, n] row-major, dense: A * W and |A| * |W|; mag may be NULL */
 TD_HIDDEN int td_gptq_gemm_ref(const struct td_gptq_gemm_args *x, double *r, double *mag);
 
-#define TD_VARIANT(kind, name, cpu, what) TD_HIDDEN td_gptq_gemm_fn td_##kind##_##name;
+#define TD_VARIANT_gptq_gemm(name, cpu, what) TD_HIDDEN td_gptq_gemm_fn td_gptq_gemm_##name;
 #include "kernels/kernels.def"
 
 #endif

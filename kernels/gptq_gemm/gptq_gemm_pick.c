@@ -5,7 +5,7 @@
 #include "kernels/gptq_gemm/gptq_gemm.h"
 
 const struct td_gptq_gemm_variant td_gptq_gemm_variants[] = {
-#define TD_VARIANT(kind, name, cpu, what) {#name, what, cpu, td_##kind##_##name},
+#define TD_VARIANT_gptq_gemm(name, cpu, what) {#name, what, cpu, td_gptq_gemm_##name},
 #include "kernels/kernels.def"
     {0},
 };

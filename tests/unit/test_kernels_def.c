@@ -8,24 +8,38 @@
 #include <stdio.h>
 
 #include "kernels/gptq_gemm_op.h"
+#include "kernels/op_variant.h"
 #include "kernels/provider.h"
 #include "tests/unit/gptq_case.h"
 
 static void test_every_line_is_in_its_table(void **state)
 {
     const struct td_gptq_gemm_variant *v = td_gptq_gemm_variants;
+    const struct td_op_variant *const *w = td_op_variants();
 
     (void)state;
 #define TD_KIND(kind)                          \
     assert_non_null(td_op_kind_find(#kind));   \
     assert_string_equal(td_op_kind_find(#kind)->name, #kind);
-#define TD_VARIANT(kind, variant, on, text)    \
-    assert_string_equal(v->name, #variant);    \
-    assert_int_equal(v->cpu, on);              \
-    assert_ptr_equal(v->run, td_##kind##_##variant); \
+#define TD_VARIANT_gptq_gemm(variant, on, text)          \
+    assert_string_equal(v->name, #variant);              \
+    assert_int_equal(v->cpu, on);                        \
+    assert_ptr_equal(v->run, td_gptq_gemm_##variant);    \
     assert_true(v++->what[0] != '\0');
+#define TD_VARIANT_gptq_any(variant, on, text) IN_TABLE("gptq_gemm", td_gptq_any_##variant, #variant, on)
+#define TD_VARIANT_ggml_mul_mat(variant, on, text) IN_TABLE("ggml_mul_mat", td_ggml_mul_mat_##variant, #variant, on)
+#define TD_VARIANT_gemm(variant, on, text) IN_TABLE("gemm", td_gemm_##variant, #variant, on)
+#define IN_TABLE(kind_name, symbol, variant, on)         \
+    assert_ptr_equal(*w, &symbol);                       \
+    assert_string_equal((*w)->kind, kind_name);          \
+    assert_string_equal((*w)->name, variant);            \
+    assert_int_equal((*w)->cpu, on);                     \
+    assert_ptr_equal(td_op_variant_find(kind_name, variant), *w++);
 #include "kernels/kernels.def"
     assert_null(v->name);
+    assert_null(*w);
+    assert_null(td_op_variant_find("gemm", "avx9"));
+    assert_null(td_op_variant_find("conv2d", NULL));
     assert_null(td_op_kind_find("conv2d"));
     assert_null(td_provider_find("conv2d"));
 }
@@ -82,7 +96,8 @@ static void run_provider(const char *name, const char *arg, struct gptq_case *t)
     p->release(state, prepared);
 
     strcpy(op.kind, "conv2d");
-    assert_string_equal(p->supports(state, &op), "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm");
+    assert_string_equal(p->supports(state, &op), strcmp(name, "lib") ? "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm"
+                                                                     : "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm");
     p->close(state);
     if (worst > (strcmp(name, "ref") ? 1.0 : 0.9999))
         fail_msg("%s: error %.3f of the tolerance", name, worst);
@@ -181,7 +196,7 @@ static void test_broken_ops_are_named(void **state)
     REFUSES(op.attrs[2].value = 60, "gptq_gemm: K = 60 is no multiple of 8, the weights in a word of 4-bit weights");
     REFUSES(op.attrs[0].value = 4, "gptq_gemm: tensor \"a\": expected shape [4, 64], found 2 dimensions [3, 64]");
     REFUSES(op.n_in = 4, "gptq_gemm: tensor \"g_idx\" is missing");
-    REFUSES(op.in[3].dtype = TD_DT_BF16, "gptq_gemm: tensor \"scales\": expected F16, found BF16");
+    REFUSES(op.in[3].dtype = TD_DT_I16, "gptq_gemm: tensor \"scales\": expected F32 or F16 or BF16, found I16");
     REFUSES(op.in[1].size_bytes -= 1, "gptq_gemm: tensor \"qweight\": 511 bytes, its shape and strides need 512");
     REFUSES(op.in[1].strides[0] = 17, "gptq_gemm: tensor \"qweight\": its strides do not describe dense rows");
     REFUSES(op.in[0].strides[0] = 63, "gptq_gemm: tensor \"a\": its strides do not describe separate rows");
