@@ -16,7 +16,7 @@
 struct gate {
     const char *fixture, *server, *baseline_server, *build, *baseline_build, *provider, *checkpoint;
     const char *lanes, *policy, *json, *junit, *keep, *timing, *repeat, *api, *timeout, *max_ops, *op_repeat, *deadline;
-    struct td_arg_list calibrate, headers, only;
+    struct td_arg_list calibrate, headers, only, build_env, baseline_env;
     int64_t rounds;
     bool smoke, verbose;
     char folder[TD_PATH_MAX];                                        /* where the replays go */
@@ -103,6 +103,8 @@ static int replay(struct gate *g, const char *server, bool with_ops, const char 
         td_command_opt(&c, "--op-repeat", g->op_repeat);
         td_command_opt(&c, "--deadline", g->deadline);
         add_list(&c, "--only", &g->only);
+        add_list(&c, "--build-env", &g->build_env);
+        add_list(&c, "--baseline-env", &g->baseline_env);
     }
     return step(g, &c, what);
 }
@@ -315,6 +317,8 @@ int main(int argc, char **argv)
         {"baseline-server", 0, TD_ARG_STR, &g.baseline_server, "HOST:PORT", "the baseline's, live too: both take turns, speed is judged", 0, 0},
         {"build", 0, TD_ARG_STR, &g.build, "LIB.so", "the candidate's kernels: replay the recorded ops with it", 0, 0},
         {"baseline-build", 0, TD_ARG_STR, &g.baseline_build, "LIB.so", "the baseline's: its errors and speed, side by side", 0, 0},
+        {"build-env", 0, TD_ARG_LIST, &g.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
+        {"baseline-env", 0, TD_ARG_LIST, &g.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
         {"provider", 0, TD_ARG_STR, &g.provider, "NAME", "our own kernels as the candidate: cpu, ref", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &g.checkpoint, "DIR", "where the model's checkpoint lies now", 0, 0},
         {"lanes", 0, TD_ARG_STR, &g.lanes, "LIST", "tokens,collapse,ops,speed (default: what was named above)", 0, 0},

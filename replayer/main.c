@@ -85,6 +85,18 @@ static int replay_folder(const char *dir, const struct td_replay_options *opt)
 
 /* ---- command line -------------------------------------------------------------------------------------------------- */
 
+static int check_env(const char *option, const struct td_arg_list *env, struct td_error *err)
+{
+    int i;
+
+    for (i = 0; i < env->n; i++)
+        if (env->item[i][0] == '=' || !strchr(env->item[i], '='))
+            return td_fail(err, TD_EINVAL, "--%s: \"%s\" is not NAME=VALUE", option, env->item[i]);
+    if (env->n == TD_ARG_LIST_MAX)
+        return td_fail(err, TD_EINVAL, "--%s: at most %d of them", option, TD_ARG_LIST_MAX - 1);
+    return TD_OK;
+}
+
 static int check_options(struct td_replay_options *o, const char *shard, const char *timing, const char *guard, struct td_error *err)
 {
     if (shard && td_shard_parse(shard, &o->shard, err))
@@ -94,6 +106,10 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
     if (strcmp(guard, "on") && strcmp(guard, "off"))
         return td_fail(err, TD_EINVAL, "--guard: \"%s\" is neither on nor off", guard);
     o->guard = !strcmp(guard, "on");
+    if (check_env("build-env", &o->build_env, err) || check_env("baseline-env", &o->baseline_env, err))
+        return err->code;
+    if (o->baseline_env.n && !o->baseline_build)
+        return td_fail(err, TD_EINVAL, "--baseline-env is for --baseline-build, which is not given");
     if (o->provider && strcmp(o->provider, "ref") && strcmp(o->provider, "cpu"))
         return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu; a library is named with --build", o->provider);
     if (o->provider && o->build)
@@ -122,6 +138,8 @@ static int run(int argc, char **argv)
         {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S", "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
         {"build", 0, TD_ARG_STR, &o.build, "LIB.so", "run the recorded ops with this build of the kernels", 0, 0},
         {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "LIB.so", "and with this one, side by side: errors and speed", 0, 0},
+        {"build-env", 0, TD_ARG_LIST, &o.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
+        {"baseline-env", 0, TD_ARG_LIST, &o.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
         {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "run the ops with our own kernels: cpu, or ref (double)", 0, 0},
         {"only", 0, TD_ARG_LIST, &o.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},

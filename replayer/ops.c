@@ -54,10 +54,26 @@ void td_ops_stats_release(struct td_ops_stats *s)
 
 /* ---- builds -------------------------------------------------------------------------------------------------------- */
 
+static char *const *env_of(const struct td_arg_list *env)
+{
+    return env->n ? (char *const *)env->item : NULL;
+}
+
+/* What a report calls a build: its own words, and what was set for it. */
+static void name_build(char *out, size_t n, const char *words, const char *provider, const struct td_arg_list *env)
+{
+    size_t used = (size_t)snprintf(out, n, "%s", !words[0] && env->n ? provider : words);
+    int i;
+
+    for (i = 0; i < env->n && used < n; i++)
+        used += (size_t)snprintf(out + used, n - used, "%s%s", i ? " " : ", with ", env->item[i]);
+}
+
 static struct td_runner_options candidate_options(const struct td_replay_options *o)
 {
     return (struct td_runner_options){.name = "candidate", .provider = o->provider ? o->provider : o->build ? "lib" : "cpu",
-                                      .arg = o->build, .deadline_ms = (int)(o->deadline_s * 1000), .guard = o->guard};
+                                      .arg = o->build, .env = env_of(&o->build_env), .deadline_ms = (int)(o->deadline_s * 1000),
+                                      .guard = o->guard};
 }
 
 static int open_builds(const struct td_replay_options *o, struct td_runner *candidate, struct td_runner *baseline,
@@ -69,14 +85,15 @@ static int open_builds(const struct td_replay_options *o, struct td_runner *cand
     if (rc)
         return rc;
     snprintf(s->provider, sizeof s->provider, "%s", c.provider);
-    snprintf(s->build, sizeof s->build, "%s", candidate->build);
+    name_build(s->build, sizeof s->build, candidate->build, c.provider, &o->build_env);
     if (!o->baseline_build)
         return TD_OK;
     b.name = "baseline";
     b.provider = "lib";
     b.arg = o->baseline_build;
+    b.env = env_of(&o->baseline_env);
     rc = td_runner_start(baseline, &b, err);
-    snprintf(s->baseline_build, sizeof s->baseline_build, "%s", baseline->build);
+    name_build(s->baseline_build, sizeof s->baseline_build, baseline->build, b.provider, &o->baseline_env);
     return rc;
 }
 

@@ -14,6 +14,7 @@ struct td_replay_options {
     const char *server;                  /* NULL: none named */
     const char *api;                     /* dialect, NULL: found out */
     const char *build, *baseline_build;  /* paths of libraries, NULL: none */
+    struct td_arg_list build_env, baseline_env; /* "NAME=value" for the builds' processes; checked, shorter than the list */
     const char *provider;                /* NULL: lib with a build, else cpu */
     const char *checkpoint;              /* where the checkpoint lies now, NULL: where the fixture says */
     double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster */

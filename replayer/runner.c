@@ -43,8 +43,8 @@ static int spawn(struct td_runner *r, struct td_error *err)
     char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
     char *argv[] = {program, "--child", fd_text, NULL};
     int pair[2], keep[2] = {-1, -1}, rc;
-    struct td_proc_options po = {.argv = argv, .stdin_fd = -1, .stdout_fd = STDERR_FILENO, .stderr_fd = -1, .keep_fds = keep,
-                                 .own_group = true};
+    struct td_proc_options po = {.argv = argv, .extra_env = r->opt.env, .stdin_fd = -1, .stdout_fd = STDERR_FILENO, .stderr_fd = -1,
+                                 .keep_fds = keep, .own_group = true};
 
     if (r->opt.program)
         rc = snprintf(program, sizeof program, "%s", r->opt.program) < (int)sizeof program ? TD_OK : TD_ELIMIT;

@@ -11,6 +11,8 @@ struct td_runner_options {
     const char *provider;   /* "lib", "cpu", "ref", "ggml", "vllm" */
     const char *arg;        /* path of the build, or NULL */
     const char *program;    /* what is executed with "--child FD"; NULL: replay-child beside this program */
+    const char *script;     /* first argument of the program; NULL: none */
+    char *const *env;       /* "NAME=value", NULL-terminated: added to its environment; NULL: nothing */
     int deadline_ms;        /* for a single stage of a run (load, prepare, one repeat) */
     bool guard;
 };
