@@ -51,9 +51,7 @@ LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
 TAP_SRCS  := $(wildcard recorder/tap/*.c)
-# the child that runs vLLM's kernels under the Python of the user's venv
-PY_LIBS   := $(patsubst kernels/%,$(LIB)/%,$(wildcard kernels/vllm_*.py))
-HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so) $(PY_LIBS)
+HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
 .PHONY: help deps all config check tests demo bench bench-detect live-llamacpp install clean bugs
@@ -104,11 +102,6 @@ $(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS))
 	@mkdir -p $(@D)
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl
-
-$(LIB)/%.py: kernels/%.py
-	@mkdir -p $(@D)
-	$(call say,PY,$@)
-	$(Q)cp $< $@
 
 -include demo/bugs/bugs.mk
 
@@ -173,7 +166,7 @@ install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is hon
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
 	install -m 755 $(foreach p,$(filter-out demo-server,$(PROGRAMS)),$(BIN)/$(p)) $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin
 	install -m 755 $(LIB)/libtapedeck-tap.so $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib
-	install -m 644 $(PY_LIBS) $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/libexec/tapedeck/kernels kernels/vllm_child.py kernels/vllm_ops.py
 	install -m 644 fixtures/suites/*.jsonl $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
 	sed 's|@LIBEXEC@|$(PREFIX)/libexec/tapedeck/bin|; s|@VERSION@|$(VERSION)|' common/tapedeck.sh.in > $(DESTDIR)$(PREFIX)/bin/tapedeck
 	chmod 755 $(DESTDIR)$(PREFIX)/bin/tapedeck
