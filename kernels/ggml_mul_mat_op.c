@@ -14,10 +14,14 @@ struct dims { int64_t shape[4], stride[4]; }; /* [0] outermost; missing ones are
 static int take_dims(const struct td_tensor *t, const char *role, struct dims *d, struct td_error *err)
 {
     const int missing = 4 - t->ndim;
-    const int64_t need = td_op_span_bytes(t);
+    int64_t need;
 
     if (t->ndim < 2 || t->ndim > 4)
         return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\" has %d dimensions, expected 2 to 4", role, t->ndim);
+    need = td_op_span_bytes(t);
+    if (t->shape[t->ndim - 1] > 1 && t->strides[t->ndim - 1] != 1)
+        return td_fail(err, TD_EUNSUPPORTED, KIND ": the elements of a row of \"%s\" lie %lld apart; this version takes rows without gaps", role,
+                       (long long)t->strides[t->ndim - 1]);
     if (need < 0)
         return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\": its shape and strides make no sense", role);
     if (t->data && t->size_bytes < (uint64_t)need)
@@ -28,9 +32,6 @@ static int take_dims(const struct td_tensor *t, const char *role, struct dims *d
         if (d->shape[i] > INT32_MAX)
             return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\" is larger than any real one", role);
     }
-    if (d->shape[3] > 1 && d->stride[3] != 1)
-        return td_fail(err, TD_EUNSUPPORTED, KIND ": the elements of a row of \"%s\" lie %lld apart; this version takes rows without gaps", role,
-                       (long long)d->stride[3]);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* ggml_data.h - the records of tests/unit/data/ggml.bin: what gguf-py and llama.cpp made (data/ggml_make.py).
+/* ggml_data.h - the records of tests/unit/data/ggml.bin (gguf-py and llama.cpp, data/ggml_make.py) and gemm.bin (torch, gemm_make.py).
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TEST_GGML_DATA_H
 #define TD_TEST_GGML_DATA_H
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GGML_ARRAYS 4
+#define GGML_ARRAYS 10
 struct ggml_record {
     char name[17];
     int64_t n;
@@ -17,9 +17,9 @@ struct ggml_record {
 };
 
 /* The whole file in memory, to be freed; NULL: it cannot be read. */
-static inline char *ggml_data_read(size_t *size)
+static inline char *ggml_data_read(const char *path, size_t *size)
 {
-    FILE *f = fopen("tests/unit/data/ggml.bin", "rb");
+    FILE *f = fopen(path, "rb");
     char *all = malloc(1 << 20);
 
     if (!f || !all) {
@@ -60,7 +60,7 @@ static inline struct ggml_record ggml_data_find(const char *all, size_t size, co
     while (ggml_data_next(all, size, &at, &r))
         if (!strcmp(r.name, name))
             return r;
-    fprintf(stderr, "tests/unit/data/ggml.bin holds no %s\n", name);
+    fprintf(stderr, "the data holds no %s\n", name);
     abort();
 }
 

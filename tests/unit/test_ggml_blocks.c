@@ -17,7 +17,7 @@ static size_t all_size;
 static int setup(void **state)
 {
     (void)state;
-    return (all = ggml_data_read(&all_size)) ? 0 : -1;
+    return (all = ggml_data_read("tests/unit/data/ggml.bin", &all_size)) ? 0 : -1;
 }
 
 static int teardown(void **state)
