@@ -147,7 +147,7 @@ static int write_op(struct td_links *l, struct link *lk, const struct link_op *o
     char clock[] = "monotonic";
     struct td_tensor_rec in[TAP_MAX_INPUTS + TD_SETTLE_TENSORS];
     struct td_op out = {.op = l->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = lk->pid, .t_ns = rec.rec.t_ns, .kind = rec.kind,
-                        .layer = set ? set->layer : op->name ? rec.name : NULL, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in, .has_out = true,
+                        .layer = set && !set->named_by_call ? set->layer : op->name ? rec.name : NULL, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in, .has_out = true,
                         .impl = {.symbol = rec.symbol, .library = lk->library[0] ? lk->library : NULL, .build = lk->build[0] ? lk->build : NULL,
                                  .layout = rec.layout[0] ? rec.layout : NULL, .duration_ns = rec.duration_ns < 0 ? -1 : rec.duration_ns,
                                  .clock = rec.duration_ns < 0 ? NULL : clock}};

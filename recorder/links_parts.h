@@ -35,6 +35,7 @@ struct link_set {                     /* weights of one layer as ops of the fixt
     bool settled;                     /* the rest is filled */
     struct td_hash key;               /* of how the tap described them: all ops of the set must agree */
     char *layer;                      /* NULL: unknown */
+    bool named_by_call;               /* ops of the set have names of their own */
     struct td_tensor_rec t[TD_SETTLE_TENSORS]; int n;
     struct tap_attr extra[TD_SETTLE_EXTRA]; int n_extra;
 };

@@ -24,7 +24,8 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_OPS_SAMPLING] = {"ops.seen", "ops.dropped.sampling"},   [TAP_OPS_BUDGET] = {"ops.seen", "ops.dropped.budget"},
     [TAP_OPS_RING] = {"ops.seen", "ops.dropped.ring"},           [TAP_OPS_WEIGHTS] = {"ops.seen", "ops.dropped.weights"},
     [TAP_OPS_PARTIAL] = {"ops.seen", "ops.dropped.partial"},     [TAP_OPS_FAILED] = {"ops.seen", "ops.dropped.failed"},
-    [TAP_OPS_THREADS] = {"ops.seen", "ops.dropped.threads"},     [TAP_STEPS_SAMPLING] = {"steps.seen", "steps.dropped.sampling"},
+    [TAP_OPS_THREADS] = {"ops.seen", "ops.dropped.threads"},     [TAP_OPS_UNREADABLE] = {"ops.seen", "ops.dropped.unreadable"},
+    [TAP_STEPS_SAMPLING] = {"steps.seen", "steps.dropped.sampling"},
     [TAP_STEPS_BUDGET] = {"steps.seen", "steps.dropped.budget"}, [TAP_STEPS_RING] = {"steps.seen", "steps.dropped.ring"},
     [TAP_STEPS_THREADS] = {"steps.seen", "steps.dropped.threads"},
 }; /* what was sent is counted when it is written: see links_took() */

@@ -174,6 +174,7 @@ static int settle(struct td_links *l, const struct link_op *op, const uint8_t *c
         memset(s.t, 0, sizeof s.t);
         memcpy(set->extra, s.extra, sizeof set->extra);
         set->n_extra = s.n_extra;
+        set->named_by_call = s.named_by_call;
         set->settled = true;
     }
     td_settle_release(&s);

@@ -9,6 +9,7 @@
 /* The first that fits is asked. */
 static const struct td_settler settlers[] = {
     {"gptq_gemm", "checkpoint", td_settle_gptq},
+    {"ggml_*", NULL, td_settle_gguf},
 };
 
 /* ---- for settlers -------------------------------------------------------------------------------------------------- */
@@ -89,10 +90,18 @@ static int keep_as_sent(struct td_settle *s)
 int td_settle_weights(struct td_settle *s, struct td_error *err)
 {
     size_t i;
+static bool knows(const struct td_settler *settler, const struct td_settle *s)
+{
+    size_t n = strlen(settler->kind);
+    bool same = settler->kind[n - 1] == '*' ? !strncmp(settler->kind, s->kind, n - 1) : !strcmp(settler->kind, s->kind);
+
+    return same && (!settler->layout || !strcmp(settler->layout, s->layout));
+}
+
     int rc;
 
     for (i = 0; i < sizeof settlers / sizeof *settlers; i++) {
-        if (strcmp(settlers[i].kind, s->kind) || (settlers[i].layout && strcmp(settlers[i].layout, s->layout)))
+        if (!knows(&settlers[i], s))
             continue;
         rc = settlers[i].settle(s, err);
         if (rc != TD_EUNSUPPORTED)
@@ -118,3 +127,4 @@ void td_settle_release(struct td_settle *s)
     s->n = s->matches = s->n_extra = 0;
     s->layer[0] = '\0';
 }
+    s->named_by_call = false;

@@ -34,13 +34,14 @@ struct td_settle {
     void *owned[TD_SETTLE_TENSORS];    /* freed by the caller, whatever was returned; so are the refs */
     int matches;                       /* layers of the checkpoint with this content. 1: layer is its name. 0: the bytes (if any) are all we know */
     char layer[512];                   /* "": no name */
+    bool named_by_call;                /* layer is nothing to go by: ops that share these weights have names of their own, the front end's */
     struct tap_attr extra[TD_SETTLE_EXTRA]; int n_extra; /* attributes that the weights decide; one that the op has already is replaced */
 };
 
 /* 0; TD_ECORRUPT: no tap sends this (the ring is not read any further); TD_EUNSUPPORTED: kept as sent, without a name; others: the op is lost. */
 typedef int td_settle_fn(struct td_settle *s, struct td_error *err);
 
-struct td_settler { const char *kind, *layout; td_settle_fn *settle; }; /* layout NULL: any */
+struct td_settler { const char *kind, *layout; td_settle_fn *settle; }; /* kind "ggml_*": all that begin so; layout NULL: any */
 
 /* Settle by the table; what no line knows is kept as it was sent, under the front end's name. */
 int td_settle_weights(struct td_settle *s, struct td_error *err);
@@ -62,5 +63,6 @@ void td_settle_add_attr(struct td_settle *s, const char *name, int64_t value);
 /* ---- settlers ------------------------------------------------------------------------------------------------------ */
 
 int td_settle_gptq(struct td_settle *s, struct td_error *err); /* settle_gptq.c: gptq_gemm, layout "checkpoint" */
+int td_settle_gguf(struct td_settle *s, struct td_error *err); /* settle_gguf.c: every ggml_* kind, any layout */
 
 #endif

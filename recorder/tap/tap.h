@@ -87,6 +87,8 @@ void tap_take_note_step(void);
 bool tap_take_wanted(void);
 /* n calls, of `bytes` of inputs and outputs in all (0: not known), that were not begun because tap_take_wanted() said no. */
 void tap_take_skip(uint64_t n, uint64_t bytes);
+/* A call of a step that is wanted, whose inputs or output lie where they cannot be read (another device's memory). */
+void tap_take_unreadable(void);
 
 /* ---- the real functions -------------------------------------------------------------------------------------------- */
 

@@ -62,6 +62,7 @@ enum tap_kinds { TAP_KINDS_GEMM = 0, TAP_KINDS_ALL = 1 };
 /* Counters: written by one side only, read by the other at any time, also after the writer's death. Bytes are those of an op's inputs and output. */
 enum tap_count {
     TAP_OPS_SENT, TAP_OPS_SAMPLING, TAP_OPS_BUDGET, TAP_OPS_RING, TAP_OPS_WEIGHTS, TAP_OPS_PARTIAL, TAP_OPS_FAILED, TAP_OPS_THREADS,
+    TAP_OPS_UNREADABLE,
     TAP_STEPS_SENT, TAP_STEPS_SAMPLING, TAP_STEPS_BUDGET, TAP_STEPS_RING, TAP_STEPS_THREADS,
     TAP_COUNTS
 };

@@ -252,7 +252,7 @@ bool tap_take_wanted(void)
     return !tap_me.uses_steps || (tap_me.generation == generation && tap_me.doing == TAP_TAKE);
 }
 
-void tap_take_skip(uint64_t n, uint64_t bytes)
+static void count_untaken(enum tap_count when_wanted, uint64_t n, uint64_t bytes)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
     struct tap_seat *s;
@@ -262,12 +262,22 @@ void tap_take_skip(uint64_t n, uint64_t bytes)
         return;
     s = tap_seat_mine(generation);
     if (s) {
-        tap_seat_count(s, reason[tap_me.doing], n, bytes);
+        tap_seat_count(s, tap_me.doing == TAP_TAKE ? when_wanted : reason[tap_me.doing], n, bytes);
         tap_seat_exit(s);
     } else {
         tap_seat_count_homeless(TAP_OPS_THREADS, n, bytes, generation);
     }
     errno = e;
+}
+
+void tap_take_skip(uint64_t n, uint64_t bytes)
+{
+    count_untaken(TAP_OPS_PARTIAL, n, bytes);
+}
+
+void tap_take_unreadable(void)
+{
+    count_untaken(TAP_OPS_UNREADABLE, 1, 0);
 }
 
 bool tap_take_all_kinds(void)
