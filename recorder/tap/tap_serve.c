@@ -22,6 +22,7 @@
 #define ENVIRON_MAX (1u << 20)
 #define QUIET_MS 8000                 /* how long an answer may wait for a call that is still running */
 
+static const struct tap_front *const fronts[] = {&tap_front_td, &tap_front_ggml, &tap_front_vllm};
 
 enum state { COLD, STARTING, RUNNING };
 static _Atomic int state;
