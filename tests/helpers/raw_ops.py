@@ -1,0 +1,93 @@
+"""raw_ops.py - say to tests/helpers/raw_ops, with tensors of numpy, which ops a fixture shall hold.
+
+Tensors are written into the working folder, the description to stdout. Outputs that are made here are in double,
+rounded once; BF16 is kept as uint16."""
+import numpy
+
+
+def from_bf16(h):
+    return (h.astype(numpy.uint32) << numpy.uint32(16)).view(numpy.float32)
+
+
+def to_bf16(x):
+    u = numpy.ascontiguousarray(x, dtype=numpy.float32).view(numpy.uint32)
+    return ((u + 0x7FFF + (u >> 16 & 1)) >> 16).astype(numpy.uint16)
+
+
+ENCODE = {"BF16": to_bf16, "F16": lambda x: x.astype(numpy.float16), "F32": lambda x: x.astype(numpy.float32), "I32": lambda x: x}
+DECODE = {"BF16": from_bf16, "F16": lambda x: x, "F32": lambda x: x}
+
+
+def means(h, dtype):
+    """What stored numbers mean."""
+    return DECODE[dtype](h).astype(numpy.float64)
+
+
+def rounded(x, dtype):
+    return means(ENCODE[dtype](x), dtype)
+
+
+files = 0
+
+
+def tensor(where, role, dtype, x, ld=0):
+    """x: as stored. ld: rows lie so many elements apart, with NaN between them."""
+    global files
+    rows, cols = x.shape if x.ndim == 2 else (x.shape[0], 0)
+    if ld:
+        wide = ENCODE[dtype](numpy.full((rows, ld), numpy.nan))
+        wide[:, :cols] = x
+        x = wide.reshape(-1)[:(rows - 1) * ld + cols]
+    x.tofile(f"tensor-{files}")
+    print(where, role, dtype, f"{rows}x{cols}", ld, f"tensor-{files}")
+    files += 1
+
+
+def op(kind, layer, symbol, rounding, **attrs):
+    print("op 0", kind, layer, symbol, rounding)
+    for name, value in attrs.items():
+        print("attr", name, value)
+
+
+def gemm(layer, dtype, a, w, bias=None, ld=0):
+    """a [m, k], w [n, k], bias [n]: as stored."""
+    op("gemm", layer, "onednn_mm", "none", m=a.shape[0], n=w.shape[0], k=w.shape[1], trans_b=1)
+    tensor("in", "a", dtype, a, ld)
+    tensor("in", "w", dtype, w)
+    out = means(a, dtype) @ means(w, dtype).T
+    if bias is not None:
+        tensor("in", "bias", dtype, bias)
+        out = out + means(bias, dtype)
+    tensor("out", "c", dtype, ENCODE[dtype](out))
+
+
+def nibbles(words, axis):
+    """Eight 4-bit values to a word along axis, the first lowest."""
+    x = numpy.moveaxis(words.view(numpy.uint32), axis, -1)[..., None] >> numpy.arange(0, 32, 4, dtype=numpy.uint32) & 15
+    return numpy.moveaxis(x.reshape(*x.shape[:-2], -1), -1, axis)
+
+
+def pack(x, axis):
+    x = numpy.moveaxis(x.astype(numpy.uint32), axis, -1)
+    words = (x.reshape(*x.shape[:-1], -1, 8) << numpy.arange(0, 32, 4, dtype=numpy.uint32)).sum(-1).astype(numpy.uint32)
+    return numpy.moveaxis(words, -1, axis).copy().view(numpy.int32)
+
+
+def int4(layer, dtype, a, qweight, qzeros, scales, group, bias=None, g_idx=None, ld=0):
+    """As a GPTQ checkpoint has them (v1: zeros stored minus one). The output is cpu_gemm_wna16's: weights rounded to dtype."""
+    n, k = scales.shape[1], a.shape[1]
+    groups = numpy.arange(k) // group if g_idx is None else g_idx
+    weight = (nibbles(qweight, 0).astype(float) - nibbles(qzeros, 1)[groups] - 1) * means(scales, dtype)[groups]
+    op("gptq_gemm", layer, "cpu_gemm_wna16", "weight-" + dtype.lower(), m=a.shape[0], n=n, k=k, bits=4, group_size=group,
+       zero_offset=1, act_order=int(g_idx is not None))
+    tensor("in", "a", dtype, a, ld)
+    tensor("in", "qweight", "I32", qweight)
+    tensor("in", "qzeros", "I32", qzeros)
+    tensor("in", "scales", dtype, scales)
+    if g_idx is not None:
+        tensor("in", "g_idx", "I32", g_idx.astype(numpy.int32))
+    out = means(a, dtype) @ rounded(weight, dtype)
+    if bias is not None:
+        tensor("in", "bias", dtype, bias)
+        out = out + means(bias, dtype)
+    tensor("out", "c", dtype, ENCODE[dtype](out))
