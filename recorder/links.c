@@ -155,16 +155,16 @@ static void *pump(void *arg)
 
 static void open_layers(struct td_links *l, pid_t pid)
 {
-    char folder[4096], real[4096];
+    char path[4096], real[4096];
     struct td_error err = {0};
     const char *from = l->opt.checkpoint;
 
     if (!from || !realpath(from, real))
-        from = links_model_folder(pid, folder, sizeof folder) ? folder : NULL;
+        from = links_model_path(pid, path, sizeof path) ? path : NULL;
     else
         from = real;
     if (!from)
-        l->why_no_layers = strdup("no checkpoint folder known; give --checkpoint DIR");
+        l->why_no_layers = strdup("no checkpoint known; give --checkpoint DIR (of llama.cpp: its GGUF file)");
     else if (td_layers_open(from, &l->layers, &err))
         l->why_no_layers = strdup(err.msg);
 }

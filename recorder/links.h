@@ -63,7 +63,7 @@ struct td_links_target {        /* the first that is set counts; a process means
 struct td_links_options {       /* zeroed: the defaults */
     struct td_writer *writer;   /* required; borrowed until td_links_close */
     const char *nonce;          /* of td_links_request_id; NULL: every row is stream -1 */
-    const char *checkpoint;     /* --checkpoint DIR or the `root` of /v1/models; NULL or no folder: --model of the command line,
+    const char *checkpoint;     /* --checkpoint DIR or FILE.gguf, or the `root` of /v1/models; NULL or not there: --model of the command line,
                                    else layers have no names */
     bool weights_by_reference;  /* weights that match the checkpoint: a reference only. Default: bytes stored once, reference noted */
     int rings;                  /* calling threads per process; 0: 4 */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -233,8 +234,8 @@ static int find_once(const struct td_links_target *t, struct links_found out[LIN
     }
     free(all);
     if (!rc && !*n)
-        rc = td_fail(err, TD_ENOTFOUND, "%s", loaded ? "the tap is loaded but has seen no GEMM yet: send the server a request first; it knows td_gptq_gemm, not "
-                                                       "the GEMMs of vLLM or llama.cpp, nor libraries that are linked statically or asked by dlsym"
+        rc = td_fail(err, TD_ENOTFOUND, "%s", loaded ? "the tap is loaded but has seen no GEMM yet: send the server a request first; it knows td_gptq_gemm, "
+                                                       "the CPU builds of vLLM and llama.cpp with shared libraries, nothing that is linked statically or asked by dlsym"
                                                      : "the server runs without the tap: start it with `record --run -- COMMAND`, or after "
                                                        "`eval \"$(record --tap-env)\"` in its shell");
     return rc;
@@ -285,10 +286,28 @@ int links_runtime_dir(char *out, size_t n, struct td_error *err)
     return TD_OK;
 }
 
-bool links_model_folder(pid_t pid, char *out, size_t n)
+/* The folder of a config.json, or a GGUF file, as an absolute path. */
+static bool resolve_model(pid_t pid, const char *value, char *out, size_t n)
+{
+    char path[TD_PATH_MAX], real[TD_PATH_MAX], cwd[64] = "";
+    size_t len = strlen(value);
+    char *slash;
+
+    if (value[0] != '/')
+        snprintf(cwd, sizeof cwd, "/proc/%d/cwd/", (int)pid);
+    if (snprintf(path, sizeof path, "%s%s/config.json", cwd, value) >= (int)sizeof path)
+        return false;
+    if (realpath(path, real) && (slash = strrchr(real, '/'))) {
+        *slash = '\0';
+        return snprintf(out, n, "%s", real) < (int)n;
+    }
+    path[strlen(path) - strlen("/config.json")] = '\0';
+    return len > 5 && !strcasecmp(value + len - 5, ".gguf") && realpath(path, real) && snprintf(out, n, "%s", real) < (int)n;
+}
+
+bool links_model_path(pid_t pid, char *out, size_t n)
 {
     struct td_buf b = TD_BUF_INIT(1u << 20);
-    char path[TD_PATH_MAX], real[TD_PATH_MAX];
     bool found = false, next = false;
     size_t at;
 
@@ -299,13 +318,7 @@ bool links_model_folder(pid_t pid, char *out, size_t n)
             if (!strncmp(arg, "--model=", 8))
                 value = arg + 8;
             next = !strcmp(arg, "--model") || !strcmp(arg, "-m") || !strcmp(arg, "serve"); /* "vllm serve DIR" */
-            if (!value)
-                continue;
-            if (value[0] == '/')
-                snprintf(path, sizeof path, "%s/config.json", value);
-            else
-                snprintf(path, sizeof path, "/proc/%d/cwd/%s/config.json", (int)pid, value);
-            found = realpath(path, real) && snprintf(out, n, "%.*s", (int)(strrchr(real, '/') - real), real) < (int)n;
+            found = value && resolve_model(pid, value, out, n);
         }
     td_buf_release(&b);
     return found;

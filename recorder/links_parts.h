@@ -26,8 +26,8 @@ struct links_found { pid_t pid; char socket[LINKS_SOCKET]; };
 int links_find(const struct td_links_target *t, struct links_found out[LINKS_MAX], int *n, struct td_error *err);
 /* The folder of the sockets, for a server that is about to start. */
 int links_runtime_dir(char *out, size_t n, struct td_error *err);
-/* --model of a process's command line, if it is a folder with a config.json. False: none. */
-bool links_model_folder(pid_t pid, char *out, size_t n);
+/* --model of a process's command line, if it is a folder with a config.json or a GGUF file. False: none. */
+bool links_model_path(pid_t pid, char *out, size_t n);
 
 /* ---- one process ---- */
 
