@@ -268,9 +268,9 @@ static int check(const struct gate *g, int operands)
     if (g->smoke)
         return !g->server ? usage("--smoke needs --server HOST:PORT") : operands ? usage("--smoke takes no fixture") : 0;
     if (operands != 1)
-        return usage(operands ? "one fixture at a time" : "which fixture? gate FIXTURE --server HOST:PORT or --build LIB (record makes one)");
+        return usage(operands ? "one fixture at a time" : "which fixture? gate FIXTURE --server HOST:PORT or --build PATH (record makes one)");
     if (!g->server && !g->build && !g->provider)
-        return usage("what is to be judged? name a candidate: --server HOST:PORT, --build LIB.so, or both");
+        return usage("what is to be judged? name a candidate: --server HOST:PORT, --build PATH, or both");
     if (g->baseline_server && !g->server)
         return usage("--baseline-server is compared with the candidate's --server");
     if (g->baseline_build && !g->build && !g->provider)
@@ -315,11 +315,11 @@ int main(int argc, char **argv)
     const struct td_arg table[] = {
         {"server", 0, TD_ARG_STR, &g.server, "HOST:PORT", "the candidate's server: replay the requests there", 0, 0},
         {"baseline-server", 0, TD_ARG_STR, &g.baseline_server, "HOST:PORT", "the baseline's, live too: both take turns, speed is judged", 0, 0},
-        {"build", 0, TD_ARG_STR, &g.build, "LIB.so", "the candidate's kernels: replay the recorded ops with it", 0, 0},
-        {"baseline-build", 0, TD_ARG_STR, &g.baseline_build, "LIB.so", "the baseline's: its errors and speed, side by side", 0, 0},
+        {"build", 0, TD_ARG_STR, &g.build, "PATH", "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM): replay the recorded ops with it", 0, 0},
+        {"baseline-build", 0, TD_ARG_STR, &g.baseline_build, "PATH", "the baseline's: its errors and speed, side by side", 0, 0},
         {"build-env", 0, TD_ARG_LIST, &g.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
         {"baseline-env", 0, TD_ARG_LIST, &g.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
-        {"provider", 0, TD_ARG_STR, &g.provider, "NAME", "our own kernels as the candidate: cpu, ref", 0, 0},
+        {"provider", 0, TD_ARG_STR, &g.provider, "NAME", "our own kernels as the candidate: cpu, ref; of a build: lib, ggml, vllm (default: found out)", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &g.checkpoint, "DIR", "where the model's checkpoint lies now", 0, 0},
         {"lanes", 0, TD_ARG_STR, &g.lanes, "LIST", "tokens,collapse,ops,speed (default: what was named above)", 0, 0},
         {"policy", 0, TD_ARG_STR, &g.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},
@@ -342,13 +342,15 @@ int main(int argc, char **argv)
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};
     struct td_args args = {
         .program = "gate",
-        .usage = "gate FIXTURE --server HOST:PORT [--build LIB.so] [options] | gate --smoke --server HOST:PORT",
+        .usage = "gate FIXTURE --server HOST:PORT [--build PATH] [options] | gate --smoke --server HOST:PORT",
         .about = "The pre-merge gate: replay a recording on a new server, a new build of the kernels, or both, and compare.\n"
                  "The last line is the verdict. Exit: 0 pass, 1 regressed, 3 inconclusive, 4 broken, 2 usage.",
         .table = table,
         .examples = "  gate fixtures/qwen --server localhost:8000 --build lib/libtdkernels.so\n"
                     "  gate fixtures/qwen --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
                     "  gate fixtures/qwen --server localhost:8001 --baseline-server localhost:8000\n"
+                    "  gate fixtures/llama --server localhost:8080 --build llama.cpp/build/bin\n"
+                    "  gate fixtures/vllm --build new-venv/bin/python --baseline-build venv/bin/python\n"
                     "  gate --smoke --server localhost:8000\n"};
     int rc;
 

@@ -97,6 +97,30 @@ static int check_env(const char *option, const struct td_arg_list *env, struct t
     return TD_OK;
 }
 
+static bool one_of(const char *name, const char *const *names, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n && strcmp(name, names[i]); i++)
+        ;
+    return i < n;
+}
+
+/* ref and cpu are in the tree, the others run what --build names. */
+static int check_provider(const struct td_replay_options *o, struct td_error *err)
+{
+    static const char *const ours[] = {"ref", "cpu"}, *const builds[] = {"lib", "ggml", "vllm"};
+    bool own = o->provider && one_of(o->provider, ours, 2), of_builds = o->provider && one_of(o->provider, builds, 3);
+
+    if (o->provider && !own && !of_builds)
+        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu (our own kernels), lib, ggml, vllm (of --build)", o->provider);
+    if (own && o->build)
+        return td_fail(err, TD_EINVAL, "--build and --provider %s both name the candidate; give one", o->provider);
+    if (of_builds && !o->build)
+        return td_fail(err, TD_EINVAL, "--provider %s runs a build; name it with --build", o->provider);
+    return TD_OK;
+}
+
 static int check_options(struct td_replay_options *o, const char *shard, const char *timing, const char *guard, struct td_error *err)
 {
     if (shard && td_shard_parse(shard, &o->shard, err))
@@ -110,10 +134,8 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
         return err->code;
     if (o->baseline_env.n && !o->baseline_build)
         return td_fail(err, TD_EINVAL, "--baseline-env is for --baseline-build, which is not given");
-    if (o->provider && strcmp(o->provider, "ref") && strcmp(o->provider, "cpu"))
-        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu; a library is named with --build", o->provider);
-    if (o->provider && o->build)
-        return td_fail(err, TD_EINVAL, "--build and --provider both name the candidate; give one");
+    if (check_provider(o, err))
+        return err->code;
     o->what_named = o->server || o->build || o->baseline_build || o->provider;
     return TD_OK;
 }
@@ -136,11 +158,11 @@ static int run(int argc, char **argv)
         {"repeat", 0, TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)", 1, 10000},
         {"header", 0, TD_ARG_LIST, &o.headers, "K:V", "send this header too (may be repeated)", 0, 0},
         {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S", "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
-        {"build", 0, TD_ARG_STR, &o.build, "LIB.so", "run the recorded ops with this build of the kernels", 0, 0},
-        {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "LIB.so", "and with this one, side by side: errors and speed", 0, 0},
+        {"build", 0, TD_ARG_STR, &o.build, "PATH", "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM", 0, 0},
+        {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "PATH", "and with this one, side by side: errors and speed", 0, 0},
         {"build-env", 0, TD_ARG_LIST, &o.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
         {"baseline-env", 0, TD_ARG_LIST, &o.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
-        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "run the ops with our own kernels: cpu, or ref (double)", 0, 0},
+        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "our own kernels: cpu, or ref (double); of a build: lib, ggml, vllm (default: found out)", 0, 0},
         {"only", 0, TD_ARG_LIST, &o.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},
         {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N", "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},
@@ -153,7 +175,7 @@ static int run(int argc, char **argv)
     };
     struct td_args args = {
         .program = "replay",
-        .usage = "replay FIXTURE|FOLDER [--server HOST:PORT] [--build LIB.so] [options]",
+        .usage = "replay FIXTURE|FOLDER [--server HOST:PORT] [--build PATH] [options]",
         .about = "Send the requests of a recording to a server again, and run its ops on a new build, each judged against a\n"
                  "reference in double precision. Writes a fixture of the same format, for `differ`. Without --server, --build\n"
                  "or --provider everything is replayed: requests at the recorded address, ops with our own CPU kernels.\n"
@@ -162,6 +184,9 @@ static int run(int argc, char **argv)
         .examples = "  replay fixtures/tiny --server localhost:8000\n"
                     "  replay fixtures/tiny --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
                     "  replay fixtures/tiny --build new/libtdkernels.so --only down_proj -o fixtures/down\n"
+                    "  replay fixtures/llama --build llama.cpp/build/bin --baseline-build llama.cpp.old/build/bin\n"
+                    "  replay fixtures/llama --build venv/lib/python3.11/site-packages/llama_cpp/lib\n"
+                    "  replay fixtures/vllm --build venv/bin/python\n"
                     "  differ fixtures/tiny fixtures/down\n",
     };
     struct td_error err = {0};

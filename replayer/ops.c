@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/progress.h"
+#include "replayer/builds.h"
 #include "replayer/opload.h"
 #include "replayer/speed.h"
 
@@ -35,7 +36,7 @@ struct job {
     int32_t *row_of;                   /* [n_groups] */
     struct td_op_item *items; size_t n;
     struct td_loader *loader;
-    struct td_runner candidate, baseline;
+    struct td_builds *builds;
     bool has_baseline;
     int hangs;                         /* of the candidate, in all groups */
     struct td_progress progress;
@@ -54,56 +55,27 @@ void td_ops_stats_release(struct td_ops_stats *s)
 
 /* ---- builds -------------------------------------------------------------------------------------------------------- */
 
-static char *const *env_of(const struct td_arg_list *env)
+static int open_builds(const struct td_replay_options *o, struct td_builds *b, struct td_ops_stats *s, struct td_error *err)
 {
-    return env->n ? (char *const *)env->item : NULL;
-}
-
-/* What a report calls a build: its own words, and what was set for it. */
-static void name_build(char *out, size_t n, const char *words, const char *provider, const struct td_arg_list *env)
-{
-    size_t used = (size_t)snprintf(out, n, "%s", !words[0] && env->n ? provider : words);
-    int i;
-
-    for (i = 0; i < env->n && used < n; i++)
-        used += (size_t)snprintf(out + used, n - used, "%s%s", i ? " " : ", with ", env->item[i]);
-}
-
-static struct td_runner_options candidate_options(const struct td_replay_options *o)
-{
-    return (struct td_runner_options){.name = "candidate", .provider = o->provider ? o->provider : o->build ? "lib" : "cpu",
-                                      .arg = o->build, .env = env_of(&o->build_env), .deadline_ms = (int)(o->deadline_s * 1000),
-                                      .guard = o->guard};
-}
-
-static int open_builds(const struct td_replay_options *o, struct td_runner *candidate, struct td_runner *baseline,
-                       struct td_ops_stats *s, struct td_error *err)
-{
-    struct td_runner_options c = candidate_options(o), b = c;
-    int rc = td_runner_start(candidate, &c, err);
+    int rc = td_builds_open(o, b, err);
 
     if (rc)
         return rc;
-    snprintf(s->provider, sizeof s->provider, "%s", c.provider);
-    name_build(s->build, sizeof s->build, candidate->build, c.provider, &o->build_env);
-    if (!o->baseline_build)
-        return TD_OK;
-    b.name = "baseline";
-    b.provider = "lib";
-    b.arg = o->baseline_build;
-    b.env = env_of(&o->baseline_env);
-    rc = td_runner_start(baseline, &b, err);
-    name_build(s->baseline_build, sizeof s->baseline_build, baseline->build, b.provider, &o->baseline_env);
-    return rc;
+    snprintf(s->provider, sizeof s->provider, "%s", b->found[0].provider);
+    snprintf(s->baseline_provider, sizeof s->baseline_provider, "%s", o->baseline_build ? b->found[1].provider : "");
+    memcpy(s->build, b->words[0], sizeof s->build);
+    memcpy(s->baseline_build, b->words[1], sizeof s->baseline_build);
+    return TD_OK;
 }
 
 int td_ops_probe(const struct td_replay_options *o, struct td_ops_stats *s, struct td_error *err)
 {
-    struct td_runner candidate = {.sock = -1, .arena_fd = -1}, baseline = candidate;
-    int rc = open_builds(o, &candidate, &baseline, s, err);
+    struct td_builds *b = calloc(1, sizeof *b);
+    int rc = b ? open_builds(o, b, s, err) : td_fail(err, TD_ENOMEM, "out of memory");
 
-    td_runner_stop(&candidate);
-    td_runner_stop(&baseline);
+    if (b)
+        td_builds_close(b);
+    free(b);
     return rc;
 }
 
@@ -209,7 +181,7 @@ static bool load_item(struct job *j, struct td_op_item *it)
     }
     it->loaded = !td_loader_get(j->loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
     if (!it->loaded || kind->check(&it->call, &err)) {
-        give_status(it, TD_OP_BROKEN, err.msg);
+        give_status(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.msg);
         return false;
     }
     it->without_reference = !kind->reference;
@@ -249,7 +221,7 @@ static int run_candidate(struct job *j, struct td_op_item *it, struct td_error *
         snprintf(it->candidate.reason, sizeof it->candidate.reason, "%s", text);
         j->stats->skipped_after_crashes++;
     } else {
-        rc = td_runner_run(&j->candidate, &it->call, (int)j->opt->op_repeat, &it->candidate, err);
+        rc = td_runner_run(&j->builds->candidate, &it->call, (int)j->opt->op_repeat, &it->candidate, err);
         if (rc)
             return rc;
         g->crashes += it->candidate.status == TD_RUN_CRASHED;
@@ -280,12 +252,12 @@ static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
     rc = run_candidate(j, it, err);
     if (rc || !j->has_baseline)
         return rc;
-    rc = td_runner_run(&j->baseline, &it->call, (int)j->opt->op_repeat, &it->baseline, err);
+    rc = td_runner_run(&j->builds->baseline, &it->call, (int)j->opt->op_repeat, &it->baseline, err);
     if (rc)
         return rc;
     it->has_baseline = true;
     if (due_for_timing(j, it) && it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK) {
-        if (td_speed_measure(&j->baseline, &j->candidate, &it->call, (uint64_t)it->rec.op, &it->speed, &slow))
+        if (td_speed_measure(&j->builds->baseline, &j->builds->candidate, &it->call, (uint64_t)it->rec.op, &it->speed, &slow))
             td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
         j->stats->timed += it->speed != NULL;
     }
@@ -468,8 +440,9 @@ static void release_job(struct job *j)
 {
     size_t i;
 
-    td_runner_stop(&j->candidate);
-    td_runner_stop(&j->baseline);
+    if (j->builds)
+        td_builds_close(j->builds);
+    free(j->builds);
     for (i = 0; i < j->n; i++)
         td_op_item_release(&j->items[i]);
     free(j->items);
@@ -486,7 +459,6 @@ int td_ops_replay(struct td_fixture *fx, struct td_writer *w, const struct td_re
     int64_t start = td_clock_mono_ns();
     int rc;
 
-    j.candidate.sock = j.baseline.sock = j.candidate.arena_fd = j.baseline.arena_fd = -1;
     rc = td_op_list_scan(fx, opt, &j.list, err);
     if (!rc) {
         count_list(&j);
@@ -496,11 +468,13 @@ int td_ops_replay(struct td_fixture *fx, struct td_writer *w, const struct td_re
         rc = read_chosen(&j, err);
     if (!rc && !(j.loader = td_loader_new(fx, opt->checkpoint)))
         rc = td_fail(err, TD_ENOMEM, "out of memory");
+    if (!rc && !(j.builds = calloc(1, sizeof *j.builds)))
+        rc = td_fail(err, TD_ENOMEM, "out of memory");
     if (!rc && j.n)
-        rc = open_builds(opt, &j.candidate, &j.baseline, stats, err);
+        rc = open_builds(opt, j.builds, stats, err);
     if (!rc && j.n)
         rc = run_all(&j, err);
-    stats->children = j.candidate.starts;
+    stats->children = j.builds ? j.builds->candidate.starts : 0;
     stats->seconds = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
     release_job(&j);
     return rc;

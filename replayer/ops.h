@@ -20,7 +20,7 @@ struct td_ops_stats {
     int64_t not_matching, other_shards, not_sampled, bad_frames, timed, skipped_after_crashes;
     int64_t children;                  /* started for the candidate */
     double seconds;
-    char provider[96], build[256], baseline_build[256];
+    char provider[32], build[256], baseline_provider[32], baseline_build[256];
     bool interrupted;
 };
 void td_ops_stats_release(struct td_ops_stats *s);

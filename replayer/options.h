@@ -13,9 +13,9 @@ struct td_replay_options {
     const char *output;                  /* NULL: a new name */
     const char *server;                  /* NULL: none named */
     const char *api;                     /* dialect, NULL: found out */
-    const char *build, *baseline_build;  /* paths of libraries, NULL: none */
+    const char *build, *baseline_build;  /* paths (build.h), NULL: none */
     struct td_arg_list build_env, baseline_env; /* "NAME=value" for the builds' processes; checked, shorter than the list */
-    const char *provider;                /* NULL: lib with a build, else cpu */
+    const char *provider;                /* NULL: what the build is, or cpu without one */
     const char *checkpoint;              /* where the checkpoint lies now, NULL: where the fixture says */
     double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster */
     int64_t repeat;                      /* of requests: 0 as recorded */

@@ -41,9 +41,9 @@ static void hang_up(struct td_runner *r)
 static int spawn(struct td_runner *r, struct td_error *err)
 {
     char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
-    char *argv[] = {program, "--child", fd_text, NULL};
+    char *argv[] = {program, "--child", fd_text, NULL}, *with_script[] = {program, (char *)(uintptr_t)r->opt.script, "--child", fd_text, NULL};
     int pair[2], keep[2] = {-1, -1}, rc;
-    struct td_proc_options po = {.argv = argv, .extra_env = r->opt.env, .stdin_fd = -1, .stdout_fd = STDERR_FILENO, .stderr_fd = -1,
+    struct td_proc_options po = {.argv = r->opt.script ? with_script : argv, .extra_env = r->opt.env, .stdin_fd = -1, .stdout_fd = STDERR_FILENO, .stderr_fd = -1,
                                  .keep_fds = keep, .own_group = true};
 
     if (r->opt.program)

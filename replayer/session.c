@@ -14,8 +14,8 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "format/manifest.h"
+#include "replayer/build.h"
 
-#define MAX_BUILD_BYTES ((size_t)4 << 30)
 #define MAX_PATHS 64
 
 struct session {
@@ -63,7 +63,7 @@ static int check_wishes(const struct session *s, struct td_error *err)
     if (!s->n_exchanges && !s->n_ops)
         return td_fail(err, TD_ENOTFOUND, "%s: holds neither requests nor ops, there is nothing to replay", dir);
     if (o->server && !s->n_exchanges && !(named_build && s->n_ops))
-        return td_fail(err, TD_ENOTFOUND, "%s: holds no requests for --server; its %llu ops are replayed with --build LIB.so", dir,
+        return td_fail(err, TD_ENOTFOUND, "%s: holds no requests for --server; its %llu ops are replayed with --build PATH", dir,
                        (unsigned long long)s->n_ops);
     if (named_build && !s->n_ops && !(o->server && s->n_exchanges))
         return td_fail(err, TD_ENOTFOUND, "%s: holds no ops for a build; record them with the server under `record --run -- ...`", dir);
@@ -195,14 +195,10 @@ static int create_output(struct session *s, const char *output, struct td_error 
 
 static void hash_fact(struct td_writer *w, const char *key, const char *path)
 {
-    struct td_buf b = TD_BUF_INIT(MAX_BUILD_BYTES);
     char hex[TD_HASH_HEX];
 
-    if (path && !td_fs_read(path, MAX_BUILD_BYTES, &b, NULL)) {
-        td_hash_hex(td_hash_bytes(b.data, b.len), hex);
+    if (path && td_build_hash(path, hex))
         td_writer_fact_str(w, "replay", key, hex);
-    }
-    td_buf_release(&b);
 }
 
 static void host_facts(struct td_writer *w)

@@ -85,7 +85,7 @@ static void print_ops(const struct td_replay_options *opt, const struct td_sessi
     }
     printf("ops       %s%s%s%s%s\n", o->provider, opt->build ? " " : "", opt->build ? opt->build : "", o->build[0] ? ": " : "", o->build);
     if (opt->baseline_build)
-        printf("baseline  lib %s%s%s\n", opt->baseline_build, o->baseline_build[0] ? ": " : "", o->baseline_build);
+        printf("baseline  %s %s%s%s\n", o->baseline_provider, opt->baseline_build, o->baseline_build[0] ? ": " : "", o->baseline_build);
     printf("  %-*s %7s %7s %6s %6s %6s %5s %6s  %9s %9s%s\n", wide, "kernel and shape", "ops", "ok", "unsup.", "failed", "crash", "hung",
            "broken", "worst", "recorded", opt->baseline_build ? "  baseline" : "");
     for (i = 0; i < o->n_rows; i++)

@@ -1,0 +1,178 @@
+/* build.c - from a path to the provider that can run it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Nothing is loaded here: a symbol's name is looked for among the file's bytes. Whether the library really exports it, the child
+ * that opens it says. */
+#include "replayer/build.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+
+#define MAX_BUILD_BYTES ((off_t)8 << 30)
+
+struct bytes { void *data; size_t n; };
+
+static bool map_file(const char *path, struct bytes *b)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+
+    b->data = MAP_FAILED;
+    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= MAX_BUILD_BYTES) {
+        b->n = (size_t)st.st_size;
+        b->data = mmap(NULL, b->n, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    if (fd >= 0)
+        close(fd);
+    return b->data != MAP_FAILED;
+}
+
+/* The provider of a library by the names in it; NULL: it has none of them. */
+static const char *provider_of(const char *path)
+{
+    static const struct { const char *provider, *symbol; size_t n; } marks[] = {
+        {"lib", "\0td_gptq_gemm", sizeof "\0td_gptq_gemm"}, {"ggml", "\0ggml_mul_mat", sizeof "\0ggml_mul_mat"}};
+    const char *found = NULL;
+    struct bytes b;
+
+    if (!map_file(path, &b))
+        return NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks && !found; i++)
+        if (memmem(b.data, b.n, marks[i].symbol, marks[i].n))
+            found = marks[i].provider;
+    munmap(b.data, b.n);
+    return found;
+}
+
+static int is_library(const struct dirent *e)
+{
+    return strstr(e->d_name, ".so") != NULL;
+}
+
+static bool exists_in(const char *dir, const char *name)
+{
+    char path[TD_PATH_MAX];
+
+    return !td_fs_join(path, sizeof path, dir, name, NULL) && td_fs_exists(path);
+}
+
+/* A folder's first library that holds a kernel we know; ggml in several libraries is opened by its folder. */
+static int find_in_folder(const char *dir, struct td_build *out, struct td_error *err)
+{
+    struct dirent **names = NULL;
+    int n = 0, i;
+
+    if (exists_in(dir, "libggml-base.so") || exists_in(dir, "libggml-base.so.0"))
+        out->provider = "ggml";
+    else if (exists_in(dir, "bin/python")) {
+        out->provider = "vllm";
+        return td_fs_join(out->arg, sizeof out->arg, dir, "bin/python", err);
+    } else {
+        n = scandir(dir, &names, is_library, alphasort);
+    }
+    for (i = 0; i < n; i++) {
+        if (!out->provider && !td_fs_join(out->arg, sizeof out->arg, dir, names[i]->d_name, NULL))
+            out->provider = provider_of(out->arg);
+        free(names[i]);
+    }
+    free(names);
+    if (out->provider)
+        return TD_OK;
+    return td_fail(err, TD_ENOTFOUND, "%s: no build in this folder: no library that exports td_gptq_gemm or holds ggml, no bin/python; "
+                   "--provider NAME says what it is", dir);
+}
+
+static void find_file(const char *path, struct td_build *out)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (!strstr(slash ? slash : path, ".so") && access(path, X_OK) == 0)
+        out->provider = "vllm";
+    else
+        out->provider = provider_of(path);
+    if (!out->provider)
+        out->provider = "lib";
+}
+
+/* Beside the programs of the tree and of an installation, or two folders up, where a program of another build lies. */
+static int find_script(struct td_build *b, struct td_error *err)
+{
+    static const char *const places[] = {"../kernels/vllm_child.py", "../../../kernels/vllm_child.py"};
+    char bin[TD_PATH_MAX];
+    int rc = td_fs_self_dir(bin, sizeof bin, err);
+
+    for (size_t i = 0; !rc && i < sizeof places / sizeof *places; i++)
+        if (!td_fs_join(b->script, sizeof b->script, bin, places[i], NULL) && td_fs_exists(b->script))
+            return TD_OK;
+    return rc ? rc : td_fail(err, TD_ENOTFOUND, "%s: not there; provider vllm needs it", b->script);
+}
+
+int td_build_find(const char *path, const char *provider, struct td_build *out, struct td_error *err)
+{
+    int rc = TD_OK;
+
+    memset(out, 0, sizeof *out);
+    if (path && snprintf(out->arg, sizeof out->arg, "%s", path) >= (int)sizeof out->arg)
+        return td_fail(err, TD_ELIMIT, "%.100s...: the path is too long", path);
+    if (path && td_fs_is_dir(path) && !(provider && strcmp(provider, "vllm")))
+        rc = find_in_folder(path, out, err);
+    else if (path && !provider)
+        find_file(path, out);
+    if (rc)
+        return rc;
+    if (provider)
+        out->provider = provider;
+    else if (!out->provider)
+        out->provider = "cpu";
+    return strcmp(out->provider, "vllm") ? TD_OK : find_script(out, err);
+}
+
+/* ---- what was run, as one number ------------------------------------------------------------------------------------ */
+
+static bool hash_file(const char *path, struct td_hash *h)
+{
+    struct bytes b;
+
+    if (!map_file(path, &b))
+        return false;
+    *h = td_hash_bytes(b.data, b.n);
+    munmap(b.data, b.n);
+    return true;
+}
+
+static bool hash_folder(const char *dir, struct td_hash *h)
+{
+    struct dirent **names = NULL;
+    int n = scandir(dir, &names, is_library, alphasort), i, used = 0;
+    struct td_hash *each = calloc(n > 0 ? (size_t)n : 1, sizeof *each);
+    char path[TD_PATH_MAX];
+
+    for (i = 0; i < n; i++) {
+        if (each && !td_fs_join(path, sizeof path, dir, names[i]->d_name, NULL))
+            used += hash_file(path, &each[used]);
+        free(names[i]);
+    }
+    free(names);
+    if (used)
+        *h = td_hash_bytes(each, (size_t)used * sizeof *each);
+    free(each);
+    return used > 0;
+}
+
+bool td_build_hash(const char *path, char *hex)
+{
+    struct td_hash h;
+
+    if (td_fs_is_dir(path) ? !hash_folder(path, &h) : !hash_file(path, &h))
+        return false;
+    td_hash_hex(h, hex);
+    return true;
+}
