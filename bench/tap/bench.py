@@ -1,9 +1,13 @@
 # bench.py - interleaved measurements of the tap (run.sh calls it): medians of ratios, 95 % bootstrap intervals.
+# usage: bench.py WORK ROUNDS TAP SERVER ARGUMENTS...     SERVER and its arguments: a function of servers.py
 # SPDX-License-Identifier: Apache-2.0
-import concurrent.futures, json, os, random, socket, statistics, subprocess, sys, time, urllib.request
+import os, random, statistics, subprocess, sys
 
-work, server, model, tap, rounds = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
+import servers
+
+work, rounds, tap, kind, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]
 random.seed(1)
+MODES = {"asleep": "off", "asleep again": "off", "sample 10 %, 64 MiB/s": "sample 10 64", "everything": "all"}
 
 
 def interval(values, n=4000):
@@ -20,41 +24,15 @@ def asleep():
         order = (False, True) if i % 2 else (True, False)
         got = {p: once(p) for p in order}
         pairs.append((got[False], got[True]))
-    return pairs
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Server:
-    def __init__(self):
-        self.port = free_port()
-        self.process = subprocess.Popen([server, "--model", model, "--port", str(self.port), "--served-model-name", "m"],
-                                        env=dict(os.environ, LD_PRELOAD=tap), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=1).read()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise SystemExit("the demo server does not start")
-
-    def ask(self, i):
-        body = {"model": "m", "prompt": f"request {i}: once upon a time there was a kernel", "max_tokens": 96, "temperature": 0, "ignore_eos": True}
-        r = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        return json.load(urllib.request.urlopen(r, timeout=60))["usage"]["completion_tokens"]
-
-    def tokens_per_s(self, streams):
-        start = time.monotonic()
-        with concurrent.futures.ThreadPoolExecutor(streams) as pool:
-            tokens = sum(pool.map(self.ask, range(streams * 2)))
-        return tokens / (time.monotonic() - start)
+    extra = [b - a for a, b in pairs]
+    lo, hi = interval(extra)
+    print(f"asleep: without {statistics.median(a for a, _ in pairs):.2f} ns a call, with {statistics.median(b for _, b in pairs):.2f} ns; "
+          f"extra {statistics.median(extra):+.2f} ns [{lo:+.2f}, {hi:+.2f}] (95 %, n={len(pairs)} interleaved pairs of processes)", flush=True)
 
 
 class Control:
+    """tapctl, and what it cost."""
+
     def __init__(self, port, name):
         self.p = subprocess.Popen([work + "/tapctl", str(port), f"{work}/{name}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -66,40 +44,53 @@ class Control:
             raise SystemExit("tapctl ended")
         return int(answer[1]), int(answer[2])
 
+    def cpu(self):
+        return servers.cpu_seconds([self.p.pid])
+
 
 def armed(streams):
-    modes = {"asleep": "off", "asleep again": "off", "sample 10 %, 64 MiB/s": "sample 10 64", "everything": "all"}
-    s = Server()
+    """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped]"""
+    s = getattr(servers, kind)(*arguments, tap)
     try:
-        s.tokens_per_s(streams)
+        s.measure(streams)
         c = Control(s.port, f"fixture-{streams}")
-        got, ops = {m: [] for m in modes}, {m: [0, 0] for m in modes}
-        for _ in range(rounds):
-            for m in random.sample(list(modes), len(modes)):
+        got, ops = {m: [] for m in MODES}, {m: [0, 0] for m in MODES}
+        for i in range(rounds):
+            for m in random.sample(list(MODES), len(MODES)):
                 before = c.say("off")
-                if modes[m] != "off":
-                    c.say(modes[m])
-                got[m].append(s.tokens_per_s(streams))
+                if MODES[m] != "off":
+                    c.say(MODES[m])
+                    s.ask(i)              # the weights go over once an arm: not in what is timed
+                busy = c.cpu()
+                speed, cpu = s.measure(streams)
                 after = c.say("off")
-                ops[m] = [ops[m][i] + after[i] - before[i] for i in (0, 1)]
+                got[m].append((speed, cpu, 1000 * (c.cpu() - busy) / (2 * streams * s.tokens)))
+                ops[m] = [ops[m][j] + after[j] - before[j] for j in (0, 1)]
+            if sys.stderr.isatty():
+                print(f"\r{streams} streams: round {i + 1}/{rounds}", end="", file=sys.stderr)
         c.p.stdin.close()
         c.p.wait()
         return got, ops
     finally:
-        s.process.terminate()
-        s.process.wait()
+        s.stop()
 
 
-pairs = asleep()
-extra = [b - a for a, b in pairs]
-lo, hi = interval(extra)
-print(f"asleep: without {statistics.median(a for a, _ in pairs):.2f} ns a call, with {statistics.median(b for _, b in pairs):.2f} ns; "
-      f"extra {statistics.median(extra):+.2f} ns [{lo:+.2f}, {hi:+.2f}] (95 %, n={len(pairs)} interleaved pairs of processes)")
-print(f"armed: tokens/s of one demo server, modes switched in it, {rounds} rounds in random order; ratio to asleep of the same round")
-print(f"  {'mode':24} {'streams':>7} {'tokens/s':>9} {'ratio':>7}  {'95 % interval':16} {'ops kept':>9} {'dropped':>8}")
+def row(got, m, streams, ops):
+    cells = []
+    for k in (0, 1):
+        ratios = [x[k] / max(y[k], 1e-9) for x, y in zip(got[m], got["asleep"])]
+        lo, hi = interval(ratios)
+        cells.append(f"{statistics.median(ratios):6.3f} [{lo:.3f}, {hi:.3f}]")
+    med = [statistics.median(x[k] for x in got[m]) for k in range(3)]
+    print(f"  {m:22} {streams:7} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8}", flush=True)
+
+
+if kind == "demo":
+    asleep()
+print(f"armed: one {kind} server, modes switched in it, {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
+print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
+print(f"  {'mode':22} {'streams':>7} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'ops kept':>9} {'dropped':>8}")
 for streams in (1, 4):
     got, ops = armed(streams)
     for m in got:
-        ratios = [x / y for x, y in zip(got[m], got["asleep"])]
-        lo, hi = interval(ratios)
-        print(f"  {m:24} {streams:7} {statistics.median(got[m]):9.0f} {statistics.median(ratios):7.3f}  [{lo:.3f}, {hi:.3f}]   {ops[m][0]:9} {ops[m][1]:8}")
+        row(got, m, streams, ops)

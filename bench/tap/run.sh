@@ -1,16 +1,29 @@
 #!/usr/bin/env bash
-# run.sh - what the tap costs: asleep per call, armed in tokens per second. Prints a table; asserts nothing.
-# usage: BIN=… LIB=… bench/tap/run.sh [ROUNDS]      MODEL=DIR (default demo/checkpoints/gptq4), CC, O
+# run.sh - what the tap costs: asleep per call, armed in tokens per second and CPU per token. Prints a table; asserts nothing.
+# usage: BIN=… LIB=… bench/tap/run.sh [demo|llamacpp|vllm] [ROUNDS]      default: demo 20; 60 rounds make a figure to quote
+#   demo      MODEL=DIR (default demo/checkpoints/gptq4)
+#   llamacpp  what `make live-llamacpp` put into TD_LIVE_CACHE (default ~/.cache/tapedeck-live)
+#   vllm      what `make live-vllm` put there; MODEL=DIR (default: its bf16 model)
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
-BIN=${BIN:-$ROOT/bin} LIB=${LIB:-$ROOT/lib} O=${O:-$ROOT/build} CC=${CC:-cc} MODEL=${MODEL:-$ROOT/demo/checkpoints/gptq4}
+BIN=${BIN:-$ROOT/bin} LIB=${LIB:-$ROOT/lib} O=${O:-$ROOT/build} CC=${CC:-cc}
+CACHE=${TD_LIVE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tapedeck-live}
+kind=demo
+case ${1:-} in demo | llamacpp | vllm) kind=$1; shift ;; esac
+case $kind in
+demo) arguments=("$BIN" "${MODEL:-$ROOT/demo/checkpoints/gptq4}") ;;
+llamacpp) arguments=("$CACHE/llamacpp") ;;
+vllm) arguments=("$CACHE/vllm" "${MODEL:-$CACHE/vllm/models/bf16}") ;;
+esac
+[ -e "${arguments[-1]}" ] || { echo "bench/tap: ${arguments[-1]} is not there; run make live-$kind first (TD_LIVE_CACHE says where it lies)" >&2; exit 4; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$ROOT"
 flags="-std=c17 -O2 -D_GNU_SOURCE -I. -pthread"
 $CC $flags -fPIC -shared bench/tap/nothing.c -o "$work/libnothing.so"
 $CC $flags bench/tap/asleep.c -o "$work/asleep" -L"$work" -lnothing -Wl,-rpath,"$work"
-$CC $flags bench/tap/tapctl.c recorder/links*.c recorder/layers.c "$O/libtapedeck.a" -o "$work/tapctl" -lcurl -lzstd -lcjson -lxxhash -lm -ldl
+$CC $flags bench/tap/tapctl.c $(ls recorder/*.c | grep -vE 'recorder/(main|record|figures|host|started)\.c') "$O/libtapedeck.a" -o "$work/tapctl" \
+    -lcurl -lzstd -lcjson -lxxhash -lm -ldl
 export TD_TAP_DIR="$work/run" TD_TAP_LIBRARY="$LIB/libtapedeck-tap.so"
-python3 bench/tap/bench.py "$work" "$BIN/demo-server" "$MODEL" "$TD_TAP_LIBRARY" "${1:-20}"
+python3 bench/tap/bench.py "$work" "${1:-20}" "$TD_TAP_LIBRARY" "$kind" "${arguments[@]}"
