@@ -9,6 +9,9 @@
 /* The first that fits is asked. */
 static const struct td_settler settlers[] = {
     {"gptq_gemm", "checkpoint", td_settle_gptq},
+    {"gptq_gemm", "vllm_int4_vnni", td_settle_vllm_int4},
+    {"gptq_gemm", "vllm_wna16_n16", td_settle_vllm_wna16},
+    {"gemm", "onednn", td_settle_vllm_gemm},
     {"ggml_*", NULL, td_settle_gguf},
 };
 
@@ -87,9 +90,6 @@ static int keep_as_sent(struct td_settle *s)
     return TD_OK;
 }
 
-int td_settle_weights(struct td_settle *s, struct td_error *err)
-{
-    size_t i;
 static bool knows(const struct td_settler *settler, const struct td_settle *s)
 {
     size_t n = strlen(settler->kind);
@@ -98,6 +98,9 @@ static bool knows(const struct td_settler *settler, const struct td_settle *s)
     return same && (!settler->layout || !strcmp(settler->layout, s->layout));
 }
 
+int td_settle_weights(struct td_settle *s, struct td_error *err)
+{
+    size_t i;
     int rc;
 
     for (i = 0; i < sizeof settlers / sizeof *settlers; i++) {
@@ -126,5 +129,5 @@ void td_settle_release(struct td_settle *s)
     memset(s->owned, 0, sizeof s->owned);
     s->n = s->matches = s->n_extra = 0;
     s->layer[0] = '\0';
-}
     s->named_by_call = false;
+}
