@@ -8,4 +8,8 @@ $(foreach t,align tokens numerics speed blame policy stats,$(eval OBJS_test_$(t)
 
 OBJS_test_tap_link := recorder
 OBJS_test_tap_pump := recorder
+# both ends in one process
+OBJS_test_tap_take := recorder
+$(O)/tests/unit/test_tap_take: $(call obj,$(TAP_SRCS))
+OBJS_test_settle := recorder
 $(foreach t,judge guard child_protocol oplist reqplan,$(eval OBJS_test_$(t) := replayer))

@@ -1,0 +1,520 @@
+/* test_tap_take.c - a call from a front end's description, through the ring, into a fixture: both sides in one process.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/fs.h"
+#include "common/json.h"
+#include "recorder/links_parts.h"
+#include "recorder/tap/tap_core.h"
+
+enum { RING = 1 << 20 };
+
+struct bench { char root[64], dir[80]; struct td_links l; struct link *lk; struct td_fixture *fx; struct td_op *ops; struct td_step *steps; size_t n_ops, n_steps; };
+
+static uint32_t ours = 1, generation;
+
+static uint8_t *map_ring(void)
+{
+    int fd = memfd_create("ring", MFD_CLOEXEC);
+    uint8_t *p = mmap(NULL, 2 * RING, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_int_equal(ftruncate(fd, RING), 0);
+    assert_ptr_equal(mmap(p, RING, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), p);
+    assert_ptr_equal(mmap(p + RING, RING, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), p + RING);
+    close(fd);
+    return p;
+}
+
+/* Armed as by the recorder's ARM, with one ring. */
+static void bench_open(struct bench *b, uint32_t mode)
+{
+    struct tap_seat *s = &tap_plan.seats[0];
+    struct td_error err = {0};
+
+    memset(b, 0, sizeof *b);
+    strcpy(b->root, "/tmp/td-take-XXXXXX");
+    assert_non_null(mkdtemp(b->root));
+    snprintf(b->dir, sizeof b->dir, "%s/fx", b->root);
+    assert_int_equal(td_writer_create(b->dir, &(struct td_writer_options){.tool = "test"}, &b->l.opt.writer, &err), 0);
+    memset(s, 0, sizeof *s);
+    s->data = map_ring();
+    s->ring = aligned_alloc(64, TAP_PAGE);
+    memset(s->ring, 0, TAP_PAGE);
+    s->slots = calloc(TAP_WEIGHT_SLOTS, sizeof *s->slots);
+    tap_plan.shared = calloc(1, TAP_PAGE);
+    tap_plan.rings = 1;
+    tap_plan.ring_bytes = RING;
+    tap_plan.mode = mode;
+    tap_plan.percent_ppm = 1000;
+    tap_plan.ours = &ours;
+    b->lk = &b->l.link[0];
+    b->l.n = 1;
+    b->lk->rings = 1;
+    b->lk->ring_bytes = RING;
+    b->lk->shared = tap_plan.shared;
+    b->lk->ring[0].shared = s->ring;
+    b->lk->ring[0].data = s->data;
+    tap_me.uses_steps = false;
+    atomic_store(&tap_generation, ++generation);
+    tap_seat_key();
+}
+
+/* What was recorded so far, read back. */
+static void bench_read(struct bench *b)
+{
+    struct td_error err = {0};
+    size_t bad;
+
+    atomic_store(&tap_generation, 0);
+    while (links_drain(&b->l, b->lk))
+        ;
+    links_count(&b->l, b->lk);
+    assert_false(b->lk->ring[0].corrupt);
+    assert_int_equal(td_writer_close(b->l.opt.writer, "complete", &err), 0);
+    assert_int_equal(td_fixture_open(b->dir, &b->fx, &err), 0);
+    assert_int_equal(td_fixture_ops(b->fx, &b->ops, &b->n_ops, &bad, &err), 0);
+    assert_int_equal(td_fixture_steps(b->fx, &b->steps, &b->n_steps, &bad, &err), 0);
+}
+
+static void bench_close(struct bench *b)
+{
+    struct tap_seat *s = &tap_plan.seats[0];
+
+    td_ops_free(b->ops, b->n_ops);
+    td_steps_free(b->steps, b->n_steps);
+    td_fixture_close(b->fx);
+    links_weights_release(&b->lk->ring[0]);
+    munmap(s->data, 2 * RING);
+    free(s->ring);
+    free(s->slots);
+    free(tap_plan.shared);
+    td_fs_remove_tree(b->root, NULL);
+}
+
+static int64_t ledger(const struct bench *b, const char *name)
+{
+    return td_fixture_ledger(b->fx, name);
+}
+
+static void check_blob(const struct bench *b, const struct td_tensor_rec *t, const void *want, size_t n)
+{
+    struct td_error err = {0};
+    void *data;
+    size_t got;
+
+    assert_non_null(t);
+    assert_true(t->stored);
+    assert_int_equal(td_fixture_blob(b->fx, t->blob, &data, &got, &err), 0);
+    assert_int_equal(got, n);
+    assert_memory_equal(data, want, n);
+    free(data);
+}
+
+/* ---- descriptions -------------------------------------------------------------------------------------------------- */
+
+static struct tap_operand vector(const char *role, const void *data, int64_t n)
+{
+    return (struct tap_operand){.role = role, .dtype = "F32", .ndim = 1, .shape = {n}, .strides = {1}, .data = data, .bytes = (uint64_t)n * 4};
+}
+
+static float a[6] = {1, 2, 3, 4, 5, 6}, w[5] = {7, 8, 9, 10, 11}, c[2] = {12, 13};
+
+static struct tap_call simple(void)
+{
+    return (struct tap_call){.kind = "thing", .symbol = "do_thing", .layout = "plain", .rounding = "none", .name = "blk.0.thing", .attrs = {{"m", 1}, {"p0", -5}}, .n_attrs = 2,
+                             .w = {vector("w", w, 5)}, .n_w = 1, .in = {vector("a", a, 6)}, .n_in = 1, .out = vector("c", c, 2), .rows = 1};
+}
+
+static bool take(const struct tap_call *call)
+{
+    struct tap_taking t;
+
+    if (!tap_take_begin(&t, call))
+        return false;
+    tap_take_end(&t, true, 5);
+    return true;
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------------------- */
+
+static void test_simple(void **state)
+{
+    struct tap_call call = simple();
+    struct bench b;
+    int i;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    for (i = 0; i < 3; i++)
+        assert_true(take(&call));
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 3);
+    assert_int_equal(ledger(&b, "ops.kept"), 3);
+    assert_int_equal(ledger(&b, "weights.seen"), 1);
+    assert_int_equal(ledger(&b, "weights.unmatched"), 1);
+    for (i = 0; i < 3; i++) {
+        const struct td_op *op = &b.ops[i];
+
+        assert_string_equal(op->kind, "thing");
+        assert_string_equal(op->layer, "blk.0.thing");
+        assert_string_equal(op->act_rounding, "none");
+        assert_string_equal(op->impl.symbol, "do_thing");
+        assert_string_equal(op->impl.layout, "plain");
+        assert_int_equal(op->impl.duration_ns, 5);
+        assert_int_equal(op->step, -1);
+        assert_int_equal(td_json_get_i64(op->attrs, "p0", 0), -5);
+        assert_int_equal(op->n_in, 2);
+        check_blob(&b, td_op_rec_in(op, "a"), a, sizeof a);
+        check_blob(&b, td_op_rec_in(op, "w"), w, sizeof w);
+        check_blob(&b, &op->out, c, sizeof c);
+    }
+    bench_close(&b);
+}
+
+/* [2, 3, 4] of bytes that lie 7 apart, from row to row and from plane to plane. */
+static void test_rows_are_put_densely(void **state)
+{
+    uint8_t far[64], dense[24];
+    struct tap_operand o = {.role = "x", .dtype = "U8", .ndim = 3, .shape = {2, 3, 4}, .strides = {12, 4, 1}, .data = far, .bytes = 24, .row_bytes = 4, .pitch = 7};
+    struct tap_call call = simple();
+    struct bench b;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 64; i++)
+        far[i] = (uint8_t)(i * 3);
+    for (i = 0; i < 24; i++)
+        dense[i] = far[i / 4 * 7 + i % 4];
+    call.in[1] = call.w[0] = call.out = o;
+    call.w[0].role = "w";
+    call.n_in = 2;
+    bench_open(&b, TAP_MODE_ALL);
+    assert_true(take(&call));
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 1);
+    check_blob(&b, td_op_rec_in(b.ops, "a"), a, sizeof a);
+    check_blob(&b, td_op_rec_in(b.ops, "x"), dense, 24);
+    check_blob(&b, td_op_rec_in(b.ops, "w"), dense, 24);
+    check_blob(&b, &b.ops[0].out, dense, 24);
+    assert_int_equal(b.ops[0].out.ndim, 3);
+    assert_int_equal(b.ops[0].out.shape[1], 3);
+    assert_int_equal(b.ops[0].out.strides[0], 12);
+    bench_close(&b);
+}
+
+static void test_weights_in_chunks(void **state)
+{
+    size_t n = 400000;                /* two chunks, the second tensor not aligned in the stream */
+    uint8_t *big = malloc(n);
+    struct tap_call call = simple();
+    struct bench b;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < n; i++)
+        big[i] = (uint8_t)(i * 2654435761u >> 13);
+    call.w[0] = (struct tap_operand){.role = "w0", .dtype = "U8", .ndim = 1, .shape = {n - 5}, .strides = {1}, .data = big, .bytes = n - 5};
+    call.w[1] = vector("w1", w, 5);
+    call.n_w = 2;
+    bench_open(&b, TAP_MODE_ALL);
+    assert_true(take(&call));
+    bench_read(&b);
+    check_blob(&b, td_op_rec_in(b.ops, "w0"), big, n - 5);
+    check_blob(&b, td_op_rec_in(b.ops, "w1"), w, sizeof w);
+    free(big);
+    bench_close(&b);
+}
+
+/* The same bytes for another kind of op are another set; so is another content at the same place. */
+static void test_sets(void **state)
+{
+    struct tap_call call = simple();
+    struct bench b;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    assert_true(take(&call));
+    call.kind = "other_thing";
+    assert_true(take(&call));
+    assert_true(take(&call));
+    w[2] += 1;
+    assert_true(take(&call));
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 4);
+    assert_int_equal(ledger(&b, "weights.seen"), 3);
+    check_blob(&b, td_op_rec_in(&b.ops[3], "w"), w, sizeof w);
+    w[2] -= 1;
+    check_blob(&b, td_op_rec_in(&b.ops[2], "w"), w, sizeof w);
+    bench_close(&b);
+}
+
+static void test_opaque(void **state)
+{
+    static struct tap_print prints[2] = {{.n = 3, .k = 5, .dtype = "BF16", .word = {1}}, {.n = 3, .k = 5, .dtype = "BF16", .word = {2}}};
+    struct tap_call call = simple();
+    struct bench b;
+    const struct td_tensor_rec *t;
+    int i;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    call.w[0].data = NULL;
+    for (i = 0; i < 2; i++)
+        assert_true(take(&call));     /* one set: the same name */
+    call.name = "blk.1.thing";
+    assert_true(take(&call));
+    call.name = NULL;
+    for (i = 0; i < 4; i++) {
+        call.print = &prints[i % 2];
+        assert_true(take(&call));     /* two: by their prints */
+    }
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 7);
+    assert_int_equal(ledger(&b, "weights.seen"), 4);
+    assert_int_equal(ledger(&b, "weights.stored"), 0);
+    assert_string_equal(b.ops[1].layer, "blk.0.thing");
+    assert_string_equal(b.ops[2].layer, "blk.1.thing");
+    assert_null(b.ops[3].layer);
+    t = td_op_rec_in(&b.ops[6], "w");
+    assert_non_null(t);
+    assert_false(t->stored);
+    assert_true(td_hash_is_zero(t->blob));
+    assert_int_equal(t->shape[0], 5);
+    check_blob(&b, td_op_rec_in(&b.ops[6], "a"), a, sizeof a);
+    bench_close(&b);
+}
+
+static void test_partly_opaque_and_none(void **state)
+{
+    struct tap_call call = simple();
+    struct bench b;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    call.w[1] = vector("bias", w, 5);
+    call.w[0].data = NULL;
+    call.n_w = 2;
+    call.in[1] = vector("hidden", NULL, 9);
+    call.n_in = 2;
+    assert_true(take(&call));
+    call.n_w = 0;
+    assert_true(take(&call));
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 2);
+    assert_false(td_op_rec_in(&b.ops[0], "w")->stored);
+    assert_false(td_op_rec_in(&b.ops[0], "hidden")->stored);
+    check_blob(&b, td_op_rec_in(&b.ops[0], "bias"), w, sizeof w);
+    assert_int_equal(b.ops[1].n_in, 2);
+    assert_string_equal(b.ops[1].layer, "blk.0.thing");
+    check_blob(&b, td_op_rec_in(&b.ops[1], "a"), a, sizeof a);
+    check_blob(&b, &b.ops[1].out, c, sizeof c);
+    bench_close(&b);
+}
+
+/* A result that the call allocates is known only after it. Inside a call nothing else is taken. */
+static void test_between_begin_and_end(void **state)
+{
+    struct tap_call call = simple(), inner = simple();
+    struct tap_taking t;
+    struct bench b;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    call.out.data = NULL;
+    assert_true(tap_take_begin(&t, &call));
+    assert_false(tap_seats_quiet());
+    assert_false(take(&inner));
+    assert_false(tap_take_wanted());
+    tap_take_skip(3, 0);
+    memset(&call, 0xee, sizeof call); /* borrowed by begin only */
+    a[0] += 1;                        /* in place: the input was copied before */
+    t.out.data = c;
+    tap_take_end(&t, true, -1);
+    a[0] -= 1;
+    assert_true(tap_seats_quiet());
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 1);
+    assert_int_equal(ledger(&b, "ops.seen"), 1);
+    assert_int_equal(b.ops[0].impl.duration_ns, -1);
+    assert_null(b.ops[0].impl.clock);
+    check_blob(&b, td_op_rec_in(b.ops, "a"), a, sizeof a);
+    check_blob(&b, &b.ops[0].out, c, sizeof c);
+    bench_close(&b);
+}
+
+static void test_what_makes_no_sense(void **state)
+{
+    struct tap_call good = simple(), bad[10];
+    struct tap_taking t;
+    struct bench b;
+    size_t i;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        bad[i] = good;
+    bad[0].n_w = TAP_MAX_WEIGHTS + 1;
+    bad[1].n_in = TAP_MAX_INPUTS + 1;
+    bad[2].n_attrs = TAP_MAX_ATTRS + 1;
+    bad[3].n_in = -1;
+    bad[4].in[0].ndim = TAP_DIMS + 1;
+    bad[5].in[0].row_bytes = 7;       /* 24 bytes are no rows of 7 */
+    bad[6].in[0].row_bytes = 4, bad[6].in[0].pitch = UINT64_MAX / 2;
+    bad[7].in[0].role = NULL;
+    bad[8].w[0].bytes = UINT64_MAX - 8;
+    bad[9].kind = NULL;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(take(&bad[i]));
+    assert_false(tap_take_begin(&t, NULL));
+    assert_true(tap_take_begin(&t, &good));
+    tap_take_end(&t, false, 0);       /* the kernel refused */
+    assert_true(tap_take_begin(&t, &good));
+    t.out.bytes = 1 << 20;            /* more than was made room for */
+    tap_take_end(&t, true, 0);
+    assert_true(tap_take_begin(&t, &good));
+    t.out.data = NULL;
+    tap_take_end(&t, true, 0);
+    good.in[0].bytes = 2 * RING;      /* of which nothing is read */
+    assert_false(take(&good));
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 0);
+    assert_int_equal(ledger(&b, "ops.dropped.failed"), 14);
+    assert_int_equal(ledger(&b, "ops.dropped.ring"), 1);
+    bench_close(&b);
+}
+
+/* In the child of a fork the ring is not ours. */
+static void test_forked_inside(void **state)
+{
+    struct tap_call call = simple();
+    struct tap_taking t;
+    struct bench b;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    assert_true(tap_take_begin(&t, &call));
+    ours = 0;
+    tap_take_end(&t, true, 0);
+    ours = 1;
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 0);
+    assert_int_equal(ledger(&b, "ops.seen"), 0);
+    bench_close(&b);
+}
+
+static void test_names(void **state)
+{
+    char longest[TAP_NAME], longer[TAP_NAME + 1];
+    struct tap_call call = simple();
+    struct bench b;
+
+    (void)state;
+    memset(longer, 'n', sizeof longer);
+    memset(longest, 'n', sizeof longest);
+    longer[TAP_NAME] = longest[TAP_NAME - 1] = '\0';
+    bench_open(&b, TAP_MODE_ALL);
+    call.n_w = 0;
+    call.name = longest;
+    assert_true(take(&call));
+    call.name = longer;               /* half a name is another name */
+    assert_true(take(&call));
+    call.name = "bell\a";
+    assert_true(take(&call));
+    bench_read(&b);
+    assert_string_equal(b.ops[0].layer, longest);
+    assert_null(b.ops[1].layer);
+    assert_null(b.ops[2].layer);
+    bench_close(&b);
+}
+
+/* Passes of which only the rows are known: the first two of each size are taken, and a window now and then. */
+static void test_passes(void **state)
+{
+    struct tap_call call = simple();
+    struct bench b;
+    uint64_t step, taken = 0;
+    size_t i;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_SAMPLE);  /* 0.1 %: no window in these */
+    for (step = 0; step < 60; step++) {
+        tap_take_pass(step, step % 3 == 2 ? 100 : 1);
+        if (tap_take_wanted()) {
+            assert_true(take(&call));
+            taken++;
+        } else {
+            tap_take_skip(2, 7);
+        }
+    }
+    bench_read(&b);
+    assert_int_equal(taken, 4);
+    assert_int_equal(b.n_steps, 4);
+    assert_int_equal(b.n_ops, 4);
+    assert_int_equal(ledger(&b, "steps.dropped.sampling"), 56);
+    assert_int_equal(ledger(&b, "ops.dropped.sampling"), 2 * 56);
+    for (i = 0; i < 4; i++) {
+        static const int want[] = {0, 1, 2, 5};
+
+        assert_int_equal(b.steps[i].step, want[i]);
+        assert_int_equal(b.steps[i].how, TD_HOW_UNKNOWN);
+        assert_int_equal(b.steps[i].n_spans, 0);
+        assert_int_equal(b.ops[i].step, want[i]);
+    }
+    bench_close(&b);
+}
+
+/* Armed in the middle of a step: its ops are not whole. */
+static void test_wanted(void **state)
+{
+    struct tap_call call = simple();
+    struct bench b;
+
+    (void)state;
+    assert_false(tap_armed());
+    assert_false(tap_take_wanted());
+    tap_take_note_step();
+    bench_open(&b, TAP_MODE_ALL);
+    tap_me.uses_steps = true;
+    assert_false(tap_take_wanted());
+    tap_take_skip(1, 0);
+    assert_false(take(&call));
+    tap_take_pass(1, 1);
+    assert_true(tap_take_wanted());
+    assert_false(tap_take_all_kinds());
+    tap_plan.kinds = TAP_KINDS_ALL;
+    assert_true(tap_take_all_kinds());
+    tap_plan.kinds = TAP_KINDS_GEMM;
+    bench_read(&b);
+    assert_int_equal(ledger(&b, "ops.dropped.partial"), 2);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_simple),
+        cmocka_unit_test(test_rows_are_put_densely),
+        cmocka_unit_test(test_weights_in_chunks),
+        cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_opaque),
+        cmocka_unit_test(test_partly_opaque_and_none),
+        cmocka_unit_test(test_between_begin_and_end),
+        cmocka_unit_test(test_what_makes_no_sense),
+        cmocka_unit_test(test_forked_inside),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_passes),
+        cmocka_unit_test(test_wanted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
