@@ -39,7 +39,8 @@ int td_record_gemms(const char *text, struct td_record_options *opt, struct td_e
     char *end;
     double percent = strtod(text, &end);
 
-    opt->mode = (struct td_links_mode){.take = TD_LINKS_SAMPLE};
+    opt->mode.take = TD_LINKS_SAMPLE;
+    opt->mode.percent = 0;
     opt->gemms_required = false;
     if (!strcmp(text, "auto"))
         return TD_OK;
@@ -56,6 +57,12 @@ int td_record_gemms(const char *text, struct td_record_options *opt, struct td_e
         return td_fail(err, TD_EINVAL, "--gemms %s: give auto, off, all, or a share of steps such as 10%%", text);
     opt->mode.percent = percent;
     return TD_OK;
+}
+
+static int check_all_ops(struct td_record_options *opt, struct td_error *err)
+{
+    opt->gemms_required |= opt->mode.all_kinds;
+    return opt->mode.all_kinds && opt->mode.take == TD_LINKS_OFF ? td_fail(err, TD_EINVAL, "--all-ops and --gemms off exclude each other") : TD_OK;
 }
 
 static int print_tap_env(struct td_error *err)
@@ -117,10 +124,11 @@ int main(int argc, char **argv)
         {"timeout", 't', TD_ARG_NUM, &o.timeout_s, "S", "wait so long for the model to load, and for each next byte (default 300)", 0.1, 86400},
         {"wait", 'w', TD_ARG_FLAG, &o.wait, NULL, "also wait while nobody listens there yet", 0, 0},
         {"gemms", 0, TD_ARG_STR, &o.gemms, "auto|off|all|P%", "inputs of GEMMs, through the tap: a sample, none, all, a share", 0, 0},
+        {"all-ops", 0, TD_ARG_FLAG, &o.mode.all_kinds, NULL, "of llama.cpp: every node of the graph, not matrix products only; needs the tap", 0, 0},
         {"tapped-repeat", 0, TD_ARG_I64, &o.tapped_repeat, "K", "passes over the suite with the tap armed (default 1)", 1, 1000},
         {"budget", 0, TD_ARG_NUM, &o.budget_mib, "MIB", "bytes a second that the tap may copy; -1 no limit (default 64)", -1, 1 << 20},
         {"tap-socket", 0, TD_ARG_STR, &o.tap_socket, "PATH", "the tap's socket, where it is not found by itself", 0, 0},
-        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "the model's files, to name layers (default: as the server says)", 0, 0},
+        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "the model's files, or its GGUF file, to name layers (default: as the server says)", 0, 0},
         {"weights-by-reference", 0, TD_ARG_FLAG, &o.weights_by_reference, NULL, "do not copy weights that match the checkpoint", 0, 0},
         {"redact", 0, TD_ARG_LIST, &redact, "PATH", "overwrite this part of JSON bodies, \"messages[*].content\"; may be given again", 0, 0},
         {"no-text", 0, TD_ARG_FLAG, &o.no_text, NULL, "keep ids, times and lengths, but no text", 0, 0},
@@ -135,8 +143,9 @@ int main(int argc, char **argv)
         .examples = "  record --server localhost:8000\n"
                     "  record -o good --run -- demo-server --model DIR --port 8000\n"
                     "  eval \"$(record --tap-env)\"; demo-server --model DIR &   then: record --server localhost:8000\n"
-                    "\nThe tap knows td_gptq_gemm in a shared library, not the GEMMs of vLLM or llama.cpp yet: of these servers the\n"
-                    "requests are recorded.\n"};
+                    "  record -o good --run -- llama-server -m model.gguf --port 8000\n"
+                    "\nThe tap knows td_gptq_gemm, llama.cpp and vLLM's CPU build, in shared libraries; of other servers the requests are\n"
+                    "recorded.\n"};
     struct td_error err = {0};
     int rc;
 
@@ -152,6 +161,8 @@ int main(int argc, char **argv)
         rc = td_api_parse(api, &o.api, &err);
     if (!rc)
         rc = td_record_gemms(o.gemms, &o, &err);
+    if (!rc)
+        rc = check_all_ops(&o, &err);
     if (!rc)
         rc = check_headers(&headers, &err);
     if (!rc && tap_env)

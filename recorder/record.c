@@ -15,6 +15,9 @@
 #include "common/log.h"
 
 #define WARMUP_TOKENS 8
+#define LLAMACPP_RINGS 2            /* it computes on one thread, a prompt of many tokens at once ... */
+#define LLAMACPP_RING (64LL << 20)
+#define ALL_OPS_RING (256LL << 20)  /* ... and with every node a step brings its K/V cache several times */
 #define HOW_TO_TAP "start the server with `record … --run -- COMMAND`, or in a shell after eval \"$(record --tap-env)\""
 
 struct session {
@@ -214,14 +217,6 @@ static int local_port(const char *url)
     return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") || !strcasecmp(host, mine) ? port : 0;
 }
 
-/* Servers that compute with kernels of their own, which no front end of this version sees: a tap would not help. NULL: others. */
-static const char *foreign_kernels(const struct td_api_server *server)
-{
-    if (server->kind == TD_API_LLAMACPP)
-        return "llama.cpp";
-    return server->kind == TD_API_VLLM && !strstr(server->version, "tapedeck") ? "vLLM" : NULL;
-}
-
 static int find_tap(struct session *s, struct td_error *err)
 {
     const struct td_record_options *o = s->opt;
@@ -231,6 +226,10 @@ static int find_tap(struct session *s, struct td_error *err)
                                   .weights_by_reference = o->weights_by_reference};
     struct td_error why = {0};
 
+    if (s->server.kind == TD_API_LLAMACPP) {
+        lo.rings = LLAMACPP_RINGS;
+        lo.ring_bytes = o->mode.all_kinds ? ALL_OPS_RING : LLAMACPP_RING;
+    }
     if (o->mode.take == TD_LINKS_OFF)
         snprintf(s->no_tap, sizeof s->no_tap, "--gemms off");
     else if (*s->no_tap)
@@ -239,15 +238,13 @@ static int find_tap(struct session *s, struct td_error *err)
         snprintf(s->no_tap, sizeof s->no_tap, "the server runs on another machine; run record there to get its GEMMs");
     else if (td_links_open(&target, &lo, &s->links, &why))
         snprintf(s->no_tap, sizeof s->no_tap, "%.300s", why.msg);
-    if (!s->links && o->mode.take != TD_LINKS_OFF && foreign_kernels(&s->server))
-        snprintf(s->no_tap, sizeof s->no_tap, "the kernels of %s itself are not recorded by this version; its requests are", foreign_kernels(&s->server));
     td_links_facts(s->links, s->writer, s->links ? NULL : s->no_tap);
     if (s->links || o->mode.take == TD_LINKS_OFF)
         return TD_OK;
     if (o->gemms_required)
-        return td_fail(err, TD_ENOTFOUND, "--gemms %s needs a tap: %s", o->gemms, s->no_tap);
+        return td_fail(err, TD_ENOTFOUND, "%s%s needs a tap: %s", o->mode.all_kinds ? "--all-ops" : "--gemms ", o->mode.all_kinds ? "" : o->gemms, s->no_tap);
     td_log(TD_LOG_WARN, "record", "no tap, so no GEMMs: %s", s->no_tap);
-    if (!strstr(s->no_tap, "--run") && !foreign_kernels(&s->server))
+    if (!strstr(s->no_tap, "--run"))
         td_log(TD_LOG_WARN, "record", "to get them, %s", HOW_TO_TAP);
     return TD_OK;
 }

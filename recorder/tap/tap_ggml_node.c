@@ -122,10 +122,10 @@ static void attr(struct tap_call *call, const char *name, int64_t value)
 
 /* ---- calls --------------------------------------------------------------------------------------------------------- */
 
-/* Where the weights lie: plain GGUF bytes, or what ggml calls its buffer ("CPU_REPACK"), whose bytes only its own kernels understand. */
-static void set_layout(const struct tg_host *h, struct tap_call *call, const struct tg_tensor *w)
+/* How the weights lie: as in the GGUF file, or in a buffer that ggml calls so ("CPU_REPACK"), whose bytes only its own kernels understand. */
+static const char *layout_of(const struct tg_host *h, const struct tg_tensor *w)
 {
-    call->layout = !w || readable(h, w) ? "gguf" : h->backend_buffer_name(buffer_of(w));
+    return readable(h, w) ? "gguf" : h->backend_buffer_name(buffer_of(w));
 }
 
 static bool product(const struct tg_host *h, const struct tg_tensor *t, struct tap_call *call)
@@ -136,7 +136,7 @@ static bool product(const struct tg_host *h, const struct tg_tensor *t, struct t
     call->kind = "ggml_mul_mat";
     call->name = weight ? w->name : t->name;
     format_of(h, w->type, &call->rounding);
-    set_layout(h, call, weight ? w : NULL);
+    call->layout = weight ? layout_of(h, w) : NULL;
     attr(call, "m", a->ne[1]);
     attr(call, "n", w->ne[1]);
     attr(call, "k", w->ne[0]);
@@ -157,12 +157,10 @@ static bool source(const struct tg_host *h, const struct tg_tensor *t, int i, st
     bool weight = is_weight(h, s) && call->n_w < TAP_MAX_WEIGHTS;
     struct tap_operand *o = weight ? &call->w[call->n_w++] : &call->in[call->n_in++];
 
-    if (weight && !call->layout)
-        set_layout(h, call, s);
-    if (weight && !readable(h, s)) {   /* its bytes can only be had by this name */
-        set_layout(h, call, s);
-        call->name = s->name;
-    }
+    if (weight && (!call->layout || !readable(h, s)))
+        call->layout = layout_of(h, s);
+    if (weight && !readable(h, s))
+        call->name = s->name;          /* its bytes can only be had by this name */
     return operand(h, s, source_role[i], 1, o) && (weight || o->data || !has_elements(s));
 }
 
@@ -197,8 +195,6 @@ static bool any_kind(const struct tg_host *h, const struct tg_tensor *t, struct 
     for (i = 0; i < TG_SRC; i++)
         if (t->src[i] && !source(h, t, i, call))
             return false;
-    if (!call->layout)
-        call->layout = "gguf";
     return true;
 }
 
