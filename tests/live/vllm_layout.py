@@ -1,0 +1,96 @@
+"""vllm_layout.py - run by the Python of a venv with vLLM: does kernels/vllm_ops.py pack 4-bit weights as vLLM's own Python does?
+
+Both packings of CPUWNA16LinearKernel are run by vLLM's code (the op of W4A8 replaced by one that notes its arguments) and compared
+byte for byte with what vllm_ops.py hands to the kernels. Any CPU will do: no kernel runs. Importing vLLM takes a quarter of a minute."""
+import os
+import sys
+import types
+
+import numpy
+import torch
+
+sys.dont_write_bytecode = True
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(here, "../helpers"), os.path.join(here, "../../kernels")]
+import raw_ops
+import vllm_child
+import vllm_ops
+from vllm.model_executor.kernels.linear.mixed_precision import cpu as theirs
+from vllm.scalar_type import scalar_types
+
+K, N, GROUP = 128, 96, 32
+rng = numpy.random.default_rng(3)
+qweight = raw_ops.pack(rng.integers(0, 16, (K, N)), 0)
+scales = torch.rand(K // GROUP, N).to(torch.bfloat16)
+
+
+def their_layer():
+    layer = torch.nn.Module()
+    layer.qweight = torch.nn.Parameter(torch.from_numpy(qweight.copy()), requires_grad=False)
+    layer.scales = torch.nn.Parameter(scales.clone(), requires_grad=False)
+    layer.bias = None
+    return layer
+
+
+def their_kernel():
+    kernel = object.__new__(theirs.CPUWNA16LinearKernel)
+    kernel.config = types.SimpleNamespace(weight_type=scalar_types.uint4b8, zero_points=False)
+    kernel.w_q_name, kernel.w_s_name, kernel.w_zp_name, kernel.w_gidx_name = "qweight", "scales", "qzeros", None
+    return kernel
+
+
+def theirs_w4a16():
+    layer = their_layer()
+    their_kernel()._process_gptq_weights_w4a16(layer)
+    return layer.qweight.data
+
+
+def theirs_w4a8():
+    seen = []
+    theirs.ops.convert_weight_packed_scale_zp = lambda *args: seen.extend(args) or args[:3]
+    their_kernel()._process_gptq_weights_w4a8(their_layer())
+    return seen
+
+
+class Build:
+    """vllm_ops.Build, with kernels that note their arguments."""
+    torch, amx = torch, False
+
+    def __init__(self):
+        self.seen = []
+
+    def kernel(self, name, n_args):
+        return lambda *args: self.seen.extend(args) or (args + args)[:3]
+
+    def tensor(self, t):
+        return {"scales": scales}.get(t.role, torch.zeros(2, N, dtype=torch.bfloat16))
+
+
+def op():
+    address = qweight.ctypes.data
+    tensor = types.SimpleNamespace
+    inputs = [tensor(role="a", dtype="BF16"), tensor(role="scales", dtype="BF16"),
+              tensor(role="qweight", dtype="I32", data=address, size=qweight.nbytes, shape=qweight.shape, strides=[N, 1])]
+    return vllm_child.Op("gptq_gemm", {"k": K, "n": N}, inputs, tensor(role="c", dtype="BF16", shape=[2, N]))
+
+
+def same(what, ours, other):
+    equal = ours.dtype == other.dtype and ours.shape == other.shape and torch.equal(ours, other)
+    print(f"{what}: {'equal' if equal else 'DIFFERENT'}")
+    return equal
+
+
+def prepared(kind):
+    build = Build()
+    plan = kind(build, op())
+    plan.prepare()
+    return plan, build.seen
+
+
+plan, _ = prepared(vllm_ops.Int4W4A16)
+good = same("W4A16 weights", plan.w, theirs_w4a16())
+_, ours = prepared(vllm_ops.Int4W4A8)
+for what, mine, other in zip(("W4A8 weights", "W4A8 zeros", "W4A8 scales"), ours, theirs_w4a8()):
+    good &= same(what, mine, other)
+good &= ours[3] == 0 == int(theirs.ops.CPUQuantAlgo.AWQ)
+sys.exit(0 if good else 1)
