@@ -12,4 +12,5 @@ OBJS_test_tap_pump := recorder
 OBJS_test_tap_take := recorder
 $(O)/tests/unit/test_tap_take: $(call obj,$(TAP_SRCS))
 OBJS_test_settle := recorder
+OBJS_test_settle_vllm := recorder
 $(foreach t,judge guard child_protocol oplist reqplan,$(eval OBJS_test_$(t) := replayer))
