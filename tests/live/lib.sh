@@ -117,8 +117,11 @@ shown() { sed "s|$CACHE/||g; s|$WORK/||g; s|$HERE/|tests/live/|g"; }
 
 # record_to DIR OPTIONS...: one recording, or the row ends here
 record_to() {
+    local rc
     say "\$ record -o $(basename "$1") ${*:2}" | shown
-    "$BIN/record" -o "$@" >"$ROW.record.txt" 2>&1 || { tail -n 20 "$ROW.record.txt" >&2; die "record: exit $?, $(tail -n 1 "$ROW.record.txt")"; }
+    "$BIN/record" -o "$@" >"$ROW.record.txt" 2>&1
+    rc=$?
+    [ $rc = 0 ] || { tail -n 20 "$ROW.record.txt" >&2; die "record: exit $rc, $(tail -n 1 "$ROW.record.txt")"; }
     sed -n '/^phase\|^timed\|^tapped\|^ops/s/^/    /p' "$ROW.record.txt"
 }
 

@@ -3,7 +3,7 @@
 # a cache), run every row of the matrix, print it with what was measured, and count. tests/live/README.md says what is needed.
 #   TD_LIVE_CACHE  folder that is kept (default ~/.cache/tapedeck-live)      ONLY=word   rows whose name holds the word
 #   TD_LIVE_PORT   first of a hundred ports (default 18480)                  TD_LIVE_KEEP=DIR  keep recordings, reports and logs there
-# Last line: "live: A/B rows hold, C not runnable here". Exit 0: every row that can run here holds, and at least one did.
+# Last line: "live: A/B rows hold, C not runnable here". Exit 0: every row that can run here holds, and at least one did; 77: none can.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -98,5 +98,7 @@ for r in "${rows[@]}"; do
 done
 runnable=$((${#rows[@]} - absent))
 [ -n "${TD_LIVE_KEEP:-}" ] && echo "kept in $WORK"
+for r in "${rows[@]}"; do [ "$(state_of "$r")" != absent ] || echo "skipped: live/${r#row_}: $(fact "$r" cannot)"; done
 echo "live: $hold/$runnable rows hold, $absent not runnable here"
-[ $hold = $runnable ] && [ $hold -gt 0 ]
+[ $runnable = 0 ] && exit $NOT_RUNNABLE
+[ $hold = $runnable ]

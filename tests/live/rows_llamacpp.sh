@@ -10,7 +10,7 @@ llama_libraries() { # BUILD: the folder whose libggml-*.so come first
 # llama_command BUILD PORT OPTIONS...: sets COMMAND
 llama_command() {
     COMMAND=(env OMP_WAIT_POLICY=passive LD_LIBRARY_PATH="$(llama_libraries "$1")" "$LLAMA/build/bin/llama-server" --host 127.0.0.1 --port "$2"
-        -m "$LLAMA/model.gguf" -t 1 -c 8192 -np 6 --metrics --no-webui "${@:3}")
+        -m "$CACHE/model.gguf" -t 1 -c 8192 -np 6 --metrics --no-webui "${@:3}")
 }
 
 serve_llama() { # BUILD OPTIONS...: the candidate, or a baseline that goes on living
@@ -18,7 +18,7 @@ serve_llama() { # BUILD OPTIONS...: the candidate, or a baseline that goes on li
     need llamacpp
     port=$(free_port) || exit 1
     llama_command "$1" "$port" "${@:2}"
-    serve "llama-$1" "$port" 60 "${COMMAND[@]}"
+    serve "llama-$1" "$port" 120 "${COMMAND[@]}"
 }
 
 # recording NAME OPTIONS...: the good build, recorded once in a run of live.sh; sets FIXTURE
@@ -66,7 +66,7 @@ row_llamacpp_loading() {
     local port
     port=$(free_port) || exit 1
     llama_command good "$port"
-    serve llama-loading "$port" 60 env LD_PRELOAD="$ROW.slow_load.so" "${COMMAND[@]}"
+    serve llama-loading "$port" 120 env LD_PRELOAD="$ROW.slow_load.so" "${COMMAND[@]}"
     judge "$FIXTURE" --server "$URL" --timeout 8
     want 'verdict: broken cause=.*(load|503)'
 }
@@ -74,8 +74,8 @@ row_llamacpp_loading() {
 row_llamacpp_other_model() {
     row 'llama.cpp good' 'other model: 12 of its 30 layers' refused
     brief
-    [ -f "$LLAMA/other.gguf" ] || python3 "$HERE/cut_gguf.py" "$LLAMA/model.gguf" "$LLAMA/other.gguf" 12 || die "cut_gguf.py: exit $?"
-    serve_llama good -m "$LLAMA/other.gguf"
+    [ -f "$CACHE/other.gguf" ] || python3 "$HERE/cut_gguf.py" "$CACHE/model.gguf" "$CACHE/other.gguf" 12 || die "cut_gguf.py: exit $?"
+    serve_llama good -m "$CACHE/other.gguf"
     judge "$FIXTURE" --server "$URL"
     want 'model\.gguf.*other\.gguf' 'both are shown'
 }
