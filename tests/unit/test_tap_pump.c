@@ -179,6 +179,8 @@ static void test_named_faults(void **state)
     FAULT(&b, op->t[0].shape[0] *= 2);           /* the same, in the description */
     FAULT(&b, op->t[0].bytes -= 4);              /* a weight of another size than was sent */
     FAULT(&b, op->t[1].opaque = 1; op->t[1].bytes = 0); /* sent and opaque */
+    FAULT(&b, strcpy(op->op.kind, "thing"); op->t[2].bytes += 64); /* more than was sent, of a kind that nobody knows */
+    FAULT(&b, strcpy(op->op.kind, "thing"); op->op.weight = 0); /* readable, and never sent */
     bench_close(&b);
 }
 
@@ -207,6 +209,8 @@ static void test_faults_of_an_op(void **state)
     FAULT(&b, op->t[3].shape[0] = INT64_MAX; op->t[3].strides[0] = INT64_MAX); /* products that wrap */
     FAULT(&b, op->t[3].bytes = UINT64_MAX);
     FAULT(&b, op->t[3].bytes = UINT64_MAX - 15); /* what rounding up makes zero */
+    FAULT(&b, op->t[3].bytes = UINT64_MAX - 15; op->t[4].bytes += 2 * K + 16); /* a sum that wraps to the right size */
+    FAULT(&b, op->t[3].strides[0] = -1);         /* of one row: never used */
     FAULT(&b, op->t[3].opaque = 1);              /* and has bytes */
     FAULT(&b, op->t[4].opaque = 1; op->t[4].bytes = 0); /* no output */
     FAULT(&b, op->t[3].bytes -= 32);             /* bytes that nothing describes */
@@ -228,6 +232,64 @@ static void test_set_described_twice(void **state)
     strcpy(op.op.kind, "gemm");
     put(&b, &op, sizeof op, op.op.rec.size);
     expect_corrupt(&b, 2);
+    bench_close(&b);
+}
+
+/* As many tensors as would fit, had all of them another use. */
+static void test_too_many_inputs(void **state)
+{
+    struct { struct tap_op op; struct tap_tensor t[TAP_MAX_WEIGHTS + TAP_MAX_INPUTS + 1]; } rec;
+    struct op_head h = op_head();
+    struct bench b;
+    int i;
+
+    (void)state;
+    bench_open(&b);
+    rec.op = h.op;
+    rec.op.weight = rec.op.n_attrs = rec.op.n_w = 0;
+    rec.op.n_in = TAP_MAX_WEIGHTS + TAP_MAX_INPUTS;
+    rec.op.rec.size = (uint32_t)tap_round(sizeof rec, TAP_REC_ALIGN);
+    for (i = 0; i <= rec.op.n_in; i++)
+        rec.t[i] = tensor("a", "F16", 0, 0, 2);
+    put(&b, &rec, sizeof rec, sizeof rec);
+    expect_corrupt(&b, 0);
+    rec.op.n_in = TAP_MAX_INPUTS;     /* what is allowed */
+    rec.op.rec.size -= TAP_MAX_WEIGHTS * sizeof *rec.t;
+    put(&b, &rec, rec.op.rec.size, rec.op.rec.size);
+    assert_int_equal(links_drain(&b.l, b.lk), 1);
+    assert_int_equal(b.l.state.ops_kept, 1);
+    bench_close(&b);
+}
+
+/* A server that makes up a new name for each call must not fill the recorder's memory. */
+static void test_endless_names(void **state)
+{
+    struct { struct tap_op op; struct tap_tensor t[2]; } rec;
+    struct op_head h = op_head();
+    struct bench b;
+    int i;
+
+    (void)state;
+    bench_open(&b);
+    memset(&rec, 0, sizeof rec);
+    rec.op = h.op;
+    rec.op.weight = rec.op.n_attrs = rec.op.n_in = 0;
+    rec.op.n_w = 1;
+    rec.op.rec.size = (uint32_t)tap_round(sizeof rec, TAP_REC_ALIGN);
+    strcpy(rec.op.kind, "thing");
+    rec.t[0] = tensor("w", "Q4_1", 0, 0, 1);
+    rec.t[0].opaque = 1;
+    rec.t[1] = tensor("c", "F16", 0, 0, 2);
+    for (i = 0; i < 20000 && !b.lk->ring[0].corrupt; i++) {
+        snprintf(rec.op.name, sizeof rec.op.name, "blk.%d", i);
+        b.head = 0;
+        atomic_store(&b.lk->ring[0].shared->head, 0);
+        atomic_store(&b.lk->ring[0].shared->tail, 0);
+        put(&b, &rec, sizeof rec, sizeof rec);
+        links_drain(&b.l, b.lk);
+    }
+    assert_int_equal(i, 16384 + 1);
+    assert_int_equal(b.l.state.ops_kept, 16384);
     bench_close(&b);
 }
 
@@ -293,6 +355,8 @@ int main(void)
         cmocka_unit_test(test_named_faults),
         cmocka_unit_test(test_faults_of_an_op),
         cmocka_unit_test(test_set_described_twice),
+        cmocka_unit_test(test_too_many_inputs),
+        cmocka_unit_test(test_endless_names),
         cmocka_unit_test(test_unknown_rows),
         cmocka_unit_test(test_any_byte),
     };

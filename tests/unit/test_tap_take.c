@@ -214,7 +214,7 @@ static void test_rows_are_put_densely(void **state)
 
 static void test_weights_in_chunks(void **state)
 {
-    size_t n = 400000;                /* two chunks, the second tensor not aligned in the stream */
+    size_t n = 600000, first = 100003; /* three chunks; the second tensor is not aligned in the stream, and a chunk begins in it */
     uint8_t *big = malloc(n);
     struct tap_call call = simple();
     struct bench b;
@@ -223,14 +223,16 @@ static void test_weights_in_chunks(void **state)
     (void)state;
     for (i = 0; i < n; i++)
         big[i] = (uint8_t)(i * 2654435761u >> 13);
-    call.w[0] = (struct tap_operand){.role = "w0", .dtype = "U8", .ndim = 1, .shape = {n - 5}, .strides = {1}, .data = big, .bytes = n - 5};
-    call.w[1] = vector("w1", w, 5);
-    call.n_w = 2;
+    call.w[0] = (struct tap_operand){.role = "w0", .dtype = "U8", .ndim = 1, .shape = {(int64_t)first}, .strides = {1}, .data = big, .bytes = first};
+    call.w[1] = (struct tap_operand){.role = "w1", .dtype = "U8", .ndim = 1, .shape = {(int64_t)(n - first)}, .strides = {1}, .data = big + first, .bytes = n - first};
+    call.w[2] = vector("w2", w, 5);
+    call.n_w = 3;
     bench_open(&b, TAP_MODE_ALL);
     assert_true(take(&call));
     bench_read(&b);
-    check_blob(&b, td_op_rec_in(b.ops, "w0"), big, n - 5);
-    check_blob(&b, td_op_rec_in(b.ops, "w1"), w, sizeof w);
+    check_blob(&b, td_op_rec_in(b.ops, "w0"), big, first);
+    check_blob(&b, td_op_rec_in(b.ops, "w1"), big + first, n - first);
+    check_blob(&b, td_op_rec_in(b.ops, "w2"), w, sizeof w);
     free(big);
     bench_close(&b);
 }
