@@ -119,7 +119,7 @@ int main(int argc, char **argv)
         {"seed", 0, TD_ARG_I64, &o.seed, "N", "seed sent with every request (default 0)", 0, 0},
         {"ignore-eos", 0, TD_ARG_FLAG, &o.ignore_eos, NULL, "answers of full length", 0, 0},
         {"model", 'm', TD_ARG_STR, &o.model, "NAME", "model to ask for (default: the first that the server lists)", 0, 0},
-        {"api", 0, TD_ARG_STR, &api, "auto|vllm|openai|llamacpp", "the server's dialect (default auto)", 0, 0},
+        {"api", 0, TD_ARG_STR, &api, "auto|vllm|openai|llamacpp|sglang", "the server's dialect (default auto)", 0, 0},
         {"header", 'H', TD_ARG_LIST, &headers, "NAME:VALUE", "sent with every request; may be given again", 0, 0},
         {"timeout", 't', TD_ARG_NUM, &o.timeout_s, "S", "wait so long for the model to load, and for each next byte (default 300)", 0.1, 86400},
         {"wait", 'w', TD_ARG_FLAG, &o.wait, NULL, "also wait while nobody listens there yet", 0, 0},

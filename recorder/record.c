@@ -36,6 +36,12 @@ struct session {
     char dir[TD_PATH_MAX], url[512], nonce[TD_LINKS_NONCE], no_tap[512];
     struct td_links_state ops;
     bool have_ops;
+    struct td_whole *whole;       /* stands before on_exchange */
+    struct td_extras extras;
+    struct td_metrics metrics[2]; /* before and after the timed phase */
+    int64_t made_whole;           /* answers whose token ids came from a second request */
+    bool ask_again;               /* the warm-up request was refused for a field that is left out now */
+    char engine[600];             /* why nothing is answered though /health was 200, or "" */
 };
 
 /* ---- facts ---------------------------------------------------------------------------------------------------------- */
@@ -116,12 +122,24 @@ static int open_fixture(struct session *s, struct td_error *err)
 
 /* ---- sending -------------------------------------------------------------------------------------------------------- */
 
+static void on_failed_warmup(struct session *s, const struct td_exchange *x)
+{
+    s->ask_again = td_api_refuse(&s->server, x);
+    if (s->ask_again)
+        td_log(TD_LOG_INFO, "record", "the server refuses a field that can be left out, and is asked without it: %s", x->error);
+    else if (!*s->engine && !s->server_gone && td_api_autopsy(&s->server, s->opt->headers, x, s->engine, sizeof s->engine))
+        td_log(TD_LOG_WARN, "record", "%s", s->engine);
+}
+
 static int on_exchange(void *arg, struct td_exchange *x, struct td_error *err)
 {
     struct session *s = arg;
     int rc = td_writer_exchange(s->writer, x);
 
+    if (x->error && x->phase == TD_PHASE_WARMUP)
+        on_failed_warmup(s, x);
     td_figures_add(&s->figures, x);
+    s->made_whole += td_json_get(x->extra, "ids_from") != NULL;
     if (x->error)
         td_log(TD_LOG_INFO, "record", "%s, repeat %d: %s: %s", x->prompt_id, x->repeat, x->error_kind, x->error);
     if (!s->have_sample && !x->error) {
@@ -143,7 +161,7 @@ static int send_plan(struct session *s, const struct td_plan *plan, const char *
 {
     struct td_send_stats st;
     struct td_send_options o = {.server = &s->server, .headers = s->opt->headers, .idle_timeout_ms = (int)(s->opt->timeout_s * 1000),
-                                .writer = s->writer, .emit = on_exchange, .emit_arg = s, .request_id = request_id,
+                                .writer = s->writer, .emit = td_whole_take, .emit_arg = s->whole, .request_id = request_id,
                                 .request_id_arg = s, .first_stream = s->next_stream, .stop = s->stop,
                                 .alive = td_started_alive, .alive_arg = &s->started, .progress = progress};
     int rc = td_suite_run(plan, &o, &st, err);
@@ -167,9 +185,9 @@ static int send_plan(struct session *s, const struct td_plan *plan, const char *
     return rc;
 }
 
-static int send_phase(struct session *s, enum td_phase phase, int64_t repeats, const char *progress, struct td_error *err)
+static int send_phase(struct session *s, enum td_phase phase, int64_t from, int64_t repeats, const char *progress, struct td_error *err)
 {
-    struct td_suite_sending how = {0, (int32_t)repeats, (int32_t)s->opt->concurrency, phase};
+    struct td_suite_sending how = {(int32_t)from, (int32_t)repeats, (int32_t)s->opt->concurrency, phase};
     struct td_plan plan = TD_PLAN_INIT;
     int rc = td_suite_plan(&s->suite, &s->server, &s->sampling, &how, &plan, err);
 
@@ -179,8 +197,7 @@ static int send_phase(struct session *s, enum td_phase phase, int64_t repeats, c
     return rc;
 }
 
-/* One short request: the tap's socket exists from the first op on, and caches are warm. */
-static int warm_up(struct session *s, struct td_error *err)
+static int warm_up_once(struct session *s, struct td_error *err)
 {
     struct td_prompt first = s->suite.prompts[0];
     struct td_suite one = {.name = s->suite.name, .prompts = &first, .n = 1};
@@ -194,6 +211,81 @@ static int warm_up(struct session *s, struct td_error *err)
         rc = send_plan(s, &plan, NULL, err);
     td_plan_release(&plan);
     return rc;
+}
+
+/* One short request: the tap's socket exists from the first op on, caches are warm, and fields that this server refuses show. */
+static int warm_up(struct session *s, struct td_error *err)
+{
+    int rc;
+
+    do {
+        s->ask_again = false;
+        rc = warm_up_once(s, err);
+    } while (!rc && s->ask_again && !s->interrupted);
+    return rc;
+}
+
+/* The timed repeats, with what the server counts itself before and after. Where no salt keeps its prefix cache from making equal
+ * prefills none, and the cache can be emptied, that is done before each repeat. */
+static int timed_phase(struct session *s, struct td_error *err)
+{
+    bool reset = td_extras_reset_cache(&s->extras, &s->server, s->opt->headers);
+    bool singly = reset && (s->server.without >> TD_FIELD_SALT & 1 || s->server.kind == TD_API_SGLANG);
+    int64_t from, step = singly ? 1 : s->opt->repeat;
+    int rc = TD_OK;
+
+    td_extras_metrics(&s->extras, &s->server, s->opt->headers, &s->metrics[0]);
+    for (from = 0; from < s->opt->repeat && !rc && !s->interrupted && !s->server_gone; from += step) {
+        if (from)
+            td_extras_reset_cache(&s->extras, &s->server, s->opt->headers);
+        rc = send_phase(s, TD_PHASE_TIMED, from, step, "recording", err);
+    }
+    if (!s->interrupted && !s->server_gone)
+        td_extras_metrics(&s->extras, &s->server, s->opt->headers, &s->metrics[1]);
+    return rc;
+}
+
+/* Outside of what is timed: ids that the stream lost. */
+static int complete_ids(struct session *s, struct td_error *err)
+{
+    struct td_plan plan = TD_PLAN_INIT;
+    int rc = s->interrupted || s->server_gone ? TD_OK : td_whole_plan(s->whole, &s->server, s->opt->headers, &plan, err), end;
+
+    if (!rc && plan.n)
+        rc = send_plan(s, &plan, NULL, err);
+    td_plan_release(&plan);
+    end = td_whole_end(s->whole, rc ? NULL : err);
+    return rc ? rc : end;
+}
+
+static void write_ids_extra(struct session *s)
+{
+    char why[120] = "";
+
+    if (s->figures.ids_incomplete)
+        snprintf(why, sizeof why, "ids are missing in %lld answers", (long long)s->figures.ids_incomplete);
+    else if (s->made_whole)
+        snprintf(why, sizeof why, "in %lld answers by a second request, unstreamed", (long long)s->made_whole);
+    td_extras_set(&s->extras, "token_ids_complete", s->figures.ids_incomplete ? "no" : "yes", why);
+}
+
+static void write_extras(struct session *s)
+{
+    cJSON *change;
+
+    if (!s->interrupted && !s->server_gone)
+        td_extras_server_info(&s->extras, &s->server, s->opt->headers, s->writer);
+    if (s->have_sample)
+        td_extras_of_answer(&s->extras, &s->server, &s->sample, s->nonce);
+    if (s->have_sample && s->sample.token_ids)
+        write_ids_extra(s);
+    td_extras_fact(&s->extras, s->writer);
+    if (s->metrics[0].n && s->metrics[1].n) {
+        change = td_metrics_change(&s->metrics[0], &s->metrics[1]);
+        fact(s, "metrics", "timed", change);
+    }
+    if (*s->engine)
+        td_writer_fact_str(s->writer, "server", "engine", s->engine);
 }
 
 /* ---- the tap -------------------------------------------------------------------------------------------------------- */
@@ -259,7 +351,7 @@ static int tapped_phase(struct session *s, struct td_error *err)
     if (rc)
         return rc;
     td_links_facts(s->links, s->writer, NULL);
-    rc = send_phase(s, TD_PHASE_TAPPED, s->opt->tapped_repeat, "recording GEMMs", err);
+    rc = send_phase(s, TD_PHASE_TAPPED, 0, s->opt->tapped_repeat, "recording GEMMs", err);
     if (td_links_disarm(s->links, rc ? NULL : err) && !rc)
         rc = err->code;
     td_links_state(s->links, &s->ops);
@@ -322,9 +414,11 @@ static int run_phases(struct session *s, struct td_error *err)
     if (!rc && !s->interrupted)
         rc = find_tap(s, err);
     if (!rc && !s->interrupted)
-        rc = send_phase(s, TD_PHASE_TIMED, s->opt->repeat, "recording", err);
+        rc = timed_phase(s, err);
     if (!rc)
         rc = tapped_phase(s, err);
+    if (!rc)
+        rc = complete_ids(s, err);
     if (!rc && s->server_gone) /* what came before is a recording all the same */
         td_log(TD_LOG_WARN, "record", "%s ended while it was recorded (%s)", s->opt->command[0], s->started.how);
     return rc;
@@ -354,6 +448,7 @@ static int finish(struct session *s, int rc, struct td_error *err)
     struct td_error late = {0};
 
     td_api_write_facts(s->writer, &s->server, &s->sampling, s->have_sample ? &s->sample : NULL);
+    write_extras(s);
     if (td_links_close(s->links, &late))
         td_log(TD_LOG_WARN, "record", "the tap: %s", late.msg);
     s->links = NULL;
@@ -367,7 +462,8 @@ static int finish(struct session *s, int rc, struct td_error *err)
     if (!rc && !good && s->interrupted)
         rc = td_fail(err, TD_EINTR, "interrupted before the first answer; %s holds nothing to compare", s->dir);
     else if (!rc && !good)
-        rc = td_fail(err, TD_EPROTO, "no request succeeded; the first: %s (kept in %s)", f->first_error, s->dir);
+        rc = td_fail(err, TD_EPROTO, "no request succeeded; %s%s (kept in %s)", *s->engine ? "" : "the first: ",
+                     *s->engine ? s->engine : f->first_error, s->dir);
     if (!rc) {
         td_figures_print(&s->figures, s->suite.n, s->have_ops ? &s->ops : NULL, s->opt->mode.take == TD_LINKS_OFF ? "--gemms off" : *s->no_tap ? "no tap in the server" : "not reached", stdout);
         printf("%s\n", s->dir);
@@ -382,7 +478,8 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
     int rc;
 
     td_links_nonce(s.nonce);
-    rc = prepare(&s, err);
+    s.whole = td_whole_new(on_exchange, &s);
+    rc = s.whole ? prepare(&s, err) : td_fail(err, TD_ENOMEM, "out of memory");
     if (!rc)
         rc = reach_server(&s, err);
     if (!rc)
@@ -397,6 +494,9 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
     td_started_end(&s.started);
     if (s.have_sample)
         td_exchange_release(&s.sample);
+    td_whole_free(s.whole);
+    td_metrics_release(&s.metrics[0]);
+    td_metrics_release(&s.metrics[1]);
     td_figures_release(&s.figures);
     td_suite_release(&s.suite);
     return rc;

@@ -13,7 +13,9 @@
 #include "common/proc.h"
 #include "format/fixture.h"
 #include "recorder/links.h"
+#include "wire/extras.h"
 #include "wire/suite.h"
+#include "wire/whole.h"
 
 struct td_record_options {
     const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint;

@@ -29,7 +29,24 @@ struct collector {
     struct td_writer *w;
     struct td_requests_stats *stats;
     struct td_exchange *sample; /* the first complete answer, kept: it shows which extras the server honoured */
+    struct td_api_server *server;
+    const char *const *headers;
+    struct td_whole *whole;     /* stands before collect */
+    struct td_extras extras;
+    bool ask_again;             /* the warm-up request was refused for a field that is left out now */
+    char engine[600];           /* why nothing is answered though /health was 200, or "" */
 };
+
+/* A request that fails for what the server is, not for what was asked. */
+static void on_failed(struct collector *c, const struct td_exchange *x)
+{
+    if (x->phase == TD_PHASE_WARMUP)
+        c->ask_again = td_api_refuse(c->server, x);
+    if (c->ask_again)
+        td_log(TD_LOG_WARN, "replay", "the server refuses a field that can be left out, and is asked without it: %s", x->error);
+    else if (!*c->engine && x->phase == TD_PHASE_WARMUP && td_api_autopsy(c->server, c->headers, x, c->engine, sizeof c->engine))
+        td_log(TD_LOG_WARN, "replay", "%s", c->engine);
+}
 
 static int collect(void *arg, struct td_exchange *x, struct td_error *err)
 {
@@ -38,6 +55,8 @@ static int collect(void *arg, struct td_exchange *x, struct td_error *err)
 
     if (rc)
         return td_fail(err, rc, "cannot write an exchange");
+    if (x->error_kind)
+        on_failed(c, x);
     if (x->phase != TD_PHASE_WARMUP)
         *(x->error_kind ? &c->stats->failed : &c->stats->answered) += 1;
     if (!x->error_kind && c->sample && !c->sample->request) {
@@ -49,9 +68,7 @@ static int collect(void *arg, struct td_exchange *x, struct td_error *err)
 
 /* ---- sending ------------------------------------------------------------------------------------------------------- */
 
-/* One request before the clock counts: the server compiles, allocates and fills its caches now. A server that does not
- * answer it was reached all the same: what it does not answer either is the replay's result. */
-static int warm_up(const struct td_plan *plan, const struct td_send_options *base, struct td_error *err)
+static int warm_up_once(const struct td_plan *plan, const struct td_send_options *base, struct td_error *err)
 {
     struct td_plan one = TD_PLAN_INIT;
     struct td_plan_item it = plan->items[0];
@@ -75,6 +92,41 @@ static int warm_up(const struct td_plan *plan, const struct td_send_options *bas
         td_log(TD_LOG_WARN, "replay", "%s: was ready, but did not answer the warm-up request; look at the server's log", base->server->url);
     td_plan_release(&one);
     return rc;
+}
+
+/* One request before the clock counts: the server compiles, allocates and fills its caches now. A server that does not
+ * answer it was reached all the same: what it does not answer either is the replay's result. */
+static int warm_up(struct collector *c, struct td_plan *plan, const struct td_send_options *base, struct td_error *err)
+{
+    int rc;
+
+    do {
+        c->ask_again = false;
+        rc = warm_up_once(plan, base, err);
+        if (!rc && c->ask_again)
+            rc = td_plan_strip(plan, c->server, err);
+    } while (!rc && c->ask_again);
+    return rc;
+}
+
+/* Outside of what is timed: ids that streams lost. */
+static int complete_ids(struct collector *c, const struct td_send_options *base, struct td_error *err)
+{
+    struct td_plan plan = TD_PLAN_INIT;
+    struct td_send_options opt = *base;
+    struct td_send_stats st;
+    int rc = c->stats->server_gone ? TD_OK : td_whole_plan(c->whole, c->server, c->headers, &plan, err), end;
+
+    opt.first_stream = c->stats->next_stream;
+    opt.progress = NULL;
+    if (!rc && plan.n) {
+        rc = td_suite_run(&plan, &opt, &st, err);
+        td_writer_count(c->w, "exchanges.planned", (int64_t)plan.n, 0);
+        td_writer_count(c->w, "exchanges.sent", st.sent, st.bytes_sent);
+    }
+    td_plan_release(&plan);
+    end = td_whole_end(c->whole, rc ? NULL : err);
+    return rc ? rc : end;
 }
 
 static void number_fact(struct td_writer *w, const char *section, const char *key, double v)
@@ -129,6 +181,7 @@ static void note_stats(struct td_writer *w, const struct td_send_stats *s, struc
     stats->lag_mean_ms = s->lag_n ? (double)s->lag_sum_ns / (double)s->lag_n / TD_NS_PER_MS : 0;
     stats->not_sent = s->unsent;
     stats->server_gone = s->unsent > 0 || s->server_gone;
+    stats->next_stream = s->next_stream;
     td_writer_count(w, "exchanges.planned", stats->planned, 0);
     td_writer_count(w, "exchanges.sent", s->sent, s->bytes_sent);
     if (s->unsent)
@@ -153,23 +206,47 @@ static int send_plan(struct collector *c, const struct td_plan *plan, const stru
     return rc;
 }
 
-static int replay_plan(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
-                       const struct td_api_server *server, const struct td_plan *plan, struct td_requests_stats *stats,
-                       struct td_error *err)
+static void write_extras(struct collector *c)
+{
+    if (c->sample->request)
+        td_extras_of_answer(&c->extras, c->server, c->sample, NULL);
+    td_extras_fact(&c->extras, c->w);
+    if (*c->engine)
+        td_writer_fact_str(c->w, "replay", "engine", c->engine);
+}
+
+static int replay_plan(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt, struct td_plan *plan,
+                       struct collector *c, struct td_error *err)
+{
+    struct td_send_options so = {.server = c->server, .headers = c->headers, .total_timeout_ms = (int)(opt->timeout_s * 1000),
+                                 .writer = w, .emit = td_whole_take, .emit_arg = c->whole, .first_stream = 1, .stop = opt->stop,
+                                 .progress = "requests"};
+    int rc = warm_up(c, plan, &so, err);
+
+    td_extras_reset_cache(&c->extras, c->server, c->headers);
+    if (!rc)
+        rc = send_plan(c, plan, &so, err);
+    if (!rc)
+        rc = complete_ids(c, &so, err);
+    write_facts(fx, w, opt, c->server, c->sample->request ? c->sample : NULL, c->stats);
+    write_extras(c);
+    return rc;
+}
+
+static int replay_collected(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
+                            const struct td_api_server *server, struct td_plan *plan, struct td_requests_stats *stats,
+                            struct td_error *err)
 {
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
     struct td_exchange sample = {0};
-    struct collector c = {.w = w, .stats = stats, .sample = &sample};
-    struct td_send_options so = {.server = server, .headers = headers, .total_timeout_ms = (int)(opt->timeout_s * 1000),
-                                 .writer = w, .emit = collect, .emit_arg = &c, .first_stream = 1, .stop = opt->stop,
-                                 .progress = "requests"};
+    struct td_api_server own = *server; /* learns what it refuses */
+    struct collector c = {.w = w, .stats = stats, .sample = &sample, .server = &own, .headers = headers};
     int rc;
 
     memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);
-    rc = warm_up(plan, &so, err);
-    if (!rc)
-        rc = send_plan(&c, plan, &so, err);
-    write_facts(fx, w, opt, server, sample.request ? &sample : NULL, stats);
+    c.whole = td_whole_new(collect, &c);
+    rc = c.whole ? replay_plan(fx, w, opt, plan, &c, err) : td_fail(err, TD_ENOMEM, "out of memory");
+    td_whole_free(c.whole);
     td_exchange_release(&sample);
     return rc;
 }
@@ -191,7 +268,7 @@ int td_requests_replay(struct td_fixture *fx, struct td_writer *w, const struct 
                      "token ids)", td_fixture_dir(fx), n, (long long)stats->skipped);
     td_exchanges_free(xs, n);
     if (!rc)
-        rc = replay_plan(fx, w, opt, server, &plan, stats, err);
+        rc = replay_collected(fx, w, opt, server, &plan, stats, err);
     td_plan_release(&plan);
     return rc;
 }

@@ -4,13 +4,16 @@
 #define TD_REPLAYER_REQUESTS_H
 
 #include "replayer/options.h"
+#include "wire/extras.h"
 #include "wire/send.h"
+#include "wire/whole.h"
 
 struct td_requests_stats {
     int64_t recorded, planned, answered, failed, not_sent;
     int64_t skipped;            /* could not be asked again: no JSON body, or redacted and without token ids */
     bool by_token_ids;          /* the recording holds no text: prompts went as token ids */
     bool server_gone;
+    uint32_t next_stream;
     double lag_max_ms, lag_mean_ms, seconds;
 };
 

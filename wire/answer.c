@@ -330,6 +330,7 @@ static int finish_tokens(struct td_answer *a, struct td_exchange *x)
 
 int td_answer_finish(struct td_answer *a, struct td_exchange *x)
 {
+    td_answer_add_tail(a);
     x->text = malloc(a->text.len + 1);
     if (!x->text)
         return TD_ENOMEM;

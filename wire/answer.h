@@ -26,6 +26,7 @@ struct td_answer {
     char *finish_reason, *fingerprint, *id;
     struct td_usage usage;
     bool done;                /* [DONE], or "stop":true of llama.cpp */
+    bool counted;             /* events said how many tokens came before: places are known where ids are not */
     bool shaped;              /* something that is an answer of a known dialect was seen */
     int64_t other_choices, bad_events, reasoning_bytes, tool_calls, ids_missing, logprobs_missing;
     bool bad_utf8, limit;     /* limit: a maximum was reached, the rest was dropped */

@@ -165,7 +165,7 @@ static void step_n(const cJSON **v, int n)
 
 static void step_all(struct td_answer_parts *at)
 {
-    step(&at->ids), step(&at->content), step(&at->tokens), step(&at->logprobs), step(&at->top);
+    step(&at->ids), step(&at->tokens), step(&at->logprobs), step(&at->top);
     step(&at->triples), step(&at->top_triples);
 }
 
@@ -245,22 +245,35 @@ void td_answer_add_event(struct td_answer *a, const struct td_answer_parts *p, i
                                  .logprobs = first(p->logprobs), .top = first(p->top), .triples = first(p->triples),
                                  .top_triples = first(p->top_triples)};
     int n = n_tokens_of(p), i, done;
+    const cJSON *entry;
+    bool gaps = p->ids && p->content && cJSON_GetArraySize(p->content) != n; /* llama.cpp: none for a part of a glyph */
 
     step_n(&at.ids, p->skip_ids);
     step_n(&at.triples, p->skip_triples);
     step_n(&at.top_triples, p->skip_triples);
+    a->counted |= p->position > 0;
     done = p->position ? add_hidden(a, p->position - n - (int64_t)a->n_tokens) : 0;
     for (i = 0; i < n; i++) {
         struct td_answer_token *t = add_token(a, at.ids ? td_answer_id(at.ids) : -1);
 
         if (!t)
             break;
+        entry = at.content;
+        if (gaps && entry && id_of_entry(entry) != t->id)
+            at.content = NULL;
         fill_token(a, t, &at);
+        at.content = at.content ? entry->next : entry;
         done++;
         step_all(&at);
     }
     if (done && grow(a, &a->events, a->n_events, &a->cap_events, sizeof *a->events, TD_ANSWER_MAX_TOKENS))
         a->events[a->n_events++] = (struct td_token_event){t_ns, done};
+}
+
+void td_answer_add_tail(struct td_answer *a)
+{
+    if (a->counted && a->n_events && !a->error_kind)
+        a->events[a->n_events - 1].n_tokens += add_hidden(a, a->usage.completion_tokens - (int64_t)a->n_tokens);
 }
 
 bool td_answer_add_text(struct td_answer *a, const cJSON *v)

@@ -1,4 +1,4 @@
-/* api.c - vLLM, OpenAI and llama.cpp: find out which, and write their requests.
+/* api.c - vLLM, OpenAI, llama.cpp and SGLang: find out which it is and what it serves.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/api.h"
 
@@ -11,13 +11,10 @@
 #include "common/json.h"
 #include "common/progress.h"
 #include "wire/client.h"
-#include "wire/suite.h"
 
 #define PROBE_MS 5000
-#define SALT_MARK "\"cache_salt\":\"td-"
-#define SALT_DIGITS 16
 
-static const char *const NAMES[] = {"auto", "vllm", "openai", "llamacpp"};
+static const char *const NAMES[] = {"auto", "vllm", "openai", "llamacpp", "sglang"};
 
 const char *td_api_name(enum td_api_kind kind)
 {
@@ -34,9 +31,7 @@ int td_api_parse(const char *name, enum td_api_kind *out, struct td_error *err)
             return TD_OK;
         }
     }
-    if (!strcasecmp(name, "sglang"))
-        return td_fail(err, TD_EINVAL, "SGLang's own API is not supported yet; use --api openai, which it speaks too");
-    return td_fail(err, TD_EINVAL, "no API \"%s\"; known are auto, vllm, openai, llamacpp", name);
+    return td_fail(err, TD_EINVAL, "no API \"%s\"; known are auto, vllm, openai, llamacpp, sglang", name);
 }
 
 /* Behind HOST: or [V6]: stands a number from 1 to 65535, or nothing does. */
@@ -207,35 +202,80 @@ static int choose_model(struct probe *p, const cJSON *models, struct td_error *e
     return TD_OK;
 }
 
-static void learn_llamacpp(struct probe *p, const cJSON *props)
+static const char *base_name(const char *path)
 {
-    int64_t n_ctx = td_json_get_i64(td_json_get(props, "default_generation_settings"), "n_ctx", 0);
-    const char *path = td_json_get_str(props, "model_path", "");
+    const char *slash = strrchr(path, '/');
 
-    copy_str(p->s->version, sizeof p->s->version, td_json_get_str(props, "build_info", ""));
-    if (*path == '/' && !*p->s->root) /* a relative one means a folder that we do not know */
-        copy_str(p->s->root, sizeof p->s->root, path);
-    if (n_ctx)
-        p->s->max_model_len = n_ctx;
-    if (!*p->s->model) {
-        const char *slash = strrchr(path, '/');
-
-        copy_str(p->s->model, sizeof p->s->model, slash ? slash + 1 : *path ? path : "model");
-    }
+    return slash && slash[1] ? slash + 1 : path;
 }
 
-static enum td_api_kind kind_by(struct probe *p, const char *owner, const cJSON *version, const cJSON *props)
+/* llama-server calls its model by the path it was started with unless told otherwise: the file's name says which it is, the path
+ * where. `meta` of /v1/models tells two files of one name apart. */
+static void learn_llamacpp(struct probe *p, const cJSON *props, const cJSON *models)
 {
-    if (!strcasecmp(owner, "sglang")) {
-        copy_str(p->s->note, sizeof p->s->note, "SGLang: its own API is not supported yet; asked as an OpenAI server");
-        return TD_API_OPENAI;
-    }
+    int64_t n_ctx = td_json_get_i64(td_json_get(props, "default_generation_settings"), "n_ctx", 0);
+    const cJSON *meta = td_json_get(cJSON_GetArrayItem(td_json_get(models, "data"), 0), "meta");
+    const char *path = td_json_get_str(props, "model_path", "");
+    char name[sizeof p->s->model];
+
+    copy_str(p->s->version, sizeof p->s->version, td_json_get_str(props, "build_info", ""));
+    if (n_ctx)
+        p->s->max_model_len = n_ctx;
+    if (*path == '/' && !*p->s->root) /* a relative one means a folder that we do not know */
+        copy_str(p->s->root, sizeof p->s->root, path);
+    copy_str(name, sizeof name, base_name(*p->s->model ? p->s->model : *path ? path : "model"));
+    copy_str(p->s->model, sizeof p->s->model, name);
+    if (td_json_get(meta, "n_params"))
+        snprintf(p->s->meta, sizeof p->s->meta, "%lld vocab, %lld params, %lld bytes%s%.40s", (long long)td_json_get_i64(meta, "n_vocab", 0),
+                 (long long)td_json_get_i64(meta, "n_params", 0), (long long)td_json_get_i64(meta, "size", 0),
+                 td_json_get(meta, "ftype") ? ", " : "", td_json_get_str(meta, "ftype", ""));
+}
+
+/* The routes were renamed: /get_model_info to /model_info, /get_server_info to /server_info. */
+static void learn_sglang(struct probe *p)
+{
+    cJSON *model = get_json(p, "/get_model_info"), *server = get_json(p, "/get_server_info");
+
+    if (!model)
+        model = get_json(p, "/model_info");
+    if (!server)
+        server = get_json(p, "/server_info");
+    copy_str(p->s->root, sizeof p->s->root, td_json_get_str(model, "model_path", p->s->root));
+    copy_str(p->s->version, sizeof p->s->version, td_json_get_str(server, "version", ""));
+    if (!p->s->max_model_len)
+        p->s->max_model_len = td_json_get_i64(server, "context_length", 0);
+    if (!*p->s->model)
+        copy_str(p->s->model, sizeof p->s->model, td_json_get_str(model, "model_path", ""));
+    cJSON_Delete(model);
+    cJSON_Delete(server);
+}
+
+/* A route that takes POST answers GET with 405; one that is not there with 404. */
+static void learn_vllm(struct probe *p)
+{
+    p->s->generate = get(&p->reply, p->s->url, TD_API_GENERATE, p->opt->headers, NULL) == 405;
+}
+
+static enum td_api_kind kind_by(const char *owner, const cJSON *version, const cJSON *props)
+{
+    if (!strcasecmp(owner, "sglang"))
+        return TD_API_SGLANG;
     if (props && (!strcasecmp(owner, "llamacpp") || td_json_get(props, "build_info") ||
                   td_json_get(props, "default_generation_settings")))
         return TD_API_LLAMACPP;
     if (!strcasecmp(owner, "vllm") || cJSON_IsString(td_json_get(version, "version")))
         return TD_API_VLLM;
     return TD_API_OPENAI;
+}
+
+static void learn_more(struct probe *p, const cJSON *props, const cJSON *models)
+{
+    if (p->s->kind == TD_API_LLAMACPP)
+        learn_llamacpp(p, props, models);
+    else if (p->s->kind == TD_API_SGLANG)
+        learn_sglang(p);
+    else if (p->s->kind == TD_API_VLLM)
+        learn_vllm(p);
 }
 
 static int learn(struct probe *p, struct td_error *err)
@@ -251,11 +291,11 @@ static int learn(struct probe *p, struct td_error *err)
             return rc;
         td_error_clear(err);
     }
-    p->s->kind = p->opt->kind != TD_API_AUTO ? p->opt->kind : kind_by(p, owner, version, props);
+    p->s->kind = p->opt->kind != TD_API_AUTO ? p->opt->kind : kind_by(owner, version, props);
     copy_str(p->s->version, sizeof p->s->version, td_json_get_str(version, "version", ""));
     rc = choose_model(p, models, err);
-    if (!rc && p->s->kind == TD_API_LLAMACPP)
-        learn_llamacpp(p, props);
+    if (!rc)
+        learn_more(p, props, models);
     if (!rc && !*p->s->model)
         rc = td_fail(err, TD_EPROTO, "%s lists no model; name it with --model", p->s->url);
     cJSON_Delete(version);
@@ -280,199 +320,4 @@ int td_api_probe(const struct td_api_options *opt, struct td_api_server *out, st
         rc = learn(&p, err);
     td_buf_release(&p.reply.body);
     return rc;
-}
-
-/* ---- requests ------------------------------------------------------------------------------------------------------- */
-
-static void put_prompt(struct td_jw *w, const struct td_prompt *p)
-{
-    int32_t i;
-
-    if (p->messages) {
-        td_jw_value(w, "messages", p->messages);
-    } else if (p->ids) {
-        td_jw_arr(w, "prompt");
-        for (i = 0; i < p->n_ids; i++)
-            td_jw_i64(w, NULL, p->ids[i]);
-        td_jw_end(w);
-    } else {
-        cJSON text = {.type = cJSON_String, .valuestring = p->text};
-
-        td_jw_value(w, "prompt", &text);
-    }
-}
-
-static void put_logprobs(struct td_jw *w, bool chat, int32_t k)
-{
-    if (k <= 0)
-        return;
-    if (chat) {
-        td_jw_bool(w, "logprobs", true);
-        td_jw_i64(w, "top_logprobs", k);
-    } else {
-        td_jw_i64(w, "logprobs", k);
-    }
-}
-
-/* The part that every dialect of OpenAI's API knows. */
-static void put_openai(struct td_jw *w, const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *m)
-{
-    int32_t k = m->logprobs, cap = p->messages ? 20 : 5;
-
-    td_jw_cstr(w, "model", s->model);
-    put_prompt(w, p);
-    td_jw_i64(w, "max_tokens", p->max_tokens ? p->max_tokens : m->max_tokens);
-    td_jw_num(w, "temperature", m->temperature);
-    td_jw_num(w, "top_p", m->top_p);
-    td_jw_num(w, "presence_penalty", 0);
-    td_jw_num(w, "frequency_penalty", 0);
-    td_jw_i64(w, "seed", m->seed);
-    put_logprobs(w, p->messages != NULL, s->kind == TD_API_OPENAI && k > cap ? cap : k);
-    td_jw_bool(w, "stream", m->stream);
-    if (m->stream) {
-        td_jw_obj(w, "stream_options");
-        td_jw_bool(w, "include_usage", true);
-        td_jw_end(w);
-    }
-}
-
-static void put_vllm_extras(struct td_jw *w, const struct td_sampling *m)
-{
-    td_jw_i64(w, "top_k", -1);
-    td_jw_num(w, "min_p", 0);
-    td_jw_num(w, "repetition_penalty", 1);
-    td_jw_bool(w, "ignore_eos", m->ignore_eos);
-    td_jw_bool(w, "return_token_ids", true);
-    td_jw_bool(w, "return_tokens_as_token_ids", true);
-    td_jw_cstr(w, "cache_salt", "td-0000000000000000");
-}
-
-static void put_llamacpp_extras(struct td_jw *w, const struct td_sampling *m)
-{
-    td_jw_i64(w, "top_k", 0);
-    td_jw_num(w, "min_p", 0);
-    td_jw_num(w, "typical_p", 1);
-    td_jw_num(w, "repeat_penalty", 1);
-    td_jw_bool(w, "ignore_eos", m->ignore_eos);
-    td_jw_bool(w, "return_tokens", true);
-    td_jw_bool(w, "cache_prompt", false);
-}
-
-static void put_llamacpp_native(struct td_jw *w, const struct td_prompt *p, const struct td_sampling *m)
-{
-    put_prompt(w, p);
-    td_jw_i64(w, "n_predict", p->max_tokens ? p->max_tokens : m->max_tokens);
-    td_jw_num(w, "temperature", m->temperature);
-    td_jw_num(w, "top_p", m->top_p);
-    td_jw_num(w, "presence_penalty", 0);
-    td_jw_num(w, "frequency_penalty", 0);
-    td_jw_i64(w, "seed", m->seed);
-    td_jw_i64(w, "n_probs", m->logprobs);
-    td_jw_bool(w, "stream", m->stream);
-}
-
-int td_api_body(const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *smp,
-                struct td_buf *out, const char **path, struct td_error *err)
-{
-    struct td_jw w;
-
-    if (s->kind == TD_API_OPENAI && smp->ignore_eos)
-        return td_fail(err, TD_EUNSUPPORTED, "a plain OpenAI server has no ignore_eos; leave --ignore-eos out");
-    td_jw_init(&w, out, false);
-    td_jw_obj(&w, NULL);
-    if (s->kind == TD_API_LLAMACPP && !p->messages) {
-        *path = "/completion";
-        put_llamacpp_native(&w, p, smp);
-    } else {
-        *path = p->messages ? "/v1/chat/completions" : "/v1/completions";
-        put_openai(&w, s, p, smp);
-    }
-    if (s->kind == TD_API_LLAMACPP)
-        put_llamacpp_extras(&w, smp);
-    if (s->kind == TD_API_VLLM)
-        put_vllm_extras(&w, smp);
-    td_jw_end(&w);
-    return out->failed ? td_fail(err, TD_ELIMIT, "the request for \"%s\" is too long", p->id) : TD_OK;
-}
-
-int td_api_resalt(char *body, size_t n, uint64_t value)
-{
-    static const char hex[] = "0123456789abcdef";
-    size_t mark = strlen(SALT_MARK), i, j;
-    char *at = body, *end = body + n;
-    int found = 0;
-
-    while ((at = memmem(at, (size_t)(end - at), SALT_MARK, mark))) {
-        at += mark;
-        if ((size_t)(end - at) <= SALT_DIGITS || at[SALT_DIGITS] != '"')
-            continue;
-        for (i = 0, j = 60; i < SALT_DIGITS; i++, j -= 4)
-            at[i] = hex[value >> j & 15];
-        found++;
-    }
-    return found;
-}
-
-/* ---- facts ---------------------------------------------------------------------------------------------------------- */
-
-cJSON *td_api_honoured(const struct td_api_server *s, const struct td_exchange *x)
-{
-    cJSON *h = cJSON_CreateObject();
-    int64_t max_tokens = td_json_get_i64(x->request, "max_tokens", td_json_get_i64(x->request, "n_predict", -1));
-
-    cJSON_AddBoolToObject(h, s->kind == TD_API_LLAMACPP ? "return_tokens" : "return_token_ids", x->token_ids != NULL);
-    cJSON_AddBoolToObject(h, "token_ids_complete", x->ids_complete);
-    cJSON_AddBoolToObject(h, "prompt_token_ids", x->n_prompt_ids > 0);
-    cJSON_AddBoolToObject(h, "logprobs", x->logprobs != NULL);
-    cJSON_AddNumberToObject(h, "top_logprobs", x->top_k);
-    cJSON_AddBoolToObject(h, "usage", x->usage.completion_tokens >= 0);
-    if (td_json_get_bool(x->request, "ignore_eos", false))
-        cJSON_AddBoolToObject(h, "ignore_eos", x->n_tokens == max_tokens);
-    return h;
-}
-
-static void fact(struct td_writer *w, const char *section, const char *key, cJSON *v)
-{
-    td_writer_fact(w, section, key, v);
-    cJSON_Delete(v);
-}
-
-static void write_sampling(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *m)
-{
-    fact(w, "sampling", "temperature", cJSON_CreateNumber(m->temperature));
-    fact(w, "sampling", "top_p", cJSON_CreateNumber(m->top_p));
-    if (s->kind != TD_API_OPENAI) {
-        fact(w, "sampling", "top_k", cJSON_CreateNumber(s->kind == TD_API_VLLM ? -1 : 0));
-        fact(w, "sampling", "min_p", cJSON_CreateNumber(0));
-        fact(w, "sampling", "repetition_penalty", cJSON_CreateNumber(1));
-    }
-    fact(w, "sampling", "presence_penalty", cJSON_CreateNumber(0));
-    fact(w, "sampling", "frequency_penalty", cJSON_CreateNumber(0));
-    fact(w, "sampling", "seed", cJSON_CreateNumber((double)m->seed));
-    fact(w, "sampling", "max_tokens", cJSON_CreateNumber(m->max_tokens));
-    fact(w, "sampling", "logprobs", cJSON_CreateNumber(m->logprobs));
-    fact(w, "sampling", "ignore_eos", cJSON_CreateBool(m->ignore_eos));
-    fact(w, "sampling", "stream", cJSON_CreateBool(m->stream));
-}
-
-void td_api_write_facts(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *smp,
-                        const struct td_exchange *x)
-{
-    const char *fingerprint = x ? td_json_get_str(x->extra, "fingerprint", s->fingerprint) : s->fingerprint;
-
-    td_writer_fact_str(w, "server", "kind", td_api_name(s->kind));
-    td_writer_fact_str(w, "server", "url", s->url);
-    td_writer_fact_str(w, "server", "version", s->version);
-    td_writer_fact_str(w, "server", "model", s->model);
-    if (*s->root)
-        td_writer_fact_str(w, "server", "root", s->root);
-    if (s->max_model_len)
-        fact(w, "server", "max_model_len", cJSON_CreateNumber((double)s->max_model_len));
-    if (*fingerprint)
-        td_writer_fact_str(w, "server", "fingerprint", fingerprint);
-    if (*s->note)
-        td_writer_fact_str(w, "server", "note", s->note);
-    if (x)
-        fact(w, "server", "extras", td_api_honoured(s, x));
-    write_sampling(w, s, smp);
 }

@@ -10,9 +10,14 @@
 #include "format/fixture.h"
 #include "format/records.h"
 
-enum td_api_kind { TD_API_AUTO, TD_API_VLLM, TD_API_OPENAI, TD_API_LLAMACPP };
-const char *td_api_name(enum td_api_kind kind);              /* "auto", "vllm", "openai", "llamacpp" */
-int td_api_parse(const char *name, enum td_api_kind *out, struct td_error *err); /* TD_EINVAL lists the names; TD_EUNSUPPORTED */
+enum td_api_kind { TD_API_AUTO, TD_API_VLLM, TD_API_OPENAI, TD_API_LLAMACPP, TD_API_SGLANG };
+const char *td_api_name(enum td_api_kind kind);              /* "auto", "vllm", "openai", "llamacpp", "sglang" */
+int td_api_parse(const char *name, enum td_api_kind *out, struct td_error *err); /* TD_EINVAL lists the names */
+
+/* Members of a body that only make the recording better: a server that refuses one is asked without it. */
+enum td_api_field { TD_FIELD_TOKEN_IDS, TD_FIELD_IDS_AS_TEXT, TD_FIELD_SALT, TD_FIELD_USAGE, TD_FIELD_TIMINGS, TD_N_FIELDS };
+const char *td_api_field_name(enum td_api_field f);          /* "return_token_ids" */
+#define TD_API_GENERATE "/inference/v1/generate"             /* vLLM's tokens in, tokens out */
 
 struct td_api_server {
     enum td_api_kind kind;     /* never AUTO once probed */
@@ -20,7 +25,11 @@ struct td_api_server {
     char version[128], model[256], fingerprint[128]; /* "" when unknown */
     char root[512];            /* where the server says its checkpoint is, or "" */
     int64_t max_model_len;     /* 0: unknown */
-    char note[160];            /* what a person should know ("SGLang: its own API is not supported yet, asked as openai") */
+    char meta[160];            /* what tells two models of one name apart: "49152 vocab, 134515008 params, 96576768 bytes, Q4_1", or "" */
+    bool generate;             /* TD_API_GENERATE is there */
+    unsigned without;          /* 1 << enum td_api_field: refused, left out of its bodies */
+    char refusal[TD_N_FIELDS][160]; /* in the server's words */
+    char note[160];            /* what a person should know */
 };
 
 struct td_api_options {
@@ -60,14 +69,19 @@ struct td_prompt;              /* wire/suite.h */
  * TD_EUNSUPPORTED: this dialect cannot send this prompt. */
 int td_api_body(const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *smp,
                 struct td_buf *out, const char **path, struct td_error *err);
+/* x was answered with 400 or 422. True: something that may be left out has been marked in `without` (what the error names, else all
+ * there is), and asking again may help. */
+bool td_api_refuse(struct td_api_server *s, const struct td_exchange *x);
+/* A body (JSON text) without the members that s refuses, into out. Returns how many were taken out; 0: out is untouched. */
+int td_api_strip(const struct td_api_server *s, const char *body, size_t n, struct td_buf *out);
 /* A cache_salt keeps a server's prefix cache from turning equal prefills into none. Give the salt of a body (ours, of equal
  * length) a new value made of `value`; bodies without one are left alone. Returns how many salts were written. */
 int td_api_resalt(char *body, size_t n, uint64_t value);
-/* {"return_token_ids":true,"logprobs":true,"usage":false,...}: what the answer x shows of the extras it asked for.
- * The caller deletes the tree. */
-cJSON *td_api_honoured(const struct td_api_server *s, const struct td_exchange *x);
+/* Nobody answered, or with an error, what a server that was ready is asked: why, as one sentence, when its health says 200 all the
+ * same, or when it died of the request. x: the failed exchange. false: it merely refused this request. */
+bool td_api_autopsy(const struct td_api_server *s, const char *const *headers, const struct td_exchange *x, char *out, size_t n);
 
-/* Facts for manifest.json: sections "server" and "sampling". x: an answer (its fingerprint and extras), or NULL. */
+/* Facts for manifest.json: sections "server" and "sampling". x: an answer (its fingerprint), or NULL. */
 void td_api_write_facts(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *smp,
                         const struct td_exchange *x);
 

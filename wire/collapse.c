@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "common/json.h"
+#include "wire/api.h"
 
 enum { ZERO_TAIL = 8, ZERO_MIN = 16, RUN_HARD = 32, LOOP_PERIOD = 32, LOOP_TOKENS = 64, CHAR_HARD = 40, BANG_HARD = 24,
        EMPTY_TOKENS = 8, FLAT_MIN_ROWS = 8 };
@@ -225,13 +226,19 @@ static void rule_char_run(const struct look *k)
     sign(k, TD_COLLAPSE_CHAR_RUN, (double)run / limit, position_of(k, n - run), (int32_t)run, 1, why);
 }
 
+/* vLLM's generate answers in token ids and makes no text of them. */
+static bool has_no_text(const struct td_exchange *x)
+{
+    return x->path && !strcmp(x->path, TD_API_GENERATE);
+}
+
 static void rule_empty(const struct look *k)
 {
     int64_t tokens = k->x->usage.completion_tokens > k->n ? k->x->usage.completion_tokens : k->n;
     size_t i;
     char why[200];
 
-    if (tokens < EMPTY_TOKENS || k->x->error)
+    if (tokens < EMPTY_TOKENS || k->x->error || has_no_text(k->x))
         return;
     for (i = 0; i < k->text_len; i++)
         if (!isspace((unsigned char)k->x->text[i]))

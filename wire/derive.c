@@ -266,7 +266,7 @@ static void note_i64(cJSON *extra, const char *key, int64_t v)
 
 static cJSON *make_extra(const struct stream *s, bool ok)
 {
-    const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"), *due = td_json_get(o, "due_ns");
+    const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"), *role = td_json_get(o, "role"), *due = td_json_get(o, "due_ns");
     const struct td_answer *a = &s->answer;
     cJSON *extra = cJSON_CreateObject();
 
@@ -276,6 +276,8 @@ static cJSON *make_extra(const struct stream *s, bool ok)
         cJSON_AddStringToObject(extra, "response_id", a->id);
     if (group)
         cJSON_AddItemToObject(extra, "group", cJSON_Duplicate(group, true));
+    if (role)
+        cJSON_AddItemToObject(extra, "role", cJSON_Duplicate(role, true));
     if (due)
         cJSON_AddItemToObject(extra, "due_ns", cJSON_Duplicate(due, true));
     note_i64(extra, "other_choices", a->other_choices);

@@ -23,6 +23,7 @@ static void item_release(struct td_plan_item *it)
     free(it->api);
     free(it->method);
     free(it->path);
+    free(it->role);
     free(it->body);
 }
 
@@ -51,8 +52,9 @@ int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_er
     it.api = dup_str(item->api);
     it.method = dup_str(item->method ? item->method : "POST");
     it.path = dup_str(item->path);
+    it.role = dup_str(item->role);
     it.body = malloc(item->body_len + 1);
-    if (!it.prompt_id || !it.category || !it.api || !it.method || !it.path || !it.body) {
+    if (!it.prompt_id || !it.category || !it.api || !it.method || !it.path || !it.role || !it.body) {
         item_release(&it);
         return td_fail(err, TD_ENOMEM, "out of memory for a request of %zu bytes", item->body_len);
     }
@@ -156,6 +158,26 @@ int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phas
     return rc;
 }
 
+int td_plan_strip(struct td_plan *p, const struct td_api_server *server, struct td_error *err)
+{
+    size_t i;
+
+    for (i = 0; i < p->n; i++) {
+        struct td_buf b = TD_BUF_INIT((size_t)256 << 20);
+
+        if (!td_api_strip(server, p->items[i].body, p->items[i].body_len, &b))
+            continue;
+        if (b.failed) {
+            td_buf_release(&b);
+            return td_fail(err, TD_ENOMEM, "out of memory for a request");
+        }
+        free(p->items[i].body);
+        p->items[i].body_len = b.len;
+        p->items[i].body = td_buf_detach(&b, NULL);
+    }
+    return TD_OK;
+}
+
 /* ---- sending -------------------------------------------------------------------------------------------------------- */
 
 struct tee_head { int64_t t_ns; uint32_t stream, dir; size_t len; };
@@ -252,6 +274,8 @@ static void note_open(struct sender *s, uint32_t stream, const struct td_plan_it
     td_jw_cstr(&w, "method", it->method);
     td_jw_cstr(&w, "path", it->path);
     td_jw_i64(&w, "group", it->group);
+    if (*it->role)
+        td_jw_cstr(&w, "role", it->role);
     if (it->at_ns >= 0)
         td_jw_i64(&w, "due_ns", s->start_ns + it->at_ns);
     td_jw_end(&w);

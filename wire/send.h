@@ -13,6 +13,7 @@
 /* One request. The members of a group are put in flight together; the next group waits until they are done. */
 struct td_plan_item {
     char *prompt_id, *category, *api, *method, *path;
+    char *role;               /* NULL or "": an ordinary request; "ids": it is asked for the token ids of others (whole.h) */
     char *body; size_t body_len;
     int32_t repeat, concurrency;
     enum td_phase phase;
@@ -32,6 +33,9 @@ int64_t td_plan_next_group(const struct td_plan *p);   /* largest group + 1 */
  * xs : [n], any order, borrowed. phases: bit mask of 1 << enum td_phase. */
 int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phases, double speed, struct td_plan *p,
                            size_t *skipped, struct td_error *err);
+
+/* Take the members that the server refuses (its `without`) out of all bodies. TD_ENOMEM. */
+int td_plan_strip(struct td_plan *p, const struct td_api_server *server, struct td_error *err);
 
 struct td_send_options {
     const struct td_api_server *server;

@@ -20,13 +20,18 @@ ap.add_argument("--split", type=int, default=0, help="bytes per socket write; 0:
 ap.add_argument("--pause", type=float, default=0.0, help="seconds between events")
 ap.add_argument("--loading", type=float, default=0.0, help="answer 503 for so many seconds")
 ap.add_argument("--key", default="", help="require Authorization: Bearer KEY")
-ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http", "mute"])
+ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http", "mute", "refuse", "dead", "glyphs"])
+ap.add_argument("--refuse", default="", help="with --fault refuse: answer 400 to bodies with one of these members, comma separated")
+ap.add_argument("--vague", action="store_true", help="... and do not say which")
+ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
 start = time.monotonic()
 
 
 class Handler(socketserver.StreamRequestHandler):
+    tokens = 0
+
     def send(self, data):
         step = args.split or len(data)
         for i in range(0, len(data), step):
@@ -56,7 +61,7 @@ class Handler(socketserver.StreamRequestHandler):
                 self.reply(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
             elif method == "GET":
                 self.get(path)
-            elif self.post(path, json.loads(body), headers):
+            elif self.post(path, json.loads(body or b"{}"), headers):
                 return
 
     def get(self, path):
@@ -69,6 +74,18 @@ class Handler(socketserver.StreamRequestHandler):
             return self.reply(200, {"version": "0.99.fake"})
         if path == "/props" and args.shape == "llamacpp":
             return self.reply(200, {"build_info": "b1-fake", "model_path": "/m/fake.gguf", "default_generation_settings": {"n_ctx": 512}})
+        if path == "/metrics" and args.shape != "openai":
+            name = "llamacpp" if args.shape == "llamacpp" else args.shape
+            return self.reply(200, f"# TYPE {name}:tokens_total counter\n{name}:tokens_total{{model=\"a b\"}} {Handler.tokens}\n"
+                              f"{name}:fixed 1\nprocess_open_fds 9\n".encode(), "text/plain")
+        if path == "/inference/v1/generate" and args.shape == "vllm":
+            return self.reply(405, {"detail": "Method Not Allowed"})
+        if path == "/server_info" and args.dev:
+            return self.reply(200, {"vllm_config": "model='fake'", "vllm_env": {"VLLM_X": "1", "HF_TOKEN": "hush"}, "system_env": {"long": "x" * 1000}})
+        if path == "/get_model_info" and args.shape == "sglang":
+            return self.reply(200, {"model_path": "/m/fake", "tokenizer_path": "/m/fake", "is_generation": True})
+        if path == "/get_server_info" and args.shape == "sglang":
+            return self.reply(200, {"version": "0.5.fake", "context_length": 512, "api_key": "hush", "schedule_policy": "fcfs"})
         if path == "/v1/models":
             return self.reply(200, {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": owner, "max_model_len": 1024}]})
         return self.reply(404, {"detail": "Not Found"})
@@ -87,11 +104,27 @@ class Handler(socketserver.StreamRequestHandler):
         if args.fault == "no-http":
             self.send(b"220 mail.example ESMTP\r\n")
             return True
+        if path in ("/reset_prefix_cache", "/flush_cache"):
+            return self.reply(200, {"success": True}) if args.dev else self.reply(404, {"detail": "Not Found"})
+        if args.fault == "dead":  # as vLLM does when its engine is gone and /health has not noticed
+            return self.reply(500, {"error": {"message": "EngineCore encountered an issue.", "type": "InternalServerError", "code": 500}})
+        bad = [f for f in args.refuse.split(",") if f in req]
+        if args.fault == "refuse" and bad:
+            words = "invalid request" if args.vague else f"Extra inputs are not permitted: {bad[0]}"
+            return self.reply(400, {"error": {"message": words, "type": "BadRequestError", "code": 400}})
+        if path == "/apply-template":
+            return self.reply(200, {"prompt": "<chat>" + req["messages"][-1]["content"]})
         known = {"model", "prompt", "messages", "max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed",
                  "logprobs", "top_logprobs", "stream", "stream_options"}
         if args.fault == "strict" and set(req) - known:
             return self.reply(400, {"error": {"message": "unknown field " + sorted(set(req) - known)[0], "type": "invalid_request_error"}})
-        n = req.get("max_tokens", req.get("n_predict", 16))
+        sampling = req.get("sampling_params", req)
+        n = sampling.get("max_tokens", req.get("n_predict", sampling.get("max_new_tokens", 16)))
+        Handler.tokens += n
+        if path == "/completion" and not req["stream"]:
+            text = "".join(self.glyph(i) for i in range(n)) if args.fault == "glyphs" else "".join(self.token(i)[1] for i in range(n))
+            return self.reply(200, {"index": 0, "content": text, "tokens": [self.token(i)[0] for i in range(n)], "stop": True, "stop_type": "limit",
+                                    "tokens_predicted": n, "tokens_evaluated": 4})
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         for i, event in enumerate(self.events(path, req, n, headers)):
             if args.pause:
@@ -104,6 +137,10 @@ class Handler(socketserver.StreamRequestHandler):
             self.send(b"%x\r\n%s\r\n" % (len(data), data))
         self.send(b"0\r\n\r\n")
 
+    def glyph(self, i):
+        """Three tokens make one glyph; the last of an answer may be cut within one."""
+        return "\U0001f9ec" if i % 3 == 2 else ""
+
     def token(self, i):
         if args.fault == "bang" and i >= 2:
             return 0, "!"
@@ -114,10 +151,37 @@ class Handler(socketserver.StreamRequestHandler):
         if path == "/completion":
             for i in range(n):
                 t, text = self.token(i)
-                yield {"index": 0, "content": text, "tokens": [t], "stop": False, "id_slot": -1, "completion_probabilities": [
+                if args.fault == "glyphs":
+                    text = self.glyph(i)
+                    if not text:
+                        continue
+                yield {"index": 0, "content": text, "tokens": [t], "stop": False, "id_slot": -1, "tokens_predicted": i + 1, "completion_probabilities": [
                     {"id": t, "token": text, "bytes": list(text.encode()), "logprob": lp, "top_logprobs": [
                         {"id": t, "token": text, "bytes": [], "logprob": lp}, {"id": 7, "token": "x", "bytes": [], "logprob": -2.5}]}]}
             yield {"index": 0, "content": "", "tokens": [], "stop": True, "stop_type": "limit", "tokens_predicted": n, "tokens_evaluated": 4}
+            return
+        if path == "/generate":  # SGLang: text and arrays repeat what came before
+            lps, top = [[lp, self.token(i)[0], None] for i in range(n)], [[[lp, self.token(i)[0], None], [-2.5, 7, None]] for i in range(n)]
+            for i in range(1, n + 1):
+                meta = {"id": "r1", "finish_reason": {"type": "length", "length": n} if i == n else None, "prompt_tokens": 3, "completion_tokens": i,
+                        "cached_tokens": 0}
+                if req.get("return_logprob"):
+                    meta.update({"output_token_logprobs": lps[:i], "output_top_logprobs": top[:i]})
+                yield {"text": "".join(self.token(j)[1] for j in range(i)), "output_ids": [self.token(j)[0] for j in range(i)], "meta_info": meta}
+            yield b"[DONE]"
+            return
+        if path == "/inference/v1/generate":
+            rid = "generate-tokens-" + headers.get("x-request-id", "none")
+            for i in range(n):
+                t, _ = self.token(i)
+                entry = {"token_id": t, "logprob": lp, "rank": 1, "top_logprobs": [{"token_id": t, "logprob": lp, "rank": 1}, {"token_id": 7, "logprob": -2.5, "rank": 2}]}
+                ev = {"request_id": rid, "usage": None, "output_mode": "tokens", "choices": [{"index": 0, "finish_reason": "length" if i + 1 == n else None,
+                      "token_ids": [t], "logprobs": {"content": [entry]}}]}
+                if i == 0 and req.get("return_token_ids"):
+                    ev["prompt_token_ids"] = req["token_ids"]
+                yield ev
+            yield {"request_id": rid, "usage": {"prompt_tokens": len(req["token_ids"]), "completion_tokens": n, "total_tokens": 0}, "output_mode": "tokens", "choices": []}
+            yield b"[DONE]"
             return
         rid = "cmpl-" + headers.get("x-request-id", "none")
         ids = args.shape == "vllm" and req.get("return_token_ids")
