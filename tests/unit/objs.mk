@@ -8,9 +8,10 @@ $(foreach t,align tokens numerics speed blame policy stats,$(eval OBJS_test_$(t)
 
 OBJS_test_tap_link := recorder
 OBJS_test_tap_pump := recorder
+OBJS_test_tap_ggml := recorder
 # both ends in one process
 OBJS_test_tap_take := recorder
 $(O)/tests/unit/test_tap_take: $(call obj,$(TAP_SRCS))
 OBJS_test_settle := recorder
 OBJS_test_settle_vllm := recorder
-$(foreach t,judge guard child_protocol oplist reqplan,$(eval OBJS_test_$(t) := replayer))
+$(foreach t,judge guard child_protocol oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))
