@@ -1,20 +1,24 @@
 /* blame.c - try every simple rule on the ops' attributes and keep the one that separates bad from good best.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset, the layer's last name, the layer.
- * Thresholds and values come from the data, multiples from a short list (tails of tiles). The search is exhaustive: some
- * hundred terms, some ten thousand pairs, over rows that were merged when alike in every feature. */
+ * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset, the layer's last name, the layer, the
+ * dtype of W, and the blocks in a row of ggml's formats of 32, whose kernels take several blocks a turn: only the remainder of those
+ * is asked for. Thresholds and values come from the data, multiples from a short list (tails of tiles). The search is exhaustive:
+ * some hundred terms, some ten thousand pairs, over rows that were merged when alike in every feature. */
 #include "differ/blame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_LAYER, N_FEATURES };
-static const char *const FEATURES[N_FEATURES] = {"kernel", "M", "bits", "group_size", "act_order", "K", "N", "zero_offset",
-                                                 "layer",  "layer"};
-static const char *const ATTRS[N_FEATURES] = {NULL, "m", "bits", "group_size", "act_order", "k", "n", "zero_offset", NULL, NULL};
-static const int64_t MULTIPLES[] = {512, 256, 128, 64, 32, 16, 8};
+enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_LAYER, F_WEIGHTS, F_BLOCKS, N_FEATURES };
+static const struct { const char *name, *attr; int rank; } FEATURES[N_FEATURES] = {
+    [F_KIND] = {"kernel", NULL, 0},    [F_M] = {"M", "m", 2},          [F_BITS] = {"bits", "bits", 4},
+    [F_GROUP] = {"group_size", "group_size", 6}, [F_ACT] = {"act_order", "act_order", 8}, [F_K] = {"K", "k", 10},
+    [F_N] = {"N", "n", 12},            [F_ZERO] = {"zero_offset", "zero_offset", 14}, [F_PART] = {"layer", NULL, 16},
+    [F_LAYER] = {"layer", NULL, 48},   [F_WEIGHTS] = {"W", NULL, 1},   [F_BLOCKS] = {"K/32", NULL, -3}, /* "% 4 != 0" before "K = 576", "% 8 != 0" after it */
+};
+static const int64_t MULTIPLES[] = {512, 256, 128, 64, 32, 16, 8}, BLOCK_MULTIPLES[] = {2, 4, 8};
 #define MAX_TERMS 600
 #define MAX_ROWS 20000
 
@@ -22,7 +26,7 @@ static const int64_t MULTIPLES[] = {512, 256, 128, 64, 32, 16, 8};
 
 static bool is_name(int feature)
 {
-    return feature == F_KIND || feature == F_PART || feature == F_LAYER;
+    return feature == F_KIND || feature == F_PART || feature == F_LAYER || feature == F_WEIGHTS;
 }
 
 static bool is_size(int feature)
@@ -56,7 +60,7 @@ static int plainness(const struct td_term *t)
 {
     static const int BY_RELATION[] = {0, 3, 1, 1, 5, 4};
 
-    return t->feature * 2 + BY_RELATION[t->rel] * 3 + (t->feature == F_LAYER ? 30 : 0);
+    return FEATURES[t->feature].rank + BY_RELATION[t->rel] * 3 + (t->feature == F_BLOCKS ? (int)t->value - 4 : 0);
 }
 
 static int by_i64(const void *a, const void *b)
@@ -99,6 +103,11 @@ static int make_terms(const struct td_blame_row *rows, size_t n, int n_features,
         u = distinct(rows, n, f, v, 128);
         if (u < 2)
             continue;
+        if (f == F_BLOCKS) {
+            for (i = 0; i < sizeof BLOCK_MULTIPLES / sizeof *BLOCK_MULTIPLES; i++)
+                add_term(terms, &n_terms, f, TD_NOT_MULTIPLE_OF, BLOCK_MULTIPLES[i]);
+            continue;
+        }
         for (i = 0; i < u; i++) {
             add_term(terms, &n_terms, f, TD_IS, v[i]);
             if (u > 2)
@@ -148,73 +157,67 @@ static int rule_plainness(const struct td_rule *r)
     return sum;
 }
 
-/* < 0: a is the better rule. A second term must earn its place. */
-static int better(const struct td_rule *a, const struct td_rule *b, size_t bad)
-{
-    size_t ma = mistakes(a, bad), mb = mistakes(b, bad);
+/* The rules found so far: the best, and others that make as few mistakes with as many terms, the plainest first. */
+struct search { struct td_rule *best, *same; int *n_same; size_t bad; };
 
-    if (ma != mb)
-        return ma < mb ? -1 : 1;
-    if (a->n_terms != b->n_terms)
-        return a->n_terms - b->n_terms;
-    return rule_plainness(a) - rule_plainness(b);
+static void keep_same(struct search *s, const struct td_rule *r)
+{
+    int i = *s->n_same < TD_BLAME_SAME ? (*s->n_same)++ : TD_BLAME_SAME - 1;
+
+    if (i == TD_BLAME_SAME - 1 && s->same[i].n_terms && rule_plainness(&s->same[i]) <= rule_plainness(r))
+        return;
+    for (; i > 0 && rule_plainness(&s->same[i - 1]) > rule_plainness(r); i--)
+        s->same[i] = s->same[i - 1];
+    s->same[i] = *r;
 }
 
-static int by_plainness(const void *a, const void *b)
+/* A rule of fewer mistakes replaces all; a second term must earn its place. */
+static void consider(struct search *s, const struct td_rule *r)
 {
-    return rule_plainness(a) - rule_plainness(b);
-}
+    const size_t now = mistakes(r, s->bad), least = mistakes(s->best, s->bad);
 
-static void keep_same(struct td_rule *pool, int n, const struct td_rule *best, size_t bad, struct td_rule *same, int *n_same)
-{
-    int i;
-
-    *n_same = 0;
-    qsort(pool, (size_t)n, sizeof *pool, by_plainness);
-    for (i = 0; i < n && *n_same < 3; i++)
-        if (mistakes(&pool[i], bad) == mistakes(best, bad) && memcmp(pool[i].term, best->term, sizeof pool[i].term) != 0)
-            same[(*n_same)++] = pool[i];
+    if (now > least || (now == least && r->n_terms > s->best->n_terms))
+        return;
+    if (now < least) {
+        *s->n_same = 0;
+        memset(s->same, 0, TD_BLAME_SAME * sizeof *s->same);
+        *s->best = *r;
+    } else if (rule_plainness(r) < rule_plainness(s->best)) {
+        keep_same(s, s->best);
+        *s->best = *r;
+    } else {
+        keep_same(s, r);
+    }
 }
 
 void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best, struct td_rule *same, int *n_same)
 {
     struct td_term *terms = malloc(MAX_TERMS * sizeof *terms);
-    struct td_rule *pool = calloc(MAX_TERMS, sizeof *pool), pair;
-    size_t i, bad = 0;
+    struct search s = {.best = best, .same = same, .n_same = n_same};
+    struct td_rule r;
+    bool clean;
+    size_t i;
     int n_terms, a, b;
 
     *n_same = 0;
     memset(best, 0, sizeof *best);
+    memset(same, 0, TD_BLAME_SAME * sizeof *same);
     count(best, rows, n);
     for (i = 0; i < n; i++)
-        bad += rows[i].bad;
-    if (!terms || !pool)
-        goto done;
-    n_terms = make_terms(rows, n, n_features, terms);
+        s.bad += rows[i].bad;
+    n_terms = terms ? make_terms(rows, n, n_features, terms) : 0;
     for (a = 0; a < n_terms; a++) {
-        pool[a].term[0] = terms[a];
-        pool[a].n_terms = 1;
-        count(&pool[a], rows, n);
-        if (better(&pool[a], best, bad) < 0)
-            *best = pool[a];
+        r = (struct td_rule){.term = {terms[a]}, .n_terms = 1};
+        count(&r, rows, n);
+        consider(&s, &r);
     }
-    if (best->n_terms == 1)
-        keep_same(pool, n_terms, best, bad, same, n_same);
-    for (a = 0; a < n_terms && mistakes(best, bad) > 0; a++) {
+    clean = mistakes(best, s.bad) == 0;
+    for (a = 0; a < n_terms && !clean; a++)
         for (b = a + 1; b < n_terms; b++) {
-            memset(&pair, 0, sizeof pair);
-            pair.n_terms = 2;
-            pair.term[0] = terms[a];
-            pair.term[1] = terms[b];
-            count(&pair, rows, n);
-            if (better(&pair, best, bad) < 0) {
-                *best = pair;
-                *n_same = 0;
-            }
+            r = (struct td_rule){.term = {terms[a], terms[b]}, .n_terms = 2};
+            count(&r, rows, n);
+            consider(&s, &r);
         }
-    }
-done:
-    free(pool);
     free(terms);
 }
 
@@ -244,14 +247,22 @@ static const char *last_name(const char *layer)
     return dot ? dot + 1 : layer;
 }
 
+/* Q4_0, Q5_1 ...: ggml's K-quants have blocks of 256, other dtypes none. */
+static bool has_blocks_of_32(const char *weights)
+{
+    return weights && weights[0] == 'Q' && strchr(weights, '_') && (strchr(weights, '_')[1] == '0' || strchr(weights, '_')[1] == '1');
+}
+
 static void fill_row(struct names *names, const struct td_opx *op, struct td_blame_row *row)
 {
     int f;
 
     memset(row, 0, sizeof *row);
     for (f = 0; f < N_FEATURES; f++)
-        if (ATTRS[f])
-            row->value[f] = td_opx_attr(op, ATTRS[f], 0);
+        if (FEATURES[f].attr)
+            row->value[f] = td_opx_attr(op, FEATURES[f].attr, 0);
+    row->value[F_WEIGHTS] = number_of(names, op->weights);
+    row->value[F_BLOCKS] = has_blocks_of_32(op->weights) ? row->value[F_K] / 32 : 0;
     row->value[F_KIND] = number_of(names, op->kind);
     row->value[F_PART] = number_of(names, last_name(op->layer));
     row->value[F_LAYER] = number_of(names, op->layer);
@@ -287,7 +298,7 @@ static void say_term(const struct td_term *t, const struct names *names, const s
                      size_t size)
 {
     static const char *const RELATION[] = {"=", "!=", "<=", ">", "%", "%"};
-    const char *name = FEATURES[t->feature];
+    const char *name = FEATURES[t->feature].name;
     int64_t next = INT64_MAX;
     size_t i;
 

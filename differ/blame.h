@@ -7,6 +7,7 @@
 
 #define TD_BLAME_FEATURES 16
 #define TD_BLAME_TERMS 2
+#define TD_BLAME_SAME 3
 
 enum td_relation { TD_IS, TD_IS_NOT, TD_AT_MOST, TD_MORE_THAN, TD_MULTIPLE_OF, TD_NOT_MULTIPLE_OF };
 struct td_term { int feature; enum td_relation rel; int64_t value; };
@@ -23,16 +24,16 @@ struct td_blame_row { int64_t value[TD_BLAME_FEATURES]; size_t bad, good; };
 struct td_blame {
     size_t bad, good;
     struct td_rule rule;
-    struct td_rule same[3]; int n_same;   /* other rules that separate exactly as well, with as many terms */
+    struct td_rule same[TD_BLAME_SAME]; int n_same; /* other rules that separate exactly as well, with as many terms */
     char text[200];                       /* "gptq_gemm, M <= 50" ("every op of gptq_gemm" when nothing was good) */
-    char same_text[3][200];
+    char same_text[TD_BLAME_SAME][200];
     const struct td_opx *first;           /* the first bad op in order of execution */
     const struct td_opx *first_nan;       /* the first one whose output holds NaN or Inf: where "!!!!" begins; NULL: none */
     /* whose rows the first bad op worked on; "" and -1 when the steps do not tell */
     char prompt_id[128]; int32_t repeat, position; bool decode;
 };
 
-/* Find the rule. rows : [n]; feature names say what is plain: see FEATURES in blame.c. Pure. */
+/* Find the rule. rows : [n]; same : [TD_BLAME_SAME]; feature names say what is plain: see FEATURES in blame.c. Pure. */
 void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best, struct td_rule *same, int *n_same);
 /* Rule over the judged ops of a set, and the first bad one. False: no op is bad. */
 bool td_blame_ops(const struct td_op_set *candidate, struct td_blame *out);

@@ -188,8 +188,6 @@ static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
 static void read_attrs(struct td_op_set *set, const cJSON *attrs, struct td_opx *x)
 {
     const cJSON *a;
-    char shape[160];
-    int len;
     int64_t v;
 
     cJSON_ArrayForEach(a, attrs) {
@@ -203,18 +201,33 @@ static void read_attrs(struct td_op_set *set, const cJSON *attrs, struct td_opx 
     x->n = td_opx_attr(x, "n", -1);
     x->k = td_opx_attr(x, "k", -1);
     x->m_class = td_m_class(x->m);
-    len = snprintf(shape, sizeof shape, "%lldx%lld", (long long)x->n, (long long)x->k);
+}
+
+/* A GEMM's sizes but for M, or those of the output. */
+static const char *shape_of(struct td_op_set *set, const struct td_opx *x, const struct td_tensor_rec *out)
+{
+    char shape[200];
+    int len = snprintf(shape, sizeof shape, "%s%s", x->weights ? x->weights : "", x->weights ? " " : ""), d;
+    int64_t v;
+
+    if (x->n < 0 && x->k < 0) {
+        for (d = 0; d < out->ndim; d++)
+            len += snprintf(shape + len, sizeof shape - (size_t)len, "%s%lld", d ? "x" : "", (long long)out->shape[d]);
+        return intern(set, shape);
+    }
+    len += snprintf(shape + len, sizeof shape - (size_t)len, "%lldx%lld", (long long)x->n, (long long)x->k);
     if ((v = td_opx_attr(x, "bits", -1)) >= 0)
         len += snprintf(shape + len, sizeof shape - (size_t)len, " b%lld", (long long)v);
     if ((v = td_opx_attr(x, "group_size", 0)) != 0)
         len += snprintf(shape + len, sizeof shape - (size_t)len, " g%lld", (long long)v);
     if (td_opx_attr(x, "act_order", 0))
         snprintf(shape + len, sizeof shape - (size_t)len, " act");
-    x->shape = intern(set, shape);
+    return intern(set, shape);
 }
 
 int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_op *op, struct td_error *err)
 {
+    const struct td_tensor_rec *w = td_op_rec_in(op, "w");
     struct td_opx *x;
 
     if (s->n == s->cap) {
@@ -238,7 +251,9 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
     x->dtype = intern(s, op->has_out ? op->out.dtype : "");
     x->act_rounding = intern(s, op->act_rounding ? op->act_rounding : "none");
     x->judge_floor = x->format_cost = NAN;
+    x->weights = w ? intern(s, w->dtype) : NULL;
     read_attrs(s, op->attrs, x);
+    x->shape = shape_of(s, x, &op->out);
     if (op->judge)
         read_judge(s, op->judge, x);
     return TD_OK;

@@ -34,7 +34,9 @@ struct td_opx {
     struct td_opx_attr attr[TD_OPX_ATTRS];
     int n_attrs;
     int64_t m, n, k;
-    const char *shape;                  /* "640x256 b4 g128 act": N x K and what else tells kernels apart */
+    const char *weights;                /* dtype of the input "w": "Q4_1"; NULL: the kind has no such input */
+    const char *shape;                  /* "640x256 b4 g128 act", "Q4_1 640x256": N x K and what else tells kernels apart; the output's
+                                           sizes for a kind without N and K */
     int m_class;                        /* td_m_class() */
     enum td_op_status status;           /* NONE: not judged */
     const char *reason;

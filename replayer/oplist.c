@@ -16,9 +16,15 @@
 void td_op_shape_words(const struct td_op *op, char *out, size_t n)
 {
     static const struct { const char *attr, *prefix; } parts[] = {{"k", "k"}, {"n", "n"}, {"bits", "b"}, {"group_size", "g"}};
+    const struct td_tensor_rec *w = td_op_rec_in(op, "w");
     size_t i, at = 0;
 
-    out[0] = '\0';
+    at = (size_t)snprintf(out, n, "%s", w ? w->dtype : "");
+    if (!td_json_get(op->attrs, "n") && !td_json_get(op->attrs, "k")) { /* no GEMM: the sizes of its output */
+        for (i = 0; i < (size_t)op->out.ndim && at < n; i++)
+            at += (size_t)snprintf(out + at, n - at, "%s%lld", i ? "x" : at ? " " : "", (long long)op->out.shape[i]);
+        return;
+    }
     for (i = 0; i < sizeof parts / sizeof *parts && at < n; i++) {
         int64_t v = td_json_get_i64(op->attrs, parts[i].attr, INT64_MIN);
 

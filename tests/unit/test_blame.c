@@ -151,6 +151,71 @@ static void test_first_in_order_of_execution(void **state)
     free(set.op);
 }
 
+/* ---- llama.cpp's day: weights of several formats, and products of F16 views whose N grows with the context ---------- */
+
+struct product { const char *weights, *layer; int64_t n, k; };
+static const struct product PRODUCTS[] = {{"Q4_1", "blk.0.attn_q.weight", 576, 576}, {"Q4_1", "blk.0.attn_k.weight", 192, 576},
+    {"Q4_1", "blk.0.ffn_up.weight", 1536, 576}, {"Q4_1", "blk.0.ffn_down.weight", 576, 1536}, {"Q8_0", "output.weight", 49152, 576},
+    {"F16", NULL, 32, 64}, {"F16", NULL, 64, 96}, {"Q4_K", "blk.1.ffn_up.weight", 1536, 512}};
+
+typedef bool bad_product(const struct product *p, int64_t m);
+
+static void make_products(struct td_op_set *set, bad_product *bad)
+{
+    static const int64_t ms[] = {1, 2, 4, 9};
+
+    memset(set, 0, sizeof *set);
+    set->op = calloc(4 * 8, sizeof *set->op);
+    for (size_t m = 0; m < 4; m++)
+        for (size_t p = 0; p < 8; p++) {
+            struct td_opx *x = &set->op[set->n++];
+
+            x->op = x->step = (int64_t)set->n;
+            x->kind = "ggml_mul_mat";
+            x->layer = PRODUCTS[p].layer;
+            x->weights = PRODUCTS[p].weights;
+            x->status = TD_OP_OK;
+            set_attr(x, "m", ms[m]);
+            set_attr(x, "n", PRODUCTS[p].n);
+            set_attr(x, "k", PRODUCTS[p].k);
+            x->result = bad(&PRODUCTS[p], ms[m]) ? TD_RESULT_WORSE : TD_RESULT_OK;
+        }
+}
+
+static struct td_blame blame_products(bad_product *bad)
+{
+    struct td_op_set set;
+    struct td_blame b;
+
+    make_products(&set, bad);
+    assert_true(td_blame_ops(&set, &b));
+    assert_true(b.rule.bad_hit == b.bad && b.rule.good_hit == 0);
+    free(set.op);
+    return b;
+}
+
+static bool q4_1_tail(const struct product *p, int64_t m) { (void)m; return !strcmp(p->weights, "Q4_1") && p->k / 32 % 4; }
+static bool any_tail(const struct product *p, int64_t m) { (void)m; return p->weights[0] == 'Q' && p->k % 128; }
+static bool all_q4_1(const struct product *p, int64_t m) { (void)m; return !strcmp(p->weights, "Q4_1"); }
+static bool q4_1_rows(const struct product *p, int64_t m) { return !strcmp(p->weights, "Q4_1") && m > 1; }
+
+static void test_blocks_of_ggml(void **state)
+{
+    struct td_blame b;
+
+    (void)state;
+    b = blame_products(q4_1_tail); /* a forgotten loop over the blocks that are left */
+    assert_string_equal(b.text, "W = Q4_1 and K/32 % 4 != 0");
+    assert_int_equal(b.n_same, TD_BLAME_SAME);
+    assert_string_equal(b.same_text[0], "K = 576 and W = Q4_1"); /* the other honest reading of these ops */
+    b = blame_products(any_tail);
+    assert_string_equal(b.text, "K/32 % 4 != 0");
+    b = blame_products(all_q4_1);
+    assert_string_equal(b.text, "W = Q4_1");
+    b = blame_products(q4_1_rows);
+    assert_string_equal(b.text, "M >= 2 and W = Q4_1");
+}
+
 /* A bug that depends on the data: no rule is clean, and the text must not claim one. */
 static void test_no_clean_rule(void **state)
 {
@@ -174,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_rules_that_say_the_same_are_named),
         cmocka_unit_test(test_nothing_and_everything),
         cmocka_unit_test(test_first_in_order_of_execution),
+        cmocka_unit_test(test_blocks_of_ggml),
         cmocka_unit_test(test_no_clean_rule),
     };
 
