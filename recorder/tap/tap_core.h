@@ -4,7 +4,7 @@
  *   tap_seat.c     a thread's ring: taking it, room in it, counters     tap_steps.c  sampling, the budget, records of steps
  *   tap_take.c     one call, from its begin to its end                  tap_weights.c  weights: sent once an arm
  *   tap_serve.c    the thread, the socket, arming and disarming         tap_real.c   finding the real functions
- *   tap_<front>.c  the front ends */
+ *   tap_memory.c   the memory that the recorder shares                 tap_<front>.c  the front ends */
 #ifndef TD_TAP_CORE_H
 #define TD_TAP_CORE_H
 
@@ -91,6 +91,11 @@ void tap_spend(_Atomic int64_t *due, uint64_t bytes);
 bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t *id);
 /* Bytes [offset, offset + n) of what an operand is copied as. */
 void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset, uint64_t n);
+
+/* ---- tap_memory.c ---- */
+/* Map what came with ATTACH into tap_plan. Everything about it that could hurt later is looked at first. NULL: done; else why not. */
+const char *tap_memory_attach(int fd, const struct tap_msg *m);
+void tap_memory_unmap(void);
 
 #pragma GCC visibility pop
 #endif

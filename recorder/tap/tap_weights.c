@@ -26,6 +26,17 @@ void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset,
 
 /* ---- knowing them again -------------------------------------------------------------------------------------------- */
 
+static uint32_t word_at(const struct tap_operand *o, uint64_t offset)
+{
+    uint32_t v;
+
+    if (o->row_bytes)
+        tap_operand_copy((uint8_t *)&v, o, offset, 4);
+    else
+        memcpy(&v, (const uint8_t *)o->data + offset, 4); /* by far the most: no call */
+    return v;
+}
+
 /* A cheap look at the content. */
 static uint64_t sample(const struct tap_call *call)
 {
@@ -36,12 +47,8 @@ static uint64_t sample(const struct tap_call *call)
         uint64_t words = call->w[t].data ? call->w[t].bytes / 4 : 0;
 
         h = tap_mix(h ^ call->w[t].bytes);
-        for (i = 0; i < SAMPLES && words; i++) {
-            uint32_t v;
-
-            tap_operand_copy((uint8_t *)&v, &call->w[t], words * (uint64_t)i / SAMPLES * 4, 4);
-            h = (h ^ v) * 0x100000001b3u + (h >> 29);
-        }
+        for (i = 0; i < SAMPLES && words; i++)
+            h = (h ^ word_at(&call->w[t], words * (uint64_t)i / SAMPLES * 4)) * 0x100000001b3u + (h >> 29);
     }
     return h;
 }

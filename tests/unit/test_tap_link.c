@@ -627,7 +627,7 @@ static pid_t recorder_process(struct host *h, struct tape *t, int go[2])
         return pid;
     }
     if (td_writer_create(t->dir, &(struct td_writer_options){.tool = "record"}, &t->w, &err) ||
-        td_links_open(&(struct td_links_target){.pid = h->p.pid}, &(struct td_links_options){.writer = t->w, .nonce = nonce}, &t->l, &err) ||
+        td_links_open(&(struct td_links_target){.pid = h->p.pid, .wait_ms = 3000}, &(struct td_links_options){.writer = t->w, .nonce = nonce}, &t->l, &err) ||
         td_links_arm(t->l, &everything, &err) || write(ready[1], "x", 1) != 1 || read(go[0], &x, 1) != 1 || td_links_close(t->l, &err) ||
         td_writer_close(t->w, "complete", &err)) {
         fprintf(stderr, "recorder process: %s\n", err.msg);
