@@ -8,6 +8,7 @@
 
 #include "common/json.h"
 #include "model/safetensors.h"
+#include "replayer/opref.h"
 
 #define IDLE_MAX_BYTES ((size_t)512 << 20) /* kept although no op uses them now */
 #define MAX_ENTRIES 4096
@@ -119,35 +120,25 @@ static int open_checkpoint(struct td_loader *l, const char *path, struct td_safe
     return TD_OK;
 }
 
-/* The bytes of a weight that was stored as a reference: a whole tensor of a checkpoint, found unchanged by its hash. */
+/* The bytes of a weight that was stored as a reference: tensors of a checkpoint, found unchanged by their hash. */
 static int from_checkpoint(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
 {
-    const cJSON *names = td_json_get(t->ref, "tensors"), *name = cJSON_GetArrayItem(names, 0);
     const char *path = l->checkpoint ? l->checkpoint : td_json_get_str(t->ref, "checkpoint", NULL);
-    const cJSON *slice = td_json_get(t->ref, "slice"), *transforms = td_json_get(t->ref, "transforms");
-    const struct td_st_tensor *st;
     struct td_safetensors *file;
+    int rc;
 
-    if (!path || cJSON_GetArraySize(names) != 1 || !cJSON_IsString(name) || cJSON_GetArraySize(transforms) > 0 ||
-        (slice && !cJSON_IsNull(slice)))
-        return td_fail(err, TD_EUNSUPPORTED, "%s: this version reads references to one whole checkpoint tensor only", t->role);
+    if (!path)
+        return td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no checkpoint (--checkpoint DIR says where it lies)", t->role);
     if (open_checkpoint(l, path, &file, err))
         return err ? err->code : TD_EIO;
-    st = td_safetensors_find(file, name->valuestring);
-    if (!st)
-        return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, path, name->valuestring);
-    *size = st->size_bytes;
-    *data = malloc(*size ? *size : 1);
-    if (!*data)
-        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, *size);
-    if (*size)
-        memcpy(*data, st->data, *size);
-    if (!td_hash_eq(td_hash_bytes(*data, *size), key_of(t))) {
-        free(*data);
-        return td_fail(err, TD_ECORRUPT, "%s: %s in %s is not what the server used; is it another checkpoint?", t->role,
-                       name->valuestring, path);
-    }
-    return TD_OK;
+    rc = td_opref_load(file, path, t, data, size, err);
+    if (rc)
+        return rc;
+    if (td_hash_eq(td_hash_bytes(*data, *size), key_of(t)))
+        return TD_OK;
+    free(*data);
+    return td_fail(err, TD_ECORRUPT, "%s: %s in %s is not what the server used; is it another checkpoint?", t->role,
+                   td_json_get_str(cJSON_GetArrayItem(td_json_get(t->ref, "tensors"), 0), NULL, "its tensor"), path);
 }
 
 /* Bytes of a tensor in new memory, from the pack or from a checkpoint. */
