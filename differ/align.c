@@ -68,6 +68,10 @@ int td_align_check(const cJSON *base, const char *base_name, const cJSON *other,
     b = td_json_get(td_json_get(other, "server"), "model");
     if (cJSON_IsString(a) && cJSON_IsString(b) && *a->valuestring && *b->valuestring && !same_value(a, b))
         return differ_in("the model (server.model)", a, base_name, b, other_name, err);
+    a = td_json_get(td_json_get(base, "server"), "model_meta");
+    b = td_json_get(td_json_get(other, "server"), "model_meta");
+    if (cJSON_IsString(a) && cJSON_IsString(b) && !same_value(a, b))
+        return differ_in("the model's content (server.model_meta)", a, base_name, b, other_name, err);
     cJSON_ArrayForEach(a, td_json_get(base, "sampling")) {
         char what[96];
 

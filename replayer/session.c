@@ -87,11 +87,25 @@ static int check_context(const struct session *s, struct td_error *err)
     return rc;
 }
 
+/* Answers of another model say nothing about the build. The name is what requests ask for; meta tells files of one name apart. */
+static int check_model(const struct session *s, struct td_error *err)
+{
+    const cJSON *server = td_json_get(s->manifest, "server");
+    const char *model = td_json_get_str(server, "model", ""), *meta = td_json_get_str(server, "model_meta", "");
+    const char *slash = s->server.kind == TD_API_LLAMACPP ? strrchr(model, '/') : NULL; /* was recorded as a path once */
+    bool named_alike = !*model || !strcmp(slash ? slash + 1 : model, s->server.model);
+
+    if (named_alike && (!*meta || !*s->server.meta || !strcmp(meta, s->server.meta)))
+        return TD_OK;
+    return td_fail(err, TD_EINVAL, "these must not be compared: the recording was made with the model %s%s%s%s, but %s serves %s%s%s%s", model,
+                   *meta ? " (" : "", meta, *meta ? ")" : "", s->server.url, s->server.model, *s->server.meta ? " (" : "", s->server.meta,
+                   *s->server.meta ? ")" : "");
+}
+
 /* Ask before anything is written. Without --server the recorded address is tried, and is not a must when there are ops. */
 static int find_server(struct session *s, struct td_error *err)
 {
     const char *url = s->opt->server ? s->opt->server : td_json_get_str(td_json_get(s->manifest, "server"), "url", NULL);
-    const char *model = td_json_get_str(td_json_get(s->manifest, "server"), "model", "");
     struct td_error why = {0};
     int rc;
 
@@ -99,6 +113,8 @@ static int find_server(struct session *s, struct td_error *err)
         rc = td_fail(&why, TD_ENOTFOUND, "the recording does not name its server; give --server HOST:PORT");
     else
         rc = td_requests_probe(s->opt, url, &s->server, &why);
+    if (!rc)
+        rc = check_model(s, &why);
     if (!rc)
         rc = check_context(s, &why);
     if (rc && !s->opt->server && wants_ops(s) && rc != TD_EINTR) {
@@ -110,8 +126,6 @@ static int find_server(struct session *s, struct td_error *err)
         return s->opt->server ? rc : (td_fail_at(err, "the recorded server (--server HOST:PORT names another)"), rc);
     }
     s->res->did_requests = true;
-    if (*model && strcmp(model, s->server.model))
-        td_log(TD_LOG_WARN, "replay", "%s serves the model %s, the recording was made with %s", s->server.url, s->server.model, model);
     snprintf(s->res->server, sizeof s->res->server, "%s (%s%s%s, model %s)", s->server.url, td_api_name(s->server.kind),
              s->server.version[0] ? " " : "", s->server.version, s->server.model);
     return TD_OK;
