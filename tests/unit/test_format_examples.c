@@ -14,7 +14,7 @@
 
 #define FENCE "\n```json\n"
 
-static const char *const kinds[] = {"gptq_gemm", "w4a8_gemm", "ggml_mul_mat", "gemm", "attention", "rms_norm"};
+static const char *const kinds[] = {"gptq_gemm", "w4a8_gemm", "ggml_mul_mat", "ggml_rope", "gemm", "attention", "rms_norm"};
 
 /* text : one op, n bytes */
 static void check_example(const char *text, size_t n, const char *kind)
