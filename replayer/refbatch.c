@@ -10,7 +10,7 @@ static const struct td_tensor *rows_of(const struct td_op_call *op)
 {
     const struct td_tensor *a = td_op_in(op, "a");
 
-    return a && a->ndim == 2 && a->strides[1] == 1 && a->shape[0] == td_op_attr(op, "m", -1) ? a : NULL;
+    return a && a->ndim == 2 && op->out.ndim == 2 && a->strides[1] == 1 && a->shape[0] == td_op_attr(op, "m", -1) ? a : NULL;
 }
 
 bool td_refbatch_fits(const struct td_op_call *first, const struct td_op_call *next)

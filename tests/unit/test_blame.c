@@ -216,6 +216,28 @@ static void test_blocks_of_ggml(void **state)
     assert_string_equal(b.text, "M >= 2 and W = Q4_1");
 }
 
+static void test_shapes_name_the_weights(void **state)
+{
+    struct td_tensor_rec w = {.role = "w", .dtype = "Q4_1"};
+    struct td_op op = {.in = &w, .n_in = 1, .out = {.ndim = 3, .shape = {9, 2, 64}}, .has_out = true};
+    struct td_op_set set = {0};
+
+    (void)state;
+    op.attrs = cJSON_CreateObject();
+    cJSON_AddNumberToObject(op.attrs, "n", 576);
+    cJSON_AddNumberToObject(op.attrs, "k", 1536);
+    assert_int_equal(td_op_set_add(&set, "x", &op, NULL), 0);
+    assert_string_equal(set.op[0].weights, "Q4_1");
+    assert_string_equal(set.op[0].shape, "Q4_1 576x1536");
+    cJSON_Delete(op.attrs);
+    op.attrs = NULL;
+    op.n_in = 0; /* no GEMM: the sizes of its output */
+    assert_int_equal(td_op_set_add(&set, "x", &op, NULL), 0);
+    assert_null(set.op[1].weights);
+    assert_string_equal(set.op[1].shape, "9x2x64");
+    td_op_set_release(&set);
+}
+
 /* A bug that depends on the data: no rule is clean, and the text must not claim one. */
 static void test_no_clean_rule(void **state)
 {
@@ -240,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_nothing_and_everything),
         cmocka_unit_test(test_first_in_order_of_execution),
         cmocka_unit_test(test_blocks_of_ggml),
+        cmocka_unit_test(test_shapes_name_the_weights),
         cmocka_unit_test(test_no_clean_rule),
     };
 

@@ -12,6 +12,7 @@
 #include "replayer/judge.h"
 #include "replayer/poison.h"
 #include "replayer/refbatch.h"
+#include "tests/unit/op_case.h"
 #include "tests/unit/random_gptq.h"
 
 #define ROWS 17  /* tiles of 8 rows and 32 columns with a rest in both directions */
@@ -320,6 +321,75 @@ static void joined_references_are_the_same(void **state)
         random_gptq_free(&ops[i]);
 }
 
+/* Products with weights in blocks: three of one W, one of them strided, below each other; and one that may not stand there. */
+static void joined_products_of_blocks_are_the_same(void **state)
+{
+    const struct td_op_kind *kind = td_op_kind_find("ggml_mul_mat");
+    const int64_t rows[3] = {1, 7, 3};
+    struct op_case t[3];
+    const struct td_op_call *list[3];
+    struct td_op_ref refs[3], whole, alone;
+    bool joined;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        case_mul_mat(&t[i], TD_DT_Q4_1, rows[i], 5, 96, (int64_t[]){1, 1, 1, 1}, i == 1 ? 3 : 0, true);
+        list[i] = &t[i].op;
+        t[i].op.in[1] = t[0].op.in[1];
+        assert_true(td_refbatch_fits(&t[0].op, &t[i].op));
+    }
+    assert_int_equal(td_refbatch_compute(kind, list, 3, "q8_1", refs, &whole, &joined, NULL), 0);
+    assert_true(joined);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(kind->reference(&t[i].op, &alone, NULL), 0);
+        assert_memory_equal(refs[i].r0, alone.r0, (size_t)rows[i] * 5 * sizeof(double));
+        assert_memory_equal(refs[i].r1, alone.r1, (size_t)rows[i] * 5 * sizeof(double));
+        assert_memory_equal(refs[i].mag, alone.mag, (size_t)rows[i] * 5 * sizeof(double));
+        assert_true(refs[i].r1[0] != refs[i].r0[0]);
+        td_op_ref_release(&alone);
+    }
+    td_op_ref_release(&whole);
+    for (i = 0; i < 3; i++)
+        op_case_release(&t[i]);
+    case_mul_mat(&t[0], TD_DT_Q4_1, 2, 5, 96, (int64_t[]){1, 2, 1, 2}, 0, true);
+    assert_false(td_refbatch_fits(&t[0].op, &t[0].op)); /* rows of several matrices */
+    op_case_release(&t[0]);
+}
+
+/* A right product of blocks lies far below the floor; one that forgets the last of 48 blocks far above. */
+static void real_products_score(void **state)
+{
+    struct td_judge_limits lim;
+    struct td_judge_result r;
+    struct op_case t;
+    struct td_op_ref ref;
+    void *opened, *prepared;
+    const void *image;
+
+    (void)state;
+    assert_int_equal(td_judge_limits_find("ggml_mul_mat", TD_DT_F32, &lim, NULL), TD_OK);
+    case_mul_mat(&t, TD_DT_Q4_1, 4, 64, 1536, (int64_t[]){1, 1, 1, 1}, 0, true);
+    assert_int_equal(td_op_kind_find("ggml_mul_mat")->reference(&t.op, &ref, NULL), 0);
+    for (int bug = 0; bug < 2; bug++) {
+        struct td_op_call op = t.op;
+        const struct td_provider *cpu = td_provider_find("cpu");
+
+        for (int64_t i = 0; bug && i < 4 * 32; i++)
+            ((float *)op.in[0].data)[i / 32 * 1536 + 1504 + i % 32] = 0;
+        assert_int_equal(cpu->open(NULL, &opened, NULL), 0);
+        assert_int_equal(cpu->prepare(opened, &op, &prepared, NULL), 0);
+        assert_int_equal(cpu->run(opened, prepared, NULL), 0);
+        cpu->release(opened, prepared);
+        cpu->close(opened);
+        image = op.out.data;
+        assert_int_equal(td_judge_output(&ref, &op.out, &image, 1, &lim, &r, NULL), 0);
+        assert_true(bug ? r.score > 1000 * lim.floor : r.score < 0.1 * lim.floor);
+    }
+    td_op_ref_release(&ref);
+    op_case_release(&t);
+}
+
 static void poison_tells(void **state)
 {
     struct sample s;
@@ -354,7 +424,8 @@ int main(void)
         cmocka_unit_test(nan_against_nan_is_counted_only), cmocka_unit_test(overflow_of_f16_is_right),
         cmocka_unit_test(underflow_is_no_error), cmocka_unit_test(repeats_show_spread), cmocka_unit_test(strides_are_followed),
         cmocka_unit_test(wrong_shape_is_refused), cmocka_unit_test(json_names_infinity), cmocka_unit_test(real_op_scores),
-        cmocka_unit_test(joined_references_are_the_same), cmocka_unit_test(poison_tells),
+        cmocka_unit_test(joined_references_are_the_same), cmocka_unit_test(joined_products_of_blocks_are_the_same),
+        cmocka_unit_test(real_products_score), cmocka_unit_test(poison_tells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,27 @@ static void groups_by_shape_and_m(void **state)
     td_op_list_release(&l);
 }
 
+static void shapes_name_the_weights(void **state)
+{
+    struct td_tensor_rec w = {.role = "w", .dtype = "Q4_1"};
+    struct td_op op = {.in = &w, .n_in = 1, .out = {.ndim = 3, .shape = {9, 2, 64}}};
+    char shape[64];
+
+    (void)state;
+    op.attrs = cJSON_CreateObject();
+    td_op_shape_words(&op, shape, sizeof shape); /* no GEMM */
+    assert_string_equal(shape, "Q4_1 9x2x64");
+    op.n_in = 0;
+    td_op_shape_words(&op, shape, sizeof shape);
+    assert_string_equal(shape, "9x2x64");
+    op.n_in = 1;
+    cJSON_AddNumberToObject(op.attrs, "n", 576);
+    cJSON_AddNumberToObject(op.attrs, "k", 1536);
+    td_op_shape_words(&op, shape, sizeof shape);
+    assert_string_equal(shape, "Q4_1 k1536 n576");
+    cJSON_Delete(op.attrs);
+}
+
 static void sample_is_fair(void **state)
 {
     struct td_op_list l = {0};
@@ -147,7 +168,8 @@ static void timing_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out),
+        cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(shapes_name_the_weights),
+        cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out),
         cmocka_unit_test(no_maximum_takes_all), cmocka_unit_test(shards_cover_once), cmocka_unit_test(shard_words),
         cmocka_unit_test(timing_words),
     };
