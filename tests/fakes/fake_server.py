@@ -23,6 +23,9 @@ ap.add_argument("--key", default="", help="require Authorization: Bearer KEY")
 ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http", "mute", "refuse", "dead", "glyphs"])
 ap.add_argument("--refuse", default="", help="with --fault refuse: answer 400 to bodies with one of these members, comma separated")
 ap.add_argument("--vague", action="store_true", help="... and do not say which")
+ap.add_argument("--context", type=int, default=1024, help="max_model_len; llama.cpp's slots get half of it")
+ap.add_argument("--params", type=int, default=0, help="n_params of llama.cpp's /v1/models")
+ap.add_argument("--die-after", type=int, default=0, help="with so many answers begun, end in the middle of the next one")
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
@@ -30,7 +33,7 @@ start = time.monotonic()
 
 
 class Handler(socketserver.StreamRequestHandler):
-    tokens = 0
+    tokens = answers = 0
 
     def send(self, data):
         step = args.split or len(data)
@@ -73,7 +76,7 @@ class Handler(socketserver.StreamRequestHandler):
         if path == "/version" and args.shape == "vllm":
             return self.reply(200, {"version": "0.99.fake"})
         if path == "/props" and args.shape == "llamacpp":
-            return self.reply(200, {"build_info": "b1-fake", "model_path": "/m/fake.gguf", "default_generation_settings": {"n_ctx": 512}})
+            return self.reply(200, {"build_info": "b1-fake", "model_path": "/m/fake.gguf", "default_generation_settings": {"n_ctx": args.context // 2}})
         if path == "/metrics" and args.shape != "openai":
             name = "llamacpp" if args.shape == "llamacpp" else args.shape
             return self.reply(200, f"# TYPE {name}:tokens_total counter\n{name}:tokens_total{{model=\"a b\"}} {Handler.tokens}\n"
@@ -87,7 +90,8 @@ class Handler(socketserver.StreamRequestHandler):
         if path == "/get_server_info" and args.shape == "sglang":
             return self.reply(200, {"version": "0.5.fake", "context_length": 512, "api_key": "hush", "schedule_policy": "fcfs"})
         if path == "/v1/models":
-            return self.reply(200, {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": owner, "max_model_len": 1024}]})
+            meta = {"meta": {"n_vocab": 64, "n_params": args.params, "size": 4096, "ftype": "Q4_1"}} if args.params else {}
+            return self.reply(200, {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": owner, "max_model_len": args.context, **meta}]})
         return self.reply(404, {"detail": "Not Found"})
 
     def post(self, path, req, headers):
@@ -125,12 +129,15 @@ class Handler(socketserver.StreamRequestHandler):
             text = "".join(self.glyph(i) for i in range(n)) if args.fault == "glyphs" else "".join(self.token(i)[1] for i in range(n))
             return self.reply(200, {"index": 0, "content": text, "tokens": [self.token(i)[0] for i in range(n)], "stop": True, "stop_type": "limit",
                                     "tokens_predicted": n, "tokens_evaluated": 4})
+        Handler.answers += 1
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         for i, event in enumerate(self.events(path, req, n, headers)):
             if args.pause:
                 time.sleep(args.pause)
             if args.fault == "hang" and i == 3:
                 time.sleep(args.seconds)
+            if args.die_after and Handler.answers > args.die_after and i == 3:
+                os._exit(1)
             if args.fault == "stream-error" and i == 3:
                 event = {"error": {"message": "engine died", "type": "InternalServerError", "code": 500}}
             data = b": ping\r\n\r\n" if event is None else b"data: " + (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n\n"
