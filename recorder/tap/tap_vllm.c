@@ -243,7 +243,7 @@ static bool describe_wna16(struct tap_call *call, tensor x, tensor w, tensor out
     bool has_zeros;
     int64_t n, k;
 
-    *call = (struct tap_call){.kind = "gptq_gemm", .symbol = "cpu_gemm_wna16", .layout = "vllm_wna16_n16", .rounding = "none"};
+    *call = (struct tap_call){.kind = "gptq_gemm", .symbol = "cpu_gemm_wna16", .layout = "vllm_wna16_n16"};
     if (pack != 8 || !set_input(call, x, &a) || a.dtype == TAP_TORCH_F32 || !tap_torch_read(w, &q) || q.ndim != 2 || q.dtype != TAP_TORCH_I32 || !q.data ||
         !tap_torch_read(scales, &s) || s.ndim != 2 || s.dtype != a.dtype || !s.data || !tap_torch_read_optional(zeros, &z, &has_zeros))
         return false;
@@ -253,6 +253,7 @@ static bool describe_wna16(struct tap_call *call, tensor x, tensor w, tensor out
         return false;
     add_attr(call, "bits", 4);
     add_attr(call, "group_size", k / s.sizes[0]);
+    call->rounding = a.dtype == TAP_TORCH_BF16 ? "weight-bf16" : "weight-f16"; /* it multiplies with weights of that type */
     expect_output(call, &a, n);
     return add_weight(call, "qweight", &q) && (!has_zeros || add_weight(call, "qzeros", &z)) && add_weight(call, "scales", &s) && add_bias(call, bias, n) &&
            find_output(&call->out, out);
