@@ -222,6 +222,19 @@ static void print_collapses(const struct page *p, const struct td_weighing *w)
         fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, c->n);
 }
 
+/* Why a server that was ready answered nothing, as replay found it. */
+static void print_engines(const struct page *p, const struct td_weighing *w)
+{
+    size_t i;
+
+    for (i = 1; i < w->n_sides; i++) {
+        const char *why = td_json_get_str(td_json_get(td_fixture_manifest(w->side[i].fx), "replay"), "engine", NULL);
+
+        if (why)
+            fprintf(p->out, "  %.600s\n", why);
+    }
+}
+
 static void print_lost(const struct page *p, const struct td_weighing *w)
 {
     const struct td_tokens *t = &w->tokens;
@@ -230,6 +243,7 @@ static void print_lost(const struct page *p, const struct td_weighing *w)
     if (t->n_lost == 0 || !w->lane[TD_LANE_TOKENS].asked)
         return;
     title(p, "requests that failed where the baseline answered");
+    print_engines(p, w);
     for (i = 0; i < t->n_lost && (i < SHOWN * 2 || p->verbose); i++)
         fprintf(p->out, "  %s, repeat %d: %s%s%s\n", t->lost[i]->prompt_id, t->lost[i]->repeat,
                 t->lost[i]->error_kind ? t->lost[i]->error_kind : "", t->lost[i]->error_kind ? ": " : "", t->lost[i]->error);
@@ -268,7 +282,7 @@ static void print_bad_ops(const struct page *p, const struct td_weighing *w)
     if (!bad)
         return;
     for (i = 0; i < w->ops.n; i++)
-        if (w->ops.op[i].status != TD_OP_NONE && w->ops.op[i].result != TD_RESULT_OK)
+        if (w->ops.op[i].status != TD_OP_NONE && w->ops.op[i].result != TD_RESULT_OK && w->ops.op[i].result != TD_RESULT_COMPARED)
             bad[n++] = &w->ops.op[i];
     qsort(bad, n, sizeof(*bad), by_execution);
     shown = n > SHOWN && !p->verbose ? SHOWN : n;
@@ -282,6 +296,54 @@ static void print_bad_ops(const struct page *p, const struct td_weighing *w)
     free(bad);
 }
 
+/* Each build by the R1 of its own format; what the format itself costs is the distance to R0. */
+static void print_formats(const struct page *p, const struct td_weighing *w)
+{
+    const struct td_numerics *n = &w->numerics;
+    char change[200], a[24], b[24];
+    size_t i;
+
+    if (!n->format_changed)
+        return;
+    title(p, "formats that changed (relative L2 distance to exact arithmetic, worst op)");
+    for (i = 0; i < n->n; i++) {
+        const struct td_op_group *g = &n->group[i];
+
+        if (!g->format_changed)
+            continue;
+        td_op_rounding_change(g->new_rounding, g->old_rounding, change, sizeof change);
+        fprintf(p->out, "  %s %s %s: new %s, old %s; %s\n", g->kind, g->shape, td_m_class_name(g->m_class), number(g->new_r0, a, sizeof a),
+                number(g->old_r0, b, sizeof b), change);
+    }
+}
+
+/* Ops that have no reference, a line for each kind; groups stand in order of their kinds. */
+static void print_compared(const struct page *p, const struct td_numerics *n)
+{
+    size_t i, ops = 0, equal = 0, skipped = 0;
+    double worst = NAN;
+    char a[24];
+
+    if (n->compared + n->not_compared == 0)
+        return;
+    title(p, "ops without a reference (their outputs beside the baseline's, under equal input)");
+    fprintf(p->out, "  %-24s %6s %6s %12s  %s\n", "kind", "ops", "equal", "not compared", "largest relative departure");
+    for (i = 0; i < n->n; i++) {
+        const struct td_op_group *g = &n->group[i];
+
+        ops += g->compared;
+        equal += g->compared_equal;
+        skipped += g->not_compared;
+        worst = fmax(worst, g->departs);
+        if (i + 1 < n->n && strcmp(g->kind, n->group[i + 1].kind) == 0)
+            continue;
+        if (ops + skipped)
+            fprintf(p->out, "  %-24s %6zu %6zu %12zu  %s\n", g->kind, ops, equal, skipped, number(worst, a, sizeof a));
+        ops = equal = skipped = 0;
+        worst = NAN;
+    }
+}
+
 static void print_ops(const struct page *p, const struct td_weighing *w)
 {
     const struct td_numerics *n = &w->numerics;
@@ -289,6 +351,8 @@ static void print_ops(const struct page *p, const struct td_weighing *w)
     int kind = 6, shape = 5;
     char a[24], b[24], c[24], d[24], e[24], f[24];
 
+    if (w->lane[TD_LANE_OPS].asked)
+        print_compared(p, n);
     if (n->judged == 0 || !w->lane[TD_LANE_OPS].asked)
         return;
     for (i = 0; i < n->n; i++) {
@@ -301,6 +365,8 @@ static void print_ops(const struct page *p, const struct td_weighing *w)
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
 
+        if (g->judged == 0 && g->compared + g->not_compared)
+            continue;
         fprintf(p->out, "  %-*s  %-*s  %-8s %6zu ", kind, g->kind, shape, g->shape, td_m_class_name(g->m_class), g->judged);
         snprintf(a, sizeof a, "%6zu", g->worse);
         paint(p, g->worse ? TD_REGRESSED : TD_NOT_JUDGED, a, 6);
@@ -310,6 +376,7 @@ static void print_ops(const struct page *p, const struct td_weighing *w)
                 g->judged == 0 ? "  not replayed" : g->undecided + g->broken ? "  some undecided" : "");
     }
     print_bad_ops(p, w);
+    print_formats(p, w);
 }
 
 /* ---- speed --------------------------------------------------------------------------------------------------------- */
