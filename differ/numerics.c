@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/numerics.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,27 @@ const struct td_op_error *td_op_baseline(const struct td_opx *op)
     if (op->origin && op->origin->candidate.present)
         return &op->origin->candidate;
     return op->recorded.present ? &op->recorded : NULL;
+}
+
+const char *td_op_baseline_rounding(const struct td_opx *op)
+{
+    const struct td_op_error *e = td_op_baseline(op);
+
+    if (e == &op->baseline)
+        return op->baseline_rounding ? op->baseline_rounding : op->act_rounding;
+    if (op->origin)
+        return op->origin->act_rounding;
+    return op->recorded_rounding ? op->recorded_rounding : op->act_rounding;
+}
+
+void td_op_place(const struct td_opx *op, char *out, size_t n)
+{
+    bool node = strncmp(op->kind, "ggml_", 5) == 0;
+    size_t i;
+
+    snprintf(out, n, "%s %s", op->layer ? op->layer : "?", op->kind + (node ? 5 : 0));
+    for (i = op->layer ? strlen(op->layer) : 1; node && i < n && out[i]; i++)
+        out[i] = (char)toupper((unsigned char)out[i]); /* as ggml writes the names of its ops */
 }
 
 static double worst_rms(const struct td_op_error *e)
@@ -81,7 +103,7 @@ static bool decide_special_values(struct td_opx *op, const struct td_op_error *b
         long long count = c->nan > 0 ? c->nan : c->inf;
 
         if (!base)
-            decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements; the baseline's output is not known (--baseline-build LIB)",
+            decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements; the baseline's output is not known (--baseline-build PATH)",
                     what, count, total);
         else if (isfinite(base->score) || c->nan > base->nan || c->inf > base->inf)
             decided(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what, count, total,
@@ -111,7 +133,7 @@ static bool decide_stability(struct td_opx *op, const struct td_op_error *base)
                 (long long)c->unstable, (long long)c->repeats);
     else
         decided(op, TD_RESULT_UNDECIDED,
-                "unstable: %lld elements differ between %lld runs; whether the baseline's do is not known (--baseline-build LIB)",
+                "unstable: %lld elements differ between %lld runs; whether the baseline's do is not known (--baseline-build PATH)",
                 (long long)c->unstable, (long long)c->repeats);
     return true;
 }
@@ -119,7 +141,7 @@ static bool decide_stability(struct td_opx *op, const struct td_op_error *base)
 static void say_score(struct td_opx *op, enum td_op_result r, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
-    const char *unknown = base ? "" : "; the baseline's output is not known (--baseline-build LIB)";
+    const char *unknown = base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
 
     if (!(c->score <= op->limit))
         decided(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
@@ -132,14 +154,73 @@ static void say_score(struct td_opx *op, enum td_op_result r, const struct td_op
                 (long long)c->tile_col, c->tile, op->limit_rms, unknown);
 }
 
+/* Without a reference nothing but a crash, a hang, or NaN for a number (status failed) says that an op is worse. */
+static bool decide_without_reference(struct td_opx *op, const struct td_op_error *base)
+{
+    if (!op->without_reference)
+        return false;
+    if (op->status == TD_OP_FAILED || op->status == TD_OP_CRASHED || op->status == TD_OP_HUNG)
+        return decide_status(op, base);
+    if (op->status != TD_OP_OK)
+        decided(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status), op->reason ? op->reason : "no reason given");
+    else if (op->same)
+        decided(op, TD_RESULT_COMPARED, "bit-equal");
+    else if (isnan(op->departs))
+        decided(op, TD_RESULT_COMPARED, "there is no other output to compare with");
+    else
+        decided(op, TD_RESULT_COMPARED, "departs by %.3g (relative L2) under equal input", op->departs);
+    return true;
+}
+
+static void rounding_words(const char *rounding, char *out, size_t n)
+{
+    static const struct { const char *name, *words; } known[] = {
+        {"none", "activations are not rounded"}, {"uint8-token", "activations are rounded to 8 bits per token (uint8-token)"},
+        {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"}, {"weight-f16", "weights are rounded to F16 (weight-f16)"}};
+    size_t i;
+
+    for (i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].name, rounding) == 0)
+            break;
+    if (i < sizeof known / sizeof known[0])
+        snprintf(out, n, "%s", known[i].words);
+    else
+        snprintf(out, n, "activations are rounded to %.40s", rounding);
+}
+
+void td_op_rounding_change(const char *now, const char *was, char *out, size_t n)
+{
+    char a[80], b[80];
+
+    rounding_words(now, a, sizeof a);
+    rounding_words(was, b, sizeof b);
+    snprintf(out, n, "%s; before: %s", a, b);
+}
+
+/* An op that is right by its own format, which is not the baseline's: undecided unless the policy accepts that. */
+static bool decide_format(struct td_opx *op, const struct td_op_error *base, const struct td_policy *policy)
+{
+    const char *was = td_op_baseline_rounding(op);
+    char change[200];
+
+    op->format_changed = strcmp(was, op->act_rounding) != 0 || (op->origin && strcmp(op->origin->kind, op->kind) != 0);
+    if (!op->format_changed || policy->accept_format_change)
+        return false;
+    td_op_rounding_change(op->act_rounding, was, change, sizeof change);
+    decided(op, TD_RESULT_UNDECIDED, "the format changed: %s; distance to exact arithmetic %.3g, before %.3g", change,
+            op->candidate.r0_rel_l2, base ? base->r0_rel_l2 : NAN);
+    return true;
+}
+
 void td_op_decide(struct td_opx *op, const struct td_op_group *group, const struct td_policy *policy)
 {
     const struct td_op_error *base = td_op_baseline(op), *c = &op->candidate;
     double floor = td_policy_floor(policy, op->kind, op->dtype, op->judge_floor);
     double floor_rms = policy->floor_rms * floor / (policy->floor > 0 ? policy->floor : 1);
-    bool over, new_format;
+    bool over;
 
     op->why[0] = '\0';
+    op->format_changed = false;
     op->limit = floor;
     op->limit_rms = floor_rms;
     if (group->baselines) { /* fmax ignores NaN: a group without a finite baseline keeps the floor */
@@ -148,17 +229,15 @@ void td_op_decide(struct td_opx *op, const struct td_op_group *group, const stru
     }
     if (base)
         op->limit = fmax(op->limit, base->spread);
-    if (decide_status(op, base) || decide_special_values(op, base))
+    if (decide_without_reference(op, base) || decide_status(op, base) || decide_special_values(op, base))
         return;
     over = !(c->score <= op->limit) || worst_rms(c) > op->limit_rms;
-    new_format = op->origin && (strcmp(op->origin->act_rounding, op->act_rounding) != 0 || strcmp(op->origin->kind, op->kind) != 0);
     if (over)
         say_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
     else if (decide_stability(op, base))
         return;
-    else if (new_format && !policy->accept_format_change)
-        decided(op, TD_RESULT_UNDECIDED, "the format changed: %s/%s was %s/%s (format cost %.3g, was %.3g); accept_format_change allows it",
-                op->kind, op->act_rounding, op->origin->kind, op->origin->act_rounding, op->format_cost, op->origin->format_cost);
+    else if (decide_format(op, base, policy))
+        return;
     else
         op->result = TD_RESULT_OK;
 }
@@ -219,7 +298,8 @@ static int make_groups(const struct td_op_set *a, const struct td_op_set *b, str
         if (n->n == 0 || compare_key(all[i], &n->group[n->n - 1]) != 0)
             n->group[n->n++] = (struct td_op_group){.kind = all[i]->kind, .shape = all[i]->shape, .dtype = all[i]->dtype,
                                                     .m_class = all[i]->m_class, .old_score = NAN, .old_rms = NAN, .old_rel = NAN,
-                                                    .new_score = NAN, .new_rms = NAN, .new_rel = NAN};
+                                                    .new_score = NAN, .new_rms = NAN, .new_rel = NAN, .departs = NAN,
+                                                    .old_r0 = NAN, .new_r0 = NAN};
     free(all);
     return TD_OK;
 }
@@ -236,11 +316,42 @@ static void add_baseline(struct td_op_group *g, const struct td_op_error *e)
     g->old_rel = fmax(g->old_rel, e->rel_l2);
 }
 
+static void add_compared(struct td_op_group *g, const struct td_opx *op, struct td_numerics *n)
+{
+    if (op->status != TD_OP_OK || (!op->same && isnan(op->departs))) {
+        n->not_compared++;
+        g->not_compared++;
+        if (!n->not_compared_first)
+            n->not_compared_first = op;
+        return;
+    }
+    g->compared++;
+    g->compared_equal += op->same;
+    g->departed += !op->same;
+    if (!op->same)
+        g->departs = fmax(g->departs, op->departs);
+}
+
+static void add_format(struct td_op_group *g, const struct td_opx *op)
+{
+    const struct td_op_error *base = td_op_baseline(op);
+
+    if (!g->format_changed++) {
+        g->old_rounding = td_op_baseline_rounding(op);
+        g->new_rounding = op->act_rounding;
+    }
+    g->new_r0 = fmax(g->new_r0, op->candidate.r0_rel_l2);
+    if (base)
+        g->old_r0 = fmax(g->old_r0, base->r0_rel_l2);
+}
+
 static void add_result(struct td_op_group *g, const struct td_opx *op)
 {
     const struct td_op_error *c = &op->candidate;
 
     g->judged++;
+    if (op->format_changed)
+        add_format(g, op);
     g->worse += op->result == TD_RESULT_WORSE;
     g->undecided += op->result == TD_RESULT_UNDECIDED;
     g->broken += op->result == TD_RESULT_BROKEN;
@@ -266,23 +377,41 @@ static void describe_coverage(struct td_numerics *n)
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
 
-        groups++;
-        judged += g->judged > g->broken;
-        ops += g->judged - g->broken;
-        recorded += g->recorded;
+        if (g->compared + g->not_compared == 0 || g->judged) { /* the others have a sentence of their own */
+            groups++;
+            judged += g->judged > g->broken;
+            ops += g->judged - g->broken;
+            recorded += g->recorded;
+        }
         if (i + 1 < n->n && strcmp(g->kind, n->group[i + 1].kind) == 0)
             continue;
-        if (len < sizeof n->coverage)
+        if (groups && len < sizeof n->coverage)
             len += (size_t)snprintf(n->coverage + len, sizeof n->coverage - len, "%s%s %zu of %zu shapes x M classes (%zu of %zu ops)",
                                     len ? ", " : "", g->kind, judged, groups, ops, recorded > ops ? recorded : ops);
         judged = groups = ops = recorded = 0;
     }
 }
 
+static bool departs(const struct td_opx *op)
+{
+    if (op->result == TD_RESULT_WORSE)
+        return true;
+    if (op->result == TD_RESULT_COMPARED)
+        return op->status == TD_OP_OK && !op->same && !isnan(op->departs);
+    return op->status == TD_OP_OK && op->total > 0 && op->equal < op->total;
+}
+
+static bool runs_before(const struct td_opx *a, const struct td_opx *b)
+{
+    if (a->step >= 0 && b->step >= 0 && a->step != b->step)
+        return a->step < b->step;
+    return a->op < b->op;
+}
+
 int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base, const struct td_policy *policy,
                         struct td_numerics *n, struct td_error *err)
 {
-    size_t i;
+    size_t i, had;
     int rc;
 
     memset(n, 0, sizeof *n);
@@ -302,7 +431,12 @@ int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *bas
         if (op->status == TD_OP_NONE)
             continue;
         td_op_decide(op, g, policy);
-        add_result(g, op);
+        if (op->result == TD_RESULT_COMPARED)
+            add_compared(g, op, n);
+        else
+            add_result(g, op);
+        if (departs(op) && (!n->first_departs || runs_before(op, n->first_departs)))
+            n->first_departs = op;
     }
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
@@ -313,7 +447,12 @@ int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *bas
         n->broken += g->broken;
         n->bit_equal += g->bit_equal;
         n->with_total += g->with_total;
-        n->not_replayed += g->recorded > g->judged ? g->recorded - g->judged : 0;
+        n->compared += g->compared;
+        n->compared_equal += g->compared_equal;
+        n->departed += g->departed;
+        n->format_changed += g->format_changed;
+        had = g->judged + g->compared + g->not_compared;
+        n->not_replayed += g->recorded > had ? g->recorded - had : 0;
     }
     n->ok = n->judged - n->worse - n->undecided - n->broken;
     describe_coverage(n);
@@ -338,15 +477,58 @@ static const struct td_opx *first_with(const struct td_op_set *s, enum td_op_res
     return NULL;
 }
 
+static void say_compared(const struct td_numerics *n, struct td_lane *lane)
+{
+    char place[200];
+
+    if (n->compared)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu ops without reference: bit-equal %zu", n->compared, n->compared_equal);
+    if (n->departed && n->first_departs) {
+        td_op_place(n->first_departs, place, sizeof place);
+        td_lane_say(lane, TD_NOT_JUDGED, "first op that departs under equal input: %s (op %lld)", place, (long long)n->first_departs->op);
+    }
+    if (n->not_compared)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu ops without reference were not compared (first: %s)", n->not_compared,
+                    n->not_compared_first->why);
+}
+
+/* What changed, and what that means for how exact the results are. */
+static void say_format(const struct td_numerics *n, struct td_lane *lane)
+{
+    const struct td_op_group *first = NULL;
+    double now = NAN, was = NAN;
+    char change[200];
+    size_t i;
+
+    for (i = 0; i < n->n; i++) {
+        if (!n->group[i].format_changed)
+            continue;
+        first = first ? first : &n->group[i];
+        now = fmax(now, n->group[i].new_r0);
+        was = fmax(was, n->group[i].old_r0);
+    }
+    if (!first)
+        return;
+    td_op_rounding_change(first->new_rounding, first->old_rounding, change, sizeof change);
+    td_lane_say(lane, TD_NOT_JUDGED, "%zu ops are computed in another format: %s; each is judged by its own", n->format_changed, change);
+    td_lane_say(lane, TD_NOT_JUDGED, "largest relative distance to exact arithmetic: %.3g, before %.3g%s", now, was,
+                n->undecided ? "; numerics.accept_format_change in a policy accepts the change" : " (the policy accepts the change)");
+}
+
 void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *candidate, size_t ops_recorded, struct td_lane *lane)
 {
+    if (n->judged == 0 && n->compared) {
+        td_lane_no_evidence(lane, "no op with a reference was judged");
+        say_compared(n, lane);
+        return;
+    }
     if (n->judged == 0) {
         if (ops_recorded == 0)
             td_lane_no_evidence(lane, "the fixture holds no ops: record with a tap (record --run -- SERVER ..., or record --tap-env)");
         else if (candidate->n)
-            td_lane_no_evidence(lane, "the candidate is a recording of its own: ops are judged by replay --build LIB");
+            td_lane_no_evidence(lane, "the candidate is a recording of its own: ops are judged by replay --build PATH");
         else
-            td_lane_no_evidence(lane, "no op was replayed (replay --build LIB does it; the fixture holds %zu)", ops_recorded);
+            td_lane_no_evidence(lane, "no op was replayed (replay --build PATH does it; the fixture holds %zu)", ops_recorded);
         return;
     }
     if (n->joined == 0) {
@@ -369,6 +551,8 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *cand
                     n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal" : "");
     if (n->bit_equal < n->judged && n->with_total)
         td_lane_say(lane, TD_NOT_JUDGED, "%zu of %zu ops are bit-equal to the recorded output", n->bit_equal, n->with_total);
+    say_format(n, lane);
+    say_compared(n, lane);
     td_lane_say(lane, TD_NOT_JUDGED, "covered: %s", n->coverage);
     if (n->not_replayed)
         td_lane_say(lane, TD_NOT_JUDGED, "%zu recorded ops were not replayed", n->not_replayed);

@@ -17,18 +17,35 @@ struct td_op_group {
     double old_score, old_rms, old_rel; /* the baseline's own worst; NaN: unknown */
     double new_score, new_rms, new_rel; /* the candidate's worst; Inf: NaN, Inf, a crash */
     double limit, limit_rms;          /* what a score and an rms must exceed to be worse */
+    size_t compared, compared_equal, departed, not_compared; /* ops without a reference: set beside another output; NaN: nothing departs */
+    double departs;                   /* largest relative L2 of one of them; NaN: none is known */
+    size_t format_changed;            /* ops whose activations are rounded otherwise than in the baseline */
+    const char *old_rounding, *new_rounding; /* of the first of them */
+    double old_r0, new_r0;            /* their worst relative L2 distance to exact arithmetic; NaN: not known */
 };
 
 struct td_numerics {
     struct td_op_group *group; size_t n; /* ordered by kind, shape, class of M */
     size_t judged, ok, worse, undecided, broken, bit_equal, with_total;
     size_t joined, not_replayed;      /* baseline ops that the candidate does not hold */
+    size_t format_changed;
+    /* ops without a reference take no part in the figures above, unless they crashed, hung or gave NaN for a number */
+    size_t compared, compared_equal, departed, not_compared;
+    const struct td_opx *not_compared_first;
+    const struct td_opx *first_departs; /* the first op of any kind, in order of execution, that is not bit-equal under equal input */
     char coverage[400];
 };
 
 /* Where the baseline's error of an op comes from: --baseline-build's run, else the baseline's own replay, else the recorded
  * output. NULL: only a digest. */
 const struct td_op_error *td_op_baseline(const struct td_opx *op);
+
+/* The activation rounding of that output: whether the build declared another format is judged by it. */
+const char *td_op_baseline_rounding(const struct td_opx *op);
+/* "activations are not rounded; before: activations are rounded to q8_1" */
+void td_op_rounding_change(const char *now, const char *was, char *out, size_t n);
+/* "blk.0.attn_norm RMS_NORM", "model.layers.1.mlp.down_proj gptq_gemm": where an op stands in the model. */
+void td_op_place(const struct td_opx *op, char *out, size_t n);
 
 /* Decide one op: fills result, why, limit, limit_rms. worst: of its group; NaN score: no baseline known. Pure. */
 void td_op_decide(struct td_opx *op, const struct td_op_group *group, const struct td_policy *policy);

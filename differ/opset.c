@@ -80,7 +80,7 @@ const char *td_op_status_name(enum td_op_status s)
 
 const char *td_op_result_name(enum td_op_result r)
 {
-    static const char *const NAMES[] = {"ok", "inconclusive", "broken", "worse"};
+    static const char *const NAMES[] = {"ok", "inconclusive", "broken", "worse", "compared"};
 
     return NAMES[r];
 }
@@ -117,6 +117,7 @@ static void read_error(struct td_op_set *set, const cJSON *e, struct td_op_error
     out->present = true;
     out->score = td_json_get_num(e, "score", NAN);
     out->rel_l2 = td_json_get_num(e, "rel_l2", NAN);
+    out->r0_rel_l2 = td_json_get_num(e, "r0_rel_l2", NAN);
     out->max_abs = td_json_get_num(e, "max_abs", NAN);
     out->spread = td_json_get_num(e, "spread", 0);
     out->row_at = item_i64(row, 0);
@@ -159,6 +160,16 @@ static double *read_pairs(const cJSON *pairs, size_t *n)
     return out;
 }
 
+/* Of an op that has no reference: the baseline build's output ran on the same machine, so it comes before the recorded one. */
+static void read_compared(const cJSON *j, struct td_opx *x)
+{
+    bool base = td_json_get(j, "baseline_equal") != NULL;
+
+    x->without_reference = !td_json_get_bool(j, "reference", true);
+    x->departs = td_json_get_num(j, base ? "baseline_departs" : "departs", NAN);
+    x->same = x->total > 0 && td_json_get_i64(j, base ? "baseline_equal" : "equal", -1) == x->total;
+}
+
 static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
 {
     const char *status = td_json_get_str(j, "status", "broken");
@@ -173,6 +184,9 @@ static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
     x->format_cost = td_json_get_num(j, "format_cost", NAN);
     x->equal = td_json_get_i64(j, "equal", 0);
     x->total = td_json_get_i64(j, "total", 0);
+    x->recorded_rounding = intern(set, td_json_get_str(td_json_get(j, "roundings"), "recorded", NULL));
+    x->baseline_rounding = intern(set, td_json_get_str(td_json_get(j, "roundings"), "baseline", NULL));
+    read_compared(j, x);
     read_error(set, td_json_get(j, "recorded"), &x->recorded);
     read_error(set, td_json_get(j, "baseline"), &x->baseline);
     read_error(set, td_json_get(j, "candidate"), &x->candidate);
@@ -250,7 +264,7 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
     x->symbol = intern(s, op->impl.symbol);
     x->dtype = intern(s, op->has_out ? op->out.dtype : "");
     x->act_rounding = intern(s, op->act_rounding ? op->act_rounding : "none");
-    x->judge_floor = x->format_cost = NAN;
+    x->judge_floor = x->format_cost = x->departs = NAN;
     x->weights = w ? intern(s, w->dtype) : NULL;
     read_attrs(s, op->attrs, x);
     x->shape = shape_of(s, x, &op->out);

@@ -9,7 +9,7 @@
 /* One E of the replayer's judgement (docs/format.md, "judge"). Scores are in units of what correct rounding allows. */
 struct td_op_error {
     bool present;
-    double score, rel_l2, max_abs, spread;
+    double score, rel_l2, r0_rel_l2, max_abs, spread; /* r0_rel_l2: to exact arithmetic; NaN: not said */
     double row, col, tile;              /* rms score of the worst one */
     int64_t row_at, col_at, tile_row, tile_col;
     int64_t nan, inf, zero, ref_nonzero;
@@ -19,7 +19,8 @@ struct td_op_error {
 
 enum td_op_status { TD_OP_NONE, TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP_CRASHED, TD_OP_HUNG, TD_OP_BROKEN };
 
-enum td_op_result { TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESULT_WORSE };
+/* COMPARED: there is no reference for this kind, its output was set beside another; never worse, whatever came out. */
+enum td_op_result { TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESULT_WORSE, TD_RESULT_COMPARED };
 
 #define TD_OPX_ATTRS 12
 struct td_opx_attr { const char *name; int64_t value; };
@@ -30,7 +31,8 @@ struct td_opx {
     int64_t step, pid;
     const char *kind, *layer, *symbol;  /* layer, symbol: NULL when unknown */
     const char *dtype;                  /* of the output */
-    const char *act_rounding;
+    const char *act_rounding;           /* of the candidate, in a replay */
+    const char *recorded_rounding, *baseline_rounding; /* NULL: as act_rounding */
     struct td_opx_attr attr[TD_OPX_ATTRS];
     int n_attrs;
     int64_t m, n, k;
@@ -43,13 +45,17 @@ struct td_opx {
     double judge_floor, format_cost;    /* NaN: not said */
     struct td_op_error recorded, baseline, candidate;
     int64_t equal, total;               /* total 0: only a digest */
+    bool without_reference;
+    bool same;                          /* without_reference: bit-equal to the baseline build's output, else to the recorded one */
+    double departs;                     /* without_reference: relative L2 from that output; NaN: there was none to compare with */
     double *hot, *cold;                 /* base_ns, new_ns in turn: [n_hot][2] */
     size_t n_hot, n_cold;
     size_t starts;                      /* of both processes while it was timed; pairs stand in their order, equally many of each */
     const struct td_opx *origin;        /* the baseline's record of the same op; NULL: none */
     /* filled by td_numerics_judge */
     enum td_op_result result;
-    char why[200];
+    bool format_changed;
+    char why[240];
     double limit, limit_rms;
 };
 
@@ -67,6 +73,6 @@ void td_op_set_release(struct td_op_set *s);
 
 int64_t td_opx_attr(const struct td_opx *op, const char *name, int64_t missing);
 const char *td_op_status_name(enum td_op_status s);
-const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse" */
+const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse", "compared" */
 
 #endif

@@ -187,6 +187,7 @@ static void write_op_error(struct td_jw *w, const char *key, const struct td_op_
     td_jw_obj(w, key);
     td_jw_num(w, "score", e->score);
     td_jw_num(w, "rel_l2", e->rel_l2);
+    num_or_null(w, "r0_rel_l2", e->r0_rel_l2);
     td_jw_num(w, "max_abs", e->max_abs);
     td_jw_num(w, "worst_row", e->row);
     td_jw_num(w, "worst_col", e->col);
@@ -224,12 +225,33 @@ static void write_op(struct td_jw *w, const char *key, const struct td_opx *op)
     td_jw_num(w, "limit", op->limit);
     td_jw_num(w, "limit_rms", op->limit_rms);
     num_or_null(w, "format_cost", op->format_cost);
+    td_jw_cstr(w, "act_rounding", op->act_rounding);
+    td_jw_cstr(w, "baseline_rounding", td_op_baseline_rounding(op));
+    td_jw_bool(w, "format_changed", op->format_changed);
+    if (op->without_reference)
+        num_or_null(w, "departs", op->departs);
     td_jw_i64(w, "equal", op->equal);
     td_jw_i64(w, "total", op->total);
     write_op_error(w, "recorded", &op->recorded);
     write_op_error(w, "baseline", &op->baseline);
     write_op_error(w, "candidate", &op->candidate);
     td_jw_end(w);
+}
+
+/* Of ops whose format changed, and of those that have no reference. */
+static void write_group_extras(struct td_jw *w, const struct td_op_group *g)
+{
+    td_jw_i64(w, "compared", (int64_t)g->compared);
+    td_jw_i64(w, "compared_equal", (int64_t)g->compared_equal);
+    td_jw_i64(w, "not_compared", (int64_t)g->not_compared);
+    num_or_null(w, "departs", g->departs);
+    td_jw_i64(w, "format_changed", (int64_t)g->format_changed);
+    if (!g->format_changed)
+        return;
+    td_jw_cstr(w, "old_rounding", g->old_rounding);
+    td_jw_cstr(w, "new_rounding", g->new_rounding);
+    num_or_null(w, "old_r0_rel_l2", g->old_r0);
+    num_or_null(w, "new_r0_rel_l2", g->new_r0);
 }
 
 static void write_ops(struct td_jw *w, const struct td_weighing *x)
@@ -245,6 +267,14 @@ static void write_ops(struct td_jw *w, const struct td_weighing *x)
     td_jw_i64(w, "bit_equal", (int64_t)n->bit_equal);
     td_jw_i64(w, "recorded", (int64_t)x->base_ops.n);
     td_jw_i64(w, "seen", x->ops_seen);
+    td_jw_i64(w, "format_changed", (int64_t)n->format_changed);
+    td_jw_i64(w, "compared", (int64_t)n->compared);
+    td_jw_i64(w, "compared_equal", (int64_t)n->compared_equal);
+    td_jw_i64(w, "not_compared", (int64_t)n->not_compared);
+    if (n->first_departs)
+        write_op(w, "first_departs", n->first_departs);
+    else
+        td_jw_null(w, "first_departs");
     td_jw_cstr(w, "coverage", n->coverage);
     td_jw_arr(w, "groups");
     for (i = 0; i < n->n; i++) {
@@ -269,12 +299,13 @@ static void write_ops(struct td_jw *w, const struct td_weighing *x)
         td_jw_num(w, "limit_rms", g->limit_rms);
         num_or_null(w, "new_rel_l2", g->new_rel);
         num_or_null(w, "old_rel_l2", g->old_rel);
+        write_group_extras(w, g);
         td_jw_end(w);
     }
     td_jw_end(w);
     td_jw_arr(w, "not_ok"); /* one by one; those that are ok are counted in their group */
     for (i = 0; i < x->ops.n; i++)
-        if (x->ops.op[i].status != TD_OP_NONE && x->ops.op[i].result != TD_RESULT_OK)
+        if (x->ops.op[i].status != TD_OP_NONE && x->ops.op[i].result != TD_RESULT_OK && x->ops.op[i].result != TD_RESULT_COMPARED)
             write_op(w, NULL, &x->ops.op[i]);
     td_jw_end(w);
     td_jw_end(w);

@@ -354,6 +354,18 @@ static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
                 names, t->n_lost > 3 ? "; ..." : "");
 }
 
+/* Every GEMM came out bit for bit as recorded, and yet the texts differ. */
+static void say_born(const struct td_ops_view *ops, struct td_lane *lane)
+{
+    if (ops->born)
+        td_lane_say(lane, TD_NOT_JUDGED, "all %zu GEMMs bit-equal and texts differ: born at %s", ops->ops, ops->born);
+    else if (ops->compared && ops->compared_equal == ops->compared)
+        td_lane_say(lane, TD_NOT_JUDGED, "all %zu GEMMs and all %zu other ops bit-equal: the difference was born elsewhere, in what was not recorded",
+                    ops->ops, ops->compared);
+    else
+        td_lane_say(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference was born elsewhere (record --all-ops: which op)", ops->ops);
+}
+
 static void judge_forks(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
                         struct td_lane *lane)
 {
@@ -390,9 +402,9 @@ static void judge_forks(const struct td_tokens *t, const struct td_policy *polic
     if (t->gaps_unknown)
         td_lane_say(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs", t->gaps_unknown);
     if (!ops->judged) {
-        td_lane_say(lane, TD_NOT_JUDGED, "no op was judged: text alone cannot tell rounding from a bug (gate --build LIB judges the ops)");
+        td_lane_say(lane, TD_NOT_JUDGED, "no op was judged: text alone cannot tell rounding from a bug (gate --build PATH judges the ops)");
     } else if (ops->ops && ops->bit_equal == ops->ops) {
-        td_lane_say(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference was born elsewhere", ops->ops);
+        say_born(ops, lane);
     } else {
         td_lane_say(lane, TD_NOT_JUDGED, "no judged op is worse");
     }

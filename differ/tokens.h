@@ -61,7 +61,13 @@ struct td_tokens {
 };
 
 /* What the ops say to the tokens lane. */
-struct td_ops_view { bool judged; size_t ops, worse, bit_equal, undecided; const char *coverage; };
+struct td_ops_view {
+    bool judged;
+    size_t ops, worse, bit_equal, undecided;
+    size_t compared, compared_equal;     /* ops without a reference */
+    const char *born;                    /* "Qcur-0 ROPE": the first op that departs under equal input; NULL: none is known */
+    const char *coverage;
+};
 
 /* Compare everything; pure. */
 int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy, struct td_tokens *out, struct td_error *err);

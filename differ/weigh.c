@@ -67,7 +67,7 @@ static void choose_lanes(struct td_weighing *w)
     if (any)
         return;
     w->lane[TD_LANE_TOKENS].asked = w->lane[TD_LANE_COLLAPSE].asked = w->tokens.attempts > 0;
-    w->lane[TD_LANE_OPS].asked = w->numerics.judged > 0;
+    w->lane[TD_LANE_OPS].asked = w->numerics.judged + w->numerics.compared > 0;
     w->lane[TD_LANE_SPEED].asked = w->speed.op_pairs > 0 || w->speed.server_judged;
 }
 
@@ -105,6 +105,7 @@ static void judge(struct td_weighing *w)
     struct td_ops_view view = {0};
     struct td_lane *tokens = &w->lane[TD_LANE_TOKENS], *ops = &w->lane[TD_LANE_OPS];
     struct td_lane unheard = {0};
+    char born[200];
     int i;
 
     view.judged = ops->asked && w->numerics.judged > w->numerics.broken && w->numerics.joined > 0;
@@ -112,6 +113,12 @@ static void judge(struct td_weighing *w)
     view.worse = w->numerics.worse;
     view.undecided = w->numerics.undecided + w->numerics.broken;
     view.bit_equal = w->numerics.bit_equal;
+    view.compared = w->numerics.compared;
+    view.compared_equal = w->numerics.compared_equal;
+    if (w->numerics.first_departs) {
+        td_op_place(w->numerics.first_departs, born, sizeof born);
+        view.born = born;
+    }
     view.coverage = view.judged ? w->numerics.coverage : "";
     td_tokens_judge(&w->tokens, &w->policy, &view, tokens->asked ? tokens : &unheard);
     td_collapse_judge(&w->collapses, w->lane[TD_LANE_COLLAPSE].asked ? &w->lane[TD_LANE_COLLAPSE] : &unheard);

@@ -95,7 +95,7 @@ static void print_ops(const struct td_replay_options *opt, const struct td_sessi
            o->seconds > 0 ? (double)o->replayed / o->seconds : 0);
     if (o->timed)
         printf(", %lld timed in both builds", (long long)o->timed);
-    printf("; worst: largest error in units of what rounding explains, limit 4\n");
+    printf("; worst: largest error in units of what rounding explains\n");
 }
 
 void td_summary_print(const struct td_replay_options *opt, const struct td_session_result *r)
