@@ -319,7 +319,7 @@ static int find_tap(struct session *s, struct td_error *err)
     struct td_error why = {0};
 
     if (s->server.kind == TD_API_LLAMACPP) {
-        lo.rings = LLAMACPP_RINGS;
+        lo.rings = o->mode.all_kinds ? 1 : LLAMACPP_RINGS;
         lo.ring_bytes = o->mode.all_kinds ? ALL_OPS_RING : LLAMACPP_RING;
     }
     if (o->mode.take == TD_LINKS_OFF)

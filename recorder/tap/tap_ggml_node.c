@@ -189,7 +189,8 @@ static bool any_kind(const struct tg_host *h, const struct tg_tensor *t, struct 
     call->rounding = "none";
     call->rows = t->ne[1];
     for (i = 0; i < TG_PARAMS; i++)
-        attr(call, param_name[i], t->op_params[i]);
+        if (t->op_params[i])
+            attr(call, param_name[i], t->op_params[i]);
     if (t->view_src)
         attr(call, "view_of", viewed_source(t));
     for (i = 0; i < TG_SRC; i++)
