@@ -207,6 +207,61 @@ static void bodies_spell_sampling_out(void **state)
     cJSON_Delete(chat.messages);
 }
 
+static void native_bodies(void **state)
+{
+    int32_t ids[] = {5, 6};
+    struct td_prompt text = {.id = (char *)"a", .text = (char *)"Hi", .concurrency = 1}, by_ids = {.id = (char *)"b", .ids = ids, .n_ids = 2};
+    struct td_api_server server = {.kind = TD_API_VLLM, .model = "m", .generate = true};
+    struct td_buf b = TD_BUF_INIT(1 << 20);
+    const char *path;
+    cJSON *v = body_of(TD_API_SGLANG, &text, &GREEDY, &path), *s = cJSON_GetObjectItem(v, "sampling_params");
+
+    (void)state;
+    assert_string_equal(path, "/generate");
+    assert_string_equal(td_json_get_str(v, "text", ""), "Hi");
+    assert_int_equal(td_json_get_i64(s, "max_new_tokens", 0), 64);
+    assert_true(td_json_get_bool(v, "return_logprob", false));
+    assert_int_equal(td_json_get_i64(v, "top_logprobs_num", 0), 5);
+    assert_null(td_json_get(s, "seed")); /* unknown sampling parameters are an error there */
+    cJSON_Delete(v);
+    v = body_of(TD_API_SGLANG, &by_ids, &GREEDY, &path);
+    assert_int_equal(cJSON_GetArraySize(td_json_get(v, "input_ids")), 2);
+    cJSON_Delete(v);
+    assert_int_equal(td_api_body(&server, &by_ids, &GREEDY, &b, &path, NULL), TD_OK);
+    assert_string_equal(path, TD_API_GENERATE);
+    v = cJSON_Parse(td_buf_str(&b));
+    assert_int_equal(cJSON_GetArraySize(td_json_get(v, "token_ids")), 2);
+    assert_int_equal(td_json_get_i64(td_json_get(v, "sampling_params"), "logprobs", 0), 5);
+    cJSON_Delete(v);
+    server.generate = false;
+    td_buf_clear(&b);
+    assert_int_equal(td_api_body(&server, &by_ids, &GREEDY, &b, &path, NULL), TD_OK);
+    assert_string_equal(path, "/v1/completions");
+    td_buf_release(&b);
+}
+
+static void refused_fields_are_left_out(void **state)
+{
+    struct td_api_server s = {.kind = TD_API_VLLM};
+    struct td_exchange x = {.http_status = 400, .error_kind = (char *)"http", .error = (char *)"HTTP 400: Extra inputs: cache_salt"};
+    static const char body[] = "{\"prompt\":\"x\",\"cache_salt\":\"td-0\",\"return_token_ids\":true}";
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+
+    (void)state;
+    assert_int_equal(td_api_strip(&s, body, sizeof body - 1, &b), 0);
+    assert_true(td_api_refuse(&s, &x));
+    assert_int_equal(s.without, 1u << TD_FIELD_SALT);
+    assert_int_equal(td_api_strip(&s, body, sizeof body - 1, &b), 1);
+    assert_string_equal(td_buf_str(&b), "{\"prompt\":\"x\",\"return_token_ids\":true}");
+    x.error = (char *)"HTTP 400: bad request"; /* not said which: without all that is left */
+    assert_true(td_api_refuse(&s, &x));
+    assert_false(td_api_refuse(&s, &x));
+    x.http_status = 500;
+    s.without = 0;
+    assert_false(td_api_refuse(&s, &x));
+    td_buf_release(&b);
+}
+
 static void salts_are_renewed_in_place(void **state)
 {
     char body[] = "{\"a\":1,\"cache_salt\":\"td-0000000000000000\",\"b\":\"cache_salt\"}", foreign[] = "{\"cache_salt\":\"mine\"}";
@@ -248,6 +303,7 @@ int main(void)
         cmocka_unit_test(lines_are_read), cmocka_unit_test(mistakes_are_named_with_their_line),
         cmocka_unit_test(built_in_suites_hold_their_promises), cmocka_unit_test(plan_groups_by_concurrency),
         cmocka_unit_test(a_recording_becomes_a_plan), cmocka_unit_test(bodies_spell_sampling_out),
+        cmocka_unit_test(native_bodies), cmocka_unit_test(refused_fields_are_left_out),
         cmocka_unit_test(salts_are_renewed_in_place), cmocka_unit_test(addresses),
     };
 
