@@ -1,0 +1,77 @@
+/* lib_fake_vllm.c - what vLLM's CPU build and torch show to a preloaded library: the same names, the same calling convention, made-up kernels.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * fake_vllm.h says what a tensor is here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/fake_vllm.h"
+
+static const struct fake_impl *impl(const void *handle)
+{
+    return ((const struct fake_tensor *)handle)->impl;
+}
+
+/* ---- torch's C functions ------------------------------------------------------------------------------------------- */
+
+int32_t aoti_torch_get_dim(const void *t, int64_t *out);
+int32_t aoti_torch_get_sizes(const void *t, const int64_t **out);
+int32_t aoti_torch_get_strides(const void *t, const int64_t **out);
+int32_t aoti_torch_get_dtype(const void *t, int32_t *out);
+int32_t aoti_torch_get_device_type(const void *t, int32_t *out);
+int32_t aoti_torch_get_data_ptr(const void *t, void **out);
+
+int32_t aoti_torch_get_dim(const void *t, int64_t *out) { return *out = impl(t)->ndim, 0; }
+int32_t aoti_torch_get_sizes(const void *t, const int64_t **out) { return *out = impl(t)->sizes, 0; }
+int32_t aoti_torch_get_strides(const void *t, const int64_t **out) { return *out = impl(t)->strides, 0; }
+int32_t aoti_torch_get_dtype(const void *t, int32_t *out) { return *out = impl(t)->dtype, 0; }
+int32_t aoti_torch_get_device_type(const void *t, int32_t *out) { return *out = impl(t)->device, 0; }
+int32_t aoti_torch_get_data_ptr(const void *t, void **out) { return *out = impl(t)->data, impl(t)->no_storage; }
+
+/* ---- vLLM's functions ---------------------------------------------------------------------------------------------- */
+
+int64_t fake_calls;                    /* of the three GEMMs */
+void (*fake_throw)(void);              /* leaves a GEMM as an exception would */
+
+static void fill(const struct fake_impl *c)
+{
+    int64_t i, bytes = c->dtype == FAKE_F32 ? 4 : 2;
+
+    for (i = 0; i < c->sizes[0] * c->sizes[1] * bytes; i++)
+        ((uint8_t *)c->data)[i] = (uint8_t)(fake_calls + i);
+    fake_calls++;
+    if (fake_throw)
+        fake_throw();
+}
+
+FAKE_DECLARE
+
+struct fake_impl fake_result;          /* what the next int4_scaled_mm_cpu returns */
+
+void *FAKE_INT4(void *ret, const void *x, const void *w, const void *zeros, const void *scales, const void *bias)
+{
+    (void)x, (void)w, (void)zeros, (void)scales, (void)bias;
+    fill(&fake_result);
+    ((struct fake_tensor *)ret)->impl = &fake_result;
+    return ret;
+}
+
+void FAKE_WNA16(const void *x, const void *w, const void *out, const void *scales, const void *zeros, const void *bias, int64_t pack, const void *isa)
+{
+    (void)x, (void)w, (void)scales, (void)zeros, (void)bias, (void)pack, (void)isa;
+    fill(impl(out));
+}
+
+void FAKE_ONEDNN(const void *out, const void *x, const void *bias, const void *handler)
+{
+    (void)x, (void)bias, (void)handler;
+    fill(impl(out));
+}
+
+int64_t FAKE_CREATE(const void *b, int64_t cache)
+{
+    static int64_t next = 0x7000;
+
+    (void)b;
+    return cache ? cache : (next += 64); /* here the caller may choose */
+}
