@@ -32,7 +32,6 @@ bool links_model_path(pid_t pid, char *out, size_t n);
 /* ---- one process ---- */
 
 struct link_set {                     /* weights of one layer as ops of the fixture have them: settle.h's result */
-    bool settled;                     /* the rest is filled */
     struct td_hash key;               /* of how the tap described them: all ops of the set must agree */
     char *layer;                      /* NULL: unknown */
     bool named_by_call;               /* ops of the set have names of their own */
@@ -43,8 +42,10 @@ struct link_set {                     /* weights of one layer as ops of the fixt
 struct link_weight {                  /* a set that is sent; index = the tap's id for it in this ring */
     uint8_t *data;                    /* until settled: each tensor at a multiple of LINKS_ALIGN */
     uint64_t have, total, bytes[TAP_MAX_WEIGHTS];
-    struct link_set set;
+    struct link_set *set;             /* NULL: not settled yet */
 };
+
+struct link_opaque { struct td_hash key; struct link_set *set; }; /* keys side by side: they are searched */
 
 /* An op's record: the head copied out of the ring and checked, the bytes of tensors where they lie. */
 struct link_op {
@@ -62,7 +63,7 @@ struct link_ring {
     const uint8_t *data;              /* mapped twice in a row */
     struct link_weight *weights;
     uint32_t n_weights;
-    struct link_set *opaque;          /* of weights that cannot be read, known by their description */
+    struct link_opaque *opaque;       /* sets that cannot be read, known by their description */
     uint32_t n_opaque;
     bool corrupt;                     /* nothing more is read from it */
     struct tap_counter seen[TAP_COUNTS]; /* of shared->counts, as far as the ledger has them */

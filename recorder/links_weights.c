@@ -9,14 +9,15 @@
 #define OPAQUE_MAX 16384u
 #define WEIGHT_BYTES_MAX (16ULL << 30)
 
-static void release_set(struct link_set *set)
+static void free_set(struct link_set *set)
 {
     int t;
 
-    for (t = 0; t < set->n; t++)
+    for (t = 0; set && t < set->n; t++)
         cJSON_Delete(set->t[t].ref);
-    free(set->layer);
-    memset(set, 0, sizeof *set);
+    if (set)
+        free(set->layer);
+    free(set);
 }
 
 void links_weights_release(struct link_ring *r)
@@ -25,10 +26,10 @@ void links_weights_release(struct link_ring *r)
 
     for (i = 0; i < r->n_weights; i++) {
         free(r->weights[i].data);
-        release_set(&r->weights[i].set);
+        free_set(r->weights[i].set);
     }
     for (i = 0; i < r->n_opaque; i++)
-        release_set(&r->opaque[i]);
+        free_set(r->opaque[i].set);
     free(r->weights);
     free(r->opaque);
     r->weights = NULL;
@@ -112,7 +113,7 @@ bool links_take_chunk(struct td_links *l, struct link_ring *r, const struct tap_
 {
     struct link_weight *w = weight_slot(r, rec->id);
 
-    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set.settled || (!w->data && !begin_set(l, w, rec)))
+    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set || (!w->data && !begin_set(l, w, rec)))
         return false;
     if (rec->offset != w->have || rec->len > w->total - w->have)
         return false;
@@ -156,26 +157,35 @@ static int store(struct td_links *l, struct td_settle *s)
     return rc;
 }
 
-/* bytes : of each weight of the op, or NULL. The set takes the tensors over. */
-static int settle(struct td_links *l, const struct link_op *op, const uint8_t *const *bytes, struct link_set *set)
+static void take_over(struct link_set *set, struct td_settle *s)
+{
+    memcpy(set->t, s->t, sizeof set->t);
+    memset(s->t, 0, sizeof s->t);
+    set->n = s->n;
+    memcpy(set->extra, s->extra, sizeof set->extra);
+    set->n_extra = s->n_extra;
+    set->named_by_call = s->named_by_call;
+}
+
+/* bytes : of each weight of the op, or NULL */
+static int settle(struct td_links *l, const struct link_op *op, const uint8_t *const *bytes, struct td_hash key, struct link_set **out)
 {
     struct td_settle s = {.kind = op->rec->kind, .layout = op->rec->layout, .name = op->name, .print = op->rec->has_print ? &op->print : NULL,
                           .attrs = op->attr, .n_attrs = op->rec->n_attrs, .w = op->tensor, .n_w = op->rec->n_w, .bytes = bytes, .layers = l->layers};
+    struct link_set *set = calloc(1, sizeof *set);
     struct td_error err = {0};
-    int rc = td_settle_weights(&s, &err);
+    int rc = set ? td_settle_weights(&s, &err) : TD_ENOMEM;
 
-    if (!rc)
-        rc = store(l, &s);
     if (!rc && s.layer[0] && !(set->layer = strdup(s.layer)))
         rc = TD_ENOMEM;
+    if (!rc)
+        rc = store(l, &s);
     if (!rc) {
-        memcpy(set->t, s.t, sizeof set->t);
-        set->n = s.n;
-        memset(s.t, 0, sizeof s.t);
-        memcpy(set->extra, s.extra, sizeof set->extra);
-        set->n_extra = s.n_extra;
-        set->named_by_call = s.named_by_call;
-        set->settled = true;
+        set->key = key;
+        take_over(set, &s);
+        *out = set;
+    } else {
+        free_set(set);
     }
     td_settle_release(&s);
     return rc;
@@ -205,7 +215,8 @@ static int opaque_weights(struct td_links *l, struct link_ring *r, const struct 
 {
     static const uint8_t *const none[TAP_MAX_WEIGHTS];
     struct td_hash key = key_of(op, true);
-    struct link_set *more, *set;
+    struct link_opaque *more;
+    struct link_set *set;
     uint32_t i;
     int rc;
 
@@ -214,7 +225,7 @@ static int opaque_weights(struct td_links *l, struct link_ring *r, const struct 
             return TD_ECORRUPT;
     for (i = 0; i < r->n_opaque; i++)
         if (td_hash_eq(r->opaque[i].key, key)) {
-            *out = &r->opaque[i];
+            *out = r->opaque[i].set;
             return TD_OK;
         }
     if (r->n_opaque == OPAQUE_MAX)
@@ -223,12 +234,10 @@ static int opaque_weights(struct td_links *l, struct link_ring *r, const struct 
     if (!more)
         return TD_ENOMEM;
     r->opaque = more;
-    set = memset(&r->opaque[r->n_opaque], 0, sizeof *set);
-    set->key = key;
-    rc = settle(l, op, none, set);
+    rc = settle(l, op, none, key, &set);
     if (rc)
         return rc;
-    r->n_opaque++;
+    r->opaque[r->n_opaque++] = (struct link_opaque){key, set};
     *out = set;
     return TD_OK;
 }
@@ -240,25 +249,24 @@ static int sent_weights(struct td_links *l, struct link_ring *r, const struct li
     struct td_hash key = key_of(op, false);
     int t, rc;
 
-    if (!w || !w->total || w->have != w->total || (w->set.settled && !td_hash_eq(w->set.key, key)))
+    if (!w || !w->total || w->have != w->total || (w->set && !td_hash_eq(w->set->key, key)))
         return TD_ECORRUPT;
     for (t = 0; t < TAP_MAX_WEIGHTS; t++) {
         bool sent = t < op->rec->n_w && !op->tensor[t].opaque;
 
         if (w->bytes[t] != (sent ? op->tensor[t].bytes : 0))
             return TD_ECORRUPT;
-        if (sent && !w->set.settled)
+        if (sent && !w->set)
             bytes[t] = piece(w, t);
     }
-    if (!w->set.settled) {
-        w->set.key = key;
-        rc = settle(l, op, bytes, &w->set);
+    if (!w->set) {
+        rc = settle(l, op, bytes, key, &w->set);
         if (rc)
             return rc;
         free(w->data);
         w->data = NULL;
     }
-    *out = &w->set;
+    *out = w->set;
     return TD_OK;
 }
 

@@ -10,6 +10,8 @@ void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset,
 {
     const uint8_t *from = o->data;
 
+    if (!n)
+        return;                       /* opaque, or empty: there may be no address */
     if (!o->row_bytes || o->pitch == o->row_bytes) {
         memcpy(to, from + offset, n);
         return;

@@ -214,7 +214,7 @@ static void test_layers(void **state)
 /* The checkpoint that a server's command line names. */
 static void test_model_path(void **state)
 {
-    static const char *const lines[][2] = {{"--model", "/nonexistent"}, {"--model", NULL}, {"-m", "tests/unit/data/sample.gguf"}, {"-m", "tests/unit/test_settle.c"}};
+    static const char *const lines[][2] = {{"--model", "/nonexistent"}, {"--model", NULL}, {"-m", "sample.gguf"}, {"-m", "gguf_make.py"}};
     char path[TD_PATH_MAX], cwd[TD_PATH_MAX], want[TD_PATH_MAX + 64];
     int hold[2];                      /* nothing is ever written: the shell waits */
     size_t i;
@@ -228,7 +228,8 @@ static void test_model_path(void **state)
         int tries;
 
         if (!pid) {
-            dup2(hold[0], 0);
+            if (dup2(hold[0], 0) < 0 || chdir("tests/unit/data"))
+                _exit(1);
             execl("/bin/sh", "sh", "-c", "read x; :", "sh", lines[i][0], lines[i][1] ? lines[i][1] : root, (char *)NULL);
             _exit(1);
         }
