@@ -273,9 +273,19 @@ static const char *number(double v, char *out, size_t n)
     return out;
 }
 
+/* " M=20"; nothing for a kind that has no M. */
+static const char *rows_words(const struct td_opx *op, char *out, size_t n)
+{
+    out[0] = '\0';
+    if (op->m >= 0)
+        snprintf(out, n, " M=%lld", (long long)op->m);
+    return out;
+}
+
 /* One by one, in order of execution. */
 static void print_bad_ops(const struct page *p, const struct td_weighing *w)
 {
+    char m[32];
     const struct td_opx **bad = malloc((w->ops.n + 1) * sizeof(*bad));
     size_t i, n = 0, shown;
 
@@ -289,7 +299,7 @@ static void print_bad_ops(const struct page *p, const struct td_weighing *w)
     if (n)
         fprintf(p->out, "\n");
     for (i = 0; i < shown; i++)
-        fprintf(p->out, "  op %-6lld %s %s M=%lld%s%s: %s: %s\n", (long long)bad[i]->op, bad[i]->kind, bad[i]->shape, (long long)bad[i]->m,
+        fprintf(p->out, "  op %-6lld %s %s%s%s%s: %s: %s\n", (long long)bad[i]->op, bad[i]->kind, bad[i]->shape, rows_words(bad[i], m, sizeof m),
                 bad[i]->layer ? " " : "", bad[i]->layer ? bad[i]->layer : "", td_op_result_name(bad[i]->result), bad[i]->why);
     if (shown < n)
         fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, n);

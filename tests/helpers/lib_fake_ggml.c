@@ -1,374 +1,243 @@
-/* lib_fake_ggml.c - as much of ggml as the tap asks for, and a "model" of a few nodes that uses it as llama.cpp does. Written from
- * ggml/include/ggml.h; numbers of ops differ from any real tree on purpose. With -DALIEN tensors are laid out otherwise.
+/* lib_fake_ggml.c - a library with the part of ggml that provider ggml uses, small and slow, for tests without llama.cpp.
  * SPDX-License-Identifier: Apache-2.0
  *
- * fake_command(): "graphs N" computes N graphs and checks every result; "threads T N" the same in T threads, a scheduler each; "own" and "noown"
- * set the server's own callback, which asks for every third node; "stop" makes it end the graph at once; "gpu": activations in memory that is
- * not the host's; "fail": the last node fails. Returns what was wrong. */
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
+ * It computes MUL_MAT (weights F32, F16, Q8_0), RMS_NORM and SET_ROWS, right or wrong in the way that TD_FAKE_GGML names:
+ * layout  says that its tensors are larger          exact  Q8_0 without rounding the activations, and says so
+ * tail    Q8_0 without the blocks after the last four       norm   RMS_NORM off by 0.1 %
+ * nan     RMS_NORM gives NaN                        abort  RMS_NORM ends the process */
+#include <math.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 
-#define API __attribute__((visibility("default")))
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* there is no header: dlsym and the dynamic linker find these */
+#include "kernels/ggml_abi.h"
+#include "model/f16.h"
 
-enum { F32, F16, Q4_0, I32, TYPES };
-enum { NONE, VIEW, ADD, GET_ROWS, UNARY, SCALE, MUL_MAT, OPS };
-static const struct { const char *name; size_t size; int64_t block; } type_of[TYPES] = {{"f32", 4, 1}, {"f16", 2, 1}, {"q4_0", 18, 32}, {"i32", 4, 1}};
-static const char *const op_names[OPS] = {"NONE", "VIEW", "ADD", "GET_ROWS", "UNARY", "SCALE", "MUL_MAT"};
+enum { F32 = 0, F16 = 1, Q8_0 = 8, I64 = 27 };
+enum { NONE, VIEW, SCALE, MUL_MAT, RMS_NORM, SET_ROWS };
+struct context { struct td_ggml_tensor t[64]; int n; struct td_ggml_tensor *node; };
 
-struct buffer { const char *name; bool host; int usage; };
-struct tensor {
-    int32_t type;
-    struct buffer *buffer;
-    int64_t ne[4];
-    size_t nb[4];
-#ifdef ALIEN
-    struct tensor *grad;
-#endif
-    int32_t op, op_params[16], flags;
-    struct tensor *src[10], *view_src;
-    size_t view_offs;
-    void *data;
-    char name[64];
-    void *extra;
-    char padding[8];
-};
-struct context { char *at; bool no_alloc; };
-struct graph { struct tensor *node[16]; int n; };
-typedef bool callback(struct tensor *, bool, void *);
-struct sched { callback *cb; void *data; };
-struct params { size_t mem_size; void *mem; bool no_alloc; };
+#define DECLARE(result, name, args) result name args;
+TD_GGML_NEEDED(DECLARE)
+TD_GGML_OPTIONAL(DECLARE)
 
-API size_t ggml_tensor_overhead(void) { return 32 + sizeof(struct tensor); }
-API const char *ggml_get_name(const struct tensor *t) { return t->name; }
-API void *ggml_get_data(const struct tensor *t) { return t->data; }
-API const char *ggml_op_name(int op) { return op_names[op]; }
-API const char *ggml_op_desc(const struct tensor *t) { return t->op == UNARY ? "SILU" : op_names[t->op]; }
-API const char *ggml_type_name(int type) { return type_of[type].name; }
-API size_t ggml_type_size(int type) { return type_of[type].size; }
-API int64_t ggml_blck_size(int type) { return type_of[type].block; }
-API size_t ggml_nbytes(const struct tensor *t)
+static int how(const char *word)
 {
-    size_t n = type_of[t->type].block == 1 ? type_of[t->type].size + (size_t)(t->ne[0] - 1) * t->nb[0] : (size_t)(t->ne[0] / type_of[t->type].block) * t->nb[0];
-    int i;
+    const char *env = getenv("TD_FAKE_GGML");
 
-    for (i = 1; i < 4; i++)
-        n += (size_t)(t->ne[i] - 1) * t->nb[i];
-    return n;
-}
-API const char *ggml_version(void) { return "0.fake"; }
-API const char *ggml_backend_buffer_name(struct buffer *b) { return b->name; }
-API bool ggml_backend_buffer_is_host(struct buffer *b) { return b->host; }
-API int ggml_backend_buffer_get_usage(struct buffer *b) { return b->usage; }
-API void ggml_backend_buffer_free(struct buffer *b) { free(b); }
-API struct buffer *ggml_backend_cpu_buffer_from_ptr(void *p, size_t n)
-{
-    struct buffer *b = calloc(1, sizeof *b);
-
-    (void)p, (void)n;
-    *b = (struct buffer){"CPU", true, 0};
-    return b;
-}
-API int ggml_backend_tensor_alloc(struct buffer *b, struct tensor *t, void *at)
-{
-    t->buffer = b;
-    t->data = at;
-    return 0;
-}
-API struct context *ggml_init(struct params p)
-{
-    struct context *c = p.mem;
-
-    *c = (struct context){(char *)p.mem + 64, p.no_alloc};
-    return c;
-}
-API void ggml_free(struct context *c) { (void)c; }
-
-static void *room(struct context *c, size_t n)
-{
-    void *p = c->at;
-
-    c->at += (n + 63) / 64 * 64;
-    memset(p, 0, n);
-    return p;
+    return env && !strcmp(env, word);
 }
 
-API struct tensor *ggml_new_tensor_4d(struct context *c, int type, int64_t a, int64_t b, int64_t d, int64_t e)
+/* ---- types and ops -------------------------------------------------------------------------------------------------- */
+
+const char *ggml_type_name(int32_t type)
 {
-    struct tensor *t = room(c, sizeof *t);
-    int64_t ne[4] = {a, b, d, e};
-    int i;
+    return type == F32 ? "f32" : type == F16 ? "f16" : type == Q8_0 ? "q8_0" : type == I64 ? "i64" : "other";
+}
+
+size_t ggml_type_size(int32_t type)
+{
+    return type == F32 ? 4 : type == F16 ? 2 : type == Q8_0 ? 34 : 8;
+}
+
+int64_t ggml_blck_size(int32_t type)
+{
+    return type == Q8_0 ? 32 : 1;
+}
+
+const char *ggml_op_name(int32_t op)
+{
+    static const char *const names[] = {"NONE", "VIEW", "SCALE", "MUL_MAT", "RMS_NORM", "SET_ROWS"};
+
+    return (size_t)op < sizeof names / sizeof *names ? names[op] : NULL;
+}
+
+const struct td_ggml_traits_cpu *ggml_get_type_traits_cpu(int32_t type)
+{
+    static struct td_ggml_traits_cpu t;
+
+    t.vec_dot_type = how("exact") && type == Q8_0 ? F32 : type;
+    return &t;
+}
+
+const char *ggml_version(void) { return "fake"; }
+const char *ggml_commit(void) { return "none"; }
+void ggml_cpu_init(void) {}
+
+/* ---- tensors and graphs --------------------------------------------------------------------------------------------- */
+
+void *ggml_init(struct td_ggml_init p) { (void)p; return calloc(1, sizeof(struct context)); }
+void ggml_free(void *ctx) { free(ctx); }
+size_t ggml_tensor_overhead(void) { return sizeof(struct td_ggml_tensor) + (how("layout") ? 1024 : 32); }
+void *ggml_get_data(const struct td_ggml_tensor *t) { return t->data; }
+void ggml_set_input(struct td_ggml_tensor *t) { t->flags |= 1; }
+
+struct td_ggml_tensor *ggml_new_tensor_4d(void *ctx, int32_t type, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    struct context *x = ctx;
+    struct td_ggml_tensor *t = &x->t[x->n++];
+    const int64_t ne[4] = {a, b, c, d};
 
     t->type = type;
     memcpy(t->ne, ne, sizeof ne);
-    t->nb[0] = type_of[type].size;
-    t->nb[1] = t->nb[0] * (size_t)(a / type_of[type].block);
-    for (i = 2; i < 4; i++)
-        t->nb[i] = t->nb[i - 1] * (size_t)ne[i - 1];
-    if (!c->no_alloc)
-        t->data = room(c, t->nb[3] * (size_t)e);
+    t->nb[0] = ggml_type_size(type);
+    t->nb[1] = t->nb[0] * (size_t)(a / ggml_blck_size(type));
+    t->nb[2] = t->nb[1] * (size_t)b;
+    t->nb[3] = t->nb[2] * (size_t)c;
     return t;
 }
-API struct tensor *ggml_set_name(struct tensor *t, const char *name)
-{
-    snprintf(t->name, sizeof t->name, "%s", name);
-    return t;
-}
-static struct tensor *result(struct context *c, int op, int64_t n, int64_t m, struct tensor *a, struct tensor *b)
-{
-    struct tensor *t = ggml_new_tensor_4d(c, F32, n, m, 1, 1);
 
-    t->op = op;
+struct td_ggml_tensor *ggml_set_name(struct td_ggml_tensor *t, const char *name)
+{
+    strncpy(t->name, name, sizeof t->name - 1);
+    return t;
+}
+
+size_t ggml_nbytes(const struct td_ggml_tensor *t)
+{
+    size_t n = t->nb[0];
+
+    for (int d = 0; d < 4; d++)
+        n += (size_t)(t->ne[d] - 1) * t->nb[d];
+    return n;
+}
+
+struct td_ggml_tensor *ggml_view_1d(void *ctx, struct td_ggml_tensor *a, int64_t n, size_t at)
+{
+    struct td_ggml_tensor *t = ggml_new_tensor_4d(ctx, a->type, n, 1, 1, 1);
+
+    t->op = VIEW;
+    t->src[0] = t->view_src = a;
+    t->view_offs = at;
+    t->data = (char *)a->data + at;
+    return t;
+}
+
+struct td_ggml_tensor *ggml_scale(void *ctx, struct td_ggml_tensor *a, float by)
+{
+    struct td_ggml_tensor *t = ggml_new_tensor_4d(ctx, a->type, a->ne[0], a->ne[1], a->ne[2], a->ne[3]);
+
+    t->op = SCALE;
     t->src[0] = a;
-    t->src[1] = b;
+    memcpy(t->op_params, &by, sizeof by);
     return t;
 }
-API struct tensor *ggml_mul_mat(struct context *c, struct tensor *a, struct tensor *b) { return result(c, MUL_MAT, a->ne[1], b->ne[1], a, b); }
-API struct tensor *ggml_scale(struct context *c, struct tensor *a, float f)
-{
-    struct tensor *t = result(c, SCALE, a->ne[0], a->ne[1], a, NULL);
 
-    memcpy(t->op_params, &f, sizeof f);
+struct td_ggml_tensor *ggml_mul_mat(void *ctx, struct td_ggml_tensor *w, struct td_ggml_tensor *a)
+{
+    struct td_ggml_tensor *t = ggml_new_tensor_4d(ctx, F32, w->ne[1], a->ne[1], a->ne[2], a->ne[3]);
+
+    t->op = MUL_MAT;
+    t->src[0] = w;
+    t->src[1] = a;
     return t;
 }
-API struct tensor *ggml_view_1d(struct context *c, struct tensor *a, int64_t n, size_t offset)
+
+void *ggml_new_graph(void *ctx) { return ctx; }
+void ggml_build_forward_expand(void *graph, struct td_ggml_tensor *t) { ((struct context *)graph)->node = t; }
+
+union td_ggml_plan ggml_graph_plan(const void *graph, int threads, void *pool)
 {
-    struct tensor *t = result(c, VIEW, n, 1, a, NULL);
+    union td_ggml_plan p = {.s = {.n_threads = threads, .threadpool = pool}};
 
-    t->view_src = a;
-    t->view_offs = offset;
-    t->data = (char *)a->data + offset;
-    return t;
-}
-API struct graph *ggml_new_graph_custom(struct context *c, size_t n, bool grads) { (void)n, (void)grads; return room(c, sizeof(struct graph)); }
-API void ggml_build_forward_expand(struct graph *g, struct tensor *t)
-{
-    t->flags |= 16;
-    g->node[g->n++] = t;
-}
-API struct tensor *ggml_graph_node(struct graph *g, int i) { return g->node[i]; }
-API int ggml_graph_n_nodes(struct graph *g) { return g->n; }
-
-/* ---- the scheduler: two splits, each in pieces when there is a callback, as ggml_backend_sched_compute_splits does it ---------------- */
-
-static __thread bool fails;
-
-static float *f32(const struct tensor *t, int64_t row) { return (float *)(void *)((char *)t->data + (size_t)row * t->nb[1]); }
-
-static bool compute(struct tensor *t)
-{
-    int64_t i, j, k;
-
-    if (!(t->flags & 16) || t->op == VIEW || t->op == NONE)
-        return true;
-    if (fails && t->op == UNARY)
-        return false;
-    for (j = 0; j < t->ne[1]; j++)
-        for (i = 0; i < t->ne[0]; i++) {
-            float *to = f32(t, j) + i;
-
-            if (t->op == ADD)
-                *to = f32(t->src[0], j)[i] + f32(t->src[1], 0)[i];
-            else if (t->op == GET_ROWS)
-                *to = f32(t->src[0], ((int32_t *)t->src[1]->data)[j])[i];
-            else if (t->op == UNARY)
-                *to = f32(t->src[0], j)[i] * 2;
-            else if (t->src[0]->type == Q4_0) /* nobody can read these weights */
-                *to = (float)(i + 10 * j);
-            else
-                for (k = 0, *to = 0; k < t->src[0]->ne[0]; k++)
-                    *to += f32(t->src[0], i)[k] * f32(t->src[1], j)[k];
-        }
-    return true;
+    (void)graph;
+    return p;
 }
 
-static bool piece(struct graph *g, int from, int to)
+/* ---- computing ------------------------------------------------------------------------------------------------------ */
+
+static char *row(const struct td_ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3)
 {
-    for (; from <= to; from++)
-        if (!compute(g->node[from]))
-            return false;
-    return true;
+    return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
 }
 
-static int split(struct sched *s, struct graph *g, int from, int to)
+/* One block of Q8_0 against 32 activations, which ggml rounds to the same format (quantize_row_q8_0). */
+static float block_dot(const char *w, const float *a)
 {
-    int j, j0;
+    const int8_t *q = (const int8_t *)w + 2;
+    uint16_t half;
+    float top = 0, d, sum = 0;
+    int i;
 
-    for (j0 = from; j0 < to; j0 = j + 1) {
-        bool need = !s->cb || s->cb(g->node[j0], true, s->data);
-
-        for (j = s->cb ? j0 : to - 1; !need && j < to - 1;)
-            need = s->cb(g->node[++j], true, s->data);
-        if (!piece(g, j0, j))
-            return -1;
-        if (s->cb && need && !s->cb(g->node[j], false, s->data))
-            break;
-    }
-    return 0;
+    memcpy(&half, w, 2);
+    for (i = 0; i < 32; i++)
+        top = fmaxf(top, fabsf(a[i]));
+    d = top / 127;
+    for (i = 0; i < 32; i++)
+        sum += (float)q[i] * (how("exact") ? a[i] : roundf(a[i] * (d > 0 ? 1 / d : 0)));
+    return sum * td_f16_load(half) * (how("exact") ? 1 : td_f16_load(td_f16_round(d)));
 }
 
-API int ggml_backend_sched_graph_compute_async(struct sched *s, struct graph *g)
+static float dot(const struct td_ggml_tensor *w, const char *wr, const float *a)
 {
-    int rc = split(s, g, 0, g->n / 2);
+    int64_t k, n = w->ne[0] / ggml_blck_size(w->type);
+    uint16_t half;
+    float sum = 0;
 
-    return rc ? rc : split(s, g, g->n / 2, g->n);
-}
-API void ggml_backend_sched_set_eval_callback(struct sched *s, callback *cb, void *data)
-{
-    s->cb = cb;
-    s->data = data;
-}
-API void ggml_backend_sched_free(struct sched *s) { free(s); }
-
-/* ---- the model ----------------------------------------------------------------------------------------------------- */
-
-enum { K = 8, N = 6, CELLS = 5, WIDE = 32, ROWS = 16, MAX_M = 3 };
-
-static struct buffer weights = {"CPU_Mapped", true, 1}, plain = {"CPU", true, 0}, repacked = {"CPU_REPACK", false, 1}, gpu = {"GPU0", false, 0};
-static struct { bool own, stop, gpu, fail; long asked, shown, total; pthread_mutex_t lock; } way = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static bool own_callback(struct tensor *t, bool ask, void *data)
-{
-    bool mine = t->name[0] && (t->name[strlen(t->name) - 1] & 1);
-
-    (void)data;
-    pthread_mutex_lock(&way.lock);
-    way.asked += ask;
-    way.shown += !ask;
-    way.total += !ask && !mine;        /* shown what it did not ask for */
-    pthread_mutex_unlock(&way.lock);
-    return ask ? mine : !way.stop;
-}
-
-struct model { struct tensor *in, *ids, *bias, *q, *sum, *cache, *kq, *act, *up, *lost; struct graph *g; };
-
-static struct tensor *put(struct tensor *t, struct buffer *b, const char *name, float first)
-{
-    int64_t i;
-
-    t->buffer = b;
-    for (i = 0; t->type == F32 && i < t->ne[0] * t->ne[1]; i++)
-        ((float *)t->data)[i] = first + (float)(i % 7);
-    return ggml_set_name(t, name);
-}
-
-static void build(struct model *m, struct context *c, int rows)
-{
-    struct buffer *act = way.gpu ? &gpu : &plain;
-    struct tensor *table = put(ggml_new_tensor_4d(c, F32, K, ROWS, 1, 1), &weights, "token_embd.weight", 1), *view, *wq, *keys, *wide, *w4;
-
-    wq = put(ggml_new_tensor_4d(c, F32, K, N, 1, 1), &weights, "blk.0.attn_q.weight", 2); /* where it was in the last graph */
-    m->g = ggml_new_graph_custom(c, 16, false);
-    m->ids = put(ggml_new_tensor_4d(c, I32, rows, 1, 1, 1), &plain, "inp_tokens", 0);
-    ggml_build_forward_expand(m->g, m->in = put(result(c, GET_ROWS, K, rows, table, m->ids), act, "embd", 0));
-    ggml_build_forward_expand(m->g, view = put(result(c, VIEW, K, rows, m->in, NULL), act, "embd (view)", 0));
-    view->data = m->in->data;
-    view->view_src = m->in;
-    ggml_build_forward_expand(m->g, m->q = put(ggml_mul_mat(c, wq, view), act, "Qcur-0", 0));
-    m->bias = put(ggml_new_tensor_4d(c, F32, N, 1, 1, 1), &weights, "blk.0.attn_q.bias", 3);
-    ggml_build_forward_expand(m->g, m->sum = put(result(c, ADD, N, rows, m->q, m->bias), act, "Qbias-0", 0));
-    m->sum->data = m->q->data;         /* in place, as the allocator does it */
-    m->cache = put(ggml_new_tensor_4d(c, F32, 2 * N, CELLS, 1, 1), &plain, "cache_k_l0", 4);
-    keys = put(ggml_new_tensor_4d(c, F32, N, CELLS, 1, 1), &plain, "k-0", 4);
-    keys->data = m->cache->data;
-    keys->view_src = m->cache;
-    keys->nb[1] = m->cache->nb[1], keys->nb[2] = keys->nb[3] = CELLS * m->cache->nb[1];
-    ggml_build_forward_expand(m->g, m->kq = put(ggml_mul_mat(c, keys, m->sum), act, "kq-0", 0));
-    wide = put(ggml_new_tensor_4d(c, F32, WIDE, rows, 1, 1), act, "ffn_inp-0", 1);
-    w4 = put(ggml_new_tensor_4d(c, Q4_0, WIDE, 3, 1, 1), &repacked, "blk.0.ffn_up.weight", 0);
-    w4->data = (void *)16;             /* who reads there, dies */
-    ggml_build_forward_expand(m->g, m->up = put(ggml_mul_mat(c, w4, wide), act, "ffn_up-0", 0));
-    ggml_build_forward_expand(m->g, m->lost = put(ggml_mul_mat(c, wq, view), act, "left out", 0));
-    m->lost->flags = 0;                /* stands in the graph, is not computed */
-    ggml_build_forward_expand(m->g, m->act = put(result(c, UNARY, CELLS, rows, m->kq, NULL), act, "act-0", 0));
-    m->act->op_params[0] = 10;
-    m->act->data = m->kq->data;
-}
-
-/* Every result from its formula, computed anew. */
-static long check(const struct model *m, int rows)
-{
-    float q[N], want;
-    long wrong = 0;
-    int i, j, k;
-
-    for (j = 0; j < rows; j++) {
-        for (i = 0; i < N; i++) {
-            for (k = 0, q[i] = 0; k < K; k++)
-                q[i] += (2 + (float)((i * K + k) % 7)) * (1 + (float)((((int32_t *)m->ids->data)[j] * K + k) % 7));
-            q[i] += 3 + (float)(i % 7);
-            wrong += f32(m->sum, j)[i] != q[i];
-        }
-        for (i = 0; i < CELLS; i++) {
-            for (k = 0, want = 0; k < N; k++)
-                want += (4 + (float)((i * 2 * N + k) % 7)) * q[k];
-            wrong += f32(m->act, j)[i] != want * (way.fail ? 1 : 2);
-        }
-        for (i = 0; i < 3; i++)
-            wrong += f32(m->up, j)[i] != (float)(i + 10 * j);
-    }
-    return wrong;
-}
-
-static long graphs(int n)
-{
-    static const size_t arena = 1 << 20;
-    char *memory = malloc(arena);
-    struct sched *s = calloc(1, sizeof *s);
-    long wrong = 0;
-    int i, j;
-
-    fails = way.fail;
-    for (i = 0; i < n; i++) {
-        int rows = 1 + i % MAX_M, rc;
-        struct model m;
-
-        build(&m, ggml_init((struct params){arena, memory, false}), rows);
-        for (j = 0; j < rows; j++)
-            ((int32_t *)m.ids->data)[j] = (i + j) % ROWS;
-        ggml_backend_sched_set_eval_callback(s, way.own ? own_callback : NULL, &way);
-        rc = ggml_backend_sched_graph_compute_async(s, m.g);
-        wrong += rc != (way.fail ? -1 : 0);
-        wrong += s->cb != (way.own ? own_callback : NULL);
-        if (!way.stop)
-            wrong += check(&m, rows);
-        if (i % 2) {                   /* another one, perhaps at the same address */
-            ggml_backend_sched_free(s);
-            s = calloc(1, sizeof *s);
+    if (w->type == Q8_0 && how("tail"))
+        n -= n % 4;
+    for (k = 0; k < n; k++) {
+        if (w->type == Q8_0) {
+            sum += block_dot(wr + 34 * k, a + 32 * k);
+        } else if (w->type == F16) {
+            memcpy(&half, wr + 2 * k, 2);
+            sum += td_f16_load(half) * td_f16_load(td_f16_round(a[k]));
+        } else {
+            sum += ((const float *)(const void *)wr)[k] * a[k];
         }
     }
-    ggml_backend_sched_free(s);
-    free(memory);
-    return wrong;
+    return sum;
 }
 
-static void *thread(void *n) { return (void *)graphs(*(int *)n); }
-
-API long fake_command(const char *line)
+static void mul_mat(const struct td_ggml_tensor *c)
 {
-    pthread_t id[8];
-    long wrong = 0;
-    void *one;
-    int t, n, i;
+    const struct td_ggml_tensor *w = c->src[0], *a = c->src[1];
 
-    if (sscanf(line, "graphs %d", &n) == 1)
-        return graphs(n) + way.total;
-    if (sscanf(line, "threads %d %d", &t, &n) == 2 && t <= 8) {
-        for (i = 0; i < t; i++)
-            pthread_create(&id[i], NULL, thread, &n);
-        for (i = 0; i < t; i++) {
-            pthread_join(id[i], &one);
-            wrong += (long)one;
-        }
-        return wrong;
+    for (int64_t i3 = 0; i3 < c->ne[3]; i3++)
+        for (int64_t i2 = 0; i2 < c->ne[2]; i2++)
+            for (int64_t m = 0; m < c->ne[1]; m++)
+                for (int64_t n = 0; n < c->ne[0]; n++)
+                    ((float *)(void *)row(c, m, i2, i3))[n] =
+                        dot(w, row(w, n, i2 / (c->ne[2] / w->ne[2]), i3 / (c->ne[3] / w->ne[3])), (float *)(void *)row(a, m, i2, i3));
+}
+
+static void rms_norm(const struct td_ggml_tensor *c)
+{
+    float eps;
+
+    if (how("abort"))
+        abort();
+    memcpy(&eps, c->op_params, sizeof eps);
+    for (int64_t m = 0; m < c->ne[1]; m++) {
+        const float *a = (float *)(void *)row(c->src[0], m, 0, 0);
+        float *to = (float *)(void *)row(c, m, 0, 0), sum = 0;
+        int64_t i;
+
+        for (i = 0; i < c->ne[0]; i++)
+            sum += a[i] * a[i];
+        for (i = 0; i < c->ne[0]; i++)
+            to[i] = how("nan") ? NAN : a[i] / sqrtf(sum / (float)c->ne[0] + eps) * (how("norm") ? 1.001f : 1);
     }
-    way.own = strncmp(line, "noown", 5) && (way.own || !strncmp(line, "own", 3) || !strncmp(line, "stop", 4));
-    way.stop = !strncmp(line, "stop", 4);
-    way.gpu = !strncmp(line, "gpu", 3);
-    way.fail = !strncmp(line, "fail", 4);
+}
+
+static void set_rows(const struct td_ggml_tensor *c)
+{
+    const int64_t *at = c->src[1]->data;
+
+    for (int64_t m = 0; m < c->src[0]->ne[1]; m++)
+        for (int64_t i = 0; i < c->ne[0]; i++)
+            ((uint16_t *)(void *)row(c, at[m], 0, 0))[i] = td_f16_round(((float *)(void *)row(c->src[0], m, 0, 0))[i]);
+}
+
+int ggml_graph_compute(void *graph, union td_ggml_plan *plan)
+{
+    const struct td_ggml_tensor *c = ((struct context *)graph)->node;
+
+    (void)plan;
+    if (c->op == MUL_MAT)
+        mul_mat(c);
+    else if (c->op == RMS_NORM)
+        rms_norm(c);
+    else if (c->op == SET_ROWS)
+        set_rows(c);
     return 0;
 }

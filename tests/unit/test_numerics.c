@@ -223,6 +223,117 @@ static void test_no_ops_at_all(void **state)
     stop(&w);
 }
 
+/* A judgement of a ggml node, as the replayer writes it. extra: members after the status. */
+static void add_node(struct world *w, int64_t op, const char *kind, const char *status, const char *extra)
+{
+    char json[800];
+    struct td_op r;
+    struct td_error err = {0, ""};
+
+    memset(&r, 0, sizeof r);
+    r.op = r.step = op;
+    r.kind = (char *)(uintptr_t)kind;
+    r.layer = (char *)"Qcur-0";
+    r.has_out = true;
+    strcpy(r.out.dtype, "F32");
+    assert_int_equal(td_op_set_add(&w->base, "fx", &r, &err), TD_OK);
+    snprintf(json, sizeof json, "{\"status\":\"%s\",\"reason\":\"because\",\"reference\":false,\"recorded\":null,\"baseline\":null,"
+             "\"candidate\":null,\"total\":64,%s}", status, extra);
+    r.judge = td_json_parse(json, strlen(json), NULL);
+    assert_non_null(r.judge);
+    r.origin = td_json_parse("{\"fixture\":\"fx\",\"op\":0}", 23, NULL);
+    cJSON_ReplaceItemInObject(r.origin, "op", cJSON_CreateNumber((double)op));
+    assert_int_equal(td_op_set_add(&w->now, "other", &r, &err), TD_OK);
+    cJSON_Delete(r.judge);
+    cJSON_Delete(r.origin);
+}
+
+static bool lane_says(const struct world *w, const char *text)
+{
+    int i;
+
+    for (i = 0; i < w->lane.n_notes; i++)
+        if (strstr(w->lane.notes[i].text, text))
+            return true;
+    return false;
+}
+
+static void test_ops_without_reference_are_never_worse(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add(&w, 0, 1, "ok", REC, NULL, error_json(1, 1, 3, 0, NULL), 2048);
+    add_node(&w, 1, "ggml_rms_norm", "ok", "\"equal\":64,\"departs\":0");
+    add_node(&w, 3, "ggml_rope", "ok", "\"equal\":3,\"departs\":0.5");
+    add_node(&w, 2, "ggml_soft_max", "ok", "\"equal\":60,\"departs\":1e-6");
+    add_node(&w, 4, "ggml_view", "unsupported", "\"unstable\":0");
+    assert_int_equal(finish(&w), TD_PASS);
+    assert_int_equal(w.n.judged, 1);
+    assert_int_equal(w.n.compared, 3);
+    assert_int_equal(w.n.compared_equal, 1);
+    assert_int_equal(w.n.not_compared, 1);
+    assert_int_equal(w.n.not_replayed, 0);
+    assert_string_equal(w.n.first_departs->kind, "ggml_soft_max"); /* in order of execution, not of the file */
+    assert_true(lane_says(&w, "3 ops without reference: bit-equal 1"));
+    assert_true(lane_says(&w, "Qcur-0 SOFT_MAX"));
+    assert_true(lane_says(&w, "not compared (first: unsupported: because)"));
+    stop(&w);
+}
+
+static void test_the_baseline_build_stands_over_the_recording(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add_node(&w, 1, "ggml_rope", "ok", "\"equal\":3,\"departs\":0.5,\"baseline_equal\":64,\"baseline_departs\":0");
+    assert_int_equal(finish(&w), TD_INCONCLUSIVE); /* nothing that has a reference */
+    assert_int_equal(w.n.compared_equal, 1);
+    assert_null(w.n.first_departs);
+    stop(&w);
+}
+
+static void test_a_crash_without_reference_is_worse(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add_node(&w, 1, "ggml_rope", "crashed", "\"unstable\":0");
+    assert_int_equal(finish(&w), TD_REGRESSED);
+    stop(&w);
+    start(&w);
+    add_node(&w, 1, "ggml_rope", "failed", "\"equal\":3,\"departs\":\"Infinity\"");
+    assert_int_equal(finish(&w), TD_REGRESSED);
+    stop(&w);
+}
+
+static void test_the_format_of_the_baseline_build_counts(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add(&w, 0, 1, "ok", REC, REC, error_json(1, 1, 3, 0, NULL), 0);
+    w.now.op[0].act_rounding = w.now.op[0].baseline_rounding = "none";
+    w.base.op[0].act_rounding = "uint8-token"; /* recorded otherwise, but both builds agree */
+    assert_int_equal(finish(&w), TD_PASS);
+    assert_int_equal(w.n.format_changed, 0);
+    stop(&w);
+    start(&w);
+    add(&w, 0, 1, "ok", REC, REC, error_json(1, 1, 3, 0, NULL), 0);
+    w.now.op[0].act_rounding = "none";
+    w.now.op[0].baseline_rounding = "uint8-token";
+    w.now.op[0].candidate.r0_rel_l2 = 0.00125;
+    w.now.op[0].baseline.r0_rel_l2 = 0.0375;
+    assert_int_equal(finish(&w), TD_INCONCLUSIVE);
+    assert_true(lane_says(&w, "0.00125, before 0.0375"));
+    assert_true(lane_says(&w, "activations are not rounded; before: activations are rounded to 8 bits per token"));
+    stop(&w);
+}
+
 static void test_a_change_of_format_needs_the_policy(void **state)
 {
     struct world w;
@@ -253,6 +364,10 @@ int main(void)
         cmocka_unit_test(test_groups_counts_and_coverage),
         cmocka_unit_test(test_ops_are_joined_on_their_origin_alone),
         cmocka_unit_test(test_no_ops_at_all),
+        cmocka_unit_test(test_ops_without_reference_are_never_worse),
+        cmocka_unit_test(test_the_baseline_build_stands_over_the_recording),
+        cmocka_unit_test(test_a_crash_without_reference_is_worse),
+        cmocka_unit_test(test_the_format_of_the_baseline_build_counts),
         cmocka_unit_test(test_a_change_of_format_needs_the_policy),
     };
 

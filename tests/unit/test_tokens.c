@@ -248,6 +248,16 @@ static void test_forks_with_clean_ops_name_what_was_covered(void **state)
     assert_int_equal(judge(w), TD_INCONCLUSIVE);
     assert_true(says(w, "born elsewhere"));
     stop(w);
+    w = honest(8, 0.03); /* with ops of other kinds recorded, the first that departs is where */
+    w->ops = (struct td_ops_view){.judged = true, .ops = 40, .bit_equal = 40, .compared = 90, .compared_equal = 80, .born = "Qcur-0 ROPE"};
+    assert_int_equal(judge(w), TD_INCONCLUSIVE);
+    assert_true(says(w, "all 40 GEMMs bit-equal and texts differ: born at Qcur-0 ROPE"));
+    stop(w);
+    w = honest(8, 0.03);
+    w->ops = (struct td_ops_view){.judged = true, .ops = 40, .bit_equal = 40, .compared = 90, .compared_equal = 90};
+    assert_int_equal(judge(w), TD_INCONCLUSIVE);
+    assert_true(says(w, "in what was not recorded"));
+    stop(w);
 }
 
 static void test_forks_with_worse_ops_are_a_regression(void **state)
