@@ -20,7 +20,7 @@
 #include "format/fixture.h"
 #include "recorder/links.h"
 
-enum { K = 8, N = 6, CELLS = 5, WIDE = 32, GEMMS = 3, NODES = 6 }; /* as in lib_fake_ggml.c */
+enum { K = 8, N = 6, CELLS = 5, WIDE = 32, GEMMS = 3, NODES = 6 }; /* as in lib_fake_llama.c */
 
 static char root[] = "/tmp/td-ggml-XXXXXX";
 static char gguf[64];
@@ -259,7 +259,7 @@ static void test_gemms(void **state)
 
     (void)state;
     assert_int_equal(write_gguf(2), 0);
-    rig_start(&r, "lib_fake_ggml.so");
+    rig_start(&r, "lib_fake_llama.so");
     rig_arm(&r, gemms, gguf);
     rig_do(&r, "graphs 6");
     rig_read(&r);
@@ -283,7 +283,7 @@ static void test_another_models_file(void **state)
 
     (void)state;
     assert_int_equal(write_gguf(3), 0);
-    rig_start(&r, "lib_fake_ggml.so");
+    rig_start(&r, "lib_fake_llama.so");
     rig_arm(&r, gemms, gguf);
     rig_do(&r, "graphs 6");
     rig_read(&r);
@@ -305,7 +305,7 @@ static void test_all_ops(void **state)
 
     (void)state;
     assert_int_equal(write_gguf(2), 0);
-    rig_start(&r, "lib_fake_ggml.so");
+    rig_start(&r, "lib_fake_llama.so");
     rig_arm(&r, nodes, gguf);
     rig_do(&r, "graphs 6");
     rig_read(&r);
@@ -346,7 +346,7 @@ static void test_servers_own_callback(void **state)
 
     (void)state;
     for (i = 0; i < 2; i++) {
-        rig_start(&r, "lib_fake_ggml.so");
+        rig_start(&r, "lib_fake_llama.so");
         rig_do(&r, "own");
         rig_arm(&r, *modes[i], NULL);
         rig_do(&r, "graphs 6");
@@ -369,7 +369,7 @@ static void test_memory_of_another_device(void **state)
     struct rig r;
 
     (void)state;
-    rig_start(&r, "lib_fake_ggml.so");
+    rig_start(&r, "lib_fake_llama.so");
     rig_do(&r, "gpu");
     rig_arm(&r, gemms, NULL);
     rig_do(&r, "graphs 6");
@@ -386,7 +386,7 @@ static void test_threads(void **state)
     size_t i;
 
     (void)state;
-    rig_start(&r, "lib_fake_ggml.so");
+    rig_start(&r, "lib_fake_llama.so");
     rig_arm(&r, gemms, NULL);
     rig_do(&r, "threads 4 50");
     rig_read(&r);
@@ -404,7 +404,7 @@ static void test_sampling(void **state)
     struct rig r;
 
     (void)state;
-    rig_start(&r, "lib_fake_ggml.so");
+    rig_start(&r, "lib_fake_llama.so");
     rig_arm(&r, (struct td_links_mode){.take = TD_LINKS_SAMPLE, .percent = 1, .budget_bytes_per_s = -1}, NULL);
     rig_do(&r, "graphs 300");
     rig_read(&r);
@@ -421,7 +421,7 @@ static void test_alien_layout(void **state)
     struct rig r;
 
     (void)state;
-    rig_start(&r, "lib_alien_ggml.so");
+    rig_start(&r, "lib_alien_llama.so");
     rig_arm(&r, nodes, NULL);
     rig_do(&r, "graphs 6");
     rig_read(&r);
