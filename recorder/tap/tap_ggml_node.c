@@ -175,6 +175,47 @@ static int viewed_source(const struct tg_tensor *t)
     return -1;
 }
 
+/* Rows of a K/V cache behind the last one that SET_ROWS writes play no part: a node per layer would bring the whole cache, twice. How many rows
+ * count; 0: all, or it is none of these. */
+static int64_t rows_written(const struct tg_host *h, const struct tg_tensor *t)
+{
+    const struct tg_tensor *index = t->src[1], *into = t->src[2];
+    int64_t i, at, rows = 0;
+
+    if (strcmp(h->op_name(t->op), "SET_ROWS") || !index || !into || into->data != t->data || memcmp(into->ne, t->ne, sizeof t->ne) ||
+        memcmp(into->nb, t->nb, sizeof t->nb) || t->ne[2] != 1 || t->ne[3] != 1 || strcmp(h->type_name(index->type), "i64") || !readable(h, index) ||
+        index->nb[0] != sizeof at || index->ne[0] != t->src[0]->ne[1] || index->ne[1] != 1 || index->ne[2] != 1 || index->ne[3] != 1)
+        return 0;
+    for (i = 0; i < index->ne[0]; i++) {
+        memcpy(&at, (const char *)index->data + (size_t)i * sizeof at, sizeof at);
+        if (at < 0 || at >= t->ne[1])
+            return 0;
+        rows = at >= rows ? at + 1 : rows;
+    }
+    return rows;
+}
+
+static void shorten(struct tap_operand *o, int64_t rows, size_t row_bytes)
+{
+    if (o->ndim != 2 || !o->data || rows >= o->shape[0])
+        return;
+    o->bytes -= (uint64_t)(o->shape[0] - rows) * row_bytes;
+    o->shape[0] = rows;
+}
+
+static void leave_out_rows(const struct tg_host *h, const struct tg_tensor *t, struct tap_call *call)
+{
+    int64_t rows = rows_written(h, t);
+    int i;
+
+    if (!rows)
+        return;
+    shorten(&call->out, rows, t->nb[1]);
+    for (i = 0; i < call->n_in; i++)
+        if (call->in[i].role == source_role[2])
+            shorten(&call->in[i], rows, t->nb[1]);
+}
+
 static bool any_kind(const struct tg_host *h, const struct tg_tensor *t, struct tap_call *call, struct tg_words *words)
 {
     const char *op = h->op_name(t->op);
@@ -207,5 +248,9 @@ bool tap_ggml_describe(const struct tg_host *h, const struct tg_tensor *t, struc
     call->symbol = h->op_desc(t);
     if (!(is_product ? product(h, t, call) : any_kind(h, t, call, words)))
         return false;
-    return operand(h, t, "c", is_product ? 2 : 1, &call->out) && call->out.data;
+    if (!operand(h, t, "c", is_product ? 2 : 1, &call->out) || !call->out.data)
+        return false;
+    if (!is_product)
+        leave_out_rows(h, t, call);
+    return true;
 }

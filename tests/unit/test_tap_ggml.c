@@ -20,7 +20,7 @@
 #include "format/fixture.h"
 #include "recorder/links.h"
 
-enum { K = 8, N = 6, CELLS = 5, WIDE = 32, GEMMS = 3, NODES = 6 }; /* as in lib_fake_llama.c */
+enum { K = 8, N = 6, CELLS = 5, WIDE = 32, GEMMS = 3, NODES = 7 }; /* as in lib_fake_llama.c */
 
 static char root[] = "/tmp/td-ggml-XXXXXX";
 static char gguf[64];
@@ -295,11 +295,28 @@ static void test_another_models_file(void **state)
     rig_end(&r);
 }
 
+/* Of the cache, the rows up to the last one written, before and after. */
+static void check_set_rows(const struct rig *r, const struct td_op *op, int64_t rows)
+{
+    const struct td_tensor_rec *before = td_op_rec_in(op, "s2");
+    float *x = bytes(r, td_op_rec_in(op, "s0"), (size_t)rows * K * 4), *b = bytes(r, before, (size_t)rows * K * 4), *c = bytes(r, &op->out, (size_t)rows * K * 4);
+    int64_t i;
+
+    assert_int_equal(before->shape[0], rows);
+    assert_int_equal(op->out.shape[0], rows);
+    assert_int_equal(td_json_get_i64(op->attrs, "view_of", -1), 2);
+    for (i = 0; i < rows * K; i++) {
+        assert_true(b[i] == 5 + (float)(i % 7));
+        assert_true(c[(rows - 1 - i / K) * K + i % K] == x[i]);
+    }
+    free(x), free(b), free(c);
+}
+
 /* Every node in its order; s0 as it was before an op that works in place. */
 static void test_all_ops(void **state)
 {
-    static const char *const kind[NODES] = {"ggml_get_rows", "ggml_mul_mat", "ggml_add", "ggml_mul_mat", "ggml_mul_mat", "ggml_unary"};
-    static const char *const layer[NODES] = {"embd", "blk.0.attn_q", "Qbias-0", "kq-0", "blk.0.ffn_up", "act-0"};
+    static const char *const kind[NODES] = {"ggml_get_rows", "ggml_mul_mat", "ggml_add", "ggml_mul_mat", "ggml_mul_mat", "ggml_unary", "ggml_set_rows"};
+    static const char *const layer[NODES] = {"embd", "blk.0.attn_q", "Qbias-0", "kq-0", "blk.0.ffn_up", "act-0", "cache_v_l0 (view)"};
     struct rig r;
     size_t i, j;
 
@@ -319,6 +336,8 @@ static void test_all_ops(void **state)
         assert_string_equal(op->layer, layer[i % NODES]);
         if (!strcmp(op->kind, "ggml_mul_mat"))
             check_gemm(&r, op, true);
+        if (!strcmp(op->kind, "ggml_set_rows"))
+            check_set_rows(&r, op, 1 + (int64_t)(i / NODES % 3));
         if (strcmp(op->kind, "ggml_add") && strcmp(op->kind, "ggml_unary"))
             continue;
         s = bytes(&r, td_op_rec_in(op, "s0"), n);
