@@ -13,7 +13,7 @@
 #include "common/fs.h"
 #include "common/log.h"
 
-#define HELLO_TIMEOUT_MS 60000 /* a library with a thousand kernels may take a while to load */
+#define HELLO_TIMEOUT_MS 300000 /* torch takes 7 s of CPU time to load, and took a minute on a busy machine */
 
 const char *td_run_status_name(enum td_run_status s)
 {
@@ -103,9 +103,13 @@ static int hello(struct td_runner *r, struct td_error *err)
         rc = td_proto_recv(r->sock, &m, NULL, HELLO_TIMEOUT_MS, err);
     if (rc == TD_EPROTO)
         return rc;
+    if (rc == TD_ETIMEOUT) {
+        td_proc_end(&r->proc, 0);
+        hang_up(r);
+        return td_fail(err, TD_ECRASH, "%s: %s: not loaded after %d s", r->opt.name, r->opt.arg ? r->opt.arg : r->opt.provider,
+                       HELLO_TIMEOUT_MS / 1000);
+    }
     if (rc) {
-        if (rc == TD_ETIMEOUT)
-            td_proc_end(&r->proc, 0);
         bury(r, how, sizeof how);
         if (err)
             td_error_clear(err);
