@@ -14,14 +14,34 @@
 
 /* ---- libraries ----------------------------------------------------------------------------------------------------- */
 
+/* A Python module needs the symbols of an interpreter; those of any version will do, since nothing of it is called. */
+static bool load_python(void)
+{
+    char name[64];
+
+    for (int minor = 20; minor >= 8; minor--) {
+        snprintf(name, sizeof name, "libpython3.%d.so.1.0", minor);
+        if (dlopen(name, RTLD_LAZY | RTLD_GLOBAL))
+            return true;
+    }
+    return false;
+}
+
 static void *open_library(struct td_ggml_build *b, const char *path, struct td_error *err)
 {
     void *h = b->n_libs < TD_GGML_LIBRARIES ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const char *why = h ? "" : dlerror(), *hint = "";
 
+    if (why && (strstr(why, "undefined symbol: Py") || strstr(why, "undefined symbol: _Py"))) {
+        if (load_python() && (h = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+            why = "";
+        else
+            hint = "; a module of Python needs libpython3.x.so.1.0 on this machine (Debian: libpython3.11)";
+    }
     if (h)
         b->lib[b->n_libs++] = h;
     else
-        td_fail(err, TD_EIO, "cannot load the build: %s", dlerror());
+        td_fail(err, TD_EIO, "cannot load the build: %.300s%s", why ? why : path, hint);
     return h;
 }
 
@@ -81,19 +101,6 @@ static int open_folder(struct td_ggml_build *b, const char *dir, struct td_error
     return open_library(b, cpu, err) ? TD_OK : err->code;
 }
 
-/* A Python module calls an interpreter that is not here: the symbols of its library will do, since nothing of it is called. */
-static void load_python_for(const char *path)
-{
-    const char *tag = strstr(path, ".cpython-3");
-    char name[64];
-    int minor = tag ? atoi(tag + strlen(".cpython-3")) : 0;
-
-    if (minor <= 0 || minor > 99)
-        return;
-    snprintf(name, sizeof name, "libpython3.%d.so.1.0", minor);
-    (void)dlopen(name, RTLD_LAZY | RTLD_GLOBAL); /* without it, loading the module says what is missing */
-}
-
 static int open_file(struct td_ggml_build *b, const char *path, struct td_error *err)
 {
     const char *slash = strrchr(path, '/');
@@ -102,7 +109,6 @@ static int open_file(struct td_ggml_build *b, const char *path, struct td_error 
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     if (path_in(base, dir, "libggml-base.so"))
         return open_folder(b, dir, err);
-    load_python_for(path);
     if (!slash) /* a name without a slash would be searched for in the system's folders */
         snprintf(base, sizeof base, "./%s", path);
     return open_library(b, slash ? path : base, err) ? TD_OK : err->code;
