@@ -11,7 +11,7 @@ static const struct td_settler settlers[] = {
     {"gptq_gemm", "checkpoint", td_settle_gptq},
     {"gptq_gemm", "vllm_int4_vnni", td_settle_vllm_int4},
     {"gptq_gemm", "vllm_wna16_n16", td_settle_vllm_wna16},
-    {"gemm", "onednn", td_settle_vllm_gemm},
+    {"gemm", NULL, td_settle_vllm_gemm},
     {"ggml_*", NULL, td_settle_gguf},
 };
 

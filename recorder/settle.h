@@ -64,7 +64,7 @@ void td_settle_add_attr(struct td_settle *s, const char *name, int64_t value);
 
 int td_settle_gptq(struct td_settle *s, struct td_error *err); /* settle_gptq.c: gptq_gemm, layout "checkpoint" */
 int td_settle_gguf(struct td_settle *s, struct td_error *err); /* settle_gguf.c: every ggml_* kind, any layout */
-/* settle_vllm.c: gptq_gemm, layouts "vllm_int4_vnni" and "vllm_wna16_n16"; gemm, layout "onednn" (by its print) */
+/* settle_vllm.c: gptq_gemm, layouts "vllm_int4_vnni" and "vllm_wna16_n16"; gemm, any layout (by its print) */
 int td_settle_vllm_int4(struct td_settle *s, struct td_error *err);
 int td_settle_vllm_wna16(struct td_settle *s, struct td_error *err);
 int td_settle_vllm_gemm(struct td_settle *s, struct td_error *err);

@@ -1,4 +1,5 @@
-/* tap_vllm.c - the front end for vLLM on a CPU: its exported C++ functions int4_scaled_mm_cpu, cpu_gemm_wna16 and onednn_mm.
+/* tap_vllm.c - the front end for vLLM on a CPU: its exported C++ functions int4_scaled_mm_cpu, cpu_gemm_wna16 and onednn_mm, and torch's
+ * at::linear, to which it falls back where oneDNN has no kernel (bf16 on a CPU with AVX2 only).
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source: vLLM 0.32, csrc/cpu (torch_bindings.cpp, cpu_wna16.cpp, dnnl_kernels.cpp) and csrc/cpu/sgl-kernels/gemm_int4.cpp. The names are
@@ -20,6 +21,7 @@
 #define int4_scaled_mm_cpu _Z18int4_scaled_mm_cpuRN2at6TensorES1_S1_S1_St8optionalIS0_E
 #define cpu_gemm_wna16 _Z14cpu_gemm_wna16RKN2at6TensorES2_RS0_S2_RKSt8optionalIS0_ES7_lRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE
 #define onednn_mm _Z9onednn_mmRN2at6TensorERKS0_RKSt8optionalIS0_ES3_
+#define at_linear _ZN2at4_ops6linear4callERKNS_6TensorES4_RKSt8optionalIS2_E
 #define create_onednn_mm_handler _Z24create_onednn_mm_handlerRKN2at6TensorEl
 #define NAME_(x) #x
 #define NAME(x) NAME_(x)
@@ -30,15 +32,18 @@ typedef void *int4_fn(void *ret, tensor x, tensor w, tensor zeros, tensor scales
 typedef void wna16_fn(tensor x, tensor w, tensor out, tensor scales, const optional *zeros, const optional *bias, int64_t pack, const void *isa);
 typedef void onednn_fn(tensor out, tensor x, const optional *bias, tensor handler);
 typedef int64_t create_fn(tensor b, int64_t cache);
+typedef void *linear_fn(void *ret, tensor x, tensor w, const optional *bias);
 
 /* They are called by C++, which declares them under their mangled names. */
 TAP_EXPORT void *int4_scaled_mm_cpu(void *ret, tensor x, tensor w, tensor zeros, tensor scales, const optional *bias);
 TAP_EXPORT void cpu_gemm_wna16(tensor x, tensor w, tensor out, tensor scales, const optional *zeros, const optional *bias, int64_t pack, const void *isa);
 TAP_EXPORT void onednn_mm(tensor out, tensor x, const optional *bias, tensor handler);
 TAP_EXPORT int64_t create_onednn_mm_handler(tensor b, int64_t cache);
+TAP_EXPORT void *at_linear(void *ret, tensor x, tensor w, const optional *bias);
 
 static struct tap_symbol int4_symbol = {.name = NAME(int4_scaled_mm_cpu)}, wna16_symbol = {.name = NAME(cpu_gemm_wna16)},
-                         onednn_symbol = {.name = NAME(onednn_mm)}, create_symbol = {.name = NAME(create_onednn_mm_handler)};
+                         onednn_symbol = {.name = NAME(onednn_mm)}, create_symbol = {.name = NAME(create_onednn_mm_handler)},
+                         linear_symbol = {.name = NAME(at_linear)};
 static _Atomic(const void *) any_real; /* the first one found, for describe() */
 static _Atomic uint64_t passes;
 
@@ -87,34 +92,38 @@ static const struct tap_print *print_of(int64_t handler)
     return i < HANDLERS ? atomic_load_explicit(&handlers[i].print, memory_order_acquire) : NULL;
 }
 
-static void fill_print(struct tap_print *p, const struct tap_torch_tensor *b)
+/* w [n, k], whichever way it lies. False: not a matrix of floats. */
+static bool take_print(struct tap_print *p, const struct tap_torch_tensor *w, int along_n)
 {
-    uint64_t size = tap_torch_dtype_size(b->dtype), words = (uint64_t)p->n * (uint64_t)p->k * size / 4, per = 4 / size, i, j;
+    const char *dtype = w->ndim == 2 && w->data ? tap_torch_dtype_name(w->dtype) : NULL;
+    uint64_t size = tap_torch_dtype_size(w->dtype), words, per, i, j;
 
+    if (!dtype || (w->dtype != TAP_TORCH_BF16 && w->dtype != TAP_TORCH_F16 && w->dtype != TAP_TORCH_F32))
+        return false;
+    memset(p, 0, sizeof *p);
+    p->n = w->sizes[along_n];
+    p->k = w->sizes[1 - along_n];
+    snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
+    words = (uint64_t)p->n * (uint64_t)p->k * size / 4, per = 4 / size;
     for (i = 0; i < TAP_PRINT_WORDS && words; i++)
         for (j = 0; j < per; j++) {
             uint64_t at = words * i / TAP_PRINT_WORDS * per + j, row = at / (uint64_t)p->k, col = at % (uint64_t)p->k;
 
-            memcpy((uint8_t *)&p->word[i] + j * size, (const uint8_t *)b->data + (row * (uint64_t)b->strides[1] + col * (uint64_t)b->strides[0]) * size, size);
+            memcpy((uint8_t *)&p->word[i] + j * size,
+                   (const uint8_t *)w->data + (row * (uint64_t)w->strides[along_n] + col * (uint64_t)w->strides[1 - along_n]) * size, size);
         }
+    return true;
 }
 
-/* Of b, [k, n] as the call has it. NULL: not a matrix of floats. It stays for ever: another thread may be reading the one that it replaces. */
+/* Of b, [k, n] as the call has it. It stays for ever: another thread may be reading the one that it replaces. */
 static struct tap_print *print_weight(const struct tap_torch_tensor *b)
 {
-    const char *dtype = tap_torch_dtype_name(b->dtype);
-    struct tap_print *p;
+    struct tap_print *p = malloc(sizeof *p);
 
-    if (b->ndim != 2 || !b->data || !dtype || (strcmp(dtype, "BF16") && strcmp(dtype, "F16") && strcmp(dtype, "F32")))
-        return NULL;
-    p = calloc(1, sizeof *p);
-    if (!p)
-        return NULL;
-    p->k = b->sizes[0];
-    p->n = b->sizes[1];
-    snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
-    fill_print(p, b);
-    return p;
+    if (p && take_print(p, b, 1))
+        return p;
+    free(p);
+    return NULL;
 }
 
 static void remember(int64_t handler, const struct tap_print *print)
@@ -259,20 +268,31 @@ static bool describe_wna16(struct tap_call *call, tensor x, tensor w, tensor out
            find_output(&call->out, out);
 }
 
-/* The weight is repacked and behind the handler: described by its print. */
-static bool describe_onednn(struct tap_call *call, tensor out, tensor x, const optional *bias, int64_t handler)
+/* The weight is described by its print: it is behind a handler, or would have to be copied for what the checkpoint holds already. */
+static bool describe_gemm(struct tap_call *call, const char *symbol, const char *layout, tensor x, const optional *bias, const struct tap_print *p)
 {
-    const struct tap_print *p = print_of(handler);
     struct tap_torch_tensor a;
     struct tap_operand *w = &call->w[0];
 
-    *call = (struct tap_call){.kind = "gemm", .symbol = "onednn_mm", .layout = "onednn", .rounding = "none", .print = p, .n_w = 1};
+    *call = (struct tap_call){.kind = "gemm", .symbol = symbol, .layout = layout, .rounding = "none", .print = p, .n_w = 1};
     if (!p || !set_input(call, x, &a) || a.sizes[1] != p->k || strcmp(tap_torch_dtype_name(a.dtype), p->dtype))
         return false;
     add_attr(call, "trans_b", 1);
     expect_output(call, &a, p->n);
     *w = (struct tap_operand){.role = "w", .dtype = tap_torch_dtype_name(a.dtype), .ndim = 2, .shape = {p->n, p->k}, .strides = {p->k, 1}};
-    return add_bias(call, bias, p->n) && find_output(&call->out, out);
+    return add_bias(call, bias, p->n);
+}
+
+static bool describe_onednn(struct tap_call *call, tensor out, tensor x, const optional *bias, int64_t handler)
+{
+    return describe_gemm(call, "onednn_mm", "onednn", x, bias, print_of(handler)) && find_output(&call->out, out);
+}
+
+static bool describe_linear(struct tap_call *call, tensor x, tensor w, const optional *bias, struct tap_print *print)
+{
+    struct tap_torch_tensor b;
+
+    return tap_torch_read(w, &b) && take_print(print, &b, 0) && describe_gemm(call, "at::linear", "torch", x, bias, print);
 }
 
 /* ---- one call ------------------------------------------------------------------------------------------------------ */
@@ -380,6 +400,22 @@ void onednn_mm(tensor out, tensor x, const optional *bias, tensor handler)
     real(out, x, bias, handler);
     if (me.taking)
         end(NULL);
+}
+
+void *at_linear(void *ret, tensor x, tensor w, const optional *bias)
+{
+    linear_fn *real = (linear_fn *)find_real(&linear_symbol, __builtin_return_address(0));
+    struct tap_print print;
+    struct tap_call call;
+
+    if (!real)
+        return ret;
+    if (heed((const void *)real, data_of((const void *)real, w), x))
+        begin(tap_torch_ready((const void *)real) && describe_linear(&call, x, w, bias, &print) ? &call : NULL);
+    ret = real(ret, x, w, bias);
+    if (me.taking)
+        end(ret);
+    return ret;
 }
 
 /* ---- for the core -------------------------------------------------------------------------------------------------- */

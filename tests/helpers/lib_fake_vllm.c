@@ -46,7 +46,7 @@ static void fill(const struct fake_impl *c)
 
 FAKE_DECLARE
 
-struct fake_impl fake_result;          /* what the next int4_scaled_mm_cpu returns */
+struct fake_impl fake_result;          /* what the next function that returns a tensor returns */
 
 void *FAKE_INT4(void *ret, const void *x, const void *w, const void *zeros, const void *scales, const void *bias)
 {
@@ -66,6 +66,14 @@ void FAKE_ONEDNN(const void *out, const void *x, const void *bias, const void *h
 {
     (void)x, (void)bias, (void)handler;
     fill(impl(out));
+}
+
+void *FAKE_LINEAR(void *ret, const void *x, const void *w, const void *bias)
+{
+    (void)x, (void)w, (void)bias;
+    fill(&fake_result);
+    ((struct fake_tensor *)ret)->impl = &fake_result;
+    return ret;
 }
 
 int64_t FAKE_CREATE(const void *b, int64_t cache)

@@ -16,7 +16,9 @@ struct fake_optional { struct fake_tensor tensor; bool has; };   /* std::optiona
 #define FAKE_WNA16 _Z14cpu_gemm_wna16RKN2at6TensorES2_RS0_S2_RKSt8optionalIS0_ES7_lRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE
 #define FAKE_ONEDNN _Z9onednn_mmRN2at6TensorERKS0_RKSt8optionalIS0_ES3_
 #define FAKE_CREATE _Z24create_onednn_mm_handlerRKN2at6TensorEl
+#define FAKE_LINEAR _ZN2at4_ops6linear4callERKNS_6TensorES4_RKSt8optionalIS2_E
 #define FAKE_DECLARE \
+    void *FAKE_LINEAR(void *ret, const void *x, const void *w, const void *bias); \
     void *FAKE_INT4(void *ret, const void *x, const void *w, const void *zeros, const void *scales, const void *bias); \
     void FAKE_WNA16(const void *x, const void *w, const void *out, const void *scales, const void *zeros, const void *bias, int64_t pack, const void *isa); \
     void FAKE_ONEDNN(const void *out, const void *x, const void *bias, const void *handler); \

@@ -136,6 +136,48 @@ static void onednn_is_seen(void **state)
     bench_close(&b);
 }
 
+/* torch's own product: weights as they are, told apart by their prints as well. */
+static void *linear_passes(void *arg)
+{
+    int p, l;
+
+    (void)arg;
+    for (p = 0; p < 2; p++)
+        for (l = 0; l < LAYERS; l++) {
+            struct fake_impl a = tensor(FAKE_BF16, x, 2, 1, K, 0), b = tensor(FAKE_BF16, weight[l], 2, N, K, 0);
+            struct fake_tensor ta = {&a}, tb = {&b}, ret = {NULL};
+            struct fake_optional none = {{NULL}, false};
+
+            *result = tensor(FAKE_BF16, y, 2, 1, N, 0);
+            FAKE_LINEAR(&ret, &ta, &tb, &none);
+            assert_ptr_equal(ret.impl, result);
+        }
+    return NULL;
+}
+
+static void linear_is_seen(void **state)
+{
+    struct bench b;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < LAYERS * N * K; i++)
+        weight[i / (N * K)][i % (N * K)] = (uint16_t)(i * 17);
+    bench_open(&b, TAP_MODE_ALL);
+    in_thread(linear_passes, NULL);
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 2 * LAYERS);
+    assert_int_equal(b.n_steps, 2);
+    assert_int_equal(ledger(&b, "weights.seen"), LAYERS);
+    for (i = 0; i < b.n_ops; i++) {
+        assert_string_equal(b.ops[i].impl.symbol, "at::linear");
+        assert_int_equal(td_op_rec_in(&b.ops[i], "w")->shape[1], K);
+        assert_int_equal(b.ops[i].step, b.steps[i / LAYERS].step);
+    }
+    check_blob(&b, &b.ops[5].out, y, N * 2);
+    bench_close(&b);
+}
+
 /* Armed in the middle of a pass: what belongs to none that was seen from its start is not taken. */
 static void *armed_between(void *arg)
 {
@@ -363,7 +405,7 @@ static void without_socket(char **argv)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(onednn_is_seen), cmocka_unit_test(steps_are_whole), cmocka_unit_test(an_exception_passes_through),
+        cmocka_unit_test(onednn_is_seen), cmocka_unit_test(linear_is_seen), cmocka_unit_test(steps_are_whole), cmocka_unit_test(an_exception_passes_through),
         cmocka_unit_test(odd_calls_are_passed_on), cmocka_unit_test(int4_is_seen), cmocka_unit_test(wna16_is_seen),
     };
 
