@@ -175,6 +175,8 @@ static int viewed_source(const struct tg_tensor *t)
     return -1;
 }
 
+#define CACHE_ROWS 256                 /* as many rows of a cache at a time as llama.cpp reads: few shapes, not one for every length */
+
 /* Rows of a K/V cache behind the last one that SET_ROWS writes play no part: a node per layer would bring the whole cache, twice. How many rows
  * count; 0: all, or it is none of these. */
 static int64_t rows_written(const struct tg_host *h, const struct tg_tensor *t)
@@ -192,7 +194,7 @@ static int64_t rows_written(const struct tg_host *h, const struct tg_tensor *t)
             return 0;
         rows = at >= rows ? at + 1 : rows;
     }
-    return rows;
+    return (rows + CACHE_ROWS - 1) / CACHE_ROWS * CACHE_ROWS;
 }
 
 static void shorten(struct tap_operand *o, int64_t rows, size_t row_bytes)
