@@ -256,7 +256,7 @@ static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
     if (rc)
         return rc;
     it->has_baseline = true;
-    if (due_for_timing(j, it) && it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK) {
+    if (!it->without_reference && due_for_timing(j, it) && it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK) {
         if (td_speed_measure(&j->builds->baseline, &j->builds->candidate, &it->call, (uint64_t)it->rec.op, &it->speed, &slow))
             td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
         j->stats->timed += it->speed != NULL;
