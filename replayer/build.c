@@ -17,6 +17,7 @@
 #include "common/hash.h"
 
 #define MAX_BUILD_BYTES ((off_t)8 << 30)
+#define SCRIPT_LEVELS 4
 
 struct bytes { void *data; size_t n; };
 
@@ -102,17 +103,19 @@ static void find_file(const char *path, struct td_build *out)
         out->provider = "lib";
 }
 
-/* Beside the programs of the tree and of an installation, or two folders up, where a program of another build lies. */
+/* The nearest kernels/ above the programs: of an installation and of the tree it is next to bin/, other builds of the tree lie deeper. */
 static int find_script(struct td_build *b, struct td_error *err)
 {
-    static const char *const places[] = {"../kernels/vllm_child.py", "../../../kernels/vllm_child.py"};
-    char bin[TD_PATH_MAX];
-    int rc = td_fs_self_dir(bin, sizeof bin, err);
+    char at[TD_PATH_MAX], up[TD_PATH_MAX];
+    int rc = td_fs_self_dir(at, sizeof at, err);
 
-    for (size_t i = 0; !rc && i < sizeof places / sizeof *places; i++)
-        if (!td_fs_join(b->script, sizeof b->script, bin, places[i], NULL) && td_fs_exists(b->script))
+    for (int i = 0; !rc && i < SCRIPT_LEVELS; i++) {
+        rc = td_fs_join(up, sizeof up, at, "..", err);
+        memcpy(at, up, sizeof at);
+        if (!rc && !td_fs_join(b->script, sizeof b->script, at, "kernels/vllm_child.py", NULL) && td_fs_exists(b->script))
             return TD_OK;
-    return rc ? rc : td_fail(err, TD_ENOTFOUND, "%s: not there; provider vllm needs it", b->script);
+    }
+    return rc ? rc : td_fail(err, TD_ENOTFOUND, "kernels/vllm_child.py is not there beside the programs; provider vllm needs it (make install)");
 }
 
 int td_build_find(const char *path, const char *provider, struct td_build *out, struct td_error *err)
