@@ -7,11 +7,12 @@
 #include "model/gguf.h"
 #include "tests/fuzz/replay.h"
 
+static volatile uint64_t all; /* so that every byte is read */
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct td_error err = {0};
     struct td_gguf *g;
-    volatile uint64_t all = 0;
     size_t i;
 
     if (td_gguf_memory(data, n, "fuzz", &g, &err)) {
