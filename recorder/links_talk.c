@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/log.h"
 #include "recorder/links_parts.h"
 
 static int send_message(struct link *lk, struct tap_msg *m, int memory)
@@ -116,6 +117,8 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
     memcpy(lk->build, reply.build, sizeof lk->build);
     memcpy(lk->fronts, reply.fronts, sizeof lk->fronts);
     lk->alive = true;
+    if (strstr(lk->build, "cannot be recorded"))
+        td_log(TD_LOG_WARN, "tap", "process %d: %s", (int)lk->pid, lk->build);
     return TD_OK;
 }
 
