@@ -96,7 +96,7 @@ static bool decide_status(struct td_opx *op, const struct td_op_error *base)
 static bool decide_special_values(struct td_opx *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
-    long long total = op->m > 0 && op->n > 0 ? op->m * op->n : op->total;
+    long long total = op->total > 0 ? op->total : op->m > 0 && op->n > 0 ? op->m * op->n : 0; /* m and n are of one matrix of a batch */
 
     if (!isfinite(c->score)) { /* NaN where NaN is right has a finite score (replayer/judge.h) */
         const char *what = c->nan > 0 ? "NaN" : c->inf > 0 ? "Inf" : "a hidden NaN";
@@ -112,8 +112,8 @@ static bool decide_special_values(struct td_opx *op, const struct td_op_error *b
             decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline", what, count, total);
         return true;
     }
-    if (c->ref_nonzero > 0 && total > 0 && c->zero >= total) {
-        bool base_zero = base && base->zero >= total;
+    if (c->ref_nonzero > 0 && total > 0 && c->zero == total) {
+        bool base_zero = base && base->zero == total;
 
         decided(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "all %lld elements are zero%s", total,
                 base_zero ? ", as in the baseline" : "");

@@ -154,6 +154,19 @@ static void test_nan_zero_crash(void **state)
     assert_int_equal(one("ok", REC, NULL, error_json(1, 1, 3, 0, "\"nan\":8,\"inf\":0,\"zero\":0,\"ref_nonzero\":2048"), NULL), TD_PASS);
 }
 
+/* Attention scores of many heads: most are masked, and m and n are those of one head. */
+static void test_zeros_of_a_batch_are_not_all(void **state)
+{
+    const char *some = error_json(0.5, 0.1, 3, 0, "\"nan\":0,\"inf\":0,\"zero\":1500,\"ref_nonzero\":548");
+    struct world w;
+
+    (void)state;
+    start(&w);
+    add(&w, 0, 4, "ok", some, NULL, some, 2048); /* m * n = 1024, total 2048 */
+    assert_int_equal(finish(&w), TD_PASS);
+    stop(&w);
+}
+
 static void test_what_is_unknown_is_never_a_pass(void **state)
 {
     (void)state;
@@ -359,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_the_floor_and_four_times_the_baseline),
         cmocka_unit_test(test_one_bad_column_cannot_hide),
         cmocka_unit_test(test_nan_zero_crash),
+        cmocka_unit_test(test_zeros_of_a_batch_are_not_all),
         cmocka_unit_test(test_what_is_unknown_is_never_a_pass),
         cmocka_unit_test(test_stability),
         cmocka_unit_test(test_groups_counts_and_coverage),
