@@ -113,10 +113,10 @@ static void add_ops(struct cases *c, const struct td_weighing *w)
 
     for (i = 0; i < w->numerics.n && w->lane[TD_LANE_OPS].asked; i++) {
         const struct td_op_group *g = &w->numerics.group[i];
-        if (g->judged == 0 && g->compared + g->not_compared)
-            continue; /* information only: nothing is judged by them */
         enum td_verdict v = g->worse ? TD_REGRESSED : g->undecided + g->broken ? TD_INCONCLUSIVE : g->judged ? TD_PASS : TD_NOT_JUDGED;
 
+        if (g->judged == 0 && g->compared + g->not_compared)
+            continue; /* information only: nothing is judged by them */
         snprintf(name, sizeof name, "%s %s %s", g->kind, g->shape, td_m_class_name(g->m_class));
         snprintf(why, sizeof why, "%zu of %zu worse, %zu undecided; worst error %.3g, baseline %.3g, limit %.3g", g->worse, g->judged,
                  g->undecided + g->broken, g->new_score, g->old_score, g->limit);
