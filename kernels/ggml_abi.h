@@ -4,7 +4,7 @@
  * Source: ggml/include/ggml.h and ggml-cpu.h of ggml 0.26 (MIT); struct ggml_tensor is the same since llama.cpp of October 2024.
  * Nothing here is linked: functions are looked up in the build at hand, and ggml_build.c checks with the build's own functions
  * that fields lie where they are declared here before any is used.
- * recorder/tap/ggml_abi.h declares the same for the tap, which may include no header from here: keep the two alike. */
+ * recorder/tap/tap_ggml_abi.h declares the same for the tap, which may include no header from here: keep the two alike. */
 #ifndef TD_KERNELS_GGML_ABI_H
 #define TD_KERNELS_GGML_ABI_H
 

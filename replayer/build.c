@@ -17,7 +17,7 @@
 #include "common/hash.h"
 
 #define MAX_BUILD_BYTES ((off_t)8 << 30)
-#define SCRIPT_LEVELS 4
+#define SCRIPT_LEVELS 6
 
 struct bytes { void *data; size_t n; };
 
