@@ -67,7 +67,6 @@ static void wna16_comes_back(void **state)
 
 static void int4_comes_back(void **state)
 {
-#if PACK_HAS_INT4
     struct td_error err = {0};
     struct td_vllm_weight w;
 
@@ -75,10 +74,6 @@ static void int4_comes_back(void **state)
     assert_int_equal(td_vllm_int4_unpack(pack_int4_bytes, pack_int4_zeros, pack_int4_scales, PACK_N, PACK_K, PACK_GROUPS, BK, &w, &err), 0);
     expect_layer(&w, pack_zeros);
     td_vllm_weight_release(&w);
-#else
-    (void)state;
-    skip();
-#endif
 }
 
 /* ---- packed here --------------------------------------------------------------------------------------------------- */
@@ -110,7 +105,6 @@ static void int4_of_any_block(void **state)
     }
 }
 
-#if PACK_HAS_INT4
 static void our_packing_is_vllms(void **state)
 {
     struct packed p;
@@ -121,7 +115,6 @@ static void our_packing_is_vllms(void **state)
     assert_memory_equal(p.zeros, pack_int4_zeros, sizeof pack_int4_zeros);
     assert_memory_equal(p.scales, pack_int4_scales, sizeof pack_int4_scales);
 }
-#endif
 
 static void another_layout_is_noticed(void **state)
 {
@@ -181,9 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wna16_comes_back),          cmocka_unit_test(int4_comes_back),        cmocka_unit_test(int4_of_any_block),
-#if PACK_HAS_INT4
         cmocka_unit_test(our_packing_is_vllms),
-#endif
         cmocka_unit_test(another_layout_is_noticed), cmocka_unit_test(scales_keep_their_type), cmocka_unit_test(zero_points_of_zero),
     };
 

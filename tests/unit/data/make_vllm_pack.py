@@ -57,10 +57,9 @@ def array(ctype, name, t):
     print("};")
 
 
-has_int4 = hasattr(torch.ops._C, "convert_weight_packed_scale_zp")
+assert hasattr(torch.ops._C, "convert_weight_packed_scale_zp"), "this CPU has no AMX: vLLM does not load the build that packs for W4A8"
 print("/* vllm_pack_data.h - made by tests/unit/data/make_vllm_pack.py: vLLM's own packing of one layer.")
 print(" * SPDX-License-Identifier: Apache-2.0 */")
-print(f"#define PACK_HAS_INT4 {int(has_int4)}")
 print(f"enum {{ PACK_N = {N}, PACK_K = {K}, PACK_GROUPS = {G} }};")
 array("uint32_t", "pack_qweight", torch.from_numpy(pack(q, 0).view(np.int32)))
 array("uint8_t", "pack_zeros", torch.from_numpy(zeros.astype(np.uint8)))
@@ -69,8 +68,7 @@ w, z, s = run("_process_gptq_weights_w4a16")
 array("uint32_t", "pack_wna16_words", w)
 array("uint32_t", "pack_wna16_zeros", z)
 array("uint16_t", "pack_wna16_scales", s)
-if has_int4:
-    w, z, s = run("_process_gptq_weights_w4a8")
-    array("uint8_t", "pack_int4_bytes", w)
-    array("int8_t", "pack_int4_zeros", z)
-    array("float", "pack_int4_scales", s)
+w, z, s = run("_process_gptq_weights_w4a8")
+array("uint8_t", "pack_int4_bytes", w)
+array("int8_t", "pack_int4_zeros", z)
+array("float", "pack_int4_scales", s)
