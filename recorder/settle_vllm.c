@@ -373,28 +373,45 @@ static int find_by_print(const struct td_settle *s, enum td_dtype dtype, struct 
     return found;
 }
 
+/* In the type that the server multiplies with. */
+static void convert_stack(const struct stack *st, enum td_dtype dtype, uint8_t *to)
+{
+    size_t size = td_dtype_size(dtype), n, e;
+    int i;
+
+    for (i = 0; i < st->n_parts; i++, to += n * size) {
+        const struct td_st_tensor *part = st->part[i];
+
+        n = (size_t)part->shape[0] * (size_t)st->k;
+        if (part->dtype == dtype) {
+            memcpy(to, part->data, n * size);
+            continue;
+        }
+        for (e = 0; e < n; e++) {
+            uint32_t bits = float_bits(part->dtype, part->data, e, dtype);
+
+            memcpy(to + e * size, &bits, size); /* little-endian, as the file is */
+        }
+    }
+}
+
 /* Tensor i becomes the stack's bytes, in its own type. */
 static int keep_stack(struct td_settle *s, int i, enum td_dtype dtype, const struct stack *st, struct td_error *err)
 {
-    size_t size = td_dtype_size(dtype), all = (size_t)st->n * (size_t)st->k, e;
+    size_t bytes = (size_t)st->n * (size_t)st->k * td_dtype_size(dtype);
     int at = s->n;
-    uint8_t *to;
 
     td_settle_tensor(&s->t[at], &s->w[i]);
     s->n++;
-    s->size[at] = all * size;
+    s->size[at] = bytes;
     if (st->n_parts == 1 && st->part[0]->dtype == dtype) {
         s->data[at] = st->part[0]->data;
         return TD_OK;
     }
-    s->data[at] = s->owned[at] = to = malloc(all * size);
-    if (!to)
-        return td_fail(err, TD_ENOMEM, "out of memory for a weight of %zu bytes", all * size);
-    for (e = 0; e < all; e++) {
-        uint32_t bits = stack_bits(st, e, dtype);
-
-        memcpy(to + e * size, &bits, size); /* little-endian, as the file is */
-    }
+    s->data[at] = s->owned[at] = malloc(bytes);
+    if (!s->owned[at])
+        return td_fail(err, TD_ENOMEM, "out of memory for a weight of %zu bytes", bytes);
+    convert_stack(st, dtype, s->owned[at]);
     return TD_OK;
 }
 
