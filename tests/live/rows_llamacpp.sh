@@ -21,23 +21,98 @@ serve_llama() { # BUILD OPTIONS...: the candidate, or a baseline that goes on li
     serve "llama-$1" "$port" 120 "${COMMAND[@]}"
 }
 
-# recording NAME OPTIONS...: the good build, recorded once in a run of live.sh; sets FIXTURE
+# recording NAME OPTIONS...: the good build with the tap in it, recorded once in a run of live.sh; sets FIXTURE
 recording() {
+    local port
     FIXTURE=$WORK/llamacpp-$1
     [ -f "$FIXTURE/manifest.json" ] && return
-    serve_llama good
-    record_to "$FIXTURE" --server "$URL" "${@:2}"
-    stop "$SERVER"
+    need llamacpp
+    port=$(free_port) || exit 1
+    llama_command good "$port"
+    record_to "$FIXTURE" --server "127.0.0.1:$port" "${@:2}" --run -- "${COMMAND[@]}"
 }
 good() { recording good --suite quick --repeat 5; }
-brief() { recording brief --suite "$HERE/brief.jsonl" --repeat 2 --max-tokens 300 --ignore-eos; }
+brief() { recording brief --suite "$HERE/brief.jsonl" --repeat 2 --max-tokens 300 --ignore-eos --gemms off; }
+
+GOOD=$LLAMA/build/bin
+OPS=600     # ops replayed: every kernel, shape and class of M keeps its share
+
+# judge_build BUILD OPTIONS...: its server and its kernels, beside the good build's
+judge_build() {
+    good
+    serve_llama "$1"
+    judge "$FIXTURE" --server "$URL" --build "$(llama_libraries "$1")" --baseline-build "$GOOD" --max-ops $OPS --keep "$WORK/kept-$1" "${@:2}"
+}
 
 row_llamacpp_same() {
     row 'llama.cpp good' 'same build, restarted' pass
-    good
-    serve_llama good
-    judge "$FIXTURE" --server "$URL" --lanes tokens,collapse
+    judge_build good --lanes tokens,collapse,ops
+    want 'all are bit-equal' 'ops'
     want 'tokens +pass'
+    want 'covered: ggml_mul_mat'
+}
+
+row_llamacpp_nofma() {
+    row 'llama.cpp good' 'honest other rounding (no FMA), slower' regressed
+    judge_build nofma
+    want 'ops +pass' 'ops'
+    want 'tokens +inconclusive' 'tokens fork'
+    want 'covered: ggml_mul_mat [0-9]+ of [0-9]+ shapes' 'coverage'
+    want 'speed +regressed' 'speed'
+    want 'op, hot cache +total' 'all ops'
+}
+
+row_llamacpp_nofma_calibrated() {
+    row 'llama.cpp good' 'the same, calibrated by another honest build' pass
+    good
+    [ -d "$WORK/kept-nofma/candidate-0" ] || { serve_llama nofma; replay_to "$WORK/kept-nofma/candidate-0" "$FIXTURE" --server "$URL" \
+        --build "$(llama_libraries nofma)" --max-ops $OPS; stop "$SERVER"; }
+    serve_llama noavx
+    replay_to "$WORK/calibration" "$FIXTURE" --server "$URL"
+    compare "$FIXTURE" "$WORK/kept-nofma/candidate-0" --lanes tokens,ops --calibrate "$WORK/calibration"
+    want 'tokens +pass' 'forks inside the calibrated spread'
+    want 'ops +pass' 'ops'
+}
+
+row_llamacpp_bug_tail() {
+    row 'llama.cpp good' 'bug_q4_1_tail' regressed
+    good
+    judge "$FIXTURE" --build "$(llama_libraries bug_q4_1_tail)" --baseline-build "$GOOD" --max-ops $OPS --lanes ops
+    want 'ops +regressed' 'ops'
+    want 'pattern .*K/32 % 4 != 0' 'blame'
+    want '576x1536 .*M=1 +[0-9]+ +0 ' 'K/32 = 48, a multiple of 4: no op is worse'
+}
+
+# A bug that the reader of the text does not see: collapse passes, and a fork is shown as it reads.
+readable_bug() { # BUILD
+    judge_build "$1"
+    want 'collapse +pass' 'the text stays readable'
+    want '^ +new +' 'it reads'
+    want 'ops +regressed' 'ops'
+    want 'pattern ' 'blame'
+}
+
+row_llamacpp_bug_truncate() {
+    row 'llama.cpp good' 'bug_q8_1_truncate (text stays readable)' regressed
+    readable_bug bug_q8_1_truncate
+}
+
+row_llamacpp_bug_scale() {
+    row 'llama.cpp good' 'bug_q8_1_scale_bf16 (text stays readable)' regressed
+    readable_bug bug_q8_1_scale_bf16
+}
+
+row_llamacpp_old_tree() {
+    row 'llama.cpp good' "llama-cpp-python's older tree" inconclusive
+    local old=$CACHE/llamacpp_old/build/bin port
+    need llamacpp_old
+    recording all-ops --suite "$ROOT/fixtures/suites/smoke.jsonl" --repeat 2 --all-ops
+    port=$(free_port) || exit 1
+    serve llama-old "$port" 120 env OMP_WAIT_POLICY=passive "$old/llama-server" --host 127.0.0.1 --port "$port" -m "$CACHE/model.gguf" -t 1 -c 8192 -np 6 \
+        --metrics --no-webui
+    judge "$FIXTURE" --server "$URL" --build "$old" --max-ops 3000
+    want 'ops +pass' 'ops'
+    want 'born' 'where the texts part'
 }
 
 row_llamacpp_dies_midstream() {
