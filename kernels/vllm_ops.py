@@ -43,6 +43,8 @@ class Build:
         self.folder = list(spec.submodule_search_locations)[0]
         self.dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32}
         self.amx = cpu_has(torch, "_is_amx_tile_supported")
+        if self.amx and hasattr(torch.cpu, "_init_amx"):
+            torch.cpu._init_amx()  # Linux wants to be asked once a process; cpu_gemm_wna16 does not ask, and dies of SIGILL
         self.max_threads = torch.get_num_threads()
         self.library = self.load_library()
         self.words = f"vLLM {self.version()}, torch {torch.__version__}, {self.cpu()}, {self.library}"
