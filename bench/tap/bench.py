@@ -90,7 +90,7 @@ if kind == "demo":
 print(f"armed: one {kind} server, modes switched in it, {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
 print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
 print(f"  {'mode':22} {'streams':>7} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'ops kept':>9} {'dropped':>8}")
-for streams in (1, 4):
+for streams in map(int, os.environ.get("STREAMS", "1 4").split()):
     got, ops = armed(streams)
     for m in got:
         row(got, m, streams, ops)

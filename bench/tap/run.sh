@@ -4,6 +4,7 @@
 #   demo      MODEL=DIR (default demo/checkpoints/gptq4)
 #   llamacpp  what `make live-llamacpp` put into TD_LIVE_CACHE (default ~/.cache/tapedeck-live)
 #   vllm      what `make live-vllm` put there; MODEL=DIR (default: its bf16 model)
+#   STREAMS="1 4"  requests in flight
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
