@@ -15,35 +15,67 @@ vllm_command() {
         --dtype bfloat16 --max-model-len 1024 --enforce-eager --max-num-seqs 4 --seed 0 --enable-scale-out --enable-request-id-headers "${@:3}")
 }
 
-serve_vllm() { # MODEL OPTIONS...
+serve_vllm() { serve_vllm_env - "$@"; } # MODEL OPTIONS...
+
+serve_vllm_env() { # NAME=VALUE, or - for none; MODEL OPTIONS...
     local port
     need vllm
     port=$(free_port) || exit 1
-    vllm_command "$1" "$port" "${@:2}"
-    serve "vllm-$1" "$port" 900 "${COMMAND[@]}"
+    vllm_command "$2" "$port" "${@:3}"
+    [ "$1" = - ] || COMMAND=(env "$1" "${COMMAND[@]}")
+    serve "vllm-$2" "$port" 900 "${COMMAND[@]}"
 }
 
-# recording_vllm MODEL: recorded once in a run of live.sh; sets FIXTURE
+# recording_vllm MODEL OPTIONS...: with the tap in the server, recorded once in a run of live.sh; sets FIXTURE
 recording_vllm() {
+    local port
     FIXTURE=$WORK/vllm-$1
     [ -f "$FIXTURE/manifest.json" ] && return
-    serve_vllm "$1"
-    record_to "$FIXTURE" --server "$URL" --suite quick --concurrency 4 --repeat 5
-    stop "$SERVER"
+    need vllm
+    port=$(free_port) || exit 1
+    vllm_command "$1" "$port"
+    record_to "$FIXTURE" --server "127.0.0.1:$port" --suite quick --repeat 5 --timeout 900 "${@:2}" --run -- "${COMMAND[@]}"
 }
+gptq() { recording_vllm gptq4; }
+bf16() { recording_vllm bf16 --concurrency 4 --gemms off; }
+
+PY=$VLLM/venv/bin/python # the build whose kernels run the ops
+OPS=400
 
 row_vllm_gptq_same() {
     row 'vLLM GPTQ (W4A8)' 'same, restarted' pass
     need_avx512
-    recording_vllm gptq4
+    gptq
     serve_vllm gptq4
-    judge "$FIXTURE" --server "$URL"
-    want 'tokens=0/'
+    judge "$FIXTURE" --server "$URL" --build "$PY" --max-ops $OPS --lanes tokens,collapse,ops
+    want 'tokens +pass +all' 'tokens'
+    want 'all are bit-equal' 'ops'
+}
+
+row_vllm_w4a16() {
+    row 'vLLM GPTQ (W4A8)' 'VLLM_CPU_INT4_W4A8=0 (W4A16): another format' inconclusive
+    need_avx512
+    gptq
+    serve_vllm_env VLLM_CPU_INT4_W4A8=0 gptq4
+    judge "$FIXTURE" --server "$URL" --build "$PY" --build-env VLLM_CPU_INT4_W4A8=0 --max-ops $OPS --lanes tokens,collapse,ops --keep "$WORK/kept-w4a16"
+    want 'ops are computed in another format' 'each by its own reference'
+    want 'distance to exact arithmetic' 'both distances'
+    want 'tokens +inconclusive' 'tokens fork'
+}
+
+row_vllm_w4a16_accepted() {
+    row 'vLLM GPTQ (W4A8)' 'the same, with a policy that accepts the change' pass
+    need_avx512
+    [ -d "$WORK/kept-w4a16/candidate-0" ] || die "its replay is that of row w4a16, which did not end (ONLY=w4a16 runs both)"
+    FIXTURE=$WORK/vllm-gptq4
+    echo '{"name": "accept", "numerics": {"accept_format_change": true}}' >"$ROW.policy.json"
+    compare "$FIXTURE" "$WORK/kept-w4a16/candidate-0" --lanes ops --policy "$ROW.policy.json"
+    want 'ops +pass' 'ops'
 }
 
 row_vllm_bf16_concurrent() {
     row 'vLLM bf16' 'same, restarted, concurrency 4' pass
-    recording_vllm bf16
+    bf16
     serve_vllm bf16
     judge "$FIXTURE" --server "$URL"
     want 'tokens +pass'
@@ -52,22 +84,17 @@ row_vllm_bf16_concurrent() {
 }
 
 row_vllm_gptq_avx2() {
-    local simulate=()
     if has_avx512; then
         row 'vLLM GPTQ (W4A8)' 'on a machine with AVX2 only (simulated)' regressed
-        recording_vllm gptq4
+        gptq
         mkdir -p "$ROW.site" && cp "$HERE/avx2_only.py" "$ROW.site/sitecustomize.py"
-        simulate=(env PYTHONPATH="$ROW.site" ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2)
+        export PYTHONPATH=$ROW.site ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 # of this row's subshell
     else
         # GPTQ was never recorded here: bf16 of the same model under the same name is what the users had before
         row 'vLLM bf16 (no GPTQ here)' 'GPTQ on a machine with AVX2 only (real)' regressed
-        recording_vllm bf16
+        bf16
     fi
-    local port
-    need vllm
-    port=$(free_port) || exit 1
-    vllm_command gptq4 "$port"
-    serve vllm-gptq4 "$port" 900 "${simulate[@]}" "${COMMAND[@]}"
+    serve_vllm gptq4
     judge "$FIXTURE" --server "$URL"
     want 'health' 'the engine is dead while /health says 200'
 }
