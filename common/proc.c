@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,4 +164,9 @@ const char *td_proc_describe(int status, char *out, size_t n)
     else
         snprintf(out, n, "status 0x%x", status);
     return out;
+}
+
+void td_proc_give_way(void)
+{
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10); /* of a thread, on Linux */
 }

@@ -31,4 +31,8 @@ void td_proc_end(struct td_proc *p, int grace_ms);
 /* "exit 3", "killed by signal 11 (Segmentation fault)" */
 const char *td_proc_describe(int status, char *out, size_t n);
 
+/* Let this thread give way to others (nice 10): what works beside a server that is being measured. A server whose threads meet at
+ * barriers is slowed as a whole by whoever takes one of its cores. */
+void td_proc_give_way(void);
+
 #endif

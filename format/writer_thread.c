@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/proc.h"
 #include "format/bytes.h"
 #include "format/frames.h"
 #include "format/writer.h"
@@ -228,6 +229,7 @@ void *td_writer_thread(void *arg)
     struct td_writer_item *it, *next;
     bool stop = false;
 
+    td_proc_give_way();
     while (!stop) {
         for (it = take(w, &stop); it; it = next) {
             next = it->next;

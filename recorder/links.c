@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/proc.h"
 #include "recorder/links_parts.h"
 
 #define DEFAULT_RINGS 4
@@ -130,6 +131,7 @@ static void *pump(void *arg)
     struct td_links *l = arg;
     int64_t looked = 0;
 
+    td_proc_give_way();
     while (!atomic_load(&l->stop)) {
         int64_t now = td_clock_mono_ns();
         bool armed = false;

@@ -1,7 +1,7 @@
 # bench.py - interleaved measurements of the tap (run.sh calls it): medians of ratios, 95 % bootstrap intervals.
 # usage: bench.py WORK ROUNDS TAP SERVER ARGUMENTS...     SERVER and its arguments: a function of servers.py
 # SPDX-License-Identifier: Apache-2.0
-import os, random, statistics, subprocess, sys
+import os, random, statistics, subprocess, sys, time
 
 import servers
 
@@ -47,6 +47,13 @@ class Control:
     def cpu(self):
         return servers.cpu_seconds([self.p.pid])
 
+    def settle(self, patience_s=30):
+        """Wait until the recorder has done with what came: weights, once an arm, are hashed, named and compressed."""
+        end, before = time.monotonic() + patience_s, -1.0
+        while time.monotonic() < end and self.cpu() - before > 0.01:
+            before = self.cpu()
+            time.sleep(0.3)
+
 
 def armed(streams):
     """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped]"""
@@ -61,6 +68,7 @@ def armed(streams):
                 if MODES[m] != "off":
                     c.say(MODES[m])
                     s.ask(i)              # the weights go over once an arm: not in what is timed
+                    c.settle()
                 busy = c.cpu()
                 speed, cpu = s.measure(streams)
                 after = c.say("off")
