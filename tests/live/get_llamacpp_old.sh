@@ -15,7 +15,9 @@ if [ ! -f "$TOP/src/CMakeLists.txt" ]; then
     unpack "$SDIST.tar.gz" "$SDIST/vendor/llama.cpp" "$TOP/src"
 fi
 if [ ! -x "$TOP/build/bin/llama-server" ]; then
-    configure "$TOP/src" "$TOP/build"
+    for_this=
+    grep -q -w avx512f /proc/cpuinfo && for_this=-DGGML_AVX512=ON
+    configure "$TOP/src" "$TOP/build" $for_this
     ninja -C "$TOP/build" -j "$JOBS" llama-server
 fi
 get_model
