@@ -54,7 +54,7 @@ static int32_t param(const struct td_op_call *op, int i)
 /* src of the node; NULL: none. */
 static const struct td_tensor *source(const struct td_op_call *op, int i)
 {
-    char role[8];
+    char role[16];
 
     if (is_product(op))
         return i < 2 ? td_op_in(op, i ? "a" : "w") : NULL;
