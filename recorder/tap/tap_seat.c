@@ -19,8 +19,11 @@ static void leave_seat(void *seat)    /* at the end of a thread */
     struct tap_seat *s = seat;
     uint64_t mine = atomic_load(&s->owner);
 
-    if ((uint32_t)mine == (uint32_t)syscall(SYS_gettid))
-        atomic_compare_exchange_strong(&s->owner, &mine, 0);
+    tap_me.seat = NULL;               /* other destructors may come this way yet */
+    if ((uint32_t)mine != (uint32_t)syscall(SYS_gettid))
+        return;
+    atomic_store_explicit(&s->busy, 0, memory_order_release); /* a call that threw never came back to say so */
+    atomic_compare_exchange_strong(&s->owner, &mine, 0);
 }
 
 void tap_seat_key(void)

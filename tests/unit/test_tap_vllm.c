@@ -237,6 +237,31 @@ static void an_exception_passes_through(void **state)
     bench_close(&b);
 }
 
+static void *last_call_throws(void *arg)
+{
+    (void)arg;
+    multiply(0, 1);
+    *throws = leave;
+    if (!setjmp(back))
+        multiply(1, 1);
+    *throws = NULL;
+    return NULL;
+}
+
+/* Nobody comes back to end the call: the end of its thread does, or the tap would wait for it for ever. */
+static void a_thread_ends_by_an_exception(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    in_thread(last_call_throws, NULL);
+    assert_true(tap_seats_quiet());
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 1);
+    bench_close(&b);
+}
+
 /* ---- what is not understood is passed on --------------------------------------------------------------------------- */
 
 static void call_onednn(struct fake_impl a, struct fake_impl c, int64_t id)
@@ -405,7 +430,7 @@ static void without_socket(char **argv)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(onednn_is_seen), cmocka_unit_test(linear_is_seen), cmocka_unit_test(steps_are_whole), cmocka_unit_test(an_exception_passes_through),
+        cmocka_unit_test(onednn_is_seen), cmocka_unit_test(linear_is_seen), cmocka_unit_test(steps_are_whole), cmocka_unit_test(an_exception_passes_through), cmocka_unit_test(a_thread_ends_by_an_exception),
         cmocka_unit_test(odd_calls_are_passed_on), cmocka_unit_test(int4_is_seen), cmocka_unit_test(wna16_is_seen),
     };
 
