@@ -60,11 +60,23 @@ static uint64_t fold(uint64_t h, uint64_t v)
     return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 32);
 }
 
-/* The same bytes under another description are another set: what the recorder makes of them depends on it. */
+/* By its letters: a front end may build every kind in the same place. */
+static uint64_t fold_word(uint64_t h, const char *word)
+{
+    while (word && *word)
+        h = fold(h, (unsigned char)*word++);
+    return fold(h, 0);
+}
+
+/* The same bytes under another description are another set: what the recorder makes of them depends on it. So are those that stand beside
+ * other opaque weights: layers may share a bias. */
 static uint64_t describe(const struct tap_call *call)
 {
-    uint64_t h = fold((uintptr_t)call->kind, (uintptr_t)call->layout);
+    uint64_t h = fold_word(fold_word(0, call->kind), call->layout);
     int t, i;
+
+    for (i = 0; call->print && i < TAP_PRINT_WORDS; i++)
+        h = fold(h, call->print->word[i]);
 
     for (t = 0; t < call->n_w; t++) {
         const struct tap_operand *w = &call->w[t];

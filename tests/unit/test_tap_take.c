@@ -75,6 +75,49 @@ static void test_simple(void **state)
     bench_close(&b);
 }
 
+/* A front end may build its words in one place; the recorder tells sets apart by what they say. */
+static void test_one_weight_two_kinds(void **state)
+{
+    struct tap_call call = simple();
+    char kind[8] = "thing";
+    struct bench b;
+
+    (void)state;
+    call.kind = kind;
+    bench_open(&b, TAP_MODE_ALL);
+    assert_true(take(&call));
+    strcpy(kind, "other");
+    assert_true(take(&call));
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 2);
+    assert_string_equal(b.ops[1].kind, "other");
+    assert_int_equal(ledger(&b, "weights.seen"), 2);
+    bench_close(&b);
+}
+
+/* Two layers with one bias, told apart by the prints of their weights alone. */
+static void test_one_bias_two_weights(void **state)
+{
+    struct tap_print print[2] = {{.n = 3, .k = 2, .dtype = "F32"}, {.n = 3, .k = 2, .dtype = "F32", .word = {[255] = 1}}};
+    struct tap_call call = simple();
+    struct bench b;
+
+    (void)state;
+    call.w[1] = vector("bias", w, 5);
+    call.w[0] = vector("w", NULL, 6);
+    call.n_w = 2;
+    bench_open(&b, TAP_MODE_ALL);
+    call.print = &print[0];
+    assert_true(take(&call));
+    call.print = &print[1];
+    assert_true(take(&call));
+    assert_true(take(&call));
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 3);
+    assert_int_equal(ledger(&b, "weights.seen"), 2);
+    bench_close(&b);
+}
+
 /* [2, 3, 4] of bytes that lie 7 apart, from row to row and from plane to plane. */
 static void test_rows_are_put_densely(void **state)
 {
@@ -398,7 +441,7 @@ static void test_wanted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simple),
+        cmocka_unit_test(test_simple), cmocka_unit_test(test_one_weight_two_kinds), cmocka_unit_test(test_one_bias_two_weights),
         cmocka_unit_test(test_rows_are_put_densely),
         cmocka_unit_test(test_weights_in_chunks),
         cmocka_unit_test(test_sets),
