@@ -34,12 +34,20 @@ typedef void onednn_fn(tensor out, tensor x, const optional *bias, tensor handle
 typedef int64_t create_fn(tensor b, int64_t cache);
 typedef void *linear_fn(void *ret, tensor x, tensor w, const optional *bias);
 
+/* A returned tensor is built where a hidden first argument points: on x86-64. AArch64 has that pointer in x8, which C cannot pass on, so there
+ * (and where nobody looked) the functions that return one are not stood before. */
+#ifdef __x86_64__
+#define EXPORT_IF_HIDDEN_FIRST TAP_EXPORT
+#else
+#define EXPORT_IF_HIDDEN_FIRST __attribute__((visibility("hidden")))
+#endif
+
 /* They are called by C++, which declares them under their mangled names. */
-TAP_EXPORT void *int4_scaled_mm_cpu(void *ret, tensor x, tensor w, tensor zeros, tensor scales, const optional *bias);
+EXPORT_IF_HIDDEN_FIRST void *int4_scaled_mm_cpu(void *ret, tensor x, tensor w, tensor zeros, tensor scales, const optional *bias);
 TAP_EXPORT void cpu_gemm_wna16(tensor x, tensor w, tensor out, tensor scales, const optional *zeros, const optional *bias, int64_t pack, const void *isa);
 TAP_EXPORT void onednn_mm(tensor out, tensor x, const optional *bias, tensor handler);
 TAP_EXPORT int64_t create_onednn_mm_handler(tensor b, int64_t cache);
-TAP_EXPORT void *at_linear(void *ret, tensor x, tensor w, const optional *bias);
+EXPORT_IF_HIDDEN_FIRST void *at_linear(void *ret, tensor x, tensor w, const optional *bias);
 
 static struct tap_symbol int4_symbol = {.name = NAME(int4_scaled_mm_cpu)}, wna16_symbol = {.name = NAME(cpu_gemm_wna16)},
                          onednn_symbol = {.name = NAME(onednn_mm)}, create_symbol = {.name = NAME(create_onednn_mm_handler)},
