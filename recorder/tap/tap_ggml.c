@@ -143,6 +143,12 @@ struct walk {
     struct tap_taking t;
 };
 
+/* The graph that this thread is in. An exception may leave it: then this stays, and so does our callback, until the scheduler comes again. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    struct tg_sched *sched;            /* NULL: none */
+    struct walk w;
+} watched;
+
 static void begin(struct walk *w, const struct tg_tensor *node)
 {
     struct tap_call call;
@@ -174,6 +180,8 @@ static bool on_node(struct tg_tensor *node, bool ask, void *walk)
 {
     struct walk *w = walk;
 
+    if (w != &watched.w || !watched.sched)
+        return !ask;                   /* left behind in a thread that may be gone: ask for nothing, go on */
     if (ask)
         return asked(w, node);
     if (w->ours && !w->all)
@@ -201,24 +209,33 @@ static uint64_t count(const struct tg_host *h, struct tg_graph *graph, bool all)
     return found;
 }
 
+/* Also what an exception left undone. */
+static void unwatch(void)
+{
+    const struct owner *o = owner_of(watched.sched); /* the server may have changed its mind meanwhile */
+
+    end(&watched.w, false);            /* a node that failed */
+    watched.w.host->backend_sched_set_eval_callback(watched.sched, o ? o->callback : NULL, o ? o->data : NULL);
+    watched.sched = NULL;
+}
+
 static int compute_watched(const struct host *h, struct tg_sched *sched, struct tg_graph *graph)
 {
-    struct owner *o = owner_of(sched);
-    struct walk w = {.host = &h->fn, .app = o ? o->callback : NULL, .app_data = o ? o->data : NULL, .all = tap_take_all_kinds()};
+    const struct owner *o = owner_of(sched);
     int status;
 
-    h->fn.backend_sched_set_eval_callback(sched, on_node, &w);
+    watched.w = (struct walk){.host = &h->fn, .app = o ? o->callback : NULL, .app_data = o ? o->data : NULL, .all = tap_take_all_kinds()};
+    watched.sched = sched;
+    h->fn.backend_sched_set_eval_callback(sched, on_node, &watched.w);
     status = atomic_load(&h->compute)(sched, graph);
-    end(&w, false);                    /* a node that failed */
-    o = owner_of(sched);               /* the server may have changed its mind meanwhile */
-    h->fn.backend_sched_set_eval_callback(sched, o ? o->callback : NULL, o ? o->data : NULL);
+    unwatch();
     return status;
 }
 
 static int compute_armed(const struct host *h, tg_compute *compute, struct tg_sched *sched, struct tg_graph *graph)
 {
     tap_take_pass(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed), rows_of(&h->fn, graph));
-    if (tap_take_wanted() && !atomic_load_explicit(&crowded, memory_order_relaxed))
+    if (tap_take_wanted() && !watched.sched && !atomic_load_explicit(&crowded, memory_order_relaxed))
         return compute_watched(h, sched, graph);
     tap_take_skip(count(&h->fn, graph, tap_take_all_kinds()), 0);
     return compute(sched, graph);
@@ -238,6 +255,8 @@ int ggml_backend_sched_graph_compute_async(struct tg_sched *sched, struct tg_gra
     if (!compute)
         return TG_FAILED;
     h = host_of(compute);
+    if (watched.sched == sched)
+        unwatch();
     tap_take_note_step();
     tap_take_note();
     return h && tap_armed() ? compute_armed(h, compute, sched, graph) : compute(sched, graph);
@@ -256,6 +275,8 @@ void ggml_backend_sched_free(struct tg_sched *sched)
 {
     tg_free_sched *real = (tg_free_sched *)tap_real_find(&free_symbol, __builtin_return_address(0));
 
+    if (watched.sched == sched)
+        unwatch();
     forget(sched);
     if (real)
         real(sched);

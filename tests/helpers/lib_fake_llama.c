@@ -4,8 +4,9 @@
  *
  * fake_command(): "graphs N" computes N graphs and checks every result; "threads T N" the same in T threads, a scheduler each; "own" and "noown"
  * set the server's own callback, which asks for every third node; "stop" makes it end the graph at once; "gpu": activations in memory that is
- * not the host's; "fail": the last node fails. Returns what was wrong. */
+ * not the host's; "fail": the last node fails; "throw": it leaves the graph as an exception does, and the server tries again. Returns what was wrong. */
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -155,7 +156,8 @@ API int ggml_graph_n_nodes(struct graph *g) { return g->n; }
 
 /* ---- the scheduler: two splits, each in pieces when there is a callback, as ggml_backend_sched_compute_splits does it ---------------- */
 
-static __thread bool fails;
+static __thread bool fails, throws;
+static __thread jmp_buf out;
 
 static float *f32(const struct tensor *t, int64_t row) { return (float *)(void *)((char *)t->data + (size_t)row * t->nb[1]); }
 
@@ -165,6 +167,8 @@ static bool compute(struct tensor *t)
 
     if (!(t->flags & 16) || t->op == VIEW || t->op == NONE)
         return true;
+    if (throws && t->op == UNARY)
+        longjmp(out, 1);
     if (fails && t->op == UNARY)
         return false;
     if (t->op == SET_ROWS) {
@@ -234,7 +238,7 @@ API void ggml_backend_sched_free(struct sched *s) { free(s); }
 enum { K = 8, N = 6, CELLS = 5, LONG = 600, WIDE = 32, ROWS = 16, MAX_M = 3 };
 
 static struct buffer weights = {"CPU_Mapped", true, 1}, plain = {"CPU", true, 0}, repacked = {"CPU_REPACK", false, 1}, gpu = {"GPU0", false, 0};
-static struct { bool own, stop, gpu, fail; long asked, shown, total; pthread_mutex_t lock; } way = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct { bool own, stop, gpu, fail, leap; long asked, shown, total; pthread_mutex_t lock; } way = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool own_callback(struct tensor *t, bool ask, void *data)
 {
@@ -330,6 +334,16 @@ static long check(const struct model *m, int rows)
     return wrong;
 }
 
+/* As llama.cpp does that keeps a graph: its callback is not set again. */
+static int compute_again(struct sched *s, struct graph *g)
+{
+    throws = true;
+    if (!setjmp(out))
+        ggml_backend_sched_graph_compute_async(s, g);
+    throws = false;
+    return ggml_backend_sched_graph_compute_async(s, g);
+}
+
 static long graphs(int n)
 {
     static const size_t arena = 1 << 20;
@@ -347,7 +361,7 @@ static long graphs(int n)
         for (j = 0; j < rows; j++)
             ((int32_t *)m.ids->data)[j] = (i + j) % ROWS;
         ggml_backend_sched_set_eval_callback(s, way.own ? own_callback : NULL, &way);
-        rc = ggml_backend_sched_graph_compute_async(s, m.g);
+        rc = way.leap ? compute_again(s, m.g) : ggml_backend_sched_graph_compute_async(s, m.g);
         wrong += rc != (way.fail ? -1 : 0);
         wrong += s->cb != (way.own ? own_callback : NULL);
         if (!way.stop)
@@ -386,5 +400,6 @@ API long fake_command(const char *line)
     way.stop = !strncmp(line, "stop", 4);
     way.gpu = !strncmp(line, "gpu", 3);
     way.fail = !strncmp(line, "fail", 4);
+    way.leap = !strncmp(line, "throw", 5);
     return 0;
 }

@@ -385,6 +385,29 @@ static void test_servers_own_callback(void **state)
     }
 }
 
+/* What an exception leaves behind is put right at the scheduler's next graph: nothing that throws is lost but the graph itself. */
+static void test_exceptions(void **state)
+{
+    static const struct td_links_mode *const modes[] = {&gemms, &nodes};
+    struct rig r;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        rig_start(&r, "lib_fake_llama.so");
+        rig_do(&r, "own");
+        rig_arm(&r, *modes[i], NULL);
+        rig_do(&r, "throw");
+        rig_do(&r, "graphs 6");
+        rig_do(&r, "noown");
+        rig_read(&r);
+        assert_int_equal(r.n_steps, 12);
+        assert_int_equal(td_fixture_ledger(r.fx, "ops.dropped.failed"), i ? 6 : 0);
+        assert_int_equal(r.n_ops, i ? 6 * (NODES - 2) + 6 * NODES : 2 * 6 * GEMMS);
+        rig_end(&r);
+    }
+}
+
 static void test_memory_of_another_device(void **state)
 {
     struct rig r;
@@ -456,7 +479,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gemms), cmocka_unit_test(test_another_models_file), cmocka_unit_test(test_all_ops),
-        cmocka_unit_test(test_servers_own_callback), cmocka_unit_test(test_memory_of_another_device), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_servers_own_callback), cmocka_unit_test(test_exceptions), cmocka_unit_test(test_memory_of_another_device), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_sampling), cmocka_unit_test(test_alien_layout),
     };
 
