@@ -97,8 +97,10 @@ static void write_tokens(struct td_jw *w, const struct td_tokens *t)
     td_jw_i64(w, "attempts", (int64_t)t->attempts);
     td_jw_i64(w, "errors_alike", (int64_t)t->errors_alike);
     td_jw_i64(w, "prompts_missing", (int64_t)t->missing);
-    num_or_null(w, "gap_bound", t->gap_bound);
-    td_jw_i64(w, "gaps_over", (int64_t)t->gaps_over);
+    num_or_null(w, "gap_noise", t->gap_noise);
+    td_jw_i64(w, "prompts_over", (int64_t)t->prompts_over);
+    num_or_null(w, "gap_p", t->gap_p);
+    td_jw_i64(w, "gaps_hopeless", (int64_t)t->gaps_hopeless);
     td_jw_i64(w, "gaps_unknown", (int64_t)t->gaps_unknown);
     td_jw_num(w, "share_p", t->share_p);
     num_or_null(w, "mean_dlogprob", t->mean_dlogprob);

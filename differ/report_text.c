@@ -192,8 +192,9 @@ static void print_noise(const struct page *p, const struct td_weighing *w)
         if (z->prompts)
             fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n", name, z->forked, z->prompts, z->gap_max);
     }
-    if (t->prompts_forked && !isnan(t->gap_bound))
-        fprintf(p->out, "  limits: gap %.3f nats, share of prompts p >= %g (it is %.3g)\n", t->gap_bound, w->policy.tokens_alpha, t->share_p);
+    if (t->prompts_forked && !isnan(t->gap_noise))
+        fprintf(p->out, "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap p=%.3g (limit %g); no gap over %g nats\n", t->share_p,
+                t->prompts_over, t->gap_prompts, t->gap_p, w->policy.tokens_alpha, w->policy.gap_max);
 }
 
 static void print_collapses(const struct page *p, const struct td_weighing *w)

@@ -226,9 +226,12 @@ double td_stat_share_larger_p(size_t k1, size_t n1, size_t k0, size_t n0)
     return sum > 1 ? 1 : sum;
 }
 
-double td_stat_exp_max_bound(double sum, size_t n, size_t m, double alpha)
+double td_stat_rank_over_p(size_t k, size_t m, size_t n)
 {
-    if (n == 0 || m == 0)
-        return INFINITY;
-    return sum * expm1(log((double)m / alpha) / (double)n);
+    double p = 1;
+    size_t i;
+
+    for (i = 0; i < k && i < m; i++)
+        p *= (double)(m - i) / (double)(m + n - i);
+    return p;
 }

@@ -32,9 +32,8 @@ double td_stat_share_lower(size_t k, size_t n, double alpha);
  * n is 0. */
 double td_stat_share_larger_p(size_t k1, size_t n1, size_t k0, size_t n0);
 
-/* Largest of m further values that is still to be expected (at 1 - alpha) after n values with the given sum, when they are
- * exponential: sum * ((m / alpha)^(1/n) - 1). Exact for m = 1 (the ratio has an F distribution with 2 and 2n degrees of
- * freedom), Bonferroni's bound for more. Inf when n is 0 or m is 0. */
-double td_stat_exp_max_bound(double sum, size_t n, size_t m, double alpha);
+/* How likely it is that the k largest of m new and n old values are all new ones, when they come from one distribution, whichever it is:
+ * C(m, k) / C(m + n, k). So p for "k of the new exceed all of the old" by chance. 1 when k is 0; needs k <= m. */
+double td_stat_rank_over_p(size_t k, size_t m, size_t n);
 
 #endif

@@ -168,21 +168,21 @@ static size_t n_answered(const struct td_xref *refs, size_t n)
     return k;
 }
 
-static void noise_add(struct td_noise *noise, const struct td_fork *f)
+/* A fork of a prompt; *known: the largest gap of the prompt's forks so far, NaN: none is known. */
+static void noise_add(struct td_noise *noise, const struct td_fork *f, double *known)
 {
     noise->forks++;
     if (isnan(f->gap) || f->outside_top_k)
         return;
-    noise->gaps++;
-    noise->gap_sum += f->gap;
-    if (f->gap > noise->gap_max)
-        noise->gap_max = f->gap;
+    *known = fmax(*known, f->gap); /* fmax(NaN, x) is x */
+    noise->gap_max = fmax(noise->gap_max, f->gap);
 }
 
 /* Each answer of the baseline against the other answers of the baseline. */
 static void noise_of_baseline(const struct td_prompt_group *g, struct td_noise *noise)
 {
     size_t i, before = noise->forks;
+    double known = NAN;
 
     if (n_answered(g->by_role[TD_BASE], g->n[TD_BASE]) < 2)
         return;
@@ -194,15 +194,17 @@ static void noise_of_baseline(const struct td_prompt_group *g, struct td_noise *
             continue;
         noise->answers++;
         if (td_tokens_fork(g->by_role[TD_BASE][i].x, g->by_role[TD_BASE], g->n[TD_BASE], i, &f))
-            noise_add(noise, &f);
+            noise_add(noise, &f, &known);
     }
     noise->forked += noise->forks > before;
+    noise->gap_prompts += !isnan(known);
 }
 
 /* The answers of one fixture (an honest build, or the baseline's live server) against the baseline. */
 static void noise_of_others(const struct td_prompt_group *g, enum td_role role, struct td_noise *noise)
 {
     size_t i, before = noise->forks, answers = noise->answers;
+    double known = NAN;
 
     if (n_answered(g->by_role[TD_BASE], g->n[TD_BASE]) == 0)
         return;
@@ -214,10 +216,11 @@ static void noise_of_others(const struct td_prompt_group *g, enum td_role role, 
             continue;
         noise->answers++;
         if (td_tokens_fork(r->x, g->by_role[TD_BASE], g->n[TD_BASE], g->n[TD_BASE], &f))
-            noise_add(noise, &f);
+            noise_add(noise, &f, &known);
     }
     noise->prompts += noise->answers > answers;
     noise->forked += noise->forks > before;
+    noise->gap_prompts += !isnan(known);
 }
 
 static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, double *dsum, size_t *dn)
@@ -273,30 +276,45 @@ static int rounds_of(const struct td_groups *g, enum td_role role)
     return max;
 }
 
+/* Forks of one prompt stand next to each other: count the prompts, by their largest known gap. */
+static void count_gaps(struct td_tokens *t, double gap_max)
+{
+    size_t i, j;
+
+    for (i = 0; i < t->n_forks; i = j) {
+        double largest = NAN;
+
+        for (j = i; j < t->n_forks && t->forks[j].group == t->forks[i].group; j++) {
+            const struct td_fork *f = &t->forks[j];
+
+            t->gaps_unknown += isnan(f->gap);
+            t->gaps_hopeless += f->outside_top_k || f->gap > gap_max;
+            largest = fmax(largest, f->gap);
+        }
+        t->gap_prompts += !isnan(largest);
+        t->prompts_over += largest > t->gap_noise;
+    }
+}
+
 /* Are gaps and shares of the forks within what the noises show? */
 static void compare_with_noise(struct td_tokens *t, const struct td_policy *policy)
 {
-    double sum = 0, p = 0;
-    size_t i, gaps = 0, known = 0;
+    size_t i, prompts = 0;
+    double p = 0;
 
+    t->gap_noise = NAN;
     for (i = 0; i < t->n_noise; i++) {
         const struct td_noise *z = &t->noise[i];
 
-        sum += z->gap_sum;
-        gaps += z->gaps;
+        if (z->gap_prompts)
+            t->gap_noise = fmax(t->gap_noise, z->gap_max);
+        prompts += z->gap_prompts;
         if (z->prompts && z->forked)
             p = fmax(p, td_stat_share_larger_p(t->prompts_forked, t->prompts, z->forked, z->prompts));
     }
     t->share_p = t->prompts_forked ? p : 1;
-    for (i = 0; i < t->n_forks; i++)
-        known += !isnan(t->forks[i].gap);
-    t->gap_bound = gaps ? fmin(td_stat_exp_max_bound(sum, gaps, known ? known : 1, policy->tokens_alpha), policy->gap_max) : NAN;
-    for (i = 0; i < t->n_forks; i++) {
-        if (isnan(t->forks[i].gap))
-            t->gaps_unknown++;
-        else if (t->forks[i].outside_top_k || !(t->forks[i].gap <= t->gap_bound))
-            t->gaps_over++;
-    }
+    count_gaps(t, policy->gap_max);
+    t->gap_p = prompts ? td_stat_rank_over_p(t->prompts_over, t->gap_prompts, prompts) : 1;
 }
 
 int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy, struct td_tokens *t, struct td_error *err)
@@ -370,7 +388,7 @@ static void judge_forks(const struct td_tokens *t, const struct td_policy *polic
                         struct td_lane *lane)
 {
     size_t i, noise_forks = 0, calibrations = 0;
-    bool share_larger = t->share_p < policy->tokens_alpha;
+    bool share_larger = t->share_p < policy->tokens_alpha, gaps_larger = t->gap_p < policy->tokens_alpha;
 
     for (i = 0; i < t->n_noise; i++) {
         noise_forks += t->noise[i].forks;
@@ -381,11 +399,11 @@ static void judge_forks(const struct td_tokens *t, const struct td_policy *polic
                     t->answers, ops->worse);
         return;
     }
-    if (noise_forks && !share_larger && t->gaps_over == 0 && t->gaps_unknown == 0) {
+    if (noise_forks && !isnan(t->gap_noise) && !share_larger && !gaps_larger && t->gaps_hopeless == 0 && t->gaps_unknown == 0) {
         td_lane_say(lane, TD_PASS,
-                    "%zu of %zu answers differ, as noise does: gaps up to the bound of %.3g nats, prompts forked %zu of %zu "
-                    "(p=%.2g that this is no more than noise)",
-                    t->n_forks, t->answers, t->gap_bound, t->prompts_forked, t->prompts, t->share_p);
+                    "%zu of %zu answers differ, as noise does: prompts forked %zu of %zu (p=%.2g that this is no more than noise), of these with "
+                    "a larger gap than noise's largest, %.3g nats, %zu (p=%.2g)",
+                    t->n_forks, t->answers, t->prompts_forked, t->prompts, t->share_p, t->gap_noise, t->prompts_over, t->gap_p);
         return;
     }
     td_lane_say(lane, TD_INCONCLUSIVE, "%zu of %zu answers (%zu of %zu prompts) differ from every repeat of the baseline",
@@ -396,9 +414,12 @@ static void judge_forks(const struct td_tokens *t, const struct td_policy *polic
                         : "the baseline repeats itself exactly, which says nothing about another build");
     if (noise_forks && share_larger)
         td_lane_say(lane, TD_NOT_JUDGED, "more prompts fork than noise explains (p=%.2g)", t->share_p);
-    if (noise_forks && t->gaps_over)
-        td_lane_say(lane, TD_NOT_JUDGED, "%zu forks have a larger gap than noise explains (bound %.3g nats)", t->gaps_over,
-                    t->gap_bound);
+    if (noise_forks && gaps_larger)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu of %zu forked prompts have a larger gap than noise's largest, %.3g nats (p=%.2g)", t->prompts_over,
+                    t->gap_prompts, t->gap_noise, t->gap_p);
+    if (t->gaps_hopeless)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu forks are no close call: a gap over %.3g nats, or a choice outside the recorded alternatives",
+                    t->gaps_hopeless, policy->gap_max);
     if (t->gaps_unknown)
         td_lane_say(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs", t->gaps_unknown);
     if (!ops->judged) {

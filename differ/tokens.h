@@ -37,8 +37,8 @@ struct td_noise {             /* forks that are no bug: of the baseline against 
     enum td_role role; int round;
     size_t prompts, forked;   /* prompts with enough answers; with at least one fork */
     size_t answers, forks;
-    size_t gaps;              /* forks whose gap is known, and inside the alternatives */
-    double gap_sum, gap_max;
+    size_t gap_prompts;       /* prompts with a fork whose gap is known, and inside the alternatives: their repeats are not independent */
+    double gap_max;
 };
 
 
@@ -53,8 +53,12 @@ struct td_tokens {
     size_t missing;           /* prompts of the baseline without any candidate exchange */
     size_t unmatched;         /* candidate exchanges without a baseline answer */
     struct td_noise *noise; size_t n_noise; /* [0] the baseline's own repeats, then one per calibrating fixture */
-    double gap_bound;         /* NaN: no noise fork with a known gap */
-    size_t gaps_over, gaps_unknown;
+    double gap_noise;         /* largest gap of any noise; NaN: no noise fork with a known gap */
+    size_t gap_prompts;       /* forked prompts with a known gap */
+    size_t prompts_over;      /* of these, with a larger gap than gap_noise */
+    double gap_p;             /* that so many are by chance (td_stat_rank_over_p); 1 without */
+    size_t gaps_hopeless;     /* forks over the policy's gap_max, or to a token outside the alternatives: never noise */
+    size_t gaps_unknown;
     double share_p;           /* smallest one-sided p that the share of forked prompts is no larger than a noise's; 1 without */
     double mean_dlogprob;     /* over all answers, up to the fork; NaN: not recorded */
     int32_t repeats_min;      /* fewest baseline answers of a prompt */

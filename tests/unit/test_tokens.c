@@ -287,7 +287,7 @@ static void test_calibration_makes_honest_forks_a_pass(void **state)
     calibrate(w, 7, 0.03);
     assert_int_equal(judge(w), TD_PASS);
     assert_int_equal(w->t.noise[1].forked, 7);
-    assert_true(w->t.gap_bound > 0.03 && w->t.gap_bound < 0.3);
+    assert_float_equal(w->t.gap_noise, 0.03, 1e-6);
     stop(w);
 }
 
@@ -320,9 +320,37 @@ static void test_wide_gaps_are_not_noise(void **state)
         add(w, TD_CALIBRATE, PROMPTS[p], 0, p < 6 ? 5 : -1, 0.01);
     }
     assert_int_equal(judge(w), TD_INCONCLUSIVE);
-    assert_int_equal(w->t.gaps_over, 6);
+    assert_int_equal(w->t.prompts_over, 6);
+    assert_true(w->t.gap_p < 0.01);
     assert_true(says(w, "larger gap"));
     stop(w);
+}
+
+/* One prompt of eight on a clearer call than any of the honest build's: chance, unless it is no close call at all. */
+static void test_one_wider_gap_is_chance(void **state)
+{
+    static const double gaps[] = {0.3, 1.2};
+    static const enum td_verdict want[] = {TD_PASS, TD_INCONCLUSIVE};
+    int i, p, r;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        struct world *w = start();
+
+        for (p = 0; p < N_PROMPTS; p++) {
+            const double gap = p == 0 ? gaps[i] : 0.03;
+
+            for (r = 0; r < 2; r++)
+                add(w, TD_BASE, PROMPTS[p], r, -1, gap);
+            add(w, TD_NEW, PROMPTS[p], 0, p < 8 ? 2 : -1, gap);
+            add(w, TD_CALIBRATE, PROMPTS[p], 0, p > 0 && p < 9 ? 2 : -1, gap);
+        }
+        assert_int_equal(judge(w), want[i]);
+        assert_int_equal(w->t.prompts_over, 1);
+        assert_int_equal(w->t.gaps_hopeless, i);
+        assert_true(i == 0 || says(w, "no close call"));
+        stop(w);
+    }
 }
 
 static void test_a_baseline_that_wavers_itself_excuses_like_forks(void **state)
@@ -409,7 +437,7 @@ int main(void)
         cmocka_unit_test(test_forks_with_worse_ops_are_a_regression),
         cmocka_unit_test(test_calibration_makes_honest_forks_a_pass),
         cmocka_unit_test(test_calibration_does_not_excuse_more_forks),
-        cmocka_unit_test(test_wide_gaps_are_not_noise),
+        cmocka_unit_test(test_wide_gaps_are_not_noise), cmocka_unit_test(test_one_wider_gap_is_chance),
         cmocka_unit_test(test_a_baseline_that_wavers_itself_excuses_like_forks),
         cmocka_unit_test(test_lost_answers_are_a_regression_and_named),
         cmocka_unit_test(test_errors_that_the_baseline_had_too_are_no_regression),

@@ -61,7 +61,5 @@ for k1, n1, k0, n0 in ((2, 12, 0, 12), (5, 12, 1, 12), (17, 24, 16, 24), (12, 60
     p = stats.fisher_exact([[k1, n1 - k1], [k0, n0 - k0]], alternative="greater").pvalue
     print("fisher", k1, n1, k0, n0, fmt(p), sep="\t")
 
-for n, s in ((1, 0.02), (3, 0.1), (10, 0.7), (40, 2.0)):
-    for alpha in (0.05, 0.01):     # X / (S / n) ~ F(2, 2n)
-        print("expmax", fmt(s), n, 1, fmt(alpha), fmt(stats.f.ppf(1 - alpha, 2, 2 * n) * s / n), sep="\t")
-        print("expmax", fmt(s), n, 8, fmt(alpha), fmt(stats.f.ppf(1 - alpha / 8, 2, 2 * n) * s / n), sep="\t")
+for k, m, n in ((1, 1, 1), (2, 9, 10), (4, 9, 9), (3, 9, 9), (6, 6, 6), (1, 50, 1), (20, 40, 200), (0, 5, 5)):
+    print("rankover", k, m, n, fmt(stats.hypergeom.pmf(k, m + n, m, k)), sep="\t")  # the k largest are all of the m
