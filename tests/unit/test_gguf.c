@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/buf.h"
@@ -107,6 +108,32 @@ static void test_split_model(void **state)
     assert_non_null(strstr(err.msg, "not named NAME-00001-of-00002.gguf"));
     td_fs_remove_tree("/tmp/td-test-gguf-alone.gguf", NULL);
     td_buf_release(&b);
+}
+
+/* A file that is none of those its own name speaks of. */
+static void test_one_file_too_many(void **state)
+{
+    static const char *const from[] = {"tests/unit/data/split-00001-of-00002.gguf", "tests/unit/data/split-00002-of-00002.gguf", "tests/unit/data/split-00001-of-00002.gguf"};
+    char path[80];
+    struct td_error err = {0};
+    struct td_gguf *g;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        struct td_buf b = TD_BUF_INIT(1 << 20);
+
+        snprintf(path, sizeof path, "/tmp/td-test-gguf-many-0000%d-of-00002.gguf", i + 1);
+        assert_int_equal(td_fs_read(from[i], 1 << 20, &b, &err), 0);
+        assert_int_equal(td_fs_write_atomic(path, b.data, b.len, &err), 0);
+        td_buf_release(&b);
+    }
+    assert_int_equal(td_gguf_open(path, &g, &err), TD_EINVAL);
+    assert_null(g);
+    for (i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "/tmp/td-test-gguf-many-0000%d-of-00002.gguf", i + 1);
+        td_fs_remove_tree(path, NULL);
+    }
 }
 
 /* Every prefix is refused, and none read past its end (sanitizers see that: each is an allocation of its own). */
@@ -244,7 +271,7 @@ static void test_no_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors), cmocka_unit_test(test_metadata), cmocka_unit_test(test_split_model), cmocka_unit_test(test_every_cut),
+        cmocka_unit_test(test_tensors), cmocka_unit_test(test_metadata), cmocka_unit_test(test_split_model), cmocka_unit_test(test_one_file_too_many), cmocka_unit_test(test_every_cut),
         cmocka_unit_test(test_lies_about_keys), cmocka_unit_test(test_lies_about_tensors), cmocka_unit_test(test_no_file),
     };
 
