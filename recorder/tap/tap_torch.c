@@ -27,7 +27,9 @@ static bool find_functions(void *library)
     torch.strides = (get_dims_fn *)dlsym(library, "aoti_torch_get_strides");
     torch.dtype = (get_i32_fn *)dlsym(library, "aoti_torch_get_dtype");
     torch.device = (get_i32_fn *)dlsym(library, "aoti_torch_get_device_type");
-    torch.data = (get_ptr_fn *)dlsym(library, "aoti_torch_get_data_ptr");
+    torch.data = (get_ptr_fn *)dlsym(library, "torch_get_const_data_ptr");
+    if (!torch.data)                   /* before 2.10: asks for memory to write in, so it warns of a tensor that is being traced, and makes a shared one its own */
+        torch.data = (get_ptr_fn *)dlsym(library, "aoti_torch_get_data_ptr");
     return torch.dim && torch.sizes && torch.strides && torch.dtype && torch.device && torch.data;
 }
 

@@ -20,13 +20,17 @@ int32_t aoti_torch_get_strides(const void *t, const int64_t **out);
 int32_t aoti_torch_get_dtype(const void *t, int32_t *out);
 int32_t aoti_torch_get_device_type(const void *t, int32_t *out);
 int32_t aoti_torch_get_data_ptr(const void *t, void **out);
+int32_t torch_get_const_data_ptr(const void *t, const void **out);
+
+int64_t fake_writable;                 /* times that somebody asked for memory to write in */
 
 int32_t aoti_torch_get_dim(const void *t, int64_t *out) { return *out = impl(t)->ndim, 0; }
 int32_t aoti_torch_get_sizes(const void *t, const int64_t **out) { return *out = impl(t)->sizes, 0; }
 int32_t aoti_torch_get_strides(const void *t, const int64_t **out) { return *out = impl(t)->strides, 0; }
 int32_t aoti_torch_get_dtype(const void *t, int32_t *out) { return *out = impl(t)->dtype, 0; }
 int32_t aoti_torch_get_device_type(const void *t, int32_t *out) { return *out = impl(t)->device, 0; }
-int32_t aoti_torch_get_data_ptr(const void *t, void **out) { return *out = impl(t)->data, impl(t)->no_storage; }
+int32_t aoti_torch_get_data_ptr(const void *t, void **out) { return fake_writable++, *out = impl(t)->data, impl(t)->no_storage; }
+int32_t torch_get_const_data_ptr(const void *t, const void **out) { return *out = impl(t)->data, impl(t)->no_storage; }
 
 /* ---- vLLM's functions ---------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 
 FAKE_DECLARE
 
-static int64_t *calls;
+static int64_t *calls, *writable;
 static void (**throws)(void);
 static struct fake_impl *result;
 
@@ -31,9 +31,10 @@ static int setup(void **state)
     if (!lib)
         return -1;
     calls = dlsym(lib, "fake_calls");
+    writable = dlsym(lib, "fake_writable");
     *(void **)&throws = dlsym(lib, "fake_throw");
     result = dlsym(lib, "fake_result");
-    return !calls || !throws || !result;
+    return !calls || !throws || !result || !writable;
 }
 
 /* What a thread did before belongs to its steps: each test has one of its own. */
@@ -201,6 +202,7 @@ static void steps_are_whole(void **state)
     assert_int_equal(b.n_ops, 9);
     assert_int_equal(b.n_steps, 3);
     assert_int_equal(ledger(&b, "ops.dropped.partial"), 2);
+    assert_int_equal(*writable, 0);    /* torch would warn, or copy, at each of these */
     bench_close(&b);
 }
 
