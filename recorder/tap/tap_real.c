@@ -99,22 +99,44 @@ void *tap_real_shared(struct tap_symbol *s)
     return fn;
 }
 
+/* The caller's place, or the free one where it would be; TAP_CALLERS: neither. */
+static unsigned place_of(struct tap_symbol *s, const void *caller)
+{
+    unsigned i = (unsigned)(((uintptr_t)caller >> 2) * 2654435761u) % TAP_CALLERS, tries;
+
+    for (tries = 0; tries < TAP_CALLERS; tries++, i = (i + 1) % TAP_CALLERS) {
+        const void *there = atomic_load_explicit(&s->local[i].caller, memory_order_acquire);
+
+        if (!there || there == caller)
+            return i;
+    }
+    return TAP_CALLERS;
+}
+
+/* Where another caller is quicker, this one is looked up once more. */
+static void remember(struct tap_symbol *s, const void *caller, void *fn)
+{
+    unsigned i = place_of(s, caller);
+    const void *none = NULL;
+
+    if (i < TAP_CALLERS && atomic_compare_exchange_strong(&s->local[i].caller, &none, caller))
+        atomic_store_explicit(&s->local[i].fn, fn ? fn : &nothing, memory_order_release);
+}
+
 void *tap_real_find(struct tap_symbol *s, const void *caller)
 {
-    unsigned i = (unsigned)(((uintptr_t)caller >> 2) * 2654435761u) % TAP_CALLERS;
-    const void *none = NULL;
     void *fn = tap_real_shared(s);
+    unsigned i;
 
     if (fn)
         return fn;
-    if (atomic_load_explicit(&s->local[i].caller, memory_order_acquire) == caller) {
+    i = place_of(s, caller);
+    if (i < TAP_CALLERS && atomic_load_explicit(&s->local[i].caller, memory_order_relaxed) == caller)
         fn = atomic_load_explicit(&s->local[i].fn, memory_order_acquire);
-        if (fn)
-            return fn == &nothing ? NULL : fn; /* NULL: another thread is about to write it */
-    }
+    if (fn)
+        return fn == &nothing ? NULL : fn; /* NULL: not known, or another thread is about to write it */
     fn = find_local(s->name, caller);
-    if (atomic_compare_exchange_strong(&s->local[i].caller, &none, caller))
-        atomic_store_explicit(&s->local[i].fn, fn ? fn : &nothing, memory_order_release);
+    remember(s, caller, fn);
     return fn;
 }
 

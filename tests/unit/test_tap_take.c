@@ -75,6 +75,22 @@ static void test_simple(void **state)
     bench_close(&b);
 }
 
+/* Callers at distances that share a place in a small table. */
+static void test_callers_are_all_remembered(void **state)
+{
+    static struct tap_symbol s = {.name = "tapedeck_no_such_function"};
+    const char *base = (const char *)(uintptr_t)0x10000;
+    unsigned i, j, known = 0;
+
+    (void)state;
+    for (i = 0; i < TAP_CALLERS + 1; i++)
+        assert_null(tap_real_find(&s, base + i * 256));
+    for (i = 0; i < TAP_CALLERS; i++)
+        for (j = 0; j < TAP_CALLERS; j++)
+            known += atomic_load(&s.local[j].caller) == base + i * 256 && atomic_load(&s.local[j].fn);
+    assert_int_equal(known, TAP_CALLERS);
+}
+
 /* A front end may build its words in one place; the recorder tells sets apart by what they say. */
 static void test_one_weight_two_kinds(void **state)
 {
@@ -441,7 +457,7 @@ static void test_wanted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simple), cmocka_unit_test(test_one_weight_two_kinds), cmocka_unit_test(test_one_bias_two_weights),
+        cmocka_unit_test(test_simple), cmocka_unit_test(test_callers_are_all_remembered), cmocka_unit_test(test_one_weight_two_kinds), cmocka_unit_test(test_one_bias_two_weights),
         cmocka_unit_test(test_rows_are_put_densely),
         cmocka_unit_test(test_weights_in_chunks),
         cmocka_unit_test(test_sets),
