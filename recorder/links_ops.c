@@ -173,6 +173,7 @@ bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, con
 {
     const struct link_set *set;
     struct link_op op;
+    bool crowded;
     int rc;
 
     if (!read_op(&op, rec, at))
@@ -180,11 +181,13 @@ bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, con
     rc = links_op_weights(l, r, &op, &set);
     if (rc == TD_ECORRUPT)
         return false;
+    crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: these ops are dropped, and counted */
     if (!rc)
         rc = write_op(l, lk, &op, set);
     if (!rc)
         l->next_op++;
-    links_keep_failure(l, rc, "ops");
+    if (!crowded)
+        links_keep_failure(l, rc, "ops");
     links_took(l, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
     l->state.ops_kept += !rc;
     l->state.ops_dropped += rc != 0;

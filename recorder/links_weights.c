@@ -229,7 +229,7 @@ static int opaque_weights(struct td_links *l, struct link_ring *r, const struct 
             return TD_OK;
         }
     if (r->n_opaque == OPAQUE_MAX)
-        return TD_ECORRUPT;
+        return TD_ELIMIT;
     more = realloc(r->opaque, (r->n_opaque + 1) * sizeof *more);
     if (!more)
         return TD_ENOMEM;

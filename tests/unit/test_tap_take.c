@@ -134,6 +134,32 @@ static void test_one_bias_two_weights(void **state)
     bench_close(&b);
 }
 
+/* More weights than the recorder keeps apart: what comes later is dropped, and the ring read on. */
+static void test_ever_new_weights(void **state)
+{
+    enum { MAX = 16384, MORE = 3 };
+    struct tap_print print = {.n = 3, .k = 2, .dtype = "F32"};
+    struct tap_call call = simple();
+    struct bench b;
+    int i;
+
+    (void)state;
+    call.w[0] = vector("w", NULL, 6);
+    call.print = &print;
+    bench_open(&b, TAP_MODE_ALL);
+    for (i = 0; i <= MAX + MORE; i++) {
+        print.word[0] = (uint32_t)(i < MAX + MORE ? i : 0); /* the last is known */
+        assert_true(take(&call));
+        if (i % 64 == 0)
+            links_drain(&b.l, b.lk);
+    }
+    bench_read(&b);
+    assert_int_equal(b.l.failed.code, 0);
+    assert_int_equal(b.n_ops, MAX + 1);
+    assert_int_equal(ledger(&b, "ops.dropped.recorder"), MORE);
+    bench_close(&b);
+}
+
 /* [2, 3, 4] of bytes that lie 7 apart, from row to row and from plane to plane. */
 static void test_rows_are_put_densely(void **state)
 {
@@ -457,7 +483,7 @@ static void test_wanted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simple), cmocka_unit_test(test_callers_are_all_remembered), cmocka_unit_test(test_one_weight_two_kinds), cmocka_unit_test(test_one_bias_two_weights),
+        cmocka_unit_test(test_simple), cmocka_unit_test(test_callers_are_all_remembered), cmocka_unit_test(test_one_weight_two_kinds), cmocka_unit_test(test_one_bias_two_weights), cmocka_unit_test(test_ever_new_weights),
         cmocka_unit_test(test_rows_are_put_densely),
         cmocka_unit_test(test_weights_in_chunks),
         cmocka_unit_test(test_sets),
