@@ -6,6 +6,7 @@
 #include "recorder/links_parts.h"
 
 #define WEIGHTS_MAX 1000000u
+#define WEIGHTS_AHEAD 16384u          /* ids count up; so many may be given and not sent */
 #define OPAQUE_MAX 16384u
 #define WEIGHT_BYTES_MAX (16ULL << 30)
 
@@ -41,7 +42,7 @@ void links_weights_release(struct link_ring *r)
 
 static struct link_weight *weight_slot(struct link_ring *r, uint32_t id)
 {
-    if (!id || id > WEIGHTS_MAX)
+    if (!id || id > WEIGHTS_MAX || id > r->n_weights + WEIGHTS_AHEAD)
         return NULL;
     if (id >= r->n_weights) {
         uint32_t n = id + 64;
@@ -230,10 +231,12 @@ static int opaque_weights(struct td_links *l, struct link_ring *r, const struct 
         }
     if (r->n_opaque == OPAQUE_MAX)
         return TD_ELIMIT;
-    more = realloc(r->opaque, (r->n_opaque + 1) * sizeof *more);
-    if (!more)
-        return TD_ENOMEM;
-    r->opaque = more;
+    if (!(r->n_opaque & (r->n_opaque - 1))) { /* a power of two, or none: full */
+        more = realloc(r->opaque, (r->n_opaque ? 2 * r->n_opaque : 1) * sizeof *more);
+        if (!more)
+            return TD_ENOMEM;
+        r->opaque = more;
+    }
     rc = settle(l, op, none, key, &set);
     if (rc)
         return rc;
