@@ -5,16 +5,22 @@ quick_command() { # PORT: sets COMMAND
     COMMAND=(env OMP_WAIT_POLICY=passive PYTHONPATH="$CACHE/xllamacpp" python3 "$HERE/serve_xllamacpp.py" "$CACHE/model.gguf" "$1")
 }
 
+# The tap into the server alone, as `eval "$(record --tap-env)"` does it.
+with_tap() { TAPPED=(bash -c 'eval "$("$0" --tap-env)"; exec "$@"' "$BIN/record" "$@"); }
+
 row_quick_same() {
     row 'llama.cpp (xllamacpp)' 'same build, restarted' pass
     local port
     need xllamacpp
     port=$(free_port) || exit 1
     quick_command "$port"
-    serve good "$port" 60 "${COMMAND[@]}"
-    record_to "$WORK/quick-good" --server "$URL" --suite "$ROOT/fixtures/suites/smoke.jsonl" --repeat 2
+    with_tap "${COMMAND[@]}"
+    serve good "$port" 60 "${TAPPED[@]}"
+    record_to "$WORK/quick-good" --server "$URL" --suite "$ROOT/fixtures/suites/smoke.jsonl" --repeat 2 --gemms all --budget -1 --checkpoint "$CACHE/model.gguf"
     stop "$SERVER"
     serve same "$port" 60 "${COMMAND[@]}"
-    judge "$WORK/quick-good" --server "$URL"
+    judge "$WORK/quick-good" --server "$URL" --provider cpu --max-ops 200
     want 'tokens +pass'
+    want 'ops +pass' 'its GEMMs, by our kernels'
+    want 'ggml_mul_mat [0-9]+ of [0-9]+ shapes'
 }
