@@ -1,34 +1,29 @@
-/* report_text.c - the report for a person: lanes, answers side by side, ops, speed, blame, verdict.
+/* report_text.c - the report for a person: what was compared, lanes, ops, speed, blame, verdict; the answers are report_answers.c.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "differ/weigh.h"
+#include "differ/report_page.h"
 
-#define SHOWN 5      /* of a list, without --verbose */
 #define SPEED_SHOWN 10
-#define BEFORE 56    /* bytes of text around a fork */
-#define AFTER 72
 
 static const char *const COLOURS[] = {"", "\033[32m", "\033[33m", "\033[31m", "\033[31m"}; /* by verdict */
 
-struct page { FILE *out; bool colour, verbose; };
-
-static void title(const struct page *p, const char *text)
+void td_page_title(const struct td_page *p, const char *text)
 {
     fprintf(p->out, "\n%s%s%s\n", p->colour ? "\033[1m" : "", text, p->colour ? "\033[0m" : "");
 }
 
-static void paint(const struct page *p, enum td_verdict v, const char *text, int width)
+static void paint(const struct td_page *p, enum td_verdict v, const char *text, int width)
 {
     fprintf(p->out, "%s%-*s%s", p->colour ? COLOURS[v] : "", width, text, p->colour && v != TD_NOT_JUDGED ? "\033[0m" : "");
 }
 
 /* ---- what was compared --------------------------------------------------------------------------------------------- */
 
-static void print_side(const struct page *p, const struct td_side *s)
+static void print_side(const struct td_page *p, const struct td_side *s)
 {
     static const char *const ROLE[TD_N_ROLES] = {"baseline", "baseline, live", "candidate", "calibration"};
     const cJSON *m = td_fixture_manifest(s->fx), *server = td_json_get(m, "server"), *replay = td_json_get(m, "replay");
@@ -47,11 +42,11 @@ static void print_side(const struct page *p, const struct td_side *s)
     fprintf(p->out, "\n");
 }
 
-static void print_lanes(const struct page *p, const struct td_weighing *w)
+static void print_lanes(const struct td_page *p, const struct td_weighing *w)
 {
     int i, j;
 
-    title(p, "lanes");
+    td_page_title(p, "lanes");
     for (i = 0; i < TD_N_LANES; i++) {
         const struct td_lane *l = &w->lane[i];
 
@@ -64,192 +59,6 @@ static void print_lanes(const struct page *p, const struct td_weighing *w)
     }
     if (w->bad_frames)
         fprintf(p->out, "  %zu frames of the fixtures are corrupt and were skipped (fixture verify DIR names them)\n", w->bad_frames);
-}
-
-/* ---- answers ------------------------------------------------------------------------------------------------------- */
-
-size_t td_report_common_prefix(const struct td_exchange *a, const struct td_exchange *b)
-{
-    size_t n = a->text_len < b->text_len ? a->text_len : b->text_len, i = 0;
-
-    while (i < n && a->text[i] == b->text[i])
-        i++;
-    while (i > 0 && i < a->text_len && ((unsigned char)a->text[i] & 0xC0) == 0x80)
-        i--;
-    return i;
-}
-
-void td_report_excerpt(const char *text, size_t len, size_t at, size_t before, size_t after, struct td_buf *out)
-{
-    struct td_buf clean = TD_BUF_INIT(1 << 16);
-    size_t from = at > before ? at - before : 0, to = at + after < len ? at + after : len, i;
-
-    while (from > 0 && from < len && ((unsigned char)text[from] & 0xC0) == 0x80)
-        from--;
-    while (to < len && ((unsigned char)text[to] & 0xC0) == 0x80)
-        to++;
-    if (from < to)
-        td_utf8_clean(text + from, to - from, &clean);
-    td_buf_adds(out, from ? "...\"" : "\"");
-    for (i = 0; i < clean.len; i++) {
-        unsigned char c = (unsigned char)clean.data[i];
-
-        if (c == '\n')
-            td_buf_adds(out, "\\n");
-        else if (c == '\t')
-            td_buf_adds(out, "\\t");
-        else if (c < 0x20 || c == 0x7F || (c == 0xC2 && i + 1 < clean.len && (unsigned char)clean.data[i + 1] < 0xA0))
-            td_buf_addf(out, "\\x%02x", c == 0xC2 ? (unsigned char)clean.data[++i] : c);
-        else
-            td_buf_addc(out, (char)c);
-    }
-    td_buf_adds(out, to < len ? "\"..." : "\"");
-    td_buf_release(&clean);
-}
-
-static void print_text(const struct page *p, const char *name, const struct td_exchange *x, size_t at)
-{
-    struct td_buf b = TD_BUF_INIT(1 << 16);
-
-    td_report_excerpt(x->text ? x->text : "", x->text_len, at, BEFORE, AFTER, &b);
-    fprintf(p->out, "    %-5s %s\n", name, td_buf_str(&b));
-    td_buf_release(&b);
-}
-
-static void print_fork(const struct page *p, const struct td_fork *f)
-{
-    size_t at = td_report_common_prefix(f->good, f->bad);
-
-    fprintf(p->out, "  %s%s%s%s, repeat %d: parts at %s %d", f->group->prompt_id, *f->group->category ? " (" : "", f->group->category,
-            *f->group->category ? ")" : "", f->bad->repeat, td_unit_name(f->at.unit), f->at.position);
-    if (!isnan(f->gap))
-        fprintf(p->out, ", gap %s%.3f nats", f->outside_top_k ? ">= " : "", f->gap);
-    fprintf(p->out, "\n");
-    print_text(p, "good", f->good, at);
-    print_text(p, "new", f->bad, at);
-}
-
-static bool collapsed(const struct td_weighing *w, const struct td_exchange *x)
-{
-    const struct td_collapses *c = &w->collapses;
-    size_t i;
-
-    for (i = 0; i < c->n; i++)
-        if (c->found[i].bad == x)
-            return true;
-    return false;
-}
-
-/* What has collapsed was shown already and is not shown again. */
-static void print_forks(const struct page *p, const struct td_weighing *w)
-{
-    const struct td_tokens *t = &w->tokens;
-    const char *last = NULL;
-    size_t i, shown = 0, prompts = 0, fallen = 0;
-
-    if (t->n_forks == 0 || !w->lane[TD_LANE_TOKENS].asked)
-        return;
-    title(p, "answers that part from the baseline");
-    for (i = 0; i < t->n_forks; i++) { /* one per prompt unless verbose */
-        bool first;
-
-        if (collapsed(w, t->forks[i].bad)) {
-            fallen++;
-            continue;
-        }
-        first = !last || strcmp(last, t->forks[i].group->prompt_id) != 0;
-        prompts += first;
-        last = t->forks[i].group->prompt_id;
-        if (p->verbose || (first && prompts <= SHOWN)) {
-            print_fork(p, &t->forks[i]);
-            shown++;
-        }
-    }
-    if (fallen)
-        fprintf(p->out, "  %zu of %zu: the collapsed ones\n", fallen, t->n_forks);
-    if (shown + fallen < t->n_forks)
-        fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown, t->n_forks - fallen, prompts);
-}
-
-static void print_noise(const struct page *p, const struct td_weighing *w)
-{
-    const struct td_tokens *t = &w->tokens;
-    size_t i;
-
-    if (t->answers == 0 || !w->lane[TD_LANE_TOKENS].asked)
-        return;
-    title(p, "tokens: prompts with a fork, and how close the calls were");
-    fprintf(p->out, "  %-28s %5zu of %-5zu", "candidate", t->prompts_forked, t->prompts);
-    if (!isnan(t->mean_dlogprob))
-        fprintf(p->out, "  mean |dlogprob| %.4f", t->mean_dlogprob);
-    fprintf(p->out, "\n");
-    for (i = 0; i < t->n_noise; i++) {
-        const struct td_noise *z = &t->noise[i];
-        char name[64];
-
-        snprintf(name, sizeof name, i == 0 ? "baseline against itself" : z->role == TD_LIVE ? "live baseline, round %d" : "honest build %d",
-                 z->round + 1);
-        if (z->prompts)
-            fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n", name, z->forked, z->prompts, z->gap_max);
-    }
-    if (t->prompts_forked && !isnan(t->gap_noise))
-        fprintf(p->out, "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap p=%.3g (limit %g); no gap over %g nats\n", t->share_p,
-                t->prompts_over, t->gap_prompts, t->gap_p, w->policy.tokens_alpha, w->policy.gap_max);
-}
-
-static void print_collapses(const struct page *p, const struct td_weighing *w)
-{
-    const struct td_collapses *c = &w->collapses;
-    const struct td_prompt_group *last = NULL;
-    size_t i, shown = 0;
-
-    if (c->n == 0 || !w->lane[TD_LANE_COLLAPSE].asked)
-        return;
-    title(p, "collapsed answers");
-    for (i = 0; i < c->n; i++) { /* one per prompt unless verbose */
-        const struct td_collapsed *f = &c->found[i];
-        size_t at = f->good ? td_report_common_prefix(f->good, f->bad) : 0;
-
-        if (!p->verbose && (f->group == last || shown == SHOWN))
-            continue;
-        last = f->group;
-        shown++;
-        fprintf(p->out, "  %s, repeat %d: %s: %s\n", f->group->prompt_id, f->bad->repeat, td_collapse_name(f->what.kind), f->what.why);
-        if (f->good)
-            print_text(p, "good", f->good, at);
-        print_text(p, "new", f->bad, at);
-    }
-    if (shown < c->n)
-        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, c->n);
-}
-
-/* Why a server that was ready answered nothing, as replay found it. */
-static void print_engines(const struct page *p, const struct td_weighing *w)
-{
-    size_t i;
-
-    for (i = 1; i < w->n_sides; i++) {
-        const char *why = td_json_get_str(td_json_get(td_fixture_manifest(w->side[i].fx), "replay"), "engine", NULL);
-
-        if (why)
-            fprintf(p->out, "  %.600s\n", why);
-    }
-}
-
-static void print_lost(const struct page *p, const struct td_weighing *w)
-{
-    const struct td_tokens *t = &w->tokens;
-    size_t i;
-
-    if (t->n_lost == 0 || !w->lane[TD_LANE_TOKENS].asked)
-        return;
-    title(p, "requests that failed where the baseline answered");
-    print_engines(p, w);
-    for (i = 0; i < t->n_lost && (i < SHOWN * 2 || p->verbose); i++)
-        fprintf(p->out, "  %s, repeat %d: %s%s%s\n", t->lost[i]->prompt_id, t->lost[i]->repeat,
-                t->lost[i]->error_kind ? t->lost[i]->error_kind : "", t->lost[i]->error_kind ? ": " : "", t->lost[i]->error);
-    if (i < t->n_lost)
-        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", i, t->n_lost);
 }
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
@@ -284,7 +93,7 @@ static const char *rows_words(const struct td_opx *op, char *out, size_t n)
 }
 
 /* One by one, in order of execution. */
-static void print_bad_ops(const struct page *p, const struct td_weighing *w)
+static void print_bad_ops(const struct td_page *p, const struct td_weighing *w)
 {
     char m[32];
     const struct td_opx **bad = malloc((w->ops.n + 1) * sizeof(*bad));
@@ -296,7 +105,7 @@ static void print_bad_ops(const struct page *p, const struct td_weighing *w)
         if (w->ops.op[i].status != TD_OP_NONE && w->ops.op[i].result != TD_RESULT_OK && w->ops.op[i].result != TD_RESULT_COMPARED)
             bad[n++] = &w->ops.op[i];
     qsort(bad, n, sizeof(*bad), by_execution);
-    shown = n > SHOWN && !p->verbose ? SHOWN : n;
+    shown = n > TD_PAGE_SHOWN && !p->verbose ? TD_PAGE_SHOWN : n;
     if (n)
         fprintf(p->out, "\n");
     for (i = 0; i < shown; i++)
@@ -308,7 +117,7 @@ static void print_bad_ops(const struct page *p, const struct td_weighing *w)
 }
 
 /* Each build by the R1 of its own format; what the format itself costs is the distance to R0. */
-static void print_formats(const struct page *p, const struct td_weighing *w)
+static void print_formats(const struct td_page *p, const struct td_weighing *w)
 {
     const struct td_numerics *n = &w->numerics;
     char change[200], a[24], b[24];
@@ -316,7 +125,7 @@ static void print_formats(const struct page *p, const struct td_weighing *w)
 
     if (!n->format_changed)
         return;
-    title(p, "formats that changed (relative L2 distance to exact arithmetic, worst op)");
+    td_page_title(p, "formats that changed (relative L2 distance to exact arithmetic, worst op)");
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
 
@@ -329,7 +138,7 @@ static void print_formats(const struct page *p, const struct td_weighing *w)
 }
 
 /* Ops that have no reference, a line for each kind; groups stand in order of their kinds. */
-static void print_compared(const struct page *p, const struct td_numerics *n)
+static void print_compared(const struct td_page *p, const struct td_numerics *n)
 {
     size_t i, ops = 0, equal = 0, skipped = 0;
     double worst = NAN;
@@ -337,7 +146,7 @@ static void print_compared(const struct page *p, const struct td_numerics *n)
 
     if (n->compared + n->not_compared == 0)
         return;
-    title(p, "ops without a reference (their outputs beside the baseline's, under equal input)");
+    td_page_title(p, "ops without a reference (their outputs beside the baseline's, under equal input)");
     fprintf(p->out, "  %-24s %6s %6s %12s  %s\n", "kind", "ops", "equal", "not compared", "largest relative departure");
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
@@ -355,7 +164,7 @@ static void print_compared(const struct page *p, const struct td_numerics *n)
     }
 }
 
-static void print_ops(const struct page *p, const struct td_weighing *w)
+static void print_ops(const struct td_page *p, const struct td_weighing *w)
 {
     const struct td_numerics *n = &w->numerics;
     size_t i;
@@ -370,7 +179,7 @@ static void print_ops(const struct page *p, const struct td_weighing *w)
         kind = (int)strlen(n->group[i].kind) > kind ? (int)strlen(n->group[i].kind) : kind;
         shape = (int)strlen(n->group[i].shape) > shape ? (int)strlen(n->group[i].shape) : shape;
     }
-    title(p, "ops (error in units of correct rounding: worst element, and rms of the worst row, column or tile)");
+    td_page_title(p, "ops (error in units of correct rounding: worst element, and rms of the worst row, column or tile)");
     fprintf(p->out, "  %-*s  %-*s  %-8s %6s %6s %6s | %8s %8s %8s | %8s %8s %8s\n", kind, "kernel", shape, "N x K", "M", "ops", "worse",
             "equal", "new", "old", "limit", "rms new", "rms old", "limit");
     for (i = 0; i < n->n; i++) {
@@ -419,7 +228,7 @@ static int by_weight(const void *a, const void *b)
     return (p->effect.est < q->effect.est) - (p->effect.est > q->effect.est);
 }
 
-static void print_speed_row(const struct page *p, const struct td_speed_row *r, int label)
+static void print_speed_row(const struct td_page *p, const struct td_speed_row *r, int label)
 {
     char a[32], b[32], interval[48] = "too few pairs";
     bool op = r->metric == TD_OP_HOT || r->metric == TD_OP_COLD; /* many sizes in a row: two medians would mislead */
@@ -433,7 +242,7 @@ static void print_speed_row(const struct page *p, const struct td_speed_row *r, 
     fprintf(p->out, "\n");
 }
 
-static void print_speed(const struct page *p, const struct td_weighing *w)
+static void print_speed(const struct td_page *p, const struct td_weighing *w)
 {
     const struct td_speed *s = &w->speed;
     const struct td_speed_row **rows;
@@ -450,7 +259,7 @@ static void print_speed(const struct page *p, const struct td_weighing *w)
         label = (int)strlen(s->row[i].label) > label ? (int)strlen(s->row[i].label) : label;
     }
     qsort(rows, s->n, sizeof(*rows), by_weight);
-    title(p, s->server_judged || s->op_pairs ? "speed (+ is slower; all intervals hold together)" : "speed (+ is slower; information, see lanes)");
+    td_page_title(p, s->server_judged || s->op_pairs ? "speed (+ is slower; all intervals hold together)" : "speed (+ is slower; information, see lanes)");
     fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new", "slower", "interval", "n");
     for (i = 0; i < s->n; i++) {
         bool op = rows[i]->metric >= TD_OP_HOT, shown = p->verbose || rows[i]->total || (op ? n_ops < SPEED_SHOWN : s->server_judged);
@@ -467,7 +276,7 @@ static void print_speed(const struct page *p, const struct td_weighing *w)
 
 /* ---- blame, limits, verdict ---------------------------------------------------------------------------------------- */
 
-static void print_blame(const struct page *p, const struct td_weighing *w)
+static void print_blame(const struct td_page *p, const struct td_weighing *w)
 {
     const struct td_blame *b = &w->blame;
     const struct td_opx *op = b->first;
@@ -475,7 +284,7 @@ static void print_blame(const struct page *p, const struct td_weighing *w)
 
     if (!w->blamed || !w->lane[TD_LANE_OPS].asked)
         return;
-    title(p, "blame");
+    td_page_title(p, "blame");
     if (b->good == 0)
         fprintf(p->out, "  pattern  every op that could be decided is bad (%zu)\n", b->bad);
     else if (b->rule.n_terms == 0 && b->good * 20 < b->bad)
@@ -501,11 +310,11 @@ static void print_blame(const struct page *p, const struct td_weighing *w)
                 (long long)b->first_nan->m, (long long)b->first_nan->candidate.nan, (long long)b->first_nan->candidate.inf);
 }
 
-static void print_limits(const struct page *p, const struct td_weighing *w)
+static void print_limits(const struct td_page *p, const struct td_weighing *w)
 {
     const struct td_policy *q = &w->policy;
 
-    title(p, "limits");
+    td_page_title(p, "limits");
     fprintf(p->out, "  policy %s: ops worse when over a floor (default %.3g, rms %.3g) and over %.3g x the baseline's own worst;\n"
                     "  forks: level %.3g, gap at most %.3g nats; speed: ops +%.3g %% beyond %.3g %%, servers +%.3g %% beyond %.3g %%\n",
             q->name, q->floor, q->floor_rms, q->factor, q->tokens_alpha, q->gap_max, q->ops_effect * 100, q->ops_noise * 100,
@@ -543,17 +352,17 @@ void td_report_verdict_line(const struct td_weighing *w, struct td_buf *out)
 
 void td_report_text(const struct td_weighing *w, FILE *out, bool colour)
 {
-    struct page p = {out, colour, w->verbose};
+    struct td_page p = {out, colour, w->verbose};
     struct td_buf line = TD_BUF_INIT(1 << 16);
     size_t i;
 
-    title(&p, "compared");
+    td_page_title(&p, "compared");
     for (i = 0; i < w->n_sides; i++)
         print_side(&p, &w->side[i]);
-    print_lost(&p, w);
-    print_collapses(&p, w);
-    print_forks(&p, w);
-    print_noise(&p, w);
+    td_page_lost(&p, w);
+    td_page_collapses(&p, w);
+    td_page_forks(&p, w);
+    td_page_noise(&p, w);
     print_ops(&p, w);
     print_speed(&p, w);
     print_blame(&p, w);
