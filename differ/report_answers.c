@@ -134,8 +134,8 @@ void td_page_noise(const struct td_page *p, const struct td_weighing *w)
             fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n", name, z->forked, z->prompts, z->gap_max);
     }
     if (t->prompts_forked && !isnan(t->gap_noise))
-        fprintf(p->out, "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap p=%.3g (limit %g); no gap over %g nats\n", t->share_p,
-                t->prompts_over, t->gap_prompts, t->gap_p, w->policy.tokens_alpha, w->policy.gap_max);
+        fprintf(p->out, "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap p=%.3g (limit %g); no gap over %.3g nats\n", t->share_p,
+                t->prompts_over, t->gap_prompts, t->gap_p, w->policy.tokens_alpha, t->gap_limit);
 }
 
 void td_page_collapses(const struct td_page *p, const struct td_weighing *w)

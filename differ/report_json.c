@@ -100,6 +100,7 @@ static void write_tokens(struct td_jw *w, const struct td_tokens *t)
     num_or_null(w, "gap_noise", t->gap_noise);
     td_jw_i64(w, "prompts_over", (int64_t)t->prompts_over);
     num_or_null(w, "gap_p", t->gap_p);
+    td_jw_num(w, "gap_limit", t->gap_limit);
     td_jw_i64(w, "gaps_hopeless", (int64_t)t->gaps_hopeless);
     td_jw_i64(w, "gaps_unknown", (int64_t)t->gaps_unknown);
     td_jw_num(w, "share_p", t->share_p);

@@ -277,9 +277,11 @@ static int rounds_of(const struct td_groups *g, enum td_role role)
 }
 
 /* Forks of one prompt stand next to each other: count the prompts, by their largest known gap. */
-static void count_gaps(struct td_tokens *t, double gap_max)
+static void count_gaps(struct td_tokens *t, const struct td_policy *policy)
 {
     size_t i, j;
+
+    t->gap_limit = fmin(policy->gap_max, policy->factor * t->gap_noise); /* fmin(x, NaN) is x */
 
     for (i = 0; i < t->n_forks; i = j) {
         double largest = NAN;
@@ -288,7 +290,7 @@ static void count_gaps(struct td_tokens *t, double gap_max)
             const struct td_fork *f = &t->forks[j];
 
             t->gaps_unknown += isnan(f->gap);
-            t->gaps_hopeless += f->outside_top_k || f->gap > gap_max;
+            t->gaps_hopeless += f->outside_top_k || f->gap > t->gap_limit;
             largest = fmax(largest, f->gap);
         }
         t->gap_prompts += !isnan(largest);
@@ -313,7 +315,7 @@ static void compare_with_noise(struct td_tokens *t, const struct td_policy *poli
             p = fmax(p, td_stat_share_larger_p(t->prompts_forked, t->prompts, z->forked, z->prompts));
     }
     t->share_p = t->prompts_forked ? p : 1;
-    count_gaps(t, policy->gap_max);
+    count_gaps(t, policy);
     t->gap_p = prompts ? td_stat_rank_over_p(t->prompts_over, t->gap_prompts, prompts) : 1;
 }
 
@@ -419,7 +421,7 @@ static void judge_forks(const struct td_tokens *t, const struct td_policy *polic
                     t->gap_prompts, t->gap_noise, t->gap_p);
     if (t->gaps_hopeless)
         td_lane_say(lane, TD_NOT_JUDGED, "%zu forks are no close call: a gap over %.3g nats, or a choice outside the recorded alternatives",
-                    t->gaps_hopeless, policy->gap_max);
+                    t->gaps_hopeless, t->gap_limit);
     if (t->gaps_unknown)
         td_lane_say(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs", t->gaps_unknown);
     if (!ops->judged) {

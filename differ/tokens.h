@@ -57,7 +57,8 @@ struct td_tokens {
     size_t gap_prompts;       /* forked prompts with a known gap */
     size_t prompts_over;      /* of these, with a larger gap than gap_noise */
     double gap_p;             /* that so many are by chance (td_stat_rank_over_p); 1 without */
-    size_t gaps_hopeless;     /* forks over the policy's gap_max, or to a token outside the alternatives: never noise */
+    double gap_limit;         /* the policy's gap_max, or its factor times gap_noise if that is less */
+    size_t gaps_hopeless;     /* forks over gap_limit, or to a token outside the alternatives: never noise */
     size_t gaps_unknown;
     double share_p;           /* smallest one-sided p that the share of forked prompts is no larger than a noise's; 1 without */
     double mean_dlogprob;     /* over all answers, up to the fork; NaN: not recorded */

@@ -88,7 +88,7 @@ def llamacpp(folder, tap):
 
 
 def vllm(folder, model, tap):
-    """folder : with venv/; as tests/live/vllm.sh serves it."""
+    """folder : with venv/; as tests/live/rows_vllm.sh serves it."""
     env = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "TORCH_COMPILE_DISABLE": "1",
            "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CACHE_ROOT": f"{folder}/cache"}
     return Server([f"{folder}/venv/bin/python", f"{folder}/venv/bin/vllm", "serve", model, "--host", "127.0.0.1", "--port", "PORT",

@@ -329,12 +329,12 @@ static void test_wide_gaps_are_not_noise(void **state)
 /* One prompt of eight on a clearer call than any of the honest build's: chance, unless it is no close call at all. */
 static void test_one_wider_gap_is_chance(void **state)
 {
-    static const double gaps[] = {0.3, 1.2};
-    static const enum td_verdict want[] = {TD_PASS, TD_INCONCLUSIVE};
+    static const double gaps[] = {0.1, 0.3, 1.2}; /* the noise's largest is 0.03: four times that is the limit */
+    static const enum td_verdict want[] = {TD_PASS, TD_INCONCLUSIVE, TD_INCONCLUSIVE};
     int i, p, r;
 
     (void)state;
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < 3; i++) {
         struct world *w = start();
 
         for (p = 0; p < N_PROMPTS; p++) {
@@ -347,7 +347,7 @@ static void test_one_wider_gap_is_chance(void **state)
         }
         assert_int_equal(judge(w), want[i]);
         assert_int_equal(w->t.prompts_over, 1);
-        assert_int_equal(w->t.gaps_hopeless, i);
+        assert_int_equal(w->t.gaps_hopeless, i > 0);
         assert_true(i == 0 || says(w, "no close call"));
         stop(w);
     }
