@@ -1,6 +1,6 @@
 """real_ops.py MODEL_DIR [LAYERS] - describe ops on a checkpoint's real weights for tests/helpers/raw_ops (run it in an empty folder).
 
-A model as tools/make_model.py writes it, bf16 or GPTQ with 4 bits; q/k/v and gate/up fused as vLLM does. Activations are random
+A model as make_gptq.py writes it, bf16 or GPTQ with 4 bits; q/k/v and gate/up fused as vLLM does. Activations are random
 rows with a few large features, as models have them. Needs numpy."""
 import json
 import os
