@@ -26,6 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/td_gptq.h"
+
 #define TD_GPTQ_CU_COLUMNS 32 /* of C, that a block computes: 8 threads of 4 each */
 #define TD_GPTQ_CU_ROWS 8     /* of C */
 #define TD_GPTQ_CU_SLICES 32  /* a word of K each, in turn */
@@ -43,6 +45,27 @@ static inline bool td_gptq_cu_grid(int64_t m, int64_t n, uint32_t grid[3], uint3
     block[1] = TD_GPTQ_CU_SLICES;
     grid[2] = block[2] = 1;
     return true;
+}
+
+#define TD_GPTQ_CU_PARAMS 13
+
+/* The parameters of a launch; param points into the struct, as kernelParams of cuLaunchKernel. */
+struct td_gptq_cu_call {
+    const void *a, *qweight, *qzeros, *scales, *order;
+    void *c;
+    int32_t m, n, k, groups, zero_offset;
+    int64_t lda, ldc;
+    void *param[TD_GPTQ_CU_PARAMS];
+};
+
+/* From checked arguments; those of an exllama kernel hold perm as g_idx. */
+static inline void td_gptq_cu_call_of(const struct td_gptq_gemm_args *x, struct td_gptq_cu_call *p)
+{
+    const struct td_gptq_cu_call call = {x->a, x->qweight, x->qzeros, x->scales, x->g_idx, x->c, x->m, x->n, x->k, x->k / x->group_size, x->zero_offset,
+                                         x->lda, x->ldc,
+                                         {&p->a, &p->qweight, &p->qzeros, &p->scales, &p->order, &p->c, &p->m, &p->n, &p->k, &p->groups, &p->zero_offset,
+                                          &p->lda, &p->ldc}};
+    *p = call;
 }
 
 #endif
