@@ -1,5 +1,6 @@
 /* test_settle_gpu.c - weights as vLLM's GPU kernels have them become the checkpoint's, with their names: exllama, Marlin, slices of ranks.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 #include "common/fs.h"
 #include "common/json.h"
+#include "kernels/gptq_gemm_op.h"
 #include "model/checkpoint.h"
 #include "model/exllama_layout.h"
 #include "model/marlin_layout.h"
@@ -131,7 +133,8 @@ static void begin(struct run_time *r, const char *layout, int model, struct weig
     r->w = w;
     r->attrs[0] = (struct tap_attr){"n", w.n}, r->attrs[1] = (struct tap_attr){"k", w.k}, r->attrs[2] = (struct tap_attr){"bits", w.bits};
     r->attrs[3] = (struct tap_attr){"group_size", 32}, r->attrs[4] = (struct tap_attr){"zero_offset", 1};
-    r->s = (struct td_settle){.kind = "gptq_gemm", .layout = layout, .attrs = r->attrs, .n_attrs = 5, .w = r->t, .bytes = (const uint8_t *const *)r->bytes, .layers = models[model]};
+    r->s = (struct td_settle){.kind = "gptq_gemm", .layout = layout, .attrs = r->attrs, .n_attrs = 5, .w = r->t, .bytes = (const uint8_t *const *)r->bytes,
+                              .layers = models[model]};
 }
 
 static void as_exllama(struct run_time *r, int model, struct weight w)
@@ -537,6 +540,96 @@ static void slices_of_ranks(void **state)
     end(&r);
 }
 
+/* ---- what the op means ----------------------------------------------------------------------------------------------- */
+
+enum { M = 3 };
+
+static struct td_tensor tensor(const char *role, enum td_dtype dtype, const int64_t *shape, int ndim, const void *data, size_t bytes)
+{
+    struct td_tensor t = {.dtype = dtype, .ndim = ndim, .shape = {shape[0], ndim > 1 ? shape[1] : 0}, .strides = {ndim > 1 ? shape[1] : 1, ndim > 1},
+                          .data = (void *)data, .size_bytes = bytes};
+
+    snprintf(t.role, sizeof t.role, "%s", role);
+    return t;
+}
+
+static void add_attr(struct td_op_call *op, const char *name, int64_t value)
+{
+    snprintf(op->attrs[op->n_attrs].name, sizeof op->attrs[0].name, "%s", name);
+    op->attrs[op->n_attrs++].value = value;
+}
+
+/* The op of which these are the weights, as the fixture has it. */
+static void op_of(const struct run_time *r, const uint16_t *a, struct td_op_call *op)
+{
+    const int64_t k = r->w.k, n = r->w.n;
+    int i;
+
+    memset(op, 0, sizeof *op);
+    strcpy(op->kind, "gptq_gemm");
+    add_attr(op, "m", M);
+    for (i = 0; i < 4; i++)
+        add_attr(op, r->attrs[i].name, r->attrs[i].value);
+    for (i = 0; i < r->s.n_extra; i++)
+        add_attr(op, r->s.extra[i].name, r->s.extra[i].value);
+    op->in[op->n_in++] = tensor("a", TD_DT_F16, (int64_t[]){M, k}, 2, a, (size_t)(M * k) * 2);
+    for (i = 0; i < r->s.n; i++)
+        op->in[op->n_in++] = tensor(r->s.t[i].role, td_dtype_parse(r->s.t[i].dtype), r->s.t[i].shape, r->s.t[i].ndim, r->s.data[i], r->s.size[i]);
+    op->out = tensor("c", TD_DT_F16, (int64_t[]){M, n}, 2, NULL, (size_t)(M * n) * 2);
+}
+
+/* What the model's authors mean: A times the checkpoint's layer. sorted: the kernel is given A with its columns sorted as the rows are. */
+static void expect_product(int model, const char *name, struct run_time *r, bool sorted)
+{
+    const struct td_gptq_weight *g = td_checkpoint_find(td_layers_checkpoint(models[model]), name);
+    double *w = malloc((size_t)(g->k * g->n) * sizeof *w);
+    uint16_t a[M * FFN], given[M * FFN];
+    const struct td_op_kind *kind = td_op_kind_find("gptq_gemm");
+    struct td_error err = {0};
+    struct td_op_call op;
+    struct td_op_ref ref;
+    int64_t i, j, k;
+
+    td_gptq_dequant_f64(g, w);
+    for (i = 0; i < M * g->k; i++)
+        a[i] = td_f32_to_f16((float)(i * 37 % 101 - 50) / 64);
+    for (i = 0; i < M * g->k; i++)
+        given[i] = sorted ? a[i / g->k * g->k + r->w.perm[i % g->k]] : a[i];
+    assert_int_equal(settle(r), 0);
+    op_of(r, given, &op);
+    assert_non_null(kind);
+    assert_int_equal(kind->check(&op, &err), 0);
+    assert_int_equal(kind->reference(&op, &ref, &err), 0);
+    for (i = 0; i < M; i++)
+        for (j = 0; j < g->n; j++) {
+            double sum = 0;
+
+            for (k = 0; k < g->k; k++)
+                sum += (double)td_f16_to_f32(a[i * g->k + k]) * w[k * g->n + j];
+            assert_true(fabs(sum - ref.r0[i * g->n + j]) < 1e-9);
+        }
+    td_op_ref_release(&ref);
+    free(w);
+    end(r);
+}
+
+static void the_product_is_the_models(void **state)
+{
+    struct run_time r;
+
+    (void)state;
+    as_exllama(&r, ACT_ORDER, cut(ACT_ORDER, down, 1, 1, 0));
+    expect_product(ACT_ORDER, down[0], &r, false);
+    as_exllama(&r, EIGHT, cut(EIGHT, down, 1, 1, 0));
+    r.s.layers = NULL;                 /* an unknown layer means the same */
+    expect_product(EIGHT, down[0], &r, false);
+    as_marlin(&r, PLAIN, cut(PLAIN, down, 1, 1, 0), "F16");
+    r.s.layers = NULL;
+    expect_product(PLAIN, down[0], &r, false);
+    as_marlin(&r, EIGHT_ACT_ORDER, cut(EIGHT_ACT_ORDER, down, 1, 1, 0), "F16");
+    expect_product(EIGHT_ACT_ORDER, down[0], &r, true);
+}
+
 /* ---- what cannot be ------------------------------------------------------------------------------------------------ */
 
 static void expect_as_sent(struct run_time *r)
@@ -591,6 +684,7 @@ int main(void)
         cmocka_unit_test(zero_offset_becomes_the_checkpoints), cmocka_unit_test(other_content_is_unshuffled),
         cmocka_unit_test(marlin_is_found),      cmocka_unit_test(marlin_keeps_a_bias),      cmocka_unit_test(marlin_sorted_rows),
         cmocka_unit_test(marlin_keeps_g_idx),   cmocka_unit_test(marlin_with_zero_points),  cmocka_unit_test(slices_of_ranks),
+        cmocka_unit_test(the_product_is_the_models),
         cmocka_unit_test(lies_are_not_followed), cmocka_unit_test(marlin_rows_that_are_not_there),
     };
 
