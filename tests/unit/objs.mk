@@ -15,6 +15,7 @@ OBJS_test_tap_vllm := recorder
 $(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm: $(call obj,$(TAP_SRCS))
 OBJS_test_settle := recorder
 OBJS_test_settle_vllm := recorder
+OBJS_test_settle_gpu := recorder
 $(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))
 
 # small kernels of its own
