@@ -146,6 +146,13 @@ $(LIB)/td_kernels.hsaco: $(O)/td_kernels.cu $(wildcard kernels/gpu/*.h kernels/g
 	$(call say,HIPCC,$@)
 	$(Q)$(HIPCC) $(HIPCC_FLAGS) $< -o $@
 
+# The same kernels as a build for the emulator, to stand beside one with a bug
+SIMT_SO_OBJS := $(call obj,$(wildcard kernels/simt/*.c) common/error.c)
+$(LIB)/td_kernels.simt.so: $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CC) -shared $(TD_LDFLAGS) -Wl,-Bsymbolic $^ -o $@ -lm
+
 -include demo/bugs/bugs.mk
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
@@ -182,7 +189,7 @@ $(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_$*) $(LDLIBS)
 
-TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS)
+TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS) $(GPU_BUG_LIBS) $(LIB)/td_kernels.simt.so
 check: all $(TESTS) ## build everything and run every test; SAN=address,undefined for sanitizers, ONLY=word to choose
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) SAN='$(SAN)' bash tests/run.sh $(if $(UPDATE),--update) $(ONLY)
 

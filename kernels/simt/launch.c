@@ -68,7 +68,7 @@ void *td_simt_dynamic_shared(void)
 static void poison_shared(uint64_t seed)
 {
     const size_t dynamic = (shared_bytes_now + 15) / 16 * 16;
-    const int byte = seed & 1 ? 0x3c : 0xff;
+    const int byte = seed & 2 ? 0x3c : 0xff;
 
     memset(shared_end - dynamic, byte, dynamic);
     if (__start_td_simt_shared)
