@@ -311,6 +311,7 @@ static void test_zeros_have_an_order(void **state)
 
 /* ---- the table and the sizes ---------------------------------------------------------------------------------------- */
 
+/* want: nvcc -cubin -arch=sm_90 tests/unit/simt_kernels.cu, cuobjdump -elf, EIATTR_KPARAM_INFO of t_params (CUDA 13.0) */
 static void test_parameters_lie_as_nvcc_puts_them(void **state)
 {
     static const struct td_gpu_param want[] = {{0, 1}, {8, 8}, {16, 2}, {20, 4}, {24, 1}, {32, 16}, {48, 8}};
