@@ -134,9 +134,10 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
+$(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
 $(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
 	$(call say,SO,$@)
-	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@
+	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl
 
 $(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
 	$(call say,LD,$@)

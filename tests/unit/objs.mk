@@ -16,3 +16,6 @@ $(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm: $(call obj,$(TAP_SR
 OBJS_test_settle := recorder
 OBJS_test_settle_vllm := recorder
 $(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))
+
+# the look-alike of libcuda.so.1, linked as a program links the driver
+$(O)/tests/unit/test_fake_cuda: $(O)/tests/helpers/lib_fake_cuda.so
