@@ -12,7 +12,8 @@ OBJS_test_tap_ggml := recorder
 # both ends in one process
 OBJS_test_tap_take := recorder
 OBJS_test_tap_vllm := recorder
-$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm: $(call obj,$(TAP_SRCS) $(TAP_MORE))
+OBJS_test_tap_cuda := recorder
+$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
 OBJS_test_settle_vllm := recorder
 $(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))

@@ -174,6 +174,18 @@ void hook_exit(struct call_site *site, int result)
 
 /* ---- start and device ---------------------------------------------------------------------------------------------- */
 
+/* As the real one: the library that CUDA_INJECTION64_PATH names is loaded and called, once a process. */
+static void inject(void)
+{
+    static bool done;
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    void *h = path && !__atomic_exchange_n(&done, true, __ATOMIC_SEQ_CST) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    int (*initialise)(void) = h ? (int (*)(void))dlsym(h, "InitializeInjection") : NULL;
+
+    if (initialise)
+        initialise();
+}
+
 int cuInit(unsigned flags)
 {
     int rc = enter("cuInit", NEED_NOTHING);
@@ -182,7 +194,10 @@ int cuInit(unsigned flags)
     if (!(rc = fault_due("init")) && fake.devices < 1)
         rc = TD_CUDA_NO_DEVICE;
     fake.initialised |= !rc;
-    return leave(rc);
+    leave(rc);
+    if (!rc)
+        inject();
+    return rc;
 }
 
 int cuDriverGetVersion(int *version)
@@ -249,6 +264,15 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
     *context = rc ? NULL : &context_of_device[device];
     fake.retained += !rc;
     return leave(rc ? rc : fake.sticky);
+}
+
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    int rc = enter("cuDevicePrimaryCtxGetState", NEED_INIT);
+
+    *flags = 0;
+    *active = !rc && device == 0 && fake.retained > 0; /* one count for all devices */
+    return leave(rc);
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device)

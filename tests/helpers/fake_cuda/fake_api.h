@@ -9,6 +9,7 @@
                                void *stream, void **params, void **extra)
 #define FAKE_CUDA_MORE(X) \
     X(cuGetProcAddress_v2, get_proc_address, (const char *symbol, void **fn, int version, uint64_t flags, int *status)) \
+    X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
     X(cuCtxGetCurrent, ctx_get_current, (void **context)) \
     X(cuCtxPushCurrent_v2, ctx_push, (void *context)) \
     X(cuCtxPopCurrent_v2, ctx_pop, (void **context)) \
