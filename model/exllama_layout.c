@@ -36,7 +36,7 @@ static int check(int bits, int64_t k, int64_t n, const int32_t *perm, struct td_
     return perm ? td_gptq_perm_check(perm, k, err) : TD_OK;
 }
 
-static int move(const struct move *m, int64_t k, const uint32_t *qweight, const int32_t *perm, bool sort, uint32_t *out)
+static void move(const struct move *m, int64_t k, const uint32_t *qweight, const int32_t *perm, bool sort, uint32_t *out)
 {
     int64_t i;
 
@@ -46,19 +46,30 @@ static int move(const struct move *m, int64_t k, const uint32_t *qweight, const 
 
         move_row(m, qweight, sort ? other : i, out, sort ? i : other);
     }
-    return TD_OK;
 }
 
 int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm, uint32_t *out, struct td_error *err)
 {
+    struct move m = {bits, 4, n, both_8bit, both_8bit};
     int rc = check(bits, k, n, perm, err);
 
-    return rc ? rc : move(&(struct move){bits, 32 / bits, n, bits == 4 ? checkpoint_4bit : both_8bit, bits == 4 ? exllama_4bit : both_8bit}, k, qweight, perm, true, out);
+    if (rc)
+        return rc;
+    if (bits == 4)
+        m.pack = 8, m.from_bit = checkpoint_4bit, m.to_bit = exllama_4bit;
+    move(&m, k, qweight, perm, true, out);
+    return TD_OK;
 }
 
 int td_exllama_unshuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm, uint32_t *out, struct td_error *err)
 {
+    struct move m = {bits, 4, n, both_8bit, both_8bit};
     int rc = check(bits, k, n, perm, err);
 
-    return rc ? rc : move(&(struct move){bits, 32 / bits, n, bits == 4 ? exllama_4bit : both_8bit, bits == 4 ? checkpoint_4bit : both_8bit}, k, qweight, perm, false, out);
+    if (rc)
+        return rc;
+    if (bits == 4)
+        m.pack = 8, m.from_bit = exllama_4bit, m.to_bit = checkpoint_4bit;
+    move(&m, k, qweight, perm, false, out);
+    return TD_OK;
 }

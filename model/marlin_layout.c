@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "model/marlin_layout.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "model/gptq.h"
@@ -200,4 +199,15 @@ int td_marlin_unpack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *
         }
     }
     return rc;
+}
+
+bool td_marlin_zeros_are_symmetric(int bits, int64_t groups, int64_t n, const uint32_t *checkpoint, int zero_offset)
+{
+    const uint32_t ones = bits == 4 ? 0x11111111u : 0x01010101u, want = ones * ((1u << (bits - 1)) - (uint32_t)zero_offset);
+    int64_t i;
+
+    for (i = 0; i < groups * (n * bits / 32); i++)
+        if (checkpoint[i] != want)
+            return false;
+    return true;
 }

@@ -20,6 +20,7 @@
 #ifndef TD_MODEL_MARLIN_LAYOUT_H
 #define TD_MODEL_MARLIN_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -44,5 +45,7 @@ int td_marlin_unpermute_scales(int64_t groups, int64_t n, const uint16_t *runtim
  * TD_EUNSUPPORTED as above, also for a true zero point of 2^bits, which Marlin cannot have; TD_EINVAL. The result of undoing has zero_offset 0. */
 int td_marlin_pack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *checkpoint, int zero_offset, uint32_t *runtime, struct td_error *err);
 int td_marlin_unpack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *runtime, uint32_t *checkpoint, struct td_error *err);
+/* Are all true zero points the ones of a symmetric type, 8 or 128? Only then Marlin's uint4b8 and uint8b128 mean the same. */
+bool td_marlin_zeros_are_symmetric(int bits, int64_t groups, int64_t n, const uint32_t *checkpoint, int zero_offset);
 
 #endif

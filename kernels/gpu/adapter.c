@@ -6,7 +6,8 @@
  * n * bits / 32] i32 and scales [groups, n] f16 as in the checkpoint, perm [k] i32 or none.
  * Marlin: csrc/quantization/marlin/kernel.h of vLLM 0.26 (MARLIN_KERNEL_PARAMS); weights of layout "marlin" (model/marlin_layout.h). c_tmp holds
  * min(m rounded up to 16, 64) * 256 floats for each multiprocessor, locks an int for each (vLLM has four). With act-order vLLM sorts A's columns in a
- * launch of permute_cols_kernel before: A is what the kernel gets. A later signature, without groups and g_idx, is not known. */
+ * launch of permute_cols_kernel before: A is what the kernel gets. Where there is more than one group each weight, (q - zero) * scale, is rounded to
+ * 16 bits before the product (marlin_template.h, scale). A later signature, without groups and g_idx, is not known. */
 #include "kernels/gpu/adapter.h"
 
 #include <string.h>
@@ -138,6 +139,8 @@ static bool read_marlin(const struct td_gpu_adapter *row, const struct td_gpu_va
         return false;
     w->group_size = (int)(w->k / groups);
     w->act_order = td_gpu_field_at(row, "g_idx") >= 0;
+    if (groups > 1) /* else sums are scaled */
+        w->rounding = dtype[0] == 'B' ? "weight-bf16" : "weight-f16";
     add(w, v, "a", dtype, 2, w->m, w->k);
     w->op[0].row_stride = lda;
     add(w, v, "qweight", "I32", 4, w->k / 16, w->n * w->bits / 2);

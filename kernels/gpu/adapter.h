@@ -57,6 +57,7 @@ struct td_gpu_work {
     int bits, group_size, zero_offset, act_order; /* 0 where a kind has no such thing; zero_offset 1: zero points are stored less one */
     struct td_gpu_operand op[TD_GPU_OPERANDS];
     int n_op;
+    const char *rounding;          /* what the kernel rounds before it multiplies, as docs/format.md names it ("weight-f16"); NULL: nothing */
 };
 
 struct td_gpu_values {             /* the parameters of one launch, by field of the row */

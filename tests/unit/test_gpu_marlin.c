@@ -138,6 +138,7 @@ static void operands(void **state)
     assert_int_equal(w.group_size, 128);
     assert_int_equal(w.act_order, 0);
     assert_int_equal(w.n_op, 5);
+    assert_string_equal(w.rounding, "weight-f16");
     expect_op(&w.op[0], "a", "F16", 0x10000, 5, 256, 5 * 256 * 2);
     assert_int_equal(w.op[0].row_stride, 512);
     expect_op(&w.op[1], "qweight", "I32", 0x20000, 16, 384, 256 * 192 / 2);
@@ -153,9 +154,14 @@ static void operands(void **state)
     assert_true(read_work(MARLIN(BF16, U8B128, "Li256ELi1ELi8ELi8ELb1ELi4ELi0ELb0"), block, &w));
     assert_int_equal(w.act_order, 1);
     assert_int_equal(w.n_op, 5);
+    assert_string_equal(w.rounding, "weight-bf16");
     expect_op(&w.op[1], "qweight", "I32", 0x20000, 16, 768, 256 * 192);
     expect_op(&w.op[2], "scales", "BF16", 0x70000, 2, 192, 2 * 192 * 2);
     expect_op(&w.op[3], "g_idx", "I32", 0xa0000, 256, 0, 256 * 4);
+    put(block, 10, 1);
+    assert_true(read_work(MARLIN(F16, U4B8, "Li256ELi1ELi8ELi8ELb1ELi4ELin1ELb0"), block, &w));
+    assert_int_equal(w.group_size, 256);
+    assert_null(w.rounding);
 }
 
 static void values_that_cannot_be(void **state)

@@ -90,6 +90,26 @@ static void zeros_with_an_offset(void **state)
     assert_string_equal(err.msg, "a zero point of 16; Marlin's of 4 bits are at most 15");
 }
 
+static void symmetric_zeros(void **state)
+{
+    uint32_t zeros[16];
+
+    (void)state;
+    memset(zeros, 0x88, sizeof zeros);
+    assert_true(td_marlin_zeros_are_symmetric(4, 2, 64, zeros, 0));
+    assert_false(td_marlin_zeros_are_symmetric(4, 2, 64, zeros, 1));
+    memset(zeros, 0x77, sizeof zeros);
+    assert_true(td_marlin_zeros_are_symmetric(4, 2, 64, zeros, 1));
+    zeros[15] ^= 1u << 31;
+    assert_false(td_marlin_zeros_are_symmetric(4, 2, 64, zeros, 1));
+    assert_true(td_marlin_zeros_are_symmetric(4, 1, 64, zeros, 1));
+    memset(zeros, 0x7f, sizeof zeros);
+    assert_true(td_marlin_zeros_are_symmetric(8, 1, 64, zeros, 1));
+    memset(zeros, 0x80, sizeof zeros);
+    assert_true(td_marlin_zeros_are_symmetric(8, 1, 64, zeros, 0));
+    assert_false(td_marlin_zeros_are_symmetric(8, 1, 64, zeros, 1));
+}
+
 /* ---- any sizes ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t next(uint32_t *seed)
@@ -169,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_both_ways),    cmocka_unit_test(scales_both_ways), cmocka_unit_test(zeros_both_ways),
         cmocka_unit_test(zeros_with_an_offset), cmocka_unit_test(round_trips),      cmocka_unit_test(refusals),
+        cmocka_unit_test(symmetric_zeros),
     };
 
     return cmocka_run_group_tests_name("marlin_layout", tests, NULL, NULL);
