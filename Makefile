@@ -30,7 +30,7 @@ CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
 TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -lm -ldl
+LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
 LIB_DIRS  := common format wire model
@@ -109,7 +109,7 @@ $(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 -include demo/bugs/bugs.mk
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
-DEB := gcc make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev libmicrohttpd-dev \
+DEB := gcc make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev \
        libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates
 
 deps: ## install the Debian packages that building and testing need (prints the line to run when not root)
