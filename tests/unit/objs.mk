@@ -12,7 +12,8 @@ OBJS_test_tap_ggml := recorder
 # both ends in one process
 OBJS_test_tap_take := recorder
 OBJS_test_tap_vllm := recorder
-$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm: $(call obj,$(TAP_SRCS))
+OBJS_test_tap_cuda := recorder
+$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
 OBJS_test_settle_vllm := recorder
 OBJS_test_settle_gpu := recorder
@@ -20,3 +21,6 @@ $(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(ev
 
 # small kernels of its own
 $(O)/tests/unit/test_simt: $(O)/tests/unit/simt_kernels.cu.o
+
+# the look-alike of libcuda.so.1, linked as a program links the driver
+$(O)/tests/unit/test_fake_cuda: $(O)/tests/helpers/lib_fake_cuda.so
