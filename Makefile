@@ -70,7 +70,7 @@ TAP_MORE  := kernels/gpu/adapter.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm install clean bugs
+.PHONY: help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs
 .SECONDARY:
 
 help: ## this list
@@ -210,6 +210,20 @@ bench: all ## timings side by side with their spread (bench/)
 
 bench-detect: all bugs ## every planted bug and 200 unchanged runs through the gate; writes docs/detection.md
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
+
+# our kernels on a GPU beside the emulator
+$(O)/tests/live/simt_test.so: $(O)/tests/unit/simt_kernels.cu.o $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CC) -shared $(TD_LDFLAGS) -Wl,-Bsymbolic $^ -o $@ -lm
+
+$(O)/tests/live/gpu_kernels: tests/live/gpu_kernels.cu $(CU_SRCS) $(wildcard kernels/gpu/*.h kernels/simt/*.h kernels/gptq_gemm/*_cu*.h tests/unit/simt_kernels.cu)
+	@mkdir -p $(@D)
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(filter-out -fatbin,$(NVCC_FLAGS)) $< -o $@ -ldl
+
+live-gpu-kernels: $(O)/tests/live/gpu_kernels $(O)/tests/live/simt_test.so ## our kernels on this machine's GPU, bit for bit beside the emulator
+	@$^
 
 LIVE = @BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/live.sh
 live: all ## vLLM and llama.cpp as they are, the whole matrix (PyPI, 10 GB in TD_LIVE_CACHE, the first time an hour or so; ONLY=word: some rows)
