@@ -7,6 +7,7 @@
 #   replay    after record: the recorded GEMMs through vLLM's own library, through our kernels, and through ours with a planted bug
 #   server    after record: gate against the server started anew
 #   marlin    record and replay with Marlin's kernels
+#   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel and not in Marlin's
 #   cost      what the tap costs, modes switched inside one server (bench/tap)
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
 # SPDX-License-Identifier: Apache-2.0
@@ -81,21 +82,29 @@ stage_replay() {
     expect 0 exllama-cpu gate "$WORK/exllama" --provider cpu --lanes ops
 }
 
-stage_server() {
-    local pid i
-    need exllama/manifest.json record || return
-    vllm model4 "$PORT" --enforce-eager --linear-backend exllama
-    setsid "${COMMAND[@]}" >"$WORK/server.log" 2>&1 </dev/null &
+# gate_server NAME FIXTURE MODEL OPTIONS OF vllm...: the fixture's requests to a server that is started for it; sets rc
+gate_server() {
+    local name=$1 fixture=$2 pid i
+    vllm "$3" "$PORT" "${@:4}"
+    setsid "${COMMAND[@]}" >"$WORK/$name.server.log" 2>&1 </dev/null &
     pid=$!
     for i in $(seq 600); do
         (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null && break
+        kill -0 "$pid" 2>/dev/null || break
         sleep 0.5
     done
-    "$BIN/gate" "$WORK/exllama" --server "127.0.0.1:$PORT" --lanes tokens,collapse >"$WORK/exllama-server.txt" 2>&1
-    say "exllama-server: exit $?  $(grep '^verdict:' "$WORK/exllama-server.txt")"
-    kill "$pid"
+    "$BIN/gate" "$WORK/$fixture" --server "127.0.0.1:$PORT" --lanes tokens,collapse >"$WORK/$name.txt" 2>&1
+    rc=$?
+    say "$name: exit $rc  $(grep '^verdict:' "$WORK/$name.txt")"
+    kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     kill -KILL -- "-$pid" 2>/dev/null
+}
+
+stage_server() {
+    need exllama/manifest.json record || return
+    gate_server exllama-server exllama model4 --enforce-eager --linear-backend exllama
+    [ $rc = 0 ] || wrong "exllama-server: exit $rc, expected 0"
 }
 
 stage_marlin() {
@@ -105,12 +114,24 @@ stage_marlin() {
     expect 0 marlin-cpu gate "$WORK/marlin" --provider cpu --lanes ops
 }
 
-stage_cost() {
-    need model4 model || return
-    VLLM_PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB bash "$ROOT/bench/tap/run.sh" vllm-gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
+# The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds eight products in float16 before it scales them.
+stage_overflow() {
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model4r" --rescale 1024
+    record_server rescaled model4r --enforce-eager --linear-backend marlin
+    expect 0 rescaled-cpu gate "$WORK/rescaled" --provider cpu --lanes ops
+    gate_server rescaled-exllama rescaled model4r --enforce-eager --linear-backend exllama
+    [ $rc = 1 ] || wrong "rescaled-exllama: exit $rc, expected 1"
+    record_server overflow model4r --enforce-eager --linear-backend exllama
+    "$BIN/gate" "$WORK/overflow" --provider cpu --lanes ops -v >"$WORK/overflow-cpu.txt" 2>&1
+    say "overflow-cpu: exit $?  $(grep '^verdict:' "$WORK/overflow-cpu.txt")"
 }
 
-[ $# -gt 0 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+stage_cost() {
+    need model4 model || return
+    PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
+}
+
+[ $# -gt 0 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS
