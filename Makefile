@@ -30,7 +30,7 @@ CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
 TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -lm -ldl
+LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
 LIB_DIRS  := common format wire model
@@ -51,6 +51,8 @@ LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
 TAP_SRCS  := $(wildcard recorder/tap/*.c)
+# what the tap needs of others
+TAP_MORE  := kernels/gpu/adapter.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
@@ -99,7 +101,7 @@ $(LIB)/libtdkernels.so: $(call obj,$(TDK_SRCS))
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -lm
 
-$(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS))
+$(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 	@mkdir -p $(@D)
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl
@@ -107,7 +109,7 @@ $(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS))
 -include demo/bugs/bugs.mk
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
-DEB := gcc make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev libmicrohttpd-dev \
+DEB := gcc make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev \
        libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates
 
 deps: ## install the Debian packages that building and testing need (prints the line to run when not root)
@@ -132,9 +134,11 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
+$(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
+$(O)/tests/helpers/lib_fake_cupti.so: SONAME := -Wl,-soname,libcupti.so.13
 $(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
 	$(call say,SO,$@)
-	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@
+	$(Q)$(CC) -shared $(TD_LDFLAGS) $(SONAME) $^ -o $@ -ldl -lm
 
 $(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
 	$(call say,LD,$@)

@@ -8,6 +8,7 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "replayer/list_kernels.h"
 #include "replayer/session.h"
 
 static volatile sig_atomic_t stop;
@@ -140,6 +141,13 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
     return TD_OK;
 }
 
+static int check_listing(const struct td_replay_options *o, const struct td_args *args, struct td_error *err)
+{
+    if (o->what_named || o->output || args->command)
+        return td_fail(err, TD_EINVAL, "--kernels lists what a file holds and ends; it goes with words only, not with a replay");
+    return TD_OK;
+}
+
 static int usage(const struct td_error *err)
 {
     td_log(TD_LOG_ERROR, "replay", "%s", err->msg);
@@ -149,7 +157,7 @@ static int usage(const struct td_error *err)
 static int run(int argc, char **argv)
 {
     struct td_replay_options o = {.shard = {1, 1}, .op_repeat = 3, .max_ops = 20000, .deadline_s = 20, .timeout_s = 600, .stop = &stop};
-    const char *shard = NULL, *timing = "asap", *guard = "on";
+    const char *shard = NULL, *timing = "asap", *guard = "on", *kernels = NULL;
     const struct td_arg table[] = {
         {"output", 'o', TD_ARG_STR, &o.output, "DIR", "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
         {"server", 0, TD_ARG_STR, &o.server, "HOST:PORT", "send the recorded requests to this server", 0, 0},
@@ -171,11 +179,12 @@ static int run(int argc, char **argv)
         {"guard", 0, TD_ARG_STR, &guard, "on|off", "tensors end at a forbidden page (default on)", 0, 0},
         {"deadline", 0, TD_ARG_NUM, &o.deadline_s, "S", "longest run of an op before it counts as hung (default 20)", 0.05, 86400},
         {"shard", 0, TD_ARG_STR, &shard, "I/N", "only part I of N of the ops; requests belong to part 1", 0, 0},
+        {"kernels", 0, TD_ARG_STR, &kernels, "PATH", "list the GPU kernels of a library, fat binary, cubin or code object (words choose), and end", 0, 0},
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
     };
     struct td_args args = {
         .program = "replay",
-        .usage = "replay FIXTURE|FOLDER [--server HOST:PORT] [--build PATH] [options]",
+        .usage = "replay FIXTURE|FOLDER [--server HOST:PORT] [--build PATH] [options]\n       replay --kernels PATH [WORD ...]",
         .about = "Send the requests of a recording to a server again, and run its ops on a new build, each judged against a\n"
                  "reference in double precision. Writes a fixture of the same format, for `differ`. Without --server, --build\n"
                  "or --provider everything is replayed: requests at the recorded address, ops with our own CPU kernels.\n"
@@ -187,6 +196,7 @@ static int run(int argc, char **argv)
                     "  replay fixtures/llama --build llama.cpp/build/bin --baseline-build llama.cpp.old/build/bin\n"
                     "  replay fixtures/llama --build venv/lib/python3.11/site-packages/llama_cpp/lib\n"
                     "  replay fixtures/vllm --build venv/bin/python\n"
+                    "  replay --kernels venv/lib/python3.12/site-packages/vllm/_C_stable_libtorch.abi3.so gptq sm_90\n"
                     "  differ fixtures/tiny fixtures/down\n",
     };
     struct td_error err = {0};
@@ -196,11 +206,15 @@ static int run(int argc, char **argv)
         return TD_EXIT_OK;
     if (!rc)
         rc = check_options(&o, shard, timing, guard, &err);
-    if (!rc && (args.n_rest != 1 || args.command))
+    if (!rc && kernels)
+        rc = check_listing(&o, &args, &err);
+    else if (!rc && (args.n_rest != 1 || args.command))
         rc = td_fail(&err, TD_EINVAL, args.n_rest ? "one fixture or folder at a time (replay --help)"
                                                   : "which fixture? replay FIXTURE --server HOST:PORT (replay --help)");
     if (rc)
         return usage(&err);
+    if (kernels)
+        return td_list_kernels(kernels, args.rest, args.n_rest);
     if (!has_manifest(args.rest[0]) && td_fs_is_dir(args.rest[0]))
         return replay_folder(args.rest[0], &o);
     return replay_one(args.rest[0], o.output, &o);

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden) /* nobody outside the tap's library may find these there */
+
 #define TD_GPU_PARAMS 32           /* of a kernel, at most */
 #define TD_GPU_OPERANDS 10
 
@@ -96,5 +98,7 @@ bool td_gpu_values_read(const struct td_gpu_adapter *row, const struct td_gpu_pa
                         struct td_gpu_values *v);
 /* read() with what can be checked for every row: sizes positive and small enough that nothing overflows. */
 bool td_gpu_work_read(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
+
+#pragma GCC visibility pop
 
 #endif
