@@ -105,7 +105,7 @@ int td_hsaco_entry_at(const struct td_hsaco_bundle *b, uint64_t i, struct td_hsa
         return td_fail(err, TD_ECORRUPT, "entry %llu of a bundle of AMD code is broken", (unsigned long long)i);
     out->data = b->data + offset;
     out->n = (size_t)size;
-    return size && strncmp(id, "host", 4) ? 1 : 0;
+    return size && (id_len < 4 || memcmp(id, "host", 4)) ? 1 : 0;
 }
 
 /* ---- metadata ------------------------------------------------------------------------------------------------------ */
