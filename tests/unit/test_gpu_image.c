@@ -260,6 +260,27 @@ static void test_find_arch(void **state)
     done();
 }
 
+static void test_fits(void **state)
+{
+    static const struct { enum td_gpu_code code; int sm; char variant; int device; bool runs; } cases[] = {
+        {TD_GPU_CODE_CUBIN, 80, 0, 89, true}, {TD_GPU_CODE_CUBIN, 89, 0, 80, false}, {TD_GPU_CODE_CUBIN, 80, 0, 90, false}, {TD_GPU_CODE_CUBIN, 100, 'a', 103, false},
+        {TD_GPU_CODE_CUBIN, 100, 'f', 103, true}, {TD_GPU_CODE_CUBIN, 100, 'f', 120, false}, {TD_GPU_CODE_CUBIN, 100, 0, 103, true}, {TD_GPU_CODE_PTX, 90, 0, 120, true},
+        {TD_GPU_CODE_PTX, 90, 'a', 100, false}, {TD_GPU_CODE_PTX, 90, 'a', 90, true}, {TD_GPU_CODE_PTX, 100, 'f', 120, false}, {TD_GPU_CODE_PTX, 120, 0, 90, false},
+        {TD_GPU_CODE_OTHER, 90, 0, 90, false}, {TD_GPU_CODE_HSACO, 0, 0, 90, false}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct td_gpu_entry e = {.code = cases[i].code, .sm = cases[i].sm, .variant = cases[i].variant};
+        struct td_gpu_device device = {cases[i].device, NULL};
+
+        if ((td_gpu_entry_fits(&e, &device) > 0) != cases[i].runs)
+            fail_msg("case %zu", i);
+        e.relocatable = true;
+        assert_int_equal(td_gpu_entry_fits(&e, &device), 0);
+    }
+}
+
 static void refused(const char *file, const char *symbol, struct td_gpu_device device, const char *sentence)
 {
     struct td_gpu_hit hit[4];
@@ -320,7 +341,8 @@ static void test_normal(void **state)
         {"__nv_static_24__6e5f405b_6_big_cu_large__Z2stPf", "_Z2stPf"}, {"__nv_static_28__89bc9e96_7_more_cu_4d99ca58__Z12local_kernelPf", "_Z12local_kernelPf"},
         {"__nv_static_32__b4148644_10_onerank_cu_fdf47990__ZN43_GLOBAL__N__b4148644_10_onerank_cu_fdf4799013oneRankReduceI13FuncPreMulSumIdEEEvPvS3_mmb",
          "_ZN12_GLOBAL__N_113oneRankReduceI13FuncPreMulSumIdEEEvPvS3_mmb"}, /* of libnccl 2.27 */
-        {"_Z1kILi128EEvPf", "_Z1kILi128EEvPf"}, {"plain", "plain"}, {"", ""}, {"__nv_static_99999_x", "__nv_static_99999_x"},
+        {"_Z1kILi128EEvPf", "_Z1kILi128EEvPf"},
+        {"_Z1kILi5EEvN39_GLOBAL__N__9254f6a6_7_anon_cu_f30b8e291sE", "_Z1kILi5EEvN12_GLOBAL__N_11sE"}, /* 5 is no length */ {"plain", "plain"}, {"", ""}, {"__nv_static_99999_x", "__nv_static_99999_x"},
         {"_Z99_GLOBAL__N_", "_Z99_GLOBAL__N_"}, {"39_GLOBAL__N__9254f6a6_7_anon_cu_f30b8e29", "39_GLOBAL__N__9254f6a6_7_anon_cu_f30b8e29"}};
     size_t i;
 
@@ -460,6 +482,73 @@ static void test_damaged(void **state)
     free(all);
 }
 
+/* ---- extended numbering (more than 65,279 sections) ------------------------------------------------------------------ */
+
+static void put(uint8_t *p, int n, uint64_t v)
+{
+    for (; n--; v >>= 8)
+        *p++ = (uint8_t)v;
+}
+
+static uint64_t get(const uint8_t *p, int n)
+{
+    uint64_t v = 0;
+
+    while (n--)
+        v = v << 8 | p[n];
+    return v;
+}
+
+/* The same cubin, its counts and indices where the gABI puts those that do not fit 16 bits: in section 0, and in a table beside the symbols. */
+static uint8_t *extended(const uint8_t *cubin, size_t n, size_t *len)
+{
+    uint64_t at = get(cubin + 40, 8), count = get(cubin + 60, 2), symbols = 0, size = 0, i;
+    uint8_t *out = calloc(1, n + 4096 + (size_t)(count + 1) * 64), *table = out + n, *head;
+
+    assert_non_null(out);
+    memcpy(out, cubin, n);
+    for (i = 0; i < count; i++)
+        if (get(cubin + at + i * 64 + 4, 4) == 2) {
+            symbols = get(cubin + at + i * 64 + 24, 8);
+            size = get(cubin + at + i * 64 + 32, 8) / 24;
+        }
+    for (i = 0; i < size; i++) {
+        put(table + i * 4, 4, get(cubin + symbols + i * 24 + 6, 2));
+        put(out + symbols + i * 24 + 6, 2, 0xffff);
+    }
+    head = out + n + 4096;
+    memcpy(head, cubin + at, (size_t)count * 64);
+    put(head + 32, 8, count + 1);
+    put(head + 40, 4, get(cubin + 62, 2));
+    put(head + count * 64 + 4, 4, 18); /* SHT_SYMTAB_SHNDX */
+    put(head + count * 64 + 24, 8, n);
+    put(head + count * 64 + 32, 8, size * 4);
+    put(out + 40, 8, n + 4096);
+    put(out + 60, 2, 0);
+    put(out + 62, 2, 0xffff);
+    *len = n + 4096 + (size_t)(count + 1) * 64;
+    return out;
+}
+
+static void test_extended(void **state)
+{
+    size_t n, m, k;
+    uint8_t *cubin = load("raw.cubin", &n), *big = extended(cubin, n, &m);
+    const struct td_gpu_kernel_list *list;
+    struct td_gpu_image *img;
+    struct td_error err = {0};
+
+    (void)state;
+    if (td_gpu_image_memory(big, m, "big", &img, &err) || td_gpu_image_kernels(img, 0, &list, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(list->n, 5);
+    for (k = 0; k < list->n; k++)
+        compare(&list->kernels[k], row_of("raw.cubin", "sm_90a", list->kernels[k].symbol));
+    td_gpu_image_close(img);
+    free(cubin);
+    free(big);
+}
+
 /* ---- made now ------------------------------------------------------------------------------------------------------ */
 
 static bool run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -528,7 +617,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_others_see_them), cmocka_unit_test(test_ptx), cmocka_unit_test(test_kinds), cmocka_unit_test(test_unpacked),
-        cmocka_unit_test(test_find_arch), cmocka_unit_test(test_find_none), cmocka_unit_test(test_find_name), cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_find_arch), cmocka_unit_test(test_fits), cmocka_unit_test(test_extended),
+        cmocka_unit_test(test_find_none), cmocka_unit_test(test_find_name), cmocka_unit_test(test_normal),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_refused_paths), cmocka_unit_test(test_cut), cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_nvcc)};
 
