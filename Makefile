@@ -51,6 +51,8 @@ LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
 TAP_SRCS  := $(wildcard recorder/tap/*.c)
+# what the tap needs of others
+TAP_MORE  := kernels/gpu/adapter.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
@@ -99,7 +101,7 @@ $(LIB)/libtdkernels.so: $(call obj,$(TDK_SRCS))
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -lm
 
-$(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS))
+$(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 	@mkdir -p $(@D)
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl
@@ -132,9 +134,11 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
+$(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
+$(O)/tests/helpers/lib_fake_cupti.so: SONAME := -Wl,-soname,libcupti.so.13
 $(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
 	$(call say,SO,$@)
-	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@
+	$(Q)$(CC) -shared $(TD_LDFLAGS) $(SONAME) $^ -o $@ -ldl -lm
 
 $(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
 	$(call say,LD,$@)

@@ -140,3 +140,20 @@ double td_dtype_get(enum td_dtype dt, const void *base, size_t i)
     }
     return 0.0;
 }
+
+uint32_t td_dtype_bits(enum td_dtype from, const void *base, size_t i, enum td_dtype to)
+{
+    uint32_t bits = 0;
+    float f;
+
+    if (from == to) {
+        memcpy(&bits, (const uint8_t *)base + i * td_dtype_size(to), td_dtype_size(to)); /* little-endian */
+        return bits;
+    }
+    f = (float)td_dtype_get(from, base, i);
+    if (to == TD_DT_F32)
+        memcpy(&bits, &f, 4);
+    else
+        bits = to == TD_DT_BF16 ? td_f32_to_bf16(f) : td_f32_to_f16(f);
+    return bits;
+}

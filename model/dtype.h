@@ -34,5 +34,7 @@ void td_f32_to_f16_n(const float *src, uint16_t *dst, size_t n);
 
 /* Element i of a dense array of dtype dt as double (integers exactly up to 2^53). Block formats: ggml_blocks.h; here 0. */
 double td_dtype_get(enum td_dtype dt, const void *base, size_t i);
+/* Element i of a dense array of `from` as the bits that it has as `to` (to nearest even); both F16, BF16 or F32. */
+uint32_t td_dtype_bits(enum td_dtype from, const void *base, size_t i, enum td_dtype to);
 
 #endif

@@ -213,6 +213,27 @@ void td_gptq_argsort_groups(const struct td_gptq_weight *w, int32_t *perm)
                 perm[at++] = (int32_t)k;
 }
 
+int td_gptq_perm_check(const int32_t *perm, int64_t k, struct td_error *err)
+{
+    unsigned char *seen = calloc((size_t)k, 1);
+    int64_t i;
+
+    if (!seen)
+        return td_fail(err, TD_ENOMEM, "out of memory for a permutation of %lld rows", (long long)k);
+    for (i = 0; i < k && perm[i] >= 0 && perm[i] < k && !seen[perm[i]]; i++)
+        seen[perm[i]] = 1;
+    free(seen);
+    if (i < k)
+        return td_fail(err, TD_EINVAL, "perm[%lld] is %d: it is no permutation of %lld rows", (long long)i, perm[i], (long long)k);
+    return 0;
+}
+
+void td_gptq_g_idx_of_perm(const int32_t *perm, int64_t k, int64_t group_size, int32_t *g_idx)
+{
+    for (int64_t i = 0; i < k; i++)
+        g_idx[perm[i]] = (int32_t)(i / group_size);
+}
+
 bool td_gptq_g_idx_is_trivial(const int32_t *g_idx, int64_t k, int64_t group_size)
 {
     for (int64_t i = 0; i < k; i++)

@@ -45,6 +45,10 @@ void td_gptq_dequant_f64(const struct td_gptq_weight *w, double *out);
 /* Act-order as the run-time layouts of GPU kernels have it: perm[i] = the row of W that comes i-th when rows are sorted by group
  * (stable, as torch.argsort(stable) gives). perm : [k]. Identity when g_idx is NULL. */
 void td_gptq_argsort_groups(const struct td_gptq_weight *w, int32_t *perm);
+/* 0, or TD_EINVAL when perm ([k], k > 0, from anywhere) is no permutation of 0 .. k - 1; TD_ENOMEM. */
+int td_gptq_perm_check(const int32_t *perm, int64_t k, struct td_error *err);
+/* The g_idx of rows that perm sorts into groups of group_size: g_idx[perm[i]] = i / group_size. perm is a permutation. */
+void td_gptq_g_idx_of_perm(const int32_t *perm, int64_t k, int64_t group_size, int32_t *g_idx);
 /* True when g_idx says k / group_size for every row, that is, nothing. */
 bool td_gptq_g_idx_is_trivial(const int32_t *g_idx, int64_t k, int64_t group_size);
 

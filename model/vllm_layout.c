@@ -13,22 +13,31 @@ void td_vllm_weight_release(struct td_vllm_weight *w)
     free(w->qweight);
     free(w->qzeros);
     free(w->scales);
+    free(w->g_idx);
     memset(w, 0, sizeof *w);
 }
 
-static int begin(struct td_vllm_weight *w, int64_t n, int64_t k, int64_t groups, int64_t block_n, struct td_error *err)
+int td_vllm_weight_init(struct td_vllm_weight *w, int bits, int64_t n, int64_t k, int64_t groups, struct td_error *err)
 {
     memset(w, 0, sizeof *w);
-    if (n <= 0 || k <= 0 || groups <= 0 || n > MAX_DIM || k > MAX_DIM || n % block_n || k % 8 || k % groups)
-        return td_fail(err, TD_EINVAL, "vLLM's packed weights cannot be [%lld, %lld] in %lld groups", (long long)k, (long long)n, (long long)groups);
-    w->n = n, w->k = k, w->groups = groups;
-    w->qweight = calloc((size_t)(k / 8 * n), 4);
-    w->qzeros = calloc((size_t)(groups * (n / 8)), 4);
+    if ((bits != 4 && bits != 8) || n <= 0 || k <= 0 || groups <= 0 || n > MAX_DIM || k > MAX_DIM || n % (32 / bits) || k % (32 / bits) || k % groups)
+        return td_fail(err, TD_EINVAL, "vLLM's weights of %d bits cannot be [%lld, %lld] in %lld groups", bits, (long long)k, (long long)n, (long long)groups);
+    w->bits = bits, w->n = n, w->k = k, w->groups = groups;
+    w->qweight = calloc((size_t)(k * bits / 32 * n), 4);
+    w->qzeros = calloc((size_t)(groups * (n * bits / 32)), 4);
     w->scales = malloc((size_t)(groups * n) * 2);
     if (w->qweight && w->qzeros && w->scales)
         return TD_OK;
     td_vllm_weight_release(w);
     return td_fail(err, TD_ENOMEM, "out of memory for weights [%lld, %lld]", (long long)k, (long long)n);
+}
+
+static int begin(struct td_vllm_weight *w, int64_t n, int64_t k, int64_t groups, int64_t block_n, struct td_error *err)
+{
+    memset(w, 0, sizeof *w);
+    if (n % block_n)
+        return td_fail(err, TD_EINVAL, "vLLM's packed weights have blocks of %lld outputs, %lld are none", (long long)block_n, (long long)n);
+    return td_vllm_weight_init(w, 4, n, k, groups, err);
 }
 
 static void put_q(struct td_vllm_weight *w, int64_t k, int64_t n, unsigned q)

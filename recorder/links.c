@@ -20,7 +20,7 @@
 
 #define DEFAULT_RINGS 4
 #define DEFAULT_RING_BYTES (16LL << 20)
-#define ANSWER_MS 10000               /* longer than the tap's own patience */
+#define ANSWER_MS 15000               /* longer than the tap's own patience */
 
 /* ---- ids ----------------------------------------------------------------------------------------------------------- */
 
@@ -264,6 +264,11 @@ static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct
     lock(l);
     lk->armed = rc ? 0 : reply.generation;
     unlock(l);
+    if (!rc && reply.text[0]) {
+        td_log(TD_LOG_WARN, "tap", "process %d: %s", (int)lk->pid, reply.text);
+        free(l->unseen);
+        l->unseen = strdup(reply.text);
+    }
     return rc;
 }
 
@@ -341,6 +346,8 @@ int td_links_close(struct td_links *l, struct td_error *err)
         drain_all(l, &l->link[i]);
         links_release(&l->link[i]);
     }
+    links_kernels_facts(l);
+    links_kernels_release(l);
     td_layers_close(l->layers);
     free(l->why_no_layers);
     pthread_mutex_destroy(&l->lock);

@@ -29,7 +29,8 @@
 /* ---- the environment of a server with the tap ---------------------------------------------------------------------- */
 
 /* "NAME=value" strings, NULL-terminated, fit for td_proc_options.extra_env: LD_PRELOAD (an existing one is kept after ours; a
- * sanitizer's library is put first when `program` or the tap needs it) and TD_TAP_DIR, the folder of the sockets. */
+ * sanitizer's library is put first when `program` or the tap needs it), TD_TAP_DIR, the folder of the sockets, and CUDA_INJECTION64_PATH, by which
+ * CUDA's driver loads the tap (one that is set already, a profiler's, is replaced: both want the same place in CUPTI). */
 struct td_links_env { char *vars[4]; };
 
 /* program: what will be started (argv[0]; looked up in PATH; a script's interpreter is followed), or NULL: unknown.

@@ -216,14 +216,17 @@ static int preload(const char *program, struct td_buf *out, struct td_error *err
 int td_links_env_make(const char *program, struct td_links_env *out, struct td_error *err)
 {
     struct td_buf value = TD_BUF_INIT(PRELOAD_MAX);
-    char dir[LINKS_SOCKET];
+    char dir[LINKS_SOCKET], tap[TD_PATH_MAX];
     int rc;
 
     memset(out, 0, sizeof *out);
     rc = preload(program, &value, err);
     if (!rc)
         rc = links_runtime_dir(dir, sizeof dir, err);
-    if (!rc && (asprintf(&out->vars[0], "LD_PRELOAD=%s", td_buf_str(&value)) < 0 || asprintf(&out->vars[1], "TD_TAP_DIR=%s", dir) < 0))
+    if (!rc)
+        rc = tap_library(tap, err);
+    if (!rc && (asprintf(&out->vars[0], "LD_PRELOAD=%s", td_buf_str(&value)) < 0 || asprintf(&out->vars[1], "TD_TAP_DIR=%s", dir) < 0 ||
+                asprintf(&out->vars[2], "CUDA_INJECTION64_PATH=%s", tap) < 0))
         rc = td_fail(err, TD_ENOMEM, "out of memory");
     td_buf_release(&value);
     if (rc)

@@ -9,8 +9,7 @@
 
 /* ---- checks -------------------------------------------------------------------------------------------------------- */
 
-/* Ends with NUL inside its n bytes, and prints: it will stand in JSON and on terminals. */
-static bool is_text(const char *s, size_t n, bool may_be_empty)
+bool links_is_text(const char *s, size_t n, bool may_be_empty)
 {
     size_t i, len = strnlen(s, n);
 
@@ -41,7 +40,7 @@ static bool check_tensor(const struct tap_tensor *t)
     uint64_t elements = 1;
     int i;
 
-    if (!is_text(t->role, sizeof t->role, false) || !is_text(t->dtype, sizeof t->dtype, false) || t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 ||
+    if (!links_is_text(t->role, sizeof t->role, false) || !links_is_text(t->dtype, sizeof t->dtype, false) || t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 ||
         (t->opaque && t->bytes))
         return false;
     for (i = 0; i < t->ndim; i++)
@@ -52,9 +51,10 @@ static bool check_tensor(const struct tap_tensor *t)
 
 static bool check_head(const struct tap_op *rec)
 {
-    return is_text(rec->kind, sizeof rec->kind, false) && is_text(rec->symbol, sizeof rec->symbol, false) && is_text(rec->layout, sizeof rec->layout, true) &&
-           is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
-           rec->has_print <= 1 && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS;
+    return links_is_text(rec->kind, sizeof rec->kind, false) && links_is_text(rec->symbol, sizeof rec->symbol, false) && links_is_text(rec->layout, sizeof rec->layout, true) &&
+           links_is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
+           rec->has_print <= 1 && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
+           rec->n_launches <= TAP_MAX_LAUNCHES;
 }
 
 /* Copy n bytes at *pos of the record, and move on. */
@@ -92,17 +92,20 @@ static bool read_op(struct link_op *op, const struct tap_op *rec, const uint8_t 
     op->rec = rec;
     op->bytes = 0;
     if (!check_head(rec) || !copy_out(rec, at, &pos, op->attr, rec->n_attrs * sizeof *op->attr) || !copy_out(rec, at, &pos, op->tensor, (size_t)n * sizeof *op->tensor) ||
-        (rec->has_print && !copy_out(rec, at, &pos, &op->print, sizeof op->print)))
+        (rec->has_print && !copy_out(rec, at, &pos, &op->print, sizeof op->print)) || !copy_out(rec, at, &pos, op->launch, rec->n_launches * sizeof *op->launch))
         return false;
     for (i = 0; i < rec->n_attrs; i++)
-        if (!is_text(op->attr[i].name, sizeof op->attr[i].name, false))
+        if (!links_is_text(op->attr[i].name, sizeof op->attr[i].name, false))
             return false;
     for (i = 0; i < n; i++)
         if (!check_tensor(&op->tensor[i]))
             return false;
-    if (rec->has_print && !is_text(op->print.dtype, sizeof op->print.dtype, false))
+    for (i = 0; i < rec->n_launches; i++)
+        if (!links_is_text(op->launch[i].symbol, sizeof op->launch[i].symbol, true) || op->launch[i].rows[0] < 0 || op->launch[i].rows[1] < op->launch[i].rows[0])
+            return false;
+    if (rec->has_print && !links_is_text(op->print.dtype, sizeof op->print.dtype, false))
         return false;
-    op->name = rec->name[0] && is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL; /* a model's author may call a tensor anything */
+    op->name = rec->name[0] && links_is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL; /* a model's author may call a tensor anything */
     return find_data(op, at, pos);
 }
 
@@ -128,6 +131,38 @@ static cJSON *attributes(const struct link_op *op, const struct link_set *set)
     for (i = 0; set && i < set->n_extra; i++)
         set_attr(o, &set->extra[i]);
     return o;
+}
+
+static void add_three(cJSON *o, const char *name, const uint32_t v[3])
+{
+    cJSON *list = cJSON_AddArrayToObject(o, name);
+    int i;
+
+    for (i = 0; i < 3; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(v[i]));
+}
+
+/* NULL: the op is not made of launches. */
+static cJSON *launches_of(const struct link_op *op)
+{
+    cJSON *all = op->rec->n_launches ? cJSON_CreateArray() : NULL;
+    int i;
+
+    for (i = 0; i < op->rec->n_launches; i++) {
+        const struct tap_launch *l = &op->launch[i];
+        cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
+
+        cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)l->rows[0]));
+        cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)l->rows[1]));
+        add_three(o, "grid", l->grid);
+        add_three(o, "block", l->block);
+        if (l->shared_bytes)
+            cJSON_AddNumberToObject(o, "shared_bytes", l->shared_bytes);
+        if (l->symbol[0])
+            cJSON_AddStringToObject(o, "symbol", l->symbol);
+        cJSON_AddItemToArray(all, o);
+    }
+    return all;
 }
 
 static int store(struct td_links *l, const struct tap_tensor *from, const uint8_t *data, struct td_tensor_rec *to)
@@ -160,11 +195,13 @@ static int write_op(struct td_links *l, struct link *lk, const struct link_op *o
     for (i = 0; set && i < set->n; i++)
         in[out.n_in++] = set->t[i];
     out.attrs = attributes(op, set);
+    out.impl.launches = launches_of(op);
     out.extra = cJSON_CreateObject();
     cJSON_AddNumberToObject(out.extra, "tid", rec.rec.tid);
     cJSON_AddNumberToObject(out.extra, "seq", (double)rec.seq);
     rc = td_writer_op(l->opt.writer, &out);
     cJSON_Delete(out.attrs);
+    cJSON_Delete(out.impl.launches);
     cJSON_Delete(out.extra);
     return rc;
 }

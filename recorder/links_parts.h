@@ -4,7 +4,7 @@
  *   links.c      the life of a link: open, arm, disarm, close      links_find.c  processes, ports, sockets
  *   links_env.c  the environment of a server with the tap          links_talk.c  messages and shared memory
  *   links_pump.c rings -> the fixture: steps, the ledger           links_ops.c   one op: its record checked and written
- *   links_weights.c  sets of weights, put together and settled */
+ *   links_weights.c  sets of weights, put together and settled       links_kernels.c  kernels of a GPU, counted by name */
 #ifndef TD_RECORDER_LINKS_PARTS_H
 #define TD_RECORDER_LINKS_PARTS_H
 
@@ -54,9 +54,12 @@ struct link_op {
     struct tap_attr attr[TAP_MAX_ATTRS];
     struct tap_tensor tensor[TAP_MAX_WEIGHTS + TAP_MAX_INPUTS + 1]; /* weights, inputs, output */
     struct tap_print print;
+    struct tap_launch launch[TAP_MAX_LAUNCHES];
     const uint8_t *data[TAP_MAX_INPUTS + 1]; /* of inputs (NULL: opaque) and the output */
     uint64_t bytes;                   /* of inputs and output */
 };
+
+struct link_kernel { int64_t n; bool known; char *symbol; };
 
 struct link_ring {
     struct tap_ring *shared;
@@ -98,6 +101,9 @@ struct td_links {
     atomic_bool stop;
     atomic_int waiting;               /* for the lock: a busy pump makes room */
     int64_t next_op;
+    struct link_kernel *kernels;      /* launched in any process, by name */
+    uint32_t n_kernels;
+    char *unseen;                     /* what a tap said when it was armed: why launches are not seen; NULL: nothing */
     struct td_links_state state;
     struct td_error failed;           /* the first failure of the writer */
 };
@@ -119,8 +125,17 @@ void links_took(struct td_links *l, const char *seen, const char *name, int64_t 
 void links_keep_failure(struct td_links *l, int rc, const char *what);
 
 /* ---- links_ops.c ---- */
+/* Ends with NUL inside its n bytes, and prints: it will stand in JSON and on terminals. */
+bool links_is_text(const char *s, size_t n, bool may_be_empty);
 /* rec : our copy of the head of the record, which lies at `at`. False: it does not hold together. */
 bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, const struct tap_op *rec, const uint8_t *at);
+
+/* ---- links_kernels.c ---- */
+/* A count of one kernel. False: the record does not hold together. */
+bool links_take_kernel(struct td_links *l, const struct tap_kernel *rec);
+/* Facts "kernels" (those that were launched most) and "unseen" of the manifest's section "tap". */
+void links_kernels_facts(struct td_links *l);
+void links_kernels_release(struct td_links *l);
 
 /* ---- links_weights.c ---- */
 /* The same for a chunk of weights; data : what follows the head in the ring. */

@@ -25,9 +25,12 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_OPS_RING] = {"ops.seen", "ops.dropped.ring"},           [TAP_OPS_WEIGHTS] = {"ops.seen", "ops.dropped.weights"},
     [TAP_OPS_PARTIAL] = {"ops.seen", "ops.dropped.partial"},     [TAP_OPS_FAILED] = {"ops.seen", "ops.dropped.failed"},
     [TAP_OPS_THREADS] = {"ops.seen", "ops.dropped.threads"},     [TAP_OPS_UNREADABLE] = {"ops.seen", "ops.dropped.unreadable"},
+    [TAP_OPS_GRAPH] = {"ops.seen", "ops.dropped.graph"},
     [TAP_STEPS_SAMPLING] = {"steps.seen", "steps.dropped.sampling"},
     [TAP_STEPS_BUDGET] = {"steps.seen", "steps.dropped.budget"}, [TAP_STEPS_RING] = {"steps.seen", "steps.dropped.ring"},
     [TAP_STEPS_THREADS] = {"steps.seen", "steps.dropped.threads"},
+    [TAP_LAUNCHES] = {NULL, "launches.seen"},                    [TAP_LAUNCHES_KNOWN] = {NULL, "launches.known"},
+    [TAP_GRAPHS] = {NULL, "launches.graphs"},
 }; /* what was sent is counted when it is written: see links_took() */
 
 void links_took(struct td_links *l, const char *seen, const char *name, int64_t bytes)
@@ -44,9 +47,10 @@ static void count_one(struct td_links *l, struct tap_counter *now, struct tap_co
         uint64_t n = atomic_load_explicit(&now[i].n, memory_order_relaxed), bytes = atomic_load_explicit(&now[i].bytes, memory_order_relaxed);
         int64_t dn = (int64_t)(n - before[i].n), db = (int64_t)(bytes - before[i].bytes);
 
-        if (!counted[i].name || dn <= 0 || db < 0)
+        if (!counted[i].name || dn < 0 || db < 0 || (!dn && !db))
             continue;
-        td_writer_count(l->opt.writer, counted[i].seen, dn, db);
+        if (counted[i].seen)
+            td_writer_count(l->opt.writer, counted[i].seen, dn, db);
         td_writer_count(l->opt.writer, counted[i].name, dn, db);
         if (i < TAP_STEPS_SENT)
             l->state.ops_dropped += dn;
@@ -114,11 +118,12 @@ static bool take_step(struct td_links *l, struct link *lk, const struct tap_step
 /* at : the record in the ring; size was read once and checked. Its head is copied: what was checked is what is used. */
 static bool take_record(struct td_links *l, struct link *lk, struct link_ring *r, const uint8_t *at, uint32_t size)
 {
-    static const size_t least[] = {[TAP_REC_STEP] = sizeof(struct tap_step), [TAP_REC_WEIGHT] = sizeof(struct tap_weight), [TAP_REC_OP] = sizeof(struct tap_op)};
-    union { struct tap_rec rec; struct tap_step step; struct tap_weight weight; struct tap_op op; } head;
+    static const size_t least[] = {[TAP_REC_STEP] = sizeof(struct tap_step), [TAP_REC_WEIGHT] = sizeof(struct tap_weight), [TAP_REC_OP] = sizeof(struct tap_op),
+                                   [TAP_REC_KERNEL] = sizeof(struct tap_kernel)};
+    union { struct tap_rec rec; struct tap_step step; struct tap_weight weight; struct tap_op op; struct tap_kernel kernel; } head;
     unsigned type = ((const struct tap_rec *)at)->type;
 
-    if (type < TAP_REC_STEP || type > TAP_REC_OP || size < least[type])
+    if (type < TAP_REC_STEP || type > TAP_REC_KERNEL || size < least[type])
         return false;
     memcpy(&head, at, least[type]);
     head.rec.size = size;
@@ -126,6 +131,8 @@ static bool take_record(struct td_links *l, struct link *lk, struct link_ring *r
         return take_step(l, lk, &head.step, at + sizeof head.step);
     if (type == TAP_REC_WEIGHT)
         return links_take_chunk(l, r, &head.weight, at + sizeof head.weight);
+    if (type == TAP_REC_KERNEL)
+        return links_take_kernel(l, &head.kernel);
     return links_take_op(l, lk, r, &head.op, at);
 }
 

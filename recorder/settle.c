@@ -6,11 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/dtype.h"
+
 /* The first that fits is asked. */
 static const struct td_settler settlers[] = {
     {"gptq_gemm", "checkpoint", td_settle_gptq},
     {"gptq_gemm", "vllm_int4_vnni", td_settle_vllm_int4},
     {"gptq_gemm", "vllm_wna16_n16", td_settle_vllm_wna16},
+    {"gptq_gemm", "exllama", td_settle_exllama},
+    {"gptq_gemm", "marlin", td_settle_marlin},
     {"gemm", NULL, td_settle_vllm_gemm},
     {"ggml_*", NULL, td_settle_gguf},
 };
@@ -57,6 +61,36 @@ void td_settle_set_ref(struct td_tensor_rec *t, const char *checkpoint, const ch
     cJSON_AddStringToObject(ref, "hash", hex);
     cJSON_Delete(t->ref);
     t->ref = ref;
+}
+
+static bool has_form(const struct tap_tensor *t, const char *dtype, int ndim, const int64_t *shape)
+{
+    uint64_t bytes = td_dtype_size(td_dtype_parse(dtype));
+    int i;
+
+    for (i = 0; i < ndim; i++)
+        bytes *= (uint64_t)shape[i];
+    return !strcmp(t->dtype, dtype) && t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) && t->bytes == bytes;
+}
+
+const void *td_settle_sent(const struct td_settle *s, const char *role, const char *dtype, int ndim, const int64_t *shape)
+{
+    int i;
+
+    for (i = 0; i < s->n_w; i++)
+        if (!strcmp(s->w[i].role, role))
+            return has_form(&s->w[i], dtype, ndim, shape) ? s->bytes[i] : NULL;
+    return NULL;
+}
+
+bool td_settle_has(const struct td_settle *s, const char *role)
+{
+    int i;
+
+    for (i = 0; i < s->n_w; i++)
+        if (!strcmp(s->w[i].role, role))
+            return true;
+    return false;
 }
 
 int64_t td_settle_attr(const struct td_settle *s, const char *name, int64_t otherwise)

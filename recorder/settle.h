@@ -56,6 +56,9 @@ void td_settle_tensor(struct td_tensor_rec *t, const struct tap_tensor *from);
 void td_settle_as_sent(struct td_settle *s, int i);
 /* Set t->ref: the bytes with this hash are these tensors of the checkpoint (a folder or a file). transform: "stack" and the like, or NULL. */
 void td_settle_set_ref(struct td_tensor_rec *t, const char *checkpoint, const char *const *tensors, int n, const char *transform, struct td_hash hash);
+/* The bytes of the tensor of this role, as it was sent, if it is dense and has this form. NULL: it has not, or there is none. */
+const void *td_settle_sent(const struct td_settle *s, const char *role, const char *dtype, int ndim, const int64_t *shape);
+bool td_settle_has(const struct td_settle *s, const char *role);
 /* An attribute of the op, or otherwise. */
 int64_t td_settle_attr(const struct td_settle *s, const char *name, int64_t otherwise);
 void td_settle_add_attr(struct td_settle *s, const char *name, int64_t value);
@@ -64,6 +67,8 @@ void td_settle_add_attr(struct td_settle *s, const char *name, int64_t value);
 
 int td_settle_gptq(struct td_settle *s, struct td_error *err); /* settle_gptq.c: gptq_gemm, layout "checkpoint" */
 int td_settle_gguf(struct td_settle *s, struct td_error *err); /* settle_gguf.c: every ggml_* kind, any layout */
+int td_settle_exllama(struct td_settle *s, struct td_error *err); /* settle_exllama.c: gptq_gemm, layout "exllama" */
+int td_settle_marlin(struct td_settle *s, struct td_error *err); /* settle_marlin.c: gptq_gemm, layout "marlin" */
 /* settle_vllm.c: gptq_gemm, layouts "vllm_int4_vnni" and "vllm_wna16_n16"; gemm, any layout (by its print) */
 int td_settle_vllm_int4(struct td_settle *s, struct td_error *err);
 int td_settle_vllm_wna16(struct td_settle *s, struct td_error *err);

@@ -8,7 +8,9 @@
 
 #include "common/json.h"
 
-struct parts { const struct td_st_tensor *t[TD_OPREF_MAX]; int n; size_t bytes; };
+/* Of a tensor, as rows and columns of elements: what is taken. */
+struct part { const struct td_st_tensor *t; int64_t rows, cols, row, col, n_rows, n_cols; };
+struct parts { struct part at[TD_OPREF_MAX]; int n; };
 struct todo { bool stack; enum td_dtype to; }; /* to TD_DT_NONE: as it is */
 
 static bool is_float(enum td_dtype dt)
@@ -18,11 +20,9 @@ static bool is_float(enum td_dtype dt)
 
 static int read_transforms(const struct td_tensor_rec *t, struct todo *todo, struct td_error *err)
 {
-    const cJSON *slice = td_json_get(t->ref, "slice"), *step;
+    const cJSON *step;
 
     memset(todo, 0, sizeof *todo);
-    if (slice && !cJSON_IsNull(slice))
-        return td_fail(err, TD_EUNSUPPORTED, "%s: this version reads references to whole checkpoint tensors only", t->role);
     cJSON_ArrayForEach(step, td_json_get(t->ref, "transforms")) {
         const char *name = cJSON_IsString(step) ? step->valuestring : "";
 
@@ -36,6 +36,62 @@ static int read_transforms(const struct td_tensor_rec *t, struct todo *todo, str
     return TD_OK;
 }
 
+/* ---- parts and slices ---------------------------------------------------------------------------------------------- */
+
+/* Tensors of other than two dimensions are one row. */
+static void take_whole(struct part *p, const struct td_st_tensor *t)
+{
+    int d;
+
+    *p = (struct part){.t = t, .rows = 1, .cols = 1};
+    for (d = 0; d < t->ndim; d++)
+        *(t->ndim == 2 && !d ? &p->rows : &p->cols) *= t->shape[d];
+    p->n_rows = p->rows, p->n_cols = p->cols;
+}
+
+/* [from, to) within `size` */
+static bool take_range(const cJSON *range, int64_t size, int64_t *from, int64_t *count)
+{
+    const cJSON *a = cJSON_GetArrayItem(range, 0), *b = cJSON_GetArrayItem(range, 1);
+
+    if (cJSON_GetArraySize(range) != 2 || !cJSON_IsNumber(a) || !cJSON_IsNumber(b) || !(a->valuedouble >= 0) || !(b->valuedouble > a->valuedouble) ||
+        !(b->valuedouble <= (double)size))
+        return false;
+    *from = (int64_t)a->valuedouble;
+    *count = (int64_t)b->valuedouble - *from;
+    return *count > 0;
+}
+
+static bool take_slice(struct part *p, const cJSON *slice)
+{
+    const cJSON *first = cJSON_GetArrayItem(slice, 0);
+
+    if (p->t->ndim < 1 || p->t->ndim > 2 || cJSON_GetArraySize(slice) != p->t->ndim)
+        return false;
+    if (p->t->ndim == 1)
+        return take_range(first, p->cols, &p->col, &p->n_cols);
+    return take_range(first, p->rows, &p->row, &p->n_rows) && take_range(cJSON_GetArrayItem(slice, 1), p->cols, &p->col, &p->n_cols);
+}
+
+/* One slice for each tensor; of a single one also by itself. */
+static int take_slices(struct parts *p, const struct td_tensor_rec *t, struct td_error *err)
+{
+    const cJSON *slice = td_json_get(t->ref, "slice"), *first = cJSON_GetArrayItem(slice, 0);
+    bool nested = cJSON_IsArray(cJSON_GetArrayItem(first, 0)), ok = nested ? cJSON_GetArraySize(slice) == p->n : p->n == 1;
+    int i;
+
+    if (!slice || cJSON_IsNull(slice))
+        return TD_OK;
+    for (i = 0; ok && i < p->n; i++)
+        ok = take_slice(&p->at[i], nested ? cJSON_GetArrayItem(slice, i) : slice);
+    return ok ? TD_OK : td_fail(err, TD_EUNSUPPORTED, "%s: the slice of the checkpoint's %s is not one that it has", t->role, p->at[0].t->name);
+}
+
+static size_t row_bytes(const struct part *p)
+{
+    return (size_t)p->n_cols * td_dtype_size(p->t->dtype);
+}
+
 static int find_parts(const struct td_safetensors *st, const char *where, const struct td_tensor_rec *t, const struct todo *todo, struct parts *p,
                       struct td_error *err)
 {
@@ -43,18 +99,19 @@ static int find_parts(const struct td_safetensors *st, const char *where, const 
 
     memset(p, 0, sizeof *p);
     cJSON_ArrayForEach(name, names) {
-        const struct td_st_tensor *found = cJSON_IsString(name) ? td_safetensors_find(st, name->valuestring) : NULL;
+        const struct td_st_tensor *found = cJSON_IsString(name) ? td_safetensors_find(st, name->valuestring) : NULL, *first = p->at[0].t;
 
         if (!found)
             return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, where, cJSON_IsString(name) ? name->valuestring : "without a name");
         if (p->n == TD_OPREF_MAX || (p->n && !todo->stack))
             return td_fail(err, TD_EUNSUPPORTED, "%s: several tensors of a checkpoint, and nothing says how they are one", t->role);
-        if (p->n && (found->dtype != p->t[0]->dtype || found->ndim != p->t[0]->ndim))
-            return td_fail(err, TD_EINVAL, "%s: %s and %s in %s cannot be stacked", t->role, p->t[0]->name, found->name, where);
-        p->t[p->n++] = found;
-        p->bytes += found->size_bytes;
+        if (p->n && (found->dtype != first->dtype || found->ndim != first->ndim))
+            return td_fail(err, TD_EINVAL, "%s: %s and %s in %s cannot be stacked", t->role, first->name, found->name, where);
+        if (!td_dtype_size(found->dtype))
+            return td_fail(err, TD_EUNSUPPORTED, "%s: %s in %s is %s, which this version does not know", t->role, found->name, where, found->dtype_name);
+        take_whole(&p->at[p->n++], found);
     }
-    return p->n ? TD_OK : td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no tensor", t->role);
+    return p->n ? take_slices(p, t, err) : td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no tensor", t->role);
 }
 
 /* ---- stacking ------------------------------------------------------------------------------------------------------ */
@@ -66,46 +123,37 @@ static bool adds_up(const struct parts *p, const int64_t *shape, int along)
     int i;
 
     for (i = 0; i < p->n; i++) {
-        if (p->t[i]->shape[1 - along] != shape[1 - along] || p->t[i]->shape[along] > shape[along] - sum)
+        const int64_t size[2] = {p->at[i].n_rows, p->at[i].n_cols};
+
+        if (size[1 - along] != shape[1 - along] || size[along] > shape[along] - sum)
             return false;
-        sum += p->t[i]->shape[along];
+        sum += size[along];
     }
     return sum == shape[along];
 }
 
-static void join_rows(const struct parts *p, uint8_t *to)
+/* Rows of the result are `stride` bytes apart. */
+static void put_part(const struct part *p, uint8_t *to, size_t stride)
 {
-    int i;
-
-    for (i = 0; i < p->n; to += p->t[i++]->size_bytes)
-        if (p->t[i]->size_bytes)
-            memcpy(to, p->t[i]->data, p->t[i]->size_bytes);
-}
-
-static void join_columns(const struct parts *p, int64_t rows, uint8_t *to)
-{
+    const size_t elem = td_dtype_size(p->t->dtype);
     int64_t r;
-    int i;
 
-    for (r = 0; r < rows; r++)
-        for (i = 0; i < p->n; i++) {
-            size_t row = p->t[i]->size_bytes / (size_t)rows;
-
-            memcpy(to, (const uint8_t *)p->t[i]->data + (size_t)r * row, row);
-            to += row;
-        }
+    for (r = 0; r < p->n_rows && row_bytes(p); r++)
+        memcpy(to + (size_t)r * stride, (const uint8_t *)p->t->data + (size_t)((p->row + r) * p->cols + p->col) * elem, row_bytes(p));
 }
 
 static int join(const struct parts *p, const struct td_tensor_rec *t, uint8_t *to, struct td_error *err)
 {
-    bool two = t->ndim == 2 && p->t[0]->ndim == 2;
+    bool two = t->ndim == 2 && p->at[0].t->ndim == 2, rows = p->n == 1 || (two && adds_up(p, t->shape, 0));
+    size_t stride = rows ? row_bytes(&p->at[0]) : (size_t)t->shape[1] * td_dtype_size(p->at[0].t->dtype);
+    int i;
 
-    if (p->n == 1 || (two && adds_up(p, t->shape, 0)))
-        join_rows(p, to);
-    else if (two && adds_up(p, t->shape, 1))
-        join_columns(p, t->shape[0], to);
-    else
-        return td_fail(err, TD_EINVAL, "%s: %s and the others do not make up its shape", t->role, p->t[0]->name);
+    if (!rows && (!two || !adds_up(p, t->shape, 1)))
+        return td_fail(err, TD_EINVAL, "%s: %s and the others do not make up its shape", t->role, p->at[0].t->name);
+    for (i = 0; i < p->n; i++) {
+        put_part(&p->at[i], to, stride);
+        to += row_bytes(&p->at[i]) * (rows ? (size_t)p->at[i].n_rows : 1);
+    }
     return TD_OK;
 }
 
@@ -145,20 +193,21 @@ int td_opref_load(const struct td_safetensors *st, const char *where, const stru
 {
     struct parts p;
     struct todo todo;
-    int rc = read_transforms(t, &todo, err);
+    int rc = read_transforms(t, &todo, err), i;
 
     *data = NULL;
     if (!rc)
         rc = find_parts(st, where, t, &todo, &p, err);
     if (rc)
         return rc;
-    *size = p.bytes;
-    *data = malloc(p.bytes + 1);
+    for (i = 0, *size = 0; i < p.n; i++)
+        *size += row_bytes(&p.at[i]) * (size_t)p.at[i].n_rows;
+    *data = malloc(*size + 1);
     if (!*data)
-        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, p.bytes);
+        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, *size);
     rc = join(&p, t, *data, err);
-    if (!rc && todo.to && todo.to != p.t[0]->dtype)
-        rc = convert(p.t[0]->dtype, todo.to, t->role, data, size, err);
+    if (!rc && todo.to && todo.to != p.at[0].t->dtype)
+        rc = convert(p.at[0].t->dtype, todo.to, t->role, data, size, err);
     if (rc) {
         free(*data);
         *data = NULL;

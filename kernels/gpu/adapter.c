@@ -1,9 +1,13 @@
-/* adapter.c - the rows: vLLM's gptq kernels (exllama), and our own.
+/* adapter.c - the rows: vLLM's gptq kernels (exllama), Marlin, and our own.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source of the parameters: vLLM 0.26, csrc/quantization/gptq/q_gemm.cu, and the same file before use_v2_format was added; offsets and sizes were
  * seen on an H200. Weights of layout "exllama": qweight [k * bits / 32, n] i32 shuffled inside its words (model/exllama_layout.h), qzeros [groups,
- * n * bits / 32] i32 and scales [groups, n] f16 as in the checkpoint, perm [k] i32 or none. */
+ * n * bits / 32] i32 and scales [groups, n] f16 as in the checkpoint, perm [k] i32 or none.
+ * Marlin: csrc/quantization/marlin/kernel.h of vLLM 0.26 (MARLIN_KERNEL_PARAMS); weights of layout "marlin" (model/marlin_layout.h). c_tmp holds
+ * min(m rounded up to 16, 64) * 256 floats for each multiprocessor, locks an int for each (vLLM has four). With act-order vLLM sorts A's columns in a
+ * launch of permute_cols_kernel before: A is what the kernel gets. Where there is more than one group each weight, (q - zero) * scale, is rounded to
+ * 16 bits before the product (marlin_template.h, scale). A later signature, without groups and g_idx, is not known. */
 #include "kernels/gpu/adapter.h"
 
 #include <string.h>
@@ -43,23 +47,32 @@ bool td_gpu_symbol_is(const char *symbol, const char *identifier)
     return false;
 }
 
+/* "Lb1E", "Lin1E": the literal at p, which points behind its L. */
+static bool read_literal(const char *p, int64_t *value)
+{
+    bool negative;
+
+    if (!*p || !strchr("bijlmxy", *p++))
+        return false;
+    negative = *p == 'n';
+    p += negative;
+    for (*value = 0; is_digit(*p) && *value <= INT64_MAX / 10 - 1; p++)
+        *value = *value * 10 + (*p - '0');
+    if (*p != 'E' || !is_digit(p[-1]))
+        return false;
+    *value = negative ? -*value : *value;
+    return true;
+}
+
 int64_t td_gpu_symbol_argument(const char *symbol, int n)
 {
     const char *p = symbol;
+    int64_t value;
 
-    while ((p = strchr(p, 'L'))) {
-        int64_t value = 0;
-        const char *d = p + 2;
-
-        p++;
-        if (!strchr("bijlmxy", *p) || !*p || !is_digit(*d))
-            continue;
-        while (is_digit(*d) && value < SIZE_MAX_DIM)
-            value = value * 10 + (*d++ - '0');
-        if (*d == 'E' && n-- == 0)
+    while ((p = strchr(p, 'L')))
+        if (read_literal(++p, &value) && n-- == 0)
             return value;
-    }
-    return -1;
+    return TD_GPU_NO_ARGUMENT;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
@@ -113,6 +126,43 @@ static bool read_gptq(const struct td_gpu_adapter *row, const struct td_gpu_valu
     return true;
 }
 
+/* a [m, k], rows lda apart, qweight [k / 16, n * bits / 2], scales [groups, n], bias [n], qzeros [groups, n * bits / 32], g_idx [k], c [m, n] */
+static bool read_marlin(const struct td_gpu_adapter *row, const struct td_gpu_values *v, const char *dtype, struct td_gpu_work *w)
+{
+    int64_t groups = (int32_t)get(row, v, "groups"), lda = (int32_t)get(row, v, "lda");
+
+    w->m = (int32_t)get(row, v, "m");
+    w->n = (int32_t)get(row, v, "n");
+    w->k = (int32_t)get(row, v, "k");
+    w->bits = row->bits;
+    if (!is_size(w->n) || !is_size(w->k) || !is_size(groups) || !is_size(lda) || w->k % groups || w->k % 16 || w->n % 64 || lda < w->k)
+        return false;
+    w->group_size = (int)(w->k / groups);
+    w->act_order = td_gpu_field_at(row, "g_idx") >= 0;
+    if (groups > 1) /* else sums are scaled */
+        w->rounding = dtype[0] == 'B' ? "weight-bf16" : "weight-f16";
+    add(w, v, "a", dtype, 2, w->m, w->k);
+    w->op[0].row_stride = lda;
+    add(w, v, "qweight", "I32", 4, w->k / 16, w->n * w->bits / 2);
+    add(w, v, "scales", dtype, 2, groups, w->n);
+    add(w, v, "qzeros", "I32", 4, groups, w->n * w->bits / 32);
+    add(w, v, "g_idx", "I32", 4, 0, w->k);
+    if (get(row, v, "has_bias"))
+        add(w, v, "bias", dtype, 2, 0, w->n);
+    add(w, v, "c", dtype, 2, w->m, w->n);
+    return true;
+}
+
+static bool read_marlin_f16(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+{
+    return read_marlin(row, v, "F16", w);
+}
+
+static bool read_marlin_bf16(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+{
+    return read_marlin(row, v, "BF16", w);
+}
+
 /* ---- the rows ------------------------------------------------------------------------------------------------------ */
 
 #define GPTQ_START {"a", 8, TD_GPU_IN}, {"qweight", 8, TD_GPU_WEIGHT}, {"qzeros", 8, TD_GPU_WEIGHT}, {"scales", 8, TD_GPU_WEIGHT}, {"c", 8, TD_GPU_OUT_ZEROED}, \
@@ -120,11 +170,45 @@ static bool read_gptq(const struct td_gpu_adapter *row, const struct td_gpu_valu
 static const struct td_gpu_field gptq_v2[] = {GPTQ_START, {"v2", 1, TD_GPU_SCALAR}, {"perm", 8, TD_GPU_WEIGHT}};
 static const struct td_gpu_field gptq_v1[] = {GPTQ_START, {"perm", 8, TD_GPU_WEIGHT}};
 
+#define UNUSED {"unused", 8, TD_GPU_SCALAR}
+#define MARLIN(zp, g_idx) {"a", 8, TD_GPU_IN}, {"qweight", 8, TD_GPU_WEIGHT}, {"c", 8, TD_GPU_OUT}, {"c_tmp", 8, TD_GPU_SCRATCH}, {"bias", 8, TD_GPU_WEIGHT}, \
+                          UNUSED, {"scales", 8, TD_GPU_WEIGHT}, UNUSED, zp, g_idx, {"groups", 4, TD_GPU_SCALAR}, {"m", 4, TD_GPU_SCALAR}, {"n", 4, TD_GPU_SCALAR}, \
+                          {"k", 4, TD_GPU_SCALAR}, {"lda", 4, TD_GPU_SCALAR}, {"locks", 8, TD_GPU_ZEROED}, {"has_bias", 1, TD_GPU_SCALAR}, \
+                          {"use_atomic_add", 1, TD_GPU_SCALAR}, {"use_fp32_reduce", 1, TD_GPU_SCALAR}, {"max_shared_mem", 4, TD_GPU_SCALAR}
+#define ZEROS {"qzeros", 8, TD_GPU_WEIGHT}
+#define G_IDX {"g_idx", 8, TD_GPU_WEIGHT}
+static const struct td_gpu_field marlin[] = {MARLIN(UNUSED, UNUSED)}, marlin_g_idx[] = {MARLIN(UNUSED, G_IDX)}, marlin_zeros[] = {MARLIN(ZEROS, UNUSED)};
+
+/* ids of vLLM's scalar types (vllm/scalar_type.py: ScalarType.id) */
+#define ID_F16 1125899906910725
+#define ID_BF16 1125899906909960
+#define ID_U4 1125899906843648
+#define ID_U4B8 1125899907892224
+#define ID_U8B128 1125899923621888
+
+/* Template arguments of Marlin: types of A, B, C and the scales, threads, blocks of m, n and k, m_block_size_8, stages, group_blocks, is_zp_float.
+ * group_blocks is 0 where rows of a group do not lie together, and only then g_idx is read. */
+#define MARLIN_TYPES(a, b) {0, a}, {1, b}, {2, a}, {3, a}, {11, 0}, {12, TD_GPU_NO_ARGUMENT}
+static const struct td_gpu_argument f16_u4b8[] = {MARLIN_TYPES(ID_F16, ID_U4B8), {10, 0}}, bf16_u4b8[] = {MARLIN_TYPES(ID_BF16, ID_U4B8), {10, 0}};
+static const struct td_gpu_argument f16_u8b128[] = {MARLIN_TYPES(ID_F16, ID_U8B128), {10, 0}}, bf16_u8b128[] = {MARLIN_TYPES(ID_BF16, ID_U8B128), {10, 0}};
+static const struct td_gpu_argument f16_u4[] = {MARLIN_TYPES(ID_F16, ID_U4)}, bf16_u4[] = {MARLIN_TYPES(ID_BF16, ID_U4)};
+
+/* A row for weights whose rows lie in any order comes before the one for those in order of groups: it asks for more. */
+#define MARLIN_ROW(family, fields, bits, types, n, read) {family, "Marlin", "gptq_gemm", "marlin", fields, COUNT(fields), bits, types, n, read}
+#define MARLIN_ROWS(name, bits, types, read) \
+    MARLIN_ROW("marlin_" name "_g_idx", marlin_g_idx, bits, types, 7, read), MARLIN_ROW("marlin_" name, marlin, bits, types, 6, read)
+
 static const struct td_gpu_adapter rows[] = {
-    {"gptq_exllama", "gemm_half_q_half_gptq_4bit_kernel", "gptq_gemm", "exllama", gptq_v2, COUNT(gptq_v2), 4, read_gptq},
-    {"gptq_exllama", "gemm_half_q_half_gptq_4bit_kernel", "gptq_gemm", "exllama", gptq_v1, COUNT(gptq_v1), 4, read_gptq},
-    {"gptq_exllama_8bit", "gemm_half_q_half_gptq_8bit_kernel", "gptq_gemm", "exllama", gptq_v2, COUNT(gptq_v2), 8, read_gptq},
-    {"gptq_exllama_8bit", "gemm_half_q_half_gptq_8bit_kernel", "gptq_gemm", "exllama", gptq_v1, COUNT(gptq_v1), 8, read_gptq},
+    {"gptq_exllama", "gemm_half_q_half_gptq_4bit_kernel", "gptq_gemm", "exllama", gptq_v2, COUNT(gptq_v2), 4, NULL, 0, read_gptq},
+    {"gptq_exllama", "gemm_half_q_half_gptq_4bit_kernel", "gptq_gemm", "exllama", gptq_v1, COUNT(gptq_v1), 4, NULL, 0, read_gptq},
+    {"gptq_exllama_8bit", "gemm_half_q_half_gptq_8bit_kernel", "gptq_gemm", "exllama", gptq_v2, COUNT(gptq_v2), 8, NULL, 0, read_gptq},
+    {"gptq_exllama_8bit", "gemm_half_q_half_gptq_8bit_kernel", "gptq_gemm", "exllama", gptq_v1, COUNT(gptq_v1), 8, NULL, 0, read_gptq},
+    MARLIN_ROWS("u4b8_f16", 4, f16_u4b8, read_marlin_f16),
+    MARLIN_ROWS("u4b8_bf16", 4, bf16_u4b8, read_marlin_bf16),
+    MARLIN_ROWS("u8b128_f16", 8, f16_u8b128, read_marlin_f16),
+    MARLIN_ROWS("u8b128_bf16", 8, bf16_u8b128, read_marlin_bf16),
+    MARLIN_ROW("marlin_u4_f16", marlin_zeros, 4, f16_u4, COUNT(f16_u4), read_marlin_f16),
+    MARLIN_ROW("marlin_u4_bf16", marlin_zeros, 4, bf16_u4, COUNT(bf16_u4), read_marlin_bf16),
 };
 
 const struct td_gpu_adapter *td_gpu_adapter_at(int i)
@@ -142,12 +226,15 @@ int td_gpu_field_at(const struct td_gpu_adapter *row, const char *name)
     return -1;
 }
 
-static bool fits(const struct td_gpu_adapter *row, const struct td_gpu_param *params, int n_params)
+static bool fits(const struct td_gpu_adapter *row, const char *symbol, const struct td_gpu_param *params, int n_params)
 {
     int i;
 
     if (n_params != row->n_fields)
         return false;
+    for (i = 0; i < row->n_arguments; i++)
+        if (td_gpu_symbol_argument(symbol, row->arguments[i].at) != row->arguments[i].value)
+            return false;
     for (i = 0; i < n_params; i++)
         if (params[i].size != row->fields[i].size)
             return false;
@@ -164,7 +251,7 @@ const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struc
         if (!td_gpu_symbol_is(symbol, row->identifier))
             continue;
         named = true;
-        if (fits(row, params, n_params))
+        if (fits(row, symbol, params, n_params))
             break;
     }
     if (known)

@@ -6,13 +6,16 @@
  *
  * A row says how its kernel's parameters are called, in their order; their offsets and sizes come from the driver or the cubin
  * (struct td_gpu_param) and must fit the row, or the row does not know this build's kernel. Gaps between parameters hold old stack bytes:
- * parameters are read one by one, never as a block. */
+ * parameters are read one by one, never as a block. A pointer that a kernel has but does not read in the form that a row describes is a field
+ * "unused": the tap ignores what it holds, the provider passes NULL. */
 #ifndef TD_KERNELS_GPU_ADAPTER_H
 #define TD_KERNELS_GPU_ADAPTER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#pragma GCC visibility push(hidden) /* nobody outside the tap's library may find these there */
 
 #define TD_GPU_PARAMS 32           /* of a kernel, at most */
 #define TD_GPU_OPERANDS 10
@@ -54,11 +57,15 @@ struct td_gpu_work {
     int bits, group_size, zero_offset, act_order; /* 0 where a kind has no such thing; zero_offset 1: zero points are stored less one */
     struct td_gpu_operand op[TD_GPU_OPERANDS];
     int n_op;
+    const char *rounding;          /* what the kernel rounds before it multiplies, as docs/format.md names it ("weight-f16"); NULL: nothing */
 };
 
 struct td_gpu_values {             /* the parameters of one launch, by field of the row */
     uint64_t value[TD_GPU_PARAMS]; /* zero-extended from the field's size; fields wider than 8 bytes: 0 */
 };
+
+struct td_gpu_argument { int at; int64_t value; };  /* a template argument (td_gpu_symbol_argument) that a symbol must have */
+#define TD_GPU_NO_ARGUMENT INT64_MIN                 /* as a value: there must be none */
 
 struct td_gpu_adapter {
     const char *family;            /* "gptq_exllama": rows of one family are versions of one kernel, and may replace each other */
@@ -66,6 +73,7 @@ struct td_gpu_adapter {
     const char *kind, *layout;     /* of the op: "gptq_gemm"; of the weights at run time: "exllama" */
     const struct td_gpu_field *fields; int n_fields;
     int bits;
+    const struct td_gpu_argument *arguments; int n_arguments;      /* what sets this row apart from others of the same name; may be none */
     /* Fill *w (zeroed, adapter set) from v. False: values that cannot be (a size of 0, one that does not divide, an overflow). */
     bool (*read)(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
 };
@@ -73,10 +81,10 @@ struct td_gpu_adapter {
 /* Is `identifier` a name in `symbol`? Itanium-mangled names hold it behind its length ("33gemm_half_q_half_gptq_4bit_kernel"), so a name that
  * merely contains it is none; an unmangled symbol must be equal. */
 bool td_gpu_symbol_is(const char *symbol, const char *identifier);
-/* The n-th integer template argument (from 0) of a mangled symbol: of "...kernelILb1ELi4EE..." 1 and 4. -1: there is none. */
+/* The n-th integer template argument (from 0) of a mangled symbol: of "...kernelILb1ELin4EE..." 1 and -4. TD_GPU_NO_ARGUMENT: there is none. */
 int64_t td_gpu_symbol_argument(const char *symbol, int n);
 
-/* The row that knows this kernel: its name, and as many parameters of the sizes that the row says. NULL: none; *known: a row knows the name, so
+/* The row that knows this kernel: its name, the template arguments that the row asks for, and as many parameters of the sizes that the row says. NULL: none; *known: a row knows the name, so
  * it is another version of a known kernel (may be NULL). */
 const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struct td_gpu_param *params, int n_params, bool *known);
 /* Row i, NULL after the last. */
@@ -90,5 +98,7 @@ bool td_gpu_values_read(const struct td_gpu_adapter *row, const struct td_gpu_pa
                         struct td_gpu_values *v);
 /* read() with what can be checked for every row: sizes positive and small enough that nothing overflows. */
 bool td_gpu_work_read(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
+
+#pragma GCC visibility pop
 
 #endif

@@ -30,9 +30,12 @@ struct tap_operand {
     int32_t ndim;                  /* <= TAP_DIMS; outermost dimension first */
     int64_t shape[TAP_DIMS], strides[TAP_DIMS]; /* what the fixture will say, of the bytes as they are copied: in elements; blocks of a block format */
     const void *data;              /* its first byte; NULL: its bytes cannot be read (opaque), it is described only */
+    uint64_t address;              /* where the server has it, when data is a copy; 0: at data */
     uint64_t bytes;                /* what is copied in all: rows * row_bytes, or one piece when row_bytes is 0; 0 when opaque */
     uint64_t row_bytes, pitch;     /* rows of row_bytes that lie `pitch` bytes apart are put densely one after the other */
 };
+
+struct tap_call_launch { int64_t rows[2]; uint32_t grid[3], block[3], shared_bytes; const char *symbol; }; /* symbol NULL: the call's */
 
 struct tap_call_attr { const char *name; int64_t value; }; /* name: static, fewer than TAP_ATTR_NAME characters */
 
@@ -42,6 +45,8 @@ struct tap_call {                  /* what a front end knows of one call of a ke
     const struct tap_print *print; /* of opaque weights (tap_proto.h), or NULL */
     struct tap_call_attr attrs[TAP_MAX_ATTRS]; int n_attrs;
     struct tap_operand w[TAP_MAX_WEIGHTS]; int n_w;   /* equal from call to call: sent once an arm and kept by the recorder */
+    uint32_t weights;              /* not 0: w[] went over already, by tap_weights_put; of their data only the alignment is looked at */
+    const struct tap_call_launch *launches; int n_launches; /* <= TAP_MAX_LAUNCHES; NULL: the call is not made of launches */
     struct tap_operand in[TAP_MAX_INPUTS]; int n_in;
     struct tap_operand out;        /* read after the call */
     int64_t rows;                  /* M: the size class, for a thread that has no steps */
@@ -90,6 +95,29 @@ void tap_take_skip(uint64_t n, uint64_t bytes);
 /* A call of a step that is wanted, whose inputs or output lie where they cannot be read (another device's memory). */
 void tap_take_unreadable(void);
 
+/* ---- calls that one thread sees and another one sends ---------------------------------------------------------------- */
+
+/* A device works later than its launches: what to take is decided when a call is seen, what was copied is sent when it is there. The thread that
+ * sends is the front end's own, and uses nothing but these and tap_take_begin and tap_take_end. */
+struct tap_sampler { uint8_t classes[64]; uint64_t steps; }; /* of one stream of steps; zeroed at each arm */
+enum tap_doing { TAP_WAIT, TAP_TAKE, TAP_SKIP_SAMPLING, TAP_SKIP_BUDGET, TAP_SKIP_RING };
+/* A pass of `rows` rows begins: what happens to it. *weights: it may send weights. */
+enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights);
+/* Count n calls (or steps) that are not taken for that reason. From any thread; n 0: bytes that belong to one that was counted. */
+void tap_count_untaken(enum tap_doing why, bool steps, uint64_t n, uint64_t bytes);
+void tap_count(enum tap_count what, uint64_t n, uint64_t bytes);
+uint64_t tap_largest(void);        /* bytes that a record can have at all; 0: not attached */
+void tap_pay_weights(uint64_t bytes); /* that many will be sent */
+
+/* Of the thread that sends. What does not fit into the ring is not sent: ask for room before. */
+uint64_t tap_send_room(void);      /* bytes; 0 also when asleep, or without a ring */
+uint64_t tap_take_size(const struct tap_call *call); /* bytes of its record; 0: it makes no sense */
+bool tap_send_pass(uint64_t step); /* this pass is taken; the calls that follow belong to it */
+uint32_t tap_weights_new(void);    /* number for another set of weights; 0: none to be had */
+/* Bytes [offset, offset + len) of the stream of all tensors of the set, in order. bytes: of each, as in every piece; len <= TAP_MAX_CHUNK. */
+bool tap_weights_put(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, const void *data, uint32_t len);
+bool tap_send_kernel(const char *symbol, bool known, uint64_t n);
+
 /* ---- the real functions -------------------------------------------------------------------------------------------- */
 
 #define TAP_CALLERS 64u            /* call sites remembered; more of them are looked up each time */
@@ -123,8 +151,14 @@ struct tap_front {
     /* True: this front end has seen calls. Then library[n]: where the real functions live, build[n]: what that build says of itself ("": not
      * known). From the tap's thread. */
     bool (*describe)(char *library, char *build, size_t n);
+    /* Armed just now; from the tap's thread, may be NULL. Returns NULL, or a sentence for the user: why calls will not be seen. Static. */
+    const char *(*start)(void);
+    /* About to go to sleep: see no more calls, and send what was copied, for at most wait_ms. From the tap's thread; may be NULL. */
+    void (*stop)(int wait_ms);
+    void (*tick)(void);            /* while armed, some times a second. From the tap's thread; may be NULL */
+    void (*forked)(void);          /* this is the child of a fork: forget all; only stores. May be NULL */
 };
-extern const struct tap_front tap_front_td, tap_front_ggml, tap_front_vllm;
+extern const struct tap_front tap_front_td, tap_front_ggml, tap_front_vllm, tap_front_cuda;
 
 #pragma GCC visibility pop
 #endif

@@ -4,7 +4,8 @@
  *   tap_seat.c     a thread's ring: taking it, room in it, counters     tap_steps.c  sampling, the budget, records of steps
  *   tap_take.c     one call, from its begin to its end                  tap_weights.c  weights: sent once an arm
  *   tap_serve.c    the thread, the socket, arming and disarming         tap_real.c   finding the real functions
- *   tap_memory.c   the memory that the recorder shares                 tap_<front>.c  the front ends */
+ *   tap_memory.c   the memory that the recorder shares                 tap_send.c   for front ends that send later
+ *   tap_<front>.c  the front ends; tap_torch.c, tap_cuda*.c and others: parts of them */
 #ifndef TD_TAP_CORE_H
 #define TD_TAP_CORE_H
 
@@ -34,8 +35,7 @@ struct tap_seat {
     uint32_t generation;              /* that slots and classes belong to */
     uint32_t next_weight;
     struct tap_weight_slot *slots;    /* [TAP_WEIGHT_SLOTS] */
-    uint8_t classes[64];              /* steps taken of this size since arming */
-    uint64_t steps;                   /* that began since arming */
+    struct tap_sampler sampler;       /* since arming */
 };
 
 struct tap_plan {                     /* what the recorder asked for; changes only while asleep and nobody is inside */
@@ -53,8 +53,6 @@ struct tap_plan {                     /* what the recorder asked for; changes on
     const volatile uint32_t *ours;    /* 1 here; 0 in any child, however it was forked (MADV_WIPEONFORK) */
 };
 extern struct tap_plan tap_plan;
-
-enum tap_doing { TAP_WAIT, TAP_TAKE, TAP_SKIP_SAMPLING, TAP_SKIP_BUDGET, TAP_SKIP_RING };
 
 struct tap_me {
     struct tap_seat *seat;
@@ -84,11 +82,15 @@ uint64_t tap_mix(uint64_t x);         /* splitmix64 */
 /* ---- tap_steps.c ---- */
 void tap_step_alone(struct tap_seat *s, int64_t rows); /* decide for one call, on a thread without steps */
 void tap_spend(_Atomic int64_t *due, uint64_t bytes);
+bool tap_step_write(struct tap_seat *s, const struct td_step_args *args, int64_t now); /* its record; false: no room */
+extern const enum tap_count tap_reason_ops[], tap_reason_steps[]; /* by enum tap_doing */
 
 /* ---- tap_weights.c ---- */
 /* Have the weights of the call gone over? True: *id is the set, 0 when there is nothing to send. False: what does not fit now goes with the next
  * call of this layer. */
 bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t *id);
+/* Room in the record of one chunk, and its head; the bytes follow it. NULL: no room. */
+void *tap_weights_chunk(struct tap_seat *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size);
 /* Bytes [offset, offset + n) of what an operand is copied as. */
 void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset, uint64_t n);
 

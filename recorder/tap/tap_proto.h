@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 2u        /* both sides must be equal */
+#define TAP_VERSION 3u        /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -63,7 +63,9 @@ enum tap_kinds { TAP_KINDS_GEMM = 0, TAP_KINDS_ALL = 1 };
 enum tap_count {
     TAP_OPS_SENT, TAP_OPS_SAMPLING, TAP_OPS_BUDGET, TAP_OPS_RING, TAP_OPS_WEIGHTS, TAP_OPS_PARTIAL, TAP_OPS_FAILED, TAP_OPS_THREADS,
     TAP_OPS_UNREADABLE,
+    TAP_OPS_GRAPH,                 /* seen while a CUDA graph was being captured: its replays cannot be seen */
     TAP_STEPS_SENT, TAP_STEPS_SAMPLING, TAP_STEPS_BUDGET, TAP_STEPS_RING, TAP_STEPS_THREADS,
+    TAP_LAUNCHES, TAP_LAUNCHES_KNOWN, TAP_GRAPHS, /* of kernels, whoever launched them; of those that an adapter reads; of whole graphs */
     TAP_COUNTS
 };
 struct tap_counter { _Atomic uint64_t n, bytes; };
@@ -86,7 +88,7 @@ struct tap_ring {
 
 /* ---- records ------------------------------------------------------------------------------------------------------- */
 
-enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP };
+enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP, TAP_REC_KERNEL };
 #define TAP_REC_ALIGN 16u
 
 struct tap_rec {
@@ -119,6 +121,8 @@ struct tap_span {
 #define TAP_ATTR_NAME 16
 #define TAP_ROLE 16
 #define TAP_DTYPE 12
+#define TAP_SYMBOL 512             /* with the NUL: C++ names of kernels are long */
+#define TAP_MAX_LAUNCHES 64        /* of one op */
 
 /* A sample of a dense, row-major [n, k] tensor whose run-time bytes cannot be read: 256 words spread evenly over what its checkpoint holds.
  * word i: the 4 bytes at byte offset 4 * floor(i * floor(bytes / 4) / 256), little-endian. */
@@ -141,6 +145,13 @@ struct tap_tensor {
 };
 struct tap_attr { char name[TAP_ATTR_NAME]; int64_t value; };
 
+/* A launch that is part of an op. */
+struct tap_launch {
+    int64_t rows[2];               /* of the op's rows: first, and one behind the last */
+    uint32_t grid[3], block[3], shared_bytes, reserved;
+    char symbol[TAP_SYMBOL];       /* "": the op's */
+};
+
 /* The readable tensors of a layer in a row, in the order of the op's w[], are one stream; this is [offset, offset + len) of it. */
 struct tap_weight {
     struct tap_rec rec;
@@ -151,16 +162,24 @@ struct tap_weight {
 };                                 /* len bytes follow */
 
 /* A call that was taken. In this order follow: n_attrs struct tap_attr; n_w + n_in + 1 struct tap_tensor: weights, inputs, the output; struct tap_print
- * if has_print; then, each at the next multiple of TAP_REC_ALIGN from the start of the record, the bytes of the inputs that are not opaque and of
+ * if has_print; n_launches struct tap_launch; then, each at the next multiple of TAP_REC_ALIGN from the start of the record, the bytes of the inputs that are not opaque and of
  * the output. Strings end with NUL; "" means none. */
 struct tap_op {
     struct tap_rec rec;            /* t_ns: start of the real call */
     uint64_t seq;                  /* of taken ops, over all threads of the process */
     uint64_t step;
     int64_t duration_ns;           /* of the real call; -1: not measured */
-    char kind[32], symbol[128], layout[32], rounding[16], name[TAP_NAME];
+    char kind[32], symbol[TAP_SYMBOL], layout[32], rounding[16], name[TAP_NAME];
     uint32_t weight;               /* a set that came complete before, in the same ring; 0: no weights, or all are opaque */
-    uint16_t has_step, has_print, n_attrs, n_w, n_in, reserved;
+    uint16_t has_step, has_print, n_attrs, n_w, n_in, n_launches;
+};
+
+/* A kernel by its name: how often it was launched since its last record. */
+struct tap_kernel {
+    struct tap_rec rec;
+    uint64_t n;
+    uint32_t known, reserved[3];   /* known 1: an adapter reads it */
+    char symbol[TAP_SYMBOL];
 };
 
 static inline uint64_t tap_round(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
@@ -168,6 +187,7 @@ static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { r
 
 _Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE, "a page each");
 _Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 && sizeof(struct tap_print) % 8 == 0, "what follows is aligned");
-_Static_assert(sizeof(struct tap_attr) == 24 && sizeof(struct tap_tensor) == 112, "no padding");
+_Static_assert(sizeof(struct tap_attr) == 24 && sizeof(struct tap_tensor) == 112 && sizeof(struct tap_launch) % 8 == 0 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0,
+               "no padding");
 
 #endif

@@ -80,8 +80,7 @@ static struct tap_seat *take_seat(uint32_t generation)
         }
         if (s->generation != generation) {
             memset(s->slots, 0, TAP_WEIGHT_SLOTS * sizeof *s->slots);
-            memset(s->classes, 0, sizeof s->classes);
-            s->steps = 0;
+            memset(&s->sampler, 0, sizeof s->sampler);
             s->generation = generation;
         }
         pthread_setspecific(seat_key, s);

@@ -19,9 +19,11 @@
 
 #define MAX_STARTS 4                  /* a server that closes our descriptors gets the thread again so many times */
 #define ENVIRON_MAX (1u << 20)
+#define LAST_MS 2000                  /* what is still on its way from a device when the recorder has had enough */
 #define QUIET_MS 8000                 /* how long an answer may wait for a call that is still running */
 
-static const struct tap_front *const fronts[] = {&tap_front_td, &tap_front_ggml, &tap_front_vllm};
+/* The first that has seen calls names the library: that of a GPU's kernels before that of torch, which every server with a GPU uses too. */
+static const struct tap_front *const fronts[] = {&tap_front_td, &tap_front_ggml, &tap_front_cuda, &tap_front_vllm};
 
 enum state { COLD, STARTING, RUNNING };
 static _Atomic int state;
@@ -87,10 +89,43 @@ static void set_awake(bool awake)
             fronts[i]->awake(awake);
 }
 
-static void go_to_sleep(enum tap_asleep why)
+/* Returns what the fronts that look for calls by themselves have to say. */
+static const char *start_fronts(void)
+{
+    const char *said = NULL;
+    size_t i;
+
+    for (i = 0; i < sizeof fronts / sizeof *fronts; i++) {
+        const char *s = fronts[i]->start ? fronts[i]->start() : NULL;
+
+        said = said ? said : s;
+    }
+    return said;
+}
+
+static void stop_fronts(int wait_ms)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof fronts / sizeof *fronts; i++)
+        if (fronts[i]->stop)
+            fronts[i]->stop(wait_ms);
+}
+
+static void tick_fronts(void)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof fronts / sizeof *fronts; i++)
+        if (fronts[i]->tick && atomic_load(&tap_generation))
+            fronts[i]->tick();
+}
+
+static void go_to_sleep(enum tap_asleep why, int wait_ms)
 {
     if (!atomic_load(&tap_generation))
         return;
+    stop_fronts(wait_ms);
     atomic_store(&tap_generation, 0);
     set_awake(false);
     atomic_store(&tap_plan.shared->why_asleep, why);
@@ -109,7 +144,7 @@ static bool wait_quiet(int ms)
     return true;
 }
 
-static void arm(const struct tap_msg *m)
+static const char *arm(const struct tap_msg *m)
 {
     uint32_t i;
 
@@ -129,6 +164,7 @@ static void arm(const struct tap_msg *m)
     atomic_store(&tap_plan.shared->armed, serve.generation);
     atomic_store(&tap_generation, serve.generation);
     set_awake(true);
+    return start_fronts();
 }
 
 static void check_heartbeat(void)
@@ -142,7 +178,7 @@ static void check_heartbeat(void)
         serve.last_beat = beat;
         serve.beat_ns = tap_now();
     } else if (tap_now() - serve.beat_ns > TAP_DEAD_MS * 1000000LL) {
-        go_to_sleep(TAP_ASLEEP_HEARTBEAT);
+        go_to_sleep(TAP_ASLEEP_HEARTBEAT, 0);
     }
 }
 
@@ -150,7 +186,7 @@ static void check_heartbeat(void)
 
 static void unlink_peer(void)
 {
-    go_to_sleep(TAP_ASLEEP_ASKED);
+    go_to_sleep(TAP_ASLEEP_ASKED, 0);
     while (!tap_seats_quiet())
         nap_ms(20);                   /* a server's thread is still in a call that writes: the memory must stay */
     tap_memory_unmap();
@@ -169,7 +205,8 @@ static void answer(int fd, struct tap_msg *r, enum tap_status status, const char
         return;                       /* the peer is gone: poll will say so */
 }
 
-static const char *serve_arm(const struct tap_msg *m)
+/* *said: armed, but. */
+static const char *serve_arm(const struct tap_msg *m, const char **said)
 {
     if (!tap_plan.shared)
         return "no memory yet";
@@ -177,17 +214,17 @@ static const char *serve_arm(const struct tap_msg *m)
         return "unknown mode";
     if (m->kinds != TAP_KINDS_GEMM && m->kinds != TAP_KINDS_ALL)
         return "unknown choice of kinds";
-    go_to_sleep(TAP_ASLEEP_ASKED);
+    go_to_sleep(TAP_ASLEEP_ASKED, LAST_MS);
     if (!wait_quiet(QUIET_MS))
         return "a call that began in the last arm is still running";
-    arm(m);
+    *said = arm(m);
     return NULL;
 }
 
 static void serve_message(const struct tap_msg *m, int fd)
 {
     struct tap_msg r = {.type = TAP_REPLY};
-    const char *why = NULL;
+    const char *why = NULL, *said = NULL;
 
     if (m->magic != TAP_MAGIC || m->version != TAP_VERSION) {
         answer(serve.peer.fd, &r, TAP_BAD_VERSION, "another protocol version");
@@ -198,17 +235,17 @@ static void serve_message(const struct tap_msg *m, int fd)
         why = tap_plan.shared ? "memory is there already" : tap_memory_attach(fd, m);
         break;
     case TAP_ARM:
-        why = serve_arm(m);
+        why = serve_arm(m, &said);
         break;
     case TAP_DISARM:
-        go_to_sleep(TAP_ASLEEP_ASKED);
+        go_to_sleep(TAP_ASLEEP_ASKED, LAST_MS);
         if (!wait_quiet(QUIET_MS))
             why = "a call is still running";
         break;
     default:
         why = "unknown message";
     }
-    answer(serve.peer.fd, &r, why ? TAP_REFUSED : TAP_OK, why);
+    answer(serve.peer.fd, &r, why ? TAP_REFUSED : TAP_OK, why ? why : said);
 }
 
 /* False: the peer is gone. */
@@ -373,6 +410,7 @@ static bool turn(void)                /* false: our descriptors were closed unde
     if (p[0].revents)
         take_peer();
     check_heartbeat();
+    tick_fronts();
     return true;
 }
 
@@ -397,6 +435,11 @@ static void *run(void *nothing)
 /* In the child of a fork: no thread, no links, cold. */
 static void forked(void)
 {
+    size_t i;
+
+    for (i = 0; i < sizeof fronts / sizeof *fronts; i++)
+        if (fronts[i]->forked)
+            fronts[i]->forked();
     atomic_store(&tap_generation, 0);
     set_awake(true);
     close_own(&serve.listener);

@@ -56,14 +56,14 @@ static unsigned size_class(int64_t rows, bool decode)
     return c + (decode ? 32 : 0);
 }
 
-static enum tap_doing decide(struct tap_seat *s, unsigned class, int64_t now)
+static enum tap_doing decide(struct tap_sampler *p, unsigned class, int64_t now, bool *weights)
 {
-    bool wanted = tap_plan.mode == TAP_MODE_ALL || s->classes[class] < CLASS_STEPS || in_window(s->steps);
+    bool wanted = tap_plan.mode == TAP_MODE_ALL || p->classes[class] < CLASS_STEPS || in_window(p->steps);
 
-    s->steps++;
+    p->steps++;
     if (!wanted)
         return TAP_SKIP_SAMPLING;
-    tap_me.weights = affordable(&tap_plan.due_weights, now); /* asked once: the step that brings them stays whole */
+    *weights = affordable(&tap_plan.due_weights, now); /* asked once: the step that brings them stays whole */
     return affordable(&tap_plan.due_steps, now) ? TAP_TAKE : TAP_SKIP_BUDGET;
 }
 
@@ -71,8 +71,17 @@ void tap_step_alone(struct tap_seat *s, int64_t rows)
 {
     unsigned class = size_class(rows, false);
 
-    tap_me.doing = decide(s, class, tap_now());
-    s->classes[class] += tap_me.doing == TAP_TAKE && s->classes[class] < CLASS_STEPS;
+    tap_me.doing = decide(&s->sampler, class, tap_now(), &tap_me.weights);
+    s->sampler.classes[class] += tap_me.doing == TAP_TAKE && s->sampler.classes[class] < CLASS_STEPS;
+}
+
+enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights)
+{
+    unsigned class = size_class(rows, false);
+    enum tap_doing doing = decide(p, class, tap_now(), weights);
+
+    p->classes[class] += doing == TAP_TAKE && p->classes[class] < CLASS_STEPS;
+    return doing;
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
@@ -82,7 +91,7 @@ static bool sane_step(const struct td_step_args *args)
     return args && args->struct_size >= sizeof *args && args->n_spans >= 0 && args->n_spans <= TAP_MAX_SPANS && (args->spans || !args->n_spans);
 }
 
-static bool write_step(struct tap_seat *s, const struct td_step_args *args, int64_t now)
+bool tap_step_write(struct tap_seat *s, const struct td_step_args *args, int64_t now)
 {
     uint64_t spans = (uint64_t)args->n_spans * sizeof(struct tap_span);
     uint64_t size = sizeof(struct tap_step) + spans + (uint64_t)args->n_spans * TAP_MAX_ID; /* at most */
@@ -108,20 +117,22 @@ static bool write_step(struct tap_seat *s, const struct td_step_args *args, int6
     return true;
 }
 
+const enum tap_count tap_reason_steps[] = {[TAP_WAIT] = TAP_STEPS_SAMPLING, [TAP_TAKE] = TAP_STEPS_SENT, [TAP_SKIP_SAMPLING] = TAP_STEPS_SAMPLING,
+                                           [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET, [TAP_SKIP_RING] = TAP_STEPS_RING};
+
 static void begin_step(struct tap_seat *s, const struct td_step_args *args, unsigned class)
 {
-    static const enum tap_count reason[] = {[TAP_SKIP_SAMPLING] = TAP_STEPS_SAMPLING, [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET, [TAP_SKIP_RING] = TAP_STEPS_RING};
     int64_t now = tap_now();
 
     tap_me.step = args->step;
-    tap_me.doing = decide(s, class, now);
-    if (tap_me.doing == TAP_TAKE && !write_step(s, args, now))
+    tap_me.doing = decide(&s->sampler, class, now, &tap_me.weights);
+    if (tap_me.doing == TAP_TAKE && !tap_step_write(s, args, now))
         tap_me.doing = TAP_SKIP_RING;
     if (tap_me.doing == TAP_TAKE) {
-        s->classes[class] += s->classes[class] < CLASS_STEPS;
+        s->sampler.classes[class] += s->sampler.classes[class] < CLASS_STEPS;
         tap_seat_count(s, TAP_STEPS_SENT, 1, 0);
     } else {
-        tap_seat_count(s, reason[tap_me.doing], 1, 0);
+        tap_seat_count(s, tap_reason_steps[tap_me.doing], 1, 0);
     }
 }
 

@@ -34,7 +34,8 @@ static bool sane_operands(const struct tap_operand *o, int n, int max)
 static bool sane_call(const struct tap_call *call)
 {
     return call && call->kind && call->symbol && call->n_attrs >= 0 && call->n_attrs <= TAP_MAX_ATTRS && sane_operands(call->w, call->n_w, TAP_MAX_WEIGHTS) &&
-           sane_operands(call->in, call->n_in, TAP_MAX_INPUTS) && sane_operand(&call->out);
+           sane_operands(call->in, call->n_in, TAP_MAX_INPUTS) && sane_operand(&call->out) && call->n_launches >= 0 &&
+           call->n_launches <= TAP_MAX_LAUNCHES;
 }
 
 static uint64_t bytes_of(const struct tap_operand *o)
@@ -67,6 +68,7 @@ static struct places place(const struct tap_call *call)
 
     if (call->print)
         at += sizeof(struct tap_print);
+    at += (uint64_t)call->n_launches * sizeof(struct tap_launch);
     p.in = at = tap_round(at, TAP_REC_ALIGN);
     for (i = 0; i < call->n_in; i++)
         at += tap_round(bytes_of(&call->in[i]), TAP_REC_ALIGN);
@@ -107,7 +109,20 @@ static void put_tensor(struct tap_tensor *t, const struct tap_operand *o)
     }
     t->bytes = bytes_of(o);
     t->opaque = !o->data;
-    t->align = o->data ? (uint32_t)__builtin_ctzll((uintptr_t)o->data | 4096u) : 0;
+    t->align = o->data ? (uint32_t)__builtin_ctzll((o->address ? o->address : (uintptr_t)o->data) | 4096u) : 0;
+}
+
+static void put_launches(struct tap_launch *to, const struct tap_call *call)
+{
+    int i;
+
+    for (i = 0; i < call->n_launches; i++) {
+        const struct tap_call_launch *from = &call->launches[i];
+
+        to[i] = (struct tap_launch){.rows = {from->rows[0], from->rows[1]}, .grid = {from->grid[0], from->grid[1], from->grid[2]},
+                                    .block = {from->block[0], from->block[1], from->block[2]}, .shared_bytes = from->shared_bytes};
+        put_name(to[i].symbol, sizeof to[i].symbol, from->symbol);
+    }
 }
 
 /* All that is known before the call but rec, seq, duration and the output, whose description comes to the place that is returned. Nothing is
@@ -128,7 +143,7 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     rec->has_step = tap_me.uses_steps;
     rec->has_print = call->print != NULL;
     rec->n_attrs = (uint16_t)call->n_attrs, rec->n_w = (uint16_t)call->n_w, rec->n_in = (uint16_t)call->n_in;
-    rec->reserved = 0;
+    rec->n_launches = (uint16_t)call->n_launches;
     for (i = 0; i < call->n_attrs; i++) {
         put_word(attr[i].name, sizeof attr[i].name, call->attrs[i].name);
         attr[i].value = call->attrs[i].value;
@@ -139,6 +154,7 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
         put_tensor(t++, &call->in[i]);
     if (call->print)
         memcpy(t + 1, call->print, sizeof *call->print);
+    put_launches((struct tap_launch *)((uint8_t *)(t + 1) + (call->print ? sizeof *call->print : 0)), call);
     return t;
 }
 
@@ -154,10 +170,15 @@ static void put_inputs(uint8_t *to, const struct tap_call *call)
     }
 }
 
+uint64_t tap_take_size(const struct tap_call *call)
+{
+    return sane_call(call) ? place(call).size : 0;
+}
+
 /* ---- begin --------------------------------------------------------------------------------------------------------- */
 
-static const enum tap_count reason[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_PARTIAL, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
-                                        [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING};
+const enum tap_count tap_reason_ops[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_PARTIAL, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
+                                         [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING};
 
 static bool take(struct tap_seat *s, struct tap_taking *t, const struct tap_call *call)
 {
@@ -197,7 +218,7 @@ static bool begin(struct tap_seat *s, struct tap_taking *t, const struct tap_cal
         tap_step_alone(s, call->rows);
     if (tap_me.doing == TAP_TAKE)
         return take(s, t, call);
-    tap_seat_count(s, reason[tap_me.doing], 1, call_bytes(call));
+    tap_seat_count(s, tap_reason_ops[tap_me.doing], 1, call_bytes(call));
     return false;
 }
 
@@ -272,7 +293,7 @@ static void count_untaken(enum tap_count when_wanted, uint64_t n, uint64_t bytes
         return;
     s = tap_seat_mine(generation);
     if (s) {
-        tap_seat_count(s, tap_me.doing == TAP_TAKE ? when_wanted : reason[tap_me.doing], n, bytes);
+        tap_seat_count(s, tap_me.doing == TAP_TAKE ? when_wanted : tap_reason_ops[tap_me.doing], n, bytes);
         tap_seat_exit(s);
     } else {
         tap_seat_count_homeless(TAP_OPS_THREADS, n, bytes, generation);

@@ -54,7 +54,7 @@ static void set_matrix(struct tap_operand *o, const char *role, const char *dtyp
     o->strides[0] = cols, o->strides[1] = 1;
     o->data = data ? data : "";       /* no rows, no address: not opaque */
     o->bytes = (uint64_t)rows * (uint64_t)cols * elem;
-    o->row_bytes = o->pitch = 0;
+    o->row_bytes = o->pitch = o->address = 0;
 }
 
 static void set_rows(struct tap_operand *o, uint64_t cols, uint64_t ld)
@@ -98,6 +98,9 @@ static void describe_gemm(struct tap_call *call, const struct td_gptq_gemm_args 
     call->rounding = "none";
     call->name = NULL;
     call->print = NULL;
+    call->weights = 0;
+    call->launches = NULL;
+    call->n_launches = 0;
     call->rows = g->m;
     set_attrs(call, g);
     set_weights(call, g);
@@ -198,4 +201,4 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_td = {"td", awake, describe};
+const struct tap_front tap_front_td = {.name = "td", .awake = awake, .describe = describe};

@@ -129,19 +129,29 @@ static void copy_stream(const struct tap_call *call, uint64_t offset, uint64_t l
     }
 }
 
+void *tap_weights_chunk(struct tap_seat *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size)
+{
+    struct tap_weight *rec = tap_seat_head(s);
+
+    *size = tap_round(sizeof *rec + len, TAP_REC_ALIGN);
+    if (tap_seat_room(s) < *size)
+        return NULL;
+    *rec = (struct tap_weight){.rec = tap_seat_rec(s, TAP_REC_WEIGHT, (uint32_t)*size, tap_now()), .id = id, .len = (uint32_t)len, .offset = offset};
+    memcpy(rec->bytes, bytes, sizeof rec->bytes);
+    return rec + 1;
+}
+
 static bool send_chunk(struct tap_seat *s, struct tap_weight_slot *w, const struct tap_call *call)
 {
     uint64_t len = w->total - w->sent < TAP_MAX_CHUNK ? w->total - w->sent : TAP_MAX_CHUNK, size;
-    struct tap_weight *rec = tap_seat_head(s);
+    uint8_t *to;
 
     if (len > tap_plan.ring_bytes / 4)
         len = tap_plan.ring_bytes / 4;
-    size = tap_round(sizeof *rec + len, TAP_REC_ALIGN);
-    if (tap_seat_room(s) < size)
+    to = tap_weights_chunk(s, w->id, w->bytes, w->sent, len, &size);
+    if (!to)
         return false;
-    *rec = (struct tap_weight){.rec = tap_seat_rec(s, TAP_REC_WEIGHT, (uint32_t)size, tap_now()), .id = w->id, .len = (uint32_t)len, .offset = w->sent};
-    memcpy(rec->bytes, w->bytes, sizeof rec->bytes);
-    copy_stream(call, w->sent, len, (uint8_t *)(rec + 1));
+    copy_stream(call, w->sent, len, to);
     w->sent += len;
     tap_seat_publish(s, (uint32_t)size);
     return true;
@@ -153,7 +163,9 @@ bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t 
     uint64_t before;
     int t;
 
-    *id = 0;
+    *id = call->weights;
+    if (call->weights)
+        return true;
     for (t = 0; t < call->n_w; t++) {
         key.ptr[t] = call->w[t].data;
         key.bytes[t] = call->w[t].data ? call->w[t].bytes : 0;

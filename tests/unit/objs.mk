@@ -12,7 +12,12 @@ OBJS_test_tap_ggml := recorder
 # both ends in one process
 OBJS_test_tap_take := recorder
 OBJS_test_tap_vllm := recorder
-$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm: $(call obj,$(TAP_SRCS))
+OBJS_test_tap_cuda := recorder
+$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
 OBJS_test_settle_vllm := recorder
+OBJS_test_settle_gpu := recorder
 $(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))
+
+# the look-alike of libcuda.so.1, linked as a program links the driver
+$(O)/tests/unit/test_fake_cuda: $(O)/tests/helpers/lib_fake_cuda.so

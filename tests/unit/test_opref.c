@@ -123,6 +123,35 @@ static void converted(void **state)
     free(data);
 }
 
+/* Outputs [16, 48) of the second half of q's inputs; the same with an eighth of k behind it, as one rank has them. */
+static void slices(void **state)
+{
+    const uint32_t *q = tensor(ATTENTION ".q_proj.qweight")->data, *k = tensor(ATTENTION ".k_proj.qweight")->data, *got;
+    struct td_error err;
+    size_t size;
+    void *data;
+    int r, c;
+
+    (void)state;
+    assert_int_equal(load("{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[4,8],[16,48]],\"transforms\":[]}", 4, 32, &data, &size, &err), 0);
+    assert_int_equal(size, 4 * 32 * 4);
+    for (got = data, r = 0; r < 4; r++)
+        for (c = 0; c < 32; c++)
+            assert_int_equal(got[r * 32 + c], q[(r + 4) * 64 + c + 16]);
+    free(data);
+    assert_int_equal(load("{\"tensors\":[\"" ATTENTION ".q_proj.qweight\",\"" ATTENTION ".k_proj.qweight\"],\"slice\":[[[4,8],[16,48]],[[4,8],[28,32]]],\"transforms\":[\"stack\"]}", 4, 36,
+                          &data, &size, &err), 0);
+    assert_int_equal(size, 4 * 36 * 4);
+    for (got = data, r = 0; r < 4; r++)
+        for (c = 0; c < 36; c++)
+            assert_int_equal(got[r * 36 + c], c < 32 ? q[(r + 4) * 64 + c + 16] : k[(r + 4) * 32 + c - 32 + 28]);
+    free(data);
+    assert_int_equal(load("{\"tensors\":[\"" ATTENTION ".q_proj.g_idx\"],\"slice\":[[32,64]],\"transforms\":[]}", 1, 32, &data, &size, &err), 0);
+    assert_int_equal(size, 32 * 4);
+    assert_memory_equal(data, (const int32_t *)tensor(ATTENTION ".q_proj.g_idx")->data + 32, size);
+    free(data);
+}
+
 static void refused(void **state)
 {
     static const struct { const char *ref; int64_t rows, cols; int code; } cases[] = {
@@ -131,6 +160,22 @@ static void refused(void **state)
         {"{\"tensors\":[]}", 8, 64, TD_EUNSUPPORTED},
         {"{}", 8, 64, TD_EUNSUPPORTED},
         {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[0,1]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[0,8]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[0,8],[0,65]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[0,9],[0,64]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[4,4],[0,64]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[8,4],[0,64]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[-1,4],[0,64]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[0,8],[0,64],[0,1]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[0,8],[\"0\",64]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[0],[0,64]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":{}}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":7}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[[0,8],[0,64]],[[0,8],[0,64]]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[0,1e300],[0,64]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"slice\":[[0,0.5],[0,64]]}", 8, 64, TD_EUNSUPPORTED},
+        {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\",\"" ATTENTION ".k_proj.qweight\"],\"slice\":[[0,8],[0,64]],\"transforms\":[\"stack\"]}", 8, 96, TD_EUNSUPPORTED},
         {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"transforms\":[\"transpose\"]}", 8, 64, TD_EUNSUPPORTED},
         {"{\"tensors\":[\"" ATTENTION ".q_proj.qweight\"],\"transforms\":[\"I32\"]}", 8, 64, TD_EUNSUPPORTED},
         {"{\"tensors\":[\"" ATTENTION ".q_proj.scales\"],\"transforms\":[\"BF16\",\"stack\"]}", 8, 64, TD_EUNSUPPORTED},
@@ -151,7 +196,7 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_tensor), cmocka_unit_test(stacked_columns), cmocka_unit_test(stacked_rows), cmocka_unit_test(converted), cmocka_unit_test(refused),
+        cmocka_unit_test(one_tensor), cmocka_unit_test(stacked_columns), cmocka_unit_test(stacked_rows), cmocka_unit_test(converted), cmocka_unit_test(slices), cmocka_unit_test(refused),
     };
 
     return cmocka_run_group_tests_name("opref", tests, setup, teardown);

@@ -1,0 +1,148 @@
+/* cuda_abi.h - the part of the CUDA driver's C ABI that Tapedeck uses, declared here so that it builds without CUDA.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Source: cuda.h of CUDA 13.0; tests/e2e/050-cuda-abi compares the two where a cuda.h is installed. Names carry our prefix, so that both headers
+ * can be included together. A CUresult is an int, a CUdeviceptr a uint64_t, a handle (CUcontext, CUstream, CUfunction, CUkernel ...) a void *. */
+#ifndef TD_KERNELS_GPU_CUDA_ABI_H
+#define TD_KERNELS_GPU_CUDA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum td_cuda_result {
+    TD_CUDA_SUCCESS = 0,
+    TD_CUDA_INVALID_VALUE = 1,
+    TD_CUDA_OUT_OF_MEMORY = 2,
+    TD_CUDA_NOT_INITIALIZED = 3,
+    TD_CUDA_NO_DEVICE = 100,
+    TD_CUDA_INVALID_DEVICE = 101,
+    TD_CUDA_INVALID_IMAGE = 200,
+    TD_CUDA_INVALID_CONTEXT = 201,
+    TD_CUDA_NO_BINARY_FOR_GPU = 209,
+    TD_CUDA_ECC_UNCORRECTABLE = 214,
+    TD_CUDA_INVALID_PTX = 218,
+    TD_CUDA_UNSUPPORTED_PTX_VERSION = 222,
+    TD_CUDA_INVALID_HANDLE = 400,
+    TD_CUDA_NOT_FOUND = 500,
+    TD_CUDA_NOT_READY = 600,
+    TD_CUDA_ILLEGAL_ADDRESS = 700,
+    TD_CUDA_LAUNCH_OUT_OF_RESOURCES = 701,
+    TD_CUDA_LAUNCH_TIMEOUT = 702,
+    TD_CUDA_CONTEXT_IS_DESTROYED = 709,
+    TD_CUDA_ASSERT = 710,
+    TD_CUDA_HARDWARE_STACK_ERROR = 714,
+    TD_CUDA_ILLEGAL_INSTRUCTION = 715,
+    TD_CUDA_MISALIGNED_ADDRESS = 716,
+    TD_CUDA_INVALID_ADDRESS_SPACE = 717,
+    TD_CUDA_INVALID_PC = 718,
+    TD_CUDA_LAUNCH_FAILED = 719,
+    TD_CUDA_NOT_SUPPORTED = 801,
+    TD_CUDA_STREAM_CAPTURE_UNSUPPORTED = 900,
+    TD_CUDA_STREAM_CAPTURE_INVALIDATED = 901,
+    TD_CUDA_STREAM_CAPTURE_UNMATCHED = 903,
+    TD_CUDA_STREAM_CAPTURE_IMPLICIT = 906,
+    TD_CUDA_UNKNOWN = 999
+};
+
+enum td_cuda_device_attribute {
+    TD_CUDA_DEV_MAX_THREADS_PER_BLOCK = 1,
+    TD_CUDA_DEV_MAX_GRID_DIM_X = 5,
+    TD_CUDA_DEV_MAX_GRID_DIM_Y = 6,
+    TD_CUDA_DEV_MAX_GRID_DIM_Z = 7,
+    TD_CUDA_DEV_MAX_SHARED_PER_BLOCK = 8,
+    TD_CUDA_DEV_WARP_SIZE = 10,
+    TD_CUDA_DEV_MULTIPROCESSOR_COUNT = 16,
+    TD_CUDA_DEV_L2_CACHE_SIZE = 38,
+    TD_CUDA_DEV_CAPABILITY_MAJOR = 75,
+    TD_CUDA_DEV_CAPABILITY_MINOR = 76,
+    TD_CUDA_DEV_MAX_SHARED_PER_BLOCK_OPTIN = 97,
+    TD_CUDA_DEV_VIRTUAL_MEMORY = 102
+};
+
+enum td_cuda_function_attribute {
+    TD_CUDA_FUNC_MAX_THREADS_PER_BLOCK = 0,
+    TD_CUDA_FUNC_SHARED_SIZE_BYTES = 1,
+    TD_CUDA_FUNC_LOCAL_SIZE_BYTES = 3,
+    TD_CUDA_FUNC_NUM_REGS = 4,
+    TD_CUDA_FUNC_PTX_VERSION = 5,
+    TD_CUDA_FUNC_BINARY_VERSION = 6,
+    TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+};
+
+enum { TD_CUDA_MEMORY_HOST = 1, TD_CUDA_MEMORY_DEVICE = 2, TD_CUDA_MEMORY_UNIFIED = 4 };                  /* CUmemorytype */
+enum { TD_CUDA_STREAM_NON_BLOCKING = 1 };
+enum { TD_CUDA_CAPTURE_NONE = 0, TD_CUDA_CAPTURE_ACTIVE = 1, TD_CUDA_CAPTURE_INVALIDATED = 2 };
+enum { TD_CUDA_ALLOCATION_PINNED = 1, TD_CUDA_LOCATION_DEVICE = 1, TD_CUDA_ACCESS_READWRITE = 3, TD_CUDA_GRANULARITY_MINIMUM = 0 };
+enum { TD_CUDA_PARAM_END = 0, TD_CUDA_PARAM_BUFFER_POINTER = 1, TD_CUDA_PARAM_BUFFER_SIZE = 2 };           /* words of `extra` */
+
+struct td_cuda_location { int type, id; };                                  /* CUmemLocation */
+struct td_cuda_allocation {                                                 /* CUmemAllocationProp */
+    int type, handle_types;
+    struct td_cuda_location location;
+    void *win32;
+    struct { uint8_t compression, rdma; uint16_t usage; uint8_t reserved[4]; } flags;
+};
+struct td_cuda_access { struct td_cuda_location location; int flags; };     /* CUmemAccessDesc */
+
+struct td_cuda_copy_2d {                                                    /* CUDA_MEMCPY2D */
+    size_t src_x_bytes, src_y; int src_type; const void *src_host; uint64_t src_device; void *src_array; size_t src_pitch;
+    size_t dst_x_bytes, dst_y; int dst_type; void *dst_host; uint64_t dst_device; void *dst_array; size_t dst_pitch;
+    size_t width_bytes, height;
+};
+
+struct td_cuda_launch_config {                                              /* CUlaunchConfig */
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream, *attributes;
+    unsigned n_attributes;
+};
+
+/* The functions that driver.c looks up: X(name in the library, member of struct td_cuda_api, arguments). Names have the suffix of the version
+ * that cuda.h 13.0 maps them to. */
+#define TD_CUDA_NEEDED(X) \
+    X(cuInit, init, (unsigned flags)) \
+    X(cuDriverGetVersion, driver_get_version, (int *version)) \
+    X(cuGetErrorName, get_error_name, (int result, const char **name)) \
+    X(cuGetErrorString, get_error_string, (int result, const char **text)) \
+    X(cuDeviceGetCount, device_get_count, (int *n)) \
+    X(cuDeviceGet, device_get, (int *device, int ordinal)) \
+    X(cuDeviceGetName, device_get_name, (char *name, int len, int device)) \
+    X(cuDeviceGetAttribute, device_get_attribute, (int *value, int attribute, int device)) \
+    X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device)) \
+    X(cuDevicePrimaryCtxRelease_v2, primary_release, (int device)) \
+    X(cuCtxSetCurrent, ctx_set_current, (void *context)) \
+    X(cuCtxSynchronize, ctx_synchronize, (void)) \
+    X(cuMemAlloc_v2, mem_alloc, (uint64_t *address, size_t bytes)) \
+    X(cuMemFree_v2, mem_free, (uint64_t address)) \
+    X(cuMemGetInfo_v2, mem_get_info, (size_t *free_bytes, size_t *total_bytes)) \
+    X(cuMemcpyHtoD_v2, copy_to_device, (uint64_t to, const void *from, size_t bytes)) \
+    X(cuMemcpyDtoH_v2, copy_to_host, (void *to, uint64_t from, size_t bytes)) \
+    X(cuMemsetD8_v2, set_8, (uint64_t to, unsigned char value, size_t n)) \
+    X(cuMemsetD8Async, set_8_async, (uint64_t to, unsigned char value, size_t n, void *stream)) \
+    X(cuMemcpyDtoDAsync_v2, copy_on_device_async, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
+    X(cuModuleLoadData, module_load, (void **module, const void *image)) \
+    X(cuModuleUnload, module_unload, (void *module)) \
+    X(cuModuleGetFunction, module_get_function, (void **function, void *module, const char *symbol)) \
+    X(cuFuncGetAttribute, func_get_attribute, (int *value, int attribute, void *function)) \
+    X(cuFuncSetAttribute, func_set_attribute, (void *function, int attribute, int value)) \
+    X(cuLaunchKernel, launch, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
+                               void *stream, void **params, void **extra)) \
+    X(cuStreamCreate, stream_create, (void **stream, unsigned flags)) \
+    X(cuStreamDestroy_v2, stream_destroy, (void *stream)) \
+    X(cuStreamSynchronize, stream_synchronize, (void *stream))
+
+/* Those that an older driver lacks; NULL then. cuFuncGetParamInfo came with CUDA 12.4, the enumeration with 12.4, virtual memory with 10.2. */
+#define TD_CUDA_OPTIONAL(X) \
+    X(cuFuncGetParamInfo, func_get_param_info, (void *function, size_t i, size_t *offset, size_t *size)) \
+    X(cuModuleGetFunctionCount, module_function_count, (unsigned *n, void *module)) \
+    X(cuModuleEnumerateFunctions, module_enumerate, (void **functions, unsigned n, void *module)) \
+    X(cuFuncGetName, func_get_name, (const char **name, void *function)) \
+    X(cuMemAddressReserve, address_reserve, (uint64_t *address, size_t bytes, size_t alignment, uint64_t hint, unsigned long long flags)) \
+    X(cuMemAddressFree, address_free, (uint64_t address, size_t bytes)) \
+    X(cuMemCreate, mem_create, (unsigned long long *handle, size_t bytes, const struct td_cuda_allocation *what, unsigned long long flags)) \
+    X(cuMemRelease, mem_release, (unsigned long long handle)) \
+    X(cuMemMap, mem_map, (uint64_t address, size_t bytes, size_t offset, unsigned long long handle, unsigned long long flags)) \
+    X(cuMemUnmap, mem_unmap, (uint64_t address, size_t bytes)) \
+    X(cuMemSetAccess, mem_set_access, (uint64_t address, size_t bytes, const struct td_cuda_access *access, size_t n)) \
+    X(cuMemGetAllocationGranularity, mem_granularity, (size_t *bytes, const struct td_cuda_allocation *what, int option))
+
+#endif

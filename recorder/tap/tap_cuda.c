@@ -1,0 +1,283 @@
+/* tap_cuda.c - the front end for CUDA: loaded by the driver (CUDA_INJECTION64_PATH), it sees every launch of a kernel through CUPTI's callbacks,
+ * whoever makes it and however it is linked, while it is armed; asleep it is not subscribed, and costs nothing.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Source: CUPTI's documentation of CUDA 13.0 and its headers (tap_cuda_abi.h); seen on an H100 and an H200: subscribing in a live server takes 12 us,
+ * unsubscribing 6 us, any number of times; CUDA calls within a callback are allowed, those of the driver call the callback again; no destructor
+ * runs in vLLM's engine. A process has one subscriber: a profiler that came first is left in peace. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "recorder/tap/tap_cuda.h"
+
+#define NAME_BYTES 96                 /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN is 64 */
+#define CALLBACK_MS 200               /* how long a callback may still be running */
+
+TAP_EXPORT int InitializeInjection(void);
+
+static _Atomic bool injected;
+static _Atomic uint32_t inside;       /* callbacks that are running */
+static void *subscriber;              /* the tap's thread's; NULL: not subscribed */
+static char sentence[TAP_TEXT];       /* what start() returned */
+
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    bool busy;                        /* our own calls into the driver come by here too */
+    uint64_t token;                   /* of a launch that is taken, between its two callbacks */
+} me;
+
+/* ---- a callback ---------------------------------------------------------------------------------------------------- */
+
+/* The packed form: words of `extra`, with the block's address and size. */
+static void read_extra(struct tap_cuda_launch *l, void *const *extra)
+{
+    int i;
+
+    for (i = 0; i < 8 && extra && (uintptr_t)extra[i] != TAP_CUDA_PARAM_END; i += 2) {
+        if ((uintptr_t)extra[i] == TAP_CUDA_PARAM_BUFFER_POINTER)
+            l->packed = extra[i + 1];
+        else if ((uintptr_t)extra[i] == TAP_CUDA_PARAM_BUFFER_SIZE && extra[i + 1])
+            l->packed_bytes = *(const size_t *)extra[i + 1];
+    }
+}
+
+static void read_launch(struct tap_cuda_launch *l, const struct tap_cuda_launch_params *p, bool has_extra)
+{
+    l->function = p->function;
+    l->stream = p->stream;
+    memcpy(l->grid, p->grid, sizeof l->grid);
+    memcpy(l->block, p->block, sizeof l->block);
+    l->shared_bytes = p->shared_bytes;
+    l->params = p->params;
+    if (!l->params && has_extra)
+        read_extra(l, p->extra);
+}
+
+static void read_launch_ex(struct tap_cuda_launch *l, const struct tap_cuda_launch_ex_params *p)
+{
+    const struct tap_cuda_launch_config *c = p->config;
+    struct tap_cuda_launch_params as = {.function = p->function, .shared_bytes = c->shared_bytes, .stream = c->stream, .params = p->params, .extra = p->extra};
+
+    memcpy(as.grid, c->grid, sizeof as.grid);
+    memcpy(as.block, c->block, sizeof as.block);
+    read_launch(l, &as, true);
+}
+
+/* False: no launch of a kernel. */
+static bool read_call(struct tap_cuda_launch *l, uint32_t cbid, const struct tap_cupti_data *d)
+{
+    bool per_thread = false;
+
+    memset(l, 0, sizeof *l);
+    l->context = d->context;
+    switch (cbid) {
+    case TAP_CBID_LAUNCH_KERNEL_PTSZ:
+    case TAP_CBID_LAUNCH_COOPERATIVE_PTSZ:
+        per_thread = true;            /* fall through */
+    case TAP_CBID_LAUNCH_KERNEL:
+    case TAP_CBID_LAUNCH_COOPERATIVE:
+        read_launch(l, d->params, cbid == TAP_CBID_LAUNCH_KERNEL || cbid == TAP_CBID_LAUNCH_KERNEL_PTSZ);
+        break;
+    case TAP_CBID_LAUNCH_KERNEL_EX_PTSZ:
+        per_thread = true;            /* fall through */
+    case TAP_CBID_LAUNCH_KERNEL_EX:
+        if (!((const struct tap_cuda_launch_ex_params *)d->params)->config)
+            return false;
+        read_launch_ex(l, d->params);
+        break;
+    default:
+        return false;
+    }
+    if (per_thread && !l->stream)
+        l->stream = TAP_CUDA_STREAM_PER_THREAD;
+    return true;
+}
+
+static void entered(uint32_t cbid, const struct tap_cupti_data *d)
+{
+    struct tap_cuda_kernel *k;
+    struct tap_cuda_launch l;
+
+    if (cbid == TAP_CBID_GRAPH_LAUNCH || cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ) {
+        tap_count(TAP_GRAPHS, 1, 0);
+        return;
+    }
+    if (!read_call(&l, cbid, d))
+        return;
+    k = tap_cuda_kernel_of(l.function, d->symbol);
+    if (k)
+        atomic_fetch_add_explicit(&k->n, 1, memory_order_relaxed);
+    if (k && k->row)
+        me.token = tap_cuda_lane_enter(&l, k);
+    else
+        tap_cuda_lane_other();
+}
+
+static void left(uint32_t cbid, const struct tap_cupti_data *d)
+{
+    struct tap_cuda_launch l;
+    uint64_t token = me.token;
+
+    me.token = 0;
+    if (read_call(&l, cbid, d))
+        tap_cuda_lane_leave(token, &l, d->result && *(const int *)d->result == 0);
+}
+
+static void on_call(void *user, int domain, uint32_t cbid, const void *data)
+{
+    const struct tap_cupti_data *d = data;
+    int e = errno;
+
+    (void)user;
+    if (domain != TAP_CUPTI_DOMAIN_DRIVER || me.busy || (d->site == TAP_CUPTI_EXIT && !me.token))
+        return;
+    me.busy = true;
+    atomic_fetch_add(&inside, 1);
+    if (tap_armed() && d->site == TAP_CUPTI_ENTER)
+        entered(cbid, d);
+    else if (me.token)
+        left(cbid, d);
+    atomic_fetch_sub(&inside, 1);
+    me.busy = false;
+    errno = e;
+}
+
+/* ---- subscribing --------------------------------------------------------------------------------------------------- */
+
+static const uint32_t watched[] = {TAP_CBID_LAUNCH_KERNEL, TAP_CBID_LAUNCH_KERNEL_PTSZ, TAP_CBID_LAUNCH_KERNEL_EX, TAP_CBID_LAUNCH_KERNEL_EX_PTSZ,
+                                   TAP_CBID_LAUNCH_COOPERATIVE, TAP_CBID_LAUNCH_COOPERATIVE_PTSZ, TAP_CBID_GRAPH_LAUNCH, TAP_CBID_GRAPH_LAUNCH_PTSZ};
+
+static void unsubscribe(void)
+{
+    if (subscriber)
+        tap_cupti.unsubscribe(subscriber);
+    subscriber = NULL;
+}
+
+static const char *subscribe(void)
+{
+    char other[NAME_BYTES] = "";
+    struct tap_cupti_subscriber p = {sizeof p, "tapedeck", other, sizeof other};
+    int rc = tap_cupti.subscribe_v2 ? tap_cupti.subscribe_v2(&subscriber, on_call, NULL, &p) : tap_cupti.subscribe(&subscriber, on_call, NULL);
+    size_t i;
+
+    for (i = 0; i < sizeof watched / sizeof *watched && !rc; i++)
+        rc = tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, watched[i]);
+    if (!rc)
+        return NULL;
+    if (!i)
+        subscriber = NULL;
+    unsubscribe();
+    if (rc == TAP_CUPTI_MULTIPLE_SUBSCRIBERS)
+        snprintf(sentence, sizeof sentence, "CUPTI, which has one place a process, is in use by %s: no launch on the GPU is seen; start the server without it",
+                 other[0] ? other : "another profiler");
+    else
+        snprintf(sentence, sizeof sentence, "CUPTI refuses its callbacks (CUptiResult %d): no launch on the GPU is seen", rc);
+    return sentence;
+}
+
+/* ---- for the core -------------------------------------------------------------------------------------------------- */
+
+/* Of the devices with a primary context, if there is but one; else a launch will tell. */
+static void *guess_context(void)
+{
+    int n = 0, i, device, active, found = -1;
+    unsigned flags;
+    void *context = NULL;
+
+    if (!tap_driver.device_count || !tap_driver.device_get || !tap_driver.primary_state || !tap_driver.primary_retain || tap_driver.device_count(&n))
+        return NULL;
+    for (i = 0; i < n; i++) {
+        if (tap_driver.device_get(&device, i) || tap_driver.primary_state(device, &flags, &active) || !active)
+            continue;
+        if (found >= 0)
+            return NULL;
+        found = device;
+    }
+    return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context; /* kept: what we allocate in it is kept too */
+}
+
+static const char *start(void)
+{
+    const char *why;
+    void *context;
+
+    if (!atomic_load(&injected))
+        return NULL;
+    why = tap_cuda_load();
+    if (!why && !tap_cuda_stage_quiet())
+        why = "the GPU is still at work for the last arm; arm again later";
+    if (!why && !(context = tap_cuda_stage_context()) && (context = guess_context()))
+        why = tap_cuda_stage_open(context);
+    if (!why && (!tap_cuda_kernels_clear() || !tap_cuda_lane_open() || !tap_cuda_send_start()))
+        why = "no memory, or no thread, for the launches of the GPU";
+    return why ? why : subscribe();
+}
+
+/* Nobody is in a callback any more; or somebody stands in the driver, whom close() below can do without. */
+static void wait_callbacks(void)
+{
+    int64_t until = tap_now() + CALLBACK_MS * 1000000LL;
+    struct timespec t = {0, 100000};
+
+    while (atomic_load(&inside) && tap_now() < until)
+        nanosleep(&t, NULL);
+}
+
+static void stop(int wait_ms)
+{
+    if (!atomic_load(&injected))
+        return;
+    unsubscribe();
+    wait_callbacks();
+    tap_cuda_lane_close();
+    tap_cuda_send_stop(wait_ms);
+}
+
+static void tick(void)
+{
+    void *wanted;
+
+    if (!subscriber)
+        return;
+    wanted = tap_cuda_lane_context();
+    if (wanted && !tap_cuda_stage_context())
+        tap_cuda_stage_open(wanted);
+    tap_cuda_lane_tick();
+}
+
+/* What was CUDA's in the parent is of no use here. A child that uses CUDA itself is injected anew. */
+static void forked(void)
+{
+    atomic_store(&injected, false);
+    atomic_store(&inside, 0);
+    subscriber = NULL;
+    me.busy = false;
+    me.token = 0;
+    tap_cuda_lane_forget();
+    tap_cuda_stage_forget();
+    tap_cuda_send_forget();
+}
+
+static bool describe(char *library, char *build, size_t n)
+{
+    library[0] = build[0] = '\0';
+    if (!atomic_load(&injected))
+        return false;
+    tap_cuda_library(library, n);
+    return true;
+}
+
+const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked};
+
+/* Called by the driver when it is initialised, in every process that uses CUDA. 1: loaded. */
+int InitializeInjection(void)
+{
+    int e = errno;
+
+    atomic_store(&injected, true);
+    tap_take_note();
+    errno = e;
+    return 1;
+}

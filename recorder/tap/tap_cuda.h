@@ -1,0 +1,150 @@
+/* tap_cuda.h - the parts of the CUDA front end: what they share.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ *   tap_cuda.c          loaded by CUDA, arming, the callback     tap_cuda_load.c   libcuda and CUPTI, where they are
+ *   tap_cuda_kernels.c  which kernel a handle is                 tap_cuda_lane.c   what happens to a launch: steps, sampling, joining, copies
+ *   tap_cuda_stage.c    memory of the device and pinned memory   tap_cuda_sets.c   weights: which are there, which are to be sent
+ *   tap_cuda_send.c     the thread that sends what was copied
+ *
+ * Who does what:
+ *   a thread of the server   in CUPTI's callback around a launch: copies of A (before) and C (after) into a ring on the device, on the launch's
+ *                            own stream. Allocates nothing, waits for nobody. Who finds the lane taken by another thread leaves, and is counted.
+ *   at a step's end, or 1 MiB  the same thread hands the ring's new bytes over: a second stream waits for the first and copies them to pinned
+ *                            memory in one piece, then writes the batch's number into a word there.
+ *   the sender               watches that word; makes no CUDA call. Joins launches into ops, gives them to the core.
+ *   the tap's thread         arms and disarms, allocates, hands over what lies there while the server is idle. */
+#ifndef TD_TAP_CUDA_H
+#define TD_TAP_CUDA_H
+
+#include "kernels/gpu/adapter.h"
+#include "recorder/tap/tap.h"
+#include "recorder/tap/tap_cuda_abi.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- tap_cuda_load.c ----------------------------------------------------------------------------------------------- */
+
+#define TAP_CUDA_MEMBER(name, member, args) int (*member) args;
+struct tap_cuda_driver { TAP_CUDA_FUNCTIONS(TAP_CUDA_MEMBER) TAP_CUDA_OPTIONAL(TAP_CUDA_MEMBER) };
+struct tap_cuda_cupti { TAP_CUPTI_FUNCTIONS(TAP_CUDA_MEMBER) TAP_CUPTI_OPTIONAL(TAP_CUDA_MEMBER) };
+extern struct tap_cuda_driver tap_driver;
+extern struct tap_cuda_cupti tap_cupti;
+/* Find all functions; once. NULL: done; else why not. From the tap's thread. */
+const char *tap_cuda_load(void);
+/* The library of the process whose kernels an adapter knows best, else the driver: into library[n]. */
+void tap_cuda_library(char *library, size_t n);
+
+/* ---- tap_cuda_kernels.c -------------------------------------------------------------------------------------------- */
+
+struct tap_cuda_kernel {              /* what a launched handle is; found out at its first launch of an arm */
+    _Atomic(void *) handle;           /* NULL: free */
+    _Atomic bool ready;
+    _Atomic uint64_t n;               /* launches */
+    uint64_t sent;                    /* of them, told the recorder; the sender's */
+    const struct td_gpu_adapter *row; /* NULL: unknown */
+    struct td_gpu_param params[TD_GPU_PARAMS];
+    int n_params;
+    char symbol[TAP_SYMBOL];
+};
+/* NULL: the table is full. */
+struct tap_cuda_kernel *tap_cuda_kernel_of(void *handle, const char *symbol);
+/* Forget all. False: no memory. While nobody is in a callback. */
+bool tap_cuda_kernels_clear(void);
+/* Kernel i that was launched, NULL after the last place; *used false: the place is free. */
+struct tap_cuda_kernel *tap_cuda_kernel_at(unsigned i, bool *used);
+
+/* ---- tap_cuda_stage.c ---------------------------------------------------------------------------------------------- */
+
+#define TAP_CUDA_STAGE_BYTES (64u << 20)
+#define TAP_CUDA_FULL UINT64_MAX
+
+/* Allocate, in that context, what the process keeps for its life: nothing of it may be freed while the server computes. NULL: done or there
+ * already; else why not. From the tap's thread. */
+const char *tap_cuda_stage_open(void *context);
+/* May be used for launches of this context? */
+bool tap_cuda_stage_is(const void *context);
+void *tap_cuda_stage_context(void);
+/* Is everything that was handed over there? */
+bool tap_cuda_stage_quiet(void);
+void tap_cuda_stage_forget(void);     /* in the child of a fork */
+
+/* The following with the lane held. */
+/* n bytes of the ring in one piece, until the sender frees them: their offset, or TAP_CUDA_FULL. */
+uint64_t tap_cuda_stage_take(uint64_t n);
+uint64_t tap_cuda_stage_room(void);
+uint64_t tap_cuda_stage_end(void);    /* what the next entry frees, when it is done with */
+/* Copy `rows` rows of row_bytes that lie `pitch` apart, densely. False: the driver refused. */
+bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
+/* What was copied until now on `stream` comes with the next batch. */
+bool tap_cuda_stage_mark(void *stream);
+/* Hand over what was marked. False: the driver refused, and nothing is taken any more. */
+bool tap_cuda_stage_hand_over(void);
+uint64_t tap_cuda_stage_waiting(void); /* bytes not handed over */
+uint32_t tap_cuda_stage_batch(void);  /* number of the batch that is being filled */
+
+/* The sender's. */
+const uint8_t *tap_cuda_stage_at(uint64_t at);
+bool tap_cuda_stage_done(uint32_t batch);
+bool tap_cuda_stage_broken(void);
+void tap_cuda_stage_free(uint64_t end);
+
+/* ---- tap_cuda_sets.c ----------------------------------------------------------------------------------------------- */
+
+struct tap_cuda_set {                 /* weights of a layer, by address and size */
+    uint64_t address[TAP_MAX_WEIGHTS], bytes[TAP_MAX_WEIGHTS]; /* in the order of the row's operands */
+    uint64_t total, taken;            /* bytes of all; of them, on their way */
+    uint32_t number;                  /* from 1; 0: free */
+};
+/* The set of a launch; NULL: there are too many, or more tensors than a set holds. With the lane held. */
+struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w);
+void tap_cuda_sets_clear(void);
+#define TAP_CUDA_SETS 4096u
+
+/* ---- tap_cuda_lane.c ----------------------------------------------------------------------------------------------- */
+
+struct tap_cuda_launch {              /* a launch as the callback sees it */
+    void *function, *stream, *context;
+    unsigned grid[3], block[3], shared_bytes;
+    void *const *params;              /* or NULL: then */
+    const void *packed;
+    size_t packed_bytes;
+};
+
+enum tap_cuda_what { TAP_CUDA_STEP, TAP_CUDA_PIECE, TAP_CUDA_LAUNCH, TAP_CUDA_BOUND };
+struct tap_cuda_entry {               /* what the lane tells the sender */
+    enum tap_cuda_what what;
+    uint32_t batch;                   /* there when this batch is */
+    uint64_t end;                     /* of the ring: free up to here, when this is done with */
+    uint64_t step;                    /* STEP */
+    struct tap_cuda_set set;          /* PIECE, LAUNCH */
+    uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring */
+    bool joins;                       /* LAUNCH: goes on where the last one ended */
+    int64_t t_ns;
+    const struct tap_cuda_kernel *kernel;
+    struct td_gpu_work work;
+    uint64_t op_at[TD_GPU_OPERANDS];  /* of inputs and the output, in the ring */
+    struct tap_cuda_launch launch;    /* only its numbers */
+};
+
+/* Before and after a launch of a kernel that a row knows. enter returns a token for leave; 0: not taken. */
+uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k);
+void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok);
+void tap_cuda_lane_other(void);       /* a launch that no row knows */
+/* From the tap's thread. */
+bool tap_cuda_lane_open(void);        /* false: no memory */
+void tap_cuda_lane_tick(void);        /* hand over what has been lying there */
+void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
+void tap_cuda_lane_forget(void);      /* in the child of a fork */
+void *tap_cuda_lane_context(void);    /* of a launch that could not be taken because the stage is not there */
+/* The sender's: the next entry, NULL: none. It stays until tap_cuda_lane_next(). */
+const struct tap_cuda_entry *tap_cuda_lane_entry(void);
+void tap_cuda_lane_next(void);
+
+/* ---- tap_cuda_send.c ----------------------------------------------------------------------------------------------- */
+
+bool tap_cuda_send_start(void);       /* the sender runs, for this arm */
+void tap_cuda_send_stop(int wait_ms); /* send what there is, for at most so long; the rest is dropped */
+void tap_cuda_send_forget(void);
+
+#pragma GCC visibility pop
+#endif

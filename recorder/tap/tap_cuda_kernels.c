@@ -1,0 +1,84 @@
+/* tap_cuda_kernels.c - what the handles are that a server launches: name, parameters, the row that reads them. A fixed table without a lock.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * It is emptied at each arm: a module that was unloaded may have left its handles to another. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "recorder/tap/tap_cuda.h"
+
+#define KERNELS 8192u
+
+static struct tap_cuda_kernel *table;
+
+bool tap_cuda_kernels_clear(void)
+{
+    size_t bytes = KERNELS * sizeof *table;
+
+    if (table)
+        return !madvise(table, bytes, MADV_DONTNEED); /* private and anonymous: reads as zero, and gives the memory back */
+    table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (table == MAP_FAILED)
+        table = NULL;
+    return table != NULL;
+}
+
+/* A launched handle may be a CUkernel in disguise: that is asked first. */
+static int read_params(void *handle, struct td_gpu_param *p)
+{
+    int (*const ask[])(void *, size_t, size_t *, size_t *) = {tap_driver.kernel_param_info, tap_driver.func_param_info};
+    size_t offset, size;
+    int i, n = 0;
+
+    for (i = 0; i < 2 && !n; i++)
+        while (ask[i] && n < TD_GPU_PARAMS && !ask[i](handle, (size_t)n, &offset, &size)) {
+            if (offset > UINT32_MAX || size > UINT32_MAX)
+                return 0;
+            p[n++] = (struct td_gpu_param){(uint32_t)offset, (uint32_t)size};
+        }
+    return n;
+}
+
+static void describe(struct tap_cuda_kernel *k, void *handle, const char *symbol)
+{
+    size_t len = symbol ? strnlen(symbol, TAP_SYMBOL) : 0;
+    bool known = false;
+
+    if (len < TAP_SYMBOL)
+        memcpy(k->symbol, symbol ? symbol : "", len);
+    else
+        len = 0;                      /* a name that was cut is another name */
+    if (len)
+        td_gpu_adapter_find(k->symbol, NULL, 0, &known);
+    if (known) {
+        k->n_params = read_params(handle, k->params);
+        k->row = td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
+    }
+    atomic_store_explicit(&k->ready, true, memory_order_release);
+}
+
+struct tap_cuda_kernel *tap_cuda_kernel_of(void *handle, const char *symbol)
+{
+    unsigned i = (unsigned)(((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 40), tries;
+
+    for (tries = 0; tries < 64; tries++, i++) {
+        struct tap_cuda_kernel *k = &table[i % KERNELS];
+        void *there = atomic_load_explicit(&k->handle, memory_order_acquire);
+
+        if (!there && atomic_compare_exchange_strong(&k->handle, &there, handle)) {
+            describe(k, handle, symbol);
+            return k;
+        }
+        if (there == handle)          /* another thread may be describing it: then this launch is nobody's */
+            return atomic_load_explicit(&k->ready, memory_order_acquire) ? k : NULL;
+    }
+    return NULL;
+}
+
+struct tap_cuda_kernel *tap_cuda_kernel_at(unsigned i, bool *used)
+{
+    if (!table || i >= KERNELS)
+        return NULL;
+    *used = atomic_load_explicit(&table[i].ready, memory_order_acquire);
+    return &table[i];
+}

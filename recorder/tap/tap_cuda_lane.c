@@ -1,0 +1,519 @@
+/* tap_cuda_lane.c - one launch after the other: which step it belongs to, whether it is taken, what is copied of it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * One launch at a time is in the lane, from before it to after it; a thread that finds it taken leaves at once, and is counted. So all below is
+ * without locks, and the order of entries is that of the launches.
+ *
+ * Steps are inferred: a model's layers come in a circle, and the weights seen first begin the pass each time they come round. Armed in the middle
+ * of a pass, the first seen are not the first layer's: between the last GEMM of a pass and the first of the next many other kernels are launched
+ * (sampling, the embedding), within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "recorder/tap/tap_cuda.h"
+
+#define ENTRIES 4096u                 /* a power of two */
+#define HELD UINT64_MAX
+#define BATCH_BYTES (1u << 20)        /* handed over when so much has gathered, and at each step */
+#define PIECE_BYTES (4u << 20)        /* of weights, in one copy */
+#define IDLE_NS 50000000LL
+#define GAP_MIN 16u                   /* other launches: a gap below this is no end of a pass */
+
+struct last {                         /* the launch before, for joining */
+    const struct td_gpu_adapter *row;
+    void *stream;
+    uint64_t weights, a_end, c_end;
+    int64_t n, k;
+    bool taken;
+};
+
+static struct {
+    _Atomic uint64_t owner;           /* 0: free; HELD; else the token of the launch between enter and leave */
+    _Atomic bool open;
+    _Atomic uint64_t others;          /* launches that no row knows */
+    _Atomic(void *) context;          /* wanted */
+    /* the owner's */
+    uint64_t tokens;
+    struct tap_sampler sampler;
+    uint64_t first, step;             /* weights that begin a pass, 0: none seen yet; both outlive an arm */
+    enum tap_doing doing;
+    bool weights, waiting_bound;
+    uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
+    uint64_t others_before;           /* `others` at the launch before */
+    uint64_t round, gap, gap_at;      /* launches in this round; the longest gap in it, and the weights behind it */
+    struct last last;
+    int64_t active_ns;
+    /* towards the sender */
+    struct tap_cuda_entry *queue;
+    _Atomic uint64_t head, tail;
+} lane;
+
+/* ---- the queue ----------------------------------------------------------------------------------------------------- */
+
+static struct tap_cuda_entry *next_entry(uint64_t ahead)
+{
+    uint64_t head = atomic_load_explicit(&lane.head, memory_order_relaxed);
+
+    return head + ahead - atomic_load_explicit(&lane.tail, memory_order_acquire) < ENTRIES ? &lane.queue[(head + ahead) % ENTRIES] : NULL;
+}
+
+static void publish(struct tap_cuda_entry *e, uint32_t batch)
+{
+    e->batch = batch;
+    e->end = tap_cuda_stage_end();
+    atomic_fetch_add_explicit(&lane.head, 1, memory_order_release);
+}
+
+const struct tap_cuda_entry *tap_cuda_lane_entry(void)
+{
+    uint64_t tail = atomic_load_explicit(&lane.tail, memory_order_relaxed);
+
+    return atomic_load_explicit(&lane.head, memory_order_acquire) == tail ? NULL : &lane.queue[tail % ENTRIES];
+}
+
+void tap_cuda_lane_next(void)
+{
+    atomic_fetch_add_explicit(&lane.tail, 1, memory_order_release);
+}
+
+/* No launch joins the ones before this; everything before it is handed over. */
+static void bound(void)
+{
+    struct tap_cuda_entry *e = next_entry(0);
+
+    tap_cuda_stage_hand_over();
+    if (!e)
+        return;
+    memset(e, 0, sizeof *e);
+    e->what = TAP_CUDA_BOUND;
+    publish(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
+    lane.waiting_bound = false;
+    memset(&lane.last, 0, sizeof lane.last);
+}
+
+/* ---- what a launch is ---------------------------------------------------------------------------------------------- */
+
+static const struct td_gpu_operand *operand(const struct td_gpu_work *w, enum td_gpu_use use)
+{
+    int i;
+
+    for (i = 0; i < w->n_op; i++)
+        if (w->op[i].use == use && w->op[i].address)
+            return &w->op[i];
+    return NULL;
+}
+
+static const struct td_gpu_operand *output(const struct td_gpu_work *w)
+{
+    const struct td_gpu_operand *o = operand(w, TD_GPU_OUT);
+
+    return o ? o : operand(w, TD_GPU_OUT_ZEROED);
+}
+
+static uint64_t weights_of(const struct td_gpu_work *w)
+{
+    const struct td_gpu_operand *o = operand(w, TD_GPU_WEIGHT);
+
+    return o ? o->address : 0;
+}
+
+static uint64_t element_bytes(const struct td_gpu_operand *o)
+{
+    uint64_t n = (uint64_t)o->shape[0] * (uint64_t)(o->ndim > 1 ? o->shape[1] : 1);
+
+    return n ? o->bytes / n : 0;
+}
+
+static uint64_t rows_of(const struct td_gpu_operand *o)
+{
+    return o->ndim > 1 ? (uint64_t)o->shape[0] : 1;
+}
+
+static uint64_t pitch_of(const struct td_gpu_operand *o)
+{
+    return o->ndim > 1 ? (uint64_t)o->row_stride * element_bytes(o) : o->bytes;
+}
+
+static uint64_t end_of(const struct td_gpu_operand *o)
+{
+    return o->address + rows_of(o) * pitch_of(o);
+}
+
+static uint64_t copied_bytes(const struct td_gpu_work *w)
+{
+    uint64_t n = 0;
+    int i;
+
+    for (i = 0; i < w->n_op; i++)
+        if (w->op[i].address && w->op[i].use != TD_GPU_WEIGHT && w->op[i].use < TD_GPU_SCRATCH)
+            n += w->op[i].bytes;
+    return n;
+}
+
+static struct last as_last(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
+{
+    return (struct last){w->adapter, l->stream, weights_of(w), end_of(operand(w, TD_GPU_IN)), end_of(output(w)), w->n, w->k, false};
+}
+
+/* The same weights again, and A and C go on where those of the launch before ended: the rest of one product's rows. */
+static bool joins(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
+{
+    const struct last *p = &lane.last;
+
+    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == l->stream && p->weights == weights_of(w) && p->n == w->n && p->k == w->k &&
+           p->a_end == operand(w, TD_GPU_IN)->address && p->c_end == output(w)->address;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------- */
+
+static void send_step(void)
+{
+    struct tap_cuda_entry *e = next_entry(0);
+
+    if (!e) {
+        lane.doing = TAP_SKIP_RING;
+        tap_count_untaken(TAP_SKIP_RING, true, 1, 0);
+        return;
+    }
+    memset(e, 0, sizeof *e);
+    e->what = TAP_CUDA_STEP;
+    e->step = lane.step;
+    publish(e, tap_cuda_stage_batch() - 1);
+}
+
+static void begin_step(int64_t rows)
+{
+    if (lane.doing == TAP_TAKE)
+        bound();
+    lane.step++;
+    lane.doing = tap_sampler_decide(&lane.sampler, rows, &lane.weights);
+    if (lane.doing == TAP_TAKE)
+        send_step();                  /* counted where it is written */
+    else
+        tap_count_untaken(lane.doing, true, 1, 0);
+}
+
+/* Which weights begin a pass is known after a round: `gap` is what stood before `first` this time. */
+static bool first_is_elsewhere(uint64_t gap)
+{
+    return lane.round > 1 && lane.gap_at && lane.gap >= GAP_MIN && lane.gap > 2 * gap;
+}
+
+static void note_step(const struct td_gpu_work *w)
+{
+    uint64_t others = atomic_load_explicit(&lane.others, memory_order_relaxed), gap = others - lane.others_before, weights = weights_of(w);
+    bool again = weights == lane.first;
+
+    lane.others_before = others;
+    if (!lane.first)
+        lane.first = weights;
+    if (again && first_is_elsewhere(gap)) {
+        lane.first = lane.gap_at;
+        lane.doing = TAP_WAIT;
+    }
+    if (weights != lane.first) {
+        if (gap > lane.gap || !lane.gap_at)
+            lane.gap = gap, lane.gap_at = weights;
+        lane.round++;
+        return;
+    }
+    lane.round = 1;
+    lane.gap = lane.gap_at = 0;
+    begin_step(w->m);
+}
+
+/* ---- taking -------------------------------------------------------------------------------------------------------- */
+
+static bool copy(uint64_t at, const struct td_gpu_operand *o, void *stream)
+{
+    uint64_t rows = rows_of(o);
+
+    return tap_cuda_stage_copy(at, o->address, rows, o->bytes / rows, pitch_of(o), stream);
+}
+
+/* One more piece of the set: within one tensor. False: no room, or the driver refused. */
+static bool send_piece(struct tap_cuda_set *s, void *stream)
+{
+    struct tap_cuda_entry *e = next_entry(1); /* the launch's own comes after it */
+    uint64_t in = s->taken, len, at;
+    int t;
+
+    for (t = 0; t < TAP_MAX_WEIGHTS && in >= s->bytes[t]; t++)
+        in -= s->bytes[t];
+    if (!e || t == TAP_MAX_WEIGHTS)
+        return false;
+    e = next_entry(0);
+    len = s->bytes[t] - in < PIECE_BYTES ? s->bytes[t] - in : PIECE_BYTES;
+    if (tap_cuda_stage_room() < len + TAP_CUDA_STAGE_BYTES / 8)
+        return false;                 /* activations come before weights */
+    at = tap_cuda_stage_take(len);
+    if (at == TAP_CUDA_FULL || !tap_cuda_stage_copy(at, s->address[t] + in, 1, len, len, stream) || !tap_cuda_stage_mark(stream))
+        return false;
+    memset(e, 0, sizeof *e);
+    e->what = TAP_CUDA_PIECE;
+    e->set = *s;
+    e->offset = s->taken;
+    e->at = at;
+    e->len = len;
+    publish(e, tap_cuda_stage_batch());
+    s->taken += len;
+    return tap_cuda_stage_waiting() < BATCH_BYTES || tap_cuda_stage_hand_over();
+}
+
+/* Are the weights there, or on their way? One set is completed before the next is begun, so that the recorder holds one that is not whole. */
+static bool send_weights(struct tap_cuda_set *s, void *stream)
+{
+    uint64_t before = s->taken;
+
+    if (s->taken == s->total)
+        return true;
+    if (!lane.weights || (lane.unfinished && lane.unfinished != s->number))
+        return false;
+    lane.unfinished = s->number;
+    while (s->taken < s->total && send_piece(s, stream))
+        ;
+    tap_pay_weights(s->taken - before);
+    if (s->taken < s->total)
+        return false;
+    lane.unfinished = 0;
+    return true;
+}
+
+static bool take_inputs(struct tap_cuda_entry *e, void *stream)
+{
+    int i;
+
+    for (i = 0; i < e->work.n_op; i++) {
+        const struct td_gpu_operand *o = &e->work.op[i];
+
+        if (!o->address || o->use == TD_GPU_WEIGHT || o->use >= TD_GPU_SCRATCH)
+            continue;
+        e->op_at[i] = tap_cuda_stage_take(o->bytes);
+        if (e->op_at[i] == TAP_CUDA_FULL || (o->use == TD_GPU_IN && !copy(e->op_at[i], o, stream)))
+            return false;
+    }
+    return true;
+}
+
+static bool fits(uint64_t bytes)
+{
+    return bytes + tap_round(sizeof(struct tap_op), 4096) * 2 < tap_largest() && bytes <= tap_cuda_stage_room();
+}
+
+/* What stands against taking this launch: TAP_OPS_SENT: nothing. */
+static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, bool joined)
+{
+    struct tap_cuda_set *set = tap_cuda_set_of(w);
+    struct tap_cuda_entry *e;
+
+    if (lane.last.row && lane.last.stream != l->stream && !tap_cuda_stage_hand_over())
+        return TAP_OPS_FAILED;        /* the event stands for one stream */
+    if (!set || !send_weights(set, l->stream))
+        return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
+    e = next_entry(0);
+    if (!e || !fits(copied_bytes(w)))
+        return TAP_OPS_RING;
+    memset(e, 0, sizeof *e);
+    e->what = TAP_CUDA_LAUNCH;
+    e->set = *set;
+    e->joins = joined;
+    e->t_ns = tap_now();
+    e->kernel = k;
+    e->work = *w;
+    e->launch = *l;
+    return take_inputs(e, l->stream) ? TAP_OPS_SENT : TAP_OPS_RING;
+}
+
+/* ---- enter and leave ----------------------------------------------------------------------------------------------- */
+
+static bool capturing(void *stream)
+{
+    int status = TAP_CUDA_CAPTURE_NONE;
+
+    return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
+}
+
+static bool read_work(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w)
+{
+    struct td_gpu_values v;
+
+    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && operand(w, TD_GPU_IN) &&
+           output(w) && weights_of(w);
+}
+
+/* Why it is not taken, before anything is copied; TAP_OPS_SENT: it is. */
+static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
+{
+    static const enum tap_count why[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_SENT, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
+                                         [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING};
+
+    if (joined && !lane.last.taken)
+        return lane.doing == TAP_TAKE ? TAP_OPS_RING : why[lane.doing];
+    if (lane.doing != TAP_TAKE || tap_cuda_stage_is(l->context))
+        return why[lane.doing];
+    if (tap_cuda_stage_context())
+        return TAP_OPS_UNREADABLE;    /* another device's */
+    atomic_store(&lane.context, l->context);
+    return TAP_OPS_RING;
+}
+
+static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
+{
+    struct td_gpu_work w;
+    enum tap_count why;
+    bool joined;
+
+    if (!read_work(l, k, &w)) {
+        tap_count(TAP_OPS_FAILED, 1, 0);
+        return false;
+    }
+    joined = joins(l, &w);
+    if (capturing(l->stream)) {
+        tap_count(TAP_OPS_GRAPH, !joined, copied_bytes(&w));
+        lane.last = as_last(l, &w);
+        return false;
+    }
+    if (!joined)
+        note_step(&w);
+    why = decide(l, joined);
+    if (why == TAP_OPS_SENT)
+        why = take(l, k, &w, joined);
+    if (why != TAP_OPS_SENT)
+        tap_count(why, !joined, copied_bytes(&w));
+    lane.last = as_last(l, &w);
+    lane.last.taken = why == TAP_OPS_SENT;
+    lane.active_ns = tap_now();
+    return lane.last.taken;
+}
+
+uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
+{
+    uint64_t nobody = 0, token = 0;
+
+    tap_count(TAP_LAUNCHES, 1, 0);
+    tap_count(TAP_LAUNCHES_KNOWN, 1, 0);
+    if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD)) {
+        tap_count(TAP_OPS_THREADS, 1, 0);
+        return 0;
+    }
+    if (atomic_load(&lane.open) && pass(l, k))
+        token = ++lane.tokens;
+    atomic_store_explicit(&lane.owner, token, memory_order_release);
+    return token;
+}
+
+static bool take_output(const struct tap_cuda_entry *e, void *stream)
+{
+    const struct td_gpu_operand *o = output(&e->work);
+
+    return copy(e->op_at[o - e->work.op], o, stream) && tap_cuda_stage_mark(stream);
+}
+
+void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok)
+{
+    uint64_t mine = token;
+    struct tap_cuda_entry *e;
+
+    if (!atomic_compare_exchange_strong(&lane.owner, &mine, HELD))
+        return;                       /* closed in between */
+    e = next_entry(0);
+    if (ok && take_output(e, l->stream)) {
+        publish(e, tap_cuda_stage_batch());
+        lane.waiting_bound = true;
+        if (tap_cuda_stage_waiting() >= BATCH_BYTES)
+            tap_cuda_stage_hand_over();
+    } else {
+        lane.last.taken = false;
+        tap_count(TAP_OPS_FAILED, !e->joins, copied_bytes(&e->work));
+    }
+    atomic_store_explicit(&lane.owner, 0, memory_order_release);
+}
+
+void tap_cuda_lane_other(void)
+{
+    atomic_fetch_add_explicit(&lane.others, 1, memory_order_relaxed);
+    tap_count(TAP_LAUNCHES, 1, 0);
+}
+
+/* ---- the tap's thread ---------------------------------------------------------------------------------------------- */
+
+void *tap_cuda_lane_context(void)
+{
+    return atomic_load(&lane.context);
+}
+
+bool tap_cuda_lane_open(void)
+{
+    if (!lane.queue) {
+        void *p = mmap(NULL, ENTRIES * sizeof *lane.queue, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (p == MAP_FAILED)
+            return false;
+        lane.queue = p;
+    }
+    tap_cuda_stage_free(tap_cuda_stage_end());
+    tap_cuda_sets_clear();
+    memset(&lane.sampler, 0, sizeof lane.sampler);
+    memset(&lane.last, 0, sizeof lane.last);
+    lane.doing = TAP_WAIT;
+    lane.unfinished = 0;
+    lane.round = lane.gap = lane.gap_at = 0;
+    lane.others_before = atomic_load(&lane.others);
+    atomic_store(&lane.head, 0);
+    atomic_store(&lane.tail, 0);
+    atomic_store(&lane.open, true);
+    return true;
+}
+
+/* Hold the lane for the tap's thread, in the server's context. abandon: also from a launch that never came back. */
+static bool hold(bool abandon, void **context)
+{
+    uint64_t owner = atomic_load(&lane.owner);
+    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
+
+    if ((owner && !abandon) || owner == HELD || !atomic_compare_exchange_strong(&lane.owner, &owner, HELD))
+        return false;
+    *context = tap_cuda_stage_context();
+    if (*context && (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(*context)))
+        *context = NULL;
+    if (owner)
+        tap_count(TAP_OPS_PARTIAL, 1, 0);
+    return true;
+}
+
+static void release(void *context)
+{
+    if (context)
+        tap_driver.ctx_pop(&context);
+    atomic_store_explicit(&lane.owner, 0, memory_order_release);
+}
+
+void tap_cuda_lane_tick(void)
+{
+    void *context;
+
+    if (!hold(false, &context))
+        return;
+    if (context && lane.waiting_bound && tap_now() - lane.active_ns > IDLE_NS)
+        bound();
+    release(context);
+}
+
+void tap_cuda_lane_close(void)
+{
+    int64_t until = tap_now() + 100000000;
+    void *context;
+
+    atomic_store(&lane.open, false);
+    while (!hold(true, &context))
+        if (tap_now() > until)
+            return;                   /* a thread stands in the driver: what it copied last stays where it is */
+    if (context && lane.waiting_bound)
+        bound();
+    release(context);
+}
+
+void tap_cuda_lane_forget(void)
+{
+    memset(&lane, 0, sizeof lane);
+}

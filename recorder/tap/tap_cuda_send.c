@@ -1,0 +1,363 @@
+/* tap_cuda_send.c - the thread that sends what has come from the device: launches joined into ops, weights, steps, names of kernels.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * It makes no CUDA call: it watches a word in memory, so it may run beside a capture, and beside a driver that is being shut down. It may wait for
+ * room in the recorder's ring; then the ring on the device fills up, and launches are dropped and counted. */
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "recorder/tap/tap_cuda.h"
+
+#define NAP_NS 300000L
+#define KERNELS_EVERY_NS 1000000000LL
+
+static struct {
+    _Atomic bool running, finish;     /* an arm's work; send what there is, then it is done */
+    bool started;
+    sem_t go;
+} sender;
+
+/* The op that is being put together. */
+static struct {
+    struct tap_cuda_entry launch[TAP_MAX_LAUNCHES];
+    int n;
+} open_op;
+
+static struct { uint32_t number, id; } ids[TAP_CUDA_SETS * 2]; /* the recorder's numbers of our sets, by number % */
+
+static uint8_t *scratch;              /* for ops of several launches */
+static uint64_t scratch_bytes;
+
+static void nap(void)
+{
+    struct timespec t = {0, NAP_NS};
+
+    nanosleep(&t, NULL);
+}
+
+/* False: asleep again. */
+static bool wait_room(uint64_t bytes)
+{
+    while (tap_send_room() < bytes) {
+        if (!tap_armed())
+            return false;
+        nap();
+    }
+    return true;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t id_of(const struct tap_cuda_set *s)
+{
+    unsigned i = s->number % (TAP_CUDA_SETS * 2);
+
+    if (ids[i].number != s->number) {
+        ids[i].number = s->number;
+        ids[i].id = tap_weights_new();
+    }
+    return ids[i].id;
+}
+
+static void send_piece(const struct tap_cuda_entry *e)
+{
+    uint32_t id = id_of(&e->set);
+    uint64_t done = 0;
+
+    while (done < e->len) {
+        uint64_t n = e->len - done < TAP_MAX_CHUNK ? e->len - done : TAP_MAX_CHUNK;
+
+        if (n > tap_largest() / 4)
+            n = tap_largest() / 4;
+        if (!n || !wait_room(n + 2 * sizeof(struct tap_weight)) || !tap_weights_put(id, e->set.bytes, e->offset + done, tap_cuda_stage_at(e->at + done), (uint32_t)n))
+            return;
+        done += n;
+    }
+}
+
+/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+
+static void set_operand(struct tap_operand *to, const struct td_gpu_operand *o)
+{
+    int i;
+
+    *to = (struct tap_operand){.role = o->role, .dtype = o->dtype, .ndim = o->ndim, .bytes = o->bytes, .address = o->address, .data = (const void *)(uintptr_t)o->address};
+    for (i = 0; i < o->ndim; i++)
+        to->shape[i] = o->shape[i];
+    to->strides[o->ndim - 1] = 1;
+    if (o->ndim > 1)
+        to->strides[0] = o->shape[1];
+}
+
+static uint64_t bytes_of_all(int operand)
+{
+    uint64_t n = 0;
+    int i;
+
+    for (i = 0; i < open_op.n; i++)
+        n += open_op.launch[i].work.op[operand].bytes;
+    return n;
+}
+
+/* Rows of all launches, one after the other, at `to`. */
+static void gather(uint8_t *to, int operand)
+{
+    int i;
+
+    for (i = 0; i < open_op.n; i++) {
+        const struct tap_cuda_entry *e = &open_op.launch[i];
+
+        memcpy(to, tap_cuda_stage_at(e->op_at[operand]), e->work.op[operand].bytes);
+        to += e->work.op[operand].bytes;
+    }
+}
+
+/* Room for the operands of an op of several launches. */
+static bool make_scratch(uint64_t n)
+{
+    uint8_t *p;
+
+    if (n <= scratch_bytes)
+        return true;
+    p = realloc(scratch, n);
+    if (!p)
+        return false;
+    scratch = p;
+    scratch_bytes = n;
+    return true;
+}
+
+/* An input or the output, with the rows of all launches; *used: of the scratch. */
+static void set_copied(struct tap_operand *to, int operand, int64_t rows, uint64_t *used)
+{
+    const struct tap_cuda_entry *first = &open_op.launch[0];
+    const struct td_gpu_operand *o = &first->work.op[operand];
+
+    set_operand(to, o);
+    to->data = tap_cuda_stage_at(first->op_at[operand]);
+    if (open_op.n == 1)
+        return;
+    to->bytes = bytes_of_all(operand);
+    to->shape[0] = rows;
+    to->data = scratch + *used;
+    gather(scratch + *used, operand);
+    *used += tap_round(to->bytes, 64);
+}
+
+static void add_attr(struct tap_call *call, const char *name, int64_t value)
+{
+    call->attrs[call->n_attrs++] = (struct tap_call_attr){name, value};
+}
+
+static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_t rows)
+{
+    add_attr(call, "m", rows);
+    add_attr(call, "n", w->n);
+    add_attr(call, "k", w->k);
+    if (!w->bits)
+        return;
+    add_attr(call, "bits", w->bits);
+    add_attr(call, "group_size", w->group_size);
+    add_attr(call, "zero_offset", w->zero_offset);
+    add_attr(call, "act_order", w->act_order);
+}
+
+static int64_t set_launches(struct tap_call_launch launches[TAP_MAX_LAUNCHES])
+{
+    int64_t rows = 0;
+    int i;
+
+    for (i = 0; i < open_op.n; i++) {
+        const struct tap_cuda_entry *e = &open_op.launch[i];
+
+        launches[i] = (struct tap_call_launch){.rows = {rows, rows + e->work.m}, .shared_bytes = e->launch.shared_bytes,
+                                               .symbol = e->kernel == open_op.launch[0].kernel ? NULL : e->kernel->symbol};
+        memcpy(launches[i].grid, e->launch.grid, sizeof launches[i].grid);
+        memcpy(launches[i].block, e->launch.block, sizeof launches[i].block);
+        rows += e->work.m;
+    }
+    return rows;
+}
+
+static void set_operands(struct tap_call *call, int64_t rows)
+{
+    const struct td_gpu_work *w = &open_op.launch[0].work;
+    uint64_t used = 0;
+    int i;
+
+    for (i = 0; i < w->n_op; i++) {
+        if (!w->op[i].address)
+            continue;
+        if (w->op[i].use == TD_GPU_WEIGHT && call->n_w < TAP_MAX_WEIGHTS)
+            set_operand(&call->w[call->n_w++], &w->op[i]);
+        else if (w->op[i].use == TD_GPU_IN && call->n_in < TAP_MAX_INPUTS)
+            set_copied(&call->in[call->n_in++], i, rows, &used);
+        else if (w->op[i].use == TD_GPU_OUT || w->op[i].use == TD_GPU_OUT_ZEROED)
+            set_copied(&call->out, i, rows, &used);
+    }
+}
+
+static uint64_t scratch_needed(void)
+{
+    uint64_t n = 0;
+    int i;
+
+    for (i = 0; open_op.n > 1 && i < open_op.launch[0].work.n_op; i++)
+        n += tap_round(bytes_of_all(i), 64);
+    return n;
+}
+
+/* The launches put together so far are an op. */
+static void send_op(void)
+{
+    static struct tap_call_launch launches[TAP_MAX_LAUNCHES];
+    const struct tap_cuda_entry *first = &open_op.launch[0];
+    struct tap_call call = {.rounding = "none"};
+    struct tap_taking t;
+
+    if (!open_op.n)
+        return;
+    if (make_scratch(scratch_needed())) {
+        call.kind = first->work.adapter->kind;
+        call.layout = first->work.adapter->layout;
+        call.symbol = first->kernel->symbol;
+        call.weights = id_of(&first->set);
+        call.rows = set_launches(launches);
+        call.launches = launches;
+        call.n_launches = open_op.n;
+        set_attrs(&call, &first->work, call.rows);
+        set_operands(&call, call.rows);
+        if (tap_take_size(&call) <= tap_largest())
+            wait_room(tap_take_size(&call));
+        if (tap_take_begin(&t, &call)) {
+            t.t0_ns = first->t_ns;
+            tap_take_end(&t, true, -1);
+        }
+    } else {
+        tap_count(TAP_OPS_FAILED, 1, 0);
+    }
+    tap_cuda_stage_free(open_op.launch[open_op.n - 1].end);
+    open_op.n = 0;
+}
+
+/* ---- names --------------------------------------------------------------------------------------------------------- */
+
+static void send_kernels(void)
+{
+    struct tap_cuda_kernel *k;
+    bool used;
+    unsigned i;
+
+    for (i = 0; (k = tap_cuda_kernel_at(i, &used)); i++) {
+        uint64_t n = used ? atomic_load_explicit(&k->n, memory_order_relaxed) - k->sent : 0;
+
+        if (n && k->symbol[0] && wait_room(2 * sizeof(struct tap_kernel)) && tap_send_kernel(k->symbol, k->row != NULL, n))
+            k->sent += n;
+    }
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------------------------- */
+
+static void send_entry(const struct tap_cuda_entry *e)
+{
+    if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
+        send_op();
+    if (e->what == TAP_CUDA_LAUNCH) {
+        open_op.launch[open_op.n++] = *e;
+        return;                       /* its memory is in use until the op is sent */
+    }
+    if (e->what == TAP_CUDA_STEP && wait_room(1024))
+        tap_send_pass(e->step);
+    if (e->what == TAP_CUDA_PIECE)
+        send_piece(e);
+    tap_cuda_stage_free(e->end);
+}
+
+static void drop_entry(const struct tap_cuda_entry *e)
+{
+    if (e->what == TAP_CUDA_LAUNCH && !e->joins)
+        tap_count(TAP_OPS_FAILED, 1, 0);
+    open_op.n = 0;
+    tap_cuda_stage_free(e->end);
+}
+
+/* One arm. */
+static void work(void)
+{
+    int64_t names = tap_now();
+
+    while (tap_armed()) {
+        const struct tap_cuda_entry *e = tap_cuda_lane_entry();
+
+        if (e && tap_cuda_stage_broken()) {
+            drop_entry(e);
+            tap_cuda_lane_next();
+        } else if (e && tap_cuda_stage_done(e->batch)) {
+            send_entry(e);
+            tap_cuda_lane_next();
+        } else if (!e && atomic_load(&sender.finish)) {
+            send_op();
+            send_kernels();
+            return;
+        } else {
+            nap();
+        }
+        if (tap_now() - names > KERNELS_EVERY_NS) {
+            send_kernels();
+            names = tap_now();
+        }
+    }
+}
+
+static void *run(void *nothing)
+{
+    (void)nothing;
+    pthread_setname_np(pthread_self(), "tapedeck-cuda");
+    for (;;) {
+        while (sem_wait(&sender.go) && errno == EINTR)
+            ;
+        memset(ids, 0, sizeof ids);
+        open_op.n = 0;
+        work();
+        open_op.n = 0;
+        atomic_store(&sender.running, false);
+    }
+    return NULL;
+}
+
+bool tap_cuda_send_start(void)
+{
+    pthread_t thread;
+
+    if (atomic_load(&sender.running))
+        return false;                 /* the last arm's is still at it */
+    if (!sender.started) {
+        if (sem_init(&sender.go, 0, 0) || pthread_create(&thread, NULL, run, NULL))
+            return false;
+        pthread_detach(thread);
+        sender.started = true;
+    }
+    atomic_store(&sender.finish, false);
+    atomic_store(&sender.running, true);
+    sem_post(&sender.go);
+    return true;
+}
+
+void tap_cuda_send_stop(int wait_ms)
+{
+    int64_t until = tap_now() + wait_ms * 1000000LL;
+
+    atomic_store(&sender.finish, true);
+    while (atomic_load(&sender.running) && tap_now() < until)
+        nap();
+}
+
+void tap_cuda_send_forget(void)
+{
+    memset(&sender, 0, sizeof sender);
+    open_op.n = 0;
+}

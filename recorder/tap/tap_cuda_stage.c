@@ -1,0 +1,203 @@
+/* tap_cuda_stage.c - the way from the device to the host: a ring on the device, and its mirror in pinned memory.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A byte lies at the same place in both. Tensors are copied into the ring on the stream of the launch, where nothing waits for the bus; what has
+ * gathered is copied to the mirror on a stream of our own, behind an event of the launch's stream, and then the batch's number is written into a
+ * word there, which the sender watches. Batches come in order, so one word is enough.
+ *
+ * The mirror is memory of our own that the driver registers, not memory of the driver: at the end of the process the driver takes its own
+ * away while the sender may be reading. Nothing is ever freed: cuMemFree would wait for the device. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "recorder/tap/tap_cuda.h"
+
+#define ALIGN 256u
+#define SMALLEST (4u << 20)
+#define HEAD_BYTES TAP_PAGE           /* of the mapping: the word */
+
+static struct {
+    _Atomic(void *) context;          /* NULL: not open */
+    _Atomic bool broken;
+    uint64_t bytes, device;           /* of the ring, a power of two */
+    uint8_t *host;
+    const volatile uint32_t *word;
+    uint64_t word_address;
+    void *side, *event;
+    uint64_t head, marked, handed;    /* taken; covered by the event; on their way: counted since the start, the lane's */
+    _Atomic uint64_t tail;            /* freed, the sender's */
+    uint32_t batch;
+} stage;
+
+/* ---- opening ------------------------------------------------------------------------------------------------------- */
+
+static bool make_memory(uint64_t bytes)
+{
+    uint8_t *p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+    if (p == MAP_FAILED)
+        return false;
+    if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
+        munmap(p, HEAD_BYTES + bytes);
+        return false;
+    }
+    stage.word = (const volatile uint32_t *)p;
+    stage.host = p + HEAD_BYTES;      /* stays registered, whatever fails after it */
+    return !tap_driver.host_device_pointer(&stage.word_address, p, 0);
+}
+
+static const char *make(void)
+{
+    uint64_t bytes = TAP_CUDA_STAGE_BYTES;
+
+    while (bytes >= SMALLEST && tap_driver.mem_alloc(&stage.device, bytes))
+        bytes /= 2;                   /* a server leaves little: a small ring drops more, and counts it */
+    if (bytes < SMALLEST)
+        return "the GPU has no 4 MiB left for copies (vLLM: a smaller --gpu-memory-utilization)";
+    if (!make_memory(bytes))
+        return "no pinned memory for copies from the GPU";
+    if (tap_driver.stream_create(&stage.side, TAP_CUDA_STREAM_NON_BLOCKING) || tap_driver.event_create(&stage.event, TAP_CUDA_EVENT_DISABLE_TIMING))
+        return "the CUDA driver gives no stream for copies";
+    stage.bytes = bytes;
+    stage.batch = 1;
+    return NULL;
+}
+
+const char *tap_cuda_stage_open(void *context)
+{
+    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED; /* a thread of the server may be capturing: our allocations are no part of that */
+    const char *why;
+    void *popped;
+
+    if (tap_cuda_stage_context())
+        return NULL;
+    if (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
+        return "the CUDA driver does not let us into the server's context";
+    why = make();
+    tap_driver.ctx_pop(&popped);
+    if (!why)
+        atomic_store_explicit(&stage.context, context, memory_order_release);
+    return why;
+}
+
+void *tap_cuda_stage_context(void)
+{
+    return atomic_load_explicit(&stage.context, memory_order_acquire);
+}
+
+bool tap_cuda_stage_is(const void *context)
+{
+    return context && tap_cuda_stage_context() == context && !tap_cuda_stage_broken();
+}
+
+bool tap_cuda_stage_quiet(void)
+{
+    return !tap_cuda_stage_context() || *stage.word == stage.batch - 1;
+}
+
+void tap_cuda_stage_forget(void)
+{
+    memset(&stage, 0, sizeof stage);
+}
+
+/* ---- with the lane held -------------------------------------------------------------------------------------------- */
+
+uint64_t tap_cuda_stage_room(void)
+{
+    return stage.bytes - (stage.head - atomic_load_explicit(&stage.tail, memory_order_acquire));
+}
+
+uint64_t tap_cuda_stage_take(uint64_t n)
+{
+    uint64_t size = tap_round(n, ALIGN), at = stage.head % stage.bytes, skip = size > stage.bytes - at ? stage.bytes - at : 0;
+
+    if (n > stage.bytes || size + skip > tap_cuda_stage_room())
+        return TAP_CUDA_FULL;
+    stage.head += skip + size;
+    return (stage.head - size) % stage.bytes;
+}
+
+uint64_t tap_cuda_stage_end(void)
+{
+    return stage.head;
+}
+
+bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+{
+    struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TAP_CUDA_MEMORY_DEVICE,
+                                 .dst_device = stage.device + at, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
+
+    if (rows == 1 || pitch == row_bytes)
+        return !tap_driver.copy_on_device(stage.device + at, from, rows * row_bytes, stream);
+    return !tap_driver.copy_2d(&c, stream);
+}
+
+bool tap_cuda_stage_mark(void *stream)
+{
+    if (tap_driver.event_record(stage.event, stream))
+        return false;
+    stage.marked = stage.head;
+    return true;
+}
+
+static bool fetch(uint64_t from, uint64_t to)
+{
+    return from == to || !tap_driver.copy_to_host(stage.host + from, stage.device + from, to - from, stage.side);
+}
+
+/* [from, to), counted since the start: at most one turn of the ring. */
+static bool fetch_range(uint64_t from, uint64_t to)
+{
+    uint64_t a = from % stage.bytes, n = to - from, first = n < stage.bytes - a ? n : stage.bytes - a;
+
+    return fetch(a, a + first) && fetch(0, n - first);
+}
+
+bool tap_cuda_stage_hand_over(void)
+{
+    if (stage.marked == stage.handed || tap_cuda_stage_broken())
+        return true;
+    if (tap_driver.stream_wait(stage.side, stage.event, 0) || !fetch_range(stage.handed, stage.marked) ||
+        tap_driver.stream_write(stage.side, stage.word_address, stage.batch, 0)) {
+        atomic_store(&stage.broken, true);
+        return false;
+    }
+    stage.handed = stage.marked;
+    stage.batch++;
+    return true;
+}
+
+uint64_t tap_cuda_stage_waiting(void)
+{
+    return stage.marked - stage.handed;
+}
+
+uint32_t tap_cuda_stage_batch(void)
+{
+    return stage.batch;
+}
+
+/* ---- the sender's -------------------------------------------------------------------------------------------------- */
+
+const uint8_t *tap_cuda_stage_at(uint64_t at)
+{
+    return stage.host + at;
+}
+
+bool tap_cuda_stage_done(uint32_t batch)
+{
+    bool done = (int32_t)(*stage.word - batch) >= 0;
+
+    atomic_thread_fence(memory_order_acquire);
+    return done;
+}
+
+bool tap_cuda_stage_broken(void)
+{
+    return atomic_load_explicit(&stage.broken, memory_order_acquire);
+}
+
+void tap_cuda_stage_free(uint64_t end)
+{
+    atomic_store_explicit(&stage.tail, end, memory_order_release);
+}

@@ -1,0 +1,70 @@
+/* fake_api.h - the driver functions that the fake exports beyond those of kernels/gpu/cuda_abi.h.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_TEST_FAKE_API_H
+#define TD_TEST_FAKE_API_H
+
+#include "kernels/gpu/cuda_abi.h"
+
+#define FAKE_CUDA_LAUNCH_ARGS (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
+                               void *stream, void **params, void **extra)
+#define FAKE_CUDA_MORE(X) \
+    X(cuGetProcAddress_v2, get_proc_address, (const char *symbol, void **fn, int version, uint64_t flags, int *status)) \
+    X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
+    X(cuCtxGetCurrent, ctx_get_current, (void **context)) \
+    X(cuCtxPushCurrent_v2, ctx_push, (void *context)) \
+    X(cuCtxPopCurrent_v2, ctx_pop, (void **context)) \
+    X(cuCtxGetDevice, ctx_get_device, (int *device)) \
+    X(cuMemHostAlloc, host_alloc, (void **p, size_t bytes, unsigned flags)) \
+    X(cuMemFreeHost, host_free, (void *p)) \
+    X(cuMemHostRegister_v2, host_register, (void *p, size_t bytes, unsigned flags)) \
+    X(cuMemHostUnregister, host_unregister, (void *p)) \
+    X(cuMemHostGetDevicePointer_v2, host_device_pointer, (uint64_t *address, void *p, unsigned flags)) \
+    X(cuMemGetAddressRange_v2, address_range, (uint64_t *base, size_t *bytes, uint64_t address)) \
+    X(cuPointerGetAttribute, pointer_attribute, (void *value, int attribute, uint64_t address)) \
+    X(cuPointerGetAttributes, pointer_attributes, (unsigned n, int *attributes, void **values, uint64_t address)) \
+    X(cuMemcpyDtoD_v2, copy_on_device, (uint64_t to, uint64_t from, size_t bytes)) \
+    X(cuMemcpyHtoDAsync_v2, copy_to_device_async, (uint64_t to, const void *from, size_t bytes, void *stream)) \
+    X(cuMemcpyDtoHAsync_v2, copy_to_host_async, (void *to, uint64_t from, size_t bytes, void *stream)) \
+    X(cuMemcpyAsync, copy_async, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
+    X(cuMemcpy2DAsync_v2, copy_2d_async, (const struct td_cuda_copy_2d *c, void *stream)) \
+    X(cuMemsetD32_v2, set_32, (uint64_t to, unsigned value, size_t n)) \
+    X(cuMemsetD32Async, set_32_async, (uint64_t to, unsigned value, size_t n, void *stream)) \
+    X(cuLibraryLoadData, library_load, (void **library, const void *image, int *jit, void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)) \
+    X(cuLibraryUnload, library_unload, (void *library)) \
+    X(cuLibraryGetKernel, library_kernel, (void **kernel, void *library, const char *symbol)) \
+    X(cuKernelGetFunction, kernel_function, (void **function, void *kernel)) \
+    X(cuKernelGetParamInfo, kernel_param_info, (void *kernel, size_t i, size_t *offset, size_t *size)) \
+    X(cuKernelGetName, kernel_name, (const char **name, void *kernel)) \
+    X(cuFuncGetModule, func_module, (void **module, void *function)) \
+    X(cuLaunchKernel_ptsz, launch_ptsz, FAKE_CUDA_LAUNCH_ARGS) \
+    X(cuLaunchKernelEx, launch_ex, (const struct td_cuda_launch_config *config, void *function, void **params, void **extra)) \
+    X(cuLaunchKernelEx_ptsz, launch_ex_ptsz, (const struct td_cuda_launch_config *config, void *function, void **params, void **extra)) \
+    X(cuLaunchCooperativeKernel, launch_cooperative, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+                                                      unsigned shared_bytes, void *stream, void **params)) \
+    X(cuLaunchHostFunc, launch_host, (void *stream, void (*fn)(void *), void *user)) \
+    X(cuStreamCreateWithPriority, stream_create_priority, (void **stream, unsigned flags, int priority)) \
+    X(cuStreamQuery, stream_query, (void *stream)) \
+    X(cuStreamWaitEvent, stream_wait_event, (void *stream, void *event, unsigned flags)) \
+    X(cuStreamWriteValue32_v2, stream_write_32, (void *stream, uint64_t to, uint32_t value, unsigned flags)) \
+    X(cuStreamIsCapturing, stream_is_capturing, (void *stream, int *status)) \
+    X(cuStreamBeginCapture_v2, stream_begin_capture, (void *stream, int mode)) \
+    X(cuStreamEndCapture, stream_end_capture, (void *stream, void **graph)) \
+    X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode)) \
+    X(cuEventCreate, event_create, (void **event, unsigned flags)) \
+    X(cuEventDestroy_v2, event_destroy, (void *event)) \
+    X(cuEventRecord, event_record, (void *event, void *stream)) \
+    X(cuEventQuery, event_query, (void *event)) \
+    X(cuEventSynchronize, event_synchronize, (void *event)) \
+    X(cuEventElapsedTime_v2, event_elapsed, (float *ms, void *from, void *to)) \
+    X(cuGraphInstantiateWithFlags, graph_instantiate, (void **exec, void *graph, unsigned long long flags)) \
+    X(cuGraphDestroy, graph_destroy, (void *graph)) \
+    X(cuGraphExecDestroy, graph_exec_destroy, (void *exec)) \
+    X(cuGraphLaunch, graph_launch, (void *exec, void *stream)) \
+    X(cuGraphLaunch_ptsz, graph_launch_ptsz, (void *exec, void *stream))
+
+#define FAKE_CUDA_DECLARE(name, member, args) int name args;
+TD_CUDA_NEEDED(FAKE_CUDA_DECLARE)
+TD_CUDA_OPTIONAL(FAKE_CUDA_DECLARE)
+FAKE_CUDA_MORE(FAKE_CUDA_DECLARE)
+
+#endif

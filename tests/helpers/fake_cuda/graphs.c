@@ -1,0 +1,234 @@
+/* graphs.c - the fake driver's events, captures and graphs. A graph is what was issued while it was captured, in that order.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/helpers/fake_cuda/state.h"
+
+#include <stdlib.h>
+
+/* ---- events -------------------------------------------------------------------------------------------------------- */
+
+int cuEventCreate(void **event, unsigned flags)
+{
+    int rc = enter("cuEventCreate", NEED_CONTEXT);
+
+    (void)flags;
+    *event = rc ? NULL : calloc(1, sizeof(struct event));
+    return leave(rc);
+}
+
+int cuEventDestroy_v2(void *event)
+{
+    int rc = enter("cuEventDestroy_v2", NEED_CONTEXT);
+    struct event *e = event;
+
+    if (!rc && e->stream)
+        stream_finish(e->stream, e->ticket);
+    if (!rc)
+        free(e);
+    return leave(rc);
+}
+
+int cuEventRecord(void *event, void *stream)
+{
+    int rc = enter("cuEventRecord", NEED_CONTEXT);
+    struct stream *s = stream_of(stream, false);
+    struct event *e = event;
+    struct task *t;
+
+    if (rc || !s || !e)
+        return leave(rc ? rc : TD_CUDA_INVALID_HANDLE);
+    e->captured = s->capture;
+    if (s->capture)
+        return leave(0);
+    t = task_new(TASK_MARK);
+    t->u.mark.event = e;
+    t->u.mark.ticket = ++e->marks;
+    if (!(rc = stream_issue(s, t))) {
+        e->stream = s;
+        e->ticket = s->issued;
+    }
+    return leave(rc);
+}
+
+int cuEventQuery(void *event)
+{
+    int rc = enter("cuEventQuery", NEED_CONTEXT);
+    struct event *e = event;
+
+    return leave(rc ? rc : e->stream && e->stream->done < e->ticket ? TD_CUDA_NOT_READY : 0);
+}
+
+int cuEventSynchronize(void *event)
+{
+    int rc = enter("cuEventSynchronize", NEED_CONTEXT);
+    struct event *e = event;
+
+    if (!rc && e->stream)
+        stream_finish(e->stream, e->ticket);
+    return leave(rc ? rc : fake.sticky);
+}
+
+int cuEventElapsedTime_v2(float *ms, void *from, void *to)
+{
+    int rc = enter("cuEventElapsedTime_v2", NEED_CONTEXT);
+    const struct event *a = from, *b = to;
+
+    if (rc || !a->stream || !b->stream)
+        return leave(rc ? rc : TD_CUDA_INVALID_HANDLE);
+    if (a->stream->done < a->ticket || b->stream->done < b->ticket)
+        return leave(TD_CUDA_NOT_READY);
+    *ms = (float)((double)(b->t_ns - a->t_ns) / 1e6);
+    return leave(0);
+}
+
+static bool is_being_captured(const struct graph *g)
+{
+    struct stream *s = fake.streams;
+
+    while (s && (!g || s->capture != g))
+        s = s->next;
+    return s != NULL;
+}
+
+/* An event of a capture takes the stream that waits for it into the capture. */
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    int rc = enter("cuStreamWaitEvent", NEED_CONTEXT);
+    struct stream *s = stream_of(stream, false);
+    struct event *e = event;
+
+    (void)flags;
+    if (rc || !s || !e)
+        return leave(rc ? rc : TD_CUDA_INVALID_HANDLE);
+    if (is_being_captured(e->captured))
+        s->capture = e->captured;
+    else if (e->stream && !s->capture)
+        stream_wait_for(s, e->stream, e->ticket);
+    wake_worker();
+    return leave(0);
+}
+
+/* ---- captures and graphs ------------------------------------------------------------------------------------------- */
+
+int cuStreamIsCapturing(void *stream, int *status)
+{
+    int rc = enter("cuStreamIsCapturing", NEED_CONTEXT);
+    struct stream *s = stream_of(stream, false);
+
+    if (rc || !s)
+        return leave(rc ? rc : TD_CUDA_INVALID_HANDLE);
+    if (s == &fake.legacy && any_capture())
+        return leave(TD_CUDA_STREAM_CAPTURE_IMPLICIT);
+    *status = !s->capture ? TD_CUDA_CAPTURE_NONE : s->capture->broken ? TD_CUDA_CAPTURE_INVALIDATED : TD_CUDA_CAPTURE_ACTIVE;
+    return leave(0);
+}
+
+int cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    int rc = enter("cuStreamBeginCapture_v2", NEED_CONTEXT);
+    struct stream *s = stream_of(stream, false);
+
+    (void)mode;
+    if (rc || !s || s == &fake.legacy || s->capture)
+        return leave(rc ? rc : TD_CUDA_STREAM_CAPTURE_UNSUPPORTED);
+    s->capture = calloc(1, sizeof *s->capture);
+    s->origin = true;
+    return leave(0);
+}
+
+static void graph_free(struct graph *g)
+{
+    struct task *t = g->first;
+
+    while (t)
+        t = task_free(t);
+    free(g);
+}
+
+int cuStreamEndCapture(void *stream, void **graph)
+{
+    int rc = enter("cuStreamEndCapture", NEED_CONTEXT);
+    struct stream *s = stream_of(stream, false), *o;
+    struct graph *g;
+
+    *graph = NULL;
+    if (rc || !s || !s->capture || !s->origin)
+        return leave(rc ? rc : TD_CUDA_STREAM_CAPTURE_UNMATCHED);
+    g = s->capture;
+    s->origin = false;
+    for (o = fake.streams; o; o = o->next)
+        if (o->capture == g)
+            o->capture = NULL;
+    if (g->broken) {
+        graph_free(g);
+        return leave(TD_CUDA_STREAM_CAPTURE_INVALIDATED);
+    }
+    *graph = g;
+    return leave(0);
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    int rc = enter("cuThreadExchangeStreamCaptureMode", NEED_INIT);
+
+    *mode = 0;
+    return leave(rc);
+}
+
+int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+    int rc = enter("cuGraphInstantiateWithFlags", NEED_CONTEXT);
+    struct graph *g = calloc(1, sizeof *g);
+    const struct task *t;
+
+    (void)flags;
+    for (t = ((struct graph *)graph)->first; t; t = t->next)
+        graph_append(g, task_copy(t));
+    *exec = g;
+    return leave(rc);
+}
+
+int cuGraphDestroy(void *graph)
+{
+    int rc = enter("cuGraphDestroy", NEED_INIT);
+
+    graph_free(graph);
+    return leave(rc);
+}
+
+int cuGraphExecDestroy(void *exec)
+{
+    int rc = enter("cuGraphExecDestroy", NEED_INIT);
+
+    graph_free(exec);
+    return leave(rc);
+}
+
+static int launch_graph(const char *name, uint32_t cbid, void *exec, void *stream, bool per_thread)
+{
+    struct { void *exec, *stream; } params = {exec, stream};
+    struct call_site site;
+    struct stream *s;
+    const struct task *t;
+    int rc;
+
+    hook_enter(&site, name, cbid, &params, NULL);
+    rc = enter(name, NEED_CONTEXT);
+    s = stream_of(stream, per_thread);
+    if (!rc && !s)
+        rc = TD_CUDA_INVALID_HANDLE;
+    for (t = rc ? NULL : ((struct graph *)exec)->first; t && !rc; t = t->next)
+        rc = stream_issue(s, task_copy(t));
+    leave(rc);
+    hook_exit(&site, rc);
+    return rc;
+}
+
+int cuGraphLaunch(void *exec, void *stream)
+{
+    return launch_graph("cuGraphLaunch", 514, exec, stream, false);
+}
+
+int cuGraphLaunch_ptsz(void *exec, void *stream)
+{
+    return launch_graph("cuGraphLaunch_ptsz", 515, exec, stream, true);
+}

@@ -1,0 +1,124 @@
+/* state.h - what the parts of the fake driver share: one device's memory, streams with their queues, modules.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * One lock guards everything; it is free while a task runs and while a hook is called. Functions here want it held. */
+#ifndef TD_TEST_FAKE_STATE_H
+#define TD_TEST_FAKE_STATE_H
+
+#include <pthread.h>
+
+#include "tests/helpers/fake_cuda/fake_api.h"
+#include "tests/helpers/fake_cuda/fake_cuda.h"
+
+#define LEGACY_STREAM ((void *)1)
+#define THREAD_STREAM ((void *)2)
+
+/* ---- memory (memory.c) --------------------------------------------------------------------------------------------- */
+
+enum region_kind { REGION_DEVICE, REGION_PINNED, REGION_RESERVED, REGION_MAPPED };
+struct region {
+    struct region *next;
+    enum region_kind kind;
+    uint8_t *base;
+    size_t bytes, map_bytes;         /* as asked for; as mapped */
+    bool open;                       /* MAPPED: cuMemSetAccess was called */
+};
+struct region *region_of(uint64_t address, size_t bytes, bool reservations); /* the innermost that holds it whole; NULL: none */
+bool is_pinned(const void *p, size_t bytes);
+
+/* ---- streams (streams.c) ------------------------------------------------------------------------------------------- */
+
+enum task_kind { TASK_COPY, TASK_COPY_2D, TASK_SET, TASK_KERNEL, TASK_MARK, TASK_WAIT, TASK_HOST };
+struct stream;
+struct event;
+struct task {
+    struct task *next;
+    enum task_kind kind;
+    union {
+        struct { void *to; const void *from; size_t bytes; void *kept; } copy;             /* kept: copy of pageable bytes, freed with the task */
+        struct td_cuda_copy_2d copy_2d;
+        struct { void *to; uint32_t value; size_t n, width; } set;
+        struct { const struct fake_cuda_kernel *kernel; struct fake_cuda_launch launch; void *params[FAKE_CUDA_PARAMS]; uint8_t *values; size_t bytes; } kernel;
+        struct { struct event *event; uint64_t ticket; } mark;
+        struct { struct stream *on; uint64_t ticket; } wait;
+        struct { void (*fn)(void *); void *user; } host;
+    } u;
+};
+
+struct graph { struct task *first, *last; bool broken; };
+
+struct stream {
+    struct stream *next;
+    bool blocking, busy, dead;
+    struct task *first, *last;
+    uint64_t issued, done;           /* tasks ever; those that are over */
+    struct graph *capture;           /* not NULL: what is issued goes there */
+    bool origin;                     /* cuStreamBeginCapture was called on it */
+};
+
+struct event {
+    struct stream *stream;           /* where it was recorded last; NULL: never */
+    uint64_t ticket, marks;
+    struct graph *captured;
+    int64_t t_ns;
+};
+
+struct stream *stream_of(void *handle, bool per_thread);                /* NULL: no such stream */
+struct task *task_new(enum task_kind kind);
+/* Into the stream's queue, or its graph. Takes t. An error: that of a stream that must not be used now. */
+int stream_issue(struct stream *s, struct task *t);
+void stream_finish(struct stream *s, uint64_t ticket);                  /* until that many of its tasks are over */
+void streams_finish_all(void);
+void stream_wait_for(struct stream *s, struct stream *on, uint64_t ticket);
+void wake_worker(void);
+bool any_capture(void);
+struct task *task_copy(const struct task *from);
+struct task *task_free(struct task *t);                                 /* gives the next one */
+void graph_append(struct graph *g, struct task *t);
+
+/* ---- modules and launches ------------------------------------------------------------------------------------------ */
+
+struct module;
+struct function {
+    struct module *module;
+    const struct fake_cuda_kernel *kernel;
+    int dynamic_shared_max;
+    uint32_t magic;                  /* tells a CUfunction from a CUkernel */
+};
+void add_kernel(const struct fake_cuda_kernel *kernel); /* modules.c */
+int kernel_run(struct task *t);      /* launch.c; the lock is free. CUDA_SUCCESS, or what then sticks */
+
+/* ---- everything else (driver.c) ------------------------------------------------------------------------------------ */
+
+struct fake {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool ready, threaded, thread_runs;
+    int initialised;                 /* by cuInit */
+    int arch, devices, retained;
+    int sticky;                      /* CUresult of a kernel that failed: the context is dead */
+    uint64_t random;
+    struct region *regions;
+    struct stream *streams, legacy, per_thread;
+    size_t bytes_in_use;
+    fake_cuda_hook_fn *hook; void *hook_user;
+    fake_cuda_load_fn *load_hook; void *load_user;
+    uint32_t correlations;
+};
+extern struct fake fake;
+
+enum { NEED_NOTHING, NEED_INIT, NEED_CONTEXT };
+/* Begin a driver function: takes the lock, counts the call. Not 0: the result to return by way of leave(). */
+int enter(const char *name, int need);
+int leave(int result);
+int fault_due(const char *what);     /* 0: none is due */
+uint64_t fake_random(void);
+int64_t now_ns(void);
+void *this_context(void);
+
+/* Call the hook before or after, if there is one; the lock is free. */
+struct call_site { struct fake_cuda_call call; uint64_t word; };
+void hook_enter(struct call_site *site, const char *name, uint32_t cbid, const void *params, const char *symbol);
+void hook_exit(struct call_site *site, int result);
+
+#endif

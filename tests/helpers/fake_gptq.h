@@ -1,0 +1,104 @@
+/* fake_gptq.h - vLLM's gptq kernels for the fake driver: their real symbols and parameters, computed by a plain loop on the host.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Symbols and parameters: vLLM 0.26 as cuobjdump and CUPTI show them on an H200 (offset+size): 0+8 a, 8+8 qweight, 16+8 qzeros, 24+8 scales, 32+8 c,
+ * 40+4 m, 44+4 n, 48+4 k, 52+4 groups, 56+1 use_v2_format, 64+8 perm; before use_v2_format was added: 56+8 perm. Rows go eight to a block, what is
+ * left over by a kernel of its own: 20 rows are a launch of 16 and one of 4. Grid (ceil(n / 512), ceil(m / rows), k / 128), block 128. */
+#ifndef TD_TEST_FAKE_GPTQ_H
+#define TD_TEST_FAKE_GPTQ_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "tests/helpers/fake_cuda/fake_cuda.h"
+
+#define FAKE_GPTQ_4BIT(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi"
+#define FAKE_GPTQ_8BIT(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_8bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi"
+#define FAKE_GPTQ_4BIT_OLD(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiiPKi"
+#define FAKE_OTHER "_ZN2at6native29vectorized_elementwise_kernelILi4EEEviPf"
+
+static inline float fake_gptq_float(uint16_t h)
+{
+    int e = h >> 10 & 31;
+    float v = e ? ldexpf((float)(1024 + (h & 1023)), e - 25) : ldexpf((float)(h & 1023), -24);
+
+    return h & 0x8000 ? -v : v;
+}
+
+/* To nearest, ties to even; no infinities come this way. */
+static inline uint16_t fake_gptq_half(float f)
+{
+    uint16_t sign = f < 0 ? 0x8000 : 0;
+    float a = fabsf(f), r;
+    int e;
+
+    if (a < ldexpf(1, -14))
+        return (uint16_t)(sign | (uint16_t)rintf(ldexpf(a, 24)));
+    frexpf(a, &e);
+    r = rintf(ldexpf(a, 11 - e));
+    return (uint16_t)(sign | (((e + 13) << 10) + (int)r - 1024));
+}
+
+/* bits as element j of a word lies: 4 bits in the order 0 2 4 6 1 3 5 7, 8 bits as they are */
+static inline unsigned fake_gptq_element(const uint32_t *qweight, int bits, int64_t n, int64_t row, int64_t col)
+{
+    int per = 32 / bits, j = (int)(row % per);
+    uint32_t word = qweight[row / per * n + col];
+
+    return word >> (bits == 4 ? 4 * (j / 2) + 16 * (j % 2) : 8 * j) & ((1u << bits) - 1);
+}
+
+static inline void fake_gptq_run(const struct fake_cuda_launch *l, int bits, bool v1)
+{
+    const uint16_t *a = *(const uint16_t **)l->params[0], *scales = *(const uint16_t **)l->params[3];
+    const uint32_t *qweight = *(const uint32_t **)l->params[1], *qzeros = *(const uint32_t **)l->params[2];
+    uint16_t *c = *(uint16_t **)l->params[4];
+    int m = *(int *)l->params[5], n = *(int *)l->params[6], k = *(int *)l->params[7], groups = *(int *)l->params[8], per = 32 / bits;
+    bool v2 = !v1 && *(uint8_t *)l->params[9];
+    const int *perm = *(const int **)l->params[v1 ? 9 : 10];
+    int i, j, r;
+
+    for (i = 0; i < m; i++)
+        for (j = 0; j < n; j++) {
+            double sum = 0;
+
+            for (r = 0; r < k; r++) {
+                int g = r / (k / groups);
+                int zero = (int)(qzeros[g * (n / per) + j / per] >> (bits * (j % per)) & ((1u << bits) - 1)) + !v2;
+
+                sum += (double)fake_gptq_float(a[i * k + (perm ? perm[r] : r)]) * fake_gptq_float(scales[g * n + j]) *
+                       ((int)fake_gptq_element(qweight, bits, n, r, j) - zero);
+            }
+            c[i * n + j] = fake_gptq_half((float)sum);
+        }
+}
+
+static inline void fake_gptq_run_4(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 4, false); }
+static inline void fake_gptq_run_8(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 8, false); }
+static inline void fake_gptq_run_old(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 4, true); }
+
+#define FAKE_GPTQ_PARAMS {0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 4}, {44, 4}, {48, 4}, {52, 4}
+#define FAKE_GPTQ_KERNELS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+
+static inline void fake_gptq_add(const struct fake_cuda_api *api)
+{
+    static const struct fake_cuda_kernel all[] = {
+#define FAKE_GPTQ_ROWS(r) \
+        {.symbol = FAKE_GPTQ_4BIT(r), .n_params = 11, .param = {FAKE_GPTQ_PARAMS, {56, 1}, {64, 8}}, .run = fake_gptq_run_4}, \
+        {.symbol = FAKE_GPTQ_8BIT(r), .n_params = 11, .param = {FAKE_GPTQ_PARAMS, {56, 1}, {64, 8}}, .run = fake_gptq_run_8}, \
+        {.symbol = FAKE_GPTQ_4BIT_OLD(r), .n_params = 10, .param = {FAKE_GPTQ_PARAMS, {56, 8}}, .run = fake_gptq_run_old},
+        FAKE_GPTQ_KERNELS(FAKE_GPTQ_ROWS)
+        {.symbol = FAKE_OTHER, .n_params = 2, .param = {{0, 4}, {8, 8}}},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof all / sizeof *all; i++)
+        api->add_kernel(&all[i]);
+}
+
+/* The image of a module that holds them all. */
+#define FAKE_GPTQ_NAMES(r) FAKE_GPTQ_4BIT(r) " " FAKE_GPTQ_8BIT(r) " " FAKE_GPTQ_4BIT_OLD(r) " "
+#define FAKE_GPTQ_IMAGE "TDFAKE " FAKE_GPTQ_KERNELS(FAKE_GPTQ_NAMES) FAKE_OTHER
+
+#endif

@@ -1,0 +1,97 @@
+/* lib_fake_cupti.c - what the tap uses of libcupti.so.13, over the fake driver's hook: one subscriber, callbacks around launches.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * fake_cupti_take(name) makes somebody else the subscriber, as a profiler would be. */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder/tap/tap_cuda_abi.h"
+#include "tests/helpers/fake_cuda/fake_cuda.h"
+
+int cuptiSubscribe(void **subscriber, tap_cupti_fn *callback, void *user);
+int cuptiSubscribe_v2(void **subscriber, tap_cupti_fn *callback, void *user, struct tap_cupti_subscriber *params);
+int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t cbid);
+int cuptiUnsubscribe(void *subscriber);
+void fake_cupti_take(const char *name);
+int fake_cupti_subscribed(void);
+
+#define CBIDS 1024u
+
+static struct { tap_cupti_fn *callback; void *user; _Atomic bool on[CBIDS]; char name[64]; } held;
+static _Atomic int taken;              /* 0 free, 1 ours, 2 another's */
+
+static const struct fake_cuda_api *driver(void)
+{
+    void *h = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    const struct fake_cuda_api *(*api)(void) = (const struct fake_cuda_api *(*)(void))dlsym(h ? h : RTLD_DEFAULT, "fake_cuda_api");
+
+    return api ? api() : NULL;
+}
+
+static void on_call(const struct fake_cuda_call *call, void *user)
+{
+    int result = call->result;
+    struct tap_cupti_data d = {.site = call->exit ? TAP_CUPTI_EXIT : TAP_CUPTI_ENTER, .function = call->name, .params = call->params,
+                               .result = call->exit ? &result : NULL, .symbol = call->symbol, .context = call->context,
+                               .correlation_data = call->correlation_data, .correlation_id = call->correlation};
+
+    (void)user;
+    if (atomic_load(&taken) == 1 && call->cbid < CBIDS && atomic_load(&held.on[call->cbid]))
+        held.callback(held.user, TAP_CUPTI_DOMAIN_DRIVER, call->cbid, &d);
+}
+
+int cuptiSubscribe_v2(void **subscriber, tap_cupti_fn *callback, void *user, struct tap_cupti_subscriber *params)
+{
+    int free_place = 0;
+
+    if (!driver())
+        return 999;                    /* CUPTI_ERROR_UNKNOWN */
+    if (!atomic_compare_exchange_strong(&taken, &free_place, 1)) {
+        if (params && params->old_name && params->struct_size == sizeof *params)
+            snprintf(params->old_name, params->old_size, "CUPTI for %s", held.name);
+        return TAP_CUPTI_MULTIPLE_SUBSCRIBERS;
+    }
+    memset((void *)held.on, 0, sizeof held.on);
+    held.callback = callback;
+    held.user = user;
+    snprintf(held.name, sizeof held.name, "%s", params && params->name ? params->name : "");
+    *subscriber = &held;
+    driver()->on_call(on_call, NULL);
+    return TAP_CUPTI_SUCCESS;
+}
+
+int cuptiSubscribe(void **subscriber, tap_cupti_fn *callback, void *user)
+{
+    return cuptiSubscribe_v2(subscriber, callback, user, NULL);
+}
+
+int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t cbid)
+{
+    if (subscriber != &held || domain != TAP_CUPTI_DOMAIN_DRIVER || cbid >= CBIDS)
+        return 1;
+    atomic_store(&held.on[cbid], on != 0);
+    return TAP_CUPTI_SUCCESS;
+}
+
+int cuptiUnsubscribe(void *subscriber)
+{
+    if (subscriber != &held || atomic_load(&taken) != 1)
+        return 1;
+    driver()->on_call(NULL, NULL);
+    atomic_store(&taken, 0);
+    return TAP_CUPTI_SUCCESS;
+}
+
+void fake_cupti_take(const char *name)
+{
+    atomic_store(&taken, name ? 2 : 0);
+    snprintf(held.name, sizeof held.name, "%s", name ? name : "");
+}
+
+int fake_cupti_subscribed(void)
+{
+    return atomic_load(&taken) == 1;
+}

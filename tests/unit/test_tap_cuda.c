@@ -1,0 +1,538 @@
+/* test_tap_cuda.c - launches of vLLM's gptq kernels on a fake driver with a fake CUPTI, through the tap into a fixture.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+
+#include <cmocka.h>
+
+#include "common/json.h"
+#include "fake_gpu.h"
+#include "tap_bench.h"
+#include "recorder/tap/tap_cuda.h"
+
+static char folder[] = "/tmp/td-gpu-XXXXXX";
+int InitializeInjection(void);
+
+static int setup(void **state)
+{
+    (void)state;
+    setenv("TD_TAP_DIR", "/nonexistent", 1);
+    if (!mkdtemp(folder) || !gpu_open(folder))
+        return -1;
+    return InitializeInjection() != 1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return td_fs_remove_tree(folder, NULL);
+}
+
+static void arm(struct bench *b, uint32_t mode)
+{
+    bench_open(b, mode);
+    assert_null(tap_front_cuda.start());
+    assert_true(cupti_subscribed());
+}
+
+static void disarm(struct bench *b)
+{
+    tap_front_cuda.stop(2000);
+    assert_false(cupti_subscribed());
+    bench_read(b);
+}
+
+static int64_t attr(const struct td_op *op, const char *name)
+{
+    return td_json_get_i64(op->attrs, name, -99);
+}
+
+static int64_t sum(const struct bench *b)
+{
+    static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph"};
+    int64_t n = ledger(b, "ops.kept");
+    size_t i;
+
+    for (i = 0; i < sizeof why / sizeof *why; i++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "ops.dropped.%s", why[i]);
+        n += ledger(b, name);
+    }
+    return n;
+}
+
+static void a_launch_becomes_an_op(void **state)
+{
+    struct bench b;
+    size_t i;
+
+    (void)state;
+    gpu_pass(1, 0);                    /* asleep: nobody looks */
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(1, 1);
+    gpu_pass(1, 2);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * LAYERS);
+    assert_int_equal(b.n_steps, 2);
+    assert_int_equal(ledger(&b, "ops.seen"), 2 * LAYERS);
+    assert_int_equal(ledger(&b, "launches.known"), 2 * LAYERS);
+    assert_int_equal(ledger(&b, "launches.seen"), 2 * (LAYERS + 20 + 3 * LAYERS));
+    assert_int_equal(ledger(&b, "weights.seen"), LAYERS);
+    for (i = 0; i < b.n_ops; i++) {
+        const struct td_op *op = &b.ops[i];
+        const struct gpu_layer *w = &layer[i % LAYERS];
+        const cJSON *launch = cJSON_GetArrayItem(op->impl.launches, 0);
+
+        assert_string_equal(op->kind, "gptq_gemm");
+        assert_string_equal(op->impl.symbol, FAKE_GPTQ_4BIT(1));
+        assert_string_equal(op->impl.layout, "exllama");
+        assert_int_equal(attr(op, "m"), 1);
+        assert_int_equal(attr(op, "n"), w->n);
+        assert_int_equal(attr(op, "k"), K);
+        assert_int_equal(attr(op, "bits"), 4);
+        assert_int_equal(attr(op, "group_size"), GROUP);
+        assert_int_equal(attr(op, "zero_offset"), 1);
+        assert_int_equal(op->step, b.steps[i / LAYERS].step);
+        assert_int_equal(cJSON_GetArraySize(op->impl.launches), 1);
+        assert_int_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(launch, "block"), 0)->valueint, 128);
+        check_blob(&b, td_op_rec_in(op, "qweight"), (void *)w->qweight, (size_t)(K / 8 * w->n) * 4);
+        check_blob(&b, td_op_rec_in(op, "qzeros"), (void *)w->qzeros, (size_t)(K / GROUP * w->n / 8) * 4);
+        check_blob(&b, td_op_rec_in(op, "scales"), (void *)w->scales, (size_t)(K / GROUP * w->n) * 2);
+    }
+    check_blob(&b, td_op_rec_in(&b.ops[5], "a"), (void *)dev_a, K * 2);
+    check_blob(&b, &b.ops[5].out, (void *)dev_c, (size_t)layer[2].n * 2);
+    bench_close(&b);
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------------------- */
+
+static const cJSON *launch_of(const struct td_op *op, int i)
+{
+    return cJSON_GetArrayItem(op->impl.launches, i);
+}
+
+static int number(const cJSON *o, const char *name, int i)
+{
+    return cJSON_GetArrayItem(cJSON_GetObjectItem(o, name), i)->valueint;
+}
+
+static void launches_are_joined(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(20, 3);
+    gpu_pass(8, 4);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.seen"), 2 * LAYERS);
+    assert_int_equal(ledger(&b, "launches.known"), 3 * LAYERS);
+    assert_int_equal(attr(&b.ops[0], "m"), 20);
+    assert_string_equal(b.ops[0].impl.symbol, FAKE_GPTQ_4BIT(8));
+    assert_int_equal(cJSON_GetArraySize(b.ops[0].impl.launches), 2);
+    assert_int_equal(number(launch_of(&b.ops[0], 0), "rows", 1), 16);
+    assert_int_equal(number(launch_of(&b.ops[0], 0), "grid", 1), 2);
+    assert_null(cJSON_GetObjectItem(launch_of(&b.ops[0], 0), "symbol"));
+    assert_int_equal(number(launch_of(&b.ops[0], 1), "rows", 0), 16);
+    assert_int_equal(number(launch_of(&b.ops[0], 1), "rows", 1), 20);
+    assert_string_equal(cJSON_GetObjectItem(launch_of(&b.ops[0], 1), "symbol")->valuestring, FAKE_GPTQ_4BIT(4));
+    assert_int_equal(td_op_rec_in(&b.ops[2], "a")->shape[0], 20);
+    assert_int_equal(b.ops[2].out.shape[0], 20);
+    assert_int_equal(attr(&b.ops[3], "m"), 8);
+    bench_close(&b);
+}
+
+/* What was computed in two launches is there as a whole, in order. */
+static void joined_rows_are_in_order(void **state)
+{
+    uint8_t a[20 * K * 2], c[20 * 96 * 2];
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(20, 5);
+    memcpy(a, (void *)dev_a, sizeof a);
+    memcpy(c, (void *)dev_c, sizeof c);
+    disarm(&b);
+    check_blob(&b, td_op_rec_in(&b.ops[2], "a"), a, sizeof a);
+    check_blob(&b, &b.ops[2].out, c, sizeof c);
+    bench_close(&b);
+}
+
+/* ---- forms of a launch --------------------------------------------------------------------------------------------- */
+
+static void one_form(int (*launch)(void *f, struct gpu_params *p), const char *symbol, int rows)
+{
+    struct gpu_params p;
+    struct bench b;
+
+    arm(&b, TAP_MODE_ALL);
+    gpu_activations(rows, 9);
+    gpu_fill_params(&p, &layer[0], 0, rows);
+    assert_int_equal(launch(gpu_kernel(symbol), &p), 0);
+    cu.stream_synchronize(gpu_stream);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 1);
+    assert_string_equal(b.ops[0].impl.symbol, symbol);
+    check_blob(&b, td_op_rec_in(&b.ops[0], "a"), (void *)dev_a, (size_t)(rows * K) * 2);
+    check_blob(&b, &b.ops[0].out, (void *)dev_c, (size_t)(rows * layer[0].n) * 2);
+    bench_close(&b);
+}
+
+/* The packed form; between parameters lies what lay there before. */
+static int launch_packed(void *f, struct gpu_params *p)
+{
+    uint8_t block[72];
+    size_t bytes = sizeof block;
+    void *extra[] = {(void *)TAP_CUDA_PARAM_BUFFER_POINTER, block, (void *)TAP_CUDA_PARAM_BUFFER_SIZE, &bytes, NULL};
+
+    memset(block, 0xa5, sizeof block);
+    memcpy(block, &p->a, 5 * 8);
+    memcpy(block + 40, &p->m, 4 * 4);
+    block[56] = p->v2;
+    memcpy(block + 64, &p->perm, 8);
+    return cu.launch(f, 1, 1, 1, 128, 1, 1, 0, gpu_stream, NULL, extra);
+}
+
+static int launch_ex(void *f, struct gpu_params *p)
+{
+    struct td_cuda_launch_config c = {.grid = {1, 1, 1}, .block = {128, 1, 1}, .stream = gpu_stream};
+
+    return cu.launch_ex(&c, f, p->at, NULL);
+}
+
+static int launch_cooperative(void *f, struct gpu_params *p)
+{
+    return cu.launch_cooperative(f, 1, 1, 1, 128, 1, 1, 0, gpu_stream, p->at);
+}
+
+static int launch_per_thread(void *f, struct gpu_params *p)
+{
+    int rc = cu.launch_ptsz(f, 1, 1, 1, 128, 1, 1, 0, NULL, p->at, NULL);
+
+    cu.ctx_synchronize();
+    return rc;
+}
+
+static int launch_old(void *f, struct gpu_params *p)
+{
+    p->at[9] = &p->perm;
+    return cu.launch(f, 1, 1, 1, 128, 1, 1, 0, gpu_stream, p->at, NULL);
+}
+
+static void every_form_is_read(void **state)
+{
+    (void)state;
+    one_form(launch_packed, FAKE_GPTQ_4BIT(3), 3);
+    one_form(launch_ex, FAKE_GPTQ_4BIT(2), 2);
+    one_form(launch_cooperative, FAKE_GPTQ_4BIT(1), 1);
+    one_form(launch_per_thread, FAKE_GPTQ_4BIT(1), 1);
+    one_form(launch_old, FAKE_GPTQ_4BIT_OLD(5), 5);
+}
+
+static void a_permutation_is_a_weight(void **state)
+{
+    struct gpu_layer w = layer[0];
+    struct bench b;
+    int i;
+
+    (void)state;
+    w.perm = gpu_memory(K * 4);
+    for (i = 0; i < K; i++)
+        ((int32_t *)w.perm)[i] = K - 1 - i;
+    arm(&b, TAP_MODE_ALL);
+    gpu_activations(1, 4);
+    gpu_gemm(&w, 1);
+    cu.stream_synchronize(gpu_stream);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 1);
+    assert_int_equal(attr(&b.ops[0], "act_order"), 1);
+    check_blob(&b, td_op_rec_in(&b.ops[0], "perm"), (void *)w.perm, K * 4);
+    bench_close(&b);
+    cu.mem_free(w.perm);
+}
+
+/* ---- what is not taken, and why ------------------------------------------------------------------------------------ */
+
+static void a_failed_launch_is_counted(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(1, 1);
+    say->fault("launch", 1, TD_CUDA_LAUNCH_OUT_OF_RESOURCES);
+    assert_int_equal(gpu_launch(&layer[0], 0, 1, 1), TD_CUDA_LAUNCH_OUT_OF_RESOURCES);
+    gpu_pass(1, 2);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.dropped.failed"), 1);
+    assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    bench_close(&b);
+}
+
+static void captures_are_left_alone(void **state)
+{
+    uint64_t allocations;
+    void *graph, *exec;
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(1, 1);
+    allocations = say->calls("cuMemAlloc_v2");
+    cu.stream_begin_capture(gpu_stream, 0);
+    gpu_gemm(&layer[0], 20);
+    assert_int_equal(cu.stream_end_capture(gpu_stream, &graph), 0);
+    assert_int_equal(cu.graph_instantiate(&exec, graph, 0), 0);
+    assert_int_equal(cu.graph_launch(exec, gpu_stream), 0);
+    assert_int_equal(cu.graph_launch(exec, gpu_stream), 0);
+    cu.stream_synchronize(gpu_stream);
+    assert_int_equal(say->calls("cuMemAlloc_v2"), allocations);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    assert_int_equal(ledger(&b, "ops.dropped.graph"), 1);
+    assert_int_equal(ledger(&b, "launches.graphs"), 2);
+    assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    bench_close(&b);
+}
+
+static void another_has_the_place(void **state)
+{
+    const char *why;
+    struct bench b;
+
+    (void)state;
+    cupti_take("Nsight Systems");
+    bench_open(&b, TAP_MODE_ALL);
+    why = tap_front_cuda.start();
+    assert_non_null(why);
+    assert_non_null(strstr(why, "in use by CUPTI for Nsight Systems"));
+    gpu_pass(1, 1);
+    tap_front_cuda.tick();
+    tap_front_cuda.stop(100);
+    cupti_take(NULL);
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 0);
+    bench_close(&b);
+}
+
+static void samples_are_whole_steps(void **state)
+{
+    struct bench b;
+    size_t i;
+    int p;
+
+    (void)state;
+    arm(&b, TAP_MODE_SAMPLE);          /* one in a thousand, and the first two of a size */
+    for (p = 0; p < 20; p++)
+        gpu_pass(1, (unsigned)p);
+    gpu_pass(20, 21);
+    disarm(&b);
+    assert_in_range(b.n_steps, 3, 7);
+    assert_int_equal(b.n_ops, b.n_steps * LAYERS);
+    assert_int_equal(ledger(&b, "steps.seen"), 21);
+    assert_int_equal(ledger(&b, "ops.seen"), 21 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    for (i = 0; i < b.n_ops; i++)
+        assert_int_equal(b.ops[i].step, b.steps[i / LAYERS].step);
+    bench_close(&b);
+}
+
+static void a_budget_drops_steps(void **state)
+{
+    struct bench b;
+    int p;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    tap_plan.budget = 100;             /* bytes a second: the first step spends it */
+    atomic_store(&tap_plan.due_steps, tap_now());
+    atomic_store(&tap_plan.due_weights, tap_now());
+    assert_null(tap_front_cuda.start());
+    for (p = 0; p < 10; p++) {
+        gpu_pass(1, (unsigned)p);
+        usleep(5000);
+    }
+    disarm(&b);
+    tap_plan.budget = 0;
+    assert_true(ledger(&b, "ops.dropped.budget") > 0);
+    assert_true(b.n_ops > 0);
+    assert_int_equal(ledger(&b, "ops.seen"), 10 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    bench_close(&b);
+}
+
+/* More than the recorder's ring holds. */
+static void too_large_is_counted(void **state)
+{
+    struct gpu_layer w = layer[0];
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(1, 1);
+    tap_plan.ring_bytes = 64 << 10;
+    gpu_activations(MAX_ROWS, 1);
+    gpu_launch(&w, 0, MAX_ROWS, 8);
+    cu.stream_synchronize(gpu_stream);
+    tap_plan.ring_bytes = RING;
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    assert_int_equal(ledger(&b, "ops.dropped.ring"), 1);
+    assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    bench_close(&b);
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------- */
+
+/* Armed in the middle of a pass: after a round it is known where passes begin, by what lies between them. */
+static void steps_are_found(void **state)
+{
+    struct bench b;
+    size_t i, last;
+
+    (void)state;
+    tap_cuda_lane_forget();            /* a process that was never armed */
+    arm(&b, TAP_MODE_ALL);
+    gpu_others(3);
+    gpu_gemm(&layer[1], 1);
+    gpu_others(3);
+    gpu_gemm(&layer[2], 1);
+    cu.stream_synchronize(gpu_stream);
+    for (i = 0; i < 5; i++)
+        gpu_pass(1, (unsigned)i);
+    disarm(&b);
+    assert_int_equal(ledger(&b, "ops.seen"), 2 + 5 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    last = b.n_ops - 1;
+    assert_int_equal(attr(&b.ops[last], "n"), layer[2].n);
+    assert_int_equal(b.ops[last].step, b.ops[last - 2].step);
+    assert_int_equal(attr(&b.ops[last - 2], "n"), layer[0].n);
+    assert_int_not_equal(b.ops[last - 3].step, b.ops[last].step);
+    bench_close(&b);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+/* Disarmed while the device is far behind: what was taken arrives. */
+static void what_is_on_its_way_arrives(void **state)
+{
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(1, 1);
+    for (i = 0; i < 200; i++)
+        gpu_launch(&layer[i % LAYERS], 0, 1, 1);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS + 200);
+    assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    cu.stream_synchronize(gpu_stream);
+    bench_close(&b);
+}
+
+static void *launch_much(void *arg)
+{
+    int i;
+
+    (void)arg;
+    cu.ctx_set_current(gpu_context);
+    for (i = 0; i < 500; i++)
+        gpu_launch(&layer[0], 0, 1, 1);
+    return NULL;
+}
+
+/* Threads get into each other's way: nobody waits, and everything is counted. */
+static void threads_at_once(void **state)
+{
+    pthread_t t[3];
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_launch(&layer[0], 0, 1, 1);    /* while a kernel is being looked at, others' launches of it are nobody's */
+    for (i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, launch_much, NULL);
+    for (i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+    cu.stream_synchronize(gpu_stream);
+    disarm(&b);
+    assert_int_equal(ledger(&b, "launches.known"), 1501);
+    assert_int_equal(ledger(&b, "ops.seen"), 1501);
+    assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    bench_close(&b);
+}
+
+/* Disarmed and armed again under load; no memory is asked for twice. */
+static void armed_again_and_again(void **state)
+{
+    uint64_t allocations = say->calls("cuMemAlloc_v2");
+    pthread_t t;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 10; i++) {
+        struct bench b;
+
+        pthread_create(&t, NULL, launch_much, NULL);
+        arm(&b, TAP_MODE_ALL);
+        usleep(2000);
+        disarm(&b);
+        pthread_join(t, NULL);
+        assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+        bench_close(&b);
+    }
+    cu.stream_synchronize(gpu_stream);
+    assert_int_equal(say->calls("cuMemAlloc_v2"), allocations);
+}
+
+/* The last op of a request has no successor that would send it on its way. */
+static void the_last_op_comes_while_idle(void **state)
+{
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(1, 1);
+    for (i = 0; i < 50 && !atomic_load(&tap_plan.seats[0].ring->counts[TAP_OPS_SENT].n); i++) {
+        usleep(20000);
+        tap_front_cuda.tick();
+    }
+    usleep(50000);
+    assert_int_equal(atomic_load(&tap_plan.seats[0].ring->counts[TAP_OPS_SENT].n), LAYERS);
+    disarm(&b);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_launch_becomes_an_op),
+        cmocka_unit_test(launches_are_joined),
+        cmocka_unit_test(joined_rows_are_in_order),
+        cmocka_unit_test(every_form_is_read),
+        cmocka_unit_test(a_permutation_is_a_weight),
+        cmocka_unit_test(a_failed_launch_is_counted),
+        cmocka_unit_test(captures_are_left_alone),
+        cmocka_unit_test(another_has_the_place),
+        cmocka_unit_test(samples_are_whole_steps),
+        cmocka_unit_test(a_budget_drops_steps),
+        cmocka_unit_test(too_large_is_counted),
+        cmocka_unit_test(steps_are_found),
+        cmocka_unit_test(what_is_on_its_way_arrives),
+        cmocka_unit_test(threads_at_once),
+        cmocka_unit_test(armed_again_and_again),
+        cmocka_unit_test(the_last_op_comes_while_idle),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
