@@ -359,6 +359,28 @@ static void test_normal(void **state)
     assert_false(td_gpu_symbol_same("_ZN12_GLOBAL__N_11kEv", "_ZN12_GLOBAL__N_11jEv"));
 }
 
+/* On the heap to the byte, so that a sanitizer sees a read past a name's end. */
+static bool symbol_is(const char *symbol, const char *identifier)
+{
+    char *copy = strdup(symbol);
+    bool is = td_gpu_symbol_is(copy, identifier);
+
+    free(copy);
+    return is;
+}
+
+static void test_identifier(void **state)
+{
+    (void)state;
+    assert_true(symbol_is("_ZN4vllm4gptq33" GPTQ "ILb1ELi1EEEvPK6__half", GPTQ));
+    assert_true(symbol_is("_ZN4vllm5gptq233" GPTQ "ILb1ELi1EEEvPK6__half", GPTQ)); /* behind a name that ends in a digit */
+    assert_false(symbol_is("_ZN4vllm4gptq34" GPTQ "2ILb1ELi1EEEvPK6__half", GPTQ));
+    assert_false(symbol_is("triton_poi_fused_" GPTQ, GPTQ));
+    assert_false(symbol_is("_Z0", "plain"));
+    assert_false(symbol_is("_Z1k0", "plain"));
+    assert_false(symbol_is("_Z99999999999999999999", "plain"));
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------------------------- */
 
 static void test_refusals(void **state)
@@ -618,7 +640,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_others_see_them), cmocka_unit_test(test_ptx), cmocka_unit_test(test_kinds), cmocka_unit_test(test_unpacked),
         cmocka_unit_test(test_find_arch), cmocka_unit_test(test_fits), cmocka_unit_test(test_extended),
-        cmocka_unit_test(test_find_none), cmocka_unit_test(test_find_name), cmocka_unit_test(test_normal),
+        cmocka_unit_test(test_find_none), cmocka_unit_test(test_find_name), cmocka_unit_test(test_normal), cmocka_unit_test(test_identifier),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_refused_paths), cmocka_unit_test(test_cut), cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_nvcc)};
 
