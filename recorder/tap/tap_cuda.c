@@ -271,6 +271,11 @@ static bool describe(char *library, char *build, size_t n)
 
 const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked};
 
+bool tap_cuda_injected(void)
+{
+    return atomic_load_explicit(&injected, memory_order_relaxed);
+}
+
 /* Called by the driver when it is initialised, in every process that uses CUDA. 1: loaded. */
 int InitializeInjection(void)
 {
