@@ -112,6 +112,8 @@ static void entered(uint32_t cbid, const struct tap_cupti_data *d)
         me.token = tap_cuda_lane_enter(&l, k);
     else
         tap_cuda_lane_other();
+    if (!k)
+        tap_count(TAP_LAUNCHES, 1, 0); /* those of kernels are counted by the sender, all at once */
 }
 
 static void left(uint32_t cbid, const struct tap_cupti_data *d)

@@ -247,6 +247,17 @@ static void send_op(void)
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
+/* In the ledger, and by its name. */
+static void send_kernel(struct tap_cuda_kernel *k, uint64_t n)
+{
+    if (k->symbol[0] && (!wait_room(2 * sizeof(struct tap_kernel)) || !tap_send_kernel(k->symbol, k->row != NULL, n)))
+        return;
+    k->sent += n;
+    tap_count(TAP_LAUNCHES, n, 0);
+    if (k->row)
+        tap_count(TAP_LAUNCHES_KNOWN, n, 0);
+}
+
 static void send_kernels(void)
 {
     struct tap_cuda_kernel *k;
@@ -256,8 +267,8 @@ static void send_kernels(void)
     for (i = 0; (k = tap_cuda_kernel_at(i, &used)); i++) {
         uint64_t n = used ? atomic_load_explicit(&k->n, memory_order_relaxed) - k->sent : 0;
 
-        if (n && k->symbol[0] && wait_room(2 * sizeof(struct tap_kernel)) && tap_send_kernel(k->symbol, k->row != NULL, n))
-            k->sent += n;
+        if (n)
+            send_kernel(k, n);
     }
 }
 
