@@ -6,7 +6,8 @@
  *
  * Steps are inferred: a model's layers come in a circle, and the weights seen first begin the pass each time they come round. Armed in the middle
  * of a pass, the first seen are not the first layer's: between the last GEMM of a pass and the first of the next many other kernels are launched
- * (sampling, the embedding), within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on. */
+ * (sampling, the embedding), within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on; also when the
+ * weights behind a round's longest gap come again, and those that began the pass do not: the model is another. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,6 +18,7 @@
 #define BATCH_BYTES (1u << 20)        /* handed over when so much has gathered, and at each step */
 #define PIECE_BYTES (4u << 20)        /* of weights, in one copy */
 #define IDLE_NS 50000000LL
+#define GONE 3u                       /* so often the same weights may come by within a pass: layers may share them */
 #define GAP_MIN 16u                   /* other launches: a gap below this is no end of a pass */
 
 struct last {                         /* the launch before, for joining */
@@ -42,6 +44,7 @@ static struct {
     uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
     uint64_t others_before;           /* `others` at the launch before */
     uint64_t round, gap, gap_at;      /* launches in this round; the longest gap in it, and the weights behind it */
+    unsigned again;                   /* how often those have come by since */
     struct last last;
     int64_t active_ns;
     /* towards the sender */
@@ -200,6 +203,17 @@ static bool first_is_elsewhere(uint64_t gap)
     return lane.round > 1 && lane.gap_at && lane.gap >= GAP_MIN && lane.gap > 2 * gap;
 }
 
+/* Weights other than the first; gap: other launches before them. True: they are the first from now on. */
+static bool note_round(uint64_t weights, uint64_t gap)
+{
+    if (weights == lane.gap_at && ++lane.again >= (lane.doing == TAP_WAIT ? 1 : GONE))
+        return true;
+    if (gap > lane.gap || !lane.gap_at)
+        lane.gap = gap, lane.gap_at = weights, lane.again = 0;
+    lane.round++;
+    return false;
+}
+
 static void note_step(const struct td_gpu_work *w)
 {
     uint64_t others = atomic_load_explicit(&lane.others, memory_order_relaxed), gap = others - lane.others_before, weights = weights_of(w);
@@ -212,14 +226,11 @@ static void note_step(const struct td_gpu_work *w)
         lane.first = lane.gap_at;
         lane.doing = TAP_WAIT;
     }
-    if (weights != lane.first) {
-        if (gap > lane.gap || !lane.gap_at)
-            lane.gap = gap, lane.gap_at = weights;
-        lane.round++;
+    if (weights != lane.first && !note_round(weights, gap))
         return;
-    }
+    lane.first = weights;
     lane.round = 1;
-    lane.gap = lane.gap_at = 0;
+    lane.gap = lane.gap_at = lane.again = 0;
     begin_step(w->m);
 }
 
@@ -455,7 +466,7 @@ bool tap_cuda_lane_open(void)
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
     lane.unfinished = 0;
-    lane.round = lane.gap = lane.gap_at = 0;
+    lane.round = lane.gap = lane.gap_at = lane.again = 0;
     lane.others_before = atomic_load(&lane.others);
     atomic_store(&lane.head, 0);
     atomic_store(&lane.tail, 0);
