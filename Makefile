@@ -184,10 +184,12 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
-$(O)/tests/helpers/lib_fake_cupti.so: SONAME := -Wl,-soname,libcupti.so.13
+$(O)/tests/helpers/lib_gpu_model.so: $(LIBTD)
+$(O)/tests/helpers/lib_gpu_model.so: SO_FLAGS := $(LDLIBS)
+$(O)/tests/helpers/lib_fake_cupti.so: SO_FLAGS := -Wl,-soname,libcupti.so.13
 $(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
 	$(call say,SO,$@)
-	$(Q)$(CC) -shared $(TD_LDFLAGS) $(SONAME) $^ -o $@ -ldl -lm
+	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl -lm $(SO_FLAGS)
 
 $(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
 	$(call say,LD,$@)

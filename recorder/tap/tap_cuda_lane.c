@@ -6,7 +6,8 @@
  *
  * Steps are inferred: a model's layers come in a circle, and the weights seen first begin the pass each time they come round. Armed in the middle
  * of a pass, the first seen are not the first layer's: between the last GEMM of a pass and the first of the next many other kernels are launched
- * (sampling, the embedding), within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on. */
+ * (sampling, the embedding), within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on; also when the
+ * weights behind a round's longest gap come again, and those that began the pass do not: the model is another. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,6 +18,7 @@
 #define BATCH_BYTES (1u << 20)        /* handed over when so much has gathered, and at each step */
 #define PIECE_BYTES (4u << 20)        /* of weights, in one copy */
 #define IDLE_NS 50000000LL
+#define GONE 3u                       /* so often the same weights may come by within a pass: layers may share them */
 #define GAP_MIN 16u                   /* other launches: a gap below this is no end of a pass */
 
 struct last {                         /* the launch before, for joining */
@@ -37,10 +39,12 @@ static struct {
     struct tap_sampler sampler;
     uint64_t first, step;             /* weights that begin a pass, 0: none seen yet; both outlive an arm */
     enum tap_doing doing;
-    bool weights, waiting_bound;
+    bool weights;
+    _Atomic bool waiting_bound;       /* something was taken since the last bound */
     uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
     uint64_t others_before;           /* `others` at the launch before */
     uint64_t round, gap, gap_at;      /* launches in this round; the longest gap in it, and the weights behind it */
+    unsigned again;                   /* how often those have come by since */
     struct last last;
     int64_t active_ns;
     /* towards the sender */
@@ -199,6 +203,17 @@ static bool first_is_elsewhere(uint64_t gap)
     return lane.round > 1 && lane.gap_at && lane.gap >= GAP_MIN && lane.gap > 2 * gap;
 }
 
+/* Weights other than the first; gap: other launches before them. True: they are the first from now on. */
+static bool note_round(uint64_t weights, uint64_t gap)
+{
+    if (weights == lane.gap_at && ++lane.again >= (lane.doing == TAP_WAIT ? 1 : GONE))
+        return true;
+    if (gap > lane.gap || !lane.gap_at)
+        lane.gap = gap, lane.gap_at = weights, lane.again = 0;
+    lane.round++;
+    return false;
+}
+
 static void note_step(const struct td_gpu_work *w)
 {
     uint64_t others = atomic_load_explicit(&lane.others, memory_order_relaxed), gap = others - lane.others_before, weights = weights_of(w);
@@ -211,14 +226,11 @@ static void note_step(const struct td_gpu_work *w)
         lane.first = lane.gap_at;
         lane.doing = TAP_WAIT;
     }
-    if (weights != lane.first) {
-        if (gap > lane.gap || !lane.gap_at)
-            lane.gap = gap, lane.gap_at = weights;
-        lane.round++;
+    if (weights != lane.first && !note_round(weights, gap))
         return;
-    }
+    lane.first = weights;
     lane.round = 1;
-    lane.gap = lane.gap_at = 0;
+    lane.gap = lane.gap_at = lane.again = 0;
     begin_step(w->m);
 }
 
@@ -390,8 +402,6 @@ uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_c
 {
     uint64_t nobody = 0, token = 0;
 
-    tap_count(TAP_LAUNCHES, 1, 0);
-    tap_count(TAP_LAUNCHES_KNOWN, 1, 0);
     if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD)) {
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
@@ -432,7 +442,6 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
 void tap_cuda_lane_other(void)
 {
     atomic_fetch_add_explicit(&lane.others, 1, memory_order_relaxed);
-    tap_count(TAP_LAUNCHES, 1, 0);
 }
 
 /* ---- the tap's thread ---------------------------------------------------------------------------------------------- */
@@ -457,7 +466,7 @@ bool tap_cuda_lane_open(void)
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
     lane.unfinished = 0;
-    lane.round = lane.gap = lane.gap_at = 0;
+    lane.round = lane.gap = lane.gap_at = lane.again = 0;
     lane.others_before = atomic_load(&lane.others);
     atomic_store(&lane.head, 0);
     atomic_store(&lane.tail, 0);
@@ -492,7 +501,7 @@ void tap_cuda_lane_tick(void)
 {
     void *context;
 
-    if (!hold(false, &context))
+    if (!atomic_load(&lane.waiting_bound) || !hold(false, &context))
         return;
     if (context && lane.waiting_bound && tap_now() - lane.active_ns > IDLE_NS)
         bound();
