@@ -1,12 +1,18 @@
 # Tapedeck: `make help` lists the targets; docs/internals.md says how the tree is put together.
 # SPDX-License-Identifier: Apache-2.0
 
-# ---- options: CC=gcc|clang  SAN=address,undefined  V=1  O=dir  CUDA=auto|0|1  HIP=auto|0|1  PCAP=auto|0|1 --------
+# ---- options: CC=gcc|clang  CXX=...  SAN=address,undefined  V=1  O=dir  CUDA=auto|0|1  HIP=auto|0|1  PCAP=auto|0|1 --------
 VERSION := 0.1.0
 CC      ?= cc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+# C++ is for the .cu files alone: the emulator of kernels/simt compiles them
+ifeq ($(origin CXX),default)
+CXX := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),g++))
+endif
+NVCC    ?= nvcc
+HIPCC   ?= hipcc
 PREFIX  ?= /usr/local
 SAN     ?=
 V       ?= 0
@@ -21,9 +27,14 @@ say      = $(if $(quiet),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 CUDA ?= auto
 HIP  ?= auto
 PCAP ?= auto
-# None of these three has a front end in this version: asked for with 1 it is an error, never a silent skip.
-$(foreach f,CUDA HIP PCAP,$(if $(filter 1,$($(f))),$(error $(f)=1: this version has no $(f) front end yet; see docs/internals.md, "what is not there")))
-FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda OFF, hip OFF, pcap OFF
+# Asked for with 1, what is not there is an error, never a silent skip.
+$(if $(filter 1,$(PCAP)),$(error PCAP=1: this version has no PCAP front end yet; see docs/internals.md, "what is not there"))
+has = $(if $(filter 0,$($(1))),,$(shell command -v $(2) 2>/dev/null))
+HAVE_NVCC  := $(call has,CUDA,$(NVCC))
+HAVE_HIPCC := $(call has,HIP,$(HIPCC))
+$(if $(filter 1,$(CUDA)),$(if $(HAVE_NVCC),,$(error CUDA=1: there is no $(NVCC); install the CUDA toolkit, or name its nvcc: NVCC=/path/nvcc)))
+$(if $(filter 1,$(HIP)),$(if $(HAVE_HIPCC),,$(error HIP=1: there is no $(HIPCC); apt-get install hipcc, or name it: HIPCC=/path/hipcc)))
+FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda $(if $(HAVE_NVCC),on,OFF), hip $(if $(HAVE_HIPCC),on,OFF), pcap OFF
 
 CPPFLAGS += -I. -D_GNU_SOURCE -DTD_VERSION='"$(VERSION)"' -DTD_FEATURES='"$(FEATURES)"'
 CFLAGS   ?= -O2 -g
@@ -53,6 +64,9 @@ TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
 TAP_SRCS  := $(wildcard recorder/tap/*.c)
 # what the tap needs of others
 TAP_MORE  := kernels/gpu/adapter.c
+# GPU kernels: each .cu file is compiled three times: by nvcc, by hipcc, and as C++ for the emulator
+CU_SRCS   := $(wildcard kernels/*/*.cu)
+GPU_LIBS  := $(if $(CU_SRCS),$(if $(HAVE_NVCC),$(LIB)/td_kernels.fatbin) $(if $(HAVE_HIPCC),$(LIB)/td_kernels.hsaco))
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
@@ -63,7 +77,7 @@ help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 PREFIX=/usr/local'
 
-all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) ## build every program into bin/ and every library into lib/
+all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) $(GPU_LIBS) ## build every program into bin/ and every library into lib/
 
 config:
 	$(if $(quiet),,$(Q)printf '  tapedeck %s: %s (%s)\n' '$(VERSION)' '$(FEATURES)' '$(CC)')
@@ -81,7 +95,17 @@ $(O)/%.o: %.c Makefile
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TD_CFLAGS) $(call ISA,$<) -MMD -MP -c $< -o $@
 
-$(LIBTD): $(call obj,$(LIB_SRCS))
+# A .cu file for the emulator; no exceptions and no library of C++, so that C programs link it.
+SIMT_CXXFLAGS := -std=c++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -pthread -ffp-contract=off -fno-strict-aliasing \
+                 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+simt_obj = $(patsubst %.cu,$(O)/%.cu.o,$(1))
+
+$(O)/%.cu.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CPPFLAGS) $(CFLAGS) $(SIMT_CXXFLAGS) -DTD_SIMT -MMD -MP -x c++ -c $< -o $@
+
+$(LIBTD): $(call obj,$(LIB_SRCS)) $(call simt_obj,$(CU_SRCS))
 	@mkdir -p $(@D)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -106,10 +130,28 @@ $(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl
 
+# PTX of compute_90 is for cards newer than those named. One file includes all, for nvcc and hipcc take one.
+NVCC_FLAGS  := -std=c++17 -I. -O3 -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
+HIPCC_FLAGS := -std=c++17 -I. -O3 --genco --offload-arch=gfx906 --offload-arch=gfx908 --offload-arch=gfx90a -x hip
+
+$(O)/td_kernels.cu: $(CU_SRCS) Makefile
+	@mkdir -p $(@D)
+	$(Q)printf '#include "%s"\n' $(CU_SRCS) > $@
+
+$(LIB)/td_kernels.fatbin: $(O)/td_kernels.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MF $(O)/td_kernels.fatbin.d $< -o $@
+
+$(LIB)/td_kernels.hsaco: $(O)/td_kernels.cu $(wildcard kernels/gpu/*.h kernels/gptq_gemm/*_cu*.h)
+	@mkdir -p $(@D)
+	$(call say,HIPCC,$@)
+	$(Q)$(HIPCC) $(HIPCC_FLAGS) $< -o $@
+
 -include demo/bugs/bugs.mk
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
-DEB := gcc make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev \
+DEB := gcc g++ make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev \
        libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates
 
 deps: ## install the Debian packages that building and testing need (prints the line to run when not root)
