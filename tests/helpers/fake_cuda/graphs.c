@@ -67,9 +67,9 @@ int cuEventSynchronize(void *event)
     return leave(rc ? rc : fake.sticky);
 }
 
-int cuEventElapsedTime_v2(float *ms, void *from, void *to)
+static int elapsed(const char *name, float *ms, void *from, void *to)
 {
-    int rc = enter("cuEventElapsedTime_v2", NEED_CONTEXT);
+    int rc = enter(name, NEED_CONTEXT);
     const struct event *a = from, *b = to;
 
     if (rc || !a->stream || !b->stream)
@@ -78,6 +78,16 @@ int cuEventElapsedTime_v2(float *ms, void *from, void *to)
         return leave(TD_CUDA_NOT_READY);
     *ms = (float)((double)(b->t_ns - a->t_ns) / 1e6);
     return leave(0);
+}
+
+int cuEventElapsedTime(float *ms, void *from, void *to)
+{
+    return elapsed("cuEventElapsedTime", ms, from, to);
+}
+
+int cuEventElapsedTime_v2(float *ms, void *from, void *to)
+{
+    return elapsed("cuEventElapsedTime_v2", ms, from, to);
 }
 
 static bool is_being_captured(const struct graph *g)
