@@ -178,6 +178,7 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 
 $(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
 $(O)/tests/helpers/lib_fake_cupti.so: SONAME := -Wl,-soname,libcupti.so.13
+$(O)/tests/helpers/lib_fake_simt.so: $(LIBTD)
 $(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $(SONAME) $^ -o $@ -ldl -lm
