@@ -62,15 +62,15 @@ LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
 TAP_SRCS  := $(wildcard recorder/tap/*.c)
-# what the tap needs of others
-TAP_MORE  := kernels/gpu/adapter.c
 # GPU kernels: each .cu file is compiled three times: by nvcc, by hipcc, and as C++ for the emulator
 CU_SRCS   := $(wildcard kernels/*/*.cu)
 GPU_LIBS  := $(if $(CU_SRCS),$(if $(HAVE_NVCC),$(LIB)/td_kernels.fatbin) $(if $(HAVE_HIPCC),$(LIB)/td_kernels.hsaco))
+# what the tap needs of others
+TAP_MORE  := kernels/gpu/adapter.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm install clean bugs
+.PHONY: help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs
 .SECONDARY:
 
 help: ## this list
@@ -148,6 +148,13 @@ $(LIB)/td_kernels.hsaco: $(O)/td_kernels.cu $(wildcard kernels/gpu/*.h kernels/g
 	$(call say,HIPCC,$@)
 	$(Q)$(HIPCC) $(HIPCC_FLAGS) $< -o $@
 
+# The same kernels as a build for the emulator, to stand beside one with a bug
+SIMT_SO_OBJS := $(call obj,$(wildcard kernels/simt/*.c) common/error.c)
+$(LIB)/td_kernels.simt.so: $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CC) -shared $(TD_LDFLAGS) -Wl,-Bsymbolic $^ -o $@ -lm
+
 -include demo/bugs/bugs.mk
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
@@ -177,17 +184,19 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
-$(O)/tests/helpers/lib_fake_cupti.so: SONAME := -Wl,-soname,libcupti.so.13
 $(O)/tests/helpers/lib_fake_simt.so: $(LIBTD)
+$(O)/tests/helpers/lib_gpu_model.so: $(LIBTD)
+$(O)/tests/helpers/lib_gpu_model.so: SO_FLAGS := $(LDLIBS)
+$(O)/tests/helpers/lib_fake_cupti.so: SO_FLAGS := -Wl,-soname,libcupti.so.13
 $(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
 	$(call say,SO,$@)
-	$(Q)$(CC) -shared $(TD_LDFLAGS) $(SONAME) $^ -o $@ -ldl -lm
+	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl -lm $(SO_FLAGS)
 
 $(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_$*) $(LDLIBS)
 
-TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS)
+TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS) $(GPU_BUG_LIBS) $(LIB)/td_kernels.simt.so
 check: all $(TESTS) ## build everything and run every test; SAN=address,undefined for sanitizers, ONLY=word to choose
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) SAN='$(SAN)' bash tests/run.sh $(if $(UPDATE),--update) $(ONLY)
 
@@ -204,6 +213,20 @@ bench: all ## timings side by side with their spread (bench/)
 
 bench-detect: all bugs ## every planted bug and 200 unchanged runs through the gate; writes docs/detection.md
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
+
+# our kernels on a GPU beside the emulator
+$(O)/tests/live/simt_test.so: $(O)/tests/unit/simt_kernels.cu.o $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CC) -shared $(TD_LDFLAGS) -Wl,-Bsymbolic $^ -o $@ -lm
+
+$(O)/tests/live/gpu_kernels: tests/live/gpu_kernels.cu $(CU_SRCS) $(wildcard kernels/gpu/*.h kernels/simt/*.h kernels/gptq_gemm/*_cu*.h tests/unit/simt_kernels.cu)
+	@mkdir -p $(@D)
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(filter-out -fatbin,$(NVCC_FLAGS)) $< -o $@ -ldl
+
+live-gpu-kernels: $(O)/tests/live/gpu_kernels $(O)/tests/live/simt_test.so ## our kernels on this machine's GPU, bit for bit beside the emulator
+	@$^
 
 LIVE = @BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/live.sh
 live: all ## vLLM and llama.cpp as they are, the whole matrix (PyPI, 10 GB in TD_LIVE_CACHE, the first time an hour or so; ONLY=word: some rows)

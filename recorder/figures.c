@@ -111,6 +111,19 @@ static void print_phase(struct td_phase_figures *p, const char *name, size_t pro
             ms(td_samples_median(&p->itl_ns), itl, sizeof itl), rate);
 }
 
+static void print_launches(const struct td_links_state *ops, FILE *to)
+{
+    int64_t gemms = ops->gemms + ops->gemms_other;
+
+    if (gemms)
+        fprintf(to, "kernels  %lld launches on the GPU; of %lld that multiply matrices the tap reads %lld (%.1f %%)\n", (long long)ops->launches, (long long)gemms,
+                (long long)ops->gemms, 100.0 * (double)ops->gemms / (double)gemms);
+    if (ops->gemms_other)
+        fprintf(to, "         not read, counted by name: %lld, most of all %s\n", (long long)ops->gemms_other, ops->other);
+    if (ops->graphs)
+        fprintf(to, "graphs   %lld launched: what computes in a CUDA graph is not seen; to have it recorded, start vLLM with --enforce-eager\n", (long long)ops->graphs);
+}
+
 void td_figures_print(struct td_figures *f, size_t prompts, const struct td_links_state *ops, const char *no_tap, FILE *to)
 {
     fprintf(to, "%-8s %8s %9s %7s %8s %12s %12s %9s\n", "phase", "prompts", "requests", "failed", "tokens", "TTFT median",
@@ -120,6 +133,8 @@ void td_figures_print(struct td_figures *f, size_t prompts, const struct td_link
     if (ops)
         fprintf(to, "ops      %lld kept in %lld steps, %lld dropped\n", (long long)ops->ops_kept, (long long)ops->steps_kept,
                 (long long)ops->ops_dropped);
+    if (ops)
+        print_launches(ops, to);
     else
         fprintf(to, "ops      none: %s\n", no_tap);
 }

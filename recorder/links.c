@@ -20,6 +20,8 @@
 
 #define DEFAULT_RINGS 4
 #define DEFAULT_RING_BYTES (16LL << 20)
+#define GPU_RINGS 2                   /* one thread sends what the GPU did; prompts of thousands of rows are one op */
+#define GPU_RING_BYTES (64LL << 20)
 #define ANSWER_MS 15000               /* longer than the tap's own patience */
 
 /* ---- ids ----------------------------------------------------------------------------------------------------------- */
@@ -185,7 +187,7 @@ static int link_all(struct td_links *l, const struct links_found *found, int n, 
         struct td_error why = {0};
 
         rc = links_greet(lk, &found[i], &why);
-        if (!rc && (rc = links_attach(lk, rings, bytes, &why)))
+        if (!rc && (rc = strstr(lk->fronts, "cuda") && !l->opt.ring_bytes ? links_attach(lk, GPU_RINGS, GPU_RING_BYTES, &why) : links_attach(lk, rings, bytes, &why)))
             links_release(lk);
         if (!rc)
             l->n++;
@@ -366,6 +368,7 @@ void td_links_state(struct td_links *l, struct td_links_state *out)
 {
     lock(l);
     *out = l->state;
+    links_kernels_state(l, out);
     unlock(l);
 }
 

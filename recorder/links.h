@@ -12,6 +12,7 @@
  *
  * What lands in the ledger (the sums balance: seen = kept + all dropped; steps likewise):
  *   ops.seen  ops.kept  ops.dropped.{sampling,budget,ring,threads,weights,partial,failed,recorder}   n, bytes of A and C
+ *   ops.dropped.graph (seen while a CUDA graph was captured), launches.seen  launches.known  launches.graphs: of a GPU's kernels, graphs
  *   steps.seen  steps.kept  steps.dropped.{sampling,budget,ring,threads,recorder}
  *   weights.seen  weights.matched  weights.unmatched  weights.ambiguous  weights.stored        sets of one layer, bytes
  *   links.lost (a server process went away while linked), links.disarmed (the tap disarmed itself), links.corrupt */
@@ -67,8 +68,8 @@ struct td_links_options {       /* zeroed: the defaults */
     const char *checkpoint;     /* --checkpoint DIR or FILE.gguf, or the `root` of /v1/models; NULL or not there: --model of the command line,
                                    else layers have no names */
     bool weights_by_reference;  /* weights that match the checkpoint: a reference only. Default: bytes stored once, reference noted */
-    int rings;                  /* calling threads per process; 0: 4 */
-    int64_t ring_bytes;         /* of each; 0: 16 MiB. An op of more than that (A and C together) is dropped, counted "ring" */
+    int rings;                  /* calling threads per process; 0: 4 (of a GPU 2) */
+    int64_t ring_bytes;         /* of each; 0: 16 MiB (of a GPU 64). An op of more than that (A and C together) is dropped, counted "ring" */
 };
 
 /* Find, greet, and share memory; the taps stay asleep. TD_ENOTFOUND: no tap there (the sentence says why and how to get one);
@@ -100,6 +101,11 @@ struct td_links_state {
     int processes, alive;       /* linked at open; still there */
     bool armed;
     int64_t ops_kept, ops_dropped, steps_kept;
+    /* of a GPU, while armed; all 0 without one */
+    int64_t launches;           /* of any kernel */
+    int64_t gemms, gemms_other; /* of kernels that the tap reads; of others that are matrix products by their names */
+    int64_t graphs;             /* of CUDA graphs: what is launched in them is not seen */
+    char other[128];            /* the most launched of gemms_other: its name, as far as it fits */
 };
 void td_links_state(struct td_links *l, struct td_links_state *out);
 

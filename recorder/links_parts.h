@@ -135,6 +135,8 @@ bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, con
 bool links_take_kernel(struct td_links *l, const struct tap_kernel *rec);
 /* Facts "kernels" (those that were launched most) and "unseen" of the manifest's section "tap". */
 void links_kernels_facts(struct td_links *l);
+/* What td_links_state says of kernels. The lock is held. */
+void links_kernels_state(const struct td_links *l, struct td_links_state *out);
 void links_kernels_release(struct td_links *l);
 
 /* ---- links_weights.c ---- */

@@ -54,6 +54,10 @@ static void count_one(struct td_links *l, struct tap_counter *now, struct tap_co
         td_writer_count(l->opt.writer, counted[i].name, dn, db);
         if (i < TAP_STEPS_SENT)
             l->state.ops_dropped += dn;
+        if (i == TAP_LAUNCHES)
+            l->state.launches += dn;
+        if (i == TAP_GRAPHS)
+            l->state.graphs += dn;
         before[i].n = n;
         before[i].bytes = bytes;
     }

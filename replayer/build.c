@@ -53,7 +53,8 @@ static bool is_for_cuda(const struct bytes *b)
 static const char *provider_of(const char *path, bool gpu)
 {
     static const struct { const char *provider, *symbol; size_t n; } marks[] = {
-        {"lib", "\0td_gptq_gemm", sizeof "\0td_gptq_gemm"}, {"ggml", "\0ggml_mul_mat", sizeof "\0ggml_mul_mat"}};
+        {"lib", "\0td_gptq_gemm", sizeof "\0td_gptq_gemm"}, {"ggml", "\0ggml_mul_mat", sizeof "\0ggml_mul_mat"},
+        {"simt", "\0td_simt_launch", sizeof "\0td_simt_launch"}};
     const char *found = NULL;
     struct bytes b;
 
@@ -134,6 +135,30 @@ static int find_script(struct td_build *b, struct td_error *err)
     return rc ? rc : td_fail(err, TD_ENOTFOUND, "kernels/vllm_child.py is not there beside the programs; provider vllm needs it (make install)");
 }
 
+const char *td_build_own_provider(const char *provider)
+{
+    static const char *const ours[] = {"ref", "cpu", "simt"};
+    const size_t n = strcspn(provider, ":");
+
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (strlen(ours[i]) == n && !strncmp(ours[i], provider, n))
+            return ours[i];
+    return NULL;
+}
+
+/* "simt:seed=3" without a path. */
+static int take_own(const char *provider, struct td_build *out, struct td_error *err)
+{
+    const char *argument = strchr(provider, ':');
+
+    out->provider = td_build_own_provider(provider);
+    if (!out->provider)
+        out->provider = provider;
+    else if (argument && snprintf(out->arg, sizeof out->arg, "%s", argument + 1) >= (int)sizeof out->arg)
+        return td_fail(err, TD_ELIMIT, "--provider %.100s...: too long", provider);
+    return TD_OK;
+}
+
 int td_build_find(const char *path, const char *provider, struct td_build *out, struct td_error *err)
 {
     int rc = TD_OK;
@@ -147,6 +172,8 @@ int td_build_find(const char *path, const char *provider, struct td_build *out, 
         find_file(path, out);
     if (rc)
         return rc;
+    if (provider && !path)
+        return take_own(provider, out, err);
     if (provider)
         out->provider = provider;
     else if (!out->provider)

@@ -120,7 +120,7 @@ static char *arch_text(const struct item *it, size_t n)
     td_buf_init(&b, MAX_TEXT);
     for (i = 0; i < n; i++)
         if (!i || strcmp(it[i].e->arch, it[i - 1].e->arch))
-            td_buf_addf(&b, "%s%s", i ? " " : "", *it[i].e->arch ? it[i].e->arch : "?");
+            td_buf_addf(&b, "%s%s%s", i ? " " : "", *it[i].e->arch ? it[i].e->arch : "?", it[i].e->relocatable ? "(not linked)" : "");
     return td_buf_detach(&b, NULL);
 }
 
@@ -189,7 +189,7 @@ static int wider(int width, const char *text)
 
 static size_t print_lines(const struct listing *l, const char *const *words, int n_words)
 {
-    int arch = 3, params = 6, shared = 6, family = 5; /* of the headings */
+    int arch = 3, params = 10, shared = 10, family = 8; /* of the headings */
     size_t i, n = 0;
 
     for (i = 0; i < l->n_lines; i++)
@@ -203,7 +203,7 @@ static size_t print_lines(const struct listing *l, const char *const *words, int
             family = wider(family, line->family);
         }
     if (n)
-        printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, "FOR", params, "PARAMS", shared, "SHARED", family, "KNOWN", "KERNEL");
+        printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, "FOR", params, "PARAMS (B)", shared, "SHARED (B)", family, "KNOWN AS", "KERNEL");
     for (i = 0; i < l->n_lines; i++)
         if (matches(&l->lines[i], words, n_words))
             printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, l->lines[i].arch, params, l->lines[i].params, shared, l->lines[i].shared, family, l->lines[i].family,

@@ -94,7 +94,8 @@ def row(got, m, streams, ops):
     print(f"  {m:22} {streams:7} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8}", flush=True)
 
 
-asleep()
+if kind != "vllm_gpu":  # there nothing is in the way while asleep: it is not subscribed
+    asleep()
 print(f"armed: one {kind} server, modes switched in it, {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
 print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
 print(f"  {'mode':22} {'streams':>7} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'ops kept':>9} {'dropped':>8}")

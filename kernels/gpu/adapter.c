@@ -31,18 +31,20 @@ bool td_gpu_symbol_is(const char *symbol, const char *identifier)
         return true;
     if (strncmp(symbol, "_Z", 2))
         return false;
-    for (p = symbol + 2; *p; p++) {
+    for (p = symbol + 2; *p;) {
         size_t len = 0;
 
-        if (!is_digit(*p) || is_digit(p[-1]))
+        if (!is_digit(*p)) {
+            p++;
             continue;
+        }
         while (is_digit(*p) && len < 4096)
             len = len * 10 + (size_t)(*p++ - '0');
         if (len == want && !strncmp(p, identifier, want))
             return true;
         if (strnlen(p, len) < len)
             return false;
-        p += len - (len > 0);
+        p += len; /* never past the end */
     }
     return false;
 }

@@ -105,7 +105,7 @@ int td_hsaco_entry_at(const struct td_hsaco_bundle *b, uint64_t i, struct td_hsa
         return td_fail(err, TD_ECORRUPT, "entry %llu of a bundle of AMD code is broken", (unsigned long long)i);
     out->data = b->data + offset;
     out->n = (size_t)size;
-    return size && strncmp(id, "host", 4) ? 1 : 0;
+    return size && (id_len < 4 || memcmp(id, "host", 4)) ? 1 : 0;
 }
 
 /* ---- metadata ------------------------------------------------------------------------------------------------------ */
@@ -197,12 +197,15 @@ static int read_kernel(struct td_msgpack m, uint64_t pairs, struct td_gpu_kernel
     return rc ? rc : check_args(k, err);
 }
 
-static int read_metadata(struct td_msgpack m, struct td_gpu_kernel_list *out, char arch[TD_HSACO_ARCH], struct td_error *err)
+int td_hsaco_metadata(const void *note, size_t n, struct td_gpu_kernel_list *out, char arch[TD_HSACO_ARCH], struct td_error *err)
 {
-    struct td_msgpack seek;
+    struct td_msgpack m = {note, (const uint8_t *)note + n}, seek;
     struct td_msgpack_value root, v;
+    struct td_error local = {0};
     int rc = TD_OK;
 
+    arch[0] = 0;
+    err = err ? err : &local;
     if (!td_msgpack_next(&m, &root) || root.kind != TD_MP_MAP)
         return td_fail(err, TD_ECORRUPT, "the AMD metadata is no map");
     seek = m;
@@ -236,7 +239,7 @@ int td_hsaco_kernels(const struct td_elf *elf, struct td_gpu_kernel_list *out, c
         if (td_elf_section_at(elf, i, &s, err))
             return err->code;
         if (s.type == TD_ELF_NOTE && (note = td_elf_note_find(&s, "AMDGPU", METADATA, &len)))
-            return read_metadata((struct td_msgpack){note, note + len}, out, arch, err);
+            return td_hsaco_metadata(note, len, out, arch, err);
     }
     return td_fail(err, TD_EUNSUPPORTED, "an AMD code object without a metadata note (code object version 2?); build it with -mcode-object-version=4");
 }

@@ -25,6 +25,8 @@ uint64_t td_hsaco_entry_count(const struct td_hsaco_bundle *b);
 
 /* Append the kernels of a code object, and say what it was made for (arch: "" if it does not say). TD_EUNSUPPORTED: it has no such note. */
 int td_hsaco_kernels(const struct td_elf *elf, struct td_gpu_kernel_list *out, char arch[TD_HSACO_ARCH], struct td_error *err);
+/* The same of the note's bytes. */
+int td_hsaco_metadata(const void *note, size_t n, struct td_gpu_kernel_list *out, char arch[TD_HSACO_ARCH], struct td_error *err);
 /* Does code for `arch` run on a device that calls itself `device`? Same processor; a feature that the code asks for (xnack+) must be the device's. */
 bool td_hsaco_runs(const char *arch, const char *device);
 

@@ -229,16 +229,25 @@ bool td_ptx_target(const char *text, size_t n, int *sm, char *variant)
     return false;
 }
 
+/* Does .entry at p declare a kernel? Before it on its line stand only linkage directives (.visible, .weak, .extern), no comment and no string. */
+static bool is_declaration(const char *text, const char *p)
+{
+    while (p > text && p[-1] != '\n')
+        if (*--p != '.' && *p != ' ' && *p != '\t' && !islower((unsigned char)*p))
+            return false;
+    return true;
+}
+
+/* A text has many megabytes: it is searched for .entry, not read word for word. */
 int td_ptx_kernels(const char *text, size_t n, struct td_gpu_kernel_list *out, struct td_error *err)
 {
     struct words w = {text, text + n};
     struct td_error local = {0};
-    struct word x;
     int rc = TD_OK;
 
     err = err ? err : &local;
-    while (!rc && next(&w, &x))
-        if (is(&x, ".entry"))
+    while (!rc && (w.p = find(&w, w.p, ".entry")) < w.end)
+        if (isspace((unsigned char)*w.p) && is_declaration(text, w.p - strlen(".entry")))
             rc = read_kernel(&w, out, err);
     return rc;
 }

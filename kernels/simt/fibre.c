@@ -73,6 +73,14 @@ int td_fibre_reserve(int n, struct td_error *err)
     return TD_OK;
 }
 
+void td_fibre_release(void)
+{
+    if (pool.stacks)
+        munmap(pool.stacks, (size_t)MAX_FIBRES * (GUARD + STACK));
+    pool.stacks = NULL;
+    pool.n = 0;
+}
+
 /* ---- what AddressSanitizer is told ---------------------------------------------------------------------------------- */
 
 static void leave(struct context *from, const void *stack, size_t size)

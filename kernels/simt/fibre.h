@@ -8,8 +8,9 @@
 
 #include "common/error.h"
 
-/* Have at least n fibres. They stay for the life of the process. TD_ENOMEM. */
+/* Have at least n fibres. They stay until td_fibre_release. TD_EINVAL, TD_ENOMEM. */
 int td_fibre_reserve(int n, struct td_error *err);
+void td_fibre_release(void);
 /* Let fibre i begin entry(arg) when it is resumed next; what it did before is forgotten. entry must end by td_fibre_yield and never return. */
 void td_fibre_start(int i, void (*entry)(void *arg), void *arg);
 /* From the scheduler: run fibre i until it yields. */

@@ -52,9 +52,14 @@ static int map_shared(struct td_error *err)
 
     if (shared_end)
         return TD_OK;
-    p = mmap(NULL, size + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED || mprotect(p, size, PROT_READ | PROT_WRITE))
+    p = mmap(NULL, size + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
         return td_fail(err, TD_ENOMEM, "no memory for the shared memory of a block: %s", strerror(errno));
+    if (mprotect(p + size, PAGE, PROT_NONE)) {
+        td_fail(err, TD_ENOMEM, "no guard page behind the shared memory of a block: %s", strerror(errno));
+        munmap(p, size + PAGE);
+        return TD_ENOMEM;
+    }
     shared_end = p + size;
     return TD_OK;
 }
@@ -68,7 +73,7 @@ void *td_simt_dynamic_shared(void)
 static void poison_shared(uint64_t seed)
 {
     const size_t dynamic = (shared_bytes_now + 15) / 16 * 16;
-    const int byte = seed & 1 ? 0x3c : 0xff;
+    const int byte = seed & 2 ? 0x3c : 0xff;
 
     memset(shared_end - dynamic, byte, dynamic);
     if (__start_td_simt_shared)
@@ -139,6 +144,20 @@ int td_simt_launch(const char *symbol, struct td_simt_dim grid, struct td_simt_d
     if (!kernel)
         return td_fail(err, TD_ENOTFOUND, "the emulator has no kernel %s; it has those of our own .cu files", symbol);
     return td_simt_launch_kernel(kernel, grid, block, shared_bytes, params, seed, warp, err);
+}
+
+/* When the library that this lies in is unloaded, or at exit. */
+__attribute__((destructor)) static void release(void)
+{
+    const size_t size = (MAX_SHARED + PAGE - 1) / PAGE * PAGE;
+
+    td_fibre_release();
+    if (shared_end)
+        munmap(shared_end - size, size + PAGE);
+    shared_end = NULL;
+    free(block_order);
+    block_order = NULL;
+    block_order_room = 0;
 }
 
 /* ---- TD_LAUNCH ------------------------------------------------------------------------------------------------------ */

@@ -181,7 +181,7 @@ template <class... A, void (*K)(A...)> struct kernel<K> {
 #define TD_LAUNCH(kernel_, grid, block, shared, stream, ...) ((void)(stream), td_simt::kernel<&kernel_>::launch(#kernel_, grid, block, shared, __VA_ARGS__))
 #define TD_DYNAMIC_SHARED(type, name) type *const name = (type *)td_simt_dynamic_shared()
 #define TD_GPU_KERNELS(file)                                         \
-    extern "C" const struct td_simt_kernel td_simt_kernels_##file[]; \
+    extern "C" __attribute__((visibility("default"))) const struct td_simt_kernel td_simt_kernels_##file[]; \
     const struct td_simt_kernel td_simt_kernels_##file[] = {
 #define TD_GPU_KERNEL(name) {#name, td_simt::kernel<&name>::params.at, (int)(sizeof td_simt::kernel<&name>::params / sizeof(td_gpu_param)) - 1, td_simt::kernel<&name>::run},
 #define TD_GPU_KERNELS_END {nullptr, nullptr, 0, nullptr}};

@@ -34,7 +34,7 @@ const struct td_simt_kernel *td_simt_kernel_find(const char *symbol); /* NULL: n
 /* Run a kernel to its end, as cuLaunchKernel does and then waits.
  *   shared_bytes : dynamic shared memory
  *   params       : a pointer to each parameter's value, as kernelParams of cuLaunchKernel
- *   seed         : any; equal seeds give equal orders. Its lowest bit chooses what uninitialised shared memory holds: NaN, or small numbers
+ *   seed         : any; equal seeds give equal orders. Its second bit chooses what uninitialised shared memory holds: NaN, or small numbers
  *   warp         : threads of a warp, 32 or 64 (AMD's wavefront)
  * TD_ENOTFOUND: no such kernel. TD_EINVAL: a size that no GPU takes; a barrier or a warp function that not all threads reach (the sentence
  * names it, its line, and a thread that is missing; memory is then half written). TD_ENOMEM. Allocates only when a launch needs more threads

@@ -158,6 +158,7 @@ struct tap_front {
     void (*tick)(void);            /* while armed, some times a second. From the tap's thread; may be NULL */
     void (*forked)(void);          /* this is the child of a fork: forget all; only stores. May be NULL */
 };
+bool tap_cuda_injected(void);      /* CUDA's driver has loaded us: what runs on the GPU is seen there */
 extern const struct tap_front tap_front_td, tap_front_ggml, tap_front_vllm, tap_front_cuda;
 
 #pragma GCC visibility pop

@@ -112,6 +112,8 @@ static void entered(uint32_t cbid, const struct tap_cupti_data *d)
         me.token = tap_cuda_lane_enter(&l, k);
     else
         tap_cuda_lane_other();
+    if (!k)
+        tap_count(TAP_LAUNCHES, 1, 0); /* those of kernels are counted by the sender, all at once */
 }
 
 static void left(uint32_t cbid, const struct tap_cupti_data *d)
@@ -270,6 +272,11 @@ static bool describe(char *library, char *build, size_t n)
 }
 
 const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked};
+
+bool tap_cuda_injected(void)
+{
+    return atomic_load_explicit(&injected, memory_order_relaxed);
+}
 
 /* Called by the driver when it is initialised, in every process that uses CUDA. 1: loaded. */
 int InitializeInjection(void)

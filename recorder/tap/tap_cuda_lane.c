@@ -37,7 +37,8 @@ static struct {
     struct tap_sampler sampler;
     uint64_t first, step;             /* weights that begin a pass, 0: none seen yet; both outlive an arm */
     enum tap_doing doing;
-    bool weights, waiting_bound;
+    bool weights;
+    _Atomic bool waiting_bound;       /* something was taken since the last bound */
     uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
     uint64_t others_before;           /* `others` at the launch before */
     uint64_t round, gap, gap_at;      /* launches in this round; the longest gap in it, and the weights behind it */
@@ -390,8 +391,6 @@ uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_c
 {
     uint64_t nobody = 0, token = 0;
 
-    tap_count(TAP_LAUNCHES, 1, 0);
-    tap_count(TAP_LAUNCHES_KNOWN, 1, 0);
     if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD)) {
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
@@ -432,7 +431,6 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
 void tap_cuda_lane_other(void)
 {
     atomic_fetch_add_explicit(&lane.others, 1, memory_order_relaxed);
-    tap_count(TAP_LAUNCHES, 1, 0);
 }
 
 /* ---- the tap's thread ---------------------------------------------------------------------------------------------- */
@@ -492,7 +490,7 @@ void tap_cuda_lane_tick(void)
 {
     void *context;
 
-    if (!hold(false, &context))
+    if (!atomic_load(&lane.waiting_bound) || !hold(false, &context))
         return;
     if (context && lane.waiting_bound && tap_now() - lane.active_ns > IDLE_NS)
         bound();

@@ -126,7 +126,7 @@ const char *tap_cuda_load(void)
 
 void tap_cuda_library(char *library, size_t n)
 {
-    static const char *const parts[] = {"/vllm/_C", "/libcuda.so"};
+    static const char *const parts[] = {"/vllm/_C_stable_libtorch", "/vllm/_C", "/libcuda.so"}; /* vLLM 0.26 has its GPTQ kernels in the first */
     size_t i;
 
     library[0] = '\0';

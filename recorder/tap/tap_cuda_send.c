@@ -14,9 +14,10 @@
 
 #define NAP_NS 300000L
 #define KERNELS_EVERY_NS 1000000000LL
+#define DROP_NS 100000000LL
 
 static struct {
-    _Atomic bool running, finish;     /* an arm's work; send what there is, then it is done */
+    _Atomic bool running, finish, drop; /* an arm's work; send what there is, then it is done; only count it */
     bool started;
     sem_t go;
 } sender;
@@ -39,11 +40,11 @@ static void nap(void)
     nanosleep(&t, NULL);
 }
 
-/* False: asleep again. */
+/* False: asleep again, or nobody has any more time. */
 static bool wait_room(uint64_t bytes)
 {
     while (tap_send_room() < bytes) {
-        if (!tap_armed())
+        if (!tap_armed() || atomic_load(&sender.drop))
             return false;
         nap();
     }
@@ -246,6 +247,17 @@ static void send_op(void)
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
+/* In the ledger, and by its name. */
+static void send_kernel(struct tap_cuda_kernel *k, uint64_t n)
+{
+    if (k->symbol[0] && (!wait_room(2 * sizeof(struct tap_kernel)) || !tap_send_kernel(k->symbol, k->row != NULL, n)))
+        return;
+    k->sent += n;
+    tap_count(TAP_LAUNCHES, n, 0);
+    if (k->row)
+        tap_count(TAP_LAUNCHES_KNOWN, n, 0);
+}
+
 static void send_kernels(void)
 {
     struct tap_cuda_kernel *k;
@@ -255,8 +267,8 @@ static void send_kernels(void)
     for (i = 0; (k = tap_cuda_kernel_at(i, &used)); i++) {
         uint64_t n = used ? atomic_load_explicit(&k->n, memory_order_relaxed) - k->sent : 0;
 
-        if (n && k->symbol[0] && wait_room(2 * sizeof(struct tap_kernel)) && tap_send_kernel(k->symbol, k->row != NULL, n))
-            k->sent += n;
+        if (n)
+            send_kernel(k, n);
     }
 }
 
@@ -270,19 +282,27 @@ static void send_entry(const struct tap_cuda_entry *e)
         open_op.launch[open_op.n++] = *e;
         return;                       /* its memory is in use until the op is sent */
     }
-    if (e->what == TAP_CUDA_STEP && wait_room(1024))
-        tap_send_pass(e->step);
+    if (e->what == TAP_CUDA_STEP) {
+        wait_room(1024);
+        tap_send_pass(e->step);       /* counts it, either way */
+    }
     if (e->what == TAP_CUDA_PIECE)
         send_piece(e);
     tap_cuda_stage_free(e->end);
 }
 
+static void drop_op(void)
+{
+    tap_count(TAP_OPS_FAILED, open_op.n > 0, 0);
+    open_op.n = 0;
+}
+
 static void drop_entry(const struct tap_cuda_entry *e)
 {
-    if (e->what == TAP_CUDA_LAUNCH && !e->joins)
-        tap_count(TAP_OPS_FAILED, 1, 0);
-    open_op.n = 0;
-    tap_cuda_stage_free(e->end);
+    if (e->what != TAP_CUDA_LAUNCH || !e->joins)
+        drop_op();
+    if (e->what == TAP_CUDA_LAUNCH)
+        open_op.n = 1;                /* its first launch stands for it */
 }
 
 /* One arm. */
@@ -293,13 +313,15 @@ static void work(void)
     while (tap_armed()) {
         const struct tap_cuda_entry *e = tap_cuda_lane_entry();
 
-        if (e && tap_cuda_stage_broken()) {
+        if (e && (tap_cuda_stage_broken() || atomic_load(&sender.drop))) {
             drop_entry(e);
             tap_cuda_lane_next();
         } else if (e && tap_cuda_stage_done(e->batch)) {
             send_entry(e);
             tap_cuda_lane_next();
         } else if (!e && atomic_load(&sender.finish)) {
+            if (atomic_load(&sender.drop))
+                drop_op();
             send_op();
             send_kernels();
             return;
@@ -342,6 +364,7 @@ bool tap_cuda_send_start(void)
         sender.started = true;
     }
     atomic_store(&sender.finish, false);
+    atomic_store(&sender.drop, false);
     atomic_store(&sender.running, true);
     sem_post(&sender.go);
     return true;
@@ -352,6 +375,10 @@ void tap_cuda_send_stop(int wait_ms)
     int64_t until = tap_now() + wait_ms * 1000000LL;
 
     atomic_store(&sender.finish, true);
+    while (atomic_load(&sender.running) && tap_now() < until)
+        nap();
+    atomic_store(&sender.drop, true);
+    until = tap_now() + DROP_NS;
     while (atomic_load(&sender.running) && tap_now() < until)
         nap();
 }

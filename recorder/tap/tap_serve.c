@@ -171,7 +171,7 @@ static void check_heartbeat(void)
 {
     uint64_t beat;
 
-    if (!atomic_load(&tap_generation))
+    if (!atomic_load(&tap_generation) || serve.peer.fd < 0)
         return;
     beat = atomic_load(&tap_plan.shared->heartbeat);
     if (beat != serve.last_beat) {

@@ -71,6 +71,13 @@ bool tap_torch_read(const void *handle, struct tap_torch_tensor *t)
     return t->data || !elements;
 }
 
+bool tap_torch_elsewhere(const void *handle)
+{
+    int32_t device;
+
+    return handle && !torch.device(handle, &device) && device != 0;
+}
+
 bool tap_torch_read_optional(const struct tap_torch_optional *o, struct tap_torch_tensor *t, bool *has)
 {
     memset(t, 0, sizeof *t);

@@ -28,6 +28,8 @@ struct tap_torch_optional { const void *tensor; bool has; };
 bool tap_torch_ready(const void *fn);
 /* A tensor in the memory of this process, of at most TAP_DIMS dimensions. False: it is none, or torch says it cannot tell. tap_torch_ready() first. */
 bool tap_torch_read(const void *handle, struct tap_torch_tensor *t);
+/* Does torch say that it lies on another device? tap_torch_ready() first. */
+bool tap_torch_elsewhere(const void *handle);
 /* An optional one: t NULL-ed (data NULL, ndim 0) where there is none. False: it is there and cannot be read. */
 bool tap_torch_read_optional(const struct tap_torch_optional *o, struct tap_torch_tensor *t, bool *has);
 

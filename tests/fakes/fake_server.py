@@ -6,9 +6,11 @@ The answer to a prompt is fixed: token i of N has id 100+i and text " wI" ("!" a
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
+import ctypes
 import json
 import os
 import socketserver
+import struct
 import sys
 import threading
 import time
@@ -27,9 +29,47 @@ ap.add_argument("--context", type=int, default=1024, help="max_model_len; llama.
 ap.add_argument("--params", type=int, default=0, help="n_params of llama.cpp's /v1/models")
 ap.add_argument("--die-after", type=int, default=0, help="with so many answers begun, end in the middle of the next one")
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
+ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
+ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
 start = time.monotonic()
+
+
+def checkpoint(path):
+    raw = open(path + "/model.safetensors", "rb").read()
+    n = struct.unpack_from("<Q", raw)[0]
+    head = json.loads(raw[8:8 + n])
+    return {k: (v["shape"], raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]) for k, v in head.items() if k != "__metadata__"}
+
+
+def load(gpu):
+    """The layers of --model, each as the checkpoint has it; act-order as vLLM prepares it: rows sorted by group."""
+    tensors = checkpoint(args.model)
+    v2 = json.load(open(args.model + "/config.json"))["quantization_config"]["checkpoint_format"] == "gptq_v2"
+    for name in sorted(k[:-len(".qweight")] for k in tensors if k.endswith(".qweight")):
+        (words, n), qweight = tensors[name + ".qweight"]
+        (groups, _), scales = tensors[name + ".scales"]
+        order = struct.unpack(f"<{words * 8}i", tensors[name + ".g_idx"][1])
+        perm = sorted(range(words * 8), key=lambda i: order[i])
+        perm = None if perm == list(range(words * 8)) else struct.pack(f"<{words * 8}i", *perm)
+        if gpu.gpu_model_layer(n, words * 8, groups, v2, qweight, tensors[name + ".qzeros"][1], scales, perm):
+            sys.exit("the fake GPU took no layer " + name)
+
+
+gpu, engine = None, threading.Lock()
+if args.gpu:
+    gpu = ctypes.CDLL(args.gpu)
+    if (rc := gpu.gpu_model_open()):
+        sys.exit(f"no fake GPU: {rc}")
+    load(gpu)
+
+
+def forward(rows):
+    if gpu:
+        with engine:
+            if gpu.gpu_model_pass(rows):
+                os._exit(1)
 
 
 class Handler(socketserver.StreamRequestHandler):
@@ -131,7 +171,9 @@ class Handler(socketserver.StreamRequestHandler):
                                     "tokens_predicted": n, "tokens_evaluated": 4})
         Handler.answers += 1
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        forward(len(str(req.get("prompt", "")).split()) or 1)
         for i, event in enumerate(self.events(path, req, n, headers)):
+            forward(1)
             if args.pause:
                 time.sleep(args.pause)
             if args.fault == "hang" and i == 3:

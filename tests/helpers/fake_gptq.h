@@ -37,7 +37,7 @@ static inline uint16_t fake_gptq_half(float f)
         return (uint16_t)(sign | (uint16_t)rintf(ldexpf(a, 24)));
     frexpf(a, &e);
     r = rintf(ldexpf(a, 11 - e));
-    return (uint16_t)(sign | (((e + 13) << 10) + (int)r - 1024));
+    return (uint16_t)(sign | (((e + 14) << 10) + (int)r - 1024));
 }
 
 /* bits as element j of a word lies: 4 bits in the order 0 2 4 6 1 3 5 7, 8 bits as they are */

@@ -1,7 +1,7 @@
 /* lib_fake_cupti.c - what the tap uses of libcupti.so.13, over the fake driver's hook: one subscriber, callbacks around launches.
  * SPDX-License-Identifier: Apache-2.0
  *
- * fake_cupti_take(name) makes somebody else the subscriber, as a profiler would be. */
+ * fake_cupti_take(name) makes somebody else the subscriber, as a profiler would be; so does TD_FAKE_CUPTI_TAKEN=name from the start. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -89,6 +89,14 @@ void fake_cupti_take(const char *name)
 {
     atomic_store(&taken, name ? 2 : 0);
     snprintf(held.name, sizeof held.name, "%s", name ? name : "");
+}
+
+__attribute__((constructor)) static void take_from_start(void)
+{
+    const char *name = getenv("TD_FAKE_CUPTI_TAKEN");
+
+    if (name)
+        fake_cupti_take(name);
 }
 
 int fake_cupti_subscribed(void)

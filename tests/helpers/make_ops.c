@@ -1,10 +1,11 @@
 /* make_ops.c - write a fixture that holds gptq_gemm ops with random weights, for tests of replay.
  * SPDX-License-Identifier: Apache-2.0
  *
- * make_ops DIR [steps=N] [wrong=OP] [digest=1] [unknown=1] [gpu=1]
+ * make_ops DIR [steps=N] [wrong=OP] [digest=1] [narrow=1] [unknown=1] [gpu=1]
  *   steps    forward passes of 4 layers; the first has 20 rows, the others 1 (default 3)
  *   wrong    the recorded output of this op has one element doubled
  *   digest   outputs are known by hash only
+ *   narrow   the last of the layers has 72 columns
  *   unknown  one more op, of a kind that nobody knows, and one whose weights are not there
  *   gpu      as if recorded from vLLM on a GPU: outputs are those of provider cuda with the build that TD_MAKE_OPS_BUILD names */
 #include "tests/helpers/op_writer.h"
@@ -21,7 +22,7 @@ static const struct { const char *name; struct random_gptq d; } layers[] = {
 
 static void write_step(struct td_writer *w, int step, int argc, char **argv)
 {
-    long wrong = op_writer_option(argc, argv, "wrong", -1), digest = op_writer_option(argc, argv, "digest", 0);
+    long narrow = op_writer_option(argc, argv, "narrow", 0), wrong = op_writer_option(argc, argv, "wrong", -1), digest = op_writer_option(argc, argv, "digest", 0);
     const char *build = op_writer_option(argc, argv, "gpu", 0) ? getenv("TD_MAKE_OPS_BUILD") : NULL;
     int i;
 
@@ -31,6 +32,7 @@ static void write_step(struct td_writer *w, int step, int argc, char **argv)
         int64_t number = (int64_t)step * N_LAYERS + i;
 
         d.m = step == 0 ? 20 : 1;
+        d.n = narrow && i == N_LAYERS - 1 ? 72 : d.n;
         random_gptq_make(&call, &d, (uint64_t)i, (uint64_t)number);
         op_writer_check(random_gptq_run_build(&call, build ? "cuda" : "cpu", build), build ? build : "cpu");
         if (number == wrong)

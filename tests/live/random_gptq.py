@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""random_gptq.py OUT [--bits 4|8] [--group 128] [--hidden 1024] [--ffn 2816] [--layers 4] [--seed 1] - a Llama of random weights, GPTQ.
+"""random_gptq.py OUT [--bits 4|8] [--group 128] [--hidden 1024] [--ffn 2816] [--layers 4] [--seed 1] [--rescale S] - a Llama of random weights, GPTQ.
 
 For kernels on a machine that has no model: sizes that Marlin takes (multiples of 128), weights drawn on the quantised grid, so that the file
 is exactly what the kernels see, and small enough that float16 holds all activations. It says nothing sensible. The tokenizer has a token
 for each byte, so every text is a prompt. Needs numpy. The output is the same every time. Layout: make_gptq.py.
+
+--rescale S (a power of two up to 1024) writes the same function with other numbers: the scales of up_proj times S, those of down_proj divided
+by S. All scales have 5 significant bits, so that both are exact. What down_proj reads is S times larger, what it gives is the same; a kernel
+that adds products in float16 before it multiplies by the scale overflows there, others do not.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -24,13 +28,20 @@ def packed(q, bits, axis):
     return np.ascontiguousarray(np.moveaxis(word.astype(np.uint32), 0, axis)).view(np.int32)
 
 
-def layer(rng, k, n, bits, group):
-    """The four tensors of a linear layer k -> n with outputs about as large as its inputs. Symmetric: the zero point is the grid's middle."""
+def coarse(x):
+    """x > 0 with 5 significant bits, as float16."""
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.rint(mantissa * 32) / 32, exponent).astype(np.float16)
+
+
+def layer(rng, k, n, bits, group, factor):
+    """The four tensors of a linear layer k -> n with outputs about as large as its inputs, times `factor`. Symmetric: the zero point is the
+    grid's middle."""
     middle, spread = 1 << (bits - 1), 2.6 if bits == 4 else 40.0
     q = np.clip(np.rint(rng.standard_normal((k, n), dtype=np.float32) * spread), -middle, middle - 1) + middle
     scales = (0.75 + 0.5 * rng.random((k // group, n), dtype=np.float32)) / (spread * k ** 0.5)
     return {"qweight": packed(q, bits, 0), "qzeros": packed(np.full((k // group, n), middle - 1), bits, 1),
-            "scales": scales.astype(np.float16), "g_idx": np.arange(k, dtype=np.int32) // group}
+            "scales": coarse(scales) * np.float16(factor), "g_idx": np.arange(k, dtype=np.int32) // group}
 
 
 def weights(a, rng):
@@ -42,7 +53,8 @@ def weights(a, rng):
              "self_attn.o_proj": (heads * 128, a.hidden), "mlp.gate_proj": (a.hidden, a.ffn), "mlp.up_proj": (a.hidden, a.ffn), "mlp.down_proj": (a.ffn, a.hidden)}
     for i in range(a.layers):
         for name, (k, n) in sizes.items():
-            for part, v in layer(rng, k, n, a.bits, a.group).items():
+            factor = {"mlp.up_proj": a.rescale, "mlp.down_proj": 1 / a.rescale}.get(name, 1)
+            for part, v in layer(rng, k, n, a.bits, a.group, factor).items():
                 out[f"model.layers.{i}.{name}.{part}"] = v
         for norm in ("input_layernorm", "post_attention_layernorm"):
             out[f"model.layers.{i}.{norm}.weight"] = np.ones(a.hidden, np.float16)
@@ -67,9 +79,11 @@ def tokenizer():
 def main():
     p = argparse.ArgumentParser(description="a Llama of random weights, GPTQ")
     p.add_argument("out")
-    for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1)):
+    for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1)):
         p.add_argument("--" + name, type=int, default=value)
     a = p.parse_args()
+    if a.rescale not in [1 << i for i in range(11)]:
+        p.error("--rescale: a power of two, at most 1024")
     os.makedirs(a.out, exist_ok=True)
     write_safetensors(os.path.join(a.out, "model.safetensors"), weights(a, np.random.default_rng(a.seed)))
     dump(a.out, "config.json", {

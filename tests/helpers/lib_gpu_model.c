@@ -1,0 +1,125 @@
+/* lib_gpu_model.c - the model of a fake server (tests/fakes/fake_server.py --gpu): GPTQ layers on the fake driver, launched as vLLM does.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The driver is opened by its own name, as vLLM's libraries do, so LD_LIBRARY_PATH says which it is; cuInit loads what CUDA_INJECTION64_PATH says. */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "model/exllama_layout.h"
+#include "tests/helpers/fake_cuda/fake_api.h"
+#include "tests/helpers/fake_gptq.h"
+
+#define MEMBER(name, member, args) int (*member) args;
+static struct { TD_CUDA_NEEDED(MEMBER) TD_CUDA_OPTIONAL(MEMBER) FAKE_CUDA_MORE(MEMBER) } cu;
+
+enum { LAYERS = 64, MAX_ROWS = 50, MAX_SIZE = 4096 };
+static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
+static int n_layers;
+static uint64_t a, c;
+static void *context, *module, *stream;
+static unsigned seed;
+
+int gpu_model_open(void);
+int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm);
+int gpu_model_pass(int rows);
+
+static uint64_t upload(const void *from, size_t bytes)
+{
+    uint64_t d = 0;
+
+    return cu.mem_alloc(&d, bytes) || cu.copy_to_device(d, from, bytes) ? 0 : d;
+}
+
+int gpu_model_open(void)
+{
+    void *h = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    const struct fake_cuda_api *(*api)(void);
+
+    if (!h)
+        return 1;
+#define FIND(name, member, args) *(void **)&cu.member = dlsym(h, #name);
+    TD_CUDA_NEEDED(FIND) TD_CUDA_OPTIONAL(FIND) FAKE_CUDA_MORE(FIND)
+    *(void **)&api = dlsym(h, "fake_cuda_api");
+    if (!api)
+        return 2;
+    api()->use_thread(true);
+    fake_gptq_add(api());
+    return cu.init(0) || cu.primary_retain(&context, 0) || cu.ctx_set_current(context) || cu.module_load(&module, FAKE_GPTQ_IMAGE) ||
+           cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.mem_alloc(&a, MAX_ROWS * MAX_SIZE * 2) || cu.mem_alloc(&c, MAX_ROWS * MAX_SIZE * 2);
+}
+
+/* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in the order of their groups. */
+int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm)
+{
+    uint32_t *shuffled = malloc((size_t)(k / 8 * n) * 4);
+    struct layer *l = &layers[n_layers];
+
+    if (n_layers == LAYERS || n > MAX_SIZE || k > MAX_SIZE || !shuffled || td_exllama_shuffle(4, k, n, qweight, perm, shuffled, NULL))
+        return 1;
+    *l = (struct layer){n, k, groups, v2 != 0, upload(shuffled, (size_t)(k / 8 * n) * 4), upload(qzeros, (size_t)(groups * n / 8) * 4),
+                        upload(scales, (size_t)(groups * n) * 2), perm ? upload(perm, (size_t)k * 4) : 0};
+    free(shuffled);
+    n_layers++;
+    return !l->qweight || !l->qzeros || !l->scales;
+}
+
+static void *kernel(const char *symbol)
+{
+    void *f = NULL;
+
+    cu.module_get_function(&f, module, symbol);
+    return f;
+}
+
+static int launch(const struct layer *l, int first, int m, int block_rows)
+{
+#define SYMBOL(r) FAKE_GPTQ_4BIT(r),
+    static const char *const symbols[] = {FAKE_GPTQ_KERNELS(SYMBOL)};
+    uint64_t from = a + (uint64_t)(first * l->k) * 2, to = c + (uint64_t)(first * l->n) * 2;
+    struct layer w = *l;
+    void *at[] = {&from, &w.qweight, &w.qzeros, &w.scales, &to, &m, &w.n, &w.k, &w.groups, &w.v2, &w.perm};
+
+    return cu.launch(kernel(symbols[block_rows - 1]), (unsigned)(l->n + 511) / 512, (unsigned)((m + block_rows - 1) / block_rows), (unsigned)(l->k + 127) / 128, 128, 1, 1, 0,
+                     stream, at, NULL);
+}
+
+static void others(int n)
+{
+    int count = 4;
+    void *at[] = {&count, &a}, *f = kernel(FAKE_OTHER);
+
+    while (n--)
+        cu.launch(f, 1, 1, 1, 32, 1, 1, 0, stream, at, NULL);
+}
+
+static void fill_activations(int n)
+{
+    uint16_t *to = (uint16_t *)a; /* a device address is a host address here */
+    int i;
+
+    for (i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        to[i] = (uint16_t)((seed >> 16 & 0x8000) | (0x2c00 + (seed >> 8) % 0x0c00));
+    }
+}
+
+/* One forward pass: new activations for every layer, so that every op differs. */
+int gpu_model_pass(int rows)
+{
+    int i, rc = cu.ctx_set_current(context), whole;
+
+    if (rows > MAX_ROWS)
+        rows = MAX_ROWS;
+    whole = rows / 8 * 8;
+    others(20);
+    for (i = 0; i < n_layers && !rc; i++) {
+        others(3);
+        rc = cu.stream_synchronize(stream);
+        fill_activations(rows * layers[i].k);
+        if (whole)
+            rc |= launch(&layers[i], 0, whole, 8);
+        if (rows > whole)
+            rc |= launch(&layers[i], whole, rows - whole, rows - whole);
+    }
+    return rc | cu.stream_synchronize(stream);
+}
