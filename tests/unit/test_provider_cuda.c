@@ -117,6 +117,37 @@ static void test_ops_are_right(void **state)
     assert_int_equal(fake->bytes_in_use(), 0);
 }
 
+/* vLLM's kernel adds to C, so each run begins with zeros, also without a refill in between. */
+static void test_c_is_zero_before_each_run(void **state)
+{
+    void *s = open_build(like), *p = NULL;
+    struct td_error err = {0};
+    struct td_op_call op;
+    double diff = 0, all = 0;
+    uint16_t *want;
+
+    (void)state;
+    make(&op, 20, 4, false, 9);
+    want = malloc(op.out.size_bytes);
+    memcpy(want, op.out.data, op.out.size_bytes);
+    setenv("TD_FAKE_GPTQ", "good", 1);
+    assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
+    assert_int_equal(cuda->refill(s, p, &err), 0);
+    assert_int_equal(cuda->run(s, p, &err) | cuda->run(s, p, &err) | cuda->fetch(s, p, &err), 0);
+    setenv("TD_FAKE_GPTQ", "exact", 1);
+    for (size_t i = 0; i < op.out.size_bytes / 2; i++) {
+        const double w = td_f16_load(want[i]), d = td_f16_load(((uint16_t *)op.out.data)[i]) - w;
+
+        diff += d * d;
+        all += w * w;
+    }
+    assert_true(diff < 1e-4 * all);
+    cuda->release(s, p);
+    free(want);
+    random_gptq_free(&op);
+    cuda->close(s);
+}
+
 static void test_our_kernels_from_both_layouts(void **state)
 {
     static const char *const only[] = {"gemm_4bit_f32", "exllama_4bit_f32"};
@@ -260,7 +291,7 @@ static void test_no_driver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_our_kernels_from_both_layouts), cmocka_unit_test(test_what_it_cannot_do_is_named),
+        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_c_is_zero_before_each_run), cmocka_unit_test(test_our_kernels_from_both_layouts), cmocka_unit_test(test_what_it_cannot_do_is_named),
         cmocka_unit_test(test_faults_are_sentences), cmocka_unit_test(test_a_write_behind_c_is_caught_by_the_guard_alone), cmocka_unit_test(test_time),
         cmocka_unit_test(test_no_driver),
     };

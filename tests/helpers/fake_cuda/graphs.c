@@ -9,21 +9,32 @@
 int cuEventCreate(void **event, unsigned flags)
 {
     int rc = enter("cuEventCreate", NEED_CONTEXT);
+    struct event *e = rc ? NULL : calloc(1, sizeof *e);
 
     (void)flags;
-    *event = rc ? NULL : calloc(1, sizeof(struct event));
+    if (e) {
+        e->next = fake.events;
+        fake.events = e;
+    }
+    *event = e;
     return leave(rc);
 }
 
 int cuEventDestroy_v2(void *event)
 {
     int rc = enter("cuEventDestroy_v2", NEED_CONTEXT);
-    struct event *e = event;
+    struct event *e = event, **at = &fake.events;
 
+    while (*at && *at != e)
+        at = &(*at)->next;
+    if (!rc && !*at)
+        rc = TD_CUDA_INVALID_HANDLE;
     if (!rc && e->stream)
         stream_finish(e->stream, e->ticket);
-    if (!rc)
+    if (!rc) {
+        *at = e->next;
         free(e);
+    }
     return leave(rc);
 }
 

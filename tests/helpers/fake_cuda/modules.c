@@ -12,11 +12,12 @@
 #define IS_KERNEL 0xcececeecu
 
 /* A module, and a library: its functions come after it. As a CUkernel a function has another address (2 of them stand for one symbol). */
-struct module { unsigned n; uint32_t id; struct function functions[MAX_KERNELS], kernels[MAX_KERNELS]; };
+struct module { struct module *next; unsigned n; uint32_t id; struct function functions[MAX_KERNELS], kernels[MAX_KERNELS]; };
 
 static struct fake_cuda_kernel registered[MAX_KERNELS];
 static int n_registered;
 static uint32_t last_module;
+static struct module *modules; /* those that a dead context never lets go, too */
 
 static void lay_out(struct fake_cuda_kernel *k)
 {
@@ -127,7 +128,8 @@ static int load(struct module **out, const void *image)
         return TD_CUDA_INVALID_IMAGE;
     }
     m->id = ++last_module;
-    *out = m;
+    m->next = modules;
+    *out = modules = m;
     return 0;
 }
 
@@ -167,9 +169,13 @@ int cuLibraryLoadData(void **library, const void *image, int *jit, void **jit_va
 static int unload(const char *name, void *module)
 {
     int rc = enter(name, NEED_CONTEXT);
+    struct module **at = &modules;
 
-    if (!rc) {
+    while (*at && *at != module)
+        at = &(*at)->next;
+    if (!rc && *at) {
         streams_finish_all();
+        *at = (*at)->next;
         free(module);
     }
     return leave(rc);
