@@ -231,5 +231,5 @@ static int simt_run(void *state, void *prepared, struct td_error *err)
     return s->launch(symbol, (struct td_simt_dim){g[0], g[1], g[2]}, (struct td_simt_dim){b[0], b[1], b[2]}, 0, p->call.param, s->seed + s->runs++, s->warp, err);
 }
 
-const struct td_provider td_provider_simt = {"simt", simt_open, simt_supports, simt_prepare, simt_run, td_provider_fetch_nothing, simt_release, simt_close,
-                                            NULL, simt_words};
+const struct td_provider td_provider_simt = {.name = "simt", .open = simt_open, .supports = simt_supports, .prepare = simt_prepare, .run = simt_run,
+                                             .fetch = td_provider_fetch_nothing, .release = simt_release, .close = simt_close, .words = simt_words};

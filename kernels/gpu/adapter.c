@@ -286,6 +286,19 @@ const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struc
     return row;
 }
 
+bool td_gpu_symbol_adds(const char *symbol)
+{
+    const struct td_gpu_adapter *row;
+
+    for (int i = 0; (row = td_gpu_adapter_at(i)); i++)
+        if (td_gpu_symbol_is(symbol, row->identifier)) {
+            int c = td_gpu_field_at(row, "c");
+
+            return c >= 0 && row->fields[c].use == TD_GPU_OUT_ZEROED;
+        }
+    return false;
+}
+
 bool td_gpu_values_read(const struct td_gpu_adapter *row, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
                         struct td_gpu_values *v)
 {

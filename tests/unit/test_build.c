@@ -56,6 +56,18 @@ static void expect(const char *path, const char *provider, const char *found, co
 #define TDK "ELF\0td_gptq_gemm\0x"
 #define SIMT "ELF\0td_gptq_gemm_4bit_f32\0td_simt_launch\0x"
 
+/* nvcc made them (tests/unit/data/gpu/make.py, gptq_like.cu) */
+static void test_gpu_code(void **state)
+{
+    static const char *const files[] = {"tests/unit/data/gptq_like.fatbin", "tests/unit/data/gptq_sm80.cubin", "tests/unit/data/gpu/lib.so"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof files / sizeof *files; i++)
+        expect(files[i], NULL, "cuda", files[i]);
+    expect("tests/unit/data/gpu/object.hsaco", NULL, "lib", "tests/unit/data/gpu/object.hsaco"); /* AMD's: no provider for it yet */
+}
+
 static void test_files(void **state)
 {
     const char *ggml = put("a.so", GGML, sizeof GGML, 0755), *tdk = put("b.so", TDK, sizeof TDK, 0755);
@@ -150,7 +162,7 @@ static int remove_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_files), cmocka_unit_test(test_gpu_code),
         cmocka_unit_test(test_our_own_with_an_argument),
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_the_hash_of_a_folder_is_that_of_its_libraries),
