@@ -5,6 +5,7 @@
  *   tap_cuda_kernels.c  which kernel a handle is                 tap_cuda_lane.c   what happens to a launch: steps, sampling, joining, copies
  *   tap_cuda_stage.c    memory of the device and pinned memory   tap_cuda_sets.c   weights: which are there, which are to be sent
  *   tap_cuda_send.c     the thread that sends what was copied    tap_cuda_work.c   what is asked of operands
+ *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama
  *
  * Who does what:
  *   a thread of the server   in CUPTI's callback around a launch: copies of A (before) and C (after) into a ring on the device, on the launch's
@@ -39,8 +40,8 @@ void tap_cuda_library(char *library, size_t n);
 struct tap_cuda_kernel {              /* what a launched handle is; found out at its first launch of an arm */
     _Atomic(void *) handle;           /* NULL: free */
     _Atomic bool ready;
-    _Atomic uint64_t n;               /* launches */
-    uint64_t sent;                    /* of them, told the recorder; the sender's */
+    _Atomic uint64_t n, covered;      /* launches; of them, those within a product that is seen as a whole (cublasHgemm) */
+    uint64_t sent, sent_covered;      /* told the recorder; the sender's */
     const struct td_gpu_adapter *row; /* NULL: unknown */
     struct td_gpu_param params[TD_GPU_PARAMS];
     int n_params;
@@ -130,6 +131,7 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
     struct tap_cuda_set set;          /* PIECE, LAUNCH */
     uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring */
     bool joins;                       /* LAUNCH: goes on where the last one ended */
+    const char *product;              /* LAUNCH: it only makes W whole; this function, which is called next, multiplies. NULL: it does all */
     int64_t t_ns;
     const struct tap_cuda_kernel *kernel;
     struct td_gpu_work work;
@@ -140,6 +142,10 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
 /* Before and after a launch of a kernel that a row knows. enter returns a token for leave; 0: not taken. */
 uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k);
 void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok);
+/* Around a product C = A W by `function` (static): W lies at w, made by the launch before. A [m, k], C [m, n], F16, rows lda and ldc elements apart.
+ * False: it is not that W. *token: for leave; 0: not taken. */
+bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
+void tap_cuda_lane_leave_product(uint64_t token, bool ok);
 void tap_cuda_lane_other(void);       /* a launch that no row knows */
 /* From the tap's thread. */
 bool tap_cuda_lane_open(void);        /* false: no memory */
@@ -150,6 +156,11 @@ void *tap_cuda_lane_context(void);    /* of a launch that could not be taken bec
 /* The sender's: the next entry, NULL: none. It stays until tap_cuda_lane_next(). */
 const struct tap_cuda_entry *tap_cuda_lane_entry(void);
 void tap_cuda_lane_next(void);
+
+/* ---- tap_cuda.c ---------------------------------------------------------------------------------------------------- */
+
+/* From now on this thread's launches are parts of a product that is seen as a whole; no callback looks at them. Returns what it was before. */
+bool tap_cuda_cover(bool on);
 
 /* ---- tap_cuda_send.c ----------------------------------------------------------------------------------------------- */
 

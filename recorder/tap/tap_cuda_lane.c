@@ -46,6 +46,13 @@ static struct {
     uint64_t round, gap, gap_at;      /* launches in this round; the longest gap in it, and the weights behind it */
     unsigned again;                   /* how often those have come by since */
     struct last last;
+    struct {                          /* the last launch that made a W whole */
+        uint64_t w;                   /* where; 0: none */
+        const struct tap_cuda_kernel *kernel;
+        struct tap_cuda_launch launch;
+        struct td_gpu_work work;
+    } whole;
+    struct tap_cuda_launch product;   /* what stands for the call between its enter and leave */
     int64_t active_ns;
     /* towards the sender */
     struct tap_cuda_entry *queue;
@@ -256,7 +263,7 @@ static bool fits(uint64_t bytes)
 }
 
 /* What stands against taking this launch: TAP_OPS_SENT: nothing. */
-static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, bool joined)
+static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product, bool joined)
 {
     struct tap_cuda_set *set = tap_cuda_set_of(w);
     struct tap_cuda_entry *e;
@@ -272,6 +279,7 @@ static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cud
     e->what = TAP_CUDA_LAUNCH;
     e->set = *set;
     e->joins = joined;
+    e->product = product;
     e->t_ns = tap_now();
     e->kernel = k;
     e->work = *w;
@@ -292,8 +300,8 @@ static bool read_work(const struct tap_cuda_launch *l, const struct tap_cuda_ker
 {
     struct td_gpu_values v;
 
-    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && tap_cuda_operand(w, TD_GPU_IN) &&
-           tap_cuda_output(w) && tap_cuda_weights_of(w);
+    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && tap_cuda_output(w) &&
+           tap_cuda_weights_of(w);
 }
 
 /* Why it is not taken, before anything is copied; TAP_OPS_SENT: it is. */
@@ -312,33 +320,95 @@ static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
     return TAP_OPS_RING;
 }
 
-static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
+/* A product that is about to be computed. True: it is taken. */
+static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product)
+{
+    bool joined = joins(l, w);
+    enum tap_count why;
+
+    if (capturing(l->stream)) {
+        tap_count(TAP_OPS_GRAPH, !joined, tap_cuda_copied_bytes(w));
+        lane.last = as_last(l, w);
+        return false;
+    }
+    if (!joined)
+        note_step(w);
+    why = decide(l, joined);
+    if (why == TAP_OPS_SENT)
+        why = take(l, k, w, product, joined);
+    if (why != TAP_OPS_SENT)
+        tap_count(why, !joined, tap_cuda_copied_bytes(w));
+    lane.last = as_last(l, w);
+    lane.last.taken = why == TAP_OPS_SENT;
+    lane.active_ns = tap_now();
+    return lane.last.taken;
+}
+
+/* A launch that makes W whole is half a product: the other half finds it here. */
+static bool pass_launch(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
 {
     struct td_gpu_work w;
-    enum tap_count why;
-    bool joined;
 
     if (!read_work(l, k, &w)) {
         tap_count(TAP_OPS_FAILED, 1, 0);
         return false;
     }
-    joined = joins(l, &w);
-    if (capturing(l->stream)) {
-        tap_count(TAP_OPS_GRAPH, !joined, tap_cuda_copied_bytes(&w));
-        lane.last = as_last(l, &w);
+    if (tap_cuda_operand(&w, TD_GPU_IN))
+        return pass(l, k, &w, NULL);
+    lane.whole.w = tap_cuda_output(&w)->address;
+    lane.whole.kernel = k;
+    lane.whole.launch = *l;
+    lane.whole.work = w;
+    return false;
+}
+
+static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use, uint64_t address, int64_t rows, int64_t cols, int64_t stride)
+{
+    w->op[w->n_op++] = (struct td_gpu_operand){.role = role, .dtype = "F16", .use = use, .address = address, .ndim = 2, .shape = {rows, cols},
+                                               .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
+}
+
+/* False: W is none of ours, or of another size. */
+static bool read_product(struct td_gpu_work *w, uint64_t address, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc)
+{
+    if (!address || address != lane.whole.w || lane.whole.work.n != n || lane.whole.work.k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
         return false;
+    *w = lane.whole.work;
+    w->m = m;
+    w->n_op--;                         /* W itself, the last that the row has */
+    add_operand(w, "a", TD_GPU_IN, a, m, k, lda);
+    add_operand(w, "c", TD_GPU_OUT, c, m, n, ldc);
+    return true;
+}
+
+bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
+{
+    struct td_gpu_work work;
+    uint64_t nobody = 0;
+    bool found;
+
+    *token = 0;
+    if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD))
+        return false;                  /* its kernels are counted by name */
+    found = atomic_load(&lane.open) && read_product(&work, w, a, c, m, n, k, lda, ldc);
+    if (found) {
+        lane.product = lane.whole.launch;
+        if (pass(&lane.product, lane.whole.kernel, &work, function))
+            *token = ++lane.tokens;
+        lane.whole.w = 0;
     }
-    if (!joined)
-        note_step(&w);
-    why = decide(l, joined);
-    if (why == TAP_OPS_SENT)
-        why = take(l, k, &w, joined);
-    if (why != TAP_OPS_SENT)
-        tap_count(why, !joined, tap_cuda_copied_bytes(&w));
-    lane.last = as_last(l, &w);
-    lane.last.taken = why == TAP_OPS_SENT;
-    lane.active_ns = tap_now();
-    return lane.last.taken;
+    atomic_store_explicit(&lane.owner, *token, memory_order_release);
+    return found;
+}
+
+void tap_cuda_lane_leave_product(uint64_t token, bool ok)
+{
+    struct tap_cuda_launch l;
+
+    if (!token)
+        return;
+    l = lane.product;                  /* its holder's alone */
+    tap_cuda_lane_leave(token, &l, ok);
 }
 
 uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
@@ -349,7 +419,7 @@ uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_c
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
     }
-    if (atomic_load(&lane.open) && pass(l, k))
+    if (atomic_load(&lane.open) && pass_launch(l, k))
         token = ++lane.tokens;
     atomic_store_explicit(&lane.owner, token, memory_order_release);
     return token;
@@ -408,6 +478,7 @@ bool tap_cuda_lane_open(void)
     memset(&lane.sampler, 0, sizeof lane.sampler);
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
+    lane.whole.w = 0;
     lane.unfinished = 0;
     lane.round = lane.gap = lane.gap_at = lane.again = 0;
     lane.others_before = atomic_load(&lane.others);
