@@ -319,14 +319,14 @@ static void work(void)
     int64_t names = tap_now();
 
     while (tap_armed()) {
-        const struct tap_cuda_entry *e = tap_cuda_lane_entry();
+        const struct tap_cuda_entry *e = tap_cuda_queue_entry();
 
         if (e && (tap_cuda_stage_broken() || atomic_load(&sender.drop))) {
             drop_entry(e);
-            tap_cuda_lane_next();
+            tap_cuda_queue_next();
         } else if (e && tap_cuda_stage_done(e->batch)) {
             send_entry(e);
-            tap_cuda_lane_next();
+            tap_cuda_queue_next();
         } else if (!e && atomic_load(&sender.finish)) {
             if (atomic_load(&sender.drop))
                 drop_op();
