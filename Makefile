@@ -1,12 +1,18 @@
 # Tapedeck: `make help` lists the targets; docs/internals.md says how the tree is put together.
 # SPDX-License-Identifier: Apache-2.0
 
-# ---- options: CC=gcc|clang  SAN=address,undefined  V=1  O=dir  CUDA=auto|0|1  HIP=auto|0|1  PCAP=auto|0|1 --------
+# ---- options: CC=gcc|clang  CXX=...  SAN=address,undefined  V=1  O=dir  CUDA=auto|0|1  HIP=auto|0|1  PCAP=auto|0|1 --------
 VERSION := 0.1.0
 CC      ?= cc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+# C++ is for the .cu files alone: the emulator of kernels/simt compiles them
+ifeq ($(origin CXX),default)
+CXX := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),g++))
+endif
+NVCC    ?= nvcc
+HIPCC   ?= hipcc
 PREFIX  ?= /usr/local
 SAN     ?=
 V       ?= 0
@@ -21,16 +27,21 @@ say      = $(if $(quiet),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 CUDA ?= auto
 HIP  ?= auto
 PCAP ?= auto
-# None of these three has a front end in this version: asked for with 1 it is an error, never a silent skip.
-$(foreach f,CUDA HIP PCAP,$(if $(filter 1,$($(f))),$(error $(f)=1: this version has no $(f) front end yet; see docs/internals.md, "what is not there")))
-FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda OFF, hip OFF, pcap OFF
+# Asked for with 1, what is not there is an error, never a silent skip.
+$(if $(filter 1,$(PCAP)),$(error PCAP=1: this version has no PCAP front end yet; see docs/internals.md, "what is not there"))
+has = $(if $(filter 0,$($(1))),,$(shell command -v $(2) 2>/dev/null))
+HAVE_NVCC  := $(call has,CUDA,$(NVCC))
+HAVE_HIPCC := $(call has,HIP,$(HIPCC))
+$(if $(filter 1,$(CUDA)),$(if $(HAVE_NVCC),,$(error CUDA=1: there is no $(NVCC); install the CUDA toolkit, or name its nvcc: NVCC=/path/nvcc)))
+$(if $(filter 1,$(HIP)),$(if $(HAVE_HIPCC),,$(error HIP=1: there is no $(HIPCC); apt-get install hipcc, or name it: HIPCC=/path/hipcc)))
+FEATURES := zstd on, curl on, san $(if $(SAN),$(SAN),OFF), cuda $(if $(HAVE_NVCC),on,OFF), hip $(if $(HAVE_HIPCC),on,OFF), pcap OFF
 
 CPPFLAGS += -I. -D_GNU_SOURCE -DTD_VERSION='"$(VERSION)"' -DTD_FEATURES='"$(FEATURES)"'
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
 TD_CFLAGS := -std=c17 -fPIC -pthread -ffp-contract=off -fno-strict-aliasing $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
-LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -lm -ldl
+LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
 LIB_DIRS  := common format wire model
@@ -51,19 +62,22 @@ LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
 TAP_SRCS  := $(wildcard recorder/tap/*.c)
+# GPU kernels: each .cu file is compiled three times: by nvcc, by hipcc, and as C++ for the emulator
+CU_SRCS   := $(wildcard kernels/*/*.cu)
+GPU_LIBS  := $(if $(CU_SRCS),$(if $(HAVE_NVCC),$(LIB)/td_kernels.fatbin) $(if $(HAVE_HIPCC),$(LIB)/td_kernels.hsaco))
 # what the tap needs of others
 TAP_MORE  := kernels/gpu/adapter.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
-.PHONY: help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm install clean bugs
+.PHONY: help deps all config check tests demo bench bench-detect live live-quick live-llamacpp live-vllm live-gpu-kernels install clean bugs
 .SECONDARY:
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo '  options: CC=gcc|clang SAN=address,undefined V=1 O=dir CUDA=auto|0|1 HIP=auto|0|1 PCAP=auto|0|1 PREFIX=/usr/local'
 
-all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) ## build every program into bin/ and every library into lib/
+all: config $(addprefix $(BIN)/,$(HAVE_PROGRAMS)) $(HAVE_LIBS) $(GPU_LIBS) ## build every program into bin/ and every library into lib/
 
 config:
 	$(if $(quiet),,$(Q)printf '  tapedeck %s: %s (%s)\n' '$(VERSION)' '$(FEATURES)' '$(CC)')
@@ -81,7 +95,17 @@ $(O)/%.o: %.c Makefile
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(TD_CFLAGS) $(call ISA,$<) -MMD -MP -c $< -o $@
 
-$(LIBTD): $(call obj,$(LIB_SRCS))
+# A .cu file for the emulator; no exceptions and no library of C++, so that C programs link it.
+SIMT_CXXFLAGS := -std=c++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -pthread -ffp-contract=off -fno-strict-aliasing \
+                 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+simt_obj = $(patsubst %.cu,$(O)/%.cu.o,$(1))
+
+$(O)/%.cu.o: %.cu Makefile
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CPPFLAGS) $(CFLAGS) $(SIMT_CXXFLAGS) -DTD_SIMT -MMD -MP -x c++ -c $< -o $@
+
+$(LIBTD): $(call obj,$(LIB_SRCS)) $(call simt_obj,$(CU_SRCS))
 	@mkdir -p $(@D)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -106,10 +130,35 @@ $(LIB)/libtapedeck-tap.so: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) $^ -o $@ -ldl
 
+# PTX of compute_90 is for cards newer than those named. One file includes all, for nvcc and hipcc take one.
+NVCC_FLAGS  := -std=c++17 -I. -O3 -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
+HIPCC_FLAGS := -std=c++17 -I. -O3 --genco --offload-arch=gfx906 --offload-arch=gfx908 --offload-arch=gfx90a -x hip
+
+$(O)/td_kernels.cu: $(CU_SRCS) Makefile
+	@mkdir -p $(@D)
+	$(Q)printf '#include "%s"\n' $(CU_SRCS) > $@
+
+$(LIB)/td_kernels.fatbin: $(O)/td_kernels.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MF $(O)/td_kernels.fatbin.d $< -o $@
+
+$(LIB)/td_kernels.hsaco: $(O)/td_kernels.cu $(wildcard kernels/gpu/*.h kernels/gptq_gemm/*_cu*.h)
+	@mkdir -p $(@D)
+	$(call say,HIPCC,$@)
+	$(Q)$(HIPCC) $(HIPCC_FLAGS) $< -o $@
+
+# The same kernels as a build for the emulator, to stand beside one with a bug
+SIMT_SO_OBJS := $(call obj,$(wildcard kernels/simt/*.c) common/error.c)
+$(LIB)/td_kernels.simt.so: $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CC) -shared $(TD_LDFLAGS) -Wl,-Bsymbolic $^ -o $@ -lm
+
 -include demo/bugs/bugs.mk
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
-DEB := gcc make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev libmicrohttpd-dev \
+DEB := gcc g++ make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev \
        libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates
 
 deps: ## install the Debian packages that building and testing need (prints the line to run when not root)
@@ -135,6 +184,7 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
+$(O)/tests/helpers/lib_fake_simt.so: $(LIBTD)
 $(O)/tests/helpers/lib_fake_cublas.so: SO_FLAGS := -Wl,-soname,libcublas.so.13
 $(O)/tests/helpers/lib_gpu_model.so: $(LIBTD) $(O)/tests/helpers/lib_fake_cublas.so
 $(O)/tests/helpers/lib_gpu_model.so: SO_FLAGS := $(LDLIBS)
@@ -147,7 +197,7 @@ $(O)/tests/helpers/%: $(O)/tests/helpers/%.o $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_$*) $(LDLIBS)
 
-TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS)
+TESTS := $(UNIT) $(FUZZ) $(HELPERS) $(HELPER_LIBS) $(BUG_LIBS) $(GPU_BUG_LIBS) $(LIB)/td_kernels.simt.so
 check: all $(TESTS) ## build everything and run every test; SAN=address,undefined for sanitizers, ONLY=word to choose
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) O=$(abspath $(O)) SAN='$(SAN)' bash tests/run.sh $(if $(UPDATE),--update) $(ONLY)
 
@@ -164,6 +214,20 @@ bench: all ## timings side by side with their spread (bench/)
 
 bench-detect: all bugs ## every planted bug and 200 unchanged runs through the gate; writes docs/detection.md
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
+
+# our kernels on a GPU beside the emulator
+$(O)/tests/live/simt_test.so: $(O)/tests/unit/simt_kernels.cu.o $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(CC) -shared $(TD_LDFLAGS) -Wl,-Bsymbolic $^ -o $@ -lm
+
+$(O)/tests/live/gpu_kernels: tests/live/gpu_kernels.cu $(CU_SRCS) $(wildcard kernels/gpu/*.h kernels/simt/*.h kernels/gptq_gemm/*_cu*.h tests/unit/simt_kernels.cu)
+	@mkdir -p $(@D)
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(filter-out -fatbin,$(NVCC_FLAGS)) $< -o $@ -ldl
+
+live-gpu-kernels: $(O)/tests/live/gpu_kernels $(O)/tests/live/simt_test.so ## our kernels on this machine's GPU, bit for bit beside the emulator
+	@$^
 
 LIVE = @BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash tests/live/live.sh
 live: all ## vLLM and llama.cpp as they are, the whole matrix (PyPI, 10 GB in TD_LIVE_CACHE, the first time an hour or so; ONLY=word: some rows)

@@ -35,6 +35,8 @@ static int grow(struct td_buf *b, size_t n)
 
     if (b->failed)
         return TD_ELIMIT;
+    if (n < b->cap - b->len && n <= b->max - b->len) /* nearly always; len < cap, or both are 0; len <= max */
+        return TD_OK;
     if (n > b->max || b->len > b->max - n) {
         b->failed = true;
         return TD_ELIMIT;
@@ -74,7 +76,13 @@ int td_buf_add(struct td_buf *b, const void *data, size_t n)
 
 int td_buf_addc(struct td_buf *b, char c)
 {
-    return td_buf_add(b, &c, 1);
+    int rc = grow(b, 1);
+
+    if (rc)
+        return rc;
+    b->data[b->len++] = c;
+    b->data[b->len] = '\0';
+    return TD_OK;
 }
 
 int td_buf_adds(struct td_buf *b, const char *s)

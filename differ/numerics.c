@@ -126,7 +126,7 @@ static bool decide_stability(struct td_opx *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
 
-    if (c->unstable == 0 || (base && base->unstable > 0))
+    if (c->unstable == 0 || (base && (base->unstable > 0 || base->varies)))
         return false;
     if (base && base->repeats > 1)
         decided(op, TD_RESULT_WORSE, "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",

@@ -133,6 +133,7 @@ static void read_error(struct td_op_set *set, const cJSON *e, struct td_op_error
     out->ref_nonzero = td_json_get_i64(e, "ref_nonzero", 0);
     out->repeats = td_json_get_i64(e, "repeats", 1);
     out->unstable = td_json_get_i64(e, "unstable", 0);
+    out->varies = cJSON_IsTrue(td_json_get(e, "varies"));
     out->crash = intern(set, td_json_get_str(e, "crash", NULL));
 }
 

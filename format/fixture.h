@@ -26,7 +26,7 @@ struct td_writer_options {
     const char *tool;             /* "record", "replay" ... for the manifest */
     const struct td_redaction *redaction; /* NULL: the default headers only */
     int64_t queue_max_bytes;      /* memory between callers and the disk; 0: 256 MiB */
-    int level;                    /* zstd level; 0: 3 */
+    int level;                    /* zstd level; 0: 3 for lines, 1 for blobs */
 };
 
 /* Create the directory (0700) and its files (0600), and start the writer thread. TD_EEXIST: there is something already.

@@ -35,7 +35,7 @@ struct td_writer_counter { char *name; int64_t n, bytes; bool dirty; };
 
 struct td_writer {
     char dir[TD_PATH_MAX], id[33], tool[32];
-    int level;
+    int level, blob_level;      /* of zstd: lines, blobs */
     int64_t wall_ns, mono_ns;
     struct td_redactor *redactor;
 

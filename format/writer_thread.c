@@ -181,7 +181,7 @@ static int handle(struct td_writer *w, struct td_writer_item *it, struct td_erro
             td_redactor_exchange(w->redactor, (char *)it->data, it->len);
         return add_line(w, it->stream, (const char *)it->data, it->len, err);
     case TD_ITEM_BLOB:
-        return td_pack_write(&w->pack, &w->index, w->z, w->level, it->hash, it->data, it->len, it->elem_bytes, &w->scratch, err);
+        return td_pack_write(&w->pack, &w->index, w->z, w->blob_level, it->hash, it->data, it->len, it->elem_bytes, &w->scratch, err);
     case TD_ITEM_COMMIT:
         return commit(w, err);
     }

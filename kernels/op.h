@@ -15,6 +15,7 @@
 
 #define TD_OP_MAX_TENSORS 16
 #define TD_OP_MAX_DIMS 8
+#define TD_OP_MAX_SYMBOL 512
 
 struct td_tensor {
     char role[24];                   /* "a", "qweight", "qzeros", "scales", "g_idx", "w", "bias", "c", "s0" ... "s9" */
@@ -38,6 +39,10 @@ struct td_op_call {
     struct td_tensor in[TD_OP_MAX_TENSORS];
     int n_in;
     struct td_tensor out;            /* the output's description; data is NULL until somebody provides it */
+    /* of the record's impl: what helps a provider to choose among kernels, never what the op means; "" unknown, or longer than this */
+    char symbol[TD_OP_MAX_SYMBOL];   /* the kernel that ran */
+    char layout[24];                 /* how its weights lay: "exllama"; the tensors here are in the checkpoint's layout whatever it says */
+    bool guard;                      /* tensors end at memory that nobody may touch; a provider that copies them places its copies so too */
 };
 
 int64_t td_op_attr(const struct td_op_call *op, const char *name, int64_t missing);

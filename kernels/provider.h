@@ -1,4 +1,4 @@
-/* provider.h - what can run an op: a reference, a CPU kernel of ours, a build's library, later CUDA and HIP.
+/* provider.h - what can run an op: a reference, a CPU kernel of ours, a build's library, kernels on a GPU.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Life of a run:  open -> supports -> prepare -> run, run, ... -> fetch -> release -> close.
@@ -11,7 +11,7 @@
 #include "kernels/op.h"
 
 struct td_provider {
-    const char *name;   /* "ref", "cpu", "lib", "ggml" */
+    const char *name;   /* "ref", "cpu", "lib", "ggml", "cuda" */
     /* arg: what the user named (a library's path), or NULL. On success *state is owned until close. */
     int (*open)(const char *arg, void **state, struct td_error *err);
     /* NULL = can run it; else the reason in one sentence, static or owned by state until the next call. */
@@ -28,6 +28,14 @@ struct td_provider {
     const char *(*rounding)(void *state, const struct td_op_call *op);
     /* What the build says of itself in one line, "" for nothing; NULL: it has no words. Owned by state. */
     const char *(*words)(void *state);
+
+    /* The rest is for providers whose memory or clock is not the process's own (a GPU). Each may be NULL. */
+    /* op->out.data was filled anew: what the next run leaves alone must come back as it is now. Called before each run whose output is looked at. */
+    int (*refill)(void *state, void *prepared, struct td_error *err);
+    /* ns of so many runs together, by the provider's own clock; cold: each finds its caches empty. NULL: the caller's clock around run. */
+    int (*time)(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err);
+    /* After an error: nothing can run in this process any more. */
+    bool (*is_dead)(const void *state);
 };
 const struct td_provider *td_provider_find(const char *name); /* NULL: unknown */
 

@@ -287,5 +287,6 @@ static void ggml_close(void *state)
     free(s);
 }
 
-const struct td_provider td_provider_ggml = {"ggml", ggml_open, ggml_supports, ggml_prepare, ggml_run, td_provider_fetch_nothing,
-                                            ggml_release, ggml_close, ggml_rounding, ggml_words};
+const struct td_provider td_provider_ggml = {.name = "ggml", .open = ggml_open, .supports = ggml_supports, .prepare = ggml_prepare, .run = ggml_run,
+                                             .fetch = td_provider_fetch_nothing, .release = ggml_release, .close = ggml_close, .rounding = ggml_rounding,
+                                             .words = ggml_words};

@@ -89,5 +89,5 @@ static void lib_close(void *state)
     free(s);
 }
 
-const struct td_provider td_provider_lib = {"lib", lib_open, lib_supports, td_provider_prepare_gptq_gemm, lib_run, td_provider_fetch_nothing,
-                                           td_provider_free_prepared, lib_close, NULL, lib_words};
+const struct td_provider td_provider_lib = {.name = "lib", .open = lib_open, .supports = lib_supports, .prepare = td_provider_prepare_gptq_gemm, .run = lib_run,
+                                            .fetch = td_provider_fetch_nothing, .release = td_provider_free_prepared, .close = lib_close, .words = lib_words};

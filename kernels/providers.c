@@ -8,7 +8,7 @@
 
 #include "kernels/gptq_gemm_op.h"
 
-static const struct td_provider *const providers[] = {&td_provider_ref, &td_provider_cpu, &td_provider_lib, &td_provider_ggml};
+static const struct td_provider *const providers[] = {&td_provider_ref, &td_provider_cpu, &td_provider_lib, &td_provider_ggml, &td_provider_simt, &td_provider_cuda};
 
 const struct td_provider *td_provider_find(const char *name)
 {

@@ -9,6 +9,8 @@ extern const struct td_provider td_provider_ref; /* double, rounded once to the 
 extern const struct td_provider td_provider_cpu; /* a variant in the tree; arg: its name, or NULL for the fastest that runs here */
 extern const struct td_provider td_provider_lib; /* a build: arg is the path of a library that exports td_gptq_gemm (td_gptq.h) */
 extern const struct td_provider td_provider_ggml; /* a build of ggml: arg is its folder, or a library of it (ggml_build.h) */
+extern const struct td_provider td_provider_simt; /* our GPU kernels in the emulator; arg: options, or a build for it (provider_simt.c) */
+extern const struct td_provider td_provider_cuda; /* a GPU: arg is a library, a fat binary or a cubin whose kernels adapter.h knows */
 
 /* Shared by all three: NULL, or why op is no gptq_gemm fit to run. buf : holds the sentence. */
 const char *td_provider_supports_gptq_gemm(const struct td_op_call *op, char *buf, size_t size);

@@ -20,7 +20,7 @@ import socket
 import sys
 import time
 
-MAGIC, VERSION = 0x4F525054, 2
+MAGIC, VERSION = 0x4F525054, 3
 MAX_REPEATS, ARENA_MAX = 64, 1 << 36
 HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
 OK, UNSUPPORTED, FAILED = range(3)
@@ -57,7 +57,8 @@ class ArenaAttr(ctypes.Structure):
 class ArenaHead(ctypes.Structure):
     _fields_ = [("magic", u32), ("version", u32), ("stage", u32), ("repeat", u32), ("progress", u64),
                 ("fault", text(256)), ("kind", text(32)), ("act_rounding", text(16)), ("n_attrs", i64), ("n_in", i64),
-                ("attrs", ArenaAttr * 16), ("inputs", ArenaTensor * MAX_TENSORS), ("out", ArenaTensor)]
+                ("attrs", ArenaAttr * 16), ("inputs", ArenaTensor * MAX_TENSORS), ("out", ArenaTensor),
+                ("symbol", text(512)), ("layout", text(24))]
 
 
 class Refused(Exception):

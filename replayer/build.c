@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +37,24 @@ static bool map_file(const char *path, struct bytes *b)
     return b->data != MAP_FAILED;
 }
 
-/* The provider of a library by the names in it; NULL: it has none of them. */
-static const char *provider_of(const char *path)
+/* NVIDIA's code: a fat binary, a cubin (e_machine 190), or a library that has such in it. */
+static bool is_for_cuda(const struct bytes *b)
+{
+    static const uint8_t fatbin[] = {0x50, 0xed, 0x55, 0xba};
+    const uint8_t *d = b->data;
+
+    if (b->n < 64)
+        return false;
+    return !memcmp(d, fatbin, sizeof fatbin)
+        || (!memcmp(d, "\177ELF", 4) && ((d[18] == 190 && !d[19]) || memmem(d, b->n, "\0.nv_fatbin", sizeof "\0.nv_fatbin")));
+}
+
+/* The provider of a library by the names in it; NULL: it has none of them. gpu: GPU code counts too. */
+static const char *provider_of(const char *path, bool gpu)
 {
     static const struct { const char *provider, *symbol; size_t n; } marks[] = {
-        {"lib", "\0td_gptq_gemm", sizeof "\0td_gptq_gemm"}, {"ggml", "\0ggml_mul_mat", sizeof "\0ggml_mul_mat"}};
+        {"lib", "\0td_gptq_gemm", sizeof "\0td_gptq_gemm"}, {"ggml", "\0ggml_mul_mat", sizeof "\0ggml_mul_mat"},
+        {"simt", "\0td_simt_launch", sizeof "\0td_simt_launch"}};
     const char *found = NULL;
     struct bytes b;
 
@@ -49,6 +63,8 @@ static const char *provider_of(const char *path)
     for (size_t i = 0; i < sizeof marks / sizeof *marks && !found; i++)
         if (memmem(b.data, b.n, marks[i].symbol, marks[i].n))
             found = marks[i].provider;
+    if (!found && gpu && is_for_cuda(&b))
+        found = "cuda";
     munmap(b.data, b.n);
     return found;
 }
@@ -81,7 +97,7 @@ static int find_in_folder(const char *dir, struct td_build *out, struct td_error
     }
     for (i = 0; i < n; i++) {
         if (!out->provider && !td_fs_join(out->arg, sizeof out->arg, dir, names[i]->d_name, NULL))
-            out->provider = provider_of(out->arg);
+            out->provider = provider_of(out->arg, false);
         free(names[i]);
     }
     free(names);
@@ -93,12 +109,13 @@ static int find_in_folder(const char *dir, struct td_build *out, struct td_error
 
 static void find_file(const char *path, struct td_build *out)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = strrchr(path, '/'), *found = provider_of(path, true);
+    bool for_cuda = found && !strcmp(found, "cuda");
 
-    if (!strstr(slash ? slash : path, ".so") && access(path, X_OK) == 0)
+    if (!strstr(slash ? slash : path, ".so") && access(path, X_OK) == 0 && !for_cuda)
         out->provider = "vllm";
     else
-        out->provider = provider_of(path);
+        out->provider = found;
     if (!out->provider)
         out->provider = "lib";
 }
@@ -118,6 +135,30 @@ static int find_script(struct td_build *b, struct td_error *err)
     return rc ? rc : td_fail(err, TD_ENOTFOUND, "kernels/vllm_child.py is not there beside the programs; provider vllm needs it (make install)");
 }
 
+const char *td_build_own_provider(const char *provider)
+{
+    static const char *const ours[] = {"ref", "cpu", "simt"};
+    const size_t n = strcspn(provider, ":");
+
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (strlen(ours[i]) == n && !strncmp(ours[i], provider, n))
+            return ours[i];
+    return NULL;
+}
+
+/* "simt:seed=3" without a path. */
+static int take_own(const char *provider, struct td_build *out, struct td_error *err)
+{
+    const char *argument = strchr(provider, ':');
+
+    out->provider = td_build_own_provider(provider);
+    if (!out->provider)
+        out->provider = provider;
+    else if (argument && snprintf(out->arg, sizeof out->arg, "%s", argument + 1) >= (int)sizeof out->arg)
+        return td_fail(err, TD_ELIMIT, "--provider %.100s...: too long", provider);
+    return TD_OK;
+}
+
 int td_build_find(const char *path, const char *provider, struct td_build *out, struct td_error *err)
 {
     int rc = TD_OK;
@@ -131,6 +172,8 @@ int td_build_find(const char *path, const char *provider, struct td_build *out, 
         find_file(path, out);
     if (rc)
         return rc;
+    if (provider && !path)
+        return take_own(provider, out, err);
     if (provider)
         out->provider = provider;
     else if (!out->provider)

@@ -70,6 +70,7 @@ static int load_op(struct child *c, uint32_t repeats, bool guard, struct td_erro
     if (td_proto_unpack(c->arena, c->arena_size, (int)repeats, &c->source, &c->images, err))
         return err->code;
     c->op = c->source;
+    c->op.guard = guard;
     for (t = 0; t < c->op.n_in; t++) {
         if (place(c, t, &c->source.in[t], &c->op.in[t], guard, err))
             return err->code;
@@ -138,7 +139,7 @@ static int run_once(struct child *c, void *prepared, uint32_t repeat, struct td_
 
     td_poison_fill(c->op.out.dtype, (int)repeat, c->op.out.data, c->op.out.size_bytes);
     stage(c, TD_STAGE_RUN, repeat);
-    if (c->provider->run(c->state, prepared, &err)) {
+    if ((c->provider->refill && c->provider->refill(c->state, prepared, &err)) || c->provider->run(c->state, prepared, &err)) {
         answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED, err.msg);
         return -1;
     }
@@ -231,11 +232,28 @@ static void make_cold(struct child *c)
 #endif
 }
 
+/* By this process's clock. */
+static void time_runs(struct child *c, struct td_proto_msg *m, struct td_error *err)
+{
+    int64_t from = td_clock_mono_ns();
+    uint32_t i;
+
+    for (i = 0; i < m->iterations && !err->code; i++) {
+        if (m->flags & TD_PROTO_COLD) {
+            make_cold(c);
+            from = td_clock_mono_ns();
+        }
+        c->provider->run(c->state, c->prepared, err);
+        if (m->flags & TD_PROTO_COLD)
+            m->ns += td_clock_mono_ns() - from;
+    }
+    if (!(m->flags & TD_PROTO_COLD))
+        m->ns = td_clock_mono_ns() - from;
+}
+
 static void serve_time(struct child *c, struct td_proto_msg *m)
 {
     struct td_error err = {0};
-    int64_t from;
-    uint32_t i;
 
     m->ns = 0;
     if (!c->prepared) {
@@ -243,18 +261,10 @@ static void serve_time(struct child *c, struct td_proto_msg *m)
         return;
     }
     stage(c, TD_STAGE_RUN, 0);
-    from = td_clock_mono_ns();
-    for (i = 0; i < m->iterations && !err.code; i++) {
-        if (m->flags & TD_PROTO_COLD) {
-            make_cold(c);
-            from = td_clock_mono_ns();
-        }
-        c->provider->run(c->state, c->prepared, &err);
-        if (m->flags & TD_PROTO_COLD)
-            m->ns += td_clock_mono_ns() - from;
-    }
-    if (!(m->flags & TD_PROTO_COLD))
-        m->ns = td_clock_mono_ns() - from;
+    if (c->provider->time)
+        c->provider->time(c->state, c->prepared, m->iterations, m->flags & TD_PROTO_COLD, &m->ns, &err);
+    else
+        time_runs(c, m, &err);
     if (err.code)
         answer(m, TD_PROTO_FAILED, err.msg);
 }
@@ -271,7 +281,7 @@ static void serve_hello(struct child *c, struct td_proto_msg *m)
     c->provider = td_provider_find(m->provider);
     if (!c->provider) {
         m->status = TD_EINVAL;
-        snprintf(m->text, sizeof m->text, "no provider \"%.31s\"; this program has ref, cpu, lib and ggml", m->provider);
+        snprintf(m->text, sizeof m->text, "no provider \"%.31s\"; this program has ref, cpu, simt, lib, ggml and cuda", m->provider);
         return;
     }
     m->status = c->provider->open(arg[0] ? arg : NULL, &c->state, &err);
@@ -318,6 +328,7 @@ static void serve(struct child *c, struct td_proto_msg *m)
     }
     if (c->arena)
         stage(c, TD_STAGE_IDLE, 0);
+    m->flags = c->provider && c->provider->is_dead && c->provider->is_dead(c->state) ? TD_PROTO_LAST : 0;
 }
 
 /* The same program anew on the same socket: fresh memory, the build loaded again, and no fork of a large parent. */
@@ -356,6 +367,8 @@ int td_child_main(int sock)
             restart(&c);
         serve(&c, &m);
         rc = td_proto_send(sock, &m, -1, &err);
+        if (m.flags & TD_PROTO_LAST)
+            _exit(TD_EXIT_OK);
     }
     if (rc == TD_OK && c.provider) {
         forget(&c);

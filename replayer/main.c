@@ -8,6 +8,8 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "replayer/build.h"
+#include "replayer/list_kernels.h"
 #include "replayer/session.h"
 
 static volatile sig_atomic_t stop;
@@ -106,14 +108,14 @@ static bool one_of(const char *name, const char *const *names, size_t n)
     return i < n;
 }
 
-/* ref and cpu are in the tree, the others run what --build names. */
+/* ref, cpu and simt are in the tree, the others run what --build names. */
 static int check_provider(const struct td_replay_options *o, struct td_error *err)
 {
-    static const char *const ours[] = {"ref", "cpu"}, *const builds[] = {"lib", "ggml", "vllm"};
-    bool own = o->provider && one_of(o->provider, ours, 2), of_builds = o->provider && one_of(o->provider, builds, 3);
+    static const char *const builds[] = {"lib", "ggml", "vllm", "cuda"};
+    bool own = o->provider && td_build_own_provider(o->provider), of_builds = o->provider && one_of(o->provider, builds, 4);
 
     if (o->provider && !own && !of_builds)
-        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu (our own kernels), lib, ggml, vllm (of --build)", o->provider);
+        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu, simt (our own kernels), lib, ggml, vllm, cuda (of --build)", o->provider);
     if (own && o->build)
         return td_fail(err, TD_EINVAL, "--build and --provider %s both name the candidate; give one", o->provider);
     if (of_builds && !o->build)
@@ -140,6 +142,13 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
     return TD_OK;
 }
 
+static int check_listing(const struct td_replay_options *o, const struct td_args *args, struct td_error *err)
+{
+    if (o->what_named || o->output || args->command)
+        return td_fail(err, TD_EINVAL, "--kernels lists what a file holds and ends; it goes with words only, not with a replay");
+    return TD_OK;
+}
+
 static int usage(const struct td_error *err)
 {
     td_log(TD_LOG_ERROR, "replay", "%s", err->msg);
@@ -149,7 +158,7 @@ static int usage(const struct td_error *err)
 static int run(int argc, char **argv)
 {
     struct td_replay_options o = {.shard = {1, 1}, .op_repeat = 3, .max_ops = 20000, .deadline_s = 20, .timeout_s = 600, .stop = &stop};
-    const char *shard = NULL, *timing = "asap", *guard = "on";
+    const char *shard = NULL, *timing = "asap", *guard = "on", *kernels = NULL;
     const struct td_arg table[] = {
         {"output", 'o', TD_ARG_STR, &o.output, "DIR", "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
         {"server", 0, TD_ARG_STR, &o.server, "HOST:PORT", "send the recorded requests to this server", 0, 0},
@@ -158,11 +167,11 @@ static int run(int argc, char **argv)
         {"repeat", 0, TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)", 1, 10000},
         {"header", 0, TD_ARG_LIST, &o.headers, "K:V", "send this header too (may be repeated)", 0, 0},
         {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S", "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
-        {"build", 0, TD_ARG_STR, &o.build, "PATH", "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM", 0, 0},
+        {"build", 0, TD_ARG_STR, &o.build, "PATH", "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM, a .fatbin or .cubin", 0, 0},
         {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "PATH", "and with this one, side by side: errors and speed", 0, 0},
         {"build-env", 0, TD_ARG_LIST, &o.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
         {"baseline-env", 0, TD_ARG_LIST, &o.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
-        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "our own kernels: cpu, or ref (double); of a build: lib, ggml, vllm (default: found out)", 0, 0},
+        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "our own kernels: cpu, ref (double), simt (those for GPUs, emulated); of a build: lib, ggml, vllm, cuda (default: found out)", 0, 0},
         {"only", 0, TD_ARG_LIST, &o.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},
         {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N", "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},
@@ -171,11 +180,12 @@ static int run(int argc, char **argv)
         {"guard", 0, TD_ARG_STR, &guard, "on|off", "tensors end at a forbidden page (default on)", 0, 0},
         {"deadline", 0, TD_ARG_NUM, &o.deadline_s, "S", "longest run of an op before it counts as hung (default 20)", 0.05, 86400},
         {"shard", 0, TD_ARG_STR, &shard, "I/N", "only part I of N of the ops; requests belong to part 1", 0, 0},
+        {"kernels", 0, TD_ARG_STR, &kernels, "PATH", "list the GPU kernels of a library, fat binary, cubin or code object (words choose), and end", 0, 0},
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
     };
     struct td_args args = {
         .program = "replay",
-        .usage = "replay FIXTURE|FOLDER [--server HOST:PORT] [--build PATH] [options]",
+        .usage = "replay FIXTURE|FOLDER [--server HOST:PORT] [--build PATH] [options]\n       replay --kernels PATH [WORD ...]",
         .about = "Send the requests of a recording to a server again, and run its ops on a new build, each judged against a\n"
                  "reference in double precision. Writes a fixture of the same format, for `differ`. Without --server, --build\n"
                  "or --provider everything is replayed: requests at the recorded address, ops with our own CPU kernels.\n"
@@ -187,6 +197,7 @@ static int run(int argc, char **argv)
                     "  replay fixtures/llama --build llama.cpp/build/bin --baseline-build llama.cpp.old/build/bin\n"
                     "  replay fixtures/llama --build venv/lib/python3.11/site-packages/llama_cpp/lib\n"
                     "  replay fixtures/vllm --build venv/bin/python\n"
+                    "  replay --kernels venv/lib/python3.12/site-packages/vllm/_C_stable_libtorch.abi3.so gptq sm_90\n"
                     "  differ fixtures/tiny fixtures/down\n",
     };
     struct td_error err = {0};
@@ -196,11 +207,15 @@ static int run(int argc, char **argv)
         return TD_EXIT_OK;
     if (!rc)
         rc = check_options(&o, shard, timing, guard, &err);
-    if (!rc && (args.n_rest != 1 || args.command))
+    if (!rc && kernels)
+        rc = check_listing(&o, &args, &err);
+    else if (!rc && (args.n_rest != 1 || args.command))
         rc = td_fail(&err, TD_EINVAL, args.n_rest ? "one fixture or folder at a time (replay --help)"
                                                   : "which fixture? replay FIXTURE --server HOST:PORT (replay --help)");
     if (rc)
         return usage(&err);
+    if (kernels)
+        return td_list_kernels(kernels, args.rest, args.n_rest);
     if (!has_manifest(args.rest[0]) && td_fs_is_dir(args.rest[0]))
         return replay_folder(args.rest[0], &o);
     return replay_one(args.rest[0], o.output, &o);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/gpu/adapter.h"
 #include "replayer/opitem.h"
 
 /* E of one side: its numbers, its crash, or null. */
@@ -14,6 +15,16 @@ static cJSON *side_json(bool judged, const struct td_judge_result *e, const stru
     if (!judged && !died)
         return cJSON_CreateNull();
     return td_judge_result_json(judged ? e : &none, died ? run->reason : NULL);
+}
+
+/* The recorded output is one run's; that another would differ is known of some kernels. */
+static cJSON *recorded_json(const struct td_op_item *it)
+{
+    cJSON *e = side_json(it->judged_recorded, &it->e_recorded, NULL);
+
+    if (cJSON_IsObject(e) && td_gpu_symbol_adds(it->call.symbol))
+        cJSON_AddTrueToObject(e, "varies");
+    return e;
 }
 
 static void add_digest(cJSON *j, const struct td_op_item *it)
@@ -64,7 +75,7 @@ cJSON *td_op_item_json(struct td_op_item *it)
         cJSON_AddStringToObject(j, "reason", it->reason);
     if (it->limits.u_out > 0)
         cJSON_AddItemToObject(j, "limits", td_judge_limits_json(&it->limits));
-    cJSON_AddItemToObject(j, "recorded", side_json(it->judged_recorded, &it->e_recorded, NULL));
+    cJSON_AddItemToObject(j, "recorded", recorded_json(it));
     cJSON_AddItemToObject(j, "baseline", side_json(it->judged_baseline, &it->e_baseline, it->has_baseline ? &it->baseline : NULL));
     cJSON_AddItemToObject(j, "candidate", side_json(it->judged_candidate, &it->e_candidate, &it->candidate));
     if (it->has_baseline && it->baseline.status != TD_RUN_OK) {

@@ -286,6 +286,10 @@ int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_cal
     if (rec->act_rounding && strlen(rec->act_rounding) >= sizeof op->act_rounding)
         return td_fail(err, TD_EUNSUPPORTED, "activation rounding \"%.40s...\" is unknown to this version", rec->act_rounding);
     snprintf(op->act_rounding, sizeof op->act_rounding, "%s", rec->act_rounding && rec->act_rounding[0] ? rec->act_rounding : "none");
+    if (rec->impl.symbol && strlen(rec->impl.symbol) < sizeof op->symbol)
+        strcpy(op->symbol, rec->impl.symbol);
+    if (rec->impl.layout && strlen(rec->impl.layout) < sizeof op->layout)
+        strcpy(op->layout, rec->impl.layout);
     rc = copy_attrs(rec, op, err);
     if (rc)
         return rc;

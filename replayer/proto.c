@@ -150,6 +150,8 @@ int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int r
     h->version = TD_PROTO_VERSION;
     snprintf(h->kind, sizeof h->kind, "%s", op->kind);
     snprintf(h->act_rounding, sizeof h->act_rounding, "%s", op->act_rounding);
+    memcpy(h->symbol, op->symbol, sizeof h->symbol);
+    memcpy(h->layout, op->layout, sizeof h->layout);
     h->n_attrs = op->n_attrs;
     for (t = 0; t < op->n_attrs; t++) {
         memcpy(h->attrs[t].name, op->attrs[t].name, sizeof h->attrs[t].name);
@@ -201,6 +203,10 @@ int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *
     op->kind[sizeof op->kind - 1] = '\0';
     memcpy(op->act_rounding, h->act_rounding, sizeof op->act_rounding);
     op->act_rounding[sizeof op->act_rounding - 1] = '\0';
+    memcpy(op->symbol, h->symbol, sizeof op->symbol);
+    op->symbol[sizeof op->symbol - 1] = '\0';
+    memcpy(op->layout, h->layout, sizeof op->layout);
+    op->layout[sizeof op->layout - 1] = '\0';
     op->n_attrs = (int)h->n_attrs;
     for (t = 0; t < op->n_attrs; t++) {
         memcpy(op->attrs[t].name, h->attrs[t].name, sizeof op->attrs[t].name);

@@ -22,14 +22,15 @@
 #include "kernels/op.h"
 
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
-#define TD_PROTO_VERSION 2 /* 2: act_rounding in the arena, rounding in the reply to RUN */
+#define TD_PROTO_VERSION 3 /* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST */
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
 enum td_proto_type { TD_PROTO_HELLO = 1, TD_PROTO_ARENA, TD_PROTO_RUN, TD_PROTO_PREPARE, TD_PROTO_TIME, TD_PROTO_RELEASE, TD_PROTO_RESTART,
                      TD_PROTO_BYE };
 enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILED = 2 };
-enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2 };
+enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2,
+                     TD_PROTO_LAST = 4 /* of a reply: what ran cannot run again in this process, which ends now */ };
 
 struct td_proto_msg {
     uint32_t magic, version, type, seq;
@@ -65,6 +66,7 @@ struct td_proto_arena {
     int64_t n_attrs, n_in;
     struct td_proto_attr attrs[16];
     struct td_proto_tensor in[TD_OP_MAX_TENSORS], out; /* out.offset: the first image; images lie at size_bytes rounded up to 64 */
+    char symbol[TD_OP_MAX_SYMBOL], layout[24]; /* of the recorded kernel */
 };
 
 /* ---- packets ------------------------------------------------------------------------------------------------------- */

@@ -224,6 +224,16 @@ static const char *stage_words(const struct td_proto_arena *a, char *out, size_t
     return out;
 }
 
+/* What ran has made its process useless, which ends by itself: the next op gets a new one. */
+static void let_go(struct td_runner *r, const struct td_proto_msg *m)
+{
+    if (!(m->flags & TD_PROTO_LAST))
+        return;
+    if (td_proc_wait(&r->proc, 2000, NULL))
+        td_proc_end(&r->proc, 0);
+    hang_up(r);
+}
+
 /* Send a request and wait for its reply; the deadline starts anew whenever the child enters another stage.
  * TD_OK; TD_ECRASH: *status and text say crashed or hung, the child is collected; TD_EPROTO. */
 static int call(struct td_runner *r, struct td_proto_msg *m, enum td_run_status *status, char *text, size_t n, struct td_error *err)
@@ -298,7 +308,12 @@ int td_runner_run(struct td_runner *r, const struct td_op_call *op, int repeats,
     rc = call(r, &m, &res->status, res->reason, sizeof res->reason, err);
     if (rc)
         return rc == TD_ECRASH ? TD_OK : rc;
+    let_go(r, &m);
     res->status = m.status == TD_PROTO_OK ? TD_RUN_OK : m.status == TD_PROTO_UNSUPPORTED ? TD_RUN_UNSUPPORTED : TD_RUN_FAILED;
+    if (m.flags & TD_PROTO_LAST && res->status == TD_RUN_FAILED) { /* like a crash, and counted as one: each costs a process */
+        res->status = TD_RUN_CRASHED;
+        r->crashes++;
+    }
     snprintf(res->reason, sizeof res->reason, "%.479s", m.text);
     memcpy(res->rounding, m.rounding, sizeof res->rounding);
     if (m.repeats > (uint32_t)repeats)
@@ -318,6 +333,7 @@ static int simple_call(struct td_runner *r, struct td_proto_msg *m, struct td_er
         return td_fail(err, rc, "%s: %s", r->opt.name, r->sock < 0 ? "its process is gone" : text);
     if (rc)
         return rc;
+    let_go(r, m);
     if (m->status != TD_PROTO_OK)
         return td_fail(err, TD_EUNSUPPORTED, "%s: %.400s", r->opt.name, m->text);
     return TD_OK;

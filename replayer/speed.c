@@ -3,6 +3,7 @@
 #include "replayer/speed.h"
 
 #include <sched.h>
+#include <string.h>
 
 #include "common/clock.h"
 
@@ -117,6 +118,19 @@ static int measure_start(struct td_runner *side[2], const struct td_op_call *op,
     return rc;
 }
 
+static void name_clock(cJSON *o, const char *provider)
+{
+#if defined(__x86_64__)
+    const char *cold_by = "clflush";
+#else
+    const char *cold_by = "sweep";
+#endif
+    bool on_gpu = !strcmp(provider, "cuda");
+
+    cJSON_AddStringToObject(o, "clock", on_gpu ? "cuda-event" : "monotonic");
+    cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
+}
+
 int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, const struct td_op_call *op, uint64_t seed,
                      cJSON **out, struct td_error *err)
 {
@@ -138,12 +152,7 @@ int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, co
     cJSON_AddNumberToObject(o, "starts", TD_SPEED_STARTS);
     cJSON_AddNumberToObject(o, "runs_hot", series[0].runs);
     cJSON_AddNumberToObject(o, "runs_cold", series[1].runs);
-    cJSON_AddStringToObject(o, "clock", "monotonic");
-#if defined(__x86_64__)
-    cJSON_AddStringToObject(o, "cold_by", "clflush");
-#else
-    cJSON_AddStringToObject(o, "cold_by", "sweep");
-#endif
+    name_clock(o, candidate->opt.provider);
     if (rc) {
         cJSON_Delete(o);
         *out = NULL;

@@ -18,7 +18,7 @@ def interval(values, n=4000):
 def asleep():
     def once(preload):
         env = dict(os.environ, **({"LD_PRELOAD": tap} if preload else {}))
-        return float(subprocess.run([work + "/asleep"], env=env, capture_output=True, check=True).stdout)
+        return float(subprocess.run([work + "/asleep", kind], env=env, capture_output=True, check=True).stdout)
     pairs = []
     for i in range(rounds):
         order = (False, True) if i % 2 else (True, False)
@@ -26,7 +26,8 @@ def asleep():
         pairs.append((got[False], got[True]))
     extra = [b - a for a, b in pairs]
     lo, hi = interval(extra)
-    print(f"asleep: without {statistics.median(a for a, _ in pairs):.2f} ns a call, with {statistics.median(b for _, b in pairs):.2f} ns; "
+    what = {"llamacpp": "step (ggml_backend_sched_graph_compute_async)", "vllm": "GEMM (at::linear)"}.get(kind, "GEMM (td_gptq_gemm)")
+    print(f"asleep, a {what}: without {statistics.median(a for a, _ in pairs):.2f} ns, with {statistics.median(b for _, b in pairs):.2f} ns; "
           f"extra {statistics.median(extra):+.2f} ns [{lo:+.2f}, {hi:+.2f}] (95 %, n={len(pairs)} interleaved pairs of processes)", flush=True)
 
 
@@ -93,7 +94,7 @@ def row(got, m, streams, ops):
     print(f"  {m:22} {streams:7} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8}", flush=True)
 
 
-if kind == "demo":
+if kind != "vllm_gpu":  # there nothing is in the way while asleep: it is not subscribed
     asleep()
 print(f"armed: one {kind} server, modes switched in it, {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
 print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # run.sh - what the tap costs: asleep per call, armed in tokens per second and CPU per token. Prints a table; asserts nothing.
-# usage: BIN=… LIB=… bench/tap/run.sh [demo|llamacpp|vllm] [ROUNDS]      default: demo 20; 60 rounds make a figure to quote
+# usage: BIN=… LIB=… bench/tap/run.sh [demo|llamacpp|vllm|vllm_gpu] [ROUNDS]      default: demo 20; 60 rounds make a figure to quote
 #   demo      MODEL=DIR (default demo/checkpoints/gptq4)
 #   llamacpp  what `make live-llamacpp` put into TD_LIVE_CACHE (default ~/.cache/tapedeck-live)
 #   vllm      what `make live-vllm` put there; MODEL=DIR (default: its bf16 model)
+#   vllm_gpu  PYTHON=… that imports vllm and sees a GPU, MODEL=DIR of GPTQ weights (tests/live/vllm_gpu.sh model makes one); GRAPHS=1 with CUDA graphs
 #   STREAMS="1 4"  requests in flight
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -11,11 +12,12 @@ ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 BIN=${BIN:-$ROOT/bin} LIB=${LIB:-$ROOT/lib} O=${O:-$ROOT/build} CC=${CC:-cc}
 CACHE=${TD_LIVE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tapedeck-live}
 kind=demo
-case ${1:-} in demo | llamacpp | vllm) kind=$1; shift ;; esac
+case ${1:-} in demo | llamacpp | vllm | vllm_gpu) kind=$1; shift ;; esac
 case $kind in
 demo) arguments=("$BIN" "${MODEL:-$ROOT/demo/checkpoints/gptq4}") ;;
 llamacpp) arguments=("$CACHE/llamacpp") ;;
 vllm) arguments=("$CACHE/vllm" "${MODEL:-$CACHE/vllm/models/bf16}") ;;
+vllm_gpu) arguments=("${PYTHON:-python3}" "${MODEL:?a folder with GPTQ weights}") ;;
 esac
 [ -e "${arguments[-1]}" ] || { echo "bench/tap: ${arguments[-1]} is not there; run make live-$kind first (TD_LIVE_CACHE says where it lies)" >&2; exit 4; }
 work=$(mktemp -d)

@@ -26,3 +26,28 @@ $(foreach b,$(BUGS),$(eval $(call bug,$(b))))
 $(O)/bench/kernels/kernels: $(O)/bench/kernels/kernels.o $(O)/libtapedeck.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
+
+# The GPU kernels with a planted bug each: lib/bugs-gpu/<name>.fatbin from demo/bugs/gpu/<name>.h, and <name>.simt.so for the emulator.
+GPU_BUGS      := $(patsubst demo/bugs/gpu/%.h,%,$(wildcard demo/bugs/gpu/*.h))
+GPU_BUG_LIBS  := $(GPU_BUGS:%=$(LIB)/bugs-gpu/%.simt.so)
+GPU_BUG_FATBINS := $(if $(HAVE_NVCC),$(GPU_BUGS:%=$(LIB)/bugs-gpu/%.fatbin))
+
+bugs: $(GPU_BUG_LIBS) $(GPU_BUG_FATBINS)
+
+$(GPU_BUGS:%=$(LIB)/bugs-gpu/%.fatbin): $(LIB)/bugs-gpu/%.fatbin: $(O)/td_kernels.cu demo/bugs/gpu/%.h
+	@mkdir -p $(@D) $(O)/demo/bugs/gpu
+	$(call say,NVCC,$@)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -include demo/bugs/gpu/$*.h -MMD -MF $(O)/demo/bugs/gpu/$*.fatbin.d $< -o $@
+
+define gpu_bug
+$(O)/demo/bugs/gpu/$(1)/%.cu.o: kernels/%.cu demo/bugs/gpu/$(1).h Makefile demo/bugs/bugs.mk
+	@mkdir -p $$(@D)
+	$$(call say,BUG,$(1) $$<)
+	$(Q)$$(CXX) $$(CPPFLAGS) $$(CFLAGS) $$(SIMT_CXXFLAGS) $(if $(SAN),,-g0) -DTD_SIMT -include demo/bugs/gpu/$(1).h -MMD -MP -x c++ -c $$< -o $$@
+
+$(LIB)/bugs-gpu/$(1).simt.so: $(patsubst kernels/%.cu,$(O)/demo/bugs/gpu/$(1)/%.cu.o,$(CU_SRCS)) $(SIMT_SO_OBJS)
+	@mkdir -p $$(@D)
+	$$(call say,SO,$$@)
+	$(Q)$$(CC) -shared $$(TD_LDFLAGS) -Wl,-Bsymbolic $$^ -o $$@ -lm
+endef
+$(foreach b,$(GPU_BUGS),$(eval $(call gpu_bug,$(b))))

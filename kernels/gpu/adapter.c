@@ -31,18 +31,20 @@ bool td_gpu_symbol_is(const char *symbol, const char *identifier)
         return true;
     if (strncmp(symbol, "_Z", 2))
         return false;
-    for (p = symbol + 2; *p; p++) {
+    for (p = symbol + 2; *p;) {
         size_t len = 0;
 
-        if (!is_digit(*p) || is_digit(p[-1]))
+        if (!is_digit(*p)) {
+            p++;
             continue;
+        }
         while (is_digit(*p) && len < 4096)
             len = len * 10 + (size_t)(*p++ - '0');
         if (len == want && !strncmp(p, identifier, want))
             return true;
         if (strnlen(p, len) < len)
             return false;
-        p += len - (len > 0);
+        p += len; /* never past the end */
     }
     return false;
 }
@@ -103,7 +105,8 @@ static void add(struct td_gpu_work *w, const struct td_gpu_values *v, const char
                                  .bytes = (uint64_t)(rows ? rows : 1) * (uint64_t)cols * element_bytes};
 }
 
-/* a [m, k] f16, qweight [k * bits / 32, n], qzeros [groups, n * bits / 32], scales [groups, n] f16, perm [k], c [m, n] f16; b [k, n] f16: W */
+/* a [m, k] f16, qweight [k * bits / 32, n], qzeros [groups, n * bits / 32], scales [groups, n] f16, perm or g_idx [k], c [m, n] f16; b [k, n] f16:
+ * W */
 static bool read_gptq(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
 {
     int64_t groups = (int32_t)get(row, v, "groups"), per_word = 32 / row->bits;
@@ -116,14 +119,29 @@ static bool read_gptq(const struct td_gpu_adapter *row, const struct td_gpu_valu
         return false;
     w->group_size = (int)(w->k / groups);
     w->zero_offset = td_gpu_field_at(row, "v2") < 0 || !get(row, v, "v2");
-    w->act_order = get(row, v, "perm") != 0;
+    w->act_order = get(row, v, "perm") || get(row, v, "g_idx");
     add(w, v, "a", "F16", 2, w->m, w->k);
     add(w, v, "qweight", "I32", 4, w->k / per_word, w->n);
     add(w, v, "qzeros", "I32", 4, groups, w->n / per_word);
     add(w, v, "scales", "F16", 2, groups, w->n);
     add(w, v, "perm", "I32", 4, 0, w->k);
+    add(w, v, "g_idx", "I32", 4, 0, w->k);
     add(w, v, "c", "F16", 2, w->m, w->n);
     add(w, v, "b", "F16", 2, w->k, w->n);
+    return true;
+}
+
+/* The same, rows of a and c lda and ldc apart, g_idx or perm, zero_offset as a number. c is the last operand. */
+static bool read_td_gptq(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+{
+    int64_t lda = (int64_t)get(row, v, "lda"), ldc = (int64_t)get(row, v, "ldc");
+    uint64_t zero_offset = get(row, v, "zero_offset");
+
+    if (!read_gptq(row, v, w) || lda < w->k || ldc < w->n || lda > SIZE_MAX_DIM || ldc > SIZE_MAX_DIM || zero_offset > 1)
+        return false;
+    w->zero_offset = (int)zero_offset;
+    w->op[0].row_stride = lda;
+    w->op[w->n_op - 1].row_stride = ldc;
     return true;
 }
 
@@ -170,6 +188,15 @@ static bool read_marlin_bf16(const struct td_gpu_adapter *row, const struct td_g
                    {"m", 4, TD_GPU_SCALAR}, {"n", 4, TD_GPU_SCALAR}, {"k", 4, TD_GPU_SCALAR}, {"groups", 4, TD_GPU_SCALAR}
 static const struct td_gpu_field gptq_v2[] = {GPTQ_START, {"v2", 1, TD_GPU_SCALAR}, {"perm", 8, TD_GPU_WEIGHT}};
 static const struct td_gpu_field gptq_v1[] = {GPTQ_START, {"perm", 8, TD_GPU_WEIGHT}};
+/* kernels/gptq_gemm/gptq_gemm_cu.h */
+#define TD_GPTQ(order) {"a", 8, TD_GPU_IN}, {"qweight", 8, TD_GPU_WEIGHT}, {"qzeros", 8, TD_GPU_WEIGHT}, {"scales", 8, TD_GPU_WEIGHT}, {order, 8, TD_GPU_WEIGHT}, \
+                       {"c", 8, TD_GPU_OUT}, {"m", 4, TD_GPU_SCALAR}, {"n", 4, TD_GPU_SCALAR}, {"k", 4, TD_GPU_SCALAR}, {"groups", 4, TD_GPU_SCALAR}, \
+                       {"zero_offset", 4, TD_GPU_SCALAR}, {"lda", 8, TD_GPU_SCALAR}, {"ldc", 8, TD_GPU_SCALAR}
+static const struct td_gpu_field td_gptq[] = {TD_GPTQ("g_idx")};
+static const struct td_gpu_field td_gptq_exllama[] = {TD_GPTQ("perm")};
+#define TD_GPTQ_ROWS(bits, accumulator) \
+    {"td_gptq", "td_gptq_gemm_" #bits "bit_" accumulator, "gptq_gemm", "checkpoint", td_gptq, COUNT(td_gptq), bits, NULL, 0, read_td_gptq}, \
+    {"td_gptq", "td_gptq_gemm_exllama_" #bits "bit_" accumulator, "gptq_gemm", "exllama", td_gptq_exllama, COUNT(td_gptq_exllama), bits, NULL, 0, read_td_gptq}
 
 #define UNUSED {"unused", 8, TD_GPU_SCALAR}
 #define MARLIN(zp, g_idx) {"a", 8, TD_GPU_IN}, {"qweight", 8, TD_GPU_WEIGHT}, {"c", 8, TD_GPU_OUT}, {"c_tmp", 8, TD_GPU_SCRATCH}, {"bias", 8, TD_GPU_WEIGHT}, \
@@ -220,6 +247,7 @@ static const struct td_gpu_adapter rows[] = {
     MARLIN_ROWS("u8b128_bf16", 8, bf16_u8b128, read_marlin_bf16),
     MARLIN_ROW("marlin_u4_f16", marlin_zeros, 4, f16_u4, COUNT(f16_u4), read_marlin_f16),
     MARLIN_ROW("marlin_u4_bf16", marlin_zeros, 4, bf16_u4, COUNT(bf16_u4), read_marlin_bf16),
+    TD_GPTQ_ROWS(4, "f32"), TD_GPTQ_ROWS(8, "f32"), TD_GPTQ_ROWS(4, "f16"), TD_GPTQ_ROWS(8, "f16"),
 };
 
 const struct td_gpu_adapter *td_gpu_adapter_at(int i)
@@ -268,6 +296,19 @@ const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struc
     if (known)
         *known = named;
     return row;
+}
+
+bool td_gpu_symbol_adds(const char *symbol)
+{
+    const struct td_gpu_adapter *row;
+
+    for (int i = 0; (row = td_gpu_adapter_at(i)); i++)
+        if (td_gpu_symbol_is(symbol, row->identifier)) {
+            int c = td_gpu_field_at(row, "c");
+
+            return c >= 0 && row->fields[c].use == TD_GPU_OUT_ZEROED;
+        }
+    return false;
 }
 
 bool td_gpu_values_read(const struct td_gpu_adapter *row, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,

@@ -87,6 +87,9 @@ int64_t td_gpu_symbol_argument(const char *symbol, int n);
 /* The row that knows this kernel: its name, the template arguments that the row asks for, and as many parameters of the sizes that the row says. NULL: none; *known: a row knows the name, so
  * it is another version of a known kernel (may be NULL). */
 const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struct td_gpu_param *params, int n_params, bool *known);
+/* Does a row of this kernel's name say that it adds to its output? Several blocks add halves to one element in any order then, so that no two runs
+ * give the same bits. */
+bool td_gpu_symbol_adds(const char *symbol);
 /* Row i, NULL after the last. */
 const struct td_gpu_adapter *td_gpu_adapter_at(int i);
 /* Index of the field of that name, -1: none. */

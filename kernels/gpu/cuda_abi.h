@@ -97,28 +97,23 @@ struct td_cuda_launch_config {                                              /* C
 };
 
 /* The functions that driver.c looks up: X(name in the library, member of struct td_cuda_api, arguments). Names have the suffix of the version
- * that cuda.h 13.0 maps them to. */
+ * that has been in every driver since CUDA 11. */
 #define TD_CUDA_NEEDED(X) \
     X(cuInit, init, (unsigned flags)) \
     X(cuDriverGetVersion, driver_get_version, (int *version)) \
     X(cuGetErrorName, get_error_name, (int result, const char **name)) \
     X(cuGetErrorString, get_error_string, (int result, const char **text)) \
-    X(cuDeviceGetCount, device_get_count, (int *n)) \
     X(cuDeviceGet, device_get, (int *device, int ordinal)) \
     X(cuDeviceGetName, device_get_name, (char *name, int len, int device)) \
     X(cuDeviceGetAttribute, device_get_attribute, (int *value, int attribute, int device)) \
     X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device)) \
     X(cuDevicePrimaryCtxRelease_v2, primary_release, (int device)) \
     X(cuCtxSetCurrent, ctx_set_current, (void *context)) \
-    X(cuCtxSynchronize, ctx_synchronize, (void)) \
     X(cuMemAlloc_v2, mem_alloc, (uint64_t *address, size_t bytes)) \
     X(cuMemFree_v2, mem_free, (uint64_t address)) \
-    X(cuMemGetInfo_v2, mem_get_info, (size_t *free_bytes, size_t *total_bytes)) \
     X(cuMemcpyHtoD_v2, copy_to_device, (uint64_t to, const void *from, size_t bytes)) \
     X(cuMemcpyDtoH_v2, copy_to_host, (void *to, uint64_t from, size_t bytes)) \
-    X(cuMemsetD8_v2, set_8, (uint64_t to, unsigned char value, size_t n)) \
     X(cuMemsetD8Async, set_8_async, (uint64_t to, unsigned char value, size_t n, void *stream)) \
-    X(cuMemcpyDtoDAsync_v2, copy_on_device_async, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
     X(cuModuleLoadData, module_load, (void **module, const void *image)) \
     X(cuModuleUnload, module_unload, (void *module)) \
     X(cuModuleGetFunction, module_get_function, (void **function, void *module, const char *symbol)) \
@@ -128,14 +123,16 @@ struct td_cuda_launch_config {                                              /* C
                                void *stream, void **params, void **extra)) \
     X(cuStreamCreate, stream_create, (void **stream, unsigned flags)) \
     X(cuStreamDestroy_v2, stream_destroy, (void *stream)) \
-    X(cuStreamSynchronize, stream_synchronize, (void *stream))
+    X(cuStreamSynchronize, stream_synchronize, (void *stream)) \
+    X(cuEventCreate, event_create, (void **event, unsigned flags)) \
+    X(cuEventDestroy_v2, event_destroy, (void *event)) \
+    X(cuEventRecord, event_record, (void *event, void *stream)) \
+    X(cuEventSynchronize, event_synchronize, (void *event)) \
+    X(cuEventElapsedTime, event_elapsed, (float *ms, void *from, void *to))
 
-/* Those that an older driver lacks; NULL then. cuFuncGetParamInfo came with CUDA 12.4, the enumeration with 12.4, virtual memory with 10.2. */
+/* Those that an older driver lacks; NULL then. cuFuncGetParamInfo came with CUDA 12.4, virtual memory with 10.2. */
 #define TD_CUDA_OPTIONAL(X) \
     X(cuFuncGetParamInfo, func_get_param_info, (void *function, size_t i, size_t *offset, size_t *size)) \
-    X(cuModuleGetFunctionCount, module_function_count, (unsigned *n, void *module)) \
-    X(cuModuleEnumerateFunctions, module_enumerate, (void **functions, unsigned n, void *module)) \
-    X(cuFuncGetName, func_get_name, (const char **name, void *function)) \
     X(cuMemAddressReserve, address_reserve, (uint64_t *address, size_t bytes, size_t alignment, uint64_t hint, unsigned long long flags)) \
     X(cuMemAddressFree, address_free, (uint64_t address, size_t bytes)) \
     X(cuMemCreate, mem_create, (unsigned long long *handle, size_t bytes, const struct td_cuda_allocation *what, unsigned long long flags)) \

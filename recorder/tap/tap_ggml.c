@@ -209,11 +209,14 @@ static uint64_t count(const struct tg_host *h, struct tg_graph *graph, bool all)
     return found;
 }
 
-/* Also what an exception left undone. */
-static void unwatch(void)
+/* If this one is watched. Also what an exception left undone. */
+static void unwatch(const struct tg_sched *sched)
 {
-    const struct owner *o = owner_of(watched.sched); /* the server may have changed its mind meanwhile */
+    const struct owner *o;
 
+    if (!sched || watched.sched != sched)
+        return;
+    o = owner_of(sched);               /* the server may have changed its mind meanwhile */
     end(&watched.w, false);            /* a node that failed */
     watched.w.host->backend_sched_set_eval_callback(watched.sched, o ? o->callback : NULL, o ? o->data : NULL);
     watched.sched = NULL;
@@ -228,7 +231,7 @@ static int compute_watched(const struct host *h, struct tg_sched *sched, struct 
     watched.sched = sched;
     h->fn.backend_sched_set_eval_callback(sched, on_node, &watched.w);
     status = atomic_load(&h->compute)(sched, graph);
-    unwatch();
+    unwatch(sched);
     return status;
 }
 
@@ -255,8 +258,7 @@ int ggml_backend_sched_graph_compute_async(struct tg_sched *sched, struct tg_gra
     if (!compute)
         return TG_FAILED;
     h = host_of(compute);
-    if (watched.sched == sched)
-        unwatch();
+    unwatch(sched);
     tap_take_note_step();
     tap_take_note();
     return h && tap_armed() ? compute_armed(h, compute, sched, graph) : compute(sched, graph);
@@ -275,8 +277,7 @@ void ggml_backend_sched_free(struct tg_sched *sched)
 {
     tg_free_sched *real = (tg_free_sched *)tap_real_find(&free_symbol, __builtin_return_address(0));
 
-    if (watched.sched == sched)
-        unwatch();
+    unwatch(sched);
     forget(sched);
     if (real)
         real(sched);

@@ -1,11 +1,13 @@
 /* make_ops.c - write a fixture that holds gptq_gemm ops with random weights, for tests of replay.
  * SPDX-License-Identifier: Apache-2.0
  *
- * make_ops DIR [steps=N] [wrong=OP] [digest=1] [unknown=1]
+ * make_ops DIR [steps=N] [wrong=OP] [digest=1] [narrow=1] [unknown=1] [gpu=1]
  *   steps    forward passes of 4 layers; the first has 20 rows, the others 1 (default 3)
  *   wrong    the recorded output of this op has one element doubled
  *   digest   outputs are known by hash only
- *   unknown  one more op, of a kind that nobody knows, and one whose weights are not there */
+ *   narrow   the last of the layers has 72 columns
+ *   unknown  one more op, of a kind that nobody knows, and one whose weights are not there
+ *   gpu      as if recorded from vLLM on a GPU: outputs are those of provider cuda with the build that TD_MAKE_OPS_BUILD names */
 #include "tests/helpers/op_writer.h"
 #include "tests/unit/random_gptq.h"
 
@@ -15,11 +17,13 @@ static const struct { const char *name; struct random_gptq d; } layers[] = {
     {"model.layers.0.mlp.down_proj", {1, 256, 640, 4, 128, true}},
     {"model.layers.1.self_attn.q_proj", {1, 256, 256, 8, 32, false}},
 };
+#define VLLM "gemm_half_q_half_gptq_"
 #define N_LAYERS ((int)(sizeof layers / sizeof *layers))
 
 static void write_step(struct td_writer *w, int step, int argc, char **argv)
 {
-    long wrong = op_writer_option(argc, argv, "wrong", -1), digest = op_writer_option(argc, argv, "digest", 0);
+    long narrow = op_writer_option(argc, argv, "narrow", 0), wrong = op_writer_option(argc, argv, "wrong", -1), digest = op_writer_option(argc, argv, "digest", 0);
+    const char *build = op_writer_option(argc, argv, "gpu", 0) ? getenv("TD_MAKE_OPS_BUILD") : NULL;
     int i;
 
     for (i = 0; i < N_LAYERS; i++) {
@@ -28,11 +32,12 @@ static void write_step(struct td_writer *w, int step, int argc, char **argv)
         int64_t number = (int64_t)step * N_LAYERS + i;
 
         d.m = step == 0 ? 20 : 1;
+        d.n = narrow && i == N_LAYERS - 1 ? 72 : d.n;
         random_gptq_make(&call, &d, (uint64_t)i, (uint64_t)number);
-        op_writer_check(random_gptq_run(&call, "cpu"), "cpu");
+        op_writer_check(random_gptq_run_build(&call, build ? "cuda" : "cpu", build), build ? build : "cpu");
         if (number == wrong)
             ((uint16_t *)call.out.data)[5] ^= 0x0400;
-        op_writer_put(w, &call, &(struct op_writer){number, step, NULL, layers[i].name, "td_gptq_gemm", digest, false});
+        op_writer_put(w, &call, &(struct op_writer){number, step, NULL, layers[i].name, !build ? "td_gptq_gemm" : d.bits == 8 ? VLLM "8bit_kernel" : VLLM "4bit_kernel", digest, false});
         random_gptq_free(&call);
     }
 }

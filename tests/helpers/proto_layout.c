@@ -27,7 +27,7 @@ static void arenas(void)
     END(attr);
     FIELD(arena, magic); FIELD(arena, version); FIELD(arena, stage); FIELD(arena, repeat); FIELD(arena, progress);
     FIELD(arena, fault); FIELD(arena, kind); FIELD(arena, act_rounding); FIELD(arena, n_attrs); FIELD(arena, n_in);
-    FIELD(arena, attrs); FIELD(arena, in); FIELD(arena, out);
+    FIELD(arena, attrs); FIELD(arena, in); FIELD(arena, out); FIELD(arena, symbol); FIELD(arena, layout);
     END(arena);
 }
 

@@ -160,4 +160,5 @@ def main():
     write_safetensors(os.path.join(out, "model.safetensors"), quantised(weights) if is_gptq else {k: bf16(v) for k, v in weights.items()})
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -88,7 +88,7 @@ row_vllm_gptq_avx2() {
         row 'vLLM GPTQ (W4A8)' 'on a machine with AVX2 only (simulated)' regressed
         gptq
         mkdir -p "$ROW.site" && cp "$HERE/avx2_only.py" "$ROW.site/sitecustomize.py"
-        export PYTHONPATH=$ROW.site ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 # of this row's subshell
+        export PYTHONPATH="$ROW.site${PYTHONPATH:+:$PYTHONPATH}" ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 # of this row's subshell
     else
         # GPTQ was never recorded here: bf16 of the same model under the same name is what the users had before
         row 'vLLM bf16 (no GPTQ here)' 'GPTQ on a machine with AVX2 only (real)' regressed

@@ -19,5 +19,8 @@ OBJS_test_settle_vllm := recorder
 OBJS_test_settle_gpu := recorder
 $(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))
 
+# small kernels of its own
+$(O)/tests/unit/test_simt: $(O)/tests/unit/simt_kernels.cu.o
+
 # the look-alike of libcuda.so.1, linked as a program links the driver
 $(O)/tests/unit/test_fake_cuda: $(O)/tests/helpers/lib_fake_cuda.so

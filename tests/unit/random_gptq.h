@@ -98,14 +98,14 @@ static inline void random_gptq_free(struct td_op_call *op)
 }
 
 /* The op's output by a provider of ours, in new memory at op->out.data. 0 or TD_E*. */
-static inline int random_gptq_run(struct td_op_call *op, const char *provider)
+static inline int random_gptq_run_build(struct td_op_call *op, const char *provider, const char *build)
 {
     const struct td_provider *p = td_provider_find(provider);
     void *state = NULL, *prepared = NULL;
     int rc;
 
     op->out.data = calloc(1, op->out.size_bytes + 64);
-    rc = p->open(NULL, &state, NULL);
+    rc = p->open(build, &state, NULL);
     if (!rc)
         rc = p->prepare(state, op, &prepared, NULL);
     if (!rc)
@@ -117,6 +117,11 @@ static inline int random_gptq_run(struct td_op_call *op, const char *provider)
     if (state)
         p->close(state);
     return rc;
+}
+
+static inline int random_gptq_run(struct td_op_call *op, const char *provider)
+{
+    return random_gptq_run_build(op, provider, NULL);
 }
 
 #endif

@@ -54,6 +54,19 @@ static void expect(const char *path, const char *provider, const char *found, co
 
 #define GGML "ELF\0abc\0ggml_mul_mat\0x"
 #define TDK "ELF\0td_gptq_gemm\0x"
+#define SIMT "ELF\0td_gptq_gemm_4bit_f32\0td_simt_launch\0x"
+
+/* nvcc made them (tests/unit/data/gpu/make.py, gptq_like.cu) */
+static void test_gpu_code(void **state)
+{
+    static const char *const files[] = {"tests/unit/data/gptq_like.fatbin", "tests/unit/data/gptq_sm80.cubin", "tests/unit/data/gpu/lib.so"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof files / sizeof *files; i++)
+        expect(files[i], NULL, "cuda", files[i]);
+    expect("tests/unit/data/gpu/object.hsaco", NULL, "lib", "tests/unit/data/gpu/object.hsaco"); /* AMD's: no provider for it yet */
+}
 
 static void test_files(void **state)
 {
@@ -64,11 +77,31 @@ static void test_files(void **state)
     expect(ggml, NULL, "ggml", ggml);
     expect(tdk, NULL, "lib", tdk);
     expect(near, NULL, "lib", near); /* a part of a longer name is none; lib says what is missing */
+    expect(put("d.simt.so", SIMT, sizeof SIMT, 0755), NULL, "simt", put("d.simt.so", SIMT, sizeof SIMT, 0755));
     expect(python, NULL, "vllm", python);
     expect("nowhere.so", NULL, "lib", "nowhere.so");
     expect(ggml, "lib", "lib", ggml);
     expect(NULL, NULL, "cpu", "");
     expect(NULL, "ref", "ref", "");
+}
+
+static void test_our_own_with_an_argument(void **state)
+{
+    char longer[TD_PATH_MAX + 10] = "simt:";
+    struct td_build b;
+
+    (void)state;
+    expect(NULL, "simt", "simt", "");
+    expect(NULL, "simt:seed=3,warp=64", "simt", "seed=3,warp=64");
+    expect(NULL, "cpu:c", "cpu", "c");
+    expect(NULL, "cpu:", "cpu", "");
+    assert_null(td_build_own_provider("lib"));
+    assert_null(td_build_own_provider("cp"));
+    assert_null(td_build_own_provider("cpus"));
+    assert_null(td_build_own_provider(""));
+    memset(longer + 5, 'x', sizeof longer - 6);
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(td_build_find(NULL, longer, &b, NULL), TD_ELIMIT);
 }
 
 static void test_folders(void **state)
@@ -129,7 +162,8 @@ static int remove_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_files), cmocka_unit_test(test_gpu_code),
+        cmocka_unit_test(test_our_own_with_an_argument),
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_the_hash_of_a_folder_is_that_of_its_libraries),
     };

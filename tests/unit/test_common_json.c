@@ -120,6 +120,25 @@ static void test_writer(void **state)
     td_buf_release(&small);
 }
 
+static void test_writer_integers_and_escapes(void **state)
+{
+    struct td_buf b = TD_BUF_INIT(1000);
+    struct td_jw w;
+
+    (void)state;
+    td_jw_init(&w, &b, false);
+    td_jw_arr(&w, NULL);
+    td_jw_i64(&w, NULL, 0);
+    td_jw_i64(&w, NULL, -10);
+    td_jw_i64(&w, NULL, 1LL << 53);
+    td_jw_i64(&w, NULL, INT64_MIN);
+    td_jw_cstr(&w, NULL, "");
+    td_jw_cstr(&w, NULL, "ab\"cd\\e\nf\x7fg\xc3\xa9h");
+    td_jw_end(&w);
+    assert_string_equal(td_buf_str(&b), "[0,-10,9007199254740992,\"-9223372036854775808\",\"\",\"ab\\\"cd\\\\e\\nf\\u007fg\xc3\xa9h\"]");
+    td_buf_release(&b);
+}
+
 static void test_utf8(void **state)
 {
     struct td_buf b = TD_BUF_INIT(100);
@@ -141,7 +160,7 @@ static void test_utf8(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_values), cmocka_unit_test(test_bad), cmocka_unit_test(test_writer),
+        cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_values), cmocka_unit_test(test_bad), cmocka_unit_test(test_writer), cmocka_unit_test(test_writer_integers_and_escapes),
         cmocka_unit_test(test_utf8),
     };
 

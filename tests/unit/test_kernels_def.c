@@ -96,7 +96,7 @@ static void run_provider(const char *name, const char *arg, struct gptq_case *t)
     p->release(state, prepared);
 
     strcpy(op.kind, "conv2d");
-    assert_string_equal(p->supports(state, &op), strcmp(name, "lib") ? "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm"
+    assert_string_equal(p->supports(state, &op), strcmp(name, "lib") && strcmp(name, "simt") ? "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm ggml_mul_mat gemm"
                                                                      : "ops of kind \"conv2d\" are not supported; this provider runs gptq_gemm");
     p->close(state);
     if (worst > (strcmp(name, "ref") ? 1.0 : 0.9999))
@@ -106,10 +106,11 @@ static void run_provider(const char *name, const char *arg, struct gptq_case *t)
 static void test_providers_run_an_op(void **state)
 {
     const char *lib = getenv("LIB");
-    char path[4096];
+    char path[4096], simt[4096];
 
     (void)state;
     snprintf(path, sizeof path, "%s/libtdkernels.so", lib ? lib : "lib");
+    snprintf(simt, sizeof simt, "%s/td_kernels.simt.so", lib ? lib : "lib");
     for (int i = 0; i < 8; i++) {
         struct gptq_case t;
 
@@ -118,6 +119,9 @@ static void test_providers_run_an_op(void **state)
         run_provider("cpu", NULL, &t);
         run_provider("cpu", "c", &t);
         run_provider("lib", path, &t);
+        run_provider("simt", NULL, &t);
+        run_provider("simt", "exllama,warp=64,seed=7", &t);
+        run_provider("simt", simt, &t);
         case_release(&t);
     }
 }
@@ -127,6 +131,10 @@ static void test_providers_that_do_not_open(void **state)
     static const struct { const char *name, *arg, *says; } bad[] = {
         {"ref", "x", "takes no argument"},
         {"cpu", "sse9", "no variant \"sse9\" that runs here; there are: "},
+        {"simt", "f32,seed=-1", "\"seed=-1\" is none of"},
+        {"simt", "seed=1x", "\"seed=1x\" is none of"},
+        {"simt", "absent.simt.so", "cannot load the build: ./absent.simt.so"},
+        {"simt", "/lib/x86_64-linux-gnu/libm.so.6", "libm.so.6: no symbol td_simt_launch; is this a build"},
         {"lib", NULL, "needs the path"},
         {"lib", "absent.so", "cannot load the build: ./absent.so"},
         {"lib", "/dev/null", "cannot load the build: "},

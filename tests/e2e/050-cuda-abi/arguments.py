@@ -24,7 +24,7 @@ declared = {names.get(n, n): classes(a) for n, a in re.findall(r"^CUresult CUDAA
 ours = ours.replace("FAKE_CUDA_LAUNCH_ARGS)", "(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned h, void *s, void **p, void **x))")
 checked = 0
 for name, args in re.findall(r"X\((cu\w+), \w+, \(((?:[^()]|\([^()]*\))*)\)\)", ours):
-    want = declared.get(re.sub("_ptsz$", "", name))
+    want = declared.get(re.sub("_ptsz$", "", name), declared.get(name + "_v2"))
     if want is None or want != classes(args):
         sys.exit("%s: ours %s, cuda.h %s" % (name, classes(args), want))
     checked += 1

@@ -8,6 +8,14 @@
 #define FAKE_CUDA_LAUNCH_ARGS (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
                                void *stream, void **params, void **extra)
 #define FAKE_CUDA_MORE(X) \
+    X(cuCtxSynchronize, ctx_synchronize, (void)) \
+    X(cuDeviceGetCount, device_get_count, (int *n)) \
+    X(cuMemGetInfo_v2, mem_get_info, (size_t *free_bytes, size_t *total_bytes)) \
+    X(cuMemsetD8_v2, set_8, (uint64_t to, unsigned char value, size_t n)) \
+    X(cuMemcpyDtoDAsync_v2, copy_on_device_async, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
+    X(cuModuleGetFunctionCount, module_function_count, (unsigned *n, void *module)) \
+    X(cuModuleEnumerateFunctions, module_enumerate, (void **functions, unsigned n, void *module)) \
+    X(cuFuncGetName, func_get_name, (const char **name, void *function)) \
     X(cuGetProcAddress_v2, get_proc_address, (const char *symbol, void **fn, int version, uint64_t flags, int *status)) \
     X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
     X(cuCtxGetCurrent, ctx_get_current, (void **context)) \
@@ -50,12 +58,8 @@
     X(cuStreamBeginCapture_v2, stream_begin_capture, (void *stream, int mode)) \
     X(cuStreamEndCapture, stream_end_capture, (void *stream, void **graph)) \
     X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode)) \
-    X(cuEventCreate, event_create, (void **event, unsigned flags)) \
-    X(cuEventDestroy_v2, event_destroy, (void *event)) \
-    X(cuEventRecord, event_record, (void *event, void *stream)) \
     X(cuEventQuery, event_query, (void *event)) \
-    X(cuEventSynchronize, event_synchronize, (void *event)) \
-    X(cuEventElapsedTime_v2, event_elapsed, (float *ms, void *from, void *to)) \
+    X(cuEventElapsedTime_v2, event_elapsed_v2, (float *ms, void *from, void *to)) \
     X(cuGraphInstantiateWithFlags, graph_instantiate, (void **exec, void *graph, unsigned long long flags)) \
     X(cuGraphDestroy, graph_destroy, (void *graph)) \
     X(cuGraphExecDestroy, graph_exec_destroy, (void *exec)) \

@@ -3,7 +3,7 @@
  *
  * build/tests/helpers/lib_fake_cuda.so exports the driver functions of fake_api.h under their own names. A device address is a host address.
  * A kernel is a C function that a test registers under a symbol; a module holds the kernels whose symbols stand in its image (a fatbin, an ELF
- * file, or a NUL-terminated text that begins with "TDFAKE"; a fatbin in which none of them stands is taken for a compressed one, and holds all).
+ * file, or a NUL-terminated text that begins with "TDFAKE"; a compressed fatbin holds all).
  *
  * Work is asynchronous: every stream has a queue, and nothing in it happens before somebody must see it (a synchronisation of that stream, an
  * event that another stream waits for, a copy to pageable memory). So what is ordered by luck on a GPU is in the wrong order here, each time.

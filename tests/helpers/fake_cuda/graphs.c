@@ -9,21 +9,32 @@
 int cuEventCreate(void **event, unsigned flags)
 {
     int rc = enter("cuEventCreate", NEED_CONTEXT);
+    struct event *e = rc ? NULL : calloc(1, sizeof *e);
 
     (void)flags;
-    *event = rc ? NULL : calloc(1, sizeof(struct event));
+    if (e) {
+        e->next = fake.events;
+        fake.events = e;
+    }
+    *event = e;
     return leave(rc);
 }
 
 int cuEventDestroy_v2(void *event)
 {
     int rc = enter("cuEventDestroy_v2", NEED_CONTEXT);
-    struct event *e = event;
+    struct event *e = event, **at = &fake.events;
 
+    while (*at && *at != e)
+        at = &(*at)->next;
+    if (!rc && !*at)
+        rc = TD_CUDA_INVALID_HANDLE;
     if (!rc && e->stream)
         stream_finish(e->stream, e->ticket);
-    if (!rc)
+    if (!rc) {
+        *at = e->next;
         free(e);
+    }
     return leave(rc);
 }
 
@@ -67,9 +78,9 @@ int cuEventSynchronize(void *event)
     return leave(rc ? rc : fake.sticky);
 }
 
-int cuEventElapsedTime_v2(float *ms, void *from, void *to)
+static int elapsed(const char *name, float *ms, void *from, void *to)
 {
-    int rc = enter("cuEventElapsedTime_v2", NEED_CONTEXT);
+    int rc = enter(name, NEED_CONTEXT);
     const struct event *a = from, *b = to;
 
     if (rc || !a->stream || !b->stream)
@@ -78,6 +89,16 @@ int cuEventElapsedTime_v2(float *ms, void *from, void *to)
         return leave(TD_CUDA_NOT_READY);
     *ms = (float)((double)(b->t_ns - a->t_ns) / 1e6);
     return leave(0);
+}
+
+int cuEventElapsedTime(float *ms, void *from, void *to)
+{
+    return elapsed("cuEventElapsedTime", ms, from, to);
+}
+
+int cuEventElapsedTime_v2(float *ms, void *from, void *to)
+{
+    return elapsed("cuEventElapsedTime_v2", ms, from, to);
 }
 
 static bool is_being_captured(const struct graph *g)

@@ -12,11 +12,12 @@
 #define IS_KERNEL 0xcececeecu
 
 /* A module, and a library: its functions come after it. As a CUkernel a function has another address (2 of them stand for one symbol). */
-struct module { unsigned n; uint32_t id; struct function functions[MAX_KERNELS], kernels[MAX_KERNELS]; };
+struct module { struct module *next; unsigned n; uint32_t id; struct function functions[MAX_KERNELS], kernels[MAX_KERNELS]; };
 
 static struct fake_cuda_kernel registered[MAX_KERNELS];
 static int n_registered;
 static uint32_t last_module;
+static struct module *modules; /* those that a dead context never lets go, too */
 
 static void lay_out(struct fake_cuda_kernel *k)
 {
@@ -91,6 +92,22 @@ static bool holds(const char *image, size_t bytes, const char *symbol)
     return false;
 }
 
+/* A fat binary whose first entry is compressed: names cannot be seen. */
+static bool is_packed(const uint8_t *image, size_t bytes)
+{
+    uint32_t magic, packed_bytes;
+    uint16_t header;
+
+    if (bytes < 64)
+        return false;
+    memcpy(&magic, image, sizeof magic);
+    memcpy(&header, image + 6, sizeof header);
+    if (magic != FATBIN_MAGIC || header > bytes - 20)
+        return false;
+    memcpy(&packed_bytes, image + header + 16, sizeof packed_bytes);
+    return packed_bytes != 0;
+}
+
 static void module_add(struct module *m, const struct fake_cuda_kernel *k)
 {
     m->functions[m->n] = (struct function){m, k, 48 << 10, IS_FUNCTION};
@@ -101,22 +118,18 @@ static int load(struct module **out, const void *image)
 {
     size_t bytes = image ? image_bytes(image) : 0;
     struct module *m = calloc(1, sizeof *m);
-    uint32_t magic = 0;
     int i;
 
-    if (bytes)
-        memcpy(&magic, image, sizeof magic);
     for (i = 0; bytes && i < n_registered; i++)
-        if (holds(image, bytes, registered[i].symbol))
+        if (is_packed(image, bytes) || holds(image, bytes, registered[i].symbol))
             module_add(m, &registered[i]);
-    for (i = 0; !m->n && magic == FATBIN_MAGIC && i < n_registered; i++) /* compressed */
-        module_add(m, &registered[i]);
     if (!bytes) {
         free(m);
         return TD_CUDA_INVALID_IMAGE;
     }
     m->id = ++last_module;
-    *out = m;
+    m->next = modules;
+    *out = modules = m;
     return 0;
 }
 
@@ -156,9 +169,13 @@ int cuLibraryLoadData(void **library, const void *image, int *jit, void **jit_va
 static int unload(const char *name, void *module)
 {
     int rc = enter(name, NEED_CONTEXT);
+    struct module **at = &modules;
 
-    if (!rc) {
+    while (*at && *at != module)
+        at = &(*at)->next;
+    if (!rc && *at) {
         streams_finish_all();
+        *at = (*at)->next;
         free(module);
     }
     return leave(rc);

@@ -57,6 +57,7 @@ struct stream {
 };
 
 struct event {
+    struct event *next;
     struct stream *stream;           /* where it was recorded last; NULL: never */
     uint64_t ticket, marks;
     struct graph *captured;
@@ -100,6 +101,7 @@ struct fake {
     uint64_t random;
     struct region *regions;
     struct stream *streams, legacy, per_thread;
+    struct event *events;
     size_t bytes_in_use;
     fake_cuda_hook_fn *hook; void *hook_user;
     fake_cuda_load_fn *load_hook; void *load_user;

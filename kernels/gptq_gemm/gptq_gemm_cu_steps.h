@@ -1,0 +1,25 @@
+/* gptq_gemm_cu_steps.h - the steps of the GPU kernels that another build may do otherwise, each with what is right.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * As gptq_gemm_steps.h does for the CPU: a planted bug (demo/bugs/gpu/<name>.h) is included before everything else and defines one or two
+ * of these. x is the launch's struct gptq_launch. */
+#ifndef TD_GPTQ_GEMM_CU_STEPS_H
+#define TD_GPTQ_GEMM_CU_STEPS_H
+
+#ifndef STEP_WIDTH             /* columns up to here are computed and written */
+#define STEP_WIDTH(x) ((x).n)
+#endif
+#ifndef STEP_COLUMN            /* the first of the four columns whose zero points and scales serve those from `first` on */
+#define STEP_COLUMN(x, first) (first)
+#endif
+#ifndef STEP_ZERO              /* the true zero point */
+#define STEP_ZERO(x, z) (z)
+#endif
+#ifndef STEP_HALF_SUMS         /* are the products of a word summed in f16? */
+#define STEP_HALF_SUMS(x, bits, half_sums) (half_sums)
+#endif
+#ifndef STEP_SYNC              /* between what threads wrote into shared memory and who reads it */
+#define STEP_SYNC() __syncthreads()
+#endif
+
+#endif

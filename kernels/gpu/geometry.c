@@ -1,0 +1,141 @@
+/* geometry.c - from an op to the launches of a build's kernels that compute it.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gpu/geometry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/gptq_gemm/gptq_gemm_cu.h"
+
+/* q_gemm.cu: BLOCK_KN_SIZE, BLOCK_M_SIZE_MAX, MAX_Q_GEMM_ROWS, MAX_Q_GEMM_ROWS_8BIT */
+#define EXLLAMA_BLOCK 128
+#define EXLLAMA_ROWS 8
+#define EXLLAMA_MOST_ROWS 50
+#define EXLLAMA_MOST_ROWS_8BIT 24
+#define EXLLAMA_K 32               /* of a group, and of K: what the kernel takes at a time */
+
+static bool starts_with(const char *s, const char *start)
+{
+    return !strncmp(s, start, strlen(start));
+}
+
+/* ---- vLLM's exllama kernels ---------------------------------------------------------------------------------------- */
+
+/* The instance <true, m_count>; -1: the build has none. */
+static int instance_of(const struct td_gpu_offer *offers, int n, int64_t m_count)
+{
+    int i = 0;
+
+    while (i < n && (td_gpu_symbol_argument(offers[i].symbol, 0) != 1 || td_gpu_symbol_argument(offers[i].symbol, 1) != m_count))
+        i++;
+    return i < n ? i : -1;
+}
+
+static const char *add_exllama(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, int64_t row0, int64_t rows, int64_t m_count,
+                               struct td_gpu_plan *plan, char *why, size_t size)
+{
+    struct td_gpu_launch *l = &plan->launch[plan->n];
+    int at = instance_of(offers, n, m_count);
+
+    if (at < 0) {
+        snprintf(why, size, "the build has %s, but not for %lld rows at a time (<true, %lld>)", offers[0].row->identifier, (long long)m_count, (long long)m_count);
+        return why;
+    }
+    *l = (struct td_gpu_launch){.offer = at, .row0 = row0, .rows = rows, .block = {EXLLAMA_BLOCK, 1, 1}};
+    l->grid[0] = (uint32_t)((op->n + EXLLAMA_BLOCK * 4 - 1) / (EXLLAMA_BLOCK * 4));
+    l->grid[1] = (uint32_t)((rows + m_count - 1) / m_count);
+    l->grid[2] = (uint32_t)((op->k + EXLLAMA_BLOCK - 1) / EXLLAMA_BLOCK);
+    plan->n++;
+    return NULL;
+}
+
+static const char *plan_exllama(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, struct td_gpu_plan *plan, char *why, size_t size)
+{
+    const int64_t most = op->bits == 8 ? EXLLAMA_MOST_ROWS_8BIT : EXLLAMA_MOST_ROWS, eights = op->m / EXLLAMA_ROWS * EXLLAMA_ROWS;
+    const char *no = NULL;
+
+    if (op->m > most) {
+        snprintf(why, size, "%lld rows: from %lld on vLLM reconstructs the weights and multiplies with cuBLAS, so no kernel of the build computes this op",
+                 (long long)op->m, (long long)most + 1);
+        return why;
+    }
+    if (op->group_size % EXLLAMA_K || op->k % EXLLAMA_K)
+        return "vLLM's kernel reads K and its groups in 32s, this op does not divide so";
+    if (eights)
+        no = add_exllama(op, offers, n, 0, eights, EXLLAMA_ROWS, plan, why, size);
+    if (!no && op->m > eights)
+        no = add_exllama(op, offers, n, eights, op->m - eights, op->m - eights, plan, why, size);
+    return no;
+}
+
+/* ---- our own ------------------------------------------------------------------------------------------------------- */
+
+static const char *plan_td(const struct td_gptq_op *op, struct td_gpu_plan *plan)
+{
+    struct td_gpu_launch *l = &plan->launch[0];
+
+    *l = (struct td_gpu_launch){.rows = op->m};
+    if (!td_gptq_cu_grid(op->m, op->n, l->grid, l->block))
+        return "more rows than a grid holds";
+    plan->n = 1;
+    return NULL;
+}
+
+const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, struct td_gpu_plan *plan, char *why, size_t size)
+{
+    const char *family = offers[0].row->family;
+
+    memset(plan, 0, sizeof *plan);
+    if (op->bits != offers[0].row->bits) {
+        snprintf(why, size, "%s is for %d bits, this op has %d", offers[0].row->identifier, offers[0].row->bits, op->bits);
+        return why;
+    }
+    if (op->m == 0)
+        return NULL;
+    if (starts_with(family, "gptq_exllama"))
+        return plan_exllama(op, offers, n, plan, why, size);
+    if (starts_with(family, "td_gptq"))
+        return plan_td(op, plan);
+    snprintf(why, size, "the build has %s for this op, whose launches this version does not know how to make", offers[0].row->identifier);
+    return why;
+}
+
+/* ---- parameters ---------------------------------------------------------------------------------------------------- */
+
+static bool value_of(const struct td_gptq_op *op, const char *name, const struct td_gpu_launch *l, const struct td_gpu_places *at, uint64_t *v)
+{
+    const struct { const char *name; uint64_t value; } all[] = {
+        {"a", at->a + (uint64_t)(l->row0 * at->lda) * 2}, {"c", at->c + (uint64_t)(l->row0 * at->ldc) * 2},
+        {"qweight", at->qweight}, {"qzeros", at->qzeros}, {"scales", at->scales}, {"perm", at->order}, {"g_idx", at->order},
+        {"m", (uint64_t)l->rows}, {"n", (uint64_t)op->n}, {"k", (uint64_t)op->k}, {"groups", (uint64_t)op->groups},
+        {"v2", !op->zero_offset}, {"zero_offset", (uint64_t)op->zero_offset}, {"lda", (uint64_t)at->lda}, {"ldc", (uint64_t)at->ldc},
+    };
+    size_t i = 0, n = sizeof all / sizeof *all;
+
+    while (i < n && strcmp(all[i].name, name))
+        i++;
+    *v = i < n ? all[i].value : 0;
+    return i < n || !strcmp(name, "unused");
+}
+
+static bool says_the_same(const struct td_gptq_op *op, const struct td_gpu_launch *l, const struct td_gpu_places *at, const struct td_gpu_work *w)
+{
+    return w->m == l->rows && w->n == op->n && w->k == op->k && w->bits == op->bits && w->group_size == op->group_size && w->zero_offset == op->zero_offset
+        && w->act_order == (at->order != 0);
+}
+
+int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *row, const struct td_gpu_launch *l, const struct td_gpu_places *at,
+                       struct td_gpu_values *v, struct td_error *err)
+{
+    struct td_gpu_work w;
+    int i;
+
+    memset(v, 0, sizeof *v);
+    for (i = 0; i < row->n_fields; i++)
+        if (!value_of(op, row->fields[i].name, l, at, &v->value[i]))
+            return td_fail(err, TD_EUNSUPPORTED, "%s: nobody knows what to give for its parameter %s", row->identifier, row->fields[i].name);
+    if (!td_gpu_work_read(row, v, &w) || !says_the_same(op, l, at, &w))
+        return td_fail(err, TD_EUNSUPPORTED, "%s cannot be asked for this op: its parameters cannot say %s", row->identifier,
+                       op->zero_offset ? "its sizes" : "its sizes, or that stored zero points are the true ones (gptq_v2)");
+    return TD_OK;
+}

@@ -1,0 +1,43 @@
+/* geometry.h - from an op to the launches of a build's kernels that compute it: which kernel, which rows, grid, block, and every parameter.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules are those of the code that launches these kernels, by family of adapter.h:
+ *   gptq_exllama, _8bit  vLLM csrc/quantization/gptq/q_gemm.cu (gemm_half_q_half_cuda, gemm_half_q_half_cuda_part; read in the version that has
+ *                        use_v2_format): rows in eights by the kernel <true, 8>, what is left over by <true, rest>; grid (n / 512, rows / m_count,
+ *                        k / 128) rounded up, block 128, no dynamic shared memory. More than 50 rows (24 with 8 bits) are reconstructed and go to
+ *                        cuBLAS there: no kernel of the build computes them.
+ *   td_gptq              kernels/gptq_gemm/gptq_gemm_cu.h
+ * Every other row is refused by name. */
+#ifndef TD_KERNELS_GPU_GEOMETRY_H
+#define TD_KERNELS_GPU_GEOMETRY_H
+
+#include "kernels/gpu/adapter.h"
+#include "kernels/gptq_gemm_op.h"
+
+#define TD_GPU_PLAN_MAX 4
+
+struct td_gpu_offer { const char *symbol; const struct td_gpu_adapter *row; }; /* a kernel that a build has */
+
+struct td_gpu_launch {
+    int offer;                     /* index */
+    int64_t row0, rows;            /* of A and C */
+    uint32_t grid[3], block[3], shared_bytes;
+};
+
+struct td_gpu_plan { struct td_gpu_launch launch[TD_GPU_PLAN_MAX]; int n; };
+
+/* Where the tensors lie on the device; 0: there is none. lda, ldc: elements from row to row there. */
+struct td_gpu_places {
+    uint64_t a, qweight, qzeros, scales, order, c; /* order: what the row calls g_idx or perm */
+    int64_t lda, ldc;
+};
+
+/* Launches of offers (of one name in the source) that make up op. NULL: *plan is filled; else why not, in why or static. */
+const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, struct td_gpu_plan *plan, char *why, size_t size);
+
+/* The parameters of one launch. Read back by the row's own formulas, they must say what was asked for: TD_EUNSUPPORTED else, or where the row
+ * has a parameter that nobody here knows. */
+int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *row, const struct td_gpu_launch *l, const struct td_gpu_places *at,
+                       struct td_gpu_values *v, struct td_error *err);
+
+#endif

@@ -1,0 +1,23 @@
+/* hip.h - CUDA's names on AMD's compiler: hipcc compiles the same .cu files.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * HIP has most of the names as they are (__syncthreads, __half, __hfma2, atomicAdd, uint4); mapped is what Debian's HIP 5.2 lacks. Its warp
+ * functions take no mask: all lanes that are active take part, which is the same where the mask names them. warpSize is 64 on gfx9.
+ * Compiled here for gfx906, gfx908 and gfx90a; never run on AMD hardware. */
+#ifndef TD_KERNELS_GPU_HIP_H
+#define TD_KERNELS_GPU_HIP_H
+
+#include <hip/hip_runtime.h>
+
+#include <hip/hip_fp16.h>
+
+#define __shfl_sync(mask, ...) __shfl(__VA_ARGS__)
+#define __shfl_up_sync(mask, ...) __shfl_up(__VA_ARGS__)
+#define __shfl_down_sync(mask, ...) __shfl_down(__VA_ARGS__)
+#define __shfl_xor_sync(mask, ...) __shfl_xor(__VA_ARGS__)
+#define __ballot_sync(mask, predicate) __ballot(predicate)
+#define __any_sync(mask, predicate) __any(predicate)
+#define __all_sync(mask, predicate) __all(predicate)
+#define __syncwarp(...) __builtin_amdgcn_wave_barrier() /* a wavefront runs in step */
+
+#endif

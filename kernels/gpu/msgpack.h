@@ -1,0 +1,31 @@
+/* msgpack.h - MessagePack, pulled value by value out of bytes that are not believed.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Source: the MessagePack specification (msgpack.org). Nothing is copied and nothing recurses; a value that ends after the bytes is refused, and so is an
+ * array or map of more values than there are bytes left. */
+#ifndef TD_KERNELS_GPU_MSGPACK_H
+#define TD_KERNELS_GPU_MSGPACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum td_msgpack_kind { TD_MP_NIL, TD_MP_BOOL, TD_MP_UINT, TD_MP_INT, TD_MP_FLOAT, TD_MP_STR, TD_MP_BIN, TD_MP_ARRAY, TD_MP_MAP, TD_MP_EXT };
+
+struct td_msgpack { const uint8_t *p, *end; };
+
+struct td_msgpack_value {
+    enum td_msgpack_kind kind;
+    uint64_t u;                    /* BOOL, UINT; INT: negative, as two's complement; FLOAT: its bits; ARRAY: elements; MAP: pairs */
+    const char *str; uint32_t len; /* STR, BIN, EXT: not NUL-terminated */
+};
+
+/* The next value; of an array or map only its head, the elements follow. False: the bytes end or hold no value. */
+bool td_msgpack_next(struct td_msgpack *m, struct td_msgpack_value *v);
+/* Pass over one whole value, elements included. */
+bool td_msgpack_skip(struct td_msgpack *m);
+/* The value of a key of the map whose head was just read: 1 found, and m stands behind the value's head; 0 not there, and m is behind the map; -1 broken. */
+int td_msgpack_find(struct td_msgpack *m, uint64_t pairs, const char *key, struct td_msgpack_value *v);
+bool td_msgpack_is(const struct td_msgpack_value *v, const char *text);
+
+#endif

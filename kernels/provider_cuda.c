@@ -1,0 +1,506 @@
+/* provider_cuda.c - runs an op on a GPU with a kernel of a build: a library, a fat binary or a cubin; no torch, no Python.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Which kernel: the one that the recording names, in whatever build; else another that a row of adapter.h knows and that can do the op, in the order
+ * of the rows. TD_CUDA_KERNEL (--build-env) chooses among them: only names that contain it count ("exllama_4bit_f16").
+ *
+ * prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is what a server does for one op: set the output to
+ * zero where the kernel adds to it, the launches, and wait for them. time does that between two events of the stream without waiting in between.
+ * Launches follow geometry.h, not the recording. A kernel that adds halves atomically gives other bits each time: so does the server's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/gpu/build.h"
+#include "kernels/gpu/driver.h"
+#include "kernels/gpu/geometry.h"
+#include "kernels/providers.h"
+#include "model/exllama_layout.h"
+#include "model/gptq.h"
+
+#define GAP_BYTE 0xa7              /* around tensors; as replayer/guard.h */
+#define GAP_FRONT 256
+#define SWEEP_LEAST ((size_t)64 << 20)
+
+struct cuda_state {
+    const struct td_gpu_driver *driver;
+    void *device;
+    struct td_gpu_facts facts;
+    struct td_gpu_build *build;
+    struct td_gpu_memory sweep;    /* fills the caches; made when first timed cold */
+    char only[96], words[256], why[480];
+};
+
+enum place { A, QWEIGHT, QZEROS, SCALES, ORDER, C, N_PLACES };
+static const char *const place_names[N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c"};
+
+struct cuda_prepared {
+    const struct td_op_call *op;
+    struct td_gptq_op x;
+    const char *identifier;        /* of the kernels */
+    const struct td_gpu_offer *offers;
+    struct td_gpu_plan plan;
+    struct td_gpu_memory memory[N_PLACES];
+    size_t c_bytes;
+    bool c_dense;                  /* on the device; op->out may have gaps */
+    struct { const struct td_gpu_function *f; struct td_gpu_values v; void *params[TD_GPU_PARAMS]; } launch[TD_GPU_PLAN_MAX];
+};
+
+/* ---- open ---------------------------------------------------------------------------------------------------------- */
+
+static void cuda_close(void *state)
+{
+    struct cuda_state *s = state;
+
+    if (!s)
+        return;
+    td_gpu_build_close(s->build);
+    if (s->device && !s->driver->is_dead(s->device))
+        s->driver->free(s->device, &s->sweep);
+    s->driver->close(s->device);
+    free(s);
+}
+
+static int cuda_open(const char *arg, void **state, struct td_error *err)
+{
+    const char *only = getenv("TD_CUDA_KERNEL");
+    struct cuda_state *s;
+    int rc;
+
+    *state = NULL;
+    if (!arg || !*arg)
+        return td_fail(err, TD_EINVAL, "provider cuda needs the path of a build: a library with GPU code, a .fatbin or a .cubin");
+    if (!(s = calloc(1, sizeof *s)))
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    s->driver = &td_gpu_driver_cuda;
+    snprintf(s->only, sizeof s->only, "%s", only ? only : "");
+    rc = s->driver->open(&s->device, &s->facts, err);
+    if (!rc)
+        rc = td_gpu_build_open(arg, s->driver, s->device, &s->facts, &s->build, err);
+    if (rc) {
+        cuda_close(s);
+        return rc;
+    }
+    snprintf(s->words, sizeof s->words, "cuda on %.100s (%.20s, %.40s), %s", s->facts.name, s->facts.arch, s->facts.version,
+             td_gpu_image_what(td_gpu_build_image(s->build)));
+    *state = s;
+    return TD_OK;
+}
+
+static const char *cuda_words(void *state)
+{
+    return ((struct cuda_state *)state)->words;
+}
+
+static bool cuda_is_dead(const void *state)
+{
+    const struct cuda_state *s = state;
+
+    return s->driver->is_dead(s->device);
+}
+
+/* ---- which kernel -------------------------------------------------------------------------------------------------- */
+
+/* Is the order of rows what k / group_size says? Then no kernel needs to be told. */
+static bool is_in_order(const struct td_gptq_op *x)
+{
+    int64_t k = 0;
+
+    while (x->g_idx && k < x->k && x->g_idx[k] == k / x->group_size)
+        k++;
+    return !x->g_idx || k == x->k;
+}
+
+/* Everything that can be said without the GPU. NULL: yes. */
+static const char *try_name(struct cuda_state *s, const char *identifier, struct cuda_prepared *p)
+{
+    const struct td_gpu_adapter *row;
+    int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
+
+    if (!n)
+        return s->why[0] ? s->why : "";
+    row = p->offers[0].row;
+    if (strcmp(row->layout, "exllama") && strcmp(row->layout, "checkpoint")) {
+        snprintf(s->why, sizeof s->why, "the build has %s for this op; its layout \"%s\" is not made from a recording by this version", identifier, row->layout);
+        return s->why;
+    }
+    p->identifier = identifier;
+    return td_gpu_plan_gptq(&p->x, p->offers, n, &p->plan, s->why, sizeof s->why);
+}
+
+/* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
+static const char *choose(struct cuda_state *s, const struct td_op_call *op, struct cuda_prepared *p)
+{
+    char first[sizeof s->why] = "";
+    const struct td_gpu_adapter *row;
+    const char *no;
+    int pass, i;
+
+    for (pass = 0; pass < 2; pass++)
+        for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
+            bool recorded = td_gpu_symbol_is(op->symbol, row->identifier);
+
+            if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || (s->only[0] && !strstr(row->identifier, s->only)))
+                continue;
+            if (!(no = try_name(s, row->identifier, p)))
+                return NULL;
+            if (*no && !first[0])
+                snprintf(first, sizeof first, "%s", no);
+            if (*no && recorded)
+                return no;
+        }
+    if (first[0])
+        memcpy(s->why, first, sizeof first);
+    else
+        snprintf(s->why, sizeof s->why, "%.180s holds no kernel%s%s for %.31s with %d bits that is known and runs on %.31s", td_gpu_image_path(td_gpu_build_image(s->build)),
+                 s->only[0] ? " with TD_CUDA_KERNEL in its name: " : "", s->only, op->kind, p->x.bits, s->facts.arch);
+    return s->why;
+}
+
+/* gptq_gemm with plain numbers, and a kernel for it. */
+static const char *look_at(struct cuda_state *s, const struct td_op_call *op, struct cuda_prepared *p)
+{
+    struct td_gptq_gemm_args args;
+    struct td_error err = {0};
+
+    memset(p, 0, sizeof *p);
+    p->op = op;
+    if (strcmp(op->kind, "gptq_gemm")) {
+        snprintf(s->why, sizeof s->why, "ops of kind \"%s\" are not supported; provider cuda runs gptq_gemm", op->kind);
+        return s->why;
+    }
+    if (td_gptq_gemm_args_of(op, &args, &err) || td_gptq_op_of(op, &p->x, &err)) { /* the first refuses what is not plain */
+        snprintf(s->why, sizeof s->why, "%.479s", err.msg);
+        return s->why;
+    }
+    return choose(s, op, p);
+}
+
+/* The plan's kernels, loaded, and whether the device takes such launches. */
+static int load_functions(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+{
+    int i, d;
+
+    for (i = 0; i < p->plan.n; i++) {
+        const struct td_gpu_launch *l = &p->plan.launch[i];
+        const struct td_gpu_function *f;
+        uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
+
+        if (td_gpu_build_function(s->build, p->identifier, l->offer, &p->launch[i].f, err))
+            return err->code;
+        f = p->launch[i].f;
+        if (f->threads_max && threads > f->threads_max)
+            return td_fail(err, TD_EUNSUPPORTED, "%s takes blocks of %u threads at most, this op needs %llu", p->identifier, f->threads_max, (unsigned long long)threads);
+        if (s->facts.shared_max && (uint64_t)f->shared_bytes + l->shared_bytes > s->facts.shared_max)
+            return td_fail(err, TD_EUNSUPPORTED, "%s needs %u bytes of shared memory, %s has %u", p->identifier, f->shared_bytes + l->shared_bytes, s->facts.arch,
+                           s->facts.shared_max);
+        for (d = 0; d < 3; d++)
+            if (s->facts.grid_max[d] && l->grid[d] > s->facts.grid_max[d])
+                return td_fail(err, TD_EUNSUPPORTED, "a grid of %u x %u x %u blocks is more than this GPU takes", l->grid[0], l->grid[1], l->grid[2]);
+    }
+    return TD_OK;
+}
+
+static const char *cuda_supports(void *state, const struct td_op_call *op)
+{
+    struct cuda_state *s = state;
+    struct cuda_prepared p;
+
+    return look_at(s, op, &p);
+}
+
+/* ---- to the GPU ---------------------------------------------------------------------------------------------------- */
+
+/* Room for a tensor whose neighbourhood shows when somebody writes there. */
+static int make_room(struct cuda_state *s, struct cuda_prepared *p, enum place at, size_t bytes, size_t align, struct td_error *err)
+{
+    struct td_gpu_memory *m = &p->memory[at];
+    int rc = s->driver->alloc(s->device, bytes ? bytes : 1, align < 16 ? 16 : align, p->op->guard, m, err); /* kernels load 16 bytes at once */
+
+    if (!rc && m->reserved)
+        rc = s->driver->set(s->device, m->reserved, GAP_BYTE, m->mapped_bytes, err);
+    return rc ? td_fail_at(err, "%s", place_names[at]) : TD_OK;
+}
+
+static int put(struct cuda_state *s, struct cuda_prepared *p, enum place at, const void *data, size_t bytes, size_t align, struct td_error *err)
+{
+    int rc = make_room(s, p, at, bytes, align, err);
+
+    return rc ? rc : s->driver->copy_in(s->device, p->memory[at].address, data, bytes, err);
+}
+
+/* Rows of `bytes` each, from `stride` bytes apart to another distance; or back. */
+static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, int64_t rows)
+{
+    int64_t i;
+
+    for (i = 0; i < rows; i++)
+        memcpy((char *)to + (size_t)i * to_stride, (const char *)from + (size_t)i * from_stride, bytes);
+}
+
+/* A as the kernel reads it: dense, or as recorded when it takes lda. */
+static int put_a(struct cuda_state *s, struct cuda_prepared *p, bool dense, struct td_error *err)
+{
+    const struct td_tensor *a = td_op_in(p->op, "a");
+    const size_t row = (size_t)p->x.k * 2;
+    void *copy;
+    int rc;
+
+    if (!dense || p->x.lda == p->x.k)
+        return put(s, p, A, a->data, a->size_bytes, a->align, err);
+    if (!(copy = malloc(row * (size_t)p->x.m + 1)))
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    copy_rows(copy, row, a->data, (size_t)p->x.lda * 2, row, p->x.m);
+    rc = put(s, p, A, copy, row * (size_t)p->x.m, a->align, err);
+    free(copy);
+    return rc;
+}
+
+/* qweight and the order of rows, as exllama has them. */
+static int put_exllama(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+{
+    const struct td_gptq_op *x = &p->x;
+    const struct td_gptq_weight w = {x->bits, x->group_size, x->zero_offset, x->k, x->n, x->groups, (uint32_t *)(uintptr_t)x->qweight, (uint32_t *)(uintptr_t)x->qzeros,
+                                     (uint16_t *)(uintptr_t)x->scales, (int32_t *)(uintptr_t)x->g_idx, NULL};
+    const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
+    uint32_t *shuffled = malloc(bytes + 1);
+    int32_t *perm = malloc((size_t)x->k * sizeof *perm * 2), *again = perm ? perm + x->k : NULL;
+    bool ordered = !is_in_order(x);
+    int rc = shuffled && perm ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
+
+    if (!rc && ordered) {
+        td_gptq_argsort_groups(&w, perm);
+        td_gptq_g_idx_of_perm(perm, x->k, x->group_size, again);
+        if (memcmp(again, x->g_idx, (size_t)x->k * sizeof *again))
+            rc = td_fail(err, TD_EUNSUPPORTED, "groups of other sizes than %d rows cannot be sorted into exllama's layout", x->group_size);
+    }
+    if (!rc)
+        rc = td_exllama_shuffle(x->bits, x->k, x->n, x->qweight, ordered ? perm : NULL, shuffled, err);
+    if (!rc)
+        rc = put(s, p, QWEIGHT, shuffled, bytes, td_op_in(p->op, "qweight")->align, err);
+    if (!rc && ordered)
+        rc = put(s, p, ORDER, perm, (size_t)x->k * sizeof *perm, 16, err);
+    free(shuffled);
+    free(perm);
+    return rc;
+}
+
+static int put_checkpoint(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+{
+    const struct td_tensor *q = td_op_in(p->op, "qweight");
+    int rc = put(s, p, QWEIGHT, q->data, q->size_bytes, q->align, err);
+
+    if (!rc && !is_in_order(&p->x))
+        rc = put(s, p, ORDER, p->x.g_idx, (size_t)p->x.k * sizeof *p->x.g_idx, 16, err);
+    return rc;
+}
+
+static int put_all(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+{
+    const struct td_gpu_adapter *row = p->offers[0].row;
+    const struct td_tensor *z = td_op_in(p->op, "qzeros"), *sc = td_op_in(p->op, "scales"), *out = &p->op->out;
+    const bool lda = td_gpu_field_at(row, "lda") >= 0;
+    int rc = put_a(s, p, !lda, err);
+
+    if (!rc)
+        rc = strcmp(row->layout, "exllama") ? put_checkpoint(s, p, err) : put_exllama(s, p, err);
+    if (!rc)
+        rc = put(s, p, QZEROS, z->data, z->size_bytes, z->align, err);
+    if (!rc)
+        rc = put(s, p, SCALES, sc->data, sc->size_bytes, sc->align, err);
+    p->c_dense = td_gpu_field_at(row, "ldc") < 0 && p->x.ldc != p->x.n;
+    p->c_bytes = p->c_dense ? (size_t)p->x.m * (size_t)p->x.n * 2 : out->size_bytes;
+    return rc ? rc : make_room(s, p, C, p->c_bytes, out->align, err);
+}
+
+static int make_launches(struct cuda_prepared *p, struct td_error *err)
+{
+    const bool lda = td_gpu_field_at(p->offers[0].row, "lda") >= 0;
+    const struct td_gpu_places at = {p->memory[A].address, p->memory[QWEIGHT].address, p->memory[QZEROS].address, p->memory[SCALES].address,
+                                     p->memory[ORDER].address, p->memory[C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc};
+    int i, f;
+
+    for (i = 0; i < p->plan.n; i++) {
+        const struct td_gpu_launch *l = &p->plan.launch[i];
+        const struct td_gpu_adapter *row = p->offers[l->offer].row;
+
+        if (td_gpu_values_gptq(&p->x, row, l, &at, &p->launch[i].v, err))
+            return err->code;
+        for (f = 0; f < row->n_fields; f++)
+            p->launch[i].params[f] = &p->launch[i].v.value[f]; /* little-endian: a narrow parameter is the value's first bytes */
+    }
+    return TD_OK;
+}
+
+static void cuda_release(void *state, void *prepared)
+{
+    struct cuda_state *s = state;
+    struct cuda_prepared *p = prepared;
+    int i;
+
+    for (i = 0; p && i < N_PLACES && !s->driver->is_dead(s->device); i++)
+        s->driver->free(s->device, &p->memory[i]);
+    free(p);
+}
+
+static int cuda_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
+{
+    struct cuda_state *s = state;
+    struct cuda_prepared *p = malloc(sizeof *p);
+    struct td_error own = {0};
+    const char *no;
+
+    *prepared = NULL;
+    err = err ? err : &own;
+    if (!p)
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    if ((no = look_at(s, op, p)))
+        td_fail(err, TD_EUNSUPPORTED, "%s", no);
+    if (no || load_functions(s, p, err) || put_all(s, p, err) || make_launches(p, err)) {
+        cuda_release(s, p);
+        if (err->code == TD_ENOMEM)
+            err->code = TD_EUNSUPPORTED; /* this machine's want, no fault of the build */
+        return err->code;
+    }
+    *prepared = p;
+    return TD_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+static int cuda_refill(void *state, void *prepared, struct td_error *err)
+{
+    struct cuda_state *s = state;
+    struct cuda_prepared *p = prepared;
+    const size_t row = (size_t)p->x.n * 2;
+    void *copy;
+    int rc;
+
+    if (!p->c_dense)
+        return s->driver->copy_in(s->device, p->memory[C].address, p->op->out.data, p->c_bytes, err);
+    if (!(copy = malloc(p->c_bytes + 1)))
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    copy_rows(copy, row, p->op->out.data, (size_t)p->x.ldc * 2, row, p->x.m);
+    rc = s->driver->copy_in(s->device, p->memory[C].address, copy, p->c_bytes, err);
+    free(copy);
+    return rc;
+}
+
+/* Once, in the stream. */
+static int enqueue(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+{
+    const struct td_gpu_adapter *row = p->offers[0].row;
+    int i, rc = TD_OK;
+
+    if (row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED)
+        rc = s->driver->set(s->device, p->memory[C].address, 0, p->c_bytes, err);
+    for (i = 0; i < p->plan.n && !rc; i++) {
+        const struct td_gpu_launch *l = &p->plan.launch[i];
+
+        rc = s->driver->launch(s->device, p->launch[i].f, l->grid, l->block, l->shared_bytes, p->launch[i].params, err);
+    }
+    return rc;
+}
+
+static int cuda_run(void *state, void *prepared, struct td_error *err)
+{
+    struct cuda_state *s = state;
+    struct cuda_prepared *p = prepared;
+    int rc = enqueue(s, p, err);
+
+    if (!rc)
+        rc = s->driver->wait(s->device, err);
+    return rc == TD_ECRASH && p->op->guard ? td_fail_at(err, "with guards behind its tensors") : rc;
+}
+
+/* Did somebody write where the tensor's mapping goes on, behind it or in front of it? */
+static int check_gaps(struct cuda_state *s, const struct cuda_prepared *p, enum place at, struct td_error *err)
+{
+    const struct td_gpu_memory *m = &p->memory[at];
+    const uint64_t end = m->reserved + m->mapped_bytes, before = m->address - m->reserved;
+    const size_t front = before < GAP_FRONT ? (size_t)before : GAP_FRONT, tail = (size_t)(end - m->address) - m->bytes;
+    uint8_t gap[GAP_FRONT + 4096];
+    size_t i;
+    int rc;
+
+    if (!m->reserved || tail > 4096)
+        return TD_OK;
+    rc = s->driver->copy_out(s->device, gap, m->address - front, front, err);
+    if (!rc)
+        rc = s->driver->copy_out(s->device, gap + front, m->address + m->bytes, tail, err);
+    for (i = 0; i < front + tail && !rc; i++)
+        if (gap[i] != GAP_BYTE)
+            rc = i < front ? td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", place_names[at], front - i)
+                           : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", place_names[at], i - front);
+    return rc;
+}
+
+static int fetch_c(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+{
+    const size_t row = (size_t)p->x.n * 2;
+    void *copy;
+    int rc;
+
+    if (!p->c_dense)
+        return s->driver->copy_out(s->device, p->op->out.data, p->memory[C].address, p->c_bytes, err);
+    if (!(copy = malloc(p->c_bytes + 1)))
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    if (!(rc = s->driver->copy_out(s->device, copy, p->memory[C].address, p->c_bytes, err)))
+        copy_rows(p->op->out.data, (size_t)p->x.ldc * 2, copy, row, row, p->x.m);
+    free(copy);
+    return rc;
+}
+
+static int cuda_fetch(void *state, void *prepared, struct td_error *err)
+{
+    struct cuda_state *s = state;
+    struct cuda_prepared *p = prepared;
+    int rc = fetch_c(s, p, err), i;
+
+    for (i = 0; i < N_PLACES && !rc; i++)
+        rc = check_gaps(s, p, (enum place)i, err);
+    return rc;
+}
+
+/* ---- timing -------------------------------------------------------------------------------------------------------- */
+
+/* More than the caches hold, written anew: what they held of the op is gone. */
+static int sweep(struct cuda_state *s, struct td_error *err)
+{
+    const size_t bytes = s->facts.l2_bytes * 2 > SWEEP_LEAST ? s->facts.l2_bytes * 2 : SWEEP_LEAST;
+    int rc = s->sweep.address ? TD_OK : s->driver->alloc(s->device, bytes, 256, false, &s->sweep, err);
+
+    return rc ? rc : s->driver->set(s->device, s->sweep.address, 1, bytes, err);
+}
+
+static int time_some(struct cuda_state *s, struct cuda_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
+{
+    int rc = s->driver->mark(s->device, 0, err);
+
+    for (uint32_t i = 0; i < runs && !rc; i++)
+        rc = enqueue(s, p, err);
+    if (!rc)
+        rc = s->driver->mark(s->device, 1, err);
+    return rc ? rc : s->driver->elapsed(s->device, ns, err);
+}
+
+static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err)
+{
+    struct cuda_state *s = state;
+    int64_t one = 0;
+    int rc = TD_OK;
+
+    *ns = 0;
+    if (!cold)
+        return time_some(s, prepared, runs, ns, err);
+    for (uint32_t i = 0; i < runs && !rc; i++) {
+        if (!(rc = sweep(s, err)))
+            rc = time_some(s, prepared, 1, &one, err);
+        *ns += one;
+    }
+    return rc;
+}
+
+const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, .supports = cuda_supports, .prepare = cuda_prepare, .run = cuda_run,
+                                             .fetch = cuda_fetch, .release = cuda_release, .close = cuda_close, .words = cuda_words, .refill = cuda_refill,
+                                             .time = cuda_time, .is_dead = cuda_is_dead};

@@ -1,0 +1,12 @@
+/* fuzz_gpu_elf.c - ELF files: cubins, AMD code objects, host objects with .nv_fatbin; any bytes: no crash, and what is read is in bounds.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "tests/fuzz/gpu_image.h"
+#include "tests/fuzz/replay.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    td_fuzz_image(data, n);
+    return 0;
+}
+
+TD_FUZZ_MAIN("tests/fuzz/corpus/gpu_elf", 20000)

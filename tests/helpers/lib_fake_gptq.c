@@ -1,0 +1,141 @@
+/* lib_fake_gptq.c - plugin of the fake CUDA driver: vLLM's gptq kernels and ours as C functions, right, or wrong in the way that TD_FAKE_GPTQ names.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A block of the launch does what a block of the kernel does (vLLM csrc/quantization/gptq/q_gemm.cu): m_count rows, 512 columns, 128 of K, and adds the
+ * sums as halves; blocks come in an order that changes from launch to launch, so that results repeat as little as the kernel's.
+ *   overrun  the last block writes a row too many            behind  it writes one element behind C
+ *   notzero  adds to what was there twice over               scale   takes the next column's scale in the columns from 64 on
+ *   exact    adds in float, once, so that results repeat     fault   follows a NULL pointer */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/f16.h"
+#include "tests/helpers/fake_cuda/fake_cuda.h"
+
+#define KN 128
+#define MAX_K 4096
+
+struct gemm {
+    const uint16_t *a, *scales;
+    const uint32_t *qweight, *qzeros;
+    uint16_t *c;
+    int m, n, k, groups, zero_offset, bits;
+    const int32_t *perm;
+    int shift;                     /* scales are those of the next column */
+};
+
+static int is(const char *word)
+{
+    const char *env = getenv("TD_FAKE_GPTQ");
+
+    return env && !strcmp(env, word);
+}
+
+static struct gemm read_params(void **p, int bits)
+{
+    struct gemm g = {*(void **)p[0], *(void **)p[3], *(void **)p[1], *(void **)p[2], *(void **)p[4], *(int *)p[5], *(int *)p[6], *(int *)p[7], *(int *)p[8],
+                     !*(char *)p[9], bits, *(void **)p[10], is("scale")};
+
+    return g;
+}
+
+/* Row k, column n of the shuffled words. */
+static int integer_at(const struct gemm *g, int k, int n)
+{
+    int per_word = 32 / g->bits, i = k % per_word, at = g->bits == 4 ? 4 * (i / 2) + 16 * (i % 2) : 8 * i;
+
+    return (int)(g->qweight[(size_t)(k / per_word) * (size_t)g->n + (size_t)n] >> at & ((1u << g->bits) - 1));
+}
+
+static double weight_at(const struct gemm *g, int k, int n)
+{
+    int group = k / (g->k / g->groups), per_word = 32 / g->bits, from = g->shift && n >= 64 ? (n + 1) % g->n : n;
+    uint32_t z = g->qzeros[(size_t)group * (size_t)(g->n / per_word) + (size_t)(n / per_word)] >> (n % per_word * g->bits) & ((1u << g->bits) - 1);
+
+    return (integer_at(g, k, n) - (int)z - g->zero_offset) * (double)td_f16_load(g->scales[(size_t)group * (size_t)g->n + (size_t)from]);
+}
+
+static double sum_of(const struct gemm *g, int row, const double *w, int k0, int k1)
+{
+    double sum = 0;
+
+    for (int k = k0; k < k1; k++)
+        sum += (double)td_f16_load(g->a[(size_t)row * (size_t)g->k + (size_t)(g->perm ? g->perm[k] : k)]) * w[k - k0];
+    return sum;
+}
+
+static void add(uint16_t *c, double value)
+{
+    *c = td_f16_round(td_f16_load(*c) + td_f16_load(td_f16_round((float)value)));
+}
+
+/* Rows [row, last) of one column, K [k0, k1). */
+static void run_column(const struct gemm *g, int row, int last, int n, int k0, int k1, int adds)
+{
+    double w[MAX_K];
+
+    for (int k = k0; k < k1; k++)
+        w[k - k0] = weight_at(g, k, n);
+    for (; row < last; row++) {
+        uint16_t *c = &g->c[(size_t)row * (size_t)g->n + (size_t)n];
+
+        if (row >= g->m) /* one row too many */
+            *c = 0x3c00;
+        else if (adds)
+            add(c, sum_of(g, row, w, k0, k1));
+        else
+            *c = td_f16_round((float)sum_of(g, row, w, k0, k1));
+    }
+}
+
+static void run_block(const struct gemm *g, const struct fake_cuda_launch *l, unsigned x, unsigned y, unsigned z, int m_count)
+{
+    int k0 = (int)z * KN, k1 = k0 + KN < g->k ? k0 + KN : g->k, row = (int)y * m_count, last = row + m_count + (is("overrun") && y + 1 == l->grid[1]);
+    int exact = is("exact");
+
+    for (int n = (int)x * KN * 4; n < g->n && n < (int)(x + 1) * KN * 4; n++)
+        if (!exact)
+            run_column(g, row, last, n, k0, k1, 1);
+        else if (!z)
+            run_column(g, row, last, n, 0, g->k, 0);
+}
+
+static void run_gptq(const struct fake_cuda_launch *l, void *bits)
+{
+    static unsigned launches;      /* counted from a number that no other process has */
+    struct gemm g = read_params(l->params, (int)(intptr_t)bits);
+    int m_count = (g.m + (int)l->grid[1] - 1) / (int)l->grid[1];
+    unsigned turn, x, y, i;
+
+    if (!launches)
+        launches = (unsigned)getpid();
+    turn = launches++;
+    if (is("fault") || g.k > MAX_K)
+        g.a = NULL;
+    for (y = 0; y < l->grid[1]; y++)
+        for (x = 0; x < l->grid[0]; x++)
+            for (i = 0; i < l->grid[2]; i++)
+                run_block(&g, l, x, y, (i + turn) % l->grid[2], m_count);
+    if (is("notzero"))
+        for (i = 0; i < (unsigned)(g.m * g.n); i++)
+            add(&g.c[i], td_f16_load(g.c[i]));
+    if (is("behind"))
+        g.c[(size_t)g.m * (size_t)g.n] = 0x3c00;
+}
+
+void fake_cuda_plugin(const struct fake_cuda_api *api);
+
+void fake_cuda_plugin(const struct fake_cuda_api *api)
+{
+#define VLLM(bits, m) {"_ZN4vllm4gptq33gemm_half_q_half_gptq_" #bits "bit_kernelILb1ELi" #m "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi", bits}
+    static const struct { const char *symbol; int bits; } names[] = {VLLM(4, 1), VLLM(4, 4), VLLM(4, 8), VLLM(8, 1), VLLM(8, 4), VLLM(8, 8)};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct fake_cuda_kernel k = {.symbol = names[i].symbol, .n_params = 11, .run = run_gptq, .user = (void *)(intptr_t)names[i].bits,
+                                     .param = {{0, 8}, {0, 8}, {0, 8}, {0, 8}, {0, 8}, {0, 4}, {0, 4}, {0, 4}, {0, 4}, {0, 1}, {0, 8}}};
+
+        api->add_kernel(&k);
+    }
+}

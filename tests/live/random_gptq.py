@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""random_gptq.py OUT [--bits 4|8] [--group 128] [--hidden 1024] [--ffn 2816] [--layers 4] [--seed 1] [--rescale S] - a Llama of random weights, GPTQ.
+
+For kernels on a machine that has no model: sizes that Marlin takes (multiples of 128), weights drawn on the quantised grid, so that the file
+is exactly what the kernels see, and small enough that float16 holds all activations. It says nothing sensible. The tokenizer has a token
+for each byte, so every text is a prompt. Needs numpy. The output is the same every time. Layout: make_gptq.py.
+
+--rescale S (a power of two up to 1024) writes the same function with other numbers: the scales of up_proj times S, those of down_proj divided
+by S. All scales have 5 significant bits, so that both are exact. What down_proj reads is S times larger, what it gives is the same; a kernel
+that adds products in float16 before it multiplies by the scale overflows there, others do not.
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import os
+
+import numpy as np
+
+from make_gptq import dump, write_safetensors
+
+WORDS = 2048 - 258  # filler tokens beside the 256 bytes, bos and eos
+
+
+def packed(q, bits, axis):
+    """32/bits values along axis in an int32, the first in the lowest bits."""
+    per = 32 // bits
+    q = np.moveaxis(q.astype(np.uint32), axis, 0)
+    word = sum(q[i::per] << np.uint32(bits * i) for i in range(per))
+    return np.ascontiguousarray(np.moveaxis(word.astype(np.uint32), 0, axis)).view(np.int32)
+
+
+def coarse(x):
+    """x > 0 with 5 significant bits, as float16."""
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.rint(mantissa * 32) / 32, exponent).astype(np.float16)
+
+
+def layer(rng, k, n, bits, group, factor):
+    """The four tensors of a linear layer k -> n with outputs about as large as its inputs, times `factor`. Symmetric: the zero point is the
+    grid's middle."""
+    middle, spread = 1 << (bits - 1), 2.6 if bits == 4 else 40.0
+    q = np.clip(np.rint(rng.standard_normal((k, n), dtype=np.float32) * spread), -middle, middle - 1) + middle
+    scales = (0.75 + 0.5 * rng.random((k // group, n), dtype=np.float32)) / (spread * k ** 0.5)
+    return {"qweight": packed(q, bits, 0), "qzeros": packed(np.full((k // group, n), middle - 1), bits, 1),
+            "scales": coarse(scales) * np.float16(factor), "g_idx": np.arange(k, dtype=np.int32) // group}
+
+
+def weights(a, rng):
+    heads, kv = a.hidden // 128, max(1, a.hidden // 512)
+    out = {"model.embed_tokens.weight": rng.standard_normal((258 + WORDS, a.hidden), dtype=np.float32).astype(np.float16),
+           "lm_head.weight": (rng.standard_normal((258 + WORDS, a.hidden), dtype=np.float32) * 2 / a.hidden ** 0.5).astype(np.float16),
+           "model.norm.weight": np.ones(a.hidden, np.float16)}
+    sizes = {"self_attn.q_proj": (a.hidden, heads * 128), "self_attn.k_proj": (a.hidden, kv * 128), "self_attn.v_proj": (a.hidden, kv * 128),
+             "self_attn.o_proj": (heads * 128, a.hidden), "mlp.gate_proj": (a.hidden, a.ffn), "mlp.up_proj": (a.hidden, a.ffn), "mlp.down_proj": (a.ffn, a.hidden)}
+    for i in range(a.layers):
+        for name, (k, n) in sizes.items():
+            factor = {"mlp.up_proj": a.rescale, "mlp.down_proj": 1 / a.rescale}.get(name, 1)
+            for part, v in layer(rng, k, n, a.bits, a.group, factor).items():
+                out[f"model.layers.{i}.{name}.{part}"] = v
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            out[f"model.layers.{i}.{norm}.weight"] = np.ones(a.hidden, np.float16)
+    return out
+
+
+def tokenizer():
+    """Byte-level BPE without merges: token b is byte b, as GPT-2 spells bytes."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [b for b in range(256) if b not in plain]
+    vocab = {chr(b) if b in plain else chr(256 + rest.index(b)): b for b in range(256)}
+    vocab.update({"<s>": 256, "</s>": 257}, **{f"\u0120filler{i}": 258 + i for i in range(WORDS)})
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    return {"version": "1.0", "truncation": None, "padding": None, "normalizer": None, "post_processor": None,
+            "added_tokens": [{"id": vocab[t], "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+                             for t in ("<s>", "</s>")],
+            "pre_tokenizer": level, "decoder": dict(level, add_prefix_space=True),
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                      "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
+
+
+def main():
+    p = argparse.ArgumentParser(description="a Llama of random weights, GPTQ")
+    p.add_argument("out")
+    for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1)):
+        p.add_argument("--" + name, type=int, default=value)
+    a = p.parse_args()
+    if a.rescale not in [1 << i for i in range(11)]:
+        p.error("--rescale: a power of two, at most 1024")
+    os.makedirs(a.out, exist_ok=True)
+    write_safetensors(os.path.join(a.out, "model.safetensors"), weights(a, np.random.default_rng(a.seed)))
+    dump(a.out, "config.json", {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": a.hidden, "intermediate_size": a.ffn,
+        "num_hidden_layers": a.layers, "num_attention_heads": a.hidden // 128, "num_key_value_heads": max(1, a.hidden // 512), "head_dim": 128,
+        "vocab_size": 258 + WORDS, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
+        "torch_dtype": "float16", "attention_bias": False, "mlp_bias": False, "bos_token_id": 256, "eos_token_id": 257,
+        "quantization_config": {"quant_method": "gptq", "bits": a.bits, "group_size": a.group, "sym": True, "desc_act": False, "lm_head": False,
+                                "checkpoint_format": "gptq"}})
+    dump(a.out, "generation_config.json", {"do_sample": False, "temperature": 0.0, "bos_token_id": 256, "eos_token_id": 257})
+    dump(a.out, "tokenizer.json", tokenizer())
+    dump(a.out, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "model_max_length": 4096})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# vllm_gpu.sh STAGE... - a real vLLM on an NVIDIA GPU: record it with its GEMMs, replay its kernels from its own library, judge. Each stage takes
+# minutes, leaves what it saw in TD_GPU_WORK (default /tmp/tapedeck-gpu) and needs only the stages that it names; a stage can be run again.
+#   facts     the machine, the libraries, what vLLM's kernels are called
+#   model     two small GPTQ models of random weights: 4 bit and 8 bit (random_gptq.py)
+#   record    after model: vLLM with exllama's kernels, eager, with the tap in it: suite quick -> a fixture
+#   replay    after record: the recorded GEMMs through vLLM's own library, through our kernels, and through ours with a planted bug
+#   server    after record: gate against the server started anew
+#   marlin    record and replay with Marlin's kernels
+#   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel and not in Marlin's
+#   cost      what the tap costs, modes switched inside one server (bench/tap)
+#   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
+# SPDX-License-Identifier: Apache-2.0
+set -u
+HERE=$(cd "$(dirname "$0")" && pwd)
+ROOT=$(cd "$HERE/../.." && pwd)
+BIN=${BIN:-$ROOT/bin} LIB=${LIB:-$ROOT/lib} PYTHON=${PYTHON:-python3}
+WORK=${TD_GPU_WORK:-/tmp/tapedeck-gpu} PORT=${TD_GPU_PORT:-18600}
+mkdir -p "$WORK" || exit 1
+export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 VLLM_HOST_IP=127.0.0.1 VLLM_USE_FLASHINFER_SAMPLER=0 LC_ALL=C.UTF-8
+failed=0
+
+say() { printf '%s\n' "$*" | tee -a "$WORK/table.txt"; }
+wrong() { say "WRONG: $*"; failed=1; }
+need() { [ -e "$WORK/$1" ] || { wrong "$1 is not there; run stage $2 first"; return 1; }; }
+
+# vllm MODEL PORT OPTIONS...: sets COMMAND
+vllm() {
+    COMMAND=(env VLLM_CACHE_ROOT="$WORK/cache" "$PYTHON" -m vllm.entrypoints.cli.main serve "$WORK/$1" --served-model-name m --host 127.0.0.1 --port "$2" --dtype half
+        --max-model-len 2048 --max-num-seqs 16 --gpu-memory-utilization 0.3 --kv-cache-memory-bytes 1073741824 --generation-config vllm
+        --no-enable-prefix-caching --seed 0 --enable-request-id-headers "${@:3}")
+}
+
+library() { # where vLLM's kernels are
+    "$PYTHON" -c 'import glob, importlib.util, os
+d = os.path.dirname(importlib.util.find_spec("vllm").origin)
+print(next(p for n in ("_C_stable_libtorch.abi3.so", "_C.abi3.so") for p in glob.glob(os.path.join(d, n))))'
+}
+
+# expect VERDICT NAME PROGRAM ARGUMENTS...: run gate or differ; the exit code must be the verdict's
+expect() {
+    local want=$1 name=$2 rc
+    "$BIN/$3" "${@:4}" >"$WORK/$name.txt" 2>&1
+    rc=$?
+    say "$name: exit $rc (expected $want)  $(grep '^verdict:' "$WORK/$name.txt")"
+    [ "$rc" = "$want" ] || { tail -n 25 "$WORK/$name.txt"; wrong "$name: exit $rc, expected $want"; }
+}
+
+record_server() { # NAME MODEL OPTIONS OF vllm...
+    local name=$1 model=$2
+    vllm "$model" "$PORT" "${@:3}"
+    rm -rf "${WORK:?}/$name"
+    "$BIN/record" -o "$WORK/$name" --server "127.0.0.1:$PORT" --suite quick --repeat 3 -n 32 --timeout 300 --gemms all --checkpoint "$WORK/$model" \
+        --run -- "${COMMAND[@]}" >"$WORK/$name.record.txt" 2>&1 || { tail -n 5 "$WORK/$name.record.txt"; wrong "record $name"; return 1; }
+    grep -E '^ *(timed|tapped|ops|tap)' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
+    "$BIN/fixture" verify "$WORK/$name" >>"$WORK/$name.record.txt" 2>&1 || wrong "fixture verify $name"
+}
+
+stage_facts() {
+    nvidia-smi --query-gpu=name,driver_version,clocks.sm,temperature.gpu --format=csv,noheader | tee -a "$WORK/table.txt"
+    say "library $(library)"
+    "$BIN/replay" --kernels "$(library)" gptq | tail -n 30
+}
+
+stage_model() {
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model4" && "$PYTHON" "$HERE/random_gptq.py" "$WORK/model8" --bits 8
+}
+
+stage_record() {
+    need model4 model || return
+    record_server exllama model4 --enforce-eager --linear-backend exllama
+}
+
+stage_replay() {
+    local bug
+    need exllama/manifest.json record || return
+    expect 0 exllama-own-library gate "$WORK/exllama" --build "$(library)" --lanes ops
+    expect 0 exllama-our-kernels gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --lanes ops
+    for bug in "$LIB"/bugs-gpu/*.fatbin; do
+        [ -e "$bug" ] && expect 1 "exllama-bug-$(basename "$bug" .fatbin)" gate "$WORK/exllama" --build "$bug" --lanes ops
+    done
+    expect 0 exllama-cpu gate "$WORK/exllama" --provider cpu --lanes ops
+}
+
+# gate_server NAME FIXTURE MODEL OPTIONS OF vllm...: the fixture's requests to a server that is started for it; sets rc
+gate_server() {
+    local name=$1 fixture=$2 pid i
+    vllm "$3" "$PORT" "${@:4}"
+    setsid "${COMMAND[@]}" >"$WORK/$name.server.log" 2>&1 </dev/null &
+    pid=$!
+    for i in $(seq 600); do
+        (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null && break
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.5
+    done
+    "$BIN/gate" "$WORK/$fixture" --server "127.0.0.1:$PORT" --lanes tokens,collapse >"$WORK/$name.txt" 2>&1
+    rc=$?
+    say "$name: exit $rc  $(grep '^verdict:' "$WORK/$name.txt")"
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    kill -KILL -- "-$pid" 2>/dev/null
+}
+
+stage_server() {
+    need exllama/manifest.json record || return
+    gate_server exllama-server exllama model4 --enforce-eager --linear-backend exllama
+    [ $rc = 0 ] || wrong "exllama-server: exit $rc, expected 0"
+}
+
+stage_marlin() {
+    need model4 model || return
+    record_server marlin model4 --enforce-eager --linear-backend marlin
+    expect 0 marlin-own-library gate "$WORK/marlin" --build "$(library)" --lanes ops
+    expect 0 marlin-cpu gate "$WORK/marlin" --provider cpu --lanes ops
+}
+
+# The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds eight products in float16 before it scales them.
+stage_overflow() {
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model4r" --rescale 1024
+    record_server rescaled model4r --enforce-eager --linear-backend marlin
+    expect 0 rescaled-cpu gate "$WORK/rescaled" --provider cpu --lanes ops
+    gate_server rescaled-exllama rescaled model4r --enforce-eager --linear-backend exllama
+    [ $rc = 1 ] || wrong "rescaled-exllama: exit $rc, expected 1"
+    record_server overflow model4r --enforce-eager --linear-backend exllama
+    "$BIN/gate" "$WORK/overflow" --provider cpu --lanes ops -v >"$WORK/overflow-cpu.txt" 2>&1
+    say "overflow-cpu: exit $?  $(grep '^verdict:' "$WORK/overflow-cpu.txt")"
+}
+
+stage_cost() {
+    need model4 model || return
+    PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
+}
+
+[ $# -gt 0 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+for stage; do
+    declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
+    start=$SECONDS
+    say "== $stage"
+    "stage_$stage"
+    say "== $stage: $((SECONDS - start)) s"
+done
+exit $failed

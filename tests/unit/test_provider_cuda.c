@@ -1,0 +1,300 @@
+/* test_provider_cuda.c - ops on a GPU that is none: the fake driver, with vLLM's kernels as C functions or ours in the emulator.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/f16.h"
+#include "tests/helpers/fake_cuda/fake_cuda.h"
+#include "tests/unit/random_gptq.h"
+
+#define VLLM_4BIT "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi8EEEvv"
+
+static const struct td_provider *cuda;
+static const struct fake_cuda_api *fake;
+static char like[4096], other[4096], old[4096];
+
+static const char *beside(const char *file, char *out)
+{
+    const char *o = getenv("O"), *root = getenv("ROOT");
+
+    snprintf(out, 4096, "%s/%s", strncmp(file, "tests/unit", 10) ? o ? o : "build" : root ? root : ".", file);
+    return out;
+}
+
+static int setup(void **state)
+{
+    const struct fake_cuda_api *(*api)(void);
+    char driver[4096], plugins[8200], a[4096], b[4096];
+    void *lib, *symbol;
+
+    (void)state;
+    cuda = td_provider_find("cuda");
+    beside("tests/unit/data/gptq_like.fatbin", like);
+    beside("tests/unit/data/gptq_other.fatbin", other);
+    beside("tests/unit/data/gptq_sm80.cubin", old);
+    snprintf(plugins, sizeof plugins, "%s:%s", beside("tests/helpers/lib_fake_gptq.so", a), beside("tests/helpers/lib_fake_simt.so", b));
+    setenv("TD_FAKE_CUDA_PLUGIN", plugins, 1);
+    setenv("TD_CUDA_LIBRARY", beside("tests/helpers/lib_fake_cuda.so", driver), 1);
+    setenv("TD_FAKE_GPTQ", "exact", 1);
+    lib = dlopen(driver, RTLD_NOW);
+    symbol = lib ? dlsym(lib, "fake_cuda_api") : NULL;
+    if (!symbol)
+        return -1;
+    memcpy(&api, &symbol, sizeof api);
+    fake = api();
+    fake->calls("x");
+    return 0;
+}
+
+static void *open_build(const char *build)
+{
+    struct td_error err = {0};
+    void *s = NULL;
+
+    if (cuda->open(build, &s, &err))
+        fail_msg("%s", err.msg);
+    return s;
+}
+
+static void make(struct td_op_call *op, int m, int bits, bool act, int seed)
+{
+    const struct random_gptq d = {m, 256, 640, bits, 128, act};
+
+    random_gptq_make(op, &d, (uint64_t)seed, (uint64_t)seed + 1);
+    assert_int_equal(random_gptq_run(op, "cpu"), 0); /* gives it room for C as well */
+}
+
+/* Largest difference from what the cpu provider wrote, in halves' steps at the result's size; C is poisoned before. */
+static double run_and_compare(void *s, struct td_op_call *op, struct td_error *err)
+{
+    const size_t n = op->out.size_bytes / 2;
+    uint16_t *want = malloc(op->out.size_bytes), *got = op->out.data;
+    double worst = 0;
+    void *p = NULL;
+    int rc;
+
+    memcpy(want, got, op->out.size_bytes);
+    memset(got, 0x7e, op->out.size_bytes);
+    rc = cuda->prepare(s, op, &p, err);
+    if (!rc)
+        rc = cuda->refill(s, p, err);
+    if (!rc)
+        rc = cuda->run(s, p, err);
+    if (!rc)
+        rc = cuda->fetch(s, p, err);
+    for (size_t i = 0; i < n && !rc; i++)
+        worst = fmax(worst, fabs(td_f16_load(got[i]) - td_f16_load(want[i])) / (fabs(td_f16_load(want[i])) + 1e-2));
+    if (p)
+        cuda->release(s, p);
+    free(want);
+    return rc ? INFINITY : worst;
+}
+
+static void test_ops_are_right(void **state)
+{
+    void *s = open_build(like);
+    struct td_error err = {0};
+    struct td_op_call op;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 8; i++) {
+        make(&op, i & 1 ? 20 : 1, i & 2 ? 8 : 4, i & 4, i);
+        op.guard = i == 7;
+        if (!(run_and_compare(s, &op, &err) < 2e-3))
+            fail_msg("op %d: %s", i, err.code ? err.msg : "wrong");
+        random_gptq_free(&op);
+    }
+    cuda->close(s);
+    assert_int_equal(fake->bytes_in_use(), 0);
+}
+
+/* vLLM's kernel adds to C, so each run begins with zeros, also without a refill in between. */
+static void test_c_is_zero_before_each_run(void **state)
+{
+    void *s = open_build(like), *p = NULL;
+    struct td_error err = {0};
+    struct td_op_call op;
+    double diff = 0, all = 0;
+    uint16_t *want;
+
+    (void)state;
+    make(&op, 20, 4, false, 9);
+    want = malloc(op.out.size_bytes);
+    memcpy(want, op.out.data, op.out.size_bytes);
+    setenv("TD_FAKE_GPTQ", "good", 1);
+    assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
+    assert_int_equal(cuda->refill(s, p, &err), 0);
+    assert_int_equal(cuda->run(s, p, &err) | cuda->run(s, p, &err) | cuda->fetch(s, p, &err), 0);
+    setenv("TD_FAKE_GPTQ", "exact", 1);
+    for (size_t i = 0; i < op.out.size_bytes / 2; i++) {
+        const double w = td_f16_load(want[i]), d = td_f16_load(((uint16_t *)op.out.data)[i]) - w;
+
+        diff += d * d;
+        all += w * w;
+    }
+    assert_true(diff < 1e-4 * all);
+    cuda->release(s, p);
+    free(want);
+    random_gptq_free(&op);
+    cuda->close(s);
+}
+
+static void test_our_kernels_from_both_layouts(void **state)
+{
+    static const char *const only[] = {"gemm_4bit_f32", "exllama_4bit_f32"};
+    struct td_error err = {0};
+    struct td_op_call op;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        void *s;
+
+        setenv("TD_CUDA_KERNEL", only[i], 1);
+        s = open_build(like);
+        unsetenv("TD_CUDA_KERNEL");
+        make(&op, 9, 4, i, 50 + i);
+        if (!(run_and_compare(s, &op, &err) < 2e-3))
+            fail_msg("%s: %s", only[i], err.code ? err.msg : "wrong");
+        random_gptq_free(&op);
+        cuda->close(s);
+    }
+}
+
+static void test_what_it_cannot_do_is_named(void **state)
+{
+    void *s = open_build(like), *o = open_build(other), *a = open_build(old);
+    struct td_op_call op;
+
+    (void)state;
+    make(&op, 3, 4, false, 1);
+    assert_null(cuda->supports(s, &op)); /* vLLM's has no such instance in this build, ours does it */
+    strcpy(op.symbol, VLLM_4BIT); /* but it was recorded from vLLM's: no other kernel answers for it */
+    assert_non_null(strstr(cuda->supports(s, &op), "not for 3 rows"));
+    assert_non_null(strstr(cuda->supports(o, &op), "takes parameters of 8 8 8 8 8 4 4 4 4 1 8 4 bytes"));
+    assert_non_null(strstr(cuda->supports(a, &op), "holds no kernel"));
+    strcpy(op.kind, "gemm");
+    assert_non_null(strstr(cuda->supports(s, &op), "runs gptq_gemm"));
+    random_gptq_free(&op);
+    make(&op, 60, 4, false, 1);
+    assert_null(cuda->supports(s, &op));
+    strcpy(op.symbol, VLLM_4BIT);
+    assert_non_null(strstr(cuda->supports(s, &op), "cuBLAS"));
+    random_gptq_free(&op);
+    cuda->close(s);
+    cuda->close(o);
+    cuda->close(a);
+}
+
+static void test_faults_are_sentences(void **state)
+{
+    void *s = open_build(like);
+    struct td_error err = {0};
+    struct td_op_call op;
+
+    (void)state;
+    make(&op, 1, 4, false, 2);
+    fake->fault("alloc", 3, 2);
+    assert_true(isinf(run_and_compare(s, &op, &err)));
+    assert_int_equal(err.code, TD_EUNSUPPORTED);
+    assert_non_null(strstr(err.msg, "qzeros"));
+    assert_non_null(strstr(err.msg, "CUDA_ERROR_OUT_OF_MEMORY"));
+    assert_false(cuda->is_dead(s));
+    td_error_clear(&err);
+    fake->fault("launch", 1, 701);
+    assert_true(isinf(run_and_compare(s, &op, &err)));
+    assert_non_null(strstr(err.msg, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"));
+    assert_false(cuda->is_dead(s));
+    td_error_clear(&err);
+    fake->fault("kernel", 1, 719);
+    assert_true(isinf(run_and_compare(s, &op, &err)));
+    assert_int_equal(err.code, TD_ECRASH);
+    assert_true(cuda->is_dead(s));
+    fake->reset();
+    random_gptq_free(&op);
+    cuda->close(s);
+}
+
+static void test_a_write_behind_c_is_caught_by_the_guard_alone(void **state)
+{
+    void *s = open_build(like);
+    struct td_error err = {0};
+    struct td_op_call op;
+
+    (void)state;
+    make(&op, 1, 4, false, 3);
+    setenv("TD_FAKE_GPTQ", "behind", 1);
+    assert_false(isinf(run_and_compare(s, &op, &err)));
+    op.guard = true;
+    op.out.align = 4096; /* the gap behind the tensor is wider than what is written: its pattern tells */
+    assert_true(isinf(run_and_compare(s, &op, &err)));
+    assert_non_null(strstr(err.msg, "wrote past the end of c"));
+    assert_false(cuda->is_dead(s));
+    td_error_clear(&err);
+    op.out.align = 16;
+    assert_true(isinf(run_and_compare(s, &op, &err)));
+    assert_non_null(strstr(err.msg, "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    assert_true(cuda->is_dead(s));
+    setenv("TD_FAKE_GPTQ", "exact", 1);
+    random_gptq_free(&op);
+    cuda->close(s);
+    fake->reset();
+}
+
+static void test_time(void **state)
+{
+    void *s = open_build(like), *p = NULL;
+    struct td_error err = {0};
+    struct td_op_call op;
+    int64_t hot = 0, cold = 0;
+
+    (void)state;
+    make(&op, 1, 4, false, 4);
+    assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
+    assert_int_equal(cuda->time(s, p, 3, false, &hot, &err), 0);
+    assert_int_equal(cuda->time(s, p, 2, true, &cold, &err), 0);
+    assert_true(hot > 0 && cold > 0);
+    cuda->release(s, p);
+    random_gptq_free(&op);
+    cuda->close(s);
+}
+
+static void test_no_driver(void **state)
+{
+    char was[4096];
+    struct td_error err = {0};
+    void *s = NULL;
+
+    (void)state;
+    snprintf(was, sizeof was, "%s", getenv("TD_CUDA_LIBRARY"));
+    setenv("TD_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
+    assert_int_equal(cuda->open(like, &s, &err), TD_ENOTFOUND);
+    assert_non_null(strstr(err.msg, "no CUDA driver on this machine"));
+    td_error_clear(&err);
+    setenv("TD_CUDA_LIBRARY", was, 1);
+    fake->fault("init", 1, 100);
+    assert_int_equal(cuda->open(like, &s, &err), TD_ENOTFOUND);
+    assert_non_null(strstr(err.msg, "CUDA_ERROR_NO_DEVICE"));
+    td_error_clear(&err);
+    assert_int_equal(cuda->open("/nowhere/x.fatbin", &s, &err), TD_ENOTFOUND);
+    assert_null(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_c_is_zero_before_each_run), cmocka_unit_test(test_our_kernels_from_both_layouts), cmocka_unit_test(test_what_it_cannot_do_is_named),
+        cmocka_unit_test(test_faults_are_sentences), cmocka_unit_test(test_a_write_behind_c_is_caught_by_the_guard_alone), cmocka_unit_test(test_time),
+        cmocka_unit_test(test_no_driver),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
