@@ -9,13 +9,14 @@
 #define KERNELS_MAX 16384u            /* names; a server has some hundreds */
 #define KERNELS_TOLD 256u             /* in the manifest, the most launched */
 
-static struct link_kernel *find(struct td_links *l, const char *symbol)
+/* One kernel can be part of a product that is recorded, and elsewhere of one that is not. */
+static struct link_kernel *find(struct td_links *l, const char *symbol, bool known)
 {
     struct link_kernel *more;
     uint32_t i;
 
     for (i = 0; i < l->n_kernels; i++)
-        if (!strcmp(l->kernels[i].symbol, symbol))
+        if (l->kernels[i].known == known && !strcmp(l->kernels[i].symbol, symbol))
             return &l->kernels[i];
     if (l->n_kernels == KERNELS_MAX)
         return NULL;
@@ -25,7 +26,7 @@ static struct link_kernel *find(struct td_links *l, const char *symbol)
             return NULL;
         l->kernels = more;
     }
-    l->kernels[l->n_kernels] = (struct link_kernel){.symbol = strdup(symbol)};
+    l->kernels[l->n_kernels] = (struct link_kernel){.known = known, .symbol = strdup(symbol)};
     return l->kernels[l->n_kernels].symbol ? &l->kernels[l->n_kernels++] : NULL;
 }
 
@@ -35,12 +36,11 @@ bool links_take_kernel(struct td_links *l, const struct tap_kernel *rec)
 
     if (!links_is_text(rec->symbol, sizeof rec->symbol, false) || rec->known > 1 || rec->n > INT64_MAX / 2)
         return false;
-    k = find(l, rec->symbol);
+    k = find(l, rec->symbol, rec->known);
     if (!k)
         return true;                  /* more names than a program has: only counted, as "launches.seen" */
     if (k->n < INT64_MAX / 2)
         k->n += (int64_t)rec->n;
-    k->known = rec->known;
     return true;
 }
 

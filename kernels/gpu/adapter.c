@@ -105,7 +105,8 @@ static void add(struct td_gpu_work *w, const struct td_gpu_values *v, const char
                                  .bytes = (uint64_t)(rows ? rows : 1) * (uint64_t)cols * element_bytes};
 }
 
-/* a [m, k] f16, qweight [k * bits / 32, n], qzeros [groups, n * bits / 32], scales [groups, n] f16, perm or g_idx [k], c [m, n] f16 */
+/* a [m, k] f16, qweight [k * bits / 32, n], qzeros [groups, n * bits / 32], scales [groups, n] f16, perm or g_idx [k], c [m, n] f16; b [k, n] f16:
+ * W */
 static bool read_gptq(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
 {
     int64_t groups = (int32_t)get(row, v, "groups"), per_word = 32 / row->bits;
@@ -126,6 +127,7 @@ static bool read_gptq(const struct td_gpu_adapter *row, const struct td_gpu_valu
     add(w, v, "perm", "I32", 4, 0, w->k);
     add(w, v, "g_idx", "I32", 4, 0, w->k);
     add(w, v, "c", "F16", 2, w->m, w->n);
+    add(w, v, "b", "F16", 2, w->k, w->n);
     return true;
 }
 
@@ -224,7 +226,17 @@ static const struct td_gpu_argument f16_u4[] = {MARLIN_TYPES(ID_F16, ID_U4)}, bf
 #define MARLIN_ROWS(name, bits, types, read) \
     MARLIN_ROW("marlin_" name "_g_idx", marlin_g_idx, bits, types, 7, read), MARLIN_ROW("marlin_" name, marlin, bits, types, 6, read)
 
+/* Prompts of more than 50 rows: W is made whole, in halves, and the product is cuBLAS's (cublasHgemm, the next call). */
+#define RECONSTRUCT_START {"qweight", 8, TD_GPU_WEIGHT}, {"perm", 8, TD_GPU_WEIGHT}, {"qzeros", 8, TD_GPU_WEIGHT}, {"scales", 8, TD_GPU_WEIGHT}, \
+                          {"k", 4, TD_GPU_SCALAR}, {"n", 4, TD_GPU_SCALAR}, {"groups", 4, TD_GPU_SCALAR}
+static const struct td_gpu_field reconstruct_v2[] = {RECONSTRUCT_START, {"v2", 1, TD_GPU_SCALAR}, {"b", 8, TD_GPU_OUT}};
+static const struct td_gpu_field reconstruct_v1[] = {RECONSTRUCT_START, {"b", 8, TD_GPU_OUT}};
+
 static const struct td_gpu_adapter rows[] = {
+    {"reconstruct_exllama", "reconstruct_exllama_4bit_kernel", "gptq_reconstruct", "exllama", reconstruct_v2, COUNT(reconstruct_v2), 4, NULL, 0, read_gptq},
+    {"reconstruct_exllama", "reconstruct_exllama_4bit_kernel", "gptq_reconstruct", "exllama", reconstruct_v1, COUNT(reconstruct_v1), 4, NULL, 0, read_gptq},
+    {"reconstruct_exllama_8bit", "reconstruct_exllama_8bit_kernel", "gptq_reconstruct", "exllama", reconstruct_v2, COUNT(reconstruct_v2), 8, NULL, 0, read_gptq},
+    {"reconstruct_exllama_8bit", "reconstruct_exllama_8bit_kernel", "gptq_reconstruct", "exllama", reconstruct_v1, COUNT(reconstruct_v1), 8, NULL, 0, read_gptq},
     {"gptq_exllama", "gemm_half_q_half_gptq_4bit_kernel", "gptq_gemm", "exllama", gptq_v2, COUNT(gptq_v2), 4, NULL, 0, read_gptq},
     {"gptq_exllama", "gemm_half_q_half_gptq_4bit_kernel", "gptq_gemm", "exllama", gptq_v1, COUNT(gptq_v1), 4, NULL, 0, read_gptq},
     {"gptq_exllama_8bit", "gemm_half_q_half_gptq_8bit_kernel", "gptq_gemm", "exllama", gptq_v2, COUNT(gptq_v2), 8, NULL, 0, read_gptq},

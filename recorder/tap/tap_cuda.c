@@ -25,6 +25,7 @@ static char sentence[TAP_TEXT];       /* what start() returned */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     bool busy;                        /* our own calls into the driver come by here too */
     uint64_t token;                   /* of a launch that is taken, between its two callbacks */
+    bool covered;                     /* launches are parts of a product */
 } me;
 
 /* ---- a callback ---------------------------------------------------------------------------------------------------- */
@@ -107,7 +108,7 @@ static void entered(uint32_t cbid, const struct tap_cupti_data *d)
         return;
     k = tap_cuda_kernel_of(l.function, d->symbol);
     if (k)
-        atomic_fetch_add_explicit(&k->n, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(me.covered ? &k->covered : &k->n, 1, memory_order_relaxed);
     if (k && k->row)
         me.token = tap_cuda_lane_enter(&l, k);
     else
@@ -143,6 +144,14 @@ static void on_call(void *user, int domain, uint32_t cbid, const void *data)
     atomic_fetch_sub(&inside, 1);
     me.busy = false;
     errno = e;
+}
+
+bool tap_cuda_cover(bool on)
+{
+    bool before = me.covered;
+
+    me.covered = on;
+    return before;
 }
 
 /* ---- subscribing --------------------------------------------------------------------------------------------------- */
@@ -255,7 +264,7 @@ static void forked(void)
     atomic_store(&injected, false);
     atomic_store(&inside, 0);
     subscriber = NULL;
-    me.busy = false;
+    me.busy = me.covered = false;
     me.token = 0;
     tap_cuda_lane_forget();
     tap_cuda_stage_forget();

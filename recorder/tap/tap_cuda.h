@@ -5,6 +5,8 @@
  *   tap_cuda_kernels.c  which kernel a handle is                 tap_cuda_lane.c   what happens to a launch: steps, sampling, joining, copies
  *   tap_cuda_stage.c    memory of the device and pinned memory   tap_cuda_sets.c   weights: which are there, which are to be sent
  *   tap_cuda_send.c     the thread that sends what was copied    tap_cuda_work.c   what is asked of operands
+ *   tap_cuda_queue.c    from the lane to the sender
+ *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama  tap_cuda_rounds.c where a pass begins
  *
  * Who does what:
  *   a thread of the server   in CUPTI's callback around a launch: copies of A (before) and C (after) into a ring on the device, on the launch's
@@ -39,8 +41,8 @@ void tap_cuda_library(char *library, size_t n);
 struct tap_cuda_kernel {              /* what a launched handle is; found out at its first launch of an arm */
     _Atomic(void *) handle;           /* NULL: free */
     _Atomic bool ready;
-    _Atomic uint64_t n;               /* launches */
-    uint64_t sent;                    /* of them, told the recorder; the sender's */
+    _Atomic uint64_t n, covered;      /* launches; of them, those within a product that is seen as a whole (cublasHgemm) */
+    uint64_t sent, sent_covered;      /* told the recorder; the sender's */
     const struct td_gpu_adapter *row; /* NULL: unknown */
     struct td_gpu_param params[TD_GPU_PARAMS];
     int n_params;
@@ -111,6 +113,22 @@ uint64_t tap_cuda_pitch_of(const struct td_gpu_operand *o); /* bytes from row to
 uint64_t tap_cuda_end_of(const struct td_gpu_operand *o);   /* where the next row would begin */
 uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w); /* inputs and output */
 
+/* ---- tap_cuda_rounds.c --------------------------------------------------------------------------------------------- */
+
+struct tap_cuda_rounds {              /* zeroed: nothing is known */
+    uint64_t first;                   /* weights that begin a pass; 0: none seen yet */
+    uint64_t others_before;           /* other launches until the launch before */
+    uint64_t launches;                /* since the pass began */
+    uint64_t gap, gap_at;             /* the longest gap since then, and the weights behind it */
+    unsigned again;                   /* how often those have come by since */
+};
+enum tap_cuda_round { TAP_CUDA_WITHIN, TAP_CUDA_BEGINS, TAP_CUDA_LOST };
+/* A product with these weights; others: launches of other kernels so far; waiting: no pass has begun yet in this arm.
+ * LOST: passes begin elsewhere; what follows until the next BEGINS belongs to none. */
+enum tap_cuda_round tap_cuda_round_note(struct tap_cuda_rounds *r, uint64_t weights, uint64_t others, bool waiting);
+/* For a new arm: only `first` is still known. */
+void tap_cuda_round_reset(struct tap_cuda_rounds *r, uint64_t others);
+
 /* ---- tap_cuda_lane.c ----------------------------------------------------------------------------------------------- */
 
 struct tap_cuda_launch {              /* a launch as the callback sees it */
@@ -130,6 +148,7 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
     struct tap_cuda_set set;          /* PIECE, LAUNCH */
     uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring */
     bool joins;                       /* LAUNCH: goes on where the last one ended */
+    const char *product;              /* LAUNCH: it only makes W whole; this function, which is called next, multiplies. NULL: it does all */
     int64_t t_ns;
     const struct tap_cuda_kernel *kernel;
     struct td_gpu_work work;
@@ -140,6 +159,10 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
 /* Before and after a launch of a kernel that a row knows. enter returns a token for leave; 0: not taken. */
 uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k);
 void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok);
+/* Around a product C = A W by `function` (static): W lies at w, made by the launch before. A [m, k], C [m, n], F16, rows lda and ldc elements apart.
+ * False: it is not that W. *token: for leave; 0: not taken. */
+bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
+void tap_cuda_lane_leave_product(uint64_t token, bool ok);
 void tap_cuda_lane_other(void);       /* a launch that no row knows */
 /* From the tap's thread. */
 bool tap_cuda_lane_open(void);        /* false: no memory */
@@ -147,9 +170,21 @@ void tap_cuda_lane_tick(void);        /* hand over what has been lying there */
 void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
 void tap_cuda_lane_forget(void);      /* in the child of a fork */
 void *tap_cuda_lane_context(void);    /* of a launch that could not be taken because the stage is not there */
-/* The sender's: the next entry, NULL: none. It stays until tap_cuda_lane_next(). */
-const struct tap_cuda_entry *tap_cuda_lane_entry(void);
-void tap_cuda_lane_next(void);
+
+/* ---- tap_cuda_queue.c ---------------------------------------------------------------------------------------------- */
+
+bool tap_cuda_queue_clear(void);      /* between arms; false: no memory */
+/* With the lane held: the place of the next entry (ahead 1: of the one after it), NULL: full; and, once it is filled in, hand it on. */
+struct tap_cuda_entry *tap_cuda_queue_place(uint64_t ahead);
+void tap_cuda_queue_put(struct tap_cuda_entry *e, uint32_t batch);
+/* The sender's: the next entry, NULL: none. It stays until tap_cuda_queue_next(). */
+const struct tap_cuda_entry *tap_cuda_queue_entry(void);
+void tap_cuda_queue_next(void);
+
+/* ---- tap_cuda.c ---------------------------------------------------------------------------------------------------- */
+
+/* From now on this thread's launches are parts of a product that is seen as a whole; no callback looks at them. Returns what it was before. */
+bool tap_cuda_cover(bool on);
 
 /* ---- tap_cuda_send.c ----------------------------------------------------------------------------------------------- */
 

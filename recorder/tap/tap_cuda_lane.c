@@ -2,24 +2,15 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * One launch at a time is in the lane, from before it to after it; a thread that finds it taken leaves at once, and is counted. So all below is
- * without locks, and the order of entries is that of the launches.
- *
- * Steps are inferred: a model's layers come in a circle, and the weights seen first begin the pass each time they come round. Armed in the middle
- * of a pass, the first seen are not the first layer's: between the last GEMM of a pass and the first of the next many other kernels are launched
- * (sampling, the embedding), within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on; also when the
- * weights behind a round's longest gap come again, and those that began the pass do not: the model is another. */
+ * without locks, and the order of entries is that of the launches. */
 #include <string.h>
-#include <sys/mman.h>
 
 #include "recorder/tap/tap_cuda.h"
 
-#define ENTRIES 4096u                 /* a power of two */
 #define HELD UINT64_MAX
 #define BATCH_BYTES (1u << 20)        /* handed over when so much has gathered, and at each step */
 #define PIECE_BYTES (4u << 20)        /* of weights, in one copy */
 #define IDLE_NS 50000000LL
-#define GONE 3u                       /* so often the same weights may come by within a pass: layers may share them */
-#define GAP_MIN 16u                   /* other launches: a gap below this is no end of a pass */
 
 struct last {                         /* the launch before, for joining */
     const struct td_gpu_adapter *row;
@@ -37,60 +28,36 @@ static struct {
     /* the owner's */
     uint64_t tokens;
     struct tap_sampler sampler;
-    uint64_t first, step;             /* weights that begin a pass, 0: none seen yet; both outlive an arm */
+    uint64_t step;                    /* outlives an arm */
+    struct tap_cuda_rounds rounds;
     enum tap_doing doing;
     bool weights;
     _Atomic bool waiting_bound;       /* something was taken since the last bound */
     uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
-    uint64_t others_before;           /* `others` at the launch before */
-    uint64_t round, gap, gap_at;      /* launches in this round; the longest gap in it, and the weights behind it */
-    unsigned again;                   /* how often those have come by since */
     struct last last;
+    struct {                          /* the last launch that made a W whole */
+        uint64_t w;                   /* where; 0: none */
+        const struct tap_cuda_kernel *kernel;
+        struct tap_cuda_launch launch;
+        struct td_gpu_work work;
+    } whole;
+    struct tap_cuda_launch product;   /* what stands for the call between its enter and leave */
     int64_t active_ns;
-    /* towards the sender */
-    struct tap_cuda_entry *queue;
-    _Atomic uint64_t head, tail;
 } lane;
 
-/* ---- the queue ----------------------------------------------------------------------------------------------------- */
-
-static struct tap_cuda_entry *next_entry(uint64_t ahead)
-{
-    uint64_t head = atomic_load_explicit(&lane.head, memory_order_relaxed);
-
-    return head + ahead - atomic_load_explicit(&lane.tail, memory_order_acquire) < ENTRIES ? &lane.queue[(head + ahead) % ENTRIES] : NULL;
-}
-
-static void publish(struct tap_cuda_entry *e, uint32_t batch)
-{
-    e->batch = batch;
-    e->end = tap_cuda_stage_end();
-    atomic_fetch_add_explicit(&lane.head, 1, memory_order_release);
-}
-
-const struct tap_cuda_entry *tap_cuda_lane_entry(void)
-{
-    uint64_t tail = atomic_load_explicit(&lane.tail, memory_order_relaxed);
-
-    return atomic_load_explicit(&lane.head, memory_order_acquire) == tail ? NULL : &lane.queue[tail % ENTRIES];
-}
-
-void tap_cuda_lane_next(void)
-{
-    atomic_fetch_add_explicit(&lane.tail, 1, memory_order_release);
-}
+/* ---- entries ------------------------------------------------------------------------------------------------------- */
 
 /* No launch joins the ones before this; everything before it is handed over. */
 static void bound(void)
 {
-    struct tap_cuda_entry *e = next_entry(0);
+    struct tap_cuda_entry *e = tap_cuda_queue_place(0);
 
     tap_cuda_stage_hand_over();
     if (!e)
         return;
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_BOUND;
-    publish(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
+    tap_cuda_queue_put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
     lane.waiting_bound = false;
     memset(&lane.last, 0, sizeof lane.last);
 }
@@ -115,7 +82,7 @@ static bool joins(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
 
 static void send_step(void)
 {
-    struct tap_cuda_entry *e = next_entry(0);
+    struct tap_cuda_entry *e = tap_cuda_queue_place(0);
 
     if (!e) {
         lane.doing = TAP_SKIP_RING;
@@ -125,7 +92,7 @@ static void send_step(void)
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_STEP;
     e->step = lane.step;
-    publish(e, tap_cuda_stage_batch() - 1);
+    tap_cuda_queue_put(e, tap_cuda_stage_batch() - 1);
 }
 
 static void begin_step(int64_t rows)
@@ -140,41 +107,18 @@ static void begin_step(int64_t rows)
         tap_count_untaken(lane.doing, true, 1, 0);
 }
 
-/* Which weights begin a pass is known after a round: `gap` is what stood before `first` this time. */
-static bool first_is_elsewhere(uint64_t gap)
-{
-    return lane.round > 1 && lane.gap_at && lane.gap >= GAP_MIN && lane.gap > 2 * gap;
-}
-
-/* Weights other than the first; gap: other launches before them. True: they are the first from now on. */
-static bool note_round(uint64_t weights, uint64_t gap)
-{
-    if (weights == lane.gap_at && ++lane.again >= (lane.doing == TAP_WAIT ? 1 : GONE))
-        return true;
-    if (gap > lane.gap || !lane.gap_at)
-        lane.gap = gap, lane.gap_at = weights, lane.again = 0;
-    lane.round++;
-    return false;
-}
-
 static void note_step(const struct td_gpu_work *w)
 {
-    uint64_t others = atomic_load_explicit(&lane.others, memory_order_relaxed), gap = others - lane.others_before, weights = tap_cuda_weights_of(w);
-    bool again = weights == lane.first;
-
-    lane.others_before = others;
-    if (!lane.first)
-        lane.first = weights;
-    if (again && first_is_elsewhere(gap)) {
-        lane.first = lane.gap_at;
+    switch (tap_cuda_round_note(&lane.rounds, tap_cuda_weights_of(w), atomic_load_explicit(&lane.others, memory_order_relaxed), lane.doing == TAP_WAIT)) {
+    case TAP_CUDA_BEGINS:
+        begin_step(w->m);
+        break;
+    case TAP_CUDA_LOST:
         lane.doing = TAP_WAIT;
+        break;
+    case TAP_CUDA_WITHIN:
+        break;
     }
-    if (weights != lane.first && !note_round(weights, gap))
-        return;
-    lane.first = weights;
-    lane.round = 1;
-    lane.gap = lane.gap_at = lane.again = 0;
-    begin_step(w->m);
 }
 
 /* ---- taking -------------------------------------------------------------------------------------------------------- */
@@ -189,7 +133,7 @@ static bool copy(uint64_t at, const struct td_gpu_operand *o, void *stream)
 /* One more piece of the set: within one tensor. False: no room, or the driver refused. */
 static bool send_piece(struct tap_cuda_set *s, void *stream)
 {
-    struct tap_cuda_entry *e = next_entry(1); /* the launch's own comes after it */
+    struct tap_cuda_entry *e = tap_cuda_queue_place(1); /* the launch's own comes after it */
     uint64_t in = s->taken, len, at;
     int t;
 
@@ -197,7 +141,7 @@ static bool send_piece(struct tap_cuda_set *s, void *stream)
         in -= s->bytes[t];
     if (!e || t == TAP_MAX_WEIGHTS)
         return false;
-    e = next_entry(0);
+    e = tap_cuda_queue_place(0);
     len = s->bytes[t] - in < PIECE_BYTES ? s->bytes[t] - in : PIECE_BYTES;
     if (tap_cuda_stage_room() < len + TAP_CUDA_STAGE_BYTES / 8)
         return false;                 /* activations come before weights */
@@ -210,7 +154,7 @@ static bool send_piece(struct tap_cuda_set *s, void *stream)
     e->offset = s->taken;
     e->at = at;
     e->len = len;
-    publish(e, tap_cuda_stage_batch());
+    tap_cuda_queue_put(e, tap_cuda_stage_batch());
     s->taken += len;
     return tap_cuda_stage_waiting() < BATCH_BYTES || tap_cuda_stage_hand_over();
 }
@@ -256,7 +200,7 @@ static bool fits(uint64_t bytes)
 }
 
 /* What stands against taking this launch: TAP_OPS_SENT: nothing. */
-static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, bool joined)
+static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product, bool joined)
 {
     struct tap_cuda_set *set = tap_cuda_set_of(w);
     struct tap_cuda_entry *e;
@@ -265,13 +209,14 @@ static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cud
         return TAP_OPS_FAILED;        /* the event stands for one stream */
     if (!set || !send_weights(set, l->stream))
         return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
-    e = next_entry(0);
+    e = tap_cuda_queue_place(0);
     if (!e || !fits(tap_cuda_copied_bytes(w)))
         return TAP_OPS_RING;
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_LAUNCH;
     e->set = *set;
     e->joins = joined;
+    e->product = product;
     e->t_ns = tap_now();
     e->kernel = k;
     e->work = *w;
@@ -292,8 +237,8 @@ static bool read_work(const struct tap_cuda_launch *l, const struct tap_cuda_ker
 {
     struct td_gpu_values v;
 
-    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && tap_cuda_operand(w, TD_GPU_IN) &&
-           tap_cuda_output(w) && tap_cuda_weights_of(w);
+    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && tap_cuda_output(w) &&
+           tap_cuda_weights_of(w);
 }
 
 /* Why it is not taken, before anything is copied; TAP_OPS_SENT: it is. */
@@ -312,33 +257,95 @@ static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
     return TAP_OPS_RING;
 }
 
-static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
+/* A product that is about to be computed. True: it is taken. */
+static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product)
+{
+    bool joined = joins(l, w);
+    enum tap_count why;
+
+    if (capturing(l->stream)) {
+        tap_count(TAP_OPS_GRAPH, !joined, tap_cuda_copied_bytes(w));
+        lane.last = as_last(l, w);
+        return false;
+    }
+    if (!joined)
+        note_step(w);
+    why = decide(l, joined);
+    if (why == TAP_OPS_SENT)
+        why = take(l, k, w, product, joined);
+    if (why != TAP_OPS_SENT)
+        tap_count(why, !joined, tap_cuda_copied_bytes(w));
+    lane.last = as_last(l, w);
+    lane.last.taken = why == TAP_OPS_SENT;
+    lane.active_ns = tap_now();
+    return lane.last.taken;
+}
+
+/* A launch that makes W whole is half a product: the other half finds it here. */
+static bool pass_launch(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
 {
     struct td_gpu_work w;
-    enum tap_count why;
-    bool joined;
 
     if (!read_work(l, k, &w)) {
         tap_count(TAP_OPS_FAILED, 1, 0);
         return false;
     }
-    joined = joins(l, &w);
-    if (capturing(l->stream)) {
-        tap_count(TAP_OPS_GRAPH, !joined, tap_cuda_copied_bytes(&w));
-        lane.last = as_last(l, &w);
+    if (tap_cuda_operand(&w, TD_GPU_IN))
+        return pass(l, k, &w, NULL);
+    lane.whole.w = tap_cuda_output(&w)->address;
+    lane.whole.kernel = k;
+    lane.whole.launch = *l;
+    lane.whole.work = w;
+    return false;
+}
+
+static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use, uint64_t address, int64_t rows, int64_t cols, int64_t stride)
+{
+    w->op[w->n_op++] = (struct td_gpu_operand){.role = role, .dtype = "F16", .use = use, .address = address, .ndim = 2, .shape = {rows, cols},
+                                               .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
+}
+
+/* False: W is none of ours, or of another size. */
+static bool read_product(struct td_gpu_work *w, uint64_t address, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc)
+{
+    if (!address || address != lane.whole.w || lane.whole.work.n != n || lane.whole.work.k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
         return false;
+    *w = lane.whole.work;
+    w->m = m;
+    w->n_op--;                         /* W itself, the last that the row has */
+    add_operand(w, "a", TD_GPU_IN, a, m, k, lda);
+    add_operand(w, "c", TD_GPU_OUT, c, m, n, ldc);
+    return true;
+}
+
+bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
+{
+    struct td_gpu_work work;
+    uint64_t nobody = 0;
+    bool found;
+
+    *token = 0;
+    if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD))
+        return false;                  /* its kernels are counted by name */
+    found = atomic_load(&lane.open) && read_product(&work, w, a, c, m, n, k, lda, ldc);
+    if (found) {
+        lane.product = lane.whole.launch;
+        if (pass(&lane.product, lane.whole.kernel, &work, function))
+            *token = ++lane.tokens;
+        lane.whole.w = 0;
     }
-    if (!joined)
-        note_step(&w);
-    why = decide(l, joined);
-    if (why == TAP_OPS_SENT)
-        why = take(l, k, &w, joined);
-    if (why != TAP_OPS_SENT)
-        tap_count(why, !joined, tap_cuda_copied_bytes(&w));
-    lane.last = as_last(l, &w);
-    lane.last.taken = why == TAP_OPS_SENT;
-    lane.active_ns = tap_now();
-    return lane.last.taken;
+    atomic_store_explicit(&lane.owner, *token, memory_order_release);
+    return found;
+}
+
+void tap_cuda_lane_leave_product(uint64_t token, bool ok)
+{
+    struct tap_cuda_launch l;
+
+    if (!token)
+        return;
+    l = lane.product;                  /* its holder's alone */
+    tap_cuda_lane_leave(token, &l, ok);
 }
 
 uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
@@ -349,7 +356,7 @@ uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_c
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
     }
-    if (atomic_load(&lane.open) && pass(l, k))
+    if (atomic_load(&lane.open) && pass_launch(l, k))
         token = ++lane.tokens;
     atomic_store_explicit(&lane.owner, token, memory_order_release);
     return token;
@@ -369,9 +376,9 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
 
     if (!atomic_compare_exchange_strong(&lane.owner, &mine, HELD))
         return;                       /* closed in between */
-    e = next_entry(0);
+    e = tap_cuda_queue_place(0);
     if (ok && take_output(e, l->stream)) {
-        publish(e, tap_cuda_stage_batch());
+        tap_cuda_queue_put(e, tap_cuda_stage_batch());
         lane.waiting_bound = true;
         if (tap_cuda_stage_waiting() >= BATCH_BYTES)
             tap_cuda_stage_hand_over();
@@ -396,23 +403,16 @@ void *tap_cuda_lane_context(void)
 
 bool tap_cuda_lane_open(void)
 {
-    if (!lane.queue) {
-        void *p = mmap(NULL, ENTRIES * sizeof *lane.queue, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-        if (p == MAP_FAILED)
-            return false;
-        lane.queue = p;
-    }
+    if (!tap_cuda_queue_clear())
+        return false;
     tap_cuda_stage_free(tap_cuda_stage_end());
     tap_cuda_sets_clear();
     memset(&lane.sampler, 0, sizeof lane.sampler);
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
+    lane.whole.w = 0;
     lane.unfinished = 0;
-    lane.round = lane.gap = lane.gap_at = lane.again = 0;
-    lane.others_before = atomic_load(&lane.others);
-    atomic_store(&lane.head, 0);
-    atomic_store(&lane.tail, 0);
+    tap_cuda_round_reset(&lane.rounds, atomic_load(&lane.others));
     atomic_store(&lane.open, true);
     return true;
 }

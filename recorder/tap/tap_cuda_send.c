@@ -166,6 +166,13 @@ static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_
     add_attr(call, "act_order", w->act_order);
 }
 
+/* The half that a function of a library does: it says nothing of its launches. */
+static void add_product(struct tap_call *call, struct tap_call_launch *launches, const struct tap_cuda_entry *e, int64_t rows)
+{
+    if (e->product && call->n_launches < TAP_MAX_LAUNCHES)
+        launches[call->n_launches++] = (struct tap_call_launch){.rows = {0, rows}, .symbol = e->product};
+}
+
 static int64_t set_launches(struct tap_call_launch launches[TAP_MAX_LAUNCHES])
 {
     int64_t rows = 0;
@@ -222,13 +229,14 @@ static void send_op(void)
     if (!open_op.n)
         return;
     if (make_scratch(scratch_needed())) {
-        call.kind = first->work.adapter->kind;
+        call.kind = first->product ? "gptq_gemm" : first->work.adapter->kind;
         call.layout = first->work.adapter->layout;
         call.symbol = first->kernel->symbol;
         call.weights = id_of(&first->set);
         call.rows = set_launches(launches);
         call.launches = launches;
         call.n_launches = open_op.n;
+        add_product(&call, launches, first, call.rows);
         set_attrs(&call, &first->work, call.rows);
         set_operands(&call, call.rows);
         if (tap_take_size(&call) <= tap_largest())
@@ -246,14 +254,15 @@ static void send_op(void)
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
-/* In the ledger, and by its name. */
-static void send_kernel(struct tap_cuda_kernel *k, uint64_t n)
+/* In the ledger, and by its name: *sent of n launches are there already. */
+static void send_kernel(const struct tap_cuda_kernel *k, bool known, uint64_t n, uint64_t *sent)
 {
-    if (k->symbol[0] && (!wait_room(2 * sizeof(struct tap_kernel)) || !tap_send_kernel(k->symbol, k->row != NULL, n)))
+    n -= *sent;
+    if (!n || (k->symbol[0] && (!wait_room(2 * sizeof(struct tap_kernel)) || !tap_send_kernel(k->symbol, known, n))))
         return;
-    k->sent += n;
+    *sent += n;
     tap_count(TAP_LAUNCHES, n, 0);
-    if (k->row)
+    if (known)
         tap_count(TAP_LAUNCHES_KNOWN, n, 0);
 }
 
@@ -264,10 +273,10 @@ static void send_kernels(void)
     unsigned i;
 
     for (i = 0; (k = tap_cuda_kernel_at(i, &used)); i++) {
-        uint64_t n = used ? atomic_load_explicit(&k->n, memory_order_relaxed) - k->sent : 0;
-
-        if (n)
-            send_kernel(k, n);
+        if (!used)
+            continue;
+        send_kernel(k, k->row != NULL, atomic_load_explicit(&k->n, memory_order_relaxed), &k->sent);
+        send_kernel(k, true, atomic_load_explicit(&k->covered, memory_order_relaxed), &k->sent_covered);
     }
 }
 
@@ -310,14 +319,14 @@ static void work(void)
     int64_t names = tap_now();
 
     while (tap_armed()) {
-        const struct tap_cuda_entry *e = tap_cuda_lane_entry();
+        const struct tap_cuda_entry *e = tap_cuda_queue_entry();
 
         if (e && (tap_cuda_stage_broken() || atomic_load(&sender.drop))) {
             drop_entry(e);
-            tap_cuda_lane_next();
+            tap_cuda_queue_next();
         } else if (e && tap_cuda_stage_done(e->batch)) {
             send_entry(e);
-            tap_cuda_lane_next();
+            tap_cuda_queue_next();
         } else if (!e && atomic_load(&sender.finish)) {
             if (atomic_load(&sender.drop))
                 drop_op();

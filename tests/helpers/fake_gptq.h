@@ -3,7 +3,8 @@
  *
  * Symbols and parameters: vLLM 0.26 as cuobjdump and CUPTI show them on an H200 (offset+size): 0+8 a, 8+8 qweight, 16+8 qzeros, 24+8 scales, 32+8 c,
  * 40+4 m, 44+4 n, 48+4 k, 52+4 groups, 56+1 use_v2_format, 64+8 perm; before use_v2_format was added: 56+8 perm. Rows go eight to a block, what is
- * left over by a kernel of its own: 20 rows are a launch of 16 and one of 4. Grid (ceil(n / 512), ceil(m / rows), k / 128), block 128. */
+ * left over by a kernel of its own: 20 rows are a launch of 16 and one of 4. More than 50 rows: reconstruct_exllama (0+8 8+8 16+8 24+8 32+4 36+4 40+4
+ * 44+1 48+8), then cublasHgemm. Grid (ceil(n / 512), ceil(m / rows), k / 128), block 128. */
 #ifndef TD_TEST_FAKE_GPTQ_H
 #define TD_TEST_FAKE_GPTQ_H
 
@@ -16,6 +17,8 @@
 #define FAKE_GPTQ_4BIT(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi"
 #define FAKE_GPTQ_8BIT(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_8bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi"
 #define FAKE_GPTQ_4BIT_OLD(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiiPKi"
+#define FAKE_RECONSTRUCT "_ZN4vllm4gptq31reconstruct_exllama_4bit_kernelEPKjPKiS2_PK6__halfiiibPS5_"
+#define FAKE_HGEMM "_Z15fake_hgemm_fp16PK6__halfS1_PS_iii"
 #define FAKE_OTHER "_ZN2at6native29vectorized_elementwise_kernelILi4EEEviPf"
 
 static inline float fake_gptq_float(uint16_t h)
@@ -74,6 +77,43 @@ static inline void fake_gptq_run(const struct fake_cuda_launch *l, int bits, boo
         }
 }
 
+/* qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n]: W in halves */
+static inline void fake_reconstruct_run(const struct fake_cuda_launch *l, void *user)
+{
+    const uint32_t *qweight = *(const uint32_t **)l->params[0], *qzeros = *(const uint32_t **)l->params[2];
+    const uint16_t *scales = *(const uint16_t **)l->params[3];
+    const int *perm = *(const int **)l->params[1];
+    int k = *(int *)l->params[4], n = *(int *)l->params[5], groups = *(int *)l->params[6], r, j;
+    bool v2 = *(uint8_t *)l->params[7];
+    uint16_t *b = *(uint16_t **)l->params[8];
+
+    (void)user;
+    for (r = 0; r < k; r++)
+        for (j = 0; j < n; j++) {
+            int g = r / (k / groups), zero = (int)(qzeros[g * (n / 8) + j / 8] >> (4 * (j % 8)) & 15) + !v2;
+
+            b[(perm ? perm[r] : r) * n + j] = fake_gptq_half(fake_gptq_float(scales[g * n + j]) * (float)((int)fake_gptq_element(qweight, 4, n, r, j) - zero));
+        }
+}
+
+/* a [m, k], w [k, n], c [m, n], m, n, k */
+static inline void fake_hgemm_run(const struct fake_cuda_launch *l, void *user)
+{
+    const uint16_t *a = *(const uint16_t **)l->params[0], *w = *(const uint16_t **)l->params[1];
+    uint16_t *c = *(uint16_t **)l->params[2];
+    int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], i, j, r;
+
+    (void)user;
+    for (i = 0; i < m; i++)
+        for (j = 0; j < n; j++) {
+            double sum = 0;
+
+            for (r = 0; r < k; r++)
+                sum += (double)fake_gptq_float(a[i * k + r]) * fake_gptq_float(w[r * n + j]);
+            c[i * n + j] = fake_gptq_half((float)sum);
+        }
+}
+
 static inline void fake_gptq_run_4(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 4, false); }
 static inline void fake_gptq_run_8(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 8, false); }
 static inline void fake_gptq_run_old(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 4, true); }
@@ -89,6 +129,8 @@ static inline void fake_gptq_add(const struct fake_cuda_api *api)
         {.symbol = FAKE_GPTQ_8BIT(r), .n_params = 11, .param = {FAKE_GPTQ_PARAMS, {56, 1}, {64, 8}}, .run = fake_gptq_run_8}, \
         {.symbol = FAKE_GPTQ_4BIT_OLD(r), .n_params = 10, .param = {FAKE_GPTQ_PARAMS, {56, 8}}, .run = fake_gptq_run_old},
         FAKE_GPTQ_KERNELS(FAKE_GPTQ_ROWS)
+        {.symbol = FAKE_RECONSTRUCT, .n_params = 9, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}, {36, 4}, {40, 4}, {44, 1}, {48, 8}}, .run = fake_reconstruct_run},
+        {.symbol = FAKE_HGEMM, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_hgemm_run},
         {.symbol = FAKE_OTHER, .n_params = 2, .param = {{0, 4}, {8, 8}}},
     };
     size_t i;
@@ -99,6 +141,6 @@ static inline void fake_gptq_add(const struct fake_cuda_api *api)
 
 /* The image of a module that holds them all. */
 #define FAKE_GPTQ_NAMES(r) FAKE_GPTQ_4BIT(r) " " FAKE_GPTQ_8BIT(r) " " FAKE_GPTQ_4BIT_OLD(r) " "
-#define FAKE_GPTQ_IMAGE "TDFAKE " FAKE_GPTQ_KERNELS(FAKE_GPTQ_NAMES) FAKE_OTHER
+#define FAKE_GPTQ_IMAGE "TDFAKE " FAKE_GPTQ_KERNELS(FAKE_GPTQ_NAMES) FAKE_RECONSTRUCT " " FAKE_HGEMM " " FAKE_OTHER
 
 #endif

@@ -12,10 +12,14 @@
 #define MEMBER(name, member, args) int (*member) args;
 static struct { TD_CUDA_NEEDED(MEMBER) TD_CUDA_OPTIONAL(MEMBER) FAKE_CUDA_MORE(MEMBER) } cu;
 
-enum { LAYERS = 64, MAX_ROWS = 50, MAX_SIZE = 4096 };
+/* As vLLM's libraries have it: undefined here, so whoever comes first in the process is called. */
+int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const void *w, int lda, const void *b, int ldb,
+                const uint16_t *beta, void *to, int ldc);
+
+enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
 static int n_layers;
-static uint64_t a, c;
+static uint64_t a, c, whole;
 static void *context, *module, *stream;
 static unsigned seed;
 
@@ -45,7 +49,7 @@ int gpu_model_open(void)
     api()->use_thread(true);
     fake_gptq_add(api());
     return cu.init(0) || cu.primary_retain(&context, 0) || cu.ctx_set_current(context) || cu.module_load(&module, FAKE_GPTQ_IMAGE) ||
-           cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.mem_alloc(&a, MAX_ROWS * MAX_SIZE * 2) || cu.mem_alloc(&c, MAX_ROWS * MAX_SIZE * 2);
+           cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.mem_alloc(&a, MAX_ROWS * MAX_SIZE * 2) || cu.mem_alloc(&whole, 1024 * 1024 * 2) || cu.mem_alloc(&c, MAX_ROWS * MAX_SIZE * 2);
 }
 
 /* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in the order of their groups. */
@@ -83,6 +87,18 @@ static int launch(const struct layer *l, int first, int m, int block_rows)
                      stream, at, NULL);
 }
 
+/* More rows than exllama's kernel takes: W in halves, then cuBLAS. */
+static int launch_whole(const struct layer *l, int m)
+{
+    struct { void *kernel, *stream; } handle = {kernel(FAKE_HGEMM), stream};
+    struct layer w = *l;
+    uint16_t one = 0x3c00, zero = 0;
+    void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &whole};
+
+    return (size_t)l->n * (size_t)l->k > 1024 * 1024 || cu.launch(kernel(FAKE_RECONSTRUCT), 1, 1, 1, 128, 1, 1, 0, stream, at, NULL) ||
+           cublasHgemm(&handle, 0, 0, l->n, m, l->k, &one, (void *)whole, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
+}
+
 static void others(int n)
 {
     int count = 4;
@@ -106,20 +122,24 @@ static void fill_activations(int n)
 /* One forward pass: new activations for every layer, so that every op differs. */
 int gpu_model_pass(int rows)
 {
-    int i, rc = cu.ctx_set_current(context), whole;
+    int i, rc = cu.ctx_set_current(context), eights;
 
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
-    whole = rows / 8 * 8;
+    eights = rows / 8 * 8;
     others(20);
     for (i = 0; i < n_layers && !rc; i++) {
         others(3);
         rc = cu.stream_synchronize(stream);
         fill_activations(rows * layers[i].k);
-        if (whole)
-            rc |= launch(&layers[i], 0, whole, 8);
-        if (rows > whole)
-            rc |= launch(&layers[i], whole, rows - whole, rows - whole);
+        if (rows > EXLLAMA_ROWS) {
+            rc |= launch_whole(&layers[i], rows);
+            continue;
+        }
+        if (eights)
+            rc |= launch(&layers[i], 0, eights, 8);
+        if (rows > eights)
+            rc |= launch(&layers[i], eights, rows - eights, rows - eights);
     }
     return rc | cu.stream_synchronize(stream);
 }

@@ -68,11 +68,12 @@ static inline void gpu_fill_layer(struct gpu_layer *w, int n, unsigned seed)
 
 static inline bool gpu_open(const char *dir)
 {
-    void *cuda = gpu_link(dir, "lib_fake_cuda.so", "libcuda.so.1"), *cupti = gpu_link(dir, "lib_fake_cupti.so", "libcupti.so.13");
+    void *cublas, *cuda = gpu_link(dir, "lib_fake_cuda.so", "libcuda.so.1"), *cupti = gpu_link(dir, "lib_fake_cupti.so", "libcupti.so.13");
     const struct fake_cuda_api *(*api)(void);
     int l;
 
-    if (!cuda || !cupti)
+    cublas = cuda ? gpu_link(dir, "lib_fake_cublas.so", "libcublas.so.13") : NULL;
+    if (!cuda || !cupti || !cublas)
         return false;
 #define CU_FIND(name, member, args) *(void **)&cu.member = dlsym(cuda, #name);
     TD_CUDA_NEEDED(CU_FIND) TD_CUDA_OPTIONAL(CU_FIND) FAKE_CUDA_MORE(CU_FIND)

@@ -259,6 +259,72 @@ static void marlin_is_joined(void **state)
     bench_close(&b);
 }
 
+/* ---- two halves of a product --------------------------------------------------------------------------------------- */
+
+int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
+                const uint16_t *beta, uint16_t *c, int ldc);
+
+static uint64_t whole;
+
+static void make_whole(const struct gpu_layer *w)
+{
+    struct gpu_params p;
+    void *at[] = {&p.qweight, &p.perm, &p.qzeros, &p.scales, &p.k, &p.n, &p.groups, &p.v2, &whole};
+
+    gpu_fill_params(&p, w, 0, 1);
+    assert_int_equal(cu.launch(gpu_kernel(FAKE_RECONSTRUCT), 1, 1, 1, 128, 1, 1, 0, gpu_stream, at, NULL), 0);
+}
+
+static int multiply_whole(const struct gpu_layer *w, int m, uint64_t by)
+{
+    struct { void *kernel, *stream; } handle = {gpu_kernel(FAKE_HGEMM), gpu_stream};
+    uint16_t one = 0x3c00, zero = 0;
+
+    return cublasHgemm(&handle, 0, 0, w->n, m, K, &one, (uint16_t *)by, w->n, (uint16_t *)dev_a, K, &zero, (uint16_t *)dev_c, w->n);
+}
+
+/* A prompt of more than 50 rows: vLLM makes W whole and calls cuBLAS. It is one op, of the same kind, with the same weights. */
+static void a_long_prompt_is_an_op(void **state)
+{
+    enum { M = 60 };
+    struct bench b;
+    uint64_t other;
+    int l;
+
+    (void)state;
+    whole = gpu_memory(K * 32 * LAYERS * 2);
+    other = gpu_memory(K * 32 * LAYERS * 2);
+    assert_int_equal(multiply_whole(&layer[0], 1, other), 0); /* asleep */
+    arm(&b, TAP_MODE_ALL);
+    gpu_others(20);
+    gpu_activations(M, 7);
+    for (l = 0; l < LAYERS; l++) {
+        make_whole(&layer[l]);
+        assert_int_equal(multiply_whole(&layer[l], M, whole), 0);
+        cu.stream_synchronize(gpu_stream);
+    }
+    assert_int_equal(multiply_whole(&layer[0], 1, other), 0); /* a product of somebody else's */
+    gpu_pass(1, 2);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * LAYERS);
+    assert_int_equal(b.n_steps, 2);
+    assert_int_equal(ledger(&b, "weights.seen"), LAYERS);
+    assert_int_equal(ledger(&b, "launches.known"), 3 * LAYERS);
+    assert_string_equal(b.ops[0].kind, "gptq_gemm");
+    assert_string_equal(b.ops[0].impl.symbol, FAKE_RECONSTRUCT);
+    assert_int_equal(attr(&b.ops[0], "m"), M);
+    assert_int_equal(cJSON_GetArraySize(b.ops[0].impl.launches), 2);
+    assert_string_equal(cJSON_GetObjectItem(launch_of(&b.ops[0], 1), "symbol")->valuestring, "cublasHgemm");
+    assert_int_equal(number(launch_of(&b.ops[0], 1), "rows", 1), M);
+    assert_null(td_op_rec_in(&b.ops[0], "b"));
+    assert_int_equal(td_op_rec_in(&b.ops[2], "a")->shape[0], M);
+    assert_int_equal(b.ops[2].out.shape[0], M);
+    check_qweight(&b, &b.ops[2], &layer[2]);
+    bench_close(&b);
+    cu.mem_free(whole);
+    cu.mem_free(other);
+}
+
 /* ---- forms of a launch --------------------------------------------------------------------------------------------- */
 
 static void one_form(int (*launch)(void *f, struct gpu_params *p), const char *symbol, int rows)
@@ -652,6 +718,7 @@ int main(void)
         cmocka_unit_test(a_launch_becomes_an_op),
         cmocka_unit_test(launches_are_joined),
         cmocka_unit_test(joined_rows_are_in_order),
+        cmocka_unit_test(a_long_prompt_is_an_op),
         cmocka_unit_test(every_form_is_read),
         cmocka_unit_test(a_permutation_is_a_weight),
         cmocka_unit_test(a_failed_launch_is_counted),

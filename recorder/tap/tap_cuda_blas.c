@@ -1,0 +1,39 @@
+/* tap_cuda_blas.c - cublasHgemm, with which vLLM multiplies the weights that reconstruct_exllama has just made whole: the second half of a GEMM.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Source: vLLM 0.26, csrc/quantization/gptq/q_gemm.cu, gemm_half_q_half_cuda: for more than 50 rows it calls reconstruct_exllama(..., temp_dq) and then
+ * cublasHgemm(handle, N, N, size_n, size_m, size_k, &one, temp_dq, size_n, a, size_k, &zero, c, size_n). cuBLAS is column-major, so that is C = A W in
+ * rows. Any other call is passed on: which one it is, the address of W tells. */
+#include <errno.h>
+
+#include "recorder/tap/tap_cuda.h"
+
+#define FAILED 13                     /* CUBLAS_STATUS_EXECUTION_FAILED */
+
+typedef int hgemm_fn(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
+                     const uint16_t *beta, uint16_t *c, int ldc);
+TAP_EXPORT hgemm_fn cublasHgemm;
+
+static struct tap_symbol symbol = {.name = "cublasHgemm"};
+
+int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
+                const uint16_t *beta, uint16_t *c, int ldc)
+{
+    int e = errno, rc;
+    hgemm_fn *real = (hgemm_fn *)tap_real_find(&symbol, __builtin_return_address(0));
+    uint64_t token = 0;
+    bool before;
+
+    errno = e;
+    if (!real)
+        return FAILED;
+    if (!tap_armed() || !tap_cuda_injected() || trans_a || trans_b || lda != m ||
+        !tap_cuda_lane_enter_product(symbol.name, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token))
+        return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    before = tap_cuda_cover(true);
+    rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    tap_cuda_cover(before);
+    tap_cuda_lane_leave_product(token, rc == 0);
+    errno = e;
+    return rc;
+}
