@@ -173,6 +173,14 @@ static void open_layers(struct td_links *l, pid_t pid)
         l->why_no_layers = strdup(err.msg);
 }
 
+/* With as much memory as was asked for; unasked, with what a GPU needs where there is one. */
+static int attach(const struct td_links *l, struct link *lk, uint32_t rings, uint64_t bytes, struct td_error *err)
+{
+    bool gpu = !l->opt.ring_bytes && strstr(lk->fronts, "cuda");
+
+    return gpu ? links_attach(lk, GPU_RINGS, GPU_RING_BYTES, err) : links_attach(lk, rings, bytes, err);
+}
+
 static int link_all(struct td_links *l, const struct links_found *found, int n, struct td_error *err)
 {
     uint32_t rings = l->opt.rings > 0 ? (uint32_t)l->opt.rings : DEFAULT_RINGS;
@@ -187,7 +195,7 @@ static int link_all(struct td_links *l, const struct links_found *found, int n, 
         struct td_error why = {0};
 
         rc = links_greet(lk, &found[i], &why);
-        if (!rc && (rc = strstr(lk->fronts, "cuda") && !l->opt.ring_bytes ? links_attach(lk, GPU_RINGS, GPU_RING_BYTES, &why) : links_attach(lk, rings, bytes, &why)))
+        if (!rc && (rc = attach(l, lk, rings, bytes, &why)))
             links_release(lk);
         if (!rc)
             l->n++;

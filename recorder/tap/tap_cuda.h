@@ -4,7 +4,7 @@
  *   tap_cuda.c          loaded by CUDA, arming, the callback     tap_cuda_load.c   libcuda and CUPTI, where they are
  *   tap_cuda_kernels.c  which kernel a handle is                 tap_cuda_lane.c   what happens to a launch: steps, sampling, joining, copies
  *   tap_cuda_stage.c    memory of the device and pinned memory   tap_cuda_sets.c   weights: which are there, which are to be sent
- *   tap_cuda_send.c     the thread that sends what was copied
+ *   tap_cuda_send.c     the thread that sends what was copied    tap_cuda_work.c   what is asked of operands
  *
  * Who does what:
  *   a thread of the server   in CUPTI's callback around a launch: copies of A (before) and C (after) into a ring on the device, on the launch's
@@ -99,6 +99,17 @@ struct tap_cuda_set {                 /* weights of a layer, by address and size
 struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w);
 void tap_cuda_sets_clear(void);
 #define TAP_CUDA_SETS 4096u
+
+/* ---- tap_cuda_work.c ----------------------------------------------------------------------------------------------- */
+
+/* The first operand for this use that has an address; the one that is written; NULL: there is none. */
+const struct td_gpu_operand *tap_cuda_operand(const struct td_gpu_work *w, enum td_gpu_use use);
+const struct td_gpu_operand *tap_cuda_output(const struct td_gpu_work *w);
+uint64_t tap_cuda_weights_of(const struct td_gpu_work *w);  /* the address that tells layers apart; 0: no weights */
+uint64_t tap_cuda_rows_of(const struct td_gpu_operand *o);
+uint64_t tap_cuda_pitch_of(const struct td_gpu_operand *o); /* bytes from row to row */
+uint64_t tap_cuda_end_of(const struct td_gpu_operand *o);   /* where the next row would begin */
+uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w); /* inputs and output */
 
 /* ---- tap_cuda_lane.c ----------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,8 @@
  *
  * Steps are inferred: a model's layers come in a circle, and the weights seen first begin the pass each time they come round. Armed in the middle
  * of a pass, the first seen are not the first layer's: between the last GEMM of a pass and the first of the next many other kernels are launched
- * (sampling, the embedding), within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on. */
+ * (sampling, the embedding), within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on; also when the
+ * weights behind a round's longest gap come again, and those that began the pass do not: the model is another. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,6 +18,7 @@
 #define BATCH_BYTES (1u << 20)        /* handed over when so much has gathered, and at each step */
 #define PIECE_BYTES (4u << 20)        /* of weights, in one copy */
 #define IDLE_NS 50000000LL
+#define GONE 3u                       /* so often the same weights may come by within a pass: layers may share them */
 #define GAP_MIN 16u                   /* other launches: a gap below this is no end of a pass */
 
 struct last {                         /* the launch before, for joining */
@@ -42,6 +44,7 @@ static struct {
     uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
     uint64_t others_before;           /* `others` at the launch before */
     uint64_t round, gap, gap_at;      /* launches in this round; the longest gap in it, and the weights behind it */
+    unsigned again;                   /* how often those have come by since */
     struct last last;
     int64_t active_ns;
     /* towards the sender */
@@ -92,68 +95,11 @@ static void bound(void)
     memset(&lane.last, 0, sizeof lane.last);
 }
 
-/* ---- what a launch is ---------------------------------------------------------------------------------------------- */
-
-static const struct td_gpu_operand *operand(const struct td_gpu_work *w, enum td_gpu_use use)
-{
-    int i;
-
-    for (i = 0; i < w->n_op; i++)
-        if (w->op[i].use == use && w->op[i].address)
-            return &w->op[i];
-    return NULL;
-}
-
-static const struct td_gpu_operand *output(const struct td_gpu_work *w)
-{
-    const struct td_gpu_operand *o = operand(w, TD_GPU_OUT);
-
-    return o ? o : operand(w, TD_GPU_OUT_ZEROED);
-}
-
-static uint64_t weights_of(const struct td_gpu_work *w)
-{
-    const struct td_gpu_operand *o = operand(w, TD_GPU_WEIGHT);
-
-    return o ? o->address : 0;
-}
-
-static uint64_t element_bytes(const struct td_gpu_operand *o)
-{
-    uint64_t n = (uint64_t)o->shape[0] * (uint64_t)(o->ndim > 1 ? o->shape[1] : 1);
-
-    return n ? o->bytes / n : 0;
-}
-
-static uint64_t rows_of(const struct td_gpu_operand *o)
-{
-    return o->ndim > 1 ? (uint64_t)o->shape[0] : 1;
-}
-
-static uint64_t pitch_of(const struct td_gpu_operand *o)
-{
-    return o->ndim > 1 ? (uint64_t)o->row_stride * element_bytes(o) : o->bytes;
-}
-
-static uint64_t end_of(const struct td_gpu_operand *o)
-{
-    return o->address + rows_of(o) * pitch_of(o);
-}
-
-static uint64_t copied_bytes(const struct td_gpu_work *w)
-{
-    uint64_t n = 0;
-    int i;
-
-    for (i = 0; i < w->n_op; i++)
-        if (w->op[i].address && w->op[i].use != TD_GPU_WEIGHT && w->op[i].use < TD_GPU_SCRATCH)
-            n += w->op[i].bytes;
-    return n;
-}
+/* ---- joining ------------------------------------------------------------------------------------------------------- */
 
 static struct last as_last(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
 {
-    return (struct last){w->adapter, l->stream, weights_of(w), end_of(operand(w, TD_GPU_IN)), end_of(output(w)), w->n, w->k, false};
+    return (struct last){w->adapter, l->stream, tap_cuda_weights_of(w), tap_cuda_end_of(tap_cuda_operand(w, TD_GPU_IN)), tap_cuda_end_of(tap_cuda_output(w)), w->n, w->k, false};
 }
 
 /* The same weights again, and A and C go on where those of the launch before ended: the rest of one product's rows. */
@@ -161,8 +107,8 @@ static bool joins(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
 {
     const struct last *p = &lane.last;
 
-    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == l->stream && p->weights == weights_of(w) && p->n == w->n && p->k == w->k &&
-           p->a_end == operand(w, TD_GPU_IN)->address && p->c_end == output(w)->address;
+    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == l->stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
+           p->a_end == tap_cuda_operand(w, TD_GPU_IN)->address && p->c_end == tap_cuda_output(w)->address;
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
@@ -200,9 +146,20 @@ static bool first_is_elsewhere(uint64_t gap)
     return lane.round > 1 && lane.gap_at && lane.gap >= GAP_MIN && lane.gap > 2 * gap;
 }
 
+/* Weights other than the first; gap: other launches before them. True: they are the first from now on. */
+static bool note_round(uint64_t weights, uint64_t gap)
+{
+    if (weights == lane.gap_at && ++lane.again >= (lane.doing == TAP_WAIT ? 1 : GONE))
+        return true;
+    if (gap > lane.gap || !lane.gap_at)
+        lane.gap = gap, lane.gap_at = weights, lane.again = 0;
+    lane.round++;
+    return false;
+}
+
 static void note_step(const struct td_gpu_work *w)
 {
-    uint64_t others = atomic_load_explicit(&lane.others, memory_order_relaxed), gap = others - lane.others_before, weights = weights_of(w);
+    uint64_t others = atomic_load_explicit(&lane.others, memory_order_relaxed), gap = others - lane.others_before, weights = tap_cuda_weights_of(w);
     bool again = weights == lane.first;
 
     lane.others_before = others;
@@ -212,14 +169,11 @@ static void note_step(const struct td_gpu_work *w)
         lane.first = lane.gap_at;
         lane.doing = TAP_WAIT;
     }
-    if (weights != lane.first) {
-        if (gap > lane.gap || !lane.gap_at)
-            lane.gap = gap, lane.gap_at = weights;
-        lane.round++;
+    if (weights != lane.first && !note_round(weights, gap))
         return;
-    }
+    lane.first = weights;
     lane.round = 1;
-    lane.gap = lane.gap_at = 0;
+    lane.gap = lane.gap_at = lane.again = 0;
     begin_step(w->m);
 }
 
@@ -227,9 +181,9 @@ static void note_step(const struct td_gpu_work *w)
 
 static bool copy(uint64_t at, const struct td_gpu_operand *o, void *stream)
 {
-    uint64_t rows = rows_of(o);
+    uint64_t rows = tap_cuda_rows_of(o);
 
-    return tap_cuda_stage_copy(at, o->address, rows, o->bytes / rows, pitch_of(o), stream);
+    return tap_cuda_stage_copy(at, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
 }
 
 /* One more piece of the set: within one tensor. False: no room, or the driver refused. */
@@ -312,7 +266,7 @@ static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cud
     if (!set || !send_weights(set, l->stream))
         return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
     e = next_entry(0);
-    if (!e || !fits(copied_bytes(w)))
+    if (!e || !fits(tap_cuda_copied_bytes(w)))
         return TAP_OPS_RING;
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_LAUNCH;
@@ -338,8 +292,8 @@ static bool read_work(const struct tap_cuda_launch *l, const struct tap_cuda_ker
 {
     struct td_gpu_values v;
 
-    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && operand(w, TD_GPU_IN) &&
-           output(w) && weights_of(w);
+    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && tap_cuda_operand(w, TD_GPU_IN) &&
+           tap_cuda_output(w) && tap_cuda_weights_of(w);
 }
 
 /* Why it is not taken, before anything is copied; TAP_OPS_SENT: it is. */
@@ -370,7 +324,7 @@ static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *
     }
     joined = joins(l, &w);
     if (capturing(l->stream)) {
-        tap_count(TAP_OPS_GRAPH, !joined, copied_bytes(&w));
+        tap_count(TAP_OPS_GRAPH, !joined, tap_cuda_copied_bytes(&w));
         lane.last = as_last(l, &w);
         return false;
     }
@@ -380,7 +334,7 @@ static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *
     if (why == TAP_OPS_SENT)
         why = take(l, k, &w, joined);
     if (why != TAP_OPS_SENT)
-        tap_count(why, !joined, copied_bytes(&w));
+        tap_count(why, !joined, tap_cuda_copied_bytes(&w));
     lane.last = as_last(l, &w);
     lane.last.taken = why == TAP_OPS_SENT;
     lane.active_ns = tap_now();
@@ -403,7 +357,7 @@ uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_c
 
 static bool take_output(const struct tap_cuda_entry *e, void *stream)
 {
-    const struct td_gpu_operand *o = output(&e->work);
+    const struct td_gpu_operand *o = tap_cuda_output(&e->work);
 
     return copy(e->op_at[o - e->work.op], o, stream) && tap_cuda_stage_mark(stream);
 }
@@ -423,7 +377,7 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
             tap_cuda_stage_hand_over();
     } else {
         lane.last.taken = false;
-        tap_count(TAP_OPS_FAILED, !e->joins, copied_bytes(&e->work));
+        tap_count(TAP_OPS_FAILED, !e->joins, tap_cuda_copied_bytes(&e->work));
     }
     atomic_store_explicit(&lane.owner, 0, memory_order_release);
 }
@@ -455,7 +409,7 @@ bool tap_cuda_lane_open(void)
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
     lane.unfinished = 0;
-    lane.round = lane.gap = lane.gap_at = 0;
+    lane.round = lane.gap = lane.gap_at = lane.again = 0;
     lane.others_before = atomic_load(&lane.others);
     atomic_store(&lane.head, 0);
     atomic_store(&lane.tail, 0);

@@ -89,9 +89,8 @@ static void set_operand(struct tap_operand *to, const struct td_gpu_operand *o)
     *to = (struct tap_operand){.role = o->role, .dtype = o->dtype, .ndim = o->ndim, .bytes = o->bytes, .address = o->address, .data = (const void *)(uintptr_t)o->address};
     for (i = 0; i < o->ndim; i++)
         to->shape[i] = o->shape[i];
-    to->strides[o->ndim - 1] = 1;
-    if (o->ndim > 1)
-        to->strides[0] = o->shape[1];
+    to->strides[0] = o->ndim > 1 ? o->shape[1] : 1;
+    to->strides[1] = o->ndim > 1;
 }
 
 static uint64_t bytes_of_all(int operand)

@@ -28,7 +28,7 @@ need() { [ -e "$WORK/$1" ] || { wrong "$1 is not there; run stage $2 first"; ret
 vllm() {
     COMMAND=(env VLLM_CACHE_ROOT="$WORK/cache" "$PYTHON" -m vllm.entrypoints.cli.main serve "$WORK/$1" --served-model-name m --host 127.0.0.1 --port "$2" --dtype half
         --max-model-len 2048 --max-num-seqs 16 --gpu-memory-utilization 0.3 --kv-cache-memory-bytes 1073741824 --generation-config vllm
-        --no-enable-prefix-caching --seed 0 --enable-scale-out --enable-request-id-headers "${@:3}")
+        --no-enable-prefix-caching --seed 0 --enable-request-id-headers "${@:3}")
 }
 
 library() { # where vLLM's kernels are
@@ -51,7 +51,7 @@ record_server() { # NAME MODEL OPTIONS OF vllm...
     vllm "$model" "$PORT" "${@:3}"
     rm -rf "${WORK:?}/$name"
     "$BIN/record" -o "$WORK/$name" --server "127.0.0.1:$PORT" --suite quick --repeat 3 -n 32 --timeout 300 --gemms all --checkpoint "$WORK/$model" \
-        --run -- "${COMMAND[@]}" >"$WORK/$name.record.txt" 2>&1 || wrong "record $name: exit $?"
+        --run -- "${COMMAND[@]}" >"$WORK/$name.record.txt" 2>&1 || { tail -n 5 "$WORK/$name.record.txt"; wrong "record $name"; return 1; }
     grep -E '^ *(timed|tapped|ops|tap)' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
     "$BIN/fixture" verify "$WORK/$name" >>"$WORK/$name.record.txt" 2>&1 || wrong "fixture verify $name"
 }

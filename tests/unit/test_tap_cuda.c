@@ -179,6 +179,86 @@ static void joined_rows_are_in_order(void **state)
     bench_close(&b);
 }
 
+/* vLLM's Marlin: 141 rows are a launch of 128 and one of 13 by another kernel; rows of A lie further apart than they are long. Symbols and parameters:
+ * test_gpu_marlin.c. What is computed does not matter here. */
+#define MARLIN(blocks) "_ZN6marlin6MarlinILl1125899906910725ELl1125899907892224ELl1125899906910725ELl1125899906910725ELi256ELi" #blocks \
+                       "ELi8ELi8ELb0ELi4ELi8ELb0EEvPK4int4S3_PS1_S4_S3_PKfS3_S6_S3_PKiiiiiiPibbbi"
+enum { MN = 64, MK = 128, LDA = MK + 8, MROWS = 141 };
+
+static void run_marlin(const struct fake_cuda_launch *l, void *user)
+{
+    const uint16_t *a = *(const uint16_t **)l->params[0];
+    uint16_t *c = *(uint16_t **)l->params[2];
+    int m = *(int *)l->params[11], i, j;
+
+    (void)user;
+    for (i = 0; i < m; i++)
+        for (j = 0; j < MN; j++)
+            c[i * MN + j] = (uint16_t)(a[i * LDA + j] + j);
+}
+
+static void launch_marlin(void *f, uint64_t a, uint64_t c, uint64_t weights, int m)
+{
+    uint64_t p[10] = {a, weights, c, weights + 65536, 0, 0, weights + 32768, 0, 0, 0}, locks = weights + 65536;
+    int sizes[5] = {MK / 128, m, MN, MK, LDA}, shared = 232448, i;
+    uint8_t no = 0;
+    void *at[20];
+
+    for (i = 0; i < 10; i++)
+        at[i] = &p[i];
+    for (i = 0; i < 5; i++)
+        at[10 + i] = &sizes[i];
+    at[15] = &locks, at[16] = at[17] = at[18] = &no, at[19] = &shared;
+    assert_int_equal(cu.launch(f, 132, 1, 1, 256, 1, 1, 1024, gpu_stream, at, NULL), 0);
+}
+
+static void marlin_is_joined(void **state)
+{
+    static struct fake_cuda_kernel k[2] = {{.symbol = MARLIN(4)}, {.symbol = MARLIN(1)}};
+    static const struct td_gpu_param params[20] = {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 8}, {48, 8}, {56, 8}, {64, 8}, {72, 8},
+                                                   {80, 4}, {84, 4}, {88, 4}, {92, 4}, {96, 4}, {104, 8}, {112, 1}, {113, 1}, {114, 1}, {116, 4}};
+    static uint16_t rows[MROWS * MK];
+    uint64_t a = gpu_memory(MROWS * LDA * 2), c = gpu_memory(MROWS * MN * 2), weights = gpu_memory(131072);
+    void *module, *f[2];
+    struct bench b;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 40; i++)
+        k[i / 20].param[i % 20].offset = params[i % 20].offset, k[i / 20].param[i % 20].size = params[i % 20].size;
+    for (i = 0; i < 2; i++) {
+        k[i].n_params = 20;
+        k[i].run = run_marlin;
+        say->add_kernel(&k[i]);
+    }
+    assert_int_equal(cu.module_load(&module, "TDFAKE " MARLIN(4) " " MARLIN(1)), 0);
+    for (i = 0; i < 2; i++)
+        assert_int_equal(cu.module_get_function(&f[i], module, k[i].symbol), 0);
+    for (i = 0; i < MROWS * LDA; i++)
+        ((uint16_t *)a)[i] = (uint16_t)(i * 7);
+    for (i = 0; i < MROWS; i++)
+        memcpy(rows + i * MK, (uint16_t *)a + i * LDA, MK * 2);
+    arm(&b, TAP_MODE_ALL);
+    for (i = 0; i < 2; i++) {          /* another model than that of the last arm: the first time nobody knows that a pass begins here */
+        launch_marlin(f[0], a, c, weights, 128);
+        launch_marlin(f[1], a + 128 * LDA * 2, c + 128 * MN * 2, weights, 13);
+        cu.stream_synchronize(gpu_stream);
+    }
+    disarm(&b);
+    assert_int_equal(ledger(&b, "ops.dropped.partial"), 1);
+    assert_int_equal(b.n_ops, 1);
+    assert_string_equal(b.ops[0].impl.layout, "marlin");
+    assert_string_equal(b.ops[0].impl.symbol, MARLIN(4));
+    assert_int_equal(attr(&b.ops[0], "m"), MROWS);
+    assert_int_equal(cJSON_GetArraySize(b.ops[0].impl.launches), 2);
+    assert_int_equal(number(launch_of(&b.ops[0], 1), "rows", 0), 128);
+    assert_int_equal(cJSON_GetObjectItem(launch_of(&b.ops[0], 1), "shared_bytes")->valueint, 1024);
+    assert_string_equal(cJSON_GetObjectItem(launch_of(&b.ops[0], 1), "symbol")->valuestring, MARLIN(1));
+    check_blob(&b, td_op_rec_in(&b.ops[0], "a"), rows, sizeof rows);
+    check_blob(&b, &b.ops[0].out, (void *)c, MROWS * MN * 2);
+    bench_close(&b);
+}
+
 /* ---- forms of a launch --------------------------------------------------------------------------------------------- */
 
 static void one_form(int (*launch)(void *f, struct gpu_params *p), const char *symbol, int rows)
@@ -587,6 +667,7 @@ int main(void)
         cmocka_unit_test(threads_at_once),
         cmocka_unit_test(armed_again_and_again),
         cmocka_unit_test(the_last_op_comes_while_idle),
+        cmocka_unit_test(marlin_is_joined), /* the last: another model */
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,0 +1,60 @@
+/* tap_cuda_work.c - what is asked of the operands of a launch, as its row describes them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/tap_cuda.h"
+
+const struct td_gpu_operand *tap_cuda_operand(const struct td_gpu_work *w, enum td_gpu_use use)
+{
+    int i;
+
+    for (i = 0; i < w->n_op; i++)
+        if (w->op[i].use == use && w->op[i].address)
+            return &w->op[i];
+    return NULL;
+}
+
+const struct td_gpu_operand *tap_cuda_output(const struct td_gpu_work *w)
+{
+    const struct td_gpu_operand *o = tap_cuda_operand(w, TD_GPU_OUT);
+
+    return o ? o : tap_cuda_operand(w, TD_GPU_OUT_ZEROED);
+}
+
+uint64_t tap_cuda_weights_of(const struct td_gpu_work *w)
+{
+    const struct td_gpu_operand *o = tap_cuda_operand(w, TD_GPU_WEIGHT);
+
+    return o ? o->address : 0;
+}
+
+static uint64_t element_bytes(const struct td_gpu_operand *o)
+{
+    uint64_t n = (uint64_t)o->shape[0] * (uint64_t)(o->ndim > 1 ? o->shape[1] : 1);
+
+    return n ? o->bytes / n : 0;
+}
+
+uint64_t tap_cuda_rows_of(const struct td_gpu_operand *o)
+{
+    return o->ndim > 1 ? (uint64_t)o->shape[0] : 1;
+}
+
+uint64_t tap_cuda_pitch_of(const struct td_gpu_operand *o)
+{
+    return o->ndim > 1 ? (uint64_t)o->row_stride * element_bytes(o) : o->bytes;
+}
+
+uint64_t tap_cuda_end_of(const struct td_gpu_operand *o)
+{
+    return o->address + tap_cuda_rows_of(o) * tap_cuda_pitch_of(o);
+}
+
+uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w)
+{
+    uint64_t n = 0;
+    int i;
+
+    for (i = 0; i < w->n_op; i++)
+        if (w->op[i].address && w->op[i].use != TD_GPU_WEIGHT && w->op[i].use < TD_GPU_SCRATCH)
+            n += w->op[i].bytes;
+    return n;
+}
