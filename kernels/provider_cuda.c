@@ -11,46 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/gpu/build.h"
-#include "kernels/gpu/driver.h"
-#include "kernels/gpu/geometry.h"
+#include "kernels/provider_cuda.h"
 #include "kernels/providers.h"
-#include "model/exllama_layout.h"
-#include "model/gptq.h"
 
-#define GAP_BYTE 0xa7              /* around tensors; as replayer/guard.h */
 #define GAP_FRONT 256
 #define SWEEP_LEAST ((size_t)64 << 20)
-
-struct cuda_state {
-    const struct td_gpu_driver *driver;
-    void *device;
-    struct td_gpu_facts facts;
-    struct td_gpu_build *build;
-    struct td_gpu_memory sweep;    /* fills the caches; made when first timed cold */
-    char only[96], words[256], why[480];
-};
-
-enum place { A, QWEIGHT, QZEROS, SCALES, ORDER, C, N_PLACES };
-static const char *const place_names[N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c"};
-
-struct cuda_prepared {
-    const struct td_op_call *op;
-    struct td_gptq_op x;
-    const char *identifier;        /* of the kernels */
-    const struct td_gpu_offer *offers;
-    struct td_gpu_plan plan;
-    struct td_gpu_memory memory[N_PLACES];
-    size_t c_bytes;
-    bool c_dense;                  /* on the device; op->out may have gaps */
-    struct { const struct td_gpu_function *f; struct td_gpu_values v; void *params[TD_GPU_PARAMS]; } launch[TD_GPU_PLAN_MAX];
-};
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
 
 static void cuda_close(void *state)
 {
-    struct cuda_state *s = state;
+    struct td_cuda_state *s = state;
 
     if (!s)
         return;
@@ -64,7 +35,7 @@ static void cuda_close(void *state)
 static int cuda_open(const char *arg, void **state, struct td_error *err)
 {
     const char *only = getenv("TD_CUDA_KERNEL");
-    struct cuda_state *s;
+    struct td_cuda_state *s;
     int rc;
 
     *state = NULL;
@@ -89,30 +60,20 @@ static int cuda_open(const char *arg, void **state, struct td_error *err)
 
 static const char *cuda_words(void *state)
 {
-    return ((struct cuda_state *)state)->words;
+    return ((struct td_cuda_state *)state)->words;
 }
 
 static bool cuda_is_dead(const void *state)
 {
-    const struct cuda_state *s = state;
+    const struct td_cuda_state *s = state;
 
     return s->driver->is_dead(s->device);
 }
 
 /* ---- which kernel -------------------------------------------------------------------------------------------------- */
 
-/* Is the order of rows what k / group_size says? Then no kernel needs to be told. */
-static bool is_in_order(const struct td_gptq_op *x)
-{
-    int64_t k = 0;
-
-    while (x->g_idx && k < x->k && x->g_idx[k] == k / x->group_size)
-        k++;
-    return !x->g_idx || k == x->k;
-}
-
 /* Everything that can be said without the GPU. NULL: yes. */
-static const char *try_name(struct cuda_state *s, const char *identifier, struct cuda_prepared *p)
+static const char *try_name(struct td_cuda_state *s, const char *identifier, struct td_cuda_prepared *p)
 {
     const struct td_gpu_adapter *row;
     int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
@@ -129,7 +90,7 @@ static const char *try_name(struct cuda_state *s, const char *identifier, struct
 }
 
 /* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
-static const char *choose(struct cuda_state *s, const struct td_op_call *op, struct cuda_prepared *p)
+static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, struct td_cuda_prepared *p)
 {
     char first[sizeof s->why] = "";
     const struct td_gpu_adapter *row;
@@ -158,7 +119,7 @@ static const char *choose(struct cuda_state *s, const struct td_op_call *op, str
 }
 
 /* gptq_gemm with plain numbers, and a kernel for it. */
-static const char *look_at(struct cuda_state *s, const struct td_op_call *op, struct cuda_prepared *p)
+static const char *look_at(struct td_cuda_state *s, const struct td_op_call *op, struct td_cuda_prepared *p)
 {
     struct td_gptq_gemm_args args;
     struct td_error err = {0};
@@ -177,7 +138,7 @@ static const char *look_at(struct cuda_state *s, const struct td_op_call *op, st
 }
 
 /* The plan's kernels, loaded, and whether the device takes such launches. */
-static int load_functions(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+static int load_functions(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
 {
     int i, d;
 
@@ -203,121 +164,17 @@ static int load_functions(struct cuda_state *s, struct cuda_prepared *p, struct 
 
 static const char *cuda_supports(void *state, const struct td_op_call *op)
 {
-    struct cuda_state *s = state;
-    struct cuda_prepared p;
+    struct td_cuda_state *s = state;
+    struct td_cuda_prepared p;
 
     return look_at(s, op, &p);
 }
 
-/* ---- to the GPU ---------------------------------------------------------------------------------------------------- */
-
-/* Room for a tensor whose neighbourhood shows when somebody writes there. */
-static int make_room(struct cuda_state *s, struct cuda_prepared *p, enum place at, size_t bytes, size_t align, struct td_error *err)
-{
-    struct td_gpu_memory *m = &p->memory[at];
-    int rc = s->driver->alloc(s->device, bytes ? bytes : 1, align < 16 ? 16 : align, p->op->guard, m, err); /* kernels load 16 bytes at once */
-
-    if (!rc && m->reserved)
-        rc = s->driver->set(s->device, m->reserved, GAP_BYTE, m->mapped_bytes, err);
-    return rc ? td_fail_at(err, "%s", place_names[at]) : TD_OK;
-}
-
-static int put(struct cuda_state *s, struct cuda_prepared *p, enum place at, const void *data, size_t bytes, size_t align, struct td_error *err)
-{
-    int rc = make_room(s, p, at, bytes, align, err);
-
-    return rc ? rc : s->driver->copy_in(s->device, p->memory[at].address, data, bytes, err);
-}
-
-/* Rows of `bytes` each, from `stride` bytes apart to another distance; or back. */
-static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, int64_t rows)
-{
-    int64_t i;
-
-    for (i = 0; i < rows; i++)
-        memcpy((char *)to + (size_t)i * to_stride, (const char *)from + (size_t)i * from_stride, bytes);
-}
-
-/* A as the kernel reads it: dense, or as recorded when it takes lda. */
-static int put_a(struct cuda_state *s, struct cuda_prepared *p, bool dense, struct td_error *err)
-{
-    const struct td_tensor *a = td_op_in(p->op, "a");
-    const size_t row = (size_t)p->x.k * 2;
-    void *copy;
-    int rc;
-
-    if (!dense || p->x.lda == p->x.k)
-        return put(s, p, A, a->data, a->size_bytes, a->align, err);
-    if (!(copy = malloc(row * (size_t)p->x.m + 1)))
-        return td_fail(err, TD_ENOMEM, "out of memory");
-    copy_rows(copy, row, a->data, (size_t)p->x.lda * 2, row, p->x.m);
-    rc = put(s, p, A, copy, row * (size_t)p->x.m, a->align, err);
-    free(copy);
-    return rc;
-}
-
-/* qweight and the order of rows, as exllama has them. */
-static int put_exllama(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
-{
-    const struct td_gptq_op *x = &p->x;
-    const struct td_gptq_weight w = {x->bits, x->group_size, x->zero_offset, x->k, x->n, x->groups, (uint32_t *)(uintptr_t)x->qweight, (uint32_t *)(uintptr_t)x->qzeros,
-                                     (uint16_t *)(uintptr_t)x->scales, (int32_t *)(uintptr_t)x->g_idx, NULL};
-    const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
-    uint32_t *shuffled = malloc(bytes + 1);
-    int32_t *perm = malloc((size_t)x->k * sizeof *perm * 2), *again = perm ? perm + x->k : NULL;
-    bool ordered = !is_in_order(x);
-    int rc = shuffled && perm ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
-
-    if (!rc && ordered) {
-        td_gptq_argsort_groups(&w, perm);
-        td_gptq_g_idx_of_perm(perm, x->k, x->group_size, again);
-        if (memcmp(again, x->g_idx, (size_t)x->k * sizeof *again))
-            rc = td_fail(err, TD_EUNSUPPORTED, "groups of other sizes than %d rows cannot be sorted into exllama's layout", x->group_size);
-    }
-    if (!rc)
-        rc = td_exllama_shuffle(x->bits, x->k, x->n, x->qweight, ordered ? perm : NULL, shuffled, err);
-    if (!rc)
-        rc = put(s, p, QWEIGHT, shuffled, bytes, td_op_in(p->op, "qweight")->align, err);
-    if (!rc && ordered)
-        rc = put(s, p, ORDER, perm, (size_t)x->k * sizeof *perm, 16, err);
-    free(shuffled);
-    free(perm);
-    return rc;
-}
-
-static int put_checkpoint(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
-{
-    const struct td_tensor *q = td_op_in(p->op, "qweight");
-    int rc = put(s, p, QWEIGHT, q->data, q->size_bytes, q->align, err);
-
-    if (!rc && !is_in_order(&p->x))
-        rc = put(s, p, ORDER, p->x.g_idx, (size_t)p->x.k * sizeof *p->x.g_idx, 16, err);
-    return rc;
-}
-
-static int put_all(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
-{
-    const struct td_gpu_adapter *row = p->offers[0].row;
-    const struct td_tensor *z = td_op_in(p->op, "qzeros"), *sc = td_op_in(p->op, "scales"), *out = &p->op->out;
-    const bool lda = td_gpu_field_at(row, "lda") >= 0;
-    int rc = put_a(s, p, !lda, err);
-
-    if (!rc)
-        rc = strcmp(row->layout, "exllama") ? put_checkpoint(s, p, err) : put_exllama(s, p, err);
-    if (!rc)
-        rc = put(s, p, QZEROS, z->data, z->size_bytes, z->align, err);
-    if (!rc)
-        rc = put(s, p, SCALES, sc->data, sc->size_bytes, sc->align, err);
-    p->c_dense = td_gpu_field_at(row, "ldc") < 0 && p->x.ldc != p->x.n;
-    p->c_bytes = p->c_dense ? (size_t)p->x.m * (size_t)p->x.n * 2 : out->size_bytes;
-    return rc ? rc : make_room(s, p, C, p->c_bytes, out->align, err);
-}
-
-static int make_launches(struct cuda_prepared *p, struct td_error *err)
+static int make_launches(struct td_cuda_prepared *p, struct td_error *err)
 {
     const bool lda = td_gpu_field_at(p->offers[0].row, "lda") >= 0;
-    const struct td_gpu_places at = {p->memory[A].address, p->memory[QWEIGHT].address, p->memory[QZEROS].address, p->memory[SCALES].address,
-                                     p->memory[ORDER].address, p->memory[C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc};
+    const struct td_gpu_places at = {p->memory[TD_CUDA_A].address, p->memory[TD_CUDA_QWEIGHT].address, p->memory[TD_CUDA_QZEROS].address, p->memory[TD_CUDA_SCALES].address,
+                                     p->memory[TD_CUDA_ORDER].address, p->memory[TD_CUDA_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc};
     int i, f;
 
     for (i = 0; i < p->plan.n; i++) {
@@ -334,19 +191,19 @@ static int make_launches(struct cuda_prepared *p, struct td_error *err)
 
 static void cuda_release(void *state, void *prepared)
 {
-    struct cuda_state *s = state;
-    struct cuda_prepared *p = prepared;
+    struct td_cuda_state *s = state;
+    struct td_cuda_prepared *p = prepared;
     int i;
 
-    for (i = 0; p && i < N_PLACES && !s->driver->is_dead(s->device); i++)
+    for (i = 0; p && i < TD_CUDA_N_PLACES && !s->driver->is_dead(s->device); i++)
         s->driver->free(s->device, &p->memory[i]);
     free(p);
 }
 
 static int cuda_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
 {
-    struct cuda_state *s = state;
-    struct cuda_prepared *p = malloc(sizeof *p);
+    struct td_cuda_state *s = state;
+    struct td_cuda_prepared *p = malloc(sizeof *p);
     struct td_error own = {0};
     const char *no;
 
@@ -356,7 +213,7 @@ static int cuda_prepare(void *state, const struct td_op_call *op, void **prepare
         return td_fail(err, TD_ENOMEM, "out of memory");
     if ((no = look_at(s, op, p)))
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
-    if (no || load_functions(s, p, err) || put_all(s, p, err) || make_launches(p, err)) {
+    if (no || load_functions(s, p, err) || td_cuda_put(s, p, err) || make_launches(p, err)) {
         cuda_release(s, p);
         if (err->code == TD_ENOMEM)
             err->code = TD_EUNSUPPORTED; /* this machine's want, no fault of the build */
@@ -370,30 +227,30 @@ static int cuda_prepare(void *state, const struct td_op_call *op, void **prepare
 
 static int cuda_refill(void *state, void *prepared, struct td_error *err)
 {
-    struct cuda_state *s = state;
-    struct cuda_prepared *p = prepared;
+    struct td_cuda_state *s = state;
+    struct td_cuda_prepared *p = prepared;
     const size_t row = (size_t)p->x.n * 2;
     void *copy;
     int rc;
 
     if (!p->c_dense)
-        return s->driver->copy_in(s->device, p->memory[C].address, p->op->out.data, p->c_bytes, err);
+        return s->driver->copy_in(s->device, p->memory[TD_CUDA_C].address, p->op->out.data, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    copy_rows(copy, row, p->op->out.data, (size_t)p->x.ldc * 2, row, p->x.m);
-    rc = s->driver->copy_in(s->device, p->memory[C].address, copy, p->c_bytes, err);
+    td_cuda_copy_rows(copy, row, p->op->out.data, (size_t)p->x.ldc * 2, row, p->x.m);
+    rc = s->driver->copy_in(s->device, p->memory[TD_CUDA_C].address, copy, p->c_bytes, err);
     free(copy);
     return rc;
 }
 
 /* Once, in the stream. */
-static int enqueue(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+static int enqueue(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
 {
     const struct td_gpu_adapter *row = p->offers[0].row;
     int i, rc = TD_OK;
 
     if (row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED)
-        rc = s->driver->set(s->device, p->memory[C].address, 0, p->c_bytes, err);
+        rc = s->driver->set(s->device, p->memory[TD_CUDA_C].address, 0, p->c_bytes, err);
     for (i = 0; i < p->plan.n && !rc; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
 
@@ -404,8 +261,8 @@ static int enqueue(struct cuda_state *s, struct cuda_prepared *p, struct td_erro
 
 static int cuda_run(void *state, void *prepared, struct td_error *err)
 {
-    struct cuda_state *s = state;
-    struct cuda_prepared *p = prepared;
+    struct td_cuda_state *s = state;
+    struct td_cuda_prepared *p = prepared;
     int rc = enqueue(s, p, err);
 
     if (!rc)
@@ -414,7 +271,7 @@ static int cuda_run(void *state, void *prepared, struct td_error *err)
 }
 
 /* Did somebody write where the tensor's mapping goes on, behind it or in front of it? */
-static int check_gaps(struct cuda_state *s, const struct cuda_prepared *p, enum place at, struct td_error *err)
+static int check_gaps(struct td_cuda_state *s, const struct td_cuda_prepared *p, enum td_cuda_place at, struct td_error *err)
 {
     const struct td_gpu_memory *m = &p->memory[at];
     const uint64_t end = m->reserved + m->mapped_bytes, before = m->address - m->reserved;
@@ -429,43 +286,43 @@ static int check_gaps(struct cuda_state *s, const struct cuda_prepared *p, enum 
     if (!rc)
         rc = s->driver->copy_out(s->device, gap + front, m->address + m->bytes, tail, err);
     for (i = 0; i < front + tail && !rc; i++)
-        if (gap[i] != GAP_BYTE)
-            rc = i < front ? td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", place_names[at], front - i)
-                           : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", place_names[at], i - front);
+        if (gap[i] != TD_CUDA_GAP_BYTE)
+            rc = i < front ? td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", td_cuda_place_names[at], front - i)
+                           : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", td_cuda_place_names[at], i - front);
     return rc;
 }
 
-static int fetch_c(struct cuda_state *s, struct cuda_prepared *p, struct td_error *err)
+static int fetch_c(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
 {
     const size_t row = (size_t)p->x.n * 2;
     void *copy;
     int rc;
 
     if (!p->c_dense)
-        return s->driver->copy_out(s->device, p->op->out.data, p->memory[C].address, p->c_bytes, err);
+        return s->driver->copy_out(s->device, p->op->out.data, p->memory[TD_CUDA_C].address, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    if (!(rc = s->driver->copy_out(s->device, copy, p->memory[C].address, p->c_bytes, err)))
-        copy_rows(p->op->out.data, (size_t)p->x.ldc * 2, copy, row, row, p->x.m);
+    if (!(rc = s->driver->copy_out(s->device, copy, p->memory[TD_CUDA_C].address, p->c_bytes, err)))
+        td_cuda_copy_rows(p->op->out.data, (size_t)p->x.ldc * 2, copy, row, row, p->x.m);
     free(copy);
     return rc;
 }
 
 static int cuda_fetch(void *state, void *prepared, struct td_error *err)
 {
-    struct cuda_state *s = state;
-    struct cuda_prepared *p = prepared;
+    struct td_cuda_state *s = state;
+    struct td_cuda_prepared *p = prepared;
     int rc = fetch_c(s, p, err), i;
 
-    for (i = 0; i < N_PLACES && !rc; i++)
-        rc = check_gaps(s, p, (enum place)i, err);
+    for (i = 0; i < TD_CUDA_N_PLACES && !rc; i++)
+        rc = check_gaps(s, p, (enum td_cuda_place)i, err);
     return rc;
 }
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */
 
 /* More than the caches hold, written anew: what they held of the op is gone. */
-static int sweep(struct cuda_state *s, struct td_error *err)
+static int sweep(struct td_cuda_state *s, struct td_error *err)
 {
     const size_t bytes = s->facts.l2_bytes * 2 > SWEEP_LEAST ? s->facts.l2_bytes * 2 : SWEEP_LEAST;
     int rc = s->sweep.address ? TD_OK : s->driver->alloc(s->device, bytes, 256, false, &s->sweep, err);
@@ -473,7 +330,7 @@ static int sweep(struct cuda_state *s, struct td_error *err)
     return rc ? rc : s->driver->set(s->device, s->sweep.address, 1, bytes, err);
 }
 
-static int time_some(struct cuda_state *s, struct cuda_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
+static int time_some(struct td_cuda_state *s, struct td_cuda_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
 
@@ -486,7 +343,7 @@ static int time_some(struct cuda_state *s, struct cuda_prepared *p, uint32_t run
 
 static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err)
 {
-    struct cuda_state *s = state;
+    struct td_cuda_state *s = state;
     int64_t one = 0;
     int rc = TD_OK;
 

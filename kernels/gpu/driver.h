@@ -26,6 +26,7 @@ struct td_gpu_facts {
 struct td_gpu_memory {
     uint64_t address;
     size_t bytes;
+    uint64_t base;                 /* not guarded: what the driver gave, at or before address */
     uint64_t reserved;             /* guarded: start of the address range; else 0 */
     size_t range_bytes, mapped_bytes;
     unsigned long long handle;

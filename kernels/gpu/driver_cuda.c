@@ -192,8 +192,8 @@ static void cuda_free(void *device, struct td_gpu_memory *m)
         c->mem_release(m->handle);
     if (m->reserved)
         c->address_free(m->reserved, m->range_bytes);
-    else if (m->address)
-        c->mem_free(m->address);
+    else if (m->base)
+        c->mem_free(m->base);
     memset(m, 0, sizeof *m);
 }
 
@@ -248,11 +248,8 @@ static int cuda_alloc(void *device, size_t bytes, size_t align, bool guard, stru
         rc = alloc_guarded(c, bytes, align, m, err);
     } else {
         snprintf(what, sizeof what, "%zu bytes on the GPU", bytes);
-        rc = say(c, c->mem_alloc(&m->address, bytes + align), err, what);
-        if (!rc && m->address & (align - 1)) { /* cuMemAlloc promises 256 at least; a remainder would have to be undone at free */
-            cuda_free(c, m);
-            rc = td_fail(err, TD_EIO, "the CUDA driver gave memory that is not aligned to %zu bytes", align);
-        }
+        rc = say(c, c->mem_alloc(&m->base, bytes + align), err, what); /* aligned to 256 bytes, small ones no better */
+        m->address = rc ? 0 : (m->base + align - 1) & ~(uint64_t)(align - 1);
     }
     m->bytes = rc ? 0 : bytes;
     return rc;

@@ -109,6 +109,7 @@ static void test_ops_are_right(void **state)
     for (i = 0; i < 8; i++) {
         make(&op, i & 1 ? 20 : 1, i & 2 ? 8 : 4, i & 4, i);
         op.guard = i == 7;
+        op.in[0].align = i & 1 ? 4096 : 64;
         if (!(run_and_compare(s, &op, &err) < 2e-3))
             fail_msg("op %d: %s", i, err.code ? err.msg : "wrong");
         random_gptq_free(&op);

@@ -12,6 +12,7 @@
 #define SLACK ((size_t)64 << 10)
 #define GRANULE ((size_t)2 << 20)
 #define FRESH 0xd5
+#define DEVICE_ALIGN 512
 
 /* ---- regions ------------------------------------------------------------------------------------------------------- */
 
@@ -80,8 +81,8 @@ static int map_new(enum region_kind kind, size_t bytes, void **out)
     if (p == MAP_FAILED)
         return TD_CUDA_OUT_OF_MEMORY;
     memset(p, FRESH, room);
-    region_add(kind, p, bytes, room);
-    *out = p;
+    *out = (uint8_t *)p + (kind == REGION_DEVICE ? DEVICE_ALIGN : 0); /* no better aligned than the driver's small allocations */
+    region_add(kind, *out, bytes, room);
     return 0;
 }
 
@@ -92,7 +93,7 @@ static int unmap(uint64_t base, enum region_kind kind)
     if (!r)
         return TD_CUDA_INVALID_VALUE;
     streams_finish_all(); /* freeing waits for the device */
-    munmap(r->base, r->map_bytes);
+    munmap((void *)((uintptr_t)r->base & ~(uintptr_t)4095), r->map_bytes);
     region_drop(r);
     return 0;
 }
