@@ -6,7 +6,10 @@
  *
  * prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is what a server does for one op: set the output to
  * zero where the kernel adds to it, the launches, and wait for them. time does that between two events of the stream without waiting in between.
- * Launches follow geometry.h, not the recording. A kernel that adds halves atomically gives other bits each time: so does the server's. */
+ * Launches follow geometry.h, not the recording. A kernel that adds halves atomically gives other bits each time: so does the server's.
+ *
+ * A context and the containers of a large library cost a second or so, so the starts of a timed op are no new processes (renew): each loads the code
+ * again and allocates all tensors while those of the starts before are still there. Context, stream and events stay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +28,8 @@ static void cuda_close(void *state)
 
     if (!s)
         return;
+    if (s->build)
+        td_cuda_drop_kept(s);
     td_gpu_build_close(s->build);
     if (s->device && !s->driver->is_dead(s->device))
         s->driver->free(s->device, &s->sweep);
@@ -193,10 +198,9 @@ static void cuda_release(void *state, void *prepared)
 {
     struct td_cuda_state *s = state;
     struct td_cuda_prepared *p = prepared;
-    int i;
 
-    for (i = 0; p && i < TD_CUDA_N_PLACES && !s->driver->is_dead(s->device); i++)
-        s->driver->free(s->device, &p->memory[i]);
+    if (p)
+        td_cuda_take_back(s, p);
     free(p);
 }
 
@@ -211,8 +215,12 @@ static int cuda_prepare(void *state, const struct td_op_call *op, void **prepare
     err = err ? err : &own;
     if (!p)
         return td_fail(err, TD_ENOMEM, "out of memory");
+    if (!s->renewed)
+        td_cuda_drop_kept(s);
     if ((no = look_at(s, op, p)))
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
+    p->keep = s->renewed;
+    s->renewed = false;
     if (no || load_functions(s, p, err) || td_cuda_put(s, p, err) || make_launches(p, err)) {
         cuda_release(s, p);
         if (err->code == TD_ENOMEM)
@@ -330,6 +338,14 @@ static int sweep(struct td_cuda_state *s, struct td_error *err)
     return rc ? rc : s->driver->set(s->device, s->sweep.address, 1, bytes, err);
 }
 
+static void cuda_renew(void *state)
+{
+    struct td_cuda_state *s = state;
+
+    td_gpu_build_renew(s->build);
+    s->renewed = true;
+}
+
 static int time_some(struct td_cuda_state *s, struct td_cuda_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
@@ -360,4 +376,4 @@ static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int6
 
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, .supports = cuda_supports, .prepare = cuda_prepare, .run = cuda_run,
                                              .fetch = cuda_fetch, .release = cuda_release, .close = cuda_close, .words = cuda_words, .refill = cuda_refill,
-                                             .time = cuda_time, .is_dead = cuda_is_dead};
+                                             .time = cuda_time, .is_dead = cuda_is_dead, .renew = cuda_renew};

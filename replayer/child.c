@@ -38,6 +38,7 @@ struct child {
     struct td_op_call source;    /* the op in the arena */
     void *images;
     void *prepared;              /* between PREPARE and RELEASE */
+    bool renewed;                /* between RESTART and HELLO: the build is still open */
     void *sweep;
 };
 
@@ -276,6 +277,11 @@ static void serve_hello(struct child *c, struct td_proto_msg *m)
     struct td_error err = {0};
     char arg[sizeof m->text];
 
+    if (c->renewed) { /* the same HELLO again */
+        snprintf(m->text, sizeof m->text, "%s", c->provider->words ? c->provider->words(c->state) : "");
+        c->renewed = false;
+        return;
+    }
     snprintf(arg, sizeof arg, "%s", m->text);
     m->text[0] = '\0';
     c->provider = td_provider_find(m->provider);
@@ -331,6 +337,16 @@ static void serve(struct child *c, struct td_proto_msg *m)
     m->flags = c->provider && c->provider->is_dead && c->provider->is_dead(c->state) ? TD_PROTO_LAST : 0;
 }
 
+/* As good as a new process, says the provider, and its build stays open. */
+static bool renew(struct child *c)
+{
+    forget(c);
+    c->renewed = c->provider && c->provider->renew;
+    if (c->renewed)
+        c->provider->renew(c->state);
+    return c->renewed;
+}
+
 /* The same program anew on the same socket: fresh memory, the build loaded again, and no fork of a large parent. */
 static void restart(const struct child *c)
 {
@@ -363,6 +379,8 @@ int td_child_main(int sock)
         }
         if (fd >= 0)
             close(fd);
+        if (m.type == TD_PROTO_RESTART && renew(&c))
+            continue;
         if (m.type == TD_PROTO_RESTART)
             restart(&c);
         serve(&c, &m);

@@ -12,7 +12,8 @@
  * PREPARE  flags: keep the arena's op ready for TIME            reply: status, reason
  * TIME     iterations, flags                                    reply: status, ns of all iterations together
  * RELEASE  forget what PREPARE made                             reply: status
- * RESTART  become a new process image: HELLO comes next         no reply
+ * RESTART  become a new process image, or what the provider
+ *          has in its place (provider.h, renew): HELLO is next  no reply
  * BYE      end                                                  no reply */
 #ifndef TD_REPLAYER_PROTO_H
 #define TD_REPLAYER_PROTO_H

@@ -46,7 +46,7 @@ void td_run_result_release(struct td_run_result *r);
 int td_runner_start(struct td_runner *r, const struct td_runner_options *opt, struct td_error *err);
 void td_runner_stop(struct td_runner *r); /* zeroed struct is allowed */
 
-/* Let the child start anew, in new memory. TD_ECRASH and others as td_runner_start(); nothing to do when it is gone. */
+/* Let the child start anew, in new memory: a new process image, or what its provider has in its place (provider.h, renew). TD_ECRASH and others as td_runner_start(); nothing to do when it is gone. */
 int td_runner_restart(struct td_runner *r, struct td_error *err);
 
 /* Run the op `repeats` times on freshly poisoned outputs. A crash or a hang is a result; the child is started again by the
