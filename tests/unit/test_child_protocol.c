@@ -232,6 +232,27 @@ static void timing_gives_pairs(void **state)
     td_runner_stop(&b);
 }
 
+/* A build that cannot be opened again ends the replay: its next op is not called failed. */
+static void a_lost_build_is_no_failed_op(void **state)
+{
+    struct td_runner a = start("", 2000), b = start("", 2000);
+    struct td_error err = {0};
+    struct td_run_result res;
+    char gone[4096];
+    cJSON *t = NULL;
+
+    (void)state;
+    find_helper("gone.so", gone, sizeof gone);
+    a.opt.arg = gone;
+    assert_int_equal(td_speed_measure(&a, &b, &op, 1, &t, &err), TD_EIO);
+    td_error_clear(&err);
+    assert_true(td_runner_run(&a, &op, 1, &res, &err) < 0);
+    assert_non_null(strstr(err.msg, "gone.so"));
+    td_run_result_release(&res);
+    td_runner_stop(&a);
+    td_runner_stop(&b);
+}
+
 static char *file_name(const char *helper)
 {
     static char path[4096];
@@ -347,7 +368,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(right_build), cmocka_unit_test(crashes_are_results), cmocka_unit_test(hang_is_a_result),
         cmocka_unit_test(memory_rules), cmocka_unit_test(a_failed_run_keeps_its_images), cmocka_unit_test(goes_on_after_a_crash),
         cmocka_unit_test(larger_op_gets_a_larger_arena), cmocka_unit_test(no_library), cmocka_unit_test(timing_gives_pairs),
-        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_gpu_process_stays), cmocka_unit_test(packets_of_others_are_refused),
+        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_stays), cmocka_unit_test(packets_of_others_are_refused),
         cmocka_unit_test(arenas_are_checked),
     };
     const struct random_gptq d = {3, 64, 128, 4, 32, false};
