@@ -14,7 +14,7 @@ struct td_op_error {
     int64_t row_at, col_at, tile_row, tile_col;
     int64_t nan, inf, zero, ref_nonzero;
     int64_t repeats, unstable;
-    bool varies;              /* of a recorded output: the kernel is known to give other bits each time */
+    bool varies;              /* the kernel is known to give other bits each time */
     const char *crash;                  /* NULL: none */
 };
 

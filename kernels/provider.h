@@ -34,6 +34,8 @@ struct td_provider {
     int (*refill)(void *state, void *prepared, struct td_error *err);
     /* ns of so many runs together, by the provider's own clock; cold: each finds its caches empty. NULL: the caller's clock around run. */
     int (*time)(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err);
+    /* Is the kernel that runs known to give other bits each time, right as it is (it adds halves atomically)? */
+    bool (*varies)(const void *state, const void *prepared);
     /* After an error: nothing can run in this process any more. */
     bool (*is_dead)(const void *state);
     /* Nothing is prepared. For timing, instead of a new process where such a one costs seconds: code and tensors of the next prepare() must lie elsewhere

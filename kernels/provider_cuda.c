@@ -251,13 +251,21 @@ static int cuda_refill(void *state, void *prepared, struct td_error *err)
     return rc;
 }
 
+/* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
+static bool cuda_varies(const void *state, const void *prepared)
+{
+    const struct td_gpu_adapter *row = ((const struct td_cuda_prepared *)prepared)->offers[0].row;
+
+    (void)state;
+    return row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED;
+}
+
 /* Once, in the stream. */
 static int enqueue(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
 {
-    const struct td_gpu_adapter *row = p->offers[0].row;
     int i, rc = TD_OK;
 
-    if (row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED)
+    if (cuda_varies(s, p))
         rc = s->driver->set(s->device, p->memory[TD_CUDA_C].address, 0, p->c_bytes, err);
     for (i = 0; i < p->plan.n && !rc; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
@@ -376,4 +384,4 @@ static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int6
 
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, .supports = cuda_supports, .prepare = cuda_prepare, .run = cuda_run,
                                              .fetch = cuda_fetch, .release = cuda_release, .close = cuda_close, .words = cuda_words, .refill = cuda_refill,
-                                             .time = cuda_time, .is_dead = cuda_is_dead, .renew = cuda_renew};
+                                             .time = cuda_time, .varies = cuda_varies, .is_dead = cuda_is_dead, .renew = cuda_renew};

@@ -155,11 +155,13 @@ static int run_once(struct child *c, void *prepared, uint32_t repeat, struct td_
     return 0;
 }
 
-static void say_rounding(struct child *c, struct td_proto_msg *m)
+static void say_nature(struct child *c, const void *prepared, struct td_proto_msg *m)
 {
     const char *r = c->provider->rounding ? c->provider->rounding(c->state, &c->op) : NULL;
 
     snprintf(m->rounding, sizeof m->rounding, "%s", r ? r : "");
+    if (c->provider->varies && c->provider->varies(c->state, prepared))
+        m->flags |= TD_PROTO_VARIES;
 }
 
 static void serve_run(struct child *c, struct td_proto_msg *m)
@@ -176,7 +178,7 @@ static void serve_run(struct child *c, struct td_proto_msg *m)
     }
     if (prepare(c, m, &prepared))
         return;
-    say_rounding(c, m);
+    say_nature(c, prepared, m);
     while (m->repeats < want && !run_once(c, prepared, m->repeats, m))
         m->repeats++;
     stage(c, TD_STAGE_RELEASE, 0);
@@ -334,7 +336,9 @@ static void serve(struct child *c, struct td_proto_msg *m)
     }
     if (c->arena)
         stage(c, TD_STAGE_IDLE, 0);
-    m->flags = c->provider && c->provider->is_dead && c->provider->is_dead(c->state) ? TD_PROTO_LAST : 0;
+    m->flags &= TD_PROTO_VARIES;
+    if (c->provider && c->provider->is_dead && c->provider->is_dead(c->state))
+        m->flags |= TD_PROTO_LAST;
 }
 
 /* As good as a new process, says the provider, and its build stays open. */

@@ -319,6 +319,7 @@ int td_runner_run(struct td_runner *r, const struct td_op_call *op, int repeats,
     }
     snprintf(res->reason, sizeof res->reason, "%.479s", m.text);
     memcpy(res->rounding, m.rounding, sizeof res->rounding);
+    res->varies = m.flags & TD_PROTO_VARIES;
     if (m.repeats > (uint32_t)repeats)
         return td_fail(err, TD_EPROTO, "%s: the child says it ran %u of %d repeats", r->opt.name, m.repeats, repeats);
     return m.repeats ? copy_images(r, op, (int)m.repeats, res, err) : TD_OK;

@@ -35,6 +35,7 @@ struct td_run_result {
     enum td_run_status status;
     char reason[480];       /* "" when ok */
     char rounding[16];      /* of its activations, as the build says; "": as the op says */
+    bool varies;            /* the kernel is known to give other bits each time */
     int repeats;            /* images that came back; may be > 0 when failed */
     void *images[TD_PROTO_MAX_REPEATS]; /* each size_bytes of the op's output, in `memory` */
     void *memory;
