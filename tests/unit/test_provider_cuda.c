@@ -190,6 +190,7 @@ static void test_what_it_cannot_do_is_named(void **state)
     assert_null(cuda->supports(s, &op));
     strcpy(op.symbol, VLLM_4BIT);
     assert_non_null(strstr(cuda->supports(s, &op), "cuBLAS"));
+    assert_non_null(strstr(cuda->supports(s, &op), "--only gemm_half_q_half"));
     random_gptq_free(&op);
     cuda->close(s);
     cuda->close(o);
