@@ -19,6 +19,11 @@
 
 #define MAX_FUNCTIONS 4096
 
+/* Written out here, since driver_hip.c takes them from hip_abi.h: offsetof(hipDeviceProp_tR0600, gcnArchName), and
+ * hipDeviceAttributeVirtualMemoryManagementSupported, as gcc says of the headers of ROCm 6.3 (ROCm/HIP, October 2024). */
+#define R0600_GFX 1160
+#define VIRTUAL_MEMORY 89
+
 #define DECLARE(name, member, args) int name args;
 TD_HIP_SHARED(DECLARE)
 TD_HIP_OWN(DECLARE)
@@ -106,7 +111,7 @@ int hipDeviceGetAttribute(int *value, int attribute, int device)
     case TD_HIP_DEV_L2_CACHE_SIZE: *value = 1 << 20; return 0;
     case TD_HIP_DEV_MULTIPROCESSOR_COUNT: *value = 2; return 0;
     case TD_HIP_DEV_WARP_SIZE: *value = 64; return 0;
-    case TD_HIP_DEV_VIRTUAL_MEMORY: *value = !is_old(); return is_old() ? TD_CUDA_INVALID_VALUE : 0;
+    case VIRTUAL_MEMORY: *value = !is_old(); return is_old() ? TD_CUDA_INVALID_VALUE : 0;
     default: *value = 0; return TD_CUDA_INVALID_VALUE;
     }
 }
@@ -128,7 +133,7 @@ int hipGetDeviceProperties(void *to, int device)
 int hipGetDevicePropertiesR0600(void *to, int device)
 {
     (void)device;
-    return properties(to, 1472, TD_HIP_PROPERTIES_R0600_GFX);
+    return properties(to, 1472, R0600_GFX);
 }
 
 /* ---- code ---------------------------------------------------------------------------------------------------------- */
