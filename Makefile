@@ -185,6 +185,8 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
+$(O)/tests/helpers/lib_fake_hip.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c)) $(LIBTD)
+$(O)/tests/helpers/lib_fake_hip.so: SO_FLAGS := $(LDLIBS)
 $(O)/tests/helpers/lib_fake_simt.so: $(LIBTD)
 $(O)/tests/helpers/lib_fake_cublas.so: SO_FLAGS := -Wl,-soname,libcublas.so.13
 $(O)/tests/helpers/lib_gpu_model.so: $(LIBTD) $(O)/tests/helpers/lib_fake_cublas.so

@@ -11,7 +11,7 @@
 #include "kernels/op.h"
 
 struct td_provider {
-    const char *name;   /* "ref", "cpu", "lib", "ggml", "cuda" */
+    const char *name;   /* "ref", "cpu", "lib", "ggml", "cuda", "hip" */
     /* arg: what the user named (a library's path), or NULL. On success *state is owned until close. */
     int (*open)(const char *arg, void **state, struct td_error *err);
     /* NULL = can run it; else the reason in one sentence, static or owned by state until the next call. */

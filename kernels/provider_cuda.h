@@ -1,4 +1,4 @@
-/* provider_cuda.h - what the parts of provider cuda share: provider_cuda.c chooses, launches and times, provider_cuda_put.c brings tensors to the GPU.
+/* provider_cuda.h - what the parts of providers cuda and hip share: provider_cuda.c chooses, launches and times, provider_cuda_put.c brings tensors to the GPU.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_PROVIDER_CUDA_H
 #define TD_KERNELS_PROVIDER_CUDA_H
@@ -20,6 +20,7 @@ struct td_cuda_state {
     struct td_gpu_memory sweep;    /* fills the caches; made when first timed cold */
     bool renewed;                  /* and nothing was prepared since */
     struct td_gpu_memory kept[TD_CUDA_KEPT][TD_CUDA_N_PLACES]; int n_kept; /* of earlier starts of a timed op: taken, so that the next lies elsewhere */
+    const char *choice;            /* the variable that `only` comes from */
     char only[96], words[256], why[480];
 };
 

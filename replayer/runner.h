@@ -8,7 +8,7 @@
 
 struct td_runner_options {
     const char *name;       /* "candidate", "baseline": for messages */
-    const char *provider;   /* "lib", "cpu", "ref", "ggml", "vllm", "cuda" */
+    const char *provider;   /* "lib", "cpu", "ref", "ggml", "vllm", "cuda", "hip" */
     const char *arg;        /* path of the build, or NULL */
     const char *program;    /* what is executed with "--child FD"; NULL: replay-child beside this program */
     const char *script;     /* first argument of the program; NULL: none */

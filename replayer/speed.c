@@ -125,10 +125,10 @@ static void name_means(cJSON *o, const char *provider)
 #else
     const char *cold_by = "sweep";
 #endif
-    bool on_gpu = !strcmp(provider, "cuda");
+    bool cuda = !strcmp(provider, "cuda"), on_gpu = cuda || !strcmp(provider, "hip");
 
     cJSON_AddStringToObject(o, "start", on_gpu ? "places" : "process"); /* provider_cuda.c, renew */
-    cJSON_AddStringToObject(o, "clock", on_gpu ? "cuda-event" : "monotonic");
+    cJSON_AddStringToObject(o, "clock", cuda ? "cuda-event" : on_gpu ? "hip-event" : "monotonic");
     cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
 }
 

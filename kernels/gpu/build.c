@@ -22,7 +22,8 @@ struct td_gpu_build {
     struct td_gpu_image *img;
     const struct td_gpu_driver *driver;
     void *device;
-    int sm;
+    struct td_gpu_device fits;     /* the device, as code names it */
+    char gfx[TD_GPU_ARCH];
     struct named names[MAX_NAMES]; int n_names;
     struct loaded *loaded; int n_loaded;
 };
@@ -38,7 +39,8 @@ int td_gpu_build_open(const char *path, const struct td_gpu_driver *driver, void
         return td_fail(err, TD_ENOMEM, "out of memory");
     b->driver = driver;
     b->device = device;
-    b->sm = facts->sm;
+    snprintf(b->gfx, sizeof b->gfx, "%s", facts->arch);
+    b->fits = facts->sm ? (struct td_gpu_device){.sm = facts->sm} : (struct td_gpu_device){.gfx = b->gfx};
     if ((rc = td_gpu_image_open(path, &b->img, err))) {
         free(b);
         return rc;
@@ -118,7 +120,7 @@ static void take_hit(struct named *w, const struct td_gpu_hit *hit)
 
 static void look_for(struct td_gpu_build *b, struct named *w)
 {
-    const struct td_gpu_wanted want = {.identifier = w->identifier, .device = {.sm = b->sm}};
+    const struct td_gpu_wanted want = {.identifier = w->identifier, .device = b->fits};
     struct td_gpu_hit *hits = calloc(MAX_OFFERS, sizeof *hits);
     struct td_error err = {0};
     int n, i;
@@ -203,6 +205,13 @@ static int check_params(const struct td_gpu_offer *o, const struct td_gpu_functi
     return td_fail(err, TD_EUNSUPPORTED, "%s: the driver says that its parameters have %s bytes, its file says %s", o->row->identifier, theirs, ours);
 }
 
+/* What the file says; as many as the row has, since the row fits. */
+static void take_params(const struct td_gpu_kernel *k, struct td_gpu_function *f)
+{
+    for (f->n_params = 0; f->n_params < k->n_params && f->n_params < TD_GPU_PARAMS; f->n_params++)
+        f->params[f->n_params] = k->params[f->n_params];
+}
+
 int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i, const struct td_gpu_function **f, struct td_error *err)
 {
     struct named *w = name_of(b, identifier);
@@ -220,6 +229,8 @@ int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
         return td_fail_at(err, "%s (%s)", w->identifier, w->hits[i].entry->arch);
     if ((rc = check_params(&w->offers[i], to, err)))
         memset(to, 0, sizeof *to);
+    else if (to->n_params < 0)
+        take_params(w->hits[i].kernel, to);
     return rc;
 }
 

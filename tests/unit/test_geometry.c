@@ -69,6 +69,28 @@ static void test_20_rows_are_16_and_4(void **state)
     assert_int_equal(plan.n, 0);
 }
 
+/* fixtures/golden/v1-vllm-gpu, op 5: what a real vLLM launched for 38 rows of a layer with N 512, K 512. */
+static void test_as_a_real_vllm_did(void **state)
+{
+    const struct td_gpu_adapter *row = row_of("", "gemm_half_q_half_gptq_4bit_kernel", 11);
+    const struct td_gpu_offer offers[] = {{SYMBOL(4, 6), row}, {SYMBOL(4, 8), row}};
+    const uint32_t grids[2][3] = {{1, 4, 4}, {1, 1, 4}};
+    struct td_gptq_op op = op_of(38, 512, 512, 128);
+    struct td_gpu_plan plan;
+    char why[200];
+
+    (void)state;
+    assert_null(td_gpu_plan_gptq(&op, offers, 2, &plan, why, sizeof why));
+    assert_int_equal(plan.n, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(plan.launch[i].row0, i ? 32 : 0);
+        assert_int_equal(plan.launch[i].row0 + plan.launch[i].rows, i ? 38 : 32);
+        assert_int_equal(plan.launch[i].offer, !i);
+        assert_memory_equal(plan.launch[i].grid, grids[i], sizeof grids[i]);
+        assert_int_equal(plan.launch[i].block[0], 128);
+    }
+}
+
 static void refused(struct td_gptq_op op, const char *because)
 {
     struct td_gpu_offer offers[3];
@@ -159,7 +181,7 @@ static void test_our_own_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_20_rows_are_16_and_4), cmocka_unit_test(test_what_no_kernel_computes_is_named), cmocka_unit_test(test_rows_without_a_rule_are_named),
+        cmocka_unit_test(test_20_rows_are_16_and_4), cmocka_unit_test(test_as_a_real_vllm_did), cmocka_unit_test(test_what_no_kernel_computes_is_named), cmocka_unit_test(test_rows_without_a_rule_are_named),
         cmocka_unit_test(test_every_parameter_is_in_its_place), cmocka_unit_test(test_our_own_kernels),
     };
 
