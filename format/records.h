@@ -122,7 +122,7 @@ struct td_impl {
     char *library, *build;        /* path and one sentence about the build, or NULL */
     char *layout;                 /* run-time layout of the weights: "checkpoint", "exllama", "marlin", "unknown" ... */
     int64_t duration_ns;          /* in the recorded process; -1: not measured. Information, not evidence. */
-    char *clock;                  /* "monotonic", "cuda-event" */
+    char *clock;                  /* "monotonic", "cuda-event", "hip-event" */
     cJSON *launches;              /* array, or NULL */
 };
 

@@ -1,12 +1,17 @@
-/* provider_cuda.c - runs an op on a GPU with a kernel of a build: a library, a fat binary or a cubin; no torch, no Python.
+/* provider_cuda.c - runs an op on a GPU with a kernel of a build: a library, a fat binary, a cubin, a code object; no torch, no Python.
  * SPDX-License-Identifier: Apache-2.0
  *
+ * Providers cuda and hip are this file on two drivers (gpu/driver.h).
+ *
  * Which kernel: the one that the recording names, in whatever build; else another that a row of adapter.h knows and that can do the op, in the order
- * of the rows. TD_CUDA_KERNEL (--build-env) chooses among them: only names that contain it count ("exllama_4bit_f16").
+ * of the rows. TD_CUDA_KERNEL or TD_HIP_KERNEL (--build-env) chooses among them: only names that contain it count ("exllama_4bit_f16").
  *
  * prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is what a server does for one op: set the output to
  * zero where the kernel adds to it, the launches, and wait for them. time does that between two events of the stream without waiting in between.
- * Launches follow geometry.h, not the recording. A kernel that adds halves atomically gives other bits each time: so does the server's. */
+ * Launches follow geometry.h, not the recording. A kernel that adds halves atomically gives other bits each time: so does the server's.
+ *
+ * A context and the containers of a large library cost a second or so, so the starts of a timed op are no new processes (renew): each loads the code
+ * again and allocates all tensors while those of the starts before are still there. Context, stream and events stay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +30,8 @@ static void cuda_close(void *state)
 
     if (!s)
         return;
+    if (s->build)
+        td_cuda_drop_kept(s);
     td_gpu_build_close(s->build);
     if (s->device && !s->driver->is_dead(s->device))
         s->driver->free(s->device, &s->sweep);
@@ -32,18 +39,19 @@ static void cuda_close(void *state)
     free(s);
 }
 
-static int cuda_open(const char *arg, void **state, struct td_error *err)
+static int open_on(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
 {
-    const char *only = getenv("TD_CUDA_KERNEL");
+    const char *only = getenv(choice);
     struct td_cuda_state *s;
     int rc;
 
     *state = NULL;
     if (!arg || !*arg)
-        return td_fail(err, TD_EINVAL, "provider cuda needs the path of a build: a library with GPU code, a .fatbin or a .cubin");
+        return td_fail(err, TD_EINVAL, "provider %s needs the path of a build: a library with GPU code, a .fatbin, a .cubin or a .hsaco", driver->name);
     if (!(s = calloc(1, sizeof *s)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    s->driver = &td_gpu_driver_cuda;
+    s->driver = driver;
+    s->choice = choice;
     snprintf(s->only, sizeof s->only, "%s", only ? only : "");
     rc = s->driver->open(&s->device, &s->facts, err);
     if (!rc)
@@ -52,10 +60,20 @@ static int cuda_open(const char *arg, void **state, struct td_error *err)
         cuda_close(s);
         return rc;
     }
-    snprintf(s->words, sizeof s->words, "cuda on %.100s (%.20s, %.40s), %s", s->facts.name, s->facts.arch, s->facts.version,
+    snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s), %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
              td_gpu_image_what(td_gpu_build_image(s->build)));
     *state = s;
     return TD_OK;
+}
+
+static int cuda_open(const char *arg, void **state, struct td_error *err)
+{
+    return open_on(&td_gpu_driver_cuda, "TD_CUDA_KERNEL", arg, state, err);
+}
+
+static int hip_open(const char *arg, void **state, struct td_error *err)
+{
+    return open_on(&td_gpu_driver_hip, "TD_HIP_KERNEL", arg, state, err);
 }
 
 static const char *cuda_words(void *state)
@@ -113,8 +131,8 @@ static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, 
     if (first[0])
         memcpy(s->why, first, sizeof first);
     else
-        snprintf(s->why, sizeof s->why, "%.180s holds no kernel%s%s for %.31s with %d bits that is known and runs on %.31s", td_gpu_image_path(td_gpu_build_image(s->build)),
-                 s->only[0] ? " with TD_CUDA_KERNEL in its name: " : "", s->only, op->kind, p->x.bits, s->facts.arch);
+        snprintf(s->why, sizeof s->why, "%.180s holds no kernel%s%s%s%s for %.31s with %d bits that is known and runs on %.31s", td_gpu_image_path(td_gpu_build_image(s->build)),
+                 s->only[0] ? " with " : "", s->only[0] ? s->choice : "", s->only[0] ? " in its name: " : "", s->only, op->kind, p->x.bits, s->facts.arch);
     return s->why;
 }
 
@@ -127,7 +145,7 @@ static const char *look_at(struct td_cuda_state *s, const struct td_op_call *op,
     memset(p, 0, sizeof *p);
     p->op = op;
     if (strcmp(op->kind, "gptq_gemm")) {
-        snprintf(s->why, sizeof s->why, "ops of kind \"%s\" are not supported; provider cuda runs gptq_gemm", op->kind);
+        snprintf(s->why, sizeof s->why, "ops of kind \"%s\" are not supported; provider %s runs gptq_gemm", op->kind, s->driver->name);
         return s->why;
     }
     if (td_gptq_gemm_args_of(op, &args, &err) || td_gptq_op_of(op, &p->x, &err)) { /* the first refuses what is not plain */
@@ -193,10 +211,9 @@ static void cuda_release(void *state, void *prepared)
 {
     struct td_cuda_state *s = state;
     struct td_cuda_prepared *p = prepared;
-    int i;
 
-    for (i = 0; p && i < TD_CUDA_N_PLACES && !s->driver->is_dead(s->device); i++)
-        s->driver->free(s->device, &p->memory[i]);
+    if (p)
+        td_cuda_take_back(s, p);
     free(p);
 }
 
@@ -211,8 +228,12 @@ static int cuda_prepare(void *state, const struct td_op_call *op, void **prepare
     err = err ? err : &own;
     if (!p)
         return td_fail(err, TD_ENOMEM, "out of memory");
+    if (!s->renewed)
+        td_cuda_drop_kept(s);
     if ((no = look_at(s, op, p)))
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
+    p->keep = s->renewed;
+    s->renewed = false;
     if (no || load_functions(s, p, err) || td_cuda_put(s, p, err) || make_launches(p, err)) {
         cuda_release(s, p);
         if (err->code == TD_ENOMEM)
@@ -243,13 +264,21 @@ static int cuda_refill(void *state, void *prepared, struct td_error *err)
     return rc;
 }
 
+/* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
+static bool cuda_varies(const void *state, const void *prepared)
+{
+    const struct td_gpu_adapter *row = ((const struct td_cuda_prepared *)prepared)->offers[0].row;
+
+    (void)state;
+    return row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED;
+}
+
 /* Once, in the stream. */
 static int enqueue(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
 {
-    const struct td_gpu_adapter *row = p->offers[0].row;
     int i, rc = TD_OK;
 
-    if (row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED)
+    if (cuda_varies(s, p))
         rc = s->driver->set(s->device, p->memory[TD_CUDA_C].address, 0, p->c_bytes, err);
     for (i = 0; i < p->plan.n && !rc; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
@@ -330,6 +359,14 @@ static int sweep(struct td_cuda_state *s, struct td_error *err)
     return rc ? rc : s->driver->set(s->device, s->sweep.address, 1, bytes, err);
 }
 
+static void cuda_renew(void *state)
+{
+    struct td_cuda_state *s = state;
+
+    td_gpu_build_renew(s->build);
+    s->renewed = true;
+}
+
 static int time_some(struct td_cuda_state *s, struct td_cuda_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
@@ -358,6 +395,7 @@ static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int6
     return rc;
 }
 
-const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, .supports = cuda_supports, .prepare = cuda_prepare, .run = cuda_run,
-                                             .fetch = cuda_fetch, .release = cuda_release, .close = cuda_close, .words = cuda_words, .refill = cuda_refill,
-                                             .time = cuda_time, .is_dead = cuda_is_dead};
+#define THE_REST .supports = cuda_supports, .prepare = cuda_prepare, .run = cuda_run, .fetch = cuda_fetch, .release = cuda_release, .close = cuda_close, \
+                 .words = cuda_words, .refill = cuda_refill, .time = cuda_time, .varies = cuda_varies, .is_dead = cuda_is_dead, .renew = cuda_renew
+const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
+const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};

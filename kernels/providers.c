@@ -8,7 +8,8 @@
 
 #include "kernels/gptq_gemm_op.h"
 
-static const struct td_provider *const providers[] = {&td_provider_ref, &td_provider_cpu, &td_provider_lib, &td_provider_ggml, &td_provider_simt, &td_provider_cuda};
+static const struct td_provider *const providers[] = {&td_provider_ref, &td_provider_cpu, &td_provider_lib, &td_provider_ggml, &td_provider_simt,
+                                                     &td_provider_cuda, &td_provider_hip};
 
 const struct td_provider *td_provider_find(const char *name)
 {

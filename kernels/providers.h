@@ -11,6 +11,7 @@ extern const struct td_provider td_provider_lib; /* a build: arg is the path of 
 extern const struct td_provider td_provider_ggml; /* a build of ggml: arg is its folder, or a library of it (ggml_build.h) */
 extern const struct td_provider td_provider_simt; /* our GPU kernels in the emulator; arg: options, or a build for it (provider_simt.c) */
 extern const struct td_provider td_provider_cuda; /* a GPU: arg is a library, a fat binary or a cubin whose kernels adapter.h knows */
+extern const struct td_provider td_provider_hip;  /* an AMD GPU: arg is a library, a bundle or a code object */
 
 /* Shared by all three: NULL, or why op is no gptq_gemm fit to run. buf : holds the sentence. */
 const char *td_provider_supports_gptq_gemm(const struct td_op_call *op, char *buf, size_t size);

@@ -37,16 +37,27 @@ static bool map_file(const char *path, struct bytes *b)
     return b->data != MAP_FAILED;
 }
 
-/* NVIDIA's code: a fat binary, a cubin (e_machine 190), or a library that has such in it. */
-static bool is_for_cuda(const struct bytes *b)
+/* Code for one machine (its ELF number), or a library that has such in a section. */
+static bool is_gpu_elf(const struct bytes *b, uint8_t machine, const char *section, size_t n)
 {
-    static const uint8_t fatbin[] = {0x50, 0xed, 0x55, 0xba};
     const uint8_t *d = b->data;
 
+    return !memcmp(d, "\177ELF", 4) && ((d[18] == machine && !d[19]) || memmem(d, b->n, section, n));
+}
+
+/* GPU code: a fat binary, a cubin; AMD's bundle, a code object; a library with such. NULL: none. */
+static const char *gpu_provider_of(const struct bytes *b)
+{
+    static const uint8_t fatbin[] = {0x50, 0xed, 0x55, 0xba};
+    static const char bundle[24] = "__CLANG_OFFLOAD_BUNDLE__";
+
     if (b->n < 64)
-        return false;
-    return !memcmp(d, fatbin, sizeof fatbin)
-        || (!memcmp(d, "\177ELF", 4) && ((d[18] == 190 && !d[19]) || memmem(d, b->n, "\0.nv_fatbin", sizeof "\0.nv_fatbin")));
+        return NULL;
+    if (!memcmp(b->data, fatbin, sizeof fatbin) || is_gpu_elf(b, 190, "\0.nv_fatbin", sizeof "\0.nv_fatbin"))
+        return "cuda";
+    if (!memcmp(b->data, bundle, sizeof bundle) || is_gpu_elf(b, 224, "\0.hip_fatbin", sizeof "\0.hip_fatbin"))
+        return "hip";
+    return NULL;
 }
 
 /* The provider of a library by the names in it; NULL: it has none of them. gpu: GPU code counts too. */
@@ -63,8 +74,8 @@ static const char *provider_of(const char *path, bool gpu)
     for (size_t i = 0; i < sizeof marks / sizeof *marks && !found; i++)
         if (memmem(b.data, b.n, marks[i].symbol, marks[i].n))
             found = marks[i].provider;
-    if (!found && gpu && is_for_cuda(&b))
-        found = "cuda";
+    if (!found && gpu)
+        found = gpu_provider_of(&b);
     munmap(b.data, b.n);
     return found;
 }
@@ -103,16 +114,16 @@ static int find_in_folder(const char *dir, struct td_build *out, struct td_error
     free(names);
     if (out->provider)
         return TD_OK;
-    return td_fail(err, TD_ENOTFOUND, "%s: no build in this folder: no library that exports td_gptq_gemm or holds ggml, no bin/python; "
+    return td_fail(err, TD_ENOTFOUND, "%s: no build in this folder: no library that exports td_gptq_gemm or holds ggml, no bin/python (a library with GPU code is named itself, not its folder); "
                    "--provider NAME says what it is", dir);
 }
 
 static void find_file(const char *path, struct td_build *out)
 {
     const char *slash = strrchr(path, '/'), *found = provider_of(path, true);
-    bool for_cuda = found && !strcmp(found, "cuda");
+    bool for_gpu = found && (!strcmp(found, "cuda") || !strcmp(found, "hip"));
 
-    if (!strstr(slash ? slash : path, ".so") && access(path, X_OK) == 0 && !for_cuda)
+    if (!strstr(slash ? slash : path, ".so") && access(path, X_OK) == 0 && !for_gpu)
         out->provider = "vllm";
     else
         out->provider = found;

@@ -6,7 +6,7 @@
 #include "common/fs.h"
 
 struct td_build {
-    const char *provider;             /* "lib", "ggml", "vllm", "simt", "cuda", or "cpu", "ref" or "simt" without a path; static or borrowed */
+    const char *provider;             /* "lib", "ggml", "vllm", "simt", "cuda", "hip", or "cpu", "ref" or "simt" without a path; static or borrowed */
     char arg[TD_PATH_MAX];            /* what the provider is opened with; "" = nothing */
     char script[TD_PATH_MAX];         /* of a provider in Python: arg is the interpreter that runs it; "" = replay-child */
 };
@@ -16,6 +16,7 @@ struct td_build {
  *   a library that holds ggml_mul_mat, or a folder with libggml-base.so or such one -> ggml
  *   a library that exports td_simt_launch: our GPU kernels for the emulator         -> simt
  *   a fat binary, a cubin, or a library with .nv_fatbin that is none of the above   -> cuda
+ *   a bundle of AMD code, a code object, or a library with .hip_fatbin, likewise   -> hip
  *   a program without ".so" in its name, or a folder with bin/python (a venv)       -> vllm: it is taken for its Python
  * provider: the user's choice stands over what is found; NULL: none. path NULL: our own kernels, `provider` or cpu;
  * then "NAME:ARGUMENT" says what the provider is opened with ("simt:seed=3").

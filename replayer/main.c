@@ -111,11 +111,11 @@ static bool one_of(const char *name, const char *const *names, size_t n)
 /* ref, cpu and simt are in the tree, the others run what --build names. */
 static int check_provider(const struct td_replay_options *o, struct td_error *err)
 {
-    static const char *const builds[] = {"lib", "ggml", "vllm", "cuda"};
-    bool own = o->provider && td_build_own_provider(o->provider), of_builds = o->provider && one_of(o->provider, builds, 4);
+    static const char *const builds[] = {"lib", "ggml", "vllm", "cuda", "hip"};
+    bool own = o->provider && td_build_own_provider(o->provider), of_builds = o->provider && one_of(o->provider, builds, sizeof builds / sizeof *builds);
 
     if (o->provider && !own && !of_builds)
-        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu, simt (our own kernels), lib, ggml, vllm, cuda (of --build)", o->provider);
+        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu, simt (our own kernels), lib, ggml, vllm, cuda, hip (of --build)", o->provider);
     if (own && o->build)
         return td_fail(err, TD_EINVAL, "--build and --provider %s both name the candidate; give one", o->provider);
     if (of_builds && !o->build)
@@ -171,7 +171,7 @@ static int run(int argc, char **argv)
         {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "PATH", "and with this one, side by side: errors and speed", 0, 0},
         {"build-env", 0, TD_ARG_LIST, &o.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
         {"baseline-env", 0, TD_ARG_LIST, &o.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
-        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "our own kernels: cpu, ref (double), simt (those for GPUs, emulated); of a build: lib, ggml, vllm, cuda (default: found out)", 0, 0},
+        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "our own kernels: cpu, ref (double), simt (those for GPUs, emulated); of a build: lib, ggml, vllm, cuda, hip (default: found out)", 0, 0},
         {"only", 0, TD_ARG_LIST, &o.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},
         {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N", "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},

@@ -9,7 +9,7 @@
 #define MAX_OFFERS 256             /* of one name; vLLM's Marlin has some hundred instances */
 #define MAX_NAMES 64               /* looked for */
 
-struct loaded { const void *image; void *module; };
+struct loaded { const void *image; void *module; }; /* image NULL: of before a renewal */
 struct named {
     char identifier[96], refused[480];
     int n;
@@ -22,7 +22,8 @@ struct td_gpu_build {
     struct td_gpu_image *img;
     const struct td_gpu_driver *driver;
     void *device;
-    int sm;
+    struct td_gpu_device fits;     /* the device, as code names it */
+    char gfx[TD_GPU_ARCH];
     struct named names[MAX_NAMES]; int n_names;
     struct loaded *loaded; int n_loaded;
 };
@@ -38,7 +39,8 @@ int td_gpu_build_open(const char *path, const struct td_gpu_driver *driver, void
         return td_fail(err, TD_ENOMEM, "out of memory");
     b->driver = driver;
     b->device = device;
-    b->sm = facts->sm;
+    snprintf(b->gfx, sizeof b->gfx, "%s", facts->arch);
+    b->fits = facts->sm ? (struct td_gpu_device){.sm = facts->sm} : (struct td_gpu_device){.gfx = b->gfx};
     if ((rc = td_gpu_image_open(path, &b->img, err))) {
         free(b);
         return rc;
@@ -53,8 +55,8 @@ void td_gpu_build_close(struct td_gpu_build *b)
 
     if (!b)
         return;
-    for (i = 0; i < b->n_loaded; i++)
-        b->driver->unload(b->device, b->loaded[i].module);
+    td_gpu_build_renew(b);
+    td_gpu_build_drop(b);
     for (i = 0; i < b->n_names; i++) {
         free(b->names[i].offers);
         free(b->names[i].hits);
@@ -118,7 +120,7 @@ static void take_hit(struct named *w, const struct td_gpu_hit *hit)
 
 static void look_for(struct td_gpu_build *b, struct named *w)
 {
-    const struct td_gpu_wanted want = {.identifier = w->identifier, .device = {.sm = b->sm}};
+    const struct td_gpu_wanted want = {.identifier = w->identifier, .device = b->fits};
     struct td_gpu_hit *hits = calloc(MAX_OFFERS, sizeof *hits);
     struct td_error err = {0};
     int n, i;
@@ -203,6 +205,13 @@ static int check_params(const struct td_gpu_offer *o, const struct td_gpu_functi
     return td_fail(err, TD_EUNSUPPORTED, "%s: the driver says that its parameters have %s bytes, its file says %s", o->row->identifier, theirs, ours);
 }
 
+/* What the file says; as many as the row has, since the row fits. */
+static void take_params(const struct td_gpu_kernel *k, struct td_gpu_function *f)
+{
+    for (f->n_params = 0; f->n_params < k->n_params && f->n_params < TD_GPU_PARAMS; f->n_params++)
+        f->params[f->n_params] = k->params[f->n_params];
+}
+
 int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i, const struct td_gpu_function **f, struct td_error *err)
 {
     struct named *w = name_of(b, identifier);
@@ -220,5 +229,30 @@ int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
         return td_fail_at(err, "%s (%s)", w->identifier, w->hits[i].entry->arch);
     if ((rc = check_params(&w->offers[i], to, err)))
         memset(to, 0, sizeof *to);
+    else if (to->n_params < 0)
+        take_params(w->hits[i].kernel, to);
     return rc;
+}
+
+void td_gpu_build_renew(struct td_gpu_build *b)
+{
+    int i;
+
+    for (i = 0; i < b->n_loaded; i++)
+        b->loaded[i].image = NULL;
+    for (i = 0; i < b->n_names; i++)
+        if (b->names[i].functions)
+            memset(b->names[i].functions, 0, MAX_OFFERS * sizeof *b->names[i].functions);
+}
+
+void td_gpu_build_drop(struct td_gpu_build *b)
+{
+    int i, kept = 0;
+
+    for (i = 0; i < b->n_loaded; i++)
+        if (b->loaded[i].image)
+            b->loaded[kept++] = b->loaded[i];
+        else
+            b->driver->unload(b->device, b->loaded[i].module);
+    b->n_loaded = kept;
 }

@@ -96,19 +96,14 @@ struct td_cuda_launch_config {                                              /* C
     unsigned n_attributes;
 };
 
-/* The functions that driver.c looks up: X(name in the library, member of struct td_cuda_api, arguments). Names have the suffix of the version
- * that has been in every driver since CUDA 11. */
-#define TD_CUDA_NEEDED(X) \
+/* The functions that the drivers look up: X(name in the library, member, arguments). Names have the suffix of the version that has been in every
+ * driver since CUDA 11. SHARED: HIP has a function of the same arguments (hip_abi.h), so driver_core.c calls both through one member. */
+#define TD_CUDA_SHARED(X) \
     X(cuInit, init, (unsigned flags)) \
     X(cuDriverGetVersion, driver_get_version, (int *version)) \
-    X(cuGetErrorName, get_error_name, (int result, const char **name)) \
-    X(cuGetErrorString, get_error_string, (int result, const char **text)) \
     X(cuDeviceGet, device_get, (int *device, int ordinal)) \
     X(cuDeviceGetName, device_get_name, (char *name, int len, int device)) \
     X(cuDeviceGetAttribute, device_get_attribute, (int *value, int attribute, int device)) \
-    X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device)) \
-    X(cuDevicePrimaryCtxRelease_v2, primary_release, (int device)) \
-    X(cuCtxSetCurrent, ctx_set_current, (void *context)) \
     X(cuMemAlloc_v2, mem_alloc, (uint64_t *address, size_t bytes)) \
     X(cuMemFree_v2, mem_free, (uint64_t address)) \
     X(cuMemcpyHtoD_v2, copy_to_device, (uint64_t to, const void *from, size_t bytes)) \
@@ -118,7 +113,6 @@ struct td_cuda_launch_config {                                              /* C
     X(cuModuleUnload, module_unload, (void *module)) \
     X(cuModuleGetFunction, module_get_function, (void **function, void *module, const char *symbol)) \
     X(cuFuncGetAttribute, func_get_attribute, (int *value, int attribute, void *function)) \
-    X(cuFuncSetAttribute, func_set_attribute, (void *function, int attribute, int value)) \
     X(cuLaunchKernel, launch, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
                                void *stream, void **params, void **extra)) \
     X(cuStreamCreate, stream_create, (void **stream, unsigned flags)) \
@@ -130,9 +124,16 @@ struct td_cuda_launch_config {                                              /* C
     X(cuEventSynchronize, event_synchronize, (void *event)) \
     X(cuEventElapsedTime, event_elapsed, (float *ms, void *from, void *to))
 
+#define TD_CUDA_OWN(X) \
+    X(cuGetErrorName, get_error_name, (int result, const char **name)) \
+    X(cuGetErrorString, get_error_string, (int result, const char **text)) \
+    X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device)) \
+    X(cuDevicePrimaryCtxRelease_v2, primary_release, (int device)) \
+    X(cuCtxSetCurrent, ctx_set_current, (void *context)) \
+    X(cuFuncSetAttribute, func_set_attribute, (void *function, int attribute, int value))
+
 /* Those that an older driver lacks; NULL then. cuFuncGetParamInfo came with CUDA 12.4, virtual memory with 10.2. */
-#define TD_CUDA_OPTIONAL(X) \
-    X(cuFuncGetParamInfo, func_get_param_info, (void *function, size_t i, size_t *offset, size_t *size)) \
+#define TD_CUDA_MAPPING(X) \
     X(cuMemAddressReserve, address_reserve, (uint64_t *address, size_t bytes, size_t alignment, uint64_t hint, unsigned long long flags)) \
     X(cuMemAddressFree, address_free, (uint64_t address, size_t bytes)) \
     X(cuMemCreate, mem_create, (unsigned long long *handle, size_t bytes, const struct td_cuda_allocation *what, unsigned long long flags)) \
@@ -141,5 +142,10 @@ struct td_cuda_launch_config {                                              /* C
     X(cuMemUnmap, mem_unmap, (uint64_t address, size_t bytes)) \
     X(cuMemSetAccess, mem_set_access, (uint64_t address, size_t bytes, const struct td_cuda_access *access, size_t n)) \
     X(cuMemGetAllocationGranularity, mem_granularity, (size_t *bytes, const struct td_cuda_allocation *what, int option))
+#define TD_CUDA_OPTIONAL(X) \
+    X(cuFuncGetParamInfo, func_get_param_info, (void *function, size_t i, size_t *offset, size_t *size)) \
+    TD_CUDA_MAPPING(X)
+
+#define TD_CUDA_NEEDED(X) TD_CUDA_SHARED(X) TD_CUDA_OWN(X)
 
 #endif

@@ -14,9 +14,9 @@
 #include "kernels/gpu/adapter.h"
 
 struct td_gpu_facts {
-    char name[128], version[64];   /* "NVIDIA H100 80GB HBM3"; "driver CUDA 13.0" */
+    char name[128], version[64];   /* "NVIDIA H100 80GB HBM3"; "driver CUDA 13.0", "HIP 5.2.21153" */
     int sm;                        /* NVIDIA: 90; else 0 */
-    char arch[64];                 /* "sm_90" */
+    char arch[64];                 /* "sm_90"; AMD: "gfx90a:sramecc+:xnack-" */
     uint32_t shared_max;           /* of a block, when the function asks for as much; bytes */
     uint32_t grid_max[3], threads_max;
     size_t l2_bytes;
@@ -35,12 +35,12 @@ struct td_gpu_memory {
 struct td_gpu_function {
     void *handle;
     struct td_gpu_param params[TD_GPU_PARAMS];
-    int n_params;                  /* -1: the driver cannot say */
+    int n_params;                  /* -1: the driver cannot say (HIP, and CUDA before 12.4); build.c fills them from the file then */
     uint32_t shared_bytes, threads_max, registers; /* static shared memory; threads of a block */
 };
 
 struct td_gpu_driver {
-    const char *name;              /* "cuda" */
+    const char *name;              /* "cuda", "hip" */
     /* The first visible device. TD_ENOTFOUND: no driver, no device; says what is missing. */
     int (*open)(void **device, struct td_gpu_facts *facts, struct td_error *err);
     void (*close)(void *device);
@@ -56,7 +56,7 @@ struct td_gpu_driver {
     int (*load)(void *device, const void *image, void **module, struct td_error *err);
     void (*unload)(void *device, void *module);
     int (*function)(void *device, void *module, const char *symbol, struct td_gpu_function *out, struct td_error *err);
-    /* params: a pointer to each value. Dynamic shared memory over the default is asked for. */
+    /* params: a pointer to each value, of the sizes that f says. Dynamic shared memory over the default is asked for. */
     int (*launch)(void *device, const struct td_gpu_function *f, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, void **params,
                   struct td_error *err);
     int (*wait)(void *device, struct td_error *err);
@@ -66,5 +66,6 @@ struct td_gpu_driver {
 };
 
 extern const struct td_gpu_driver td_gpu_driver_cuda; /* libcuda.so.1, or what TD_CUDA_LIBRARY names */
+extern const struct td_gpu_driver td_gpu_driver_hip;  /* libamdhip64.so of HIP 5 or 6, or what TD_HIP_LIBRARY names */
 
 #endif

@@ -82,7 +82,8 @@ int td_gpu_entry_fits(const struct td_gpu_entry *e, const struct td_gpu_device *
 
 /* The kernels that match best: all exact ones if there are any, else those equal after td_gpu_symbol_normal, else those of the identifier; of equal ones
  * those with a program for the device come before PTX. At most max of them are filled; with max 1 and an exact match in a program the search ends there.
- * Returns how many; TD_ENOTFOUND: none, and says what the file has instead; other TD_E*: none, and some entry could not be read. */
+ * Returns how many; TD_ENOTFOUND: none; TD_EUNSUPPORTED: there is one, for other devices, and says which; other TD_E*: none, and some entry could not be
+ * read. */
 int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want, struct td_gpu_hit *hits, int max, struct td_error *err);
 
 #endif

@@ -167,7 +167,7 @@ static int explain(struct search *s, struct td_error *err)
             }
     }
     if (has.len)
-        rc = td_fail(err, TD_ENOTFOUND, "%s: has kernel %.200s for %s, none of which runs on %s; build it for that too", s->img->path, name_of(s->want), has.data,
+        rc = td_fail(err, TD_EUNSUPPORTED, "%s: has kernel %.200s for %s, none of which runs on %s; build it for that too", s->img->path, name_of(s->want), has.data,
                      td_buf_str(&device));
     else if (s->trouble.code)
         rc = td_fail(err, s->trouble.code, "%s (looking for kernel %.200s)", s->trouble.msg, name_of(s->want));

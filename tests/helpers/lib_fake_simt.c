@@ -1,31 +1,55 @@
 /* lib_fake_simt.c - plugin of the fake CUDA driver: our own GPU kernels, run by the emulator (kernels/simt).
- * SPDX-License-Identifier: Apache-2.0 */
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ *   TD_FAKE_SIMT        64: wavefronts of 64, as on AMD's gfx9; else warps of 32
+ *   TD_FAKE_SIMT_BUILD  a .simt.so whose kernels run in place of ours (a planted bug) */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/simt/simt_launch.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 
+static int (*launch)(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params, uint64_t seed, int warp,
+                     struct td_error *err) = td_simt_launch;
+static int warp = 32;
+
 void fake_cuda_plugin(const struct fake_cuda_api *api);
 
-static void run(const struct fake_cuda_launch *l, void *kernel)
+static void run(const struct fake_cuda_launch *l, void *symbol)
 {
     static uint64_t seed;
     struct td_error err = {0};
 
-    if (td_simt_launch_kernel(kernel, (struct td_simt_dim){l->grid[0], l->grid[1], l->grid[2]}, (struct td_simt_dim){l->block[0], l->block[1], l->block[2]},
-                              l->shared_bytes, l->params, seed++, 32, &err)) {
+    if (launch(symbol, (struct td_simt_dim){l->grid[0], l->grid[1], l->grid[2]}, (struct td_simt_dim){l->block[0], l->block[1], l->block[2]}, l->shared_bytes,
+               l->params, seed++, warp, &err)) {
         fprintf(stderr, "fake driver: %s\n", err.msg);
         abort();
     }
+}
+
+static void read_environment(void)
+{
+    const char *width = getenv("TD_FAKE_SIMT"), *build = getenv("TD_FAKE_SIMT_BUILD");
+    void *h = build && *build ? dlopen(build, RTLD_NOW | RTLD_LOCAL) : NULL, *symbol = h ? dlsym(h, "td_simt_launch") : NULL;
+
+    warp = width && !strcmp(width, "64") ? 64 : 32;
+    if (build && *build && !symbol) {
+        fprintf(stderr, "fake driver: %s is no build for the emulator: %s\n", build, dlerror());
+        abort();
+    }
+    if (symbol)
+        memcpy(&launch, &symbol, sizeof launch);
 }
 
 void fake_cuda_plugin(const struct fake_cuda_api *api)
 {
     const struct td_simt_kernel *s;
 
+    read_environment();
     for (int i = 0; (s = td_simt_kernel_at(i)); i++) {
-        struct fake_cuda_kernel k = {.symbol = s->symbol, .n_params = s->n_params, .run = run, .user = (void *)(uintptr_t)s};
+        struct fake_cuda_kernel k = {.symbol = s->symbol, .n_params = s->n_params, .run = run, .user = (void *)(uintptr_t)s->symbol};
 
         for (int p = 0; p < s->n_params && p < FAKE_CUDA_PARAMS; p++) {
             k.param[p].offset = s->params[p].offset;

@@ -7,7 +7,7 @@
  *   digest   outputs are known by hash only
  *   narrow   the last of the layers has 72 columns
  *   unknown  one more op, of a kind that nobody knows, and one whose weights are not there
- *   gpu      as if recorded from vLLM on a GPU: outputs are those of provider cuda with the build that TD_MAKE_OPS_BUILD names */
+ *   gpu      as if recorded from vLLM on a GPU: outputs are those of provider cuda (or TD_MAKE_OPS_PROVIDER) with the build that TD_MAKE_OPS_BUILD names */
 #include "tests/helpers/op_writer.h"
 #include "tests/unit/random_gptq.h"
 
@@ -23,7 +23,7 @@ static const struct { const char *name; struct random_gptq d; } layers[] = {
 static void write_step(struct td_writer *w, int step, int argc, char **argv)
 {
     long narrow = op_writer_option(argc, argv, "narrow", 0), wrong = op_writer_option(argc, argv, "wrong", -1), digest = op_writer_option(argc, argv, "digest", 0);
-    const char *build = op_writer_option(argc, argv, "gpu", 0) ? getenv("TD_MAKE_OPS_BUILD") : NULL;
+    const char *build = op_writer_option(argc, argv, "gpu", 0) ? getenv("TD_MAKE_OPS_BUILD") : NULL, *named = getenv("TD_MAKE_OPS_PROVIDER");
     int i;
 
     for (i = 0; i < N_LAYERS; i++) {
@@ -34,7 +34,7 @@ static void write_step(struct td_writer *w, int step, int argc, char **argv)
         d.m = step == 0 ? 20 : 1;
         d.n = narrow && i == N_LAYERS - 1 ? 72 : d.n;
         random_gptq_make(&call, &d, (uint64_t)i, (uint64_t)number);
-        op_writer_check(random_gptq_run_build(&call, build ? "cuda" : "cpu", build), build ? build : "cpu");
+        op_writer_check(random_gptq_run_build(&call, !build ? "cpu" : named ? named : "cuda", build), build ? build : "cpu");
         if (number == wrong)
             ((uint16_t *)call.out.data)[5] ^= 0x0400;
         op_writer_put(w, &call, &(struct op_writer){number, step, NULL, layers[i].name, !build ? "td_gptq_gemm" : d.bits == 8 ? VLLM "8bit_kernel" : VLLM "4bit_kernel", digest, false});

@@ -56,16 +56,18 @@ static void expect(const char *path, const char *provider, const char *found, co
 #define TDK "ELF\0td_gptq_gemm\0x"
 #define SIMT "ELF\0td_gptq_gemm_4bit_f32\0td_simt_launch\0x"
 
-/* nvcc made them (tests/unit/data/gpu/make.py, gptq_like.cu) */
+/* nvcc and hipcc made them (tests/unit/data/gpu/make.py, gptq_like.cu) */
 static void test_gpu_code(void **state)
 {
     static const char *const files[] = {"tests/unit/data/gptq_like.fatbin", "tests/unit/data/gptq_sm80.cubin", "tests/unit/data/gpu/lib.so"};
+    static const char *const amd[] = {"tests/unit/data/gpu/bundle.hsaco", "tests/unit/data/gpu/object.hsaco", "tests/unit/data/gpu/libhip.so"};
     size_t i;
 
     (void)state;
     for (i = 0; i < sizeof files / sizeof *files; i++)
         expect(files[i], NULL, "cuda", files[i]);
-    expect("tests/unit/data/gpu/object.hsaco", NULL, "lib", "tests/unit/data/gpu/object.hsaco"); /* AMD's: no provider for it yet */
+    for (i = 0; i < sizeof amd / sizeof *amd; i++)
+        expect(amd[i], NULL, "hip", amd[i]);
 }
 
 static void test_files(void **state)

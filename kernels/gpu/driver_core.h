@@ -1,0 +1,56 @@
+/* driver_core.h - what the drivers of CUDA and HIP have in common: their functions have the same arguments under other names, their errors the same numbers.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * driver_cuda.c and driver_hip.c open the library and the device, and fill a core; everything else of driver.h is here. */
+#ifndef TD_KERNELS_GPU_DRIVER_CORE_H
+#define TD_KERNELS_GPU_DRIVER_CORE_H
+
+#include "kernels/gpu/cuda_abi.h"
+#include "kernels/gpu/driver.h"
+
+struct td_gpu_core {               /* first member of a driver's device */
+    const char *who;               /* "the CUDA driver" */
+    const char *no_guards;         /* why there are none, one sentence; NULL: there are */
+    void (*describe)(struct td_gpu_core *c, int result, const char **name, const char **text); /* NULL where it has none */
+    void *library;
+#define TD_GPU_CORE_MEMBER(name, member, args) int (*member) args;
+    TD_CUDA_SHARED(TD_GPU_CORE_MEMBER)
+    TD_CUDA_MAPPING(TD_GPU_CORE_MEMBER) /* NULL: the library has none */
+#undef TD_GPU_CORE_MEMBER
+    int device;
+    void *stream, *events[2];
+    int dead;                      /* the result that ended the context; 0: it lives */
+};
+
+/* In the library: *fn, or false. To be assigned to a member, so that the compiler compares the arguments. */
+#define TD_GPU_CORE_FIND(core, name, fn) td_gpu_core_symbol((core)->library, name, &(fn), sizeof(fn))
+bool td_gpu_core_symbol(void *library, const char *name, void *fn, size_t bytes);
+
+/* TD_OK, or the sentence "what: the CUDA driver says NAME (number): text"; a result that ends the context is noted. */
+int td_gpu_core_say(struct td_gpu_core *c, int result, struct td_error *err, const char *what);
+int td_gpu_core_attribute(struct td_gpu_core *c, int which); /* of the device; 0 where it is not known */
+uint32_t td_gpu_core_function_attribute(struct td_gpu_core *c, const struct td_gpu_function *f, int which);
+/* The stream and the two events; and the end of them, and of the library. */
+int td_gpu_core_start(struct td_gpu_core *c, struct td_error *err);
+void td_gpu_core_stop(struct td_gpu_core *c);
+
+/* As in driver.h. */
+bool td_gpu_core_is_dead(const void *device);
+int td_gpu_core_alloc(void *device, size_t bytes, size_t align, bool guard, struct td_gpu_memory *m, struct td_error *err);
+void td_gpu_core_free(void *device, struct td_gpu_memory *m);
+int td_gpu_core_copy_in(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err);
+int td_gpu_core_copy_out(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err);
+int td_gpu_core_set(void *device, uint64_t to, uint8_t value, size_t bytes, struct td_error *err);
+int td_gpu_core_load(void *device, const void *image, void **module, struct td_error *err);
+void td_gpu_core_unload(void *device, void *module);
+int td_gpu_core_function(void *device, void *module, const char *symbol, struct td_gpu_function *f, struct td_error *err); /* n_params -1 */
+int td_gpu_core_wait(void *device, struct td_error *err);
+int td_gpu_core_mark(void *device, int which, struct td_error *err);
+int td_gpu_core_elapsed(void *device, int64_t *ns, struct td_error *err);
+
+#define TD_GPU_CORE_TABLE                                                                                                                            \
+    .is_dead = td_gpu_core_is_dead, .alloc = td_gpu_core_alloc, .free = td_gpu_core_free, .copy_in = td_gpu_core_copy_in, .copy_out = td_gpu_core_copy_out, \
+    .set = td_gpu_core_set, .load = td_gpu_core_load, .unload = td_gpu_core_unload, .wait = td_gpu_core_wait, .mark = td_gpu_core_mark,            \
+    .elapsed = td_gpu_core_elapsed
+
+#endif

@@ -1,0 +1,268 @@
+/* lib_fake_hip.c - a look-alike of libamdhip64.so for tests: HIP's names over the fake CUDA driver (fake_cuda/).
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels are those that plugins register (lib_fake_simt.so: our own, in the emulator, with TD_FAKE_SIMT=64 in wavefronts of 64). What HIP does otherwise
+ * than CUDA is done here: error names, numbers of attributes, properties, code objects that must fit the device, and a launch that takes its parameters
+ * as one block, checked as ROCm's runtime checks it and against the metadata of the code object.
+ *
+ *   TD_FAKE_CUDA_*     as fake_cuda.h says
+ *   TD_FAKE_HIP_GFX    the device; default gfx90a:sramecc+:xnack-
+ *   TD_FAKE_HIP_OLD    1: as HIP 5.2, without mappings; else as 6.2 */
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/gpu/hip_abi.h"
+#include "kernels/gpu/image.h"
+#include "tests/helpers/fake_cuda/fake_api.h"
+
+#define MAX_FUNCTIONS 4096
+
+/* Written out here, since driver_hip.c takes them from hip_abi.h: offsetof(hipDeviceProp_tR0600, gcnArchName), and
+ * hipDeviceAttributeVirtualMemoryManagementSupported, as gcc says of the headers of ROCm 6.3 (ROCm/HIP, October 2024). */
+#define R0600_GFX 1160
+#define VIRTUAL_MEMORY 89
+
+#define DECLARE(name, member, args) int name args;
+TD_HIP_SHARED(DECLARE)
+TD_HIP_OWN(DECLARE)
+TD_HIP_OWN_OPTIONAL(DECLARE)
+TD_HIP_MAPPING(DECLARE)
+#define DECLARE_TEXT(name, member, args) const char *name args;
+TD_HIP_TEXTS(DECLARE_TEXT)
+
+static struct module { struct module *next; void *cuda; struct td_gpu_image *image; } *modules;
+static struct { void *handle; const struct td_gpu_kernel *kernel; } functions[MAX_FUNCTIONS];
+static int n_functions;
+
+static int is_old(void)
+{
+    const char *s = getenv("TD_FAKE_HIP_OLD");
+
+    return s && *s == '1';
+}
+
+static const char *gfx(void)
+{
+    const char *s = getenv("TD_FAKE_HIP_GFX");
+
+    return s && *s ? s : "gfx90a:sramecc+:xnack-";
+}
+
+/* ---- start and device ---------------------------------------------------------------------------------------------- */
+
+const char *hipGetErrorName(int result)
+{
+    static const struct { int result; const char *name; } names[] = {
+        {0, "hipSuccess"}, {1, "hipErrorInvalidValue"}, {2, "hipErrorOutOfMemory"}, {98, "hipErrorInvalidDeviceFunction"}, {100, "hipErrorNoDevice"},
+        {101, "hipErrorInvalidDevice"}, {200, "hipErrorInvalidImage"}, {201, "hipErrorInvalidContext"}, {209, "hipErrorNoBinaryForGpu"},
+        {400, "hipErrorInvalidHandle"}, {500, "hipErrorNotFound"}, {700, "hipErrorIllegalAddress"}, {701, "hipErrorLaunchOutOfResources"},
+        {719, "hipErrorLaunchFailure"}};
+    size_t i = 0, n = sizeof names / sizeof *names;
+
+    while (i < n && names[i].result != result)
+        i++;
+    return i < n ? names[i].name : "hipErrorUnknown";
+}
+
+const char *hipGetErrorString(int result)
+{
+    return hipGetErrorName(result); /* as HIP 5 does */
+}
+
+int hipInit(unsigned flags)
+{
+    return cuInit(flags);
+}
+
+int hipDriverGetVersion(int *version)
+{
+    *version = is_old() ? 50221153 : 60241133;
+    return 0;
+}
+
+int hipDeviceGet(int *device, int ordinal)
+{
+    return cuDeviceGet(device, ordinal);
+}
+
+int hipSetDevice(int device)
+{
+    void *context = NULL;
+    int rc = cuDevicePrimaryCtxRetain(&context, device);
+
+    return rc ? rc : cuCtxSetCurrent(context);
+}
+
+int hipDeviceGetName(char *name, int len, int device)
+{
+    (void)device;
+    snprintf(name, (size_t)len, "Fake AMD GPU");
+    return 0;
+}
+
+int hipDeviceGetAttribute(int *value, int attribute, int device)
+{
+    switch (attribute) {
+    case TD_HIP_DEV_MAX_THREADS_PER_BLOCK: return cuDeviceGetAttribute(value, TD_CUDA_DEV_MAX_THREADS_PER_BLOCK, device);
+    case TD_HIP_DEV_MAX_GRID_DIM_X: case TD_HIP_DEV_MAX_GRID_DIM_Y: case TD_HIP_DEV_MAX_GRID_DIM_Z: *value = INT32_MAX; return 0;
+    case TD_HIP_DEV_MAX_SHARED_PER_BLOCK: *value = 64 << 10; return 0;
+    case TD_HIP_DEV_L2_CACHE_SIZE: *value = 1 << 20; return 0;
+    case TD_HIP_DEV_MULTIPROCESSOR_COUNT: *value = 2; return 0;
+    case TD_HIP_DEV_WARP_SIZE: *value = 64; return 0;
+    case VIRTUAL_MEMORY: *value = !is_old(); return is_old() ? TD_CUDA_INVALID_VALUE : 0;
+    default: *value = 0; return TD_CUDA_INVALID_VALUE;
+    }
+}
+
+/* Both layouts are there, as in HIP 6; each fills its own bytes only. */
+static int properties(char *to, size_t bytes, size_t at)
+{
+    memset(to, 0, bytes);
+    snprintf(to + at, TD_HIP_GFX_BYTES, "%s", gfx());
+    return 0;
+}
+
+int hipGetDeviceProperties(void *to, int device)
+{
+    (void)device;
+    return properties(to, 792, TD_HIP_PROPERTIES_GFX);
+}
+
+int hipGetDevicePropertiesR0600(void *to, int device)
+{
+    (void)device;
+    return properties(to, 1472, R0600_GFX);
+}
+
+/* ---- code ---------------------------------------------------------------------------------------------------------- */
+
+static size_t elf_bytes(const void *image)
+{
+    Elf64_Ehdr e;
+
+    memcpy(&e, image, sizeof e);
+    return memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_machine != 224 ? 0 : e.e_shoff + (size_t)e.e_shnum * e.e_shentsize;
+}
+
+int hipModuleLoadData(void **module, const void *image)
+{
+    const struct td_gpu_device device = {.gfx = gfx()};
+    struct module *m = calloc(1, sizeof *m);
+    size_t bytes = image ? elf_bytes(image) : 0;
+    int rc = !m || !bytes || td_gpu_image_memory(image, bytes, "code object", &m->image, NULL) ? TD_CUDA_INVALID_IMAGE : 0;
+
+    if (!rc && (td_gpu_image_entries(m->image) != 1 || !td_gpu_entry_fits(td_gpu_image_entry(m->image, 0), &device)))
+        rc = TD_CUDA_NO_BINARY_FOR_GPU;
+    if (!rc)
+        rc = cuModuleLoadData(&m->cuda, image);
+    if (rc) {
+        if (m)
+            td_gpu_image_close(m->image);
+        free(m);
+        return rc;
+    }
+    m->next = modules;
+    *module = modules = m;
+    return 0;
+}
+
+int hipModuleUnload(void *module)
+{
+    struct module **at = &modules, *m = module;
+    int rc = cuModuleUnload(m->cuda);
+
+    while (*at && *at != m)
+        at = &(*at)->next;
+    if (*at)
+        *at = m->next;
+    td_gpu_image_close(m->image);
+    free(m);
+    return rc;
+}
+
+int hipModuleGetFunction(void **function, void *module, const char *symbol)
+{
+    struct module *m = module;
+    const struct td_gpu_kernel_list *list = NULL;
+    int rc = cuModuleGetFunction(function, m->cuda, symbol);
+
+    if (rc || td_gpu_image_kernels(m->image, 0, &list, NULL))
+        return rc ? rc : TD_CUDA_INVALID_IMAGE;
+    for (size_t i = 0; i < list->n; i++)
+        if (!strcmp(list->kernels[i].symbol, symbol) && n_functions < MAX_FUNCTIONS) {
+            functions[n_functions].handle = *function;
+            functions[n_functions++].kernel = &list->kernels[i];
+            return 0;
+        }
+    return TD_CUDA_NOT_FOUND;
+}
+
+int hipFuncGetAttribute(int *value, int attribute, void *function)
+{
+    return cuFuncGetAttribute(value, attribute, function);
+}
+
+/* Bytes of the parameters that the kernel declares, by the metadata; hidden ones lie behind. */
+static size_t declared_bytes(const void *function)
+{
+    size_t bytes = 0;
+
+    for (int i = n_functions; i-- > 0;)
+        if (functions[i].handle == function) {
+            const struct td_gpu_kernel *k = functions[i].kernel;
+
+            for (int p = 0; p < k->n_params; p++)
+                if (k->params[p].offset + k->params[p].size > bytes)
+                    bytes = k->params[p].offset + k->params[p].size;
+            return bytes;
+        }
+    return 0;
+}
+
+int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
+                          void **params, void **extra)
+{
+    void *block[] = {(void *)TD_CUDA_PARAM_BUFFER_POINTER, NULL, (void *)TD_CUDA_PARAM_BUFFER_SIZE, NULL, (void *)TD_CUDA_PARAM_END};
+
+    if (params || !extra || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4] != (void *)3 || *(size_t *)extra[3] != declared_bytes(function))
+        return TD_CUDA_INVALID_VALUE;
+    if (shared_bytes > 64 << 10 || (uint64_t)gx * bx >> 32 || (uint64_t)gy * by >> 32 || (uint64_t)gz * bz >> 32)
+        return TD_CUDA_INVALID_VALUE;
+    block[1] = extra[1];
+    block[3] = extra[3];
+    return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, NULL, block);
+}
+
+/* ---- what is only called otherwise --------------------------------------------------------------------------------- */
+
+#define SAME(hip, cuda, args, values) \
+    int hip args \
+    { \
+        return cuda values; \
+    }
+SAME(hipMalloc, cuMemAlloc_v2, (uint64_t *address, size_t bytes), (address, bytes))
+SAME(hipFree, cuMemFree_v2, (uint64_t address), (address))
+SAME(hipMemcpyHtoD, cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes), (to, from, bytes))
+SAME(hipMemcpyDtoH, cuMemcpyDtoH_v2, (void *to, uint64_t from, size_t bytes), (to, from, bytes))
+SAME(hipMemsetD8Async, cuMemsetD8Async, (uint64_t to, unsigned char value, size_t n, void *stream), (to, value, n, stream))
+SAME(hipStreamCreateWithFlags, cuStreamCreate, (void **stream, unsigned flags), (stream, flags))
+SAME(hipStreamDestroy, cuStreamDestroy_v2, (void *stream), (stream))
+SAME(hipStreamSynchronize, cuStreamSynchronize, (void *stream), (stream))
+SAME(hipEventCreateWithFlags, cuEventCreate, (void **event, unsigned flags), (event, flags))
+SAME(hipEventDestroy, cuEventDestroy_v2, (void *event), (event))
+SAME(hipEventRecord, cuEventRecord, (void *event, void *stream), (event, stream))
+SAME(hipEventSynchronize, cuEventSynchronize, (void *event), (event))
+SAME(hipEventElapsedTime, cuEventElapsedTime, (float *ms, void *from, void *to), (ms, from, to))
+SAME(hipMemAddressReserve, cuMemAddressReserve, (uint64_t *address, size_t bytes, size_t alignment, uint64_t hint, unsigned long long flags),
+     (address, bytes, alignment, hint, flags))
+SAME(hipMemAddressFree, cuMemAddressFree, (uint64_t address, size_t bytes), (address, bytes))
+SAME(hipMemCreate, cuMemCreate, (unsigned long long *handle, size_t bytes, const struct td_cuda_allocation *what, unsigned long long flags),
+     (handle, bytes, what, flags))
+SAME(hipMemRelease, cuMemRelease, (unsigned long long handle), (handle))
+SAME(hipMemMap, cuMemMap, (uint64_t address, size_t bytes, size_t offset, unsigned long long handle, unsigned long long flags),
+     (address, bytes, offset, handle, flags))
+SAME(hipMemUnmap, cuMemUnmap, (uint64_t address, size_t bytes), (address, bytes))
+SAME(hipMemSetAccess, cuMemSetAccess, (uint64_t address, size_t bytes, const struct td_cuda_access *access, size_t n), (address, bytes, access, n))
+SAME(hipMemGetAllocationGranularity, cuMemGetAllocationGranularity, (size_t *bytes, const struct td_cuda_allocation *what, int option), (bytes, what, option))
