@@ -8,7 +8,8 @@
  *
  * prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is what a server does for one op: set the output to
  * zero where the kernel adds to it, the launches, and wait for them. time does that between two events of the stream without waiting in between.
- * Launches follow geometry.h, not the recording. A kernel that adds halves atomically gives other bits each time: so does the server's. */
+ * Launches follow geometry.h; those of Marlin, whose bits depend on them, the recording where this build and GPU can (geometry_marlin.h). A kernel that adds
+ * halves atomically gives other bits each time: so does the server's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,21 +86,45 @@ static bool cuda_is_dead(const void *state)
 
 /* ---- which kernel -------------------------------------------------------------------------------------------------- */
 
+/* Kernels that take F16 alone, without a bias, and round nothing. */
+static const char *plan_plain(struct td_cuda_state *s, struct td_cuda_prepared *p, int n)
+{
+    struct td_gptq_gemm_args args;
+    struct td_error err = {0};
+
+    if (!td_gptq_gemm_args_exact(p->op, &args, &err))
+        return td_gpu_plan_gptq(&p->x, p->offers, n, &p->plan, s->why, sizeof s->why);
+    snprintf(s->why, sizeof s->why, "%.479s", err.msg);
+    return s->why;
+}
+
 /* Everything that can be said without the GPU. NULL: yes. */
 static const char *try_name(struct td_cuda_state *s, const char *identifier, struct td_cuda_prepared *p)
 {
-    const struct td_gpu_adapter *row;
+    const char *no, *layout;
     int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
 
     if (!n)
         return s->why[0] ? s->why : "";
-    row = p->offers[0].row;
-    if (strcmp(row->layout, "exllama") && strcmp(row->layout, "checkpoint")) {
-        snprintf(s->why, sizeof s->why, "the build has %s for this op; its layout \"%s\" is not made from a recording by this version", identifier, row->layout);
-        return s->why;
-    }
+    layout = p->offers[0].row->layout;
+    if (!strcmp(layout, "marlin"))
+        no = td_gpu_plan_marlin(&p->x, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
+    else
+        no = plan_plain(s, p, n);
     p->identifier = identifier;
-    return td_gpu_plan_gptq(&p->x, p->offers, n, &p->plan, s->why, sizeof s->why);
+    p->row = no ? NULL : p->offers[p->plan.launch[0].offer].row;
+    return no;
+}
+
+/* Rows of one name follow each other, some of the same bits. */
+static bool is_first_of_name(const struct td_gpu_adapter *row, int i)
+{
+    const struct td_gpu_adapter *before;
+
+    while ((before = td_gpu_adapter_at(--i)) && !strcmp(before->identifier, row->identifier))
+        if (before->bits == row->bits)
+            return false;
+    return true;
 }
 
 /* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
@@ -114,7 +139,8 @@ static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, 
         for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
             bool recorded = td_gpu_symbol_is(op->symbol, row->identifier);
 
-            if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || (s->only[0] && !strstr(row->identifier, s->only)))
+            if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || !is_first_of_name(row, i)
+                || (s->only[0] && !strstr(row->identifier, s->only)))
                 continue;
             if (!(no = try_name(s, row->identifier, p)))
                 return NULL;
@@ -131,10 +157,9 @@ static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, 
     return s->why;
 }
 
-/* gptq_gemm with plain numbers, and a kernel for it. */
+/* gptq_gemm, and a kernel for it. */
 static const char *look_at(struct td_cuda_state *s, const struct td_op_call *op, struct td_cuda_prepared *p)
 {
-    struct td_gptq_gemm_args args;
     struct td_error err = {0};
 
     memset(p, 0, sizeof *p);
@@ -143,10 +168,12 @@ static const char *look_at(struct td_cuda_state *s, const struct td_op_call *op,
         snprintf(s->why, sizeof s->why, "ops of kind \"%s\" are not supported; provider %s runs gptq_gemm", op->kind, s->driver->name);
         return s->why;
     }
-    if (td_gptq_gemm_args_of(op, &args, &err) || td_gptq_op_of(op, &p->x, &err)) { /* the first refuses what is not plain */
+    if (td_gptq_op_of(op, &p->x, &err)) {
         snprintf(s->why, sizeof s->why, "%.479s", err.msg);
         return s->why;
     }
+    if (p->x.rounding == TD_GPTQ_UINT8_TOKEN)
+        return "no kernel that is known rounds activations to 8 bits (uint8-token), as this op's did";
     return choose(s, op, p);
 }
 
@@ -183,11 +210,22 @@ static const char *cuda_supports(void *state, const struct td_op_call *op)
     return look_at(s, op, &p);
 }
 
+/* Marlin rounds each weight once it is scaled, where there are groups; the others keep (q - zero) * scale until it is multiplied. */
+static const char *cuda_rounding(void *state, const struct td_op_call *op)
+{
+    struct td_cuda_prepared p;
+
+    if (look_at(state, op, &p) || strcmp(p.row->layout, "marlin") || p.x.groups < 2)
+        return "none";
+    return p.x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
+}
+
 static int make_launches(struct td_cuda_prepared *p, struct td_error *err)
 {
-    const bool lda = td_gpu_field_at(p->offers[0].row, "lda") >= 0;
+    const bool lda = td_gpu_field_at(p->row, "lda") >= 0 && strcmp(p->row->layout, "marlin");
     const struct td_gpu_places at = {p->memory[TD_CUDA_A].address, p->memory[TD_CUDA_QWEIGHT].address, p->memory[TD_CUDA_QZEROS].address, p->memory[TD_CUDA_SCALES].address,
-                                     p->memory[TD_CUDA_ORDER].address, p->memory[TD_CUDA_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc};
+                                     p->memory[TD_CUDA_ORDER].address, p->memory[TD_CUDA_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc,
+                                     p->memory[TD_CUDA_BIAS].address, p->memory[TD_CUDA_C_TMP].address, p->memory[TD_CUDA_LOCKS].address};
     int i, f;
 
     for (i = 0; i < p->plan.n; i++) {
@@ -259,10 +297,9 @@ static int cuda_refill(void *state, void *prepared, struct td_error *err)
 /* Once, in the stream. */
 static int enqueue(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
 {
-    const struct td_gpu_adapter *row = p->offers[0].row;
     int i, rc = TD_OK;
 
-    if (row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED)
+    if (p->row->fields[td_gpu_field_at(p->row, "c")].use == TD_GPU_OUT_ZEROED)
         rc = s->driver->set(s->device, p->memory[TD_CUDA_C].address, 0, p->c_bytes, err);
     for (i = 0; i < p->plan.n && !rc; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
@@ -321,12 +358,31 @@ static int fetch_c(struct td_cuda_state *s, struct td_cuda_prepared *p, struct t
     return rc;
 }
 
+/* A lock that stays taken makes the next launch wait for ever, in a server as well. */
+static int check_locks(struct td_cuda_state *s, const struct td_cuda_prepared *p, struct td_error *err)
+{
+    const struct td_gpu_memory *m = &p->memory[TD_CUDA_LOCKS];
+    uint32_t *locks = m->bytes ? malloc(m->bytes) : NULL;
+    int rc = TD_OK;
+
+    if (!m->bytes)
+        return TD_OK;
+    rc = locks ? s->driver->copy_out(s->device, locks, m->address, m->bytes, err) : td_fail(err, TD_ENOMEM, "out of memory");
+    for (size_t i = 0; i < m->bytes / sizeof *locks && !rc; i++)
+        if (locks[i])
+            rc = td_fail(err, TD_ECORRUPT, "left lock %zu at %u instead of 0: the next launch would wait for it", i, locks[i]);
+    free(locks);
+    return rc;
+}
+
 static int cuda_fetch(void *state, void *prepared, struct td_error *err)
 {
     struct td_cuda_state *s = state;
     struct td_cuda_prepared *p = prepared;
     int rc = fetch_c(s, p, err), i;
 
+    if (!rc)
+        rc = check_locks(s, p, err);
     for (i = 0; i < TD_CUDA_N_PLACES && !rc; i++)
         rc = check_gaps(s, p, (enum td_cuda_place)i, err);
     return rc;
@@ -372,6 +428,6 @@ static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int6
 }
 
 #define THE_REST .supports = cuda_supports, .prepare = cuda_prepare, .run = cuda_run, .fetch = cuda_fetch, .release = cuda_release, .close = cuda_close, \
-                 .words = cuda_words, .refill = cuda_refill, .time = cuda_time, .is_dead = cuda_is_dead
+                 .words = cuda_words, .refill = cuda_refill, .time = cuda_time, .is_dead = cuda_is_dead, .rounding = cuda_rounding
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};

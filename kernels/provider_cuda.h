@@ -1,11 +1,12 @@
-/* provider_cuda.h - what the parts of providers cuda and hip share: provider_cuda.c chooses, launches and times, provider_cuda_put.c brings tensors to the GPU.
+/* provider_cuda.h - what the parts of providers cuda and hip share: provider_cuda.c chooses, launches and times, provider_cuda_put.c and
+ * provider_cuda_put_marlin.c bring tensors to the GPU.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_PROVIDER_CUDA_H
 #define TD_KERNELS_PROVIDER_CUDA_H
 
 #include "kernels/gpu/build.h"
 #include "kernels/gpu/driver.h"
-#include "kernels/gpu/geometry.h"
+#include "kernels/gpu/geometry_marlin.h"
 
 #define TD_CUDA_GAP_BYTE 0xa7      /* around guarded tensors; as replayer/guard.h */
 
@@ -19,13 +20,15 @@ struct td_cuda_state {
     char only[96], words[256], why[480];
 };
 
-enum td_cuda_place { TD_CUDA_A, TD_CUDA_QWEIGHT, TD_CUDA_QZEROS, TD_CUDA_SCALES, TD_CUDA_ORDER, TD_CUDA_C, TD_CUDA_N_PLACES };
+enum td_cuda_place { TD_CUDA_A, TD_CUDA_QWEIGHT, TD_CUDA_QZEROS, TD_CUDA_SCALES, TD_CUDA_ORDER, TD_CUDA_C, TD_CUDA_BIAS, TD_CUDA_C_TMP, TD_CUDA_LOCKS,
+                     TD_CUDA_N_PLACES };
 
 struct td_cuda_prepared {
     const struct td_op_call *op;
     struct td_gptq_op x;
     const char *identifier;        /* of the kernels */
     const struct td_gpu_offer *offers;
+    const struct td_gpu_adapter *row; /* of all kernels of the plan */
     struct td_gpu_plan plan;
     struct td_gpu_memory memory[TD_CUDA_N_PLACES];
     size_t c_bytes;
@@ -37,6 +40,11 @@ extern const char *const td_cuda_place_names[TD_CUDA_N_PLACES];
 
 /* Every tensor in the layout that the chosen kernel reads, and room for C; fills memory, c_bytes, c_dense. What was made before an error is p's. */
 int td_cuda_put(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err);
+/* What td_cuda_put does of a kernel of layout "marlin": weights, bias, c_tmp, locks. */
+int td_cuda_put_marlin(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err);
+/* Room for a tensor whose neighbourhood shows when somebody writes there; the same with its bytes. align: that of the tensor when recorded. */
+int td_cuda_make_room(struct td_cuda_state *s, struct td_cuda_prepared *p, enum td_cuda_place at, size_t bytes, size_t align, struct td_error *err);
+int td_cuda_put_bytes(struct td_cuda_state *s, struct td_cuda_prepared *p, enum td_cuda_place at, const void *data, size_t bytes, size_t align, struct td_error *err);
 /* Rows of so many bytes, each `stride` bytes from the next, to another distance. */
 void td_cuda_copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, int64_t rows);
 

@@ -101,6 +101,14 @@ static int fail(const struct td_error *err)
     return td_exit_code(err->code);
 }
 
+/* A sample must not disturb; who asks for all gets all, unless they name a budget. */
+static int64_t budget_of(const struct td_record_options *o)
+{
+    if (o->budget_mib < 0 || (!o->budget_mib && o->mode.take == TD_LINKS_ALL))
+        return -1;
+    return (int64_t)(o->budget_mib * (1 << 20));
+}
+
 int main(int argc, char **argv)
 {
     struct td_record_options o = {.server = "localhost:8000", .suite = "quick", .gemms = "auto", .repeat = 5, .tapped_repeat = 1,
@@ -126,7 +134,7 @@ int main(int argc, char **argv)
         {"gemms", 0, TD_ARG_STR, &o.gemms, "auto|off|all|P%", "inputs of GEMMs, through the tap: a sample, none, all, a share", 0, 0},
         {"all-ops", 0, TD_ARG_FLAG, &o.mode.all_kinds, NULL, "of llama.cpp: every node of the graph, not matrix products only; needs the tap", 0, 0},
         {"tapped-repeat", 0, TD_ARG_I64, &o.tapped_repeat, "K", "passes over the suite with the tap armed (default 1)", 1, 1000},
-        {"budget", 0, TD_ARG_NUM, &o.budget_mib, "MIB", "bytes a second that the tap may copy; -1 no limit (default 64)", -1, 1 << 20},
+        {"budget", 0, TD_ARG_NUM, &o.budget_mib, "MIB", "what the tap may copy a second; -1 no limit (default: of a sample 64, with --gemms all no limit)", -1, 1 << 20},
         {"tap-socket", 0, TD_ARG_STR, &o.tap_socket, "PATH", "the tap's socket, where it is not found by itself", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "the model's files, or its GGUF file, to name layers (default: as the server says)", 0, 0},
         {"weights-by-reference", 0, TD_ARG_FLAG, &o.weights_by_reference, NULL, "do not copy weights that match the checkpoint (of a GGUF file they are copied all the same)", 0, 0},
@@ -173,7 +181,7 @@ int main(int argc, char **argv)
     to_array(&headers, o.headers);
     to_array(&redact, o.redact);
     o.command = args.command;
-    o.mode.budget_bytes_per_s = o.budget_mib < 0 ? -1 : (int64_t)(o.budget_mib * (1 << 20));
+    o.mode.budget_bytes_per_s = budget_of(&o);
     catch_signals();
     return td_record(&o, &stop, &err) ? fail(&err) : TD_EXIT_OK;
 }

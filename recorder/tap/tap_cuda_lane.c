@@ -42,7 +42,7 @@ static struct {
         struct td_gpu_work work;
     } whole;
     struct tap_cuda_launch product;   /* what stands for the call between its enter and leave */
-    int64_t active_ns;
+    _Atomic int64_t active_ns;        /* when a launch was last in the lane */
 } lane;
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
@@ -440,13 +440,20 @@ static void release(void *context)
     atomic_store_explicit(&lane.owner, 0, memory_order_release);
 }
 
+/* Something lies there, and no launch has come for a while. */
+static bool is_left_lying(void)
+{
+    return atomic_load(&lane.waiting_bound) && tap_now() - atomic_load(&lane.active_ns) > IDLE_NS;
+}
+
+/* Looks first: a launch that comes while the lane is held is lost, and a thread that holds it may be out of its time slice. */
 void tap_cuda_lane_tick(void)
 {
     void *context;
 
-    if (!atomic_load(&lane.waiting_bound) || !hold(false, &context))
+    if (!is_left_lying() || !hold(false, &context))
         return;
-    if (context && lane.waiting_bound && tap_now() - lane.active_ns > IDLE_NS)
+    if (context && is_left_lying())
         bound();
     release(context);
 }

@@ -556,7 +556,7 @@ static void test_extended(void **state)
 {
     size_t n, m, k;
     uint8_t *cubin = load("raw.cubin", &n), *big = extended(cubin, n, &m);
-    const struct td_gpu_kernel_list *list;
+    const struct td_gpu_kernel_list *list = NULL;
     struct td_gpu_image *img;
     struct td_error err = {0};
 
