@@ -1,4 +1,4 @@
-/* provider_cuda.c - runs an op on a GPU with a kernel of a build: a library, a fat binary, a cubin, a code object; no torch, no Python.
+/* provider_gpu.c - runs an op on a GPU with a kernel of a build: a library, a fat binary, a cubin, a code object; no torch, no Python.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Providers cuda and hip are this file on two drivers (gpu/driver.h).
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/provider_cuda.h"
+#include "kernels/provider_gpu.h"
 #include "kernels/providers.h"
 
 #define GAP_FRONT 256
@@ -22,9 +22,9 @@
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
 
-static void cuda_close(void *state)
+static void gpu_close(void *state)
 {
-    struct td_cuda_state *s = state;
+    struct td_gpu_state *s = state;
 
     if (!s)
         return;
@@ -38,7 +38,7 @@ static void cuda_close(void *state)
 static int open_on(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
 {
     const char *only = getenv(choice);
-    struct td_cuda_state *s;
+    struct td_gpu_state *s;
     int rc;
 
     *state = NULL;
@@ -53,7 +53,7 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
     if (!rc)
         rc = td_gpu_build_open(arg, s->driver, s->device, &s->facts, &s->build, err);
     if (rc) {
-        cuda_close(s);
+        gpu_close(s);
         return rc;
     }
     snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s), %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
@@ -72,14 +72,14 @@ static int hip_open(const char *arg, void **state, struct td_error *err)
     return open_on(&td_gpu_driver_hip, "TD_HIP_KERNEL", arg, state, err);
 }
 
-static const char *cuda_words(void *state)
+static const char *gpu_words(void *state)
 {
-    return ((struct td_cuda_state *)state)->words;
+    return ((struct td_gpu_state *)state)->words;
 }
 
-static bool cuda_is_dead(const void *state)
+static bool gpu_is_dead(const void *state)
 {
-    const struct td_cuda_state *s = state;
+    const struct td_gpu_state *s = state;
 
     return s->driver->is_dead(s->device);
 }
@@ -87,7 +87,7 @@ static bool cuda_is_dead(const void *state)
 /* ---- which kernel -------------------------------------------------------------------------------------------------- */
 
 /* Kernels that take F16 alone, without a bias, and round nothing. */
-static const char *plan_plain(struct td_cuda_state *s, struct td_cuda_prepared *p, int n)
+static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p, int n)
 {
     struct td_gptq_gemm_args args;
     struct td_error err = {0};
@@ -99,7 +99,7 @@ static const char *plan_plain(struct td_cuda_state *s, struct td_cuda_prepared *
 }
 
 /* Everything that can be said without the GPU. NULL: yes. */
-static const char *try_name(struct td_cuda_state *s, const char *identifier, struct td_cuda_prepared *p)
+static const char *try_name(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
 {
     const char *no, *layout;
     int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
@@ -128,7 +128,7 @@ static bool is_first_of_name(const struct td_gpu_adapter *row, int i)
 }
 
 /* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
-static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, struct td_cuda_prepared *p)
+static const char *choose(struct td_gpu_state *s, const struct td_op_call *op, struct td_gpu_prepared *p)
 {
     char first[sizeof s->why] = "";
     const struct td_gpu_adapter *row;
@@ -158,7 +158,7 @@ static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, 
 }
 
 /* gptq_gemm, and a kernel for it. */
-static const char *look_at(struct td_cuda_state *s, const struct td_op_call *op, struct td_cuda_prepared *p)
+static const char *look_at(struct td_gpu_state *s, const struct td_op_call *op, struct td_gpu_prepared *p)
 {
     struct td_error err = {0};
 
@@ -178,7 +178,7 @@ static const char *look_at(struct td_cuda_state *s, const struct td_op_call *op,
 }
 
 /* The plan's kernels, loaded, and whether the device takes such launches. */
-static int load_functions(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int i, d;
 
@@ -202,30 +202,30 @@ static int load_functions(struct td_cuda_state *s, struct td_cuda_prepared *p, s
     return TD_OK;
 }
 
-static const char *cuda_supports(void *state, const struct td_op_call *op)
+static const char *gpu_supports(void *state, const struct td_op_call *op)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared p;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared p;
 
     return look_at(s, op, &p);
 }
 
 /* Marlin rounds each weight once it is scaled, where there are groups; the others keep (q - zero) * scale until it is multiplied. */
-static const char *cuda_rounding(void *state, const struct td_op_call *op)
+static const char *gpu_rounding(void *state, const struct td_op_call *op)
 {
-    struct td_cuda_prepared p;
+    struct td_gpu_prepared p;
 
     if (look_at(state, op, &p) || strcmp(p.row->layout, "marlin") || p.x.groups < 2)
         return "none";
     return p.x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
 }
 
-static int make_launches(struct td_cuda_prepared *p, struct td_error *err)
+static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
 {
     const bool lda = td_gpu_field_at(p->row, "lda") >= 0 && strcmp(p->row->layout, "marlin");
-    const struct td_gpu_places at = {p->memory[TD_CUDA_A].address, p->memory[TD_CUDA_QWEIGHT].address, p->memory[TD_CUDA_QZEROS].address, p->memory[TD_CUDA_SCALES].address,
-                                     p->memory[TD_CUDA_ORDER].address, p->memory[TD_CUDA_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc,
-                                     p->memory[TD_CUDA_BIAS].address, p->memory[TD_CUDA_C_TMP].address, p->memory[TD_CUDA_LOCKS].address};
+    const struct td_gpu_places at = {p->memory[TD_GPU_AT_A].address, p->memory[TD_GPU_AT_QWEIGHT].address, p->memory[TD_GPU_AT_QZEROS].address, p->memory[TD_GPU_AT_SCALES].address,
+                                     p->memory[TD_GPU_AT_ORDER].address, p->memory[TD_GPU_AT_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc,
+                                     p->memory[TD_GPU_AT_BIAS].address, p->memory[TD_GPU_AT_C_TMP].address, p->memory[TD_GPU_AT_LOCKS].address};
     int i, f;
 
     for (i = 0; i < p->plan.n; i++) {
@@ -240,21 +240,21 @@ static int make_launches(struct td_cuda_prepared *p, struct td_error *err)
     return TD_OK;
 }
 
-static void cuda_release(void *state, void *prepared)
+static void gpu_release(void *state, void *prepared)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = prepared;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = prepared;
     int i;
 
-    for (i = 0; p && i < TD_CUDA_N_PLACES && !s->driver->is_dead(s->device); i++)
+    for (i = 0; p && i < TD_GPU_N_PLACES && !s->driver->is_dead(s->device); i++)
         s->driver->free(s->device, &p->memory[i]);
     free(p);
 }
 
-static int cuda_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
+static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = malloc(sizeof *p);
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = malloc(sizeof *p);
     struct td_error own = {0};
     const char *no;
 
@@ -264,8 +264,8 @@ static int cuda_prepare(void *state, const struct td_op_call *op, void **prepare
         return td_fail(err, TD_ENOMEM, "out of memory");
     if ((no = look_at(s, op, p)))
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
-    if (no || load_functions(s, p, err) || td_cuda_put(s, p, err) || make_launches(p, err)) {
-        cuda_release(s, p);
+    if (no || load_functions(s, p, err) || td_gpu_put(s, p, err) || make_launches(p, err)) {
+        gpu_release(s, p);
         if (err->code == TD_ENOMEM)
             err->code = TD_EUNSUPPORTED; /* this machine's want, no fault of the build */
         return err->code;
@@ -276,31 +276,31 @@ static int cuda_prepare(void *state, const struct td_op_call *op, void **prepare
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
-static int cuda_refill(void *state, void *prepared, struct td_error *err)
+static int gpu_refill(void *state, void *prepared, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = prepared;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = prepared;
     const size_t row = (size_t)p->x.n * 2;
     void *copy;
     int rc;
 
     if (!p->c_dense)
-        return s->driver->copy_in(s->device, p->memory[TD_CUDA_C].address, p->op->out.data, p->c_bytes, err);
+        return s->driver->copy_in(s->device, p->memory[TD_GPU_AT_C].address, p->op->out.data, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    td_cuda_copy_rows(copy, row, p->op->out.data, (size_t)p->x.ldc * 2, row, p->x.m);
-    rc = s->driver->copy_in(s->device, p->memory[TD_CUDA_C].address, copy, p->c_bytes, err);
+    td_gpu_copy_rows(copy, row, p->op->out.data, (size_t)p->x.ldc * 2, row, p->x.m);
+    rc = s->driver->copy_in(s->device, p->memory[TD_GPU_AT_C].address, copy, p->c_bytes, err);
     free(copy);
     return rc;
 }
 
 /* Once, in the stream. */
-static int enqueue(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int i, rc = TD_OK;
 
     if (p->row->fields[td_gpu_field_at(p->row, "c")].use == TD_GPU_OUT_ZEROED)
-        rc = s->driver->set(s->device, p->memory[TD_CUDA_C].address, 0, p->c_bytes, err);
+        rc = s->driver->set(s->device, p->memory[TD_GPU_AT_C].address, 0, p->c_bytes, err);
     for (i = 0; i < p->plan.n && !rc; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
 
@@ -309,10 +309,10 @@ static int enqueue(struct td_cuda_state *s, struct td_cuda_prepared *p, struct t
     return rc;
 }
 
-static int cuda_run(void *state, void *prepared, struct td_error *err)
+static int gpu_run(void *state, void *prepared, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = prepared;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = prepared;
     int rc = enqueue(s, p, err);
 
     if (!rc)
@@ -321,7 +321,7 @@ static int cuda_run(void *state, void *prepared, struct td_error *err)
 }
 
 /* Did somebody write where the tensor's mapping goes on, behind it or in front of it? */
-static int check_gaps(struct td_cuda_state *s, const struct td_cuda_prepared *p, enum td_cuda_place at, struct td_error *err)
+static int check_gaps(struct td_gpu_state *s, const struct td_gpu_prepared *p, enum td_gpu_place at, struct td_error *err)
 {
     const struct td_gpu_memory *m = &p->memory[at];
     const uint64_t end = m->reserved + m->mapped_bytes, before = m->address - m->reserved;
@@ -336,32 +336,32 @@ static int check_gaps(struct td_cuda_state *s, const struct td_cuda_prepared *p,
     if (!rc)
         rc = s->driver->copy_out(s->device, gap + front, m->address + m->bytes, tail, err);
     for (i = 0; i < front + tail && !rc; i++)
-        if (gap[i] != TD_CUDA_GAP_BYTE)
-            rc = i < front ? td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", td_cuda_place_names[at], front - i)
-                           : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", td_cuda_place_names[at], i - front);
+        if (gap[i] != TD_GPU_GAP_BYTE)
+            rc = i < front ? td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", td_gpu_place_names[at], front - i)
+                           : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", td_gpu_place_names[at], i - front);
     return rc;
 }
 
-static int fetch_c(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+static int fetch_c(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const size_t row = (size_t)p->x.n * 2;
     void *copy;
     int rc;
 
     if (!p->c_dense)
-        return s->driver->copy_out(s->device, p->op->out.data, p->memory[TD_CUDA_C].address, p->c_bytes, err);
+        return s->driver->copy_out(s->device, p->op->out.data, p->memory[TD_GPU_AT_C].address, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    if (!(rc = s->driver->copy_out(s->device, copy, p->memory[TD_CUDA_C].address, p->c_bytes, err)))
-        td_cuda_copy_rows(p->op->out.data, (size_t)p->x.ldc * 2, copy, row, row, p->x.m);
+    if (!(rc = s->driver->copy_out(s->device, copy, p->memory[TD_GPU_AT_C].address, p->c_bytes, err)))
+        td_gpu_copy_rows(p->op->out.data, (size_t)p->x.ldc * 2, copy, row, row, p->x.m);
     free(copy);
     return rc;
 }
 
 /* A lock that stays taken makes the next launch wait for ever, in a server as well. */
-static int check_locks(struct td_cuda_state *s, const struct td_cuda_prepared *p, struct td_error *err)
+static int check_locks(struct td_gpu_state *s, const struct td_gpu_prepared *p, struct td_error *err)
 {
-    const struct td_gpu_memory *m = &p->memory[TD_CUDA_LOCKS];
+    const struct td_gpu_memory *m = &p->memory[TD_GPU_AT_LOCKS];
     uint32_t *locks = m->bytes ? malloc(m->bytes) : NULL;
     int rc = TD_OK;
 
@@ -375,23 +375,23 @@ static int check_locks(struct td_cuda_state *s, const struct td_cuda_prepared *p
     return rc;
 }
 
-static int cuda_fetch(void *state, void *prepared, struct td_error *err)
+static int gpu_fetch(void *state, void *prepared, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = prepared;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = prepared;
     int rc = fetch_c(s, p, err), i;
 
     if (!rc)
         rc = check_locks(s, p, err);
-    for (i = 0; i < TD_CUDA_N_PLACES && !rc; i++)
-        rc = check_gaps(s, p, (enum td_cuda_place)i, err);
+    for (i = 0; i < TD_GPU_N_PLACES && !rc; i++)
+        rc = check_gaps(s, p, (enum td_gpu_place)i, err);
     return rc;
 }
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */
 
 /* More than the caches hold, written anew: what they held of the op is gone. */
-static int sweep(struct td_cuda_state *s, struct td_error *err)
+static int sweep(struct td_gpu_state *s, struct td_error *err)
 {
     const size_t bytes = s->facts.l2_bytes * 2 > SWEEP_LEAST ? s->facts.l2_bytes * 2 : SWEEP_LEAST;
     int rc = s->sweep.address ? TD_OK : s->driver->alloc(s->device, bytes, 256, false, &s->sweep, err);
@@ -399,7 +399,7 @@ static int sweep(struct td_cuda_state *s, struct td_error *err)
     return rc ? rc : s->driver->set(s->device, s->sweep.address, 1, bytes, err);
 }
 
-static int time_some(struct td_cuda_state *s, struct td_cuda_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
+static int time_some(struct td_gpu_state *s, struct td_gpu_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
 
@@ -410,9 +410,9 @@ static int time_some(struct td_cuda_state *s, struct td_cuda_prepared *p, uint32
     return rc ? rc : s->driver->elapsed(s->device, ns, err);
 }
 
-static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err)
+static int gpu_time(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
+    struct td_gpu_state *s = state;
     int64_t one = 0;
     int rc = TD_OK;
 
@@ -427,7 +427,7 @@ static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int6
     return rc;
 }
 
-#define THE_REST .supports = cuda_supports, .prepare = cuda_prepare, .run = cuda_run, .fetch = cuda_fetch, .release = cuda_release, .close = cuda_close, \
-                 .words = cuda_words, .refill = cuda_refill, .time = cuda_time, .is_dead = cuda_is_dead, .rounding = cuda_rounding
+#define THE_REST .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch, .release = gpu_release, .close = gpu_close, \
+                 .words = gpu_words, .refill = gpu_refill, .time = gpu_time, .is_dead = gpu_is_dead, .rounding = gpu_rounding
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};
