@@ -93,7 +93,7 @@ static void args_of(const struct td_gptq_op *o, struct td_gptq_gemm_args *x)
                                     o->qweight, o->qzeros, o->scales, o->g_idx, o->c, o->ldc};
 }
 
-int td_gptq_gemm_args_of(const struct td_op_call *op, struct td_gptq_gemm_args *x, struct td_error *err)
+static int take_args(const struct td_op_call *op, bool exact, struct td_gptq_gemm_args *x, struct td_error *err)
 {
     struct td_gptq_op o;
     const int rc = td_gptq_op_of(op, &o, err);
@@ -101,12 +101,24 @@ int td_gptq_gemm_args_of(const struct td_op_call *op, struct td_gptq_gemm_args *
     memset(x, 0, sizeof *x);
     if (rc)
         return rc;
+    if (exact && (o.rounding == TD_GPTQ_WEIGHT_F16 || o.rounding == TD_GPTQ_WEIGHT_BF16))
+        o.rounding = TD_GPTQ_NONE;
     if (!td_gptq_op_is_plain(&o))
         return td_fail(err, TD_EUNSUPPORTED, "td_gptq_gemm takes F16 without a bias, this op has %s%s, scales of %s, and rounds \"%s\"",
                        td_dtype_name(o.dtype), o.bias ? " with a bias" : "", td_dtype_name(o.scales_dtype),
                        op->act_rounding[0] ? op->act_rounding : "none");
     args_of(&o, x);
     return 0;
+}
+
+int td_gptq_gemm_args_of(const struct td_op_call *op, struct td_gptq_gemm_args *x, struct td_error *err)
+{
+    return take_args(op, false, x, err);
+}
+
+int td_gptq_gemm_args_exact(const struct td_op_call *op, struct td_gptq_gemm_args *x, struct td_error *err)
+{
+    return take_args(op, true, x, err);
 }
 
 const char *td_kernel_status_text(int status)

@@ -42,6 +42,10 @@ bool td_gptq_op_is_plain(const struct td_gptq_op *x);
  * op->out.data may be NULL (args->c is then NULL). */
 int td_gptq_gemm_args_of(const struct td_op_call *op, struct td_gptq_gemm_args *args, struct td_error *err);
 
+/* The same, also for an op whose kernel rounded its dequantised weights (weight-f16): td_gptq_gemm keeps them exact, so what it computes is to be judged
+ * by the rounding "none". */
+int td_gptq_gemm_args_exact(const struct td_op_call *op, struct td_gptq_gemm_args *args, struct td_error *err);
+
 /* "a size is negative ..." for an enum td_kernel_status. */
 const char *td_kernel_status_text(int status);
 

@@ -90,4 +90,5 @@ static void lib_close(void *state)
 }
 
 const struct td_provider td_provider_lib = {.name = "lib", .open = lib_open, .supports = lib_supports, .prepare = td_provider_prepare_gptq_gemm, .run = lib_run,
-                                            .fetch = td_provider_fetch_nothing, .release = td_provider_free_prepared, .close = lib_close, .words = lib_words};
+                                            .fetch = td_provider_fetch_nothing, .release = td_provider_free_prepared, .close = lib_close, .words = lib_words,
+                                            .rounding = td_provider_rounding_none};

@@ -142,7 +142,7 @@ static const char *simt_supports(void *state, const struct td_op_call *op)
 
     if (td_provider_supports_gptq_gemm(op, s->why, sizeof s->why))
         return s->why;
-    td_gptq_gemm_args_of(op, &x, NULL);
+    td_gptq_gemm_args_exact(op, &x, NULL);
     if (x.m && (!td_gptq_cu_grid(x.m, x.n, grid, block) || (x.m + 7ll) / 8 * 8 * x.n > MAX_PRODUCTS / x.k)) {
         snprintf(s->why, sizeof s->why, "m %d, n %d, k %d: emulating that takes more than a minute; --provider cpu or ref runs it", x.m, x.n, x.k);
         return s->why;
@@ -202,7 +202,7 @@ static int simt_prepare(void *state, const struct td_op_call *op, void **prepare
     *prepared = NULL;
     if (!p)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    rc = td_gptq_gemm_args_of(op, &p->args, err);
+    rc = td_gptq_gemm_args_exact(op, &p->args, err);
     if (!rc && ((uintptr_t)p->args.qweight % 16 || (uintptr_t)p->args.scales % 8))
         rc = td_fail(err, TD_EUNSUPPORTED, "qweight must lie at a multiple of 16 bytes and scales of 8, as recorded they do not");
     if (!rc && s->exllama)
@@ -232,4 +232,5 @@ static int simt_run(void *state, void *prepared, struct td_error *err)
 }
 
 const struct td_provider td_provider_simt = {.name = "simt", .open = simt_open, .supports = simt_supports, .prepare = simt_prepare, .run = simt_run,
-                                             .fetch = td_provider_fetch_nothing, .release = simt_release, .close = simt_close, .words = simt_words};
+                                             .fetch = td_provider_fetch_nothing, .release = simt_release, .close = simt_close, .words = simt_words,
+                                             .rounding = td_provider_rounding_none};

@@ -26,7 +26,7 @@ const char *td_provider_supports_gptq_gemm(const struct td_op_call *op, char *bu
 
     if (strcmp(op->kind, "gptq_gemm"))
         snprintf(buf, size, "ops of kind \"%s\" are not supported; this provider runs gptq_gemm", op->kind);
-    else if (td_gptq_gemm_args_of(op, &x, &err))
+    else if (td_gptq_gemm_args_exact(op, &x, &err))
         snprintf(buf, size, "%s", err.msg);
     else
         return NULL;
@@ -42,7 +42,7 @@ int td_provider_prepare_gptq_gemm(void *state, const struct td_op_call *op, void
     *prepared = NULL;
     if (!x)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    if ((rc = td_gptq_gemm_args_of(op, x, err)))
+    if ((rc = td_gptq_gemm_args_exact(op, x, err)))
         free(x);
     else
         *prepared = x;
@@ -53,6 +53,12 @@ int td_provider_fetch_nothing(void *state, void *prepared, struct td_error *err)
 {
     (void)state, (void)prepared, (void)err;
     return 0;
+}
+
+const char *td_provider_rounding_none(void *state, const struct td_op_call *op)
+{
+    (void)state, (void)op;
+    return "none";
 }
 
 void td_provider_free_prepared(void *state, void *prepared)

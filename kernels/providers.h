@@ -17,6 +17,8 @@ extern const struct td_provider td_provider_hip;  /* an AMD GPU: arg is a librar
 const char *td_provider_supports_gptq_gemm(const struct td_op_call *op, char *buf, size_t size);
 /* Shared by those that call td_gptq_gemm in this process: *prepared is a struct td_gptq_gemm_args, and C is where it belongs. */
 int td_provider_prepare_gptq_gemm(void *state, const struct td_op_call *op, void **prepared, struct td_error *err);
+/* For those that round nothing, whatever the recorded kernel rounded. */
+const char *td_provider_rounding_none(void *state, const struct td_op_call *op);
 int td_provider_fetch_nothing(void *state, void *prepared, struct td_error *err);
 void td_provider_free_prepared(void *state, void *prepared);
 

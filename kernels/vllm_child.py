@@ -20,7 +20,7 @@ import socket
 import sys
 import time
 
-MAGIC, VERSION = 0x4F525054, 3
+MAGIC, VERSION = 0x4F525054, 4
 MAX_REPEATS, ARENA_MAX = 64, 1 << 36
 HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
 OK, UNSUPPORTED, FAILED = range(3)
@@ -54,11 +54,16 @@ class ArenaAttr(ctypes.Structure):
     _fields_ = [("name", text(24)), ("value", i64)]
 
 
+class ArenaLaunch(ctypes.Structure):
+    _fields_ = [("rows", i64 * 2), ("grid", u32 * 3), ("block", u32 * 3), ("shared_bytes", u32), ("symbol", text(512))]
+
+
 class ArenaHead(ctypes.Structure):
     _fields_ = [("magic", u32), ("version", u32), ("stage", u32), ("repeat", u32), ("progress", u64),
                 ("fault", text(256)), ("kind", text(32)), ("act_rounding", text(16)), ("n_attrs", i64), ("n_in", i64),
                 ("attrs", ArenaAttr * 16), ("inputs", ArenaTensor * MAX_TENSORS), ("out", ArenaTensor),
-                ("symbol", text(512)), ("layout", text(24))]
+                ("symbol", text(512)), ("layout", text(24)), ("n_launches", i64),
+                ("launches", ArenaLaunch * 16)]
 
 
 class Refused(Exception):

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define COMPILE_MS 300000 /* a driver that finds no code for its GPU compiles PTX: 20 s for vLLM's Marlin on an H100 */
+
 static char *const *env_of(const struct td_arg_list *env)
 {
     return env->n ? (char *const *)env->item : NULL;
@@ -32,6 +34,7 @@ static int start_build(const struct td_replay_options *o, const char *name, cons
         return rc;
     ro.provider = found->provider;
     ro.arg = found->arg[0] ? found->arg : NULL;
+    ro.prepare_ms = strcmp(found->provider, "cuda") ? 0 : COMPILE_MS;
     if (found->script[0]) {
         ro.program = found->arg;
         ro.script = found->script;

@@ -263,6 +263,51 @@ static int copy_attrs(const struct td_op *rec, struct td_op_call *op, struct td_
     return TD_OK;
 }
 
+/* n numbers of at most max. */
+static bool copy_numbers(const cJSON *array, uint32_t *out, int n, int64_t max)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t v = td_json_i64(cJSON_GetArrayItem(array, i), -1);
+
+        if (v < 0 || v > max)
+            return false;
+        out[i] = (uint32_t)v;
+    }
+    return cJSON_GetArraySize(array) == n;
+}
+
+static bool copy_launch(const cJSON *from, struct td_op_launch *l)
+{
+    const char *symbol = td_json_get_str(from, "symbol", "");
+    int64_t shared = td_json_get_i64(from, "shared_bytes", 0);
+    uint32_t rows[2];
+
+    memset(l, 0, sizeof *l);
+    if (!copy_numbers(td_json_get(from, "rows"), rows, 2, INT32_MAX) || !copy_numbers(td_json_get(from, "grid"), l->grid, 3, INT32_MAX)
+        || !copy_numbers(td_json_get(from, "block"), l->block, 3, 65535) || shared < 0 || shared > INT32_MAX || strlen(symbol) >= sizeof l->symbol)
+        return false;
+    l->rows[0] = rows[0];
+    l->rows[1] = rows[1];
+    l->shared_bytes = (uint32_t)shared;
+    strcpy(l->symbol, symbol);
+    return true;
+}
+
+/* All launches or none: a provider must not make half an op of them. Like the symbol they are help, so that no op is broken for want of them. */
+static void copy_launches(const struct td_op *rec, struct td_op_call *op)
+{
+    const cJSON *l;
+
+    if (cJSON_GetArraySize(rec->impl.launches) > TD_OP_MAX_LAUNCHES)
+        return;
+    cJSON_ArrayForEach(l, rec->impl.launches) {
+        if (!copy_launch(l, &op->launches[op->n_launches++])) {
+            op->n_launches = 0;
+            return;
+        }
+    }
+}
+
 /* The recorded output counts only when it is whole; it is evidence, not a need. */
 static const void *load_recorded(struct td_loader *l, const struct td_op *rec, const struct td_op_call *op, struct td_hold *hold)
 {
@@ -290,6 +335,7 @@ int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_cal
         strcpy(op->symbol, rec->impl.symbol);
     if (rec->impl.layout && strlen(rec->impl.layout) < sizeof op->layout)
         strcpy(op->layout, rec->impl.layout);
+    copy_launches(rec, op);
     rc = copy_attrs(rec, op, err);
     if (rc)
         return rc;

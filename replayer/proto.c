@@ -152,6 +152,8 @@ int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int r
     snprintf(h->act_rounding, sizeof h->act_rounding, "%s", op->act_rounding);
     memcpy(h->symbol, op->symbol, sizeof h->symbol);
     memcpy(h->layout, op->layout, sizeof h->layout);
+    h->n_launches = op->n_launches;
+    memcpy(h->launches, op->launches, sizeof h->launches);
     h->n_attrs = op->n_attrs;
     for (t = 0; t < op->n_attrs; t++) {
         memcpy(h->attrs[t].name, op->attrs[t].name, sizeof h->attrs[t].name);
@@ -197,8 +199,10 @@ int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *
     memset(op, 0, sizeof *op);
     if (size < sizeof *h || h->magic != TD_PROTO_MAGIC || h->version != TD_PROTO_VERSION)
         return td_fail(err, TD_EPROTO, "the arena does not begin as version %d of the child protocol does", TD_PROTO_VERSION);
-    if (h->n_attrs < 0 || h->n_attrs > 16 || h->n_in < 0 || h->n_in > TD_OP_MAX_TENSORS)
-        return td_fail(err, TD_EPROTO, "an op with %lld attributes and %lld inputs", (long long)h->n_attrs, (long long)h->n_in);
+    if (h->n_attrs < 0 || h->n_attrs > 16 || h->n_in < 0 || h->n_in > TD_OP_MAX_TENSORS || h->n_launches < 0
+        || h->n_launches > TD_OP_MAX_LAUNCHES)
+        return td_fail(err, TD_EPROTO, "an op with %lld attributes, %lld inputs and %lld launches", (long long)h->n_attrs, (long long)h->n_in,
+                       (long long)h->n_launches);
     memcpy(op->kind, h->kind, sizeof op->kind);
     op->kind[sizeof op->kind - 1] = '\0';
     memcpy(op->act_rounding, h->act_rounding, sizeof op->act_rounding);
@@ -207,6 +211,10 @@ int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *
     op->symbol[sizeof op->symbol - 1] = '\0';
     memcpy(op->layout, h->layout, sizeof op->layout);
     op->layout[sizeof op->layout - 1] = '\0';
+    op->n_launches = (int)h->n_launches;
+    memcpy(op->launches, h->launches, sizeof op->launches);
+    for (t = 0; t < TD_OP_MAX_LAUNCHES; t++)
+        op->launches[t].symbol[sizeof op->launches[t].symbol - 1] = '\0';
     op->n_attrs = (int)h->n_attrs;
     for (t = 0; t < op->n_attrs; t++) {
         memcpy(op->attrs[t].name, h->attrs[t].name, sizeof op->attrs[t].name);

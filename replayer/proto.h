@@ -23,7 +23,9 @@
 #include "kernels/op.h"
 
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
-#define TD_PROTO_VERSION 3 /* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST, TD_PROTO_VARIES */
+/* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the
+ * arena */
+#define TD_PROTO_VERSION 4
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
@@ -69,6 +71,8 @@ struct td_proto_arena {
     struct td_proto_attr attrs[16];
     struct td_proto_tensor in[TD_OP_MAX_TENSORS], out; /* out.offset: the first image; images lie at size_bytes rounded up to 64 */
     char symbol[TD_OP_MAX_SYMBOL], layout[24]; /* of the recorded kernel */
+    int64_t n_launches;
+    struct td_op_launch launches[TD_OP_MAX_LAUNCHES];
 };
 
 /* ---- packets ------------------------------------------------------------------------------------------------------- */

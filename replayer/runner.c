@@ -237,20 +237,32 @@ static void let_go(struct td_runner *r, const struct td_proto_msg *m)
     hang_up(r);
 }
 
+/* Nothing came for so long. Is there a reason to wait on? */
+static bool is_at_work(const struct td_runner *r, const struct td_proto_arena *a, uint64_t *seen, int64_t *waited_ms)
+{
+    if (a->progress != *seen) {
+        *seen = a->progress;
+        *waited_ms = 0;
+        return true;
+    }
+    *waited_ms += r->opt.deadline_ms;
+    return a->stage == TD_STAGE_PREPARE && *waited_ms < r->opt.prepare_ms;
+}
+
 /* Send a request and wait for its reply; the deadline starts anew whenever the child enters another stage.
  * TD_OK; TD_ECRASH: *status and text say crashed or hung, the child is collected; TD_EPROTO. */
 static int call(struct td_runner *r, struct td_proto_msg *m, enum td_run_status *status, char *text, size_t n, struct td_error *err)
 {
     struct td_proto_arena *a = r->arena;
     uint64_t seen = a->progress;
+    int64_t waited_ms = 0;
     uint32_t seq = m->seq;
     char where[64];
     int rc = td_proto_send(r->sock, m, -1, NULL);
 
     while (!rc) {
         rc = td_proto_recv(r->sock, m, NULL, r->opt.deadline_ms, err);
-        if (rc == TD_ETIMEOUT && a->progress != seen) {
-            seen = a->progress;
+        if (rc == TD_ETIMEOUT && is_at_work(r, a, &seen, &waited_ms)) {
             rc = TD_OK;
             continue;
         }
@@ -267,7 +279,7 @@ static int call(struct td_runner *r, struct td_proto_msg *m, enum td_run_status 
         r->hangs++;
         td_proc_end(&r->proc, 0);
         hang_up(r);
-        snprintf(text, n, "no answer for %.3g s %s", r->opt.deadline_ms / 1000.0, where);
+        snprintf(text, n, "no answer for %.3g s %s", (double)waited_ms / 1000.0, where);
     } else {
         char how[400];
 

@@ -14,6 +14,7 @@ struct td_runner_options {
     const char *script;     /* first argument of the program; NULL: none */
     char *const *env;       /* "NAME=value", NULL-terminated: added to its environment; NULL: nothing */
     int deadline_ms;        /* for a single stage of a run (load, prepare, one repeat) */
+    int prepare_ms;         /* for prepare, where it may take longer than that; 0: deadline_ms */
     bool guard;
 };
 

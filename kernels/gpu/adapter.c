@@ -207,19 +207,12 @@ static const struct td_gpu_field td_gptq_exllama[] = {TD_GPTQ("perm")};
 #define G_IDX {"g_idx", 8, TD_GPU_WEIGHT}
 static const struct td_gpu_field marlin[] = {MARLIN(UNUSED, UNUSED)}, marlin_g_idx[] = {MARLIN(UNUSED, G_IDX)}, marlin_zeros[] = {MARLIN(ZEROS, UNUSED)};
 
-/* ids of vLLM's scalar types (vllm/scalar_type.py: ScalarType.id) */
-#define ID_F16 1125899906910725
-#define ID_BF16 1125899906909960
-#define ID_U4 1125899906843648
-#define ID_U4B8 1125899907892224
-#define ID_U8B128 1125899923621888
-
 /* Template arguments of Marlin: types of A, B, C and the scales, threads, blocks of m, n and k, m_block_size_8, stages, group_blocks, is_zp_float.
  * group_blocks is 0 where rows of a group do not lie together, and only then g_idx is read. */
 #define MARLIN_TYPES(a, b) {0, a}, {1, b}, {2, a}, {3, a}, {11, 0}, {12, TD_GPU_NO_ARGUMENT}
-static const struct td_gpu_argument f16_u4b8[] = {MARLIN_TYPES(ID_F16, ID_U4B8), {10, 0}}, bf16_u4b8[] = {MARLIN_TYPES(ID_BF16, ID_U4B8), {10, 0}};
-static const struct td_gpu_argument f16_u8b128[] = {MARLIN_TYPES(ID_F16, ID_U8B128), {10, 0}}, bf16_u8b128[] = {MARLIN_TYPES(ID_BF16, ID_U8B128), {10, 0}};
-static const struct td_gpu_argument f16_u4[] = {MARLIN_TYPES(ID_F16, ID_U4)}, bf16_u4[] = {MARLIN_TYPES(ID_BF16, ID_U4)};
+static const struct td_gpu_argument f16_u4b8[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U4B8), {10, 0}}, bf16_u4b8[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U4B8), {10, 0}};
+static const struct td_gpu_argument f16_u8b128[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U8B128), {10, 0}}, bf16_u8b128[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U8B128), {10, 0}};
+static const struct td_gpu_argument f16_u4[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U4)}, bf16_u4[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U4)};
 
 /* A row for weights whose rows lie in any order comes before the one for those in order of groups: it asks for more. */
 #define MARLIN_ROW(family, fields, bits, types, n, read) {family, "Marlin", "gptq_gemm", "marlin", fields, COUNT(fields), bits, types, n, read}

@@ -84,6 +84,13 @@ bool td_gpu_symbol_is(const char *symbol, const char *identifier);
 /* The n-th integer template argument (from 0) of a mangled symbol: of "...kernelILb1ELin4EE..." 1 and -4. TD_GPU_NO_ARGUMENT: there is none. */
 int64_t td_gpu_symbol_argument(const char *symbol, int n);
 
+/* ids of vLLM's scalar types (vllm/scalar_type.py: ScalarType.id), template arguments of Marlin */
+#define TD_GPU_VLLM_F16 1125899906910725
+#define TD_GPU_VLLM_BF16 1125899906909960
+#define TD_GPU_VLLM_U4 1125899906843648
+#define TD_GPU_VLLM_U4B8 1125899907892224
+#define TD_GPU_VLLM_U8B128 1125899923621888
+
 /* The row that knows this kernel: its name, the template arguments that the row asks for, and as many parameters of the sizes that the row says. NULL: none; *known: a row knows the name, so
  * it is another version of a known kernel (may be NULL). */
 const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struct td_gpu_param *params, int n_params, bool *known);

@@ -110,6 +110,8 @@ static bool value_of(const struct td_gptq_op *op, const char *name, const struct
         {"qweight", at->qweight}, {"qzeros", at->qzeros}, {"scales", at->scales}, {"perm", at->order}, {"g_idx", at->order},
         {"m", (uint64_t)l->rows}, {"n", (uint64_t)op->n}, {"k", (uint64_t)op->k}, {"groups", (uint64_t)op->groups},
         {"v2", !op->zero_offset}, {"zero_offset", (uint64_t)op->zero_offset}, {"lda", (uint64_t)at->lda}, {"ldc", (uint64_t)at->ldc},
+        {"bias", at->bias}, {"has_bias", at->bias != 0}, {"c_tmp", at->c_tmp}, {"locks", at->locks}, {"max_shared_mem", l->shared_bytes},
+        {"use_atomic_add", 0}, {"use_fp32_reduce", 1}, /* vLLM's defaults; a recording does not say */
     };
     size_t i = 0, n = sizeof all / sizeof *all;
 
@@ -121,8 +123,8 @@ static bool value_of(const struct td_gptq_op *op, const char *name, const struct
 
 static bool says_the_same(const struct td_gptq_op *op, const struct td_gpu_launch *l, const struct td_gpu_places *at, const struct td_gpu_work *w)
 {
-    return w->m == l->rows && w->n == op->n && w->k == op->k && w->bits == op->bits && w->group_size == op->group_size && w->zero_offset == op->zero_offset
-        && w->act_order == (at->order != 0);
+    return w->m == l->rows && w->n == op->n && w->k == op->k && w->bits == op->bits && w->group_size == op->group_size && w->act_order == (at->order != 0)
+        && (w->zero_offset == op->zero_offset || !strcmp(w->adapter->layout, "marlin")); /* Marlin's zero points are the true ones, packed so */
 }
 
 int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *row, const struct td_gpu_launch *l, const struct td_gpu_places *at,

@@ -7,6 +7,7 @@
  *                        k / 128) rounded up, block 128, no dynamic shared memory. More than 50 rows (24 with 8 bits) are reconstructed and go to
  *                        cuBLAS there: no kernel of the build computes them.
  *   td_gptq              kernels/gptq_gemm/gptq_gemm_cu.h
+ *   marlin_...           geometry_marlin.h
  * Every other row is refused by name. */
 #ifndef TD_KERNELS_GPU_GEOMETRY_H
 #define TD_KERNELS_GPU_GEOMETRY_H
@@ -14,7 +15,7 @@
 #include "kernels/gpu/adapter.h"
 #include "kernels/gptq_gemm_op.h"
 
-#define TD_GPU_PLAN_MAX 4
+#define TD_GPU_PLAN_MAX 16
 
 struct td_gpu_offer { const char *symbol; const struct td_gpu_adapter *row; }; /* a kernel that a build has */
 
@@ -30,6 +31,7 @@ struct td_gpu_plan { struct td_gpu_launch launch[TD_GPU_PLAN_MAX]; int n; };
 struct td_gpu_places {
     uint64_t a, qweight, qzeros, scales, order, c; /* order: what the row calls g_idx or perm */
     int64_t lda, ldc;
+    uint64_t bias, c_tmp, locks;   /* of Marlin alone */
 };
 
 /* Launches of offers (of one name in the source) that make up op. NULL: *plan is filled; else why not, in why or static. */

@@ -223,7 +223,7 @@ static void send_op(void)
 {
     static struct tap_call_launch launches[TAP_MAX_LAUNCHES];
     const struct tap_cuda_entry *first = &open_op.launch[0];
-    struct tap_call call = {.rounding = "none"};
+    struct tap_call call = {.rounding = first->work.rounding ? first->work.rounding : "none"};
     struct tap_taking t;
 
     if (!open_op.n)

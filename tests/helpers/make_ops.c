@@ -1,13 +1,15 @@
 /* make_ops.c - write a fixture that holds gptq_gemm ops with random weights, for tests of replay.
  * SPDX-License-Identifier: Apache-2.0
  *
- * make_ops DIR [steps=N] [wrong=OP] [digest=1] [narrow=1] [unknown=1] [gpu=1]
+ * make_ops DIR [steps=N] [wrong=OP] [digest=1] [narrow=1] [unknown=1] [gpu=1] [marlin=1]
  *   steps    forward passes of 4 layers; the first has 20 rows, the others 1 (default 3)
  *   wrong    the recorded output of this op has one element doubled
  *   digest   outputs are known by hash only
  *   narrow   the last of the layers has 72 columns
  *   unknown  one more op, of a kind that nobody knows, and one whose weights are not there
- *   gpu      as if recorded from vLLM on a GPU: outputs are those of provider cuda (or TD_MAKE_OPS_PROVIDER) with the build that TD_MAKE_OPS_BUILD names */
+ *   gpu      as if recorded from vLLM on a GPU: outputs are those of provider cuda (or TD_MAKE_OPS_PROVIDER) with the build that TD_MAKE_OPS_BUILD names
+ *   marlin   the same as if vLLM's Marlin had run: 141 rows in the first step, symmetric weights, instances and launches as an H100 had them */
+#include "tests/helpers/fake_marlin.h"
 #include "tests/helpers/op_writer.h"
 #include "tests/unit/random_gptq.h"
 
@@ -20,10 +22,44 @@ static const struct { const char *name; struct random_gptq d; } layers[] = {
 #define VLLM "gemm_half_q_half_gptq_"
 #define N_LAYERS ((int)(sizeof layers / sizeof *layers))
 
+/* K 128 by N 64 to a block of 128 threads, as vLLM chooses for layers so small; 64s of rows, and what is left over. */
+static void add_launch(struct td_op_call *call, int64_t first, int64_t rows, const struct random_gptq *d)
+{
+    struct td_op_launch *l = &call->launches[call->n_launches];
+
+    *l = (struct td_op_launch){.rows = {first, first + rows}, .grid = {132, 1, 1}, .block = {128, 1, 1}, .shared_bytes = 232448};
+    snprintf(l->symbol, sizeof l->symbol, "_ZN6marlin6MarlinI" FAKE_MARLIN_F16 "%s" FAKE_MARLIN_F16 FAKE_MARLIN_F16 "Li128ELi%dELi4ELi8ELb%dELi4ELi%dELb0" FAKE_MARLIN_TAIL,
+             d->bits == 8 ? FAKE_MARLIN_U8B128 : FAKE_MARLIN_U4B8, rows >= 64 ? 4 : 1, rows <= 8, (int)d->group_size / 16);
+    if (!call->n_launches++) {
+        strcpy(call->symbol, l->symbol);
+        l->symbol[0] = '\0';
+    }
+}
+
+static void make_marlin(struct td_op_call *call, const struct random_gptq *d)
+{
+    const int64_t whole = d->m / 64 * 64;
+
+    memset(call->in[2].data, d->bits == 4 ? 0x77 : 0x7f, call->in[2].size_bytes);
+    strcpy(call->layout, "marlin");
+    strcpy(call->act_rounding, "weight-f16");
+    if (whole)
+        add_launch(call, 0, whole, d);
+    if (d->m > whole)
+        add_launch(call, whole, d->m - whole, d);
+}
+
+/* As vLLM's exllama kernels are called, as ours. */
+static const char *symbol_of(const struct td_op_call *call, bool gpu, int bits)
+{
+    return call->symbol[0] ? call->symbol : !gpu ? "td_gptq_gemm" : bits == 8 ? VLLM "8bit_kernel" : VLLM "4bit_kernel";
+}
+
 static void write_step(struct td_writer *w, int step, int argc, char **argv)
 {
     long narrow = op_writer_option(argc, argv, "narrow", 0), wrong = op_writer_option(argc, argv, "wrong", -1), digest = op_writer_option(argc, argv, "digest", 0);
-    const char *build = op_writer_option(argc, argv, "gpu", 0) ? getenv("TD_MAKE_OPS_BUILD") : NULL, *named = getenv("TD_MAKE_OPS_PROVIDER");
+    const bool marlin = op_writer_option(argc, argv, "marlin", 0);
+    const char *build = marlin || op_writer_option(argc, argv, "gpu", 0) ? getenv("TD_MAKE_OPS_BUILD") : NULL, *named = getenv("TD_MAKE_OPS_PROVIDER");
     int i;
 
     for (i = 0; i < N_LAYERS; i++) {
@@ -31,13 +67,16 @@ static void write_step(struct td_writer *w, int step, int argc, char **argv)
         struct td_op_call call;
         int64_t number = (int64_t)step * N_LAYERS + i;
 
-        d.m = step == 0 ? 20 : 1;
+        d.m = step ? 1 : marlin ? 141 : 20;
+        d.act_order = d.act_order && !marlin; /* its rows are sorted, and A's columns with them */
         d.n = narrow && i == N_LAYERS - 1 ? 72 : d.n;
         random_gptq_make(&call, &d, (uint64_t)i, (uint64_t)number);
+        if (marlin)
+            make_marlin(&call, &d);
         op_writer_check(random_gptq_run_build(&call, !build ? "cpu" : named ? named : "cuda", build), build ? build : "cpu");
         if (number == wrong)
             ((uint16_t *)call.out.data)[5] ^= 0x0400;
-        op_writer_put(w, &call, &(struct op_writer){number, step, NULL, layers[i].name, !build ? "td_gptq_gemm" : d.bits == 8 ? VLLM "8bit_kernel" : VLLM "4bit_kernel", digest, false});
+        op_writer_put(w, &call, &(struct op_writer){number, step, NULL, layers[i].name, symbol_of(&call, build, d.bits), digest, false});
         random_gptq_free(&call);
     }
 }

@@ -46,6 +46,31 @@ static inline void op_writer_tensor(struct td_writer *w, const struct td_tensor 
         r->blob = td_hash_bytes(t->data, t->size_bytes);
 }
 
+/* impl.launches, as the tap writes them. */
+static inline cJSON *op_writer_launches(const struct td_op_call *call)
+{
+    cJSON *all = call->n_launches ? cJSON_CreateArray() : NULL, *o;
+    int i, d;
+
+    for (i = 0; i < call->n_launches; i++) {
+        const struct td_op_launch *l = &call->launches[i];
+        int rows[2] = {(int)l->rows[0], (int)l->rows[1]}, grid[3], block[3];
+
+        for (d = 0; d < 3; d++) {
+            grid[d] = (int)l->grid[d];
+            block[d] = (int)l->block[d];
+        }
+        cJSON_AddItemToArray(all, o = cJSON_CreateObject());
+        cJSON_AddItemToObject(o, "rows", cJSON_CreateIntArray(rows, 2));
+        cJSON_AddItemToObject(o, "grid", cJSON_CreateIntArray(grid, 3));
+        cJSON_AddItemToObject(o, "block", cJSON_CreateIntArray(block, 3));
+        cJSON_AddNumberToObject(o, "shared_bytes", l->shared_bytes);
+        if (l->symbol[0])
+            cJSON_AddStringToObject(o, "symbol", l->symbol);
+    }
+    return all;
+}
+
 /* What the record says beside the tensors. */
 struct op_writer { int64_t number, step; const char *kind, *layer, *symbol; bool digest, without_weights; };
 
@@ -55,7 +80,8 @@ static inline void op_writer_put(struct td_writer *w, const struct td_op_call *c
     struct td_op op = {.op = o->number, .step = o->step, .pid = 1, .t_ns = 1000 * o->number, .attrs = cJSON_CreateObject(), .in = in,
                        .n_in = call->n_in, .has_out = true, .kind = strdup(o->kind ? o->kind : call->kind), .layer = strdup(o->layer),
                        .act_rounding = strdup(call->act_rounding[0] ? call->act_rounding : "none"),
-                       .impl = {.symbol = strdup(o->symbol), .duration_ns = -1}};
+                       .impl = {.symbol = strdup(o->symbol), .layout = call->layout[0] ? strdup(call->layout) : NULL, .launches = op_writer_launches(call),
+                                .duration_ns = -1}};
     int t;
 
     for (t = 0; t < call->n_attrs; t++)
@@ -69,6 +95,8 @@ static inline void op_writer_put(struct td_writer *w, const struct td_op_call *c
     free(op.layer);
     free(op.act_rounding);
     free(op.impl.symbol);
+    free(op.impl.layout);
+    cJSON_Delete(op.impl.launches);
 }
 
 #endif

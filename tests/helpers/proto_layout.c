@@ -28,6 +28,7 @@ static void arenas(void)
     FIELD(arena, magic); FIELD(arena, version); FIELD(arena, stage); FIELD(arena, repeat); FIELD(arena, progress);
     FIELD(arena, fault); FIELD(arena, kind); FIELD(arena, act_rounding); FIELD(arena, n_attrs); FIELD(arena, n_in);
     FIELD(arena, attrs); FIELD(arena, in); FIELD(arena, out); FIELD(arena, symbol); FIELD(arena, layout);
+    FIELD(arena, n_launches); FIELD(arena, launches);
     END(arena);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # cuda_provider.sh - provider cuda on a real GPU: our kernels right, with f16 sums wrong, past the end caught, both builds timed; and vLLM's if there.
-# usage: BIN=.. LIB=.. O=.. [VLLM_LIB=.../_C_stable_libtorch.abi3.so] tests/live/cuda_provider.sh [FOLDER]       (two minutes)
+# usage: BIN=.. LIB=.. O=.. [VLLM_LIB=.../_C_stable_libtorch.abi3.so] tests/live/cuda_provider.sh [FOLDER]       (two minutes, with VLLM_LIB five)
 # Needs make_ops (make tests) and lib/td_kernels.fatbin (make with nvcc); the case of the write past the end needs nvcc here. A row a case: what
 # came, and whether it had to come. Exit 0: all did.
 # SPDX-License-Identifier: Apache-2.0
@@ -53,5 +53,17 @@ if [ -n "${VLLM_LIB:-}" ]; then
     zstd -dcq again/ops.jsonl.zst | grep -oE '"unstable":[0-9]+,"spread":[0-9.e-]+' | tail -n 8 | tr '\n' ' '
     echo
     "$BIN/replay" --kernels "$VLLM_LIB" gptq | head -n 12
+    # Marlin: recorded from its library by the launches of an H100, and by our CPU kernels, which round weights as it does
+    echo '{"name":"exact weights","numerics":{"accept_format_change":true}}' >exact.json
+    rm -rf marlin marlin-cpu
+    TD_MAKE_OPS_BUILD=$VLLM_LIB "$O/tests/helpers/make_ops" marlin steps=4 marlin=1 || bad=1
+    env -u TD_MAKE_OPS_BUILD "$O/tests/helpers/make_ops" marlin-cpu steps=4 marlin=1 || bad=1
+    want marlin-itself 0 'all are bit-equal' marlin --build "$VLLM_LIB" --lanes ops
+    want marlin-is-right 0 'pass' marlin-cpu --build "$VLLM_LIB" --lanes ops
+    want marlin-by-cpu 0 'pass' marlin --provider cpu --lanes ops
+    want marlin-by-ours 0 'pass' marlin --build "$ours" --lanes ops --policy exact.json
+    want marlin-other-format 3 'format changed' marlin --build "$ours" --lanes ops
+    # by vLLM's rules instead of a recording: these ops are not symmetric, some in any order
+    want marlin-asymmetric 3 'undecided' cpu --build "$VLLM_LIB" --lanes ops --build-env TD_CUDA_KERNEL=Marlin
 fi
 exit $bad

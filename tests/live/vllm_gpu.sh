@@ -108,10 +108,17 @@ stage_server() {
 }
 
 stage_marlin() {
+    local bug
     need model4 model || return
     record_server marlin model4 --enforce-eager --linear-backend marlin
     expect 0 marlin-own-library gate "$WORK/marlin" --build "$(library)" --lanes ops
+    grep -q 'all are bit-equal' "$WORK/marlin-own-library.txt" || wrong "marlin-own-library: not every output is bitwise the recorded one"
     expect 0 marlin-cpu gate "$WORK/marlin" --provider cpu --lanes ops
+    echo '{"name":"exact weights","numerics":{"accept_format_change":true}}' >"$WORK/exact.json" # ours do not round weights, Marlin does
+    expect 0 marlin-our-kernels gate "$WORK/marlin" --build "$LIB/td_kernels.fatbin" --lanes ops --policy "$WORK/exact.json"
+    for bug in "$LIB"/bugs-gpu/*.fatbin; do
+        [ -e "$bug" ] && expect 1 "marlin-bug-$(basename "$bug" .fatbin)" gate "$WORK/marlin" --build "$bug" --lanes ops --policy "$WORK/exact.json"
+    done
 }
 
 # The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds eight products in float16 before it scales them.

@@ -133,7 +133,7 @@ static void test_every_parameter_is_in_its_place(void **state)
 {
     struct td_gptq_op op = op_of(20, 256, 256, 64);
     const struct td_gpu_launch l = {.row0 = 16, .rows = 4};
-    struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0, 0x6000, 256, 256};
+    struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0, 0x6000, 256, 256, 0, 0, 0};
     const struct td_gpu_adapter *v2 = row_of("", "gemm_half_q_half_gptq_4bit_kernel", 11), *v1 = row_of("", "gemm_half_q_half_gptq_4bit_kernel", 10);
     struct td_gpu_values v;
     struct td_error err = {0};
@@ -160,7 +160,7 @@ static void test_our_own_kernels(void **state)
 {
     const struct td_gpu_offer ours = {"td_gptq_gemm_4bit_f32", row_of("", "td_gptq_gemm_4bit_f32", 0)};
     struct td_gptq_op op = op_of(60, 640, 256, 64);
-    struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, 300, 700};
+    struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, 300, 700, 0, 0, 0};
     struct td_gpu_plan plan;
     struct td_gpu_values v;
     struct td_error err = {0};

@@ -14,7 +14,7 @@
 
 #include "kernels/gpu/adapter.h"
 
-#define TAIL "EEvPK4int4S3_PS1_S4_S3_PKfS3_S6_S3_PKiiiiiiPibbbi"
+#define TAIL "EEEvPK4int4S3_PS1_S4_S3_PKfS3_S6_S3_PKiiiiiiPibbbi"
 #define F16 "Ll1125899906910725E"
 #define BF16 "Ll1125899906909960E"
 #define S8 "Ll1125899906909952E"

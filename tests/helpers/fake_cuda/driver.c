@@ -242,7 +242,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     case TD_CUDA_DEV_MAX_GRID_DIM_Y: case TD_CUDA_DEV_MAX_GRID_DIM_Z: *value = 65535; break;
     case TD_CUDA_DEV_MAX_SHARED_PER_BLOCK: *value = 48 << 10; break;
     case TD_CUDA_DEV_WARP_SIZE: *value = 32; break;
-    case TD_CUDA_DEV_MULTIPROCESSOR_COUNT: *value = 2; break;
+    case TD_CUDA_DEV_MULTIPROCESSOR_COUNT: *value = 132; break;
     case TD_CUDA_DEV_L2_CACHE_SIZE: *value = 1 << 20; break;
     case TD_CUDA_DEV_CAPABILITY_MAJOR: *value = fake.arch / 10; break;
     case TD_CUDA_DEV_CAPABILITY_MINOR: *value = fake.arch % 10; break;

@@ -1,37 +1,37 @@
-/* provider_cuda_put.c - an op's tensors on the GPU: weights in the layout that the chosen kernel reads, guards, room for the output.
+/* provider_gpu_put.c - an op's tensors on the GPU: weights in the layout that the chosen kernel reads, guards, room for the output.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/provider_cuda.h"
+#include "kernels/provider_gpu.h"
 #include "model/exllama_layout.h"
 #include "model/gptq.h"
 
-const char *const td_cuda_place_names[TD_CUDA_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c"};
+const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks"};
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
-static void free_all(struct td_cuda_state *s, struct td_gpu_memory memory[TD_CUDA_N_PLACES])
+static void free_all(struct td_gpu_state *s, struct td_gpu_memory memory[TD_GPU_N_PLACES])
 {
-    for (int i = 0; i < TD_CUDA_N_PLACES && !s->driver->is_dead(s->device); i++)
+    for (int i = 0; i < TD_GPU_N_PLACES && !s->driver->is_dead(s->device); i++)
         s->driver->free(s->device, &memory[i]);
 }
 
-void td_cuda_drop_kept(struct td_cuda_state *s)
+void td_gpu_drop_kept(struct td_gpu_state *s)
 {
     while (s->n_kept)
         free_all(s, s->kept[--s->n_kept]);
     td_gpu_build_drop(s->build);
 }
 
-void td_cuda_take_back(struct td_cuda_state *s, struct td_cuda_prepared *p)
+void td_gpu_take_back(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
     if (!p->keep) {
         free_all(s, p->memory);
         return;
     }
-    if (s->n_kept == TD_CUDA_KEPT)
-        td_cuda_drop_kept(s);
+    if (s->n_kept == TD_GPU_KEPT)
+        td_gpu_drop_kept(s);
     memcpy(s->kept[s->n_kept++], p->memory, sizeof p->memory);
 }
 
@@ -47,8 +47,7 @@ static bool is_in_order(const struct td_gptq_op *x)
     return !x->g_idx || k == x->k;
 }
 
-/* Room for a tensor whose neighbourhood shows when somebody writes there. */
-static int make_room(struct td_cuda_state *s, struct td_cuda_prepared *p, enum td_cuda_place at, size_t bytes, size_t align, struct td_error *err)
+int td_gpu_make_room(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes, size_t align, struct td_error *err)
 {
     struct td_gpu_memory *m = &p->memory[at];
     int rc;
@@ -56,21 +55,21 @@ static int make_room(struct td_cuda_state *s, struct td_cuda_prepared *p, enum t
     bytes = bytes ? bytes : 1;
     align = align < 16 ? 16 : align; /* kernels load 16 bytes at once */
     if (s->n_kept && s->driver->alloc(s->device, bytes, align, p->op->guard, m, NULL) == TD_ENOMEM)
-        td_cuda_drop_kept(s); /* a start in a place of before is better than none */
+        td_gpu_drop_kept(s); /* a start in a place of before is better than none */
     rc = m->address ? TD_OK : s->driver->alloc(s->device, bytes, align, p->op->guard, m, err);
     if (!rc && m->reserved)
-        rc = s->driver->set(s->device, m->reserved, TD_CUDA_GAP_BYTE, m->mapped_bytes, err);
-    return rc ? td_fail_at(err, "%s", td_cuda_place_names[at]) : TD_OK;
+        rc = s->driver->set(s->device, m->reserved, TD_GPU_GAP_BYTE, m->mapped_bytes, err);
+    return rc ? td_fail_at(err, "%s", td_gpu_place_names[at]) : TD_OK;
 }
 
-static int put(struct td_cuda_state *s, struct td_cuda_prepared *p, enum td_cuda_place at, const void *data, size_t bytes, size_t align, struct td_error *err)
+int td_gpu_put_bytes(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, const void *data, size_t bytes, size_t align, struct td_error *err)
 {
-    int rc = make_room(s, p, at, bytes, align, err);
+    int rc = td_gpu_make_room(s, p, at, bytes, align, err);
 
     return rc ? rc : s->driver->copy_in(s->device, p->memory[at].address, data, bytes, err);
 }
 
-void td_cuda_copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, int64_t rows)
+void td_gpu_copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, int64_t rows)
 {
     int64_t i;
 
@@ -78,8 +77,8 @@ void td_cuda_copy_rows(void *to, size_t to_stride, const void *from, size_t from
         memcpy((char *)to + (size_t)i * to_stride, (const char *)from + (size_t)i * from_stride, bytes);
 }
 
-/* A as the kernel reads it: dense, or as recorded when it takes lda. */
-static int put_a(struct td_cuda_state *s, struct td_cuda_prepared *p, bool dense, struct td_error *err)
+/* A as the kernel reads it: dense, or as recorded when it takes lda (Marlin only in steps of 8). */
+static int put_a(struct td_gpu_state *s, struct td_gpu_prepared *p, bool dense, struct td_error *err)
 {
     const struct td_tensor *a = td_op_in(p->op, "a");
     const size_t row = (size_t)p->x.k * 2;
@@ -87,17 +86,17 @@ static int put_a(struct td_cuda_state *s, struct td_cuda_prepared *p, bool dense
     int rc;
 
     if (!dense || p->x.lda == p->x.k)
-        return put(s, p, TD_CUDA_A, a->data, a->size_bytes, a->align, err);
+        return td_gpu_put_bytes(s, p, TD_GPU_AT_A, a->data, a->size_bytes, a->align, err);
     if (!(copy = malloc(row * (size_t)p->x.m + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    td_cuda_copy_rows(copy, row, a->data, (size_t)p->x.lda * 2, row, p->x.m);
-    rc = put(s, p, TD_CUDA_A, copy, row * (size_t)p->x.m, a->align, err);
+    td_gpu_copy_rows(copy, row, a->data, (size_t)p->x.lda * 2, row, p->x.m);
+    rc = td_gpu_put_bytes(s, p, TD_GPU_AT_A, copy, row * (size_t)p->x.m, a->align, err);
     free(copy);
     return rc;
 }
 
 /* qweight and the order of rows, as exllama has them. */
-static int put_exllama(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+static int put_exllama(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gptq_op *x = &p->x;
     const struct td_gptq_weight w = {x->bits, x->group_size, x->zero_offset, x->k, x->n, x->groups, (uint32_t *)(uintptr_t)x->qweight, (uint32_t *)(uintptr_t)x->qzeros,
@@ -117,38 +116,47 @@ static int put_exllama(struct td_cuda_state *s, struct td_cuda_prepared *p, stru
     if (!rc)
         rc = td_exllama_shuffle(x->bits, x->k, x->n, x->qweight, ordered ? perm : NULL, shuffled, err);
     if (!rc)
-        rc = put(s, p, TD_CUDA_QWEIGHT, shuffled, bytes, td_op_in(p->op, "qweight")->align, err);
+        rc = td_gpu_put_bytes(s, p, TD_GPU_AT_QWEIGHT, shuffled, bytes, td_op_in(p->op, "qweight")->align, err);
     if (!rc && ordered)
-        rc = put(s, p, TD_CUDA_ORDER, perm, (size_t)x->k * sizeof *perm, 16, err);
+        rc = td_gpu_put_bytes(s, p, TD_GPU_AT_ORDER, perm, (size_t)x->k * sizeof *perm, 16, err);
     free(shuffled);
     free(perm);
     return rc;
 }
 
-static int put_checkpoint(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+static int put_checkpoint(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_tensor *q = td_op_in(p->op, "qweight");
-    int rc = put(s, p, TD_CUDA_QWEIGHT, q->data, q->size_bytes, q->align, err);
+    int rc = td_gpu_put_bytes(s, p, TD_GPU_AT_QWEIGHT, q->data, q->size_bytes, q->align, err);
 
     if (!rc && !is_in_order(&p->x))
-        rc = put(s, p, TD_CUDA_ORDER, p->x.g_idx, (size_t)p->x.k * sizeof *p->x.g_idx, 16, err);
+        rc = td_gpu_put_bytes(s, p, TD_GPU_AT_ORDER, p->x.g_idx, (size_t)p->x.k * sizeof *p->x.g_idx, 16, err);
     return rc;
 }
 
-int td_cuda_put(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+/* Of kernels that read zero points and scales as the checkpoint has them. */
+static int put_weights(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
-    const struct td_gpu_adapter *row = p->offers[0].row;
-    const struct td_tensor *z = td_op_in(p->op, "qzeros"), *sc = td_op_in(p->op, "scales"), *out = &p->op->out;
-    const bool lda = td_gpu_field_at(row, "lda") >= 0;
-    int rc = put_a(s, p, !lda, err);
+    const struct td_tensor *z = td_op_in(p->op, "qzeros"), *sc = td_op_in(p->op, "scales");
+    int rc = strcmp(p->row->layout, "exllama") ? put_checkpoint(s, p, err) : put_exllama(s, p, err);
 
     if (!rc)
-        rc = strcmp(row->layout, "exllama") ? put_checkpoint(s, p, err) : put_exllama(s, p, err);
+        rc = td_gpu_put_bytes(s, p, TD_GPU_AT_QZEROS, z->data, z->size_bytes, z->align, err);
     if (!rc)
-        rc = put(s, p, TD_CUDA_QZEROS, z->data, z->size_bytes, z->align, err);
+        rc = td_gpu_put_bytes(s, p, TD_GPU_AT_SCALES, sc->data, sc->size_bytes, sc->align, err);
+    return rc;
+}
+
+int td_gpu_put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    const struct td_gpu_adapter *row = p->row;
+    const struct td_tensor *out = &p->op->out;
+    const bool marlin = !strcmp(row->layout, "marlin");
+    int rc = put_a(s, p, marlin || td_gpu_field_at(row, "lda") < 0, err);
+
     if (!rc)
-        rc = put(s, p, TD_CUDA_SCALES, sc->data, sc->size_bytes, sc->align, err);
+        rc = marlin ? td_gpu_put_marlin(s, p, err) : put_weights(s, p, err);
     p->c_dense = td_gpu_field_at(row, "ldc") < 0 && p->x.ldc != p->x.n;
     p->c_bytes = p->c_dense ? (size_t)p->x.m * (size_t)p->x.n * 2 : out->size_bytes;
-    return rc ? rc : make_room(s, p, TD_CUDA_C, p->c_bytes, out->align, err);
+    return rc ? rc : td_gpu_make_room(s, p, TD_GPU_AT_C, p->c_bytes, out->align, err);
 }

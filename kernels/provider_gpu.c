@@ -1,4 +1,4 @@
-/* provider_cuda.c - runs an op on a GPU with a kernel of a build: a library, a fat binary, a cubin, a code object; no torch, no Python.
+/* provider_gpu.c - runs an op on a GPU with a kernel of a build: a library, a fat binary, a cubin, a code object; no torch, no Python.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Providers cuda and hip are this file on two drivers (gpu/driver.h).
@@ -8,7 +8,8 @@
  *
  * prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is what a server does for one op: set the output to
  * zero where the kernel adds to it, the launches, and wait for them. time does that between two events of the stream without waiting in between.
- * Launches follow geometry.h, not the recording. A kernel that adds halves atomically gives other bits each time: so does the server's.
+ * Launches follow geometry.h; those of Marlin, whose bits depend on them, the recording where this build and GPU can (geometry_marlin.h). A kernel that adds
+ * halves atomically gives other bits each time: so does the server's.
  *
  * A context and the containers of a large library cost a second or so, so the starts of a timed op are no new processes (renew): each loads the code
  * again and allocates all tensors while those of the starts before are still there. Context, stream and events stay. */
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/provider_cuda.h"
+#include "kernels/provider_gpu.h"
 #include "kernels/providers.h"
 
 #define GAP_FRONT 256
@@ -24,14 +25,14 @@
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
 
-static void cuda_close(void *state)
+static void gpu_close(void *state)
 {
-    struct td_cuda_state *s = state;
+    struct td_gpu_state *s = state;
 
     if (!s)
         return;
     if (s->build)
-        td_cuda_drop_kept(s);
+        td_gpu_drop_kept(s);
     td_gpu_build_close(s->build);
     if (s->device && !s->driver->is_dead(s->device))
         s->driver->free(s->device, &s->sweep);
@@ -42,7 +43,7 @@ static void cuda_close(void *state)
 static int open_on(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
 {
     const char *only = getenv(choice);
-    struct td_cuda_state *s;
+    struct td_gpu_state *s;
     int rc;
 
     *state = NULL;
@@ -57,7 +58,7 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
     if (!rc)
         rc = td_gpu_build_open(arg, s->driver, s->device, &s->facts, &s->build, err);
     if (rc) {
-        cuda_close(s);
+        gpu_close(s);
         return rc;
     }
     snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s), %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
@@ -76,39 +77,63 @@ static int hip_open(const char *arg, void **state, struct td_error *err)
     return open_on(&td_gpu_driver_hip, "TD_HIP_KERNEL", arg, state, err);
 }
 
-static const char *cuda_words(void *state)
+static const char *gpu_words(void *state)
 {
-    return ((struct td_cuda_state *)state)->words;
+    return ((struct td_gpu_state *)state)->words;
 }
 
-static bool cuda_is_dead(const void *state)
+static bool gpu_is_dead(const void *state)
 {
-    const struct td_cuda_state *s = state;
+    const struct td_gpu_state *s = state;
 
     return s->driver->is_dead(s->device);
 }
 
 /* ---- which kernel -------------------------------------------------------------------------------------------------- */
 
-/* Everything that can be said without the GPU. NULL: yes. */
-static const char *try_name(struct td_cuda_state *s, const char *identifier, struct td_cuda_prepared *p)
+/* Kernels that take F16 alone, without a bias, and round nothing. */
+static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p, int n)
 {
-    const struct td_gpu_adapter *row;
+    struct td_gptq_gemm_args args;
+    struct td_error err = {0};
+
+    if (!td_gptq_gemm_args_exact(p->op, &args, &err))
+        return td_gpu_plan_gptq(&p->x, p->offers, n, &p->plan, s->why, sizeof s->why);
+    snprintf(s->why, sizeof s->why, "%.479s", err.msg);
+    return s->why;
+}
+
+/* Everything that can be said without the GPU. NULL: yes. */
+static const char *try_name(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
+{
+    const char *no, *layout;
     int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
 
     if (!n)
         return s->why[0] ? s->why : "";
-    row = p->offers[0].row;
-    if (strcmp(row->layout, "exllama") && strcmp(row->layout, "checkpoint")) {
-        snprintf(s->why, sizeof s->why, "the build has %s for this op; its layout \"%s\" is not made from a recording by this version", identifier, row->layout);
-        return s->why;
-    }
+    layout = p->offers[0].row->layout;
+    if (!strcmp(layout, "marlin"))
+        no = td_gpu_plan_marlin(&p->x, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
+    else
+        no = plan_plain(s, p, n);
     p->identifier = identifier;
-    return td_gpu_plan_gptq(&p->x, p->offers, n, &p->plan, s->why, sizeof s->why);
+    p->row = no ? NULL : p->offers[p->plan.launch[0].offer].row;
+    return no;
+}
+
+/* Rows of one name follow each other, some of the same bits. */
+static bool is_first_of_name(const struct td_gpu_adapter *row, int i)
+{
+    const struct td_gpu_adapter *before;
+
+    while ((before = td_gpu_adapter_at(--i)) && !strcmp(before->identifier, row->identifier))
+        if (before->bits == row->bits)
+            return false;
+    return true;
 }
 
 /* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
-static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, struct td_cuda_prepared *p)
+static const char *choose(struct td_gpu_state *s, const struct td_op_call *op, struct td_gpu_prepared *p)
 {
     char first[sizeof s->why] = "";
     const struct td_gpu_adapter *row;
@@ -119,7 +144,8 @@ static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, 
         for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
             bool recorded = td_gpu_symbol_is(op->symbol, row->identifier);
 
-            if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || (s->only[0] && !strstr(row->identifier, s->only)))
+            if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || !is_first_of_name(row, i)
+                || (s->only[0] && !strstr(row->identifier, s->only)))
                 continue;
             if (!(no = try_name(s, row->identifier, p)))
                 return NULL;
@@ -136,10 +162,9 @@ static const char *choose(struct td_cuda_state *s, const struct td_op_call *op, 
     return s->why;
 }
 
-/* gptq_gemm with plain numbers, and a kernel for it. */
-static const char *look_at(struct td_cuda_state *s, const struct td_op_call *op, struct td_cuda_prepared *p)
+/* gptq_gemm, and a kernel for it. */
+static const char *look_at(struct td_gpu_state *s, const struct td_op_call *op, struct td_gpu_prepared *p)
 {
-    struct td_gptq_gemm_args args;
     struct td_error err = {0};
 
     memset(p, 0, sizeof *p);
@@ -148,15 +173,17 @@ static const char *look_at(struct td_cuda_state *s, const struct td_op_call *op,
         snprintf(s->why, sizeof s->why, "ops of kind \"%s\" are not supported; provider %s runs gptq_gemm", op->kind, s->driver->name);
         return s->why;
     }
-    if (td_gptq_gemm_args_of(op, &args, &err) || td_gptq_op_of(op, &p->x, &err)) { /* the first refuses what is not plain */
+    if (td_gptq_op_of(op, &p->x, &err)) {
         snprintf(s->why, sizeof s->why, "%.479s", err.msg);
         return s->why;
     }
+    if (p->x.rounding == TD_GPTQ_UINT8_TOKEN)
+        return "no kernel that is known rounds activations to 8 bits (uint8-token), as this op's did";
     return choose(s, op, p);
 }
 
 /* The plan's kernels, loaded, and whether the device takes such launches. */
-static int load_functions(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int i, d;
 
@@ -180,19 +207,30 @@ static int load_functions(struct td_cuda_state *s, struct td_cuda_prepared *p, s
     return TD_OK;
 }
 
-static const char *cuda_supports(void *state, const struct td_op_call *op)
+static const char *gpu_supports(void *state, const struct td_op_call *op)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared p;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared p;
 
     return look_at(s, op, &p);
 }
 
-static int make_launches(struct td_cuda_prepared *p, struct td_error *err)
+/* Marlin rounds each weight once it is scaled, where there are groups; the others keep (q - zero) * scale until it is multiplied. */
+static const char *gpu_rounding(void *state, const struct td_op_call *op)
 {
-    const bool lda = td_gpu_field_at(p->offers[0].row, "lda") >= 0;
-    const struct td_gpu_places at = {p->memory[TD_CUDA_A].address, p->memory[TD_CUDA_QWEIGHT].address, p->memory[TD_CUDA_QZEROS].address, p->memory[TD_CUDA_SCALES].address,
-                                     p->memory[TD_CUDA_ORDER].address, p->memory[TD_CUDA_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc};
+    struct td_gpu_prepared p;
+
+    if (look_at(state, op, &p) || strcmp(p.row->layout, "marlin") || p.x.groups < 2)
+        return "none";
+    return p.x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
+}
+
+static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
+{
+    const bool lda = td_gpu_field_at(p->row, "lda") >= 0 && strcmp(p->row->layout, "marlin");
+    const struct td_gpu_places at = {p->memory[TD_GPU_AT_A].address, p->memory[TD_GPU_AT_QWEIGHT].address, p->memory[TD_GPU_AT_QZEROS].address, p->memory[TD_GPU_AT_SCALES].address,
+                                     p->memory[TD_GPU_AT_ORDER].address, p->memory[TD_GPU_AT_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc,
+                                     p->memory[TD_GPU_AT_BIAS].address, p->memory[TD_GPU_AT_C_TMP].address, p->memory[TD_GPU_AT_LOCKS].address};
     int i, f;
 
     for (i = 0; i < p->plan.n; i++) {
@@ -207,20 +245,20 @@ static int make_launches(struct td_cuda_prepared *p, struct td_error *err)
     return TD_OK;
 }
 
-static void cuda_release(void *state, void *prepared)
+static void gpu_release(void *state, void *prepared)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = prepared;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = prepared;
 
     if (p)
-        td_cuda_take_back(s, p);
+        td_gpu_take_back(s, p);
     free(p);
 }
 
-static int cuda_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
+static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = malloc(sizeof *p);
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = malloc(sizeof *p);
     struct td_error own = {0};
     const char *no;
 
@@ -229,13 +267,13 @@ static int cuda_prepare(void *state, const struct td_op_call *op, void **prepare
     if (!p)
         return td_fail(err, TD_ENOMEM, "out of memory");
     if (!s->renewed)
-        td_cuda_drop_kept(s);
+        td_gpu_drop_kept(s);
     if ((no = look_at(s, op, p)))
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
     p->keep = s->renewed;
     s->renewed = false;
-    if (no || load_functions(s, p, err) || td_cuda_put(s, p, err) || make_launches(p, err)) {
-        cuda_release(s, p);
+    if (no || load_functions(s, p, err) || td_gpu_put(s, p, err) || make_launches(p, err)) {
+        gpu_release(s, p);
         if (err->code == TD_ENOMEM)
             err->code = TD_EUNSUPPORTED; /* this machine's want, no fault of the build */
         return err->code;
@@ -246,40 +284,40 @@ static int cuda_prepare(void *state, const struct td_op_call *op, void **prepare
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
-static int cuda_refill(void *state, void *prepared, struct td_error *err)
+static int gpu_refill(void *state, void *prepared, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = prepared;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = prepared;
     const size_t row = (size_t)p->x.n * 2;
     void *copy;
     int rc;
 
     if (!p->c_dense)
-        return s->driver->copy_in(s->device, p->memory[TD_CUDA_C].address, p->op->out.data, p->c_bytes, err);
+        return s->driver->copy_in(s->device, p->memory[TD_GPU_AT_C].address, p->op->out.data, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    td_cuda_copy_rows(copy, row, p->op->out.data, (size_t)p->x.ldc * 2, row, p->x.m);
-    rc = s->driver->copy_in(s->device, p->memory[TD_CUDA_C].address, copy, p->c_bytes, err);
+    td_gpu_copy_rows(copy, row, p->op->out.data, (size_t)p->x.ldc * 2, row, p->x.m);
+    rc = s->driver->copy_in(s->device, p->memory[TD_GPU_AT_C].address, copy, p->c_bytes, err);
     free(copy);
     return rc;
 }
 
 /* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
-static bool cuda_varies(const void *state, const void *prepared)
+static bool gpu_varies(const void *state, const void *prepared)
 {
-    const struct td_gpu_adapter *row = ((const struct td_cuda_prepared *)prepared)->offers[0].row;
+    const struct td_gpu_adapter *row = ((const struct td_gpu_prepared *)prepared)->offers[0].row;
 
     (void)state;
     return row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED;
 }
 
 /* Once, in the stream. */
-static int enqueue(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int i, rc = TD_OK;
 
-    if (cuda_varies(s, p))
-        rc = s->driver->set(s->device, p->memory[TD_CUDA_C].address, 0, p->c_bytes, err);
+    if (gpu_varies(s, p))
+        rc = s->driver->set(s->device, p->memory[TD_GPU_AT_C].address, 0, p->c_bytes, err);
     for (i = 0; i < p->plan.n && !rc; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
 
@@ -288,10 +326,10 @@ static int enqueue(struct td_cuda_state *s, struct td_cuda_prepared *p, struct t
     return rc;
 }
 
-static int cuda_run(void *state, void *prepared, struct td_error *err)
+static int gpu_run(void *state, void *prepared, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = prepared;
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = prepared;
     int rc = enqueue(s, p, err);
 
     if (!rc)
@@ -300,7 +338,7 @@ static int cuda_run(void *state, void *prepared, struct td_error *err)
 }
 
 /* Did somebody write where the tensor's mapping goes on, behind it or in front of it? */
-static int check_gaps(struct td_cuda_state *s, const struct td_cuda_prepared *p, enum td_cuda_place at, struct td_error *err)
+static int check_gaps(struct td_gpu_state *s, const struct td_gpu_prepared *p, enum td_gpu_place at, struct td_error *err)
 {
     const struct td_gpu_memory *m = &p->memory[at];
     const uint64_t end = m->reserved + m->mapped_bytes, before = m->address - m->reserved;
@@ -315,43 +353,62 @@ static int check_gaps(struct td_cuda_state *s, const struct td_cuda_prepared *p,
     if (!rc)
         rc = s->driver->copy_out(s->device, gap + front, m->address + m->bytes, tail, err);
     for (i = 0; i < front + tail && !rc; i++)
-        if (gap[i] != TD_CUDA_GAP_BYTE)
-            rc = i < front ? td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", td_cuda_place_names[at], front - i)
-                           : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", td_cuda_place_names[at], i - front);
+        if (gap[i] != TD_GPU_GAP_BYTE)
+            rc = i < front ? td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", td_gpu_place_names[at], front - i)
+                           : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", td_gpu_place_names[at], i - front);
     return rc;
 }
 
-static int fetch_c(struct td_cuda_state *s, struct td_cuda_prepared *p, struct td_error *err)
+static int fetch_c(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const size_t row = (size_t)p->x.n * 2;
     void *copy;
     int rc;
 
     if (!p->c_dense)
-        return s->driver->copy_out(s->device, p->op->out.data, p->memory[TD_CUDA_C].address, p->c_bytes, err);
+        return s->driver->copy_out(s->device, p->op->out.data, p->memory[TD_GPU_AT_C].address, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    if (!(rc = s->driver->copy_out(s->device, copy, p->memory[TD_CUDA_C].address, p->c_bytes, err)))
-        td_cuda_copy_rows(p->op->out.data, (size_t)p->x.ldc * 2, copy, row, row, p->x.m);
+    if (!(rc = s->driver->copy_out(s->device, copy, p->memory[TD_GPU_AT_C].address, p->c_bytes, err)))
+        td_gpu_copy_rows(p->op->out.data, (size_t)p->x.ldc * 2, copy, row, row, p->x.m);
     free(copy);
     return rc;
 }
 
-static int cuda_fetch(void *state, void *prepared, struct td_error *err)
+/* A lock that stays taken makes the next launch wait for ever, in a server as well. */
+static int check_locks(struct td_gpu_state *s, const struct td_gpu_prepared *p, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
-    struct td_cuda_prepared *p = prepared;
+    const struct td_gpu_memory *m = &p->memory[TD_GPU_AT_LOCKS];
+    uint32_t *locks = m->bytes ? malloc(m->bytes) : NULL;
+    int rc = TD_OK;
+
+    if (!m->bytes)
+        return TD_OK;
+    rc = locks ? s->driver->copy_out(s->device, locks, m->address, m->bytes, err) : td_fail(err, TD_ENOMEM, "out of memory");
+    for (size_t i = 0; i < m->bytes / sizeof *locks && !rc; i++)
+        if (locks[i])
+            rc = td_fail(err, TD_ECORRUPT, "left lock %zu at %u instead of 0: the next launch would wait for it", i, locks[i]);
+    free(locks);
+    return rc;
+}
+
+static int gpu_fetch(void *state, void *prepared, struct td_error *err)
+{
+    struct td_gpu_state *s = state;
+    struct td_gpu_prepared *p = prepared;
     int rc = fetch_c(s, p, err), i;
 
-    for (i = 0; i < TD_CUDA_N_PLACES && !rc; i++)
-        rc = check_gaps(s, p, (enum td_cuda_place)i, err);
+    if (!rc)
+        rc = check_locks(s, p, err);
+    for (i = 0; i < TD_GPU_N_PLACES && !rc; i++)
+        rc = check_gaps(s, p, (enum td_gpu_place)i, err);
     return rc;
 }
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */
 
 /* More than the caches hold, written anew: what they held of the op is gone. */
-static int sweep(struct td_cuda_state *s, struct td_error *err)
+static int sweep(struct td_gpu_state *s, struct td_error *err)
 {
     const size_t bytes = s->facts.l2_bytes * 2 > SWEEP_LEAST ? s->facts.l2_bytes * 2 : SWEEP_LEAST;
     int rc = s->sweep.address ? TD_OK : s->driver->alloc(s->device, bytes, 256, false, &s->sweep, err);
@@ -359,15 +416,15 @@ static int sweep(struct td_cuda_state *s, struct td_error *err)
     return rc ? rc : s->driver->set(s->device, s->sweep.address, 1, bytes, err);
 }
 
-static void cuda_renew(void *state)
+static void gpu_renew(void *state)
 {
-    struct td_cuda_state *s = state;
+    struct td_gpu_state *s = state;
 
     td_gpu_build_renew(s->build);
     s->renewed = true;
 }
 
-static int time_some(struct td_cuda_state *s, struct td_cuda_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
+static int time_some(struct td_gpu_state *s, struct td_gpu_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
 
@@ -378,9 +435,9 @@ static int time_some(struct td_cuda_state *s, struct td_cuda_prepared *p, uint32
     return rc ? rc : s->driver->elapsed(s->device, ns, err);
 }
 
-static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err)
+static int gpu_time(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err)
 {
-    struct td_cuda_state *s = state;
+    struct td_gpu_state *s = state;
     int64_t one = 0;
     int rc = TD_OK;
 
@@ -395,7 +452,8 @@ static int cuda_time(void *state, void *prepared, uint32_t runs, bool cold, int6
     return rc;
 }
 
-#define THE_REST .supports = cuda_supports, .prepare = cuda_prepare, .run = cuda_run, .fetch = cuda_fetch, .release = cuda_release, .close = cuda_close, \
-                 .words = cuda_words, .refill = cuda_refill, .time = cuda_time, .varies = cuda_varies, .is_dead = cuda_is_dead, .renew = cuda_renew
+#define THE_REST .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch, .release = gpu_release, .close = gpu_close, \
+                 .words = gpu_words, .refill = gpu_refill, .time = gpu_time, .varies = gpu_varies, .is_dead = gpu_is_dead, .renew = gpu_renew, \
+                 .rounding = gpu_rounding
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};
