@@ -17,7 +17,7 @@ $(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test
 OBJS_test_settle := recorder
 OBJS_test_settle_vllm := recorder
 OBJS_test_settle_gpu := recorder
-$(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))
+$(foreach t,judge guard child_protocol build opcompare oplist opload opref reqplan,$(eval OBJS_test_$(t) := replayer))
 
 # small kernels of its own
 $(O)/tests/unit/test_simt: $(O)/tests/unit/simt_kernels.cu.o

@@ -362,14 +362,39 @@ static void arenas_are_checked(void **state)
     free(arena);
 }
 
+static void launches_cross(void **state)
+{
+    struct td_op_call with = op, back;
+    struct td_proto_arena *h;
+    uint64_t size;
+    void *images;
+
+    (void)state;
+    with.n_launches = 2;
+    with.launches[1] = (struct td_op_launch){.rows = {128, 141}, .grid = {132, 1, 1}, .block = {256, 1, 1}, .shared_bytes = 232448, .symbol = "_Z1k"};
+    assert_int_equal(td_proto_arena_size(&with, 1, &size, NULL), TD_OK);
+    h = aligned_alloc(4096, size);
+    assert_int_equal(td_proto_pack(&with, h, size, 1, NULL), TD_OK);
+    memset(h->launches[0].symbol, 'x', sizeof h->launches[0].symbol); /* what it holds is not believed */
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_OK);
+    assert_int_equal(back.n_launches, 2);
+    assert_memory_equal(&back.launches[1], &with.launches[1], sizeof with.launches[1]);
+    assert_int_equal(strlen(back.launches[0].symbol), TD_OP_MAX_SYMBOL - 1);
+    h->n_launches = TD_OP_MAX_LAUNCHES + 1;
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_EPROTO);
+    h->n_launches = -1;
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_EPROTO);
+    free(h);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_build), cmocka_unit_test(crashes_are_results), cmocka_unit_test(hang_is_a_result),
         cmocka_unit_test(memory_rules), cmocka_unit_test(a_failed_run_keeps_its_images), cmocka_unit_test(goes_on_after_a_crash),
         cmocka_unit_test(larger_op_gets_a_larger_arena), cmocka_unit_test(no_library), cmocka_unit_test(timing_gives_pairs),
-        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_stays), cmocka_unit_test(packets_of_others_are_refused),
-        cmocka_unit_test(arenas_are_checked),
+        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_stays),
+        cmocka_unit_test(packets_of_others_are_refused), cmocka_unit_test(arenas_are_checked), cmocka_unit_test(launches_cross),
     };
     const struct random_gptq d = {3, 64, 128, 4, 32, false};
     int rc;
