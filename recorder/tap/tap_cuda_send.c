@@ -213,8 +213,12 @@ static uint64_t scratch_needed(void)
     uint64_t n = 0;
     int i;
 
-    for (i = 0; open_op.n > 1 && i < open_op.launch[0].work.n_op; i++)
-        n += tap_round(bytes_of_all(i), 64);
+    for (i = 0; open_op.n > 1 && i < open_op.launch[0].work.n_op; i++) {
+        enum td_gpu_use use = open_op.launch[0].work.op[i].use;
+
+        if (use == TD_GPU_IN || use == TD_GPU_OUT || use == TD_GPU_OUT_ZEROED) /* weights are not gathered, and are large */
+            n += tap_round(bytes_of_all(i), 64);
+    }
     return n;
 }
 
@@ -223,7 +227,7 @@ static void send_op(void)
 {
     static struct tap_call_launch launches[TAP_MAX_LAUNCHES];
     const struct tap_cuda_entry *first = &open_op.launch[0];
-    struct tap_call call = {.rounding = "none"};
+    struct tap_call call = {.rounding = first->work.rounding ? first->work.rounding : "none"};
     struct tap_taking t;
 
     if (!open_op.n)

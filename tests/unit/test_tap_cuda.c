@@ -183,7 +183,7 @@ static void joined_rows_are_in_order(void **state)
  * test_gpu_marlin.c. What is computed does not matter here. */
 #define MARLIN(blocks) "_ZN6marlin6MarlinILl1125899906910725ELl1125899907892224ELl1125899906910725ELl1125899906910725ELi256ELi" #blocks \
                        "ELi8ELi8ELb0ELi4ELi8ELb0EEvPK4int4S3_PS1_S4_S3_PKfS3_S6_S3_PKiiiiiiPibbbi"
-enum { MN = 64, MK = 128, LDA = MK + 8, MROWS = 141 };
+enum { MN = 64, MK = 256, LDA = MK + 8, MROWS = 141 };
 
 static void run_marlin(const struct fake_cuda_launch *l, void *user)
 {
@@ -248,6 +248,7 @@ static void marlin_is_joined(void **state)
     assert_int_equal(ledger(&b, "ops.dropped.partial"), 1);
     assert_int_equal(b.n_ops, 1);
     assert_string_equal(b.ops[0].impl.layout, "marlin");
+    assert_string_equal(b.ops[0].act_rounding, "weight-f16"); /* more than one group (docs/format.md) */
     assert_string_equal(b.ops[0].impl.symbol, MARLIN(4));
     assert_int_equal(attr(&b.ops[0], "m"), MROWS);
     assert_int_equal(cJSON_GetArraySize(b.ops[0].impl.launches), 2);
