@@ -14,7 +14,7 @@
 
 struct last {                         /* the launch before, for joining */
     const struct td_gpu_adapter *row;
-    void *stream;
+    uint64_t stream;                  /* its number (stream_number) */
     uint64_t weights, a_end, c_end;
     int64_t n, k;
     bool taken;
@@ -34,6 +34,7 @@ static struct {
     bool weights;
     _Atomic bool waiting_bound;       /* something was taken since the last bound */
     uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
+    uint64_t marked;                  /* number of the stream that the stage's event was recorded on last */
     struct last last;
     struct {                          /* the last launch that made a W whole */
         uint64_t w;                   /* where; 0: none */
@@ -64,17 +65,17 @@ static void bound(void)
 
 /* ---- joining ------------------------------------------------------------------------------------------------------- */
 
-static struct last as_last(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
+static struct last as_last(uint64_t stream, const struct td_gpu_work *w)
 {
-    return (struct last){w->adapter, l->stream, tap_cuda_weights_of(w), tap_cuda_end_of(tap_cuda_operand(w, TD_GPU_IN)), tap_cuda_end_of(tap_cuda_output(w)), w->n, w->k, false};
+    return (struct last){w->adapter, stream, tap_cuda_weights_of(w), tap_cuda_end_of(tap_cuda_operand(w, TD_GPU_IN)), tap_cuda_end_of(tap_cuda_output(w)), w->n, w->k, false};
 }
 
 /* The same weights again, and A and C go on where those of the launch before ended: the rest of one product's rows. */
-static bool joins(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
+static bool joins(uint64_t stream, const struct td_gpu_work *w)
 {
     const struct last *p = &lane.last;
 
-    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == l->stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
+    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
            p->a_end == tap_cuda_operand(w, TD_GPU_IN)->address && p->c_end == tap_cuda_output(w)->address;
 }
 
@@ -200,13 +201,14 @@ static bool fits(uint64_t bytes)
 }
 
 /* What stands against taking this launch: TAP_OPS_SENT: nothing. */
-static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product, bool joined)
+static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product, bool joined)
 {
     struct tap_cuda_set *set = tap_cuda_set_of(w);
     struct tap_cuda_entry *e;
 
-    if (lane.last.row && lane.last.stream != l->stream && !tap_cuda_stage_hand_over())
+    if (lane.marked != stream && !tap_cuda_stage_hand_over())
         return TAP_OPS_FAILED;        /* the event stands for one stream */
+    lane.marked = stream;
     if (!set || !send_weights(set, l->stream))
         return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
     e = tap_cuda_queue_place(0);
@@ -231,6 +233,14 @@ static bool capturing(void *stream)
     int status = TAP_CUDA_CAPTURE_NONE;
 
     return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
+}
+
+/* A handle is no name: a destroyed stream's may be another's, and of each thread's own default stream there is but one. 0: not known. */
+static uint64_t stream_number(void *stream)
+{
+    unsigned long long id = 0;
+
+    return tap_driver.stream_id(stream, &id) ? 0 : id + 1;
 }
 
 static bool read_work(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w)
@@ -260,22 +270,24 @@ static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
 /* A product that is about to be computed. True: it is taken. */
 static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product)
 {
-    bool joined = joins(l, w);
+    bool captured = capturing(l->stream);
+    uint64_t stream = captured ? (uintptr_t)l->stream : stream_number(l->stream);
+    bool joined = joins(stream, w);
     enum tap_count why;
 
-    if (capturing(l->stream)) {
+    if (captured) {
         tap_count(TAP_OPS_GRAPH, !joined, tap_cuda_copied_bytes(w));
-        lane.last = as_last(l, w);
+        lane.last = as_last(stream, w);
         return false;
     }
     if (!joined)
         note_step(w);
     why = decide(l, joined);
     if (why == TAP_OPS_SENT)
-        why = take(l, k, w, product, joined);
+        why = stream ? take(l, stream, k, w, product, joined) : TAP_OPS_FAILED;
     if (why != TAP_OPS_SENT)
         tap_count(why, !joined, tap_cuda_copied_bytes(w));
-    lane.last = as_last(l, w);
+    lane.last = as_last(stream, w);
     lane.last.taken = why == TAP_OPS_SENT;
     lane.active_ns = tap_now();
     return lane.last.taken;
