@@ -63,12 +63,14 @@ struct tap_cuda_kernel *tap_cuda_kernel_at(unsigned i, bool *used);
 /* Allocate, in that context, what the process keeps for its life: nothing of it may be freed while the server computes. NULL: done or there
  * already; else why not. From the tap's thread. */
 const char *tap_cuda_stage_open(void *context);
-/* May be used for launches of this context? */
+/* May be used for launches of this context, which is there? Not when it was reset since: then all that is ours is gone. */
 bool tap_cuda_stage_is(const void *context);
+bool tap_cuda_stage_gone(void);
+uint64_t tap_cuda_stage_bytes(void);  /* of the ring */
 void *tap_cuda_stage_context(void);
 /* Is everything that was handed over there? */
 bool tap_cuda_stage_quiet(void);
-void tap_cuda_stage_forget(void);     /* in the child of a fork */
+void tap_cuda_stage_forget(void);     /* in the child of a fork; when it is gone, and the sender rests */
 
 /* The following with the lane held. */
 /* n bytes of the ring in one piece, until the sender frees them: their offset, or TAP_CUDA_FULL. */
@@ -183,12 +185,16 @@ void tap_cuda_queue_next(void);
 
 /* ---- tap_cuda.c ---------------------------------------------------------------------------------------------------- */
 
+/* A thread of the server comes in, and goes out again. False: it must not, the tap is not watching. While somebody is in here nothing is armed. */
+bool tap_cuda_come_in(void);
+void tap_cuda_go_out(void);
 /* From now on this thread's launches are parts of a product that is seen as a whole; no callback looks at them. Returns what it was before. */
 bool tap_cuda_cover(bool on);
 
 /* ---- tap_cuda_send.c ----------------------------------------------------------------------------------------------- */
 
 bool tap_cuda_send_start(void);       /* the sender runs, for this arm */
+bool tap_cuda_send_busy(void);        /* it still has the last arm's work */
 void tap_cuda_send_stop(int wait_ms); /* send what there is, for at most so long; the rest is dropped */
 void tap_cuda_send_forget(void);
 

@@ -22,18 +22,26 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
     int e = errno, rc;
     hgemm_fn *real = (hgemm_fn *)tap_real_find(&symbol, __builtin_return_address(0));
     uint64_t token = 0;
-    bool before;
+    bool before, ours;
 
     errno = e;
     if (!real)
         return FAILED;
-    if (!tap_armed() || !tap_cuda_injected() || trans_a || trans_b || lda != m ||
-        !tap_cuda_lane_enter_product(symbol.name, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token))
+    if (!tap_armed() || trans_a || trans_b || lda != m || !tap_cuda_come_in())
+        return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    ours = tap_cuda_lane_enter_product(symbol.name, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
+    tap_cuda_go_out();
+    errno = e;
+    if (!ours)
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     before = tap_cuda_cover(true);
     rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     tap_cuda_cover(before);
-    tap_cuda_lane_leave_product(token, rc == 0);
+    e = errno;
+    if (tap_cuda_come_in()) {
+        tap_cuda_lane_leave_product(token, rc == 0);
+        tap_cuda_go_out();
+    }
     errno = e;
     return rc;
 }

@@ -9,7 +9,7 @@
 
 #define HELD UINT64_MAX
 #define BATCH_BYTES (1u << 20)        /* handed over when so much has gathered, and at each step */
-#define PIECE_BYTES (4u << 20)        /* of weights, in one copy */
+#define PIECE_BYTES (4u << 20)        /* of weights, in one copy; of a small ring less */
 #define IDLE_NS 50000000LL
 
 struct last {                         /* the launch before, for joining */
@@ -135,7 +135,7 @@ static bool copy(uint64_t at, const struct td_gpu_operand *o, void *stream)
 static bool send_piece(struct tap_cuda_set *s, void *stream)
 {
     struct tap_cuda_entry *e = tap_cuda_queue_place(1); /* the launch's own comes after it */
-    uint64_t in = s->taken, len, at;
+    uint64_t in = s->taken, ring = tap_cuda_stage_bytes(), piece = ring / 4 < PIECE_BYTES ? ring / 4 : PIECE_BYTES, len, at;
     int t;
 
     for (t = 0; t < TAP_MAX_WEIGHTS && in >= s->bytes[t]; t++)
@@ -143,8 +143,8 @@ static bool send_piece(struct tap_cuda_set *s, void *stream)
     if (!e || t == TAP_MAX_WEIGHTS)
         return false;
     e = tap_cuda_queue_place(0);
-    len = s->bytes[t] - in < PIECE_BYTES ? s->bytes[t] - in : PIECE_BYTES;
-    if (tap_cuda_stage_room() < len + TAP_CUDA_STAGE_BYTES / 8)
+    len = s->bytes[t] - in < piece ? s->bytes[t] - in : piece;
+    if (tap_cuda_stage_room() < len + ring / 8)
         return false;                 /* activations come before weights */
     at = tap_cuda_stage_take(len);
     if (at == TAP_CUDA_FULL || !tap_cuda_stage_copy(at, s->address[t] + in, 1, len, len, stream) || !tap_cuda_stage_mark(stream))
@@ -424,6 +424,7 @@ bool tap_cuda_lane_open(void)
     lane.doing = TAP_WAIT;
     lane.whole.w = 0;
     lane.unfinished = 0;
+    atomic_store(&lane.owner, 0);     /* a launch of the last arm whose end nobody saw; nobody is in here */
     tap_cuda_round_reset(&lane.rounds, atomic_load(&lane.others));
     atomic_store(&lane.open, true);
     return true;
@@ -440,6 +441,10 @@ static bool hold(bool abandon, void **context)
     *context = tap_cuda_stage_context();
     if (*context && (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(*context)))
         *context = NULL;
+    if (*context && !tap_cuda_stage_is(*context)) {
+        tap_driver.ctx_pop(context);
+        *context = NULL;
+    }
     if (owner)
         tap_count(TAP_OPS_PARTIAL, 1, 0);
     return true;

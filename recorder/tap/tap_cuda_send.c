@@ -363,6 +363,11 @@ static void *run(void *nothing)
     return NULL;
 }
 
+bool tap_cuda_send_busy(void)
+{
+    return atomic_load(&sender.running);
+}
+
 bool tap_cuda_send_start(void)
 {
     pthread_t thread;

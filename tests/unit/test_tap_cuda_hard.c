@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -115,10 +116,220 @@ static void a_slow_stream_is_waited_for(void **state)
     cu.stream_destroy(other);
 }
 
+/* ---- handles ------------------------------------------------------------------------------------------------------- */
+
+/* A module of one kernel; where the last one lay, as libc gives it. */
+static void *load_one(void **module, const char *symbol)
+{
+    char image[600];
+    void *f;
+
+    snprintf(image, sizeof image, "TDFAKE %s", symbol);
+    assert_int_equal(cu.module_load(module, image), 0);
+    assert_int_equal(cu.module_get_function(&f, *module, symbol), 0);
+    return f;
+}
+
+/* A module goes, and another's kernel has its handle: it is neither taken for the old one, whose parameters it lacks, nor overlooked. */
+static void a_handle_is_used_again(void **state)
+{
+    static const char *const symbol[] = {FAKE_OTHER, FAKE_GPTQ_4BIT(1), FAKE_OTHER, FAKE_GPTQ_4BIT(1)};
+    void *module, *f[4] = {NULL}, *page;
+    struct gpu_params p;
+    struct bench b;
+    int i, count = 4;
+
+    (void)state;
+    page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    arm(&b);
+    gpu_activations(1, 3);
+    for (i = 0; i < 4; i++) {
+        gpu_fill_params(&p, &layer[0], 0, 1);
+        if (symbol[i] == symbol[0]) {  /* two parameters; behind them lies what must not be touched */
+            int at;
+
+            for (at = 2; at < 11; at++)
+                p.at[at] = page;
+            p.at[0] = &count;
+        }
+        f[i] = load_one(&module, symbol[i]);
+        assert_int_equal(cu.launch(f[i], 1, 1, 1, 128, 1, 1, 0, gpu_stream, p.at, NULL), 0);
+        cu.stream_synchronize(gpu_stream);
+        cu.module_unload(module);
+    }
+    disarm(&b);
+    assert_ptr_equal(f[0], f[1]);
+    assert_ptr_equal(f[1], f[2]);
+    assert_int_equal(b.n_ops, 2);
+    assert_int_equal(ledger(&b, "launches.seen"), 4);
+    assert_int_equal(ledger(&b, "launches.known"), 2);
+    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    bench_close(&b);
+    munmap(page, 4096);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+/* No more than 4 MiB are left on the device: less is recorded, but not nothing. */
+static void a_small_ring_is_enough(void **state)
+{
+    struct bench b;
+    int i;
+
+    (void)state;
+    tap_cuda_stage_forget();
+    for (i = 1; i <= 4; i++)
+        say->fault("alloc", i, OUT_OF_MEMORY);
+    arm(&b);
+    assert_int_equal(tap_cuda_stage_bytes(), 4 << 20);
+    gpu_pass(1, 1);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    bench_close(&b);
+}
+
+static int refuse_register(void *p, size_t bytes, unsigned flags)
+{
+    (void)p, (void)bytes, (void)flags;
+    return OUT_OF_MEMORY;
+}
+
+/* No memory of the host may be pinned: that of the device is not asked for again and again. */
+static void what_there_is_is_kept(void **state)
+{
+    int (*real)(void *, size_t, unsigned);
+    uint64_t allocations = say->calls("cuMemAlloc_v2");
+    struct bench b;
+    int i;
+
+    (void)state;
+    tap_cuda_stage_forget();
+    real = tap_driver.host_register;
+    tap_driver.host_register = refuse_register;
+    for (i = 0; i < 3; i++) {
+        bench_open(&b, TAP_MODE_ALL);
+        assert_non_null(strstr(tap_front_cuda.start(), "no pinned memory"));
+        tap_front_cuda.stop(0);
+        bench_read(&b);
+        bench_close(&b);
+    }
+    assert_int_equal(say->calls("cuMemAlloc_v2"), allocations + 1);
+    tap_driver.host_register = real;
+    arm(&b);
+    gpu_pass(1, 1);
+    disarm(&b);
+    assert_int_equal(say->calls("cuMemAlloc_v2"), allocations + 1);
+    assert_int_equal(b.n_ops, LAYERS);
+    bench_close(&b);
+}
+
+static unsigned long long resets;
+
+static int count_resets(void *context, unsigned long long *id)
+{
+    *id = (uintptr_t)context + resets;
+    return 0;
+}
+
+/* cudaDeviceReset: the context has the old handle, and our memory is gone. It is not written any more; the next arm makes new memory. */
+static void a_reset_takes_our_memory(void **state)
+{
+    int (*real)(void *, unsigned long long *) = tap_driver.context_id;
+    uint64_t copies, allocations;
+    struct bench b;
+
+    (void)state;
+    tap_cuda_stage_forget();
+    tap_driver.context_id = count_resets;
+    arm(&b);
+    gpu_pass(1, 1);
+    resets++;
+    copies = say->calls("cuMemcpyDtoDAsync_v2");
+    gpu_pass(1, 2);
+    tap_front_cuda.tick();
+    disarm(&b);
+    assert_int_equal(say->calls("cuMemcpyDtoDAsync_v2"), copies);
+    assert_int_equal(ledger(&b, "ops.seen"), 2 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    bench_close(&b);
+    allocations = say->calls("cuMemAlloc_v2");
+    arm(&b);
+    gpu_pass(1, 3);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    assert_int_equal(say->calls("cuMemAlloc_v2"), allocations + 1);
+    bench_close(&b);
+    tap_driver.context_id = real;
+    tap_cuda_stage_forget();
+}
+
+/* ---- a driver that stands still ------------------------------------------------------------------------------------ */
+
+static int (*real_copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
+static sem_t arrived, go_on;
+
+static int stand_still(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+    tap_driver.copy_on_device = real_copy;
+    sem_post(&arrived);
+    sem_wait(&go_on);
+    return real_copy(to, from, bytes, stream);
+}
+
+static void *launch_one(void *unused)
+{
+    (void)unused;
+    cu.ctx_set_current(gpu_context);
+    gpu_launch(&layer[0], 0, 1, 1);
+    return NULL;
+}
+
+/* A thread of the server stands in the driver, in a copy of ours, for longer than a disarm waits: nothing is armed meanwhile, all is well after it. */
+static void a_launch_outlasts_an_arm(void **state)
+{
+    const char *why;
+    struct bench b;
+    pthread_t t;
+
+    (void)state;
+    sem_init(&arrived, 0, 0);
+    sem_init(&go_on, 0, 0);
+    arm(&b);
+    gpu_pass(1, 1);
+    real_copy = tap_driver.copy_on_device;
+    tap_driver.copy_on_device = stand_still;
+    pthread_create(&t, NULL, launch_one, NULL);
+    sem_wait(&arrived);
+    tap_front_cuda.stop(50);
+    bench_read(&b);
+    bench_close(&b);
+    bench_open(&b, TAP_MODE_ALL);
+    why = tap_front_cuda.start();
+    assert_non_null(why);
+    assert_non_null(strstr(why, "not over yet"));
+    tap_front_cuda.stop(0);
+    bench_read(&b);
+    bench_close(&b);
+    sem_post(&go_on);
+    pthread_join(t, NULL);
+    cu.stream_synchronize(gpu_stream);
+    arm(&b);
+    gpu_pass(1, 2);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    assert_int_equal(ledger(&b, "ops.dropped.threads"), 0);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_stream_is_waited_for),
+        cmocka_unit_test(a_handle_is_used_again),
+        cmocka_unit_test(a_small_ring_is_enough),
+        cmocka_unit_test(what_there_is_is_kept),
+        cmocka_unit_test(a_reset_takes_our_memory),
+        cmocka_unit_test(a_launch_outlasts_an_arm),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
