@@ -16,6 +16,7 @@ OBJS_test_tap_cuda := recorder
 OBJS_test_tap_cuda_hard := recorder
 $(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda $(O)/tests/unit/test_tap_cuda_hard: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
+OBJS_test_kernel_names := recorder
 OBJS_test_settle_vllm := recorder
 OBJS_test_settle_gpu := recorder
 $(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))
