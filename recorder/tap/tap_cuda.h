@@ -161,9 +161,9 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
 /* Before and after a launch of a kernel that a row knows. enter returns a token for leave; 0: not taken. */
 uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k);
 void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok);
-/* Around a product C = A W by `function` (static): W lies at w, made by the launch before. A [m, k], C [m, n], F16, rows lda and ldc elements apart.
- * False: it is not that W. *token: for leave; 0: not taken. */
-bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
+/* Around a product C = A W by `function` (static): W lies at w, made by the launch before, on the same stream. A [m, k], C [m, n], F16, rows lda and ldc
+ * elements apart. False: it is not that W. *token: for leave; 0: not taken. */
+bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
 void tap_cuda_lane_leave_product(uint64_t token, bool ok);
 void tap_cuda_lane_other(void);       /* a launch that no row knows */
 /* From the tap's thread. */

@@ -38,6 +38,7 @@ static struct {
     struct last last;
     struct {                          /* the last launch that made a W whole */
         uint64_t w;                   /* where; 0: none */
+        uint64_t others;              /* launches by then: any later one may have written there */
         const struct tap_cuda_kernel *kernel;
         struct tap_cuda_launch launch;
         struct td_gpu_work work;
@@ -302,9 +303,11 @@ static bool pass_launch(const struct tap_cuda_launch *l, const struct tap_cuda_k
         tap_count(TAP_OPS_FAILED, 1, 0);
         return false;
     }
+    lane.whole.w = 0;
     if (tap_cuda_operand(&w, TD_GPU_IN))
         return pass(l, k, &w, NULL);
     lane.whole.w = tap_cuda_output(&w)->address;
+    lane.whole.others = atomic_load_explicit(&lane.others, memory_order_relaxed);
     lane.whole.kernel = k;
     lane.whole.launch = *l;
     lane.whole.work = w;
@@ -330,7 +333,13 @@ static bool read_product(struct td_gpu_work *w, uint64_t address, uint64_t a, ui
     return true;
 }
 
-bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
+/* Nothing was launched since W was made, and the product goes where that went. */
+static bool is_next(void *stream)
+{
+    return lane.whole.launch.stream == stream && lane.whole.others == atomic_load_explicit(&lane.others, memory_order_relaxed);
+}
+
+bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
 {
     struct td_gpu_work work;
     uint64_t nobody = 0;
@@ -339,7 +348,7 @@ bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, u
     *token = 0;
     if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD))
         return false;                  /* its kernels are counted by name */
-    found = atomic_load(&lane.open) && read_product(&work, w, a, c, m, n, k, lda, ldc);
+    found = atomic_load(&lane.open) && is_next(stream) && read_product(&work, w, a, c, m, n, k, lda, ldc);
     if (found) {
         lane.product = lane.whole.launch;
         if (pass(&lane.product, lane.whole.kernel, &work, function))

@@ -263,6 +263,60 @@ static void a_reset_takes_our_memory(void **state)
     tap_cuda_stage_forget();
 }
 
+/* ---- two halves of a product --------------------------------------------------------------------------------------- */
+
+int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
+                const uint16_t *beta, uint16_t *c, int ldc);
+
+static void make_whole(const struct gpu_layer *w, uint64_t whole)
+{
+    struct gpu_params p;
+    void *at[] = {&p.qweight, &p.perm, &p.qzeros, &p.scales, &p.k, &p.n, &p.groups, &p.v2, &whole};
+
+    gpu_fill_params(&p, w, 0, 1);
+    assert_int_equal(cu.launch(gpu_kernel(FAKE_RECONSTRUCT), 1, 1, 1, 128, 1, 1, 0, gpu_stream, at, NULL), 0);
+}
+
+static void multiply(uint64_t whole, void *stream, int mode, const uint16_t *alpha, const uint16_t *beta)
+{
+    struct { void *kernel, *stream; int mode; } handle = {gpu_kernel(FAKE_HGEMM), stream, mode};
+
+    assert_int_equal(cublasHgemm(&handle, 0, 0, layer[0].n, 60, K, alpha, (uint16_t *)whole, layer[0].n, (uint16_t *)dev_a, K, beta, (uint16_t *)dev_c, layer[0].n), 0);
+    cu.ctx_synchronize();
+}
+
+/* Products with a W that was made whole, which are something else all the same. */
+static void other_products_are_not_taken(void **state)
+{
+    const uint16_t one = 0x3c00, zero = 0;
+    uint64_t whole = gpu_memory(K * 32 * 2);
+    void *other;
+    struct bench b;
+
+    (void)state;
+    cu.stream_create(&other, TD_CUDA_STREAM_NON_BLOCKING);
+    arm(&b);
+    gpu_activations(60, 2);
+    make_whole(&layer[0], whole);
+    multiply(whole, gpu_stream, 0, &one, &one); /* adds to C */
+    make_whole(&layer[0], whole);
+    multiply(whole, gpu_stream, 1, (const uint16_t *)8, (const uint16_t *)8); /* nobody may read these here */
+    make_whole(&layer[0], whole);
+    cu.stream_synchronize(gpu_stream);
+    multiply(whole, other, 0, &one, &zero); /* copies would not wait for it */
+    make_whole(&layer[0], whole);
+    gpu_others(1);                     /* who knows what it wrote there */
+    multiply(whole, gpu_stream, 0, &one, &zero);
+    make_whole(&layer[0], whole);
+    multiply(whole, gpu_stream, 0, &one, &zero);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 1);
+    assert_int_equal(ledger(&b, "ops.seen"), 1);
+    bench_close(&b);
+    cu.mem_free(whole);
+    cu.stream_destroy(other);
+}
+
 /* ---- a driver that stands still ------------------------------------------------------------------------------------ */
 
 static int (*real_copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
@@ -329,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_small_ring_is_enough),
         cmocka_unit_test(what_there_is_is_kept),
         cmocka_unit_test(a_reset_takes_our_memory),
+        cmocka_unit_test(other_products_are_not_taken),
         cmocka_unit_test(a_launch_outlasts_an_arm),
     };
 
