@@ -98,11 +98,18 @@ struct tap_cuda_set {                 /* weights of a layer, by address and size
     uint64_t address[TAP_MAX_WEIGHTS], bytes[TAP_MAX_WEIGHTS]; /* in the order of the row's operands */
     uint64_t total, taken;            /* bytes of all; of them, on their way */
     uint32_t number;                  /* from 1; 0: free */
+    uint32_t slot;                    /* its place */
 };
 /* The set of a launch; NULL: there are too many, or more tensors than a set holds. With the lane held. */
 struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w);
 void tap_cuda_sets_clear(void);
+/* There is something else in memory now: the next launch gets a set of another number, to be sent anew. From the sender. */
+void tap_cuda_set_stale(const struct tap_cuda_set *s);
 #define TAP_CUDA_SETS 4096u
+#define TAP_CUDA_NUMBERS (2 * TAP_CUDA_SETS) /* sets in an arm, with those that replace others */
+/* By these bytes of its first tensor a set is known again at each op: [at, at + n), n at most TAP_CUDA_SAMPLE, within one piece. */
+#define TAP_CUDA_SAMPLE 256u
+void tap_cuda_set_sample(const struct tap_cuda_set *s, uint64_t *at, uint64_t *n);
 
 /* ---- tap_cuda_work.c ----------------------------------------------------------------------------------------------- */
 
@@ -114,6 +121,8 @@ uint64_t tap_cuda_rows_of(const struct td_gpu_operand *o);
 uint64_t tap_cuda_pitch_of(const struct td_gpu_operand *o); /* bytes from row to row */
 uint64_t tap_cuda_end_of(const struct td_gpu_operand *o);   /* where the next row would begin */
 uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w); /* inputs and output */
+/* The product C = A W with the W that `whole` makes, into *w: A [m, k], C [m, n], F16, rows lda and ldc elements apart. False: W is of another size. */
+bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w);
 
 /* ---- tap_cuda_rounds.c --------------------------------------------------------------------------------------------- */
 
@@ -155,6 +164,7 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
     const struct tap_cuda_kernel *kernel;
     struct td_gpu_work work;
     uint64_t op_at[TD_GPU_OPERANDS];  /* of inputs and the output, in the ring */
+    uint64_t sample_at;               /* of the set's sample; of a launch that joins: none */
     struct tap_cuda_launch launch;    /* only its numbers */
 };
 

@@ -180,10 +180,21 @@ static bool send_weights(struct tap_cuda_set *s, void *stream)
     return true;
 }
 
+static bool take_sample(struct tap_cuda_entry *e, void *stream)
+{
+    uint64_t at, n;
+
+    tap_cuda_set_sample(&e->set, &at, &n);
+    e->sample_at = tap_cuda_stage_take(n);
+    return e->sample_at != TAP_CUDA_FULL && tap_cuda_stage_copy(e->sample_at, e->set.address[0] + at, 1, n, n, stream);
+}
+
 static bool take_inputs(struct tap_cuda_entry *e, void *stream)
 {
     int i;
 
+    if (!e->joins && !take_sample(e, stream))
+        return false;
     for (i = 0; i < e->work.n_op; i++) {
         const struct td_gpu_operand *o = &e->work.op[i];
 
@@ -314,25 +325,6 @@ static bool pass_launch(const struct tap_cuda_launch *l, const struct tap_cuda_k
     return false;
 }
 
-static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use, uint64_t address, int64_t rows, int64_t cols, int64_t stride)
-{
-    w->op[w->n_op++] = (struct td_gpu_operand){.role = role, .dtype = "F16", .use = use, .address = address, .ndim = 2, .shape = {rows, cols},
-                                               .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
-}
-
-/* False: W is none of ours, or of another size. */
-static bool read_product(struct td_gpu_work *w, uint64_t address, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc)
-{
-    if (!address || address != lane.whole.w || lane.whole.work.n != n || lane.whole.work.k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
-        return false;
-    *w = lane.whole.work;
-    w->m = m;
-    w->n_op--;                         /* W itself, the last that the row has */
-    add_operand(w, "a", TD_GPU_IN, a, m, k, lda);
-    add_operand(w, "c", TD_GPU_OUT, c, m, n, ldc);
-    return true;
-}
-
 /* Nothing was launched since W was made, and the product goes where that went. */
 static bool is_next(void *stream)
 {
@@ -348,7 +340,8 @@ bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w,
     *token = 0;
     if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD))
         return false;                  /* its kernels are counted by name */
-    found = atomic_load(&lane.open) && is_next(stream) && read_product(&work, w, a, c, m, n, k, lda, ldc);
+    found = atomic_load(&lane.open) && w && w == lane.whole.w && is_next(stream) &&
+            tap_cuda_product(&lane.whole.work, a, c, m, n, k, lda, ldc, &work);
     if (found) {
         lane.product = lane.whole.launch;
         if (pass(&lane.product, lane.whole.kernel, &work, function))

@@ -188,6 +188,50 @@ static void a_small_ring_is_enough(void **state)
     bench_close(&b);
 }
 
+/* Give the sender the time to see what was copied, as a server that is idle does. */
+static void be_idle(void)
+{
+    int i;
+
+    for (i = 0; i < 10; i++) {
+        usleep(20000);
+        tap_front_cuda.tick();
+    }
+}
+
+/* Within an arm another model's weights come to lie where a layer's were: no op is recorded with the old ones, and the new ones are. */
+static void weights_are_replaced(void **state)
+{
+    uint32_t before[WORDS], after[WORDS], *q = (uint32_t *)layer[1].qweight;
+    const size_t bytes = (size_t)(K / 8 * layer[1].n) * 4;
+    struct bench b;
+    size_t i;
+    int j;
+
+    (void)state;
+    assert_int_equal(td_exllama_unshuffle(4, K, layer[1].n, q, NULL, before, NULL), 0);
+    arm(&b);
+    gpu_pass(1, 1);
+    gpu_pass(20, 2);
+    be_idle();
+    for (j = 0; j < K / 8 * layer[1].n; j++)
+        q[j] ^= 0x13572468u;
+    assert_int_equal(td_exllama_unshuffle(4, K, layer[1].n, q, NULL, after, NULL), 0);
+    gpu_pass(20, 3);
+    be_idle();
+    gpu_pass(1, 4);
+    gpu_pass(20, 5);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 5 * LAYERS - 1);
+    assert_int_equal(ledger(&b, "ops.dropped.weights"), 1);
+    assert_int_equal(ledger(&b, "ops.seen"), 5 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    for (i = 0; i < b.n_ops; i++)
+        if (td_json_get_i64(b.ops[i].attrs, "n", 0) == layer[1].n)
+            check_blob(&b, td_op_rec_in(&b.ops[i], "qweight"), i < 2 * LAYERS ? before : after, bytes);
+    bench_close(&b);
+}
+
 static int refuse_register(void *p, size_t bytes, unsigned flags)
 {
     (void)p, (void)bytes, (void)flags;
@@ -381,6 +425,7 @@ int main(void)
         cmocka_unit_test(a_slow_stream_is_waited_for),
         cmocka_unit_test(a_handle_is_used_again),
         cmocka_unit_test(a_small_ring_is_enough),
+        cmocka_unit_test(weights_are_replaced),
         cmocka_unit_test(what_there_is_is_kept),
         cmocka_unit_test(a_reset_takes_our_memory),
         cmocka_unit_test(other_products_are_not_taken),
