@@ -72,6 +72,10 @@ void *tap_cuda_stage_context(void);
 bool tap_cuda_stage_quiet(void);
 void tap_cuda_stage_forget(void);     /* in the child of a fork; when it is gone, and the sender rests */
 
+/* Is it captured, or may it not be asked? Its launches are left alone then. */
+bool tap_cuda_stream_capturing(void *stream);
+/* A handle is no name: a destroyed stream's may be another's, and of each thread's own default stream there is but one. 0: not known. */
+uint64_t tap_cuda_stream_number(void *stream);
 /* The following with the lane held. */
 /* n bytes of the ring in one piece, until the sender frees them: their offset, or TAP_CUDA_FULL. */
 uint64_t tap_cuda_stage_take(uint64_t n);
@@ -159,6 +163,7 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
     struct tap_cuda_set set;          /* PIECE, LAUNCH */
     uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring */
     bool joins;                       /* LAUNCH: goes on where the last one ended */
+    enum tap_count cut;               /* not TAP_OPS_SENT: the op before this lacks rows, for that reason: it is none */
     const char *product;              /* LAUNCH: it only makes W whole; this function, which is called next, multiplies. NULL: it does all */
     int64_t t_ns;
     const struct tap_cuda_kernel *kernel;

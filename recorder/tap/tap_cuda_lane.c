@@ -14,7 +14,7 @@
 
 struct last {                         /* the launch before, for joining */
     const struct td_gpu_adapter *row;
-    uint64_t stream;                  /* its number (stream_number) */
+    uint64_t stream;                  /* its number */
     uint64_t weights, a_end, c_end;
     int64_t n, k;
     bool taken;
@@ -34,6 +34,7 @@ static struct {
     bool weights;
     _Atomic bool waiting_bound;       /* something was taken since the last bound */
     uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
+    enum tap_count cut;               /* what stood against the rest of an op whose first launches were taken; TAP_OPS_SENT: nothing */
     uint64_t marked;                  /* number of the stream that the stage's event was recorded on last */
     struct last last;
     struct {                          /* the last launch that made a W whole */
@@ -49,6 +50,13 @@ static struct {
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
 
+static void put(struct tap_cuda_entry *e, uint32_t batch)
+{
+    e->cut = lane.cut;
+    lane.cut = TAP_OPS_SENT;
+    tap_cuda_queue_put(e, batch);
+}
+
 /* No launch joins the ones before this; everything before it is handed over. */
 static void bound(void)
 {
@@ -59,7 +67,7 @@ static void bound(void)
         return;
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_BOUND;
-    tap_cuda_queue_put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
+    put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
     lane.waiting_bound = false;
     memset(&lane.last, 0, sizeof lane.last);
 }
@@ -94,7 +102,7 @@ static void send_step(void)
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_STEP;
     e->step = lane.step;
-    tap_cuda_queue_put(e, tap_cuda_stage_batch() - 1);
+    put(e, tap_cuda_stage_batch() - 1);
 }
 
 static void begin_step(int64_t rows)
@@ -156,7 +164,7 @@ static bool send_piece(struct tap_cuda_set *s, void *stream)
     e->offset = s->taken;
     e->at = at;
     e->len = len;
-    tap_cuda_queue_put(e, tap_cuda_stage_batch());
+    put(e, tap_cuda_stage_batch());
     s->taken += len;
     return tap_cuda_stage_waiting() < BATCH_BYTES || tap_cuda_stage_hand_over();
 }
@@ -240,21 +248,6 @@ static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, con
 
 /* ---- enter and leave ----------------------------------------------------------------------------------------------- */
 
-static bool capturing(void *stream)
-{
-    int status = TAP_CUDA_CAPTURE_NONE;
-
-    return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
-}
-
-/* A handle is no name: a destroyed stream's may be another's, and of each thread's own default stream there is but one. 0: not known. */
-static uint64_t stream_number(void *stream)
-{
-    unsigned long long id = 0;
-
-    return tap_driver.stream_id(stream, &id) ? 0 : id + 1;
-}
-
 static bool read_work(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w)
 {
     struct td_gpu_values v;
@@ -282,8 +275,8 @@ static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
 /* A product that is about to be computed. True: it is taken. */
 static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product)
 {
-    bool captured = capturing(l->stream);
-    uint64_t stream = captured ? (uintptr_t)l->stream : stream_number(l->stream);
+    bool captured = tap_cuda_stream_capturing(l->stream);
+    uint64_t stream = captured ? (uintptr_t)l->stream : tap_cuda_stream_number(l->stream);
     bool joined = joins(stream, w);
     enum tap_count why;
 
@@ -299,6 +292,8 @@ static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *
         why = stream ? take(l, stream, k, w, product, joined) : TAP_OPS_FAILED;
     if (why != TAP_OPS_SENT)
         tap_count(why, !joined, tap_cuda_copied_bytes(w));
+    if (why != TAP_OPS_SENT && joined && lane.last.taken)
+        lane.cut = why;
     lane.last = as_last(stream, w);
     lane.last.taken = why == TAP_OPS_SENT;
     lane.active_ns = tap_now();
@@ -392,12 +387,13 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
         return;                       /* closed in between */
     e = tap_cuda_queue_place(0);
     if (ok && take_output(e, l->stream)) {
-        tap_cuda_queue_put(e, tap_cuda_stage_batch());
+        put(e, tap_cuda_stage_batch());
         lane.waiting_bound = true;
         if (tap_cuda_stage_waiting() >= BATCH_BYTES)
             tap_cuda_stage_hand_over();
     } else {
         lane.last.taken = false;
+        lane.cut = e->joins ? TAP_OPS_FAILED : lane.cut;
         tap_count(TAP_OPS_FAILED, !e->joins, tap_cuda_copied_bytes(&e->work));
     }
     atomic_store_explicit(&lane.owner, 0, memory_order_release);
@@ -426,6 +422,7 @@ bool tap_cuda_lane_open(void)
     lane.doing = TAP_WAIT;
     lane.whole.w = 0;
     lane.unfinished = 0;
+    lane.cut = TAP_OPS_SENT;
     atomic_store(&lane.owner, 0);     /* a launch of the last arm whose end nobody saw; nobody is in here */
     tap_cuda_round_reset(&lane.rounds, atomic_load(&lane.others));
     atomic_store(&lane.open, true);

@@ -326,8 +326,22 @@ static void add_launch(const struct tap_cuda_entry *e)
     }
 }
 
+/* Rows are missing of the op: what is there would pass for the whole. */
+static void cut_op(enum tap_count why)
+{
+    int i;
+
+    for (i = 0; i < open_op.n; i++)
+        tap_count(why, !i, tap_cuda_copied_bytes(&open_op.launch[i].work));
+    if (open_op.n)
+        tap_cuda_stage_free(open_op.launch[open_op.n - 1].end);
+    open_op.n = 0;
+}
+
 static void send_entry(const struct tap_cuda_entry *e)
 {
+    if (e->cut != TAP_OPS_SENT)
+        cut_op(e->cut);
     if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
         send_op();
     if (e->what == TAP_CUDA_LAUNCH) {

@@ -145,6 +145,22 @@ void tap_cuda_stage_forget(void)
     memset(&stage, 0, sizeof stage);
 }
 
+/* ---- streams of the server ----------------------------------------------------------------------------------------- */
+
+bool tap_cuda_stream_capturing(void *stream)
+{
+    int status = TAP_CUDA_CAPTURE_NONE;
+
+    return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
+}
+
+uint64_t tap_cuda_stream_number(void *stream)
+{
+    unsigned long long id = 0;
+
+    return tap_driver.stream_id(stream, &id) ? 0 : id + 1;
+}
+
 /* ---- with the lane held -------------------------------------------------------------------------------------------- */
 
 uint64_t tap_cuda_stage_room(void)

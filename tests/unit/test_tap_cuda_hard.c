@@ -168,6 +168,30 @@ static void a_handle_is_used_again(void **state)
     munmap(page, 4096);
 }
 
+/* ---- joining ------------------------------------------------------------------------------------------------------- */
+
+/* The second launch of a product is refused: the first one's rows are no op. */
+static void half_an_op_is_none(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    arm(&b);
+    gpu_pass(20, 1);
+    gpu_others(3);
+    say->fault("launch", 2, TD_CUDA_LAUNCH_OUT_OF_RESOURCES);
+    gpu_gemm(&layer[0], 20);
+    cu.stream_synchronize(gpu_stream);
+    gpu_pass(20, 2);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * LAYERS);
+    assert_int_equal(td_json_get_i64(b.ops[LAYERS].attrs, "m", 0), 20);
+    assert_int_equal(ledger(&b, "ops.dropped.failed"), 1);
+    assert_int_equal(ledger(&b, "ops.seen"), 2 * LAYERS + 1);
+    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    bench_close(&b);
+}
+
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
 /* No more than 4 MiB are left on the device: less is recorded, but not nothing. */
@@ -424,6 +448,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_stream_is_waited_for),
         cmocka_unit_test(a_handle_is_used_again),
+        cmocka_unit_test(half_an_op_is_none),
         cmocka_unit_test(a_small_ring_is_enough),
         cmocka_unit_test(weights_are_replaced),
         cmocka_unit_test(what_there_is_is_kept),
