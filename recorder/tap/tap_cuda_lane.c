@@ -45,7 +45,7 @@ static struct {
         struct td_gpu_work work;
     } whole;
     struct tap_cuda_launch product;   /* what stands for the call between its enter and leave */
-    int64_t active_ns;
+    _Atomic int64_t active_ns;        /* when a product came by last */
 } lane;
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
@@ -296,7 +296,7 @@ static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *
         lane.cut = why;
     lane.last = as_last(stream, w);
     lane.last.taken = why == TAP_OPS_SENT;
-    lane.active_ns = tap_now();
+    atomic_store_explicit(&lane.active_ns, tap_now(), memory_order_relaxed);
     return lane.last.taken;
 }
 
@@ -456,13 +456,18 @@ static void release(void *context)
     atomic_store_explicit(&lane.owner, 0, memory_order_release);
 }
 
+static bool is_idle(void)
+{
+    return tap_now() - atomic_load_explicit(&lane.active_ns, memory_order_relaxed) > IDLE_NS;
+}
+
 void tap_cuda_lane_tick(void)
 {
     void *context;
 
-    if (!atomic_load(&lane.waiting_bound) || !hold(false, &context))
-        return;
-    if (context && lane.waiting_bound && tap_now() - lane.active_ns > IDLE_NS)
+    if (!atomic_load(&lane.waiting_bound) || !is_idle() || !hold(false, &context))
+        return;                       /* who finds the lane held is not taken: it is held only where nobody is about to come */
+    if (context && lane.waiting_bound && is_idle())
         bound();
     release(context);
 }

@@ -118,7 +118,7 @@ static void a_slow_stream_is_waited_for(void **state)
 
 /* ---- handles ------------------------------------------------------------------------------------------------------- */
 
-/* A module of one kernel; where the last one lay, as libc gives it. */
+/* A module of one kernel; where the last one lay. */
 static void *load_one(void **module, const char *symbol)
 {
     char image[600];
@@ -385,6 +385,28 @@ static void other_products_are_not_taken(void **state)
     cu.stream_destroy(other);
 }
 
+/* While launches come, the tap's thread does not hold the lane: a launch that finds it held is not taken. */
+static void a_busy_lane_is_left_alone(void **state)
+{
+    uint64_t pushes;
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b);
+    gpu_pass(1, 1);
+    pushes = say->calls("cuCtxPushCurrent_v2");
+    for (i = 0; i < 3; i++) {
+        gpu_launch(&layer[0], 0, 1, 1);
+        tap_front_cuda.tick();
+    }
+    assert_int_equal(say->calls("cuCtxPushCurrent_v2"), pushes);
+    be_idle();
+    assert_true(say->calls("cuCtxPushCurrent_v2") > pushes);
+    disarm(&b);
+    bench_close(&b);
+}
+
 /* ---- a driver that stands still ------------------------------------------------------------------------------------ */
 
 static int (*real_copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
@@ -454,6 +476,7 @@ int main(void)
         cmocka_unit_test(what_there_is_is_kept),
         cmocka_unit_test(a_reset_takes_our_memory),
         cmocka_unit_test(other_products_are_not_taken),
+        cmocka_unit_test(a_busy_lane_is_left_alone),
         cmocka_unit_test(a_launch_outlasts_an_arm),
     };
 
