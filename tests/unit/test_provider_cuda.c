@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/provider_cuda.h"
+#include "kernels/provider_gpu.h"
 #include "model/f16.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 #include "tests/unit/random_gptq.h"
@@ -286,13 +286,13 @@ static void test_starts_lie_elsewhere(void **state)
     one = fake->bytes_in_use() - before;
     cuda->release(s, p);
     for (int i = 0; i < 5; i++) {
-        const struct td_cuda_prepared *now;
+        const struct td_gpu_prepared *now;
 
         cuda->renew(s);
         assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
         now = p;
-        seen[i].qweight = now->memory[TD_CUDA_QWEIGHT].address;
-        seen[i].c = now->memory[TD_CUDA_C].address;
+        seen[i].qweight = now->memory[TD_GPU_AT_QWEIGHT].address;
+        seen[i].c = now->memory[TD_GPU_AT_C].address;
         seen[i].code = now->launch[0].f->handle;
         for (int j = 0; j < i; j++)
             assert_true(seen[i].qweight != seen[j].qweight && seen[i].c != seen[j].c && seen[i].code != seen[j].code);
