@@ -90,6 +90,7 @@ static inline void bench_close(struct bench *b)
     td_steps_free(b->steps, b->n_steps);
     td_fixture_close(b->fx);
     links_weights_release(&b->lk->ring[0]);
+    links_kernels_release(&b->l);
     munmap(s->data, 2 * RING);
     free(s->ring);
     free(s->slots);

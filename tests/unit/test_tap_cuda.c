@@ -462,6 +462,8 @@ static void captures_are_left_alone(void **state)
     assert_int_equal(ledger(&b, "ops.dropped.graph"), 1);
     assert_int_equal(ledger(&b, "launches.graphs"), 2);
     assert_int_equal(ledger(&b, "ops.seen"), sum(&b));
+    cu.graph_exec_destroy(exec);
+    cu.graph_destroy(graph);
     bench_close(&b);
 }
 

@@ -111,6 +111,7 @@ static void a_slow_stream_is_waited_for(void **state)
     check_blob(&b, td_op_rec_in(&b.ops[LAYERS], "a"), a, sizeof a);
     check_blob(&b, &b.ops[LAYERS].out, c, sizeof c);
     assert_int_equal(ledger(&b, "ops.dropped.graph"), 1);
+    cu.graph_destroy(graph);
     assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
     bench_close(&b);
     cu.stream_destroy(other);
