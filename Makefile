@@ -102,6 +102,7 @@ simt_obj = $(patsubst %.cu,$(O)/%.cu.o,$(1))
 
 $(O)/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
+	@command -v $(firstword $(CXX)) >/dev/null || { echo 'there is no $(CXX), which compiles the GPU kernels for the emulator: make deps installs g++, CXX=... names another' >&2; exit 1; }
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CPPFLAGS) $(CFLAGS) $(SIMT_CXXFLAGS) -DTD_SIMT -MMD -MP -x c++ -c $< -o $@
 
@@ -249,6 +250,7 @@ install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is hon
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
 	install -m 755 $(foreach p,$(filter-out demo-server,$(PROGRAMS)),$(BIN)/$(p)) $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin
 	install -m 755 $(LIB)/libtapedeck-tap.so $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib
+	$(if $(GPU_LIBS),install -m 644 $(GPU_LIBS) $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/libexec/tapedeck/kernels kernels/vllm_child.py kernels/vllm_ops.py
 	install -m 644 fixtures/suites/*.jsonl $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
 	sed 's|@LIBEXEC@|$(PREFIX)/libexec/tapedeck/bin|; s|@VERSION@|$(VERSION)|' common/tapedeck.sh.in > $(DESTDIR)$(PREFIX)/bin/tapedeck

@@ -39,6 +39,23 @@ void td_op_place(const struct td_opx *op, char *out, size_t n)
         out[i] = (char)toupper((unsigned char)out[i]); /* as ggml writes the names of its ops */
 }
 
+static double rms_of(const struct td_op_error *e, int part)
+{
+    return part == TD_RMS_COL ? e->col : part == TD_RMS_ROW ? e->row : e->tile;
+}
+
+/* The part that is furthest over its limit; -1: none is. */
+static int part_over(const struct td_opx *op)
+{
+    const struct td_op_error *c = &op->candidate;
+    int i, worst = -1;
+
+    for (i = 0; i < TD_RMS_PARTS; i++)
+        if (rms_of(c, i) > op->limit_of[i] && (worst < 0 || rms_of(c, i) * op->limit_of[worst] > rms_of(c, worst) * op->limit_of[i]))
+            worst = i;
+    return worst;
+}
+
 static double worst_rms(const struct td_op_error *e)
 {
     return fmax(e->row, fmax(e->col, e->tile)); /* fmax ignores NaN */
@@ -142,12 +159,15 @@ static void say_score(struct td_opx *op, enum td_op_result r, const struct td_op
 {
     const struct td_op_error *c = &op->candidate;
     const char *unknown = base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
+    const int part = part_over(op);
 
+    if (part >= 0)
+        op->limit_rms = op->limit_of[part];
     if (!(c->score <= op->limit))
         decided(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
-    else if (c->col > op->limit_rms && c->col >= fmax(c->row, c->tile))
+    else if (part == TD_RMS_COL)
         decided(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col, op->limit_rms, unknown);
-    else if (c->row > op->limit_rms && c->row >= c->tile)
+    else if (part == TD_RMS_ROW)
         decided(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row, op->limit_rms, unknown);
     else
         decided(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s", (long long)c->tile_row,
@@ -218,20 +238,23 @@ void td_op_decide(struct td_opx *op, const struct td_op_group *group, const stru
     double floor = td_policy_floor(policy, op->kind, op->dtype, op->judge_floor);
     double floor_rms = policy->floor_rms * floor / (policy->floor > 0 ? policy->floor : 1);
     bool over;
+    int i;
 
     op->why[0] = '\0';
     op->format_changed = false;
     op->limit = floor;
     op->limit_rms = floor_rms;
-    if (group->baselines) { /* fmax ignores NaN: a group without a finite baseline keeps the floor */
+    if (group->baselines) /* fmax ignores NaN: a group without a finite baseline keeps the floor */
         op->limit = fmax(floor, policy->factor * group->old_score);
-        op->limit_rms = fmax(floor_rms, policy->factor * group->old_rms);
+    for (i = 0; i < TD_RMS_PARTS; i++) {
+        op->limit_of[i] = group->baselines ? fmax(floor_rms, policy->factor * group->old_of[i]) : floor_rms;
+        op->limit_rms = fmax(op->limit_rms, op->limit_of[i]);
     }
     if (base)
         op->limit = fmax(op->limit, base->spread);
     if (decide_without_reference(op, base) || decide_status(op, base) || decide_special_values(op, base))
         return;
-    over = !(c->score <= op->limit) || worst_rms(c) > op->limit_rms;
+    over = !(c->score <= op->limit) || part_over(op) >= 0;
     if (over)
         say_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
     else if (decide_stability(op, base))
@@ -297,7 +320,7 @@ static int make_groups(const struct td_op_set *a, const struct td_op_set *b, str
     for (i = 0; i < total; i++)
         if (n->n == 0 || compare_key(all[i], &n->group[n->n - 1]) != 0)
             n->group[n->n++] = (struct td_op_group){.kind = all[i]->kind, .shape = all[i]->shape, .dtype = all[i]->dtype,
-                                                    .m_class = all[i]->m_class, .old_score = NAN, .old_rms = NAN, .old_rel = NAN,
+                                                    .m_class = all[i]->m_class, .old_score = NAN, .old_of = {NAN, NAN, NAN}, .old_rms = NAN, .old_rel = NAN,
                                                     .new_score = NAN, .new_rms = NAN, .new_rel = NAN, .departs = NAN,
                                                     .old_r0 = NAN, .new_r0 = NAN};
     free(all);
@@ -311,6 +334,8 @@ static void add_baseline(struct td_op_group *g, const struct td_op_error *e)
     g->baselines++;
     if (!finite_error(e))
         return;
+    for (int i = 0; i < TD_RMS_PARTS; i++)
+        g->old_of[i] = fmax(g->old_of[i], rms_of(e, i));
     g->old_score = fmax(g->old_score, e->score);
     g->old_rms = fmax(g->old_rms, worst_rms(e));
     g->old_rel = fmax(g->old_rel, e->rel_l2);

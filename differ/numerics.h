@@ -14,7 +14,7 @@ struct td_op_group {
     size_t judged;                    /* status anything but NONE */
     size_t worse, undecided, broken, bit_equal, with_total;
     size_t baselines;                 /* judged ops whose baseline error is known */
-    double old_score, old_rms, old_rel; /* the baseline's own worst; NaN: unknown */
+    double old_score, old_of[TD_RMS_PARTS], old_rms, old_rel; /* the baseline's own worst, old_rms that of all parts; NaN: unknown */
     double new_score, new_rms, new_rel; /* the candidate's worst; Inf: NaN, Inf, a crash */
     double limit, limit_rms;          /* what a score and an rms must exceed to be worse */
     size_t compared, compared_equal, departed, not_compared; /* ops without a reference: set beside another output; NaN: nothing departs */

@@ -7,6 +7,8 @@
 #include "format/m_class.h"
 
 /* One E of the replayer's judgement (docs/format.md, "judge"). Scores are in units of what correct rounding allows. */
+enum td_rms_part { TD_RMS_COL, TD_RMS_ROW, TD_RMS_TILE, TD_RMS_PARTS }; /* whose worst rms score: td_op_error.col, row, tile */
+
 struct td_op_error {
     bool present;
     double score, rel_l2, r0_rel_l2, max_abs, spread; /* r0_rel_l2: to exact arithmetic; NaN: not said */
@@ -14,7 +16,7 @@ struct td_op_error {
     int64_t row_at, col_at, tile_row, tile_col;
     int64_t nan, inf, zero, ref_nonzero;
     int64_t repeats, unstable;
-    bool varies;              /* of a recorded output: the kernel is known to give other bits each time */
+    bool varies;              /* the kernel is known to give other bits each time */
     const char *crash;                  /* NULL: none */
 };
 
@@ -57,7 +59,7 @@ struct td_opx {
     enum td_op_result result;
     bool format_changed;
     char why[240];
-    double limit, limit_rms;
+    double limit, limit_of[TD_RMS_PARTS], limit_rms; /* limit_rms: of the part that is over its limit, else the largest */
 };
 
 struct td_op_set {

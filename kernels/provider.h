@@ -34,8 +34,13 @@ struct td_provider {
     int (*refill)(void *state, void *prepared, struct td_error *err);
     /* ns of so many runs together, by the provider's own clock; cold: each finds its caches empty. NULL: the caller's clock around run. */
     int (*time)(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err);
+    /* Is the kernel that runs known to give other bits each time, right as it is (it adds halves atomically)? */
+    bool (*varies)(const void *state, const void *prepared);
     /* After an error: nothing can run in this process any more. */
     bool (*is_dead)(const void *state);
+    /* Nothing is prepared. For timing, instead of a new process where such a one costs seconds: code and tensors of the next prepare() must lie elsewhere
+     * than those of the renewals before, back to the last prepare() without one. NULL: a new process it is. */
+    void (*renew)(void *state);
 };
 const struct td_provider *td_provider_find(const char *name); /* NULL: unknown */
 

@@ -9,7 +9,10 @@
  * prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is what a server does for one op: set the output to
  * zero where the kernel adds to it, the launches, and wait for them. time does that between two events of the stream without waiting in between.
  * Launches follow geometry.h; those of Marlin, whose bits depend on them, the recording where this build and GPU can (geometry_marlin.h). A kernel that adds
- * halves atomically gives other bits each time: so does the server's. */
+ * halves atomically gives other bits each time: so does the server's.
+ *
+ * A context and the containers of a large library cost a second or so, so the starts of a timed op are no new processes (renew): each loads the code
+ * again and allocates all tensors while those of the starts before are still there. Context, stream and events stay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +31,8 @@ static void gpu_close(void *state)
 
     if (!s)
         return;
+    if (s->build)
+        td_gpu_drop_kept(s);
     td_gpu_build_close(s->build);
     if (s->device && !s->driver->is_dead(s->device))
         s->driver->free(s->device, &s->sweep);
@@ -244,10 +249,9 @@ static void gpu_release(void *state, void *prepared)
 {
     struct td_gpu_state *s = state;
     struct td_gpu_prepared *p = prepared;
-    int i;
 
-    for (i = 0; p && i < TD_GPU_N_PLACES && !s->driver->is_dead(s->device); i++)
-        s->driver->free(s->device, &p->memory[i]);
+    if (p)
+        td_gpu_take_back(s, p);
     free(p);
 }
 
@@ -262,8 +266,12 @@ static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared
     err = err ? err : &own;
     if (!p)
         return td_fail(err, TD_ENOMEM, "out of memory");
+    if (!s->renewed)
+        td_gpu_drop_kept(s);
     if ((no = look_at(s, op, p)))
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
+    p->keep = s->renewed;
+    s->renewed = false;
     if (no || load_functions(s, p, err) || td_gpu_put(s, p, err) || make_launches(p, err)) {
         gpu_release(s, p);
         if (err->code == TD_ENOMEM)
@@ -294,12 +302,21 @@ static int gpu_refill(void *state, void *prepared, struct td_error *err)
     return rc;
 }
 
+/* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
+static bool gpu_varies(const void *state, const void *prepared)
+{
+    const struct td_gpu_adapter *row = ((const struct td_gpu_prepared *)prepared)->offers[0].row;
+
+    (void)state;
+    return row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED;
+}
+
 /* Once, in the stream. */
 static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int i, rc = TD_OK;
 
-    if (p->row->fields[td_gpu_field_at(p->row, "c")].use == TD_GPU_OUT_ZEROED)
+    if (gpu_varies(s, p))
         rc = s->driver->set(s->device, p->memory[TD_GPU_AT_C].address, 0, p->c_bytes, err);
     for (i = 0; i < p->plan.n && !rc; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
@@ -399,6 +416,14 @@ static int sweep(struct td_gpu_state *s, struct td_error *err)
     return rc ? rc : s->driver->set(s->device, s->sweep.address, 1, bytes, err);
 }
 
+static void gpu_renew(void *state)
+{
+    struct td_gpu_state *s = state;
+
+    td_gpu_build_renew(s->build);
+    s->renewed = true;
+}
+
 static int time_some(struct td_gpu_state *s, struct td_gpu_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
@@ -428,6 +453,7 @@ static int gpu_time(void *state, void *prepared, uint32_t runs, bool cold, int64
 }
 
 #define THE_REST .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch, .release = gpu_release, .close = gpu_close, \
-                 .words = gpu_words, .refill = gpu_refill, .time = gpu_time, .is_dead = gpu_is_dead, .rounding = gpu_rounding
+                 .words = gpu_words, .refill = gpu_refill, .time = gpu_time, .varies = gpu_varies, .is_dead = gpu_is_dead, .renew = gpu_renew, \
+                 .rounding = gpu_rounding
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};

@@ -9,6 +9,10 @@
 #include "kernels/gpu/geometry_marlin.h"
 
 #define TD_GPU_GAP_BYTE 0xa7       /* around guarded tensors; as replayer/guard.h */
+#define TD_GPU_KEPT 8              /* more than a timed op has starts (TD_SPEED_STARTS) */
+
+enum td_gpu_place { TD_GPU_AT_A, TD_GPU_AT_QWEIGHT, TD_GPU_AT_QZEROS, TD_GPU_AT_SCALES, TD_GPU_AT_ORDER, TD_GPU_AT_C, TD_GPU_AT_BIAS, TD_GPU_AT_C_TMP, TD_GPU_AT_LOCKS,
+                     TD_GPU_N_PLACES };
 
 struct td_gpu_state {
     const struct td_gpu_driver *driver;
@@ -16,12 +20,11 @@ struct td_gpu_state {
     struct td_gpu_facts facts;
     struct td_gpu_build *build;
     struct td_gpu_memory sweep;    /* fills the caches; made when first timed cold */
+    bool renewed;                  /* and nothing was prepared since */
+    struct td_gpu_memory kept[TD_GPU_KEPT][TD_GPU_N_PLACES]; int n_kept; /* of earlier starts of a timed op: taken, so that the next lies elsewhere */
     const char *choice;            /* the variable that `only` comes from */
     char only[96], words[256], why[480];
 };
-
-enum td_gpu_place { TD_GPU_AT_A, TD_GPU_AT_QWEIGHT, TD_GPU_AT_QZEROS, TD_GPU_AT_SCALES, TD_GPU_AT_ORDER, TD_GPU_AT_C, TD_GPU_AT_BIAS, TD_GPU_AT_C_TMP, TD_GPU_AT_LOCKS,
-                     TD_GPU_N_PLACES };
 
 struct td_gpu_prepared {
     const struct td_op_call *op;
@@ -33,6 +36,7 @@ struct td_gpu_prepared {
     struct td_gpu_memory memory[TD_GPU_N_PLACES];
     size_t c_bytes;
     bool c_dense;                  /* on the device; op->out may have gaps */
+    bool keep;                     /* prepared for a start of a timed op: its memory stays taken when it is released */
     struct { const struct td_gpu_function *f; struct td_gpu_values v; void *params[TD_GPU_PARAMS]; } launch[TD_GPU_PLAN_MAX];
 };
 
@@ -45,6 +49,10 @@ int td_gpu_put_marlin(struct td_gpu_state *s, struct td_gpu_prepared *p, struct 
 /* Room for a tensor whose neighbourhood shows when somebody writes there; the same with its bytes. align: that of the tensor when recorded. */
 int td_gpu_make_room(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes, size_t align, struct td_error *err);
 int td_gpu_put_bytes(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, const void *data, size_t bytes, size_t align, struct td_error *err);
+/* Let go of p's memory, or keep it taken where p->keep says so. */
+void td_gpu_take_back(struct td_gpu_state *s, struct td_gpu_prepared *p);
+/* Let go of what was kept, memory and code. */
+void td_gpu_drop_kept(struct td_gpu_state *s);
 /* Rows of so many bytes, each `stride` bytes from the next, to another distance. */
 void td_gpu_copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, int64_t rows);
 

@@ -9,6 +9,34 @@
 
 const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks"};
 
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+static void free_all(struct td_gpu_state *s, struct td_gpu_memory memory[TD_GPU_N_PLACES])
+{
+    for (int i = 0; i < TD_GPU_N_PLACES && !s->driver->is_dead(s->device); i++)
+        s->driver->free(s->device, &memory[i]);
+}
+
+void td_gpu_drop_kept(struct td_gpu_state *s)
+{
+    while (s->n_kept)
+        free_all(s, s->kept[--s->n_kept]);
+    td_gpu_build_drop(s->build);
+}
+
+void td_gpu_take_back(struct td_gpu_state *s, struct td_gpu_prepared *p)
+{
+    if (!p->keep) {
+        free_all(s, p->memory);
+        return;
+    }
+    if (s->n_kept == TD_GPU_KEPT)
+        td_gpu_drop_kept(s);
+    memcpy(s->kept[s->n_kept++], p->memory, sizeof p->memory);
+}
+
+/* ---- putting ------------------------------------------------------------------------------------------------------- */
+
 /* Is the order of rows what k / group_size says? Then no kernel needs to be told. */
 static bool is_in_order(const struct td_gptq_op *x)
 {
@@ -22,8 +50,13 @@ static bool is_in_order(const struct td_gptq_op *x)
 int td_gpu_make_room(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes, size_t align, struct td_error *err)
 {
     struct td_gpu_memory *m = &p->memory[at];
-    int rc = s->driver->alloc(s->device, bytes ? bytes : 1, align < 16 ? 16 : align, p->op->guard, m, err); /* kernels load 16 bytes at once */
+    int rc;
 
+    bytes = bytes ? bytes : 1;
+    align = align < 16 ? 16 : align; /* kernels load 16 bytes at once */
+    if (s->n_kept && s->driver->alloc(s->device, bytes, align, p->op->guard, m, NULL) == TD_ENOMEM)
+        td_gpu_drop_kept(s); /* a start in a place of before is better than none */
+    rc = m->address ? TD_OK : s->driver->alloc(s->device, bytes, align, p->op->guard, m, err);
     if (!rc && m->reserved)
         rc = s->driver->set(s->device, m->reserved, TD_GPU_GAP_BYTE, m->mapped_bytes, err);
     return rc ? td_fail_at(err, "%s", td_gpu_place_names[at]) : TD_OK;

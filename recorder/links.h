@@ -105,7 +105,7 @@ struct td_links_state {
     int64_t launches;           /* of any kernel */
     int64_t gemms, gemms_other; /* of kernels that the tap reads; of others that are matrix products by their names */
     int64_t graphs;             /* of CUDA graphs: what is launched in them is not seen */
-    char other[128];            /* the most launched of gemms_other: its name, as far as it fits */
+    char other[80];             /* the most launched of gemms_other: a short name (kernel_names.h) */
 };
 void td_links_state(struct td_links *l, struct td_links_state *out);
 

@@ -1,9 +1,9 @@
 /* links_kernels.c - the kernels that a server launched on its GPU, by name: what the fixture covers of them, and what it does not.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/kernel_names.h"
 #include "recorder/links_parts.h"
 
 #define KERNELS_MAX 16384u            /* names; a server has some hundreds */
@@ -44,20 +44,6 @@ bool links_take_kernel(struct td_links *l, const struct tap_kernel *rec)
     return true;
 }
 
-/* By what its authors call it: a matrix product, or half of one. Of those that torch compiles itself the name lists what was fused; they are none. */
-static bool is_gemm(const char *symbol)
-{
-    static const char *const words[] = {"gemm", "Gemm", "GEMM", "Marlin", "machete", "cutlass", "w4a16", "xmma", "nvjet", "gemv", "reconstruct_exllama"};
-    size_t i;
-
-    if (!strncmp(symbol, "triton_", 7))
-        return false;
-    for (i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(symbol, words[i]))
-            return true;
-    return false;
-}
-
 void links_kernels_state(const struct td_links *l, struct td_links_state *out)
 {
     int64_t most = 0;
@@ -68,11 +54,11 @@ void links_kernels_state(const struct td_links *l, struct td_links_state *out)
 
         if (k->known)
             out->gemms += k->n;
-        else if (is_gemm(k->symbol))
+        else if (td_kernel_is_gemm(k->symbol))
             out->gemms_other += k->n;
-        if (!k->known && is_gemm(k->symbol) && k->n > most) {
+        if (!k->known && td_kernel_is_gemm(k->symbol) && k->n > most) {
             most = k->n;
-            snprintf(out->other, sizeof out->other, "%s", k->symbol);
+            td_kernel_short_name(k->symbol, out->other, sizeof out->other);
         }
     }
 }

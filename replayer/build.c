@@ -114,7 +114,7 @@ static int find_in_folder(const char *dir, struct td_build *out, struct td_error
     free(names);
     if (out->provider)
         return TD_OK;
-    return td_fail(err, TD_ENOTFOUND, "%s: no build in this folder: no library that exports td_gptq_gemm or holds ggml, no bin/python; "
+    return td_fail(err, TD_ENOTFOUND, "%s: no build in this folder: no library that exports td_gptq_gemm or holds ggml, no bin/python (a library with GPU code is named itself, not its folder); "
                    "--provider NAME says what it is", dir);
 }
 

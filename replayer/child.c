@@ -38,6 +38,7 @@ struct child {
     struct td_op_call source;    /* the op in the arena */
     void *images;
     void *prepared;              /* between PREPARE and RELEASE */
+    bool renewed;                /* between RESTART and HELLO: the build is still open */
     void *sweep;
 };
 
@@ -154,11 +155,13 @@ static int run_once(struct child *c, void *prepared, uint32_t repeat, struct td_
     return 0;
 }
 
-static void say_rounding(struct child *c, struct td_proto_msg *m)
+static void say_nature(struct child *c, const void *prepared, struct td_proto_msg *m)
 {
     const char *r = c->provider->rounding ? c->provider->rounding(c->state, &c->op) : NULL;
 
     snprintf(m->rounding, sizeof m->rounding, "%s", r ? r : "");
+    if (c->provider->varies && c->provider->varies(c->state, prepared))
+        m->flags |= TD_PROTO_VARIES;
 }
 
 static void serve_run(struct child *c, struct td_proto_msg *m)
@@ -175,7 +178,7 @@ static void serve_run(struct child *c, struct td_proto_msg *m)
     }
     if (prepare(c, m, &prepared))
         return;
-    say_rounding(c, m);
+    say_nature(c, prepared, m);
     while (m->repeats < want && !run_once(c, prepared, m->repeats, m))
         m->repeats++;
     stage(c, TD_STAGE_RELEASE, 0);
@@ -276,6 +279,11 @@ static void serve_hello(struct child *c, struct td_proto_msg *m)
     struct td_error err = {0};
     char arg[sizeof m->text];
 
+    if (c->renewed) { /* the same HELLO again */
+        snprintf(m->text, sizeof m->text, "%s", c->provider->words ? c->provider->words(c->state) : "");
+        c->renewed = false;
+        return;
+    }
     snprintf(arg, sizeof arg, "%s", m->text);
     m->text[0] = '\0';
     c->provider = td_provider_find(m->provider);
@@ -328,7 +336,19 @@ static void serve(struct child *c, struct td_proto_msg *m)
     }
     if (c->arena)
         stage(c, TD_STAGE_IDLE, 0);
-    m->flags = c->provider && c->provider->is_dead && c->provider->is_dead(c->state) ? TD_PROTO_LAST : 0;
+    m->flags &= TD_PROTO_VARIES;
+    if (c->provider && c->provider->is_dead && c->provider->is_dead(c->state))
+        m->flags |= TD_PROTO_LAST;
+}
+
+/* As good as a new process, says the provider, and its build stays open. */
+static bool renew(struct child *c)
+{
+    forget(c);
+    c->renewed = c->provider && c->provider->renew;
+    if (c->renewed)
+        c->provider->renew(c->state);
+    return c->renewed;
 }
 
 /* The same program anew on the same socket: fresh memory, the build loaded again, and no fork of a large parent. */
@@ -363,6 +383,8 @@ int td_child_main(int sock)
         }
         if (fd >= 0)
             close(fd);
+        if (m.type == TD_PROTO_RESTART && renew(&c))
+            continue;
         if (m.type == TD_PROTO_RESTART)
             restart(&c);
         serve(&c, &m);

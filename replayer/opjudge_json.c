@@ -11,10 +11,14 @@ static cJSON *side_json(bool judged, const struct td_judge_result *e, const stru
 {
     bool died = run && (run->status == TD_RUN_CRASHED || run->status == TD_RUN_HUNG);
     struct td_judge_result none = {0};
+    cJSON *j;
 
     if (!judged && !died)
         return cJSON_CreateNull();
-    return td_judge_result_json(judged ? e : &none, died ? run->reason : NULL);
+    j = td_judge_result_json(judged ? e : &none, died ? run->reason : NULL);
+    if (run && run->varies)
+        cJSON_AddTrueToObject(j, "varies");
+    return j;
 }
 
 /* The recorded output is one run's; that another would differ is known of some kernels. */

@@ -12,7 +12,8 @@
  * PREPARE  flags: keep the arena's op ready for TIME            reply: status, reason
  * TIME     iterations, flags                                    reply: status, ns of all iterations together
  * RELEASE  forget what PREPARE made                             reply: status
- * RESTART  become a new process image: HELLO comes next         no reply
+ * RESTART  become a new process image, or what the provider
+ *          has in its place (provider.h, renew): HELLO is next  no reply
  * BYE      end                                                  no reply */
 #ifndef TD_REPLAYER_PROTO_H
 #define TD_REPLAYER_PROTO_H
@@ -22,7 +23,8 @@
 #include "kernels/op.h"
 
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
-/* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST; 4: launches in the arena */
+/* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the
+ * arena */
 #define TD_PROTO_VERSION 4
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
@@ -31,6 +33,7 @@ enum td_proto_type { TD_PROTO_HELLO = 1, TD_PROTO_ARENA, TD_PROTO_RUN, TD_PROTO_
                      TD_PROTO_BYE };
 enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILED = 2 };
 enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2,
+                     TD_PROTO_VARIES = 8, /* of a reply to RUN: the kernel is known to give other bits each time */
                      TD_PROTO_LAST = 4 /* of a reply: what ran cannot run again in this process, which ends now */ };
 
 struct td_proto_msg {

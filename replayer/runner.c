@@ -116,8 +116,11 @@ static int hello(struct td_runner *r, struct td_error *err)
         return td_fail(err, TD_ECRASH, "%s: %s: the process that loads it ended (%s); a library built with a sanitizer needs "
                        "its runtime first in LD_PRELOAD", r->opt.name, r->opt.arg ? r->opt.arg : r->opt.provider, how);
     }
-    if (m.status)
+    if (m.status) { /* without its provider it is of no use to the next op */
+        td_proc_end(&r->proc, 0);
+        hang_up(r);
         return td_fail(err, m.status, "%.470s", m.text);
+    }
     snprintf(r->build, sizeof r->build, "%.255s", m.text);
     return TD_OK;
 }
@@ -328,6 +331,7 @@ int td_runner_run(struct td_runner *r, const struct td_op_call *op, int repeats,
     }
     snprintf(res->reason, sizeof res->reason, "%.479s", m.text);
     memcpy(res->rounding, m.rounding, sizeof res->rounding);
+    res->varies = m.flags & TD_PROTO_VARIES;
     if (m.repeats > (uint32_t)repeats)
         return td_fail(err, TD_EPROTO, "%s: the child says it ran %u of %d repeats", r->opt.name, m.repeats, repeats);
     return m.repeats ? copy_images(r, op, (int)m.repeats, res, err) : TD_OK;
@@ -380,6 +384,8 @@ int td_runner_forget(struct td_runner *r, struct td_error *err)
 {
     struct td_proto_msg m;
 
+    if (!r->arena_sent) /* since it started: nothing was prepared */
+        return TD_OK;
     new_message(r, TD_PROTO_RELEASE, &m);
     return simple_call(r, &m, err);
 }

@@ -36,6 +36,7 @@ struct td_run_result {
     enum td_run_status status;
     char reason[480];       /* "" when ok */
     char rounding[16];      /* of its activations, as the build says; "": as the op says */
+    bool varies;            /* the kernel is known to give other bits each time */
     int repeats;            /* images that came back; may be > 0 when failed */
     void *images[TD_PROTO_MAX_REPEATS]; /* each size_bytes of the op's output, in `memory` */
     void *memory;
@@ -47,7 +48,7 @@ void td_run_result_release(struct td_run_result *r);
 int td_runner_start(struct td_runner *r, const struct td_runner_options *opt, struct td_error *err);
 void td_runner_stop(struct td_runner *r); /* zeroed struct is allowed */
 
-/* Let the child start anew, in new memory. TD_ECRASH and others as td_runner_start(); nothing to do when it is gone. */
+/* Let the child start anew, in new memory: a new process image, or what its provider has in its place (provider.h, renew). TD_ECRASH and others as td_runner_start(); nothing to do when it is gone. */
 int td_runner_restart(struct td_runner *r, struct td_error *err);
 
 /* Run the op `repeats` times on freshly poisoned outputs. A crash or a hang is a result; the child is started again by the

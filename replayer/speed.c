@@ -118,7 +118,7 @@ static int measure_start(struct td_runner *side[2], const struct td_op_call *op,
     return rc;
 }
 
-static void name_clock(cJSON *o, const char *provider)
+static void name_means(cJSON *o, const char *provider)
 {
 #if defined(__x86_64__)
     const char *cold_by = "clflush";
@@ -127,6 +127,7 @@ static void name_clock(cJSON *o, const char *provider)
 #endif
     bool cuda = !strcmp(provider, "cuda"), on_gpu = cuda || !strcmp(provider, "hip");
 
+    cJSON_AddStringToObject(o, "start", on_gpu ? "places" : "process"); /* provider_cuda.c, renew */
     cJSON_AddStringToObject(o, "clock", cuda ? "cuda-event" : on_gpu ? "hip-event" : "monotonic");
     cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
 }
@@ -152,7 +153,7 @@ int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, co
     cJSON_AddNumberToObject(o, "starts", TD_SPEED_STARTS);
     cJSON_AddNumberToObject(o, "runs_hot", series[0].runs);
     cJSON_AddNumberToObject(o, "runs_cold", series[1].runs);
-    name_clock(o, candidate->opt.provider);
+    name_means(o, candidate->opt.provider);
     if (rc) {
         cJSON_Delete(o);
         *out = NULL;

@@ -20,7 +20,11 @@ const struct td_gpu_image *td_gpu_build_image(const struct td_gpu_build *b);
 /* The kernels named `identifier` that run on the device and whose parameters a row knows. Returns how many, *offers valid until close; 0: none, and
  * why says what there is instead (a kernel of that name with other parameters), or is "". */
 int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier, const struct td_gpu_offer **offers, char *why, size_t size);
-/* Load offer i of that name. The driver must say of its parameters what the row says. f is valid until close. */
+/* Load offer i of that name. The driver must say of its parameters what the row says. f is valid until renew or close. */
 int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i, const struct td_gpu_function **f, struct td_error *err);
+
+/* What is asked for from now on is loaded again, elsewhere: the code of before stays loaded until td_gpu_build_drop(), so that its place is taken. */
+void td_gpu_build_renew(struct td_gpu_build *b);
+void td_gpu_build_drop(struct td_gpu_build *b);
 
 #endif

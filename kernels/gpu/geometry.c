@@ -55,7 +55,8 @@ static const char *plan_exllama(const struct td_gptq_op *op, const struct td_gpu
     const char *no = NULL;
 
     if (op->m > most) {
-        snprintf(why, size, "%lld rows: from %lld on vLLM reconstructs the weights and multiplies with cuBLAS, so no kernel of the build computes this op",
+        snprintf(why, size, "%lld rows: from %lld on vLLM reconstructs the weights and multiplies with cuBLAS, so no kernel of the build computes this op; "
+                 "--only gemm_half_q_half leaves such ops out (replay --server and tokens judge them)",
                  (long long)op->m, (long long)most + 1);
         return why;
     }

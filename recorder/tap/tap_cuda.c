@@ -18,8 +18,10 @@
 TAP_EXPORT int InitializeInjection(void);
 
 static _Atomic bool injected;
-static _Atomic uint32_t inside;       /* callbacks that are running */
+static _Atomic bool watching;         /* else a callback that comes late does nothing: all may be about to change */
+static _Atomic uint32_t inside;       /* of the server's threads: how many are in here */
 static void *subscriber;              /* the tap's thread's; NULL: not subscribed */
+static bool opened;                   /* the same: in this arm the stage was tried */
 static char sentence[TAP_TEXT];       /* what start() returned */
 
 static __thread __attribute__((tls_model("initial-exec"))) struct {
@@ -27,6 +29,20 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
     uint64_t token;                   /* of a launch that is taken, between its two callbacks */
     bool covered;                     /* launches are parts of a product */
 } me;
+
+bool tap_cuda_come_in(void)
+{
+    atomic_fetch_add(&inside, 1);
+    if (atomic_load(&watching))
+        return true;
+    atomic_fetch_sub(&inside, 1);
+    return false;
+}
+
+void tap_cuda_go_out(void)
+{
+    atomic_fetch_sub(&inside, 1);
+}
 
 /* ---- a callback ---------------------------------------------------------------------------------------------------- */
 
@@ -136,12 +152,13 @@ static void on_call(void *user, int domain, uint32_t cbid, const void *data)
     if (domain != TAP_CUPTI_DOMAIN_DRIVER || me.busy || (d->site == TAP_CUPTI_EXIT && !me.token))
         return;
     me.busy = true;
-    atomic_fetch_add(&inside, 1);
-    if (tap_armed() && d->site == TAP_CUPTI_ENTER)
-        entered(cbid, d);
-    else if (me.token)
-        left(cbid, d);
-    atomic_fetch_sub(&inside, 1);
+    if (tap_cuda_come_in()) {
+        if (tap_armed() && d->site == TAP_CUPTI_ENTER)
+            entered(cbid, d);
+        else if (me.token)
+            left(cbid, d);
+        tap_cuda_go_out();
+    }
     me.busy = false;
     errno = e;
 }
@@ -216,14 +233,24 @@ static const char *start(void)
 
     if (!atomic_load(&injected))
         return NULL;
+    opened = false;
     why = tap_cuda_load();
+    if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
+        why = "a launch or a copy of the last arm is not over yet; arm again later";
+    if (!why && tap_cuda_stage_gone())
+        tap_cuda_stage_forget();
+    if (!why && tap_cuda_stage_broken())
+        why = "the CUDA driver refused copies in an earlier arm; start the server again";
     if (!why && !tap_cuda_stage_quiet())
         why = "the GPU is still at work for the last arm; arm again later";
     if (!why && !(context = tap_cuda_stage_context()) && (context = guess_context()))
         why = tap_cuda_stage_open(context);
     if (!why && (!tap_cuda_kernels_clear() || !tap_cuda_lane_open() || !tap_cuda_send_start()))
         why = "no memory, or no thread, for the launches of the GPU";
-    return why ? why : subscribe();
+    if (why)
+        return why;
+    atomic_store(&watching, true);
+    return subscribe();
 }
 
 /* Nobody is in a callback any more; or somebody stands in the driver, whom close() below can do without. */
@@ -240,6 +267,7 @@ static void stop(int wait_ms)
 {
     if (!atomic_load(&injected))
         return;
+    atomic_store(&watching, false);
     unsubscribe();
     wait_callbacks();
     tap_cuda_lane_close();
@@ -253,8 +281,10 @@ static void tick(void)
     if (!subscriber)
         return;
     wanted = tap_cuda_lane_context();
-    if (wanted && !tap_cuda_stage_context())
+    if (wanted && !opened && !tap_cuda_stage_context()) {
+        opened = true;                /* once an arm: what fails now fails again */
         tap_cuda_stage_open(wanted);
+    }
     tap_cuda_lane_tick();
 }
 
@@ -262,6 +292,7 @@ static void tick(void)
 static void forked(void)
 {
     atomic_store(&injected, false);
+    atomic_store(&watching, false);
     atomic_store(&inside, 0);
     subscriber = NULL;
     me.busy = me.covered = false;

@@ -63,13 +63,19 @@ struct tap_cuda_kernel *tap_cuda_kernel_at(unsigned i, bool *used);
 /* Allocate, in that context, what the process keeps for its life: nothing of it may be freed while the server computes. NULL: done or there
  * already; else why not. From the tap's thread. */
 const char *tap_cuda_stage_open(void *context);
-/* May be used for launches of this context? */
+/* May be used for launches of this context, which is there? Not when it was reset since: then all that is ours is gone. */
 bool tap_cuda_stage_is(const void *context);
+bool tap_cuda_stage_gone(void);
+uint64_t tap_cuda_stage_bytes(void);  /* of the ring */
 void *tap_cuda_stage_context(void);
 /* Is everything that was handed over there? */
 bool tap_cuda_stage_quiet(void);
-void tap_cuda_stage_forget(void);     /* in the child of a fork */
+void tap_cuda_stage_forget(void);     /* in the child of a fork; when it is gone, and the sender rests */
 
+/* Is it captured, or may it not be asked? Its launches are left alone then. */
+bool tap_cuda_stream_capturing(void *stream);
+/* A handle is no name: a destroyed stream's may be another's, and of each thread's own default stream there is but one. 0: not known. */
+uint64_t tap_cuda_stream_number(void *stream);
 /* The following with the lane held. */
 /* n bytes of the ring in one piece, until the sender frees them: their offset, or TAP_CUDA_FULL. */
 uint64_t tap_cuda_stage_take(uint64_t n);
@@ -96,11 +102,18 @@ struct tap_cuda_set {                 /* weights of a layer, by address and size
     uint64_t address[TAP_MAX_WEIGHTS], bytes[TAP_MAX_WEIGHTS]; /* in the order of the row's operands */
     uint64_t total, taken;            /* bytes of all; of them, on their way */
     uint32_t number;                  /* from 1; 0: free */
+    uint32_t slot;                    /* its place */
 };
 /* The set of a launch; NULL: there are too many, or more tensors than a set holds. With the lane held. */
 struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w);
 void tap_cuda_sets_clear(void);
+/* There is something else in memory now: the next launch gets a set of another number, to be sent anew. From the sender. */
+void tap_cuda_set_stale(const struct tap_cuda_set *s);
 #define TAP_CUDA_SETS 4096u
+#define TAP_CUDA_NUMBERS (2 * TAP_CUDA_SETS) /* sets in an arm, with those that replace others */
+/* By these bytes of its first tensor a set is known again at each op: [at, at + n), n at most TAP_CUDA_SAMPLE, within one piece. */
+#define TAP_CUDA_SAMPLE 256u
+void tap_cuda_set_sample(const struct tap_cuda_set *s, uint64_t *at, uint64_t *n);
 
 /* ---- tap_cuda_work.c ----------------------------------------------------------------------------------------------- */
 
@@ -112,6 +125,8 @@ uint64_t tap_cuda_rows_of(const struct td_gpu_operand *o);
 uint64_t tap_cuda_pitch_of(const struct td_gpu_operand *o); /* bytes from row to row */
 uint64_t tap_cuda_end_of(const struct td_gpu_operand *o);   /* where the next row would begin */
 uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w); /* inputs and output */
+/* The product C = A W with the W that `whole` makes, into *w: A [m, k], C [m, n], F16, rows lda and ldc elements apart. False: W is of another size. */
+bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w);
 
 /* ---- tap_cuda_rounds.c --------------------------------------------------------------------------------------------- */
 
@@ -148,20 +163,22 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
     struct tap_cuda_set set;          /* PIECE, LAUNCH */
     uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring */
     bool joins;                       /* LAUNCH: goes on where the last one ended */
+    enum tap_count cut;               /* not TAP_OPS_SENT: the op before this lacks rows, for that reason: it is none */
     const char *product;              /* LAUNCH: it only makes W whole; this function, which is called next, multiplies. NULL: it does all */
     int64_t t_ns;
     const struct tap_cuda_kernel *kernel;
     struct td_gpu_work work;
     uint64_t op_at[TD_GPU_OPERANDS];  /* of inputs and the output, in the ring */
+    uint64_t sample_at;               /* of the set's sample; of a launch that joins: none */
     struct tap_cuda_launch launch;    /* only its numbers */
 };
 
 /* Before and after a launch of a kernel that a row knows. enter returns a token for leave; 0: not taken. */
 uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k);
 void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok);
-/* Around a product C = A W by `function` (static): W lies at w, made by the launch before. A [m, k], C [m, n], F16, rows lda and ldc elements apart.
- * False: it is not that W. *token: for leave; 0: not taken. */
-bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
+/* Around a product C = A W by `function` (static): W lies at w, made by the launch before, on the same stream. A [m, k], C [m, n], F16, rows lda and ldc
+ * elements apart. False: it is not that W. *token: for leave; 0: not taken. */
+bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
 void tap_cuda_lane_leave_product(uint64_t token, bool ok);
 void tap_cuda_lane_other(void);       /* a launch that no row knows */
 /* From the tap's thread. */
@@ -183,12 +200,16 @@ void tap_cuda_queue_next(void);
 
 /* ---- tap_cuda.c ---------------------------------------------------------------------------------------------------- */
 
+/* A thread of the server comes in, and goes out again. False: it must not, the tap is not watching. While somebody is in here nothing is armed. */
+bool tap_cuda_come_in(void);
+void tap_cuda_go_out(void);
 /* From now on this thread's launches are parts of a product that is seen as a whole; no callback looks at them. Returns what it was before. */
 bool tap_cuda_cover(bool on);
 
 /* ---- tap_cuda_send.c ----------------------------------------------------------------------------------------------- */
 
 bool tap_cuda_send_start(void);       /* the sender runs, for this arm */
+bool tap_cuda_send_busy(void);        /* it still has the last arm's work */
 void tap_cuda_send_stop(int wait_ms); /* send what there is, for at most so long; the rest is dropped */
 void tap_cuda_send_forget(void);
 

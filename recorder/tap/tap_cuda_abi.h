@@ -45,6 +45,8 @@ struct tap_cuda_copy_2d {                                                       
     X(cuStreamWaitEvent, stream_wait, (void *stream, void *event, unsigned flags)) \
     X(cuStreamWriteValue32_v2, stream_write, (void *stream, uint64_t to, uint32_t value, unsigned flags)) \
     X(cuStreamIsCapturing, stream_is_capturing, (void *stream, int *status)) \
+    X(cuStreamGetId, stream_id, (void *stream, unsigned long long *id)) \
+    X(cuCtxGetId, context_id, (void *context, unsigned long long *id)) \
     X(cuEventCreate, event_create, (void **event, unsigned flags)) \
     X(cuEventRecord, event_record, (void *event, void *stream)) \
     X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode))

@@ -1,7 +1,8 @@
 /* tap_cuda_kernels.c - what the handles are that a server launches: name, parameters, the row that reads them. A fixed table without a lock.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It is emptied at each arm: a module that was unloaded may have left its handles to another. */
+ * A module that was unloaded may have left its handles to another, whose kernels have other parameters: a handle is known together with the name. All
+ * are forgotten at each arm. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -41,14 +42,10 @@ static int read_params(void *handle, struct td_gpu_param *p)
 
 static void describe(struct tap_cuda_kernel *k, void *handle, const char *symbol)
 {
-    size_t len = symbol ? strnlen(symbol, TAP_SYMBOL) : 0;
     bool known = false;
 
-    if (len < TAP_SYMBOL)
-        memcpy(k->symbol, symbol ? symbol : "", len);
-    else
-        len = 0;                      /* a name that was cut is another name */
-    if (len)
+    strcpy(k->symbol, symbol);
+    if (symbol[0])
         td_gpu_adapter_find(k->symbol, NULL, 0, &known);
     if (known) {
         k->n_params = read_params(handle, k->params);
@@ -61,6 +58,8 @@ struct tap_cuda_kernel *tap_cuda_kernel_of(void *handle, const char *symbol)
 {
     unsigned i = (unsigned)(((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 40), tries;
 
+    if (!symbol || strnlen(symbol, TAP_SYMBOL) == TAP_SYMBOL)
+        symbol = "";                  /* a name that was cut is another name */
     for (tries = 0; tries < 64; tries++, i++) {
         struct tap_cuda_kernel *k = &table[i % KERNELS];
         void *there = atomic_load_explicit(&k->handle, memory_order_acquire);
@@ -69,8 +68,10 @@ struct tap_cuda_kernel *tap_cuda_kernel_of(void *handle, const char *symbol)
             describe(k, handle, symbol);
             return k;
         }
-        if (there == handle)          /* another thread may be describing it: then this launch is nobody's */
-            return atomic_load_explicit(&k->ready, memory_order_acquire) ? k : NULL;
+        if (there == handle && !atomic_load_explicit(&k->ready, memory_order_acquire))
+            return NULL;              /* another thread is describing it: this launch is nobody's */
+        if (there == handle && !strcmp(k->symbol, symbol))
+            return k;
     }
     return NULL;
 }

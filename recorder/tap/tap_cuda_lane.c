@@ -9,12 +9,12 @@
 
 #define HELD UINT64_MAX
 #define BATCH_BYTES (1u << 20)        /* handed over when so much has gathered, and at each step */
-#define PIECE_BYTES (4u << 20)        /* of weights, in one copy */
+#define PIECE_BYTES (4u << 20)        /* of weights, in one copy; of a small ring less */
 #define IDLE_NS 50000000LL
 
 struct last {                         /* the launch before, for joining */
     const struct td_gpu_adapter *row;
-    void *stream;
+    uint64_t stream;                  /* its number */
     uint64_t weights, a_end, c_end;
     int64_t n, k;
     bool taken;
@@ -34,9 +34,12 @@ static struct {
     bool weights;
     _Atomic bool waiting_bound;       /* something was taken since the last bound */
     uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
+    enum tap_count cut;               /* what stood against the rest of an op whose first launches were taken; TAP_OPS_SENT: nothing */
+    uint64_t marked;                  /* number of the stream that the stage's event was recorded on last */
     struct last last;
     struct {                          /* the last launch that made a W whole */
         uint64_t w;                   /* where; 0: none */
+        uint64_t others;              /* launches by then: any later one may have written there */
         const struct tap_cuda_kernel *kernel;
         struct tap_cuda_launch launch;
         struct td_gpu_work work;
@@ -46,6 +49,13 @@ static struct {
 } lane;
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
+
+static void put(struct tap_cuda_entry *e, uint32_t batch)
+{
+    e->cut = lane.cut;
+    lane.cut = TAP_OPS_SENT;
+    tap_cuda_queue_put(e, batch);
+}
 
 /* No launch joins the ones before this; everything before it is handed over. */
 static void bound(void)
@@ -57,24 +67,24 @@ static void bound(void)
         return;
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_BOUND;
-    tap_cuda_queue_put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
+    put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
     lane.waiting_bound = false;
     memset(&lane.last, 0, sizeof lane.last);
 }
 
 /* ---- joining ------------------------------------------------------------------------------------------------------- */
 
-static struct last as_last(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
+static struct last as_last(uint64_t stream, const struct td_gpu_work *w)
 {
-    return (struct last){w->adapter, l->stream, tap_cuda_weights_of(w), tap_cuda_end_of(tap_cuda_operand(w, TD_GPU_IN)), tap_cuda_end_of(tap_cuda_output(w)), w->n, w->k, false};
+    return (struct last){w->adapter, stream, tap_cuda_weights_of(w), tap_cuda_end_of(tap_cuda_operand(w, TD_GPU_IN)), tap_cuda_end_of(tap_cuda_output(w)), w->n, w->k, false};
 }
 
 /* The same weights again, and A and C go on where those of the launch before ended: the rest of one product's rows. */
-static bool joins(const struct tap_cuda_launch *l, const struct td_gpu_work *w)
+static bool joins(uint64_t stream, const struct td_gpu_work *w)
 {
     const struct last *p = &lane.last;
 
-    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == l->stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
+    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
            p->a_end == tap_cuda_operand(w, TD_GPU_IN)->address && p->c_end == tap_cuda_output(w)->address;
 }
 
@@ -92,7 +102,7 @@ static void send_step(void)
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_STEP;
     e->step = lane.step;
-    tap_cuda_queue_put(e, tap_cuda_stage_batch() - 1);
+    put(e, tap_cuda_stage_batch() - 1);
 }
 
 static void begin_step(int64_t rows)
@@ -134,7 +144,7 @@ static bool copy(uint64_t at, const struct td_gpu_operand *o, void *stream)
 static bool send_piece(struct tap_cuda_set *s, void *stream)
 {
     struct tap_cuda_entry *e = tap_cuda_queue_place(1); /* the launch's own comes after it */
-    uint64_t in = s->taken, len, at;
+    uint64_t in = s->taken, ring = tap_cuda_stage_bytes(), piece = ring / 4 < PIECE_BYTES ? ring / 4 : PIECE_BYTES, len, at;
     int t;
 
     for (t = 0; t < TAP_MAX_WEIGHTS && in >= s->bytes[t]; t++)
@@ -142,8 +152,8 @@ static bool send_piece(struct tap_cuda_set *s, void *stream)
     if (!e || t == TAP_MAX_WEIGHTS)
         return false;
     e = tap_cuda_queue_place(0);
-    len = s->bytes[t] - in < PIECE_BYTES ? s->bytes[t] - in : PIECE_BYTES;
-    if (tap_cuda_stage_room() < len + TAP_CUDA_STAGE_BYTES / 8)
+    len = s->bytes[t] - in < piece ? s->bytes[t] - in : piece;
+    if (tap_cuda_stage_room() < len + ring / 8)
         return false;                 /* activations come before weights */
     at = tap_cuda_stage_take(len);
     if (at == TAP_CUDA_FULL || !tap_cuda_stage_copy(at, s->address[t] + in, 1, len, len, stream) || !tap_cuda_stage_mark(stream))
@@ -154,7 +164,7 @@ static bool send_piece(struct tap_cuda_set *s, void *stream)
     e->offset = s->taken;
     e->at = at;
     e->len = len;
-    tap_cuda_queue_put(e, tap_cuda_stage_batch());
+    put(e, tap_cuda_stage_batch());
     s->taken += len;
     return tap_cuda_stage_waiting() < BATCH_BYTES || tap_cuda_stage_hand_over();
 }
@@ -178,10 +188,21 @@ static bool send_weights(struct tap_cuda_set *s, void *stream)
     return true;
 }
 
+static bool take_sample(struct tap_cuda_entry *e, void *stream)
+{
+    uint64_t at, n;
+
+    tap_cuda_set_sample(&e->set, &at, &n);
+    e->sample_at = tap_cuda_stage_take(n);
+    return e->sample_at != TAP_CUDA_FULL && tap_cuda_stage_copy(e->sample_at, e->set.address[0] + at, 1, n, n, stream);
+}
+
 static bool take_inputs(struct tap_cuda_entry *e, void *stream)
 {
     int i;
 
+    if (!e->joins && !take_sample(e, stream))
+        return false;
     for (i = 0; i < e->work.n_op; i++) {
         const struct td_gpu_operand *o = &e->work.op[i];
 
@@ -200,13 +221,14 @@ static bool fits(uint64_t bytes)
 }
 
 /* What stands against taking this launch: TAP_OPS_SENT: nothing. */
-static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product, bool joined)
+static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product, bool joined)
 {
     struct tap_cuda_set *set = tap_cuda_set_of(w);
     struct tap_cuda_entry *e;
 
-    if (lane.last.row && lane.last.stream != l->stream && !tap_cuda_stage_hand_over())
+    if (lane.marked != stream && !tap_cuda_stage_hand_over())
         return TAP_OPS_FAILED;        /* the event stands for one stream */
+    lane.marked = stream;
     if (!set || !send_weights(set, l->stream))
         return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
     e = tap_cuda_queue_place(0);
@@ -225,13 +247,6 @@ static enum tap_count take(const struct tap_cuda_launch *l, const struct tap_cud
 }
 
 /* ---- enter and leave ----------------------------------------------------------------------------------------------- */
-
-static bool capturing(void *stream)
-{
-    int status = TAP_CUDA_CAPTURE_NONE;
-
-    return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
-}
 
 static bool read_work(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w)
 {
@@ -260,24 +275,28 @@ static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
 /* A product that is about to be computed. True: it is taken. */
 static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product)
 {
-    bool joined = joins(l, w);
+    bool captured = tap_cuda_stream_capturing(l->stream);
+    uint64_t stream = captured ? (uintptr_t)l->stream : tap_cuda_stream_number(l->stream);
+    bool joined = joins(stream, w);
     enum tap_count why;
 
-    if (capturing(l->stream)) {
+    if (captured) {
         tap_count(TAP_OPS_GRAPH, !joined, tap_cuda_copied_bytes(w));
-        lane.last = as_last(l, w);
+        lane.last = as_last(stream, w);
         return false;
     }
     if (!joined)
         note_step(w);
     why = decide(l, joined);
     if (why == TAP_OPS_SENT)
-        why = take(l, k, w, product, joined);
+        why = stream ? take(l, stream, k, w, product, joined) : TAP_OPS_FAILED;
     if (why != TAP_OPS_SENT)
         tap_count(why, !joined, tap_cuda_copied_bytes(w));
-    lane.last = as_last(l, w);
+    if (why != TAP_OPS_SENT && joined && lane.last.taken)
+        lane.cut = why;
+    lane.last = as_last(stream, w);
     lane.last.taken = why == TAP_OPS_SENT;
-    lane.active_ns = tap_now();
+    atomic_store_explicit(&lane.active_ns, tap_now(), memory_order_relaxed);
     return lane.last.taken;
 }
 
@@ -290,35 +309,24 @@ static bool pass_launch(const struct tap_cuda_launch *l, const struct tap_cuda_k
         tap_count(TAP_OPS_FAILED, 1, 0);
         return false;
     }
+    lane.whole.w = 0;
     if (tap_cuda_operand(&w, TD_GPU_IN))
         return pass(l, k, &w, NULL);
     lane.whole.w = tap_cuda_output(&w)->address;
+    lane.whole.others = atomic_load_explicit(&lane.others, memory_order_relaxed);
     lane.whole.kernel = k;
     lane.whole.launch = *l;
     lane.whole.work = w;
     return false;
 }
 
-static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use, uint64_t address, int64_t rows, int64_t cols, int64_t stride)
+/* Nothing was launched since W was made, and the product goes where that went. */
+static bool is_next(void *stream)
 {
-    w->op[w->n_op++] = (struct td_gpu_operand){.role = role, .dtype = "F16", .use = use, .address = address, .ndim = 2, .shape = {rows, cols},
-                                               .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
+    return lane.whole.launch.stream == stream && lane.whole.others == atomic_load_explicit(&lane.others, memory_order_relaxed);
 }
 
-/* False: W is none of ours, or of another size. */
-static bool read_product(struct td_gpu_work *w, uint64_t address, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc)
-{
-    if (!address || address != lane.whole.w || lane.whole.work.n != n || lane.whole.work.k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
-        return false;
-    *w = lane.whole.work;
-    w->m = m;
-    w->n_op--;                         /* W itself, the last that the row has */
-    add_operand(w, "a", TD_GPU_IN, a, m, k, lda);
-    add_operand(w, "c", TD_GPU_OUT, c, m, n, ldc);
-    return true;
-}
-
-bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
+bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
 {
     struct td_gpu_work work;
     uint64_t nobody = 0;
@@ -327,7 +335,8 @@ bool tap_cuda_lane_enter_product(const char *function, uint64_t w, uint64_t a, u
     *token = 0;
     if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD))
         return false;                  /* its kernels are counted by name */
-    found = atomic_load(&lane.open) && read_product(&work, w, a, c, m, n, k, lda, ldc);
+    found = atomic_load(&lane.open) && w && w == lane.whole.w && is_next(stream) &&
+            tap_cuda_product(&lane.whole.work, a, c, m, n, k, lda, ldc, &work);
     if (found) {
         lane.product = lane.whole.launch;
         if (pass(&lane.product, lane.whole.kernel, &work, function))
@@ -378,12 +387,13 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
         return;                       /* closed in between */
     e = tap_cuda_queue_place(0);
     if (ok && take_output(e, l->stream)) {
-        tap_cuda_queue_put(e, tap_cuda_stage_batch());
+        put(e, tap_cuda_stage_batch());
         lane.waiting_bound = true;
         if (tap_cuda_stage_waiting() >= BATCH_BYTES)
             tap_cuda_stage_hand_over();
     } else {
         lane.last.taken = false;
+        lane.cut = e->joins ? TAP_OPS_FAILED : lane.cut;
         tap_count(TAP_OPS_FAILED, !e->joins, tap_cuda_copied_bytes(&e->work));
     }
     atomic_store_explicit(&lane.owner, 0, memory_order_release);
@@ -412,6 +422,8 @@ bool tap_cuda_lane_open(void)
     lane.doing = TAP_WAIT;
     lane.whole.w = 0;
     lane.unfinished = 0;
+    lane.cut = TAP_OPS_SENT;
+    atomic_store(&lane.owner, 0);     /* a launch of the last arm whose end nobody saw; nobody is in here */
     tap_cuda_round_reset(&lane.rounds, atomic_load(&lane.others));
     atomic_store(&lane.open, true);
     return true;
@@ -428,6 +440,10 @@ static bool hold(bool abandon, void **context)
     *context = tap_cuda_stage_context();
     if (*context && (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(*context)))
         *context = NULL;
+    if (*context && !tap_cuda_stage_is(*context)) {
+        tap_driver.ctx_pop(context);
+        *context = NULL;
+    }
     if (owner)
         tap_count(TAP_OPS_PARTIAL, 1, 0);
     return true;

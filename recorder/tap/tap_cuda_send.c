@@ -26,9 +26,12 @@ static struct {
 static struct {
     struct tap_cuda_entry launch[TAP_MAX_LAUNCHES];
     int n;
+    bool unfit;                       /* its first launch was dropped: those that join it are too */
 } open_op;
 
-static struct { uint32_t number, id; } ids[TAP_CUDA_SETS * 2]; /* the recorder's numbers of our sets, by number % */
+/* Of our sets, by number: the recorder's number, and its sample as it was sent. */
+static struct { uint32_t id; bool known; uint8_t sample[TAP_CUDA_SAMPLE]; } set_sent[TAP_CUDA_NUMBERS];
+static uint32_t highest;              /* number that was used in this arm */
 
 static uint8_t *scratch;              /* for ops of several launches */
 static uint64_t scratch_bytes;
@@ -55,13 +58,31 @@ static bool wait_room(uint64_t bytes)
 
 static uint32_t id_of(const struct tap_cuda_set *s)
 {
-    unsigned i = s->number % (TAP_CUDA_SETS * 2);
+    if (s->number > highest)
+        highest = s->number;
+    if (!set_sent[s->number].id)
+        set_sent[s->number].id = tap_weights_new();
+    return set_sent[s->number].id;
+}
 
-    if (ids[i].number != s->number) {
-        ids[i].number = s->number;
-        ids[i].id = tap_weights_new();
-    }
-    return ids[i].id;
+static void keep_sample(const struct tap_cuda_entry *e)
+{
+    uint64_t at, n;
+
+    tap_cuda_set_sample(&e->set, &at, &n);
+    if (at < e->offset || at + n > e->offset + e->len)
+        return;
+    memcpy(set_sent[e->set.number].sample, tap_cuda_stage_at(e->at + at - e->offset), n);
+    set_sent[e->set.number].known = true;
+}
+
+/* Do the weights that were sent still lie where this launch reads them? */
+static bool is_as_sent(const struct tap_cuda_entry *e)
+{
+    uint64_t at, n;
+
+    tap_cuda_set_sample(&e->set, &at, &n);
+    return set_sent[e->set.number].known && !memcmp(set_sent[e->set.number].sample, tap_cuda_stage_at(e->sample_at), n);
 }
 
 static void send_piece(const struct tap_cuda_entry *e)
@@ -69,6 +90,7 @@ static void send_piece(const struct tap_cuda_entry *e)
     uint32_t id = id_of(&e->set);
     uint64_t done = 0;
 
+    keep_sample(e);
     while (done < e->len) {
         uint64_t n = e->len - done < TAP_MAX_CHUNK ? e->len - done : TAP_MAX_CHUNK;
 
@@ -213,8 +235,12 @@ static uint64_t scratch_needed(void)
     uint64_t n = 0;
     int i;
 
-    for (i = 0; open_op.n > 1 && i < open_op.launch[0].work.n_op; i++)
-        n += tap_round(bytes_of_all(i), 64);
+    for (i = 0; open_op.n > 1 && i < open_op.launch[0].work.n_op; i++) {
+        enum td_gpu_use use = open_op.launch[0].work.op[i].use;
+
+        if (use == TD_GPU_IN || use == TD_GPU_OUT || use == TD_GPU_OUT_ZEROED) /* weights are not gathered, and are large */
+            n += tap_round(bytes_of_all(i), 64);
+    }
     return n;
 }
 
@@ -282,13 +308,45 @@ static void send_kernels(void)
 
 /* ---- the thread ---------------------------------------------------------------------------------------------------- */
 
+/* Its memory is in use until the op is sent. */
+static void add_launch(const struct tap_cuda_entry *e)
+{
+    if (!e->joins) {
+        open_op.unfit = !is_as_sent(e);
+        if (open_op.unfit)
+            tap_cuda_set_stale(&e->set);
+    } else if (open_op.n && e->set.number != open_op.launch[0].set.number) {
+        send_op();                    /* other scales, or another order of rows */
+    }
+    if (open_op.unfit) {
+        tap_count(TAP_OPS_WEIGHTS, !e->joins, tap_cuda_copied_bytes(&e->work));
+        tap_cuda_stage_free(e->end);
+    } else {
+        open_op.launch[open_op.n++] = *e;
+    }
+}
+
+/* Rows are missing of the op: what is there would pass for the whole. */
+static void cut_op(enum tap_count why)
+{
+    int i;
+
+    for (i = 0; i < open_op.n; i++)
+        tap_count(why, !i, tap_cuda_copied_bytes(&open_op.launch[i].work));
+    if (open_op.n)
+        tap_cuda_stage_free(open_op.launch[open_op.n - 1].end);
+    open_op.n = 0;
+}
+
 static void send_entry(const struct tap_cuda_entry *e)
 {
+    if (e->cut != TAP_OPS_SENT)
+        cut_op(e->cut);
     if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
         send_op();
     if (e->what == TAP_CUDA_LAUNCH) {
-        open_op.launch[open_op.n++] = *e;
-        return;                       /* its memory is in use until the op is sent */
+        add_launch(e);
+        return;
     }
     if (e->what == TAP_CUDA_STEP) {
         wait_room(1024);
@@ -309,7 +367,11 @@ static void drop_entry(const struct tap_cuda_entry *e)
 {
     if (e->what != TAP_CUDA_LAUNCH || !e->joins)
         drop_op();
-    if (e->what == TAP_CUDA_LAUNCH)
+    if (e->what != TAP_CUDA_LAUNCH)
+        return;
+    if (!e->joins)
+        open_op.unfit = false;
+    if (!open_op.unfit)               /* else it is counted already */
         open_op.n = 1;                /* its first launch stands for it */
 }
 
@@ -350,13 +412,20 @@ static void *run(void *nothing)
     for (;;) {
         while (sem_wait(&sender.go) && errno == EINTR)
             ;
-        memset(ids, 0, sizeof ids);
+        memset(set_sent, 0, (highest + 1) * sizeof *set_sent);
+        highest = 0;
         open_op.n = 0;
+        open_op.unfit = false;
         work();
         open_op.n = 0;
         atomic_store(&sender.running, false);
     }
     return NULL;
+}
+
+bool tap_cuda_send_busy(void)
+{
+    return atomic_load(&sender.running);
 }
 
 bool tap_cuda_send_start(void)

@@ -1,15 +1,20 @@
 /* tap_cuda_sets.c - the weights that launches use: known by where they lie, sent once an arm.
+ *
+ * What lies there may change: an allocator gives the memory to another model, a server reloads its weights. So a sample comes with every op, and the
+ * sender compares it with what was sent.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "recorder/tap/tap_cuda.h"
 
 static struct tap_cuda_set table[TAP_CUDA_SETS];
+static _Atomic uint32_t stale[TAP_CUDA_SETS]; /* numbers, by slot */
 static uint32_t numbers;
 
 void tap_cuda_sets_clear(void)
 {
     memset(table, 0, sizeof table);
+    memset((void *)stale, 0, sizeof stale);
     numbers = 0;
 }
 
@@ -32,6 +37,29 @@ static bool key_of(struct tap_cuda_set *s, const struct td_gpu_work *w)
     return n > 0;
 }
 
+/* The set with its number, if that still stands for what lies there. NULL: no numbers are left. */
+static struct tap_cuda_set *renew(struct tap_cuda_set *s)
+{
+    if (s->number && atomic_load_explicit(&stale[s->slot], memory_order_relaxed) != s->number)
+        return s;
+    if (numbers + 1 >= TAP_CUDA_NUMBERS)
+        return NULL;
+    s->number = ++numbers;
+    s->taken = 0;
+    return s;
+}
+
+void tap_cuda_set_stale(const struct tap_cuda_set *s)
+{
+    atomic_store_explicit(&stale[s->slot], s->number, memory_order_relaxed);
+}
+
+void tap_cuda_set_sample(const struct tap_cuda_set *s, uint64_t *at, uint64_t *n)
+{
+    *at = s->bytes[0] / 2 / TAP_CUDA_SAMPLE * TAP_CUDA_SAMPLE;
+    *n = s->bytes[0] - *at < TAP_CUDA_SAMPLE ? s->bytes[0] - *at : TAP_CUDA_SAMPLE;
+}
+
 struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w)
 {
     struct tap_cuda_set key;
@@ -45,11 +73,11 @@ struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w)
 
         if (!s->number) {
             *s = key;
-            s->number = ++numbers;
-            return s;
+            s->slot = i % TAP_CUDA_SETS;
+            return renew(s);
         }
         if (!memcmp(s->address, key.address, sizeof key.address) && !memcmp(s->bytes, key.bytes, sizeof key.bytes))
-            return s;
+            return renew(s);
     }
     return NULL;
 }

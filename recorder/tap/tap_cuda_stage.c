@@ -18,7 +18,9 @@
 
 static struct {
     _Atomic(void *) context;          /* NULL: not open */
-    _Atomic bool broken;
+    void *made_in;                    /* what there is belongs to this context, also when opening it did not succeed */
+    unsigned long long id;            /* the context's: one that was reset has the same handle */
+    _Atomic bool broken, gone;
     uint64_t bytes, device;           /* of the ring, a power of two */
     uint8_t *host;
     const volatile uint32_t *word;
@@ -31,34 +33,56 @@ static struct {
 
 /* ---- opening ------------------------------------------------------------------------------------------------------- */
 
-static bool make_memory(uint64_t bytes)
+/* Each of these is asked for until it is there, and then no more: what came before a failure is kept for the next time. */
+static bool make_ring(void)
 {
-    uint8_t *p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    uint64_t device, bytes = TAP_CUDA_STAGE_BYTES;
 
+    while (!stage.device && bytes >= SMALLEST) {
+        if (!tap_driver.mem_alloc(&device, bytes))
+            stage.device = device, stage.bytes = bytes;
+        bytes /= 2;                   /* a server leaves little: a small ring drops more, and counts it */
+    }
+    return stage.device;
+}
+
+static bool make_mirror(void)
+{
+    uint8_t *p;
+
+    if (stage.host)
+        return true;
+    p = mmap(NULL, HEAD_BYTES + stage.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (p == MAP_FAILED)
         return false;
-    if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
-        munmap(p, HEAD_BYTES + bytes);
+    if (tap_driver.host_register(p, HEAD_BYTES + stage.bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
+        munmap(p, HEAD_BYTES + stage.bytes);
         return false;
     }
     stage.word = (const volatile uint32_t *)p;
-    stage.host = p + HEAD_BYTES;      /* stays registered, whatever fails after it */
-    return !tap_driver.host_device_pointer(&stage.word_address, p, 0);
+    stage.host = p + HEAD_BYTES;
+    return true;
+}
+
+static bool make_stream(void)
+{
+    void *made;
+
+    if (!stage.side && !tap_driver.stream_create(&made, TAP_CUDA_STREAM_NON_BLOCKING))
+        stage.side = made;
+    if (!stage.event && !tap_driver.event_create(&made, TAP_CUDA_EVENT_DISABLE_TIMING))
+        stage.event = made;
+    return stage.side && stage.event;
 }
 
 static const char *make(void)
 {
-    uint64_t bytes = TAP_CUDA_STAGE_BYTES;
-
-    while (bytes >= SMALLEST && tap_driver.mem_alloc(&stage.device, bytes))
-        bytes /= 2;                   /* a server leaves little: a small ring drops more, and counts it */
-    if (bytes < SMALLEST)
+    if (!make_ring())
         return "the GPU has no 4 MiB left for copies (vLLM: a smaller --gpu-memory-utilization)";
-    if (!make_memory(bytes))
+    if (!make_mirror() || tap_driver.host_device_pointer(&stage.word_address, (void *)(uintptr_t)stage.word, 0))
         return "no pinned memory for copies from the GPU";
-    if (tap_driver.stream_create(&stage.side, TAP_CUDA_STREAM_NON_BLOCKING) || tap_driver.event_create(&stage.event, TAP_CUDA_EVENT_DISABLE_TIMING))
+    if (!make_stream())
         return "the CUDA driver gives no stream for copies";
-    stage.bytes = bytes;
     stage.batch = 1;
     return NULL;
 }
@@ -71,9 +95,12 @@ const char *tap_cuda_stage_open(void *context)
 
     if (tap_cuda_stage_context())
         return NULL;
+    if (stage.made_in && stage.made_in != context)
+        return "the memory for copies from the GPU is another context's";
     if (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
         return "the CUDA driver does not let us into the server's context";
-    why = make();
+    stage.made_in = context;
+    why = tap_driver.context_id(context, &stage.id) ? "the CUDA driver does not know the server's context" : make();
     tap_driver.ctx_pop(&popped);
     if (!why)
         atomic_store_explicit(&stage.context, context, memory_order_release);
@@ -87,7 +114,25 @@ void *tap_cuda_stage_context(void)
 
 bool tap_cuda_stage_is(const void *context)
 {
-    return context && tap_cuda_stage_context() == context && !tap_cuda_stage_broken();
+    unsigned long long id;
+
+    if (!context || tap_cuda_stage_context() != context || tap_cuda_stage_broken())
+        return false;
+    if (!tap_driver.context_id((void *)(uintptr_t)context, &id) && id == stage.id)
+        return true;
+    atomic_store(&stage.gone, true);  /* our memory was the old one's, and may be anybody's by now */
+    atomic_store(&stage.broken, true);
+    return false;
+}
+
+bool tap_cuda_stage_gone(void)
+{
+    return atomic_load(&stage.gone);
+}
+
+uint64_t tap_cuda_stage_bytes(void)
+{
+    return stage.bytes;
 }
 
 bool tap_cuda_stage_quiet(void)
@@ -98,6 +143,22 @@ bool tap_cuda_stage_quiet(void)
 void tap_cuda_stage_forget(void)
 {
     memset(&stage, 0, sizeof stage);
+}
+
+/* ---- streams of the server ----------------------------------------------------------------------------------------- */
+
+bool tap_cuda_stream_capturing(void *stream)
+{
+    int status = TAP_CUDA_CAPTURE_NONE;
+
+    return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
+}
+
+uint64_t tap_cuda_stream_number(void *stream)
+{
+    unsigned long long id = 0;
+
+    return tap_driver.stream_id(stream, &id) ? 0 : id + 1;
 }
 
 /* ---- with the lane held -------------------------------------------------------------------------------------------- */

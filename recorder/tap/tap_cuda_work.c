@@ -58,3 +58,21 @@ uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w)
             n += w->op[i].bytes;
     return n;
 }
+
+static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use, uint64_t address, int64_t rows, int64_t cols, int64_t stride)
+{
+    w->op[w->n_op++] = (struct td_gpu_operand){.role = role, .dtype = "F16", .use = use, .address = address, .ndim = 2, .shape = {rows, cols},
+                                               .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
+}
+
+bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w)
+{
+    if (whole->n != n || whole->k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
+        return false;
+    *w = *whole;
+    w->m = m;
+    w->n_op--;                         /* W itself, the last that the row has */
+    add_operand(w, "a", TD_GPU_IN, a, m, k, lda);
+    add_operand(w, "c", TD_GPU_OUT, c, m, n, ldc);
+    return true;
+}

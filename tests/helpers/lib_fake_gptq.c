@@ -5,7 +5,8 @@
  * sums as halves; blocks come in an order that changes from launch to launch, so that results repeat as little as the kernel's.
  *   overrun  the last block writes a row too many            behind  it writes one element behind C
  *   notzero  adds to what was there twice over               scale   takes the next column's scale in the columns from 64 on
- *   exact    adds in float, once, so that results repeat     fault   follows a NULL pointer */
+ *   exact    adds in float, once, so that results repeat     fault   follows a NULL pointer
+ *   steady   right, in one order, as a device may keep to it for a few launches */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,7 @@ static void run_gptq(const struct fake_cuda_launch *l, void *bits)
     for (y = 0; y < l->grid[1]; y++)
         for (x = 0; x < l->grid[0]; x++)
             for (i = 0; i < l->grid[2]; i++)
-                run_block(&g, l, x, y, (i + turn) % l->grid[2], m_count);
+                run_block(&g, l, x, y, is("steady") ? i : (i + turn) % l->grid[2], m_count);
     if (is("notzero"))
         for (i = 0; i < (unsigned)(g.m * g.n); i++)
             add(&g.c[i], td_f16_load(g.c[i]));

@@ -90,7 +90,7 @@ static int launch(const struct layer *l, int first, int m, int block_rows)
 /* More rows than exllama's kernel takes: W in halves, then cuBLAS. */
 static int launch_whole(const struct layer *l, int m)
 {
-    struct { void *kernel, *stream; } handle = {kernel(FAKE_HGEMM), stream};
+    struct { void *kernel, *stream; int mode; } handle = {kernel(FAKE_HGEMM), stream, 0};
     struct layer w = *l;
     uint16_t one = 0x3c00, zero = 0;
     void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &whole};

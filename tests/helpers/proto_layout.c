@@ -10,6 +10,8 @@
 #define FIELD(s, f) printf("%s %s %zu %zu\n", #s, #f, offsetof(struct td_proto_##s, f), sizeof ((struct td_proto_##s *)0)->f)
 #define END(s) printf("%s %zu\n", #s, sizeof(struct td_proto_##s))
 
+#define LAUNCH(f) printf("launch %s %zu %zu\n", #f, offsetof(struct td_op_launch, f), sizeof ((struct td_op_launch *)0)->f)
+
 static void messages(void)
 {
     FIELD(msg, magic); FIELD(msg, version); FIELD(msg, type); FIELD(msg, seq); FIELD(msg, status); FIELD(msg, flags);
@@ -25,6 +27,8 @@ static void arenas(void)
     END(tensor);
     FIELD(attr, name); FIELD(attr, value);
     END(attr);
+    LAUNCH(rows); LAUNCH(grid); LAUNCH(block); LAUNCH(shared_bytes); LAUNCH(symbol);
+    printf("launch %zu\n", sizeof(struct td_op_launch));
     FIELD(arena, magic); FIELD(arena, version); FIELD(arena, stage); FIELD(arena, repeat); FIELD(arena, progress);
     FIELD(arena, fault); FIELD(arena, kind); FIELD(arena, act_rounding); FIELD(arena, n_attrs); FIELD(arena, n_in);
     FIELD(arena, attrs); FIELD(arena, in); FIELD(arena, out); FIELD(arena, symbol); FIELD(arena, layout);

@@ -13,11 +13,13 @@ OBJS_test_tap_ggml := recorder
 OBJS_test_tap_take := recorder
 OBJS_test_tap_vllm := recorder
 OBJS_test_tap_cuda := recorder
-$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda: $(call obj,$(TAP_SRCS) $(TAP_MORE))
+OBJS_test_tap_cuda_hard := recorder
+$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda $(O)/tests/unit/test_tap_cuda_hard: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
+OBJS_test_kernel_names := recorder
 OBJS_test_settle_vllm := recorder
 OBJS_test_settle_gpu := recorder
-$(foreach t,judge guard child_protocol build opcompare oplist opref reqplan,$(eval OBJS_test_$(t) := replayer))
+$(foreach t,judge guard child_protocol build opcompare oplist opload opref reqplan,$(eval OBJS_test_$(t) := replayer))
 
 # small kernels of its own
 $(O)/tests/unit/test_simt: $(O)/tests/unit/simt_kernels.cu.o

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/buf.h"
 #include "common/fs.h"
 #include "replayer/child.h"
 #include "replayer/judge.h"
@@ -231,6 +232,68 @@ static void timing_gives_pairs(void **state)
     td_runner_stop(&b);
 }
 
+/* A build that cannot be opened again ends the replay: its next op is not called failed. */
+static void a_lost_build_is_no_failed_op(void **state)
+{
+    struct td_runner a = start("", 2000), b = start("", 2000);
+    struct td_error err = {0};
+    struct td_run_result res;
+    char gone[4096];
+    cJSON *t = NULL;
+
+    (void)state;
+    find_helper("gone.so", gone, sizeof gone);
+    a.opt.arg = gone;
+    assert_int_equal(td_speed_measure(&a, &b, &op, 1, &t, &err), TD_EIO);
+    td_error_clear(&err);
+    assert_true(td_runner_run(&a, &op, 1, &res, &err) < 0);
+    assert_non_null(strstr(err.msg, "gone.so"));
+    td_run_result_release(&res);
+    td_runner_stop(&a);
+    td_runner_stop(&b);
+}
+
+static char *file_name(const char *helper)
+{
+    static char path[4096];
+
+    find_helper(helper, path, sizeof path);
+    return path;
+}
+
+/* The starts of a provider that renews itself are no new processes: one could not open this build again. */
+static void a_gpu_process_stays(void **state)
+{
+    const char *root = getenv("ROOT");
+    char from[4096], gone[4096];
+    struct td_runner_options o = {.name = "candidate", .provider = "cuda", .arg = gone, .program = "/proc/self/exe", .deadline_ms = 5000};
+    struct td_error err = {0};
+    struct td_runner a, b;
+    cJSON *t = NULL;
+    struct td_buf file;
+
+    (void)state;
+    setenv("TD_CUDA_LIBRARY", file_name("lib_fake_cuda.so"), 1);
+    setenv("TD_FAKE_CUDA_PLUGIN", file_name("lib_fake_simt.so"), 1);
+    find_helper("gone.fatbin", gone, sizeof gone);
+    snprintf(from, sizeof from, "%.4000s/tests/unit/data/gptq_like.fatbin", root ? root : ".");
+    td_buf_init(&file, 1 << 24);
+    assert_int_equal(td_fs_read(from, 1 << 24, &file, NULL), TD_OK);
+    assert_int_equal(td_fs_write_atomic(gone, file.data, file.len, NULL), TD_OK);
+    td_buf_release(&file);
+    if (td_runner_start(&a, &o, &err) || td_runner_start(&b, &o, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(unlink(gone), 0);
+    if (td_speed_measure(&a, &b, &op, 1, &t, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "hot")), TD_SPEED_STARTS * TD_SPEED_PAIRS);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(t, "start")), "places");
+    assert_true(strstr(a.build, "cuda on ") == a.build); /* HELLO was answered as before */
+    cJSON_Delete(t);
+    td_runner_stop(&a);
+    td_runner_stop(&b);
+}
+
 static void timing_survives_a_crash(void **state)
 {
     struct td_runner a = start("", 2000), b;
@@ -299,14 +362,39 @@ static void arenas_are_checked(void **state)
     free(arena);
 }
 
+static void launches_cross(void **state)
+{
+    struct td_op_call with = op, back;
+    struct td_proto_arena *h;
+    uint64_t size;
+    void *images;
+
+    (void)state;
+    with.n_launches = 2;
+    with.launches[1] = (struct td_op_launch){.rows = {128, 141}, .grid = {132, 1, 1}, .block = {256, 1, 1}, .shared_bytes = 232448, .symbol = "_Z1k"};
+    assert_int_equal(td_proto_arena_size(&with, 1, &size, NULL), TD_OK);
+    h = aligned_alloc(4096, size);
+    assert_int_equal(td_proto_pack(&with, h, size, 1, NULL), TD_OK);
+    memset(h->launches[0].symbol, 'x', sizeof h->launches[0].symbol); /* what it holds is not believed */
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_OK);
+    assert_int_equal(back.n_launches, 2);
+    assert_memory_equal(&back.launches[1], &with.launches[1], sizeof with.launches[1]);
+    assert_int_equal(strlen(back.launches[0].symbol), TD_OP_MAX_SYMBOL - 1);
+    h->n_launches = TD_OP_MAX_LAUNCHES + 1;
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_EPROTO);
+    h->n_launches = -1;
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_EPROTO);
+    free(h);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_build), cmocka_unit_test(crashes_are_results), cmocka_unit_test(hang_is_a_result),
         cmocka_unit_test(memory_rules), cmocka_unit_test(a_failed_run_keeps_its_images), cmocka_unit_test(goes_on_after_a_crash),
         cmocka_unit_test(larger_op_gets_a_larger_arena), cmocka_unit_test(no_library), cmocka_unit_test(timing_gives_pairs),
-        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(packets_of_others_are_refused),
-        cmocka_unit_test(arenas_are_checked),
+        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_stays),
+        cmocka_unit_test(packets_of_others_are_refused), cmocka_unit_test(arenas_are_checked), cmocka_unit_test(launches_cross),
     };
     const struct random_gptq d = {3, 64, 128, 4, 32, false};
     int rc;

@@ -16,6 +16,10 @@
 #define REC "{\"score\":0.98,\"rel_l2\":2e-4,\"max_abs\":0.01,\"worst_row\":[1,0.5],\"worst_col\":[7,0.9],\"worst_tile\":[0,32,0.6]," \
             "\"nan\":0,\"inf\":0,\"zero\":0,\"ref_nonzero\":2048,\"repeats\":1,\"unstable\":0,\"spread\":0}"
 #define VARIES "{\"varies\":true,\"score\":0.98,\"worst_row\":[1,0.5],\"worst_col\":[7,0.9],\"worst_tile\":[0,32,0.6],\"ref_nonzero\":2048,\"repeats\":1,\"unstable\":0}"
+#define VARIES_NOT_NOW "{\"varies\":true,\"score\":0.98,\"worst_row\":[1,0.5],\"worst_col\":[7,0.9],\"worst_tile\":[0,32,0.6],\"ref_nonzero\":2048,\"repeats\":3,\"unstable\":0}"
+/* of an op with one row */
+#define HALVES(repeats, score, row) "{\"repeats\":" repeats ",\"unstable\":9,\"score\":" #score ",\"worst_row\":[0," #row "],\"worst_col\":[7," #score "]," \
+                                    "\"worst_tile\":[0,32," #row "],\"ref_nonzero\":2048}"
 
 /* One E as JSON; special: its counts of special values, or NULL for none. */
 static const char *error_json(double score, double col, int repeats, int unstable, const char *special)
@@ -188,6 +192,11 @@ static void test_stability(void **state)
     assert_int_equal(one("ok", REC, NULL, unstable, "--baseline-build"), TD_INCONCLUSIVE);
     assert_int_equal(one("ok", VARIES, NULL, unstable, NULL), TD_PASS); /* so is the recorded kernel */
     assert_int_equal(one("ok", VARIES, NULL, error_json(9, 1, 3, 44, NULL), "error 9"), TD_REGRESSED);
+    /* one row, halves added: an element may be far off, the row as a whole is not; scales off by 1 % are the other way round */
+    assert_int_equal(one("ok", HALVES("3,\"varies\":true", 38, 1.8), NULL, HALVES("3", 41, 2.0), NULL), TD_PASS);
+    assert_int_equal(one("ok", HALVES("3,\"varies\":true", 38, 1.8), NULL, HALVES("3", 22, 13), "row 0: rms error 13, limit 7.2"), TD_REGRESSED);
+    assert_int_equal(one("ok", REC, VARIES_NOT_NOW, unstable, NULL), TD_PASS); /* its three runs agreed by chance */
+    assert_int_equal(one("ok", REC, VARIES_NOT_NOW, error_json(9, 1, 3, 44, NULL), "error 9"), TD_REGRESSED);
 }
 
 static void test_groups_counts_and_coverage(void **state)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/provider_gpu.h"
 #include "model/f16.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 #include "tests/unit/random_gptq.h"
@@ -189,6 +190,7 @@ static void test_what_it_cannot_do_is_named(void **state)
     assert_null(cuda->supports(s, &op));
     strcpy(op.symbol, VLLM_4BIT);
     assert_non_null(strstr(cuda->supports(s, &op), "cuBLAS"));
+    assert_non_null(strstr(cuda->supports(s, &op), "--only gemm_half_q_half"));
     random_gptq_free(&op);
     cuda->close(s);
     cuda->close(o);
@@ -268,6 +270,64 @@ static void test_time(void **state)
     cuda->close(s);
 }
 
+/* A timed op's starts: code and tensors lie elsewhere each time, and nothing stays when the next op comes. */
+static void test_starts_lie_elsewhere(void **state)
+{
+    struct { uint64_t qweight, c; void *code; } seen[5];
+    void *s = open_build(like), *p = NULL;
+    struct td_error err = {0};
+    struct td_op_call op;
+    const size_t before = fake->bytes_in_use();
+    size_t one;
+
+    (void)state;
+    make(&op, 1, 4, false, 6);
+    assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
+    one = fake->bytes_in_use() - before;
+    cuda->release(s, p);
+    for (int i = 0; i < 5; i++) {
+        const struct td_gpu_prepared *now;
+
+        cuda->renew(s);
+        assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
+        now = p;
+        seen[i].qweight = now->memory[TD_GPU_AT_QWEIGHT].address;
+        seen[i].c = now->memory[TD_GPU_AT_C].address;
+        seen[i].code = now->launch[0].f->handle;
+        for (int j = 0; j < i; j++)
+            assert_true(seen[i].qweight != seen[j].qweight && seen[i].c != seen[j].c && seen[i].code != seen[j].code);
+        cuda->release(s, p);
+    }
+    assert_int_equal(fake->bytes_in_use() - before, 5 * one);
+    assert_true(run_and_compare(s, &op, &err) < 2e-3);
+    assert_int_equal(fake->bytes_in_use(), before);
+    random_gptq_free(&op);
+    cuda->close(s);
+}
+
+/* Where memory is short, places of before are given up rather than the op. */
+static void test_short_memory_gives_up_places(void **state)
+{
+    void *s = open_build(like), *p = NULL;
+    struct td_error err = {0};
+    const size_t before = fake->bytes_in_use();
+    struct td_op_call op;
+
+    (void)state;
+    make(&op, 1, 4, false, 7);
+    for (int i = 0; i < 2; i++) {
+        cuda->renew(s);
+        if (i)
+            fake->fault("alloc", 2, 2);
+        assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
+        cuda->release(s, p);
+    }
+    cuda->close(s);
+    assert_int_equal(fake->bytes_in_use(), before);
+    random_gptq_free(&op);
+    fake->reset();
+}
+
 static void test_no_driver(void **state)
 {
     char was[4096];
@@ -294,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_c_is_zero_before_each_run), cmocka_unit_test(test_our_kernels_from_both_layouts), cmocka_unit_test(test_what_it_cannot_do_is_named),
         cmocka_unit_test(test_faults_are_sentences), cmocka_unit_test(test_a_write_behind_c_is_caught_by_the_guard_alone), cmocka_unit_test(test_time),
+        cmocka_unit_test(test_starts_lie_elsewhere), cmocka_unit_test(test_short_memory_gives_up_places),
         cmocka_unit_test(test_no_driver),
     };
 

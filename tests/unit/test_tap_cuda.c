@@ -278,7 +278,7 @@ static void make_whole(const struct gpu_layer *w)
 
 static int multiply_whole(const struct gpu_layer *w, int m, uint64_t by)
 {
-    struct { void *kernel, *stream; } handle = {gpu_kernel(FAKE_HGEMM), gpu_stream};
+    struct { void *kernel, *stream; int mode; } handle = {gpu_kernel(FAKE_HGEMM), gpu_stream, 0};
     uint16_t one = 0x3c00, zero = 0;
 
     return cublasHgemm(&handle, 0, 0, w->n, m, K, &one, (uint16_t *)by, w->n, (uint16_t *)dev_a, K, &zero, (uint16_t *)dev_c, w->n);

@@ -7,7 +7,7 @@ sys.path.insert(0, sys.argv[1])
 import vllm_child as child
 
 print("protocol", child.MAGIC, child.VERSION, child.MAX_REPEATS, child.ARENA_MAX)
-for name, struct in (("msg", child.Msg), ("tensor", child.ArenaTensor), ("attr", child.ArenaAttr), ("arena", child.ArenaHead)):
+for name, struct in (("msg", child.Msg), ("tensor", child.ArenaTensor), ("attr", child.ArenaAttr), ("launch", child.ArenaLaunch), ("arena", child.ArenaHead)):
     for field, kind in struct._fields_:
         print(name, field.replace("inputs", "in"), getattr(struct, field).offset, ctypes.sizeof(kind))
     print(name, ctypes.sizeof(struct))

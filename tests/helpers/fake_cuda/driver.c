@@ -339,6 +339,14 @@ int cuCtxGetDevice(int *device)
     return leave(rc);
 }
 
+int cuCtxGetId(void *context, unsigned long long *id)
+{
+    int rc = enter("cuCtxGetId", NEED_INIT);
+
+    *id = (uintptr_t)context;
+    return leave(rc ? rc : context ? 0 : TD_CUDA_INVALID_CONTEXT);
+}
+
 /* ---- errors and functions by name ---------------------------------------------------------------------------------- */
 
 static const struct { int code; const char *name, *text; } errors[] = {

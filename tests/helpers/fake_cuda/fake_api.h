@@ -22,6 +22,7 @@
     X(cuCtxPushCurrent_v2, ctx_push, (void *context)) \
     X(cuCtxPopCurrent_v2, ctx_pop, (void **context)) \
     X(cuCtxGetDevice, ctx_get_device, (int *device)) \
+    X(cuCtxGetId, ctx_id, (void *context, unsigned long long *id)) \
     X(cuMemHostAlloc, host_alloc, (void **p, size_t bytes, unsigned flags)) \
     X(cuMemFreeHost, host_free, (void *p)) \
     X(cuMemHostRegister_v2, host_register, (void *p, size_t bytes, unsigned flags)) \
@@ -55,6 +56,7 @@
     X(cuStreamWaitEvent, stream_wait_event, (void *stream, void *event, unsigned flags)) \
     X(cuStreamWriteValue32_v2, stream_write_32, (void *stream, uint64_t to, uint32_t value, unsigned flags)) \
     X(cuStreamIsCapturing, stream_is_capturing, (void *stream, int *status)) \
+    X(cuStreamGetId, stream_id, (void *stream, unsigned long long *id)) \
     X(cuStreamBeginCapture_v2, stream_begin_capture, (void *stream, int mode)) \
     X(cuStreamEndCapture, stream_end_capture, (void *stream, void **graph)) \
     X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode)) \

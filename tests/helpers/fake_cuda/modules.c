@@ -18,6 +18,7 @@ static struct fake_cuda_kernel registered[MAX_KERNELS];
 static int n_registered;
 static uint32_t last_module;
 static struct module *modules; /* those that a dead context never lets go, too */
+static struct module *spare;   /* the one that went last: the next has its handles */
 
 static void lay_out(struct fake_cuda_kernel *k)
 {
@@ -117,9 +118,11 @@ static void module_add(struct module *m, const struct fake_cuda_kernel *k)
 static int load(struct module **out, const void *image)
 {
     size_t bytes = image ? image_bytes(image) : 0;
-    struct module *m = calloc(1, sizeof *m);
+    struct module *m = spare ? spare : malloc(sizeof *m);
     int i;
 
+    spare = NULL;
+    memset(m, 0, sizeof *m);
     for (i = 0; bytes && i < n_registered; i++)
         if (is_packed(image, bytes) || holds(image, bytes, registered[i].symbol))
             module_add(m, &registered[i]);
@@ -176,7 +179,8 @@ static int unload(const char *name, void *module)
     if (!rc && *at) {
         streams_finish_all();
         *at = (*at)->next;
-        free(module);
+        free(spare);
+        spare = module;
     }
     return leave(rc);
 }

@@ -326,6 +326,16 @@ int cuStreamDestroy_v2(void *stream)
     return leave(rc);
 }
 
+/* No stream is ever freed, so that its address is a number of its own. */
+int cuStreamGetId(void *stream, unsigned long long *id)
+{
+    int rc = enter("cuStreamGetId", NEED_CONTEXT);
+    struct stream *s = stream_of(stream, false);
+
+    *id = (uintptr_t)s;
+    return leave(rc ? rc : s ? 0 : TD_CUDA_INVALID_HANDLE);
+}
+
 /* A call that would wait for a capturing stream ends the capture. */
 static int not_captured(struct stream *s)
 {
