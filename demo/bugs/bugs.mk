@@ -27,17 +27,24 @@ $(O)/bench/kernels/kernels: $(O)/bench/kernels/kernels.o $(O)/libtapedeck.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
-# The GPU kernels with a planted bug each: lib/bugs-gpu/<name>.fatbin from demo/bugs/gpu/<name>.h, and <name>.simt.so for the emulator.
+# The GPU kernels with a planted bug each: lib/bugs-gpu/<name>.fatbin and <name>.hsaco from demo/bugs/gpu/<name>.h, and
+# <name>.simt.so for the emulator.
 GPU_BUGS      := $(patsubst demo/bugs/gpu/%.h,%,$(wildcard demo/bugs/gpu/*.h))
 GPU_BUG_LIBS  := $(GPU_BUGS:%=$(LIB)/bugs-gpu/%.simt.so)
 GPU_BUG_FATBINS := $(if $(HAVE_NVCC),$(GPU_BUGS:%=$(LIB)/bugs-gpu/%.fatbin))
+GPU_BUG_HSACOS  := $(if $(HAVE_HIPCC),$(GPU_BUGS:%=$(LIB)/bugs-gpu/%.hsaco))
 
-bugs: $(GPU_BUG_LIBS) $(GPU_BUG_FATBINS)
+bugs: $(GPU_BUG_LIBS) $(GPU_BUG_FATBINS) $(GPU_BUG_HSACOS)
 
 $(GPU_BUGS:%=$(LIB)/bugs-gpu/%.fatbin): $(LIB)/bugs-gpu/%.fatbin: $(O)/td_kernels.cu demo/bugs/gpu/%.h
 	@mkdir -p $(@D) $(O)/demo/bugs/gpu
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -include demo/bugs/gpu/$*.h -MMD -MF $(O)/demo/bugs/gpu/$*.fatbin.d $< -o $@
+
+$(GPU_BUGS:%=$(LIB)/bugs-gpu/%.hsaco): $(LIB)/bugs-gpu/%.hsaco: $(O)/td_kernels.cu demo/bugs/gpu/%.h $(wildcard kernels/gpu/*.h kernels/gptq_gemm/*_cu*.h)
+	@mkdir -p $(@D)
+	$(call say,HIPCC,$@)
+	$(Q)$(HIPCC) $(HIPCC_FLAGS) -include demo/bugs/gpu/$*.h $< -o $@
 
 define gpu_bug
 $(O)/demo/bugs/gpu/$(1)/%.cu.o: kernels/%.cu demo/bugs/gpu/$(1).h Makefile demo/bugs/bugs.mk

@@ -40,15 +40,18 @@ static void describe(struct td_gpu_core *core, int result, const char **name, co
         *text = NULL;
 }
 
+/* Kept loaded after dlclose: ROCm's own threads run on in it. */
+#define LOAD (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
+
 /* NULL: err says what was tried. */
 static void *open_library(struct td_error *err)
 {
     static const char *const usual[] = {"libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
     const char *named = getenv("TD_HIP_LIBRARY");
-    void *library = named && *named ? dlopen(named, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *library = named && *named ? dlopen(named, LOAD) : NULL;
 
     for (size_t i = 0; (!named || !*named) && !library && i < sizeof usual / sizeof *usual; i++)
-        library = dlopen(usual[i], RTLD_NOW | RTLD_LOCAL);
+        library = dlopen(usual[i], LOAD);
     if (!library)
         td_fail(err, TD_ENOTFOUND, "no HIP runtime on this machine (%s); a build for AMD runs where there is a GPU with ROCm, whose libamdhip64.so TD_HIP_LIBRARY may name",
                 dlerror());
