@@ -130,7 +130,7 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
         return td_fail(err, TD_ENOMEM, "out of memory");
     c->core.who = "the CUDA driver";
     c->core.describe = describe;
-    c->core.library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL);
+    c->core.library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* the driver has threads and memory of its own */
     rc = c->core.library ? find_functions(c, err)
                          : td_fail(err, TD_ENOTFOUND, "no CUDA driver on this machine (%s); a build for CUDA runs where there is a GPU with its driver", dlerror());
     if (!rc)
