@@ -5,98 +5,26 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/provider_gpu.h"
 #include "model/f16.h"
-#include "tests/helpers/fake_cuda/fake_cuda.h"
-#include "tests/unit/random_gptq.h"
+#include "tests/unit/gpu_provider_rig.h"
 
 #define VLLM_4BIT "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi8EEEvv"
 
-static const struct td_provider *cuda;
-static const struct fake_cuda_api *fake;
 static char like[4096], other[4096], old[4096];
-
-static const char *beside(const char *file, char *out)
-{
-    const char *o = getenv("O"), *root = getenv("ROOT");
-
-    snprintf(out, 4096, "%s/%s", strncmp(file, "tests/unit", 10) ? o ? o : "build" : root ? root : ".", file);
-    return out;
-}
 
 static int setup(void **state)
 {
-    const struct fake_cuda_api *(*api)(void);
-    char driver[4096], plugins[8200], a[4096], b[4096];
-    void *lib, *symbol;
-
     (void)state;
-    cuda = td_provider_find("cuda");
     beside("tests/unit/data/gptq_like.fatbin", like);
     beside("tests/unit/data/gptq_other.fatbin", other);
     beside("tests/unit/data/gptq_sm80.cubin", old);
-    snprintf(plugins, sizeof plugins, "%s:%s", beside("tests/helpers/lib_fake_gptq.so", a), beside("tests/helpers/lib_fake_simt.so", b));
-    setenv("TD_FAKE_CUDA_PLUGIN", plugins, 1);
-    setenv("TD_CUDA_LIBRARY", beside("tests/helpers/lib_fake_cuda.so", driver), 1);
     setenv("TD_FAKE_GPTQ", "exact", 1);
-    lib = dlopen(driver, RTLD_NOW);
-    symbol = lib ? dlsym(lib, "fake_cuda_api") : NULL;
-    if (!symbol)
-        return -1;
-    memcpy(&api, &symbol, sizeof api);
-    fake = api();
-    fake->calls("x");
-    return 0;
-}
-
-static void *open_build(const char *build)
-{
-    struct td_error err = {0};
-    void *s = NULL;
-
-    if (cuda->open(build, &s, &err))
-        fail_msg("%s", err.msg);
-    return s;
-}
-
-static void make(struct td_op_call *op, int m, int bits, bool act, int seed)
-{
-    const struct random_gptq d = {m, 256, 640, bits, 128, act};
-
-    random_gptq_make(op, &d, (uint64_t)seed, (uint64_t)seed + 1);
-    assert_int_equal(random_gptq_run(op, "cpu"), 0); /* gives it room for C as well */
-}
-
-/* Largest difference from what the cpu provider wrote, in halves' steps at the result's size; C is poisoned before. */
-static double run_and_compare(void *s, struct td_op_call *op, struct td_error *err)
-{
-    const size_t n = op->out.size_bytes / 2;
-    uint16_t *want = malloc(op->out.size_bytes), *got = op->out.data;
-    double worst = 0;
-    void *p = NULL;
-    int rc;
-
-    memcpy(want, got, op->out.size_bytes);
-    memset(got, 0x7e, op->out.size_bytes);
-    rc = cuda->prepare(s, op, &p, err);
-    if (!rc)
-        rc = cuda->refill(s, p, err);
-    if (!rc)
-        rc = cuda->run(s, p, err);
-    if (!rc)
-        rc = cuda->fetch(s, p, err);
-    for (size_t i = 0; i < n && !rc; i++)
-        worst = fmax(worst, fabs(td_f16_load(got[i]) - td_f16_load(want[i])) / (fabs(td_f16_load(want[i])) + 1e-2));
-    if (p)
-        cuda->release(s, p);
-    free(want);
-    return rc ? INFINITY : worst;
+    return rig_open("cuda", "TD_CUDA_LIBRARY", "tests/helpers/lib_fake_cuda.so", "tests/helpers/lib_fake_gptq.so", "tests/helpers/lib_fake_simt.so");
 }
 
 static void test_ops_are_right(void **state)
@@ -108,14 +36,14 @@ static void test_ops_are_right(void **state)
 
     (void)state;
     for (i = 0; i < 8; i++) {
-        make(&op, i & 1 ? 20 : 1, i & 2 ? 8 : 4, i & 4, i);
+        make_gptq(&op, i & 1 ? 20 : 1, i & 2 ? 8 : 4, i & 4, i);
         op.guard = i == 7;
         op.in[0].align = i & 1 ? 4096 : 64;
         if (!(run_and_compare(s, &op, &err) < 2e-3))
             fail_msg("op %d: %s", i, err.code ? err.msg : "wrong");
         random_gptq_free(&op);
     }
-    cuda->close(s);
+    gpu->close(s);
     assert_int_equal(fake->bytes_in_use(), 0);
 }
 
@@ -129,13 +57,13 @@ static void test_c_is_zero_before_each_run(void **state)
     uint16_t *want;
 
     (void)state;
-    make(&op, 20, 4, false, 9);
+    make_gptq(&op, 20, 4, false, 9);
     want = malloc(op.out.size_bytes);
     memcpy(want, op.out.data, op.out.size_bytes);
     setenv("TD_FAKE_GPTQ", "good", 1);
-    assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
-    assert_int_equal(cuda->refill(s, p, &err), 0);
-    assert_int_equal(cuda->run(s, p, &err) | cuda->run(s, p, &err) | cuda->fetch(s, p, &err), 0);
+    assert_int_equal(gpu->prepare(s, &op, &p, &err), 0);
+    assert_int_equal(gpu->refill(s, p, &err), 0);
+    assert_int_equal(gpu->run(s, p, &err) | gpu->run(s, p, &err) | gpu->fetch(s, p, &err), 0);
     setenv("TD_FAKE_GPTQ", "exact", 1);
     for (size_t i = 0; i < op.out.size_bytes / 2; i++) {
         const double w = td_f16_load(want[i]), d = td_f16_load(((uint16_t *)op.out.data)[i]) - w;
@@ -144,10 +72,10 @@ static void test_c_is_zero_before_each_run(void **state)
         all += w * w;
     }
     assert_true(diff < 1e-4 * all);
-    cuda->release(s, p);
+    gpu->release(s, p);
     free(want);
     random_gptq_free(&op);
-    cuda->close(s);
+    gpu->close(s);
 }
 
 static void test_our_kernels_from_both_layouts(void **state)
@@ -163,11 +91,11 @@ static void test_our_kernels_from_both_layouts(void **state)
         setenv("TD_CUDA_KERNEL", only[i], 1);
         s = open_build(like);
         unsetenv("TD_CUDA_KERNEL");
-        make(&op, 9, 4, i, 50 + i);
+        make_gptq(&op, 9, 4, i, 50 + i);
         if (!(run_and_compare(s, &op, &err) < 2e-3))
             fail_msg("%s: %s", only[i], err.code ? err.msg : "wrong");
         random_gptq_free(&op);
-        cuda->close(s);
+        gpu->close(s);
     }
 }
 
@@ -177,24 +105,24 @@ static void test_what_it_cannot_do_is_named(void **state)
     struct td_op_call op;
 
     (void)state;
-    make(&op, 3, 4, false, 1);
-    assert_null(cuda->supports(s, &op)); /* vLLM's has no such instance in this build, ours does it */
+    make_gptq(&op, 3, 4, false, 1);
+    assert_null(gpu->supports(s, &op)); /* vLLM's has no such instance in this build, ours does it */
     strcpy(op.symbol, VLLM_4BIT); /* but it was recorded from vLLM's: no other kernel answers for it */
-    assert_non_null(strstr(cuda->supports(s, &op), "not for 3 rows"));
-    assert_non_null(strstr(cuda->supports(o, &op), "takes parameters of 8 8 8 8 8 4 4 4 4 1 8 4 bytes"));
-    assert_non_null(strstr(cuda->supports(a, &op), "for sm_80, none of which runs on sm_90; build it for that too"));
+    assert_non_null(strstr(gpu->supports(s, &op), "not for 3 rows"));
+    assert_non_null(strstr(gpu->supports(o, &op), "takes parameters of 8 8 8 8 8 4 4 4 4 1 8 4 bytes"));
+    assert_non_null(strstr(gpu->supports(a, &op), "for sm_80, none of which runs on sm_90; build it for that too"));
     strcpy(op.kind, "gemm");
-    assert_non_null(strstr(cuda->supports(s, &op), "runs gptq_gemm"));
+    assert_non_null(strstr(gpu->supports(s, &op), "runs gptq_gemm"));
     random_gptq_free(&op);
-    make(&op, 60, 4, false, 1);
-    assert_null(cuda->supports(s, &op));
+    make_gptq(&op, 60, 4, false, 1);
+    assert_null(gpu->supports(s, &op));
     strcpy(op.symbol, VLLM_4BIT);
-    assert_non_null(strstr(cuda->supports(s, &op), "cuBLAS"));
-    assert_non_null(strstr(cuda->supports(s, &op), "--only gemm_half_q_half"));
+    assert_non_null(strstr(gpu->supports(s, &op), "cuBLAS"));
+    assert_non_null(strstr(gpu->supports(s, &op), "--only gemm_half_q_half"));
     random_gptq_free(&op);
-    cuda->close(s);
-    cuda->close(o);
-    cuda->close(a);
+    gpu->close(s);
+    gpu->close(o);
+    gpu->close(a);
 }
 
 static void test_faults_are_sentences(void **state)
@@ -204,26 +132,26 @@ static void test_faults_are_sentences(void **state)
     struct td_op_call op;
 
     (void)state;
-    make(&op, 1, 4, false, 2);
+    make_gptq(&op, 1, 4, false, 2);
     fake->fault("alloc", 3, 2);
     assert_true(isinf(run_and_compare(s, &op, &err)));
     assert_int_equal(err.code, TD_EUNSUPPORTED);
     assert_non_null(strstr(err.msg, "qzeros"));
     assert_non_null(strstr(err.msg, "CUDA_ERROR_OUT_OF_MEMORY"));
-    assert_false(cuda->is_dead(s));
+    assert_false(gpu->is_dead(s));
     td_error_clear(&err);
     fake->fault("launch", 1, 701);
     assert_true(isinf(run_and_compare(s, &op, &err)));
     assert_non_null(strstr(err.msg, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"));
-    assert_false(cuda->is_dead(s));
+    assert_false(gpu->is_dead(s));
     td_error_clear(&err);
     fake->fault("kernel", 1, 719);
     assert_true(isinf(run_and_compare(s, &op, &err)));
     assert_int_equal(err.code, TD_ECRASH);
-    assert_true(cuda->is_dead(s));
+    assert_true(gpu->is_dead(s));
     fake->reset();
     random_gptq_free(&op);
-    cuda->close(s);
+    gpu->close(s);
 }
 
 static void test_a_write_behind_c_is_caught_by_the_guard_alone(void **state)
@@ -233,22 +161,22 @@ static void test_a_write_behind_c_is_caught_by_the_guard_alone(void **state)
     struct td_op_call op;
 
     (void)state;
-    make(&op, 1, 4, false, 3);
+    make_gptq(&op, 1, 4, false, 3);
     setenv("TD_FAKE_GPTQ", "behind", 1);
     assert_false(isinf(run_and_compare(s, &op, &err)));
     op.guard = true;
     op.out.align = 4096; /* the gap behind the tensor is wider than what is written: its pattern tells */
     assert_true(isinf(run_and_compare(s, &op, &err)));
     assert_non_null(strstr(err.msg, "wrote past the end of c"));
-    assert_false(cuda->is_dead(s));
+    assert_false(gpu->is_dead(s));
     td_error_clear(&err);
     op.out.align = 16;
     assert_true(isinf(run_and_compare(s, &op, &err)));
     assert_non_null(strstr(err.msg, "CUDA_ERROR_ILLEGAL_ADDRESS"));
-    assert_true(cuda->is_dead(s));
+    assert_true(gpu->is_dead(s));
     setenv("TD_FAKE_GPTQ", "exact", 1);
     random_gptq_free(&op);
-    cuda->close(s);
+    gpu->close(s);
     fake->reset();
 }
 
@@ -260,14 +188,14 @@ static void test_time(void **state)
     int64_t hot = 0, cold = 0;
 
     (void)state;
-    make(&op, 1, 4, false, 4);
-    assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
-    assert_int_equal(cuda->time(s, p, 3, false, &hot, &err), 0);
-    assert_int_equal(cuda->time(s, p, 2, true, &cold, &err), 0);
+    make_gptq(&op, 1, 4, false, 4);
+    assert_int_equal(gpu->prepare(s, &op, &p, &err), 0);
+    assert_int_equal(gpu->time(s, p, 3, false, &hot, &err), 0);
+    assert_int_equal(gpu->time(s, p, 2, true, &cold, &err), 0);
     assert_true(hot > 0 && cold > 0);
-    cuda->release(s, p);
+    gpu->release(s, p);
     random_gptq_free(&op);
-    cuda->close(s);
+    gpu->close(s);
 }
 
 /* A timed op's starts: code and tensors lie elsewhere each time, and nothing stays when the next op comes. */
@@ -281,28 +209,28 @@ static void test_starts_lie_elsewhere(void **state)
     size_t one;
 
     (void)state;
-    make(&op, 1, 4, false, 6);
-    assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
+    make_gptq(&op, 1, 4, false, 6);
+    assert_int_equal(gpu->prepare(s, &op, &p, &err), 0);
     one = fake->bytes_in_use() - before;
-    cuda->release(s, p);
+    gpu->release(s, p);
     for (int i = 0; i < 5; i++) {
         const struct td_gpu_prepared *now;
 
-        cuda->renew(s);
-        assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
+        gpu->renew(s);
+        assert_int_equal(gpu->prepare(s, &op, &p, &err), 0);
         now = p;
         seen[i].qweight = now->memory[TD_GPU_AT_QWEIGHT].address;
         seen[i].c = now->memory[TD_GPU_AT_C].address;
         seen[i].code = now->launch[0].f->handle;
         for (int j = 0; j < i; j++)
             assert_true(seen[i].qweight != seen[j].qweight && seen[i].c != seen[j].c && seen[i].code != seen[j].code);
-        cuda->release(s, p);
+        gpu->release(s, p);
     }
     assert_int_equal(fake->bytes_in_use() - before, 5 * one);
     assert_true(run_and_compare(s, &op, &err) < 2e-3);
     assert_int_equal(fake->bytes_in_use(), before);
     random_gptq_free(&op);
-    cuda->close(s);
+    gpu->close(s);
 }
 
 /* Where memory is short, places of before are given up rather than the op. */
@@ -314,15 +242,15 @@ static void test_short_memory_gives_up_places(void **state)
     struct td_op_call op;
 
     (void)state;
-    make(&op, 1, 4, false, 7);
+    make_gptq(&op, 1, 4, false, 7);
     for (int i = 0; i < 2; i++) {
-        cuda->renew(s);
+        gpu->renew(s);
         if (i)
             fake->fault("alloc", 2, 2);
-        assert_int_equal(cuda->prepare(s, &op, &p, &err), 0);
-        cuda->release(s, p);
+        assert_int_equal(gpu->prepare(s, &op, &p, &err), 0);
+        gpu->release(s, p);
     }
-    cuda->close(s);
+    gpu->close(s);
     assert_int_equal(fake->bytes_in_use(), before);
     random_gptq_free(&op);
     fake->reset();
@@ -337,15 +265,15 @@ static void test_no_driver(void **state)
     (void)state;
     snprintf(was, sizeof was, "%s", getenv("TD_CUDA_LIBRARY"));
     setenv("TD_CUDA_LIBRARY", "/nowhere/libcuda.so.1", 1);
-    assert_int_equal(cuda->open(like, &s, &err), TD_ENOTFOUND);
+    assert_int_equal(gpu->open(like, &s, &err), TD_ENOTFOUND);
     assert_non_null(strstr(err.msg, "no CUDA driver on this machine"));
     td_error_clear(&err);
     setenv("TD_CUDA_LIBRARY", was, 1);
     fake->fault("init", 1, 100);
-    assert_int_equal(cuda->open(like, &s, &err), TD_ENOTFOUND);
+    assert_int_equal(gpu->open(like, &s, &err), TD_ENOTFOUND);
     assert_non_null(strstr(err.msg, "CUDA_ERROR_NO_DEVICE"));
     td_error_clear(&err);
-    assert_int_equal(cuda->open("/nowhere/x.fatbin", &s, &err), TD_ENOTFOUND);
+    assert_int_equal(gpu->open("/nowhere/x.fatbin", &s, &err), TD_ENOTFOUND);
     assert_null(s);
 }
 

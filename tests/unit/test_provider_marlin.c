@@ -5,61 +5,24 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/helpers/fake_cuda/fake_cuda.h"
 #include "tests/helpers/fake_marlin.h"
-#include "tests/unit/random_gptq.h"
+#include "tests/unit/gpu_provider_rig.h"
 
 enum { N = 256, K = 256 };
 
-static const struct td_provider *cuda;
-static const struct fake_cuda_api *fake;
 static char like[4096], few[4096];
-
-static const char *beside(const char *file, char *out)
-{
-    const char *o = getenv("O"), *root = getenv("ROOT");
-
-    snprintf(out, 4096, "%s/%s", strncmp(file, "tests/unit", 10) ? o ? o : "build" : root ? root : ".", file);
-    return out;
-}
 
 static int setup(void **state)
 {
-    const struct fake_cuda_api *(*api)(void);
-    char driver[4096], plugin[4096];
-    void *lib, *symbol;
-
     (void)state;
-    cuda = td_provider_find("cuda");
     beside("tests/unit/data/marlin_like.fatbin", like);
     beside("tests/unit/data/marlin_few.fatbin", few);
-    setenv("TD_FAKE_CUDA_PLUGIN", beside("tests/helpers/lib_fake_marlin.so", plugin), 1);
-    setenv("TD_CUDA_LIBRARY", beside("tests/helpers/lib_fake_cuda.so", driver), 1);
     unsetenv("TD_FAKE_MARLIN");
-    lib = dlopen(driver, RTLD_NOW);
-    symbol = lib ? dlsym(lib, "fake_cuda_api") : NULL;
-    if (!symbol)
-        return -1;
-    memcpy(&api, &symbol, sizeof api);
-    fake = api();
-    fake->calls("x");
-    return 0;
-}
-
-static void *open_build(const char *build)
-{
-    struct td_error err = {0};
-    void *s = NULL;
-
-    if (cuda->open(build, &s, &err))
-        fail_msg("%s", err.msg);
-    return s;
+    return rig_open("cuda", "TD_CUDA_LIBRARY", "tests/helpers/lib_fake_cuda.so", "tests/helpers/lib_fake_marlin.so", NULL);
 }
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
@@ -130,15 +93,15 @@ static int run(void *s, struct td_op_call *op, struct td_error *err)
     int rc;
 
     memset(op->out.data, 0x7e, op->out.size_bytes);
-    rc = cuda->prepare(s, op, &p, err);
+    rc = gpu->prepare(s, op, &p, err);
     if (!rc)
-        rc = cuda->refill(s, p, err);
+        rc = gpu->refill(s, p, err);
     if (!rc)
-        rc = cuda->run(s, p, err);
+        rc = gpu->run(s, p, err);
     if (!rc)
-        rc = cuda->fetch(s, p, err);
+        rc = gpu->fetch(s, p, err);
     if (p)
-        cuda->release(s, p);
+        gpu->release(s, p);
     return rc;
 }
 
@@ -183,13 +146,13 @@ static void test_ops_are_right(void **state)
         op.guard = i & 1;
         assert_int_equal(run(s, &op, &err), 0);
         assert_true(worst_of(&op, want) < (ops[i].bf16 ? 2e-2 : 2e-3));
-        assert_string_equal(cuda->rounding(s, &op), ops[i].rounding);
+        assert_string_equal(gpu->rounding(s, &op), ops[i].rounding);
         strcpy(op.act_rounding, "none"); /* an older recording */
-        assert_string_equal(cuda->rounding(s, &op), ops[i].rounding);
+        assert_string_equal(gpu->rounding(s, &op), ops[i].rounding);
         random_gptq_free(&op);
         free(want);
     }
-    cuda->close(s);
+    gpu->close(s);
     assert_int_equal(fake->bytes_in_use(), 0);
 }
 
@@ -218,7 +181,7 @@ static void test_bits_are_those_of_what_ran(void **state)
     free(first);
     free(by_rules);
     random_gptq_free(&op);
-    cuda->close(s);
+    gpu->close(s);
 }
 
 static void fails(void *s, struct td_op_call *op, const char *how, int code, const char *because)
@@ -248,8 +211,8 @@ static void test_faults_are_sentences(void **state)
     assert_int_equal(run(s, &op, &err), 0);
     assert_true(worst_of(&op, want) > 0.1);
     fails(s, &op, "overrun", TD_ECRASH, "CUDA_ERROR_ILLEGAL_ADDRESS");
-    assert_true(cuda->is_dead(s));
-    cuda->close(s);
+    assert_true(gpu->is_dead(s));
+    gpu->close(s);
     fake->reset();
     free(want);
     random_gptq_free(&op);
@@ -265,11 +228,11 @@ static void test_what_it_cannot_do_is_named(void **state)
 
     (void)state;
     make(&op, &w);
-    assert_null(cuda->supports(s, &op));
+    assert_null(gpu->supports(s, &op));
     record_as(&op, FAKE_MARLIN(FAKE_MARLIN_F16, FAKE_MARLIN_U4B8, 128, 1, 4, 8, 1, "4"), 132, 128);
-    assert_non_null(strstr(cuda->supports(f, &op), "no instance for this op (F16 with 4 bits, symmetric, groups of 64, 256 x 256, 5 rows at a time); the build lacks the instance that ran"));
+    assert_non_null(strstr(gpu->supports(f, &op), "no instance for this op (F16 with 4 bits, symmetric, groups of 64, 256 x 256, 5 rows at a time); the build lacks the instance that ran"));
     strcpy(op.act_rounding, "uint8-token");
-    assert_non_null(strstr(cuda->supports(s, &op), "uint8-token"));
+    assert_non_null(strstr(gpu->supports(s, &op), "uint8-token"));
     random_gptq_free(&op);
     random_gptq_make(&op, &unsorted, 1, 1);
     memset(op.in[2].data, 0x77, op.in[2].size_bytes);
@@ -277,8 +240,8 @@ static void test_what_it_cannot_do_is_named(void **state)
     assert_int_equal(run(s, &op, &err), TD_EUNSUPPORTED);
     assert_non_null(strstr(err.msg, "sorted by group"));
     random_gptq_free(&op);
-    cuda->close(s);
-    cuda->close(f);
+    gpu->close(s);
+    gpu->close(f);
 }
 
 /* Kernels that keep weights exact run an op whose kernel rounded them, and say so; those that cannot say BF16 do not. */
