@@ -71,14 +71,26 @@ stage_record() {
     record_server exllama model4 --enforce-eager --linear-backend exllama
 }
 
-stage_replay() {
-    local bug
-    need exllama/manifest.json record || return
-    expect 0 exllama-own-library gate "$WORK/exllama" --build "$(library)" --lanes ops
-    expect 0 exllama-our-kernels gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --lanes ops
-    for bug in "$LIB"/bugs-gpu/*.fatbin; do
-        [ -e "$bug" ] && expect 1 "exllama-bug-$(basename "$bug" .fatbin)" gate "$WORK/exllama" --build "$bug" --lanes ops
+# planted NAME FIXTURE OPTIONS...: our kernels with each planted bug (make bugs). Two are wrong everywhere and must be caught; the others need sizes that
+# are no multiple of the tile, or large activations, which these models do not have: what came is said, and nothing is expected.
+planted() {
+    local name=$1 fixture=$2 bug
+    shift 2
+    for bug in zero_off_by_one no_barrier; do
+        expect 1 "$name-bug-$bug" gate "$fixture" --build "$LIB/bugs-gpu/$bug.fatbin" --lanes ops "$@"
     done
+    for bug in column_tail past_end fp16_overflow; do
+        "$BIN/gate" "$fixture" --build "$LIB/bugs-gpu/$bug.fatbin" --lanes ops "$@" >"$WORK/$name-bug-$bug.txt" 2>&1
+        say "$name-bug-$bug: exit $? (not expected to show here)  $(grep '^verdict:' "$WORK/$name-bug-$bug.txt")"
+    done
+}
+
+stage_replay() {
+    need exllama/manifest.json record || return
+    # vLLM computes prompts of more than 50 rows with cuBLAS, which replay does not: of its own kernel only the ops that it ran
+    expect 0 exllama-own-library gate "$WORK/exllama" --build "$(library)" --lanes ops --only gemm_half_q_half
+    expect 0 exllama-our-kernels gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --lanes ops
+    planted exllama "$WORK/exllama"
     expect 0 exllama-cpu gate "$WORK/exllama" --provider cpu --lanes ops
 }
 
@@ -108,7 +120,6 @@ stage_server() {
 }
 
 stage_marlin() {
-    local bug
     need model4 model || return
     record_server marlin model4 --enforce-eager --linear-backend marlin
     expect 0 marlin-own-library gate "$WORK/marlin" --build "$(library)" --lanes ops
@@ -116,9 +127,7 @@ stage_marlin() {
     expect 0 marlin-cpu gate "$WORK/marlin" --provider cpu --lanes ops
     echo '{"name":"exact weights","numerics":{"accept_format_change":true}}' >"$WORK/exact.json" # ours do not round weights, Marlin does
     expect 0 marlin-our-kernels gate "$WORK/marlin" --build "$LIB/td_kernels.fatbin" --lanes ops --policy "$WORK/exact.json"
-    for bug in "$LIB"/bugs-gpu/*.fatbin; do
-        [ -e "$bug" ] && expect 1 "marlin-bug-$(basename "$bug" .fatbin)" gate "$WORK/marlin" --build "$bug" --lanes ops --policy "$WORK/exact.json"
-    done
+    planted marlin "$WORK/marlin" --policy "$WORK/exact.json"
 }
 
 # The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds eight products in float16 before it scales them.

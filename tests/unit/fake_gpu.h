@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/fs.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_gptq.h"
 
@@ -172,6 +173,26 @@ static inline void gpu_pass(int m, unsigned seed)
         gpu_gemm(&layer[l], m);
         cu.stream_synchronize(gpu_stream); /* the next layer writes into the same c */
     }
+}
+
+/* ---- for cmocka ---------------------------------------------------------------------------------------------------- */
+
+static char gpu_folder[] = "/tmp/td-gpu-XXXXXX";
+int InitializeInjection(void);
+
+static inline int gpu_setup(void **state)
+{
+    (void)state;
+    setenv("TD_TAP_DIR", "/nonexistent", 1);
+    if (!mkdtemp(gpu_folder) || !gpu_open(gpu_folder))
+        return -1;
+    return InitializeInjection() != 1;
+}
+
+static inline int gpu_teardown(void **state)
+{
+    (void)state;
+    return td_fs_remove_tree(gpu_folder, NULL);
 }
 
 #endif

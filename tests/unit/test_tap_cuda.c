@@ -14,24 +14,6 @@
 #include "model/exllama_layout.h"
 #include "recorder/tap/tap_cuda.h"
 
-static char folder[] = "/tmp/td-gpu-XXXXXX";
-int InitializeInjection(void);
-
-static int setup(void **state)
-{
-    (void)state;
-    setenv("TD_TAP_DIR", "/nonexistent", 1);
-    if (!mkdtemp(folder) || !gpu_open(folder))
-        return -1;
-    return InitializeInjection() != 1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return td_fs_remove_tree(folder, NULL);
-}
-
 static void arm(struct bench *b, uint32_t mode)
 {
     bench_open(b, mode);
@@ -740,5 +722,5 @@ int main(void)
         cmocka_unit_test(marlin_is_joined), /* the last: another model */
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
 }

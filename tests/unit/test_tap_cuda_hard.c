@@ -19,24 +19,6 @@
 
 enum { WORDS = K / 8 * 32 * LAYERS, OUT_OF_MEMORY = 2 };
 
-static char folder[] = "/tmp/td-hard-XXXXXX";
-int InitializeInjection(void);
-
-static int setup(void **state)
-{
-    (void)state;
-    setenv("TD_TAP_DIR", "/nonexistent", 1);
-    if (!mkdtemp(folder) || !gpu_open(folder))
-        return -1;
-    return InitializeInjection() != 1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return td_fs_remove_tree(folder, NULL);
-}
-
 static void arm(struct bench *b)
 {
     bench_open(b, TAP_MODE_ALL);
@@ -481,5 +463,5 @@ int main(void)
         cmocka_unit_test(a_launch_outlasts_an_arm),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
 }
