@@ -28,6 +28,7 @@ run() { # show a command the way a person would type it, then run it
     "$@"
 }
 start_server() { # $1: folder of the libtdkernels.so to serve with; sets url
+    : >"$WORK/server.out" # or the last server's line is read before the new one starts
     LD_LIBRARY_PATH=$1 "$BIN/demo-server" --model "$MODEL" --served-model-name tapedeck-demo --port 0 >"$WORK/server.out" 2>"$WORK/server.log" &
     server_pid=$!
     for _ in $(seq 100); do

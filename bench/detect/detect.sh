@@ -16,6 +16,7 @@ trap 'stop; rm -rf "$WORK"' EXIT
 
 serve() { # $1 folder of libtdkernels.so  $2 checkpoint; sets url
     stop
+    : >"$WORK/out" # or the last server's line is read before the new one starts
     LD_LIBRARY_PATH=$1 "$BIN/demo-server" --model "$ROOT/demo/checkpoints/$2" --served-model-name "$2" --port 0 >"$WORK/out" 2>"$WORK/err" &
     server=$!
     url=

@@ -4,6 +4,7 @@ fake_pids=
 fake_stop() { for p in $fake_pids; do kill "$p" 2>/dev/null && wait "$p" 2>/dev/null; done; fake_pids=; }
 trap fake_stop EXIT
 fake_start() { # options of fake_server.py; sets url and fake_pid
+    : >fake.out # or the last server's line is read before the new one starts
     python3 "$ROOT/tests/fakes/fake_server.py" "$@" >fake.out 2>fake.err &
     fake_pid=$!
     fake_pids="$fake_pids $fake_pid"
