@@ -44,12 +44,16 @@ int td_writer_exchange(struct td_writer *w, const struct td_exchange *x);
 int td_writer_step(struct td_writer *w, const struct td_step *s);
 int td_writer_op(struct td_writer *w, const struct td_op *op);
 /* Store bytes under their content address (returned in *hash); equal content is stored once. elem_bytes 2 asks for the
- * byte-plane encoding of 16-bit floats, 1 for plain zstd. Hashing happens in the caller's thread, compression does not. */
+ * byte-plane encoding of 16-bit floats, 1 for plain zstd, 0 for none. Hashing happens in the caller's thread, compression does not. */
 int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_bytes, struct td_hash *hash);
 bool td_writer_has_blob(struct td_writer *w, struct td_hash hash);
 /* The ledger: n things and their bytes under a dotted name ("ops.seen", "ops.dropped.budget", "wire.bytes").
  * Sums end up in the manifest. */
 void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes);
+/* While a server computes, its cores are its own: what comes only queues up, for 5 s or until the queue is half full. resume goes on, and returns when what
+ * was queued has been written. */
+void td_writer_pause(struct td_writer *w);
+void td_writer_resume(struct td_writer *w);
 /* Commit what came so far to disk now (it is done about once a second anyway) and wait for it. */
 int td_writer_commit(struct td_writer *w, struct td_error *err);
 /* Commit, write manifest.json last, free. state: "complete", "interrupted". err says the first failure. NULL is allowed. */

@@ -147,7 +147,7 @@ int td_pack_write(struct td_sink *s, struct td_pack_index *ix, ZSTD_CCtx *z, int
     }
     ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel, level);
     ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 0); /* the header holds one */
-    if (n >= 64)
+    if (n >= 64 && elem_bytes)
         got = ZSTD_compress2(z, room, bound, from, n);
     if (!ZSTD_isError(got) && got < n - n / 32) { /* else not worth a decoder's time */
         h.encoding = planes ? TD_PACK_PLANES : TD_PACK_ZSTD;

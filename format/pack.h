@@ -47,7 +47,7 @@ int td_pack_index_add(struct td_pack_index *ix, const struct td_pack_entry *e); 
 const struct td_pack_entry *td_pack_index_find(const struct td_pack_index *ix, struct td_hash hash);
 void td_pack_index_release(struct td_pack_index *ix);
 
-/* Append a blob (elem_bytes 2: byte planes are tried). Adds to ix. */
+/* Append a blob (elem_bytes 2: byte planes are tried; 0: stored as it is). Adds to ix. */
 int td_pack_write(struct td_sink *s, struct td_pack_index *ix, ZSTD_CCtx *z, int level, struct td_hash hash, const void *raw,
                   size_t n, int elem_bytes, struct td_buf *scratch, struct td_error *err);
 /* Append a frame as it is stored (repair, merge). */

@@ -64,7 +64,8 @@ static int push(struct td_writer *w, struct td_writer_item *it)
         *w->tail = it;
         w->tail = &it->next;
         w->queued += cost;
-        if (w->idle)
+        w->came++;
+        if (w->idle && !td_writer_is_paused(w))
             pthread_cond_signal(&w->work);
     }
     pthread_mutex_unlock(&w->lock);
@@ -172,6 +173,41 @@ int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_byt
     td_writer_keep_failure(w, &(struct td_error){TD_ENOMEM, "no memory to queue a blob"});
     return rc;
 }
+
+/* ---- while requests are in flight ----------------------------------------------------------------------------------- */
+
+bool td_writer_is_paused(const struct td_writer *w)
+{
+    return w->paused && w->queued <= w->queue_max / 2 && td_clock_mono_ns() - w->paused_ns < TD_WRITER_PAUSE_NS;
+}
+
+static void unpause(struct td_writer *w)
+{
+    w->paused = false;
+    pthread_cond_signal(&w->work);
+}
+
+void td_writer_pause(struct td_writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->paused = true;
+    w->paused_ns = td_clock_mono_ns();
+    pthread_mutex_unlock(&w->lock);
+}
+
+void td_writer_resume(struct td_writer *w)
+{
+    uint64_t until;
+
+    pthread_mutex_lock(&w->lock);
+    unpause(w);
+    until = w->came;
+    while (!w->failure.code && w->done < until)
+        pthread_cond_wait(&w->room, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- counts --------------------------------------------------------------------------------------------------------- */
 
 void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes)
 {
@@ -438,6 +474,7 @@ int td_writer_commit(struct td_writer *w, struct td_error *err)
         it->done = &done;
     rc = push(w, it);
     pthread_mutex_lock(&w->lock);
+    unpause(w);
     while (!rc && !done)
         pthread_cond_wait(&w->committed, &w->lock);
     if (w->failure.code)

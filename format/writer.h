@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "format/fixture.h"
 #include "format/pack.h"
@@ -15,6 +16,7 @@
 
 #define TD_WRITER_STREAMS 5
 #define TD_WRITER_COUNTERS 1024   /* names in the ledger */
+#define TD_WRITER_PAUSE_NS (5 * TD_NS_PER_S) /* so much is lost at most when the process is killed */
 
 enum td_writer_item_type { TD_ITEM_WIRE, TD_ITEM_LINE, TD_ITEM_BLOB, TD_ITEM_COMMIT };
 
@@ -44,7 +46,9 @@ struct td_writer {
     pthread_cond_t work, room, committed;
     struct td_writer_item *head, **tail;
     int64_t queued, queue_max;  /* bytes */
-    bool idle, stop;
+    uint64_t came, done;        /* items */
+    bool idle, stop, paused;
+    int64_t paused_ns;          /* since when */
     struct td_error failure;    /* the first; code 0: none */
     struct td_pack_index seen;  /* blobs taken, written or not (at = 0) */
 
@@ -62,6 +66,8 @@ struct td_writer {
     struct td_buf scratch;
 };
 
+/* Is the queue to be left alone? With `lock` held. */
+bool td_writer_is_paused(const struct td_writer *w);
 /* The thread: takes the queue, redacts, compresses, writes, commits. arg: the writer. */
 void *td_writer_thread(void *arg);
 /* Keep the first failure and wake whoever waits for room. */

@@ -188,18 +188,25 @@ static int handle(struct td_writer *w, struct td_writer_item *it, struct td_erro
     return TD_OK;
 }
 
+static struct timespec timespec_of(int64_t ns)
+{
+    return (struct timespec){ns / TD_NS_PER_S, ns % TD_NS_PER_S};
+}
+
 /* Take the whole queue, or wait for it until a commit is due. */
 static struct td_writer_item *take(struct td_writer *w, bool *stop)
 {
     struct td_writer_item *all;
     int64_t since = oldest_ns(w), due = (since ? since : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS;
-    struct timespec ts = {due / TD_NS_PER_S, due % TD_NS_PER_S};
 
     pthread_mutex_lock(&w->lock);
     w->idle = true;
-    while (!w->head && !w->stop)
-        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT)
+    while (!w->stop && (!w->head || td_writer_is_paused(w))) {
+        struct timespec ts = timespec_of(td_writer_is_paused(w) ? w->paused_ns + TD_WRITER_PAUSE_NS : due);
+
+        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT && !td_writer_is_paused(w))
             break;
+    }
     w->idle = false;
     all = w->head;
     w->head = NULL;
@@ -213,6 +220,7 @@ static void give_room(struct td_writer *w, struct td_writer_item *it)
 {
     pthread_mutex_lock(&w->lock);
     w->queued -= (int64_t)(sizeof *it + it->len);
+    w->done++;
     if (it->done) {
         *it->done = true;
         pthread_cond_broadcast(&w->committed);

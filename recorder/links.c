@@ -6,6 +6,7 @@
 #include "recorder/links.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,9 @@
 #define DEFAULT_RING_BYTES (16LL << 20)
 #define GPU_RINGS 2                   /* one thread sends what the GPU did; prompts of thousands of rows are one op */
 #define GPU_RING_BYTES (64LL << 20)
+#define NAP_MIN_NS TD_NS_PER_MS
+#define NAP_MAX_NS (5 * TD_NS_PER_MS)
+#define ASLEEP_NS (20 * TD_NS_PER_MS)
 #define ANSWER_MS 15000               /* longer than the tap's own patience */
 
 /* ---- ids ----------------------------------------------------------------------------------------------------------- */
@@ -128,20 +132,29 @@ static void look_after(struct td_links *l, struct link *lk)
     }
 }
 
+/* Each waking takes a core from the server for a moment: the fuller the fullest ring was, the sooner the next. */
+static int64_t next_nap(int64_t nap_ns, double full)
+{
+    nap_ns = full > 0.125 ? nap_ns / 4 : nap_ns * 2;
+    return nap_ns < NAP_MIN_NS ? NAP_MIN_NS : nap_ns > NAP_MAX_NS ? NAP_MAX_NS : nap_ns;
+}
+
 static void *pump(void *arg)
 {
     struct td_links *l = arg;
-    int64_t looked = 0;
+    int64_t looked = 0, nap_ns = NAP_MIN_NS;
 
     td_proc_give_way();
     while (!atomic_load(&l->stop)) {
         int64_t now = td_clock_mono_ns();
-        bool armed = false;
-        int i, n = 0;
+        bool armed = false, more = false;
+        double full = 0;
+        int i;
 
         pthread_mutex_lock(&l->lock);
         for (i = 0; i < l->n; i++) {
-            n += links_drain(l, &l->link[i]);
+            full = fmax(full, links_full(&l->link[i]));
+            more |= links_drain(l, &l->link[i]) >= LINKS_DRAIN_MAX;
             armed |= l->link[i].armed != 0;
             if (now - looked > 100 * TD_NS_PER_MS)
                 look_after(l, &l->link[i]);
@@ -149,8 +162,9 @@ static void *pump(void *arg)
         pthread_mutex_unlock(&l->lock);
         if (now - looked > 100 * TD_NS_PER_MS)
             looked = now;
-        if (!n || atomic_load(&l->waiting))
-            td_clock_sleep_until(td_clock_mono_ns() + (armed ? 1 : 20) * TD_NS_PER_MS);
+        nap_ns = next_nap(nap_ns, full);
+        if (!more || atomic_load(&l->waiting))
+            td_clock_sleep_until(td_clock_mono_ns() + (armed ? nap_ns : ASLEEP_NS));
     }
     return NULL;
 }

@@ -117,8 +117,11 @@ int links_ask(struct link *lk, struct tap_msg *m, struct tap_msg *reply, int tim
 void links_release(struct link *lk);
 
 /* ---- links_pump.c ---- */
-/* Read what there is in all rings of lk into the writer. The lock is held. Returns the number of records. */
+#define LINKS_DRAIN_MAX 256           /* records of a ring in one go, while others wait for the lock */
+/* Read what there is in the rings of lk into the writer. The lock is held. Returns the number of records. */
 int links_drain(struct td_links *l, struct link *lk);
+/* The share of its fullest ring that is in use. */
+double links_full(const struct link *lk);
 /* Bring the ledger up to date with the tap's counters. The lock is held. */
 void links_count(struct td_links *l, struct link *lk);
 void links_took(struct td_links *l, const char *seen, const char *name, int64_t bytes);

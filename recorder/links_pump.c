@@ -10,8 +10,6 @@
 #include "common/log.h"
 #include "recorder/links_parts.h"
 
-#define DRAIN_MAX 256                 /* records of a ring in one go, while others wait for the lock */
-
 void links_keep_failure(struct td_links *l, int rc, const char *what)
 {
     if (rc)
@@ -145,7 +143,7 @@ static int drain_ring(struct td_links *l, struct link *lk, struct link_ring *r)
     uint64_t tail = atomic_load_explicit(&r->shared->tail, memory_order_relaxed);
     int n = 0;
 
-    while (!r->corrupt && n < DRAIN_MAX) {
+    while (!r->corrupt && n < LINKS_DRAIN_MAX) {
         uint64_t head = atomic_load_explicit(&r->shared->head, memory_order_acquire), have = head - tail;
         const uint8_t *at = r->data + tail % lk->ring_bytes;
         uint32_t size;
@@ -174,4 +172,18 @@ int links_drain(struct td_links *l, struct link *lk)
     for (i = 0; lk->shared && i < lk->rings; i++)
         n += drain_ring(l, lk, &lk->ring[i]);
     return n;
+}
+
+double links_full(const struct link *lk)
+{
+    uint64_t most = 0;
+    uint32_t i;
+
+    for (i = 0; lk->shared && i < lk->rings; i++) {
+        const struct tap_ring *r = lk->ring[i].shared;
+        uint64_t used = atomic_load_explicit(&r->head, memory_order_relaxed) - atomic_load_explicit(&r->tail, memory_order_relaxed);
+
+        most = used > most ? used : most;
+    }
+    return lk->shared ? (double)most / (double)lk->ring_bytes : 0;
 }

@@ -389,20 +389,24 @@ static int start_item(struct sender *s, struct td_plan_item *it)
 /* One group: [from, to). */
 static int send_group(struct sender *s, size_t from, size_t to)
 {
+    bool pause = s->opt->writer && s->plan->items[from].at_ns < 0; /* else the next is due at its time */
     size_t i;
-    int rc;
+    int rc = TD_OK;
 
     s->group_refused = s->group_silent = s->group_ok = 0;
-    for (i = from; i < to; i++) {
+    if (pause)
+        td_writer_pause(s->opt->writer);
+    for (i = from; !rc && i < to; i++) {
         if (s->plan->items[i].at_ns >= 0)
             wait_until(s, s->start_ns + s->plan->items[i].at_ns);
         if (stopped(s))
             break;
         rc = start_item(s, &s->plan->items[i]);
-        if (rc)
-            return rc;
     }
-    rc = td_client_run(s->client, INT64_MAX, s->err);
+    if (!rc)
+        rc = td_client_run(s->client, INT64_MAX, s->err);
+    if (pause)
+        td_writer_resume(s->opt->writer);
     if (rc == TD_EINTR || stopped(s)) {
         s->stats->interrupted = true;
         td_client_cancel_all(s->client, "stopped by the user");

@@ -71,7 +71,9 @@ def armed(streams):
                     s.ask(i)              # the weights go over once an arm: not in what is timed
                     c.settle()
                 busy = c.cpu()
+                c.say("pause")            # as record does around requests
                 speed, cpu = s.measure(streams)
+                c.say("resume")
                 after = c.say("off")
                 got[m].append((speed, cpu, 1000 * (c.cpu() - busy) / (2 * streams * s.tokens)))
                 ops[m] = [ops[m][j] + after[j] - before[j] for j in (0, 1)]

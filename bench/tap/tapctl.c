@@ -1,18 +1,23 @@
 /* tapctl.c - switch the tap of a running server on command, for measurements.
  * SPDX-License-Identifier: Apache-2.0
  *
- * usage: tapctl PORT DIR     reads lines "off", "sample P MIB_PER_S", "all"; answers "ok OPS_KEPT OPS_DROPPED" */
+ * usage: tapctl PORT DIR     reads lines "off", "sample P MIB_PER_S", "all", and, as record does around a group of requests, "pause", "resume";
+ *                            answers "ok OPS_KEPT OPS_DROPPED" */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "recorder/links.h"
 
-static int command(struct td_links *l, const char *line, struct td_error *err)
+static int command(struct td_links *l, struct td_writer *w, const char *line, struct td_error *err)
 {
     struct td_links_mode m = {0};
     double mib;
 
+    if (!strncmp(line, "pause", 5))
+        return td_writer_pause(w), TD_OK;
+    if (!strncmp(line, "resume", 6))
+        return td_writer_resume(w), TD_OK;
     if (!strncmp(line, "off", 3))
         return td_links_disarm(l, err);
     m.take = TD_LINKS_ALL;
@@ -40,7 +45,7 @@ int main(int argc, char **argv)
     while (!rc && fgets(line, sizeof line, stdin)) {
         struct td_links_state s;
 
-        rc = command(l, line, &err);
+        rc = command(l, opt.writer, line, &err);
         td_links_state(l, &s);
         printf("ok %lld %lld\n", (long long)s.ops_kept, (long long)s.ops_dropped);
         fflush(stdout);

@@ -187,6 +187,60 @@ static void test_threads(void **state)
     td_fixture_close(fx);
 }
 
+static off_t pack_bytes(const char *folder)
+{
+    char name[64];
+    struct stat st;
+
+    snprintf(name, sizeof name, "%s/blobs.pack", folder);
+    assert_int_equal(stat(path(name), &st), 0);
+    return st.st_size;
+}
+
+static void put_noise(struct td_writer *w, uint8_t first, size_t n)
+{
+    uint8_t data[4096];
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        data[i] = (uint8_t)(first + i * i * 7);
+    assert_int_equal(td_writer_blob(w, data, n, 0, &(struct td_hash){0, 0}), TD_OK);
+}
+
+/* What comes while the writer is paused is written when it goes on, when the queue is half full, or when a commit is asked for. */
+static void test_pause(void **state)
+{
+    struct td_writer_options opt = {.queue_max_bytes = 40000};
+    struct td_error err = {0};
+    struct td_writer *w;
+    off_t before;
+    int i;
+
+    (void)state;
+    assert_int_equal(td_writer_create(path("pause"), &opt, &w, &err), TD_OK);
+    before = pack_bytes("pause");
+    td_writer_pause(w);
+    put_noise(w, 1, 4096);
+    usleep(100000);
+    assert_int_equal(pack_bytes("pause"), before);
+    td_writer_resume(w);
+    assert_true(pack_bytes("pause") >= before + 4096);
+    before = pack_bytes("pause");
+    td_writer_pause(w);
+    for (i = 2; i < 8; i++)
+        put_noise(w, (uint8_t)i, 4096);
+    for (i = 0; i < 500 && pack_bytes("pause") == before; i++)
+        usleep(10000);
+    assert_true(pack_bytes("pause") > before);
+    td_writer_resume(w);
+    before = pack_bytes("pause");
+    td_writer_pause(w);
+    put_noise(w, 9, 4096);
+    assert_int_equal(td_writer_commit(w, &err), TD_OK);
+    assert_true(pack_bytes("pause") > before);
+    assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
+}
+
 static void test_large(void **state)
 {
     static const char head[] = "POST /x HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n";
@@ -314,7 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip), cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_large), cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_pause), cmocka_unit_test(test_large), cmocka_unit_test(test_facts),
         cmocka_unit_test(test_no_text),
     };
 
