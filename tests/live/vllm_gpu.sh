@@ -6,6 +6,9 @@
 #   record    after model: vLLM with exllama's kernels, eager, with the tap in it: suite quick -> a fixture
 #   replay    after record: the recorded GEMMs through vLLM's own library, through our kernels, and through ours with a planted bug
 #   server    after record: gate against the server started anew
+#   ledger    after model: one request in flight: do the launches balance with the requests' tokens, with torch's profiler, and C with torch's A W?
+#   eight     after model: 8 bit, recorded and replayed
+#   kill      after record: record is killed while others ask the server, then the server is killed while record watches
 #   marlin    record and replay with Marlin's kernels
 #   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel and not in Marlin's
 #   cost      what the tap costs, modes switched inside one server (bench/tap)
@@ -19,6 +22,7 @@ WORK=${TD_GPU_WORK:-/tmp/tapedeck-gpu} PORT=${TD_GPU_PORT:-18600}
 mkdir -p "$WORK" || exit 1
 export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 VLLM_HOST_IP=127.0.0.1 VLLM_USE_FLASHINFER_SAMPLER=0 LC_ALL=C.UTF-8
 failed=0
+RECORD= SUITE=${SUITE:-quick} TOKENS=${TOKENS:-32} # RECORD: more options of record
 
 say() { printf '%s\n' "$*" | tee -a "$WORK/table.txt"; }
 wrong() { say "WRONG: $*"; failed=1; }
@@ -50,7 +54,7 @@ record_server() { # NAME MODEL OPTIONS OF vllm...
     local name=$1 model=$2
     vllm "$model" "$PORT" "${@:3}"
     rm -rf "${WORK:?}/$name"
-    "$BIN/record" -o "$WORK/$name" --server "127.0.0.1:$PORT" --suite quick --repeat 3 -n 32 --timeout 300 --gemms all --checkpoint "$WORK/$model" \
+    "$BIN/record" -o "$WORK/$name" --server "127.0.0.1:$PORT" --suite "$SUITE" --repeat 3 -n "$TOKENS" --timeout 300 --gemms all --checkpoint "$WORK/$model" $RECORD \
         --run -- "${COMMAND[@]}" >"$WORK/$name.record.txt" 2>&1 || { tail -n 5 "$WORK/$name.record.txt"; wrong "record $name"; return 1; }
     grep -E '^ *(timed|tapped|ops|tap)' "$WORK/$name.record.txt" | tee -a "$WORK/table.txt"
     "$BIN/fixture" verify "$WORK/$name" >>"$WORK/$name.record.txt" 2>&1 || wrong "fixture verify $name"
@@ -94,29 +98,109 @@ stage_replay() {
     expect 0 exllama-cpu gate "$WORK/exllama" --provider cpu --lanes ops
 }
 
-# gate_server NAME FIXTURE MODEL OPTIONS OF vllm...: the fixture's requests to a server that is started for it; sets rc
-gate_server() {
-    local name=$1 fixture=$2 pid i
-    vllm "$3" "$PORT" "${@:4}"
-    setsid "${COMMAND[@]}" >"$WORK/$name.server.log" 2>&1 </dev/null &
-    pid=$!
+# serve NAME MODEL OPTIONS OF vllm...: starts it (TAP=1: with the tap in it), waits until it listens; sets server
+serve() {
+    local name=$1 i
+    vllm "$2" "$PORT" "${@:3}"
+    (
+        [ -z "${TAP:-}" ] || eval "$("$BIN/record" --tap-env)"
+        exec setsid "${COMMAND[@]}"
+    ) >"$WORK/$name.server.log" 2>&1 </dev/null &
+    server=$!
     for i in $(seq 600); do
-        (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null && break
-        kill -0 "$pid" 2>/dev/null || break
+        (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null && return
+        kill -0 "$server" 2>/dev/null || break
         sleep 0.5
     done
-    "$BIN/gate" "$WORK/$fixture" --server "127.0.0.1:$PORT" --lanes tokens,collapse >"$WORK/$name.txt" 2>&1
+    tail -n 5 "$WORK/$name.server.log"
+    wrong "$name: the server does not start"
+    return 1
+}
+
+end_server() {
+    kill "$server" 2>/dev/null
+    wait "$server" 2>/dev/null
+    kill -KILL -- "-$server" 2>/dev/null
+}
+
+# gate_server NAME FIXTURE MODEL OPTIONS OF vllm...: the fixture's requests to a server that is started for it; sets rc
+gate_server() {
+    serve "$1" "${@:3}"
+    "$BIN/gate" "$WORK/$2" --server "127.0.0.1:$PORT" --lanes tokens,collapse >"$WORK/$1.txt" 2>&1
     rc=$?
-    say "$name: exit $rc  $(grep '^verdict:' "$WORK/$name.txt")"
-    kill "$pid" 2>/dev/null
-    wait "$pid" 2>/dev/null
-    kill -KILL -- "-$pid" 2>/dev/null
+    say "$1: exit $rc  $(grep '^verdict:' "$WORK/$1.txt")"
+    end_server
 }
 
 stage_server() {
     need exllama/manifest.json record || return
     gate_server exllama-server exllama model4 --enforce-eager --linear-backend exllama
     [ $rc = 0 ] || wrong "exllama-server: exit $rc, expected 0"
+}
+
+# truth NAME ARGUMENTS...: gpu_truth.py; what it says goes into the table
+truth() {
+    "$PYTHON" "$HERE/gpu_truth.py" "${@:2}" >"$WORK/$1.txt" 2>&1 || wrong "$1"
+    grep -E '^(holds|WRONG|[A-Za-z.]*Error)' "$WORK/$1.txt" | tee -a "$WORK/table.txt"
+}
+
+stage_ledger() {
+    need model4 model || return
+    RECORD="-c 1 --ignore-eos" record_server ledger model4 --enforce-eager --linear-backend exllama || return
+    rm -rf "$WORK/ledger.out" "$WORK/traces"
+    "$BIN/fixture" export "$WORK/ledger" "$WORK/ledger.out" >/dev/null || { wrong "fixture export"; return; }
+    truth ledger-passes passes "$WORK/ledger.out" 16 # 4 layers of qkv_proj, o_proj, gate_up_proj, down_proj
+    truth ledger-torch torch "$WORK/ledger.out" "$WORK/model4"
+    serve profiled model4 --enforce-eager --linear-backend exllama --profiler-config.profiler=torch --profiler-config.torch_profiler_dir="$WORK/traces" \
+        --profiler-config.torch_profiler_with_stack=false && truth ledger-ask ask "$WORK/ledger.out" "http://127.0.0.1:$PORT"
+    end_server
+    truth ledger-profile profile "$WORK/ledger.out" "$WORK/traces"
+}
+
+stage_eight() {
+    need model8 model || return
+    record_server eight model8 --enforce-eager --linear-backend exllama
+    expect 0 eight-own-library gate "$WORK/eight" --build "$(library)" --lanes ops
+    expect 0 eight-our-kernels gate "$WORK/eight" --build "$LIB/td_kernels.fatbin" --lanes ops
+    expect 0 eight-cpu gate "$WORK/eight" --provider cpu --lanes ops
+}
+
+# is FIXTURE still one? A recording whose end was not written is repaired first.
+still_valid() {
+    "$BIN/fixture" repair "$WORK/$1" >>"$WORK/$1.record.txt" 2>&1
+    "$BIN/fixture" verify "$WORK/$1" >>"$WORK/$1.record.txt" 2>&1 || wrong "fixture verify $1"
+    say "$1: $("$BIN/fixture" show "$WORK/$1" 2>/dev/null | grep -c '^ *[0-9]') lines of exchanges and ops, verified"
+}
+
+watched() { # NAME: record in the background, until ops come; sets recorder
+    rm -rf "${WORK:?}/$1"
+    "$BIN/record" -o "$WORK/$1" --server "127.0.0.1:$PORT" --suite "$SUITE" --repeat 1 --tapped-repeat 200 -n "$((2 * TOKENS))" --timeout 300 --gemms all --checkpoint "$WORK/model4" \
+        >"$WORK/$1.record.txt" 2>&1 &
+    recorder=$!
+    for _ in $(seq 600); do [ -s "$WORK/$1/ops.jsonl.zst" ] && return; sleep 0.1; done
+    wrong "$1: no op came in 60 s"
+}
+
+stage_kill() {
+    local replay
+    need exllama/manifest.json record || return
+    TAP=1 serve kill model4 --enforce-eager --linear-backend exllama || { end_server; return; }
+    watched killed-recorder
+    rm -rf "$WORK/beside"
+    "$BIN/replay" "$WORK/exllama" -o "$WORK/beside" --server "127.0.0.1:$PORT" >"$WORK/beside.txt" 2>&1 &
+    replay=$!
+    sleep 1
+    kill -KILL "$recorder"
+    wait "$recorder" 2>/dev/null
+    wait "$replay"
+    say "kill: record is killed, the requests beside it end with $?  $(grep -E 'fail|sent' "$WORK/beside.txt" | tail -n 1)"
+    still_valid killed-recorder
+    watched killed-server
+    kill -KILL -- "-$server"
+    wait "$recorder"
+    say "kill: the server is killed, record ends with $?  $(tail -n 1 "$WORK/killed-server.record.txt")"
+    still_valid killed-server
+    end_server
 }
 
 stage_marlin() {
@@ -147,7 +231,7 @@ stage_cost() {
     PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS
