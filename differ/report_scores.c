@@ -10,7 +10,7 @@ static void print_part(const struct td_page *p, const char *name, const struct t
 {
     if (!a->n)
         return;
-    fprintf(p->out, "  %-28s %7zu  %8.4f  %+9.4f +- %.4f  %9.4f  %5.1f %%\n", name, a->tokens, a->base_nll, a->shift, a->error, a->mean_abs,
+    fprintf(p->out, "  %-28s %7zu  %8.4f  %+9.4f +- %.4f  %9.4f  %5.1f %%\n", name, a->tokens, a->base_nll, td_rescore_shown(a->shift), a->error, a->mean_abs,
             a->top_known ? 100.0 * (double)a->top_changed / (double)a->top_known : 0.0);
 }
 

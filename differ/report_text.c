@@ -334,7 +334,7 @@ void td_report_verdict_line(const struct td_weighing *w, struct td_buf *out)
     if (l[TD_LANE_COLLAPSE].asked && w->collapses.answers)
         td_buf_addf(out, " collapsed=%zu", w->collapses.n);
     if (l[TD_LANE_SCORES].asked && w->rescore.n)
-        td_buf_addf(out, " nll=%+.4f", w->rescore.answer.shift);
+        td_buf_addf(out, " nll=%+.4f", td_rescore_shown(w->rescore.answer.shift));
     if (!isnan(w->speed.itl) && (l[TD_LANE_SPEED].asked || l[TD_LANE_TOKENS].asked))
         td_buf_addf(out, " itl=%+.1f%%%s", w->speed.itl * 100, w->speed.server_judged && l[TD_LANE_SPEED].asked ? "" : "(info)");
     if (l[TD_LANE_OPS].asked && w->numerics.judged)

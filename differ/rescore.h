@@ -59,6 +59,8 @@ void td_rescore_release(struct td_rescore *r);
 enum td_verdict td_rescore_weigh(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy);
 /* Say what the measurement means (docs/verdicts.md, "Scores"). */
 void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane);
+/* What is printed with four digits: no "-0.0000". */
+double td_rescore_shown(double shift);
 /* "teacher-forced over 640 tokens of 10 recorded answers: NLL +0.0012 nats a token …" */
 void td_rescore_words(const struct td_rescore *r, char *out, size_t n);
 

@@ -16,13 +16,18 @@ enum td_verdict td_rescore_weigh(const struct td_rescore_part *p, double limit, 
     return p->shift - ERRORS * p->error > limit && p->shift > policy->factor * noise ? TD_REGRESSED : TD_INCONCLUSIVE;
 }
 
+double td_rescore_shown(double shift)
+{
+    return fabs(shift) < 5e-5 ? 0 : shift;
+}
+
 void td_rescore_words(const struct td_rescore *r, char *out, size_t n)
 {
     const struct td_rescore_part *a = &r->answer;
 
     snprintf(out, n, "teacher-forced over %zu tokens of %zu recorded answers: NLL %+.4f nats a token (the baseline's own noise %.4f), mean |dlogprob| %.4f, "
-             "top token changed at %.2f %%; of their prompts NLL %+.4f", a->tokens, r->n, a->shift, r->noise_answer, a->mean_abs,
-             a->top_known ? 100.0 * (double)a->top_changed / (double)a->top_known : 0.0, r->prompt.shift);
+             "top token changed at %.2f %%; of their prompts NLL %+.4f", a->tokens, r->n, td_rescore_shown(a->shift), r->noise_answer, a->mean_abs,
+             a->top_known ? 100.0 * (double)a->top_changed / (double)a->top_known : 0.0, td_rescore_shown(r->prompt.shift));
 }
 
 static const struct td_rescore_text *largest(const struct td_rescore *r, const struct td_policy *policy, enum td_verdict *v)
@@ -75,7 +80,7 @@ static void judge_failures(const struct td_rescore *r, struct td_lane *lane)
     const struct td_rescore_place *p = &r->first_not_finite;
 
     if (r->n_nan)
-        td_lane_say(lane, TD_REGRESSED, "of %zu recorded answers the candidate's logprobs are NaN (first: %.80s: %.160s)", r->n_nan, r->nan->prompt_id, r->nan->error);
+        td_lane_say(lane, TD_REGRESSED, "in %zu scorings of recorded texts the candidate's logprobs are NaN (first: %.80s: %.160s)", r->n_nan, r->nan->prompt_id, r->nan->error);
     if (r->not_finite)
         td_lane_say(lane, TD_REGRESSED, "no number where the baseline has a logprob, at %zu positions (first: %.80s, token %d of the %s)", r->not_finite,
                     p->base->prompt_id, p->position < p->base->scored_from ? p->position : p->position - p->base->scored_from,

@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "common/json.h"
-#include "wire/answer.h"
+#include "wire/answer_event.h"
 #include "wire/http.h"
 #include "wire/sse.h"
 
@@ -255,7 +255,7 @@ static void from_note(struct stream *s, struct td_exchange *x)
     x->phase = !strcmp(phase, "tapped") ? TD_PHASE_TAPPED : !strcmp(phase, "warmup") ? TD_PHASE_WARMUP : TD_PHASE_TIMED;
     x->api = dup_or(td_json_get_str(o, "api", NULL), "openai");
     x->method = dup_or(td_json_get_str(o, "method", NULL), *s->request.method ? s->request.method : "POST");
-    x->scored_from = (int32_t)td_json_get_i64(o, "scored_from", 0);
+    x->scored_from = td_json_get_i64(o, "scored_from", 0) > 0 ? td_answer_id(td_json_get(o, "scored_from")) : 0;
     x->path = dup_or(td_json_get_str(o, "path", NULL), s->request.path);
 }
 
