@@ -225,6 +225,7 @@ static int run_smoke(struct gate *g)
     td_command_opt(&c, "--suite", suite);
     td_command_opt(&c, "--repeat", "1");
     td_command_opt(&c, "--gemms", "off");
+    td_command_opt(&c, "--scores", "off");
     td_command_opt(&c, "--timeout", g->timeout);
     td_command_opt(&c, "--api", g->api);
     add_list(&c, "--header", &g->headers);

@@ -89,17 +89,21 @@ static int print_tap_env(struct td_error *err)
     return rc;
 }
 
-/* Whoever hides text hides that of the tokens that a scored answer names, too. */
+/* Whoever hides text hides that of the tokens that a scored answer names, too; and whoever hides what a chat answers, the token that
+ * its scoring, a completion, ends with. */
 static void redact_scores(const char **paths)
 {
+    bool answers = false;
     size_t n = 0;
 
-    while (paths[n])
-        n++;
+    for (; paths[n]; n++)
+        answers |= !strncmp(paths[n], "choices", 7);
     if (!n)
         return;
-    paths[n] = "**.decoded_token";
-    paths[n + 1] = NULL;
+    paths[n++] = "**.decoded_token";
+    if (answers)
+        paths[n++] = "choices[*].text";
+    paths[n] = NULL;
 }
 
 static void to_array(const struct td_arg_list *list, const char **out)

@@ -25,7 +25,7 @@ struct td_record_options {
     int64_t scores;               /* texts to have scored, 0: none */
     double timeout_s, budget_mib;
     bool no_text, ignore_eos, wait, weights_by_reference;
-    const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 2]; /* NULL-terminated */
+    const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
     char **command;               /* of --run, or NULL */
     struct td_links_mode mode;    /* of --gemms */
     bool gemms_required;          /* all, or a share: without a tap it is an error */

@@ -124,6 +124,7 @@ static int complete_ids(struct collector *c, const struct td_send_options *base,
     opt.progress = NULL;
     if (!rc && plan.n) {
         rc = td_suite_run(&plan, &opt, &st, err);
+        c->stats->next_stream = st.next_stream;
         td_writer_count(c->w, "exchanges.planned", (int64_t)plan.n, 0);
         td_writer_count(c->w, "exchanges.sent", st.sent, st.bytes_sent);
     }
