@@ -7,6 +7,8 @@
 #include "differ/rescore.h"
 
 #define ERRORS 3.0        /* standard errors that a shift must be over its limit by */
+#define SYSTEMATIC 4.0    /* standard errors from which a shift below the limit is called so */
+#define TELLING 1e-3      /* nats below which it is not worth a word */
 #define TEXT_MIN 16       /* tokens below which one answer alone is never judged */
 
 enum td_verdict td_rescore_weigh(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy)
@@ -71,6 +73,10 @@ static void judge_shifts(const struct td_rescore *r, const struct td_policy *pol
     snprintf(what, sizeof what, "the tokens of the answer to %.100s", t ? t->prompt_id : "");
     if (t)
         say_shift(lane, of_text, what, &t->answer, policy->scores_text_nll_max, r->noise_text);
+    if (lane->verdict <= TD_PASS && r->answer.shift > TELLING && r->answer.shift > SYSTEMATIC * r->answer.error &&
+        r->answer.shift > policy->factor * r->noise_answer)
+        td_lane_say(lane, TD_NOT_JUDGED, "small but systematic: the recorded answers are less likely by %.4f nats a token (standard error %.4f), below the limit of %.3g",
+                    r->answer.shift, r->answer.error, policy->scores_nll_max);
     td_rescore_words(r, words, sizeof words);
     td_lane_say(lane, lane->verdict > TD_PASS ? TD_NOT_JUDGED : TD_PASS, "%s", words);
 }

@@ -220,6 +220,9 @@ static void small_shifts_are_told_not_judged(void **state)
     seed = 5;
     assert_int_equal(weigh(servers(0, 0.02, -1), true, words, sizeof words), TD_PASS);
     assert_non_null(strstr(words, "NLL +0.0200"));
+    assert_non_null(strstr(words, "small but systematic"));
+    assert_int_equal(weigh(servers(0.2, 0.002, -1), true, words, sizeof words), TD_PASS);
+    assert_null(strstr(words, "small but systematic"));
 }
 
 /* Over the limit, but the baseline moves as much by itself, or the tokens are too few. */
