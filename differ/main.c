@@ -11,7 +11,7 @@
 #include "differ/weigh.h"
 
 struct options {
-    const char *json, *junit, *lanes, *policy;
+    const char *json, *junit, *lanes, *also, *policy;
     struct td_arg_list calibrate, live, more;
     bool smoke, verbose, check_only;
 };
@@ -30,13 +30,14 @@ static int broken(const struct td_error *err)
     return TD_EXIT_BROKEN;
 }
 
-static int choose_lanes(const char *list, struct td_lane *lanes, struct td_error *err)
+/* by_name: without evidence they are inconclusive. */
+static int choose_lanes(const char *list, bool by_name, struct td_lane *lanes, struct td_error *err)
 {
     const char *p = list, *end;
     int i;
 
     if (p && !*p)
-        return td_fail(err, TD_EINVAL, "--lanes is empty; name some of tokens, collapse, ops, speed, or leave it away");
+        return td_fail(err, TD_EINVAL, "--lanes is empty; name some of tokens, collapse, scores, ops, speed, or leave it away");
     for (; p && *p; p = *end ? end + 1 : end) {
         end = strchrnul(p, ',');
         for (i = 0; i < TD_N_LANES; i++)
@@ -44,8 +45,9 @@ static int choose_lanes(const char *list, struct td_lane *lanes, struct td_error
                 strncmp(td_lane_name((enum td_lane_id)i), p, (size_t)(end - p)) == 0)
                 break;
         if (i == TD_N_LANES)
-            return td_fail(err, TD_EINVAL, "--lanes: \"%.*s\" is none of tokens, collapse, ops, speed", (int)(end - p), p);
-        lanes[i].asked = lanes[i].by_name = true;
+            return td_fail(err, TD_EINVAL, "--lanes: \"%.*s\" is none of tokens, collapse, scores, ops, speed", (int)(end - p), p);
+        lanes[i].asked = true;
+        lanes[i].by_name |= by_name;
     }
     return TD_OK;
 }
@@ -109,7 +111,9 @@ static int run_diff(const struct td_args *args, const struct options *opt)
     w.verbose = opt->verbose;
     rc = opt->policy ? td_policy_load(opt->policy, &w.policy, &err) : TD_OK;
     if (!rc)
-        rc = choose_lanes(opt->lanes, w.lane, &err);
+        rc = choose_lanes(opt->lanes, true, w.lane, &err);
+    if (!rc)
+        rc = choose_lanes(opt->also, false, w.lane, &err);
     if (rc)
         return fail(&err);
     if (opt->check_only)
@@ -140,7 +144,8 @@ int main(int argc, char **argv)
 
     memset(&opt, 0, sizeof opt);
     const struct td_arg table[] = {
-        {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", "tokens,collapse,ops,speed: what to judge (default: what there is evidence for)", 0, 0},
+        {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", "tokens,collapse,scores,ops,speed: what to judge (default: what there is evidence for)", 0, 0},
+        {"also", 0, TD_ARG_STR, &opt.also, "LIST", NULL, 0, 0}, /* for gate: lanes that may have no evidence */
         {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},
         {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR", "replay of an honest build: its forks are noise (may be repeated)", 0, 0},
         {"new", 0, TD_ARG_LIST, &opt.more, "DIR", "a further round of the candidate (may be repeated)", 0, 0},

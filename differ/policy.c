@@ -15,6 +15,8 @@ static const struct number NUMBERS[] = {
     NUM("numerics", "factor", factor, 1, 1e6),
     NUM("tokens", "alpha", tokens_alpha, 1e-9, 0.5),
     NUM("tokens", "gap_max", gap_max, 0, 1e6),
+    NUM("scores", "nll_max", scores_nll_max, 0, 1e6),
+    NUM("scores", "text_nll_max", scores_text_nll_max, 0, 1e6),
     NUM("speed", "alpha", speed_alpha, 1e-9, 0.5),
     NUM("speed", "ops_effect", ops_effect, 0, 100),
     NUM("speed", "ops_noise", ops_noise, 0, 100),
@@ -33,6 +35,8 @@ void td_policy_default(struct td_policy *p)
     p->factor = 4;
     p->tokens_alpha = 0.05;
     p->gap_max = 1.0;
+    p->scores_nll_max = 0.05;
+    p->scores_text_nll_max = 0.25;
     p->speed_alpha = 0.05;
     p->ops_effect = 0.05;
     p->ops_noise = 0.02;
@@ -108,8 +112,8 @@ int td_policy_parse(const cJSON *json, struct td_policy *p, struct td_error *err
             continue;
         }
         if (strcmp(section->string, "numerics") != 0 && strcmp(section->string, "tokens") != 0 &&
-            strcmp(section->string, "speed") != 0)
-            return td_fail(err, TD_EINVAL, "policy: unknown section \"%s\"; known: name numerics tokens speed", section->string);
+            strcmp(section->string, "scores") != 0 && strcmp(section->string, "speed") != 0)
+            return td_fail(err, TD_EINVAL, "policy: unknown section \"%s\"; known: name numerics tokens scores speed", section->string);
         if (!cJSON_IsObject(section))
             return td_fail(err, TD_EINVAL, "policy: \"%s\" must be an object", section->string);
         cJSON_ArrayForEach(v, section) {
@@ -138,13 +142,13 @@ int td_policy_load(const char *path, struct td_policy *p, struct td_error *err)
 
 void td_policy_write(const struct td_policy *p, struct td_jw *w, const char *key)
 {
-    static const char *const SECTIONS[] = {"numerics", "tokens", "speed"};
+    static const char *const SECTIONS[] = {"numerics", "tokens", "scores", "speed"};
     size_t s, i;
     int f;
 
     td_jw_obj(w, key);
     td_jw_cstr(w, "name", p->name);
-    for (s = 0; s < 3; s++) {
+    for (s = 0; s < sizeof SECTIONS / sizeof *SECTIONS; s++) {
         td_jw_obj(w, SECTIONS[s]);
         for (i = 0; i < N_NUMBERS; i++)
             if (strcmp(NUMBERS[i].section, SECTIONS[s]) == 0)

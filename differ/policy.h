@@ -24,6 +24,9 @@ struct td_policy {
     /* tokens */
     double tokens_alpha;         /* forks: one-sided level of the two tests against the noise */
     double gap_max;              /* no fork at a larger top-2 gap (nats) is ever noise */
+    /* scores: of recorded answers, and of prompts, under the candidate */
+    double scores_nll_max;       /* nats a token by which they may become less likely, on the mean over all */
+    double scores_text_nll_max;  /* over the tokens of one answer */
     /* speed: effects as shares, 0.05 is 5 % slower */
     double speed_alpha;          /* family-wise level of all intervals of a lane */
     double ops_effect;           /* smallest slowdown of an op group that counts */

@@ -397,6 +397,7 @@ int td_report_json(const struct td_weighing *x, const char *path, struct td_erro
     write_lanes(&w, x);
     write_tokens(&w, &x->tokens);
     write_collapse(&w, &x->collapses);
+    td_report_json_scores(&w, &x->rescore);
     write_ops(&w, x);
     write_blame(&w, x);
     write_speed(&w, &x->speed);

@@ -19,4 +19,7 @@ void td_page_collapses(const struct td_page *p, const struct td_weighing *w);
 void td_page_forks(const struct td_page *p, const struct td_weighing *w);
 void td_page_noise(const struct td_page *p, const struct td_weighing *w);
 
+/* report_scores.c */
+void td_page_scores(const struct td_page *p, const struct td_weighing *w);
+
 #endif

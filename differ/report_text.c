@@ -316,8 +316,8 @@ static void print_limits(const struct td_page *p, const struct td_weighing *w)
 
     td_page_title(p, "limits");
     fprintf(p->out, "  policy %s: ops worse when over a floor (default %.3g, rms %.3g) and over %.3g x the baseline's own worst;\n"
-                    "  forks: level %.3g, gap at most %.3g nats; speed: ops +%.3g %% beyond %.3g %%, servers +%.3g %% beyond %.3g %%\n",
-            q->name, q->floor, q->floor_rms, q->factor, q->tokens_alpha, q->gap_max, q->ops_effect * 100, q->ops_noise * 100,
+                    "  forks: level %.3g, gap at most %.3g nats; scores: NLL +%.3g, of one answer +%.3g; speed: ops +%.3g %% beyond %.3g %%, servers +%.3g %% beyond %.3g %%\n",
+            q->name, q->floor, q->floor_rms, q->factor, q->tokens_alpha, q->gap_max, q->scores_nll_max, q->scores_text_nll_max, q->ops_effect * 100, q->ops_noise * 100,
             q->server_effect * 100, q->start_spread * 100);
 }
 
@@ -333,6 +333,8 @@ void td_report_verdict_line(const struct td_weighing *w, struct td_buf *out)
     }
     if (l[TD_LANE_COLLAPSE].asked && w->collapses.answers)
         td_buf_addf(out, " collapsed=%zu", w->collapses.n);
+    if (l[TD_LANE_SCORES].asked && w->rescore.n)
+        td_buf_addf(out, " nll=%+.4f", td_rescore_shown(w->rescore.answer.shift));
     if (!isnan(w->speed.itl) && (l[TD_LANE_SPEED].asked || l[TD_LANE_TOKENS].asked))
         td_buf_addf(out, " itl=%+.1f%%%s", w->speed.itl * 100, w->speed.server_judged && l[TD_LANE_SPEED].asked ? "" : "(info)");
     if (l[TD_LANE_OPS].asked && w->numerics.judged)
@@ -363,6 +365,7 @@ void td_report_text(const struct td_weighing *w, FILE *out, bool colour)
     td_page_collapses(&p, w);
     td_page_forks(&p, w);
     td_page_noise(&p, w);
+    td_page_scores(&p, w);
     print_ops(&p, w);
     print_speed(&p, w);
     print_blame(&p, w);

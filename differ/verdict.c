@@ -34,7 +34,7 @@ int td_verdict_exit(enum td_verdict v)
 
 const char *td_lane_name(enum td_lane_id id)
 {
-    static const char *const NAMES[] = {"tokens", "collapse", "ops", "speed"};
+    static const char *const NAMES[] = {"tokens", "collapse", "scores", "ops", "speed"};
 
     return NAMES[id];
 }

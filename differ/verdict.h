@@ -11,7 +11,7 @@ enum td_verdict { TD_NOT_JUDGED, TD_PASS, TD_INCONCLUSIVE, TD_REGRESSED, TD_BROK
 const char *td_verdict_name(enum td_verdict v); /* "not judged", "pass" ... */
 int td_verdict_exit(enum td_verdict v);         /* enum td_exit; NOT_JUDGED is inconclusive: nothing was judged */
 
-enum td_lane_id { TD_LANE_TOKENS, TD_LANE_COLLAPSE, TD_LANE_OPS, TD_LANE_SPEED, TD_N_LANES };
+enum td_lane_id { TD_LANE_TOKENS, TD_LANE_COLLAPSE, TD_LANE_SCORES, TD_LANE_OPS, TD_LANE_SPEED, TD_N_LANES };
 const char *td_lane_name(enum td_lane_id id);
 
 #define TD_LANE_MAX_NOTES 24

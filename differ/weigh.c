@@ -67,6 +67,7 @@ static void choose_lanes(struct td_weighing *w)
     if (any)
         return;
     w->lane[TD_LANE_TOKENS].asked = w->lane[TD_LANE_COLLAPSE].asked = w->tokens.attempts > 0;
+    w->lane[TD_LANE_SCORES].asked = w->rescore.n + w->rescore.n_nan + w->rescore.n_failed > 0;
     w->lane[TD_LANE_OPS].asked = w->numerics.judged + w->numerics.compared > 0;
     w->lane[TD_LANE_SPEED].asked = w->speed.op_pairs > 0 || w->speed.server_judged;
 }
@@ -92,12 +93,21 @@ static void judge_damage(struct td_weighing *w)
 
     for (i = 0; i < w->n_sides; i++)
         exchanges += w->side[i].bad_frames;
-    for (i = TD_LANE_TOKENS; exchanges && i <= TD_LANE_COLLAPSE; i++)
+    for (i = TD_LANE_TOKENS; exchanges && i <= TD_LANE_SCORES; i++)
         if (w->lane[i].asked)
             td_lane_say(&w->lane[i], TD_INCONCLUSIVE, "%zu frames of exchanges are corrupt and were not compared (%s)", exchanges, next);
     if (w->bad_frames > exchanges && w->lane[TD_LANE_OPS].asked)
         td_lane_say(&w->lane[TD_LANE_OPS], TD_INCONCLUSIVE, "%zu frames of ops are corrupt and were not judged (%s)",
                     w->bad_frames - exchanges, next);
+}
+
+/* Behind a fork the texts say nothing, but the recorded one was scored to its end. This informs: it never makes a pass of forks (docs/verdicts.md). */
+static void support_forks(struct td_weighing *w)
+{
+    char words[400];
+
+    td_rescore_words(&w->rescore, words, sizeof words);
+    td_lane_say(&w->lane[TD_LANE_TOKENS], TD_NOT_JUDGED, "%s", words);
 }
 
 static void judge(struct td_weighing *w)
@@ -122,6 +132,9 @@ static void judge(struct td_weighing *w)
     view.coverage = view.judged ? w->numerics.coverage : "";
     td_tokens_judge(&w->tokens, &w->policy, &view, tokens->asked ? tokens : &unheard);
     td_collapse_judge(&w->collapses, w->lane[TD_LANE_COLLAPSE].asked ? &w->lane[TD_LANE_COLLAPSE] : &unheard);
+    td_rescore_judge(&w->rescore, &w->policy, w->lane[TD_LANE_SCORES].asked ? &w->lane[TD_LANE_SCORES] : &unheard);
+    if (tokens->asked && tokens->verdict == TD_INCONCLUSIVE && w->tokens.n_forks && w->rescore.n)
+        support_forks(w);
     td_numerics_judge(&w->numerics, &w->ops, w->base_ops.n, ops->asked ? ops : &unheard);
     td_speed_judge(&w->speed, &w->policy, w->lane[TD_LANE_SPEED].asked ? &w->lane[TD_LANE_SPEED] : &unheard);
     if (w->numerics.judged && w->ops_seen > (int64_t)w->base_ops.n && ops->asked)
@@ -151,6 +164,8 @@ int td_weigh(struct td_weighing *w, struct td_error *err)
     if (!rc)
         rc = td_collapse_measure(&w->groups, &w->collapses, err);
     if (!rc)
+        rc = td_rescore_measure(w->side, w->n_sides, &w->rescore, err);
+    if (!rc)
         rc = td_numerics_measure(&w->ops, &w->base_ops, &w->policy, &w->numerics, err);
     if (!rc)
         rc = td_speed_measure(&w->ops, &w->groups, &w->policy, &w->speed, err);
@@ -168,6 +183,7 @@ void td_weighing_release(struct td_weighing *w)
 
     td_speed_release(&w->speed);
     td_numerics_release(&w->numerics);
+    td_rescore_release(&w->rescore);
     td_collapses_release(&w->collapses);
     td_tokens_release(&w->tokens);
     td_op_set_release(&w->ops);

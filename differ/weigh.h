@@ -8,6 +8,7 @@
 #include "differ/blame.h"
 #include "differ/collapse_lane.h"
 #include "differ/numerics.h"
+#include "differ/rescore.h"
 #include "differ/speed.h"
 #include "differ/tokens.h"
 
@@ -22,6 +23,7 @@ struct td_weighing {
     struct td_lane lane[TD_N_LANES];        /* asked and by_name are set by the caller */
     struct td_tokens tokens;
     struct td_collapses collapses;
+    struct td_rescore rescore;
     struct td_numerics numerics;
     struct td_speed speed;
     bool blamed; struct td_blame blame;
@@ -39,6 +41,7 @@ void td_weighing_release(struct td_weighing *w);   /* closes the sides too */
 void td_report_verdict_line(const struct td_weighing *w, struct td_buf *out);
 void td_report_text(const struct td_weighing *w, FILE *out, bool colour);
 int td_report_json(const struct td_weighing *w, const char *path, struct td_error *err);
+void td_report_json_scores(struct td_jw *w, const struct td_rescore *r); /* its member "scores" */
 int td_report_junit(const struct td_weighing *w, const char *path, struct td_error *err);
 
 /* Bytes around `at` as one line of clean UTF-8 in quotes: what would hurt a terminal is escaped, "..." where it was cut. */

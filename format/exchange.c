@@ -12,7 +12,7 @@ static const char *const PHASES[] = {"timed", "tapped", "warmup"};
 static const char *const KNOWN[] = {"stream", "prompt_id", "category", "repeat", "concurrency", "phase", "api", "method", "path",
     "request", "http_status", "error", "error_kind", "prompt_token_ids", "token_ids", "n_tokens", "ids_complete", "logprobs",
     "top", "top_k", "token_text", "text", "text_base64", "finish_reason", "usage", "t_sent_ns", "t_first_byte_ns", "t_end_ns",
-    "events", NULL};
+    "events", "scores", "scores_top", "scored_from", NULL};
 
 void td_exchange_release(struct td_exchange *x)
 {
@@ -35,6 +35,8 @@ void td_exchange_release(struct td_exchange *x)
     free(x->text);
     free(x->finish_reason);
     free(x->events);
+    free(x->scores);
+    free(x->scores_top);
     cJSON_Delete(x->request);
     cJSON_Delete(x->extra);
     memset(x, 0, sizeof *x);
@@ -159,6 +161,28 @@ static void put_answer(struct td_jw *w, const struct td_exchange *x)
     td_rec_put_str(w, "finish_reason", x->finish_reason);
 }
 
+static void put_scores(struct td_jw *w, const struct td_exchange *x)
+{
+    int32_t i;
+
+    if (x->scored_from)
+        td_jw_i64(w, "scored_from", x->scored_from);
+    if (!x->scores)
+        return;
+    td_jw_arr(w, "scores");
+    for (i = 0; i < x->n_scores; i++)
+        td_rec_put_float(w, NULL, x->scores[i]);
+    td_jw_end(w);
+    td_jw_arr(w, "scores_top");
+    for (i = 0; x->scores_top && i < x->n_scores; i++) {
+        td_jw_arr(w, NULL);
+        td_jw_i64(w, NULL, x->scores_top[i].id);
+        td_rec_put_float(w, NULL, x->scores_top[i].logprob);
+        td_jw_end(w);
+    }
+    td_jw_end(w);
+}
+
 int td_exchange_write(const struct td_exchange *x, struct td_buf *out)
 {
     struct td_jw w;
@@ -196,6 +220,7 @@ int td_exchange_write(const struct td_exchange *x, struct td_buf *out)
         td_jw_end(&w);
     }
     td_jw_end(&w);
+    put_scores(&w, x);
     td_rec_put_extra(&w, x->extra, NULL);
     td_jw_end(&w);
     return out->failed ? TD_ELIMIT : TD_OK;
@@ -330,6 +355,35 @@ static int read_events(const cJSON *o, struct td_exchange *x, struct td_error *e
     return TD_OK;
 }
 
+/* As many as the prompt has tokens; "scores_top" as many as "scores", or absent. */
+static int read_scores(const cJSON *o, struct td_exchange *x, struct td_error *err)
+{
+    int64_t n = td_rec_count(o, "scores", TD_REC_MAX_TOKENS, err), tops = n < 0 ? n : td_rec_count(o, "scores_top", TD_REC_MAX_TOKENS, err);
+    const cJSON *m;
+    int32_t i = 0;
+
+    if (n < 0 || tops < 0)
+        return (int)(n < 0 ? n : tops);
+    if (get_i32(o, "scored_from", 0, &x->scored_from, err) || (n && n != x->n_prompt_ids) || (tops && tops != n) || x->scored_from < 0)
+        return td_fail(err, TD_ECORRUPT, "\"scores\" holds %lld items, \"scores_top\" %lld, of %d prompt tokens", (long long)n, (long long)tops,
+                       x->n_prompt_ids);
+    if (!n)
+        return TD_OK;
+    x->scores = malloc((size_t)n * sizeof *x->scores);
+    x->scores_top = malloc((size_t)n * sizeof *x->scores_top);
+    if (!x->scores || !x->scores_top)
+        return td_fail(err, TD_ENOMEM, "no memory for \"scores\"");
+    x->n_scores = (int32_t)n;
+    cJSON_ArrayForEach(m, td_json_get(o, "scores"))
+        x->scores[i++] = (float)td_json_num(m, NAN);
+    for (i = 0; i < n; i++)
+        x->scores_top[i] = (struct td_alt){-1, -INFINITY};
+    i = 0;
+    cJSON_ArrayForEach(m, td_json_get(o, "scores_top"))
+        x->scores_top[i++] = (struct td_alt){(int32_t)td_json_i64(m->child, -1), (float)td_json_num(m->child ? m->child->next : NULL, NAN)};
+    return TD_OK;
+}
+
 static int read_answer(const cJSON *o, struct td_exchange *x, struct td_error *err)
 {
     int32_t n_ids = 0;
@@ -345,7 +399,7 @@ static int read_answer(const cJSON *o, struct td_exchange *x, struct td_error *e
     x->ids_complete = td_json_get_bool(o, "ids_complete", false);
     x->finish_reason = td_rec_dup(o, "finish_reason");
     if ((rc = read_logprobs(o, x, err)) || (rc = read_top(o, x, err)) || (rc = read_token_text(o, x, err)) ||
-        (rc = read_text(o, x, err)))
+        (rc = read_text(o, x, err)) || (rc = read_scores(o, x, err)))
         return rc;
     return read_events(o, x, err);
 }

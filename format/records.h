@@ -69,6 +69,10 @@ struct td_exchange {
     int64_t t_first_byte_ns;      /* first byte of the response */
     int64_t t_end_ns;             /* last byte read, or the failure */
     struct td_token_event *events; int32_t n_events;
+    /* What the server says of a text that it was given (role "scores"): of each token of prompt_ids the logprob, after all before it. */
+    float *scores; int32_t n_scores;             /* NULL, or [n_prompt_ids]; -Infinity: not said (the first), NaN as in logprobs */
+    struct td_alt *scores_top;                   /* [n_scores] the likeliest token there; id -1: not said */
+    int32_t scored_from;                         /* prompt_ids from here on are a recorded answer; 0: no such request */
     cJSON *extra;                 /* members of the JSON line that no field above holds; NULL: none */
 };
 void td_exchange_release(struct td_exchange *x);      /* frees what the fields hold */

@@ -161,6 +161,8 @@ static int compare(struct gate *g)
     for (round = 0; g->baseline_server && round < g->rounds; round++)
         td_command_opt(&c, "--baseline-live", g->live[round]);
     td_command_opt(&c, "--lanes", lanes_of(g));
+    if (g->server && !g->lanes)
+        td_command_opt(&c, "--also", "scores"); /* not every server offers them */
     td_command_opt(&c, "--policy", g->policy);
     td_command_opt(&c, "--json", g->json);
     td_command_opt(&c, "--junit", g->junit);
@@ -223,6 +225,7 @@ static int run_smoke(struct gate *g)
     td_command_opt(&c, "--suite", suite);
     td_command_opt(&c, "--repeat", "1");
     td_command_opt(&c, "--gemms", "off");
+    td_command_opt(&c, "--scores", "off");
     td_command_opt(&c, "--timeout", g->timeout);
     td_command_opt(&c, "--api", g->api);
     add_list(&c, "--header", &g->headers);
@@ -321,7 +324,7 @@ int main(int argc, char **argv)
         {"baseline-env", 0, TD_ARG_LIST, &g.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
         {"provider", 0, TD_ARG_STR, &g.provider, "NAME", "our own kernels as the candidate: cpu, ref, simt; of a build: lib, ggml, vllm, cuda, hip (default: found out)", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &g.checkpoint, "DIR", "where the model's checkpoint lies now", 0, 0},
-        {"lanes", 0, TD_ARG_STR, &g.lanes, "LIST", "tokens,collapse,ops,speed (default: what was named above)", 0, 0},
+        {"lanes", 0, TD_ARG_STR, &g.lanes, "LIST", "tokens,collapse,scores,ops,speed (default: what was named above)", 0, 0},
         {"policy", 0, TD_ARG_STR, &g.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},
         {"calibrate", 0, TD_ARG_LIST, &g.calibrate, "DIR", "replay of an honest build: its forks are noise (may be repeated)", 0, 0},
         {"json", 0, TD_ARG_STR, &g.json, "FILE", "write the whole report as JSON", 0, 0},

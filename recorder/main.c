@@ -59,6 +59,19 @@ int td_record_gemms(const char *text, struct td_record_options *opt, struct td_e
     return TD_OK;
 }
 
+int td_record_scores(const char *text, struct td_record_options *opt, struct td_error *err)
+{
+    char *end;
+
+    opt->scores = !strcmp(text, "on") ? TD_SCORES_PROMPTS : 0;
+    if (!strcmp(text, "on") || !strcmp(text, "off"))
+        return TD_OK;
+    opt->scores = strtoll(text, &end, 10);
+    if (end == text || *end || opt->scores < 1 || opt->scores > TD_SUITE_MAX_PROMPTS)
+        return td_fail(err, TD_EINVAL, "--scores %s: give on, off, or how many answers, 1 to %d", text, TD_SUITE_MAX_PROMPTS);
+    return TD_OK;
+}
+
 static int check_all_ops(struct td_record_options *opt, struct td_error *err)
 {
     opt->gemms_required |= opt->mode.all_kinds;
@@ -74,6 +87,23 @@ static int print_tap_env(struct td_error *err)
         fputs(td_buf_str(&b), stdout);
     td_buf_release(&b);
     return rc;
+}
+
+/* Whoever hides text hides that of the tokens that a scored answer names, too; and whoever hides what a chat answers, the token that
+ * its scoring, a completion, ends with. */
+static void redact_scores(const char **paths)
+{
+    bool answers = false;
+    size_t n = 0;
+
+    for (; paths[n]; n++)
+        answers |= !strncmp(paths[n], "choices", 7);
+    if (!n)
+        return;
+    paths[n++] = "**.decoded_token";
+    if (answers)
+        paths[n++] = "choices[*].text";
+    paths[n] = NULL;
 }
 
 static void to_array(const struct td_arg_list *list, const char **out)
@@ -114,7 +144,7 @@ int main(int argc, char **argv)
     struct td_record_options o = {.server = "localhost:8000", .suite = "quick", .gemms = "auto", .repeat = 5, .tapped_repeat = 1,
                                   .logprobs = 5, .timeout_s = 300};
     struct td_arg_list headers = {.n = 0}, redact = {.n = 0};
-    const char *api = "auto";
+    const char *api = "auto", *scores = "on";
     bool tap_env = false, run = false;
     const struct td_arg table[] = {
         {"server", 's', TD_ARG_STR, &o.server, "HOST:PORT", "the server to record, or its URL (default localhost:8000)", 0, 0},
@@ -124,6 +154,7 @@ int main(int argc, char **argv)
         {"concurrency", 'c', TD_ARG_I64, &o.concurrency, "N", "requests in flight (default: as the suite says)", 1, 4096},
         {"max-tokens", 'n', TD_ARG_I64, &o.max_tokens, "N", "length of the answers (default: as the suite says, else 64)", 1, 1 << 20},
         {"logprobs", 0, TD_ARG_I64, &o.logprobs, "K", "alternatives per token, 0 for none (default 5)", 0, 100},
+        {"scores", 0, TD_ARG_STR, &scores, "on|off|N", "have the server score its first answer to each prompt, token by token, where it can (default on: at most 256)", 0, 0},
         {"seed", 0, TD_ARG_I64, &o.seed, "N", "seed sent with every request (default 0)", 0, 0},
         {"ignore-eos", 0, TD_ARG_FLAG, &o.ignore_eos, NULL, "answers of full length", 0, 0},
         {"model", 'm', TD_ARG_STR, &o.model, "NAME", "model to ask for (default: the first that the server lists)", 0, 0},
@@ -171,6 +202,8 @@ int main(int argc, char **argv)
     if (!rc)
         rc = td_record_gemms(o.gemms, &o, &err);
     if (!rc)
+        rc = td_record_scores(scores, &o, &err);
+    if (!rc)
         rc = check_all_ops(&o, &err);
     if (!rc)
         rc = check_headers(&headers, &err);
@@ -180,6 +213,8 @@ int main(int argc, char **argv)
         return rc ? fail(&err) : TD_EXIT_OK;
     to_array(&headers, o.headers);
     to_array(&redact, o.redact);
+    if (o.scores)
+        redact_scores(o.redact);
     o.command = args.command;
     o.mode.budget_bytes_per_s = budget_of(&o);
     catch_signals();

@@ -3,12 +3,9 @@
 #include "recorder/record.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
@@ -37,6 +34,7 @@ struct session {
     struct td_links_state ops;
     bool have_ops;
     struct td_whole *whole;       /* stands before on_exchange */
+    struct td_scores scores;      /* sees what passes on_exchange */
     struct td_extras extras;
     struct td_metrics metrics[2]; /* before and after the timed phase */
     int64_t made_whole;           /* answers whose token ids came from a second request */
@@ -136,9 +134,12 @@ static int on_exchange(void *arg, struct td_exchange *x, struct td_error *err)
     struct session *s = arg;
     int rc = td_writer_exchange(s->writer, x);
 
-    if (x->error && x->phase == TD_PHASE_WARMUP)
+    if (!rc)
+        rc = td_scores_see(&s->scores, x, err);
+    if (x->error && x->phase == TD_PHASE_WARMUP && !td_json_get(x->extra, "role"))
         on_failed_warmup(s, x);
-    td_figures_add(&s->figures, x);
+    if (!td_scores_role(x))
+        td_figures_add(&s->figures, x);
     s->made_whole += td_json_get(x->extra, "ids_from") != NULL;
     if (x->error)
         td_log(TD_LOG_INFO, "record", "%s, repeat %d: %s: %s", x->prompt_id, x->repeat, x->error_kind, x->error);
@@ -258,6 +259,17 @@ static int complete_ids(struct session *s, struct td_error *err)
     return rc ? rc : end;
 }
 
+static int send_scores(void *arg, const struct td_plan *plan, struct td_error *err)
+{
+    return send_plan(arg, plan, "scoring answers", err);
+}
+
+/* Last of all requests: they are the only ones whose cost to the server nobody has tried on it before. */
+static int score_phase(struct session *s, struct td_error *err)
+{
+    return s->interrupted || s->server_gone ? TD_OK : td_scores_ask(&s->scores, &s->server, send_scores, s, err);
+}
+
 static void write_ids_extra(struct session *s)
 {
     char why[120] = "";
@@ -279,6 +291,7 @@ static void write_extras(struct session *s)
         td_extras_of_answer(&s->extras, &s->server, &s->sample, s->nonce);
     if (s->have_sample && s->sample.token_ids)
         write_ids_extra(s);
+    td_scores_extra(&s->scores, &s->server, &s->extras);
     td_extras_fact(&s->extras, s->writer);
     if (s->metrics[0].n && s->metrics[1].n) {
         change = td_metrics_change(&s->metrics[0], &s->metrics[1]);
@@ -290,29 +303,10 @@ static void write_extras(struct session *s)
 
 /* ---- the tap -------------------------------------------------------------------------------------------------------- */
 
-/* The port when the server runs on this machine, else 0. */
-static int local_port(const char *url)
-{
-    bool https = !strncmp(url, "https", 5);
-    char host[256], mine[256] = "", *end;
-    const char *at = strstr(url, "://") + 3, *colon;
-    int port = https ? 443 : 80;
-
-    snprintf(host, sizeof host, "%.*s", (int)strcspn(at, "/"), at);
-    end = *host == '[' ? strchr(host, ']') : host;
-    colon = end ? strchr(end, ':') : NULL;
-    if (colon) {
-        port = atoi(colon + 1);
-        host[colon - host] = '\0';
-    }
-    gethostname(mine, sizeof mine - 1);
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") || !strcasecmp(host, mine) ? port : 0;
-}
-
 static int find_tap(struct session *s, struct td_error *err)
 {
     const struct td_record_options *o = s->opt;
-    struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = local_port(s->url),
+    struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = td_host_local_port(s->url),
                                      .wait_ms = s->started.proc.pid > 0 ? 5000 : 500};
     struct td_links_options lo = {.writer = s->writer, .nonce = s->nonce, .checkpoint = o->checkpoint ? o->checkpoint : s->server.root,
                                   .weights_by_reference = o->weights_by_reference};
@@ -419,6 +413,8 @@ static int run_phases(struct session *s, struct td_error *err)
         rc = tapped_phase(s, err);
     if (!rc)
         rc = complete_ids(s, err);
+    if (!rc)
+        rc = score_phase(s, err);
     if (!rc && s->server_gone) /* what came before is a recording all the same */
         td_log(TD_LOG_WARN, "record", "%s ended while it was recorded (%s)", s->opt->command[0], s->started.how);
     return rc;
@@ -478,6 +474,7 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
     int rc;
 
     td_links_nonce(s.nonce);
+    td_scores_init(&s.scores, opt->scores);
     s.whole = td_whole_new(on_exchange, &s);
     rc = s.whole ? prepare(&s, err) : td_fail(err, TD_ENOMEM, "out of memory");
     if (!rc)
@@ -495,6 +492,7 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
     if (s.have_sample)
         td_exchange_release(&s.sample);
     td_whole_free(s.whole);
+    td_scores_release(&s.scores);
     td_metrics_release(&s.metrics[0]);
     td_metrics_release(&s.metrics[1]);
     td_figures_release(&s.figures);

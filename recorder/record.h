@@ -14,6 +14,7 @@
 #include "format/fixture.h"
 #include "recorder/links.h"
 #include "wire/extras.h"
+#include "wire/scores.h"
 #include "wire/suite.h"
 #include "wire/whole.h"
 
@@ -21,9 +22,10 @@ struct td_record_options {
     const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint;
     enum td_api_kind api;
     int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
+    int64_t scores;               /* texts to have scored, 0: none */
     double timeout_s, budget_mib;
     bool no_text, ignore_eos, wait, weights_by_reference;
-    const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 1]; /* NULL-terminated */
+    const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
     char **command;               /* of --run, or NULL */
     struct td_links_mode mode;    /* of --gemms */
     bool gemms_required;          /* all, or a share: without a tap it is an error */
@@ -31,6 +33,8 @@ struct td_record_options {
 
 /* "auto", "off", "all", "25%" into opt->mode and gemms_required. TD_EINVAL. */
 int td_record_gemms(const char *text, struct td_record_options *opt, struct td_error *err);
+/* "on", "off", "N" into opt->scores. TD_EINVAL. */
+int td_record_scores(const char *text, struct td_record_options *opt, struct td_error *err);
 
 /* ---- figures.c: medians and counts ---------------------------------------------------------------------------------- */
 
@@ -54,6 +58,7 @@ void td_figures_print(struct td_figures *f, size_t prompts, const struct td_link
 
 /* ---- host.c ---- */
 void td_host_facts(struct td_writer *w);
+int td_host_local_port(const char *url); /* the port when the server runs on this machine, else 0 */
 
 /* ---- started.c: the server that --run started ---------------------------------------------------------------------- */
 

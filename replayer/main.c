@@ -123,7 +123,7 @@ static int check_provider(const struct td_replay_options *o, struct td_error *er
     return TD_OK;
 }
 
-static int check_options(struct td_replay_options *o, const char *shard, const char *timing, const char *guard, struct td_error *err)
+static int check_options(struct td_replay_options *o, const char *shard, const char *timing, const char *guard, const char *scores, struct td_error *err)
 {
     if (shard && td_shard_parse(shard, &o->shard, err))
         return err->code;
@@ -132,6 +132,9 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
     if (strcmp(guard, "on") && strcmp(guard, "off"))
         return td_fail(err, TD_EINVAL, "--guard: \"%s\" is neither on nor off", guard);
     o->guard = !strcmp(guard, "on");
+    if (strcmp(scores, "on") && strcmp(scores, "off"))
+        return td_fail(err, TD_EINVAL, "--scores: \"%s\" is neither on nor off", scores);
+    o->scores = !strcmp(scores, "on");
     if (check_env("build-env", &o->build_env, err) || check_env("baseline-env", &o->baseline_env, err))
         return err->code;
     if (o->baseline_env.n && !o->baseline_build)
@@ -158,7 +161,7 @@ static int usage(const struct td_error *err)
 static int run(int argc, char **argv)
 {
     struct td_replay_options o = {.shard = {1, 1}, .op_repeat = 3, .max_ops = 20000, .deadline_s = 20, .timeout_s = 600, .stop = &stop};
-    const char *shard = NULL, *timing = "asap", *guard = "on", *kernels = NULL;
+    const char *shard = NULL, *timing = "asap", *guard = "on", *scores = "on", *kernels = NULL;
     const struct td_arg table[] = {
         {"output", 'o', TD_ARG_STR, &o.output, "DIR", "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
         {"server", 0, TD_ARG_STR, &o.server, "HOST:PORT", "send the recorded requests to this server", 0, 0},
@@ -166,6 +169,7 @@ static int run(int argc, char **argv)
         {"timing", 0, TD_ARG_STR, &timing, "HOW", "when requests are sent: asap (default), recorded, xN (N times faster)", 0, 0},
         {"repeat", 0, TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)", 1, 10000},
         {"header", 0, TD_ARG_LIST, &o.headers, "K:V", "send this header too (may be repeated)", 0, 0},
+        {"scores", 0, TD_ARG_STR, &scores, "on|off", "have the server score the recorded answers token by token, where the recording has that (default on)", 0, 0},
         {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S", "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
         {"build", 0, TD_ARG_STR, &o.build, "PATH", "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM, a .fatbin or .cubin", 0, 0},
         {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "PATH", "and with this one, side by side: errors and speed", 0, 0},
@@ -206,7 +210,7 @@ static int run(int argc, char **argv)
     if (rc > 0)
         return TD_EXIT_OK;
     if (!rc)
-        rc = check_options(&o, shard, timing, guard, &err);
+        rc = check_options(&o, shard, timing, guard, scores, &err);
     if (!rc && kernels)
         rc = check_listing(&o, &args, &err);
     else if (!rc && (args.n_rest != 1 || args.command))

@@ -24,6 +24,7 @@ struct td_replay_options {
     struct td_arg_list headers;
     struct td_shard shard;
     bool guard;
+    bool scores;                         /* have the server score the recorded answers, where the recording has scores */
     double deadline_s;                   /* of one stage of an op's run */
     double timeout_s;                    /* of one request; 0: none */
     bool what_named;                     /* server, build or provider was named: only what is named is replayed */

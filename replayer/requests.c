@@ -32,6 +32,7 @@ struct collector {
     struct td_api_server *server;
     const char *const *headers;
     struct td_whole *whole;     /* stands before collect */
+    struct td_scores scores;    /* counts what passes collect */
     struct td_extras extras;
     bool ask_again;             /* the warm-up request was refused for a field that is left out now */
     char engine[600];           /* why nothing is answered though /health was 200, or "" */
@@ -40,7 +41,7 @@ struct collector {
 /* A request that fails for what the server is, not for what was asked. */
 static void on_failed(struct collector *c, const struct td_exchange *x)
 {
-    if (x->phase == TD_PHASE_WARMUP)
+    if (x->phase == TD_PHASE_WARMUP && !td_json_get(x->extra, "role"))
         c->ask_again = td_api_refuse(c->server, x);
     if (c->ask_again)
         td_log(TD_LOG_WARN, "replay", "the server refuses a field that can be left out, and is asked without it: %s", x->error);
@@ -55,6 +56,8 @@ static int collect(void *arg, struct td_exchange *x, struct td_error *err)
 
     if (rc)
         return td_fail(err, rc, "cannot write an exchange");
+    if (td_scores_role(x))
+        return td_scores_see(&c->scores, x, err);
     if (x->error_kind)
         on_failed(c, x);
     if (x->phase != TD_PHASE_WARMUP)
@@ -121,12 +124,48 @@ static int complete_ids(struct collector *c, const struct td_send_options *base,
     opt.progress = NULL;
     if (!rc && plan.n) {
         rc = td_suite_run(&plan, &opt, &st, err);
+        c->stats->next_stream = st.next_stream;
         td_writer_count(c->w, "exchanges.planned", (int64_t)plan.n, 0);
         td_writer_count(c->w, "exchanges.sent", st.sent, st.bytes_sent);
     }
     td_plan_release(&plan);
     end = td_whole_end(c->whole, rc ? NULL : err);
     return rc ? rc : end;
+}
+
+struct score_sending { struct collector *c; const struct td_send_options *base; };
+
+static int send_scores(void *arg, const struct td_plan *plan, struct td_error *err)
+{
+    const struct score_sending *s = arg;
+    struct td_send_options opt = *s->base;
+    struct td_send_stats st;
+    int rc;
+
+    opt.first_stream = s->c->stats->next_stream;
+    opt.progress = "scoring answers";
+    rc = td_suite_run(plan, &opt, &st, err);
+    s->c->stats->next_stream = st.next_stream;
+    td_writer_count(s->c->w, "exchanges.planned", (int64_t)plan->n, 0);
+    td_writer_count(s->c->w, "exchanges.sent", st.sent, st.bytes_sent);
+    if (st.unsent)
+        td_writer_count(s->c->w, "exchanges.dropped.server_gone", st.unsent, 0);
+    if (rc == TD_EINTR)
+        td_writer_count(s->c->w, "exchanges.dropped.interrupted", (int64_t)plan->n - st.sent - st.unsent, 0);
+    return rc;
+}
+
+/* The recorded answers, judged token by token by this server (wire/scores.h). */
+static int score(struct collector *c, struct td_plan *plan, const struct td_send_options *base, struct td_error *err)
+{
+    struct score_sending how = {c, base};
+    int rc = c->stats->server_gone ? TD_OK : td_plan_strip(plan, c->server, err);
+
+    if (!rc && !c->stats->server_gone)
+        rc = td_scores_send(&c->scores, plan, send_scores, &how, err);
+    c->stats->scored = c->scores.count[TD_SCORED];
+    c->stats->not_scored = (int64_t)plan->n - c->stats->scored;
+    return rc;
 }
 
 static void number_fact(struct td_writer *w, const char *section, const char *key, double v)
@@ -210,13 +249,14 @@ static void write_extras(struct collector *c)
 {
     if (c->sample->request)
         td_extras_of_answer(&c->extras, c->server, c->sample, NULL);
+    td_scores_extra(&c->scores, c->server, &c->extras);
     td_extras_fact(&c->extras, c->w);
     if (*c->engine)
         td_writer_fact_str(c->w, "replay", "engine", c->engine);
 }
 
 static int replay_plan(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt, struct td_plan *plan,
-                       struct collector *c, struct td_error *err)
+                       struct td_plan *texts, struct collector *c, struct td_error *err)
 {
     struct td_send_options so = {.server = c->server, .headers = c->headers, .total_timeout_ms = (int)(opt->timeout_s * 1000),
                                  .writer = w, .emit = td_whole_take, .emit_arg = c->whole, .first_stream = 1, .stop = opt->stop,
@@ -228,14 +268,16 @@ static int replay_plan(struct td_fixture *fx, struct td_writer *w, const struct 
         rc = send_plan(c, plan, &so, err);
     if (!rc)
         rc = complete_ids(c, &so, err);
+    if (!rc)
+        rc = score(c, texts, &so, err);
     write_facts(fx, w, opt, c->server, c->sample->request ? c->sample : NULL, c->stats);
     write_extras(c);
     return rc;
 }
 
 static int replay_collected(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
-                            const struct td_api_server *server, struct td_plan *plan, struct td_requests_stats *stats,
-                            struct td_error *err)
+                            const struct td_api_server *server, struct td_plan *plan, struct td_plan *texts,
+                            struct td_requests_stats *stats, struct td_error *err)
 {
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
     struct td_exchange sample = {0};
@@ -244,9 +286,11 @@ static int replay_collected(struct td_fixture *fx, struct td_writer *w, const st
     int rc;
 
     memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);
+    td_scores_init(&c.scores, texts->n > 0);
     c.whole = td_whole_new(collect, &c);
-    rc = c.whole ? replay_plan(fx, w, opt, plan, &c, err) : td_fail(err, TD_ENOMEM, "out of memory");
+    rc = c.whole ? replay_plan(fx, w, opt, plan, texts, &c, err) : td_fail(err, TD_ENOMEM, "out of memory");
     td_whole_free(c.whole);
+    td_scores_release(&c.scores);
     td_exchange_release(&sample);
     return rc;
 }
@@ -255,7 +299,7 @@ int td_requests_replay(struct td_fixture *fx, struct td_writer *w, const struct 
                        const struct td_api_server *server, struct td_requests_stats *stats, struct td_error *err)
 {
     struct td_exchange *xs = NULL;
-    struct td_plan plan = TD_PLAN_INIT;
+    struct td_plan plan = TD_PLAN_INIT, texts = TD_PLAN_INIT;
     size_t n = 0, bad = 0;
     int rc = td_fixture_exchanges(fx, &xs, &n, &bad, err);
 
@@ -266,9 +310,12 @@ int td_requests_replay(struct td_fixture *fx, struct td_writer *w, const struct 
     if (!rc && !plan.n)
         rc = td_fail(err, TD_EUNSUPPORTED, "%s: %zu recorded requests, none of which can be sent again (%lld redacted and without "
                      "token ids)", td_fixture_dir(fx), n, (long long)stats->skipped);
+    if (!rc && opt->scores)
+        rc = td_scores_plan_again(xs, n, &texts, err);
     td_exchanges_free(xs, n);
     if (!rc)
-        rc = replay_collected(fx, w, opt, server, &plan, stats, err);
+        rc = replay_collected(fx, w, opt, server, &plan, &texts, stats, err);
     td_plan_release(&plan);
+    td_plan_release(&texts);
     return rc;
 }

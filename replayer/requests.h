@@ -5,11 +5,13 @@
 
 #include "replayer/options.h"
 #include "wire/extras.h"
+#include "wire/scores.h"
 #include "wire/send.h"
 #include "wire/whole.h"
 
 struct td_requests_stats {
     int64_t recorded, planned, answered, failed, not_sent;
+    int64_t scored, not_scored; /* recorded answers, a pass each */
     int64_t skipped;            /* could not be asked again: no JSON body, or redacted and without token ids */
     bool by_token_ids;          /* the recording holds no text: prompts went as token ids */
     bool server_gone;

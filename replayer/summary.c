@@ -13,6 +13,8 @@ static void print_requests(const struct td_session_result *r)
     printf("requests  %s\n", r->server);
     printf("  %lld answered, %lld with an error, %lld not sent, of %lld; %.1f s\n", (long long)q->answered, (long long)q->failed,
            (long long)q->not_sent, (long long)q->planned, q->seconds);
+    if (q->scored + q->not_scored)
+        printf("  %lld of %lld recorded answers scored token by token\n", (long long)q->scored, (long long)(q->scored + q->not_scored));
     if (q->lag_max_ms > 0)
         printf("  sent late by %.2f ms on average, %.2f ms at most\n", q->lag_mean_ms, q->lag_max_ms);
     if (q->skipped)

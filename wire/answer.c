@@ -27,6 +27,7 @@ void td_answer_release(struct td_answer *a)
     free(a->alts);
     free(a->events);
     free(a->prompt_ids);
+    free(a->scores);
     td_buf_release(&a->text);
     free(a->finish_reason);
     free(a->fingerprint);
@@ -102,6 +103,7 @@ static void take_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, in
     p.top = array_or_null(td_json_get(lp, "top_logprobs"));
     td_answer_add_event(a, &p, t_ns);
     td_answer_prompt_ids(a, td_json_get(c, "prompt_token_ids"));
+    td_answer_scores(a, td_json_get(c, "prompt_logprobs"));
     keep_str(&a->finish_reason, td_json_get(c, "finish_reason"));
 }
 
@@ -209,6 +211,7 @@ static void take_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     keep_str(&a->fingerprint, td_json_get(ev, "system_fingerprint"));
     take_usage(a, td_json_get(ev, "usage"));
     td_answer_prompt_ids(a, td_json_get(ev, "prompt_token_ids"));
+    td_answer_scores(a, td_json_get(ev, "prompt_logprobs")); /* of a chat, and of vLLM's generate */
     if (cJSON_IsArray(choices)) {
         a->shaped = true;
         cJSON_ArrayForEach(c, choices) {

@@ -17,11 +17,15 @@ struct td_answer_token {
     uint32_t first_alt, n_alts;
 };
 
+#define TD_ANSWER_SCORE_ALTS 4 /* of a token of the prompt: itself and the likeliest are asked for */
+struct td_answer_score { struct td_alt alt[TD_ANSWER_SCORE_ALTS]; int n; }; /* as the server ordered them; the token itself is one */
+
 struct td_answer {
     struct td_answer_token *tokens; size_t n_tokens, cap_tokens;
     struct td_alt *alts; size_t n_alts, cap_alts;
     struct td_token_event *events; size_t n_events, cap_events;
     int32_t *prompt_ids; size_t n_prompt_ids, cap_prompt_ids;
+    struct td_answer_score *scores; size_t n_scores; /* of the prompt's tokens */
     struct td_buf text;
     char *finish_reason, *fingerprint, *id;
     struct td_usage usage;
@@ -45,5 +49,12 @@ void td_answer_stream_error(struct td_answer *a, const char *data, size_t n);
 void td_answer_http_error(struct td_answer *a, int status, const char *location, const char *body, size_t n);
 /* Move what was gathered into x (tokens, logprobs, text, usage, events; not the error). TD_OK or TD_ENOMEM. */
 int td_answer_finish(struct td_answer *a, struct td_exchange *x);
+
+/* answer_scores.c: logprobs of the prompt. vLLM: `prompt_logprobs`, [null | {"ID": {"logprob", "rank", "decoded_token"}}]. */
+void td_answer_scores(struct td_answer *a, const cJSON *list);
+/* SGLang: `input_token_logprobs` [[logprob or null, id, text]] and `input_top_logprobs` [null | [[logprob, id, text]]]. */
+void td_answer_scores_sglang(struct td_answer *a, const cJSON *triples, const cJSON *tops);
+/* Into x, whose prompt_ids say which token stood where. Not as many as the prompt has: none is kept. TD_OK or TD_ENOMEM. */
+int td_answer_finish_scores(const struct td_answer *a, struct td_exchange *x);
 
 #endif

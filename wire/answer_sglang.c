@@ -58,6 +58,7 @@ void td_answer_take_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     p.skip_triples = fresh > 0 && n_lps > fresh ? n_lps - (int)fresh : 0;
     if (total < 0 || fresh > 0)
         td_answer_add_event(a, &p, t_ns);
+    td_answer_scores_sglang(a, td_json_get(meta, "input_token_logprobs"), td_json_get(meta, "input_top_logprobs"));
     if (total >= 0)
         a->usage.completion_tokens = total;
     a->usage.prompt_tokens = td_json_get_i64(meta, "prompt_tokens", a->usage.prompt_tokens);

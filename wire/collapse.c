@@ -64,7 +64,7 @@ static const char *token_words(const struct look *k, int32_t i, char *out, size_
 
 /* ---- the rules ------------------------------------------------------------------------------------------------------ */
 
-static bool error_says_nan(const char *error)
+bool td_collapse_error_says_nan(const char *error)
 {
     return error && (strcasestr(error, "out of range float values") || strcasestr(error, "probability tensor contains") ||
                      strcasestr(error, "nan in logits") || strcasestr(error, "nans detected"));
@@ -87,7 +87,7 @@ static void rule_nan(const struct look *k)
     if (bad) {
         snprintf(why, sizeof why, "NaN or null instead of a logprob for %d of %d tokens, first at token %d", bad, k->n, first);
         sign(k, TD_COLLAPSE_NAN, 1 + (double)bad / k->n, first, bad, 0, why);
-    } else if (error_says_nan(x->error)) {
+    } else if (td_collapse_error_says_nan(x->error)) {
         snprintf(why, sizeof why, "the server reports NaN: %.150s", x->error);
         sign(k, TD_COLLAPSE_NAN, 2, k->n, 0, 0, why);
     } else if (alts) {

@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "common/json.h"
-#include "wire/answer.h"
+#include "wire/answer_event.h"
 #include "wire/http.h"
 #include "wire/sse.h"
 
@@ -255,6 +255,7 @@ static void from_note(struct stream *s, struct td_exchange *x)
     x->phase = !strcmp(phase, "tapped") ? TD_PHASE_TAPPED : !strcmp(phase, "warmup") ? TD_PHASE_WARMUP : TD_PHASE_TIMED;
     x->api = dup_or(td_json_get_str(o, "api", NULL), "openai");
     x->method = dup_or(td_json_get_str(o, "method", NULL), *s->request.method ? s->request.method : "POST");
+    x->scored_from = td_json_get_i64(o, "scored_from", 0) > 0 ? td_answer_id(td_json_get(o, "scored_from")) : 0;
     x->path = dup_or(td_json_get_str(o, "path", NULL), s->request.path);
 }
 
@@ -342,7 +343,9 @@ static int build(struct stream *s, struct td_exchange *x)
     rc = td_answer_finish(&s->answer, x);
     if (x->error && x->usage.completion_tokens < 0)
         x->ids_complete = false; /* nobody can say how many there were */
-    return rc ? rc : prompt_ids_of_request(x);
+    if (!rc)
+        rc = prompt_ids_of_request(x);
+    return rc ? rc : td_answer_finish_scores(&s->answer, x);
 }
 
 static int finish(struct td_deriver *d, struct slot *slot, struct td_error *err)

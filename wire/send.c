@@ -276,6 +276,8 @@ static void note_open(struct sender *s, uint32_t stream, const struct td_plan_it
     td_jw_i64(&w, "group", it->group);
     if (*it->role)
         td_jw_cstr(&w, "role", it->role);
+    if (it->scored_from)
+        td_jw_i64(&w, "scored_from", it->scored_from);
     if (it->at_ns >= 0)
         td_jw_i64(&w, "due_ns", s->start_ns + it->at_ns);
     td_jw_end(&w);

@@ -13,9 +13,10 @@
 /* One request. The members of a group are put in flight together; the next group waits until they are done. */
 struct td_plan_item {
     char *prompt_id, *category, *api, *method, *path;
-    char *role;               /* NULL or "": an ordinary request; "ids": it is asked for the token ids of others (whole.h) */
+    char *role;               /* NULL or "": an ordinary request; "ids": it is asked for the token ids of others (whole.h), "scores": see scores.h */
     char *body; size_t body_len;
     int32_t repeat, concurrency;
+    int32_t scored_from;      /* of role "scores": where the recorded answer begins; else 0 */
     enum td_phase phase;
     int64_t group;
     int64_t at_ns;            /* after the plan's start; -1: as soon as the group before is done */

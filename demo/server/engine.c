@@ -20,7 +20,7 @@ struct td_job {
     uint64_t number;
     char id[TD_JOB_ID_MAX];
     int32_t *prompt;
-    int n_prompt, max_tokens, min_tokens, n_logprobs;
+    int n_prompt, max_tokens, min_tokens, n_logprobs, n_prompt_logprobs;
     bool ignore_eos;
     int64_t t_submit_ns;
     /* the scheduler's */
@@ -31,6 +31,7 @@ struct td_job {
     int64_t t_last_ns;      /* of the last token */
     /* shared */
     struct td_token *token; /* [max_tokens] */
+    struct td_token *score; /* [n_prompt], or NULL */
     int n_tokens, n_read;
     enum td_finish finish;
     bool reader_gone, scheduler_gone;
@@ -63,6 +64,7 @@ static void job_free(struct td_job *j)
     pthread_cond_destroy(&j->changed);
     free(j->prompt);
     free(j->token);
+    free(j->score);
     free(j);
 }
 
@@ -127,7 +129,7 @@ static void add_span(struct td_engine *e, struct td_job *j, int n_rows)
         int position = j->n_computed + i;
         e->row[e->n_rows++] = (struct td_llama_row){
             .token = decode ? j->token[j->n_tokens - 1].id : j->prompt[position], .slot = j->slot, .position = position,
-            .wants_logits = decode || position == j->n_prompt - 1};
+            .wants_logits = decode || j->score || position == j->n_prompt - 1};
     }
 }
 
@@ -148,16 +150,20 @@ static void build_batch(struct td_engine *e)
 
 /* ---- one pass ---------------------------------------------------------------------------------------------------- */
 
-static void fill_top(struct td_engine *e, const struct td_job *j, struct td_token *t, const float *logits)
+/* n_logprobs: -1 none. */
+static void fill_top(struct td_engine *e, int n_logprobs, struct td_token *t, const float *logits)
 {
     int vocab = e->model->cfg.vocab_size, n;
     int32_t index[TD_TOP_MAX];
 
     t->n_top = 0;
-    if (j->n_logprobs < 0)
+    if (n_logprobs < 0)
         return;
     td_sampler_logprobs(logits, vocab, e->logprob);
-    n = td_sampler_top(e->logprob, vocab, j->n_logprobs, index);
+    n = td_sampler_top(e->logprob, vocab, n_logprobs, index);
+    t->rank = 0;
+    for (int i = 0; i < vocab; i++)
+        t->rank += e->logprob[i] >= e->logprob[t->id];
     t->top_id[t->n_top++] = t->id;
     for (int i = 0; i < n; i++)
         if (index[i] != t->id)
@@ -173,7 +179,7 @@ static void take_token(struct td_engine *e, struct td_job *j, const float *logit
     struct td_token *t = &j->token[j->n_tokens];
 
     t->id = td_sampler_pick(&j->sampling, logits, e->model->cfg.vocab_size, j->n_tokens < j->min_tokens ? eos : -1, e->work_row);
-    fill_top(e, j, t, logits);
+    fill_top(e, j->n_logprobs, t, logits);
     td_metrics_add_time(e->metrics, j->n_tokens ? TD_TIME_ITL : TD_TIME_TTFT, now_ns - (j->n_tokens ? j->t_last_ns : j->t_submit_ns));
     td_metrics_add_tokens(e->metrics, j->n_tokens ? 0 : j->n_prompt, 1);
     j->t_last_ns = now_ns;
@@ -186,6 +192,20 @@ static void take_token(struct td_engine *e, struct td_job *j, const float *logit
         pthread_cond_broadcast(&j->changed);
 }
 
+/* What rows of a prompt say of the tokens that follow them. Returns the logits behind those that were used. */
+static const float *take_scores(struct td_engine *e, struct td_job *j, const struct td_step_span *span, const float *logits)
+{
+    for (int i = 0; i < span->n_rows; i++) {
+        int position = span->position + i;
+        if (position + 1 >= j->n_prompt)
+            break;
+        j->score[position + 1].id = j->prompt[position + 1];
+        fill_top(e, j->n_prompt_logprobs, &j->score[position + 1], logits);
+        logits += e->model->cfg.vocab_size;
+    }
+    return logits;
+}
+
 static void take_results(struct td_engine *e)
 {
     int64_t now_ns = td_clock_mono_ns();
@@ -196,7 +216,9 @@ static void take_results(struct td_engine *e)
         struct td_job *j = e->span_job[i];
         const struct td_llama_row *last = &e->row[e->span[i].first_row + e->span[i].n_rows - 1];
         j->n_computed += j->n_rows;
-        if (!last->wants_logits)
+        if (j->score)
+            logits = take_scores(e, j, &e->span[i], logits);
+        if (!last->wants_logits || j->n_computed < j->n_prompt)
             continue;
         take_token(e, j, logits, now_ns);
         logits += e->model->cfg.vocab_size;
@@ -269,7 +291,7 @@ static void *scheduler(void *arg)
 int td_engine_open(struct td_engine **out, struct td_llama *model, struct td_metrics *metrics, int step_pause_ms, struct td_error *err)
 {
     struct td_engine *e = calloc(1, sizeof *e);
-    size_t slots = (size_t)model->max_slots, vocab = (size_t)model->cfg.vocab_size;
+    size_t slots = (size_t)model->max_slots, rows = (size_t)model->max_rows, vocab = (size_t)model->cfg.vocab_size;
 
     *out = NULL;
     if (!e)
@@ -284,7 +306,8 @@ int td_engine_open(struct td_engine **out, struct td_llama *model, struct td_met
     e->row = calloc((size_t)model->max_rows, sizeof *e->row);
     e->span = calloc(slots, sizeof *e->span);
     e->span_job = calloc(slots, sizeof *e->span_job);
-    e->logits = calloc(slots * vocab, sizeof *e->logits);
+    e->logits = calloc((rows > slots ? rows : slots) * vocab, /* of a prompt that is scored, every row has some */
+                        sizeof *e->logits);
     e->work_row = calloc(vocab, sizeof *e->work_row);
     e->logprob = calloc(vocab, sizeof *e->logprob);
     if (!e->slot || !e->row || !e->span || !e->span_job || !e->logits || !e->work_row || !e->logprob) {
@@ -357,12 +380,15 @@ static struct td_job *job_new(struct td_engine *e, const struct td_job_spec *spe
     j->min_tokens = spec->min_tokens;
     j->ignore_eos = spec->ignore_eos;
     j->n_logprobs = spec->n_logprobs;
+    j->n_prompt_logprobs = spec->n_prompt_logprobs;
     j->sampling = spec->sampling;
     j->t_submit_ns = td_clock_mono_ns();
     strncpy(j->id, spec->id, sizeof j->id - 1);
     j->prompt = malloc((size_t)spec->n_prompt * sizeof *j->prompt);
     j->token = malloc((size_t)spec->max_tokens * sizeof *j->token);
-    if (!j->prompt || !j->token) {
+    if (spec->n_prompt_logprobs >= 0)
+        j->score = calloc((size_t)spec->n_prompt, sizeof *j->score);
+    if (!j->prompt || !j->token || (spec->n_prompt_logprobs >= 0 && !j->score)) {
         job_free(j);
         return NULL;
     }
@@ -427,6 +453,11 @@ enum td_finish td_job_finish(struct td_job *j)
     finish = j->n_read == j->n_tokens ? j->finish : TD_FINISH_NONE;
     pthread_mutex_unlock(&j->engine->lock);
     return finish;
+}
+
+const struct td_token *td_job_prompt_scores(struct td_job *j)
+{
+    return j->score;
 }
 
 void td_job_release(struct td_job *j)

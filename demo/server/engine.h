@@ -22,6 +22,7 @@
 struct td_token {
     int32_t id;
     int n_top;
+    int rank;                  /* tokens as likely or more; 0: its logprob is NaN, or none was wanted */
     int32_t top_id[TD_TOP_MAX + 1];
     float top_logprob[TD_TOP_MAX + 1]; /* may be NaN */
 };
@@ -31,6 +32,7 @@ struct td_job_spec {
     int n_prompt, max_tokens, min_tokens;
     bool ignore_eos;
     int n_logprobs;            /* -1: none wanted */
+    int n_prompt_logprobs;     /* the same, of the prompt's tokens */
     struct td_sampling sampling;
     const char *id;            /* what the client sees: "cmpl-..." */
 };
@@ -51,6 +53,9 @@ struct td_job *td_engine_submit(struct td_engine *e, const struct td_job_spec *s
 /* The next token. 1 = *out is filled; 0 = there are no more; TD_ETIMEOUT = none yet. One reader per job. */
 int td_job_next(struct td_job *j, struct td_token *out, int timeout_ms);
 enum td_finish td_job_finish(struct td_job *j); /* once td_job_next has said 0 or the last token was read; else NONE */
+/* [n_prompt] the prompt's tokens with their logprobs (that of the first says nothing), once td_job_next has said 0; NULL: not wanted. Lives
+ * as long as the job. */
+const struct td_token *td_job_prompt_scores(struct td_job *j);
 void td_job_release(struct td_job *j);           /* a job that still runs is aborted */
 
 #endif

@@ -74,7 +74,8 @@ static bool start(struct generation *g, struct td_api_error *e)
     g->reply.created_s = td_clock_wall_ns() / TD_NS_PER_S;
     spec = (struct td_job_spec){.prompt = g->request.prompt, .n_prompt = g->request.n_prompt, .max_tokens = g->request.max_tokens,
                                 .min_tokens = g->request.min_tokens, .ignore_eos = g->request.ignore_eos,
-                                .n_logprobs = g->request.n_logprobs, .sampling = g->request.sampling, .id = g->reply.id};
+                                .n_logprobs = g->request.n_logprobs, .n_prompt_logprobs = g->request.n_prompt_logprobs,
+                                .sampling = g->request.sampling, .id = g->reply.id};
     g->job = td_engine_submit(s->engine, &spec, &err);
     if (g->job)
         return true;
@@ -158,8 +159,10 @@ static void answer_whole(struct generation *g)
 
     if (!tokens)
         td_api_fail(&e, 500, NULL, "out of memory");
-    else if (collect(g, tokens, &n, &e))
+    else if (collect(g, tokens, &n, &e)) {
+        g->reply.prompt_scores = td_job_prompt_scores(g->job);
         td_reply_whole(&g->reply, tokens, n, td_job_finish(g->job), &out, &e);
+    }
     if (e.status)
         td_server_fail(g->call, &e);
     else if (!out.len || td_fault_spoil_body(&g->server->fault, &out)) /* nobody is there to read it, or a fault */

@@ -303,9 +303,9 @@ void td_reply_error_event(const struct td_api_error *e, struct td_buf *out)
 
 /* ---- whole answers --------------------------------------------------------------------------------------------------- */
 
-static bool any_nan(const struct td_request *q, const struct td_token *tokens, int n)
+static bool any_nan(const struct td_token *tokens, int n)
 {
-    for (int i = 0; q->n_logprobs >= 0 && i < n; i++)
+    for (int i = 0; i < n; i++)
         for (int k = 0; k < tokens[i].n_top; k++)
             if (isnan(tokens[i].top_logprob[k]))
                 return true;
@@ -327,6 +327,45 @@ static void write_message(struct td_jw *w, const struct td_buf *text)
     td_jw_end(w);
 }
 
+static void write_prompt_entry(struct td_jw *w, const struct td_reply *r, const struct td_token *t, int k, struct td_buf *text)
+{
+    const char *bytes;
+    char name[16];
+    size_t n;
+
+    snprintf(name, sizeof name, "%d", t->top_id[k]);
+    td_jw_obj(w, name);
+    td_jw_num(w, "logprob", t->top_logprob[k] > -9999.0f ? (double)t->top_logprob[k] : -9999.0);
+    td_jw_i64(w, "rank", k == 0 ? t->rank : k + (t->rank <= k));
+    bytes = td_tokenizer_bytes(r->tokenizer, t->top_id[k], &n);
+    td_buf_clear(text);
+    td_utf8_clean(bytes, n, text);
+    td_jw_str(w, "decoded_token", td_buf_str(text), text->len);
+    td_jw_end(w);
+}
+
+/* Members of each as in a Python dict: the token itself, then the likeliest. */
+static void write_prompt_logprobs(struct td_jw *w, const struct td_reply *r)
+{
+    struct td_buf text = TD_BUF_INIT(MAX_EVENT);
+
+    if (!r->prompt_scores) {
+        td_jw_null(w, "prompt_logprobs");
+        return;
+    }
+    td_jw_arr(w, "prompt_logprobs");
+    td_jw_null(w, NULL);
+    for (int i = 1; i < r->request->n_prompt; i++) {
+        const struct td_token *t = &r->prompt_scores[i];
+        td_jw_obj(w, NULL);
+        for (int k = 0; k < t->n_top; k++)
+            write_prompt_entry(w, r, t, k, &text);
+        td_jw_end(w);
+    }
+    td_jw_end(w);
+    td_buf_release(&text);
+}
+
 static void write_choice(struct td_jw *w, struct td_reply *r, const struct td_token *tokens, int n, enum td_finish finish)
 {
     struct td_buf text = TD_BUF_INIT(MAX_EVENT);
@@ -343,7 +382,7 @@ static void write_choice(struct td_jw *w, struct td_reply *r, const struct td_to
     write_finish(w, finish);
     write_token_ids(w, r, tokens, n);
     if (!r->request->chat) {
-        td_jw_null(w, "prompt_logprobs");
+        write_prompt_logprobs(w, r);
         write_prompt_ids(w, r, true);
         td_jw_null(w, "routed_experts");
     }
@@ -355,7 +394,7 @@ bool td_reply_whole(struct td_reply *r, const struct td_token *tokens, int n, en
 {
     struct td_jw w;
 
-    if (any_nan(r->request, tokens, n))
+    if ((r->request->n_logprobs >= 0 && any_nan(tokens, n)) || (r->prompt_scores && any_nan(r->prompt_scores, r->request->n_prompt)))
         return td_api_fail(e, 400, NULL, "Out of range float values are not JSON compliant: nan");
     r->n_tokens = n;
     td_jw_init(&w, out, false);

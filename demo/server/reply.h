@@ -18,6 +18,7 @@ struct td_reply {
     const struct td_request *request;  /* borrowed, as are the next three */
     const struct td_tokenizer *tokenizer;
     const char *model, *fingerprint;
+    const struct td_token *prompt_scores; /* [n_prompt] of the request, borrowed; NULL: not wanted */
     char id[TD_JOB_ID_MAX];
     int64_t created_s;
     struct td_detok detok;

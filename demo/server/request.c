@@ -125,7 +125,7 @@ static bool is_empty(const cJSON *v)
 static bool refuse_unsupported(const cJSON *root, struct td_api_error *e)
 {
     static const char *const empty[] = {"stop", "stop_token_ids", "echo", "suffix", "logit_bias", "allowed_token_ids", "bad_words", "min_p",
-                                        "presence_penalty", "frequency_penalty", "prompt_logprobs", "tools", "use_beam_search",
+                                        "presence_penalty", "frequency_penalty", "tools", "use_beam_search",
                                         "structured_outputs", "logprob_token_ids", "repetition_detection", "prompt_embeds"};
     static const char *const one[] = {"n", "best_of", "repetition_penalty", "length_penalty"};
 
@@ -310,6 +310,21 @@ static bool read_logprobs(struct td_request *r, const cJSON *root, struct td_api
     return true;
 }
 
+/* vLLM's words. Of chats, which have them too, this server has none. */
+static bool read_prompt_logprobs(struct td_request *r, const cJSON *root, struct td_api_error *e)
+{
+    r->n_prompt_logprobs = -1;
+    if (!read_int(root, "prompt_logprobs", 0, TD_TOP_MAX, &r->n_prompt_logprobs, e))
+        return false;
+    if (r->stream && r->n_prompt_logprobs > 0)
+        return td_api_fail(e, 400, "prompt_logprobs", "`prompt_logprobs` are not available when `stream=True`.");
+    if (r->chat && r->n_prompt_logprobs > 0)
+        return td_api_fail(e, 400, "prompt_logprobs", "prompt_logprobs of a chat are not supported by the demo server");
+    if (r->stream || r->chat)
+        r->n_prompt_logprobs = -1;
+    return true;
+}
+
 static bool read_stream(struct td_request *r, const cJSON *root, struct td_api_error *e)
 {
     const cJSON *options = td_json_get(root, "stream_options");
@@ -344,7 +359,8 @@ static bool read_length(struct td_request *r, const cJSON *root, const struct td
 
 static bool read_fields(struct td_request *r, const cJSON *root, const struct td_request_model *model, struct td_api_error *e)
 {
-    if (!refuse_unsupported(root, e) || !read_stream(r, root, e) || !read_logprobs(r, root, e) || !read_sampling(&r->sampling, root, e) ||
+    if (!refuse_unsupported(root, e) || !read_stream(r, root, e) || !read_logprobs(r, root, e) ||
+        !read_prompt_logprobs(r, root, e) || !read_sampling(&r->sampling, root, e) ||
         !read_bool(root, "return_token_ids", &r->return_token_ids, e) ||
         !read_bool(root, "return_tokens_as_token_ids", &r->tokens_as_ids, e) || !read_bool(root, "ignore_eos", &r->ignore_eos, e) ||
         !read_bool(root, "skip_special_tokens", &r->skip_special, e))

@@ -35,6 +35,7 @@ struct td_request {
     bool chat, stream, include_usage, continuous_usage;
     bool return_token_ids, tokens_as_ids, ignore_eos, skip_special;
     int n_logprobs;      /* -1: none; else alternatives per token */
+    int n_prompt_logprobs; /* of the prompt's tokens: -1 none; else alternatives of each */
     int max_tokens, min_tokens;
     struct td_sampling sampling;
     int32_t *prompt;     /* malloc'd, [n_prompt], n_prompt >= 1 */

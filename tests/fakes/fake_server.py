@@ -29,6 +29,7 @@ ap.add_argument("--context", type=int, default=1024, help="max_model_len; llama.
 ap.add_argument("--params", type=int, default=0, help="n_params of llama.cpp's /v1/models")
 ap.add_argument("--die-after", type=int, default=0, help="with so many answers begun, end in the middle of the next one")
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
+ap.add_argument("--worse", type=float, default=0.0, help="scored texts (prompt_logprobs) are so many nats a token less likely")
 ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
 ap.add_argument("--seconds", type=float, default=120)
@@ -169,6 +170,8 @@ class Handler(socketserver.StreamRequestHandler):
             text = "".join(self.glyph(i) for i in range(n)) if args.fault == "glyphs" else "".join(self.token(i)[1] for i in range(n))
             return self.reply(200, {"index": 0, "content": text, "tokens": [self.token(i)[0] for i in range(n)], "stop": True, "stop_type": "limit",
                                     "tokens_predicted": n, "tokens_evaluated": 4})
+        if not req.get("stream") and (path == "/v1/completions" and "prompt_logprobs" in req or path == "/generate"):
+            return self.score(path, req)
         Handler.answers += 1
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         forward(len(str(req.get("prompt", "")).split()) or 1)
@@ -185,6 +188,24 @@ class Handler(socketserver.StreamRequestHandler):
             data = b": ping\r\n\r\n" if event is None else b"data: " + (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n\n"
             self.send(b"%x\r\n%s\r\n" % (len(data), data))
         self.send(b"0\r\n\r\n")
+
+    def score(self, path, req):
+        """Prompt logprobs: those of a token depend on its id; the likeliest at each third place is token 7."""
+        ids = req.get("prompt", req.get("input_ids"))
+        if args.fault == "nan":  # Python's json of vLLM
+            return self.reply(400, {"error": {"message": "Out of range float values are not JSON compliant: nan", "type": "BadRequestError", "code": 400}})
+        lps = [-0.25 - t % 5 / 8 - args.worse for t in ids]
+        if path == "/generate":
+            meta = {"id": "r1", "finish_reason": {"type": "length", "length": 1}, "prompt_tokens": len(ids), "completion_tokens": 1,
+                    "input_token_logprobs": [[lp if i else None, t, None] for i, (t, lp) in enumerate(zip(ids, lps))],
+                    "input_top_logprobs": [[[-0.125, 7, None]] if i else None for i in range(len(ids))]}
+            return self.reply(200, {"text": " w0", "output_ids": [100], "meta_info": meta})
+        at = [{str(t): {"logprob": lp, "rank": 1 + (i % 3 == 0), "decoded_token": f" t{t}"}, **({} if i % 3 else {"7": {"logprob": -0.125, "rank": 1, "decoded_token": " x"}})}
+              for i, (t, lp) in enumerate(zip(ids, lps))]
+        c = {"index": 0, "text": " w0", "logprobs": None, "finish_reason": "length", "stop_reason": None, "token_ids": [100], "prompt_logprobs": [None] + at[1:],
+             "prompt_token_ids": ids if req.get("return_token_ids") else None}
+        return self.reply(200, {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "fake", "choices": [c],
+                                "usage": {"prompt_tokens": len(ids), "completion_tokens": 1, "total_tokens": len(ids) + 1}})
 
     def glyph(self, i):
         """Three tokens make one glyph; the last of an answer may be cut within one."""

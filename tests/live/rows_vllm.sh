@@ -79,6 +79,7 @@ row_vllm_bf16_concurrent() {
     serve_vllm bf16
     judge "$FIXTURE" --server "$URL"
     want 'tokens +pass'
+    want 'scores +pass +teacher-forced' 'scores'
     want 'candidate +[0-9]+ of' 'prompts with a fork'
     want 'baseline against itself' 'the recorded floor'
 }

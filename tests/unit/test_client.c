@@ -18,7 +18,7 @@
 #include "common/clock.h"
 #include "wire/client.h"
 
-/* The server answers by path: /ok /chunked /cut /hang /empty /noise; one thread a connection. */
+/* The server answers by path: /ok /chunked /parted /cut /hang /empty /noise; one thread a connection. */
 static int listener, port;
 
 static void say(int fd, const char *s)
@@ -36,6 +36,10 @@ static bool answer(int fd, const char *path) /* false: close */
         say(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
         td_clock_sleep_until(td_clock_mono_ns() + 30 * TD_NS_PER_MS);
         say(fd, "2\r\nde\r\n0\r\n\r\n");
+    } else if (!strncmp(path, "/parted", 7)) { /* within the empty line */
+        say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r");
+        td_clock_sleep_until(td_clock_mono_ns() + 30 * TD_NS_PER_MS);
+        say(fd, "\nhello");
     } else if (!strncmp(path, "/cut", 4)) {
         say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf");
         return false;
@@ -183,8 +187,10 @@ static void every_byte_is_kept(void **state)
     (void)state;
     start(c, 1, "/ok", port);
     start(c, 2, "/chunked", port);
+    start(c, 3, "/parted", port);
     assert_int_equal(td_client_run(c, INT64_MAX, NULL), TD_OK);
-    assert_int_equal(s->n_done, 2);
+    assert_int_equal(s->n_done, 3);
+    assert_string_equal(td_buf_str(&s->in[3]), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     assert_string_equal(td_buf_str(&s->in[1]), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     assert_string_equal(td_buf_str(&s->in[2]), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
     assert_true(s->t_last[2] - s->t_first[2] > 20 * TD_NS_PER_MS);

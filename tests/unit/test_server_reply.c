@@ -160,11 +160,32 @@ static void test_a_whole_answer(void **state)
     td_buf_release(&out);
 }
 
+/* The token itself, then the likeliest; ranks as a count of what is as likely or more. Tokens are spelt out, whatever their names in logprobs. */
+static void test_logprobs_of_the_prompt(void **state)
+{
+    struct td_request q = {.n_logprobs = -1, .n_prompt_logprobs = 1, .tokens_as_ids = true, .skip_special = true, .prompt = prompt, .n_prompt = 2};
+    struct td_token of_prompt[2] = {{.id = 0}, {.id = 2, .rank = 3, .n_top = 2, .top_id = {2, 64}, .top_logprob = {-2.5f, -0.5f}}};
+    struct td_reply r = reply_to(&q);
+    struct td_token t = token('a', -0.25f);
+    struct td_api_error e = {0};
+    struct td_buf out = TD_BUF_INIT(4096);
+
+    (void)state;
+    r.prompt_scores = of_prompt;
+    assert_true(td_reply_whole(&r, &t, 1, TD_FINISH_LENGTH, &out, &e));
+    assert_non_null(strstr(td_buf_str(&out), "\"prompt_logprobs\":[null,{\"2\":{\"logprob\":-2.5,\"rank\":3,\"decoded_token\":\"#\"},"
+                                             "\"64\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\"a\"}}],"));
+    of_prompt[1].top_logprob[1] = NAN;
+    assert_false(td_reply_whole(&r, &t, 1, TD_FINISH_LENGTH, &out, &e));
+    assert_string_equal(e.message, "Out of range float values are not JSON compliant: nan");
+    td_buf_release(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_stream_of_completions), cmocka_unit_test(test_a_stream_of_chat),
                                        cmocka_unit_test(test_logprobs_of_a_stream), cmocka_unit_test(test_names_that_are_equal_meet),
-                                       cmocka_unit_test(test_a_whole_answer)};
+                                       cmocka_unit_test(test_a_whole_answer), cmocka_unit_test(test_logprobs_of_the_prompt)};
 
     return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
 }

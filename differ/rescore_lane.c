@@ -1,0 +1,122 @@
+/* rescore_lane.c - say what two scorings of the same texts mean.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+
+#include "common/json.h"
+#include "differ/rescore.h"
+
+#define ERRORS 3.0        /* standard errors that a shift must be over its limit by */
+#define SYSTEMATIC 4.0    /* standard errors from which a shift below the limit is called so */
+#define TELLING 1e-3      /* nats below which it is not worth a word */
+#define TEXT_MIN 16       /* tokens below which one answer alone is never judged */
+
+enum td_verdict td_rescore_weigh(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy)
+{
+    if (!p->n || !(p->shift > limit))
+        return TD_PASS;
+    return p->shift - ERRORS * p->error > limit && p->shift > policy->factor * noise ? TD_REGRESSED : TD_INCONCLUSIVE;
+}
+
+double td_rescore_shown(double shift)
+{
+    return fabs(shift) < 5e-5 ? 0 : shift;
+}
+
+void td_rescore_words(const struct td_rescore *r, char *out, size_t n)
+{
+    const struct td_rescore_part *a = &r->answer;
+
+    snprintf(out, n, "teacher-forced over %zu tokens of %zu recorded answers: NLL %+.4f nats a token (the baseline's own noise %.4f), mean |dlogprob| %.4f, "
+             "top token changed at %.2f %%; of their prompts NLL %+.4f", a->tokens, r->n, td_rescore_shown(a->shift), r->noise_answer, a->mean_abs,
+             a->top_known ? 100.0 * (double)a->top_changed / (double)a->top_known : 0.0, td_rescore_shown(r->prompt.shift));
+}
+
+static const struct td_rescore_text *largest(const struct td_rescore *r, const struct td_policy *policy, enum td_verdict *v)
+{
+    const struct td_rescore_text *most = NULL;
+    size_t i;
+
+    *v = TD_PASS;
+    for (i = 0; i < r->n; i++) {
+        enum td_verdict one = r->text[i].answer.tokens < TEXT_MIN ? TD_PASS
+                              : td_rescore_weigh(&r->text[i].answer, policy->scores_text_nll_max, r->noise_text, policy);
+
+        if (one > *v || (one == *v && one != TD_PASS && r->text[i].answer.shift > most->answer.shift)) {
+            *v = one;
+            most = &r->text[i];
+        }
+    }
+    return most;
+}
+
+static void say_shift(struct td_lane *lane, enum td_verdict v, const char *what, const struct td_rescore_part *p, double limit, double noise)
+{
+    if (v == TD_REGRESSED)
+        td_lane_say(lane, v, "%s are less likely by %.3f nats a token (over %zu tokens, +- %.3f; limit %.3g, noise %.4f)", what, p->shift, p->tokens,
+                    ERRORS * p->error, limit, noise);
+    else if (v == TD_INCONCLUSIVE)
+        td_lane_say(lane, v, "%s are less likely by %.3f nats a token, over the limit %.3g, but %s", what, p->shift, limit,
+                    p->shift - ERRORS * p->error > limit ? "the baseline scatters so much itself" : "over too few tokens to be sure");
+}
+
+static void judge_shifts(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane)
+{
+    enum td_verdict of_text;
+    const struct td_rescore_text *t = largest(r, policy, &of_text);
+    char what[160], words[400];
+
+    say_shift(lane, td_rescore_weigh(&r->answer, policy->scores_nll_max, r->noise_answer, policy), "the recorded answers", &r->answer,
+              policy->scores_nll_max, r->noise_answer);
+    say_shift(lane, td_rescore_weigh(&r->prompt, policy->scores_nll_max, r->noise_prompt, policy), "the prompts", &r->prompt, policy->scores_nll_max,
+              r->noise_prompt);
+    snprintf(what, sizeof what, "the tokens of the answer to %.100s", t ? t->prompt_id : "");
+    if (t)
+        say_shift(lane, of_text, what, &t->answer, policy->scores_text_nll_max, r->noise_text);
+    if (lane->verdict <= TD_PASS && r->answer.shift > TELLING && r->answer.shift > SYSTEMATIC * r->answer.error &&
+        r->answer.shift > policy->factor * r->noise_answer)
+        td_lane_say(lane, TD_NOT_JUDGED, "small but systematic: the recorded answers are less likely by %.4f nats a token (standard error %.4f), below the limit of %.3g",
+                    r->answer.shift, r->answer.error, policy->scores_nll_max);
+    td_rescore_words(r, words, sizeof words);
+    td_lane_say(lane, lane->verdict > TD_PASS ? TD_NOT_JUDGED : TD_PASS, "%s", words);
+}
+
+static void judge_failures(const struct td_rescore *r, struct td_lane *lane)
+{
+    const struct td_rescore_place *p = &r->first_not_finite;
+
+    if (r->n_nan)
+        td_lane_say(lane, TD_REGRESSED, "in %zu scorings of recorded texts the candidate's logprobs are NaN (first: %.80s: %.160s)", r->n_nan, r->nan->prompt_id, r->nan->error);
+    if (r->not_finite)
+        td_lane_say(lane, TD_REGRESSED, "no number where the baseline has a logprob, at %zu positions (first: %.80s, token %d of the %s)", r->not_finite,
+                    p->base->prompt_id, p->position < p->base->scored_from ? p->position : p->position - p->base->scored_from,
+                    p->position < p->base->scored_from ? "prompt" : "answer");
+    if (r->n_failed)
+        td_lane_say(lane, TD_REGRESSED, "%zu requests to score recorded answers failed where the baseline's did not (first: %.80s: %.160s)", r->n_failed,
+                    r->failed->prompt_id, r->failed->error);
+}
+
+void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane)
+{
+    size_t unexplained = r->missing;
+
+    if (!r->base_texts) {
+        td_lane_no_evidence(lane, "the baseline holds no scores (record --scores on makes them, where the server offers prompt_logprobs)");
+        return;
+    }
+    judge_failures(r, lane);
+    if (r->n)
+        judge_shifts(r, policy, lane);
+    if (!r->n && !r->asked)
+        td_lane_no_evidence(lane, "the candidate scored none of the %zu recorded answers (replay --server HOST:PORT asks it)", r->base_texts);
+    else if (!r->n && r->n_refused)
+        td_lane_no_evidence(lane, "the candidate does not score texts, as the baseline did: %.200s",
+                            r->refused->error ? r->refused->error : "prompt_logprobs were taken, and not answered");
+    else if (!r->n && !r->n_nan && !r->n_failed)
+        td_lane_no_evidence(lane, "the candidate scored other answers than the baseline (a replay has the baseline's scored)");
+    else if (unexplained && !r->n_nan && !r->n_failed)
+        td_lane_say(lane, TD_INCONCLUSIVE, "%zu of %zu recorded answers were not scored%s%.160s", unexplained, r->base_texts, r->n_refused ? ": " : "",
+                    r->n_refused && r->refused->error ? r->refused->error : "");
+    if (r->n && r->other)
+        td_lane_say(lane, TD_NOT_JUDGED, "%zu scorings are of other answers, and were not compared", r->other);
+}
