@@ -23,7 +23,7 @@
 #define TD_SCORES_PASSES 2
 #define TD_SCORES_TOGETHER 4         /* requests in flight in the second pass */
 #define TD_SCORES_PROMPTS 256        /* texts, unless --scores says otherwise */
-#define TD_SCORES_MAX_TOKENS 1024    /* of a text; an answer is cut there, and a prompt that is as long has none */
+#define TD_SCORES_MAX_TOKENS 512     /* of a text; an answer is cut there, and a prompt that is as long has none */
 
 /* Is x a request of this kind? */
 bool td_scores_role(const struct td_exchange *x);
