@@ -382,7 +382,7 @@ static void watch_graphs(void)
     if (bytes && !why && (why = subscribe()))
         tap_cuda_graphs_close();
     if (why)
-        snprintf(no_graphs, sizeof no_graphs, "--graphs: %.*s", (int)sizeof no_graphs - 16, why);
+        snprintf(no_graphs, sizeof no_graphs, "graphs are not read, though --graphs was asked for: %.*s", (int)sizeof no_graphs - 56, why);
 }
 
 /* Called by the driver when it is initialised, in every process that uses CUDA. 1: loaded. */

@@ -84,6 +84,7 @@ void tap_cuda_graphs_forget(void)
     pthread_mutex_init(&graphs.lock, NULL); /* the parent's other threads may have held it */
     graphs.context = NULL;
     graphs.arena = graphs.bytes = 0;
+    tap_cuda_plans_forget();
 }
 
 /* ---- the arena ----------------------------------------------------------------------------------------------------- */

@@ -51,6 +51,7 @@ struct tap_cuda_plan {                /* what a graph does */
 enum tap_cuda_handle { TAP_CUDA_GRAPH, TAP_CUDA_EXEC };
 
 bool tap_cuda_plans_open(void);       /* false: no memory */
+void tap_cuda_plans_forget(void);     /* in the child of a fork */
 /* The plan of the capture that goes on in `graph`; NULL: there are too many. */
 struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture);
 struct tap_cuda_plan *tap_cuda_plan_at(enum tap_cuda_handle kind, const void *handle);

@@ -11,7 +11,7 @@
 #define SLOTS 65536u
 #define HANDLES 16384u
 #define BUCKETS 4096u                 /* a power of two */
-#define KERNELS 512u
+#define KERNELS 2048u
 
 struct handle { struct handle *next; const void *handle; struct tap_cuda_plan *plan; enum tap_cuda_handle kind; };
 
@@ -33,6 +33,11 @@ bool tap_cuda_plans_open(void)
             all = NULL;
     }
     return all;
+}
+
+void tap_cuda_plans_forget(void)
+{
+    all = NULL;                       /* the parent's; a child that uses CUDA gets its own */
 }
 
 /* ---- plans --------------------------------------------------------------------------------------------------------- */

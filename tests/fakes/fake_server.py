@@ -30,6 +30,7 @@ ap.add_argument("--params", type=int, default=0, help="n_params of llama.cpp's /
 ap.add_argument("--die-after", type=int, default=0, help="with so many answers begun, end in the middle of the next one")
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
+ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graphs that are captured at the start; of a pass that fits, the smallest is launched")
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
@@ -63,6 +64,9 @@ if args.gpu:
     if (rc := gpu.gpu_model_open()):
         sys.exit(f"no fake GPU: {rc}")
     load(gpu)
+    for size in filter(None, args.graphs.split(",")):
+        if gpu.gpu_model_capture(int(size)):
+            sys.exit("the fake GPU captures no graph of " + size)
 
 
 def forward(rows):
