@@ -87,8 +87,8 @@ uint64_t tap_cuda_stage_room(void);
 uint64_t tap_cuda_stage_end(void);    /* what the next entry frees, when it is done with */
 /* Copy `rows` rows of row_bytes that lie `pitch` apart, densely. False: the driver refused. */
 bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
-/* An operand's rows, densely, to memory of the device. */
-bool tap_cuda_copy_rows(uint64_t to, const struct td_gpu_operand *o, void *stream);
+/* The same to any address of the device. */
+bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
 /* What was copied until now on `stream` comes with the next batch. */
 bool tap_cuda_stage_mark(void *stream);
 /* Hand over what was marked. False: the driver refused, and nothing is taken any more. */

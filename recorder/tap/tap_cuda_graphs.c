@@ -245,6 +245,13 @@ static struct tap_cuda_slot *add_slot(struct tap_cuda_plan *p, const struct tap_
     return s;
 }
 
+static bool copy_operand(uint64_t to, const struct td_gpu_operand *o, void *stream)
+{
+    uint64_t rows = tap_cuda_rows_of(o);
+
+    return tap_cuda_copy_rows(to, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
+}
+
 /* Copies of the inputs, or of the output, to the slot: nodes of the graph. */
 static bool copy(const struct tap_cuda_slot *s, bool output, void *stream)
 {
@@ -253,7 +260,7 @@ static bool copy(const struct tap_cuda_slot *s, bool output, void *stream)
     for (i = 0; i < s->work.n_op; i++) {
         const struct td_gpu_operand *o = &s->work.op[i];
 
-        if (tap_cuda_is_copied(o) && (o->use != TD_GPU_IN) == output && !tap_cuda_copy_rows(s->launch.slot + tap_cuda_slot_of(&s->work, i), o, stream))
+        if (tap_cuda_is_copied(o) && (o->use != TD_GPU_IN) == output && !copy_operand(s->launch.slot + tap_cuda_slot_of(&s->work, i), o, stream))
             return false;
     }
     return true;

@@ -183,7 +183,7 @@ uint64_t tap_cuda_stage_end(void)
     return stage.head;
 }
 
-static bool copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
     struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TAP_CUDA_MEMORY_DEVICE,
                                  .dst_device = to, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
@@ -195,14 +195,7 @@ static bool copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_by
 
 bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
-    return copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
-}
-
-bool tap_cuda_copy_rows(uint64_t to, const struct td_gpu_operand *o, void *stream)
-{
-    uint64_t rows = tap_cuda_rows_of(o);
-
-    return copy_rows(to, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
+    return tap_cuda_copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
 }
 
 bool tap_cuda_stage_mark(void *stream)
