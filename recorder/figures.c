@@ -111,6 +111,19 @@ static void print_phase(struct td_phase_figures *p, const char *name, size_t pro
             ms(td_samples_median(&p->itl_ns), itl, sizeof itl), rate);
 }
 
+static void print_graphs(const struct td_links_state *ops, FILE *to)
+{
+    int64_t unread = ops->graphs - ops->graphs_read;
+
+    if (ops->graphs_read)
+        fprintf(to, "graphs   %lld launched that were read when they were captured\n", (long long)ops->graphs_read);
+    if (unread > 0)
+        fprintf(to, "graphs   %lld launched whose GEMMs were not seen and are not counted: start the server with record --graphs, or vLLM with --enforce-eager\n",
+                (long long)unread);
+    if (ops->graphs_read && ops->ops_graph)
+        fprintf(to, "         %lld GEMMs in graphs had no room for their copies, or are of a form that is not read: more room is --graphs-mib\n", (long long)ops->ops_graph);
+}
+
 static void print_launches(const struct td_links_state *ops, FILE *to)
 {
     int64_t gemms = ops->gemms + ops->gemms_other;
@@ -120,8 +133,18 @@ static void print_launches(const struct td_links_state *ops, FILE *to)
                 (long long)ops->gemms, 100.0 * (double)ops->gemms / (double)gemms);
     if (ops->gemms_other)
         fprintf(to, "         not read, counted by name: %lld, most of all %s\n", (long long)ops->gemms_other, ops->other);
-    if (ops->graphs)
-        fprintf(to, "graphs   %lld launched: what computes in a CUDA graph is not seen; to have it recorded, start vLLM with --enforce-eager\n", (long long)ops->graphs);
+    print_graphs(ops, to);
+}
+
+/* An op is counted as often as a kernel's launch that nobody reads. */
+static void print_ops(const struct td_links_state *ops, FILE *to)
+{
+    int64_t seen = ops->ops_kept + ops->ops_dropped + ops->gemms_other;
+
+    fprintf(to, "ops      %lld kept in %lld steps, %lld dropped", (long long)ops->ops_kept, (long long)ops->steps_kept, (long long)ops->ops_dropped);
+    if (seen && ops->launches)
+        fprintf(to, "; %.1f %% of the GEMMs that were seen", 100.0 * (double)ops->ops_kept / (double)seen);
+    fputc('\n', to);
 }
 
 void td_figures_print(struct td_figures *f, size_t prompts, const struct td_links_state *ops, const char *no_tap, FILE *to)
@@ -131,8 +154,7 @@ void td_figures_print(struct td_figures *f, size_t prompts, const struct td_link
     print_phase(&f->phase[TD_PHASE_TIMED], "timed", prompts, to);
     print_phase(&f->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
     if (ops)
-        fprintf(to, "ops      %lld kept in %lld steps, %lld dropped\n", (long long)ops->ops_kept, (long long)ops->steps_kept,
-                (long long)ops->ops_dropped);
+        print_ops(ops, to);
     if (ops)
         print_launches(ops, to);
     else

@@ -12,7 +12,8 @@
  *
  * What lands in the ledger (the sums balance: seen = kept + all dropped; steps likewise):
  *   ops.seen  ops.kept  ops.dropped.{sampling,budget,ring,threads,weights,partial,failed,recorder}   n, bytes of A and C
- *   ops.dropped.graph (seen while a CUDA graph was captured), launches.seen  launches.known  launches.graphs: of a GPU's kernels, graphs
+ *   ops.dropped.graph (of CUDA graphs: captured, or launched, and not read), launches.seen  launches.known  launches.graphs  launches.graphs_read:
+ *   of a GPU's kernels, graphs, graphs whose capture was watched
  *   steps.seen  steps.kept  steps.dropped.{sampling,budget,ring,threads,recorder}
  *   weights.seen  weights.matched  weights.unmatched  weights.ambiguous  weights.stored        sets of one layer, bytes
  *   links.lost (a server process went away while linked), links.disarmed (the tap disarmed itself), links.corrupt */
@@ -32,14 +33,17 @@
 /* "NAME=value" strings, NULL-terminated, fit for td_proc_options.extra_env: LD_PRELOAD (an existing one is kept after ours; a
  * sanitizer's library is put first when `program` or the tap needs it), TD_TAP_DIR, the folder of the sockets, and CUDA_INJECTION64_PATH, by which
  * CUDA's driver loads the tap (one that is set already, a profiler's, is replaced: both want the same place in CUPTI). */
-struct td_links_env { char *vars[4]; };
+struct td_links_env { char *vars[6]; };
 
 /* program: what will be started (argv[0]; looked up in PATH; a script's interpreter is followed), or NULL: unknown.
  * TD_ENOTFOUND: libtapedeck-tap.so is not beside the program (../lib or TD_TAP_LIBRARY); TD_EUNSUPPORTED: statically linked. */
 int td_links_env_make(const char *program, struct td_links_env *out, struct td_error *err);
+/* TD_TAP_GRAPHS: the tap watches the captures of CUDA graphs (--graphs), with so many MiB of the GPU's memory for copies; 0: nothing is added. */
+int td_links_env_graphs(struct td_links_env *env, int64_t mib, struct td_error *err);
 void td_links_env_release(struct td_links_env *env);
-/* Lines for `eval`: export LD_PRELOAD='…' and so on, quoted. What `record --tap-env` prints. */
-int td_links_env_print(struct td_buf *out, struct td_error *err);
+#define TD_LINKS_GRAPHS_MIB 256
+/* Lines for `eval`: export LD_PRELOAD='…' and so on, quoted. What `record --tap-env` prints. graphs_mib: of td_links_env_graphs. */
+int td_links_env_print(int64_t graphs_mib, struct td_buf *out, struct td_error *err);
 
 /* ---- ids of requests ----------------------------------------------------------------------------------------------- */
 
@@ -104,7 +108,8 @@ struct td_links_state {
     /* of a GPU, while armed; all 0 without one */
     int64_t launches;           /* of any kernel */
     int64_t gemms, gemms_other; /* of kernels that the tap reads; of others that are matrix products by their names */
-    int64_t graphs;             /* of CUDA graphs: what is launched in them is not seen */
+    int64_t graphs, graphs_read; /* of CUDA graphs; of those whose capture was watched: what is launched in the others is not seen */
+    int64_t ops_graph;          /* of ops_dropped: in graphs */
     char other[80];             /* the most launched of gemms_other: a short name (kernel_names.h) */
 };
 void td_links_state(struct td_links *l, struct td_links_state *out);

@@ -234,6 +234,18 @@ int td_links_env_make(const char *program, struct td_links_env *out, struct td_e
     return rc;
 }
 
+int td_links_env_graphs(struct td_links_env *env, int64_t mib, struct td_error *err)
+{
+    size_t i = 0;
+
+    while (env->vars[i])
+        i++;
+    if (!mib || asprintf(&env->vars[i], "TD_TAP_GRAPHS=%lld", (long long)mib) >= 0)
+        return TD_OK;
+    env->vars[i] = NULL;
+    return td_fail(err, TD_ENOMEM, "out of memory");
+}
+
 void td_links_env_release(struct td_links_env *env)
 {
     size_t i;
@@ -243,12 +255,14 @@ void td_links_env_release(struct td_links_env *env)
     memset(env, 0, sizeof *env);
 }
 
-int td_links_env_print(struct td_buf *out, struct td_error *err)
+int td_links_env_print(int64_t graphs_mib, struct td_buf *out, struct td_error *err)
 {
     struct td_links_env env;
     int rc = td_links_env_make(NULL, &env, err), i;
     const char *p;
 
+    if (!rc)
+        rc = td_links_env_graphs(&env, graphs_mib, err);
     for (i = 0; !rc && env.vars[i]; i++) {
         td_buf_addf(out, "export %.*s='", (int)strcspn(env.vars[i], "="), env.vars[i]);
         for (p = strchr(env.vars[i], '=') + 1; *p; p++)
@@ -258,7 +272,6 @@ int td_links_env_print(struct td_buf *out, struct td_error *err)
                 td_buf_addc(out, *p);
         td_buf_adds(out, "'\n");
     }
-    if (!rc)
-        td_links_env_release(&env);
+    td_links_env_release(&env);
     return rc || !out->failed ? rc : td_fail(err, TD_ELIMIT, "the environment is too long");
 }

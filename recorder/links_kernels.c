@@ -72,7 +72,8 @@ static int by_count(const void *a, const void *b)
 
 void links_kernels_facts(struct td_links *l)
 {
-    cJSON *all;
+    struct td_links_state state = {0};
+    cJSON *all, *unread;
     uint32_t i;
 
     if (l->unseen)
@@ -91,6 +92,10 @@ void links_kernels_facts(struct td_links *l)
     }
     td_writer_fact(l->opt.writer, "tap", "kernels", all);
     cJSON_Delete(all);
+    links_kernels_state(l, &state);
+    unread = cJSON_CreateNumber((double)state.gemms_other);
+    td_writer_fact(l->opt.writer, "tap", "unread_gemms", unread);
+    cJSON_Delete(unread);
 }
 
 void links_kernels_release(struct td_links *l)

@@ -160,6 +160,8 @@ static cJSON *launches_of(const struct link_op *op)
             cJSON_AddNumberToObject(o, "shared_bytes", l->shared_bytes);
         if (l->symbol[0])
             cJSON_AddStringToObject(o, "symbol", l->symbol);
+        if (l->flags & TAP_LAUNCH_IN_GRAPH)
+            cJSON_AddTrueToObject(o, "graph");
         cJSON_AddItemToArray(all, o);
     }
     return all;

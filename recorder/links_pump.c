@@ -28,7 +28,7 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_STEPS_BUDGET] = {"steps.seen", "steps.dropped.budget"}, [TAP_STEPS_RING] = {"steps.seen", "steps.dropped.ring"},
     [TAP_STEPS_THREADS] = {"steps.seen", "steps.dropped.threads"},
     [TAP_LAUNCHES] = {NULL, "launches.seen"},                    [TAP_LAUNCHES_KNOWN] = {NULL, "launches.known"},
-    [TAP_GRAPHS] = {NULL, "launches.graphs"},
+    [TAP_GRAPHS] = {NULL, "launches.graphs"},                    [TAP_GRAPHS_READ] = {NULL, "launches.graphs_read"},
 }; /* what was sent is counted when it is written: see links_took() */
 
 void links_took(struct td_links *l, const char *seen, const char *name, int64_t bytes)
@@ -56,6 +56,10 @@ static void count_one(struct td_links *l, struct tap_counter *now, struct tap_co
             l->state.launches += dn;
         if (i == TAP_GRAPHS)
             l->state.graphs += dn;
+        if (i == TAP_GRAPHS_READ)
+            l->state.graphs_read += dn;
+        if (i == TAP_OPS_GRAPH)
+            l->state.ops_graph += dn;
         before[i].n = n;
         before[i].bytes = bytes;
     }

@@ -78,10 +78,19 @@ static int check_all_ops(struct td_record_options *opt, struct td_error *err)
     return opt->mode.all_kinds && opt->mode.take == TD_LINKS_OFF ? td_fail(err, TD_EINVAL, "--all-ops and --gemms off exclude each other") : TD_OK;
 }
 
-static int print_tap_env(struct td_error *err)
+static int check_graphs(bool graphs, bool starts, struct td_record_options *opt, struct td_error *err)
+{
+    if (graphs && !opt->graphs_mib)
+        opt->graphs_mib = TD_LINKS_GRAPHS_MIB;
+    if (opt->graphs_mib && !starts)
+        return td_fail(err, TD_EINVAL, "--graphs is chosen when the server starts: give it with --run, or with --tap-env before you start the server");
+    return TD_OK;
+}
+
+static int print_tap_env(int64_t graphs_mib, struct td_error *err)
 {
     struct td_buf b = TD_BUF_INIT(1 << 16);
-    int rc = td_links_env_print(&b, err);
+    int rc = td_links_env_print(graphs_mib, &b, err);
 
     if (!rc)
         fputs(td_buf_str(&b), stdout);
@@ -145,7 +154,7 @@ int main(int argc, char **argv)
                                   .logprobs = 5, .timeout_s = 300};
     struct td_arg_list headers = {.n = 0}, redact = {.n = 0};
     const char *api = "auto", *scores = "on";
-    bool tap_env = false, run = false;
+    bool tap_env = false, run = false, graphs = false;
     const struct td_arg table[] = {
         {"server", 's', TD_ARG_STR, &o.server, "HOST:PORT", "the server to record, or its URL (default localhost:8000)", 0, 0},
         {"out", 'o', TD_ARG_STR, &o.out, "DIR", "the fixture to write (default fixtures/MODEL-TIME)", 0, 0},
@@ -166,6 +175,8 @@ int main(int argc, char **argv)
         {"all-ops", 0, TD_ARG_FLAG, &o.mode.all_kinds, NULL, "of llama.cpp: every node of the graph, not matrix products only; needs the tap", 0, 0},
         {"tapped-repeat", 0, TD_ARG_I64, &o.tapped_repeat, "K", "passes over the suite with the tap armed (default 1)", 1, 1000},
         {"budget", 0, TD_ARG_NUM, &o.budget_mib, "MIB", "what the tap may copy a second; -1 no limit (default: of a sample 64, with --gemms all no limit)", -1, 1 << 20},
+        {"graphs", 0, TD_ARG_FLAG, &graphs, NULL, "of a GPU: also what runs in CUDA graphs; with --run or --tap-env, since graphs are captured when a server starts", 0, 0},
+        {"graphs-mib", 0, TD_ARG_I64, &o.graphs_mib, "MIB", "the same, with so much of the GPU's memory for copies (default 256)", 1, 65536},
         {"tap-socket", 0, TD_ARG_STR, &o.tap_socket, "PATH", "the tap's socket, where it is not found by itself", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "the model's files, or its GGUF file, to name layers (default: as the server says)", 0, 0},
         {"weights-by-reference", 0, TD_ARG_FLAG, &o.weights_by_reference, NULL, "do not copy weights that match the checkpoint (of a GGUF file they are copied all the same)", 0, 0},
@@ -198,6 +209,8 @@ int main(int argc, char **argv)
     if (!rc && run != (args.command != NULL))
         rc = td_fail(&err, TD_EINVAL, "--run and \"-- COMMAND ...\" belong together; see record --help");
     if (!rc)
+        rc = check_graphs(graphs, run || tap_env, &o, &err);
+    if (!rc)
         rc = td_api_parse(api, &o.api, &err);
     if (!rc)
         rc = td_record_gemms(o.gemms, &o, &err);
@@ -208,7 +221,7 @@ int main(int argc, char **argv)
     if (!rc)
         rc = check_headers(&headers, &err);
     if (!rc && tap_env)
-        rc = print_tap_env(&err);
+        rc = print_tap_env(o.graphs_mib, &err);
     if (rc || tap_env)
         return rc ? fail(&err) : TD_EXIT_OK;
     to_array(&headers, o.headers);

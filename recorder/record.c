@@ -385,7 +385,7 @@ static int reach_server(struct session *s, struct td_error *err)
     int rc = TD_OK;
 
     if (o->command)
-        rc = td_started_run(&s->started, o->command, s->url, o->mode.take != TD_LINKS_OFF, s->no_tap, sizeof s->no_tap, err);
+        rc = td_started_run(&s->started, o->command, s->url, o->mode.take != TD_LINKS_OFF, o->graphs_mib, s->no_tap, sizeof s->no_tap, err);
     if (!rc && o->gemms_required && *s->no_tap)
         rc = td_fail(err, TD_ENOTFOUND, "--gemms %s: %s", o->gemms, s->no_tap);
     if (!rc)

@@ -23,6 +23,7 @@ struct td_record_options {
     enum td_api_kind api;
     int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
     int64_t scores;               /* texts to have scored, 0: none */
+    int64_t graphs_mib;           /* of --graphs; 0: without */
     double timeout_s, budget_mib;
     bool no_text, ignore_eos, wait, weights_by_reference;
     const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
@@ -63,9 +64,9 @@ int td_host_local_port(const char *url); /* the port when the server runs on thi
 /* ---- started.c: the server that --run started ---------------------------------------------------------------------- */
 
 struct td_started { struct td_proc proc; char how[80]; };
-/* with_tap: put the tap into its environment; *no_tap gets a sentence when that is not possible. Its output goes to stderr.
+/* with_tap: put the tap into its environment, graphs_mib as for td_links_env_graphs; *no_tap gets a sentence when that is not possible. Its output goes to stderr.
  * TD_EEXIST: something listens at url already. */
-int td_started_run(struct td_started *s, char **command, const char *url, bool with_tap, char *no_tap, size_t no_tap_size,
+int td_started_run(struct td_started *s, char **command, const char *url, bool with_tap, int64_t graphs_mib, char *no_tap, size_t no_tap_size,
                    struct td_error *err);
 bool td_started_alive(void *started);   /* also true when nothing was started */
 void td_started_end(struct td_started *s);

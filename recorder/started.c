@@ -23,7 +23,7 @@ static int check_free(const char *url, struct td_error *err)
                                             : TD_OK;
 }
 
-int td_started_run(struct td_started *s, char **command, const char *url, bool with_tap, char *no_tap, size_t no_tap_size,
+int td_started_run(struct td_started *s, char **command, const char *url, bool with_tap, int64_t graphs_mib, char *no_tap, size_t no_tap_size,
                    struct td_error *err)
 {
     struct td_links_env env = {{NULL}};
@@ -34,7 +34,7 @@ int td_started_run(struct td_started *s, char **command, const char *url, bool w
     if (rc)
         return rc;
     no_tap[0] = '\0';
-    if (with_tap && td_links_env_make(command[0], &env, &why))
+    if (with_tap && (td_links_env_make(command[0], &env, &why) || td_links_env_graphs(&env, graphs_mib, &why)))
         snprintf(no_tap, no_tap_size, "%s", why.msg);
     else if (with_tap)
         o.extra_env = env.vars;

@@ -35,7 +35,7 @@ struct tap_operand {
     uint64_t row_bytes, pitch;     /* rows of row_bytes that lie `pitch` bytes apart are put densely one after the other */
 };
 
-struct tap_call_launch { int64_t rows[2]; uint32_t grid[3], block[3], shared_bytes; const char *symbol; }; /* symbol NULL: the call's */
+struct tap_call_launch { int64_t rows[2]; uint32_t grid[3], block[3], shared_bytes, flags; const char *symbol; }; /* flags: enum tap_launch_flags; symbol NULL: the call's */
 
 struct tap_call_attr { const char *name; int64_t value; }; /* name: static, fewer than TAP_ATTR_NAME characters */
 

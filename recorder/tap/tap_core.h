@@ -94,6 +94,10 @@ void *tap_weights_chunk(struct tap_seat *s, uint32_t id, const uint64_t bytes[TA
 /* Bytes [offset, offset + n) of what an operand is copied as. */
 void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset, uint64_t n);
 
+/* ---- tap_serve.c ---- */
+/* A variable of the environment that the process started with, "" when it was not there: getenv() beside a server's setenv() is a race. */
+void tap_start_value(const char *name, char *out, size_t max);
+
 /* ---- tap_memory.c ---- */
 /* Map what came with ATTACH into tap_plan. Everything about it that could hurt later is looked at first. NULL: done; else why not. */
 const char *tap_memory_attach(int fd, const struct tap_msg *m);

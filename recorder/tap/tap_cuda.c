@@ -23,11 +23,14 @@ static _Atomic uint32_t inside;       /* of the server's threads: how many are i
 static void *subscriber;              /* the tap's thread's; NULL: not subscribed */
 static bool opened;                   /* the same: in this arm the stage was tried */
 static char sentence[TAP_TEXT];       /* what start() returned */
+static char no_graphs[TAP_TEXT];      /* why they are not watched, though they should be */
 
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     bool busy;                        /* our own calls into the driver come by here too */
     uint64_t token;                   /* of a launch that is taken, between its two callbacks */
     bool covered;                     /* launches are parts of a product */
+    struct tap_cuda_slot *slot;       /* of a launch that is captured, between its two callbacks */
+    const void *exec;                 /* a graph that is launched, the same */
 } me;
 
 bool tap_cuda_come_in(void)
@@ -111,13 +114,29 @@ static bool read_call(struct tap_cuda_launch *l, uint32_t cbid, const struct tap
     return true;
 }
 
+static bool is_graph_launch(uint32_t cbid)
+{
+    return cbid == TAP_CBID_GRAPH_LAUNCH || cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ;
+}
+
+static void *graph_stream(uint32_t cbid, const struct tap_cupti_data *d)
+{
+    const struct tap_cuda_graph_launch_params *p = d->params;
+
+    return cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ && !p->stream ? TAP_CUDA_STREAM_PER_THREAD : p->stream;
+}
+
 static void entered(uint32_t cbid, const struct tap_cupti_data *d)
 {
     struct tap_cuda_kernel *k;
     struct tap_cuda_launch l;
 
-    if (cbid == TAP_CBID_GRAPH_LAUNCH || cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ) {
+    if (is_graph_launch(cbid)) {
+        const struct tap_cuda_graph_launch_params *p = d->params;
+
         tap_count(TAP_GRAPHS, 1, 0);
+        tap_cuda_lane_other();
+        me.exec = tap_cuda_graphs_on() ? p->exec : NULL;
         return;
     }
     if (!read_call(&l, cbid, d))
@@ -135,12 +154,37 @@ static void entered(uint32_t cbid, const struct tap_cupti_data *d)
 
 static void left(uint32_t cbid, const struct tap_cupti_data *d)
 {
+    bool ok = d->result && *(const int *)d->result == 0;
+    const void *exec = me.exec;
     struct tap_cuda_launch l;
     uint64_t token = me.token;
 
     me.token = 0;
-    if (read_call(&l, cbid, d))
-        tap_cuda_lane_leave(token, &l, d->result && *(const int *)d->result == 0);
+    me.exec = NULL;
+    if (exec && ok && is_graph_launch(cbid) && tap_armed())
+        tap_cuda_graphs_launched(exec, graph_stream(cbid, d), d->context);
+    else if (token && read_call(&l, cbid, d))
+        tap_cuda_lane_leave(token, &l, ok);
+}
+
+/* What becomes a graph, and what is done to graphs, is looked at while asleep too. True: it was that. */
+static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
+{
+    struct tap_cuda_slot *slot = me.slot;
+    struct tap_cuda_launch l;
+
+    if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
+        tap_cuda_graphs_launch(((const struct tap_cuda_graph_launch_params *)d->params)->exec, graph_stream(cbid, d));
+    if (is_graph_launch(cbid))
+        return false;
+    me.slot = NULL;
+    if (!read_call(&l, cbid, d))
+        return tap_cuda_graphs_call(cbid, d);
+    if (d->site == TAP_CUPTI_ENTER)
+        return tap_cuda_graphs_enter(&l, d->symbol, &me.slot);
+    if (slot)
+        tap_cuda_graphs_leave(slot, &l, d->result && *(const int *)d->result == 0);
+    return slot;
 }
 
 static void on_call(void *user, int domain, uint32_t cbid, const void *data)
@@ -149,13 +193,13 @@ static void on_call(void *user, int domain, uint32_t cbid, const void *data)
     int e = errno;
 
     (void)user;
-    if (domain != TAP_CUPTI_DOMAIN_DRIVER || me.busy || (d->site == TAP_CUPTI_EXIT && !me.token))
+    if (domain != TAP_CUPTI_DOMAIN_DRIVER || me.busy || (d->site == TAP_CUPTI_EXIT && !me.token && !tap_cuda_graphs_on()))
         return;
     me.busy = true;
-    if (tap_cuda_come_in()) {
+    if ((!tap_cuda_graphs_on() || !of_graphs(cbid, d)) && tap_cuda_come_in()) {
         if (tap_armed() && d->site == TAP_CUPTI_ENTER)
             entered(cbid, d);
-        else if (me.token)
+        else if (me.token || me.exec)
             left(cbid, d);
         tap_cuda_go_out();
     }
@@ -188,10 +232,13 @@ static const char *subscribe(void)
     char other[NAME_BYTES] = "";
     struct tap_cupti_subscriber p = {sizeof p, "tapedeck", other, sizeof other};
     int rc = tap_cupti.subscribe_v2 ? tap_cupti.subscribe_v2(&subscriber, on_call, NULL, &p) : tap_cupti.subscribe(&subscriber, on_call, NULL);
+    unsigned more;
     size_t i;
 
     for (i = 0; i < sizeof watched / sizeof *watched && !rc; i++)
         rc = tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, watched[i]);
+    for (more = 0; tap_cuda_graphs_on() && tap_cuda_graphs_watched(more) && !rc; more++)
+        tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, tap_cuda_graphs_watched(more)); /* refused: a function that came after this CUPTI */
     if (!rc)
         return NULL;
     if (!i)
@@ -249,8 +296,10 @@ static const char *start(void)
         why = "no memory, or no thread, for the launches of the GPU";
     if (why)
         return why;
+    tap_cuda_graphs_arm();
     atomic_store(&watching, true);
-    return subscribe();
+    why = subscriber ? NULL : subscribe();
+    return why || !no_graphs[0] ? why : no_graphs;
 }
 
 /* Nobody is in a callback any more; or somebody stands in the driver, whom close() below can do without. */
@@ -268,7 +317,8 @@ static void stop(int wait_ms)
     if (!atomic_load(&injected))
         return;
     atomic_store(&watching, false);
-    unsubscribe();
+    if (!tap_cuda_graphs_on())
+        unsubscribe();
     wait_callbacks();
     tap_cuda_lane_close();
     tap_cuda_send_stop(wait_ms);
@@ -297,9 +347,12 @@ static void forked(void)
     subscriber = NULL;
     me.busy = me.covered = false;
     me.token = 0;
+    me.slot = NULL;
+    me.exec = NULL;
     tap_cuda_lane_forget();
     tap_cuda_stage_forget();
     tap_cuda_send_forget();
+    tap_cuda_graphs_forget();
 }
 
 static bool describe(char *library, char *build, size_t n)
@@ -318,12 +371,28 @@ bool tap_cuda_injected(void)
     return atomic_load_explicit(&injected, memory_order_relaxed);
 }
 
+/* With --graphs: subscribed before the server can capture anything, and for good. */
+static void watch_graphs(void)
+{
+    uint64_t bytes = tap_cuda_graphs_wanted();
+    const char *why = bytes ? tap_cuda_load() : NULL;
+
+    if (bytes && !why)
+        why = tap_cuda_graphs_open(bytes);
+    if (bytes && !why && (why = subscribe()))
+        tap_cuda_graphs_close();
+    if (why)
+        snprintf(no_graphs, sizeof no_graphs, "graphs are not read, though --graphs was asked for: %.*s", (int)sizeof no_graphs - 56, why);
+}
+
 /* Called by the driver when it is initialised, in every process that uses CUDA. 1: loaded. */
 int InitializeInjection(void)
 {
     int e = errno;
 
-    atomic_store(&injected, true);
+    if (!atomic_load(&injected))
+        watch_graphs();
+    atomic_store(&injected, true);    /* before this the tap's thread leaves all of CUDA alone */
     tap_take_note();
     errno = e;
     return 1;

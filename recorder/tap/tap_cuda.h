@@ -6,6 +6,8 @@
  *   tap_cuda_stage.c    memory of the device and pinned memory   tap_cuda_sets.c   weights: which are there, which are to be sent
  *   tap_cuda_send.c     the thread that sends what was copied    tap_cuda_work.c   what is asked of operands
  *   tap_cuda_queue.c    from the lane to the sender
+ *   tap_cuda_copy.c     copies of a launch's operands into the ring
+ *   tap_cuda_graphs.h   CUDA graphs, with --graphs
  *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama  tap_cuda_rounds.c where a pass begins
  *
  * Who does what:
@@ -48,6 +50,8 @@ struct tap_cuda_kernel {              /* what a launched handle is; found out at
     int n_params;
     char symbol[TAP_SYMBOL];
 };
+/* Fill in all but the handle; ready is set last. */
+void tap_cuda_kernel_describe(struct tap_cuda_kernel *k, void *handle, const char *symbol);
 /* NULL: the table is full. */
 struct tap_cuda_kernel *tap_cuda_kernel_of(void *handle, const char *symbol);
 /* Forget all. False: no memory. While nobody is in a callback. */
@@ -83,6 +87,8 @@ uint64_t tap_cuda_stage_room(void);
 uint64_t tap_cuda_stage_end(void);    /* what the next entry frees, when it is done with */
 /* Copy `rows` rows of row_bytes that lie `pitch` apart, densely. False: the driver refused. */
 bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
+/* The same to any address of the device. */
+bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
 /* What was copied until now on `stream` comes with the next batch. */
 bool tap_cuda_stage_mark(void *stream);
 /* Hand over what was marked. False: the driver refused, and nothing is taken any more. */
@@ -117,6 +123,7 @@ void tap_cuda_set_sample(const struct tap_cuda_set *s, uint64_t *at, uint64_t *n
 
 /* ---- tap_cuda_work.c ----------------------------------------------------------------------------------------------- */
 
+struct tap_cuda_launch;
 /* The first operand for this use that has an address; the one that is written; NULL: there is none. */
 const struct td_gpu_operand *tap_cuda_operand(const struct td_gpu_work *w, enum td_gpu_use use);
 const struct td_gpu_operand *tap_cuda_output(const struct td_gpu_work *w);
@@ -124,7 +131,12 @@ uint64_t tap_cuda_weights_of(const struct td_gpu_work *w);  /* the address that 
 uint64_t tap_cuda_rows_of(const struct td_gpu_operand *o);
 uint64_t tap_cuda_pitch_of(const struct td_gpu_operand *o); /* bytes from row to row */
 uint64_t tap_cuda_end_of(const struct td_gpu_operand *o);   /* where the next row would begin */
-uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w); /* inputs and output */
+bool tap_cuda_is_copied(const struct td_gpu_operand *o);     /* an input or the output */
+uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w); /* of all that are */
+/* Where in a slot that holds all that are copied, in a row, operand i lies; of n_op the slot's size. */
+uint64_t tap_cuda_slot_of(const struct td_gpu_work *w, int i);
+/* What a launch of this kernel computes, of which there is an output and weights. False: it cannot be read. */
+bool tap_cuda_work_of(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w);
 /* The product C = A W with the W that `whole` makes, into *w: A [m, k], C [m, n], F16, rows lda and ldc elements apart. False: W is of another size. */
 bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w);
 
@@ -152,6 +164,7 @@ struct tap_cuda_launch {              /* a launch as the callback sees it */
     void *const *params;              /* or NULL: then */
     const void *packed;
     size_t packed_bytes;
+    uint64_t slot;                    /* by a graph: where copies of its operands lie on the device; else 0 */
 };
 
 enum tap_cuda_what { TAP_CUDA_STEP, TAP_CUDA_PIECE, TAP_CUDA_LAUNCH, TAP_CUDA_BOUND };
@@ -180,7 +193,9 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
  * elements apart. False: it is not that W. *token: for leave; 0: not taken. */
 bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
 void tap_cuda_lane_leave_product(uint64_t token, bool ok);
-void tap_cuda_lane_other(void);       /* a launch that no row knows */
+/* A launch that a graph has made on l->stream: enter and leave in one. */
+void tap_cuda_lane_replay(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w);
+void tap_cuda_lane_other(void);       /* a launch that no row knows, or one of a graph */
 /* From the tap's thread. */
 bool tap_cuda_lane_open(void);        /* false: no memory */
 void tap_cuda_lane_tick(void);        /* hand over what has been lying there */
@@ -188,15 +203,44 @@ void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
 void tap_cuda_lane_forget(void);      /* in the child of a fork */
 void *tap_cuda_lane_context(void);    /* of a launch that could not be taken because the stage is not there */
 
+/* ---- tap_cuda_copy.c ----------------------------------------------------------------------------------------------- */
+
+/* What the launch reads, and of a graph's launch all of it. False: no room, or the driver refused. */
+bool tap_cuda_copy_inputs(struct tap_cuda_entry *e, void *stream);
+bool tap_cuda_copy_output(const struct tap_cuda_entry *e, void *stream);
+
 /* ---- tap_cuda_queue.c ---------------------------------------------------------------------------------------------- */
 
 bool tap_cuda_queue_clear(void);      /* between arms; false: no memory */
 /* With the lane held: the place of the next entry (ahead 1: of the one after it), NULL: full; and, once it is filled in, hand it on. */
 struct tap_cuda_entry *tap_cuda_queue_place(uint64_t ahead);
 void tap_cuda_queue_put(struct tap_cuda_entry *e, uint32_t batch);
+/* What was taken from graphs until now and is not there yet may be another graph's. From any thread. */
+void tap_cuda_queue_void(void);
+bool tap_cuda_queue_is_void(const struct tap_cuda_entry *e); /* the sender's, of the next entry, once its batch is there */
 /* The sender's: the next entry, NULL: none. It stays until tap_cuda_queue_next(). */
 const struct tap_cuda_entry *tap_cuda_queue_entry(void);
 void tap_cuda_queue_next(void);
+
+/* ---- tap_cuda_graphs.c --------------------------------------------------------------------------------------------- */
+
+struct tap_cuda_slot;
+uint64_t tap_cuda_graphs_wanted(void); /* bytes of the arena that the server was started with; 0: graphs are not watched */
+/* Once, before the tap subscribes. NULL: from now on tap_cuda_graphs_on(); else why not. */
+const char *tap_cuda_graphs_open(uint64_t arena_bytes);
+void tap_cuda_graphs_close(void);     /* it could not subscribe */
+bool tap_cuda_graphs_on(void);
+uint32_t tap_cuda_graphs_watched(unsigned i); /* callbacks that it needs beside those of launches; 0 after the last */
+void tap_cuda_graphs_arm(void);       /* a new arm; nobody is in here */
+void tap_cuda_graphs_forget(void);    /* in the child of a fork */
+/* In callbacks, armed or not. Before and after a call that makes, changes or destroys graphs: true. */
+bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d);
+/* Before a launch, which may be captured: true. *slot: for leave; NULL: not needed. */
+bool tap_cuda_graphs_enter(const struct tap_cuda_launch *l, const char *symbol, struct tap_cuda_slot **slot);
+void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_cuda_launch *l, bool ok);
+/* Before a graph is launched; and, while armed, after it: counts it and takes what it computed. */
+void tap_cuda_graphs_launch(const void *exec, void *stream);
+void tap_cuda_graphs_launched(const void *exec, void *stream, void *context);
 
 /* ---- tap_cuda.c ---------------------------------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 
 enum { TAP_CUDA_MEMHOSTREGISTER_PORTABLE = 1, TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP = 2 };
 enum { TAP_CUDA_STREAM_NON_BLOCKING = 1, TAP_CUDA_EVENT_DISABLE_TIMING = 2 };
-enum { TAP_CUDA_CAPTURE_NONE = 0, TAP_CUDA_CAPTURE_MODE_RELAXED = 2 };
+enum { TAP_CUDA_CAPTURE_NONE = 0, TAP_CUDA_CAPTURE_ACTIVE = 1, TAP_CUDA_CAPTURE_MODE_RELAXED = 2 };
 enum { TAP_CUDA_MEMORY_HOST = 1, TAP_CUDA_MEMORY_DEVICE = 2 };                            /* CUmemorytype */
 enum { TAP_CUDA_PARAM_END = 0, TAP_CUDA_PARAM_BUFFER_POINTER = 1, TAP_CUDA_PARAM_BUFFER_SIZE = 2 }; /* words of `extra` */
 #define TAP_CUDA_STREAM_PER_THREAD ((void *)2)
@@ -55,6 +55,7 @@ struct tap_cuda_copy_2d {                                                       
 #define TAP_CUDA_OPTIONAL(X) \
     X(cuKernelGetParamInfo, kernel_param_info, (void *kernel, size_t i, size_t *offset, size_t *size)) \
     X(cuFuncGetParamInfo, func_param_info, (void *function, size_t i, size_t *offset, size_t *size)) \
+    X(cuStreamGetCaptureInfo_v3, capture_info, (void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n)) \
     X(cuDeviceGetCount, device_count, (int *n)) \
     X(cuDeviceGet, device_get, (int *device, int ordinal)) \
     X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
@@ -68,7 +69,16 @@ enum tap_cupti_cbid {                                                           
     TAP_CBID_LAUNCH_KERNEL = 307, TAP_CBID_LAUNCH_KERNEL_PTSZ = 442,
     TAP_CBID_LAUNCH_COOPERATIVE = 477, TAP_CBID_LAUNCH_COOPERATIVE_PTSZ = 478,
     TAP_CBID_GRAPH_LAUNCH = 514, TAP_CBID_GRAPH_LAUNCH_PTSZ = 515,
-    TAP_CBID_LAUNCH_KERNEL_EX = 652, TAP_CBID_LAUNCH_KERNEL_EX_PTSZ = 653
+    TAP_CBID_LAUNCH_KERNEL_EX = 652, TAP_CBID_LAUNCH_KERNEL_EX_PTSZ = 653,
+    TAP_CBID_BEGIN_CAPTURE = 495, TAP_CBID_BEGIN_CAPTURE_PTSZ = 496, TAP_CBID_BEGIN_CAPTURE_V2 = 539, TAP_CBID_BEGIN_CAPTURE_V2_PTSZ = 540,
+    TAP_CBID_BEGIN_CAPTURE_TO_GRAPH = 720, TAP_CBID_BEGIN_CAPTURE_TO_GRAPH_PTSZ = 721, TAP_CBID_END_CAPTURE = 497, TAP_CBID_END_CAPTURE_PTSZ = 498,
+    TAP_CBID_GRAPH_INSTANTIATE = 513, TAP_CBID_GRAPH_INSTANTIATE_V2 = 578, TAP_CBID_GRAPH_INSTANTIATE_FLAGS = 643,
+    TAP_CBID_GRAPH_INSTANTIATE_PARAMS = 656, TAP_CBID_GRAPH_INSTANTIATE_PARAMS_PTSZ = 657,
+    TAP_CBID_GRAPH_CLONE = 523, TAP_CBID_GRAPH_DESTROY = 517, TAP_CBID_GRAPH_EXEC_DESTROY = 516, TAP_CBID_GRAPH_EXEC_UPDATE = 561, TAP_CBID_GRAPH_EXEC_UPDATE_V2 = 696,
+    TAP_CBID_GRAPH_EXEC_KERNEL_SET = 538, TAP_CBID_GRAPH_EXEC_KERNEL_SET_V2 = 692, TAP_CBID_GRAPH_EXEC_MEMCPY_SET = 562, TAP_CBID_GRAPH_EXEC_MEMSET_SET = 563,
+    TAP_CBID_GRAPH_EXEC_CHILD_SET = 586, TAP_CBID_GRAPH_EXEC_NODE_SET = 714, TAP_CBID_GRAPH_NODE_SET_ENABLED = 650,
+    TAP_CBID_GRAPH_ADD_CHILD = 525, TAP_CBID_GRAPH_ADD_NODE = 712, TAP_CBID_GRAPH_ADD_NODE_V2 = 723,
+    TAP_CBID_GRAPH_KERNEL_SET = 521, TAP_CBID_GRAPH_KERNEL_SET_V2 = 691, TAP_CBID_GRAPH_MEMCPY_SET = 520, TAP_CBID_GRAPH_NODE_SET = 713, TAP_CBID_GRAPH_DESTROY_NODE = 522
 };
 
 struct tap_cupti_data {                                                                     /* CUpti_CallbackData */
@@ -87,6 +97,10 @@ typedef void tap_cupti_fn(void *user, int domain, uint32_t cbid, const void *dat
 /* cuLaunchKernel_params; also of cuLaunchCooperativeKernel, whose struct ends before `extra` */
 struct tap_cuda_launch_params { void *function; unsigned grid[3], block[3], shared_bytes; void *stream; void **params, **extra; };
 struct tap_cuda_launch_ex_params { const struct tap_cuda_launch_config *config; void *function; void **params, **extra; };
+
+struct tap_cuda_graph_launch_params { void *exec, *stream; };                               /* cuGraphLaunch_params */
+/* Of the calls that make, change and destroy graphs the first two words are what is wanted: (stream, graph *) of cuStreamEndCapture, (exec *, graph) of
+ * cuGraphInstantiate*, (clone *, graph) of cuGraphClone, (exec, graph) of cuGraphExecUpdate*, (node *, graph) of cuGraphAdd*, (exec) of all others. */
 
 struct tap_cupti_subscriber {                                                               /* CUpti_SubscriberParams */
     size_t struct_size;

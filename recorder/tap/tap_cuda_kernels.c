@@ -40,7 +40,7 @@ static int read_params(void *handle, struct td_gpu_param *p)
     return n;
 }
 
-static void describe(struct tap_cuda_kernel *k, void *handle, const char *symbol)
+void tap_cuda_kernel_describe(struct tap_cuda_kernel *k, void *handle, const char *symbol)
 {
     bool known = false;
 
@@ -65,7 +65,7 @@ struct tap_cuda_kernel *tap_cuda_kernel_of(void *handle, const char *symbol)
         void *there = atomic_load_explicit(&k->handle, memory_order_acquire);
 
         if (!there && atomic_compare_exchange_strong(&k->handle, &there, handle)) {
-            describe(k, handle, symbol);
+            tap_cuda_kernel_describe(k, handle, symbol);
             return k;
         }
         if (there == handle && !atomic_load_explicit(&k->ready, memory_order_acquire))

@@ -133,13 +133,6 @@ static void note_step(const struct td_gpu_work *w)
 
 /* ---- taking -------------------------------------------------------------------------------------------------------- */
 
-static bool copy(uint64_t at, const struct td_gpu_operand *o, void *stream)
-{
-    uint64_t rows = tap_cuda_rows_of(o);
-
-    return tap_cuda_stage_copy(at, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
-}
-
 /* One more piece of the set: within one tensor. False: no room, or the driver refused. */
 static bool send_piece(struct tap_cuda_set *s, void *stream)
 {
@@ -188,33 +181,6 @@ static bool send_weights(struct tap_cuda_set *s, void *stream)
     return true;
 }
 
-static bool take_sample(struct tap_cuda_entry *e, void *stream)
-{
-    uint64_t at, n;
-
-    tap_cuda_set_sample(&e->set, &at, &n);
-    e->sample_at = tap_cuda_stage_take(n);
-    return e->sample_at != TAP_CUDA_FULL && tap_cuda_stage_copy(e->sample_at, e->set.address[0] + at, 1, n, n, stream);
-}
-
-static bool take_inputs(struct tap_cuda_entry *e, void *stream)
-{
-    int i;
-
-    if (!e->joins && !take_sample(e, stream))
-        return false;
-    for (i = 0; i < e->work.n_op; i++) {
-        const struct td_gpu_operand *o = &e->work.op[i];
-
-        if (!o->address || o->use == TD_GPU_WEIGHT || o->use >= TD_GPU_SCRATCH)
-            continue;
-        e->op_at[i] = tap_cuda_stage_take(o->bytes);
-        if (e->op_at[i] == TAP_CUDA_FULL || (o->use == TD_GPU_IN && !copy(e->op_at[i], o, stream)))
-            return false;
-    }
-    return true;
-}
-
 static bool fits(uint64_t bytes)
 {
     return bytes + tap_round(sizeof(struct tap_op), 4096) * 2 < tap_largest() && bytes <= tap_cuda_stage_room();
@@ -243,18 +209,10 @@ static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, con
     e->kernel = k;
     e->work = *w;
     e->launch = *l;
-    return take_inputs(e, l->stream) ? TAP_OPS_SENT : TAP_OPS_RING;
+    return tap_cuda_copy_inputs(e, l->stream) ? TAP_OPS_SENT : TAP_OPS_RING;
 }
 
 /* ---- enter and leave ----------------------------------------------------------------------------------------------- */
-
-static bool read_work(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w)
-{
-    struct td_gpu_values v;
-
-    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && tap_cuda_output(w) &&
-           tap_cuda_weights_of(w);
-}
 
 /* Why it is not taken, before anything is copied; TAP_OPS_SENT: it is. */
 static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
@@ -305,7 +263,7 @@ static bool pass_launch(const struct tap_cuda_launch *l, const struct tap_cuda_k
 {
     struct td_gpu_work w;
 
-    if (!read_work(l, k, &w)) {
+    if (!tap_cuda_work_of(l, k, &w)) {
         tap_count(TAP_OPS_FAILED, 1, 0);
         return false;
     }
@@ -371,13 +329,6 @@ uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_c
     return token;
 }
 
-static bool take_output(const struct tap_cuda_entry *e, void *stream)
-{
-    const struct td_gpu_operand *o = tap_cuda_output(&e->work);
-
-    return copy(e->op_at[o - e->work.op], o, stream) && tap_cuda_stage_mark(stream);
-}
-
 void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok)
 {
     uint64_t mine = token;
@@ -386,7 +337,7 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
     if (!atomic_compare_exchange_strong(&lane.owner, &mine, HELD))
         return;                       /* closed in between */
     e = tap_cuda_queue_place(0);
-    if (ok && take_output(e, l->stream)) {
+    if (ok && tap_cuda_copy_output(e, l->stream) && tap_cuda_stage_mark(l->stream)) {
         put(e, tap_cuda_stage_batch());
         lane.waiting_bound = true;
         if (tap_cuda_stage_waiting() >= BATCH_BYTES)
@@ -397,6 +348,23 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
         tap_count(TAP_OPS_FAILED, !e->joins, tap_cuda_copied_bytes(&e->work));
     }
     atomic_store_explicit(&lane.owner, 0, memory_order_release);
+}
+
+/* The other launches of the graph may have written where the last W was. */
+void tap_cuda_lane_replay(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w)
+{
+    uint64_t nobody = 0, token = 0;
+
+    if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD)) {
+        tap_count(TAP_OPS_THREADS, 1, 0);
+        return;
+    }
+    lane.whole.w = 0;
+    if (atomic_load(&lane.open) && pass(l, k, w, NULL))
+        token = ++lane.tokens;
+    atomic_store_explicit(&lane.owner, token, memory_order_release);
+    if (token)
+        tap_cuda_lane_leave(token, l, true);
 }
 
 void tap_cuda_lane_other(void)

@@ -9,6 +9,7 @@
 
 static struct tap_cuda_entry *queue;
 static _Atomic uint64_t head, tail;   /* counted since the arm: the lane's, the sender's */
+static _Atomic uint64_t void_until;   /* entries of graphs before this one are void */
 
 bool tap_cuda_queue_clear(void)
 {
@@ -21,6 +22,7 @@ bool tap_cuda_queue_clear(void)
     }
     atomic_store(&head, 0);
     atomic_store(&tail, 0);
+    atomic_store(&void_until, 0);
     return true;
 }
 
@@ -36,6 +38,17 @@ void tap_cuda_queue_put(struct tap_cuda_entry *e, uint32_t batch)
     e->batch = batch;
     e->end = tap_cuda_stage_end();
     atomic_fetch_add_explicit(&head, 1, memory_order_release);
+}
+
+void tap_cuda_queue_void(void)
+{
+    atomic_store(&void_until, atomic_load(&head));
+}
+
+/* An entry whose batch was there before the graphs met is right, and is not asked about: the sender sees the batch first, then this. */
+bool tap_cuda_queue_is_void(const struct tap_cuda_entry *e)
+{
+    return e->launch.slot && atomic_load_explicit(&tail, memory_order_relaxed) < atomic_load_explicit(&void_until, memory_order_acquire);
 }
 
 const struct tap_cuda_entry *tap_cuda_queue_entry(void)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "recorder/tap/tap_cuda.h"
+#include "recorder/tap/tap_cuda_graphs.h"
 
 #define NAP_NS 300000L
 #define KERNELS_EVERY_NS 1000000000LL
@@ -204,6 +204,7 @@ static int64_t set_launches(struct tap_call_launch launches[TAP_MAX_LAUNCHES])
         const struct tap_cuda_entry *e = &open_op.launch[i];
 
         launches[i] = (struct tap_call_launch){.rows = {rows, rows + e->work.m}, .shared_bytes = e->launch.shared_bytes,
+                                               .flags = e->launch.slot ? TAP_LAUNCH_IN_GRAPH : 0,
                                                .symbol = e->kernel == open_op.launch[0].kernel ? NULL : e->kernel->symbol};
         memcpy(launches[i].grid, e->launch.grid, sizeof launches[i].grid);
         memcpy(launches[i].block, e->launch.block, sizeof launches[i].block);
@@ -292,18 +293,24 @@ static void send_kernel(const struct tap_cuda_kernel *k, bool known, uint64_t n,
         tap_count(TAP_LAUNCHES_KNOWN, n, 0);
 }
 
-static void send_kernels(void)
+static void send_kernels_of(struct tap_cuda_kernel *(*at)(unsigned i, bool *used))
 {
     struct tap_cuda_kernel *k;
     bool used;
     unsigned i;
 
-    for (i = 0; (k = tap_cuda_kernel_at(i, &used)); i++) {
+    for (i = 0; (k = at(i, &used)); i++) {
         if (!used)
             continue;
         send_kernel(k, k->row != NULL, atomic_load_explicit(&k->n, memory_order_relaxed), &k->sent);
         send_kernel(k, true, atomic_load_explicit(&k->covered, memory_order_relaxed), &k->sent_covered);
     }
+}
+
+static void send_kernels(void)
+{
+    send_kernels_of(tap_cuda_kernel_at);
+    send_kernels_of(tap_cuda_plan_kernel_at); /* launched by graphs */
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------------------- */
@@ -344,6 +351,12 @@ static void send_entry(const struct tap_cuda_entry *e)
         cut_op(e->cut);
     if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
         send_op();
+    if (e->what == TAP_CUDA_LAUNCH && tap_cuda_queue_is_void(e)) {
+        cut_op(TAP_OPS_THREADS);
+        tap_count(TAP_OPS_THREADS, !e->joins, tap_cuda_copied_bytes(&e->work));
+        tap_cuda_stage_free(e->end);
+        return;
+    }
     if (e->what == TAP_CUDA_LAUNCH) {
         add_launch(e);
         return;

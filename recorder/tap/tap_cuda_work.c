@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap/tap_cuda.h"
 
+#define SLOT_ALIGN 256u
+
 const struct td_gpu_operand *tap_cuda_operand(const struct td_gpu_work *w, enum td_gpu_use use)
 {
     int i;
@@ -48,15 +50,39 @@ uint64_t tap_cuda_end_of(const struct td_gpu_operand *o)
     return o->address + tap_cuda_rows_of(o) * tap_cuda_pitch_of(o);
 }
 
+bool tap_cuda_is_copied(const struct td_gpu_operand *o)
+{
+    return o->address && o->use != TD_GPU_WEIGHT && o->use < TD_GPU_SCRATCH;
+}
+
 uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w)
 {
     uint64_t n = 0;
     int i;
 
     for (i = 0; i < w->n_op; i++)
-        if (w->op[i].address && w->op[i].use != TD_GPU_WEIGHT && w->op[i].use < TD_GPU_SCRATCH)
+        if (tap_cuda_is_copied(&w->op[i]))
             n += w->op[i].bytes;
     return n;
+}
+
+uint64_t tap_cuda_slot_of(const struct td_gpu_work *w, int i)
+{
+    uint64_t n = 0;
+    int j;
+
+    for (j = 0; j < i; j++)
+        if (tap_cuda_is_copied(&w->op[j]))
+            n += tap_round(w->op[j].bytes, SLOT_ALIGN);
+    return n;
+}
+
+bool tap_cuda_work_of(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w)
+{
+    struct td_gpu_values v;
+
+    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && tap_cuda_output(w) &&
+           tap_cuda_weights_of(w);
 }
 
 static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use, uint64_t address, int64_t rows, int64_t cols, int64_t stride)

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 3u        /* both sides must be equal */
+#define TAP_VERSION 4u        /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -63,9 +63,10 @@ enum tap_kinds { TAP_KINDS_GEMM = 0, TAP_KINDS_ALL = 1 };
 enum tap_count {
     TAP_OPS_SENT, TAP_OPS_SAMPLING, TAP_OPS_BUDGET, TAP_OPS_RING, TAP_OPS_WEIGHTS, TAP_OPS_PARTIAL, TAP_OPS_FAILED, TAP_OPS_THREADS,
     TAP_OPS_UNREADABLE,
-    TAP_OPS_GRAPH,                 /* seen while a CUDA graph was being captured: its replays cannot be seen */
+    TAP_OPS_GRAPH,                 /* captured in a CUDA graph and not read: without --graphs once; with it at each launch of the graph, when there is no room for copies */
     TAP_STEPS_SENT, TAP_STEPS_SAMPLING, TAP_STEPS_BUDGET, TAP_STEPS_RING, TAP_STEPS_THREADS,
     TAP_LAUNCHES, TAP_LAUNCHES_KNOWN, TAP_GRAPHS, /* of kernels, whoever launched them; of those that an adapter reads; of whole graphs */
+    TAP_GRAPHS_READ,               /* of graphs whose capture was watched (--graphs) */
     TAP_COUNTS
 };
 struct tap_counter { _Atomic uint64_t n, bytes; };
@@ -145,10 +146,13 @@ struct tap_tensor {
 };
 struct tap_attr { char name[TAP_ATTR_NAME]; int64_t value; };
 
+enum tap_launch_flags { TAP_LAUNCH_IN_GRAPH = 1 }; /* launched by a CUDA graph */
+
 /* A launch that is part of an op. */
 struct tap_launch {
     int64_t rows[2];               /* of the op's rows: first, and one behind the last */
-    uint32_t grid[3], block[3], shared_bytes, reserved;
+    uint32_t grid[3], block[3], shared_bytes;
+    uint32_t flags;                /* enum tap_launch_flags */
     char symbol[TAP_SYMBOL];       /* "": the op's */
 };
 

@@ -328,8 +328,7 @@ static void take_peer(void)
 
 /* ---- where the socket is ------------------------------------------------------------------------------------------- */
 
-/* From the environment that the process started with: getenv() beside a server's setenv() is a race. */
-static void start_value(const char *name, char *out, size_t max)
+void tap_start_value(const char *name, char *out, size_t max)
 {
     char *all = malloc(ENVIRON_MAX + 1), *p;
     size_t len = strlen(name), n = 0;
@@ -355,8 +354,8 @@ static bool runtime_folder(char *dir, size_t n)
     char base[sizeof serve.path];
     struct stat st;
 
-    start_value("TD_TAP_DIR", dir, n);
-    start_value("XDG_RUNTIME_DIR", base, sizeof base);
+    tap_start_value("TD_TAP_DIR", dir, n);
+    tap_start_value("XDG_RUNTIME_DIR", base, sizeof base);
     if (!dir[0] && base[0] && snprintf(dir, n, "%s/tapedeck", base) >= (int)n)
         return false;
     if (!dir[0])

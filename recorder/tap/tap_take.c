@@ -120,7 +120,7 @@ static void put_launches(struct tap_launch *to, const struct tap_call *call)
         const struct tap_call_launch *from = &call->launches[i];
 
         to[i] = (struct tap_launch){.rows = {from->rows[0], from->rows[1]}, .grid = {from->grid[0], from->grid[1], from->grid[2]},
-                                    .block = {from->block[0], from->block[1], from->block[2]}, .shared_bytes = from->shared_bytes};
+                                    .block = {from->block[0], from->block[1], from->block[2]}, .shared_bytes = from->shared_bytes, .flags = from->flags};
         put_name(to[i].symbol, sizeof to[i].symbol, from->symbol);
     }
 }

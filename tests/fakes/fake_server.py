@@ -31,6 +31,7 @@ ap.add_argument("--die-after", type=int, default=0, help="with so many answers b
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--worse", type=float, default=0.0, help="scored texts (prompt_logprobs) are so many nats a token less likely")
 ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
+ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graphs that are captured at the start; of a pass that fits, the smallest is launched")
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
@@ -64,6 +65,9 @@ if args.gpu:
     if (rc := gpu.gpu_model_open()):
         sys.exit(f"no fake GPU: {rc}")
     load(gpu)
+    for size in filter(None, args.graphs.split(",")):
+        if gpu.gpu_model_capture(int(size)):
+            sys.exit("the fake GPU captures no graph of " + size)
 
 
 def forward(rows):

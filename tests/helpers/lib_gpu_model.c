@@ -16,15 +16,20 @@ static struct { TD_CUDA_NEEDED(MEMBER) TD_CUDA_OPTIONAL(MEMBER) FAKE_CUDA_MORE(M
 int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const void *w, int lda, const void *b, int ldb,
                 const uint16_t *beta, void *to, int ldc);
 
+enum { MAX_GRAPHS = 8, GRAPH_ROWS = 32 };
 enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
 static int n_layers;
 static uint64_t a, c, whole;
 static void *context, *module, *stream;
 static unsigned seed;
+static struct { int rows; void *exec; } graphs[MAX_GRAPHS]; /* smallest first */
+static int n_graphs;
+static uint64_t graph_a;               /* of each layer [GRAPH_ROWS, MAX_SIZE], so that all activations are there before a graph runs */
 
 int gpu_model_open(void);
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm);
+int gpu_model_capture(int rows);
 int gpu_model_pass(int rows);
 
 static uint64_t upload(const void *from, size_t bytes)
@@ -75,11 +80,11 @@ static void *kernel(const char *symbol)
     return f;
 }
 
-static int launch(const struct layer *l, int first, int m, int block_rows)
+static int launch(const struct layer *l, uint64_t in, int first, int m, int block_rows)
 {
 #define SYMBOL(r) FAKE_GPTQ_4BIT(r),
     static const char *const symbols[] = {FAKE_GPTQ_KERNELS(SYMBOL)};
-    uint64_t from = a + (uint64_t)(first * l->k) * 2, to = c + (uint64_t)(first * l->n) * 2;
+    uint64_t from = in + (uint64_t)(first * l->k) * 2, to = c + (uint64_t)(first * l->n) * 2;
     struct layer w = *l;
     void *at[] = {&from, &w.qweight, &w.qzeros, &w.scales, &to, &m, &w.n, &w.k, &w.groups, &w.v2, &w.perm};
 
@@ -108,9 +113,18 @@ static void others(int n)
         cu.launch(f, 1, 1, 1, 32, 1, 1, 0, stream, at, NULL);
 }
 
-static void fill_activations(int n)
+static int launch_rows(const struct layer *l, uint64_t in, int rows)
 {
-    uint16_t *to = (uint16_t *)a; /* a device address is a host address here */
+    int eights = rows / 8 * 8, rc = 0;
+
+    if (eights)
+        rc = launch(l, in, 0, eights, 8);
+    return rows > eights ? rc | launch(l, in, eights, rows - eights, rows - eights) : rc;
+}
+
+static void fill_activations(uint64_t in, int n)
+{
+    uint16_t *to = (uint16_t *)in; /* a device address is a host address here */
     int i;
 
     for (i = 0; i < n; i++) {
@@ -119,27 +133,61 @@ static void fill_activations(int n)
     }
 }
 
+static uint64_t graph_in(int i)
+{
+    return graph_a + (uint64_t)i * GRAPH_ROWS * MAX_SIZE * 2;
+}
+
+/* As vLLM does when it starts, for each batch size that it will pad to: captured on a stream of its own, in global mode. Sizes in ascending order. */
+int gpu_model_capture(int rows)
+{
+    void *served = stream, *graph;
+    int i, rc = cu.ctx_set_current(context);
+
+    if (rc || rows > GRAPH_ROWS || n_graphs == MAX_GRAPHS || (!graph_a && cu.mem_alloc(&graph_a, (size_t)LAYERS * GRAPH_ROWS * MAX_SIZE * 2)) ||
+        cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.stream_begin_capture(stream, 0))
+        return 1;
+    for (i = 0; i < n_layers && !rc; i++) {
+        others(3);
+        rc = launch_rows(&layers[i], graph_in(i), rows);
+    }
+    rc = rc || cu.stream_end_capture(stream, &graph) || cu.graph_instantiate(&graphs[n_graphs].exec, graph, 0) || cu.graph_destroy(graph);
+    cu.stream_destroy(stream);
+    stream = served;
+    graphs[n_graphs++].rows = rows;
+    return rc;
+}
+
+/* In a graph, if one has so many rows; those beyond `rows` hold what was there before. -1: there is none. */
+static int pass_in_graph(int rows)
+{
+    int g = 0, i;
+
+    while (g < n_graphs && graphs[g].rows < rows)
+        g++;
+    if (g == n_graphs)
+        return -1;
+    others(20);
+    for (i = 0; i < n_layers; i++)
+        fill_activations(graph_in(i), rows * layers[i].k);
+    return cu.graph_launch(graphs[g].exec, stream) | cu.stream_synchronize(stream);
+}
+
 /* One forward pass: new activations for every layer, so that every op differs. */
 int gpu_model_pass(int rows)
 {
-    int i, rc = cu.ctx_set_current(context), eights;
+    int i, rc = cu.ctx_set_current(context), graph;
 
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
-    eights = rows / 8 * 8;
+    if (!rc && (graph = pass_in_graph(rows)) >= 0)
+        return graph;
     others(20);
     for (i = 0; i < n_layers && !rc; i++) {
         others(3);
         rc = cu.stream_synchronize(stream);
-        fill_activations(rows * layers[i].k);
-        if (rows > EXLLAMA_ROWS) {
-            rc |= launch_whole(&layers[i], rows);
-            continue;
-        }
-        if (eights)
-            rc |= launch(&layers[i], 0, eights, 8);
-        if (rows > eights)
-            rc |= launch(&layers[i], eights, rows - eights, rows - eights);
+        fill_activations(a, rows * layers[i].k);
+        rc |= rows > EXLLAMA_ROWS ? launch_whole(&layers[i], rows) : launch_rows(&layers[i], a, rows);
     }
     return rc | cu.stream_synchronize(stream);
 }

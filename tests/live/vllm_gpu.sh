@@ -11,6 +11,8 @@
 #   kill      after record: record is killed while others ask the server, then the server is killed while record watches
 #   marlin    record and replay with Marlin's kernels
 #   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel and not in Marlin's
+#   graphs    after model: vLLM as it is by default, with CUDA graphs: record --graphs with exllama and Marlin, replay; and what is said without --graphs
+#   nodes     after model: what the copies in graphs cost, between two servers (ROUNDS pairs; SAME=1: between equal ones)
 #   cost      what the tap costs, modes switched inside one server (bench/tap)
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
 # SPDX-License-Identifier: Apache-2.0
@@ -226,12 +228,35 @@ stage_overflow() {
     say "overflow-cpu: exit $?  $(grep '^verdict:' "$WORK/overflow-cpu.txt")"
 }
 
+# vLLM's default: CUDA graphs. Small graphs only, so that the start takes less than a minute.
+stage_graphs() {
+    need model4 model || return
+    local sizes='{"cudagraph_capture_sizes":[1,2,4,8,16]}' backend
+    for backend in exllama marlin; do
+        RECORD=--graphs record_server "graphs-$backend" model4 --linear-backend $backend --compilation-config "$sizes"
+        grep -E '^(graphs|kernels| )' "$WORK/graphs-$backend.record.txt" | tee -a "$WORK/table.txt"
+        "$BIN/fixture" show "$WORK/graphs-$backend" ledger | grep -E 'ops|launches|steps' | tee -a "$WORK/table.txt"
+        expect 0 "graphs-$backend-cpu" gate "$WORK/graphs-$backend" --provider cpu --lanes ops
+    done
+    expect 0 graphs-exllama-own-library gate "$WORK/graphs-exllama" --build "$(library)" --lanes ops --only gemm_half_q_half
+    expect 0 graphs-marlin-own-library gate "$WORK/graphs-marlin" --build "$(library)" --lanes ops
+    grep -q 'all are bit-equal' "$WORK/graphs-marlin-own-library.txt" || wrong "graphs-marlin-own-library: not every output is bitwise the recorded one"
+    record_server graphs-unseen model4 --linear-backend exllama --compilation-config "$sizes"
+    grep -q 'whose GEMMs were not seen' "$WORK/graphs-unseen.record.txt" || wrong "graphs-unseen: the report does not name the graphs"
+}
+
+# What the copies in graphs cost: two servers side by side, asked in turn.
+stage_nodes() {
+    need model4 model || return
+    GRAPHS=1 TD_TAP_DIR=$WORK/run "$PYTHON" "$ROOT/bench/tap/nodes.py" "$PYTHON" "$WORK/model4" "$LIB/libtapedeck-tap.so" "${ROUNDS:-120}" | tee -a "$WORK/table.txt"
+}
+
 stage_cost() {
     need model4 model || return
     PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS

@@ -315,9 +315,10 @@ static void test_env(void **state)
     assert_int_equal(stat(runtime, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);
     td_links_env_release(&env);
-    must(td_links_env_print(&lines, &err), &err);
+    must(td_links_env_print(64, &lines, &err), &err);
     assert_non_null(strstr(lines.data, "export LD_PRELOAD='"));
     assert_non_null(strstr(lines.data, "export TD_TAP_DIR='"));
+    assert_non_null(strstr(lines.data, "export TD_TAP_GRAPHS='64'"));
     td_buf_release(&lines);
     unsetenv("LD_PRELOAD");
 

@@ -13,7 +13,7 @@
 
 SAME(TAP_CUDA_MEMHOSTREGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE) SAME(TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP)
 SAME(TAP_CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING) SAME(TAP_CUDA_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING)
-SAME(TAP_CUDA_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE) SAME(TAP_CUDA_CAPTURE_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED)
+SAME(TAP_CUDA_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE) SAME(TAP_CUDA_CAPTURE_ACTIVE, CU_STREAM_CAPTURE_STATUS_ACTIVE) SAME(TAP_CUDA_CAPTURE_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED)
 SAME(TAP_CUDA_MEMORY_HOST, CU_MEMORYTYPE_HOST) SAME(TAP_CUDA_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE)
 SAME(TAP_CUDA_PARAM_END, CU_LAUNCH_PARAM_END_AS_INT) SAME(TAP_CUDA_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT)
 SAME(TAP_CUDA_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT) SAME(sizeof(cuuint32_t), 4) SAME(CU_STREAM_WRITE_VALUE_DEFAULT, 0)
@@ -29,6 +29,18 @@ SAME(TAP_CUPTI_SUCCESS, CUPTI_SUCCESS) SAME(TAP_CUPTI_MULTIPLE_SUBSCRIBERS, CUPT
 SAME(TAP_CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API) SAME(TAP_CUPTI_ENTER, CUPTI_API_ENTER) SAME(TAP_CUPTI_EXIT, CUPTI_API_EXIT)
 #define CBID(ours, theirs) SAME(TAP_CBID_##ours, CUPTI_DRIVER_TRACE_CBID_##theirs) SAME(TAP_CBID_##ours##_PTSZ, CUPTI_DRIVER_TRACE_CBID_##theirs##_ptsz)
 CBID(LAUNCH_KERNEL, cuLaunchKernel) CBID(LAUNCH_COOPERATIVE, cuLaunchCooperativeKernel) CBID(GRAPH_LAUNCH, cuGraphLaunch) CBID(LAUNCH_KERNEL_EX, cuLaunchKernelEx)
+CBID(BEGIN_CAPTURE, cuStreamBeginCapture) CBID(BEGIN_CAPTURE_V2, cuStreamBeginCapture_v2) CBID(BEGIN_CAPTURE_TO_GRAPH, cuStreamBeginCaptureToGraph)
+CBID(END_CAPTURE, cuStreamEndCapture) CBID(GRAPH_INSTANTIATE_PARAMS, cuGraphInstantiateWithParams)
+#define CBID_1(ours, theirs) SAME(TAP_CBID_##ours, CUPTI_DRIVER_TRACE_CBID_##theirs)
+CBID_1(GRAPH_INSTANTIATE, cuGraphInstantiate) CBID_1(GRAPH_INSTANTIATE_V2, cuGraphInstantiate_v2) CBID_1(GRAPH_INSTANTIATE_FLAGS, cuGraphInstantiateWithFlags)
+CBID_1(GRAPH_CLONE, cuGraphClone) CBID_1(GRAPH_DESTROY, cuGraphDestroy) CBID_1(GRAPH_EXEC_DESTROY, cuGraphExecDestroy)
+CBID_1(GRAPH_EXEC_UPDATE, cuGraphExecUpdate) CBID_1(GRAPH_EXEC_UPDATE_V2, cuGraphExecUpdate_v2) CBID_1(GRAPH_NODE_SET_ENABLED, cuGraphNodeSetEnabled)
+CBID_1(GRAPH_EXEC_KERNEL_SET, cuGraphExecKernelNodeSetParams) CBID_1(GRAPH_EXEC_KERNEL_SET_V2, cuGraphExecKernelNodeSetParams_v2)
+CBID_1(GRAPH_EXEC_MEMCPY_SET, cuGraphExecMemcpyNodeSetParams) CBID_1(GRAPH_EXEC_MEMSET_SET, cuGraphExecMemsetNodeSetParams)
+CBID_1(GRAPH_EXEC_CHILD_SET, cuGraphExecChildGraphNodeSetParams) CBID_1(GRAPH_EXEC_NODE_SET, cuGraphExecNodeSetParams)
+CBID_1(GRAPH_ADD_CHILD, cuGraphAddChildGraphNode) CBID_1(GRAPH_ADD_NODE, cuGraphAddNode) CBID_1(GRAPH_ADD_NODE_V2, cuGraphAddNode_v2)
+CBID_1(GRAPH_KERNEL_SET, cuGraphKernelNodeSetParams) CBID_1(GRAPH_KERNEL_SET_V2, cuGraphKernelNodeSetParams_v2)
+CBID_1(GRAPH_MEMCPY_SET, cuGraphMemcpyNodeSetParams) CBID_1(GRAPH_NODE_SET, cuGraphNodeSetParams) CBID_1(GRAPH_DESTROY_NODE, cuGraphDestroyNode)
 
 SIZE(tap_cupti_data, CUpti_CallbackData) MEMBER(tap_cupti_data, site, CUpti_CallbackData, callbackSite) MEMBER(tap_cupti_data, params, CUpti_CallbackData, functionParams)
 MEMBER(tap_cupti_data, result, CUpti_CallbackData, functionReturnValue) MEMBER(tap_cupti_data, symbol, CUpti_CallbackData, symbolName)
@@ -43,6 +55,19 @@ MEMBER(tap_cuda_launch_params, extra, cuLaunchKernel_params, extra)
     SIZE(tap_cuda_launch_ex_params, theirs) MEMBER(tap_cuda_launch_ex_params, config, theirs, config) MEMBER(tap_cuda_launch_ex_params, function, theirs, f) \
     MEMBER(tap_cuda_launch_ex_params, params, theirs, kernelParams) MEMBER(tap_cuda_launch_ex_params, extra, theirs, extra)
 LAUNCH_EX(cuLaunchKernelEx_params) LAUNCH_EX(cuLaunchKernelEx_ptsz_params)
+SIZE(tap_cuda_graph_launch_params, cuGraphLaunch_params) MEMBER(tap_cuda_graph_launch_params, exec, cuGraphLaunch_params, hGraph)
+MEMBER(tap_cuda_graph_launch_params, stream, cuGraphLaunch_params, hStream)
+/* The words that the tap reads of other calls; all their members are pointers. */
+#define WORDS(theirs, first, second) _Static_assert(offsetof(theirs, first) == 0 && offsetof(theirs, second) == sizeof(void *), #theirs);
+WORDS(cuStreamEndCapture_params, hStream, phGraph) WORDS(cuStreamEndCapture_ptsz_params, hStream, phGraph)
+WORDS(cuGraphInstantiate_params, phGraphExec, hGraph) WORDS(cuGraphInstantiate_v2_params, phGraphExec, hGraph) WORDS(cuGraphInstantiateWithFlags_params, phGraphExec, hGraph)
+WORDS(cuGraphInstantiateWithParams_params, phGraphExec, hGraph) WORDS(cuGraphInstantiateWithParams_ptsz_params, phGraphExec, hGraph)
+WORDS(cuGraphClone_params, phGraphClone, originalGraph) WORDS(cuGraphExecUpdate_params, hGraphExec, hGraph) WORDS(cuGraphExecUpdate_v2_params, hGraphExec, hGraph)
+WORDS(cuGraphAddChildGraphNode_params, phGraphNode, hGraph) WORDS(cuGraphAddNode_params, phGraphNode, hGraph) WORDS(cuGraphAddNode_v2_params, phGraphNode, hGraph)
+#define FIRST(theirs, first) _Static_assert(offsetof(theirs, first) == 0, #theirs);
+FIRST(cuGraphDestroy_params, hGraph) FIRST(cuGraphExecDestroy_params, hGraphExec) FIRST(cuGraphNodeSetEnabled_params, hGraphExec)
+FIRST(cuGraphExecKernelNodeSetParams_params, hGraphExec) FIRST(cuGraphExecKernelNodeSetParams_v2_params, hGraphExec) FIRST(cuGraphExecMemcpyNodeSetParams_params, hGraphExec)
+FIRST(cuGraphExecMemsetNodeSetParams_params, hGraphExec) FIRST(cuGraphExecChildGraphNodeSetParams_params, hGraphExec) FIRST(cuGraphExecNodeSetParams_params, hGraphExec)
 /* Not yet in CUPTI 12: CUpti_SubscriberParams */
 #ifdef CUpti_SubscriberParams_STRUCT_SIZE
 SIZE(tap_cupti_subscriber, CUpti_SubscriberParams) MEMBER(tap_cupti_subscriber, name, CUpti_SubscriberParams, subscriberName)

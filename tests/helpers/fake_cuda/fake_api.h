@@ -58,11 +58,14 @@
     X(cuStreamIsCapturing, stream_is_capturing, (void *stream, int *status)) \
     X(cuStreamGetId, stream_id, (void *stream, unsigned long long *id)) \
     X(cuStreamBeginCapture_v2, stream_begin_capture, (void *stream, int mode)) \
+    X(cuStreamGetCaptureInfo_v3, capture_info, (void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n)) \
     X(cuStreamEndCapture, stream_end_capture, (void *stream, void **graph)) \
     X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode)) \
     X(cuEventQuery, event_query, (void *event)) \
     X(cuEventElapsedTime_v2, event_elapsed_v2, (float *ms, void *from, void *to)) \
     X(cuGraphInstantiateWithFlags, graph_instantiate, (void **exec, void *graph, unsigned long long flags)) \
+    X(cuGraphClone, graph_clone, (void **clone, void *graph)) \
+    X(cuGraphExecUpdate_v2, graph_exec_update, (void *exec, void *graph, void *info)) \
     X(cuGraphDestroy, graph_destroy, (void *graph)) \
     X(cuGraphExecDestroy, graph_exec_destroy, (void *exec)) \
     X(cuGraphLaunch, graph_launch, (void *exec, void *stream)) \

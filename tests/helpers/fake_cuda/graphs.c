@@ -143,29 +143,90 @@ int cuStreamIsCapturing(void *stream, int *status)
     return leave(0);
 }
 
-int cuStreamBeginCapture_v2(void *stream, int mode)
+/* A function of graphs as a callback sees it: its arguments are the words of `params`. */
+#define HOOKED(name, cbid, call, ...) \
+    do { \
+        struct call_site site; \
+        const struct { void *word[3]; } params = {{__VA_ARGS__}}; \
+        int result; \
+\
+        hook_enter(&site, name, cbid, &params, NULL); \
+        result = (call); \
+        hook_exit(&site, result); \
+        return result; \
+    } while (0)
+
+static _Thread_local int capture_mode;  /* CU_STREAM_CAPTURE_MODE_GLOBAL */
+enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
+
+/* As cuda.h says of cuThreadExchangeStreamCaptureMode: a global thread minds the captures of all that are global, and its own that are not relaxed; a
+ * thread-local one minds its own; a relaxed one none. */
+bool capture_forbids(void)
 {
+    const struct stream *s;
+
+    for (s = fake.streams; s && capture_mode != MODE_RELAXED; s = s->next) {
+        bool mine = s->capture && pthread_equal(s->capture->thread, pthread_self());
+
+        if (s->capture && ((mine && s->capture->mode != MODE_RELAXED) || (capture_mode == MODE_GLOBAL && s->capture->mode == MODE_GLOBAL)))
+            return true;
+    }
+    return false;
+}
+
+static int begin_capture(void *stream, int mode)
+{
+    static uint64_t captures;
     int rc = enter("cuStreamBeginCapture_v2", NEED_CONTEXT);
     struct stream *s = stream_of(stream, false);
 
-    (void)mode;
     if (rc || !s || s == &fake.legacy || s->capture)
         return leave(rc ? rc : TD_CUDA_STREAM_CAPTURE_UNSUPPORTED);
     s->capture = calloc(1, sizeof *s->capture);
+    s->capture->capture = ++captures;
+    s->capture->mode = mode;
+    s->capture->thread = pthread_self();
     s->origin = true;
     return leave(0);
 }
 
+int cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    HOOKED("cuStreamBeginCapture_v2", 539, begin_capture(stream, mode), stream, (void *)(intptr_t)mode);
+}
+
+/* cuda.h: the graph that is returned goes over to whoever ends the capture, so it is the same handle. */
+int cuStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n)
+{
+    int rc = enter("cuStreamGetCaptureInfo_v3", NEED_CONTEXT);
+    struct stream *s = stream_of(stream, false);
+
+    if (rc || !s || nodes || edges || n)
+        return leave(rc ? rc : s ? TD_CUDA_INVALID_VALUE : TD_CUDA_INVALID_HANDLE); /* nodes are not there */
+    if (s == &fake.legacy && any_capture())
+        return leave(TD_CUDA_STREAM_CAPTURE_IMPLICIT);
+    *status = !s->capture ? TD_CUDA_CAPTURE_NONE : s->capture->broken ? TD_CUDA_CAPTURE_INVALIDATED : TD_CUDA_CAPTURE_ACTIVE;
+    if (s->capture && id)
+        *id = s->capture->capture;
+    if (s->capture && graph)
+        *graph = s->capture;
+    return leave(0);
+}
+
+static void graph_clear(struct graph *g)
+{
+    while (g->first)
+        g->first = task_free(g->first);
+    g->last = NULL;
+}
+
 static void graph_free(struct graph *g)
 {
-    struct task *t = g->first;
-
-    while (t)
-        t = task_free(t);
+    graph_clear(g);
     free(g);
 }
 
-int cuStreamEndCapture(void *stream, void **graph)
+static int end_capture(void *stream, void **graph)
 {
     int rc = enter("cuStreamEndCapture", NEED_CONTEXT);
     struct stream *s = stream_of(stream, false), *o;
@@ -187,41 +248,82 @@ int cuStreamEndCapture(void *stream, void **graph)
     return leave(0);
 }
 
+int cuStreamEndCapture(void *stream, void **graph)
+{
+    HOOKED("cuStreamEndCapture", 497, end_capture(stream, graph), stream, graph);
+}
+
 int cuThreadExchangeStreamCaptureMode(int *mode)
 {
-    int rc = enter("cuThreadExchangeStreamCaptureMode", NEED_INIT);
+    int rc = enter("cuThreadExchangeStreamCaptureMode", NEED_INIT), before = capture_mode;
 
-    *mode = 0;
+    capture_mode = *mode;
+    *mode = before;
+    return leave(rc);
+}
+
+static struct graph *graph_copy(const struct graph *from)
+{
+    struct graph *g = calloc(1, sizeof *g);
+    const struct task *t;
+
+    for (t = from->first; t; t = t->next)
+        graph_append(g, task_copy(t));
+    return g;
+}
+
+static int copied(const char *name, void **to, const void *graph)
+{
+    int rc = enter(name, NEED_CONTEXT);
+
+    *to = rc ? NULL : graph_copy(graph);
     return leave(rc);
 }
 
 int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
 {
-    int rc = enter("cuGraphInstantiateWithFlags", NEED_CONTEXT);
-    struct graph *g = calloc(1, sizeof *g);
+    HOOKED("cuGraphInstantiateWithFlags", 643, copied("cuGraphInstantiateWithFlags", exec, graph), exec, graph, (void *)(uintptr_t)flags);
+}
+
+int cuGraphClone(void **clone, void *graph)
+{
+    HOOKED("cuGraphClone", 523, copied("cuGraphClone", clone, graph), clone, graph);
+}
+
+/* What may differ is not looked at: the graph's nodes take the place of those of the exec. */
+static int update(struct graph *exec, const struct graph *graph)
+{
+    int rc = enter("cuGraphExecUpdate_v2", NEED_CONTEXT);
     const struct task *t;
 
-    (void)flags;
-    for (t = ((struct graph *)graph)->first; t; t = t->next)
-        graph_append(g, task_copy(t));
-    *exec = g;
+    if (!rc)
+        graph_clear(exec);
+    for (t = rc ? NULL : graph->first; t; t = t->next)
+        graph_append(exec, task_copy(t));
     return leave(rc);
 }
 
-int cuGraphDestroy(void *graph)
+int cuGraphExecUpdate_v2(void *exec, void *graph, void *info)
 {
-    int rc = enter("cuGraphDestroy", NEED_INIT);
+    HOOKED("cuGraphExecUpdate_v2", 696, update(exec, graph), exec, graph, info);
+}
+
+static int destroy(const char *name, void *graph)
+{
+    int rc = enter(name, NEED_INIT);
 
     graph_free(graph);
     return leave(rc);
 }
 
+int cuGraphDestroy(void *graph)
+{
+    HOOKED("cuGraphDestroy", 517, destroy("cuGraphDestroy", graph), graph);
+}
+
 int cuGraphExecDestroy(void *exec)
 {
-    int rc = enter("cuGraphExecDestroy", NEED_INIT);
-
-    graph_free(exec);
-    return leave(rc);
+    HOOKED("cuGraphExecDestroy", 516, destroy("cuGraphExecDestroy", exec), exec);
 }
 
 static int launch_graph(const char *name, uint32_t cbid, void *exec, void *stream, bool per_thread)

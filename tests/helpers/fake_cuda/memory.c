@@ -105,7 +105,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
     void *p = NULL;
     int rc = enter("cuMemAlloc_v2", NEED_CONTEXT);
 
-    if (!rc && any_capture())
+    if (!rc && capture_forbids())
         rc = TD_CUDA_STREAM_CAPTURE_UNSUPPORTED;
     if (!rc)
         rc = fault_due("alloc");

@@ -45,7 +45,7 @@ struct task {
     } u;
 };
 
-struct graph { struct task *first, *last; bool broken; };
+struct graph { struct task *first, *last; bool broken; uint64_t capture; int mode; pthread_t thread; }; /* capture: its number; who began it, and how */
 
 struct stream {
     struct stream *next;
@@ -73,6 +73,7 @@ void streams_finish_all(void);
 void stream_wait_for(struct stream *s, struct stream *on, uint64_t ticket);
 void wake_worker(void);
 bool any_capture(void);
+bool capture_forbids(void);                                             /* graphs.c: an unsafe call, as an allocation, of this thread */
 struct task *task_copy(const struct task *from);
 struct task *task_free(struct task *t);                                 /* gives the next one */
 void graph_append(struct graph *g, struct task *t);

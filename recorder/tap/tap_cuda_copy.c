@@ -1,0 +1,57 @@
+/* tap_cuda_copy.c - what is copied of a launch, and to where in the ring. With the lane held.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/tap_cuda.h"
+
+static bool copy(uint64_t at, const struct td_gpu_operand *o, void *stream)
+{
+    uint64_t rows = tap_cuda_rows_of(o);
+
+    return tap_cuda_stage_copy(at, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
+}
+
+static bool copy_sample(struct tap_cuda_entry *e, void *stream)
+{
+    uint64_t at, n;
+
+    tap_cuda_set_sample(&e->set, &at, &n);
+    e->sample_at = tap_cuda_stage_take(n);
+    return e->sample_at != TAP_CUDA_FULL && tap_cuda_stage_copy(e->sample_at, e->set.address[0] + at, 1, n, n, stream);
+}
+
+/* Of a graph's launch all is there by now, in a row: one copy. */
+static bool copy_slot(struct tap_cuda_entry *e, void *stream)
+{
+    uint64_t bytes = tap_cuda_slot_of(&e->work, e->work.n_op), at = tap_cuda_stage_take(bytes);
+    int i;
+
+    for (i = 0; i < e->work.n_op; i++)
+        e->op_at[i] = at + tap_cuda_slot_of(&e->work, i);
+    return at != TAP_CUDA_FULL && tap_cuda_stage_copy(at, e->launch.slot, 1, bytes, bytes, stream);
+}
+
+bool tap_cuda_copy_inputs(struct tap_cuda_entry *e, void *stream)
+{
+    int i;
+
+    if (!e->joins && !copy_sample(e, stream))
+        return false;
+    if (e->launch.slot)
+        return copy_slot(e, stream);
+    for (i = 0; i < e->work.n_op; i++) {
+        const struct td_gpu_operand *o = &e->work.op[i];
+
+        if (!tap_cuda_is_copied(o))
+            continue;
+        e->op_at[i] = tap_cuda_stage_take(o->bytes);
+        if (e->op_at[i] == TAP_CUDA_FULL || (o->use == TD_GPU_IN && !copy(e->op_at[i], o, stream)))
+            return false;
+    }
+    return true;
+}
+
+bool tap_cuda_copy_output(const struct tap_cuda_entry *e, void *stream)
+{
+    const struct td_gpu_operand *o = tap_cuda_output(&e->work);
+
+    return e->launch.slot || copy(e->op_at[o - e->work.op], o, stream);
+}
