@@ -104,7 +104,7 @@ static int read_args(struct td_msgpack m, uint64_t count, uint32_t block_bytes, 
             return -1;
         if (is_hidden(&kind))
             continue;
-        if (n == TD_GPU_PARAMS || !number_of(first, map.u, ".offset", block_bytes, &p.offset) || !number_of(first, map.u, ".size", block_bytes - p.offset, &p.size))
+        if (n == TD_GPU_PARAMS || !number_of(first, map.u, ".offset", block_bytes, &p.offset) || !number_of(first, map.u, ".size", block_bytes - p.offset, &p.size) || !p.size)
             return -1;
         params[n++] = p;
     }

@@ -220,6 +220,12 @@ SAME(hipStreamEndCapture, cuStreamEndCapture, (void *stream, void **graph), (str
 SAME(hipGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags), (exec, graph, flags))
 SAME(hipGraphLaunch, cuGraphLaunch, (void *graph, void *stream), (graph, stream))
 
+/* What was allocated stays; who relies on that is wrong all the same. */
+int hipDeviceReset(void)
+{
+    return fake_hip_say(cuCtxSynchronize());
+}
+
 /* TD_FAKE_HIP_NO_WRITE=1: a device that cannot. */
 int hipStreamWriteValue32(void *stream, uint64_t to, uint32_t value, unsigned flags)
 {
