@@ -89,8 +89,7 @@ static const char *name_of(const struct tap_hip_call *c)
     return c->function ? tap_hip.function_name((void *)(uintptr_t)c->function) : NULL;
 }
 
-/* Our calls have failed, and the server's had not. */
-static void mend(int error_before)
+void tap_hip_mend(int error_before)
 {
     if (!error_before && tap_hip.peek_error())
         tap_hip.clear_error();
@@ -103,8 +102,7 @@ static void note(const void *real)
     tap_hip_seen();
 }
 
-/* False: not armed for us. Then the caller goes out again when it is done. */
-static bool come_in(void)
+bool tap_hip_come_in(void)
 {
     if (!tap_armed() || !atomic_load(&on) || !tap_cuda_come_in())
         return false;
@@ -121,11 +119,11 @@ void tap_hip_enter(struct tap_hip_call *c, const void *real)
     if (depth++)
         return;
     note(real);
-    if (come_in()) {
+    if (tap_hip_come_in()) {
         before = tap_hip.peek_error();
         read_call(c);
         c->token = tap_cuda_launched(&c->launch, name_of(c));
-        mend(before);
+        tap_hip_mend(before);
         tap_cuda_go_out();
     }
     errno = e;
@@ -137,11 +135,11 @@ int tap_hip_leave(struct tap_hip_call *c, int rc)
 
     if (--depth || !c->token)
         return rc;
-    if (come_in()) {
+    if (tap_hip_come_in()) {
         before = rc ? -1 : tap_hip.peek_error();
         tap_cuda_lane_leave(c->token, &c->launch, rc == 0); /* calls nothing of HIP when the launch failed */
         if (!rc)
-            mend(before);
+            tap_hip_mend(before);
         tap_cuda_go_out();
     }
     errno = e;
@@ -154,7 +152,7 @@ void tap_hip_graph(const void *real)
 
     if (!depth) {
         note(real);
-        if (come_in()) {
+        if (tap_hip_come_in()) {
             tap_count(TAP_GRAPHS, 1, 0);
             tap_cuda_go_out();
         }

@@ -3,7 +3,7 @@
  *
  *   tap_hip.c         arming; around a launch                    tap_hip_launch.c  the functions of libamdhip64 that the tap stands before
  *   tap_hip_load.c    HIP's functions in the table of CUDA's     tap_hip_code.c    how the parameters of kernels lie, from their code objects
- *   tap_hip_real.c    the real function of each of many callers
+ *   tap_hip_real.c    the real function of each of many callers  tap_hip_blas.c    hipblasHgemm, behind reconstruct_exllama
  *
  * There is no CUPTI for AMD, and none is needed: LD_PRELOAD stands before the exported functions that launch. Two things of a kernel are asked for: its
  * name, of the runtime (hipKernelNameRef), and where its parameters lie, which HIP cannot say: its code object's metadata does, and every code
@@ -67,6 +67,10 @@ bool tap_hip_awake(void);
 /* Before and after the real function; leave returns rc. A launch inside a launch is the runtime's own affair. */
 void tap_hip_enter(struct tap_hip_call *call, const void *real);
 int tap_hip_leave(struct tap_hip_call *call, int rc);
+/* The same for calls that are no launches: false: not armed for us; else tap_cuda_go_out() when done. And before that, after calls of our own: an error
+ * of theirs is taken back, unless the thread's last error was one before. */
+bool tap_hip_come_in(void);
+void tap_hip_mend(int error_before);
 void tap_hip_graph(const void *real); /* a whole graph is launched */
 void tap_hip_seen(void);              /* HIP is in use in this process */
 void tap_hip_device_set(int ordinal); /* hipSetDevice names it */
