@@ -7,6 +7,7 @@
  *   tap_cuda_send.c     the thread that sends what was copied    tap_cuda_work.c   what is asked of operands
  *   tap_cuda_queue.c    from the lane to the sender
  *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama  tap_cuda_rounds.c where a pass begins
+ *   tap_hip*.c          the same for AMD GPUs: they fill tap_driver with HIP's functions (tap_hip.h)
  *
  * Who does what:
  *   a thread of the server   in CUPTI's callback around a launch: copies of A (before) and C (after) into a ring on the device, on the launch's
