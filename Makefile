@@ -66,7 +66,7 @@ TAP_SRCS  := $(wildcard recorder/tap/*.c)
 CU_SRCS   := $(wildcard kernels/*/*.cu)
 GPU_LIBS  := $(if $(CU_SRCS),$(if $(HAVE_NVCC),$(LIB)/td_kernels.fatbin) $(if $(HAVE_HIPCC),$(LIB)/td_kernels.hsaco))
 # what the tap needs of others
-TAP_MORE  := kernels/gpu/adapter.c
+TAP_MORE  := kernels/gpu/adapter.c kernels/gpu/msgpack.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
@@ -185,12 +185,17 @@ $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c))
-$(O)/tests/helpers/lib_fake_hip.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c)) $(LIBTD)
-$(O)/tests/helpers/lib_fake_hip.so: SO_FLAGS := $(LDLIBS)
+$(O)/tests/helpers/lib_fake_hip.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c tests/helpers/fake_hip/*.c)) $(LIBTD)
+$(O)/tests/helpers/lib_fake_hip.so: SO_FLAGS := -Wl,-soname,libamdhip64.so.6 $(LDLIBS)
 $(O)/tests/helpers/lib_fake_simt.so: $(LIBTD)
 $(O)/tests/helpers/lib_fake_cublas.so: SO_FLAGS := -Wl,-soname,libcublas.so.13
 $(O)/tests/helpers/lib_gpu_model.so: $(LIBTD) $(O)/tests/helpers/lib_fake_cublas.so
 $(O)/tests/helpers/lib_gpu_model.so: SO_FLAGS := $(LDLIBS)
+$(O)/tests/helpers/lib_fake_hipblas.so: $(O)/tests/helpers/lib_fake_hip.so
+$(O)/tests/helpers/lib_fake_hipblas.so: SO_FLAGS := -Wl,-soname,libhipblas.so.2
+$(O)/tests/helpers/lib_hip_model.so: $(LIBTD) $(O)/tests/helpers/lib_fake_hipblas.so $(O)/tests/helpers/lib_fake_hip.so
+$(O)/tests/helpers/lib_hip_model.so: SO_FLAGS := $(LDLIBS)
+$(O)/tests/helpers/lib_hip_model.o: tests/unit/data/tap_like.hsaco
 $(O)/tests/helpers/lib_fake_cupti.so: SO_FLAGS := -Wl,-soname,libcupti.so.13
 $(O)/tests/helpers/%.so: $(O)/tests/helpers/%.o
 	$(call say,SO,$@)

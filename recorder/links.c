@@ -190,7 +190,7 @@ static void open_layers(struct td_links *l, pid_t pid)
 /* With as much memory as was asked for; unasked, with what a GPU needs where there is one. */
 static int attach(const struct td_links *l, struct link *lk, uint32_t rings, uint64_t bytes, struct td_error *err)
 {
-    bool gpu = !l->opt.ring_bytes && strstr(lk->fronts, "cuda");
+    bool gpu = !l->opt.ring_bytes && (strstr(lk->fronts, "cuda") || strstr(lk->fronts, "hip"));
 
     return gpu ? links_attach(lk, GPU_RINGS, GPU_RING_BYTES, err) : links_attach(lk, rings, bytes, err);
 }

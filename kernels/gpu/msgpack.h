@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden) /* the tap's library holds it too: nobody outside may find it there */
+
 enum td_msgpack_kind { TD_MP_NIL, TD_MP_BOOL, TD_MP_UINT, TD_MP_INT, TD_MP_FLOAT, TD_MP_STR, TD_MP_BIN, TD_MP_ARRAY, TD_MP_MAP, TD_MP_EXT };
 
 struct td_msgpack { const uint8_t *p, *end; };
@@ -27,5 +29,7 @@ bool td_msgpack_skip(struct td_msgpack *m);
 /* The value of a key of the map whose head was just read: 1 found, and m stands behind the value's head; 0 not there, and m is behind the map; -1 broken. */
 int td_msgpack_find(struct td_msgpack *m, uint64_t pairs, const char *key, struct td_msgpack_value *v);
 bool td_msgpack_is(const struct td_msgpack_value *v, const char *text);
+
+#pragma GCC visibility pop
 
 #endif

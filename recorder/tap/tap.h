@@ -159,7 +159,8 @@ struct tap_front {
     void (*forked)(void);          /* this is the child of a fork: forget all; only stores. May be NULL */
 };
 bool tap_cuda_injected(void);      /* CUDA's driver has loaded us: what runs on the GPU is seen there */
-extern const struct tap_front tap_front_td, tap_front_ggml, tap_front_vllm, tap_front_cuda;
+bool tap_hip_used(void);           /* the same of HIP, which has loaded code */
+extern const struct tap_front tap_front_td, tap_front_ggml, tap_front_vllm, tap_front_cuda, tap_front_hip;
 
 #pragma GCC visibility pop
 #endif

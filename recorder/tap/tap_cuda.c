@@ -126,9 +126,22 @@ static void *graph_stream(uint32_t cbid, const struct tap_cupti_data *d)
     return cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ && !p->stream ? TAP_CUDA_STREAM_PER_THREAD : p->stream;
 }
 
+uint64_t tap_cuda_launched(const struct tap_cuda_launch *l, const char *symbol)
+{
+    struct tap_cuda_kernel *k = tap_cuda_kernel_of(l->function, symbol);
+
+    if (k)
+        atomic_fetch_add_explicit(me.covered ? &k->covered : &k->n, 1, memory_order_relaxed);
+    else
+        tap_count(TAP_LAUNCHES, 1, 0); /* those of kernels are counted by the sender, all at once */
+    if (k && k->row)
+        return tap_cuda_lane_enter(l, k);
+    tap_cuda_lane_other();
+    return 0;
+}
+
 static void entered(uint32_t cbid, const struct tap_cupti_data *d)
 {
-    struct tap_cuda_kernel *k;
     struct tap_cuda_launch l;
 
     if (is_graph_launch(cbid)) {
@@ -141,15 +154,7 @@ static void entered(uint32_t cbid, const struct tap_cupti_data *d)
     }
     if (!read_call(&l, cbid, d))
         return;
-    k = tap_cuda_kernel_of(l.function, d->symbol);
-    if (k)
-        atomic_fetch_add_explicit(me.covered ? &k->covered : &k->n, 1, memory_order_relaxed);
-    if (k && k->row)
-        me.token = tap_cuda_lane_enter(&l, k);
-    else
-        tap_cuda_lane_other();
-    if (!k)
-        tap_count(TAP_LAUNCHES, 1, 0); /* those of kernels are counted by the sender, all at once */
+    me.token = tap_cuda_launched(&l, d->symbol);
 }
 
 static void left(uint32_t cbid, const struct tap_cupti_data *d)
@@ -273,32 +278,38 @@ static void *guess_context(void)
     return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context; /* kept: what we allocate in it is kept too */
 }
 
-static const char *start(void)
+const char *tap_cuda_begin(const char *why, void *(*guess)(void))
 {
-    const char *why;
     void *context;
 
-    if (!atomic_load(&injected))
-        return NULL;
     opened = false;
-    why = tap_cuda_load();
     if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
         why = "a launch or a copy of the last arm is not over yet; arm again later";
     if (!why && tap_cuda_stage_gone())
         tap_cuda_stage_forget();
     if (!why && tap_cuda_stage_broken())
-        why = "the CUDA driver refused copies in an earlier arm; start the server again";
+        why = "the GPU's driver refused copies in an earlier arm; start the server again";
     if (!why && !tap_cuda_stage_quiet())
         why = "the GPU is still at work for the last arm; arm again later";
-    if (!why && !(context = tap_cuda_stage_context()) && (context = guess_context()))
+    if (!why && !(context = tap_cuda_stage_context()) && (context = guess()))
         why = tap_cuda_stage_open(context);
     if (!why && (!tap_cuda_kernels_clear() || !tap_cuda_lane_open() || !tap_cuda_send_start()))
         why = "no memory, or no thread, for the launches of the GPU";
-    if (why)
-        return why;
-    tap_cuda_graphs_arm();
-    atomic_store(&watching, true);
-    why = subscriber ? NULL : subscribe();
+    if (!why)
+        tap_cuda_graphs_arm();
+    atomic_store(&watching, !why);
+    return why;
+}
+
+static const char *start(void)
+{
+    const char *why;
+
+    if (!atomic_load(&injected))
+        return NULL;
+    why = tap_cuda_begin(tap_cuda_load(), guess_context);
+    if (!why && !subscriber)
+        why = subscribe();
     return why || !no_graphs[0] ? why : no_graphs;
 }
 
@@ -312,6 +323,14 @@ static void wait_callbacks(void)
         nanosleep(&t, NULL);
 }
 
+void tap_cuda_end(int wait_ms)
+{
+    atomic_store(&watching, false);
+    wait_callbacks();
+    tap_cuda_lane_close();
+    tap_cuda_send_stop(wait_ms);
+}
+
 static void stop(int wait_ms)
 {
     if (!atomic_load(&injected))
@@ -319,18 +338,13 @@ static void stop(int wait_ms)
     atomic_store(&watching, false);
     if (!tap_cuda_graphs_on())
         unsubscribe();
-    wait_callbacks();
-    tap_cuda_lane_close();
-    tap_cuda_send_stop(wait_ms);
+    tap_cuda_end(wait_ms);
 }
 
-static void tick(void)
+void tap_cuda_tick(void)
 {
-    void *wanted;
+    void *wanted = tap_cuda_lane_context();
 
-    if (!subscriber)
-        return;
-    wanted = tap_cuda_lane_context();
     if (wanted && !opened && !tap_cuda_stage_context()) {
         opened = true;                /* once an arm: what fails now fails again */
         tap_cuda_stage_open(wanted);
@@ -338,13 +352,16 @@ static void tick(void)
     tap_cuda_lane_tick();
 }
 
-/* What was CUDA's in the parent is of no use here. A child that uses CUDA itself is injected anew. */
-static void forked(void)
+static void tick(void)
 {
-    atomic_store(&injected, false);
+    if (subscriber)
+        tap_cuda_tick();
+}
+
+void tap_cuda_forked(void)
+{
     atomic_store(&watching, false);
     atomic_store(&inside, 0);
-    subscriber = NULL;
     me.busy = me.covered = false;
     me.token = 0;
     me.slot = NULL;
@@ -353,6 +370,14 @@ static void forked(void)
     tap_cuda_stage_forget();
     tap_cuda_send_forget();
     tap_cuda_graphs_forget();
+}
+
+/* What was CUDA's in the parent is of no use here. A child that uses CUDA itself is injected anew. */
+static void forked(void)
+{
+    atomic_store(&injected, false);
+    subscriber = NULL;
+    tap_cuda_forked();
 }
 
 static bool describe(char *library, char *build, size_t n)

@@ -9,6 +9,7 @@
  *   tap_cuda_copy.c     copies of a launch's operands into the ring
  *   tap_cuda_graphs.h   CUDA graphs, with --graphs
  *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama  tap_cuda_rounds.c where a pass begins
+ *   tap_hip*.c          the same for AMD GPUs: they fill tap_driver with HIP's functions (tap_hip.h)
  *
  * Who does what:
  *   a thread of the server   in CUPTI's callback around a launch: copies of A (before) and C (after) into a ring on the device, on the launch's
@@ -29,7 +30,12 @@
 /* ---- tap_cuda_load.c ----------------------------------------------------------------------------------------------- */
 
 #define TAP_CUDA_MEMBER(name, member, args) int (*member) args;
-struct tap_cuda_driver { TAP_CUDA_FUNCTIONS(TAP_CUDA_MEMBER) TAP_CUDA_OPTIONAL(TAP_CUDA_MEMBER) };
+/* tap_hip_load.c fills it with HIP's functions where there is no CUDA. */
+struct tap_cuda_driver {
+    TAP_CUDA_FUNCTIONS(TAP_CUDA_MEMBER)
+    TAP_CUDA_OPTIONAL(TAP_CUDA_MEMBER)
+    int (*named_params)(const char *symbol, struct td_gpu_param params[TD_GPU_PARAMS]); /* not NULL: of a kernel by its name, in place of the ParamInfo functions; their number */
+};
 struct tap_cuda_cupti { TAP_CUPTI_FUNCTIONS(TAP_CUDA_MEMBER) TAP_CUPTI_OPTIONAL(TAP_CUDA_MEMBER) };
 extern struct tap_cuda_driver tap_driver;
 extern struct tap_cuda_cupti tap_cupti;
@@ -249,6 +255,15 @@ bool tap_cuda_come_in(void);
 void tap_cuda_go_out(void);
 /* From now on this thread's launches are parts of a product that is seen as a whole; no callback looks at them. Returns what it was before. */
 bool tap_cuda_cover(bool on);
+/* A kernel of that name is launched: counted, and taken into the lane if it is known. The token for tap_cuda_lane_leave; 0: not taken. Between come_in and
+ * go_out, as leaving is. */
+uint64_t tap_cuda_launched(const struct tap_cuda_launch *l, const char *symbol);
+/* What a front end does when it is armed: why not NULL is returned as it is; else NULL, and from now on threads may come in, or why not. guess: a context
+ * in which launches will come, or NULL. Then while armed, when it ends, and in the child of a fork. From the tap's thread. */
+const char *tap_cuda_begin(const char *why, void *(*guess)(void));
+void tap_cuda_tick(void);
+void tap_cuda_end(int wait_ms);
+void tap_cuda_forked(void);
 
 /* ---- tap_cuda_send.c ----------------------------------------------------------------------------------------------- */
 

@@ -48,7 +48,7 @@ void tap_cuda_kernel_describe(struct tap_cuda_kernel *k, void *handle, const cha
     if (symbol[0])
         td_gpu_adapter_find(k->symbol, NULL, 0, &known);
     if (known) {
-        k->n_params = read_params(handle, k->params);
+        k->n_params = tap_driver.named_params ? tap_driver.named_params(symbol, k->params) : read_params(handle, k->params);
         k->row = td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
     }
     atomic_store_explicit(&k->ready, true, memory_order_release);

@@ -82,7 +82,7 @@ static const char *make(void)
     if (!make_mirror() || tap_driver.host_device_pointer(&stage.word_address, (void *)(uintptr_t)stage.word, 0))
         return "no pinned memory for copies from the GPU";
     if (!make_stream())
-        return "the CUDA driver gives no stream for copies";
+        return "the GPU's driver gives no stream for copies";
     stage.batch = 1;
     return NULL;
 }
@@ -98,9 +98,9 @@ const char *tap_cuda_stage_open(void *context)
     if (stage.made_in && stage.made_in != context)
         return "the memory for copies from the GPU is another context's";
     if (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
-        return "the CUDA driver does not let us into the server's context";
+        return "the GPU's driver does not let us into the server's context";
     stage.made_in = context;
-    why = tap_driver.context_id(context, &stage.id) ? "the CUDA driver does not know the server's context" : make();
+    why = tap_driver.context_id(context, &stage.id) ? "the GPU's driver does not know the server's context" : make();
     tap_driver.ctx_pop(&popped);
     if (!why)
         atomic_store_explicit(&stage.context, context, memory_order_release);

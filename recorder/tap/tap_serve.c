@@ -23,7 +23,7 @@
 #define QUIET_MS 8000                 /* how long an answer may wait for a call that is still running */
 
 /* The first that has seen calls names the library: that of a GPU's kernels before that of torch, which every server with a GPU uses too. */
-static const struct tap_front *const fronts[] = {&tap_front_td, &tap_front_ggml, &tap_front_cuda, &tap_front_vllm};
+static const struct tap_front *const fronts[] = {&tap_front_td, &tap_front_ggml, &tap_front_cuda, &tap_front_hip, &tap_front_vllm};
 
 enum state { COLD, STARTING, RUNNING };
 static _Atomic int state;

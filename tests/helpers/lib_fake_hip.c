@@ -5,6 +5,8 @@
  * than CUDA is done here: error names, numbers of attributes, properties, code objects that must fit the device, and a launch that takes its parameters
  * as one block, checked as ROCm's runtime checks it and against the metadata of the code object.
  *
+ * What only a server uses (kernels by their stubs, streams, captures) is in fake_hip/.
+ *
  *   TD_FAKE_CUDA_*     as fake_cuda.h says
  *   TD_FAKE_HIP_GFX    the device; default gfx90a:sramecc+:xnack-
  *   TD_FAKE_HIP_OLD    1: as HIP 5.2, without mappings; else as 6.2 */
@@ -14,8 +16,10 @@
 #include <string.h>
 
 #include "kernels/gpu/hip_abi.h"
+#include "kernels/gpu/hsaco.h"
 #include "kernels/gpu/image.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
+#include "tests/helpers/fake_hip/fake_hip.h"
 
 #define MAX_FUNCTIONS 4096
 
@@ -24,6 +28,7 @@
 #define R0600_GFX 1160
 #define VIRTUAL_MEMORY 89
 
+int hsa_code_object_reader_create_from_memory(const void *object, size_t n, uint64_t *reader);
 #define DECLARE(name, member, args) int name args;
 TD_HIP_SHARED(DECLARE)
 TD_HIP_OWN(DECLARE)
@@ -32,11 +37,11 @@ TD_HIP_MAPPING(DECLARE)
 #define DECLARE_TEXT(name, member, args) const char *name args;
 TD_HIP_TEXTS(DECLARE_TEXT)
 
-static struct module { struct module *next; void *cuda; struct td_gpu_image *image; } *modules;
+static struct module { struct module *next; void *cuda; struct td_gpu_image *image; int entry; } *modules;
 static struct { void *handle; const struct td_gpu_kernel *kernel; } functions[MAX_FUNCTIONS];
 static int n_functions;
 
-static int is_old(void)
+int fake_hip_is_old(void)
 {
     const char *s = getenv("TD_FAKE_HIP_OLD");
 
@@ -71,14 +76,24 @@ const char *hipGetErrorString(int result)
     return hipGetErrorName(result); /* as HIP 5 does */
 }
 
+/* HIP loads nothing that CUDA's variable names. */
 int hipInit(unsigned flags)
 {
-    return cuInit(flags);
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    char *kept = path ? strdup(path) : NULL;
+    int rc;
+
+    unsetenv("CUDA_INJECTION64_PATH");
+    rc = cuInit(flags);
+    if (kept)
+        setenv("CUDA_INJECTION64_PATH", kept, 1);
+    free(kept);
+    return rc;
 }
 
 int hipDriverGetVersion(int *version)
 {
-    *version = is_old() ? 50221153 : 60241133;
+    *version = fake_hip_is_old() ? 50221153 : 60241133;
     return 0;
 }
 
@@ -92,7 +107,7 @@ int hipSetDevice(int device)
     void *context = NULL;
     int rc = cuDevicePrimaryCtxRetain(&context, device);
 
-    return rc ? rc : cuCtxSetCurrent(context);
+    return fake_hip_say(rc ? rc : cuCtxSetCurrent(context));
 }
 
 int hipDeviceGetName(char *name, int len, int device)
@@ -111,7 +126,7 @@ int hipDeviceGetAttribute(int *value, int attribute, int device)
     case TD_HIP_DEV_L2_CACHE_SIZE: *value = 1 << 20; return 0;
     case TD_HIP_DEV_MULTIPROCESSOR_COUNT: *value = 2; return 0;
     case TD_HIP_DEV_WARP_SIZE: *value = 64; return 0;
-    case VIRTUAL_MEMORY: *value = !is_old(); return is_old() ? TD_CUDA_INVALID_VALUE : 0;
+    case VIRTUAL_MEMORY: *value = !fake_hip_is_old(); return fake_hip_is_old() ? TD_CUDA_INVALID_VALUE : 0;
     default: *value = 0; return TD_CUDA_INVALID_VALUE;
     }
 }
@@ -138,25 +153,51 @@ int hipGetDevicePropertiesR0600(void *to, int device)
 
 /* ---- code ---------------------------------------------------------------------------------------------------------- */
 
-static size_t elf_bytes(const void *image)
+/* As much as an ELF file or a bundle says that it has: HIP is given no size either. */
+static size_t image_bytes(const void *image)
 {
+    struct td_hsaco_bundle b;
     Elf64_Ehdr e;
+    size_t at = 0;
 
     memcpy(&e, image, sizeof e);
+    if (td_hsaco_is_bundle(image, sizeof e))
+        return td_hsaco_bundle_next(image, 1u << 30, &at, &b, NULL) == 1 ? b.n : 0;
     return memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_machine != 224 ? 0 : e.e_shoff + (size_t)e.e_shnum * e.e_shentsize;
+}
+
+/* The code object for this device: *entry of the image. */
+static int choose(struct td_gpu_image *image, int *entry)
+{
+    const struct td_gpu_device device = {.gfx = gfx()};
+    int n = td_gpu_image_entries(image);
+
+    for (*entry = 0; *entry < n; ++*entry)
+        if (td_gpu_entry_fits(td_gpu_image_entry(image, *entry), &device))
+            return 0;
+    return TD_CUDA_NO_BINARY_FOR_GPU;
+}
+
+int hsa_code_object_reader_create_from_memory(const void *object, size_t n, uint64_t *reader)
+{
+    *reader = (uintptr_t)object;
+    return object && n ? 0 : 0x1000;
 }
 
 int hipModuleLoadData(void **module, const void *image)
 {
-    const struct td_gpu_device device = {.gfx = gfx()};
     struct module *m = calloc(1, sizeof *m);
-    size_t bytes = image ? elf_bytes(image) : 0;
+    size_t bytes = image ? image_bytes(image) : 0, n;
     int rc = !m || !bytes || td_gpu_image_memory(image, bytes, "code object", &m->image, NULL) ? TD_CUDA_INVALID_IMAGE : 0;
+    const void *code;
+    uint64_t reader;
 
-    if (!rc && (td_gpu_image_entries(m->image) != 1 || !td_gpu_entry_fits(td_gpu_image_entry(m->image, 0), &device)))
-        rc = TD_CUDA_NO_BINARY_FOR_GPU;
     if (!rc)
-        rc = cuModuleLoadData(&m->cuda, image);
+        rc = choose(m->image, &m->entry);
+    if (!rc && (td_gpu_image_code(m->image, m->entry, &code, &n, NULL) || hsa_code_object_reader_create_from_memory(code, n, &reader)))
+        rc = TD_CUDA_INVALID_IMAGE;
+    if (!rc)
+        rc = cuModuleLoadData(&m->cuda, code);
     if (rc) {
         if (m)
             td_gpu_image_close(m->image);
@@ -188,7 +229,7 @@ int hipModuleGetFunction(void **function, void *module, const char *symbol)
     const struct td_gpu_kernel_list *list = NULL;
     int rc = cuModuleGetFunction(function, m->cuda, symbol);
 
-    if (rc || td_gpu_image_kernels(m->image, 0, &list, NULL))
+    if (rc || td_gpu_image_kernels(m->image, m->entry, &list, NULL))
         return rc ? rc : TD_CUDA_INVALID_IMAGE;
     for (size_t i = 0; i < list->n; i++)
         if (!strcmp(list->kernels[i].symbol, symbol) && n_functions < MAX_FUNCTIONS) {
@@ -204,21 +245,32 @@ int hipFuncGetAttribute(int *value, int attribute, void *function)
     return cuFuncGetAttribute(value, attribute, function);
 }
 
+const struct td_gpu_kernel *fake_hip_kernel(const void *function)
+{
+    for (int i = n_functions; i-- > 0;)
+        if (functions[i].handle == function)
+            return functions[i].kernel;
+    return NULL;
+}
+
 /* Bytes of the parameters that the kernel declares, by the metadata; hidden ones lie behind. */
 static size_t declared_bytes(const void *function)
 {
+    const struct td_gpu_kernel *k = fake_hip_kernel(function);
     size_t bytes = 0;
 
-    for (int i = n_functions; i-- > 0;)
-        if (functions[i].handle == function) {
-            const struct td_gpu_kernel *k = functions[i].kernel;
+    for (int p = 0; k && p < k->n_params; p++)
+        if (k->params[p].offset + k->params[p].size > bytes)
+            bytes = k->params[p].offset + k->params[p].size;
+    return bytes;
+}
 
-            for (int p = 0; p < k->n_params; p++)
-                if (k->params[p].offset + k->params[p].size > bytes)
-                    bytes = k->params[p].offset + k->params[p].size;
-            return bytes;
-        }
-    return 0;
+/* HIP 5.2's header calls kernelParams not implemented; its runtime takes them (clr's ihipModuleLaunchKernel), as every later one does. */
+static int is_launch(const void *function, void **params, void **extra)
+{
+    if (params || !extra)
+        return params && !extra;
+    return extra[0] == (void *)1 && extra[2] == (void *)2 && extra[4] == (void *)3 && *(size_t *)extra[3] == declared_bytes(function);
 }
 
 int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
@@ -226,13 +278,13 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 {
     void *block[] = {(void *)TD_CUDA_PARAM_BUFFER_POINTER, NULL, (void *)TD_CUDA_PARAM_BUFFER_SIZE, NULL, (void *)TD_CUDA_PARAM_END};
 
-    if (params || !extra || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4] != (void *)3 || *(size_t *)extra[3] != declared_bytes(function))
-        return TD_CUDA_INVALID_VALUE;
+    if (!is_launch(function, params, extra))
+        return fake_hip_say(TD_CUDA_INVALID_VALUE);
     if (shared_bytes > 64 << 10 || (uint64_t)gx * bx >> 32 || (uint64_t)gy * by >> 32 || (uint64_t)gz * bz >> 32)
-        return TD_CUDA_INVALID_VALUE;
-    block[1] = extra[1];
-    block[3] = extra[3];
-    return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, NULL, block);
+        return fake_hip_say(TD_CUDA_INVALID_VALUE);
+    block[1] = extra ? extra[1] : NULL;
+    block[3] = extra ? extra[3] : NULL;
+    return fake_hip_say(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, params ? NULL : block));
 }
 
 /* ---- what is only called otherwise --------------------------------------------------------------------------------- */

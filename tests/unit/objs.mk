@@ -15,7 +15,13 @@ OBJS_test_tap_vllm := recorder
 OBJS_test_tap_cuda := recorder
 OBJS_test_tap_cuda_hard := recorder
 OBJS_test_tap_cuda_graphs := recorder
+OBJS_test_tap_hip := recorder
 $(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda $(O)/tests/unit/test_tap_cuda_hard $(O)/tests/unit/test_tap_cuda_graphs: $(call obj,$(TAP_SRCS) $(TAP_MORE))
+# which reads code objects by other parts, too
+$(O)/tests/unit/test_tap_hip: $(call obj,$(TAP_SRCS))
+LINK_test_tap_hip := $(LIBTD)
+# its parser of code objects
+$(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
 OBJS_test_kernel_names := recorder
 OBJS_test_settle_vllm := recorder
