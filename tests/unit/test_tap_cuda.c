@@ -295,6 +295,8 @@ static void a_long_prompt_is_an_op(void **state)
     assert_int_equal(ledger(&b, "launches.known"), 3 * LAYERS);
     assert_string_equal(b.ops[0].kind, "gptq_gemm");
     assert_string_equal(b.ops[0].impl.symbol, FAKE_RECONSTRUCT);
+    assert_string_equal(b.ops[0].act_rounding, "weight-f16");
+    assert_string_equal(b.ops[LAYERS].act_rounding, "none");
     assert_int_equal(attr(&b.ops[0], "m"), M);
     assert_int_equal(cJSON_GetArraySize(b.ops[0].impl.launches), 2);
     assert_string_equal(cJSON_GetObjectItem(launch_of(&b.ops[0], 1), "symbol")->valuestring, "cublasHgemm");

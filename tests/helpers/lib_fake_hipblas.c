@@ -1,0 +1,30 @@
+/* lib_fake_hipblas.c - hipblasHgemm over the fake HIP runtime (lib_fake_hip.c), for the one form of call that vLLM makes.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gpu/blas_abi.h"
+#include "tests/helpers/fake_blas.h"
+
+#define DECLARE(cuda, name, member, args) int name args;
+TD_BLAS_FUNCTIONS(DECLARE)
+
+int hipblasCreate(void **handle)
+{
+    return fake_blas_create(handle, "TD_HIP_LIBRARY");
+}
+
+int hipblasDestroy(void *handle)
+{
+    return fake_blas_destroy(handle);
+}
+
+int hipblasSetStream(void *handle, void *stream)
+{
+    ((struct fake_blas *)handle)->stream = stream;
+    return 0;
+}
+
+int hipblasHgemm TD_BLAS_HGEMM_ARGS
+{
+    if (trans_a != 111 || trans_b != 111 || *alpha != 0x3c00 || *beta || lda != m || ldb != k || ldc != m) /* HIPBLAS_OP_N */
+        return 3;                      /* HIPBLAS_STATUS_INVALID_VALUE */
+    return fake_blas_launch(handle, n, m, k, b, a, c) ? 6 : 0;
+}
