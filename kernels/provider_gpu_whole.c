@@ -25,8 +25,10 @@ static size_t whole_bytes(const struct td_gpu_prepared *p)
 
 int td_gpu_put_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
-    int rc = td_gpu_make_room(s, p, TD_GPU_AT_WHOLE, whole_bytes(p), 256, err);
+    int rc = td_gpu_blas_start(s->blas, err);
 
+    if (!rc)
+        rc = td_gpu_make_room(s, p, TD_GPU_AT_WHOLE, whole_bytes(p), 256, err);
     return rc ? rc : td_gpu_poison_whole(s, p, err);
 }
 

@@ -213,14 +213,20 @@ static int make_handle(struct td_gpu_blas *b, struct td_error *err)
     return rc;
 }
 
+int td_gpu_blas_start(struct td_gpu_blas *b, struct td_error *err)
+{
+    struct td_error own = {0};
+
+    if (b->ready || !make_handle(b, &own))
+        return TD_OK;
+    return td_fail(err, b->driver->is_dead(b->device) ? own.code : TD_EUNSUPPORTED, "%s", own.msg);
+}
+
 int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, uint64_t a, uint64_t w, uint64_t c, struct td_error *err)
 {
     static const uint16_t one = ONE, zero = 0;
     const int no = b->kind->no_transpose;
-    int rc = b->ready ? TD_OK : make_handle(b, err);
 
-    if (rc)
-        return rc;
     return say(b, b->hgemm(b->handle, no, no, (int)n, (int)m, (int)k, &one, (const uint16_t *)(uintptr_t)w, (int)n, (const uint16_t *)(uintptr_t)a, (int)k, &zero,
                            (uint16_t *)(uintptr_t)c, (int)n), err, "the matrix product failed");
 }

@@ -22,8 +22,11 @@ int td_gpu_blas_open(const struct td_gpu_driver *driver, void *device, const str
 void td_gpu_blas_close(struct td_gpu_blas *b);
 const char *td_gpu_blas_words(const struct td_gpu_blas *b); /* "cuBLAS 13.1.0" */
 
-/* In the device's stream: C = A W, all dense, row-major, float16: a : [m, k], w : [k, n], c : [m, n]; sizes below 2^31. As vLLM asks for it (q_gemm.cu,
- * gemm_half_q_half_cuda): Hgemm(N, N, n, m, k, 1, w, n, a, k, 0, c, n), which may add in float16. The first call makes the handle. */
+/* Make the handle, unless it is there. TD_EUNSUPPORTED: the library or the machine cannot; no fault of the build. */
+int td_gpu_blas_start(struct td_gpu_blas *b, struct td_error *err);
+
+/* After start, in the device's stream: C = A W, all dense, row-major, float16: a : [m, k], w : [k, n], c : [m, n]; sizes below 2^31. As vLLM asks for it (q_gemm.cu,
+ * gemm_half_q_half_cuda): Hgemm(N, N, n, m, k, 1, w, n, a, k, 0, c, n), which may add in float16. */
 int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, uint64_t a, uint64_t w, uint64_t c, struct td_error *err);
 
 #endif

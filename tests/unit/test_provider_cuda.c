@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/fs.h"
 #include "kernels/provider_gpu.h"
 #include "model/f16.h"
 #include "tests/unit/gpu_provider_rig.h"
@@ -206,6 +208,42 @@ static void test_no_cublas(void **state)
     random_gptq_free(&op);
 }
 
+/* SITE/vllm/build beside SITE/nvidia/cublas/lib, as pip lays them out; and one that cannot make a handle is the machine's want. */
+static void test_cublas_beside_the_build(void **state)
+{
+    char site[] = "/tmp/td-site-XXXXXX", path[4200], build[4200], was[4096];
+    struct td_error err = {0};
+    struct td_op_call op;
+    void *s;
+
+    (void)state;
+    snprintf(was, sizeof was, "%s", getenv("TD_CUBLAS_LIBRARY"));
+    unsetenv("TD_CUBLAS_LIBRARY");
+    assert_non_null(mkdtemp(site));
+    snprintf(path, sizeof path, "%s/nvidia/cublas/lib", site);
+    assert_int_equal(td_fs_mkdirs(path, NULL), 0);
+    snprintf(path, sizeof path, "%s/vllm", site);
+    assert_int_equal(td_fs_mkdirs(path, NULL), 0);
+    snprintf(path, sizeof path, "%s/nvidia/cublas/lib/libcublas.so.12", site);
+    assert_int_equal(symlink(realpath(was, build), path), 0);
+    snprintf(path, sizeof path, "cp %s %s/vllm/like.fatbin", like, site);
+    assert_int_equal(system(path), 0);
+    snprintf(build, sizeof build, "%s/vllm/like.fatbin", site);
+    make_gptq(&op, 60, 4, false, 1);
+    strcpy(op.symbol, "reconstruct_exllama_4bit_kernel");
+    s = open_build(build);
+    assert_null(gpu->supports(s, &op));
+    fake->fault("load", 2, 200); /* the first is the build's own */
+    assert_true(isinf(run_and_compare(s, &op, &err)));
+    assert_int_equal(err.code, TD_EUNSUPPORTED);
+    assert_non_null(strstr(err.msg, "cannot make a handle for matrix products: cuBLAS 13.0.2 says status 1"));
+    gpu->close(s);
+    fake->reset();
+    setenv("TD_CUBLAS_LIBRARY", was, 1);
+    random_gptq_free(&op);
+    td_fs_remove_tree(site, NULL);
+}
+
 static void test_faults_are_sentences(void **state)
 {
     void *s = open_build(like);
@@ -362,7 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_c_is_zero_before_each_run), cmocka_unit_test(test_our_kernels_from_both_layouts), cmocka_unit_test(test_what_it_cannot_do_is_named),
-        cmocka_unit_test(test_many_rows_go_to_cublas), cmocka_unit_test(test_either_half_may_be_wrong), cmocka_unit_test(test_no_cublas),
+        cmocka_unit_test(test_many_rows_go_to_cublas), cmocka_unit_test(test_either_half_may_be_wrong), cmocka_unit_test(test_no_cublas), cmocka_unit_test(test_cublas_beside_the_build),
         cmocka_unit_test(test_faults_are_sentences), cmocka_unit_test(test_a_write_behind_c_is_caught_by_the_guard_alone), cmocka_unit_test(test_time),
         cmocka_unit_test(test_starts_lie_elsewhere), cmocka_unit_test(test_short_memory_gives_up_places),
         cmocka_unit_test(test_no_driver),
