@@ -6,7 +6,8 @@
  *   tap_cuda_stage.c    memory of the device and pinned memory   tap_cuda_sets.c   weights: which are there, which are to be sent
  *   tap_cuda_send.c     the thread that sends what was copied    tap_cuda_work.c   what is asked of operands
  *   tap_cuda_queue.c    from the lane to the sender
- *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama  tap_cuda_rounds.c where a pass begins
+ *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama; cublasGemmEx
+ *   tap_cuda_rounds.c   where a pass begins
  *
  * Who does what:
  *   a thread of the server   in CUPTI's callback around a launch: copies of A (before) and C (after) into a ring on the device, on the launch's

@@ -56,6 +56,7 @@ struct tap_cuda_copy_2d {                                                       
     X(cuKernelGetParamInfo, kernel_param_info, (void *kernel, size_t i, size_t *offset, size_t *size)) \
     X(cuFuncGetParamInfo, func_param_info, (void *function, size_t i, size_t *offset, size_t *size)) \
     X(cuDeviceGetCount, device_count, (int *n)) \
+    X(cuCtxGetCurrent, ctx_current, (void **context)) \
     X(cuDeviceGet, device_get, (int *device, int ordinal)) \
     X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
     X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device))

@@ -1,4 +1,5 @@
-/* lib_fake_cublas.c - cublasHgemm over the fake driver, for the one form of call that vLLM makes, and what a handle needs for it.
+/* lib_fake_cublas.c - cublasHgemm over the fake driver, for the one form of call that vLLM makes, and what a handle needs for it; cublasGemmEx as
+ * torch calls it for a linear layer.
  * SPDX-License-Identifier: Apache-2.0
  *
  * A handle is struct fake_blas: the kernel that computes, the stream it goes to, where the factors lie. As version 13.0.2 of the library says of itself. */
@@ -13,6 +14,8 @@ TD_BLAS_FUNCTIONS(DECLARE)
 #define DECLARE(name, member, args) int name args;
 TD_CUBLAS_FUNCTIONS(DECLARE)
 #undef DECLARE
+int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type,
+                 int ldb, const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm);
 int cublasGetPointerMode_v2(struct fake_blas *h, int *mode);
 int cublasGetStream_v2(struct fake_blas *h, void **stream);
 
@@ -57,6 +60,16 @@ int cublasHgemm TD_BLAS_HGEMM_ARGS
         return 7;                      /* CUBLAS_STATUS_INVALID_VALUE */
     if (fake_blas_is("refuse"))
         return 14;                     /* CUBLAS_STATUS_INTERNAL_ERROR */
+    return fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
+}
+
+/* A handle whose kernel multiplies by a transposed W. */
+int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type,
+                 int ldb, const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm)
+{
+    (void)algorithm, (void)beta;
+    if (trans_a != 1 || trans_b || lda != k || ldb != k || ldc != m || a_type != b_type || a_type != c_type || compute != 68 || (!h->mode && *alpha != 1))
+        return 7;
     return fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
 }
 
