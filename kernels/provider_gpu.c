@@ -34,10 +34,18 @@ static void gpu_close(void *state)
     if (s->build)
         td_gpu_drop_kept(s);
     td_gpu_build_close(s->build);
+    td_gpu_blas_close(s->blas);
     if (s->device && !s->driver->is_dead(s->device))
         s->driver->free(s->device, &s->sweep);
     s->driver->close(s->device);
     free(s);
+}
+
+/* The library of products is part of what a host library computes with, so it is in the words. Where it is missing, the first op that needs it says so. */
+static void find_early(struct td_gpu_state *s)
+{
+    if (s->facts.sm && td_gpu_image_needed(td_gpu_build_image(s->build), "libcudart.so"))
+        td_gpu_find_blas(s);
 }
 
 static int open_on(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
@@ -61,8 +69,9 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
         gpu_close(s);
         return rc;
     }
-    snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s), %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
-             td_gpu_image_what(td_gpu_build_image(s->build)));
+    find_early(s);
+    snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s)%s%s, %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
+             s->blas ? ", " : "", s->blas ? td_gpu_blas_words(s->blas) : "", td_gpu_image_what(td_gpu_build_image(s->build)));
     *state = s;
     return TD_OK;
 }
@@ -103,6 +112,15 @@ static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p,
     return s->why;
 }
 
+/* What one launch makes whole a library multiplies. */
+static const char *check_whole(struct td_gpu_state *s, const struct td_gpu_prepared *p)
+{
+    if (!p->plan.whole || td_gpu_find_blas(s))
+        return NULL;
+    snprintf(s->why, sizeof s->why, "%lld rows: vLLM leaves the product to a library. %s", (long long)p->x.m, s->no_blas);
+    return s->why;
+}
+
 /* Everything that can be said without the GPU. NULL: yes. */
 static const char *try_name(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
 {
@@ -116,6 +134,7 @@ static const char *try_name(struct td_gpu_state *s, const char *identifier, stru
         no = td_gpu_plan_marlin(&p->x, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
     else
         no = plan_plain(s, p, n);
+    no = no ? no : check_whole(s, p);
     p->identifier = identifier;
     p->row = no ? NULL : p->offers[p->plan.launch[0].offer].row;
     return no;
@@ -142,12 +161,13 @@ static const char *choose(struct td_gpu_state *s, const struct td_op_call *op, s
 
     for (pass = 0; pass < 2; pass++)
         for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
-            bool recorded = td_gpu_symbol_is(op->symbol, row->identifier);
+            const char *whole = td_gpu_whole_of(row, &p->x), *identifier = whole ? whole : row->identifier;
+            bool recorded = td_gpu_symbol_is(op->symbol, identifier);
 
             if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || !is_first_of_name(row, i)
                 || (s->only[0] && !strstr(row->identifier, s->only)))
                 continue;
-            if (!(no = try_name(s, row->identifier, p)))
+            if (!(no = try_name(s, identifier, p)))
                 return NULL;
             if (*no && !first[0])
                 snprintf(first, sizeof first, "%s", no);
@@ -220,7 +240,11 @@ static const char *gpu_rounding(void *state, const struct td_op_call *op)
 {
     struct td_gpu_prepared p;
 
-    if (look_at(state, op, &p) || strcmp(p.row->layout, "marlin") || p.x.groups < 2)
+    if (look_at(state, op, &p))
+        return "none";
+    if (p.plan.whole)
+        return "weight-f16"; /* W is float16 (and the scales are: plan_plain) */
+    if (strcmp(p.row->layout, "marlin") || p.x.groups < 2)
         return "none";
     return p.x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
 }
@@ -230,7 +254,8 @@ static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
     const bool lda = td_gpu_field_at(p->row, "lda") >= 0 && strcmp(p->row->layout, "marlin");
     const struct td_gpu_places at = {p->memory[TD_GPU_AT_A].address, p->memory[TD_GPU_AT_QWEIGHT].address, p->memory[TD_GPU_AT_QZEROS].address, p->memory[TD_GPU_AT_SCALES].address,
                                      p->memory[TD_GPU_AT_ORDER].address, p->memory[TD_GPU_AT_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc,
-                                     p->memory[TD_GPU_AT_BIAS].address, p->memory[TD_GPU_AT_C_TMP].address, p->memory[TD_GPU_AT_LOCKS].address};
+                                     p->memory[TD_GPU_AT_BIAS].address, p->memory[TD_GPU_AT_C_TMP].address, p->memory[TD_GPU_AT_LOCKS].address,
+                                     p->memory[TD_GPU_AT_WHOLE].address};
     int i, f;
 
     for (i = 0; i < p->plan.n; i++) {
@@ -292,6 +317,8 @@ static int gpu_refill(void *state, void *prepared, struct td_error *err)
     void *copy;
     int rc;
 
+    if (p->plan.whole && (rc = td_gpu_poison_whole(s, p, err)))
+        return rc;
     if (!p->c_dense)
         return s->driver->copy_in(s->device, p->memory[TD_GPU_AT_C].address, p->op->out.data, p->c_bytes, err);
     if (!(copy = malloc(p->c_bytes + 1)))
@@ -306,9 +333,10 @@ static int gpu_refill(void *state, void *prepared, struct td_error *err)
 static bool gpu_varies(const void *state, const void *prepared)
 {
     const struct td_gpu_adapter *row = ((const struct td_gpu_prepared *)prepared)->offers[0].row;
+    const int c = td_gpu_field_at(row, "c");
 
     (void)state;
-    return row->fields[td_gpu_field_at(row, "c")].use == TD_GPU_OUT_ZEROED;
+    return c >= 0 && row->fields[c].use == TD_GPU_OUT_ZEROED;
 }
 
 /* Once, in the stream. */
@@ -323,7 +351,7 @@ static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_
 
         rc = s->driver->launch(s->device, p->launch[i].f, l->grid, l->block, l->shared_bytes, p->launch[i].params, err);
     }
-    return rc;
+    return !rc && p->plan.whole ? td_gpu_multiply_whole(s, p, err) : rc;
 }
 
 static int gpu_run(void *state, void *prepared, struct td_error *err)

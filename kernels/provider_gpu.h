@@ -1,9 +1,10 @@
 /* provider_gpu.h - what the parts of providers cuda and hip share: provider_gpu.c chooses, launches and times, provider_gpu_put.c and
- * provider_gpu_put_marlin.c bring tensors to the GPU.
+ * provider_gpu_put_marlin.c bring tensors to the GPU, provider_gpu_whole.c multiplies a W that was made whole.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_PROVIDER_GPU_H
 #define TD_KERNELS_PROVIDER_GPU_H
 
+#include "kernels/gpu/blas.h"
 #include "kernels/gpu/build.h"
 #include "kernels/gpu/driver.h"
 #include "kernels/gpu/geometry_marlin.h"
@@ -11,7 +12,7 @@
 #define TD_GPU_GAP_BYTE 0xa7       /* around guarded tensors; as replayer/guard.h */
 #define TD_GPU_KEPT 8              /* more than a timed op has starts (TD_SPEED_STARTS) */
 
-enum td_gpu_place { TD_GPU_AT_A, TD_GPU_AT_QWEIGHT, TD_GPU_AT_QZEROS, TD_GPU_AT_SCALES, TD_GPU_AT_ORDER, TD_GPU_AT_C, TD_GPU_AT_BIAS, TD_GPU_AT_C_TMP, TD_GPU_AT_LOCKS,
+enum td_gpu_place { TD_GPU_AT_A, TD_GPU_AT_QWEIGHT, TD_GPU_AT_QZEROS, TD_GPU_AT_SCALES, TD_GPU_AT_ORDER, TD_GPU_AT_C, TD_GPU_AT_BIAS, TD_GPU_AT_C_TMP, TD_GPU_AT_LOCKS, TD_GPU_AT_WHOLE,
                      TD_GPU_N_PLACES };
 
 struct td_gpu_state {
@@ -19,11 +20,13 @@ struct td_gpu_state {
     void *device;
     struct td_gpu_facts facts;
     struct td_gpu_build *build;
+    struct td_gpu_blas *blas;      /* NULL: not looked for yet, or not there: */
+    char no_blas[400];             /* why; "": not looked for yet */
     struct td_gpu_memory sweep;    /* fills the caches; made when first timed cold */
     bool renewed;                  /* and nothing was prepared since */
     struct td_gpu_memory kept[TD_GPU_KEPT][TD_GPU_N_PLACES]; int n_kept; /* of earlier starts of a timed op: taken, so that the next lies elsewhere */
     const char *choice;            /* the variable that `only` comes from */
-    char only[96], words[256], why[480];
+    char only[96], words[320], why[640];
 };
 
 struct td_gpu_prepared {
@@ -46,6 +49,14 @@ extern const char *const td_gpu_place_names[TD_GPU_N_PLACES];
 int td_gpu_put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
 /* What td_gpu_put does of a kernel of layout "marlin": weights, bias, c_tmp, locks. */
 int td_gpu_put_marlin(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
+/* What td_gpu_put does where the plan makes W whole: room for it. */
+int td_gpu_put_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
+/* What nobody writes there shows. In the stream. */
+int td_gpu_poison_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
+/* C = A W with it. In the stream. */
+int td_gpu_multiply_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
+/* The library that multiplies is there, s->blas; else false, and s->no_blas says why. */
+bool td_gpu_find_blas(struct td_gpu_state *s);
 /* Room for a tensor whose neighbourhood shows when somebody writes there; the same with its bytes. align: that of the tensor when recorded. */
 int td_gpu_make_room(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes, size_t align, struct td_error *err);
 int td_gpu_put_bytes(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, const void *data, size_t bytes, size_t align, struct td_error *err);

@@ -7,7 +7,7 @@
 #include "model/exllama_layout.h"
 #include "model/gptq.h"
 
-const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks"};
+const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks", "the reconstructed weights"};
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
@@ -154,6 +154,8 @@ int td_gpu_put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_erro
     const bool marlin = !strcmp(row->layout, "marlin");
     int rc = put_a(s, p, marlin || td_gpu_field_at(row, "lda") < 0, err);
 
+    if (!rc && p->plan.whole)
+        rc = td_gpu_put_whole(s, p, err);
     if (!rc)
         rc = marlin ? td_gpu_put_marlin(s, p, err) : put_weights(s, p, err);
     p->c_dense = td_gpu_field_at(row, "ldc") < 0 && p->x.ldc != p->x.n;

@@ -15,6 +15,7 @@ static const struct td_settler settlers[] = {
     {"gptq_gemm", "vllm_wna16_n16", td_settle_vllm_wna16},
     {"gptq_gemm", "exllama", td_settle_exllama},
     {"gptq_gemm", "marlin", td_settle_marlin},
+    {"gemm", "checkpoint", td_settle_gemm},
     {"gemm", NULL, td_settle_vllm_gemm},
     {"ggml_*", NULL, td_settle_gguf},
 };

@@ -73,5 +73,6 @@ int td_settle_marlin(struct td_settle *s, struct td_error *err); /* settle_marli
 int td_settle_vllm_int4(struct td_settle *s, struct td_error *err);
 int td_settle_vllm_wna16(struct td_settle *s, struct td_error *err);
 int td_settle_vllm_gemm(struct td_settle *s, struct td_error *err);
+int td_settle_gemm(struct td_settle *s, struct td_error *err); /* settle_vllm.c: gemm, layout "checkpoint": its bytes came along */
 
 #endif

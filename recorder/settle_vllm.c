@@ -259,3 +259,44 @@ int td_settle_vllm_gemm(struct td_settle *s, struct td_error *err)
         td_settle_as_sent(s, i);
     return rc;
 }
+
+/* The print of a dense weight whose bytes are there. */
+static struct tap_print print_of(const struct tap_tensor *w, const uint8_t *bytes)
+{
+    struct tap_print p = {.n = w->shape[0], .k = w->shape[1]};
+    const uint64_t words = w->bytes / 4;
+
+    memcpy(p.dtype, w->dtype, sizeof p.dtype);
+    for (uint64_t i = 0; i < TAP_PRINT_WORDS && words; i++)
+        memcpy(&p.word[i], bytes + words * i / TAP_PRINT_WORDS * 4, 4);
+    return p;
+}
+
+/* Found by its print, then compared byte for byte: the server's copy is what ops are to have. */
+int td_settle_gemm(struct td_settle *s, struct td_error *err)
+{
+    const enum td_dtype dtype = s->n_w ? td_dtype_parse(s->w[0].dtype) : TD_DT_NONE;
+    const uint8_t *bytes = s->n_w && s->w[0].ndim == 2 ? td_settle_sent(s, "w", s->w[0].dtype, 2, s->w[0].shape) : NULL;
+    struct td_fused layer;
+    struct tap_print print;
+    struct stack stack;
+    int rc = TD_OK;
+
+    if (!is_float(dtype) || !bytes)
+        return td_fail(err, TD_EUNSUPPORTED, "a weight that is no matrix of floats");
+    print = print_of(&s->w[0], bytes);
+    s->print = &print;
+    s->matches = s->layers && td_layers_checkpoint(s->layers) ? find_by_print(s, dtype, &layer, &stack) : 0;
+    s->print = NULL;
+    if (s->matches && !(rc = keep_stack(s, 0, dtype, &stack, err)) && memcmp(s->data[0], bytes, s->size[0]))
+        s->matches = s->n = 0;
+    if (rc)
+        return rc;
+    if (!s->matches)
+        td_settle_as_sent(s, 0);
+    else
+        td_settle_refer(s, 0, &layer, "weight", stack.part[0]->dtype);
+    if (s->matches == 1)
+        snprintf(s->layer, sizeof s->layer, "%s", layer.layer);
+    return TD_OK;
+}

@@ -60,6 +60,7 @@ struct td_gpu_driver {
     int (*launch)(void *device, const struct td_gpu_function *f, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, void **params,
                   struct td_error *err);
     int (*wait)(void *device, struct td_error *err);
+    void *(*stream)(void *device); /* for a library that launches (blas.h) */
     /* The device's clock between two marks (0, 1) of the stream; elapsed waits for the second. */
     int (*mark)(void *device, int which, struct td_error *err);
     int (*elapsed)(void *device, int64_t *ns, struct td_error *err);

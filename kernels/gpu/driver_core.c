@@ -171,6 +171,11 @@ int td_gpu_core_wait(void *device, struct td_error *err)
     return td_gpu_core_say(c, c->stream_synchronize(c->stream), err, "the kernel did not end well");
 }
 
+void *td_gpu_core_stream(void *device)
+{
+    return ((struct td_gpu_core *)device)->stream;
+}
+
 int td_gpu_core_copy_in(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err)
 {
     struct td_gpu_core *c = device;

@@ -49,24 +49,48 @@ static const char *add_exllama(const struct td_gptq_op *op, const struct td_gpu_
     return NULL;
 }
 
+const char *td_gpu_whole_of(const struct td_gpu_adapter *row, const struct td_gptq_op *op)
+{
+    if (!strcmp(row->family, "gptq_exllama") && op->m > EXLLAMA_MOST_ROWS)
+        return "reconstruct_exllama_4bit_kernel";
+    return !strcmp(row->family, "gptq_exllama_8bit") && op->m > EXLLAMA_MOST_ROWS_8BIT ? "reconstruct_exllama_8bit_kernel" : NULL;
+}
+
+static const char *check_exllama(const struct td_gptq_op *op)
+{
+    return op->group_size % EXLLAMA_K || op->k % EXLLAMA_K ? "vLLM's kernel reads K and its groups in 32s, this op does not divide so" : NULL;
+}
+
 static const char *plan_exllama(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, struct td_gpu_plan *plan, char *why, size_t size)
 {
-    const int64_t most = op->bits == 8 ? EXLLAMA_MOST_ROWS_8BIT : EXLLAMA_MOST_ROWS, eights = op->m / EXLLAMA_ROWS * EXLLAMA_ROWS;
+    const int64_t eights = op->m / EXLLAMA_ROWS * EXLLAMA_ROWS;
     const char *no = NULL;
 
-    if (op->m > most) {
-        snprintf(why, size, "%lld rows: from %lld on vLLM reconstructs the weights and multiplies with cuBLAS, so no kernel of the build computes this op; "
-                 "--only gemm_half_q_half leaves such ops out (replay --server and tokens judge them)",
-                 (long long)op->m, (long long)most + 1);
+    if (td_gpu_whole_of(offers[0].row, op)) {
+        snprintf(why, size, "%lld rows: vLLM launches %s and cuBLAS for so many", (long long)op->m, td_gpu_whole_of(offers[0].row, op));
         return why;
     }
-    if (op->group_size % EXLLAMA_K || op->k % EXLLAMA_K)
-        return "vLLM's kernel reads K and its groups in 32s, this op does not divide so";
-    if (eights)
+    no = check_exllama(op);
+    if (!no && eights)
         no = add_exllama(op, offers, n, 0, eights, EXLLAMA_ROWS, plan, why, size);
     if (!no && op->m > eights)
         no = add_exllama(op, offers, n, eights, op->m - eights, op->m - eights, plan, why, size);
     return no;
+}
+
+static const char *plan_whole(const struct td_gptq_op *op, struct td_gpu_plan *plan)
+{
+    const char *no = check_exllama(op);
+
+    if (no)
+        return no;
+    plan->launch[0] = (struct td_gpu_launch){.rows = op->m, .block = {EXLLAMA_BLOCK, 1, 1}};
+    plan->launch[0].grid[0] = (uint32_t)((op->n + EXLLAMA_BLOCK - 1) / EXLLAMA_BLOCK);
+    plan->launch[0].grid[1] = (uint32_t)((op->k + EXLLAMA_BLOCK - 1) / EXLLAMA_BLOCK);
+    plan->launch[0].grid[2] = 1;
+    plan->n = 1;
+    plan->whole = true;
+    return NULL;
 }
 
 /* ---- our own ------------------------------------------------------------------------------------------------------- */
@@ -95,6 +119,8 @@ const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_of
         return NULL;
     if (starts_with(family, "gptq_exllama"))
         return plan_exllama(op, offers, n, plan, why, size);
+    if (starts_with(family, "reconstruct_exllama"))
+        return plan_whole(op, plan);
     if (starts_with(family, "td_gptq"))
         return plan_td(op, plan);
     snprintf(why, size, "the build has %s for this op, whose launches this version does not know how to make", offers[0].row->identifier);
@@ -110,7 +136,7 @@ static bool value_of(const struct td_gptq_op *op, const char *name, const struct
         {"qweight", at->qweight}, {"qzeros", at->qzeros}, {"scales", at->scales}, {"perm", at->order}, {"g_idx", at->order},
         {"m", (uint64_t)l->rows}, {"n", (uint64_t)op->n}, {"k", (uint64_t)op->k}, {"groups", (uint64_t)op->groups},
         {"v2", !op->zero_offset}, {"zero_offset", (uint64_t)op->zero_offset}, {"lda", (uint64_t)at->lda}, {"ldc", (uint64_t)at->ldc},
-        {"bias", at->bias}, {"has_bias", at->bias != 0}, {"c_tmp", at->c_tmp}, {"locks", at->locks}, {"max_shared_mem", l->shared_bytes},
+        {"b", at->whole}, {"bias", at->bias}, {"has_bias", at->bias != 0}, {"c_tmp", at->c_tmp}, {"locks", at->locks}, {"max_shared_mem", l->shared_bytes},
         {"use_atomic_add", 0}, {"use_fp32_reduce", 1}, /* vLLM's defaults; a recording does not say */
     };
     size_t i = 0, n = sizeof all / sizeof *all;
@@ -123,7 +149,7 @@ static bool value_of(const struct td_gptq_op *op, const char *name, const struct
 
 static bool says_the_same(const struct td_gptq_op *op, const struct td_gpu_launch *l, const struct td_gpu_places *at, const struct td_gpu_work *w)
 {
-    return w->m == l->rows && w->n == op->n && w->k == op->k && w->bits == op->bits && w->group_size == op->group_size && w->act_order == (at->order != 0)
+    return (w->m == l->rows || td_gpu_field_at(w->adapter, "m") < 0) && w->n == op->n && w->k == op->k && w->bits == op->bits && w->group_size == op->group_size && w->act_order == (at->order != 0)
         && (w->zero_offset == op->zero_offset || !strcmp(w->adapter->layout, "marlin")); /* Marlin's zero points are the true ones, packed so */
 }
 

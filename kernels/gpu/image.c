@@ -111,6 +111,23 @@ const char *td_gpu_image_what(const struct td_gpu_image *img)
     return img->what;
 }
 
+const char *td_gpu_image_needed(const struct td_gpu_image *img, const char *start)
+{
+    const size_t len = strlen(start);
+    struct td_elf_section names;
+    struct td_elf elf;
+    size_t at, bytes;
+
+    if (!td_elf_is(img->data, img->n) || td_elf_open(&elf, img->data, img->n, NULL) || td_elf_section_find(&elf, ".dynstr", &names, NULL) != 1 || !names.data)
+        return NULL;
+    for (at = 0; at < names.size; at += bytes + 1) {
+        bytes = strnlen((const char *)names.data + at, names.size - at);
+        if (bytes >= len && at + bytes < names.size && !memcmp(names.data + at, start, len))
+            return (const char *)names.data + at;
+    }
+    return NULL;
+}
+
 int td_gpu_image_containers(const struct td_gpu_image *img)
 {
     return img->n_containers;

@@ -42,6 +42,8 @@ void td_gpu_image_close(struct td_gpu_image *img);
 const char *td_gpu_image_path(const struct td_gpu_image *img);
 const char *td_gpu_image_what(const struct td_gpu_image *img);     /* "host library", "fat binary", "cubin" ... */
 int td_gpu_image_containers(const struct td_gpu_image *img);
+/* The first name in a host library's table of names that begins so ("libcudart.so": the runtime that it needs), or NULL. */
+const char *td_gpu_image_needed(const struct td_gpu_image *img, const char *start);
 int td_gpu_image_entries(const struct td_gpu_image *img);
 const struct td_gpu_entry *td_gpu_image_entry(const struct td_gpu_image *img, int i);
 /* The container's bytes as they lie in the file: of a host library what `nvcc -fatbin` writes. */

@@ -8,7 +8,8 @@
  *   tap_cuda_queue.c    from the lane to the sender
  *   tap_cuda_copy.c     copies of a launch's operands into the ring
  *   tap_cuda_graphs.h   CUDA graphs, with --graphs
- *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama  tap_cuda_rounds.c where a pass begins
+ *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama; cublasGemmEx
+ *   tap_cuda_rounds.c   where a pass begins
  *   tap_hip*.c          the same for AMD GPUs: they fill tap_driver with HIP's functions (tap_hip.h)
  *
  * Who does what:

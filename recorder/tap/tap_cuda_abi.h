@@ -57,6 +57,7 @@ struct tap_cuda_copy_2d {                                                       
     X(cuFuncGetParamInfo, func_param_info, (void *function, size_t i, size_t *offset, size_t *size)) \
     X(cuStreamGetCaptureInfo_v3, capture_info, (void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n)) \
     X(cuDeviceGetCount, device_count, (int *n)) \
+    X(cuCtxGetCurrent, ctx_current, (void **context)) \
     X(cuDeviceGet, device_get, (int *device, int ordinal)) \
     X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
     X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device))

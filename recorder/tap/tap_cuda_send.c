@@ -180,8 +180,10 @@ static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_
     add_attr(call, "m", rows);
     add_attr(call, "n", w->n);
     add_attr(call, "k", w->k);
-    if (!w->bits)
+    if (!w->bits) {
+        add_attr(call, "trans_b", 1);  /* gemm: W lies as a checkpoint has it */
         return;
+    }
     add_attr(call, "bits", w->bits);
     add_attr(call, "group_size", w->group_size);
     add_attr(call, "zero_offset", w->zero_offset);

@@ -97,6 +97,7 @@ bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, i
         return false;
     *w = *whole;
     w->m = m;
+    w->rounding = "weight-f16";        /* W is there in halves */
     w->n_op--;                         /* W itself, the last that the row has */
     add_operand(w, "a", TD_GPU_IN, a, m, k, lda);
     add_operand(w, "c", TD_GPU_OUT, c, m, n, ldc);

@@ -19,6 +19,7 @@
 #define FAKE_GPTQ_4BIT_OLD(rows) "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi" #rows "EEEvPK6__halfPKjS6_S4_PS2_iiiiPKi"
 #define FAKE_RECONSTRUCT "_ZN4vllm4gptq31reconstruct_exllama_4bit_kernelEPKjPKiS2_PK6__halfiiibPS5_"
 #define FAKE_HGEMM "_Z15fake_hgemm_fp16PK6__halfS1_PS_iii"
+#define FAKE_LINEAR "_Z16fake_linear_fp16PK6__halfS1_PS_iii"
 #define FAKE_OTHER "_ZN2at6native29vectorized_elementwise_kernelILi4EEEviPf"
 
 static inline float fake_gptq_float(uint16_t h)
@@ -114,6 +115,24 @@ static inline void fake_hgemm_run(const struct fake_cuda_launch *l, void *user)
         }
 }
 
+/* a [m, k], w [n, k], c [m, n], m, n, k */
+static inline void fake_linear_run(const struct fake_cuda_launch *l, void *user)
+{
+    const uint16_t *a = *(const uint16_t **)l->params[0], *w = *(const uint16_t **)l->params[1];
+    uint16_t *c = *(uint16_t **)l->params[2];
+    int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], i, j, r;
+
+    (void)user;
+    for (i = 0; i < m; i++)
+        for (j = 0; j < n; j++) {
+            double sum = 0;
+
+            for (r = 0; r < k; r++)
+                sum += (double)fake_gptq_float(a[i * k + r]) * fake_gptq_float(w[j * k + r]);
+            c[i * n + j] = fake_gptq_half((float)sum);
+        }
+}
+
 static inline void fake_gptq_run_4(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 4, false); }
 static inline void fake_gptq_run_8(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 8, false); }
 static inline void fake_gptq_run_old(const struct fake_cuda_launch *l, void *user) { (void)user; fake_gptq_run(l, 4, true); }
@@ -131,6 +150,7 @@ static inline void fake_gptq_add(const struct fake_cuda_api *api)
         FAKE_GPTQ_KERNELS(FAKE_GPTQ_ROWS)
         {.symbol = FAKE_RECONSTRUCT, .n_params = 9, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}, {36, 4}, {40, 4}, {44, 1}, {48, 8}}, .run = fake_reconstruct_run},
         {.symbol = FAKE_HGEMM, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_hgemm_run},
+        {.symbol = FAKE_LINEAR, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_linear_run},
         {.symbol = FAKE_OTHER, .n_params = 2, .param = {{0, 4}, {8, 8}}},
     };
     size_t i;
@@ -141,6 +161,6 @@ static inline void fake_gptq_add(const struct fake_cuda_api *api)
 
 /* The image of a module that holds them all. */
 #define FAKE_GPTQ_NAMES(r) FAKE_GPTQ_4BIT(r) " " FAKE_GPTQ_8BIT(r) " " FAKE_GPTQ_4BIT_OLD(r) " "
-#define FAKE_GPTQ_IMAGE "TDFAKE " FAKE_GPTQ_KERNELS(FAKE_GPTQ_NAMES) FAKE_RECONSTRUCT " " FAKE_HGEMM " " FAKE_OTHER
+#define FAKE_GPTQ_IMAGE "TDFAKE " FAKE_GPTQ_KERNELS(FAKE_GPTQ_NAMES) FAKE_RECONSTRUCT " " FAKE_HGEMM " " FAKE_LINEAR " " FAKE_OTHER
 
 #endif

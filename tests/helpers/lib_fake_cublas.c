@@ -1,38 +1,85 @@
-/* lib_fake_cublas.c - cublasHgemm over the fake driver, for the one form of call that vLLM makes.
+/* lib_fake_cublas.c - cublasHgemm over the fake driver, for the one form of call that vLLM makes, and what a handle needs for it; cublasGemmEx as
+ * torch calls it for a linear layer.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A handle is struct fake_cublas: the kernel that computes, the stream it goes to, where the factors lie (1: on the device). */
-#include <dlfcn.h>
+ * A handle is struct fake_blas: the kernel that computes, the stream it goes to, where the factors lie. As version 13.0.2 of the library says of itself. */
 #include <stdint.h>
 
-#include "tests/helpers/fake_cuda/fake_api.h"
+#include "kernels/gpu/blas_abi.h"
+#include "tests/helpers/fake_blas.h"
 
-struct fake_cublas { void *kernel, *stream; int mode; };
+#define DECLARE(name, hip, member, args) int name args;
+TD_BLAS_FUNCTIONS(DECLARE)
+#undef DECLARE
+#define DECLARE(name, member, args) int name args;
+TD_CUBLAS_FUNCTIONS(DECLARE)
+#undef DECLARE
+int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type,
+                 int ldb, const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm);
+int cublasGetPointerMode_v2(struct fake_blas *h, int *mode);
+int cublasGetStream_v2(struct fake_blas *h, void **stream);
 
-int cublasGetPointerMode_v2(struct fake_cublas *h, int *mode);
-int cublasGetStream_v2(struct fake_cublas *h, void **stream);
+static int needs_workspace;            /* of a handle that was made here */
 
-int cublasHgemm(struct fake_cublas *h, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
-                const uint16_t *beta, uint16_t *c, int ldc);
-
-int cublasHgemm(struct fake_cublas *h, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
-                const uint16_t *beta, uint16_t *c, int ldc)
+int cublasCreate_v2(void **handle)
 {
-    int (*launch) FAKE_CUDA_LAUNCH_ARGS = (int (*) FAKE_CUDA_LAUNCH_ARGS)dlsym(RTLD_DEFAULT, "cuLaunchKernel");
-    void *at[] = {&b, &a, &c, &n, &m, &k};
-
-    if (trans_a || trans_b || (!h->mode && (*alpha != 0x3c00 || (*beta && *beta != 0x3c00))) || lda != m || ldb != k || ldc != m || !launch)
-        return 7;                      /* CUBLAS_STATUS_INVALID_VALUE */
-    return launch(h->kernel, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL) ? 13 : 0;
+    needs_workspace = 1;
+    return fake_blas_create(handle, "TD_CUDA_LIBRARY");
 }
 
-int cublasGetPointerMode_v2(struct fake_cublas *h, int *mode)
+int cublasDestroy_v2(void *handle)
+{
+    return fake_blas_destroy(handle);
+}
+
+int cublasSetStream_v2(void *handle, void *stream)
+{
+    ((struct fake_blas *)handle)->stream = stream;
+    return 0;
+}
+
+/* torch's on compute capability 9.0 */
+int cublasSetWorkspace_v2(void *handle, void *workspace, size_t bytes)
+{
+    (void)handle;
+    needs_workspace = !workspace || bytes != 32u << 20;
+    return needs_workspace ? 7 : 0;
+}
+
+int cublasGetProperty(int which, int *value)
+{
+    *value = which == TD_CUBLAS_MAJOR ? 13 : which == TD_CUBLAS_PATCH ? 2 : 0;
+    return 0;
+}
+
+int cublasHgemm TD_BLAS_HGEMM_ARGS
+{
+    struct fake_blas *h = handle;
+
+    if (trans_a || trans_b || needs_workspace || (!h->mode && (*alpha != 0x3c00 || (*beta && *beta != 0x3c00))) || lda != m || ldb != k || ldc != m)
+        return 7;                      /* CUBLAS_STATUS_INVALID_VALUE */
+    if (fake_blas_is("refuse"))
+        return 14;                     /* CUBLAS_STATUS_INTERNAL_ERROR */
+    return fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
+}
+
+/* A handle whose kernel multiplies by a transposed W. */
+int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type,
+                 int ldb, const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm)
+{
+    (void)algorithm, (void)beta;
+    if (trans_a != 1 || trans_b || lda != k || ldb != k || ldc != m || a_type != b_type || a_type != c_type || compute != 68 || (!h->mode && *alpha != 1))
+        return 7;
+    return fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
+}
+
+int cublasGetPointerMode_v2(struct fake_blas *h, int *mode)
 {
     *mode = h->mode;
     return 0;
 }
 
-int cublasGetStream_v2(struct fake_cublas *h, void **stream)
+int cublasGetStream_v2(struct fake_blas *h, void **stream)
 {
     *stream = h->stream;
     return 0;

@@ -6,6 +6,7 @@
  *   overrun  the last block writes a row too many            behind  it writes one element behind C
  *   notzero  adds to what was there twice over               scale   takes the next column's scale in the columns from 64 on
  *   exact    adds in float, once, so that results repeat     fault   follows a NULL pointer
+ *   hole     leaves out the last row, of a W that is made whole
  *   steady   right, in one order, as a device may keep to it for a few launches */
 #include <math.h>
 #include <stdlib.h>
@@ -127,16 +128,38 @@ static void run_gptq(const struct fake_cuda_launch *l, void *bits)
         g.c[(size_t)g.m * (size_t)g.n] = 0x3c00;
 }
 
+/* qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n]: W in halves, its rows in A's order. */
+static void run_reconstruct(const struct fake_cuda_launch *l, void *bits)
+{
+    void **p = l->params;
+    const struct gemm g = {.scales = *(void **)p[3], .qweight = *(void **)p[0], .qzeros = *(void **)p[2], .n = *(int *)p[5], .k = *(int *)p[4], .groups = *(int *)p[6],
+                           .zero_offset = !*(char *)p[7], .bits = (int)(intptr_t)bits, .perm = *(void **)p[1], .shift = is("scale")};
+    uint16_t *b = is("fault") ? NULL : *(void **)p[8];
+
+    for (int k = 0; k < g.k - is("hole") && l->grid[0] * KN >= (unsigned)g.n && l->grid[1] * KN >= (unsigned)g.k; k++)
+        for (int n = 0; n < g.n; n++)
+            b[(size_t)(g.perm ? g.perm[k] : k) * (size_t)g.n + (size_t)n] = td_f16_round((float)weight_at(&g, k, n));
+    if (is("behind"))
+        b[(size_t)g.k * (size_t)g.n] = 0x3c00;
+}
+
 void fake_cuda_plugin(const struct fake_cuda_api *api);
 
 void fake_cuda_plugin(const struct fake_cuda_api *api)
 {
 #define VLLM(bits, m) {"_ZN4vllm4gptq33gemm_half_q_half_gptq_" #bits "bit_kernelILb1ELi" #m "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi", bits}
+#define WHOLE(bits) "_ZN4vllm4gptq31reconstruct_exllama_" #bits "bit_kernelEPKjPKiS2_PK6__halfiiibPS5_"
     static const struct { const char *symbol; int bits; } names[] = {VLLM(4, 1), VLLM(4, 4), VLLM(4, 8), VLLM(8, 1), VLLM(8, 4), VLLM(8, 8)};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct fake_cuda_kernel k = {.symbol = names[i].symbol, .n_params = 11, .run = run_gptq, .user = (void *)(intptr_t)names[i].bits,
                                      .param = {{0, 8}, {0, 8}, {0, 8}, {0, 8}, {0, 8}, {0, 4}, {0, 4}, {0, 4}, {0, 4}, {0, 1}, {0, 8}}};
+
+        api->add_kernel(&k);
+    }
+    for (int bits = 4; bits <= 8; bits += 4) {
+        struct fake_cuda_kernel k = {.symbol = bits == 4 ? WHOLE(4) : WHOLE(8), .n_params = 9, .run = run_reconstruct, .user = (void *)(intptr_t)bits,
+                                     .param = {{0, 8}, {0, 8}, {0, 8}, {0, 8}, {0, 4}, {0, 4}, {0, 4}, {0, 1}, {0, 8}}};
 
         api->add_kernel(&k);
     }

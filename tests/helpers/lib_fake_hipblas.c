@@ -1,38 +1,30 @@
-/* lib_fake_hipblas.c - hipblasHgemm over the fake HIP runtime, for the one form of call that vLLM makes. It launches as rocBLAS does: hipExtModuleLaunchKernel
- * and one packed block.
- * SPDX-License-Identifier: Apache-2.0
- *
- * A handle is struct fake_hipblas: the kernel that computes, the stream it goes to, where the factors lie (1: on the device). */
-#include "recorder/tap/tap_hip_abi.h"
+/* lib_fake_hipblas.c - hipblasHgemm over the fake HIP runtime (lib_fake_hip.c), for the one form of call that vLLM makes.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gpu/blas_abi.h"
+#include "tests/helpers/fake_blas.h"
 
-struct fake_hipblas { void *kernel, *stream; int mode; };
+#define DECLARE(cuda, name, member, args) int name args;
+TD_BLAS_FUNCTIONS(DECLARE)
 
-int TAP_HIP_EXT_MANGLED TAP_HIP_EXT_ARGUMENTS;
-int hipblasGetPointerMode(struct fake_hipblas *h, int *mode);
-int hipblasGetStream(struct fake_hipblas *h, void **stream);
-int hipblasHgemm(struct fake_hipblas *h, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
-                 const uint16_t *beta, uint16_t *c, int ldc);
-
-int hipblasHgemm(struct fake_hipblas *h, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
-                 const uint16_t *beta, uint16_t *c, int ldc)
+int hipblasCreate(void **handle)
 {
-    struct { const void *b, *a, *c; int n, m, k; } block = {b, a, c, n, m, k};
-    size_t bytes = 36;                 /* of the kernel's parameters */
-    void *extra[] = {(void *)TAP_HIP_PARAM_BUFFER_POINTER, &block, (void *)TAP_HIP_PARAM_BUFFER_SIZE, &bytes, (void *)TAP_HIP_PARAM_END};
+    return fake_blas_create(handle, "TD_HIP_LIBRARY");
+}
 
-    if (trans_a != 111 || trans_b != 111 || h->mode || *alpha != 0x3c00 || *beta || lda != m || ldb != k || ldc != m)
+int hipblasDestroy(void *handle)
+{
+    return fake_blas_destroy(handle);
+}
+
+int hipblasSetStream(void *handle, void *stream)
+{
+    ((struct fake_blas *)handle)->stream = stream;
+    return 0;
+}
+
+int hipblasHgemm TD_BLAS_HGEMM_ARGS
+{
+    if (trans_a != 111 || trans_b != 111 || *alpha != 0x3c00 || *beta || lda != m || ldb != k || ldc != m) /* HIPBLAS_OP_N */
         return 3;                      /* HIPBLAS_STATUS_INVALID_VALUE */
-    return TAP_HIP_EXT_MANGLED(h->kernel, 128, 1, 1, 128, 1, 1, 0, h->stream, NULL, extra, NULL, NULL, 0) ? 5 : 0;
-}
-
-int hipblasGetPointerMode(struct fake_hipblas *h, int *mode)
-{
-    *mode = h->mode;
-    return 0;
-}
-
-int hipblasGetStream(struct fake_hipblas *h, void **stream)
-{
-    *stream = h->stream;
-    return 0;
+    return fake_blas_launch(handle, n, m, k, b, a, c) ? 6 : 0;
 }

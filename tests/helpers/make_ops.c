@@ -1,10 +1,11 @@
 /* make_ops.c - write a fixture that holds gptq_gemm ops with random weights, for tests of replay.
  * SPDX-License-Identifier: Apache-2.0
  *
- * make_ops DIR [steps=N] [wrong=OP] [digest=1] [narrow=1] [unknown=1] [gpu=1] [marlin=1]
+ * make_ops DIR [steps=N] [wrong=OP] [digest=1] [narrow=1] [rows=N] [unknown=1] [gpu=1] [marlin=1]
  *   steps    forward passes of 4 layers; the first has 20 rows, the others 1 (default 3)
  *   wrong    the recorded output of this op has one element doubled
  *   digest   outputs are known by hash only
+ *   rows     how many the first step has; of a GPU more than 50 (24 with 8 bits) are reconstruct_exllama and cublasHgemm
  *   narrow   the last of the layers has 72 columns
  *   unknown  one more op, of a kind that nobody knows, and one whose weights are not there
  *   gpu      as if recorded from vLLM on a GPU: outputs are those of provider cuda (or TD_MAKE_OPS_PROVIDER) with the build that TD_MAKE_OPS_BUILD names
@@ -52,6 +53,8 @@ static void make_marlin(struct td_op_call *call, const struct random_gptq *d)
 /* As vLLM's exllama kernels are called, as ours. */
 static const char *symbol_of(const struct td_op_call *call, bool gpu, int bits)
 {
+    if (!call->symbol[0] && gpu && td_op_attr(call, "m", 0) > (bits == 8 ? 24 : 50))
+        return bits == 8 ? "reconstruct_exllama_8bit_kernel" : "reconstruct_exllama_4bit_kernel";
     return call->symbol[0] ? call->symbol : !gpu ? "td_gptq_gemm" : bits == 8 ? VLLM "8bit_kernel" : VLLM "4bit_kernel";
 }
 
@@ -67,12 +70,14 @@ static void write_step(struct td_writer *w, int step, int argc, char **argv)
         struct td_op_call call;
         int64_t number = (int64_t)step * N_LAYERS + i;
 
-        d.m = step ? 1 : marlin ? 141 : 20;
+        d.m = step ? 1 : op_writer_option(argc, argv, "rows", marlin ? 141 : 20);
         d.act_order = d.act_order && !marlin; /* its rows are sorted, and A's columns with them */
         d.n = narrow && i == N_LAYERS - 1 ? 72 : d.n;
         random_gptq_make(&call, &d, (uint64_t)i, (uint64_t)number);
         if (marlin)
             make_marlin(&call, &d);
+        if (!marlin && !strncmp(symbol_of(&call, build, d.bits), "reconstruct", 11))
+            strcpy(call.act_rounding, "weight-f16");
         op_writer_check(random_gptq_run_build(&call, !build ? "cpu" : named ? named : "cuda", build), build ? build : "cpu");
         if (number == wrong)
             ((uint16_t *)call.out.data)[5] ^= 0x0400;

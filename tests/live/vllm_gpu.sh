@@ -43,6 +43,14 @@ d = os.path.dirname(importlib.util.find_spec("vllm").origin)
 print(next(p for n in ("_C_stable_libtorch.abi3.so", "_C.abi3.so") for p in glob.glob(os.path.join(d, n))))'
 }
 
+cublas() { # the libcublas that torch multiplies with
+    "$PYTHON" -c 'import torch
+a = torch.zeros(2, 2, device="cuda"); a @ a
+print(next(l.split()[-1] for l in open("/proc/self/maps") if "/libcublas.so" in l))'
+}
+
+exact_policy() { echo '{"name":"exact weights","numerics":{"accept_format_change":true}}' >"$WORK/exact.json"; }
+
 # expect VERDICT NAME PROGRAM ARGUMENTS...: run gate or differ; the exit code must be the verdict's
 expect() {
     local want=$1 name=$2 rc
@@ -93,10 +101,13 @@ planted() {
 
 stage_replay() {
     need exllama/manifest.json record || return
-    # vLLM computes prompts of more than 50 rows with cuBLAS, which replay does not: of its own kernel only the ops that it ran
-    expect 0 exllama-own-library gate "$WORK/exllama" --build "$(library)" --lanes ops --only gemm_half_q_half
-    expect 0 exllama-our-kernels gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --lanes ops
-    planted exllama "$WORK/exllama"
+    # prompts of more than 50 rows: vLLM's reconstruct kernel, then the cuBLAS that its torch has loaded
+    expect 0 exllama-own-library gate "$WORK/exllama" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
+    "$BIN/replay" "$WORK/exllama" -o "$WORK/exllama-long" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --only reconstruct_exllama >"$WORK/exllama-long.txt" 2>&1
+    say "exllama-long: exit $?  $(grep -E 'gptq_gemm|^ops ' "$WORK/exllama-long.txt" | tr '\n' ';')"
+    exact_policy # ours do not round the weights of such ops, vLLM does
+    expect 0 exllama-our-kernels gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --lanes ops --policy "$WORK/exact.json"
+    planted exllama "$WORK/exllama" --policy "$WORK/exact.json"
     expect 0 exllama-cpu gate "$WORK/exllama" --provider cpu --lanes ops
 }
 
@@ -211,7 +222,7 @@ stage_marlin() {
     expect 0 marlin-own-library gate "$WORK/marlin" --build "$(library)" --lanes ops
     grep -q 'all are bit-equal' "$WORK/marlin-own-library.txt" || wrong "marlin-own-library: not every output is bitwise the recorded one"
     expect 0 marlin-cpu gate "$WORK/marlin" --provider cpu --lanes ops
-    echo '{"name":"exact weights","numerics":{"accept_format_change":true}}' >"$WORK/exact.json" # ours do not round weights, Marlin does
+    exact_policy # ours do not round weights, Marlin does
     expect 0 marlin-our-kernels gate "$WORK/marlin" --build "$LIB/td_kernels.fatbin" --lanes ops --policy "$WORK/exact.json"
     planted marlin "$WORK/marlin" --policy "$WORK/exact.json"
 }

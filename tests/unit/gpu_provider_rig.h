@@ -66,7 +66,7 @@ static inline void make_gptq(struct td_op_call *op, int m, int bits, bool act, i
     assert_int_equal(random_gptq_run(op, "cpu"), 0); /* gives it room for C as well */
 }
 
-/* Largest relative difference from what stood in C, which is poisoned before; INFINITY: it did not run. */
+/* Largest relative difference from what stood in C, which is poisoned before; INFINITY: it did not run, or left NaN. */
 static inline double run_and_compare(void *s, struct td_op_call *op, struct td_error *err)
 {
     const size_t n = op->out.size_bytes / 2;
@@ -81,6 +81,9 @@ static inline double run_and_compare(void *s, struct td_op_call *op, struct td_e
     rc = rc ? rc : gpu->refill(s, p, err);
     rc = rc ? rc : gpu->run(s, p, err);
     rc = rc ? rc : gpu->fetch(s, p, err);
+    for (size_t i = 0; i < n && !rc; i++)
+        if (isnan(td_f16_load(got[i])))
+            rc = td_fail(err, TD_ECORRUPT, "element %zu is NaN", i);
     for (size_t i = 0; i < n && !rc; i++)
         worst = fmax(worst, fabs(td_f16_load(got[i]) - td_f16_load(want[i])) / (fabs(td_f16_load(want[i])) + 1e-2));
     if (p)

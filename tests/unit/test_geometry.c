@@ -110,10 +110,46 @@ static void test_what_no_kernel_computes_is_named(void **state)
 
     (void)state;
     refused(op, "not for 3 rows at a time");
-    refused(op_of(51, 256, 256, 64), "cuBLAS");
+    refused(op_of(51, 256, 256, 64), "reconstruct_exllama_4bit_kernel and cuBLAS");
     refused(op_of(1, 256, 48, 16), "in 32s");
     op.bits = 8;
     refused(op, "for 4 bits, this op has 8");
+}
+
+/* q_gemm.cu: reconstruct_exllama, MAX_Q_GEMM_ROWS, MAX_Q_GEMM_ROWS_8BIT */
+static void test_many_rows_are_one_launch_and_a_product(void **state)
+{
+    const struct td_gpu_offer whole = {"", row_of("", "reconstruct_exllama_4bit_kernel", 9)};
+    const struct td_gpu_adapter *bits4 = row_of("", "gemm_half_q_half_gptq_4bit_kernel", 11), *bits8 = row_of("", "gemm_half_q_half_gptq_8bit_kernel", 11);
+    const struct td_gpu_places at = {.a = 0x1000, .qweight = 0x2000, .qzeros = 0x3000, .scales = 0x4000, .order = 0x5000, .c = 0x6000, .whole = 0x7000};
+    struct td_gptq_op op = op_of(51, 4096 + 64, 11008, 128);
+    const uint32_t grid[3] = {33, 86, 1};
+    struct td_gpu_plan plan;
+    struct td_gpu_values v;
+    struct td_error err = {0};
+    char why[200];
+
+    (void)state;
+    assert_string_equal(td_gpu_whole_of(bits4, &op), "reconstruct_exllama_4bit_kernel");
+    assert_null(td_gpu_plan_gptq(&op, &whole, 1, &plan, why, sizeof why));
+    assert_true(plan.whole);
+    assert_int_equal(plan.n, 1);
+    assert_memory_equal(plan.launch[0].grid, grid, sizeof grid);
+    assert_int_equal(plan.launch[0].block[0], 128);
+    assert_int_equal(td_gpu_values_gptq(&op, whole.row, &plan.launch[0], &at, &v, &err), TD_OK);
+    assert_int_equal(v.value[0], 0x2000); /* qweight, perm, qzeros, scales, k, n, groups, v2, b */
+    assert_int_equal(v.value[1], 0x5000);
+    assert_int_equal(v.value[4], 11008);
+    assert_int_equal(v.value[5], 4096 + 64);
+    assert_int_equal(v.value[6], 86);
+    assert_int_equal(v.value[7], 0);
+    assert_int_equal(v.value[8], 0x7000);
+    op.m = 50;
+    assert_null(td_gpu_whole_of(bits4, &op));
+    op.m = 25;
+    assert_string_equal(td_gpu_whole_of(bits8, &op), "reconstruct_exllama_8bit_kernel");
+    op.m = 24;
+    assert_null(td_gpu_whole_of(bits8, &op));
 }
 
 static void test_rows_without_a_rule_are_named(void **state)
@@ -133,7 +169,7 @@ static void test_every_parameter_is_in_its_place(void **state)
 {
     struct td_gptq_op op = op_of(20, 256, 256, 64);
     const struct td_gpu_launch l = {.row0 = 16, .rows = 4};
-    struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0, 0x6000, 256, 256, 0, 0, 0};
+    struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0, 0x6000, 256, 256, 0, 0, 0, 0};
     const struct td_gpu_adapter *v2 = row_of("", "gemm_half_q_half_gptq_4bit_kernel", 11), *v1 = row_of("", "gemm_half_q_half_gptq_4bit_kernel", 10);
     struct td_gpu_values v;
     struct td_error err = {0};
@@ -160,7 +196,7 @@ static void test_our_own_kernels(void **state)
 {
     const struct td_gpu_offer ours = {"td_gptq_gemm_4bit_f32", row_of("", "td_gptq_gemm_4bit_f32", 0)};
     struct td_gptq_op op = op_of(60, 640, 256, 64);
-    struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, 300, 700, 0, 0, 0};
+    struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, 300, 700, 0, 0, 0, 0};
     struct td_gpu_plan plan;
     struct td_gpu_values v;
     struct td_error err = {0};
@@ -181,7 +217,7 @@ static void test_our_own_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_20_rows_are_16_and_4), cmocka_unit_test(test_as_a_real_vllm_did), cmocka_unit_test(test_what_no_kernel_computes_is_named), cmocka_unit_test(test_rows_without_a_rule_are_named),
+        cmocka_unit_test(test_20_rows_are_16_and_4), cmocka_unit_test(test_as_a_real_vllm_did), cmocka_unit_test(test_what_no_kernel_computes_is_named), cmocka_unit_test(test_many_rows_are_one_launch_and_a_product), cmocka_unit_test(test_rows_without_a_rule_are_named),
         cmocka_unit_test(test_every_parameter_is_in_its_place), cmocka_unit_test(test_our_own_kernels),
     };
 

@@ -255,7 +255,7 @@ static void test_symbols_of_others(void **state)
 static void test_every_parameter_is_in_its_place(void **state)
 {
     const struct td_gpu_adapter *row = td_gpu_adapter_find(symbol_of(FAKE_MARLIN_U4B8, 128, 1, 4, 8, 1, 8), params, 20, NULL);
-    const struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0, 0x6000, 256, 256, 0x7000, 0x8000, 0x9000};
+    const struct td_gpu_places at = {0x1000, 0x2000, 0x3000, 0x4000, 0, 0x6000, 256, 256, 0x7000, 0x8000, 0x9000, 0};
     const struct td_gpu_launch l = {.row0 = 128, .rows = 13, .shared_bytes = 232448};
     const uint64_t want[20] = {0x1000 + 128 * 256 * 2, 0x2000, 0x6000 + 128 * 256 * 2, 0x8000, 0x7000, 0, 0x4000, 0, 0, 0, 2, 13, 256, 256, 256, 0x9000, 1, 0, 1, 232448};
     struct td_gptq_op op = op_of(141, 256, 256, 4, 128);

@@ -635,6 +635,19 @@ static void test_nvcc(void **state)
     td_fs_remove_tree(dir, NULL);
 }
 
+/* readelf -d libhip.so: NEEDED libgcc_s.so.1, libm.so.6, libamdhip64.so.5 */
+static void test_needed(void **state)
+{
+    struct td_gpu_image *lib = open_data("libhip.so"), *fatbin = open_data("zstd.fatbin");
+
+    (void)state;
+    assert_string_equal(td_gpu_image_needed(lib, "libamdhip64.so"), "libamdhip64.so.5");
+    assert_null(td_gpu_image_needed(lib, "libcudart.so"));
+    assert_null(td_gpu_image_needed(fatbin, "lib"));
+    td_gpu_image_close(lib);
+    td_gpu_image_close(fatbin);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -642,7 +655,7 @@ int main(void)
         cmocka_unit_test(test_find_arch), cmocka_unit_test(test_fits), cmocka_unit_test(test_extended),
         cmocka_unit_test(test_find_none), cmocka_unit_test(test_find_name), cmocka_unit_test(test_normal), cmocka_unit_test(test_identifier),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_refused_paths), cmocka_unit_test(test_cut), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_nvcc)};
+        cmocka_unit_test(test_nvcc), cmocka_unit_test(test_needed)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

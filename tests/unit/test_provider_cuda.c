@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fs.h"
 #include "kernels/provider_gpu.h"
 #include "model/f16.h"
 #include "tests/unit/gpu_provider_rig.h"
 
 #define VLLM_4BIT "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi8EEEvv"
 
-static char like[4096], other[4096], old[4096];
+static char like[4096], other[4096], old[4096], cublas[4096];
 
 static int setup(void **state)
 {
@@ -24,6 +25,7 @@ static int setup(void **state)
     beside("tests/unit/data/gptq_other.fatbin", other);
     beside("tests/unit/data/gptq_sm80.cubin", old);
     setenv("TD_FAKE_GPTQ", "exact", 1);
+    setenv("TD_CUBLAS_LIBRARY", beside("tests/helpers/lib_fake_cublas.so", cublas), 1);
     return rig_open("cuda", "TD_CUDA_LIBRARY", "tests/helpers/lib_fake_cuda.so", "tests/helpers/lib_fake_gptq.so", "tests/helpers/lib_fake_simt.so");
 }
 
@@ -114,15 +116,131 @@ static void test_what_it_cannot_do_is_named(void **state)
     strcpy(op.kind, "gemm");
     assert_non_null(strstr(gpu->supports(s, &op), "runs gptq_gemm"));
     random_gptq_free(&op);
-    make_gptq(&op, 60, 4, false, 1);
-    assert_null(gpu->supports(s, &op));
-    strcpy(op.symbol, VLLM_4BIT);
-    assert_non_null(strstr(gpu->supports(s, &op), "cuBLAS"));
-    assert_non_null(strstr(gpu->supports(s, &op), "--only gemm_half_q_half"));
-    random_gptq_free(&op);
     gpu->close(s);
     gpu->close(o);
     gpu->close(a);
+}
+
+/* More rows than vLLM's kernel takes: one of its kernels makes W whole, cuBLAS multiplies, and what is judged is a W in halves. */
+static void test_many_rows_go_to_cublas(void **state)
+{
+    static const struct { int m, bits; bool act; } ops[] = {{51, 4, false}, {60, 4, true}, {25, 8, false}, {130, 8, true}};
+    void *s = open_build(like);
+    struct td_error err = {0};
+    struct td_op_call op;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        make_gptq(&op, ops[i].m, ops[i].bits, ops[i].act, (int)i);
+        strcpy(op.symbol, ops[i].bits == 4 ? "reconstruct_exllama_4bit_kernel" : "reconstruct_exllama_8bit_kernel");
+        strcpy(op.act_rounding, "weight-f16");
+        assert_int_equal(random_gptq_run(&op, "cpu"), 0);
+        op.guard = i & 1;
+        assert_string_equal(gpu->rounding(s, &op), "weight-f16");
+        if (!(run_and_compare(s, &op, &err) < 2e-3))
+            fail_msg("op %zu: %s", i, err.code ? err.msg : "wrong");
+        random_gptq_free(&op);
+    }
+    gpu->close(s);
+    assert_int_equal(fake->bytes_in_use(), 0);
+}
+
+static void wrong_by(const char *variable, const char *how, struct td_op_call *op, const char *because)
+{
+    void *s = open_build(like);
+    struct td_error err = {0};
+    void *right = malloc(op->out.size_bytes);
+    double worst;
+
+    memcpy(right, op->out.data, op->out.size_bytes);
+    setenv(variable, how, 1);
+    worst = run_and_compare(s, op, &err);
+    memcpy(op->out.data, right, op->out.size_bytes);
+    free(right);
+    if (because ? !isinf(worst) || !strstr(err.msg, because) : !(isnan(worst) || worst > 1e-2))
+        fail_msg("%s=%s: %g, \"%s\"", variable, how, worst, err.msg);
+    setenv(variable, "exact", 1);
+    gpu->close(s);
+    fake->reset();
+}
+
+static void test_either_half_may_be_wrong(void **state)
+{
+    struct td_op_call op;
+
+    (void)state;
+    make_gptq(&op, 60, 4, false, 5);
+    wrong_by("TD_FAKE_GPTQ", "scale", &op, NULL);
+    wrong_by("TD_FAKE_GPTQ", "hole", &op, "NaN"); /* what was left out of W was poison */
+    wrong_by("TD_FAKE_BLAS", "column", &op, NULL);
+    wrong_by("TD_FAKE_BLAS", "refuse", &op, "the matrix product failed: cuBLAS 13.0.2 says status 14");
+    wrong_by("TD_FAKE_GPTQ", "fault", &op, "CUDA_ERROR_ILLEGAL_ADDRESS");
+    op.guard = true;
+    wrong_by("TD_FAKE_GPTQ", "behind", &op, "with guards behind its tensors");
+    wrong_by("TD_FAKE_BLAS", "behind", &op, "with guards behind its tensors");
+    random_gptq_free(&op);
+}
+
+/* Another kernel may answer, but not for one that was recorded. */
+static void test_no_cublas(void **state)
+{
+    char was[4096];
+    struct td_op_call op;
+    void *s;
+
+    (void)state;
+    snprintf(was, sizeof was, "%s", getenv("TD_CUBLAS_LIBRARY"));
+    make_gptq(&op, 60, 4, false, 1);
+    setenv("TD_CUBLAS_LIBRARY", "/nowhere/libcublas.so.13", 1);
+    s = open_build(like);
+    assert_null(gpu->supports(s, &op));
+    assert_string_equal(gpu->rounding(s, &op), "none");
+    strcpy(op.symbol, "reconstruct_exllama_4bit_kernel");
+    assert_non_null(strstr(gpu->supports(s, &op), "60 rows: vLLM leaves the product to a library"));
+    assert_non_null(strstr(gpu->supports(s, &op), "TD_CUBLAS_LIBRARY=FILE (--build-env) names cuBLAS; there is none"));
+    gpu->close(s);
+    setenv("TD_CUBLAS_LIBRARY", getenv("TD_CUDA_LIBRARY"), 1);
+    s = open_build(like);
+    assert_non_null(strstr(gpu->supports(s, &op), "what was found has no cublas"));
+    gpu->close(s);
+    setenv("TD_CUBLAS_LIBRARY", was, 1);
+    random_gptq_free(&op);
+}
+
+/* SITE/vllm/build beside SITE/nvidia/cublas/lib, as pip lays them out; and one that cannot make a handle is the machine's want. */
+static void test_cublas_beside_the_build(void **state)
+{
+    char site[] = "/tmp/td-site-XXXXXX", path[4200], build[4200], was[4096], copy[12600];
+    struct td_error err = {0};
+    struct td_op_call op;
+    void *s;
+
+    (void)state;
+    snprintf(was, sizeof was, "%s", getenv("TD_CUBLAS_LIBRARY"));
+    unsetenv("TD_CUBLAS_LIBRARY");
+    assert_non_null(mkdtemp(site));
+    snprintf(path, sizeof path, "%s/nvidia/cublas/lib", site);
+    assert_int_equal(td_fs_mkdirs(path, NULL), 0);
+    snprintf(path, sizeof path, "%s/vllm", site);
+    assert_int_equal(td_fs_mkdirs(path, NULL), 0);
+    snprintf(copy, sizeof copy, "cp %s %s/vllm/like.fatbin && cp %s %s/nvidia/cublas/lib/libcublas.so.12", like, site, was, site);
+    assert_int_equal(system(copy), 0);
+    snprintf(build, sizeof build, "%s/vllm/like.fatbin", site);
+    make_gptq(&op, 60, 4, false, 1);
+    strcpy(op.symbol, "reconstruct_exllama_4bit_kernel");
+    s = open_build(build);
+    assert_null(gpu->supports(s, &op));
+    snprintf(path, sizeof path, "%s/nvidia/cublas/lib/libcublas.so.12", site);
+    assert_non_null(dlopen(path, RTLD_NOLOAD | RTLD_LAZY)); /* that file, and no other of its name */
+    fake->fault("load", 2, 200); /* the first is the build's own */
+    assert_true(isinf(run_and_compare(s, &op, &err)));
+    assert_int_equal(err.code, TD_EUNSUPPORTED);
+    assert_non_null(strstr(err.msg, "cannot make a handle for matrix products: cuBLAS 13.0.2 says status 1"));
+    gpu->close(s);
+    fake->reset();
+    setenv("TD_CUBLAS_LIBRARY", was, 1);
+    random_gptq_free(&op);
+    td_fs_remove_tree(site, NULL);
 }
 
 static void test_faults_are_sentences(void **state)
@@ -281,6 +399,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_c_is_zero_before_each_run), cmocka_unit_test(test_our_kernels_from_both_layouts), cmocka_unit_test(test_what_it_cannot_do_is_named),
+        cmocka_unit_test(test_many_rows_go_to_cublas), cmocka_unit_test(test_either_half_may_be_wrong), cmocka_unit_test(test_no_cublas), cmocka_unit_test(test_cublas_beside_the_build),
         cmocka_unit_test(test_faults_are_sentences), cmocka_unit_test(test_a_write_behind_c_is_caught_by_the_guard_alone), cmocka_unit_test(test_time),
         cmocka_unit_test(test_starts_lie_elsewhere), cmocka_unit_test(test_short_memory_gives_up_places),
         cmocka_unit_test(test_no_driver),

@@ -58,6 +58,34 @@ static void test_ops_are_right(void **state)
     run_all("exllama_", true);
 }
 
+/* More rows than vLLM's kernel takes: hipBLAS multiplies; without it, one of ours answers. */
+static void test_many_rows_go_to_hipblas(void **state)
+{
+    struct td_error err = {0};
+    char hipblas[4096];
+    struct td_op_call op;
+    void *s;
+
+    (void)state;
+    make_gptq(&op, 60, 4, true, 3);
+    setenv("TD_HIPBLAS_LIBRARY", "/nowhere/libhipblas.so", 1);
+    s = open_build(like);
+    assert_string_equal(gpu->rounding(s, &op), "none");
+    strcpy(op.symbol, "reconstruct_exllama_4bit_kernel");
+    assert_non_null(strstr(gpu->supports(s, &op), "TD_HIPBLAS_LIBRARY=FILE (--build-env) names hipBLAS; there is none"));
+    gpu->close(s);
+    setenv("TD_HIPBLAS_LIBRARY", beside("tests/helpers/lib_fake_hipblas.so", hipblas), 1);
+    s = open_build(like);
+    assert_string_equal(gpu->rounding(s, &op), "weight-f16");
+    strcpy(op.act_rounding, "weight-f16");
+    assert_int_equal(random_gptq_run(&op, "cpu"), 0);
+    if (!(run_and_compare(s, &op, &err) < 2e-3))
+        fail_msg("%s", err.code ? err.msg : "wrong");
+    gpu->close(s);
+    random_gptq_free(&op);
+    assert_int_equal(fake->bytes_in_use(), 0);
+}
+
 static void test_words(void **state)
 {
     void *s = open_build(like);
@@ -201,7 +229,7 @@ static void test_no_runtime(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_words), cmocka_unit_test(test_layout_comes_from_the_file), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_many_rows_go_to_hipblas), cmocka_unit_test(test_words), cmocka_unit_test(test_layout_comes_from_the_file), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_faults_are_sentences), cmocka_unit_test(test_time), cmocka_unit_test(test_no_runtime),
     };
 

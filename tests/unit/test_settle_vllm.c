@@ -326,11 +326,38 @@ static void embeddings_by_their_print(void **state)
     td_settle_release(&s);
 }
 
+/* A layer that is not quantised, its bytes as the server has them (cublasGemmEx): found by them all, not by a print alone. */
+static void plain_weights_by_their_bytes(void **state)
+{
+    const struct td_st_tensor *t = td_safetensors_find(td_layers_checkpoint(layers)->tensors, "model.embed_tokens.weight");
+    static uint16_t w[TINY_VOCAB * TINY_HIDDEN];
+    struct tap_tensor tensor = {.role = "w", .dtype = "F16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}, .bytes = sizeof w};
+    const uint8_t *bytes[1] = {(const uint8_t *)w};
+    struct td_settle s = {.kind = "gemm", .layout = "checkpoint", .w = &tensor, .n_w = 1, .bytes = bytes, .layers = layers};
+
+    (void)state;
+    memcpy(w, t->data, sizeof w);
+    assert_int_equal(settle(&s), 0);
+    assert_int_equal(s.matches, 1);
+    assert_string_equal(s.layer, "model.embed_tokens");
+    assert_memory_equal(s.data[0], w, sizeof w);
+    assert_string_equal(member(s.t[0].ref, "tensors", 0), "model.embed_tokens.weight");
+    td_settle_release(&s);
+
+    w[TINY_HIDDEN + 1] ^= 1;           /* in no print: every one of its words is at another place */
+    assert_int_equal(settle(&s), 0);
+    assert_int_equal(s.matches, 0);
+    assert_int_equal(s.n, 1);
+    assert_ptr_equal(s.data[0], w);    /* the server's own */
+    td_settle_release(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_layers_are_found), cmocka_unit_test(other_content_has_no_name), cmocka_unit_test(another_layout_stays),
         cmocka_unit_test(lies_are_not_followed),   cmocka_unit_test(embeddings_by_their_print),
+        cmocka_unit_test(plain_weights_by_their_bytes),
     };
 
     return cmocka_run_group_tests_name("settle_vllm", tests, setup, teardown);

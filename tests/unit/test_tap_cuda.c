@@ -295,6 +295,8 @@ static void a_long_prompt_is_an_op(void **state)
     assert_int_equal(ledger(&b, "launches.known"), 3 * LAYERS);
     assert_string_equal(b.ops[0].kind, "gptq_gemm");
     assert_string_equal(b.ops[0].impl.symbol, FAKE_RECONSTRUCT);
+    assert_string_equal(b.ops[0].act_rounding, "weight-f16");
+    assert_string_equal(b.ops[LAYERS].act_rounding, "none");
     assert_int_equal(attr(&b.ops[0], "m"), M);
     assert_int_equal(cJSON_GetArraySize(b.ops[0].impl.launches), 2);
     assert_string_equal(cJSON_GetObjectItem(launch_of(&b.ops[0], 1), "symbol")->valuestring, "cublasHgemm");
@@ -306,6 +308,60 @@ static void a_long_prompt_is_an_op(void **state)
     bench_close(&b);
     cu.mem_free(whole);
     cu.mem_free(other);
+}
+
+int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type, int ldb,
+                 const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm);
+
+/* beta NULL: factors lie on the device, where nobody can read them. */
+static void linear(uint64_t w, int n, int m, int type, const float *beta)
+{
+    struct { void *kernel, *stream; int mode; } handle = {gpu_kernel(FAKE_LINEAR), gpu_stream, !beta};
+    const float one = 1, *alpha = beta ? &one : (const float *)16;
+
+    assert_int_equal(cublasGemmEx(&handle, 1, 0, n, m, K, alpha, (uint16_t *)w, type, K, (uint16_t *)dev_a, type, K, beta ? beta : alpha, (uint16_t *)dev_c, type, n, 68, -1), 0);
+}
+
+/* A layer that is not quantised, as torch calls cuBLAS: a gemm with the weights as they lie. What lies there may change: then the op is none. */
+static void a_linear_layer_of_cublas_is_an_op(void **state)
+{
+    enum { N = 48, M = 5 };
+    const float nothing = 0, one = 1;
+    uint64_t w = gpu_memory(N * K * 2);
+    struct bench b;
+    int i;
+
+    (void)state;
+    for (i = 0; i < N * K; i++)
+        ((uint16_t *)w)[i] = (uint16_t)(0x2c00 + i % 999);
+    linear(w, N, M, 2, &nothing);             /* asleep */
+    arm(&b, TAP_MODE_ALL);
+    gpu_pass(1, 1);
+    linear(w, N, M, 2, &nothing);
+    linear(w, N, M, 2, &one);          /* adds to C */
+    linear(w, N, M, 2, NULL);
+    gpu_pass(1, 2);
+    cu.stream_synchronize(gpu_stream);
+    ((uint16_t *)w)[N * K / 2] ^= 0x100; /* in the sample */
+    linear(w, N, M, 2, &nothing);
+    cu.stream_synchronize(gpu_stream);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 2 * LAYERS + 1);
+    assert_int_equal(ledger(&b, "ops.dropped.weights"), 1);
+    assert_int_equal(sum(&b), ledger(&b, "ops.seen"));
+    assert_string_equal(b.ops[LAYERS].kind, "gemm");
+    assert_string_equal(b.ops[LAYERS].impl.symbol, "cublasGemmEx");
+    assert_string_equal(b.ops[LAYERS].act_rounding, "none");
+    assert_int_equal(b.ops[LAYERS].step, b.steps[0].step);
+    assert_int_equal(attr(&b.ops[LAYERS], "m"), M);
+    assert_int_equal(attr(&b.ops[LAYERS], "n"), N);
+    assert_int_equal(attr(&b.ops[LAYERS], "k"), K);
+    assert_int_equal(attr(&b.ops[LAYERS], "trans_b"), 1);
+    ((uint16_t *)w)[N * K / 2] ^= 0x100;
+    check_blob(&b, td_op_rec_in(&b.ops[LAYERS], "w"), (void *)w, N * K * 2);
+    assert_int_equal(b.ops[LAYERS].out.shape[1], N);
+    bench_close(&b);
+    cu.mem_free(w);
 }
 
 /* ---- forms of a launch --------------------------------------------------------------------------------------------- */
@@ -703,7 +759,7 @@ int main(void)
         cmocka_unit_test(a_launch_becomes_an_op),
         cmocka_unit_test(launches_are_joined),
         cmocka_unit_test(joined_rows_are_in_order),
-        cmocka_unit_test(a_long_prompt_is_an_op),
+        cmocka_unit_test(a_long_prompt_is_an_op), cmocka_unit_test(a_linear_layer_of_cublas_is_an_op),
         cmocka_unit_test(every_form_is_read),
         cmocka_unit_test(a_permutation_is_a_weight),
         cmocka_unit_test(a_failed_launch_is_counted),

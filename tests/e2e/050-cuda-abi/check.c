@@ -1,8 +1,10 @@
-/* check.c - our declarations of the CUDA driver beside the real ones: compiling is the test.
+/* check.c - our declarations of the CUDA driver and of cuBLAS beside the real ones: compiling is the test.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <cublas_v2.h>
 #include <cuda.h>
 #include <stddef.h>
 
+#include "kernels/gpu/blas_abi.h"
 #include "kernels/gpu/cuda_abi.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs);
@@ -38,3 +40,4 @@ SIZE(td_cuda_copy_2d, CUDA_MEMCPY2D) MEMBER(td_cuda_copy_2d, src_device, CUDA_ME
 MEMBER(td_cuda_copy_2d, dst_type, CUDA_MEMCPY2D, dstMemoryType) MEMBER(td_cuda_copy_2d, dst_device, CUDA_MEMCPY2D, dstDevice) MEMBER(td_cuda_copy_2d, height, CUDA_MEMCPY2D, Height)
 SIZE(td_cuda_launch_config, CUlaunchConfig) MEMBER(td_cuda_launch_config, shared_bytes, CUlaunchConfig, sharedMemBytes)
 MEMBER(td_cuda_launch_config, stream, CUlaunchConfig, hStream) MEMBER(td_cuda_launch_config, n_attributes, CUlaunchConfig, numAttrs)
+SAME(TD_CUBLAS_OP_N, CUBLAS_OP_N) SAME(TD_CUBLAS_MAJOR, MAJOR_VERSION) SAME(TD_CUBLAS_MINOR, MINOR_VERSION) SAME(TD_CUBLAS_PATCH, PATCH_LEVEL)

@@ -38,6 +38,7 @@ if not sampled:  # a pass for each prompt and each event of an answer; the fake 
     print("rows of the steps:", sorted(r for r in rows_of if r > 1), "and 1")
     whole = [op for op in ops if op["attrs"]["m"] == 60]
     assert len(whole) == len(layers) and all([l.get("symbol") for l in op["impl"]["launches"]] == [None, "cublasHgemm"] for op in whole)
+    assert all(op["act_rounding"] == ("weight-f16" if op["attrs"]["m"] == 60 else "none") for op in ops)
     print("60 rows are reconstruct_exllama and cublasHgemm")
 for op in ops:
     where = 0

@@ -44,6 +44,13 @@ KERNEL(8)
 #else
 #define MORE
 #endif
+#define RECONSTRUCT(bits)                                                                                                                          \
+    __global__ void reconstruct_exllama_##bits##bit_kernel(const uint32_t *qweight, const int *perm, const uint32_t *qzeros, const half *scales,   \
+                                                           const int k, const int n, const int groups, const bool v2, half *b)                     \
+    {                                                                                                                                              \
+        if (k < 0)                                                                                                                                 \
+            b[0] = scales[n];                                                                                                                      \
+    }
 INSTANCE(4, 1)
 #ifndef FEW
 INSTANCE(4, 4)
@@ -51,6 +58,10 @@ INSTANCE(4, 8)
 INSTANCE(8, 1)
 INSTANCE(8, 4)
 INSTANCE(8, 8)
+#endif
+#if !defined(OTHER) && !defined(FEW)
+RECONSTRUCT(4)
+RECONSTRUCT(8)
 #endif
 } // namespace gptq
 } // namespace vllm

@@ -1,0 +1,30 @@
+/* blas_abi.h - the functions of cuBLAS and hipBLAS that Tapedeck calls, declared here so that it builds without them.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Source: cublas_api.h of CUDA 13.0 (tests/e2e/050-cuda-abi compares), unchanged since CUDA 11; hipblas.h of ROCm, which has the same argument
+ * lists (copies of it in public sources were read; it was never run, nor compared with a header). A status is an int, a handle and a stream a void *, a half two bytes. */
+#ifndef TD_KERNELS_GPU_BLAS_ABI_H
+#define TD_KERNELS_GPU_BLAS_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TD_CUBLAS_OP_N = 0, TD_HIPBLAS_OP_N = 111 };
+enum { TD_CUBLAS_MAJOR = 0, TD_CUBLAS_MINOR = 1, TD_CUBLAS_PATCH = 2 }; /* libraryPropertyType */
+
+#define TD_BLAS_HGEMM_ARGS (void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb, \
+                            const uint16_t *beta, uint16_t *c, int ldc)
+
+/* X(cuBLAS's name, hipBLAS's, member, arguments): all are needed. */
+#define TD_BLAS_FUNCTIONS(X) \
+    X(cublasCreate_v2, hipblasCreate, create, (void **handle)) \
+    X(cublasDestroy_v2, hipblasDestroy, destroy, (void *handle)) \
+    X(cublasSetStream_v2, hipblasSetStream, set_stream, (void *handle, void *stream)) \
+    X(cublasHgemm, hipblasHgemm, hgemm, TD_BLAS_HGEMM_ARGS)
+
+/* cuBLAS alone. */
+#define TD_CUBLAS_FUNCTIONS(X) \
+    X(cublasSetWorkspace_v2, set_workspace, (void *handle, void *workspace, size_t bytes)) \
+    X(cublasGetProperty, property, (int which, int *value))
+
+#endif

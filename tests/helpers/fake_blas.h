@@ -1,0 +1,115 @@
+/* fake_blas.h - what the look-alikes of cuBLAS and hipBLAS have in common: a handle, and C = A W on the fake driver.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A handle that was made here finds the driver as the product's provider was told to (TD_CUDA_LIBRARY, TD_HIP_LIBRARY), where the real library finds it by
+ * its usual name. TD_FAKE_BLAS says how it is wrong:
+ *   half    adds in float16, sixteen products at a time, as Hgemm may              column  takes the next column of W in the columns from 64 on
+ *   behind  writes one element behind C                                         refuse  says that something inside went wrong, and does nothing */
+#ifndef TD_TEST_FAKE_BLAS_H
+#define TD_TEST_FAKE_BLAS_H
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "tests/helpers/fake_cuda/fake_api.h"
+#include "tests/helpers/fake_gptq.h"
+
+#define FAKE_BLAS_PRODUCT "_Z17fake_blas_productPK6__halfS1_PS_iii"
+
+struct fake_blas { void *kernel, *stream; int mode; }; /* mode 1: the factors lie on the device */
+
+static void *fake_blas_driver;         /* NULL: that of the process */
+static void *fake_blas_module;
+
+static inline int fake_blas_is(const char *word)
+{
+    const char *env = getenv("TD_FAKE_BLAS");
+
+    return env && !strcmp(env, word);
+}
+
+static inline float *fake_blas_floats(const uint16_t *from, int n)
+{
+    float *to = malloc((size_t)n * sizeof *to + 1);
+
+    for (int i = 0; to && i < n; i++)
+        to[i] = (from[i] & 0x7fff) > 0x7c00 ? NAN : fake_gptq_float(from[i]);
+    return to;
+}
+
+/* Row a by column w, whose elements lie n apart. */
+static inline uint16_t fake_blas_dot(const float *a, const float *w, int n, int k, int half)
+{
+    double sum = 0;
+
+    for (int r = 0; r < k; r++) {
+        sum += (double)a[r] * w[r * n];
+        if (half && r % 16 == 15 && !isnan(sum))
+            sum = fake_gptq_float(fake_gptq_half((float)sum));
+    }
+    return isnan(sum) ? 0x7e00 : fake_gptq_half((float)sum);
+}
+
+/* a [m, k], w [k, n], c [m, n], m, n, k */
+static inline void fake_blas_run(const struct fake_cuda_launch *l, void *user)
+{
+    const int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], half = fake_blas_is("half"), column = fake_blas_is("column");
+    float *a = fake_blas_floats(*(const uint16_t **)l->params[0], m * k), *w = fake_blas_floats(*(const uint16_t **)l->params[1], k * n);
+    uint16_t *c = *(uint16_t **)l->params[2];
+
+    (void)user;
+    for (int i = 0; i < m && a && w; i++)
+        for (int j = 0; j < n; j++)
+            c[i * n + j] = fake_blas_dot(a + i * k, w + (column && j >= 64 ? (j + 1) % n : j), n, k, half);
+    if (fake_blas_is("behind"))
+        c[m * n] = 0x3c00;
+    free(a);
+    free(w);
+}
+
+static inline void *fake_blas_find(const char *name)
+{
+    return dlsym(fake_blas_driver ? fake_blas_driver : RTLD_DEFAULT, name);
+}
+
+/* 0, or a status: 1 is CUBLAS_STATUS_NOT_INITIALIZED, and hipBLAS's */
+static inline int fake_blas_create(void **handle, const char *library)
+{
+    static const struct fake_cuda_kernel product = {.symbol = FAKE_BLAS_PRODUCT, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_blas_run};
+    const char *named = getenv(library);
+    const struct fake_cuda_api *(*api)(void);
+    int (*load)(void **, const void *), (*function)(void **, void *, const char *);
+    struct fake_blas *h = calloc(1, sizeof *h);
+
+    fake_blas_driver = named ? dlopen(named, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    *(void **)&api = fake_blas_find("fake_cuda_api");
+    *(void **)&load = fake_blas_find("cuModuleLoadData");
+    *(void **)&function = fake_blas_find("cuModuleGetFunction");
+    if (!h || !api || !load || !function)
+        return 1;
+    api()->add_kernel(&product);
+    if (load(&fake_blas_module, "TDFAKE " FAKE_BLAS_PRODUCT) || function(&h->kernel, fake_blas_module, FAKE_BLAS_PRODUCT))
+        return 1;
+    *handle = h;
+    return 0;
+}
+
+static inline int fake_blas_destroy(void *handle)
+{
+    int (*unload)(void *);
+
+    *(void **)&unload = fake_blas_find("cuModuleUnload");
+    free(handle);
+    return unload(fake_blas_module) ? 1 : 0;
+}
+
+static inline int fake_blas_launch(struct fake_blas *h, int m, int n, int k, const uint16_t *a, const uint16_t *w, uint16_t *c)
+{
+    int (*launch) FAKE_CUDA_LAUNCH_ARGS;
+    void *at[] = {&a, &w, &c, &m, &n, &k};
+
+    *(void **)&launch = fake_blas_find("cuLaunchKernel");
+    return !launch || launch(h->kernel, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);
+}
+
+#endif
