@@ -63,6 +63,8 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
     }
     snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s), %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
              td_gpu_image_what(td_gpu_build_image(s->build)));
+    if (s->facts.ptx_off[0])
+        snprintf(s->words + strlen(s->words), sizeof s->words - strlen(s->words), "; PTX in it is compiled in every process: %s", s->facts.ptx_off);
     *state = s;
     return TD_OK;
 }

@@ -21,6 +21,7 @@ struct td_gpu_facts {
     uint32_t grid_max[3], threads_max;
     size_t l2_bytes;
     int multiprocessors;
+    char ptx_off[96];              /* why PTX is compiled anew in every process; "": it is cached */
 };
 
 struct td_gpu_memory {

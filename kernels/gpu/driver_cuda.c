@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/gpu/driver_core.h"
+#include "kernels/gpu/ptx_cache.h"
 
 struct cuda {
     struct td_gpu_core core;
@@ -123,6 +124,7 @@ static void cuda_close(void *device)
 static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error *err)
 {
     struct cuda *c = calloc(1, sizeof *c);
+    char ptx_off[sizeof facts->ptx_off];
     int rc;
 
     *device = NULL;
@@ -130,6 +132,7 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
         return td_fail(err, TD_ENOMEM, "out of memory");
     c->core.who = "the CUDA driver";
     c->core.describe = describe;
+    td_gpu_ptx_cache_open(ptx_off, sizeof ptx_off);
     c->core.library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* the driver has threads and memory of its own */
     rc = c->core.library ? find_functions(c, err)
                          : td_fail(err, TD_ENOTFOUND, "no CUDA driver on this machine (%s); a build for CUDA runs where there is a GPU with its driver", dlerror());
@@ -140,6 +143,7 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
         return rc;
     }
     read_facts(&c->core, facts);
+    memcpy(facts->ptx_off, ptx_off, sizeof ptx_off);
     c->core.no_guards = why_no_guards(&c->core);
     *device = c;
     return TD_OK;
