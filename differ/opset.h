@@ -28,6 +28,14 @@ enum td_op_result { TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESU
 #define TD_OPX_ATTRS 12
 struct td_opx_attr { const char *name; int64_t value; };
 
+/* What the GPU was like when a sample of the baseline's [0] and of the candidate's [1] ended. */
+struct td_opx_device {
+    double sm_mhz[2];                   /* mean; NaN: not known */
+    double throttled[2];                /* share of the samples in which something held the clocks down */
+    const char *throttled_by[2];        /* the first reason, or NULL */
+    const char *unknown;                /* why nothing of it is known; NULL: it is, or the op was not timed on a GPU */
+};
+
 /* Strings are interned in the set: equal text, equal pointer. */
 struct td_opx {
     const char *fixture; int64_t op;    /* origin: the recording that holds it, its number there */
@@ -54,6 +62,7 @@ struct td_opx {
     double *hot, *cold;                 /* base_ns, new_ns in turn: [n_hot][2] */
     size_t n_hot, n_cold;
     size_t starts;                      /* of both processes while it was timed; pairs stand in their order, equally many of each */
+    struct td_opx_device device;
     const struct td_opx *origin;        /* the baseline's record of the same op; NULL: none */
     /* filled by td_numerics_judge */
     enum td_op_result result;

@@ -454,8 +454,20 @@ static int gpu_time(void *state, void *prepared, uint32_t runs, bool cold, int64
     return rc;
 }
 
+static void gpu_condition(void *state, char *out, size_t size)
+{
+    struct td_gpu_state *s = state;
+    struct td_gpu_condition now;
+    const char *no = s->driver->condition(s->device, &now);
+
+    if (no)
+        snprintf(out, size, "%s", no);
+    else
+        snprintf(out, size, "%d %d %d %d %lld", now.sm_mhz, now.mem_mhz, now.temp_c, now.power_mw, (long long)now.reasons);
+}
+
 #define THE_REST .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch, .release = gpu_release, .close = gpu_close, \
                  .words = gpu_words, .refill = gpu_refill, .time = gpu_time, .varies = gpu_varies, .is_dead = gpu_is_dead, .renew = gpu_renew, \
-                 .rounding = gpu_rounding
+                 .rounding = gpu_rounding, .condition = gpu_condition
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};

@@ -18,6 +18,8 @@ struct cuda {
 #undef MEMBER
     int (*func_get_param_info)(void *function, size_t i, size_t *offset, size_t *size); /* NULL before CUDA 12.4 */
     void *context;
+    struct td_nvml *nvml;          /* opened when a condition is asked for */
+    char no_nvml[200];
 };
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
@@ -113,6 +115,7 @@ static void cuda_close(void *device)
 
     if (!c)
         return;
+    td_nvml_close(c->nvml);
     td_gpu_core_stop(&c->core);
     if (c->context)
         c->primary_release(c->core.device);
@@ -180,4 +183,22 @@ static int cuda_launch(void *device, const struct td_gpu_function *f, const uint
                            "cannot launch the kernel");
 }
 
-const struct td_gpu_driver td_gpu_driver_cuda = {.name = "cuda", .open = cuda_open, .close = cuda_close, .function = cuda_function, .launch = cuda_launch, TD_GPU_CORE_TABLE};
+/* CUDA and NVML count devices differently, and CUDA_VISIBLE_DEVICES is for CUDA alone: the place on the bus is what both know. */
+static const char *cuda_condition(void *device, struct td_gpu_condition *out)
+{
+    struct cuda *c = device;
+    char bus_id[32];
+
+    if (!c->nvml && !c->no_nvml[0]) {
+        snprintf(bus_id, sizeof bus_id, "%08x:%02x:%02x.0", (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_DOMAIN_ID) & 0xffff,
+                 (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_BUS_ID) & 0xff, (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_DEVICE_ID) & 0xff);
+        c->nvml = td_nvml_open(bus_id, c->no_nvml, sizeof c->no_nvml);
+    }
+    if (!c->nvml)
+        return c->no_nvml[0] ? c->no_nvml : "no memory";
+    td_nvml_read(c->nvml, out);
+    return NULL;
+}
+
+const struct td_gpu_driver td_gpu_driver_cuda = {.name = "cuda", .open = cuda_open, .close = cuda_close, .function = cuda_function, .launch = cuda_launch, .condition = cuda_condition,
+                                                 TD_GPU_CORE_TABLE};
