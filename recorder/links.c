@@ -266,6 +266,16 @@ int td_links_open(const struct td_links_target *target, const struct td_links_op
 
 /* ---- arm and disarm ------------------------------------------------------------------------------------------------ */
 
+/* Done, but: what the user should know. */
+static void keep_said(struct td_links *l, const struct link *lk, const char *text)
+{
+    if (!text[0])
+        return;
+    td_log(TD_LOG_WARN, "tap", "process %d: %s", (int)lk->pid, text);
+    free(l->unseen);
+    l->unseen = strdup(text);
+}
+
 static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct td_error *err)
 {
     struct tap_msg reply;
@@ -274,11 +284,8 @@ static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct
     lock(l);
     lk->armed = rc ? 0 : reply.generation;
     unlock(l);
-    if (!rc && reply.text[0]) {
-        td_log(TD_LOG_WARN, "tap", "process %d: %s", (int)lk->pid, reply.text);
-        free(l->unseen);
-        l->unseen = strdup(reply.text);
-    }
+    if (!rc)
+        keep_said(l, lk, reply.text);
     return rc;
 }
 
@@ -309,11 +316,13 @@ int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td
 
 static int disarm_one(struct td_links *l, struct link *lk, struct td_error *err)
 {
-    struct tap_msg m = {.type = TAP_DISARM}, reply;
+    struct tap_msg m = {.type = TAP_DISARM}, reply = {0};
     int rc = TD_OK;
 
     if (lk->alive && !hung_up(lk))
         rc = links_ask(lk, &m, &reply, ANSWER_MS, err);
+    if (!rc)
+        keep_said(l, lk, reply.text);
     lock(l);
     lk->armed = 0;
     if (lk->alive && hung_up(lk)) {

@@ -22,6 +22,7 @@ static _Atomic bool watching;         /* else a callback that comes late does no
 static _Atomic uint32_t inside;       /* of the server's threads: how many are in here */
 static void *subscriber;              /* the tap's thread's; NULL: not subscribed */
 static bool opened;                   /* the same: in this arm the stage was tried */
+static const char *late;               /* why what was opened then could not be; NULL: it could */
 static char sentence[TAP_TEXT];       /* what start() returned */
 
 static __thread __attribute__((tls_model("initial-exec"))) struct {
@@ -234,6 +235,7 @@ static const char *start(void)
     if (!atomic_load(&injected))
         return NULL;
     opened = false;
+    late = NULL;
     why = tap_cuda_load();
     if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
         why = "a launch or a copy of the last arm is not over yet; arm again later";
@@ -283,7 +285,7 @@ static void tick(void)
     wanted = tap_cuda_lane_context();
     if (wanted && !opened && !tap_cuda_stage_context()) {
         opened = true;                /* once an arm: what fails now fails again */
-        tap_cuda_stage_open(wanted);
+        late = tap_cuda_stage_open(wanted);
     }
     tap_cuda_lane_tick();
 }
@@ -302,6 +304,11 @@ static void forked(void)
     tap_cuda_send_forget();
 }
 
+static const char *trouble(void)
+{
+    return late;
+}
+
 static bool describe(char *library, char *build, size_t n)
 {
     library[0] = build[0] = '\0';
@@ -311,7 +318,7 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked};
+const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .trouble = trouble, .forked = forked};
 
 bool tap_cuda_injected(void)
 {
