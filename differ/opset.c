@@ -258,6 +258,16 @@ static const char *shape_of(struct td_op_set *set, const struct td_opx *x, const
     return intern(set, shape);
 }
 
+const char *td_opx_layer_words(const struct td_opx *op, const char *unknown, char *out, size_t size)
+{
+    const struct td_opx *recorded = op->origin ? op->origin : op; /* a replay does not say it again */
+
+    if (recorded->rank < 0)
+        return op->layer ? op->layer : unknown;
+    snprintf(out, size, "%s of rank %d", op->layer ? op->layer : unknown, recorded->rank);
+    return out;
+}
+
 int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_op *op, struct td_error *err)
 {
     const struct td_tensor_rec *w = td_op_rec_in(op, "w");
@@ -278,6 +288,7 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
     x->op = op->origin ? td_json_get_i64(op->origin, "op", -1) : op->op;
     x->step = op->step;
     x->pid = op->pid;
+    x->rank = (int)td_json_get_i64(op->extra, "rank", -1);
     x->kind = intern(s, op->kind ? op->kind : "?");
     x->layer = intern(s, op->layer);
     x->symbol = intern(s, op->impl.symbol);

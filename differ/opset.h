@@ -40,6 +40,7 @@ struct td_opx_device {
 struct td_opx {
     const char *fixture; int64_t op;    /* origin: the recording that holds it, its number there */
     int64_t step, pid;
+    int rank;                           /* of a tensor-parallel server; -1: none, or unknown */
     const char *kind, *layer, *symbol;  /* layer, symbol: NULL when unknown */
     const char *dtype;                  /* of the output */
     const char *act_rounding;           /* of the candidate, in a replay */
@@ -83,6 +84,8 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
 size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base);
 void td_op_set_release(struct td_op_set *s);
 
+/* "model.layers.0.mlp.up_proj", "model.layers.0.mlp.up_proj of rank 1"; `unknown` where it has no name. out: where it has a rank. */
+const char *td_opx_layer_words(const struct td_opx *op, const char *unknown, char *out, size_t size);
 int64_t td_opx_attr(const struct td_opx *op, const char *name, int64_t missing);
 const char *td_op_status_name(enum td_op_status s);
 const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse", "compared" */

@@ -438,6 +438,10 @@ void td_links_facts(struct td_links *l, struct td_writer *w, const char *reason)
         cJSON_AddStringToObject(o, "library", l->link[i].library);
         cJSON_AddStringToObject(o, "build", l->link[i].build);
         cJSON_AddStringToObject(o, "fronts", l->link[i].fronts);
+        if (l->link[i].title[0])
+            cJSON_AddStringToObject(o, "title", l->link[i].title);
+        if (l->link[i].rank >= 0)
+            cJSON_AddNumberToObject(o, "rank", l->link[i].rank);
         cJSON_AddItemToArray(all, o);
     }
     fact(w, "processes", all);

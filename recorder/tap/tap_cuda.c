@@ -309,12 +309,27 @@ static const char *trouble(void)
     return late;
 }
 
+/* "CUDA device 1": the process's own count of them, those on which it computes. */
+static void name_devices(char *out, size_t n)
+{
+    int count = 0, i, device, active;
+    unsigned flags;
+    size_t at = 0;
+
+    if (tap_cuda_load() || !tap_driver.device_count || !tap_driver.device_get || !tap_driver.primary_state || tap_driver.device_count(&count))
+        return;
+    for (i = 0; i < count && at + 16 < n; i++)
+        if (!tap_driver.device_get(&device, i) && !tap_driver.primary_state(device, &flags, &active) && active)
+            at += (size_t)snprintf(out + at, n - at, "%s%d", at ? ", " : "CUDA device ", i);
+}
+
 static bool describe(char *library, char *build, size_t n)
 {
     library[0] = build[0] = '\0';
     if (!atomic_load(&injected))
         return false;
     tap_cuda_library(library, n);
+    name_devices(build, n);
     return true;
 }
 

@@ -266,6 +266,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
         rc = TD_CUDA_INVALID_DEVICE;
     *context = rc ? NULL : &context_of_device[device];
     fake.retained += !rc;
+    fake.retained_on = rc ? fake.retained_on : device;
     return leave(rc ? rc : fake.sticky);
 }
 
@@ -274,7 +275,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
     int rc = enter("cuDevicePrimaryCtxGetState", NEED_INIT);
 
     *flags = 0;
-    *active = !rc && device == 0 && fake.retained > 0; /* one count for all devices */
+    *active = !rc && device == fake.retained_on && fake.retained > 0; /* one at a time */
     return leave(rc);
 }
 

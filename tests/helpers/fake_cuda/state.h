@@ -97,7 +97,7 @@ struct fake {
     pthread_cond_t changed;
     bool ready, threaded, thread_runs;
     int initialised;                 /* by cuInit */
-    int arch, devices, retained;
+    int arch, devices, retained, retained_on;
     int sticky;                      /* CUresult of a kernel that failed: the context is dead */
     uint64_t random;
     struct region *regions;
