@@ -221,16 +221,6 @@ static const char *serve_arm(const struct tap_msg *m, const char **said)
     return NULL;
 }
 
-static const char *trouble_of_fronts(void)
-{
-    const char *said = NULL;
-    size_t i;
-
-    for (i = 0; i < sizeof fronts / sizeof *fronts && !said; i++)
-        said = fronts[i]->trouble ? fronts[i]->trouble() : NULL;
-    return said;
-}
-
 static void serve_message(const struct tap_msg *m, int fd)
 {
     struct tap_msg r = {.type = TAP_REPLY};
@@ -251,7 +241,8 @@ static void serve_message(const struct tap_msg *m, int fd)
         go_to_sleep(TAP_ASLEEP_ASKED, LAST_MS);
         if (!wait_quiet(QUIET_MS))
             why = "a call is still running";
-        said = trouble_of_fronts();
+        for (size_t i = 0; i < sizeof fronts / sizeof *fronts && !said; i++)
+            said = fronts[i]->trouble ? fronts[i]->trouble() : NULL;
         break;
     default:
         why = "unknown message";
