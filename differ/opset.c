@@ -171,6 +171,23 @@ static void read_compared(const cJSON *j, struct td_opx *x)
     x->same = x->total > 0 && td_json_get_i64(j, base ? "baseline_equal" : "equal", -1) == x->total;
 }
 
+static void read_device(struct td_op_set *set, const cJSON *device, struct td_opx_device *d)
+{
+    static const char *const side[2] = {"baseline", "candidate"};
+
+    for (int i = 0; i < 2; i++) {
+        const cJSON *of = td_json_get(device, side[i]), *after = td_json_get(of, "after");
+        const double samples = td_json_get_num(after, "samples", 0);
+        const char *by = cJSON_GetStringValue(cJSON_GetArrayItem(td_json_get(after, "throttled_by"), 0)), *unknown = td_json_get_str(of, "unknown", NULL);
+
+        d->sm_mhz[i] = td_json_get(after, "sm_mhz") ? item_num(td_json_get(after, "sm_mhz"), 1) : NAN;
+        d->throttled[i] = samples > 0 ? td_json_get_num(after, "throttled", 0) / samples : 0;
+        d->throttled_by[i] = intern(set, by);
+        if (unknown)
+            d->unknown = intern(set, unknown);
+    }
+}
+
 static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
 {
     const char *status = td_json_get_str(j, "status", "broken");
@@ -196,6 +213,7 @@ static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
         x->baseline.crash = intern(set, td_json_get_str(j, "baseline_reason", "failed"));
     }
     x->hot = read_pairs(td_json_get(td_json_get(j, "speed"), "hot"), &x->n_hot);
+    read_device(set, td_json_get(td_json_get(j, "speed"), "device"), &x->device);
     x->starts = (size_t)td_json_get_i64(td_json_get(j, "speed"), "starts", 1);
     x->cold = read_pairs(td_json_get(td_json_get(j, "speed"), "cold"), &x->n_cold);
 }
@@ -240,6 +258,16 @@ static const char *shape_of(struct td_op_set *set, const struct td_opx *x, const
     return intern(set, shape);
 }
 
+const char *td_opx_layer_words(const struct td_opx *op, const char *unknown, char *out, size_t size)
+{
+    const struct td_opx *recorded = op->origin ? op->origin : op; /* a replay does not say it again */
+
+    if (recorded->rank < 0)
+        return op->layer ? op->layer : unknown;
+    snprintf(out, size, "%s of rank %d", op->layer ? op->layer : unknown, recorded->rank);
+    return out;
+}
+
 int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_op *op, struct td_error *err)
 {
     const struct td_tensor_rec *w = td_op_rec_in(op, "w");
@@ -260,6 +288,7 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
     x->op = op->origin ? td_json_get_i64(op->origin, "op", -1) : op->op;
     x->step = op->step;
     x->pid = op->pid;
+    x->rank = (int)td_json_get_i64(op->extra, "rank", -1);
     x->kind = intern(s, op->kind ? op->kind : "?");
     x->layer = intern(s, op->layer);
     x->symbol = intern(s, op->impl.symbol);

@@ -28,10 +28,19 @@ enum td_op_result { TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESU
 #define TD_OPX_ATTRS 12
 struct td_opx_attr { const char *name; int64_t value; };
 
+/* What the GPU was like when a sample of the baseline's [0] and of the candidate's [1] ended. */
+struct td_opx_device {
+    double sm_mhz[2];                   /* mean; NaN: not known */
+    double throttled[2];                /* share of the samples in which something held the clocks down */
+    const char *throttled_by[2];        /* the first reason, or NULL */
+    const char *unknown;                /* why nothing of it is known; NULL: it is, or the op was not timed on a GPU */
+};
+
 /* Strings are interned in the set: equal text, equal pointer. */
 struct td_opx {
     const char *fixture; int64_t op;    /* origin: the recording that holds it, its number there */
     int64_t step, pid;
+    int rank;                           /* of a tensor-parallel server; -1: none, or unknown */
     const char *kind, *layer, *symbol;  /* layer, symbol: NULL when unknown */
     const char *dtype;                  /* of the output */
     const char *act_rounding;           /* of the candidate, in a replay */
@@ -54,6 +63,7 @@ struct td_opx {
     double *hot, *cold;                 /* base_ns, new_ns in turn: [n_hot][2] */
     size_t n_hot, n_cold;
     size_t starts;                      /* of both processes while it was timed; pairs stand in their order, equally many of each */
+    struct td_opx_device device;
     const struct td_opx *origin;        /* the baseline's record of the same op; NULL: none */
     /* filled by td_numerics_judge */
     enum td_op_result result;
@@ -74,6 +84,8 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
 size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base);
 void td_op_set_release(struct td_op_set *s);
 
+/* "model.layers.0.mlp.up_proj", "model.layers.0.mlp.up_proj of rank 1"; `unknown` where it has no name. out: where it has a rank. */
+const char *td_opx_layer_words(const struct td_opx *op, const char *unknown, char *out, size_t size);
 int64_t td_opx_attr(const struct td_opx *op, const char *name, int64_t missing);
 const char *td_op_status_name(enum td_op_status s);
 const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse", "compared" */

@@ -95,7 +95,7 @@ static const char *rows_words(const struct td_opx *op, char *out, size_t n)
 /* One by one, in order of execution. */
 static void print_bad_ops(const struct td_page *p, const struct td_weighing *w)
 {
-    char m[32];
+    char m[32], layer[300];
     const struct td_opx **bad = malloc((w->ops.n + 1) * sizeof(*bad));
     size_t i, n = 0, shown;
 
@@ -110,7 +110,7 @@ static void print_bad_ops(const struct td_page *p, const struct td_weighing *w)
         fprintf(p->out, "\n");
     for (i = 0; i < shown; i++)
         fprintf(p->out, "  op %-6lld %s %s%s%s%s: %s: %s\n", (long long)bad[i]->op, bad[i]->kind, bad[i]->shape, rows_words(bad[i], m, sizeof m),
-                bad[i]->layer ? " " : "", bad[i]->layer ? bad[i]->layer : "", td_op_result_name(bad[i]->result), bad[i]->why);
+                bad[i]->layer ? " " : "", bad[i]->layer ? td_opx_layer_words(bad[i], "", layer, sizeof layer) : "", td_op_result_name(bad[i]->result), bad[i]->why);
     if (shown < n)
         fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, n);
     free(bad);
@@ -278,6 +278,7 @@ static void print_speed(const struct td_page *p, const struct td_weighing *w)
 
 static void print_blame(const struct td_page *p, const struct td_weighing *w)
 {
+    char layer[300];
     const struct td_blame *b = &w->blame;
     const struct td_opx *op = b->first;
     int i;
@@ -299,7 +300,7 @@ static void print_blame(const struct td_page *p, const struct td_weighing *w)
     fprintf(p->out, "  first    op %lld", (long long)op->op);
     if (op->step >= 0)
         fprintf(p->out, ", step %lld", (long long)op->step);
-    fprintf(p->out, ": %s/%s, %s, M=%lld%s%s%s\n           %s\n", op->layer ? op->layer : "unknown layer", op->kind, op->shape,
+    fprintf(p->out, ": %s/%s, %s, M=%lld%s%s%s\n           %s\n", td_opx_layer_words(op, "unknown layer", layer, sizeof layer), op->kind, op->shape,
             (long long)op->m, op->symbol ? " (" : "", op->symbol ? op->symbol : "", op->symbol ? ")" : "", op->why);
     if (*b->prompt_id)
         fprintf(p->out, "           while the server %s prompt %s, repeat %d, at position %d\n", b->decode ? "answered" : "read", b->prompt_id,

@@ -213,6 +213,7 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
         td_lane_no_evidence(lane, "one server against a recording of another day is information; --baseline-server runs both in turn");
     else if (s->server_pairs)
         td_lane_say(lane, TD_NOT_JUDGED, "the server's speed is information; --baseline-server runs both in turn");
-    if (!s->op_pairs && !s->server_pairs)
+    if (!s->op_pairs && !s->server_pairs && !s->uneven)
         td_lane_no_evidence(lane, "no timings of both builds (ops: --baseline-build LIB; servers: --baseline-server HOST:PORT)");
+    td_speed_clocks_say(s, lane);
 }

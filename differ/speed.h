@@ -31,6 +31,11 @@ struct td_speed_row {
     bool faster;                 /* significant the other way */
 };
 
+/* Ops whose builds were timed on a GPU at clocks that far apart, or of which one was held down (power, heat) in that much larger a share of its samples, are
+ * not judged. */
+#define TD_CLOCKS_DIFFER 0.03
+#define TD_THROTTLED_DIFFERS 0.25
+
 struct td_speed {
     struct td_speed_row *row; size_t n, cap;
     size_t op_pairs, server_pairs;
@@ -39,12 +44,19 @@ struct td_speed {
     double alpha_row;
     double itl;                  /* total effect; NaN: none */
     int rounds;
+    size_t timed, uneven;        /* ops that hold pairs; those left out for their clocks */
+    size_t throttled;            /* clocks held down in both builds */
+    char uneven_how[240];        /* of the first of them */
+    const char *clocks_unknown;  /* borrowed from the ops; NULL: they are known, or there is no GPU */
 };
 
 /* Decide a row from its pairs: slower is a regression when the estimate exceeds `effect`, the interval at 1 - alpha lies above
  * `noise`, and, in a row of ops that is no total, two ops or more with three quarters of their starts agree. Pure. */
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
 
+/* May the op's pairs be judged by the GPU's clocks? Counts it either way. And what the lane says of them. */
+bool td_speed_clocks_even(struct td_speed *s, const struct td_opx *op);
+void td_speed_clocks_say(const struct td_speed *s, struct td_lane *lane);
 /* Rows of the ops that hold pairs. */
 int td_speed_ops(const struct td_op_set *candidate, struct td_speed *out, struct td_error *err);
 /* Rows of the exchanges: live rounds of both builds in turn, else candidate against recording (information). */

@@ -62,6 +62,10 @@ int td_speed_ops(const struct td_op_set *set, struct td_speed *s, struct td_erro
     int rc = TD_OK;
 
     for (i = 0; i < set->n && !rc; i++) {
+        if (!set->op[i].n_hot && !set->op[i].n_cold)
+            continue;
+        if (!td_speed_clocks_even(s, &set->op[i]))
+            continue;
         rc = add_op(s, TD_OP_HOT, &set->op[i], set->op[i].hot, set->op[i].n_hot);
         if (!rc)
             rc = add_op(s, TD_OP_COLD, &set->op[i], set->op[i].cold, set->op[i].n_cold);

@@ -334,7 +334,7 @@ int main(int argc, char **argv)
         {"repeat", 0, TD_ARG_STR, &g.repeat, "K", "repeats of each request (default: as recorded)", 0, 0},
         {"timeout", 0, TD_ARG_STR, &g.timeout, "S", "longest wait for an answer, and for a model to load (default 600; --smoke: 300)", 0, 0},
         {"rounds", 0, TD_ARG_I64, &g.rounds, "N", "turns with --baseline-server (default 3)", 1, MAX_ROUNDS},
-        {"api", 0, TD_ARG_STR, &g.api, "KIND", "dialect of the servers: vllm, openai, llamacpp (default: found out)", 0, 0},
+        {"api", 0, TD_ARG_STR, &g.api, "KIND", "dialect of the servers: vllm, openai, llamacpp, sglang (default: found out)", 0, 0},
         {"header", 0, TD_ARG_LIST, &g.headers, "K:V", "send this header too (may be repeated)", 0, 0},
         {"only", 0, TD_ARG_LIST, &g.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"max-ops", 0, TD_ARG_STR, &g.max_ops, "N", "replay at most N ops, a fair sample", 0, 0},

@@ -34,6 +34,8 @@ struct td_provider {
     int (*refill)(void *state, void *prepared, struct td_error *err);
     /* ns of so many runs together, by the provider's own clock; cold: each finds its caches empty. NULL: the caller's clock around run. */
     int (*time)(void *state, void *prepared, uint32_t runs, bool cold, int64_t *ns, struct td_error *err);
+    /* "sm_mhz mem_mhz temp_c power_mw reasons" of the device as it is now, five integers (gpu/nvml.h; -1: not known), or why nothing is known. */
+    void (*condition)(void *state, char *out, size_t size);
     /* Is the kernel that runs known to give other bits each time, right as it is (it adds halves atomically)? */
     bool (*varies)(const void *state, const void *prepared);
     /* After an error: nothing can run in this process any more. */

@@ -72,6 +72,8 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
     find_early(s);
     snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s)%s%s, %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
              s->blas ? ", " : "", s->blas ? td_gpu_blas_words(s->blas) : "", td_gpu_image_what(td_gpu_build_image(s->build)));
+    if (s->facts.ptx_off[0])
+        snprintf(s->words + strlen(s->words), sizeof s->words - strlen(s->words), "; PTX in it is compiled in every process: %s", s->facts.ptx_off);
     *state = s;
     return TD_OK;
 }
@@ -480,8 +482,20 @@ static int gpu_time(void *state, void *prepared, uint32_t runs, bool cold, int64
     return rc;
 }
 
+static void gpu_condition(void *state, char *out, size_t size)
+{
+    struct td_gpu_state *s = state;
+    struct td_gpu_condition now;
+    const char *no = s->driver->condition(s->device, &now);
+
+    if (no)
+        snprintf(out, size, "%s", no);
+    else
+        snprintf(out, size, "%d %d %d %d %lld", now.sm_mhz, now.mem_mhz, now.temp_c, now.power_mw, (long long)now.reasons);
+}
+
 #define THE_REST .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch, .release = gpu_release, .close = gpu_close, \
                  .words = gpu_words, .refill = gpu_refill, .time = gpu_time, .varies = gpu_varies, .is_dead = gpu_is_dead, .renew = gpu_renew, \
-                 .rounding = gpu_rounding
+                 .rounding = gpu_rounding, .condition = gpu_condition
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};

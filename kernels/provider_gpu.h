@@ -26,7 +26,7 @@ struct td_gpu_state {
     bool renewed;                  /* and nothing was prepared since */
     struct td_gpu_memory kept[TD_GPU_KEPT][TD_GPU_N_PLACES]; int n_kept; /* of earlier starts of a timed op: taken, so that the next lies elsewhere */
     const char *choice;            /* the variable that `only` comes from */
-    char only[96], words[320], why[640];
+    char only[96], words[400], why[640];
 };
 
 struct td_gpu_prepared {

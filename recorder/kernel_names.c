@@ -13,6 +13,9 @@
 static const char *const products[] = {"gemm", "Gemm", "GEMM", "Marlin", "machete", "w4a16", "xmma", "nvjet", "gemv", "splitKreduce", "reconstruct_exllama"};
 static const char *const attention[] = {"flash", "Flash", "fmha", "Fmha", "FMHA", "attention", "Attention", "attn", "Attn"};
 
+/* Brings weights into a layout once, when they are loaded: machete's prepack_B, in a namespace that says machete. */
+static const char *const loading[] = {"prepack"};
+
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* The first of the words that stands in the n letters; NULL: none. */
@@ -30,7 +33,8 @@ bool td_kernel_is_gemm(const char *symbol)
 {
     size_t n = strlen(symbol);
 
-    return strncmp(symbol, "triton_", 7) && !word_in(attention, COUNT(attention), symbol, n) && word_in(products, COUNT(products), symbol, n);
+    return strncmp(symbol, "triton_", 7) && !word_in(attention, COUNT(attention), symbol, n) && !word_in(loading, COUNT(loading), symbol, n) &&
+           word_in(products, COUNT(products), symbol, n);
 }
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */

@@ -280,6 +280,16 @@ int td_links_open(const struct td_links_target *target, const struct td_links_op
 
 /* ---- arm and disarm ------------------------------------------------------------------------------------------------ */
 
+/* Done, but: what the user should know. */
+static void keep_said(struct td_links *l, const struct link *lk, const char *text)
+{
+    if (!text[0])
+        return;
+    td_log(TD_LOG_WARN, "tap", "process %d: %s", (int)lk->pid, text);
+    free(l->unseen);
+    l->unseen = strdup(text);
+}
+
 static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct td_error *err)
 {
     struct tap_msg reply;
@@ -288,11 +298,8 @@ static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct
     lock(l);
     lk->armed = rc ? 0 : reply.generation;
     unlock(l);
-    if (!rc && reply.text[0]) {
-        td_log(TD_LOG_WARN, "tap", "process %d: %s", (int)lk->pid, reply.text);
-        free(l->unseen);
-        l->unseen = strdup(reply.text);
-    }
+    if (!rc)
+        keep_said(l, lk, reply.text);
     return rc;
 }
 
@@ -323,11 +330,13 @@ int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td
 
 static int disarm_one(struct td_links *l, struct link *lk, struct td_error *err)
 {
-    struct tap_msg m = {.type = TAP_DISARM}, reply;
+    struct tap_msg m = {.type = TAP_DISARM}, reply = {0};
     int rc = TD_OK;
 
     if (lk->alive && !hung_up(lk))
         rc = links_ask(lk, &m, &reply, ANSWER_MS, err);
+    if (!rc)
+        keep_said(l, lk, reply.text);
     lock(l);
     lk->armed = 0;
     if (lk->alive && hung_up(lk)) {
@@ -443,6 +452,10 @@ void td_links_facts(struct td_links *l, struct td_writer *w, const char *reason)
         cJSON_AddStringToObject(o, "library", l->link[i].library);
         cJSON_AddStringToObject(o, "build", l->link[i].build);
         cJSON_AddStringToObject(o, "fronts", l->link[i].fronts);
+        if (l->link[i].title[0])
+            cJSON_AddStringToObject(o, "title", l->link[i].title);
+        if (l->link[i].rank >= 0)
+            cJSON_AddNumberToObject(o, "rank", l->link[i].rank);
         cJSON_AddItemToArray(all, o);
     }
     fact(w, "processes", all);

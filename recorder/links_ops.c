@@ -209,6 +209,8 @@ static int write_op(struct td_links *l, struct link *lk, const struct link_op *o
     out.extra = cJSON_CreateObject();
     cJSON_AddNumberToObject(out.extra, "tid", rec.rec.tid);
     cJSON_AddNumberToObject(out.extra, "seq", (double)rec.seq);
+    if (lk->rank >= 0)
+        cJSON_AddNumberToObject(out.extra, "rank", lk->rank);
     rc = td_writer_op(l->opt.writer, &out);
     cJSON_Delete(out.attrs);
     cJSON_Delete(out.impl.launches);

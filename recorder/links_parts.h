@@ -76,6 +76,8 @@ struct link {
     pid_t pid;                        /* as the tap gave it: inside a container it is the container's */
     char socket[LINKS_SOCKET];
     char library[TAP_TEXT], build[TAP_TEXT], fronts[TAP_FRONTS];
+    char title[64];                   /* what the process calls itself, "VLLM::Worker_TP1" */
+    int rank;                         /* of a tensor-parallel server; -1: it has no ranks, or does not say */
     int fd;
     bool alive;
     uint32_t armed;                   /* the generation that we armed, 0: none */
@@ -107,6 +109,10 @@ struct td_links {
     struct td_links_state state;
     struct td_error failed;           /* the first failure of the writer */
 };
+
+/* ---- links_rank.c ---- */
+/* Fill title and rank of the process (its number is ours, not a container's). */
+void links_rank(struct link *lk, pid_t pid);
 
 /* ---- links_talk.c ---- */
 /* Connect and greet; lk->fd, pid, library, build are filled. */

@@ -93,6 +93,7 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
 
     memset(lk, 0, sizeof *lk);
     lk->pid = at->pid;
+    links_rank(lk, at->pid);
     memcpy(lk->socket, at->socket, sizeof lk->socket);
     memcpy(a.sun_path, at->socket, sizeof a.sun_path);
     lk->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -133,7 +133,7 @@ static int elem_bytes(const char *dtype)
 /* Into the fixture, or, when a reference is enough, as a hash only. */
 static int store(struct td_links *l, struct td_settle *s)
 {
-    bool by_reference = s->matches && l->opt.weights_by_reference && !td_layers_gguf(s->layers), stored = false; /* replay reads no references into a GGUF */
+    bool by_reference = s->matches && l->opt.weights_by_reference, stored = false;
     int64_t bytes = 0;
     int t, rc = TD_OK;
 

@@ -179,7 +179,7 @@ int main(int argc, char **argv)
         {"graphs-mib", 0, TD_ARG_I64, &o.graphs_mib, "MIB", "the same, with so much of the GPU's memory for copies (default 256)", 1, 65536},
         {"tap-socket", 0, TD_ARG_STR, &o.tap_socket, "PATH", "the tap's socket, where it is not found by itself", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "the model's files, or its GGUF file, to name layers (default: as the server says)", 0, 0},
-        {"weights-by-reference", 0, TD_ARG_FLAG, &o.weights_by_reference, NULL, "do not copy weights that match the checkpoint (of a GGUF file they are copied all the same)", 0, 0},
+        {"weights-by-reference", 0, TD_ARG_FLAG, &o.weights_by_reference, NULL, "do not copy weights that match the checkpoint", 0, 0},
         {"redact", 0, TD_ARG_LIST, &redact, "PATH", "overwrite this part of JSON bodies, \"messages[*].content\"; may be given again", 0, 0},
         {"no-text", 0, TD_ARG_FLAG, &o.no_text, NULL, "keep ids, times and lengths, but no text", 0, 0},
         {"run", 0, TD_ARG_FLAG, &run, NULL, "start the server that follows \"--\", with the tap in it; end it afterwards", 0, 0},

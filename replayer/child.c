@@ -254,6 +254,19 @@ static void time_runs(struct child *c, struct td_proto_msg *m, struct td_error *
         m->ns = td_clock_mono_ns() - from;
 }
 
+/* A line of the reply's text, before and after. */
+static void say_condition(struct child *c, struct td_proto_msg *m, bool after)
+{
+    char text[256] = "";
+    size_t used = after ? strlen(m->text) : 0;
+
+    if (!c->provider->condition)
+        return;
+    c->provider->condition(c->state, text, sizeof text);
+    text[strcspn(text, "\n")] = '\0';
+    snprintf(m->text + used, sizeof m->text - used, "%s%s", after ? "\n" : "", text);
+}
+
 static void serve_time(struct child *c, struct td_proto_msg *m)
 {
     struct td_error err = {0};
@@ -264,10 +277,12 @@ static void serve_time(struct child *c, struct td_proto_msg *m)
         return;
     }
     stage(c, TD_STAGE_RUN, 0);
+    say_condition(c, m, false);
     if (c->provider->time)
         c->provider->time(c->state, c->prepared, m->iterations, m->flags & TD_PROTO_COLD, &m->ns, &err);
     else
         time_runs(c, m, &err);
+    say_condition(c, m, true);
     if (err.code)
         answer(m, TD_PROTO_FAILED, err.msg);
 }

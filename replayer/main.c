@@ -180,7 +180,7 @@ static int run(int argc, char **argv)
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},
         {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N", "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},
         {"max-ops", 0, TD_ARG_I64, &o.max_ops, "N", "replay at most N ops, a fair sample (default 20000; 0: all)", 0, 1e12},
-        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "where the model's checkpoint lies now", 0, 0},
+        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "PATH", "where the model's checkpoint (a folder, or a .gguf file) lies now", 0, 0},
         {"guard", 0, TD_ARG_STR, &guard, "on|off", "tensors end at a forbidden page (default on)", 0, 0},
         {"deadline", 0, TD_ARG_NUM, &o.deadline_s, "S", "longest run of an op before it counts as hung (default 20)", 0.05, 86400},
         {"shard", 0, TD_ARG_STR, &shard, "I/N", "only part I of N of the ops; requests belong to part 1", 0, 0},

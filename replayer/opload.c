@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/json.h"
 #include "model/safetensors.h"
@@ -23,7 +24,7 @@ struct td_loader {
     struct entry *entries; size_t n;
     size_t idle_bytes;
     uint64_t clock;
-    struct { char *path; struct td_safetensors *st; } checkpoints[MAX_CHECKPOINTS];
+    struct checkpoint { char *path; struct td_safetensors *st; struct td_gguf *gguf; } checkpoints[MAX_CHECKPOINTS];
     int n_checkpoints;
 };
 
@@ -54,6 +55,7 @@ void td_loader_free(struct td_loader *l)
     for (i = 0; i < (size_t)l->n_checkpoints; i++) {
         free(l->checkpoints[i].path);
         td_safetensors_close(l->checkpoints[i].st);
+        td_gguf_close(l->checkpoints[i].gguf);
     }
     free(l->entries);
     free(l);
@@ -98,25 +100,37 @@ static bool evict_one(struct td_loader *l)
     return true;
 }
 
-static int open_checkpoint(struct td_loader *l, const char *path, struct td_safetensors **out, struct td_error *err)
+static bool is_gguf(const char *path)
 {
+    size_t n = strlen(path);
+
+    return n > 5 && !strcasecmp(path + n - 5, ".gguf");
+}
+
+static int open_checkpoint(struct td_loader *l, const char *path, const struct checkpoint **out, struct td_error *err)
+{
+    struct checkpoint *c;
     int i, rc;
 
     for (i = 0; i < l->n_checkpoints; i++)
         if (!strcmp(l->checkpoints[i].path, path)) {
-            *out = l->checkpoints[i].st;
+            *out = &l->checkpoints[i];
             return TD_OK;
         }
     if (l->n_checkpoints == MAX_CHECKPOINTS)
         return td_fail(err, TD_ELIMIT, "%s: more than %d checkpoints in one fixture", path, MAX_CHECKPOINTS);
-    rc = td_safetensors_open(path, out, err);
+    c = &l->checkpoints[i];
+    memset(c, 0, sizeof *c);
+    if (!(c->path = strdup(path)))
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    rc = is_gguf(path) ? td_gguf_open(path, &c->gguf, err) : td_safetensors_open(path, &c->st, err);
     if (rc) {
-        td_fail_at(err, "the checkpoint of these weights (--checkpoint DIR says where it lies now)");
+        free(c->path);
+        td_fail_at(err, "the checkpoint of these weights (--checkpoint PATH says where it lies now)");
         return rc;
     }
-    l->checkpoints[i].path = strdup(path);
-    l->checkpoints[i].st = *out;
-    l->n_checkpoints += l->checkpoints[i].path != NULL;
+    *out = c;
+    l->n_checkpoints++;
     return TD_OK;
 }
 
@@ -124,14 +138,14 @@ static int open_checkpoint(struct td_loader *l, const char *path, struct td_safe
 static int from_checkpoint(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
 {
     const char *path = l->checkpoint ? l->checkpoint : td_json_get_str(t->ref, "checkpoint", NULL);
-    struct td_safetensors *file;
+    const struct checkpoint *c = NULL;
     int rc;
 
     if (!path)
-        return td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no checkpoint (--checkpoint DIR says where it lies)", t->role);
-    if (open_checkpoint(l, path, &file, err))
+        return td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no checkpoint (--checkpoint PATH says where it lies)", t->role);
+    if (open_checkpoint(l, path, &c, err))
         return err ? err->code : TD_EIO;
-    rc = td_opref_load(file, path, t, data, size, err);
+    rc = c->gguf ? td_opref_load_gguf(c->gguf, path, t, data, size, err) : td_opref_load(c->st, path, t, data, size, err);
     if (rc)
         return rc;
     if (td_hash_eq(td_hash_bytes(*data, *size), key_of(t)))

@@ -214,3 +214,21 @@ int td_opref_load(const struct td_safetensors *st, const char *where, const stru
     }
     return rc;
 }
+
+int td_opref_load_gguf(const struct td_gguf *g, const char *where, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+{
+    const cJSON *names = td_json_get(t->ref, "tensors"), *slice = td_json_get(t->ref, "slice");
+    const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, 0));
+    const struct td_gguf_tensor *found = name ? td_gguf_find(g, name) : NULL;
+
+    *data = NULL;
+    if (!name || cJSON_GetArraySize(names) != 1 || (slice && !cJSON_IsNull(slice)) || cJSON_GetArraySize(td_json_get(t->ref, "transforms")))
+        return td_fail(err, TD_EUNSUPPORTED, "%s: of a GGUF file this version takes one whole tensor, and the reference says more", t->role);
+    if (!found || !found->data)
+        return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, where, name);
+    if (!(*data = malloc(found->bytes + 1)))
+        return td_fail(err, TD_ENOMEM, "%s: no memory for %llu bytes", t->role, (unsigned long long)found->bytes);
+    memcpy(*data, found->data, found->bytes);
+    *size = found->bytes;
+    return TD_OK;
+}

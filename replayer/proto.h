@@ -10,7 +10,8 @@
  * ARENA    size + descriptor                                    no reply; replaces the arena before
  * RUN      repeats, flags                                       reply: status, reason, repeats done, rounding; images are in the arena
  * PREPARE  flags: keep the arena's op ready for TIME            reply: status, reason
- * TIME     iterations, flags                                    reply: status, ns of all iterations together
+ * TIME     iterations, flags                                    reply: status, ns of all iterations together, text = "" or what the device
+          was like before and after, a line each (provider.h, condition)
  * RELEASE  forget what PREPARE made                             reply: status
  * RESTART  become a new process image, or what the provider
  *          has in its place (provider.h, renew): HELLO is next  no reply

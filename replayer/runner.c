@@ -377,6 +377,7 @@ int td_runner_time(struct td_runner *r, uint32_t iterations, bool cold, int64_t 
     m.flags = cold ? TD_PROTO_COLD : 0;
     rc = simple_call(r, &m, err);
     *ns = rc ? 0 : m.ns;
+    snprintf(r->condition, sizeof r->condition, "%.519s", rc ? "" : m.text);
     return rc;
 }
 

@@ -27,6 +27,7 @@ struct td_runner {
     uint32_t seq;
     int starts, crashes, hangs;
     char build[256];        /* the build's own words, "" when it says nothing */
+    char condition[520];    /* of its device before and after the last td_runner_time(), a line each (provider.h); "": it says nothing */
 };
 
 enum td_run_status { TD_RUN_OK, TD_RUN_UNSUPPORTED, TD_RUN_FAILED, TD_RUN_CRASHED, TD_RUN_HUNG };

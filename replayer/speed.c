@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "replayer/condition.h"
 
 #define MAX_RUNS 100000
 #define MAX_RUNS_COLD 64
@@ -42,9 +43,9 @@ static int calibrate(struct td_runner *side[2], bool cold, uint32_t *runs, int64
 }
 
 /* What is measured of one cache state over all starts. */
-struct series { bool cold; uint32_t runs; int pairs; cJSON *list; };
+struct series { bool cold; uint32_t runs; int pairs; cJSON *list; struct td_condition *condition; };
 
-static int measure_pair(struct td_runner *side[2], const struct series *s, uint64_t *seed, struct td_error *err)
+static int measure_pair(struct td_runner *side[2], struct series *s, uint64_t *seed, struct td_error *err)
 {
     int first = (int)(next_random(seed) >> 63), i;
     double pair[2];
@@ -55,6 +56,7 @@ static int measure_pair(struct td_runner *side[2], const struct series *s, uint6
 
         if (td_runner_time(side[which], s->runs, s->cold, &ns, err))
             return err ? err->code : TD_ECRASH;
+        td_condition_note(&s->condition[which], side[which]->condition);
         pair[which] = (double)ns / s->runs;
     }
     cJSON_AddItemToArray(s->list, cJSON_CreateDoubleArray(pair, 2));
@@ -138,8 +140,10 @@ int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, co
     struct td_runner *side[2] = {baseline, candidate};
     uint64_t state = seed * 2654435761u + 88172645463325252u;
     cJSON *o = *out = cJSON_CreateObject();
-    struct series series[2] = {{.list = cJSON_AddArrayToObject(o, "hot")},
-                               {.cold = true, .list = cJSON_AddArrayToObject(o, "cold")}};
+    struct td_condition condition[2] = {0};
+    struct series series[2] = {{.list = cJSON_AddArrayToObject(o, "hot"), .condition = condition},
+                               {.cold = true, .list = cJSON_AddArrayToObject(o, "cold"), .condition = condition}};
+    cJSON *device;
     cpu_set_t allowed;
     int i, rc = TD_OK;
 
@@ -154,6 +158,8 @@ int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, co
     cJSON_AddNumberToObject(o, "runs_hot", series[0].runs);
     cJSON_AddNumberToObject(o, "runs_cold", series[1].runs);
     name_means(o, candidate->opt.provider);
+    if ((device = td_condition_json(&condition[0], &condition[1])))
+        cJSON_AddItemToObject(o, "device", device);
     if (rc) {
         cJSON_Delete(o);
         *out = NULL;

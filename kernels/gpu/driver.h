@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "kernels/gpu/adapter.h"
+#include "kernels/gpu/nvml.h"
 
 struct td_gpu_facts {
     char name[128], version[64];   /* "NVIDIA H100 80GB HBM3"; "driver CUDA 13.0", "HIP 5.2.21153" */
@@ -21,6 +22,7 @@ struct td_gpu_facts {
     uint32_t grid_max[3], threads_max;
     size_t l2_bytes;
     int multiprocessors;
+    char ptx_off[96];              /* why PTX is compiled anew in every process; "": it is cached */
 };
 
 struct td_gpu_memory {
@@ -64,6 +66,8 @@ struct td_gpu_driver {
     /* The device's clock between two marks (0, 1) of the stream; elapsed waits for the second. */
     int (*mark)(void *device, int which, struct td_error *err);
     int (*elapsed)(void *device, int64_t *ns, struct td_error *err);
+    /* Clocks, temperature and power as they are now. NULL: read; else why they cannot be, valid as long as the device. */
+    const char *(*condition)(void *device, struct td_gpu_condition *out);
 };
 
 extern const struct td_gpu_driver td_gpu_driver_cuda; /* libcuda.so.1, or what TD_CUDA_LIBRARY names */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/gpu/driver_core.h"
+#include "kernels/gpu/ptx_cache.h"
 
 struct cuda {
     struct td_gpu_core core;
@@ -17,6 +18,8 @@ struct cuda {
 #undef MEMBER
     int (*func_get_param_info)(void *function, size_t i, size_t *offset, size_t *size); /* NULL before CUDA 12.4 */
     void *context;
+    struct td_nvml *nvml;          /* opened when a condition is asked for */
+    char no_nvml[200];
 };
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
@@ -112,6 +115,7 @@ static void cuda_close(void *device)
 
     if (!c)
         return;
+    td_nvml_close(c->nvml);
     td_gpu_core_stop(&c->core);
     if (c->context)
         c->primary_release(c->core.device);
@@ -123,6 +127,7 @@ static void cuda_close(void *device)
 static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error *err)
 {
     struct cuda *c = calloc(1, sizeof *c);
+    char ptx_off[sizeof facts->ptx_off];
     int rc;
 
     *device = NULL;
@@ -130,6 +135,7 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
         return td_fail(err, TD_ENOMEM, "out of memory");
     c->core.who = "the CUDA driver";
     c->core.describe = describe;
+    td_gpu_ptx_cache_open(ptx_off, sizeof ptx_off);
     c->core.library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* the driver has threads and memory of its own */
     rc = c->core.library ? find_functions(c, err)
                          : td_fail(err, TD_ENOTFOUND, "no CUDA driver on this machine (%s); a build for CUDA runs where there is a GPU with its driver", dlerror());
@@ -140,6 +146,7 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
         return rc;
     }
     read_facts(&c->core, facts);
+    memcpy(facts->ptx_off, ptx_off, sizeof ptx_off);
     c->core.no_guards = why_no_guards(&c->core);
     *device = c;
     return TD_OK;
@@ -176,4 +183,22 @@ static int cuda_launch(void *device, const struct td_gpu_function *f, const uint
                            "cannot launch the kernel");
 }
 
-const struct td_gpu_driver td_gpu_driver_cuda = {.name = "cuda", .open = cuda_open, .close = cuda_close, .function = cuda_function, .launch = cuda_launch, TD_GPU_CORE_TABLE};
+/* CUDA and NVML count devices differently, and CUDA_VISIBLE_DEVICES is for CUDA alone: the place on the bus is what both know. */
+static const char *cuda_condition(void *device, struct td_gpu_condition *out)
+{
+    struct cuda *c = device;
+    char bus_id[32];
+
+    if (!c->nvml && !c->no_nvml[0]) {
+        snprintf(bus_id, sizeof bus_id, "%08x:%02x:%02x.0", (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_DOMAIN_ID) & 0xffff,
+                 (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_BUS_ID) & 0xff, (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_DEVICE_ID) & 0xff);
+        c->nvml = td_nvml_open(bus_id, c->no_nvml, sizeof c->no_nvml);
+    }
+    if (!c->nvml)
+        return c->no_nvml[0] ? c->no_nvml : "no memory";
+    td_nvml_read(c->nvml, out);
+    return NULL;
+}
+
+const struct td_gpu_driver td_gpu_driver_cuda = {.name = "cuda", .open = cuda_open, .close = cuda_close, .function = cuda_function, .launch = cuda_launch, .condition = cuda_condition,
+                                                 TD_GPU_CORE_TABLE};

@@ -227,4 +227,10 @@ static int hip_launch(void *device, const struct td_gpu_function *f, const uint3
                            "cannot launch the kernel");
 }
 
-const struct td_gpu_driver td_gpu_driver_hip = {.name = "hip", .open = hip_open, .close = hip_close, .function = td_gpu_core_function, .launch = hip_launch, TD_GPU_CORE_TABLE};
+static const char *hip_condition(void *device, struct td_gpu_condition *out)
+{
+    (void)device, (void)out;
+    return "clocks of AMD GPUs are not read (rocm_smi)";
+}
+
+const struct td_gpu_driver td_gpu_driver_hip = {.name = "hip", .open = hip_open, .close = hip_close, .function = td_gpu_core_function, .launch = hip_launch, .condition = hip_condition, TD_GPU_CORE_TABLE};

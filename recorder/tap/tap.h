@@ -156,6 +156,8 @@ struct tap_front {
     /* About to go to sleep: see no more calls, and send what was copied, for at most wait_ms. From the tap's thread; may be NULL. */
     void (*stop)(int wait_ms);
     void (*tick)(void);            /* while armed, some times a second. From the tap's thread; may be NULL */
+    /* What went wrong while it was armed, a sentence for the user as of start(); NULL: nothing. When it is asleep again; may be NULL. */
+    const char *(*trouble)(void);
     void (*forked)(void);          /* this is the child of a fork: forget all; only stores. May be NULL */
 };
 bool tap_cuda_injected(void);      /* CUDA's driver has loaded us: what runs on the GPU is seen there */

@@ -22,6 +22,7 @@ static _Atomic bool watching;         /* else a callback that comes late does no
 static _Atomic uint32_t inside;       /* of the server's threads: how many are in here */
 static void *subscriber;              /* the tap's thread's; NULL: not subscribed */
 static bool opened;                   /* the same: in this arm the stage was tried */
+static const char *late;              /* why what was opened then could not be; NULL: it could */
 static char sentence[TAP_TEXT];       /* what start() returned */
 static char no_graphs[TAP_TEXT];      /* why they are not watched, though they should be */
 
@@ -283,6 +284,7 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void))
     void *context;
 
     opened = false;
+    late = NULL;
     if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
         why = "a launch or a copy of the last arm is not over yet; arm again later";
     if (!why && tap_cuda_stage_gone())
@@ -347,7 +349,7 @@ void tap_cuda_tick(void)
 
     if (wanted && !opened && !tap_cuda_stage_context()) {
         opened = true;                /* once an arm: what fails now fails again */
-        tap_cuda_stage_open(wanted);
+        late = tap_cuda_stage_open(wanted);
     }
     tap_cuda_lane_tick();
 }
@@ -380,16 +382,36 @@ static void forked(void)
     tap_cuda_forked();
 }
 
+static const char *trouble(void)
+{
+    return late;
+}
+
+/* "CUDA device 1": the process's own count of them, those on which it computes. */
+static void name_devices(char *out, size_t n)
+{
+    int count = 0, i, device, active;
+    unsigned flags;
+    size_t at = 0;
+
+    if (tap_cuda_load() || !tap_driver.device_count || !tap_driver.device_get || !tap_driver.primary_state || tap_driver.device_count(&count))
+        return;
+    for (i = 0; i < count && at + 16 < n; i++)
+        if (!tap_driver.device_get(&device, i) && !tap_driver.primary_state(device, &flags, &active) && active)
+            at += (size_t)snprintf(out + at, n - at, "%s%d", at ? ", " : "CUDA device ", i);
+}
+
 static bool describe(char *library, char *build, size_t n)
 {
     library[0] = build[0] = '\0';
     if (!atomic_load(&injected))
         return false;
     tap_cuda_library(library, n);
+    name_devices(build, n);
     return true;
 }
 
-const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked};
+const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .trouble = trouble, .forked = forked};
 
 bool tap_cuda_injected(void)
 {

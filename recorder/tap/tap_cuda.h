@@ -122,11 +122,17 @@ struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w);
 void tap_cuda_sets_clear(void);
 /* There is something else in memory now: the next launch gets a set of another number, to be sent anew. From the sender. */
 void tap_cuda_set_stale(const struct tap_cuda_set *s);
+/* May it go over in this step? One is completed before the next is begun, so that the recorder holds few that are not whole. One whose layer has not run for
+ * a while is given up: should it run again, it goes over anew, under another number. went: some of it did. With the lane held. */
+bool tap_cuda_set_may_go(struct tap_cuda_set *s, uint64_t step);
+void tap_cuda_set_went(const struct tap_cuda_set *s);
 #define TAP_CUDA_SETS 4096u
 #define TAP_CUDA_NUMBERS (2 * TAP_CUDA_SETS) /* sets in an arm, with those that replace others */
-/* By these bytes of its first tensor a set is known again at each op: [at, at + n), n at most TAP_CUDA_SAMPLE, within one piece. */
-#define TAP_CUDA_SAMPLE 256u
-void tap_cuda_set_sample(const struct tap_cuda_set *s, uint64_t *at, uint64_t *n);
+/* By some bytes in the middle of each of its tensors a set is known again at each op: *n of tensor t (0: there is none) from the offset that is returned
+ * on, at most TAP_CUDA_SAMPLE_EACH, within one piece. Together they lie in TAP_CUDA_SAMPLE bytes, those of tensor t at t * TAP_CUDA_SAMPLE_EACH. */
+#define TAP_CUDA_SAMPLE_EACH 32u
+#define TAP_CUDA_SAMPLE (TAP_MAX_WEIGHTS * TAP_CUDA_SAMPLE_EACH)
+uint64_t tap_cuda_set_sample(const struct tap_cuda_set *s, int t, uint64_t *n);
 
 /* ---- tap_cuda_work.c ----------------------------------------------------------------------------------------------- */
 

@@ -11,11 +11,17 @@ static bool copy(uint64_t at, const struct td_gpu_operand *o, void *stream)
 
 static bool copy_sample(struct tap_cuda_entry *e, void *stream)
 {
-    uint64_t at, n;
+    uint64_t n;
+    int t;
 
-    tap_cuda_set_sample(&e->set, &at, &n);
-    e->sample_at = tap_cuda_stage_take(n);
-    return e->sample_at != TAP_CUDA_FULL && tap_cuda_stage_copy(e->sample_at, e->set.address[0] + at, 1, n, n, stream);
+    e->sample_at = tap_cuda_stage_take(TAP_CUDA_SAMPLE);
+    for (t = 0; t < TAP_MAX_WEIGHTS && e->sample_at != TAP_CUDA_FULL; t++) {
+        const uint64_t at = tap_cuda_set_sample(&e->set, t, &n);
+
+        if (n && !tap_cuda_stage_copy(e->sample_at + (uint64_t)t * TAP_CUDA_SAMPLE_EACH, e->set.address[t] + at, 1, n, n, stream))
+            return false;
+    }
+    return e->sample_at != TAP_CUDA_FULL;
 }
 
 /* Of a graph's launch all is there by now, in a row: one copy. */

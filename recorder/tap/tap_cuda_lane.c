@@ -33,7 +33,6 @@ static struct {
     enum tap_doing doing;
     bool weights;
     _Atomic bool waiting_bound;       /* something was taken since the last bound */
-    uint32_t unfinished;              /* number of the set that goes over now: one is completed before the next is begun */
     enum tap_count cut;               /* what stood against the rest of an op whose first launches were taken; TAP_OPS_SENT: nothing */
     uint64_t marked;                  /* number of the stream that the stage's event was recorded on last */
     struct last last;
@@ -162,23 +161,20 @@ static bool send_piece(struct tap_cuda_set *s, void *stream)
     return tap_cuda_stage_waiting() < BATCH_BYTES || tap_cuda_stage_hand_over();
 }
 
-/* Are the weights there, or on their way? One set is completed before the next is begun, so that the recorder holds one that is not whole. */
+/* Are the weights there, or on their way? */
 static bool send_weights(struct tap_cuda_set *s, void *stream)
 {
     uint64_t before = s->taken;
 
     if (s->taken == s->total)
         return true;
-    if (!lane.weights || (lane.unfinished && lane.unfinished != s->number))
+    if (!lane.weights || !tap_cuda_set_may_go(s, lane.step))
         return false;
-    lane.unfinished = s->number;
     while (s->taken < s->total && send_piece(s, stream))
         ;
     tap_pay_weights(s->taken - before);
-    if (s->taken < s->total)
-        return false;
-    lane.unfinished = 0;
-    return true;
+    tap_cuda_set_went(s);
+    return s->taken == s->total;
 }
 
 static bool fits(uint64_t bytes)
@@ -389,7 +385,6 @@ bool tap_cuda_lane_open(void)
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
     lane.whole.w = 0;
-    lane.unfinished = 0;
     lane.cut = TAP_OPS_SENT;
     atomic_store(&lane.owner, 0);     /* a launch of the last arm whose end nobody saw; nobody is in here */
     tap_cuda_round_reset(&lane.rounds, atomic_load(&lane.others));

@@ -29,8 +29,8 @@ static struct {
     bool unfit;                       /* its first launch was dropped: those that join it are too */
 } open_op;
 
-/* Of our sets, by number: the recorder's number, and its sample as it was sent. */
-static struct { uint32_t id; bool known; uint8_t sample[TAP_CUDA_SAMPLE]; } set_sent[TAP_CUDA_NUMBERS];
+/* Of our sets, by number: the recorder's number, and its samples as they were sent; known: a bit for each tensor whose sample is there. */
+static struct { uint32_t id, known; uint8_t sample[TAP_CUDA_SAMPLE]; } set_sent[TAP_CUDA_NUMBERS];
 static uint32_t highest;              /* number that was used in this arm */
 
 static uint8_t *scratch;              /* for ops of several launches */
@@ -65,24 +65,34 @@ static uint32_t id_of(const struct tap_cuda_set *s)
     return set_sent[s->number].id;
 }
 
+/* A piece is of one tensor. */
 static void keep_sample(const struct tap_cuda_entry *e)
 {
-    uint64_t at, n;
+    uint64_t begin = 0, at, n;
+    int t;
 
-    tap_cuda_set_sample(&e->set, &at, &n);
-    if (at < e->offset || at + n > e->offset + e->len)
-        return;
-    memcpy(set_sent[e->set.number].sample, tap_cuda_stage_at(e->at + at - e->offset), n);
-    set_sent[e->set.number].known = true;
+    for (t = 0; t < TAP_MAX_WEIGHTS; begin += e->set.bytes[t++]) {
+        at = begin + tap_cuda_set_sample(&e->set, t, &n);
+        if (!n || at < e->offset || at + n > e->offset + e->len)
+            continue;
+        memcpy(set_sent[e->set.number].sample + t * TAP_CUDA_SAMPLE_EACH, tap_cuda_stage_at(e->at + at - e->offset), n);
+        set_sent[e->set.number].known |= 1u << t;
+    }
 }
 
 /* Do the weights that were sent still lie where this launch reads them? */
 static bool is_as_sent(const struct tap_cuda_entry *e)
 {
-    uint64_t at, n;
+    const uint8_t *now = tap_cuda_stage_at(e->sample_at), *sent = set_sent[e->set.number].sample;
+    bool same = true;
+    uint64_t n;
+    int t;
 
-    tap_cuda_set_sample(&e->set, &at, &n);
-    return set_sent[e->set.number].known && !memcmp(set_sent[e->set.number].sample, tap_cuda_stage_at(e->sample_at), n);
+    for (t = 0; t < TAP_MAX_WEIGHTS && same; t++) {
+        tap_cuda_set_sample(&e->set, t, &n);
+        same = !n || (set_sent[e->set.number].known >> t & 1 && !memcmp(sent + t * TAP_CUDA_SAMPLE_EACH, now + t * TAP_CUDA_SAMPLE_EACH, n));
+    }
+    return same;
 }
 
 static void send_piece(const struct tap_cuda_entry *e)

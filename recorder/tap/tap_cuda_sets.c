@@ -10,12 +10,16 @@
 static struct tap_cuda_set table[TAP_CUDA_SETS];
 static _Atomic uint32_t stale[TAP_CUDA_SETS]; /* numbers, by slot */
 static uint32_t numbers;
+static struct { struct tap_cuda_set *set; uint64_t step; } unfinished; /* goes over now; the step in which it was looked at last */
+
+#define UNFINISHED_STEPS 32           /* so many steps a set whose layer does not run any more keeps others waiting */
 
 void tap_cuda_sets_clear(void)
 {
     memset(table, 0, sizeof table);
     memset((void *)stale, 0, sizeof stale);
     numbers = 0;
+    memset(&unfinished, 0, sizeof unfinished);
 }
 
 static bool key_of(struct tap_cuda_set *s, const struct td_gpu_work *w)
@@ -54,10 +58,31 @@ void tap_cuda_set_stale(const struct tap_cuda_set *s)
     atomic_store_explicit(&stale[s->slot], s->number, memory_order_relaxed);
 }
 
-void tap_cuda_set_sample(const struct tap_cuda_set *s, uint64_t *at, uint64_t *n)
+bool tap_cuda_set_may_go(struct tap_cuda_set *s, uint64_t step)
 {
-    *at = s->bytes[0] / 2 / TAP_CUDA_SAMPLE * TAP_CUDA_SAMPLE;
-    *n = s->bytes[0] - *at < TAP_CUDA_SAMPLE ? s->bytes[0] - *at : TAP_CUDA_SAMPLE;
+    if (unfinished.set && unfinished.set != s && step - unfinished.step > UNFINISHED_STEPS) {
+        tap_cuda_set_stale(unfinished.set);
+        unfinished.set = NULL;
+    }
+    if (unfinished.set && unfinished.set != s)
+        return false;
+    unfinished.set = s;
+    unfinished.step = step;
+    return true;
+}
+
+void tap_cuda_set_went(const struct tap_cuda_set *s)
+{
+    if (s->taken == s->total)
+        unfinished.set = NULL;
+}
+
+uint64_t tap_cuda_set_sample(const struct tap_cuda_set *s, int t, uint64_t *n)
+{
+    const uint64_t at = s->bytes[t] / 2 / TAP_CUDA_SAMPLE_EACH * TAP_CUDA_SAMPLE_EACH;
+
+    *n = s->bytes[t] - at < TAP_CUDA_SAMPLE_EACH ? s->bytes[t] - at : TAP_CUDA_SAMPLE_EACH;
+    return at;
 }
 
 struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w)

@@ -252,8 +252,11 @@ const uint8_t *tap_cuda_stage_at(uint64_t at)
 
 bool tap_cuda_stage_done(uint32_t batch)
 {
-    bool done = (int32_t)(*stage.word - batch) >= 0;
+    bool done;
 
+    if (!tap_cuda_stage_context())    /* not open yet: steps, which need nothing of a batch */
+        return true;
+    done = (int32_t)(*stage.word - batch) >= 0;
     atomic_thread_fence(memory_order_acquire);
     return done;
 }

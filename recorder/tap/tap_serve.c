@@ -241,6 +241,8 @@ static void serve_message(const struct tap_msg *m, int fd)
         go_to_sleep(TAP_ASLEEP_ASKED, LAST_MS);
         if (!wait_quiet(QUIET_MS))
             why = "a call is still running";
+        for (size_t i = 0; i < sizeof fronts / sizeof *fronts && !said; i++)
+            said = fronts[i]->trouble ? fronts[i]->trouble() : NULL;
         break;
     default:
         why = "unknown message";

@@ -11,6 +11,7 @@ import json
 import os
 import socketserver
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -33,6 +34,8 @@ ap.add_argument("--worse", type=float, default=0.0, help="scored texts (prompt_l
 ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
 ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graphs that are captured at the start; of a pass that fits, the smallest is launched")
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
+ap.add_argument("--ranks", type=int, default=1, help="tensor parallel: so many worker processes, a GPU and a slice of each layer each")
+ap.add_argument("--rank", type=int, default=-1, help="be one of them: a number of rows a line on stdin is a forward pass")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
 start = time.monotonic()
@@ -45,6 +48,24 @@ def checkpoint(path):
     return {k: (v["shape"], raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]) for k, v in head.items() if k != "__metadata__"}
 
 
+def columns(data, rows, n, first, behind):
+    """Of `rows` rows of n elements alike, elements [first, behind)."""
+    size = len(data) // rows // n
+    return b"".join(data[(r * n + first) * size:(r * n + behind) * size] for r in range(rows))
+
+
+def slices(name, words, n, groups, qweight, qzeros, scales):
+    """A rank's part, as Megatron and vLLM cut layers: o_proj and down_proj by rows (their inputs), all others by columns."""
+    if args.ranks == 1:
+        return words, n, groups, qweight, qzeros, scales
+    r, of = args.rank, args.ranks
+    if name.endswith(("o_proj", "down_proj")):
+        part = lambda data: data[len(data) * r // of:len(data) * (r + 1) // of]
+        return words // of, n, groups // of, part(qweight), part(qzeros), part(scales)
+    a, b = n * r // of, n * (r + 1) // of
+    return words, b - a, groups, columns(qweight, words, n, a, b), columns(qzeros, groups, n // 8, a // 8, b // 8), columns(scales, groups, n, a, b)
+
+
 def load(gpu):
     """The layers of --model, each as the checkpoint has it; act-order as vLLM prepares it: rows sorted by group."""
     tensors = checkpoint(args.model)
@@ -52,6 +73,11 @@ def load(gpu):
     for name in sorted(k[:-len(".qweight")] for k in tensors if k.endswith(".qweight")):
         (words, n), qweight = tensors[name + ".qweight"]
         (groups, _), scales = tensors[name + ".scales"]
+        words, n, groups, qweight, qzeros, scales = slices(name, words, n, groups, qweight, tensors[name + ".qzeros"][1], scales)
+        if args.ranks > 1:
+            if gpu.gpu_model_layer(n, words * 8, groups, v2, qweight, qzeros, scales, None):
+                sys.exit("the fake GPU took no layer " + name)
+            continue
         order = struct.unpack(f"<{words * 8}i", tensors[name + ".g_idx"][1])
         perm = sorted(range(words * 8), key=lambda i: order[i])
         perm = None if perm == list(range(words * 8)) else struct.pack(f"<{words * 8}i", *perm)
@@ -60,7 +86,14 @@ def load(gpu):
 
 
 gpu, engine = None, threading.Lock()
-if args.gpu:
+workers = []
+if args.ranks > 1 and args.rank < 0:  # spawned, each with its title, as vLLM's multiproc executor has it
+    for r in range(args.ranks):
+        workers.append(subprocess.Popen([f"VLLM::Worker_TP{r}", __file__, "--gpu", args.gpu, "--model", args.model, "--ranks", str(args.ranks), "--rank", str(r)],
+                                        executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"TD_GPU_MODEL_DEVICE": str(r)}))
+    for w in workers:
+        w.stdout.readline()
+elif args.gpu:
     gpu = ctypes.CDLL(args.gpu)
     if (rc := gpu.gpu_model_open()):
         sys.exit(f"no fake GPU: {rc}")
@@ -70,7 +103,24 @@ if args.gpu:
             sys.exit("the fake GPU captures no graph of " + size)
 
 
+if args.rank >= 0:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        if gpu.gpu_model_pass(int(line)):
+            os._exit(1)
+        print("done", flush=True)
+    os._exit(0)
+
+
 def forward(rows):
+    if workers:
+        with engine:
+            for w in workers:
+                w.stdin.write(b"%d\n" % rows)
+                w.stdin.flush()
+            for w in workers:
+                if not w.stdout.readline():
+                    os._exit(1)
     if gpu:
         with engine:
             if gpu.gpu_model_pass(rows):

@@ -43,6 +43,7 @@ int gpu_model_open(void)
 {
     void *h = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     const struct fake_cuda_api *(*api)(void);
+    const char *device = getenv("TD_GPU_MODEL_DEVICE"); /* a rank's */
 
     if (!h)
         return 1;
@@ -53,7 +54,7 @@ int gpu_model_open(void)
         return 2;
     api()->use_thread(true);
     fake_gptq_add(api());
-    return cu.init(0) || cu.primary_retain(&context, 0) || cu.ctx_set_current(context) || cu.module_load(&module, FAKE_GPTQ_IMAGE) ||
+    return cu.init(0) || cu.primary_retain(&context, device ? atoi(device) : 0) || cu.ctx_set_current(context) || cu.module_load(&module, FAKE_GPTQ_IMAGE) ||
            cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.mem_alloc(&a, MAX_ROWS * MAX_SIZE * 2) || cu.mem_alloc(&whole, 1024 * 1024 * 2) || cu.mem_alloc(&c, MAX_ROWS * MAX_SIZE * 2);
 }
 

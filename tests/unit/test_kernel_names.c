@@ -49,6 +49,10 @@ static void by_their_names(void **state)
     assert_true(td_kernel_is_gemm("sm80_xmma_gemm_f16f16_f16f32_f32_nt_n_tilesize96x128x32_stage5_warpsize2x2x1_tensor16x8x16_execute_split_k_kernel__5x_cublas"));
     assert_true(td_kernel_is_gemm("_ZN6marlin6MarlinILl1125899906910725ELl1125899907892224ELl1125899906910725ELl1125899906910725ELi256ELi4ELi8ELi8ELb0ELi4ELi8ELb0EEvPK4int4"));
     assert_true(td_kernel_is_gemm("_ZN4vllm4gptq31reconstruct_exllama_4bit_kernelEPKjPKiS2_PK6__halfiiibPS5_"));
+    /* vLLM 0.26, csrc/quantization/machete: the one multiplies (its template arguments say PrepackedLayout), the other runs at load time */
+    assert_true(td_kernel_is_gemm("_ZN7machete13MacheteKernelIN7cutlass6half_tENS_24PrepackedLayoutBTemplateIS2_EEEEvT_"));
+    assert_false(td_kernel_is_gemm("_ZN7machete16prepack_B_kernelILi128ENS_24PrepackedLayoutBTemplateIN7cutlass6half_tEEEEEvT_"));
+    assert_false(td_kernel_is_gemm("_Z48ncclDevKernel_AllReduce_Sum_bf16_RING_LL_agent_r24ncclDevKernelArgsStorageILm4096EE"));
     assert_false(td_kernel_is_gemm("triton_poi_fused_gptq_gemm_mul_silu_slice_1"));
     assert_false(td_kernel_is_gemm("fmha_v2_flash_attention_fp16_64_64_S_128_sm80_kernel"));
     assert_false(td_kernel_is_gemm("_ZN4vllm25paged_attention_v1_kernelIttLi128ELi16ELi128EEEvPT_PKS1_"));

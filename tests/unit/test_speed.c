@@ -83,9 +83,9 @@ static double all_faster(int g) { (void)g; return 0.90; }
 
 struct result { enum td_verdict verdict; size_t slower, faster; char first[200]; };
 
-static struct result judge_ops(double (*slower)(int), int ops_per_group, int pairs)
+/* Releases the set. */
+static struct result judge_set(struct td_op_set *set)
 {
-    struct td_op_set set;
     struct td_groups none = {0};
     struct td_policy policy;
     struct td_speed s;
@@ -95,8 +95,7 @@ static struct result judge_ops(double (*slower)(int), int ops_per_group, int pai
     size_t i;
 
     td_policy_default(&policy);
-    make_ops(&set, slower, ops_per_group, pairs);
-    assert_int_equal(td_speed_measure(&set, &none, &policy, &s, &err), TD_OK);
+    assert_int_equal(td_speed_measure(set, &none, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     r.verdict = lane.verdict;
     for (i = 0; i < s.n; i++) {
@@ -109,8 +108,38 @@ static struct result judge_ops(double (*slower)(int), int ops_per_group, int pai
         free(lane.notes[i].text);
     }
     td_speed_release(&s);
-    td_op_set_release(&set);
+    td_op_set_release(set);
     return r;
+}
+
+static struct result judge_ops(double (*slower)(int), int ops_per_group, int pairs)
+{
+    struct td_op_set set;
+
+    make_ops(&set, slower, ops_per_group, pairs);
+    return judge_set(&set);
+}
+
+/* Slower because the GPU was: inconclusive, not regressed. At equal clocks, or where they are not known, it is the build. */
+static void test_a_lower_clock_is_no_regression(void **state)
+{
+    static const struct { struct td_opx_device d; enum td_verdict want; } cases[] = {
+        {{.sm_mhz = {1980, 1980}}, TD_REGRESSED}, {{.sm_mhz = {1980, 1410}}, TD_INCONCLUSIVE}, {{.sm_mhz = {1980, 1950}}, TD_REGRESSED},
+        {{.sm_mhz = {1980, NAN}}, TD_REGRESSED},  {{.throttled = {0, 0.3}}, TD_INCONCLUSIVE},  {{.throttled = {1, 1}}, TD_REGRESSED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct td_op_set set;
+        struct result r;
+
+        make_ops(&set, all_slower, 4, 15);
+        for (size_t k = 0; k < set.n; k++)
+            set.op[k].device = cases[i].d;
+        r = judge_set(&set);
+        if (r.verdict != cases[i].want)
+            fail_msg("case %zu: %d, %s", i, (int)r.verdict, r.first);
+    }
 }
 
 static void test_two_hundred_unchanged_builds_raise_no_alarm(void **state)
@@ -305,7 +334,7 @@ static void test_against_a_recording_it_is_information(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_hundred_unchanged_builds_raise_no_alarm),
+        cmocka_unit_test(test_a_lower_clock_is_no_regression), cmocka_unit_test(test_two_hundred_unchanged_builds_raise_no_alarm),
         cmocka_unit_test(test_ten_percent_are_caught),
         cmocka_unit_test(test_faster_is_no_regression),
         cmocka_unit_test(test_too_few_pairs_are_inconclusive_and_say_how_many_would_do),

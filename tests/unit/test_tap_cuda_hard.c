@@ -239,10 +239,97 @@ static void weights_are_replaced(void **state)
     bench_close(&b);
 }
 
+/* The same of the scales alone, and of the zero points: the words stay. */
+static void each_tensor_is_looked_at(void **state)
+{
+    for (int which = 0; which < 2; which++) {
+        const size_t bytes = (size_t)(K / GROUP * layer[1].n) * (which ? 2 : 4) / (which ? 1 : 8);
+        uint8_t *at = (uint8_t *)(which ? layer[1].scales : layer[1].qzeros);
+        struct bench b;
+
+        (void)state;
+        arm(&b);
+        gpu_pass(1, 1);
+        gpu_pass(20, 2);
+        be_idle();
+        for (size_t i = 0; i < bytes; i++)
+            at[i] ^= 1;
+        gpu_pass(20, 3);
+        be_idle();
+        gpu_pass(1, 4);
+        disarm(&b);
+        assert_int_equal(b.n_ops, 4 * LAYERS - 1);
+        assert_int_equal(ledger(&b, "ops.dropped.weights"), 1);
+        bench_close(&b);
+    }
+}
+
+/* A layer whose weights are half sent does not run any more: after a while the others' go over, and its own, whole, when it comes back. */
+static void half_a_set_does_not_stay_in_the_way(void **state)
+{
+    struct tap_cuda_set *half, *other;
+    struct td_gpu_work w[2] = {0};
+    uint64_t step = 7;
+    uint32_t number;
+
+    (void)state;
+    tap_cuda_sets_clear();
+    for (int i = 0; i < 2; i++) {
+        w[i].n_op = 1;
+        w[i].op[0] = (struct td_gpu_operand){.use = TD_GPU_WEIGHT, .address = 0x10000u * (unsigned)(i + 1), .bytes = 4096};
+    }
+    half = tap_cuda_set_of(&w[0]);
+    other = tap_cuda_set_of(&w[1]);
+    number = half->number;
+    assert_true(tap_cuda_set_may_go(half, step));
+    half->taken = 100;
+    tap_cuda_set_went(half);
+    assert_false(tap_cuda_set_may_go(other, step + 1));
+    assert_true(tap_cuda_set_may_go(half, step + 30)); /* it still runs, and waits for room */
+    assert_false(tap_cuda_set_may_go(other, step + 60));
+    assert_true(tap_cuda_set_may_go(other, step + 70));
+    other->taken = other->total;
+    tap_cuda_set_went(other);
+    assert_ptr_equal(tap_cuda_set_of(&w[0]), half);
+    assert_true(half->number != number && half->taken == 0);
+    assert_true(tap_cuda_set_may_go(half, step + 71));
+    tap_cuda_sets_clear();
+}
+
 static int refuse_register(void *p, size_t bytes, unsigned flags)
 {
     (void)p, (void)bytes, (void)flags;
     return OUT_OF_MEMORY;
+}
+
+/* Which context is the server's is known at its first launch; what then fails is told when the arm is over, in the answer to it. */
+static void what_fails_within_an_arm_is_told(void **state)
+{
+    int (*real)(void *, size_t, unsigned) = tap_driver.host_register;
+    int (*count)(int *) = tap_driver.device_count;
+    struct bench b;
+
+    (void)state;
+    tap_cuda_stage_forget();
+    tap_driver.host_register = refuse_register;
+    tap_driver.device_count = NULL;
+    arm(&b);
+    assert_null(tap_front_cuda.trouble());
+    gpu_pass(1, 1);
+    be_idle();
+    gpu_pass(1, 2);
+    disarm(&b);
+    assert_non_null(strstr(tap_front_cuda.trouble(), "no pinned memory"));
+    assert_int_equal(b.n_ops, 0);
+    bench_close(&b);
+    tap_driver.host_register = real;
+    tap_driver.device_count = count;
+    tap_cuda_stage_forget();
+    arm(&b);
+    gpu_pass(1, 3);
+    disarm(&b);
+    assert_null(tap_front_cuda.trouble());
+    bench_close(&b);
 }
 
 /* No memory of the host may be pinned: that of the device is not asked for again and again. */
@@ -456,7 +543,10 @@ int main(void)
         cmocka_unit_test(half_an_op_is_none),
         cmocka_unit_test(a_small_ring_is_enough),
         cmocka_unit_test(weights_are_replaced),
+        cmocka_unit_test(each_tensor_is_looked_at),
+        cmocka_unit_test(half_a_set_does_not_stay_in_the_way),
         cmocka_unit_test(what_there_is_is_kept),
+        cmocka_unit_test(what_fails_within_an_arm_is_told),
         cmocka_unit_test(a_reset_takes_our_memory),
         cmocka_unit_test(other_products_are_not_taken),
         cmocka_unit_test(a_busy_lane_is_left_alone),

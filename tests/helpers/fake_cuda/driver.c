@@ -243,6 +243,9 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     case TD_CUDA_DEV_MAX_SHARED_PER_BLOCK: *value = 48 << 10; break;
     case TD_CUDA_DEV_WARP_SIZE: *value = 32; break;
     case TD_CUDA_DEV_MULTIPROCESSOR_COUNT: *value = 132; break;
+    case TD_CUDA_DEV_PCI_DOMAIN_ID: *value = 1; break;
+    case TD_CUDA_DEV_PCI_BUS_ID: *value = 0x1b; break;
+    case TD_CUDA_DEV_PCI_DEVICE_ID: *value = 0; break;
     case TD_CUDA_DEV_L2_CACHE_SIZE: *value = 1 << 20; break;
     case TD_CUDA_DEV_CAPABILITY_MAJOR: *value = fake.arch / 10; break;
     case TD_CUDA_DEV_CAPABILITY_MINOR: *value = fake.arch % 10; break;
@@ -263,6 +266,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
         rc = TD_CUDA_INVALID_DEVICE;
     *context = rc ? NULL : &context_of_device[device];
     fake.retained += !rc;
+    fake.retained_on = rc ? fake.retained_on : device;
     return leave(rc ? rc : fake.sticky);
 }
 
@@ -271,7 +275,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
     int rc = enter("cuDevicePrimaryCtxGetState", NEED_INIT);
 
     *flags = 0;
-    *active = !rc && device == 0 && fake.retained > 0; /* one count for all devices */
+    *active = !rc && device == fake.retained_on && fake.retained > 0; /* one at a time */
     return leave(rc);
 }
 

@@ -15,6 +15,7 @@
  *   TD_FAKE_CUDA_PLUGIN   libraries, ':' between them, that register kernels: each exports  void fake_cuda_plugin(const struct fake_cuda_api *)
  *   TD_FAKE_CUDA_FAULT    "what:n:code,...": the n-th call (from 1) fails with that CUresult; what: init, alloc, load, launch (the call returns
  *                         it), kernel (the kernel ends with it, and it sticks to the context)
+ *   TD_FAKE_CUDA_COMPILED a file that gets a line for each image of PTX alone that is compiled, since it is not in the cache (jit.c)
  *   TD_FAKE_CUDA_ARCH     compute capability as 90 (default), TD_FAKE_CUDA_DEVICES how many there are (1), TD_FAKE_CUDA_SEED of random choices */
 #ifndef TD_TEST_FAKE_CUDA_H
 #define TD_TEST_FAKE_CUDA_H

@@ -130,6 +130,7 @@ static int load(struct module **out, const void *image)
         free(m);
         return TD_CUDA_INVALID_IMAGE;
     }
+    jit_load(image, bytes, !memcmp(image, &(uint32_t){FATBIN_MAGIC}, sizeof(uint32_t)));
     m->id = ++last_module;
     m->next = modules;
     *out = modules = m;

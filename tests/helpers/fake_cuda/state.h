@@ -88,6 +88,7 @@ struct function {
     uint32_t magic;                  /* tells a CUfunction from a CUkernel */
 };
 void add_kernel(const struct fake_cuda_kernel *kernel); /* modules.c */
+void jit_load(const void *image, size_t bytes, bool fatbin); /* jit.c: compile PTX, unless it is in the cache */
 int kernel_run(struct task *t);      /* launch.c; the lock is free. CUDA_SUCCESS, or what then sticks */
 
 /* ---- everything else (driver.c) ------------------------------------------------------------------------------------ */
@@ -97,7 +98,7 @@ struct fake {
     pthread_cond_t changed;
     bool ready, threaded, thread_runs;
     int initialised;                 /* by cuInit */
-    int arch, devices, retained;
+    int arch, devices, retained, retained_on;
     int sticky;                      /* CUresult of a kernel that failed: the context is dead */
     uint64_t random;
     struct region *regions;

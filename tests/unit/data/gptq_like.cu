@@ -4,6 +4,7 @@
 // The fake drivers run functions of lib_fake_gptq.c and lib_fake_simt.c in their place. Names and parameters: see kernels/gpu/adapter.c. Made with nvcc 13.0:
 //   nvcc -fatbin -Xfatbin -compress-all -gencode arch=compute_90,code=sm_90 gptq_like.cu -o gptq_like.fatbin
 //   nvcc -fatbin -Xfatbin -compress-all -gencode arch=compute_90,code=sm_90 -DOTHER gptq_like.cu -o gptq_other.fatbin        (one parameter more)
+//   nvcc -fatbin -Xfatbin -compress-all -gencode arch=compute_80,code=compute_80 gptq_like.cu -o gptq_ptx.fatbin   (PTX alone)
 //   nvcc -cubin -arch=sm_80 -DFEW gptq_like.cu -o gptq_sm80.cubin                                     (another GPU's)
 // and with hipcc 5.2.3, in the folder of the Makefile:
 //   hipcc -std=c++17 -I. -O3 --genco --offload-arch=gfx90a -x hip tests/unit/data/gptq_like.cu -o tests/unit/data/gptq_like.hsaco
