@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -95,4 +97,22 @@ void td_host_facts(struct td_writer *w)
     gpu_of(&text, value, sizeof value);
     td_writer_fact_str(w, "host", "gpu", value);
     td_buf_release(&text);
+}
+
+int td_host_port(const char *url)
+{
+    bool https = !strncmp(url, "https", 5);
+    char host[256], mine[256] = "", *end;
+    const char *at = strstr(url, "://") + 3, *colon;
+    int port = https ? 443 : 80;
+
+    snprintf(host, sizeof host, "%.*s", (int)strcspn(at, "/"), at);
+    end = *host == '[' ? strchr(host, ']') : host;
+    colon = end ? strchr(end, ':') : NULL;
+    if (colon) {
+        port = atoi(colon + 1);
+        host[colon - host] = '\0';
+    }
+    gethostname(mine, sizeof mine - 1);
+    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") || !strcasecmp(host, mine) ? port : 0;
 }

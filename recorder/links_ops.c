@@ -199,7 +199,11 @@ static int write_op(struct td_links *l, struct link *lk, const struct link_op *o
     out.extra = cJSON_CreateObject();
     cJSON_AddNumberToObject(out.extra, "tid", rec.rec.tid);
     cJSON_AddNumberToObject(out.extra, "seq", (double)rec.seq);
+    if (links_flight_word(&rec))
+        cJSON_AddStringToObject(out.extra, "flight", links_flight_word(&rec));
     rc = td_writer_op(l->opt.writer, &out);
+    if (!rc)
+        links_flight_look(l, op, out.layer, out.op);
     cJSON_Delete(out.attrs);
     cJSON_Delete(out.impl.launches);
     cJSON_Delete(out.extra);
@@ -218,6 +222,12 @@ bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, con
     rc = links_op_weights(l, r, &op, &set);
     if (rc == TD_ECORRUPT)
         return false;
+    if (!rc && !links_wants(l, &op, set)) {
+        links_refuse(r, set ? rec->weight : 0);
+        links_took(l, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
+        l->state.ops_dropped++;
+        return true;
+    }
     crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: these ops are dropped, and counted */
     if (!rc)
         rc = write_op(l, lk, &op, set);

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
@@ -35,7 +33,7 @@ struct session {
     uint32_t next_stream;
     char dir[TD_PATH_MAX], url[512], nonce[TD_LINKS_NONCE], no_tap[512];
     struct td_links_state ops;
-    bool have_ops;
+    bool have_ops, collapse_kept;
     struct td_whole *whole;       /* stands before on_exchange */
     struct td_extras extras;
     struct td_metrics metrics[2]; /* before and after the timed phase */
@@ -139,6 +137,8 @@ static int on_exchange(void *arg, struct td_exchange *x, struct td_error *err)
     if (x->error && x->phase == TD_PHASE_WARMUP)
         on_failed_warmup(s, x);
     td_figures_add(&s->figures, x);
+    if (x->phase == TD_PHASE_TAPPED && !s->collapse_kept)
+        s->collapse_kept = td_flight_watch(s->links, s->opt, x);
     s->made_whole += td_json_get(x->extra, "ids_from") != NULL;
     if (x->error)
         td_log(TD_LOG_INFO, "record", "%s, repeat %d: %s: %s", x->prompt_id, x->repeat, x->error_kind, x->error);
@@ -290,32 +290,13 @@ static void write_extras(struct session *s)
 
 /* ---- the tap -------------------------------------------------------------------------------------------------------- */
 
-/* The port when the server runs on this machine, else 0. */
-static int local_port(const char *url)
-{
-    bool https = !strncmp(url, "https", 5);
-    char host[256], mine[256] = "", *end;
-    const char *at = strstr(url, "://") + 3, *colon;
-    int port = https ? 443 : 80;
-
-    snprintf(host, sizeof host, "%.*s", (int)strcspn(at, "/"), at);
-    end = *host == '[' ? strchr(host, ']') : host;
-    colon = end ? strchr(end, ':') : NULL;
-    if (colon) {
-        port = atoi(colon + 1);
-        host[colon - host] = '\0';
-    }
-    gethostname(mine, sizeof mine - 1);
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") || !strcasecmp(host, mine) ? port : 0;
-}
-
 static int find_tap(struct session *s, struct td_error *err)
 {
     const struct td_record_options *o = s->opt;
-    struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = local_port(s->url),
+    struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = td_host_port(s->url),
                                      .wait_ms = s->started.proc.pid > 0 ? 5000 : 500};
     struct td_links_options lo = {.writer = s->writer, .nonce = s->nonce, .checkpoint = o->checkpoint ? o->checkpoint : s->server.root,
-                                  .weights_by_reference = o->weights_by_reference};
+                                  .weights_by_reference = o->weights_by_reference, .wanted_layers = o->layers, .keep = o->keep};
     struct td_error why = {0};
 
     if (s->server.kind == TD_API_LLAMACPP) {
@@ -356,6 +337,7 @@ static int tapped_phase(struct session *s, struct td_error *err)
         rc = err->code;
     td_links_state(s->links, &s->ops);
     s->have_ops = true;
+    td_flight_say(s->links, s->interrupted);
     if (!rc && !s->ops.ops_kept && !s->interrupted)
         td_log(TD_LOG_WARN, "record", "the tap is there, but kept no GEMM: does this server compute with a kernel that the tap knows?");
     return rc;

@@ -10,9 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "recorder/tap/tap_cuda.h"
+#include "recorder/tap/tap_cuda_flight.h"
 
 #define NAME_BYTES 96                 /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN is 64 */
+#define KEEP_NS 150000000LL           /* in one tick */
 #define CALLBACK_MS 200               /* how long a callback may still be running */
 
 TAP_EXPORT int InitializeInjection(void);
@@ -226,9 +227,17 @@ static void *guess_context(void)
     return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context; /* kept: what we allocate in it is kept too */
 }
 
+/* The flight recorder, if this arm asked for it. */
+static const char *open_flight(void)
+{
+    void *context = tap_cuda_stage_context();
+
+    return tap_flight_wanted() && context && !tap_cuda_flight_on() ? tap_cuda_flight_open(context, tap_flight_wanted()) : NULL;
+}
+
 static const char *start(void)
 {
-    const char *why;
+    const char *why, *no_flight;
     void *context;
 
     if (!atomic_load(&injected))
@@ -237,8 +246,10 @@ static const char *start(void)
     why = tap_cuda_load();
     if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
         why = "a launch or a copy of the last arm is not over yet; arm again later";
-    if (!why && tap_cuda_stage_gone())
+    if (!why && tap_cuda_stage_gone()) {
         tap_cuda_stage_forget();
+        tap_cuda_flight_forget();
+    }
     if (!why && tap_cuda_stage_broken())
         why = "the CUDA driver refused copies in an earlier arm; start the server again";
     if (!why && !tap_cuda_stage_quiet())
@@ -249,8 +260,10 @@ static const char *start(void)
         why = "no memory, or no thread, for the launches of the GPU";
     if (why)
         return why;
+    no_flight = open_flight();
     atomic_store(&watching, true);
-    return subscribe();
+    why = subscribe();
+    return why ? why : no_flight;
 }
 
 /* Nobody is in a callback any more; or somebody stands in the driver, whom close() below can do without. */
@@ -263,6 +276,43 @@ static void wait_callbacks(void)
         nanosleep(&t, NULL);
 }
 
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+static void keep_until(int64_t until)
+{
+    while (tap_cuda_flight_keeping() && tap_now() < until) {
+        tap_cuda_lane_keep();
+        nap();
+    }
+}
+
+/* What was copied last may show something yet; and what is being kept is kept to its end. */
+static void keep_rest(int wait_ms)
+{
+    int64_t until = tap_now() + 3 * wait_ms * 1000000LL; /* it may be many times the stage's ring */
+
+    if (wait_ms > 0)
+        tap_cuda_lane_tick(true);
+    while (!tap_cuda_queue_empty() && !tap_cuda_flight_keeping() && tap_now() < until)
+        nap();
+    keep_until(until);
+}
+
+const char *tap_cuda_keep(enum tap_flight why)
+{
+    if (!tap_cuda_flight_on())
+        return "there is no flight recorder in this process";
+    return tap_cuda_flight_trigger(why) ? NULL : "it is being kept already";
+}
+
+uint32_t tap_cuda_flight_mib(void)
+{
+    return (uint32_t)(tap_cuda_flight_bytes() >> 20);
+}
+
 static void stop(int wait_ms)
 {
     if (!atomic_load(&injected))
@@ -270,6 +320,8 @@ static void stop(int wait_ms)
     atomic_store(&watching, false);
     unsubscribe();
     wait_callbacks();
+    if (tap_cuda_flight_on())
+        keep_rest(wait_ms);
     tap_cuda_lane_close();
     tap_cuda_send_stop(wait_ms);
 }
@@ -285,7 +337,9 @@ static void tick(void)
         opened = true;                /* once an arm: what fails now fails again */
         tap_cuda_stage_open(wanted);
     }
-    tap_cuda_lane_tick();
+    open_flight();
+    tap_cuda_lane_tick(false);
+    keep_until(tap_now() + KEEP_NS);
 }
 
 /* What was CUDA's in the parent is of no use here. A child that uses CUDA itself is injected anew. */
@@ -299,6 +353,7 @@ static void forked(void)
     me.token = 0;
     tap_cuda_lane_forget();
     tap_cuda_stage_forget();
+    tap_cuda_flight_forget();
     tap_cuda_send_forget();
 }
 

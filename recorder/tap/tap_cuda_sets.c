@@ -9,12 +9,14 @@
 
 static struct tap_cuda_set table[TAP_CUDA_SETS];
 static _Atomic uint32_t stale[TAP_CUDA_SETS]; /* numbers, by slot */
+static _Atomic uint32_t refused[TAP_CUDA_SETS]; /* the same */
 static uint32_t numbers;
 
 void tap_cuda_sets_clear(void)
 {
     memset(table, 0, sizeof table);
     memset((void *)stale, 0, sizeof stale);
+    memset((void *)refused, 0, sizeof refused);
     numbers = 0;
 }
 
@@ -52,6 +54,16 @@ static struct tap_cuda_set *renew(struct tap_cuda_set *s)
 void tap_cuda_set_stale(const struct tap_cuda_set *s)
 {
     atomic_store_explicit(&stale[s->slot], s->number, memory_order_relaxed);
+}
+
+void tap_cuda_set_refuse(const struct tap_cuda_set *s)
+{
+    atomic_store_explicit(&refused[s->slot], s->number, memory_order_relaxed);
+}
+
+bool tap_cuda_set_is_refused(const struct tap_cuda_set *s)
+{
+    return atomic_load_explicit(&refused[s->slot], memory_order_relaxed) == s->number;
 }
 
 void tap_cuda_set_sample(const struct tap_cuda_set *s, uint64_t *at, uint64_t *n)

@@ -183,14 +183,24 @@ uint64_t tap_cuda_stage_end(void)
     return stage.head;
 }
 
-bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
     struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TAP_CUDA_MEMORY_DEVICE,
-                                 .dst_device = stage.device + at, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
+                                 .dst_device = to, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
 
     if (rows == 1 || pitch == row_bytes)
-        return !tap_driver.copy_on_device(stage.device + at, from, rows * row_bytes, stream);
+        return !tap_driver.copy_on_device(to, from, rows * row_bytes, stream);
     return !tap_driver.copy_2d(&c, stream);
+}
+
+bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+{
+    return tap_cuda_copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
+}
+
+void *tap_cuda_stage_side(void)
+{
+    return stage.side;
 }
 
 bool tap_cuda_stage_mark(void *stream)

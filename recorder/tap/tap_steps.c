@@ -118,7 +118,8 @@ bool tap_step_write(struct tap_seat *s, const struct td_step_args *args, int64_t
 }
 
 const enum tap_count tap_reason_steps[] = {[TAP_WAIT] = TAP_STEPS_SAMPLING, [TAP_TAKE] = TAP_STEPS_SENT, [TAP_SKIP_SAMPLING] = TAP_STEPS_SAMPLING,
-                                           [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET, [TAP_SKIP_RING] = TAP_STEPS_RING};
+                                           [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET, [TAP_SKIP_RING] = TAP_STEPS_RING,
+                                           [TAP_SKIP_FLIGHT] = TAP_STEPS_FLIGHT};
 
 static void begin_step(struct tap_seat *s, const struct td_step_args *args, unsigned class)
 {
