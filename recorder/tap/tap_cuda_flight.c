@@ -23,6 +23,7 @@ static struct {
     _Atomic bool on, had;             /* had: an output's trigger */
     _Atomic uint32_t keeping;         /* enum tap_flight */
     _Atomic int64_t t_ns;             /* of the trigger */
+    _Atomic uint64_t kept;            /* so often */
     /* the lane's */
     uint64_t first, next;             /* entries, counted */
     uint64_t head, tail;              /* bytes, counted */
@@ -76,6 +77,7 @@ void tap_cuda_flight_begin(void)
     atomic_store(&flight.on, false);
     atomic_store(&flight.had, false);
     atomic_store(&flight.keeping, TAP_FLIGHT_NOT);
+    atomic_store(&flight.kept, 0);
     flight.first = flight.next = flight.head = flight.tail = 0;
     flight.first_step = flight.next_step = 0;
 }
@@ -123,11 +125,13 @@ void tap_cuda_flight_false_alarm(void)
 
 void tap_cuda_flight_kept(void)
 {
+    atomic_fetch_add(&flight.kept, 1);
     atomic_store(&flight.keeping, TAP_FLIGHT_NOT);
 }
 
-enum tap_flight tap_cuda_flight_why(int64_t *t_ns)
+enum tap_flight tap_cuda_flight_why(uint64_t *number, int64_t *t_ns)
 {
+    *number = atomic_load(&flight.kept) + 1;
     *t_ns = atomic_load(&flight.t_ns);
     return (enum tap_flight)atomic_load(&flight.keeping);
 }

@@ -48,7 +48,8 @@ struct tap_cuda_flown {               /* a launch in the ring */
     struct tap_cuda_entry e;          /* op_at and sample_at: on the device, from the ring's start */
     uint64_t stream, end, step_at;    /* step_at: its step, counted */
 };
-enum tap_flight tap_cuda_flight_why(int64_t *t_ns);
+/* Why it is being kept; number: of this keep, from 1. */
+enum tap_flight tap_cuda_flight_why(uint64_t *number, int64_t *t_ns);
 /* Launch i of the oldest op; NULL: there is none, or it has fewer. */
 struct tap_cuda_flown *tap_cuda_flight_oldest(unsigned i);
 uint64_t tap_cuda_flight_address(void); /* of the ring */

@@ -8,7 +8,7 @@
 #include "recorder/tap/tap_cuda_flight.h"
 
 static struct {
-    bool begun, ended;                /* the KEEP entry was put; the KEPT entry */
+    uint64_t begun, ended;            /* number of the keep whose KEEP entry was put; whose KEPT entry was */
     uint64_t step;                    /* that the sender's ops belong to now */
     bool has_step;
 } keep;
@@ -153,7 +153,7 @@ static enum went keep_op(enum tap_flight why)
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
-static bool begin(enum tap_flight why, int64_t t_ns)
+static bool begin(enum tap_flight why, uint64_t number, int64_t t_ns)
 {
     struct tap_cuda_entry *e = put_word(TAP_CUDA_KEEP, why);
 
@@ -161,8 +161,8 @@ static bool begin(enum tap_flight why, int64_t t_ns)
         return false;
     e->t_ns = t_ns;
     tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1);
-    keep.begun = true;
-    keep.ended = keep.has_step = false;
+    keep.begun = number;
+    keep.has_step = false;
     return true;
 }
 
@@ -175,21 +175,17 @@ static void end(enum tap_flight why)
         return;
     tap_cuda_stage_hand_over();
     tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1);
-    keep.begun = false;
-    keep.ended = true;
+    keep.ended = keep.begun;
 }
 
 void tap_cuda_keep_some(void)
 {
+    uint64_t number;
     int64_t t_ns;
-    enum tap_flight why = tap_cuda_flight_why(&t_ns);
+    enum tap_flight why = tap_cuda_flight_why(&number, &t_ns);
     enum went went = WENT;
 
-    if (why == TAP_FLIGHT_NOT) {
-        keep.ended = false;
-        return;
-    }
-    if (keep.ended || (!keep.begun && !begin(why, t_ns)))
+    if (why == TAP_FLIGHT_NOT || keep.ended == number || (keep.begun != number && !begin(why, number, t_ns)))
         return;
     while (tap_cuda_flight_oldest(0) && (went = keep_op(why)) != LATER)
         tap_cuda_flight_drop(went == WENT ? TAP_OPS_SENT : TAP_OPS_WEIGHTS);

@@ -14,7 +14,9 @@ OBJS_test_tap_take := recorder
 OBJS_test_tap_vllm := recorder
 OBJS_test_tap_cuda := recorder
 OBJS_test_tap_cuda_hard := recorder
-$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda $(O)/tests/unit/test_tap_cuda_hard: $(call obj,$(TAP_SRCS) $(TAP_MORE))
+OBJS_test_tap_cuda_flight := recorder
+OBJS_test_layer_filter := recorder
+$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda $(O)/tests/unit/test_tap_cuda_hard $(O)/tests/unit/test_tap_cuda_flight: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
 OBJS_test_kernel_names := recorder
 OBJS_test_settle_vllm := recorder
