@@ -17,7 +17,7 @@ bool links_wants(struct td_links *l, const struct link_op *op, const struct link
 
     if (!l->filter || (set && !set->named_by_call && !set->unwanted))
         return true;
-    l->nameless += !name;
+    l->nameless |= !name;
     return set && set->unwanted ? false : td_layer_filter_wants(l->filter, name);
 }
 
@@ -40,9 +40,9 @@ bool td_links_layers_said(struct td_links *l, char *to, size_t n)
     if (some)
         at = snprintf(to, n, "--layers: no layer that was seen has a name that fits %s", unused);
     if (l->nameless && at >= 0 && (size_t)at < n)
-        snprintf(to + at, n - (size_t)at, "%s%lld ops have no layer's name, so they were dropped%s%s", some ? "; " : "--layers: ", (long long)l->nameless,
-                 l->why_no_layers ? ": " : "", l->why_no_layers ? l->why_no_layers : "");
-    some |= l->nameless > 0;
+        snprintf(to + at, n - (size_t)at, "%sops without a layer's name were dropped%s%s", some ? "; " : "--layers: ", l->why_no_layers ? ": " : "",
+                 l->why_no_layers ? l->why_no_layers : "");
+    some |= l->nameless;
     pthread_mutex_unlock(&l->lock);
     return some;
 }

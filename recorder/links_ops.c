@@ -223,7 +223,7 @@ bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, con
     if (rc == TD_ECORRUPT)
         return false;
     if (!rc && !links_wants(l, &op, set)) {
-        links_refuse(r, set ? rec->weight : 0);
+        links_refuse(r, set && set->unwanted ? rec->weight : 0);
         links_took(l, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
         l->state.ops_dropped++;
         return true;

@@ -117,7 +117,7 @@ struct td_links {
     struct link_kernel *kernels;      /* launched in any process, by name */
     uint32_t n_kernels;
     struct td_layer_filter *filter;   /* NULL: all layers */
-    int64_t nameless;                 /* ops that the filter dropped because they have no name */
+    bool nameless;                    /* the filter dropped ops because they have no name */
     struct links_flight flight;
     char *unseen;                     /* what a tap said when it was armed: why launches are not seen; NULL: nothing */
     struct td_links_state state;
@@ -166,7 +166,7 @@ void links_flight_poll(struct td_links *l); /* was a signal sent? Without the lo
 void links_flight_facts(struct td_links *l);
 
 /* ---- links_layers.c ---- */
-/* Is an op with these weights wanted? set NULL: it has none. Counts those without a name. */
+/* Is an op with these weights wanted? set NULL: it has none. */
 bool links_wants(struct td_links *l, const struct link_op *op, const struct link_set *set);
 /* The same of a set that is settled just now: before anything of it is stored. */
 bool links_wants_layer(struct td_links *l, const char *layer);

@@ -100,7 +100,8 @@ void tap_take_unreadable(void);
 
 /* A device works later than its launches: what to take is decided when a call is seen, what was copied is sent when it is there. The thread that
  * sends is the front end's own, and uses nothing but these and tap_take_begin and tap_take_end. */
-struct tap_sampler { uint8_t classes[64]; uint64_t steps; }; /* of one stream of steps; zeroed at each arm */
+#define TAP_CLASSES 128u           /* of sizes, see tap_steps.c */
+struct tap_sampler { uint8_t classes[TAP_CLASSES]; uint64_t steps; }; /* of one stream of steps; zeroed at each arm */
 enum tap_doing { TAP_WAIT, TAP_TAKE, TAP_SKIP_SAMPLING, TAP_SKIP_BUDGET, TAP_SKIP_RING, TAP_SKIP_FLIGHT };
 /* A pass of `rows` rows begins: what happens to it. *weights: it may send weights. */
 enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights);

@@ -31,6 +31,7 @@ ap.add_argument("--die-after", type=int, default=0, help="with so many answers b
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
+ap.add_argument("--overflow", default="", help="with --gpu: in answers to prompts with the word overflow, this layer's input is too large at the sixth event")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
 start = time.monotonic()
@@ -47,7 +48,8 @@ def load(gpu):
     """The layers of --model, each as the checkpoint has it; act-order as vLLM prepares it: rows sorted by group."""
     tensors = checkpoint(args.model)
     v2 = json.load(open(args.model + "/config.json"))["quantization_config"]["checkpoint_format"] == "gptq_v2"
-    for name in sorted(k[:-len(".qweight")] for k in tensors if k.endswith(".qweight")):
+    names[:] = sorted(k[:-len(".qweight")] for k in tensors if k.endswith(".qweight"))
+    for name in names:
         (words, n), qweight = tensors[name + ".qweight"]
         (groups, _), scales = tensors[name + ".scales"]
         order = struct.unpack(f"<{words * 8}i", tensors[name + ".g_idx"][1])
@@ -57,7 +59,7 @@ def load(gpu):
             sys.exit("the fake GPU took no layer " + name)
 
 
-gpu, engine = None, threading.Lock()
+gpu, engine, names = None, threading.Lock(), []
 if args.gpu:
     gpu = ctypes.CDLL(args.gpu)
     if (rc := gpu.gpu_model_open()):
@@ -65,9 +67,11 @@ if args.gpu:
     load(gpu)
 
 
-def forward(rows):
+def forward(rows, overflow=False):
     if gpu:
         with engine:
+            if overflow:
+                gpu.gpu_model_overflow(names.index(args.overflow))
             if gpu.gpu_model_pass(rows):
                 os._exit(1)
 
@@ -173,7 +177,7 @@ class Handler(socketserver.StreamRequestHandler):
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         forward(len(str(req.get("prompt", "")).split()) or 1)
         for i, event in enumerate(self.events(path, req, n, headers)):
-            forward(1)
+            forward(1, args.overflow and i == 5 and "overflow" in str(req.get("prompt", "")))
             if args.pause:
                 time.sleep(args.pause)
             if args.fault == "hang" and i == 3:

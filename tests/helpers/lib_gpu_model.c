@@ -22,10 +22,12 @@ static int n_layers;
 static uint64_t a, c, whole;
 static void *context, *module, *stream;
 static unsigned seed;
+static int overflows = -1;             /* the layer whose input is too large in the next pass; -1: none */
 
 int gpu_model_open(void);
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm);
 int gpu_model_pass(int rows);
+void gpu_model_overflow(int layer);
 
 static uint64_t upload(const void *from, size_t bytes)
 {
@@ -119,6 +121,23 @@ static void fill_activations(int n)
     }
 }
 
+/* An input that is finite, and with the signs of the first column of W: the products add up to more than a half holds. What is behind it in this pass
+ * is NaN, as it would be in a model. */
+static void spoil(int i, int rows)
+{
+    uint16_t *to = (uint16_t *)a;
+    const struct layer *l = &layers[i];
+    int j;
+
+    for (j = 0; j < rows * l->k; j++)
+        to[j] = i > overflows ? 0x7e00 : fake_gptq_element((const uint32_t *)l->qweight, 4, l->n, j % l->k, 0) < 8 ? 0xfbff : 0x7bff;
+}
+
+void gpu_model_overflow(int layer)
+{
+    overflows = layer;
+}
+
 /* One forward pass: new activations for every layer, so that every op differs. */
 int gpu_model_pass(int rows)
 {
@@ -132,6 +151,8 @@ int gpu_model_pass(int rows)
         others(3);
         rc = cu.stream_synchronize(stream);
         fill_activations(rows * layers[i].k);
+        if (overflows >= 0 && i >= overflows)
+            spoil(i, rows);
         if (rows > EXLLAMA_ROWS) {
             rc |= launch_whole(&layers[i], rows);
             continue;
@@ -141,5 +162,6 @@ int gpu_model_pass(int rows)
         if (rows > eights)
             rc |= launch(&layers[i], eights, rows - eights, rows - eights);
     }
+    overflows = -1;
     return rc | cu.stream_synchronize(stream);
 }

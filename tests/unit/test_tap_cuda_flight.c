@@ -293,6 +293,7 @@ static void captures_are_left_alone(void **state)
 static void weights_that_are_gone_are_not_read(void **state)
 {
     struct gpu_layer gone = {.n = 0};
+    uint64_t copies;
     struct bench b;
     int i;
 
@@ -304,8 +305,10 @@ static void weights_that_are_gone_are_not_read(void **state)
     gpu_gemm(&gone, 1);
     cu.stream_synchronize(gpu_stream);
     cu.mem_free(gone.qweight);
+    copies = say->calls("cuMemcpyDtoDAsync_v2");
     assert_null(tap_cuda_keep(TAP_FLIGHT_SIGNAL));
     be_idle(&b);
+    assert_int_equal(say->calls("cuMemcpyDtoDAsync_v2"), copies + 3 * LAYERS); /* a sample, A and C each */
     disarm(&b);
     assert_int_equal(kept_by_flight(&b), LAYERS);
     assert_int_equal(ledger(&b, "ops.dropped.weights"), 1);
