@@ -21,11 +21,11 @@ bool links_take_kept(struct td_links *l, const struct link *lk, const struct tap
 
     if (rec->why == TAP_FLIGHT_NOT || rec->why >= TAP_FLIGHTS)
         return false;
-    td_log(TD_LOG_WARN, "tap", "process %d: %s; what the flight recorder has is kept", (int)lk->pid, reason[rec->why]);
     td_writer_count(l->opt.writer, "flight.kept", 1, 0);
     l->flight.kept = l->flight.kept ? l->flight.kept : cJSON_CreateArray();
     if (cJSON_GetArraySize(l->flight.kept) >= KEPT_MAX)
         return true;
+    td_log(TD_LOG_WARN, "tap", "process %d: %s; what the flight recorder has is kept", (int)lk->pid, reason[rec->why]);
     one = cJSON_CreateObject();
     cJSON_AddNumberToObject(one, "pid", lk->pid);
     cJSON_AddStringToObject(one, "why", reason[rec->why]);
@@ -132,8 +132,10 @@ void links_flight_facts(struct td_links *l)
 {
     cJSON *o;
 
-    if (!l->mode.flight_mib || !l->opt.writer)
+    if (!l->mode.flight_mib || !l->opt.writer) {
+        cJSON_Delete(l->flight.kept);
         return;
+    }
     o = cJSON_CreateObject();
     cJSON_AddNumberToObject(o, "mib", (double)l->mode.flight_mib);
     cJSON_AddItemToObject(o, "kept", l->flight.kept ? l->flight.kept : cJSON_CreateArray());

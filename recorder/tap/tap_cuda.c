@@ -22,7 +22,7 @@ static _Atomic bool injected;
 static _Atomic bool watching;         /* else a callback that comes late does nothing: all may be about to change */
 static _Atomic uint32_t inside;       /* of the server's threads: how many are in here */
 static void *subscriber;              /* the tap's thread's; NULL: not subscribed */
-static bool opened;                   /* the same: in this arm the stage was tried */
+static bool opened, flight_tried;     /* the same: in this arm the stage, and the flight recorder's ring, was tried */
 static char sentence[TAP_TEXT];       /* what start() returned */
 
 static __thread __attribute__((tls_model("initial-exec"))) struct {
@@ -232,7 +232,10 @@ static const char *open_flight(void)
 {
     void *context = tap_cuda_stage_context();
 
-    return tap_flight_wanted() && context && !tap_cuda_flight_on() ? tap_cuda_flight_open(context, tap_flight_wanted()) : NULL;
+    if (!tap_flight_wanted() || !context || flight_tried)
+        return NULL;
+    flight_tried = true;              /* once an arm: what fails now fails again */
+    return tap_cuda_flight_open(context, tap_flight_wanted());
 }
 
 static const char *start(void)
@@ -242,7 +245,7 @@ static const char *start(void)
 
     if (!atomic_load(&injected))
         return NULL;
-    opened = false;
+    opened = flight_tried = false;
     why = tap_cuda_load();
     if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
         why = "a launch or a copy of the last arm is not over yet; arm again later";

@@ -18,7 +18,7 @@ void tap_cuda_keep_begin(void)
     memset(&keep, 0, sizeof keep);
 }
 
-enum went { WENT, LATER, NEVER };     /* NEVER: this op cannot be sent */
+#define LATER TAP_COUNTS               /* no room yet. Else: what stands against sending this op at all; TAP_OPS_SENT: nothing */
 
 /* ---- weights ------------------------------------------------------------------------------------------------------- */
 
@@ -30,17 +30,17 @@ static bool is_there(uint64_t address, uint64_t bytes)
     return tap_driver.address_range && !tap_driver.address_range(&base, &n, address) && address >= base && address - base + bytes <= n;
 }
 
-static enum went send_weights(struct tap_cuda_set *s)
+static enum tap_count send_weights(struct tap_cuda_set *s)
 {
     int t;
 
     for (t = 0; t < TAP_MAX_WEIGHTS && s->taken < s->total; t++)
         if (s->bytes[t] && !is_there(s->address[t], s->bytes[t]))
-            return NEVER;
+            return TAP_OPS_WEIGHTS;
     if (tap_cuda_pieces_send(s, tap_cuda_stage_side()))
-        return WENT;
+        return TAP_OPS_SENT;
     tap_cuda_stage_hand_over();
-    return tap_cuda_piece_fits() ? NEVER : LATER;
+    return tap_cuda_piece_fits() ? TAP_OPS_WEIGHTS : LATER;
 }
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static uint64_t room_for(const struct tap_cuda_entry *e)
 }
 
 /* Room for all launches of the oldest op, wherever the ring's end lies. */
-static enum went find_room(void)
+static enum tap_count find_room(void)
 {
     const struct tap_cuda_flown *f;
     uint64_t n = 0, largest = tap_largest();
@@ -66,8 +66,8 @@ static enum went find_room(void)
     for (i = 0; (f = tap_cuda_flight_oldest(i)); i++)
         n += room_for(&f->e);
     if (2 * n > tap_cuda_stage_bytes() || n + 2 * tap_round(sizeof(struct tap_op), 4096) > largest)
-        return NEVER;
-    return tap_cuda_queue_place(i + 3) && tap_cuda_stage_room() >= 2 * n ? WENT : LATER;
+        return TAP_OPS_RING;
+    return tap_cuda_queue_place(i + 3) && tap_cuda_stage_room() >= 2 * n ? TAP_OPS_SENT : LATER;
 }
 
 static bool move(uint64_t *at, uint64_t bytes)
@@ -130,25 +130,24 @@ static void put_step(const struct tap_cuda_flown *f)
 }
 
 /* The oldest op. */
-static enum went keep_op(enum tap_flight why)
+static enum tap_count keep_op(enum tap_flight why)
 {
     struct tap_cuda_flown *f = tap_cuda_flight_oldest(0);
     struct tap_cuda_set *set = tap_cuda_set_of(&f->e.work);
-    enum went went = set ? send_weights(set) : NEVER;
+    enum tap_count why_not = set ? send_weights(set) : TAP_OPS_WEIGHTS;
     unsigned i;
 
-    if (went != WENT)
-        return went;
-    went = find_room();
-    if (went != WENT)
-        return went;
+    if (why_not == TAP_OPS_SENT)
+        why_not = find_room();
+    if (why_not != TAP_OPS_SENT)
+        return why_not;
     put_step(f);
     for (i = 0; (f = tap_cuda_flight_oldest(i)); i++)
         if (!put_launch(f, set, why))
-            return NEVER;              /* the driver refused: then it does so for all */
+            return TAP_OPS_FAILED;     /* the driver refused: then it does so for all */
     if (tap_cuda_stage_waiting() >= TAP_CUDA_BATCH)
         tap_cuda_stage_hand_over();
-    return WENT;
+    return TAP_OPS_SENT;
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
@@ -183,12 +182,12 @@ void tap_cuda_keep_some(void)
     uint64_t number;
     int64_t t_ns;
     enum tap_flight why = tap_cuda_flight_why(&number, &t_ns);
-    enum went went = WENT;
+    enum tap_count went;
 
     if (why == TAP_FLIGHT_NOT || keep.ended == number || (keep.begun != number && !begin(why, number, t_ns)))
         return;
     while (tap_cuda_flight_oldest(0) && (went = keep_op(why)) != LATER)
-        tap_cuda_flight_drop(went == WENT ? TAP_OPS_SENT : TAP_OPS_WEIGHTS);
+        tap_cuda_flight_drop(went);
     tap_cuda_stage_hand_over();
     if (!tap_cuda_flight_oldest(0))
         end(why);

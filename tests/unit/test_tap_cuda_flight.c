@@ -318,6 +318,30 @@ static void weights_that_are_gone_are_not_read(void **state)
     cu.mem_free(gone.scales);
 }
 
+/* No room for its ring: said, asked for once, and GEMMs are sampled as without it. */
+static void a_full_gpu_has_no_ring(void **state)
+{
+    uint64_t allocations;
+    struct bench b;
+    int i;
+
+    (void)state;
+    tap_cuda_flight_forget();
+    for (i = 1; i <= 5; i++)           /* 1 MiB to 64 KiB */
+        say->fault("alloc", i, 2);
+    bench_open(&b, TAP_MODE_ALL);
+    tap_plan.flight_bytes = 1 << 20;
+    assert_non_null(strstr(tap_front_cuda.start(), "no memory left for the flight recorder"));
+    allocations = say->calls("cuMemAlloc_v2");
+    gpu_pass(1, 1);
+    be_idle(&b);
+    assert_int_equal(say->calls("cuMemAlloc_v2"), allocations);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    check_balance(&b);
+    bench_close(&b);
+}
+
 /* Not asked for: not a copy more, and nothing of it can be kept. */
 static void off_it_costs_nothing(void **state)
 {
@@ -356,6 +380,7 @@ int main(void)
         cmocka_unit_test(captures_are_left_alone),
         cmocka_unit_test(weights_that_are_gone_are_not_read),
         cmocka_unit_test(off_it_costs_nothing),
+        cmocka_unit_test(a_full_gpu_has_no_ring),
     };
 
     return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);

@@ -27,8 +27,8 @@ assert kept and all(op["flight"] == why for op in kept)
 assert [op["t_ns"] for op in kept] == sorted(op["t_ns"] for op in kept), "not in order"
 assert m["tap"]["flight"]["kept"][0]["why"] == why
 layers = collections.Counter(op["layer"] for op in kept)
-assert len(layers) == 28 and all(op["layer"] for op in kept)
-print("kept are ops of all layers, in order, under their names:", len(layers))
+assert all(op["layer"] for op in kept) and (why == "SIGUSR1" or len(layers) == 28)  # a signal may come when little has flown
+print("kept are ops of the layers, in order, under their names")
 if layer:
     bad = m["tap"]["flight"]["first_bad"]
     op = next(op for op in ops if op["op"] == bad["op"])
