@@ -37,7 +37,7 @@ bool links_take_kept(struct td_links *l, const struct link *lk, const struct tap
 
 const char *links_flight_word(const struct tap_op *rec)
 {
-    return rec->flight < TAP_FLIGHTS ? reason[rec->flight] : NULL;
+    return reason[rec->flight];
 }
 
 /* ---- the first bad op ---------------------------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ static bool check_head(const struct tap_op *rec)
 {
     return links_is_text(rec->kind, sizeof rec->kind, false) && links_is_text(rec->symbol, sizeof rec->symbol, false) && links_is_text(rec->layout, sizeof rec->layout, true) &&
            links_is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
-           rec->has_print <= 1 && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
+           rec->has_print <= 1 && rec->flight < TAP_FLIGHTS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
            rec->n_launches <= TAP_MAX_LAUNCHES;
 }
 
