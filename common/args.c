@@ -95,6 +95,11 @@ static int store(const struct td_arg *t, const char *v, struct td_error *err)
         l->item[l->n++] = v;
         return TD_OK;
     }
+    case TD_ARG_MAYBE:
+        if (!v) {
+            *(int64_t *)t->value = TD_ARG_ALONE;
+            return TD_OK;
+        }                             /* fall through */
     case TD_ARG_I64: {
         long long x = strtoll(v, &end, 10);
 
@@ -171,7 +176,7 @@ int td_args_parse(struct td_args *a, int argc, char **argv, struct td_error *err
         }
         if (t->type == TD_ARG_FLAG && value)
             return td_fail(err, TD_EINVAL, "--%s takes no value", t->name);
-        if (t->type != TD_ARG_FLAG && !value) {
+        if (t->type != TD_ARG_FLAG && t->type != TD_ARG_MAYBE && !value) {
             if (++i >= argc)
                 return td_fail(err, TD_EINVAL, "--%s needs %s", t->name, t->operand);
             value = argv[i];

@@ -8,8 +8,9 @@
 
 #include "common/error.h"
 
-enum td_arg_type { TD_ARG_FLAG, TD_ARG_STR, TD_ARG_I64, TD_ARG_NUM, TD_ARG_LIST };
+enum td_arg_type { TD_ARG_FLAG, TD_ARG_STR, TD_ARG_I64, TD_ARG_NUM, TD_ARG_LIST, TD_ARG_MAYBE };
 
+#define TD_ARG_ALONE (-1)
 #define TD_ARG_LIST_MAX 64
 struct td_arg_list { const char *item[TD_ARG_LIST_MAX]; int n; }; /* an option that may be given several times */
 
@@ -17,7 +18,7 @@ struct td_arg {
     const char *name;     /* "server" for --server; table ends with NULL */
     char short_name;      /* 'o' for -o, or 0 */
     enum td_arg_type type;
-    void *value;          /* bool *, const char **, int64_t *, double *, struct td_arg_list * */
+    void *value;          /* bool *, const char **, int64_t *, double *, struct td_arg_list *; of MAYBE int64_t *: --x=N, or --x alone: TD_ARG_ALONE */
     const char *operand;  /* "HOST:PORT", shown in the help; NULL for a flag */
     const char *help;     /* one line; NULL hides the option */
     double min, max;      /* numbers: checked when max > min */

@@ -160,6 +160,7 @@ static void *pump(void *arg)
                 look_after(l, &l->link[i]);
         }
         pthread_mutex_unlock(&l->lock);
+        links_flight_poll(l);
         if (now - looked > 100 * TD_NS_PER_MS)
             looked = now;
         nap_ns = next_nap(nap_ns, full);
@@ -264,7 +265,10 @@ int td_links_open(const struct td_links_target *target, const struct td_links_op
     if (opt->nonce)
         snprintf(l->nonce, sizeof l->nonce, "%s", opt->nonce);
     pthread_mutex_init(&l->lock, NULL);
-    rc = find_and_link(l, target, &pid, err);
+    pthread_mutex_init(&l->talk, NULL);
+    rc = opt->wanted_layers ? td_layer_filter_new(opt->wanted_layers, &l->filter, err) : TD_OK;
+    if (!rc)
+        rc = find_and_link(l, target, &pid, err);
     if (!rc) {
         l->state.processes = l->state.alive = l->n;
         open_layers(l, pid ? pid : l->link[0].pid);
@@ -290,16 +294,36 @@ static void keep_said(struct td_links *l, const struct link *lk, const char *tex
     l->unseen = strdup(text);
 }
 
+static int ask(struct td_links *l, struct link *lk, struct tap_msg *m, struct tap_msg *reply, struct td_error *err)
+{
+    int rc;
+
+    pthread_mutex_lock(&l->talk);
+    rc = links_ask(lk, m, reply, ANSWER_MS, err);
+    pthread_mutex_unlock(&l->talk);
+    return rc;
+}
+
+static void say_flight(const struct link *lk, uint32_t wanted, uint32_t got)
+{
+    if (wanted && !strstr(lk->fronts, "cuda"))
+        td_log(TD_LOG_WARN, "tap", "process %d: --flight records launches on an NVIDIA GPU, and none was seen here; GEMMs are recorded without it", (int)lk->pid);
+    else if (got && got < wanted)
+        td_log(TD_LOG_WARN, "tap", "process %d: the flight recorder has %u MiB instead of %u, no more are free on the GPU", (int)lk->pid, got, wanted);
+}
+
 static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct td_error *err)
 {
     struct tap_msg reply;
-    int rc = lk->alive ? links_ask(lk, &m, &reply, ANSWER_MS, err) : td_fail(err, TD_EIO, "process %d of the server is gone", (int)lk->pid);
+    int rc = lk->alive ? ask(l, lk, &m, &reply, err) : td_fail(err, TD_EIO, "process %d of the server is gone", (int)lk->pid);
 
     lock(l);
     lk->armed = rc ? 0 : reply.generation;
     unlock(l);
-    if (!rc)
+    if (!rc) {
+        say_flight(lk, m.flight_mib, reply.flight_mib);
         keep_said(l, lk, reply.text);
+    }
     return rc;
 }
 
@@ -313,6 +337,7 @@ int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td
     if (mode->take == TD_LINKS_OFF)
         return td_links_disarm(l, err);
     m.percent_ppm = percent >= 100 ? 1000000 : (uint32_t)(percent * 1e4 + 0.5);
+    m.flight_mib = mode->flight_mib;
     m.kinds = mode->all_kinds ? TAP_KINDS_ALL : TAP_KINDS_GEMM;
     m.budget_bytes_per_s = mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_LINKS_DEFAULT_BUDGET;
     for (i = 0; i < l->n; i++)
@@ -334,7 +359,7 @@ static int disarm_one(struct td_links *l, struct link *lk, struct td_error *err)
     int rc = TD_OK;
 
     if (lk->alive && !hung_up(lk))
-        rc = links_ask(lk, &m, &reply, ANSWER_MS, err);
+        rc = ask(l, lk, &m, &reply, err);
     if (!rc)
         keep_said(l, lk, reply.text);
     lock(l);
@@ -380,9 +405,12 @@ int td_links_close(struct td_links *l, struct td_error *err)
         links_release(&l->link[i]);
     }
     links_kernels_facts(l);
+    links_flight_facts(l);
     links_kernels_release(l);
     td_layers_close(l->layers);
+    td_layer_filter_free(l->filter);
     free(l->why_no_layers);
+    pthread_mutex_destroy(&l->talk);
     pthread_mutex_destroy(&l->lock);
     if (l->failed.code)
         td_fail(err, l->failed.code, "%s", l->failed.msg);
@@ -421,6 +449,8 @@ static cJSON *describe_mode(const struct td_links_mode *m)
         cJSON_AddNumberToObject(o, "budget_bytes_per_s", (double)m->budget_bytes_per_s);
     if (m->take != TD_LINKS_OFF)
         cJSON_AddStringToObject(o, "kinds", m->all_kinds ? "all" : "gemm");
+    if (m->take != TD_LINKS_OFF && m->flight_mib)
+        cJSON_AddNumberToObject(o, "flight_mib", m->flight_mib);
     return o;
 }
 

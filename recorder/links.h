@@ -12,6 +12,8 @@
  *
  * What lands in the ledger (the sums balance: seen = kept + all dropped; steps likewise):
  *   ops.seen  ops.kept  ops.dropped.{sampling,budget,ring,threads,weights,partial,failed,recorder}   n, bytes of A and C
+ *   ops.dropped.flight, steps.dropped.flight (passed the flight recorder and were not kept; flight.kept: how often it was)
+ *   ops.dropped.layers (of layers that --layers does not want), weights.unwanted: their sets
  *   ops.dropped.graph (of CUDA graphs: captured, or launched, and not read), launches.seen  launches.known  launches.graphs  launches.graphs_read:
  *   of a GPU's kernels, graphs, graphs whose capture was watched
  *   steps.seen  steps.kept  steps.dropped.{sampling,budget,ring,threads,recorder}
@@ -20,6 +22,7 @@
 #ifndef TD_RECORDER_LINKS_H
 #define TD_RECORDER_LINKS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -72,6 +75,8 @@ struct td_links_options {       /* zeroed: the defaults */
     const char *checkpoint;     /* --checkpoint DIR or FILE.gguf, or the `root` of /v1/models; NULL or not there: --model of the command line,
                                    else layers have no names */
     bool weights_by_reference;  /* weights that match the checkpoint: a reference only. Default: bytes stored once, reference noted */
+    const char *wanted_layers;  /* --layers (layer_filter.h); NULL: all */
+    volatile sig_atomic_t *keep; /* set to 1 by a signal handler: the flight recorder's ring is kept, and it is 0 again. NULL: never */
     int rings;                  /* calling threads per process; 0: 4 (of a GPU 2) */
     int64_t ring_bytes;         /* of each; 0: 16 MiB (of a GPU 64). An op of more than that (A and C together) is dropped, counted "ring" */
 };
@@ -89,6 +94,7 @@ struct td_links_mode {
     double percent;             /* SAMPLE: share of steps, in windows of whole steps, and the first steps of every size; 0: 10 */
     int64_t budget_bytes_per_s; /* A and C per process; over it steps are dropped. 0: 64 MiB/s; -1: no limit. Weights, which go once
                                    an arm, have as much again beside it */
+    uint32_t flight_mib;        /* the flight recorder's ring on the GPU (--flight); 0: none */
     bool all_kinds;             /* every kind of op that a front end of the tap sees (--all-ops), not matrix products only */
 };
 
@@ -99,6 +105,14 @@ int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td
 int td_links_disarm(struct td_links *l, struct td_error *err);
 /* Disarm if need be, write what is left, unlink. The first failure of the whole life is returned. NULL is allowed. */
 int td_links_close(struct td_links *l, struct td_error *err);
+
+/* An answer collapsed: the flight recorder's ring is kept. False: there is none, or it is being kept already. From the caller's thread. */
+bool td_links_keep(struct td_links *l);
+/* A sentence on the recorded op, of all that came so far, whose output was the first that is not finite or all zero. With a flight recorder only.
+ * False: there is none. */
+bool td_links_first_bad(struct td_links *l, char *to, size_t n);
+/* What is to be said of --layers: items that no layer's name fitted, ops without a name. False: nothing. */
+bool td_links_layers_said(struct td_links *l, char *to, size_t n);
 
 /* What there is now. Thread-safe. */
 struct td_links_state {

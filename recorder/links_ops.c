@@ -53,7 +53,7 @@ static bool check_head(const struct tap_op *rec)
 {
     return links_is_text(rec->kind, sizeof rec->kind, false) && links_is_text(rec->symbol, sizeof rec->symbol, false) && links_is_text(rec->layout, sizeof rec->layout, true) &&
            links_is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
-           rec->has_print <= 1 && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
+           rec->has_print <= 1 && rec->flight < TAP_FLIGHTS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
            rec->n_launches <= TAP_MAX_LAUNCHES;
 }
 
@@ -211,7 +211,11 @@ static int write_op(struct td_links *l, struct link *lk, const struct link_op *o
     cJSON_AddNumberToObject(out.extra, "seq", (double)rec.seq);
     if (lk->rank >= 0)
         cJSON_AddNumberToObject(out.extra, "rank", lk->rank);
+    if (links_flight_word(&rec))
+        cJSON_AddStringToObject(out.extra, "flight", links_flight_word(&rec));
     rc = td_writer_op(l->opt.writer, &out);
+    if (!rc)
+        links_flight_look(l, op, out.layer, out.op);
     cJSON_Delete(out.attrs);
     cJSON_Delete(out.impl.launches);
     cJSON_Delete(out.extra);
@@ -230,6 +234,12 @@ bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, con
     rc = links_op_weights(l, r, &op, &set);
     if (rc == TD_ECORRUPT)
         return false;
+    if (!rc && !links_wants(l, &op, set)) {
+        links_refuse(r, set && set->unwanted ? rec->weight : 0);
+        links_took(l, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
+        l->state.ops_dropped++;
+        return true;
+    }
     crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: these ops are dropped, and counted */
     if (!rc)
         rc = write_op(l, lk, &op, set);

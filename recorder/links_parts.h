@@ -4,7 +4,8 @@
  *   links.c      the life of a link: open, arm, disarm, close      links_find.c  processes, ports, sockets
  *   links_env.c  the environment of a server with the tap          links_talk.c  messages and shared memory
  *   links_pump.c rings -> the fixture: steps, the ledger           links_ops.c   one op: its record checked and written
- *   links_weights.c  sets of weights, put together and settled       links_kernels.c  kernels of a GPU, counted by name */
+ *   links_weights.c  sets of weights, put together and settled       links_kernels.c  kernels of a GPU, counted by name
+ *   links_flight.c   what flight recorders kept, the first bad op     links_layers.c  --layers */
 #ifndef TD_RECORDER_LINKS_PARTS_H
 #define TD_RECORDER_LINKS_PARTS_H
 
@@ -12,12 +13,14 @@
 #include <stdatomic.h>
 #include <sys/un.h>
 
+#include "recorder/layer_filter.h"
 #include "recorder/links.h"
 #include "recorder/settle.h"
 #include "recorder/tap/tap_proto.h"
 
 #define LINKS_MAX 64                  /* processes of one server */
 #define LINKS_ALIGN 64u
+#define LINKS_KEEP_MS 3000
 #define LINKS_SOCKET sizeof(((struct sockaddr_un *)0)->sun_path)
 
 /* ---- links_find.c ---- */
@@ -35,6 +38,7 @@ struct link_set {                     /* weights of one layer as ops of the fixt
     struct td_hash key;               /* of how the tap described them: all ops of the set must agree */
     char *layer;                      /* NULL: unknown */
     bool named_by_call;               /* ops of the set have names of their own */
+    bool unwanted;                    /* by its layer's name: nothing of it is kept */
     struct td_tensor_rec t[TD_SETTLE_TENSORS]; int n;
     struct tap_attr extra[TD_SETTLE_EXTRA]; int n_extra;
 };
@@ -88,6 +92,14 @@ struct link {
     struct tap_counter seen[TAP_COUNTS];
 };
 
+struct links_bad {                    /* the first op with a bad output */
+    bool found;
+    int64_t t_ns, op, m, n, k;
+    uint64_t values, not_finite, in_not_finite; /* of the output; of the inputs */
+    char layer[512], symbol[TAP_SYMBOL];
+};
+struct links_flight { cJSON *kept; struct links_bad bad; };
+
 struct td_links {
     struct td_links_options opt;
     struct td_links_mode mode;
@@ -97,6 +109,7 @@ struct td_links {
     struct link link[LINKS_MAX];
     int n;
 
+    pthread_mutex_t talk;             /* messages to taps: the caller's thread, and a signal's by the pump. Taken before `lock` */
     pthread_mutex_t lock;             /* all below, and the links' rings and counts */
     pthread_t pump, heart;
     bool pumping, beating;
@@ -105,6 +118,9 @@ struct td_links {
     int64_t next_op;
     struct link_kernel *kernels;      /* launched in any process, by name */
     uint32_t n_kernels;
+    struct td_layer_filter *filter;   /* NULL: all layers */
+    bool nameless;                    /* the filter dropped ops because they have no name */
+    struct links_flight flight;
     char *unseen;                     /* what a tap said when it was armed: why launches are not seen; NULL: nothing */
     struct td_links_state state;
     struct td_error failed;           /* the first failure of the writer */
@@ -147,6 +163,24 @@ void links_kernels_facts(struct td_links *l);
 /* What td_links_state says of kernels. The lock is held. */
 void links_kernels_state(const struct td_links *l, struct td_links_state *out);
 void links_kernels_release(struct td_links *l);
+
+/* ---- links_flight.c ---- */
+/* What a flight recorder kept comes now. False: the record does not hold together. */
+bool links_take_kept(struct td_links *l, const struct link *lk, const struct tap_kept *rec);
+/* Why an op was kept, as a word for the fixture; NULL: it was taken. */
+const char *links_flight_word(const struct tap_op *rec);
+/* An op that was written: is it the first bad one? layer NULL: it has no name. */
+void links_flight_look(struct td_links *l, const struct link_op *op, const char *layer, int64_t number);
+void links_flight_poll(struct td_links *l); /* was a signal sent? Without the lock */
+void links_flight_facts(struct td_links *l);
+
+/* ---- links_layers.c ---- */
+/* Is an op with these weights wanted? set NULL: it has none. */
+bool links_wants(struct td_links *l, const struct link_op *op, const struct link_set *set);
+/* The same of a set that is settled just now: before anything of it is stored. */
+bool links_wants_layer(struct td_links *l, const char *layer);
+/* Let the tap copy no more ops with the set of that number. */
+void links_refuse(struct link_ring *r, uint32_t weight);
 
 /* ---- links_weights.c ---- */
 /* The same for a chunk of weights; data : what follows the head in the ring. */

@@ -23,7 +23,8 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_OPS_RING] = {"ops.seen", "ops.dropped.ring"},           [TAP_OPS_WEIGHTS] = {"ops.seen", "ops.dropped.weights"},
     [TAP_OPS_PARTIAL] = {"ops.seen", "ops.dropped.partial"},     [TAP_OPS_FAILED] = {"ops.seen", "ops.dropped.failed"},
     [TAP_OPS_THREADS] = {"ops.seen", "ops.dropped.threads"},     [TAP_OPS_UNREADABLE] = {"ops.seen", "ops.dropped.unreadable"},
-    [TAP_OPS_GRAPH] = {"ops.seen", "ops.dropped.graph"},
+    [TAP_OPS_GRAPH] = {"ops.seen", "ops.dropped.graph"},         [TAP_OPS_FLIGHT] = {"ops.seen", "ops.dropped.flight"},
+    [TAP_OPS_LAYERS] = {"ops.seen", "ops.dropped.layers"},       [TAP_STEPS_FLIGHT] = {"steps.seen", "steps.dropped.flight"},
     [TAP_STEPS_SAMPLING] = {"steps.seen", "steps.dropped.sampling"},
     [TAP_STEPS_BUDGET] = {"steps.seen", "steps.dropped.budget"}, [TAP_STEPS_RING] = {"steps.seen", "steps.dropped.ring"},
     [TAP_STEPS_THREADS] = {"steps.seen", "steps.dropped.threads"},
@@ -125,11 +126,11 @@ static bool take_step(struct td_links *l, struct link *lk, const struct tap_step
 static bool take_record(struct td_links *l, struct link *lk, struct link_ring *r, const uint8_t *at, uint32_t size)
 {
     static const size_t least[] = {[TAP_REC_STEP] = sizeof(struct tap_step), [TAP_REC_WEIGHT] = sizeof(struct tap_weight), [TAP_REC_OP] = sizeof(struct tap_op),
-                                   [TAP_REC_KERNEL] = sizeof(struct tap_kernel)};
-    union { struct tap_rec rec; struct tap_step step; struct tap_weight weight; struct tap_op op; struct tap_kernel kernel; } head;
+                                   [TAP_REC_KERNEL] = sizeof(struct tap_kernel), [TAP_REC_FLIGHT] = sizeof(struct tap_kept)};
+    union { struct tap_rec rec; struct tap_step step; struct tap_weight weight; struct tap_op op; struct tap_kernel kernel; struct tap_kept kept; } head;
     unsigned type = ((const struct tap_rec *)at)->type;
 
-    if (type < TAP_REC_STEP || type > TAP_REC_KERNEL || size < least[type])
+    if (type < TAP_REC_STEP || type > TAP_REC_FLIGHT || size < least[type])
         return false;
     memcpy(&head, at, least[type]);
     head.rec.size = size;
@@ -139,6 +140,8 @@ static bool take_record(struct td_links *l, struct link *lk, struct link_ring *r
         return links_take_chunk(l, r, &head.weight, at + sizeof head.weight);
     if (type == TAP_REC_KERNEL)
         return links_take_kernel(l, &head.kernel);
+    if (type == TAP_REC_FLIGHT)
+        return links_take_kept(l, lk, &head.kept);
     return links_take_op(l, lk, r, &head.op, at);
 }
 

@@ -175,13 +175,18 @@ static int settle(struct td_links *l, const struct link_op *op, const uint8_t *c
                           .attrs = op->attr, .n_attrs = op->rec->n_attrs, .w = op->tensor, .n_w = op->rec->n_w, .bytes = bytes, .layers = l->layers};
     struct link_set *set = calloc(1, sizeof *set);
     struct td_error err = {0};
+    bool unwanted = false;
     int rc = set ? td_settle_weights(&s, &err) : TD_ENOMEM;
 
     if (!rc && s.layer[0] && !(set->layer = strdup(s.layer)))
         rc = TD_ENOMEM;
-    if (!rc)
+    unwanted = !rc && !s.named_by_call && !links_wants_layer(l, set->layer);
+    if (!rc && !unwanted)
         rc = store(l, &s);
+    if (unwanted)
+        td_writer_count(l->opt.writer, "weights.unwanted", 1, 0);
     if (!rc) {
+        set->unwanted = unwanted;
         set->key = key;
         take_over(set, &s);
         *out = set;

@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "recorder/layer_filter.h"
 #include "recorder/record.h"
 
-static volatile sig_atomic_t stop;
+#define FLIGHT_MIB 256
+
+static volatile sig_atomic_t stop, keep;
 
 /* First: end in order. Second: now, and take along the server that --run started. */
 static void on_signal(int number)
@@ -24,13 +27,21 @@ static void on_signal(int number)
     stop = 1;
 }
 
-static void catch_signals(void)
+static void on_keep(int number)
 {
-    struct sigaction sa = {.sa_handler = on_signal};
+    (void)number;
+    keep = 1;
+}
+
+static void catch_signals(bool flight)
+{
+    struct sigaction sa = {.sa_handler = on_signal}, usr = {.sa_handler = on_keep, .sa_flags = SA_RESTART};
 
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
+    if (flight)
+        sigaction(SIGUSR1, &usr, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 
@@ -85,6 +96,16 @@ static int check_graphs(bool graphs, bool starts, struct td_record_options *opt,
     if (opt->graphs_mib && !starts)
         return td_fail(err, TD_EINVAL, "--graphs is chosen when the server starts: give it with --run, or with --tap-env before you start the server");
     return TD_OK;
+}
+
+static int check_flight(struct td_record_options *opt, struct td_error *err)
+{
+    opt->mode.flight_mib = opt->flight == TD_ARG_ALONE ? FLIGHT_MIB : (uint32_t)opt->flight;
+    if (opt->flight && opt->mode.take == TD_LINKS_OFF)
+        return td_fail(err, TD_EINVAL, "--flight and --gemms off exclude each other");
+    if (opt->layers && opt->mode.take == TD_LINKS_OFF)
+        return td_fail(err, TD_EINVAL, "--layers and --gemms off exclude each other");
+    return opt->layers ? td_layer_filter_check(opt->layers, err) : TD_OK;
 }
 
 static int print_tap_env(int64_t graphs_mib, struct td_error *err)
@@ -172,6 +193,8 @@ int main(int argc, char **argv)
         {"timeout", 't', TD_ARG_NUM, &o.timeout_s, "S", "wait so long for the model to load, and for each next byte (default 300)", 0.1, 86400},
         {"wait", 'w', TD_ARG_FLAG, &o.wait, NULL, "also wait while nobody listens there yet", 0, 0},
         {"gemms", 0, TD_ARG_STR, &o.gemms, "auto|off|all|P%", "inputs of GEMMs, through the tap: a sample, none, all, a share", 0, 0},
+        {"layers", 0, TD_ARG_STR, &o.layers, "LIST", "of these layers only: numbers, parts of names, both: 0-3,mlp.down_proj,8.*_proj", 0, 0},
+        {"flight", 0, TD_ARG_MAYBE, &o.flight, "[=MB]", "on a GPU: keep what led to a bad output, an answer that collapsed, or SIGUSR1 (default 256)", 1, 65536},
         {"all-ops", 0, TD_ARG_FLAG, &o.mode.all_kinds, NULL, "of llama.cpp: every node of the graph, not matrix products only; needs the tap", 0, 0},
         {"tapped-repeat", 0, TD_ARG_I64, &o.tapped_repeat, "K", "passes over the suite with the tap armed (default 1)", 1, 1000},
         {"budget", 0, TD_ARG_NUM, &o.budget_mib, "MIB", "what the tap may copy a second; -1 no limit (default: of a sample 64, with --gemms all no limit)", -1, 1 << 20},
@@ -219,6 +242,8 @@ int main(int argc, char **argv)
     if (!rc)
         rc = check_all_ops(&o, &err);
     if (!rc)
+        rc = check_flight(&o, &err);
+    if (!rc)
         rc = check_headers(&headers, &err);
     if (!rc && tap_env)
         rc = print_tap_env(o.graphs_mib, &err);
@@ -230,6 +255,7 @@ int main(int argc, char **argv)
         redact_scores(o.redact);
     o.command = args.command;
     o.mode.budget_bytes_per_s = budget_of(&o);
-    catch_signals();
+    o.keep = &keep;
+    catch_signals(o.flight != 0);
     return td_record(&o, &stop, &err) ? fail(&err) : TD_EXIT_OK;
 }

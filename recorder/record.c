@@ -32,7 +32,7 @@ struct session {
     uint32_t next_stream;
     char dir[TD_PATH_MAX], url[512], nonce[TD_LINKS_NONCE], no_tap[512];
     struct td_links_state ops;
-    bool have_ops;
+    bool have_ops, collapse_kept;
     struct td_whole *whole;       /* stands before on_exchange */
     struct td_scores scores;      /* sees what passes on_exchange */
     struct td_extras extras;
@@ -140,6 +140,8 @@ static int on_exchange(void *arg, struct td_exchange *x, struct td_error *err)
         on_failed_warmup(s, x);
     if (!td_scores_role(x))
         td_figures_add(&s->figures, x);
+    if (x->phase == TD_PHASE_TAPPED && !s->collapse_kept)
+        s->collapse_kept = td_flight_watch(s->links, s->opt, x);
     s->made_whole += td_json_get(x->extra, "ids_from") != NULL;
     if (x->error)
         td_log(TD_LOG_INFO, "record", "%s, repeat %d: %s: %s", x->prompt_id, x->repeat, x->error_kind, x->error);
@@ -309,7 +311,7 @@ static int find_tap(struct session *s, struct td_error *err)
     struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = td_host_local_port(s->url),
                                      .wait_ms = s->started.proc.pid > 0 ? 5000 : 500};
     struct td_links_options lo = {.writer = s->writer, .nonce = s->nonce, .checkpoint = o->checkpoint ? o->checkpoint : s->server.root,
-                                  .weights_by_reference = o->weights_by_reference};
+                                  .weights_by_reference = o->weights_by_reference, .wanted_layers = o->layers, .keep = o->keep};
     struct td_error why = {0};
 
     if (s->server.kind == TD_API_LLAMACPP) {
@@ -350,6 +352,7 @@ static int tapped_phase(struct session *s, struct td_error *err)
         rc = err->code;
     td_links_state(s->links, &s->ops);
     s->have_ops = true;
+    td_flight_say(s->links, s->interrupted);
     if (!rc && !s->ops.ops_kept && !s->interrupted)
         td_log(TD_LOG_WARN, "record", "the tap is there, but kept no GEMM: does this server compute with a kernel that the tap knows?");
     return rc;

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  *   main.c     options and signals       record.c   the order of things        started.c  the server that --run started
+ *   flight.c   the flight recorder, and what ops say
  *   host.c     facts about this machine  figures.c  what the summary says      links*.c   the tap's other end */
 #ifndef TD_RECORDER_RECORD_H
 #define TD_RECORDER_RECORD_H
@@ -19,7 +20,7 @@
 #include "wire/whole.h"
 
 struct td_record_options {
-    const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint;
+    const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint, *layers;
     enum td_api_kind api;
     int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
     int64_t scores;               /* texts to have scored, 0: none */
@@ -29,6 +30,8 @@ struct td_record_options {
     const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
     char **command;               /* of --run, or NULL */
     struct td_links_mode mode;    /* of --gemms */
+    int64_t flight;               /* --flight: MiB, TD_ARG_ALONE: as much as is sensible; 0: none */
+    volatile sig_atomic_t *keep;  /* set by SIGUSR1 */
     bool gemms_required;          /* all, or a share: without a tap it is an error */
 };
 
@@ -56,6 +59,11 @@ void td_figures_release(struct td_figures *f);
 /* Median, NaN without samples. Sorts. */
 double td_samples_median(struct td_samples *s);
 void td_figures_print(struct td_figures *f, size_t prompts, const struct td_links_state *ops, const char *no_tap, FILE *to);
+
+/* ---- flight.c: what the ops themselves say ---- */
+/* An answer of the tapped phase: has it collapsed? Then what led to it is kept. True: it is. */
+bool td_flight_watch(struct td_links *l, const struct td_record_options *opt, const struct td_exchange *x);
+void td_flight_say(struct td_links *l, bool interrupted); /* the first bad op; what --layers did not find */
 
 /* ---- host.c ---- */
 void td_host_facts(struct td_writer *w);

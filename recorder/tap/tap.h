@@ -50,6 +50,7 @@ struct tap_call {                  /* what a front end knows of one call of a ke
     struct tap_operand in[TAP_MAX_INPUTS]; int n_in;
     struct tap_operand out;        /* read after the call */
     int64_t rows;                  /* M: the size class, for a thread that has no steps */
+    enum tap_flight flight;        /* why the flight recorder kept it */
 };
 
 struct tap_seat;
@@ -99,8 +100,9 @@ void tap_take_unreadable(void);
 
 /* A device works later than its launches: what to take is decided when a call is seen, what was copied is sent when it is there. The thread that
  * sends is the front end's own, and uses nothing but these and tap_take_begin and tap_take_end. */
-struct tap_sampler { uint8_t classes[64]; uint64_t steps; }; /* of one stream of steps; zeroed at each arm */
-enum tap_doing { TAP_WAIT, TAP_TAKE, TAP_SKIP_SAMPLING, TAP_SKIP_BUDGET, TAP_SKIP_RING };
+#define TAP_CLASSES 128u           /* of sizes, see tap_steps.c */
+struct tap_sampler { uint8_t classes[TAP_CLASSES]; uint64_t steps; }; /* of one stream of steps; zeroed at each arm */
+enum tap_doing { TAP_WAIT, TAP_TAKE, TAP_SKIP_SAMPLING, TAP_SKIP_BUDGET, TAP_SKIP_RING, TAP_SKIP_FLIGHT };
 /* A pass of `rows` rows begins: what happens to it. *weights: it may send weights. */
 enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights);
 /* Count n calls (or steps) that are not taken for that reason. From any thread; n 0: bytes that belong to one that was counted. */
@@ -113,7 +115,10 @@ void tap_pay_weights(uint64_t bytes); /* that many will be sent */
 uint64_t tap_send_room(void);      /* bytes; 0 also when asleep, or without a ring */
 uint64_t tap_take_size(const struct tap_call *call); /* bytes of its record; 0: it makes no sense */
 bool tap_send_pass(uint64_t step); /* this pass is taken; the calls that follow belong to it */
+void tap_send_again(uint64_t step); /* the same, where it was said before */
+bool tap_send_kept(enum tap_flight why, int64_t t_ns, uint64_t ring_bytes); /* the flight recorder's ring comes now */
 uint32_t tap_weights_new(void);    /* number for another set of weights; 0: none to be had */
+bool tap_weights_unwanted(uint32_t id); /* the recorder wants no ops with these */
 /* Bytes [offset, offset + len) of the stream of all tensors of the set, in order. bytes: of each, as in every piece; len <= TAP_MAX_CHUNK. */
 bool tap_weights_put(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, const void *data, uint32_t len);
 bool tap_send_kernel(const char *symbol, bool known, uint64_t n);
@@ -160,6 +165,10 @@ struct tap_front {
     const char *(*trouble)(void);
     void (*forked)(void);          /* this is the child of a fork: forget all; only stores. May be NULL */
 };
+uint64_t tap_flight_wanted(void);  /* bytes of the flight recorder's ring in this arm; 0: none */
+/* The recorder asks to keep what the flight recorder has. NULL: it is being kept; else why not. From the tap's thread. */
+const char *tap_cuda_keep(enum tap_flight why);
+uint32_t tap_cuda_flight_mib(void); /* of the ring that there is */
 bool tap_cuda_injected(void);      /* CUDA's driver has loaded us: what runs on the GPU is seen there */
 bool tap_hip_used(void);           /* the same of HIP, which has loaded code */
 extern const struct tap_front tap_front_td, tap_front_ggml, tap_front_vllm, tap_front_cuda, tap_front_hip;

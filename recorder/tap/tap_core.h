@@ -45,6 +45,7 @@ struct tap_plan {                     /* what the recorder asked for; changes on
     uint32_t mode, percent_ppm;
     uint32_t kinds;
     int64_t budget;                   /* bytes per second, <= 0: none */
+    uint64_t flight_bytes;
     struct tap_seat seats[TAP_MAX_RINGS];
     _Atomic int64_t due_steps;        /* when the budget is level again; see tap_spend() */
     _Atomic int64_t due_weights;
@@ -89,6 +90,8 @@ extern const enum tap_count tap_reason_ops[], tap_reason_steps[]; /* by enum tap
 /* Have the weights of the call gone over? True: *id is the set, 0 when there is nothing to send. False: what does not fit now goes with the next
  * call of this layer. */
 bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t *id);
+/* Did the recorder say that it wants no ops with these weights? Then tap_weights_send() is false too. */
+bool tap_weights_refused(const struct tap_seat *s, uint32_t id);
 /* Room in the record of one chunk, and its head; the bytes follow it. NULL: no room. */
 void *tap_weights_chunk(struct tap_seat *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size);
 /* Bytes [offset, offset + n) of what an operand is copied as. */

@@ -10,9 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "recorder/tap/tap_cuda.h"
+#include "recorder/tap/tap_cuda_flight.h"
 
 #define NAME_BYTES 96                 /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN is 64 */
+#define KEEP_NS 150000000LL           /* in one tick */
 #define CALLBACK_MS 200               /* how long a callback may still be running */
 
 TAP_EXPORT int InitializeInjection(void);
@@ -21,8 +22,8 @@ static _Atomic bool injected;
 static _Atomic bool watching;         /* else a callback that comes late does nothing: all may be about to change */
 static _Atomic uint32_t inside;       /* of the server's threads: how many are in here */
 static void *subscriber;              /* the tap's thread's; NULL: not subscribed */
-static bool opened;                   /* the same: in this arm the stage was tried */
-static const char *late;              /* why what was opened then could not be; NULL: it could */
+static bool opened, flight_tried;     /* the same: in this arm the stage, and the flight recorder's ring, was tried */
+static const char *late;              /* why the stage could not be opened then; NULL: it could */
 static char sentence[TAP_TEXT];       /* what start() returned */
 static char no_graphs[TAP_TEXT];      /* why they are not watched, though they should be */
 
@@ -279,16 +280,29 @@ static void *guess_context(void)
     return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context; /* kept: what we allocate in it is kept too */
 }
 
+/* The flight recorder, if this arm asked for it. */
+static const char *open_flight(void)
+{
+    void *context = tap_cuda_stage_context();
+
+    if (!tap_flight_wanted() || !context || flight_tried)
+        return NULL;
+    flight_tried = true;              /* once an arm: what fails now fails again */
+    return tap_cuda_flight_open(context, tap_flight_wanted());
+}
+
 const char *tap_cuda_begin(const char *why, void *(*guess)(void))
 {
     void *context;
 
-    opened = false;
+    opened = flight_tried = false;
     late = NULL;
     if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
         why = "a launch or a copy of the last arm is not over yet; arm again later";
-    if (!why && tap_cuda_stage_gone())
+    if (!why && tap_cuda_stage_gone()) {
         tap_cuda_stage_forget();
+        tap_cuda_flight_forget();
+    }
     if (!why && tap_cuda_stage_broken())
         why = "the GPU's driver refused copies in an earlier arm; start the server again";
     if (!why && !tap_cuda_stage_quiet())
@@ -305,14 +319,16 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void))
 
 static const char *start(void)
 {
-    const char *why;
+    const char *why, *no_flight = NULL;
 
     if (!atomic_load(&injected))
         return NULL;
     why = tap_cuda_begin(tap_cuda_load(), guess_context);
-    if (!why && !subscriber)
-        why = subscribe();
-    return why || !no_graphs[0] ? why : no_graphs;
+    if (!why) {
+        no_flight = open_flight();
+        why = subscriber ? NULL : subscribe();
+    }
+    return why ? why : no_flight ? no_flight : no_graphs[0] ? no_graphs : NULL;
 }
 
 /* Nobody is in a callback any more; or somebody stands in the driver, whom close() below can do without. */
@@ -325,10 +341,49 @@ static void wait_callbacks(void)
         nanosleep(&t, NULL);
 }
 
+static void nap(void)
+{
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+static void keep_until(int64_t until)
+{
+    while (tap_cuda_flight_keeping() && tap_now() < until) {
+        tap_cuda_lane_keep();
+        nap();
+    }
+}
+
+/* What was copied last may show something yet; and what is being kept is kept to its end. */
+static void keep_rest(int wait_ms)
+{
+    int64_t until = tap_now() + 3 * wait_ms * 1000000LL; /* it may be many times the stage's ring */
+
+    if (wait_ms > 0)
+        tap_cuda_lane_tick(true);
+    while (!tap_cuda_queue_empty() && !tap_cuda_flight_keeping() && tap_now() < until)
+        nap();
+    keep_until(until);
+}
+
+const char *tap_cuda_keep(enum tap_flight why)
+{
+    if (!tap_cuda_flight_on())
+        return "there is no flight recorder in this process";
+    return tap_cuda_flight_trigger(why) ? NULL : "it is being kept already";
+}
+
+uint32_t tap_cuda_flight_mib(void)
+{
+    return (uint32_t)(tap_cuda_flight_bytes() >> 20);
+}
+
 void tap_cuda_end(int wait_ms)
 {
     atomic_store(&watching, false);
     wait_callbacks();
+    if (tap_cuda_flight_on())
+        keep_rest(wait_ms);
     tap_cuda_lane_close();
     tap_cuda_send_stop(wait_ms);
 }
@@ -351,13 +406,16 @@ void tap_cuda_tick(void)
         opened = true;                /* once an arm: what fails now fails again */
         late = tap_cuda_stage_open(wanted);
     }
-    tap_cuda_lane_tick();
+    tap_cuda_lane_tick(false);
+    keep_until(tap_now() + KEEP_NS);
 }
 
 static void tick(void)
 {
-    if (subscriber)
-        tap_cuda_tick();
+    if (!subscriber)
+        return;
+    open_flight();
+    tap_cuda_tick();
 }
 
 void tap_cuda_forked(void)
@@ -370,6 +428,7 @@ void tap_cuda_forked(void)
     me.exec = NULL;
     tap_cuda_lane_forget();
     tap_cuda_stage_forget();
+    tap_cuda_flight_forget();
     tap_cuda_send_forget();
     tap_cuda_graphs_forget();
 }

@@ -8,6 +8,7 @@
  *   tap_cuda_queue.c    from the lane to the sender
  *   tap_cuda_copy.c     copies of a launch's operands into the ring
  *   tap_cuda_graphs.h   CUDA graphs, with --graphs
+ *   tap_cuda_pieces.c   weights, piece by piece                  tap_cuda_flight.h the flight recorder
  *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama; cublasGemmEx
  *   tap_cuda_rounds.c   where a pass begins
  *   tap_hip*.c          the same for AMD GPUs: they fill tap_driver with HIP's functions (tap_hip.h)
@@ -96,6 +97,7 @@ uint64_t tap_cuda_stage_end(void);    /* what the next entry frees, when it is d
 bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
 /* The same to any address of the device. */
 bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
+void *tap_cuda_stage_side(void);      /* the stream of our own: behind all that was handed over */
 /* What was copied until now on `stream` comes with the next batch. */
 bool tap_cuda_stage_mark(void *stream);
 /* Hand over what was marked. False: the driver refused, and nothing is taken any more. */
@@ -126,6 +128,9 @@ void tap_cuda_set_stale(const struct tap_cuda_set *s);
  * a while is given up: should it run again, it goes over anew, under another number. went: some of it did. With the lane held. */
 bool tap_cuda_set_may_go(struct tap_cuda_set *s, uint64_t step);
 void tap_cuda_set_went(const struct tap_cuda_set *s);
+/* The recorder wants no ops with these weights. From the sender; is it so? */
+void tap_cuda_set_refuse(const struct tap_cuda_set *s);
+bool tap_cuda_set_is_refused(const struct tap_cuda_set *s);
 #define TAP_CUDA_SETS 4096u
 #define TAP_CUDA_NUMBERS (2 * TAP_CUDA_SETS) /* sets in an arm, with those that replace others */
 /* By some bytes in the middle of each of its tensors a set is known again at each op: *n of tensor t (0: there is none) from the offset that is returned
@@ -152,6 +157,17 @@ uint64_t tap_cuda_slot_of(const struct td_gpu_work *w, int i);
 bool tap_cuda_work_of(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w);
 /* The product C = A W with the W that `whole` makes, into *w: A [m, k], C [m, n], F16, rows lda and ldc elements apart. False: W is of another size. */
 bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w);
+
+struct tap_cuda_last {                /* a launch, for joining the next one to it */
+    const struct td_gpu_adapter *row;
+    uint64_t stream;                  /* its number */
+    uint64_t weights, a_end, c_end;
+    int64_t n, k;
+    bool taken, flown;                /* flown: it went into the flight recorder */
+};
+struct tap_cuda_last tap_cuda_last_of(uint64_t stream, const struct td_gpu_work *w);
+/* The same weights again, and A and C go on where those of the launch before ended: the rest of one product's rows. */
+bool tap_cuda_joins(const struct tap_cuda_last *p, uint64_t stream, const struct td_gpu_work *w);
 
 /* ---- tap_cuda_rounds.c --------------------------------------------------------------------------------------------- */
 
@@ -180,14 +196,18 @@ struct tap_cuda_launch {              /* a launch as the callback sees it */
     uint64_t slot;                    /* by a graph: where copies of its operands lie on the device; else 0 */
 };
 
-enum tap_cuda_what { TAP_CUDA_STEP, TAP_CUDA_PIECE, TAP_CUDA_LAUNCH, TAP_CUDA_BOUND };
+#define TAP_CUDA_BATCH (1u << 20)     /* handed over when so much has gathered, and at each step */
+enum tap_cuda_what { TAP_CUDA_STEP, TAP_CUDA_PIECE, TAP_CUDA_LAUNCH, TAP_CUDA_BOUND,
+                     TAP_CUDA_CHECK, TAP_CUDA_KEEP, TAP_CUDA_KEPT }; /* of the flight recorder: columns of an output; its ring begins to come, has come */
 struct tap_cuda_entry {               /* what the lane tells the sender */
     enum tap_cuda_what what;
     uint32_t batch;                   /* there when this batch is */
     uint64_t end;                     /* of the ring: free up to here, when this is done with */
-    uint64_t step;                    /* STEP */
-    struct tap_cuda_set set;          /* PIECE, LAUNCH */
-    uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring */
+    uint64_t step;                    /* STEP; LAUNCH that was kept */
+    bool recorded;                    /* STEP: its record was sent before */
+    enum tap_flight flight;           /* LAUNCH, KEEP, KEPT: why it was kept; NOT: it was taken */
+    struct tap_cuda_set set;          /* PIECE, LAUNCH, CHECK */
+    uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring; CHECK: at, len; KEEP: len: ops in the ring */
     bool joins;                       /* LAUNCH: goes on where the last one ended */
     enum tap_count cut;               /* not TAP_OPS_SENT: the op before this lacks rows, for that reason: it is none */
     const char *product;              /* LAUNCH: it only makes W whole; this function, which is called next, multiplies. NULL: it does all */
@@ -211,9 +231,11 @@ void tap_cuda_lane_replay(const struct tap_cuda_launch *l, const struct tap_cuda
 void tap_cuda_lane_other(void);       /* a launch that no row knows, or one of a graph */
 /* From the tap's thread. */
 bool tap_cuda_lane_open(void);        /* false: no memory */
-void tap_cuda_lane_tick(void);        /* hand over what has been lying there */
+void tap_cuda_lane_tick(bool now);    /* hand over what has been lying there; now: what lies there */
 void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
 void tap_cuda_lane_forget(void);      /* in the child of a fork */
+/* With the lane held: e, the queue's next place, goes to the sender, there when this batch is. */
+void tap_cuda_lane_put(struct tap_cuda_entry *e, uint32_t batch);
 void *tap_cuda_lane_context(void);    /* of a launch that could not be taken because the stage is not there */
 
 /* ---- tap_cuda_copy.c ----------------------------------------------------------------------------------------------- */
@@ -221,6 +243,11 @@ void *tap_cuda_lane_context(void);    /* of a launch that could not be taken bec
 /* What the launch reads, and of a graph's launch all of it. False: no room, or the driver refused. */
 bool tap_cuda_copy_inputs(struct tap_cuda_entry *e, void *stream);
 bool tap_cuda_copy_output(const struct tap_cuda_entry *e, void *stream);
+/* ---- tap_cuda_pieces.c --------------------------------------------------------------------------------------------- */
+
+/* With the lane held: what is missing of the set, as far as there is room. True: all of it is on its way. */
+bool tap_cuda_pieces_send(struct tap_cuda_set *s, void *stream);
+bool tap_cuda_piece_fits(void);       /* is there room for the next piece, whatever it is? */
 
 /* ---- tap_cuda_queue.c ---------------------------------------------------------------------------------------------- */
 
@@ -233,6 +260,7 @@ void tap_cuda_queue_void(void);
 bool tap_cuda_queue_is_void(const struct tap_cuda_entry *e); /* the sender's, of the next entry, once its batch is there */
 /* The sender's: the next entry, NULL: none. It stays until tap_cuda_queue_next(). */
 const struct tap_cuda_entry *tap_cuda_queue_entry(void);
+bool tap_cuda_queue_empty(void);      /* any thread's */
 void tap_cuda_queue_next(void);
 
 /* ---- tap_cuda_graphs.c --------------------------------------------------------------------------------------------- */

@@ -60,7 +60,8 @@ struct tap_cuda_copy_2d {                                                       
     X(cuCtxGetCurrent, ctx_current, (void **context)) \
     X(cuDeviceGet, device_get, (int *device, int ordinal)) \
     X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
-    X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device))
+    X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device)) \
+    X(cuMemGetAddressRange_v2, address_range, (uint64_t *base, size_t *bytes, uint64_t address))
 
 /* ---- CUPTI --------------------------------------------------------------------------------------------------------- */
 

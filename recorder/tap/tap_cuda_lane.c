@@ -5,20 +5,10 @@
  * without locks, and the order of entries is that of the launches. */
 #include <string.h>
 
-#include "recorder/tap/tap_cuda.h"
+#include "recorder/tap/tap_cuda_flight.h"
 
 #define HELD UINT64_MAX
-#define BATCH_BYTES (1u << 20)        /* handed over when so much has gathered, and at each step */
-#define PIECE_BYTES (4u << 20)        /* of weights, in one copy; of a small ring less */
 #define IDLE_NS 50000000LL
-
-struct last {                         /* the launch before, for joining */
-    const struct td_gpu_adapter *row;
-    uint64_t stream;                  /* its number */
-    uint64_t weights, a_end, c_end;
-    int64_t n, k;
-    bool taken;
-};
 
 static struct {
     _Atomic uint64_t owner;           /* 0: free; HELD; else the token of the launch between enter and leave */
@@ -35,7 +25,7 @@ static struct {
     _Atomic bool waiting_bound;       /* something was taken since the last bound */
     enum tap_count cut;               /* what stood against the rest of an op whose first launches were taken; TAP_OPS_SENT: nothing */
     uint64_t marked;                  /* number of the stream that the stage's event was recorded on last */
-    struct last last;
+    struct tap_cuda_last last;
     struct {                          /* the last launch that made a W whole */
         uint64_t w;                   /* where; 0: none */
         uint64_t others;              /* launches by then: any later one may have written there */
@@ -49,7 +39,7 @@ static struct {
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
 
-static void put(struct tap_cuda_entry *e, uint32_t batch)
+void tap_cuda_lane_put(struct tap_cuda_entry *e, uint32_t batch)
 {
     e->cut = lane.cut;
     lane.cut = TAP_OPS_SENT;
@@ -66,25 +56,9 @@ static void bound(void)
         return;
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_BOUND;
-    put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
+    tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
     lane.waiting_bound = false;
     memset(&lane.last, 0, sizeof lane.last);
-}
-
-/* ---- joining ------------------------------------------------------------------------------------------------------- */
-
-static struct last as_last(uint64_t stream, const struct td_gpu_work *w)
-{
-    return (struct last){w->adapter, stream, tap_cuda_weights_of(w), tap_cuda_end_of(tap_cuda_operand(w, TD_GPU_IN)), tap_cuda_end_of(tap_cuda_output(w)), w->n, w->k, false};
-}
-
-/* The same weights again, and A and C go on where those of the launch before ended: the rest of one product's rows. */
-static bool joins(uint64_t stream, const struct td_gpu_work *w)
-{
-    const struct last *p = &lane.last;
-
-    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
-           p->a_end == tap_cuda_operand(w, TD_GPU_IN)->address && p->c_end == tap_cuda_output(w)->address;
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
@@ -101,19 +75,25 @@ static void send_step(void)
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_STEP;
     e->step = lane.step;
-    put(e, tap_cuda_stage_batch() - 1);
+    tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1);
 }
 
 static void begin_step(int64_t rows)
 {
+    bool take;
+
     if (lane.doing == TAP_TAKE)
         bound();
+    tap_cuda_stage_hand_over();       /* what the flight recorder looks at */
     lane.step++;
-    lane.doing = tap_sampler_decide(&lane.sampler, rows, &lane.weights);
-    if (lane.doing == TAP_TAKE)
+    lane.doing = tap_cuda_flight_keeping() ? TAP_SKIP_FLIGHT : tap_sampler_decide(&lane.sampler, rows, &lane.weights);
+    take = lane.doing == TAP_TAKE;
+    if (take)
         send_step();                  /* counted where it is written */
-    else
+    else if (!tap_cuda_flight_on())
         tap_count_untaken(lane.doing, true, 1, 0);
+    if (tap_cuda_flight_on())         /* one that is not taken is counted when its last op leaves the ring */
+        tap_cuda_flight_step(lane.step, take);
 }
 
 static void note_step(const struct td_gpu_work *w)
@@ -132,47 +112,14 @@ static void note_step(const struct td_gpu_work *w)
 
 /* ---- taking -------------------------------------------------------------------------------------------------------- */
 
-/* One more piece of the set: within one tensor. False: no room, or the driver refused. */
-static bool send_piece(struct tap_cuda_set *s, void *stream)
-{
-    struct tap_cuda_entry *e = tap_cuda_queue_place(1); /* the launch's own comes after it */
-    uint64_t in = s->taken, ring = tap_cuda_stage_bytes(), piece = ring / 4 < PIECE_BYTES ? ring / 4 : PIECE_BYTES, len, at;
-    int t;
-
-    for (t = 0; t < TAP_MAX_WEIGHTS && in >= s->bytes[t]; t++)
-        in -= s->bytes[t];
-    if (!e || t == TAP_MAX_WEIGHTS)
-        return false;
-    e = tap_cuda_queue_place(0);
-    len = s->bytes[t] - in < piece ? s->bytes[t] - in : piece;
-    if (tap_cuda_stage_room() < len + ring / 8)
-        return false;                 /* activations come before weights */
-    at = tap_cuda_stage_take(len);
-    if (at == TAP_CUDA_FULL || !tap_cuda_stage_copy(at, s->address[t] + in, 1, len, len, stream) || !tap_cuda_stage_mark(stream))
-        return false;
-    memset(e, 0, sizeof *e);
-    e->what = TAP_CUDA_PIECE;
-    e->set = *s;
-    e->offset = s->taken;
-    e->at = at;
-    e->len = len;
-    put(e, tap_cuda_stage_batch());
-    s->taken += len;
-    return tap_cuda_stage_waiting() < BATCH_BYTES || tap_cuda_stage_hand_over();
-}
-
 /* Are the weights there, or on their way? */
 static bool send_weights(struct tap_cuda_set *s, void *stream)
 {
-    uint64_t before = s->taken;
-
     if (s->taken == s->total)
         return true;
     if (!lane.weights || !tap_cuda_set_may_go(s, lane.step))
         return false;
-    while (s->taken < s->total && send_piece(s, stream))
-        ;
-    tap_pay_weights(s->taken - before);
+    tap_cuda_pieces_send(s, stream);
     tap_cuda_set_went(s);
     return s->taken == s->total;
 }
@@ -191,6 +138,8 @@ static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, con
     if (lane.marked != stream && !tap_cuda_stage_hand_over())
         return TAP_OPS_FAILED;        /* the event stands for one stream */
     lane.marked = stream;
+    if (set && tap_cuda_set_is_refused(set))
+        return TAP_OPS_LAYERS;
     if (!set || !send_weights(set, l->stream))
         return set ? TAP_OPS_WEIGHTS : TAP_OPS_FAILED;
     e = tap_cuda_queue_place(0);
@@ -214,8 +163,11 @@ static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, con
 static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
 {
     static const enum tap_count why[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_SENT, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
-                                         [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING};
+                                         [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING,
+                                         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
 
+    if (tap_cuda_flight_keeping())
+        return TAP_OPS_FLIGHT;        /* what is being kept comes in one piece */
     if (joined && !lane.last.taken)
         return lane.doing == TAP_TAKE ? TAP_OPS_RING : why[lane.doing];
     if (lane.doing != TAP_TAKE || tap_cuda_stage_is(l->context))
@@ -226,17 +178,39 @@ static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
     return TAP_OPS_RING;
 }
 
-/* A product that is about to be computed. True: it is taken. */
+static bool may_fly(const struct tap_cuda_launch *l, uint64_t stream, bool joined)
+{
+    return tap_cuda_flight_on() && !l->slot && stream && lane.doing != TAP_WAIT && tap_cuda_stage_is(l->context) && (!joined || lane.last.flown) &&
+           (lane.marked == stream || tap_cuda_stage_hand_over());
+}
+
+/* Into the flight recorder with what is not taken. False: it is not there, and counted. */
+static bool fly(const struct tap_cuda_launch *l, uint64_t stream, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product, bool joined,
+                enum tap_count why)
+{
+    if (may_fly(l, stream, joined)) {
+        lane.marked = stream;
+        if (tap_cuda_flight_enter(l, stream, k, w, product, joined))
+            return true;
+    }
+    if (joined && lane.last.flown)
+        tap_cuda_flight_cut(TAP_OPS_FAILED); /* what is there of it would pass for the whole */
+    tap_count(why, !joined, tap_cuda_copied_bytes(w));
+    return false;
+}
+
+/* A product that is about to be computed. True: it is taken, now or in flight. */
 static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product)
 {
     bool captured = tap_cuda_stream_capturing(l->stream);
     uint64_t stream = captured ? (uintptr_t)l->stream : tap_cuda_stream_number(l->stream);
-    bool joined = joins(stream, w);
+    bool joined = tap_cuda_joins(&lane.last, stream, w);
     enum tap_count why;
+    bool flown = false;
 
     if (captured) {
         tap_count(TAP_OPS_GRAPH, !joined, tap_cuda_copied_bytes(w));
-        lane.last = as_last(stream, w);
+        lane.last = tap_cuda_last_of(stream, w);
         return false;
     }
     if (!joined)
@@ -244,14 +218,15 @@ static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *
     why = decide(l, joined);
     if (why == TAP_OPS_SENT)
         why = stream ? take(l, stream, k, w, product, joined) : TAP_OPS_FAILED;
-    if (why != TAP_OPS_SENT)
-        tap_count(why, !joined, tap_cuda_copied_bytes(w));
     if (why != TAP_OPS_SENT && joined && lane.last.taken)
-        lane.cut = why;
-    lane.last = as_last(stream, w);
+        tap_count(lane.cut = why, 0, tap_cuda_copied_bytes(w));
+    else if (why != TAP_OPS_SENT)
+        flown = fly(l, stream, k, w, product, joined, why);
+    lane.last = tap_cuda_last_of(stream, w);
     lane.last.taken = why == TAP_OPS_SENT;
+    lane.last.flown = flown;
     atomic_store_explicit(&lane.active_ns, tap_now(), memory_order_relaxed);
-    return lane.last.taken;
+    return lane.last.taken || flown;
 }
 
 /* A launch that makes W whole is half a product: the other half finds it here. */
@@ -333,10 +308,13 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
     if (!atomic_compare_exchange_strong(&lane.owner, &mine, HELD))
         return;                       /* closed in between */
     e = tap_cuda_queue_place(0);
-    if (ok && tap_cuda_copy_output(e, l->stream) && tap_cuda_stage_mark(l->stream)) {
-        put(e, tap_cuda_stage_batch());
+    if (lane.last.flown) {
+        lane.last.flown = tap_cuda_flight_leave(l, ok);
         lane.waiting_bound = true;
-        if (tap_cuda_stage_waiting() >= BATCH_BYTES)
+    } else if (ok && tap_cuda_copy_output(e, l->stream) && tap_cuda_stage_mark(l->stream)) {
+        tap_cuda_lane_put(e, tap_cuda_stage_batch());
+        lane.waiting_bound = true;
+        if (tap_cuda_stage_waiting() >= TAP_CUDA_BATCH)
             tap_cuda_stage_hand_over();
     } else {
         lane.last.taken = false;
@@ -381,6 +359,8 @@ bool tap_cuda_lane_open(void)
         return false;
     tap_cuda_stage_free(tap_cuda_stage_end());
     tap_cuda_sets_clear();
+    tap_cuda_flight_begin();
+    tap_cuda_keep_begin();
     memset(&lane.sampler, 0, sizeof lane.sampler);
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
@@ -426,14 +406,36 @@ static bool is_left_lying(void)
 }
 
 /* Looks first: a launch that comes while the lane is held is lost, and a thread that holds it may be out of its time slice. */
-void tap_cuda_lane_tick(void)
+void tap_cuda_lane_tick(bool now)
 {
     void *context;
 
-    if (!is_left_lying() || !hold(false, &context))
+    if ((!now && !is_left_lying()) || !hold(false, &context))
         return;
-    if (context && is_left_lying())
+    if (context && lane.waiting_bound && (now || is_left_lying()))
         bound();
+    release(context);
+}
+
+/* The rest of a product may yet come; then it is no whole op. */
+static bool is_within_op(void)
+{
+    return (lane.last.taken || lane.last.flown) && tap_now() - atomic_load(&lane.active_ns) < IDLE_NS;
+}
+
+void tap_cuda_lane_keep(void)
+{
+    void *context;
+
+    if (!hold(false, &context))
+        return;
+    if (context && !is_within_op()) {
+        if (lane.waiting_bound)
+            bound();
+        tap_cuda_stage_hand_over();
+        lane.marked = 0;              /* the event is the keeper's now */
+        tap_cuda_keep_some();
+    }
     release(context);
 }
 
@@ -448,6 +450,7 @@ void tap_cuda_lane_close(void)
             return;                   /* a thread stands in the driver: what it copied last stays where it is */
     if (context && lane.waiting_bound)
         bound();
+    tap_cuda_flight_close();
     release(context);
 }
 

@@ -58,6 +58,11 @@ const struct tap_cuda_entry *tap_cuda_queue_entry(void)
     return atomic_load_explicit(&head, memory_order_acquire) == t ? NULL : &queue[t % ENTRIES];
 }
 
+bool tap_cuda_queue_empty(void)
+{
+    return atomic_load_explicit(&tail, memory_order_acquire) == atomic_load_explicit(&head, memory_order_acquire);
+}
+
 void tap_cuda_queue_next(void)
 {
     atomic_fetch_add_explicit(&tail, 1, memory_order_release);

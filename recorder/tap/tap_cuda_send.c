@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "recorder/tap/tap_cuda_graphs.h"
+#include "recorder/tap/tap_cuda_flight.h"
 
 #define NAP_NS 300000L
 #define KERNELS_EVERY_NS 1000000000LL
@@ -272,12 +273,16 @@ static void send_op(void)
         call.layout = first->work.adapter->layout;
         call.symbol = first->kernel->symbol;
         call.weights = id_of(&first->set);
+        if (tap_weights_unwanted(call.weights))
+            tap_cuda_set_refuse(&first->set); /* this op is counted where it is not taken */
         call.rows = set_launches(launches);
         call.launches = launches;
         call.n_launches = open_op.n;
         add_product(&call, launches, first, call.rows);
         set_attrs(&call, &first->work, call.rows);
         set_operands(&call, call.rows);
+        call.flight = first->flight;
+        tap_cuda_look_call(&call);
         if (tap_take_size(&call) <= tap_largest())
             wait_room(tap_take_size(&call));
         if (tap_take_begin(&t, &call)) {
@@ -357,6 +362,24 @@ static void cut_op(enum tap_count why)
     open_op.n = 0;
 }
 
+static void send_other(const struct tap_cuda_entry *e)
+{
+    if (e->what == TAP_CUDA_STEP && e->recorded) {
+        tap_send_again(e->step);
+    } else if (e->what == TAP_CUDA_STEP) {
+        wait_room(1024);
+        tap_send_pass(e->step);       /* counts it, either way */
+    }
+    if (e->what == TAP_CUDA_PIECE)
+        send_piece(e);
+    if (e->what == TAP_CUDA_CHECK)
+        tap_cuda_look_check(e);
+    if (e->what == TAP_CUDA_KEEP && wait_room(2 * sizeof(struct tap_kept)))
+        tap_send_kept(e->flight, e->t_ns, tap_cuda_flight_bytes());
+    if (e->what == TAP_CUDA_KEEP || e->what == TAP_CUDA_KEPT)
+        tap_cuda_look_kept(e);
+}
+
 static void send_entry(const struct tap_cuda_entry *e)
 {
     if (e->cut != TAP_OPS_SENT)
@@ -373,12 +396,7 @@ static void send_entry(const struct tap_cuda_entry *e)
         add_launch(e);
         return;
     }
-    if (e->what == TAP_CUDA_STEP) {
-        wait_room(1024);
-        tap_send_pass(e->step);       /* counts it, either way */
-    }
-    if (e->what == TAP_CUDA_PIECE)
-        send_piece(e);
+    send_other(e);
     tap_cuda_stage_free(e->end);
 }
 
@@ -441,6 +459,7 @@ static void *run(void *nothing)
         highest = 0;
         open_op.n = 0;
         open_op.unfit = false;
+        tap_cuda_look_begin();
         work();
         open_op.n = 0;
         atomic_store(&sender.running, false);

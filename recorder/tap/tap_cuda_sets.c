@@ -9,6 +9,7 @@
 
 static struct tap_cuda_set table[TAP_CUDA_SETS];
 static _Atomic uint32_t stale[TAP_CUDA_SETS]; /* numbers, by slot */
+static _Atomic uint32_t refused[TAP_CUDA_SETS]; /* the same */
 static uint32_t numbers;
 static struct { struct tap_cuda_set *set; uint64_t step; } unfinished; /* goes over now; the step in which it was looked at last */
 
@@ -18,6 +19,7 @@ void tap_cuda_sets_clear(void)
 {
     memset(table, 0, sizeof table);
     memset((void *)stale, 0, sizeof stale);
+    memset((void *)refused, 0, sizeof refused);
     numbers = 0;
     memset(&unfinished, 0, sizeof unfinished);
 }
@@ -58,6 +60,16 @@ void tap_cuda_set_stale(const struct tap_cuda_set *s)
     atomic_store_explicit(&stale[s->slot], s->number, memory_order_relaxed);
 }
 
+void tap_cuda_set_refuse(const struct tap_cuda_set *s)
+{
+    atomic_store_explicit(&refused[s->slot], s->number, memory_order_relaxed);
+}
+
+bool tap_cuda_set_is_refused(const struct tap_cuda_set *s)
+{
+    return atomic_load_explicit(&refused[s->slot], memory_order_relaxed) == s->number;
+}
+
 bool tap_cuda_set_may_go(struct tap_cuda_set *s, uint64_t step)
 {
     if (unfinished.set && unfinished.set != s && step - unfinished.step > UNFINISHED_STEPS) {
@@ -73,7 +85,7 @@ bool tap_cuda_set_may_go(struct tap_cuda_set *s, uint64_t step)
 
 void tap_cuda_set_went(const struct tap_cuda_set *s)
 {
-    if (s->taken == s->total)
+    if (s->taken == s->total && unfinished.set == s)
         unfinished.set = NULL;
 }
 

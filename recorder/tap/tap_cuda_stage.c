@@ -198,6 +198,11 @@ bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row
     return tap_cuda_copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
 }
 
+void *tap_cuda_stage_side(void)
+{
+    return stage.side;
+}
+
 bool tap_cuda_stage_mark(void *stream)
 {
     if (tap_driver.event_record(stage.event, stream))

@@ -1,5 +1,7 @@
 /* tap_cuda_work.c - what is asked of the operands of a launch, as its row describes them.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "recorder/tap/tap_cuda.h"
 
 #define SLOT_ALIGN 256u
@@ -102,4 +104,16 @@ bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, i
     add_operand(w, "a", TD_GPU_IN, a, m, k, lda);
     add_operand(w, "c", TD_GPU_OUT, c, m, n, ldc);
     return true;
+}
+
+struct tap_cuda_last tap_cuda_last_of(uint64_t stream, const struct td_gpu_work *w)
+{
+    return (struct tap_cuda_last){w->adapter, stream, tap_cuda_weights_of(w), tap_cuda_end_of(tap_cuda_operand(w, TD_GPU_IN)), tap_cuda_end_of(tap_cuda_output(w)),
+                                  w->n, w->k, false, false};
+}
+
+bool tap_cuda_joins(const struct tap_cuda_last *p, uint64_t stream, const struct td_gpu_work *w)
+{
+    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
+           p->a_end == tap_cuda_operand(w, TD_GPU_IN)->address && p->c_end == tap_cuda_output(w)->address;
 }

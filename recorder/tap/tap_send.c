@@ -31,6 +31,11 @@ void tap_pay_weights(uint64_t bytes)
     tap_spend(&tap_plan.due_weights, bytes);
 }
 
+uint64_t tap_flight_wanted(void)
+{
+    return tap_plan.flight_bytes;
+}
+
 /* ---- the sender ---------------------------------------------------------------------------------------------------- */
 
 /* This thread's seat, entered. Each of the functions below leaves it again. */
@@ -70,6 +75,29 @@ bool tap_send_pass(uint64_t step)
     return done;
 }
 
+void tap_send_again(uint64_t step)
+{
+    tap_me.uses_steps = true;
+    tap_me.step = step;
+    tap_me.doing = TAP_TAKE;
+}
+
+bool tap_send_kept(enum tap_flight why, int64_t t_ns, uint64_t ring_bytes)
+{
+    struct tap_seat *s = enter();
+    bool done = false;
+
+    if (!s)
+        return false;
+    done = tap_seat_room(s) >= sizeof(struct tap_kept);
+    if (done) {
+        *(struct tap_kept *)tap_seat_head(s) = (struct tap_kept){.rec = tap_seat_rec(s, TAP_REC_FLIGHT, sizeof(struct tap_kept), t_ns), .why = why, .ring_bytes = ring_bytes};
+        tap_seat_publish(s, sizeof(struct tap_kept));
+    }
+    tap_seat_exit(s);
+    return done;
+}
+
 uint32_t tap_weights_new(void)
 {
     struct tap_seat *s = enter();
@@ -80,6 +108,16 @@ uint32_t tap_weights_new(void)
         tap_seat_exit(s);
     }
     return id;
+}
+
+bool tap_weights_unwanted(uint32_t id)
+{
+    struct tap_seat *s = enter();
+    bool refused = s && tap_weights_refused(s, id);
+
+    if (s)
+        tap_seat_exit(s);
+    return refused;
 }
 
 bool tap_weights_put(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, const void *data, uint32_t len)

@@ -154,6 +154,7 @@ static const char *arm(const struct tap_msg *m)
     tap_plan.percent_ppm = m->percent_ppm;
     tap_plan.kinds = m->kinds;
     tap_plan.budget = m->budget_bytes_per_s;
+    tap_plan.flight_bytes = (uint64_t)m->flight_mib << 20;
     atomic_store(&tap_plan.due_steps, tap_now());
     atomic_store(&tap_plan.due_weights, tap_now());
     if (!++serve.generation)
@@ -200,6 +201,7 @@ static void answer(int fd, struct tap_msg *r, enum tap_status status, const char
     r->status = status;
     r->pid = getpid();
     r->generation = serve.generation;
+    r->flight_mib = tap_cuda_flight_mib();
     snprintf(r->text, sizeof r->text, "%s", why ? why : "");
     if (send(fd, r, sizeof *r, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return;                       /* the peer is gone: poll will say so */
@@ -226,10 +228,8 @@ static void serve_message(const struct tap_msg *m, int fd)
     struct tap_msg r = {.type = TAP_REPLY};
     const char *why = NULL, *said = NULL;
 
-    if (m->magic != TAP_MAGIC || m->version != TAP_VERSION) {
-        answer(serve.peer.fd, &r, TAP_BAD_VERSION, "another protocol version");
-        return;
-    }
+    if (m->magic != TAP_MAGIC || m->version != TAP_VERSION)
+        return answer(serve.peer.fd, &r, TAP_BAD_VERSION, "another protocol version");
     switch (m->type) {
     case TAP_ATTACH:
         why = tap_plan.shared ? "memory is there already" : tap_memory_attach(fd, m);
@@ -243,6 +243,9 @@ static void serve_message(const struct tap_msg *m, int fd)
             why = "a call is still running";
         for (size_t i = 0; i < sizeof fronts / sizeof *fronts && !said; i++)
             said = fronts[i]->trouble ? fronts[i]->trouble() : NULL;
+        break;
+    case TAP_KEEP:
+        why = m->mode && m->mode < TAP_FLIGHTS ? tap_cuda_keep(m->mode) : "unknown reason to keep";
         break;
     default:
         why = "unknown message";

@@ -45,15 +45,19 @@ static bool in_window(uint64_t step)
     return step % period >= start && step % period < start + WINDOW_STEPS;
 }
 
+/* Sizes that a library may have different kernels for: vLLM's gptq has one for each rest of 8 rows, Marlin one for each 16 up to 64. */
 static unsigned size_class(int64_t rows, bool decode)
 {
-    unsigned c = 0;
+    unsigned c = 15;                  /* 9 to 16, 17 to 24 ... 57 to 64 are 8 to 14; twice as many each time from here on */
 
-    while (rows > 1 && c < 31) {
-        rows >>= 1;
-        c++;
-    }
-    return c + (decode ? 32 : 0);
+    if (rows <= 8)
+        c = rows < 1 ? 0 : (unsigned)rows - 1;
+    else if (rows <= 64)
+        c = (unsigned)(rows - 1) / 8 + 7;
+    else
+        for (; rows >= 128 && c < TAP_CLASSES / 2 - 1; c++)
+            rows >>= 1;
+    return c + (decode ? TAP_CLASSES / 2 : 0);
 }
 
 static enum tap_doing decide(struct tap_sampler *p, unsigned class, int64_t now, bool *weights)
@@ -118,7 +122,8 @@ bool tap_step_write(struct tap_seat *s, const struct td_step_args *args, int64_t
 }
 
 const enum tap_count tap_reason_steps[] = {[TAP_WAIT] = TAP_STEPS_SAMPLING, [TAP_TAKE] = TAP_STEPS_SENT, [TAP_SKIP_SAMPLING] = TAP_STEPS_SAMPLING,
-                                           [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET, [TAP_SKIP_RING] = TAP_STEPS_RING};
+                                           [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET, [TAP_SKIP_RING] = TAP_STEPS_RING,
+                                           [TAP_SKIP_FLIGHT] = TAP_STEPS_FLIGHT};
 
 static void begin_step(struct tap_seat *s, const struct td_step_args *args, unsigned class)
 {

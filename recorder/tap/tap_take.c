@@ -144,6 +144,8 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     rec->has_print = call->print != NULL;
     rec->n_attrs = (uint16_t)call->n_attrs, rec->n_w = (uint16_t)call->n_w, rec->n_in = (uint16_t)call->n_in;
     rec->n_launches = (uint16_t)call->n_launches;
+    rec->flight = (uint16_t)call->flight;
+    memset(rec->reserved, 0, sizeof rec->reserved);
     for (i = 0; i < call->n_attrs; i++) {
         put_word(attr[i].name, sizeof attr[i].name, call->attrs[i].name);
         attr[i].value = call->attrs[i].value;
@@ -178,7 +180,7 @@ uint64_t tap_take_size(const struct tap_call *call)
 /* ---- begin --------------------------------------------------------------------------------------------------------- */
 
 const enum tap_count tap_reason_ops[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_PARTIAL, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
-                                         [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING};
+                                         [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING, [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
 
 static bool take(struct tap_seat *s, struct tap_taking *t, const struct tap_call *call)
 {
@@ -189,7 +191,7 @@ static bool take(struct tap_seat *s, struct tap_taking *t, const struct tap_call
     if (p.size > tap_plan.ring_bytes || p.size > UINT32_MAX || tap_seat_room(s) < p.size)
         what = TAP_OPS_RING;
     else if (!tap_weights_send(s, call, &weight))
-        what = TAP_OPS_WEIGHTS;
+        what = tap_weights_refused(s, weight) ? TAP_OPS_LAYERS : TAP_OPS_WEIGHTS;
     else if (tap_seat_room(s) < p.size)
         what = TAP_OPS_RING;
     if (what != TAP_OPS_SENT) {

@@ -157,6 +157,11 @@ static bool send_chunk(struct tap_seat *s, struct tap_weight_slot *w, const stru
     return true;
 }
 
+bool tap_weights_refused(const struct tap_seat *s, uint32_t id)
+{
+    return id < TAP_UNWANTED && atomic_load_explicit(&s->ring->unwanted[id / 64], memory_order_relaxed) >> id % 64 & 1;
+}
+
 bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t *id)
 {
     struct tap_weight_slot key = {0}, *w;
@@ -165,7 +170,7 @@ bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t 
 
     *id = call->weights;
     if (call->weights)
-        return true;
+        return !tap_weights_refused(s, call->weights);
     for (t = 0; t < call->n_w; t++) {
         key.ptr[t] = call->w[t].data;
         key.bytes[t] = call->w[t].data ? call->w[t].bytes : 0;
@@ -181,6 +186,8 @@ bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t 
         w->id = ++s->next_weight;
     }
     *id = w->id;
+    if (tap_weights_refused(s, w->id))
+        return false;
     if (w->sent == w->total)
         return true;
     if (!tap_me.weights)

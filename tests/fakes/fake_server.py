@@ -36,6 +36,7 @@ ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graph
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
 ap.add_argument("--ranks", type=int, default=1, help="tensor parallel: so many worker processes, a GPU and a slice of each layer each")
 ap.add_argument("--rank", type=int, default=-1, help="be one of them: a number of rows a line on stdin is a forward pass")
+ap.add_argument("--overflow", default="", help="with --gpu: in answers to prompts with the word overflow, this layer's input is too large at the sixth event")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
 start = time.monotonic()
@@ -70,7 +71,8 @@ def load(gpu):
     """The layers of --model, each as the checkpoint has it; act-order as vLLM prepares it: rows sorted by group."""
     tensors = checkpoint(args.model)
     v2 = json.load(open(args.model + "/config.json"))["quantization_config"]["checkpoint_format"] == "gptq_v2"
-    for name in sorted(k[:-len(".qweight")] for k in tensors if k.endswith(".qweight")):
+    names[:] = sorted(k[:-len(".qweight")] for k in tensors if k.endswith(".qweight"))
+    for name in names:
         (words, n), qweight = tensors[name + ".qweight"]
         (groups, _), scales = tensors[name + ".scales"]
         words, n, groups, qweight, qzeros, scales = slices(name, words, n, groups, qweight, tensors[name + ".qzeros"][1], scales)
@@ -85,7 +87,7 @@ def load(gpu):
             sys.exit("the fake GPU took no layer " + name)
 
 
-gpu, engine = None, threading.Lock()
+gpu, engine, names = None, threading.Lock(), []
 workers = []
 if args.ranks > 1 and args.rank < 0:  # spawned, each with its title, as vLLM's multiproc executor has it
     for r in range(args.ranks):
@@ -112,7 +114,7 @@ if args.rank >= 0:
     os._exit(0)
 
 
-def forward(rows):
+def forward(rows, overflow=False):
     if workers:
         with engine:
             for w in workers:
@@ -123,6 +125,8 @@ def forward(rows):
                     os._exit(1)
     if gpu:
         with engine:
+            if overflow:
+                gpu.gpu_model_overflow(names.index(args.overflow))
             if gpu.gpu_model_pass(rows):
                 os._exit(1)
 
@@ -230,7 +234,7 @@ class Handler(socketserver.StreamRequestHandler):
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         forward(len(str(req.get("prompt", "")).split()) or 1)
         for i, event in enumerate(self.events(path, req, n, headers)):
-            forward(1)
+            forward(1, args.overflow and i == 5 and "overflow" in str(req.get("prompt", "")))
             if args.pause:
                 time.sleep(args.pause)
             if args.fault == "hang" and i == 3:

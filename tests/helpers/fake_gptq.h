@@ -25,18 +25,22 @@
 static inline float fake_gptq_float(uint16_t h)
 {
     int e = h >> 10 & 31;
-    float v = e ? ldexpf((float)(1024 + (h & 1023)), e - 25) : ldexpf((float)(h & 1023), -24);
+    float v = e == 31 ? h & 1023 ? NAN : INFINITY : e ? ldexpf((float)(1024 + (h & 1023)), e - 25) : ldexpf((float)(h & 1023), -24);
 
     return h & 0x8000 ? -v : v;
 }
 
-/* To nearest, ties to even; no infinities come this way. */
+/* To nearest, ties to even, as IEEE 754 and __float2half_rn have it: from 65520 on infinite. */
 static inline uint16_t fake_gptq_half(float f)
 {
     uint16_t sign = f < 0 ? 0x8000 : 0;
     float a = fabsf(f), r;
     int e;
 
+    if (isnan(f))
+        return 0x7e00;
+    if (a >= 65520)
+        return sign | 0x7c00;
     if (a < ldexpf(1, -14))
         return (uint16_t)(sign | (uint16_t)rintf(ldexpf(a, 24)));
     frexpf(a, &e);

@@ -26,11 +26,13 @@ static unsigned seed;
 static struct { int rows; void *exec; } graphs[MAX_GRAPHS]; /* smallest first */
 static int n_graphs;
 static uint64_t graph_a;               /* of each layer [GRAPH_ROWS, MAX_SIZE], so that all activations are there before a graph runs */
+static int overflows = -1;             /* the layer whose input is too large in the next pass; -1: none */
 
 int gpu_model_open(void);
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm);
 int gpu_model_capture(int rows);
 int gpu_model_pass(int rows);
+void gpu_model_overflow(int layer);
 
 static uint64_t upload(const void *from, size_t bytes)
 {
@@ -174,6 +176,23 @@ static int pass_in_graph(int rows)
     return cu.graph_launch(graphs[g].exec, stream) | cu.stream_synchronize(stream);
 }
 
+/* An input that is finite, and with the signs of the first column of W: the products add up to more than a half holds. What is behind it in this pass
+ * is NaN, as it would be in a model. */
+static void spoil(int i, int rows)
+{
+    uint16_t *to = (uint16_t *)a;
+    const struct layer *l = &layers[i];
+    int j;
+
+    for (j = 0; j < rows * l->k; j++)
+        to[j] = i > overflows ? 0x7e00 : fake_gptq_element((const uint32_t *)l->qweight, 4, l->n, j % l->k, 0) < 8 ? 0xfbff : 0x7bff;
+}
+
+void gpu_model_overflow(int layer)
+{
+    overflows = layer;
+}
+
 /* One forward pass: new activations for every layer, so that every op differs. */
 int gpu_model_pass(int rows)
 {
@@ -188,7 +207,10 @@ int gpu_model_pass(int rows)
         others(3);
         rc = cu.stream_synchronize(stream);
         fill_activations(a, rows * layers[i].k);
+        if (overflows >= 0 && i >= overflows)
+            spoil(i, rows);
         rc |= rows > EXLLAMA_ROWS ? launch_whole(&layers[i], rows) : launch_rows(&layers[i], a, rows);
     }
+    overflows = -1;
     return rc | cu.stream_synchronize(stream);
 }

@@ -16,7 +16,9 @@ OBJS_test_tap_cuda := recorder
 OBJS_test_tap_cuda_hard := recorder
 OBJS_test_tap_cuda_graphs := recorder
 OBJS_test_tap_hip := recorder
-$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda $(O)/tests/unit/test_tap_cuda_hard $(O)/tests/unit/test_tap_cuda_graphs: $(call obj,$(TAP_SRCS) $(TAP_MORE))
+OBJS_test_tap_cuda_flight := recorder
+OBJS_test_layer_filter := recorder
+$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda $(O)/tests/unit/test_tap_cuda_hard $(O)/tests/unit/test_tap_cuda_graphs $(O)/tests/unit/test_tap_cuda_flight: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 # which reads code objects by other parts, too
 $(O)/tests/unit/test_tap_hip: $(call obj,$(TAP_SRCS))
 LINK_test_tap_hip := $(LIBTD)

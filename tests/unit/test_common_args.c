@@ -10,11 +10,11 @@
 
 #include "common/args.h"
 
-struct values { bool flag; const char *str; int64_t i; double num; struct td_arg_list list; };
+struct values { bool flag; const char *str; int64_t i, maybe; double num; struct td_arg_list list; };
 
 static int parse(struct values *v, struct td_args *a, struct td_error *err, int argc, const char *const *words)
 {
-    static struct td_arg table[6];
+    static struct td_arg table[7];
     char *argv[32] = {NULL};
 
     memset(v, 0, sizeof *v);
@@ -24,7 +24,8 @@ static int parse(struct values *v, struct td_args *a, struct td_error *err, int 
     table[2] = (struct td_arg){"repeat", 0, TD_ARG_I64, &v->i, "N", "how often", 1, 100};
     table[3] = (struct td_arg){"scale", 0, TD_ARG_NUM, &v->num, "X", "how fast", 0, 0};
     table[4] = (struct td_arg){"header", 'H', TD_ARG_LIST, &v->list, "NAME", "more", 0, 0};
-    table[5] = (struct td_arg){.name = NULL};
+    table[5] = (struct td_arg){"flight", 0, TD_ARG_MAYBE, &v->maybe, "[=MB]", "or alone", 1, 100};
+    table[6] = (struct td_arg){.name = NULL};
     *a = (struct td_args){.program = "p", .usage = "p", .about = "", .table = table};
     for (int i = 0; i < argc; i++)
         argv[i + 1] = (char *)(uintptr_t)words[i];
@@ -48,6 +49,12 @@ static void test_types(void **state)
     assert_string_equal(a.rest[0], "x");
     assert_string_equal(a.command[0], "cmd");
     assert_string_equal(a.command[1], "-v");
+    assert_int_equal(PARSE("--flight", "7"), TD_OK);
+    assert_int_equal(v.maybe, TD_ARG_ALONE);
+    assert_int_equal(a.n_rest, 1);
+    assert_int_equal(PARSE("--flight=7"), TD_OK);
+    assert_int_equal(v.maybe, 7);
+    assert_int_equal(PARSE("--flight=700"), TD_EINVAL);
     assert_int_equal(PARSE("-"), TD_OK); /* an operand */
     assert_int_equal(a.n_rest, 1);
 }

@@ -296,6 +296,36 @@ static void half_a_set_does_not_stay_in_the_way(void **state)
     tap_cuda_sets_clear();
 }
 
+/* --layers: once the recorder has seen a layer that it does not want, the tap copies nothing more of it. */
+static void unwanted_layers_are_not_copied(void **state)
+{
+    struct td_error err = {0};
+    uint64_t copies;
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b);
+    pthread_mutex_init(&b.l.lock, NULL);
+    assert_int_equal(td_layer_filter_new("0-3", &b.l.filter, &err), 0); /* without a checkpoint no layer has a name */
+    for (i = 1; i < 4; i++) {
+        copies = say->calls("cuMemcpyDtoDAsync_v2");
+        gpu_pass(1, (unsigned)i);
+        be_idle();
+        while (links_drain(&b.l, b.lk))
+            ;
+    }
+    assert_int_equal(say->calls("cuMemcpyDtoDAsync_v2"), copies);
+    disarm(&b);
+    assert_int_equal(b.n_ops, 0);
+    assert_int_equal(ledger(&b, "ops.dropped.layers"), 3 * LAYERS);
+    assert_int_equal(ledger(&b, "ops.seen"), 3 * LAYERS);
+    assert_int_equal(ledger(&b, "weights.unwanted"), LAYERS);
+    assert_int_equal(ledger(&b, "weights.seen"), 0);
+    td_layer_filter_free(b.l.filter);
+    bench_close(&b);
+}
+
 static int refuse_register(void *p, size_t bytes, unsigned flags)
 {
     (void)p, (void)bytes, (void)flags;
@@ -545,6 +575,7 @@ int main(void)
         cmocka_unit_test(weights_are_replaced),
         cmocka_unit_test(each_tensor_is_looked_at),
         cmocka_unit_test(half_a_set_does_not_stay_in_the_way),
+        cmocka_unit_test(unwanted_layers_are_not_copied),
         cmocka_unit_test(what_there_is_is_kept),
         cmocka_unit_test(what_fails_within_an_arm_is_told),
         cmocka_unit_test(a_reset_takes_our_memory),

@@ -181,6 +181,7 @@ static void test_named_faults(void **state)
     FAULT(&b, op->t[1].opaque = 1; op->t[1].bytes = 0); /* sent and opaque */
     FAULT(&b, strcpy(op->op.kind, "thing"); op->t[2].bytes += 64); /* more than was sent, of a kind that nobody knows */
     FAULT(&b, strcpy(op->op.kind, "thing"); op->op.weight = 0); /* readable, and never sent */
+    FAULT(&b, op->op.flight = TAP_FLIGHTS);      /* kept for no reason that there is */
     bench_close(&b);
 }
 
@@ -232,6 +233,28 @@ static void test_set_described_twice(void **state)
     strcpy(op.op.kind, "gemm");
     put(&b, &op, sizeof op, op.op.rec.size);
     expect_corrupt(&b, 2);
+    bench_close(&b);
+}
+
+/* What a flight recorder kept is announced by a reason; one that nobody knows is no tap's. */
+static void test_kept(void **state)
+{
+    struct tap_kept k = {.rec = rec_of(TAP_REC_FLIGHT, sizeof k), .why = TAP_FLIGHT_SIGNAL, .ring_bytes = 1 << 20};
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    put(&b, &k, sizeof k, sizeof k);
+    assert_int_equal(links_drain(&b.l, b.lk), 1);
+    assert_int_equal(cJSON_GetArraySize(b.l.flight.kept), 1);
+    links_flight_facts(&b.l);          /* nobody asked for it: no fact, and nothing is left */
+    b.l.flight.kept = NULL;
+    k.why = TAP_FLIGHTS;
+    put(&b, &k, sizeof k, sizeof k);
+    expect_corrupt(&b, 0);
+    k.why = TAP_FLIGHT_NOT;
+    put(&b, &k, sizeof k, sizeof k);
+    expect_corrupt(&b, 0);
     bench_close(&b);
 }
 
@@ -362,7 +385,7 @@ int main(void)
         cmocka_unit_test(test_named_faults),
         cmocka_unit_test(test_faults_of_an_op),
         cmocka_unit_test(test_set_described_twice),
-        cmocka_unit_test(test_too_many_inputs),
+        cmocka_unit_test(test_kept), cmocka_unit_test(test_too_many_inputs),
         cmocka_unit_test(test_endless_names),
         cmocka_unit_test(test_unknown_rows),
         cmocka_unit_test(test_any_byte),

@@ -455,6 +455,24 @@ static void test_passes(void **state)
 }
 
 /* Armed in the middle of a step: its ops are not whole. */
+/* A library may have a kernel for each rest of 8 rows, and one for each 16 up to 64: the first of each is taken, whatever the share. */
+static void test_first_of_each_size(void **state)
+{
+    static const int64_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 48, 64, 100, 200, 5000, INT64_MAX};
+    struct tap_sampler p = {.steps = 0};
+    struct bench b;
+    bool weights;
+    size_t i;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_SAMPLE);
+    tap_plan.percent_ppm = 1;
+    for (i = 0; i < 3 * sizeof rows / sizeof *rows; i++)
+        assert_int_equal(tap_sampler_decide(&p, rows[i / 3], &weights), i % 3 < 2 ? TAP_TAKE : TAP_SKIP_SAMPLING);
+    bench_read(&b);
+    bench_close(&b);
+}
+
 static void test_wanted(void **state)
 {
     struct tap_call call = simple();
@@ -484,6 +502,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simple), cmocka_unit_test(test_callers_are_all_remembered), cmocka_unit_test(test_one_weight_two_kinds), cmocka_unit_test(test_one_bias_two_weights), cmocka_unit_test(test_ever_new_weights),
+        cmocka_unit_test(test_first_of_each_size),
         cmocka_unit_test(test_rows_are_put_densely),
         cmocka_unit_test(test_weights_in_chunks),
         cmocka_unit_test(test_sets),
