@@ -174,10 +174,25 @@ static void a_taken_op_may_be_the_bad_one(void **state)
     bench_close(&b);
 }
 
+/* A pass in which one layer's products are too small for a half, its input is not. */
+static void pass_that_vanishes(int which)
+{
+    int i, l;
+
+    gpu_others(20);
+    for (l = 0; l < LAYERS; l++) {
+        gpu_activations(1, 5);
+        for (i = 0; l == which && i < K; i++)
+            ((uint16_t *)dev_a)[i] = !i;
+        gpu_others(3);
+        gpu_gemm(&layer[l], 1);
+        cu.stream_synchronize(gpu_stream);
+    }
+}
+
 /* Zeros out of something are bad, zeros out of zeros are not; then the next bad output is not overlooked. */
 static void zeros_are_looked_at(void **state)
 {
-    uint16_t scales[K / GROUP * 64];
     char sentence[1200];
     struct bench b;
     int i;
@@ -194,10 +209,7 @@ static void zeros_are_looked_at(void **state)
     be_idle(&b);
     assert_int_equal(kept_by_flight(&b), 0);
     assert_false(td_links_first_bad(&b.l, sentence, sizeof sentence));
-    memcpy(scales, (void *)layer[1].scales, sizeof scales);
-    memset((void *)layer[1].scales, 0, sizeof scales);
-    gpu_pass(1, 5);
-    memcpy((void *)layer[1].scales, scales, sizeof scales);
+    pass_that_vanishes(1);
     be_idle(&b);
     disarm(&b);
     assert_int_equal(ledger(&b, "flight.kept"), 2);
