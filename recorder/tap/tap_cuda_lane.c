@@ -8,10 +8,12 @@
 #include "recorder/tap/tap_cuda_flight.h"
 
 #define HELD UINT64_MAX
-#define IDLE_NS 50000000LL
+#define TICK (UINT64_MAX - 1)
+#define TICK_NS 50000LL               /* so long a launch waits for the tap's thread, which holds the lane for some calls of the driver, once the server has been idle */
+#define IDLE_NS 100000000LL
 
 static struct {
-    _Atomic uint64_t owner;           /* 0: free; HELD; else the token of the launch between enter and leave */
+    _Atomic uint64_t owner;           /* 0: free; HELD by a thread of the server, TICK by the tap's; else the token of the launch between enter and leave */
     _Atomic bool open;
     _Atomic uint64_t others;          /* launches that no row knows */
     _Atomic(void *) context;          /* wanted */
@@ -27,7 +29,7 @@ static struct {
     uint64_t marked;                  /* number of the stream that the stage's event was recorded on last */
     struct tap_cuda_last last;
     struct {                          /* the last launch that made a W whole */
-        uint64_t w;                   /* where; 0: none */
+        _Atomic uint64_t w;           /* where; 0: none */
         uint64_t others;              /* launches by then: any later one may have written there */
         const struct tap_cuda_kernel *kernel;
         struct tap_cuda_launch launch;
@@ -159,6 +161,27 @@ static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, con
 
 /* ---- enter and leave ----------------------------------------------------------------------------------------------- */
 
+/* Hold the lane for a thread of the server. False: another one has it. */
+static bool come_in(void)
+{
+    uint64_t owner = 0;
+    int64_t until = 0;
+
+    while (!atomic_compare_exchange_weak(&lane.owner, &owner, HELD)) {
+        if (owner == TICK) {
+            int64_t now = tap_now();
+
+            until = until ? until : now + TICK_NS;
+            if (now > until)
+                return false;
+        } else if (owner) {
+            return false;
+        }
+        owner = 0;
+    }
+    return true;
+}
+
 /* Why it is not taken, before anything is copied; TAP_OPS_SENT: it is. */
 static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
 {
@@ -258,12 +281,14 @@ static bool is_next(void *stream)
 bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
 {
     struct td_gpu_work work;
-    uint64_t nobody = 0;
     bool found;
 
     *token = 0;
-    if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD))
+    if (!come_in()) {
+        if (w && w == atomic_load(&lane.whole.w))
+            tap_count(TAP_OPS_THREADS, 1, 0);
         return false;                  /* its kernels are counted by name */
+    }
     found = atomic_load(&lane.open) && w && w == lane.whole.w && is_next(stream) &&
             tap_cuda_product(&lane.whole.work, a, c, m, n, k, lda, ldc, &work);
     if (found) {
@@ -288,9 +313,9 @@ void tap_cuda_lane_leave_product(uint64_t token, bool ok)
 
 uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
 {
-    uint64_t nobody = 0, token = 0;
+    uint64_t token = 0;
 
-    if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD)) {
+    if (!come_in()) {
         tap_count(TAP_OPS_THREADS, 1, 0);
         return 0;
     }
@@ -327,9 +352,9 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
 /* The other launches of the graph may have written where the last W was. */
 void tap_cuda_lane_replay(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w)
 {
-    uint64_t nobody = 0, token = 0;
+    uint64_t token = 0;
 
-    if (!atomic_compare_exchange_strong(&lane.owner, &nobody, HELD)) {
+    if (!come_in()) {
         tap_count(TAP_OPS_THREADS, 1, 0);
         return;
     }
@@ -378,7 +403,7 @@ static bool hold(bool abandon, void **context)
     uint64_t owner = atomic_load(&lane.owner);
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
 
-    if ((owner && !abandon) || owner == HELD || !atomic_compare_exchange_strong(&lane.owner, &owner, HELD))
+    if ((owner && !abandon) || owner == HELD || !atomic_compare_exchange_strong(&lane.owner, &owner, TICK))
         return false;
     *context = tap_cuda_stage_context();
     if (*context && (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(*context)))
