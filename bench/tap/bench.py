@@ -8,6 +8,8 @@ import servers
 work, rounds, tap, kind, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]
 random.seed(1)
 MODES = {"asleep": "off", "asleep again": "off", "sample 10 %, 64 MiB/s": "sample 10 64", "everything": "all"}
+if kind == "vllm_gpu":  # asleep: not subscribed
+    MODES |= {"counting": "sample 0.0001 64", "flight recorder": "sample 0.0001 64 256"}
 
 
 def interval(values, n=4000):
