@@ -47,6 +47,12 @@ static struct td_writer_item *new_item(enum td_writer_item_type type, const void
     return it;
 }
 
+static void unpause(struct td_writer *w)
+{
+    w->paused = false;
+    pthread_cond_signal(&w->work);
+}
+
 static int push(struct td_writer *w, struct td_writer_item *it)
 {
     int64_t cost;
@@ -56,8 +62,10 @@ static int push(struct td_writer *w, struct td_writer_item *it)
         return TD_ENOMEM;
     cost = (int64_t)(sizeof *it + it->len);
     pthread_mutex_lock(&w->lock);
-    while (!w->failure.code && w->queued && w->queued + cost > w->queue_max)
+    while (!w->failure.code && w->queued && w->queued + cost > w->queue_max) {
+        unpause(w);
         pthread_cond_wait(&w->room, &w->lock);
+    }
     code = w->failure.code;
     if (!code) {
         it->next = NULL;
@@ -179,12 +187,6 @@ int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_byt
 bool td_writer_is_paused(const struct td_writer *w)
 {
     return w->paused && w->queued <= w->queue_max / 2 && td_clock_mono_ns() - w->paused_ns < TD_WRITER_PAUSE_NS;
-}
-
-static void unpause(struct td_writer *w)
-{
-    w->paused = false;
-    pthread_cond_signal(&w->work);
 }
 
 void td_writer_pause(struct td_writer *w)

@@ -26,7 +26,7 @@
 #define NAP_MIN_NS TD_NS_PER_MS
 #define NAP_MAX_NS (5 * TD_NS_PER_MS)
 #define ASLEEP_NS (20 * TD_NS_PER_MS)
-#define ANSWER_MS 15000               /* longer than the tap's own patience */
+#define ANSWER_MS 20000               /* longer than the tap's own patience */
 
 /* ---- ids ----------------------------------------------------------------------------------------------------------- */
 

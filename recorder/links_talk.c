@@ -77,6 +77,8 @@ static int receive(struct link *lk, struct tap_msg *reply, int timeout_ms, struc
 
 int links_ask(struct link *lk, struct tap_msg *m, struct tap_msg *reply, int timeout_ms, struct td_error *err)
 {
+    while (recv(lk->fd, reply, sizeof *reply, MSG_DONTWAIT) > 0)
+        ;                             /* an answer that came too late for who asked */
     if (send_message(lk, m, -1))
         return td_fail(err, TD_EIO, "process %d is gone, and the tap with it", (int)lk->pid);
     return receive(lk, reply, timeout_ms, err);

@@ -181,6 +181,8 @@ static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
     struct tap_cuda_launch l;
 
     if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
+        me.exec = NULL;               /* of one whose end was not watched */
+    if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
         tap_cuda_graphs_launch(((const struct tap_cuda_graph_launch_params *)d->params)->exec, graph_stream(cbid, d));
     if (is_graph_launch(cbid))
         return false;
@@ -382,8 +384,10 @@ void tap_cuda_end(int wait_ms)
 {
     atomic_store(&watching, false);
     wait_callbacks();
-    if (tap_cuda_flight_on())
+    if (tap_cuda_flight_on()) {
+        tap_cuda_lane_abandon();
         keep_rest(wait_ms);
+    }
     tap_cuda_lane_close();
     tap_cuda_send_stop(wait_ms);
 }

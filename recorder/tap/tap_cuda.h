@@ -233,6 +233,7 @@ void tap_cuda_lane_other(void);       /* a launch that no row knows, or one of a
 /* From the tap's thread. */
 bool tap_cuda_lane_open(void);        /* false: no memory */
 void tap_cuda_lane_tick(bool now);    /* hand over what has been lying there; now: what lies there */
+void tap_cuda_lane_abandon(void);     /* nobody watches any more: a launch between enter and leave will not come back */
 void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
 void tap_cuda_lane_forget(void);      /* in the child of a fork */
 /* With the lane held: e, the queue's next place, goes to the sender, there when this batch is. */

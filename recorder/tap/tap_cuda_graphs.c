@@ -23,7 +23,7 @@ static struct {
     unsigned long long id;
     uint64_t arena, bytes;            /* 0: there is none */
     uint64_t stream;                  /* that graphs with slots are launched on in this arm; 0: none was */
-    bool crossed;                     /* on more than one */
+    _Atomic bool crossed;             /* on more than one */
 } graphs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- life ---------------------------------------------------------------------------------------------------------- */
@@ -361,7 +361,7 @@ static void take(const struct tap_cuda_slot *s, void *stream, void *context)
 
 void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
 {
-    const struct tap_cuda_slot *s;
+    const struct tap_cuda_slot *s, *first = NULL;
     struct tap_cuda_plan *p;
     int status = TAP_CUDA_CAPTURE_NONE;
 
@@ -369,9 +369,17 @@ void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
         return;
     pthread_mutex_lock(&graphs.lock);
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
-    if (p)
+    if (p) {
         count(p);
-    for (s = p ? p->first : NULL; s; s = s->next)
+        p->users++;                   /* it stays while its slots are copied: the driver may make us wait for the GPU, and others need the lock meanwhile */
+        first = p->first;
+    }
+    pthread_mutex_unlock(&graphs.lock);
+    if (!p)
+        return;
+    for (s = first; s; s = s->next)
         take(s, stream, context);
+    pthread_mutex_lock(&graphs.lock);
+    tap_cuda_plan_release(p);
     pthread_mutex_unlock(&graphs.lock);
 }

@@ -35,7 +35,7 @@ struct tap_cuda_slot {                /* a captured launch: copies of its inputs
 struct tap_cuda_plan {                /* what a graph does */
     uint64_t capture;                 /* the driver's number of it */
     bool ended;                       /* the capture is over, and was not in vain */
-    uint32_t users;                   /* handles that stand for it */
+    uint32_t users;                   /* handles that stand for it, and who walks its slots */
     struct tap_cuda_slot *first, *last; /* in the order of launches */
     uint64_t used;                    /* of the arena, bytes */
     uint64_t left, left_bytes;        /* ops of known kernels without slots */
@@ -57,6 +57,8 @@ struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture);
 struct tap_cuda_plan *tap_cuda_plan_at(enum tap_cuda_handle kind, const void *handle);
 /* From now on the handle stands for this plan (of its earlier one no more); NULL: for none. A plan that no handle stands for is free. */
 void tap_cuda_plan_link(enum tap_cuda_handle kind, void *handle, struct tap_cuda_plan *p);
+/* One user less. */
+void tap_cuda_plan_release(struct tap_cuda_plan *p);
 void tap_cuda_plans_forget_graphs(void); /* all CUgraph; what was made of them before stays as it is */
 /* A launch of this op has a slot of the arena (in launch.slot its offset), or is counted in left: NULL. */
 struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, uint64_t arena_bytes);

@@ -168,7 +168,7 @@ static bool come_in(void)
     int64_t until = 0;
 
     while (!atomic_compare_exchange_weak(&lane.owner, &owner, HELD)) {
-        if (owner == TICK) {
+        if (owner == TICK && !tap_cuda_flight_keeping()) {
             int64_t now = tap_now();
 
             until = until ? until : now + TICK_NS;
@@ -455,6 +455,8 @@ void tap_cuda_lane_keep(void)
     if (!hold(false, &context))
         return;
     if (context && !is_within_op()) {
+        if (lane.doing == TAP_TAKE)
+            lane.doing = TAP_SKIP_FLIGHT; /* what is left of the step would come under the number of one that is kept */
         if (lane.waiting_bound)
             bound();
         tap_cuda_stage_hand_over();
@@ -462,6 +464,14 @@ void tap_cuda_lane_keep(void)
         tap_cuda_keep_some();
     }
     release(context);
+}
+
+void tap_cuda_lane_abandon(void)
+{
+    void *context;
+
+    if (hold(true, &context))
+        release(context);
 }
 
 void tap_cuda_lane_close(void)

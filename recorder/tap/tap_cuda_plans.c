@@ -84,12 +84,17 @@ struct tap_cuda_plan *tap_cuda_plan_at(enum tap_cuda_handle kind, const void *ha
     return h ? h->plan : NULL;
 }
 
+void tap_cuda_plan_release(struct tap_cuda_plan *p)
+{
+    if (!--p->users)
+        free_plan(p);
+}
+
 static void drop(struct handle **at)
 {
     struct handle *h = *at;
 
-    if (!--h->plan->users)
-        free_plan(h->plan);
+    tap_cuda_plan_release(h->plan);
     *at = h->next;
     h->next = all->free_handles;
     all->free_handles = h;

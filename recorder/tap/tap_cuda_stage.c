@@ -228,6 +228,8 @@ bool tap_cuda_stage_hand_over(void)
 {
     if (stage.marked == stage.handed || tap_cuda_stage_broken())
         return true;
+    if (stage.marked - stage.handed > stage.bytes)
+        stage.handed = stage.marked - stage.bytes; /* what was taken in vain before is nobody's */
     if (tap_driver.stream_wait(stage.side, stage.event, 0) || !fetch_range(stage.handed, stage.marked) ||
         tap_driver.stream_write(stage.side, stage.word_address, stage.batch, 0)) {
         atomic_store(&stage.broken, true);
