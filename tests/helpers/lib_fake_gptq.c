@@ -129,7 +129,7 @@ static void run_gptq(const struct fake_cuda_launch *l, void *bits)
 }
 
 /* qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n]: W in halves, its rows in A's order. */
-static void run_reconstruct(const struct fake_cuda_launch *l, void *bits)
+__attribute__((no_sanitize("undefined"))) static void run_reconstruct(const struct fake_cuda_launch *l, void *bits)
 {
     void **p = l->params;
     const struct gemm g = {.scales = *(void **)p[3], .qweight = *(void **)p[0], .qzeros = *(void **)p[2], .n = *(int *)p[5], .k = *(int *)p[4], .groups = *(int *)p[6],

@@ -97,13 +97,14 @@ static inline void random_gptq_free(struct td_op_call *op)
     memset(op, 0, sizeof *op);
 }
 
-/* The op's output by a provider of ours, in new memory at op->out.data. 0 or TD_E*. */
+/* The op's output by a provider of ours, in new memory at op->out.data (what was there is freed). 0 or TD_E*. */
 static inline int random_gptq_run_build(struct td_op_call *op, const char *provider, const char *build)
 {
     const struct td_provider *p = td_provider_find(provider);
     void *state = NULL, *prepared = NULL;
     int rc;
 
+    free(op->out.data);
     op->out.data = calloc(1, op->out.size_bytes + 64);
     rc = p->open(build, &state, NULL);
     if (!rc)

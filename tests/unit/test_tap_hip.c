@@ -31,6 +31,7 @@ static struct {
     void (*register_function)(void **, const void *, char *, const char *, unsigned, void *, void *, void *, void *, int *);
     int (*begin_capture)(void *stream, int mode), (*end_capture)(void *stream, void **graph);
     int (*instantiate)(void **exec, void *graph, unsigned long long flags);
+    int (*destroy)(void *graph), (*destroy_exec)(void *exec);
     int (*peek)(void), (*clear)(void);
 } more;
 static const struct fake_cuda_api *say;
@@ -69,6 +70,8 @@ static bool find_runtime(void)
     *(void **)&more.begin_capture = dlsym(runtime, "hipStreamBeginCapture");
     *(void **)&more.end_capture = dlsym(runtime, "hipStreamEndCapture");
     *(void **)&more.instantiate = dlsym(runtime, "hipGraphInstantiateWithFlags");
+    *(void **)&more.destroy = dlsym(runtime, "hipGraphDestroy");
+    *(void **)&more.destroy_exec = dlsym(runtime, "hipGraphExecDestroy");
     *(void **)&more.peek = dlsym(runtime, "hipPeekAtLastError");
     *(void **)&more.clear = dlsym(runtime, "hipGetLastError");
     *(void **)&api = dlsym(runtime, "fake_cuda_api");
@@ -294,6 +297,8 @@ static void captures_are_left_alone(void **state)
     assert_int_equal(more.instantiate(&exec, graph, 0), 0);
     assert_int_equal(hipGraphLaunch(exec, stream), 0);
     hip.stream_synchronize(stream);
+    assert_int_equal(more.destroy_exec(exec), 0);
+    assert_int_equal(more.destroy(graph), 0);
     disarm(&b);
     assert_int_equal(b.n_ops, 1);
     assert_int_equal(ledger(&b, "ops.dropped.graph"), 1);

@@ -199,6 +199,8 @@ int hipStreamBeginCapture(void *stream, int mode);
 int hipStreamEndCapture(void *stream, void **graph);
 int hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
 int hipGraphLaunch(void *graph, void *stream);
+int hipGraphDestroy(void *graph);
+int hipGraphExecDestroy(void *exec);
 int hipDeviceReset(void);
 
 #define SAME(hip, cuda, args, values) \
@@ -218,6 +220,8 @@ SAME(hipMemsetD32Async, cuMemsetD32Async, (uint64_t to, int value, size_t n, voi
 SAME(hipStreamBeginCapture, cuStreamBeginCapture_v2, (void *stream, int mode), (stream, mode))
 SAME(hipStreamEndCapture, cuStreamEndCapture, (void *stream, void **graph), (stream, graph))
 SAME(hipGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags), (exec, graph, flags))
+SAME(hipGraphDestroy, cuGraphDestroy, (void *graph), (graph))
+SAME(hipGraphExecDestroy, cuGraphExecDestroy, (void *exec), (exec))
 SAME(hipGraphLaunch, cuGraphLaunch, (void *graph, void *stream), (graph, stream))
 
 /* What was allocated stays; who relies on that is wrong all the same. */
