@@ -16,7 +16,7 @@
  * Who does what:
  *   a thread of the server   in CUPTI's callback around a launch: copies of A (before) and C (after) into a ring on the device, on the launch's
  *                            own stream. Allocates nothing. Who finds the lane taken by another thread of the server leaves, and is counted;
- *                            for the tap's thread, which holds it for some microseconds, it waits 50 us at most.
+ *                            for the tap's thread, which holds it for some microseconds, it waits: 5 ms at most, if that has lost its core.
  *   at a step's end, or 1 MiB  the same thread hands the ring's new bytes over: a second stream waits for the first and copies them to pinned
  *                            memory in one piece, then writes the batch's number into a word there.
  *   the sender               watches that word; makes no CUDA call. Joins launches into ops, gives them to the core.

@@ -3,13 +3,16 @@
  *
  * One launch at a time is in the lane, from before it to after it; a thread that finds it taken leaves at once, and is counted. So all below is
  * without locks, and the order of entries is that of the launches. */
+#include <sched.h>
 #include <string.h>
 
 #include "recorder/tap/tap_cuda_flight.h"
 
 #define HELD UINT64_MAX
 #define TICK (UINT64_MAX - 1)
-#define TICK_NS 50000LL               /* so long a launch waits for the tap's thread, which holds the lane for some calls of the driver, once the server has been idle */
+#define TICK_NS 5000000LL             /* so long a launch waits for the tap's thread, at most: it holds the lane for some calls of the driver, once the server has been idle,
+                                       * and may lose its core meanwhile */
+#define SPIN_NS 50000LL
 #define IDLE_NS 100000000LL
 
 static struct {
@@ -174,6 +177,8 @@ static bool come_in(void)
             until = until ? until : now + TICK_NS;
             if (now > until)
                 return false;
+            if (until - now < TICK_NS - SPIN_NS)
+                sched_yield();
         } else if (owner) {
             return false;
         }
