@@ -16,10 +16,24 @@
 
 #define FAKE_BLAS_PRODUCT "_Z17fake_blas_productPK6__halfS1_PS_iii"
 
-struct fake_blas { void *kernel, *stream; int mode; }; /* mode 1: the factors lie on the device */
+struct fake_blas { void *kernel, *stream; int mode; struct fake_blas *next; }; /* mode 1: the factors lie on the device */
 
 static void *fake_blas_driver;         /* NULL: that of the process */
 static void *fake_blas_module;
+static struct fake_blas *fake_blas_handles; /* those that were not destroyed: of a device that a fault has ended nobody can */
+static float *fake_blas_held[2];       /* of a product that such a fault may have left in the middle */
+
+__attribute__((destructor)) static void fake_blas_end(void)
+{
+    while (fake_blas_handles) {
+        struct fake_blas *h = fake_blas_handles;
+
+        fake_blas_handles = h->next;
+        free(h);
+    }
+    free(fake_blas_held[0]);
+    free(fake_blas_held[1]);
+}
 
 static inline int fake_blas_is(const char *word)
 {
@@ -28,10 +42,12 @@ static inline int fake_blas_is(const char *word)
     return env && !strcmp(env, word);
 }
 
-static inline float *fake_blas_floats(const uint16_t *from, int n)
+static inline float *fake_blas_floats(int which, const uint16_t *from, int n)
 {
     float *to = malloc((size_t)n * sizeof *to + 1);
 
+    free(fake_blas_held[which]);
+    fake_blas_held[which] = to;
     for (int i = 0; to && i < n; i++)
         to[i] = (from[i] & 0x7fff) > 0x7c00 ? NAN : fake_gptq_float(from[i]);
     return to;
@@ -54,7 +70,7 @@ static inline uint16_t fake_blas_dot(const float *a, const float *w, int n, int 
 static inline void fake_blas_run(const struct fake_cuda_launch *l, void *user)
 {
     const int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], half = fake_blas_is("half"), column = fake_blas_is("column");
-    float *a = fake_blas_floats(*(const uint16_t **)l->params[0], m * k), *w = fake_blas_floats(*(const uint16_t **)l->params[1], k * n);
+    float *a = fake_blas_floats(0, *(const uint16_t **)l->params[0], m * k), *w = fake_blas_floats(1, *(const uint16_t **)l->params[1], k * n);
     uint16_t *c = *(uint16_t **)l->params[2];
 
     (void)user;
@@ -63,8 +79,6 @@ static inline void fake_blas_run(const struct fake_cuda_launch *l, void *user)
             c[i * n + j] = fake_blas_dot(a + i * k, w + (column && j >= 64 ? (j + 1) % n : j), n, k, half);
     if (fake_blas_is("behind"))
         c[m * n] = 0x3c00;
-    free(a);
-    free(w);
 }
 
 static inline void *fake_blas_find(const char *name)
@@ -85,20 +99,28 @@ static inline int fake_blas_create(void **handle, const char *library)
     *(void **)&api = fake_blas_find("fake_cuda_api");
     *(void **)&load = fake_blas_find("cuModuleLoadData");
     *(void **)&function = fake_blas_find("cuModuleGetFunction");
-    if (!h || !api || !load || !function)
+    if (h && api && load && function)
+        api()->add_kernel(&product);
+    if (!h || !api || !load || !function || load(&fake_blas_module, "TDFAKE " FAKE_BLAS_PRODUCT) || function(&h->kernel, fake_blas_module, FAKE_BLAS_PRODUCT)) {
+        free(h);
         return 1;
-    api()->add_kernel(&product);
-    if (load(&fake_blas_module, "TDFAKE " FAKE_BLAS_PRODUCT) || function(&h->kernel, fake_blas_module, FAKE_BLAS_PRODUCT))
-        return 1;
+    }
+    h->next = fake_blas_handles;
+    fake_blas_handles = h;
     *handle = h;
     return 0;
 }
 
 static inline int fake_blas_destroy(void *handle)
 {
+    struct fake_blas **at = &fake_blas_handles;
     int (*unload)(void *);
 
     *(void **)&unload = fake_blas_find("cuModuleUnload");
+    while (*at && *at != handle)
+        at = &(*at)->next;
+    if (*at)
+        *at = (*at)->next;
     free(handle);
     return unload(fake_blas_module) ? 1 : 0;
 }

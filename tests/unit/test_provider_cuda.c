@@ -395,13 +395,6 @@ static void test_no_driver(void **state)
     assert_null(s);
 }
 
-/* What a context held that a planted fault has ended is not given back, as on a real device; and handles of cuBLAS. (LeakSanitizer asks for this.) */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:make_handle\nleak:wrong_by\n";
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
