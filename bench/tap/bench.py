@@ -6,6 +6,7 @@ import os, random, statistics, subprocess, sys, time
 import servers
 
 work, rounds, tap, kind, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]
+end = time.monotonic() + float(os.environ.get("BENCH_SECONDS", "inf"))  # no further round then
 random.seed(1)
 MODES = {"asleep": "off", "asleep again": "off", "sample 10 %, 64 MiB/s": "sample 10 64", "everything": "all"}
 if kind == "vllm_gpu":  # asleep: not subscribed
@@ -66,6 +67,8 @@ def armed(streams):
         c = Control(s.port, f"fixture-{streams}")
         got, ops = {m: [] for m in MODES}, {m: [0, 0] for m in MODES}
         for i in range(rounds):
+            if time.monotonic() > end:
+                break
             for m in random.sample(list(MODES), len(MODES)):
                 before = c.say("off")
                 if MODES[m] != "off":
@@ -95,14 +98,14 @@ def row(got, m, streams, ops):
         lo, hi = interval(ratios)
         cells.append(f"{statistics.median(ratios):6.3f} [{lo:.3f}, {hi:.3f}]")
     med = [statistics.median(x[k] for x in got[m]) for k in range(3)]
-    print(f"  {m:22} {streams:7} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8}", flush=True)
+    print(f"  {m:22} {streams:7} {len(got[m]):6} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8}", flush=True)
 
 
 if kind != "vllm_gpu":  # there nothing is in the way while asleep: it is not subscribed
     asleep()
-print(f"armed: one {kind} server, modes switched in it, {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
+print(f"armed: one {kind} server, modes switched in it, up to {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
 print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
-print(f"  {'mode':22} {'streams':>7} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'ops kept':>9} {'dropped':>8}")
+print(f"  {'mode':22} {'streams':>7} {'rounds':>6} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'ops kept':>9} {'dropped':>8}")
 for streams in map(int, os.environ.get("STREAMS", "1 4").split()):
     got, ops = armed(streams)
     for m in got:

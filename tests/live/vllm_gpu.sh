@@ -13,6 +13,11 @@
 #   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel and not in Marlin's
 #   graphs    after model: vLLM as it is by default, with CUDA graphs: record --graphs with exllama and Marlin, replay; and what is said without --graphs
 #   nodes     after model: what the copies in graphs cost, between two servers (ROUNDS pairs; SAME=1: between equal ones)
+#   flight    a model as of overflow, 0.1 % of its GEMMs sampled: record --flight must name the first bad launch, and its ops replay
+#   scores    after record: the same server, its scores and tokens judged five times: no alarm
+#   timing    after record: two equal builds, side by side, five times: no alarm of speed; the clocks that were seen
+#   cublas    after model: the tap reads cublasGemmEx too (TD_TAP_CUBLAS=1): the lm_head and what else is not quantised
+#   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
 #   cost      what the tap costs, modes switched inside one server (bench/tap)
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
 # SPDX-License-Identifier: Apache-2.0
@@ -256,6 +261,55 @@ stage_graphs() {
     grep -q 'whose GEMMs were not seen' "$WORK/graphs-unseen.record.txt" || wrong "graphs-unseen: the report does not name the graphs"
 }
 
+# The first bad launch, of thousands that are not recorded: found by what the flight recorder keeps.
+stage_flight() {
+    [ -d "$WORK/model4r" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model4r" --rescale 1024
+    vllm model4r "$PORT" --enforce-eager --linear-backend exllama
+    rm -rf "$WORK/flight" "$WORK/flight-again"
+    "$BIN/record" -o "$WORK/flight" --server "127.0.0.1:$PORT" --suite "$SUITE" --repeat 1 -n "$TOKENS" --timeout 300 --gemms 0.1% --flight --tapped-repeat 20 \
+        --checkpoint "$WORK/model4r" --run -- "${COMMAND[@]}" >"$WORK/flight.record.txt" 2>&1 || { tail -n 5 "$WORK/flight.record.txt"; wrong "record flight"; return; }
+    grep -E '^ *(ops|flight)|first bad op' "$WORK/flight.record.txt" | tee -a "$WORK/table.txt"
+    grep -q 'first bad op.*down_proj.*its inputs all are finite' "$WORK/flight.record.txt" || wrong "flight: no bad launch of a down_proj with a finite input is named"
+    "$BIN/fixture" verify "$WORK/flight" >>"$WORK/flight.record.txt" 2>&1 || wrong "fixture verify flight"
+    expect 0 flight-cpu gate "$WORK/flight" --provider cpu --lanes ops
+    "$BIN/gate" "$WORK/flight" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops -v >"$WORK/flight-own-library.txt" 2>&1
+    say "flight-own-library: exit $?  $(grep '^verdict:' "$WORK/flight-own-library.txt")"
+}
+
+stage_scores() {
+    local i
+    need exllama/manifest.json record || return
+    serve scores model4 --enforce-eager --linear-backend exllama || { end_server; return; }
+    for i in 1 2 3 4 5; do expect 0 "scores-$i" gate "$WORK/exllama" --server "127.0.0.1:$PORT" --lanes tokens,scores; done
+    end_server
+}
+
+stage_timing() {
+    local i
+    need exllama/manifest.json record || return
+    for i in 1 2 3 4 5; do
+        expect 0 "timing-$i" gate "$WORK/exllama" --build "$(library)" --baseline-build "$(library)" --lanes ops,speed --only gemm_half_q_half --max-ops 320
+        grep -E 'clock|MHz|throttl|speed' "$WORK/timing-$i.txt" | tee -a "$WORK/table.txt"
+    done
+    expect 1 timing-slower gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --baseline-build "$(library)" --lanes ops,speed --only gemm_half_q_half --max-ops 320
+}
+
+stage_cublas() {
+    need model4 model || return
+    TD_TAP_CUBLAS=1 record_server cublas model4 --enforce-eager --linear-backend exllama || return
+    "$BIN/fixture" show "$WORK/cublas" ledger | tee -a "$WORK/table.txt"
+    expect 0 cublas-cpu gate "$WORK/cublas" --provider cpu --lanes ops
+}
+
+stage_tensor() {
+    need model4 model || return
+    [ "$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')" -ge 2 ] || { say "tensor: skipped, one GPU"; return; }
+    record_server tensor model4 --enforce-eager --linear-backend exllama --tensor-parallel-size 2 || return
+    "$BIN/fixture" show "$WORK/tensor" | grep -E 'rank' | head -n 6 | tee -a "$WORK/table.txt"
+    expect 0 tensor-cpu gate "$WORK/tensor" --provider cpu --lanes ops
+    expect 0 tensor-own-library gate "$WORK/tensor" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
+}
+
 # What the copies in graphs cost: two servers side by side, asked in turn.
 stage_nodes() {
     need model4 model || return
@@ -267,7 +321,7 @@ stage_cost() {
     PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,22s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS
