@@ -92,12 +92,17 @@ void td_gpu_core_stop(struct td_gpu_core *c)
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
+/* cuMemUnmap waits for nothing, as cuMemFree does. What may be under way: fills in our stream, and a copy of up to 64 KiB from pageable memory, which
+ * has returned when it was staged; it is in the default stream. */
 void td_gpu_core_free(void *device, struct td_gpu_memory *m)
 {
     struct td_gpu_core *c = device;
 
-    if (m->mapped_bytes)
+    if (m->mapped_bytes) {
+        c->stream_synchronize(c->stream);
+        c->stream_synchronize(NULL);
         c->mem_unmap(m->reserved, m->mapped_bytes);
+    }
     if (m->handle)
         c->mem_release(m->handle);
     if (m->reserved)

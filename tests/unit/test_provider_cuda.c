@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/fs.h"
+#include "kernels/gpu/driver.h"
 #include "kernels/provider_gpu.h"
 #include "model/f16.h"
 #include "tests/unit/gpu_provider_rig.h"
@@ -374,6 +375,31 @@ static void test_short_memory_gives_up_places(void **state)
     fake->reset();
 }
 
+/* Seen on an H200: an op is refused once its scales are on their way, and the next op's first wait says CUDA_ERROR_LAUNCH_FAILED. */
+static void test_what_is_under_way_is_waited_for(void **state)
+{
+    const struct td_gpu_driver *d = &td_gpu_driver_cuda;
+    struct td_gpu_memory copied, filled;
+    struct td_gpu_facts facts;
+    struct td_error err = {0};
+    uint8_t bytes[512] = {1};
+    void *device;
+
+    (void)state;
+    assert_int_equal(d->open(&device, &facts, &err), TD_OK);
+    assert_int_equal(d->alloc(device, sizeof bytes, 16, true, &copied, &err), TD_OK);
+    assert_int_equal(d->copy_in(device, copied.address, bytes, sizeof bytes, &err), TD_OK);
+    d->free(device, &copied);
+    assert_int_equal(d->wait(device, &err), TD_OK);
+    assert_int_equal(d->alloc(device, sizeof bytes, 16, true, &filled, &err), TD_OK);
+    assert_int_equal(d->set(device, filled.address, 1, sizeof bytes, &err), TD_OK);
+    d->free(device, &filled);
+    assert_int_equal(d->wait(device, &err), TD_OK);
+    assert_false(d->is_dead(device));
+    d->close(device);
+    fake->reset();
+}
+
 static void test_no_driver(void **state)
 {
     char was[4096];
@@ -402,7 +428,7 @@ int main(void)
         cmocka_unit_test(test_many_rows_go_to_cublas), cmocka_unit_test(test_either_half_may_be_wrong), cmocka_unit_test(test_no_cublas), cmocka_unit_test(test_cublas_beside_the_build),
         cmocka_unit_test(test_faults_are_sentences), cmocka_unit_test(test_a_write_behind_c_is_caught_by_the_guard_alone), cmocka_unit_test(test_time),
         cmocka_unit_test(test_starts_lie_elsewhere), cmocka_unit_test(test_short_memory_gives_up_places),
-        cmocka_unit_test(test_no_driver),
+        cmocka_unit_test(test_what_is_under_way_is_waited_for), cmocka_unit_test(test_no_driver),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -286,7 +286,11 @@ int cuMemUnmap(uint64_t address, size_t bytes)
     if (!rc && (!r || r->bytes != bytes))
         rc = TD_CUDA_INVALID_VALUE;
     if (!rc) {
+        bool in_use = streams_touch(r->base, bytes);
+
         streams_finish_all();
+        if (in_use) /* the driver unmaps at once, and what was under way finds nothing */
+            fake.sticky = TD_CUDA_LAUNCH_FAILED;
         madvise(r->base, bytes, MADV_DONTNEED);
         mprotect(r->base, bytes, PROT_NONE);
         region_drop(r);

@@ -70,6 +70,7 @@ struct task *task_new(enum task_kind kind);
 int stream_issue(struct stream *s, struct task *t);
 void stream_finish(struct stream *s, uint64_t ticket);                  /* until that many of its tasks are over */
 void streams_finish_all(void);
+bool streams_touch(const void *memory, size_t bytes);                   /* is a copy or a fill under way there? */
 void stream_wait_for(struct stream *s, struct stream *on, uint64_t ticket);
 void wake_worker(void);
 bool any_capture(void);

@@ -141,6 +141,34 @@ void streams_finish_all(void)
     stream_finish(&fake.legacy, fake.legacy.issued);
 }
 
+static bool meets(const void *a, size_t n, const void *b, size_t m)
+{
+    const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+    return n && m && x < y + m && y < x + n;
+}
+
+static bool stream_touches(const struct stream *s, const void *memory, size_t bytes)
+{
+    const struct task *t;
+
+    for (t = s->first; t; t = t->next)
+        if (t->kind == TASK_COPY ? meets(t->u.copy.to, t->u.copy.bytes, memory, bytes) || meets(t->u.copy.from, t->u.copy.bytes, memory, bytes)
+                                 : t->kind == TASK_SET && meets(t->u.set.to, t->u.set.n * t->u.set.width, memory, bytes))
+            return true;
+    return false;
+}
+
+bool streams_touch(const void *memory, size_t bytes)
+{
+    const struct stream *s;
+
+    for (s = fake.streams; s; s = s->next)
+        if (stream_touches(s, memory, bytes))
+            return true;
+    return stream_touches(&fake.per_thread, memory, bytes) || stream_touches(&fake.legacy, memory, bytes);
+}
+
 static bool can_run(const struct stream *s)
 {
     return s->first && !s->busy && (s->first->kind != TASK_WAIT || s->first->u.wait.on->done >= s->first->u.wait.ticket);
