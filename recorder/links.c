@@ -400,11 +400,12 @@ int td_links_close(struct td_links *l, struct td_error *err)
         pthread_join(l->heart, NULL);
     if (l->pumping)
         pthread_join(l->pump, NULL);
-    for (i = 0; i < l->n; i++) {
+    for (i = 0; i < l->n; i++)
         drain_all(l, &l->link[i]);
-        links_release(&l->link[i]);
-    }
     links_kernels_facts(l);
+    links_images_keep(l);
+    for (i = 0; i < l->n; i++)
+        links_release(&l->link[i]);
     links_flight_facts(l);
     links_kernels_release(l);
     td_layers_close(l->layers);

@@ -5,7 +5,8 @@
  *   links_env.c  the environment of a server with the tap          links_talk.c  messages and shared memory
  *   links_pump.c rings -> the fixture: steps, the ledger           links_ops.c   one op: its record checked and written
  *   links_weights.c  sets of weights, put together and settled       links_kernels.c  kernels of a GPU, counted by name
- *   links_flight.c   what flight recorders kept, the first bad op     links_layers.c  --layers */
+ *   links_flight.c   what flight recorders kept, the first bad op     links_layers.c  --layers
+ *   links_images.c   the code of the GPU kernels that were recorded */
 #ifndef TD_RECORDER_LINKS_PARTS_H
 #define TD_RECORDER_LINKS_PARTS_H
 
@@ -125,6 +126,10 @@ struct td_links {
     struct td_links_state state;
     struct td_error failed;           /* the first failure of the writer */
 };
+
+/* ---- links_images.c ---- */
+/* At the end, while the kernels' names are there: tap.images of the manifest, and a blob for each container. */
+void links_images_keep(struct td_links *l);
 
 /* ---- links_rank.c ---- */
 /* Fill title and rank of the process (its number is ours, not a container's). */

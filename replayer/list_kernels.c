@@ -11,6 +11,7 @@
 #include "kernels/gpu/image.h"
 
 #define MAX_TEXT 65536
+#define WARNINGS 5                 /* programs that cannot be read are named; the rest is counted */
 
 /* A kernel of one program, while they are sorted. */
 struct item { const struct td_gpu_kernel *k; const struct td_gpu_entry *e; };
@@ -55,10 +56,8 @@ static int collect(struct listing *l, struct td_gpu_image *img, struct td_error 
         if (e->code == TD_GPU_CODE_OTHER)
             continue;
         l->n_programs++;
-        if (td_gpu_image_kernels(img, i, &list, &why)) {
+        if (td_gpu_image_kernels(img, i, &list, &why) && l->n_unread++ < WARNINGS)
             td_log(TD_LOG_WARN, "kernels", "%s", why.msg);
-            l->n_unread++;
-        }
         rc = add_items(l, list, e, err);
     }
     return rc;

@@ -32,6 +32,7 @@ ap.add_argument("--die-after", type=int, default=0, help="with so many answers b
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--worse", type=float, default=0.0, help="scored texts (prompt_logprobs) are so many nats a token less likely")
 ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
+ap.add_argument("--library", default="", help="with --gpu: a library that is loaded too, as the one with the kernels is")
 ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graphs that are captured at the start; of a pass that fits, the smallest is launched")
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
 ap.add_argument("--ranks", type=int, default=1, help="tensor parallel: so many worker processes, a GPU and a slice of each layer each")
@@ -96,6 +97,7 @@ if args.ranks > 1 and args.rank < 0:  # spawned, each with its title, as vLLM's 
     for w in workers:
         w.stdout.readline()
 elif args.gpu:
+    library = ctypes.CDLL(args.library) if args.library else None
     gpu = ctypes.CDLL(args.gpu)
     if (rc := gpu.gpu_model_open()):
         sys.exit(f"no fake GPU: {rc}")

@@ -18,10 +18,10 @@ OBJS_test_tap_cuda_graphs := recorder
 OBJS_test_tap_hip := recorder
 OBJS_test_tap_cuda_flight := recorder
 OBJS_test_layer_filter := recorder
-$(O)/tests/unit/test_tap_take $(O)/tests/unit/test_tap_vllm $(O)/tests/unit/test_tap_cuda $(O)/tests/unit/test_tap_cuda_hard $(O)/tests/unit/test_tap_cuda_graphs $(O)/tests/unit/test_tap_cuda_flight: $(call obj,$(TAP_SRCS) $(TAP_MORE))
-# which reads code objects by other parts, too
-$(O)/tests/unit/test_tap_hip: $(call obj,$(TAP_SRCS))
-LINK_test_tap_hip := $(LIBTD)
+TAP_TESTS := take vllm cuda cuda_hard cuda_graphs cuda_flight hip
+$(TAP_TESTS:%=$(O)/tests/unit/test_tap_%): $(call obj,$(TAP_SRCS))
+# what the tap takes of kernels/gpu, from where all others have it
+$(foreach t,$(TAP_TESTS),$(eval LINK_test_tap_$(t) := $(LIBTD)))
 # its parser of code objects
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder

@@ -504,6 +504,39 @@ static void test_damaged(void **state)
     free(all);
 }
 
+/* The container that a recorded kernel comes from, for whatever device; PTX where there is nothing else; none where it cannot be read. */
+static void test_holding(void **state)
+{
+    size_t n_ptx, n_code, n;
+    uint8_t *ptx = load("../gptq_ptx.fatbin", &n_ptx), *code = load("../gptq_like.fatbin", &n_code), *all = malloc(n_ptx + n_code);
+    struct td_gpu_image *img;
+    const uint8_t *data;
+
+    (void)state;
+    assert_non_null(all);
+    memcpy(all, ptx, n_ptx);
+    memcpy(all + n_ptx, code, n_code);
+    assert_int_equal(td_gpu_image_memory(all, n_ptx + n_code, "both", &img, NULL), 0);
+    assert_int_equal(td_gpu_image_containers(img), 2);
+    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit_f32"), 1);
+    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit"), -1);
+    data = td_gpu_image_container(img, 1, &n);
+    assert_ptr_equal(data, all + n_ptx);
+    assert_int_equal(n, n_code);
+    td_gpu_image_close(img);
+    assert_int_equal(td_gpu_image_memory(ptx, n_ptx, "PTX", &img, NULL), 0);
+    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit_f32"), 0);
+    td_gpu_image_close(img);
+    free(ptx);
+    ptx = load("zstd.fatbin", &n_ptx);
+    memset(ptx + 16 + 64 + 4, 0xa5, n_ptx - 16 - 64 - 4);
+    assert_int_equal(td_gpu_image_memory(ptx, n_ptx, "damaged", &img, NULL) ? -1 : td_gpu_image_holding(img, "plain"), -1);
+    td_gpu_image_close(img);
+    free(all);
+    free(ptx);
+    free(code);
+}
+
 /* ---- extended numbering (more than 65,279 sections) ------------------------------------------------------------------ */
 
 static void put(uint8_t *p, int n, uint64_t v)
@@ -655,7 +688,7 @@ int main(void)
         cmocka_unit_test(test_find_arch), cmocka_unit_test(test_fits), cmocka_unit_test(test_extended),
         cmocka_unit_test(test_find_none), cmocka_unit_test(test_find_name), cmocka_unit_test(test_normal), cmocka_unit_test(test_identifier),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_refused_paths), cmocka_unit_test(test_cut), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_nvcc), cmocka_unit_test(test_needed)};
+        cmocka_unit_test(test_nvcc), cmocka_unit_test(test_needed), cmocka_unit_test(test_holding)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
