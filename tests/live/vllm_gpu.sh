@@ -179,7 +179,8 @@ stage_eight() {
     need model8 model || return
     record_server eight model8 --enforce-eager --linear-backend exllama
     expect 0 eight-own-library gate "$WORK/eight" --build "$(library)" --lanes ops
-    expect 0 eight-our-kernels gate "$WORK/eight" --build "$LIB/td_kernels.fatbin" --lanes ops
+    exact_policy # ours do not round the weights of prompts of more than 24 rows, vLLM does
+    expect 0 eight-our-kernels gate "$WORK/eight" --build "$LIB/td_kernels.fatbin" --lanes ops --policy "$WORK/exact.json"
     expect 0 eight-cpu gate "$WORK/eight" --provider cpu --lanes ops
 }
 
@@ -272,8 +273,8 @@ stage_flight() {
     grep -q 'first bad op.*down_proj.*its inputs all are finite' "$WORK/flight.record.txt" || wrong "flight: no bad launch of a down_proj with a finite input is named"
     "$BIN/fixture" verify "$WORK/flight" >>"$WORK/flight.record.txt" 2>&1 || wrong "fixture verify flight"
     expect 0 flight-cpu gate "$WORK/flight" --provider cpu --lanes ops
-    "$BIN/gate" "$WORK/flight" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops -v >"$WORK/flight-own-library.txt" 2>&1
-    say "flight-own-library: exit $?  $(grep '^verdict:' "$WORK/flight-own-library.txt")"
+    # as bad as when they were recorded: nothing to judge by
+    expect 3 flight-own-library gate "$WORK/flight" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops -v
 }
 
 stage_scores() {
