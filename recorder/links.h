@@ -75,6 +75,7 @@ struct td_links_options {       /* zeroed: the defaults */
     const char *checkpoint;     /* --checkpoint DIR or FILE.gguf, or the `root` of /v1/models; NULL or not there: --model of the command line,
                                    else layers have no names */
     bool weights_by_reference;  /* weights that match the checkpoint: a reference only. Default: bytes stored once, reference noted */
+    bool no_code;               /* the code of recorded GPU kernels stays where it is */
     const char *wanted_layers;  /* --layers (layer_filter.h); NULL: all */
     volatile sig_atomic_t *keep; /* set to 1 by a signal handler: the flight recorder's ring is kept, and it is 0 again. NULL: never */
     int rings;                  /* calling threads per process; 0: 4 (of a GPU 2) */

@@ -73,7 +73,7 @@ void links_images_keep(struct td_links *l)
     cJSON *all = cJSON_CreateArray();
     int i;
 
-    for (i = 0; l->n_kernels && i < l->n; i++)
+    for (i = 0; l->n_kernels && !l->opt.no_code && i < l->n; i++)
         if (l->link[i].library[0] && is_first_of_library(l, i))
             keep_library(l, &l->link[i], all);
     if (cJSON_GetArraySize(all))

@@ -204,6 +204,7 @@ int main(int argc, char **argv)
         {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "the model's files, or its GGUF file, to name layers (default: as the server says)", 0, 0},
         {"weights-by-reference", 0, TD_ARG_FLAG, &o.weights_by_reference, NULL, "do not copy weights that match the checkpoint", 0, 0},
         {"redact", 0, TD_ARG_LIST, &redact, "PATH", "overwrite this part of JSON bodies, \"messages[*].content\"; may be given again", 0, 0},
+        {"no-code", 0, TD_ARG_FLAG, &o.no_code, NULL, "do not keep the compiled code of the recorded GPU kernels (fixture code)", 0, 0},
         {"no-text", 0, TD_ARG_FLAG, &o.no_text, NULL, "keep ids, times and lengths, but no text", 0, 0},
         {"run", 0, TD_ARG_FLAG, &run, NULL, "start the server that follows \"--\", with the tap in it; end it afterwards", 0, 0},
         {"tap-env", 0, TD_ARG_FLAG, &tap_env, NULL, "print what a shell must eval before it starts a server with the tap", 0, 0},

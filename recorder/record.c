@@ -311,7 +311,7 @@ static int find_tap(struct session *s, struct td_error *err)
     struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = td_host_local_port(s->url),
                                      .wait_ms = s->started.proc.pid > 0 ? 5000 : 500};
     struct td_links_options lo = {.writer = s->writer, .nonce = s->nonce, .checkpoint = o->checkpoint ? o->checkpoint : s->server.root,
-                                  .weights_by_reference = o->weights_by_reference, .wanted_layers = o->layers, .keep = o->keep};
+                                  .weights_by_reference = o->weights_by_reference, .no_code = o->no_code, .wanted_layers = o->layers, .keep = o->keep};
     struct td_error why = {0};
 
     if (s->server.kind == TD_API_LLAMACPP) {

@@ -26,7 +26,7 @@ struct td_record_options {
     int64_t scores;               /* texts to have scored, 0: none */
     int64_t graphs_mib;           /* of --graphs; 0: without */
     double timeout_s, budget_mib;
-    bool no_text, ignore_eos, wait, weights_by_reference;
+    bool no_text, no_code, ignore_eos, wait, weights_by_reference;
     const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
     char **command;               /* of --run, or NULL */
     struct td_links_mode mode;    /* of --gemms */
