@@ -1,11 +1,13 @@
 # look.py - two ranks in one fixture: two streams of ops, each with its slices. With nothing of Tapedeck's.
 # SPDX-License-Identifier: Apache-2.0
-import collections, json, subprocess, sys
+import collections, sys
 
-rows = lambda name: [json.loads(l) for l in subprocess.run(["zstd", "-dcq", f"{sys.argv[1]}/{name}.jsonl.zst"], capture_output=True).stdout.splitlines()]
-m = json.load(open(sys.argv[1] + "/manifest.json"))
-ops, steps = rows("ops"), rows("steps")
-ranks = {p["pid"]: p for p in m["tap"]["processes"] if "rank" in p}
+sys.path.append(sys.path[0] + "/../..")
+from recorded import Recorded
+
+fixture = Recorded(sys.argv[1])
+ops, steps = fixture.ops, fixture.steps
+ranks = {p["pid"]: p for p in fixture.tap["processes"] if "rank" in p}
 print("processes:", sorted((p["title"], p["rank"], p["build"]) for p in ranks.values()))
 assert len(ranks) == 2 and all(op["rank"] == ranks[op["pid"]]["rank"] for op in ops)
 for pid, p in ranks.items():
