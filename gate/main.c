@@ -318,7 +318,7 @@ int main(int argc, char **argv)
     const struct td_arg table[] = {
         {"server", 0, TD_ARG_STR, &g.server, "HOST:PORT", "the candidate's server: replay the requests there", 0, 0},
         {"baseline-server", 0, TD_ARG_STR, &g.baseline_server, "HOST:PORT", "the baseline's, live too: both take turns, speed is judged", 0, 0},
-        {"build", 0, TD_ARG_STR, &g.build, "PATH", "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM, a .fatbin or .cubin): replay the recorded ops with it", 0, 0},
+        {"build", 0, TD_ARG_STR, &g.build, "PATH", "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM, a .fatbin, .cubin or .hsaco): replay the recorded ops with it", 0, 0},
         {"baseline-build", 0, TD_ARG_STR, &g.baseline_build, "PATH", "the baseline's: its errors and speed, side by side", 0, 0},
         {"build-env", 0, TD_ARG_LIST, &g.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
         {"baseline-env", 0, TD_ARG_LIST, &g.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},

@@ -219,8 +219,9 @@ int main(int argc, char **argv)
                     "  eval \"$(record --tap-env)\"; demo-server --model DIR &   then: record --server localhost:8000\n"
                     "  record -o good --run -- llama-server -m model.gguf --port 8000\n"
                     "  record -o good --run -- vllm serve MODEL --port 8000\n"
-                    "\nThe tap knows td_gptq_gemm, llama.cpp and vLLM's CPU build, in shared libraries; of other servers the requests are\n"
-                    "recorded.\n"};
+                    "  record -o good --gemms all --run -- vllm serve MODEL --enforce-eager --linear-backend exllama\n"
+                    "\nThe tap knows td_gptq_gemm, llama.cpp and vLLM on a CPU, in shared libraries, and vLLM's gptq and Marlin kernels on an\n"
+                    "NVIDIA GPU (docs/kernels.md); of other servers the requests are recorded.\n"};
     struct td_error err = {0};
     int rc;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # vllm_gpu.sh STAGE... - a real vLLM on an NVIDIA GPU: record it with its GEMMs, replay its kernels from its own library, judge. Each stage takes
-# minutes, leaves what it saw in TD_GPU_WORK (default /tmp/tapedeck-gpu) and needs only the stages that it names; a stage can be run again.
+# minutes, leaves what it saw in TD_GPU_WORK (default /tmp/tapedeck-gpu) and needs only the stages that it names, and `make all bugs` with nvcc; a stage can be run again.
 #   facts     the machine, the libraries, what vLLM's kernels are called
 #   model     two small GPTQ models of random weights: 4 bit and 8 bit (random_gptq.py)
 #   record    after model: vLLM with exllama's kernels, eager, with the tap in it: suite quick -> a fixture
@@ -9,7 +9,7 @@
 #   ledger    after model: one request in flight: do the launches balance with the requests' tokens, with torch's profiler, and C with torch's A W?
 #   eight     after model: 8 bit, recorded and replayed
 #   kill      after record: record is killed while others ask the server, then the server is killed while record watches
-#   marlin    record and replay with Marlin's kernels
+#   marlin    after model: record and replay with Marlin's kernels
 #   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel and not in Marlin's
 #   graphs    after model: vLLM as it is by default, with CUDA graphs: record --graphs with exllama and Marlin, replay; and what is said without --graphs
 #   nodes     after model: what the copies in graphs cost, between two servers (ROUNDS pairs; SAME=1: between equal ones)
@@ -18,7 +18,7 @@
 #   timing    after record: two equal builds, side by side, five times: no alarm of speed; the clocks that were seen
 #   cublas    after model: the tap reads cublasGemmEx too (TD_TAP_CUBLAS=1): the lm_head and what else is not quantised
 #   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
-#   cost      what the tap costs, modes switched inside one server (bench/tap)
+#   cost      after model: what the tap costs, modes switched inside one server (bench/tap)
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
 # SPDX-License-Identifier: Apache-2.0
 set -u
@@ -233,7 +233,7 @@ stage_marlin() {
     planted marlin "$WORK/marlin" --policy "$WORK/exact.json"
 }
 
-# The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds eight products in float16 before it scales them.
+# The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds four products in float16 before it scales them.
 stage_overflow() {
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model4r" --rescale 1024
     record_server rescaled model4r --enforce-eager --linear-backend marlin
