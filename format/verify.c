@@ -202,6 +202,19 @@ static void check_pack(struct check *c)
     td_pack_close(&pk);
 }
 
+/* The code of GPU kernels: its blobs are there, but for what extract left out. */
+static void check_images(struct check *c)
+{
+    const cJSON *m = td_fixture_manifest(c->fx), *image;
+
+    cJSON_ArrayForEach(image, td_json_get(td_json_get(m, "tap"), "images")) {
+        struct td_hash hash;
+
+        if (td_hash_parse(td_json_get_str(image, "blob", ""), &hash) || (!td_fixture_has_blob(c->fx, hash) && !td_json_get(m, "extract")))
+            problem(c, TD_ECORRUPT, TD_MANIFEST_NAME, "tap.images: the code of a GPU kernel is not there");
+    }
+}
+
 int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, struct td_verify_sums *sums, struct td_error *err)
 {
     struct check c = {dir, report, ctx, sums, NULL};
@@ -222,6 +235,7 @@ int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, stru
     for (i = 0; i < TD_FILE_PACK; i++)
         check_stream(&c, (enum td_stream_kind)i);
     check_pack(&c);
+    check_images(&c);
     td_fixture_close(c.fx);
     return TD_OK;
 }

@@ -83,7 +83,7 @@ struct link {
     char library[TAP_TEXT], build[TAP_TEXT], fronts[TAP_FRONTS];
     char title[64];                   /* what the process calls itself, "VLLM::Worker_TP1" */
     int rank;                         /* of a tensor-parallel server; -1: it has no ranks, or does not say */
-    int fd;
+    int fd, code_fd;                  /* code_fd: the library, -1: it could not be opened */
     bool alive;
     uint32_t armed;                   /* the generation that we armed, 0: none */
     struct tap_shared *shared;
@@ -128,6 +128,8 @@ struct td_links {
 };
 
 /* ---- links_images.c ---- */
+/* The library of a process (its number is ours), if it has that file mapped now: a file descriptor; -1: it cannot be opened, or is another file by now. */
+int links_images_open(pid_t pid, const char *library);
 /* At the end, while the kernels' names are there: tap.images of the manifest, and a blob for each container. */
 void links_images_keep(struct td_links *l);
 

@@ -94,6 +94,7 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
     int rc;
 
     memset(lk, 0, sizeof *lk);
+    lk->code_fd = -1;
     lk->pid = at->pid;
     links_rank(lk, at->pid);
     memcpy(lk->socket, at->socket, sizeof lk->socket);
@@ -115,6 +116,9 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
         return rc;
     }
     lk->pid = (pid_t)reply.pid;
+    if (!links_is_text(reply.library, sizeof reply.library, true))
+        reply.library[0] = '\0';
+    lk->code_fd = links_images_open(at->pid, reply.library);
     if (!realpath(reply.library, real) || snprintf(lk->library, sizeof lk->library, "%s", real) >= (int)sizeof lk->library)
         memcpy(lk->library, reply.library, sizeof lk->library); /* a container's path, for example */
     memcpy(lk->build, reply.build, sizeof lk->build);
@@ -196,6 +200,8 @@ void links_release(struct link *lk)
         munmap(lk->shared, (size_t)TAP_PAGE * (1 + lk->rings));
     if (lk->fd >= 0)
         close(lk->fd);
+    if (lk->code_fd >= 0)
+        close(lk->code_fd);
     memset(lk, 0, sizeof *lk);
-    lk->fd = -1;
+    lk->fd = lk->code_fd = -1;
 }

@@ -6,7 +6,7 @@ import os, random, statistics, subprocess, sys, time
 import servers
 
 work, rounds, tap, kind, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]
-end = time.monotonic() + float(os.environ.get("BENCH_SECONDS", "inf"))  # no further round then
+seconds = float(os.environ.get("BENCH_SECONDS", "inf"))  # of the rounds of one number of streams, the server's start not counted; at least one is run
 random.seed(1)
 MODES = {"asleep": "off", "asleep again": "off", "sample 10 %, 64 MiB/s": "sample 10 64", "everything": "all"}
 if kind == "vllm_gpu":  # asleep: not subscribed
@@ -66,8 +66,9 @@ def armed(streams):
         s.measure(streams)
         c = Control(s.port, f"fixture-{streams}")
         got, ops = {m: [] for m in MODES}, {m: [0, 0] for m in MODES}
+        end = time.monotonic() + seconds
         for i in range(rounds):
-            if time.monotonic() > end:
+            if i and time.monotonic() > end:
                 break
             for m in random.sample(list(MODES), len(MODES)):
                 before = c.say("off")

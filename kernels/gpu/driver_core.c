@@ -92,7 +92,7 @@ void td_gpu_core_stop(struct td_gpu_core *c)
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
-/* cuMemUnmap waits for nothing, as cuMemFree does. What may be under way: fills in our stream, and a copy of up to 64 KiB from pageable memory, which
+/* Unlike cuMemFree, cuMemUnmap waits for nothing. What may be under way: fills in our stream, and a copy of up to 64 KiB from pageable memory, which
  * has returned when it was staged; it is in the default stream. */
 void td_gpu_core_free(void *device, struct td_gpu_memory *m)
 {

@@ -20,7 +20,7 @@
 
 static int map_file(const char *path, const uint8_t **data, size_t *n, struct td_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = TD_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = TD_OK;
     struct stat st;
     void *map = MAP_FAILED;
 

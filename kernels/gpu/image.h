@@ -87,7 +87,8 @@ int td_gpu_entry_fits(const struct td_gpu_entry *e, const struct td_gpu_device *
  * Returns how many; TD_ENOTFOUND: none; TD_EUNSUPPORTED: there is one, for other devices, and says which; other TD_E*: none, and some entry could not be
  * read. */
 int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want, struct td_gpu_hit *hits, int max, struct td_error *err);
-/* The container with a kernel of exactly this symbol, for whatever device; of several one that has a program, not PTX alone. -1: none that can be read. */
-int td_gpu_image_holding(struct td_gpu_image *img, const char *symbol);
+/* The next container, from number `from` on, with code for NVIDIA's GPUs, for whatever of them, that has a kernel of exactly this symbol. -1: no more that
+ * can be read. */
+int td_gpu_image_holding(struct td_gpu_image *img, const char *symbol, int from);
 
 #endif

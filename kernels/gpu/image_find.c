@@ -191,22 +191,22 @@ int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want
 
 static bool entry_has(struct td_gpu_image *img, int i, const char *symbol)
 {
+    const struct td_gpu_entry *e = &img->parts[i].e;
     const struct td_gpu_kernel_list *list;
     size_t k = 0;
 
     td_gpu_image_kernels(img, i, &list, NULL);
     while (k < list->n && strcmp(list->kernels[k].symbol, symbol))
         k++;
-    return k < list->n;
+    return k < list->n && e->code != TD_GPU_CODE_HSACO && !e->relocatable;
 }
 
-int td_gpu_image_holding(struct td_gpu_image *img, const char *symbol)
+int td_gpu_image_holding(struct td_gpu_image *img, const char *symbol, int from)
 {
-    int ptx, i;
+    int i;
 
-    for (ptx = 0; ptx < 2; ptx++)
-        for (i = 0; i < img->n_parts; i++)
-            if ((img->parts[i].e.code == TD_GPU_CODE_PTX) == ptx && entry_has(img, i, symbol))
-                return img->parts[i].e.container;
+    for (i = 0; i < img->n_parts; i++)
+        if (img->parts[i].e.container >= from && entry_has(img, i, symbol))
+            return img->parts[i].e.container;
     return -1;
 }

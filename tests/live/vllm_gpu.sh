@@ -110,6 +110,9 @@ stage_replay() {
     expect 0 exllama-own-library gate "$WORK/exllama" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
     "$BIN/replay" "$WORK/exllama" -o "$WORK/exllama-long" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --only reconstruct_exllama >"$WORK/exllama-long.txt" 2>&1
     say "exllama-long: exit $?  $(grep -E 'gptq_gemm|^ops ' "$WORK/exllama-long.txt" | tr '\n' ';')"
+    rm -f "$WORK/exllama.fatbin" # the code that was recorded, in place of the library
+    "$BIN/fixture" code "$WORK/exllama" -o "$WORK/exllama.fatbin" || wrong "fixture code exllama"
+    expect 0 exllama-recorded-code gate "$WORK/exllama" --build "$WORK/exllama.fatbin" --lanes ops --only gemm_half_q_half
     exact_policy # ours do not round the weights of such ops, vLLM does
     expect 0 exllama-our-kernels gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --lanes ops --policy "$WORK/exact.json"
     planted exllama "$WORK/exllama" --policy "$WORK/exact.json"

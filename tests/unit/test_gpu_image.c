@@ -504,13 +504,12 @@ static void test_damaged(void **state)
     free(all);
 }
 
-/* The container that a recorded kernel comes from, for whatever device; PTX where there is nothing else; none where it cannot be read. */
+/* The containers that a recorded kernel comes from, for whatever device; none where it cannot be read. */
 static void test_holding(void **state)
 {
     size_t n_ptx, n_code, n;
     uint8_t *ptx = load("../gptq_ptx.fatbin", &n_ptx), *code = load("../gptq_like.fatbin", &n_code), *all = malloc(n_ptx + n_code);
     struct td_gpu_image *img;
-    const uint8_t *data;
 
     (void)state;
     assert_non_null(all);
@@ -518,19 +517,34 @@ static void test_holding(void **state)
     memcpy(all + n_ptx, code, n_code);
     assert_int_equal(td_gpu_image_memory(all, n_ptx + n_code, "both", &img, NULL), 0);
     assert_int_equal(td_gpu_image_containers(img), 2);
-    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit_f32"), 1);
-    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit"), -1);
-    data = td_gpu_image_container(img, 1, &n);
-    assert_ptr_equal(data, all + n_ptx);
+    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit_f32", 0), 0);
+    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit_f32", 1), 1);
+    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit_f32", 2), -1);
+    assert_int_equal(td_gpu_image_holding(img, "_ZN4vllm4gptq31reconstruct_exllama_8bit_kernelEPKjPKiS2_PK6__halfiiibPS5_", 0), 1);
+    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit", 0), -1);
+    assert_ptr_equal(td_gpu_image_container(img, 1, &n), all + n_ptx);
     assert_int_equal(n, n_code);
-    td_gpu_image_close(img);
-    assert_int_equal(td_gpu_image_memory(ptx, n_ptx, "PTX", &img, NULL), 0);
-    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit_f32"), 0);
     td_gpu_image_close(img);
     free(ptx);
     ptx = load("zstd.fatbin", &n_ptx);
-    memset(ptx + 16 + 64 + 4, 0xa5, n_ptx - 16 - 64 - 4);
-    assert_int_equal(td_gpu_image_memory(ptx, n_ptx, "damaged", &img, NULL) ? -1 : td_gpu_image_holding(img, "plain"), -1);
+    assert_int_equal(td_gpu_image_memory(ptx, n_ptx, "whole", &img, NULL), 0);
+    assert_int_equal(td_gpu_image_holding(img, "plain", 0), 0);
+    n = (size_t)td_gpu_image_entries(img);
+    for (size_t i = 0; i < n; i++) { /* nothing of any entry unpacks */
+        const uint8_t *at = memmem(ptx + 16, n_ptx - 16, "\x28\xb5\x2f\xfd", 4);
+
+        assert_non_null(at);
+        ptx[at - ptx] ^= 0xff;
+    }
+    td_gpu_image_close(img);
+    assert_int_equal(td_gpu_image_memory(ptx, n_ptx, "damaged", &img, NULL), 0);
+    assert_int_equal(td_gpu_image_holding(img, "plain", 0), -1);
+    td_gpu_image_close(img);
+    free(ptx);
+    ptx = load("../gptq_like.hsaco", &n_ptx); /* AMD's is not NVIDIA's */
+    assert_int_equal(td_gpu_image_memory(ptx, n_ptx, "AMD", &img, NULL), 0);
+    assert_int_equal(read_all(img), 0);
+    assert_int_equal(td_gpu_image_holding(img, "td_gptq_gemm_8bit_f32", 0), -1);
     td_gpu_image_close(img);
     free(all);
     free(ptx);

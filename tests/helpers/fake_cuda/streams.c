@@ -380,10 +380,8 @@ int cuStreamSynchronize(void *stream)
 
     if (rc || !s)
         return leave(rc ? rc : TD_CUDA_INVALID_HANDLE);
-    if (!(rc = not_captured(s))) {
-        order_with_legacy(s);
+    if (!(rc = not_captured(s)))
         stream_finish(s, s->issued);
-    }
     return leave(rc ? rc : fake.sticky);
 }
 
