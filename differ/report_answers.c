@@ -177,18 +177,37 @@ static void print_engines(const struct td_page *p, const struct td_weighing *w)
     }
 }
 
+/* A request that never reached the server tells less than one that was cut: it is what came of that. */
+static bool is_unsent(const struct td_exchange *x)
+{
+    return x->error_kind && !strcmp(x->error_kind, "connect");
+}
+
+static size_t print_lost(const struct td_page *p, const struct td_tokens *t, bool unsent, size_t shown)
+{
+    size_t i;
+
+    for (i = 0; i < t->n_lost && (shown < TD_PAGE_SHOWN * 2 || p->verbose); i++) {
+        const struct td_exchange *x = t->lost[i];
+
+        if (is_unsent(x) != unsent)
+            continue;
+        fprintf(p->out, "  %s, repeat %d: %s%s%s\n", x->prompt_id, x->repeat, x->error_kind ? x->error_kind : "", x->error_kind ? ": " : "", x->error);
+        shown++;
+    }
+    return shown;
+}
+
 void td_page_lost(const struct td_page *p, const struct td_weighing *w)
 {
     const struct td_tokens *t = &w->tokens;
-    size_t i;
+    size_t shown;
 
     if (t->n_lost == 0 || !w->lane[TD_LANE_TOKENS].asked)
         return;
     td_page_title(p, "requests that failed where the baseline answered");
     print_engines(p, w);
-    for (i = 0; i < t->n_lost && (i < TD_PAGE_SHOWN * 2 || p->verbose); i++)
-        fprintf(p->out, "  %s, repeat %d: %s%s%s\n", t->lost[i]->prompt_id, t->lost[i]->repeat,
-                t->lost[i]->error_kind ? t->lost[i]->error_kind : "", t->lost[i]->error_kind ? ": " : "", t->lost[i]->error);
-    if (i < t->n_lost)
-        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", i, t->n_lost);
+    shown = print_lost(p, t, true, print_lost(p, t, false, 0));
+    if (shown < t->n_lost)
+        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, t->n_lost);
 }
