@@ -269,7 +269,7 @@ stage_graphs() {
 stage_flight() {
     [ -d "$WORK/model4r" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model4r" --rescale 1024
     vllm model4r "$PORT" --enforce-eager --linear-backend exllama
-    rm -rf "$WORK/flight" "$WORK/flight-again"
+    rm -rf "$WORK/flight"
     "$BIN/record" -o "$WORK/flight" --server "127.0.0.1:$PORT" --suite "$SUITE" --repeat 1 -n "$TOKENS" --timeout 300 --gemms 0.1% --flight --tapped-repeat 20 \
         --checkpoint "$WORK/model4r" --run -- "${COMMAND[@]}" >"$WORK/flight.record.txt" 2>&1 || { tail -n 5 "$WORK/flight.record.txt"; wrong "record flight"; return; }
     grep -E '^ *(ops|flight)|first bad op' "$WORK/flight.record.txt" | tee -a "$WORK/table.txt"
