@@ -216,6 +216,14 @@ static void on_call(void *user, int domain, uint32_t cbid, const void *data)
     errno = e;
 }
 
+bool tap_cuda_own(bool on)
+{
+    bool before = me.busy;
+
+    me.busy = on;
+    return before;
+}
+
 bool tap_cuda_cover(bool on)
 {
     bool before = me.covered;

@@ -6,7 +6,7 @@
  *   tap_cuda_stage.c    memory of the device and pinned memory   tap_cuda_sets.c   weights: which are there, which are to be sent
  *   tap_cuda_send.c     the thread that sends what was copied    tap_cuda_work.c   what is asked of operands
  *   tap_cuda_queue.c    from the lane to the sender
- *   tap_cuda_copy.c     copies of a launch's operands into the ring
+ *   tap_cuda_copy.c     copies of a launch's operands into the ring    tap_cuda_gather.c  several of them in one launch
  *   tap_cuda_graphs.h   CUDA graphs, with --graphs
  *   tap_cuda_pieces.c   weights, piece by piece                  tap_cuda_flight.h the flight recorder
  *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama; cublasGemmEx
@@ -96,6 +96,7 @@ uint64_t tap_cuda_stage_room(void);
 uint64_t tap_cuda_stage_end(void);    /* what the next entry frees, when it is done with */
 /* Copy `rows` rows of row_bytes that lie `pitch` apart, densely. False: the driver refused. */
 bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
+uint64_t tap_cuda_stage_address(uint64_t at); /* on the device */
 /* The same to any address of the device. */
 bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
 void *tap_cuda_stage_side(void);      /* the stream of our own: behind all that was handed over */
@@ -111,6 +112,21 @@ const uint8_t *tap_cuda_stage_at(uint64_t at);
 bool tap_cuda_stage_done(uint32_t batch);
 bool tap_cuda_stage_broken(void);
 void tap_cuda_stage_free(uint64_t end);
+
+/* ---- tap_cuda_gather.c --------------------------------------------------------------------------------------------- */
+
+#define TAP_CUDA_PIECES 16u
+struct tap_cuda_piece { uint64_t to, from, bytes, pitch; uint32_t row_bytes, unit; }; /* the kernel's: bytes of all rows, densely to `to`; unit: 16, 4 or 1 bytes */
+struct tap_cuda_copies {              /* within the device's memory, on one stream, that go together; zeroed: none */
+    struct tap_cuda_piece piece[TAP_CUDA_PIECES];
+    unsigned n, blocks;
+};
+/* One more, as tap_cuda_copy_rows(); it may be made at once. False: the driver refused. */
+bool tap_cuda_copies_add(struct tap_cuda_copies *c, uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
+bool tap_cuda_copies_go(struct tap_cuda_copies *c, void *stream);
+/* Compile the kernel and try it in the ring, which nobody uses yet; host: its mirror. In the context, from the tap's thread. */
+void tap_cuda_gather_open(uint64_t ring, const uint8_t *host, void *side);
+void tap_cuda_gather_forget(void);
 
 /* ---- tap_cuda_sets.c ----------------------------------------------------------------------------------------------- */
 
@@ -292,6 +308,7 @@ bool tap_cuda_come_in(void);
 void tap_cuda_go_out(void);
 /* From now on this thread's launches are parts of a product that is seen as a whole; no callback looks at them. Returns what it was before. */
 bool tap_cuda_cover(bool on);
+bool tap_cuda_own(bool on);           /* the same: this thread's launches are the tap's own, and are not counted */
 /* A kernel of that name is launched: counted, and taken into the lane if it is known. The token for tap_cuda_lane_leave; 0: not taken. Between come_in and
  * go_out, as leaving is. */
 uint64_t tap_cuda_launched(const struct tap_cuda_launch *l, const char *symbol);

@@ -266,19 +266,19 @@ static uint64_t take(uint64_t n, uint64_t stream, bool joined)
     return (flight.head - size) % flight.bytes;
 }
 
-static bool copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+static bool copy(struct tap_cuda_copies *c, uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
-    return at != TAP_CUDA_FULL && tap_cuda_copy_rows(flight.device + at, from, rows, row_bytes, pitch, stream);
+    return at != TAP_CUDA_FULL && tap_cuda_copies_add(c, flight.device + at, from, rows, row_bytes, pitch, stream);
 }
 
-static bool copy_operand(uint64_t at, const struct td_gpu_operand *o, void *stream)
+static bool copy_operand(struct tap_cuda_copies *c, uint64_t at, const struct td_gpu_operand *o, void *stream)
 {
     uint64_t rows = tap_cuda_rows_of(o);
 
-    return copy(at, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
+    return copy(c, at, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
 }
 
-static bool take_sample(struct tap_cuda_flown *f, void *stream)
+static bool take_sample(struct tap_cuda_copies *c, struct tap_cuda_flown *f, void *stream)
 {
     uint64_t n;
     int t;
@@ -287,7 +287,7 @@ static bool take_sample(struct tap_cuda_flown *f, void *stream)
     for (t = 0; t < TAP_MAX_WEIGHTS && f->e.sample_at != TAP_CUDA_FULL; t++) {
         const uint64_t at = tap_cuda_set_sample(&f->e.set, t, &n);
 
-        if (n && !copy(f->e.sample_at + (uint64_t)t * TAP_CUDA_SAMPLE_EACH, f->e.set.address[t] + at, 1, n, n, stream))
+        if (n && !copy(c, f->e.sample_at + (uint64_t)t * TAP_CUDA_SAMPLE_EACH, f->e.set.address[t] + at, 1, n, n, stream))
             return false;
     }
     return f->e.sample_at != TAP_CUDA_FULL;
@@ -296,9 +296,10 @@ static bool take_sample(struct tap_cuda_flown *f, void *stream)
 /* Places for all, and copies of what is there before the launch. */
 static bool take_inputs(struct tap_cuda_flown *f, void *stream)
 {
+    struct tap_cuda_copies c = {.n = 0};
     int i;
 
-    if (!f->e.joins && !take_sample(f, stream))
+    if (!f->e.joins && !take_sample(&c, f, stream))
         return false;
     for (i = 0; i < f->e.work.n_op; i++) {
         const struct td_gpu_operand *o = &f->e.work.op[i];
@@ -306,10 +307,10 @@ static bool take_inputs(struct tap_cuda_flown *f, void *stream)
         if (!o->address || o->use == TD_GPU_WEIGHT || o->use >= TD_GPU_SCRATCH)
             continue;
         f->e.op_at[i] = take(o->bytes, f->stream, f->e.joins);
-        if (f->e.op_at[i] == TAP_CUDA_FULL || (o->use == TD_GPU_IN && !copy_operand(f->e.op_at[i], o, stream)))
+        if (f->e.op_at[i] == TAP_CUDA_FULL || (o->use == TD_GPU_IN && !copy_operand(&c, f->e.op_at[i], o, stream)))
             return false;
     }
-    return true;
+    return tap_cuda_copies_go(&c, stream);
 }
 
 /* Columns of an output that are looked at: bytes of each row, from where. */
@@ -360,14 +361,15 @@ bool tap_cuda_flight_enter(const struct tap_cuda_launch *l, uint64_t stream, con
 }
 
 /* Some columns of the output, where the sender can see them. */
-static bool put_check(const struct tap_cuda_flown *f, void *stream)
+static bool put_check(struct tap_cuda_copies *c, const struct tap_cuda_flown *f, void *stream)
 {
     const struct td_gpu_operand *o = tap_cuda_output(&f->e.work);
     uint64_t rows = tap_cuda_rows_of(o), row = o->bytes / rows, width = check_width(o), from = row > width ? flight.turn++ % (row / width) * width : 0;
     struct tap_cuda_entry *e = tap_cuda_queue_place(0);
     uint64_t at = tap_cuda_stage_take(rows * width);
 
-    if (at == TAP_CUDA_FULL || !tap_cuda_stage_copy(at, o->address + from, rows, width, tap_cuda_pitch_of(o), stream) || !tap_cuda_stage_mark(stream))
+    if (at == TAP_CUDA_FULL || !tap_cuda_copies_add(c, tap_cuda_stage_address(at), o->address + from, rows, width, tap_cuda_pitch_of(o), stream) ||
+        !tap_cuda_copies_go(c, stream) || !tap_cuda_stage_mark(stream))
         return false;
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_CHECK;
@@ -384,13 +386,14 @@ bool tap_cuda_flight_leave(const struct tap_cuda_launch *l, bool ok)
     struct tap_cuda_flown *f = &flight.entries[flight.next % ENTRIES];
     const struct td_gpu_operand *o = tap_cuda_output(&f->e.work);
     struct flight_step *s = step_of(f);
+    struct tap_cuda_copies c = {.n = 0};
 
     f->end = flight.head;
     f->e.batch = tap_cuda_stage_batch();
     flight.next++;
     if (s)
         s->launches++;
-    if (ok && copy_operand(f->e.op_at[o - f->e.work.op], o, l->stream) && put_check(f, l->stream)) {
+    if (ok && copy_operand(&c, f->e.op_at[o - f->e.work.op], o, l->stream) && put_check(&c, f, l->stream)) {
         if (tap_cuda_stage_waiting() >= TAP_CUDA_BATCH)
             tap_cuda_stage_hand_over();
         return true;

@@ -5,7 +5,7 @@
  *   tap_cuda_flight.c  the ring: what is in it, what leaves it      tap_cuda_keep.c  from the ring to the sender
  *   tap_cuda_look.c    do outputs look bad?
  *
- * No kernel of ours runs on the device. With each op a few columns of all rows of its output (all of it when it is small) go to the host, where the
+ * No kernel of ours computes on the device. With each op a few columns of all rows of its output (all of it when it is small) go to the host, where the
  * sender looks at them: a value that is not finite spoils its whole row in every product behind it, so the next one shows it, while the op where it
  * began still lies in the ring. From then on nothing is taken until the tap's thread has sent the ring, oldest first. */
 #ifndef TD_TAP_CUDA_FLIGHT_H

@@ -84,6 +84,7 @@ static const char *make(void)
     if (!make_stream())
         return "the GPU's driver gives no stream for copies";
     stage.batch = 1;
+    tap_cuda_gather_open(stage.device, stage.host, stage.side);
     return NULL;
 }
 
@@ -142,6 +143,7 @@ bool tap_cuda_stage_quiet(void)
 
 void tap_cuda_stage_forget(void)
 {
+    tap_cuda_gather_forget();
     memset(&stage, 0, sizeof stage);
 }
 
@@ -196,6 +198,11 @@ bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_
 bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
     return tap_cuda_copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
+}
+
+uint64_t tap_cuda_stage_address(uint64_t at)
+{
+    return stage.device + at;
 }
 
 void *tap_cuda_stage_side(void)

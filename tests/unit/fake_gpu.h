@@ -39,6 +39,12 @@ static inline void *gpu_link(const char *dir, const char *from, const char *to)
     return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
+/* How often something was copied within the device's memory, many pieces at once or not. */
+static inline uint64_t gpu_copies(void)
+{
+    return say->calls("cuMemcpyDtoDAsync_v2") + say->calls("td_gather");
+}
+
 static inline uint64_t gpu_memory(size_t bytes)
 {
     uint64_t d = 0;

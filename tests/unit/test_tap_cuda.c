@@ -467,7 +467,7 @@ static void a_failed_launch_is_counted(void **state)
     (void)state;
     arm(&b, TAP_MODE_ALL);
     gpu_pass(1, 1);
-    say->fault("launch", 1, TD_CUDA_LAUNCH_OUT_OF_RESOURCES);
+    say->fault("launch", 2, TD_CUDA_LAUNCH_OUT_OF_RESOURCES); /* behind the copies of its inputs */
     assert_int_equal(gpu_launch(&layer[0], 0, 1, 1), TD_CUDA_LAUNCH_OUT_OF_RESOURCES);
     gpu_pass(1, 2);
     disarm(&b);

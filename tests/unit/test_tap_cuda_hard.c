@@ -309,13 +309,13 @@ static void unwanted_layers_are_not_copied(void **state)
     pthread_mutex_init(&b.l.lock, NULL);
     assert_int_equal(td_layer_filter_new("0-3", &b.l.filter, &err), 0); /* without a checkpoint no layer has a name */
     for (i = 1; i < 4; i++) {
-        copies = say->calls("cuMemcpyDtoDAsync_v2");
+        copies = gpu_copies();
         gpu_pass(1, (unsigned)i);
         be_idle();
         while (links_drain(&b.l, b.lk))
             ;
     }
-    assert_int_equal(say->calls("cuMemcpyDtoDAsync_v2"), copies);
+    assert_int_equal(gpu_copies(), copies);
     disarm(&b);
     assert_int_equal(b.n_ops, 0);
     assert_int_equal(ledger(&b, "ops.dropped.layers"), 3 * LAYERS);
@@ -412,11 +412,11 @@ static void a_reset_takes_our_memory(void **state)
     arm(&b);
     gpu_pass(1, 1);
     resets++;
-    copies = say->calls("cuMemcpyDtoDAsync_v2");
+    copies = gpu_copies();
     gpu_pass(1, 2);
     tap_front_cuda.tick();
     disarm(&b);
-    assert_int_equal(say->calls("cuMemcpyDtoDAsync_v2"), copies);
+    assert_int_equal(gpu_copies(), copies);
     assert_int_equal(ledger(&b, "ops.seen"), 2 * LAYERS);
     assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
     bench_close(&b);
@@ -509,15 +509,15 @@ static void a_busy_lane_is_left_alone(void **state)
 
 /* ---- a driver that stands still ------------------------------------------------------------------------------------ */
 
-static int (*real_copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
+static int (*real_range)(uint64_t *base, size_t *bytes, uint64_t address);
 static sem_t arrived, go_on;
 
-static int stand_still(uint64_t to, uint64_t from, size_t bytes, void *stream)
+static int stand_still(uint64_t *base, size_t *bytes, uint64_t address)
 {
-    tap_driver.copy_on_device = real_copy;
+    tap_driver.address_range = real_range;
     sem_post(&arrived);
     sem_wait(&go_on);
-    return real_copy(to, from, bytes, stream);
+    return real_range(base, bytes, address);
 }
 
 static void *launch_one(void *unused)
@@ -528,7 +528,7 @@ static void *launch_one(void *unused)
     return NULL;
 }
 
-/* A thread of the server stands in the driver, in a copy of ours, for longer than a disarm waits: nothing is armed meanwhile, all is well after it. */
+/* A thread of the server stands in the driver, for a copy of ours, for longer than a disarm waits: nothing is armed meanwhile, all is well after it. */
 static void a_launch_outlasts_an_arm(void **state)
 {
     const char *why;
@@ -540,8 +540,8 @@ static void a_launch_outlasts_an_arm(void **state)
     sem_init(&go_on, 0, 0);
     arm(&b);
     gpu_pass(1, 1);
-    real_copy = tap_driver.copy_on_device;
-    tap_driver.copy_on_device = stand_still;
+    real_range = tap_driver.address_range;
+    tap_driver.address_range = stand_still;
     pthread_create(&t, NULL, launch_one, NULL);
     sem_wait(&arrived);
     tap_front_cuda.stop(50);

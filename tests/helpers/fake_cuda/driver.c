@@ -119,6 +119,7 @@ static void read_environment(void)
     fake.devices = number("TD_FAKE_CUDA_DEVICES", 1);
     fake.random += (uint64_t)number("TD_FAKE_CUDA_SEED", 0) * 2654435761u;
     read_faults(getenv("TD_FAKE_CUDA_FAULT"));
+    add_kernel(&gather_kernel);
     load_plugins(getenv("TD_FAKE_CUDA_PLUGIN"));
 }
 
@@ -131,16 +132,21 @@ static void get_ready(void)
 
 /* ---- every call ---------------------------------------------------------------------------------------------------- */
 
-int enter(const char *name, int need)
+void count_call(const char *name)
 {
     int i = 0;
 
-    get_ready();
-    pthread_mutex_lock(&fake.lock);
     while (i < MAX_NAMES - 1 && counts[i].name && strcmp(counts[i].name, name))
         i++;
     counts[i].name = name;
     counts[i].n++;
+}
+
+int enter(const char *name, int need)
+{
+    get_ready();
+    pthread_mutex_lock(&fake.lock);
+    count_call(name);
     if (need == NEED_NOTHING)
         return 0;
     if (!fake.initialised)

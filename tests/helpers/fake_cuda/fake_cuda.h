@@ -3,7 +3,8 @@
  *
  * build/tests/helpers/lib_fake_cuda.so exports the driver functions of fake_api.h under their own names. A device address is a host address.
  * A kernel is a C function that a test registers under a symbol; a module holds the kernels whose symbols stand in its image (a fatbin, an ELF
- * file, or a NUL-terminated text that begins with "TDFAKE"; a compressed fatbin holds all).
+ * file, or a NUL-terminated text that begins with "TDFAKE" or, as PTX, with ".version "; a compressed fatbin holds all). The tap's own kernel,
+ * td_gather, is there from the start (gather.c).
  *
  * Work is asynchronous: every stream has a queue, and nothing in it happens before somebody must see it (a synchronisation of that stream, an
  * event that another stream waits for, a copy to pageable memory). So what is ordered by luck on a GPU is in the wrong order here, each time.
@@ -14,7 +15,7 @@
  *   TD_FAKE_CUDA          "lazy" (default) or "thread"
  *   TD_FAKE_CUDA_PLUGIN   libraries, ':' between them, that register kernels: each exports  void fake_cuda_plugin(const struct fake_cuda_api *)
  *   TD_FAKE_CUDA_FAULT    "what:n:code,...": the n-th call (from 1) fails with that CUresult; what: init, alloc, load, launch (the call returns
- *                         it), kernel (the kernel ends with it, and it sticks to the context)
+ *                         it), kernel (the kernel ends with it, and it sticks to the context), gather (the tap's kernel copies nothing)
  *   TD_FAKE_CUDA_COMPILED a file that gets a line for each image of PTX alone that is compiled, since it is not in the cache (jit.c)
  *   TD_FAKE_CUDA_ARCH     compute capability as 90 (default), TD_FAKE_CUDA_DEVICES how many there are (1), TD_FAKE_CUDA_SEED of random choices */
 #ifndef TD_TEST_FAKE_CUDA_H
@@ -63,7 +64,7 @@ struct fake_cuda_api {
     void (*on_load)(fake_cuda_load_fn *fn, void *user);
     void (*fault)(const char *what, int n, int code);            /* as TD_FAKE_CUDA_FAULT, counted from now */
     void (*use_thread)(bool on);
-    uint64_t (*calls)(const char *name);                         /* how often a driver function was called: "cuMemAlloc_v2" */
+    uint64_t (*calls)(const char *name);                         /* how often a driver function was called: "cuMemAlloc_v2"; or a kernel launched */
     size_t (*bytes_in_use)(void);                                /* device memory that is allocated or mapped */
     void (*reset)(void);                                         /* finish all work, forget faults, sticky errors, hooks and counts */
 };

@@ -132,6 +132,7 @@ static int launch(const struct function *f, const struct td_cuda_launch_config *
     t->u.kernel.launch = (struct fake_cuda_launch){.shared_bytes = c->shared_bytes, .params = t->u.kernel.params, .kernel = f->kernel};
     memcpy(t->u.kernel.launch.grid, c->grid, sizeof c->grid);
     memcpy(t->u.kernel.launch.block, c->block, sizeof c->block);
+    count_call(f->kernel->symbol);
     return stream_issue(s, t);
 }
 

@@ -74,7 +74,7 @@ static size_t image_bytes(const void *image)
         segments = e.e_phoff + (size_t)e.e_phnum * e.e_phentsize;
         return sections > segments ? sections : segments;
     }
-    return !memcmp(image, "TDFAKE", 6) ? strlen(image) + 1 : 0;
+    return !memcmp(image, "TDFAKE", 6) || !memcmp(image, ".version ", 9) ? strlen(image) + 1 : 0;
 }
 
 /* Does the name stand there as a whole? Names in texts end at a space or a line's end. */

@@ -89,6 +89,7 @@ struct function {
     uint32_t magic;                  /* tells a CUfunction from a CUkernel */
 };
 void add_kernel(const struct fake_cuda_kernel *kernel); /* modules.c */
+extern const struct fake_cuda_kernel gather_kernel;     /* gather.c: the tap's own */
 void jit_load(const void *image, size_t bytes, bool fatbin); /* jit.c: compile PTX, unless it is in the cache */
 int kernel_run(struct task *t);      /* launch.c; the lock is free. CUDA_SUCCESS, or what then sticks */
 
@@ -116,6 +117,7 @@ enum { NEED_NOTHING, NEED_INIT, NEED_CONTEXT };
 /* Begin a driver function: takes the lock, counts the call. Not 0: the result to return by way of leave(). */
 int enter(const char *name, int need);
 int leave(int result);
+void count_call(const char *name);   /* or a kernel that is launched; borrowed for ever */
 int fault_due(const char *what);     /* 0: none is due */
 uint64_t fake_random(void);
 int64_t now_ns(void);

@@ -1,0 +1,46 @@
+/* gather.c - the tap's own kernel (recorder/tap/tap_cuda_gather.c has its PTX), as the fake driver runs it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Written from what the PTX says, not from what its caller means: another grid, a unit that does not divide, or rows that overlap go wrong here
+ * as they would there. */
+#include "tests/helpers/fake_cuda/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct piece { uint64_t to, from, bytes, pitch; uint32_t row_bytes, unit; };
+
+static void copy_unit(uint64_t to, uint64_t from, uint32_t unit)
+{
+    if (unit != 16 && unit != 4)
+        unit = 1;
+    if (to % unit || from % unit)
+        abort();                     /* CUDA_ERROR_MISALIGNED_ADDRESS */
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, unit);
+}
+
+static void copy_rows(const struct fake_cuda_launch *l, const struct piece *p, uint64_t row)
+{
+    uint64_t at, n, i;
+
+    for (; (at = row * p->row_bytes) < p->bytes; row += l->grid[0]) {
+        n = p->bytes - at < p->row_bytes ? p->bytes - at : p->row_bytes;
+        for (i = 0; i < n; i += p->unit)
+            copy_unit(p->to + at + i, p->from + row * p->pitch + i, p->unit);
+    }
+}
+
+static void run(const struct fake_cuda_launch *l, void *user)
+{
+    const struct piece *p = l->params[0];
+    unsigned x, y;
+
+    (void)user;
+    if (fault_due("gather"))
+        return;
+    for (y = 0; y < l->grid[1]; y++)
+        for (x = 0; x < l->grid[0]; x++)
+            copy_rows(l, &p[y], x);
+}
+
+const struct fake_cuda_kernel gather_kernel = {.symbol = "td_gather", .n_params = 1, .param = {{0, 16 * sizeof(struct piece)}}, .run = run};
