@@ -83,7 +83,7 @@ def demo(bin_dir, model, tap):
 
 
 def llamacpp(folder, tap):
-    return Server([f"{folder}/build/bin/llama-server", "-m", f"{folder}/model.gguf", "--host", "127.0.0.1", "--port", "PORT", "-t", "1", "-c", "4096",
+    return Server([f"{folder}/build/bin/llama-server", "-m", f"{os.path.dirname(folder)}/model.gguf", "--host", "127.0.0.1", "--port", "PORT", "-t", "1", "-c", "4096",
                    "-np", "4", "--no-webui"], tap, 32, {"OMP_WAIT_POLICY": "passive"})
 
 
