@@ -144,6 +144,8 @@ static void print_ops(const struct td_links_state *ops, FILE *to)
     fprintf(to, "ops      %lld kept in %lld steps, %lld dropped", (long long)ops->ops_kept, (long long)ops->steps_kept, (long long)ops->ops_dropped);
     if (seen && ops->launches)
         fprintf(to, "; %.1f %% of the GEMMs that were seen", 100.0 * (double)ops->ops_kept / (double)seen);
+    if (ops->rested_ms)
+        fprintf(to, "; for %.1f s, between samples, none were looked at", (double)ops->rested_ms / 1000);
     fputc('\n', to);
 }
 

@@ -15,7 +15,7 @@
  *   ops.dropped.flight, steps.dropped.flight (passed the flight recorder and were not kept; flight.kept: how often it was)
  *   ops.dropped.layers (of layers that --layers does not want), weights.unwanted: their sets
  *   ops.dropped.graph (of CUDA graphs: captured, or launched, and not read), launches.seen  launches.known  launches.graphs  launches.graphs_read:
- *   of a GPU's kernels, graphs, graphs whose capture was watched
+ *   of a GPU's kernels, graphs, graphs whose capture was watched; watch.rests  watch.rested_ms: nothing was watched so often, so long
  *   steps.seen  steps.kept  steps.dropped.{sampling,budget,ring,threads,recorder}
  *   weights.seen  weights.matched  weights.unmatched  weights.ambiguous  weights.stored        sets of one layer, bytes
  *   links.lost (a server process went away while linked), links.disarmed (the tap disarmed itself), links.corrupt */
@@ -125,6 +125,7 @@ struct td_links_state {
     int64_t gemms, gemms_other; /* of kernels that the tap reads; of others that are matrix products by their names */
     int64_t graphs, graphs_read; /* of CUDA graphs; of those whose capture was watched: what is launched in the others is not seen */
     int64_t ops_graph;          /* of ops_dropped: in graphs */
+    int64_t rested_ms;          /* of all processes together: nothing was watched, between windows of a sample */
     char other[80];             /* the most launched of gemms_other: a short name (kernel_names.h) */
 };
 void td_links_state(struct td_links *l, struct td_links_state *out);

@@ -30,6 +30,7 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_STEPS_THREADS] = {"steps.seen", "steps.dropped.threads"},
     [TAP_LAUNCHES] = {NULL, "launches.seen"},                    [TAP_LAUNCHES_KNOWN] = {NULL, "launches.known"},
     [TAP_GRAPHS] = {NULL, "launches.graphs"},                    [TAP_GRAPHS_READ] = {NULL, "launches.graphs_read"},
+    [TAP_RESTS] = {NULL, "watch.rests"},                         [TAP_RESTED_MS] = {NULL, "watch.rested_ms"},
 }; /* what was sent is counted when it is written: see links_took() */
 
 void links_took(struct td_links *l, const char *seen, const char *name, int64_t bytes)
@@ -61,6 +62,8 @@ static void count_one(struct td_links *l, struct tap_counter *now, struct tap_co
             l->state.graphs_read += dn;
         if (i == TAP_OPS_GRAPH)
             l->state.ops_graph += dn;
+        if (i == TAP_RESTED_MS)
+            l->state.rested_ms += dn;
         before[i].n = n;
         before[i].bytes = bytes;
     }

@@ -1,8 +1,8 @@
 /* tapctl.c - switch the tap of a running server on command, for measurements.
  * SPDX-License-Identifier: Apache-2.0
  *
- * usage: tapctl PORT DIR     reads lines "off", "sample P MIB_PER_S [FLIGHT_MIB]", "all", and, as record does around a group of requests, "pause", "resume";
- *                            answers "ok OPS_KEPT OPS_DROPPED" */
+ * usage: tapctl PORT DIR     reads lines "off", "sample P MIB_PER_S [FLIGHT_MIB]", "all", "count" (all, with a budget for nothing) and, as record does
+ *                            around a group of requests, "pause", "resume"; answers "ok OPS_KEPT OPS_DROPPED" */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static int command(struct td_links *l, struct td_writer *w, const char *line, st
     if (!strncmp(line, "off", 3))
         return td_links_disarm(l, err);
     m.take = TD_LINKS_ALL;
-    m.budget_bytes_per_s = -1;
+    m.budget_bytes_per_s = strncmp(line, "count", 5) ? -1 : 1;
     if (sscanf(line, "sample %lf %lf %u", &m.percent, &mib, &m.flight_mib) >= 2) {
         m.take = TD_LINKS_SAMPLE;
         m.budget_bytes_per_s = (int64_t)(mib * 1048576);

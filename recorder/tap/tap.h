@@ -101,10 +101,16 @@ void tap_take_unreadable(void);
 /* A device works later than its launches: what to take is decided when a call is seen, what was copied is sent when it is there. The thread that
  * sends is the front end's own, and uses nothing but these and tap_take_begin and tap_take_end. */
 #define TAP_CLASSES 128u           /* of sizes, see tap_steps.c */
-struct tap_sampler { uint8_t classes[TAP_CLASSES]; uint64_t steps; }; /* of one stream of steps; zeroed at each arm */
+struct tap_sampler { uint8_t classes[TAP_CLASSES]; uint64_t steps; int64_t fresh_ns; }; /* of one stream of steps; zeroed at each arm. fresh_ns: the last of a size that is taken for that */
 enum tap_doing { TAP_WAIT, TAP_TAKE, TAP_SKIP_SAMPLING, TAP_SKIP_BUDGET, TAP_SKIP_RING, TAP_SKIP_FLIGHT };
 /* A pass of `rows` rows begins: what happens to it. *weights: it may send weights. */
 enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights);
+/* So many passes from now on are in no window of the sample; 0: the next one may be. For as long as sizes that are new still come none may be
+ * left unseen: 0 too. */
+uint64_t tap_sampler_free(const struct tap_sampler *p, int64_t now);
+extern int64_t tap_fresh_ns;       /* how long that is; tests shorten it */
+bool tap_is_sampling(void);        /* of all passes, in this arm */
+void tap_sampler_unseen(struct tap_sampler *p, uint64_t passes); /* so many went by */
 /* Count n calls (or steps) that are not taken for that reason. From any thread; n 0: bytes that belong to one that was counted. */
 void tap_count_untaken(enum tap_doing why, bool steps, uint64_t n, uint64_t bytes);
 void tap_count(enum tap_count what, uint64_t n, uint64_t bytes);
@@ -161,6 +167,7 @@ struct tap_front {
     /* About to go to sleep: see no more calls, and send what was copied, for at most wait_ms. From the tap's thread; may be NULL. */
     void (*stop)(int wait_ms);
     void (*tick)(void);            /* while armed, some times a second. From the tap's thread; may be NULL */
+    int (*tick_ms)(void);          /* so soon it wants the next one; may be NULL */
     /* What went wrong while it was armed, a sentence for the user as of start(); NULL: nothing. When it is asleep again; may be NULL. */
     const char *(*trouble)(void);
     void (*forked)(void);          /* this is the child of a fork: forget all; only stores. May be NULL */

@@ -6,25 +6,25 @@
  * unsubscribing 6 us, any number of times; CUDA calls within a callback are allowed, those of the driver call the callback again; no destructor
  * runs in vLLM's engine. A process has one subscriber: a profiler that came first is left in peace. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "recorder/tap/tap_cuda_flight.h"
 
-#define NAME_BYTES 96                 /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN is 64 */
 #define KEEP_NS 150000000LL           /* in one tick */
 #define CALLBACK_MS 200               /* how long a callback may still be running */
+#define TICK_MS 3
 
 TAP_EXPORT int InitializeInjection(void);
 
 static _Atomic bool injected;
 static _Atomic bool watching;         /* else a callback that comes late does nothing: all may be about to change */
 static _Atomic uint32_t inside;       /* of the server's threads: how many are in here */
-static void *subscriber;              /* the tap's thread's; NULL: not subscribed */
 static bool opened, flight_tried;     /* the same: in this arm the stage, and the flight recorder's ring, was tried */
+static struct { int64_t began_ns, until_ns; uint64_t passes; } resting; /* the same; until_ns 0: it does not. passes: how many go by meanwhile, about */
 static const char *late;              /* why the stage could not be opened then; NULL: it could */
-static char sentence[TAP_TEXT];       /* what start() returned */
 static char no_graphs[TAP_TEXT];      /* why they are not watched, though they should be */
 
 static __thread __attribute__((tls_model("initial-exec"))) struct {
@@ -196,7 +196,7 @@ static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
     return slot;
 }
 
-static void on_call(void *user, int domain, uint32_t cbid, const void *data)
+void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
 {
     const struct tap_cupti_data *d = data;
     int e = errno;
@@ -230,43 +230,6 @@ bool tap_cuda_cover(bool on)
 
     me.covered = on;
     return before;
-}
-
-/* ---- subscribing --------------------------------------------------------------------------------------------------- */
-
-static const uint32_t watched[] = {TAP_CBID_LAUNCH_KERNEL, TAP_CBID_LAUNCH_KERNEL_PTSZ, TAP_CBID_LAUNCH_KERNEL_EX, TAP_CBID_LAUNCH_KERNEL_EX_PTSZ,
-                                   TAP_CBID_LAUNCH_COOPERATIVE, TAP_CBID_LAUNCH_COOPERATIVE_PTSZ, TAP_CBID_GRAPH_LAUNCH, TAP_CBID_GRAPH_LAUNCH_PTSZ};
-
-static void unsubscribe(void)
-{
-    if (subscriber)
-        tap_cupti.unsubscribe(subscriber);
-    subscriber = NULL;
-}
-
-static const char *subscribe(void)
-{
-    char other[NAME_BYTES] = "";
-    struct tap_cupti_subscriber p = {sizeof p, "tapedeck", other, sizeof other};
-    int rc = tap_cupti.subscribe_v2 ? tap_cupti.subscribe_v2(&subscriber, on_call, NULL, &p) : tap_cupti.subscribe(&subscriber, on_call, NULL);
-    unsigned more;
-    size_t i;
-
-    for (i = 0; i < sizeof watched / sizeof *watched && !rc; i++)
-        rc = tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, watched[i]);
-    for (more = 0; tap_cuda_graphs_on() && tap_cuda_graphs_watched(more) && !rc; more++)
-        tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, tap_cuda_graphs_watched(more)); /* refused: a function that came after this CUPTI */
-    if (!rc)
-        return NULL;
-    if (!i)
-        subscriber = NULL;
-    unsubscribe();
-    if (rc == TAP_CUPTI_MULTIPLE_SUBSCRIBERS)
-        snprintf(sentence, sizeof sentence, "CUPTI, which has one place a process, is in use by %s: no launch on the GPU is seen; start the server without it",
-                 other[0] ? other : "another profiler");
-    else
-        snprintf(sentence, sizeof sentence, "CUPTI refuses its callbacks (CUptiResult %d): no launch on the GPU is seen", rc);
-    return sentence;
 }
 
 /* ---- for the core -------------------------------------------------------------------------------------------------- */
@@ -306,6 +269,7 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void))
     void *context;
 
     opened = flight_tried = false;
+    resting.until_ns = 0;
     late = NULL;
     if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
         why = "a launch or a copy of the last arm is not over yet; arm again later";
@@ -336,7 +300,7 @@ static const char *start(void)
     why = tap_cuda_begin(tap_cuda_load(), guess_context);
     if (!why) {
         no_flight = open_flight();
-        why = subscriber ? NULL : subscribe();
+        why = tap_cuda_watch();
     }
     return why ? why : no_flight ? no_flight : no_graphs[0] ? no_graphs : NULL;
 }
@@ -400,13 +364,22 @@ void tap_cuda_end(int wait_ms)
     tap_cuda_send_stop(wait_ms);
 }
 
+/* If one is over, or is cut short. */
+static void count_rest(void)
+{
+    if (resting.until_ns)
+        tap_count(TAP_RESTED_MS, (uint64_t)(tap_now() - resting.began_ns) / 1000000, 0);
+    resting.until_ns = 0;
+}
+
 static void stop(int wait_ms)
 {
     if (!atomic_load(&injected))
         return;
     atomic_store(&watching, false);
     if (!tap_cuda_graphs_on())
-        unsubscribe();
+        tap_cuda_unwatch();
+    count_rest();
     tap_cuda_end(wait_ms);
 }
 
@@ -422,12 +395,56 @@ void tap_cuda_tick(void)
     keep_until(tap_now() + KEEP_NS);
 }
 
+/* Nothing is watched while the next passes are in no window of the sample: being watched costs a launch as much as a tenth of what copies cost it. */
+static bool may_rest(int64_t *ns)
+{
+    return atomic_load(&watching) && !tap_cuda_graphs_on() && !tap_cuda_flight_on() && (resting.passes = tap_cuda_lane_free(ns)) > 0;
+}
+
+static void rest(int64_t ns)
+{
+    atomic_store(&watching, false);
+    tap_cuda_unwatch();
+    wait_callbacks();
+    tap_cuda_lane_rest();
+    resting.began_ns = tap_now();
+    resting.until_ns = resting.began_ns + ns;
+    tap_count(TAP_RESTS, 1, 0);
+}
+
+static void wake(void)
+{
+    const char *why;
+
+    count_rest();
+    tap_cuda_lane_wake(resting.passes);
+    why = tap_cuda_watch();
+    late = why ? why : late;
+    atomic_store(&watching, !why);
+}
+
 static void tick(void)
 {
-    if (!subscriber)
+    int64_t ns;
+
+    if (resting.until_ns && tap_now() >= resting.until_ns)
+        wake();
+    if (resting.until_ns || !tap_cuda_watched())
         return;
     open_flight();
     tap_cuda_tick();
+    if (may_rest(&ns))
+        rest(ns);
+}
+
+/* Soon where a rest may begin, or is over: it is some passes long. */
+static int tick_ms(void)
+{
+    int64_t ms = (resting.until_ns - tap_now()) / 1000000 + 1;
+
+    if (resting.until_ns)
+        return ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
+    return atomic_load(&watching) && tap_cuda_lane_may_rest() ? TICK_MS : INT_MAX;
 }
 
 void tap_cuda_forked(void)
@@ -449,7 +466,8 @@ void tap_cuda_forked(void)
 static void forked(void)
 {
     atomic_store(&injected, false);
-    subscriber = NULL;
+    tap_cuda_watch_forget();
+    resting.until_ns = 0;
     tap_cuda_forked();
 }
 
@@ -482,7 +500,7 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .trouble = trouble, .forked = forked};
+const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .tick_ms = tick_ms, .trouble = trouble, .forked = forked};
 
 bool tap_cuda_injected(void)
 {
@@ -497,7 +515,7 @@ static void watch_graphs(void)
 
     if (bytes && !why)
         why = tap_cuda_graphs_open(bytes);
-    if (bytes && !why && (why = subscribe()))
+    if (bytes && !why && (why = tap_cuda_watch()))
         tap_cuda_graphs_close();
     if (why)
         snprintf(no_graphs, sizeof no_graphs, "graphs are not read, though --graphs was asked for: %.*s", (int)sizeof no_graphs - 56, why);

@@ -10,7 +10,7 @@
  *   tap_cuda_graphs.h   CUDA graphs, with --graphs
  *   tap_cuda_pieces.c   weights, piece by piece                  tap_cuda_flight.h the flight recorder
  *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama; cublasGemmEx
- *   tap_cuda_rounds.c   where a pass begins
+ *   tap_cuda_rounds.c   where a pass begins                      tap_cuda_watch.c   CUPTI's callbacks on and off
  *   tap_hip*.c          the same for AMD GPUs: they fill tap_driver with HIP's functions (tap_hip.h)
  *
  * Who does what:
@@ -250,6 +250,11 @@ void tap_cuda_lane_other(void);       /* a launch that no row knows, or one of a
 bool tap_cuda_lane_open(void);        /* false: no memory */
 void tap_cuda_lane_tick(bool now);    /* hand over what has been lying there; now: what lies there */
 void tap_cuda_lane_abandon(void);     /* nobody watches any more: a launch between enter and leave will not come back */
+/* Between two windows of a sample: so many passes, for ns, need not be watched; 0: the next one must be. may_rest: it can come to that. */
+uint64_t tap_cuda_lane_free(int64_t *ns);
+bool tap_cuda_lane_may_rest(void);
+void tap_cuda_lane_rest(void);        /* nobody watches now, and nobody is in a callback */
+void tap_cuda_lane_wake(uint64_t passes); /* they begin again; so many went by, about */
 void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
 void tap_cuda_lane_forget(void);      /* in the child of a fork */
 /* With the lane held: e, the queue's next place, goes to the sender, there when this batch is. */
@@ -308,6 +313,7 @@ bool tap_cuda_come_in(void);
 void tap_cuda_go_out(void);
 /* From now on this thread's launches are parts of a product that is seen as a whole; no callback looks at them. Returns what it was before. */
 bool tap_cuda_cover(bool on);
+void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data); /* CUPTI's callback */
 bool tap_cuda_own(bool on);           /* the same: this thread's launches are the tap's own, and are not counted */
 /* A kernel of that name is launched: counted, and taken into the lane if it is known. The token for tap_cuda_lane_leave; 0: not taken. Between come_in and
  * go_out, as leaving is. */
@@ -318,6 +324,13 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void));
 void tap_cuda_tick(void);
 void tap_cuda_end(int wait_ms);
 void tap_cuda_forked(void);
+
+/* ---- tap_cuda_watch.c: the tap's thread's -------------------------------------------------------------------------- */
+
+const char *tap_cuda_watch(void);     /* subscribe, unless it is so already. NULL: done; else why not */
+void tap_cuda_unwatch(void);
+bool tap_cuda_watched(void);
+void tap_cuda_watch_forget(void);     /* in the child of a fork */
 
 /* ---- tap_cuda_send.c ----------------------------------------------------------------------------------------------- */
 

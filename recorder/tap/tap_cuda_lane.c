@@ -14,6 +14,8 @@
                                        * and may lose its core meanwhile */
 #define SPIN_NS 50000LL
 #define IDLE_NS 100000000LL
+#define REST_PASSES 8u                /* for fewer it is not worth it */
+#define REST_NS 250000000LL           /* at most: requests of sizes that are new may come */
 
 static struct {
     _Atomic uint64_t owner;           /* 0: free; HELD by a thread of the server, TICK by the tap's; else the token of the launch between enter and leave */
@@ -40,6 +42,9 @@ static struct {
     } whole;
     struct tap_cuda_launch product;   /* what stands for the call between its enter and leave */
     _Atomic int64_t active_ns;        /* when a launch was last in the lane */
+    int64_t began_ns;                 /* this step; 0: not seen */
+    _Atomic uint64_t free;            /* passes that need not be watched ... */
+    _Atomic int64_t step_ns;          /* ... and how long one is */
 } lane;
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
@@ -85,10 +90,14 @@ static void send_step(void)
 
 static void begin_step(int64_t rows)
 {
+    int64_t now = tap_now();
     bool take;
 
     if (lane.doing == TAP_TAKE)
         bound();
+    if (lane.began_ns)
+        atomic_store_explicit(&lane.step_ns, now - lane.began_ns, memory_order_relaxed);
+    lane.began_ns = now;
     tap_cuda_stage_hand_over();       /* what the flight recorder looks at */
     lane.step++;
     lane.doing = tap_cuda_flight_keeping() ? TAP_SKIP_FLIGHT : tap_sampler_decide(&lane.sampler, rows, &lane.weights);
@@ -97,6 +106,7 @@ static void begin_step(int64_t rows)
         send_step();                  /* counted where it is written */
     else if (!tap_cuda_flight_on())
         tap_count_untaken(lane.doing, true, 1, 0);
+    atomic_store_explicit(&lane.free, lane.doing == TAP_SKIP_SAMPLING ? tap_sampler_free(&lane.sampler, now) : 0, memory_order_release);
     if (tap_cuda_flight_on())         /* one that is not taken is counted when its last op leaves the ring */
         tap_cuda_flight_step(lane.step, take);
 }
@@ -394,6 +404,8 @@ bool tap_cuda_lane_open(void)
     memset(&lane.sampler, 0, sizeof lane.sampler);
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
+    lane.began_ns = 0;
+    atomic_store(&lane.free, 0);
     lane.whole.w = 0;
     lane.cut = TAP_OPS_SENT;
     atomic_store(&lane.owner, 0);     /* a launch of the last arm whose end nobody saw; nobody is in here */
@@ -477,6 +489,58 @@ void tap_cuda_lane_abandon(void)
 
     if (hold(true, &context))
         release(context);
+}
+
+uint64_t tap_cuda_lane_free(int64_t *ns)
+{
+    uint64_t passes = atomic_load_explicit(&lane.free, memory_order_acquire);
+    int64_t step_ns = atomic_load_explicit(&lane.step_ns, memory_order_relaxed);
+
+    if (passes < REST_PASSES || step_ns <= 0)
+        return 0;
+    if (passes > (uint64_t)(REST_NS / step_ns))
+        passes = (uint64_t)(REST_NS / step_ns);
+    *ns = (int64_t)passes * step_ns;
+    return passes;
+}
+
+bool tap_cuda_lane_may_rest(void)
+{
+    return tap_is_sampling() && tap_now() - atomic_load(&lane.active_ns) < IDLE_NS;
+}
+
+/* What is half seen is no op, and what comes belongs to no pass until one begins. */
+static void between_passes(void)
+{
+    lane.doing = TAP_WAIT;
+    lane.began_ns = 0;
+    lane.whole.w = 0;
+    memset(&lane.last, 0, sizeof lane.last);
+    atomic_store(&lane.free, 0);
+    tap_cuda_round_reset(&lane.rounds, atomic_load(&lane.others));
+}
+
+void tap_cuda_lane_rest(void)
+{
+    void *context;
+
+    if (!hold(true, &context))
+        return;
+    if (context && lane.waiting_bound)
+        bound();
+    between_passes();
+    release(context);
+}
+
+void tap_cuda_lane_wake(uint64_t passes)
+{
+    void *context;
+
+    if (!hold(true, &context))
+        return;                       /* a thread stands in the driver since before the rest */
+    between_passes();
+    tap_sampler_unseen(&lane.sampler, passes);
+    release(context);
 }
 
 void tap_cuda_lane_close(void)

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 4u        /* both sides must be equal */
+#define TAP_VERSION 5u        /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -72,6 +72,7 @@ enum tap_count {
     TAP_STEPS_SENT, TAP_STEPS_SAMPLING, TAP_STEPS_BUDGET, TAP_STEPS_RING, TAP_STEPS_THREADS, TAP_STEPS_FLIGHT,
     TAP_LAUNCHES, TAP_LAUNCHES_KNOWN, TAP_GRAPHS, /* of kernels, whoever launched them; of those that an adapter reads; of whole graphs */
     TAP_GRAPHS_READ,               /* of graphs whose capture was watched (--graphs) */
+    TAP_RESTS, TAP_RESTED_MS,      /* between windows of a sample nothing was watched: so often, so many ms in all */
     TAP_COUNTS
 };
 struct tap_counter { _Atomic uint64_t n, bytes; };

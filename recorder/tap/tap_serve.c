@@ -121,6 +121,18 @@ static void tick_fronts(void)
             fronts[i]->tick();
 }
 
+/* How long the thread may sleep. */
+static int tick_ms(void)
+{
+    int ms = 2 * TAP_BEAT_MS, wanted;
+    size_t i;
+
+    for (i = 0; i < sizeof fronts / sizeof *fronts; i++)
+        if (fronts[i]->tick_ms && (wanted = fronts[i]->tick_ms()) < ms)
+            ms = wanted;
+    return ms;
+}
+
 static void go_to_sleep(enum tap_asleep why, int wait_ms)
 {
     if (!atomic_load(&tap_generation))
@@ -405,7 +417,7 @@ static bool turn(void)                /* false: our descriptors were closed unde
     struct pollfd p[2] = {{serve.listener.fd, POLLIN, 0}, {serve.peer.fd, POLLIN, 0}};
     bool armed = atomic_load(&tap_generation) != 0;
 
-    if (poll(p, 2, armed ? 2 * TAP_BEAT_MS : -1) < 0 && errno != EINTR)
+    if (poll(p, 2, armed ? tick_ms() : -1) < 0 && errno != EINTR)
         return false;
     if (!still_ours(serve.listener) || (serve.peer.fd >= 0 && !still_ours(serve.peer)))
         return false;

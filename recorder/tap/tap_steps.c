@@ -11,6 +11,8 @@
 #define CLASS_STEPS 2u                /* steps of each size that are taken whatever the sampling says */
 #define BURST_NS 1000000000LL         /* budget that an idle time may save up */
 
+int64_t tap_fresh_ns = 5000000000LL;  /* so long after a size that was new the next one must not be missed */
+
 /* The budget is a debt in time: what is taken moves `due` ahead by the time that it may use; over budget while due is ahead of now.
  * A step is taken whole and paid afterwards. */
 static bool affordable(_Atomic int64_t *due, int64_t now)
@@ -32,17 +34,25 @@ void tap_spend(_Atomic int64_t *due, uint64_t bytes)
 
 /* ---- sampling ------------------------------------------------------------------------------------------------------ */
 
-/* Windows of neighbouring steps, one in each period, at a place that no rhythm of the server can be in step with. */
-static bool in_window(uint64_t step)
+static uint64_t window_period(void)
 {
     uint64_t ppm = tap_plan.percent_ppm ? tap_plan.percent_ppm : 1;
-    uint64_t period = (WINDOW_STEPS * 1000000u + ppm / 2) / ppm;
-    uint64_t start;
+
+    return (WINDOW_STEPS * 1000000u + ppm / 2) / ppm;
+}
+
+/* Steps until the next window: windows of neighbouring steps, one in each period, at a place that no rhythm of the server can be in step with. */
+static uint64_t until_window(uint64_t step)
+{
+    uint64_t period = window_period(), at, start;
 
     if (period <= WINDOW_STEPS)
-        return true;
+        return 0;
+    at = step % period;
     start = tap_mix(step / period) % (period - WINDOW_STEPS + 1);
-    return step % period >= start && step % period < start + WINDOW_STEPS;
+    if (at >= start + WINDOW_STEPS)
+        return period - at + tap_mix(step / period + 1) % (period - WINDOW_STEPS + 1);
+    return at < start ? start - at : 0;
 }
 
 /* Sizes that a library may have different kernels for: vLLM's gptq has one for each rest of 8 rows, Marlin one for each 16 up to 64. */
@@ -62,7 +72,7 @@ static unsigned size_class(int64_t rows, bool decode)
 
 static enum tap_doing decide(struct tap_sampler *p, unsigned class, int64_t now, bool *weights)
 {
-    bool wanted = tap_plan.mode == TAP_MODE_ALL || p->classes[class] < CLASS_STEPS || in_window(p->steps);
+    bool wanted = tap_plan.mode == TAP_MODE_ALL || p->classes[class] < CLASS_STEPS || !until_window(p->steps);
 
     p->steps++;
     if (!wanted)
@@ -82,10 +92,28 @@ void tap_step_alone(struct tap_seat *s, int64_t rows)
 enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights)
 {
     unsigned class = size_class(rows, false);
-    enum tap_doing doing = decide(p, class, tap_now(), weights);
+    int64_t now = tap_now();
+    enum tap_doing doing = decide(p, class, now, weights);
 
+    if (!p->fresh_ns || p->classes[class] < CLASS_STEPS)
+        p->fresh_ns = now;
     p->classes[class] += doing == TAP_TAKE && p->classes[class] < CLASS_STEPS;
     return doing;
+}
+
+uint64_t tap_sampler_free(const struct tap_sampler *p, int64_t now)
+{
+    return tap_plan.mode == TAP_MODE_ALL || !p->fresh_ns || now - p->fresh_ns < tap_fresh_ns ? 0 : until_window(p->steps);
+}
+
+bool tap_is_sampling(void)
+{
+    return tap_plan.mode != TAP_MODE_ALL;
+}
+
+void tap_sampler_unseen(struct tap_sampler *p, uint64_t passes)
+{
+    p->steps += passes;
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */

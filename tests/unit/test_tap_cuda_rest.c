@@ -1,0 +1,243 @@
+/* test_tap_cuda_rest.c - between two windows of a sample the tap is not subscribed: what is seen is whole all the same, and what is not is said.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/json.h"
+#include "fake_gpu.h"
+#include "tap_bench.h"
+#include "recorder/tap/tap_cuda.h"
+
+#define PATIENCE 4000                 /* passes until something has happened at the latest */
+
+static void arm(struct bench *b, uint32_t mode)
+{
+    bench_open(b, mode);
+    tap_plan.percent_ppm = 100000;     /* a window of 4 steps in 40 */
+    tap_fresh_ns = 50000000;
+    assert_null(tap_front_cuda.start());
+}
+
+static void disarm(struct bench *b)
+{
+    tap_front_cuda.stop(20000);
+    bench_read(b);
+    tap_fresh_ns = 5000000000LL;
+}
+
+static int64_t balance(const struct bench *b)
+{
+    static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph"};
+    int64_t n = ledger(b, "ops.kept");
+    size_t i;
+
+    for (i = 0; i < sizeof why / sizeof *why; i++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "ops.dropped.%s", why[i]);
+        n += ledger(b, name);
+    }
+    return n;
+}
+
+/* One pass, and what the tap's thread does between two. */
+static void pass(int m)
+{
+    static unsigned seed;
+
+    gpu_pass(m, ++seed);
+    tap_front_cuda.tick();
+}
+
+/* Passes until it is (not) subscribed; those that it was subscribed for. */
+static int until(bool subscribed)
+{
+    int n = 0, watched = 0;
+
+    while ((bool)cupti_subscribed() != subscribed && n++ < PATIENCE) {
+        watched += cupti_subscribed();
+        pass(1);
+        if (!cupti_subscribed())
+            usleep(1000);             /* a rest ends by the clock */
+    }
+    assert_int_equal((bool)cupti_subscribed(), subscribed);
+    return watched;
+}
+
+static void between_windows_nothing_is_watched(void **state)
+{
+    struct bench b;
+    int watched, rests;
+    size_t i;
+
+    (void)state;
+    arm(&b, TAP_MODE_SAMPLE);
+    watched = until(false);
+    for (rests = 1; rests < 8; rests++) {
+        until(true);
+        watched += until(false);
+    }
+    until(true);
+    disarm(&b);
+    assert_int_equal(ledger(&b, "watch.rests"), rests);
+    assert_true(ledger(&b, "watch.rested_ms") > 0);
+    assert_int_equal(ledger(&b, "steps.seen"), watched);
+    assert_int_equal(ledger(&b, "ops.seen"), watched * LAYERS);
+    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    assert_true(b.n_steps >= (size_t)rests);
+    assert_int_equal(b.n_ops, b.n_steps * LAYERS);
+    for (i = 0; i < b.n_ops; i++)
+        assert_int_equal(b.ops[i].step, b.steps[i / LAYERS].step);
+    bench_close(&b);
+}
+
+/* The first two steps of a size are taken whatever the sample says, and nothing is missed for a while then: more that are new may come. */
+static void a_new_size_ends_the_rests(void **state)
+{
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_SAMPLE);
+    until(false);
+    until(true);
+    tap_fresh_ns = 3600000000000LL;
+    pass(3);
+    for (i = 0; i < 100; i++) {
+        pass(1);
+        assert_true(cupti_subscribed());
+    }
+    tap_fresh_ns = 50000000;
+    usleep(60000);
+    until(false);
+    disarm(&b);                       /* in the middle of a rest */
+    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    bench_close(&b);
+    arm(&b, TAP_MODE_SAMPLE);
+    assert_true(cupti_subscribed());
+    pass(1);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    assert_int_equal(ledger(&b, "watch.rests"), 0);
+    bench_close(&b);
+}
+
+static void all_is_all(void **state)
+{
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    for (i = 0; i < 10; i++)
+        pass(1);
+    usleep(60000);
+    for (i = 0; i < 100; i++) {
+        pass(1);
+        assert_true(cupti_subscribed());
+    }
+    disarm(&b);
+    assert_int_equal(ledger(&b, "ops.seen"), 110 * LAYERS);
+    bench_close(&b);
+}
+
+/* Another profiler comes while the tap rests: it is left in peace, and the recorder is told. */
+static void the_place_is_taken_meanwhile(void **state)
+{
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_SAMPLE);
+    until(false);
+    cupti_take("Nsight Systems");
+    usleep(300000);
+    for (i = 0; i < 20; i++)
+        pass(1);
+    assert_non_null(tap_front_cuda.trouble());
+    assert_non_null(strstr(tap_front_cuda.trouble(), "in use by CUPTI for Nsight Systems"));
+    cupti_take(NULL);
+    disarm(&b);
+    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    bench_close(&b);
+}
+
+static _Atomic int stop_computing;
+
+static void *compute(void *unused)
+{
+    unsigned seed = 0;
+
+    (void)unused;
+    cu.ctx_set_current(gpu_context);
+    while (!stop_computing)
+        gpu_pass(1, ++seed);
+    return NULL;
+}
+
+/* As in a server: the tap's thread goes its own way, and comes in the middle of a pass. */
+static void it_rests_while_the_server_computes(void **state)
+{
+    struct bench b;
+    pthread_t server;
+    size_t i;
+    int n;
+
+    (void)state;
+    arm(&b, TAP_MODE_SAMPLE);
+    stop_computing = 0;
+    pthread_create(&server, NULL, compute, NULL);
+    for (n = 0; n < 1500; n++) {
+        tap_front_cuda.tick();
+        usleep(1000);
+    }
+    stop_computing = 1;
+    pthread_join(server, NULL);
+    disarm(&b);
+    assert_true(ledger(&b, "watch.rests") > 1);
+    assert_true(b.n_steps > 4);
+    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    for (i = 1; i < b.n_ops; i++)
+        assert_true(b.ops[i].step >= b.ops[i - 1].step);
+    bench_close(&b);
+}
+
+/* The tap's thread comes back when a rest is over, soon where one may begin, and seldom else. */
+static void the_thread_comes_in_time(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    pass(1);
+    assert_int_equal(tap_front_cuda.tick_ms(), INT_MAX);
+    disarm(&b);
+    bench_close(&b);
+    arm(&b, TAP_MODE_SAMPLE);
+    pass(1);
+    assert_in_range(tap_front_cuda.tick_ms(), 1, 20);
+    until(false);
+    assert_in_range(tap_front_cuda.tick_ms(), 1, 251);
+    disarm(&b);
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(between_windows_nothing_is_watched),
+        cmocka_unit_test(a_new_size_ends_the_rests),
+        cmocka_unit_test(all_is_all),
+        cmocka_unit_test(the_place_is_taken_meanwhile),
+        cmocka_unit_test(it_rests_while_the_server_computes),
+        cmocka_unit_test(the_thread_comes_in_time),
+    };
+
+    return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);
+}
