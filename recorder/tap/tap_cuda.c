@@ -16,6 +16,7 @@
 #define KEEP_NS 150000000LL           /* in one tick */
 #define CALLBACK_MS 200               /* how long a callback may still be running */
 #define TICK_MS 3
+#define RETRY_NS 1000000000LL
 
 TAP_EXPORT int InitializeInjection(void);
 
@@ -23,7 +24,7 @@ static _Atomic bool injected;
 static _Atomic bool watching;         /* else a callback that comes late does nothing: all may be about to change */
 static _Atomic uint32_t inside;       /* of the server's threads: how many are in here */
 static bool opened, flight_tried;     /* the same: in this arm the stage, and the flight recorder's ring, was tried */
-static struct { int64_t began_ns, until_ns; uint64_t passes; } resting; /* the same; until_ns 0: it does not. passes: how many go by meanwhile, about */
+static struct { int64_t began_ns, until_ns; } resting; /* the same; until_ns 0: it does not */
 static const char *late;              /* why the stage could not be opened then; NULL: it could */
 static char no_graphs[TAP_TEXT];      /* why they are not watched, though they should be */
 
@@ -396,9 +397,9 @@ void tap_cuda_tick(void)
 }
 
 /* Nothing is watched while the next passes are in no window of the sample: being watched costs a launch as much as a tenth of what copies cost it. */
-static bool may_rest(int64_t *ns)
+static bool may_rest(void)
 {
-    return atomic_load(&watching) && !tap_cuda_graphs_on() && !tap_cuda_flight_on() && (resting.passes = tap_cuda_lane_free(ns)) > 0;
+    return atomic_load(&watching) && tap_cuda_watched() && !tap_cuda_graphs_on() && !tap_cuda_flight_on();
 }
 
 static void rest(int64_t ns)
@@ -406,21 +407,28 @@ static void rest(int64_t ns)
     atomic_store(&watching, false);
     tap_cuda_unwatch();
     wait_callbacks();
-    tap_cuda_lane_rest();
     resting.began_ns = tap_now();
     resting.until_ns = resting.began_ns + ns;
     tap_count(TAP_RESTS, 1, 0);
 }
 
+/* Another profiler may have come: then the rest goes on, and it is tried again. */
 static void wake(void)
 {
-    const char *why;
+    static const char *taken;
+    const char *why = tap_cuda_watch();
 
+    if (late == taken)
+        late = NULL;
+    taken = why;
+    late = late ? late : why;
+    if (why || !tap_cuda_lane_wake()) {
+        tap_cuda_unwatch();
+        resting.until_ns = tap_now() + RETRY_NS;
+        return;
+    }
     count_rest();
-    tap_cuda_lane_wake(resting.passes);
-    why = tap_cuda_watch();
-    late = why ? why : late;
-    atomic_store(&watching, !why);
+    atomic_store(&watching, true);
 }
 
 static void tick(void)
@@ -433,7 +441,7 @@ static void tick(void)
         return;
     open_flight();
     tap_cuda_tick();
-    if (may_rest(&ns))
+    if (may_rest() && (ns = tap_cuda_lane_rest()) > 0)
         rest(ns);
 }
 
@@ -444,7 +452,7 @@ static int tick_ms(void)
 
     if (resting.until_ns)
         return ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
-    return atomic_load(&watching) && tap_cuda_lane_may_rest() ? TICK_MS : INT_MAX;
+    return may_rest() && tap_cuda_lane_may_rest() ? TICK_MS : INT_MAX;
 }
 
 void tap_cuda_forked(void)

@@ -124,8 +124,10 @@ struct tap_cuda_copies {              /* within the device's memory, on one stre
 /* One more, as tap_cuda_copy_rows(); it may be made at once. False: the driver refused. */
 bool tap_cuda_copies_add(struct tap_cuda_copies *c, uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream);
 bool tap_cuda_copies_go(struct tap_cuda_copies *c, void *stream);
-/* Compile the kernel and try it in the ring, which nobody uses yet; host: its mirror. In the context, from the tap's thread. */
-void tap_cuda_gather_open(uint64_t ring, const uint8_t *host, void *side);
+/* Compile the kernel and try it in the first TAP_CUDA_TRIAL_BYTES of the ring, which are nobody else's then. In the context, from the tap's thread. */
+#define TAP_CUDA_TRIAL_BYTES 1024u
+struct tap_cuda_trial { uint64_t ring; const uint8_t *host; const volatile uint32_t *word; uint64_t word_address; void *side; }; /* host: the ring's mirror; word: 0 */
+void tap_cuda_gather_open(const struct tap_cuda_trial *t);
 void tap_cuda_gather_forget(void);
 
 /* ---- tap_cuda_sets.c ----------------------------------------------------------------------------------------------- */
@@ -250,11 +252,10 @@ void tap_cuda_lane_other(void);       /* a launch that no row knows, or one of a
 bool tap_cuda_lane_open(void);        /* false: no memory */
 void tap_cuda_lane_tick(bool now);    /* hand over what has been lying there; now: what lies there */
 void tap_cuda_lane_abandon(void);     /* nobody watches any more: a launch between enter and leave will not come back */
-/* Between two windows of a sample: so many passes, for ns, need not be watched; 0: the next one must be. may_rest: it can come to that. */
-uint64_t tap_cuda_lane_free(int64_t *ns);
-bool tap_cuda_lane_may_rest(void);
-void tap_cuda_lane_rest(void);        /* nobody watches now, and nobody is in a callback */
-void tap_cuda_lane_wake(uint64_t passes); /* they begin again; so many went by, about */
+/* Between two windows of a sample: take nothing from now on, and nothing need be watched for so many ns. 0: the next pass must be. */
+int64_t tap_cuda_lane_rest(void);
+bool tap_cuda_lane_may_rest(void);    /* it can come to that soon */
+bool tap_cuda_lane_wake(void);        /* take again. False: a thread of the server is still in there; try again later */
 void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
 void tap_cuda_lane_forget(void);      /* in the child of a fork */
 /* With the lane held: e, the queue's next place, goes to the sender, there when this batch is. */

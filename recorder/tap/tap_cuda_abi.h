@@ -62,7 +62,6 @@ struct tap_cuda_copy_2d {                                                       
     X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
     X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device)) \
     X(cuMemGetAddressRange_v2, address_range, (uint64_t *base, size_t *bytes, uint64_t address)) \
-    X(cuStreamSynchronize, stream_synchronize, (void *stream)) \
     X(cuModuleLoadData, module_load, (void **module, const void *image)) \
     X(cuModuleGetFunction, module_function, (void **function, void *module, const char *name)) \
     X(cuLaunchKernel, launch, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, \

@@ -8,6 +8,7 @@
  * A copy by the driver of what is not there is refused; a kernel that reads it ends the server's context. So each piece is asked for first: it lies
  * within one allocation, or the driver copies it. */
 #include <string.h>
+#include <time.h>
 
 #include "recorder/tap/tap_cuda.h"
 
@@ -147,11 +148,28 @@ bool tap_cuda_copies_add(struct tap_cuda_copies *c, uint64_t to, uint64_t from, 
 
 /* ---- opening ------------------------------------------------------------------------------------------------------- */
 
-#define TRY_BYTES 256u                /* of the ring, from its start: what is copied, and then three copies of it or of parts */
+#define TRY_BYTES 256u                /* what is copied; three copies of it or of parts come behind it */
+#define TRY_NS 1000000000LL
+
+/* All of it is done. A GPU may be busy for long, and this thread has others to answer. */
+static bool comes(const struct tap_cuda_trial *t)
+{
+    int64_t until = tap_now() + TRY_NS;
+
+    if (tap_driver.stream_write(t->side, t->word_address, 1, 0))
+        return false;
+    while (!*t->word && tap_now() < until)
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    atomic_thread_fence(memory_order_acquire);
+    return *t->word;
+}
 
 /* Words 0 to 63 of the ring are written; rows of 1 MiB are not tried, all units and a pitch are. */
-static bool try(uint64_t ring, const uint8_t *host, void *side)
+static bool try(const struct tap_cuda_trial *t)
 {
+    const uint64_t ring = t->ring;
+    const uint8_t *host = t->host;
+    void *side = t->side;
     struct tap_cuda_copies c = {.n = 0};
     uint8_t want[TRY_BYTES];
     uint32_t i, word;
@@ -164,7 +182,7 @@ static bool try(uint64_t ring, const uint8_t *host, void *side)
     }
     if (!tap_cuda_copies_add(&c, ring + TRY_BYTES, ring, 1, TRY_BYTES, TRY_BYTES, side) || !tap_cuda_copies_add(&c, ring + 2 * TRY_BYTES, ring + 4, 1, 100, 100, side) ||
         !tap_cuda_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 || !tap_cuda_copies_go(&c, side) ||
-        tap_driver.copy_to_host((void *)(uintptr_t)host, ring, 4 * TRY_BYTES, side) || tap_driver.stream_synchronize(side))
+        tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_CUDA_TRIAL_BYTES, side) || !comes(t))
         return false;
     for (i = 0; i < 5; i++)
         if (memcmp(host + 3 * TRY_BYTES + 7 * i, want + 1 + 31 * i, 7))
@@ -172,15 +190,15 @@ static bool try(uint64_t ring, const uint8_t *host, void *side)
     return !memcmp(host + TRY_BYTES, want, TRY_BYTES) && !memcmp(host + 2 * TRY_BYTES, want + 4, 100);
 }
 
-void tap_cuda_gather_open(uint64_t ring, const uint8_t *host, void *side)
+void tap_cuda_gather_open(const struct tap_cuda_trial *t)
 {
     void *module, *function;
 
-    if (!tap_driver.module_load || !tap_driver.module_function || !tap_driver.launch || !tap_driver.stream_synchronize || !tap_driver.address_range ||
+    if (!tap_driver.module_load || !tap_driver.module_function || !tap_driver.launch || !tap_driver.address_range ||
         tap_driver.module_load(&module, ptx) || tap_driver.module_function(&function, module, "td_gather"))
         return;
     atomic_store_explicit(&kernel, function, memory_order_release);
-    if (!try(ring, host, side))
+    if (!try(t))
         atomic_store_explicit(&kernel, NULL, memory_order_release);
 }
 

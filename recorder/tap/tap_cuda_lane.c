@@ -44,7 +44,10 @@ static struct {
     _Atomic int64_t active_ns;        /* when a launch was last in the lane */
     int64_t began_ns;                 /* this step; 0: not seen */
     _Atomic uint64_t free;            /* passes that need not be watched ... */
-    _Atomic int64_t step_ns;          /* ... and how long one is */
+    int64_t step_ns;                  /* ... and how long one is, about */
+    int64_t woken_ns;                 /* when the last rest ended */
+    uint64_t unseen;                  /* passes that went by in it, if the server was at work */
+    bool woken;                       /* no product has come since */
 } lane;
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
@@ -88,6 +91,19 @@ static void send_step(void)
     tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1);
 }
 
+/* One that took long says little: the server may have been idle. Nor does a rest behind which no pass came soon. */
+static void note_time(int64_t now)
+{
+    int64_t took = now - lane.began_ns, longest = lane.step_ns + lane.step_ns / 4 + 1000;
+
+    if (lane.began_ns)
+        lane.step_ns = lane.step_ns && took > longest ? longest : took;
+    lane.began_ns = now;
+    if (lane.unseen && now - lane.woken_ns < 3 * lane.step_ns)
+        tap_sampler_unseen(&lane.sampler, lane.unseen);
+    lane.unseen = 0;
+}
+
 static void begin_step(int64_t rows)
 {
     int64_t now = tap_now();
@@ -95,9 +111,7 @@ static void begin_step(int64_t rows)
 
     if (lane.doing == TAP_TAKE)
         bound();
-    if (lane.began_ns)
-        atomic_store_explicit(&lane.step_ns, now - lane.began_ns, memory_order_relaxed);
-    lane.began_ns = now;
+    note_time(now);
     tap_cuda_stage_hand_over();       /* what the flight recorder looks at */
     lane.step++;
     lane.doing = tap_cuda_flight_keeping() ? TAP_SKIP_FLIGHT : tap_sampler_decide(&lane.sampler, rows, &lane.weights);
@@ -237,6 +251,12 @@ static bool fly(const struct tap_cuda_launch *l, uint64_t stream, const struct t
     return false;
 }
 
+/* The first product after a rest, with no other launch between: it may be the second half of one whose first was not seen. */
+static bool is_rest_of_op(void)
+{
+    return lane.woken && atomic_load_explicit(&lane.others, memory_order_relaxed) == lane.rounds.others_before;
+}
+
 /* A product that is about to be computed. True: it is taken, now or in flight. */
 static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product)
 {
@@ -251,8 +271,9 @@ static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *
         lane.last = tap_cuda_last_of(stream, w);
         return false;
     }
-    if (!joined)
+    if (!joined && !is_rest_of_op())
         note_step(w);
+    lane.woken = false;
     why = decide(l, joined);
     if (why == TAP_OPS_SENT)
         why = stream ? take(l, stream, k, w, product, joined) : TAP_OPS_FAILED;
@@ -404,7 +425,9 @@ bool tap_cuda_lane_open(void)
     memset(&lane.sampler, 0, sizeof lane.sampler);
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
-    lane.began_ns = 0;
+    lane.began_ns = lane.step_ns = 0;
+    lane.unseen = 0;
+    lane.woken = false;
     atomic_store(&lane.free, 0);
     lane.whole.w = 0;
     lane.cut = TAP_OPS_SENT;
@@ -491,19 +514,6 @@ void tap_cuda_lane_abandon(void)
         release(context);
 }
 
-uint64_t tap_cuda_lane_free(int64_t *ns)
-{
-    uint64_t passes = atomic_load_explicit(&lane.free, memory_order_acquire);
-    int64_t step_ns = atomic_load_explicit(&lane.step_ns, memory_order_relaxed);
-
-    if (passes < REST_PASSES || step_ns <= 0)
-        return 0;
-    if (passes > (uint64_t)(REST_NS / step_ns))
-        passes = (uint64_t)(REST_NS / step_ns);
-    *ns = (int64_t)passes * step_ns;
-    return passes;
-}
-
 bool tap_cuda_lane_may_rest(void)
 {
     return tap_is_sampling() && tap_now() - atomic_load(&lane.active_ns) < IDLE_NS;
@@ -520,27 +530,47 @@ static void between_passes(void)
     tap_cuda_round_reset(&lane.rounds, atomic_load(&lane.others));
 }
 
-void tap_cuda_lane_rest(void)
+static int64_t rest_ns(void)
 {
-    void *context;
+    uint64_t passes = atomic_load(&lane.free);
+    int64_t most = lane.step_ns > 0 ? REST_NS / lane.step_ns : 0;
 
-    if (!hold(true, &context))
-        return;
-    if (context && lane.waiting_bound)
-        bound();
-    between_passes();
-    release(context);
+    if (lane.doing == TAP_TAKE || passes < REST_PASSES)
+        return 0;
+    lane.unseen = passes < (uint64_t)most ? passes : (uint64_t)most;
+    return (int64_t)lane.unseen * lane.step_ns;
 }
 
-void tap_cuda_lane_wake(uint64_t passes)
+int64_t tap_cuda_lane_rest(void)
+{
+    int64_t ns = 0;
+    void *context;
+
+    if (atomic_load(&lane.free) < REST_PASSES || !hold(false, &context))
+        return 0;
+    ns = rest_ns();
+    if (ns && context && lane.waiting_bound)
+        bound();
+    if (ns) {
+        between_passes();
+        atomic_store(&lane.open, false);
+    }
+    release(context);
+    return ns;
+}
+
+bool tap_cuda_lane_wake(void)
 {
     void *context;
 
-    if (!hold(true, &context))
-        return;                       /* a thread stands in the driver since before the rest */
+    if (!hold(false, &context))
+        return false;
     between_passes();
-    tap_sampler_unseen(&lane.sampler, passes);
+    lane.woken = true;
+    lane.woken_ns = tap_now();
+    atomic_store(&lane.open, true);
     release(context);
+    return true;
 }
 
 void tap_cuda_lane_close(void)

@@ -14,7 +14,7 @@
 
 #define ALIGN 256u
 #define SMALLEST (4u << 20)
-#define HEAD_BYTES TAP_PAGE           /* of the mapping: the word */
+#define HEAD_BYTES TAP_PAGE           /* of the mapping: the word, and one for the trial of the kernel that gathers */
 
 static struct {
     _Atomic(void *) context;          /* NULL: not open */
@@ -84,7 +84,9 @@ static const char *make(void)
     if (!make_stream())
         return "the GPU's driver gives no stream for copies";
     stage.batch = 1;
-    tap_cuda_gather_open(stage.device, stage.host, stage.side);
+    stage.head = stage.marked = stage.handed = TAP_CUDA_TRIAL_BYTES; /* what was written there may still come, if the GPU is busy */
+    atomic_store(&stage.tail, TAP_CUDA_TRIAL_BYTES);
+    tap_cuda_gather_open(&(struct tap_cuda_trial){stage.device, stage.host, stage.word + 1, stage.word_address + 4, stage.side});
     return NULL;
 }
 

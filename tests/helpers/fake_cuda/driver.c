@@ -162,20 +162,26 @@ int leave(int result)
     return result;
 }
 
+static void call_hook(struct call_site *site)
+{
+    fake_cuda_hook_fn *hook = __atomic_load_n(&fake.hook, __ATOMIC_ACQUIRE); /* it may go meanwhile */
+
+    if (hook)
+        hook(&site->call, fake.hook_user);
+}
+
 void hook_enter(struct call_site *site, const char *name, uint32_t cbid, const void *params, const char *symbol)
 {
     *site = (struct call_site){.call = {name, cbid, params, symbol, this_context(), false, 0, __atomic_add_fetch(&fake.correlations, 1, __ATOMIC_RELAXED), NULL}};
     site->call.correlation_data = &site->word;
-    if (fake.hook)
-        fake.hook(&site->call, fake.hook_user);
+    call_hook(site);
 }
 
 void hook_exit(struct call_site *site, int result)
 {
     site->call.exit = true;
     site->call.result = result;
-    if (fake.hook)
-        fake.hook(&site->call, fake.hook_user);
+    call_hook(site);
 }
 
 /* ---- start and device ---------------------------------------------------------------------------------------------- */
