@@ -103,6 +103,25 @@ static inline int64_t ledger(const struct bench *b, const char *name)
     return td_fixture_ledger(b->fx, name);
 }
 
+/* Seen is kept and all dropped, of ops and of steps. */
+static inline void check_balance(const struct bench *b)
+{
+    static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph", "flight", "layers"};
+    int64_t ops = ledger(b, "ops.kept"), steps = ledger(b, "steps.kept");
+    size_t i;
+
+    for (i = 0; i < sizeof why / sizeof *why; i++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "ops.dropped.%s", why[i]);
+        ops += ledger(b, name);
+        snprintf(name, sizeof name, "steps.dropped.%s", why[i]);
+        steps += ledger(b, name);
+    }
+    assert_int_equal(ledger(b, "ops.seen"), ops);
+    assert_int_equal(ledger(b, "steps.seen"), steps);
+}
+
 static inline void check_blob(const struct bench *b, const struct td_tensor_rec *t, const void *want, size_t n)
 {
     struct td_error err = {0};

@@ -34,24 +34,6 @@ static void disarm(struct bench *b)
     bench_read(b);
 }
 
-static void check_balance(const struct bench *b)
-{
-    static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph", "flight", "layers"};
-    int64_t ops = ledger(b, "ops.kept"), steps = ledger(b, "steps.kept");
-    size_t i;
-
-    for (i = 0; i < sizeof why / sizeof *why; i++) {
-        char name[64];
-
-        snprintf(name, sizeof name, "ops.dropped.%s", why[i]);
-        ops += ledger(b, name);
-        snprintf(name, sizeof name, "steps.dropped.%s", why[i]);
-        steps += ledger(b, name);
-    }
-    assert_int_equal(ledger(b, "ops.seen"), ops);
-    assert_int_equal(ledger(b, "steps.seen"), steps);
-}
-
 /* As a server that is idle does: the tap's thread looks, the recorder reads. */
 static void be_idle(struct bench *b)
 {

@@ -31,21 +31,6 @@ static void disarm(struct bench *b)
     bench_read(b);
 }
 
-static int64_t balance(const struct bench *b)
-{
-    static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph"};
-    int64_t n = ledger(b, "ops.kept");
-    size_t i;
-
-    for (i = 0; i < sizeof why / sizeof *why; i++) {
-        char name[64];
-
-        snprintf(name, sizeof name, "ops.dropped.%s", why[i]);
-        n += ledger(b, name);
-    }
-    return n;
-}
-
 /* ---- streams ------------------------------------------------------------------------------------------------------- */
 
 /* All streams, the newest first. */
@@ -94,7 +79,7 @@ static void a_slow_stream_is_waited_for(void **state)
     check_blob(&b, &b.ops[LAYERS].out, c, sizeof c);
     assert_int_equal(ledger(&b, "ops.dropped.graph"), 1);
     cu.graph_destroy(graph);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     bench_close(&b);
     cu.stream_destroy(other);
 }
@@ -146,7 +131,7 @@ static void a_handle_is_used_again(void **state)
     assert_int_equal(b.n_ops, 2);
     assert_int_equal(ledger(&b, "launches.seen"), 4);
     assert_int_equal(ledger(&b, "launches.known"), 2);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     bench_close(&b);
     munmap(page, 4096);
 }
@@ -171,7 +156,7 @@ static void half_an_op_is_none(void **state)
     assert_int_equal(td_json_get_i64(b.ops[LAYERS].attrs, "m", 0), 20);
     assert_int_equal(ledger(&b, "ops.dropped.failed"), 1);
     assert_int_equal(ledger(&b, "ops.seen"), 2 * LAYERS + 1);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     bench_close(&b);
 }
 
@@ -232,7 +217,7 @@ static void weights_are_replaced(void **state)
     assert_int_equal(b.n_ops, 5 * LAYERS - 1);
     assert_int_equal(ledger(&b, "ops.dropped.weights"), 1);
     assert_int_equal(ledger(&b, "ops.seen"), 5 * LAYERS);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     for (i = 0; i < b.n_ops; i++)
         if (td_json_get_i64(b.ops[i].attrs, "n", 0) == layer[1].n)
             check_blob(&b, td_op_rec_in(&b.ops[i], "qweight"), i < 2 * LAYERS ? before : after, bytes);
@@ -418,7 +403,7 @@ static void a_reset_takes_our_memory(void **state)
     disarm(&b);
     assert_int_equal(gpu_copies(), copies);
     assert_int_equal(ledger(&b, "ops.seen"), 2 * LAYERS);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     bench_close(&b);
     allocations = say->calls("cuMemAlloc_v2");
     arm(&b);

@@ -31,21 +31,6 @@ static void disarm(struct bench *b)
     tap_fresh_ns = 5000000000LL;
 }
 
-static int64_t balance(const struct bench *b)
-{
-    static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph"};
-    int64_t n = ledger(b, "ops.kept");
-    size_t i;
-
-    for (i = 0; i < sizeof why / sizeof *why; i++) {
-        char name[64];
-
-        snprintf(name, sizeof name, "ops.dropped.%s", why[i]);
-        n += ledger(b, name);
-    }
-    return n;
-}
-
 /* One pass, and what the tap's thread does between two. */
 static void pass(int m)
 {
@@ -89,7 +74,7 @@ static void between_windows_nothing_is_watched(void **state)
     assert_true(ledger(&b, "watch.rested_ms") > 0);
     assert_int_equal(ledger(&b, "steps.seen"), watched);
     assert_int_equal(ledger(&b, "ops.seen"), watched * LAYERS);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     assert_true(b.n_steps >= (size_t)rests);
     assert_int_equal(b.n_ops, b.n_steps * LAYERS);
     for (i = 0; i < b.n_ops; i++)
@@ -117,7 +102,7 @@ static void a_new_size_ends_the_rests(void **state)
     usleep(60000);
     until(false);
     disarm(&b);                       /* in the middle of a rest */
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     bench_close(&b);
     arm(&b, TAP_MODE_SAMPLE);
     assert_true(cupti_subscribed());
@@ -173,7 +158,7 @@ static void half_an_op_is_none(void **state)
     for (i = 0; i < b.n_ops; i++)
         assert_int_equal(td_op_rec_in(&b.ops[i], "a")->shape[0], 1);
     assert_int_equal(ledger(&b, "ops.dropped.partial"), LAYERS);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     bench_close(&b);
 }
 
@@ -199,7 +184,7 @@ static void the_place_is_taken_meanwhile(void **state)
     assert_null(tap_front_cuda.trouble());
     disarm(&b);
     assert_true(ledger(&b, "watch.rested_ms") >= 1000);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     bench_close(&b);
 }
 
@@ -237,7 +222,7 @@ static void it_rests_while_the_server_computes(void **state)
     disarm(&b);
     assert_true(ledger(&b, "watch.rests") > 1);
     assert_true(b.n_steps > 4);
-    assert_int_equal(ledger(&b, "ops.seen"), balance(&b));
+    check_balance(&b);
     for (i = 1; i < b.n_ops; i++)
         assert_true(b.ops[i].step >= b.ops[i - 1].step);
     bench_close(&b);
