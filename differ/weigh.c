@@ -138,7 +138,7 @@ static void judge(struct td_weighing *w)
     td_numerics_judge(&w->numerics, &w->ops, w->base_ops.n, ops->asked ? ops : &unheard);
     td_speed_judge(&w->speed, &w->policy, w->lane[TD_LANE_SPEED].asked ? &w->lane[TD_LANE_SPEED] : &unheard);
     if (w->numerics.judged && w->ops_seen > (int64_t)w->base_ops.n && ops->asked)
-        td_lane_say(ops, TD_NOT_JUDGED, "the recording holds %zu of the %lld ops that the server ran", w->base_ops.n,
+        td_lane_say(ops, TD_NOT_JUDGED, "the recording holds %zu of the %lld ops that the tap saw", w->base_ops.n,
                     (long long)w->ops_seen);
     judge_damage(w);
     for (i = 0; i < unheard.n_notes; i++)
