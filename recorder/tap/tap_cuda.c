@@ -396,7 +396,7 @@ void tap_cuda_tick(void)
     keep_until(tap_now() + KEEP_NS);
 }
 
-/* Nothing is watched while the next passes are in no window of the sample: being watched costs a launch as much as a tenth of what copies cost it. */
+/* Nothing is watched while the next passes are in no window of the sample: being subscribed costs each launch half a microsecond (docs/tap.md). */
 static bool may_rest(void)
 {
     return atomic_load(&watching) && tap_cuda_watched() && !tap_cuda_graphs_on() && !tap_cuda_flight_on();

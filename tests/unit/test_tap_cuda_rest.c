@@ -222,9 +222,10 @@ static void it_rests_while_the_server_computes(void **state)
     disarm(&b);
     assert_true(ledger(&b, "watch.rests") > 1);
     assert_true(b.n_steps > 4);
+    assert_true(b.n_ops >= (b.n_steps - 1) * LAYERS); /* the recorder's ring, which nobody empties here, may have ended in the last one */
     check_balance(&b);
-    for (i = 1; i < b.n_ops; i++)
-        assert_true(b.ops[i].step >= b.ops[i - 1].step);
+    for (i = 0; i < b.n_ops; i++)     /* what is taken is whole, wherever a rest began or ended */
+        assert_int_equal(b.ops[i].step, b.steps[i / LAYERS].step);
     bench_close(&b);
 }
 
