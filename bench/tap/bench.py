@@ -1,7 +1,7 @@
 # bench.py - interleaved measurements of the tap (run.sh calls it): medians of ratios, 95 % bootstrap intervals.
 # usage: bench.py WORK ROUNDS TAP SERVER ARGUMENTS...     SERVER and its arguments: a function of servers.py
 # SPDX-License-Identifier: Apache-2.0
-import os, random, statistics, subprocess, sys, time
+import itertools, os, random, statistics, subprocess, sys, time
 
 import servers
 
@@ -42,22 +42,25 @@ class Control:
         self.p = subprocess.Popen([work + "/tapctl", str(port), f"{work}/{name}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def say(self, line):
+        """What all arms together have come to: ops kept, ops dropped, ms between windows in which nothing was watched."""
         self.p.stdin.write(line + "\n")
         self.p.stdin.flush()
         answer = self.p.stdout.readline().split()
         if not answer:
             raise SystemExit("tapctl ended")
-        return int(answer[1]), int(answer[2])
+        return [int(x) for x in answer[1:]]
 
     def cpu(self):
         return servers.cpu_seconds([self.p.pid])
 
-    def warm_up(self, server, mode, i):
-        """What comes once an arm is not timed: the weights, within the budget, and on a GPU the 5 s before a sample first rests."""
+    def warm_up(self, server, mode, streams):
+        """What comes once an arm is not timed: the weights, within the budget, and on a GPU the 5 s before a sample first rests. The prompts are those that
+        will be timed: one of a new size would wake the tap."""
         end = time.monotonic() + WARM_S.get(mode, 0)
-        server.ask(i)
-        while time.monotonic() < end:
-            server.ask(i)
+        for i in itertools.count():
+            server.ask(i % (2 * streams))
+            if time.monotonic() >= end:
+                break
         self.settle()
 
     def settle(self, patience_s=30):
@@ -69,12 +72,12 @@ class Control:
 
 
 def armed(streams):
-    """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped]"""
+    """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped, ms rested]"""
     s = getattr(servers, kind)(*arguments, tap)
     try:
         s.measure(streams)
         c = Control(s.port, f"fixture-{streams}")
-        got, ops = {m: [] for m in MODES}, {m: [0, 0] for m in MODES}
+        got, ops = {m: [] for m in MODES}, {m: [0, 0, 0] for m in MODES}
         end = time.monotonic() + seconds
         for i in range(rounds):
             if i and time.monotonic() > end:
@@ -83,14 +86,14 @@ def armed(streams):
                 before = c.say("off")
                 if MODES[m] != "off":
                     c.say(MODES[m])
-                    c.warm_up(s, m, i)
+                    c.warm_up(s, m, streams)
                 busy = c.cpu()
                 c.say("pause")            # as record does around requests
                 speed, cpu = s.measure(streams)
                 c.say("resume")
                 after = c.say("off")
                 got[m].append((speed, cpu, 1000 * (c.cpu() - busy) / (2 * streams * s.tokens)))
-                ops[m] = [ops[m][j] + after[j] - before[j] for j in (0, 1)]
+                ops[m] = [o + b - a for o, a, b in zip(ops[m], before, after)]
             if sys.stderr.isatty():
                 print(f"\r{streams} streams: round {i + 1}/{rounds}", end="", file=sys.stderr)
         c.p.stdin.close()
@@ -107,14 +110,14 @@ def row(got, m, streams, ops):
         lo, hi = interval(ratios)
         cells.append(f"{statistics.median(ratios):6.3f} [{lo:.3f}, {hi:.3f}]")
     med = [statistics.median(x[k] for x in got[m]) for k in range(3)]
-    print(f"  {m:22} {streams:7} {len(got[m]):6} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8}", flush=True)
+    print(f"  {m:22} {streams:7} {len(got[m]):6} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8} {ops[m][2] / 1000:8.1f}", flush=True)
 
 
 if kind != "vllm_gpu":  # there nothing is in the way while asleep: it is not subscribed
     asleep()
 print(f"armed: one {kind} server, modes switched in it, up to {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
 print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
-print(f"  {'mode':22} {'streams':>7} {'rounds':>6} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'ops kept':>9} {'dropped':>8}")
+print(f"  {'mode':22} {'streams':>7} {'rounds':>6} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'ops kept':>9} {'dropped':>8} {'rested s':>8}")
 for streams in map(int, os.environ.get("STREAMS", "1 4").split()):
     got, ops = armed(streams)
     for m in got:

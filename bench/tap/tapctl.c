@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * usage: tapctl PORT DIR     reads lines "off", "sample P MIB_PER_S [FLIGHT_MIB]", "all", "count" (all, with a budget for nothing) and, as record does
- *                            around a group of requests, "pause", "resume"; answers "ok OPS_KEPT OPS_DROPPED" */
+ *                            around a group of requests, "pause", "resume"; answers "ok OPS_KEPT OPS_DROPPED RESTED_MS" */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 
         rc = command(l, opt.writer, line, &err);
         td_links_state(l, &s);
-        printf("ok %lld %lld\n", (long long)s.ops_kept, (long long)s.ops_dropped);
+        printf("ok %lld %lld %lld\n", (long long)s.ops_kept, (long long)s.ops_dropped, (long long)s.rested_ms);
         fflush(stdout);
     }
     td_links_close(l, &err);
