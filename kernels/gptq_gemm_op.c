@@ -74,8 +74,8 @@ int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_e
     if ((rc = take_sizes(op, x, err)) || (rc = take_tensors(op, x, err)) || (rc = take_rounding(op, x, err)))
         return rc;
     /* scales of another float would do as well: it looks at g_idx and pointers */
-    if (td_gptq_check(&(struct td_gptq_weight){x->bits, x->group_size, x->zero_offset, x->k, x->n, x->groups, x->qweight, x->qzeros, x->scales,
-                                               x->g_idx, NULL}, err)) {
+    if (td_gptq_check(&(struct td_gptq_weight){.bits = x->bits, .group_size = x->group_size, .zero_offset = x->zero_offset, .k = x->k, .n = x->n, .groups = x->groups,
+                                               .qweight = x->qweight, .qzeros = x->qzeros, .scales = x->scales, .g_idx = x->g_idx}, err)) {
         td_fail_at(err, "gptq_gemm");
         return TD_EINVAL;
     }

@@ -99,8 +99,7 @@ static int put_a(struct td_gpu_state *s, struct td_gpu_prepared *p, bool dense, 
 static int put_exllama(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gptq_op *x = &p->x;
-    const struct td_gptq_weight w = {x->bits, x->group_size, x->zero_offset, x->k, x->n, x->groups, (uint32_t *)(uintptr_t)x->qweight, (uint32_t *)(uintptr_t)x->qzeros,
-                                     (uint16_t *)(uintptr_t)x->scales, (int32_t *)(uintptr_t)x->g_idx, NULL};
+    const struct td_gptq_weight w = {.bits = x->bits, .group_size = x->group_size, .k = x->k, .n = x->n, .groups = x->groups, .g_idx = x->g_idx};
     const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
     uint32_t *shuffled = malloc(bytes + 1);
     int32_t *perm = malloc((size_t)x->k * sizeof *perm * 2), *again = perm ? perm + x->k : NULL;

@@ -1,4 +1,4 @@
-/* checkpoint.c - a Llama checkpoint folder: config.json, its tensors, its GPTQ layers by name.
+/* checkpoint.c - a Llama checkpoint folder: config.json, its tensors, its GPTQ or AWQ layers by name.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "model/checkpoint.h"
 
@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "model/awq.h"
 
 #define MAX_CONFIG_BYTES (4l << 20)
 
@@ -112,6 +115,25 @@ static int read_config(const cJSON *root, struct td_checkpoint_config *c, struct
     return 0;
 }
 
+/* AutoAWQ's names and those that transformers writes. */
+static int read_awq(const cJSON *o, struct td_checkpoint_quant *q, struct td_error *err)
+{
+    const cJSON *version = cJSON_GetObjectItemCaseSensitive(o, "version");
+    const char *bits = cJSON_HasObjectItem(o, "w_bit") ? "w_bit" : "bits", *group = cJSON_HasObjectItem(o, "q_group_size") ? "q_group_size" : "group_size";
+    int rc;
+
+    if (cJSON_IsString(version) && strcasecmp(version->valuestring, "gemm"))
+        return td_fail(err, TD_EUNSUPPORTED, "AWQ's version is \"%.40s\"; gemm is supported", version->valuestring);
+    if ((rc = get_int(o, bits, true, &q->bits, err)) || (rc = get_int(o, group, false, &q->group_size, err)))
+        return rc;
+    if (q->bits != 4 || (q->group_size != -1 && q->group_size < 1))
+        return td_fail(err, TD_EUNSUPPORTED, "AWQ of %d bits in groups of %d; 4 bits in groups of -1 or a positive number are supported", q->bits, q->group_size);
+    q->zero_offset = 0;
+    q->sym = false;
+    q->awq = q->present = true;
+    return 0;
+}
+
 static int read_quant(const cJSON *o, struct td_checkpoint_quant *q, struct td_error *err)
 {
     const cJSON *method = cJSON_GetObjectItemCaseSensitive(o, "quant_method");
@@ -119,6 +141,8 @@ static int read_quant(const cJSON *o, struct td_checkpoint_quant *q, struct td_e
     int rc;
 
     *q = (struct td_checkpoint_quant){.zero_offset = 1, .group_size = -1, .sym = true};
+    if (cJSON_IsString(method) && !strcmp(method->valuestring, "awq"))
+        return read_awq(o, q, err);
     if (cJSON_IsString(method) && strcmp(method->valuestring, "gptq"))
         return 0;
     if ((rc = get_int(o, "bits", true, &q->bits, err)) || (rc = get_int(o, "group_size", false, &q->group_size, err)))
@@ -189,7 +213,7 @@ static int find_layers(struct td_checkpoint *ck, struct td_error *err)
     for (size_t i = 0; i < count; i++)
         found += layer_name_len(td_safetensors_at(ck->tensors, i)->name) > 0;
     if (!found || !ck->quant.present)
-        return found ? td_fail(err, TD_EINVAL, "%s: has .qweight tensors, but neither config.json nor quantize_config.json says gptq",
+        return found ? td_fail(err, TD_EINVAL, "%s: has .qweight tensors, but neither config.json nor quantize_config.json says gptq or awq",
                                ck->path) : 0;
     if (!(ck->layers = calloc(found, sizeof *ck->layers)))
         return td_fail(err, TD_ENOMEM, "out of memory");
@@ -204,7 +228,9 @@ static int find_layers(struct td_checkpoint *ck, struct td_error *err)
         if (!(l->name = strndup(tensor, len)))
             return td_fail(err, TD_ENOMEM, "out of memory");
         ck->n_layers++;
-        if ((rc = td_gptq_weight_load(ck->tensors, l->name, ck->quant.bits, ck->quant.group_size, ck->quant.zero_offset, &l->weight, err))) {
+        rc = ck->quant.awq ? td_awq_weight_load(ck->tensors, l->name, ck->quant.group_size, &l->weight, err)
+                           : td_gptq_weight_load(ck->tensors, l->name, ck->quant.bits, ck->quant.group_size, ck->quant.zero_offset, &l->weight, err);
+        if (rc) {
             td_fail_at(err, "%s", ck->path);
             return rc;
         }

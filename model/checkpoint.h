@@ -1,4 +1,4 @@
-/* checkpoint.h - a Llama checkpoint folder: config.json, its tensors, its GPTQ layers by name.
+/* checkpoint.h - a Llama checkpoint folder: config.json, its tensors, its GPTQ or AWQ layers by name.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_MODEL_CHECKPOINT_H
 #define TD_MODEL_CHECKPOINT_H
@@ -24,10 +24,11 @@ struct td_checkpoint_config {
 
 /* quantization_config of config.json, else quantize_config.json. */
 struct td_checkpoint_quant {
-    bool present;                   /* false: not quantised, or by another method than GPTQ */
+    bool present;                   /* false: not quantised, or by another method than GPTQ and AWQ */
+    bool awq;                       /* its packing (model/awq.h); their qweight is NULL, awq is there */
     int bits, group_size;           /* group_size as written: -1 = the whole of k */
     bool desc_act, sym;
-    int zero_offset;                /* 1: checkpoint_format "gptq" or none given; 0: "gptq_v2" */
+    int zero_offset;                /* 1: checkpoint_format "gptq" or none given; 0: "gptq_v2", AWQ */
 };
 
 struct td_checkpoint_layer {
@@ -40,16 +41,16 @@ struct td_checkpoint {
     struct td_checkpoint_config config;
     struct td_checkpoint_quant quant;
     struct td_safetensors *tensors; /* everything in the folder, for norms, embeddings ... */
-    struct td_checkpoint_layer *layers; /* every GPTQ layer (every `<name>.qweight`), in order of names */
+    struct td_checkpoint_layer *layers; /* every quantised layer (every `<name>.qweight`), in order of names */
     size_t n_layers;
 };
 
-/* Open a folder. Every GPTQ layer is found and checked; the first that breaks a rule fails the whole, by name.
+/* Open a folder. Every quantised layer is found and checked; the first that breaks a rule fails the whole, by name.
  * A folder without quantisation opens too, with no layers. */
 int td_checkpoint_open(const char *folder, struct td_checkpoint **out, struct td_error *err);
 void td_checkpoint_close(struct td_checkpoint *ck); /* NULL is allowed */
 
-/* By name ("model.layers.1.mlp.down_proj"); NULL: not a GPTQ layer of this checkpoint. Valid until close. */
+/* By name ("model.layers.1.mlp.down_proj"); NULL: no quantised layer of this checkpoint. Valid until close. */
 const struct td_gptq_weight *td_checkpoint_find(const struct td_checkpoint *ck, const char *name);
 
 #endif

@@ -21,6 +21,7 @@ struct td_gptq_weight {
     const uint16_t *scales;  /* [groups, n] f16 */
     const int32_t *g_idx;    /* [k], or NULL: rows are in group order */
     void *owned;             /* aligned copies, where the file's data was misaligned; released by td_gptq_weight_release */
+    const void *awq;         /* in place of qweight, which is NULL: as AWQ packs it (model/awq.h), any alignment */
 };
 
 /* The rules of sizes alone: bits, group_size (> 0), k and n. 0 or TD_EUNSUPPORTED with the rule that is broken. */

@@ -98,7 +98,7 @@ void **td_layers_state(struct td_layers *l, const char *name, void (*release)(vo
 
 static bool same_shape(const struct td_gptq_weight *w, const struct td_layers_key *key)
 {
-    return w->bits == key->bits && w->group_size == key->group_size && w->k == key->k && w->n == key->n;
+    return w->qweight && w->bits == key->bits && w->group_size == key->group_size && w->k == key->k && w->n == key->n;
 }
 
 static const struct td_layers_key *hash_layer(struct known *known, const struct td_gptq_weight *w)

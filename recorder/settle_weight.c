@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/awq.h"
 #include "model/checkpoint.h"
 
 /* Of a layer of the checkpoint: all inputs from k0 on that w has, outputs [n0, n0 + n). */
@@ -44,11 +45,29 @@ static bool same_row(const struct td_vllm_weight *w, int64_t i, int64_t n0, cons
     return true;
 }
 
+/* Eight rows at a time, as AWQ has them turned into GPTQ's words. */
+static bool same_rows_awq(const struct td_vllm_weight *w, int64_t n0, const struct part *p)
+{
+    const unsigned char *rows = (const unsigned char *)p->w->awq + p->k0 * p->w->n / 2;
+    uint32_t *words = malloc((size_t)p->w->n * 4);
+    bool same = words;
+    int64_t i;
+
+    for (i = 0; same && i < w->k / 8; i++) {
+        td_awq_unpack_weight(8, p->w->n, rows + i * p->w->n * 4, words);
+        same = !memcmp(&w->qweight[i * w->n + n0], words + p->n0, (size_t)p->n * 4);
+    }
+    free(words);
+    return same;
+}
+
 static bool same_rows(const struct td_vllm_weight *w, int64_t n0, const struct part *p, const int32_t *perm)
 {
     const int pack = 32 / w->bits;
     int64_t i;
 
+    if (p->w->awq)
+        return !perm && same_rows_awq(w, n0, p);
     for (i = 0; !perm && i < w->k / pack; i++)
         if (memcmp(&w->qweight[i * w->n + n0], &p->w->qweight[(p->k0 / pack + i) * p->w->n + p->n0], (size_t)p->n * 4))
             return false;
@@ -217,6 +236,8 @@ void td_settle_refer(struct td_settle *s, int at, const struct td_fused *layer, 
         names[i] = name[i];
     }
     td_settle_set_ref(t, td_layers_path(s->layers), names, layer->n, layer->n > 1 ? "stack" : NULL, td_hash_bytes(s->data[at], s->size[at]));
+    if (td_layers_checkpoint(s->layers)->quant.awq && (!strcmp(tail, "qweight") || !strcmp(tail, "qzeros")))
+        cJSON_InsertItemInArray(cJSON_GetObjectItemCaseSensitive(t->ref, "transforms"), 0, cJSON_CreateString(tail[1] == 'w' ? "awq-qweight" : "awq-qzeros"));
     if (from != td_dtype_parse(t->dtype))
         cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(t->ref, "transforms"), cJSON_CreateString(td_dtype_name(td_dtype_parse(t->dtype))));
 }

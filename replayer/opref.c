@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "model/awq.h"
 
 /* Of a tensor, as rows and columns of elements: what is taken. */
 struct part { const struct td_st_tensor *t; int64_t rows, cols, row, col, n_rows, n_cols; };
-struct parts { struct part at[TD_OPREF_MAX]; int n; };
-struct todo { bool stack; enum td_dtype to; }; /* to TD_DT_NONE: as it is */
+struct parts { struct part at[TD_OPREF_MAX]; int n; struct td_st_tensor made[TD_OPREF_MAX]; void *owned[TD_OPREF_MAX]; }; /* made: out of what the checkpoint has */
+struct todo { enum { NOT_AWQ, AWQ_QWEIGHT, AWQ_QZEROS } awq; bool stack; enum td_dtype to; }; /* to TD_DT_NONE: as it is */
 
 static bool is_float(enum td_dtype dt)
 {
@@ -26,7 +27,9 @@ static int read_transforms(const struct td_tensor_rec *t, struct todo *todo, str
     cJSON_ArrayForEach(step, td_json_get(t->ref, "transforms")) {
         const char *name = cJSON_IsString(step) ? step->valuestring : "";
 
-        if (!strcmp(name, "stack") && !todo->stack && !todo->to)
+        if ((!strcmp(name, "awq-qweight") || !strcmp(name, "awq-qzeros")) && !todo->awq && !todo->stack && !todo->to)
+            todo->awq = name[5] == 'w' ? AWQ_QWEIGHT : AWQ_QZEROS;
+        else if (!strcmp(name, "stack") && !todo->stack && !todo->to)
             todo->stack = true;
         else if (is_float(td_dtype_parse(name)) && !todo->to)
             todo->to = td_dtype_parse(name);
@@ -87,6 +90,27 @@ static int take_slices(struct parts *p, const struct td_tensor_rec *t, struct td
     return ok ? TD_OK : td_fail(err, TD_EUNSUPPORTED, "%s: the slice of the checkpoint's %s is not one that it has", t->role, p->at[0].t->name);
 }
 
+/* The tensor in GPTQ's packing, of a shape of its own. */
+static int make_gptq(const struct td_st_tensor *from, const struct td_tensor_rec *t, const struct todo *todo, struct td_st_tensor *made, void **owned, struct td_error *err)
+{
+    const int64_t k = from->shape[0], n = from->ndim == 2 ? from->shape[1] * 8 : 0;
+
+    if (from->dtype != TD_DT_I32 || from->ndim != 2 || (todo->awq == AWQ_QWEIGHT && k % 8))
+        return td_fail(err, TD_EINVAL, "%s: %s is not a tensor of AWQ's form", t->role, from->name);
+    if (!(*owned = malloc(from->size_bytes + 1)))
+        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, from->size_bytes);
+    *made = *from;
+    made->data = *owned;
+    if (todo->awq == AWQ_QZEROS) {
+        td_awq_unpack_zeros(k, n, from->data, *owned);
+        return TD_OK;
+    }
+    td_awq_unpack_weight(k, n, from->data, *owned);
+    made->shape[0] = k / 8;
+    made->shape[1] = n;
+    return TD_OK;
+}
+
 static size_t row_bytes(const struct part *p)
 {
     return (size_t)p->n_cols * td_dtype_size(p->t->dtype);
@@ -97,7 +121,6 @@ static int find_parts(const struct td_safetensors *st, const char *where, const 
 {
     const cJSON *names = td_json_get(t->ref, "tensors"), *name;
 
-    memset(p, 0, sizeof *p);
     cJSON_ArrayForEach(name, names) {
         const struct td_st_tensor *found = cJSON_IsString(name) ? td_safetensors_find(st, name->valuestring) : NULL, *first = p->at[0].t;
 
@@ -109,7 +132,10 @@ static int find_parts(const struct td_safetensors *st, const char *where, const 
             return td_fail(err, TD_EINVAL, "%s: %s and %s in %s cannot be stacked", t->role, first->name, found->name, where);
         if (!td_dtype_size(found->dtype))
             return td_fail(err, TD_EUNSUPPORTED, "%s: %s in %s is %s, which this version does not know", t->role, found->name, where, found->dtype_name);
-        take_whole(&p->at[p->n++], found);
+        if (todo->awq && make_gptq(found, t, todo, &p->made[p->n], &p->owned[p->n], err))
+            return err ? err->code : TD_EINVAL;
+        take_whole(&p->at[p->n], todo->awq ? &p->made[p->n] : found);
+        p->n++;
     }
     return p->n ? take_slices(p, t, err) : td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no tensor", t->role);
 }
@@ -189,29 +215,38 @@ static int convert(enum td_dtype from, enum td_dtype to, const char *role, void 
     return TD_OK;
 }
 
+static int load_parts(const struct parts *p, const struct td_tensor_rec *t, enum td_dtype to, void **data, size_t *size, struct td_error *err)
+{
+    int rc, i;
+
+    for (i = 0, *size = 0; i < p->n; i++)
+        *size += row_bytes(&p->at[i]) * (size_t)p->at[i].n_rows;
+    *data = malloc(*size + 1);
+    if (!*data)
+        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, *size);
+    rc = join(p, t, *data, err);
+    if (!rc && to && to != p->at[0].t->dtype)
+        rc = convert(p->at[0].t->dtype, to, t->role, data, size, err);
+    if (rc) {
+        free(*data);
+        *data = NULL;
+    }
+    return rc;
+}
+
 int td_opref_load(const struct td_safetensors *st, const char *where, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
 {
-    struct parts p;
+    struct parts p = {.n = 0};
     struct todo todo;
     int rc = read_transforms(t, &todo, err), i;
 
     *data = NULL;
     if (!rc)
         rc = find_parts(st, where, t, &todo, &p, err);
-    if (rc)
-        return rc;
-    for (i = 0, *size = 0; i < p.n; i++)
-        *size += row_bytes(&p.at[i]) * (size_t)p.at[i].n_rows;
-    *data = malloc(*size + 1);
-    if (!*data)
-        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, *size);
-    rc = join(&p, t, *data, err);
-    if (!rc && todo.to && todo.to != p.at[0].t->dtype)
-        rc = convert(p.at[0].t->dtype, todo.to, t->role, data, size, err);
-    if (rc) {
-        free(*data);
-        *data = NULL;
-    }
+    if (!rc)
+        rc = load_parts(&p, t, todo.to, data, size, err);
+    for (i = 0; i < TD_OPREF_MAX; i++)
+        free(p.owned[i]);
     return rc;
 }
 

@@ -9,7 +9,7 @@
 
 #define TD_OPREF_MAX 16 /* tensors stacked into one */
 
-/* t->ref names the tensors and the transforms (docs/format.md): "stack", then the name of a floating dtype.
+/* t->ref names the tensors and the transforms (docs/format.md): "awq-qweight" or "awq-qzeros", "stack", then the name of a floating dtype.
  *   where : how the checkpoint is called in sentences      *data : malloc'd, *size bytes; dense
  * Whether they are the bytes that the server used only their hash tells: the caller checks it.
  * TD_ENOTFOUND: a tensor is not there; TD_EUNSUPPORTED: a slice that they do not have, a transform of a later version; TD_EINVAL: they do not make up

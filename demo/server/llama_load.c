@@ -66,6 +66,8 @@ static int load_linear(struct td_llama *m, int l, enum td_llama_linear which, in
     w = td_checkpoint_find(m->ck, name);
     if (!w)
         return td_fail(err, TD_ENOTFOUND, "%s: there is no %s.qweight", m->ck->path, name);
+    if (w->awq)
+        return td_fail(err, TD_EUNSUPPORTED, "%s: %s is in AWQ's packing; the demo server computes with GPTQ weights", m->ck->path, name);
     if (w->k != k || w->n != n)
         return td_fail(err, TD_EINVAL, "%s: %s is %lld x %lld (inputs x outputs), config.json wants %lld x %lld", m->ck->path, name,
                        (long long)w->k, (long long)w->n, (long long)k, (long long)n);

@@ -29,7 +29,7 @@ $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
 OBJS_test_kernel_names := recorder
 OBJS_test_settle_vllm := recorder
-OBJS_test_settle_gpu := recorder
+OBJS_test_settle_gpu := recorder replayer
 $(foreach t,judge guard child_protocol build opcompare oplist opload opref reqplan,$(eval OBJS_test_$(t) := replayer))
 
 # small kernels of its own

@@ -15,10 +15,12 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "kernels/gptq_gemm_op.h"
+#include "model/awq.h"
 #include "model/checkpoint.h"
 #include "model/exllama_layout.h"
 #include "model/marlin_layout.h"
 #include "recorder/settle.h"
+#include "replayer/opref.h"
 #include "tiny_checkpoint.h"
 
 #define ATTENTION "model.layers.0.self_attn"
@@ -27,13 +29,14 @@ enum { FFN = 256 };
 
 static char root[] = "/tmp/td-settle-gpu-XXXXXX";
 
-/* Of 4 bits, with and without act-order, and of 8. */
-enum { PLAIN, ACT_ORDER, EIGHT, EIGHT_ACT_ORDER, MODELS };
+/* Of 4 bits, with and without act-order, and of 8; what only Marlin runs. */
+enum { PLAIN, ACT_ORDER, EIGHT, EIGHT_ACT_ORDER, GPTQ_MODELS, AWQ = GPTQ_MODELS, MODELS };
 static struct td_layers *models[MODELS];
 
 static int setup(void **state)
 {
-    static const struct tiny_spoil spoil[MODELS] = {{.ffn = FFN}, {.ffn = FFN, .act_order = true}, {.ffn = FFN, .bits = 8}, {.ffn = FFN, .bits = 8, .act_order = true}};
+    static const struct tiny_spoil spoil[MODELS] = {{.ffn = FFN}, {.ffn = FFN, .act_order = true}, {.ffn = FFN, .bits = 8}, {.ffn = FFN, .bits = 8, .act_order = true},
+                                                    {.ffn = FFN, .awq = true}};
     char path[TD_PATH_MAX];
     int i;
 
@@ -73,13 +76,20 @@ static struct weight cut(int model, const char *const *names, int ranks_n, int r
 {
     struct weight w = {0};
     int64_t n0 = 0, i, j, from_n, from_k = 0, n;
+    uint32_t *unpacked = NULL;
     int p;
 
     for (p = 0; names[p]; p++, n0 += n) {
         const struct td_gptq_weight *g = td_checkpoint_find(td_layers_checkpoint(models[model]), names[p]);
+        const uint32_t *q;
         int64_t pack;
 
         assert_non_null(g);
+        q = g->qweight;
+        if (g->awq) {
+            q = unpacked = realloc(unpacked, (size_t)(g->k * g->n / 2));
+            td_awq_unpack_weight(g->k, g->n, g->awq, unpacked);
+        }
         n = g->n / ranks_n;
         pack = 32 / g->bits;
         if (!p) {
@@ -97,13 +107,14 @@ static struct weight cut(int model, const char *const *names, int ranks_n, int r
         from_n = ranks_n > 1 ? rank * n : 0;
         from_k = ranks_k > 1 ? rank * w.k : 0;
         for (i = 0; i < w.k / pack; i++)
-            memcpy(&w.qweight[i * w.n + n0], &g->qweight[(from_k / pack + i) * g->n + from_n], (size_t)n * 4);
+            memcpy(&w.qweight[i * w.n + n0], &q[(from_k / pack + i) * g->n + from_n], (size_t)n * 4);
         for (i = 0; i < w.groups; i++) {
             memcpy(&w.qzeros[(i * w.n + n0) / pack], &g->qzeros[((from_k / 32 + i) * g->n + from_n) / pack], (size_t)(n / pack) * 4);
             for (j = 0; j < n; j++)
                 w.scales[i * w.n + n0 + j] = g->scales[(from_k / 32 + i) * g->n + from_n + j];
         }
     }
+    free(unpacked);
     return w;
 }
 
@@ -149,7 +160,7 @@ static void as_exllama(struct run_time *r, int model, struct weight w)
         memcpy(add(r, "perm", "I32", w.k, 0), w.perm, (size_t)w.k * 4);
 }
 
-/* Symmetric: without the zero points. */
+/* GPTQ is symmetric: without the zero points. */
 static void as_marlin(struct run_time *r, int model, struct weight w, const char *dtype)
 {
     uint16_t *scales = malloc((size_t)(w.groups * w.n) * 2);
@@ -162,6 +173,8 @@ static void as_marlin(struct run_time *r, int model, struct weight w, const char
     assert_int_equal(td_marlin_repack(w.bits, w.k, w.n, w.qweight, w.g_idx ? w.perm : NULL, add(r, "qweight", "I32", w.k / 16, w.n * w.bits / 2), NULL), 0);
     assert_int_equal(td_marlin_permute_scales(w.groups, w.n, scales, add(r, "scales", dtype, w.groups, w.n), NULL), 0);
     free(scales);
+    if (model == AWQ)
+        assert_int_equal(td_marlin_pack_zeros(4, w.groups, w.n, w.qzeros, 0, add(r, "qzeros", "I32", w.groups, w.n / 8), NULL), 0);
 }
 
 static void end(struct run_time *r)
@@ -261,7 +274,7 @@ static void exllama_is_found(void **state)
     int model;
 
     (void)state;
-    for (model = 0; model < MODELS; model++)
+    for (model = 0; model < GPTQ_MODELS; model++)
         for (i = 0; i < LAYERS; i++) {
             bool act_order = model == ACT_ORDER || model == EIGHT_ACT_ORDER;
 
@@ -498,6 +511,55 @@ static void marlin_with_zero_points(void **state)
     end(&r);
 }
 
+/* The reference, followed, gives what is kept. */
+static void expect_loaded(const struct run_time *r, int model, const char *role, const char *transforms)
+{
+    const struct td_checkpoint *ck = td_layers_checkpoint(models[model]);
+    const int i = at(&r->s, role);
+    char *text = cJSON_PrintUnformatted(td_json_get(r->s.t[i].ref, "transforms"));
+    struct td_error err = {0};
+    void *data;
+    size_t size;
+
+    assert_string_equal(text, transforms);
+    assert_int_equal(td_opref_load(ck->tensors, ck->path, &r->s.t[i], &data, &size, &err), 0);
+    assert_int_equal(size, r->s.size[i]);
+    assert_memory_equal(data, r->s.data[i], size);
+    free(data);
+    free(text);
+}
+
+/* AWQ's layers, in a packing of their own: whole, and the second of two ranks. */
+static void marlin_of_awq(void **state)
+{
+    struct run_time r;
+    size_t i;
+    int rank;
+
+    (void)state;
+    for (rank = 0; rank < 2; rank++)
+        for (i = 0; i < LAYERS; i++) {
+            bool one = !layers[i].names[1];
+
+            as_marlin(&r, AWQ, cut(AWQ, layers[i].names, rank && !one ? 2 : 1, rank && one ? 2 : 1, rank), "F16");
+            assert_int_equal(settle(&r), 0);
+            assert_int_equal(r.s.matches, 1);
+            assert_string_equal(r.s.layer, layers[i].layer);
+            assert_int_equal(extra(&r.s, "zero_offset"), 0);
+            expect_bytes(&r.s, "qweight", r.w.qweight, r.w.k / 8, r.w.n, 4);
+            expect_bytes(&r.s, "qzeros", r.w.qzeros, r.w.groups, r.w.n / 8, 4);
+            expect_loaded(&r, AWQ, "qweight", one ? "[\"awq-qweight\"]" : "[\"awq-qweight\",\"stack\"]");
+            expect_loaded(&r, AWQ, "qzeros", one ? "[\"awq-qzeros\"]" : "[\"awq-qzeros\",\"stack\"]");
+            expect_loaded(&r, AWQ, "scales", one ? "[]" : "[\"stack\"]");
+            end(&r);
+        }
+    as_marlin(&r, AWQ, cut(AWQ, down, 1, 1, 0), "F16");
+    r.bytes[0][r.t[0].bytes - 1] ^= 1;
+    assert_int_equal(settle(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    end(&r);
+}
+
 /* ---- one rank of several ------------------------------------------------------------------------------------------- */
 
 static void expect_slice(const struct run_time *r, const char *role, const char *want)
@@ -684,7 +746,7 @@ int main(void)
         cmocka_unit_test(zero_offset_becomes_the_checkpoints), cmocka_unit_test(other_content_is_unshuffled),
         cmocka_unit_test(marlin_is_found),      cmocka_unit_test(marlin_keeps_a_bias),      cmocka_unit_test(marlin_sorted_rows),
         cmocka_unit_test(marlin_keeps_g_idx),   cmocka_unit_test(marlin_with_zero_points),  cmocka_unit_test(slices_of_ranks),
-        cmocka_unit_test(the_product_is_the_models),
+        cmocka_unit_test(the_product_is_the_models), cmocka_unit_test(marlin_of_awq),
         cmocka_unit_test(lies_are_not_followed), cmocka_unit_test(marlin_rows_that_are_not_there),
     };
 

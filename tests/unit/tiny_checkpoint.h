@@ -43,6 +43,7 @@ struct tiny_spoil {
     int ffn;               /* instead of TINY_FFN, in the weights */
     int bits;              /* 8 instead of 4 */
     bool act_order;        /* rows of a group lie scattered */
+    bool awq;              /* AWQ's packing, any zero points */
 };
 
 struct tiny_writer {
@@ -86,6 +87,12 @@ static inline void tiny_linear(struct tiny_writer *w, const char *layer, int k, 
 {
     int pack = w->spoil->bits == 8 ? 4 : 8;
 
+    if (w->spoil->awq) {
+        tiny_tensor(w, layer, ".qweight", 'q', k, n / 8);
+        tiny_tensor(w, layer, ".qzeros", 'q', k / 32, n / 8);
+        tiny_tensor(w, layer, ".scales", 's', k / 32, n);
+        return;
+    }
     tiny_tensor(w, layer, ".qweight", 'q', k / pack, n);
     tiny_tensor(w, layer, ".qzeros", 'z', k / 32, n / pack);
     tiny_tensor(w, layer, ".scales", 's', k / 32, n);
@@ -132,10 +139,10 @@ static inline int tiny_checkpoint_write(const char *dir, const struct tiny_spoil
     td_buf_addf(&out,
                 "{\"model_type\":\"%s\",\"hidden_size\":%d,\"intermediate_size\":%d,\"num_hidden_layers\":1,\"num_attention_heads\":%d,"
                 "\"num_key_value_heads\":%d,\"head_dim\":%d,\"vocab_size\":%d,\"max_position_embeddings\":%d,\"tie_word_embeddings\":true,"
-                "\"eos_token_id\":256,\"rms_norm_eps\":1e-6,\"rope_theta\":10000.0,\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":%d,"
+                "\"eos_token_id\":256,\"rms_norm_eps\":1e-6,\"rope_theta\":10000.0,\"quantization_config\":{\"quant_method\":\"%s\",\"bits\":%d,"
                 "\"group_size\":32,\"desc_act\":%s,\"sym\":true,\"checkpoint_format\":\"gptq\"}}",
                 spoil->model_type ? spoil->model_type : "llama", TINY_HIDDEN, TINY_FFN, TINY_HEADS, TINY_KV_HEADS, TINY_HEAD_DIM, TINY_VOCAB,
-                TINY_CONTEXT, spoil->bits == 8 ? 8 : 4, spoil->act_order ? "true" : "false");
+                TINY_CONTEXT, spoil->awq ? "awq" : "gptq", spoil->bits == 8 ? 8 : 4, spoil->act_order ? "true" : "false");
     failed = failed || tiny_write(dir, "config.json", &out);
     td_buf_clear(&out);
     tiny_tokenizer_json(&out);
