@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""random_gptq.py OUT [--bits 4|8] [--group 128] [--hidden 1024] [--ffn 2816] [--layers 4] [--seed 1] [--rescale S] - a Llama of random weights, GPTQ.
+"""random_gptq.py OUT [OPTIONS] - a Llama of random weights: GPTQ, AWQ or not quantised.
 
 For kernels on a machine that has no model: sizes that Marlin takes (multiples of 128), weights drawn on the quantised grid, so that the file
 is exactly what the kernels see, and small enough that float16 holds all activations. It says nothing sensible. The tokenizer has a token
@@ -8,6 +8,9 @@ for each byte, so every text is a prompt. Needs numpy. The output is the same ev
 --rescale S (a power of two up to 1024) writes the same function with other numbers: the scales of up_proj times S, those of down_proj divided
 by S. All scales have 5 significant bits, so that both are exact. What down_proj reads is S times larger, what it gives is the same; a kernel
 that adds products in float16 before it multiplies by the scale overflows there, others do not.
+
+--bits 4|8, or 16: float16, not quantised. --awq: 4 bits, zero points that differ, in AWQ's packing. --act-order: rows of a group lie in any order
+(desc_act). --bias: every linear layer but lm_head has one. Sizes: --group 128, --hidden 1024, --ffn 2816, --layers 4; --seed 1.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -34,14 +37,34 @@ def coarse(x):
     return np.ldexp(np.rint(mantissa * 32) / 32, exponent).astype(np.float16)
 
 
-def layer(rng, k, n, bits, group, factor):
-    """The four tensors of a linear layer k -> n with outputs about as large as its inputs, times `factor`. Symmetric: the zero point is the
+def packed_awq(q):
+    """Eight columns in an int32, in AutoAWQ's order: 0 2 4 6 1 3 5 7, the first in the lowest bits."""
+    return packed(q.reshape(len(q), -1, 8)[:, :, [0, 2, 4, 6, 1, 3, 5, 7]].reshape(q.shape), 4, 1)
+
+
+def layer(rng, k, n, a, factor):
+    """The tensors of a linear layer k -> n with outputs about as large as its inputs, times `factor`. GPTQ is symmetric: the zero point is the
     grid's middle."""
-    middle, spread = 1 << (bits - 1), 2.6 if bits == 4 else 40.0
-    q = np.clip(np.rint(rng.standard_normal((k, n), dtype=np.float32) * spread), -middle, middle - 1) + middle
-    scales = (0.75 + 0.5 * rng.random((k // group, n), dtype=np.float32)) / (spread * k ** 0.5)
-    return {"qweight": packed(q, bits, 0), "qzeros": packed(np.full((k // group, n), middle - 1), bits, 1),
-            "scales": coarse(scales) * np.float16(factor), "g_idx": np.arange(k, dtype=np.int32) // group}
+    if a.bits == 16:
+        return {"weight": (rng.standard_normal((n, k), dtype=np.float32) * factor / k ** 0.5).astype(np.float16)}
+    groups, middle, spread = k // a.group, 1 << (a.bits - 1), 2.6 if a.bits == 4 else 40.0
+    zeros = rng.integers(6, 11, (groups, n)) if a.awq else np.full((groups, n), middle)
+    g_idx = np.arange(k, dtype=np.int32) // a.group
+    if a.act_order:
+        g_idx = rng.permutation(g_idx)
+    q = np.clip(np.rint(rng.standard_normal((k, n), dtype=np.float32) * spread) + zeros[g_idx], 0, 2 * middle - 1)
+    scales = coarse((0.75 + 0.5 * rng.random((groups, n), dtype=np.float32)) / (spread * k ** 0.5)) * np.float16(factor)
+    if a.awq:
+        return {"qweight": packed_awq(q), "qzeros": packed_awq(zeros), "scales": scales}
+    return {"qweight": packed(q, a.bits, 0), "qzeros": packed(zeros - 1, a.bits, 1), "scales": scales, "g_idx": g_idx}
+
+
+def quantization(a):
+    if a.bits == 16:
+        return {}
+    method = {"quant_method": "awq", "zero_point": True, "version": "gemm"} if a.awq else \
+        {"quant_method": "gptq", "sym": True, "desc_act": a.act_order, "lm_head": False, "checkpoint_format": "gptq"}
+    return {"quantization_config": {"bits": a.bits, "group_size": a.group} | method}
 
 
 def weights(a, rng):
@@ -54,8 +77,10 @@ def weights(a, rng):
     for i in range(a.layers):
         for name, (k, n) in sizes.items():
             factor = {"mlp.up_proj": a.rescale, "mlp.down_proj": 1 / a.rescale}.get(name, 1)
-            for part, v in layer(rng, k, n, a.bits, a.group, factor).items():
+            for part, v in layer(rng, k, n, a, factor).items():
                 out[f"model.layers.{i}.{name}.{part}"] = v
+            if a.bias:
+                out[f"model.layers.{i}.{name}.bias"] = (rng.standard_normal(n, dtype=np.float32) * factor / 4).astype(np.float16)
         for norm in ("input_layernorm", "post_attention_layernorm"):
             out[f"model.layers.{i}.{norm}.weight"] = np.ones(a.hidden, np.float16)
     return out
@@ -77,22 +102,24 @@ def tokenizer():
 
 
 def main():
-    p = argparse.ArgumentParser(description="a Llama of random weights, GPTQ")
+    p = argparse.ArgumentParser(description="a Llama of random weights")
     p.add_argument("out")
     for name, value in (("bits", 4), ("group", 128), ("hidden", 1024), ("ffn", 2816), ("layers", 4), ("seed", 1), ("rescale", 1)):
         p.add_argument("--" + name, type=int, default=value)
+    for name in ("bias", "awq", "act-order"):
+        p.add_argument("--" + name, action="store_true")
     a = p.parse_args()
     if a.rescale not in [1 << i for i in range(11)]:
         p.error("--rescale: a power of two, at most 1024")
+    if a.bits not in (4, 8, 16) or (a.awq and (a.bits != 4 or a.act_order)):
+        p.error("--bits: 4, 8 or 16; --awq: 4 bits, without --act-order")
     os.makedirs(a.out, exist_ok=True)
     write_safetensors(os.path.join(a.out, "model.safetensors"), weights(a, np.random.default_rng(a.seed)))
     dump(a.out, "config.json", {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": a.hidden, "intermediate_size": a.ffn,
         "num_hidden_layers": a.layers, "num_attention_heads": a.hidden // 128, "num_key_value_heads": max(1, a.hidden // 512), "head_dim": 128,
         "vocab_size": 258 + WORDS, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
-        "torch_dtype": "float16", "attention_bias": False, "mlp_bias": False, "bos_token_id": 256, "eos_token_id": 257,
-        "quantization_config": {"quant_method": "gptq", "bits": a.bits, "group_size": a.group, "sym": True, "desc_act": False, "lm_head": False,
-                                "checkpoint_format": "gptq"}})
+        "torch_dtype": "float16", "attention_bias": a.bias, "mlp_bias": a.bias, "bos_token_id": 256, "eos_token_id": 257} | quantization(a))
     dump(a.out, "generation_config.json", {"do_sample": False, "temperature": 0.0, "bos_token_id": 256, "eos_token_id": 257})
     dump(a.out, "tokenizer.json", tokenizer())
     dump(a.out, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "model_max_length": 4096})

@@ -16,7 +16,8 @@
 #   flight    a model as of overflow, 0.1 % of its GEMMs sampled: record --flight must name the first bad launch, and its ops replay
 #   scores    after record: the same server, its scores and tokens judged five times: no alarm
 #   timing    after record: two equal builds, side by side, five times: no alarm of speed; the clocks that were seen
-#   cublas    after model: the tap reads cublasGemmEx too (TD_TAP_CUBLAS=1): the lm_head and what else is not quantised
+#   cublas    after model: the tap reads cuBLAS too (TD_TAP_CUBLAS=1): the lm_head; then a model that is not quantised, with biases; replayed by the same cuBLAS
+#   forms     Marlin as other models use it: with biases, act-order, bfloat16, and AWQ's zero points; exllama with act-order
 #   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
 #   cost      after model: what the tap costs, modes switched inside one server (bench/tap)
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
@@ -37,7 +38,7 @@ need() { [ -e "$WORK/$1" ] || { wrong "$1 is not there; run stage $2 first"; ret
 
 # vllm MODEL PORT OPTIONS...: sets COMMAND
 vllm() {
-    COMMAND=(env VLLM_CACHE_ROOT="$WORK/cache" "$PYTHON" -m vllm.entrypoints.cli.main serve "$WORK/$1" --served-model-name m --host 127.0.0.1 --port "$2" --dtype half
+    COMMAND=(env VLLM_CACHE_ROOT="$WORK/cache" "$PYTHON" -m vllm.entrypoints.cli.main serve "$WORK/$1" --served-model-name m --host 127.0.0.1 --port "$2" --dtype "${DTYPE:-half}"
         --max-model-len 2048 --max-num-seqs 16 --gpu-memory-utilization 0.3 --kv-cache-memory-bytes 1073741824 --generation-config vllm
         --no-enable-prefix-caching --seed 0 --enable-request-id-headers "${@:3}")
 }
@@ -90,15 +91,16 @@ stage_record() {
     record_server exllama model4 --enforce-eager --linear-backend exllama
 }
 
-# planted NAME FIXTURE OPTIONS...: our kernels with each planted bug (make bugs). Two are wrong everywhere and must be caught; the others need sizes that
-# are no multiple of the tile, or large activations, which these models do not have: what came is said, and nothing is expected.
+# planted NAME FIXTURE CAUGHT OPTIONS...: our kernels with each planted bug (make bugs); those of CAUGHT must be. Others need sizes that are no multiple of
+# the tile, or (float16 sums) a baseline that does not add in float16 itself: what came is said, and nothing is expected.
 planted() {
-    local name=$1 fixture=$2 bug
-    shift 2
-    for bug in zero_off_by_one no_barrier; do
+    local name=$1 fixture=$2 caught=$3 bug
+    shift 3
+    for bug in $caught; do
         expect 1 "$name-bug-$bug" gate "$fixture" --build "$LIB/bugs-gpu/$bug.fatbin" --lanes ops "$@"
     done
     for bug in column_tail past_end fp16_overflow; do
+        [[ " $caught " != *" $bug "* ]] || continue
         "$BIN/gate" "$fixture" --build "$LIB/bugs-gpu/$bug.fatbin" --lanes ops "$@" >"$WORK/$name-bug-$bug.txt" 2>&1
         say "$name-bug-$bug: exit $? (not expected to show here)  $(grep '^verdict:' "$WORK/$name-bug-$bug.txt")"
     done
@@ -115,7 +117,7 @@ stage_replay() {
     expect 0 exllama-recorded-code gate "$WORK/exllama" --build "$WORK/exllama.fatbin" --lanes ops --only gemm_half_q_half
     exact_policy # ours do not round the weights of such ops, vLLM does
     expect 0 exllama-our-kernels gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --lanes ops --policy "$WORK/exact.json"
-    planted exllama "$WORK/exllama" --policy "$WORK/exact.json"
+    planted exllama "$WORK/exllama" "zero_off_by_one no_barrier" --policy "$WORK/exact.json"
     expect 0 exllama-cpu gate "$WORK/exllama" --provider cpu --lanes ops
 }
 
@@ -233,7 +235,7 @@ stage_marlin() {
     expect 0 marlin-cpu gate "$WORK/marlin" --provider cpu --lanes ops
     exact_policy # ours do not round weights, Marlin does
     expect 0 marlin-our-kernels gate "$WORK/marlin" --build "$LIB/td_kernels.fatbin" --lanes ops --policy "$WORK/exact.json"
-    planted marlin "$WORK/marlin" --policy "$WORK/exact.json"
+    planted marlin "$WORK/marlin" "zero_off_by_one no_barrier fp16_overflow" --policy "$WORK/exact.json"
 }
 
 # The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds four products in float16 before it scales them.
@@ -300,9 +302,34 @@ stage_timing() {
 
 stage_cublas() {
     need model4 model || return
-    TD_TAP_CUBLAS=1 record_server cublas model4 --enforce-eager --linear-backend exllama || return
-    "$BIN/fixture" show "$WORK/cublas" ledger | tee -a "$WORK/table.txt"
-    expect 0 cublas-cpu gate "$WORK/cublas" --provider cpu --lanes ops
+    local name
+    TD_TAP_CUBLAS=1 record_server cublas model4 --enforce-eager --linear-backend exllama
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model16" --bits 16 --bias
+    TD_TAP_CUBLAS=1 record_server float model16 --enforce-eager
+    for name in cublas float; do
+        "$BIN/fixture" show "$WORK/$name" ledger | tee -a "$WORK/table.txt"
+        expect 0 "$name-cpu" gate "$WORK/$name" --provider cpu --lanes ops
+        expect 0 "$name-own-library" gate "$WORK/$name" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
+        grep -E '^ops|bit-equal|unsupported' "$WORK/$name-own-library.txt" | tee -a "$WORK/table.txt"
+    done
+}
+
+# form NAME BACKEND OPTIONS OF random_gptq.py...: a model, recorded, replayed from vLLM's own library and on the CPU
+form() {
+    local name=$1 backend=$2
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "form $name: no model"; return; }
+    record_server "$name" "model-$name" --enforce-eager --linear-backend "$backend" || return
+    expect 0 "$name-own-library" gate "$WORK/$name" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
+    [ "$backend" != marlin ] || grep -q 'all are bit-equal' "$WORK/$name-own-library.txt" || wrong "$name-own-library: not every output is bitwise the recorded one"
+    expect 0 "$name-cpu" gate "$WORK/$name" --provider cpu --lanes ops
+}
+
+stage_forms() {
+    form marlin-bias marlin --bias
+    form marlin-act-order marlin --act-order
+    form marlin-awq marlin --awq
+    DTYPE=bfloat16 form marlin-bf16 marlin --bias
+    form exllama-act-order exllama --act-order
 }
 
 stage_tensor() {
@@ -325,7 +352,7 @@ stage_cost() {
     PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,22s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS
