@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run.sh - run the unit tests, the fuzzers' corpora and the end-to-end cases; the last line counts them.
-# usage: BIN=.. LIB=.. O=.. tests/run.sh [--update] [WORD]     (called by `make check`)
+# usage: BIN=.. LIB=.. O=.. [JOBS=N] tests/run.sh [--update] [WORD]     (called by `make check`)
+# N run at a time (default: as many as there are cores, at most 4; much of their time is waiting); what each says is shown in their order.
 # A case is tests/e2e/NNN-what/cmd, run by bash in an empty folder with ROOT, BIN, LIB, O, T (its folder) set:
 #   expected  its standard output, to the letter (--update writes it)      exit  its exit status when it is not 0
 #   a status of 77 is a skip: the last line of its output says why.
@@ -10,30 +11,34 @@ ROOT=$(cd "$(dirname "$0")/.." && pwd)
 export ROOT BIN LIB O
 export LC_ALL=C.UTF-8 NO_COLOR=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+cores=$(nproc)
+JOBS=${JOBS:-$((cores < 4 ? cores : 4))}
 update=
 [ "${1:-}" = --update ] && { update=1; shift; }
 only=${1:-}
-passed=0 failed=0 skipped=0
-failures=() skips=()
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+set -m # each job has its own process group, and SIGINT as a program at a terminal has it
+trap 'kill -TERM $(jobs -p | sed "s/^/-/") 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
 
-fail() { failed=$((failed + 1)); failures+=("$1"); printf '  FAIL  %s\n' "$1"; }
+# In a case, whose folder is $dir: what it came to, a line each, and what is shown.
+pass() { echo "passed $1" >>"$dir/tally"; }
+skip() { echo "skipped ${2:-1} $1" >>"$dir/tally"; }
+fail() { echo "failed ${2:-1} $1" >>"$dir/tally"; printf '  FAIL  %s\n' "$1"; }
 
 unit() { # one cmocka program; counts its tests
-    local name ok bad skip rc
+    local name ok bad skipped rc
     name=$(basename "$1")
-    (cd "$ROOT" && timeout -k 5 600 "$1") >"$scratch/out" 2>&1
+    (cd "$ROOT" && timeout -k 5 600 "$1") >"$dir/out" 2>&1
     rc=$?
-    ok=$(grep -c '^\[       OK \]' "$scratch/out")
-    bad=$(grep -c '^\[  FAILED  \] [a-z].*[^:]$' "$scratch/out")
-    skip=$(grep -c '^\[  SKIPPED \] [a-z]' "$scratch/out")
-    passed=$((passed + ok)) skipped=$((skipped + skip))
-    [ "$skip" -gt 0 ] && skips+=("$name: $(grep '^\[  SKIPPED \] [a-z]' "$scratch/out" | tr '\n' ' ')")
+    ok=$(grep -c '^\[       OK \]' "$dir/out")
+    bad=$(grep -c '^\[  FAILED  \] [a-z].*[^:]$' "$dir/out")
+    skipped=$(grep -c '^\[  SKIPPED \] [a-z]' "$dir/out")
+    pass "$ok"
+    [ "$skipped" -gt 0 ] && skip "$name: $(grep '^\[  SKIPPED \] [a-z]' "$dir/out" | tr '\n' ' ')" "$skipped"
     if [ $rc -ne 0 ]; then
-        tail -n 40 "$scratch/out"
-        fail "$name (exit $rc)"
-        [ "$bad" -gt 1 ] && failed=$((failed + bad - 1))
+        tail -n 40 "$dir/out"
+        fail "$name (exit $rc)" $((bad > 1 ? bad : 1))
     elif [ "$ok" -eq 0 ]; then
         fail "$name ran no test"
     else
@@ -44,58 +49,78 @@ unit() { # one cmocka program; counts its tests
 fuzz() {
     local name
     name=$(basename "$1")
-    if (cd "$ROOT" && timeout -k 5 300 "$1") >"$scratch/out" 2>&1; then
-        passed=$((passed + 1))
-        printf '  ok    %s: %s\n' "$name" "$(tail -n 1 "$scratch/out")"
+    if (cd "$ROOT" && timeout -k 5 300 "$1") >"$dir/out" 2>&1; then
+        pass 1
+        printf '  ok    %s: %s\n' "$name" "$(tail -n 1 "$dir/out")"
     else
-        tail -n 40 "$scratch/out"
+        tail -n 40 "$dir/out"
         fail "$name"
     fi
 }
 
 e2e() {
-    local dir=$1 name want rc
-    name=e2e/$(basename "$dir")
+    local case=$1 name want rc
+    name=e2e/$(basename "$case")
     want=0
-    [ -f "$dir/exit" ] && want=$(cat "$dir/exit")
-    rm -rf "$scratch/work" && mkdir "$scratch/work"
-    (cd "$scratch/work" && T=$dir timeout -k 5 600 bash "$dir/cmd") >"$scratch/out" 2>"$scratch/err" </dev/null
+    [ -f "$case/exit" ] && want=$(cat "$case/exit")
+    mkdir "$dir/work"
+    (cd "$dir/work" && T=$case timeout -k 5 600 bash "$case/cmd") >"$dir/out" 2>"$dir/err"
     rc=$?
     if [ $rc -eq 77 ]; then
-        skipped=$((skipped + 1))
-        skips+=("$name: $(tail -n 1 "$scratch/out")")
-        printf '  skip  %s: %s\n' "$name" "$(tail -n 1 "$scratch/out")"
+        skip "$name: $(tail -n 1 "$dir/out")"
+        printf '  skip  %s: %s\n' "$name" "$(tail -n 1 "$dir/out")"
         return
     fi
-    [ -n "$update" ] && cp "$scratch/out" "$dir/expected"
+    [ -n "$update" ] && cp "$dir/out" "$case/expected"
     if [ $rc -ne "$want" ]; then
-        cat "$scratch/out" "$scratch/err" | tail -n 40
+        cat "$dir/out" "$dir/err" | tail -n 40
         fail "$name (exit $rc, expected $want)"
-    elif [ -f "$dir/expected" ] && ! diff -u "$dir/expected" "$scratch/out"; then
-        tail -n 20 "$scratch/err"
+    elif [ -f "$case/expected" ] && ! diff -u "$case/expected" "$dir/out"; then
+        tail -n 20 "$dir/err"
         fail "$name (output differs)"
     else
-        passed=$((passed + 1))
+        pass 1
         printf '  ok    %s\n' "$name"
     fi
+}
+
+# begin KIND PATH: run it beside the others, once there is room
+started=0 shown=0
+begin() {
+    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do wait -n; done
+    show
+    started=$((started + 1))
+    (
+        dir=$scratch/$started
+        mkdir "$dir"
+        "$@" >"$dir/shown" 2>&1
+        rm -rf "$dir/work"
+        touch "$dir/done"
+    ) </dev/null &
+}
+
+show() { # of those that have ended, in order
+    while [ -e "$scratch/$((shown + 1))/done" ]; do cat "$scratch/$((++shown))/shown"; done
 }
 
 match() { [ -z "$only" ] || [[ $1 == *"$only"* ]]; }
 for t in "$ROOT"/tests/unit/test_*.c; do
     t=$O/tests/unit/$(basename "$t" .c)
-    match "$t" && unit "$t"
+    match "$t" && begin unit "$t"
 done
 for t in "$ROOT"/tests/fuzz/fuzz_*.c; do
     [ -e "$t" ] || continue
     t=$O/tests/fuzz/$(basename "$t" .c)
-    match "$t" && fuzz "$t"
+    match "$t" && begin fuzz "$t"
 done
 for t in "$ROOT"/tests/e2e/*/cmd; do
     [ -e "$t" ] || continue
-    match "$t" && e2e "$(dirname "$t")"
+    match "$t" && begin e2e "$(dirname "$t")"
 done
+wait
+show
 
-for s in "${skips[@]}"; do printf 'skipped: %s\n' "$s"; done
-for s in "${failures[@]}"; do printf 'failed: %s\n' "$s"; done
-printf '%d passed, %d failed, %d skipped\n' $passed $failed $skipped
-[ $failed -eq 0 ] && [ $((passed)) -gt 0 ]
+for kind in skipped failed; do cat "$scratch"/*/tally 2>/dev/null | sed -n "s/^$kind [0-9]* /$kind: /p"; done
+[ $shown -eq $started ] || echo "failed: $((started - shown)) of $started did not end"
+cat "$scratch"/*/tally 2>/dev/null | awk -v lost=$((started - shown)) '{n[$1] += $2}
+    END {printf "%d passed, %d failed, %d skipped\n", n["passed"], n["failed"] + lost, n["skipped"]; exit n["failed"] + lost > 0 || !n["passed"]}'
