@@ -280,7 +280,7 @@ int td_settle_gemm(struct td_settle *s, struct td_error *err)
     struct td_fused layer;
     struct tap_print print;
     struct stack stack;
-    int rc = TD_OK;
+    int i, rc = TD_OK;
 
     if (!is_float(dtype) || !bytes)
         return td_fail(err, TD_EUNSUPPORTED, "a weight that is no matrix of floats");
@@ -298,5 +298,7 @@ int td_settle_gemm(struct td_settle *s, struct td_error *err)
         td_settle_refer(s, 0, &layer, "weight", stack.part[0]->dtype);
     if (s->matches == 1)
         snprintf(s->layer, sizeof s->layer, "%s", layer.layer);
+    for (i = 1; i < s->n_w; i++)      /* a bias */
+        td_settle_as_sent(s, i);
     return TD_OK;
 }

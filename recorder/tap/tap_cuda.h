@@ -10,6 +10,7 @@
  *   tap_cuda_graphs.h   CUDA graphs, with --graphs
  *   tap_cuda_pieces.c   weights, piece by piece                  tap_cuda_flight.h the flight recorder
  *   tap_cuda_blas.c     cublasHgemm, behind reconstruct_exllama; cublasGemmEx
+ *   tap_cuda_blas_lt.c  cublasLtMatmul                           tap_cuda_linear.c  what it and cublasGemmEx are taken for: layers that are not quantised
  *   tap_cuda_rounds.c   where a pass begins                      tap_cuda_watch.c   CUPTI's callbacks on and off
  *   tap_hip*.c          the same for AMD GPUs: they fill tap_driver with HIP's functions (tap_hip.h)
  *
@@ -261,6 +262,15 @@ void tap_cuda_lane_forget(void);      /* in the child of a fork */
 /* With the lane held: e, the queue's next place, goes to the sender, there when this batch is. */
 void tap_cuda_lane_put(struct tap_cuda_entry *e, uint32_t batch);
 void *tap_cuda_lane_context(void);    /* of a launch that could not be taken because the stage is not there */
+
+/* ---- tap_cuda_linear.c --------------------------------------------------------------------------------------------- */
+
+/* c [m, n] = a [m, k] by w [n, k], dense, + bias [n] (0: none): addresses; all of one type, F16 or BF16, rows of a and c lda and ldc elements apart. */
+struct tap_cuda_linear { uint64_t a, w, bias, c; int32_t m, n, k, lda, ldc; };
+enum tap_cuda_linear_call { TAP_CUDA_GEMM_EX, TAP_CUDA_LT_MATMUL };
+bool tap_cuda_linear_wanted(void);    /* TD_TAP_CUBLAS=1 */
+/* Before such a call, on l->stream, between come_in and go_out; fills l's context. The token for tap_cuda_lane_leave; 0: not taken. */
+uint64_t tap_cuda_linear_enter(const struct tap_cuda_linear *p, enum tap_cuda_linear_call call, bool bf16, struct tap_cuda_launch *l);
 
 /* ---- tap_cuda_copy.c ----------------------------------------------------------------------------------------------- */
 

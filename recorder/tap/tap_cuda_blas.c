@@ -7,12 +7,8 @@
  * rows. Any other call is passed on: which one it is, W's address tells, and that no other kernel was launched between the two.
  *
  * cublasGemmEx (TD_TAP_CUBLAS=1 at the server's start, else it is passed on): torch's linear without a bias is GemmEx(T, N, n, m, k, 1, W, k, A, lda, 0, C, ldc)
- * with W [n, k] dense, float16 or bfloat16 throughout, added in float32 (ATen/cuda/CUDABlas.cpp, gemm_internal). Every call of that form is taken for a layer,
- * its first factor for weights: attention multiplies in batches, by other functions. Where it is none after all, the op is right as it stands (W is copied
- * before the call as A is), and the next one of that address is dropped, as its sample of W is not what was sent. What it cannot be told from is a step that
- * begins anew at such an address. */
+ * with W [n, k] dense, float16 or bfloat16 throughout, added in float32 (ATen/cuda/CUDABlas.cpp, gemm_internal). tap_cuda_linear.c says what is made of it. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "recorder/tap/tap_cuda.h"
 
@@ -81,65 +77,6 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
 
 /* ---- layers that are not quantised --------------------------------------------------------------------------------- */
 
-/* The lane reads a call as it reads a launch: by a row whose parameters lie here. */
-struct linear { uint64_t a, w, c; int32_t m, n, k, lda, ldc; };
-enum { N_FIELDS = 8, MOST = 1 << 28 }; /* as adapter.c has it: no product of two sizes by 8 overflows */
-static const struct td_gpu_field fields[N_FIELDS] = {{"a", 8, TD_GPU_IN}, {"w", 8, TD_GPU_WEIGHT}, {"c", 8, TD_GPU_OUT}, {"m", 4, TD_GPU_SCALAR}, {"n", 4, TD_GPU_SCALAR},
-                                                     {"k", 4, TD_GPU_SCALAR}, {"lda", 4, TD_GPU_SCALAR}, {"ldc", 4, TD_GPU_SCALAR}};
-
-static struct td_gpu_operand matrix(int field, const struct td_gpu_values *v, const char *dtype, int64_t rows, int64_t cols, int64_t stride)
-{
-    return (struct td_gpu_operand){.role = fields[field].name, .dtype = dtype, .use = fields[field].use, .address = v->value[field], .ndim = 2, .shape = {rows, cols},
-                                   .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
-}
-
-/* a [m, k], rows lda apart, w [n, k], c [m, n], rows ldc apart */
-static bool read_linear(const struct td_gpu_values *v, const char *dtype, struct td_gpu_work *w)
-{
-    const int64_t lda = (int32_t)v->value[6], ldc = (int32_t)v->value[7];
-
-    w->m = (int32_t)v->value[3];
-    w->n = (int32_t)v->value[4];
-    w->k = (int32_t)v->value[5];
-    if (!v->value[0] || !v->value[1] || !v->value[2] || w->n < 1 || w->k < 1 || w->n > MOST || w->k > MOST || lda < w->k || ldc < w->n || lda > MOST || ldc > MOST)
-        return false;
-    w->op[0] = matrix(0, v, dtype, w->m, w->k, lda);
-    w->op[1] = matrix(1, v, dtype, w->n, w->k, w->k);
-    w->op[2] = matrix(2, v, dtype, w->m, w->n, ldc);
-    w->n_op = 3;
-    return true;
-}
-
-static bool read_f16(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
-{
-    (void)row;
-    return read_linear(v, "F16", w);
-}
-
-static bool read_bf16(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
-{
-    (void)row;
-    return read_linear(v, "BF16", w);
-}
-
-#define ROW(read) {"cublasGemmEx", "cublasGemmEx", "gemm", "checkpoint", fields, N_FIELDS, 0, NULL, 0, read}
-static const struct td_gpu_adapter rows[] = {ROW(read_f16), ROW(read_bf16)};
-static const struct tap_cuda_kernel calls[] = {{.row = &rows[0], .symbol = "cublasGemmEx"}, {.row = &rows[1], .symbol = "cublasGemmEx"}};
-
-static bool is_wanted(void)
-{
-    static _Atomic int wanted;         /* 0: not looked yet; 1: no; 2: yes */
-    int now = atomic_load_explicit(&wanted, memory_order_relaxed);
-    const char *set;
-
-    if (!now) {
-        set = getenv("TD_TAP_CUBLAS");
-        now = set && *set == '1' ? 2 : 1;
-        atomic_store_explicit(&wanted, now, memory_order_relaxed);
-    }
-    return now == 2;
-}
-
 /* A [m, k] and C [m, n] in rows, of that type, by W [n, k]. */
 static bool is_linear(int trans_a, int trans_b, int m, int n, int k, int a_type, int lda, int b_type, int c_type, int compute)
 {
@@ -153,26 +90,12 @@ static bool is_plain(void *handle, gemm_ex_fn *real, const float *alpha, const f
     return is_readable(handle, (const void *)real, stream) && alpha && beta && *alpha == 1.0f && *beta == 0.0f;
 }
 
-/* 0: not taken. */
-static uint64_t enter_linear(struct linear *p, int type, struct tap_cuda_launch *l)
-{
-    void *params[N_FIELDS] = {&p->a, &p->w, &p->c, &p->m, &p->n, &p->k, &p->lda, &p->ldc};
-    uint64_t token;
-
-    l->params = params;
-    if (tap_driver.ctx_current)
-        tap_driver.ctx_current(&l->context);
-    token = tap_cuda_lane_enter(l, &calls[type == TYPE_BF16]);
-    l->params = NULL;
-    return token;
-}
-
 int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda, const void *b, int b_type, int ldb,
                  const void *beta, void *c, int c_type, int ldc, int compute, int algorithm)
 {
     int e = errno, rc;
     gemm_ex_fn *real = (gemm_ex_fn *)tap_real_find(&gemm_ex, __builtin_return_address(0));
-    struct linear p = {(uintptr_t)b, (uintptr_t)a, (uintptr_t)c, n, m, k, ldb, ldc};
+    const struct tap_cuda_linear p = {(uintptr_t)b, (uintptr_t)a, 0, (uintptr_t)c, n, m, k, ldb, ldc};
     struct tap_cuda_launch l = {.stream = NULL};
     uint64_t token = 0;
     bool before, ours;
@@ -180,12 +103,12 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
     errno = e;
     if (!real)
         return FAILED;
-    if (!tap_armed() || !is_wanted() || !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) || !tap_cuda_come_in())
+    if (!tap_armed() || !tap_cuda_linear_wanted() || !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) || !tap_cuda_come_in())
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm);
     before = tap_cuda_cover(true);
     ours = !before && is_plain(handle, real, alpha, beta, &l.stream); /* else part of a product that is seen as a whole */
     if (ours)
-        token = enter_linear(&p, a_type, &l);
+        token = tap_cuda_linear_enter(&p, TAP_CUDA_GEMM_EX, a_type == TYPE_BF16, &l);
     else
         tap_cuda_cover(before);
     tap_cuda_go_out();

@@ -7,6 +7,7 @@
 
 #include "kernels/gpu/blas_abi.h"
 #include "tests/helpers/fake_blas.h"
+#include "tests/helpers/fake_lt.h"
 
 #define DECLARE(name, hip, member, args) int name args;
 TD_BLAS_FUNCTIONS(DECLARE)
@@ -18,6 +19,9 @@ int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, in
                  int ldb, const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm);
 int cublasGetPointerMode_v2(struct fake_blas *h, int *mode);
 int cublasGetStream_v2(struct fake_blas *h, void **stream);
+
+extern int (*fake_cublas_lt) TD_CUBLASLT_MATMUL_ARGS;
+int (*fake_cublas_lt) TD_CUBLASLT_MATMUL_ARGS; /* not NULL: cublasGemmEx leaves the product to it, as the real one may */
 
 static int needs_workspace;            /* of a handle that was made here */
 
@@ -63,6 +67,15 @@ int cublasHgemm TD_BLAS_HGEMM_ARGS
     return fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
 }
 
+static int by_lt(struct fake_blas *h, int m, int n, int k, const void *alpha, const void *a, int type, const void *b, const void *beta, void *c)
+{
+    struct fake_lt desc = fake_lt_desc(0), w = fake_lt_layout(type, (uint64_t)k, (uint64_t)m, (uint64_t)k), in = fake_lt_layout(type, (uint64_t)k, (uint64_t)n, (uint64_t)k);
+    struct fake_lt out = fake_lt_layout(type, (uint64_t)m, (uint64_t)n, (uint64_t)m);
+
+    fake_lt_set(&desc, TD_CUBLASLT_DESC_POINTER_MODE, 4, (uint64_t)h->mode);
+    return fake_cublas_lt(h, &desc, alpha, a, &w, b, &in, beta, c, &out, c, &out, h, h, 1 << 20, h->stream);
+}
+
 /* A handle whose kernel multiplies by a transposed W. */
 int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type,
                  int ldb, const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm)
@@ -70,6 +83,8 @@ int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, in
     (void)algorithm, (void)beta;
     if (trans_a != 1 || trans_b || lda != k || ldb != k || ldc != m || a_type != b_type || a_type != c_type || compute != 68 || (!h->mode && *alpha != 1))
         return 7;
+    if (fake_cublas_lt)
+        return by_lt(h, m, n, k, alpha, a, a_type, b, beta, c);
     return fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
 }
 

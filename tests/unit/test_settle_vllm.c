@@ -331,9 +331,11 @@ static void plain_weights_by_their_bytes(void **state)
 {
     const struct td_st_tensor *t = td_safetensors_find(td_layers_checkpoint(layers)->tensors, "model.embed_tokens.weight");
     static uint16_t w[TINY_VOCAB * TINY_HIDDEN];
-    struct tap_tensor tensor = {.role = "w", .dtype = "F16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}, .bytes = sizeof w};
-    const uint8_t *bytes[1] = {(const uint8_t *)w};
-    struct td_settle s = {.kind = "gemm", .layout = "checkpoint", .w = &tensor, .n_w = 1, .bytes = bytes, .layers = layers};
+    static uint16_t bias[TINY_VOCAB];
+    struct tap_tensor tensor[] = {{.role = "w", .dtype = "F16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}, .bytes = sizeof w},
+                                  {.role = "bias", .dtype = "F16", .ndim = 1, .shape = {TINY_VOCAB}, .strides = {1}, .bytes = sizeof bias}};
+    const uint8_t *bytes[2] = {(const uint8_t *)w, (const uint8_t *)bias};
+    struct td_settle s = {.kind = "gemm", .layout = "checkpoint", .w = tensor, .n_w = 1, .bytes = bytes, .layers = layers};
 
     (void)state;
     memcpy(w, t->data, sizeof w);
@@ -344,11 +346,21 @@ static void plain_weights_by_their_bytes(void **state)
     assert_string_equal(member(s.t[0].ref, "tensors", 0), "model.embed_tokens.weight");
     td_settle_release(&s);
 
+    s.n_w = 2;
+    assert_int_equal(settle(&s), 0);
+    assert_int_equal(s.matches, 1);
+    assert_int_equal(s.n, 2);
+    assert_string_equal(s.t[1].role, "bias");
+    assert_ptr_equal(s.data[1], bias); /* as it came */
+    assert_int_equal(s.size[1], sizeof bias);
+    td_settle_release(&s);
+
     w[TINY_HIDDEN + 1] ^= 1;           /* in no print: every one of its words is at another place */
     assert_int_equal(settle(&s), 0);
     assert_int_equal(s.matches, 0);
-    assert_int_equal(s.n, 1);
+    assert_int_equal(s.n, 2);
     assert_ptr_equal(s.data[0], w);    /* the server's own */
+    assert_ptr_equal(s.data[1], bias);
     td_settle_release(&s);
 }
 

@@ -1,19 +1,20 @@
-"""blas.py CUBLAS_API.H BLAS_ABI.H: compare the argument lists of our declarations of cuBLAS with its header's, by the class of each argument."""
+"""blas.py CUBLAS_API.H CUBLASLT.H BLAS_ABI.H BLAS_LT_ABI.H: compare the argument lists of our declarations of cuBLAS with its headers', by the class of each argument."""
 import re
 import sys
 
-theirs, ours = open(sys.argv[1]).read(), open(sys.argv[2]).read()
+theirs, ours = ("".join(open(f).read() for f in files) for files in (sys.argv[1:3], sys.argv[3:5]))
 
 
 def classes(args):
     words = [" ".join(a.replace("\\", " ").split()) for a in args.split(",")]
-    return ["p" if "*" in w or re.search(r"cublasHandle_t|cudaStream_t", w) else 8 if "size_t" in w else 4 for w in words]
+    return ["p" if "*" in w or re.search(r"cublas(Lt)?Handle_t|cudaStream_t|cublasLt(MatmulDesc|MatrixLayout)_t", w) else 8 if "size_t" in w else 4 for w in words]
 
 
 declared = {name: classes(args) for name, args in re.findall(r"^cublasStatus_t CUBLASWINAPI (cublas\w+)\(([^;]*)\);", theirs, re.M)}
-ours = ours.replace("TD_BLAS_HGEMM_ARGS)\n", re.search(r"TD_BLAS_HGEMM_ARGS (\([^)]*\))", ours).group(1) + ")\n")
+for name, args in re.findall(r"#define (TD_\w+_ARGS) (\([^)]*\))", ours):
+    ours = ours.replace(name + ")", args + ")")
 found = re.findall(r"X\((cublas\w+), (?:hipblas\w+, )?\w+, \(([^()]*)\)\)", ours)
 for name, args in found:
     if declared.get(name) != classes(args):
-        sys.exit("%s: ours %s, cublas_api.h %s" % (name, classes(args), declared.get(name)))
+        sys.exit("%s: ours %s, the header %s" % (name, classes(args), declared.get(name)))
 print("arguments of %d functions of cuBLAS agree" % len(found))

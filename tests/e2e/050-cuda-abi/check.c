@@ -1,10 +1,12 @@
 /* check.c - our declarations of the CUDA driver and of cuBLAS beside the real ones: compiling is the test.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <stddef.h>
 
 #include "kernels/gpu/blas_abi.h"
+#include "kernels/gpu/blas_lt_abi.h"
 #include "kernels/gpu/cuda_abi.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs);
@@ -41,3 +43,15 @@ MEMBER(td_cuda_copy_2d, dst_type, CUDA_MEMCPY2D, dstMemoryType) MEMBER(td_cuda_c
 SIZE(td_cuda_launch_config, CUlaunchConfig) MEMBER(td_cuda_launch_config, shared_bytes, CUlaunchConfig, sharedMemBytes)
 MEMBER(td_cuda_launch_config, stream, CUlaunchConfig, hStream) MEMBER(td_cuda_launch_config, n_attributes, CUlaunchConfig, numAttrs)
 SAME(TD_CUBLAS_OP_N, CUBLAS_OP_N) SAME(TD_CUBLAS_MAJOR, MAJOR_VERSION) SAME(TD_CUBLAS_MINOR, MINOR_VERSION) SAME(TD_CUBLAS_PATCH, PATCH_LEVEL)
+
+SAME(TD_CUBLASLT_F32, CUDA_R_32F) SAME(TD_CUBLASLT_F16, CUDA_R_16F) SAME(TD_CUBLASLT_BF16, CUDA_R_16BF) SAME(TD_CUBLASLT_COMPUTE_32F, CUBLAS_COMPUTE_32F)
+SAME(TD_CUBLASLT_OP_N, CUBLAS_OP_N) SAME(TD_CUBLASLT_OP_T, CUBLAS_OP_T) SAME(TD_CUBLASLT_FULL, CUBLAS_FILL_MODE_FULL) SAME(TD_CUBLASLT_HOST, CUBLASLT_POINTER_MODE_HOST)
+SAME(TD_CUBLASLT_COL, CUBLASLT_ORDER_COL) SAME(TD_CUBLASLT_DEFAULT, CUBLASLT_EPILOGUE_DEFAULT) SAME(TD_CUBLASLT_BIAS, CUBLASLT_EPILOGUE_BIAS)
+#define DESC(name) SAME(TD_CUBLASLT_DESC_##name, CUBLASLT_MATMUL_DESC_##name)
+DESC(COMPUTE_TYPE) DESC(SCALE_TYPE) DESC(POINTER_MODE) DESC(TRANSA) DESC(TRANSB) DESC(TRANSC) DESC(FILL_MODE) DESC(EPILOGUE) DESC(BIAS_POINTER)
+DESC(A_SCALE_POINTER) DESC(B_SCALE_POINTER) DESC(C_SCALE_POINTER) DESC(D_SCALE_POINTER) DESC(BIAS_DATA_TYPE)
+#define LAYOUT(name) SAME(TD_CUBLASLT_LAYOUT_##name, CUBLASLT_MATRIX_LAYOUT_##name)
+LAYOUT(TYPE) LAYOUT(ORDER) LAYOUT(ROWS) LAYOUT(COLS) LAYOUT(LD) LAYOUT(BATCH_COUNT)
+#if CUBLAS_VERSION >= 130000
+LAYOUT(BATCH_MODE) SAME(TD_CUBLASLT_STRIDED, CUBLASLT_BATCH_MODE_STRIDED)
+#endif
