@@ -147,7 +147,7 @@ static int put_weights(struct td_gpu_state *s, struct td_gpu_prepared *p, struct
     return rc;
 }
 
-int td_gpu_put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+int td_gpu_put_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gpu_adapter *row = p->row;
     const struct td_tensor *out = &p->op->out;
