@@ -3,7 +3,7 @@
  *
  * Providers cuda and hip are this file on two drivers (gpu/driver.h).
  *
- * What runs an op is its kind's (struct td_gpu_kind): provider_gpu_gptq.c finds a kernel in the build. Here stand the life of a run, its output, its guards and its clock.
+ * What runs an op is its kind's (struct td_gpu_kind): provider_gpu_gptq.c finds a kernel in the build, provider_gpu_gemm.c asks the GPU's library. Here stand the life of a run, its output, its guards and its clock.
  * prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is what a server does for one op, and waits for it. time does
  * that between two events of the stream without waiting in between.
  *
@@ -98,7 +98,7 @@ static bool gpu_is_dead(const void *state)
 
 /* ---- what runs it -------------------------------------------------------------------------------------------------- */
 
-static const struct td_gpu_kind *const kinds[] = {&td_gpu_kind_gptq};
+static const struct td_gpu_kind *const kinds[] = {&td_gpu_kind_gptq, &td_gpu_kind_gemm};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
 /* NULL: it can be run, and p says by what. */
@@ -115,7 +115,7 @@ static const char *look_at(struct td_gpu_state *s, const struct td_op_call *op, 
         }
     at = (size_t)snprintf(s->why, sizeof s->why, "ops of kind \"%s\" are not supported; provider %s runs", op->kind, s->driver->name);
     for (i = 0; i < N_KINDS; i++)
-        at += (size_t)snprintf(s->why + at, sizeof s->why - at, " %s", kinds[i]->name);
+        at += (size_t)snprintf(s->why + at, sizeof s->why - at, "%s %s", i ? "," : "", kinds[i]->name);
     return s->why;
 }
 
@@ -191,7 +191,7 @@ static int gpu_refill(void *state, void *prepared, struct td_error *err)
     void *copy;
     int rc;
 
-    if ((rc = p->kind->refill(s, p, err)))
+    if (p->kind->refill && (rc = p->kind->refill(s, p, err)))
         return rc;
     if (!p->c_dense)
         return s->driver->copy_in(s->device, p->memory[TD_GPU_AT_C].address, p->op->out.data, p->c_bytes, err);
@@ -208,7 +208,7 @@ static bool gpu_varies(const void *state, const void *prepared)
     const struct td_gpu_prepared *p = prepared;
 
     (void)state;
-    return p->kind->varies(p);
+    return p->kind->varies && p->kind->varies(p);
 }
 
 static int gpu_run(void *state, void *prepared, struct td_error *err)
@@ -265,7 +265,7 @@ static int gpu_fetch(void *state, void *prepared, struct td_error *err)
     struct td_gpu_prepared *p = prepared;
     int rc = fetch_c(s, p, err), i;
 
-    if (!rc)
+    if (!rc && p->kind->check)
         rc = p->kind->check(s, p, err);
     for (i = 0; i < TD_GPU_N_PLACES && !rc; i++)
         rc = check_gaps(s, p, (enum td_gpu_place)i, err);

@@ -224,4 +224,5 @@ static int check_locks(struct td_gpu_state *s, const struct td_gpu_prepared *p, 
     return rc;
 }
 
-const struct td_gpu_kind td_gpu_kind_gptq = {"gptq_gemm", look, rounding, put, refill, enqueue, check_locks, varies};
+const struct td_gpu_kind td_gpu_kind_gptq = {.name = "gptq_gemm", .look = look, .rounding = rounding, .put = put, .enqueue = enqueue, .refill = refill, .check = check_locks,
+                                             .varies = varies};

@@ -7,7 +7,7 @@
 #include "model/exllama_layout.h"
 #include "model/gptq.h"
 
-const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks", "the reconstructed weights"};
+const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks", "the reconstructed weights", "w"};
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 

@@ -40,4 +40,5 @@ SIZE(td_cuda_copy_2d, CUDA_MEMCPY2D) MEMBER(td_cuda_copy_2d, src_device, CUDA_ME
 MEMBER(td_cuda_copy_2d, dst_type, CUDA_MEMCPY2D, dstMemoryType) MEMBER(td_cuda_copy_2d, dst_device, CUDA_MEMCPY2D, dstDevice) MEMBER(td_cuda_copy_2d, height, CUDA_MEMCPY2D, Height)
 SIZE(td_cuda_launch_config, CUlaunchConfig) MEMBER(td_cuda_launch_config, shared_bytes, CUlaunchConfig, sharedMemBytes)
 MEMBER(td_cuda_launch_config, stream, CUlaunchConfig, hStream) MEMBER(td_cuda_launch_config, n_attributes, CUlaunchConfig, numAttrs)
-SAME(TD_CUBLAS_OP_N, CUBLAS_OP_N) SAME(TD_CUBLAS_MAJOR, MAJOR_VERSION) SAME(TD_CUBLAS_MINOR, MINOR_VERSION) SAME(TD_CUBLAS_PATCH, PATCH_LEVEL)
+SAME(TD_CUBLAS_OP_N, CUBLAS_OP_N) SAME(TD_CUBLAS_OP_T, CUBLAS_OP_T) SAME(TD_CUBLAS_F16, CUDA_R_16F) SAME(TD_CUBLAS_BF16, CUDA_R_16BF)
+SAME(TD_CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F) SAME(TD_CUBLAS_TENSOR_OP, CUBLAS_GEMM_DEFAULT_TENSOR_OP) SAME(TD_CUBLAS_MAJOR, MAJOR_VERSION) SAME(TD_CUBLAS_MINOR, MINOR_VERSION) SAME(TD_CUBLAS_PATCH, PATCH_LEVEL)
