@@ -3,9 +3,9 @@
  *
  * Providers cuda and hip are this file on two drivers (gpu/driver.h).
  *
- * What runs an op is its kind's (struct td_gpu_kind): provider_gpu_gptq.c finds a kernel in the build, provider_gpu_gemm.c asks the GPU's library. Here stand the life of a run, its output, its guards and its clock.
- * prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is what a server does for one op, and waits for it. time does
- * that between two events of the stream without waiting in between.
+ * What runs an op is its kind's (struct td_gpu_kind): provider_gpu_gptq.c finds a kernel in the build, provider_gpu_gemm.c asks the GPU's library. Here stand
+ * the life of a run, its output, its guards and its clock. prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is
+ * what a server does for one op, and waits for it. time does that between two events of the stream without waiting in between.
  *
  * A context and the containers of a large library cost a second or so, so the starts of a timed op are no new processes (renew): each loads the code
  * again and allocates all tensors while those of the starts before are still there. Context, stream and events stay. */
