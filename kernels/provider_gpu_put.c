@@ -7,7 +7,7 @@
 #include "model/exllama_layout.h"
 #include "model/gptq.h"
 
-const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks", "the reconstructed weights"};
+const char *const td_gpu_place_names[TD_GPU_N_PLACES] = {"a", "qweight", "qzeros", "scales", "g_idx", "c", "bias", "c_tmp", "locks", "the reconstructed weights", "w"};
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
@@ -146,7 +146,7 @@ static int put_weights(struct td_gpu_state *s, struct td_gpu_prepared *p, struct
     return rc;
 }
 
-int td_gpu_put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+int td_gpu_put_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gpu_adapter *row = p->row;
     const struct td_tensor *out = &p->op->out;

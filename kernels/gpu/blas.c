@@ -230,3 +230,12 @@ int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, 
     return say(b, b->hgemm(b->handle, no, no, (int)n, (int)m, (int)k, &one, (const uint16_t *)(uintptr_t)w, (int)n, (const uint16_t *)(uintptr_t)a, (int)k, &zero,
                            (uint16_t *)(uintptr_t)c, (int)n), err, "the matrix product failed");
 }
+
+int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err)
+{
+    static const float one = 1, zero = 0;
+    const int type = x->bf16 ? TD_CUBLAS_BF16 : TD_CUBLAS_F16;
+
+    return say(b, b->gemm_ex(b->handle, TD_CUBLAS_OP_T, TD_CUBLAS_OP_N, x->n, x->m, x->k, &one, (const void *)(uintptr_t)x->w, type, x->k, (const void *)(uintptr_t)x->a, type,
+                             x->lda, &zero, (void *)(uintptr_t)x->c, type, x->ldc, TD_CUBLAS_COMPUTE_32F, TD_CUBLAS_TENSOR_OP), err, "cublasGemmEx failed");
+}

@@ -1,4 +1,4 @@
-/* blas.h - the GPU's library of matrix products, for the kernels of vLLM that leave the product to it: cuBLAS, hipBLAS.
+/* blas.h - the GPU's library of matrix products, for the kernels of vLLM that leave the product to it and for torch's linear layers: cuBLAS, hipBLAS.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Which library: what TD_CUBLAS_LIBRARY (TD_HIPBLAS_LIBRARY) names; else one that lies beside the build as pip lays it out, SITE/nvidia/cu13/lib or
@@ -28,5 +28,11 @@ int td_gpu_blas_start(struct td_gpu_blas *b, struct td_error *err);
 /* After start, in the device's stream: C = A W, all dense, row-major, float16: a : [m, k], w : [k, n], c : [m, n]; sizes below 2^31. As vLLM asks for it (q_gemm.cu,
  * gemm_half_q_half_cuda): Hgemm(N, N, n, m, k, 1, w, n, a, k, 0, c, n), which may add in float16. */
 int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, uint64_t a, uint64_t w, uint64_t c, struct td_error *err);
+
+/* After start, in the device's stream, of cuBLAS alone: C = A W', row-major, rows of a lda >= k and of c ldc >= n apart, w [n, k] dense; all float16 or all bfloat16. As torch
+ * asks for a linear layer without a bias (ATen/cuda/CUDABlas.cpp, gemm_internal_cublas): GemmEx(T, N, n, m, k, 1, w, k, a, lda, 0, c, ldc), added in float32, the parts of
+ * a product that is split over K perhaps in 16 bits (the math mode allows it). */
+struct td_gpu_linear { int m, n, k, lda, ldc; bool bf16; uint64_t a, w, c; };
+int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err);
 
 #endif

@@ -9,11 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TD_CUBLAS_OP_N = 0, TD_HIPBLAS_OP_N = 111 };
+enum { TD_CUBLAS_OP_N = 0, TD_CUBLAS_OP_T = 1, TD_HIPBLAS_OP_N = 111 };
+enum { TD_CUBLAS_F16 = 2, TD_CUBLAS_BF16 = 14 };      /* cudaDataType */
+enum { TD_CUBLAS_COMPUTE_32F = 68, TD_CUBLAS_TENSOR_OP = 99 }; /* cublasComputeType_t; CUBLAS_GEMM_DEFAULT_TENSOR_OP */
 enum { TD_CUBLAS_MAJOR = 0, TD_CUBLAS_MINOR = 1, TD_CUBLAS_PATCH = 2 }; /* libraryPropertyType */
 
 #define TD_BLAS_HGEMM_ARGS (void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb, \
                             const uint16_t *beta, uint16_t *c, int ldc)
+#define TD_CUBLAS_GEMM_EX_ARGS (void *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda, const void *b, \
+                                int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute, int algorithm)
 
 /* X(cuBLAS's name, hipBLAS's, member, arguments): all are needed. */
 #define TD_BLAS_FUNCTIONS(X) \
@@ -24,6 +28,7 @@ enum { TD_CUBLAS_MAJOR = 0, TD_CUBLAS_MINOR = 1, TD_CUBLAS_PATCH = 2 }; /* libra
 
 /* cuBLAS alone. */
 #define TD_CUBLAS_FUNCTIONS(X) \
+    X(cublasGemmEx, gemm_ex, TD_CUBLAS_GEMM_EX_ARGS) \
     X(cublasSetWorkspace_v2, set_workspace, (void *handle, void *workspace, size_t bytes)) \
     X(cublasGetProperty, property, (int which, int *value))
 

@@ -1,4 +1,4 @@
-/* fake_blas.h - what the look-alikes of cuBLAS and hipBLAS have in common: a handle, and C = A W on the fake driver.
+/* fake_blas.h - what the look-alikes of cuBLAS and hipBLAS have in common: a handle, and C = A W and C = A W' on the fake driver.
  * SPDX-License-Identifier: Apache-2.0
  *
  * A handle that was made here finds the driver as the product's provider was told to (TD_CUDA_LIBRARY, TD_HIP_LIBRARY), where the real library finds it by
@@ -15,8 +15,9 @@
 #include "tests/helpers/fake_gptq.h"
 
 #define FAKE_BLAS_PRODUCT "_Z17fake_blas_productPK6__halfS1_PS_iii"
+#define FAKE_BLAS_LINEAR "_Z16fake_blas_linearPK6__halfS1_PS_iiiiii"
 
-struct fake_blas { void *kernel, *stream; int mode; struct fake_blas *next; }; /* mode 1: the factors lie on the device */
+struct fake_blas { void *kernel, *stream; int mode; struct fake_blas *next; void *linear; }; /* mode 1: the factors lie on the device; what follows is of those made here */
 
 static void *fake_blas_driver;         /* NULL: that of the process */
 static void *fake_blas_module;
@@ -42,19 +43,42 @@ static inline int fake_blas_is(const char *word)
     return env && !strcmp(env, word);
 }
 
-static inline float *fake_blas_floats(int which, const uint16_t *from, int n)
+static inline float fake_blas_float(uint16_t v, int bf16)
 {
-    float *to = malloc((size_t)n * sizeof *to + 1);
+    const uint32_t wide = (uint32_t)v << 16;
+    float f;
+
+    memcpy(&f, &wide, sizeof f);
+    return bf16 ? f : fake_gptq_float(v);
+}
+
+/* To nearest, ties to even. */
+static inline uint16_t fake_blas_round(double sum, int bf16)
+{
+    const float f = (float)sum;
+    uint32_t v;
+
+    if (!bf16)
+        return fake_gptq_half(f);
+    memcpy(&v, &f, sizeof v);
+    return isnan(f) ? 0x7fc0 : (uint16_t)((v + 0x7fff + (v >> 16 & 1)) >> 16);
+}
+
+/* Rows stride apart, side by side. */
+static inline float *fake_blas_floats(int which, const uint16_t *from, int rows, int cols, int stride, int bf16)
+{
+    float *to = malloc((size_t)rows * (size_t)cols * sizeof *to + 1);
 
     free(fake_blas_held[which]);
     fake_blas_held[which] = to;
-    for (int i = 0; to && i < n; i++)
-        to[i] = (from[i] & 0x7fff) > 0x7c00 ? NAN : fake_gptq_float(from[i]);
+    for (int i = 0; to && i < rows; i++)
+        for (int j = 0; j < cols; j++)
+            to[i * cols + j] = fake_blas_float(from[i * stride + j], bf16);
     return to;
 }
 
 /* Row a by column w, whose elements lie n apart. */
-static inline uint16_t fake_blas_dot(const float *a, const float *w, int n, int k, int half)
+static inline double fake_blas_dot(const float *a, const float *w, int n, int k, int half)
 {
     double sum = 0;
 
@@ -63,22 +87,38 @@ static inline uint16_t fake_blas_dot(const float *a, const float *w, int n, int 
         if (half && r % 16 == 15 && !isnan(sum))
             sum = fake_gptq_float(fake_gptq_half((float)sum));
     }
-    return isnan(sum) ? 0x7e00 : fake_gptq_half((float)sum);
+    return sum;
 }
 
 /* a [m, k], w [k, n], c [m, n], m, n, k */
 static inline void fake_blas_run(const struct fake_cuda_launch *l, void *user)
 {
     const int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], half = fake_blas_is("half"), column = fake_blas_is("column");
-    float *a = fake_blas_floats(0, *(const uint16_t **)l->params[0], m * k), *w = fake_blas_floats(1, *(const uint16_t **)l->params[1], k * n);
+    float *a = fake_blas_floats(0, *(const uint16_t **)l->params[0], m, k, k, 0), *w = fake_blas_floats(1, *(const uint16_t **)l->params[1], k, n, n, 0);
     uint16_t *c = *(uint16_t **)l->params[2];
 
     (void)user;
     for (int i = 0; i < m && a && w; i++)
         for (int j = 0; j < n; j++)
-            c[i * n + j] = fake_blas_dot(a + i * k, w + (column && j >= 64 ? (j + 1) % n : j), n, k, half);
+            c[i * n + j] = fake_blas_round(fake_blas_dot(a + i * k, w + (column && j >= 64 ? (j + 1) % n : j), n, k, half), 0);
     if (fake_blas_is("behind"))
         c[m * n] = 0x3c00;
+}
+
+/* a [m, k], w [n, k], c [m, n], m, n, k, lda, ldc, bfloat16 or float16 */
+static inline void fake_blas_run_linear(const struct fake_cuda_launch *l, void *user)
+{
+    const int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], lda = *(int *)l->params[6], ldc = *(int *)l->params[7], bf16 = *(int *)l->params[8];
+    const int half = fake_blas_is("half"), column = fake_blas_is("column");
+    float *a = fake_blas_floats(0, *(const uint16_t **)l->params[0], m, k, lda, bf16), *w = fake_blas_floats(1, *(const uint16_t **)l->params[1], n, k, k, bf16);
+    uint16_t *c = *(uint16_t **)l->params[2];
+
+    (void)user;
+    for (int i = 0; i < m && a && w; i++)
+        for (int j = 0; j < n; j++)
+            c[i * ldc + j] = fake_blas_round(fake_blas_dot(a + i * k, w + (column && j >= 64 ? (j + 1) % n : j) * k, 1, k, half), bf16);
+    if (fake_blas_is("behind"))
+        c[(m - 1) * ldc + n] = 0x3c00;
 }
 
 static inline void *fake_blas_find(const char *name)
@@ -90,6 +130,8 @@ static inline void *fake_blas_find(const char *name)
 static inline int fake_blas_create(void **handle, const char *library)
 {
     static const struct fake_cuda_kernel product = {.symbol = FAKE_BLAS_PRODUCT, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_blas_run};
+    static const struct fake_cuda_kernel linear = {.symbol = FAKE_BLAS_LINEAR, .n_params = 9, .run = fake_blas_run_linear,
+                                                   .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}, {36, 4}, {40, 4}, {44, 4}}};
     const char *named = getenv(library);
     const struct fake_cuda_api *(*api)(void);
     int (*load)(void **, const void *), (*function)(void **, void *, const char *);
@@ -99,9 +141,12 @@ static inline int fake_blas_create(void **handle, const char *library)
     *(void **)&api = fake_blas_find("fake_cuda_api");
     *(void **)&load = fake_blas_find("cuModuleLoadData");
     *(void **)&function = fake_blas_find("cuModuleGetFunction");
-    if (h && api && load && function)
+    if (h && api && load && function) {
         api()->add_kernel(&product);
-    if (!h || !api || !load || !function || load(&fake_blas_module, "TDFAKE " FAKE_BLAS_PRODUCT) || function(&h->kernel, fake_blas_module, FAKE_BLAS_PRODUCT)) {
+        api()->add_kernel(&linear);
+    }
+    if (!h || !api || !load || !function || load(&fake_blas_module, "TDFAKE " FAKE_BLAS_PRODUCT " " FAKE_BLAS_LINEAR)
+        || function(&h->kernel, fake_blas_module, FAKE_BLAS_PRODUCT) || function(&h->linear, fake_blas_module, FAKE_BLAS_LINEAR)) {
         free(h);
         return 1;
     }
@@ -125,6 +170,16 @@ static inline int fake_blas_destroy(void *handle)
     return unload(fake_blas_module) ? 1 : 0;
 }
 
+/* Was the handle made here? */
+static inline int fake_blas_made(const struct fake_blas *h)
+{
+    const struct fake_blas *at = fake_blas_handles;
+
+    while (at && at != h)
+        at = at->next;
+    return at != NULL;
+}
+
 static inline int fake_blas_launch(struct fake_blas *h, int m, int n, int k, const uint16_t *a, const uint16_t *w, uint16_t *c)
 {
     int (*launch) FAKE_CUDA_LAUNCH_ARGS;
@@ -132,6 +187,16 @@ static inline int fake_blas_launch(struct fake_blas *h, int m, int n, int k, con
 
     *(void **)&launch = fake_blas_find("cuLaunchKernel");
     return !launch || launch(h->kernel, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);
+}
+
+/* Of a handle made here. */
+static inline int fake_blas_launch_linear(struct fake_blas *h, int m, int n, int k, const void *a, int lda, const void *w, void *c, int ldc, int bf16)
+{
+    int (*launch) FAKE_CUDA_LAUNCH_ARGS;
+    void *at[] = {&a, &w, &c, &m, &n, &k, &lda, &ldc, &bf16};
+
+    *(void **)&launch = fake_blas_find("cuLaunchKernel");
+    return !launch || launch(h->linear, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);
 }
 
 #endif

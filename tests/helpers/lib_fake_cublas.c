@@ -15,8 +15,6 @@ TD_BLAS_FUNCTIONS(DECLARE)
 #define DECLARE(name, member, args) int name args;
 TD_CUBLAS_FUNCTIONS(DECLARE)
 #undef DECLARE
-int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type,
-                 int ldb, const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm);
 int cublasGetPointerMode_v2(struct fake_blas *h, int *mode);
 int cublasGetStream_v2(struct fake_blas *h, void **stream);
 
@@ -76,16 +74,23 @@ static int by_lt(struct fake_blas *h, int m, int n, int k, const void *alpha, co
     return fake_cublas_lt(h, &desc, alpha, a, &w, b, &in, beta, c, &out, c, &out, h, h, 1 << 20, h->stream);
 }
 
-/* A handle whose kernel multiplies by a transposed W. */
-int cublasGemmEx(struct fake_blas *h, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type,
-                 int ldb, const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm)
+/* A handle made here multiplies by its own kernel, and is as strict as torch is exact; another's kernel multiplies by a transposed W, all dense. */
+int cublasGemmEx TD_CUBLAS_GEMM_EX_ARGS
 {
-    (void)algorithm, (void)beta;
-    if (trans_a != 1 || trans_b || lda != k || ldb != k || ldc != m || a_type != b_type || a_type != c_type || compute != 68 || (!h->mode && *alpha != 1))
+    struct fake_blas *h = handle;
+
+    if (trans_a != TD_CUBLAS_OP_T || trans_b != TD_CUBLAS_OP_N || lda != k || a_type != b_type || a_type != c_type || (a_type != TD_CUBLAS_F16 && a_type != TD_CUBLAS_BF16)
+        || compute != TD_CUBLAS_COMPUTE_32F || (!h->mode && *(const float *)alpha != 1))
         return 7;
-    if (fake_cublas_lt)
+    if (!fake_blas_made(h) && fake_cublas_lt)
         return by_lt(h, m, n, k, alpha, a, a_type, b, beta, c);
-    return fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
+    if (!fake_blas_made(h))
+        return ldb != k || ldc != m ? 7 : fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
+    if (needs_workspace || *(const float *)beta != 0 || ldb < k || ldc < m || algorithm != TD_CUBLAS_TENSOR_OP)
+        return 7;
+    if (fake_blas_is("refuse"))
+        return 14;
+    return fake_blas_launch_linear(h, n, m, k, b, ldb, a, c, ldc, a_type == TD_CUBLAS_BF16) ? 13 : 0;
 }
 
 int cublasGetPointerMode_v2(struct fake_blas *h, int *mode)

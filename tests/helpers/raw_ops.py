@@ -49,9 +49,9 @@ def op(kind, layer, symbol, rounding, **attrs):
         print("attr", name, value)
 
 
-def gemm(layer, dtype, a, w, bias=None, ld=0):
+def gemm(layer, dtype, a, w, bias=None, ld=0, symbol="onednn_mm"):
     """a [m, k], w [n, k], bias [n]: as stored."""
-    op("gemm", layer, "onednn_mm", "none", m=a.shape[0], n=w.shape[0], k=w.shape[1], trans_b=1)
+    op("gemm", layer, symbol, "none", m=a.shape[0], n=w.shape[0], k=w.shape[1], trans_b=1)
     tensor("in", "a", dtype, a, ld)
     tensor("in", "w", dtype, w)
     out = means(a, dtype) @ means(w, dtype).T

@@ -114,8 +114,8 @@ static void test_what_it_cannot_do_is_named(void **state)
     assert_non_null(strstr(gpu->supports(s, &op), "not for 3 rows"));
     assert_non_null(strstr(gpu->supports(o, &op), "takes parameters of 8 8 8 8 8 4 4 4 4 1 8 4 bytes"));
     assert_non_null(strstr(gpu->supports(a, &op), "for sm_80, none of which runs on sm_90; build it for that too"));
-    strcpy(op.kind, "gemm");
-    assert_non_null(strstr(gpu->supports(s, &op), "runs gptq_gemm"));
+    strcpy(op.kind, "attention");
+    assert_non_null(strstr(gpu->supports(s, &op), "provider cuda runs gptq_gemm, gemm"));
     random_gptq_free(&op);
     gpu->close(s);
     gpu->close(o);

@@ -12,7 +12,7 @@ def classes(args):
 
 declared = {name: classes(args) for name, args in re.findall(r"^cublasStatus_t CUBLASWINAPI (cublas\w+)\(([^;]*)\);", theirs, re.M)}
 for name, args in re.findall(r"#define (TD_\w+_ARGS) (\([^)]*\))", ours):
-    ours = ours.replace(name + ")", args + ")")
+    ours = ours.replace(", %s)" % name, ", %s)" % args)
 found = re.findall(r"X\((cublas\w+), (?:hipblas\w+, )?\w+, \(([^()]*)\)\)", ours)
 for name, args in found:
     if declared.get(name) != classes(args):
