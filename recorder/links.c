@@ -189,28 +189,35 @@ static void open_layers(struct td_links *l, pid_t pid)
 }
 
 /* With as much memory as was asked for; unasked, with what a GPU needs where there is one. */
-static int attach(const struct td_links *l, struct link *lk, uint32_t rings, uint64_t bytes, struct td_error *err)
+static int attach(const struct td_links *l, struct link *lk, struct td_error *err)
 {
-    bool gpu = !l->opt.ring_bytes && (strstr(lk->fronts, "cuda") || strstr(lk->fronts, "hip"));
+    bool gpu = strstr(lk->fronts, "cuda") || strstr(lk->fronts, "hip");
+    int64_t rings = l->opt.rings > 0 ? l->opt.rings : gpu ? GPU_RINGS : DEFAULT_RINGS;
+    int64_t bytes = l->opt.ring_bytes > 0 ? l->opt.ring_bytes : gpu ? GPU_RING_BYTES : DEFAULT_RING_BYTES;
 
-    return gpu ? links_attach(lk, GPU_RINGS, GPU_RING_BYTES, err) : links_attach(lk, rings, bytes, err);
+    return links_attach(lk, (uint32_t)rings, tap_round((uint64_t)bytes, TAP_PAGE), err);
+}
+
+static int check_rings(const struct td_links_options *o, struct td_error *err)
+{
+    if (o->rings <= (int)TAP_MAX_RINGS && (o->ring_bytes <= 0 || (o->ring_bytes >= TAP_MIN_RING_BYTES && o->ring_bytes <= TAP_MAX_RING_BYTES)))
+        return TD_OK;
+    return td_fail(err, TD_EINVAL, "%d rings of %lld bytes: at most %u, of %u to %u bytes", o->rings, (long long)o->ring_bytes, TAP_MAX_RINGS, TAP_MIN_RING_BYTES,
+                   TAP_MAX_RING_BYTES);
 }
 
 static int link_all(struct td_links *l, const struct links_found *found, int n, struct td_error *err)
 {
-    uint32_t rings = l->opt.rings > 0 ? (uint32_t)l->opt.rings : DEFAULT_RINGS;
-    uint64_t bytes = tap_round((uint64_t)(l->opt.ring_bytes > 0 ? l->opt.ring_bytes : DEFAULT_RING_BYTES), TAP_PAGE);
-    int i, rc = TD_OK;
+    int i, rc = check_rings(&l->opt, err);
 
-    if (rings > TAP_MAX_RINGS || bytes < TAP_MIN_RING_BYTES || bytes > TAP_MAX_RING_BYTES)
-        return td_fail(err, TD_EINVAL, "%u rings of %llu bytes: at most %u, of %u to %u bytes", rings, (unsigned long long)bytes, TAP_MAX_RINGS,
-                       TAP_MIN_RING_BYTES, TAP_MAX_RING_BYTES);
+    if (rc)
+        return rc;
     for (i = 0; i < n; i++) {
         struct link *lk = &l->link[l->n];
         struct td_error why = {0};
 
         rc = links_greet(lk, &found[i], &why);
-        if (!rc && (rc = attach(l, lk, rings, bytes, &why)))
+        if (!rc && (rc = attach(l, lk, &why)))
             links_release(lk);
         if (!rc)
             l->n++;

@@ -124,7 +124,7 @@ struct td_links_state {
     int64_t launches;           /* of any kernel */
     int64_t gemms, gemms_other; /* of kernels that the tap reads; of others that are matrix products by their names */
     int64_t graphs, graphs_read; /* of CUDA graphs; of those whose capture was watched: what is launched in the others is not seen */
-    int64_t ops_graph;          /* of ops_dropped: in graphs */
+    int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; without room on their way */
     int64_t rested_ms;          /* of all processes together: nothing was watched, between windows of a sample */
     char other[80];             /* the most launched of gemms_other: a short name (kernel_names.h) */
 };

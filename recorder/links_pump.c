@@ -62,6 +62,8 @@ static void count_one(struct td_links *l, struct tap_counter *now, struct tap_co
             l->state.graphs_read += dn;
         if (i == TAP_OPS_GRAPH)
             l->state.ops_graph += dn;
+        if (i == TAP_OPS_RING)
+            l->state.ops_ring += dn;
         if (i == TAP_RESTED_MS)
             l->state.rested_ms += dn;
         before[i].n = n;

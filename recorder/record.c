@@ -318,6 +318,8 @@ static int find_tap(struct session *s, struct td_error *err)
         lo.rings = o->mode.all_kinds ? 1 : LLAMACPP_RINGS;
         lo.ring_bytes = o->mode.all_kinds ? ALL_OPS_RING : LLAMACPP_RING;
     }
+    if (o->ring_mib)
+        lo.ring_bytes = o->ring_mib << 20;
     if (o->mode.take == TD_LINKS_OFF)
         snprintf(s->no_tap, sizeof s->no_tap, "--gemms off");
     else if (*s->no_tap)

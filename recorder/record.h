@@ -25,6 +25,7 @@ struct td_record_options {
     int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
     int64_t scores;               /* texts to have scored, 0: none */
     int64_t graphs_mib;           /* of --graphs; 0: without */
+    int64_t ring_mib;             /* --ring-mib; 0: as td_links_options has it */
     double timeout_s, budget_mib;
     bool no_text, no_code, ignore_eos, wait, weights_by_reference;
     const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */

@@ -282,7 +282,9 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void))
         why = "the GPU's driver refused copies in an earlier arm; start the server again";
     if (!why && !tap_cuda_stage_quiet())
         why = "the GPU is still at work for the last arm; arm again later";
-    if (!why && !(context = tap_cuda_stage_context()) && (context = guess()))
+    if (!why && tap_cuda_stage_context())
+        late = tap_cuda_stage_grow();
+    else if (!why && (context = guess()))
         why = tap_cuda_stage_open(context);
     if (!why && (!tap_cuda_kernels_clear() || !tap_cuda_lane_open() || !tap_cuda_send_start()))
         why = "no memory, or no thread, for the launches of the GPU";

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "recorder/tap/tap_core.h"
 #include "recorder/tap/tap_cuda.h"
 
 #define ALIGN 256u
@@ -23,6 +24,7 @@ static struct {
     _Atomic bool broken, gone;
     uint64_t bytes, device;           /* of the ring, a power of two */
     uint8_t *host;
+    uint8_t *spare; uint64_t spare_bytes; /* a mirror whose ring there was no room for on the device */
     const volatile uint32_t *word;
     uint64_t word_address;
     void *side, *event;
@@ -33,10 +35,20 @@ static struct {
 
 /* ---- opening ------------------------------------------------------------------------------------------------------- */
 
+/* As much as the recorder takes in one piece. */
+static uint64_t wanted_bytes(void)
+{
+    uint64_t bytes = TAP_CUDA_STAGE_BYTES;
+
+    while (bytes < tap_plan.ring_bytes && bytes < TAP_MAX_RING_BYTES)
+        bytes *= 2;
+    return bytes;
+}
+
 /* Each of these is asked for until it is there, and then no more: what came before a failure is kept for the next time. */
 static bool make_ring(void)
 {
-    uint64_t device, bytes = TAP_CUDA_STAGE_BYTES;
+    uint64_t device, bytes = wanted_bytes();
 
     while (!stage.device && bytes >= SMALLEST) {
         if (!tap_driver.mem_alloc(&device, bytes))
@@ -46,22 +58,39 @@ static bool make_ring(void)
     return stage.device;
 }
 
-static bool make_mirror(void)
+/* A mirror that is not in use yet, and where the device sees it. What was made is kept for the next time if the device then has no room for its ring. */
+static bool have_spare(uint64_t bytes, uint64_t *address)
 {
     uint8_t *p;
 
-    if (stage.host)
-        return true;
-    p = mmap(NULL, HEAD_BYTES + stage.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (p == MAP_FAILED)
-        return false;
-    if (tap_driver.host_register(p, HEAD_BYTES + stage.bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
-        munmap(p, HEAD_BYTES + stage.bytes);
-        return false;
+    if (stage.spare_bytes < bytes) {
+        p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        if (p == MAP_FAILED)
+            return false;
+        if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
+            munmap(p, HEAD_BYTES + bytes);
+            return false;
+        }
+        stage.spare = p, stage.spare_bytes = bytes;
     }
-    stage.word = (const volatile uint32_t *)p;
-    stage.host = p + HEAD_BYTES;
-    return true;
+    return !tap_driver.host_device_pointer(address, stage.spare, 0);
+}
+
+static void use_spare(uint64_t address)
+{
+    stage.word = (const volatile uint32_t *)stage.spare;
+    stage.word_address = address;
+    stage.host = stage.spare + HEAD_BYTES;
+    stage.spare = NULL, stage.spare_bytes = 0;
+}
+
+static bool make_mirror(void)
+{
+    uint64_t address;
+
+    if (!stage.host && have_spare(stage.bytes, &address))
+        use_spare(address);
+    return stage.host;
 }
 
 static bool make_stream(void)
@@ -75,17 +104,22 @@ static bool make_stream(void)
     return stage.side && stage.event;
 }
 
+static void begin(void)
+{
+    stage.batch = 1;
+    stage.head = stage.marked = stage.handed = TAP_CUDA_TRIAL_BYTES; /* what was written there may still come, if the GPU is busy */
+    atomic_store(&stage.tail, TAP_CUDA_TRIAL_BYTES);
+}
+
 static const char *make(void)
 {
     if (!make_ring())
         return "the GPU has no 4 MiB left for copies (vLLM: a smaller --gpu-memory-utilization)";
-    if (!make_mirror() || tap_driver.host_device_pointer(&stage.word_address, (void *)(uintptr_t)stage.word, 0))
+    if (!make_mirror())
         return "no pinned memory for copies from the GPU";
     if (!make_stream())
         return "the GPU's driver gives no stream for copies";
-    stage.batch = 1;
-    stage.head = stage.marked = stage.handed = TAP_CUDA_TRIAL_BYTES; /* what was written there may still come, if the GPU is busy */
-    atomic_store(&stage.tail, TAP_CUDA_TRIAL_BYTES);
+    begin();
     tap_cuda_gather_open(&(struct tap_cuda_trial){stage.device, stage.host, stage.word + 1, stage.word_address + 4, stage.side});
     return NULL;
 }
@@ -108,6 +142,35 @@ const char *tap_cuda_stage_open(void *context)
     if (!why)
         atomic_store_explicit(&stage.context, context, memory_order_release);
     return why;
+}
+
+/* In the context. */
+static bool make_larger(uint64_t bytes)
+{
+    uint64_t address, device;
+
+    if (!have_spare(bytes, &address) || tap_driver.mem_alloc(&device, bytes))
+        return false;
+    use_spare(address);
+    stage.device = device, stage.bytes = bytes;
+    begin();
+    return true;
+}
+
+const char *tap_cuda_stage_grow(void)
+{
+    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
+    uint64_t bytes = wanted_bytes();
+    void *popped;
+    bool done;
+
+    if (bytes <= TAP_CUDA_STAGE_BYTES || bytes <= stage.bytes)
+        return NULL;
+    if (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(tap_cuda_stage_context()))
+        return "the GPU's driver does not let us into the server's context";
+    done = make_larger(bytes);
+    tap_driver.ctx_pop(&popped);
+    return done ? NULL : "there is no memory, of the GPU or pinned, for so large a ring (--ring-mib): the one of an earlier recording is used";
 }
 
 void *tap_cuda_stage_context(void)

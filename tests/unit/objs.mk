@@ -29,6 +29,7 @@ $(foreach t,$(TAP_TESTS),$(eval LINK_test_tap_$(t) := $(LIBTD)))
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder
 OBJS_test_kernel_names := recorder
+OBJS_test_figures := recorder
 OBJS_test_settle_vllm := recorder
 OBJS_test_settle_gpu := recorder replayer
 $(foreach t,judge guard child_protocol build opcompare oplist opload opref reqplan,$(eval OBJS_test_$(t) := replayer))

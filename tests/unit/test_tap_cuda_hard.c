@@ -180,6 +180,48 @@ static void a_small_ring_is_enough(void **state)
     bench_close(&b);
 }
 
+/* As if the recorder's rings were of so many bytes, when the tap is armed. */
+static void arm_for(struct bench *b, uint64_t ring_bytes)
+{
+    bench_open(b, TAP_MODE_ALL);
+    tap_plan.ring_bytes = ring_bytes;
+    assert_null(tap_front_cuda.start());
+    tap_plan.ring_bytes = RING;
+}
+
+static void expect_recorded(struct bench *b)
+{
+    gpu_pass(1, 1);
+    disarm(b);
+    assert_int_equal(b->n_ops, LAYERS);
+    bench_close(b);
+}
+
+/* In a server that runs: a recorder that takes more in one piece than the one before it. */
+static void the_ring_grows_with_the_recorders(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    tap_cuda_stage_forget();
+    arm_for(&b, RING);
+    assert_int_equal(tap_cuda_stage_bytes(), TAP_CUDA_STAGE_BYTES);
+    expect_recorded(&b);
+    say->fault("alloc", 1, OUT_OF_MEMORY);
+    arm_for(&b, 3 * TAP_CUDA_STAGE_BYTES);
+    assert_int_equal(tap_cuda_stage_bytes(), TAP_CUDA_STAGE_BYTES);
+    assert_non_null(strstr(tap_front_cuda.trouble(), "--ring-mib"));
+    expect_recorded(&b);
+    arm_for(&b, 3 * TAP_CUDA_STAGE_BYTES);
+    assert_int_equal(tap_cuda_stage_bytes(), 4 * TAP_CUDA_STAGE_BYTES);
+    assert_null(tap_front_cuda.trouble());
+    expect_recorded(&b);
+    arm_for(&b, RING);                 /* what there is stays */
+    assert_int_equal(tap_cuda_stage_bytes(), 4 * TAP_CUDA_STAGE_BYTES);
+    expect_recorded(&b);
+    tap_cuda_stage_forget();
+}
+
 /* Give the sender the time to see what was copied, as a server that is idle does. */
 static void be_idle(void)
 {
@@ -556,7 +598,7 @@ int main(void)
         cmocka_unit_test(a_slow_stream_is_waited_for),
         cmocka_unit_test(a_handle_is_used_again),
         cmocka_unit_test(half_an_op_is_none),
-        cmocka_unit_test(a_small_ring_is_enough),
+        cmocka_unit_test(a_small_ring_is_enough), cmocka_unit_test(the_ring_grows_with_the_recorders),
         cmocka_unit_test(weights_are_replaced),
         cmocka_unit_test(each_tensor_is_looked_at),
         cmocka_unit_test(half_a_set_does_not_stay_in_the_way),

@@ -1,0 +1,66 @@
+/* test_figures.c - what record says at its end of the ops that it did not get.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "recorder/record.h"
+
+static char *printed(const struct td_links_state *ops, const char *no_tap)
+{
+    struct td_figures f;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+
+    memset(&f, 0, sizeof f);
+    assert_non_null(to);
+    td_figures_print(&f, 3, ops, no_tap, to);
+    fclose(to);
+    return text;
+}
+
+static void expect(const struct td_links_state *ops, const char *words, bool there)
+{
+    char *text = printed(ops, "no tap in it");
+
+    if (!strstr(text, words) == there)
+        fail_msg("\"%s\" is %s: %s", words, there ? "missing" : "there", text);
+    free(text);
+}
+
+static void what_is_missing_is_said_with_the_next_step(void **state)
+{
+    struct td_links_state all = {.ops_kept = 90, .steps_kept = 9}, some = all;
+
+    (void)state;
+    expect(NULL, "ops      none: no tap in it", true);
+    expect(&all, "ops      90 kept in 9 steps, 0 dropped\n", true);
+    expect(&all, "--ring-mib", false);
+    expect(&all, "none were looked at", false);
+    some.ops_dropped = 10, some.ops_ring = 4, some.rested_ms = 2500;
+    expect(&some, "ops      90 kept in 9 steps, 10 dropped; for 2.5 s, between samples, none were looked at\n", true);
+    expect(&some, "4 of those dropped found no room", true);
+    expect(&some, "--ring-mib", true);
+    some.launches = 500, some.gemms = 100, some.gemms_other = 100;
+    strcpy(some.other, "machete");
+    expect(&some, "; 45.0 % of the GEMMs that were seen", true); /* 90 of 200 */
+    expect(&some, "not read, counted by name: 100, most of all machete", true);
+    expect(&some, "graphs", false);
+    some.graphs = 7, some.graphs_read = 5;
+    expect(&some, "5 launched that were read", true);
+    expect(&some, "2 launched whose GEMMs were not seen", true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_missing_is_said_with_the_next_step)};
+
+    return cmocka_run_group_tests_name("figures", tests, NULL, NULL);
+}
