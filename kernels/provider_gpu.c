@@ -37,10 +37,10 @@ static void gpu_close(void *state)
     free(s);
 }
 
-/* The library of products is part of what a host library computes with, so it is in the words. Where it is missing, the first op that needs it says so. */
+/* The library of products is part of what a host library computes with, and of what its user names, so it is in the words. Where it is missing, the first op that needs it says so. */
 static void find_early(struct td_gpu_state *s)
 {
-    if (s->facts.sm && td_gpu_image_needed(td_gpu_build_image(s->build), "libcudart.so"))
+    if (s->facts.sm && (td_gpu_image_needed(td_gpu_build_image(s->build), "libcudart.so") || getenv("TD_CUBLAS_LIBRARY")))
         td_gpu_find_blas(s);
 }
 

@@ -1,7 +1,7 @@
 /* provider_gpu_gemm.c - ops of kind gemm, layers that are not quantised, by the GPU's library of products, asked as torch asks it. No kernel of the build runs.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Whoever recorded the op, it is cublasGemmEx that answers: with the recording's library, GPU and settings, the recording's bits. What torch asks otherwise, or of
+ * Whoever recorded the op, it is cublasGemmEx that answers: of one that was recorded from it, with the recording's library, GPU and settings, the recording's bits. What torch asks otherwise, or of
  * another library, is refused: a bias (cublasLtMatmul), float32. As for a W that was made whole, the library's own code stays where it is when a timed op starts anew. */
 #include <stdio.h>
 

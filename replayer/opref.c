@@ -95,7 +95,7 @@ static int make_gptq(const struct td_st_tensor *from, const struct td_tensor_rec
 {
     const int64_t k = from->shape[0], n = from->ndim == 2 ? from->shape[1] * 8 : 0;
 
-    if (from->dtype != TD_DT_I32 || from->ndim != 2 || (todo->awq == AWQ_QWEIGHT && k % 8))
+    if (from->dtype != TD_DT_I32 || from->ndim != 2 || !from->size_bytes || (todo->awq == AWQ_QWEIGHT && k % 8))
         return td_fail(err, TD_EINVAL, "%s: %s is not a tensor of AWQ's form", t->role, from->name);
     if (!(*owned = malloc(from->size_bytes + 1)))
         return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, from->size_bytes);

@@ -13,10 +13,11 @@ export LC_ALL=C.UTF-8 NO_COLOR=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 cores=$(nproc)
 JOBS=${JOBS:-$((cores < 4 ? cores : 4))}
+case $JOBS in '' | *[!0-9]* | 0*) echo "run.sh: JOBS=$JOBS: a number from 1" >&2; exit 2 ;; esac
 update=
 [ "${1:-}" = --update ] && { update=1; shift; }
 only=${1:-}
-scratch=$(mktemp -d)
+scratch=$(mktemp -d) || exit 1
 set -m # each job has its own process group, and SIGINT as a program at a terminal has it
 trap 'kill -TERM $(jobs -p | sed "s/^/-/") 2>/dev/null; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
@@ -29,7 +30,7 @@ fail() { echo "failed ${2:-1} $1" >>"$dir/tally"; printf '  FAIL  %s\n' "$1"; }
 unit() { # one cmocka program; counts its tests
     local name ok bad skipped rc
     name=$(basename "$1")
-    (cd "$ROOT" && timeout -k 5 600 "$1") >"$dir/out" 2>&1
+    (cd "$ROOT" && timeout --foreground -k 5 600 "$1") >"$dir/out" 2>&1
     rc=$?
     ok=$(grep -c '^\[       OK \]' "$dir/out")
     bad=$(grep -c '^\[  FAILED  \] [a-z].*[^:]$' "$dir/out")
@@ -49,7 +50,7 @@ unit() { # one cmocka program; counts its tests
 fuzz() {
     local name
     name=$(basename "$1")
-    if (cd "$ROOT" && timeout -k 5 300 "$1") >"$dir/out" 2>&1; then
+    if (cd "$ROOT" && timeout --foreground -k 5 300 "$1") >"$dir/out" 2>&1; then
         pass 1
         printf '  ok    %s: %s\n' "$name" "$(tail -n 1 "$dir/out")"
     else
@@ -64,7 +65,7 @@ e2e() {
     want=0
     [ -f "$case/exit" ] && want=$(cat "$case/exit")
     mkdir "$dir/work"
-    (cd "$dir/work" && T=$case timeout -k 5 600 bash "$case/cmd") >"$dir/out" 2>"$dir/err"
+    (cd "$dir/work" && T=$case timeout --foreground -k 5 600 bash "$case/cmd") >"$dir/out" 2>"$dir/err"
     rc=$?
     if [ $rc -eq 77 ]; then
         skip "$name: $(tail -n 1 "$dir/out")"
@@ -72,7 +73,7 @@ e2e() {
         return
     fi
     [ -n "$update" ] && cp "$dir/out" "$case/expected"
-    if [ $rc -ne "$want" ]; then
+    if [ "$rc" != "$want" ]; then
         cat "$dir/out" "$dir/err" | tail -n 40
         fail "$name (exit $rc, expected $want)"
     elif [ -f "$case/expected" ] && ! diff -u "$case/expected" "$dir/out"; then
@@ -84,8 +85,16 @@ e2e() {
     fi
 }
 
+# What a case left running, or its time-out: all of this job's process group.
+end_group() {
+    local group
+    read -r _ _ _ _ group _ <"/proc/$BASHPID/stat"
+    trap '' TERM
+    [ "$group" != "$BASHPID" ] || kill -TERM 0
+}
+
 # begin KIND PATH: run it beside the others, once there is room
-started=0 shown=0
+started=0 shown=0 names=()
 begin() {
     while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do wait -n; done
     show
@@ -94,9 +103,11 @@ begin() {
         dir=$scratch/$started
         mkdir "$dir"
         "$@" >"$dir/shown" 2>&1
+        end_group
         rm -rf "$dir/work"
-        touch "$dir/done"
+        [ -f "$dir/tally" ] && [ -s "$dir/tally" ] && touch "$dir/done"
     ) </dev/null &
+    names[started]=$*
 }
 
 show() { # of those that have ended, in order
@@ -119,8 +130,12 @@ for t in "$ROOT"/tests/e2e/*/cmd; do
 done
 wait
 show
+lost=0
+for i in $(seq $started); do # a case whose shell died says nothing of itself
+    [ ! -e "$scratch/$i/done" ] || [ "$i" -le $shown ] || cat "$scratch/$i/shown"
+    [ -e "$scratch/$i/done" ] || { cat "$scratch/$i/shown" 2>/dev/null; echo "failed: ${names[i]} did not come to an end"; lost=$((lost + 1)); rm -f "$scratch/$i/tally"; }
+done
 
 for kind in skipped failed; do cat "$scratch"/*/tally 2>/dev/null | sed -n "s/^$kind [0-9]* /$kind: /p"; done
-[ $shown -eq $started ] || echo "failed: $((started - shown)) of $started did not end"
-cat "$scratch"/*/tally 2>/dev/null | awk -v lost=$((started - shown)) '{n[$1] += $2}
+cat "$scratch"/*/tally 2>/dev/null | awk -v lost=$lost '{n[$1] += $2}
     END {printf "%d passed, %d failed, %d skipped\n", n["passed"], n["failed"] + lost, n["skipped"]; exit n["failed"] + lost > 0 || !n["passed"]}'

@@ -114,6 +114,8 @@ struct tap_cuda_last tap_cuda_last_of(uint64_t stream, const struct td_gpu_work 
 
 bool tap_cuda_joins(const struct tap_cuda_last *p, uint64_t stream, const struct td_gpu_work *w)
 {
+    if (!strcmp(w->adapter->kind, "gemm")) /* a call of cuBLAS is a whole product */
+        return false;
     return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
            p->a_end == tap_cuda_operand(w, TD_GPU_IN)->address && p->c_end == tap_cuda_output(w)->address;
 }

@@ -111,8 +111,8 @@ def main():
     a = p.parse_args()
     if a.rescale not in [1 << i for i in range(11)]:
         p.error("--rescale: a power of two, at most 1024")
-    if a.bits not in (4, 8, 16) or (a.awq and (a.bits != 4 or a.act_order)):
-        p.error("--bits: 4, 8 or 16; --awq: 4 bits, without --act-order")
+    if a.bits not in (4, 8, 16) or (a.awq and (a.bits != 4 or a.act_order)) or (a.bits == 16 and a.act_order):
+        p.error("--bits: 4, 8 or 16; --awq: 4 bits; --act-order: of GPTQ alone")
     os.makedirs(a.out, exist_ok=True)
     write_safetensors(os.path.join(a.out, "model.safetensors"), weights(a, np.random.default_rng(a.seed)))
     dump(a.out, "config.json", {

@@ -193,10 +193,36 @@ static void refused(void **state)
         assert_int_equal(load(cases[i].ref, cases[i].rows, cases[i].cols, &data, &size, &err), cases[i].code);
 }
 
+/* A shape of no elements may have any number of rows. */
+static void awq_of_no_elements_takes_no_time(void **state)
+{
+    static const char header[] = "{\"w\":{\"dtype\":\"I32\",\"shape\":[9007199254740992,0],\"data_offsets\":[0,0]}}      ";
+    struct td_safetensors *empty = NULL;
+    char folder[] = "/tmp/td-opref-XXXXXX", path[64];
+    uint64_t n = sizeof header - 1;
+    struct td_tensor_rec t = {.role = "w", .ndim = 2, .shape = {1, 1}, .ref = cJSON_Parse("{\"tensors\":[\"w\"],\"transforms\":[\"awq-qweight\"]}")};
+    struct td_error err = {0};
+    size_t size;
+    void *data;
+    FILE *f;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_true(fwrite(&n, 8, 1, f) == 1 && fwrite(header, n, 1, f) == 1 && !fclose(f));
+    assert_int_equal(td_safetensors_open(folder, &empty, &err), 0);
+    assert_int_equal(td_opref_load(empty, "here", &t, &data, &size, &err), TD_EINVAL);
+    cJSON_Delete(t.ref);
+    td_safetensors_close(empty);
+    td_fs_remove_tree(folder, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_tensor), cmocka_unit_test(stacked_columns), cmocka_unit_test(stacked_rows), cmocka_unit_test(converted), cmocka_unit_test(slices), cmocka_unit_test(refused),
+        cmocka_unit_test(awq_of_no_elements_takes_no_time), cmocka_unit_test(one_tensor), cmocka_unit_test(stacked_columns), cmocka_unit_test(stacked_rows), cmocka_unit_test(converted), cmocka_unit_test(slices), cmocka_unit_test(refused),
     };
 
     return cmocka_run_group_tests_name("opref", tests, setup, teardown);

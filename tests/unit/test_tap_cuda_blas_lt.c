@@ -187,8 +187,8 @@ static void the_same_said_otherwise(void **state)
     bench_close(&b);
 }
 
-/* Rows that go on where the last call's ended are one product, unless another bias is added to them. The second time no weights go over in between. */
-static void only_with_the_same_bias_are_calls_joined(void **state)
+/* Each is a product, also where its rows go on where the last call's ended. The second time no weights go over in between. */
+static void calls_are_not_joined(void **state)
 {
     const struct asked x = ask(F16, M, LDA, LDC, bias), y = ask(F16, M, LDA, LDC, other_bias), z = ask(F16, M, LDA, LDC, 0);
     struct bench b;
@@ -199,14 +199,16 @@ static void only_with_the_same_bias_are_calls_joined(void **state)
     for (i = 0; i < 2; i++)
         assert_int_equal(multiply(&x, 0) | multiply(&x, M) | multiply(&y, 2 * M) | multiply(&z, 3 * M), 0);
     disarm(&b);
-    assert_int_equal(b.n_ops, 2 * LAYERS + 2 * 3);
-    for (i = LAYERS; i < LAYERS + 2 * 3; i += 3) {
-        check_rows(&b, &b.ops[i].out, out, 2 * M, N, LDC);
+    assert_int_equal(b.n_ops, 2 * LAYERS + 2 * 4);
+    for (i = LAYERS; i < LAYERS + 2 * 4; i += 4) {
+        check_rows(&b, &b.ops[i].out, out, M, N, LDC);
         check_blob(&b, td_op_rec_in(&b.ops[i], "bias"), (void *)bias, N * 2);
         check_op(&b, &b.ops[i + 1], "F16");
-        check_blob(&b, td_op_rec_in(&b.ops[i + 1], "bias"), (void *)other_bias, N * 2);
+        check_blob(&b, td_op_rec_in(&b.ops[i + 1], "bias"), (void *)bias, N * 2);
         check_op(&b, &b.ops[i + 2], "F16");
-        assert_null(td_op_rec_in(&b.ops[i + 2], "bias"));
+        check_blob(&b, td_op_rec_in(&b.ops[i + 2], "bias"), (void *)other_bias, N * 2);
+        check_op(&b, &b.ops[i + 3], "F16");
+        assert_null(td_op_rec_in(&b.ops[i + 3], "bias"));
     }
     bench_close(&b);
 }
@@ -336,7 +338,7 @@ int main(void)
         cmocka_unit_test(a_layer_with_a_bias_is_an_op),
         cmocka_unit_test(one_without_a_bias_is_too),
         cmocka_unit_test(the_same_said_otherwise),
-        cmocka_unit_test(only_with_the_same_bias_are_calls_joined),
+        cmocka_unit_test(calls_are_not_joined),
         cmocka_unit_test(another_product_is_left_alone),
         cmocka_unit_test(factors_are_looked_at),
         cmocka_unit_test(what_fails_is_no_op),
