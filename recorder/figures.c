@@ -148,7 +148,7 @@ static void print_ops(const struct td_links_state *ops, FILE *to)
         fprintf(to, "; for %.1f s, between samples, none were looked at", (double)ops->rested_ms / 1000);
     fputc('\n', to);
     if (ops->ops_ring)
-        fprintf(to, "         %lld of those dropped found no room on their way here: record less at a time (--budget, --layers), or give more room (--ring-mib)\n",
+        fprintf(to, "         %lld of those dropped most likely found no room on their way here: record less at a time (--budget, --layers), or give more room (--ring-mib)\n",
                 (long long)ops->ops_ring);
 }
 

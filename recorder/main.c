@@ -200,7 +200,7 @@ int main(int argc, char **argv)
         {"budget", 0, TD_ARG_NUM, &o.budget_mib, "MIB", "what the tap may copy a second; -1 no limit (default: of a sample 64, with --gemms all no limit)", -1, 1 << 20},
         {"graphs", 0, TD_ARG_FLAG, &graphs, NULL, "of a GPU: also what runs in CUDA graphs; with --run or --tap-env, since graphs are captured when a server starts", 0, 0},
         {"graphs-mib", 0, TD_ARG_I64, &o.graphs_mib, "MIB", "the same, with so much of the GPU's memory for copies (default 256)", 1, 65536},
-        {"ring-mib", 0, TD_ARG_I64, &o.ring_mib, "MIB", "room on the way from the tap to record, also on a GPU: no op of more is kept (default 16, of a GPU 64)", 1, 1024},
+        {"ring-mib", 0, TD_ARG_I64, &o.ring_mib, "MIB", "room on the way from the tap to record, also on a GPU: twice A and C of the largest op (default 16, of a GPU and llama.cpp 64)", 1, 1024},
         {"tap-socket", 0, TD_ARG_STR, &o.tap_socket, "PATH", "the tap's socket, where it is not found by itself", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "DIR", "the model's files, or its GGUF file, to name layers (default: as the server says)", 0, 0},
         {"weights-by-reference", 0, TD_ARG_FLAG, &o.weights_by_reference, NULL, "do not copy weights that match the checkpoint", 0, 0},

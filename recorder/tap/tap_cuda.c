@@ -283,7 +283,7 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void))
     if (!why && !tap_cuda_stage_quiet())
         why = "the GPU is still at work for the last arm; arm again later";
     if (!why && tap_cuda_stage_context())
-        late = tap_cuda_stage_grow();
+        tap_cuda_stage_grow();
     else if (!why && (context = guess()))
         why = tap_cuda_stage_open(context);
     if (!why && (!tap_cuda_kernels_clear() || !tap_cuda_lane_open() || !tap_cuda_send_start()))
@@ -305,7 +305,7 @@ static const char *start(void)
         no_flight = open_flight();
         why = tap_cuda_watch();
     }
-    return why ? why : no_flight ? no_flight : no_graphs[0] ? no_graphs : NULL;
+    return why ? why : no_flight ? no_flight : no_graphs[0] ? no_graphs : tap_cuda_stage_short();
 }
 
 /* Nobody is in a callback any more; or somebody stands in the driver, whom close() below can do without. */
@@ -483,7 +483,7 @@ static void forked(void)
 
 static const char *trouble(void)
 {
-    return late;
+    return late ? late : tap_cuda_stage_short();
 }
 
 /* "CUDA device 1": the process's own count of them, those on which it computes. */

@@ -77,9 +77,11 @@ struct tap_cuda_kernel *tap_cuda_kernel_at(unsigned i, bool *used);
 /* Allocate, in that context, what the process keeps for its life: nothing of it may be freed while the server computes. NULL: done or there
  * already; else why not. From the tap's thread. */
 const char *tap_cuda_stage_open(void *context);
-/* It is open: if the recorder takes more in one piece than those before, another ring and mirror take the place of the old ones, which stay allocated (all
- * together are less than twice the largest). NULL: done, or large enough; else why the old ones stay. While it is quiet, and nobody takes. */
-const char *tap_cuda_stage_grow(void);
+/* It is open: if the recorder takes more in one piece than those before, a larger ring and mirror take the place of the old ones, where there is memory; these
+ * stay allocated (all together are less than twice the largest). While it is quiet, and nobody takes. */
+void tap_cuda_stage_grow(void);
+/* It is smaller than this arm's recorder asked for: a sentence. NULL: it is not, nobody asked, or it is not open yet. */
+const char *tap_cuda_stage_short(void);
 /* May be used for launches of this context, which is there? Not when it was reset since: then all that is ours is gone. */
 bool tap_cuda_stage_is(const void *context);
 bool tap_cuda_stage_gone(void);

@@ -7,6 +7,7 @@
  *
  * The mirror is memory of our own that the driver registers, not memory of the driver: at the end of the process the driver takes its own
  * away while the sender may be reading. Nothing is ever freed: cuMemFree would wait for the device. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -24,7 +25,8 @@ static struct {
     _Atomic bool broken, gone;
     uint64_t bytes, device;           /* of the ring, a power of two */
     uint8_t *host;
-    uint8_t *spare; uint64_t spare_bytes; /* a mirror whose ring there was no room for on the device */
+    uint64_t spare, spare_bytes;      /* a larger ring, which there was no pinned memory for */
+    char sentence[160];
     const volatile uint32_t *word;
     uint64_t word_address;
     void *side, *event;
@@ -35,62 +37,45 @@ static struct {
 
 /* ---- opening ------------------------------------------------------------------------------------------------------- */
 
-/* As much as the recorder takes in one piece. */
+/* As much as the recorder takes in one piece, if that is of GEMMs alone; --all-ops is of servers on a CPU. */
 static uint64_t wanted_bytes(void)
 {
     uint64_t bytes = TAP_CUDA_STAGE_BYTES;
 
-    while (bytes < tap_plan.ring_bytes && bytes < TAP_MAX_RING_BYTES)
+    while (tap_plan.kinds == TAP_KINDS_GEMM && bytes < tap_plan.ring_bytes && bytes < TAP_MAX_RING_BYTES)
         bytes *= 2;
     return bytes;
 }
 
-/* Each of these is asked for until it is there, and then no more: what came before a failure is kept for the next time. */
-static bool make_ring(void)
+/* Of more than `least` bytes, into *made and *made_bytes: a server leaves little, and a small ring drops more, and counts it. */
+static bool make_ring(uint64_t least, uint64_t *made, uint64_t *made_bytes)
 {
-    uint64_t device, bytes = wanted_bytes();
+    uint64_t bytes = wanted_bytes(), device;
 
-    while (!stage.device && bytes >= SMALLEST) {
+    for (; !*made && bytes > least; bytes /= 2)
         if (!tap_driver.mem_alloc(&device, bytes))
-            stage.device = device, stage.bytes = bytes;
-        bytes /= 2;                   /* a server leaves little: a small ring drops more, and counts it */
-    }
-    return stage.device;
+            *made = device, *made_bytes = bytes;
+    return *made;
 }
 
-/* A mirror that is not in use yet, and where the device sees it. What was made is kept for the next time if the device then has no room for its ring. */
-static bool have_spare(uint64_t bytes, uint64_t *address)
-{
-    uint8_t *p;
-
-    if (stage.spare_bytes < bytes) {
-        p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-        if (p == MAP_FAILED)
-            return false;
-        if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
-            munmap(p, HEAD_BYTES + bytes);
-            return false;
-        }
-        stage.spare = p, stage.spare_bytes = bytes;
-    }
-    return !tap_driver.host_device_pointer(address, stage.spare, 0);
-}
-
-static void use_spare(uint64_t address)
-{
-    stage.word = (const volatile uint32_t *)stage.spare;
-    stage.word_address = address;
-    stage.host = stage.spare + HEAD_BYTES;
-    stage.spare = NULL, stage.spare_bytes = 0;
-}
-
-static bool make_mirror(void)
+/* For a ring of so many bytes. */
+static bool make_mirror(uint64_t bytes)
 {
     uint64_t address;
+    uint8_t *p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-    if (!stage.host && have_spare(stage.bytes, &address))
-        use_spare(address);
-    return stage.host;
+    if (p == MAP_FAILED)
+        return false;
+    if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
+        munmap(p, HEAD_BYTES + bytes);
+        return false;
+    }
+    if (tap_driver.host_device_pointer(&address, p, 0))
+        return false;                 /* registered memory stays where it is */
+    stage.word = (const volatile uint32_t *)p;
+    stage.word_address = address;
+    stage.host = p + HEAD_BYTES;
+    return true;
 }
 
 static bool make_stream(void)
@@ -113,9 +98,9 @@ static void begin(void)
 
 static const char *make(void)
 {
-    if (!make_ring())
+    if (!make_ring(SMALLEST - 1, &stage.device, &stage.bytes))
         return "the GPU has no 4 MiB left for copies (vLLM: a smaller --gpu-memory-utilization)";
-    if (!make_mirror())
+    if (!stage.host && !make_mirror(stage.bytes))
         return "no pinned memory for copies from the GPU";
     if (!make_stream())
         return "the GPU's driver gives no stream for copies";
@@ -144,33 +129,37 @@ const char *tap_cuda_stage_open(void *context)
     return why;
 }
 
-/* In the context. */
-static bool make_larger(uint64_t bytes)
+/* In the context. A ring without a mirror is kept for the next time. */
+static bool make_larger(void)
 {
-    uint64_t address, device;
-
-    if (!have_spare(bytes, &address) || tap_driver.mem_alloc(&device, bytes))
+    if (!make_ring(stage.bytes, &stage.spare, &stage.spare_bytes) || !make_mirror(stage.spare_bytes))
         return false;
-    use_spare(address);
-    stage.device = device, stage.bytes = bytes;
+    stage.device = stage.spare, stage.bytes = stage.spare_bytes;
+    stage.spare = stage.spare_bytes = 0;
     begin();
     return true;
 }
 
-const char *tap_cuda_stage_grow(void)
+void tap_cuda_stage_grow(void)
 {
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
-    uint64_t bytes = wanted_bytes();
-    void *popped;
-    bool done;
+    void *context = tap_cuda_stage_context(), *popped;
 
-    if (bytes <= TAP_CUDA_STAGE_BYTES || bytes <= stage.bytes)
-        return NULL;
-    if (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(tap_cuda_stage_context()))
-        return "the GPU's driver does not let us into the server's context";
-    done = make_larger(bytes);
+    if (wanted_bytes() <= TAP_CUDA_STAGE_BYTES || wanted_bytes() <= stage.bytes || tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
+        return;
+    if (tap_cuda_stage_is(context))
+        make_larger();
     tap_driver.ctx_pop(&popped);
-    return done ? NULL : "there is no memory, of the GPU or pinned, for so large a ring (--ring-mib): the one of an earlier recording is used";
+}
+
+const char *tap_cuda_stage_short(void)
+{
+    bool asked = wanted_bytes() > TAP_CUDA_STAGE_BYTES;
+
+    if (!asked || !tap_cuda_stage_context() || stage.bytes >= wanted_bytes())
+        return NULL;
+    snprintf(stage.sentence, sizeof stage.sentence, "there was memory, of the GPU and pinned, for a ring of %u MiB only: no op of more is kept (--ring-mib)", (unsigned)(stage.bytes >> 20));
+    return stage.sentence;
 }
 
 void *tap_cuda_stage_context(void)

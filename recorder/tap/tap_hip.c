@@ -221,4 +221,4 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_hip = {.name = "hip", .awake = set_awake, .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked};
+const struct tap_front tap_front_hip = {.name = "hip", .awake = set_awake, .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked, .trouble = tap_cuda_stage_short};

@@ -180,12 +180,19 @@ static void a_small_ring_is_enough(void **state)
     bench_close(&b);
 }
 
-/* As if the recorder's rings were of so many bytes, when the tap is armed. */
-static void arm_for(struct bench *b, uint64_t ring_bytes)
+/* As if the recorder's rings were of so many bytes, when the tap is armed. Is the GPU's as large then, or how large is it said to be? */
+static void arm_for(struct bench *b, uint64_t ring_bytes, uint64_t got, const char *says)
 {
+    const char *why;
+
     bench_open(b, TAP_MODE_ALL);
     tap_plan.ring_bytes = ring_bytes;
-    assert_null(tap_front_cuda.start());
+    why = tap_front_cuda.start();
+    assert_int_equal(tap_cuda_stage_bytes(), got);
+    if (says)
+        assert_true(why && strstr(why, says) && strstr(tap_front_cuda.trouble(), says));
+    else
+        assert_true(!why && !tap_front_cuda.trouble());
     tap_plan.ring_bytes = RING;
 }
 
@@ -197,27 +204,57 @@ static void expect_recorded(struct bench *b)
     bench_close(b);
 }
 
+static int not_registered(void *p, size_t bytes, unsigned flags)
+{
+    (void)p, (void)bytes, (void)flags;
+    return OUT_OF_MEMORY;
+}
+
+static int not_allocated(uint64_t *address, size_t bytes)
+{
+    (void)address, (void)bytes;
+    return OUT_OF_MEMORY;
+}
+
 /* In a server that runs: a recorder that takes more in one piece than the one before it. */
 static void the_ring_grows_with_the_recorders(void **state)
 {
+    int (*real_register)(void *, size_t, unsigned), (*real_alloc)(uint64_t *, size_t);
+    const uint64_t usual = TAP_CUDA_STAGE_BYTES;
     struct bench b;
+    int i;
 
     (void)state;
     tap_cuda_stage_forget();
-    arm_for(&b, RING);
-    assert_int_equal(tap_cuda_stage_bytes(), TAP_CUDA_STAGE_BYTES);
+    arm_for(&b, RING, usual, NULL);
+    expect_recorded(&b);
+    for (i = 1; i <= 2; i++)
+        say->fault("alloc", i, OUT_OF_MEMORY);
+    arm_for(&b, 3 * usual, usual, "64 MiB only");
     expect_recorded(&b);
     say->fault("alloc", 1, OUT_OF_MEMORY);
-    arm_for(&b, 3 * TAP_CUDA_STAGE_BYTES);
-    assert_int_equal(tap_cuda_stage_bytes(), TAP_CUDA_STAGE_BYTES);
-    assert_non_null(strstr(tap_front_cuda.trouble(), "--ring-mib"));
+    arm_for(&b, 3 * usual, 2 * usual, "128 MiB only");
     expect_recorded(&b);
-    arm_for(&b, 3 * TAP_CUDA_STAGE_BYTES);
-    assert_int_equal(tap_cuda_stage_bytes(), 4 * TAP_CUDA_STAGE_BYTES);
-    assert_null(tap_front_cuda.trouble());
+    real_register = tap_driver.host_register;
+    tap_driver.host_register = not_registered;
+    arm_for(&b, 3 * usual, 2 * usual, "128 MiB only"); /* the device's part is there now */
+    tap_driver.host_register = real_register;
     expect_recorded(&b);
-    arm_for(&b, RING);                 /* what there is stays */
-    assert_int_equal(tap_cuda_stage_bytes(), 4 * TAP_CUDA_STAGE_BYTES);
+    real_alloc = tap_driver.mem_alloc;
+    tap_driver.mem_alloc = not_allocated;
+    arm_for(&b, 3 * usual, 4 * usual, NULL);
+    tap_driver.mem_alloc = real_alloc;
+    expect_recorded(&b);
+    arm_for(&b, RING, 4 * usual, NULL); /* what there is stays */
+    expect_recorded(&b);
+    tap_plan.kinds = TAP_KINDS_ALL;    /* not of GEMMs on a GPU */
+    tap_cuda_stage_forget();
+    arm_for(&b, 3 * usual, usual, NULL);
+    tap_plan.kinds = TAP_KINDS_GEMM;
+    expect_recorded(&b);
+    tap_cuda_stage_forget();
+    say->fault("alloc", 1, OUT_OF_MEMORY);
+    arm_for(&b, 3 * usual, 2 * usual, "128 MiB only"); /* also where it is the first */
     expect_recorded(&b);
     tap_cuda_stage_forget();
 }
