@@ -65,17 +65,18 @@ static int require(const struct td_safetensors *st, const char *layer, const cha
     return TD_OK;
 }
 
-/* qzeros and scales in one piece of memory, each aligned to 4. */
-static int copy_groups(const struct td_st_tensor *qz, const struct td_st_tensor *sc, struct td_gptq_weight *w, struct td_error *err)
+/* qzeros turned, and scales as they lie: of a large model they are a gigabyte, so copied (behind qzeros) only where they are misaligned. */
+static int take_groups(const struct td_st_tensor *qz, const struct td_st_tensor *sc, struct td_gptq_weight *w, struct td_error *err)
 {
-    uint32_t *words = malloc(qz->size_bytes + sc->size_bytes);
+    const bool copy = (uintptr_t)sc->data % sizeof *w->scales;
+    uint32_t *words = malloc(qz->size_bytes + (copy ? sc->size_bytes : 0));
 
     if (!words)
         return td_fail(err, TD_ENOMEM, "out of memory");
     w->owned = words;
     td_awq_unpack_zeros(w->groups, w->n, qz->data, words);
     w->qzeros = words;
-    w->scales = memcpy(words + qz->size_bytes / 4, sc->data, sc->size_bytes);
+    w->scales = copy ? memcpy(words + qz->size_bytes / 4, sc->data, sc->size_bytes) : sc->data;
     return TD_OK;
 }
 
@@ -97,7 +98,7 @@ int td_awq_weight_load(const struct td_safetensors *st, const char *layer, int g
     }
     w.groups = w.k / w.group_size;
     if ((rc = require(st, layer, "qzeros", TD_DT_I32, w.groups, w.n / PACK, &qz, err)) || (rc = require(st, layer, "scales", TD_DT_F16, w.groups, w.n, &sc, err)) ||
-        (rc = copy_groups(qz, sc, &w, err)))
+        (rc = take_groups(qz, sc, &w, err)))
         return rc;
     w.awq = qw->data;
     *out = w;

@@ -276,6 +276,8 @@ enum tap_cuda_linear_call { TAP_CUDA_GEMM_EX, TAP_CUDA_LT_MATMUL };
 bool tap_cuda_linear_wanted(void);    /* TD_TAP_CUBLAS=1 */
 /* Before such a call, on l->stream, between come_in and go_out; fills l's context. The token for tap_cuda_lane_leave; 0: not taken. */
 uint64_t tap_cuda_linear_enter(const struct tap_cuda_linear *p, enum tap_cuda_linear_call call, bool bf16, struct tap_cuda_launch *l);
+/* After the call, which was taken or not: the cover that was there before it, and the end of what was taken. errno stays. */
+void tap_cuda_linear_leave(uint64_t token, struct tap_cuda_launch *l, bool covered, bool done);
 
 /* ---- tap_cuda_copy.c ----------------------------------------------------------------------------------------------- */
 

@@ -114,12 +114,6 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
     tap_cuda_go_out();
     errno = e;
     rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm);
-    tap_cuda_cover(before);
-    e = errno;
-    if (token && tap_cuda_come_in()) {
-        tap_cuda_lane_leave(token, &l, rc == 0);
-        tap_cuda_go_out();
-    }
-    errno = e;
+    tap_cuda_linear_leave(token, &l, before, rc == 0);
     return rc;
 }

@@ -144,12 +144,6 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     tap_cuda_go_out();
     errno = e;
     rc = real VALUES;
-    tap_cuda_cover(before);
-    e = errno;
-    if (token && tap_cuda_come_in()) {
-        tap_cuda_lane_leave(token, &l, rc == 0);
-        tap_cuda_go_out();
-    }
-    errno = e;
+    tap_cuda_linear_leave(token, &l, before, rc == 0);
     return rc;
 }

@@ -4,6 +4,7 @@
  * Every call of that form is taken for a layer, its factor W for weights: attention multiplies in batches, by other functions. Where it is none after all,
  * the op is right as it stands (W is copied before the call as A is), and the next one of that address is dropped, as its sample of W is not what was sent.
  * What it cannot be told from is a step that begins anew at such an address. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "recorder/tap/tap_cuda.h"
@@ -87,4 +88,16 @@ uint64_t tap_cuda_linear_enter(const struct tap_cuda_linear *p, enum tap_cuda_li
     token = tap_cuda_lane_enter(l, &calls[call][bf16]);
     l->params = NULL;
     return token;
+}
+
+void tap_cuda_linear_leave(uint64_t token, struct tap_cuda_launch *l, bool covered, bool done)
+{
+    int e = errno;
+
+    tap_cuda_cover(covered);
+    if (token && tap_cuda_come_in()) {
+        tap_cuda_lane_leave(token, l, done);
+        tap_cuda_go_out();
+    }
+    errno = e;
 }

@@ -3,7 +3,8 @@
  *
  * A byte lies at the same place in both. Tensors are copied into the ring on the stream of the launch, where nothing waits for the bus; what has
  * gathered is copied to the mirror on a stream of our own, behind an event of the launch's stream, and then the batch's number is written into a
- * word there, which the sender watches. Batches come in order, so one word is enough.
+ * word there, which the sender watches. Batches come in order, so one word is enough. A recorder may ask for a larger ring than the one before it
+ * (--ring-mib): between two arms a new ring and mirror take the place of the old ones.
  *
  * The mirror is memory of our own that the driver registers, not memory of the driver: at the end of the process the driver takes its own
  * away while the sender may be reading. Nothing is ever freed: cuMemFree would wait for the device. */
@@ -26,6 +27,7 @@ static struct {
     uint64_t bytes, device;           /* of the ring, a power of two */
     uint8_t *host;
     uint64_t spare, spare_bytes;      /* a larger ring, which there was no pinned memory for */
+    uint8_t *idle; uint64_t idle_bytes; /* a mirror, head and all, that the driver did not say the address of */
     char sentence[160];
     const volatile uint32_t *word;
     uint64_t word_address;
@@ -58,23 +60,34 @@ static bool make_ring(uint64_t least, uint64_t *made, uint64_t *made_bytes)
     return *made;
 }
 
-/* For a ring of so many bytes. */
-static bool make_mirror(uint64_t bytes)
+static bool make_pinned(uint64_t bytes)
 {
-    uint64_t address;
-    uint8_t *p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    uint8_t *p;
 
+    if (stage.idle_bytes >= bytes)
+        return true;
+    p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (p == MAP_FAILED)
         return false;
     if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
         munmap(p, HEAD_BYTES + bytes);
         return false;
     }
-    if (tap_driver.host_device_pointer(&address, p, 0))
-        return false;                 /* registered memory stays where it is */
-    stage.word = (const volatile uint32_t *)p;
+    stage.idle = p, stage.idle_bytes = bytes;
+    return true;
+}
+
+/* For a ring of so many bytes. What was made before a failure is kept for the next time. */
+static bool make_mirror(uint64_t bytes)
+{
+    uint64_t address;
+
+    if (!make_pinned(bytes) || tap_driver.host_device_pointer(&address, stage.idle, 0))
+        return false;
+    stage.word = (const volatile uint32_t *)stage.idle;
     stage.word_address = address;
-    stage.host = p + HEAD_BYTES;
+    stage.host = stage.idle + HEAD_BYTES;
+    stage.idle = NULL, stage.idle_bytes = 0;
     return true;
 }
 

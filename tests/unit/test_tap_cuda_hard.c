@@ -210,6 +210,12 @@ static int not_registered(void *p, size_t bytes, unsigned flags)
     return OUT_OF_MEMORY;
 }
 
+static int not_addressed(uint64_t *address, void *p, unsigned flags)
+{
+    (void)address, (void)p, (void)flags;
+    return OUT_OF_MEMORY;
+}
+
 static int not_allocated(uint64_t *address, size_t bytes)
 {
     (void)address, (void)bytes;
@@ -219,7 +225,7 @@ static int not_allocated(uint64_t *address, size_t bytes)
 /* In a server that runs: a recorder that takes more in one piece than the one before it. */
 static void the_ring_grows_with_the_recorders(void **state)
 {
-    int (*real_register)(void *, size_t, unsigned), (*real_alloc)(uint64_t *, size_t);
+    int (*real_register)(void *, size_t, unsigned), (*real_alloc)(uint64_t *, size_t), (*real_address)(uint64_t *, void *, unsigned);
     const uint64_t usual = TAP_CUDA_STAGE_BYTES;
     struct bench b;
     int i;
@@ -240,10 +246,17 @@ static void the_ring_grows_with_the_recorders(void **state)
     arm_for(&b, 3 * usual, 2 * usual, "128 MiB only"); /* the device's part is there now */
     tap_driver.host_register = real_register;
     expect_recorded(&b);
+    real_address = tap_driver.host_device_pointer;
+    tap_driver.host_device_pointer = not_addressed;
+    arm_for(&b, 3 * usual, 2 * usual, "128 MiB only"); /* and now the host's */
+    tap_driver.host_device_pointer = real_address;
+    expect_recorded(&b);
     real_alloc = tap_driver.mem_alloc;
     tap_driver.mem_alloc = not_allocated;
+    tap_driver.host_register = not_registered;
     arm_for(&b, 3 * usual, 4 * usual, NULL);
     tap_driver.mem_alloc = real_alloc;
+    tap_driver.host_register = real_register;
     expect_recorded(&b);
     arm_for(&b, RING, 4 * usual, NULL); /* what there is stays */
     expect_recorded(&b);
