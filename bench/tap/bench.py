@@ -11,6 +11,8 @@ random.seed(1)
 MODES = {"asleep": "off", "asleep again": "off", "sample 10 %, 64 MiB/s": "sample 10 64", "everything": "all"}
 if kind == "vllm_gpu":  # asleep: not subscribed
     MODES |= {"counting": "count", "flight recorder": "sample 0.0001 64 256"}
+if os.environ.get("MODES"):
+    MODES = {m: v for m, v in MODES.items() if m == "asleep" or any(m.startswith(w) for w in os.environ["MODES"].split(","))}
 WARM_S = {"sample 10 %, 64 MiB/s": 6 if kind == "vllm_gpu" else 2}
 
 

@@ -40,7 +40,7 @@ class Server:
     """command : what is run, PORT stands for the port; the tap is preloaded into it."""
 
     def __init__(self, command, tap, tokens, env=(), patience_s=20):
-        self.port, self.tokens = free_port(), tokens
+        self.port, self.tokens = free_port(), int(os.environ.get("TOKENS", tokens))
         self.process = subprocess.Popen([a.replace("PORT", str(self.port)) for a in command], env=dict(os.environ, LD_PRELOAD=tap, **dict(env)),
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         end = time.monotonic() + patience_s

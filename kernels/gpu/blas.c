@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kernels/gpu/blas_abi.h"
+#include "kernels/gpu/blas_lt.h"
 
 #define PATH_BYTES 4096
 #define MAX_VERSIONS 5
@@ -36,6 +37,8 @@ struct td_gpu_blas {
     size_t workspace_bytes;
     struct td_gpu_memory workspace;
     bool ready;                    /* the handle is set up */
+    struct td_gpu_blas_lt *lt;     /* NULL: not looked for yet, or not there: */
+    char no_lt[160];
     char words[64];
 #define MEMBER(cuda, hip, member, args) int (*member) args;
     TD_BLAS_FUNCTIONS(MEMBER)
@@ -172,6 +175,7 @@ void td_gpu_blas_close(struct td_gpu_blas *b)
 {
     if (!b)
         return;
+    td_gpu_blas_lt_close(b->lt);
     if (!b->driver->is_dead(b->device)) {
         if (b->handle)
             b->destroy(b->handle);
@@ -231,11 +235,46 @@ int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, 
                            (uint16_t *)(uintptr_t)c, (int)n), err, "the matrix product failed");
 }
 
+const char *td_gpu_blas_no_bias(struct td_gpu_blas *b)
+{
+    struct td_error err = {0};
+
+    if (!b->lt && !*b->no_lt && td_gpu_blas_lt_open(b->library, &b->lt, &err))
+        snprintf(b->no_lt, sizeof b->no_lt, "%.*s", (int)sizeof b->no_lt - 1, err.msg);
+    return b->lt ? NULL : b->no_lt;
+}
+
+/* That of the handle, or less where torch's variable says so, in KiB. */
+static size_t lt_workspace(const struct td_gpu_blas *b)
+{
+    const char *kib = getenv("CUBLASLT_WORKSPACE_SIZE");
+    const long n = kib ? strtol(kib, NULL, 10) : 0;
+
+    return n > 0 && (size_t)n < b->workspace_bytes >> 10 ? (size_t)n << 10 : b->workspace_bytes;
+}
+
+static int linear_with_bias(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err)
+{
+    const struct td_gpu_blas_lt_place at = {b->handle, b->driver->stream(b->device), (void *)(uintptr_t)b->workspace.address, lt_workspace(b)};
+    const char *no = td_gpu_blas_no_bias(b), *who = "";
+    char what[64];
+    int status;
+
+    if (no)
+        return td_fail(err, TD_EUNSUPPORTED, "%s: %s", b->words, no);
+    if (!(status = td_gpu_blas_lt_linear(b->lt, &at, x, &who)))
+        return TD_OK;
+    snprintf(what, sizeof what, "%s failed", who);
+    return say(b, status, err, what);
+}
+
 int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err)
 {
     static const float one = 1, zero = 0;
     const int type = x->bf16 ? TD_CUBLAS_BF16 : TD_CUBLAS_F16;
 
+    if (x->bias)
+        return linear_with_bias(b, x, err);
     return say(b, b->gemm_ex(b->handle, TD_CUBLAS_OP_T, TD_CUBLAS_OP_N, x->n, x->m, x->k, &one, (const void *)(uintptr_t)x->w, type, x->k, (const void *)(uintptr_t)x->a, type,
                              x->lda, &zero, (void *)(uintptr_t)x->c, type, x->ldc, TD_CUBLAS_COMPUTE_32F, TD_CUBLAS_TENSOR_OP), err, "cublasGemmEx failed");
 }

@@ -7,6 +7,7 @@
 #define TD_KERNELS_GPU_BLAS_LT_ABI_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* cudaDataType, cublasComputeType_t, cublasOperation_t, cublasFillMode_t */
 enum { TD_CUBLASLT_F32 = 0, TD_CUBLASLT_F16 = 2, TD_CUBLASLT_BF16 = 14, TD_CUBLASLT_COMPUTE_32F = 68, TD_CUBLASLT_OP_N = 0, TD_CUBLASLT_OP_T = 1, TD_CUBLASLT_FULL = 2 };
@@ -27,6 +28,14 @@ enum td_cublaslt_layout {             /* cublasLtMatrixLayoutAttribute_t */
     TD_CUBLASLT_LAYOUT_BATCH_MODE = 8                                                  /* not in older libraries */
 };
 
+enum td_cublaslt_preference {         /* cublasLtMatmulPreferenceAttributes_t */
+    TD_CUBLASLT_PREF_WORKSPACE = 1,   /* at most so many bytes; 8 bytes */
+    TD_CUBLASLT_PREF_ALIGN_A = 5, TD_CUBLASLT_PREF_ALIGN_B = 6, TD_CUBLASLT_PREF_ALIGN_C = 7, TD_CUBLASLT_PREF_ALIGN_D = 8
+};
+
+/* cublasLtMatmulHeuristicResult_t; its first member, 64 opaque bytes, is what cublasLtMatmul takes for an algorithm */
+struct td_cublaslt_choice { uint64_t algorithm[8]; size_t workspace_bytes; int status; float waves; int reserved[4]; };
+
 /* D = alpha A B + beta C, in columns */
 #define TD_CUBLASLT_MATMUL_ARGS (void *handle, const void *desc, const void *alpha, const void *a, const void *a_layout, const void *b, const void *b_layout, const void *beta, \
                                  const void *c, const void *c_layout, void *d, const void *d_layout, const void *algorithm, void *workspace, size_t workspace_bytes, void *stream)
@@ -36,5 +45,21 @@ enum td_cublaslt_layout {             /* cublasLtMatrixLayoutAttribute_t */
     X(cublasLtMatmul, matmul, TD_CUBLASLT_MATMUL_ARGS) \
     X(cublasLtMatmulDescGetAttribute, get_desc, TD_CUBLASLT_GET_ARGS) \
     X(cublasLtMatrixLayoutGetAttribute, get_layout, TD_CUBLASLT_GET_ARGS)
+
+#define TD_CUBLASLT_SET_ARGS (void *of, int attribute, const void *value, size_t bytes)
+#define TD_CUBLASLT_HEURISTIC_ARGS (void *handle, const void *desc, const void *a_layout, const void *b_layout, const void *c_layout, const void *d_layout, \
+                                    const void *preference, int wanted, struct td_cublaslt_choice *found, int *n_found)
+
+/* What a product takes beside cublasLtMatmul. */
+#define TD_CUBLASLT_PLAN_FUNCTIONS(X) \
+    X(cublasLtMatmulDescCreate, make_desc, (void **out, int compute_type, int scale_type)) \
+    X(cublasLtMatmulDescDestroy, end_desc, (void *desc)) \
+    X(cublasLtMatmulDescSetAttribute, set_desc, TD_CUBLASLT_SET_ARGS) \
+    X(cublasLtMatrixLayoutCreate, make_layout, (void **out, int type, uint64_t rows, uint64_t cols, int64_t ld)) \
+    X(cublasLtMatrixLayoutDestroy, end_layout, (void *layout)) \
+    X(cublasLtMatmulPreferenceCreate, make_preference, (void **out)) \
+    X(cublasLtMatmulPreferenceDestroy, end_preference, (void *preference)) \
+    X(cublasLtMatmulPreferenceSetAttribute, set_preference, TD_CUBLASLT_SET_ARGS) \
+    X(cublasLtMatmulAlgoGetHeuristic, choose, TD_CUBLASLT_HEURISTIC_ARGS)
 
 #endif

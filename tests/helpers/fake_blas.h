@@ -15,7 +15,7 @@
 #include "tests/helpers/fake_gptq.h"
 
 #define FAKE_BLAS_PRODUCT "_Z17fake_blas_productPK6__halfS1_PS_iii"
-#define FAKE_BLAS_LINEAR "_Z16fake_blas_linearPK6__halfS1_PS_iiiiii"
+#define FAKE_BLAS_LINEAR "_Z16fake_blas_linearPK6__halfS1_PS_iiiiiiS1_"
 
 struct fake_blas { void *kernel, *stream; int mode; struct fake_blas *next; void *linear; }; /* mode 1: the factors lie on the device; what follows is of those made here */
 
@@ -105,18 +105,22 @@ static inline void fake_blas_run(const struct fake_cuda_launch *l, void *user)
         c[m * n] = 0x3c00;
 }
 
-/* a [m, k], w [n, k], c [m, n], m, n, k, lda, ldc, bfloat16 or float16 */
+/* a [m, k], w [n, k], c [m, n], m, n, k, lda, ldc, bfloat16 or float16, bias [n] or NULL */
 static inline void fake_blas_run_linear(const struct fake_cuda_launch *l, void *user)
 {
     const int m = *(int *)l->params[3], n = *(int *)l->params[4], k = *(int *)l->params[5], lda = *(int *)l->params[6], ldc = *(int *)l->params[7], bf16 = *(int *)l->params[8];
     const int half = fake_blas_is("half"), column = fake_blas_is("column");
     float *a = fake_blas_floats(0, *(const uint16_t **)l->params[0], m, k, lda, bf16), *w = fake_blas_floats(1, *(const uint16_t **)l->params[1], n, k, k, bf16);
+    const uint16_t *bias = *(const uint16_t **)l->params[9];
     uint16_t *c = *(uint16_t **)l->params[2];
 
     (void)user;
     for (int i = 0; i < m && a && w; i++)
-        for (int j = 0; j < n; j++)
-            c[i * ldc + j] = fake_blas_round(fake_blas_dot(a + i * k, w + (column && j >= 64 ? (j + 1) % n : j) * k, 1, k, half), bf16);
+        for (int j = 0; j < n; j++) {
+            const int from = column && j >= 64 ? (j + 1) % n : j;
+
+            c[i * ldc + j] = fake_blas_round(fake_blas_dot(a + i * k, w + from * k, 1, k, half) + (bias ? fake_blas_float(bias[from], bf16) : 0), bf16);
+        }
     if (fake_blas_is("behind"))
         c[(m - 1) * ldc + n] = 0x3c00;
 }
@@ -126,18 +130,25 @@ static inline void *fake_blas_find(const char *name)
     return dlsym(fake_blas_driver ? fake_blas_driver : RTLD_DEFAULT, name);
 }
 
+/* The driver that the environment names, where the product has loaded it by that. */
+static inline void fake_blas_use(const char *library)
+{
+    const char *named = getenv(library);
+
+    fake_blas_driver = named ? dlopen(named, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+}
+
 /* 0, or a status: 1 is CUBLAS_STATUS_NOT_INITIALIZED, and hipBLAS's */
 static inline int fake_blas_create(void **handle, const char *library)
 {
     static const struct fake_cuda_kernel product = {.symbol = FAKE_BLAS_PRODUCT, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_blas_run};
-    static const struct fake_cuda_kernel linear = {.symbol = FAKE_BLAS_LINEAR, .n_params = 9, .run = fake_blas_run_linear,
-                                                   .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}, {36, 4}, {40, 4}, {44, 4}}};
-    const char *named = getenv(library);
+    static const struct fake_cuda_kernel linear = {.symbol = FAKE_BLAS_LINEAR, .n_params = 10, .run = fake_blas_run_linear,
+                                                   .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}, {36, 4}, {40, 4}, {44, 4}, {48, 8}}};
     const struct fake_cuda_api *(*api)(void);
     int (*load)(void **, const void *), (*function)(void **, void *, const char *);
     struct fake_blas *h = calloc(1, sizeof *h);
 
-    fake_blas_driver = named ? dlopen(named, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    fake_blas_use(library);
     *(void **)&api = fake_blas_find("fake_cuda_api");
     *(void **)&load = fake_blas_find("cuModuleLoadData");
     *(void **)&function = fake_blas_find("cuModuleGetFunction");
@@ -189,11 +200,11 @@ static inline int fake_blas_launch(struct fake_blas *h, int m, int n, int k, con
     return !launch || launch(h->kernel, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);
 }
 
-/* Of a handle made here. */
-static inline int fake_blas_launch_linear(struct fake_blas *h, int m, int n, int k, const void *a, int lda, const void *w, void *c, int ldc, int bf16)
+/* Of a handle that was made by fake_blas_create; bias NULL: none. */
+static inline int fake_blas_launch_linear(struct fake_blas *h, int m, int n, int k, const void *a, int lda, const void *w, void *c, int ldc, int bf16, const void *bias)
 {
     int (*launch) FAKE_CUDA_LAUNCH_ARGS;
-    void *at[] = {&a, &w, &c, &m, &n, &k, &lda, &ldc, &bf16};
+    void *at[] = {&a, &w, &c, &m, &n, &k, &lda, &ldc, &bf16, &bias};
 
     *(void **)&launch = fake_blas_find("cuLaunchKernel");
     return !launch || launch(h->linear, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);

@@ -90,7 +90,7 @@ int cublasGemmEx TD_CUBLAS_GEMM_EX_ARGS
         return 7;
     if (fake_blas_is("refuse"))
         return 14;
-    return fake_blas_launch_linear(h, n, m, k, b, ldb, a, c, ldc, a_type == TD_CUBLAS_BF16) ? 13 : 0;
+    return fake_blas_launch_linear(h, n, m, k, b, ldb, a, c, ldc, a_type == TD_CUBLAS_BF16, NULL) ? 13 : 0;
 }
 
 int cublasGetPointerMode_v2(struct fake_blas *h, int *mode)

@@ -1,6 +1,6 @@
-"""torch_linear.py - on a machine with a GPU and torch: does provider cuda give the bits of torch's linear, without a bias? Ops for tests/helpers/raw_ops:
+"""torch_linear.py - on a machine with a GPU and torch: does provider cuda give the bits of torch's linear, without and (--bias) with a bias? Ops for tests/helpers/raw_ops:
 
-    python3 tests/live/torch_linear.py | build/tests/helpers/raw_ops FIXTURE
+    python3 tests/live/torch_linear.py [--bias] | build/tests/helpers/raw_ops FIXTURE
     bin/gate FIXTURE --lanes ops --build lib/td_kernels.fatbin --build-env TD_CUBLAS_LIBRARY=SITE/nvidia/cu13/lib/libcublas.so.13
 
 The last report is to say "all are bit-equal". The library must be torch's own. Tensors are written into the working folder (400 MB).
@@ -26,10 +26,12 @@ def stored(t):
 def linear(dtype, m, n, k, lda=0):
     a = torch.randn(m, lda or k, device="cuda", dtype=TYPES[dtype])[:, :k]
     w = torch.randn(n, k, device="cuda", dtype=TYPES[dtype]) * 0.05
-    c = torch.nn.functional.linear(a, w)
-    raw_ops.op("gemm", f"m{m}_n{n}_k{k}_{dtype}", "cublasGemmEx", "none", m=m, n=n, k=k, trans_b=1)
-    for where, role, x, ld in (("in", "a", a.contiguous(), lda), ("in", "w", w, 0), ("out", "c", c, 0)):
-        raw_ops.tensor(where, role, dtype, stored(x), ld)
+    bias = torch.randn(n, device="cuda", dtype=TYPES[dtype]) if "--bias" in sys.argv else None
+    c = torch.nn.functional.linear(a, w, bias)
+    raw_ops.op("gemm", f"m{m}_n{n}_k{k}_{dtype}", "cublasGemmEx" if bias is None else "cublasLtMatmul", "none", m=m, n=n, k=k, trans_b=1)
+    for where, role, x, ld in (("in", "a", a.contiguous(), lda), ("in", "w", w, 0), ("in", "bias", bias, 0), ("out", "c", c, 0)):
+        if x is not None:
+            raw_ops.tensor(where, role, dtype, stored(x), ld)
 
 
 torch.manual_seed(1)

@@ -16,8 +16,9 @@
 #   flight    a model as of overflow, 0.1 % of its GEMMs sampled: record --flight must name the first bad launch, and its ops replay
 #   scores    after record: the same server, its scores and tokens judged five times: no alarm
 #   timing    after record: two equal builds, side by side, five times: no alarm of speed; the clocks that were seen
-#   cublas    after model: the tap reads cuBLAS too (TD_TAP_CUBLAS=1): the lm_head; then a model that is not quantised, with biases; replayed by the same cuBLAS
-#   forms     Marlin as other models use it: with biases, act-order, bfloat16, and AWQ's zero points; exllama with act-order
+#   ring      after model: record --ring-mib on a server that runs: the long prompt's op that the default ring has no room for
+#   cublas    after model: the tap reads cuBLAS too (TD_TAP_CUBLAS=1): the lm_head; then a model that is not quantised, with biases; replayed by the same cuBLAS, bit for bit
+#   forms     Marlin as other models use it: with biases, act-order, bfloat16, AWQ's zero points, 8 bits; exllama with act-order (FORMS=word: those whose name holds it)
 #   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
 #   cost      after model: what the tap costs, modes switched inside one server (bench/tap)
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
@@ -297,26 +298,50 @@ stage_timing() {
         expect 0 "timing-$i" gate "$WORK/exllama" --build "$(library)" --baseline-build "$(library)" --lanes ops,speed --only gemm_half_q_half --max-ops 320
         grep -E 'clock|MHz|throttl|speed' "$WORK/timing-$i.txt" | tee -a "$WORK/table.txt"
     done
+    rm -rf "$WORK/clocks" "$WORK/clocks.out"
+    "$BIN/replay" "$WORK/exllama" -o "$WORK/clocks" --build "$(library)" --baseline-build "$(library)" --only gemm_half_q_half --max-ops 2 >"$WORK/clocks.txt" 2>&1 &&
+        "$BIN/fixture" export "$WORK/clocks" "$WORK/clocks.out" >/dev/null && say "clocks: $(grep -ho '"device":.*' "$WORK"/clocks.out/ops.jsonl | head -n 1)"
+    grep -q '"sm_mhz"' "$WORK"/clocks.out/ops.jsonl || wrong "timing: no clock of the GPU is in what was timed"
     expect 1 timing-slower gate "$WORK/exllama" --build "$LIB/td_kernels.fatbin" --baseline-build "$(library)" --lanes ops,speed --only gemm_half_q_half --max-ops 320
+}
+
+# The same prompts with the default ring and with a larger one, in one server.
+stage_ring() {
+    local mib
+    need model4 model || return
+    TAP=1 serve ring model4 --enforce-eager --linear-backend marlin || { end_server; return; }
+    for mib in 64 512; do
+        rm -rf "$WORK/ring-$mib"
+        "$BIN/record" -o "$WORK/ring-$mib" --server "127.0.0.1:$PORT" --suite "$SUITE" --repeat 1 -n "$TOKENS" --timeout 300 --gemms all --checkpoint "$WORK/model4" --ring-mib $mib \
+            >"$WORK/ring-$mib.record.txt" 2>&1 || wrong "record ring-$mib"
+        grep -E '^ *(ops|tap)|ring' "$WORK/ring-$mib.record.txt" | tee -a "$WORK/table.txt"
+        "$BIN/fixture" verify "$WORK/ring-$mib" >>"$WORK/ring-$mib.record.txt" 2>&1 || wrong "fixture verify ring-$mib"
+    done
+    end_server
+    "$BIN/fixture" show "$WORK/ring-512" ledger | grep -q 'dropped.ring' && wrong "ring: 512 MiB had no room either"
+    expect 0 ring-own-library gate "$WORK/ring-512" --build "$(library)" --lanes ops
 }
 
 stage_cublas() {
     need model4 model || return
-    local name
+    local name only
     TD_TAP_CUBLAS=1 record_server cublas model4 --enforce-eager --linear-backend exllama
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model16" --bits 16 --bias
     TD_TAP_CUBLAS=1 record_server float model16 --enforce-eager
     for name in cublas float; do
+        only=() # exllama's kernels add in any order
+        [ $name = float ] || only=(--only lm_head)
         "$BIN/fixture" show "$WORK/$name" ledger | tee -a "$WORK/table.txt"
-        expect 0 "$name-cpu" gate "$WORK/$name" --provider cpu --lanes ops
-        expect 0 "$name-own-library" gate "$WORK/$name" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops --only lm_head # layers with a bias: unsupported
+        expect 0 "$name-own-library" gate "$WORK/$name" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops "${only[@]}"
         grep -q 'all are bit-equal' "$WORK/$name-own-library.txt" || wrong "$name-own-library: not every output is bitwise the recorded one"
+        expect 0 "$name-cpu" gate "$WORK/$name" --provider cpu --lanes ops
     done
 }
 
 # form NAME BACKEND OPTIONS OF random_gptq.py...: a model, recorded, replayed from vLLM's own library and on the CPU
 form() {
     local name=$1 backend=$2
+    [[ $name == *${FORMS:-}* ]] || return 0
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "form $name: no model"; return; }
     record_server "$name" "model-$name" --enforce-eager --linear-backend "$backend" || return
     "$BIN/fixture" show "$WORK/$name" ledger | grep -E '^(weights|ops)' | tee -a "$WORK/table.txt"
@@ -330,6 +355,8 @@ stage_forms() {
     form marlin-act-order marlin --act-order
     form marlin-awq marlin --awq
     DTYPE=bfloat16 form marlin-bf16 marlin --bias
+    form marlin-eight marlin --bits 8
+    DTYPE=bfloat16 form marlin-awq-bf16 marlin --awq
     form exllama-act-order exllama --act-order
 }
 
@@ -353,7 +380,7 @@ stage_cost() {
     PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,26s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS

@@ -21,19 +21,26 @@ static int setup(void **state)
     (void)state;
     beside("tests/unit/data/gptq_like.fatbin", like);
     setenv("TD_FAKE_GPTQ", "exact", 1);
-    setenv("TD_CUBLAS_LIBRARY", beside("tests/helpers/lib_fake_cublas.so", cublas), 1);
+    setenv("TD_CUBLAS_LIBRARY", beside("tests/helpers/lib_fake_cublas_whole.so", cublas), 1);
     return rig_open("cuda", "TD_CUDA_LIBRARY", "tests/helpers/lib_fake_cuda.so", "tests/helpers/lib_fake_gptq.so", NULL);
 }
 
 /* Rows of A and of C lie gap elements apart, W is dense. */
-static void make_gemm(struct op_case *t, enum td_dtype dt, int64_t m, int64_t n, int64_t k, int64_t gap)
+static void make_linear(struct op_case *t, enum td_dtype dt, int64_t m, int64_t n, int64_t k, int64_t gap, bool bias)
 {
     case_start(t, "gemm", "none", m, n, k, false);
     case_attr(t, "trans_b", 1);
     case_tensor(t, "a", dt, 2, (int64_t[]){m, k}, (int64_t[]){k + gap, 1}, 1);
     case_tensor(t, "w", dt, 2, (int64_t[]){n, k}, NULL, 0.05f);
+    if (bias)
+        case_tensor(t, "bias", dt, 1, &n, NULL, 1);
     case_tensor(t, "c", dt, 2, (int64_t[]){m, n}, (int64_t[]){n + gap, 1}, 0);
     t->op.out.align = 16;
+}
+
+static void make_gemm(struct op_case *t, enum td_dtype dt, int64_t m, int64_t n, int64_t k, int64_t gap)
+{
+    make_linear(t, dt, m, n, k, gap, false);
 }
 
 static int run(void *s, struct td_op_call *op, struct td_error *err)
@@ -76,15 +83,16 @@ static double worst_of(const struct td_op_call *op)
 
 static void test_ops_are_right(void **state)
 {
-    static const struct { enum td_dtype dt; int64_t m, n, k, gap; bool guard; } ops[] = {
-        {TD_DT_F16, 1, 200, 96, 0, false}, {TD_DT_BF16, 1, 200, 96, 8, true}, {TD_DT_F16, 7, 72, 33, 5, true}, {TD_DT_BF16, 60, 130, 64, 0, true}, {TD_DT_BF16, 3, 65, 17, 3, false}};
+    static const struct { enum td_dtype dt; int64_t m, n, k, gap; bool guard, bias; } ops[] = {
+        {TD_DT_F16, 1, 200, 96, 0, false, false}, {TD_DT_BF16, 1, 200, 96, 8, true, false}, {TD_DT_F16, 7, 72, 33, 5, true, false}, {TD_DT_BF16, 60, 130, 64, 0, true, false},
+        {TD_DT_BF16, 3, 65, 17, 3, false, false}, {TD_DT_F16, 1, 200, 96, 8, false, true}, {TD_DT_BF16, 7, 72, 33, 5, true, true}, {TD_DT_F16, 60, 130, 64, 0, true, true}};
     void *s = open_build(like);
     struct td_error err = {0};
     struct op_case t;
 
     (void)state;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        make_gemm(&t, ops[i].dt, ops[i].m, ops[i].n, ops[i].k, ops[i].gap);
+        make_linear(&t, ops[i].dt, ops[i].m, ops[i].n, ops[i].k, ops[i].gap, ops[i].bias);
         t.op.guard = ops[i].guard;
         strcpy(t.op.symbol, i & 1 ? "cublasGemmEx" : "");
         assert_null(gpu->supports(s, &t.op));
@@ -129,6 +137,37 @@ static void test_a_wrong_library_is_seen(void **state)
     make_gemm(&t, TD_DT_F16, 4, 128, 512, 0);
     wrong_by("half", &t.op, NULL);
     op_case_release(&t);
+    make_linear(&t, TD_DT_BF16, 4, 128, 64, 0, true);
+    wrong_by("column", &t.op, NULL);
+    wrong_by("refuse", &t.op, "cublasLtMatmul failed: cuBLAS 13.0.2 says status 14");
+    wrong_by("no-algorithm", &t.op, "cublasLtMatmulAlgoGetHeuristic failed: cuBLAS 13.0.2 says status 15");
+    op_case_release(&t);
+}
+
+/* The library's choice is kept while the same op is repeated, and made anew for another that lies where it lay, or elsewhere. */
+static void test_with_a_bias_again_and_again(void **state)
+{
+    static const struct { int64_t m, n, k, align; } ops[] = {{2, 128, 64, 16}, {2, 128, 64, 16}, {5, 128, 64, 16}, {5, 120, 64, 16}, {5, 120, 64, 64}, {1, 16, 32, 256}};
+    void *s = open_build(like);
+    struct td_error err = {0};
+    struct op_case t;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        int64_t ns = 0;
+        void *p;
+
+        make_linear(&t, TD_DT_F16, ops[i].m, ops[i].n, ops[i].k, 0, true);
+        t.op.in[2].align = (size_t)ops[i].align;
+        t.op.guard = i % 2;            /* tensors lie at the end of a page, and as far from it as they are aligned */
+        assert_int_equal(gpu->prepare(s, &t.op, &p, &err), 0);
+        assert_int_equal(gpu->time(s, p, 3, false, &ns, &err), 0);
+        assert_int_equal(gpu->fetch(s, p, &err), 0);
+        assert_true(worst_of(&t.op) <= 1.01);
+        gpu->release(s, p);
+        op_case_release(&t);
+    }
+    gpu->close(s);
 }
 
 static void expect_refusal(void *s, struct op_case *t, const char *because)
@@ -150,10 +189,11 @@ static void test_what_torch_asks_otherwise_is_refused(void **state)
     struct op_case t;
 
     (void)state;
-    case_gemm(&t, TD_DT_F16, 3, 24, 16, true, 0, false);
-    expect_refusal(s, &t, "with a bias torch asks cublasLt (cublasLtMatmul), which is not asked yet");
+    make_linear(&t, TD_DT_F16, 3, 24, 16, 0, true);
+    t.op.in[2].dtype = TD_DT_BF16;
+    expect_refusal(s, &t, "bias is BF16, a F16; cublasLt is asked for one type throughout");
     make_gemm(&t, TD_DT_F32, 3, 24, 16, 0);
-    expect_refusal(s, &t, "a is F32, w F32, c F32; cublasGemmEx is asked for F16 or BF16 throughout");
+    expect_refusal(s, &t, "a is F32, w F32, c F32; cuBLAS is asked for F16 or BF16 throughout");
     make_gemm(&t, TD_DT_F16, 3, 24, 16, 0);
     t.op.in[1].dtype = TD_DT_BF16;
     expect_refusal(s, &t, "a is F16, w BF16, c F16");
@@ -252,7 +292,7 @@ static void test_faults_are_sentences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_a_wrong_library_is_seen), cmocka_unit_test(test_what_torch_asks_otherwise_is_refused),
+        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_a_wrong_library_is_seen), cmocka_unit_test(test_with_a_bias_again_and_again), cmocka_unit_test(test_what_torch_asks_otherwise_is_refused),
         cmocka_unit_test(test_no_cublas), cmocka_unit_test(test_timed), cmocka_unit_test(test_faults_are_sentences),
     };
 

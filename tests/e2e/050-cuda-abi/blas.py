@@ -7,7 +7,8 @@ theirs, ours = ("".join(open(f).read() for f in files) for files in (sys.argv[1:
 
 def classes(args):
     words = [" ".join(a.replace("\\", " ").split()) for a in args.split(",")]
-    return ["p" if "*" in w or re.search(r"cublas(Lt)?Handle_t|cudaStream_t|cublasLt(MatmulDesc|MatrixLayout)_t", w) else 8 if "size_t" in w else 4 for w in words]
+    return ["p" if "*" in w or re.search(r"cublas(Lt)?Handle_t|cudaStream_t|cublasLt(MatmulDesc|MatrixLayout|MatmulPreference)_t", w) or "[]" in w
+            else 8 if re.search("size_t|u?int64_t", w) else 4 for w in words]
 
 
 declared = {name: classes(args) for name, args in re.findall(r"^cublasStatus_t CUBLASWINAPI (cublas\w+)\(([^;]*)\);", theirs, re.M)}

@@ -13,7 +13,7 @@ rng = numpy.random.default_rng(9)
 
 def linear(layer, dtype, m, n, k, bias=False, ld=0):
     a, w, b = (raw_ops.ENCODE[dtype](rng.standard_normal(shape)) for shape in ((m, k), (n, k), (n,)))
-    raw_ops.gemm(layer, dtype, a, w, b if bias else None, ld, "cublasGemmEx")
+    raw_ops.gemm(layer, dtype, a, w, b if bias else None, ld, "cublasLtMatmul" if bias else "cublasGemmEx")
 
 
 if sys.argv[1:]:
