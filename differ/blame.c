@@ -383,31 +383,44 @@ done:
     return found;
 }
 
+static const struct td_exchange *exchange_of(int64_t stream, const struct td_exchange *xs, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && (int64_t)xs[i].stream != stream)
+        i++;
+    return stream >= 0 && i < n ? &xs[i] : NULL;
+}
+
+static void place_row(struct td_blame *b, const struct td_span *s, const struct td_exchange *x, int64_t row)
+{
+    snprintf(b->prompt_id, sizeof b->prompt_id, "%s", x->prompt_id ? x->prompt_id : "");
+    b->repeat = x->repeat;
+    b->position = s->position < 0 ? -1 : s->position + (int32_t)(row - s->first_row);
+    b->decode = s->decode;
+}
+
 void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps, const struct td_exchange *xs, size_t n_xs)
 {
-    int64_t row = b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
-    size_t i, j;
+    const int64_t row = b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
+    const struct td_step *step = NULL;
+    size_t i;
     int32_t k;
 
-    if (!b->first || b->first->step < 0)
-        return;
-    for (i = 0; i < n_steps; i++) {
-        if (steps[i].step != b->first->step || steps[i].pid != b->first->pid || steps[i].how == TD_HOW_UNKNOWN)
-            continue;
-        for (k = 0; k < steps[i].n_spans; k++) {
-            const struct td_span *s = &steps[i].spans[k];
+    for (i = 0; i < n_steps && b->first && b->first->step >= 0 && !step; i++)
+        if (steps[i].step == b->first->step && steps[i].pid == b->first->pid && steps[i].how != TD_HOW_UNKNOWN)
+            step = &steps[i];
+    b->inferred = step && step->how == TD_HOW_INFERRED;
+    for (k = 0; step && k < step->n_spans; k++) {
+        const struct td_span *s = &step->spans[k];
+        const struct td_exchange *x = exchange_of(s->stream, xs, n_xs);
 
-            if (row < s->first_row || row >= s->first_row + s->n_rows || s->stream < 0)
-                continue;
-            for (j = 0; j < n_xs; j++) {
-                if ((int64_t)xs[j].stream != s->stream)
-                    continue;
-                snprintf(b->prompt_id, sizeof b->prompt_id, "%s", xs[j].prompt_id ? xs[j].prompt_id : "");
-                b->repeat = xs[j].repeat;
-                b->position = s->position + (int32_t)(row - s->first_row);
-                b->decode = s->decode;
-                return;
-            }
-        }
+        if (x && s->first_row >= 0 && row >= s->first_row && row < s->first_row + s->n_rows)
+            place_row(b, s, x, row);
+        if (!x || s->first_row >= 0)
+            continue;
+        b->n_sharing++;
+        if (b->n_among < TD_BLAME_AMONG && x->prompt_id)
+            b->among[b->n_among++] = x->prompt_id;
     }
 }

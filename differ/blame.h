@@ -8,6 +8,7 @@
 #define TD_BLAME_FEATURES 16
 #define TD_BLAME_TERMS 2
 #define TD_BLAME_SAME 3
+#define TD_BLAME_AMONG 8
 
 enum td_relation { TD_IS, TD_IS_NOT, TD_AT_MOST, TD_MORE_THAN, TD_MULTIPLE_OF, TD_NOT_MULTIPLE_OF };
 struct td_term { int feature; enum td_relation rel; int64_t value; };
@@ -29,15 +30,17 @@ struct td_blame {
     char same_text[TD_BLAME_SAME][200];
     const struct td_opx *first;           /* the first bad op in order of execution */
     const struct td_opx *first_nan;       /* the first one whose output holds NaN or Inf: where "!!!!" begins; NULL: none */
-    /* whose rows the first bad op worked on; "" and -1 when the steps do not tell */
-    char prompt_id[128]; int32_t repeat, position; bool decode;
+    /* whose row is the worst of the first bad op; "" and -1 where the steps do not tell. inferred: not the server said so */
+    char prompt_id[128]; int32_t repeat, position; bool decode, inferred;
+    /* where it is not known which of the op's rows are whose: some of those that shared them, of the recording's exchanges */
+    const char *among[TD_BLAME_AMONG]; int n_among, n_sharing;
 };
 
 /* Find the rule. rows : [n]; same : [TD_BLAME_SAME]; feature names say what is plain: see FEATURES in blame.c. Pure. */
 void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best, struct td_rule *same, int *n_same);
 /* Rule over the judged ops of a set, and the first bad one. False: no op is bad. */
 bool td_blame_ops(const struct td_op_set *candidate, struct td_blame *out);
-/* Fill prompt_id, repeat and position from the recording's steps. Best effort. */
+/* Fill in whose row it is from the recording's steps. Best effort. */
 void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps, const struct td_exchange *xs, size_t n_xs);
 
 #endif

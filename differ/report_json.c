@@ -341,6 +341,11 @@ static void write_blame(struct td_jw *w, const struct td_weighing *x)
     td_jw_cstr(w, "prompt_id", *b->prompt_id ? b->prompt_id : NULL);
     td_jw_i64(w, "repeat", b->repeat);
     td_jw_i64(w, "position", b->position);
+    td_jw_bool(w, "inferred", b->inferred);
+    td_jw_arr(w, "among");
+    for (i = 0; i < b->n_among; i++)
+        td_jw_cstr(w, NULL, b->among[i]);
+    td_jw_end(w);
     td_jw_end(w);
 }
 

@@ -276,6 +276,24 @@ static void print_speed(const struct td_page *p, const struct td_weighing *w)
 
 /* ---- blame, limits, verdict ---------------------------------------------------------------------------------------- */
 
+/* Whose row it was. */
+static void print_place(const struct td_page *p, const struct td_blame *b)
+{
+    int i;
+
+    if (*b->prompt_id) {
+        fprintf(p->out, "           while the server %s prompt %s, repeat %d", b->decode ? "answered" : "read", b->prompt_id, b->repeat);
+        if (b->position >= 0)
+            fprintf(p->out, ", at position %d", b->position);
+        fprintf(p->out, b->inferred ? " (inferred)\n" : "\n");
+    } else if (b->n_among) {
+        fprintf(p->out, "           while the server computed prompts");
+        for (i = 0; i < b->n_among; i++)
+            fprintf(p->out, "%s %s", i ? "," : "", b->among[i]);
+        fprintf(p->out, "%s together (inferred; which row is whose is not known)\n", b->n_sharing > b->n_among ? " and more" : "");
+    }
+}
+
 static void print_blame(const struct td_page *p, const struct td_weighing *w)
 {
     char layer[300];
@@ -302,9 +320,7 @@ static void print_blame(const struct td_page *p, const struct td_weighing *w)
         fprintf(p->out, ", step %lld", (long long)op->step);
     fprintf(p->out, ": %s/%s, %s, M=%lld%s%s%s\n           %s\n", td_opx_layer_words(op, "unknown layer", layer, sizeof layer), op->kind, op->shape,
             (long long)op->m, op->symbol ? " (" : "", op->symbol ? op->symbol : "", op->symbol ? ")" : "", op->why);
-    if (*b->prompt_id)
-        fprintf(p->out, "           while the server %s prompt %s, repeat %d, at position %d\n", b->decode ? "answered" : "read", b->prompt_id,
-                b->repeat, b->position);
+    print_place(p, b);
     if (b->first_nan && b->first_nan != op)
         fprintf(p->out, "  first NaN or Inf: op %lld, %s/%s, %s, M=%lld: %lld NaN, %lld Inf in its output\n", (long long)b->first_nan->op,
                 b->first_nan->layer ? b->first_nan->layer : "unknown layer", b->first_nan->kind, b->first_nan->shape,

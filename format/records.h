@@ -85,8 +85,8 @@ enum td_how { TD_HOW_EXACT, TD_HOW_INFERRED, TD_HOW_UNKNOWN };
 
 struct td_span {                  /* rows [first_row, first_row + n_rows) of every A of the step */
     int64_t stream;               /* the exchange; -1: not one of ours, or unknown */
-    int32_t first_row, n_rows;
-    int32_t position;             /* of first_row in its sequence */
+    int32_t first_row, n_rows;    /* first_row -1: so many of the step's rows, it is not known which */
+    int32_t position;             /* of first_row in its sequence; -1: not known */
     bool decode;
 };
 

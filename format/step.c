@@ -70,7 +70,7 @@ int td_step_read(const cJSON *o, struct td_step *s, struct td_error *err)
         p->n_rows = (int32_t)td_json_get_i64(m, "rows", 0);
         p->position = (int32_t)td_json_get_i64(m, "position", -1);
         p->decode = td_json_get_bool(m, "decode", false);
-        if (p->first_row < 0 || p->n_rows < 0) {
+        if (p->first_row < -1 || p->n_rows < 0) {
             td_step_release(s);
             return td_fail(err, TD_ECORRUPT, "step: a span has negative rows");
         }

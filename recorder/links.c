@@ -409,6 +409,7 @@ int td_links_close(struct td_links *l, struct td_error *err)
         pthread_join(l->pump, NULL);
     for (i = 0; i < l->n; i++)
         drain_all(l, &l->link[i]);
+    links_write_held(l);
     links_kernels_facts(l);
     links_images_keep(l);
     for (i = 0; i < l->n; i++)
@@ -435,6 +436,7 @@ void td_links_state(struct td_links *l, struct td_links_state *out)
 {
     lock(l);
     *out = l->state;
+    out->steps_kept += (int64_t)l->n_held;
     links_kernels_state(l, out);
     unlock(l);
 }

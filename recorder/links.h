@@ -30,6 +30,7 @@
 #include "common/buf.h"
 #include "common/error.h"
 #include "format/fixture.h"
+#include "recorder/rows.h"
 
 /* ---- the environment of a server with the tap ---------------------------------------------------------------------- */
 
@@ -104,6 +105,8 @@ struct td_links_mode {
 int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td_error *err);
 /* Put the taps to sleep, then wait (at most 10 s) until what they sent is in the writer. Safe when a server is gone. */
 int td_links_disarm(struct td_links *l, struct td_error *err);
+/* Name the rows of steps that came without (rows.h), from the requests that there were; until then these steps are not in the fixture. Once, when disarmed. */
+void td_links_name_rows(struct td_links *l, struct td_rows_request *requests, size_t n);
 /* Disarm if need be, write what is left, unlink. The first failure of the whole life is returned. NULL is allowed. */
 int td_links_close(struct td_links *l, struct td_error *err);
 

@@ -231,6 +231,7 @@ bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, con
 
     if (!read_op(&op, rec, at))
         return false;
+    links_step_rows(l, lk, &op);
     rc = links_op_weights(l, r, &op, &set);
     if (rc == TD_ECORRUPT)
         return false;

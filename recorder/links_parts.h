@@ -3,10 +3,10 @@
  *
  *   links.c      the life of a link: open, arm, disarm, close      links_find.c  processes, ports, sockets
  *   links_env.c  the environment of a server with the tap          links_talk.c  messages and shared memory
- *   links_pump.c rings -> the fixture: steps, the ledger           links_ops.c   one op: its record checked and written
+ *   links_pump.c rings -> the fixture: the ledger                  links_ops.c   one op: its record checked and written
  *   links_weights.c  sets of weights, put together and settled       links_kernels.c  kernels of a GPU, counted by name
  *   links_flight.c   what flight recorders kept, the first bad op     links_layers.c  --layers
- *   links_images.c   the code of the GPU kernels that were recorded */
+ *   links_images.c   the code of the GPU kernels that were recorded    links_steps.c    steps, and whose rows they computed */
 #ifndef TD_RECORDER_LINKS_PARTS_H
 #define TD_RECORDER_LINKS_PARTS_H
 
@@ -122,6 +122,7 @@ struct td_links {
     struct td_layer_filter *filter;   /* NULL: all layers */
     bool nameless;                    /* the filter dropped ops because they have no name */
     struct links_flight flight;
+    struct td_rows_pass *held; size_t n_held, cap_held; /* steps whose rows nobody named, until it is known which requests there were */
     char *unseen;                     /* what a tap said when it was armed: why launches are not seen; NULL: nothing */
     struct td_links_state state;
     struct td_error failed;           /* the first failure of the writer */
@@ -155,6 +156,14 @@ double links_full(const struct link *lk);
 void links_count(struct td_links *l, struct link *lk);
 void links_took(struct td_links *l, const char *seen, const char *name, int64_t bytes);
 void links_keep_failure(struct td_links *l, int rc, const char *what);
+
+/* ---- links_steps.c ---- */
+/* False: the record does not hold together. data : what follows its head in the ring. */
+bool links_take_step(struct td_links *l, struct link *lk, const struct tap_step *rec, const uint8_t *data);
+/* An op of a step came: how many rows it has, if it is the first. */
+void links_step_rows(struct td_links *l, const struct link *lk, const struct link_op *op);
+/* Write the steps that were held. The lock is held. */
+void links_write_held(struct td_links *l);
 
 /* ---- links_ops.c ---- */
 /* Ends with NUL inside its n bytes, and prints: it will stand in JSON and on terminals. */

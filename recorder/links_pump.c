@@ -82,49 +82,6 @@ void links_count(struct td_links *l, struct link *lk)
         count_one(l, lk->ring[i].shared->counts, lk->ring[i].seen);
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------- */
-
-/* rec : our copy of the head of the record; data : what follows it in the ring */
-static bool take_step(struct td_links *l, struct link *lk, const struct tap_step *rec, const uint8_t *data)
-{
-    size_t room = rec->rec.size - sizeof *rec;
-    const struct tap_span *spans = (const struct tap_span *)data;
-    struct td_step s = {.step = (int64_t)rec->step, .t_ns = rec->rec.t_ns, .how = rec->n_spans ? TD_HOW_EXACT : TD_HOW_UNKNOWN, .n_spans = rec->n_spans, .pid = lk->pid};
-    const char *id;
-    int32_t i;
-    int rc;
-
-    if (rec->n_spans < 0 || rec->n_spans > TAP_MAX_SPANS || (size_t)rec->n_spans * sizeof *spans > room)
-        return false;
-    room -= (size_t)rec->n_spans * sizeof *spans;
-    id = (const char *)(spans + rec->n_spans);
-    s.spans = calloc((size_t)rec->n_spans + 1, sizeof *s.spans);
-    if (!s.spans) {
-        links_keep_failure(l, TD_ENOMEM, "steps");
-        return true;
-    }
-    for (i = 0; i < rec->n_spans; i++) {
-        struct tap_span from = spans[i];
-        char name[TAP_MAX_ID + 1];
-
-        if (from.id_len > TAP_MAX_ID || from.id_len > room) {
-            free(s.spans);
-            return false;
-        }
-        memcpy(name, id, from.id_len);
-        name[from.id_len] = '\0';
-        id += from.id_len;
-        room -= from.id_len;
-        s.spans[i] = (struct td_span){l->nonce[0] ? td_links_request_stream(l->nonce, name) : -1, from.first_row, from.n_rows, from.position, from.decode != 0};
-    }
-    rc = td_writer_step(l->opt.writer, &s);
-    links_keep_failure(l, rc, "steps");
-    links_took(l, "steps.seen", rc ? "steps.dropped.recorder" : "steps.kept", 0);
-    l->state.steps_kept += !rc;
-    free(s.spans);
-    return true;
-}
-
 /* ---- rings --------------------------------------------------------------------------------------------------------- */
 
 /* at : the record in the ring; size was read once and checked. Its head is copied: what was checked is what is used. */
@@ -140,7 +97,7 @@ static bool take_record(struct td_links *l, struct link *lk, struct link_ring *r
     memcpy(&head, at, least[type]);
     head.rec.size = size;
     if (type == TAP_REC_STEP)
-        return take_step(l, lk, &head.step, at + sizeof head.step);
+        return links_take_step(l, lk, &head.step, at + sizeof head.step);
     if (type == TAP_REC_WEIGHT)
         return links_take_chunk(l, r, &head.weight, at + sizeof head.weight);
     if (type == TAP_REC_KERNEL)

@@ -31,6 +31,7 @@ struct session {
     bool have_sample, interrupted, server_gone;
     uint32_t next_stream;
     char dir[TD_PATH_MAX], url[512], nonce[TD_LINKS_NONCE], no_tap[512];
+    struct td_rows_requests tapped; /* by which rows of steps are named */
     struct td_links_state ops;
     bool have_ops, collapse_kept;
     struct td_whole *whole;       /* stands before on_exchange */
@@ -140,6 +141,8 @@ static int on_exchange(void *arg, struct td_exchange *x, struct td_error *err)
         on_failed_warmup(s, x);
     if (!td_scores_role(x))
         td_figures_add(&s->figures, x);
+    if (x->phase == TD_PHASE_TAPPED && s->links && !td_rows_add(&s->tapped, x))
+        rc = TD_ENOMEM;
     if (x->phase == TD_PHASE_TAPPED && !s->collapse_kept)
         s->collapse_kept = td_flight_watch(s->links, s->opt, x);
     s->made_whole += td_json_get(x->extra, "ids_from") != NULL;
@@ -418,6 +421,7 @@ static int run_phases(struct session *s, struct td_error *err)
         rc = tapped_phase(s, err);
     if (!rc)
         rc = complete_ids(s, err);
+    td_links_name_rows(s->links, s->tapped.x, s->tapped.n);
     if (!rc)
         rc = score_phase(s, err);
     if (!rc && s->server_gone) /* what came before is a recording all the same */
@@ -494,6 +498,7 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
             td_fs_remove_tree(s.dir, NULL);
     }
     td_started_end(&s.started);
+    free(s.tapped.x);
     if (s.have_sample)
         td_exchange_release(&s.sample);
     td_whole_free(s.whole);

@@ -32,6 +32,7 @@ OBJS_test_kernel_names := recorder
 OBJS_test_figures := recorder
 OBJS_test_settle_vllm := recorder
 OBJS_test_settle_gpu := recorder replayer
+OBJS_test_rows := recorder
 $(foreach t,judge guard child_protocol build opcompare oplist opload opref reqplan,$(eval OBJS_test_$(t) := replayer))
 
 # small kernels of its own

@@ -147,7 +147,24 @@ static void test_first_in_order_of_execution(void **state)
     assert_string_equal(b.prompt_id, "long-1");
     assert_int_equal(b.repeat, 3);
     assert_int_equal(b.position, 31);
-    assert_true(b.decode);
+    assert_true(b.decode && !b.inferred);
+
+    assert_true(td_blame_ops(&set, &b)); /* the same, inferred: which rows are whose is not known */
+    step.how = TD_HOW_INFERRED;
+    spans[0].first_row = spans[1].first_row = -1;
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_string_equal(b.prompt_id, "");
+    assert_true(b.inferred);
+    assert_int_equal(b.n_sharing, 2);
+    assert_string_equal(b.among[0], "short-1");
+    assert_string_equal(b.among[1], "long-1");
+
+    assert_true(td_blame_ops(&set, &b)); /* one alone, at a position that is not known */
+    step.n_spans = 1;
+    spans[0] = (struct td_span){9, 0, 6, -1, false};
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_string_equal(b.prompt_id, "long-1");
+    assert_int_equal(b.position, -1);
     free(set.op);
 }
 
