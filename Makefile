@@ -180,7 +180,7 @@ $(O)/tests/unit/test_%: $(O)/tests/unit/test_%.o $$(call parts,$$(OBJS_test_$$*)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_test_$*) -lcmocka $(LDLIBS)
 
-$(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $(LIBTD)
+$(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $$(call parts,$$(OBJS_fuzz_$$*)) $(LIBTD)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LDLIBS)
 

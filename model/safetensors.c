@@ -18,8 +18,9 @@
 
 struct shard {
     char *path;
-    unsigned char *map;  /* whole file, read-only */
+    const unsigned char *map;  /* whole file, read-only */
     size_t size;
+    bool mapped;               /* false: the caller's memory */
 };
 
 /* Invariant: tensors sorted by name once open has succeeded; every data pointer lies inside a shard's map. */
@@ -35,7 +36,7 @@ struct td_safetensors {
 static int map_file(const char *path, struct shard *out, struct td_error *err)
 {
     struct stat st;
-    void *map;
+    void *map = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
@@ -48,19 +49,14 @@ static int map_file(const char *path, struct shard *out, struct td_error *err)
         td_fail(err, TD_EINVAL, "%s: not a regular file", path);
         goto fail;
     }
-    if (st.st_size < 8) {
-        td_fail(err, TD_ETRUNCATED, "%s: truncated: %lld bytes, a safetensors file has at least 8; fetch it again", path,
-                (long long)st.st_size);
-        goto fail;
-    }
-    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED) {
+    if (st.st_size && (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED) {
         td_fail(err, TD_EIO, "%s: cannot map: %s", path, strerror(errno));
         goto fail;
     }
     close(fd);
     out->map = map;
     out->size = (size_t)st.st_size;
+    out->mapped = map != NULL;
     out->path = strdup(path);
     return out->path ? 0 : td_fail(err, TD_ENOMEM, "out of memory");
 fail:
@@ -207,6 +203,8 @@ static int read_header(struct td_safetensors *st, const struct shard *sh, struct
     cJSON *root, *entry;
     int rc = 0;
 
+    if (sh->size < 8)
+        return td_fail(err, TD_ETRUNCATED, "truncated: %zu bytes, a safetensors file has at least 8; fetch it again", sh->size);
     for (int i = 7; i >= 0; i--)
         len = len << 8 | sh->map[i];
     if (len > TD_ST_MAX_HEADER)
@@ -233,10 +231,9 @@ static int read_header(struct td_safetensors *st, const struct shard *sh, struct
 
 /* ---- a folder -------------------------------------------------------------------------------------------------- */
 
-static int add_file(struct td_safetensors *st, const char *path, struct td_error *err)
+static int add_shard(struct td_safetensors *st, struct td_error *err)
 {
     struct shard *grown;
-    int rc;
 
     if (st->n_shards == TD_ST_MAX_SHARDS)
         return td_fail(err, TD_ELIMIT, "more than %d shards", TD_ST_MAX_SHARDS);
@@ -244,12 +241,35 @@ static int add_file(struct td_safetensors *st, const char *path, struct td_error
     if (!grown)
         return td_fail(err, TD_ENOMEM, "out of memory");
     st->shards = grown;
-    memset(&grown[st->n_shards], 0, sizeof *grown);
-    if ((rc = map_file(path, &grown[st->n_shards++], err)))
-        return rc;
-    if ((rc = read_header(st, &st->shards[st->n_shards - 1], err)))
-        td_fail_at(err, "%s", path);
+    memset(&grown[st->n_shards++], 0, sizeof *grown);
+    return 0;
+}
+
+static int read_shard(struct td_safetensors *st, struct td_error *err)
+{
+    const struct shard *sh = &st->shards[st->n_shards - 1];
+    int rc = read_header(st, sh, err);
+
+    if (rc)
+        td_fail_at(err, "%s", sh->path);
     return rc;
+}
+
+static int add_file(struct td_safetensors *st, const char *path, struct td_error *err)
+{
+    int rc = add_shard(st, err);
+
+    return rc || (rc = map_file(path, &st->shards[st->n_shards - 1], err)) ? rc : read_shard(st, err);
+}
+
+static int add_memory(struct td_safetensors *st, const void *data, size_t n, const char *name, struct td_error *err)
+{
+    int rc = add_shard(st, err);
+
+    if (rc)
+        return rc;
+    st->shards[0] = (struct shard){.path = strdup(name), .map = data, .size = n};
+    return st->shards[0].path ? read_shard(st, err) : td_fail(err, TD_ENOMEM, "out of memory");
 }
 
 static char *join(const char *folder, const char *file)
@@ -347,7 +367,18 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct td_st_tensor *)a)->name, ((const struct td_st_tensor *)b)->name);
 }
 
-int td_safetensors_open(const char *path, struct td_safetensors **out, struct td_error *err)
+static int sort(struct td_safetensors *st, struct td_error *err)
+{
+    if (st->n)
+        qsort(st->tensors, st->n, sizeof *st->tensors, by_name);
+    for (size_t i = 1; i < st->n; i++)
+        if (!strcmp(st->tensors[i - 1].name, st->tensors[i].name))
+            return td_fail(err, TD_ECORRUPT, "%s: two tensors are named \"%s\"", st->tensors[i].path, st->tensors[i].name);
+    return 0;
+}
+
+/* A file or a folder; or, where data is not NULL, n bytes of memory. */
+static int open_any(const char *path, const void *data, size_t n, struct td_safetensors **out, struct td_error *err)
 {
     struct td_error local = {0};
     struct td_safetensors *st = calloc(1, sizeof *st);
@@ -359,24 +390,28 @@ int td_safetensors_open(const char *path, struct td_safetensors **out, struct td
         err = &local; /* the helpers read the code back from it */
     if (!st)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    if (stat(path, &sb))
+    if (data)
+        rc = add_memory(st, data, n, path, err);
+    else if (stat(path, &sb))
         rc = td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
     else
         rc = S_ISDIR(sb.st_mode) ? add_folder(st, path, err) : add_file(st, path, err);
-    if (rc)
-        goto fail;
-    if (st->n)
-        qsort(st->tensors, st->n, sizeof *st->tensors, by_name);
-    for (size_t i = 1; i < st->n; i++)
-        if (!strcmp(st->tensors[i - 1].name, st->tensors[i].name)) {
-            rc = td_fail(err, TD_ECORRUPT, "%s: two tensors are named \"%s\"", st->tensors[i].path, st->tensors[i].name);
-            goto fail;
-        }
+    if (rc || (rc = sort(st, err))) {
+        td_safetensors_close(st);
+        return rc;
+    }
     *out = st;
     return 0;
-fail:
-    td_safetensors_close(st);
-    return rc;
+}
+
+int td_safetensors_open(const char *path, struct td_safetensors **out, struct td_error *err)
+{
+    return open_any(path, NULL, 0, out, err);
+}
+
+int td_safetensors_memory(const void *data, size_t n, const char *name, struct td_safetensors **out, struct td_error *err)
+{
+    return open_any(name, data, n, out, err);
 }
 
 void td_safetensors_close(struct td_safetensors *st)
@@ -386,8 +421,8 @@ void td_safetensors_close(struct td_safetensors *st)
     for (size_t i = 0; i < st->n; i++)
         free((char *)st->tensors[i].name);
     for (size_t i = 0; i < st->n_shards; i++) {
-        if (st->shards[i].map)
-            munmap(st->shards[i].map, st->shards[i].size);
+        if (st->shards[i].mapped)
+            munmap((void *)st->shards[i].map, st->shards[i].size);
         free(st->shards[i].path);
     }
     free(st->tensors);

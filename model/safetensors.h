@@ -36,6 +36,8 @@ struct td_safetensors;
 /* Open a file, or a folder with model.safetensors or model.safetensors.index.json (whose shards are opened, all of them).
  * TD_ETRUNCATED names how many bytes are missing; TD_ECORRUPT what does not hold; TD_ELIMIT which maximum. */
 int td_safetensors_open(const char *path, struct td_safetensors **out, struct td_error *err);
+/* The same from n bytes of memory, not NULL, borrowed until close; name is for sentences. */
+int td_safetensors_memory(const void *data, size_t n, const char *name, struct td_safetensors **out, struct td_error *err);
 void td_safetensors_close(struct td_safetensors *st); /* NULL is allowed */
 
 size_t td_safetensors_count(const struct td_safetensors *st);

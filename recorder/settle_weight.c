@@ -175,7 +175,7 @@ static bool cut(const struct td_vllm_weight *w, struct found *f, int64_t ranks_n
         p->n = p->w->n / ranks_n;
         p->n0 = ranks_n > 1 ? rank * p->n : 0;
         p->k0 = ranks_k > 1 ? rank * w->k : 0;
-        if (p->w->n % ranks_n || p->n0 * w->bits % 32)
+        if (p->w->n % ranks_n || p->n * w->bits % 32) /* part of a word of zero points cannot be referred to */
             return false;
     }
     f->whole = ranks_n == 1 && ranks_k == 1;

@@ -25,6 +25,8 @@ TAP_TESTS := take vllm cuda cuda_blas_lt cuda_hard cuda_graphs cuda_flight cuda_
 $(TAP_TESTS:%=$(O)/tests/unit/test_tap_%): $(call obj,$(TAP_SRCS))
 # what the tap takes of kernels/gpu, from where all others have it
 $(foreach t,$(TAP_TESTS),$(eval LINK_test_tap_$(t) := $(LIBTD)))
+OBJS_fuzz_opref := replayer
+OBJS_fuzz_checkpoint := recorder replayer
 # its parser of code objects
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_settle := recorder

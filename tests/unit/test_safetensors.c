@@ -107,6 +107,7 @@ static void test_every_cut_is_truncated(void **state)
 
         write_bytes(in_folder("cut.safetensors"), file, cut);
         assert_int_equal(td_safetensors_open(in_folder("cut.safetensors"), &st, &err), TD_ETRUNCATED);
+        assert_int_equal(td_safetensors_memory(file, cut, "cut", &st, NULL), TD_ETRUNCATED);
         assert_null(st);
         snprintf(missing, sizeof missing, " %zu bytes are missing", cut >= size - 36 ? size - cut : size - 36 - cut);
         if (cut >= 8 && !strstr(err.msg, missing))
