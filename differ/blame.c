@@ -396,31 +396,53 @@ static void place_row(struct td_blame *b, const struct td_span *s, const struct 
 {
     snprintf(b->prompt_id, sizeof b->prompt_id, "%s", x->prompt_id ? x->prompt_id : "");
     b->repeat = x->repeat;
-    b->position = s->position < 0 ? -1 : s->position + (int32_t)(row - s->first_row);
+    b->position = row < 0 || s->position < 0 ? -1 : s->position + (int32_t)(row - s->first_row);
     b->decode = s->decode;
+}
+
+static void place_among(struct td_blame *b, const struct td_exchange *x)
+{
+    int i = 0;
+
+    b->n_sharing++;
+    while (i < b->n_among && strcmp(b->among[i], x->prompt_id ? x->prompt_id : "") != 0)
+        i++;
+    if (i == b->n_among && b->n_among < TD_BLAME_AMONG && x->prompt_id)
+        b->among[b->n_among++] = x->prompt_id;
+}
+
+/* The op's rows are the step's: those of a last layer may be only the ones that give a token. */
+static bool has_all_rows(const struct td_opx *op, const struct td_step *step)
+{
+    for (int32_t k = 0; k < step->n_spans; k++)
+        if (step->spans[k].first_row + step->spans[k].n_rows > op->m)
+            return false;
+    return true;
 }
 
 void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps, const struct td_exchange *xs, size_t n_xs)
 {
     const int64_t row = b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
     const struct td_step *step = NULL;
+    bool all;
     size_t i;
     int32_t k;
 
     for (i = 0; i < n_steps && b->first && b->first->step >= 0 && !step; i++)
         if (steps[i].step == b->first->step && steps[i].pid == b->first->pid && steps[i].how != TD_HOW_UNKNOWN)
             step = &steps[i];
-    b->inferred = step && step->how == TD_HOW_INFERRED;
-    for (k = 0; step && k < step->n_spans; k++) {
+    if (!step)
+        return;
+    b->inferred = step->how == TD_HOW_INFERRED;
+    all = has_all_rows(b->first, step);
+    for (k = 0; k < step->n_spans; k++) {
         const struct td_span *s = &step->spans[k];
         const struct td_exchange *x = exchange_of(s->stream, xs, n_xs);
+        const bool alone = step->n_spans == 1 && s->first_row >= 0;
 
-        if (x && s->first_row >= 0 && row >= s->first_row && row < s->first_row + s->n_rows)
-            place_row(b, s, x, row);
-        if (!x || s->first_row >= 0)
-            continue;
-        b->n_sharing++;
-        if (b->n_among < TD_BLAME_AMONG && x->prompt_id)
-            b->among[b->n_among++] = x->prompt_id;
+        if (x && (all ? s->first_row >= 0 && row >= s->first_row && row < s->first_row + s->n_rows : alone))
+            place_row(b, s, x, all ? row : -1);
+        else if (x && (!all || s->first_row < 0))
+            place_among(b, x);
     }
 }

@@ -287,10 +287,10 @@ static void print_place(const struct td_page *p, const struct td_blame *b)
             fprintf(p->out, ", at position %d", b->position);
         fprintf(p->out, b->inferred ? " (inferred)\n" : "\n");
     } else if (b->n_among) {
-        fprintf(p->out, "           while the server computed prompts");
+        fprintf(p->out, "           while the server computed %s", b->n_sharing > 1 ? "together, and it is not known which row is whose, prompts" : "prompt");
         for (i = 0; i < b->n_among; i++)
             fprintf(p->out, "%s %s", i ? "," : "", b->among[i]);
-        fprintf(p->out, "%s together (inferred; which row is whose is not known)\n", b->n_sharing > b->n_among ? " and more" : "");
+        fprintf(p->out, "%s%s\n", b->n_among == TD_BLAME_AMONG && b->n_sharing > b->n_among ? " and more" : "", b->inferred ? " (inferred)" : "");
     }
 }
 

@@ -393,6 +393,16 @@ int td_links_disarm(struct td_links *l, struct td_error *err)
     return why.code ? td_fail(err, why.code, "%s", why.msg) : TD_OK;
 }
 
+void td_links_name_rows(struct td_links *l, struct td_rows_request *requests, size_t n)
+{
+    if (!l)
+        return;
+    lock(l);
+    links_name_held(l, requests, n);
+    links_write_held(l);
+    unlock(l);
+}
+
 int td_links_close(struct td_links *l, struct td_error *err)
 {
     struct td_error why = {0};

@@ -160,9 +160,10 @@ void links_keep_failure(struct td_links *l, int rc, const char *what);
 /* ---- links_steps.c ---- */
 /* False: the record does not hold together. data : what follows its head in the ring. */
 bool links_take_step(struct td_links *l, struct link *lk, const struct tap_step *rec, const uint8_t *data);
-/* An op of a step came: how many rows it has, if it is the first. */
+/* An op of a step came: how many rows it has, and since when it runs. */
 void links_step_rows(struct td_links *l, const struct link *lk, const struct link_op *op);
-/* Write the steps that were held. The lock is held. */
+/* Name the rows of the steps that are held; write them. The lock is held. */
+void links_name_held(struct td_links *l, struct td_rows_request *requests, size_t n);
 void links_write_held(struct td_links *l);
 
 /* ---- links_ops.c ---- */

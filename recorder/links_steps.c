@@ -38,22 +38,28 @@ static bool hold(struct td_links *l, struct td_step *s)
     return true;
 }
 
+static int64_t rows_of(const struct link_op *op)
+{
+    for (int a = 0; op->rec->n_w && a < op->rec->n_attrs; a++)
+        if (!strcmp(op->attr[a].name, "m"))
+            return (int64_t)op->attr[a].value;
+    return -1;
+}
+
 void links_step_rows(struct td_links *l, const struct link *lk, const struct link_op *op)
 {
     size_t i = l->n_held, k;
 
     for (k = 0; op->rec->has_step && k < LOOK_BACK && i; k++) {
         struct td_rows_pass *p = &l->held[--i];
-        int a = 0;
+        const int64_t rows = rows_of(op);
 
         if (p->step.pid != lk->pid || (uint64_t)p->step.step != op->rec->step)
             continue;
-        while (a < op->rec->n_attrs && strcmp(op->attr[a].name, "m") != 0)
-            a++;
-        if (p->rows < 0 && a < op->rec->n_attrs) {
-            p->rows = (int64_t)op->attr[a].value;
-            p->padded = op->rec->n_launches && (op->launch[0].flags & TAP_LAUNCH_IN_GRAPH);
-        }
+        if (!p->begun_ns || op->rec->rec.t_ns < p->begun_ns)
+            p->begun_ns = op->rec->rec.t_ns;
+        p->rows = rows > p->rows ? rows : p->rows; /* the last layer of llama.cpp has fewer */
+        p->padded |= op->rec->n_launches && (op->launch[0].flags & TAP_LAUNCH_IN_GRAPH);
         return;
     }
 }
@@ -77,13 +83,10 @@ static int by_process(const void *a, const void *b)
 }
 
 /* Each process has passes of its own, of the same requests. */
-void td_links_name_rows(struct td_links *l, struct td_rows_request *requests, size_t n)
+void links_name_held(struct td_links *l, struct td_rows_request *requests, size_t n)
 {
     size_t i = 0, end;
 
-    if (!l)
-        return;
-    pthread_mutex_lock(&l->lock);
     if (l->n_held)
         qsort(l->held, l->n_held, sizeof *l->held, by_process);
     for (; i < l->n_held; i = end) {
@@ -92,8 +95,6 @@ void td_links_name_rows(struct td_links *l, struct td_rows_request *requests, si
         if (td_rows_infer(l->held + i, end - i, requests, n) < 0)
             links_keep_failure(l, TD_ENOMEM, "rows of steps");
     }
-    links_write_held(l);
-    pthread_mutex_unlock(&l->lock);
 }
 
 /* ---- a step comes --------------------------------------------------------------------------------------------------------- */

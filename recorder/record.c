@@ -421,7 +421,8 @@ static int run_phases(struct session *s, struct td_error *err)
         rc = tapped_phase(s, err);
     if (!rc)
         rc = complete_ids(s, err);
-    td_links_name_rows(s->links, s->tapped.x, s->tapped.n);
+    if (!rc) /* else not all requests are known */
+        td_links_name_rows(s->links, s->tapped.x, s->tapped.n);
     if (!rc)
         rc = score_phase(s, err);
     if (!rc && s->server_gone) /* what came before is a recording all the same */

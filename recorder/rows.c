@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_SPANS ((int64_t)1 << 22)
+#define MOST_TOKENS ((int64_t)1 << 24) /* of a prompt, of an answer, and rows of a pass */
 #define AHEAD 3                       /* passes that are begun before a token is out, at most, and some time for it to arrive */
 #define LATE_PASSES 2                 /* behind the last row of a group: begun before the server knew */
 
@@ -14,6 +16,7 @@ struct member { const struct td_rows_request *x; int64_t fed; bool late; };
 struct group {
     struct member *m; int n;          /* by their first tokens */
     struct td_rows_pass *pass; int64_t n_passes;
+    int64_t *room;                    /* spans that may still be made, of all groups */
 };
 
 /* ---- one request ---------------------------------------------------------------------------------------------------- */
@@ -48,7 +51,7 @@ static int64_t total(const struct td_rows_request *x)
 
 static bool is_known(const struct td_rows_request *x)
 {
-    return x->prompt > 0 && x->generated > 0 && x->first_ns > 0;
+    return x->prompt > 0 && x->prompt <= MOST_TOKENS && x->generated > 0 && x->generated <= MOST_TOKENS && x->first_ns > 0;
 }
 
 static bool is_running(const struct member *m)
@@ -66,15 +69,17 @@ static void unname(struct td_rows_pass *p)
     p->step.how = TD_HOW_UNKNOWN;
 }
 
-/* False: no memory. */
-static bool name(struct td_rows_pass *p, const struct td_rows_request *x, int64_t row, int64_t rows, int64_t position)
+/* False: no memory, or no room. At a position that is not known (-1) it is an answer once a token has come. */
+static bool name(struct group *g, struct td_rows_pass *p, const struct td_rows_request *x, int64_t row, int64_t rows, int64_t position)
 {
-    struct td_span *more = realloc(p->step.spans, ((size_t)p->step.n_spans + 1) * sizeof *more);
+    struct td_span *more = *g->room > 0 ? realloc(p->step.spans, ((size_t)p->step.n_spans + 1) * sizeof *more) : NULL;
 
     if (!more)
         return false;
+    --*g->room;
     p->step.spans = more;
-    p->step.spans[p->step.n_spans++] = (struct td_span){x->stream, (int32_t)row, (int32_t)rows, (int32_t)position, position < 0 ? rows == 1 : position >= x->prompt};
+    p->step.spans[p->step.n_spans++] = (struct td_span){x->stream, (int32_t)row, (int32_t)rows, (int32_t)position,
+                                                          position < 0 ? p->begun_ns > x->first_ns : position >= x->prompt};
     p->step.how = TD_HOW_INFERRED;
     return true;
 }
@@ -96,27 +101,40 @@ static int walk_one(struct group *g)
         rows = 0;
         if (m->fed == total(m->x) && ++late <= LATE_PASSES)
             continue;
-        if (late || p->rows < 1 || (p->rows > left && !p->padded))
+        if (late || p->rows < 1 || p->rows > MOST_TOKENS || (p->rows > left && !p->padded))
             return 0;
         rows = p->rows < left ? p->rows : left;
-        if (!name(p, m->x, 0, rows, m->fed))
+        if (!name(g, p, m->x, 0, rows, m->fed))
             return -1;
     }
     return m->fed == total(m->x);
 }
 
-/* Passes that are missing (a sample), or came from nobody: those that have a size of its own are its, at a position that is not known. */
-static int guess_one(struct group *g)
+/* Some passes are missing (a sample). Could those that there are be its own, its prompt first? */
+static bool could_be_of_one(const struct group *g)
 {
     const struct td_rows_request *x = g->m->x;
-    int64_t i;
+    int64_t i, ones = 0;
 
     for (i = 0; i < g->n_passes; i++) {
-        struct td_rows_pass *p = &g->pass[i];
+        const struct td_rows_pass *p = &g->pass[i];
 
-        if ((p->rows == 1 || p->rows == x->prompt) && !p->padded && !name(p, x, 0, p->rows, -1))
-            return -1;
+        if (p->padded || (p->rows != 1 && (i || p->rows != x->prompt)))
+            return false;
+        ones += p->rows == 1;
     }
+    return is_known(x) && ones <= x->generated;
+}
+
+static int guess_one(struct group *g)
+{
+    int64_t i;
+
+    if (!could_be_of_one(g))
+        return 1;
+    for (i = 0; i < g->n_passes; i++)
+        if (!name(g, &g->pass[i], g->m->x, 0, g->pass[i].rows, -1))
+            return -1;
     return 1;
 }
 
@@ -125,14 +143,23 @@ static int guess_one(struct group *g)
 /* Did the first token come when it should if pass i computed the prompt? Passes may be begun before tokens are out, but not many. */
 static bool came_after(const struct group *g, int64_t i, const struct td_rows_request *x)
 {
-    return x->sent_ns <= g->pass[i].step.t_ns && x->first_ns > g->pass[i].step.t_ns && (i + AHEAD >= g->n_passes || x->first_ns < g->pass[i + AHEAD].step.t_ns);
+    return x->sent_ns <= g->pass[i].begun_ns && x->first_ns > g->pass[i].begun_ns && (i + AHEAD >= g->n_passes || x->first_ns < g->pass[i + AHEAD].begun_ns);
 }
 
-/* The next prompts, in the order of their first tokens, are as many rows as `rows` of pass i: how many; 0: they are not. */
+/* Another prompt of this length waits, behind the first k members, and may have been computed in pass i as well. */
+static bool has_twin(const struct group *g, int k, int64_t i, int64_t prompt)
+{
+    for (; k < g->n; k++)
+        if (!g->m[k].fed && g->m[k].x->prompt == prompt && came_after(g, i, g->m[k].x))
+            return true;
+    return false;
+}
+
+/* The next prompts, in the order of their first tokens, are as many rows as `rows` of pass i: how many; 0: they are not, or others could be. */
 static int prompts_of(const struct group *g, int64_t rows, int64_t i)
 {
     int64_t sum = 0;
-    int k, n = 0;
+    int k, j, n = 0;
 
     for (k = 0; k < g->n && sum < rows; k++)
         if (!g->m[k].fed) {
@@ -141,7 +168,37 @@ static int prompts_of(const struct group *g, int64_t rows, int64_t i)
             sum += g->m[k].x->prompt;
             n++;
         }
+    for (j = 0; j < k && sum == rows; j++)
+        if (!g->m[j].fed && has_twin(g, k, i, g->m[j].x->prompt))
+            return 0;
     return sum == rows ? n : 0;
+}
+
+/* Is it possible that pass i computed a prompt? */
+static bool may_begin(const struct group *g, int64_t i)
+{
+    for (int k = 0; k < g->n; k++)
+        if (!g->m[k].fed && came_after(g, i, g->m[k].x))
+            return true;
+    return false;
+}
+
+/* `more` rows of pass i beyond those of running answers: as many prompts as begin, in the only way in which it comes out with up to `late` rows of answers that have ended. -1: it does not. */
+static int beginning(const struct group *g, int64_t more, int64_t late, int64_t i)
+{
+    int found = -1, ways = 0;
+
+    if (g->pass[i].padded)
+        return more >= 0 && !may_begin(g, i) ? 0 : -1;
+    for (int64_t k = 0; k <= late && k <= more; k++) {
+        const int begin = more > k ? prompts_of(g, more - k, i) : 0;
+
+        if (begin || k == more) {
+            found = begin;
+            ways++;
+        }
+    }
+    return ways == 1 ? found : -1;
 }
 
 /* One row of each that runs, and the next `begin` prompts. False: no memory. */
@@ -154,7 +211,7 @@ static bool feed_all(struct group *g, struct td_rows_pass *p, int begin)
         const bool starts = !m->fed && begin && begin--, runs = is_running(m);
         const int64_t rows = starts ? m->x->prompt : runs;
 
-        if (rows && !name(p, m->x, -1, rows, m->fed))
+        if (rows && !name(g, p, m->x, -1, rows, m->fed))
             return false;
         m->fed += rows;
         m->late = rows && m->x->stopped && m->fed == total(m->x);
@@ -168,17 +225,14 @@ static bool feed_all(struct group *g, struct td_rows_pass *p, int begin)
 static int walk_pass(struct group *g, int64_t i)
 {
     struct td_rows_pass *p = &g->pass[i];
-    int64_t running = 0, late = 0, waiting = 0, more;
+    int64_t running = 0, late = 0;
     int k, begin;
 
     for (k = 0; k < g->n; k++) {
         running += is_running(&g->m[k]);
-        waiting += !g->m[k].fed;
         late += g->m[k].late;
     }
-    more = p->rows - running;
-    begin = more > 0 ? prompts_of(g, more, i) : 0;
-    if (p->rows < 1 || more < 0 || (!begin && more > late && (!p->padded || waiting)))
+    if (p->rows < 1 || p->rows > MOST_TOKENS || (begin = beginning(g, p->rows - running, late, i)) < 0)
         return 0;
     return feed_all(g, p, begin) ? 1 : -1;
 }
@@ -213,13 +267,13 @@ static int walk_several(struct group *g)
 
 /* ---- groups ----------------------------------------------------------------------------------------------------------- */
 
-/* Without a memory failure >= 0. */
+/* -1: no memory. */
 static int walk(struct group *g)
 {
     int64_t i;
     int rc = g->n == 1 ? walk_one(g) : walk_several(g);
 
-    for (i = 0; i < g->n_passes && !rc; i++)
+    for (i = 0; i < g->n_passes && rc < 1; i++)
         unname(&g->pass[i]);
     return !rc && g->n == 1 ? guess_one(g) : rc;
 }
@@ -228,7 +282,7 @@ static int by_time(const void *a, const void *b)
 {
     const struct td_rows_pass *x = a, *y = b;
 
-    return (x->step.t_ns > y->step.t_ns) - (x->step.t_ns < y->step.t_ns);
+    return (x->begun_ns > y->begun_ns) - (x->begun_ns < y->begun_ns);
 }
 
 static int by_sent(const void *a, const void *b)
@@ -250,7 +304,7 @@ int64_t td_rows_infer(struct td_rows_pass *passes, size_t n_passes, struct td_ro
 {
     struct member *m = calloc(n_requests + 1, sizeof *m);
     size_t i = 0, at = 0, end;
-    int64_t named = 0;
+    int64_t named = 0, room = MOST_SPANS;
     int rc = m ? 0 : -1;
 
     if (n_passes)
@@ -258,7 +312,7 @@ int64_t td_rows_infer(struct td_rows_pass *passes, size_t n_passes, struct td_ro
     if (n_requests)
         qsort(requests, n_requests, sizeof *requests, by_sent);
     for (; i < n_requests && rc >= 0; i = end) {
-        struct group g = {.m = m};
+        struct group g = {.m = m, .room = &room};
         int64_t until = requests[i].end_ns;
 
         for (end = i; end < n_requests && (end == i || requests[end].sent_ns < until); end++) {
@@ -266,14 +320,14 @@ int64_t td_rows_infer(struct td_rows_pass *passes, size_t n_passes, struct td_ro
             until = requests[end].end_ns > until ? requests[end].end_ns : until;
         }
         qsort(m, (size_t)g.n, sizeof *m, by_first_token);
-        while (at < n_passes && passes[at].step.t_ns < requests[i].sent_ns)
+        while (at < n_passes && passes[at].begun_ns < requests[i].sent_ns)
             at++;
-        for (g.pass = passes + at; at < n_passes && passes[at].step.t_ns < until; at++)
+        for (g.pass = passes + at; at < n_passes && passes[at].begun_ns < until; at++)
             g.n_passes++;
         rc = walk(&g);
     }
     free(m);
     for (i = 0; i < n_passes; i++)
         named += passes[i].step.how == TD_HOW_INFERRED;
-    return rc < 0 ? -1 : named;
+    return rc < 0 && room ? -1 : named; /* no room is no failure: what was not reached stays unknown */
 }

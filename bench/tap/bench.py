@@ -73,6 +73,13 @@ class Control:
             time.sleep(0.3)
 
 
+def so_far(got, done):
+    """On stderr, so that a run that is cut off has said something."""
+    if sys.stderr.isatty() or done % 10 == 0:
+        ratios = ", ".join(f"{m} {statistics.median(x[0] / max(y[0], 1e-9) for x, y in zip(got[m], got['asleep'])):.3f}" for m in got if m != "asleep")
+        print(f"\rround {done}/{rounds}: {ratios}", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
+
+
 def armed(streams):
     """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped, ms rested]"""
     s = getattr(servers, kind)(*arguments, tap)
@@ -96,8 +103,7 @@ def armed(streams):
                 after = c.say("off")
                 got[m].append((speed, cpu, 1000 * (c.cpu() - busy) / (2 * streams * s.tokens)))
                 ops[m] = [o + b - a for o, a, b in zip(ops[m], before, after)]
-            if sys.stderr.isatty():
-                print(f"\r{streams} streams: round {i + 1}/{rounds}", end="", file=sys.stderr)
+            so_far(got, i + 1)
         c.p.stdin.close()
         c.p.wait()
         return got, ops

@@ -14,6 +14,7 @@
 #define PATH_BYTES 4096
 #define MAX_VERSIONS 5
 #define ONE 0x3c00                 /* in float16 */
+#define TORCH_LT_WORKSPACE ((size_t)1 << 20)
 
 /* What differs between the two. */
 struct kind {
@@ -244,13 +245,15 @@ const char *td_gpu_blas_no_bias(struct td_gpu_blas *b)
     return b->lt ? NULL : b->no_lt;
 }
 
-/* That of the handle, or less where torch's variable says so, in KiB. */
+/* Of cublasLt: what torch's variable says, in KiB; else 1 MiB, as in torch 2.11 (seen: with it all outputs of torch's linear were equal bit for bit, with 32 MiB not all). */
 static size_t lt_workspace(const struct td_gpu_blas *b)
 {
-    const char *kib = getenv("CUBLASLT_WORKSPACE_SIZE");
-    const long n = kib ? strtol(kib, NULL, 10) : 0;
+    const char *text = getenv("CUBLASLT_WORKSPACE_SIZE");
+    char *end = NULL;
+    const long kib = text ? strtol(text, &end, 10) : 0;
+    const size_t bytes = text && end != text && kib >= 0 && kib < 1 << 20 ? (size_t)kib << 10 : TORCH_LT_WORKSPACE;
 
-    return n > 0 && (size_t)n < b->workspace_bytes >> 10 ? (size_t)n << 10 : b->workspace_bytes;
+    return bytes < b->workspace_bytes ? bytes : b->workspace_bytes;
 }
 
 static int linear_with_bias(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err)

@@ -9,7 +9,7 @@
 #define DECLARE(name, member, args) int name args;
 DECLARE(cublasLtMatmul, , TD_CUBLASLT_MATMUL_ARGS)
 TD_CUBLASLT_PLAN_FUNCTIONS(DECLARE)
-#define TORCH_WORKSPACE (32u << 20)    /* on compute capability 9.0 */
+#define TORCH_WORKSPACE (1u << 20)
 #define CHOSEN 0x7f4c74u               /* an algorithm */
 
 /* ---- as torch plans a product ---------------------------------------------------------------------------------------- */

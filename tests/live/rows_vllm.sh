@@ -6,6 +6,12 @@ VLLM=$CACHE/vllm
 has_avx512() { grep -q -w avx512f /proc/cpuinfo && grep -q -w avx512bw /proc/cpuinfo; }
 need_avx512() { has_avx512 || cannot "this CPU has no AVX-512, and vLLM's GPTQ kernels for CPUs (W4A8, W4A16) need it"; }
 
+# With AMX vLLM rounds activations of GPTQ layers to 8 bits (W4A8), else it does not (W4A16), whatever VLLM_CPU_INT4_W4A8 says.
+has_amx() { grep -q -w amx_tile /proc/cpuinfo; } # as torch.cpu._is_amx_tile_supported, which vLLM asks
+need_amx() { has_amx || cannot "this CPU has no AMX: without it vLLM computes GPTQ layers in W4A16 anyway, and there is no other format to go to"; }
+GPTQ='vLLM GPTQ (W4A8)'
+has_amx || GPTQ='vLLM GPTQ (W4A16: no AMX)'
+
 # vllm_command MODEL PORT OPTIONS...: sets COMMAND. Greedy by the model's own generation_config.json; compiling is off, else the first
 # request with logprobs takes 15 s.
 vllm_command() {
@@ -43,7 +49,7 @@ PY=$VLLM/venv/bin/python # the build whose kernels run the ops
 OPS=400
 
 row_vllm_gptq_same() {
-    row 'vLLM GPTQ (W4A8)' 'same, restarted' pass
+    row "$GPTQ" 'same, restarted' pass
     need_avx512
     gptq
     serve_vllm gptq4
@@ -55,6 +61,7 @@ row_vllm_gptq_same() {
 row_vllm_w4a16() {
     row 'vLLM GPTQ (W4A8)' 'VLLM_CPU_INT4_W4A8=0 (W4A16): another format' inconclusive
     need_avx512
+    need_amx
     gptq
     serve_vllm_env VLLM_CPU_INT4_W4A8=0 gptq4
     judge "$FIXTURE" --server "$URL" --build "$PY" --build-env VLLM_CPU_INT4_W4A8=0 --max-ops $OPS --lanes tokens,collapse,ops --keep "$WORK/kept-w4a16"
@@ -66,6 +73,7 @@ row_vllm_w4a16() {
 row_vllm_w4a16_accepted() {
     row 'vLLM GPTQ (W4A8)' 'the same, with a policy that accepts the change' pass
     need_avx512
+    need_amx
     [ -d "$WORK/kept-w4a16/candidate-0" ] || die "its replay is that of row w4a16, which did not end (ONLY=w4a16 runs both)"
     FIXTURE=$WORK/vllm-gptq4
     echo '{"name": "accept", "numerics": {"accept_format_change": true}}' >"$ROW.policy.json"
@@ -86,7 +94,7 @@ row_vllm_bf16_concurrent() {
 
 row_vllm_gptq_avx2() {
     if has_avx512; then
-        row 'vLLM GPTQ (W4A8)' 'on a machine with AVX2 only (simulated)' regressed
+        row "$GPTQ" 'on a machine with AVX2 only (simulated)' regressed
         gptq
         mkdir -p "$ROW.site" && cp "$HERE/avx2_only.py" "$ROW.site/sitecustomize.py"
         export PYTHONPATH="$ROW.site${PYTHONPATH:+:$PYTHONPATH}" ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 # of this row's subshell

@@ -76,6 +76,7 @@ static inline void bench_read(struct bench *b)
         ;
     links_count(&b->l, b->lk);
     assert_false(b->lk->ring[0].corrupt);
+    links_write_held(&b->l);
     assert_int_equal(td_writer_close(b->l.opt.writer, "complete", &err), 0);
     assert_int_equal(td_fixture_open(b->dir, &b->fx, &err), 0);
     assert_int_equal(td_fixture_ops(b->fx, &b->ops, &b->n_ops, &bad, &err), 0);

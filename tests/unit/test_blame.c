@@ -159,12 +159,31 @@ static void test_first_in_order_of_execution(void **state)
     assert_string_equal(b.among[0], "short-1");
     assert_string_equal(b.among[1], "long-1");
 
+    xs[0].prompt_id = "long-1";       /* two repeats of one prompt are said once */
+    assert_true(td_blame_ops(&set, &b));
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_int_equal(b.n_sharing, 2);
+    assert_int_equal(b.n_among, 1);
+    xs[0].prompt_id = "short-1";
+
     assert_true(td_blame_ops(&set, &b)); /* one alone, at a position that is not known */
     step.n_spans = 1;
     spans[0] = (struct td_span){9, 0, 6, -1, false};
     td_blame_place(&b, &step, 1, xs, 2);
     assert_string_equal(b.prompt_id, "long-1");
     assert_int_equal(b.position, -1);
+
+    assert_true(td_blame_ops(&set, &b)); /* a last layer that computes only the rows which give a token: its row is not the step's */
+    spans[0] = (struct td_span){9, 0, 600, 0, false};
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_string_equal(b.prompt_id, "long-1");
+    assert_int_equal(b.position, -1);
+    step.n_spans = 2;
+    spans[1] = (struct td_span){7, 600, 1, 5, true};
+    assert_true(td_blame_ops(&set, &b));
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_string_equal(b.prompt_id, "");
+    assert_int_equal(b.n_among, 2);
     free(set.op);
 }
 

@@ -15,8 +15,9 @@ struct values { bool flag; const char *str; int64_t i, maybe; double num; struct
 static int parse(struct values *v, struct td_args *a, struct td_error *err, int argc, const char *const *words)
 {
     static struct td_arg table[7];
-    char *argv[32] = {NULL};
+    static char *argv[32];            /* what was parsed points into it */
 
+    memset(argv, 0, sizeof argv);
     memset(v, 0, sizeof *v);
     memset(err, 0, sizeof *err);
     table[0] = (struct td_arg){"verbose", 'v', TD_ARG_FLAG, &v->flag, NULL, "talk", 0, 0};

@@ -44,7 +44,7 @@ static struct td_rows_pass *new_pass(struct played *s, int64_t rows)
     struct td_rows_pass *p = &s->pass[s->n];
 
     assert_true(s->n < MOST);
-    *p = (struct td_rows_pass){.step = {.step = (int64_t)s->n, .t_ns = s->now, .how = TD_HOW_UNKNOWN, .pid = 7}, .rows = rows};
+    *p = (struct td_rows_pass){.step = {.step = (int64_t)s->n, .t_ns = s->now, .how = TD_HOW_UNKNOWN, .pid = 7}, .begun_ns = s->now, .rows = rows};
     s->truth[s->n] = *p;
     s->n++;
     s->now += 10 * MS;
@@ -204,7 +204,7 @@ static void test_any_groups(void **state)
                 expect_true(&s.pass[i], &s.truth[i]);
         end(&s);
     }
-    assert_true(named > all * 98 / 100);
+    assert_true(named > all * 95 / 100);
 }
 
 /* An asynchronous server has begun one row more for an answer that ended by itself. */
@@ -288,7 +288,7 @@ static void expect_unknown(void (*disturb)(struct played *s, size_t first, size_
     disturb(&s, first, n);
     infer(&s);
     for (size_t i = 0; i < s.n; i++)
-        if (s.pass[i].step.t_ns >= s.truth[first].step.t_ns && s.pass[i].step.t_ns <= s.truth[first + n - 1].step.t_ns) {
+        if (s.pass[i].begun_ns >= s.truth[first].begun_ns && s.pass[i].begun_ns <= s.truth[first + n - 1].begun_ns) {
             assert_int_equal(s.pass[i].step.how, TD_HOW_UNKNOWN);
             assert_int_equal(s.pass[i].step.n_spans, 0);
         } else {
@@ -305,7 +305,7 @@ static void no_token_came(struct played *s, size_t first, size_t n) { (void)firs
 static void a_prefix_was_cached(struct played *s, size_t first, size_t n) { (void)n; s->pass[first].rows -= 3; }
 static void a_pass_is_missing(struct played *s, size_t first, size_t n)
 {
-    s->pass[first + n / 2].step.t_ns = s->request[s->n_requests - 1].end_ns + MS; /* nobody's, behind all */
+    s->pass[first + n / 2].begun_ns = s->request[s->n_requests - 1].end_ns + MS; /* nobody's, behind all */
     s->pass[first + n / 2].step.how = TD_HOW_INFERRED;                          /* so that expect_unknown passes it over */
 }
 
@@ -321,33 +321,137 @@ static void test_what_does_not_come_out_is_unknown(void **state)
     expect_unknown(a_pass_is_missing);
 }
 
-/* A sample: of a request that was alone whose rows they are is clear, where they stand is not. */
+/* A sample: of a request that was alone whose rows they are is clear, where they stand is not. What its own cannot be makes all unknown. */
 static void test_a_sample_of_one(void **state)
+{
+    static const struct { int64_t rows; bool padded; int pass; } strangers[] = {{3, false, 3}, {8, false, 3}, {1, true, 3}, {-1, false, 0}, {INT64_MAX, false, 4}};
+    struct played s;
+    size_t i, k;
+
+    (void)state;
+    for (k = 0; k <= sizeof strangers / sizeof *strangers; k++) {
+        const bool alone = k == sizeof strangers / sizeof *strangers;
+
+        start(&s);
+        serve(&s, 1, (int[]){8}, (int[]){6}, NULL);
+        td_step_release(&s.truth[2].step);
+        s.pass[2] = s.pass[5];
+        s.n = 5;
+        if (!alone) {
+            s.pass[strangers[k].pass].rows = strangers[k].rows;
+            s.pass[strangers[k].pass].padded = strangers[k].padded;
+        }
+        assert_int_equal(infer(&s), alone ? 5 : 0);
+        for (i = 0; i < 5 && alone; i++) {
+            assert_int_equal(s.pass[i].step.spans[0].stream, 0);
+            assert_int_equal(s.pass[i].step.spans[0].n_rows, i ? 1 : 8);
+            assert_int_equal(s.pass[i].step.spans[0].position, -1);
+            assert_int_equal(s.pass[i].step.spans[0].decode, i > 0);
+        }
+        s.n = 6;
+        memset(&s.pass[5], 0, sizeof s.pass[5]);
+        end(&s);
+    }
+}
+
+/* Two equal prompts, begun one after the other, whose first tokens arrive in another order: which is which cannot be known. */
+static void test_twins_are_not_told_apart(void **state)
+{
+    struct played s;
+    int64_t t;
+
+    (void)state;
+    start(&s);
+    s.budget = 10;
+    serve(&s, 2, (int[]){9, 9}, (int[]){4, 4}, NULL);
+    assert_int_equal(s.pass[0].rows, 9);
+    assert_int_equal(infer(&s), 0);
+    end(&s);
+    start(&s);
+    s.budget = 10;
+    serve(&s, 2, (int[]){9, 8}, (int[]){4, 4}, NULL);
+    t = s.request[0].first_ns; /* crossed: it does not come out */
+    s.request[0].first_ns = s.request[1].first_ns;
+    s.request[1].first_ns = t;
+    assert_int_equal(infer(&s), 0);
+    end(&s);
+    start(&s);
+    serve(&s, 2, (int[]){9, 9}, (int[]){4, 4}, NULL); /* both in one pass: they are alike */
+    expect_all(&s);
+    end(&s);
+}
+
+/* Arrivals that jitter more than passes last, prompts of a few lengths: much stays unknown, nothing is wrong. */
+static void test_jitter(void **state)
+{
+    int named = 0, trial, i;
+
+    (void)state;
+    srand(5);
+    for (trial = 0; trial < 400; trial++) {
+        int prompt[6], answer[6], n = 2 + rand() % 5;
+        struct played s;
+
+        start(&s);
+        s.budget = 20 + rand() % 40;
+        for (i = 0; i < n; i++) {
+            prompt[i] = trial % 2 ? 8 : 8 + rand() % 3;
+            answer[i] = 2 + rand() % 9;
+        }
+        serve(&s, n, prompt, answer, NULL);
+        for (i = 0; i < n; i++) {
+            s.request[i].first_ns += rand() % (15 * MS);
+            s.request[i].end_ns += 15 * MS;
+        }
+        named += (int)infer(&s);
+        for (i = 0; i < (int)s.n; i++)
+            if (s.pass[i].step.how == TD_HOW_INFERRED)
+                expect_true(&s.pass[i], &s.truth[i]);
+        end(&s);
+    }
+    assert_true(named > 0);
+}
+
+/* A row of an answer that has ended is not taken for a prompt of one token. */
+static void test_a_late_row_and_a_short_prompt(void **state)
 {
     struct played s;
 
     (void)state;
     start(&s);
-    serve(&s, 1, (int[]){8}, (int[]){6}, NULL);
-    s.pass[2] = s.pass[5];
-    s.pass[3].rows = 3;               /* somebody else's */
-    s.n = 5;
-    assert_int_equal(infer(&s), 4);
-    assert_int_equal(s.pass[0].step.spans[0].n_rows, 8);
-    assert_int_equal(s.pass[0].step.spans[0].position, -1);
-    assert_false(s.pass[0].step.spans[0].decode);
-    for (size_t i = 1; i < 5; i++) {
-        if (s.pass[i].rows == 3) {
-            assert_int_equal(s.pass[i].step.how, TD_HOW_UNKNOWN);
-            continue;
-        }
-        assert_int_equal(s.pass[i].step.spans[0].stream, 0);
-        assert_int_equal(s.pass[i].step.spans[0].position, -1);
-        assert_true(s.pass[i].step.spans[0].decode);
-    }
-    s.n = 6;
-    memset(&s.pass[5], 0, sizeof s.pass[5]);
+    s.n_requests = 3;
+    s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 8 * MS, s.now + 20 * MS, 5, 2, true};
+    s.request[1] = (struct td_rows_request){1, s.now - MS, s.now + 8 * MS, s.now + 60 * MS, 4, 5, false};
+    s.request[2] = (struct td_rows_request){2, s.now + 18 * MS, s.now + 28 * MS, s.now + 60 * MS, 1, 3, false};
+    new_pass(&s, 9);
+    new_pass(&s, 2);
+    new_pass(&s, 2);                  /* 1 goes on; beside it 0's late row, or all of 2 */
+    new_pass(&s, 2);
+    new_pass(&s, 2);
+    assert_int_equal(infer(&s), 0);
     end(&s);
+}
+
+/* Numbers that no server has, and a pass for which there is no room. */
+static void test_hostile_numbers(void **state)
+{
+    static const int64_t numbers[] = {INT64_MAX, INT64_MIN, -1, 0, 1, (int64_t)1 << 31, ((int64_t)1 << 32) + 1, 1 << 24};
+    const size_t n = sizeof numbers / sizeof *numbers;
+    struct played s;
+
+    (void)state;
+    for (size_t i = 0; i < n * n * n; i++) {
+        start(&s);
+        serve(&s, 2, (int[]){9, 7}, (int[]){4, 4}, NULL);
+        s.request[0].prompt = numbers[i % n];
+        s.request[1].generated = numbers[i / n % n];
+        s.pass[i % s.n].rows = numbers[i / n / n];
+        assert_true(infer(&s) >= 0);
+        for (size_t k = 0; k < s.n; k++)
+            for (int32_t j = 0; j < s.pass[k].step.n_spans; j++)
+                assert_true(s.pass[k].step.spans[j].n_rows > 0 && s.pass[k].step.spans[j].position >= -1);
+        end(&s);
+    }
 }
 
 static void test_nothing_at_all(void **state)
@@ -370,7 +474,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_after_another), cmocka_unit_test(test_several_together), cmocka_unit_test(test_any_groups), cmocka_unit_test(test_a_row_too_many),
         cmocka_unit_test(test_a_prompt_in_pieces), cmocka_unit_test(test_graphs_are_padded), cmocka_unit_test(test_what_does_not_come_out_is_unknown),
-        cmocka_unit_test(test_a_sample_of_one), cmocka_unit_test(test_nothing_at_all),
+        cmocka_unit_test(test_a_sample_of_one), cmocka_unit_test(test_twins_are_not_told_apart), cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_a_late_row_and_a_short_prompt), cmocka_unit_test(test_hostile_numbers), cmocka_unit_test(test_nothing_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -331,6 +331,7 @@ static void test_unknown_rows(void **state)
     bench_open(&b);
     put(&b, &step, sizeof step, sizeof step);
     assert_int_equal(links_drain(&b.l, b.lk), 1);
+    links_write_held(&b.l);
     assert_int_equal(td_writer_close(b.l.opt.writer, "complete", &err), 0);
     b.l.opt.writer = NULL;
     snprintf(dir, sizeof dir, "%s/fx", b.root);
