@@ -8,6 +8,7 @@
 #define MOST_SPANS ((int64_t)1 << 22)
 #define MOST_TOKENS ((int64_t)1 << 24) /* of a prompt, of an answer, and rows of a pass */
 #define AHEAD 3                       /* passes that are begun before a token is out, at most, and some time for it to arrive */
+#define SLACK_NS 5000000              /* a server may begin before the client has noted that all was sent */
 #define LATE_PASSES 2                 /* behind the last row of a group: begun before the server knew */
 
 /* A request in its group. */
@@ -84,6 +85,12 @@ static bool name(struct group *g, struct td_rows_pass *p, const struct td_rows_r
     return true;
 }
 
+/* Did the first token come when it should if pass i computed the prompt? Passes may be begun before tokens are out, but not many. */
+static bool came_after(const struct group *g, int64_t i, const struct td_rows_request *x)
+{
+    return x->sent_ns <= g->pass[i].begun_ns + SLACK_NS && x->first_ns > g->pass[i].begun_ns && (i + AHEAD >= g->n_passes || x->first_ns < g->pass[i + AHEAD].begun_ns);
+}
+
 /* ---- a request that was alone ---------------------------------------------------------------------------------------- */
 
 /* 1: its passes are its rows; 0: they do not come out; -1: no memory. */
@@ -104,6 +111,8 @@ static int walk_one(struct group *g)
         if (late || p->rows < 1 || p->rows > MOST_TOKENS || (p->rows > left && !p->padded))
             return 0;
         rows = p->rows < left ? p->rows : left;
+        if (m->fed < m->x->prompt && m->fed + rows == m->x->prompt && !came_after(g, i, m->x))
+            return 0;
         if (!name(g, p, m->x, 0, rows, m->fed))
             return -1;
     }
@@ -139,12 +148,6 @@ static int guess_one(struct group *g)
 }
 
 /* ---- several at once -------------------------------------------------------------------------------------------------- */
-
-/* Did the first token come when it should if pass i computed the prompt? Passes may be begun before tokens are out, but not many. */
-static bool came_after(const struct group *g, int64_t i, const struct td_rows_request *x)
-{
-    return x->sent_ns <= g->pass[i].begun_ns && x->first_ns > g->pass[i].begun_ns && (i + AHEAD >= g->n_passes || x->first_ns < g->pass[i + AHEAD].begun_ns);
-}
 
 /* Another prompt of this length waits, behind the first k members, and may have been computed in pass i as well. */
 static bool has_twin(const struct group *g, int k, int64_t i, int64_t prompt)
@@ -304,7 +307,7 @@ int64_t td_rows_infer(struct td_rows_pass *passes, size_t n_passes, struct td_ro
 {
     struct member *m = calloc(n_requests + 1, sizeof *m);
     size_t i = 0, at = 0, end;
-    int64_t named = 0, room = MOST_SPANS;
+    int64_t named = 0, room = MOST_SPANS, until = 0;
     int rc = m ? 0 : -1;
 
     if (n_passes)
@@ -312,15 +315,16 @@ int64_t td_rows_infer(struct td_rows_pass *passes, size_t n_passes, struct td_ro
     if (n_requests)
         qsort(requests, n_requests, sizeof *requests, by_sent);
     for (; i < n_requests && rc >= 0; i = end) {
+        const int64_t from = requests[i].sent_ns - SLACK_NS > until ? requests[i].sent_ns - SLACK_NS : until;
         struct group g = {.m = m, .room = &room};
-        int64_t until = requests[i].end_ns;
 
+        until = requests[i].end_ns;
         for (end = i; end < n_requests && (end == i || requests[end].sent_ns < until); end++) {
             m[g.n++] = (struct member){.x = &requests[end]};
             until = requests[end].end_ns > until ? requests[end].end_ns : until;
         }
         qsort(m, (size_t)g.n, sizeof *m, by_first_token);
-        while (at < n_passes && passes[at].begun_ns < requests[i].sent_ns)
+        while (at < n_passes && passes[at].begun_ns < from)
             at++;
         for (g.pass = passes + at; at < n_passes && passes[at].begun_ns < until; at++)
             g.n_passes++;

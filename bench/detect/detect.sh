@@ -33,7 +33,7 @@ gate() { # $1 build's folder  $2 checkpoint  more options; leaves report.json; r
     shift 2
     serve "$build" "$ck"
     "$BIN/gate" "$WORK/$ck" --server "$url" --build "$build/libtdkernels.so" --baseline-build "$LIB/libtdkernels.so" \
-        --lanes tokens,collapse,ops,speed --json "$WORK/report.json" "$@" >"$WORK/gate.out" 2>"$WORK/gate.err"
+        --lanes tokens,collapse,scores,ops,speed --json "$WORK/report.json" "$@" >"$WORK/gate.out" 2>"$WORK/gate.err"
 }
 lane() { # verdict of a lane in report.json, short
     python3 - "$WORK/report.json" "$1" <<'PY'
@@ -69,12 +69,12 @@ row() { # $1 name:checkpoint
     local name=${1%%:*} ck=${1##*:} rc
     gate "$LIB/bugs/$name" "$ck"
     rc=$?
-    printf '| `%s` | %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$ck" "$(lane tokens)" "$(lane collapse)" "$(lane ops)" "$(lane speed)" \
+    printf '| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$ck" "$(lane tokens)" "$(lane collapse)" "$(lane scores)" "$(lane ops)" "$(lane speed)" \
         "$rc" "$(figure)" | tee -a "$table"
     return $rc
 }
-head='| build | checkpoint | tokens | collapse | ops | speed | exit | verdict line |
-|---|---|---|---|---|---|---|---|'
+head='| build | checkpoint | tokens | collapse | scores | ops | speed | exit | verdict line |
+|---|---|---|---|---|---|---|---|---|'
 echo "$head"
 for c in $cases; do
     [ -n "${ONLY:-}" ] && [[ " $ONLY " != *" ${c%%:*} "* ]] && continue
@@ -95,7 +95,7 @@ report() { # what is known by now; also when the runs are cut short by a signal
         echo
         echo "Written by \`make bench-detect\` on $(date -u +%Y-%m-%d), $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)."
         echo 'Each row is one pass of `gate` with a live server on that build (suite quick, five repeats recorded, `--build`, `--baseline-build`, lanes'
-        echo 'tokens, collapse, ops and speed of ops). A bug is caught by exit 1 only.'
+        echo 'tokens, collapse, scores, ops and speed of ops). A bug is caught by exit 1 only.'
         echo
         echo '## Planted bugs'
         echo
@@ -104,7 +104,7 @@ report() { # what is known by now; also when the runs are cut short by a signal
         echo
         echo '## Honest other builds'
         echo
-        echo 'Tokens, collapse and ops must not call them wrong; a build that is slower in truth fails on speed.'
+        echo 'Tokens, collapse, scores and ops must not call them wrong; a build that is slower in truth fails on speed.'
         echo
         echo "$head"
         cat "$WORK/honest.md"

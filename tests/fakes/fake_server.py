@@ -37,6 +37,7 @@ ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graph
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
 ap.add_argument("--ranks", type=int, default=1, help="tensor parallel: so many worker processes, a GPU and a slice of each layer each")
 ap.add_argument("--rank", type=int, default=-1, help="be one of them: a number of rows a line on stdin is a forward pass")
+ap.add_argument("--true-passes", action="store_true", help="with --gpu: a pass for the prompt and one for each further token, no more; usage says how many words the prompt has")
 ap.add_argument("--overflow", default="", help="with --gpu: in answers to prompts with the word overflow, this layer's input is too large at the sixth event")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
@@ -114,6 +115,14 @@ if args.rank >= 0:
             os._exit(1)
         print("done", flush=True)
     os._exit(0)
+
+
+def passes_of(event, first):
+    """How often a server computes one row to say this: once a token, but for the first, which the prompt's pass gave."""
+    if not args.true_passes:
+        return 1
+    tokens = len(event["choices"][0].get("token_ids", [])) if isinstance(event, dict) and event["choices"] else 0
+    return tokens - 1 if first else tokens
 
 
 def forward(rows, overflow=False):
@@ -234,9 +243,11 @@ class Handler(socketserver.StreamRequestHandler):
             return self.score(path, req)
         Handler.answers += 1
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-        forward(len(str(req.get("prompt", "")).split()) or 1)
+        words = len(str(req.get("prompt", "")).split()) or 1
+        forward(words)
         for i, event in enumerate(self.events(path, req, n, headers)):
-            forward(1, args.overflow and i == 5 and "overflow" in str(req.get("prompt", "")))
+            for _ in range(passes_of(event, i == 0)):
+                forward(1, args.overflow and i == 5 and "overflow" in str(req.get("prompt", "")))
             if args.pause:
                 time.sleep(args.pause)
             if args.fault == "hang" and i == 3:
@@ -342,7 +353,8 @@ class Handler(socketserver.StreamRequestHandler):
                 yield None
             i += k
         if req.get("stream_options", {}).get("include_usage"):
-            yield {"id": rid, "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": n, "total_tokens": 3 + n}, "system_fingerprint": "fp-fake"}
+            p = len(str(req.get("prompt", "")).split()) if args.true_passes else 3
+            yield {"id": rid, "choices": [], "usage": {"prompt_tokens": p, "completion_tokens": n, "total_tokens": p + n}, "system_fingerprint": "fp-fake"}
         yield b"[DONE]"
 
 
