@@ -396,7 +396,7 @@ static void place_row(struct td_blame *b, const struct td_span *s, const struct 
 {
     snprintf(b->prompt_id, sizeof b->prompt_id, "%s", x->prompt_id ? x->prompt_id : "");
     b->repeat = x->repeat;
-    b->position = row < 0 || s->position < 0 ? -1 : s->position + (int32_t)(row - s->first_row);
+    b->position = row < 0 || s->position < 0 || row - s->first_row > INT32_MAX - s->position ? -1 : s->position + (int32_t)(row - s->first_row);
     b->decode = s->decode;
 }
 
@@ -415,7 +415,7 @@ static void place_among(struct td_blame *b, const struct td_exchange *x)
 static bool has_all_rows(const struct td_opx *op, const struct td_step *step)
 {
     for (int32_t k = 0; k < step->n_spans; k++)
-        if (step->spans[k].first_row + step->spans[k].n_rows > op->m)
+        if ((int64_t)step->spans[k].first_row + step->spans[k].n_rows > op->m)
             return false;
     return true;
 }
@@ -440,7 +440,7 @@ void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_st
         const struct td_exchange *x = exchange_of(s->stream, xs, n_xs);
         const bool alone = step->n_spans == 1 && s->first_row >= 0;
 
-        if (x && (all ? s->first_row >= 0 && row >= s->first_row && row < s->first_row + s->n_rows : alone))
+        if (x && (all ? s->first_row >= 0 && row >= s->first_row && row - s->first_row < s->n_rows : alone))
             place_row(b, s, x, all ? row : -1);
         else if (x && (!all || s->first_row < 0))
             place_among(b, x);

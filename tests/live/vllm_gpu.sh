@@ -382,7 +382,7 @@ stage_cost() {
     PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,26s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,24s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS

@@ -184,6 +184,15 @@ static void test_first_in_order_of_execution(void **state)
     td_blame_place(&b, &step, 1, xs, 2);
     assert_string_equal(b.prompt_id, "");
     assert_int_equal(b.n_among, 2);
+
+    assert_true(td_blame_ops(&set, &b)); /* whatever a damaged file says of rows and positions, no sum overflows */
+    step.n_spans = 1;
+    spans[0] = (struct td_span){9, INT32_MAX, INT32_MAX, INT32_MAX, true};
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_int_equal(b.position, -1);
+    spans[0] = (struct td_span){9, 0, 6, INT32_MAX, true};
+    td_blame_place(&b, &step, 1, xs, 2);
+    assert_int_equal(b.position, -1);
     free(set.op);
 }
 

@@ -170,6 +170,27 @@ static void test_with_a_bias_again_and_again(void **state)
     gpu->close(s);
 }
 
+/* Of cublasLt: what torch's variable says, in KiB; else torch's own, which the fake library insists on. */
+static void test_the_workspace_of_cublaslt(void **state)
+{
+    static const struct { const char *kib; bool is_torchs; } set[] = {{"1024", true}, {"much", true}, {"-5", true}, {"99999999999999999999", true}, {"2048", false}, {"0", false}};
+    struct op_case t;
+
+    (void)state;
+    make_linear(&t, TD_DT_F16, 3, 48, 32, 0, true);
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
+        void *s = open_build(like);
+        struct td_error err = {0};
+
+        setenv("CUBLASLT_WORKSPACE_SIZE", set[i].kib, 1);
+        if (!run(s, &t.op, &err) != set[i].is_torchs || (err.code && !strstr(err.msg, "cublasLtMatmulAlgoGetHeuristic failed: cuBLAS 13.0.2 says status 7")))
+            fail_msg("%s: %s", set[i].kib, err.msg);
+        unsetenv("CUBLASLT_WORKSPACE_SIZE");
+        gpu->close(s);
+    }
+    op_case_release(&t);
+}
+
 static void expect_refusal(void *s, struct op_case *t, const char *because)
 {
     const char *why = gpu->supports(s, &t->op);
@@ -292,7 +313,7 @@ static void test_faults_are_sentences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_a_wrong_library_is_seen), cmocka_unit_test(test_with_a_bias_again_and_again), cmocka_unit_test(test_what_torch_asks_otherwise_is_refused),
+        cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_a_wrong_library_is_seen), cmocka_unit_test(test_with_a_bias_again_and_again), cmocka_unit_test(test_the_workspace_of_cublaslt), cmocka_unit_test(test_what_torch_asks_otherwise_is_refused),
         cmocka_unit_test(test_no_cublas), cmocka_unit_test(test_timed), cmocka_unit_test(test_faults_are_sentences),
     };
 
