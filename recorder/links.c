@@ -344,6 +344,7 @@ int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td
     if (mode->take == TD_LINKS_OFF)
         return td_links_disarm(l, err);
     m.percent_ppm = percent >= 100 ? 1000000 : (uint32_t)(percent * 1e4 + 0.5);
+    m.time_ppm = mode->time_ppm;
     m.flight_mib = mode->flight_mib;
     m.kinds = mode->all_kinds ? TAP_KINDS_ALL : TAP_KINDS_GEMM;
     m.budget_bytes_per_s = mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_LINKS_DEFAULT_BUDGET;
@@ -465,6 +466,8 @@ static cJSON *describe_mode(const struct td_links_mode *m)
     cJSON_AddStringToObject(o, "take", name[m->take]);
     if (m->take == TD_LINKS_SAMPLE)
         cJSON_AddNumberToObject(o, "percent", m->percent);
+    if (m->take == TD_LINKS_SAMPLE && m->time_ppm)
+        cJSON_AddNumberToObject(o, "time_percent", m->time_ppm / 1e4);
     if (m->take != TD_LINKS_OFF)
         cJSON_AddNumberToObject(o, "budget_bytes_per_s", (double)m->budget_bytes_per_s);
     if (m->take != TD_LINKS_OFF)

@@ -89,6 +89,7 @@ int td_links_open(const struct td_links_target *target, const struct td_links_op
 
 enum td_links_take { TD_LINKS_OFF, TD_LINKS_SAMPLE, TD_LINKS_ALL };
 #define TD_LINKS_DEFAULT_PERCENT 10.0
+#define TD_LINKS_AUTO_TIME_PPM 5000    /* of --gemms auto, time_ppm: 0.5 % */
 #define TD_LINKS_DEFAULT_BUDGET (64LL << 20)
 
 struct td_links_mode {
@@ -96,6 +97,8 @@ struct td_links_mode {
     double percent;             /* SAMPLE: share of steps, in windows of whole steps, and the first steps of every size; 0: 10 */
     int64_t budget_bytes_per_s; /* A and C per process; over it steps are dropped. 0: 64 MiB/s; -1: no limit. Weights, which go once
                                    an arm, have as much again beside it */
+    uint32_t time_ppm;          /* SAMPLE: what copies may take of the time of the thread that launches on a GPU, in millionths; over it steps are
+                                   dropped as over the budget. 0: no limit */
     uint32_t flight_mib;        /* the flight recorder's ring on the GPU (--flight); 0: none */
     bool all_kinds;             /* every kind of op that a front end of the tap sees (--all-ops), not matrix products only */
 };

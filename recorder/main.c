@@ -52,9 +52,12 @@ int td_record_gemms(const char *text, struct td_record_options *opt, struct td_e
 
     opt->mode.take = TD_LINKS_SAMPLE;
     opt->mode.percent = 0;
+    opt->mode.time_ppm = 0;
     opt->gemms_required = false;
-    if (!strcmp(text, "auto"))
+    if (!strcmp(text, "auto")) {
+        opt->mode.time_ppm = TD_LINKS_AUTO_TIME_PPM;
         return TD_OK;
+    }
     if (!strcmp(text, "off")) {
         opt->mode.take = TD_LINKS_OFF;
         return TD_OK;
@@ -192,7 +195,7 @@ int main(int argc, char **argv)
         {"header", 'H', TD_ARG_LIST, &headers, "NAME:VALUE", "sent with every request; may be given again", 0, 0},
         {"timeout", 't', TD_ARG_NUM, &o.timeout_s, "S", "wait so long for the model to load, and for each next byte (default 300)", 0.1, 86400},
         {"wait", 'w', TD_ARG_FLAG, &o.wait, NULL, "also wait while nobody listens there yet", 0, 0},
-        {"gemms", 0, TD_ARG_STR, &o.gemms, "auto|off|all|P%", "inputs of GEMMs, through the tap: a sample, none, all, a share", 0, 0},
+        {"gemms", 0, TD_ARG_STR, &o.gemms, "auto|off|all|P%", "inputs of GEMMs, through the tap: 10 % of the steps and on a GPU 0.5 % of the time at most, none, all, a share", 0, 0},
         {"layers", 0, TD_ARG_STR, &o.layers, "LIST", "of these layers only: numbers, parts of names, both: 0-3,mlp.down_proj,8.*_proj", 0, 0},
         {"flight", 0, TD_ARG_MAYBE, &o.flight, "[=MB]", "on a GPU: keep what led to a bad output, an answer that collapsed, or SIGUSR1 (default 256)", 1, 65536},
         {"all-ops", 0, TD_ARG_FLAG, &o.mode.all_kinds, NULL, "of llama.cpp: every node of the graph, not matrix products only; needs the tap", 0, 0},

@@ -1,19 +1,20 @@
 # bench.py - interleaved measurements of the tap (run.sh calls it): medians of ratios, 95 % bootstrap intervals.
 # usage: bench.py WORK ROUNDS TAP SERVER ARGUMENTS...     SERVER and its arguments: a function of servers.py
 # SPDX-License-Identifier: Apache-2.0
-import itertools, os, random, statistics, subprocess, sys, time
+import itertools, json, os, random, statistics, subprocess, sys, time
 
 import servers
 
 work, rounds, tap, kind, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]
 seconds = float(os.environ.get("BENCH_SECONDS", "inf"))  # of the rounds of one number of streams, the server's start not counted; at least one is run
 random.seed(1)
-MODES = {"asleep": "off", "asleep again": "off", "sample 10 %, 64 MiB/s": "sample 10 64", "everything": "all"}
+SAMPLE = "sample (--gemms auto)"
+MODES = {"asleep": "off", "asleep again": "off", SAMPLE: "auto", "everything": "all"}
 if kind == "vllm_gpu":  # asleep: not subscribed
     MODES |= {"counting": "count", "flight recorder": "sample 0.0001 64 256"}
 if os.environ.get("MODES"):
     MODES = {m: v for m, v in MODES.items() if m == "asleep" or any(m.startswith(w) for w in os.environ["MODES"].split(","))}
-WARM_S = {"sample 10 %, 64 MiB/s": 6 if kind == "vllm_gpu" else 2}
+WARM_S = {SAMPLE: 6 if kind == "vllm_gpu" else 2}
 
 
 def interval(values, n=4000):
@@ -63,7 +64,6 @@ class Control:
             server.ask(i % (2 * streams))
             if time.monotonic() >= end:
                 break
-        self.settle()
 
     def settle(self, patience_s=30):
         """Wait until the recorder has done with what came: weights, once an arm, are hashed, named and compressed."""
@@ -96,6 +96,8 @@ def armed(streams):
                 if MODES[m] != "off":
                     c.say(MODES[m])
                     c.warm_up(s, m, streams)
+                c.settle()                # each mode is timed after the same rest ...
+                s.ask(0)                  # ... and a request that wakes the server
                 busy = c.cpu()
                 c.say("pause")            # as record does around requests
                 speed, cpu = s.measure(streams)
@@ -106,6 +108,9 @@ def armed(streams):
             so_far(got, i + 1)
         c.p.stdin.close()
         c.p.wait()
+        if os.environ.get("BENCH_KEEP"):
+            with open(f"{os.environ['BENCH_KEEP']}/rounds-{kind}-{streams}.json", "w") as f:
+                json.dump(got, f)
         return got, ops
     finally:
         s.stop()

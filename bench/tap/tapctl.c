@@ -1,7 +1,7 @@
 /* tapctl.c - switch the tap of a running server on command, for measurements.
  * SPDX-License-Identifier: Apache-2.0
  *
- * usage: tapctl PORT DIR     reads lines "off", "sample P MIB_PER_S [FLIGHT_MIB]", "all", "count" (all, with a budget for nothing) and, as record does
+ * usage: tapctl PORT DIR     reads lines "off", "auto", "sample P MIB_PER_S [FLIGHT_MIB]", "all", "count" (all, with a budget for nothing) and, as record does
  *                            around a group of requests, "pause", "resume"; answers "ok OPS_KEPT OPS_DROPPED RESTED_MS" */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,8 @@ static int command(struct td_links *l, struct td_writer *w, const char *line, st
         return td_writer_resume(w), TD_OK;
     if (!strncmp(line, "off", 3))
         return td_links_disarm(l, err);
+    if (!strncmp(line, "auto", 4))
+        return td_links_arm(l, &(struct td_links_mode){.take = TD_LINKS_SAMPLE, .time_ppm = TD_LINKS_AUTO_TIME_PPM}, err);
     m.take = TD_LINKS_ALL;
     m.budget_bytes_per_s = strncmp(line, "count", 5) ? -1 : 1;
     if (sscanf(line, "sample %lf %lf %u", &m.percent, &mib, &m.flight_mib) >= 2) {

@@ -110,6 +110,7 @@ enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *wei
 uint64_t tap_sampler_free(const struct tap_sampler *p, int64_t now);
 extern int64_t tap_fresh_ns;       /* how long that is; tests shorten it */
 bool tap_is_sampling(void);        /* of all passes, in this arm */
+void tap_spend_time(int64_t ns);   /* a thread of the server was held so long for what was taken */
 void tap_sampler_unseen(struct tap_sampler *p, uint64_t passes); /* so many went by */
 /* Count n calls (or steps) that are not taken for that reason. From any thread; n 0: bytes that belong to one that was counted. */
 void tap_count_untaken(enum tap_doing why, bool steps, uint64_t n, uint64_t bytes);

@@ -44,11 +44,13 @@ struct tap_plan {                     /* what the recorder asked for; changes on
     uint32_t rings;
     uint32_t mode, percent_ppm;
     uint32_t kinds;
+    uint32_t time_ppm;                /* of the server's time that copies may take, 0: any */
     int64_t budget;                   /* bytes per second, <= 0: none */
     uint64_t flight_bytes;
     struct tap_seat seats[TAP_MAX_RINGS];
     _Atomic int64_t due_steps;        /* when the budget is level again; see tap_spend() */
     _Atomic int64_t due_weights;
+    _Atomic int64_t due_time;
     _Atomic uint64_t seq;
     _Atomic uint32_t homeless;        /* threads without a seat that are inside */
     const volatile uint32_t *ours;    /* 1 here; 0 in any child, however it was forked (MADV_WIPEONFORK) */

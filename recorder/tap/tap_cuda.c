@@ -16,6 +16,7 @@
 #define KEEP_NS 150000000LL           /* in one tick */
 #define CALLBACK_MS 200               /* how long a callback may still be running */
 #define TICK_MS 3
+#define IDLE_TICK_MS 20               /* so soon it is seen that the server computes again */
 #define RETRY_NS 1000000000LL
 
 TAP_EXPORT int InitializeInjection(void);
@@ -454,7 +455,9 @@ static int tick_ms(void)
 
     if (resting.until_ns)
         return ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
-    return may_rest() && tap_cuda_lane_may_rest() ? TICK_MS : INT_MAX;
+    if (!may_rest() || !tap_is_sampling())
+        return INT_MAX;
+    return tap_cuda_lane_is_at_work() ? TICK_MS : IDLE_TICK_MS;
 }
 
 void tap_cuda_forked(void)

@@ -260,7 +260,7 @@ void tap_cuda_lane_tick(bool now);    /* hand over what has been lying there; no
 void tap_cuda_lane_abandon(void);     /* nobody watches any more: a launch between enter and leave will not come back */
 /* Between two windows of a sample: take nothing from now on, and nothing need be watched for so many ns. 0: the next pass must be. */
 int64_t tap_cuda_lane_rest(void);
-bool tap_cuda_lane_may_rest(void);    /* it can come to that soon */
+bool tap_cuda_lane_is_at_work(void);  /* a launch that a row reads came a moment ago */
 bool tap_cuda_lane_wake(void);        /* take again. False: a thread of the server is still in there; try again later */
 void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
 void tap_cuda_lane_forget(void);      /* in the child of a fork */

@@ -42,6 +42,7 @@ static struct {
     } whole;
     struct tap_cuda_launch product;   /* what stands for the call between its enter and leave */
     _Atomic int64_t active_ns;        /* when a launch was last in the lane */
+    int64_t used_ns;                  /* of the server's thread, for what was taken and not paid yet */
     int64_t began_ns;                 /* this step; 0: not seen */
     _Atomic uint64_t free;            /* passes that need not be watched ... */
     int64_t step_ns;                  /* ... and how long one is, about */
@@ -109,8 +110,11 @@ static void begin_step(int64_t rows)
     int64_t now = tap_now();
     bool take;
 
-    if (lane.doing == TAP_TAKE)
+    if (lane.doing == TAP_TAKE) {
         bound();
+        tap_spend_time(lane.used_ns + tap_now() - now);
+        lane.used_ns = 0;
+    }
     note_time(now);
     tap_cuda_stage_hand_over();       /* what the flight recorder looks at */
     lane.step++;
@@ -275,8 +279,12 @@ static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *
         note_step(w);
     lane.woken = false;
     why = decide(l, joined);
-    if (why == TAP_OPS_SENT)
+    if (why == TAP_OPS_SENT) {
+        int64_t from = tap_now();
+
         why = stream ? take(l, stream, k, w, product, joined) : TAP_OPS_FAILED;
+        lane.used_ns += tap_now() - from;
+    }
     if (why != TAP_OPS_SENT && joined && lane.last.taken)
         tap_count(lane.cut = why, 0, tap_cuda_copied_bytes(w));
     else if (why != TAP_OPS_SENT)
@@ -365,9 +373,11 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
 {
     uint64_t mine = token;
     struct tap_cuda_entry *e;
+    int64_t from;
 
     if (!atomic_compare_exchange_strong(&lane.owner, &mine, HELD))
         return;                       /* closed in between */
+    from = tap_now();
     e = tap_cuda_queue_place(0);
     if (lane.last.flown) {
         lane.last.flown = tap_cuda_flight_leave(l, ok);
@@ -382,6 +392,7 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
         lane.cut = e->joins ? TAP_OPS_FAILED : lane.cut;
         tap_count(TAP_OPS_FAILED, !e->joins, tap_cuda_copied_bytes(&e->work));
     }
+    lane.used_ns += tap_now() - from;
     atomic_store_explicit(&lane.owner, 0, memory_order_release);
 }
 
@@ -425,7 +436,7 @@ bool tap_cuda_lane_open(void)
     memset(&lane.sampler, 0, sizeof lane.sampler);
     memset(&lane.last, 0, sizeof lane.last);
     lane.doing = TAP_WAIT;
-    lane.began_ns = lane.step_ns = 0;
+    lane.began_ns = lane.step_ns = lane.used_ns = 0;
     lane.unseen = 0;
     lane.woken = false;
     atomic_store(&lane.free, 0);
@@ -514,9 +525,9 @@ void tap_cuda_lane_abandon(void)
         release(context);
 }
 
-bool tap_cuda_lane_may_rest(void)
+bool tap_cuda_lane_is_at_work(void)
 {
-    return tap_is_sampling() && tap_now() - atomic_load(&lane.active_ns) < IDLE_NS;
+    return tap_now() - atomic_load(&lane.active_ns) < IDLE_NS;
 }
 
 /* What is half seen is no op, and what comes belongs to no pass until one begins. */

@@ -13,7 +13,8 @@
 #include "recorder/tap/tap_cuda_graphs.h"
 #include "recorder/tap/tap_cuda_flight.h"
 
-#define NAP_NS 300000L
+#define NAP_NS 300000L                /* at first; */
+#define NAP_MAX_NS 5000000L           /* then longer and longer, while nothing comes: between the windows of a sample that is nearly all the time */
 #define KERNELS_EVERY_NS 1000000000LL
 #define DROP_NS 100000000LL
 
@@ -37,9 +38,9 @@ static uint32_t highest;              /* number that was used in this arm */
 static uint8_t *scratch;              /* for ops of several launches */
 static uint64_t scratch_bytes;
 
-static void nap(void)
+static void nap(long ns)
 {
-    struct timespec t = {0, NAP_NS};
+    struct timespec t = {0, ns};
 
     nanosleep(&t, NULL);
 }
@@ -50,7 +51,7 @@ static bool wait_room(uint64_t bytes)
     while (tap_send_room() < bytes) {
         if (!tap_armed() || atomic_load(&sender.drop))
             return false;
-        nap();
+        nap(NAP_NS);
     }
     return true;
 }
@@ -422,6 +423,7 @@ static void drop_entry(const struct tap_cuda_entry *e)
 static void work(void)
 {
     int64_t names = tap_now();
+    long nap_ns = NAP_NS;
 
     while (tap_armed()) {
         const struct tap_cuda_entry *e = tap_cuda_queue_entry();
@@ -432,6 +434,7 @@ static void work(void)
         } else if (e && tap_cuda_stage_done(e->batch)) {
             send_entry(e);
             tap_cuda_queue_next();
+            nap_ns = NAP_NS;
         } else if (!e && atomic_load(&sender.finish)) {
             if (atomic_load(&sender.drop))
                 drop_op();
@@ -439,7 +442,8 @@ static void work(void)
             send_kernels();
             return;
         } else {
-            nap();
+            nap(nap_ns);
+            nap_ns = nap_ns < NAP_MAX_NS / 2 ? 2 * nap_ns : NAP_MAX_NS;
         }
         if (tap_now() - names > KERNELS_EVERY_NS) {
             send_kernels();
@@ -497,11 +501,11 @@ void tap_cuda_send_stop(int wait_ms)
 
     atomic_store(&sender.finish, true);
     while (atomic_load(&sender.running) && tap_now() < until)
-        nap();
+        nap(NAP_NS);
     atomic_store(&sender.drop, true);
     until = tap_now() + DROP_NS;
     while (atomic_load(&sender.running) && tap_now() < until)
-        nap();
+        nap(NAP_NS);
 }
 
 void tap_cuda_send_forget(void)

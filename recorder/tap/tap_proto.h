@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 5u        /* both sides must be equal */
+#define TAP_VERSION 6u        /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -47,6 +47,7 @@ struct tap_msg {
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
     uint32_t kinds, flight_mib;    /* ARM: enum tap_kinds; ring of the flight recorder, 0: none. REPLY: the ring that there is by now */
+    uint32_t time_ppm, unused;     /* ARM, sampling: what copies may take of the time of the thread that launches on a GPU, in millionths; 0 no limit */
     int64_t budget_bytes_per_s;    /* ARM: <= 0 no limit */
     int64_t pid;                   /* GREETING, REPLY */
     char text[TAP_TEXT];           /* the same: why not */

@@ -166,9 +166,11 @@ static const char *arm(const struct tap_msg *m)
     tap_plan.percent_ppm = m->percent_ppm;
     tap_plan.kinds = m->kinds;
     tap_plan.budget = m->budget_bytes_per_s;
+    tap_plan.time_ppm = m->time_ppm;
     tap_plan.flight_bytes = (uint64_t)m->flight_mib << 20;
     atomic_store(&tap_plan.due_steps, tap_now());
     atomic_store(&tap_plan.due_weights, tap_now());
+    atomic_store(&tap_plan.due_time, tap_now());
     if (!++serve.generation)
         serve.generation = 1;
     serve.last_beat = atomic_load(&tap_plan.shared->heartbeat);

@@ -13,13 +13,13 @@
 
 int64_t tap_fresh_ns = 5000000000LL;  /* so long after a size that was new the next one must not be missed */
 
-/* The budget is a debt in time: what is taken moves `due` ahead by the time that it may use; over budget while due is ahead of now.
+/* A budget is a debt in time: what is taken moves `due` ahead by the time that it may use; over budget while due is ahead of now.
  * A step is taken whole and paid afterwards. */
-static bool affordable(_Atomic int64_t *due, int64_t now)
+static bool affordable(bool limited, _Atomic int64_t *due, int64_t now)
 {
     int64_t d = atomic_load_explicit(due, memory_order_relaxed);
 
-    if (tap_plan.budget <= 0)
+    if (!limited)
         return true;
     if (d < now - BURST_NS)
         atomic_compare_exchange_strong(due, &d, now - BURST_NS);
@@ -30,6 +30,12 @@ void tap_spend(_Atomic int64_t *due, uint64_t bytes)
 {
     if (tap_plan.budget > 0)
         atomic_fetch_add_explicit(due, (int64_t)((double)bytes * 1e9 / (double)tap_plan.budget), memory_order_relaxed);
+}
+
+void tap_spend_time(int64_t ns)
+{
+    if (tap_plan.time_ppm)
+        atomic_fetch_add_explicit(&tap_plan.due_time, (int64_t)((double)ns * 1e6 / tap_plan.time_ppm), memory_order_relaxed);
 }
 
 /* ---- sampling ------------------------------------------------------------------------------------------------------ */
@@ -77,8 +83,8 @@ static enum tap_doing decide(struct tap_sampler *p, unsigned class, int64_t now,
     p->steps++;
     if (!wanted)
         return TAP_SKIP_SAMPLING;
-    *weights = affordable(&tap_plan.due_weights, now); /* asked once: the step that brings them stays whole */
-    return affordable(&tap_plan.due_steps, now) ? TAP_TAKE : TAP_SKIP_BUDGET;
+    *weights = affordable(tap_plan.budget > 0, &tap_plan.due_weights, now); /* asked once: the step that brings them stays whole */
+    return affordable(tap_plan.budget > 0, &tap_plan.due_steps, now) && affordable(tap_plan.time_ppm > 0, &tap_plan.due_time, now) ? TAP_TAKE : TAP_SKIP_BUDGET;
 }
 
 void tap_step_alone(struct tap_seat *s, int64_t rows)

@@ -1,5 +1,6 @@
 /* test_tap_cuda_rest.c - between two windows of a sample the tap is not subscribed: what is seen is whole all the same, and what is not is said.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -242,9 +243,91 @@ static void the_thread_comes_in_time(void **state)
     bench_close(&b);
     arm(&b, TAP_MODE_SAMPLE);
     pass(1);
-    assert_in_range(tap_front_cuda.tick_ms(), 1, 20);
+    assert_in_range(tap_front_cuda.tick_ms(), 1, 10);
+    usleep(150000);                    /* the server is idle, and may go on at any moment */
+    assert_in_range(tap_front_cuda.tick_ms(), 1, 50);
     until(false);
     assert_in_range(tap_front_cuda.tick_ms(), 1, 251);
+    disarm(&b);
+    bench_close(&b);
+}
+
+/* Ten passes, all in windows; how many were taken. */
+static size_t taken_in(uint32_t time_ppm)
+{
+    struct bench b;
+    size_t taken;
+    int i;
+
+    bench_open(&b, TAP_MODE_SAMPLE);
+    tap_plan.percent_ppm = 1000000;
+    tap_plan.time_ppm = time_ppm;
+    atomic_store(&tap_plan.due_time, tap_now());
+    assert_null(tap_front_cuda.start());
+    for (i = 0; i < 10; i++) {
+        gpu_pass(1, (unsigned)i);
+        usleep(5000);
+    }
+    tap_front_cuda.stop(20000);
+    bench_read(&b);
+    tap_plan.time_ppm = 0;
+    taken = b.n_steps;
+    assert_int_equal(ledger(&b, "steps.dropped.budget"), 10 - taken);
+    assert_int_equal(b.n_ops, taken * LAYERS);
+    check_balance(&b);
+    bench_close(&b);
+    return taken;
+}
+
+/* Taking holds the thread that launches: a sample may be told how much of its time it gets. */
+static void time_is_a_budget_too(void **state)
+{
+    (void)state;
+    assert_int_equal(taken_in(1), 1);  /* which is paid for hours */
+    assert_int_equal(taken_in(0), 10);
+}
+
+/* How often our thread that sends gave up its core so far. */
+static long naps_so_far(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    struct dirent *e;
+    long n = -1;
+
+    assert_non_null(d);
+    while (n < 0 && (e = readdir(d))) {
+        char path[300], line[128];
+        bool found = false;
+        FILE *f;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", e->d_name);
+        f = fopen(path, "r");
+        while (f && fgets(line, sizeof line, f)) {
+            found |= !strcmp(line, "Name:\ttapedeck-cuda\n");
+            if (found)
+                sscanf(line, "voluntary_ctxt_switches: %ld", &n);
+        }
+        if (f)
+            fclose(f);
+    }
+    closedir(d);
+    return n;
+}
+
+/* It would take time from the server's threads, thousands of times a second. */
+static void the_sender_sleeps_while_nothing_comes(void **state)
+{
+    struct bench b;
+    long before;
+
+    (void)state;
+    arm(&b, TAP_MODE_SAMPLE);
+    pass(1);
+    usleep(100000);
+    before = naps_so_far();
+    assert_true(before > 0);
+    usleep(600000);
+    assert_in_range(naps_so_far() - before, 0, 300);
     disarm(&b);
     bench_close(&b);
 }
@@ -268,6 +351,8 @@ int main(void)
         cmocka_unit_test(the_place_is_taken_meanwhile),
         cmocka_unit_test(it_rests_while_the_server_computes),
         cmocka_unit_test(the_thread_comes_in_time),
+        cmocka_unit_test(time_is_a_budget_too),
+        cmocka_unit_test(the_sender_sleeps_while_nothing_comes),
     };
 
     return cmocka_run_group_tests(tests, setup, gpu_teardown);
