@@ -101,7 +101,12 @@ void tap_take_unreadable(void);
 /* A device works later than its launches: what to take is decided when a call is seen, what was copied is sent when it is there. The thread that
  * sends is the front end's own, and uses nothing but these and tap_take_begin and tap_take_end. */
 #define TAP_CLASSES 128u           /* of sizes, see tap_steps.c */
-struct tap_sampler { uint8_t classes[TAP_CLASSES]; uint64_t steps; int64_t fresh_ns; }; /* of one stream of steps; zeroed at each arm. fresh_ns: the last of a size that is taken for that */
+struct tap_sampler {               /* of one stream of steps; zeroed at each arm */
+    uint8_t classes[TAP_CLASSES];
+    uint64_t steps;
+    int64_t fresh_ns;              /* the last of a size that is taken for that */
+    bool first;                    /* the step at hand is one of those */
+};
 enum tap_doing { TAP_WAIT, TAP_TAKE, TAP_SKIP_SAMPLING, TAP_SKIP_BUDGET, TAP_SKIP_RING, TAP_SKIP_FLIGHT };
 /* A pass of `rows` rows begins: what happens to it. *weights: it may send weights. */
 enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights);
@@ -110,7 +115,7 @@ enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *wei
 uint64_t tap_sampler_free(const struct tap_sampler *p, int64_t now);
 extern int64_t tap_fresh_ns;       /* how long that is; tests shorten it */
 bool tap_is_sampling(void);        /* of all passes, in this arm */
-void tap_spend_time(int64_t ns);   /* a thread of the server was held so long for what was taken */
+void tap_sampler_paid(const struct tap_sampler *p, int64_t ns); /* so long a thread of the server was held, to take the step at hand */
 void tap_sampler_unseen(struct tap_sampler *p, uint64_t passes); /* so many went by */
 /* Count n calls (or steps) that are not taken for that reason. From any thread; n 0: bytes that belong to one that was counted. */
 void tap_count_untaken(enum tap_doing why, bool steps, uint64_t n, uint64_t bytes);

@@ -112,7 +112,7 @@ static void begin_step(int64_t rows)
 
     if (lane.doing == TAP_TAKE) {
         bound();
-        tap_spend_time(lane.used_ns + tap_now() - now);
+        tap_sampler_paid(&lane.sampler, lane.used_ns + tap_now() - now);
         lane.used_ns = 0;
     }
     note_time(now);
@@ -167,6 +167,7 @@ static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, con
 {
     struct tap_cuda_set *set = tap_cuda_set_of(w);
     struct tap_cuda_entry *e;
+    bool ok;
 
     if (lane.marked != stream && !tap_cuda_stage_hand_over())
         return TAP_OPS_FAILED;        /* the event stands for one stream */
@@ -187,7 +188,9 @@ static enum tap_count take(const struct tap_cuda_launch *l, uint64_t stream, con
     e->kernel = k;
     e->work = *w;
     e->launch = *l;
-    return tap_cuda_copy_inputs(e, l->stream) ? TAP_OPS_SENT : TAP_OPS_RING;
+    ok = tap_cuda_copy_inputs(e, l->stream);
+    lane.used_ns += tap_now() - e->t_ns; /* weights, which come once an arm, have their own budget */
+    return ok ? TAP_OPS_SENT : TAP_OPS_RING;
 }
 
 /* ---- enter and leave ----------------------------------------------------------------------------------------------- */
@@ -279,12 +282,8 @@ static bool pass(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *
         note_step(w);
     lane.woken = false;
     why = decide(l, joined);
-    if (why == TAP_OPS_SENT) {
-        int64_t from = tap_now();
-
+    if (why == TAP_OPS_SENT)
         why = stream ? take(l, stream, k, w, product, joined) : TAP_OPS_FAILED;
-        lane.used_ns += tap_now() - from;
-    }
     if (why != TAP_OPS_SENT && joined && lane.last.taken)
         tap_count(lane.cut = why, 0, tap_cuda_copied_bytes(w));
     else if (why != TAP_OPS_SENT)

@@ -32,9 +32,9 @@ void tap_spend(_Atomic int64_t *due, uint64_t bytes)
         atomic_fetch_add_explicit(due, (int64_t)((double)bytes * 1e9 / (double)tap_plan.budget), memory_order_relaxed);
 }
 
-void tap_spend_time(int64_t ns)
+void tap_sampler_paid(const struct tap_sampler *p, int64_t ns)
 {
-    if (tap_plan.time_ppm)
+    if (tap_plan.time_ppm && !p->first)
         atomic_fetch_add_explicit(&tap_plan.due_time, (int64_t)((double)ns * 1e6 / tap_plan.time_ppm), memory_order_relaxed);
 }
 
@@ -78,13 +78,15 @@ static unsigned size_class(int64_t rows, bool decode)
 
 static enum tap_doing decide(struct tap_sampler *p, unsigned class, int64_t now, bool *weights)
 {
-    bool wanted = tap_plan.mode == TAP_MODE_ALL || p->classes[class] < CLASS_STEPS || !until_window(p->steps);
+    bool wanted;
 
+    p->first = p->classes[class] < CLASS_STEPS; /* few, and a size may not come again: whatever time they take */
+    wanted = tap_plan.mode == TAP_MODE_ALL || p->first || !until_window(p->steps);
     p->steps++;
     if (!wanted)
         return TAP_SKIP_SAMPLING;
     *weights = affordable(tap_plan.budget > 0, &tap_plan.due_weights, now); /* asked once: the step that brings them stays whole */
-    return affordable(tap_plan.budget > 0, &tap_plan.due_steps, now) && affordable(tap_plan.time_ppm > 0, &tap_plan.due_time, now) ? TAP_TAKE : TAP_SKIP_BUDGET;
+    return affordable(tap_plan.budget > 0, &tap_plan.due_steps, now) && affordable(tap_plan.time_ppm && !p->first, &tap_plan.due_time, now) ? TAP_TAKE : TAP_SKIP_BUDGET;
 }
 
 void tap_step_alone(struct tap_seat *s, int64_t rows)
