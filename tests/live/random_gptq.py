@@ -42,16 +42,13 @@ def packed_awq(q):
     return packed(q.reshape(len(q), -1, 8)[:, :, [0, 2, 4, 6, 1, 3, 5, 7]].reshape(q.shape), 4, 1)
 
 
-def layer(rng, k, n, a, factor):
-    """The tensors of a linear layer k -> n with outputs about as large as its inputs, times `factor`. GPTQ is symmetric: the zero point is the
-    grid's middle."""
+def layer(rng, k, n, a, factor, g_idx):
+    """The tensors of a linear layer k -> n with outputs about as large as its inputs, times `factor`; g_idx: the group of each row. GPTQ is
+    symmetric: the zero point is the grid's middle."""
     if a.bits == 16:
         return {"weight": (rng.standard_normal((n, k), dtype=np.float32) * factor / k ** 0.5).astype(np.float16)}
     groups, middle, spread = k // a.group, 1 << (a.bits - 1), 2.6 if a.bits == 4 else 40.0
     zeros = rng.integers(6, 11, (groups, n)) if a.awq else np.full((groups, n), middle)
-    g_idx = np.arange(k, dtype=np.int32) // a.group
-    if a.act_order:
-        g_idx = rng.permutation(g_idx)
     q = np.clip(np.rint(rng.standard_normal((k, n), dtype=np.float32) * spread) + zeros[g_idx], 0, 2 * middle - 1)
     scales = coarse((0.75 + 0.5 * rng.random((groups, n), dtype=np.float32)) / (spread * k ** 0.5)) * np.float16(factor)
     if a.awq:
@@ -67,6 +64,9 @@ def quantization(a):
     return {"quantization_config": {"bits": a.bits, "group_size": a.group} | method}
 
 
+READS = {"self_attn.q_proj": "attention", "self_attn.k_proj": "attention", "self_attn.v_proj": "attention", "mlp.gate_proj": "mlp", "mlp.up_proj": "mlp"}
+
+
 def weights(a, rng):
     heads, kv = a.hidden // 128, max(1, a.hidden // 512)
     out = {"model.embed_tokens.weight": rng.standard_normal((258 + WORDS, a.hidden), dtype=np.float32).astype(np.float16),
@@ -75,9 +75,13 @@ def weights(a, rng):
     sizes = {"self_attn.q_proj": (a.hidden, heads * 128), "self_attn.k_proj": (a.hidden, kv * 128), "self_attn.v_proj": (a.hidden, kv * 128),
              "self_attn.o_proj": (heads * 128, a.hidden), "mlp.gate_proj": (a.hidden, a.ffn), "mlp.up_proj": (a.hidden, a.ffn), "mlp.down_proj": (a.ffn, a.hidden)}
     for i in range(a.layers):
+        orders = {}  # GPTQ orders rows by what a layer reads: those that read the same, which vLLM fuses, have one order
         for name, (k, n) in sizes.items():
+            g_idx = np.arange(k, dtype=np.int32) // a.group
+            if a.act_order:
+                g_idx = orders.setdefault(READS.get(name, name), rng.permutation(g_idx))
             factor = {"mlp.up_proj": a.rescale, "mlp.down_proj": 1 / a.rescale}.get(name, 1)
-            for part, v in layer(rng, k, n, a, factor).items():
+            for part, v in layer(rng, k, n, a, factor, g_idx).items():
                 out[f"model.layers.{i}.{name}.{part}"] = v
             if a.bias:
                 out[f"model.layers.{i}.{name}.bias"] = (rng.standard_normal(n, dtype=np.float32) * factor / 4).astype(np.float16)
