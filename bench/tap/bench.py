@@ -14,6 +14,7 @@ if kind == "vllm_gpu":  # asleep: not subscribed
     MODES |= {"counting": "count", "flight recorder": "sample 0.0001 64 256"}
 if os.environ.get("MODES"):
     MODES = {m: v for m, v in MODES.items() if m == "asleep" or any(m.startswith(w) for w in os.environ["MODES"].split(","))}
+os.makedirs(os.environ.get("BENCH_KEEP") or work, exist_ok=True)
 WARM_S = {SAMPLE: 6 if kind == "vllm_gpu" else 2}
 
 
@@ -80,6 +81,15 @@ def so_far(got, done):
         print(f"\rround {done}/{rounds}: {ratios}", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
 
 
+def keep(streams, got, ops):
+    """After each round, for one that is cut off."""
+    if os.environ.get("BENCH_KEEP"):
+        path = f"{os.environ['BENCH_KEEP']}/rounds-{kind}-{streams}.json"
+        with open(path + ".new", "w") as f:
+            json.dump({"rounds": got, "ops": ops}, f)
+        os.replace(path + ".new", path)
+
+
 def armed(streams):
     """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped, ms rested]"""
     s = getattr(servers, kind)(*arguments, tap)
@@ -106,11 +116,9 @@ def armed(streams):
                 got[m].append((speed, cpu, 1000 * (c.cpu() - busy) / (2 * streams * s.tokens)))
                 ops[m] = [o + b - a for o, a, b in zip(ops[m], before, after)]
             so_far(got, i + 1)
+            keep(streams, got, ops)
         c.p.stdin.close()
         c.p.wait()
-        if os.environ.get("BENCH_KEEP"):
-            with open(f"{os.environ['BENCH_KEEP']}/rounds-{kind}-{streams}.json", "w") as f:
-                json.dump(got, f)
         return got, ops
     finally:
         s.stop()

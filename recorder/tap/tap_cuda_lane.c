@@ -112,9 +112,10 @@ static void begin_step(int64_t rows)
 
     if (lane.doing == TAP_TAKE) {
         bound();
-        tap_sampler_paid(&lane.sampler, lane.used_ns + tap_now() - now);
-        lane.used_ns = 0;
+        lane.used_ns += tap_now() - now;
     }
+    tap_sampler_paid(&lane.sampler, lane.used_ns);
+    lane.used_ns = 0;
     note_time(now);
     tap_cuda_stage_hand_over();       /* what the flight recorder looks at */
     lane.step++;
@@ -373,12 +374,14 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
     uint64_t mine = token;
     struct tap_cuda_entry *e;
     int64_t from;
+    bool flown;
 
     if (!atomic_compare_exchange_strong(&lane.owner, &mine, HELD))
         return;                       /* closed in between */
     from = tap_now();
+    flown = lane.last.flown;
     e = tap_cuda_queue_place(0);
-    if (lane.last.flown) {
+    if (flown) {
         lane.last.flown = tap_cuda_flight_leave(l, ok);
         lane.waiting_bound = true;
     } else if (ok && tap_cuda_copy_output(e, l->stream) && tap_cuda_stage_mark(l->stream)) {
@@ -391,7 +394,8 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
         lane.cut = e->joins ? TAP_OPS_FAILED : lane.cut;
         tap_count(TAP_OPS_FAILED, !e->joins, tap_cuda_copied_bytes(&e->work));
     }
-    lane.used_ns += tap_now() - from;
+    if (!flown)
+        lane.used_ns += tap_now() - from;
     atomic_store_explicit(&lane.owner, 0, memory_order_release);
 }
 

@@ -13,8 +13,8 @@
 #include "recorder/tap/tap_cuda_graphs.h"
 #include "recorder/tap/tap_cuda_flight.h"
 
-#define NAP_NS 300000L                /* at first; */
-#define NAP_MAX_NS 5000000L           /* then longer and longer, while nothing comes: between the windows of a sample that is nearly all the time */
+#define NAP_NS 300000L                /* at first */
+#define NAP_MAX_NS 5000000L           /* then longer and longer, while nothing of a sample comes: between its windows that is nearly all the time */
 #define KERNELS_EVERY_NS 1000000000LL
 #define DROP_NS 100000000LL
 
@@ -442,8 +442,8 @@ static void work(void)
             send_kernels();
             return;
         } else {
+            nap_ns = e || !tap_is_sampling() ? NAP_NS : nap_ns < NAP_MAX_NS / 2 ? 2 * nap_ns : NAP_MAX_NS;
             nap(nap_ns);
-            nap_ns = nap_ns < NAP_MAX_NS / 2 ? 2 * nap_ns : NAP_MAX_NS;
         }
         if (tap_now() - names > KERNELS_EVERY_NS) {
             send_kernels();

@@ -10,6 +10,7 @@
 #define WINDOW_STEPS 4u               /* neighbouring steps taken together */
 #define CLASS_STEPS 2u                /* steps of each size that are taken whatever the sampling says */
 #define BURST_NS 1000000000LL         /* budget that an idle time may save up */
+#define DEBT_NS 5e9                   /* at most, for the time that one step took: its thread may have lost its core meanwhile, or waited for the GPU */
 
 int64_t tap_fresh_ns = 5000000000LL;  /* so long after a size that was new the next one must not be missed */
 
@@ -34,8 +35,10 @@ void tap_spend(_Atomic int64_t *due, uint64_t bytes)
 
 void tap_sampler_paid(const struct tap_sampler *p, int64_t ns)
 {
+    double debt = (double)ns * 1e6 / (tap_plan.time_ppm ? tap_plan.time_ppm : 1);
+
     if (tap_plan.time_ppm && !p->first)
-        atomic_fetch_add_explicit(&tap_plan.due_time, (int64_t)((double)ns * 1e6 / tap_plan.time_ppm), memory_order_relaxed);
+        atomic_fetch_add_explicit(&tap_plan.due_time, (int64_t)(debt < DEBT_NS ? debt : DEBT_NS), memory_order_relaxed);
 }
 
 /* ---- sampling ------------------------------------------------------------------------------------------------------ */

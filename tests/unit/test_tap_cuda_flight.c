@@ -34,6 +34,26 @@ static void disarm(struct bench *b)
     bench_read(b);
 }
 
+/* The limit of time is for what a sample copies: what only flies is not charged to it, else the sample would starve. */
+static void flying_is_not_charged_to_the_sample(void **state)
+{
+    struct bench b;
+    unsigned p;
+
+    (void)state;
+    arm(&b, 1 << 20);
+    tap_plan.time_ppm = 1;
+    atomic_store(&tap_plan.due_time, tap_now());
+    for (p = 0; p < TAKEN + 20; p++)
+        gpu_pass(1, p);
+    assert_true(atomic_load(&tap_plan.due_time) <= tap_now());
+    disarm(&b);
+    tap_plan.time_ppm = 0;
+    assert_int_equal(b.n_steps, TAKEN);
+    assert_true(ledger(&b, "ops.dropped.flight") > 0);
+    bench_close(&b);
+}
+
 /* As a server that is idle does: the tap's thread looks, the recorder reads. */
 static void be_idle(struct bench *b)
 {
@@ -366,6 +386,7 @@ static void off_it_costs_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flying_is_not_charged_to_the_sample),
         cmocka_unit_test(the_first_bad_launch_is_there),
         cmocka_unit_test(a_taken_op_may_be_the_bad_one),
         cmocka_unit_test(zeros_are_looked_at),
