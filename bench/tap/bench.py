@@ -14,7 +14,8 @@ if kind == "vllm_gpu":  # asleep: not subscribed
     MODES |= {"counting": "count", "flight recorder": "sample 0.0001 64 256"}
 if os.environ.get("MODES"):
     MODES = {m: v for m, v in MODES.items() if m == "asleep" or any(m.startswith(w) for w in os.environ["MODES"].split(","))}
-os.makedirs(os.environ.get("BENCH_KEEP") or work, exist_ok=True)
+if os.environ.get("BENCH_KEEP"):
+    os.makedirs(os.environ["BENCH_KEEP"], exist_ok=True)
 WARM_S = {SAMPLE: 6 if kind == "vllm_gpu" else 2}
 
 

@@ -35,10 +35,12 @@ void tap_spend(_Atomic int64_t *due, uint64_t bytes)
 
 void tap_sampler_paid(const struct tap_sampler *p, int64_t ns)
 {
-    double debt = (double)ns * 1e6 / (tap_plan.time_ppm ? tap_plan.time_ppm : 1);
+    double debt;
 
-    if (tap_plan.time_ppm && !p->first)
-        atomic_fetch_add_explicit(&tap_plan.due_time, (int64_t)(debt < DEBT_NS ? debt : DEBT_NS), memory_order_relaxed);
+    if (!tap_plan.time_ppm || p->first)
+        return;
+    debt = (double)ns * 1e6 / tap_plan.time_ppm;
+    atomic_fetch_add_explicit(&tap_plan.due_time, (int64_t)(debt < DEBT_NS ? debt : DEBT_NS), memory_order_relaxed);
 }
 
 /* ---- sampling ------------------------------------------------------------------------------------------------------ */

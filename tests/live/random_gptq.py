@@ -64,6 +64,7 @@ def quantization(a):
     return {"quantization_config": {"bits": a.bits, "group_size": a.group} | method}
 
 
+# What a layer reads, where several read the same: vLLM fuses them, and GPTQ, which orders rows by it, gives them one order.
 READS = {"self_attn.q_proj": "attention", "self_attn.k_proj": "attention", "self_attn.v_proj": "attention", "mlp.gate_proj": "mlp", "mlp.up_proj": "mlp"}
 
 
@@ -75,7 +76,7 @@ def weights(a, rng):
     sizes = {"self_attn.q_proj": (a.hidden, heads * 128), "self_attn.k_proj": (a.hidden, kv * 128), "self_attn.v_proj": (a.hidden, kv * 128),
              "self_attn.o_proj": (heads * 128, a.hidden), "mlp.gate_proj": (a.hidden, a.ffn), "mlp.up_proj": (a.hidden, a.ffn), "mlp.down_proj": (a.ffn, a.hidden)}
     for i in range(a.layers):
-        orders = {}  # GPTQ orders rows by what a layer reads: those that read the same, which vLLM fuses, have one order
+        orders = {}
         for name, (k, n) in sizes.items():
             g_idx = np.arange(k, dtype=np.int32) // a.group
             if a.act_order:

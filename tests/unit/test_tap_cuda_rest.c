@@ -283,7 +283,7 @@ static size_t taken_in(uint32_t time_ppm)
 static void time_is_a_budget_too(void **state)
 {
     (void)state;
-    assert_int_equal(taken_in(1), 3);  /* two since the size is new, and one that is paid for hours */
+    assert_int_equal(taken_in(1), 3);  /* two since the size is new, and one that is paid for seconds */
     assert_int_equal(taken_in(0), 10);
 }
 

@@ -473,6 +473,33 @@ static void test_first_of_each_size(void **state)
     bench_close(&b);
 }
 
+/* What one step took is paid before the next is taken, unless its size was new; and no step silences the sample for good. */
+static void test_time_is_paid(void **state)
+{
+    struct tap_sampler p = {.steps = 0};
+    struct bench b;
+    bool weights;
+    int i;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_SAMPLE);
+    tap_plan.percent_ppm = 1000000;
+    tap_plan.time_ppm = 5000;
+    atomic_store(&tap_plan.due_time, tap_now());
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_TAKE);
+        tap_sampler_paid(&p, 3600000000000LL);
+    }
+    assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_TAKE);
+    tap_sampler_paid(&p, 3600000000000LL);
+    assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_SKIP_BUDGET);
+    assert_int_equal(tap_sampler_decide(&p, 100, &weights), TAP_TAKE); /* a size may not come again */
+    assert_true(atomic_load(&tap_plan.due_time) - tap_now() <= 10000000000LL);
+    tap_plan.time_ppm = 0;
+    bench_read(&b);
+    bench_close(&b);
+}
+
 static void test_wanted(void **state)
 {
     struct tap_call call = simple();
@@ -503,6 +530,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simple), cmocka_unit_test(test_callers_are_all_remembered), cmocka_unit_test(test_one_weight_two_kinds), cmocka_unit_test(test_one_bias_two_weights), cmocka_unit_test(test_ever_new_weights),
         cmocka_unit_test(test_first_of_each_size),
+        cmocka_unit_test(test_time_is_paid),
         cmocka_unit_test(test_rows_are_put_densely),
         cmocka_unit_test(test_weights_in_chunks),
         cmocka_unit_test(test_sets),
