@@ -13,8 +13,9 @@
 #include "recorder/tap/tap_cuda_graphs.h"
 #include "recorder/tap/tap_cuda_flight.h"
 
-#define NAP_NS 300000L                /* at first */
-#define NAP_MAX_NS 5000000L           /* then longer and longer, while nothing of a sample comes: between its windows that is nearly all the time */
+#define NAP_NS 300000L                /* at first, then twice as long each time: a thread that wakes often takes of the server's */
+#define NAP_BUSY_NS 1200000L          /* while something is on its way, or anything may come: the rings must not fill up meanwhile */
+#define NAP_MAX_NS 5000000L           /* while nothing of a sample comes: between its windows that is nearly all the time */
 #define KERNELS_EVERY_NS 1000000000LL
 #define DROP_NS 100000000LL
 
@@ -419,6 +420,13 @@ static void drop_entry(const struct tap_cuda_entry *e)
         open_op.n = 1;                /* its first launch stands for it */
 }
 
+static long next_nap(long nap_ns, bool on_its_way)
+{
+    long most = on_its_way || !tap_is_sampling() ? NAP_BUSY_NS : NAP_MAX_NS;
+
+    return 2 * nap_ns < most ? 2 * nap_ns : most;
+}
+
 /* One arm. */
 static void work(void)
 {
@@ -442,8 +450,8 @@ static void work(void)
             send_kernels();
             return;
         } else {
-            nap_ns = e || !tap_is_sampling() ? NAP_NS : nap_ns < NAP_MAX_NS / 2 ? 2 * nap_ns : NAP_MAX_NS;
             nap(nap_ns);
+            nap_ns = next_nap(nap_ns, e);
         }
         if (tap_now() - names > KERNELS_EVERY_NS) {
             send_kernels();
