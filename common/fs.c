@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,30 @@ int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error
     }
     close(fd);
     return rc;
+}
+
+int td_fs_map(const char *path, const void **data, size_t *n, struct td_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = TD_OK;
+    void *map = NULL;
+    struct stat st;
+
+    *data = NULL;
+    *n = 0;
+    if (fd < 0)
+        return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
+    if (fstat(fd, &st))
+        rc = td_fail(err, TD_EIO, "%s: cannot stat: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        rc = td_fail(err, TD_EINVAL, "%s: not a regular file", path);
+    else if (st.st_size && (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+        rc = td_fail(err, TD_EIO, "%s: cannot map: %s", path, strerror(errno));
+    close(fd);
+    if (rc)
+        return rc;
+    *data = map;
+    *n = (size_t)st.st_size;
+    return TD_OK;
 }
 
 int td_fs_write_all(int fd, const void *data, size_t n, const char *name, struct td_error *err)

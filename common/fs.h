@@ -12,6 +12,8 @@
 #define TD_PATH_MAX 4096
 
 int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error *err);  /* appends; TD_ELIMIT over max */
+/* A regular file, read-only: *n bytes at *data, NULL if it is empty; the caller unmaps. Waits for nothing: a FIFO is refused. */
+int td_fs_map(const char *path, const void **data, size_t *n, struct td_error *err);
 /* Temporary name beside it, write, fsync, rename, fsync of the folder. Mode 0600. */
 int td_fs_write_atomic(const char *path, const void *data, size_t n, struct td_error *err);
 int td_fs_write_all(int fd, const void *data, size_t n, const char *name, struct td_error *err);

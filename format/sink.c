@@ -96,7 +96,7 @@ int td_source_open(struct td_source *s, const char *path, struct td_error *err)
 
     memset(s, 0, sizeof *s);
     snprintf(s->name, sizeof s->name, "%s", path);
-    s->fd = open(path, O_RDONLY | O_CLOEXEC);
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused, not waited for */
     if (s->fd < 0)
         return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
     if (fstat(s->fd, &st) || !S_ISREG(st.st_mode)) {

@@ -1,38 +1,28 @@
 /* gguf.c - a model in one or several GGUF files: mapped, read, its tensors by name.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "common/fs.h"
 #include "model/gguf_parts.h"
 
 static int map_file(const char *path, struct td_gguf_file *out, struct td_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = TD_OK;
-    struct stat st;
-    void *map = MAP_FAILED;
+    const void *data;
+    size_t n;
+    int rc = td_fs_map(path, &data, &n, err);
 
-    if (fd < 0)
-        return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-        rc = td_fail(err, TD_EINVAL, "%s: not a regular file", path);
-    else if (!st.st_size)
+    if (!rc && !n)
         rc = td_fail(err, TD_ETRUNCATED, "%s: truncated: it is empty; fetch it again", path);
-    else if ((map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
-        rc = td_fail(err, TD_EIO, "%s: cannot map: %s", path, strerror(errno));
-    else
-        *out = (struct td_gguf_file){strdup(path), map, (size_t)st.st_size, true};
-    close(fd);
-    if (!rc && !out->path) {
-        munmap(map, (size_t)st.st_size);
-        rc = td_fail(err, TD_ENOMEM, "out of memory");
-    }
-    return rc;
+    if (rc)
+        return rc;
+    *out = (struct td_gguf_file){strdup(path), data, n, true};
+    if (out->path)
+        return TD_OK;
+    munmap((void *)data, n);
+    return td_fail(err, TD_ENOMEM, "out of memory");
 }
 
 /* ---- a model in several files -------------------------------------------------------------------------------------- */

@@ -4,7 +4,6 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/fs.h"
 
 #define MAX_INDEX_BYTES (100u << 20)
 
@@ -35,33 +36,15 @@ struct td_safetensors {
 
 static int map_file(const char *path, struct shard *out, struct td_error *err)
 {
-    struct stat st;
-    void *map = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const void *data;
+    int rc = td_fs_map(path, &data, &out->size, err);
 
-    if (fd < 0)
-        return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(fd, &st)) {
-        td_fail(err, TD_EIO, "%s: cannot stat: %s", path, strerror(errno));
-        goto fail;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        td_fail(err, TD_EINVAL, "%s: not a regular file", path);
-        goto fail;
-    }
-    if (st.st_size && (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED) {
-        td_fail(err, TD_EIO, "%s: cannot map: %s", path, strerror(errno));
-        goto fail;
-    }
-    close(fd);
-    out->map = map;
-    out->size = (size_t)st.st_size;
-    out->mapped = map != NULL;
+    if (rc)
+        return rc;
+    out->map = data;
+    out->mapped = data != NULL;
     out->path = strdup(path);
-    return out->path ? 0 : td_fail(err, TD_ENOMEM, "out of memory");
-fail:
-    close(fd);
-    return err ? err->code : TD_EIO;
+    return out->path ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
 }
 
 /* ---- header ---------------------------------------------------------------------------------------------------- */

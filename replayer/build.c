@@ -6,35 +6,29 @@
 #include "replayer/build.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/hash.h"
 
-#define MAX_BUILD_BYTES ((off_t)8 << 30)
+#define MAX_BUILD_BYTES ((size_t)8 << 30)
 #define SCRIPT_LEVELS 6
 
-struct bytes { void *data; size_t n; };
+struct bytes { const void *data; size_t n; };
 
 static bool map_file(const char *path, struct bytes *b)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-
-    b->data = MAP_FAILED;
-    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= MAX_BUILD_BYTES) {
-        b->n = (size_t)st.st_size;
-        b->data = mmap(NULL, b->n, PROT_READ, MAP_PRIVATE, fd, 0);
-    }
-    if (fd >= 0)
-        close(fd);
-    return b->data != MAP_FAILED;
+    if (td_fs_map(path, &b->data, &b->n, NULL))
+        return false;
+    if (b->n && b->n <= MAX_BUILD_BYTES)
+        return true;
+    if (b->n)
+        munmap((void *)b->data, b->n);
+    return false;
 }
 
 /* Code for one machine (its ELF number), or a library that has such in a section. */
@@ -76,7 +70,7 @@ static const char *provider_of(const char *path, bool gpu)
             found = marks[i].provider;
     if (!found && gpu)
         found = gpu_provider_of(&b);
-    munmap(b.data, b.n);
+    munmap((void *)b.data, b.n);
     return found;
 }
 
@@ -201,7 +195,7 @@ static bool hash_file(const char *path, struct td_hash *h)
     if (!map_file(path, &b))
         return false;
     *h = td_hash_bytes(b.data, b.n);
-    munmap(b.data, b.n);
+    munmap((void *)b.data, b.n);
     return true;
 }
 

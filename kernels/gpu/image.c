@@ -2,15 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gpu/image.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "common/fs.h"
 #include "kernels/gpu/cubin.h"
 #include "kernels/gpu/hsaco.h"
 #include "kernels/gpu/image_parts.h"
@@ -18,30 +15,28 @@
 
 /* ---- opening and closing ------------------------------------------------------------------------------------------- */
 
-static int map_file(const char *path, const uint8_t **data, size_t *n, struct td_error *err)
+static int map_file(const char *path, struct td_gpu_image *img, struct td_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = TD_OK;
-    struct stat st;
-    void *map = MAP_FAILED;
+    const void *data;
+    int rc;
 
-    if (fd < 0)
-        return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "cannot open: %s", strerror(errno));
-    if (fstat(fd, &st))
-        rc = td_fail(err, TD_EIO, "cannot stat: %s", strerror(errno));
-    else if (S_ISDIR(st.st_mode))
-        rc = td_fail(err, TD_EINVAL, "a folder; name the library, fat binary, cubin or code object in it");
-    else if (!S_ISREG(st.st_mode))
-        rc = td_fail(err, TD_EINVAL, "not a regular file");
-    else if (!st.st_size)
-        rc = td_fail(err, TD_ETRUNCATED, "empty; was it copied whole?");
-    else if ((map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
-        rc = td_fail(err, TD_EIO, "cannot map: %s", strerror(errno));
-    close(fd);
+    if (td_fs_is_dir(path))
+        return td_fail(err, TD_EINVAL, "%s: a folder; name the library, fat binary, cubin or code object in it", path);
+    rc = td_fs_map(path, &data, &img->n, err);
+    if (!rc && !data)
+        rc = td_fail(err, TD_ETRUNCATED, "%s: empty; was it copied whole?", path);
+    img->data = data;
+    img->mapped = !rc;
+    return rc;
+}
+
+static int read_image(struct td_gpu_image *img, struct td_error *err)
+{
+    int rc = td_gpu_image_read(img, err);
+
     if (rc)
-        return rc;
-    *data = map;
-    *n = (size_t)st.st_size;
-    return TD_OK;
+        td_fail_at(err, "%s", img->path);
+    return rc;
 }
 
 static int open_image(const char *name, const void *data, size_t n, struct td_gpu_image **out, struct td_error *err)
@@ -58,12 +53,10 @@ static int open_image(const char *name, const void *data, size_t n, struct td_gp
     }
     img->data = data;
     img->n = n;
-    rc = data ? TD_OK : map_file(name, &img->data, &img->n, err);
-    img->mapped = !data && !rc;
+    rc = data ? TD_OK : map_file(name, img, err);
     if (!rc)
-        rc = td_gpu_image_read(img, err);
+        rc = read_image(img, err);
     if (rc) {
-        td_fail_at(err, "%s", name);
         td_gpu_image_close(img);
         return rc;
     }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +66,32 @@ static void test_read_write(void **state)
     free(big);
 }
 
+static void test_map(void **state)
+{
+    struct td_error err = {0};
+    const void *data;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(td_fs_write_atomic(at("mapped"), "abc", 3, &err), TD_OK);
+    assert_int_equal(td_fs_map(at("mapped"), &data, &n, &err), TD_OK);
+    assert_int_equal(n, 3);
+    assert_memory_equal(data, "abc", 3);
+    munmap((void *)data, n);
+    assert_int_equal(td_fs_write_atomic(at("empty"), "", 0, &err), TD_OK);
+    assert_int_equal(td_fs_map(at("empty"), &data, &n, &err), TD_OK);
+    assert_true(!data && !n);
+    assert_int_equal(mkfifo(at("fifo"), 0600), 0);
+    alarm(10);                         /* one that waits for a writer ends here */
+    assert_int_equal(td_fs_map(at("fifo"), &data, &n, &err), TD_EINVAL);
+    alarm(0);
+    assert_true(!data && !n);
+    td_error_clear(&err);
+    assert_int_equal(td_fs_map(root, &data, &n, &err), TD_EINVAL);
+    td_error_clear(&err);
+    assert_int_equal(td_fs_map(at("none"), &data, &n, &err), TD_ENOTFOUND);
+}
+
 static void test_folders(void **state)
 {
     struct td_error err = {0};
@@ -93,7 +120,7 @@ static void test_folders(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read_write), cmocka_unit_test(test_folders)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read_write), cmocka_unit_test(test_map), cmocka_unit_test(test_folders)};
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }
