@@ -19,6 +19,7 @@
 #   ring      after model: record --ring-mib on a server that runs: the long prompt's op that the default ring has no room for
 #   cublas    after model: the tap reads cuBLAS too (TD_TAP_CUBLAS=1): the lm_head; then a model that is not quantised, with biases; replayed by the same cuBLAS, bit for bit
 #   forms     Marlin as other models use it: with biases, act-order, bfloat16, AWQ's zero points, 8 bits; exllama with act-order (FORMS=word: those whose name holds it)
+#   launches  what vLLM passes to its GEMM kernels, parameter by parameter: the golden launches of tests/unit/test_gpu_launches.c (needs CUPTI's headers)
 #   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
 #   cost      after model: what the tap costs, modes switched inside one server (bench/tap)
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
@@ -31,7 +32,7 @@ WORK=${TD_GPU_WORK:-/tmp/tapedeck-gpu} PORT=${TD_GPU_PORT:-18600}
 mkdir -p "$WORK" || exit 1
 export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 VLLM_HOST_IP=127.0.0.1 VLLM_USE_FLASHINFER_SAMPLER=0 LC_ALL=C.UTF-8
 failed=0
-RECORD= SUITE=${SUITE:-quick} TOKENS=${TOKENS:-32} # RECORD: more options of record
+RECORD=${RECORD:-} SUITE=${SUITE:-quick} TOKENS=${TOKENS:-32} # RECORD: more options of record
 
 say() { printf '%s\n' "$*" | tee -a "$WORK/table.txt"; }
 wrong() { say "WRONG: $*"; failed=1; }
@@ -362,6 +363,33 @@ stage_forms() {
     form exllama-act-order exllama --act-order
 }
 
+# launched NAME BACKEND OPTIONS OF random_gptq.py...: requests of few, some and many rows
+launched() {
+    local name=$1 rows
+    "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "launches $name: no model"; return; }
+    rm -f "$WORK/launches-$name.txt"
+    TD_LAUNCHES=$WORK/launches-$name.txt CUDA_INJECTION64_PATH=$WORK/liblaunches.so serve "launches-$name" "model-$name" --enforce-eager --linear-backend "$2" || return
+    for rows in 2 20 38 180; do
+        "$PYTHON" -c 'import json, sys, urllib.request
+url, rows = sys.argv[1], int(sys.argv[2])
+body = {"model": "m", "prompt": list(range(300, 300 + rows)), "max_tokens": 2, "temperature": 0}
+urllib.request.urlopen(urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}), timeout=60).read()' \
+            "http://127.0.0.1:$PORT" "$rows" || wrong "launches $name: $rows rows"
+    done
+    end_server
+    say "launches $name: $(wc -l <"$WORK/launches-$name.txt") kernels and grids"
+}
+
+stage_launches() {
+    local cuda=${CUDA_HOME:-/usr/local/cuda}
+    cc -O2 -D_GNU_SOURCE -fPIC -shared -pthread -I"$cuda/include" -I"$cuda/extras/CUPTI/include" "$HERE/launches.c" -o "$WORK/liblaunches.so" -ldl || { wrong "launches.c"; return; }
+    launched exllama exllama
+    launched exllama-act-order exllama --act-order
+    launched exllama8 exllama --bits 8
+    launched marlin marlin
+    DTYPE=bfloat16 launched marlin-awq-bf16 marlin --awq --bias
+}
+
 stage_tensor() {
     need model4 model || return
     [ "$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')" -ge 2 ] || { say "tensor: skipped, one GPU"; return; }
@@ -382,7 +410,7 @@ stage_cost() {
     PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,24s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS
