@@ -82,25 +82,44 @@ def so_far(got, done):
         print(f"\rround {done}/{rounds}: {ratios}", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
 
 
+def keep_path(streams):
+    return f"{os.environ['BENCH_KEEP']}/rounds-{kind}-{streams}.json"
+
+
 def keep(streams, got, ops):
     """After each round, for one that is cut off."""
     if os.environ.get("BENCH_KEEP"):
-        path = f"{os.environ['BENCH_KEEP']}/rounds-{kind}-{streams}.json"
+        path = keep_path(streams)
         with open(path + ".new", "w") as f:
             json.dump({"rounds": got, "ops": ops}, f)
         os.replace(path + ".new", path)
 
 
+def kept(streams):
+    """What an earlier run of the same modes kept: a round is of one server, the rounds may be of several."""
+    if os.environ.get("BENCH_KEEP") and os.path.exists(keep_path(streams)):
+        with open(keep_path(streams)) as f:
+            before = json.load(f)
+        if list(before["rounds"]) != list(MODES):
+            raise SystemExit(f"{keep_path(streams)} holds other modes ({', '.join(before['rounds'])}); name another folder")
+        print(f"  {len(before['rounds']['asleep'])} rounds were kept by an earlier run, with a server of its own", flush=True)
+        return before["rounds"], before["ops"]
+    return {m: [] for m in MODES}, {m: [0, 0, 0] for m in MODES}
+
+
 def armed(streams):
     """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped, ms rested]"""
+    got, ops = kept(streams)
+    done = len(got["asleep"])
+    if done >= rounds:
+        return got, ops
     s = getattr(servers, kind)(*arguments, tap)
     try:
         s.measure(streams)
         c = Control(s.port, f"fixture-{streams}")
-        got, ops = {m: [] for m in MODES}, {m: [0, 0, 0] for m in MODES}
         end = time.monotonic() + seconds
-        for i in range(rounds):
-            if i and time.monotonic() > end:
+        for i in range(done, rounds):
+            if i > done and time.monotonic() > end:
                 break
             for m in random.sample(list(MODES), len(MODES)):
                 before = c.say("off")

@@ -6,7 +6,7 @@
 #   vllm      what `make live-vllm` put there; MODEL=DIR (default: its bf16 model)
 #   vllm_gpu  PYTHON=… that imports vllm and sees a GPU, MODEL=DIR of GPTQ weights (tests/live/vllm_gpu.sh model makes one); GRAPHS=1 with CUDA graphs
 #   STREAMS="1 4"  requests in flight      BENCH_SECONDS=600  no further round after that      TOKENS=…  of each request      MODES=sample,everything  beside asleep
-#   BENCH_KEEP=DIR  what each round measured so far: rounds: mode -> [tokens/s, CPU ms of the server a token, of the recorder]; ops: mode -> [kept, dropped, ms rested]
+#   BENCH_KEEP=DIR  goes on where an earlier run with it ended; what each round measured so far: rounds: mode -> [tokens/s, CPU ms of the server a token, of the recorder]; ops: mode -> [kept, dropped, ms rested]
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)

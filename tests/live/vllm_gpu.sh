@@ -21,7 +21,7 @@
 #   forms     Marlin as other models use it: with biases, act-order, bfloat16, AWQ's zero points, 8 bits; exllama with act-order (FORMS=word: those whose name holds it)
 #   launches  what vLLM passes to its GEMM kernels, parameter by parameter: the golden launches of tests/unit/test_gpu_launches.c (needs CUPTI's headers)
 #   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
-#   cost      after model: what the tap costs, modes switched inside one server (bench/tap)
+#   cost      after model: what the tap costs, modes switched inside one server (bench/tap); six minutes at a time, until all ROUNDS (120) are there
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
 # SPDX-License-Identifier: Apache-2.0
 set -u
@@ -407,7 +407,8 @@ stage_nodes() {
 
 stage_cost() {
     need model4 model || return
-    PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-60}" | tee -a "$WORK/table.txt"
+    PYTHON=$PYTHON MODEL=$WORK/model4 BIN=$BIN LIB=$LIB STREAMS=1 BENCH_SECONDS=${BENCH_SECONDS:-360} BENCH_KEEP=${BENCH_KEEP:-$WORK/cost} \
+        bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-120}" | tee -a "$WORK/table.txt"
 }
 
 [ $# -gt 0 ] || { sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 2; }
