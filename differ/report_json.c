@@ -257,6 +257,15 @@ static void write_group_extras(struct td_jw *w, const struct td_op_group *g)
     num_or_null(w, "new_r0_rel_l2", g->new_r0);
 }
 
+static void write_coverage(struct td_jw *w, const struct td_coverage *c)
+{
+    td_jw_i64(w, "seen", c->seen);
+    td_jw_i64(w, "unread_gemms", c->unread);
+    td_jw_i64(w, "unread_graphs", c->graphs);
+    td_jw_i64(w, "rested_ms", c->rested_ms);
+    td_jw_bool(w, "extract", c->extract);
+}
+
 static void write_ops(struct td_jw *w, const struct td_weighing *x)
 {
     const struct td_numerics *n = &x->numerics;
@@ -269,7 +278,7 @@ static void write_ops(struct td_jw *w, const struct td_weighing *x)
     td_jw_i64(w, "broken", (int64_t)n->broken);
     td_jw_i64(w, "bit_equal", (int64_t)n->bit_equal);
     td_jw_i64(w, "recorded", (int64_t)x->base_ops.n);
-    td_jw_i64(w, "seen", x->ops_seen);
+    write_coverage(w, &x->coverage);
     td_jw_i64(w, "format_changed", (int64_t)n->format_changed);
     td_jw_i64(w, "compared", (int64_t)n->compared);
     td_jw_i64(w, "compared_equal", (int64_t)n->compared_equal);

@@ -72,6 +72,18 @@ static void add_lanes(struct cases *c, const struct td_weighing *w)
     }
 }
 
+static void add_coverage(struct td_buf *b, const struct td_coverage *c)
+{
+    char words[TD_COVERAGE_WORDS];
+
+    td_coverage_words(c, words);
+    if (!*words)
+        return;
+    td_buf_adds(b, "    <properties><property name=\"coverage\" value=\"");
+    add_escaped(b, words);
+    td_buf_adds(b, "\"/></properties>\n");
+}
+
 static void add_prompts(struct cases *c, const struct td_weighing *w)
 {
     size_t i, j;
@@ -151,6 +163,8 @@ int td_report_junit(const struct td_weighing *w, const char *path, struct td_err
     add_speed(&c, w);
     td_buf_addf(&out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"tapedeck\" tests=\"%zu\" failures=\"%zu\" "
                 "errors=\"%zu\" skipped=\"%zu\">\n", c.n, c.failures, c.errors, c.skipped);
+    if (w->lane[TD_LANE_OPS].asked)
+        add_coverage(&out, &w->coverage);
     td_buf_add(&out, td_buf_str(&c.xml), c.xml.len);
     td_buf_adds(&out, "  </testsuite>\n</testsuites>\n");
     rc = out.failed || c.xml.failed ? td_fail(err, TD_ELIMIT, "%s: the report is too large", path)

@@ -52,7 +52,7 @@ static int load_ops(struct td_weighing *w, struct td_error *err)
     if (rc)
         return rc;
     td_op_set_join(&w->ops, &w->base_ops);
-    w->ops_seen = td_fixture_ledger(w->side[0].fx, "ops.seen");
+    td_coverage_read(w->side[0].fx, &w->coverage);
     return TD_OK;
 }
 
@@ -110,6 +110,16 @@ static void support_forks(struct td_weighing *w)
     td_lane_say(&w->lane[TD_LANE_TOKENS], TD_NOT_JUDGED, "%s", words);
 }
 
+/* No verdict is about ops that are not in the fixture: the reader should know how many those are. */
+static void say_coverage(const struct td_coverage *c, struct td_lane *lane)
+{
+    char words[TD_COVERAGE_WORDS];
+
+    td_coverage_words(c, words);
+    if (*words)
+        td_lane_say(lane, TD_NOT_JUDGED, "%s", words);
+}
+
 static void judge(struct td_weighing *w)
 {
     struct td_ops_view view = {0};
@@ -137,9 +147,8 @@ static void judge(struct td_weighing *w)
         support_forks(w);
     td_numerics_judge(&w->numerics, &w->ops, w->base_ops.n, ops->asked ? ops : &unheard);
     td_speed_judge(&w->speed, &w->policy, w->lane[TD_LANE_SPEED].asked ? &w->lane[TD_LANE_SPEED] : &unheard);
-    if (w->numerics.judged && w->ops_seen > (int64_t)w->base_ops.n && ops->asked)
-        td_lane_say(ops, TD_NOT_JUDGED, "the recording holds %zu of the %lld ops that the tap saw", w->base_ops.n,
-                    (long long)w->ops_seen);
+    if (ops->asked)
+        say_coverage(&w->coverage, ops);
     judge_damage(w);
     for (i = 0; i < unheard.n_notes; i++)
         free(unheard.notes[i].text);

@@ -11,6 +11,7 @@
 #include "differ/rescore.h"
 #include "differ/speed.h"
 #include "differ/tokens.h"
+#include "format/coverage.h"
 
 struct td_weighing {
     struct td_policy policy;
@@ -19,7 +20,7 @@ struct td_weighing {
     struct td_groups groups;
     struct td_op_set base_ops, ops;
     size_t bad_frames;
-    int64_t ops_seen;                       /* by the tap, kept or not; 0: the ledger does not say */
+    struct td_coverage coverage;            /* what the baseline holds of what its server computed */
     struct td_lane lane[TD_N_LANES];        /* asked and by_name are set by the caller */
     struct td_tokens tokens;
     struct td_collapses collapses;

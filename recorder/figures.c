@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/coverage.h"
 #include "recorder/record.h"
 #include "wire/collapse.h"
 
@@ -111,9 +112,16 @@ static void print_phase(struct td_phase_figures *p, const char *name, size_t pro
             ms(td_samples_median(&p->itl_ns), itl, sizeof itl), rate);
 }
 
+/* What a fixture would say that held only this. */
+static struct td_coverage coverage(const struct td_links_state *ops)
+{
+    return (struct td_coverage){.kept = ops->ops_kept, .seen = ops->ops_kept + ops->ops_dropped, .unread = ops->gemms_other,
+                                .graphs = ops->graphs - ops->graphs_read};
+}
+
 static void print_graphs(const struct td_links_state *ops, FILE *to)
 {
-    int64_t unread = ops->graphs - ops->graphs_read;
+    int64_t unread = coverage(ops).graphs;
 
     if (ops->graphs_read)
         fprintf(to, "graphs   %lld launched that were read when they were captured\n", (long long)ops->graphs_read);
@@ -136,14 +144,13 @@ static void print_launches(const struct td_links_state *ops, FILE *to)
     print_graphs(ops, to);
 }
 
-/* An op is counted as often as a kernel's launch that nobody reads. */
 static void print_ops(const struct td_links_state *ops, FILE *to)
 {
-    int64_t seen = ops->ops_kept + ops->ops_dropped + ops->gemms_other;
+    const struct td_coverage c = coverage(ops);
 
     fprintf(to, "ops      %lld kept in %lld steps, %lld dropped", (long long)ops->ops_kept, (long long)ops->steps_kept, (long long)ops->ops_dropped);
-    if (seen && ops->launches)
-        fprintf(to, "; %.1f %% of the GEMMs that were seen", 100.0 * (double)ops->ops_kept / (double)seen);
+    if (ops->launches && !isnan(td_coverage_percent(&c)))
+        fprintf(to, "; %.1f %% of the GEMMs that were seen", td_coverage_percent(&c));
     if (ops->rested_ms)
         fprintf(to, "; for %.1f s, between samples, none were looked at", (double)ops->rested_ms / 1000);
     fputc('\n', to);

@@ -96,6 +96,8 @@ void links_kernels_facts(struct td_links *l)
     unread = cJSON_CreateNumber((double)state.gemms_other);
     td_writer_fact(l->opt.writer, "tap", "unread_gemms", unread);
     cJSON_Delete(unread);
+    if (*state.other)
+        td_writer_fact_str(l->opt.writer, "tap", "unread_most", state.other);
 }
 
 void links_kernels_release(struct td_links *l)

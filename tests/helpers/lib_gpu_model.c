@@ -116,6 +116,16 @@ static void others(int n)
         cu.launch(f, 1, 1, 1, 32, 1, 1, 0, stream, at, NULL);
 }
 
+/* A product of nothing by nothing, by a kernel that the tap has no row for. */
+static void unread(void)
+{
+    uint64_t none = 0;
+    int size = 0;
+    void *at[] = {&none, &none, &none, &size, &size, &size};
+
+    cu.launch(kernel(FAKE_HGEMM), 1, 1, 1, 32, 1, 1, 0, stream, at, NULL);
+}
+
 static int launch_rows(const struct layer *l, uint64_t in, int rows)
 {
     int eights = rows / 8 * 8, rc = 0;
@@ -203,6 +213,8 @@ int gpu_model_pass(int rows)
     if (!rc && (graph = pass_in_graph(rows)) >= 0)
         return graph;
     others(20);
+    if (getenv("TD_GPU_MODEL_UNREAD"))
+        unread();
     for (i = 0; i < n_layers && !rc; i++) {
         others(3);
         rc = cu.stream_synchronize(stream);

@@ -1,0 +1,65 @@
+/* coverage.c - what share of a server's GEMMs a fixture holds, and what nobody saw of them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "format/coverage.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json.h"
+
+/* A figure that a manifest may give: large enough for any recording, small enough to add and subtract. */
+static int64_t count(int64_t n)
+{
+    return n < 0 ? 0 : n > INT64_MAX / 4 ? INT64_MAX / 4 : n;
+}
+
+void td_coverage_read(const struct td_fixture *fx, struct td_coverage *out)
+{
+    const cJSON *m = td_fixture_manifest(fx), *tap = td_json_get(m, "tap");
+
+    *out = (struct td_coverage){
+        .kept = count(td_fixture_ledger(fx, "ops.kept")),
+        .seen = count(td_fixture_ledger(fx, "ops.seen")),
+        .unread = count(td_json_get_i64(tap, "unread_gemms", 0)),
+        .unread_most = td_json_get_str(tap, "unread_most", NULL),
+        .graphs = count(count(td_fixture_ledger(fx, "launches.graphs")) - count(td_fixture_ledger(fx, "launches.graphs_read"))),
+        .rested_ms = count(td_fixture_ledger(fx, "watch.rested_ms")),
+        .all_kinds = !strcmp(td_json_get_str(td_json_get(tap, "mode"), "kinds", ""), "all"),
+        .extract = td_json_get(m, "extract") != NULL,
+    };
+}
+
+double td_coverage_percent(const struct td_coverage *c)
+{
+    int64_t seen = c->seen + c->unread;
+
+    return seen > 0 ? 100.0 * (double)c->kept / (double)seen : NAN;
+}
+
+void td_coverage_words(const struct td_coverage *c, char out[TD_COVERAGE_WORDS])
+{
+    const size_t max = TD_COVERAGE_WORDS;
+    const char *before = c->all_kinds ? "ops: " : "gemms: ";
+    size_t n = 0;
+
+    out[0] = '\0';
+    if (c->extract) {
+        snprintf(out, max, "%s%lld, an extract of a recording", before, (long long)c->kept);
+        return;
+    }
+    if (c->seen + c->unread > 0) {
+        n += (size_t)snprintf(out, max, "%s%lld of %lld that were seen are in the fixture (%.1f %%)", before, (long long)c->kept,
+                              (long long)(c->seen + c->unread), td_coverage_percent(c));
+        before = "; ";
+    }
+    if (c->unread > 0)
+        n += (size_t)snprintf(out + n, max - n, ", %lld launches of kernels that the tap does not read among those%s%.80s", (long long)c->unread,
+                              c->unread_most ? ", most of all " : "", c->unread_most ? c->unread_most : "");
+    if (c->rested_ms > 0) {
+        n += (size_t)snprintf(out + n, max - n, "%sfor %.1f s, between samples, none were looked at", before, (double)c->rested_ms / 1000);
+        before = "; ";
+    }
+    if (c->graphs > 0)
+        snprintf(out + n, max - n, "%swhat %lld launches of CUDA graphs computed was not seen", before, (long long)c->graphs);
+}
