@@ -77,8 +77,8 @@ static const cJSON *array_or_null(const cJSON *v)
     return cJSON_IsArray(v) ? v : NULL;
 }
 
-/* OpenAI and vLLM: choices[0] of a completion, a chat or vLLM's generate, streamed or not. llama.cpp's chat counts its tokens in
- * `timings` when asked for timings_per_token. */
+/* OpenAI and vLLM: choices[0] of a completion, a chat or vLLM's generate, streamed or not. llama.cpp's completions have the logprobs of a
+ * chat; its chat counts its tokens in `timings` when asked for timings_per_token. */
 static void take_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, int64_t t_ns)
 {
     const cJSON *msg = td_json_get(c, "delta"), *lp = td_json_get(c, "logprobs"), *think;

@@ -184,13 +184,23 @@ static cJSON *info_kept(const cJSON *v)
     return out;
 }
 
+/* SGLang's was /get_server_info once. A server that does not answer at all is not asked again. */
+static bool ask_info(struct td_extras *e, const struct td_api_server *s, const char *const *headers, struct td_http_reply *r)
+{
+    if (s->kind != TD_API_VLLM && s->kind != TD_API_SGLANG)
+        return false;
+    if (ask(e, s, headers, "/server_info", false, INFO_MS, r))
+        return true;
+    td_buf_clear(&r->body);
+    return s->kind == TD_API_SGLANG && r->status >= 400 && ask(e, s, headers, "/get_server_info", false, INFO_MS, r);
+}
+
 void td_extras_server_info(struct td_extras *e, const struct td_api_server *s, const char *const *headers, struct td_writer *w)
 {
     struct td_http_reply r = TD_HTTP_REPLY_INIT;
-    const char *path = s->kind == TD_API_VLLM ? "/server_info" : s->kind == TD_API_SGLANG ? "/get_server_info" : NULL;
     cJSON *v = NULL, *kept;
 
-    if (path && ask(e, s, headers, path, false, INFO_MS, &r))
+    if (ask_info(e, s, headers, &r))
         v = td_json_parse(td_buf_str(&r.body), r.body.len, NULL);
     if (cJSON_IsObject(v)) {
         hide_secrets(v);

@@ -29,6 +29,7 @@ ap.add_argument("--vague", action="store_true", help="... and do not say which")
 ap.add_argument("--context", type=int, default=1024, help="max_model_len; llama.cpp's slots get half of it")
 ap.add_argument("--params", type=int, default=0, help="n_params of llama.cpp's /v1/models")
 ap.add_argument("--die-after", type=int, default=0, help="with so many answers begun, end in the middle of the next one")
+ap.add_argument("--renamed", action="store_true", help="SGLang's /get_model_info and /get_server_info under their new names only")
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--worse", type=float, default=0.0, help="scored texts (prompt_logprobs) are so many nats a token less likely")
 ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
@@ -195,9 +196,9 @@ class Handler(socketserver.StreamRequestHandler):
             return self.reply(405, {"detail": "Method Not Allowed"})
         if path == "/server_info" and args.dev:
             return self.reply(200, {"vllm_config": "model='fake'", "vllm_env": {"VLLM_X": "1", "HF_TOKEN": "hush"}, "system_env": {"long": "x" * 1000}})
-        if path == "/get_model_info" and args.shape == "sglang":
+        if path == ("/model_info" if args.renamed else "/get_model_info") and args.shape == "sglang":
             return self.reply(200, {"model_path": "/m/fake", "tokenizer_path": "/m/fake", "is_generation": True})
-        if path == "/get_server_info" and args.shape == "sglang":
+        if path == ("/server_info" if args.renamed else "/get_server_info") and args.shape == "sglang":
             return self.reply(200, {"version": "0.5.fake", "context_length": 512, "api_key": "hush", "schedule_policy": "fcfs"})
         if path == "/v1/models":
             meta = {"meta": {"n_vocab": 64, "n_params": args.params, "size": 4096, "ftype": "Q4_1"}} if args.params else {}

@@ -245,6 +245,41 @@ static void llamacpp_glyphs(void **state)
     release(&g);
 }
 
+/* llama.cpp's /v1/completions, as its server writes it (tools/server/server-task.cpp, to_json_oaicompat of a part and of the end): the
+ * text of a completion, the logprobs of a chat, ids among them. The last event counts one more token than was shown: part of a glyph. */
+static void llamacpp_completions(void **state)
+{
+    static const char in[] = SSE_HEAD
+        "data: {\"choices\":[{\"text\":\" Paris\",\"index\":0,\"logprobs\":{\"content\":[{\"id\":12366,\"token\":\" Paris\",\"bytes\":[32,80],\"logprob\":-0.5,"
+        "\"top_logprobs\":[{\"id\":12366,\"token\":\" Paris\",\"bytes\":[32,80],\"logprob\":-0.5},{\"id\":7,\"token\":\" the\",\"bytes\":[32],\"logprob\":-1.5}]}]},"
+        "\"finish_reason\":null}],\"created\":1,\"model\":\"m\",\"system_fingerprint\":\"b1-fake\",\"object\":\"text_completion\",\"id\":\"chatcmpl-X\"}\n\n"
+        "data: {\"choices\":[{\"text\":\".\",\"index\":0,\"logprobs\":{\"content\":[{\"id\":13,\"token\":\".\",\"bytes\":[46],\"logprob\":-0.25,"
+        "\"top_logprobs\":[{\"id\":13,\"token\":\".\",\"bytes\":[46],\"logprob\":-0.25},{\"id\":0,\"token\":\"!\",\"bytes\":[33],\"logprob\":-2}]}]},"
+        "\"finish_reason\":null}],\"object\":\"text_completion\",\"id\":\"chatcmpl-X\"}\n\n"
+        "data: {\"choices\":[{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"length\"}],\"object\":\"text_completion\","
+        "\"usage\":{\"completion_tokens\":3,\"prompt_tokens\":5,\"total_tokens\":8},\"id\":\"chatcmpl-X\",\"timings\":{\"prompt_n\":5,\"predicted_n\":3}}\n\n"
+        "data: [DONE]\n\n";
+    static const int32_t ids[] = {12366, 13, -1};
+    struct got g = one(in, sizeof in - 1, 70, CLOSE);
+    const struct td_exchange *x = &g.x[0];
+
+    (void)state;
+    assert_null(x->error);
+    assert_string_equal(x->text, " Paris.");
+    assert_int_equal(x->n_tokens, 3);
+    assert_non_null(x->token_ids);
+    assert_memory_equal(x->token_ids, ids, sizeof ids);
+    assert_false(x->ids_complete);
+    assert_true(x->logprobs[0] == -0.5F && x->logprobs[1] == -0.25F && x->logprobs[2] == -INFINITY);
+    assert_int_equal(x->top_k, 2);
+    assert_int_equal(x->top[1].id, 7);
+    assert_float_equal(x->top[3].logprob, -2, 0);
+    assert_string_equal(x->finish_reason, "length");
+    assert_int_equal(x->usage.prompt_tokens, 5);
+    assert_string_equal(td_json_get_str(x->extra, "fingerprint", ""), "b1-fake");
+    release(&g);
+}
+
 /* A count that jumps by more than a glyph can hold is no place for hidden tokens. */
 static void llamacpp_wild_count(void **state)
 {
@@ -548,7 +583,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vllm_stream_cut_anywhere), cmocka_unit_test(times_and_gaps), cmocka_unit_test(chat_with_logprobs),
-        cmocka_unit_test(llamacpp_stream), cmocka_unit_test(llamacpp_glyphs), cmocka_unit_test(llamacpp_wild_count),
+        cmocka_unit_test(llamacpp_stream), cmocka_unit_test(llamacpp_glyphs), cmocka_unit_test(llamacpp_completions), cmocka_unit_test(llamacpp_wild_count),
         cmocka_unit_test(vllm_generate), cmocka_unit_test(sglang_streams), cmocka_unit_test(sglang_other_forms), cmocka_unit_test(whole_bodies),
         cmocka_unit_test(failures_have_a_kind_and_a_sentence), cmocka_unit_test(finished_without_done_is_complete),
         cmocka_unit_test(bad_utf8_is_kept_and_noted), cmocka_unit_test(missing_logprobs_are_not_nan),

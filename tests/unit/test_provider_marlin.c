@@ -244,6 +244,58 @@ static void test_what_it_cannot_do_is_named(void **state)
     gpu->close(f);
 }
 
+/* All kernels again, each with a KiB of static shared memory; or as the plugin has them. */
+static void add_larger(const struct fake_cuda_kernel *kernel)
+{
+    struct fake_cuda_kernel k = *kernel;
+
+    k.static_shared_bytes = 1024;
+    fake->add_kernel(&k);
+}
+
+static void grow_kernels(bool larger)
+{
+    struct fake_cuda_api api = *fake;
+    void (*plugin)(const struct fake_cuda_api *);
+    char path[4096];
+    void *lib = dlopen(beside("tests/helpers/lib_fake_marlin.so", path), RTLD_NOW | RTLD_LOCAL), *symbol = lib ? dlsym(lib, "fake_cuda_plugin") : NULL;
+
+    assert_non_null(symbol);
+    memcpy(&plugin, &symbol, sizeof plugin);
+    if (larger)
+        api.add_kernel = add_larger;
+    plugin(&api);
+    dlclose(lib);                      /* the driver's own handle keeps it */
+}
+
+/* Dynamic shared memory is all that a block may have, as vLLM launches Marlin; an instance that has static memory too leaves less of it. */
+static void test_too_much_shared_memory_is_refused(void **state)
+{
+    const struct what w = {5, 4, 64, .rounding = "weight-f16"};
+    struct td_error err = {0};
+    const size_t before = fake->bytes_in_use();
+    struct td_op_call op;
+    void *s;
+
+    (void)state;
+    make(&op, &w);
+    grow_kernels(true);
+    s = open_build(like);
+    assert_null(gpu->supports(s, &op)); /* nobody knows before the driver has the kernel */
+    assert_int_equal(run(s, &op, &err), TD_EUNSUPPORTED);
+    if (!strstr(err.msg, "needs 233472 bytes of shared memory, sm_90 has 232448"))
+        fail_msg("\"%s\"", err.msg);
+    assert_false(gpu->is_dead(s));
+    gpu->close(s);
+    assert_int_equal(fake->bytes_in_use(), before);
+    grow_kernels(false);
+    s = open_build(like);
+    td_error_clear(&err);
+    assert_int_equal(run(s, &op, &err), 0);
+    gpu->close(s);
+    random_gptq_free(&op);
+}
+
 /* Kernels that keep weights exact run an op whose kernel rounded them, and say so; those that cannot say BF16 do not. */
 static void test_builds_that_round_nothing(void **state)
 {
@@ -273,7 +325,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops_are_right), cmocka_unit_test(test_bits_are_those_of_what_ran), cmocka_unit_test(test_faults_are_sentences),
-        cmocka_unit_test(test_what_it_cannot_do_is_named), cmocka_unit_test(test_builds_that_round_nothing),
+        cmocka_unit_test(test_what_it_cannot_do_is_named), cmocka_unit_test(test_too_much_shared_memory_is_refused),
+        cmocka_unit_test(test_builds_that_round_nothing),
     };
 
     return cmocka_run_group_tests_name("provider_marlin", tests, setup, NULL);

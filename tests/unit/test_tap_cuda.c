@@ -404,6 +404,23 @@ static int launch_per_thread(void *f, struct gpu_params *p)
     return rc;
 }
 
+static int launch_ex_per_thread(void *f, struct gpu_params *p)
+{
+    struct td_cuda_launch_config c = {.grid = {1, 1, 1}, .block = {128, 1, 1}};
+    int rc = cu.launch_ex_ptsz(&c, f, p->at, NULL);
+
+    cu.ctx_synchronize();
+    return rc;
+}
+
+static int launch_cooperative_per_thread(void *f, struct gpu_params *p)
+{
+    int rc = cu.launch_cooperative_ptsz(f, 1, 1, 1, 128, 1, 1, 0, NULL, p->at);
+
+    cu.ctx_synchronize();
+    return rc;
+}
+
 static int launch_old(void *f, struct gpu_params *p)
 {
     p->at[9] = &p->perm;
@@ -417,7 +434,38 @@ static void every_form_is_read(void **state)
     one_form(launch_ex, FAKE_GPTQ_4BIT(2), 2);
     one_form(launch_cooperative, FAKE_GPTQ_4BIT(1), 1);
     one_form(launch_per_thread, FAKE_GPTQ_4BIT(1), 1);
+    one_form(launch_ex_per_thread, FAKE_GPTQ_4BIT(2), 2);
+    one_form(launch_cooperative_per_thread, FAKE_GPTQ_4BIT(3), 3);
     one_form(launch_old, FAKE_GPTQ_4BIT_OLD(5), 5);
+}
+
+/* Per-thread forms without a stream mean the thread's own, which a capture elsewhere leaves alone; the legacy one would be refused. */
+static void per_thread_beside_a_capture(void **state)
+{
+    struct td_cuda_launch_config c = {.grid = {1, 1, 1}, .block = {128, 1, 1}};
+    void *other, *graph, *f = gpu_kernel(FAKE_GPTQ_4BIT(1));
+    struct gpu_params p;
+    struct bench b;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(cu.stream_create(&other, TD_CUDA_STREAM_NON_BLOCKING), 0);
+    arm(&b, TAP_MODE_ALL);
+    gpu_activations(1, 11);
+    gpu_fill_params(&p, &layer[0], 0, 1);
+    assert_int_equal(cu.stream_begin_capture(other, 0), 0);
+    assert_int_equal(cu.launch_ptsz(f, 1, 1, 1, 128, 1, 1, 0, NULL, p.at, NULL), 0);
+    assert_int_equal(cu.launch_ex_ptsz(&c, f, p.at, NULL), 0);
+    assert_int_equal(cu.launch_cooperative_ptsz(f, 1, 1, 1, 128, 1, 1, 0, NULL, p.at), 0);
+    assert_int_equal(cu.stream_end_capture(other, &graph), 0);
+    cu.ctx_synchronize();
+    disarm(&b);
+    assert_int_equal(b.n_ops, 3);
+    for (i = 0; i < b.n_ops; i++)
+        check_blob(&b, &b.ops[i].out, (void *)dev_c, (size_t)layer[0].n * 2);
+    check_balance(&b);
+    bench_close(&b);
+    cu.graph_destroy(graph);
 }
 
 static void a_permutation_is_a_weight(void **state)
@@ -745,7 +793,7 @@ int main(void)
         cmocka_unit_test(launches_are_joined),
         cmocka_unit_test(joined_rows_are_in_order),
         cmocka_unit_test(a_long_prompt_is_an_op), cmocka_unit_test(a_linear_layer_of_cublas_is_an_op),
-        cmocka_unit_test(every_form_is_read),
+        cmocka_unit_test(every_form_is_read), cmocka_unit_test(per_thread_beside_a_capture),
         cmocka_unit_test(a_permutation_is_a_weight),
         cmocka_unit_test(a_failed_launch_is_counted),
         cmocka_unit_test(captures_are_left_alone),

@@ -139,6 +139,32 @@ static void a_launch_of_a_graph_is_a_step(void **state)
     cu.graph_exec_destroy(exec);
 }
 
+/* cuGraphLaunch_ptsz with no stream: the thread's own, which a capture elsewhere leaves alone. */
+static void a_graph_on_the_threads_own_stream(void **state)
+{
+    void *exec = capture(0, LAYERS, 1), *graph;
+    struct bench b;
+    int i;
+
+    (void)state;
+    arm(&b, TAP_MODE_ALL);
+    gpu_activations(1, 4);
+    assert_int_equal(cu.stream_begin_capture(capture_stream, 0), 0);
+    assert_int_equal(cu.graph_launch_ptsz(exec, NULL), 0);
+    assert_int_equal(cu.stream_end_capture(capture_stream, &graph), 0);
+    cu.ctx_synchronize();
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    assert_int_equal(ledger(&b, "launches.graphs"), 1);
+    assert_int_equal(ledger(&b, "launches.graphs_read"), 1);
+    for (i = 0; i < LAYERS; i++)
+        check_op(&b, &b.ops[i], i, 1, 4);
+    check_balance(&b);
+    bench_close(&b);
+    cu.graph_destroy(graph);
+    cu.graph_exec_destroy(exec);
+}
+
 /* As vLLM's piecewise graphs: a graph a layer, other kernels between; all use the same slots. */
 static void pieces_are_one_step(void **state)
 {
@@ -451,6 +477,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_launch_of_a_graph_is_a_step),
+        cmocka_unit_test(a_graph_on_the_threads_own_stream),
         cmocka_unit_test(pieces_are_one_step),
         cmocka_unit_test(samples_are_whole_steps),
         cmocka_unit_test(a_full_arena_is_counted),

@@ -189,11 +189,18 @@ int cuLaunchKernelEx_ptsz(const struct td_cuda_launch_config *config, void *func
     return launch_call("cuLaunchKernelEx_ptsz", 653, &a, function, config, params, extra, true);
 }
 
-int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
-                              void **params)
+int cuLaunchCooperativeKernel FAKE_CUDA_TOGETHER_ARGS
 {
     const struct launch_args a = {function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, stream, params, NULL};
     const struct td_cuda_launch_config c = CONFIG;
 
     return launch_call("cuLaunchCooperativeKernel", 477, &a, function, &c, params, NULL, false);
+}
+
+int cuLaunchCooperativeKernel_ptsz FAKE_CUDA_TOGETHER_ARGS
+{
+    const struct launch_args a = {function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, stream, params, NULL};
+    const struct td_cuda_launch_config c = CONFIG;
+
+    return launch_call("cuLaunchCooperativeKernel_ptsz", 478, &a, function, &c, params, NULL, true);
 }
