@@ -37,6 +37,14 @@ double td_coverage_percent(const struct td_coverage *c)
     return seen > 0 ? 100.0 * (double)c->kept / (double)seen : NAN;
 }
 
+/* A kernel's name out of a manifest may be anything; a terminal shall not obey it. */
+static void make_printable(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' || *s == 127)
+            *s = '?';
+}
+
 void td_coverage_words(const struct td_coverage *c, char out[TD_COVERAGE_WORDS])
 {
     const size_t max = TD_COVERAGE_WORDS;
@@ -62,4 +70,5 @@ void td_coverage_words(const struct td_coverage *c, char out[TD_COVERAGE_WORDS])
     }
     if (c->graphs > 0)
         snprintf(out + n, max - n, "%swhat %lld launches of CUDA graphs computed was not seen", before, (long long)c->graphs);
+    make_printable(out);
 }

@@ -53,6 +53,9 @@ static void the_longest_line_fits(void **state)
     name[sizeof name - 1] = '\0';
     td_coverage_words(&c, out);
     assert_non_null(strstr(out, "CUDA graphs computed was not seen"));
+    memcpy(name, "\033[2J", 4);
+    td_coverage_words(&c, out);
+    assert_non_null(strstr(out, "most of all ?[2Jx"));
 }
 
 static void it_is_read_from_ledger_and_manifest(void **state)

@@ -7,8 +7,6 @@
 
 #define FAKE_CUDA_LAUNCH_ARGS (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
                                void *stream, void **params, void **extra)
-#define FAKE_CUDA_TOGETHER_ARGS (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
-                                 void *stream, void **params)
 #define FAKE_CUDA_MORE(X) \
     X(cuCtxSynchronize, ctx_synchronize, (void)) \
     X(cuDeviceGetCount, device_get_count, (int *n)) \
@@ -50,8 +48,10 @@
     X(cuLaunchKernel_ptsz, launch_ptsz, FAKE_CUDA_LAUNCH_ARGS) \
     X(cuLaunchKernelEx, launch_ex, (const struct td_cuda_launch_config *config, void *function, void **params, void **extra)) \
     X(cuLaunchKernelEx_ptsz, launch_ex_ptsz, (const struct td_cuda_launch_config *config, void *function, void **params, void **extra)) \
-    X(cuLaunchCooperativeKernel, launch_cooperative, FAKE_CUDA_TOGETHER_ARGS) \
-    X(cuLaunchCooperativeKernel_ptsz, launch_cooperative_ptsz, FAKE_CUDA_TOGETHER_ARGS) \
+    X(cuLaunchCooperativeKernel, launch_cooperative, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+                                                      unsigned shared_bytes, void *stream, void **params)) \
+    X(cuLaunchCooperativeKernel_ptsz, launch_cooperative_ptsz, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
+                                                                unsigned shared_bytes, void *stream, void **params)) \
     X(cuLaunchHostFunc, launch_host, (void *stream, void (*fn)(void *), void *user)) \
     X(cuStreamCreateWithPriority, stream_create_priority, (void **stream, unsigned flags, int priority)) \
     X(cuStreamQuery, stream_query, (void *stream)) \

@@ -189,7 +189,8 @@ int cuLaunchKernelEx_ptsz(const struct td_cuda_launch_config *config, void *func
     return launch_call("cuLaunchKernelEx_ptsz", 653, &a, function, config, params, extra, true);
 }
 
-int cuLaunchCooperativeKernel FAKE_CUDA_TOGETHER_ARGS
+int cuLaunchCooperativeKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
+                              void **params)
 {
     const struct launch_args a = {function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, stream, params, NULL};
     const struct td_cuda_launch_config c = CONFIG;
@@ -197,7 +198,8 @@ int cuLaunchCooperativeKernel FAKE_CUDA_TOGETHER_ARGS
     return launch_call("cuLaunchCooperativeKernel", 477, &a, function, &c, params, NULL, false);
 }
 
-int cuLaunchCooperativeKernel_ptsz FAKE_CUDA_TOGETHER_ARGS
+int cuLaunchCooperativeKernel_ptsz(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, void *stream,
+                                   void **params)
 {
     const struct launch_args a = {function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, stream, params, NULL};
     const struct td_cuda_launch_config c = CONFIG;
