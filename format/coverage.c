@@ -18,6 +18,9 @@ void td_coverage_read(const struct td_fixture *fx, struct td_coverage *out)
 {
     const cJSON *m = td_fixture_manifest(fx), *tap = td_json_get(m, "tap");
 
+    *out = (struct td_coverage){0};
+    if ((!tap && !td_json_get(m, "extract")) || td_json_get(m, "replay") || td_json_get(m, "merge"))
+        return;                        /* its ledger counts what was computed again, no server's GEMMs */
     *out = (struct td_coverage){
         .kept = count(td_fixture_ledger(fx, "ops.kept")),
         .seen = count(td_fixture_ledger(fx, "ops.seen")),
@@ -41,14 +44,14 @@ double td_coverage_percent(const struct td_coverage *c)
 static void make_printable(char *s)
 {
     for (; *s; s++)
-        if ((unsigned char)*s < ' ' || *s == 127)
+        if (*s < ' ' || *s > '~')      /* char may be signed or not: what is no ASCII is out either way */
             *s = '?';
 }
 
 void td_coverage_words(const struct td_coverage *c, char out[TD_COVERAGE_WORDS])
 {
     const size_t max = TD_COVERAGE_WORDS;
-    const char *before = c->all_kinds ? "ops: " : "gemms: ";
+    const char *before = c->all_kinds ? "ops: " : "gemms: ", *most = c->unread_most ? c->unread_most : "";
     size_t n = 0;
 
     out[0] = '\0';
@@ -62,13 +65,13 @@ void td_coverage_words(const struct td_coverage *c, char out[TD_COVERAGE_WORDS])
         before = "; ";
     }
     if (c->unread > 0)
-        n += (size_t)snprintf(out + n, max - n, ", %lld launches of kernels that the tap does not read among those%s%.80s", (long long)c->unread,
-                              c->unread_most ? ", most of all " : "", c->unread_most ? c->unread_most : "");
+        n += (size_t)snprintf(out + n, max - n, ", %lld launch%s of kernels that the tap does not read among those%s%.80s", (long long)c->unread,
+                              c->unread == 1 ? "" : "es", most[0] ? ", most of all " : "", most);
     if (c->rested_ms > 0) {
         n += (size_t)snprintf(out + n, max - n, "%sfor %.1f s, between samples, none were looked at", before, (double)c->rested_ms / 1000);
         before = "; ";
     }
     if (c->graphs > 0)
-        snprintf(out + n, max - n, "%swhat %lld launches of CUDA graphs computed was not seen", before, (long long)c->graphs);
+        snprintf(out + n, max - n, "%swhat %lld launch%s of CUDA graphs computed was not seen", before, (long long)c->graphs, c->graphs == 1 ? "" : "es");
     make_printable(out);
 }

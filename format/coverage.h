@@ -17,10 +17,10 @@ struct td_coverage {
     bool extract;             /* of a recording: the figures are those of the part that was taken, and no share is known */
 };
 
-/* What ledger and manifest say. */
+/* What ledger and manifest say; all zero where no tap watched a server: a replay, a merge of replays, a fixture without a tap. */
 void td_coverage_read(const struct td_fixture *fx, struct td_coverage *out);
 double td_coverage_percent(const struct td_coverage *c); /* NaN: nothing was seen */
-/* One line for people, without control characters: "gemms: 28 of 28 that were seen are in the fixture (100.0 %); …". Empty: there is nothing to say. */
+/* One line for people, in ASCII without control characters: "gemms: 28 of 28 that were seen are in the fixture (100.0 %); …". Empty: there is nothing to say. */
 void td_coverage_words(const struct td_coverage *c, char out[TD_COVERAGE_WORDS]);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/hash.h"
@@ -164,6 +165,14 @@ static int take_own(const char *provider, struct td_build *out, struct td_error 
     return TD_OK;
 }
 
+/* To open a FIFO is to wait for its writer; nothing but a file or a folder is a build. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+
+    return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 int td_build_find(const char *path, const char *provider, struct td_build *out, struct td_error *err)
 {
     int rc = TD_OK;
@@ -171,6 +180,8 @@ int td_build_find(const char *path, const char *provider, struct td_build *out, 
     memset(out, 0, sizeof *out);
     if (path && snprintf(out->arg, sizeof out->arg, "%s", path) >= (int)sizeof out->arg)
         return td_fail(err, TD_ELIMIT, "%.100s...: the path is too long", path);
+    if (path && is_special(path))
+        return td_fail(err, TD_EINVAL, "%s: neither a regular file nor a folder", path);
     if (path && td_fs_is_dir(path) && !(provider && strcmp(provider, "vllm")))
         rc = find_in_folder(path, out, err);
     else if (path && !provider)

@@ -1,7 +1,7 @@
 # bench.py - interleaved measurements of the tap (run.sh calls it): medians of ratios, 95 % bootstrap intervals.
 # usage: bench.py WORK ROUNDS TAP SERVER ARGUMENTS...     SERVER and its arguments: a function of servers.py
 # SPDX-License-Identifier: Apache-2.0
-import itertools, json, os, random, statistics, subprocess, sys, time
+import hashlib, itertools, json, os, random, statistics, subprocess, sys, time
 
 import servers
 
@@ -86,12 +86,18 @@ def keep_path(streams):
     return f"{os.environ['BENCH_KEEP']}/rounds-{kind}-{streams}.json"
 
 
+def setting():
+    """What the figures are of: rounds of another tap, model or server do not go together with these."""
+    with open(tap, "rb") as f:
+        return {"tap": hashlib.sha256(f.read()).hexdigest(), "arguments": arguments, "tokens": os.environ.get("TOKENS", ""), "graphs": os.environ.get("GRAPHS", "")}
+
+
 def keep(streams, got, ops):
     """After each round, for one that is cut off."""
     if os.environ.get("BENCH_KEEP"):
         path = keep_path(streams)
         with open(path + ".new", "w") as f:
-            json.dump({"rounds": got, "ops": ops}, f)
+            json.dump({"setting": setting(), "rounds": got, "ops": ops}, f)
         os.replace(path + ".new", path)
 
 
@@ -100,8 +106,8 @@ def kept(streams):
     if os.environ.get("BENCH_KEEP") and os.path.exists(keep_path(streams)):
         with open(keep_path(streams)) as f:
             before = json.load(f)
-        if list(before["rounds"]) != list(MODES):
-            raise SystemExit(f"{keep_path(streams)} holds other modes ({', '.join(before['rounds'])}); name another folder")
+        if list(before["rounds"]) != list(MODES) or before.get("setting") != setting():
+            raise SystemExit(f"{keep_path(streams)} is of other modes, another tap or another setting; name another folder, or remove it")
         print(f"  {len(before['rounds']['asleep'])} rounds were kept by an earlier run, with a server of its own", flush=True)
         return before["rounds"], before["ops"]
     return {m: [] for m in MODES}, {m: [0, 0, 0] for m in MODES}
@@ -111,6 +117,7 @@ def armed(streams):
     """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped, ms rested]"""
     got, ops = kept(streams)
     done = len(got["asleep"])
+    random.seed(1 + done)                 # else each run would take the modes in the same orders
     if done >= rounds:
         return got, ops
     s = getattr(servers, kind)(*arguments, tap)

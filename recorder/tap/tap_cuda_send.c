@@ -13,7 +13,7 @@
 #include "recorder/tap/tap_cuda_graphs.h"
 #include "recorder/tap/tap_cuda_flight.h"
 
-#define NAP_NS 300000L                /* at first, then twice as long each time: a thread that wakes often takes of the server's */
+#define NAP_NS 300000L                /* at first, and while a ring is full; in work() then twice as long each time: a thread that wakes often takes of the server's */
 #define NAP_BUSY_NS 1200000L          /* while something is on its way, or anything may come: the rings must not fill up meanwhile */
 #define NAP_MAX_NS 5000000L           /* while nothing of a sample comes: between its windows that is nearly all the time */
 #define KERNELS_EVERY_NS 1000000000LL

@@ -377,6 +377,7 @@ urllib.request.urlopen(urllib.request.Request(url + "/v1/completions", json.dump
             "http://127.0.0.1:$PORT" "$rows" || wrong "launches $name: $rows rows"
     done
     end_server
+    [ -s "$WORK/launches-$name.txt" ] || { wrong "launches $name: nothing was written (another profiler, or no libcupti.so.13 in the process)"; return; }
     say "launches $name: $(wc -l <"$WORK/launches-$name.txt") kernels and grids"
 }
 

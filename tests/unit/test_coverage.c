@@ -58,19 +58,15 @@ static void the_longest_line_fits(void **state)
     assert_non_null(strstr(out, "most of all ?[2Jx"));
 }
 
-static void it_is_read_from_ledger_and_manifest(void **state)
+/* A recording with a tap, and the same as a replay would have it. */
+static struct td_fixture *recording(const char *dir, bool replay)
 {
-    char root[64], dir[96];
+    cJSON *unread = cJSON_CreateNumber(7), *mode = json("{\"kinds\":\"all\"}");
     struct td_writer_options opt = {.tool = "test"};
     struct td_error err = {0};
     struct td_writer *w;
     struct td_fixture *fx;
-    struct td_coverage c;
-    cJSON *unread = cJSON_CreateNumber(7), *mode = json("{\"kinds\":\"all\"}");
 
-    (void)state;
-    assert_true(sample_scratch(root, sizeof root));
-    snprintf(dir, sizeof dir, "%s/fx", root);
     assert_int_equal(td_writer_create(dir, &opt, &w, &err), TD_OK);
     td_writer_count(w, "ops.seen", 10, 0);
     td_writer_count(w, "ops.kept", 4, 0);
@@ -80,8 +76,25 @@ static void it_is_read_from_ledger_and_manifest(void **state)
     td_writer_fact(w, "tap", "unread_gemms", unread);
     td_writer_fact_str(w, "tap", "unread_most", "machete");
     td_writer_fact(w, "tap", "mode", mode);
+    if (replay)
+        td_writer_fact_str(w, "replay", "provider", "cpu");
     assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
     assert_int_equal(td_fixture_open(dir, &fx, &err), TD_OK);
+    cJSON_Delete(unread);
+    cJSON_Delete(mode);
+    return fx;
+}
+
+static void it_is_read_from_ledger_and_manifest(void **state)
+{
+    char root[64], dir[96];
+    struct td_fixture *fx;
+    struct td_coverage c;
+
+    (void)state;
+    assert_true(sample_scratch(root, sizeof root));
+    snprintf(dir, sizeof dir, "%s/fx", root);
+    fx = recording(dir, false);
     td_coverage_read(fx, &c);
     assert_int_equal(c.kept, 4);
     assert_int_equal(c.seen, 10);
@@ -92,8 +105,12 @@ static void it_is_read_from_ledger_and_manifest(void **state)
     assert_true(c.all_kinds);
     assert_false(c.extract);
     td_fixture_close(fx);
-    cJSON_Delete(unread);
-    cJSON_Delete(mode);
+    snprintf(dir, sizeof dir, "%s/replayed", root);
+    fx = recording(dir, true);
+    td_coverage_read(fx, &c);
+    expect(&c, "");
+    assert_true(!c.kept && !c.seen && !c.unread && !c.graphs);
+    td_fixture_close(fx);
     td_fs_remove_tree(root, NULL);
 }
 

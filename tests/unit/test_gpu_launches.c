@@ -168,12 +168,12 @@ static void adapters_read_them(void **state)
 /* Zero points as the checkpoint has them: of a Marlin row that reads none all are in the middle (8 of 16). */
 static struct td_gptq_op op_of(const struct td_gpu_work *w)
 {
-    static uint32_t middle[8192], zeros[8192];
+    static uint32_t middle[16384], zeros[16384];
     const enum td_dtype dtype = td_dtype_parse(w->op[0].dtype);
     bool reads_zeros = td_gpu_field_at(w->adapter, "qzeros") >= 0;
 
     memset(middle, 0x88, sizeof middle);
-    assert_true(w->k / w->group_size * w->n / 8 <= 8192);
+    assert_true(w->k / w->group_size * w->n * w->bits / 32 <= 16384);
     return (struct td_gptq_op){.m = w->m, .n = w->n, .k = w->k, .lda = w->k, .ldc = w->n, .groups = w->k / w->group_size, .bits = w->bits, .group_size = w->group_size,
                                .zero_offset = w->zero_offset, .dtype = dtype, .scales_dtype = dtype, .qzeros = reads_zeros ? zeros : middle};
 }

@@ -8,8 +8,8 @@ print("# Launches of vLLM 0.26.0 on an H200 (driver 580.159.04, CUDA 13.0), mode
 print("# tests/live/vllm_gpu.sh. SYMBOL GRID BLOCK SHARED OFFSET+SIZE=BYTES ... = what it is (vllm_launches.py); @: the parameter that holds the address.")
 
 
-def operands(*all):
-    return " ".join(f"{role}@{at}:{dtype}[{','.join(map(str, shape))}]" for role, at, dtype, *shape in sorted(all))
+def operands(*ops):
+    return " ".join(f"{role}@{at}:{dtype}[{','.join(map(str, shape))}]" for role, at, dtype, *shape in sorted(ops))
 
 
 def describe(symbol, p):
@@ -39,6 +39,5 @@ def describe(symbol, p):
 for path in sys.argv[1:]:
     for line in sorted(open(path)):
         symbol, *rest = line.split()
-        params = dict(x.split("+")[0:1] + x.split("=")[1:] for x in rest[4:] if "=" in x)
-        params |= dict(x.split("+")[0:1] + x.split("=")[1:] for x in rest[3:4] if "=" in x)
-        print(line.strip(), "=", describe(symbol, {int(k): v for k, v in params.items()}))
+        params = {int(x.split("+")[0]): x.split("=")[1] for x in rest[3:]}
+        print(line.strip(), "=", describe(symbol, params))
