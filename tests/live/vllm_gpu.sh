@@ -18,7 +18,8 @@
 #   timing    after record: two equal builds, side by side, five times: no alarm of speed; the clocks that were seen
 #   ring      after model: record --ring-mib on a server that runs: the long prompt's op that the default ring has no room for
 #   cublas    after model: the tap reads cuBLAS too (TD_TAP_CUBLAS=1): the lm_head; then a model that is not quantised, with biases; replayed by the same cuBLAS, bit for bit
-#   forms     Marlin as other models use it: with biases, act-order, bfloat16, AWQ's zero points, 8 bits; exllama with act-order (FORMS=word: those whose name holds it)
+#   forms     Marlin as other models use it: with biases, act-order, bfloat16, AWQ's zero points, 8 bits; exllama with act-order (FORMS=word: those whose name holds it);
+#             two or three of them at a time, run it again for the others
 #   launches  what vLLM passes to its GEMM kernels, parameter by parameter: the golden launches of tests/unit/test_gpu_launches.c (needs CUPTI's headers)
 #   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
 #   cost      after model: what the tap costs, modes switched inside one server (bench/tap); six minutes at a time, until all ROUNDS (120) are there
@@ -341,10 +342,22 @@ stage_cublas() {
     done
 }
 
-# form NAME BACKEND OPTIONS OF random_gptq.py...: a model, recorded, replayed from vLLM's own library and on the CPU
+# form NAME BACKEND OPTIONS OF random_gptq.py...: three minutes. What held is not run again, and what would make the stage longer than eight minutes is
+# left for its next run, unless FORMS asks for it.
 form() {
-    local name=$1 backend=$2
+    local name=$1 before=$failed
     [[ $name == *${FORMS:-}* ]] || return 0
+    [ -n "${FORMS:-}" ] || [ ! -e "$WORK/$name.held" ] || { say "$name: held before"; return; }
+    [ -n "${FORMS:-}" ] || [ $((SECONDS - start)) -lt 240 ] || { say "$name: left for the next run of this stage"; return; }
+    failed=0
+    a_form "$@"
+    [ $failed != 0 ] || touch "$WORK/$name.held"
+    failed=$((before | failed))
+}
+
+# The same: a model, recorded, replayed from vLLM's own library and on the CPU
+a_form() {
+    local name=$1 backend=$2
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "form $name: no model"; return; }
     record_server "$name" "model-$name" --enforce-eager --linear-backend "$backend" || return
     "$BIN/fixture" show "$WORK/$name" ledger | grep -E '^(weights|ops)' | tee -a "$WORK/table.txt"
@@ -412,7 +425,7 @@ stage_cost() {
         bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-120}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,25s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,26s/^# \{0,1\}//p' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS
