@@ -11,6 +11,7 @@ OBJS_test_tap_pump := recorder
 OBJS_test_tap_ggml := recorder
 # both ends in one process
 OBJS_test_tap_take := recorder
+OBJS_test_tap_arm := recorder
 OBJS_test_tap_vllm := recorder
 OBJS_test_tap_cuda := recorder
 OBJS_test_tap_cuda_blas_lt := recorder
@@ -21,7 +22,7 @@ OBJS_test_tap_cuda_flight := recorder
 OBJS_test_tap_cuda_gather := recorder
 OBJS_test_tap_cuda_rest := recorder
 OBJS_test_layer_filter := recorder
-TAP_TESTS := take vllm cuda cuda_blas_lt cuda_hard cuda_graphs cuda_flight cuda_gather cuda_rest hip
+TAP_TESTS := take arm vllm cuda cuda_blas_lt cuda_hard cuda_graphs cuda_flight cuda_gather cuda_rest hip
 $(TAP_TESTS:%=$(O)/tests/unit/test_tap_%): $(call obj,$(TAP_SRCS))
 # what the tap takes of kernels/gpu, from where all others have it
 $(foreach t,$(TAP_TESTS),$(eval LINK_test_tap_$(t) := $(LIBTD)))
