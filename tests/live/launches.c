@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 256
+#define MOST 256                      /* kernels and grids; what comes after is not written (a model of 4 layers has 35) */
 
 struct launch { CUfunction function; unsigned grid[3], block[3], shared; void **params; };
 

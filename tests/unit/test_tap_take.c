@@ -454,7 +454,6 @@ static void test_passes(void **state)
     bench_close(&b);
 }
 
-/* Armed in the middle of a step: its ops are not whole. */
 /* A library may have a kernel for each rest of 8 rows, and one for each 16 up to 64: the first of each is taken, whatever the share. */
 static void test_first_of_each_size(void **state)
 {
@@ -500,6 +499,7 @@ static void test_time_is_paid(void **state)
     bench_close(&b);
 }
 
+/* Armed in the middle of a step: its ops are not whole. */
 static void test_wanted(void **state)
 {
     struct tap_call call = simple();
