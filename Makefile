@@ -44,29 +44,29 @@ TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
-LIB_DIRS  := common format wire model
+LIB_DIRS  := common format wire model model/identify
 PROGRAMS  := record replay replay-child differ gate fixture demo-server
-SRC_record      := $(wildcard recorder/*.c)
+SRC_record      := $(wildcard recorder/*.c recorder/tap_client/*.c)
 SRC_replay      := $(wildcard replayer/*.c)
 SRC_replay-child := $(addprefix replayer/,child.c child_fault.c guard.c poison.c proto.c judge.c child/child_main.c)
 SRC_differ      := $(wildcard differ/*.c)
 SRC_gate        := $(wildcard gate/*.c)
-SRC_fixture     := $(wildcard fixtures/*.c)
+SRC_fixture     := $(wildcard fixture/*.c)
 SRC_demo-server := $(wildcard demo/server/*.c)
 HAVE_PROGRAMS := $(foreach p,$(PROGRAMS),$(if $(SRC_$(p)),$(p)))
 
 obj = $(patsubst %.c,$(O)/%.o,$(1))
 # *_export.c is in no archive: what a server calls must come from a library that a tap or another build can replace
-LIB_SRCS  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) $(wildcard kernels/*.c) $(filter-out %_export.c,$(wildcard kernels/*/*.c))
+LIB_SRCS  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) $(filter-out %_export.c,$(wildcard kernels/*/*.c))
 LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
-TAP_SRCS  := $(wildcard recorder/tap/*.c)
+TAP_SRCS  := $(wildcard recorder/tap/*/*.c)
 # GPU kernels: each .cu file is compiled three times: by nvcc, by hipcc, and as C++ for the emulator
 CU_SRCS   := $(wildcard kernels/*/*.cu)
 GPU_LIBS  := $(if $(CU_SRCS),$(if $(HAVE_NVCC),$(LIB)/td_kernels.fatbin) $(if $(HAVE_HIPCC),$(LIB)/td_kernels.hsaco))
 # what the tap needs of others
-TAP_MORE  := kernels/gpu/adapter.c kernels/gpu/msgpack.c
+TAP_MORE  := kernels/adapters/adapter.c kernels/gpucode/msgpack.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all
@@ -166,8 +166,10 @@ deps: ## install the Debian packages that building and testing need (prints the 
 	@sh demo/deps.sh $(DEB)
 
 # ---- tests ---------------------------------------------------------------------------------------------------------
-# tests/unit/test_x.c is one cmocka program; tests/e2e/NNN-what/cmd one case of the whole; tests/fuzz/fuzz_x.c one parser.
-UNIT    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+# tests/unit/<folder>/test_x.c is one cmocka program for a part of <folder>; tests/e2e/NNN-what/cmd one case of the whole;
+# tests/fuzz/fuzz_x.c one parser.
+UNIT    := $(patsubst %.c,$(O)/%,$(sort $(foreach d,tests/unit/* tests/unit/*/* tests/unit/*/*/*,$(wildcard $(d)/test_*.c))))
+unit     = $(filter %/test_$(1),$(UNIT))
 FUZZ    := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 HELPERS := $(patsubst tests/helpers/%.c,$(O)/tests/helpers/%,$(filter-out tests/helpers/lib_%.c,$(wildcard tests/helpers/*.c)))
 HELPER_LIBS := $(patsubst tests/helpers/%.c,$(O)/tests/helpers/%.so,$(wildcard tests/helpers/lib_*.c))
@@ -176,9 +178,9 @@ HELPER_LIBS := $(patsubst tests/helpers/%.c,$(O)/tests/helpers/%.so,$(wildcard t
 
 parts = $(filter-out %/main.o,$(call obj,$(foreach d,$(1),$(wildcard $(d)/*.c))))
 .SECONDEXPANSION:
-$(O)/tests/unit/test_%: $(O)/tests/unit/test_%.o $$(call parts,$$(OBJS_test_$$*)) $(LIBTD)
+$(UNIT): %: %.o $$(call parts,$$(OBJS_$$(@F))) $(LIBTD)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_test_$*) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(TD_LDFLAGS) $^ -o $@ $(LINK_$(@F)) -lcmocka $(LDLIBS)
 
 $(O)/tests/fuzz/fuzz_%: $(O)/tests/fuzz/fuzz_%.o $$(call parts,$$(OBJS_fuzz_$$*)) $(LIBTD)
 	$(call say,LD,$@)
@@ -227,12 +229,12 @@ bench-detect: all bugs ## every planted bug and 200 unchanged runs through the g
 	@BIN=$(abspath $(BIN)) LIB=$(abspath $(LIB)) bash bench/detect/detect.sh
 
 # our kernels on a GPU beside the emulator
-$(O)/tests/live/simt_test.so: $(O)/tests/unit/simt_kernels.cu.o $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
+$(O)/tests/live/simt_test.so: $(O)/tests/unit/kernels/simt/simt_kernels.cu.o $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
 	@mkdir -p $(@D)
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) -Wl,-Bsymbolic $^ -o $@ -lm
 
-$(O)/tests/live/gpu_kernels: tests/live/gpu_kernels.cu $(CU_SRCS) $(wildcard kernels/gpu/*.h kernels/simt/*.h kernels/gptq_gemm/*_cu*.h tests/unit/simt_kernels.cu)
+$(O)/tests/live/gpu_kernels: tests/live/gpu_kernels.cu $(CU_SRCS) $(wildcard kernels/gpu/*.h kernels/simt/*.h kernels/gptq_gemm/*_cu*.h tests/unit/kernels/simt/simt_kernels.cu)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(filter-out -fatbin,$(NVCC_FLAGS)) $< -o $@ -ldl
@@ -259,7 +261,7 @@ install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is hon
 	install -m 755 $(foreach p,$(filter-out demo-server,$(PROGRAMS)),$(BIN)/$(p)) $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin
 	install -m 755 $(LIB)/libtapedeck-tap.so $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib
 	$(if $(GPU_LIBS),install -m 644 $(GPU_LIBS) $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib)
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/libexec/tapedeck/kernels kernels/vllm_child.py kernels/vllm_ops.py
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/libexec/tapedeck/kernels/providers kernels/providers/vllm_child.py kernels/providers/vllm_ops.py
 	install -m 644 fixtures/suites/*.jsonl $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
 	sed 's|@LIBEXEC@|$(PREFIX)/libexec/tapedeck/bin|; s|@VERSION@|$(VERSION)|' common/tapedeck.sh.in > $(DESTDIR)$(PREFIX)/bin/tapedeck
 	chmod 755 $(DESTDIR)$(PREFIX)/bin/tapedeck

@@ -1,4 +1,4 @@
-/* stats.h - the few statistics that verdicts rest on. Checked against scipy in tests/unit/test_stats.c.
+/* stats.h - the few statistics that verdicts rest on. Checked against scipy in tests/unit/differ/test_stats.c.
  * SPDX-License-Identifier: Apache-2.0
  *
  * NaN in an input is the caller's mistake unless a line says otherwise. Nothing here is random: equal data, equal verdict. */

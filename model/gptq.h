@@ -1,7 +1,7 @@
 /* gptq.h - a GPTQ-quantised linear layer: its tensors, the rules they obey, and what a weight really is.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Layout and formula: kernels/td_gptq.h (source: AutoGPTQ's qlinear modules, vLLM's gptq.py). */
+ * Layout and formula: kernels/abi/td_gptq.h (source: AutoGPTQ's qlinear modules, vLLM's gptq.py). */
 #ifndef TD_MODEL_GPTQ_H
 #define TD_MODEL_GPTQ_H
 

@@ -22,7 +22,7 @@
 #define TD_VLLM_INT4_BLOCK_N 32
 #define TD_VLLM_WNA16_BLOCK_N 16
 
-/* A layer in the layout of GPTQ checkpoints (kernels/td_gptq.h), undone from one of vLLM's: those below, exllama's, Marlin's. */
+/* A layer in the layout of GPTQ checkpoints (kernels/abi/td_gptq.h), undone from one of vLLM's: those below, exllama's, Marlin's. */
 struct td_vllm_weight {
     int bits;                  /* 4 or 8 */
     int64_t n, k, groups;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "recorder/layer_filter.h"
+#include "recorder/tap_client/layer_filter.h"
 #include "recorder/record.h"
 
 #define FLIGHT_MIB 256

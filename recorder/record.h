@@ -13,7 +13,7 @@
 #include "common/args.h"
 #include "common/proc.h"
 #include "format/fixture.h"
-#include "recorder/links.h"
+#include "recorder/tap_client/links.h"
 #include "wire/extras.h"
 #include "wire/scores.h"
 #include "wire/suite.h"

@@ -4,7 +4,7 @@
 #define TD_REPLAYER_CHILD_H
 
 #include "replayer/guard.h"
-#include "kernels/op.h"
+#include "kernels/ops/op.h"
 
 /* `replay-child --child FD`: serve requests on the socket FD until BYE or until the parent is gone. Returns the exit code. */
 int td_child_main(int sock);

@@ -15,7 +15,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "kernels/op.h"
+#include "kernels/ops/op.h"
 
 #define TD_JUDGE_TILE_ROWS 8
 #define TD_JUDGE_TILE_COLS 32

@@ -8,7 +8,7 @@
 
 #include "common/buf.h"
 #include "common/log.h"
-#include "kernels/gpu/image.h"
+#include "kernels/gpucode/image.h"
 
 #define MAX_TEXT 65536
 #define WARNINGS 5                 /* programs that cannot be read are named; the rest is counted */

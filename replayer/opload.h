@@ -4,7 +4,7 @@
 #define TD_REPLAYER_OPLOAD_H
 
 #include "format/fixture.h"
-#include "kernels/op.h"
+#include "kernels/ops/op.h"
 
 struct td_loader;
 

@@ -16,7 +16,7 @@
 #include "common/progress.h"
 #include "replayer/builds.h"
 #include "replayer/opload.h"
-#include "replayer/speed.h"
+#include "replayer/op_timing.h"
 
 #define BATCH_OPS 256
 #define BATCH_BYTES ((size_t)1 << 30)

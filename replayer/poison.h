@@ -6,7 +6,7 @@
 #ifndef TD_REPLAYER_POISON_H
 #define TD_REPLAYER_POISON_H
 
-#include "kernels/op.h"
+#include "kernels/ops/op.h"
 
 /* Even repeats: a quiet NaN of the dtype (0x7e00 for F16). Odd repeats: an ordinary number, -6.5e-4, so small
  * that what is added to it shows. */

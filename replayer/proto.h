@@ -21,7 +21,7 @@
 
 #include <stdint.h>
 
-#include "kernels/op.h"
+#include "kernels/ops/op.h"
 
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
 /* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the

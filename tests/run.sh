@@ -115,8 +115,8 @@ show() { # of those that have ended, in order
 }
 
 match() { [ -z "$only" ] || [[ $1 == *"$only"* ]]; }
-for t in "$ROOT"/tests/unit/test_*.c; do
-    t=$O/tests/unit/$(basename "$t" .c)
+for t in $(cd "$ROOT" && find tests/unit -name 'test_*.c' | sort); do
+    t=$O/${t%.c}
     match "$t" && begin unit "$t"
 done
 for t in "$ROOT"/tests/fuzz/fuzz_*.c; do

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/unit/gptq_case.h"
+#include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 
 #define ROUNDS 61
 #define MAX_BUILDS 64

@@ -2,7 +2,7 @@
 #ifndef TD_BENCH_NOTHING_H
 #define TD_BENCH_NOTHING_H
 
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 
 #define at_linear _ZN2at4_ops6linear4callERKNS_6TensorES4_RKSt8optionalIS2_E
 

@@ -10,7 +10,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 
 /* Everything but the constants of a job is guarded by the engine's lock. A job is freed when both sides have let go. */
 struct td_job {

@@ -11,7 +11,7 @@
 
 #include "common/error.h"
 #include "demo/server/llama.h"
-#include "demo/server/metrics.h"
+#include "demo/server/server_metrics.h"
 #include "demo/server/sampler.h"
 
 #define TD_TOP_MAX 20      /* most alternatives of a token (vLLM's --max-logprobs) */

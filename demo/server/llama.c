@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 #include "model/dtype.h"
 
 /* Four lanes: what every x86-64 and ARM has, through the vector types that gcc and clang share. */

@@ -12,7 +12,7 @@
 #include "common/hash.h"
 #include "common/log.h"
 #include "demo/server/server.h"
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 
 #define MAX_ROWS 512 /* of a forward pass: decoding rows and pieces of prompts */
 

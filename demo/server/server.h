@@ -11,7 +11,7 @@
 #include "demo/server/fault.h"
 #include "demo/server/httpd.h"
 #include "demo/server/llama.h"
-#include "demo/server/metrics.h"
+#include "demo/server/server_metrics.h"
 #include "demo/server/request.h"
 #include "demo/server/tokenizer.h"
 

@@ -1,7 +1,7 @@
 /* gemm_c.c - portable C: rows of A and of W widened to float, one dot product an element.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gemm_op.h"
-#include "kernels/op_variant.h"
+#include "kernels/ops/gemm_op.h"
+#include "kernels/ops/op_variant.h"
 
 static size_t work_bytes(const struct td_op_call *op)
 {

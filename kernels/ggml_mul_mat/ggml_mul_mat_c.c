@@ -3,8 +3,8 @@
  *
  * As ggml's kernels do, the minima of a format are multiplied apart, with the sums that the rounding of the activations gives; they
  * stand behind each row as further columns. d * q is exact in float but for Q6_K (25 bits) and q8_K, where it is rounded once. */
-#include "kernels/ggml_mul_mat_op.h"
-#include "kernels/op_variant.h"
+#include "kernels/ops/ggml_mul_mat_op.h"
+#include "kernels/ops/op_variant.h"
 
 /* One allocation: a row in double as the model takes it apart, the same in float, and all rows of A in float. */
 struct plan { int64_t step, width, rows; double *wide; float *w, *a; };

@@ -1,7 +1,7 @@
 /* gptq_gemm.h - C = A * dequant(W) for GPTQ weights: the contract of the variants in this folder.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Shapes, layout and formula: kernels/td_gptq.h. Nothing in this folder links anything else of ours, for it becomes
+ * Shapes, layout and formula: kernels/abi/td_gptq.h. Nothing in this folder links anything else of ours, for it becomes
  * libtdkernels.so; gptq_gemm_export.c holds what that library exports and is in no other.
  *
  * What every variant promises:
@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 
 /* The judge's constants for this kind: half a unit in the last place of the output, of the accumulator. */
 #define TD_GPTQ_GEMM_U_OUT 0x1p-11 /* f16 */

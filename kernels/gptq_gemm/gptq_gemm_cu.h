@@ -6,7 +6,7 @@
  *   td_gptq_gemm_exllama_4bit_f32  td_gptq_gemm_exllama_8bit_f32   weights as vLLM's exllama path has them at run time
  *   td_gptq_gemm_exllama_4bit_f16  td_gptq_gemm_exllama_8bit_f16
  *
- * Parameters, in this order (rows of family "td_gptq" in kernels/gpu/adapter.c):
+ * Parameters, in this order (rows of family "td_gptq" in kernels/adapters/adapter.c):
  *   a       [m, k] f16, rows lda apart           qweight [k * bits / 32, n] i32, 16-byte aligned
  *   qzeros  [groups, n * bits / 32] i32          scales  [groups, n] f16, 8-byte aligned
  *   g_idx   [k] i32 or NULL (checkpoint), or perm [k] i32 or NULL (exllama): the place in A of row i of W, rows sorted by group
@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 
 #define TD_GPTQ_CU_COLUMNS 32 /* of C, that a block computes: 8 threads of 4 each */
 #define TD_GPTQ_CU_ROWS 8     /* of C */

@@ -12,7 +12,7 @@
 #define TD_KERNELS_GPU_BLAS_H
 
 #include "kernels/gpu/driver.h"
-#include "kernels/gpu/image.h"
+#include "kernels/gpucode/image.h"
 
 struct td_gpu_blas;
 

@@ -5,7 +5,7 @@
 #ifndef TD_KERNELS_GPU_DRIVER_CORE_H
 #define TD_KERNELS_GPU_DRIVER_CORE_H
 
-#include "kernels/gpu/cuda_abi.h"
+#include "kernels/abi/cuda_abi.h"
 #include "kernels/gpu/driver.h"
 
 struct td_gpu_core {               /* first member of a driver's device */

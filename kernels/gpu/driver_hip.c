@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "kernels/gpu/driver_core.h"
-#include "kernels/gpu/hip_abi.h"
+#include "kernels/abi/hip_abi.h"
 
 #define BLOCK_MAX 1024             /* of parameters; TD_GPU_PARAMS of 8 bytes take 256 */
 

@@ -13,8 +13,8 @@
 #ifndef TD_KERNELS_GPU_GEOMETRY_H
 #define TD_KERNELS_GPU_GEOMETRY_H
 
-#include "kernels/gpu/adapter.h"
-#include "kernels/gptq_gemm_op.h"
+#include "kernels/adapters/adapter.h"
+#include "kernels/ops/gptq_gemm_op.h"
 
 #define TD_GPU_PLAN_MAX 16
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "kernels/gpu/adapter.h"
+#include "kernels/adapters/adapter.h"
 
 #ifdef __cplusplus
 extern "C" {

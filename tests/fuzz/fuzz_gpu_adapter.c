@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/gpu/adapter.h"
+#include "kernels/adapters/adapter.h"
 #include "tests/fuzz/replay.h"
 
 /* As a compiler lays them out. */

@@ -1,7 +1,7 @@
 /* fuzz_gpu_msgpack.c - MessagePack and AMD's kernel metadata in it, of any bytes: no crash, the cursor stays inside, what is read is in bounds.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gpu/hsaco.h"
-#include "kernels/gpu/msgpack.h"
+#include "kernels/gpucode/hsaco.h"
+#include "kernels/gpucode/msgpack.h"
 #include "tests/fuzz/gpu_image.h"
 #include "tests/fuzz/replay.h"
 

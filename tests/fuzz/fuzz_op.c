@@ -6,10 +6,10 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "format/records.h"
-#include "kernels/op_check.h"
-#include "kernels/provider.h"
+#include "kernels/ops/op_check.h"
+#include "kernels/providers/provider.h"
 #include "tests/fuzz/replay.h"
-#include "tests/unit/gptq_case.h"
+#include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 
 #define MAX_BYTES 65536
 #define MAX_WORK 2000000 /* products; beyond, only the check runs */

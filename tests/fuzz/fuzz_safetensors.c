@@ -5,7 +5,7 @@
 #include "common/hash.h"
 #include "model/safetensors.h"
 #include "tests/fuzz/replay.h"
-#include "tests/unit/gptq_case.h"
+#include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 
 static volatile uint64_t all; /* so that every byte is read */
 

@@ -7,7 +7,7 @@
 
 #include "model/vllm_layout.h"
 #include "tests/fuzz/replay.h"
-#include "tests/unit/vllm_pack.h"
+#include "tests/unit/model/vllm_pack.h"
 
 struct bytes { const uint8_t *data; size_t n, at; };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "kernels/gpu/image.h"
+#include "kernels/gpucode/image.h"
 
 static volatile uint64_t td_fuzz_sum; /* so that every byte is read */
 

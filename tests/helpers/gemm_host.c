@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 
 enum { LAYERS = 3, K = 64, GROUP = 32, MAX_M = 4096, PAD = 8 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/ggml_abi.h"
+#include "kernels/abi/ggml_abi.h"
 #include "model/f16.h"
 
 enum { F32 = 0, F16 = 1, Q8_0 = 8, I64 = 27 };

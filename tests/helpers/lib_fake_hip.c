@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/gpu/hip_abi.h"
-#include "kernels/gpu/hsaco.h"
-#include "kernels/gpu/image.h"
+#include "kernels/abi/hip_abi.h"
+#include "kernels/gpucode/hsaco.h"
+#include "kernels/gpucode/image.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_hip/fake_hip.h"
 

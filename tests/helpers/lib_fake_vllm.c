@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/fake_vllm.h"
+#include "tests/unit/recorder/tap/fake_vllm.h"
 
 static const struct fake_impl *impl(const void *handle)
 {

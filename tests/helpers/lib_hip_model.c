@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/gpu/hip_abi.h"
+#include "kernels/abi/hip_abi.h"
 #include "model/exllama_layout.h"
-#include "recorder/tap/tap_hip_abi.h"
+#include "kernels/abi/tap_hip_abi.h"
 #include "tests/helpers/fake_gptq.h"
 
 __asm__(".section .rodata\n.balign 4096\nhip_model_code: .incbin \"tests/unit/data/tap_like.hsaco\"\n.previous\n");

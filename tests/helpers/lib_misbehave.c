@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 #include "model/f16.h"
 
 static float dot(const struct td_gptq_gemm_args *x, int32_t m, int32_t n)

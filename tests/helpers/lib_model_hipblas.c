@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A handle is struct fake_hipblas: the kernel that computes, the stream it goes to, where the factors lie (1: on the device). */
-#include "recorder/tap/tap_hip_abi.h"
+#include "kernels/abi/tap_hip_abi.h"
 
 struct fake_hipblas { void *kernel, *stream; int mode; };
 

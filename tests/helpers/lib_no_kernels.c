@@ -1,6 +1,6 @@
 /* lib_no_kernels.c - a module that calls kernels which nobody has loaded.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 
 int host_gemm(const struct td_gptq_gemm_args *args);
 void host_step(const struct td_step_args *args);

@@ -5,7 +5,7 @@
  * the global scope. */
 #include <time.h>
 
-#include "kernels/td_gptq.h"
+#include "kernels/abi/td_gptq.h"
 
 int host_gemm(const struct td_gptq_gemm_args *args);
 void host_step(const struct td_step_args *args);

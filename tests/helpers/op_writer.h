@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "format/fixture.h"
-#include "kernels/op.h"
+#include "kernels/ops/op.h"
 
 /* The number behind "name=" on the command line, from the second argument on. */
 static inline long op_writer_option(int argc, char **argv, const char *name, long missing)

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * usage: gpu_kernels simt_test.so     Exit: 0 equal, 1 different, 77 no GPU here
- * Half arithmetic over random triples (t_half of tests/unit/simt_kernels.cu), then every gptq_gemm kernel on shapes with tails and act-order. Nothing
+ * Half arithmetic over random triples (t_half of tests/unit/kernels/simt/simt_kernels.cu), then every gptq_gemm kernel on shapes with tails and act-order. Nothing
  * is left to rounding: products and sums are spelled as fmaf and __fadd_rn, so that the emulator must give the GPU's bits. */
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 
 #include "kernels/gptq_gemm/gptq_gemm_plain.cu"
 #include "kernels/simt/simt_launch.h"
-#include "tests/unit/simt_kernels.cu"
+#include "tests/unit/kernels/simt/simt_kernels.cu"
 
 typedef decltype(&td_simt_launch) launch_fn;
 typedef decltype(&td_simt_launch_kernel) launch_kernel_fn;

@@ -1,5 +1,5 @@
 /* launches.c - write down the launches of a server's GEMM kernels as its driver gets them: symbol, geometry, and each parameter's place, size and
- * bytes. Golden launches for tests/unit/test_gpu_launches.c; stage `launches` of vllm_gpu.sh builds and loads it, in the place of the tap.
+ * bytes. Golden launches for tests/unit/kernels/adapters/test_gpu_launches.c; stage `launches` of vllm_gpu.sh builds and loads it, in the place of the tap.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Env: TD_LAUNCHES=FILE, to which is appended, for the first launch of each kernel and grid, one line:

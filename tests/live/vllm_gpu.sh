@@ -20,7 +20,7 @@
 #   cublas    after model: the tap reads cuBLAS too (TD_TAP_CUBLAS=1): the lm_head; then a model that is not quantised, with biases; replayed by the same cuBLAS, bit for bit
 #   forms     Marlin as other models use it: with biases, act-order, bfloat16, AWQ's zero points, 8 bits; exllama with act-order (FORMS=word: those whose name holds it);
 #             two or three of them at a time, run it again for the others
-#   launches  what vLLM passes to its GEMM kernels, parameter by parameter: the golden launches of tests/unit/test_gpu_launches.c (needs CUPTI's headers)
+#   launches  what vLLM passes to its GEMM kernels, parameter by parameter: the golden launches of tests/unit/kernels/adapters/test_gpu_launches.c (needs CUPTI's headers)
 #   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
 #   cost      after model: what the tap costs, modes switched inside one server (bench/tap); six minutes at a time, until all ROUNDS (120) are there
 #   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)

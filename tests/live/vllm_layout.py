@@ -1,4 +1,4 @@
-"""vllm_layout.py - run by the Python of a venv with vLLM: does kernels/vllm_ops.py pack 4-bit weights as vLLM's own Python does?
+"""vllm_layout.py - run by the Python of a venv with vLLM: does kernels/providers/vllm_ops.py pack 4-bit weights as vLLM's own Python does?
 
 Both packings of CPUWNA16LinearKernel are run by vLLM's code (the op of W4A8 replaced by one that notes its arguments) and compared
 byte for byte with what vllm_ops.py hands to the kernels. Any CPU will do: no kernel runs. Importing vLLM takes a quarter of a minute."""

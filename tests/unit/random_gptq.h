@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/op.h"
-#include "kernels/provider.h"
+#include "kernels/ops/op.h"
+#include "kernels/providers/provider.h"
 
 struct random_gptq { int64_t m, n, k; int bits; int64_t group_size; bool act_order; };
 

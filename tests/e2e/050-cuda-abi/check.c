@@ -5,9 +5,9 @@
 #include <cuda.h>
 #include <stddef.h>
 
-#include "kernels/gpu/blas_abi.h"
-#include "kernels/gpu/blas_lt_abi.h"
-#include "kernels/gpu/cuda_abi.h"
+#include "kernels/abi/blas_abi.h"
+#include "kernels/abi/blas_lt_abi.h"
+#include "kernels/abi/cuda_abi.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs);
 #define MEMBER(ours, a, theirs, b) _Static_assert(offsetof(struct ours, a) == offsetof(theirs, b) && sizeof(((struct ours *)0)->a) == sizeof(((theirs *)0)->b), #theirs "." #b);

@@ -5,7 +5,7 @@
 #define __HIP_PLATFORM_AMD__
 #include <hip/hip_runtime_api.h>
 
-#include "kernels/gpu/hip_abi.h"
+#include "kernels/abi/hip_abi.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs);
 

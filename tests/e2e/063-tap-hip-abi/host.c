@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "recorder/tap/tap_hip_abi.h"
+#include "kernels/abi/tap_hip_abi.h"
 
 int hipInit(unsigned flags), hipGetDeviceCount(int *n), hipSetDevice(int device), hipGetLastError(void), hipPeekAtLastError(void), hipMalloc(uint64_t *p, size_t n);
 int hipDeviceReset(void), hipStreamDestroy(void *stream), hipGraphLaunch(void *graph, void *stream);

@@ -1,9 +1,9 @@
-/* fake_api.h - the driver functions that the fake exports beyond those of kernels/gpu/cuda_abi.h.
+/* fake_api.h - the driver functions that the fake exports beyond those of kernels/abi/cuda_abi.h.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TEST_FAKE_API_H
 #define TD_TEST_FAKE_API_H
 
-#include "kernels/gpu/cuda_abi.h"
+#include "kernels/abi/cuda_abi.h"
 
 #define FAKE_CUDA_LAUNCH_ARGS (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
                                void *stream, void **params, void **extra)

@@ -3,7 +3,7 @@
 #ifndef TD_TEST_FAKE_HIP_H
 #define TD_TEST_FAKE_HIP_H
 
-#include "kernels/gpu/kernel_list.h"
+#include "kernels/gpucode/kernel_list.h"
 
 int fake_hip_is_old(void);
 /* The kernel that a handle of hipModuleGetFunction stands for, as its code object describes it; NULL: none. */

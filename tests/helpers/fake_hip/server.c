@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/gpu/hip_abi.h"
-#include "recorder/tap/tap_hip_abi.h"
+#include "kernels/abi/hip_abi.h"
+#include "kernels/abi/tap_hip_abi.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_hip/fake_hip.h"
 

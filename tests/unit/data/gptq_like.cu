@@ -1,7 +1,7 @@
 // gptq_like.cu - kernels with the names and the parameters of vLLM's gptq kernels and of ours, and no more: what a build looks like to the provider.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fake drivers run functions of lib_fake_gptq.c and lib_fake_simt.c in their place. Names and parameters: see kernels/gpu/adapter.c. Made with nvcc 13.0:
+// The fake drivers run functions of lib_fake_gptq.c and lib_fake_simt.c in their place. Names and parameters: see kernels/adapters/adapter.c. Made with nvcc 13.0:
 //   nvcc -fatbin -Xfatbin -compress-all -gencode arch=compute_90,code=sm_90 gptq_like.cu -o gptq_like.fatbin
 //   nvcc -fatbin -Xfatbin -compress-all -gencode arch=compute_90,code=sm_90 -DOTHER gptq_like.cu -o gptq_other.fatbin        (one parameter more)
 //   nvcc -fatbin -Xfatbin -compress-all -gencode arch=compute_80,code=compute_80 gptq_like.cu -o gptq_ptx.fatbin   (PTX alone)

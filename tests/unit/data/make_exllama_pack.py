@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# make_exllama_pack.py - weights as vLLM's exllama kernels read them: tests/unit/exllama_pack_data.h
+# make_exllama_pack.py - weights as vLLM's exllama kernels read them: tests/unit/model/exllama_pack_data.h
 #
 # usage: make_exllama_pack.py > ../exllama_pack_data.h     (numpy)
 #

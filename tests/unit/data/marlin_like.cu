@@ -1,7 +1,7 @@
 // marlin_like.cu - kernels with the names and the parameters of vLLM 0.26's Marlin, and no more: what a build looks like to the provider.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fake driver runs functions of lib_fake_marlin.c in their place. Names and parameters: see kernels/gpu/adapter.c. Made with nvcc 13.0:
+// The fake driver runs functions of lib_fake_marlin.c in their place. Names and parameters: see kernels/adapters/adapter.c. Made with nvcc 13.0:
 //   nvcc -std=c++17 -fatbin -Xfatbin -compress-all -gencode arch=compute_90,code=sm_90 marlin_like.cu -o marlin_like.fatbin
 //   nvcc -std=c++17 -fatbin -Xfatbin -compress-all -gencode arch=compute_90,code=sm_90 -DFEW marlin_like.cu -o marlin_few.fatbin    (one instance)
 // Their symbols, to compare with tests/helpers/fake_marlin.h:  cuobjdump -elf marlin_like.fatbin | grep -o '_ZN6marlin[^ ]*' | sort -u

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""stats_make.py - the numbers that tests/unit/test_stats.c compares with, made by scipy and numpy, not by us.
+"""stats_make.py - the numbers that tests/unit/differ/test_stats.c compares with, made by scipy and numpy, not by us.
 
     python3 -m venv v && v/bin/pip install numpy scipy && v/bin/python tests/unit/data/stats_make.py > tests/unit/data/stats.tsv
 

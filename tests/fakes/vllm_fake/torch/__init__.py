@@ -1,4 +1,4 @@
-"""A fake of torch and of vLLM's CPU ops, in numpy: as much of both as kernels/vllm_ops.py uses.
+"""A fake of torch and of vLLM's CPU ops, in numpy: as much of both as kernels/providers/vllm_ops.py uses.
 SPDX-License-Identifier: Apache-2.0
 
 FAKE_CPU       avx2, avx512 (default) or amx: what torch.cpu says, and with it which ops the library has

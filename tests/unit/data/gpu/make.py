@@ -4,7 +4,7 @@
 usage: NVCC=nvcc PTXAS12=.../ptxas CUOBJDUMP=.../cuobjdump HIPCC=hipcc CLANG=clang READELF=llvm-readelf make.py
 
 Made with nvcc 13.0.88, hipcc of ROCm 5.2.3 (clang 15) and clang 14; cuobjdump 13.1.80 and ptxas 12.8.93 are those of the triton wheel. Names of anonymous
-namespaces hold a hash of the file's path: made elsewhere, they differ. expected.h is read by tests/unit/test_gpu_image.c.
+namespaces hold a hash of the file's path: made elsewhere, they differ. expected.h is read by tests/unit/kernels/gpucode/test_gpu_image.c.
 SPDX-License-Identifier: Apache-2.0
 """
 import os, re, subprocess, sys, tempfile

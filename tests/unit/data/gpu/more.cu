@@ -1,4 +1,4 @@
-/* more.cu - kernels with what only later architectures have, for the tests of kernels/gpu/image.h.
+/* more.cu - kernels with what only later architectures have, for the tests of kernels/gpucode/image.h.
  * SPDX-License-Identifier: Apache-2.0 */
 struct large { char byte[20000]; };
 extern "C" __global__ void large_param(int n, const __grid_constant__ large b, float *o) { *o = b.byte[n]; }

@@ -1,4 +1,4 @@
-/* sample.cu - kernels whose descriptions the tests of kernels/gpu/image.h know. What they compute does not matter.
+/* sample.cu - kernels whose descriptions the tests of kernels/gpucode/image.h know. What they compute does not matter.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cuda_fp16.h>
 

@@ -1,0 +1,36 @@
+/* image_parts.h - what image.c, image_read.c and image_find.c share.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_GPU_IMAGE_PARTS_H
+#define TD_KERNELS_GPU_IMAGE_PARTS_H
+
+#include "kernels/gpucode/fatbin.h"
+#include "kernels/gpucode/image.h"
+
+#define TD_GPU_MAX_CONTAINERS 65536
+#define TD_GPU_MAX_ENTRIES 524288
+
+struct td_gpu_slice { const uint8_t *data; size_t n; };
+
+struct td_gpu_part {
+    struct td_gpu_entry e;
+    struct td_fatbin_entry stored; /* AMD and bare cubins: a raw one */
+    uint8_t *code;                 /* unpacked, once asked for; NULL for raw ones */
+    bool read;                     /* kernels and result are there */
+    struct td_gpu_kernel_list kernels;
+    struct td_error result;        /* of reading the kernels */
+};
+
+struct td_gpu_image {
+    char *path;
+    const char *what;
+    const uint8_t *data;
+    size_t n;
+    bool mapped;
+    struct td_gpu_slice *containers; int n_containers, cap_containers;
+    struct td_gpu_part *parts; int n_parts, cap_parts;
+};
+
+/* Fill in what and the parts from data. err is not NULL. */
+int td_gpu_image_read(struct td_gpu_image *img, struct td_error *err);
+
+#endif

@@ -1,0 +1,40 @@
+/* kernel_list.h - the kernels of one program of GPU code, as the readers of cubins, PTX and AMD code objects fill them in.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_GPU_KERNEL_LIST_H
+#define TD_KERNELS_GPU_KERNEL_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "kernels/adapters/adapter.h"
+
+#define TD_GPU_MAX_KERNELS 65536   /* of one program */
+#define TD_GPU_MAX_PARAMS 4096     /* of one kernel; a parameter block has at most 32764 bytes */
+
+/* One kernel. Numbers that its file does not say are 0. */
+struct td_gpu_kernel {
+    const char *symbol;            /* as the driver is asked for it */
+    int entry;                     /* of the image (image.h) */
+    int n_params;                  /* -1: the file does not say */
+    const struct td_gpu_param *params; /* in their order; without AMD's hidden ones, which the runtime fills in */
+    const bool *pointer;           /* AMD: the parameter is one to global memory; NULL: the file does not say */
+    uint32_t param_bytes;          /* of the block; AMD: with the hidden ones */
+    uint32_t shared_bytes;         /* static; without the KiB that sm_90 and later reserve for the system */
+    uint32_t registers;            /* a thread */
+    uint32_t max_threads;          /* a block, as declared (__launch_bounds__) or as the code object says */
+    uint32_t block[3];             /* required block dimensions */
+    uint32_t cluster[3];           /* required cluster dimensions */
+};
+
+/* Invariant: kernels[0 .. n) own their symbol, params and pointer. */
+struct td_gpu_kernel_list { struct td_gpu_kernel *kernels; size_t n, cap; };
+
+/* A new kernel, zeroed but for a copy of its symbol and n_params -1; valid until the next add. NULL + TD_ENOMEM, TD_ELIMIT. */
+struct td_gpu_kernel *td_gpu_kernel_add(struct td_gpu_kernel_list *list, const char *symbol, size_t symbol_len, struct td_error *err);
+/* Room for n parameters (zeroed), n_params set; pointers: `pointer` too. */
+int td_gpu_kernel_set_params(struct td_gpu_kernel *k, size_t n, bool pointers, struct td_error *err);
+void td_gpu_kernel_list_release(struct td_gpu_kernel_list *list);
+
+#endif

@@ -1,0 +1,77 @@
+/* ggml_mul_mat_ref.c - the right answer of a ggml_mul_mat: every row of weights is dequantised once and meets all its rows of A.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/ops/ggml_mul_mat_ref.h"
+
+#include <stdlib.h>
+
+#include "kernels/ops/op_check.h"
+#include "kernels/ops/rowdot.h"
+
+struct work {
+    int64_t step, width;  /* of minima; k and as many columns more as a row has minima */
+    double *a0, *a1, *w;  /* [rows, width], [rows, width] (may be a0), [width] */
+    void *memory;
+};
+
+/* A as stored (TD_ACT_NONE) or rounded; behind each row the sums that meet the minima. */
+static void take_rows(const struct td_ggml_mul_mat *x, enum td_ggml_act act, const struct work *k, double *to)
+{
+    for (int64_t i3 = 0; i3 < x->b3; i3++)
+        for (int64_t i2 = 0; i2 < x->b2; i2++)
+            for (int64_t i = 0; i < x->m; i++, to += k->width)
+                td_ggml_round_row(act, td_ggml_mul_mat_a(x, i3, i2, i), x->k, to, (int)k->step, to + x->k);
+}
+
+static int make_work(const struct td_ggml_mul_mat *x, struct work *k, int64_t rows, struct td_error *err)
+{
+    const bool rounds = x->act != TD_ACT_NONE;
+    size_t bytes;
+
+    k->step = td_ggml_min_step(x->w_dtype);
+    k->width = x->k + (k->step ? x->k / k->step : 0);
+    if (__builtin_mul_overflow((size_t)k->width * sizeof(double), (size_t)rows * (rounds ? 2 : 1) + 1, &bytes) || !(k->memory = malloc(bytes)))
+        return td_fail(err, TD_ENOMEM, "ggml_mul_mat: out of memory for %lld rows of a reference", (long long)rows);
+    k->w = k->memory;
+    k->a0 = k->a1 = k->w + k->width;
+    take_rows(x, TD_ACT_NONE, k, k->a0);
+    if (rounds)
+        take_rows(x, x->act, k, k->a1 = k->a0 + rows * k->width);
+    return 0;
+}
+
+/* Matrix (j3, j2) of W with the batches that it serves: those are neighbours, in both directions. */
+static void one_matrix(const struct td_ggml_mul_mat *x, const struct work *k, struct td_op_ref *ref, int64_t j3, int64_t j2)
+{
+    const int64_t wide = x->b2 / x->w2, high = x->b3 / x->w3;
+
+    for (int64_t n = 0; n < x->n; n++) {
+        td_ggml_split_row(x->w_dtype, td_ggml_mul_mat_w(x, j3, j2, n), x->k, k->w, k->w + x->k);
+        for (int64_t h = 0; h < high; h++) {
+            const int64_t row = ((j3 * high + h) * x->b2 + j2 * wide) * x->m, at = row * x->n + n;
+
+            td_rowdot(&(struct td_rowdot){k->width, wide * x->m, k->w, k->w, k->a0 + row * k->width, k->a1 + row * k->width, ref->r0 + at,
+                                          ref->r1 != ref->r0 ? ref->r1 + at : NULL, ref->mag + at, x->n});
+        }
+    }
+}
+
+int td_ggml_mul_mat_ref(const struct td_ggml_mul_mat *x, struct td_op_ref *ref, struct td_error *err)
+{
+    struct work k = {0};
+    int64_t rows;
+    int rc;
+
+    if (__builtin_mul_overflow(x->b3 * x->b2, x->m, &rows))
+        return td_fail(err, TD_ELIMIT, "ggml_mul_mat: too many rows for a reference");
+    if ((rc = td_op_ref_new(ref, rows, x->n, x->k, x->act != TD_ACT_NONE, err)))
+        return rc;
+    if ((rc = make_work(x, &k, rows, err))) {
+        td_op_ref_release(ref);
+        return rc;
+    }
+    for (int64_t j3 = 0; j3 < x->w3; j3++)
+        for (int64_t j2 = 0; j2 < x->w2; j2++)
+            one_matrix(x, &k, ref, j3, j2);
+    free(k.memory);
+    return 0;
+}

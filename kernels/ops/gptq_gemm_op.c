@@ -1,0 +1,166 @@
+/* gptq_gemm_op.c - what a recorded "gptq_gemm" means: its roles, its rules, its right answer.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/ops/gptq_gemm_op.h"
+
+#include <string.h>
+
+#include "kernels/gptq_gemm/gptq_gemm.h"
+#include "kernels/ops/op_check.h"
+#include "model/gptq.h"
+
+static int take_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+{
+    int64_t bits, group, offset;
+    int rc;
+
+    if ((rc = td_op_check_attr(op, "m", 0, INT64_MIN, &x->m, err)) || (rc = td_op_check_attr(op, "n", 1, INT64_MIN, &x->n, err))
+        || (rc = td_op_check_attr(op, "k", 1, INT64_MIN, &x->k, err)) || (rc = td_op_check_attr(op, "bits", 1, INT64_MIN, &bits, err))
+        || (rc = td_op_check_attr(op, "group_size", 1, INT64_MIN, &group, err)) || (rc = td_op_check_attr(op, "zero_offset", 0, 1, &offset, err)))
+        return rc;
+    if (td_gptq_check_sizes((int)bits, group, x->k, x->n, err)) {
+        td_fail_at(err, "gptq_gemm");
+        return TD_EINVAL;
+    }
+    x->bits = (int)bits;
+    x->group_size = (int)group;
+    x->zero_offset = (int)offset;
+    x->groups = x->k / group;
+    return 0;
+}
+
+static int take_rounding(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+{
+    static const char *const names[] = {"none", "uint8-token", "weight-bf16", "weight-f16"};
+    const char *name = op->act_rounding[0] ? op->act_rounding : names[0];
+
+    for (x->rounding = TD_GPTQ_NONE; x->rounding < TD_GPTQ_UNKNOWN; x->rounding++)
+        if (!strcmp(name, names[x->rounding]))
+            return 0;
+    return td_fail(err, TD_EUNSUPPORTED, "gptq_gemm: the rounding of activations \"%s\" is not known", name);
+}
+
+static int take_tensors(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+{
+    const unsigned words = TD_DT_BIT(TD_DT_I32) | TD_DT_BIT(TD_DT_U32), halves = TD_DT_BIT(TD_DT_F16) | TD_DT_BIT(TD_DT_BF16);
+    const int64_t pack = 32 / x->bits;
+    const void *qw, *qz, *gi = NULL;
+    int rc;
+
+    if ((rc = td_op_check_in(op, &(struct td_op_expect){"a", halves, 2, x->m, x->k}, &x->lda, &x->a, err))
+        || (rc = td_op_check_in(op, &(struct td_op_expect){"qweight", words, 2, x->k / pack, x->n}, NULL, &qw, err))
+        || (rc = td_op_check_in(op, &(struct td_op_expect){"qzeros", words, 2, x->groups, x->n / pack}, NULL, &qz, err))
+        || (rc = td_op_check_in(op, &(struct td_op_expect){"scales", TD_DT_FLOATS, 2, x->groups, x->n}, NULL, &x->scales, err))
+        || (rc = td_op_check_bias(op, x->n, &x->bias, err)))
+        return rc;
+    x->dtype = td_op_in(op, "a")->dtype;
+    x->scales_dtype = td_op_in(op, "scales")->dtype;
+    if ((rc = td_op_check_tensor(op, &op->out, &(struct td_op_expect){"c", TD_DT_BIT(x->dtype), 2, x->m, x->n}, &x->ldc, err)))
+        return rc;
+    if (td_op_attr(op, "act_order", 0) || td_op_in(op, "g_idx"))
+        if ((rc = td_op_check_in(op, &(struct td_op_expect){"g_idx", TD_DT_BIT(TD_DT_I32), 1, x->k, 1}, NULL, &gi, err)))
+            return rc;
+    x->qweight = qw;
+    x->qzeros = qz;
+    x->g_idx = gi;
+    x->c = op->out.data;
+    return 0;
+}
+
+int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+{
+    int rc;
+
+    memset(x, 0, sizeof *x);
+    if ((rc = take_sizes(op, x, err)) || (rc = take_tensors(op, x, err)) || (rc = take_rounding(op, x, err)))
+        return rc;
+    /* scales of another float would do as well: it looks at g_idx and pointers */
+    if (td_gptq_check(&(struct td_gptq_weight){.bits = x->bits, .group_size = x->group_size, .zero_offset = x->zero_offset, .k = x->k, .n = x->n, .groups = x->groups,
+                                               .qweight = x->qweight, .qzeros = x->qzeros, .scales = x->scales, .g_idx = x->g_idx}, err)) {
+        td_fail_at(err, "gptq_gemm");
+        return TD_EINVAL;
+    }
+    return 0;
+}
+
+bool td_gptq_op_is_plain(const struct td_gptq_op *x)
+{
+    return x->dtype == TD_DT_F16 && x->scales_dtype == TD_DT_F16 && !x->bias && x->rounding == TD_GPTQ_NONE;
+}
+
+static void args_of(const struct td_gptq_op *o, struct td_gptq_gemm_args *x)
+{
+    *x = (struct td_gptq_gemm_args){sizeof *x, (int32_t)o->m, (int32_t)o->n, (int32_t)o->k, o->bits, o->group_size, o->zero_offset, 0, o->a, o->lda,
+                                    o->qweight, o->qzeros, o->scales, o->g_idx, o->c, o->ldc};
+}
+
+static int take_args(const struct td_op_call *op, bool exact, struct td_gptq_gemm_args *x, struct td_error *err)
+{
+    struct td_gptq_op o;
+    const int rc = td_gptq_op_of(op, &o, err);
+
+    memset(x, 0, sizeof *x);
+    if (rc)
+        return rc;
+    if (exact && (o.rounding == TD_GPTQ_WEIGHT_F16 || o.rounding == TD_GPTQ_WEIGHT_BF16))
+        o.rounding = TD_GPTQ_NONE;
+    if (!td_gptq_op_is_plain(&o))
+        return td_fail(err, TD_EUNSUPPORTED, "td_gptq_gemm takes F16 without a bias, this op has %s%s, scales of %s, and rounds \"%s\"",
+                       td_dtype_name(o.dtype), o.bias ? " with a bias" : "", td_dtype_name(o.scales_dtype),
+                       op->act_rounding[0] ? op->act_rounding : "none");
+    args_of(&o, x);
+    return 0;
+}
+
+int td_gptq_gemm_args_of(const struct td_op_call *op, struct td_gptq_gemm_args *x, struct td_error *err)
+{
+    return take_args(op, false, x, err);
+}
+
+int td_gptq_gemm_args_exact(const struct td_op_call *op, struct td_gptq_gemm_args *x, struct td_error *err)
+{
+    return take_args(op, true, x, err);
+}
+
+const char *td_kernel_status_text(int status)
+{
+    switch (status) {
+    case TD_KERNEL_OK: return "done";
+    case TD_KERNEL_EINVAL: return "it calls the arguments invalid (TD_KERNEL_EINVAL)";
+    case TD_KERNEL_EUNSUPPORTED: return "it does not support these arguments (TD_KERNEL_EUNSUPPORTED)";
+    case TD_KERNEL_ENOMEM: return "it ran out of memory (TD_KERNEL_ENOMEM)";
+    default: return "it returned a status that td_gptq.h does not know";
+    }
+}
+
+/* ---- the kind -------------------------------------------------------------------------------------------------- */
+
+static int check(const struct td_op_call *op, struct td_error *err)
+{
+    struct td_gptq_op x;
+
+    return td_gptq_op_of(op, &x, err);
+}
+
+static int plain_reference(const struct td_gptq_op *o, struct td_op_ref *ref, struct td_error *err)
+{
+    struct td_gptq_gemm_args x;
+    int rc = td_op_ref_new(ref, o->m, o->n, o->k, false, err);
+
+    args_of(o, &x);
+    if (!rc && td_gptq_gemm_ref(&x, ref->r0, ref->mag)) {
+        td_op_ref_release(ref);
+        rc = td_fail(err, TD_ENOMEM, "gptq_gemm: out of memory for the reference");
+    }
+    return rc;
+}
+
+static int reference(const struct td_op_call *op, struct td_op_ref *ref, struct td_error *err)
+{
+    struct td_gptq_op x;
+    const int rc = td_gptq_op_of(op, &x, err);
+
+    memset(ref, 0, sizeof *ref);
+    return rc ? rc : td_gptq_op_is_plain(&x) ? plain_reference(&x, ref, err) : td_gptq_op_ref(&x, ref, err);
+}
+
+const struct td_op_kind td_gptq_gemm_kind = {"gptq_gemm", check, reference};

@@ -1,0 +1,32 @@
+/* ggml_build.h - a build of ggml, loaded by path: its functions, checked for the ABI that ggml_abi.h declares.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_GGML_BUILD_H
+#define TD_KERNELS_GGML_BUILD_H
+
+#include "common/error.h"
+#include "kernels/abi/ggml_abi.h"
+#include "model/dtype.h"
+
+#define TD_GGML_LIBRARIES 4
+
+struct td_ggml_build {
+    void *lib[TD_GGML_LIBRARIES]; int n_libs; /* handles; functions are looked for in all of them */
+    char words[256];                          /* "ggml 0.26.0 (commit abc): AVX2 FMA F16C" */
+#define TD_GGML_MEMBER(result, name, args) result (*name) args;
+    TD_GGML_NEEDED(TD_GGML_MEMBER)
+    TD_GGML_OPTIONAL(TD_GGML_MEMBER)          /* NULL: this build has none */
+#undef TD_GGML_MEMBER
+};
+
+/* Load a build into this process: a folder with libggml-base.so and libggml-cpu.so (or several libggml-cpu-*.so: the one that
+ * ggml itself would choose), one of its libraries, or one library that holds all of ggml.
+ * One thread, no spinning: the environment of this process is set accordingly first.
+ * TD_EINVAL, TD_EIO, TD_ENOTFOUND, TD_EUNSUPPORTED (its ABI is another one: the sentence says what differs). */
+int td_ggml_open(const char *path, struct td_ggml_build *b, struct td_error *err);
+void td_ggml_close(struct td_ggml_build *b);
+
+/* Number of a type or an op of this build, -1: it has none (or a type of another size). op: ggml's name, "RMS_NORM". */
+int32_t td_ggml_type(const struct td_ggml_build *b, enum td_dtype dt);
+int32_t td_ggml_op(const struct td_ggml_build *b, const char *op);
+
+#endif

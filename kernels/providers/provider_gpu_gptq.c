@@ -1,0 +1,228 @@
+/* provider_gpu_gptq.c - ops of kind gptq_gemm: which kernel of the build runs one, loaded, with what it is launched.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Which kernel: the one that the recording names, in whatever build; else another that a row of adapter.h knows and that can do the op, in the order
+ * of the rows. TD_CUDA_KERNEL or TD_HIP_KERNEL (--build-env) chooses among them: only names that contain it count ("exllama_4bit_f16").
+ *
+ * Launches follow geometry.h; those of Marlin, whose bits depend on them, the recording where this build and GPU can (geometry_marlin.h). The output is set to
+ * zero where the kernel adds to it, in the stream. A kernel that adds halves atomically gives other bits each time: so does the server's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/providers/provider_gpu.h"
+
+/* ---- which kernel -------------------------------------------------------------------------------------------------- */
+
+/* Kernels that take F16 alone, without a bias, and round nothing. */
+static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p, int n)
+{
+    struct td_gptq_gemm_args args;
+    struct td_error err = {0};
+
+    if (!td_gptq_gemm_args_exact(p->op, &args, &err))
+        return td_gpu_plan_gptq(&p->x, p->offers, n, &p->plan, s->why, sizeof s->why);
+    snprintf(s->why, sizeof s->why, "%.479s", err.msg);
+    return s->why;
+}
+
+/* What one launch makes whole a library multiplies. */
+static const char *check_whole(struct td_gpu_state *s, const struct td_gpu_prepared *p)
+{
+    if (!p->plan.whole || td_gpu_find_blas(s))
+        return NULL;
+    snprintf(s->why, sizeof s->why, "%lld rows: vLLM leaves the product to a library. %s", (long long)p->x.m, s->no_blas);
+    return s->why;
+}
+
+/* Everything that can be said without the GPU. NULL: yes. */
+static const char *try_name(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
+{
+    const char *no, *layout;
+    int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
+
+    if (!n)
+        return s->why[0] ? s->why : "";
+    layout = p->offers[0].row->layout;
+    if (!strcmp(layout, "marlin"))
+        no = td_gpu_plan_marlin(&p->x, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
+    else
+        no = plan_plain(s, p, n);
+    no = no ? no : check_whole(s, p);
+    p->identifier = identifier;
+    p->row = no ? NULL : p->offers[p->plan.launch[0].offer].row;
+    return no;
+}
+
+/* Rows of one name follow each other, some of the same bits. */
+static bool is_first_of_name(const struct td_gpu_adapter *row, int i)
+{
+    const struct td_gpu_adapter *before;
+
+    while ((before = td_gpu_adapter_at(--i)) && !strcmp(before->identifier, row->identifier))
+        if (before->bits == row->bits)
+            return false;
+    return true;
+}
+
+/* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
+static const char *choose(struct td_gpu_state *s, struct td_gpu_prepared *p)
+{
+    const struct td_op_call *op = p->op;
+    char first[sizeof s->why] = "";
+    const struct td_gpu_adapter *row;
+    const char *no;
+    int pass, i;
+
+    for (pass = 0; pass < 2; pass++)
+        for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
+            const char *whole = td_gpu_whole_of(row, &p->x), *identifier = whole ? whole : row->identifier;
+            bool recorded = td_gpu_symbol_is(op->symbol, identifier);
+
+            if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || !is_first_of_name(row, i)
+                || (s->only[0] && !strstr(row->identifier, s->only)))
+                continue;
+            if (!(no = try_name(s, identifier, p)))
+                return NULL;
+            if (*no && !first[0])
+                snprintf(first, sizeof first, "%s", no);
+            if (*no && recorded)
+                return no;
+        }
+    if (first[0])
+        memcpy(s->why, first, sizeof first);
+    else
+        snprintf(s->why, sizeof s->why, "%.180s holds no kernel%s%s%s%s for %.31s with %d bits that is known and runs on %.31s", td_gpu_image_path(td_gpu_build_image(s->build)),
+                 s->only[0] ? " with " : "", s->only[0] ? s->choice : "", s->only[0] ? " in its name: " : "", s->only, op->kind, p->x.bits, s->facts.arch);
+    return s->why;
+}
+
+static const char *look(struct td_gpu_state *s, struct td_gpu_prepared *p)
+{
+    struct td_error err = {0};
+
+    if (td_gptq_op_of(p->op, &p->x, &err)) {
+        snprintf(s->why, sizeof s->why, "%.479s", err.msg);
+        return s->why;
+    }
+    if (p->x.rounding == TD_GPTQ_UINT8_TOKEN)
+        return "no kernel that is known rounds activations to 8 bits (uint8-token), as this op's did";
+    return choose(s, p);
+}
+
+/* Marlin rounds each weight once it is scaled, where there are groups; the others keep (q - zero) * scale until it is multiplied. */
+static const char *rounding(const struct td_gpu_prepared *p)
+{
+    if (p->plan.whole)
+        return "weight-f16"; /* W is float16 (and the scales are: plan_plain) */
+    if (strcmp(p->row->layout, "marlin") || p->x.groups < 2)
+        return "none";
+    return p->x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
+}
+
+/* ---- ready to be launched ------------------------------------------------------------------------------------------ */
+
+/* The plan's kernels, loaded, and whether the device takes such launches. */
+static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    int i, d;
+
+    for (i = 0; i < p->plan.n; i++) {
+        const struct td_gpu_launch *l = &p->plan.launch[i];
+        const struct td_gpu_function *f;
+        uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
+
+        if (td_gpu_build_function(s->build, p->identifier, l->offer, &p->launch[i].f, err))
+            return err->code;
+        f = p->launch[i].f;
+        if (f->threads_max && threads > f->threads_max)
+            return td_fail(err, TD_EUNSUPPORTED, "%s takes blocks of %u threads at most, this op needs %llu", p->identifier, f->threads_max, (unsigned long long)threads);
+        if (s->facts.shared_max && (uint64_t)f->shared_bytes + l->shared_bytes > s->facts.shared_max)
+            return td_fail(err, TD_EUNSUPPORTED, "%s needs %u bytes of shared memory, %s has %u", p->identifier, f->shared_bytes + l->shared_bytes, s->facts.arch,
+                           s->facts.shared_max);
+        for (d = 0; d < 3; d++)
+            if (s->facts.grid_max[d] && l->grid[d] > s->facts.grid_max[d])
+                return td_fail(err, TD_EUNSUPPORTED, "a grid of %u x %u x %u blocks is more than this GPU takes", l->grid[0], l->grid[1], l->grid[2]);
+    }
+    return TD_OK;
+}
+
+static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
+{
+    const bool lda = td_gpu_field_at(p->row, "lda") >= 0 && strcmp(p->row->layout, "marlin");
+    const struct td_gpu_places at = {p->memory[TD_GPU_AT_A].address, p->memory[TD_GPU_AT_QWEIGHT].address, p->memory[TD_GPU_AT_QZEROS].address, p->memory[TD_GPU_AT_SCALES].address,
+                                     p->memory[TD_GPU_AT_ORDER].address, p->memory[TD_GPU_AT_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc,
+                                     p->memory[TD_GPU_AT_BIAS].address, p->memory[TD_GPU_AT_C_TMP].address, p->memory[TD_GPU_AT_LOCKS].address,
+                                     p->memory[TD_GPU_AT_WHOLE].address};
+    int i, f;
+
+    for (i = 0; i < p->plan.n; i++) {
+        const struct td_gpu_launch *l = &p->plan.launch[i];
+        const struct td_gpu_adapter *row = p->offers[l->offer].row;
+
+        if (td_gpu_values_gptq(&p->x, row, l, &at, &p->launch[i].v, err))
+            return err->code;
+        for (f = 0; f < row->n_fields; f++)
+            p->launch[i].params[f] = &p->launch[i].v.value[f]; /* little-endian: a narrow parameter is the value's first bytes */
+    }
+    return TD_OK;
+}
+
+static int put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    int rc = load_functions(s, p, err);
+
+    if (!rc)
+        rc = td_gpu_put_gptq(s, p, err);
+    return rc ? rc : make_launches(p, err);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+
+/* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
+static bool varies(const struct td_gpu_prepared *p)
+{
+    const struct td_gpu_adapter *row = p->offers[0].row;
+    const int c = td_gpu_field_at(row, "c");
+
+    return c >= 0 && row->fields[c].use == TD_GPU_OUT_ZEROED;
+}
+
+static int refill(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    return p->plan.whole ? td_gpu_poison_whole(s, p, err) : TD_OK;
+}
+
+static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    int i, rc = TD_OK;
+
+    if (varies(p))
+        rc = s->driver->set(s->device, p->memory[TD_GPU_AT_C].address, 0, p->c_bytes, err);
+    for (i = 0; i < p->plan.n && !rc; i++) {
+        const struct td_gpu_launch *l = &p->plan.launch[i];
+
+        rc = s->driver->launch(s->device, p->launch[i].f, l->grid, l->block, l->shared_bytes, p->launch[i].params, err);
+    }
+    return !rc && p->plan.whole ? td_gpu_multiply_whole(s, p, err) : rc;
+}
+
+/* A lock that stays taken makes the next launch wait for ever, in a server as well. */
+static int check_locks(struct td_gpu_state *s, const struct td_gpu_prepared *p, struct td_error *err)
+{
+    const struct td_gpu_memory *m = &p->memory[TD_GPU_AT_LOCKS];
+    uint32_t *locks = m->bytes ? malloc(m->bytes) : NULL;
+    int rc = TD_OK;
+
+    if (!m->bytes)
+        return TD_OK;
+    rc = locks ? s->driver->copy_out(s->device, locks, m->address, m->bytes, err) : td_fail(err, TD_ENOMEM, "out of memory");
+    for (size_t i = 0; i < m->bytes / sizeof *locks && !rc; i++)
+        if (locks[i])
+            rc = td_fail(err, TD_ECORRUPT, "left lock %zu at %u instead of 0: the next launch would wait for it", i, locks[i]);
+    free(locks);
+    return rc;
+}
+
+const struct td_gpu_kind td_gpu_kind_gptq = {.name = "gptq_gemm", .look = look, .rounding = rounding, .put = put, .enqueue = enqueue, .refill = refill, .check = check_locks,
+                                             .varies = varies};

@@ -1,0 +1,103 @@
+/* provider_ref.c - runs an op as its kind's reference does, in double, and rounds once to the type of the output.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/ops/op_check.h"
+#include "kernels/providers/providers.h"
+#include "model/f16.h"
+
+struct ref_state { char why[480]; };
+
+/* To float, but rounded to odd: its 24 bits keep what a second rounding to 11 or 8 bits must know. */
+static float to_odd(double d)
+{
+    float f = (float)d;
+    uint32_t u = td_f32_bits(f);
+
+    if (isfinite(f) && (double)f != d) {
+        if (fabs((double)f) > fabs(d))
+            u--;
+        f = td_f32_from_bits(u | 1);
+    }
+    return f;
+}
+
+static void store(enum td_dtype dt, void *base, int64_t i, double d)
+{
+    if (dt == TD_DT_F32)
+        ((float *)base)[i] = (float)d;
+    else
+        ((uint16_t *)base)[i] = dt == TD_DT_F16 ? td_f16_round(to_odd(d)) : td_f32_to_bf16(to_odd(d));
+}
+
+/* Where row i of the output starts; all dimensions but the last are rows. */
+static int64_t row_at(const struct td_tensor *out, int64_t i)
+{
+    int64_t at = 0;
+
+    for (int d = out->ndim - 2; d >= 0; d--) {
+        at += i % out->shape[d] * out->strides[d];
+        i /= out->shape[d];
+    }
+    return at;
+}
+
+static int ref_open(const char *arg, void **state, struct td_error *err)
+{
+    *state = NULL;
+    if (arg && *arg)
+        return td_fail(err, TD_EINVAL, "provider ref takes no argument, \"%s\" was given", arg);
+    *state = calloc(1, sizeof(struct ref_state));
+    return *state ? 0 : td_fail(err, TD_ENOMEM, "out of memory");
+}
+
+static const char *ref_supports(void *state, const struct td_op_call *op)
+{
+    struct ref_state *s = state;
+
+    return td_op_unfit(op, s->why, sizeof s->why);
+}
+
+static int ref_prepare(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
+{
+    char why[480];
+
+    (void)state;
+    *prepared = NULL;
+    if (td_op_unfit(op, why, sizeof why))
+        return td_fail(err, TD_EINVAL, "%s", why);
+    *prepared = (void *)(uintptr_t)op; /* there is nothing to keep */
+    return 0;
+}
+
+static int ref_run(void *state, void *prepared, struct td_error *err)
+{
+    const struct td_op_call *op = prepared;
+    struct td_op_ref ref;
+    int rc;
+
+    (void)state;
+    if (op->out.size_bytes && !op->out.data)
+        return td_fail(err, TD_EINVAL, "%s: no memory for the output", op->kind);
+    if ((rc = td_op_kind_find(op->kind)->reference(op, &ref, err)))
+        return rc;
+    for (int64_t i = 0; i < ref.rows; i++)
+        for (int64_t j = 0; j < ref.cols; j++)
+            store(op->out.dtype, op->out.data, row_at(&op->out, i) + j, ref.r1[i * ref.cols + j]);
+    td_op_ref_release(&ref);
+    return 0;
+}
+
+static void ref_release(void *state, void *prepared)
+{
+    (void)state, (void)prepared;
+}
+
+static void ref_close(void *state)
+{
+    free(state);
+}
+
+const struct td_provider td_provider_ref = {.name = "ref", .open = ref_open, .supports = ref_supports, .prepare = ref_prepare, .run = ref_run,
+                                            .fetch = td_provider_fetch_nothing, .release = ref_release, .close = ref_close};

@@ -1,0 +1,284 @@
+/* tap_ggml.c - the front end for llama.cpp: ggml's official eval callback, set only around graphs that are taken.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * llama.cpp computes each batch by one ggml_backend_sched_graph_compute_async(), which goes through the PLT: one call is one step. A graph of a step
+ * that is taken runs with our callback, all others without any (but the server's own). With a callback the scheduler computes a graph in pieces:
+ * it asks for each node, computes up to the first one that was asked for, then calls again. So after a piece that ends with a MUL_MAT its
+ * inputs are still there; with --all-ops every node is a piece of its own, and inputs are copied when it is asked for, since ops may work
+ * in place. What the server sets itself is chained, and is what stands there after the graph. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/abi/tap_ggml_abi.h"
+#include "recorder/tap/core/tap.h"
+
+#define HOSTS 4                        /* copies of ggml in one process */
+#define OWNERS 64                      /* schedulers with a callback of the server's own */
+
+/* ---- the copies of ggml -------------------------------------------------------------------------------------------- */
+
+struct host {
+    _Atomic(tg_compute *) compute;     /* NULL: free */
+    _Atomic bool checked;              /* the rest is valid */
+    struct tg_host fn;
+    const char *wrong;                 /* NULL: its tensors can be read */
+    char why[160];
+};
+static struct host hosts[HOSTS];
+static atomic_flag checking = ATOMIC_FLAG_INIT;
+static _Atomic uint64_t steps;
+
+static struct tap_symbol compute_symbol = {.name = "ggml_backend_sched_graph_compute_async"};
+static struct tap_symbol set_symbol = {.name = "ggml_backend_sched_set_eval_callback"};
+static struct tap_symbol free_symbol = {.name = "ggml_backend_sched_free"};
+
+static void check(struct host *h, tg_compute *compute)
+{
+    void *library = tap_real_library((const void *)compute, NULL, 0);
+
+    h->wrong = library ? tap_ggml_check(&h->fn, library, h->why, sizeof h->why) : "its library cannot be opened";
+    if (library)
+        dlclose(library);
+    atomic_store(&h->compute, compute);
+    atomic_store_explicit(&h->checked, true, memory_order_release);
+}
+
+/* The copy that this function belongs to; at its first call it is looked at. NULL: it cannot be read, or another thread looks at one now. */
+static struct host *host_of(tg_compute *compute)
+{
+    int i, e = errno;
+    struct host *h = NULL;
+
+    for (i = 0; i < HOSTS && atomic_load_explicit(&hosts[i].checked, memory_order_acquire); i++)
+        if (atomic_load_explicit(&hosts[i].compute, memory_order_relaxed) == compute)
+            return hosts[i].wrong ? NULL : &hosts[i];
+    if (atomic_flag_test_and_set(&checking))
+        return NULL;
+    for (i = 0; i < HOSTS && atomic_load(&hosts[i].checked) && atomic_load(&hosts[i].compute) != compute; i++)
+        ;
+    if (i < HOSTS) {
+        h = &hosts[i];
+        if (!atomic_load(&h->checked))
+            check(h, compute);
+    }
+    atomic_flag_clear(&checking);
+    errno = e;
+    return h && !h->wrong ? h : NULL;
+}
+
+static bool describe(char *library, char *build, size_t n)
+{
+    const struct host *h = &hosts[0];
+    const char *(*version)(void), *(*commit)(void);
+    void *handle;
+
+    library[0] = build[0] = '\0';
+    if (!atomic_load_explicit(&h->checked, memory_order_acquire))
+        return false;
+    handle = tap_real_library((const void *)atomic_load(&h->compute), library, n);
+    version = handle ? (const char *(*)(void))dlsym(handle, "ggml_version") : NULL;
+    commit = handle ? (const char *(*)(void))dlsym(handle, "ggml_commit") : NULL;
+    snprintf(build, n, "ggml %s %s%s%s", version ? version() : "of unknown version", commit ? commit() : "", h->wrong ? "; its GEMMs cannot be recorded: " : "",
+             h->wrong ? h->wrong : "");
+    if (handle)
+        dlclose(handle);
+    return true;
+}
+
+const struct tap_front tap_front_ggml = {.name = "ggml", .describe = describe};
+
+/* ---- what the server itself asked for ------------------------------------------------------------------------------ */
+
+/* A scheduler is used by one thread at a time; only the table is shared. One without an entry has no callback. */
+struct owner { _Atomic(struct tg_sched *) sched; tg_callback *callback; void *data; };
+static struct owner owners[OWNERS];
+static _Atomic bool crowded;           /* one did not find room: from then on nothing is taken */
+
+static struct owner *owner_of(const struct tg_sched *sched)
+{
+    int i;
+
+    for (i = 0; i < OWNERS; i++)
+        if (atomic_load_explicit(&owners[i].sched, memory_order_acquire) == sched)
+            return &owners[i];
+    return NULL;
+}
+
+static void forget(const struct tg_sched *sched)
+{
+    struct owner *o = owner_of(sched);
+
+    if (o)
+        atomic_store_explicit(&o->sched, NULL, memory_order_release);
+}
+
+static void remember(struct tg_sched *sched, tg_callback *callback, void *data)
+{
+    struct tg_sched *none;
+    int i;
+
+    forget(sched);
+    if (!callback)
+        return;
+    for (i = 0; i < OWNERS; i++) {
+        none = NULL;
+        if (atomic_load(&owners[i].sched) || !atomic_compare_exchange_strong(&owners[i].sched, &none, sched))
+            continue;
+        owners[i].callback = callback; /* nobody else looks for this scheduler */
+        owners[i].data = data;
+        return;
+    }
+    atomic_store(&crowded, true);
+}
+
+/* ---- a graph that is taken ----------------------------------------------------------------------------------------- */
+
+struct walk {
+    const struct tg_host *host;
+    tg_callback *app;                  /* the server's own, or NULL */
+    void *app_data;
+    bool all, ours, app_wants, taking; /* all kinds; of the node at hand: it is one for us, for the server; it is being taken */
+    struct tap_taking t;
+};
+
+/* The graph that this thread is in. An exception may leave it: then this stays, and so does our callback, until the scheduler comes again. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    struct tg_sched *sched;            /* NULL: none */
+    struct walk w;
+} watched;
+
+static void begin(struct walk *w, const struct tg_tensor *node)
+{
+    struct tap_call call;
+    struct tg_words words;
+
+    if (tap_ggml_describe(w->host, node, &call, &words))
+        w->taking = tap_take_begin(&w->t, &call);
+    else
+        tap_take_unreadable();
+}
+
+static void end(struct walk *w, bool ok)
+{
+    if (w->taking)
+        tap_take_end(&w->t, ok, -1);   /* what a node takes by itself, between two synchronisations, is not what it takes */
+    w->taking = false;
+}
+
+static bool asked(struct walk *w, struct tg_tensor *node)
+{
+    w->ours = w->all ? tap_ggml_computes(w->host, node) : tap_ggml_is_gemm(w->host, node);
+    w->app_wants = w->app && w->app(node, true, w->app_data);
+    if (w->ours && w->all)
+        begin(w, node);
+    return w->ours || w->app_wants;
+}
+
+static bool on_node(struct tg_tensor *node, bool ask, void *walk)
+{
+    struct walk *w = walk;
+
+    if (w != &watched.w || !watched.sched)
+        return !ask;                   /* left behind in a thread that may be gone: ask for nothing, go on */
+    if (ask)
+        return asked(w, node);
+    if (w->ours && !w->all)
+        begin(w, node);
+    end(w, true);
+    return w->app_wants ? w->app(node, false, w->app_data) : true; /* false stops the graph: only the server may ask for that */
+}
+
+/* M of the step: rows of the first node, which in a language model looks up the embeddings of the tokens. */
+static int64_t rows_of(const struct tg_host *h, struct tg_graph *graph)
+{
+    return h->graph_n_nodes(graph) > 0 ? h->graph_node(graph, 0)->ne[1] : 0;
+}
+
+static uint64_t count(const struct tg_host *h, struct tg_graph *graph, bool all)
+{
+    int i, n = h->graph_n_nodes(graph);
+    uint64_t found = 0;
+
+    for (i = 0; i < n; i++) {
+        const struct tg_tensor *t = h->graph_node(graph, i);
+
+        found += all ? tap_ggml_computes(h, t) : tap_ggml_is_gemm(h, t);
+    }
+    return found;
+}
+
+/* If this one is watched. Also what an exception left undone. */
+static void unwatch(const struct tg_sched *sched)
+{
+    const struct owner *o;
+
+    if (!sched || watched.sched != sched)
+        return;
+    o = owner_of(sched);               /* the server may have changed its mind meanwhile */
+    end(&watched.w, false);            /* a node that failed */
+    watched.w.host->backend_sched_set_eval_callback(watched.sched, o ? o->callback : NULL, o ? o->data : NULL);
+    watched.sched = NULL;
+}
+
+static int compute_watched(const struct host *h, struct tg_sched *sched, struct tg_graph *graph)
+{
+    const struct owner *o = owner_of(sched);
+    int status;
+
+    watched.w = (struct walk){.host = &h->fn, .app = o ? o->callback : NULL, .app_data = o ? o->data : NULL, .all = tap_take_all_kinds()};
+    watched.sched = sched;
+    h->fn.backend_sched_set_eval_callback(sched, on_node, &watched.w);
+    status = atomic_load(&h->compute)(sched, graph);
+    unwatch(sched);
+    return status;
+}
+
+static int compute_armed(const struct host *h, tg_compute *compute, struct tg_sched *sched, struct tg_graph *graph)
+{
+    tap_take_pass(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed), rows_of(&h->fn, graph));
+    if (tap_take_wanted() && !watched.sched && !atomic_load_explicit(&crowded, memory_order_relaxed))
+        return compute_watched(h, sched, graph);
+    tap_take_skip(count(&h->fn, graph, tap_take_all_kinds()), 0);
+    return compute(sched, graph);
+}
+
+/* ---- the functions that llama.cpp calls ---------------------------------------------------------------------------- */
+
+TAP_EXPORT tg_compute ggml_backend_sched_graph_compute_async;
+TAP_EXPORT tg_set_callback ggml_backend_sched_set_eval_callback;
+TAP_EXPORT tg_free_sched ggml_backend_sched_free;
+
+int ggml_backend_sched_graph_compute_async(struct tg_sched *sched, struct tg_graph *graph)
+{
+    tg_compute *compute = (tg_compute *)tap_real_find(&compute_symbol, __builtin_return_address(0));
+    const struct host *h;
+
+    if (!compute)
+        return TG_FAILED;
+    h = host_of(compute);
+    unwatch(sched);
+    tap_take_note_step();
+    tap_take_note();
+    return h && tap_armed() ? compute_armed(h, compute, sched, graph) : compute(sched, graph);
+}
+
+void ggml_backend_sched_set_eval_callback(struct tg_sched *sched, tg_callback *callback, void *data)
+{
+    tg_set_callback *set = (tg_set_callback *)tap_real_find(&set_symbol, __builtin_return_address(0));
+
+    remember(sched, callback, data);
+    if (set)
+        set(sched, callback, data);
+}
+
+void ggml_backend_sched_free(struct tg_sched *sched)
+{
+    tg_free_sched *real = (tg_free_sched *)tap_real_find(&free_symbol, __builtin_return_address(0));
+
+    unwatch(sched);
+    forget(sched);
+    if (real)
+        real(sched);
+}

@@ -1,0 +1,141 @@
+/* tap_ggml_check.c - does this host lay out its tensors as tap_ggml_abi.h says? Asked before the first tensor of its own is read.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * First the functions that only look at a tensor, on memory of ours with room to spare: a foreign layout gives a wrong answer there, no crash.
+ * Then ggml builds a few nodes itself, which shows the fields that no function returns (src, op_params, view_src, buffer). */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/abi/tap_ggml_abi.h"
+
+#define ARENA (64u << 10)
+#define AREA 4096u                     /* a buffer of ggml's, aligned to that */
+
+static const char *find(struct tg_host *h, void *handle, char *why, size_t n)
+{
+#define FIND(result, name, args) \
+    if (!(h->name = (result (*) args)dlsym(handle, "ggml_" #name))) { \
+        snprintf(why, n, "this ggml has no ggml_" #name); \
+        return why; \
+    }
+    TG_FUNCTIONS(FIND)
+    return NULL;
+}
+
+static const char *ask(const struct tg_host *h, char *why, size_t n)
+{
+    union { struct tg_tensor t; char room[1024]; } probe = {.room = {0}};
+    struct tg_tensor *t = &probe.t;
+    size_t size = h->tensor_overhead();
+
+    if (size != TG_OBJECT + sizeof *t) {
+        snprintf(why, n, "struct ggml_tensor of this ggml has %zu bytes, not %zu", size - TG_OBJECT, sizeof *t);
+        return why;
+    }
+    if (h->get_name(t) != t->name)
+        return "the name of a ggml_tensor lies elsewhere";
+    t->data = why;
+    if (h->get_data(t) != why)
+        return "the data of a ggml_tensor lies elsewhere";
+    memcpy(t->ne, (int64_t[]){3, 5, 7, 11}, sizeof t->ne);
+    memcpy(t->nb, (size_t[]){4, 16, 100, 1000}, sizeof t->nb);
+    if (strcmp(h->type_name(0), "f32") || h->nbytes(t) != 4 + 2 * 4 + 4 * 16 + 6 * 100 + 10 * 1000)
+        return "type, ne or nb of a ggml_tensor lie elsewhere";
+    return NULL;
+}
+
+/* The number of MUL_MAT in this host, upwards from 0: its table of names ends somewhere behind that. */
+static int number_of_product(const struct tg_host *h)
+{
+    int op = 0;
+
+    while (op < 100 && strcmp(h->op_name(op), "MUL_MAT"))
+        op++;
+    return op;
+}
+
+static const char *look_at_graph(struct tg_host *h, struct tg_context *ctx, struct tg_tensor *node)
+{
+    struct tg_graph *graph = h->new_graph_custom(ctx, 16, false);
+
+    h->build_forward_expand(graph, node);
+    h->flag = node->flags & TG_FLAG_COMPUTE;
+    return h->graph_n_nodes(graph) != 1 || h->graph_node(graph, 0) != node || node->flags & ~TG_FLAG_COMPUTE ? "flags of a ggml_tensor lie elsewhere" : NULL;
+}
+
+static const char *look_at_product(struct tg_host *h, struct tg_context *ctx)
+{
+    struct tg_tensor *a = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1), *b = h->new_tensor_4d(ctx, 0, 4, 2, 1, 1), *c = h->mul_mat(ctx, a, b);
+    int i;
+
+    if (c->src[0] != a || c->src[1] != b || c->type || c->ne[0] != 3 || c->ne[1] != 2 || c->ne[2] != 1 || c->ne[3] != 1 || c->nb[1] != 12)
+        return "src of a ggml_tensor lies elsewhere";
+    for (i = 2; i < TG_SRC; i++)
+        if (c->src[i])
+            return "src of a ggml_tensor lies elsewhere";
+    if (strcmp(h->op_desc(c), "MUL_MAT") || c->op != number_of_product(h))
+        return "op of a ggml_tensor lies elsewhere";
+    h->set_name(c, "tapedeck probe");
+    if (strcmp(c->name, "tapedeck probe") || c->view_src || c->buffer)
+        return "name, view_src or buffer of a ggml_tensor lie elsewhere";
+    return look_at_graph(h, ctx, c);
+}
+
+static const char *look_at_view(const struct tg_host *h, struct tg_context *ctx)
+{
+    struct tg_tensor *a = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1), *s = h->scale(ctx, a, 2.5f), *v = h->view_1d(ctx, a, 2, 8);
+    float factor;
+
+    memcpy(&factor, s->op_params, sizeof factor);
+    if (factor != 2.5f || s->src[0] != a)
+        return "op_params of a ggml_tensor lie elsewhere";
+    return v->view_src != a || v->view_offs != 8 || v->data != (char *)a->data + 8 ? "view_src or view_offs of a ggml_tensor lie elsewhere" : NULL;
+}
+
+static const char *look_at_buffer(const struct tg_host *h, struct tg_context *ctx, void *area)
+{
+    struct tg_buffer *buffer = h->backend_cpu_buffer_from_ptr(area, AREA);
+    struct tg_tensor *t = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1);
+    const char *why = NULL;
+
+    if (!buffer)
+        return "ggml gave no buffer";
+    if (t->data || t->buffer)          /* tensor_alloc would abort */
+        why = "data or buffer of a ggml_tensor lie elsewhere";
+    else if (h->backend_tensor_alloc(buffer, t, area), t->buffer != buffer || t->data != area)
+        why = "buffer of a ggml_tensor lies elsewhere";
+    else if (!h->backend_buffer_is_host(buffer) || h->backend_buffer_get_usage(buffer) == TG_USAGE_WEIGHTS)
+        why = "ggml says otherwise what its buffers are for";
+    h->backend_buffer_free(buffer);
+    return why;
+}
+
+static const char *build(struct tg_host *h)
+{
+    static _Alignas(AREA) char arena[2][ARENA];
+    struct tg_context *with = h->init((struct tg_init_params){ARENA, arena[0], false});
+    struct tg_context *without = h->init((struct tg_init_params){ARENA - AREA, arena[1], true});
+    const char *why = with && without ? NULL : "ggml_init failed";
+
+    if (!why)
+        why = look_at_product(h, with);
+    if (!why)
+        why = look_at_view(h, with);
+    if (!why)
+        why = look_at_buffer(h, without, arena[1] + ARENA - AREA);
+    if (with)
+        h->free(with);
+    if (without)
+        h->free(without);
+    return why;
+}
+
+const char *tap_ggml_check(struct tg_host *h, void *handle, char *why, size_t n)
+{
+    const char *wrong = find(h, handle, why, n);
+
+    if (!wrong)
+        wrong = ask(h, why, n);
+    return wrong ? wrong : build(h);
+}

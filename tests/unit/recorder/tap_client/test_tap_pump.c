@@ -1,0 +1,397 @@
+/* test_tap_pump.c - what a broken or dying server may leave in a ring: read to the last whole record, never past it.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/fs.h"
+#include "recorder/tap_client/links_parts.h"
+
+enum { RING = 64 << 10, K = 64, N = 32, GROUP = 32 };
+
+struct bench { char root[64]; struct td_links l; struct link *lk; uint8_t *data; uint64_t head; };
+
+static void bench_open(struct bench *b)
+{
+    struct td_error err = {0};
+    char dir[80];
+
+    memset(b, 0, sizeof *b);
+    strcpy(b->root, "/tmp/td-pump-XXXXXX");
+    assert_non_null(mkdtemp(b->root));
+    snprintf(dir, sizeof dir, "%s/fx", b->root);
+    assert_int_equal(td_writer_create(dir, &(struct td_writer_options){.tool = "test"}, &b->l.opt.writer, &err), 0);
+    strcpy(b->l.nonce, "0123456789abcdef");
+    b->lk = &b->l.link[0];
+    b->l.n = 1;
+    b->lk->rings = 1;
+    b->lk->ring_bytes = RING;
+    b->lk->shared = calloc(1, TAP_PAGE);
+    b->lk->ring[0].shared = aligned_alloc(64, TAP_PAGE);
+    memset(b->lk->ring[0].shared, 0, TAP_PAGE);
+    b->data = aligned_alloc(64, RING);
+    memset(b->data, 0, RING);
+    b->lk->ring[0].data = b->data;
+}
+
+static void bench_close(struct bench *b)
+{
+    links_weights_release(&b->lk->ring[0]);
+    free(b->lk->shared);
+    free(b->lk->ring[0].shared);
+    free(b->data);
+    td_writer_abandon(b->l.opt.writer);
+    td_fs_remove_tree(b->root, NULL);
+}
+
+static void rewind_ring(struct bench *b)
+{
+    links_weights_release(&b->lk->ring[0]);
+    b->lk->ring[0].corrupt = false;
+    b->head = 0;
+    atomic_store(&b->lk->ring[0].shared->head, 0);
+    atomic_store(&b->lk->ring[0].shared->tail, 0);
+}
+
+static struct tap_rec rec_of(uint16_t type, size_t size)
+{
+    return (struct tap_rec){.size = (uint32_t)tap_round(size, TAP_REC_ALIGN), .type = type, .tid = 1, .t_ns = 5};
+}
+
+static void put(struct bench *b, const void *head, size_t n, size_t size)
+{
+    memset(b->data + b->head, 0x3c, tap_round(size, TAP_REC_ALIGN));
+    memcpy(b->data + b->head, head, n);
+    b->head += tap_round(size, TAP_REC_ALIGN);
+    atomic_store(&b->lk->ring[0].shared->head, b->head);
+}
+
+/* The head of an op as the tap writes it. */
+struct op_head { struct tap_op op; struct tap_attr attr[4]; struct tap_tensor t[5]; };
+
+static struct tap_tensor tensor(const char *role, const char *dtype, int64_t rows, int64_t cols, uint64_t elem)
+{
+    struct tap_tensor t = {.ndim = 2, .shape = {rows, cols}, .strides = {cols, 1}, .bytes = (uint64_t)(rows * cols) * elem, .align = 6};
+
+    snprintf(t.role, sizeof t.role, "%s", role);
+    snprintf(t.dtype, sizeof t.dtype, "%s", dtype);
+    return t;
+}
+
+static struct op_head op_head(void)
+{
+    struct op_head h = {.op = {.rec = rec_of(TAP_REC_OP, sizeof h + 2 * K + 2 * N), .step = 9, .has_step = 1, .kind = "gptq_gemm", .symbol = "td_gptq_gemm",
+                               .layout = "checkpoint", .rounding = "none", .weight = 1, .n_attrs = 4, .n_w = 3, .n_in = 1},
+                        .attr = {{"n", N}, {"k", K}, {"bits", 4}, {"group_size", GROUP}},
+                        .t = {tensor("qweight", "I32", K / 8, N, 4), tensor("qzeros", "I32", K / GROUP, N / 8, 4), tensor("scales", "F16", K / GROUP, N, 2),
+                              tensor("a", "F16", 1, K, 2), tensor("c", "F16", 1, N, 2)}};
+
+    return h;
+}
+
+/* A step of one row, its weights in two pieces, one op. Returns where each of the four records begins. */
+static void put_all(struct bench *b, uint64_t at[4])
+{
+    static const char id[] = "cmpl-td-0123456789abcdef-42";
+    struct tap_span span = {.request = 1, .n_rows = 1, .position = 3, .decode = 1, .id_len = sizeof id - 1};
+    size_t bytes[] = {K / 8 * N * 4, K / GROUP * N / 8 * 4, K / GROUP * N * 2}, total = bytes[0] + bytes[1] + bytes[2];
+    size_t size = sizeof(struct tap_step) + sizeof span + sizeof id - 1;
+    struct tap_step step = {.rec = rec_of(TAP_REC_STEP, size), .step = 9, .n_spans = 1, .ids_bytes = sizeof id - 1};
+    struct tap_weight w = {.rec = rec_of(TAP_REC_WEIGHT, sizeof w + 512), .id = 1, .len = 512, .bytes = {bytes[0], bytes[1], bytes[2]}};
+    struct op_head op = op_head();
+
+    at[0] = b->head;
+    put(b, &step, sizeof step, size);
+    memcpy(b->data + at[0] + sizeof step, &span, sizeof span);
+    memcpy(b->data + at[0] + sizeof step + sizeof span, id, sizeof id - 1);
+    at[1] = b->head;
+    put(b, &w, sizeof w, sizeof w + 512);
+    at[2] = b->head;
+    w.offset = 512;
+    w.len = (uint32_t)(total - 512);
+    w.rec = rec_of(TAP_REC_WEIGHT, sizeof w + w.len);
+    put(b, &w, sizeof w, sizeof w + w.len);
+    at[3] = b->head;
+    put(b, &op, sizeof op, op.op.rec.size);
+}
+
+static void test_whole(void **state)
+{
+    struct bench b;
+    uint64_t at[4];
+
+    (void)state;
+    bench_open(&b);
+    put_all(&b, at);
+    assert_int_equal(links_drain(&b.l, b.lk), 4);
+    assert_false(b.lk->ring[0].corrupt);
+    assert_int_equal(b.l.state.ops_kept, 1);
+    assert_int_equal(b.l.state.steps_kept, 1);
+    assert_int_equal(atomic_load(&b.lk->ring[0].shared->tail), b.head);
+    bench_close(&b);
+}
+
+static void expect_corrupt(struct bench *b, int64_t ops)
+{
+    while (links_drain(&b->l, b->lk))
+        ;
+    assert_true(b->lk->ring[0].corrupt);
+    assert_int_equal(b->l.state.ops_kept, ops);
+    rewind_ring(b);
+}
+
+/* Put a whole recording, let `op` differ from what a tap writes, and expect that the ring is given up there. */
+#define FAULT(b, change) \
+    do { \
+        uint64_t at_[4]; \
+        struct op_head *op; \
+        struct tap_step *step; \
+        struct tap_weight *piece; \
+        put_all(b, at_); \
+        op = (struct op_head *)((b)->data + at_[3]); \
+        step = (struct tap_step *)((b)->data + at_[0]); \
+        piece = (struct tap_weight *)((b)->data + at_[2]); \
+        (void)op, (void)step, (void)piece; \
+        change; \
+        expect_corrupt(b, 0); \
+    } while (0)
+
+static void test_named_faults(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    FAULT(&b, atomic_store(&b.lk->ring[0].shared->head, (uint64_t)2 * RING)); /* a head beyond the ring */
+    FAULT(&b, op->op.rec.size += 4096);          /* an op that is longer than what came */
+    FAULT(&b, op->op.rec.size -= 16);            /* shorter than its tensors */
+    FAULT(&b, op->op.weight = 7);                /* a set that never came */
+    FAULT(&b, piece->offset = 0);                /* a piece out of turn */
+    FAULT(&b, step->n_spans = 60000);            /* ids that are not there */
+    FAULT(&b, op->attr[0].value = 2 * N);        /* weights of another layer */
+    FAULT(&b, op->t[0].shape[0] *= 2);           /* the same, in the description */
+    FAULT(&b, op->t[0].bytes -= 4);              /* a weight of another size than was sent */
+    FAULT(&b, op->t[1].opaque = 1; op->t[1].bytes = 0); /* sent and opaque */
+    FAULT(&b, strcpy(op->op.kind, "thing"); op->t[2].bytes += 64); /* more than was sent, of a kind that nobody knows */
+    FAULT(&b, strcpy(op->op.kind, "thing"); op->op.weight = 0); /* readable, and never sent */
+    FAULT(&b, op->op.flight = TAP_FLIGHTS);      /* kept for no reason that there is */
+    bench_close(&b);
+}
+
+static void test_faults_of_an_op(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    FAULT(&b, op->op.n_attrs = 60000);
+    FAULT(&b, op->op.n_w = TAP_MAX_WEIGHTS + 1);
+    FAULT(&b, op->op.n_in = 0);                  /* then a's bytes are nobody's */
+    FAULT(&b, op->op.n_in = TAP_MAX_INPUTS + 1);
+    FAULT(&b, op->op.has_print = 1);             /* and there is none */
+    FAULT(&b, memset(op->op.kind, 'x', sizeof op->op.kind)); /* no end */
+    FAULT(&b, memset(op->op.name, 'x', sizeof op->op.name));
+    FAULT(&b, op->op.symbol[3] = '\033');
+    FAULT(&b, op->attr[1].name[0] = '\0');
+    FAULT(&b, op->t[3].role[0] = '\n');
+    FAULT(&b, op->t[3].ndim = TAP_DIMS + 1);
+    FAULT(&b, op->t[3].ndim = -1);
+    FAULT(&b, op->t[3].shape[0] = 1 << 30);      /* rows that do not fit the record */
+    FAULT(&b, op->t[3].shape[0] = -1);
+    FAULT(&b, op->t[3].strides[1] = 2);          /* elements beyond the bytes */
+    FAULT(&b, op->t[3].strides[1] = -1);
+    FAULT(&b, op->t[3].shape[0] = INT64_MAX; op->t[3].strides[0] = INT64_MAX); /* products that wrap */
+    FAULT(&b, op->t[3].bytes = UINT64_MAX);
+    FAULT(&b, op->t[3].bytes = UINT64_MAX - 15); /* what rounding up makes zero */
+    FAULT(&b, op->t[3].bytes = UINT64_MAX - 15; op->t[4].bytes += 2 * K + 16); /* a sum that wraps to the right size */
+    FAULT(&b, op->t[3].strides[0] = -1);         /* of one row: never used */
+    FAULT(&b, op->t[3].opaque = 1);              /* and has bytes */
+    FAULT(&b, op->t[4].opaque = 1; op->t[4].bytes = 0); /* no output */
+    FAULT(&b, op->t[3].bytes -= 32);             /* bytes that nothing describes */
+    bench_close(&b);
+}
+
+/* A description that changes between two ops of one set. */
+static void test_set_described_twice(void **state)
+{
+    struct bench b;
+    struct op_head op = op_head();
+    uint64_t at[4];
+
+    (void)state;
+    bench_open(&b);
+    put_all(&b, at);
+    put(&b, &op, sizeof op, op.op.rec.size);
+    assert_int_equal(links_drain(&b.l, b.lk), 5);
+    strcpy(op.op.kind, "gemm");
+    put(&b, &op, sizeof op, op.op.rec.size);
+    expect_corrupt(&b, 2);
+    bench_close(&b);
+}
+
+/* What a flight recorder kept is announced by a reason; one that nobody knows is no tap's. */
+static void test_kept(void **state)
+{
+    struct tap_kept k = {.rec = rec_of(TAP_REC_FLIGHT, sizeof k), .why = TAP_FLIGHT_SIGNAL, .ring_bytes = 1 << 20};
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    put(&b, &k, sizeof k, sizeof k);
+    assert_int_equal(links_drain(&b.l, b.lk), 1);
+    assert_int_equal(cJSON_GetArraySize(b.l.flight.kept), 1);
+    links_flight_facts(&b.l);          /* nobody asked for it: no fact, and nothing is left */
+    b.l.flight.kept = NULL;
+    k.why = TAP_FLIGHTS;
+    put(&b, &k, sizeof k, sizeof k);
+    expect_corrupt(&b, 0);
+    k.why = TAP_FLIGHT_NOT;
+    put(&b, &k, sizeof k, sizeof k);
+    expect_corrupt(&b, 0);
+    bench_close(&b);
+}
+
+/* As many tensors as would fit, had all of them another use. */
+static void test_too_many_inputs(void **state)
+{
+    struct { struct tap_op op; struct tap_tensor t[TAP_MAX_WEIGHTS + TAP_MAX_INPUTS + 1]; } rec;
+    struct op_head h = op_head();
+    struct bench b;
+    int i;
+
+    (void)state;
+    bench_open(&b);
+    rec.op = h.op;
+    rec.op.weight = rec.op.n_attrs = rec.op.n_w = 0;
+    rec.op.n_in = TAP_MAX_WEIGHTS + TAP_MAX_INPUTS;
+    rec.op.rec.size = (uint32_t)tap_round(sizeof rec, TAP_REC_ALIGN);
+    for (i = 0; i <= rec.op.n_in; i++)
+        rec.t[i] = tensor("a", "F16", 0, 0, 2);
+    put(&b, &rec, sizeof rec, sizeof rec);
+    expect_corrupt(&b, 0);
+    rec.op.n_in = TAP_MAX_INPUTS;     /* what is allowed */
+    rec.op.rec.size -= TAP_MAX_WEIGHTS * sizeof *rec.t;
+    put(&b, &rec, rec.op.rec.size, rec.op.rec.size);
+    assert_int_equal(links_drain(&b.l, b.lk), 1);
+    assert_int_equal(b.l.state.ops_kept, 1);
+    bench_close(&b);
+}
+
+/* A server that makes up a new name for each call must not fill the recorder's memory. */
+static void test_endless_names(void **state)
+{
+    struct { struct tap_op op; struct tap_tensor t[2]; } rec;
+    struct op_head h = op_head();
+    struct bench b;
+    int i;
+
+    (void)state;
+    bench_open(&b);
+    memset(&rec, 0, sizeof rec);
+    rec.op = h.op;
+    rec.op.weight = rec.op.n_attrs = rec.op.n_in = 0;
+    rec.op.n_w = 1;
+    rec.op.rec.size = (uint32_t)tap_round(sizeof rec, TAP_REC_ALIGN);
+    strcpy(rec.op.kind, "thing");
+    rec.t[0] = tensor("w", "Q4_1", 0, 0, 1);
+    rec.t[0].opaque = 1;
+    rec.t[1] = tensor("c", "F16", 0, 0, 2);
+    for (i = 0; i < 20000 && !b.lk->ring[0].corrupt; i++) {
+        snprintf(rec.op.name, sizeof rec.op.name, "blk.%d", i);
+        b.head = 0;
+        atomic_store(&b.lk->ring[0].shared->head, 0);
+        atomic_store(&b.lk->ring[0].shared->tail, 0);
+        put(&b, &rec, sizeof rec, sizeof rec);
+        links_drain(&b.l, b.lk);
+    }
+    assert_int_equal(i, 20000);        /* read on: some models have so many weights */
+    assert_int_equal(b.l.state.ops_kept, 16384);
+    assert_int_equal(b.l.state.ops_dropped, 20000 - 16384);
+    bench_close(&b);
+}
+
+static void test_unknown_rows(void **state)
+{
+    struct bench b;
+    struct tap_step step = {.rec = rec_of(TAP_REC_STEP, sizeof step), .step = 4};
+    struct td_step *steps;
+    struct td_fixture *fx;
+    struct td_error err = {0};
+    char dir[80];
+    size_t n, bad;
+
+    (void)state;
+    bench_open(&b);
+    put(&b, &step, sizeof step, sizeof step);
+    assert_int_equal(links_drain(&b.l, b.lk), 1);
+    links_write_held(&b.l);
+    assert_int_equal(td_writer_close(b.l.opt.writer, "complete", &err), 0);
+    b.l.opt.writer = NULL;
+    snprintf(dir, sizeof dir, "%s/fx", b.root);
+    assert_int_equal(td_fixture_open(dir, &fx, &err), 0);
+    assert_int_equal(td_fixture_steps(fx, &steps, &n, &bad, &err), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(steps[0].step, 4);
+    assert_int_equal(steps[0].how, TD_HOW_UNKNOWN);
+    assert_int_equal(steps[0].n_spans, 0);
+    td_steps_free(steps, n);
+    td_fixture_close(fx);
+    bench_close(&b);
+}
+
+#ifdef __SANITIZE_ADDRESS__ /* whose allocator gives every large block back to the kernel: minutes for what takes seconds */
+#define ANY_BYTE_RUNS 2000
+#else
+#define ANY_BYTE_RUNS 20000
+#endif
+
+static void test_any_byte(void **state)
+{
+    struct bench b;
+    uint64_t at[4], x = 88172645463325252u;
+    int i, j;
+
+    (void)state;
+    bench_open(&b);
+    for (i = 0; i < ANY_BYTE_RUNS; i++) {
+        put_all(&b, at);
+        for (j = 0; j < 1 + i % 4; j++) {
+            uint64_t where;
+
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            where = at[x % 4] + (x >> 8) % (x % 4 == 3 ? sizeof(struct op_head) : 96);
+            if (where < b.head)
+                b.data[where] = (uint8_t)(x >> 32);
+        }
+        while (links_drain(&b.l, b.lk))
+            ;
+        assert_true(atomic_load(&b.lk->ring[0].shared->tail) <= b.head);
+        rewind_ring(&b);
+        td_error_clear(&b.l.failed);
+    }
+    bench_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_named_faults),
+        cmocka_unit_test(test_faults_of_an_op),
+        cmocka_unit_test(test_set_described_twice),
+        cmocka_unit_test(test_kept), cmocka_unit_test(test_too_many_inputs),
+        cmocka_unit_test(test_endless_names),
+        cmocka_unit_test(test_unknown_rows),
+        cmocka_unit_test(test_any_byte),
+    };
+
+    setenv("TD_LOG", "0", 1);         /* thousands of warnings are meant */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

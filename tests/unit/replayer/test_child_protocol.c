@@ -1,0 +1,409 @@
+/* test_child_protocol.c - builds that are right, that crash, hang or break the rules, each seen from the replayer.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The program is its own child: started with "--child FD" it serves as bin/replay-child does. The libraries are
+ * tests/helpers/lib_*.c, beside it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/fs.h"
+#include "replayer/child.h"
+#include "replayer/judge.h"
+#include "replayer/runner.h"
+#include "replayer/op_timing.h"
+#include "tests/unit/random_gptq.h"
+
+static char library[4096];  /* lib_misbehave.so */
+static struct td_op_call op; /* m = 3 */
+
+static void find_helper(const char *name, char *out, size_t n)
+{
+    char dir[4000];
+
+    assert_int_equal(td_fs_self_dir(dir, sizeof dir, NULL), TD_OK);
+    snprintf(out, n, "%.3900s/../../helpers/%s", dir, name);
+}
+
+static struct td_runner start(const char *how, int deadline_ms)
+{
+    struct td_runner_options o = {.name = "candidate", .provider = "lib", .arg = library, .program = "/proc/self/exe", .deadline_ms = deadline_ms, .guard = true};
+    struct td_error err = {0};
+    struct td_runner r;
+
+    setenv("TD_MISBEHAVE", how, 1);
+    if (td_runner_start(&r, &o, &err))
+        fail_msg("%s", err.msg);
+    return r;
+}
+
+static struct td_run_result run(struct td_runner *r)
+{
+    struct td_error err = {0};
+    struct td_run_result res;
+
+    if (td_runner_run(r, &op, 3, &res, &err))
+        fail_msg("%s", err.msg);
+    return res;
+}
+
+static void expect(const char *how, enum td_run_status status, const char *words)
+{
+    struct td_runner r = start(how, 2000);
+    struct td_run_result res = run(&r);
+
+    if (res.status != status || (words && !strstr(res.reason, words)))
+        fail_msg("%s: %s, \"%s\"; expected %s, \"%s\"", how, td_run_status_name(res.status), res.reason, td_run_status_name(status),
+                 words ? words : "");
+    td_run_result_release(&res);
+    td_runner_stop(&r);
+}
+
+static void right_build(void **state)
+{
+    struct td_judge_limits lim;
+    struct td_judge_result e;
+    struct td_runner r = start("", 2000);
+    struct td_run_result res = run(&r);
+    struct td_op_ref ref;
+
+    (void)state;
+    assert_int_equal(res.status, TD_RUN_OK);
+    assert_int_equal(res.repeats, 3);
+    assert_string_equal(r.build, "misbehaving test build");
+    assert_int_equal(td_op_kind_find("gptq_gemm")->reference(&op, &ref, NULL), 0);
+    assert_int_equal(td_judge_limits_find("gptq_gemm", TD_DT_F16, &lim, NULL), 0);
+    assert_int_equal(td_judge_output(&ref, &op.out, (const void *const *)res.images, 3, &lim, &e, NULL), 0);
+    assert_true(e.score < 4);
+    assert_int_equal(e.unstable, 0);
+    td_op_ref_release(&ref);
+    td_run_result_release(&res);
+    td_runner_stop(&r);
+    assert_int_equal(r.starts, 1);
+}
+
+static void crashes_are_results(void **state)
+{
+    (void)state;
+    expect("null", TD_RUN_CRASHED, "signal 11");
+    expect("null", TD_RUN_CRASHED, "NULL pointer");
+    expect("null", TD_RUN_CRASHED, "in run, repeat 0");
+    expect("abort", TD_RUN_CRASHED, "signal 6");
+    expect("exit", TD_RUN_CRASHED, "exit 3");
+}
+
+static void hang_is_a_result(void **state)
+{
+    struct td_runner r = start("hang", 300);
+    struct td_run_result res = run(&r);
+
+    (void)state;
+    assert_int_equal(res.status, TD_RUN_HUNG);
+    assert_non_null(strstr(res.reason, "no answer for 0.3 s in run, repeat 0"));
+    assert_int_equal(r.hangs, 1);
+    td_runner_stop(&r);
+}
+
+static void memory_rules(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    expect("overread", TD_RUN_CRASHED, "read past the end of qweight");
+#else
+    expect("overread", TD_RUN_CRASHED, "past the end of qweight");
+#endif
+    expect("overwrite", TD_RUN_CRASHED, "past the end of c (byte 0 after it)");
+    op.out.align = 256; /* now there is a gap between the end and the page */
+    expect("overwrite", TD_RUN_FAILED, "wrote past the end of c (byte 1 after it)");
+    op.out.align = 16;
+    expect("scribble", TD_RUN_FAILED, "wrote into its input a");
+    expect("refuse", TD_RUN_UNSUPPORTED, "TD_KERNEL_EUNSUPPORTED");
+}
+
+static void a_failed_run_keeps_its_images(void **state)
+{
+    struct td_runner r = start("overwrite", 2000);
+    struct td_run_result res;
+
+    (void)state;
+    op.out.align = 256;
+    res = run(&r);
+    op.out.align = 16;
+    assert_int_equal(res.status, TD_RUN_FAILED);
+    assert_int_equal(res.repeats, 3);
+    td_run_result_release(&res);
+    td_runner_stop(&r);
+}
+
+static void goes_on_after_a_crash(void **state)
+{
+    struct td_runner r = start("null+m", 2000); /* crashes for m > 1 only */
+    struct td_op_call one;
+    const struct random_gptq d = {1, 64, 128, 4, 32, false};
+    struct td_op_call three = op;
+    struct td_run_result res;
+    int i;
+
+    (void)state;
+    random_gptq_make(&one, &d, 1, 1);
+    for (i = 0; i < 3; i++) {
+        op = three;
+        res = run(&r);
+        assert_int_equal(res.status, TD_RUN_CRASHED);
+        td_run_result_release(&res);
+        op = one;
+        res = run(&r);
+        assert_int_equal(res.status, TD_RUN_OK);
+        td_run_result_release(&res);
+    }
+    op = three;
+    assert_int_equal(r.crashes, 3);
+    assert_int_equal(r.starts, 4);
+    td_runner_stop(&r);
+    random_gptq_free(&one);
+}
+
+static void larger_op_gets_a_larger_arena(void **state)
+{
+    struct td_runner r = start("", 5000);
+    struct td_run_result res = run(&r);
+    struct td_op_call small = op;
+    const struct random_gptq d = {40, 256, 256, 8, 64, true};
+
+    (void)state;
+    td_run_result_release(&res);
+    random_gptq_make(&op, &d, 5, 5);
+    res = run(&r);
+    assert_int_equal(res.status, TD_RUN_OK);
+    assert_int_equal(r.starts, 1);
+    td_run_result_release(&res);
+    random_gptq_free(&op);
+    op = small;
+    td_runner_stop(&r);
+}
+
+static void no_library(void **state)
+{
+    struct td_runner_options o = {.name = "candidate", .provider = "lib", .arg = "/nowhere/lib.so", .program = "/proc/self/exe", .deadline_ms = 1000};
+    struct td_error err = {0};
+    struct td_runner r;
+    char path[4096];
+
+    (void)state;
+    assert_int_not_equal(td_runner_start(&r, &o, &err), TD_OK);
+    assert_non_null(strstr(err.msg, "/nowhere/lib.so"));
+    td_error_clear(&err);
+    find_helper("lib_no_symbol.so", path, sizeof path);
+    o.arg = path;
+    assert_int_not_equal(td_runner_start(&r, &o, &err), TD_OK);
+    assert_non_null(strstr(err.msg, "no symbol td_gptq_gemm"));
+    td_error_clear(&err);
+    o.provider = "quantum";
+    assert_int_equal(td_runner_start(&r, &o, &err), TD_EINVAL);
+    td_runner_stop(&r);
+}
+
+static void timing_gives_pairs(void **state)
+{
+    struct td_runner a = start("", 2000), b = start("", 2000);
+    struct td_error err = {0};
+    cJSON *t = NULL, *pair;
+    int n = 0;
+
+    (void)state;
+    if (td_speed_measure(&a, &b, &op, 1, &t, &err))
+        fail_msg("%s", err.msg);
+    cJSON_ArrayForEach(pair, cJSON_GetObjectItem(t, "hot")) {
+        assert_int_equal(cJSON_GetArraySize(pair), 2);
+        assert_true(cJSON_GetArrayItem(pair, 0)->valuedouble > 0 && cJSON_GetArrayItem(pair, 1)->valuedouble > 0);
+        n++;
+    }
+    assert_int_equal(n, TD_SPEED_STARTS * TD_SPEED_PAIRS);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "cold")), n);
+    cJSON_Delete(t);
+    td_runner_stop(&a);
+    td_runner_stop(&b);
+}
+
+/* A build that cannot be opened again ends the replay: its next op is not called failed. */
+static void a_lost_build_is_no_failed_op(void **state)
+{
+    struct td_runner a = start("", 2000), b = start("", 2000);
+    struct td_error err = {0};
+    struct td_run_result res;
+    char gone[4096];
+    cJSON *t = NULL;
+
+    (void)state;
+    find_helper("gone.so", gone, sizeof gone);
+    a.opt.arg = gone;
+    assert_int_equal(td_speed_measure(&a, &b, &op, 1, &t, &err), TD_EIO);
+    td_error_clear(&err);
+    assert_true(td_runner_run(&a, &op, 1, &res, &err) < 0);
+    assert_non_null(strstr(err.msg, "gone.so"));
+    td_run_result_release(&res);
+    td_runner_stop(&a);
+    td_runner_stop(&b);
+}
+
+static char *file_name(const char *helper)
+{
+    static char path[4096];
+
+    find_helper(helper, path, sizeof path);
+    return path;
+}
+
+/* The starts of a provider that renews itself are no new processes: one could not open this build again. */
+static void a_gpu_process_stays(void **state)
+{
+    const char *root = getenv("ROOT");
+    char from[4096], gone[4096];
+    struct td_runner_options o = {.name = "candidate", .provider = "cuda", .arg = gone, .program = "/proc/self/exe", .deadline_ms = 5000};
+    struct td_error err = {0};
+    struct td_runner a, b;
+    cJSON *t = NULL;
+    struct td_buf file;
+
+    (void)state;
+    setenv("TD_CUDA_LIBRARY", file_name("lib_fake_cuda.so"), 1);
+    setenv("TD_FAKE_CUDA_PLUGIN", file_name("lib_fake_simt.so"), 1);
+    find_helper("gone.fatbin", gone, sizeof gone);
+    snprintf(from, sizeof from, "%.4000s/tests/unit/data/gptq_like.fatbin", root ? root : ".");
+    td_buf_init(&file, 1 << 24);
+    assert_int_equal(td_fs_read(from, 1 << 24, &file, NULL), TD_OK);
+    assert_int_equal(td_fs_write_atomic(gone, file.data, file.len, NULL), TD_OK);
+    td_buf_release(&file);
+    if (td_runner_start(&a, &o, &err) || td_runner_start(&b, &o, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(unlink(gone), 0);
+    if (td_speed_measure(&a, &b, &op, 1, &t, &err))
+        fail_msg("%s", err.msg);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "hot")), TD_SPEED_STARTS * TD_SPEED_PAIRS);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(t, "start")), "places");
+    assert_true(strstr(a.build, "cuda on ") == a.build); /* HELLO was answered as before */
+    cJSON_Delete(t);
+    td_runner_stop(&a);
+    td_runner_stop(&b);
+}
+
+static void timing_survives_a_crash(void **state)
+{
+    struct td_runner a = start("", 2000), b;
+    cJSON *t = NULL;
+
+    (void)state;
+    td_runner_stop(&a);
+    a = start("null", 2000);
+    b = start("null", 2000);
+    assert_int_equal(td_speed_measure(&a, &b, &op, 1, &t, NULL), TD_ECRASH);
+    assert_null(t);
+    td_runner_stop(&a);
+    td_runner_stop(&b);
+}
+
+/* ---- packets and arenas -------------------------------------------------------------------------------------------- */
+
+static void packets_of_others_are_refused(void **state)
+{
+    struct td_proto_msg m = {.magic = TD_PROTO_MAGIC, .version = TD_PROTO_VERSION + 1, .type = TD_PROTO_HELLO}, got;
+    struct td_error err = {0};
+    int s[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s), 0);
+    assert_int_equal(td_proto_recv(s[1], &got, NULL, 10, &err), TD_ETIMEOUT);
+    assert_int_equal(td_proto_send(s[0], &m, -1, NULL), TD_OK);
+    assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, &err), TD_EPROTO);
+    assert_non_null(strstr(err.msg, "version 4"));
+    m.magic = 7;
+    assert_int_equal(td_proto_send(s[0], &m, -1, NULL), TD_OK);
+    assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, NULL), TD_EPROTO);
+    assert_int_equal(write(s[0], "short", 5), 5);
+    assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, NULL), TD_EPROTO);
+    close(s[0]);
+    assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, NULL), TD_EIO);
+    close(s[1]);
+}
+
+static void arenas_are_checked(void **state)
+{
+    struct td_op_call back;
+    struct td_proto_arena *h;
+    uint64_t size;
+    void *images;
+    char *arena;
+
+    (void)state;
+    assert_int_equal(td_proto_arena_size(&op, 2, &size, NULL), TD_OK);
+    arena = aligned_alloc(4096, size);
+    h = (struct td_proto_arena *)arena;
+    assert_int_equal(td_proto_pack(&op, arena, size - 4096, 2, NULL), TD_ELIMIT);
+    assert_int_equal(td_proto_pack(&op, arena, size, 2, NULL), TD_OK);
+    assert_int_equal(td_proto_unpack(arena, size, 2, &back, &images, NULL), TD_OK);
+    assert_int_equal(back.n_in, op.n_in);
+    assert_memory_equal(back.in[1].data, op.in[1].data, op.in[1].size_bytes);
+    assert_int_equal(td_op_attr(&back, "k", 0), 128);
+    assert_true((char *)images + 2 * td_proto_image_stride(op.out.size_bytes) <= arena + size);
+    h->in[1].offset = size - 4;
+    assert_int_equal(td_proto_unpack(arena, size, 2, &back, &images, NULL), TD_EPROTO);
+    h->in[1].offset = UINT64_MAX;
+    assert_int_equal(td_proto_unpack(arena, size, 2, &back, &images, NULL), TD_EPROTO);
+    assert_int_equal(td_proto_pack(&op, arena, size, 2, NULL), TD_OK);
+    h->n_in = 1000;
+    assert_int_equal(td_proto_unpack(arena, size, 2, &back, &images, NULL), TD_EPROTO);
+    free(arena);
+}
+
+static void launches_cross(void **state)
+{
+    struct td_op_call with = op, back;
+    struct td_proto_arena *h;
+    uint64_t size;
+    void *images;
+
+    (void)state;
+    with.n_launches = 2;
+    with.launches[1] = (struct td_op_launch){.rows = {128, 141}, .grid = {132, 1, 1}, .block = {256, 1, 1}, .shared_bytes = 232448, .symbol = "_Z1k"};
+    assert_int_equal(td_proto_arena_size(&with, 1, &size, NULL), TD_OK);
+    h = aligned_alloc(4096, size);
+    assert_int_equal(td_proto_pack(&with, h, size, 1, NULL), TD_OK);
+    memset(h->launches[0].symbol, 'x', sizeof h->launches[0].symbol); /* what it holds is not believed */
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_OK);
+    assert_int_equal(back.n_launches, 2);
+    assert_memory_equal(&back.launches[1], &with.launches[1], sizeof with.launches[1]);
+    assert_int_equal(strlen(back.launches[0].symbol), TD_OP_MAX_SYMBOL - 1);
+    h->n_launches = TD_OP_MAX_LAUNCHES + 1;
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_EPROTO);
+    h->n_launches = -1;
+    assert_int_equal(td_proto_unpack(h, size, 1, &back, &images, NULL), TD_EPROTO);
+    free(h);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_build), cmocka_unit_test(crashes_are_results), cmocka_unit_test(hang_is_a_result),
+        cmocka_unit_test(memory_rules), cmocka_unit_test(a_failed_run_keeps_its_images), cmocka_unit_test(goes_on_after_a_crash),
+        cmocka_unit_test(larger_op_gets_a_larger_arena), cmocka_unit_test(no_library), cmocka_unit_test(timing_gives_pairs),
+        cmocka_unit_test(timing_survives_a_crash), cmocka_unit_test(a_lost_build_is_no_failed_op), cmocka_unit_test(a_gpu_process_stays),
+        cmocka_unit_test(packets_of_others_are_refused), cmocka_unit_test(arenas_are_checked), cmocka_unit_test(launches_cross),
+    };
+    const struct random_gptq d = {3, 64, 128, 4, 32, false};
+    int rc;
+
+    if (argc == 3 && !strcmp(argv[1], "--child"))
+        return td_child_main(atoi(argv[2]));
+    find_helper("lib_misbehave.so", library, sizeof library);
+    random_gptq_make(&op, &d, 1, 1);
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    random_gptq_free(&op);
+    return rc;
+}
