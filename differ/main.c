@@ -8,7 +8,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "differ/smoke.h"
-#include "differ/weigh.h"
+#include "differ/compare.h"
 
 struct options {
     const char *json, *junit, *lanes, *also, *policy;

@@ -6,7 +6,7 @@
 
 #include "common/fs.h"
 #include "common/json.h"
-#include "differ/weigh.h"
+#include "differ/compare.h"
 
 #define REPORT_MAX ((size_t)1 << 30)
 #define SCHEMA "tapedeck-report-1"

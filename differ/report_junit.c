@@ -7,7 +7,7 @@
 
 #include "common/fs.h"
 #include "common/json.h"
-#include "differ/weigh.h"
+#include "differ/compare.h"
 
 #define XML_MAX ((size_t)1 << 28)
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "differ/weigh.h"
+#include "differ/compare.h"
 
 #define TD_PAGE_SHOWN 5 /* of a list, without --verbose */
 

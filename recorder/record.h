@@ -13,11 +13,11 @@
 #include "common/args.h"
 #include "common/proc.h"
 #include "format/fixture.h"
-#include "recorder/tap_client/links.h"
+#include "recorder/tap_client/tap_client.h"
 #include "wire/extras.h"
 #include "wire/scores.h"
 #include "wire/suite.h"
-#include "wire/whole.h"
+#include "wire/fill_ids.h"
 
 struct td_record_options {
     const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint, *layers;

@@ -7,7 +7,7 @@
 #include "wire/extras.h"
 #include "wire/scores.h"
 #include "wire/send.h"
-#include "wire/whole.h"
+#include "wire/fill_ids.h"
 
 struct td_requests_stats {
     int64_t recorded, planned, answered, failed, not_sent;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap_client/links.h"
+#include "recorder/tap_client/tap_client.h"
 
 static int command(struct td_links *l, struct td_writer *w, const char *line, struct td_error *err)
 {

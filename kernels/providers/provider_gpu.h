@@ -1,5 +1,5 @@
 /* provider_gpu.h - what the parts of providers cuda and hip share: provider_gpu.c runs and times; of each kind of op another file says by what
- * (provider_gpu_gptq.c, provider_gpu_gemm.c); provider_gpu_put.c and provider_gpu_put_marlin.c bring tensors to the GPU, provider_gpu_whole.c multiplies a W that was made whole.
+ * (provider_gpu_gptq.c, provider_gpu_gemm.c); provider_gpu_put.c and provider_gpu_put_marlin.c bring tensors to the GPU, provider_gpu_dequant_w.c multiplies a W that was made whole.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_PROVIDER_GPU_H
 #define TD_KERNELS_PROVIDER_GPU_H

@@ -30,12 +30,12 @@ OBJS_fuzz_opref := replayer
 OBJS_fuzz_checkpoint := recorder recorder/tap_client replayer
 # its parser of code objects
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
-OBJS_test_settle := recorder recorder/tap_client
+OBJS_test_identify := recorder recorder/tap_client
 OBJS_test_kernel_names := recorder recorder/tap_client
 OBJS_test_figures := recorder recorder/tap_client
-OBJS_test_settle_vllm := recorder recorder/tap_client
-OBJS_test_settle_gpu := recorder recorder/tap_client replayer
-OBJS_test_rows := recorder recorder/tap_client
+OBJS_test_identify_vllm := recorder recorder/tap_client
+OBJS_test_identify_gpu := recorder recorder/tap_client replayer
+OBJS_test_step_rows := recorder recorder/tap_client
 $(foreach t,judge guard child_protocol build opcompare oplist opload opref reqplan,$(eval OBJS_test_$(t) := replayer))
 
 # small kernels of its own

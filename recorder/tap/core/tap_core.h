@@ -1,7 +1,7 @@
 /* tap_core.h - the parts of the tap's core: what they share. Front ends include tap.h only.
  * SPDX-License-Identifier: Apache-2.0
  *
- *   tap_seat.c     a thread's ring: taking it, room in it, counters     tap_steps.c  sampling, the budget, records of steps
+ *   tap_ring_slot.c     a thread's ring: taking it, room in it, counters     tap_steps.c  sampling, the budget, records of steps
  *   tap_take.c     one call, from its begin to its end                  tap_weights.c  weights: sent once an arm
  *   tap_serve.c    the thread, the socket, arming and disarming         tap_real.c   finding the real functions
  *   tap_memory.c   the memory that the recorder shares                 tap_send.c   for front ends that send later
@@ -68,7 +68,7 @@ struct tap_me {
 /* Initial-exec: the library is there when the program starts, so its place is known; no allocation at the first use. */
 extern __thread __attribute__((tls_model("initial-exec"))) struct tap_me tap_me;
 
-/* ---- tap_seat.c ---- */
+/* ---- tap_ring_slot.c ---- */
 /* This thread's seat, entered, with tap_me valid for this arm: memory stays until tap_seat_exit. NULL: there is none to be had, or asleep again. */
 struct tap_seat *tap_seat_mine(uint32_t generation);
 void tap_seat_exit(struct tap_seat *s);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  *   tap_cuda.c          loaded by CUDA, arming, the callback     tap_cuda_load.c   libcuda and CUPTI, where they are
- *   tap_cuda_kernels.c  which kernel a handle is                 tap_cuda_lane.c   what happens to a launch: steps, sampling, joining, copies
+ *   tap_cuda_kernels.c  which kernel a handle is                 tap_cuda_gate.c   what happens to a launch: steps, sampling, joining, copies
  *   tap_cuda_stage.c    memory of the device and pinned memory   tap_cuda_sets.c   weights: which are there, which are to be sent
  *   tap_cuda_send.c     the thread that sends what was copied    tap_cuda_work.c   what is asked of operands
  *   tap_cuda_queue.c    from the lane to the sender
@@ -210,7 +210,7 @@ enum tap_cuda_round tap_cuda_round_note(struct tap_cuda_rounds *r, uint64_t weig
 /* For a new arm: only `first` is still known. */
 void tap_cuda_round_reset(struct tap_cuda_rounds *r, uint64_t others);
 
-/* ---- tap_cuda_lane.c ----------------------------------------------------------------------------------------------- */
+/* ---- tap_cuda_gate.c ----------------------------------------------------------------------------------------------- */
 
 struct tap_cuda_launch {              /* a launch as the callback sees it */
     void *function, *stream, *context;

@@ -69,7 +69,7 @@ void tap_cuda_look_check(const struct tap_cuda_entry *e); /* columns of an outpu
 void tap_cuda_look_call(const struct tap_call *call);     /* an op on its way to the recorder */
 void tap_cuda_look_kept(const struct tap_cuda_entry *e);  /* the ring begins to come, or has come */
 
-/* ---- tap_cuda_lane.c: the tap's thread ---- */
+/* ---- tap_cuda_gate.c: the tap's thread ---- */
 void tap_cuda_lane_keep(void);        /* tap_cuda_keep_some(), once no op is in two halves */
 
 #pragma GCC visibility pop

@@ -13,7 +13,7 @@
 
 #include "common/fs.h"
 #include "format/fixture.h"
-#include "recorder/tap_client/links.h"
+#include "recorder/tap_client/tap_client.h"
 #include "recorder/tap/core/tap_core.h"
 
 static char root[] = "/tmp/td-arm-XXXXXX";

@@ -24,7 +24,7 @@
 #include "common/json.h"
 #include "common/proc.h"
 #include "format/fixture.h"
-#include "recorder/tap_client/links.h"
+#include "recorder/tap_client/tap_client.h"
 #include "recorder/tap/core/tap_proto.h"
 
 enum { LAYERS = 3, K = 64 };

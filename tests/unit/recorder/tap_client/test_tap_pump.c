@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
-#include "recorder/tap_client/links_parts.h"
+#include "recorder/tap_client/tap_client_parts.h"
 
 enum { RING = 64 << 10, K = 64, N = 32, GROUP = 32 };
 
@@ -122,7 +122,7 @@ static void put_all(struct bench *b, uint64_t at[4])
     put(b, &op, sizeof op, op.op.rec.size);
 }
 
-static void test_whole(void **state)
+static void test_fill_ids(void **state)
 {
     struct bench b;
     uint64_t at[4];
@@ -382,7 +382,7 @@ static void test_any_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_fill_ids),
         cmocka_unit_test(test_named_faults),
         cmocka_unit_test(test_faults_of_an_op),
         cmocka_unit_test(test_set_described_twice),

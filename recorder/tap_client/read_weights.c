@@ -1,0 +1,287 @@
+/* read_weights.c - sets of weights: put together from their chunks, settled at the first op that uses them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder/tap_client/tap_client_parts.h"
+
+#define WEIGHTS_MAX 1000000u
+#define WEIGHTS_AHEAD 16384u          /* ids count up; so many may be given and not sent */
+#define OPAQUE_MAX 16384u
+#define WEIGHT_BYTES_MAX (16ULL << 30)
+
+static void free_set(struct link_set *set)
+{
+    int t;
+
+    for (t = 0; set && t < set->n; t++)
+        cJSON_Delete(set->t[t].ref);
+    if (set)
+        free(set->layer);
+    free(set);
+}
+
+void links_weights_release(struct link_ring *r)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->n_weights; i++) {
+        free(r->weights[i].data);
+        free_set(r->weights[i].set);
+    }
+    for (i = 0; i < r->n_opaque; i++)
+        free_set(r->opaque[i].set);
+    free(r->weights);
+    free(r->opaque);
+    r->weights = NULL;
+    r->opaque = NULL;
+    r->n_weights = r->n_opaque = 0;
+}
+
+/* ---- chunks -------------------------------------------------------------------------------------------------------- */
+
+static struct link_weight *weight_slot(struct link_ring *r, uint32_t id)
+{
+    if (!id || id > WEIGHTS_MAX || id > r->n_weights + WEIGHTS_AHEAD)
+        return NULL;
+    if (id >= r->n_weights) {
+        uint32_t n = id + 64;
+        struct link_weight *more = realloc(r->weights, n * sizeof *more);
+
+        if (!more)
+            return NULL;
+        memset(more + r->n_weights, 0, (n - r->n_weights) * sizeof *more);
+        r->weights = more;
+        r->n_weights = n;
+    }
+    return &r->weights[id];
+}
+
+/* Room for the set, each tensor aligned. */
+static bool begin_set(struct td_links *l, struct link_weight *w, const struct tap_weight *rec)
+{
+    uint64_t room = 0;
+    int t;
+
+    w->total = 0;
+    for (t = 0; t < TAP_MAX_WEIGHTS; t++) {
+        if (rec->bytes[t] > WEIGHT_BYTES_MAX)
+            return false;
+        w->bytes[t] = rec->bytes[t];
+        w->total += rec->bytes[t];
+        room += tap_round(rec->bytes[t], LINKS_ALIGN);
+    }
+    if (!w->total || w->total > WEIGHT_BYTES_MAX)
+        return false;
+    w->data = aligned_alloc(LINKS_ALIGN, room);
+    if (!w->data)
+        links_keep_failure(l, TD_ENOMEM, "weights");
+    return w->data != NULL;
+}
+
+/* Where tensor t begins. */
+static uint8_t *piece(const struct link_weight *w, int t)
+{
+    uint64_t at = 0;
+    int i;
+
+    for (i = 0; i < t; i++)
+        at += tap_round(w->bytes[i], LINKS_ALIGN);
+    return w->data + at;
+}
+
+static void scatter(struct link_weight *w, const uint8_t *from, uint64_t len)
+{
+    uint64_t offset = w->have;
+    int t;
+
+    for (t = 0; t < TAP_MAX_WEIGHTS && len; t++) {
+        uint64_t n;
+
+        if (offset >= w->bytes[t]) {
+            offset -= w->bytes[t];
+            continue;
+        }
+        n = w->bytes[t] - offset < len ? w->bytes[t] - offset : len;
+        memcpy(piece(w, t) + offset, from, n);
+        from += n;
+        len -= n;
+        offset = 0;
+    }
+}
+
+bool links_take_chunk(struct td_links *l, struct link_ring *r, const struct tap_weight *rec, const uint8_t *data)
+{
+    struct link_weight *w = weight_slot(r, rec->id);
+
+    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set || (!w->data && !begin_set(l, w, rec)))
+        return false;
+    if (rec->offset != w->have || rec->len > w->total - w->have)
+        return false;
+    scatter(w, data, rec->len);
+    w->have += rec->len;
+    return true;
+}
+
+/* ---- settling ------------------------------------------------------------------------------------------------------ */
+
+static int elem_bytes(const char *dtype)
+{
+    return strcmp(dtype, "F16") && strcmp(dtype, "BF16") ? 1 : 2;
+}
+
+/* Into the fixture, or, when a reference is enough, as a hash only. */
+static int store(struct td_links *l, struct td_settle *s)
+{
+    bool by_reference = s->matches && l->opt.weights_by_reference, stored = false;
+    int64_t bytes = 0;
+    int t, rc = TD_OK;
+
+    for (t = 0; t < s->n && !rc; t++) {
+        struct td_tensor_rec *rec = &s->t[t];
+
+        if (!s->data[t])
+            continue;
+        bytes += (int64_t)s->size[t];
+        if (by_reference && rec->ref) {
+            rec->blob = td_hash_bytes(s->data[t], s->size[t]);
+            continue;
+        }
+        rc = td_writer_blob(l->opt.writer, s->data[t], s->size[t], elem_bytes(rec->dtype), &rec->blob);
+        rec->stored = !rc;
+        stored = true;
+    }
+    td_writer_count(l->opt.writer, "weights.seen", 1, bytes);
+    td_writer_count(l->opt.writer, s->matches == 1 ? "weights.matched" : s->matches ? "weights.ambiguous" : "weights.unmatched", 1, bytes);
+    if (!rc && stored)
+        td_writer_count(l->opt.writer, "weights.stored", 1, bytes);
+    return rc;
+}
+
+static void take_over(struct link_set *set, struct td_settle *s)
+{
+    memcpy(set->t, s->t, sizeof set->t);
+    memset(s->t, 0, sizeof s->t);
+    set->n = s->n;
+    memcpy(set->extra, s->extra, sizeof set->extra);
+    set->n_extra = s->n_extra;
+    set->named_by_call = s->named_by_call;
+}
+
+/* bytes : of each weight of the op, or NULL */
+static int settle(struct td_links *l, const struct link_op *op, const uint8_t *const *bytes, struct td_hash key, struct link_set **out)
+{
+    struct td_settle s = {.kind = op->rec->kind, .layout = op->rec->layout, .name = op->name, .print = op->rec->has_print ? &op->print : NULL,
+                          .attrs = op->attr, .n_attrs = op->rec->n_attrs, .w = op->tensor, .n_w = op->rec->n_w, .bytes = bytes, .layers = l->layers};
+    struct link_set *set = calloc(1, sizeof *set);
+    struct td_error err = {0};
+    bool unwanted = false;
+    int rc = set ? td_settle_weights(&s, &err) : TD_ENOMEM;
+
+    if (!rc && s.layer[0] && !(set->layer = strdup(s.layer)))
+        rc = TD_ENOMEM;
+    unwanted = !rc && !s.named_by_call && !links_wants_layer(l, set->layer);
+    if (!rc && !unwanted)
+        rc = store(l, &s);
+    if (unwanted)
+        td_writer_count(l->opt.writer, "weights.unwanted", 1, 0);
+    if (!rc) {
+        set->unwanted = unwanted;
+        set->key = key;
+        take_over(set, &s);
+        *out = set;
+    } else {
+        free_set(set);
+    }
+    td_settle_release(&s);
+    return rc;
+}
+
+/* How the tap described the weights; with their name and print where no bytes tell them apart. */
+static struct td_hash key_of(const struct link_op *op, bool opaque)
+{
+    struct {
+        char kind[sizeof op->rec->kind], layout[sizeof op->rec->layout], name[TAP_NAME];
+        struct tap_tensor w[TAP_MAX_WEIGHTS];
+        struct tap_print print;
+    } all;
+
+    memset(&all, 0, sizeof all);
+    memcpy(all.kind, op->rec->kind, sizeof all.kind);
+    memcpy(all.layout, op->rec->layout, sizeof all.layout);
+    memcpy(all.w, op->tensor, op->rec->n_w * sizeof *all.w);
+    if (opaque)
+        memcpy(all.name, op->rec->name, sizeof all.name);
+    if (opaque && op->rec->has_print)
+        all.print = op->print;
+    return td_hash_bytes(&all, sizeof all);
+}
+
+static int opaque_weights(struct td_links *l, struct link_ring *r, const struct link_op *op, const struct link_set **out)
+{
+    static const uint8_t *const none[TAP_MAX_WEIGHTS];
+    struct td_hash key = key_of(op, true);
+    struct link_opaque *more;
+    struct link_set *set;
+    uint32_t i;
+    int rc;
+
+    for (i = 0; i < op->rec->n_w; i++)
+        if (op->tensor[i].bytes)
+            return TD_ECORRUPT;
+    for (i = 0; i < r->n_opaque; i++)
+        if (td_hash_eq(r->opaque[i].key, key)) {
+            *out = r->opaque[i].set;
+            return TD_OK;
+        }
+    if (r->n_opaque == OPAQUE_MAX)
+        return TD_ELIMIT;
+    if (!(r->n_opaque & (r->n_opaque - 1))) { /* a power of two, or none: full */
+        more = realloc(r->opaque, (r->n_opaque ? 2 * r->n_opaque : 1) * sizeof *more);
+        if (!more)
+            return TD_ENOMEM;
+        r->opaque = more;
+    }
+    rc = settle(l, op, none, key, &set);
+    if (rc)
+        return rc;
+    r->opaque[r->n_opaque++] = (struct link_opaque){key, set};
+    *out = set;
+    return TD_OK;
+}
+
+static int sent_weights(struct td_links *l, struct link_ring *r, const struct link_op *op, const struct link_set **out)
+{
+    struct link_weight *w = op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
+    const uint8_t *bytes[TAP_MAX_WEIGHTS] = {NULL};
+    struct td_hash key = key_of(op, false);
+    int t, rc;
+
+    if (!w || !w->total || w->have != w->total || (w->set && !td_hash_eq(w->set->key, key)))
+        return TD_ECORRUPT;
+    for (t = 0; t < TAP_MAX_WEIGHTS; t++) {
+        bool sent = t < op->rec->n_w && !op->tensor[t].opaque;
+
+        if (w->bytes[t] != (sent ? op->tensor[t].bytes : 0))
+            return TD_ECORRUPT;
+        if (sent && !w->set)
+            bytes[t] = piece(w, t);
+    }
+    if (!w->set) {
+        rc = settle(l, op, bytes, key, &w->set);
+        if (rc)
+            return rc;
+        free(w->data);
+        w->data = NULL;
+    }
+    *out = w->set;
+    return TD_OK;
+}
+
+int links_op_weights(struct td_links *l, struct link_ring *r, const struct link_op *op, const struct link_set **set)
+{
+    *set = NULL;
+    if (op->rec->weight)
+        return sent_weights(l, r, op, set);
+    return op->rec->n_w ? opaque_weights(l, r, op, set) : TD_OK;
+}

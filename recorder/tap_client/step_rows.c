@@ -1,0 +1,337 @@
+/* rows.c - whose rows a forward pass computed, inferred: groups of requests, and their passes gone through in order.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/step_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_SPANS ((int64_t)1 << 22)
+#define MOST_TOKENS ((int64_t)1 << 24) /* of a prompt, of an answer, and rows of a pass */
+#define AHEAD 3                       /* passes that are begun before a token is out, at most, and some time for it to arrive */
+#define SLACK_NS 5000000              /* a server may begin before the client has noted that all was sent */
+#define LATE_PASSES 2                 /* behind the last row of a group: begun before the server knew */
+
+/* A request in its group. */
+struct member { const struct td_rows_request *x; int64_t fed; bool late; };
+
+struct group {
+    struct member *m; int n;          /* by their first tokens */
+    struct td_rows_pass *pass; int64_t n_passes;
+    int64_t *room;                    /* spans that may still be made, of all groups */
+};
+
+/* ---- one request ---------------------------------------------------------------------------------------------------- */
+
+static int64_t known(int64_t reported, int64_t counted)
+{
+    return reported > 0 ? reported : counted > 0 ? counted : -1;
+}
+
+bool td_rows_add(struct td_rows_requests *all, const struct td_exchange *x)
+{
+    if (all->n == all->cap) {
+        const size_t cap = all->cap ? all->cap * 2 : 64;
+        struct td_rows_request *more = realloc(all->x, cap * sizeof *more);
+
+        if (!more)
+            return false;
+        all->x = more;
+        all->cap = cap;
+    }
+    all->x[all->n++] = (struct td_rows_request){
+        .stream = x->stream, .sent_ns = x->t_sent_ns, .first_ns = x->n_events ? x->events[0].t_ns : 0, .end_ns = x->t_end_ns,
+        .prompt = x->error ? -1 : known(x->usage.prompt_tokens, x->n_prompt_ids), .generated = x->error ? -1 : known(x->usage.completion_tokens, x->token_ids ? x->n_tokens : 0),
+        .stopped = x->finish_reason && !strcmp(x->finish_reason, "stop")};
+    return true;
+}
+
+static int64_t total(const struct td_rows_request *x)
+{
+    return x->prompt + x->generated - 1;
+}
+
+static bool is_known(const struct td_rows_request *x)
+{
+    return x->prompt > 0 && x->prompt <= MOST_TOKENS && x->generated > 0 && x->generated <= MOST_TOKENS && x->first_ns > 0;
+}
+
+static bool is_running(const struct member *m)
+{
+    return m->fed && m->fed < total(m->x);
+}
+
+/* ---- spans ----------------------------------------------------------------------------------------------------------- */
+
+static void unname(struct td_rows_pass *p)
+{
+    free(p->step.spans);
+    p->step.spans = NULL;
+    p->step.n_spans = 0;
+    p->step.how = TD_HOW_UNKNOWN;
+}
+
+/* False: no memory, or no room. At a position that is not known (-1) it is an answer once a token has come. */
+static bool name(struct group *g, struct td_rows_pass *p, const struct td_rows_request *x, int64_t row, int64_t rows, int64_t position)
+{
+    struct td_span *more = *g->room > 0 ? realloc(p->step.spans, ((size_t)p->step.n_spans + 1) * sizeof *more) : NULL;
+
+    if (!more)
+        return false;
+    --*g->room;
+    p->step.spans = more;
+    p->step.spans[p->step.n_spans++] = (struct td_span){x->stream, (int32_t)row, (int32_t)rows, (int32_t)position,
+                                                          position < 0 ? p->begun_ns > x->first_ns : position >= x->prompt};
+    p->step.how = TD_HOW_INFERRED;
+    return true;
+}
+
+/* Did the first token come when it should if pass i computed the prompt? Passes may be begun before tokens are out, but not many. */
+static bool came_after(const struct group *g, int64_t i, const struct td_rows_request *x)
+{
+    return x->sent_ns <= g->pass[i].begun_ns + SLACK_NS && x->first_ns > g->pass[i].begun_ns && (i + AHEAD >= g->n_passes || x->first_ns < g->pass[i + AHEAD].begun_ns);
+}
+
+/* ---- a request that was alone ---------------------------------------------------------------------------------------- */
+
+/* 1: its passes are its rows; 0: they do not come out; -1: no memory. */
+static int walk_one(struct group *g)
+{
+    struct member *m = g->m;
+    int64_t i, rows, late = 0;
+
+    if (!is_known(m->x))
+        return 0;
+    for (i = 0; i < g->n_passes; i++, m->fed += rows) {
+        struct td_rows_pass *p = &g->pass[i];
+        const int64_t left = m->fed < m->x->prompt ? m->x->prompt - m->fed : 1;
+
+        rows = 0;
+        if (m->fed == total(m->x) && ++late <= LATE_PASSES)
+            continue;
+        if (late || p->rows < 1 || p->rows > MOST_TOKENS || (p->rows > left && !p->padded))
+            return 0;
+        rows = p->rows < left ? p->rows : left;
+        if (m->fed < m->x->prompt && m->fed + rows == m->x->prompt && !came_after(g, i, m->x))
+            return 0;
+        if (!name(g, p, m->x, 0, rows, m->fed))
+            return -1;
+    }
+    return m->fed == total(m->x);
+}
+
+/* Some passes are missing (a sample). Could those that there are be its own, its prompt first? */
+static bool could_be_of_one(const struct group *g)
+{
+    const struct td_rows_request *x = g->m->x;
+    int64_t i, ones = 0;
+
+    for (i = 0; i < g->n_passes; i++) {
+        const struct td_rows_pass *p = &g->pass[i];
+
+        if (p->padded || (p->rows != 1 && (i || p->rows != x->prompt)))
+            return false;
+        ones += p->rows == 1;
+    }
+    return is_known(x) && ones <= x->generated;
+}
+
+static int guess_one(struct group *g)
+{
+    int64_t i;
+
+    if (!could_be_of_one(g))
+        return 1;
+    for (i = 0; i < g->n_passes; i++)
+        if (!name(g, &g->pass[i], g->m->x, 0, g->pass[i].rows, -1))
+            return -1;
+    return 1;
+}
+
+/* ---- several at once -------------------------------------------------------------------------------------------------- */
+
+/* Another prompt of this length waits, behind the first k members, and may have been computed in pass i as well. */
+static bool has_twin(const struct group *g, int k, int64_t i, int64_t prompt)
+{
+    for (; k < g->n; k++)
+        if (!g->m[k].fed && g->m[k].x->prompt == prompt && came_after(g, i, g->m[k].x))
+            return true;
+    return false;
+}
+
+/* The next prompts, in the order of their first tokens, are as many rows as `rows` of pass i: how many; 0: they are not, or others could be. */
+static int prompts_of(const struct group *g, int64_t rows, int64_t i)
+{
+    int64_t sum = 0;
+    int k, j, n = 0;
+
+    for (k = 0; k < g->n && sum < rows; k++)
+        if (!g->m[k].fed) {
+            if (!came_after(g, i, g->m[k].x))
+                return 0;
+            sum += g->m[k].x->prompt;
+            n++;
+        }
+    for (j = 0; j < k && sum == rows; j++)
+        if (!g->m[j].fed && has_twin(g, k, i, g->m[j].x->prompt))
+            return 0;
+    return sum == rows ? n : 0;
+}
+
+/* Is it possible that pass i computed a prompt? */
+static bool may_begin(const struct group *g, int64_t i)
+{
+    for (int k = 0; k < g->n; k++)
+        if (!g->m[k].fed && came_after(g, i, g->m[k].x))
+            return true;
+    return false;
+}
+
+/* `more` rows of pass i beyond those of running answers: as many prompts as begin, in the only way in which it comes out with up to `late` rows of answers that have ended. -1: it does not. */
+static int beginning(const struct group *g, int64_t more, int64_t late, int64_t i)
+{
+    int found = -1, ways = 0;
+
+    if (g->pass[i].padded)
+        return more >= 0 && !may_begin(g, i) ? 0 : -1;
+    for (int64_t k = 0; k <= late && k <= more; k++) {
+        const int begin = more > k ? prompts_of(g, more - k, i) : 0;
+
+        if (begin || k == more) {
+            found = begin;
+            ways++;
+        }
+    }
+    return ways == 1 ? found : -1;
+}
+
+/* One row of each that runs, and the next `begin` prompts. False: no memory. */
+static bool feed_all(struct group *g, struct td_rows_pass *p, int begin)
+{
+    int k;
+
+    for (k = 0; k < g->n; k++) {
+        struct member *m = &g->m[k];
+        const bool starts = !m->fed && begin && begin--, runs = is_running(m);
+        const int64_t rows = starts ? m->x->prompt : runs;
+
+        if (rows && !name(g, p, m->x, -1, rows, m->fed))
+            return false;
+        m->fed += rows;
+        m->late = rows && m->x->stopped && m->fed == total(m->x);
+    }
+    if (p->step.n_spans == 1 && (p->padded || p->rows == p->step.spans[0].n_rows))
+        p->step.spans[0].first_row = 0; /* nobody else's are there */
+    return true;
+}
+
+/* 1: pass i is explained; 0: it is not; -1: no memory. */
+static int walk_pass(struct group *g, int64_t i)
+{
+    struct td_rows_pass *p = &g->pass[i];
+    int64_t running = 0, late = 0;
+    int k, begin;
+
+    for (k = 0; k < g->n; k++) {
+        running += is_running(&g->m[k]);
+        late += g->m[k].late;
+    }
+    if (p->rows < 1 || p->rows > MOST_TOKENS || (begin = beginning(g, p->rows - running, late, i)) < 0)
+        return 0;
+    return feed_all(g, p, begin) ? 1 : -1;
+}
+
+static bool is_done(const struct group *g)
+{
+    int i = 0;
+
+    while (i < g->n && g->m[i].fed == total(g->m[i].x))
+        i++;
+    return i == g->n;
+}
+
+static int walk_several(struct group *g)
+{
+    int64_t i, late = 0;
+    int k, rc;
+
+    for (k = 0; k < g->n; k++)
+        if (!is_known(g->m[k].x))
+            return 0;
+    for (i = 0; i < g->n_passes; i++) {
+        if (is_done(g) && ++late <= LATE_PASSES)
+            continue;
+        if (late)
+            return 0;
+        if ((rc = walk_pass(g, i)) < 1)
+            return rc;
+    }
+    return is_done(g);
+}
+
+/* ---- groups ----------------------------------------------------------------------------------------------------------- */
+
+/* -1: no memory. */
+static int walk(struct group *g)
+{
+    int64_t i;
+    int rc = g->n == 1 ? walk_one(g) : walk_several(g);
+
+    for (i = 0; i < g->n_passes && rc < 1; i++)
+        unname(&g->pass[i]);
+    return !rc && g->n == 1 ? guess_one(g) : rc;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct td_rows_pass *x = a, *y = b;
+
+    return (x->begun_ns > y->begun_ns) - (x->begun_ns < y->begun_ns);
+}
+
+static int by_sent(const void *a, const void *b)
+{
+    const struct td_rows_request *x = a, *y = b;
+
+    return (x->sent_ns > y->sent_ns) - (x->sent_ns < y->sent_ns);
+}
+
+static int by_first_token(const void *a, const void *b)
+{
+    const struct member *x = a, *y = b;
+
+    return (x->x->first_ns > y->x->first_ns) - (x->x->first_ns < y->x->first_ns);
+}
+
+/* Requests that were never sent come first, and are none of any group. */
+int64_t td_rows_infer(struct td_rows_pass *passes, size_t n_passes, struct td_rows_request *requests, size_t n_requests)
+{
+    struct member *m = calloc(n_requests + 1, sizeof *m);
+    size_t i = 0, at = 0, end;
+    int64_t named = 0, room = MOST_SPANS, until = 0;
+    int rc = m ? 0 : -1;
+
+    if (n_passes)
+        qsort(passes, n_passes, sizeof *passes, by_time);
+    if (n_requests)
+        qsort(requests, n_requests, sizeof *requests, by_sent);
+    for (; i < n_requests && rc >= 0; i = end) {
+        const int64_t from = requests[i].sent_ns - SLACK_NS > until ? requests[i].sent_ns - SLACK_NS : until;
+        struct group g = {.m = m, .room = &room};
+
+        until = requests[i].end_ns;
+        for (end = i; end < n_requests && (end == i || requests[end].sent_ns < until); end++) {
+            m[g.n++] = (struct member){.x = &requests[end]};
+            until = requests[end].end_ns > until ? requests[end].end_ns : until;
+        }
+        qsort(m, (size_t)g.n, sizeof *m, by_first_token);
+        while (at < n_passes && passes[at].begun_ns < from)
+            at++;
+        for (g.pass = passes + at; at < n_passes && passes[at].begun_ns < until; at++)
+            g.n_passes++;
+        rc = walk(&g);
+    }
+    free(m);
+    for (i = 0; i < n_passes; i++)
+        named += passes[i].step.how == TD_HOW_INFERRED;
+    return rc < 0 && room ? -1 : named; /* no room is no failure: what was not reached stays unknown */
+}

@@ -1,0 +1,263 @@
+/* test_identify.c - weights as a tap sends them, named by their content in a checkpoint, or kept as they came.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "model/checkpoint.h"
+#include "recorder/tap_client/tap_client_parts.h"
+#include "tests/unit/tiny_checkpoint.h"
+
+#define LAYER "model.layers.0.mlp.up_proj"
+
+static char root[] = "/tmp/td-settle-XXXXXX";
+static struct td_layers *layers;
+
+static int setup(void **state)
+{
+    struct td_error err = {0};
+
+    (void)state;
+    return !mkdtemp(root) || tiny_checkpoint_write(root, &(struct tiny_spoil){0}) || td_layers_open(root, &layers, &err);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    td_layers_close(layers);
+    return td_fs_remove_tree(root, NULL);
+}
+
+/* up_proj as td_gptq_gemm is given it. */
+struct sent { struct td_settle s; struct tap_tensor w[4]; const uint8_t *bytes[4]; struct tap_attr attrs[4]; int32_t g_idx[TINY_HIDDEN]; };
+
+static void tensor(struct sent *sent, int i, const char *role, const char *dtype, int64_t d0, int64_t d1, const void *data, size_t bytes)
+{
+    struct tap_tensor *t = &sent->w[i];
+
+    *t = (struct tap_tensor){.ndim = d1 ? 2 : 1, .shape = {d0, d1}, .strides = {d1 ? d1 : 1, d1 ? 1 : 0}, .bytes = bytes, .align = 6};
+    strcpy(t->role, role);
+    strcpy(t->dtype, dtype);
+    sent->bytes[i] = data;
+}
+
+static void send(struct sent *sent)
+{
+    const struct td_gptq_weight *g = td_checkpoint_find(td_layers_checkpoint(layers), LAYER);
+    int i;
+
+    assert_non_null(g);
+    memset(sent, 0, sizeof *sent);
+    for (i = 0; i < TINY_HIDDEN; i++)
+        sent->g_idx[i] = i / 32;
+    tensor(sent, 0, "qweight", "I32", g->k / 8, g->n, g->qweight, (size_t)(g->k / 8 * g->n * 4));
+    tensor(sent, 1, "qzeros", "I32", g->groups, g->n / 8, g->qzeros, (size_t)(g->groups * g->n / 8 * 4));
+    tensor(sent, 2, "scales", "F16", g->groups, g->n, g->scales, (size_t)(g->groups * g->n * 2));
+    tensor(sent, 3, "g_idx", "I32", g->k, 0, sent->g_idx, sizeof sent->g_idx);
+    sent->attrs[0] = (struct tap_attr){"n", g->n}, sent->attrs[1] = (struct tap_attr){"k", g->k};
+    sent->attrs[2] = (struct tap_attr){"bits", 4}, sent->attrs[3] = (struct tap_attr){"group_size", 32};
+    sent->s = (struct td_settle){.kind = "gptq_gemm", .layout = "checkpoint", .attrs = sent->attrs, .n_attrs = 4, .w = sent->w, .n_w = 4, .bytes = sent->bytes, .layers = layers};
+}
+
+static void test_named_by_content(void **state)
+{
+    struct td_error err = {0};
+    struct sent sent;
+    char hex[TD_HASH_HEX];
+    const cJSON *ref;
+    int i;
+
+    (void)state;
+    send(&sent);
+    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(sent.s.matches, 1);
+    assert_string_equal(sent.s.layer, LAYER);
+    assert_int_equal(sent.s.n, 4);
+    for (i = 0; i < 4; i++) {
+        assert_ptr_equal(sent.s.data[i], sent.bytes[i]);
+        assert_int_equal(sent.s.size[i], sent.w[i].bytes);
+        assert_string_equal(sent.s.t[i].role, sent.w[i].role);
+        assert_int_equal(sent.s.t[i].align, 64);
+    }
+    ref = sent.s.t[2].ref;
+    assert_string_equal(cJSON_GetObjectItem(ref, "checkpoint")->valuestring, root);
+    assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(ref, "tensors"), 0)->valuestring, LAYER ".scales");
+    td_hash_hex(td_hash_bytes(sent.bytes[2], sent.w[2].bytes), hex);
+    assert_string_equal(cJSON_GetObjectItem(ref, "hash")->valuestring, hex);
+    assert_int_equal(sent.s.n_extra, 1);
+    assert_string_equal(sent.s.extra[0].name, "act_order");
+    assert_int_equal(sent.s.extra[0].value, 0);
+    td_settle_release(&sent.s);
+}
+
+static void test_other_content(void **state)
+{
+    struct td_error err = {0};
+    struct sent sent;
+    uint8_t *other;
+
+    (void)state;
+    send(&sent);
+    other = malloc(sent.w[0].bytes);
+    memcpy(other, sent.bytes[0], sent.w[0].bytes);
+    other[sent.w[0].bytes - 1] ^= 1;
+    sent.bytes[0] = other;
+    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(sent.s.matches, 0);
+    assert_string_equal(sent.s.layer, "");
+    assert_null(sent.s.t[0].ref);
+    assert_ptr_equal(sent.s.data[0], other);
+    td_settle_release(&sent.s);
+    free(other);
+
+    send(&sent);                      /* rows in another order: another layer, and act-order */
+    sent.g_idx[0] = 1;
+    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(sent.s.matches, 0);
+    assert_int_equal(sent.s.extra[0].value, 1);
+    td_settle_release(&sent.s);
+
+    send(&sent);                      /* no checkpoint known */
+    sent.s.layers = NULL;
+    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(sent.s.matches, 0);
+    td_settle_release(&sent.s);
+}
+
+static void test_not_of_the_call(void **state)
+{
+    struct td_error err = {0};
+    struct sent sent;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 6; i++) {
+        send(&sent);
+        switch (i) {
+        case 0: sent.attrs[0].value *= 2; break;
+        case 1: sent.attrs[2].value = 8; break;
+        case 2: sent.attrs[3].value = 0; break;
+        case 3: sent.bytes[1] = NULL; break;
+        case 4: strcpy(sent.w[2].dtype, "F32"); break;
+        case 5: sent.s.n_w = 2; break;
+        }
+        assert_int_equal(td_settle_weights(&sent.s, &err), TD_ECORRUPT);
+        td_settle_release(&sent.s);
+        td_error_clear(&err);
+    }
+}
+
+/* What no settler knows. */
+static void test_as_sent(void **state)
+{
+    struct td_error err = {0};
+    struct sent sent;
+
+    (void)state;
+    send(&sent);
+    sent.s.kind = "other_gemm";
+    sent.s.name = "blk.7.up";
+    sent.bytes[1] = NULL;
+    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_string_equal(sent.s.layer, "blk.7.up");
+    assert_int_equal(sent.s.matches, 0);
+    assert_int_equal(sent.s.n, 4);
+    assert_ptr_equal(sent.s.data[0], sent.bytes[0]);
+    assert_null(sent.s.data[1]);
+    assert_int_equal(sent.s.size[1], 0);
+    td_settle_release(&sent.s);
+    assert_int_equal(sent.s.n, 0);
+}
+
+static int released;
+
+static void release(void *p)
+{
+    released++;
+    free(p);
+}
+
+static void test_layers(void **state)
+{
+    struct td_layers *l = NULL;
+    struct td_error err = {0};
+    void **a, **b;
+
+    (void)state;
+    assert_int_equal(td_layers_open("tests/unit/data/sample.gguf", &l, &err), 0);
+    assert_non_null(td_layers_gguf(l));
+    assert_null(td_layers_checkpoint(l));
+    assert_string_equal(td_layers_path(l), "tests/unit/data/sample.gguf");
+    a = td_layers_state(l, "a", release);
+    b = td_layers_state(l, "b", release);
+    assert_null(*a);
+    assert_true(a != b);
+    *a = malloc(1);
+    assert_ptr_equal(td_layers_state(l, "a", release), a);
+    td_layers_close(l);
+    assert_int_equal(released, 1);
+    assert_int_equal(td_layers_open("/nonexistent", &l, &err), TD_ENOTFOUND);
+    assert_null(l);
+}
+
+/* The checkpoint that a server's command line names. */
+static void test_model_path(void **state)
+{
+    static const char *const lines[][2] = {{"--model", "/nonexistent"}, {"--model", NULL}, {"-m", "sample.gguf"}, {"-m", "gguf_make.py"}};
+    char path[TD_PATH_MAX], cwd[TD_PATH_MAX], want[TD_PATH_MAX + 64];
+    int hold[2];                      /* nothing is ever written: the shell waits */
+    size_t i;
+
+    (void)state;
+    assert_int_equal(pipe(hold), 0);
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    for (i = 0; i < sizeof lines / sizeof *lines; i++) {
+        pid_t pid = fork();
+        bool found = false;
+        int tries;
+
+        if (!pid) {
+            if (dup2(hold[0], 0) < 0 || chdir("tests/unit/data"))
+                _exit(1);
+            execl("/bin/sh", "sh", "-c", "read x; :", "sh", lines[i][0], lines[i][1] ? lines[i][1] : root, (char *)NULL);
+            _exit(1);
+        }
+        for (tries = 0; tries < 100 && !found; tries++) { /* until the child is the shell */
+            found = links_model_path(pid, path, sizeof path);
+            td_clock_sleep_until(td_clock_mono_ns() + (i == 1 || i == 2 ? 20 : 1) * TD_NS_PER_MS);
+        }
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        assert_int_equal(found, i == 1 || i == 2);
+        snprintf(want, sizeof want, "%s/tests/unit/data/sample.gguf", cwd);
+        if (found)
+            assert_string_equal(path, i == 1 ? root : want);
+    }
+    close(hold[0]);
+    close(hold[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_named_by_content),
+        cmocka_unit_test(test_other_content),
+        cmocka_unit_test(test_not_of_the_call),
+        cmocka_unit_test(test_as_sent),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_model_path),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,754 @@
+/* test_identify_gpu.c - weights as vLLM's GPU kernels have them become the checkpoint's, with their names: exllama, Marlin, slices of ranks.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/fs.h"
+#include "common/json.h"
+#include "kernels/ops/gptq_gemm_op.h"
+#include "model/awq.h"
+#include "model/checkpoint.h"
+#include "model/exllama_layout.h"
+#include "model/marlin_layout.h"
+#include "model/identify/identify.h"
+#include "replayer/opref.h"
+#include "tests/unit/tiny_checkpoint.h"
+
+#define ATTENTION "model.layers.0.self_attn"
+#define MLP "model.layers.0.mlp"
+enum { FFN = 256 };
+
+static char root[] = "/tmp/td-settle-gpu-XXXXXX";
+
+/* Of 4 bits, with and without act-order, and of 8; what only Marlin runs. */
+enum { PLAIN, ACT_ORDER, EIGHT, EIGHT_ACT_ORDER, GPTQ_MODELS, AWQ = GPTQ_MODELS, MODELS };
+static struct td_layers *models[MODELS];
+
+static int setup(void **state)
+{
+    static const struct tiny_spoil spoil[MODELS] = {{.ffn = FFN}, {.ffn = FFN, .act_order = true}, {.ffn = FFN, .bits = 8}, {.ffn = FFN, .bits = 8, .act_order = true},
+                                                    {.ffn = FFN, .awq = true}};
+    char path[TD_PATH_MAX];
+    int i;
+
+    (void)state;
+    if (!mkdtemp(root))
+        return 1;
+    for (i = 0; i < MODELS; i++) {
+        snprintf(path, sizeof path, "%s/%d", root, i);
+        if (mkdir(path, 0700) || tiny_checkpoint_write(path, &spoil[i]) || td_layers_open(path, &models[i], NULL))
+            return 1;
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    int i;
+
+    (void)state;
+    for (i = 0; i < MODELS; i++)
+        td_layers_close(models[i]);
+    return td_fs_remove_tree(root, NULL);
+}
+
+/* ---- what a server would have of these layers ------------------------------------------------------------------------ */
+
+static const char *const qkv[] = {ATTENTION ".q_proj", ATTENTION ".k_proj", ATTENTION ".v_proj", NULL};
+static const char *const gate_up[] = {MLP ".gate_proj", MLP ".up_proj", NULL};
+static const char *const down[] = {MLP ".down_proj", NULL};
+static const char *const wrong_order[] = {MLP ".up_proj", MLP ".gate_proj", NULL};
+
+/* All arrays are in the checkpoint's form, stacked and cut. */
+struct weight { int bits; int64_t n, k, groups; uint32_t *qweight, *qzeros; uint16_t *scales; int32_t *g_idx, *perm; };
+
+/* Rank `rank` of ranks_n that share the outputs or ranks_k that share the inputs. */
+static struct weight cut(int model, const char *const *names, int ranks_n, int ranks_k, int rank)
+{
+    struct weight w = {0};
+    int64_t n0 = 0, i, j, from_n, from_k = 0, n;
+    uint32_t *unpacked = NULL;
+    int p;
+
+    for (p = 0; names[p]; p++, n0 += n) {
+        const struct td_gptq_weight *g = td_checkpoint_find(td_layers_checkpoint(models[model]), names[p]);
+        const uint32_t *q;
+        int64_t pack;
+
+        assert_non_null(g);
+        q = g->qweight;
+        if (g->awq) {
+            q = unpacked = realloc(unpacked, (size_t)(g->k * g->n / 2));
+            td_awq_unpack_weight(g->k, g->n, g->awq, unpacked);
+        }
+        n = g->n / ranks_n;
+        pack = 32 / g->bits;
+        if (!p) {
+            w = (struct weight){.bits = g->bits, .k = g->k / ranks_k, .groups = g->groups / ranks_k};
+            for (i = 0; names[i]; i++)
+                w.n += td_checkpoint_find(td_layers_checkpoint(models[model]), names[i])->n / ranks_n;
+            w.qweight = calloc((size_t)(w.k / pack * w.n), 4);
+            w.qzeros = calloc((size_t)(w.groups * w.n / pack), 4);
+            w.scales = calloc((size_t)(w.groups * w.n), 2);
+            w.perm = calloc((size_t)g->k, 4);
+            td_gptq_argsort_groups(g, w.perm);
+            if (g->g_idx)
+                w.g_idx = memcpy(malloc((size_t)w.k * 4), g->g_idx, (size_t)w.k * 4);
+        }
+        from_n = ranks_n > 1 ? rank * n : 0;
+        from_k = ranks_k > 1 ? rank * w.k : 0;
+        for (i = 0; i < w.k / pack; i++)
+            memcpy(&w.qweight[i * w.n + n0], &q[(from_k / pack + i) * g->n + from_n], (size_t)n * 4);
+        for (i = 0; i < w.groups; i++) {
+            memcpy(&w.qzeros[(i * w.n + n0) / pack], &g->qzeros[((from_k / 32 + i) * g->n + from_n) / pack], (size_t)(n / pack) * 4);
+            for (j = 0; j < n; j++)
+                w.scales[i * w.n + n0 + j] = g->scales[(from_k / 32 + i) * g->n + from_n + j];
+        }
+    }
+    free(unpacked);
+    return w;
+}
+
+static void free_weight(struct weight *w)
+{
+    free(w->qweight), free(w->qzeros), free(w->scales), free(w->g_idx), free(w->perm);
+}
+
+struct run_time { struct weight w; struct td_settle s; struct tap_tensor t[6]; struct tap_attr attrs[5]; uint8_t *bytes[6]; };
+
+static void *add(struct run_time *r, const char *role, const char *dtype, int64_t d0, int64_t d1)
+{
+    struct tap_tensor *t = &r->t[r->s.n_w];
+
+    snprintf(t->role, sizeof t->role, "%s", role);
+    snprintf(t->dtype, sizeof t->dtype, "%s", dtype);
+    t->ndim = d1 ? 2 : 1;
+    t->shape[0] = d0, t->shape[1] = d1;
+    t->strides[0] = d1 ? d1 : 1, t->strides[1] = d1 ? 1 : 0;
+    t->bytes = (uint64_t)(d0 * (d1 ? d1 : 1)) * td_dtype_size(td_dtype_parse(dtype));
+    return r->bytes[r->s.n_w++] = calloc(1, t->bytes);
+}
+
+static void begin(struct run_time *r, const char *layout, int model, struct weight w)
+{
+    memset(r, 0, sizeof *r);
+    r->w = w;
+    r->attrs[0] = (struct tap_attr){"n", w.n}, r->attrs[1] = (struct tap_attr){"k", w.k}, r->attrs[2] = (struct tap_attr){"bits", w.bits};
+    r->attrs[3] = (struct tap_attr){"group_size", 32}, r->attrs[4] = (struct tap_attr){"zero_offset", 1};
+    r->s = (struct td_settle){.kind = "gptq_gemm", .layout = layout, .attrs = r->attrs, .n_attrs = 5, .w = r->t, .bytes = (const uint8_t *const *)r->bytes,
+                              .layers = models[model]};
+}
+
+static void as_exllama(struct run_time *r, int model, struct weight w)
+{
+    const int64_t pack = 32 / w.bits;
+
+    begin(r, "exllama", model, w);
+    assert_int_equal(td_exllama_shuffle(w.bits, w.k, w.n, w.qweight, w.g_idx ? w.perm : NULL, add(r, "qweight", "I32", w.k / pack, w.n), NULL), 0);
+    memcpy(add(r, "qzeros", "I32", w.groups, w.n / pack), w.qzeros, (size_t)(w.groups * w.n / pack) * 4);
+    memcpy(add(r, "scales", "F16", w.groups, w.n), w.scales, (size_t)(w.groups * w.n) * 2);
+    if (w.g_idx)
+        memcpy(add(r, "perm", "I32", w.k, 0), w.perm, (size_t)w.k * 4);
+}
+
+/* GPTQ is symmetric: without the zero points. */
+static void as_marlin(struct run_time *r, int model, struct weight w, const char *dtype)
+{
+    uint16_t *scales = malloc((size_t)(w.groups * w.n) * 2);
+    int64_t i;
+
+    begin(r, "marlin", model, w);
+    r->s.n_attrs = 4;
+    for (i = 0; i < w.groups * w.n; i++)
+        scales[i] = (uint16_t)td_dtype_bits(TD_DT_F16, w.scales, (size_t)i, td_dtype_parse(dtype));
+    assert_int_equal(td_marlin_repack(w.bits, w.k, w.n, w.qweight, w.g_idx ? w.perm : NULL, add(r, "qweight", "I32", w.k / 16, w.n * w.bits / 2), NULL), 0);
+    assert_int_equal(td_marlin_permute_scales(w.groups, w.n, scales, add(r, "scales", dtype, w.groups, w.n), NULL), 0);
+    free(scales);
+    if (model == AWQ)
+        assert_int_equal(td_marlin_pack_zeros(4, w.groups, w.n, w.qzeros, 0, add(r, "qzeros", "I32", w.groups, w.n / 8), NULL), 0);
+}
+
+static void end(struct run_time *r)
+{
+    size_t i;
+
+    td_settle_release(&r->s);
+    free_weight(&r->w);
+    for (i = 0; i < sizeof r->bytes / sizeof *r->bytes; i++)
+        free(r->bytes[i]);
+}
+
+static int settle(struct run_time *r)
+{
+    struct td_error err = {0};
+
+    return td_settle_weights(&r->s, &err);
+}
+
+/* ---- expectations -------------------------------------------------------------------------------------------------- */
+
+static int64_t extra(const struct td_settle *s, const char *name)
+{
+    int i;
+
+    for (i = 0; i < s->n_extra; i++)
+        if (!strcmp(s->extra[i].name, name))
+            return s->extra[i].value;
+    return -1;
+}
+
+static int at(const struct td_settle *s, const char *role)
+{
+    int i;
+
+    for (i = 0; i < s->n; i++)
+        if (!strcmp(s->t[i].role, role))
+            return i;
+    return -1;
+}
+
+static void expect_bytes(const struct td_settle *s, const char *role, const void *bytes, int64_t rows, int64_t cols, size_t elem)
+{
+    int i = at(s, role);
+
+    assert_true(i >= 0);
+    assert_int_equal(s->t[i].shape[0], rows);
+    assert_int_equal(s->t[i].ndim, cols ? 2 : 1);
+    assert_int_equal(s->t[i].shape[1], cols);
+    assert_int_equal(s->size[i], (size_t)(rows * (cols ? cols : 1)) * elem);
+    assert_memory_equal(s->data[i], bytes, s->size[i]);
+}
+
+static void expect_ref(const struct td_settle *s, const char *role, const char *const *names, const char *transform)
+{
+    const cJSON *ref = s->t[at(s, role)].ref;
+    char name[128], hex[TD_HASH_HEX];
+    int i;
+
+    assert_non_null(ref);
+    for (i = 0; names[i]; i++) {
+        snprintf(name, sizeof name, "%s.%s", names[i], role);
+        assert_string_equal(cJSON_GetArrayItem(td_json_get(ref, "tensors"), i)->valuestring, name);
+    }
+    assert_int_equal(cJSON_GetArraySize(td_json_get(ref, "tensors")), i);
+    assert_int_equal(cJSON_GetArraySize(td_json_get(ref, "transforms")), (i > 1) + (transform != NULL));
+    if (transform)
+        assert_string_equal(cJSON_GetArrayItem(td_json_get(ref, "transforms"), i > 1)->valuestring, transform);
+    td_hash_hex(td_hash_bytes(s->data[at(s, role)], s->size[at(s, role)]), hex);
+    assert_string_equal(td_json_get(ref, "hash")->valuestring, hex);
+}
+
+/* The checkpoint's own arrays, their name and references. */
+static void expect_found(const struct run_time *r, const char *layer, const char *const *names)
+{
+    const struct weight *w = &r->w;
+    const int64_t pack = 32 / w->bits;
+
+    assert_int_equal(r->s.matches, 1);
+    assert_string_equal(r->s.layer, layer);
+    expect_bytes(&r->s, "qweight", w->qweight, w->k / pack, w->n, 4);
+    expect_bytes(&r->s, "qzeros", w->qzeros, w->groups, w->n / pack, 4);
+    expect_ref(&r->s, "qweight", names, NULL);
+    expect_ref(&r->s, "qzeros", names, NULL);
+    assert_int_equal(extra(&r->s, "zero_offset"), 1);
+}
+
+static const struct { const char *const *names; const char *layer; } layers[] = {{qkv, ATTENTION ".qkv_proj"}, {gate_up, MLP ".gate_up_proj"}, {down, MLP ".down_proj"}};
+#define LAYERS (sizeof layers / sizeof *layers)
+
+/* ---- exllama ------------------------------------------------------------------------------------------------------- */
+
+static void exllama_is_found(void **state)
+{
+    struct run_time r;
+    size_t i;
+    int model;
+
+    (void)state;
+    for (model = 0; model < GPTQ_MODELS; model++)
+        for (i = 0; i < LAYERS; i++) {
+            bool act_order = model == ACT_ORDER || model == EIGHT_ACT_ORDER;
+
+            as_exllama(&r, model, cut(model, layers[i].names, 1, 1, 0));
+            assert_int_equal(settle(&r), 0);
+            expect_found(&r, layers[i].layer, layers[i].names);
+            expect_bytes(&r.s, "scales", r.w.scales, r.w.groups, r.w.n, 2);
+            expect_ref(&r.s, "scales", layers[i].names, NULL);
+            assert_true(cJSON_IsNull(td_json_get(r.s.t[0].ref, "slice")));
+            assert_int_equal(extra(&r.s, "act_order"), act_order);
+            assert_int_equal(r.s.n, act_order ? 4 : 3);
+            if (act_order) {
+                expect_bytes(&r.s, "g_idx", r.w.g_idx, r.w.k, 0, 4);
+                expect_ref(&r.s, "g_idx", (const char *const[]){layers[i].names[0], NULL}, NULL);
+            }
+            end(&r);
+        }
+}
+
+/* torch.argsort need not be stable: rows of a group come in any order, and the permutation says in which. */
+static void exllama_sorted_otherwise(void **state)
+{
+    struct run_time r;
+    struct weight w;
+    int64_t i;
+
+    (void)state;
+    w = cut(ACT_ORDER, down, 1, 1, 0);
+    for (i = 0; i < w.k; i += 2) {
+        int32_t first = w.perm[i];
+
+        w.perm[i] = w.perm[i + 1];
+        w.perm[i + 1] = first;
+    }
+    as_exllama(&r, ACT_ORDER, w);
+    assert_int_equal(settle(&r), 0);
+    expect_found(&r, MLP ".down_proj", down);
+    end(&r);
+}
+
+/* A permutation that leaves every row in its group is no act-order. */
+static void exllama_perm_of_nothing(void **state)
+{
+    struct run_time r;
+    int32_t *perm, i;
+
+    (void)state;
+    as_exllama(&r, PLAIN, cut(PLAIN, down, 1, 1, 0));
+    perm = add(&r, "perm", "I32", r.w.k, 0);
+    for (i = 0; i < r.w.k; i++)
+        perm[i] = i;
+    assert_int_equal(settle(&r), 0);
+    expect_found(&r, MLP ".down_proj", down);
+    assert_int_equal(extra(&r.s, "act_order"), 0);
+    assert_int_equal(r.s.n, 3);
+    end(&r);
+}
+
+/* A server that gives true zero points: the fixture has them as the checkpoint does. */
+static void zero_offset_becomes_the_checkpoints(void **state)
+{
+    struct run_time r;
+    size_t i;
+
+    (void)state;
+    as_exllama(&r, PLAIN, cut(PLAIN, gate_up, 1, 1, 0));
+    r.attrs[4].value = 0;
+    for (i = 0; i < r.t[1].bytes; i++)
+        r.bytes[1][i] = (uint8_t)(r.bytes[1][i] + 0x11);
+    assert_int_equal(settle(&r), 0);
+    expect_found(&r, MLP ".gate_up_proj", gate_up);
+    end(&r);
+}
+
+static void other_content_is_unshuffled(void **state)
+{
+    struct run_time r;
+
+    (void)state;
+    as_exllama(&r, PLAIN, cut(PLAIN, wrong_order, 1, 1, 0));
+    assert_int_equal(settle(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    assert_string_equal(r.s.layer, "");
+    assert_null(r.s.t[0].ref);
+    expect_bytes(&r.s, "qweight", r.w.qweight, r.w.k / 8, r.w.n, 4);
+    end(&r);
+    as_exllama(&r, ACT_ORDER, cut(ACT_ORDER, down, 1, 1, 0));
+    r.bytes[0][77] ^= 1;
+    r.s.layers = NULL;
+    assert_int_equal(settle(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    expect_bytes(&r.s, "g_idx", r.w.g_idx, r.w.k, 0, 4);
+    assert_int_equal(extra(&r.s, "act_order"), 1);
+    end(&r);
+}
+
+/* ---- Marlin -------------------------------------------------------------------------------------------------------- */
+
+static void marlin_is_found(void **state)
+{
+    struct run_time r;
+    size_t i;
+    int eight;
+
+    (void)state;
+    for (eight = 0; eight < 2; eight++)
+        for (i = 0; i < LAYERS; i++) {
+            int model = eight ? EIGHT : PLAIN;
+
+            as_marlin(&r, model, cut(model, layers[i].names, 1, 1, 0), "F16");
+            assert_int_equal(settle(&r), 0);
+            expect_found(&r, layers[i].layer, layers[i].names);
+            expect_bytes(&r.s, "scales", r.w.scales, r.w.groups, r.w.n, 2);
+            assert_int_equal(extra(&r.s, "act_order"), 0);
+            end(&r);
+            as_marlin(&r, model, cut(model, layers[i].names, 1, 1, 0), "BF16");
+            assert_int_equal(settle(&r), 0);
+            expect_found(&r, layers[i].layer, layers[i].names);
+            expect_ref(&r.s, "scales", layers[i].names, "BF16");
+            end(&r);
+        }
+}
+
+static void marlin_keeps_a_bias(void **state)
+{
+    struct run_time r;
+    uint16_t bias[FFN * 2];
+    int i;
+
+    (void)state;
+    for (i = 0; i < FFN * 2; i++)
+        bias[i] = (uint16_t)(i * 3);
+    as_marlin(&r, PLAIN, cut(PLAIN, gate_up, 1, 1, 0), "F16");
+    assert_int_equal(td_marlin_permute_scales(1, r.w.n, bias, add(&r, "bias", "F16", r.w.n, 0), NULL), 0);
+    assert_int_equal(settle(&r), 0);
+    expect_found(&r, MLP ".gate_up_proj", gate_up);
+    expect_bytes(&r.s, "bias", bias, r.w.n, 0, 2);
+    end(&r);
+}
+
+/* The rows are sorted, the kernel knows nothing of it: the name is found, the order stays. */
+static void marlin_sorted_rows(void **state)
+{
+    struct run_time r;
+    size_t i;
+    int64_t k, n;
+    int eight;
+
+    (void)state;
+    for (eight = 0; eight < 2; eight++)
+        for (i = 0; i < LAYERS; i++) {
+            int model = eight ? EIGHT_ACT_ORDER : ACT_ORDER;
+            const uint32_t *q;
+
+            as_marlin(&r, model, cut(model, layers[i].names, 1, 1, 0), "F16");
+            assert_int_equal(settle(&r), 0);
+            assert_int_equal(r.s.matches, 1);
+            assert_string_equal(r.s.layer, layers[i].layer);
+            assert_int_equal(extra(&r.s, "act_order"), 0);
+            assert_int_equal(at(&r.s, "g_idx"), -1);
+            assert_null(r.s.t[0].ref);
+            expect_ref(&r.s, "scales", layers[i].names, NULL);
+            q = r.s.data[0];
+            for (k = 0; k < r.w.k; k++)
+                for (n = 0; n < r.w.n; n++) {
+                    int64_t pack = 32 / r.w.bits, from = r.w.perm[k];
+
+                    assert_int_equal(q[k / pack * r.w.n + n] >> k % pack * r.w.bits & ((1u << r.w.bits) - 1),
+                                     r.w.qweight[from / pack * r.w.n + n] >> from % pack * r.w.bits & ((1u << r.w.bits) - 1));
+                }
+            end(&r);
+        }
+    as_marlin(&r, ACT_ORDER, cut(ACT_ORDER, down, 1, 1, 0), "F16");
+    ((uint16_t *)r.bytes[1])[5] ^= 1;      /* another scale */
+    assert_int_equal(settle(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    end(&r);
+}
+
+/* A row twice and another not at all is no order of the checkpoint's rows. */
+static void marlin_rows_that_are_not_there(void **state)
+{
+    struct run_time r;
+    struct weight w = cut(EIGHT_ACT_ORDER, down, 1, 1, 0);
+    int64_t from = w.perm[0], to = w.perm[1], n;
+
+    (void)state;
+    for (n = 0; n < w.n; n++) {
+        uint32_t *word = &w.qweight[to / 4 * w.n + n];
+
+        *word = (*word & ~(255u << to % 4 * 8)) | (w.qweight[from / 4 * w.n + n] >> from % 4 * 8 & 255) << to % 4 * 8;
+    }
+    as_marlin(&r, EIGHT_ACT_ORDER, w, "F16");
+    assert_int_equal(settle(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    end(&r);
+}
+
+/* Rows of a row-parallel layer with act-order: the groups are what g_idx says. */
+static void marlin_keeps_g_idx(void **state)
+{
+    struct run_time r;
+    int32_t *g_idx, i;
+
+    (void)state;
+    as_marlin(&r, PLAIN, cut(PLAIN, down, 1, 1, 0), "F16");
+    g_idx = add(&r, "g_idx", "I32", r.w.k, 0);
+    for (i = 0; i < r.w.k; i++)
+        g_idx[i] = i < 50 ? 0 : i < 100 ? 3 : 7;
+    assert_int_equal(settle(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    assert_int_equal(extra(&r.s, "act_order"), 1);
+    expect_bytes(&r.s, "g_idx", g_idx, r.w.k, 0, 4);
+    expect_bytes(&r.s, "qweight", r.w.qweight, r.w.k / 8, r.w.n, 4);
+    end(&r);
+}
+
+/* uint4 with zero points: true ones, of no GPTQ checkpoint. */
+static void marlin_with_zero_points(void **state)
+{
+    struct run_time r;
+    uint32_t zeros[8 * FFN * 2 / 8];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof zeros / 4; i++)
+        zeros[i] = (uint32_t)i * 2654435761u;
+    as_marlin(&r, PLAIN, cut(PLAIN, gate_up, 1, 1, 0), "F16");
+    assert_int_equal(td_marlin_pack_zeros(4, r.w.groups, r.w.n, zeros, 0, add(&r, "qzeros", "I32", r.w.groups, r.w.n / 8), NULL), 0);
+    assert_int_equal(settle(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    assert_int_equal(extra(&r.s, "zero_offset"), 0);
+    expect_bytes(&r.s, "qzeros", zeros, r.w.groups, r.w.n / 8, 4);
+    end(&r);
+}
+
+/* The reference, followed, gives what is kept. */
+static void expect_loaded(const struct run_time *r, int model, const char *role, const char *transforms)
+{
+    const struct td_checkpoint *ck = td_layers_checkpoint(models[model]);
+    const int i = at(&r->s, role);
+    char *text = cJSON_PrintUnformatted(td_json_get(r->s.t[i].ref, "transforms"));
+    struct td_error err = {0};
+    void *data;
+    size_t size;
+
+    assert_string_equal(text, transforms);
+    assert_int_equal(td_opref_load(ck->tensors, ck->path, &r->s.t[i], &data, &size, &err), 0);
+    assert_int_equal(size, r->s.size[i]);
+    assert_memory_equal(data, r->s.data[i], size);
+    free(data);
+    free(text);
+}
+
+/* AWQ's layers, in a packing of their own: whole, and the second of two ranks. */
+static void marlin_of_awq(void **state)
+{
+    struct run_time r;
+    size_t i;
+    int rank;
+
+    (void)state;
+    for (rank = 0; rank < 2; rank++)
+        for (i = 0; i < LAYERS; i++) {
+            bool one = !layers[i].names[1];
+
+            as_marlin(&r, AWQ, cut(AWQ, layers[i].names, rank && !one ? 2 : 1, rank && one ? 2 : 1, rank), "F16");
+            assert_int_equal(settle(&r), 0);
+            assert_int_equal(r.s.matches, 1);
+            assert_string_equal(r.s.layer, layers[i].layer);
+            assert_int_equal(extra(&r.s, "zero_offset"), 0);
+            expect_bytes(&r.s, "qweight", r.w.qweight, r.w.k / 8, r.w.n, 4);
+            expect_bytes(&r.s, "qzeros", r.w.qzeros, r.w.groups, r.w.n / 8, 4);
+            expect_loaded(&r, AWQ, "qweight", one ? "[\"awq-qweight\"]" : "[\"awq-qweight\",\"stack\"]");
+            expect_loaded(&r, AWQ, "qzeros", one ? "[\"awq-qzeros\"]" : "[\"awq-qzeros\",\"stack\"]");
+            expect_loaded(&r, AWQ, "scales", one ? "[]" : "[\"stack\"]");
+            end(&r);
+        }
+    as_marlin(&r, AWQ, cut(AWQ, down, 1, 1, 0), "F16");
+    r.bytes[0][r.t[0].bytes - 1] ^= 1;
+    assert_int_equal(settle(&r), 0);
+    assert_int_equal(r.s.matches, 0);
+    end(&r);
+}
+
+/* ---- one rank of several ------------------------------------------------------------------------------------------- */
+
+static void expect_slice(const struct run_time *r, const char *role, const char *want)
+{
+    char *text = cJSON_PrintUnformatted(td_json_get(r->s.t[at(&r->s, role)].ref, "slice"));
+
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void slices_of_ranks(void **state)
+{
+    struct run_time r;
+    int marlin;
+
+    (void)state;
+    for (marlin = 0; marlin < 2; marlin++) {
+        struct weight columns = cut(PLAIN, gate_up, 2, 1, 1), rows = cut(PLAIN, down, 1, 2, 1);
+
+        marlin ? as_marlin(&r, PLAIN, columns, "F16") : as_exllama(&r, PLAIN, columns);
+        assert_int_equal(settle(&r), 0);
+        expect_found(&r, MLP ".gate_up_proj", gate_up);
+        expect_slice(&r, "qweight", "[[[0,8],[128,256]],[[0,8],[128,256]]]");
+        expect_slice(&r, "qzeros", "[[[0,2],[16,32]],[[0,2],[16,32]]]");
+        expect_slice(&r, "scales", "[[[0,2],[128,256]],[[0,2],[128,256]]]");
+        end(&r);
+        marlin ? as_marlin(&r, PLAIN, rows, "F16") : as_exllama(&r, PLAIN, rows);
+        assert_int_equal(settle(&r), 0);
+        expect_found(&r, MLP ".down_proj", down);
+        expect_slice(&r, "qweight", "[[16,32],[0,64]]");
+        expect_slice(&r, "qzeros", "[[4,8],[0,8]]");
+        expect_slice(&r, "scales", "[[4,8],[0,64]]");
+        end(&r);
+    }
+    as_exllama(&r, EIGHT_ACT_ORDER, cut(EIGHT_ACT_ORDER, gate_up, 4, 1, 2));
+    assert_int_equal(settle(&r), 0);
+    expect_found(&r, MLP ".gate_up_proj", gate_up);
+    expect_slice(&r, "qweight", "[[[0,16],[128,192]],[[0,16],[128,192]]]");
+    expect_slice(&r, "g_idx", "null");
+    end(&r);
+}
+
+/* ---- what the op means ----------------------------------------------------------------------------------------------- */
+
+enum { M = 3 };
+
+static struct td_tensor tensor(const char *role, enum td_dtype dtype, const int64_t *shape, int ndim, const void *data, size_t bytes)
+{
+    struct td_tensor t = {.dtype = dtype, .ndim = ndim, .shape = {shape[0], ndim > 1 ? shape[1] : 0}, .strides = {ndim > 1 ? shape[1] : 1, ndim > 1},
+                          .data = (void *)data, .size_bytes = bytes};
+
+    snprintf(t.role, sizeof t.role, "%s", role);
+    return t;
+}
+
+static void add_attr(struct td_op_call *op, const char *name, int64_t value)
+{
+    snprintf(op->attrs[op->n_attrs].name, sizeof op->attrs[0].name, "%s", name);
+    op->attrs[op->n_attrs++].value = value;
+}
+
+/* The op of which these are the weights, as the fixture has it. */
+static void op_of(const struct run_time *r, const uint16_t *a, struct td_op_call *op)
+{
+    const int64_t k = r->w.k, n = r->w.n;
+    int i;
+
+    memset(op, 0, sizeof *op);
+    strcpy(op->kind, "gptq_gemm");
+    add_attr(op, "m", M);
+    for (i = 0; i < 4; i++)
+        add_attr(op, r->attrs[i].name, r->attrs[i].value);
+    for (i = 0; i < r->s.n_extra; i++)
+        add_attr(op, r->s.extra[i].name, r->s.extra[i].value);
+    op->in[op->n_in++] = tensor("a", TD_DT_F16, (int64_t[]){M, k}, 2, a, (size_t)(M * k) * 2);
+    for (i = 0; i < r->s.n; i++)
+        op->in[op->n_in++] = tensor(r->s.t[i].role, td_dtype_parse(r->s.t[i].dtype), r->s.t[i].shape, r->s.t[i].ndim, r->s.data[i], r->s.size[i]);
+    op->out = tensor("c", TD_DT_F16, (int64_t[]){M, n}, 2, NULL, (size_t)(M * n) * 2);
+}
+
+/* What the model's authors mean: A times the checkpoint's layer. sorted: the kernel is given A with its columns sorted as the rows are. */
+static void expect_product(int model, const char *name, struct run_time *r, bool sorted)
+{
+    const struct td_gptq_weight *g = td_checkpoint_find(td_layers_checkpoint(models[model]), name);
+    double *w = malloc((size_t)(g->k * g->n) * sizeof *w);
+    uint16_t a[M * FFN], given[M * FFN];
+    const struct td_op_kind *kind = td_op_kind_find("gptq_gemm");
+    struct td_error err = {0};
+    struct td_op_call op;
+    struct td_op_ref ref;
+    int64_t i, j, k;
+
+    td_gptq_dequant_f64(g, w);
+    for (i = 0; i < M * g->k; i++)
+        a[i] = td_f32_to_f16((float)(i * 37 % 101 - 50) / 64);
+    for (i = 0; i < M * g->k; i++)
+        given[i] = sorted ? a[i / g->k * g->k + r->w.perm[i % g->k]] : a[i];
+    assert_int_equal(settle(r), 0);
+    op_of(r, given, &op);
+    assert_non_null(kind);
+    assert_int_equal(kind->check(&op, &err), 0);
+    assert_int_equal(kind->reference(&op, &ref, &err), 0);
+    for (i = 0; i < M; i++)
+        for (j = 0; j < g->n; j++) {
+            double sum = 0;
+
+            for (k = 0; k < g->k; k++)
+                sum += (double)td_f16_to_f32(a[i * g->k + k]) * w[k * g->n + j];
+            assert_true(fabs(sum - ref.r0[i * g->n + j]) < 1e-9);
+        }
+    td_op_ref_release(&ref);
+    free(w);
+    end(r);
+}
+
+static void the_product_is_the_models(void **state)
+{
+    struct run_time r;
+
+    (void)state;
+    as_exllama(&r, ACT_ORDER, cut(ACT_ORDER, down, 1, 1, 0));
+    expect_product(ACT_ORDER, down[0], &r, false);
+    as_exllama(&r, EIGHT, cut(EIGHT, down, 1, 1, 0));
+    r.s.layers = NULL;                 /* an unknown layer means the same */
+    expect_product(EIGHT, down[0], &r, false);
+    as_marlin(&r, PLAIN, cut(PLAIN, down, 1, 1, 0), "F16");
+    r.s.layers = NULL;
+    expect_product(PLAIN, down[0], &r, false);
+    as_marlin(&r, EIGHT_ACT_ORDER, cut(EIGHT_ACT_ORDER, down, 1, 1, 0), "F16");
+    expect_product(EIGHT_ACT_ORDER, down[0], &r, true);
+}
+
+/* ---- what cannot be ------------------------------------------------------------------------------------------------ */
+
+static void expect_as_sent(struct run_time *r)
+{
+    assert_int_equal(settle(r), 0);
+    assert_int_equal(r->s.matches, 0);
+    assert_int_equal(r->s.n, r->s.n_w);
+    assert_ptr_equal(r->s.data[0], r->bytes[0]);
+    end(r);
+}
+
+/* Another process says what it likes. */
+static void lies_are_not_followed(void **state)
+{
+    struct run_time r;
+    int i, marlin;
+
+    (void)state;
+    for (marlin = 0; marlin < 2; marlin++)
+        for (i = 0; i < 10; i++) {
+            struct weight w = cut(ACT_ORDER, down, 1, 1, 0);
+
+            marlin ? as_marlin(&r, ACT_ORDER, w, "F16") : as_exllama(&r, ACT_ORDER, w);
+            switch (i) {
+            case 0: r.attrs[0].value *= 2; break;
+            case 1: r.attrs[1].value = INT64_MAX / 32 * 32; break;
+            case 2: r.attrs[2].value = 2; break;
+            case 3: r.attrs[3].value = 0; break;
+            case 4: r.attrs[3].value = 1; break;
+            case 5: r.t[0].bytes /= 2; break;
+            case 6: r.t[1].role[0] = 'x'; break;
+            case 7: r.attrs[0].value = -64; break;
+            case 8:
+                if (marlin)
+                    ((int32_t *)add(&r, "g_idx", "I32", r.w.k, 0))[3] = 8;
+                else
+                    ((int32_t *)r.bytes[3])[3] = ((int32_t *)r.bytes[3])[4];
+                break;
+            default: add(&r, marlin ? "g_idx" : "perm", "I32", 3, 0); if (!marlin) r.t[3].bytes = 4; break;
+            }
+            expect_as_sent(&r);
+        }
+    as_marlin(&r, PLAIN, cut(PLAIN, down, 1, 1, 0), "F16");
+    add(&r, "bias", "F16", 3, 0);
+    expect_as_sent(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exllama_is_found),     cmocka_unit_test(exllama_sorted_otherwise), cmocka_unit_test(exllama_perm_of_nothing),
+        cmocka_unit_test(zero_offset_becomes_the_checkpoints), cmocka_unit_test(other_content_is_unshuffled),
+        cmocka_unit_test(marlin_is_found),      cmocka_unit_test(marlin_keeps_a_bias),      cmocka_unit_test(marlin_sorted_rows),
+        cmocka_unit_test(marlin_keeps_g_idx),   cmocka_unit_test(marlin_with_zero_points),  cmocka_unit_test(slices_of_ranks),
+        cmocka_unit_test(the_product_is_the_models), cmocka_unit_test(marlin_of_awq),
+        cmocka_unit_test(lies_are_not_followed), cmocka_unit_test(marlin_rows_that_are_not_there),
+    };
+
+    return cmocka_run_group_tests_name("settle_gpu", tests, setup, teardown);
+}

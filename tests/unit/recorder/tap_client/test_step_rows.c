@@ -1,0 +1,482 @@
+/* test_step_rows.c - whose rows passes computed, inferred: a scheduler that is played here says what is true, and what disturbs it makes passes unknown, never wrong.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder/tap_client/step_rows.h"
+
+#define MS 1000000LL
+#define MOST 400
+
+/* A server that takes a pass every 10 ms; a token arrives 8 ms after its pass began, two passes of which may have begun by then where it is asynchronous. */
+struct played {
+    struct td_rows_pass pass[MOST], truth[MOST];
+    struct td_rows_request request[64];
+    size_t n, n_requests;
+    int64_t now, token_ms;
+    int budget;                       /* rows of new prompts in one pass, whole ones */
+    int late;                         /* rows that one who stopped has too many */
+};
+
+static void start(struct played *s)
+{
+    memset(s, 0, sizeof *s);
+    s->now = 1000 * MS;
+    s->token_ms = 8;
+    s->budget = 64;
+}
+
+static void end(struct played *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        td_step_release(&s->pass[i].step);
+        td_step_release(&s->truth[i].step);
+    }
+}
+
+static struct td_rows_pass *new_pass(struct played *s, int64_t rows)
+{
+    struct td_rows_pass *p = &s->pass[s->n];
+
+    assert_true(s->n < MOST);
+    *p = (struct td_rows_pass){.step = {.step = (int64_t)s->n, .t_ns = s->now, .how = TD_HOW_UNKNOWN, .pid = 7}, .begun_ns = s->now, .rows = rows};
+    s->truth[s->n] = *p;
+    s->n++;
+    s->now += 10 * MS;
+    return p;
+}
+
+static void is_true_of(struct played *s, const struct td_rows_request *x, int64_t rows, int64_t position)
+{
+    struct td_step *t = &s->truth[s->n].step; /* of the pass that comes next */
+
+    t->spans = realloc(t->spans, ((size_t)t->n_spans + 1) * sizeof *t->spans);
+    t->spans[t->n_spans++] = (struct td_span){x->stream, 0, (int32_t)rows, (int32_t)position, position >= x->prompt};
+}
+
+/* The pass for which is_true_of was said. */
+static void pass_of(struct played *s, int64_t rows)
+{
+    struct td_step t = s->truth[s->n].step;
+
+    new_pass(s, rows);
+    s->truth[s->n - 1].step.spans = t.spans;
+    s->truth[s->n - 1].step.n_spans = t.n_spans;
+}
+
+/* Requests come together, are served in an order of the server's, and are gone when all are. prompt, answer : [n] */
+static void serve(struct played *s, int n, const int *prompt, const int *answer, const int *stops)
+{
+    struct td_rows_request *x = &s->request[s->n_requests];
+    int64_t fed[16] = {0};
+    int left = n, i, late = 0;
+
+    s->now += 50 * MS;
+    for (i = 0; i < n; i++)
+        x[i] = (struct td_rows_request){(int64_t)(s->n_requests + (size_t)i), s->now - (i + 1) * MS / 4, 0, 0, prompt[i], answer[i], stops && stops[i]};
+    s->n_requests += (size_t)n;
+    while (left) {
+        int64_t rows = late, room = s->budget;
+
+        late = 0;
+        for (i = 0; i < n; i++)
+            if (fed[i] && fed[i] < prompt[i] + answer[i] - 1) {
+                is_true_of(s, &x[i], 1, fed[i]++);
+                rows++;
+                late += s->late && x[i].stopped && fed[i] == prompt[i] + answer[i] - 1;
+                left -= fed[i] == prompt[i] + answer[i] - 1;
+                x[i].end_ns = s->now + (s->token_ms + 1) * MS;
+            }
+        for (i = 0; i < n && (room >= prompt[i] || fed[i]); i++)
+            if (!fed[i]) {
+                is_true_of(s, &x[i], prompt[i], 0);
+                rows += prompt[i];
+                room -= prompt[i];
+                fed[i] = prompt[i];
+                left -= answer[i] == 1;
+                x[i].first_ns = s->now + s->token_ms * MS + i;
+                x[i].end_ns = s->now + (s->token_ms + 1) * MS;
+            }
+        pass_of(s, rows);
+    }
+    s->now += s->token_ms * MS;
+}
+
+static int64_t infer(struct played *s)
+{
+    return td_rows_infer(s->pass, s->n, s->request, s->n_requests);
+}
+
+static const struct td_span *span_of(const struct td_step *s, int64_t stream)
+{
+    int32_t i = 0;
+
+    while (i < s->n_spans && s->spans[i].stream != stream)
+        i++;
+    return i < s->n_spans ? &s->spans[i] : NULL;
+}
+
+static void expect_true(const struct td_rows_pass *p, const struct td_rows_pass *truth)
+{
+    assert_int_equal(p->step.step, truth->step.step);
+    assert_int_equal(p->step.how, TD_HOW_INFERRED);
+    assert_int_equal(p->step.n_spans, truth->step.n_spans);
+    for (int32_t i = 0; i < truth->step.n_spans; i++) {
+        const struct td_span *want = &truth->step.spans[i], *got = span_of(&p->step, want->stream);
+
+        assert_non_null(got);
+        assert_int_equal(got->n_rows, want->n_rows);
+        assert_int_equal(got->position, want->position);
+        assert_int_equal(got->decode, want->decode);
+        assert_int_equal(got->first_row, truth->step.n_spans == 1 && p->rows == want->n_rows ? 0 : -1);
+    }
+}
+
+static void expect_all(struct played *s)
+{
+    assert_int_equal(infer(s), s->n);
+    for (size_t i = 0; i < s->n; i++)
+        expect_true(&s->pass[i], &s->truth[i]);
+}
+
+static void test_one_after_another(void **state)
+{
+    struct played s;
+
+    (void)state;
+    start(&s);
+    serve(&s, 1, (int[]){7}, (int[]){4}, NULL);
+    serve(&s, 1, (int[]){1}, (int[]){1}, NULL);
+    serve(&s, 1, (int[]){60}, (int[]){9}, (int[]){1});
+    expect_all(&s);
+    assert_int_equal(s.pass[0].step.spans[0].n_rows, 7);
+    assert_false(s.pass[0].step.spans[0].decode);
+    assert_int_equal(s.pass[3].step.spans[0].position, 9);
+    assert_true(s.pass[3].step.spans[0].decode);
+    end(&s);
+}
+
+static void test_several_together(void **state)
+{
+    struct played s;
+
+    (void)state;
+    start(&s);
+    serve(&s, 3, (int[]){5, 40, 21}, (int[]){6, 3, 8}, NULL); /* 5 + 40 rows, then 21 and two */
+    expect_all(&s);
+    assert_int_equal(s.pass[0].rows, 45);
+    assert_int_equal(s.pass[1].rows, 23);
+    assert_int_equal(s.pass[s.n - 1].step.spans[0].first_row, 0); /* the last has nobody beside it */
+    end(&s);
+}
+
+/* Groups of any sizes, tokens that arrive at once or when the next pass or two have begun: what is said is true, and nearly always something is said. */
+static void test_any_groups(void **state)
+{
+    int named = 0, all = 0, trial, i, g;
+
+    (void)state;
+    srand(3);
+    for (trial = 0; trial < 300; trial++) {
+        struct played s;
+
+        start(&s);
+        s.token_ms = 3 + trial % 23;
+        s.budget = 60 + rand() % 80;
+        for (g = 0; g < 3; g++) {
+            int prompt[6], answer[6], n = 1 + rand() % 6;
+
+            for (i = 0; i < n; i++) {
+                prompt[i] = 1 + rand() % 60;
+                answer[i] = 1 + rand() % 15;
+            }
+            serve(&s, n, prompt, answer, NULL);
+        }
+        named += (int)infer(&s);
+        all += (int)s.n;
+        for (i = 0; i < (int)s.n; i++)
+            if (s.pass[i].step.how == TD_HOW_INFERRED)
+                expect_true(&s.pass[i], &s.truth[i]);
+        end(&s);
+    }
+    assert_true(named > all * 95 / 100);
+}
+
+/* An asynchronous server has begun one row more for an answer that ended by itself. */
+static void test_a_row_too_many(void **state)
+{
+    struct played s;
+
+    (void)state;
+    start(&s);
+    s.late = 1;
+    serve(&s, 3, (int[]){5, 9, 3}, (int[]){3, 9, 6}, (int[]){1, 0, 1});
+    assert_int_equal(infer(&s), s.n);
+    assert_int_equal(s.pass[3].rows, 3); /* two run, and the one that had stopped */
+    assert_int_equal(s.pass[3].step.n_spans, 2);
+    end(&s);
+
+    start(&s);
+    serve(&s, 1, (int[]){5}, (int[]){3}, (int[]){1});
+    s.request[0].end_ns += 30 * MS;
+    s.now -= s.token_ms * MS;
+    new_pass(&s, 1);
+    assert_int_equal(infer(&s), s.n - 1);
+    assert_int_equal(s.pass[3].step.how, TD_HOW_UNKNOWN);
+    end(&s);
+}
+
+static void test_a_prompt_in_pieces(void **state)
+{
+    struct played s;
+
+    (void)state;
+    start(&s);
+    s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 25 * MS, s.now + 48 * MS, 100, 3, false};
+    s.n_requests = 1;
+    new_pass(&s, 64);
+    new_pass(&s, 36);
+    new_pass(&s, 1);
+    new_pass(&s, 1);
+    assert_int_equal(infer(&s), 4);
+    assert_int_equal(s.pass[1].step.spans[0].position, 64);
+    assert_false(s.pass[1].step.spans[0].decode);
+    assert_int_equal(s.pass[2].step.spans[0].position, 100);
+    end(&s);
+}
+
+/* Rows of a graph beyond the batch are nobody's. */
+static void test_graphs_are_padded(void **state)
+{
+    struct played s;
+
+    (void)state;
+    start(&s);
+    serve(&s, 3, (int[]){5, 9, 3}, (int[]){4, 9, 6}, NULL);
+    serve(&s, 1, (int[]){5}, (int[]){4}, NULL);
+    for (size_t i = 0; i < s.n; i++)
+        if (s.pass[i].rows <= 8) {
+            s.pass[i].padded = true;
+            s.pass[i].rows = s.pass[i].rows <= 2 ? 2 : s.pass[i].rows <= 4 ? 4 : 8;
+        }
+    assert_int_equal(infer(&s), s.n);
+    for (size_t i = 0; i < s.n; i++) {
+        assert_int_equal(s.pass[i].step.n_spans, s.truth[i].step.n_spans);
+        assert_int_equal(s.pass[i].step.spans[0].n_rows, s.truth[i].step.spans[0].n_rows);
+        assert_int_equal(s.pass[i].step.spans[0].first_row, s.truth[i].step.n_spans == 1 ? 0 : -1);
+    }
+    end(&s);
+}
+
+/* The first group of three, as `disturb` has it, is unknown; those before and behind it are not. */
+static void expect_unknown(void (*disturb)(struct played *s, size_t first, size_t n))
+{
+    struct played s;
+    size_t first, n;
+
+    start(&s);
+    serve(&s, 1, (int[]){8}, (int[]){3}, NULL);
+    first = s.n;
+    serve(&s, 3, (int[]){5, 9, 3}, (int[]){4, 9, 6}, NULL);
+    n = s.n - first;
+    serve(&s, 2, (int[]){4, 11}, (int[]){5, 5}, NULL);
+    disturb(&s, first, n);
+    infer(&s);
+    for (size_t i = 0; i < s.n; i++)
+        if (s.pass[i].begun_ns >= s.truth[first].begun_ns && s.pass[i].begun_ns <= s.truth[first + n - 1].begun_ns) {
+            assert_int_equal(s.pass[i].step.how, TD_HOW_UNKNOWN);
+            assert_int_equal(s.pass[i].step.n_spans, 0);
+        } else {
+            assert_int_equal(s.pass[i].step.how, TD_HOW_INFERRED);
+        }
+    end(&s);
+}
+
+static void a_strangers_row(struct played *s, size_t first, size_t n) { s->pass[first + n / 2].rows++; }
+static void a_row_is_missing(struct played *s, size_t first, size_t n) { s->pass[first + n - 1].rows = 0; }
+static void nothing_is_known_of_a_pass(struct played *s, size_t first, size_t n) { (void)n; s->pass[first].rows = -1; }
+static void a_request_failed(struct played *s, size_t first, size_t n) { (void)first; (void)n; s->request[2].prompt = s->request[2].generated = -1; }
+static void no_token_came(struct played *s, size_t first, size_t n) { (void)first; (void)n; s->request[2].first_ns = 0; }
+static void a_prefix_was_cached(struct played *s, size_t first, size_t n) { (void)n; s->pass[first].rows -= 3; }
+static void a_pass_is_missing(struct played *s, size_t first, size_t n)
+{
+    s->pass[first + n / 2].begun_ns = s->request[s->n_requests - 1].end_ns + MS; /* nobody's, behind all */
+    s->pass[first + n / 2].step.how = TD_HOW_INFERRED;                          /* so that expect_unknown passes it over */
+}
+
+static void test_what_does_not_come_out_is_unknown(void **state)
+{
+    (void)state;
+    expect_unknown(a_strangers_row);
+    expect_unknown(a_row_is_missing);
+    expect_unknown(nothing_is_known_of_a_pass);
+    expect_unknown(a_request_failed);
+    expect_unknown(no_token_came);
+    expect_unknown(a_prefix_was_cached);
+    expect_unknown(a_pass_is_missing);
+}
+
+/* A sample: of a request that was alone whose rows they are is clear, where they stand is not. What its own cannot be makes all unknown. */
+static void test_a_sample_of_one(void **state)
+{
+    static const struct { int64_t rows; bool padded; int pass; } strangers[] = {{3, false, 3}, {8, false, 3}, {1, true, 3}, {-1, false, 0}, {INT64_MAX, false, 4}};
+    struct played s;
+    size_t i, k;
+
+    (void)state;
+    for (k = 0; k <= sizeof strangers / sizeof *strangers; k++) {
+        const bool alone = k == sizeof strangers / sizeof *strangers;
+
+        start(&s);
+        serve(&s, 1, (int[]){8}, (int[]){6}, NULL);
+        td_step_release(&s.truth[2].step);
+        s.pass[2] = s.pass[5];
+        s.n = 5;
+        if (!alone) {
+            s.pass[strangers[k].pass].rows = strangers[k].rows;
+            s.pass[strangers[k].pass].padded = strangers[k].padded;
+        }
+        assert_int_equal(infer(&s), alone ? 5 : 0);
+        for (i = 0; i < 5 && alone; i++) {
+            assert_int_equal(s.pass[i].step.spans[0].stream, 0);
+            assert_int_equal(s.pass[i].step.spans[0].n_rows, i ? 1 : 8);
+            assert_int_equal(s.pass[i].step.spans[0].position, -1);
+            assert_int_equal(s.pass[i].step.spans[0].decode, i > 0);
+        }
+        s.n = 6;
+        memset(&s.pass[5], 0, sizeof s.pass[5]);
+        end(&s);
+    }
+}
+
+/* Two equal prompts, begun one after the other, whose first tokens arrive in another order: which is which cannot be known. */
+static void test_twins_are_not_told_apart(void **state)
+{
+    struct played s;
+    int64_t t;
+
+    (void)state;
+    start(&s);
+    s.budget = 10;
+    serve(&s, 2, (int[]){9, 9}, (int[]){4, 4}, NULL);
+    assert_int_equal(s.pass[0].rows, 9);
+    assert_int_equal(infer(&s), 0);
+    end(&s);
+    start(&s);
+    s.budget = 10;
+    serve(&s, 2, (int[]){9, 8}, (int[]){4, 4}, NULL);
+    t = s.request[0].first_ns; /* crossed: it does not come out */
+    s.request[0].first_ns = s.request[1].first_ns;
+    s.request[1].first_ns = t;
+    assert_int_equal(infer(&s), 0);
+    end(&s);
+    start(&s);
+    serve(&s, 2, (int[]){9, 9}, (int[]){4, 4}, NULL); /* both in one pass: they are alike */
+    expect_all(&s);
+    end(&s);
+}
+
+/* Arrivals that jitter more than passes last, prompts of a few lengths: much stays unknown, nothing is wrong. */
+static void test_jitter(void **state)
+{
+    int named = 0, trial, i;
+
+    (void)state;
+    srand(5);
+    for (trial = 0; trial < 400; trial++) {
+        int prompt[6], answer[6], n = 2 + rand() % 5;
+        struct played s;
+
+        start(&s);
+        s.budget = 20 + rand() % 40;
+        for (i = 0; i < n; i++) {
+            prompt[i] = trial % 2 ? 8 : 8 + rand() % 3;
+            answer[i] = 2 + rand() % 9;
+        }
+        serve(&s, n, prompt, answer, NULL);
+        for (i = 0; i < n; i++) {
+            s.request[i].first_ns += rand() % (15 * MS);
+            s.request[i].end_ns += 15 * MS;
+        }
+        named += (int)infer(&s);
+        for (i = 0; i < (int)s.n; i++)
+            if (s.pass[i].step.how == TD_HOW_INFERRED)
+                expect_true(&s.pass[i], &s.truth[i]);
+        end(&s);
+    }
+    assert_true(named > 0);
+}
+
+/* A row of an answer that has ended is not taken for a prompt of one token. */
+static void test_a_late_row_and_a_short_prompt(void **state)
+{
+    struct played s;
+
+    (void)state;
+    start(&s);
+    s.n_requests = 3;
+    s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 8 * MS, s.now + 20 * MS, 5, 2, true};
+    s.request[1] = (struct td_rows_request){1, s.now - MS, s.now + 8 * MS, s.now + 60 * MS, 4, 5, false};
+    s.request[2] = (struct td_rows_request){2, s.now + 18 * MS, s.now + 28 * MS, s.now + 60 * MS, 1, 3, false};
+    new_pass(&s, 9);
+    new_pass(&s, 2);
+    new_pass(&s, 2);                  /* 1 goes on; beside it 0's late row, or all of 2 */
+    new_pass(&s, 2);
+    new_pass(&s, 2);
+    assert_int_equal(infer(&s), 0);
+    end(&s);
+}
+
+/* Numbers that no server has, and a pass for which there is no room. */
+static void test_hostile_numbers(void **state)
+{
+    static const int64_t numbers[] = {INT64_MAX, INT64_MIN, -1, 0, 1, (int64_t)1 << 31, ((int64_t)1 << 32) + 1, 1 << 24};
+    const size_t n = sizeof numbers / sizeof *numbers;
+    struct played s;
+
+    (void)state;
+    for (size_t i = 0; i < n * n * n; i++) {
+        start(&s);
+        serve(&s, 2, (int[]){9, 7}, (int[]){4, 4}, NULL);
+        s.request[0].prompt = numbers[i % n];
+        s.request[1].generated = numbers[i / n % n];
+        s.pass[i % s.n].rows = numbers[i / n / n];
+        assert_true(infer(&s) >= 0);
+        for (size_t k = 0; k < s.n; k++)
+            for (int32_t j = 0; j < s.pass[k].step.n_spans; j++)
+                assert_true(s.pass[k].step.spans[j].n_rows > 0 && s.pass[k].step.spans[j].position >= -1);
+        end(&s);
+    }
+}
+
+static void test_nothing_at_all(void **state)
+{
+    struct played s;
+
+    (void)state;
+    start(&s);
+    assert_int_equal(infer(&s), 0);
+    new_pass(&s, 4);                  /* a server's own */
+    assert_int_equal(infer(&s), 0);
+    s.request[0] = (struct td_rows_request){.stream = 1, .prompt = -1, .generated = -1}; /* never sent */
+    s.n_requests = 1;
+    assert_int_equal(infer(&s), 0);
+    end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_after_another), cmocka_unit_test(test_several_together), cmocka_unit_test(test_any_groups), cmocka_unit_test(test_a_row_too_many),
+        cmocka_unit_test(test_a_prompt_in_pieces), cmocka_unit_test(test_graphs_are_padded), cmocka_unit_test(test_what_does_not_come_out_is_unknown),
+        cmocka_unit_test(test_a_sample_of_one), cmocka_unit_test(test_twins_are_not_told_apart), cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_a_late_row_and_a_short_prompt), cmocka_unit_test(test_hostile_numbers), cmocka_unit_test(test_nothing_at_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
