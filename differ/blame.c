@@ -253,14 +253,14 @@ static bool has_blocks_of_32(const char *weights)
     return weights && weights[0] == 'Q' && strchr(weights, '_') && (strchr(weights, '_')[1] == '0' || strchr(weights, '_')[1] == '1');
 }
 
-static void fill_row(struct names *names, const struct td_opx *op, struct td_blame_row *row)
+static void fill_row(struct names *names, const struct td_judged_op *op, struct td_blame_row *row)
 {
     int f;
 
     memset(row, 0, sizeof *row);
     for (f = 0; f < N_FEATURES; f++)
         if (FEATURES[f].attr)
-            row->value[f] = td_opx_attr(op, FEATURES[f].attr, 0);
+            row->value[f] = td_judged_op_attr(op, FEATURES[f].attr, 0);
     row->value[F_WEIGHTS] = number_of(names, op->weights);
     row->value[F_BLOCKS] = has_blocks_of_32(op->weights) ? row->value[F_K] / 32 : 0;
     row->value[F_KIND] = number_of(names, op->kind);
@@ -274,7 +274,7 @@ static size_t collect(const struct td_op_set *s, struct names *names, struct td_
     size_t i, j, n = 0;
 
     for (i = 0; i < s->n; i++) {
-        const struct td_opx *op = &s->op[i];
+        const struct td_judged_op *op = &s->op[i];
         bool bad = op->result == TD_RESULT_WORSE;
 
         if (op->status == TD_OP_NONE || (!bad && op->result != TD_RESULT_OK))
@@ -338,7 +338,7 @@ static void say_rule(const struct td_rule *r, const struct names *names, const s
         snprintf(out, size, "%s%s%s", term[0], r->n_terms > 1 ? " and " : "", r->n_terms > 1 ? term[1] : "");
 }
 
-static bool runs_before(const struct td_opx *a, const struct td_opx *b)
+static bool runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
 {
     if (a->step >= 0 && b->step >= 0 && a->step != b->step)
         return a->step < b->step;
@@ -358,7 +358,7 @@ bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
     if (!names || !rows)
         goto done;
     for (i = 0; i < s->n; i++) {
-        const struct td_opx *op = &s->op[i];
+        const struct td_judged_op *op = &s->op[i];
 
         if (op->status == TD_OP_NONE)
             continue;
@@ -412,7 +412,7 @@ static void place_among(struct td_blame *b, const struct td_exchange *x)
 }
 
 /* The op's rows are the step's: those of a last layer may be only the ones that give a token. */
-static bool has_all_rows(const struct td_opx *op, const struct td_step *step)
+static bool has_all_rows(const struct td_judged_op *op, const struct td_step *step)
 {
     for (int32_t k = 0; k < step->n_spans; k++)
         if ((int64_t)step->spans[k].first_row + step->spans[k].n_rows > op->m)

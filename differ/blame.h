@@ -28,8 +28,8 @@ struct td_blame {
     struct td_rule same[TD_BLAME_SAME]; int n_same; /* other rules that separate exactly as well, with as many terms */
     char text[200];                       /* "gptq_gemm, M <= 50" ("every op of gptq_gemm" when nothing was good) */
     char same_text[TD_BLAME_SAME][200];
-    const struct td_opx *first;           /* the first bad op in order of execution */
-    const struct td_opx *first_nan;       /* the first one whose output holds NaN or Inf: where "!!!!" begins; NULL: none */
+    const struct td_judged_op *first;           /* the first bad op in order of execution */
+    const struct td_judged_op *first_nan;       /* the first one whose output holds NaN or Inf: where "!!!!" begins; NULL: none */
     /* whose row is the worst of the first bad op; "" and -1 where the steps do not tell. inferred: not the server said so */
     char prompt_id[128]; int32_t repeat, position; bool decode, inferred;
     /* where it is not known which of the op's rows are whose: some of those that shared them, of the recording's exchanges */

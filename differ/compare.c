@@ -155,7 +155,7 @@ static void judge(struct td_weighing *w)
     w->verdict = td_lanes_verdict(w->lane);
 }
 
-int td_weigh(struct td_weighing *w, struct td_error *err)
+int td_compare(struct td_weighing *w, struct td_error *err)
 {
     size_t i;
     int rc = check_sides(w, err);

@@ -1,7 +1,7 @@
 /* compare.h - one comparison from open fixtures to a verdict; what the reports print.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_DIFFER_WEIGH_H
-#define TD_DIFFER_WEIGH_H
+#ifndef TD_DIFFER_COMPARE_H
+#define TD_DIFFER_COMPARE_H
 
 #include <stdio.h>
 
@@ -33,7 +33,7 @@ struct td_weighing {
 
 /* Check that the fixtures may be compared, read their ops, measure and judge the lanes that were asked for. Without any lane
  * asked for, those are asked that have evidence. TD_EINVAL: must not be compared. */
-int td_weigh(struct td_weighing *w, struct td_error *err);
+int td_compare(struct td_weighing *w, struct td_error *err);
 void td_weighing_release(struct td_weighing *w);   /* closes the sides too */
 
 /* ---- reports ------------------------------------------------------------------------------------------------------- */

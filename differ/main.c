@@ -120,7 +120,7 @@ static int run_diff(const struct td_args *args, const struct options *opt)
         return TD_EXIT_OK;
     rc = open_sides(&w, args->rest[0], args->rest[1], opt, &err);
     if (!rc)
-        rc = td_weigh(&w, &err);
+        rc = td_compare(&w, &err);
     if (rc) {
         code = rc == TD_EINVAL ? fail(&err) : broken(&err);
         td_weighing_release(&w);

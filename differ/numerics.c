@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct td_op_error *td_op_baseline(const struct td_opx *op)
+const struct td_op_error *td_op_baseline(const struct td_judged_op *op)
 {
     if (op->baseline.present && !op->baseline.crash)
         return &op->baseline;
@@ -18,7 +18,7 @@ const struct td_op_error *td_op_baseline(const struct td_opx *op)
     return op->recorded.present ? &op->recorded : NULL;
 }
 
-const char *td_op_baseline_rounding(const struct td_opx *op)
+const char *td_op_baseline_rounding(const struct td_judged_op *op)
 {
     const struct td_op_error *e = td_op_baseline(op);
 
@@ -29,7 +29,7 @@ const char *td_op_baseline_rounding(const struct td_opx *op)
     return op->recorded_rounding ? op->recorded_rounding : op->act_rounding;
 }
 
-void td_op_place(const struct td_opx *op, char *out, size_t n)
+void td_op_place(const struct td_judged_op *op, char *out, size_t n)
 {
     bool node = strncmp(op->kind, "ggml_", 5) == 0;
     size_t i;
@@ -45,7 +45,7 @@ static double rms_of(const struct td_op_error *e, int part)
 }
 
 /* The part that is furthest over its limit; -1: none is. */
-static int part_over(const struct td_opx *op)
+static int part_over(const struct td_judged_op *op)
 {
     const struct td_op_error *c = &op->candidate;
     int i, worst = -1;
@@ -68,8 +68,8 @@ static bool finite_error(const struct td_op_error *e)
 
 /* ---- one op -------------------------------------------------------------------------------------------------------- */
 
-static void decided(struct td_opx *op, enum td_op_result r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void decided(struct td_opx *op, enum td_op_result r, const char *fmt, ...)
+static void decided(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void decided(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -80,7 +80,7 @@ static void decided(struct td_opx *op, enum td_op_result r, const char *fmt, ...
 }
 
 /* Anything but a number that can be compared: true when that settled the op. */
-static bool decide_status(struct td_opx *op, const struct td_op_error *base)
+static bool decide_status(struct td_judged_op *op, const struct td_op_error *base)
 {
     const char *reason = op->reason ? op->reason : op->candidate.crash ? op->candidate.crash : "no reason given";
     bool base_died = op->baseline.crash || (base && base->crash);
@@ -110,7 +110,7 @@ static bool decide_status(struct td_opx *op, const struct td_op_error *base)
     return true;
 }
 
-static bool decide_special_values(struct td_opx *op, const struct td_op_error *base)
+static bool decide_special_values(struct td_judged_op *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
     long long total = op->total > 0 ? op->total : op->m > 0 && op->n > 0 ? op->m * op->n : 0; /* m and n are of one matrix of a batch */
@@ -139,7 +139,7 @@ static bool decide_special_values(struct td_opx *op, const struct td_op_error *b
     return false;
 }
 
-static bool decide_stability(struct td_opx *op, const struct td_op_error *base)
+static bool decide_stability(struct td_judged_op *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
 
@@ -155,7 +155,7 @@ static bool decide_stability(struct td_opx *op, const struct td_op_error *base)
     return true;
 }
 
-static void say_score(struct td_opx *op, enum td_op_result r, const struct td_op_error *base)
+static void say_score(struct td_judged_op *op, enum td_op_result r, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
     const char *unknown = base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
@@ -175,7 +175,7 @@ static void say_score(struct td_opx *op, enum td_op_result r, const struct td_op
 }
 
 /* Without a reference nothing but a crash, a hang, or NaN for a number (status failed) says that an op is worse. */
-static bool decide_without_reference(struct td_opx *op, const struct td_op_error *base)
+static bool decide_without_reference(struct td_judged_op *op, const struct td_op_error *base)
 {
     if (!op->without_reference)
         return false;
@@ -218,7 +218,7 @@ void td_op_rounding_change(const char *now, const char *was, char *out, size_t n
 }
 
 /* An op that is right by its own format, which is not the baseline's: undecided unless the policy accepts that. */
-static bool decide_format(struct td_opx *op, const struct td_op_error *base, const struct td_policy *policy)
+static bool decide_format(struct td_judged_op *op, const struct td_op_error *base, const struct td_policy *policy)
 {
     const char *was = td_op_baseline_rounding(op);
     char change[200];
@@ -232,7 +232,7 @@ static bool decide_format(struct td_opx *op, const struct td_op_error *base, con
     return true;
 }
 
-void td_op_decide(struct td_opx *op, const struct td_op_group *group, const struct td_policy *policy)
+void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, const struct td_policy *policy)
 {
     const struct td_op_error *base = td_op_baseline(op), *c = &op->candidate;
     double floor = td_policy_floor(policy, op->kind, op->dtype, op->judge_floor);
@@ -267,7 +267,7 @@ void td_op_decide(struct td_opx *op, const struct td_op_group *group, const stru
 
 /* ---- groups -------------------------------------------------------------------------------------------------------- */
 
-static int compare_key(const struct td_opx *a, const struct td_op_group *b)
+static int compare_key(const struct td_judged_op *a, const struct td_op_group *b)
 {
     int c = strcmp(a->kind, b->kind);
 
@@ -280,13 +280,13 @@ static int compare_key(const struct td_opx *a, const struct td_op_group *b)
 
 static int by_key(const void *a, const void *b)
 {
-    const struct td_opx *p = *(const struct td_opx *const *)a, *q = *(const struct td_opx *const *)b;
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a, *q = *(const struct td_judged_op *const *)b;
     struct td_op_group g = {.kind = q->kind, .shape = q->shape, .dtype = q->dtype, .m_class = q->m_class};
 
     return compare_key(p, &g);
 }
 
-static struct td_op_group *find_group(struct td_numerics *n, const struct td_opx *op)
+static struct td_op_group *find_group(struct td_numerics *n, const struct td_judged_op *op)
 {
     size_t lo = 0, hi = n->n;
 
@@ -307,7 +307,7 @@ static struct td_op_group *find_group(struct td_numerics *n, const struct td_opx
 static int make_groups(const struct td_op_set *a, const struct td_op_set *b, struct td_numerics *n, struct td_error *err)
 {
     size_t total = a->n + b->n, i;
-    const struct td_opx **all = malloc((total + 1) * sizeof(*all));
+    const struct td_judged_op **all = malloc((total + 1) * sizeof(*all));
 
     n->group = calloc(total + 1, sizeof *n->group);
     if (!all || !n->group) {
@@ -341,7 +341,7 @@ static void add_baseline(struct td_op_group *g, const struct td_op_error *e)
     g->old_rel = fmax(g->old_rel, e->rel_l2);
 }
 
-static void add_compared(struct td_op_group *g, const struct td_opx *op, struct td_numerics *n)
+static void add_compared(struct td_op_group *g, const struct td_judged_op *op, struct td_numerics *n)
 {
     if (op->status != TD_OP_OK || (!op->same && isnan(op->departs))) {
         n->not_compared++;
@@ -357,7 +357,7 @@ static void add_compared(struct td_op_group *g, const struct td_opx *op, struct 
         g->departs = fmax(g->departs, op->departs);
 }
 
-static void add_format(struct td_op_group *g, const struct td_opx *op)
+static void add_format(struct td_op_group *g, const struct td_judged_op *op)
 {
     const struct td_op_error *base = td_op_baseline(op);
 
@@ -370,7 +370,7 @@ static void add_format(struct td_op_group *g, const struct td_opx *op)
         g->old_r0 = fmax(g->old_r0, base->r0_rel_l2);
 }
 
-static void add_result(struct td_op_group *g, const struct td_opx *op)
+static void add_result(struct td_op_group *g, const struct td_judged_op *op)
 {
     const struct td_op_error *c = &op->candidate;
 
@@ -417,7 +417,7 @@ static void describe_coverage(struct td_numerics *n)
     }
 }
 
-static bool departs(const struct td_opx *op)
+static bool departs(const struct td_judged_op *op)
 {
     if (op->result == TD_RESULT_WORSE)
         return true;
@@ -426,7 +426,7 @@ static bool departs(const struct td_opx *op)
     return op->status == TD_OP_OK && op->total > 0 && op->equal < op->total;
 }
 
-static bool runs_before(const struct td_opx *a, const struct td_opx *b)
+static bool runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
 {
     if (a->step >= 0 && b->step >= 0 && a->step != b->step)
         return a->step < b->step;
@@ -449,7 +449,7 @@ int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *bas
         if (candidate->op[i].status != TD_OP_NONE)
             add_baseline(find_group(n, &candidate->op[i]), td_op_baseline(&candidate->op[i]));
     for (i = 0; i < candidate->n; i++) {
-        struct td_opx *op = &candidate->op[i];
+        struct td_judged_op *op = &candidate->op[i];
         struct td_op_group *g = find_group(n, op);
 
         n->joined += op->origin != NULL;

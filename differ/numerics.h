@@ -31,24 +31,24 @@ struct td_numerics {
     size_t format_changed;
     /* ops without a reference take no part in the figures above, unless they crashed, hung or gave NaN for a number */
     size_t compared, compared_equal, departed, not_compared;
-    const struct td_opx *not_compared_first;
-    const struct td_opx *first_departs; /* the first op of any kind, in order of execution, that is not bit-equal under equal input */
+    const struct td_judged_op *not_compared_first;
+    const struct td_judged_op *first_departs; /* the first op of any kind, in order of execution, that is not bit-equal under equal input */
     char coverage[400];
 };
 
 /* Where the baseline's error of an op comes from: --baseline-build's run, else the baseline's own replay, else the recorded
  * output. NULL: only a digest. */
-const struct td_op_error *td_op_baseline(const struct td_opx *op);
+const struct td_op_error *td_op_baseline(const struct td_judged_op *op);
 
 /* The activation rounding of that output: whether the build declared another format is judged by it. */
-const char *td_op_baseline_rounding(const struct td_opx *op);
+const char *td_op_baseline_rounding(const struct td_judged_op *op);
 /* "activations are not rounded; before: activations are rounded to q8_1" */
 void td_op_rounding_change(const char *now, const char *was, char *out, size_t n);
 /* "blk.0.attn_norm RMS_NORM", "model.layers.1.mlp.down_proj gptq_gemm": where an op stands in the model. */
-void td_op_place(const struct td_opx *op, char *out, size_t n);
+void td_op_place(const struct td_judged_op *op, char *out, size_t n);
 
 /* Decide one op: fills result, why, limit, limit_rms. worst: of its group; NaN score: no baseline known. Pure. */
-void td_op_decide(struct td_opx *op, const struct td_op_group *group, const struct td_policy *policy);
+void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, const struct td_policy *policy);
 
 /* Group, decide and count. Candidate must be joined with base. */
 int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base, const struct td_policy *policy,

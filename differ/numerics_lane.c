@@ -4,7 +4,7 @@
 
 #include "differ/numerics.h"
 
-static const struct td_opx *first_with(const struct td_op_set *s, enum td_op_result r)
+static const struct td_judged_op *first_with(const struct td_op_set *s, enum td_op_result r)
 {
     size_t i;
 

@@ -85,7 +85,7 @@ const char *td_op_result_name(enum td_op_result r)
     return NAMES[r];
 }
 
-int64_t td_opx_attr(const struct td_opx *op, const char *name, int64_t missing)
+int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing)
 {
     int i;
 
@@ -162,7 +162,7 @@ static double *read_pairs(const cJSON *pairs, size_t *n)
 }
 
 /* Of an op that has no reference: the baseline build's output ran on the same machine, so it comes before the recorded one. */
-static void read_compared(const cJSON *j, struct td_opx *x)
+static void read_compared(const cJSON *j, struct td_judged_op *x)
 {
     bool base = td_json_get(j, "baseline_equal") != NULL;
 
@@ -171,7 +171,7 @@ static void read_compared(const cJSON *j, struct td_opx *x)
     x->same = x->total > 0 && td_json_get_i64(j, base ? "baseline_equal" : "equal", -1) == x->total;
 }
 
-static void read_device(struct td_op_set *set, const cJSON *device, struct td_opx_device *d)
+static void read_device(struct td_op_set *set, const cJSON *device, struct td_judged_op_device *d)
 {
     static const char *const side[2] = {"baseline", "candidate"};
 
@@ -188,7 +188,7 @@ static void read_device(struct td_op_set *set, const cJSON *device, struct td_op
     }
 }
 
-static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
+static void read_judge(struct td_op_set *set, const cJSON *j, struct td_judged_op *x)
 {
     const char *status = td_json_get_str(j, "status", "broken");
     size_t i;
@@ -218,7 +218,7 @@ static void read_judge(struct td_op_set *set, const cJSON *j, struct td_opx *x)
     x->cold = read_pairs(td_json_get(td_json_get(j, "speed"), "cold"), &x->n_cold);
 }
 
-static void read_attrs(struct td_op_set *set, const cJSON *attrs, struct td_opx *x)
+static void read_attrs(struct td_op_set *set, const cJSON *attrs, struct td_judged_op *x)
 {
     const cJSON *a;
     int64_t v;
@@ -230,14 +230,14 @@ static void read_attrs(struct td_op_set *set, const cJSON *attrs, struct td_opx 
         x->attr[x->n_attrs].name = intern(set, a->string);
         x->attr[x->n_attrs++].value = v;
     }
-    x->m = td_opx_attr(x, "m", -1);
-    x->n = td_opx_attr(x, "n", -1);
-    x->k = td_opx_attr(x, "k", -1);
+    x->m = td_judged_op_attr(x, "m", -1);
+    x->n = td_judged_op_attr(x, "n", -1);
+    x->k = td_judged_op_attr(x, "k", -1);
     x->m_class = td_m_class(x->m);
 }
 
 /* A GEMM's sizes but for M, or those of the output. */
-static const char *shape_of(struct td_op_set *set, const struct td_opx *x, const struct td_tensor_rec *out)
+static const char *shape_of(struct td_op_set *set, const struct td_judged_op *x, const struct td_tensor_rec *out)
 {
     char shape[200];
     int len = snprintf(shape, sizeof shape, "%s%s", x->weights ? x->weights : "", x->weights ? " " : ""), d;
@@ -249,18 +249,18 @@ static const char *shape_of(struct td_op_set *set, const struct td_opx *x, const
         return intern(set, shape);
     }
     len += snprintf(shape + len, sizeof shape - (size_t)len, "%lldx%lld", (long long)x->n, (long long)x->k);
-    if ((v = td_opx_attr(x, "bits", -1)) >= 0)
+    if ((v = td_judged_op_attr(x, "bits", -1)) >= 0)
         len += snprintf(shape + len, sizeof shape - (size_t)len, " b%lld", (long long)v);
-    if ((v = td_opx_attr(x, "group_size", 0)) != 0)
+    if ((v = td_judged_op_attr(x, "group_size", 0)) != 0)
         len += snprintf(shape + len, sizeof shape - (size_t)len, " g%lld", (long long)v);
-    if (td_opx_attr(x, "act_order", 0))
+    if (td_judged_op_attr(x, "act_order", 0))
         snprintf(shape + len, sizeof shape - (size_t)len, " act");
     return intern(set, shape);
 }
 
-const char *td_opx_layer_words(const struct td_opx *op, const char *unknown, char *out, size_t size)
+const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out, size_t size)
 {
-    const struct td_opx *recorded = op->origin ? op->origin : op; /* a replay does not say it again */
+    const struct td_judged_op *recorded = op->origin ? op->origin : op; /* a replay does not say it again */
 
     if (recorded->rank < 0)
         return op->layer ? op->layer : unknown;
@@ -271,11 +271,11 @@ const char *td_opx_layer_words(const struct td_opx *op, const char *unknown, cha
 int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_op *op, struct td_error *err)
 {
     const struct td_tensor_rec *w = td_op_rec_in(op, "w");
-    struct td_opx *x;
+    struct td_judged_op *x;
 
     if (s->n == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 256;
-        struct td_opx *grown = realloc(s->op, cap * sizeof *grown);
+        struct td_judged_op *grown = realloc(s->op, cap * sizeof *grown);
 
         if (!grown)
             return td_fail(err, TD_ENOMEM, "no memory for %zu ops", cap);
@@ -352,7 +352,7 @@ void td_op_set_release(struct td_op_set *s)
 
 static int by_origin(const void *a, const void *b)
 {
-    const struct td_opx *p = *(const struct td_opx *const *)a, *q = *(const struct td_opx *const *)b;
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a, *q = *(const struct td_judged_op *const *)b;
     int c = strcmp(p->fixture, q->fixture);
 
     return c ? c : (p->op > q->op) - (p->op < q->op);
@@ -360,7 +360,7 @@ static int by_origin(const void *a, const void *b)
 
 size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base)
 {
-    const struct td_opx **index = malloc((base->n + 1) * sizeof(*index));
+    const struct td_judged_op **index = malloc((base->n + 1) * sizeof(*index));
     size_t i, joined = 0;
 
     if (!index)
@@ -369,8 +369,8 @@ size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base)
         index[i] = &base->op[i];
     qsort(index, base->n, sizeof(*index), by_origin);
     for (i = 0; i < candidate->n; i++) {
-        const struct td_opx *key = &candidate->op[i];
-        const struct td_opx **hit = bsearch(&key, index, base->n, sizeof(*index), by_origin);
+        const struct td_judged_op *key = &candidate->op[i];
+        const struct td_judged_op **hit = bsearch(&key, index, base->n, sizeof(*index), by_origin);
 
         candidate->op[i].origin = hit ? *hit : NULL;
         if (!hit)

@@ -26,10 +26,10 @@ enum td_op_status { TD_OP_NONE, TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP
 enum td_op_result { TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESULT_WORSE, TD_RESULT_COMPARED };
 
 #define TD_OPX_ATTRS 12
-struct td_opx_attr { const char *name; int64_t value; };
+struct td_judged_op_attr { const char *name; int64_t value; };
 
 /* What the GPU was like when a sample of the baseline's [0] and of the candidate's [1] ended. */
-struct td_opx_device {
+struct td_judged_op_device {
     double sm_mhz[2];                   /* mean; NaN: not known */
     double throttled[2];                /* share of the samples in which something held the clocks down */
     const char *throttled_by[2];        /* the first reason, or NULL */
@@ -37,7 +37,7 @@ struct td_opx_device {
 };
 
 /* Strings are interned in the set: equal text, equal pointer. */
-struct td_opx {
+struct td_judged_op {
     const char *fixture; int64_t op;    /* origin: the recording that holds it, its number there */
     int64_t step, pid;
     int rank;                           /* of a tensor-parallel server; -1: none, or unknown */
@@ -45,7 +45,7 @@ struct td_opx {
     const char *dtype;                  /* of the output */
     const char *act_rounding;           /* of the candidate, in a replay */
     const char *recorded_rounding, *baseline_rounding; /* NULL: as act_rounding */
-    struct td_opx_attr attr[TD_OPX_ATTRS];
+    struct td_judged_op_attr attr[TD_OPX_ATTRS];
     int n_attrs;
     int64_t m, n, k;
     const char *weights;                /* dtype of the input "w": "Q4_1"; NULL: the kind has no such input */
@@ -63,8 +63,8 @@ struct td_opx {
     double *hot, *cold;                 /* base_ns, new_ns in turn: [n_hot][2] */
     size_t n_hot, n_cold;
     size_t starts;                      /* of both processes while it was timed; pairs stand in their order, equally many of each */
-    struct td_opx_device device;
-    const struct td_opx *origin;        /* the baseline's record of the same op; NULL: none */
+    struct td_judged_op_device device;
+    const struct td_judged_op *origin;        /* the baseline's record of the same op; NULL: none */
     /* filled by td_numerics_judge */
     enum td_op_result result;
     bool format_changed;
@@ -73,7 +73,7 @@ struct td_opx {
 };
 
 struct td_op_set {
-    struct td_opx *op; size_t n, cap;
+    struct td_judged_op *op; size_t n, cap;
     struct td_strings *strings;
 };
 
@@ -85,8 +85,8 @@ size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base)
 void td_op_set_release(struct td_op_set *s);
 
 /* "model.layers.0.mlp.up_proj", "model.layers.0.mlp.up_proj of rank 1"; `unknown` where it has no name. out: where it has a rank. */
-const char *td_opx_layer_words(const struct td_opx *op, const char *unknown, char *out, size_t size);
-int64_t td_opx_attr(const struct td_opx *op, const char *name, int64_t missing);
+const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out, size_t size);
+int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing);
 const char *td_op_status_name(enum td_op_status s);
 const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse", "compared" */
 

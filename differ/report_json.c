@@ -206,7 +206,7 @@ static void write_op_error(struct td_jw *w, const char *key, const struct td_op_
     td_jw_end(w);
 }
 
-static void write_op(struct td_jw *w, const char *key, const struct td_opx *op)
+static void write_op(struct td_jw *w, const char *key, const struct td_judged_op *op)
 {
     int i;
 

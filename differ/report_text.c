@@ -65,7 +65,7 @@ static void print_lanes(const struct td_page *p, const struct td_weighing *w)
 
 static int by_execution(const void *a, const void *b)
 {
-    const struct td_opx *p = *(const struct td_opx *const *)a, *q = *(const struct td_opx *const *)b;
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a, *q = *(const struct td_judged_op *const *)b;
 
     if (p->step >= 0 && q->step >= 0 && p->step != q->step)
         return p->step < q->step ? -1 : 1;
@@ -84,7 +84,7 @@ static const char *number(double v, char *out, size_t n)
 }
 
 /* " M=20"; nothing for a kind that has no M. */
-static const char *rows_words(const struct td_opx *op, char *out, size_t n)
+static const char *rows_words(const struct td_judged_op *op, char *out, size_t n)
 {
     out[0] = '\0';
     if (op->m >= 0)
@@ -96,7 +96,7 @@ static const char *rows_words(const struct td_opx *op, char *out, size_t n)
 static void print_bad_ops(const struct td_page *p, const struct td_weighing *w)
 {
     char m[32], layer[300];
-    const struct td_opx **bad = malloc((w->ops.n + 1) * sizeof(*bad));
+    const struct td_judged_op **bad = malloc((w->ops.n + 1) * sizeof(*bad));
     size_t i, n = 0, shown;
 
     if (!bad)
@@ -110,7 +110,7 @@ static void print_bad_ops(const struct td_page *p, const struct td_weighing *w)
         fprintf(p->out, "\n");
     for (i = 0; i < shown; i++)
         fprintf(p->out, "  op %-6lld %s %s%s%s%s: %s: %s\n", (long long)bad[i]->op, bad[i]->kind, bad[i]->shape, rows_words(bad[i], m, sizeof m),
-                bad[i]->layer ? " " : "", bad[i]->layer ? td_opx_layer_words(bad[i], "", layer, sizeof layer) : "", td_op_result_name(bad[i]->result), bad[i]->why);
+                bad[i]->layer ? " " : "", bad[i]->layer ? td_judged_op_layer_words(bad[i], "", layer, sizeof layer) : "", td_op_result_name(bad[i]->result), bad[i]->why);
     if (shown < n)
         fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, n);
     free(bad);
@@ -298,7 +298,7 @@ static void print_blame(const struct td_page *p, const struct td_weighing *w)
 {
     char layer[300];
     const struct td_blame *b = &w->blame;
-    const struct td_opx *op = b->first;
+    const struct td_judged_op *op = b->first;
     int i;
 
     if (!w->blamed || !w->lane[TD_LANE_OPS].asked)
@@ -318,7 +318,7 @@ static void print_blame(const struct td_page *p, const struct td_weighing *w)
     fprintf(p->out, "  first    op %lld", (long long)op->op);
     if (op->step >= 0)
         fprintf(p->out, ", step %lld", (long long)op->step);
-    fprintf(p->out, ": %s/%s, %s, M=%lld%s%s%s\n           %s\n", td_opx_layer_words(op, "unknown layer", layer, sizeof layer), op->kind, op->shape,
+    fprintf(p->out, ": %s/%s, %s, M=%lld%s%s%s\n           %s\n", td_judged_op_layer_words(op, "unknown layer", layer, sizeof layer), op->kind, op->shape,
             (long long)op->m, op->symbol ? " (" : "", op->symbol ? op->symbol : "", op->symbol ? ")" : "", op->why);
     print_place(p, b);
     if (b->first_nan && b->first_nan != op)

@@ -56,7 +56,7 @@ void td_rescore_release(struct td_rescore *r);
 
 /* May this shift be called worse? REGRESSED: certainly over `limit` (by three standard errors) and over the policy's factor of the
  * noise; INCONCLUSIVE: over the limit; else PASS. */
-enum td_verdict td_rescore_weigh(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy);
+enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy);
 /* Say what the measurement means (docs/verdicts.md, "Scores"). */
 void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane);
 /* What is printed with four digits: no "-0.0000". */

@@ -11,7 +11,7 @@
 #define TELLING 1e-3      /* nats below which it is not worth a word */
 #define TEXT_MIN 16       /* tokens below which one answer alone is never judged */
 
-enum td_verdict td_rescore_weigh(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy)
+enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy)
 {
     if (!p->n || !(p->shift > limit))
         return TD_PASS;
@@ -40,7 +40,7 @@ static const struct td_rescore_text *largest(const struct td_rescore *r, const s
     *v = TD_PASS;
     for (i = 0; i < r->n; i++) {
         enum td_verdict one = r->text[i].answer.tokens < TEXT_MIN ? TD_PASS
-                              : td_rescore_weigh(&r->text[i].answer, policy->scores_text_nll_max, r->noise_text, policy);
+                              : td_rescore_compare(&r->text[i].answer, policy->scores_text_nll_max, r->noise_text, policy);
 
         if (one > *v || (one == *v && one != TD_PASS && r->text[i].answer.shift > most->answer.shift)) {
             *v = one;
@@ -66,9 +66,9 @@ static void judge_shifts(const struct td_rescore *r, const struct td_policy *pol
     const struct td_rescore_text *t = largest(r, policy, &of_text);
     char what[160], words[400];
 
-    say_shift(lane, td_rescore_weigh(&r->answer, policy->scores_nll_max, r->noise_answer, policy), "the recorded answers", &r->answer,
+    say_shift(lane, td_rescore_compare(&r->answer, policy->scores_nll_max, r->noise_answer, policy), "the recorded answers", &r->answer,
               policy->scores_nll_max, r->noise_answer);
-    say_shift(lane, td_rescore_weigh(&r->prompt, policy->scores_nll_max, r->noise_prompt, policy), "the prompts", &r->prompt, policy->scores_nll_max,
+    say_shift(lane, td_rescore_compare(&r->prompt, policy->scores_nll_max, r->noise_prompt, policy), "the prompts", &r->prompt, policy->scores_nll_max,
               r->noise_prompt);
     snprintf(what, sizeof what, "the tokens of the answer to %.100s", t ? t->prompt_id : "");
     if (t)

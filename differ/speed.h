@@ -55,7 +55,7 @@ struct td_speed {
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
 
 /* May the op's pairs be judged by the GPU's clocks? Counts it either way. And what the lane says of them. */
-bool td_speed_clocks_even(struct td_speed *s, const struct td_opx *op);
+bool td_speed_clocks_even(struct td_speed *s, const struct td_judged_op *op);
 void td_speed_clocks_say(const struct td_speed *s, struct td_lane *lane);
 /* Rows of the ops that hold pairs. */
 int td_speed_ops(const struct td_op_set *candidate, struct td_speed *out, struct td_error *err);

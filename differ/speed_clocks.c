@@ -6,17 +6,17 @@
 #include "differ/speed.h"
 
 /* 0.04: the candidate's clock is 4 % lower; NaN: not known. */
-static double lower_by(const struct td_opx_device *d)
+static double lower_by(const struct td_judged_op_device *d)
 {
     return d->sm_mhz[0] > 0 && d->sm_mhz[1] > 0 ? 1 - d->sm_mhz[1] / d->sm_mhz[0] : NAN;
 }
 
-static bool is_uneven(const struct td_opx_device *d)
+static bool is_uneven(const struct td_judged_op_device *d)
 {
     return fabs(lower_by(d)) > TD_CLOCKS_DIFFER || fabs(d->throttled[1] - d->throttled[0]) > TD_THROTTLED_DIFFERS;
 }
 
-static void say_uneven(const struct td_opx_device *d, char *out, size_t size)
+static void say_uneven(const struct td_judged_op_device *d, char *out, size_t size)
 {
     const double by = lower_by(d);
     const int side = fabs(by) > TD_CLOCKS_DIFFER ? by > 0 : d->throttled[1] > d->throttled[0];
@@ -31,9 +31,9 @@ static void say_uneven(const struct td_opx_device *d, char *out, size_t size)
                  d->throttled[side] * 100, d->throttled[!side] * 100);
 }
 
-bool td_speed_clocks_even(struct td_speed *s, const struct td_opx *op)
+bool td_speed_clocks_even(struct td_speed *s, const struct td_judged_op *op)
 {
-    const struct td_opx_device *d = &op->device;
+    const struct td_judged_op_device *d = &op->device;
 
     s->timed++;
     s->throttled += d->throttled[0] > 0 && d->throttled[1] > 0;

@@ -410,7 +410,7 @@ static int derive_exchanges(struct repair *r, struct td_error *err)
 
 /* A recording that failed (a full disk) is one that was interrupted, once its frames and files agree again; why it failed
  * stays in the note. */
-static bool settle_failure(struct repair *r)
+static bool identify_failure(struct repair *r)
 {
     if (strcmp(td_json_get_str(r->manifest, "state", ""), "failed") != 0)
         return false;
@@ -453,7 +453,7 @@ static int mend(struct repair *r, struct td_error *err)
     if (!rc)
         rc = load_manifest(r, err);
     if (!rc)
-        had_failed = settle_failure(r);
+        had_failed = identify_failure(r);
     if (!rc)
         rc = digest_files(r, &same, err);
     for (i = 0; i < TD_FILE_COUNT; i++)

@@ -113,13 +113,13 @@ static void print_phase(struct td_phase_figures *p, const char *name, size_t pro
 }
 
 /* What a fixture would say that held only this. */
-static struct td_coverage coverage(const struct td_links_state *ops)
+static struct td_coverage coverage(const struct td_tap_client_state *ops)
 {
     return (struct td_coverage){.kept = ops->ops_kept, .seen = ops->ops_kept + ops->ops_dropped, .unread = ops->gemms_other,
                                 .graphs = ops->graphs - ops->graphs_read};
 }
 
-static void print_graphs(const struct td_links_state *ops, FILE *to)
+static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
 {
     int64_t unread = coverage(ops).graphs;
 
@@ -132,7 +132,7 @@ static void print_graphs(const struct td_links_state *ops, FILE *to)
         fprintf(to, "         %lld GEMMs in graphs had no room for their copies, or are of a form that is not read: more room is --graphs-mib\n", (long long)ops->ops_graph);
 }
 
-static void print_launches(const struct td_links_state *ops, FILE *to)
+static void print_launches(const struct td_tap_client_state *ops, FILE *to)
 {
     int64_t gemms = ops->gemms + ops->gemms_other;
 
@@ -144,7 +144,7 @@ static void print_launches(const struct td_links_state *ops, FILE *to)
     print_graphs(ops, to);
 }
 
-static void print_ops(const struct td_links_state *ops, FILE *to)
+static void print_ops(const struct td_tap_client_state *ops, FILE *to)
 {
     const struct td_coverage c = coverage(ops);
 
@@ -159,7 +159,7 @@ static void print_ops(const struct td_links_state *ops, FILE *to)
                 (long long)ops->ops_ring);
 }
 
-void td_figures_print(struct td_figures *f, size_t prompts, const struct td_links_state *ops, const char *no_tap, FILE *to)
+void td_figures_print(struct td_figures *f, size_t prompts, const struct td_tap_client_state *ops, const char *no_tap, FILE *to)
 {
     fprintf(to, "%-8s %8s %9s %7s %8s %12s %12s %9s\n", "phase", "prompts", "requests", "failed", "tokens", "TTFT median",
             "ITL median", "tokens/s");

@@ -5,7 +5,7 @@
 #include "wire/collapse.h"
 
 /* Once a recording: what follows the first answer that collapsed is more of the same. */
-bool td_flight_watch(struct td_links *l, const struct td_record_options *opt, const struct td_exchange *x)
+bool td_flight_watch(struct td_tap_client *l, const struct td_record_options *opt, const struct td_exchange *x)
 {
     struct td_collapse c;
 
@@ -15,15 +15,15 @@ bool td_flight_watch(struct td_links *l, const struct td_record_options *opt, co
     if (!c.hard)
         return false;
     td_log(TD_LOG_WARN, "record", "%s, repeat %d, collapsed: %s", x->prompt_id, x->repeat, c.why);
-    return td_links_keep(l);
+    return td_tap_client_keep(l);
 }
 
-void td_flight_say(struct td_links *l, bool interrupted)
+void td_flight_say(struct td_tap_client *l, bool interrupted)
 {
     char sentence[1200];
 
-    if (td_links_first_bad(l, sentence, sizeof sentence))
+    if (td_tap_client_first_bad(l, sentence, sizeof sentence))
         td_log(TD_LOG_WARN, "record", "%s", sentence);
-    if (!interrupted && td_links_layers_said(l, sentence, sizeof sentence))
+    if (!interrupted && td_tap_client_layers_said(l, sentence, sizeof sentence))
         td_log(TD_LOG_WARN, "record", "%s", sentence);
 }

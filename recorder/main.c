@@ -50,21 +50,21 @@ int td_record_gemms(const char *text, struct td_record_options *opt, struct td_e
     char *end;
     double percent = strtod(text, &end);
 
-    opt->mode.take = TD_LINKS_SAMPLE;
+    opt->mode.take = TD_TAP_CLIENT_SAMPLE;
     opt->mode.percent = 0;
     opt->mode.time_ppm = 0;
     opt->gemms_required = false;
     if (!strcmp(text, "auto")) {
-        opt->mode.time_ppm = TD_LINKS_AUTO_TIME_PPM;
+        opt->mode.time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM;
         return TD_OK;
     }
     if (!strcmp(text, "off")) {
-        opt->mode.take = TD_LINKS_OFF;
+        opt->mode.take = TD_TAP_CLIENT_OFF;
         return TD_OK;
     }
     opt->gemms_required = true;
     if (!strcmp(text, "all")) {
-        opt->mode.take = TD_LINKS_ALL;
+        opt->mode.take = TD_TAP_CLIENT_ALL;
         return TD_OK;
     }
     if (end == text || strcmp(end, "%") || !(percent > 0 && percent <= 100))
@@ -89,13 +89,13 @@ int td_record_scores(const char *text, struct td_record_options *opt, struct td_
 static int check_all_ops(struct td_record_options *opt, struct td_error *err)
 {
     opt->gemms_required |= opt->mode.all_kinds;
-    return opt->mode.all_kinds && opt->mode.take == TD_LINKS_OFF ? td_fail(err, TD_EINVAL, "--all-ops and --gemms off exclude each other") : TD_OK;
+    return opt->mode.all_kinds && opt->mode.take == TD_TAP_CLIENT_OFF ? td_fail(err, TD_EINVAL, "--all-ops and --gemms off exclude each other") : TD_OK;
 }
 
 static int check_graphs(bool graphs, bool starts, struct td_record_options *opt, struct td_error *err)
 {
     if (graphs && !opt->graphs_mib)
-        opt->graphs_mib = TD_LINKS_GRAPHS_MIB;
+        opt->graphs_mib = TD_TAP_CLIENT_GRAPHS_MIB;
     if (opt->graphs_mib && !starts)
         return td_fail(err, TD_EINVAL, "--graphs is chosen when the server starts: give it with --run, or with --tap-env before you start the server");
     return TD_OK;
@@ -104,9 +104,9 @@ static int check_graphs(bool graphs, bool starts, struct td_record_options *opt,
 static int check_flight(struct td_record_options *opt, struct td_error *err)
 {
     opt->mode.flight_mib = opt->flight == TD_ARG_ALONE ? FLIGHT_MIB : (uint32_t)opt->flight;
-    if (opt->flight && opt->mode.take == TD_LINKS_OFF)
+    if (opt->flight && opt->mode.take == TD_TAP_CLIENT_OFF)
         return td_fail(err, TD_EINVAL, "--flight and --gemms off exclude each other");
-    if (opt->layers && opt->mode.take == TD_LINKS_OFF)
+    if (opt->layers && opt->mode.take == TD_TAP_CLIENT_OFF)
         return td_fail(err, TD_EINVAL, "--layers and --gemms off exclude each other");
     return opt->layers ? td_layer_filter_check(opt->layers, err) : TD_OK;
 }
@@ -114,7 +114,7 @@ static int check_flight(struct td_record_options *opt, struct td_error *err)
 static int print_tap_env(int64_t graphs_mib, struct td_error *err)
 {
     struct td_buf b = TD_BUF_INIT(1 << 16);
-    int rc = td_links_env_print(graphs_mib, &b, err);
+    int rc = td_tap_client_env_print(graphs_mib, &b, err);
 
     if (!rc)
         fputs(td_buf_str(&b), stdout);
@@ -167,7 +167,7 @@ static int fail(const struct td_error *err)
 /* A sample must not disturb; who asks for all gets all, unless they name a budget. */
 static int64_t budget_of(const struct td_record_options *o)
 {
-    if (o->budget_mib < 0 || (!o->budget_mib && o->mode.take == TD_LINKS_ALL))
+    if (o->budget_mib < 0 || (!o->budget_mib && o->mode.take == TD_TAP_CLIENT_ALL))
         return -1;
     return (int64_t)(o->budget_mib * (1 << 20));
 }

@@ -25,16 +25,16 @@ struct session {
     struct td_api_server server;
     struct td_started started;
     struct td_writer *writer;
-    struct td_links *links;
+    struct td_tap_client *links;
     struct td_figures figures;
     struct td_exchange sample;    /* the first answer without an error: its extras are facts */
     bool have_sample, interrupted, server_gone;
     uint32_t next_stream;
-    char dir[TD_PATH_MAX], url[512], nonce[TD_LINKS_NONCE], no_tap[512];
+    char dir[TD_PATH_MAX], url[512], nonce[TD_TAP_CLIENT_NONCE], no_tap[512];
     struct td_rows_requests tapped; /* by which rows of steps are named */
-    struct td_links_state ops;
+    struct td_tap_client_state ops;
     bool have_ops, collapse_kept;
-    struct td_whole *whole;       /* stands before on_exchange */
+    struct td_fill_ids *whole;       /* stands before on_exchange */
     struct td_scores scores;      /* sees what passes on_exchange */
     struct td_extras extras;
     struct td_metrics metrics[2]; /* before and after the timed phase */
@@ -160,14 +160,14 @@ static void request_id(void *arg, uint32_t stream, char out[64])
 {
     const struct session *s = arg;
 
-    td_links_request_id(s->nonce, stream, out);
+    td_tap_client_request_id(s->nonce, stream, out);
 }
 
 static int send_plan(struct session *s, const struct td_plan *plan, const char *progress, struct td_error *err)
 {
     struct td_send_stats st;
     struct td_send_options o = {.server = &s->server, .headers = s->opt->headers, .idle_timeout_ms = (int)(s->opt->timeout_s * 1000),
-                                .writer = s->writer, .emit = td_whole_take, .emit_arg = s->whole, .request_id = request_id,
+                                .writer = s->writer, .emit = td_fill_ids_take, .emit_arg = s->whole, .request_id = request_id,
                                 .request_id_arg = s, .first_stream = s->next_stream, .stop = s->stop,
                                 .alive = td_started_alive, .alive_arg = &s->started, .progress = progress};
     int rc = td_suite_run(plan, &o, &st, err);
@@ -255,12 +255,12 @@ static int timed_phase(struct session *s, struct td_error *err)
 static int complete_ids(struct session *s, struct td_error *err)
 {
     struct td_plan plan = TD_PLAN_INIT;
-    int rc = s->interrupted || s->server_gone ? TD_OK : td_whole_plan(s->whole, &s->server, s->opt->headers, &plan, err), end;
+    int rc = s->interrupted || s->server_gone ? TD_OK : td_fill_ids_plan(s->whole, &s->server, s->opt->headers, &plan, err), end;
 
     if (!rc && plan.n)
         rc = send_plan(s, &plan, NULL, err);
     td_plan_release(&plan);
-    end = td_whole_end(s->whole, rc ? NULL : err);
+    end = td_fill_ids_end(s->whole, rc ? NULL : err);
     return rc ? rc : end;
 }
 
@@ -311,9 +311,9 @@ static void write_extras(struct session *s)
 static int find_tap(struct session *s, struct td_error *err)
 {
     const struct td_record_options *o = s->opt;
-    struct td_links_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = td_host_local_port(s->url),
+    struct td_tap_client_target target = {.socket = o->tap_socket, .pid = s->started.proc.pid, .port = td_host_local_port(s->url),
                                      .wait_ms = s->started.proc.pid > 0 ? 5000 : 500};
-    struct td_links_options lo = {.writer = s->writer, .nonce = s->nonce, .checkpoint = o->checkpoint ? o->checkpoint : s->server.root,
+    struct td_tap_client_options lo = {.writer = s->writer, .nonce = s->nonce, .checkpoint = o->checkpoint ? o->checkpoint : s->server.root,
                                   .weights_by_reference = o->weights_by_reference, .no_code = o->no_code, .wanted_layers = o->layers, .keep = o->keep};
     struct td_error why = {0};
 
@@ -323,16 +323,16 @@ static int find_tap(struct session *s, struct td_error *err)
     }
     if (o->ring_mib)
         lo.ring_bytes = o->ring_mib << 20;
-    if (o->mode.take == TD_LINKS_OFF)
+    if (o->mode.take == TD_TAP_CLIENT_OFF)
         snprintf(s->no_tap, sizeof s->no_tap, "--gemms off");
     else if (*s->no_tap)
         ; /* --run could not put it in */
     else if (!target.socket && !target.pid && !target.port)
         snprintf(s->no_tap, sizeof s->no_tap, "the server runs on another machine; run record there to get its GEMMs");
-    else if (td_links_open(&target, &lo, &s->links, &why))
+    else if (td_tap_client_open(&target, &lo, &s->links, &why))
         snprintf(s->no_tap, sizeof s->no_tap, "%.300s", why.msg);
-    td_links_facts(s->links, s->writer, s->links ? NULL : s->no_tap);
-    if (s->links || o->mode.take == TD_LINKS_OFF)
+    td_tap_client_facts(s->links, s->writer, s->links ? NULL : s->no_tap);
+    if (s->links || o->mode.take == TD_TAP_CLIENT_OFF)
         return TD_OK;
     if (o->gemms_required)
         return td_fail(err, TD_ENOTFOUND, "%s%s needs a tap: %s", o->mode.all_kinds ? "--all-ops" : "--gemms ", o->mode.all_kinds ? "" : o->gemms, s->no_tap);
@@ -348,14 +348,14 @@ static int tapped_phase(struct session *s, struct td_error *err)
 
     if (!s->links || s->interrupted || s->server_gone)
         return TD_OK;
-    rc = td_links_arm(s->links, &s->opt->mode, err);
+    rc = td_tap_client_arm(s->links, &s->opt->mode, err);
     if (rc)
         return rc;
-    td_links_facts(s->links, s->writer, NULL);
+    td_tap_client_facts(s->links, s->writer, NULL);
     rc = send_phase(s, TD_PHASE_TAPPED, 0, s->opt->tapped_repeat, "recording GEMMs", err);
-    if (td_links_disarm(s->links, rc ? NULL : err) && !rc)
+    if (td_tap_client_disarm(s->links, rc ? NULL : err) && !rc)
         rc = err->code;
-    td_links_state(s->links, &s->ops);
+    td_tap_client_state(s->links, &s->ops);
     s->have_ops = true;
     td_flight_say(s->links, s->interrupted);
     if (!rc && !s->ops.ops_kept && !s->interrupted)
@@ -393,7 +393,7 @@ static int reach_server(struct session *s, struct td_error *err)
     int rc = TD_OK;
 
     if (o->command)
-        rc = td_started_run(&s->started, o->command, s->url, o->mode.take != TD_LINKS_OFF, o->graphs_mib, s->no_tap, sizeof s->no_tap, err);
+        rc = td_started_run(&s->started, o->command, s->url, o->mode.take != TD_TAP_CLIENT_OFF, o->graphs_mib, s->no_tap, sizeof s->no_tap, err);
     if (!rc && o->gemms_required && *s->no_tap)
         rc = td_fail(err, TD_ENOTFOUND, "--gemms %s: %s", o->gemms, s->no_tap);
     if (!rc)
@@ -422,7 +422,7 @@ static int run_phases(struct session *s, struct td_error *err)
     if (!rc)
         rc = complete_ids(s, err);
     if (!rc) /* else not all requests are known */
-        td_links_name_rows(s->links, s->tapped.x, s->tapped.n);
+        td_tap_client_name_rows(s->links, s->tapped.x, s->tapped.n);
     if (!rc)
         rc = score_phase(s, err);
     if (!rc && s->server_gone) /* what came before is a recording all the same */
@@ -455,7 +455,7 @@ static int finish(struct session *s, int rc, struct td_error *err)
 
     td_api_write_facts(s->writer, &s->server, &s->sampling, s->have_sample ? &s->sample : NULL);
     write_extras(s);
-    if (td_links_close(s->links, &late))
+    if (td_tap_client_close(s->links, &late))
         td_log(TD_LOG_WARN, "record", "the tap: %s", late.msg);
     s->links = NULL;
     memset(&late, 0, sizeof late);
@@ -471,7 +471,7 @@ static int finish(struct session *s, int rc, struct td_error *err)
         rc = td_fail(err, TD_EPROTO, "no request succeeded; %s%s (kept in %s)", *s->engine ? "" : "the first: ",
                      *s->engine ? s->engine : f->first_error, s->dir);
     if (!rc) {
-        td_figures_print(&s->figures, s->suite.n, s->have_ops ? &s->ops : NULL, s->opt->mode.take == TD_LINKS_OFF ? "--gemms off" : *s->no_tap ? "no tap in the server" : "not reached", stdout);
+        td_figures_print(&s->figures, s->suite.n, s->have_ops ? &s->ops : NULL, s->opt->mode.take == TD_TAP_CLIENT_OFF ? "--gemms off" : *s->no_tap ? "no tap in the server" : "not reached", stdout);
         printf("%s\n", s->dir);
     }
     return rc;
@@ -483,9 +483,9 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
     bool useless;
     int rc;
 
-    td_links_nonce(s.nonce);
+    td_tap_client_nonce(s.nonce);
     td_scores_init(&s.scores, opt->scores);
-    s.whole = td_whole_new(on_exchange, &s);
+    s.whole = td_fill_ids_new(on_exchange, &s);
     rc = s.whole ? prepare(&s, err) : td_fail(err, TD_ENOMEM, "out of memory");
     if (!rc)
         rc = reach_server(&s, err);
@@ -502,7 +502,7 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
     free(s.tapped.x);
     if (s.have_sample)
         td_exchange_release(&s.sample);
-    td_whole_free(s.whole);
+    td_fill_ids_free(s.whole);
     td_scores_release(&s.scores);
     td_metrics_release(&s.metrics[0]);
     td_metrics_release(&s.metrics[1]);

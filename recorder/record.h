@@ -25,12 +25,12 @@ struct td_record_options {
     int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
     int64_t scores;               /* texts to have scored, 0: none */
     int64_t graphs_mib;           /* of --graphs; 0: without */
-    int64_t ring_mib;             /* --ring-mib; 0: as td_links_options has it */
+    int64_t ring_mib;             /* --ring-mib; 0: as td_tap_client_options has it */
     double timeout_s, budget_mib;
     bool no_text, no_code, ignore_eos, wait, weights_by_reference;
     const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
     char **command;               /* of --run, or NULL */
-    struct td_links_mode mode;    /* of --gemms */
+    struct td_tap_client_mode mode;    /* of --gemms */
     int64_t flight;               /* --flight: MiB, TD_ARG_ALONE: as much as is sensible; 0: none */
     volatile sig_atomic_t *keep;  /* set by SIGUSR1 */
     bool gemms_required;          /* all, or a share: without a tap it is an error */
@@ -59,12 +59,12 @@ void td_figures_add(struct td_figures *f, const struct td_exchange *x);
 void td_figures_release(struct td_figures *f);
 /* Median, NaN without samples. Sorts. */
 double td_samples_median(struct td_samples *s);
-void td_figures_print(struct td_figures *f, size_t prompts, const struct td_links_state *ops, const char *no_tap, FILE *to);
+void td_figures_print(struct td_figures *f, size_t prompts, const struct td_tap_client_state *ops, const char *no_tap, FILE *to);
 
 /* ---- flight.c: what the ops themselves say ---- */
 /* An answer of the tapped phase: has it collapsed? Then what led to it is kept. True: it is. */
-bool td_flight_watch(struct td_links *l, const struct td_record_options *opt, const struct td_exchange *x);
-void td_flight_say(struct td_links *l, bool interrupted); /* the first bad op; what --layers did not find */
+bool td_flight_watch(struct td_tap_client *l, const struct td_record_options *opt, const struct td_exchange *x);
+void td_flight_say(struct td_tap_client *l, bool interrupted); /* the first bad op; what --layers did not find */
 
 /* ---- host.c ---- */
 void td_host_facts(struct td_writer *w);
@@ -73,7 +73,7 @@ int td_host_local_port(const char *url); /* the port when the server runs on thi
 /* ---- started.c: the server that --run started ---------------------------------------------------------------------- */
 
 struct td_started { struct td_proc proc; char how[80]; };
-/* with_tap: put the tap into its environment, graphs_mib as for td_links_env_graphs; *no_tap gets a sentence when that is not possible. Its output goes to stderr.
+/* with_tap: put the tap into its environment, graphs_mib as for td_tap_client_env_graphs; *no_tap gets a sentence when that is not possible. Its output goes to stderr.
  * TD_EEXIST: something listens at url already. */
 int td_started_run(struct td_started *s, char **command, const char *url, bool with_tap, int64_t graphs_mib, char *no_tap, size_t no_tap_size,
                    struct td_error *err);

@@ -26,7 +26,7 @@ static int check_free(const char *url, struct td_error *err)
 int td_started_run(struct td_started *s, char **command, const char *url, bool with_tap, int64_t graphs_mib, char *no_tap, size_t no_tap_size,
                    struct td_error *err)
 {
-    struct td_links_env env = {{NULL}};
+    struct td_tap_client_env env = {{NULL}};
     struct td_proc_options o = {.argv = command, .stdin_fd = -1, .stdout_fd = STDERR_FILENO, .stderr_fd = -1, .own_group = true};
     struct td_error why = {0};
     int rc = check_free(url, err);
@@ -34,13 +34,13 @@ int td_started_run(struct td_started *s, char **command, const char *url, bool w
     if (rc)
         return rc;
     no_tap[0] = '\0';
-    if (with_tap && (td_links_env_make(command[0], &env, &why) || td_links_env_graphs(&env, graphs_mib, &why)))
+    if (with_tap && (td_tap_client_env_make(command[0], &env, &why) || td_tap_client_env_graphs(&env, graphs_mib, &why)))
         snprintf(no_tap, no_tap_size, "%s", why.msg);
     else if (with_tap)
         o.extra_env = env.vars;
     rc = td_proc_start(&s->proc, &o, err);
     td_started_group = rc ? 0 : (sig_atomic_t)s->proc.pid;
-    td_links_env_release(&env);
+    td_tap_client_env_release(&env);
     return rc;
 }
 

@@ -1,7 +1,7 @@
 /* op_timing.h - time one op in two builds, alternating, with caches hot and cold.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_REPLAYER_SPEED_H
-#define TD_REPLAYER_SPEED_H
+#ifndef TD_REPLAYER_OP_TIMING_H
+#define TD_REPLAYER_OP_TIMING_H
 
 #include <cjson/cJSON.h>
 

@@ -31,7 +31,7 @@ struct collector {
     struct td_exchange *sample; /* the first complete answer, kept: it shows which extras the server honoured */
     struct td_api_server *server;
     const char *const *headers;
-    struct td_whole *whole;     /* stands before collect */
+    struct td_fill_ids *whole;     /* stands before collect */
     struct td_scores scores;    /* counts what passes collect */
     struct td_extras extras;
     bool ask_again;             /* the warm-up request was refused for a field that is left out now */
@@ -118,7 +118,7 @@ static int complete_ids(struct collector *c, const struct td_send_options *base,
     struct td_plan plan = TD_PLAN_INIT;
     struct td_send_options opt = *base;
     struct td_send_stats st;
-    int rc = c->stats->server_gone ? TD_OK : td_whole_plan(c->whole, c->server, c->headers, &plan, err), end;
+    int rc = c->stats->server_gone ? TD_OK : td_fill_ids_plan(c->whole, c->server, c->headers, &plan, err), end;
 
     opt.first_stream = c->stats->next_stream;
     opt.progress = NULL;
@@ -129,7 +129,7 @@ static int complete_ids(struct collector *c, const struct td_send_options *base,
         td_writer_count(c->w, "exchanges.sent", st.sent, st.bytes_sent);
     }
     td_plan_release(&plan);
-    end = td_whole_end(c->whole, rc ? NULL : err);
+    end = td_fill_ids_end(c->whole, rc ? NULL : err);
     return rc ? rc : end;
 }
 
@@ -259,7 +259,7 @@ static int replay_plan(struct td_fixture *fx, struct td_writer *w, const struct 
                        struct td_plan *texts, struct collector *c, struct td_error *err)
 {
     struct td_send_options so = {.server = c->server, .headers = c->headers, .total_timeout_ms = (int)(opt->timeout_s * 1000),
-                                 .writer = w, .emit = td_whole_take, .emit_arg = c->whole, .first_stream = 1, .stop = opt->stop,
+                                 .writer = w, .emit = td_fill_ids_take, .emit_arg = c->whole, .first_stream = 1, .stop = opt->stop,
                                  .progress = "requests"};
     int rc = warm_up(c, plan, &so, err);
 
@@ -287,9 +287,9 @@ static int replay_collected(struct td_fixture *fx, struct td_writer *w, const st
 
     memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);
     td_scores_init(&c.scores, texts->n > 0);
-    c.whole = td_whole_new(collect, &c);
+    c.whole = td_fill_ids_new(collect, &c);
     rc = c.whole ? replay_plan(fx, w, opt, plan, texts, &c, err) : td_fail(err, TD_ENOMEM, "out of memory");
-    td_whole_free(c.whole);
+    td_fill_ids_free(c.whole);
     td_scores_release(&c.scores);
     td_exchange_release(&sample);
     return rc;

@@ -13,14 +13,14 @@
 
 struct list { struct td_exchange *x; size_t n, cap; };
 
-struct td_whole {
+struct td_fill_ids {
     td_derive_emit_fn *emit; void *arg;
     struct list held, fillers;
 };
 
-struct td_whole *td_whole_new(td_derive_emit_fn *emit, void *arg)
+struct td_fill_ids *td_fill_ids_new(td_derive_emit_fn *emit, void *arg)
 {
-    struct td_whole *w = calloc(1, sizeof *w);
+    struct td_fill_ids *w = calloc(1, sizeof *w);
 
     if (w) {
         w->emit = emit;
@@ -37,7 +37,7 @@ static void list_release(struct list *l)
     *l = (struct list){0};
 }
 
-void td_whole_free(struct td_whole *w)
+void td_fill_ids_free(struct td_fill_ids *w)
 {
     if (!w)
         return;
@@ -52,7 +52,7 @@ static bool list_take(struct list *l, struct td_exchange *x)
     size_t cap = l->cap ? l->cap * 2 : 16;
     struct td_exchange *more;
 
-    if (l->n == TD_WHOLE_MAX_HELD)
+    if (l->n == TD_FILL_IDS_MAX_HELD)
         return false;
     if (l->n == l->cap) {
         more = realloc(l->x, cap * sizeof *more);
@@ -70,7 +70,7 @@ static bool list_take(struct list *l, struct td_exchange *x)
 
 static bool is_filler(const struct td_exchange *x)
 {
-    return !strcmp(td_json_get_str(x->extra, "role", ""), TD_WHOLE_ROLE);
+    return !strcmp(td_json_get_str(x->extra, "role", ""), TD_FILL_IDS_ROLE);
 }
 
 /* Every place is known, some ids are not. */
@@ -99,16 +99,16 @@ static bool fill(struct td_exchange *x, const struct td_exchange *from)
     return true;
 }
 
-int td_whole_take(void *whole, struct td_exchange *x, struct td_error *err)
+int td_fill_ids_take(void *whole, struct td_exchange *x, struct td_error *err)
 {
-    struct td_whole *w = whole;
+    struct td_fill_ids *w = whole;
 
     if ((is_lossy(x) && list_take(&w->held, x)) || (is_filler(x) && list_take(&w->fillers, x)))
         return TD_OK;
     return w->emit(w->arg, x, err);
 }
 
-static int pass_on(struct td_whole *w, struct list *l, struct td_error *err)
+static int pass_on(struct td_fill_ids *w, struct list *l, struct td_error *err)
 {
     size_t i;
     int rc = TD_OK;
@@ -119,7 +119,7 @@ static int pass_on(struct td_whole *w, struct list *l, struct td_error *err)
     return rc;
 }
 
-int td_whole_end(struct td_whole *w, struct td_error *err)
+int td_fill_ids_end(struct td_fill_ids *w, struct td_error *err)
 {
     size_t i, j;
     int rc;
@@ -186,7 +186,7 @@ static int plan_one(const struct td_exchange *x, const struct td_api_server *s, 
     bool chat = td_json_get(x->request, "messages") != NULL;
     cJSON *body = chat ? completion_of(x->request, s, headers) : cJSON_Duplicate(x->request, true);
     struct td_buf text = TD_BUF_INIT((size_t)64 << 20);
-    char path[] = "/completion", role[] = TD_WHOLE_ROLE;
+    char path[] = "/completion", role[] = TD_FILL_IDS_ROLE;
     struct td_plan_item it = {.prompt_id = x->prompt_id, .category = x->category, .api = x->api, .path = path, .role = role,
                               .concurrency = 1, .phase = TD_PHASE_WARMUP, .group = td_plan_next_group(plan), .at_ns = -1};
     struct td_jw w;
@@ -207,7 +207,7 @@ static int plan_one(const struct td_exchange *x, const struct td_api_server *s, 
     return rc;
 }
 
-int td_whole_plan(struct td_whole *w, const struct td_api_server *s, const char *const *headers, struct td_plan *plan,
+int td_fill_ids_plan(struct td_fill_ids *w, const struct td_api_server *s, const char *const *headers, struct td_plan *plan,
                   struct td_error *err)
 {
     size_t i, j;

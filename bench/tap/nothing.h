@@ -1,6 +1,6 @@
 /* nothing.h - what libnothing.so exports (nothing.c). SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_BENCH_NOTHING_H
-#define TD_BENCH_NOTHING_H
+#ifndef TD_BENCH_TAP_NOTHING_H
+#define TD_BENCH_TAP_NOTHING_H
 
 #include "kernels/abi/td_gptq.h"
 

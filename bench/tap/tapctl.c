@@ -9,9 +9,9 @@
 
 #include "recorder/tap_client/tap_client.h"
 
-static int command(struct td_links *l, struct td_writer *w, const char *line, struct td_error *err)
+static int command(struct td_tap_client *l, struct td_writer *w, const char *line, struct td_error *err)
 {
-    struct td_links_mode m = {0};
+    struct td_tap_client_mode m = {0};
     double mib;
 
     if (!strncmp(line, "pause", 5))
@@ -19,22 +19,22 @@ static int command(struct td_links *l, struct td_writer *w, const char *line, st
     if (!strncmp(line, "resume", 6))
         return td_writer_resume(w), TD_OK;
     if (!strncmp(line, "off", 3))
-        return td_links_disarm(l, err);
+        return td_tap_client_disarm(l, err);
     if (!strncmp(line, "auto", 4))
-        return td_links_arm(l, &(struct td_links_mode){.take = TD_LINKS_SAMPLE, .time_ppm = TD_LINKS_AUTO_TIME_PPM}, err);
-    m.take = TD_LINKS_ALL;
+        return td_tap_client_arm(l, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM}, err);
+    m.take = TD_TAP_CLIENT_ALL;
     m.budget_bytes_per_s = strncmp(line, "count", 5) ? -1 : 1;
     if (sscanf(line, "sample %lf %lf %u", &m.percent, &mib, &m.flight_mib) >= 2) {
-        m.take = TD_LINKS_SAMPLE;
+        m.take = TD_TAP_CLIENT_SAMPLE;
         m.budget_bytes_per_s = (int64_t)(mib * 1048576);
     }
-    return td_links_arm(l, &m, err);
+    return td_tap_client_arm(l, &m, err);
 }
 
 int main(int argc, char **argv)
 {
-    struct td_links_options opt = {0};
-    struct td_links *l = NULL;
+    struct td_tap_client_options opt = {0};
+    struct td_tap_client *l = NULL;
     struct td_error err = {0};
     char line[128];
     int rc;
@@ -43,16 +43,16 @@ int main(int argc, char **argv)
         return 2;
     rc = td_writer_create(argv[2], &(struct td_writer_options){.tool = "tapctl"}, &opt.writer, &err);
     if (!rc)
-        rc = td_links_open(&(struct td_links_target){.port = atoi(argv[1]), .wait_ms = 5000}, &opt, &l, &err);
+        rc = td_tap_client_open(&(struct td_tap_client_target){.port = atoi(argv[1]), .wait_ms = 5000}, &opt, &l, &err);
     while (!rc && fgets(line, sizeof line, stdin)) {
-        struct td_links_state s;
+        struct td_tap_client_state s;
 
         rc = command(l, opt.writer, line, &err);
-        td_links_state(l, &s);
+        td_tap_client_state(l, &s);
         printf("ok %lld %lld %lld\n", (long long)s.ops_kept, (long long)s.ops_dropped, (long long)s.rested_ms);
         fflush(stdout);
     }
-    td_links_close(l, &err);
+    td_tap_client_close(l, &err);
     td_writer_close(opt.writer, "complete", &err);
     if (err.code)
         fprintf(stderr, "tapctl: %s\n", err.msg);

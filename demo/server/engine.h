@@ -3,8 +3,8 @@
  *
  * One thread owns the model. Before each pass it admits waiting jobs, then batches one row for every job that decodes and as much
  * of the prompts as fits; td_step announces the rows. HTTP threads submit jobs and read tokens from them. */
-#ifndef TD_SERVER_ENGINE_H
-#define TD_SERVER_ENGINE_H
+#ifndef TD_DEMO_SERVER_ENGINE_H
+#define TD_DEMO_SERVER_ENGINE_H
 
 #include <stdbool.h>
 #include <stdint.h>

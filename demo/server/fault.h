@@ -7,8 +7,8 @@
  *   cut[:N]      the connection is closed in the middle of event N (default 3), or instead of a body
  *   die[:N]      the process exits with code 70 instead of event N (default 3), or instead of a body
  *   slow:MS      every forward pass takes MS milliseconds longer */
-#ifndef TD_SERVER_FAULT_H
-#define TD_SERVER_FAULT_H
+#ifndef TD_DEMO_SERVER_FAULT_H
+#define TD_DEMO_SERVER_FAULT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* httpd.h - the listening socket and HTTP, by libmicrohttpd: one thread for each connection, which may block.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_HTTPD_H
-#define TD_SERVER_HTTPD_H
+#ifndef TD_DEMO_SERVER_HTTPD_H
+#define TD_DEMO_SERVER_HTTPD_H
 
 #include <stdbool.h>
 #include <stddef.h>

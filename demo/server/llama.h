@@ -4,8 +4,8 @@
  * Inputs and outputs of the linear layers are f16, as on a GPU; all else (residual, norms, RoPE, KV cache, softmax, lm_head) is
  * f32 in a fixed order that sees one row only. With a kernel of which the same holds, a row's logits are bit-identical whatever
  * else is in the batch and however the prompt was cut: equal greedy requests give equal bytes. */
-#ifndef TD_SERVER_LLAMA_H
-#define TD_SERVER_LLAMA_H
+#ifndef TD_DEMO_SERVER_LLAMA_H
+#define TD_DEMO_SERVER_LLAMA_H
 
 #include <stdbool.h>
 #include <stdint.h>

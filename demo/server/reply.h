@@ -3,8 +3,8 @@
  *
  * Shapes: vLLM 0.32's CompletionResponse, ChatCompletionResponse and their stream variants; members in vLLM's order. A NaN
  * logprob is null in a stream, and fails a whole answer, as Python's json does. */
-#ifndef TD_SERVER_REPLY_H
-#define TD_SERVER_REPLY_H
+#ifndef TD_DEMO_SERVER_REPLY_H
+#define TD_DEMO_SERVER_REPLY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* request.h - the body of a generation request, checked as vLLM checks it.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_REQUEST_H
-#define TD_SERVER_REQUEST_H
+#ifndef TD_DEMO_SERVER_REQUEST_H
+#define TD_DEMO_SERVER_REQUEST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * NaN behaves as in torch: it is the greatest value, the first one wins. A row of NaN therefore gives token 0, which this
  * vocabulary spells "!": the collapse that a broken kernel shows on a real server. Nothing here traps or loops on NaN or Inf. */
-#ifndef TD_SERVER_SAMPLER_H
-#define TD_SERVER_SAMPLER_H
+#ifndef TD_DEMO_SERVER_SAMPLER_H
+#define TD_DEMO_SERVER_SAMPLER_H
 
 #include <stdint.h>
 

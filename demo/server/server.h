@@ -1,7 +1,7 @@
 /* server.h - what the endpoints share.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_SERVER_H
-#define TD_SERVER_SERVER_H
+#ifndef TD_DEMO_SERVER_SERVER_H
+#define TD_DEMO_SERVER_SERVER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* server_metrics.h - the few of vLLM's Prometheus metrics that a recorder reads, with vLLM's names.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_METRICS_H
-#define TD_SERVER_METRICS_H
+#ifndef TD_DEMO_SERVER_SERVER_METRICS_H
+#define TD_DEMO_SERVER_SERVER_METRICS_H
 
 #include <pthread.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* tokenizer.h - byte-level tokens: one token is one byte, or a special word such as <|endoftext|>.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_SERVER_TOKENIZER_H
-#define TD_SERVER_TOKENIZER_H
+#ifndef TD_DEMO_SERVER_TOKENIZER_H
+#define TD_DEMO_SERVER_TOKENIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * Source: cuda.h of CUDA 13.0; tests/e2e/050-cuda-abi compares the two where a cuda.h is installed. Names carry our prefix, so that both headers
  * can be included together. A CUresult is an int, a CUdeviceptr a uint64_t, a handle (CUcontext, CUstream, CUfunction, CUkernel ...) a void *. */
-#ifndef TD_KERNELS_GPU_CUDA_ABI_H
-#define TD_KERNELS_GPU_CUDA_ABI_H
+#ifndef TD_KERNELS_ABI_CUDA_ABI_H
+#define TD_KERNELS_ABI_CUDA_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

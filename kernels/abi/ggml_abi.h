@@ -5,8 +5,8 @@
  * Nothing here is linked: functions are looked up in the build at hand, and ggml_build.c checks with the build's own functions
  * that fields lie where they are declared here before any is used.
  * kernels/abi/tap_ggml_abi.h declares the same for the tap, which may include no header from here: keep the two alike. */
-#ifndef TD_KERNELS_GGML_ABI_H
-#define TD_KERNELS_GGML_ABI_H
+#ifndef TD_KERNELS_ABI_GGML_ABI_H
+#define TD_KERNELS_ABI_GGML_ABI_H
 
 #include <stdbool.h>
 #include <stddef.h>

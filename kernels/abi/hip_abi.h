@@ -5,8 +5,8 @@
  * function attributes that we use are those of CUDA (cuda_abi.h); so are the argument lists of what is SHARED there. A hipError_t is an int, a hipDeviceptr_t
  * (void *) a uint64_t, a handle a void *. Virtual memory is used where the device says that it has it, which came with 5.3, as did the layouts of
  * td_cuda_allocation and td_cuda_access; 5.2 has functions of these names and another layout, and does not say so. */
-#ifndef TD_KERNELS_GPU_HIP_ABI_H
-#define TD_KERNELS_GPU_HIP_ABI_H
+#ifndef TD_KERNELS_ABI_HIP_ABI_H
+#define TD_KERNELS_ABI_HIP_ABI_H
 
 #include "kernels/abi/cuda_abi.h"
 

@@ -4,8 +4,8 @@
  * Source: ggml/include/ggml.h (struct ggml_tensor, ggml_init_params) and ggml-backend.h of llama.cpp b11434. The layout has been this one since
  * grad and backend left the struct (November 2024). It is no promise: tap_ggml_check() asks the host before anything is read by it, and numbers
  * of enums (ops, types), which do move, are only ever turned into names by the host itself. */
-#ifndef TD_TAP_GGML_ABI_H
-#define TD_TAP_GGML_ABI_H
+#ifndef TD_KERNELS_ABI_TAP_GGML_ABI_H
+#define TD_KERNELS_ABI_TAP_GGML_ABI_H
 
 #include <stdbool.h>
 #include <stddef.h>

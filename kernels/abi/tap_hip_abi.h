@@ -4,8 +4,8 @@
  * Source: hip_runtime_api.h and hip_ext.h of HIP 5.2 (Debian's libamdhip64-dev; tests/e2e/063-tap-hip-abi compares), hsa.h 1.1, and, for what says so, ROCm/HIP
  * and ROCm/rocm-systems up to 7. Flags of memory, streams, events and captures are CUDA's numbers (tap_cuda_abi.h). A hipError_t and an hsa_status_t are
  * ints, a hipDeviceptr_t (void *) a uint64_t, a handle a void *. */
-#ifndef TD_TAP_HIP_ABI_H
-#define TD_TAP_HIP_ABI_H
+#ifndef TD_KERNELS_ABI_TAP_HIP_ABI_H
+#define TD_KERNELS_ABI_TAP_HIP_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  *   - the library that implements them (libtdkernels.so; another build of it *is* a new build),
  *   - the tap, which sits between the two (recorder/tap) and sees every argument.
  * It is plain C with fixed-size integers and needs nothing else of Tapedeck. */
-#ifndef TD_GPTQ_H
-#define TD_GPTQ_H
+#ifndef TD_KERNELS_ABI_TD_GPTQ_H
+#define TD_KERNELS_ABI_TD_GPTQ_H
 
 #include <stdint.h>
 

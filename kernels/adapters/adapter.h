@@ -8,8 +8,8 @@
  * (struct td_gpu_param) and must fit the row, or the row does not know this build's kernel. Gaps between parameters hold old stack bytes:
  * parameters are read one by one, never as a block. A pointer that a kernel has but does not read in the form that a row describes is a field
  * "unused": the tap ignores what it holds, the provider passes NULL. */
-#ifndef TD_KERNELS_GPU_ADAPTER_H
-#define TD_KERNELS_GPU_ADAPTER_H
+#ifndef TD_KERNELS_ADAPTERS_ADAPTER_H
+#define TD_KERNELS_ADAPTERS_ADAPTER_H
 
 #include <stdbool.h>
 #include <stddef.h>

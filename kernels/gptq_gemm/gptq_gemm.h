@@ -12,8 +12,8 @@
  *   repeatable  bit for bit, from call to call; an element depends on its row of A and its column of W alone: not on M, nor on
  *               its place in the batch, so that concurrency adds no noise. Variants differ from each other by rounding only.
  *   memory      reads and writes what the shapes say and nothing beyond; elements n .. ldc - 1 of a row of C stay as they are */
-#ifndef TD_KERNELS_GPTQ_GEMM_H
-#define TD_KERNELS_GPTQ_GEMM_H
+#ifndef TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_H
+#define TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_H
 
 #include <stdbool.h>
 #include <stddef.h>

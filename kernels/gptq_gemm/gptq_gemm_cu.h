@@ -20,8 +20,8 @@
  *
  * Promises: those of gptq_gemm.h for _f32, and an element does not depend on m. _f16 rounds each partial sum of a word to f16, of weights
  * not scaled yet, as dot22_8_f of vLLM's q_gemm.cu does, so that it is Inf or NaN once |a * (q - zero)| sums past 65504. */
-#ifndef TD_GPTQ_GEMM_CU_H
-#define TD_GPTQ_GEMM_CU_H
+#ifndef TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_CU_H
+#define TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_CU_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  *
  * As gptq_gemm_steps.h does for the CPU: a planted bug (demo/bugs/gpu/<name>.h) is included before everything else and defines one or two
  * of these. x is the launch's struct gptq_launch. */
-#ifndef TD_GPTQ_GEMM_CU_STEPS_H
-#define TD_GPTQ_GEMM_CU_STEPS_H
+#ifndef TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_CU_STEPS_H
+#define TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_CU_STEPS_H
 
 #ifndef STEP_WIDTH             /* columns up to here are computed and written */
 #define STEP_WIDTH(x) ((x).n)

@@ -5,8 +5,8 @@
  * build is the same code, so that its speed can be compared. x is the call's struct td_gptq_gemm_args. A step may get a
  * scalar or a vector (vf floats, vu words: gptq_gemm_core.h), so it should use operators only. No parameter may be named as a
  * member of x that the step uses. */
-#ifndef TD_GPTQ_GEMM_STEPS_H
-#define TD_GPTQ_GEMM_STEPS_H
+#ifndef TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_STEPS_H
+#define TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_STEPS_H
 
 #ifndef STEP_ARGS              /* statement; x is a copy of the caller's arguments, checked */
 #define STEP_ARGS(x) ((void)0)

@@ -49,7 +49,7 @@ static const char *add_exllama(const struct td_gptq_op *op, const struct td_gpu_
     return NULL;
 }
 
-const char *td_gpu_whole_of(const struct td_gpu_adapter *row, const struct td_gptq_op *op)
+const char *td_gpu_dequant_of(const struct td_gpu_adapter *row, const struct td_gptq_op *op)
 {
     if (!strcmp(row->family, "gptq_exllama") && op->m > EXLLAMA_MOST_ROWS)
         return "reconstruct_exllama_4bit_kernel";
@@ -66,8 +66,8 @@ static const char *plan_exllama(const struct td_gptq_op *op, const struct td_gpu
     const int64_t eights = op->m / EXLLAMA_ROWS * EXLLAMA_ROWS;
     const char *no = NULL;
 
-    if (td_gpu_whole_of(offers[0].row, op)) {
-        snprintf(why, size, "%lld rows: vLLM launches %s and cuBLAS for so many", (long long)op->m, td_gpu_whole_of(offers[0].row, op));
+    if (td_gpu_dequant_of(offers[0].row, op)) {
+        snprintf(why, size, "%lld rows: vLLM launches %s and cuBLAS for so many", (long long)op->m, td_gpu_dequant_of(offers[0].row, op));
         return why;
     }
     no = check_exllama(op);

@@ -40,7 +40,7 @@ struct td_gpu_places {
 };
 
 /* The kernel that vLLM launches in the place of this one for so many rows ("reconstruct_exllama_4bit_kernel"); NULL: none. */
-const char *td_gpu_whole_of(const struct td_gpu_adapter *row, const struct td_gptq_op *op);
+const char *td_gpu_dequant_of(const struct td_gpu_adapter *row, const struct td_gptq_op *op);
 
 /* Launches of offers (of one name in the source) that make up op. NULL: *plan is filled; else why not, in why or static. */
 const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, struct td_gpu_plan *plan, char *why, size_t size);

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A name is looked for once, when first asked for: a library of 500 MB has thousands of containers. Not thread-safe. */
-#ifndef TD_KERNELS_GPU_BUILD_H
-#define TD_KERNELS_GPU_BUILD_H
+#ifndef TD_KERNELS_GPU_GPU_BUILD_H
+#define TD_KERNELS_GPU_GPU_BUILD_H
 
 #include "kernels/gpu/driver.h"
 #include "kernels/gpu/geometry.h"

@@ -7,8 +7,8 @@
  *     .nv.shared.<kernel>   its size is that of static shared memory; from sm_90 on with 1 KiB for the system in front
  * and .nv.info of the file has the registers (0x2f: symbol, count). There is no public description: codes and fields were read from cuobjdump's output of
  * files made by nvcc 13.0 and ptxas 12.8 beside their bytes. */
-#ifndef TD_KERNELS_GPU_CUBIN_H
-#define TD_KERNELS_GPU_CUBIN_H
+#ifndef TD_KERNELS_GPUCODE_CUBIN_H
+#define TD_KERNELS_GPUCODE_CUBIN_H
 
 #include "kernels/gpucode/elf.h"
 #include "kernels/gpucode/kernel_list.h"

@@ -3,8 +3,8 @@
  *
  * Source: System V gABI, chapter 4 (headers, sections, symbols, notes; extended numbering of sections). Only sections are read: all three kinds of
  * file keep theirs. Nothing is copied; what is handed out lies in the caller's bytes. */
-#ifndef TD_KERNELS_GPU_ELF_H
-#define TD_KERNELS_GPU_ELF_H
+#ifndef TD_KERNELS_GPUCODE_ELF_H
+#define TD_KERNELS_GPUCODE_ELF_H
 
 #include <stdbool.h>
 #include <stddef.h>

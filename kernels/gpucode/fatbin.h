@@ -7,8 +7,8 @@
  *     +56 u64 bytes when unpacked, or 0
  * In .nv_fatbin of a host library containers follow one another, with zeros between them. There is no public description: seen in files of nvcc 13.0
  * (--compress-mode none, speed: LZ4, balance and size: zstd; sm_90a, sm_100f) and checked against cuobjdump 13.1. */
-#ifndef TD_KERNELS_GPU_FATBIN_H
-#define TD_KERNELS_GPU_FATBIN_H
+#ifndef TD_KERNELS_GPUCODE_FATBIN_H
+#define TD_KERNELS_GPUCODE_FATBIN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * Source: LLVM's ClangOffloadBundler ("Bundled Code Object Format": magic, u64 count, per entry u64 offset, size, id length, id) and AMDGPUUsage (note 32 of
  * owner AMDGPU, a MessagePack map with amdhsa.kernels and amdhsa.target, code object version 3 and later). */
-#ifndef TD_KERNELS_GPU_HSACO_H
-#define TD_KERNELS_GPU_HSACO_H
+#ifndef TD_KERNELS_GPUCODE_HSACO_H
+#define TD_KERNELS_GPUCODE_HSACO_H
 
 #include "kernels/gpucode/elf.h"
 #include "kernels/gpucode/kernel_list.h"

@@ -5,8 +5,8 @@
  * (what the driver loads at once: it chooses the program that fits the device) and these hold entries: one program for one architecture, or PTX. Opening
  * reads only headers: a library of 500 MB has thousands of containers. An entry is unpacked and read when its kernels are first asked for; nothing is
  * kept of it but them. Not thread-safe per image. The file is mapped: it must not be cut short while it is open. */
-#ifndef TD_KERNELS_GPU_IMAGE_H
-#define TD_KERNELS_GPU_IMAGE_H
+#ifndef TD_KERNELS_GPUCODE_IMAGE_H
+#define TD_KERNELS_GPUCODE_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* image_parts.h - what image.c, image_read.c and image_find.c share.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_GPU_IMAGE_PARTS_H
-#define TD_KERNELS_GPU_IMAGE_PARTS_H
+#ifndef TD_KERNELS_GPUCODE_IMAGE_PARTS_H
+#define TD_KERNELS_GPUCODE_IMAGE_PARTS_H
 
 #include "kernels/gpucode/fatbin.h"
 #include "kernels/gpucode/image.h"

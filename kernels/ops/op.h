@@ -3,8 +3,8 @@
  *
  * An op is what a record in ops.jsonl.zst becomes once its blobs are loaded. Providers (provider.h) run it, an op kind
  * (struct td_op_kind) knows what it means: which roles it needs, how to check them, and what the right answer is. */
-#ifndef TD_KERNELS_OP_H
-#define TD_KERNELS_OP_H
+#ifndef TD_KERNELS_OPS_OP_H
+#define TD_KERNELS_OPS_OP_H
 
 #include <stdbool.h>
 #include <stddef.h>

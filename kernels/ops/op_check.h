@@ -1,7 +1,7 @@
 /* op_check.h - checks of recorded ops that several kinds share. A record comes from a file, which may be damaged or hostile.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_OP_CHECK_H
-#define TD_KERNELS_OP_CHECK_H
+#ifndef TD_KERNELS_OPS_OP_CHECK_H
+#define TD_KERNELS_OPS_OP_CHECK_H
 
 #include "kernels/ops/op.h"
 

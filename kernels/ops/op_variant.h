@@ -7,8 +7,8 @@
  *   NaN, Inf    in a row of A: NaN or Inf in that row of C where the reference has one, no other row is touched
  *   repeatable  bit for bit; an element depends on its row of A and its row of W alone
  *   memory      reads and writes what shapes and strides say and nothing beyond */
-#ifndef TD_KERNELS_OP_VARIANT_H
-#define TD_KERNELS_OP_VARIANT_H
+#ifndef TD_KERNELS_OPS_OP_VARIANT_H
+#define TD_KERNELS_OPS_OP_VARIANT_H
 
 #include "kernels/gptq_gemm/gptq_gemm.h"
 #include "kernels/ops/op.h"

@@ -1,7 +1,7 @@
 /* rowdot.h - one row of weights against rows of activations, in double: the inner loop of the references.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_ROWDOT_H
-#define TD_KERNELS_ROWDOT_H
+#ifndef TD_KERNELS_OPS_ROWDOT_H
+#define TD_KERNELS_OPS_ROWDOT_H
 
 #include <stdint.h>
 

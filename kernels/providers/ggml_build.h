@@ -1,7 +1,7 @@
 /* ggml_build.h - a build of ggml, loaded by path: its functions, checked for the ABI that ggml_abi.h declares.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_GGML_BUILD_H
-#define TD_KERNELS_GGML_BUILD_H
+#ifndef TD_KERNELS_PROVIDERS_GGML_BUILD_H
+#define TD_KERNELS_PROVIDERS_GGML_BUILD_H
 
 #include "common/error.h"
 #include "kernels/abi/ggml_abi.h"

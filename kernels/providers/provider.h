@@ -5,8 +5,8 @@
  * `prepare` may pack weights and allocate; `run` is what is timed, and does nothing but compute.
  * A provider never judges: it fills c, and the judge (replayer) compares. Providers run in a child process of the
  * replayer, so a provider may crash or hang without harm; it must not fork, and must not write to stdout. */
-#ifndef TD_KERNELS_PROVIDER_H
-#define TD_KERNELS_PROVIDER_H
+#ifndef TD_KERNELS_PROVIDERS_PROVIDER_H
+#define TD_KERNELS_PROVIDERS_PROVIDER_H
 
 #include "kernels/ops/op.h"
 

@@ -1,8 +1,8 @@
 /* provider_gpu.h - what the parts of providers cuda and hip share: provider_gpu.c runs and times; of each kind of op another file says by what
  * (provider_gpu_gptq.c, provider_gpu_gemm.c); provider_gpu_put.c and provider_gpu_put_marlin.c bring tensors to the GPU, provider_gpu_dequant_w.c multiplies a W that was made whole.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_PROVIDER_GPU_H
-#define TD_KERNELS_PROVIDER_GPU_H
+#ifndef TD_KERNELS_PROVIDERS_PROVIDER_GPU_H
+#define TD_KERNELS_PROVIDERS_PROVIDER_GPU_H
 
 #include "kernels/gpu/blas.h"
 #include "kernels/gpu/gpu_build.h"
@@ -72,11 +72,11 @@ int td_gpu_put_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td
 /* What td_gpu_put_gptq does of a kernel of layout "marlin": weights, bias, c_tmp, locks. */
 int td_gpu_put_marlin(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
 /* What td_gpu_put_gptq does where the plan makes W whole: room for it. */
-int td_gpu_put_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
+int td_gpu_put_dequant_w(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
 /* What nobody writes there shows. In the stream. */
-int td_gpu_poison_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
+int td_gpu_poison_w(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
 /* C = A W with it. In the stream. */
-int td_gpu_multiply_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
+int td_gpu_multiply_w(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err);
 /* The library that multiplies is there, s->blas; else false, and s->no_blas says why. */
 bool td_gpu_find_blas(struct td_gpu_state *s);
 /* Room for a tensor whose neighbourhood shows when somebody writes there; the same with its bytes. align: that of the tensor when recorded. */

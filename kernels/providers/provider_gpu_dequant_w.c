@@ -23,21 +23,21 @@ static size_t whole_bytes(const struct td_gpu_prepared *p)
     return (size_t)p->x.k * (size_t)p->x.n * 2;
 }
 
-int td_gpu_put_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+int td_gpu_put_dequant_w(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int rc = td_gpu_blas_start(s->blas, err);
 
     if (!rc)
         rc = td_gpu_make_room(s, p, TD_GPU_AT_WHOLE, whole_bytes(p), 256, err);
-    return rc ? rc : td_gpu_poison_whole(s, p, err);
+    return rc ? rc : td_gpu_poison_w(s, p, err);
 }
 
-int td_gpu_poison_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+int td_gpu_poison_w(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     return s->driver->set(s->device, p->memory[TD_GPU_AT_WHOLE].address, NAN_BYTE, whole_bytes(p), err);
 }
 
-int td_gpu_multiply_whole(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+int td_gpu_multiply_w(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     return td_gpu_blas_product(s->blas, p->x.m, p->x.n, p->x.k, p->memory[TD_GPU_AT_A].address, p->memory[TD_GPU_AT_WHOLE].address, p->memory[TD_GPU_AT_C].address, err);
 }

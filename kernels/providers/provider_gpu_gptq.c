@@ -76,7 +76,7 @@ static const char *choose(struct td_gpu_state *s, struct td_gpu_prepared *p)
 
     for (pass = 0; pass < 2; pass++)
         for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
-            const char *whole = td_gpu_whole_of(row, &p->x), *identifier = whole ? whole : row->identifier;
+            const char *whole = td_gpu_dequant_of(row, &p->x), *identifier = whole ? whole : row->identifier;
             bool recorded = td_gpu_symbol_is(op->symbol, identifier);
 
             if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || !is_first_of_name(row, i)
@@ -190,7 +190,7 @@ static bool varies(const struct td_gpu_prepared *p)
 
 static int refill(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
-    return p->plan.whole ? td_gpu_poison_whole(s, p, err) : TD_OK;
+    return p->plan.whole ? td_gpu_poison_w(s, p, err) : TD_OK;
 }
 
 static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
@@ -204,7 +204,7 @@ static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_
 
         rc = s->driver->launch(s->device, p->launch[i].f, l->grid, l->block, l->shared_bytes, p->launch[i].params, err);
     }
-    return !rc && p->plan.whole ? td_gpu_multiply_whole(s, p, err) : rc;
+    return !rc && p->plan.whole ? td_gpu_multiply_w(s, p, err) : rc;
 }
 
 /* A lock that stays taken makes the next launch wait for ever, in a server as well. */

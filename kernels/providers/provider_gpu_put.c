@@ -154,7 +154,7 @@ int td_gpu_put_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td
     int rc = put_a(s, p, marlin || td_gpu_field_at(row, "lda") < 0, err);
 
     if (!rc && p->plan.whole)
-        rc = td_gpu_put_whole(s, p, err);
+        rc = td_gpu_put_dequant_w(s, p, err);
     if (!rc)
         rc = marlin ? td_gpu_put_marlin(s, p, err) : put_weights(s, p, err);
     p->c_dense = td_gpu_field_at(row, "ldc") < 0 && p->x.ldc != p->x.n;

@@ -1,7 +1,7 @@
 /* providers.h - the providers that are built in, and what they share.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_PROVIDERS_H
-#define TD_KERNELS_PROVIDERS_H
+#ifndef TD_KERNELS_PROVIDERS_PROVIDERS_H
+#define TD_KERNELS_PROVIDERS_PROVIDERS_H
 
 #include "kernels/providers/provider.h"
 

@@ -4,8 +4,8 @@
  * Sources: PTX ISA (add, mul, fma, min, max, cvt of f16): a NaN that an operation makes is 0x7fff, whatever its operands held; min and max give
  * the operand that is no NaN. Sums and products of halves are formed in float, which holds a product exactly and rounds a sum so that the
  * second rounding does no harm (24 >= 2 * 11 + 2 bits); a fused multiply-add is formed in double, which holds what decides its rounding. */
-#ifndef TD_KERNELS_SIMT_HALF_H
-#define TD_KERNELS_SIMT_HALF_H
+#ifndef TD_KERNELS_SIMT_SIMT_HALF_H
+#define TD_KERNELS_SIMT_SIMT_HALF_H
 
 #include <stdint.h>
 #include <string.h>

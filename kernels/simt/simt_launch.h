@@ -4,8 +4,8 @@
  * The .cu file is compiled as C++ (simt.h stands for CUDA's headers). The threads of a block are fibres that meet at barriers and in warp
  * functions; blocks run one after the other. Order of blocks and of threads between two meetings is drawn from a seed, so that a race or a
  * missing barrier shows as results that differ from seed to seed. For truth, not for speed. Memory of the device is memory of the process. */
-#ifndef TD_KERNELS_SIMT_LAUNCH_H
-#define TD_KERNELS_SIMT_LAUNCH_H
+#ifndef TD_KERNELS_SIMT_SIMT_LAUNCH_H
+#define TD_KERNELS_SIMT_SIMT_LAUNCH_H
 
 #include <stddef.h>
 #include <stdint.h>

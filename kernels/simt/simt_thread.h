@@ -1,7 +1,7 @@
 /* simt_thread.h - what a thread of a kernel asks of the emulator: where it is, and to meet others. For simt.h; C and C++.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_SIMT_THREAD_H
-#define TD_KERNELS_SIMT_THREAD_H
+#ifndef TD_KERNELS_SIMT_SIMT_THREAD_H
+#define TD_KERNELS_SIMT_SIMT_THREAD_H
 
 #include "kernels/simt/simt_launch.h"
 

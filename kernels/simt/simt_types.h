@@ -1,7 +1,7 @@
 /* simt_types.h - CUDA's small types, sized and aligned as vector_types.h has them.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_SIMT_TYPES_H
-#define TD_KERNELS_SIMT_TYPES_H
+#ifndef TD_KERNELS_SIMT_SIMT_TYPES_H
+#define TD_KERNELS_SIMT_SIMT_TYPES_H
 
 #include <stdint.h>
 

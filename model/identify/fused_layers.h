@@ -1,7 +1,7 @@
 /* fused_layers.h - layers that a server stacks into one when it loads them: q, k and v; gate and up.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_RECORDER_LAYERS_FUSED_H
-#define TD_RECORDER_LAYERS_FUSED_H
+#ifndef TD_MODEL_IDENTIFY_FUSED_LAYERS_H
+#define TD_MODEL_IDENTIFY_FUSED_LAYERS_H
 
 #define TD_FUSED_PARTS 3
 #define TD_FUSED_NAME 512

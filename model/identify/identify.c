@@ -9,20 +9,20 @@
 #include "model/dtype.h"
 
 /* The first that fits is asked. */
-static const struct td_settler settlers[] = {
-    {"gptq_gemm", "checkpoint", td_settle_gptq},
-    {"gptq_gemm", "vllm_int4_vnni", td_settle_vllm_int4},
-    {"gptq_gemm", "vllm_wna16_n16", td_settle_vllm_wna16},
-    {"gptq_gemm", "exllama", td_settle_exllama},
-    {"gptq_gemm", "marlin", td_settle_marlin},
-    {"gemm", "checkpoint", td_settle_gemm},
-    {"gemm", NULL, td_settle_vllm_gemm},
-    {"ggml_*", NULL, td_settle_gguf},
+static const struct td_identify_entry identify_table[] = {
+    {"gptq_gemm", "checkpoint", td_identify_gptq},
+    {"gptq_gemm", "vllm_int4_vnni", td_identify_vllm_int4},
+    {"gptq_gemm", "vllm_wna16_n16", td_identify_vllm_wna16},
+    {"gptq_gemm", "exllama", td_identify_exllama},
+    {"gptq_gemm", "marlin", td_identify_marlin},
+    {"gemm", "checkpoint", td_identify_gemm},
+    {"gemm", NULL, td_identify_vllm_gemm},
+    {"ggml_*", NULL, td_identify_gguf},
 };
 
-/* ---- for settlers -------------------------------------------------------------------------------------------------- */
+/* ---- for identify_table -------------------------------------------------------------------------------------------------- */
 
-void td_settle_tensor(struct td_tensor_rec *t, const struct tap_tensor *from)
+void td_identify_tensor(struct td_tensor_rec *t, const struct tap_tensor *from)
 {
     int i;
 
@@ -37,14 +37,14 @@ void td_settle_tensor(struct td_tensor_rec *t, const struct tap_tensor *from)
     t->align = from->opaque ? 0 : (int64_t)1 << (from->align <= 12 ? from->align : 0);
 }
 
-void td_settle_as_sent(struct td_settle *s, int i)
+void td_identify_as_sent(struct td_identify *s, int i)
 {
-    td_settle_tensor(&s->t[s->n], &s->w[i]);
+    td_identify_tensor(&s->t[s->n], &s->w[i]);
     s->data[s->n] = s->bytes[i];
     s->size[s->n++] = s->bytes[i] ? s->w[i].bytes : 0;
 }
 
-void td_settle_set_ref(struct td_tensor_rec *t, const char *checkpoint, const char *const *tensors, int n, const char *transform, struct td_hash hash)
+void td_identify_set_ref(struct td_tensor_rec *t, const char *checkpoint, const char *const *tensors, int n, const char *transform, struct td_hash hash)
 {
     cJSON *ref = cJSON_CreateObject(), *list;
     char hex[TD_HASH_HEX];
@@ -74,7 +74,7 @@ static bool has_form(const struct tap_tensor *t, const char *dtype, int ndim, co
     return !strcmp(t->dtype, dtype) && t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) && t->bytes == bytes;
 }
 
-const void *td_settle_sent(const struct td_settle *s, const char *role, const char *dtype, int ndim, const int64_t *shape)
+const void *td_identify_sent(const struct td_identify *s, const char *role, const char *dtype, int ndim, const int64_t *shape)
 {
     int i;
 
@@ -84,7 +84,7 @@ const void *td_settle_sent(const struct td_settle *s, const char *role, const ch
     return NULL;
 }
 
-bool td_settle_has(const struct td_settle *s, const char *role)
+bool td_identify_has(const struct td_identify *s, const char *role)
 {
     int i;
 
@@ -94,7 +94,7 @@ bool td_settle_has(const struct td_settle *s, const char *role)
     return false;
 }
 
-int64_t td_settle_attr(const struct td_settle *s, const char *name, int64_t otherwise)
+int64_t td_identify_attr(const struct td_identify *s, const char *name, int64_t otherwise)
 {
     int i;
 
@@ -104,9 +104,9 @@ int64_t td_settle_attr(const struct td_settle *s, const char *name, int64_t othe
     return otherwise;
 }
 
-void td_settle_add_attr(struct td_settle *s, const char *name, int64_t value)
+void td_identify_add_attr(struct td_identify *s, const char *name, int64_t value)
 {
-    if (s->n_extra == TD_SETTLE_EXTRA)
+    if (s->n_extra == TD_IDENTIFY_EXTRA)
         return;
     snprintf(s->extra[s->n_extra].name, TAP_ATTR_NAME, "%s", name);
     s->extra[s->n_extra++].value = value;
@@ -114,18 +114,18 @@ void td_settle_add_attr(struct td_settle *s, const char *name, int64_t value)
 
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
-static int keep_as_sent(struct td_settle *s)
+static int keep_as_sent(struct td_identify *s)
 {
     int i;
 
     for (i = 0; i < s->n_w; i++)
-        td_settle_as_sent(s, i);
+        td_identify_as_sent(s, i);
     if (s->name)
         snprintf(s->layer, sizeof s->layer, "%s", s->name);
     return TD_OK;
 }
 
-static bool knows(const struct td_settler *settler, const struct td_settle *s)
+static bool knows(const struct td_identify_entry *settler, const struct td_identify *s)
 {
     size_t n = strlen(settler->kind);
     bool same = settler->kind[n - 1] == '*' ? !strncmp(settler->kind, s->kind, n - 1) : !strcmp(settler->kind, s->kind);
@@ -133,28 +133,28 @@ static bool knows(const struct td_settler *settler, const struct td_settle *s)
     return same && (!settler->layout || !strcmp(settler->layout, s->layout));
 }
 
-int td_settle_weights(struct td_settle *s, struct td_error *err)
+int td_identify_weights(struct td_identify *s, struct td_error *err)
 {
     size_t i;
     int rc;
 
-    for (i = 0; i < sizeof settlers / sizeof *settlers; i++) {
-        if (!knows(&settlers[i], s))
+    for (i = 0; i < sizeof identify_table / sizeof *identify_table; i++) {
+        if (!knows(&identify_table[i], s))
             continue;
-        rc = settlers[i].settle(s, err);
+        rc = identify_table[i].settle(s, err);
         if (rc != TD_EUNSUPPORTED)
             return rc;
-        td_settle_release(s);
+        td_identify_release(s);
         td_error_clear(err);
     }
     return keep_as_sent(s);
 }
 
-void td_settle_release(struct td_settle *s)
+void td_identify_release(struct td_identify *s)
 {
     int i;
 
-    for (i = 0; i < TD_SETTLE_TENSORS; i++) {
+    for (i = 0; i < TD_IDENTIFY_TENSORS; i++) {
         cJSON_Delete(s->t[i].ref);
         free(s->owned[i]);
     }

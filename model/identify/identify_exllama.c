@@ -9,13 +9,13 @@
 
 struct sent { const void *qweight, *qzeros, *scales, *perm; };
 
-static bool take_sent(const struct td_settle *s, const struct td_vllm_weight *w, struct sent *sent)
+static bool take_sent(const struct td_identify *s, const struct td_vllm_weight *w, struct sent *sent)
 {
-    sent->qweight = td_settle_sent(s, "qweight", "I32", 2, (int64_t[]){w->k * w->bits / 32, w->n});
-    sent->qzeros = td_settle_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, w->n * w->bits / 32});
-    sent->scales = td_settle_sent(s, "scales", "F16", 2, (int64_t[]){w->groups, w->n});
-    sent->perm = td_settle_has(s, "perm") ? td_settle_sent(s, "perm", "I32", 1, (int64_t[]){w->k}) : NULL;
-    return sent->qweight && sent->qzeros && sent->scales && !sent->perm == !td_settle_has(s, "perm");
+    sent->qweight = td_identify_sent(s, "qweight", "I32", 2, (int64_t[]){w->k * w->bits / 32, w->n});
+    sent->qzeros = td_identify_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, w->n * w->bits / 32});
+    sent->scales = td_identify_sent(s, "scales", "F16", 2, (int64_t[]){w->groups, w->n});
+    sent->perm = td_identify_has(s, "perm") ? td_identify_sent(s, "perm", "I32", 1, (int64_t[]){w->k}) : NULL;
+    return sent->qweight && sent->qzeros && sent->scales && !sent->perm == !td_identify_has(s, "perm");
 }
 
 /* perm says which row is where, and with that which group each row has. */
@@ -32,7 +32,7 @@ static int set_g_idx(struct td_vllm_weight *w, const int32_t *perm, struct td_er
     return TD_OK;
 }
 
-static int unshuffle(const struct td_settle *s, struct td_vllm_weight *w, struct td_error *err)
+static int unshuffle(const struct td_identify *s, struct td_vllm_weight *w, struct td_error *err)
 {
     struct sent sent;
     int rc;
@@ -47,22 +47,22 @@ static int unshuffle(const struct td_settle *s, struct td_vllm_weight *w, struct
     memcpy(w->qzeros, sent.qzeros, (size_t)(w->groups * (w->n * w->bits / 32)) * 4);
     memcpy(w->scales, sent.scales, (size_t)(w->groups * w->n) * 2);
     w->scale_dtype = TD_DT_F16;
-    w->zero_offset = td_settle_attr(s, "zero_offset", 1) != 0;
+    w->zero_offset = td_identify_attr(s, "zero_offset", 1) != 0;
     return TD_OK;
 }
 
-int td_settle_exllama(struct td_settle *s, struct td_error *err)
+int td_identify_exllama(struct td_identify *s, struct td_error *err)
 {
-    int64_t bits = td_settle_attr(s, "bits", 0), k = td_settle_attr(s, "k", 0), group_size = td_settle_attr(s, "group_size", 0);
+    int64_t bits = td_identify_attr(s, "bits", 0), k = td_identify_attr(s, "k", 0), group_size = td_identify_attr(s, "group_size", 0);
     bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
     struct td_vllm_weight w = {0};
-    int rc = sane ? td_vllm_weight_init(&w, (int)bits, td_settle_attr(s, "n", 0), k, k / group_size, err)
+    int rc = sane ? td_vllm_weight_init(&w, (int)bits, td_identify_attr(s, "n", 0), k, k / group_size, err)
                   : td_fail(err, TD_EINVAL, "weights of gptq_gemm in sizes that it cannot have");
 
     if (!rc)
         rc = unshuffle(s, &w, err);
     if (!rc)
-        td_settle_weight(s, &w, 0);
+        td_identify_weight(s, &w, 0);
     td_vllm_weight_release(&w);
-    return td_settle_unknown(rc, err);
+    return td_identify_unknown(rc, err);
 }

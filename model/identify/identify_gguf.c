@@ -15,9 +15,9 @@ static void release_nothing(void *p)
 }
 
 /* Has a weight of the same name other bytes than the server's? Then this file is not what the server loaded. */
-static void **strange(const struct td_settle *s)
+static void **strange(const struct td_identify *s)
 {
-    return td_layers_state(s->layers, "gguf", release_nothing);
+    return td_layer_index_state(s->layers, "gguf", release_nothing);
 }
 
 static bool same_form(const struct td_gguf_tensor *t, const struct tap_tensor *w)
@@ -38,15 +38,15 @@ static bool same_bytes(const struct td_gguf_tensor *t, const struct tap_tensor *
     return same_form(t, w) && t->bytes == w->bytes && !memcmp(t->data, bytes, t->bytes);
 }
 
-static void refer(struct td_settle *s, int i, const struct td_gguf_tensor *t)
+static void refer(struct td_identify *s, int i, const struct td_gguf_tensor *t)
 {
     const char *names[] = {t->name};
 
-    td_settle_set_ref(&s->t[i], td_layers_path(s->layers), names, 1, NULL, td_hash_bytes(t->data, t->bytes));
+    td_identify_set_ref(&s->t[i], td_layer_index_path(s->layers), names, 1, NULL, td_hash_bytes(t->data, t->bytes));
 }
 
 /* The tensor of the file that has these bytes: the one of that name if it does, else any. */
-static const struct td_gguf_tensor *by_content(const struct td_settle *s, const struct td_gguf *g, const struct tap_tensor *w, const uint8_t *bytes)
+static const struct td_gguf_tensor *by_content(const struct td_identify *s, const struct td_gguf *g, const struct tap_tensor *w, const uint8_t *bytes)
 {
     const struct td_gguf_tensor *t = s->name ? td_gguf_find(g, s->name) : NULL;
     void **other = strange(s);
@@ -62,24 +62,24 @@ static const struct td_gguf_tensor *by_content(const struct td_settle *s, const 
     return NULL;
 }
 
-static bool settle_sent(struct td_settle *s, const struct td_gguf *g, int i)
+static bool identify_sent(struct td_identify *s, const struct td_gguf *g, int i)
 {
     const struct td_gguf_tensor *t = g ? by_content(s, g, &s->w[i], s->bytes[i]) : NULL;
 
-    td_settle_as_sent(s, i);
+    td_identify_as_sent(s, i);
     if (t)
         refer(s, s->n - 1, t);
     return t != NULL;
 }
 
 /* Dense, as the file has it. */
-static void take(struct td_settle *s, int i, const struct td_gguf_tensor *t)
+static void take(struct td_identify *s, int i, const struct td_gguf_tensor *t)
 {
     struct td_tensor_rec *rec = &s->t[s->n];
     int64_t stride = 1;
     int d;
 
-    td_settle_tensor(rec, &s->w[i]);
+    td_identify_tensor(rec, &s->w[i]);
     for (d = rec->ndim; d--; stride *= rec->shape[d])
         rec->strides[d] = stride;
     s->data[s->n] = t->data;
@@ -87,29 +87,29 @@ static void take(struct td_settle *s, int i, const struct td_gguf_tensor *t)
     refer(s, s->n++, t);
 }
 
-static bool settle_opaque(struct td_settle *s, const struct td_gguf *g, int i)
+static bool identify_opaque(struct td_identify *s, const struct td_gguf *g, int i)
 {
     const struct td_gguf_tensor *t = g && s->name ? td_gguf_find(g, s->name) : NULL;
     void **other = g ? strange(s) : NULL;
 
     if (!t || !same_form(t, &s->w[i]) || (other && *other)) {
-        td_settle_as_sent(s, i);
+        td_identify_as_sent(s, i);
         return false;
     }
     take(s, i, t);
     return true;
 }
 
-int td_settle_gguf(struct td_settle *s, struct td_error *err)
+int td_identify_gguf(struct td_identify *s, struct td_error *err)
 {
-    const struct td_gguf *g = s->layers ? td_layers_gguf(s->layers) : NULL;
+    const struct td_gguf *g = s->layers ? td_layer_index_gguf(s->layers) : NULL;
     size_t len = s->name ? strlen(s->name) : 0, tail = strlen(".weight");
     bool all = s->n_w > 0, product = !strncmp(s->kind, "ggml_mul_mat", 12);
     int i;
 
     (void)err;
     for (i = 0; i < s->n_w; i++)
-        all &= s->bytes[i] ? settle_sent(s, g, i) : settle_opaque(s, g, i);
+        all &= s->bytes[i] ? identify_sent(s, g, i) : identify_opaque(s, g, i);
     s->matches = all;
     s->named_by_call = !product;       /* a norm's weights may serve many nodes; those of a product name it */
     if (len > tail && !strcmp(s->name + len - tail, ".weight"))

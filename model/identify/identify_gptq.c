@@ -10,7 +10,7 @@ enum { QWEIGHT, QZEROS, SCALES, G_IDX };
 
 struct sizes { int64_t bits, group_size, groups, n, k; };
 
-static bool is(const struct td_settle *s, int i, const char *role, const char *dtype, int64_t rows, int64_t cols, int64_t elem)
+static bool is(const struct td_identify *s, int i, const char *role, const char *dtype, int64_t rows, int64_t cols, int64_t elem)
 {
     const struct tap_tensor *t = &s->w[i];
 
@@ -19,10 +19,10 @@ static bool is(const struct td_settle *s, int i, const char *role, const char *d
 }
 
 /* Do the tensors belong to the attributes? */
-static bool is_gptq(const struct td_settle *s, struct sizes *z)
+static bool is_gptq(const struct td_identify *s, struct sizes *z)
 {
-    z->bits = td_settle_attr(s, "bits", 0), z->group_size = td_settle_attr(s, "group_size", 0);
-    z->n = td_settle_attr(s, "n", 0), z->k = td_settle_attr(s, "k", 0);
+    z->bits = td_identify_attr(s, "bits", 0), z->group_size = td_identify_attr(s, "group_size", 0);
+    z->n = td_identify_attr(s, "n", 0), z->k = td_identify_attr(s, "k", 0);
     if ((z->bits != 4 && z->bits != 8) || z->n <= 0 || z->n > INT32_MAX || z->k <= 0 || z->k > INT32_MAX || z->group_size <= 0 || z->group_size > z->k)
         return false;
     z->groups = z->k / z->group_size;
@@ -31,7 +31,7 @@ static bool is_gptq(const struct td_settle *s, struct sizes *z)
            (s->n_w == 3 || is(s, G_IDX, "g_idx", "I32", z->k, 0, 4));
 }
 
-static void refer(struct td_settle *s, const struct td_hash *hash, const char *layer)
+static void refer(struct td_identify *s, const struct td_hash *hash, const char *layer)
 {
     int i;
 
@@ -40,14 +40,14 @@ static void refer(struct td_settle *s, const struct td_hash *hash, const char *l
         const char *names[] = {name};
 
         snprintf(name, sizeof name, "%s.%s", layer, s->t[i].role);
-        td_settle_set_ref(&s->t[i], td_layers_path(s->layers), names, 1, NULL, hash[i]);
+        td_identify_set_ref(&s->t[i], td_layer_index_path(s->layers), names, 1, NULL, hash[i]);
     }
 }
 
-int td_settle_gptq(struct td_settle *s, struct td_error *err)
+int td_identify_gptq(struct td_identify *s, struct td_error *err)
 {
     struct td_hash hash[4] = {{0, 0}};
-    struct td_layers_key key;
+    struct td_layer_index_key key;
     const char *layer = NULL;
     bool act_order = false;
     struct sizes z;
@@ -56,17 +56,17 @@ int td_settle_gptq(struct td_settle *s, struct td_error *err)
     if (!is_gptq(s, &z))
         return td_fail(err, TD_ECORRUPT, "weights that do not belong to the call");
     for (i = 0; i < s->n_w; i++) {
-        td_settle_as_sent(s, i);
+        td_identify_as_sent(s, i);
         hash[i] = td_hash_bytes(s->bytes[i], s->w[i].bytes);
     }
     if (s->n_w == 4)
         act_order = !td_gptq_g_idx_is_trivial((const int32_t *)(const void *)s->bytes[G_IDX], z.k, z.group_size);
-    td_settle_add_attr(s, "act_order", act_order);
-    key = (struct td_layers_key){.bits = (int)z.bits, .group_size = (int)z.group_size, .k = z.k, .n = z.n, .qweight = hash[QWEIGHT], .qzeros = hash[QZEROS], .scales = hash[SCALES]};
+    td_identify_add_attr(s, "act_order", act_order);
+    key = (struct td_layer_index_key){.bits = (int)z.bits, .group_size = (int)z.group_size, .k = z.k, .n = z.n, .qweight = hash[QWEIGHT], .qzeros = hash[QZEROS], .scales = hash[SCALES]};
     if (act_order)
         key.g_idx = hash[G_IDX];
     if (s->layers)
-        s->matches = td_layers_find(s->layers, &key, &layer);
+        s->matches = td_layer_index_find(s->layers, &key, &layer);
     if (s->matches)
         refer(s, hash, layer);
     if (s->matches == 1)

@@ -11,39 +11,39 @@
 #include "model/marlin_layout.h"
 #include "model/identify/identify_weight.h"
 
-static const void *sent_16bit(const struct td_settle *s, const char *role, enum td_dtype *dtype, int ndim, const int64_t *shape)
+static const void *sent_16bit(const struct td_identify *s, const char *role, enum td_dtype *dtype, int ndim, const int64_t *shape)
 {
-    const void *data = td_settle_sent(s, role, "F16", ndim, shape);
+    const void *data = td_identify_sent(s, role, "F16", ndim, shape);
 
     *dtype = TD_DT_F16;
-    if (!data && (data = td_settle_sent(s, role, "BF16", ndim, shape)))
+    if (!data && (data = td_identify_sent(s, role, "BF16", ndim, shape)))
         *dtype = TD_DT_BF16;
     return data;
 }
 
-static int take_zeros(const struct td_settle *s, struct td_vllm_weight *w, struct td_error *err)
+static int take_zeros(const struct td_identify *s, struct td_vllm_weight *w, struct td_error *err)
 {
     const int64_t words = w->n * w->bits / 32;
     const void *zeros;
 
-    if (!td_settle_has(s, "qzeros")) {
+    if (!td_identify_has(s, "qzeros")) {
         memset(w->qzeros, w->bits == 4 ? 0x77 : 0x7f, (size_t)(w->groups * words) * 4);
         w->zero_offset = 1;
         return TD_OK;
     }
-    zeros = td_settle_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, words});
+    zeros = td_identify_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, words});
     if (!zeros)
         return td_fail(err, TD_EINVAL, "zero points of Marlin in another form than its arguments say");
     return td_marlin_unpack_zeros(w->bits, w->groups, w->n, zeros, w->qzeros, err);
 }
 
 /* The groups of rows that belong together in any order; vLLM gives them sorted. */
-static int take_g_idx(const struct td_settle *s, struct td_vllm_weight *w, struct td_error *err)
+static int take_g_idx(const struct td_identify *s, struct td_vllm_weight *w, struct td_error *err)
 {
-    const int32_t *g_idx = td_settle_sent(s, "g_idx", "I32", 1, (int64_t[]){w->k});
+    const int32_t *g_idx = td_identify_sent(s, "g_idx", "I32", 1, (int64_t[]){w->k});
     int64_t i;
 
-    if (!td_settle_has(s, "g_idx"))
+    if (!td_identify_has(s, "g_idx"))
         return TD_OK;
     for (i = 0; g_idx && i < w->k; i++)
         if (g_idx[i] < 0 || g_idx[i] >= w->groups)
@@ -59,9 +59,9 @@ static int take_g_idx(const struct td_settle *s, struct td_vllm_weight *w, struc
     return TD_OK;
 }
 
-static int unpack(const struct td_settle *s, struct td_vllm_weight *w, struct td_error *err)
+static int unpack(const struct td_identify *s, struct td_vllm_weight *w, struct td_error *err)
 {
-    const void *qweight = td_settle_sent(s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
+    const void *qweight = td_identify_sent(s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
     const void *scales = sent_16bit(s, "scales", &w->scale_dtype, 2, (int64_t[]){w->groups, w->n});
     int rc;
 
@@ -76,7 +76,7 @@ static int unpack(const struct td_settle *s, struct td_vllm_weight *w, struct td
 }
 
 /* A bias lies as the scales of one group. */
-static int keep_bias(struct td_settle *s, int64_t n, struct td_error *err)
+static int keep_bias(struct td_identify *s, int64_t n, struct td_error *err)
 {
     enum td_dtype dtype;
     const void *data = sent_16bit(s, "bias", &dtype, 1, &n);
@@ -92,15 +92,15 @@ static int keep_bias(struct td_settle *s, int64_t n, struct td_error *err)
     if (!s->owned[s->n])
         return td_fail(err, TD_ENOMEM, "out of memory for %lld outputs", (long long)n);
     rc = td_marlin_unpermute_scales(1, n, data, s->owned[s->n], err);
-    td_settle_tensor(&s->t[s->n], &s->w[i]);
+    td_identify_tensor(&s->t[s->n], &s->w[i]);
     s->data[s->n] = s->owned[s->n];
     s->size[s->n++] = (size_t)n * 2;
     return rc;
 }
 
-int td_settle_marlin(struct td_settle *s, struct td_error *err)
+int td_identify_marlin(struct td_identify *s, struct td_error *err)
 {
-    int64_t bits = td_settle_attr(s, "bits", 0), k = td_settle_attr(s, "k", 0), group_size = td_settle_attr(s, "group_size", 0), n = td_settle_attr(s, "n", 0);
+    int64_t bits = td_identify_attr(s, "bits", 0), k = td_identify_attr(s, "k", 0), group_size = td_identify_attr(s, "group_size", 0), n = td_identify_attr(s, "n", 0);
     bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
     struct td_vllm_weight w = {0};
     int rc = sane ? td_vllm_weight_init(&w, (int)bits, n, k, k / group_size, err) : td_fail(err, TD_EINVAL, "weights of Marlin in sizes that it cannot have");
@@ -108,9 +108,9 @@ int td_settle_marlin(struct td_settle *s, struct td_error *err)
     if (!rc)
         rc = unpack(s, &w, err);
     if (!rc) {
-        td_settle_weight(s, &w, TD_SETTLE_SORTED);
+        td_identify_weight(s, &w, TD_IDENTIFY_SORTED);
         rc = keep_bias(s, n, err);
     }
     td_vllm_weight_release(&w);
-    return td_settle_unknown(rc, err);
+    return td_identify_unknown(rc, err);
 }

@@ -189,7 +189,7 @@ static bool same(const struct td_vllm_weight *w, struct found *f, int may)
 
     f->sorted = !w->g_idx && first->g_idx;
     if (f->sorted)
-        return may & TD_SETTLE_SORTED && all_k && same_sorted(w, f);
+        return may & TD_IDENTIFY_SORTED && all_k && same_sorted(w, f);
     if (w->g_idx && (!all_k || !first->g_idx || memcmp(w->g_idx, first->g_idx, (size_t)w->k * 4)))
         return false;
     return same_parts(w, f, NULL);
@@ -200,7 +200,7 @@ static void try_layer(const struct td_checkpoint *ck, const struct td_vllm_weigh
 {
     int64_t n = take_parts(ck, w, f), ranks_n = n / w->n, ranks_k = n ? f->part[0].w->k / w->k : 0, rank;
 
-    if (!n || n % w->n || (ranks_n > 1 && ranks_k > 1) || ranks_n * ranks_k > TD_SETTLE_RANKS || (ranks_k > 1 && f->layer.n > 1))
+    if (!n || n % w->n || (ranks_n > 1 && ranks_k > 1) || ranks_n * ranks_k > TD_IDENTIFY_RANKS || (ranks_k > 1 && f->layer.n > 1))
         return;
     for (rank = 0; rank < ranks_n * ranks_k; rank++)
         if (cut(w, f, ranks_n, ranks_k, rank) && same(w, f, may) && !(*found)++)
@@ -224,7 +224,7 @@ static int find_layer(const struct td_checkpoint *ck, const struct td_vllm_weigh
 
 /* ---- references ---------------------------------------------------------------------------------------------------- */
 
-void td_settle_refer(struct td_settle *s, int at, const struct td_fused *layer, const char *tail, enum td_dtype from)
+void td_identify_refer(struct td_identify *s, int at, const struct td_fused *layer, const char *tail, enum td_dtype from)
 {
     struct td_tensor_rec *t = &s->t[at];
     char name[TD_FUSED_PARTS][TD_FUSED_NAME + 16];
@@ -235,8 +235,8 @@ void td_settle_refer(struct td_settle *s, int at, const struct td_fused *layer, 
         snprintf(name[i], sizeof name[i], "%s.%s", layer->part[i], tail);
         names[i] = name[i];
     }
-    td_settle_set_ref(t, td_layers_path(s->layers), names, layer->n, layer->n > 1 ? "stack" : NULL, td_hash_bytes(s->data[at], s->size[at]));
-    if (td_layers_checkpoint(s->layers)->quant.awq && (!strcmp(tail, "qweight") || !strcmp(tail, "qzeros")))
+    td_identify_set_ref(t, td_layer_index_path(s->layers), names, layer->n, layer->n > 1 ? "stack" : NULL, td_hash_bytes(s->data[at], s->size[at]));
+    if (td_layer_index_checkpoint(s->layers)->quant.awq && (!strcmp(tail, "qweight") || !strcmp(tail, "qzeros")))
         cJSON_InsertItemInArray(cJSON_GetObjectItemCaseSensitive(t->ref, "transforms"), 0, cJSON_CreateString(tail[1] == 'w' ? "awq-qweight" : "awq-qzeros"));
     if (from != td_dtype_parse(t->dtype))
         cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(t->ref, "transforms"), cJSON_CreateString(td_dtype_name(td_dtype_parse(t->dtype))));
@@ -271,14 +271,14 @@ static int64_t first_word(const struct part *p)
 }
 
 /* Tensors 0 to 2 are qweight, qzeros and scales, 3 may be g_idx. */
-static void name_weight(struct td_settle *s, const struct found *f)
+static void name_weight(struct td_identify *s, const struct found *f)
 {
     int64_t pack = 32 / f->part[0].w->bits;
 
     if (!f->sorted)
-        td_settle_refer(s, 0, &f->layer, "qweight", TD_DT_I32);
-    td_settle_refer(s, 1, &f->layer, "qzeros", TD_DT_I32);
-    td_settle_refer(s, 2, &f->layer, "scales", TD_DT_F16);
+        td_identify_refer(s, 0, &f->layer, "qweight", TD_DT_I32);
+    td_identify_refer(s, 1, &f->layer, "qzeros", TD_DT_I32);
+    td_identify_refer(s, 2, &f->layer, "scales", TD_DT_F16);
     if (!f->whole) {
         if (!f->sorted)
             set_slice(&s->t[0], f, first_word, 1);
@@ -289,7 +289,7 @@ static void name_weight(struct td_settle *s, const struct found *f)
         struct td_fused first = f->layer;
 
         first.n = 1;               /* all parts have the same */
-        td_settle_refer(s, 3, &first, "g_idx", TD_DT_I32);
+        td_identify_refer(s, 3, &first, "g_idx", TD_DT_I32);
     }
     if (s->matches == 1)
         snprintf(s->layer, sizeof s->layer, "%s", f->layer.layer);
@@ -308,7 +308,7 @@ static void set_zero_offset(struct td_vllm_weight *w, int offset)
     w->zero_offset = offset;
 }
 
-static void keep(struct td_settle *s, const char *role, const char *dtype, int64_t rows, int64_t cols, void *data)
+static void keep(struct td_identify *s, const char *role, const char *dtype, int64_t rows, int64_t cols, void *data)
 {
     struct td_tensor_rec *t = &s->t[s->n];
 
@@ -322,19 +322,19 @@ static void keep(struct td_settle *s, const char *role, const char *dtype, int64
     s->size[s->n++] = (size_t)(rows * (cols ? cols : 1)) * td_dtype_size(td_dtype_parse(dtype));
 }
 
-static void keep_weight(struct td_settle *s, struct td_vllm_weight *w)
+static void keep_weight(struct td_identify *s, struct td_vllm_weight *w)
 {
     keep(s, "qweight", "I32", w->k * w->bits / 32, w->n, w->qweight);
     keep(s, "qzeros", "I32", w->groups, w->n * w->bits / 32, w->qzeros);
     keep(s, "scales", td_dtype_name(w->scale_dtype), w->groups, w->n, w->scales);
     if (w->g_idx)
         keep(s, "g_idx", "I32", w->k, 0, w->g_idx);
-    td_settle_add_attr(s, "zero_offset", w->zero_offset);
-    td_settle_add_attr(s, "act_order", w->g_idx != NULL);
+    td_identify_add_attr(s, "zero_offset", w->zero_offset);
+    td_identify_add_attr(s, "act_order", w->g_idx != NULL);
     memset(w, 0, sizeof *w);
 }
 
-int td_settle_unknown(int rc, struct td_error *err)
+int td_identify_unknown(int rc, struct td_error *err)
 {
     if (!rc || rc == TD_ENOMEM)
         return rc;
@@ -343,9 +343,9 @@ int td_settle_unknown(int rc, struct td_error *err)
     return TD_EUNSUPPORTED;
 }
 
-void td_settle_weight(struct td_settle *s, struct td_vllm_weight *w, int may)
+void td_identify_weight(struct td_identify *s, struct td_vllm_weight *w, int may)
 {
-    const struct td_checkpoint *ck = s->layers ? td_layers_checkpoint(s->layers) : NULL;
+    const struct td_checkpoint *ck = s->layers ? td_layer_index_checkpoint(s->layers) : NULL;
     struct found found;
 
     s->matches = ck ? find_layer(ck, w, may, &found) : 0;

@@ -10,11 +10,11 @@
 #include "model/checkpoint.h"
 #include "model/gguf.h"
 
-struct known { bool hashed; struct td_layers_key key; };
+struct known { bool hashed; struct td_layer_index_key key; };
 struct state { const char *name; void *p; void (*release)(void *); };
 #define STATES 8
 
-struct td_layers {
+struct td_layer_index {
     char *path;
     struct td_checkpoint *ck;
     struct td_gguf *gguf;
@@ -29,9 +29,9 @@ static bool is_file(const char *path)
     return !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
-int td_layers_open(const char *path, struct td_layers **out, struct td_error *err)
+int td_layer_index_open(const char *path, struct td_layer_index **out, struct td_error *err)
 {
-    struct td_layers *l = calloc(1, sizeof *l);
+    struct td_layer_index *l = calloc(1, sizeof *l);
     int rc = TD_OK;
 
     *out = NULL;
@@ -44,14 +44,14 @@ int td_layers_open(const char *path, struct td_layers **out, struct td_error *er
     if (!rc && l->ck && !(l->known = calloc(l->ck->n_layers + 1, sizeof *l->known)))
         rc = td_fail(err, TD_ENOMEM, "%s: out of memory", path);
     if (rc) {
-        td_layers_close(l);
+        td_layer_index_close(l);
         return rc;
     }
     *out = l;
     return TD_OK;
 }
 
-void td_layers_close(struct td_layers *l)
+void td_layer_index_close(struct td_layer_index *l)
 {
     int i;
 
@@ -67,22 +67,22 @@ void td_layers_close(struct td_layers *l)
     free(l);
 }
 
-const char *td_layers_path(const struct td_layers *l)
+const char *td_layer_index_path(const struct td_layer_index *l)
 {
     return l->path;
 }
 
-const struct td_checkpoint *td_layers_checkpoint(const struct td_layers *l)
+const struct td_checkpoint *td_layer_index_checkpoint(const struct td_layer_index *l)
 {
     return l->ck;
 }
 
-const struct td_gguf *td_layers_gguf(const struct td_layers *l)
+const struct td_gguf *td_layer_index_gguf(const struct td_layer_index *l)
 {
     return l->gguf;
 }
 
-void **td_layers_state(struct td_layers *l, const char *name, void (*release)(void *))
+void **td_layer_index_state(struct td_layer_index *l, const char *name, void (*release)(void *))
 {
     int i;
 
@@ -96,14 +96,14 @@ void **td_layers_state(struct td_layers *l, const char *name, void (*release)(vo
     return &l->state[i].p;
 }
 
-static bool same_shape(const struct td_gptq_weight *w, const struct td_layers_key *key)
+static bool same_shape(const struct td_gptq_weight *w, const struct td_layer_index_key *key)
 {
     return w->qweight && w->bits == key->bits && w->group_size == key->group_size && w->k == key->k && w->n == key->n;
 }
 
-static const struct td_layers_key *hash_layer(struct known *known, const struct td_gptq_weight *w)
+static const struct td_layer_index_key *hash_layer(struct known *known, const struct td_gptq_weight *w)
 {
-    struct td_layers_key *key = &known->key;
+    struct td_layer_index_key *key = &known->key;
 
     if (known->hashed)
         return key;
@@ -116,7 +116,7 @@ static const struct td_layers_key *hash_layer(struct known *known, const struct 
     return key;
 }
 
-int td_layers_find(struct td_layers *l, const struct td_layers_key *key, const char **name)
+int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_key *key, const char **name)
 {
     int found = 0;
     size_t i;
@@ -124,7 +124,7 @@ int td_layers_find(struct td_layers *l, const struct td_layers_key *key, const c
     *name = NULL;
     for (i = 0; l->ck && i < l->ck->n_layers; i++) {
         const struct td_checkpoint_layer *layer = &l->ck->layers[i];
-        const struct td_layers_key *have;
+        const struct td_layer_index_key *have;
 
         if (!same_shape(&layer->weight, key))
             continue;

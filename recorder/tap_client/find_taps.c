@@ -183,9 +183,9 @@ static bool owned_folder(const char *dir, uid_t uid)
     return !lstat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == uid && !(st.st_mode & 077);
 }
 
-static bool socket_of(pid_t pid, char out[LINKS_SOCKET])
+static bool socket_of(pid_t pid, char out[CLIENT_SOCKET])
 {
-    char proc[64], base[LINKS_SOCKET], dir[LINKS_SOCKET + 16];
+    char proc[64], base[CLIENT_SOCKET], dir[CLIENT_SOCKET + 16];
     struct stat st;
 
     snprintf(proc, sizeof proc, "/proc/%d", (int)pid);
@@ -197,7 +197,7 @@ static bool socket_of(pid_t pid, char out[LINKS_SOCKET])
         snprintf(dir, sizeof dir, "%s/tapedeck", base);
     else
         snprintf(dir, sizeof dir, "/tmp/tapedeck-%u", (unsigned)st.st_uid);
-    return owned_folder(dir, st.st_uid) && snprintf(out, LINKS_SOCKET, "%s/tap-%d.sock", dir, (int)pid) < (int)LINKS_SOCKET && !stat(out, &st) &&
+    return owned_folder(dir, st.st_uid) && snprintf(out, CLIENT_SOCKET, "%s/tap-%d.sock", dir, (int)pid) < (int)CLIENT_SOCKET && !stat(out, &st) &&
            S_ISSOCK(st.st_mode);
 }
 
@@ -210,7 +210,7 @@ static bool has_tap_loaded(pid_t pid)
     return found;
 }
 
-static int find_once(const struct td_links_target *t, struct links_found out[LINKS_MAX], int *n, struct td_error *err)
+static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX], int *n, struct td_error *err)
 {
     struct process *all;
     size_t n_all, i;
@@ -224,7 +224,7 @@ static int find_once(const struct td_links_target *t, struct links_found out[LIN
     rc = t->pid > 0 ? mark_pid(all, n_all, t->pid, err) : mark_port(all, n_all, t->port, err);
     if (!rc)
         add_descendants(all, n_all);
-    for (i = 0; i < n_all && !rc && *n < LINKS_MAX; i++) {
+    for (i = 0; i < n_all && !rc && *n < CLIENT_MAX; i++) {
         if (!all[i].in)
             continue;
         if (socket_of(all[i].pid, out[*n].socket))
@@ -241,7 +241,7 @@ static int find_once(const struct td_links_target *t, struct links_found out[LIN
     return rc;
 }
 
-int links_find(const struct td_links_target *t, struct links_found out[LINKS_MAX], int *n, struct td_error *err)
+int client_find(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX], int *n, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + t->wait_ms * TD_NS_PER_MS;
     struct td_error last = {0};
@@ -250,8 +250,8 @@ int links_find(const struct td_links_target *t, struct links_found out[LINKS_MAX
     if (t->socket) {
         *n = 1;
         out[0].pid = 0;
-        if (snprintf(out[0].socket, LINKS_SOCKET, "%s", t->socket) >= (int)LINKS_SOCKET)
-            return td_fail(err, TD_EINVAL, "%s: longer than the %zu bytes that a socket's path may have", t->socket, LINKS_SOCKET - 1);
+        if (snprintf(out[0].socket, CLIENT_SOCKET, "%s", t->socket) >= (int)CLIENT_SOCKET)
+            return td_fail(err, TD_EINVAL, "%s: longer than the %zu bytes that a socket's path may have", t->socket, CLIENT_SOCKET - 1);
         return TD_OK;
     }
     if (t->pid <= 0 && (t->port <= 0 || t->port > 65535))
@@ -266,7 +266,7 @@ int links_find(const struct td_links_target *t, struct links_found out[LINKS_MAX
     return rc ? td_fail(err, rc, "%s", last.msg) : TD_OK;
 }
 
-int links_runtime_dir(char *out, size_t n, struct td_error *err)
+int client_runtime_dir(char *out, size_t n, struct td_error *err)
 {
     const char *set = getenv("TD_TAP_DIR"), *xdg = getenv("XDG_RUNTIME_DIR");
     int len;
@@ -277,7 +277,7 @@ int links_runtime_dir(char *out, size_t n, struct td_error *err)
         len = snprintf(out, n, "%s/tapedeck", xdg);
     else
         len = snprintf(out, n, "/tmp/tapedeck-%u", (unsigned)geteuid());
-    if (len >= (int)n || len + 24 >= (int)LINKS_SOCKET)
+    if (len >= (int)n || len + 24 >= (int)CLIENT_SOCKET)
         return td_fail(err, TD_EINVAL, "the runtime folder's path is too long for a socket; set TD_TAP_DIR to a shorter one");
     if (mkdir(out, 0700) && errno != EEXIST)
         return td_fail(err, TD_EIO, "%s: cannot create the runtime folder: %s; set TD_TAP_DIR to another", out, strerror(errno));
@@ -305,7 +305,7 @@ static bool resolve_model(pid_t pid, const char *value, char *out, size_t n)
     return len > 5 && !strcasecmp(value + len - 5, ".gguf") && realpath(path, real) && snprintf(out, n, "%s", real) < (int)n;
 }
 
-bool links_model_path(pid_t pid, char *out, size_t n)
+bool client_model_path(pid_t pid, char *out, size_t n)
 {
     struct td_buf b = TD_BUF_INIT(1u << 20);
     bool found = false, next = false;

@@ -15,7 +15,7 @@ static const char *const reason[TAP_FLIGHTS] = {[TAP_FLIGHT_NOT_FINITE] = "an ou
 
 /* ---- what was kept ------------------------------------------------------------------------------------------------- */
 
-bool links_take_kept(struct td_links *l, const struct link *lk, const struct tap_kept *rec)
+bool client_take_kept(struct td_tap_client *l, const struct client_tap *lk, const struct tap_kept *rec)
 {
     cJSON *one;
 
@@ -35,7 +35,7 @@ bool links_take_kept(struct td_links *l, const struct link *lk, const struct tap
     return true;
 }
 
-const char *links_flight_word(const struct tap_op *rec)
+const char *client_flight_word(const struct tap_op *rec)
 {
     return reason[rec->flight];
 }
@@ -51,7 +51,7 @@ static struct tap_look look_at(const struct tap_tensor *t, const uint8_t *data)
     return l;
 }
 
-static int64_t attr(const struct link_op *op, const char *name)
+static int64_t attr(const struct client_op *op, const char *name)
 {
     int i;
 
@@ -62,9 +62,9 @@ static int64_t attr(const struct link_op *op, const char *name)
 }
 
 /* Another process is another rank: the earliest of all counts, on the clock that they share. */
-void links_flight_look(struct td_links *l, const struct link_op *op, const char *layer, int64_t number)
+void client_flight_look(struct td_tap_client *l, const struct client_op *op, const char *layer, int64_t number)
 {
-    struct links_bad *b = &l->flight.bad;
+    struct client_bad *b = &l->flight.bad;
     const struct tap_op *rec = op->rec;
     struct tap_look out, in = {0};
     int i;
@@ -77,13 +77,13 @@ void links_flight_look(struct td_links *l, const struct link_op *op, const char 
             tap_look_at(&in, op->tensor[rec->n_w + i].dtype, op->data[i], op->tensor[rec->n_w + i].bytes);
     if (!out.not_finite && (!out.n || out.not_zero || (in.n && !in.not_zero)))
         return;
-    *b = (struct links_bad){.found = true, .t_ns = rec->rec.t_ns, .op = number, .m = attr(op, "m"), .n = attr(op, "n"), .k = attr(op, "k"),
+    *b = (struct client_bad){.found = true, .t_ns = rec->rec.t_ns, .op = number, .m = attr(op, "m"), .n = attr(op, "n"), .k = attr(op, "k"),
                             .values = out.n, .not_finite = out.not_finite, .in_not_finite = in.not_finite};
     snprintf(b->layer, sizeof b->layer, "%s", layer ? layer : "a layer without a name");
     snprintf(b->symbol, sizeof b->symbol, "%s", rec->symbol);
 }
 
-static void say_bad(const struct links_bad *b, char *to, size_t n)
+static void say_bad(const struct client_bad *b, char *to, size_t n)
 {
     char what[120], in[120] = "";
 
@@ -98,7 +98,7 @@ static void say_bad(const struct links_bad *b, char *to, size_t n)
     snprintf(to, n, "the first bad op is %" PRId64 ": %s, %.200s, M %" PRId64 " N %" PRId64 " K %" PRId64 ": %s%s", b->op, b->layer, b->symbol, b->m, b->n, b->k, what, in);
 }
 
-bool td_links_first_bad(struct td_links *l, char *to, size_t n)
+bool td_tap_client_first_bad(struct td_tap_client *l, char *to, size_t n)
 {
     bool found;
 
@@ -112,7 +112,7 @@ bool td_links_first_bad(struct td_links *l, char *to, size_t n)
 
 /* ---- facts --------------------------------------------------------------------------------------------------------- */
 
-static cJSON *describe_bad(const struct links_bad *b)
+static cJSON *describe_bad(const struct client_bad *b)
 {
     cJSON *o = cJSON_CreateObject();
     char sentence[1024];
@@ -128,7 +128,7 @@ static cJSON *describe_bad(const struct links_bad *b)
     return o;
 }
 
-void links_flight_facts(struct td_links *l)
+void client_flight_facts(struct td_tap_client *l)
 {
     cJSON *o;
 
@@ -149,7 +149,7 @@ void links_flight_facts(struct td_links *l)
 /* ---- asking -------------------------------------------------------------------------------------------------------- */
 
 /* False: nobody could; *busy: another message is on its way, ask again. */
-static bool keep(struct td_links *l, enum tap_flight why, bool *busy)
+static bool keep(struct td_tap_client *l, enum tap_flight why, bool *busy)
 {
     int i, n = 0;
 
@@ -162,7 +162,7 @@ static bool keep(struct td_links *l, enum tap_flight why, bool *busy)
 
         if (!l->link[i].alive || !l->link[i].armed)
             continue;
-        if (links_ask(&l->link[i], &m, &reply, LINKS_KEEP_MS, &err))
+        if (client_ask(&l->link[i], &m, &reply, CLIENT_KEEP_MS, &err))
             td_log(TD_LOG_INFO, "tap", "%s", err.msg);
         else
             n++;
@@ -171,7 +171,7 @@ static bool keep(struct td_links *l, enum tap_flight why, bool *busy)
     return n > 0;
 }
 
-void links_flight_poll(struct td_links *l)
+void client_flight_poll(struct td_tap_client *l)
 {
     bool busy = false;
 
@@ -183,7 +183,7 @@ void links_flight_poll(struct td_links *l)
         *l->opt.keep = 0;
 }
 
-bool td_links_keep(struct td_links *l)
+bool td_tap_client_keep(struct td_tap_client *l)
 {
     bool busy;
 

@@ -10,9 +10,9 @@
 #define KERNELS_TOLD 256u             /* in the manifest, the most launched */
 
 /* One kernel can be part of a product that is recorded, and elsewhere of one that is not. */
-static struct link_kernel *find(struct td_links *l, const char *symbol, bool known)
+static struct client_kernel *find(struct td_tap_client *l, const char *symbol, bool known)
 {
-    struct link_kernel *more;
+    struct client_kernel *more;
     uint32_t i;
 
     for (i = 0; i < l->n_kernels; i++)
@@ -26,15 +26,15 @@ static struct link_kernel *find(struct td_links *l, const char *symbol, bool kno
             return NULL;
         l->kernels = more;
     }
-    l->kernels[l->n_kernels] = (struct link_kernel){.known = known, .symbol = strdup(symbol)};
+    l->kernels[l->n_kernels] = (struct client_kernel){.known = known, .symbol = strdup(symbol)};
     return l->kernels[l->n_kernels].symbol ? &l->kernels[l->n_kernels++] : NULL;
 }
 
-bool links_take_kernel(struct td_links *l, const struct tap_kernel *rec)
+bool client_take_kernel(struct td_tap_client *l, const struct tap_kernel *rec)
 {
-    struct link_kernel *k;
+    struct client_kernel *k;
 
-    if (!links_is_text(rec->symbol, sizeof rec->symbol, false) || rec->known > 1 || rec->n > INT64_MAX / 2)
+    if (!client_is_text(rec->symbol, sizeof rec->symbol, false) || rec->known > 1 || rec->n > INT64_MAX / 2)
         return false;
     k = find(l, rec->symbol, rec->known);
     if (!k)
@@ -44,13 +44,13 @@ bool links_take_kernel(struct td_links *l, const struct tap_kernel *rec)
     return true;
 }
 
-void links_kernels_state(const struct td_links *l, struct td_links_state *out)
+void client_kernels_state(const struct td_tap_client *l, struct td_tap_client_state *out)
 {
     int64_t most = 0;
     uint32_t i;
 
     for (i = 0; i < l->n_kernels; i++) {
-        const struct link_kernel *k = &l->kernels[i];
+        const struct client_kernel *k = &l->kernels[i];
 
         if (k->known)
             out->gemms += k->n;
@@ -65,14 +65,14 @@ void links_kernels_state(const struct td_links *l, struct td_links_state *out)
 
 static int by_count(const void *a, const void *b)
 {
-    const struct link_kernel *x = a, *y = b;
+    const struct client_kernel *x = a, *y = b;
 
     return x->n != y->n ? (x->n < y->n) - (x->n > y->n) : strcmp(x->symbol, y->symbol);
 }
 
-void links_kernels_facts(struct td_links *l)
+void client_kernels_facts(struct td_tap_client *l)
 {
-    struct td_links_state state = {0};
+    struct td_tap_client_state state = {0};
     cJSON *all, *unread;
     uint32_t i;
 
@@ -92,7 +92,7 @@ void links_kernels_facts(struct td_links *l)
     }
     td_writer_fact(l->opt.writer, "tap", "kernels", all);
     cJSON_Delete(all);
-    links_kernels_state(l, &state);
+    client_kernels_state(l, &state);
     unread = cJSON_CreateNumber((double)state.gemms_other);
     td_writer_fact(l->opt.writer, "tap", "unread_gemms", unread);
     cJSON_Delete(unread);
@@ -100,7 +100,7 @@ void links_kernels_facts(struct td_links *l)
         td_writer_fact_str(l->opt.writer, "tap", "unread_most", state.other);
 }
 
-void links_kernels_release(struct td_links *l)
+void client_kernels_release(struct td_tap_client *l)
 {
     uint32_t i;
 

@@ -1,7 +1,7 @@
 /* kernel_names.h - what the symbol of a GPU's kernel tells a reader.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_RECORDER_KERNEL_NAMES_H
-#define TD_RECORDER_KERNEL_NAMES_H
+#ifndef TD_RECORDER_TAP_CLIENT_KERNEL_NAMES_H
+#define TD_RECORDER_TAP_CLIENT_KERNEL_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

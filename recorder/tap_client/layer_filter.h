@@ -1,7 +1,7 @@
 /* layer_filter.h - record --layers: which layers' ops are wanted, by their names.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_RECORDER_LAYER_FILTER_H
-#define TD_RECORDER_LAYER_FILTER_H
+#ifndef TD_RECORDER_TAP_CLIENT_LAYER_FILTER_H
+#define TD_RECORDER_TAP_CLIENT_LAYER_FILTER_H
 
 #include <stdbool.h>
 #include <stddef.h>

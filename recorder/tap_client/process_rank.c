@@ -50,14 +50,14 @@ static const char *read_of(pid_t pid, const char *what, struct td_buf *b)
     return td_fs_read(path, b->max - 1, b, &err) ? "" : td_buf_str(b);
 }
 
-void links_rank(struct link *lk, pid_t pid)
+void client_rank(struct client_tap *lk, pid_t pid)
 {
     struct td_buf b = TD_BUF_INIT(4u << 20);
     const char *title = pid > 0 ? read_of(pid, "cmdline", &b) : "";
 
     lk->rank = -1;
     lk->title[0] = '\0';
-    if (strstr(title, "::") && links_is_text(title, strlen(title) + 1, false)) /* a title that was set, not a path */
+    if (strstr(title, "::") && client_is_text(title, strlen(title) + 1, false)) /* a title that was set, not a path */
         snprintf(lk->title, sizeof lk->title, "%.63s", title);
     lk->rank = of_title(lk->title);
     if (lk->rank < 0 && pid > 0) {

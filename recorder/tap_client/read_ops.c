@@ -9,7 +9,7 @@
 
 /* ---- checks -------------------------------------------------------------------------------------------------------- */
 
-bool links_is_text(const char *s, size_t n, bool may_be_empty)
+bool client_is_text(const char *s, size_t n, bool may_be_empty)
 {
     size_t i, len = strnlen(s, n);
 
@@ -40,7 +40,7 @@ static bool check_tensor(const struct tap_tensor *t)
     uint64_t elements = 1;
     int i;
 
-    if (!links_is_text(t->role, sizeof t->role, false) || !links_is_text(t->dtype, sizeof t->dtype, false) || t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 ||
+    if (!client_is_text(t->role, sizeof t->role, false) || !client_is_text(t->dtype, sizeof t->dtype, false) || t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 ||
         (t->opaque && t->bytes))
         return false;
     for (i = 0; i < t->ndim; i++)
@@ -51,9 +51,9 @@ static bool check_tensor(const struct tap_tensor *t)
 
 static bool check_head(const struct tap_op *rec)
 {
-    return links_is_text(rec->kind, sizeof rec->kind, false) && links_is_text(rec->symbol, sizeof rec->symbol, false) && links_is_text(rec->layout, sizeof rec->layout, true) &&
-           links_is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
-           rec->has_print <= 1 && rec->flight < TAP_FLIGHTS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
+    return client_is_text(rec->kind, sizeof rec->kind, false) && client_is_text(rec->symbol, sizeof rec->symbol, false) && client_is_text(rec->layout, sizeof rec->layout, true) &&
+           client_is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
+           rec->has_fingerprint <= 1 && rec->flight < TAP_FLIGHTS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
            rec->n_launches <= TAP_MAX_LAUNCHES;
 }
 
@@ -67,7 +67,7 @@ static bool copy_out(const struct tap_op *rec, const uint8_t *at, size_t *pos, v
     return true;
 }
 
-static bool find_data(struct link_op *op, const uint8_t *at, size_t pos)
+static bool find_data(struct client_op *op, const uint8_t *at, size_t pos)
 {
     int i;
 
@@ -84,7 +84,7 @@ static bool find_data(struct link_op *op, const uint8_t *at, size_t pos)
     return pos == op->rec->rec.size && op->data[op->rec->n_in];
 }
 
-static bool read_op(struct link_op *op, const struct tap_op *rec, const uint8_t *at)
+static bool read_op(struct client_op *op, const struct tap_op *rec, const uint8_t *at)
 {
     size_t pos = sizeof *rec;
     int i, n = rec->n_w + rec->n_in + 1;
@@ -92,20 +92,20 @@ static bool read_op(struct link_op *op, const struct tap_op *rec, const uint8_t 
     op->rec = rec;
     op->bytes = 0;
     if (!check_head(rec) || !copy_out(rec, at, &pos, op->attr, rec->n_attrs * sizeof *op->attr) || !copy_out(rec, at, &pos, op->tensor, (size_t)n * sizeof *op->tensor) ||
-        (rec->has_print && !copy_out(rec, at, &pos, &op->print, sizeof op->print)) || !copy_out(rec, at, &pos, op->launch, rec->n_launches * sizeof *op->launch))
+        (rec->has_fingerprint && !copy_out(rec, at, &pos, &op->print, sizeof op->print)) || !copy_out(rec, at, &pos, op->launch, rec->n_launches * sizeof *op->launch))
         return false;
     for (i = 0; i < rec->n_attrs; i++)
-        if (!links_is_text(op->attr[i].name, sizeof op->attr[i].name, false))
+        if (!client_is_text(op->attr[i].name, sizeof op->attr[i].name, false))
             return false;
     for (i = 0; i < n; i++)
         if (!check_tensor(&op->tensor[i]))
             return false;
     for (i = 0; i < rec->n_launches; i++)
-        if (!links_is_text(op->launch[i].symbol, sizeof op->launch[i].symbol, true) || op->launch[i].rows[0] < 0 || op->launch[i].rows[1] < op->launch[i].rows[0])
+        if (!client_is_text(op->launch[i].symbol, sizeof op->launch[i].symbol, true) || op->launch[i].rows[0] < 0 || op->launch[i].rows[1] < op->launch[i].rows[0])
             return false;
-    if (rec->has_print && !links_is_text(op->print.dtype, sizeof op->print.dtype, false))
+    if (rec->has_fingerprint && !client_is_text(op->print.dtype, sizeof op->print.dtype, false))
         return false;
-    op->name = rec->name[0] && links_is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL; /* a model's author may call a tensor anything */
+    op->name = rec->name[0] && client_is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL; /* a model's author may call a tensor anything */
     return find_data(op, at, pos);
 }
 
@@ -121,7 +121,7 @@ static void set_attr(cJSON *o, const struct tap_attr *a)
         cJSON_AddNumberToObject(o, a->name, (double)a->value);
 }
 
-static cJSON *attributes(const struct link_op *op, const struct link_set *set)
+static cJSON *attributes(const struct client_op *op, const struct client_set *set)
 {
     cJSON *o = cJSON_CreateObject();
     int i;
@@ -143,7 +143,7 @@ static void add_three(cJSON *o, const char *name, const uint32_t v[3])
 }
 
 /* NULL: the op is not made of launches. */
-static cJSON *launches_of(const struct link_op *op)
+static cJSON *launches_of(const struct client_op *op)
 {
     cJSON *all = op->rec->n_launches ? cJSON_CreateArray() : NULL;
     int i;
@@ -175,22 +175,22 @@ static int elem_bytes(const char *dtype)
     return size == 4 ? 0 : size == 2 ? 2 : 1;
 }
 
-static int store(struct td_links *l, const struct tap_tensor *from, const uint8_t *data, struct td_tensor_rec *to)
+static int store(struct td_tap_client *l, const struct tap_tensor *from, const uint8_t *data, struct td_tensor_rec *to)
 {
     int rc = TD_OK;
 
-    td_settle_tensor(to, from);
+    td_identify_tensor(to, from);
     if (data)
         rc = td_writer_blob(l->opt.writer, data, from->bytes, elem_bytes(from->dtype), &to->blob);
     to->stored = data && !rc;
     return rc;
 }
 
-static int write_op(struct td_links *l, struct link *lk, const struct link_op *op, const struct link_set *set)
+static int write_op(struct td_tap_client *l, struct client_tap *lk, const struct client_op *op, const struct client_set *set)
 {
     struct tap_op rec = *op->rec;     /* td_op's strings are not const */
     char clock[] = "monotonic";
-    struct td_tensor_rec in[TAP_MAX_INPUTS + TD_SETTLE_TENSORS];
+    struct td_tensor_rec in[TAP_MAX_INPUTS + TD_IDENTIFY_TENSORS];
     struct td_op out = {.op = l->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = lk->pid, .t_ns = rec.rec.t_ns, .kind = rec.kind,
                         .layer = set && !set->named_by_call ? set->layer : op->name ? rec.name : NULL, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in, .has_out = true,
                         .impl = {.symbol = rec.symbol, .library = lk->library[0] ? lk->library : NULL, .build = lk->build[0] ? lk->build : NULL,
@@ -211,33 +211,33 @@ static int write_op(struct td_links *l, struct link *lk, const struct link_op *o
     cJSON_AddNumberToObject(out.extra, "seq", (double)rec.seq);
     if (lk->rank >= 0)
         cJSON_AddNumberToObject(out.extra, "rank", lk->rank);
-    if (links_flight_word(&rec))
-        cJSON_AddStringToObject(out.extra, "flight", links_flight_word(&rec));
+    if (client_flight_word(&rec))
+        cJSON_AddStringToObject(out.extra, "flight", client_flight_word(&rec));
     rc = td_writer_op(l->opt.writer, &out);
     if (!rc)
-        links_flight_look(l, op, out.layer, out.op);
+        client_flight_look(l, op, out.layer, out.op);
     cJSON_Delete(out.attrs);
     cJSON_Delete(out.impl.launches);
     cJSON_Delete(out.extra);
     return rc;
 }
 
-bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, const struct tap_op *rec, const uint8_t *at)
+bool client_take_op(struct td_tap_client *l, struct client_tap *lk, struct client_ring *r, const struct tap_op *rec, const uint8_t *at)
 {
-    const struct link_set *set;
-    struct link_op op;
+    const struct client_set *set;
+    struct client_op op;
     bool crowded;
     int rc;
 
     if (!read_op(&op, rec, at))
         return false;
-    links_step_rows(l, lk, &op);
-    rc = links_op_weights(l, r, &op, &set);
+    client_step_rows(l, lk, &op);
+    rc = client_op_weights(l, r, &op, &set);
     if (rc == TD_ECORRUPT)
         return false;
-    if (!rc && !links_wants(l, &op, set)) {
-        links_refuse(r, set && set->unwanted ? rec->weight : 0);
-        links_took(l, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
+    if (!rc && !client_wants(l, &op, set)) {
+        client_refuse(r, set && set->unwanted ? rec->weight : 0);
+        client_took(l, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
         l->state.ops_dropped++;
         return true;
     }
@@ -247,8 +247,8 @@ bool links_take_op(struct td_links *l, struct link *lk, struct link_ring *r, con
     if (!rc)
         l->next_op++;
     if (!crowded)
-        links_keep_failure(l, rc, "ops");
-    links_took(l, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
+        client_keep_failure(l, rc, "ops");
+    client_took(l, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
     l->state.ops_kept += !rc;
     l->state.ops_dropped += rc != 0;
     return true;

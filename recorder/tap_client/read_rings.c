@@ -10,7 +10,7 @@
 #include "common/log.h"
 #include "recorder/tap_client/tap_client_parts.h"
 
-void links_keep_failure(struct td_links *l, int rc, const char *what)
+void client_keep_failure(struct td_tap_client *l, int rc, const char *what)
 {
     if (rc)
         td_fail(&l->failed, rc, "the tap's %s could not be written to the fixture", what);
@@ -31,15 +31,15 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_LAUNCHES] = {NULL, "launches.seen"},                    [TAP_LAUNCHES_KNOWN] = {NULL, "launches.known"},
     [TAP_GRAPHS] = {NULL, "launches.graphs"},                    [TAP_GRAPHS_READ] = {NULL, "launches.graphs_read"},
     [TAP_RESTS] = {NULL, "watch.rests"},                         [TAP_RESTED_MS] = {NULL, "watch.rested_ms"},
-}; /* what was sent is counted when it is written: see links_took() */
+}; /* what was sent is counted when it is written: see client_took() */
 
-void links_took(struct td_links *l, const char *seen, const char *name, int64_t bytes)
+void client_took(struct td_tap_client *l, const char *seen, const char *name, int64_t bytes)
 {
     td_writer_count(l->opt.writer, seen, 1, bytes);
     td_writer_count(l->opt.writer, name, 1, bytes);
 }
 
-static void count_one(struct td_links *l, struct tap_counter *now, struct tap_counter *before)
+static void count_one(struct td_tap_client *l, struct tap_counter *now, struct tap_counter *before)
 {
     int i;
 
@@ -71,7 +71,7 @@ static void count_one(struct td_links *l, struct tap_counter *now, struct tap_co
     }
 }
 
-void links_count(struct td_links *l, struct link *lk)
+void client_count(struct td_tap_client *l, struct client_tap *lk)
 {
     uint32_t i;
 
@@ -85,7 +85,7 @@ void links_count(struct td_links *l, struct link *lk)
 /* ---- rings --------------------------------------------------------------------------------------------------------- */
 
 /* at : the record in the ring; size was read once and checked. Its head is copied: what was checked is what is used. */
-static bool take_record(struct td_links *l, struct link *lk, struct link_ring *r, const uint8_t *at, uint32_t size)
+static bool take_record(struct td_tap_client *l, struct client_tap *lk, struct client_ring *r, const uint8_t *at, uint32_t size)
 {
     static const size_t least[] = {[TAP_REC_STEP] = sizeof(struct tap_step), [TAP_REC_WEIGHT] = sizeof(struct tap_weight), [TAP_REC_OP] = sizeof(struct tap_op),
                                    [TAP_REC_KERNEL] = sizeof(struct tap_kernel), [TAP_REC_FLIGHT] = sizeof(struct tap_kept)};
@@ -97,22 +97,22 @@ static bool take_record(struct td_links *l, struct link *lk, struct link_ring *r
     memcpy(&head, at, least[type]);
     head.rec.size = size;
     if (type == TAP_REC_STEP)
-        return links_take_step(l, lk, &head.step, at + sizeof head.step);
+        return client_take_step(l, lk, &head.step, at + sizeof head.step);
     if (type == TAP_REC_WEIGHT)
-        return links_take_chunk(l, r, &head.weight, at + sizeof head.weight);
+        return client_take_chunk(l, r, &head.weight, at + sizeof head.weight);
     if (type == TAP_REC_KERNEL)
-        return links_take_kernel(l, &head.kernel);
+        return client_take_kernel(l, &head.kernel);
     if (type == TAP_REC_FLIGHT)
-        return links_take_kept(l, lk, &head.kept);
-    return links_take_op(l, lk, r, &head.op, at);
+        return client_take_kept(l, lk, &head.kept);
+    return client_take_op(l, lk, r, &head.op, at);
 }
 
-static int drain_ring(struct td_links *l, struct link *lk, struct link_ring *r)
+static int drain_ring(struct td_tap_client *l, struct client_tap *lk, struct client_ring *r)
 {
     uint64_t tail = atomic_load_explicit(&r->shared->tail, memory_order_relaxed);
     int n = 0;
 
-    while (!r->corrupt && n < LINKS_DRAIN_MAX) {
+    while (!r->corrupt && n < CLIENT_DRAIN_MAX) {
         uint64_t head = atomic_load_explicit(&r->shared->head, memory_order_acquire), have = head - tail;
         const uint8_t *at = r->data + tail % lk->ring_bytes;
         uint32_t size;
@@ -133,7 +133,7 @@ static int drain_ring(struct td_links *l, struct link *lk, struct link_ring *r)
     return n;
 }
 
-int links_drain(struct td_links *l, struct link *lk)
+int client_drain(struct td_tap_client *l, struct client_tap *lk)
 {
     uint32_t i;
     int n = 0;
@@ -143,7 +143,7 @@ int links_drain(struct td_links *l, struct link *lk)
     return n;
 }
 
-double links_full(const struct link *lk)
+double client_full(const struct client_tap *lk)
 {
     uint64_t most = 0;
     uint32_t i;

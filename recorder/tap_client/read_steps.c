@@ -11,34 +11,34 @@
 #define FIRST_HELD 1024
 #define LOOK_BACK 64                  /* an op belongs to one of the last steps, of any process */
 
-static void write_step(struct td_links *l, const struct td_step *s)
+static void write_step(struct td_tap_client *l, const struct td_step *s)
 {
     int rc = td_writer_step(l->opt.writer, s);
 
-    links_keep_failure(l, rc, "steps");
-    links_took(l, "steps.seen", rc ? "steps.dropped.recorder" : "steps.kept", 0);
+    client_keep_failure(l, rc, "steps");
+    client_took(l, "steps.seen", rc ? "steps.dropped.recorder" : "steps.kept", 0);
     l->state.steps_kept += !rc;
 }
 
 /* ---- holding --------------------------------------------------------------------------------------------------------- */
 
 /* False: there is no room, and s is the caller's. */
-static bool hold(struct td_links *l, struct td_step *s)
+static bool hold(struct td_tap_client *l, struct td_step *s)
 {
     if (l->n_held == l->cap_held) {
         const size_t cap = l->cap_held ? l->cap_held * 2 : FIRST_HELD;
-        struct td_rows_pass *more = cap <= MOST_HELD ? realloc(l->held, cap * sizeof *more) : NULL;
+        struct td_rows_step *more = cap <= MOST_HELD ? realloc(l->held, cap * sizeof *more) : NULL;
 
         if (!more)
             return false;
         l->held = more;
         l->cap_held = cap;
     }
-    l->held[l->n_held++] = (struct td_rows_pass){.step = *s, .rows = -1};
+    l->held[l->n_held++] = (struct td_rows_step){.step = *s, .rows = -1};
     return true;
 }
 
-static int64_t rows_of(const struct link_op *op)
+static int64_t rows_of(const struct client_op *op)
 {
     for (int a = 0; op->rec->n_w && a < op->rec->n_attrs; a++)
         if (!strcmp(op->attr[a].name, "m"))
@@ -46,12 +46,12 @@ static int64_t rows_of(const struct link_op *op)
     return -1;
 }
 
-void links_step_rows(struct td_links *l, const struct link *lk, const struct link_op *op)
+void client_step_rows(struct td_tap_client *l, const struct client_tap *lk, const struct client_op *op)
 {
     size_t i = l->n_held, k;
 
     for (k = 0; op->rec->has_step && k < LOOK_BACK && i; k++) {
-        struct td_rows_pass *p = &l->held[--i];
+        struct td_rows_step *p = &l->held[--i];
         const int64_t rows = rows_of(op);
 
         if (p->step.pid != lk->pid || (uint64_t)p->step.step != op->rec->step)
@@ -64,7 +64,7 @@ void links_step_rows(struct td_links *l, const struct link *lk, const struct lin
     }
 }
 
-void links_write_held(struct td_links *l)
+void client_write_held(struct td_tap_client *l)
 {
     for (size_t i = 0; i < l->n_held; i++) {
         write_step(l, &l->held[i].step);
@@ -77,13 +77,13 @@ void links_write_held(struct td_links *l)
 
 static int by_process(const void *a, const void *b)
 {
-    const struct td_rows_pass *x = a, *y = b;
+    const struct td_rows_step *x = a, *y = b;
 
     return (x->step.pid > y->step.pid) - (x->step.pid < y->step.pid);
 }
 
 /* Each process has passes of its own, of the same requests. */
-void links_name_held(struct td_links *l, struct td_rows_request *requests, size_t n)
+void client_name_held(struct td_tap_client *l, struct td_rows_request *requests, size_t n)
 {
     size_t i = 0, end;
 
@@ -93,13 +93,13 @@ void links_name_held(struct td_links *l, struct td_rows_request *requests, size_
         for (end = i; end < l->n_held && l->held[end].step.pid == l->held[i].step.pid;)
             end++;
         if (td_rows_infer(l->held + i, end - i, requests, n) < 0)
-            links_keep_failure(l, TD_ENOMEM, "rows of steps");
+            client_keep_failure(l, TD_ENOMEM, "rows of steps");
     }
 }
 
 /* ---- a step comes --------------------------------------------------------------------------------------------------------- */
 
-bool links_take_step(struct td_links *l, struct link *lk, const struct tap_step *rec, const uint8_t *data)
+bool client_take_step(struct td_tap_client *l, struct client_tap *lk, const struct tap_step *rec, const uint8_t *data)
 {
     size_t room = rec->rec.size - sizeof *rec;
     const struct tap_span *spans = (const struct tap_span *)data;
@@ -113,7 +113,7 @@ bool links_take_step(struct td_links *l, struct link *lk, const struct tap_step 
     id = (const char *)(spans + rec->n_spans);
     s.spans = calloc((size_t)rec->n_spans + 1, sizeof *s.spans);
     if (!s.spans) {
-        links_keep_failure(l, TD_ENOMEM, "steps");
+        client_keep_failure(l, TD_ENOMEM, "steps");
         return true;
     }
     for (i = 0; i < rec->n_spans; i++) {
@@ -128,7 +128,7 @@ bool links_take_step(struct td_links *l, struct link *lk, const struct tap_step 
         name[from.id_len] = '\0';
         id += from.id_len;
         room -= from.id_len;
-        s.spans[i] = (struct td_span){l->nonce[0] ? td_links_request_stream(l->nonce, name) : -1, from.first_row, from.n_rows, from.position, from.decode != 0};
+        s.spans[i] = (struct td_span){l->nonce[0] ? td_tap_client_request_stream(l->nonce, name) : -1, from.first_row, from.n_rows, from.position, from.decode != 0};
     }
     if (!rec->n_spans && hold(l, &s))
         return true;

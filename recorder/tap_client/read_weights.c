@@ -10,7 +10,7 @@
 #define OPAQUE_MAX 16384u
 #define WEIGHT_BYTES_MAX (16ULL << 30)
 
-static void free_set(struct link_set *set)
+static void free_set(struct client_set *set)
 {
     int t;
 
@@ -21,7 +21,7 @@ static void free_set(struct link_set *set)
     free(set);
 }
 
-void links_weights_release(struct link_ring *r)
+void client_weights_release(struct client_ring *r)
 {
     uint32_t i;
 
@@ -40,13 +40,13 @@ void links_weights_release(struct link_ring *r)
 
 /* ---- chunks -------------------------------------------------------------------------------------------------------- */
 
-static struct link_weight *weight_slot(struct link_ring *r, uint32_t id)
+static struct client_weight *weight_slot(struct client_ring *r, uint32_t id)
 {
     if (!id || id > WEIGHTS_MAX || id > r->n_weights + WEIGHTS_AHEAD)
         return NULL;
     if (id >= r->n_weights) {
         uint32_t n = id + 64;
-        struct link_weight *more = realloc(r->weights, n * sizeof *more);
+        struct client_weight *more = realloc(r->weights, n * sizeof *more);
 
         if (!more)
             return NULL;
@@ -58,7 +58,7 @@ static struct link_weight *weight_slot(struct link_ring *r, uint32_t id)
 }
 
 /* Room for the set, each tensor aligned. */
-static bool begin_set(struct td_links *l, struct link_weight *w, const struct tap_weight *rec)
+static bool begin_set(struct td_tap_client *l, struct client_weight *w, const struct tap_weight *rec)
 {
     uint64_t room = 0;
     int t;
@@ -69,28 +69,28 @@ static bool begin_set(struct td_links *l, struct link_weight *w, const struct ta
             return false;
         w->bytes[t] = rec->bytes[t];
         w->total += rec->bytes[t];
-        room += tap_round(rec->bytes[t], LINKS_ALIGN);
+        room += tap_round(rec->bytes[t], CLIENT_ALIGN);
     }
     if (!w->total || w->total > WEIGHT_BYTES_MAX)
         return false;
-    w->data = aligned_alloc(LINKS_ALIGN, room);
+    w->data = aligned_alloc(CLIENT_ALIGN, room);
     if (!w->data)
-        links_keep_failure(l, TD_ENOMEM, "weights");
+        client_keep_failure(l, TD_ENOMEM, "weights");
     return w->data != NULL;
 }
 
 /* Where tensor t begins. */
-static uint8_t *piece(const struct link_weight *w, int t)
+static uint8_t *piece(const struct client_weight *w, int t)
 {
     uint64_t at = 0;
     int i;
 
     for (i = 0; i < t; i++)
-        at += tap_round(w->bytes[i], LINKS_ALIGN);
+        at += tap_round(w->bytes[i], CLIENT_ALIGN);
     return w->data + at;
 }
 
-static void scatter(struct link_weight *w, const uint8_t *from, uint64_t len)
+static void scatter(struct client_weight *w, const uint8_t *from, uint64_t len)
 {
     uint64_t offset = w->have;
     int t;
@@ -110,9 +110,9 @@ static void scatter(struct link_weight *w, const uint8_t *from, uint64_t len)
     }
 }
 
-bool links_take_chunk(struct td_links *l, struct link_ring *r, const struct tap_weight *rec, const uint8_t *data)
+bool client_take_chunk(struct td_tap_client *l, struct client_ring *r, const struct tap_weight *rec, const uint8_t *data)
 {
-    struct link_weight *w = weight_slot(r, rec->id);
+    struct client_weight *w = weight_slot(r, rec->id);
 
     if (!w || rec->len > rec->rec.size - sizeof *rec || w->set || (!w->data && !begin_set(l, w, rec)))
         return false;
@@ -131,7 +131,7 @@ static int elem_bytes(const char *dtype)
 }
 
 /* Into the fixture, or, when a reference is enough, as a hash only. */
-static int store(struct td_links *l, struct td_settle *s)
+static int store(struct td_tap_client *l, struct td_identify *s)
 {
     bool by_reference = s->matches && l->opt.weights_by_reference, stored = false;
     int64_t bytes = 0;
@@ -158,7 +158,7 @@ static int store(struct td_links *l, struct td_settle *s)
     return rc;
 }
 
-static void take_over(struct link_set *set, struct td_settle *s)
+static void take_over(struct client_set *set, struct td_identify *s)
 {
     memcpy(set->t, s->t, sizeof set->t);
     memset(s->t, 0, sizeof s->t);
@@ -169,18 +169,18 @@ static void take_over(struct link_set *set, struct td_settle *s)
 }
 
 /* bytes : of each weight of the op, or NULL */
-static int settle(struct td_links *l, const struct link_op *op, const uint8_t *const *bytes, struct td_hash key, struct link_set **out)
+static int settle(struct td_tap_client *l, const struct client_op *op, const uint8_t *const *bytes, struct td_hash key, struct client_set **out)
 {
-    struct td_settle s = {.kind = op->rec->kind, .layout = op->rec->layout, .name = op->name, .print = op->rec->has_print ? &op->print : NULL,
+    struct td_identify s = {.kind = op->rec->kind, .layout = op->rec->layout, .name = op->name, .print = op->rec->has_fingerprint ? &op->print : NULL,
                           .attrs = op->attr, .n_attrs = op->rec->n_attrs, .w = op->tensor, .n_w = op->rec->n_w, .bytes = bytes, .layers = l->layers};
-    struct link_set *set = calloc(1, sizeof *set);
+    struct client_set *set = calloc(1, sizeof *set);
     struct td_error err = {0};
     bool unwanted = false;
-    int rc = set ? td_settle_weights(&s, &err) : TD_ENOMEM;
+    int rc = set ? td_identify_weights(&s, &err) : TD_ENOMEM;
 
     if (!rc && s.layer[0] && !(set->layer = strdup(s.layer)))
         rc = TD_ENOMEM;
-    unwanted = !rc && !s.named_by_call && !links_wants_layer(l, set->layer);
+    unwanted = !rc && !s.named_by_call && !client_wants_layer(l, set->layer);
     if (!rc && !unwanted)
         rc = store(l, &s);
     if (unwanted)
@@ -193,17 +193,17 @@ static int settle(struct td_links *l, const struct link_op *op, const uint8_t *c
     } else {
         free_set(set);
     }
-    td_settle_release(&s);
+    td_identify_release(&s);
     return rc;
 }
 
 /* How the tap described the weights; with their name and print where no bytes tell them apart. */
-static struct td_hash key_of(const struct link_op *op, bool opaque)
+static struct td_hash key_of(const struct client_op *op, bool opaque)
 {
     struct {
         char kind[sizeof op->rec->kind], layout[sizeof op->rec->layout], name[TAP_NAME];
         struct tap_tensor w[TAP_MAX_WEIGHTS];
-        struct tap_print print;
+        struct tap_fingerprint print;
     } all;
 
     memset(&all, 0, sizeof all);
@@ -212,17 +212,17 @@ static struct td_hash key_of(const struct link_op *op, bool opaque)
     memcpy(all.w, op->tensor, op->rec->n_w * sizeof *all.w);
     if (opaque)
         memcpy(all.name, op->rec->name, sizeof all.name);
-    if (opaque && op->rec->has_print)
+    if (opaque && op->rec->has_fingerprint)
         all.print = op->print;
     return td_hash_bytes(&all, sizeof all);
 }
 
-static int opaque_weights(struct td_links *l, struct link_ring *r, const struct link_op *op, const struct link_set **out)
+static int opaque_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **out)
 {
     static const uint8_t *const none[TAP_MAX_WEIGHTS];
     struct td_hash key = key_of(op, true);
-    struct link_opaque *more;
-    struct link_set *set;
+    struct client_opaque *more;
+    struct client_set *set;
     uint32_t i;
     int rc;
 
@@ -245,14 +245,14 @@ static int opaque_weights(struct td_links *l, struct link_ring *r, const struct 
     rc = settle(l, op, none, key, &set);
     if (rc)
         return rc;
-    r->opaque[r->n_opaque++] = (struct link_opaque){key, set};
+    r->opaque[r->n_opaque++] = (struct client_opaque){key, set};
     *out = set;
     return TD_OK;
 }
 
-static int sent_weights(struct td_links *l, struct link_ring *r, const struct link_op *op, const struct link_set **out)
+static int sent_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **out)
 {
-    struct link_weight *w = op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
+    struct client_weight *w = op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
     const uint8_t *bytes[TAP_MAX_WEIGHTS] = {NULL};
     struct td_hash key = key_of(op, false);
     int t, rc;
@@ -278,7 +278,7 @@ static int sent_weights(struct td_links *l, struct link_ring *r, const struct li
     return TD_OK;
 }
 
-int links_op_weights(struct td_links *l, struct link_ring *r, const struct link_op *op, const struct link_set **set)
+int client_op_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **set)
 {
     *set = NULL;
     if (op->rec->weight)

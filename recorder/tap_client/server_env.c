@@ -213,16 +213,16 @@ static int preload(const char *program, struct td_buf *out, struct td_error *err
     return out->failed ? td_fail(err, TD_ELIMIT, "LD_PRELOAD is too long") : TD_OK;
 }
 
-int td_links_env_make(const char *program, struct td_links_env *out, struct td_error *err)
+int td_tap_client_env_make(const char *program, struct td_tap_client_env *out, struct td_error *err)
 {
     struct td_buf value = TD_BUF_INIT(PRELOAD_MAX);
-    char dir[LINKS_SOCKET], tap[TD_PATH_MAX];
+    char dir[CLIENT_SOCKET], tap[TD_PATH_MAX];
     int rc;
 
     memset(out, 0, sizeof *out);
     rc = preload(program, &value, err);
     if (!rc)
-        rc = links_runtime_dir(dir, sizeof dir, err);
+        rc = client_runtime_dir(dir, sizeof dir, err);
     if (!rc)
         rc = tap_library(tap, err);
     if (!rc && (asprintf(&out->vars[0], "LD_PRELOAD=%s", td_buf_str(&value)) < 0 || asprintf(&out->vars[1], "TD_TAP_DIR=%s", dir) < 0 ||
@@ -230,11 +230,11 @@ int td_links_env_make(const char *program, struct td_links_env *out, struct td_e
         rc = td_fail(err, TD_ENOMEM, "out of memory");
     td_buf_release(&value);
     if (rc)
-        td_links_env_release(out);
+        td_tap_client_env_release(out);
     return rc;
 }
 
-int td_links_env_graphs(struct td_links_env *env, int64_t mib, struct td_error *err)
+int td_tap_client_env_graphs(struct td_tap_client_env *env, int64_t mib, struct td_error *err)
 {
     size_t i = 0;
 
@@ -246,7 +246,7 @@ int td_links_env_graphs(struct td_links_env *env, int64_t mib, struct td_error *
     return td_fail(err, TD_ENOMEM, "out of memory");
 }
 
-void td_links_env_release(struct td_links_env *env)
+void td_tap_client_env_release(struct td_tap_client_env *env)
 {
     size_t i;
 
@@ -255,14 +255,14 @@ void td_links_env_release(struct td_links_env *env)
     memset(env, 0, sizeof *env);
 }
 
-int td_links_env_print(int64_t graphs_mib, struct td_buf *out, struct td_error *err)
+int td_tap_client_env_print(int64_t graphs_mib, struct td_buf *out, struct td_error *err)
 {
-    struct td_links_env env;
-    int rc = td_links_env_make(NULL, &env, err), i;
+    struct td_tap_client_env env;
+    int rc = td_tap_client_env_make(NULL, &env, err), i;
     const char *p;
 
     if (!rc)
-        rc = td_links_env_graphs(&env, graphs_mib, err);
+        rc = td_tap_client_env_graphs(&env, graphs_mib, err);
     for (i = 0; !rc && env.vars[i]; i++) {
         td_buf_addf(out, "export %.*s='", (int)strcspn(env.vars[i], "="), env.vars[i]);
         for (p = strchr(env.vars[i], '=') + 1; *p; p++)
@@ -272,6 +272,6 @@ int td_links_env_print(int64_t graphs_mib, struct td_buf *out, struct td_error *
                 td_buf_addc(out, *p);
         td_buf_adds(out, "'\n");
     }
-    td_links_env_release(&env);
+    td_tap_client_env_release(&env);
     return rc || !out->failed ? rc : td_fail(err, TD_ELIMIT, "the environment is too long");
 }

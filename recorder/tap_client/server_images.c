@@ -54,7 +54,7 @@ static int open_mapped(pid_t pid, const char *path)
     return fd;
 }
 
-int links_images_open(pid_t pid, const char *library)
+int client_images_open(pid_t pid, const char *library)
 {
     char path[TD_PATH_MAX];
     int n = snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, library), fd = -1;
@@ -67,8 +67,8 @@ int links_images_open(pid_t pid, const char *library)
 /* ---- when the recording ends ---------------------------------------------------------------------------------------- */
 
 struct keeping {
-    struct td_links *l;
-    const struct link *lk;
+    struct td_tap_client *l;
+    const struct client_tap *lk;
     cJSON *all;                      /* tap.images */
     struct td_error why;             /* the first reason why something was not kept */
 };
@@ -178,7 +178,7 @@ static void keep_library(struct keeping *k)
 }
 
 /* Ranks of one server have one library. */
-static bool is_first_of_library(const struct td_links *l, int link)
+static bool is_first_of_library(const struct td_tap_client *l, int link)
 {
     int i = 0;
 
@@ -187,7 +187,7 @@ static bool is_first_of_library(const struct td_links *l, int link)
     return i == link;
 }
 
-static bool has_known(const struct td_links *l)
+static bool has_known(const struct td_tap_client *l)
 {
     uint32_t i = 0;
 
@@ -196,7 +196,7 @@ static bool has_known(const struct td_links *l)
     return i < l->n_kernels;
 }
 
-void links_images_keep(struct td_links *l)
+void client_images_keep(struct td_tap_client *l)
 {
     struct keeping k = {.l = l};
     int i;

@@ -16,7 +16,7 @@ struct member { const struct td_rows_request *x; int64_t fed; bool late; };
 
 struct group {
     struct member *m; int n;          /* by their first tokens */
-    struct td_rows_pass *pass; int64_t n_passes;
+    struct td_rows_step *pass; int64_t n_passes;
     int64_t *room;                    /* spans that may still be made, of all groups */
 };
 
@@ -62,7 +62,7 @@ static bool is_running(const struct member *m)
 
 /* ---- spans ----------------------------------------------------------------------------------------------------------- */
 
-static void unname(struct td_rows_pass *p)
+static void unname(struct td_rows_step *p)
 {
     free(p->step.spans);
     p->step.spans = NULL;
@@ -71,7 +71,7 @@ static void unname(struct td_rows_pass *p)
 }
 
 /* False: no memory, or no room. At a position that is not known (-1) it is an answer once a token has come. */
-static bool name(struct group *g, struct td_rows_pass *p, const struct td_rows_request *x, int64_t row, int64_t rows, int64_t position)
+static bool name(struct group *g, struct td_rows_step *p, const struct td_rows_request *x, int64_t row, int64_t rows, int64_t position)
 {
     struct td_span *more = *g->room > 0 ? realloc(p->step.spans, ((size_t)p->step.n_spans + 1) * sizeof *more) : NULL;
 
@@ -102,7 +102,7 @@ static int walk_one(struct group *g)
     if (!is_known(m->x))
         return 0;
     for (i = 0; i < g->n_passes; i++, m->fed += rows) {
-        struct td_rows_pass *p = &g->pass[i];
+        struct td_rows_step *p = &g->pass[i];
         const int64_t left = m->fed < m->x->prompt ? m->x->prompt - m->fed : 1;
 
         rows = 0;
@@ -126,7 +126,7 @@ static bool could_be_of_one(const struct group *g)
     int64_t i, ones = 0;
 
     for (i = 0; i < g->n_passes; i++) {
-        const struct td_rows_pass *p = &g->pass[i];
+        const struct td_rows_step *p = &g->pass[i];
 
         if (p->padded || (p->rows != 1 && (i || p->rows != x->prompt)))
             return false;
@@ -205,7 +205,7 @@ static int beginning(const struct group *g, int64_t more, int64_t late, int64_t 
 }
 
 /* One row of each that runs, and the next `begin` prompts. False: no memory. */
-static bool feed_all(struct group *g, struct td_rows_pass *p, int begin)
+static bool feed_all(struct group *g, struct td_rows_step *p, int begin)
 {
     int k;
 
@@ -227,7 +227,7 @@ static bool feed_all(struct group *g, struct td_rows_pass *p, int begin)
 /* 1: pass i is explained; 0: it is not; -1: no memory. */
 static int walk_pass(struct group *g, int64_t i)
 {
-    struct td_rows_pass *p = &g->pass[i];
+    struct td_rows_step *p = &g->pass[i];
     int64_t running = 0, late = 0;
     int k, begin;
 
@@ -283,7 +283,7 @@ static int walk(struct group *g)
 
 static int by_time(const void *a, const void *b)
 {
-    const struct td_rows_pass *x = a, *y = b;
+    const struct td_rows_step *x = a, *y = b;
 
     return (x->begun_ns > y->begun_ns) - (x->begun_ns < y->begun_ns);
 }
@@ -303,7 +303,7 @@ static int by_first_token(const void *a, const void *b)
 }
 
 /* Requests that were never sent come first, and are none of any group. */
-int64_t td_rows_infer(struct td_rows_pass *passes, size_t n_passes, struct td_rows_request *requests, size_t n_requests)
+int64_t td_rows_infer(struct td_rows_step *passes, size_t n_passes, struct td_rows_request *requests, size_t n_requests)
 {
     struct member *m = calloc(n_requests + 1, sizeof *m);
     size_t i = 0, at = 0, end;

@@ -30,23 +30,23 @@
 
 /* ---- ids ----------------------------------------------------------------------------------------------------------- */
 
-void td_links_nonce(char out[TD_LINKS_NONCE])
+void td_tap_client_nonce(char out[TD_TAP_CLIENT_NONCE])
 {
     uint64_t r = 0;
 
     if (getrandom(&r, sizeof r, 0) != sizeof r)
         r = (uint64_t)td_clock_mono_ns() * 0x9e3779b97f4a7c15u;
-    snprintf(out, TD_LINKS_NONCE, "%016llx", (unsigned long long)r);
+    snprintf(out, TD_TAP_CLIENT_NONCE, "%016llx", (unsigned long long)r);
 }
 
-void td_links_request_id(const char *nonce, uint32_t stream, char out[TD_LINKS_ID])
+void td_tap_client_request_id(const char *nonce, uint32_t stream, char out[TD_TAP_CLIENT_ID])
 {
-    snprintf(out, TD_LINKS_ID, "td-%s-%u", nonce, stream);
+    snprintf(out, TD_TAP_CLIENT_ID, "td-%s-%u", nonce, stream);
 }
 
-int64_t td_links_request_stream(const char *nonce, const char *id)
+int64_t td_tap_client_request_stream(const char *nonce, const char *id)
 {
-    char want[TD_LINKS_ID];
+    char want[TD_TAP_CLIENT_ID];
     const char *p;
     char *end;
     unsigned long long v;
@@ -66,14 +66,14 @@ int64_t td_links_request_stream(const char *nonce, const char *id)
 /* ---- the lock ------------------------------------------------------------------------------------------------------ */
 
 /* A mutex is not fair: a pump with much to do would take it again before anybody else wakes up. */
-static void lock(struct td_links *l)
+static void lock(struct td_tap_client *l)
 {
     atomic_fetch_add(&l->waiting, 1);
     pthread_mutex_lock(&l->lock);
     atomic_fetch_sub(&l->waiting, 1);
 }
 
-static void unlock(struct td_links *l)
+static void unlock(struct td_tap_client *l)
 {
     pthread_mutex_unlock(&l->lock);
 }
@@ -82,7 +82,7 @@ static void unlock(struct td_links *l)
 
 static void *beat(void *arg)
 {
-    struct td_links *l = arg;
+    struct td_tap_client *l = arg;
 
     while (!atomic_load(&l->stop)) {
         int i;
@@ -94,21 +94,21 @@ static void *beat(void *arg)
     return NULL;
 }
 
-static bool hung_up(const struct link *lk)
+static bool hung_up(const struct client_tap *lk)
 {
     struct pollfd p = {lk->fd, POLLRDHUP, 0};
 
     return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-static void drain_all(struct td_links *l, struct link *lk)
+static void drain_all(struct td_tap_client *l, struct client_tap *lk)
 {
-    while (links_drain(l, lk))
+    while (client_drain(l, lk))
         ;
-    links_count(l, lk);
+    client_count(l, lk);
 }
 
-static void lose(struct td_links *l, struct link *lk)
+static void lose(struct td_tap_client *l, struct client_tap *lk)
 {
     drain_all(l, lk);                 /* what it sent before it died is whole */
     lk->alive = false;
@@ -118,9 +118,9 @@ static void lose(struct td_links *l, struct link *lk)
     td_log(TD_LOG_WARN, "tap", "process %d of the server is gone", (int)lk->pid);
 }
 
-static void look_after(struct td_links *l, struct link *lk)
+static void look_after(struct td_tap_client *l, struct client_tap *lk)
 {
-    links_count(l, lk);
+    client_count(l, lk);
     if (!lk->alive)
         return;
     if (hung_up(lk)) {
@@ -141,7 +141,7 @@ static int64_t next_nap(int64_t nap_ns, double full)
 
 static void *pump(void *arg)
 {
-    struct td_links *l = arg;
+    struct td_tap_client *l = arg;
     int64_t looked = 0, nap_ns = NAP_MIN_NS;
 
     td_proc_give_way();
@@ -153,14 +153,14 @@ static void *pump(void *arg)
 
         pthread_mutex_lock(&l->lock);
         for (i = 0; i < l->n; i++) {
-            full = fmax(full, links_full(&l->link[i]));
-            more |= links_drain(l, &l->link[i]) >= LINKS_DRAIN_MAX;
+            full = fmax(full, client_full(&l->link[i]));
+            more |= client_drain(l, &l->link[i]) >= CLIENT_DRAIN_MAX;
             armed |= l->link[i].armed != 0;
             if (now - looked > 100 * TD_NS_PER_MS)
                 look_after(l, &l->link[i]);
         }
         pthread_mutex_unlock(&l->lock);
-        links_flight_poll(l);
+        client_flight_poll(l);
         if (now - looked > 100 * TD_NS_PER_MS)
             looked = now;
         nap_ns = next_nap(nap_ns, full);
@@ -172,33 +172,33 @@ static void *pump(void *arg)
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
 
-static void open_layers(struct td_links *l, pid_t pid)
+static void open_layers(struct td_tap_client *l, pid_t pid)
 {
     char path[4096], real[4096];
     struct td_error err = {0};
     const char *from = l->opt.checkpoint;
 
     if (!from || !realpath(from, real))
-        from = links_model_path(pid, path, sizeof path) ? path : NULL;
+        from = client_model_path(pid, path, sizeof path) ? path : NULL;
     else
         from = real;
     if (!from)
         l->why_no_layers = strdup("no checkpoint known; give --checkpoint DIR (of llama.cpp: its GGUF file)");
-    else if (td_layers_open(from, &l->layers, &err))
+    else if (td_layer_index_open(from, &l->layers, &err))
         l->why_no_layers = strdup(err.msg);
 }
 
 /* With as much memory as was asked for; unasked, with what a GPU needs where there is one. */
-static int attach(const struct td_links *l, struct link *lk, struct td_error *err)
+static int attach(const struct td_tap_client *l, struct client_tap *lk, struct td_error *err)
 {
     bool gpu = strstr(lk->fronts, "cuda") || strstr(lk->fronts, "hip");
     int64_t rings = l->opt.rings > 0 ? l->opt.rings : gpu ? GPU_RINGS : DEFAULT_RINGS;
     int64_t bytes = l->opt.ring_bytes > 0 ? l->opt.ring_bytes : gpu ? GPU_RING_BYTES : DEFAULT_RING_BYTES;
 
-    return links_attach(lk, (uint32_t)rings, tap_round((uint64_t)bytes, TAP_PAGE), err);
+    return client_attach(lk, (uint32_t)rings, tap_round((uint64_t)bytes, TAP_PAGE), err);
 }
 
-static int check_rings(const struct td_links_options *o, struct td_error *err)
+static int check_rings(const struct td_tap_client_options *o, struct td_error *err)
 {
     if (o->rings <= (int)TAP_MAX_RINGS && (o->ring_bytes <= 0 || (o->ring_bytes >= TAP_MIN_RING_BYTES && o->ring_bytes <= TAP_MAX_RING_BYTES)))
         return TD_OK;
@@ -206,19 +206,19 @@ static int check_rings(const struct td_links_options *o, struct td_error *err)
                    TAP_MAX_RING_BYTES);
 }
 
-static int link_all(struct td_links *l, const struct links_found *found, int n, struct td_error *err)
+static int client_all(struct td_tap_client *l, const struct client_found *found, int n, struct td_error *err)
 {
     int i, rc = check_rings(&l->opt, err);
 
     if (rc)
         return rc;
     for (i = 0; i < n; i++) {
-        struct link *lk = &l->link[l->n];
+        struct client_tap *lk = &l->link[l->n];
         struct td_error why = {0};
 
-        rc = links_greet(lk, &found[i], &why);
+        rc = client_greet(lk, &found[i], &why);
         if (!rc && (rc = attach(l, lk, &why)))
-            links_release(lk);
+            client_release(lk);
         if (!rc)
             l->n++;
         else if (td_log(TD_LOG_INFO, "tap", "%s", why.msg), true)
@@ -230,7 +230,7 @@ static int link_all(struct td_links *l, const struct links_found *found, int n, 
     return TD_OK;
 }
 
-static int start_threads(struct td_links *l, struct td_error *err)
+static int start_threads(struct td_tap_client *l, struct td_error *err)
 {
     l->beating = !pthread_create(&l->heart, NULL, beat, l);
     l->pumping = !pthread_create(&l->pump, NULL, pump, l);
@@ -238,19 +238,19 @@ static int start_threads(struct td_links *l, struct td_error *err)
 }
 
 /* A socket of a process that ended is no reason to give up while there is time. */
-static int find_and_link(struct td_links *l, const struct td_links_target *target, pid_t *pid, struct td_error *err)
+static int find_and_link(struct td_tap_client *l, const struct td_tap_client_target *target, pid_t *pid, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + target->wait_ms * TD_NS_PER_MS;
-    struct links_found found[LINKS_MAX];
+    struct client_found found[CLIENT_MAX];
     struct td_error last = {0};
     int n, rc;
 
     for (;;) {
         td_error_clear(&last);
-        rc = links_find(target, found, &n, &last);
+        rc = client_find(target, found, &n, &last);
         if (!rc) {
             *pid = found[0].pid;
-            rc = link_all(l, found, n, &last);
+            rc = client_all(l, found, n, &last);
         }
         if (rc != TD_ENOTFOUND || td_clock_mono_ns() >= until)
             break;
@@ -259,9 +259,9 @@ static int find_and_link(struct td_links *l, const struct td_links_target *targe
     return rc ? td_fail(err, rc, "%s", last.msg) : TD_OK;
 }
 
-int td_links_open(const struct td_links_target *target, const struct td_links_options *opt, struct td_links **out, struct td_error *err)
+int td_tap_client_open(const struct td_tap_client_target *target, const struct td_tap_client_options *opt, struct td_tap_client **out, struct td_error *err)
 {
-    struct td_links *l = calloc(1, sizeof *l);
+    struct td_tap_client *l = calloc(1, sizeof *l);
     pid_t pid = 0;
     int rc;
 
@@ -282,7 +282,7 @@ int td_links_open(const struct td_links_target *target, const struct td_links_op
         rc = start_threads(l, err);
     }
     if (rc) {
-        td_links_close(l, NULL);
+        td_tap_client_close(l, NULL);
         return rc;
     }
     *out = l;
@@ -292,7 +292,7 @@ int td_links_open(const struct td_links_target *target, const struct td_links_op
 /* ---- arm and disarm ------------------------------------------------------------------------------------------------ */
 
 /* Done, but: what the user should know. */
-static void keep_said(struct td_links *l, const struct link *lk, const char *text)
+static void keep_said(struct td_tap_client *l, const struct client_tap *lk, const char *text)
 {
     if (!text[0])
         return;
@@ -301,17 +301,17 @@ static void keep_said(struct td_links *l, const struct link *lk, const char *tex
     l->unseen = strdup(text);
 }
 
-static int ask(struct td_links *l, struct link *lk, struct tap_msg *m, struct tap_msg *reply, struct td_error *err)
+static int ask(struct td_tap_client *l, struct client_tap *lk, struct tap_msg *m, struct tap_msg *reply, struct td_error *err)
 {
     int rc;
 
     pthread_mutex_lock(&l->talk);
-    rc = links_ask(lk, m, reply, ANSWER_MS, err);
+    rc = client_ask(lk, m, reply, ANSWER_MS, err);
     pthread_mutex_unlock(&l->talk);
     return rc;
 }
 
-static void say_flight(const struct link *lk, uint32_t wanted, uint32_t got)
+static void say_flight(const struct client_tap *lk, uint32_t wanted, uint32_t got)
 {
     if (wanted && !strstr(lk->fronts, "cuda"))
         td_log(TD_LOG_WARN, "tap", "process %d: --flight records launches on an NVIDIA GPU, and none was seen here; GEMMs are recorded without it", (int)lk->pid);
@@ -319,7 +319,7 @@ static void say_flight(const struct link *lk, uint32_t wanted, uint32_t got)
         td_log(TD_LOG_WARN, "tap", "process %d: the flight recorder has %u MiB instead of %u, no more are free on the GPU", (int)lk->pid, got, wanted);
 }
 
-static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct td_error *err)
+static int arm_one(struct td_tap_client *l, struct client_tap *lk, struct tap_msg m, struct td_error *err)
 {
     struct tap_msg reply;
     int rc = lk->alive ? ask(l, lk, &m, &reply, err) : td_fail(err, TD_EIO, "process %d of the server is gone", (int)lk->pid);
@@ -334,20 +334,20 @@ static int arm_one(struct td_links *l, struct link *lk, struct tap_msg m, struct
     return rc;
 }
 
-int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td_error *err)
+int td_tap_client_arm(struct td_tap_client *l, const struct td_tap_client_mode *mode, struct td_error *err)
 {
-    struct tap_msg m = {.type = TAP_ARM, .mode = mode->take == TD_LINKS_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
-    double percent = mode->percent > 0 ? mode->percent : TD_LINKS_DEFAULT_PERCENT;
+    struct tap_msg m = {.type = TAP_ARM, .mode = mode->take == TD_TAP_CLIENT_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
+    double percent = mode->percent > 0 ? mode->percent : TD_TAP_CLIENT_DEFAULT_PERCENT;
     struct td_error why = {0};
     int i, armed = 0;
 
-    if (mode->take == TD_LINKS_OFF)
-        return td_links_disarm(l, err);
+    if (mode->take == TD_TAP_CLIENT_OFF)
+        return td_tap_client_disarm(l, err);
     m.percent_ppm = percent >= 100 ? 1000000 : (uint32_t)(percent * 1e4 + 0.5);
     m.time_ppm = mode->time_ppm;
     m.flight_mib = mode->flight_mib;
     m.kinds = mode->all_kinds ? TAP_KINDS_ALL : TAP_KINDS_GEMM;
-    m.budget_bytes_per_s = mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_LINKS_DEFAULT_BUDGET;
+    m.budget_bytes_per_s = mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_TAP_CLIENT_DEFAULT_BUDGET;
     for (i = 0; i < l->n; i++)
         armed += !arm_one(l, &l->link[i], m, &why);
     if (!armed)
@@ -361,7 +361,7 @@ int td_links_arm(struct td_links *l, const struct td_links_mode *mode, struct td
     return TD_OK;
 }
 
-static int disarm_one(struct td_links *l, struct link *lk, struct td_error *err)
+static int disarm_one(struct td_tap_client *l, struct client_tap *lk, struct td_error *err)
 {
     struct tap_msg m = {.type = TAP_DISARM}, reply = {0};
     int rc = TD_OK;
@@ -381,7 +381,7 @@ static int disarm_one(struct td_links *l, struct link *lk, struct td_error *err)
     return rc;
 }
 
-int td_links_disarm(struct td_links *l, struct td_error *err)
+int td_tap_client_disarm(struct td_tap_client *l, struct td_error *err)
 {
     struct td_error why = {0};
     int i;
@@ -394,17 +394,17 @@ int td_links_disarm(struct td_links *l, struct td_error *err)
     return why.code ? td_fail(err, why.code, "%s", why.msg) : TD_OK;
 }
 
-void td_links_name_rows(struct td_links *l, struct td_rows_request *requests, size_t n)
+void td_tap_client_name_rows(struct td_tap_client *l, struct td_rows_request *requests, size_t n)
 {
     if (!l)
         return;
     lock(l);
-    links_name_held(l, requests, n);
-    links_write_held(l);
+    client_name_held(l, requests, n);
+    client_write_held(l);
     unlock(l);
 }
 
-int td_links_close(struct td_links *l, struct td_error *err)
+int td_tap_client_close(struct td_tap_client *l, struct td_error *err)
 {
     struct td_error why = {0};
     int i;
@@ -412,7 +412,7 @@ int td_links_close(struct td_links *l, struct td_error *err)
     if (!l)
         return TD_OK;
     if (l->state.armed)
-        td_links_disarm(l, &why);
+        td_tap_client_disarm(l, &why);
     atomic_store(&l->stop, true);
     if (l->beating)
         pthread_join(l->heart, NULL);
@@ -420,14 +420,14 @@ int td_links_close(struct td_links *l, struct td_error *err)
         pthread_join(l->pump, NULL);
     for (i = 0; i < l->n; i++)
         drain_all(l, &l->link[i]);
-    links_write_held(l);
-    links_kernels_facts(l);
-    links_images_keep(l);
+    client_write_held(l);
+    client_kernels_facts(l);
+    client_images_keep(l);
     for (i = 0; i < l->n; i++)
-        links_release(&l->link[i]);
-    links_flight_facts(l);
-    links_kernels_release(l);
-    td_layers_close(l->layers);
+        client_release(&l->link[i]);
+    client_flight_facts(l);
+    client_kernels_release(l);
+    td_layer_index_close(l->layers);
     td_layer_filter_free(l->filter);
     free(l->why_no_layers);
     pthread_mutex_destroy(&l->talk);
@@ -443,12 +443,12 @@ int td_links_close(struct td_links *l, struct td_error *err)
 
 /* ---- what there is ------------------------------------------------------------------------------------------------- */
 
-void td_links_state(struct td_links *l, struct td_links_state *out)
+void td_tap_client_state(struct td_tap_client *l, struct td_tap_client_state *out)
 {
     lock(l);
     *out = l->state;
     out->steps_kept += (int64_t)l->n_held;
-    links_kernels_state(l, out);
+    client_kernels_state(l, out);
     unlock(l);
 }
 
@@ -458,26 +458,26 @@ static void fact(struct td_writer *w, const char *key, cJSON *value)
     cJSON_Delete(value);
 }
 
-static cJSON *describe_mode(const struct td_links_mode *m)
+static cJSON *describe_mode(const struct td_tap_client_mode *m)
 {
     static const char *const name[] = {"off", "sample", "all"};
     cJSON *o = cJSON_CreateObject();
 
     cJSON_AddStringToObject(o, "take", name[m->take]);
-    if (m->take == TD_LINKS_SAMPLE)
+    if (m->take == TD_TAP_CLIENT_SAMPLE)
         cJSON_AddNumberToObject(o, "percent", m->percent);
-    if (m->take == TD_LINKS_SAMPLE && m->time_ppm)
+    if (m->take == TD_TAP_CLIENT_SAMPLE && m->time_ppm)
         cJSON_AddNumberToObject(o, "time_percent", m->time_ppm / 1e4);
-    if (m->take != TD_LINKS_OFF)
+    if (m->take != TD_TAP_CLIENT_OFF)
         cJSON_AddNumberToObject(o, "budget_bytes_per_s", (double)m->budget_bytes_per_s);
-    if (m->take != TD_LINKS_OFF)
+    if (m->take != TD_TAP_CLIENT_OFF)
         cJSON_AddStringToObject(o, "kinds", m->all_kinds ? "all" : "gemm");
-    if (m->take != TD_LINKS_OFF && m->flight_mib)
+    if (m->take != TD_TAP_CLIENT_OFF && m->flight_mib)
         cJSON_AddNumberToObject(o, "flight_mib", m->flight_mib);
     return o;
 }
 
-void td_links_facts(struct td_links *l, struct td_writer *w, const char *reason)
+void td_tap_client_facts(struct td_tap_client *l, struct td_writer *w, const char *reason)
 {
     cJSON *all;
     int i;
@@ -494,7 +494,7 @@ void td_links_facts(struct td_links *l, struct td_writer *w, const char *reason)
     lock(l);
     fact(w, "mode", describe_mode(&l->mode));
     unlock(l);
-    td_writer_fact_str(w, "tap", "checkpoint", l->layers ? td_layers_path(l->layers) : "");
+    td_writer_fact_str(w, "tap", "checkpoint", l->layers ? td_layer_index_path(l->layers) : "");
     if (l->why_no_layers)
         td_writer_fact_str(w, "tap", "no_layer_names", l->why_no_layers);
     all = cJSON_CreateArray();

@@ -15,7 +15,7 @@
 #include "common/log.h"
 #include "recorder/tap_client/tap_client_parts.h"
 
-static int send_message(struct link *lk, struct tap_msg *m, int memory)
+static int send_message(struct client_tap *lk, struct tap_msg *m, int memory)
 {
     union { struct cmsghdr align; char bytes[CMSG_SPACE(sizeof(int))]; } control = {0};
     struct iovec iov = {m, sizeof *m};
@@ -37,7 +37,7 @@ static int send_message(struct link *lk, struct tap_msg *m, int memory)
     return sendmsg(lk->fd, &h, MSG_NOSIGNAL) < 0 ? TD_EIO : TD_OK;
 }
 
-static int receive(struct link *lk, struct tap_msg *reply, int timeout_ms, struct td_error *err)
+static int receive(struct client_tap *lk, struct tap_msg *reply, int timeout_ms, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + timeout_ms * TD_NS_PER_MS;
     struct pollfd p = {lk->fd, POLLIN, 0};
@@ -75,7 +75,7 @@ static int receive(struct link *lk, struct tap_msg *reply, int timeout_ms, struc
     return TD_OK;
 }
 
-int links_ask(struct link *lk, struct tap_msg *m, struct tap_msg *reply, int timeout_ms, struct td_error *err)
+int client_ask(struct client_tap *lk, struct tap_msg *m, struct tap_msg *reply, int timeout_ms, struct td_error *err)
 {
     while (recv(lk->fd, reply, sizeof *reply, MSG_DONTWAIT) > 0)
         ;                             /* an answer that came too late for who asked */
@@ -84,7 +84,7 @@ int links_ask(struct link *lk, struct tap_msg *m, struct tap_msg *reply, int tim
     return receive(lk, reply, timeout_ms, err);
 }
 
-int links_greet(struct link *lk, const struct links_found *at, struct td_error *err)
+int client_greet(struct client_tap *lk, const struct client_found *at, struct td_error *err)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char real[TD_PATH_MAX];
@@ -96,7 +96,7 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
     memset(lk, 0, sizeof *lk);
     lk->code_fd = -1;
     lk->pid = at->pid;
-    links_rank(lk, at->pid);
+    client_rank(lk, at->pid);
     memcpy(lk->socket, at->socket, sizeof lk->socket);
     memcpy(a.sun_path, at->socket, sizeof a.sun_path);
     lk->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -116,9 +116,9 @@ int links_greet(struct link *lk, const struct links_found *at, struct td_error *
         return rc;
     }
     lk->pid = (pid_t)reply.pid;
-    if (!links_is_text(reply.library, sizeof reply.library, true))
+    if (!client_is_text(reply.library, sizeof reply.library, true))
         reply.library[0] = '\0';
-    lk->code_fd = links_images_open(at->pid, reply.library);
+    lk->code_fd = client_images_open(at->pid, reply.library);
     if (!realpath(reply.library, real) || snprintf(lk->library, sizeof lk->library, "%s", real) >= (int)sizeof lk->library)
         memcpy(lk->library, reply.library, sizeof lk->library); /* a container's path, for example */
     memcpy(lk->build, reply.build, sizeof lk->build);
@@ -142,7 +142,7 @@ static const uint8_t *map_twice(int fd, off_t at, size_t n)
     return p;
 }
 
-static int map_memory(struct link *lk, int fd, struct td_error *err)
+static int map_memory(struct client_tap *lk, int fd, struct td_error *err)
 {
     uint8_t *head = mmap(NULL, (size_t)TAP_PAGE * (1 + lk->rings), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     uint32_t i;
@@ -161,7 +161,7 @@ static int map_memory(struct link *lk, int fd, struct td_error *err)
     return TD_OK;
 }
 
-int links_attach(struct link *lk, uint32_t rings, uint64_t ring_bytes, struct td_error *err)
+int client_attach(struct client_tap *lk, uint32_t rings, uint64_t ring_bytes, struct td_error *err)
 {
     struct tap_msg m = {.type = TAP_ATTACH, .rings = rings, .ring_bytes = ring_bytes}, reply;
     uint64_t total = tap_memory_bytes(rings, ring_bytes);
@@ -187,12 +187,12 @@ int links_attach(struct link *lk, uint32_t rings, uint64_t ring_bytes, struct td
     return rc;
 }
 
-void links_release(struct link *lk)
+void client_release(struct client_tap *lk)
 {
     uint32_t i;
 
     for (i = 0; i < lk->rings; i++) {
-        links_weights_release(&lk->ring[i]);
+        client_weights_release(&lk->ring[i]);
         if (lk->ring[i].data)
             munmap((void *)lk->ring[i].data, 2 * lk->ring_bytes);
     }

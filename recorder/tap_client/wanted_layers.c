@@ -6,12 +6,12 @@
 
 #include "recorder/tap_client/tap_client_parts.h"
 
-bool links_wants_layer(struct td_links *l, const char *layer)
+bool client_wants_layer(struct td_tap_client *l, const char *layer)
 {
     return !l->filter || td_layer_filter_wants(l->filter, layer);
 }
 
-bool links_wants(struct td_links *l, const struct link_op *op, const struct link_set *set)
+bool client_wants(struct td_tap_client *l, const struct client_op *op, const struct client_set *set)
 {
     const char *name = set && !set->named_by_call ? set->layer : op->name;
 
@@ -21,13 +21,13 @@ bool links_wants(struct td_links *l, const struct link_op *op, const struct link
     return set && set->unwanted ? false : td_layer_filter_wants(l->filter, name);
 }
 
-void links_refuse(struct link_ring *r, uint32_t weight)
+void client_refuse(struct client_ring *r, uint32_t weight)
 {
     if (weight && weight < TAP_UNWANTED)
         atomic_fetch_or(&r->shared->unwanted[weight / 64], (uint64_t)1 << weight % 64);
 }
 
-bool td_links_layers_said(struct td_links *l, char *to, size_t n)
+bool td_tap_client_layers_said(struct td_tap_client *l, char *to, size_t n)
 {
     char unused[512];
     bool some;

@@ -98,7 +98,7 @@ static void put_part(struct td_vllm_weight *w, int64_t to, const struct td_gptq_
     free(words);
 }
 
-static void expect_loaded(const struct td_checkpoint *ck, const struct td_settle *s)
+static void expect_loaded(const struct td_checkpoint *ck, const struct td_identify *s)
 {
     struct td_error err = {0};
     void *data;
@@ -127,13 +127,13 @@ static int64_t find_parts(const struct td_checkpoint *ck, const struct td_fused 
 }
 
 /* Of this layer, or of those that are stacked into it: what one rank of `ranks` has that share the outputs, or the inputs. */
-static void settle(struct td_layers *l, const struct td_fused *f, int ranks, bool inputs, int rank)
+static void settle(struct td_layer_index *l, const struct td_fused *f, int ranks, bool inputs, int rank)
 {
     const struct td_gptq_weight *part[TD_FUSED_PARTS], *first;
     const int ranks_n = inputs ? 1 : ranks, ranks_k = inputs ? ranks : 1;
-    struct td_settle s = {.layers = l};
+    struct td_identify s = {.layers = l};
     struct td_vllm_weight w;
-    int64_t n = find_parts(td_layers_checkpoint(l), f, part), at = 0;
+    int64_t n = find_parts(td_layer_index_checkpoint(l), f, part), at = 0;
     int i;
 
     first = part[0];
@@ -146,15 +146,15 @@ static void settle(struct td_layers *l, const struct td_fused *f, int ranks, boo
         put_part(&w, at, part[i], inputs ? rank * w.k : 0, inputs ? 0 : rank * (part[i]->n / ranks_n), part[i]->n / ranks_n);
     if (first->g_idx)
         w.g_idx = memcpy(malloc((size_t)w.k * 4), first->g_idx, (size_t)w.k * 4);
-    td_settle_weight(&s, &w, 0);
+    td_identify_weight(&s, &w, 0);
     if (ranks == 1 && !s.matches)
         abort();
     if (s.matches)
-        expect_loaded(td_layers_checkpoint(l), &s);
-    td_settle_release(&s);
+        expect_loaded(td_layer_index_checkpoint(l), &s);
+    td_identify_release(&s);
 }
 
-static void settle_all(struct td_layers *l, const struct td_fused *f)
+static void identify_all(struct td_layer_index *l, const struct td_fused *f)
 {
     settle(l, f, 1, false, 0);
     for (int rank = 0; rank < 2; rank++) {
@@ -165,7 +165,7 @@ static void settle_all(struct td_layers *l, const struct td_fused *f)
 
 /* ---- reading it ---------------------------------------------------------------------------------------------------- */
 
-static void read_layer(struct td_layers *l, const struct td_checkpoint_layer *layer)
+static void read_layer(struct td_layer_index *l, const struct td_checkpoint_layer *layer)
 {
     const struct td_gptq_weight *w = &layer->weight;
     float *all = malloc((size_t)(w->k * w->n) * sizeof *all);
@@ -173,32 +173,32 @@ static void read_layer(struct td_layers *l, const struct td_checkpoint_layer *la
     struct td_gptq_weight g = as_gptq(w, &words);
     struct td_fused f;
 
-    if (td_gptq_check(&g, NULL) || td_checkpoint_find(td_layers_checkpoint(l), layer->name) != w)
+    if (td_gptq_check(&g, NULL) || td_checkpoint_find(td_layer_index_checkpoint(l), layer->name) != w)
         abort();
     td_gptq_dequant_f32(&g, all);
     free(words);
     free(all);
     if (td_fused_single(layer->name, &f))
-        settle_all(l, &f);
+        identify_all(l, &f);
     if (td_fused_from(layer->name, &f))
-        settle_all(l, &f);
+        identify_all(l, &f);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     const struct td_checkpoint *ck;
     struct td_error err = {0};
-    struct td_layers *l;
+    struct td_layer_index *l;
     int rc;
 
     fill_folder((struct td_fuzz_bytes){data, n});
-    rc = td_layers_open(folder, &l, &err);
+    rc = td_layer_index_open(folder, &l, &err);
     if (rc != err.code || !rc != !!l || (rc && !err.msg[0]))
         abort();
-    ck = rc ? NULL : td_layers_checkpoint(l);
+    ck = rc ? NULL : td_layer_index_checkpoint(l);
     for (size_t i = 0; ck && i < ck->n_layers; i++)
         read_layer(l, &ck->layers[i]);
-    td_layers_close(l);
+    td_layer_index_close(l);
     return 0;
 }
 

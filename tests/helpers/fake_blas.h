@@ -5,8 +5,8 @@
  * its usual name. TD_FAKE_BLAS says how it is wrong:
  *   half    adds in float16, sixteen products at a time, as Hgemm may              column  takes the next column of W in the columns from 64 on
  *   behind  writes one element behind C                                         refuse  says that something inside went wrong, and does nothing */
-#ifndef TD_TEST_FAKE_BLAS_H
-#define TD_TEST_FAKE_BLAS_H
+#ifndef TD_TESTS_HELPERS_FAKE_BLAS_H
+#define TD_TESTS_HELPERS_FAKE_BLAS_H
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * 40+4 m, 44+4 n, 48+4 k, 52+4 groups, 56+1 use_v2_format, 64+8 perm; before use_v2_format was added: 56+8 perm. Rows go eight to a block, what is
  * left over by a kernel of its own: 20 rows are a launch of 16 and one of 4. More than 50 rows: reconstruct_exllama (0+8 8+8 16+8 24+8 32+4 36+4 40+4
  * 44+1 48+8), then cublasHgemm. Grid (ceil(n / 512), ceil(m / rows), k / 128), block 128. */
-#ifndef TD_TEST_FAKE_GPTQ_H
-#define TD_TEST_FAKE_GPTQ_H
+#ifndef TD_TESTS_HELPERS_FAKE_GPTQ_H
+#define TD_TESTS_HELPERS_FAKE_GPTQ_H
 
 #include <math.h>
 #include <stdint.h>

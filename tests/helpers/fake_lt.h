@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Sizes and defaults are those that libcublasLt 13.1 answers with. */
-#ifndef TD_TEST_FAKE_LT_H
-#define TD_TEST_FAKE_LT_H
+#ifndef TD_TESTS_HELPERS_FAKE_LT_H
+#define TD_TESTS_HELPERS_FAKE_LT_H
 
 #include <stdint.h>
 #include <string.h>

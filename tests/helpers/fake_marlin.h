@@ -4,8 +4,8 @@
  * Symbols: of the template in vLLM 0.26's csrc/quantization/marlin/kernel.h, as nvcc spells them (tests/unit/data/marlin_like.cu); parameters as CUPTI
  * showed them on an H200 (offset+size): ten pointers 0 .. 72 (a b c c_tmp bias a_s s g_s zp g_idx), 80+4 groups, 84+4 m, 88+4 n, 92+4 k, 96+4 lda, 104+8
  * locks, 112+1 has_bias, 113+1 use_atomic_add, 114+1 use_fp32_reduce, 116+4 max_shared_mem. */
-#ifndef TD_TEST_FAKE_MARLIN_H
-#define TD_TEST_FAKE_MARLIN_H
+#ifndef TD_TESTS_HELPERS_FAKE_MARLIN_H
+#define TD_TESTS_HELPERS_FAKE_MARLIN_H
 
 #define FAKE_MARLIN_F16 "Ll1125899906910725E"
 #define FAKE_MARLIN_BF16 "Ll1125899906909960E"

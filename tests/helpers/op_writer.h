@@ -1,7 +1,7 @@
 /* op_writer.h - write ops that are in memory into a fixture, for programs that make fixtures to order.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TEST_OP_WRITER_H
-#define TD_TEST_OP_WRITER_H
+#ifndef TD_TESTS_HELPERS_OP_WRITER_H
+#define TD_TESTS_HELPERS_OP_WRITER_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* random_gptq.h - ops of kind gptq_gemm with random weights, in memory, for tests of the replayer.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TEST_RANDOM_GPTQ_H
-#define TD_TEST_RANDOM_GPTQ_H
+#ifndef TD_TESTS_UNIT_RANDOM_GPTQ_H
+#define TD_TESTS_UNIT_RANDOM_GPTQ_H
 
 #include <stdio.h>
 #include <stdlib.h>

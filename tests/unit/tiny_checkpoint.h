@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The weights are made up; only their shape and layout are those of real checkpoints. */
-#ifndef TD_TESTS_TINY_CHECKPOINT_H
-#define TD_TESTS_TINY_CHECKPOINT_H
+#ifndef TD_TESTS_UNIT_TINY_CHECKPOINT_H
+#define TD_TESTS_UNIT_TINY_CHECKPOINT_H
 
 #include <stdbool.h>
 #include <stdint.h>

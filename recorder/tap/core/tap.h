@@ -6,8 +6,8 @@
  * the server's threads once it is armed, and fails open: whatever is wrong, the real function is called.
  *
  * States: cold (no thread) -> asleep -> armed -> asleep. Only the tap's thread moves between the last two. */
-#ifndef TD_TAP_H
-#define TD_TAP_H
+#ifndef TD_RECORDER_TAP_CORE_TAP_H
+#define TD_RECORDER_TAP_CORE_TAP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,7 +42,7 @@ struct tap_call_attr { const char *name; int64_t value; }; /* name: static, fewe
 struct tap_call {                  /* what a front end knows of one call of a kernel; all of it is borrowed by tap_take_begin only */
     const char *kind, *symbol, *layout, *rounding; /* static: "gptq_gemm", "td_gptq_gemm", "checkpoint", "none" */
     const char *name;              /* what the format calls this layer or node ("blk.3.ffn_down.weight"), or NULL */
-    const struct tap_print *print; /* of opaque weights (tap_proto.h), or NULL */
+    const struct tap_fingerprint *print; /* of opaque weights (tap_proto.h), or NULL */
     struct tap_call_attr attrs[TAP_MAX_ATTRS]; int n_attrs;
     struct tap_operand w[TAP_MAX_WEIGHTS]; int n_w;   /* equal from call to call: sent once an arm and kept by the recorder */
     uint32_t weights;              /* not 0: w[] went over already, by tap_weights_put; of their data only the alignment is looked at */
@@ -53,14 +53,14 @@ struct tap_call {                  /* what a front end knows of one call of a ke
     enum tap_flight flight;        /* why the flight recorder kept it */
 };
 
-struct tap_seat;
+struct tap_ring_slot;
 struct tap_op;
 
 /* A call that is being taken: from tap_take_begin to tap_take_end. */
 struct tap_taking {
     struct tap_operand out;        /* a copy; until the end data, row_bytes and pitch may be set (a result that the call itself allocates) */
     int64_t t0_ns;                 /* tap_now() at the end of tap_take_begin */
-    struct tap_seat *seat;         /* the rest is the core's */
+    struct tap_ring_slot *seat;         /* the rest is the core's */
     struct tap_op *rec;
     struct tap_tensor *out_tensor;
     uint64_t size, out_at, out_bytes, bytes;

@@ -6,8 +6,8 @@
  *   tap_serve.c    the thread, the socket, arming and disarming         tap_real.c   finding the real functions
  *   tap_memory.c   the memory that the recorder shares                 tap_send.c   for front ends that send later
  *   tap_<front>.c  the front ends; tap_torch.c, tap_cuda*.c and others: parts of them */
-#ifndef TD_TAP_CORE_H
-#define TD_TAP_CORE_H
+#ifndef TD_RECORDER_TAP_CORE_TAP_CORE_H
+#define TD_RECORDER_TAP_CORE_TAP_CORE_H
 
 #include <pthread.h>
 
@@ -26,7 +26,7 @@ struct tap_weight_slot {              /* one layer's weights as this thread know
 #define TAP_WEIGHT_SLOTS 4096
 
 /* One ring and the thread that writes it. All but owner and busy belongs to the owner. */
-struct tap_seat {
+struct tap_ring_slot {
     _Atomic uint64_t owner;           /* 0: free, else generation << 32 | tid */
     _Atomic uint32_t busy;            /* the owner is inside: memory must stay */
     struct tap_ring *ring;            /* shared */
@@ -47,7 +47,7 @@ struct tap_plan {                     /* what the recorder asked for; changes on
     uint32_t time_ppm;                /* of the server's time that copies may take, 0: any */
     int64_t budget;                   /* bytes per second, <= 0: none */
     uint64_t flight_bytes;
-    struct tap_seat seats[TAP_MAX_RINGS];
+    struct tap_ring_slot seats[TAP_MAX_RINGS];
     _Atomic int64_t due_steps;        /* when the budget is level again; see tap_spend() */
     _Atomic int64_t due_weights;
     _Atomic int64_t due_time;
@@ -58,7 +58,7 @@ struct tap_plan {                     /* what the recorder asked for; changes on
 extern struct tap_plan tap_plan;
 
 struct tap_me {
-    struct tap_seat *seat;
+    struct tap_ring_slot *seat;
     uint32_t generation;              /* that seat and doing belong to */
     enum tap_doing doing;             /* what happens to the ops of the step at hand */
     uint64_t step;
@@ -69,33 +69,33 @@ struct tap_me {
 extern __thread __attribute__((tls_model("initial-exec"))) struct tap_me tap_me;
 
 /* ---- tap_ring_slot.c ---- */
-/* This thread's seat, entered, with tap_me valid for this arm: memory stays until tap_seat_exit. NULL: there is none to be had, or asleep again. */
-struct tap_seat *tap_seat_mine(uint32_t generation);
-void tap_seat_exit(struct tap_seat *s);
-void tap_seat_count(struct tap_seat *s, enum tap_count what, uint64_t n, uint64_t bytes);
-void tap_seat_count_homeless(enum tap_count what, uint64_t n, uint64_t bytes, uint32_t generation);
-uint64_t tap_seat_room(const struct tap_seat *s);
-void *tap_seat_head(struct tap_seat *s);
-struct tap_rec tap_seat_rec(struct tap_seat *s, enum tap_rec_type type, uint32_t size, int64_t t_ns);
-void tap_seat_publish(struct tap_seat *s, uint32_t size);
-void tap_seat_key(void);              /* create the key whose destructor frees a thread's seat */
-bool tap_seats_quiet(void);           /* nobody is inside */
+/* This thread's seat, entered, with tap_me valid for this arm: memory stays until tap_ring_slot_exit. NULL: there is none to be had, or asleep again. */
+struct tap_ring_slot *tap_ring_slot_mine(uint32_t generation);
+void tap_ring_slot_exit(struct tap_ring_slot *s);
+void tap_ring_slot_count(struct tap_ring_slot *s, enum tap_count what, uint64_t n, uint64_t bytes);
+void tap_ring_slot_count_homeless(enum tap_count what, uint64_t n, uint64_t bytes, uint32_t generation);
+uint64_t tap_ring_slot_room(const struct tap_ring_slot *s);
+void *tap_ring_slot_head(struct tap_ring_slot *s);
+struct tap_rec tap_ring_slot_rec(struct tap_ring_slot *s, enum tap_rec_type type, uint32_t size, int64_t t_ns);
+void tap_ring_slot_publish(struct tap_ring_slot *s, uint32_t size);
+void tap_ring_slot_key(void);              /* create the key whose destructor frees a thread's seat */
+bool tap_ring_slots_quiet(void);           /* nobody is inside */
 uint64_t tap_mix(uint64_t x);         /* splitmix64 */
 
 /* ---- tap_steps.c ---- */
-void tap_step_alone(struct tap_seat *s, int64_t rows); /* decide for one call, on a thread without steps */
+void tap_step_alone(struct tap_ring_slot *s, int64_t rows); /* decide for one call, on a thread without steps */
 void tap_spend(_Atomic int64_t *due, uint64_t bytes);
-bool tap_step_write(struct tap_seat *s, const struct td_step_args *args, int64_t now); /* its record; false: no room */
+bool tap_step_write(struct tap_ring_slot *s, const struct td_step_args *args, int64_t now); /* its record; false: no room */
 extern const enum tap_count tap_reason_ops[], tap_reason_steps[]; /* by enum tap_doing */
 
 /* ---- tap_weights.c ---- */
 /* Have the weights of the call gone over? True: *id is the set, 0 when there is nothing to send. False: what does not fit now goes with the next
  * call of this layer. */
-bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t *id);
+bool tap_weights_send(struct tap_ring_slot *s, const struct tap_call *call, uint32_t *id);
 /* Did the recorder say that it wants no ops with these weights? Then tap_weights_send() is false too. */
-bool tap_weights_refused(const struct tap_seat *s, uint32_t id);
+bool tap_weights_refused(const struct tap_ring_slot *s, uint32_t id);
 /* Room in the record of one chunk, and its head; the bytes follow it. NULL: no room. */
-void *tap_weights_chunk(struct tap_seat *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size);
+void *tap_weights_chunk(struct tap_ring_slot *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size);
 /* Bytes [offset, offset + n) of what an operand is copied as. */
 void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset, uint64_t n);
 

@@ -16,7 +16,7 @@ void tap_memory_unmap(void)
     uint32_t i;
 
     for (i = 0; i < tap_plan.rings; i++) {
-        struct tap_seat *s = &tap_plan.seats[i];
+        struct tap_ring_slot *s = &tap_plan.seats[i];
 
         if (s->data)
             munmap(s->data, 2 * tap_plan.ring_bytes);
@@ -63,7 +63,7 @@ static uint8_t *map_twice(int fd, off_t at, size_t n)
     return p;
 }
 
-static bool map_seat(struct tap_seat *s, int fd, const struct tap_msg *m, uint32_t i)
+static bool map_slot(struct tap_ring_slot *s, int fd, const struct tap_msg *m, uint32_t i)
 {
     void *slots = mmap(NULL, TAP_WEIGHT_SLOTS * sizeof *s->slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -108,7 +108,7 @@ const char *tap_memory_attach(int fd, const struct tap_msg *m)
     tap_plan.rings = m->rings;
     tap_plan.ring_bytes = m->ring_bytes;
     for (i = 0; i < m->rings && !why; i++)
-        if (!map_seat(&tap_plan.seats[i], fd, m, i))
+        if (!map_slot(&tap_plan.seats[i], fd, m, i))
             why = "the memory cannot be mapped";
     if (why)
         tap_memory_unmap();

@@ -13,8 +13,8 @@
  * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A ring has one writing thread
  * (of the server) and one reader (the recorder's pump). head and tail count bytes since the start and never wrap.
  * Neither side trusts the other: the tap keeps its own head and geometry and checks tail; the recorder checks every length. */
-#ifndef TD_TAP_PROTO_H
-#define TD_TAP_PROTO_H
+#ifndef TD_RECORDER_TAP_CORE_TAP_PROTO_H
+#define TD_RECORDER_TAP_CORE_TAP_PROTO_H
 
 #include <stdint.h>
 
@@ -135,11 +135,11 @@ struct tap_span {
 
 /* A sample of a dense, row-major [n, k] tensor whose run-time bytes cannot be read: 256 words spread evenly over what its checkpoint holds.
  * word i: the 4 bytes at byte offset 4 * floor(i * floor(bytes / 4) / 256), little-endian. */
-#define TAP_PRINT_WORDS 256
-struct tap_print {
+#define TAP_FINGERPRINT_WORDS 256
+struct tap_fingerprint {
     int64_t n, k;
     char dtype[TAP_DTYPE];         /* "BF16" */
-    uint32_t word[TAP_PRINT_WORDS];
+    uint32_t word[TAP_FINGERPRINT_WORDS];
     uint32_t reserved;
 };
 
@@ -173,8 +173,8 @@ struct tap_weight {
     uint64_t bytes[TAP_MAX_WEIGHTS]; /* 0: opaque, or there is none */
 };                                 /* len bytes follow */
 
-/* A call that was taken. In this order follow: n_attrs struct tap_attr; n_w + n_in + 1 struct tap_tensor: weights, inputs, the output; struct tap_print
- * if has_print; n_launches struct tap_launch; then, each at the next multiple of TAP_REC_ALIGN from the start of the record, the bytes of the inputs that are not opaque and of
+/* A call that was taken. In this order follow: n_attrs struct tap_attr; n_w + n_in + 1 struct tap_tensor: weights, inputs, the output; struct tap_fingerprint
+ * if has_fingerprint; n_launches struct tap_launch; then, each at the next multiple of TAP_REC_ALIGN from the start of the record, the bytes of the inputs that are not opaque and of
  * the output. Strings end with NUL; "" means none. */
 struct tap_op {
     struct tap_rec rec;            /* t_ns: start of the real call */
@@ -183,7 +183,7 @@ struct tap_op {
     int64_t duration_ns;           /* of the real call; -1: not measured */
     char kind[32], symbol[TAP_SYMBOL], layout[32], rounding[16], name[TAP_NAME];
     uint32_t weight;               /* a set that came complete before, in the same ring; 0: no weights, or all are opaque */
-    uint16_t has_step, has_print, n_attrs, n_w, n_in, n_launches;
+    uint16_t has_step, has_fingerprint, n_attrs, n_w, n_in, n_launches;
     uint16_t flight, reserved[3];  /* enum tap_flight */
 };
 
@@ -206,7 +206,7 @@ static inline uint64_t tap_round(uint64_t n, uint64_t to) { return (n + to - 1) 
 static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { return (uint64_t)TAP_PAGE * (1 + rings) + rings * ring_bytes; }
 
 _Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE, "a page each");
-_Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 && sizeof(struct tap_print) % 8 == 0, "what follows is aligned");
+_Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 && sizeof(struct tap_fingerprint) % 8 == 0, "what follows is aligned");
 _Static_assert(sizeof(struct tap_attr) == 24 && sizeof(struct tap_tensor) == 112 && sizeof(struct tap_launch) % 8 == 0 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0 &&
                sizeof(struct tap_kept) % TAP_REC_ALIGN == 0,
                "no padding");

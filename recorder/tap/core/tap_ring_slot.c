@@ -12,11 +12,11 @@ struct tap_plan tap_plan;
 _Atomic uint32_t tap_generation;
 __thread __attribute__((tls_model("initial-exec"))) struct tap_me tap_me;
 
-static pthread_key_t seat_key;
+static pthread_key_t slot_key;
 
-static void leave_seat(void *seat)    /* at the end of a thread */
+static void leave_slot(void *seat)    /* at the end of a thread */
 {
-    struct tap_seat *s = seat;
+    struct tap_ring_slot *s = seat;
     uint64_t mine = atomic_load(&s->owner);
 
     tap_me.seat = NULL;               /* other destructors may come this way yet */
@@ -26,15 +26,15 @@ static void leave_seat(void *seat)    /* at the end of a thread */
     atomic_compare_exchange_strong(&s->owner, &mine, 0);
 }
 
-void tap_seat_key(void)
+void tap_ring_slot_key(void)
 {
     static atomic_flag made = ATOMIC_FLAG_INIT;
 
     if (!atomic_flag_test_and_set(&made))
-        pthread_key_create(&seat_key, leave_seat);
+        pthread_key_create(&slot_key, leave_slot);
 }
 
-bool tap_seats_quiet(void)
+bool tap_ring_slots_quiet(void)
 {
     uint32_t i;
 
@@ -45,7 +45,7 @@ bool tap_seats_quiet(void)
 }
 
 /* False: the tap went to sleep meanwhile. */
-static bool enter_seat(struct tap_seat *s, uint32_t generation)
+static bool enter_slot(struct tap_ring_slot *s, uint32_t generation)
 {
     atomic_store(&s->busy, 1);
     if (atomic_load(&tap_generation) == generation && *tap_plan.ours)
@@ -54,19 +54,19 @@ static bool enter_seat(struct tap_seat *s, uint32_t generation)
     return false;
 }
 
-void tap_seat_exit(struct tap_seat *s)
+void tap_ring_slot_exit(struct tap_ring_slot *s)
 {
     atomic_store_explicit(&s->busy, 0, memory_order_release);
 }
 
 /* This thread's seat, entered; a free one when it has none. NULL: none is free, or asleep again. */
-static struct tap_seat *take_seat(uint32_t generation)
+static struct tap_ring_slot *take_slot(uint32_t generation)
 {
     uint64_t token = (uint64_t)generation << 32 | (uint32_t)syscall(SYS_gettid);
     uint32_t i;
 
     for (i = 0; i < tap_plan.rings && i < TAP_MAX_RINGS; i++) {
-        struct tap_seat *s = &tap_plan.seats[i];
+        struct tap_ring_slot *s = &tap_plan.seats[i];
         uint64_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
         bool ours = (uint32_t)owner == (uint32_t)token;
 
@@ -74,7 +74,7 @@ static struct tap_seat *take_seat(uint32_t generation)
             continue;
         if (!ours && !atomic_compare_exchange_strong(&s->owner, &owner, token))
             continue;
-        if (!enter_seat(s, generation)) {
+        if (!enter_slot(s, generation)) {
             atomic_compare_exchange_strong(&s->owner, &token, 0);
             return NULL;
         }
@@ -83,19 +83,19 @@ static struct tap_seat *take_seat(uint32_t generation)
             memset(&s->sampler, 0, sizeof s->sampler);
             s->generation = generation;
         }
-        pthread_setspecific(seat_key, s);
+        pthread_setspecific(slot_key, s);
         return s;
     }
     return NULL;
 }
 
-struct tap_seat *tap_seat_mine(uint32_t generation)
+struct tap_ring_slot *tap_ring_slot_mine(uint32_t generation)
 {
-    struct tap_seat *s = tap_me.generation == generation ? tap_me.seat : NULL;
+    struct tap_ring_slot *s = tap_me.generation == generation ? tap_me.seat : NULL;
 
     if (s)
-        return enter_seat(s, generation) ? s : NULL;
-    s = take_seat(generation);
+        return enter_slot(s, generation) ? s : NULL;
+    s = take_slot(generation);
     if (s) {
         tap_me.seat = s;
         tap_me.generation = generation;
@@ -104,7 +104,7 @@ struct tap_seat *tap_seat_mine(uint32_t generation)
     return s;
 }
 
-void tap_seat_count_homeless(enum tap_count what, uint64_t n, uint64_t bytes, uint32_t generation)
+void tap_ring_slot_count_homeless(enum tap_count what, uint64_t n, uint64_t bytes, uint32_t generation)
 {
     atomic_fetch_add(&tap_plan.homeless, 1);
     if (atomic_load(&tap_generation) == generation && *tap_plan.ours) {
@@ -116,7 +116,7 @@ void tap_seat_count_homeless(enum tap_count what, uint64_t n, uint64_t bytes, ui
     atomic_fetch_sub(&tap_plan.homeless, 1);
 }
 
-void tap_seat_count(struct tap_seat *s, enum tap_count what, uint64_t n, uint64_t bytes)
+void tap_ring_slot_count(struct tap_ring_slot *s, enum tap_count what, uint64_t n, uint64_t bytes)
 {
     struct tap_counter *c = &s->ring->counts[what];
 
@@ -127,25 +127,25 @@ void tap_seat_count(struct tap_seat *s, enum tap_count what, uint64_t n, uint64_
 
 /* ---- records ------------------------------------------------------------------------------------------------------- */
 
-uint64_t tap_seat_room(const struct tap_seat *s)
+uint64_t tap_ring_slot_room(const struct tap_ring_slot *s)
 {
     uint64_t used = s->head - atomic_load_explicit(&s->ring->tail, memory_order_acquire);
 
     return used <= tap_plan.ring_bytes ? tap_plan.ring_bytes - used : 0;
 }
 
-void *tap_seat_head(struct tap_seat *s)
+void *tap_ring_slot_head(struct tap_ring_slot *s)
 {
     return s->data + s->head % tap_plan.ring_bytes;
 }
 
-struct tap_rec tap_seat_rec(struct tap_seat *s, enum tap_rec_type type, uint32_t size, int64_t t_ns)
+struct tap_rec tap_ring_slot_rec(struct tap_ring_slot *s, enum tap_rec_type type, uint32_t size, int64_t t_ns)
 {
     return (struct tap_rec){.size = size, .type = type, .tid = (uint32_t)atomic_load_explicit(&s->owner, memory_order_relaxed),
                             .generation = s->generation, .t_ns = t_ns};
 }
 
-void tap_seat_publish(struct tap_seat *s, uint32_t size)
+void tap_ring_slot_publish(struct tap_ring_slot *s, uint32_t size)
 {
     s->head += size;
     atomic_store_explicit(&s->ring->head, s->head, memory_order_release);

@@ -13,7 +13,7 @@ void tap_count(enum tap_count what, uint64_t n, uint64_t bytes)
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
 
     if (generation && (n || bytes))
-        tap_seat_count_homeless(what, n, bytes, generation);
+        tap_ring_slot_count_homeless(what, n, bytes, generation);
 }
 
 void tap_count_untaken(enum tap_doing why, bool steps, uint64_t n, uint64_t bytes)
@@ -39,21 +39,21 @@ uint64_t tap_flight_wanted(void)
 /* ---- the sender ---------------------------------------------------------------------------------------------------- */
 
 /* This thread's seat, entered. Each of the functions below leaves it again. */
-static struct tap_seat *enter(void)
+static struct tap_ring_slot *enter(void)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
 
-    return generation ? tap_seat_mine(generation) : NULL;
+    return generation ? tap_ring_slot_mine(generation) : NULL;
 }
 
 uint64_t tap_send_room(void)
 {
-    struct tap_seat *s = enter();
+    struct tap_ring_slot *s = enter();
     uint64_t room = 0;
 
     if (s) {
-        room = tap_seat_room(s);
-        tap_seat_exit(s);
+        room = tap_ring_slot_room(s);
+        tap_ring_slot_exit(s);
     }
     return room;
 }
@@ -61,13 +61,13 @@ uint64_t tap_send_room(void)
 bool tap_send_pass(uint64_t step)
 {
     struct td_step_args args = {.struct_size = sizeof args, .step = step};
-    struct tap_seat *s = enter();
+    struct tap_ring_slot *s = enter();
     bool done = false;
 
     if (s) {
         done = tap_step_write(s, &args, tap_now());
-        tap_seat_count(s, done ? TAP_STEPS_SENT : TAP_STEPS_RING, 1, 0);
-        tap_seat_exit(s);
+        tap_ring_slot_count(s, done ? TAP_STEPS_SENT : TAP_STEPS_RING, 1, 0);
+        tap_ring_slot_exit(s);
     }
     tap_me.uses_steps = true;
     tap_me.step = step;
@@ -84,45 +84,45 @@ void tap_send_again(uint64_t step)
 
 bool tap_send_kept(enum tap_flight why, int64_t t_ns, uint64_t ring_bytes)
 {
-    struct tap_seat *s = enter();
+    struct tap_ring_slot *s = enter();
     bool done = false;
 
     if (!s)
         return false;
-    done = tap_seat_room(s) >= sizeof(struct tap_kept);
+    done = tap_ring_slot_room(s) >= sizeof(struct tap_kept);
     if (done) {
-        *(struct tap_kept *)tap_seat_head(s) = (struct tap_kept){.rec = tap_seat_rec(s, TAP_REC_FLIGHT, sizeof(struct tap_kept), t_ns), .why = why, .ring_bytes = ring_bytes};
-        tap_seat_publish(s, sizeof(struct tap_kept));
+        *(struct tap_kept *)tap_ring_slot_head(s) = (struct tap_kept){.rec = tap_ring_slot_rec(s, TAP_REC_FLIGHT, sizeof(struct tap_kept), t_ns), .why = why, .ring_bytes = ring_bytes};
+        tap_ring_slot_publish(s, sizeof(struct tap_kept));
     }
-    tap_seat_exit(s);
+    tap_ring_slot_exit(s);
     return done;
 }
 
 uint32_t tap_weights_new(void)
 {
-    struct tap_seat *s = enter();
+    struct tap_ring_slot *s = enter();
     uint32_t id = 0;
 
     if (s) {
         id = ++s->next_weight;
-        tap_seat_exit(s);
+        tap_ring_slot_exit(s);
     }
     return id;
 }
 
 bool tap_weights_unwanted(uint32_t id)
 {
-    struct tap_seat *s = enter();
+    struct tap_ring_slot *s = enter();
     bool refused = s && tap_weights_refused(s, id);
 
     if (s)
-        tap_seat_exit(s);
+        tap_ring_slot_exit(s);
     return refused;
 }
 
 bool tap_weights_put(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, const void *data, uint32_t len)
 {
-    struct tap_seat *s = len <= TAP_MAX_CHUNK ? enter() : NULL;
+    struct tap_ring_slot *s = len <= TAP_MAX_CHUNK ? enter() : NULL;
     uint64_t size;
     void *to = NULL;
 
@@ -131,27 +131,27 @@ bool tap_weights_put(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_
     to = tap_weights_chunk(s, id, bytes, offset, len, &size);
     if (to) {
         memcpy(to, data, len);
-        tap_seat_publish(s, (uint32_t)size);
+        tap_ring_slot_publish(s, (uint32_t)size);
     }
-    tap_seat_exit(s);
+    tap_ring_slot_exit(s);
     return to != NULL;
 }
 
 bool tap_send_kernel(const char *symbol, bool known, uint64_t n)
 {
-    struct tap_seat *s = enter();
+    struct tap_ring_slot *s = enter();
     struct tap_kernel *rec;
     bool done = false;
 
     if (!s)
         return false;
-    rec = tap_seat_head(s);
-    done = tap_seat_room(s) >= sizeof *rec;
+    rec = tap_ring_slot_head(s);
+    done = tap_ring_slot_room(s) >= sizeof *rec;
     if (done) {
-        *rec = (struct tap_kernel){.rec = tap_seat_rec(s, TAP_REC_KERNEL, sizeof *rec, tap_now()), .n = n, .known = known};
+        *rec = (struct tap_kernel){.rec = tap_ring_slot_rec(s, TAP_REC_KERNEL, sizeof *rec, tap_now()), .n = n, .known = known};
         memcpy(rec->symbol, symbol, strnlen(symbol, TAP_SYMBOL - 1));
-        tap_seat_publish(s, sizeof *rec);
+        tap_ring_slot_publish(s, sizeof *rec);
     }
-    tap_seat_exit(s);
+    tap_ring_slot_exit(s);
     return done;
 }

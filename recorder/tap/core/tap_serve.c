@@ -148,7 +148,7 @@ static bool wait_quiet(int ms)
 {
     int64_t until = tap_now() + ms * 1000000LL;
 
-    while (!tap_seats_quiet()) {
+    while (!tap_ring_slots_quiet()) {
         if (tap_now() > until)
             return false;
         nap_ms(1);
@@ -202,7 +202,7 @@ static void check_heartbeat(void)
 static void unlink_peer(void)
 {
     go_to_sleep(TAP_ASLEEP_ASKED, 0);
-    while (!tap_seats_quiet())
+    while (!tap_ring_slots_quiet())
         nap_ms(20);                   /* a server's thread is still in a call that writes: the memory must stay */
     tap_memory_unmap();
     close_own(&serve.peer);
@@ -487,7 +487,7 @@ static void start(void)
         return;
     starts++;
     serve.pid = getpid();
-    tap_seat_key();
+    tap_ring_slot_key();
     if (!atomic_exchange(&hooked, 1))
         pthread_atfork(NULL, NULL, forked);
     sigfillset(&all);

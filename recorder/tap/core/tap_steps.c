@@ -94,7 +94,7 @@ static enum tap_doing decide(struct tap_sampler *p, unsigned class, int64_t now,
     return affordable(tap_plan.budget > 0, &tap_plan.due_steps, now) && affordable(tap_plan.time_ppm && !p->first, &tap_plan.due_time, now) ? TAP_TAKE : TAP_SKIP_BUDGET;
 }
 
-void tap_step_alone(struct tap_seat *s, int64_t rows)
+void tap_step_alone(struct tap_ring_slot *s, int64_t rows)
 {
     unsigned class = size_class(rows, false);
 
@@ -136,16 +136,16 @@ static bool sane_step(const struct td_step_args *args)
     return args && args->struct_size >= sizeof *args && args->n_spans >= 0 && args->n_spans <= TAP_MAX_SPANS && (args->spans || !args->n_spans);
 }
 
-bool tap_step_write(struct tap_seat *s, const struct td_step_args *args, int64_t now)
+bool tap_step_write(struct tap_ring_slot *s, const struct td_step_args *args, int64_t now)
 {
     uint64_t spans = (uint64_t)args->n_spans * sizeof(struct tap_span);
     uint64_t size = sizeof(struct tap_step) + spans + (uint64_t)args->n_spans * TAP_MAX_ID; /* at most */
-    struct tap_step *rec = tap_seat_head(s);
+    struct tap_step *rec = tap_ring_slot_head(s);
     struct tap_span *span = (struct tap_span *)(rec + 1);
     char *ids = (char *)span + spans, *end = ids;
     int32_t i;
 
-    if (tap_seat_room(s) < size + TAP_REC_ALIGN)
+    if (tap_ring_slot_room(s) < size + TAP_REC_ALIGN)
         return false;
     for (i = 0; i < args->n_spans; i++) {
         const struct td_step_span *from = &args->spans[i];
@@ -157,8 +157,8 @@ bool tap_step_write(struct tap_seat *s, const struct td_step_args *args, int64_t
         end += n;
     }
     size = tap_round((uint64_t)(end - (char *)rec), TAP_REC_ALIGN);
-    *rec = (struct tap_step){tap_seat_rec(s, TAP_REC_STEP, (uint32_t)size, now), args->step, args->n_spans, (uint32_t)(end - ids)};
-    tap_seat_publish(s, (uint32_t)size);
+    *rec = (struct tap_step){tap_ring_slot_rec(s, TAP_REC_STEP, (uint32_t)size, now), args->step, args->n_spans, (uint32_t)(end - ids)};
+    tap_ring_slot_publish(s, (uint32_t)size);
     return true;
 }
 
@@ -166,7 +166,7 @@ const enum tap_count tap_reason_steps[] = {[TAP_WAIT] = TAP_STEPS_SAMPLING, [TAP
                                            [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET, [TAP_SKIP_RING] = TAP_STEPS_RING,
                                            [TAP_SKIP_FLIGHT] = TAP_STEPS_FLIGHT};
 
-static void begin_step(struct tap_seat *s, const struct td_step_args *args, unsigned class)
+static void begin_step(struct tap_ring_slot *s, const struct td_step_args *args, unsigned class)
 {
     int64_t now = tap_now();
 
@@ -176,28 +176,28 @@ static void begin_step(struct tap_seat *s, const struct td_step_args *args, unsi
         tap_me.doing = TAP_SKIP_RING;
     if (tap_me.doing == TAP_TAKE) {
         s->sampler.classes[class] += s->sampler.classes[class] < CLASS_STEPS;
-        tap_seat_count(s, TAP_STEPS_SENT, 1, 0);
+        tap_ring_slot_count(s, TAP_STEPS_SENT, 1, 0);
     } else {
-        tap_seat_count(s, tap_reason_steps[tap_me.doing], 1, 0);
+        tap_ring_slot_count(s, tap_reason_steps[tap_me.doing], 1, 0);
     }
 }
 
 static void take_step(const struct td_step_args *args, int64_t rows, bool decode)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
-    struct tap_seat *s;
+    struct tap_ring_slot *s;
     int e = errno;
 
     tap_me.uses_steps = true;
     if (tap_me.inside || !generation)
         return;
     tap_me.inside = true;
-    s = tap_seat_mine(generation);
+    s = tap_ring_slot_mine(generation);
     if (s) {
         begin_step(s, args, size_class(rows, decode));
-        tap_seat_exit(s);
+        tap_ring_slot_exit(s);
     } else {
-        tap_seat_count_homeless(TAP_STEPS_THREADS, 1, 0, generation);
+        tap_ring_slot_count_homeless(TAP_STEPS_THREADS, 1, 0, generation);
     }
     tap_me.inside = false;
     errno = e;

@@ -67,7 +67,7 @@ static struct places place(const struct tap_call *call)
     int i;
 
     if (call->print)
-        at += sizeof(struct tap_print);
+        at += sizeof(struct tap_fingerprint);
     at += (uint64_t)call->n_launches * sizeof(struct tap_launch);
     p.in = at = tap_round(at, TAP_REC_ALIGN);
     for (i = 0; i < call->n_in; i++)
@@ -141,7 +141,7 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     put_name(rec->name, sizeof rec->name, call->name && strnlen(call->name, TAP_NAME) < TAP_NAME ? call->name : NULL); /* half a name is another name */
     rec->weight = weight;
     rec->has_step = tap_me.uses_steps;
-    rec->has_print = call->print != NULL;
+    rec->has_fingerprint = call->print != NULL;
     rec->n_attrs = (uint16_t)call->n_attrs, rec->n_w = (uint16_t)call->n_w, rec->n_in = (uint16_t)call->n_in;
     rec->n_launches = (uint16_t)call->n_launches;
     rec->flight = (uint16_t)call->flight;
@@ -182,25 +182,25 @@ uint64_t tap_take_size(const struct tap_call *call)
 const enum tap_count tap_reason_ops[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_PARTIAL, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
                                          [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING, [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
 
-static bool take(struct tap_seat *s, struct tap_taking *t, const struct tap_call *call)
+static bool take(struct tap_ring_slot *s, struct tap_taking *t, const struct tap_call *call)
 {
     struct places p = place(call);
     enum tap_count what = TAP_OPS_SENT;
     uint32_t weight = 0;
 
-    if (p.size > tap_plan.ring_bytes || p.size > UINT32_MAX || tap_seat_room(s) < p.size)
+    if (p.size > tap_plan.ring_bytes || p.size > UINT32_MAX || tap_ring_slot_room(s) < p.size)
         what = TAP_OPS_RING;
     else if (!tap_weights_send(s, call, &weight))
         what = tap_weights_refused(s, weight) ? TAP_OPS_LAYERS : TAP_OPS_WEIGHTS;
-    else if (tap_seat_room(s) < p.size)
+    else if (tap_ring_slot_room(s) < p.size)
         what = TAP_OPS_RING;
     if (what != TAP_OPS_SENT) {
-        tap_seat_count(s, what, 1, call_bytes(call));
+        tap_ring_slot_count(s, what, 1, call_bytes(call));
         return false;
     }
     t->out = call->out;
     t->seat = s;
-    t->rec = tap_seat_head(s);
+    t->rec = tap_ring_slot_head(s);
     t->size = p.size;
     t->out_at = p.out;
     t->out_bytes = call->out.bytes;
@@ -210,17 +210,17 @@ static bool take(struct tap_seat *s, struct tap_taking *t, const struct tap_call
     return true;
 }
 
-static bool begin(struct tap_seat *s, struct tap_taking *t, const struct tap_call *call)
+static bool begin(struct tap_ring_slot *s, struct tap_taking *t, const struct tap_call *call)
 {
     if (!sane_call(call)) {
-        tap_seat_count(s, TAP_OPS_FAILED, 1, 0);
+        tap_ring_slot_count(s, TAP_OPS_FAILED, 1, 0);
         return false;
     }
     if (!tap_me.uses_steps)
         tap_step_alone(s, call->rows);
     if (tap_me.doing == TAP_TAKE)
         return take(s, t, call);
-    tap_seat_count(s, tap_reason_ops[tap_me.doing], 1, call_bytes(call));
+    tap_ring_slot_count(s, tap_reason_ops[tap_me.doing], 1, call_bytes(call));
     return false;
 }
 
@@ -228,17 +228,17 @@ bool tap_take_begin(struct tap_taking *t, const struct tap_call *call)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
     bool taken = false;
-    struct tap_seat *s;
+    struct tap_ring_slot *s;
     int e = errno;
 
     if (tap_me.inside || !generation)
         return false;
     tap_me.inside = true;
-    s = tap_seat_mine(generation);
+    s = tap_ring_slot_mine(generation);
     if (!s)
-        tap_seat_count_homeless(TAP_OPS_THREADS, 1, call_bytes(call), generation);
+        tap_ring_slot_count_homeless(TAP_OPS_THREADS, 1, call_bytes(call), generation);
     else if (!(taken = begin(s, t, call)))
-        tap_seat_exit(s);
+        tap_ring_slot_exit(s);
     tap_me.inside = taken;
     errno = e;
     if (taken)
@@ -254,23 +254,23 @@ static void finish(struct tap_taking *t, int64_t duration_ns)
 
     put_tensor(t->out_tensor, &t->out);
     tap_operand_copy((uint8_t *)rec + t->out_at, &t->out, 0, t->out_bytes);
-    rec->rec = tap_seat_rec(t->seat, TAP_REC_OP, (uint32_t)t->size, t->t0_ns);
+    rec->rec = tap_ring_slot_rec(t->seat, TAP_REC_OP, (uint32_t)t->size, t->t0_ns);
     rec->seq = atomic_fetch_add_explicit(&tap_plan.seq, 1, memory_order_relaxed);
     rec->duration_ns = duration_ns;
     tap_spend(&tap_plan.due_steps, t->bytes);
-    tap_seat_count(t->seat, TAP_OPS_SENT, 1, t->bytes);
-    tap_seat_publish(t->seat, (uint32_t)t->size);
+    tap_ring_slot_count(t->seat, TAP_OPS_SENT, 1, t->bytes);
+    tap_ring_slot_publish(t->seat, (uint32_t)t->size);
 }
 
 void tap_take_end(struct tap_taking *t, bool ok, int64_t duration_ns)
 {
-    if (!*tap_plan.ours || t->rec != tap_seat_head(t->seat))
+    if (!*tap_plan.ours || t->rec != tap_ring_slot_head(t->seat))
         ;                             /* the call forked, and this is the child: the ring is the parent's */
     else if (ok && sane_operand(&t->out) && t->out.data && t->out.bytes == t->out_bytes)
         finish(t, duration_ns);
     else
-        tap_seat_count(t->seat, TAP_OPS_FAILED, 1, t->bytes);
-    tap_seat_exit(t->seat);
+        tap_ring_slot_count(t->seat, TAP_OPS_FAILED, 1, t->bytes);
+    tap_ring_slot_exit(t->seat);
     tap_me.inside = false;
 }
 
@@ -288,17 +288,17 @@ bool tap_take_wanted(void)
 static void count_untaken(enum tap_count when_wanted, uint64_t n, uint64_t bytes)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
-    struct tap_seat *s;
+    struct tap_ring_slot *s;
     int e = errno;
 
     if (tap_me.inside || !generation || !n)
         return;
-    s = tap_seat_mine(generation);
+    s = tap_ring_slot_mine(generation);
     if (s) {
-        tap_seat_count(s, tap_me.doing == TAP_TAKE ? when_wanted : tap_reason_ops[tap_me.doing], n, bytes);
-        tap_seat_exit(s);
+        tap_ring_slot_count(s, tap_me.doing == TAP_TAKE ? when_wanted : tap_reason_ops[tap_me.doing], n, bytes);
+        tap_ring_slot_exit(s);
     } else {
-        tap_seat_count_homeless(TAP_OPS_THREADS, n, bytes, generation);
+        tap_ring_slot_count_homeless(TAP_OPS_THREADS, n, bytes, generation);
     }
     errno = e;
 }

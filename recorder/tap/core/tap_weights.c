@@ -75,7 +75,7 @@ static uint64_t describe(const struct tap_call *call)
     uint64_t h = fold_word(fold_word(0, call->kind), call->layout);
     int t, i;
 
-    for (i = 0; call->print && i < TAP_PRINT_WORDS; i++)
+    for (i = 0; call->print && i < TAP_FINGERPRINT_WORDS; i++)
         h = fold(h, call->print->word[i]);
 
     for (t = 0; t < call->n_w; t++) {
@@ -94,7 +94,7 @@ static bool same_set(const struct tap_weight_slot *a, const struct tap_weight_sl
     return a->what == b->what && !memcmp(a->ptr, b->ptr, sizeof a->ptr) && !memcmp(a->bytes, b->bytes, sizeof a->bytes);
 }
 
-static struct tap_weight_slot *find_slot(struct tap_seat *s, const struct tap_weight_slot *key)
+static struct tap_weight_slot *find_slot(struct tap_ring_slot *s, const struct tap_weight_slot *key)
 {
     uint64_t h = key->what;
     unsigned i, tries;
@@ -129,19 +129,19 @@ static void copy_stream(const struct tap_call *call, uint64_t offset, uint64_t l
     }
 }
 
-void *tap_weights_chunk(struct tap_seat *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size)
+void *tap_weights_chunk(struct tap_ring_slot *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size)
 {
-    struct tap_weight *rec = tap_seat_head(s);
+    struct tap_weight *rec = tap_ring_slot_head(s);
 
     *size = tap_round(sizeof *rec + len, TAP_REC_ALIGN);
-    if (tap_seat_room(s) < *size)
+    if (tap_ring_slot_room(s) < *size)
         return NULL;
-    *rec = (struct tap_weight){.rec = tap_seat_rec(s, TAP_REC_WEIGHT, (uint32_t)*size, tap_now()), .id = id, .len = (uint32_t)len, .offset = offset};
+    *rec = (struct tap_weight){.rec = tap_ring_slot_rec(s, TAP_REC_WEIGHT, (uint32_t)*size, tap_now()), .id = id, .len = (uint32_t)len, .offset = offset};
     memcpy(rec->bytes, bytes, sizeof rec->bytes);
     return rec + 1;
 }
 
-static bool send_chunk(struct tap_seat *s, struct tap_weight_slot *w, const struct tap_call *call)
+static bool send_chunk(struct tap_ring_slot *s, struct tap_weight_slot *w, const struct tap_call *call)
 {
     uint64_t len = w->total - w->sent < TAP_MAX_CHUNK ? w->total - w->sent : TAP_MAX_CHUNK, size;
     uint8_t *to;
@@ -153,16 +153,16 @@ static bool send_chunk(struct tap_seat *s, struct tap_weight_slot *w, const stru
         return false;
     copy_stream(call, w->sent, len, to);
     w->sent += len;
-    tap_seat_publish(s, (uint32_t)size);
+    tap_ring_slot_publish(s, (uint32_t)size);
     return true;
 }
 
-bool tap_weights_refused(const struct tap_seat *s, uint32_t id)
+bool tap_weights_refused(const struct tap_ring_slot *s, uint32_t id)
 {
     return id < TAP_UNWANTED && atomic_load_explicit(&s->ring->unwanted[id / 64], memory_order_relaxed) >> id % 64 & 1;
 }
 
-bool tap_weights_send(struct tap_seat *s, const struct tap_call *call, uint32_t *id)
+bool tap_weights_send(struct tap_ring_slot *s, const struct tap_call *call, uint32_t *id)
 {
     struct tap_weight_slot key = {0}, *w;
     uint64_t before;

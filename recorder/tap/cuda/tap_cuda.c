@@ -139,8 +139,8 @@ uint64_t tap_cuda_launched(const struct tap_cuda_launch *l, const char *symbol)
     else
         tap_count(TAP_LAUNCHES, 1, 0); /* those of kernels are counted by the sender, all at once */
     if (k && k->row)
-        return tap_cuda_lane_enter(l, k);
-    tap_cuda_lane_other();
+        return tap_cuda_gate_enter(l, k);
+    tap_cuda_gate_other();
     return 0;
 }
 
@@ -152,7 +152,7 @@ static void entered(uint32_t cbid, const struct tap_cupti_data *d)
         const struct tap_cuda_graph_launch_params *p = d->params;
 
         tap_count(TAP_GRAPHS, 1, 0);
-        tap_cuda_lane_other();
+        tap_cuda_gate_other();
         me.exec = tap_cuda_graphs_on() ? p->exec : NULL;
         return;
     }
@@ -173,7 +173,7 @@ static void left(uint32_t cbid, const struct tap_cupti_data *d)
     if (exec && ok && is_graph_launch(cbid) && tap_armed())
         tap_cuda_graphs_launched(exec, graph_stream(cbid, d), d->context);
     else if (token && read_call(&l, cbid, d))
-        tap_cuda_lane_leave(token, &l, ok);
+        tap_cuda_gate_leave(token, &l, ok);
 }
 
 /* What becomes a graph, and what is done to graphs, is looked at while asleep too. True: it was that. */
@@ -287,7 +287,7 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void))
         tap_cuda_stage_grow();
     else if (!why && (context = guess()))
         why = tap_cuda_stage_open(context);
-    if (!why && (!tap_cuda_kernels_clear() || !tap_cuda_lane_open() || !tap_cuda_send_start()))
+    if (!why && (!tap_cuda_kernels_clear() || !tap_cuda_gate_open() || !tap_cuda_send_start()))
         why = "no memory, or no thread, for the launches of the GPU";
     if (!why)
         tap_cuda_graphs_arm();
@@ -327,7 +327,7 @@ static void nap(void)
 static void keep_until(int64_t until)
 {
     while (tap_cuda_flight_keeping() && tap_now() < until) {
-        tap_cuda_lane_keep();
+        tap_cuda_gate_keep();
         nap();
     }
 }
@@ -338,7 +338,7 @@ static void keep_rest(int wait_ms)
     int64_t until = tap_now() + 3 * wait_ms * 1000000LL; /* it may be many times the stage's ring */
 
     if (wait_ms > 0)
-        tap_cuda_lane_tick(true);
+        tap_cuda_gate_tick(true);
     while (!tap_cuda_queue_empty() && !tap_cuda_flight_keeping() && tap_now() < until)
         nap();
     keep_until(until);
@@ -361,10 +361,10 @@ void tap_cuda_end(int wait_ms)
     atomic_store(&watching, false);
     wait_callbacks();
     if (tap_cuda_flight_on()) {
-        tap_cuda_lane_abandon();
+        tap_cuda_gate_abandon();
         keep_rest(wait_ms);
     }
-    tap_cuda_lane_close();
+    tap_cuda_gate_close();
     tap_cuda_send_stop(wait_ms);
 }
 
@@ -389,13 +389,13 @@ static void stop(int wait_ms)
 
 void tap_cuda_tick(void)
 {
-    void *wanted = tap_cuda_lane_context();
+    void *wanted = tap_cuda_gate_context();
 
     if (wanted && !opened && !tap_cuda_stage_context()) {
         opened = true;                /* once an arm: what fails now fails again */
         late = tap_cuda_stage_open(wanted);
     }
-    tap_cuda_lane_tick(false);
+    tap_cuda_gate_tick(false);
     keep_until(tap_now() + KEEP_NS);
 }
 
@@ -425,7 +425,7 @@ static void wake(void)
         late = NULL;
     taken = why;
     late = late ? late : why;
-    if (why || !tap_cuda_lane_wake()) {
+    if (why || !tap_cuda_gate_wake()) {
         tap_cuda_unwatch();
         resting.until_ns = tap_now() + RETRY_NS;
         return;
@@ -444,7 +444,7 @@ static void tick(void)
         return;
     open_flight();
     tap_cuda_tick();
-    if (may_rest() && (ns = tap_cuda_lane_rest()) > 0)
+    if (may_rest() && (ns = tap_cuda_gate_rest()) > 0)
         rest(ns);
 }
 
@@ -457,7 +457,7 @@ static int tick_ms(void)
         return ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
     if (!may_rest() || !tap_is_sampling())
         return INT_MAX;
-    return tap_cuda_lane_is_at_work() ? TICK_MS : IDLE_TICK_MS;
+    return tap_cuda_gate_is_at_work() ? TICK_MS : IDLE_TICK_MS;
 }
 
 void tap_cuda_forked(void)
@@ -468,7 +468,7 @@ void tap_cuda_forked(void)
     me.token = 0;
     me.slot = NULL;
     me.exec = NULL;
-    tap_cuda_lane_forget();
+    tap_cuda_gate_forget();
     tap_cuda_stage_forget();
     tap_cuda_flight_forget();
     tap_cuda_send_forget();

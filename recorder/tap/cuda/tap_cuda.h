@@ -22,8 +22,8 @@
  *                            memory in one piece, then writes the batch's number into a word there.
  *   the sender               watches that word; makes no CUDA call. Joins launches into ops, gives them to the core.
  *   the tap's thread         arms and disarms, allocates, hands over what lies there while the server is idle. */
-#ifndef TD_TAP_CUDA_H
-#define TD_TAP_CUDA_H
+#ifndef TD_RECORDER_TAP_CUDA_TAP_CUDA_H
+#define TD_RECORDER_TAP_CUDA_TAP_CUDA_H
 
 #include "kernels/adapters/adapter.h"
 #include "recorder/tap/core/tap.h"
@@ -245,28 +245,28 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
 };
 
 /* Before and after a launch of a kernel that a row knows. enter returns a token for leave; 0: not taken. */
-uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k);
-void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok);
+uint64_t tap_cuda_gate_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k);
+void tap_cuda_gate_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok);
 /* Around a product C = A W by `function` (static): W lies at w, made by the launch before, on the same stream. A [m, k], C [m, n], F16, rows lda and ldc
  * elements apart. False: it is not that W. *token: for leave; 0: not taken. */
-bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
-void tap_cuda_lane_leave_product(uint64_t token, bool ok);
+bool tap_cuda_gate_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token);
+void tap_cuda_gate_leave_product(uint64_t token, bool ok);
 /* A launch that a graph has made on l->stream: enter and leave in one. */
-void tap_cuda_lane_replay(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w);
-void tap_cuda_lane_other(void);       /* a launch that no row knows, or one of a graph */
+void tap_cuda_gate_replay(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w);
+void tap_cuda_gate_other(void);       /* a launch that no row knows, or one of a graph */
 /* From the tap's thread. */
-bool tap_cuda_lane_open(void);        /* false: no memory */
-void tap_cuda_lane_tick(bool now);    /* hand over what has been lying there; now: what lies there */
-void tap_cuda_lane_abandon(void);     /* nobody watches any more: a launch between enter and leave will not come back */
+bool tap_cuda_gate_open(void);        /* false: no memory */
+void tap_cuda_gate_tick(bool now);    /* hand over what has been lying there; now: what lies there */
+void tap_cuda_gate_abandon(void);     /* nobody watches any more: a launch between enter and leave will not come back */
 /* Between two windows of a sample: take nothing from now on, and nothing need be watched for so many ns. 0: the next pass must be. */
-int64_t tap_cuda_lane_rest(void);
-bool tap_cuda_lane_is_at_work(void);  /* a launch that a row reads came a moment ago */
-bool tap_cuda_lane_wake(void);        /* take again. False: a thread of the server is still in there; try again later */
-void tap_cuda_lane_close(void);       /* take no more, hand over the rest */
-void tap_cuda_lane_forget(void);      /* in the child of a fork */
+int64_t tap_cuda_gate_rest(void);
+bool tap_cuda_gate_is_at_work(void);  /* a launch that a row reads came a moment ago */
+bool tap_cuda_gate_wake(void);        /* take again. False: a thread of the server is still in there; try again later */
+void tap_cuda_gate_close(void);       /* take no more, hand over the rest */
+void tap_cuda_gate_forget(void);      /* in the child of a fork */
 /* With the lane held: e, the queue's next place, goes to the sender, there when this batch is. */
-void tap_cuda_lane_put(struct tap_cuda_entry *e, uint32_t batch);
-void *tap_cuda_lane_context(void);    /* of a launch that could not be taken because the stage is not there */
+void tap_cuda_gate_put(struct tap_cuda_entry *e, uint32_t batch);
+void *tap_cuda_gate_context(void);    /* of a launch that could not be taken because the stage is not there */
 
 /* ---- tap_cuda_linear.c --------------------------------------------------------------------------------------------- */
 
@@ -274,7 +274,7 @@ void *tap_cuda_lane_context(void);    /* of a launch that could not be taken bec
 struct tap_cuda_linear { uint64_t a, w, bias, c; int32_t m, n, k, lda, ldc; };
 enum tap_cuda_linear_call { TAP_CUDA_GEMM_EX, TAP_CUDA_LT_MATMUL };
 bool tap_cuda_linear_wanted(void);    /* TD_TAP_CUBLAS=1 */
-/* Before such a call, on l->stream, between come_in and go_out; fills l's context. The token for tap_cuda_lane_leave; 0: not taken. */
+/* Before such a call, on l->stream, between come_in and go_out; fills l's context. The token for tap_cuda_gate_leave; 0: not taken. */
 uint64_t tap_cuda_linear_enter(const struct tap_cuda_linear *p, enum tap_cuda_linear_call call, bool bf16, struct tap_cuda_launch *l);
 /* After the call, which was taken or not: the cover that was there before it, and the end of what was taken. errno stays. */
 void tap_cuda_linear_leave(uint64_t token, struct tap_cuda_launch *l, bool covered, bool done);
@@ -333,7 +333,7 @@ void tap_cuda_go_out(void);
 bool tap_cuda_cover(bool on);
 void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data); /* CUPTI's callback */
 bool tap_cuda_own(bool on);           /* the same: this thread's launches are the tap's own, and are not counted */
-/* A kernel of that name is launched: counted, and taken into the lane if it is known. The token for tap_cuda_lane_leave; 0: not taken. Between come_in and
+/* A kernel of that name is launched: counted, and taken into the lane if it is known. The token for tap_cuda_gate_leave; 0: not taken. Between come_in and
  * go_out, as leaving is. */
 uint64_t tap_cuda_launched(const struct tap_cuda_launch *l, const char *symbol);
 /* What a front end does when it is armed: why not NULL is returned as it is; else NULL, and from now on threads may come in, or why not. guess: a context

@@ -58,7 +58,7 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
     if (!tap_armed() || trans_a || trans_b || lda != m || !tap_cuda_come_in())
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     ours = is_product(handle, real, alpha, beta, &stream) &&
-           tap_cuda_lane_enter_product(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
+           tap_cuda_gate_enter_product(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
     tap_cuda_go_out();
     errno = e;
     if (!ours)
@@ -68,7 +68,7 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
     tap_cuda_cover(before);
     e = errno;
     if (tap_cuda_come_in()) {
-        tap_cuda_lane_leave_product(token, rc == 0);
+        tap_cuda_gate_leave_product(token, rc == 0);
         tap_cuda_go_out();
     }
     errno = e;

@@ -377,7 +377,7 @@ static bool put_check(struct tap_cuda_copies *c, const struct tap_cuda_flown *f,
     e->len = rows * width;
     e->set = f->e.set;
     e->work.op[0].dtype = o->dtype;
-    tap_cuda_lane_put(e, tap_cuda_stage_batch());
+    tap_cuda_gate_put(e, tap_cuda_stage_batch());
     return true;
 }
 

@@ -8,8 +8,8 @@
  * No kernel of ours computes on the device. With each op a few columns of all rows of its output (all of it when it is small) go to the host, where the
  * sender looks at them: a value that is not finite spoils its whole row in every product behind it, so the next one shows it, while the op where it
  * began still lies in the ring. From then on nothing is taken until the tap's thread has sent the ring, oldest first. */
-#ifndef TD_TAP_CUDA_FLIGHT_H
-#define TD_TAP_CUDA_FLIGHT_H
+#ifndef TD_RECORDER_TAP_CUDA_TAP_CUDA_FLIGHT_H
+#define TD_RECORDER_TAP_CUDA_TAP_CUDA_FLIGHT_H
 
 #include "recorder/tap/cuda/tap_cuda.h"
 
@@ -70,7 +70,7 @@ void tap_cuda_look_call(const struct tap_call *call);     /* an op on its way to
 void tap_cuda_look_kept(const struct tap_cuda_entry *e);  /* the ring begins to come, or has come */
 
 /* ---- tap_cuda_gate.c: the tap's thread ---- */
-void tap_cuda_lane_keep(void);        /* tap_cuda_keep_some(), once no op is in two halves */
+void tap_cuda_gate_keep(void);        /* tap_cuda_keep_some(), once no op is in two halves */
 
 #pragma GCC visibility pop
 #endif

@@ -53,7 +53,7 @@ static struct {
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
 
-void tap_cuda_lane_put(struct tap_cuda_entry *e, uint32_t batch)
+void tap_cuda_gate_put(struct tap_cuda_entry *e, uint32_t batch)
 {
     e->cut = lane.cut;
     lane.cut = TAP_OPS_SENT;
@@ -70,7 +70,7 @@ static void bound(void)
         return;
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_BOUND;
-    tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
+    tap_cuda_gate_put(e, tap_cuda_stage_batch() - 1); /* it needs nothing of the batch to come */
     lane.waiting_bound = false;
     memset(&lane.last, 0, sizeof lane.last);
 }
@@ -89,7 +89,7 @@ static void send_step(void)
     memset(e, 0, sizeof *e);
     e->what = TAP_CUDA_STEP;
     e->step = lane.step;
-    tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1);
+    tap_cuda_gate_put(e, tap_cuda_stage_batch() - 1);
 }
 
 /* One that took long says little: the server may have been idle. Nor does a rest behind which no pass came soon. */
@@ -322,7 +322,7 @@ static bool is_next(void *stream)
     return lane.whole.launch.stream == stream && lane.whole.others == atomic_load_explicit(&lane.others, memory_order_relaxed);
 }
 
-bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
+bool tap_cuda_gate_enter_product(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, uint64_t *token)
 {
     struct td_gpu_work work;
     bool found;
@@ -345,17 +345,17 @@ bool tap_cuda_lane_enter_product(const char *function, void *stream, uint64_t w,
     return found;
 }
 
-void tap_cuda_lane_leave_product(uint64_t token, bool ok)
+void tap_cuda_gate_leave_product(uint64_t token, bool ok)
 {
     struct tap_cuda_launch l;
 
     if (!token)
         return;
     l = lane.product;                  /* its holder's alone */
-    tap_cuda_lane_leave(token, &l, ok);
+    tap_cuda_gate_leave(token, &l, ok);
 }
 
-uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
+uint64_t tap_cuda_gate_enter(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
 {
     uint64_t token = 0;
 
@@ -369,7 +369,7 @@ uint64_t tap_cuda_lane_enter(const struct tap_cuda_launch *l, const struct tap_c
     return token;
 }
 
-void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok)
+void tap_cuda_gate_leave(uint64_t token, const struct tap_cuda_launch *l, bool ok)
 {
     uint64_t mine = token;
     struct tap_cuda_entry *e;
@@ -385,7 +385,7 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
         lane.last.flown = tap_cuda_flight_leave(l, ok);
         lane.waiting_bound = true;
     } else if (ok && tap_cuda_copy_output(e, l->stream) && tap_cuda_stage_mark(l->stream)) {
-        tap_cuda_lane_put(e, tap_cuda_stage_batch());
+        tap_cuda_gate_put(e, tap_cuda_stage_batch());
         lane.waiting_bound = true;
         if (tap_cuda_stage_waiting() >= TAP_CUDA_BATCH)
             tap_cuda_stage_hand_over();
@@ -400,7 +400,7 @@ void tap_cuda_lane_leave(uint64_t token, const struct tap_cuda_launch *l, bool o
 }
 
 /* The other launches of the graph may have written where the last W was. */
-void tap_cuda_lane_replay(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w)
+void tap_cuda_gate_replay(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w)
 {
     uint64_t token = 0;
 
@@ -413,22 +413,22 @@ void tap_cuda_lane_replay(const struct tap_cuda_launch *l, const struct tap_cuda
         token = ++lane.tokens;
     atomic_store_explicit(&lane.owner, token, memory_order_release);
     if (token)
-        tap_cuda_lane_leave(token, l, true);
+        tap_cuda_gate_leave(token, l, true);
 }
 
-void tap_cuda_lane_other(void)
+void tap_cuda_gate_other(void)
 {
     atomic_fetch_add_explicit(&lane.others, 1, memory_order_relaxed);
 }
 
 /* ---- the tap's thread ---------------------------------------------------------------------------------------------- */
 
-void *tap_cuda_lane_context(void)
+void *tap_cuda_gate_context(void)
 {
     return atomic_load(&lane.context);
 }
 
-bool tap_cuda_lane_open(void)
+bool tap_cuda_gate_open(void)
 {
     if (!tap_cuda_queue_clear())
         return false;
@@ -485,7 +485,7 @@ static bool is_left_lying(void)
 }
 
 /* Looks first: a launch that comes while the lane is held is lost, and a thread that holds it may be out of its time slice. */
-void tap_cuda_lane_tick(bool now)
+void tap_cuda_gate_tick(bool now)
 {
     void *context;
 
@@ -502,7 +502,7 @@ static bool is_within_op(void)
     return (lane.last.taken || lane.last.flown) && tap_now() - atomic_load(&lane.active_ns) < IDLE_NS;
 }
 
-void tap_cuda_lane_keep(void)
+void tap_cuda_gate_keep(void)
 {
     void *context;
 
@@ -520,7 +520,7 @@ void tap_cuda_lane_keep(void)
     release(context);
 }
 
-void tap_cuda_lane_abandon(void)
+void tap_cuda_gate_abandon(void)
 {
     void *context;
 
@@ -528,7 +528,7 @@ void tap_cuda_lane_abandon(void)
         release(context);
 }
 
-bool tap_cuda_lane_is_at_work(void)
+bool tap_cuda_gate_is_at_work(void)
 {
     return tap_now() - atomic_load(&lane.active_ns) < IDLE_NS;
 }
@@ -555,7 +555,7 @@ static int64_t rest_ns(void)
     return (int64_t)lane.unseen * lane.step_ns;
 }
 
-int64_t tap_cuda_lane_rest(void)
+int64_t tap_cuda_gate_rest(void)
 {
     int64_t ns = 0;
     void *context;
@@ -573,7 +573,7 @@ int64_t tap_cuda_lane_rest(void)
     return ns;
 }
 
-bool tap_cuda_lane_wake(void)
+bool tap_cuda_gate_wake(void)
 {
     void *context;
 
@@ -587,7 +587,7 @@ bool tap_cuda_lane_wake(void)
     return true;
 }
 
-void tap_cuda_lane_close(void)
+void tap_cuda_gate_close(void)
 {
     int64_t until = tap_now() + 100000000;
     void *context;
@@ -602,7 +602,7 @@ void tap_cuda_lane_close(void)
     release(context);
 }
 
-void tap_cuda_lane_forget(void)
+void tap_cuda_gate_forget(void)
 {
     memset(&lane, 0, sizeof lane);
 }

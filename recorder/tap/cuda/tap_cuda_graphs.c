@@ -356,7 +356,7 @@ static void take(const struct tap_cuda_slot *s, void *stream, void *context)
     if (graphs.crossed)
         tap_count(TAP_OPS_THREADS, !s->goes_on, tap_cuda_copied_bytes(&s->work));
     else
-        tap_cuda_lane_replay(&l, s->kernel, &s->work);
+        tap_cuda_gate_replay(&l, s->kernel, &s->work);
 }
 
 void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)

@@ -13,8 +13,8 @@
  *
  * Whose slots an executable graph has: capture -> CUgraph (cuStreamGetCaptureInfo) -> CUgraphExec (cuGraphInstantiate*, cuGraphExecUpdate*). A graph
  * that is changed by hand after its capture is forgotten, and is one "whose capture was not watched". */
-#ifndef TD_TAP_CUDA_GRAPHS_H
-#define TD_TAP_CUDA_GRAPHS_H
+#ifndef TD_RECORDER_TAP_CUDA_TAP_CUDA_GRAPHS_H
+#define TD_RECORDER_TAP_CUDA_TAP_CUDA_GRAPHS_H
 
 #include "recorder/tap/cuda/tap_cuda.h"
 

@@ -98,7 +98,7 @@ static bool put_launch(const struct tap_cuda_flown *f, const struct tap_cuda_set
     }
     if (!tap_cuda_stage_mark(tap_cuda_stage_side()))
         return false;
-    tap_cuda_lane_put(e, tap_cuda_stage_batch());
+    tap_cuda_gate_put(e, tap_cuda_stage_batch());
     return true;
 }
 
@@ -126,7 +126,7 @@ static void put_step(const struct tap_cuda_flown *f)
     e->step = keep.step = step;
     e->recorded = !is_new;
     keep.has_step = true;
-    tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1);
+    tap_cuda_gate_put(e, tap_cuda_stage_batch() - 1);
 }
 
 /* The oldest op. */
@@ -159,7 +159,7 @@ static bool begin(enum tap_flight why, uint64_t number, int64_t t_ns)
     if (!e)
         return false;
     e->t_ns = t_ns;
-    tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1);
+    tap_cuda_gate_put(e, tap_cuda_stage_batch() - 1);
     keep.begun = number;
     keep.has_step = false;
     return true;
@@ -173,7 +173,7 @@ static void end(enum tap_flight why)
     if (!e)
         return;
     tap_cuda_stage_hand_over();
-    tap_cuda_lane_put(e, tap_cuda_stage_batch() - 1);
+    tap_cuda_gate_put(e, tap_cuda_stage_batch() - 1);
     keep.ended = keep.begun;
 }
 

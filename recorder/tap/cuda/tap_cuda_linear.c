@@ -85,7 +85,7 @@ uint64_t tap_cuda_linear_enter(const struct tap_cuda_linear *p, enum tap_cuda_li
     l->params = params;
     if (tap_driver.ctx_current)
         tap_driver.ctx_current(&l->context);
-    token = tap_cuda_lane_enter(l, &calls[call][bf16]);
+    token = tap_cuda_gate_enter(l, &calls[call][bf16]);
     l->params = NULL;
     return token;
 }
@@ -96,7 +96,7 @@ void tap_cuda_linear_leave(uint64_t token, struct tap_cuda_launch *l, bool cover
 
     tap_cuda_cover(covered);
     if (token && tap_cuda_come_in()) {
-        tap_cuda_lane_leave(token, l, done);
+        tap_cuda_gate_leave(token, l, done);
         tap_cuda_go_out();
     }
     errno = e;

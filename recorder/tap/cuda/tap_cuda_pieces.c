@@ -44,7 +44,7 @@ static bool send_piece(struct tap_cuda_set *s, void *stream)
     e->offset = s->taken;
     e->at = at;
     e->len = len;
-    tap_cuda_lane_put(e, tap_cuda_stage_batch());
+    tap_cuda_gate_put(e, tap_cuda_stage_batch());
     s->taken += len;
     return tap_cuda_stage_waiting() < TAP_CUDA_BATCH || tap_cuda_stage_hand_over();
 }

@@ -137,7 +137,7 @@ int tap_hip_leave(struct tap_hip_call *c, int rc)
         return rc;
     if (tap_hip_come_in()) {
         before = rc ? -1 : tap_hip.peek_error();
-        tap_cuda_lane_leave(c->token, &c->launch, rc == 0); /* calls nothing of HIP when the launch failed */
+        tap_cuda_gate_leave(c->token, &c->launch, rc == 0); /* calls nothing of HIP when the launch failed */
         if (!rc)
             tap_hip_mend(before);
         tap_cuda_go_out();

@@ -10,8 +10,8 @@
  * object passes, unpacked and with its size, through hsa_code_object_reader_create_from_memory when the runtime loads it.
  *
  * It has run on a fake runtime only (tests/helpers/lib_fake_hip.c), never on AMD hardware. */
-#ifndef TD_TAP_HIP_H
-#define TD_TAP_HIP_H
+#ifndef TD_RECORDER_TAP_HIP_TAP_HIP_H
+#define TD_RECORDER_TAP_HIP_TAP_HIP_H
 
 #include "recorder/tap/cuda/tap_cuda.h"
 #include "kernels/abi/tap_hip_abi.h"

@@ -43,7 +43,7 @@ int hipblasHgemm ARGUMENTS
         return real VALUES;
     error = tap_hip.peek_error();
     ours = is_product(handle, real, alpha, beta, &stream) &&
-           tap_cuda_lane_enter_product(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
+           tap_cuda_gate_enter_product(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
     tap_hip_mend(error);
     tap_cuda_go_out();
     errno = e;
@@ -55,7 +55,7 @@ int hipblasHgemm ARGUMENTS
     e = errno;
     if (tap_hip_come_in()) {
         error = rc ? -1 : tap_hip.peek_error();
-        tap_cuda_lane_leave_product(token, rc == 0);
+        tap_cuda_gate_leave_product(token, rc == 0);
         if (!rc)
             tap_hip_mend(error);
         tap_cuda_go_out();

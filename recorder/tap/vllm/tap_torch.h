@@ -3,8 +3,8 @@
  *
  * Source: torch/csrc/inductor/aoti_torch/c/shim.h and torch/csrc/stable/c/shim.h (stable by design: ahead-of-time compiled models call it); the numbers of dtypes are those
  * of c10/core/ScalarType.h. An AtenTensorHandle is an at::Tensor*, which is what a C++ function takes as `at::Tensor&`. */
-#ifndef TD_TAP_TORCH_H
-#define TD_TAP_TORCH_H
+#ifndef TD_RECORDER_TAP_VLLM_TAP_TORCH_H
+#define TD_RECORDER_TAP_VLLM_TAP_TORCH_H
 
 #include "recorder/tap/core/tap.h"
 

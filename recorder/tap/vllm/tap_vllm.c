@@ -76,7 +76,7 @@ static void *find_real(struct tap_symbol *symbol, const void *caller)
 
 #define HANDLERS 8192u                 /* of a process; a model has some hundreds */
 
-static struct { _Atomic int64_t id; _Atomic(const struct tap_print *) print; } handlers[HANDLERS];
+static struct { _Atomic int64_t id; _Atomic(const struct tap_fingerprint *) print; } handlers[HANDLERS];
 static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
 
 /* The place of this handler, or the free one where it would be; HANDLERS: neither. */
@@ -93,7 +93,7 @@ static unsigned handler_at(int64_t id)
     return HANDLERS;
 }
 
-static const struct tap_print *print_of(int64_t handler)
+static const struct tap_fingerprint *print_of(int64_t handler)
 {
     unsigned i = handler ? handler_at(handler) : HANDLERS;
 
@@ -101,7 +101,7 @@ static const struct tap_print *print_of(int64_t handler)
 }
 
 /* w [n, k], whichever way it lies. False: not a matrix of floats. */
-static bool take_print(struct tap_print *p, const struct tap_torch_tensor *w, int along_n)
+static bool take_print(struct tap_fingerprint *p, const struct tap_torch_tensor *w, int along_n)
 {
     const char *dtype = w->ndim == 2 && w->data ? tap_torch_dtype_name(w->dtype) : NULL;
     uint64_t size = tap_torch_dtype_size(w->dtype), words, per, i, j;
@@ -113,9 +113,9 @@ static bool take_print(struct tap_print *p, const struct tap_torch_tensor *w, in
     p->k = w->sizes[1 - along_n];
     snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
     words = (uint64_t)p->n * (uint64_t)p->k * size / 4, per = 4 / size;
-    for (i = 0; i < TAP_PRINT_WORDS && words; i++)
+    for (i = 0; i < TAP_FINGERPRINT_WORDS && words; i++)
         for (j = 0; j < per; j++) {
-            uint64_t at = words * i / TAP_PRINT_WORDS * per + j, row = at / (uint64_t)p->k, col = at % (uint64_t)p->k;
+            uint64_t at = words * i / TAP_FINGERPRINT_WORDS * per + j, row = at / (uint64_t)p->k, col = at % (uint64_t)p->k;
 
             memcpy((uint8_t *)&p->word[i] + j * size,
                    (const uint8_t *)w->data + (row * (uint64_t)w->strides[along_n] + col * (uint64_t)w->strides[1 - along_n]) * size, size);
@@ -124,9 +124,9 @@ static bool take_print(struct tap_print *p, const struct tap_torch_tensor *w, in
 }
 
 /* Of b, [k, n] as the call has it. It stays for ever: another thread may be reading the one that it replaces. */
-static struct tap_print *print_weight(const struct tap_torch_tensor *b)
+static struct tap_fingerprint *print_weight(const struct tap_torch_tensor *b)
 {
-    struct tap_print *p = malloc(sizeof *p);
+    struct tap_fingerprint *p = malloc(sizeof *p);
 
     if (p && take_print(p, b, 1))
         return p;
@@ -134,7 +134,7 @@ static struct tap_print *print_weight(const struct tap_torch_tensor *b)
     return NULL;
 }
 
-static void remember(int64_t handler, const struct tap_print *print)
+static void remember(int64_t handler, const struct tap_fingerprint *print)
 {
     unsigned i;
 
@@ -151,7 +151,7 @@ static void remember(int64_t handler, const struct tap_print *print)
 int64_t create_onednn_mm_handler(tensor b, int64_t cache)
 {
     create_fn *real = (create_fn *)find_real(&create_symbol, __builtin_return_address(0));
-    struct tap_print *print = NULL;
+    struct tap_fingerprint *print = NULL;
     struct tap_torch_tensor t;
     int64_t handler;
 
@@ -277,7 +277,7 @@ static bool describe_wna16(struct tap_call *call, tensor x, tensor w, tensor out
 }
 
 /* The weight is described by its print: it is behind a handler, or would have to be copied for what the checkpoint holds already. */
-static bool describe_gemm(struct tap_call *call, const char *symbol, const char *layout, tensor x, const optional *bias, const struct tap_print *p)
+static bool describe_gemm(struct tap_call *call, const char *symbol, const char *layout, tensor x, const optional *bias, const struct tap_fingerprint *p)
 {
     struct tap_torch_tensor a;
     struct tap_operand *w = &call->w[0];
@@ -296,7 +296,7 @@ static bool describe_onednn(struct tap_call *call, tensor out, tensor x, const o
     return describe_gemm(call, "onednn_mm", "onednn", x, bias, print_of(handler)) && find_output(&call->out, out);
 }
 
-static bool describe_linear(struct tap_call *call, tensor x, tensor w, const optional *bias, struct tap_print *print)
+static bool describe_linear(struct tap_call *call, tensor x, tensor w, const optional *bias, struct tap_fingerprint *print)
 {
     struct tap_torch_tensor b;
 
@@ -413,7 +413,7 @@ void onednn_mm(tensor out, tensor x, const optional *bias, tensor handler)
 void *at_linear(void *ret, tensor x, tensor w, const optional *bias)
 {
     linear_fn *real = (linear_fn *)find_real(&linear_symbol, __builtin_return_address(0));
-    struct tap_print print;
+    struct tap_fingerprint print;
     struct tap_call call;
 
     if (!real)

@@ -1,7 +1,7 @@
 /* fake_api.h - the driver functions that the fake exports beyond those of kernels/abi/cuda_abi.h.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TEST_FAKE_API_H
-#define TD_TEST_FAKE_API_H
+#ifndef TD_TESTS_HELPERS_FAKE_CUDA_FAKE_API_H
+#define TD_TESTS_HELPERS_FAKE_CUDA_FAKE_API_H
 
 #include "kernels/abi/cuda_abi.h"
 

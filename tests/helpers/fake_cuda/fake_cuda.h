@@ -18,8 +18,8 @@
  *                         it), kernel (the kernel ends with it, and it sticks to the context), gather (the tap's kernel copies nothing)
  *   TD_FAKE_CUDA_COMPILED a file that gets a line for each image of PTX alone that is compiled, since it is not in the cache (jit.c)
  *   TD_FAKE_CUDA_ARCH     compute capability as 90 (default), TD_FAKE_CUDA_DEVICES how many there are (1), TD_FAKE_CUDA_SEED of random choices */
-#ifndef TD_TEST_FAKE_CUDA_H
-#define TD_TEST_FAKE_CUDA_H
+#ifndef TD_TESTS_HELPERS_FAKE_CUDA_FAKE_CUDA_H
+#define TD_TESTS_HELPERS_FAKE_CUDA_FAKE_CUDA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * One lock guards everything; it is free while a task runs and while a hook is called. Functions here want it held. */
-#ifndef TD_TEST_FAKE_STATE_H
-#define TD_TEST_FAKE_STATE_H
+#ifndef TD_TESTS_HELPERS_FAKE_CUDA_STATE_H
+#define TD_TESTS_HELPERS_FAKE_CUDA_STATE_H
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* fake_hip.h - what the parts of the fake HIP runtime share.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TEST_FAKE_HIP_H
-#define TD_TEST_FAKE_HIP_H
+#ifndef TD_TESTS_HELPERS_FAKE_HIP_FAKE_HIP_H
+#define TD_TESTS_HELPERS_FAKE_HIP_FAKE_HIP_H
 
 #include "kernels/gpucode/kernel_list.h"
 

@@ -19,7 +19,7 @@ static const int64_t MS[] = {1, 2, 6, 8, 20, 50, 51, 64, 130};
 
 typedef bool bad_fn(const struct shape *s, int64_t m, int layer);
 
-static void set_attr(struct td_opx *x, const char *name, int64_t v)
+static void set_attr(struct td_judged_op *x, const char *name, int64_t v)
 {
     x->attr[x->n_attrs].name = name;
     x->attr[x->n_attrs++].value = v;
@@ -36,7 +36,7 @@ static void make(struct td_op_set *set, bad_fn *bad)
     for (layer = 0; layer < 2; layer++)
         for (m = 0; m < 9; m++)
             for (s = 0; s < 4; s++) {
-                struct td_opx *x = &set->op[set->n];
+                struct td_judged_op *x = &set->op[set->n];
                 char *name = layers[layer * 4 + (int)s];
 
                 snprintf(name, 64, "model.layers.%d.%s", layer, SHAPES[s].part);
@@ -141,8 +141,8 @@ static void test_first_in_order_of_execution(void **state)
     assert_true(td_blame_ops(&set, &b));
     assert_int_equal(b.first->m, 6);
     assert_string_equal(b.first->layer, "model.layers.0.down_proj");
-    ((struct td_opx *)(uintptr_t)b.first)->candidate.present = true;
-    ((struct td_opx *)(uintptr_t)b.first)->candidate.row_at = 5; /* the second span's second row */
+    ((struct td_judged_op *)(uintptr_t)b.first)->candidate.present = true;
+    ((struct td_judged_op *)(uintptr_t)b.first)->candidate.row_at = 5; /* the second span's second row */
     td_blame_place(&b, &step, 1, xs, 2);
     assert_string_equal(b.prompt_id, "long-1");
     assert_int_equal(b.repeat, 3);
@@ -213,7 +213,7 @@ static void make_products(struct td_op_set *set, bad_product *bad)
     set->op = calloc(4 * 8, sizeof *set->op);
     for (size_t m = 0; m < 4; m++)
         for (size_t p = 0; p < 8; p++) {
-            struct td_opx *x = &set->op[set->n++];
+            struct td_judged_op *x = &set->op[set->n++];
 
             x->op = x->step = (int64_t)set->n;
             x->kind = "ggml_mul_mat";

@@ -54,7 +54,7 @@ static void make_ops(struct td_op_set *s, double (*slower)(int), int ops_per_gro
     s->op = calloc((size_t)(GROUPS * ops_per_group), sizeof *s->op);
     for (g = 0; g < GROUPS; g++)
         for (o = 0; o < ops_per_group; o++) {
-            struct td_opx *x = &s->op[s->n++];
+            struct td_judged_op *x = &s->op[s->n++];
             double ns = 20000.0 * (g + 1), bias = exp(0.02 * (2 * uniform() - 1));
 
             snprintf(shape[g], sizeof shape[g], "%dx640", 64 * (g / 2 + 1));
@@ -123,7 +123,7 @@ static struct result judge_ops(double (*slower)(int), int ops_per_group, int pai
 /* Slower because the GPU was: inconclusive, not regressed. At equal clocks, or where they are not known, it is the build. */
 static void test_a_lower_clock_is_no_regression(void **state)
 {
-    static const struct { struct td_opx_device d; enum td_verdict want; } cases[] = {
+    static const struct { struct td_judged_op_device d; enum td_verdict want; } cases[] = {
         {{.sm_mhz = {1980, 1980}}, TD_REGRESSED}, {{.sm_mhz = {1980, 1410}}, TD_INCONCLUSIVE}, {{.sm_mhz = {1980, 1950}}, TD_REGRESSED},
         {{.sm_mhz = {1980, NAN}}, TD_REGRESSED},  {{.throttled = {0, 0.3}}, TD_INCONCLUSIVE},  {{.throttled = {1, 1}}, TD_REGRESSED},
     };

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Include after cmocka.h. Synthetic: it stands for no server. */
-#ifndef TD_TESTS_FORMAT_SAMPLE_H
-#define TD_TESTS_FORMAT_SAMPLE_H
+#ifndef TD_TESTS_UNIT_FORMAT_FORMAT_SAMPLE_H
+#define TD_TESTS_UNIT_FORMAT_FORMAT_SAMPLE_H
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* vllm_pack.h - pack GPTQ weights as vLLM's CPU build does, for tests (model/vllm_layout.h says how they lie).
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TESTS_VLLM_PACK_H
-#define TD_TESTS_VLLM_PACK_H
+#ifndef TD_TESTS_UNIT_MODEL_VLLM_PACK_H
+#define TD_TESTS_UNIT_MODEL_VLLM_PACK_H
 
 #include <stdint.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 
 #include "recorder/record.h"
 
-static char *printed(const struct td_links_state *ops, const char *no_tap)
+static char *printed(const struct td_tap_client_state *ops, const char *no_tap)
 {
     struct td_figures f;
     char *text = NULL;
@@ -26,7 +26,7 @@ static char *printed(const struct td_links_state *ops, const char *no_tap)
     return text;
 }
 
-static void expect(const struct td_links_state *ops, const char *words, bool there)
+static void expect(const struct td_tap_client_state *ops, const char *words, bool there)
 {
     char *text = printed(ops, "no tap in it");
 
@@ -37,7 +37,7 @@ static void expect(const struct td_links_state *ops, const char *words, bool the
 
 static void what_is_missing_is_said_with_the_next_step(void **state)
 {
-    struct td_links_state all = {.ops_kept = 90, .steps_kept = 9}, some = all;
+    struct td_tap_client_state all = {.ops_kept = 90, .steps_kept = 9}, some = all;
 
     (void)state;
     expect(NULL, "ops      none: no tap in it", true);

@@ -49,14 +49,14 @@ static const int32_t LOSSY[] = {-1, -1, 122}, WHOLE[] = {10813, 117, 122}, OTHER
 static struct td_exchange after(const char *text, const int32_t *ids, int32_t n)
 {
     struct got g = {.n = 0};
-    struct td_whole *w = td_whole_new(keep, &g);
+    struct td_fill_ids *w = td_fill_ids_new(keep, &g);
     struct td_exchange x = answer(1, "\xF0\x9F\xA7\xAC", LOSSY, 3, false), filler = answer(2, text, ids, n, true);
 
-    assert_int_equal(td_whole_take(w, &x, NULL), TD_OK);
-    assert_int_equal(td_whole_take(w, &filler, NULL), TD_OK);
+    assert_int_equal(td_fill_ids_take(w, &x, NULL), TD_OK);
+    assert_int_equal(td_fill_ids_take(w, &filler, NULL), TD_OK);
     assert_int_equal(g.n, 0);
-    assert_int_equal(td_whole_end(w, NULL), TD_OK);
-    td_whole_free(w);
+    assert_int_equal(td_fill_ids_end(w, NULL), TD_OK);
+    td_fill_ids_free(w);
     assert_int_equal(g.n, 2);
     assert_int_equal(g.x[0].stream, 1);
     td_exchange_release(&g.x[1]);
@@ -95,7 +95,7 @@ static void others_are_not(void **state)
 static void only_the_lossy_are_held(void **state)
 {
     struct got g = {.n = 0};
-    struct td_whole *w = td_whole_new(keep, &g);
+    struct td_fill_ids *w = td_fill_ids_new(keep, &g);
     struct td_exchange whole = answer(1, "a", WHOLE, 3, false), twice[] = {answer(2, "a", LOSSY, 3, false), answer(3, "a", LOSSY, 3, false)};
     struct td_api_server server = {.kind = TD_API_LLAMACPP};
     struct td_plan plan = TD_PLAN_INIT;
@@ -103,13 +103,13 @@ static void only_the_lossy_are_held(void **state)
     size_t i;
 
     (void)state;
-    td_whole_take(w, &whole, NULL);
+    td_fill_ids_take(w, &whole, NULL);
     assert_int_equal(g.n, 1);
-    td_whole_take(w, &twice[0], NULL);
-    td_whole_take(w, &twice[1], NULL);
-    assert_int_equal(td_whole_plan(w, &server, NULL, &plan, NULL), TD_OK);
+    td_fill_ids_take(w, &twice[0], NULL);
+    td_fill_ids_take(w, &twice[1], NULL);
+    assert_int_equal(td_fill_ids_plan(w, &server, NULL, &plan, NULL), TD_OK);
     assert_int_equal(plan.n, 1); /* one request for the prompt, whatever its repeats */
-    assert_string_equal(plan.items[0].role, TD_WHOLE_ROLE);
+    assert_string_equal(plan.items[0].role, TD_FILL_IDS_ROLE);
     assert_int_equal(plan.items[0].phase, TD_PHASE_WARMUP);
     body = cJSON_Parse(plan.items[0].body);
     assert_true(cJSON_IsFalse(td_json_get(body, "stream")));
@@ -118,8 +118,8 @@ static void only_the_lossy_are_held(void **state)
     assert_int_equal(td_json_get_i64(body, "n_predict", 0), 3);
     cJSON_Delete(body);
     td_plan_release(&plan);
-    td_whole_end(w, NULL);
-    td_whole_free(w);
+    td_fill_ids_end(w, NULL);
+    td_fill_ids_free(w);
     assert_int_equal(g.n, 3);
     for (i = 0; i < g.n; i++)
         td_exchange_release(&g.x[i]);

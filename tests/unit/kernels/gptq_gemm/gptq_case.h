@@ -1,7 +1,7 @@
 /* gptq_case.h - random GPTQ products for tests, each array between guard pages.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TESTS_GPTQ_CASE_H
-#define TD_TESTS_GPTQ_CASE_H
+#ifndef TD_TESTS_UNIT_KERNELS_GPTQ_GEMM_GPTQ_CASE_H
+#define TD_TESTS_UNIT_KERNELS_GPTQ_GEMM_GPTQ_CASE_H
 
 #include <math.h>
 #include <stdbool.h>

@@ -130,7 +130,7 @@ static void test_many_rows_are_one_launch_and_a_product(void **state)
     char why[200];
 
     (void)state;
-    assert_string_equal(td_gpu_whole_of(bits4, &op), "reconstruct_exllama_4bit_kernel");
+    assert_string_equal(td_gpu_dequant_of(bits4, &op), "reconstruct_exllama_4bit_kernel");
     assert_null(td_gpu_plan_gptq(&op, &whole, 1, &plan, why, sizeof why));
     assert_true(plan.whole);
     assert_int_equal(plan.n, 1);
@@ -145,11 +145,11 @@ static void test_many_rows_are_one_launch_and_a_product(void **state)
     assert_int_equal(v.value[7], 0);
     assert_int_equal(v.value[8], 0x7000);
     op.m = 50;
-    assert_null(td_gpu_whole_of(bits4, &op));
+    assert_null(td_gpu_dequant_of(bits4, &op));
     op.m = 25;
-    assert_string_equal(td_gpu_whole_of(bits8, &op), "reconstruct_exllama_8bit_kernel");
+    assert_string_equal(td_gpu_dequant_of(bits8, &op), "reconstruct_exllama_8bit_kernel");
     op.m = 24;
-    assert_null(td_gpu_whole_of(bits8, &op));
+    assert_null(td_gpu_dequant_of(bits8, &op));
 }
 
 static void test_rows_without_a_rule_are_named(void **state)

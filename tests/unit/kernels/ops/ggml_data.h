@@ -1,7 +1,7 @@
 /* ggml_data.h - the records of tests/unit/data/ggml.bin (gguf-py and llama.cpp, data/ggml_make.py) and gemm.bin (torch, gemm_make.py).
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TEST_GGML_DATA_H
-#define TD_TEST_GGML_DATA_H
+#ifndef TD_TESTS_UNIT_KERNELS_OPS_GGML_DATA_H
+#define TD_TESTS_UNIT_KERNELS_OPS_GGML_DATA_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* op_case.h - random ops of every kind for tests, each tensor between guard pages.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TESTS_OP_CASE_H
-#define TD_TESTS_OP_CASE_H
+#ifndef TD_TESTS_UNIT_KERNELS_OPS_OP_CASE_H
+#define TD_TESTS_UNIT_KERNELS_OPS_OP_CASE_H
 
 #include <stdio.h>
 

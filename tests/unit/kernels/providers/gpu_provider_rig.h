@@ -1,7 +1,7 @@
 /* gpu_provider_rig.h - what the tests of providers cuda and hip stand on: the fake driver with kernels plugged in, ops, and a comparison.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TESTS_GPU_PROVIDER_RIG_H
-#define TD_TESTS_GPU_PROVIDER_RIG_H
+#ifndef TD_TESTS_UNIT_KERNELS_PROVIDERS_GPU_PROVIDER_RIG_H
+#define TD_TESTS_UNIT_KERNELS_PROVIDERS_GPU_PROVIDER_RIG_H
 
 #include <dlfcn.h>
 #include <math.h>

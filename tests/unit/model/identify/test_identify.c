@@ -22,25 +22,25 @@
 #define LAYER "model.layers.0.mlp.up_proj"
 
 static char root[] = "/tmp/td-settle-XXXXXX";
-static struct td_layers *layers;
+static struct td_layer_index *layers;
 
 static int setup(void **state)
 {
     struct td_error err = {0};
 
     (void)state;
-    return !mkdtemp(root) || tiny_checkpoint_write(root, &(struct tiny_spoil){0}) || td_layers_open(root, &layers, &err);
+    return !mkdtemp(root) || tiny_checkpoint_write(root, &(struct tiny_spoil){0}) || td_layer_index_open(root, &layers, &err);
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    td_layers_close(layers);
+    td_layer_index_close(layers);
     return td_fs_remove_tree(root, NULL);
 }
 
 /* up_proj as td_gptq_gemm is given it. */
-struct sent { struct td_settle s; struct tap_tensor w[4]; const uint8_t *bytes[4]; struct tap_attr attrs[4]; int32_t g_idx[TINY_HIDDEN]; };
+struct sent { struct td_identify s; struct tap_tensor w[4]; const uint8_t *bytes[4]; struct tap_attr attrs[4]; int32_t g_idx[TINY_HIDDEN]; };
 
 static void tensor(struct sent *sent, int i, const char *role, const char *dtype, int64_t d0, int64_t d1, const void *data, size_t bytes)
 {
@@ -54,7 +54,7 @@ static void tensor(struct sent *sent, int i, const char *role, const char *dtype
 
 static void send(struct sent *sent)
 {
-    const struct td_gptq_weight *g = td_checkpoint_find(td_layers_checkpoint(layers), LAYER);
+    const struct td_gptq_weight *g = td_checkpoint_find(td_layer_index_checkpoint(layers), LAYER);
     int i;
 
     assert_non_null(g);
@@ -67,7 +67,7 @@ static void send(struct sent *sent)
     tensor(sent, 3, "g_idx", "I32", g->k, 0, sent->g_idx, sizeof sent->g_idx);
     sent->attrs[0] = (struct tap_attr){"n", g->n}, sent->attrs[1] = (struct tap_attr){"k", g->k};
     sent->attrs[2] = (struct tap_attr){"bits", 4}, sent->attrs[3] = (struct tap_attr){"group_size", 32};
-    sent->s = (struct td_settle){.kind = "gptq_gemm", .layout = "checkpoint", .attrs = sent->attrs, .n_attrs = 4, .w = sent->w, .n_w = 4, .bytes = sent->bytes, .layers = layers};
+    sent->s = (struct td_identify){.kind = "gptq_gemm", .layout = "checkpoint", .attrs = sent->attrs, .n_attrs = 4, .w = sent->w, .n_w = 4, .bytes = sent->bytes, .layers = layers};
 }
 
 static void test_named_by_content(void **state)
@@ -80,7 +80,7 @@ static void test_named_by_content(void **state)
 
     (void)state;
     send(&sent);
-    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_int_equal(sent.s.matches, 1);
     assert_string_equal(sent.s.layer, LAYER);
     assert_int_equal(sent.s.n, 4);
@@ -98,7 +98,7 @@ static void test_named_by_content(void **state)
     assert_int_equal(sent.s.n_extra, 1);
     assert_string_equal(sent.s.extra[0].name, "act_order");
     assert_int_equal(sent.s.extra[0].value, 0);
-    td_settle_release(&sent.s);
+    td_identify_release(&sent.s);
 }
 
 static void test_other_content(void **state)
@@ -113,26 +113,26 @@ static void test_other_content(void **state)
     memcpy(other, sent.bytes[0], sent.w[0].bytes);
     other[sent.w[0].bytes - 1] ^= 1;
     sent.bytes[0] = other;
-    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_int_equal(sent.s.matches, 0);
     assert_string_equal(sent.s.layer, "");
     assert_null(sent.s.t[0].ref);
     assert_ptr_equal(sent.s.data[0], other);
-    td_settle_release(&sent.s);
+    td_identify_release(&sent.s);
     free(other);
 
     send(&sent);                      /* rows in another order: another layer, and act-order */
     sent.g_idx[0] = 1;
-    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_int_equal(sent.s.matches, 0);
     assert_int_equal(sent.s.extra[0].value, 1);
-    td_settle_release(&sent.s);
+    td_identify_release(&sent.s);
 
     send(&sent);                      /* no checkpoint known */
     sent.s.layers = NULL;
-    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_int_equal(sent.s.matches, 0);
-    td_settle_release(&sent.s);
+    td_identify_release(&sent.s);
 }
 
 static void test_not_of_the_call(void **state)
@@ -152,8 +152,8 @@ static void test_not_of_the_call(void **state)
         case 4: strcpy(sent.w[2].dtype, "F32"); break;
         case 5: sent.s.n_w = 2; break;
         }
-        assert_int_equal(td_settle_weights(&sent.s, &err), TD_ECORRUPT);
-        td_settle_release(&sent.s);
+        assert_int_equal(td_identify_weights(&sent.s, &err), TD_ECORRUPT);
+        td_identify_release(&sent.s);
         td_error_clear(&err);
     }
 }
@@ -169,14 +169,14 @@ static void test_as_sent(void **state)
     sent.s.kind = "other_gemm";
     sent.s.name = "blk.7.up";
     sent.bytes[1] = NULL;
-    assert_int_equal(td_settle_weights(&sent.s, &err), 0);
+    assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_string_equal(sent.s.layer, "blk.7.up");
     assert_int_equal(sent.s.matches, 0);
     assert_int_equal(sent.s.n, 4);
     assert_ptr_equal(sent.s.data[0], sent.bytes[0]);
     assert_null(sent.s.data[1]);
     assert_int_equal(sent.s.size[1], 0);
-    td_settle_release(&sent.s);
+    td_identify_release(&sent.s);
     assert_int_equal(sent.s.n, 0);
 }
 
@@ -190,24 +190,24 @@ static void release(void *p)
 
 static void test_layers(void **state)
 {
-    struct td_layers *l = NULL;
+    struct td_layer_index *l = NULL;
     struct td_error err = {0};
     void **a, **b;
 
     (void)state;
-    assert_int_equal(td_layers_open("tests/unit/data/sample.gguf", &l, &err), 0);
-    assert_non_null(td_layers_gguf(l));
-    assert_null(td_layers_checkpoint(l));
-    assert_string_equal(td_layers_path(l), "tests/unit/data/sample.gguf");
-    a = td_layers_state(l, "a", release);
-    b = td_layers_state(l, "b", release);
+    assert_int_equal(td_layer_index_open("tests/unit/data/sample.gguf", &l, &err), 0);
+    assert_non_null(td_layer_index_gguf(l));
+    assert_null(td_layer_index_checkpoint(l));
+    assert_string_equal(td_layer_index_path(l), "tests/unit/data/sample.gguf");
+    a = td_layer_index_state(l, "a", release);
+    b = td_layer_index_state(l, "b", release);
     assert_null(*a);
     assert_true(a != b);
     *a = malloc(1);
-    assert_ptr_equal(td_layers_state(l, "a", release), a);
-    td_layers_close(l);
+    assert_ptr_equal(td_layer_index_state(l, "a", release), a);
+    td_layer_index_close(l);
     assert_int_equal(released, 1);
-    assert_int_equal(td_layers_open("/nonexistent", &l, &err), TD_ENOTFOUND);
+    assert_int_equal(td_layer_index_open("/nonexistent", &l, &err), TD_ENOTFOUND);
     assert_null(l);
 }
 
@@ -234,7 +234,7 @@ static void test_model_path(void **state)
             _exit(1);
         }
         for (tries = 0; tries < 100 && !found; tries++) { /* until the child is the shell */
-            found = links_model_path(pid, path, sizeof path);
+            found = client_model_path(pid, path, sizeof path);
             td_clock_sleep_until(td_clock_mono_ns() + (i == 1 || i == 2 ? 20 : 1) * TD_NS_PER_MS);
         }
         kill(pid, SIGKILL);

@@ -31,7 +31,7 @@ static char root[] = "/tmp/td-settle-gpu-XXXXXX";
 
 /* Of 4 bits, with and without act-order, and of 8; what only Marlin runs. */
 enum { PLAIN, ACT_ORDER, EIGHT, EIGHT_ACT_ORDER, GPTQ_MODELS, AWQ = GPTQ_MODELS, MODELS };
-static struct td_layers *models[MODELS];
+static struct td_layer_index *models[MODELS];
 
 static int setup(void **state)
 {
@@ -45,7 +45,7 @@ static int setup(void **state)
         return 1;
     for (i = 0; i < MODELS; i++) {
         snprintf(path, sizeof path, "%s/%d", root, i);
-        if (mkdir(path, 0700) || tiny_checkpoint_write(path, &spoil[i]) || td_layers_open(path, &models[i], NULL))
+        if (mkdir(path, 0700) || tiny_checkpoint_write(path, &spoil[i]) || td_layer_index_open(path, &models[i], NULL))
             return 1;
     }
     return 0;
@@ -57,7 +57,7 @@ static int teardown(void **state)
 
     (void)state;
     for (i = 0; i < MODELS; i++)
-        td_layers_close(models[i]);
+        td_layer_index_close(models[i]);
     return td_fs_remove_tree(root, NULL);
 }
 
@@ -80,7 +80,7 @@ static struct weight cut(int model, const char *const *names, int ranks_n, int r
     int p;
 
     for (p = 0; names[p]; p++, n0 += n) {
-        const struct td_gptq_weight *g = td_checkpoint_find(td_layers_checkpoint(models[model]), names[p]);
+        const struct td_gptq_weight *g = td_checkpoint_find(td_layer_index_checkpoint(models[model]), names[p]);
         const uint32_t *q;
         int64_t pack;
 
@@ -95,7 +95,7 @@ static struct weight cut(int model, const char *const *names, int ranks_n, int r
         if (!p) {
             w = (struct weight){.bits = g->bits, .k = g->k / ranks_k, .groups = g->groups / ranks_k};
             for (i = 0; names[i]; i++)
-                w.n += td_checkpoint_find(td_layers_checkpoint(models[model]), names[i])->n / ranks_n;
+                w.n += td_checkpoint_find(td_layer_index_checkpoint(models[model]), names[i])->n / ranks_n;
             w.qweight = calloc((size_t)(w.k / pack * w.n), 4);
             w.qzeros = calloc((size_t)(w.groups * w.n / pack), 4);
             w.scales = calloc((size_t)(w.groups * w.n), 2);
@@ -123,7 +123,7 @@ static void free_weight(struct weight *w)
     free(w->qweight), free(w->qzeros), free(w->scales), free(w->g_idx), free(w->perm);
 }
 
-struct run_time { struct weight w; struct td_settle s; struct tap_tensor t[6]; struct tap_attr attrs[5]; uint8_t *bytes[6]; };
+struct run_time { struct weight w; struct td_identify s; struct tap_tensor t[6]; struct tap_attr attrs[5]; uint8_t *bytes[6]; };
 
 static void *add(struct run_time *r, const char *role, const char *dtype, int64_t d0, int64_t d1)
 {
@@ -144,7 +144,7 @@ static void begin(struct run_time *r, const char *layout, int model, struct weig
     r->w = w;
     r->attrs[0] = (struct tap_attr){"n", w.n}, r->attrs[1] = (struct tap_attr){"k", w.k}, r->attrs[2] = (struct tap_attr){"bits", w.bits};
     r->attrs[3] = (struct tap_attr){"group_size", 32}, r->attrs[4] = (struct tap_attr){"zero_offset", 1};
-    r->s = (struct td_settle){.kind = "gptq_gemm", .layout = layout, .attrs = r->attrs, .n_attrs = 5, .w = r->t, .bytes = (const uint8_t *const *)r->bytes,
+    r->s = (struct td_identify){.kind = "gptq_gemm", .layout = layout, .attrs = r->attrs, .n_attrs = 5, .w = r->t, .bytes = (const uint8_t *const *)r->bytes,
                               .layers = models[model]};
 }
 
@@ -181,7 +181,7 @@ static void end(struct run_time *r)
 {
     size_t i;
 
-    td_settle_release(&r->s);
+    td_identify_release(&r->s);
     free_weight(&r->w);
     for (i = 0; i < sizeof r->bytes / sizeof *r->bytes; i++)
         free(r->bytes[i]);
@@ -191,12 +191,12 @@ static int settle(struct run_time *r)
 {
     struct td_error err = {0};
 
-    return td_settle_weights(&r->s, &err);
+    return td_identify_weights(&r->s, &err);
 }
 
 /* ---- expectations -------------------------------------------------------------------------------------------------- */
 
-static int64_t extra(const struct td_settle *s, const char *name)
+static int64_t extra(const struct td_identify *s, const char *name)
 {
     int i;
 
@@ -206,7 +206,7 @@ static int64_t extra(const struct td_settle *s, const char *name)
     return -1;
 }
 
-static int at(const struct td_settle *s, const char *role)
+static int at(const struct td_identify *s, const char *role)
 {
     int i;
 
@@ -216,7 +216,7 @@ static int at(const struct td_settle *s, const char *role)
     return -1;
 }
 
-static void expect_bytes(const struct td_settle *s, const char *role, const void *bytes, int64_t rows, int64_t cols, size_t elem)
+static void expect_bytes(const struct td_identify *s, const char *role, const void *bytes, int64_t rows, int64_t cols, size_t elem)
 {
     int i = at(s, role);
 
@@ -228,7 +228,7 @@ static void expect_bytes(const struct td_settle *s, const char *role, const void
     assert_memory_equal(s->data[i], bytes, s->size[i]);
 }
 
-static void expect_ref(const struct td_settle *s, const char *role, const char *const *names, const char *transform)
+static void expect_ref(const struct td_identify *s, const char *role, const char *const *names, const char *transform)
 {
     const cJSON *ref = s->t[at(s, role)].ref;
     char name[128], hex[TD_HASH_HEX];
@@ -514,7 +514,7 @@ static void marlin_with_zero_points(void **state)
 /* The reference, followed, gives what is kept. */
 static void expect_loaded(const struct run_time *r, int model, const char *role, const char *transforms)
 {
-    const struct td_checkpoint *ck = td_layers_checkpoint(models[model]);
+    const struct td_checkpoint *ck = td_layer_index_checkpoint(models[model]);
     const int i = at(&r->s, role);
     char *text = cJSON_PrintUnformatted(td_json_get(r->s.t[i].ref, "transforms"));
     struct td_error err = {0};
@@ -643,7 +643,7 @@ static void op_of(const struct run_time *r, const uint16_t *a, struct td_op_call
 /* What the model's authors mean: A times the checkpoint's layer. sorted: the kernel is given A with its columns sorted as the rows are. */
 static void expect_product(int model, const char *name, struct run_time *r, bool sorted)
 {
-    const struct td_gptq_weight *g = td_checkpoint_find(td_layers_checkpoint(models[model]), name);
+    const struct td_gptq_weight *g = td_checkpoint_find(td_layer_index_checkpoint(models[model]), name);
     double *w = malloc((size_t)(g->k * g->n) * sizeof *w);
     uint16_t a[M * FFN], given[M * FFN];
     const struct td_op_kind *kind = td_op_kind_find("gptq_gemm");
@@ -750,5 +750,5 @@ int main(void)
         cmocka_unit_test(lies_are_not_followed), cmocka_unit_test(marlin_rows_that_are_not_there),
     };
 
-    return cmocka_run_group_tests_name("settle_gpu", tests, setup, teardown);
+    return cmocka_run_group_tests_name("identify_gpu", tests, setup, teardown);
 }

@@ -21,18 +21,18 @@
 #define MLP "model.layers.0.mlp"
 
 static char dir[] = "/tmp/td-settle-vllm-XXXXXX";
-static struct td_layers *layers;
+static struct td_layer_index *layers;
 
 static int setup(void **state)
 {
     (void)state;
-    return !mkdtemp(dir) || tiny_checkpoint_write(dir, &(struct tiny_spoil){0}) || td_layers_open(dir, &layers, NULL);
+    return !mkdtemp(dir) || tiny_checkpoint_write(dir, &(struct tiny_spoil){0}) || td_layer_index_open(dir, &layers, NULL);
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    td_layers_close(layers);
+    td_layer_index_close(layers);
     return td_fs_remove_tree(dir, NULL);
 }
 
@@ -42,7 +42,7 @@ struct run_time {
     const struct td_gptq_weight *part[3];
     int n_parts;
     struct pack_in in;
-    struct td_settle s;
+    struct td_identify s;
     struct tap_tensor w[4];
     struct tap_attr attrs[3];
     uint8_t *bytes[4];
@@ -82,7 +82,7 @@ static void open_run_time(struct run_time *r, const char *const *names)
 {
     memset(r, 0, sizeof *r);
     for (; *names; names++) {
-        r->part[r->n_parts] = td_checkpoint_find(td_layers_checkpoint(layers), *names);
+        r->part[r->n_parts] = td_checkpoint_find(td_layer_index_checkpoint(layers), *names);
         assert_non_null(r->part[r->n_parts]);
         r->in.n += r->part[r->n_parts++]->n;
     }
@@ -92,7 +92,7 @@ static void open_run_time(struct run_time *r, const char *const *names)
     r->attrs[0] = (struct tap_attr){"n", r->in.n};
     r->attrs[1] = (struct tap_attr){"k", r->in.k};
     r->attrs[2] = (struct tap_attr){"group_size", r->in.k / r->in.groups};
-    r->s = (struct td_settle){.kind = "gptq_gemm", .attrs = r->attrs, .n_attrs = 3, .w = r->w, .bytes = (const uint8_t *const *)r->bytes, .layers = layers};
+    r->s = (struct td_identify){.kind = "gptq_gemm", .attrs = r->attrs, .n_attrs = 3, .w = r->w, .bytes = (const uint8_t *const *)r->bytes, .layers = layers};
 }
 
 static void *add(struct run_time *r, const char *role, const char *dtype, int ndim, int64_t d0, int64_t d1, int64_t d2)
@@ -112,7 +112,7 @@ static void close_run_time(struct run_time *r)
 {
     int i;
 
-    td_settle_release(&r->s);
+    td_identify_release(&r->s);
     for (i = 0; i < 4; i++)
         free(r->bytes[i]);
 }
@@ -142,11 +142,11 @@ static void as_wna16(struct run_time *r, const char *const *names)
         scales[i] = scale_of(r, i / r->in.n, i % r->in.n);
 }
 
-static int settle(struct td_settle *s)
+static int settle(struct td_identify *s)
 {
     struct td_error err = {0};
 
-    return td_settle_weights(s, &err);
+    return td_identify_weights(s, &err);
 }
 
 /* ---- expectations -------------------------------------------------------------------------------------------------- */
@@ -281,25 +281,25 @@ static void lies_are_not_followed(void **state)
 /* ---- behind a handler ---------------------------------------------------------------------------------------------- */
 
 /* The words of tap_proto.h, from a matrix of BF16. */
-static void print_of(struct tap_print *p, const uint16_t *w, int64_t n, int64_t k)
+static void print_of(struct tap_fingerprint *p, const uint16_t *w, int64_t n, int64_t k)
 {
     int64_t words = n * k / 2, i;
 
     memset(p, 0, sizeof *p);
     p->n = n, p->k = k;
     strcpy(p->dtype, "BF16");
-    for (i = 0; i < TAP_PRINT_WORDS; i++)
-        memcpy(&p->word[i], w + words * i / TAP_PRINT_WORDS * 2, 4);
+    for (i = 0; i < TAP_FINGERPRINT_WORDS; i++)
+        memcpy(&p->word[i], w + words * i / TAP_FINGERPRINT_WORDS * 2, 4);
 }
 
 static void embeddings_by_their_print(void **state)
 {
-    const struct td_st_tensor *t = td_safetensors_find(td_layers_checkpoint(layers)->tensors, "model.embed_tokens.weight");
+    const struct td_st_tensor *t = td_safetensors_find(td_layer_index_checkpoint(layers)->tensors, "model.embed_tokens.weight");
     static uint16_t w[TINY_VOCAB * TINY_HIDDEN];
     struct tap_tensor tensor = {.role = "w", .dtype = "BF16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}, .opaque = 1};
     const uint8_t *bytes[1] = {NULL};
-    struct tap_print print;
-    struct td_settle s = {.kind = "gemm", .layout = "onednn", .print = &print, .w = &tensor, .n_w = 1, .bytes = bytes, .layers = layers};
+    struct tap_fingerprint print;
+    struct td_identify s = {.kind = "gemm", .layout = "onednn", .print = &print, .w = &tensor, .n_w = 1, .bytes = bytes, .layers = layers};
     int i;
 
     (void)state;
@@ -313,29 +313,29 @@ static void embeddings_by_their_print(void **state)
     assert_memory_equal(s.data[0], w, sizeof w);
     assert_string_equal(member(s.t[0].ref, "tensors", 0), "model.embed_tokens.weight");
     assert_string_equal(member(s.t[0].ref, "transforms", 0), "BF16");
-    td_settle_release(&s);
+    td_identify_release(&s);
 
     print.word[200] ^= 1;
     assert_int_equal(settle(&s), 0);
     assert_int_equal(s.matches, 0);
     assert_null(s.data[0]);            /* described only */
-    td_settle_release(&s);
+    td_identify_release(&s);
     s.print = NULL;
     assert_int_equal(settle(&s), 0);
     assert_int_equal(s.matches, 0);
-    td_settle_release(&s);
+    td_identify_release(&s);
 }
 
 /* A layer that is not quantised, its bytes as the server has them (cublasGemmEx): found by them all, not by a print alone. */
 static void plain_weights_by_their_bytes(void **state)
 {
-    const struct td_st_tensor *t = td_safetensors_find(td_layers_checkpoint(layers)->tensors, "model.embed_tokens.weight");
+    const struct td_st_tensor *t = td_safetensors_find(td_layer_index_checkpoint(layers)->tensors, "model.embed_tokens.weight");
     static uint16_t w[TINY_VOCAB * TINY_HIDDEN];
     static uint16_t bias[TINY_VOCAB];
     struct tap_tensor tensor[] = {{.role = "w", .dtype = "F16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}, .bytes = sizeof w},
                                   {.role = "bias", .dtype = "F16", .ndim = 1, .shape = {TINY_VOCAB}, .strides = {1}, .bytes = sizeof bias}};
     const uint8_t *bytes[2] = {(const uint8_t *)w, (const uint8_t *)bias};
-    struct td_settle s = {.kind = "gemm", .layout = "checkpoint", .w = tensor, .n_w = 1, .bytes = bytes, .layers = layers};
+    struct td_identify s = {.kind = "gemm", .layout = "checkpoint", .w = tensor, .n_w = 1, .bytes = bytes, .layers = layers};
 
     (void)state;
     memcpy(w, t->data, sizeof w);
@@ -344,7 +344,7 @@ static void plain_weights_by_their_bytes(void **state)
     assert_string_equal(s.layer, "model.embed_tokens");
     assert_memory_equal(s.data[0], w, sizeof w);
     assert_string_equal(member(s.t[0].ref, "tensors", 0), "model.embed_tokens.weight");
-    td_settle_release(&s);
+    td_identify_release(&s);
 
     s.n_w = 2;
     assert_int_equal(settle(&s), 0);
@@ -353,7 +353,7 @@ static void plain_weights_by_their_bytes(void **state)
     assert_string_equal(s.t[1].role, "bias");
     assert_ptr_equal(s.data[1], bias); /* as it came */
     assert_int_equal(s.size[1], sizeof bias);
-    td_settle_release(&s);
+    td_identify_release(&s);
 
     w[TINY_HIDDEN + 1] ^= 1;           /* in no print: every one of its words is at another place */
     assert_int_equal(settle(&s), 0);
@@ -361,7 +361,7 @@ static void plain_weights_by_their_bytes(void **state)
     assert_int_equal(s.n, 2);
     assert_ptr_equal(s.data[0], w);    /* the server's own */
     assert_ptr_equal(s.data[1], bias);
-    td_settle_release(&s);
+    td_identify_release(&s);
 }
 
 int main(void)
@@ -372,5 +372,5 @@ int main(void)
         cmocka_unit_test(plain_weights_by_their_bytes),
     };
 
-    return cmocka_run_group_tests_name("settle_vllm", tests, setup, teardown);
+    return cmocka_run_group_tests_name("identify_vllm", tests, setup, teardown);
 }

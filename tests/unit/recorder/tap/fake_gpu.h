@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The look-alikes are found under the names that the tap looks for: links in a folder of the test's. */
-#ifndef TD_TESTS_FAKE_GPU_H
-#define TD_TESTS_FAKE_GPU_H
+#ifndef TD_TESTS_UNIT_RECORDER_TAP_FAKE_GPU_H
+#define TD_TESTS_UNIT_RECORDER_TAP_FAKE_GPU_H
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* fake_vllm.h - tensors of tests/helpers/lib_fake_vllm.c.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TESTS_FAKE_VLLM_H
-#define TD_TESTS_FAKE_VLLM_H
+#ifndef TD_TESTS_UNIT_RECORDER_TAP_FAKE_VLLM_H
+#define TD_TESTS_UNIT_RECORDER_TAP_FAKE_VLLM_H
 
 #include <stdbool.h>
 #include <stdint.h>

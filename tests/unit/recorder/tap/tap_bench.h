@@ -1,7 +1,7 @@
 /* tap_bench.h - both ends of the tap in one process, for tests: armed by hand, one ring, read back from a fixture.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_TESTS_TAP_BENCH_H
-#define TD_TESTS_TAP_BENCH_H
+#ifndef TD_TESTS_UNIT_RECORDER_TAP_TAP_BENCH_H
+#define TD_TESTS_UNIT_RECORDER_TAP_TAP_BENCH_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { RING = 1 << 20 };
 
-struct bench { char root[64], dir[80]; struct td_links l; struct link *lk; struct td_fixture *fx; struct td_op *ops; struct td_step *steps; size_t n_ops, n_steps; };
+struct bench { char root[64], dir[80]; struct td_tap_client l; struct client_tap *lk; struct td_fixture *fx; struct td_op *ops; struct td_step *steps; size_t n_ops, n_steps; };
 
 static uint32_t ours = 1, generation;
 
@@ -34,7 +34,7 @@ static inline uint8_t *map_ring(void)
 /* Armed as by the recorder's ARM, with one ring. */
 static inline void bench_open(struct bench *b, uint32_t mode)
 {
-    struct tap_seat *s = &tap_plan.seats[0];
+    struct tap_ring_slot *s = &tap_plan.seats[0];
     struct td_error err = {0};
 
     memset(b, 0, sizeof *b);
@@ -62,7 +62,7 @@ static inline void bench_open(struct bench *b, uint32_t mode)
     b->lk->ring[0].data = s->data;
     tap_me.uses_steps = false;
     atomic_store(&tap_generation, ++generation);
-    tap_seat_key();
+    tap_ring_slot_key();
 }
 
 /* What was recorded so far, read back. */
@@ -72,11 +72,11 @@ static inline void bench_read(struct bench *b)
     size_t bad;
 
     atomic_store(&tap_generation, 0);
-    while (links_drain(&b->l, b->lk))
+    while (client_drain(&b->l, b->lk))
         ;
-    links_count(&b->l, b->lk);
+    client_count(&b->l, b->lk);
     assert_false(b->lk->ring[0].corrupt);
-    links_write_held(&b->l);
+    client_write_held(&b->l);
     assert_int_equal(td_writer_close(b->l.opt.writer, "complete", &err), 0);
     assert_int_equal(td_fixture_open(b->dir, &b->fx, &err), 0);
     assert_int_equal(td_fixture_ops(b->fx, &b->ops, &b->n_ops, &bad, &err), 0);
@@ -85,13 +85,13 @@ static inline void bench_read(struct bench *b)
 
 static inline void bench_close(struct bench *b)
 {
-    struct tap_seat *s = &tap_plan.seats[0];
+    struct tap_ring_slot *s = &tap_plan.seats[0];
 
     td_ops_free(b->ops, b->n_ops);
     td_steps_free(b->steps, b->n_steps);
     td_fixture_close(b->fx);
-    links_weights_release(&b->lk->ring[0]);
-    links_kernels_release(&b->l);
+    client_weights_release(&b->lk->ring[0]);
+    client_kernels_release(&b->l);
     munmap(s->data, 2 * RING);
     free(s->ring);
     free(s->slots);

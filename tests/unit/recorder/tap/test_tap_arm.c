@@ -18,7 +18,7 @@
 
 static char root[] = "/tmp/td-arm-XXXXXX";
 static struct td_writer *writer;
-static struct td_links *links;
+static struct td_tap_client *links;
 
 static void must(int rc, const struct td_error *err)
 {
@@ -39,7 +39,7 @@ static int setup(void **state)
     tap_take_note();                   /* as the first call of a server would: its thread opens the socket */
     snprintf(path, sizeof path, "%s/fx", root);
     must(td_writer_create(path, &(struct td_writer_options){.tool = "record"}, &writer, &err), &err);
-    must(td_links_open(&(struct td_links_target){.pid = getpid(), .wait_ms = 3000}, &(struct td_links_options){.writer = writer, .ring_bytes = 1 << 20}, &links, &err), &err);
+    must(td_tap_client_open(&(struct td_tap_client_target){.pid = getpid(), .wait_ms = 3000}, &(struct td_tap_client_options){.writer = writer, .ring_bytes = 1 << 20}, &links, &err), &err);
     return 0;
 }
 
@@ -48,16 +48,16 @@ static int teardown(void **state)
     struct td_error err = {0};
 
     (void)state;
-    must(td_links_close(links, &err), &err);
+    must(td_tap_client_close(links, &err), &err);
     must(td_writer_close(writer, "complete", &err), &err);
     return td_fs_remove_tree(root, NULL);
 }
 
-static void arm(struct td_links_mode mode)
+static void arm(struct td_tap_client_mode mode)
 {
     struct td_error err = {0};
 
-    must(td_links_arm(links, &mode, &err), &err);
+    must(td_tap_client_arm(links, &mode, &err), &err);
 }
 
 static void a_mode_arrives(void **state)
@@ -65,7 +65,7 @@ static void a_mode_arrives(void **state)
     struct td_error err = {0};
 
     (void)state;
-    arm((struct td_links_mode){.take = TD_LINKS_SAMPLE, .percent = 2.5, .budget_bytes_per_s = 12345, .time_ppm = 678, .flight_mib = 9, .all_kinds = true});
+    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .percent = 2.5, .budget_bytes_per_s = 12345, .time_ppm = 678, .flight_mib = 9, .all_kinds = true});
     assert_true(tap_armed());
     assert_int_equal(tap_plan.mode, TAP_MODE_SAMPLE);
     assert_int_equal(tap_plan.percent_ppm, 25000);
@@ -74,14 +74,14 @@ static void a_mode_arrives(void **state)
     assert_int_equal(tap_plan.flight_bytes, 9 << 20);
     assert_int_equal(tap_plan.kinds, TAP_KINDS_ALL);
     assert_int_equal(tap_plan.ring_bytes, 1 << 20);
-    must(td_links_disarm(links, &err), &err);
+    must(td_tap_client_disarm(links, &err), &err);
     assert_false(tap_armed());
 }
 
 static void nothing_stays_of_the_mode_before(void **state)
 {
     (void)state;
-    arm((struct td_links_mode){.take = TD_LINKS_ALL, .budget_bytes_per_s = -1});
+    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1});
     assert_int_equal(tap_plan.mode, TAP_MODE_ALL);
     assert_int_equal(tap_plan.budget, -1);
     assert_int_equal(tap_plan.time_ppm, 0);
@@ -92,7 +92,7 @@ static void nothing_stays_of_the_mode_before(void **state)
 static void the_defaults_are_those_of_auto(void **state)
 {
     (void)state;
-    arm((struct td_links_mode){.take = TD_LINKS_SAMPLE, .time_ppm = TD_LINKS_AUTO_TIME_PPM});
+    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM});
     assert_int_equal(tap_plan.percent_ppm, 100000);
     assert_int_equal(tap_plan.budget, 64 << 20);
     assert_int_equal(tap_plan.time_ppm, 5000);

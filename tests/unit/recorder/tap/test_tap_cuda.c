@@ -634,7 +634,7 @@ static void steps_are_found(void **state)
     size_t i, last;
 
     (void)state;
-    tap_cuda_lane_forget();            /* a process that was never armed */
+    tap_cuda_gate_forget();            /* a process that was never armed */
     arm(&b, TAP_MODE_ALL);
     gpu_others(3);
     gpu_gemm(&layer[1], 1);

@@ -30,7 +30,7 @@ static void disarm(struct bench *b)
     tap_front_cuda.stop(20000);
     tap_plan.flight_bytes = 0;
     assert_false(tap_cuda_flight_on());
-    links_flight_facts(&b->l);
+    client_flight_facts(&b->l);
     bench_read(b);
 }
 
@@ -62,7 +62,7 @@ static void be_idle(struct bench *b)
     for (i = 0; i < 15; i++) {
         usleep(20000);
         tap_front_cuda.tick();
-        while (links_drain(&b->l, b->lk))
+        while (client_drain(&b->l, b->lk))
             ;
     }
 }
@@ -150,7 +150,7 @@ static void the_first_bad_launch_is_there(void **state)
     check_blob(&b, td_op_rec_in(bad, "a"), huge, sizeof huge);
     check_blob(&b, td_op_rec_in(bad, "scales"), (void *)layer[1].scales, (size_t)(K / GROUP * layer[1].n) * 2);
     assert_int_equal(b.steps[b.n_steps - 1].step, bad->step);
-    assert_true(td_links_first_bad(&b.l, sentence, sizeof sentence));
+    assert_true(td_tap_client_first_bad(&b.l, sentence, sizeof sentence));
     check_says(sentence, "M 1 N 64 K 64: ", " of 64 values of its output are not finite, its inputs all are finite");
     bench_close(&b);
 }
@@ -170,7 +170,7 @@ static void a_taken_op_may_be_the_bad_one(void **state)
     be_idle(&b);
     disarm(&b);
     assert_int_equal(kept_by_flight(&b), LAYERS);
-    assert_true(td_links_first_bad(&b.l, sentence, sizeof sentence));
+    assert_true(td_tap_client_first_bad(&b.l, sentence, sizeof sentence));
     check_says(sentence, "M 20 N 32 K 64: ", " of 640 values of its output are not finite, its inputs all are finite");
     check_balance(&b);
     bench_close(&b);
@@ -210,13 +210,13 @@ static void zeros_are_looked_at(void **state)
     cu.stream_synchronize(gpu_stream);
     be_idle(&b);
     assert_int_equal(kept_by_flight(&b), 0);
-    assert_false(td_links_first_bad(&b.l, sentence, sizeof sentence));
+    assert_false(td_tap_client_first_bad(&b.l, sentence, sizeof sentence));
     pass_that_vanishes(1);
     be_idle(&b);
     disarm(&b);
     assert_int_equal(ledger(&b, "flight.kept"), 2);
     assert_int_equal(kept_by_flight(&b), 1 + LAYERS);
-    assert_true(td_links_first_bad(&b.l, sentence, sizeof sentence));
+    assert_true(td_tap_client_first_bad(&b.l, sentence, sizeof sentence));
     assert_non_null(strstr(sentence, "M 1 N 64 K 64: all 64 values of its output are zero"));
     check_balance(&b);
     bench_close(&b);

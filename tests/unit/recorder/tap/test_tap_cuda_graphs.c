@@ -255,7 +255,7 @@ static void read_meanwhile(struct bench *b)
     for (i = 0; i < 20; i++) {
         usleep(20000);
         tap_front_cuda.tick();
-        while (links_drain(&b->l, b->lk))
+        while (client_drain(&b->l, b->lk))
             ;
     }
 }

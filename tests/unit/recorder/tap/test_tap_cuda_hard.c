@@ -389,7 +389,7 @@ static void unwanted_layers_are_not_copied(void **state)
         copies = gpu_copies();
         gpu_pass(1, (unsigned)i);
         be_idle();
-        while (links_drain(&b.l, b.lk))
+        while (client_drain(&b.l, b.lk))
             ;
     }
     assert_int_equal(gpu_copies(), copies);

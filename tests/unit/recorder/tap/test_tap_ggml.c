@@ -26,7 +26,7 @@ static char root[] = "/tmp/td-ggml-XXXXXX";
 static char gguf[64];
 static uint8_t up[3 * 18];            /* blk.0.ffn_up.weight, which only the file has */
 
-struct rig { struct td_proc p; int in, out; char dir[64]; struct td_writer *w; struct td_links *l; struct td_fixture *fx; struct td_op *ops; struct td_step *steps; size_t n_ops, n_steps; };
+struct rig { struct td_proc p; int in, out; char dir[64]; struct td_writer *w; struct td_tap_client *l; struct td_fixture *fx; struct td_op *ops; struct td_step *steps; size_t n_ops, n_steps; };
 
 static void must(int rc, const struct td_error *err)
 {
@@ -97,7 +97,7 @@ static void helper(char *out, size_t n, const char *name)
 static void rig_start(struct rig *r, const char *library)
 {
     char host[512], lib[512], *argv[] = {host, lib, NULL};
-    struct td_links_env env;
+    struct td_tap_client_env env;
     struct td_error err = {0};
     int in[2], out[2];
 
@@ -105,9 +105,9 @@ static void rig_start(struct rig *r, const char *library)
     helper(host, sizeof host, "ggml_host");
     helper(lib, sizeof lib, library);
     assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
-    must(td_links_env_make(host, &env, &err), &err);
+    must(td_tap_client_env_make(host, &env, &err), &err);
     must(td_proc_start(&r->p, &(struct td_proc_options){.argv = argv, .extra_env = env.vars, .stdin_fd = in[0], .stdout_fd = out[1], .stderr_fd = -1}, &err), &err);
-    td_links_env_release(&env);
+    td_tap_client_env_release(&env);
     close(in[0]);
     close(out[1]);
     r->in = in[1];
@@ -129,9 +129,9 @@ static void rig_do(struct rig *r, const char *what)
         fail_msg("\"%s\": the host says \"%s\"", what, line);
 }
 
-static void rig_arm(struct rig *r, struct td_links_mode mode, const char *checkpoint)
+static void rig_arm(struct rig *r, struct td_tap_client_mode mode, const char *checkpoint)
 {
-    struct td_links_options opt = {.checkpoint = checkpoint};
+    struct td_tap_client_options opt = {.checkpoint = checkpoint};
     struct td_error err = {0};
     static int turn;
 
@@ -139,8 +139,8 @@ static void rig_arm(struct rig *r, struct td_links_mode mode, const char *checkp
     must(td_writer_create(r->dir, &(struct td_writer_options){.tool = "record"}, &r->w, &err), &err);
     opt.writer = r->w;
     rig_do(r, "graphs 1");             /* the tap's thread starts at the first */
-    must(td_links_open(&(struct td_links_target){.pid = r->p.pid, .wait_ms = 3000}, &opt, &r->l, &err), &err);
-    must(td_links_arm(r->l, &mode, &err), &err);
+    must(td_tap_client_open(&(struct td_tap_client_target){.pid = r->p.pid, .wait_ms = 3000}, &opt, &r->l, &err), &err);
+    must(td_tap_client_arm(r->l, &mode, &err), &err);
 }
 
 static void rig_read(struct rig *r)
@@ -148,9 +148,9 @@ static void rig_read(struct rig *r)
     struct td_error err = {0};
     size_t bad;
 
-    must(td_links_disarm(r->l, &err), &err);
-    td_links_facts(r->l, r->w, NULL);
-    must(td_links_close(r->l, &err), &err);
+    must(td_tap_client_disarm(r->l, &err), &err);
+    td_tap_client_facts(r->l, r->w, NULL);
+    must(td_tap_client_close(r->l, &err), &err);
     must(td_writer_close(r->w, "complete", &err), &err);
     must(td_fixture_open(r->dir, &r->fx, &err), &err);
     must(td_fixture_ops(r->fx, &r->ops, &r->n_ops, &bad, &err), &err);
@@ -172,7 +172,7 @@ static void rig_end(struct rig *r)
     close(r->out);
 }
 
-static const struct td_links_mode gemms = {.take = TD_LINKS_ALL, .budget_bytes_per_s = -1}, nodes = {.take = TD_LINKS_ALL, .budget_bytes_per_s = -1, .all_kinds = true};
+static const struct td_tap_client_mode gemms = {.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1}, nodes = {.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1, .all_kinds = true};
 
 /* ---- what was recorded --------------------------------------------------------------------------------------------- */
 
@@ -361,7 +361,7 @@ static void test_all_ops(void **state)
 /* The server's own callback sees what it asked for, no more, and can stop a graph; a failing graph fails. */
 static void test_servers_own_callback(void **state)
 {
-    static const struct td_links_mode *const modes[] = {&gemms, &nodes};
+    static const struct td_tap_client_mode *const modes[] = {&gemms, &nodes};
     struct rig r;
     int i;
 
@@ -388,7 +388,7 @@ static void test_servers_own_callback(void **state)
 /* What an exception leaves behind is put right at the scheduler's next graph: nothing that throws is lost but the graph itself. */
 static void test_exceptions(void **state)
 {
-    static const struct td_links_mode *const modes[] = {&gemms, &nodes};
+    static const struct td_tap_client_mode *const modes[] = {&gemms, &nodes};
     struct rig r;
     int i;
 
@@ -449,7 +449,7 @@ static void test_sampling(void **state)
 
     (void)state;
     rig_start(&r, "lib_fake_llama.so");
-    rig_arm(&r, (struct td_links_mode){.take = TD_LINKS_SAMPLE, .percent = 1, .budget_bytes_per_s = -1}, NULL);
+    rig_arm(&r, (struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .percent = 1, .budget_bytes_per_s = -1}, NULL);
     rig_do(&r, "graphs 300");
     rig_read(&r);
     assert_true(r.n_steps >= 4 && r.n_steps < 60); /* two of each size at least; three sizes are two classes */

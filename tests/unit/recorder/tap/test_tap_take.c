@@ -114,7 +114,7 @@ static void test_one_weight_two_kinds(void **state)
 /* Two layers with one bias, told apart by the prints of their weights alone. */
 static void test_one_bias_two_weights(void **state)
 {
-    struct tap_print print[2] = {{.n = 3, .k = 2, .dtype = "F32"}, {.n = 3, .k = 2, .dtype = "F32", .word = {[255] = 1}}};
+    struct tap_fingerprint print[2] = {{.n = 3, .k = 2, .dtype = "F32"}, {.n = 3, .k = 2, .dtype = "F32", .word = {[255] = 1}}};
     struct tap_call call = simple();
     struct bench b;
 
@@ -138,7 +138,7 @@ static void test_one_bias_two_weights(void **state)
 static void test_ever_new_weights(void **state)
 {
     enum { MAX = 16384, MORE = 3 };
-    struct tap_print print = {.n = 3, .k = 2, .dtype = "F32"};
+    struct tap_fingerprint print = {.n = 3, .k = 2, .dtype = "F32"};
     struct tap_call call = simple();
     struct bench b;
     int i;
@@ -151,7 +151,7 @@ static void test_ever_new_weights(void **state)
         print.word[0] = (uint32_t)(i < MAX + MORE ? i : 0); /* the last is known */
         assert_true(take(&call));
         if (i % 64 == 0)
-            links_drain(&b.l, b.lk);
+            client_drain(&b.l, b.lk);
     }
     bench_read(&b);
     assert_int_equal(b.l.failed.code, 0);
@@ -241,7 +241,7 @@ static void test_sets(void **state)
 
 static void test_opaque(void **state)
 {
-    static struct tap_print prints[2] = {{.n = 3, .k = 5, .dtype = "BF16", .word = {1}}, {.n = 3, .k = 5, .dtype = "BF16", .word = {2}}};
+    static struct tap_fingerprint prints[2] = {{.n = 3, .k = 5, .dtype = "BF16", .word = {1}}, {.n = 3, .k = 5, .dtype = "BF16", .word = {2}}};
     struct tap_call call = simple();
     struct bench b;
     const struct td_tensor_rec *t;
@@ -313,7 +313,7 @@ static void test_between_begin_and_end(void **state)
     bench_open(&b, TAP_MODE_ALL);
     call.out.data = NULL;
     assert_true(tap_take_begin(&t, &call));
-    assert_false(tap_seats_quiet());
+    assert_false(tap_ring_slots_quiet());
     assert_false(take(&inner));
     assert_false(tap_take_wanted());
     tap_take_skip(3, 0);
@@ -322,7 +322,7 @@ static void test_between_begin_and_end(void **state)
     t.out.data = c;
     tap_take_end(&t, true, -1);
     a[0] -= 1;
-    assert_true(tap_seats_quiet());
+    assert_true(tap_ring_slots_quiet());
     bench_read(&b);
     assert_int_equal(b.n_ops, 1);
     assert_int_equal(ledger(&b, "ops.seen"), 1);

@@ -15,7 +15,7 @@
 
 /* A server that takes a pass every 10 ms; a token arrives 8 ms after its pass began, two passes of which may have begun by then where it is asynchronous. */
 struct played {
-    struct td_rows_pass pass[MOST], truth[MOST];
+    struct td_rows_step pass[MOST], truth[MOST];
     struct td_rows_request request[64];
     size_t n, n_requests;
     int64_t now, token_ms;
@@ -39,12 +39,12 @@ static void end(struct played *s)
     }
 }
 
-static struct td_rows_pass *new_pass(struct played *s, int64_t rows)
+static struct td_rows_step *new_pass(struct played *s, int64_t rows)
 {
-    struct td_rows_pass *p = &s->pass[s->n];
+    struct td_rows_step *p = &s->pass[s->n];
 
     assert_true(s->n < MOST);
-    *p = (struct td_rows_pass){.step = {.step = (int64_t)s->n, .t_ns = s->now, .how = TD_HOW_UNKNOWN, .pid = 7}, .begun_ns = s->now, .rows = rows};
+    *p = (struct td_rows_step){.step = {.step = (int64_t)s->n, .t_ns = s->now, .how = TD_HOW_UNKNOWN, .pid = 7}, .begun_ns = s->now, .rows = rows};
     s->truth[s->n] = *p;
     s->n++;
     s->now += 10 * MS;
@@ -121,7 +121,7 @@ static const struct td_span *span_of(const struct td_step *s, int64_t stream)
     return i < s->n_spans ? &s->spans[i] : NULL;
 }
 
-static void expect_true(const struct td_rows_pass *p, const struct td_rows_pass *truth)
+static void expect_true(const struct td_rows_step *p, const struct td_rows_step *truth)
 {
     assert_int_equal(p->step.step, truth->step.step);
     assert_int_equal(p->step.how, TD_HOW_INFERRED);

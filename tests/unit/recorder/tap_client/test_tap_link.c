@@ -30,7 +30,7 @@
 enum { LAYERS = 3, K = 64 };
 
 static char root[] = "/tmp/td-tap-XXXXXX";
-static char runtime[128], nonce[TD_LINKS_NONCE], tap_path[TD_PATH_MAX];
+static char runtime[128], nonce[TD_TAP_CLIENT_NONCE], tap_path[TD_PATH_MAX];
 static int turn;
 
 static int setup(void **state)
@@ -45,7 +45,7 @@ static int setup(void **state)
     setenv("TD_TAP_LIBRARY", tap_path, 1);
     setenv("TD_TAP_DIR", runtime, 1);
     unsetenv("LD_PRELOAD");
-    td_links_nonce(nonce);
+    td_tap_client_nonce(nonce);
     return 0;
 }
 
@@ -87,16 +87,16 @@ static void must(int rc, const struct td_error *err)
 static void host_start_with(struct host *h, const char *module, const char *scope)
 {
     char *argv[] = {(char *)helper("gemm_host"), (char *)helper(module), (char *)scope, nonce, NULL};
-    struct td_links_env env;
+    struct td_tap_client_env env;
     struct td_error err = {0};
     int in[2], out[2];
 
     memset(h, 0, sizeof *h);
     assert_int_equal(pipe2(in, O_CLOEXEC), 0);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    must(td_links_env_make(argv[0], &env, &err), &err);
+    must(td_tap_client_env_make(argv[0], &env, &err), &err);
     must(td_proc_start(&h->p, &(struct td_proc_options){.argv = argv, .extra_env = env.vars, .stdin_fd = in[0], .stdout_fd = out[1], .stderr_fd = -1}, &err), &err);
-    td_links_env_release(&env);
+    td_tap_client_env_release(&env);
     close(in[0]);
     close(out[1]);
     h->in = in[1];
@@ -155,11 +155,11 @@ static void host_end(struct host *h)
 
 /* ---- the recorder -------------------------------------------------------------------------------------------------- */
 
-struct tape { char dir[256]; struct td_writer *w; struct td_links *l; };
+struct tape { char dir[256]; struct td_writer *w; struct td_tap_client *l; };
 
-static const struct td_links_mode everything = {.take = TD_LINKS_ALL, .budget_bytes_per_s = -1};
+static const struct td_tap_client_mode everything = {.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1};
 
-static void tape_open(struct tape *t, struct host *h, struct td_links_options opt)
+static void tape_open(struct tape *t, struct host *h, struct td_tap_client_options opt)
 {
     struct td_error err = {0};
 
@@ -167,23 +167,23 @@ static void tape_open(struct tape *t, struct host *h, struct td_links_options op
     must(td_writer_create(t->dir, &(struct td_writer_options){.tool = "record"}, &t->w, &err), &err);
     opt.writer = t->w;
     opt.nonce = nonce;
-    must(td_links_open(&(struct td_links_target){.pid = h->p.pid, .wait_ms = 3000}, &opt, &t->l, &err), &err);
+    must(td_tap_client_open(&(struct td_tap_client_target){.pid = h->p.pid, .wait_ms = 3000}, &opt, &t->l, &err), &err);
 }
 
-static void tape_arm(struct tape *t, const struct td_links_mode *m)
+static void tape_arm(struct tape *t, const struct td_tap_client_mode *m)
 {
     struct td_error err = {0};
 
-    must(td_links_arm(t->l, m, &err), &err);
+    must(td_tap_client_arm(t->l, m, &err), &err);
 }
 
 static void wait_for_ops(struct tape *t)
 {
-    struct td_links_state s = {0};
+    struct td_tap_client_state s = {0};
     int i;
 
     for (i = 0; i < 1000 && !s.ops_kept; i++) {
-        td_links_state(t->l, &s);
+        td_tap_client_state(t->l, &s);
         td_clock_sleep_until(td_clock_mono_ns() + 10 * TD_NS_PER_MS);
     }
     assert_true(s.ops_kept > 0);
@@ -232,8 +232,8 @@ static void tape_close(struct tape *t, struct content *c)
 {
     struct td_error err = {0};
 
-    td_links_facts(t->l, t->w, NULL);
-    must(td_links_close(t->l, &err), &err);
+    td_tap_client_facts(t->l, t->w, NULL);
+    must(td_tap_client_close(t->l, &err), &err);
     must(td_writer_close(t->w, "complete", &err), &err);
     tape_read(t, c);
 }
@@ -285,37 +285,37 @@ static void check_op(const struct content *c, const struct td_op *op)
 
 static void test_ids(void **state)
 {
-    char id[TD_LINKS_ID], long_id[128];
+    char id[TD_TAP_CLIENT_ID], long_id[128];
 
     (void)state;
-    td_links_request_id("00ff00ff00ff00ff", 4294967295u, id);
+    td_tap_client_request_id("00ff00ff00ff00ff", 4294967295u, id);
     assert_string_equal(id, "td-00ff00ff00ff00ff-4294967295");
     snprintf(long_id, sizeof long_id, "cmpl-%s-0", id);
-    assert_int_equal(td_links_request_stream("00ff00ff00ff00ff", long_id), 4294967295);
-    assert_int_equal(td_links_request_stream("00ff00ff00ff00ff", "cmpl-td-00ff00ff00ff00ff-7"), 7);
-    assert_int_equal(td_links_request_stream("00ff00ff00ff00ff", "cmpl-td-00ff00ff00ff00fe-7"), -1);
-    assert_int_equal(td_links_request_stream("00ff00ff00ff00ff", "td-00ff00ff00ff00ff-4294967296"), -1);
-    assert_int_equal(td_links_request_stream("00ff00ff00ff00ff", "td-00ff00ff00ff00ff-7x"), -1);
-    assert_int_equal(td_links_request_stream("00ff00ff00ff00ff", "td-00ff00ff00ff00ff-"), -1);
-    assert_int_equal(td_links_request_stream("00ff00ff00ff00ff", ""), -1);
+    assert_int_equal(td_tap_client_request_stream("00ff00ff00ff00ff", long_id), 4294967295);
+    assert_int_equal(td_tap_client_request_stream("00ff00ff00ff00ff", "cmpl-td-00ff00ff00ff00ff-7"), 7);
+    assert_int_equal(td_tap_client_request_stream("00ff00ff00ff00ff", "cmpl-td-00ff00ff00ff00fe-7"), -1);
+    assert_int_equal(td_tap_client_request_stream("00ff00ff00ff00ff", "td-00ff00ff00ff00ff-4294967296"), -1);
+    assert_int_equal(td_tap_client_request_stream("00ff00ff00ff00ff", "td-00ff00ff00ff00ff-7x"), -1);
+    assert_int_equal(td_tap_client_request_stream("00ff00ff00ff00ff", "td-00ff00ff00ff00ff-"), -1);
+    assert_int_equal(td_tap_client_request_stream("00ff00ff00ff00ff", ""), -1);
 }
 
 static void test_env(void **state)
 {
     struct td_buf lines = TD_BUF_INIT(1 << 16);
-    struct td_links_env env;
+    struct td_tap_client_env env;
     struct td_error err = {0};
     struct stat st;
 
     (void)state;
     setenv("LD_PRELOAD", "libother.so", 1);
-    must(td_links_env_make("/bin/true", &env, &err), &err);
+    must(td_tap_client_env_make("/bin/true", &env, &err), &err);
     assert_non_null(strstr(env.vars[0], "libtapedeck-tap.so:libother.so"));
     assert_string_equal(env.vars[1] + strlen("TD_TAP_DIR="), runtime);
     assert_int_equal(stat(runtime, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);
-    td_links_env_release(&env);
-    must(td_links_env_print(64, &lines, &err), &err);
+    td_tap_client_env_release(&env);
+    must(td_tap_client_env_print(64, &lines, &err), &err);
     assert_non_null(strstr(lines.data, "export LD_PRELOAD='"));
     assert_non_null(strstr(lines.data, "export TD_TAP_DIR='"));
     assert_non_null(strstr(lines.data, "export TD_TAP_GRAPHS='64'"));
@@ -323,11 +323,11 @@ static void test_env(void **state)
     unsetenv("LD_PRELOAD");
 
     chmod(runtime, 0755);             /* not ours alone: refused */
-    assert_int_equal(td_links_env_make("/bin/true", &env, &err), TD_EIO);
+    assert_int_equal(td_tap_client_env_make("/bin/true", &env, &err), TD_EIO);
     chmod(runtime, 0700);
     td_error_clear(&err);
     setenv("TD_TAP_LIBRARY", "/nonexistent/libtapedeck-tap.so", 1);
-    assert_int_equal(td_links_env_make("/bin/true", &env, &err), TD_ENOTFOUND);
+    assert_int_equal(td_tap_client_env_make("/bin/true", &env, &err), TD_ENOTFOUND);
     setenv("TD_TAP_LIBRARY", tap_path, 1);
 }
 
@@ -341,11 +341,11 @@ static void test_everything(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
     host_do(&h, "steps 5 2");         /* asleep: not seen */
     tape_arm(&t, &everything);
     host_do(&h, "steps 20 3");
-    assert_int_equal(td_links_disarm(t.l, NULL), 0);
+    assert_int_equal(td_tap_client_disarm(t.l, NULL), 0);
     host_do(&h, "steps 5 2");
     tape_close(&t, &c);
 
@@ -396,8 +396,8 @@ static void test_sampling_keeps_whole_steps(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
-    tape_arm(&t, &(struct td_links_mode){.take = TD_LINKS_SAMPLE, .percent = 10, .budget_bytes_per_s = -1});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
+    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .percent = 10, .budget_bytes_per_s = -1});
     host_do(&h, "steps 1000 2");
     host_do(&h, "steps 2 64");        /* a rare size is taken whatever the window says */
     tape_close(&t, &c);
@@ -422,8 +422,8 @@ static void test_budget_drops_whole_steps(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
-    tape_arm(&t, &(struct td_links_mode){.take = TD_LINKS_ALL, .budget_bytes_per_s = 100000});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
+    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 100000});
     host_do(&h, "steps 500 16");
     tape_close(&t, &c);
     assert_int_equal(ledger(&c, "steps.seen"), 500);
@@ -444,8 +444,8 @@ static void test_weights_over_budget(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
-    tape_arm(&t, &(struct td_links_mode){.take = TD_LINKS_ALL, .budget_bytes_per_s = 10});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
+    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 10});
     host_do(&h, "steps 2 0");         /* the first brings all weights, and a debt of minutes */
     host_do(&h, "reload");
     host_do(&h, "steps 2 0");
@@ -466,7 +466,7 @@ static void test_ring_too_small(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){.ring_bytes = 64 << 10});
+    tape_open(&t, &h, (struct td_tap_client_options){.ring_bytes = 64 << 10});
     tape_arm(&t, &everything);
     host_do(&h, "steps 4 2048");      /* 256 KiB of A alone */
     host_do(&h, "steps 4 2");
@@ -487,7 +487,7 @@ static void test_threads(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){.rings = 2});
+    tape_open(&t, &h, (struct td_tap_client_options){.rings = 2});
     tape_arm(&t, &everything);
     host_do(&h, "threads 2 50 2");
     host_do(&h, "delay 300");         /* so that all four are there at once */
@@ -511,7 +511,7 @@ static void test_no_steps_and_refused_calls(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "ops 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
     tape_arm(&t, &everything);
     host_do(&h, "ops 10 2");
     host_do(&h, "bad");
@@ -533,7 +533,7 @@ static void test_reload_is_noticed(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
     tape_arm(&t, &everything);
     host_do(&h, "steps 3 2");
     host_do(&h, "reload");
@@ -555,7 +555,7 @@ static void test_local_library(void **state)
     (void)state;
     host_start_with(&h, "lib_stub_kernels.so", "local");
     host_do(&h, "steps 3 2");         /* RTLD_NEXT finds nothing there */
-    tape_open(&t, &h, (struct td_links_options){0});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
     tape_arm(&t, &everything);
     host_do(&h, "steps 3 2");
     tape_close(&t, &c);
@@ -581,26 +581,26 @@ static void test_server_killed(void **state)
     struct host h;
     struct tape t;
     struct content c;
-    struct td_links_state s;
+    struct td_tap_client_state s;
     int i;
 
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
     tape_arm(&t, &everything);
     host_do(&h, "loop 1000000 4");
     wait_for_ops(&t);
     kill(h.p.pid, SIGKILL);
     td_proc_wait(&h.p, 5000, NULL);
     for (i = 0; i < 1000; i++) {
-        td_links_state(t.l, &s);
+        td_tap_client_state(t.l, &s);
         if (!s.alive)
             break;
         td_clock_sleep_until(td_clock_mono_ns() + 10 * TD_NS_PER_MS);
     }
     assert_int_equal(s.alive, 0);
-    assert_int_equal(td_links_disarm(t.l, NULL), 0);
+    assert_int_equal(td_tap_client_disarm(t.l, NULL), 0);
     tape_close(&t, &c);
     assert_int_equal(ledger(&c, "links.lost"), 1);
     assert_true(c.n_ops > 0);
@@ -628,8 +628,8 @@ static pid_t recorder_process(struct host *h, struct tape *t, int go[2])
         return pid;
     }
     if (td_writer_create(t->dir, &(struct td_writer_options){.tool = "record"}, &t->w, &err) ||
-        td_links_open(&(struct td_links_target){.pid = h->p.pid, .wait_ms = 3000}, &(struct td_links_options){.writer = t->w, .nonce = nonce}, &t->l, &err) ||
-        td_links_arm(t->l, &everything, &err) || write(ready[1], "x", 1) != 1 || read(go[0], &x, 1) != 1 || td_links_close(t->l, &err) ||
+        td_tap_client_open(&(struct td_tap_client_target){.pid = h->p.pid, .wait_ms = 3000}, &(struct td_tap_client_options){.writer = t->w, .nonce = nonce}, &t->l, &err) ||
+        td_tap_client_arm(t->l, &everything, &err) || write(ready[1], "x", 1) != 1 || read(go[0], &x, 1) != 1 || td_tap_client_close(t->l, &err) ||
         td_writer_close(t->w, "complete", &err)) {
         fprintf(stderr, "recorder process: %s\n", err.msg);
         _exit(1);
@@ -654,7 +654,7 @@ static void test_recorder_killed(void **state)
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     host_do(&h, "delay 0");           /* the server runs on */
-    tape_open(&again, &h, (struct td_links_options){0}); /* the tap let go: it can be linked within 3 s */
+    tape_open(&again, &h, (struct td_tap_client_options){0}); /* the tap let go: it can be linked within 3 s */
     tape_arm(&again, &everything);
     wait_for_ops(&again);
     tape_close(&again, &c);
@@ -704,15 +704,15 @@ static void test_one_recorder_at_a_time(void **state)
 {
     struct tape t;
     struct content c;
-    struct td_links *second = NULL;
+    struct td_tap_client *second = NULL;
     struct td_error err = {0};
     struct host h;
 
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
-    assert_int_equal(td_links_open(&(struct td_links_target){.pid = h.p.pid}, &(struct td_links_options){.writer = t.w}, &second, &err), TD_EEXIST);
+    tape_open(&t, &h, (struct td_tap_client_options){0});
+    assert_int_equal(td_tap_client_open(&(struct td_tap_client_target){.pid = h.p.pid}, &(struct td_tap_client_options){.writer = t.w}, &second, &err), TD_EEXIST);
     assert_null(second);
     tape_close(&t, &c);
     content_free(&c);
@@ -724,13 +724,13 @@ static void test_fork(void **state)
     struct host h;
     struct tape t;
     struct content c;
-    struct td_links_state s;
+    struct td_tap_client_state s;
     int i;
 
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
     tape_arm(&t, &everything);
     host_do(&h, "steps 2 2");
     host_do(&h, "fork 10 2");         /* the child is not linked: it runs, unseen */
@@ -743,8 +743,8 @@ static void test_fork(void **state)
     host_do(&h, "child 2 2");         /* it has a tap of its own from its first op on */
     for (i = 0, s.processes = 0; i < 20 && s.processes < 2; i++) {
         td_clock_sleep_until(td_clock_mono_ns() + 100 * TD_NS_PER_MS);
-        tape_open(&t, &h, (struct td_links_options){0});
-        td_links_state(t.l, &s);
+        tape_open(&t, &h, (struct td_tap_client_options){0});
+        td_tap_client_state(t.l, &s);
         tape_close(&t, &c);
         content_free(&c);
     }
@@ -762,7 +762,7 @@ static void test_descriptors_closed(void **state)
     (void)state;
     host_start(&h);
     host_do(&h, "steps 1 1");
-    tape_open(&t, &h, (struct td_links_options){0});
+    tape_open(&t, &h, (struct td_tap_client_options){0});
     tape_arm(&t, &everything);
     host_do(&h, "steps 2 2");
     host_do(&h, "closefds");
@@ -832,7 +832,7 @@ static void test_other_version(void **state)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    struct td_links *l = NULL;
+    struct td_tap_client *l = NULL;
     struct td_error err = {0};
     pid_t pid;
 
@@ -847,7 +847,7 @@ static void test_other_version(void **state)
 
         _exit(send(fd, &r, 8, 0) != 8);
     }
-    assert_int_equal(td_links_open(&(struct td_links_target){.socket = a.sun_path}, &(struct td_links_options){0}, &l, &err), TD_EVERSION);
+    assert_int_equal(td_tap_client_open(&(struct td_tap_client_target){.socket = a.sun_path}, &(struct td_tap_client_options){0}, &l, &err), TD_EVERSION);
     assert_non_null(strstr(err.msg, "protocol"));
     waitpid(pid, NULL, 0);
     close(listener);
@@ -855,23 +855,23 @@ static void test_other_version(void **state)
 
 static void test_no_tap(void **state)
 {
-    struct td_links *l = NULL;
+    struct td_tap_client *l = NULL;
     struct td_error err = {0};
 
     (void)state;
-    assert_int_equal(td_links_open(&(struct td_links_target){.pid = getpid()}, &(struct td_links_options){0}, &l, &err), TD_ENOTFOUND);
+    assert_int_equal(td_tap_client_open(&(struct td_tap_client_target){.pid = getpid()}, &(struct td_tap_client_options){0}, &l, &err), TD_ENOTFOUND);
     assert_non_null(strstr(err.msg, "without the tap"));
     td_error_clear(&err);
-    assert_int_equal(td_links_open(&(struct td_links_target){.port = 1}, &(struct td_links_options){0}, &l, &err), TD_ENOTFOUND);
+    assert_int_equal(td_tap_client_open(&(struct td_tap_client_target){.port = 1}, &(struct td_tap_client_options){0}, &l, &err), TD_ENOTFOUND);
     assert_non_null(strstr(err.msg, "port 1"));
     td_error_clear(&err);
-    assert_int_equal(td_links_open(&(struct td_links_target){.socket = "/nonexistent/x.sock"}, &(struct td_links_options){0}, &l, &err), TD_ENOTFOUND);
+    assert_int_equal(td_tap_client_open(&(struct td_tap_client_target){.socket = "/nonexistent/x.sock"}, &(struct td_tap_client_options){0}, &l, &err), TD_ENOTFOUND);
 }
 
 /* A folder that others may enter: the tap serves nothing, the server does not care. */
 static void test_open_folder(void **state)
 {
-    struct td_links *l = NULL;
+    struct td_tap_client *l = NULL;
     struct td_error err = {0};
     struct host h;
 
@@ -879,7 +879,7 @@ static void test_open_folder(void **state)
     host_start(&h);
     chmod(runtime, 0755);
     host_do(&h, "steps 2 2");
-    assert_int_equal(td_links_open(&(struct td_links_target){.pid = h.p.pid}, &(struct td_links_options){0}, &l, &err), TD_ENOTFOUND);
+    assert_int_equal(td_tap_client_open(&(struct td_tap_client_target){.pid = h.p.pid}, &(struct td_tap_client_options){0}, &l, &err), TD_ENOTFOUND);
     chmod(runtime, 0700);
     host_end(&h);
 }
@@ -891,17 +891,17 @@ static void test_harmless(void **state)
 
     (void)state;
     for (i = 0; i < sizeof commands / sizeof *commands; i++) {
-        struct td_links_env env;
+        struct td_tap_client_env env;
         struct td_error err = {0};
         struct td_proc p;
         char none[] = "ASAN_OPTIONS=detect_leaks=0", *vars[4];
 
-        must(td_links_env_make(commands[i][0], &env, &err), &err);
+        must(td_tap_client_env_make(commands[i][0], &env, &err), &err);
         vars[0] = env.vars[0], vars[1] = env.vars[1], vars[2] = none, vars[3] = NULL;
         must(td_proc_start(&p, &(struct td_proc_options){.argv = commands[i], .extra_env = vars, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, &err), &err);
         must(td_proc_wait(&p, 20000, &err), &err);
         assert_int_equal(p.status, 0);
-        td_links_env_release(&env);
+        td_tap_client_env_release(&env);
     }
 }
 

@@ -16,7 +16,7 @@
 
 enum { RING = 64 << 10, K = 64, N = 32, GROUP = 32 };
 
-struct bench { char root[64]; struct td_links l; struct link *lk; uint8_t *data; uint64_t head; };
+struct bench { char root[64]; struct td_tap_client l; struct client_tap *lk; uint8_t *data; uint64_t head; };
 
 static void bench_open(struct bench *b)
 {
@@ -43,7 +43,7 @@ static void bench_open(struct bench *b)
 
 static void bench_close(struct bench *b)
 {
-    links_weights_release(&b->lk->ring[0]);
+    client_weights_release(&b->lk->ring[0]);
     free(b->lk->shared);
     free(b->lk->ring[0].shared);
     free(b->data);
@@ -53,7 +53,7 @@ static void bench_close(struct bench *b)
 
 static void rewind_ring(struct bench *b)
 {
-    links_weights_release(&b->lk->ring[0]);
+    client_weights_release(&b->lk->ring[0]);
     b->lk->ring[0].corrupt = false;
     b->head = 0;
     atomic_store(&b->lk->ring[0].shared->head, 0);
@@ -130,7 +130,7 @@ static void test_fill_ids(void **state)
     (void)state;
     bench_open(&b);
     put_all(&b, at);
-    assert_int_equal(links_drain(&b.l, b.lk), 4);
+    assert_int_equal(client_drain(&b.l, b.lk), 4);
     assert_false(b.lk->ring[0].corrupt);
     assert_int_equal(b.l.state.ops_kept, 1);
     assert_int_equal(b.l.state.steps_kept, 1);
@@ -140,7 +140,7 @@ static void test_fill_ids(void **state)
 
 static void expect_corrupt(struct bench *b, int64_t ops)
 {
-    while (links_drain(&b->l, b->lk))
+    while (client_drain(&b->l, b->lk))
         ;
     assert_true(b->lk->ring[0].corrupt);
     assert_int_equal(b->l.state.ops_kept, ops);
@@ -195,7 +195,7 @@ static void test_faults_of_an_op(void **state)
     FAULT(&b, op->op.n_w = TAP_MAX_WEIGHTS + 1);
     FAULT(&b, op->op.n_in = 0);                  /* then a's bytes are nobody's */
     FAULT(&b, op->op.n_in = TAP_MAX_INPUTS + 1);
-    FAULT(&b, op->op.has_print = 1);             /* and there is none */
+    FAULT(&b, op->op.has_fingerprint = 1);             /* and there is none */
     FAULT(&b, memset(op->op.kind, 'x', sizeof op->op.kind)); /* no end */
     FAULT(&b, memset(op->op.name, 'x', sizeof op->op.name));
     FAULT(&b, op->op.symbol[3] = '\033');
@@ -229,7 +229,7 @@ static void test_set_described_twice(void **state)
     bench_open(&b);
     put_all(&b, at);
     put(&b, &op, sizeof op, op.op.rec.size);
-    assert_int_equal(links_drain(&b.l, b.lk), 5);
+    assert_int_equal(client_drain(&b.l, b.lk), 5);
     strcpy(op.op.kind, "gemm");
     put(&b, &op, sizeof op, op.op.rec.size);
     expect_corrupt(&b, 2);
@@ -245,9 +245,9 @@ static void test_kept(void **state)
     (void)state;
     bench_open(&b);
     put(&b, &k, sizeof k, sizeof k);
-    assert_int_equal(links_drain(&b.l, b.lk), 1);
+    assert_int_equal(client_drain(&b.l, b.lk), 1);
     assert_int_equal(cJSON_GetArraySize(b.l.flight.kept), 1);
-    links_flight_facts(&b.l);          /* nobody asked for it: no fact, and nothing is left */
+    client_flight_facts(&b.l);          /* nobody asked for it: no fact, and nothing is left */
     b.l.flight.kept = NULL;
     k.why = TAP_FLIGHTS;
     put(&b, &k, sizeof k, sizeof k);
@@ -279,7 +279,7 @@ static void test_too_many_inputs(void **state)
     rec.op.n_in = TAP_MAX_INPUTS;     /* what is allowed */
     rec.op.rec.size -= TAP_MAX_WEIGHTS * sizeof *rec.t;
     put(&b, &rec, rec.op.rec.size, rec.op.rec.size);
-    assert_int_equal(links_drain(&b.l, b.lk), 1);
+    assert_int_equal(client_drain(&b.l, b.lk), 1);
     assert_int_equal(b.l.state.ops_kept, 1);
     bench_close(&b);
 }
@@ -309,7 +309,7 @@ static void test_endless_names(void **state)
         atomic_store(&b.lk->ring[0].shared->head, 0);
         atomic_store(&b.lk->ring[0].shared->tail, 0);
         put(&b, &rec, sizeof rec, sizeof rec);
-        links_drain(&b.l, b.lk);
+        client_drain(&b.l, b.lk);
     }
     assert_int_equal(i, 20000);        /* read on: some models have so many weights */
     assert_int_equal(b.l.state.ops_kept, 16384);
@@ -330,8 +330,8 @@ static void test_unknown_rows(void **state)
     (void)state;
     bench_open(&b);
     put(&b, &step, sizeof step, sizeof step);
-    assert_int_equal(links_drain(&b.l, b.lk), 1);
-    links_write_held(&b.l);
+    assert_int_equal(client_drain(&b.l, b.lk), 1);
+    client_write_held(&b.l);
     assert_int_equal(td_writer_close(b.l.opt.writer, "complete", &err), 0);
     b.l.opt.writer = NULL;
     snprintf(dir, sizeof dir, "%s/fx", b.root);
@@ -370,7 +370,7 @@ static void test_any_byte(void **state)
             if (where < b.head)
                 b.data[where] = (uint8_t)(x >> 32);
         }
-        while (links_drain(&b.l, b.lk))
+        while (client_drain(&b.l, b.lk))
             ;
         assert_true(atomic_load(&b.lk->ring[0].shared->tail) <= b.head);
         rewind_ring(&b);
