@@ -27,7 +27,7 @@ cd "$ROOT"
 flags="-std=c17 -O2 -D_GNU_SOURCE -I. -pthread"
 $CC $flags -fPIC -shared bench/tap/nothing.c -o "$work/libnothing.so"
 $CC $flags bench/tap/asleep.c -o "$work/asleep" -L"$work" -lnothing -Wl,-rpath,"$work"
-$CC $flags bench/tap/tapctl.c $(ls recorder/*.c | grep -vE 'recorder/(main|record|figures|host|started)\.c') "$O/libtapedeck.a" -o "$work/tapctl" \
+$CC $flags bench/tap/tapctl.c recorder/tap_client/*.c "$O/libtapedeck.a" -o "$work/tapctl" \
     -lcurl -lzstd -llz4 -lcjson -lxxhash -lm -ldl
 export TD_TAP_DIR="$work/run" TD_TAP_LIBRARY="$LIB/libtapedeck-tap.so"
 python3 bench/tap/bench.py "$work" "${1:-20}" "$TD_TAP_LIBRARY" "$kind" "${arguments[@]}"
