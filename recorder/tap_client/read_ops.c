@@ -111,7 +111,7 @@ static bool read_op(struct client_op *op, const struct tap_op *rec, const uint8_
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
-static void set_attr(cJSON *o, const struct tap_attr *a)
+static void set_attr(cJSON *o, const struct td_attr *a)
 {
     cJSON *old = cJSON_GetObjectItemCaseSensitive(o, a->name);
 
@@ -149,7 +149,7 @@ static cJSON *launches_of(const struct client_op *op)
     int i;
 
     for (i = 0; i < op->rec->n_launches; i++) {
-        const struct tap_launch *l = &op->launch[i];
+        const struct td_op_launch *l = &op->launch[i];
         cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
 
         cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)l->rows[0]));
@@ -160,7 +160,7 @@ static cJSON *launches_of(const struct client_op *op)
             cJSON_AddNumberToObject(o, "shared_bytes", l->shared_bytes);
         if (l->symbol[0])
             cJSON_AddStringToObject(o, "symbol", l->symbol);
-        if (l->flags & TAP_LAUNCH_IN_GRAPH)
+        if (l->flags & TD_LAUNCH_IN_GRAPH)
             cJSON_AddTrueToObject(o, "graph");
         cJSON_AddItemToArray(all, o);
     }
@@ -190,7 +190,7 @@ static int write_op(struct td_tap_client *l, struct client_tap *lk, const struct
 {
     struct tap_op rec = *op->rec;     /* td_op's strings are not const */
     char clock[] = "monotonic";
-    struct td_tensor_rec in[TAP_MAX_INPUTS + TD_IDENTIFY_TENSORS];
+    struct td_tensor_rec in[TD_OP_MAX_TENSORS];
     struct td_op out = {.op = l->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = lk->pid, .t_ns = rec.rec.t_ns, .kind = rec.kind,
                         .layer = set && !set->named_by_call ? set->layer : op->name ? rec.name : NULL, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in, .has_out = true,
                         .impl = {.symbol = rec.symbol, .library = lk->library[0] ? lk->library : NULL, .build = lk->build[0] ? lk->build : NULL,

@@ -63,12 +63,12 @@ struct places { uint64_t in, out, size; }; /* offsets in the record */
 static struct places place(const struct tap_call *call)
 {
     struct places p;
-    uint64_t at = sizeof(struct tap_op) + (uint64_t)call->n_attrs * sizeof(struct tap_attr) + (uint64_t)(call->n_w + call->n_in + 1) * sizeof(struct tap_tensor);
+    uint64_t at = sizeof(struct tap_op) + (uint64_t)call->n_attrs * sizeof(struct td_attr) + (uint64_t)(call->n_w + call->n_in + 1) * sizeof(struct tap_tensor);
     int i;
 
     if (call->print)
         at += sizeof(struct tap_fingerprint);
-    at += (uint64_t)call->n_launches * sizeof(struct tap_launch);
+    at += (uint64_t)call->n_launches * sizeof(struct td_op_launch);
     p.in = at = tap_round(at, TAP_REC_ALIGN);
     for (i = 0; i < call->n_in; i++)
         at += tap_round(bytes_of(&call->in[i]), TAP_REC_ALIGN);
@@ -109,17 +109,17 @@ static void put_tensor(struct tap_tensor *t, const struct tap_operand *o)
     }
     t->bytes = bytes_of(o);
     t->opaque = !o->data;
-    t->align = o->data ? (uint32_t)__builtin_ctzll((o->address ? o->address : (uintptr_t)o->data) | 4096u) : 0;
+    t->align = o->data ? (uint16_t)__builtin_ctzll((o->address ? o->address : (uintptr_t)o->data) | 4096u) : 0;
 }
 
-static void put_launches(struct tap_launch *to, const struct tap_call *call)
+static void put_launches(struct td_op_launch *to, const struct tap_call *call)
 {
     int i;
 
     for (i = 0; i < call->n_launches; i++) {
         const struct tap_call_launch *from = &call->launches[i];
 
-        to[i] = (struct tap_launch){.rows = {from->rows[0], from->rows[1]}, .grid = {from->grid[0], from->grid[1], from->grid[2]},
+        to[i] = (struct td_op_launch){.rows = {from->rows[0], from->rows[1]}, .grid = {from->grid[0], from->grid[1], from->grid[2]},
                                     .block = {from->block[0], from->block[1], from->block[2]}, .shared_bytes = from->shared_bytes, .flags = from->flags};
         put_name(to[i].symbol, sizeof to[i].symbol, from->symbol);
     }
@@ -129,7 +129,7 @@ static void put_launches(struct tap_launch *to, const struct tap_call *call)
  * read back from the record, now or later: others may write there. */
 static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *call, uint32_t weight)
 {
-    struct tap_attr *attr = (struct tap_attr *)(rec + 1);
+    struct td_attr *attr = (struct td_attr *)(rec + 1);
     struct tap_tensor *t = (struct tap_tensor *)(attr + call->n_attrs);
     int i;
 
@@ -156,7 +156,7 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
         put_tensor(t++, &call->in[i]);
     if (call->print)
         memcpy(t + 1, call->print, sizeof *call->print);
-    put_launches((struct tap_launch *)((uint8_t *)(t + 1) + (call->print ? sizeof *call->print : 0)), call);
+    put_launches((struct td_op_launch *)((uint8_t *)(t + 1) + (call->print ? sizeof *call->print : 0)), call);
     return t;
 }
 

@@ -117,7 +117,7 @@ static bool operand(const struct tg_host *h, const struct tg_tensor *t, const ch
 
 static void attr(struct tap_call *call, const char *name, int64_t value)
 {
-    call->attrs[call->n_attrs++] = (struct tap_call_attr){name, value};
+    call->attrs[call->n_attrs++] = (struct td_attr_view){name, value};
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------------------- */
