@@ -113,9 +113,9 @@ static int read_chosen(struct job *j, struct td_error *err)
         const struct td_op_choice *ch = &j->list.items[i];
 
         if (rc < 0) {
-            td_error_clear(&bad);
-            if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED)
+            if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED && rc != TD_ELIMIT)
                 break;
+            td_error_clear(&bad);
             continue;
         }
         i++;
@@ -127,7 +127,7 @@ static int read_chosen(struct job *j, struct td_error *err)
     td_op_release(&op);
     td_cursor_close(c);
     qsort(j->items, j->n, sizeof *j->items, by_weights);
-    return TD_OK;
+    return bad.code ? td_fail(err, bad.code, "%s", bad.msg) : TD_OK;
 }
 
 static int make_rows(struct job *j, struct td_error *err)
