@@ -1,0 +1,66 @@
+/* test_opset.c - every attribute of an op reaches the differ; more than an op may have are refused.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "differ/opset.h"
+
+static cJSON *attributes(int n)
+{
+    cJSON *o = cJSON_CreateObject();
+    char name[TD_OP_MAX_ATTR_NAME];
+
+    cJSON_AddStringToObject(o, "note", "no integer");
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        cJSON_AddNumberToObject(o, name, 100 + i);
+    }
+    return o;
+}
+
+static void all_attributes_arrive(void **state)
+{
+    struct td_op op = {.op = 7, .kind = (char[]){"ggml_rope"}};
+    struct td_op_set set = {0};
+    struct td_error err = {0, ""};
+    char name[TD_OP_MAX_ATTR_NAME];
+
+    (void)state;
+    op.attrs = attributes(TD_OP_MAX_ATTRS);
+    assert_int_equal(td_op_set_add(&set, "fx", &op, &err), TD_OK);
+    assert_int_equal(set.op[0].n_attrs, TD_OP_MAX_ATTRS);
+    for (int i = 0; i < TD_OP_MAX_ATTRS; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        assert_int_equal(td_judged_op_attr(&set.op[0], name, -1), 100 + i);
+    }
+    cJSON_Delete(op.attrs);
+    td_op_set_release(&set);
+}
+
+static void one_more_is_refused_by_name(void **state)
+{
+    struct td_op op = {.op = 7, .kind = (char[]){"ggml_rope"}};
+    struct td_op_set set = {0};
+    struct td_error err = {0, ""};
+
+    (void)state;
+    op.attrs = attributes(TD_OP_MAX_ATTRS + 1);
+    assert_int_equal(td_op_set_add(&set, "fx", &op, &err), TD_ELIMIT);
+    assert_string_equal(err.msg, "op 7 (ggml_rope) has 33 attributes; this version takes 32");
+    assert_int_equal(set.n, 0);
+    cJSON_Delete(op.attrs);
+    td_op_set_release(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_attributes_arrive), cmocka_unit_test(one_more_is_refused_by_name)};
+
+    return cmocka_run_group_tests_name("opset", tests, NULL, NULL);
+}
