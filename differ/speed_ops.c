@@ -37,7 +37,7 @@ static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n, si
 }
 
 /* One op's pairs go to the row of its group and to the total. */
-static int add_op(struct td_speed *s, enum td_metric m, const struct td_judged_op *op, const double *pairs, size_t n)
+static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_judged_op *op, const double *pairs, size_t n)
 {
     struct td_speed_row *row;
     char label[96];
