@@ -71,13 +71,6 @@ static void strings_free(struct td_strings *t)
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
-static const char *const STATUS[] = {"none", "ok", "unsupported", "failed", "crashed", "hung", "broken"};
-
-const char *td_op_status_name(enum td_op_status s)
-{
-    return STATUS[s];
-}
-
 const char *td_op_result_name(enum td_op_result r)
 {
     static const char *const NAMES[] = {"ok", "inconclusive", "broken", "worse", "compared"};
@@ -190,13 +183,7 @@ static void read_device(struct td_op_set *set, const cJSON *device, struct td_ju
 
 static void read_judge(struct td_op_set *set, const cJSON *j, struct td_judged_op *x)
 {
-    const char *status = td_json_get_str(j, "status", "broken");
-    size_t i;
-
-    x->status = TD_OP_BROKEN;
-    for (i = 1; i < sizeof STATUS / sizeof STATUS[0]; i++)
-        if (strcmp(status, STATUS[i]) == 0)
-            x->status = (enum td_op_status)i;
+    x->status = td_op_status_parse(td_json_get_str(j, "status", "broken"));
     x->reason = intern(set, td_json_get_str(j, "reason", NULL));
     x->judge_floor = td_json_get_num(td_json_get(j, "limits"), "floor", NAN);
     x->format_cost = td_json_get_num(j, "format_cost", NAN);

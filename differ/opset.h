@@ -5,6 +5,7 @@
 
 #include "differ/align.h"
 #include "format/m_class.h"
+#include "format/op_status.h"
 
 /* One E of the replayer's judgement (docs/format.md, "judge"). Scores are in units of what correct rounding allows. */
 enum td_rms_part { TD_RMS_COL, TD_RMS_ROW, TD_RMS_TILE, TD_RMS_PARTS }; /* whose worst rms score: td_op_error.col, row, tile */
@@ -19,8 +20,6 @@ struct td_op_error {
     bool varies;              /* the kernel is known to give other bits each time */
     const char *crash;                  /* NULL: none */
 };
-
-enum td_op_status { TD_OP_NONE, TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP_CRASHED, TD_OP_HUNG, TD_OP_BROKEN };
 
 /* COMPARED: there is no reference for this kind, its output was set beside another; never worse, whatever came out. */
 enum td_op_result { TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESULT_WORSE, TD_RESULT_COMPARED };
@@ -84,7 +83,6 @@ void td_op_set_release(struct td_op_set *s);
 /* "model.layers.0.mlp.up_proj", "model.layers.0.mlp.up_proj of rank 1"; `unknown` where it has no name. out: where it has a rank. */
 const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out, size_t size);
 int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing);
-const char *td_op_status_name(enum td_op_status s);
 const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse", "compared" */
 
 #endif
