@@ -206,7 +206,7 @@ static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_
 /* The half that a function of a library does: it says nothing of its launches. */
 static void add_product(struct tap_call *call, struct tap_call_launch *launches, const struct tap_cuda_entry *e, int64_t rows)
 {
-    if (e->product && call->n_launches < TAP_MAX_LAUNCHES)
+    if (e->product)                   /* send_entry() left room for it */
         launches[call->n_launches++] = (struct tap_call_launch){.rows = {0, rows}, .symbol = e->product};
 }
 
@@ -386,7 +386,7 @@ static void send_entry(const struct tap_cuda_entry *e)
 {
     if (e->cut != TAP_OPS_SENT)
         cut_op(e->cut);
-    if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
+    if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n + (open_op.launch[0].product != NULL) == TAP_MAX_LAUNCHES)
         send_op();
     if (e->what == TAP_CUDA_LAUNCH && tap_cuda_queue_is_void(e)) {
         cut_op(TAP_OPS_THREADS);
