@@ -38,12 +38,10 @@ struct td_speed_row *td_speed_row(struct td_speed *s, enum td_speed_metric m, co
         s->row = grown;
         s->cap = cap;
     }
-    r = &s->row[s->n++];
-    memset(r, 0, sizeof *r);
-    r->metric = m;
-    r->total = total;
-    snprintf(r->label, sizeof r->label, "%s", label);
-    return r;
+    r = &s->row[s->n];
+    *r = (struct td_speed_row){.metric = m, .total = total, .label = strdup(label)};
+    s->n += r->label != NULL;
+    return r->label ? r : NULL;
 }
 
 int td_ratios_add(struct td_ratios *r, double base, double now, bool larger_is_faster)
@@ -77,6 +75,7 @@ void td_speed_release(struct td_speed *s)
     size_t i;
 
     for (i = 0; i < s->n; i++) {
+        free(s->row[i].label);
         free(s->row[i].pairs.log_ratio);
         free(s->row[i].pairs.base);
         free(s->row[i].pairs.now);

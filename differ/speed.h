@@ -21,7 +21,7 @@ struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
 struct td_speed_row {
     enum td_speed_metric metric;
     struct td_ratios pairs;
-    char label[96];              /* category, "kernel shape M class", or "total" */
+    char *label;                 /* category, "kernel shape M class", or "total" */
     bool total;
     size_t ops;                  /* timed ops in it; 0: a row of servers */
     size_t starts, starts_slower;/* of their processes; those slower by their own median */

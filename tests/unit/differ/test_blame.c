@@ -263,6 +263,34 @@ static void test_blocks_of_ggml(void **state)
     assert_string_equal(b.text, "M >= 2 and W = Q4_1");
 }
 
+/* Any number of layers' names are told apart. */
+static void test_many_names(void **state)
+{
+    struct td_op op = {.kind = (char[]){"gptq_gemm"}, .out = {.dtype = "F16"}, .has_out = true};
+    struct td_op_set set = {0};
+    struct td_blame b;
+    char layer[40];
+    int i;
+
+    (void)state;
+    op.layer = layer;
+    for (i = 0; i < 4116; i++) {
+        bool bad = i >= 4108;
+
+        snprintf(layer, sizeof layer, i < 4100 ? "L%d.x_proj" : bad ? "Z.bad_proj" : "Z.good_proj", i);
+        op.op = i;
+        assert_int_equal(td_op_set_add(&set, "x", &op, NULL), 0);
+        set.op[i].status = TD_OP_OK;
+        set.op[i].result = bad ? TD_RESULT_WORSE : TD_RESULT_OK;
+    }
+    assert_true(td_blame_ops(&set, &b));
+    assert_non_null(strstr(b.text, "bad_proj"));
+    assert_int_equal(b.rule.bad_hit, 8);
+    assert_int_equal(b.rule.good_hit, 0);
+    assert_int_equal(b.unseen, 0);
+    td_op_set_release(&set);
+}
+
 static void test_shapes_name_the_weights(void **state)
 {
     struct td_tensor_rec w = {.role = "w", .dtype = "Q4_1"};
@@ -309,7 +337,7 @@ int main(void)
         cmocka_unit_test(test_nothing_and_everything),
         cmocka_unit_test(test_first_in_order_of_execution),
         cmocka_unit_test(test_blocks_of_ggml),
-        cmocka_unit_test(test_shapes_name_the_weights),
+        cmocka_unit_test(test_many_names), cmocka_unit_test(test_shapes_name_the_weights),
         cmocka_unit_test(test_no_clean_rule),
     };
 
