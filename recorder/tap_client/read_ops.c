@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Another process wrote the record and may go on writing it: its head is copied first, and what was checked is what is used. */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/dtype.h"
@@ -111,14 +112,22 @@ static bool read_op(struct client_op *op, const struct tap_op *rec, const uint8_
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
+/* As docs/format.md has integers: digits in a string where a double would round. */
+static cJSON *integer(int64_t v)
+{
+    const int64_t exact = (int64_t)1 << 53;
+    char digits[24];
+
+    snprintf(digits, sizeof digits, "%lld", (long long)v);
+    return v >= -exact && v <= exact ? cJSON_CreateNumber((double)v) : cJSON_CreateString(digits);
+}
+
 static void set_attr(cJSON *o, const struct td_attr *a)
 {
-    cJSON *old = cJSON_GetObjectItemCaseSensitive(o, a->name);
-
-    if (old)
-        cJSON_SetNumberValue(old, (double)a->value);
+    if (cJSON_GetObjectItemCaseSensitive(o, a->name))
+        cJSON_ReplaceItemInObjectCaseSensitive(o, a->name, integer(a->value));
     else
-        cJSON_AddNumberToObject(o, a->name, (double)a->value);
+        cJSON_AddItemToObject(o, a->name, integer(a->value));
 }
 
 static cJSON *attributes(const struct client_op *op, const struct client_set *set)
@@ -208,7 +217,7 @@ static int write_op(struct td_tap_client *l, struct client_tap *lk, const struct
     out.impl.launches = launches_of(op);
     out.extra = cJSON_CreateObject();
     cJSON_AddNumberToObject(out.extra, "tid", rec.rec.tid);
-    cJSON_AddNumberToObject(out.extra, "seq", (double)rec.seq);
+    cJSON_AddItemToObject(out.extra, "seq", integer((int64_t)rec.seq));
     if (lk->rank >= 0)
         cJSON_AddNumberToObject(out.extra, "rank", lk->rank);
     if (client_flight_word(&rec))

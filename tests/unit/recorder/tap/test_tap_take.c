@@ -433,6 +433,25 @@ static void test_words_over_the_limit(void **state)
     bench_close(&b);
 }
 
+static void test_large_attributes(void **state)
+{
+    struct tap_call call = simple();
+    struct bench b;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    call.n_attrs = 3;
+    call.attrs[0] = (struct td_attr_view){"most", INT64_MAX};
+    call.attrs[1] = (struct td_attr_view){"exact", ((int64_t)1 << 53) + 1};
+    call.attrs[2] = (struct td_attr_view){"small", -3};
+    assert_true(take(&call));
+    bench_read(&b);
+    assert_int_equal(td_json_get_i64(b.ops[0].attrs, "most", 0), INT64_MAX);
+    assert_int_equal(td_json_get_i64(b.ops[0].attrs, "exact", 0), ((int64_t)1 << 53) + 1);
+    assert_int_equal(td_json_get_i64(b.ops[0].attrs, "small", 0), -3);
+    bench_close(&b);
+}
+
 static void test_names(void **state)
 {
     char longest[TAP_NAME], longer[TAP_NAME + 1];
@@ -579,7 +598,7 @@ int main(void)
         cmocka_unit_test(test_between_begin_and_end),
         cmocka_unit_test(test_what_makes_no_sense),
         cmocka_unit_test(test_forked_inside),
-        cmocka_unit_test(test_words_over_the_limit), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_words_over_the_limit), cmocka_unit_test(test_large_attributes), cmocka_unit_test(test_names),
         cmocka_unit_test(test_passes),
         cmocka_unit_test(test_wanted),
     };
