@@ -224,7 +224,7 @@ void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, st
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
 
 /* Small numbers for names, in order of first use. */
-struct names { const char *name[4096]; int n; };
+struct names { const char **name; int n, cap; };
 
 static int64_t number_of(struct names *names, const char *s)
 {
@@ -235,8 +235,16 @@ static int64_t number_of(struct names *names, const char *s)
     for (i = 0; i < names->n; i++)
         if (strcmp(names->name[i], s) == 0)
             return i;
-    if (names->n < (int)(sizeof names->name / sizeof names->name[0]))
-        names->name[names->n++] = s;
+    if (names->n == names->cap) {
+        int cap = names->cap ? 2 * names->cap : 64;
+        const char **more = realloc(names->name, (size_t)cap * sizeof *more);
+
+        if (!more)
+            return -1;
+        names->name = more;
+        names->cap = cap;
+    }
+    names->name[names->n++] = s;
     return i;
 }
 
@@ -268,7 +276,8 @@ static void fill_row(struct names *names, const struct td_judged_op *op, struct 
     row->value[F_LAYER] = number_of(names, op->layer);
 }
 
-static size_t collect(const struct td_op_set *s, struct names *names, struct td_blame_row *rows)
+/* *unseen: bad and good ops that found no room. */
+static size_t collect(const struct td_op_set *s, struct names *names, struct td_blame_row *rows, size_t *unseen)
 {
     struct td_blame_row row;
     size_t i, j, n = 0;
@@ -283,8 +292,10 @@ static size_t collect(const struct td_op_set *s, struct names *names, struct td_
         for (j = n; j > 0 && memcmp(rows[j - 1].value, row.value, sizeof row.value) != 0; j--)
             ;
         if (j == 0) {
-            if (n == MAX_ROWS)
+            if (n == MAX_ROWS) {
+                ++*unseen;
                 continue;
+            }
             rows[n] = row;
             j = ++n;
         }
@@ -347,7 +358,7 @@ static bool runs_before(const struct td_judged_op *a, const struct td_judged_op 
 
 bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
 {
-    struct names *names = calloc(1, sizeof *names);
+    struct names names = {0};
     struct td_blame_row *rows = malloc(MAX_ROWS * sizeof *rows);
     size_t i, n;
     int j;
@@ -355,7 +366,7 @@ bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
 
     memset(b, 0, sizeof *b);
     b->repeat = b->position = -1;
-    if (!names || !rows)
+    if (!rows)
         goto done;
     for (i = 0; i < s->n; i++) {
         const struct td_judged_op *op = &s->op[i];
@@ -372,14 +383,14 @@ bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
     found = b->first != NULL;
     if (!found)
         goto done;
-    n = collect(s, names, rows);
+    n = collect(s, &names, rows, &b->unseen);
     td_blame_find(rows, n, N_FEATURES, &b->rule, b->same, &b->n_same);
-    say_rule(&b->rule, names, rows, n, b->text, sizeof b->text);
+    say_rule(&b->rule, &names, rows, n, b->text, sizeof b->text);
     for (j = 0; j < b->n_same; j++)
-        say_rule(&b->same[j], names, rows, n, b->same_text[j], sizeof b->same_text[j]);
+        say_rule(&b->same[j], &names, rows, n, b->same_text[j], sizeof b->same_text[j]);
 done:
     free(rows);
-    free(names);
+    free(names.name);
     return found;
 }
 

@@ -24,6 +24,7 @@ struct td_blame_row { int64_t value[TD_BLAME_FEATURES]; size_t bad, good; };
 
 struct td_blame {
     size_t bad, good;
+    size_t unseen;                        /* of them, ops that no rule was tried on: there are too many different ones */
     struct td_rule rule;
     struct td_rule same[TD_BLAME_SAME]; int n_same; /* other rules that separate exactly as well, with as many terms */
     char text[200];                       /* "gptq_gemm, M <= 50" ("every op of gptq_gemm" when nothing was good) */

@@ -177,7 +177,7 @@ int td_compare(struct td_weighing *w, struct td_error *err)
     if (!rc)
         rc = td_numerics_measure(&w->ops, &w->base_ops, &w->policy, &w->numerics, err);
     if (!rc)
-        rc = td_speed_measure(&w->ops, &w->groups, &w->policy, &w->speed, err);
+        rc = td_speed_compare(&w->ops, &w->groups, &w->policy, &w->speed, err);
     if (rc)
         return rc;
     choose_lanes(w);

@@ -8,7 +8,7 @@
 #include "differ/verdict.h"
 
 /* Ops that one kernel is expected to treat alike: kind, shape, class of M, type of the output. */
-struct td_op_group {
+struct td_judged_group {
     const char *kind, *shape, *dtype; int m_class;
     size_t recorded;                  /* in the baseline's fixture */
     size_t judged;                    /* status anything but NONE */
@@ -25,7 +25,7 @@ struct td_op_group {
 };
 
 struct td_numerics {
-    struct td_op_group *group; size_t n; /* ordered by kind, shape, class of M */
+    struct td_judged_group *group; size_t n; /* ordered by kind, shape, class of M */
     size_t judged, ok, worse, undecided, broken, bit_equal, with_total;
     size_t joined, not_replayed;      /* baseline ops that the candidate does not hold */
     size_t format_changed;
@@ -48,7 +48,7 @@ void td_op_rounding_change(const char *now, const char *was, char *out, size_t n
 void td_op_place(const struct td_judged_op *op, char *out, size_t n);
 
 /* Decide one op: fills result, why, limit, limit_rms. worst: of its group; NaN score: no baseline known. Pure. */
-void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, const struct td_policy *policy);
+void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group, const struct td_policy *policy);
 
 /* Group, decide and count. Candidate must be joined with base. */
 int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base, const struct td_policy *policy,

@@ -32,7 +32,7 @@ static void say_compared(const struct td_numerics *n, struct td_lane *lane)
 /* What changed, and what that means for how exact the results are. */
 static void say_format(const struct td_numerics *n, struct td_lane *lane)
 {
-    const struct td_op_group *first = NULL;
+    const struct td_judged_group *first = NULL;
     double now = NAN, was = NAN;
     char change[200];
     size_t i;

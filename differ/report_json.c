@@ -242,7 +242,7 @@ static void write_op(struct td_jw *w, const char *key, const struct td_judged_op
 }
 
 /* Of ops whose format changed, and of those that have no reference. */
-static void write_group_extras(struct td_jw *w, const struct td_op_group *g)
+static void write_group_extras(struct td_jw *w, const struct td_judged_group *g)
 {
     td_jw_i64(w, "compared", (int64_t)g->compared);
     td_jw_i64(w, "compared_equal", (int64_t)g->compared_equal);
@@ -290,7 +290,7 @@ static void write_ops(struct td_jw *w, const struct td_weighing *x)
     td_jw_cstr(w, "coverage", n->coverage);
     td_jw_arr(w, "groups");
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
 
         td_jw_obj(w, NULL);
         td_jw_cstr(w, "kind", g->kind);
@@ -367,7 +367,7 @@ static void write_speed(struct td_jw *w, const struct td_speed *s)
     td_jw_i64(w, "rounds", s->rounds);
     td_jw_obj(w, "spread");
     for (i = 0; i < TD_OP_HOT; i++)
-        td_jw_num(w, td_metric_name((enum td_metric)i), s->spread[i]);
+        td_jw_num(w, td_speed_metric_name((enum td_speed_metric)i), s->spread[i]);
     td_jw_end(w);
     td_jw_num(w, "alpha_row", s->alpha_row);
     td_jw_arr(w, "rows");
@@ -375,7 +375,7 @@ static void write_speed(struct td_jw *w, const struct td_speed *s)
         const struct td_speed_row *r = &s->row[i];
 
         td_jw_obj(w, NULL);
-        td_jw_cstr(w, "metric", td_metric_name(r->metric));
+        td_jw_cstr(w, "metric", td_speed_metric_name(r->metric));
         td_jw_cstr(w, "what", r->label);
         td_jw_bool(w, "total", r->total);
         td_jw_cstr(w, "unit", r->metric == TD_THROUGHPUT ? "tok/s" : "ns");

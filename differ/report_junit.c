@@ -124,7 +124,7 @@ static void add_ops(struct cases *c, const struct td_weighing *w)
     size_t i;
 
     for (i = 0; i < w->numerics.n && w->lane[TD_LANE_OPS].asked; i++) {
-        const struct td_op_group *g = &w->numerics.group[i];
+        const struct td_judged_group *g = &w->numerics.group[i];
         enum td_verdict v = g->worse ? TD_REGRESSED : g->undecided + g->broken ? TD_INCONCLUSIVE : g->judged ? TD_PASS : TD_NOT_JUDGED;
 
         if (g->judged == 0 && g->compared + g->not_compared)
@@ -144,7 +144,7 @@ static void add_speed(struct cases *c, const struct td_weighing *w)
     for (i = 0; i < w->speed.n && w->lane[TD_LANE_SPEED].asked; i++) {
         const struct td_speed_row *r = &w->speed.row[i];
 
-        snprintf(name, sizeof name, "%s %s", td_metric_name(r->metric), r->label);
+        snprintf(name, sizeof name, "%s %s", td_speed_metric_name(r->metric), r->label);
         snprintf(why, sizeof why, "%+.1f %% [%+.1f, %+.1f] n=%zu", r->effect.est * 100, r->effect.lo * 100, r->effect.hi * 100,
                  r->pairs.n);
         add_case(c, "speed", name, r->verdict, why);

@@ -127,7 +127,7 @@ static void print_formats(const struct td_page *p, const struct td_weighing *w)
         return;
     td_page_title(p, "formats that changed (relative L2 distance to exact arithmetic, worst op)");
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
 
         if (!g->format_changed)
             continue;
@@ -149,7 +149,7 @@ static void print_compared(const struct td_page *p, const struct td_numerics *n)
     td_page_title(p, "ops without a reference (their outputs beside the baseline's, under equal input)");
     fprintf(p->out, "  %-24s %6s %6s %12s  %s\n", "kind", "ops", "equal", "not compared", "largest relative departure");
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
 
         ops += g->compared;
         equal += g->compared_equal;
@@ -183,7 +183,7 @@ static void print_ops(const struct td_page *p, const struct td_weighing *w)
     fprintf(p->out, "  %-*s  %-*s  %-8s %6s %6s %6s | %8s %8s %8s | %8s %8s %8s\n", kind, "kernel", shape, "N x K", "M", "ops", "worse",
             "equal", "new", "old", "limit", "rms new", "rms old", "limit");
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
 
         if (g->judged == 0 && g->compared + g->not_compared)
             continue;
@@ -201,7 +201,7 @@ static void print_ops(const struct td_page *p, const struct td_weighing *w)
 
 /* ---- speed --------------------------------------------------------------------------------------------------------- */
 
-static const char *value(enum td_metric m, double v, char *out, size_t n)
+static const char *value(enum td_speed_metric m, double v, char *out, size_t n)
 {
     if (isnan(v))
         snprintf(out, n, "-");
@@ -235,7 +235,7 @@ static void print_speed_row(const struct td_page *p, const struct td_speed_row *
 
     if (r->effect.reached)
         snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100, r->effect.hi * 100);
-    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_metric_name(r->metric), label, r->label,
+    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_speed_metric_name(r->metric), label, r->label,
             value(r->metric, r->base, a, sizeof a), op ? "" : value(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval,
             r->pairs.n);
     paint(p, r->verdict, r->verdict == TD_REGRESSED ? "slower" : r->faster && r->verdict != TD_NOT_JUDGED ? "faster" : "", 0);
@@ -315,6 +315,8 @@ static void print_blame(const struct td_page *p, const struct td_weighing *w)
                 b->rule.good_hit, b->good);
     for (i = 0; i < b->n_same && b->good; i++)
         fprintf(p->out, "           %s says the same of these ops\n", b->same_text[i]);
+    if (b->unseen)
+        fprintf(p->out, "           no rule was tried on %zu of these ops: there are too many different ones\n", b->unseen);
     fprintf(p->out, "  first    op %lld", (long long)op->op);
     if (op->step >= 0)
         fprintf(p->out, ", step %lld", (long long)op->step);

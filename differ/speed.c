@@ -7,21 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *td_metric_name(enum td_metric m)
+const char *td_speed_metric_name(enum td_speed_metric m)
 {
     static const char *const NAMES[TD_N_METRICS] = {"ttft", "itl", "e2e", "throughput", "op, hot cache", "op, cold cache"};
 
     return NAMES[m];
 }
 
-static bool is_op(enum td_metric m)
+static bool is_op(enum td_speed_metric m)
 {
     return m == TD_OP_HOT || m == TD_OP_COLD;
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------- */
 
-struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label, bool total)
+struct td_speed_row *td_speed_row(struct td_speed *s, enum td_speed_metric m, const char *label, bool total)
 {
     struct td_speed_row *r;
     size_t i;
@@ -38,12 +38,10 @@ struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const ch
         s->row = grown;
         s->cap = cap;
     }
-    r = &s->row[s->n++];
-    memset(r, 0, sizeof *r);
-    r->metric = m;
-    r->total = total;
-    snprintf(r->label, sizeof r->label, "%s", label);
-    return r;
+    r = &s->row[s->n];
+    *r = (struct td_speed_row){.metric = m, .total = total, .label = strdup(label)};
+    s->n += r->label != NULL;
+    return r->label ? r : NULL;
 }
 
 int td_ratios_add(struct td_ratios *r, double base, double now, bool larger_is_faster)
@@ -77,6 +75,7 @@ void td_speed_release(struct td_speed *s)
     size_t i;
 
     for (i = 0; i < s->n; i++) {
+        free(s->row[i].label);
         free(s->row[i].pairs.log_ratio);
         free(s->row[i].pairs.base);
         free(s->row[i].pairs.now);
@@ -117,7 +116,7 @@ static double row_alpha(const struct td_speed *s, const struct td_policy *policy
     return policy->speed_alpha / (double)(rows ? rows : 1);
 }
 
-int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *g, const struct td_policy *policy,
+int td_speed_compare(const struct td_op_set *candidate, const struct td_groups *g, const struct td_policy *policy,
                      struct td_speed *s, struct td_error *err)
 {
     size_t i;
@@ -186,11 +185,11 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
         need = r->total ? pairs_needed(r, policy) : 0;
         if (need)
             td_lane_say(lane, TD_INCONCLUSIVE, "%s: %zu pairs cannot exclude a slowdown of %.0f %%; about %zu would do",
-                        td_metric_name(r->metric), r->pairs.n, policy->detect * 100, need);
+                        td_speed_metric_name(r->metric), r->pairs.n, policy->detect * 100, need);
     }
     if (worst)
         td_lane_say(lane, TD_REGRESSED, "%zu of %zu rows are slower; surest: %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu", slower, rows,
-                    worst->label, td_metric_name(worst->metric), worst->effect.est * 100, worst->effect.lo * 100,
+                    worst->label, td_speed_metric_name(worst->metric), worst->effect.est * 100, worst->effect.lo * 100,
                     worst->effect.hi * 100, worst->pairs.n);
     else
         td_lane_say(lane, TD_PASS, "%s: no slowdown over %.0f %% beyond %.0f %% of noise in %zu rows", ops ? "ops" : "server",
@@ -198,7 +197,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
     for (i = 0; i < TD_OP_HOT && !ops; i++)
         if (s->spread[i] > policy->start_spread)
             td_lane_say(lane, TD_NOT_JUDGED, "%s: rounds of the baseline differ by %.0f %% among themselves, which is taken as noise",
-                        td_metric_name((enum td_metric)i), s->spread[i] * 100);
+                        td_speed_metric_name((enum td_speed_metric)i), s->spread[i] * 100);
     if (faster)
         td_lane_say(lane, TD_NOT_JUDGED, "%zu rows are faster", faster);
 }

@@ -12,16 +12,16 @@
 #include "differ/stats.h"
 #include "differ/verdict.h"
 
-enum td_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
-const char *td_metric_name(enum td_metric m); /* "ttft" "itl" "e2e" "throughput" "op, hot cache" "op, cold cache" */
+enum td_speed_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
+const char *td_speed_metric_name(enum td_speed_metric m); /* "ttft" "itl" "e2e" "throughput" "op, hot cache" "op, cold cache" */
 
 /* Pairs of timings as log ratios, with the values they came from. */
 struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
 
 struct td_speed_row {
-    enum td_metric metric;
+    enum td_speed_metric metric;
     struct td_ratios pairs;
-    char label[96];              /* category, "kernel shape M class", or "total" */
+    char *label;                 /* category, "kernel shape M class", or "total" */
     bool total;
     size_t ops;                  /* timed ops in it; 0: a row of servers */
     size_t starts, starts_slower;/* of their processes; those slower by their own median */
@@ -62,13 +62,13 @@ int td_speed_ops(const struct td_op_set *candidate, struct td_speed *out, struct
 /* Rows of the exchanges: live rounds of both builds in turn, else candidate against recording (information). */
 int td_speed_server(const struct td_groups *g, struct td_speed *out, struct td_error *err);
 /* Both, then decide all rows. */
-int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *g, const struct td_policy *policy,
+int td_speed_compare(const struct td_op_set *candidate, const struct td_groups *g, const struct td_policy *policy,
                      struct td_speed *out, struct td_error *err);
 void td_speed_release(struct td_speed *s);
 void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane);
 
 /* For the two measurers. A row found by metric and label, or a new one; valid until the next call. NULL: out of memory. */
-struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label, bool total);
+struct td_speed_row *td_speed_row(struct td_speed *s, enum td_speed_metric m, const char *label, bool total);
 /* now and base must be positive and finite, else the pair is left out. TD_OK or TD_ENOMEM. */
 int td_ratios_add(struct td_ratios *r, double base, double now, bool larger_is_faster);
 
