@@ -8,9 +8,9 @@
 
 #include "common/fs.h"
 #include "common/log.h"
-#include "replayer/build.h"
+#include "replayer/build_detect.h"
 #include "replayer/list_kernels.h"
-#include "replayer/session.h"
+#include "replayer/fixture_replay.h"
 
 static volatile sig_atomic_t stop;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "replayer/condition.h"
+#include "replayer/device_condition.h"
 
 #define MAX_RUNS 100000
 #define MAX_RUNS_COLD 64

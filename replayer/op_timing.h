@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "replayer/runner.h"
+#include "replayer/build_process.h"
 
 #define TD_SPEED_PER_GROUP 2        /* ops timed per kernel, shape and M class */
 #define TD_SPEED_STARTS 5           /* both builds start anew so often (runner.h, restart): where memory lies moves times by 1-6 % */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "replayer/session.h"
+#include "replayer/fixture_replay.h"
 
 static void print_requests(const struct td_session_result *r)
 {

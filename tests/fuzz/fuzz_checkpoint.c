@@ -12,7 +12,7 @@
 #include "model/awq.h"
 #include "model/checkpoint.h"
 #include "model/identify/identify_weight.h"
-#include "replayer/opref.h"
+#include "replayer/weight_ref.h"
 #include "tests/fuzz/replay.h"
 #include "tests/fuzz/tensors.h"
 

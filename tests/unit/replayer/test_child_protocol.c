@@ -15,9 +15,9 @@
 
 #include "common/buf.h"
 #include "common/fs.h"
-#include "replayer/child.h"
+#include "replayer/child/child_serve.h"
 #include "replayer/judge.h"
-#include "replayer/runner.h"
+#include "replayer/build_process.h"
 #include "replayer/op_timing.h"
 #include "tests/unit/random_gptq.h"
 

@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "replayer/judge.h"
 #include "replayer/poison.h"
-#include "replayer/refbatch.h"
+#include "replayer/reference_batch.h"
 #include "tests/unit/kernels/ops/op_case.h"
 #include "tests/unit/random_gptq.h"
 

@@ -20,7 +20,7 @@
 #include "model/exllama_layout.h"
 #include "model/marlin_layout.h"
 #include "model/identify/identify.h"
-#include "replayer/opref.h"
+#include "replayer/weight_ref.h"
 #include "tests/unit/tiny_checkpoint.h"
 
 #define ATTENTION "model.layers.0.self_attn"

@@ -1,0 +1,98 @@
+/* child_protocol.h - how the replayer and the child that runs a build talk: fixed messages over a socket, tensors in shared memory.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The socket (SOCK_SEQPACKET) carries one struct td_proto_msg per packet, in the machine's byte order; every request gets
+ * one reply with its type and seq, where "no reply" does not stand. The arena is a memfd that comes with ARENA as a descriptor; it
+ * holds struct td_proto_arena, then the input tensors, then room for `repeats` images of the output. A child may be any
+ * program that speaks this (providers of other languages), so dtypes travel by name and all integers have fixed sizes.
+ *
+ * HELLO    version, provider, text = its argument ("" = none)   reply: status, text = reason, or the build's own words
+ * ARENA    size + descriptor                                    no reply; replaces the arena before
+ * RUN      repeats, flags                                       reply: status, reason, repeats done, rounding; images are in the arena
+ * PREPARE  flags: keep the arena's op ready for TIME            reply: status, reason
+ * TIME     iterations, flags                                    reply: status, ns of all iterations together, text = "" or what the device
+          was like before and after, a line each (provider.h, condition)
+ * RELEASE  forget what PREPARE made                             reply: status
+ * RESTART  become a new process image, or what the provider
+ *          has in its place (provider.h, renew): HELLO is next  no reply
+ * BYE      end                                                  no reply */
+#ifndef TD_REPLAYER_PROTO_H
+#define TD_REPLAYER_PROTO_H
+
+#include <stdint.h>
+
+#include "kernels/ops/op.h"
+
+#define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
+/* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the
+ * arena */
+#define TD_PROTO_VERSION 4
+#define TD_PROTO_MAX_REPEATS 64
+#define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
+
+enum td_proto_type { TD_PROTO_HELLO = 1, TD_PROTO_ARENA, TD_PROTO_RUN, TD_PROTO_PREPARE, TD_PROTO_TIME, TD_PROTO_RELEASE, TD_PROTO_RESTART,
+                     TD_PROTO_BYE };
+enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILED = 2 };
+enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2,
+                     TD_PROTO_VARIES = 8, /* of a reply to RUN: the kernel is known to give other bits each time */
+                     TD_PROTO_LAST = 4 /* of a reply: what ran cannot run again in this process, which ends now */ };
+
+struct td_proto_msg {
+    uint32_t magic, version, type, seq;
+    int32_t status;          /* enum td_proto_status; of HELLO also enum td_code */
+    uint32_t flags;
+    uint32_t repeats;        /* asked for, or done */
+    uint32_t iterations;
+    uint64_t size;           /* of the arena */
+    int64_t ns;
+    char provider[32];
+    char rounding[16];       /* what the build does to the op's activations; "": what the op says */
+    char text[3992];
+};
+
+struct td_proto_tensor {
+    char role[24], dtype[16];
+    int64_t ndim;
+    int64_t shape[TD_OP_MAX_DIMS], strides[TD_OP_MAX_DIMS];
+    uint64_t offset, size_bytes, align; /* offset in the arena */
+};
+
+struct td_proto_attr { char name[24]; int64_t value; };
+
+/* What the child is doing, for the parent to read when it crashed or hangs. */
+enum td_proto_stage { TD_STAGE_IDLE, TD_STAGE_LOAD, TD_STAGE_PREPARE, TD_STAGE_RUN, TD_STAGE_FETCH, TD_STAGE_RELEASE };
+
+struct td_proto_arena {
+    uint32_t magic, version;
+    volatile uint32_t stage, repeat;
+    volatile uint64_t progress;     /* goes up with every stage: a deadline holds for one stage */
+    char fault[256];                /* written by the child's signal handler: where it faulted */
+    char kind[32], act_rounding[16];
+    int64_t n_attrs, n_in;
+    struct td_proto_attr attrs[16];
+    struct td_proto_tensor in[TD_OP_MAX_TENSORS], out; /* out.offset: the first image; images lie at size_bytes rounded up to 64 */
+    char symbol[TD_OP_MAX_SYMBOL], layout[24]; /* of the recorded kernel */
+    int64_t n_launches;
+    struct td_op_launch launches[TD_OP_MAX_LAUNCHES];
+};
+
+/* ---- packets ------------------------------------------------------------------------------------------------------- */
+
+/* Send one packet; pass_fd >= 0 goes with it. TD_OK or TD_EIO (the other side is gone). */
+int td_proto_send(int sock, const struct td_proto_msg *m, int pass_fd, struct td_error *err);
+/* Receive one packet. fd, when not NULL, gets the descriptor that came along, or -1. timeout_ms < 0 waits for ever.
+ * TD_OK; TD_ETIMEOUT; TD_EIO: the other side is gone; TD_EPROTO: not this protocol or version. */
+int td_proto_recv(int sock, struct td_proto_msg *m, int *fd, int timeout_ms, struct td_error *err);
+
+/* ---- arenas -------------------------------------------------------------------------------------------------------- */
+
+size_t td_proto_image_stride(size_t size_bytes);
+/* Bytes of an arena for this op and so many images. TD_ELIMIT. */
+int td_proto_arena_size(const struct td_op_call *op, int repeats, uint64_t *size, struct td_error *err);
+/* Lay the op out in an arena of `size` bytes, tensors copied. */
+int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int repeats, struct td_error *err);
+/* Read the description back: tensors' data point into the arena; everything is checked against `size`.
+ * *images = the first image. */
+int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *op, void **images, struct td_error *err);
+
+#endif

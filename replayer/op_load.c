@@ -1,0 +1,368 @@
+/* op_load.c - from an op's record to an op in memory.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/op_load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/json.h"
+#include "model/safetensors.h"
+#include "replayer/weight_ref.h"
+
+#define IDLE_MAX_BYTES ((size_t)512 << 20) /* kept although no op uses them now */
+#define MAX_ENTRIES 4096
+#define MAX_CHECKPOINTS 8
+#define MAX_ELEM 256 /* bytes of an element or a block, at most */
+
+struct entry { struct td_hash hash; void *data; size_t size; int uses; uint64_t last; };
+
+struct td_loader {
+    struct td_fixture *fx;
+    const char *checkpoint;
+    struct entry *entries; size_t n;
+    size_t idle_bytes;
+    uint64_t clock;
+    struct checkpoint { char *path; struct td_safetensors *st; struct td_gguf *gguf; } checkpoints[MAX_CHECKPOINTS];
+    int n_checkpoints;
+};
+
+struct td_loader *td_loader_new(struct td_fixture *fx, const char *checkpoint)
+{
+    struct td_loader *l = calloc(1, sizeof *l);
+
+    if (l) {
+        l->fx = fx;
+        l->checkpoint = checkpoint;
+        l->entries = calloc(MAX_ENTRIES, sizeof *l->entries);
+    }
+    if (l && !l->entries) {
+        free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void td_loader_free(struct td_loader *l)
+{
+    size_t i;
+
+    if (!l)
+        return;
+    for (i = 0; i < l->n; i++)
+        free(l->entries[i].data);
+    for (i = 0; i < (size_t)l->n_checkpoints; i++) {
+        free(l->checkpoints[i].path);
+        td_safetensors_close(l->checkpoints[i].st);
+        td_gguf_close(l->checkpoints[i].gguf);
+    }
+    free(l->entries);
+    free(l);
+}
+
+/* ---- bytes --------------------------------------------------------------------------------------------------------- */
+
+/* Equal keys, equal bytes: the content address, or the one that the reference gives. Zero: neither is known. */
+static struct td_hash key_of(const struct td_tensor_rec *t)
+{
+    struct td_hash h = t->blob;
+
+    if (td_hash_is_zero(h) && td_hash_parse(td_json_get_str(t->ref, "hash", ""), &h))
+        h = (struct td_hash){0, 0};
+    return h;
+}
+
+static struct entry *find_entry(struct td_loader *l, struct td_hash h)
+{
+    size_t i;
+
+    for (i = l->n; i-- > 0;)
+        if (td_hash_eq(l->entries[i].hash, h))
+            return &l->entries[i];
+    return NULL;
+}
+
+/* Let go of the entry that was idle longest. false: all are in use. */
+static bool evict_one(struct td_loader *l)
+{
+    struct entry *oldest = NULL;
+    size_t i;
+
+    for (i = 0; i < l->n; i++)
+        if (!l->entries[i].uses && (!oldest || l->entries[i].last < oldest->last))
+            oldest = &l->entries[i];
+    if (!oldest)
+        return false;
+    l->idle_bytes -= oldest->size;
+    free(oldest->data);
+    *oldest = l->entries[--l->n];
+    return true;
+}
+
+static bool is_gguf(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 5 && !strcasecmp(path + n - 5, ".gguf");
+}
+
+static int open_checkpoint(struct td_loader *l, const char *path, const struct checkpoint **out, struct td_error *err)
+{
+    struct checkpoint *c;
+    int i, rc;
+
+    for (i = 0; i < l->n_checkpoints; i++)
+        if (!strcmp(l->checkpoints[i].path, path)) {
+            *out = &l->checkpoints[i];
+            return TD_OK;
+        }
+    if (l->n_checkpoints == MAX_CHECKPOINTS)
+        return td_fail(err, TD_ELIMIT, "%s: more than %d checkpoints in one fixture", path, MAX_CHECKPOINTS);
+    c = &l->checkpoints[i];
+    memset(c, 0, sizeof *c);
+    if (!(c->path = strdup(path)))
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    rc = is_gguf(path) ? td_gguf_open(path, &c->gguf, err) : td_safetensors_open(path, &c->st, err);
+    if (rc) {
+        free(c->path);
+        td_fail_at(err, "the checkpoint of these weights (--checkpoint PATH says where it lies now)");
+        return rc;
+    }
+    *out = c;
+    l->n_checkpoints++;
+    return TD_OK;
+}
+
+/* The bytes of a weight that was stored as a reference: tensors of a checkpoint, found unchanged by their hash. */
+static int from_checkpoint(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+{
+    const char *path = l->checkpoint ? l->checkpoint : td_json_get_str(t->ref, "checkpoint", NULL);
+    const struct checkpoint *c = NULL;
+    int rc;
+
+    if (!path)
+        return td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no checkpoint (--checkpoint PATH says where it lies)", t->role);
+    if (open_checkpoint(l, path, &c, err))
+        return err ? err->code : TD_EIO;
+    rc = c->gguf ? td_opref_load_gguf(c->gguf, path, t, data, size, err) : td_opref_load(c->st, path, t, data, size, err);
+    if (rc)
+        return rc;
+    if (td_hash_eq(td_hash_bytes(*data, *size), key_of(t)))
+        return TD_OK;
+    free(*data);
+    return td_fail(err, TD_ECORRUPT, "%s: %s in %s is not what the server used; is it another checkpoint?", t->role,
+                   td_json_get_str(cJSON_GetArrayItem(td_json_get(t->ref, "tensors"), 0), NULL, "its tensor"), path);
+}
+
+/* Bytes of a tensor in new memory, from the pack or from a checkpoint. */
+static int fetch(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+{
+    int rc;
+
+    if (t->stored) {
+        rc = td_fixture_blob(l->fx, t->blob, data, size, err);
+        return rc ? (td_fail_at(err, "%s", t->role), rc) : TD_OK;
+    }
+    if (cJSON_IsObject(t->ref))
+        return from_checkpoint(l, t, data, size, err);
+    return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
+}
+
+static int use_bytes(struct td_loader *l, const struct td_tensor_rec *t, struct td_hold *hold, void **data, size_t *size,
+                     struct td_error *err)
+{
+    struct td_hash key = key_of(t);
+    struct entry *e = find_entry(l, key);
+    int rc;
+
+    if (td_hash_is_zero(key))
+        return td_fail(err, TD_ENOTFOUND, "%s: neither its bytes nor their hash were recorded", t->role);
+    if (!e) {
+        while ((l->idle_bytes > IDLE_MAX_BYTES || l->n == MAX_ENTRIES) && evict_one(l))
+            ;
+        if (l->n == MAX_ENTRIES)
+            return td_fail(err, TD_ELIMIT, "more than %d tensors in use at once", MAX_ENTRIES);
+        rc = fetch(l, t, data, size, err);
+        if (rc)
+            return rc;
+        e = &l->entries[l->n++];
+        *e = (struct entry){.hash = key, .data = *data, .size = *size};
+        l->idle_bytes += *size;
+    }
+    if (!e->uses++)
+        l->idle_bytes -= e->size;
+    e->last = ++l->clock;
+    *data = e->data;
+    *size = e->size;
+    hold->keys[hold->n++] = key;
+    return TD_OK;
+}
+
+void td_loader_put(struct td_loader *l, struct td_hold *hold)
+{
+    while (hold->n) {
+        struct entry *e = find_entry(l, hold->keys[--hold->n]);
+
+        if (e && e->uses && !--e->uses)
+            l->idle_bytes += e->size;
+    }
+}
+
+/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+
+static int describe(const struct td_tensor_rec *r, struct td_tensor *t, struct td_error *err)
+{
+    int64_t last = 0, elems = 1;
+    int d;
+
+    memset(t, 0, sizeof *t);
+    memcpy(t->role, r->role, sizeof t->role);
+    t->role[sizeof t->role - 1] = '\0';
+    t->dtype = td_dtype_parse(r->dtype);
+    t->ndim = r->ndim;
+    t->align = r->align > 0 ? (size_t)(r->align & -r->align) : 0;
+    if (t->align > 4096)
+        t->align = 4096;
+    if (t->dtype == TD_DT_NONE)
+        return td_fail(err, TD_EUNSUPPORTED, "%s: dtype %s is unknown to this version", t->role, r->dtype);
+    if (r->ndim < 0 || r->ndim > TD_OP_MAX_DIMS)
+        return td_fail(err, TD_EINVAL, "%s: %d dimensions", t->role, r->ndim);
+    for (d = 0; d < r->ndim; d++) {
+        int64_t reach = 0;
+
+        t->shape[d] = r->shape[d];
+        t->strides[d] = r->strides[d];
+        if (t->shape[d] < 0 || t->strides[d] < 0 || __builtin_mul_overflow(elems, t->shape[d], &elems) ||
+            (t->shape[d] && __builtin_mul_overflow(t->shape[d] - 1, t->strides[d], &reach)) ||
+            __builtin_add_overflow(last, reach, &last) || last > INT64_MAX / MAX_ELEM)
+            return td_fail(err, TD_EINVAL, "%s: its shape and strides make no sense", t->role);
+    }
+    t->size_bytes = elems ? (size_t)(last + 1) * td_dtype_size(t->dtype) : 0;
+    return TD_OK;
+}
+
+static int load_in(struct td_loader *l, const struct td_tensor_rec *r, struct td_tensor *t, struct td_hold *hold,
+                   struct td_error *err)
+{
+    size_t need, size;
+    int rc = describe(r, t, err);
+
+    need = t->size_bytes;
+    if (!rc)
+        rc = use_bytes(l, r, hold, &t->data, &size, err);
+    if (rc)
+        return rc;
+    t->size_bytes = size;
+    return size >= need ? TD_OK : td_fail(err, TD_EINVAL, "%s: %zu bytes were recorded, its shape and strides need %zu", t->role,
+                                          size, need);
+}
+
+/* Attributes are integers with short names: what is neither belongs to no kind of op that this version knows. */
+static int copy_attrs(const struct td_op *rec, struct td_op_call *op, struct td_error *err)
+{
+    const int max = (int)(sizeof op->attrs / sizeof *op->attrs);
+    const cJSON *a;
+
+    cJSON_ArrayForEach(a, rec->attrs) {
+        int64_t v = td_json_i64(a, INT64_MIN);
+
+        if (v == INT64_MIN || !a->string || strlen(a->string) >= sizeof op->attrs[0].name)
+            continue;
+        if (op->n_attrs == max) /* a kernel must not run with a default in place of what was recorded */
+            return td_fail(err, TD_ELIMIT, "more than %d attributes; this version takes no more", max);
+        snprintf(op->attrs[op->n_attrs].name, sizeof op->attrs[0].name, "%s", a->string);
+        op->attrs[op->n_attrs++].value = v;
+    }
+    return TD_OK;
+}
+
+/* n numbers of at most max. */
+static bool copy_numbers(const cJSON *array, uint32_t *out, int n, int64_t max)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t v = td_json_i64(cJSON_GetArrayItem(array, i), -1);
+
+        if (v < 0 || v > max)
+            return false;
+        out[i] = (uint32_t)v;
+    }
+    return cJSON_GetArraySize(array) == n;
+}
+
+static bool copy_launch(const cJSON *from, struct td_op_launch *l)
+{
+    const char *symbol = td_json_get_str(from, "symbol", "");
+    int64_t shared = td_json_get_i64(from, "shared_bytes", 0);
+    uint32_t rows[2];
+
+    memset(l, 0, sizeof *l);
+    if (!copy_numbers(td_json_get(from, "rows"), rows, 2, INT32_MAX) || !copy_numbers(td_json_get(from, "grid"), l->grid, 3, INT32_MAX)
+        || !copy_numbers(td_json_get(from, "block"), l->block, 3, 65535) || shared < 0 || shared > INT32_MAX || strlen(symbol) >= sizeof l->symbol)
+        return false;
+    l->rows[0] = rows[0];
+    l->rows[1] = rows[1];
+    l->shared_bytes = (uint32_t)shared;
+    strcpy(l->symbol, symbol);
+    return true;
+}
+
+/* All launches or none: a provider must not make half an op of them. Like the symbol they are help, so that no op is broken for want of them. */
+static void copy_launches(const struct td_op *rec, struct td_op_call *op)
+{
+    const cJSON *l;
+
+    if (cJSON_GetArraySize(rec->impl.launches) > TD_OP_MAX_LAUNCHES)
+        return;
+    cJSON_ArrayForEach(l, rec->impl.launches) {
+        if (!copy_launch(l, &op->launches[op->n_launches++])) {
+            op->n_launches = 0;
+            return;
+        }
+    }
+}
+
+/* The recorded output counts only when it is whole; it is evidence, not a need. */
+static const void *load_recorded(struct td_loader *l, const struct td_op *rec, const struct td_op_call *op, struct td_hold *hold)
+{
+    void *data;
+    size_t size;
+
+    if (!rec->out.stored || use_bytes(l, &rec->out, hold, &data, &size, NULL))
+        return NULL;
+    return size == op->out.size_bytes ? data : NULL;
+}
+
+int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_call *op, const void **recorded,
+                  struct td_hold *hold, struct td_error *err)
+{
+    int t, rc;
+
+    memset(op, 0, sizeof *op);
+    hold->n = 0;
+    *recorded = NULL;
+    snprintf(op->kind, sizeof op->kind, "%s", rec->kind ? rec->kind : "");
+    if (rec->act_rounding && strlen(rec->act_rounding) >= sizeof op->act_rounding)
+        return td_fail(err, TD_EUNSUPPORTED, "activation rounding \"%.40s...\" is unknown to this version", rec->act_rounding);
+    snprintf(op->act_rounding, sizeof op->act_rounding, "%s", rec->act_rounding && rec->act_rounding[0] ? rec->act_rounding : "none");
+    if (rec->impl.symbol && strlen(rec->impl.symbol) < sizeof op->symbol)
+        strcpy(op->symbol, rec->impl.symbol);
+    if (rec->impl.layout && strlen(rec->impl.layout) < sizeof op->layout)
+        strcpy(op->layout, rec->impl.layout);
+    copy_launches(rec, op);
+    rc = copy_attrs(rec, op, err);
+    if (rc)
+        return rc;
+    if (!rec->has_out)
+        return td_fail(err, TD_EINVAL, "the record does not describe its output");
+    if (rec->n_in > TD_OP_MAX_TENSORS)
+        return td_fail(err, TD_ELIMIT, "%d input tensors; this version takes %d", rec->n_in, TD_OP_MAX_TENSORS);
+    rc = describe(&rec->out, &op->out, err);
+    for (t = 0; !rc && t < rec->n_in; t++)
+        rc = load_in(l, &rec->in[t], &op->in[op->n_in++], hold, err);
+    if (rc)
+        td_loader_put(l, hold);
+    else
+        *recorded = load_recorded(l, rec, op, hold);
+    return rc;
+}

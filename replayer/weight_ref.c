@@ -1,0 +1,269 @@
+/* weight_ref.c - the bytes of a weight that was kept as a reference.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/weight_ref.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "model/awq.h"
+
+/* Of a tensor, as rows and columns of elements: what is taken. */
+struct part { const struct td_st_tensor *t; int64_t rows, cols, row, col, n_rows, n_cols; };
+struct parts { struct part at[TD_OPREF_MAX]; int n; struct td_st_tensor made[TD_OPREF_MAX]; void *owned[TD_OPREF_MAX]; }; /* made: out of what the checkpoint has */
+struct todo { enum { NOT_AWQ, AWQ_QWEIGHT, AWQ_QZEROS } awq; bool stack; enum td_dtype to; }; /* to TD_DT_NONE: as it is */
+
+static bool is_float(enum td_dtype dt)
+{
+    return dt == TD_DT_F16 || dt == TD_DT_BF16 || dt == TD_DT_F32;
+}
+
+static int read_transforms(const struct td_tensor_rec *t, struct todo *todo, struct td_error *err)
+{
+    const cJSON *step;
+
+    memset(todo, 0, sizeof *todo);
+    cJSON_ArrayForEach(step, td_json_get(t->ref, "transforms")) {
+        const char *name = cJSON_IsString(step) ? step->valuestring : "";
+
+        if ((!strcmp(name, "awq-qweight") || !strcmp(name, "awq-qzeros")) && !todo->awq && !todo->stack && !todo->to)
+            todo->awq = name[5] == 'w' ? AWQ_QWEIGHT : AWQ_QZEROS;
+        else if (!strcmp(name, "stack") && !todo->stack && !todo->to)
+            todo->stack = true;
+        else if (is_float(td_dtype_parse(name)) && !todo->to)
+            todo->to = td_dtype_parse(name);
+        else
+            return td_fail(err, TD_EUNSUPPORTED, "%s: this version does not know the transform \"%.40s\" of a checkpoint's tensors", t->role, name);
+    }
+    return TD_OK;
+}
+
+/* ---- parts and slices ---------------------------------------------------------------------------------------------- */
+
+/* Tensors of other than two dimensions are one row. */
+static void take_whole(struct part *p, const struct td_st_tensor *t)
+{
+    int d;
+
+    *p = (struct part){.t = t, .rows = 1, .cols = 1};
+    for (d = 0; d < t->ndim; d++)
+        *(t->ndim == 2 && !d ? &p->rows : &p->cols) *= t->shape[d];
+    p->n_rows = p->rows, p->n_cols = p->cols;
+}
+
+/* [from, to) within `size` */
+static bool take_range(const cJSON *range, int64_t size, int64_t *from, int64_t *count)
+{
+    const cJSON *a = cJSON_GetArrayItem(range, 0), *b = cJSON_GetArrayItem(range, 1);
+
+    if (cJSON_GetArraySize(range) != 2 || !cJSON_IsNumber(a) || !cJSON_IsNumber(b) || !(a->valuedouble >= 0) || !(b->valuedouble > a->valuedouble) ||
+        !(b->valuedouble <= (double)size))
+        return false;
+    *from = (int64_t)a->valuedouble;
+    *count = (int64_t)b->valuedouble - *from;
+    return *count > 0;
+}
+
+static bool take_slice(struct part *p, const cJSON *slice)
+{
+    const cJSON *first = cJSON_GetArrayItem(slice, 0);
+
+    if (p->t->ndim < 1 || p->t->ndim > 2 || cJSON_GetArraySize(slice) != p->t->ndim)
+        return false;
+    if (p->t->ndim == 1)
+        return take_range(first, p->cols, &p->col, &p->n_cols);
+    return take_range(first, p->rows, &p->row, &p->n_rows) && take_range(cJSON_GetArrayItem(slice, 1), p->cols, &p->col, &p->n_cols);
+}
+
+/* One slice for each tensor; of a single one also by itself. */
+static int take_slices(struct parts *p, const struct td_tensor_rec *t, struct td_error *err)
+{
+    const cJSON *slice = td_json_get(t->ref, "slice"), *first = cJSON_GetArrayItem(slice, 0);
+    bool nested = cJSON_IsArray(cJSON_GetArrayItem(first, 0)), ok = nested ? cJSON_GetArraySize(slice) == p->n : p->n == 1;
+    int i;
+
+    if (!slice || cJSON_IsNull(slice))
+        return TD_OK;
+    for (i = 0; ok && i < p->n; i++)
+        ok = take_slice(&p->at[i], nested ? cJSON_GetArrayItem(slice, i) : slice);
+    return ok ? TD_OK : td_fail(err, TD_EUNSUPPORTED, "%s: the slice of the checkpoint's %s is not one that it has", t->role, p->at[0].t->name);
+}
+
+/* The tensor in GPTQ's packing, of a shape of its own. */
+static int make_gptq(const struct td_st_tensor *from, const struct td_tensor_rec *t, const struct todo *todo, struct td_st_tensor *made, void **owned, struct td_error *err)
+{
+    const int64_t k = from->shape[0], n = from->ndim == 2 ? from->shape[1] * 8 : 0;
+
+    if (from->dtype != TD_DT_I32 || from->ndim != 2 || !from->size_bytes || (todo->awq == AWQ_QWEIGHT && k % 8))
+        return td_fail(err, TD_EINVAL, "%s: %s is not a tensor of AWQ's form", t->role, from->name);
+    if (!(*owned = malloc(from->size_bytes + 1)))
+        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, from->size_bytes);
+    *made = *from;
+    made->data = *owned;
+    if (todo->awq == AWQ_QZEROS) {
+        td_awq_unpack_zeros(k, n, from->data, *owned);
+        return TD_OK;
+    }
+    td_awq_unpack_weight(k, n, from->data, *owned);
+    made->shape[0] = k / 8;
+    made->shape[1] = n;
+    return TD_OK;
+}
+
+static size_t row_bytes(const struct part *p)
+{
+    return (size_t)p->n_cols * td_dtype_size(p->t->dtype);
+}
+
+static int find_parts(const struct td_safetensors *st, const char *where, const struct td_tensor_rec *t, const struct todo *todo, struct parts *p,
+                      struct td_error *err)
+{
+    const cJSON *names = td_json_get(t->ref, "tensors"), *name;
+
+    cJSON_ArrayForEach(name, names) {
+        const struct td_st_tensor *found = cJSON_IsString(name) ? td_safetensors_find(st, name->valuestring) : NULL, *first = p->at[0].t;
+
+        if (!found)
+            return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, where, cJSON_IsString(name) ? name->valuestring : "without a name");
+        if (p->n == TD_OPREF_MAX || (p->n && !todo->stack))
+            return td_fail(err, TD_EUNSUPPORTED, "%s: several tensors of a checkpoint, and nothing says how they are one", t->role);
+        if (p->n && (found->dtype != first->dtype || found->ndim != first->ndim))
+            return td_fail(err, TD_EINVAL, "%s: %s and %s in %s cannot be stacked", t->role, first->name, found->name, where);
+        if (!td_dtype_size(found->dtype))
+            return td_fail(err, TD_EUNSUPPORTED, "%s: %s in %s is %s, which this version does not know", t->role, found->name, where, found->dtype_name);
+        if (todo->awq && make_gptq(found, t, todo, &p->made[p->n], &p->owned[p->n], err))
+            return err ? err->code : TD_EINVAL;
+        take_whole(&p->at[p->n], todo->awq ? &p->made[p->n] : found);
+        p->n++;
+    }
+    return p->n ? take_slices(p, t, err) : td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no tensor", t->role);
+}
+
+/* ---- stacking ------------------------------------------------------------------------------------------------------ */
+
+/* Do the parts, equal in the other dimension, add up to `shape` along this one? No two dimensions can both do that. */
+static bool adds_up(const struct parts *p, const int64_t *shape, int along)
+{
+    int64_t sum = 0;
+    int i;
+
+    for (i = 0; i < p->n; i++) {
+        const int64_t size[2] = {p->at[i].n_rows, p->at[i].n_cols};
+
+        if (size[1 - along] != shape[1 - along] || size[along] > shape[along] - sum)
+            return false;
+        sum += size[along];
+    }
+    return sum == shape[along];
+}
+
+/* Rows of the result are `stride` bytes apart. */
+static void put_part(const struct part *p, uint8_t *to, size_t stride)
+{
+    const size_t elem = td_dtype_size(p->t->dtype);
+    int64_t r;
+
+    for (r = 0; r < p->n_rows && row_bytes(p); r++)
+        memcpy(to + (size_t)r * stride, (const uint8_t *)p->t->data + (size_t)((p->row + r) * p->cols + p->col) * elem, row_bytes(p));
+}
+
+static int join(const struct parts *p, const struct td_tensor_rec *t, uint8_t *to, struct td_error *err)
+{
+    bool two = t->ndim == 2 && p->at[0].t->ndim == 2, rows = p->n == 1 || (two && adds_up(p, t->shape, 0));
+    size_t stride = rows ? row_bytes(&p->at[0]) : (size_t)t->shape[1] * td_dtype_size(p->at[0].t->dtype);
+    int i;
+
+    if (!rows && (!two || !adds_up(p, t->shape, 1)))
+        return td_fail(err, TD_EINVAL, "%s: %s and the others do not make up its shape", t->role, p->at[0].t->name);
+    for (i = 0; i < p->n; i++) {
+        put_part(&p->at[i], to, stride);
+        to += row_bytes(&p->at[i]) * (rows ? (size_t)p->at[i].n_rows : 1);
+    }
+    return TD_OK;
+}
+
+/* ---- converting ---------------------------------------------------------------------------------------------------- */
+
+static void put_float(enum td_dtype to, uint8_t *base, size_t i, float f)
+{
+    uint16_t h = to == TD_DT_BF16 ? td_f32_to_bf16(f) : td_f32_to_f16(f);
+
+    if (to == TD_DT_F32)
+        memcpy(base + i * 4, &f, 4);
+    else
+        memcpy(base + i * 2, &h, 2);
+}
+
+/* To nearest even, as torch does. */
+static int convert(enum td_dtype from, enum td_dtype to, const char *role, void **data, size_t *size, struct td_error *err)
+{
+    size_t n, i;
+    uint8_t *out;
+
+    if (!is_float(from))
+        return td_fail(err, TD_EINVAL, "%s: the checkpoint's tensor is %s, no float that could become %s", role, td_dtype_name(from), td_dtype_name(to));
+    n = *size / td_dtype_size(from);
+    out = malloc(n * td_dtype_size(to) + 1);
+    if (!out)
+        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", role, n * td_dtype_size(to));
+    for (i = 0; i < n; i++)
+        put_float(to, out, i, (float)td_dtype_get(from, *data, i));
+    free(*data);
+    *data = out;
+    *size = n * td_dtype_size(to);
+    return TD_OK;
+}
+
+static int load_parts(const struct parts *p, const struct td_tensor_rec *t, enum td_dtype to, void **data, size_t *size, struct td_error *err)
+{
+    int rc, i;
+
+    for (i = 0, *size = 0; i < p->n; i++)
+        *size += row_bytes(&p->at[i]) * (size_t)p->at[i].n_rows;
+    *data = malloc(*size + 1);
+    if (!*data)
+        return td_fail(err, TD_ENOMEM, "%s: out of memory for %zu bytes", t->role, *size);
+    rc = join(p, t, *data, err);
+    if (!rc && to && to != p->at[0].t->dtype)
+        rc = convert(p->at[0].t->dtype, to, t->role, data, size, err);
+    if (rc) {
+        free(*data);
+        *data = NULL;
+    }
+    return rc;
+}
+
+int td_opref_load(const struct td_safetensors *st, const char *where, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+{
+    struct parts p = {.n = 0};
+    struct todo todo;
+    int rc = read_transforms(t, &todo, err), i;
+
+    *data = NULL;
+    if (!rc)
+        rc = find_parts(st, where, t, &todo, &p, err);
+    if (!rc)
+        rc = load_parts(&p, t, todo.to, data, size, err);
+    for (i = 0; i < TD_OPREF_MAX; i++)
+        free(p.owned[i]);
+    return rc;
+}
+
+int td_opref_load_gguf(const struct td_gguf *g, const char *where, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+{
+    const cJSON *names = td_json_get(t->ref, "tensors"), *slice = td_json_get(t->ref, "slice");
+    const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, 0));
+    const struct td_gguf_tensor *found = name ? td_gguf_find(g, name) : NULL;
+
+    *data = NULL;
+    if (!name || cJSON_GetArraySize(names) != 1 || (slice && !cJSON_IsNull(slice)) || cJSON_GetArraySize(td_json_get(t->ref, "transforms")))
+        return td_fail(err, TD_EUNSUPPORTED, "%s: of a GGUF file this version takes one whole tensor, and the reference says more", t->role);
+    if (!found || !found->data)
+        return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, where, name);
+    if (!(*data = malloc(found->bytes + 1)))
+        return td_fail(err, TD_ENOMEM, "%s: no memory for %llu bytes", t->role, (unsigned long long)found->bytes);
+    memcpy(*data, found->data, found->bytes);
+    *size = found->bytes;
+    return TD_OK;
+}

@@ -1,0 +1,134 @@
+/* test_op_load.c - what a record says of launches reaches the op, whole or not at all.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "common/json.h"
+#include "model/gguf.h"
+#include "replayer/op_load.h"
+
+#define WHOLE "{\"rows\":[0,128],\"grid\":[132,1,1],\"block\":[256,1,1],\"shared_bytes\":232448}"
+
+static struct td_op_call load(const char *launches)
+{
+    struct td_loader *l = td_loader_new(NULL, NULL);
+    struct td_op rec = {.kind = (char[]){"gptq_gemm"}, .has_out = true, .impl = {.symbol = (char[]){"_Z1k"}, .layout = (char[]){"marlin"}, .launches = cJSON_Parse(launches)}};
+    struct td_hold hold = {.n = 0};
+    struct td_op_call op;
+    const void *recorded;
+
+    snprintf(rec.out.role, sizeof rec.out.role, "c");
+    snprintf(rec.out.dtype, sizeof rec.out.dtype, "F16");
+    assert_int_equal(td_loader_get(l, &rec, &op, &recorded, &hold, NULL), TD_OK);
+    cJSON_Delete(rec.impl.launches);
+    td_loader_free(l);
+    return op;
+}
+
+static void test_launches_are_read(void **state)
+{
+    struct td_op_call op = load("[" WHOLE ",{\"rows\":[128,141],\"grid\":[132,1,1],\"block\":[128,1,1],\"symbol\":\"_Z1j\"}]");
+
+    (void)state;
+    assert_int_equal(op.n_launches, 2);
+    assert_int_equal(op.launches[0].rows[1], 128);
+    assert_int_equal(op.launches[0].grid[0], 132);
+    assert_int_equal(op.launches[0].block[0], 256);
+    assert_int_equal(op.launches[0].shared_bytes, 232448);
+    assert_string_equal(op.launches[0].symbol, "");
+    assert_int_equal(op.launches[1].shared_bytes, 0);
+    assert_string_equal(op.launches[1].symbol, "_Z1j");
+}
+
+static void test_all_or_none(void **state)
+{
+    static const char *const bad[] = {
+        "[" WHOLE ",{\"rows\":[128,141]}]", "[" WHOLE ",7]", "[]", "{}", "[{\"rows\":[0],\"grid\":[1,1,1],\"block\":[1,1,1]}]",
+        "[{\"rows\":[0,1,2],\"grid\":[1,1,1],\"block\":[1,1,1]}]", "[{\"rows\":[0,-1],\"grid\":[1,1,1],\"block\":[1,1,1]}]",
+        "[{\"rows\":[0,1],\"grid\":[4294967296,1,1],\"block\":[1,1,1]}]", "[{\"rows\":[0,1],\"grid\":[1,1,1],\"block\":[\"a\",1,1]}]",
+        "[{\"rows\":[0,1],\"grid\":[1,1,1],\"block\":[1,1,1],\"shared_bytes\":-1}]", "[{\"rows\":[0,1],\"grid\":[1,1,1],\"block\":[1,1,1],\"shared_bytes\":4294967297}]",
+    };
+    char many[8192] = "[" WHOLE, name[2000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(load(bad[i]).n_launches, 0);
+    for (int i = 1; i < TD_OP_MAX_LAUNCHES; i++)
+        strcat(many, "," WHOLE);
+    strcpy(many + strlen(many), "]");
+    assert_int_equal(load(many).n_launches, TD_OP_MAX_LAUNCHES);
+    strcpy(many + strlen(many) - 1, "," WHOLE "]");
+    assert_int_equal(load(many).n_launches, 0);
+    snprintf(name, sizeof name, "[{\"rows\":[0,1],\"grid\":[1,1,1],\"block\":[1,1,1],\"symbol\":\"%0*d\"}]", TD_OP_MAX_SYMBOL, 1);
+    assert_int_equal(load(name).n_launches, 0); /* longer than a symbol may be */
+}
+
+/* A weight kept as a reference into a GGUF file (sample.gguf: gguf-py's, tests/unit/data/gguf_make.py). checkpoint: where it lies now, or NULL. */
+static int load_gguf(const char *at, const char *tensor, const char *hash, const char *checkpoint, struct td_op_call *op, struct td_hold *hold, struct td_loader **l,
+                     struct td_error *err)
+{
+    struct td_tensor_rec w = {.role = "w", .dtype = "Q4_0", .ndim = 2, .shape = {3, 2}};
+    struct td_op rec = {.kind = (char[]){"ggml_mul_mat"}, .has_out = true, .in = &w, .n_in = 1};
+    const void *recorded;
+    char ref[600];
+    int rc;
+
+    snprintf(ref, sizeof ref, "{\"checkpoint\":\"%s\",\"tensors\":[\"%s\"],\"slice\":null,\"transforms\":[],\"hash\":\"%s\"}", at, tensor, hash);
+    w.ref = cJSON_Parse(ref);
+    snprintf(rec.out.role, sizeof rec.out.role, "c");
+    snprintf(rec.out.dtype, sizeof rec.out.dtype, "F32");
+    memset(err, 0, sizeof *err);
+    *l = td_loader_new(NULL, checkpoint);
+    hold->n = 0;
+    rc = td_loader_get(*l, &rec, op, &recorded, hold, err);
+    cJSON_Delete(w.ref);
+    return rc;
+}
+
+static void test_a_reference_into_a_gguf(void **state)
+{
+    static const char sample[] = "tests/unit/data/sample.gguf", name[] = "blk.0.q4_0.weight";
+    struct td_gguf *g = NULL;
+    struct td_loader *l;
+    struct td_op_call op;
+    struct td_hold hold;
+    struct td_error err = {0};
+    const struct td_gguf_tensor *t;
+    char hash[64];
+
+    (void)state;
+    assert_int_equal(td_gguf_open(sample, &g, &err), TD_OK);
+    t = td_gguf_find(g, name);
+    td_hash_hex(td_hash_bytes(t->data, t->bytes), hash);
+    assert_int_equal(load_gguf(sample, name, hash, NULL, &op, &hold, &l, &err), TD_OK);
+    assert_int_equal(op.in[0].size_bytes, 108); /* as gguf-py says */
+    assert_memory_equal(op.in[0].data, t->data, 108);
+    td_loader_put(l, &hold);
+    td_loader_free(l);
+    assert_int_equal(load_gguf("/gone/model.gguf", name, hash, sample, &op, &hold, &l, &err), TD_OK); /* it was moved: --checkpoint */
+    td_loader_put(l, &hold);
+    td_loader_free(l);
+    assert_int_not_equal(load_gguf("/gone/model.gguf", name, hash, NULL, &op, &hold, &l, &err), TD_OK);
+    assert_non_null(strstr(err.msg, "--checkpoint PATH says where it lies now"));
+    td_loader_free(l);
+    assert_int_equal(load_gguf(sample, "blk.9.q4_0.weight", hash, NULL, &op, &hold, &l, &err), TD_ENOTFOUND);
+    td_loader_free(l);
+    hash[0] = hash[0] == '0' ? '1' : '0';
+    assert_int_equal(load_gguf(sample, name, hash, NULL, &op, &hold, &l, &err), TD_ECORRUPT);
+    assert_non_null(strstr(err.msg, "is it another checkpoint?"));
+    td_loader_free(l);
+    td_gguf_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launches_are_read), cmocka_unit_test(test_all_or_none), cmocka_unit_test(test_a_reference_into_a_gguf)};
+
+    return cmocka_run_group_tests_name("opload", tests, NULL, NULL);
+}
