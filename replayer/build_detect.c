@@ -173,7 +173,8 @@ static bool is_special(const char *path)
     return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-int td_build_find(const char *path, const char *provider, struct td_build *out, struct td_error *err)
+int td_build_detect(const char *path, const char *provider, struct td_build *out,
+                    struct td_error *err)
 {
     int rc = TD_OK;
 

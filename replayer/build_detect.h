@@ -1,7 +1,7 @@
 /* build_detect.h - what a path that the user gave as a build is, and which program runs it.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_REPLAYER_BUILD_H
-#define TD_REPLAYER_BUILD_H
+#ifndef TD_REPLAYER_BUILD_DETECT_H
+#define TD_REPLAYER_BUILD_DETECT_H
 
 #include "common/fs.h"
 
@@ -21,7 +21,8 @@ struct td_build {
  * provider: the user's choice stands over what is found; NULL: none. path NULL: our own kernels, `provider` or cpu;
  * then "NAME:ARGUMENT" says what the provider is opened with ("simt:seed=3").
  * A file that is none of these goes to lib, which says what is wrong with it. TD_ENOTFOUND, TD_ELIMIT. */
-int td_build_find(const char *path, const char *provider, struct td_build *out, struct td_error *err);
+int td_build_detect(const char *path, const char *provider, struct td_build *out,
+                    struct td_error *err);
 
 /* Which provider of our own kernels "NAME" or "NAME:ARGUMENT" names: ref, cpu, simt; NULL: none. Static. */
 const char *td_build_own_provider(const char *provider);

@@ -24,11 +24,14 @@ static void name_build(char *out, size_t n, const char *words, const char *provi
 
 /* r borrows from *found, which must outlive it. */
 static int start_build(const struct td_replay_options *o, const char *name, const char *path, const struct td_arg_list *env,
-                       struct td_build *found, struct td_runner *r, struct td_error *err)
+                       struct td_build *found, struct td_build_process *r, struct td_error *err)
 {
-    struct td_runner_options ro = {.name = name, .env = env_of(env), .deadline_ms = (int)(o->deadline_s * 1000), .guard = o->guard};
+    struct td_build_process_options ro = {.name = name,
+                                          .env = env_of(env),
+                                          .deadline_ms = (int)(o->deadline_s * 1000),
+                                          .guard = o->guard};
     bool ours = o->provider && !o->build; /* ref, cpu: of the candidate; else it says what both builds are */
-    int rc = td_build_find(path, ours && path ? NULL : o->provider, found, err);
+    int rc = td_build_detect(path, ours && path ? NULL : o->provider, found, err);
 
     if (rc)
         return rc;
@@ -39,10 +42,11 @@ static int start_build(const struct td_replay_options *o, const char *name, cons
         ro.program = found->arg;
         ro.script = found->script;
     }
-    return td_runner_start(r, &ro, err);
+    return td_build_process_start(r, &ro, err);
 }
 
-int td_builds_open(const struct td_replay_options *o, struct td_builds *b, struct td_error *err)
+int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *b,
+                       struct td_error *err)
 {
     int rc;
 
@@ -61,8 +65,8 @@ int td_builds_open(const struct td_replay_options *o, struct td_builds *b, struc
     return TD_OK;
 }
 
-void td_builds_close(struct td_builds *b)
+void td_build_pair_close(struct td_build_pair *b)
 {
-    td_runner_stop(&b->candidate);
-    td_runner_stop(&b->baseline);
+    td_build_process_stop(&b->candidate);
+    td_build_process_stop(&b->baseline);
 }

@@ -30,7 +30,7 @@ void td_run_result_release(struct td_run_result *r)
 
 /* ---- start and end ------------------------------------------------------------------------------------------------- */
 
-static void hang_up(struct td_runner *r)
+static void hang_up(struct td_build_process *r)
 {
     if (r->sock > 0)
         close(r->sock);
@@ -38,7 +38,7 @@ static void hang_up(struct td_runner *r)
     r->arena_sent = false;
 }
 
-static int spawn(struct td_runner *r, struct td_error *err)
+static int spawn(struct td_build_process *r, struct td_error *err)
 {
     char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
     char *argv[] = {program, "--child", fd_text, NULL}, *with_script[] = {program, (char *)(uintptr_t)r->opt.script, "--child", fd_text, NULL};
@@ -67,7 +67,7 @@ static int spawn(struct td_runner *r, struct td_error *err)
     return TD_OK;
 }
 
-static void new_message(struct td_runner *r, enum td_proto_type type, struct td_proto_msg *m)
+static void new_message(struct td_build_process *r, enum td_proto_type type, struct td_proto_msg *m)
 {
     memset(m, 0, sizeof *m);
     m->magic = TD_PROTO_MAGIC;
@@ -77,7 +77,7 @@ static void new_message(struct td_runner *r, enum td_proto_type type, struct td_
 }
 
 /* The child is gone or useless: collect it. The sentence tells how it ended and, if it could say, where. */
-static void bury(struct td_runner *r, char *text, size_t n)
+static void bury(struct td_build_process *r, char *text, size_t n)
 {
     const char *fault = r->arena ? ((struct td_proto_arena *)r->arena)->fault : "";
     char how[96];
@@ -89,7 +89,7 @@ static void bury(struct td_runner *r, char *text, size_t n)
     hang_up(r);
 }
 
-static int hello(struct td_runner *r, struct td_error *err)
+static int hello(struct td_build_process *r, struct td_error *err)
 {
     struct td_proto_msg m;
     char how[480];
@@ -125,7 +125,8 @@ static int hello(struct td_runner *r, struct td_error *err)
     return TD_OK;
 }
 
-int td_runner_start(struct td_runner *r, const struct td_runner_options *opt, struct td_error *err)
+int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
+                           struct td_error *err)
 {
     int rc;
 
@@ -136,11 +137,11 @@ int td_runner_start(struct td_runner *r, const struct td_runner_options *opt, st
     if (!rc)
         rc = hello(r, err);
     if (rc)
-        td_runner_stop(r);
+        td_build_process_stop(r);
     return rc;
 }
 
-int td_runner_restart(struct td_runner *r, struct td_error *err)
+int td_build_process_restart(struct td_build_process *r, struct td_error *err)
 {
     struct td_proto_msg m;
 
@@ -153,7 +154,7 @@ int td_runner_restart(struct td_runner *r, struct td_error *err)
     return hello(r, err);
 }
 
-void td_runner_stop(struct td_runner *r)
+void td_build_process_stop(struct td_build_process *r)
 {
     struct td_proto_msg m;
 
@@ -173,7 +174,7 @@ void td_runner_stop(struct td_runner *r)
 
 /* ---- one request --------------------------------------------------------------------------------------------------- */
 
-static int make_arena(struct td_runner *r, uint64_t need, struct td_error *err)
+static int make_arena(struct td_build_process *r, uint64_t need, struct td_error *err)
 {
     if (r->arena && r->arena_size >= need)
         return TD_OK;
@@ -197,7 +198,8 @@ static int make_arena(struct td_runner *r, uint64_t need, struct td_error *err)
 }
 
 /* A child that is alive, with an arena that holds the op. */
-static int ready(struct td_runner *r, const struct td_op_call *op, int repeats, struct td_error *err)
+static int ready(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                 struct td_error *err)
 {
     struct td_proto_msg m;
     uint64_t need;
@@ -228,7 +230,7 @@ static const char *stage_words(const struct td_proto_arena *a, char *out, size_t
 }
 
 /* What ran has made its process useless, which ends by itself: the next op gets a new one. */
-static void let_go(struct td_runner *r, const struct td_proto_msg *m)
+static void let_go(struct td_build_process *r, const struct td_proto_msg *m)
 {
     if (!(m->flags & TD_PROTO_LAST))
         return;
@@ -238,7 +240,8 @@ static void let_go(struct td_runner *r, const struct td_proto_msg *m)
 }
 
 /* Nothing came for so long. Is there a reason to wait on? */
-static bool is_at_work(const struct td_runner *r, const struct td_proto_arena *a, uint64_t *seen, int64_t *waited_ms)
+static bool is_at_work(const struct td_build_process *r, const struct td_proto_arena *a,
+                       uint64_t *seen, int64_t *waited_ms)
 {
     if (a->progress != *seen) {
         *seen = a->progress;
@@ -251,7 +254,8 @@ static bool is_at_work(const struct td_runner *r, const struct td_proto_arena *a
 
 /* Send a request and wait for its reply; the deadline starts anew whenever the child enters another stage.
  * TD_OK; TD_ECRASH: *status and text say crashed or hung, the child is collected; TD_EPROTO. */
-static int call(struct td_runner *r, struct td_proto_msg *m, enum td_run_status *status, char *text, size_t n, struct td_error *err)
+static int call(struct td_build_process *r, struct td_proto_msg *m, enum td_run_status *status,
+                char *text, size_t n, struct td_error *err)
 {
     struct td_proto_arena *a = r->arena;
     uint64_t seen = a->progress;
@@ -292,7 +296,8 @@ static int call(struct td_runner *r, struct td_proto_msg *m, enum td_run_status 
     return TD_ECRASH;
 }
 
-static int copy_images(struct td_runner *r, const struct td_op_call *op, int repeats, struct td_run_result *res, struct td_error *err)
+static int copy_images(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                       struct td_run_result *res, struct td_error *err)
 {
     struct td_proto_arena *a = r->arena;
     size_t step = td_proto_image_stride(op->out.size_bytes);
@@ -308,7 +313,8 @@ static int copy_images(struct td_runner *r, const struct td_op_call *op, int rep
     return TD_OK;
 }
 
-int td_runner_run(struct td_runner *r, const struct td_op_call *op, int repeats, struct td_run_result *res, struct td_error *err)
+int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                         struct td_run_result *res, struct td_error *err)
 {
     struct td_proto_msg m;
     int rc;
@@ -339,7 +345,7 @@ int td_runner_run(struct td_runner *r, const struct td_op_call *op, int repeats,
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */
 
-static int simple_call(struct td_runner *r, struct td_proto_msg *m, struct td_error *err)
+static int simple_call(struct td_build_process *r, struct td_proto_msg *m, struct td_error *err)
 {
     enum td_run_status status;
     char text[480];
@@ -355,7 +361,8 @@ static int simple_call(struct td_runner *r, struct td_proto_msg *m, struct td_er
     return TD_OK;
 }
 
-int td_runner_prepare(struct td_runner *r, const struct td_op_call *op, struct td_error *err)
+int td_build_process_prepare(struct td_build_process *r, const struct td_op_call *op,
+                             struct td_error *err)
 {
     struct td_proto_msg m;
     int rc = ready(r, op, 1, err);
@@ -367,7 +374,8 @@ int td_runner_prepare(struct td_runner *r, const struct td_op_call *op, struct t
     return simple_call(r, &m, err);
 }
 
-int td_runner_time(struct td_runner *r, uint32_t iterations, bool cold, int64_t *ns, struct td_error *err)
+int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool cold, int64_t *ns,
+                          struct td_error *err)
 {
     struct td_proto_msg m;
     int rc;
@@ -381,7 +389,7 @@ int td_runner_time(struct td_runner *r, uint32_t iterations, bool cold, int64_t 
     return rc;
 }
 
-int td_runner_forget(struct td_runner *r, struct td_error *err)
+int td_build_process_forget(struct td_build_process *r, struct td_error *err)
 {
     struct td_proto_msg m;
 

@@ -1,12 +1,12 @@
 /* build_process.h - a build in a process of its own, seen from the replayer: start it, run ops, survive its crashes.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_REPLAYER_RUNNER_H
-#define TD_REPLAYER_RUNNER_H
+#ifndef TD_REPLAYER_BUILD_PROCESS_H
+#define TD_REPLAYER_BUILD_PROCESS_H
 
 #include "common/proc.h"
 #include "replayer/child_protocol.h"
 
-struct td_runner_options {
+struct td_build_process_options {
     const char *name;       /* "candidate", "baseline": for messages */
     const char *provider;   /* "lib", "cpu", "ref", "ggml", "vllm", "cuda", "hip" */
     const char *arg;        /* path of the build, or NULL */
@@ -18,8 +18,8 @@ struct td_runner_options {
     bool guard;
 };
 
-struct td_runner {
-    struct td_runner_options opt;
+struct td_build_process {
+    struct td_build_process_options opt;
     struct td_proc proc;
     int sock, arena_fd;
     void *arena; uint64_t arena_size;
@@ -27,7 +27,7 @@ struct td_runner {
     uint32_t seq;
     int starts, crashes, hangs;
     char build[256];        /* the build's own words, "" when it says nothing */
-    char condition[520];    /* of its device before and after the last td_runner_time(), a line each (provider.h); "": it says nothing */
+    char condition[520];    /* of its device before and after the last td_build_process_time(), a line each (provider.h); "": it says nothing */
 };
 
 enum td_run_status { TD_RUN_OK, TD_RUN_UNSUPPORTED, TD_RUN_FAILED, TD_RUN_CRASHED, TD_RUN_HUNG };
@@ -46,19 +46,23 @@ void td_run_result_release(struct td_run_result *r);
 
 /* Start the child and open its provider. What the provider says goes up: TD_ENOTFOUND, TD_EUNSUPPORTED ...; TD_ECRASH when
  * the child dies while it loads the build. */
-int td_runner_start(struct td_runner *r, const struct td_runner_options *opt, struct td_error *err);
-void td_runner_stop(struct td_runner *r); /* zeroed struct is allowed */
+int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
+                           struct td_error *err);
+void td_build_process_stop(struct td_build_process *r); /* zeroed struct is allowed */
 
-/* Let the child start anew, in new memory: a new process image, or what its provider has in its place (provider.h, renew). TD_ECRASH and others as td_runner_start(); nothing to do when it is gone. */
-int td_runner_restart(struct td_runner *r, struct td_error *err);
+/* Let the child start anew, in new memory: a new process image, or what its provider has in its place (provider.h, renew). TD_ECRASH and others as td_build_process_start(); nothing to do when it is gone. */
+int td_build_process_restart(struct td_build_process *r, struct td_error *err);
 
 /* Run the op `repeats` times on freshly poisoned outputs. A crash or a hang is a result; the child is started again by the
  * next call. < 0 only when the replayer itself cannot go on (no memory, the child cannot be started again). */
-int td_runner_run(struct td_runner *r, const struct td_op_call *op, int repeats, struct td_run_result *res, struct td_error *err);
+int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                         struct td_run_result *res, struct td_error *err);
 
 /* For timing: keep the op prepared, time it, let it go. TD_ECRASH, TD_EUNSUPPORTED and others: no timing for this op. */
-int td_runner_prepare(struct td_runner *r, const struct td_op_call *op, struct td_error *err);
-int td_runner_time(struct td_runner *r, uint32_t iterations, bool cold, int64_t *ns, struct td_error *err);
-int td_runner_forget(struct td_runner *r, struct td_error *err);
+int td_build_process_prepare(struct td_build_process *r, const struct td_op_call *op,
+                             struct td_error *err);
+int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool cold, int64_t *ns,
+                          struct td_error *err);
+int td_build_process_forget(struct td_build_process *r, struct td_error *err);
 
 #endif

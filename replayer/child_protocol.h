@@ -16,8 +16,8 @@
  * RESTART  become a new process image, or what the provider
  *          has in its place (provider.h, renew): HELLO is next  no reply
  * BYE      end                                                  no reply */
-#ifndef TD_REPLAYER_PROTO_H
-#define TD_REPLAYER_PROTO_H
+#ifndef TD_REPLAYER_CHILD_PROTOCOL_H
+#define TD_REPLAYER_CHILD_PROTOCOL_H
 
 #include <stdint.h>
 

@@ -21,14 +21,14 @@ static int64_t throttling(int64_t reasons)
 }
 
 /* A line of five integers. false: it is a sentence. */
-static bool add_line(struct td_condition_sum *s, const char *line)
+static bool add_line(struct td_device_condition_sum *s, const char *line)
 {
-    int v[TD_CONDITION_VALUES];
+    int v[TD_DEVICE_CONDITION_VALUES];
     long long reasons;
 
     if (sscanf(line, "%d %d %d %d %lld", &v[0], &v[1], &v[2], &v[3], &reasons) != 5)
         return false;
-    for (int i = 0; i < TD_CONDITION_VALUES; i++) {
+    for (int i = 0; i < TD_DEVICE_CONDITION_VALUES; i++) {
         if (v[i] < 0)
             continue;
         s->value[i].least = s->value[i].n && s->value[i].least < v[i] ? s->value[i].least : v[i];
@@ -44,7 +44,7 @@ static bool add_line(struct td_condition_sum *s, const char *line)
     return true;
 }
 
-void td_condition_note(struct td_condition *c, const char *text)
+void td_device_condition_note(struct td_device_condition *c, const char *text)
 {
     const char *second = strchr(text, '\n');
 
@@ -57,7 +57,8 @@ void td_condition_note(struct td_condition *c, const char *text)
 }
 
 /* [least, mean, most], each divided by unit. */
-static void put_value(cJSON *o, const struct td_condition_sum *s, int i, const char *name, double unit)
+static void put_value(cJSON *o, const struct td_device_condition_sum *s, int i, const char *name,
+                      double unit)
 {
     double all[3];
 
@@ -69,7 +70,7 @@ static void put_value(cJSON *o, const struct td_condition_sum *s, int i, const c
     cJSON_AddItemToObject(o, name, cJSON_CreateDoubleArray(all, 3));
 }
 
-static cJSON *sum_json(const struct td_condition_sum *s)
+static cJSON *sum_json(const struct td_device_condition_sum *s)
 {
     cJSON *o = cJSON_CreateObject(), *names;
 
@@ -88,7 +89,7 @@ static cJSON *sum_json(const struct td_condition_sum *s)
     return o;
 }
 
-static void put_side(cJSON *o, const char *name, const struct td_condition *c)
+static void put_side(cJSON *o, const char *name, const struct td_device_condition *c)
 {
     cJSON *side = cJSON_AddObjectToObject(o, name);
 
@@ -100,12 +101,13 @@ static void put_side(cJSON *o, const char *name, const struct td_condition *c)
     cJSON_AddItemToObject(side, "after", sum_json(&c->after));
 }
 
-static bool says_nothing(const struct td_condition *c)
+static bool says_nothing(const struct td_device_condition *c)
 {
     return !c->unknown[0] && !c->after.samples && !c->after.value[0].n && !c->after.value[1].n && !c->after.value[2].n && !c->after.value[3].n;
 }
 
-cJSON *td_condition_json(const struct td_condition *baseline, const struct td_condition *candidate)
+cJSON *td_device_condition_json(const struct td_device_condition *baseline,
+                                const struct td_device_condition *candidate)
 {
     cJSON *o;
 

@@ -20,7 +20,7 @@
 
 struct session {
     const struct td_replay_options *opt;
-    struct td_session_result *res;
+    struct td_fixture_replay_result *res;
     struct td_fixture *fx;
     const cJSON *manifest;
     uint64_t n_exchanges, n_ops;      /* as the manifest counts them */
@@ -28,9 +28,9 @@ struct session {
     struct td_writer *w;
 };
 
-void td_session_result_release(struct td_session_result *r)
+void td_fixture_replay_result_release(struct td_fixture_replay_result *r)
 {
-    td_ops_stats_release(&r->ops);
+    td_op_replay_stats_release(&r->ops);
     memset(r, 0, sizeof *r);
 }
 
@@ -82,7 +82,7 @@ static int check_context(const struct session *s, struct td_error *err)
     int rc = s->server.max_model_len > 0 ? td_fixture_exchanges(s->fx, &xs, &n, &bad, err) : TD_OK;
 
     if (!rc)
-        rc = td_requests_fit(xs, n, &s->server, err);
+        rc = td_request_plan_check_context(xs, n, &s->server, err);
     td_exchanges_free(xs, n);
     return rc;
 }
@@ -112,7 +112,7 @@ static int find_server(struct session *s, struct td_error *err)
     if (!url)
         rc = td_fail(&why, TD_ENOTFOUND, "the recording does not name its server; give --server HOST:PORT");
     else
-        rc = td_requests_probe(s->opt, url, &s->server, &why);
+        rc = td_request_replay_probe(s->opt, url, &s->server, &why);
     if (!rc)
         rc = check_model(s, &why);
     if (!rc)
@@ -294,7 +294,7 @@ static void copy_server_facts(struct session *s)
 /* Ops of frames that cannot be read: the manifest says how many there were. */
 static void count_broken(struct session *s)
 {
-    struct td_ops_stats *o = &s->res->ops;
+    struct td_op_replay_stats *o = &s->res->ops;
     int64_t lost = (int64_t)s->n_ops - o->seen;
 
     if (lost <= 0)
@@ -315,9 +315,9 @@ static int replay_all(struct session *s, struct td_error *err)
     if (s->n_ops && !s->res->did_ops)
         td_writer_count(s->w, "ops.dropped.not_asked", (int64_t)s->n_ops, 0);
     if (s->res->did_requests)
-        rc = td_requests_replay(s->fx, s->w, s->opt, &s->server, &s->res->requests, err);
+        rc = td_request_replay(s->fx, s->w, s->opt, &s->server, &s->res->requests, err);
     if (!rc && s->res->did_ops) {
-        rc = td_ops_replay(s->fx, s->w, s->opt, &s->res->ops, err);
+        rc = td_op_replay(s->fx, s->w, s->opt, &s->res->ops, err);
         count_broken(s);
     }
     return rc;
@@ -335,8 +335,8 @@ static int open_source(struct session *s, const char *dir, struct td_error *err)
     return check_wishes(s, err);
 }
 
-int td_session_run(const char *dir, const char *output, const struct td_replay_options *opt, struct td_session_result *res,
-                   struct td_error *err)
+int td_fixture_replay(const char *dir, const char *output, const struct td_replay_options *opt,
+                      struct td_fixture_replay_result *res, struct td_error *err)
 {
     struct session s = {.opt = opt, .res = res};
     struct td_error late = {0};
@@ -349,7 +349,7 @@ int td_session_run(const char *dir, const char *output, const struct td_replay_o
     if (!rc && wants_requests(&s))
         rc = find_server(&s, err);
     res->did_ops = !rc && wants_ops(&s);
-    if (!rc && res->did_ops && (rc = td_ops_probe(opt, &res->ops, err)) == TD_EINVAL)
+    if (!rc && res->did_ops && (rc = td_op_replay_probe(opt, &res->ops, err)) == TD_EINVAL)
         rc = err->code = TD_EUNSUPPORTED; /* the command line is well formed: this build cannot be used */
     if (!rc && !res->did_requests && !res->did_ops)
         rc = td_fail(err, TD_EUNSUPPORTED, "%s: nothing for this shard to replay; its requests belong to shard 1", dir);

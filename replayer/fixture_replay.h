@@ -1,26 +1,27 @@
 /* fixture_replay.h - replay one fixture: decide what, check that it can be done, do it, write a fixture.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_REPLAYER_SESSION_H
-#define TD_REPLAYER_SESSION_H
+#ifndef TD_REPLAYER_FIXTURE_REPLAY_H
+#define TD_REPLAYER_FIXTURE_REPLAY_H
 
 #include "replayer/op_replay.h"
 #include "replayer/request_replay.h"
 
-struct td_session_result {
+struct td_fixture_replay_result {
     char path[4096];            /* the fixture that was written; "" when none was */
     bool did_requests, did_ops;
-    struct td_requests_stats requests;
-    struct td_ops_stats ops;
+    struct td_request_replay_stats requests;
+    struct td_op_replay_stats ops;
     char server[1024];          /* "http://… (vllm 0.1, model x)" */
 };
-void td_session_result_release(struct td_session_result *r);
+void td_fixture_replay_result_release(struct td_fixture_replay_result *r);
 
 /* Replay the fixture in `dir` into a new fixture `output` (NULL: fixtures/replay-MODEL-TIME). Nothing is written when the
  * server or a build cannot be used. TD_EEXIST: output is there already. On TD_EINTR the fixture is written, "interrupted". */
-int td_session_run(const char *dir, const char *output, const struct td_replay_options *opt, struct td_session_result *res,
-                   struct td_error *err);
+int td_fixture_replay(const char *dir, const char *output, const struct td_replay_options *opt,
+                      struct td_fixture_replay_result *res, struct td_error *err);
 
 /* summary.c: the table on stdout, the last line being the path. */
-void td_summary_print(const struct td_replay_options *opt, const struct td_session_result *res);
+void td_summary_print(const struct td_replay_options *opt,
+                      const struct td_fixture_replay_result *res);
 
 #endif

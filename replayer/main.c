@@ -9,8 +9,8 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "replayer/build_detect.h"
-#include "replayer/list_kernels.h"
 #include "replayer/fixture_replay.h"
+#include "replayer/list_kernels.h"
 
 static volatile sig_atomic_t stop;
 
@@ -24,15 +24,15 @@ static void on_signal(int sig)
 
 static int replay_one(const char *dir, const char *output, const struct td_replay_options *opt)
 {
-    struct td_session_result res;
+    struct td_fixture_replay_result res;
     struct td_error err = {0};
-    int rc = td_session_run(dir, output, opt, &res, &err);
+    int rc = td_fixture_replay(dir, output, opt, &res, &err);
 
     if (rc)
         td_log(TD_LOG_ERROR, "replay", "%s", err.code ? err.msg : td_code_name(rc));
     if (rc == TD_OK || rc == TD_EINTR)
         td_summary_print(opt, &res);
-    td_session_result_release(&res);
+    td_fixture_replay_result_release(&res);
     fflush(stdout);
     return td_exit_code(rc);
 }

@@ -1,13 +1,13 @@
 /* op_item.h - one op on its way through a replay: record, memory, runs, judgement.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_REPLAYER_OPITEM_H
-#define TD_REPLAYER_OPITEM_H
+#ifndef TD_REPLAYER_OP_ITEM_H
+#define TD_REPLAYER_OP_ITEM_H
 
 #include "format/records.h"
+#include "replayer/build_process.h"
 #include "replayer/judge.h"
 #include "replayer/op_load.h"
 #include "replayer/poison.h"
-#include "replayer/build_process.h"
 
 /* The status of docs/format.md "judge"; the order is that of the summary's columns. */
 enum td_op_status { TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP_CRASHED, TD_OP_HUNG, TD_OP_BROKEN, TD_OP_STATUS_COUNT };
@@ -29,7 +29,7 @@ struct td_op_item {
     bool loaded, without_reference;
     struct td_op_call call;
     const void *recorded;             /* the recorded output's bytes, or NULL */
-    struct td_hold hold;
+    struct td_op_hold hold;
     /* run */
     struct td_run_result candidate, baseline;
     bool has_baseline;

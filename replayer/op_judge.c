@@ -145,7 +145,8 @@ static void make_refs(const struct td_op_kind *kind, struct td_op_item *items, c
 
     for (i = 0; i < w->n; i++)
         calls[i] = &items[w->first + i].call;
-    s->rc = kind ? td_refbatch_compute(kind, calls, w->n, s->rounding, s->refs, &s->whole, &s->joined, &s->err)
+    s->rc = kind ? td_reference_batch_compute(kind, calls, w->n, s->rounding, s->refs, &s->whole,
+                                              &s->joined, &s->err)
                  : td_fail(&s->err, TD_EUNSUPPORTED, "no reference");
 }
 
@@ -224,7 +225,7 @@ static void *worker(void *arg)
 
 static int64_t rows_of(const struct td_op_item *it)
 {
-    return td_op_attr(&it->call, "m", TD_REFBATCH_MAX_ROWS);
+    return td_op_attr(&it->call, "m", TD_REFERENCE_BATCH_MAX_ROWS);
 }
 
 /* Neighbours with equal weights are joined until their rows are too many. */
@@ -243,8 +244,9 @@ static void divide(struct td_op_item *items, int n, struct batch *b)
                 b->works[b->n_works++] = (struct work){i, 0};
             continue;
         }
-        if (w && w->n < MAX_JOINED && rows + rows_of(it) <= TD_REFBATCH_MAX_ROWS && it->weights == items[w->first].weights &&
-            same_roundings(&items[w->first], it) && td_refbatch_fits(&items[w->first].call, &it->call)) {
+        if (w && w->n < MAX_JOINED && rows + rows_of(it) <= TD_REFERENCE_BATCH_MAX_ROWS &&
+            it->weights == items[w->first].weights && same_roundings(&items[w->first], it) &&
+            td_reference_batch_fits(&items[w->first].call, &it->call)) {
             w->n++;
             rows += rows_of(it);
         } else {

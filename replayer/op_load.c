@@ -18,7 +18,7 @@
 
 struct entry { struct td_hash hash; void *data; size_t size; int uses; uint64_t last; };
 
-struct td_loader {
+struct td_op_loader {
     struct td_fixture *fx;
     const char *checkpoint;
     struct entry *entries; size_t n;
@@ -28,9 +28,9 @@ struct td_loader {
     int n_checkpoints;
 };
 
-struct td_loader *td_loader_new(struct td_fixture *fx, const char *checkpoint)
+struct td_op_loader *td_op_loader_new(struct td_fixture *fx, const char *checkpoint)
 {
-    struct td_loader *l = calloc(1, sizeof *l);
+    struct td_op_loader *l = calloc(1, sizeof *l);
 
     if (l) {
         l->fx = fx;
@@ -44,7 +44,7 @@ struct td_loader *td_loader_new(struct td_fixture *fx, const char *checkpoint)
     return l;
 }
 
-void td_loader_free(struct td_loader *l)
+void td_op_loader_free(struct td_op_loader *l)
 {
     size_t i;
 
@@ -73,7 +73,7 @@ static struct td_hash key_of(const struct td_tensor_rec *t)
     return h;
 }
 
-static struct entry *find_entry(struct td_loader *l, struct td_hash h)
+static struct entry *find_entry(struct td_op_loader *l, struct td_hash h)
 {
     size_t i;
 
@@ -84,7 +84,7 @@ static struct entry *find_entry(struct td_loader *l, struct td_hash h)
 }
 
 /* Let go of the entry that was idle longest. false: all are in use. */
-static bool evict_one(struct td_loader *l)
+static bool evict_one(struct td_op_loader *l)
 {
     struct entry *oldest = NULL;
     size_t i;
@@ -107,7 +107,8 @@ static bool is_gguf(const char *path)
     return n > 5 && !strcasecmp(path + n - 5, ".gguf");
 }
 
-static int open_checkpoint(struct td_loader *l, const char *path, const struct checkpoint **out, struct td_error *err)
+static int open_checkpoint(struct td_op_loader *l, const char *path, const struct checkpoint **out,
+                           struct td_error *err)
 {
     struct checkpoint *c;
     int i, rc;
@@ -135,7 +136,8 @@ static int open_checkpoint(struct td_loader *l, const char *path, const struct c
 }
 
 /* The bytes of a weight that was stored as a reference: tensors of a checkpoint, found unchanged by their hash. */
-static int from_checkpoint(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+static int from_checkpoint(struct td_op_loader *l, const struct td_tensor_rec *t, void **data,
+                           size_t *size, struct td_error *err)
 {
     const char *path = l->checkpoint ? l->checkpoint : td_json_get_str(t->ref, "checkpoint", NULL);
     const struct checkpoint *c = NULL;
@@ -145,7 +147,8 @@ static int from_checkpoint(struct td_loader *l, const struct td_tensor_rec *t, v
         return td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no checkpoint (--checkpoint PATH says where it lies)", t->role);
     if (open_checkpoint(l, path, &c, err))
         return err ? err->code : TD_EIO;
-    rc = c->gguf ? td_opref_load_gguf(c->gguf, path, t, data, size, err) : td_opref_load(c->st, path, t, data, size, err);
+    rc = c->gguf ? td_weight_ref_load_gguf(c->gguf, path, t, data, size, err)
+                 : td_weight_ref_load(c->st, path, t, data, size, err);
     if (rc)
         return rc;
     if (td_hash_eq(td_hash_bytes(*data, *size), key_of(t)))
@@ -156,7 +159,8 @@ static int from_checkpoint(struct td_loader *l, const struct td_tensor_rec *t, v
 }
 
 /* Bytes of a tensor in new memory, from the pack or from a checkpoint. */
-static int fetch(struct td_loader *l, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+static int fetch(struct td_op_loader *l, const struct td_tensor_rec *t, void **data, size_t *size,
+                 struct td_error *err)
 {
     int rc;
 
@@ -169,8 +173,8 @@ static int fetch(struct td_loader *l, const struct td_tensor_rec *t, void **data
     return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
 }
 
-static int use_bytes(struct td_loader *l, const struct td_tensor_rec *t, struct td_hold *hold, void **data, size_t *size,
-                     struct td_error *err)
+static int use_bytes(struct td_op_loader *l, const struct td_tensor_rec *t, struct td_op_hold *hold,
+                     void **data, size_t *size, struct td_error *err)
 {
     struct td_hash key = key_of(t);
     struct entry *e = find_entry(l, key);
@@ -199,7 +203,7 @@ static int use_bytes(struct td_loader *l, const struct td_tensor_rec *t, struct 
     return TD_OK;
 }
 
-void td_loader_put(struct td_loader *l, struct td_hold *hold)
+void td_op_loader_put(struct td_op_loader *l, struct td_op_hold *hold)
 {
     while (hold->n) {
         struct entry *e = find_entry(l, hold->keys[--hold->n]);
@@ -242,8 +246,8 @@ static int describe(const struct td_tensor_rec *r, struct td_tensor *t, struct t
     return TD_OK;
 }
 
-static int load_in(struct td_loader *l, const struct td_tensor_rec *r, struct td_tensor *t, struct td_hold *hold,
-                   struct td_error *err)
+static int load_in(struct td_op_loader *l, const struct td_tensor_rec *r, struct td_tensor *t,
+                   struct td_op_hold *hold, struct td_error *err)
 {
     size_t need, size;
     int rc = describe(r, t, err);
@@ -323,7 +327,8 @@ static void copy_launches(const struct td_op *rec, struct td_op_call *op)
 }
 
 /* The recorded output counts only when it is whole; it is evidence, not a need. */
-static const void *load_recorded(struct td_loader *l, const struct td_op *rec, const struct td_op_call *op, struct td_hold *hold)
+static const void *load_recorded(struct td_op_loader *l, const struct td_op *rec,
+                                 const struct td_op_call *op, struct td_op_hold *hold)
 {
     void *data;
     size_t size;
@@ -333,8 +338,8 @@ static const void *load_recorded(struct td_loader *l, const struct td_op *rec, c
     return size == op->out.size_bytes ? data : NULL;
 }
 
-int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_call *op, const void **recorded,
-                  struct td_hold *hold, struct td_error *err)
+int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_op_call *op,
+                     const void **recorded, struct td_op_hold *hold, struct td_error *err)
 {
     int t, rc;
 
@@ -361,7 +366,7 @@ int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_cal
     for (t = 0; !rc && t < rec->n_in; t++)
         rc = load_in(l, &rec->in[t], &op->in[op->n_in++], hold, err);
     if (rc)
-        td_loader_put(l, hold);
+        td_op_loader_put(l, hold);
     else
         *recorded = load_recorded(l, rec, op, hold);
     return rc;

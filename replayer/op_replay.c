@@ -30,13 +30,13 @@ struct job {
     struct td_fixture *fx;
     struct td_writer *w;
     const struct td_replay_options *opt;
-    struct td_ops_stats *stats;
+    struct td_op_replay_stats *stats;
     struct td_op_list list;
     struct group_state *groups;
     int32_t *row_of;                   /* [n_groups] */
     struct td_op_item *items; size_t n;
-    struct td_loader *loader;
-    struct td_builds *builds;
+    struct td_op_loader *loader;
+    struct td_build_pair *builds;
     bool has_baseline;
     int hangs;                         /* of the candidate, in all groups */
     struct td_progress progress;
@@ -47,7 +47,7 @@ static bool stopped(const struct job *j)
     return j->opt->stop && *j->opt->stop;
 }
 
-void td_ops_stats_release(struct td_ops_stats *s)
+void td_op_replay_stats_release(struct td_op_replay_stats *s)
 {
     free(s->rows);
     memset(s, 0, sizeof *s);
@@ -55,9 +55,10 @@ void td_ops_stats_release(struct td_ops_stats *s)
 
 /* ---- builds -------------------------------------------------------------------------------------------------------- */
 
-static int open_builds(const struct td_replay_options *o, struct td_builds *b, struct td_ops_stats *s, struct td_error *err)
+static int open_builds(const struct td_replay_options *o, struct td_build_pair *b,
+                       struct td_op_replay_stats *s, struct td_error *err)
 {
-    int rc = td_builds_open(o, b, err);
+    int rc = td_build_pair_open(o, b, err);
 
     if (rc)
         return rc;
@@ -68,13 +69,14 @@ static int open_builds(const struct td_replay_options *o, struct td_builds *b, s
     return TD_OK;
 }
 
-int td_ops_probe(const struct td_replay_options *o, struct td_ops_stats *s, struct td_error *err)
+int td_op_replay_probe(const struct td_replay_options *o, struct td_op_replay_stats *s,
+                       struct td_error *err)
 {
-    struct td_builds *b = calloc(1, sizeof *b);
+    struct td_build_pair *b = calloc(1, sizeof *b);
     int rc = b ? open_builds(o, b, s, err) : td_fail(err, TD_ENOMEM, "out of memory");
 
     if (b)
-        td_builds_close(b);
+        td_build_pair_close(b);
     free(b);
     return rc;
 }
@@ -140,13 +142,13 @@ static int make_rows(struct job *j, struct td_error *err)
     if (!j->groups || !j->row_of || !j->stats->rows)
         return td_fail(err, TD_ENOMEM, "out of memory");
     for (g = 0; g < n; g++) {
-        const struct td_op_group *from = &j->list.groups[g];
+        const struct td_op_list_group *from = &j->list.groups[g];
 
         for (r = 0; r < j->stats->n_rows; r++)
             if (!strcmp(j->stats->rows[r].kernel, from->kernel) && !strcmp(j->stats->rows[r].shape, from->shape))
                 break;
         if (r == j->stats->n_rows) {
-            struct td_ops_row *row = &j->stats->rows[j->stats->n_rows++];
+            struct td_op_replay_row *row = &j->stats->rows[j->stats->n_rows++];
 
             snprintf(row->kernel, sizeof row->kernel, "%s", from->kernel);
             snprintf(row->shape, sizeof row->shape, "%s", from->shape);
@@ -179,7 +181,7 @@ static bool load_item(struct job *j, struct td_op_item *it)
         give_status(it, TD_OP_UNSUPPORTED, text);
         return false;
     }
-    it->loaded = !td_loader_get(j->loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
+    it->loaded = !td_op_loader_get(j->loader, &it->rec, &it->call, &it->recorded, &it->hold, &err);
     if (!it->loaded || kind->check(&it->call, &err)) {
         give_status(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.msg);
         return false;
@@ -221,7 +223,8 @@ static int run_candidate(struct job *j, struct td_op_item *it, struct td_error *
         snprintf(it->candidate.reason, sizeof it->candidate.reason, "%s", text);
         j->stats->skipped_after_crashes++;
     } else {
-        rc = td_runner_run(&j->builds->candidate, &it->call, (int)j->opt->op_repeat, &it->candidate, err);
+        rc = td_build_process_run(&j->builds->candidate, &it->call, (int)j->opt->op_repeat,
+                                  &it->candidate, err);
         if (rc)
             return rc;
         g->crashes += it->candidate.status == TD_RUN_CRASHED;
@@ -239,7 +242,8 @@ static bool due_for_timing(struct job *j, const struct td_op_item *it)
     struct group_state *g = &j->groups[it->group];
     int64_t have = j->list.groups[it->group].chosen, p = g->passed++;
 
-    return have <= TD_SPEED_PER_GROUP || p * TD_SPEED_PER_GROUP / have != (p + 1) * TD_SPEED_PER_GROUP / have;
+    return have <= TD_OP_TIMING_PER_GROUP ||
+           p * TD_OP_TIMING_PER_GROUP / have != (p + 1) * TD_OP_TIMING_PER_GROUP / have;
 }
 
 static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
@@ -252,12 +256,14 @@ static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
     rc = run_candidate(j, it, err);
     if (rc || !j->has_baseline)
         return rc;
-    rc = td_runner_run(&j->builds->baseline, &it->call, (int)j->opt->op_repeat, &it->baseline, err);
+    rc = td_build_process_run(&j->builds->baseline, &it->call, (int)j->opt->op_repeat,
+                              &it->baseline, err);
     if (rc)
         return rc;
     it->has_baseline = true;
     if (!it->without_reference && due_for_timing(j, it) && it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK) {
-        if (td_speed_measure(&j->builds->baseline, &j->builds->candidate, &it->call, (uint64_t)it->rec.op, &it->speed, &slow))
+        if (td_op_timing_measure(&j->builds->baseline, &j->builds->candidate, &it->call,
+                                 (uint64_t)it->rec.op, &it->speed, &slow))
             td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
         j->stats->timed += it->speed != NULL;
     }
@@ -268,7 +274,7 @@ static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
 
 static void count_item(struct job *j, const struct td_op_item *it)
 {
-    struct td_ops_row *row = &j->stats->rows[j->row_of[it->group]];
+    struct td_op_replay_row *row = &j->stats->rows[j->row_of[it->group]];
     char name[40];
 
     snprintf(name, sizeof name, "ops.%s", td_op_status_name(it->status));
@@ -387,7 +393,7 @@ static int finish_batch(struct job *j, size_t first, int n, struct td_error *err
 
         if (!rc)
             rc = write_item(j, it, err);
-        td_loader_put(j->loader, &it->hold);
+        td_op_loader_put(j->loader, &it->hold);
         td_op_item_release(it);
     }
     j->stats->replayed += n;
@@ -441,19 +447,19 @@ static void release_job(struct job *j)
     size_t i;
 
     if (j->builds)
-        td_builds_close(j->builds);
+        td_build_pair_close(j->builds);
     free(j->builds);
     for (i = 0; i < j->n; i++)
         td_op_item_release(&j->items[i]);
     free(j->items);
     free(j->groups);
     free(j->row_of);
-    td_loader_free(j->loader);
+    td_op_loader_free(j->loader);
     td_op_list_release(&j->list);
 }
 
-int td_ops_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt, struct td_ops_stats *stats,
-                  struct td_error *err)
+int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
+                 struct td_op_replay_stats *stats, struct td_error *err)
 {
     struct job j = {.fx = fx, .w = w, .opt = opt, .stats = stats, .has_baseline = opt->baseline_build != NULL};
     int64_t start = td_clock_mono_ns();
@@ -466,7 +472,7 @@ int td_ops_replay(struct td_fixture *fx, struct td_writer *w, const struct td_re
     }
     if (!rc)
         rc = read_chosen(&j, err);
-    if (!rc && !(j.loader = td_loader_new(fx, opt->checkpoint)))
+    if (!rc && !(j.loader = td_op_loader_new(fx, opt->checkpoint)))
         rc = td_fail(err, TD_ENOMEM, "out of memory");
     if (!rc && !(j.builds = calloc(1, sizeof *j.builds)))
         rc = td_fail(err, TD_ENOMEM, "out of memory");

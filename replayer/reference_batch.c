@@ -13,7 +13,7 @@ static const struct td_tensor *rows_of(const struct td_op_call *op)
     return a && a->ndim == 2 && op->out.ndim == 2 && a->strides[1] == 1 && a->shape[0] == td_op_attr(op, "m", -1) ? a : NULL;
 }
 
-bool td_refbatch_fits(const struct td_op_call *first, const struct td_op_call *next)
+bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_call *next)
 {
     const struct td_tensor *a = rows_of(first), *b = rows_of(next);
     int i;
@@ -63,8 +63,9 @@ static int join(const struct td_op_call *const *ops, int n, struct td_op_call *a
     return TD_OK;
 }
 
-int td_refbatch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops, int n, const char *rounding,
-                        struct td_op_ref *refs, struct td_op_ref *whole, bool *joined, struct td_error *err)
+int td_reference_batch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops,
+                               int n, const char *rounding, struct td_op_ref *refs,
+                               struct td_op_ref *whole, bool *joined, struct td_error *err)
 {
     struct td_op_call all = *ops[0];
     void *memory = NULL;

@@ -1,7 +1,7 @@
 /* replay_options.h - what the user of `replay` asked for.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_REPLAYER_OPTIONS_H
-#define TD_REPLAYER_OPTIONS_H
+#ifndef TD_REPLAYER_REPLAY_OPTIONS_H
+#define TD_REPLAYER_REPLAY_OPTIONS_H
 
 #include <signal.h>
 

@@ -21,7 +21,8 @@ static int64_t length_of(const struct td_exchange *x, bool max_counts)
     return prompt + (max > answer ? max : answer);
 }
 
-int td_requests_fit(const struct td_exchange *xs, size_t n, const struct td_api_server *server, struct td_error *err)
+int td_request_plan_check_context(const struct td_exchange *xs, size_t n,
+                                  const struct td_api_server *server, struct td_error *err)
 {
     const struct td_exchange *longest = NULL;
     int64_t most = 0;
@@ -135,7 +136,7 @@ static void release_copies(struct copies *c)
 
 /* Shallow copies of the exchanges to send, one per repeat wanted. */
 static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase phase, int64_t repeat, bool by_ids, struct copies *c,
-                       struct td_requests_stats *stats, struct td_error *err)
+                       struct td_request_replay_stats *stats, struct td_error *err)
 {
     int64_t have = repeats_of(xs, n, phase), want = repeat > 0 ? repeat : have, lap, laps = have ? (want + have - 1) / have : 0;
     int64_t span = span_ns(xs, n, phase);
@@ -169,8 +170,9 @@ static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase pha
     return TD_OK;
 }
 
-int td_requests_plan(const struct td_exchange *xs, size_t n, const cJSON *manifest, int64_t repeat, double speed,
-                     struct td_plan *plan, struct td_requests_stats *stats, struct td_error *err)
+int td_request_plan_make(const struct td_exchange *xs, size_t n, const cJSON *manifest,
+                         int64_t repeat, double speed, struct td_plan *plan,
+                         struct td_request_replay_stats *stats, struct td_error *err)
 {
     enum td_phase phase = repeats_of(xs, n, TD_PHASE_TIMED) ? TD_PHASE_TIMED : TD_PHASE_TAPPED;
     struct copies c = {0};

@@ -11,7 +11,8 @@
 #define PROBE_TIMEOUT_MS 10000 /* of the recorded address, when no server is named; else --timeout */
 #define WARMUP_ID "warmup"
 
-int td_requests_probe(const struct td_replay_options *opt, const char *url, struct td_api_server *server, struct td_error *err)
+int td_request_replay_probe(const struct td_replay_options *opt, const char *url,
+                            struct td_api_server *server, struct td_error *err)
 {
     struct td_api_options o = {.server = url, .timeout_ms = opt->server ? (int)(opt->timeout_s * 1000) : PROBE_TIMEOUT_MS, .stop = opt->stop};
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
@@ -27,7 +28,7 @@ int td_requests_probe(const struct td_replay_options *opt, const char *url, stru
 
 struct collector {
     struct td_writer *w;
-    struct td_requests_stats *stats;
+    struct td_request_replay_stats *stats;
     struct td_exchange *sample; /* the first complete answer, kept: it shows which extras the server honoured */
     struct td_api_server *server;
     const char *const *headers;
@@ -191,8 +192,9 @@ static struct td_sampling recorded_sampling(const cJSON *manifest)
     return m;
 }
 
-static void write_facts(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
-                        const struct td_api_server *server, const struct td_exchange *sample, const struct td_requests_stats *st)
+static void write_facts(struct td_fixture *fx, struct td_writer *w,
+                        const struct td_replay_options *opt, const struct td_api_server *server,
+                        const struct td_exchange *sample, const struct td_request_replay_stats *st)
 {
     static const char *const copied[] = {"sampling", "suite"}; /* what was asked is what was recorded */
     const cJSON *manifest = td_fixture_manifest(fx), *v;
@@ -213,7 +215,8 @@ static void write_facts(struct td_fixture *fx, struct td_writer *w, const struct
         td_writer_fact_str(w, "replay", "prompts", "by token ids: the recording was redacted");
 }
 
-static void note_stats(struct td_writer *w, const struct td_send_stats *s, struct td_requests_stats *stats)
+static void note_stats(struct td_writer *w, const struct td_send_stats *s,
+                       struct td_request_replay_stats *stats)
 {
     stats->seconds = (double)(s->t_end_ns - s->t_start_ns) / TD_NS_PER_S;
     stats->lag_max_ms = (double)s->lag_max_ns / TD_NS_PER_MS;
@@ -277,7 +280,7 @@ static int replay_plan(struct td_fixture *fx, struct td_writer *w, const struct 
 
 static int replay_collected(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
                             const struct td_api_server *server, struct td_plan *plan, struct td_plan *texts,
-                            struct td_requests_stats *stats, struct td_error *err)
+                            struct td_request_replay_stats *stats, struct td_error *err)
 {
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
     struct td_exchange sample = {0};
@@ -295,8 +298,9 @@ static int replay_collected(struct td_fixture *fx, struct td_writer *w, const st
     return rc;
 }
 
-int td_requests_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
-                       const struct td_api_server *server, struct td_requests_stats *stats, struct td_error *err)
+int td_request_replay(struct td_fixture *fx, struct td_writer *w,
+                      const struct td_replay_options *opt, const struct td_api_server *server,
+                      struct td_request_replay_stats *stats, struct td_error *err)
 {
     struct td_exchange *xs = NULL;
     struct td_plan plan = TD_PLAN_INIT, texts = TD_PLAN_INIT;
@@ -306,7 +310,8 @@ int td_requests_replay(struct td_fixture *fx, struct td_writer *w, const struct 
     if (bad)
         td_writer_count(w, "exchanges.broken.frames", (int64_t)bad, 0);
     if (!rc)
-        rc = td_requests_plan(xs, n, td_fixture_manifest(fx), opt->repeat, opt->speed, &plan, stats, err);
+        rc = td_request_plan_make(xs, n, td_fixture_manifest(fx), opt->repeat, opt->speed, &plan,
+                                  stats, err);
     if (!rc && !plan.n)
         rc = td_fail(err, TD_EUNSUPPORTED, "%s: %zu recorded requests, none of which can be sent again (%lld redacted and without "
                      "token ids)", td_fixture_dir(fx), n, (long long)stats->skipped);

@@ -6,9 +6,9 @@
 
 #include "replayer/fixture_replay.h"
 
-static void print_requests(const struct td_session_result *r)
+static void print_requests(const struct td_fixture_replay_result *r)
 {
-    const struct td_requests_stats *q = &r->requests;
+    const struct td_request_replay_stats *q = &r->requests;
 
     printf("requests  %s\n", r->server);
     printf("  %lld answered, %lld with an error, %lld not sent, of %lld; %.1f s\n", (long long)q->answered, (long long)q->failed,
@@ -35,7 +35,7 @@ static void score_words(double score, char *out, size_t n)
         snprintf(out, n, score < 1000 ? "%.3f" : "%.3g", score);
 }
 
-static void print_row(const struct td_ops_row *r, bool with_baseline, int wide)
+static void print_row(const struct td_op_replay_row *r, bool with_baseline, int wide)
 {
     char new_score[32], base[32], rec[32], name[160];
     int64_t total = 0;
@@ -59,7 +59,7 @@ static void print_row(const struct td_ops_row *r, bool with_baseline, int wide)
         printf("    first: %s\n", r->reason);
 }
 
-static void print_left_out(const struct td_ops_stats *o)
+static void print_left_out(const struct td_op_replay_stats *o)
 {
     const struct { int64_t n; const char *why; } parts[] = {
         {o->not_matching, "do not match --only"}, {o->other_shards, "belong to other shards"},
@@ -74,9 +74,9 @@ static void print_left_out(const struct td_ops_stats *o)
             printf("  %lld %s\n", (long long)parts[i].n, parts[i].why);
 }
 
-static void print_ops(const struct td_replay_options *opt, const struct td_session_result *r)
+static void print_ops(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
 {
-    const struct td_ops_stats *o = &r->ops;
+    const struct td_op_replay_stats *o = &r->ops;
     size_t i;
     int wide = 20;
 
@@ -100,7 +100,7 @@ static void print_ops(const struct td_replay_options *opt, const struct td_sessi
     printf("; worst: largest error in units of what rounding explains\n");
 }
 
-void td_summary_print(const struct td_replay_options *opt, const struct td_session_result *r)
+void td_summary_print(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
 {
     if (r->did_requests)
         print_requests(r);

@@ -11,7 +11,12 @@
 
 /* Of a tensor, as rows and columns of elements: what is taken. */
 struct part { const struct td_st_tensor *t; int64_t rows, cols, row, col, n_rows, n_cols; };
-struct parts { struct part at[TD_OPREF_MAX]; int n; struct td_st_tensor made[TD_OPREF_MAX]; void *owned[TD_OPREF_MAX]; }; /* made: out of what the checkpoint has */
+struct parts {
+    struct part at[TD_WEIGHT_REF_MAX];
+    int n;
+    struct td_st_tensor made[TD_WEIGHT_REF_MAX];
+    void *owned[TD_WEIGHT_REF_MAX];
+}; /* made: out of what the checkpoint has */
 struct todo { enum { NOT_AWQ, AWQ_QWEIGHT, AWQ_QZEROS } awq; bool stack; enum td_dtype to; }; /* to TD_DT_NONE: as it is */
 
 static bool is_float(enum td_dtype dt)
@@ -126,7 +131,7 @@ static int find_parts(const struct td_safetensors *st, const char *where, const 
 
         if (!found)
             return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, where, cJSON_IsString(name) ? name->valuestring : "without a name");
-        if (p->n == TD_OPREF_MAX || (p->n && !todo->stack))
+        if (p->n == TD_WEIGHT_REF_MAX || (p->n && !todo->stack))
             return td_fail(err, TD_EUNSUPPORTED, "%s: several tensors of a checkpoint, and nothing says how they are one", t->role);
         if (p->n && (found->dtype != first->dtype || found->ndim != first->ndim))
             return td_fail(err, TD_EINVAL, "%s: %s and %s in %s cannot be stacked", t->role, first->name, found->name, where);
@@ -234,7 +239,9 @@ static int load_parts(const struct parts *p, const struct td_tensor_rec *t, enum
     return rc;
 }
 
-int td_opref_load(const struct td_safetensors *st, const char *where, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+int td_weight_ref_load(const struct td_safetensors *st, const char *where,
+                       const struct td_tensor_rec *t, void **data, size_t *size,
+                       struct td_error *err)
 {
     struct parts p = {.n = 0};
     struct todo todo;
@@ -245,12 +252,14 @@ int td_opref_load(const struct td_safetensors *st, const char *where, const stru
         rc = find_parts(st, where, t, &todo, &p, err);
     if (!rc)
         rc = load_parts(&p, t, todo.to, data, size, err);
-    for (i = 0; i < TD_OPREF_MAX; i++)
+    for (i = 0; i < TD_WEIGHT_REF_MAX; i++)
         free(p.owned[i]);
     return rc;
 }
 
-int td_opref_load_gguf(const struct td_gguf *g, const char *where, const struct td_tensor_rec *t, void **data, size_t *size, struct td_error *err)
+int td_weight_ref_load_gguf(const struct td_gguf *g, const char *where,
+                            const struct td_tensor_rec *t, void **data, size_t *size,
+                            struct td_error *err)
 {
     const cJSON *names = td_json_get(t->ref, "tensors"), *slice = td_json_get(t->ref, "slice");
     const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(names, 0));

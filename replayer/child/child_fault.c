@@ -13,7 +13,7 @@
 
 #define STACK_BYTES (64 * 1024)
 
-static struct td_fault_watch *watch;
+static struct td_child_fault_watch *watch;
 
 struct line { char *at; size_t left; };
 
@@ -93,7 +93,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
         raise(sig);
 }
 
-int td_fault_install(struct td_fault_watch *w, struct td_error *err)
+int td_child_fault_install(struct td_child_fault_watch *w, struct td_error *err)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     static char stack[STACK_BYTES];

@@ -18,8 +18,8 @@
 
 #include "common/clock.h"
 #include "kernels/providers/provider.h"
-#include "replayer/poison.h"
 #include "replayer/child_protocol.h"
+#include "replayer/poison.h"
 
 #define N_GUARDS (TD_OP_MAX_TENSORS + 1)
 #define OUT_GUARD TD_OP_MAX_TENSORS
@@ -33,7 +33,7 @@ struct child {
     uint64_t arena_size;
     struct td_guard guards[N_GUARDS];
     char roles[N_GUARDS][24];
-    struct td_fault_watch watch;
+    struct td_child_fault_watch watch;
     struct td_op_call op;        /* the op in guarded memory */
     struct td_op_call source;    /* the op in the arena */
     void *images;
@@ -378,7 +378,7 @@ static void restart(const struct child *c)
     _exit(TD_EXIT_BROKEN);
 }
 
-int td_child_main(int sock)
+int td_child_serve(int sock)
 {
     static struct child c; /* the signal handler reads its guards */
     struct td_proto_msg m;
@@ -389,8 +389,9 @@ int td_child_main(int sock)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* a crash is a result, not a reason to fill the disk */
     signal(SIGINT, SIG_IGN);                        /* Ctrl-C is the parent's business */
     c.sock = sock;
-    c.watch = (struct td_fault_watch){.guards = c.guards, .roles = (const char (*)[24])c.roles, .n_guards = N_GUARDS};
-    rc = td_fault_install(&c.watch, &err);
+    c.watch = (struct td_child_fault_watch){
+        .guards = c.guards, .roles = (const char(*)[24])c.roles, .n_guards = N_GUARDS};
+    rc = td_child_fault_install(&c.watch, &err);
     while (!rc && !(rc = td_proto_recv(sock, &m, &fd, -1, &err)) && m.type != TD_PROTO_BYE) {
         if (m.type == TD_PROTO_ARENA) {
             take_arena(&c, &m, fd);

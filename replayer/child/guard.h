@@ -5,8 +5,8 @@
  *
  * The tail gap exists only because the tensor's address keeps its recorded alignment. Both gaps hold a pattern; after a
  * run td_guard_check() tells whether somebody wrote there. A mapping is kept and used again for the next tensor. */
-#ifndef TD_REPLAYER_GUARD_H
-#define TD_REPLAYER_GUARD_H
+#ifndef TD_REPLAYER_CHILD_GUARD_H
+#define TD_REPLAYER_CHILD_GUARD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "--child"))
-        return td_child_main(atoi(argv[2]));
+        return td_child_serve(atoi(argv[2]));
     fputs("replay-child: started by `replay`, not by hand\n", stderr);
     return TD_EXIT_USAGE;
 }

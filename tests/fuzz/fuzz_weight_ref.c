@@ -24,7 +24,7 @@ static void load(const struct td_safetensors *st, const struct td_tensor_rec *t)
     struct td_error err = {0};
     void *data;
     size_t size;
-    int rc = td_opref_load(st, "fuzz", t, &data, &size, &err);
+    int rc = td_weight_ref_load(st, "fuzz", t, &data, &size, &err);
 
     if (rc != err.code || !rc != !!data || (rc && !err.msg[0]))
         abort();

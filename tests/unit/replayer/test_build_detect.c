@@ -45,7 +45,7 @@ static void expect(const char *path, const char *provider, const char *found, co
     struct td_build b;
     struct td_error err = {0};
 
-    if (td_build_find(path, provider, &b, &err))
+    if (td_build_detect(path, provider, &b, &err))
         fail_msg("%s: %s", path, err.msg);
     assert_string_equal(b.provider, found);
     assert_string_equal(b.arg, arg);
@@ -103,7 +103,7 @@ static void test_our_own_with_an_argument(void **state)
     assert_null(td_build_own_provider(""));
     memset(longer + 5, 'x', sizeof longer - 6);
     longer[sizeof longer - 1] = '\0';
-    assert_int_equal(td_build_find(NULL, longer, &b, NULL), TD_ELIMIT);
+    assert_int_equal(td_build_detect(NULL, longer, &b, NULL), TD_ELIMIT);
 }
 
 static void test_folders(void **state)
@@ -125,7 +125,7 @@ static void test_folders(void **state)
     snprintf(arg, sizeof arg, "%s/bin/python", venv);
     expect(venv, NULL, "vllm", arg);
     expect(one, "ggml", "ggml", one); /* named: the provider finds its way */
-    assert_int_equal(td_build_find(empty, NULL, &b, &err), TD_ENOTFOUND);
+    assert_int_equal(td_build_detect(empty, NULL, &b, &err), TD_ENOTFOUND);
     assert_non_null(strstr(err.msg, "--provider"));
 }
 

@@ -17,17 +17,17 @@
 
 static struct td_op_call load(const char *launches)
 {
-    struct td_loader *l = td_loader_new(NULL, NULL);
+    struct td_op_loader *l = td_op_loader_new(NULL, NULL);
     struct td_op rec = {.kind = (char[]){"gptq_gemm"}, .has_out = true, .impl = {.symbol = (char[]){"_Z1k"}, .layout = (char[]){"marlin"}, .launches = cJSON_Parse(launches)}};
-    struct td_hold hold = {.n = 0};
+    struct td_op_hold hold = {.n = 0};
     struct td_op_call op;
     const void *recorded;
 
     snprintf(rec.out.role, sizeof rec.out.role, "c");
     snprintf(rec.out.dtype, sizeof rec.out.dtype, "F16");
-    assert_int_equal(td_loader_get(l, &rec, &op, &recorded, &hold, NULL), TD_OK);
+    assert_int_equal(td_op_loader_get(l, &rec, &op, &recorded, &hold, NULL), TD_OK);
     cJSON_Delete(rec.impl.launches);
-    td_loader_free(l);
+    td_op_loader_free(l);
     return op;
 }
 
@@ -70,7 +70,8 @@ static void test_all_or_none(void **state)
 }
 
 /* A weight kept as a reference into a GGUF file (sample.gguf: gguf-py's, tests/unit/data/gguf_make.py). checkpoint: where it lies now, or NULL. */
-static int load_gguf(const char *at, const char *tensor, const char *hash, const char *checkpoint, struct td_op_call *op, struct td_hold *hold, struct td_loader **l,
+static int load_gguf(const char *at, const char *tensor, const char *hash, const char *checkpoint,
+                     struct td_op_call *op, struct td_op_hold *hold, struct td_op_loader **l,
                      struct td_error *err)
 {
     struct td_tensor_rec w = {.role = "w", .dtype = "Q4_0", .ndim = 2, .shape = {3, 2}};
@@ -84,9 +85,9 @@ static int load_gguf(const char *at, const char *tensor, const char *hash, const
     snprintf(rec.out.role, sizeof rec.out.role, "c");
     snprintf(rec.out.dtype, sizeof rec.out.dtype, "F32");
     memset(err, 0, sizeof *err);
-    *l = td_loader_new(NULL, checkpoint);
+    *l = td_op_loader_new(NULL, checkpoint);
     hold->n = 0;
-    rc = td_loader_get(*l, &rec, op, &recorded, hold, err);
+    rc = td_op_loader_get(*l, &rec, op, &recorded, hold, err);
     cJSON_Delete(w.ref);
     return rc;
 }
@@ -95,9 +96,9 @@ static void test_a_reference_into_a_gguf(void **state)
 {
     static const char sample[] = "tests/unit/data/sample.gguf", name[] = "blk.0.q4_0.weight";
     struct td_gguf *g = NULL;
-    struct td_loader *l;
+    struct td_op_loader *l;
     struct td_op_call op;
-    struct td_hold hold;
+    struct td_op_hold hold;
     struct td_error err = {0};
     const struct td_gguf_tensor *t;
     char hash[64];
@@ -109,20 +110,20 @@ static void test_a_reference_into_a_gguf(void **state)
     assert_int_equal(load_gguf(sample, name, hash, NULL, &op, &hold, &l, &err), TD_OK);
     assert_int_equal(op.in[0].size_bytes, 108); /* as gguf-py says */
     assert_memory_equal(op.in[0].data, t->data, 108);
-    td_loader_put(l, &hold);
-    td_loader_free(l);
+    td_op_loader_put(l, &hold);
+    td_op_loader_free(l);
     assert_int_equal(load_gguf("/gone/model.gguf", name, hash, sample, &op, &hold, &l, &err), TD_OK); /* it was moved: --checkpoint */
-    td_loader_put(l, &hold);
-    td_loader_free(l);
+    td_op_loader_put(l, &hold);
+    td_op_loader_free(l);
     assert_int_not_equal(load_gguf("/gone/model.gguf", name, hash, NULL, &op, &hold, &l, &err), TD_OK);
     assert_non_null(strstr(err.msg, "--checkpoint PATH says where it lies now"));
-    td_loader_free(l);
+    td_op_loader_free(l);
     assert_int_equal(load_gguf(sample, "blk.9.q4_0.weight", hash, NULL, &op, &hold, &l, &err), TD_ENOTFOUND);
-    td_loader_free(l);
+    td_op_loader_free(l);
     hash[0] = hash[0] == '0' ? '1' : '0';
     assert_int_equal(load_gguf(sample, name, hash, NULL, &op, &hold, &l, &err), TD_ECORRUPT);
     assert_non_null(strstr(err.msg, "is it another checkpoint?"));
-    td_loader_free(l);
+    td_op_loader_free(l);
     td_gguf_close(g);
 }
 

@@ -44,20 +44,20 @@ static void release(struct td_exchange *xs)
 }
 
 static void plan_of(struct td_exchange *xs, const char *manifest, int64_t repeat, double speed, struct td_plan *p,
-                    struct td_requests_stats *s)
+                    struct td_request_replay_stats *s)
 {
     cJSON *m = td_json_parse(manifest, strlen(manifest), NULL);
 
     memset(s, 0, sizeof *s);
     *p = (struct td_plan)TD_PLAN_INIT;
-    assert_int_equal(td_requests_plan(xs, N, m, repeat, speed, p, s, NULL), TD_OK);
+    assert_int_equal(td_request_plan_make(xs, N, m, repeat, speed, p, s, NULL), TD_OK);
     cJSON_Delete(m);
 }
 
 static void timed_repeats_only(void **state)
 {
     struct td_exchange xs[N];
-    struct td_requests_stats s;
+    struct td_request_replay_stats s;
     struct td_plan p;
 
     (void)state;
@@ -75,7 +75,7 @@ static void timed_repeats_only(void **state)
 static void other_numbers_of_repeats(void **state)
 {
     struct td_exchange xs[N];
-    struct td_requests_stats s;
+    struct td_request_replay_stats s;
     struct td_plan p;
 
     (void)state;
@@ -94,7 +94,7 @@ static void other_numbers_of_repeats(void **state)
 static void tapped_when_there_is_nothing_else(void **state)
 {
     struct td_exchange xs[N];
-    struct td_requests_stats s;
+    struct td_request_replay_stats s;
     struct td_plan p;
     int i;
 
@@ -112,7 +112,7 @@ static void tapped_when_there_is_nothing_else(void **state)
 static void redacted_prompts_go_as_ids(void **state)
 {
     struct td_exchange xs[N];
-    struct td_requests_stats s;
+    struct td_request_replay_stats s;
     struct td_plan p;
     int i;
 
@@ -157,19 +157,19 @@ static void what_does_not_fit_is_refused(void **state)
     }
     xs[4].n_tokens = 300;
     xs[4].error_kind = cut;
-    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_OK); /* it does not say */
+    assert_int_equal(td_request_plan_check_context(xs, N, &server, &err), TD_OK); /* it does not say */
     server.max_model_len = 49;
-    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_OK);
+    assert_int_equal(td_request_plan_check_context(xs, N, &server, &err), TD_OK);
     server.max_model_len = 48;
-    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_EINVAL);
+    assert_int_equal(td_request_plan_check_context(xs, N, &server, &err), TD_EINVAL);
     assert_non_null(strstr(err.msg, "49 tokens (prompt p-0)"));
     assert_non_null(strstr(err.msg, "48"));
     td_error_clear(&err);
     cJSON_SetNumberValue(cJSON_GetObjectItem(xs[2].request, "max_tokens"), 46);
     server.max_model_len = 49;
-    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_OK);
+    assert_int_equal(td_request_plan_check_context(xs, N, &server, &err), TD_OK);
     server.kind = TD_API_VLLM;
-    assert_int_equal(td_requests_fit(xs, N, &server, &err), TD_EINVAL);
+    assert_int_equal(td_request_plan_check_context(xs, N, &server, &err), TD_EINVAL);
     release(xs);
 }
 

@@ -40,7 +40,7 @@ static int load(const char *ref, int64_t rows, int64_t cols, void **data, size_t
 
     assert_non_null(t.ref);
     memset(err, 0, sizeof *err);
-    rc = td_opref_load(st, "here", &t, data, size, err);
+    rc = td_weight_ref_load(st, "here", &t, data, size, err);
     assert_int_equal(rc, err->code);
     assert_true(!rc || (!*data && err->msg[0]));
     cJSON_Delete(t.ref);
@@ -213,7 +213,7 @@ static void awq_of_no_elements_takes_no_time(void **state)
     assert_non_null(f);
     assert_true(fwrite(&n, 8, 1, f) == 1 && fwrite(header, n, 1, f) == 1 && !fclose(f));
     assert_int_equal(td_safetensors_open(folder, &empty, &err), 0);
-    assert_int_equal(td_opref_load(empty, "here", &t, &data, &size, &err), TD_EINVAL);
+    assert_int_equal(td_weight_ref_load(empty, "here", &t, &data, &size, &err), TD_EINVAL);
     cJSON_Delete(t.ref);
     td_safetensors_close(empty);
     td_fs_remove_tree(folder, NULL);

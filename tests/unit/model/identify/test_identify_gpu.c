@@ -522,7 +522,7 @@ static void expect_loaded(const struct run_time *r, int model, const char *role,
     size_t size;
 
     assert_string_equal(text, transforms);
-    assert_int_equal(td_opref_load(ck->tensors, ck->path, &r->s.t[i], &data, &size, &err), 0);
+    assert_int_equal(td_weight_ref_load(ck->tensors, ck->path, &r->s.t[i], &data, &size, &err), 0);
     assert_int_equal(size, r->s.size[i]);
     assert_memory_equal(data, r->s.data[i], size);
     free(data);
