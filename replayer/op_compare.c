@@ -3,12 +3,14 @@
  *
  * Nothing here says that an output is wrong because it departs: another build may round otherwise. Wrong is only what no build
  * may do: NaN or Inf where the recorded output is a number, or elements that were not written at all. */
+#include "replayer/op_compare.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "replayer/op_item.h"
+#include "replayer/poison.h"
 
 static double element(const struct td_tensor *t, const void *image, int64_t i, int64_t j)
 {

@@ -7,7 +7,6 @@
 #include "replayer/build_process.h"
 #include "replayer/judge.h"
 #include "replayer/op_load.h"
-#include "replayer/poison.h"
 
 /* The status of docs/format.md "judge"; the order is that of the summary's columns. */
 enum td_op_status { TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP_CRASHED, TD_OP_HUNG, TD_OP_BROKEN, TD_OP_STATUS_COUNT };
@@ -45,21 +44,14 @@ struct td_op_item {
     struct td_op_compared compared;   /* of a kind without a reference */
 };
 
-/* The rounding by which a run is judged: what its build says, else the op's. run NULL: the recorded output. */
+/* The activation rounding by which an output is judged: the one the build reported, else the op's own.
+ * run NULL: of the recorded output. Never NULL; "none" where nothing is rounded. */
 const char *td_op_item_rounding(const struct td_op_item *it, const struct td_run_result *run);
 
-/* opcompare.c: fill equal, compared, and the status where the new output is no number though the recorded one is, or was left
- * unwritten. TD_ENOMEM. */
-int td_op_compare(struct td_op_item *it, struct td_error *err);
-/* opjudge_json.c: the judgement as docs/format.md has it; takes it->speed. */
-cJSON *td_op_item_json(struct td_op_item *it);
-/* The first reason that an op is not ok stands. */
+/* Give the op a status other than ok, with the reason. The first one stands; later calls change nothing. */
 void td_op_item_fail(struct td_op_item *it, enum td_op_status s, const char *reason);
 
-/* Judge n items (some may have a status other than ok already) with `threads` threads. Every item ends with its status,
- * its results and rec.judge filled. Items with equal weights should stand next to each other. */
-int td_op_judge_batch(struct td_op_item *items, int n, int threads, struct td_error *err);
-
-void td_op_item_release(struct td_op_item *it); /* but for what the loader holds */
+/* Free the item's record, runs and timing. The tensors it borrows from the loader are released by td_op_loader_put(). */
+void td_op_item_release(struct td_op_item *it);
 
 #endif

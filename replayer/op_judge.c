@@ -1,42 +1,22 @@
 /* op_judge.c - from the runs of a batch of ops to their judgements, on several threads.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/op_judge.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "replayer/op_item.h"
+#include "replayer/op_compare.h"
+#include "replayer/op_judge_json.h"
+#include "replayer/poison.h"
 #include "replayer/reference_batch.h"
 
 #define MAX_JOINED 64
 #define MAX_THREADS 16
 
-const char *td_op_status_name(enum td_op_status s)
-{
-    static const char *const names[] = {"ok", "unsupported", "failed", "crashed", "hung", "broken"};
-
-    return s < TD_OP_STATUS_COUNT ? names[s] : "?";
-}
-
-void td_op_item_release(struct td_op_item *it)
-{
-    td_op_release(&it->rec);
-    td_run_result_release(&it->candidate);
-    td_run_result_release(&it->baseline);
-    cJSON_Delete(it->speed);
-    it->speed = NULL;
-}
-
 /* ---- one item, its reference known --------------------------------------------------------------------------------- */
-
-void td_op_item_fail(struct td_op_item *it, enum td_op_status s, const char *reason)
-{
-    if (it->status != TD_OP_OK)
-        return;
-    it->status = s;
-    snprintf(it->reason, sizeof it->reason, "%.479s", reason);
-}
 
 /* Elements that a run left as they were are a failure of its own kind, whatever the score says. */
 static void look_for_poison(struct td_op_item *it, const struct td_op_ref *ref)
@@ -55,11 +35,6 @@ static void look_for_poison(struct td_op_item *it, const struct td_op_ref *ref)
     else
         return;
     td_op_item_fail(it, TD_OP_FAILED, text);
-}
-
-const char *td_op_item_rounding(const struct td_op_item *it, const struct td_run_result *run)
-{
-    return run && run->rounding[0] ? run->rounding : it->call.act_rounding[0] ? it->call.act_rounding : "none";
 }
 
 enum side { RECORDED, CANDIDATE, BASELINE, N_SIDES };
@@ -275,7 +250,7 @@ int td_op_judge_batch(struct td_op_item *items, int n, int threads, struct td_er
     free(b.works);
     for (i = 0; i < n; i++) {
         cJSON_Delete(items[i].rec.judge);
-        items[i].rec.judge = td_op_item_json(&items[i]);
+        items[i].rec.judge = td_op_judge_json(&items[i]);
     }
     return TD_OK;
 }

@@ -1,10 +1,11 @@
 /* op_judge_json.c - the judgement of one op as JSON (docs/format.md, "judge").
  * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/op_judge_json.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "kernels/adapters/adapter.h"
-#include "replayer/op_item.h"
 
 /* E of one side: its numbers, its crash, or null. */
 static cJSON *side_json(bool judged, const struct td_judge_result *e, const struct td_run_result *run)
@@ -70,7 +71,7 @@ static void add_compared(cJSON *j, const struct td_op_compared *c)
     cJSON_AddNumberToObject(j, "unstable", (double)c->unstable);
 }
 
-cJSON *td_op_item_json(struct td_op_item *it)
+cJSON *td_op_judge_json(struct td_op_item *it)
 {
     cJSON *j = cJSON_CreateObject();
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replayer/op_item.h"
+#include "replayer/op_compare.h"
+#include "replayer/poison.h"
 
 #define N 8
 static float recorded[N], image[3][N], base[N];
