@@ -2,14 +2,14 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Runs inside a signal handler, on its own stack: no allocation, no stdio. */
+#include "replayer/child/child_fault.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 #include <unistd.h>
-
-#include "replayer/child/child_serve.h"
 
 #define STACK_BYTES (64 * 1024)
 

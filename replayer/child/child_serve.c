@@ -18,6 +18,8 @@
 
 #include "common/clock.h"
 #include "kernels/providers/provider.h"
+#include "replayer/child/child_fault.h"
+#include "replayer/child/guard.h"
 #include "replayer/child_protocol.h"
 #include "replayer/poison.h"
 

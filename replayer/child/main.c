@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/error.h"
 #include "replayer/child/child_serve.h"
 
 int main(int argc, char **argv)
