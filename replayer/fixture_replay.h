@@ -20,8 +20,4 @@ void td_fixture_replay_result_release(struct td_fixture_replay_result *r);
 int td_fixture_replay(const char *dir, const char *output, const struct td_replay_options *opt,
                       struct td_fixture_replay_result *res, struct td_error *err);
 
-/* summary.c: the table on stdout, the last line being the path. */
-void td_summary_print(const struct td_replay_options *opt,
-                      const struct td_fixture_replay_result *res);
-
 #endif

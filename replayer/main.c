@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "replayer/build_detect.h"
 #include "replayer/fixture_replay.h"
+#include "replayer/summary.h"
 #include "replayer/list_kernels.h"
 
 static volatile sig_atomic_t stop;

@@ -1,10 +1,11 @@
 /* request_plan.c - which requests of a recording are sent again, and with which bodies.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/request_plan.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "replayer/request_replay.h"
 
 #define MAX_REPEATS 10000
 
@@ -136,7 +137,7 @@ static void release_copies(struct copies *c)
 
 /* Shallow copies of the exchanges to send, one per repeat wanted. */
 static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase phase, int64_t repeat, bool by_ids, struct copies *c,
-                       struct td_request_replay_stats *stats, struct td_error *err)
+                       struct td_request_plan_counts *counts, struct td_error *err)
 {
     int64_t have = repeats_of(xs, n, phase), want = repeat > 0 ? repeat : have, lap, laps = have ? (want + have - 1) / have : 0;
     int64_t span = span_ns(xs, n, phase);
@@ -162,7 +163,7 @@ static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase pha
             if (by_ids)
                 x.request = body_by_ids(&xs[i], &x.path);
             if (by_ids && !x.request) {
-                stats->skipped++;
+                counts->skipped++;
                 continue;
             }
             c->xs[c->n++] = x;
@@ -172,20 +173,20 @@ static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase pha
 
 int td_request_plan_make(const struct td_exchange *xs, size_t n, const cJSON *manifest,
                          int64_t repeat, double speed, struct td_plan *plan,
-                         struct td_request_replay_stats *stats, struct td_error *err)
+                         struct td_request_plan_counts *counts, struct td_error *err)
 {
     enum td_phase phase = repeats_of(xs, n, TD_PHASE_TIMED) ? TD_PHASE_TIMED : TD_PHASE_TAPPED;
     struct copies c = {0};
     size_t skipped = 0;
     int rc;
 
-    stats->recorded = (int64_t)n;
-    stats->by_token_ids = prompts_redacted(manifest);
-    rc = make_copies(xs, n, phase, repeat, stats->by_token_ids, &c, stats, err);
+    counts->recorded = (int64_t)n;
+    counts->by_token_ids = prompts_redacted(manifest);
+    rc = make_copies(xs, n, phase, repeat, counts->by_token_ids, &c, counts, err);
     if (!rc)
         rc = td_plan_from_exchanges(c.xs, c.n, 1u << TD_PHASE_TIMED, speed, plan, &skipped, err);
-    stats->skipped += (int64_t)skipped;
-    stats->planned = (int64_t)plan->n;
+    counts->skipped += (int64_t)skipped;
+    counts->planned = (int64_t)plan->n;
     release_copies(&c);
     return rc;
 }

@@ -207,11 +207,11 @@ static void write_facts(struct td_fixture *fx, struct td_writer *w,
             td_writer_fact(w, copied[i], v->string, v);
     td_writer_fact_str(w, "replay", "server", server->url);
     number_fact(w, "replay", "timing", opt->speed);
-    if (st->planned)
-        number_fact(w, "replay", "requests", (double)st->planned);
+    if (st->plan.planned)
+        number_fact(w, "replay", "requests", (double)st->plan.planned);
     number_fact(w, "replay", "lag_max_ms", st->lag_max_ms);
     number_fact(w, "replay", "lag_mean_ms", st->lag_mean_ms);
-    if (st->by_token_ids)
+    if (st->plan.by_token_ids)
         td_writer_fact_str(w, "replay", "prompts", "by token ids: the recording was redacted");
 }
 
@@ -224,12 +224,12 @@ static void note_stats(struct td_writer *w, const struct td_send_stats *s,
     stats->not_sent = s->unsent;
     stats->server_gone = s->unsent > 0 || s->server_gone;
     stats->next_stream = s->next_stream;
-    td_writer_count(w, "exchanges.planned", stats->planned, 0);
+    td_writer_count(w, "exchanges.planned", stats->plan.planned, 0);
     td_writer_count(w, "exchanges.sent", s->sent, s->bytes_sent);
     if (s->unsent)
         td_writer_count(w, "exchanges.dropped.server_gone", s->unsent, 0);
-    if (stats->skipped)
-        td_writer_count(w, "exchanges.dropped.redacted", stats->skipped, 0);
+    if (stats->plan.skipped)
+        td_writer_count(w, "exchanges.dropped.redacted", stats->plan.skipped, 0);
 }
 
 /* Send the plan. A server that dies or hangs is a result: its exchanges say so. */
@@ -311,10 +311,10 @@ int td_request_replay(struct td_fixture *fx, struct td_writer *w,
         td_writer_count(w, "exchanges.broken.frames", (int64_t)bad, 0);
     if (!rc)
         rc = td_request_plan_make(xs, n, td_fixture_manifest(fx), opt->repeat, opt->speed, &plan,
-                                  stats, err);
+                                  &stats->plan, err);
     if (!rc && !plan.n)
         rc = td_fail(err, TD_EUNSUPPORTED, "%s: %zu recorded requests, none of which can be sent again (%lld redacted and without "
-                     "token ids)", td_fixture_dir(fx), n, (long long)stats->skipped);
+                     "token ids)", td_fixture_dir(fx), n, (long long)stats->plan.skipped);
     if (!rc && opt->scores)
         rc = td_scores_plan_again(xs, n, &texts, err);
     td_exchanges_free(xs, n);

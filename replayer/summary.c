@@ -1,10 +1,10 @@
 /* summary.c - what was replayed and how it went, as a table on stdout.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/summary.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "replayer/fixture_replay.h"
 
 static void print_requests(const struct td_fixture_replay_result *r)
 {
@@ -12,14 +12,14 @@ static void print_requests(const struct td_fixture_replay_result *r)
 
     printf("requests  %s\n", r->server);
     printf("  %lld answered, %lld with an error, %lld not sent, of %lld; %.1f s\n", (long long)q->answered, (long long)q->failed,
-           (long long)q->not_sent, (long long)q->planned, q->seconds);
+           (long long)q->not_sent, (long long)q->plan.planned, q->seconds);
     if (q->scored + q->not_scored)
         printf("  %lld of %lld recorded answers scored token by token\n", (long long)q->scored, (long long)(q->scored + q->not_scored));
     if (q->lag_max_ms > 0)
         printf("  sent late by %.2f ms on average, %.2f ms at most\n", q->lag_mean_ms, q->lag_max_ms);
-    if (q->skipped)
-        printf("  %lld could not be sent again (redacted, without token ids)\n", (long long)q->skipped);
-    if (q->by_token_ids)
+    if (q->plan.skipped)
+        printf("  %lld could not be sent again (redacted, without token ids)\n", (long long)q->plan.skipped);
+    if (q->plan.by_token_ids)
         printf("  prompts went as token ids: the recording holds no text\n");
     if (q->server_gone)
         printf("  the server died or hung in the middle of the replay\n");

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "replayer/request_replay.h"
+#include "replayer/request_plan.h"
 
 #define N 7
 
@@ -44,7 +44,7 @@ static void release(struct td_exchange *xs)
 }
 
 static void plan_of(struct td_exchange *xs, const char *manifest, int64_t repeat, double speed, struct td_plan *p,
-                    struct td_request_replay_stats *s)
+                    struct td_request_plan_counts *s)
 {
     cJSON *m = td_json_parse(manifest, strlen(manifest), NULL);
 
@@ -57,7 +57,7 @@ static void plan_of(struct td_exchange *xs, const char *manifest, int64_t repeat
 static void timed_repeats_only(void **state)
 {
     struct td_exchange xs[N];
-    struct td_request_replay_stats s;
+    struct td_request_plan_counts s;
     struct td_plan p;
 
     (void)state;
@@ -75,7 +75,7 @@ static void timed_repeats_only(void **state)
 static void other_numbers_of_repeats(void **state)
 {
     struct td_exchange xs[N];
-    struct td_request_replay_stats s;
+    struct td_request_plan_counts s;
     struct td_plan p;
 
     (void)state;
@@ -94,7 +94,7 @@ static void other_numbers_of_repeats(void **state)
 static void tapped_when_there_is_nothing_else(void **state)
 {
     struct td_exchange xs[N];
-    struct td_request_replay_stats s;
+    struct td_request_plan_counts s;
     struct td_plan p;
     int i;
 
@@ -112,7 +112,7 @@ static void tapped_when_there_is_nothing_else(void **state)
 static void redacted_prompts_go_as_ids(void **state)
 {
     struct td_exchange xs[N];
-    struct td_request_replay_stats s;
+    struct td_request_plan_counts s;
     struct td_plan p;
     int i;
 
