@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "wire/api_facts.h"
 
 #define PROBE_TIMEOUT_MS 10000 /* of the recorded address, when no server is named; else --timeout */
 #define WARMUP_ID "warmup"
@@ -91,7 +92,7 @@ static int warm_up_once(const struct td_plan *plan, const struct td_send_options
     opt.progress = NULL;
     rc = td_plan_add(&one, &it, err);
     if (!rc)
-        rc = td_suite_run(&one, &opt, &st, err);
+        rc = td_send_plan(&one, &opt, &st, err);
     if (!rc && (st.failed || st.unsent))
         td_log(TD_LOG_WARN, "replay", "%s: was ready, but did not answer the warm-up request; look at the server's log", base->server->url);
     td_plan_release(&one);
@@ -124,7 +125,7 @@ static int complete_ids(struct collector *c, const struct td_send_options *base,
     opt.first_stream = c->stats->next_stream;
     opt.progress = NULL;
     if (!rc && plan.n) {
-        rc = td_suite_run(&plan, &opt, &st, err);
+        rc = td_send_plan(&plan, &opt, &st, err);
         c->stats->next_stream = st.next_stream;
         td_writer_count(c->w, "exchanges.planned", (int64_t)plan.n, 0);
         td_writer_count(c->w, "exchanges.sent", st.sent, st.bytes_sent);
@@ -145,7 +146,7 @@ static int send_scores(void *arg, const struct td_plan *plan, struct td_error *e
 
     opt.first_stream = s->c->stats->next_stream;
     opt.progress = "scoring answers";
-    rc = td_suite_run(plan, &opt, &st, err);
+    rc = td_send_plan(plan, &opt, &st, err);
     s->c->stats->next_stream = st.next_stream;
     td_writer_count(s->c->w, "exchanges.planned", (int64_t)plan->n, 0);
     td_writer_count(s->c->w, "exchanges.sent", st.sent, st.bytes_sent);
@@ -236,7 +237,7 @@ static void note_stats(struct td_writer *w, const struct td_send_stats *s,
 static int send_plan(struct collector *c, const struct td_plan *plan, const struct td_send_options *so, struct td_error *err)
 {
     struct td_send_stats st;
-    int rc = td_suite_run(plan, so, &st, err);
+    int rc = td_send_plan(plan, so, &st, err);
 
     note_stats(c->w, &st, c->stats);
     if (rc == TD_EINTR) {

@@ -1,11 +1,11 @@
 /* api_body.c - the bodies that each dialect is asked with, and what is left out for servers that refuse a field.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/api_body.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "wire/api.h"
-#include "wire/suite.h"
 
 #define SALT_MARK "\"cache_salt\":\"td-"
 #define SALT_DIGITS 16

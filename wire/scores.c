@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "wire/api_body.h"
 #include "wire/collapse.h"
 
 #define MAX_BODY ((size_t)16 << 20)
