@@ -9,8 +9,6 @@
 
 #include "format/records.h"
 
-#define TD_FORMAT_VERSION 1
-
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
 struct td_writer;
