@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "format/redact_words.h"
+
 struct td_redact_held {
     struct td_redact_held *next;
     struct td_wire rec;

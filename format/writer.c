@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "format/frames.h"
 #include "format/manifest.h"
+#include "format/redact_words.h"
 #include "format/writer.h"
 
 #define WIRE_SPLIT ((size_t)1 << 20)  /* a longer read or write becomes several records */
