@@ -1,7 +1,10 @@
-/* writer.h - what writer.c (callers) and writer_thread.c (the thread behind the queue) share; nobody else includes it.
- * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_FORMAT_WRITER_H
-#define TD_FORMAT_WRITER_H
+/* writer_state.h - the state of a recording while it happens; for the writer_*.c files alone.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * `lock` guards the queue and what callers share; `stat_lock` guards facts and counts. The rest belongs to the writer's
+ * thread and needs no lock. Where both locks are needed, none is held while the other is taken. */
+#ifndef TD_FORMAT_WRITER_STATE_H
+#define TD_FORMAT_WRITER_STATE_H
 
 #include <pthread.h>
 #include <zstd.h>
@@ -65,14 +68,5 @@ struct td_writer {
     ZSTD_CCtx *z;
     struct td_buf scratch;
 };
-
-/* Is the queue to be left alone? With `lock` held. */
-bool td_writer_is_paused(const struct td_writer *w);
-/* The thread: takes the queue, redacts, compresses, writes, commits. arg: the writer. */
-void *td_writer_thread(void *arg);
-/* Keep the first failure and wake whoever waits for room. */
-void td_writer_keep_failure(struct td_writer *w, const struct td_error *why);
-/* After the thread has ended: let go of what redaction holds, and commit. */
-int td_writer_drain(struct td_writer *w, struct td_error *err);
 
 #endif
