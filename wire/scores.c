@@ -134,16 +134,6 @@ static bool offered(const struct td_api_server *server)
     return server->kind == TD_API_VLLM || server->kind == TD_API_SGLANG;
 }
 
-static void put_ids(struct td_jw *w, const char *key, const int32_t *ids, int32_t n)
-{
-    int32_t i;
-
-    td_jw_arr(w, key);
-    for (i = 0; i < n; i++)
-        td_jw_i64(w, NULL, ids[i]);
-    td_jw_end(w);
-}
-
 static void put_greedy(struct td_jw *w)
 {
     td_jw_num(w, "temperature", 0);
@@ -159,7 +149,7 @@ static void put_greedy(struct td_jw *w)
 static void put_vllm(struct td_jw *w, const struct td_api_server *server, const int32_t *ids, int32_t n)
 {
     td_jw_cstr(w, "model", server->model);
-    put_ids(w, "prompt", ids, n);
+    td_jw_i32s(w, "prompt", ids, n);
     td_jw_i64(w, "max_tokens", 1);
     put_greedy(w);
     td_jw_i64(w, "seed", 0);
@@ -173,7 +163,7 @@ static void put_vllm(struct td_jw *w, const struct td_api_server *server, const 
 
 static void put_sglang(struct td_jw *w, const int32_t *ids, int32_t n)
 {
-    put_ids(w, "input_ids", ids, n);
+    td_jw_i32s(w, "input_ids", ids, n);
     td_jw_obj(w, "sampling_params");
     td_jw_i64(w, "max_new_tokens", 1);
     put_greedy(w);

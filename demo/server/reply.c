@@ -182,10 +182,7 @@ static void write_prompt_ids(struct td_jw *w, const struct td_reply *r, bool wan
         td_jw_null(w, "prompt_token_ids");
         return;
     }
-    td_jw_arr(w, "prompt_token_ids");
-    for (int i = 0; i < r->request->n_prompt; i++)
-        td_jw_i64(w, NULL, r->request->prompt[i]);
-    td_jw_end(w);
+    td_jw_i32s(w, "prompt_token_ids", r->request->prompt, r->request->n_prompt);
 }
 
 static void write_token_ids(struct td_jw *w, const struct td_reply *r, const struct td_token *tokens, int n)

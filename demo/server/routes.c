@@ -113,10 +113,7 @@ static void write_tokens(struct td_jw *w, const struct td_server *s, const cJSON
     td_jw_obj(w, NULL);
     td_jw_i64(w, "count", n);
     td_jw_i64(w, "max_model_len", s->model.context);
-    td_jw_arr(w, "tokens");
-    for (int i = 0; i < n; i++)
-        td_jw_i64(w, NULL, ids[i]);
-    td_jw_end(w);
+    td_jw_i32s(w, "tokens", ids, n);
     if (td_json_get_bool(root, "return_token_strs", false)) {
         td_jw_arr(w, "token_strs");
         for (int i = 0; i < n; i++)
