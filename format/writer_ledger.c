@@ -104,6 +104,15 @@ int td_writer_fact_str(struct td_writer *w, const char *section, const char *key
     return rc;
 }
 
+int td_writer_fact_num(struct td_writer *w, const char *section, const char *key, double value)
+{
+    cJSON *v = cJSON_CreateNumber(value);
+    int rc = v ? td_writer_fact(w, section, key, v) : TD_ENOMEM;
+
+    cJSON_Delete(v);
+    return rc;
+}
+
 /* ---- lines ---------------------------------------------------------------------------------------------------------- */
 
 void td_writer_ledger_begin(struct td_writer *w, const cJSON *manifest)

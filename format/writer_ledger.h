@@ -1,7 +1,7 @@
 /* writer_ledger.h - counts and facts of a recording, and the lines of the ledger that they become.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Also here, from format/fixture.h: td_writer_count, td_writer_fact, td_writer_fact_str. */
+ * Also here, from format/fixture.h: td_writer_count, td_writer_fact, td_writer_fact_str, td_writer_fact_num. */
 #ifndef TD_FORMAT_WRITER_LEDGER_H
 #define TD_FORMAT_WRITER_LEDGER_H
 

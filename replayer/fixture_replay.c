@@ -218,7 +218,6 @@ static void hash_fact(struct td_writer *w, const char *key, const char *path)
 static void host_facts(struct td_writer *w)
 {
     struct utsname u;
-    cJSON *cores = cJSON_CreateNumber((double)sysconf(_SC_NPROCESSORS_ONLN));
     char line[256];
     FILE *f = fopen("/proc/cpuinfo", "r");
 
@@ -230,20 +229,11 @@ static void host_facts(struct td_writer *w)
         }
     if (f)
         fclose(f);
-    td_writer_fact(w, "host", "cores", cores);
-    cJSON_Delete(cores);
+    td_writer_fact_num(w, "host", "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
     if (!uname(&u)) {
         td_writer_fact_str(w, "host", "kernel", u.release);
         td_writer_fact_str(w, "host", "isa", u.machine);
     }
-}
-
-static void number_fact(struct td_writer *w, const char *key, double v)
-{
-    cJSON *n = cJSON_CreateNumber(v);
-
-    td_writer_fact(w, "replay", key, n);
-    cJSON_Delete(n);
 }
 
 static void write_facts(struct session *s)
@@ -271,8 +261,8 @@ static void write_facts(struct session *s)
         td_writer_fact_str(s->w, "replay", "baseline_build_words", s->res->ops.baseline_build);
     hash_fact(s->w, "build_hash", o->build);
     hash_fact(s->w, "baseline_build_hash", o->baseline_build);
-    number_fact(s->w, "op_repeat", (double)o->op_repeat);
-    number_fact(s->w, "max_ops", (double)o->max_ops);
+    td_writer_fact_num(s->w, "replay", "op_repeat", (double)o->op_repeat);
+    td_writer_fact_num(s->w, "replay", "max_ops", (double)o->max_ops);
     td_writer_fact_str(s->w, "replay", "guard", o->guard ? "on" : "off");
 }
 

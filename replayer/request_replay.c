@@ -170,14 +170,6 @@ static int score(struct collector *c, struct td_plan *plan, const struct td_send
     return rc;
 }
 
-static void number_fact(struct td_writer *w, const char *section, const char *key, double v)
-{
-    cJSON *n = cJSON_CreateNumber(v);
-
-    td_writer_fact(w, section, key, n);
-    cJSON_Delete(n);
-}
-
 static struct td_sampling recorded_sampling(const cJSON *manifest)
 {
     const cJSON *s = td_json_get(manifest, "sampling");
@@ -207,11 +199,11 @@ static void write_facts(struct td_fixture *fx, struct td_writer *w,
         cJSON_ArrayForEach(v, td_json_get(manifest, copied[i]))
             td_writer_fact(w, copied[i], v->string, v);
     td_writer_fact_str(w, "replay", "server", server->url);
-    number_fact(w, "replay", "timing", opt->speed);
+    td_writer_fact_num(w, "replay", "timing", opt->speed);
     if (st->plan.planned)
-        number_fact(w, "replay", "requests", (double)st->plan.planned);
-    number_fact(w, "replay", "lag_max_ms", st->lag_max_ms);
-    number_fact(w, "replay", "lag_mean_ms", st->lag_mean_ms);
+        td_writer_fact_num(w, "replay", "requests", (double)st->plan.planned);
+    td_writer_fact_num(w, "replay", "lag_max_ms", st->lag_max_ms);
+    td_writer_fact_num(w, "replay", "lag_mean_ms", st->lag_mean_ms);
     if (st->plan.by_token_ids)
         td_writer_fact_str(w, "replay", "prompts", "by token ids: the recording was redacted");
 }
