@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/json.h"
 #include "wire/api_body.h"
 #include "wire/collapse.h"
@@ -83,17 +84,10 @@ static int make_text(const struct td_exchange *x, struct td_scores_text *t, stru
 
 static int keep_text(struct td_scores *s, const struct td_exchange *x, struct td_error *err)
 {
-    struct td_scores_text *more;
-    size_t cap = s->cap ? s->cap * 2 : 64;
-    int rc;
+    int rc = td_array_grow(&s->text, s->n, &s->cap, sizeof *s->text, SIZE_MAX);
 
-    if (s->n == s->cap) {
-        more = realloc(s->text, cap * sizeof *more);
-        if (!more)
-            return td_fail(err, TD_ENOMEM, "out of memory for %zu texts", cap);
-        s->text = more;
-        s->cap = cap;
-    }
+    if (rc)
+        return td_fail(err, rc, "out of memory for %zu texts", s->n + 1);
     rc = make_text(x, &s->text[s->n], err);
     s->n += !rc;
     return rc;

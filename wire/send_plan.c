@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/buf.h"
 #include "common/json.h"
 #include "wire/api_body.h"
@@ -30,18 +31,12 @@ static char *dup_str(const char *s)
 int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_error *err)
 {
     struct td_plan_item it = *item;
+    int rc = td_array_grow(&p->items, p->n, &p->cap, sizeof *p->items, PLAN_MAX);
 
-    if (p->n >= PLAN_MAX)
-        return td_fail(err, TD_ELIMIT, "a plan of more than %d requests", PLAN_MAX);
-    if (p->n == p->cap) {
-        size_t cap = p->cap ? p->cap * 2 : 64;
-        struct td_plan_item *more = realloc(p->items, cap * sizeof *more);
-
-        if (!more)
-            return td_fail(err, TD_ENOMEM, "out of memory for %zu requests", cap);
-        p->items = more;
-        p->cap = cap;
-    }
+    if (rc == TD_ELIMIT)
+        return td_fail(err, rc, "a plan of more than %d requests", PLAN_MAX);
+    if (rc)
+        return td_fail(err, rc, "out of memory for %zu requests", p->n + 1);
     it.prompt_id = dup_str(item->prompt_id);
     it.category = dup_str(item->category);
     it.api = dup_str(item->api);
