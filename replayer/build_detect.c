@@ -1,8 +1,8 @@
-/* build_detect.c - from a path to the provider that can run it.
+/* build_detect.c - find out which provider can run the build at a path.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Nothing is loaded here: a symbol's name is looked for among the file's bytes. Whether the library really exports it, the child
- * that opens it says. */
+ * No library is loaded here: detection searches the file's bytes for the names of symbols. Whether the
+ * library really exports such a symbol shows when the child opens it. */
 #include "replayer/build_detect.h"
 
 #include <dirent.h>
@@ -21,7 +21,7 @@
 
 struct bytes { const void *data; size_t n; };
 
-static bool map_file(const char *path, struct bytes *b)
+static bool map_build_file(const char *path, struct bytes *b)
 {
     if (td_fs_map(path, &b->data, &b->n, NULL))
         return false;
@@ -32,7 +32,8 @@ static bool map_file(const char *path, struct bytes *b)
     return false;
 }
 
-/* Code for one machine (its ELF number), or a library that has such in a section. */
+/* Is this an ELF file for one kind of GPU (its ELF machine number), or a library with a section of
+ * that GPU's code? */
 static bool is_gpu_elf(const struct bytes *b, uint8_t machine, const char *section, size_t n)
 {
     const uint8_t *d = b->data;
@@ -40,8 +41,9 @@ static bool is_gpu_elf(const struct bytes *b, uint8_t machine, const char *secti
     return !memcmp(d, "\177ELF", 4) && ((d[18] == machine && !d[19]) || memmem(d, b->n, section, n));
 }
 
-/* GPU code: a fat binary, a cubin; AMD's bundle, a code object; a library with such. NULL: none. */
-static const char *gpu_provider_of(const struct bytes *b)
+/* The provider of a file with GPU code: a fat binary, a cubin, AMD's bundle, a code object, or a
+ * library that holds one of these. NULL: no GPU code. */
+static const char *gpu_code_provider(const struct bytes *b)
 {
     static const uint8_t fatbin[] = {0x50, 0xed, 0x55, 0xba};
     static const char bundle[24] = "__CLANG_OFFLOAD_BUNDLE__";
@@ -55,8 +57,9 @@ static const char *gpu_provider_of(const struct bytes *b)
     return NULL;
 }
 
-/* The provider of a library by the names in it; NULL: it has none of them. gpu: GPU code counts too. */
-static const char *provider_of(const char *path, bool gpu)
+/* The provider of a library, by the names of symbols in it. gpu: a library with GPU code counts too.
+ * NULL: nothing that a provider can run. */
+static const char *library_provider(const char *path, bool gpu)
 {
     static const struct { const char *provider, *symbol; size_t n; } marks[] = {
         {"lib", "\0td_gptq_gemm", sizeof "\0td_gptq_gemm"}, {"ggml", "\0ggml_mul_mat", sizeof "\0ggml_mul_mat"},
@@ -64,13 +67,13 @@ static const char *provider_of(const char *path, bool gpu)
     const char *found = NULL;
     struct bytes b;
 
-    if (!map_file(path, &b))
+    if (!map_build_file(path, &b))
         return NULL;
     for (size_t i = 0; i < sizeof marks / sizeof *marks && !found; i++)
         if (memmem(b.data, b.n, marks[i].symbol, marks[i].n))
             found = marks[i].provider;
     if (!found && gpu)
-        found = gpu_provider_of(&b);
+        found = gpu_code_provider(&b);
     munmap((void *)b.data, b.n);
     return found;
 }
@@ -87,8 +90,9 @@ static bool exists_in(const char *dir, const char *name)
     return !td_fs_join(path, sizeof path, dir, name, NULL) && td_fs_exists(path);
 }
 
-/* A folder's first library that holds a kernel we know; ggml in several libraries is opened by its folder. */
-static int find_in_folder(const char *dir, struct td_build *out, struct td_error *err)
+/* Fill *out with the folder's first library that holds a known kernel. ggml consists of several
+ * libraries, so its provider opens the folder itself. */
+static int detect_folder(const char *dir, struct td_build *out, struct td_error *err)
 {
     struct dirent **names = NULL;
     int n = 0, i;
@@ -103,19 +107,21 @@ static int find_in_folder(const char *dir, struct td_build *out, struct td_error
     }
     for (i = 0; i < n; i++) {
         if (!out->provider && !td_fs_join(out->arg, sizeof out->arg, dir, names[i]->d_name, NULL))
-            out->provider = provider_of(out->arg, false);
+            out->provider = library_provider(out->arg, false);
         free(names[i]);
     }
     free(names);
     if (out->provider)
         return TD_OK;
-    return td_fail(err, TD_ENOTFOUND, "%s: no build in this folder: no library that exports td_gptq_gemm or holds ggml, no bin/python (a library with GPU code is named itself, not its folder); "
-                   "--provider NAME says what it is", dir);
+    return td_fail(err, TD_ENOTFOUND, "%s: no build in this folder: no library that exports td_gptq_gemm or holds ggml, "
+                   "no bin/python (of a library with GPU code give the file, not its folder); "
+                   "--provider NAME says what it is",
+                   dir);
 }
 
-static void find_file(const char *path, struct td_build *out)
+static void detect_file(const char *path, struct td_build *out)
 {
-    const char *slash = strrchr(path, '/'), *found = provider_of(path, true);
+    const char *slash = strrchr(path, '/'), *found = library_provider(path, true);
     bool for_gpu = found && (!strcmp(found, "cuda") || !strcmp(found, "hip"));
 
     if (!strstr(slash ? slash : path, ".so") && access(path, X_OK) == 0 && !for_gpu)
@@ -126,8 +132,9 @@ static void find_file(const char *path, struct td_build *out)
         out->provider = "lib";
 }
 
-/* The nearest kernels/ above the programs: of an installation and of the tree it is next to bin/, other builds of the tree lie deeper. */
-static int find_script(struct td_build *b, struct td_error *err)
+/* Find vllm_child.py in the nearest kernels/ above this program. In an installation and in the source
+ * tree kernels/ lies next to bin/; other build folders of the tree lie deeper. */
+static int find_vllm_script(struct td_build *b, struct td_error *err)
 {
     char at[TD_PATH_MAX], up[TD_PATH_MAX];
     int rc = td_fs_self_dir(at, sizeof at, err);
@@ -152,8 +159,8 @@ const char *td_build_own_provider(const char *provider)
     return NULL;
 }
 
-/* "simt:seed=3" without a path. */
-static int take_own(const char *provider, struct td_build *out, struct td_error *err)
+/* A provider without a path: "cpu", or with an argument, "simt:seed=3". */
+static int detect_own_kernels(const char *provider, struct td_build *out, struct td_error *err)
 {
     const char *argument = strchr(provider, ':');
 
@@ -165,8 +172,8 @@ static int take_own(const char *provider, struct td_build *out, struct td_error 
     return TD_OK;
 }
 
-/* To open a FIFO is to wait for its writer; nothing but a file or a folder is a build. */
-static bool is_special(const char *path)
+/* Neither a regular file nor a folder. Opening a FIFO would wait for its writer. */
+static bool is_special_file(const char *path)
 {
     struct stat st;
 
@@ -181,37 +188,37 @@ int td_build_detect(const char *path, const char *provider, struct td_build *out
     memset(out, 0, sizeof *out);
     if (path && snprintf(out->arg, sizeof out->arg, "%s", path) >= (int)sizeof out->arg)
         return td_fail(err, TD_ELIMIT, "%.100s...: the path is too long", path);
-    if (path && is_special(path))
+    if (path && is_special_file(path))
         return td_fail(err, TD_EINVAL, "%s: neither a regular file nor a folder", path);
     if (path && td_fs_is_dir(path) && !(provider && strcmp(provider, "vllm")))
-        rc = find_in_folder(path, out, err);
+        rc = detect_folder(path, out, err);
     else if (path && !provider)
-        find_file(path, out);
+        detect_file(path, out);
     if (rc)
         return rc;
     if (provider && !path)
-        return take_own(provider, out, err);
+        return detect_own_kernels(provider, out, err);
     if (provider)
         out->provider = provider;
     else if (!out->provider)
         out->provider = "cpu";
-    return strcmp(out->provider, "vllm") ? TD_OK : find_script(out, err);
+    return strcmp(out->provider, "vllm") ? TD_OK : find_vllm_script(out, err);
 }
 
-/* ---- what was run, as one number ------------------------------------------------------------------------------------ */
+/* ---- one hash of a build ------------------------------------------------------------------------------------------- */
 
-static bool hash_file(const char *path, struct td_hash *h)
+static bool hash_build_file(const char *path, struct td_hash *h)
 {
     struct bytes b;
 
-    if (!map_file(path, &b))
+    if (!map_build_file(path, &b))
         return false;
     *h = td_hash_bytes(b.data, b.n);
     munmap((void *)b.data, b.n);
     return true;
 }
 
-static bool hash_folder(const char *dir, struct td_hash *h)
+static bool hash_build_folder(const char *dir, struct td_hash *h)
 {
     struct dirent **names = NULL;
     int n = scandir(dir, &names, is_library, alphasort), i, used = 0;
@@ -220,7 +227,7 @@ static bool hash_folder(const char *dir, struct td_hash *h)
 
     for (i = 0; i < n; i++) {
         if (each && !td_fs_join(path, sizeof path, dir, names[i]->d_name, NULL))
-            used += hash_file(path, &each[used]);
+            used += hash_build_file(path, &each[used]);
         free(names[i]);
     }
     free(names);
@@ -234,7 +241,7 @@ bool td_build_hash(const char *path, char *hex)
 {
     struct td_hash h;
 
-    if (td_fs_is_dir(path) ? !hash_folder(path, &h) : !hash_file(path, &h))
+    if (td_fs_is_dir(path) ? !hash_build_folder(path, &h) : !hash_build_file(path, &h))
         return false;
     td_hash_hex(h, hex);
     return true;

@@ -7,12 +7,13 @@
 
 #define COMPILE_MS 300000 /* a driver that finds no code for its GPU compiles PTX: 20 s for vLLM's Marlin on an H100 */
 
-static char *const *env_of(const struct td_arg_list *env)
+static char *const *env_or_null(const struct td_arg_list *env)
 {
     return env->n ? (char *const *)env->item : NULL;
 }
 
-/* What a report calls a build: its own words, and what was set for it. */
+/* Name a build for reports: by its own description (else, where --build-env set something, by its
+ * provider), followed by what was set for it. */
 static void name_build(char *out, size_t n, const char *words, const char *provider, const struct td_arg_list *env)
 {
     size_t used = (size_t)snprintf(out, n, "%s", !words[0] && env->n ? provider : words);
@@ -22,15 +23,15 @@ static void name_build(char *out, size_t n, const char *words, const char *provi
         used += (size_t)snprintf(out + used, n - used, "%s%s", i ? " " : ", with ", env->item[i]);
 }
 
-/* r borrows from *found, which must outlive it. */
+/* Start one build's process. r borrows from *found, which must outlive it. */
 static int start_build(const struct td_replay_options *o, const char *name, const char *path, const struct td_arg_list *env,
                        struct td_build *found, struct td_build_process *r, struct td_error *err)
 {
     struct td_build_process_options ro = {.name = name,
-                                          .env = env_of(env),
+                                          .env = env_or_null(env),
                                           .deadline_ms = (int)(o->deadline_s * 1000),
                                           .guard = o->guard};
-    bool ours = o->provider && !o->build; /* ref, cpu: of the candidate; else it says what both builds are */
+    bool ours = o->provider && !o->build; /* --provider cpu, ref or simt concerns the candidate alone; any other names what both builds are */
     int rc = td_build_detect(path, ours && path ? NULL : o->provider, found, err);
 
     if (rc)

@@ -1,4 +1,4 @@
-/* build_pair.h - the processes that run the builds of a replay.
+/* build_pair.h - the candidate's and the baseline's process.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_REPLAYER_BUILD_PAIR_H
 #define TD_REPLAYER_BUILD_PAIR_H
@@ -9,11 +9,12 @@
 
 struct td_build_pair {
     struct td_build_process candidate, baseline; /* baseline: only with --baseline-build */
-    struct td_build found[2];             /* what they are; the runners borrow from here */
-    char words[2][256];                   /* what reports call them: their own words, and what was set for them */
+    struct td_build found[2];    /* candidate, baseline: what they are; the processes borrow from here */
+    char words[2][256];          /* candidate, baseline: how reports name them */
 };
 
-/* Find out what the builds are and start them. What a build says when it cannot be opened goes up. Close it either way. */
+/* Find out what the builds are and start a process for each. Errors are those of td_build_detect() and
+ * td_build_process_start(). Call td_build_pair_close() also after a failure. */
 int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *b,
                        struct td_error *err);
 void td_build_pair_close(struct td_build_pair *b);

@@ -30,7 +30,7 @@ void td_run_result_release(struct td_run_result *r)
 
 /* ---- start and end ------------------------------------------------------------------------------------------------- */
 
-static void hang_up(struct td_build_process *r)
+static void close_socket(struct td_build_process *r)
 {
     if (r->sock > 0)
         close(r->sock);
@@ -38,7 +38,7 @@ static void hang_up(struct td_build_process *r)
     r->arena_sent = false;
 }
 
-static int spawn(struct td_build_process *r, struct td_error *err)
+static int spawn_child(struct td_build_process *r, struct td_error *err)
 {
     char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
     char *argv[] = {program, "--child", fd_text, NULL}, *with_script[] = {program, (char *)(uintptr_t)r->opt.script, "--child", fd_text, NULL};
@@ -76,8 +76,9 @@ static void new_message(struct td_build_process *r, enum td_proto_type type, str
     m->seq = ++r->seq;
 }
 
-/* The child is gone or useless: collect it. The sentence tells how it ended and, if it could say, where. */
-static void bury(struct td_build_process *r, char *text, size_t n)
+/* Collect a child that is gone or useless. text gets how it ended and, if the child could write that
+ * down, where it faulted. */
+static void collect_child(struct td_build_process *r, char *text, size_t n)
 {
     const char *fault = r->arena ? ((struct td_proto_arena *)r->arena)->fault : "";
     char how[96];
@@ -86,10 +87,10 @@ static void bury(struct td_build_process *r, char *text, size_t n)
         td_proc_end(&r->proc, 0);
     td_proc_describe(r->proc.status, how, sizeof how);
     snprintf(text, n, "%s%s%.255s", how, fault[0] ? ": " : "", fault);
-    hang_up(r);
+    close_socket(r);
 }
 
-static int hello(struct td_build_process *r, struct td_error *err)
+static int say_hello(struct td_build_process *r, struct td_error *err)
 {
     struct td_proto_msg m;
     char how[480];
@@ -105,20 +106,20 @@ static int hello(struct td_build_process *r, struct td_error *err)
         return rc;
     if (rc == TD_ETIMEOUT) {
         td_proc_end(&r->proc, 0);
-        hang_up(r);
+        close_socket(r);
         return td_fail(err, TD_ECRASH, "%s: %s: not loaded after %d s", r->opt.name, r->opt.arg ? r->opt.arg : r->opt.provider,
                        HELLO_TIMEOUT_MS / 1000);
     }
     if (rc) {
-        bury(r, how, sizeof how);
+        collect_child(r, how, sizeof how);
         if (err)
             td_error_clear(err);
         return td_fail(err, TD_ECRASH, "%s: %s: the process that loads it ended (%s); a library built with a sanitizer needs "
                        "its runtime first in LD_PRELOAD", r->opt.name, r->opt.arg ? r->opt.arg : r->opt.provider, how);
     }
-    if (m.status) { /* without its provider it is of no use to the next op */
+    if (m.status) { /* without its provider the child is of no use */
         td_proc_end(&r->proc, 0);
-        hang_up(r);
+        close_socket(r);
         return td_fail(err, m.status, "%.470s", m.text);
     }
     snprintf(r->build, sizeof r->build, "%.255s", m.text);
@@ -133,9 +134,9 @@ int td_build_process_start(struct td_build_process *r, const struct td_build_pro
     memset(r, 0, sizeof *r);
     r->opt = *opt;
     r->sock = r->arena_fd = -1;
-    rc = spawn(r, err);
+    rc = spawn_child(r, err);
     if (!rc)
-        rc = hello(r, err);
+        rc = say_hello(r, err);
     if (rc)
         td_build_process_stop(r);
     return rc;
@@ -151,7 +152,7 @@ int td_build_process_restart(struct td_build_process *r, struct td_error *err)
     r->arena_sent = false;
     if (td_proto_send(r->sock, &m, -1, err))
         return err ? err->code : TD_EIO;
-    return hello(r, err);
+    return say_hello(r, err);
 }
 
 void td_build_process_stop(struct td_build_process *r)
@@ -163,7 +164,7 @@ void td_build_process_stop(struct td_build_process *r)
         if (r->sock < 0 || td_proto_send(r->sock, &m, -1, NULL) || td_proc_wait(&r->proc, 1000, NULL))
             td_proc_end(&r->proc, 0);
     }
-    hang_up(r);
+    close_socket(r);
     if (r->arena)
         munmap(r->arena, r->arena_size);
     if (r->arena_fd > 0)
@@ -187,7 +188,7 @@ static int make_arena(struct td_build_process *r, uint64_t need, struct td_error
     r->arena_sent = false;
     r->arena_fd = memfd_create("tapedeck-ops", MFD_CLOEXEC);
     if (r->arena_fd < 0 || ftruncate(r->arena_fd, (off_t)r->arena_size))
-        return td_fail(err, TD_ENOMEM, "no shared memory of %llu bytes: %s", (unsigned long long)r->arena_size, strerror(errno));
+        return td_fail(err, TD_ENOMEM, "cannot get %llu bytes of shared memory: %s", (unsigned long long)r->arena_size, strerror(errno));
     r->arena = mmap(NULL, r->arena_size, PROT_READ | PROT_WRITE, MAP_SHARED, r->arena_fd, 0);
     if (r->arena == MAP_FAILED) {
         r->arena = NULL;
@@ -197,8 +198,8 @@ static int make_arena(struct td_build_process *r, uint64_t need, struct td_error
     return TD_OK;
 }
 
-/* A child that is alive, with an arena that holds the op. */
-static int ready(struct td_build_process *r, const struct td_op_call *op, int repeats,
+/* Make sure that a child runs (start another if need be) and that its arena holds the op. */
+static int make_ready(struct td_build_process *r, const struct td_op_call *op, int repeats,
                  struct td_error *err)
 {
     struct td_proto_msg m;
@@ -207,7 +208,7 @@ static int ready(struct td_build_process *r, const struct td_op_call *op, int re
     if (td_proto_arena_size(op, repeats, &need, err) || make_arena(r, need, err) ||
         td_proto_pack(op, r->arena, r->arena_size, repeats, err))
         return err->code;
-    if (r->sock < 0 && (spawn(r, err) || hello(r, err)))
+    if (r->sock < 0 && (spawn_child(r, err) || say_hello(r, err)))
         return td_fail_at(err, "%s: cannot be started again", r->opt.name);
     if (!r->arena_sent) {
         new_message(r, TD_PROTO_ARENA, &m);
@@ -217,7 +218,7 @@ static int ready(struct td_build_process *r, const struct td_op_call *op, int re
     return TD_OK;
 }
 
-static const char *stage_words(const struct td_proto_arena *a, char *out, size_t n)
+static const char *describe_stage(const struct td_proto_arena *a, char *out, size_t n)
 {
     static const char *const names[] = {"between runs", "while loading tensors", "in prepare", "in run", "in fetch", "in release"};
     uint32_t s = a->stage;
@@ -229,17 +230,19 @@ static const char *stage_words(const struct td_proto_arena *a, char *out, size_t
     return out;
 }
 
-/* What ran has made its process useless, which ends by itself: the next op gets a new one. */
-static void let_go(struct td_build_process *r, const struct td_proto_msg *m)
+/* After TD_PROTO_LAST the child ends by itself, since the run left it useless: collect it. The next op
+ * gets a new child. */
+static void collect_spent_child(struct td_build_process *r, const struct td_proto_msg *m)
 {
     if (!(m->flags & TD_PROTO_LAST))
         return;
     if (td_proc_wait(&r->proc, 2000, NULL))
         td_proc_end(&r->proc, 0);
-    hang_up(r);
+    close_socket(r);
 }
 
-/* Nothing came for so long. Is there a reason to wait on? */
+/* No answer came within deadline_ms. Wait on if the child has entered another stage since, or is in
+ * prepare, which has its own limit. */
 static bool is_at_work(const struct td_build_process *r, const struct td_proto_arena *a,
                        uint64_t *seen, int64_t *waited_ms)
 {
@@ -253,8 +256,8 @@ static bool is_at_work(const struct td_build_process *r, const struct td_proto_a
 }
 
 /* Send a request and wait for its reply; the deadline starts anew whenever the child enters another stage.
- * TD_OK; TD_ECRASH: *status and text say crashed or hung, the child is collected; TD_EPROTO. */
-static int call(struct td_build_process *r, struct td_proto_msg *m, enum td_run_status *status,
+ * TD_OK; TD_ECRASH: the child crashed or hung (*status, text) and has been collected; TD_EPROTO. */
+static int call_child(struct td_build_process *r, struct td_proto_msg *m, enum td_run_status *status,
                 char *text, size_t n, struct td_error *err)
 {
     struct td_proto_arena *a = r->arena;
@@ -277,19 +280,19 @@ static int call(struct td_build_process *r, struct td_proto_msg *m, enum td_run_
         return rc;
     if (err)
         td_error_clear(err);
-    stage_words(a, where, sizeof where);
+    describe_stage(a, where, sizeof where);
     if (rc == TD_ETIMEOUT) {
         *status = TD_RUN_HUNG;
         r->hangs++;
         td_proc_end(&r->proc, 0);
-        hang_up(r);
+        close_socket(r);
         snprintf(text, n, "no answer for %.3g s %s", (double)waited_ms / 1000.0, where);
     } else {
         char how[400];
 
         *status = TD_RUN_CRASHED;
         r->crashes++;
-        bury(r, how, sizeof how);
+        collect_child(r, how, sizeof how);
         snprintf(text, n, "%s (%s)", how, where);
     }
     td_log(TD_LOG_INFO, "replay", "%s: %s", r->opt.name, text);
@@ -320,18 +323,18 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
     int rc;
 
     memset(res, 0, sizeof *res);
-    rc = ready(r, op, repeats, err);
+    rc = make_ready(r, op, repeats, err);
     if (rc)
         return rc;
     new_message(r, TD_PROTO_RUN, &m);
     m.repeats = (uint32_t)repeats;
     m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
-    rc = call(r, &m, &res->status, res->reason, sizeof res->reason, err);
+    rc = call_child(r, &m, &res->status, res->reason, sizeof res->reason, err);
     if (rc)
         return rc == TD_ECRASH ? TD_OK : rc;
-    let_go(r, &m);
+    collect_spent_child(r, &m);
     res->status = m.status == TD_PROTO_OK ? TD_RUN_OK : m.status == TD_PROTO_UNSUPPORTED ? TD_RUN_UNSUPPORTED : TD_RUN_FAILED;
-    if (m.flags & TD_PROTO_LAST && res->status == TD_RUN_FAILED) { /* like a crash, and counted as one: each costs a process */
+    if (m.flags & TD_PROTO_LAST && res->status == TD_RUN_FAILED) { /* costs a process, so it counts as a crash */
         res->status = TD_RUN_CRASHED;
         r->crashes++;
     }
@@ -345,17 +348,17 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */
 
-static int simple_call(struct td_build_process *r, struct td_proto_msg *m, struct td_error *err)
+static int call_for_timing(struct td_build_process *r, struct td_proto_msg *m, struct td_error *err)
 {
     enum td_run_status status;
     char text[480];
-    int rc = r->sock < 0 ? TD_ECRASH : call(r, m, &status, text, sizeof text, err);
+    int rc = r->sock < 0 ? TD_ECRASH : call_child(r, m, &status, text, sizeof text, err);
 
     if (rc == TD_ECRASH)
         return td_fail(err, rc, "%s: %s", r->opt.name, r->sock < 0 ? "its process is gone" : text);
     if (rc)
         return rc;
-    let_go(r, m);
+    collect_spent_child(r, m);
     if (m->status != TD_PROTO_OK)
         return td_fail(err, TD_EUNSUPPORTED, "%s: %.400s", r->opt.name, m->text);
     return TD_OK;
@@ -365,13 +368,13 @@ int td_build_process_prepare(struct td_build_process *r, const struct td_op_call
                              struct td_error *err)
 {
     struct td_proto_msg m;
-    int rc = ready(r, op, 1, err);
+    int rc = make_ready(r, op, 1, err);
 
     if (rc)
         return rc;
     new_message(r, TD_PROTO_PREPARE, &m);
     m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
-    return simple_call(r, &m, err);
+    return call_for_timing(r, &m, err);
 }
 
 int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool cold, int64_t *ns,
@@ -383,7 +386,7 @@ int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool 
     new_message(r, TD_PROTO_TIME, &m);
     m.iterations = iterations;
     m.flags = cold ? TD_PROTO_COLD : 0;
-    rc = simple_call(r, &m, err);
+    rc = call_for_timing(r, &m, err);
     *ns = rc ? 0 : m.ns;
     snprintf(r->condition, sizeof r->condition, "%.519s", rc ? "" : m.text);
     return rc;
@@ -393,8 +396,8 @@ int td_build_process_forget(struct td_build_process *r, struct td_error *err)
 {
     struct td_proto_msg m;
 
-    if (!r->arena_sent) /* since it started: nothing was prepared */
+    if (!r->arena_sent) /* nothing was prepared since the child started */
         return TD_OK;
     new_message(r, TD_PROTO_RELEASE, &m);
-    return simple_call(r, &m, err);
+    return call_for_timing(r, &m, err);
 }
