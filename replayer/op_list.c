@@ -67,7 +67,7 @@ void td_op_list_release(struct td_op_list *l)
 
 static int find_group(struct td_op_list *l, const struct td_op *op, int32_t *out, struct td_error *err)
 {
-    struct td_op_list_group g = {.m_class = td_m_class(td_json_get_i64(op->attrs, "m", 1))};
+    struct td_op_group g = {.m_class = td_m_class(td_json_get_i64(op->attrs, "m", 1))};
     size_t i;
 
     snprintf(g.kernel, sizeof g.kernel, "%s", op->kind ? op->kind : "?");
@@ -78,7 +78,7 @@ static int find_group(struct td_op_list *l, const struct td_op *op, int32_t *out
     if (i == SIZE_MAX) {
         if (l->n_groups == l->cap_groups) {
             size_t cap = l->cap_groups ? l->cap_groups * 2 : 64;
-            struct td_op_list_group *more =
+            struct td_op_group *more =
                 l->n_groups < MAX_GROUPS ? realloc(l->groups, cap * sizeof *more) : NULL;
 
             if (!more)

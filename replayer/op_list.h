@@ -10,7 +10,7 @@
 #include "replayer/replay_options.h"
 
 /* Ops with the same kernel, the same sizes but for M, and the same M class: reports and samples go by these. */
-struct td_op_list_group {
+struct td_op_group {
     char kernel[64];     /* "gptq_gemm" */
     char shape[64];      /* "k256 n640 b4 g128 act", "Q4_1 k256 n640": sizes without M; those of the output where there is no n or k */
     int m_class;         /* td_m_class() */
@@ -26,7 +26,7 @@ struct td_op_choice {
 
 struct td_op_list {
     struct td_op_choice *items; size_t n, cap;
-    struct td_op_list_group *groups; size_t n_groups, cap_groups;
+    struct td_op_group *groups; size_t n_groups, cap_groups;
     int64_t bad_frames;          /* of ops.jsonl.zst: the ops in them are lost */
     int64_t not_matching, other_shards, not_sampled; /* seen and not chosen, why */
 };

@@ -143,7 +143,7 @@ static int make_rows(struct job *j, struct td_error *err)
     if (!j->groups || !j->row_of || !j->stats->rows)
         return td_fail(err, TD_ENOMEM, "out of memory");
     for (g = 0; g < n; g++) {
-        const struct td_op_list_group *from = &j->list.groups[g];
+        const struct td_op_group *from = &j->list.groups[g];
 
         for (r = 0; r < j->stats->n_rows; r++)
             if (!strcmp(j->stats->rows[r].kernel, from->kernel) && !strcmp(j->stats->rows[r].shape, from->shape))

@@ -24,7 +24,7 @@ struct td_job {
     bool ignore_eos;
     int64_t t_submit_ns;
     /* the scheduler's */
-    struct td_sampler_settings sampling;
+    struct td_sampler sampling;
     int slot;               /* -1 while waiting */
     int n_computed;         /* tokens whose K and V are cached */
     int n_rows;             /* of the pass that runs */

@@ -33,7 +33,7 @@ struct td_job_spec {
     bool ignore_eos;
     int n_logprobs;            /* -1: none wanted */
     int n_prompt_logprobs;     /* the same, of the prompt's tokens */
-    struct td_sampler_settings sampling;
+    struct td_sampler sampling;
     const char *id;            /* what the client sees: "cmpl-..." */
 };
 

@@ -265,12 +265,12 @@ int td_request_prompt(const struct td_request_model *model, const cJSON *root, b
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------ */
 
-static bool read_sampling(struct td_sampler_settings *s, const cJSON *root,
+static bool read_sampling(struct td_sampler *s, const cJSON *root,
                           struct td_server_error *e)
 {
     int64_t seed = 0;
 
-    *s = (struct td_sampler_settings){.temperature = 1, .top_p = 1, .top_k = 0};
+    *s = (struct td_sampler){.temperature = 1, .top_p = 1, .top_k = 0};
     if (getrandom(&s->rng, sizeof s->rng, 0) != sizeof s->rng)
         s->rng = 0;
     if (!read_num(root, "temperature", &s->temperature, e) || !read_num(root, "top_p", &s->top_p, e) ||
