@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* nvmlClocksEventReasons that make a GPU slower than its user asked; idle (1), clocks set by somebody (2), sync boost (16) and display (256) do not. */
+/* The bits of nvmlClocksEventReasons that make a GPU slower than its user asked for. Not among
+ * them: idle (1), clocks set by an administrator (2), sync boost (16), display (256). */
 static const struct { int64_t bit; const char *name; } throttles[] = {
     {4, "power cap"}, {8, "hardware slowdown"}, {32, "thermal (software)"}, {64, "thermal (hardware)"}, {128, "power brake"},
 };
 #define N_THROTTLES (sizeof throttles / sizeof *throttles)
 
-static int64_t throttling(int64_t reasons)
+static int64_t throttling_bits(int64_t reasons)
 {
     int64_t bits = 0;
 
@@ -20,8 +21,8 @@ static int64_t throttling(int64_t reasons)
     return bits;
 }
 
-/* A line of five integers. false: it is a sentence. */
-static bool add_line(struct td_device_condition_sum *s, const char *line)
+/* Add a line of five integers. False: the line is a sentence. */
+static bool add_reading(struct td_device_condition_sum *s, const char *line)
 {
     int v[TD_DEVICE_CONDITION_VALUES];
     long long reasons;
@@ -39,7 +40,7 @@ static bool add_line(struct td_device_condition_sum *s, const char *line)
     if (reasons >= 0) {
         s->samples++;
         s->reasons |= reasons;
-        s->throttled += throttling(reasons) != 0;
+        s->throttled += throttling_bits(reasons) != 0;
     }
     return true;
 }
@@ -50,14 +51,14 @@ void td_device_condition_note(struct td_device_condition *c, const char *text)
 
     if (!*text)
         return;
-    if (!add_line(&c->before, text))
+    if (!add_reading(&c->before, text))
         snprintf(c->unknown, sizeof c->unknown, "%.*s", (int)strcspn(text, "\n"), text);
     if (second)
-        add_line(&c->after, second + 1);
+        add_reading(&c->after, second + 1);
 }
 
-/* [least, mean, most], each divided by unit. */
-static void put_value(cJSON *o, const struct td_device_condition_sum *s, int i, const char *name,
+/* Add [least, mean, most], each divided by unit. */
+static void add_value(cJSON *o, const struct td_device_condition_sum *s, int i, const char *name,
                       double unit)
 {
     double all[3];
@@ -74,10 +75,10 @@ static cJSON *sum_json(const struct td_device_condition_sum *s)
 {
     cJSON *o = cJSON_CreateObject(), *names;
 
-    put_value(o, s, 0, "sm_mhz", 1);
-    put_value(o, s, 1, "mem_mhz", 1);
-    put_value(o, s, 2, "temp_c", 1);
-    put_value(o, s, 3, "power_w", 1000);
+    add_value(o, s, 0, "sm_mhz", 1);
+    add_value(o, s, 1, "mem_mhz", 1);
+    add_value(o, s, 2, "temp_c", 1);
+    add_value(o, s, 3, "power_w", 1000);
     if (!s->samples)
         return o;
     cJSON_AddNumberToObject(o, "samples", s->samples);
@@ -89,7 +90,7 @@ static cJSON *sum_json(const struct td_device_condition_sum *s)
     return o;
 }
 
-static void put_side(cJSON *o, const char *name, const struct td_device_condition *c)
+static void add_side(cJSON *o, const char *name, const struct td_device_condition *c)
 {
     cJSON *side = cJSON_AddObjectToObject(o, name);
 
@@ -101,7 +102,7 @@ static void put_side(cJSON *o, const char *name, const struct td_device_conditio
     cJSON_AddItemToObject(side, "after", sum_json(&c->after));
 }
 
-static bool says_nothing(const struct td_device_condition *c)
+static bool is_empty(const struct td_device_condition *c)
 {
     return !c->unknown[0] && !c->after.samples && !c->after.value[0].n && !c->after.value[1].n && !c->after.value[2].n && !c->after.value[3].n;
 }
@@ -111,11 +112,11 @@ cJSON *td_device_condition_json(const struct td_device_condition *baseline,
 {
     cJSON *o;
 
-    if (says_nothing(baseline) && says_nothing(candidate))
+    if (is_empty(baseline) && is_empty(candidate))
         return NULL;
     if (!(o = cJSON_CreateObject()))
         return NULL;
-    put_side(o, "baseline", baseline);
-    put_side(o, "candidate", candidate);
+    add_side(o, "baseline", baseline);
+    add_side(o, "candidate", candidate);
     return o;
 }

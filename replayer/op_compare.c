@@ -84,7 +84,7 @@ static int look_for_unwritten(struct td_op_item *it, const void *was, const void
             ref.r1[i * ref.cols + j] = was ? element(t, was, i, j) : 0;
             lost += was && !isfinite(now) && isfinite(ref.r1[i * ref.cols + j]) && !(base && !isfinite(element(t, base, i, j)));
         }
-    td_poison_look(&ref, t, (const void *const *)it->candidate.images, it->candidate.repeats, &f);
+    td_poison_find(&ref, t, (const void *const *)it->candidate.images, it->candidate.repeats, &f);
     if (f.unwritten)
         snprintf(text, sizeof text, "left %lld of %lld elements of its output unwritten", (long long)f.unwritten,
                  (long long)(ref.rows * ref.cols));

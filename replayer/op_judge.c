@@ -24,7 +24,8 @@ static void look_for_poison(struct td_op_item *it, const struct td_op_ref *ref)
     struct td_poison_found f;
     char text[160];
 
-    td_poison_look(ref, &it->call.out, (const void *const *)it->candidate.images, it->candidate.repeats, &f);
+    td_poison_find(ref, &it->call.out, (const void *const *)it->candidate.images,
+                   it->candidate.repeats, &f);
     if (f.not_cleared)
         snprintf(text, sizeof text, "added to %lld elements of its output instead of setting them", (long long)f.not_cleared);
     else if (f.unwritten)

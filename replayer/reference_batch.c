@@ -1,4 +1,4 @@
-/* reference_batch.c - references of several ops with the same weights in one go.
+/* reference_batch.c - compute the references of several ops with the same weights at once.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/reference_batch.h"
 
@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct td_tensor *rows_of(const struct td_op_call *op)
+/* The input whose rows can be stacked; NULL: this op has none. */
+static const struct td_tensor *batchable_rows(const struct td_op_call *op)
 {
     const struct td_tensor *a = td_op_in(op, "a");
 
@@ -15,7 +16,7 @@ static const struct td_tensor *rows_of(const struct td_op_call *op)
 
 bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_call *next)
 {
-    const struct td_tensor *a = rows_of(first), *b = rows_of(next);
+    const struct td_tensor *a = batchable_rows(first), *b = batchable_rows(next);
     int i;
 
     if (!a || !b || strcmp(first->act_rounding, next->act_rounding) || a->dtype != b->dtype || a->shape[1] != b->shape[1] || strcmp(first->kind, next->kind) ||
@@ -28,23 +29,25 @@ bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_
     return true;
 }
 
-/* The first op with the rows of all below each other. *memory: to be freed. */
-static int join(const struct td_op_call *const *ops, int n, struct td_op_call *all, void **memory, struct td_error *err)
+/* Make one op of n: the first, with the rows of all. *memory holds the rows, for the caller to
+ * free. */
+static int stack_rows(const struct td_op_call *const *ops, int n, struct td_op_call *all,
+                      void **memory, struct td_error *err)
 {
-    const struct td_tensor *a = rows_of(ops[0]);
+    const struct td_tensor *a = batchable_rows(ops[0]);
     size_t w = td_dtype_size(a->dtype), line = (size_t)a->shape[1] * w;
     int64_t rows = 0, r;
     char *to;
     int i;
 
     for (i = 0; i < n; i++)
-        rows += rows_of(ops[i])->shape[0];
+        rows += batchable_rows(ops[i])->shape[0];
     *memory = to = malloc((size_t)rows * line + 1);
     if (!to)
         return td_fail(err, TD_ENOMEM, "out of memory for %lld rows of a reference", (long long)rows);
     *all = *ops[0];
     for (i = 0; i < n; i++)
-        for (a = rows_of(ops[i]), r = 0; r < a->shape[0]; r++, to += line)
+        for (a = batchable_rows(ops[i]), r = 0; r < a->shape[0]; r++, to += line)
             memcpy(to, (const char *)a->data + (size_t)(r * a->strides[0]) * w, line);
     for (i = 0; i < all->n_attrs; i++)
         if (!strcmp(all->attrs[i].name, "m"))
@@ -65,31 +68,31 @@ static int join(const struct td_op_call *const *ops, int n, struct td_op_call *a
 
 int td_reference_batch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops,
                                int n, const char *rounding, struct td_op_ref *refs,
-                               struct td_op_ref *whole, bool *joined, struct td_error *err)
+                               struct td_op_ref *all, bool *joined, struct td_error *err)
 {
-    struct td_op_call all = *ops[0];
+    struct td_op_call stacked = *ops[0];
     void *memory = NULL;
     int64_t at = 0;
     int i, rc = TD_OK;
 
     *joined = n > 1;
     if (*joined)
-        rc = join(ops, n, &all, &memory, err);
-    snprintf(all.act_rounding, sizeof all.act_rounding, "%s", rounding);
+        rc = stack_rows(ops, n, &stacked, &memory, err);
+    snprintf(stacked.act_rounding, sizeof stacked.act_rounding, "%s", rounding);
     if (!rc)
-        rc = kind->reference(&all, *joined ? whole : &refs[0], err);
+        rc = kind->reference(&stacked, *joined ? all : &refs[0], err);
     if (!*joined)
         return rc;
     free(memory);
     for (i = 0; !rc && i < n; i++) {
-        int64_t rows = rows_of(ops[i])->shape[0];
+        int64_t rows = batchable_rows(ops[i])->shape[0];
 
-        refs[i] = *whole;
+        refs[i] = *all;
         refs[i].rows = rows;
         refs[i].r0 += at;
         refs[i].r1 += at;
         refs[i].mag += at;
-        at += rows * whole->cols;
+        at += rows * all->cols;
     }
     return rc;
 }

@@ -1,7 +1,7 @@
-/* child_fault.c - the last words of a child: which tensor's end was passed.
+/* child_fault.c - on a fatal signal, write down which tensor's end was passed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Runs inside a signal handler, on its own stack: no allocation, no stdio. */
+ * This runs in a signal handler on a stack of its own: no allocation, no stdio. */
 #include "replayer/child/child_fault.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 
 static struct td_child_fault_watch *watch;
 
-struct line { char *at; size_t left; };
+struct sentence { char *at; size_t left; };
 
-static void put(struct line *l, const char *s)
+static void append(struct sentence *l, const char *s)
 {
     while (*s && l->left > 1) {
         *l->at++ = *s++;
@@ -27,7 +27,7 @@ static void put(struct line *l, const char *s)
         *l->at = '\0';
 }
 
-static void put_number(struct line *l, unsigned long v)
+static void append_number(struct sentence *l, unsigned long v)
 {
     char digits[24];
     int n = sizeof digits - 1;
@@ -36,7 +36,7 @@ static void put_number(struct line *l, unsigned long v)
     do
         digits[--n] = (char)('0' + v % 10);
     while (v /= 10);
-    put(l, digits + n);
+    append(l, digits + n);
 }
 
 static const char *access_name(const void *context)
@@ -51,7 +51,7 @@ static const char *access_name(const void *context)
 #endif
 }
 
-static void name_tensor(struct line *l, const void *addr, const void *context)
+static void describe_address(struct sentence *l, const void *addr, const void *context)
 {
     int i;
 
@@ -61,32 +61,32 @@ static void name_tensor(struct line *l, const void *addr, const void *context)
 
         if (!where)
             continue;
-        put(l, access_name(context));
+        append(l, access_name(context));
         if (where > 0) {
-            put(l, " past the end of ");
-            put(l, watch->roles[i]);
-            put(l, " (byte ");
-            put_number(l, (unsigned long)by);
-            put(l, " after it)");
+            append(l, " past the end of ");
+            append(l, watch->roles[i]);
+            append(l, " (byte ");
+            append_number(l, (unsigned long)by);
+            append(l, " after it)");
         } else {
-            put(l, " before the start of ");
-            put(l, watch->roles[i]);
+            append(l, " before the start of ");
+            append(l, watch->roles[i]);
         }
         return;
     }
     if ((uintptr_t)addr < 4096)
-        put(l, "followed a NULL pointer");
+        append(l, "followed a NULL pointer");
 }
 
-static void on_fault(int sig, siginfo_t *info, void *context)
+static void on_fatal_signal(int sig, siginfo_t *info, void *context)
 {
     if (watch && watch->note && !watch->note[0]) {
-        struct line l = {watch->note, watch->note_bytes};
+        struct sentence l = {watch->note, watch->note_bytes};
 
-        if (sig == SIGSEGV && info->si_code == SI_KERNEL) /* x86 does not say where */
-            put(&l, "used a misaligned or impossible address");
+        if (sig == SIGSEGV && info->si_code == SI_KERNEL) /* x86 does not report the address */
+            append(&l, "used a misaligned or impossible address");
         else if (sig == SIGSEGV || sig == SIGBUS)
-            name_tensor(&l, info->si_addr, context);
+            describe_address(&l, info->si_addr, context);
     }
     signal(sig, SIG_DFL); /* returning repeats the instruction, or abort() goes on: the parent sees the true signal */
     if (sig == SIGABRT || info->si_code <= 0)
@@ -98,7 +98,7 @@ int td_child_fault_install(struct td_child_fault_watch *w, struct td_error *err)
     static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     static char stack[STACK_BYTES];
     stack_t ss = {.ss_sp = stack, .ss_size = sizeof stack};
-    struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct sigaction sa = {.sa_sigaction = on_fatal_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     size_t i;
 
     watch = w;

@@ -1,7 +1,8 @@
-/* child_serve.c - the process that runs a build.
+/* child_serve.c - serve the requests of the replayer: open a provider, run ops, time them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Everything the build touches lies in guarded copies; the arena is only read from and written to between calls. */
+ * The build works on guarded copies of the tensors. The arena itself is only touched between calls
+ * of the build. */
 #include "replayer/child/child_serve.h"
 
 #include <signal.h>
@@ -44,7 +45,7 @@ struct child {
     void *sweep;
 };
 
-static void stage(struct child *c, enum td_proto_stage s, uint32_t repeat)
+static void enter_stage(struct child *c, enum td_proto_stage s, uint32_t repeat)
 {
     c->arena->repeat = repeat;
     c->arena->stage = s;
@@ -53,7 +54,8 @@ static void stage(struct child *c, enum td_proto_stage s, uint32_t repeat)
 
 /* ---- load the arena's op into guarded memory ----------------------------------------------------------------------- */
 
-static int place(struct child *c, int slot, const struct td_tensor *from, struct td_tensor *to, bool guard, struct td_error *err)
+static int place_tensor(struct child *c, int slot, const struct td_tensor *from,
+                        struct td_tensor *to, bool guard, struct td_error *err)
 {
     if (td_guard_place(&c->guards[slot], from->size_bytes, from->align, guard, err))
         return td_fail_at(err, "%s", from->role);
@@ -63,27 +65,28 @@ static int place(struct child *c, int slot, const struct td_tensor *from, struct
     return TD_OK;
 }
 
-static int load_op(struct child *c, uint32_t repeats, bool guard, struct td_error *err)
+static int load_arena_op(struct child *c, uint32_t repeats, bool guard, struct td_error *err)
 {
     int t;
 
     if (!c->arena)
         return td_fail(err, TD_EPROTO, "no arena was sent yet");
-    stage(c, TD_STAGE_LOAD, 0);
+    enter_stage(c, TD_STAGE_LOAD, 0);
     if (td_proto_unpack(c->arena, c->arena_size, (int)repeats, &c->source, &c->images, err))
         return err->code;
     c->op = c->source;
     c->op.guard = guard;
     for (t = 0; t < c->op.n_in; t++) {
-        if (place(c, t, &c->source.in[t], &c->op.in[t], guard, err))
+        if (place_tensor(c, t, &c->source.in[t], &c->op.in[t], guard, err))
             return err->code;
         if (c->op.in[t].size_bytes)
             memcpy(c->op.in[t].data, c->source.in[t].data, c->op.in[t].size_bytes);
     }
-    return place(c, OUT_GUARD, &c->source.out, &c->op.out, guard, err);
+    return place_tensor(c, OUT_GUARD, &c->source.out, &c->op.out, guard, err);
 }
 
-/* ---- run, and look at what it left behind -------------------------------------------------------------------------- */
+/* ---- run, and check the memory around the tensors
+ * ------------------------------------------------------------------ */
 
 static int check_gap(struct child *c, int slot, struct td_error *err)
 {
@@ -109,8 +112,9 @@ static int check_untouched(struct child *c, struct td_error *err)
     return check_gap(c, OUT_GUARD, err);
 }
 
-/* A status and a sentence; the first wins. A run that breaks the memory rules is failed, its images are still judged. */
-static void answer(struct td_proto_msg *m, enum td_proto_status status, const char *text)
+/* Set status and sentence of the reply unless they are set. A run that breaks the memory rules has
+ * failed, yet its images are judged all the same. */
+static void set_answer(struct td_proto_msg *m, enum td_proto_status status, const char *text)
 {
     if (m->status != TD_PROTO_OK)
         return;
@@ -118,46 +122,48 @@ static void answer(struct td_proto_msg *m, enum td_proto_status status, const ch
     snprintf(m->text, sizeof m->text, "%s", text ? text : "");
 }
 
-static int prepare(struct child *c, struct td_proto_msg *m, void **prepared)
+static int prepare_op(struct child *c, struct td_proto_msg *m, void **prepared)
 {
     struct td_error err = {0};
     const char *why = c->provider->supports(c->state, &c->op);
 
     if (why) {
-        answer(m, TD_PROTO_UNSUPPORTED, why);
+        set_answer(m, TD_PROTO_UNSUPPORTED, why);
         return -1;
     }
-    stage(c, TD_STAGE_PREPARE, 0);
+    enter_stage(c, TD_STAGE_PREPARE, 0);
     if (c->provider->prepare(c->state, &c->op, prepared, &err)) {
-        answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED, err.msg);
+        set_answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED,
+                   err.msg);
         return -1;
     }
     return 0;
 }
 
-static int run_once(struct child *c, void *prepared, uint32_t repeat, struct td_proto_msg *m)
+static int run_repeat(struct child *c, void *prepared, uint32_t repeat, struct td_proto_msg *m)
 {
     struct td_error err = {0};
     char *image = (char *)c->images + td_proto_image_stride(c->op.out.size_bytes) * repeat;
 
     td_poison_fill(c->op.out.dtype, (int)repeat, c->op.out.data, c->op.out.size_bytes);
-    stage(c, TD_STAGE_RUN, repeat);
+    enter_stage(c, TD_STAGE_RUN, repeat);
     if ((c->provider->refill && c->provider->refill(c->state, prepared, &err)) || c->provider->run(c->state, prepared, &err)) {
-        answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED, err.msg);
+        set_answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED,
+                   err.msg);
         return -1;
     }
-    stage(c, TD_STAGE_FETCH, repeat);
+    enter_stage(c, TD_STAGE_FETCH, repeat);
     if (c->provider->fetch(c->state, prepared, &err)) {
-        answer(m, TD_PROTO_FAILED, err.msg);
+        set_answer(m, TD_PROTO_FAILED, err.msg);
         return -1;
     }
     memcpy(image, c->op.out.data, c->op.out.size_bytes);
     if (check_untouched(c, &err))
-        answer(m, TD_PROTO_FAILED, err.msg);
+        set_answer(m, TD_PROTO_FAILED, err.msg);
     return 0;
 }
 
-static void say_nature(struct child *c, const void *prepared, struct td_proto_msg *m)
+static void report_nature(struct child *c, const void *prepared, struct td_proto_msg *m)
 {
     const char *r = c->provider->rounding ? c->provider->rounding(c->state, &c->op) : NULL;
 
@@ -174,22 +180,22 @@ static void serve_run(struct child *c, struct td_proto_msg *m)
 
     m->repeats = 0;
     m->rounding[0] = '\0';
-    if (want > TD_PROTO_MAX_REPEATS || load_op(c, want, m->flags & TD_PROTO_GUARD, &err)) {
-        answer(m, TD_PROTO_FAILED, err.code ? err.msg : "too many repeats");
+    if (want > TD_PROTO_MAX_REPEATS || load_arena_op(c, want, m->flags & TD_PROTO_GUARD, &err)) {
+        set_answer(m, TD_PROTO_FAILED, err.code ? err.msg : "too many repeats");
         return;
     }
-    if (prepare(c, m, &prepared))
+    if (prepare_op(c, m, &prepared))
         return;
-    say_nature(c, prepared, m);
-    while (m->repeats < want && !run_once(c, prepared, m->repeats, m))
+    report_nature(c, prepared, m);
+    while (m->repeats < want && !run_repeat(c, prepared, m->repeats, m))
         m->repeats++;
-    stage(c, TD_STAGE_RELEASE, 0);
+    enter_stage(c, TD_STAGE_RELEASE, 0);
     c->provider->release(c->state, prepared);
 }
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */
 
-static void forget(struct child *c)
+static void forget_prepared(struct child *c)
 {
     if (c->prepared)
         c->provider->release(c->state, c->prepared);
@@ -200,12 +206,12 @@ static void serve_prepare(struct child *c, struct td_proto_msg *m)
 {
     struct td_error err = {0};
 
-    forget(c);
-    if (load_op(c, 1, m->flags & TD_PROTO_GUARD, &err)) {
-        answer(m, TD_PROTO_FAILED, err.msg);
+    forget_prepared(c);
+    if (load_arena_op(c, 1, m->flags & TD_PROTO_GUARD, &err)) {
+        set_answer(m, TD_PROTO_FAILED, err.msg);
         return;
     }
-    if (prepare(c, m, &c->prepared))
+    if (prepare_op(c, m, &c->prepared))
         c->prepared = NULL;
 }
 
@@ -219,7 +225,8 @@ static void flush_tensor(const struct td_tensor *t)
 }
 #endif
 
-/* Nothing of the op is left in a cache: its lines are flushed from all levels, or a large buffer pushes them out. */
+/* Empty the caches of the op's tensors: flush their lines, or read a buffer larger than the
+ * caches. */
 static void make_cold(struct child *c)
 {
 #if defined(__x86_64__)
@@ -237,8 +244,8 @@ static void make_cold(struct child *c)
 #endif
 }
 
-/* By this process's clock. */
-static void time_runs(struct child *c, struct td_proto_msg *m, struct td_error *err)
+/* Time the runs by this process's clock, for a provider that has none of its own. */
+static void time_on_host(struct child *c, struct td_proto_msg *m, struct td_error *err)
 {
     int64_t from = td_clock_mono_ns();
     uint32_t i;
@@ -256,8 +263,9 @@ static void time_runs(struct child *c, struct td_proto_msg *m, struct td_error *
         m->ns = td_clock_mono_ns() - from;
 }
 
-/* A line of the reply's text, before and after. */
-static void say_condition(struct child *c, struct td_proto_msg *m, bool after)
+/* Add what the provider reports of its device to the reply's text: a line before the runs, a line
+ * after them. */
+static void report_condition(struct child *c, struct td_proto_msg *m, bool after)
 {
     char text[256] = "";
     size_t used = after ? strlen(m->text) : 0;
@@ -275,18 +283,18 @@ static void serve_time(struct child *c, struct td_proto_msg *m)
 
     m->ns = 0;
     if (!c->prepared) {
-        answer(m, TD_PROTO_FAILED, "TIME without PREPARE");
+        set_answer(m, TD_PROTO_FAILED, "TIME without PREPARE");
         return;
     }
-    stage(c, TD_STAGE_RUN, 0);
-    say_condition(c, m, false);
+    enter_stage(c, TD_STAGE_RUN, 0);
+    report_condition(c, m, false);
     if (c->provider->time)
         c->provider->time(c->state, c->prepared, m->iterations, m->flags & TD_PROTO_COLD, &m->ns, &err);
     else
-        time_runs(c, m, &err);
-    say_condition(c, m, true);
+        time_on_host(c, m, &err);
+    report_condition(c, m, true);
     if (err.code)
-        answer(m, TD_PROTO_FAILED, err.msg);
+        set_answer(m, TD_PROTO_FAILED, err.msg);
 }
 
 /* ---- the rest of the protocol -------------------------------------------------------------------------------------- */
@@ -296,7 +304,7 @@ static void serve_hello(struct child *c, struct td_proto_msg *m)
     struct td_error err = {0};
     char arg[sizeof m->text];
 
-    if (c->renewed) { /* the same HELLO again */
+    if (c->renewed) { /* the build is open already: repeat what the first HELLO was answered */
         snprintf(m->text, sizeof m->text, "%s", c->provider->words ? c->provider->words(c->state) : "");
         c->renewed = false;
         return;
@@ -315,11 +323,11 @@ static void serve_hello(struct child *c, struct td_proto_msg *m)
         c->provider = NULL;
 }
 
-static void take_arena(struct child *c, const struct td_proto_msg *m, int fd)
+static void map_arena(struct child *c, const struct td_proto_msg *m, int fd)
 {
     void *map = MAP_FAILED;
 
-    forget(c);
+    forget_prepared(c);
     c->watch.note = NULL;
     if (c->arena)
         munmap(c->arena, c->arena_size);
@@ -329,17 +337,17 @@ static void take_arena(struct child *c, const struct td_proto_msg *m, int fd)
     if (fd >= 0)
         close(fd);
     if (map == MAP_FAILED)
-        return; /* RUN will say that there is no arena */
+        return; /* the next RUN reports that there is no arena */
     c->arena = map;
     c->arena_size = m->size;
     c->watch.note = c->arena->fault;
     c->watch.note_bytes = sizeof c->arena->fault;
 }
 
-static void serve(struct child *c, struct td_proto_msg *m)
+static void serve_request(struct child *c, struct td_proto_msg *m)
 {
     if (m->type != TD_PROTO_HELLO && !c->provider) {
-        answer(m, TD_PROTO_FAILED, "HELLO comes first");
+        set_answer(m, TD_PROTO_FAILED, "HELLO comes first");
         return;
     }
     m->status = TD_PROTO_OK;
@@ -348,28 +356,29 @@ static void serve(struct child *c, struct td_proto_msg *m)
     case TD_PROTO_RUN: serve_run(c, m); break;
     case TD_PROTO_PREPARE: serve_prepare(c, m); break;
     case TD_PROTO_TIME: serve_time(c, m); break;
-    case TD_PROTO_RELEASE: forget(c); break;
-    default: answer(m, TD_PROTO_FAILED, "a message of an unknown type");
+    case TD_PROTO_RELEASE: forget_prepared(c); break;
+    default: set_answer(m, TD_PROTO_FAILED, "a message of an unknown type");
     }
     if (c->arena)
-        stage(c, TD_STAGE_IDLE, 0);
+        enter_stage(c, TD_STAGE_IDLE, 0);
     m->flags &= TD_PROTO_VARIES;
     if (c->provider && c->provider->is_dead && c->provider->is_dead(c->state))
         m->flags |= TD_PROTO_LAST;
 }
 
-/* As good as a new process, says the provider, and its build stays open. */
-static bool renew(struct child *c)
+/* Let the provider become as good as new with its build still open. False: it cannot. */
+static bool renew_provider(struct child *c)
 {
-    forget(c);
+    forget_prepared(c);
     c->renewed = c->provider && c->provider->renew;
     if (c->renewed)
         c->provider->renew(c->state);
     return c->renewed;
 }
 
-/* The same program anew on the same socket: fresh memory, the build loaded again, and no fork of a large parent. */
-static void restart(const struct child *c)
+/* Execute this program again on the same socket: fresh memory, the build loaded again, and no fork
+ * of a large parent. */
+static void restart_process(const struct child *c)
 {
     char fd[16];
     char name[] = "replay-child", mode[] = "--child";
@@ -382,36 +391,36 @@ static void restart(const struct child *c)
 
 int td_child_serve(int sock)
 {
-    static struct child c; /* the signal handler reads its guards */
+    static struct child c; /* static: the signal handler reads its guards */
     struct td_proto_msg m;
     struct td_error err = {0};
     int fd, rc = TD_OK;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* a crash is a result, not a reason to fill the disk */
-    signal(SIGINT, SIG_IGN);                        /* Ctrl-C is the parent's business */
+    signal(SIGINT, SIG_IGN);                        /* Ctrl-C is for the parent to handle */
     c.sock = sock;
     c.watch = (struct td_child_fault_watch){
         .guards = c.guards, .roles = (const char(*)[24])c.roles, .n_guards = N_GUARDS};
     rc = td_child_fault_install(&c.watch, &err);
     while (!rc && !(rc = td_proto_recv(sock, &m, &fd, -1, &err)) && m.type != TD_PROTO_BYE) {
         if (m.type == TD_PROTO_ARENA) {
-            take_arena(&c, &m, fd);
+            map_arena(&c, &m, fd);
             continue;
         }
         if (fd >= 0)
             close(fd);
-        if (m.type == TD_PROTO_RESTART && renew(&c))
+        if (m.type == TD_PROTO_RESTART && renew_provider(&c))
             continue;
         if (m.type == TD_PROTO_RESTART)
-            restart(&c);
-        serve(&c, &m);
+            restart_process(&c);
+        serve_request(&c, &m);
         rc = td_proto_send(sock, &m, -1, &err);
         if (m.flags & TD_PROTO_LAST)
             _exit(TD_EXIT_OK);
     }
     if (rc == TD_OK && c.provider) {
-        forget(&c);
+        forget_prepared(&c);
         c.provider->close(c.state);
     }
     return rc ? TD_EXIT_BROKEN : TD_EXIT_OK;

@@ -1,4 +1,4 @@
-/* guard.c - memory that ends at a page nobody may touch.
+/* guard.c - memory for a tensor that ends at a forbidden page.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/child/guard.h"
 
@@ -12,7 +12,7 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static int map_room(struct td_guard *g, size_t room, struct td_error *err)
+static int map_memory(struct td_guard *g, size_t room, struct td_error *err)
 {
     size_t page = page_bytes(), inner = (room + page - 1) / page * page;
     uint8_t *m;
@@ -20,7 +20,7 @@ static int map_room(struct td_guard *g, size_t room, struct td_error *err)
     if (g->map && g->map_bytes >= inner + 2 * page)
         return TD_OK;
     td_guard_release(g);
-    inner += inner / 4 / page * page; /* some room to grow, so that the next tensor rarely maps anew */
+    inner += inner / 4 / page * page; /* so that the next tensor rarely needs another mapping */
     m = mmap(NULL, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m == MAP_FAILED)
         return td_fail(err, TD_ENOMEM, "cannot map %zu bytes for a tensor: %s", inner, strerror(errno));
@@ -44,7 +44,7 @@ int td_guard_place(struct td_guard *g, size_t size, size_t align, bool at_end, s
         return td_fail(err, TD_EINVAL, "an alignment of %zu is no power of two up to %zu", align, page);
     if (size > (size_t)1 << 40)
         return td_fail(err, TD_ELIMIT, "a tensor of %zu bytes is beyond the maximum of 1 TiB", size);
-    if (map_room(g, size + align + 2 * page, err))
+    if (map_memory(g, size + align + 2 * page, err))
         return err ? err->code : TD_ENOMEM;
     start = g->map + page;
     end = g->map + g->map_bytes - page;

@@ -409,12 +409,12 @@ static void poison_tells(void **state)
     for (e = 2; e < ROWS * COLS; e++) /* the first two were never written */
         a[e] = b[e] = s.c[e];
     a[9] = 0x7e00; /* NaN + x stays NaN; the other pattern + x is a number */
-    td_poison_look(&s.ref, &s.out, images, 2, &f);
+    td_poison_find(&s.ref, &s.out, images, 2, &f);
     assert_int_equal(f.unwritten, 2);
     assert_int_equal(f.not_cleared, 1);
     assert_int_equal(f.between, 0);
     s.ref.rows = s.out.shape[0] = ROWS - 1; /* now the last row lies outside of the output, and was written */
-    td_poison_look(&s.ref, &s.out, images, 2, &f);
+    td_poison_find(&s.ref, &s.out, images, 2, &f);
     assert_int_equal(f.between, COLS); /* the low bytes of these numbers are 0, as those of the pattern */
 }
 
