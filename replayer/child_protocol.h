@@ -1,21 +1,31 @@
-/* child_protocol.h - how the replayer and the child that runs a build talk: fixed messages over a socket, tensors in shared memory.
+/* child_protocol.h - what the replayer and a build's process (the child) say to each other.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The socket (SOCK_SEQPACKET) carries one struct td_proto_msg per packet, in the machine's byte order; every request gets
- * one reply with its type and seq, where "no reply" does not stand. The arena is a memfd that comes with ARENA as a descriptor; it
- * holds struct td_proto_arena, then the input tensors, then room for `repeats` images of the output. A child may be any
- * program that speaks this (providers of other languages), so dtypes travel by name and all integers have fixed sizes.
+ * They are connected by a socket (SOCK_SEQPACKET) for messages and by shared memory (the arena, a
+ * memfd) for tensors. A packet is one struct td_proto_msg, in the machine's byte order. Every
+ * request gets one reply with its type and seq, unless the table says "no reply". The arena holds
+ * struct td_proto_arena, then the input tensors, then room for `repeats` images of the output. A
+ * child may be any program that speaks this protocol, such as a provider in Python; so element
+ * types travel by name, and all integers have fixed sizes.
  *
- * HELLO    version, provider, text = its argument ("" = none)   reply: status, text = reason, or the build's own words
- * ARENA    size + descriptor                                    no reply; replaces the arena before
- * RUN      repeats, flags                                       reply: status, reason, repeats done, rounding; images are in the arena
- * PREPARE  flags: keep the arena's op ready for TIME            reply: status, reason
- * TIME     iterations, flags                                    reply: status, ns of all iterations together, text = "" or what the device
-          was like before and after, a line each (provider.h, condition)
- * RELEASE  forget what PREPARE made                             reply: status
- * RESTART  become a new process image, or what the provider
- *          has in its place (provider.h, renew): HELLO is next  no reply
- * BYE      end                                                  no reply */
+ * request   carries                              reply
+ * HELLO     version, provider, text = its        status; text = the reason, or the build's
+ *           argument ("": none)                  description of itself
+ * ARENA     size and descriptor; replaces the    no reply
+ *           arena before
+ * RUN       repeats, flags                       status, reason, repeats done, rounding; the images
+ *                                                are in the arena
+ * PREPARE   flags; keeps the arena's op ready    status, reason
+ *           for TIME
+ * TIME      iterations, flags                    status, ns of all iterations together; text = ""
+ * or
+ *                                                the device's condition, a line before and a line
+ *                                                after (provider.h, condition)
+ * RELEASE   forgets what PREPARE made            status
+ * RESTART   become a new process image, or the   no reply; HELLO is next
+ *           provider's equivalent (provider.h,
+ *           renew)
+ * BYE       end                                  no reply */
 #ifndef TD_REPLAYER_CHILD_PROTOCOL_H
 #define TD_REPLAYER_CHILD_PROTOCOL_H
 
@@ -78,21 +88,25 @@ struct td_proto_arena {
 
 /* ---- packets ------------------------------------------------------------------------------------------------------- */
 
-/* Send one packet; pass_fd >= 0 goes with it. TD_OK or TD_EIO (the other side is gone). */
+/* Send one packet, with the descriptor pass_fd unless that is < 0. TD_OK; TD_EIO: the other side is
+ * gone. */
 int td_proto_send(int sock, const struct td_proto_msg *m, int pass_fd, struct td_error *err);
-/* Receive one packet. fd, when not NULL, gets the descriptor that came along, or -1. timeout_ms < 0 waits for ever.
+/* Receive one packet.
+ *   fd         : gets the descriptor that came with it, or -1; NULL: a descriptor is closed
+ *   timeout_ms : < 0: wait for ever
  * TD_OK; TD_ETIMEOUT; TD_EIO: the other side is gone; TD_EPROTO: not this protocol or version. */
 int td_proto_recv(int sock, struct td_proto_msg *m, int *fd, int timeout_ms, struct td_error *err);
 
 /* ---- arenas -------------------------------------------------------------------------------------------------------- */
 
+/* Bytes from one image of the output to the next. */
 size_t td_proto_image_stride(size_t size_bytes);
-/* Bytes of an arena for this op and so many images. TD_ELIMIT. */
+/* The size of an arena for this op and so many images. TD_ELIMIT. */
 int td_proto_arena_size(const struct td_op_call *op, int repeats, uint64_t *size, struct td_error *err);
-/* Lay the op out in an arena of `size` bytes, tensors copied. */
+/* Copy the op into an arena of `size` bytes. TD_ELIMIT: it does not fit. */
 int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int repeats, struct td_error *err);
-/* Read the description back: tensors' data point into the arena; everything is checked against `size`.
- * *images = the first image. */
+/* Read the op back, with tensors whose data point into the arena. Everything is checked against
+ * `size`. *images: the first image. TD_EPROTO. */
 int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *op, void **images, struct td_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* fixture_replay.c - replay one fixture.
+/* fixture_replay.c - replay one fixture into another.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/fixture_replay.h"
 
@@ -18,12 +18,12 @@
 
 #define MAX_PATHS 64
 
-struct session {
+struct replay {
     const struct td_replay_options *opt;
     struct td_fixture_replay_result *res;
     struct td_fixture *fx;
     const cJSON *manifest;
-    uint64_t n_exchanges, n_ops;      /* as the manifest counts them */
+    uint64_t n_exchanges, n_ops;      /* by the manifest */
     struct td_api_server server;
     struct td_writer *w;
 };
@@ -34,27 +34,29 @@ void td_fixture_replay_result_release(struct td_fixture_replay_result *r)
     memset(r, 0, sizeof *r);
 }
 
-/* ---- what will be replayed ----------------------------------------------------------------------------------------- */
+/* ---- what will be replayed ------------------------------------------------------------------- */
 
-static uint64_t records_of(const cJSON *manifest, const char *file)
+static uint64_t count_records(const cJSON *manifest, const char *file)
 {
     struct td_file_fact f;
 
     return td_manifest_get_file(manifest, file, &f) ? 0 : f.records;
 }
 
-/* Shards share the ops; requests belong together (their concurrency is part of them), the first shard sends them. */
-static bool wants_requests(const struct session *s)
+/* The first shard sends all requests, for their concurrency is part of what is replayed; ops are
+ * shared among the shards. */
+static bool wants_requests(const struct replay *s)
 {
-    return s->n_exchanges && s->opt->shard.index == 1 && (s->opt->server || !s->opt->what_named);
+    return s->n_exchanges && s->opt->shard.index == 1 && (s->opt->server || !s->opt->names_target);
 }
 
-static bool wants_ops(const struct session *s)
+static bool wants_ops(const struct replay *s)
 {
-    return s->n_ops && (s->opt->build || s->opt->baseline_build || s->opt->provider || !s->opt->what_named);
+    return s->n_ops &&
+           (s->opt->build || s->opt->baseline_build || s->opt->provider || !s->opt->names_target);
 }
 
-static int check_wishes(const struct session *s, struct td_error *err)
+static int check_asked_targets(const struct replay *s, struct td_error *err)
 {
     const struct td_replay_options *o = s->opt;
     const char *dir = td_fixture_dir(s->fx);
@@ -74,8 +76,9 @@ static int check_wishes(const struct session *s, struct td_error *err)
     return TD_OK;
 }
 
-/* Requests that cannot fit would be cut or refused: that is no finding about the candidate. */
-static int check_context(const struct session *s, struct td_error *err)
+/* Refuse requests that do not fit the server's context: that they are cut or refused says nothing
+ * about the candidate. */
+static int check_context(const struct replay *s, struct td_error *err)
 {
     struct td_exchange *xs = NULL;
     size_t n = 0, bad = 0;
@@ -87,12 +90,14 @@ static int check_context(const struct session *s, struct td_error *err)
     return rc;
 }
 
-/* Answers of another model say nothing about the build. The name is what requests ask for; meta tells files of one name apart. */
-static int check_model(const struct session *s, struct td_error *err)
+/* Refuse another model, whose answers say nothing about the build. Requests ask for a model by
+ * name; model_meta tells two models of one name apart. */
+static int check_model(const struct replay *s, struct td_error *err)
 {
     const cJSON *server = td_json_get(s->manifest, "server");
     const char *model = td_json_get_str(server, "model", ""), *meta = td_json_get_str(server, "model_meta", "");
-    const char *slash = s->server.kind == TD_API_LLAMACPP ? strrchr(model, '/') : NULL; /* was recorded as a path once */
+    /* early recordings hold a path */
+    const char *slash = s->server.kind == TD_API_LLAMACPP ? strrchr(model, '/') : NULL;
     bool named_alike = !*model || !strcmp(slash ? slash + 1 : model, s->server.model);
 
     if (named_alike && (!*meta || !*s->server.meta || !strcmp(meta, s->server.meta)))
@@ -102,8 +107,9 @@ static int check_model(const struct session *s, struct td_error *err)
                    *s->server.meta ? ")" : "");
 }
 
-/* Ask before anything is written. Without --server the recorded address is tried, and is not a must when there are ops. */
-static int find_server(struct session *s, struct td_error *err)
+/* Probe the server before anything is written. Without --server the recorded address is tried; if
+ * nobody answers there, ops are replayed all the same. */
+static int reach_server(struct replay *s, struct td_error *err)
 {
     const char *url = s->opt->server ? s->opt->server : td_json_get_str(td_json_get(s->manifest, "server"), "url", NULL);
     struct td_error why = {0};
@@ -131,10 +137,10 @@ static int find_server(struct session *s, struct td_error *err)
     return TD_OK;
 }
 
-/* ---- where it goes ------------------------------------------------------------------------------------------------- */
+/* ---- the output ------------------------------------------------------------------------------ */
 
-/* The model's last name in letters that any file system takes. */
-static void model_name(const struct session *s, char *out, size_t n)
+/* The last part of the model's name, in characters that every file system takes. */
+static void file_name_of_model(const struct replay *s, char *out, size_t n)
 {
     const char *m = s->res->did_requests ? s->server.model : td_json_get_str(td_json_get(s->manifest, "server"), "model", "");
     const char *slash;
@@ -149,12 +155,12 @@ static void model_name(const struct session *s, char *out, size_t n)
             out[i] = '-';
 }
 
-static int default_output(const struct session *s, char *out, size_t n, struct td_error *err)
+static int choose_output_name(const struct replay *s, char *out, size_t n, struct td_error *err)
 {
     char model[64], stamp[32];
     int i;
 
-    model_name(s, model, sizeof model);
+    file_name_of_model(s, model, sizeof model);
     td_clock_stamp(td_clock_wall_ns(), stamp, sizeof stamp);
     for (i = 1; i < 1000; i++) {
         if (i == 1)
@@ -167,8 +173,9 @@ static int default_output(const struct session *s, char *out, size_t n, struct t
     return td_fail(err, TD_EEXIST, "%s: a thousand replays in a second; name one with -o", out);
 }
 
-/* What the recording withheld from the disk, its replay withholds too. */
-static void same_redaction(const cJSON *manifest, struct td_redaction *r, const char **headers, const char **paths)
+/* The replay redacts what the recording redacted. */
+static void copy_redaction(const cJSON *manifest, struct td_redaction *r, const char **headers,
+                           const char **paths)
 {
     const cJSON *rules = td_json_get(manifest, "redaction"), *v;
     int n = 0;
@@ -185,7 +192,7 @@ static void same_redaction(const cJSON *manifest, struct td_redaction *r, const 
     r->no_text = td_json_get_bool(rules, "no_text", false);
 }
 
-static int create_output(struct session *s, const char *output, struct td_error *err)
+static int create_output(struct replay *s, const char *output, struct td_error *err)
 {
     const char *headers[MAX_PATHS + 1] = {NULL}, *paths[MAX_PATHS + 1] = {NULL};
     struct td_redaction red = {0};
@@ -193,11 +200,11 @@ static int create_output(struct session *s, const char *output, struct td_error 
     char path[sizeof s->res->path];
     int rc = TD_OK;
 
-    same_redaction(s->manifest, &red, headers, paths);
+    copy_redaction(s->manifest, &red, headers, paths);
     if (output)
         snprintf(path, sizeof path, "%s", output);
     else
-        rc = default_output(s, path, sizeof path, err);
+        rc = choose_output_name(s, path, sizeof path, err);
     if (!rc)
         rc = td_writer_create(path, &wo, &s->w, err);
     if (!rc)
@@ -205,9 +212,9 @@ static int create_output(struct session *s, const char *output, struct td_error 
     return rc;
 }
 
-/* ---- facts --------------------------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
-static void hash_fact(struct td_writer *w, const char *key, const char *path)
+static void write_hash_fact(struct td_writer *w, const char *key, const char *path)
 {
     char hex[TD_HASH_HEX];
 
@@ -215,7 +222,7 @@ static void hash_fact(struct td_writer *w, const char *key, const char *path)
         td_writer_fact_str(w, "replay", key, hex);
 }
 
-static void host_facts(struct td_writer *w)
+static void write_host_facts(struct td_writer *w)
 {
     struct utsname u;
     char line[256];
@@ -236,14 +243,14 @@ static void host_facts(struct td_writer *w)
     }
 }
 
-static void write_facts(struct session *s)
+static void write_replay_facts(struct replay *s)
 {
     const struct td_replay_options *o = s->opt;
     char shard[48];
 
     td_writer_fact_str(s->w, "replay", "of", td_fixture_id(s->fx));
     td_writer_fact_str(s->w, "replay", "of_dir", td_fixture_dir(s->fx));
-    host_facts(s->w);
+    write_host_facts(s->w);
     if (o->shard.of > 1) {
         snprintf(shard, sizeof shard, "%lld/%lld", (long long)o->shard.index, (long long)o->shard.of);
         td_writer_fact_str(s->w, "replay", "shard", shard);
@@ -259,15 +266,16 @@ static void write_facts(struct session *s)
         td_writer_fact_str(s->w, "replay", "build_words", s->res->ops.build);
     if (s->res->ops.baseline_build[0])
         td_writer_fact_str(s->w, "replay", "baseline_build_words", s->res->ops.baseline_build);
-    hash_fact(s->w, "build_hash", o->build);
-    hash_fact(s->w, "baseline_build_hash", o->baseline_build);
+    write_hash_fact(s->w, "build_hash", o->build);
+    write_hash_fact(s->w, "baseline_build_hash", o->baseline_build);
     td_writer_fact_num(s->w, "replay", "op_repeat", (double)o->op_repeat);
     td_writer_fact_num(s->w, "replay", "max_ops", (double)o->max_ops);
     td_writer_fact_str(s->w, "replay", "guard", o->guard ? "on" : "off");
 }
 
-/* An ops-only replay stays a replay of the recorded model: differ refuses to compare models that differ. */
-static void copy_server_facts(struct session *s)
+/* Name the recorded model where no server was asked, since differ refuses to compare other
+ * models. */
+static void copy_server_facts(struct replay *s)
 {
     static const char *const keys[] = {"kind", "model", "version"};
     const cJSON *from = td_json_get(s->manifest, "server");
@@ -279,10 +287,10 @@ static void copy_server_facts(struct session *s)
     td_writer_fact_str(s->w, "server", "note", "as recorded; this replay talked to no server");
 }
 
-/* ---- doing it ------------------------------------------------------------------------------------------------------ */
+/* ---- replaying ------------------------------------------------------------------------------- */
 
-/* Ops of frames that cannot be read: the manifest says how many there were. */
-static void count_broken(struct session *s)
+/* Count the ops of unreadable frames as broken. The manifest has the number of all ops. */
+static void count_lost_ops(struct replay *s)
 {
     struct td_op_replay_stats *o = &s->res->ops;
     int64_t lost = (int64_t)s->n_ops - o->seen;
@@ -293,11 +301,11 @@ static void count_broken(struct session *s)
     o->count[TD_OP_BROKEN] += lost;
 }
 
-static int replay_all(struct session *s, struct td_error *err)
+static int replay_into_output(struct replay *s, struct td_error *err)
 {
     int rc = TD_OK;
 
-    write_facts(s);
+    write_replay_facts(s);
     if (!s->res->did_requests)
         copy_server_facts(s);
     if (s->n_exchanges && !s->res->did_requests)
@@ -308,27 +316,27 @@ static int replay_all(struct session *s, struct td_error *err)
         rc = td_request_replay(s->fx, s->w, s->opt, &s->server, &s->res->requests, err);
     if (!rc && s->res->did_ops) {
         rc = td_op_replay(s->fx, s->w, s->opt, &s->res->ops, err);
-        count_broken(s);
+        count_lost_ops(s);
     }
     return rc;
 }
 
-static int open_source(struct session *s, const char *dir, struct td_error *err)
+static int open_source(struct replay *s, const char *dir, struct td_error *err)
 {
     int rc = td_fixture_open(dir, &s->fx, err);
 
     if (rc)
         return rc;
     s->manifest = td_fixture_manifest(s->fx);
-    s->n_exchanges = records_of(s->manifest, "exchanges.jsonl.zst");
-    s->n_ops = records_of(s->manifest, "ops.jsonl.zst");
-    return check_wishes(s, err);
+    s->n_exchanges = count_records(s->manifest, "exchanges.jsonl.zst");
+    s->n_ops = count_records(s->manifest, "ops.jsonl.zst");
+    return check_asked_targets(s, err);
 }
 
 int td_fixture_replay(const char *dir, const char *output, const struct td_replay_options *opt,
                       struct td_fixture_replay_result *res, struct td_error *err)
 {
-    struct session s = {.opt = opt, .res = res};
+    struct replay s = {.opt = opt, .res = res};
     struct td_error late = {0};
     int rc;
 
@@ -337,16 +345,16 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
     if (!rc && output && td_fs_exists(output))
         rc = td_fail(err, TD_EEXIST, "%s: exists already; replay never writes over a fixture", output);
     if (!rc && wants_requests(&s))
-        rc = find_server(&s, err);
+        rc = reach_server(&s, err);
     res->did_ops = !rc && wants_ops(&s);
     if (!rc && res->did_ops && (rc = td_op_replay_probe(opt, &res->ops, err)) == TD_EINVAL)
-        rc = err->code = TD_EUNSUPPORTED; /* the command line is well formed: this build cannot be used */
+        rc = err->code = TD_EUNSUPPORTED; /* not a usage error: this build cannot be used */
     if (!rc && !res->did_requests && !res->did_ops)
         rc = td_fail(err, TD_EUNSUPPORTED, "%s: nothing for this shard to replay; its requests belong to shard 1", dir);
     if (!rc)
         rc = create_output(&s, output, err);
     if (s.w) {
-        rc = replay_all(&s, err);
+        rc = replay_into_output(&s, err);
         if (rc && rc != TD_EINTR) {
             char failure[64];
 
@@ -355,7 +363,7 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
         }
         if (td_writer_close(s.w, rc ? "interrupted" : "complete", &late)) {
             if (err)
-                td_error_clear(err); /* what else went wrong followed from it */
+                td_error_clear(err); /* earlier errors were its consequence */
             rc = td_fail(err, late.code, "%s; what was committed before is in %s (fixture repair %s)", late.msg, res->path, res->path);
         }
     }

@@ -1,4 +1,4 @@
-/* fixture_replay.h - replay one fixture: decide what, check that it can be done, do it, write a fixture.
+/* fixture_replay.h - replay one fixture into another: requests on a server, ops on a build.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_REPLAYER_FIXTURE_REPLAY_H
 #define TD_REPLAYER_FIXTURE_REPLAY_H
@@ -15,8 +15,9 @@ struct td_fixture_replay_result {
 };
 void td_fixture_replay_result_release(struct td_fixture_replay_result *r);
 
-/* Replay the fixture in `dir` into a new fixture `output` (NULL: fixtures/replay-MODEL-TIME). Nothing is written when the
- * server or a build cannot be used. TD_EEXIST: output is there already. On TD_EINTR the fixture is written, "interrupted". */
+/* Replay the fixture in `dir` into a new fixture `output` (NULL: fixtures/replay-MODEL-TIME). First
+ * decide what to replay and check that server and builds can be used; nothing is written if they
+ * cannot. TD_EEXIST: output exists already. On TD_EINTR the fixture is written as "interrupted". */
 int td_fixture_replay(const char *dir, const char *output, const struct td_replay_options *opt,
                       struct td_fixture_replay_result *res, struct td_error *err);
 

@@ -1,8 +1,8 @@
-/* op_compare.c - ops without a reference: the new output beside the recorded one and the baseline build's.
+/* op_compare.c - compare the outputs of an op that has no reference.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Nothing here says that an output is wrong because it departs: another build may round otherwise. Wrong is only what no build
- * may do: NaN or Inf where the recorded output is a number, or elements that were not written at all. */
+ * An output that differs is not called wrong: another build may round otherwise. It is wrong if
+ * elements were not written, or if it holds NaN or Inf where the older output holds a number. */
 #include "replayer/op_compare.h"
 
 #include <math.h>
@@ -12,21 +12,24 @@
 
 #include "replayer/poison.h"
 
-static double element(const struct td_tensor *t, const void *image, int64_t i, int64_t j)
+static double element_value(const struct td_tensor *t, const void *image, int64_t i, int64_t j)
 {
     return td_dtype_get(t->dtype, (const char *)image + (size_t)td_judge_offset(t, i, j) * td_dtype_size(t->dtype), 0);
 }
 
-/* |now - was| of one element; Infinity where one of them is no number and the other is, or is another. */
-static double apart(double now, double was)
+/* |now - was| of one element. Infinity where only one is finite, or both are infinite and
+ * differ. */
+static double element_distance(double now, double was)
 {
     if (isfinite(now) && isfinite(was))
         return fabs(now - was);
     return now == was || (isnan(now) && isnan(was)) ? 0 : INFINITY;
 }
 
-/* Relative L2. Elements of a block format have no value here: then it is the share of blocks that differ. */
-static double departs(const struct td_tensor *t, const void *now, const void *was, int64_t equal, int64_t total)
+/* Relative L2 distance of two images. Elements of a block format have no value here: for them the
+ * share of blocks that differ. */
+static double relative_distance(const struct td_tensor *t, const void *now, const void *was,
+                                int64_t equal, int64_t total)
 {
     int64_t rows = td_judge_rows(t), cols = td_judge_cols(t), i, j;
     double d2 = 0, r2 = 0;
@@ -37,15 +40,18 @@ static double departs(const struct td_tensor *t, const void *now, const void *wa
         return (double)(total - equal) / (double)total;
     for (i = 0; i < rows; i++)
         for (j = 0; j < cols; j++) {
-            double a = element(t, now, i, j), b = element(t, was, i, j), d = apart(a, b);
+            double a = element_value(t, now, i, j), b = element_value(t, was, i, j),
+                   d = element_distance(a, b);
 
             d2 += d * d;
             r2 += isfinite(b) ? b * b : 0;
         }
-    return d2 == 0 ? 0 : r2 == 0 ? INFINITY : sqrt(d2 / r2); /* 0: a zero of the other sign, a NaN of other bits */
+    if (d2 == 0)
+        return 0; /* only signs of zeros or bits of NaN differ */
+    return r2 == 0 ? INFINITY : sqrt(d2 / r2);
 }
 
-static int64_t count_unstable(const struct td_tensor *t, const struct td_run_result *run)
+static int64_t count_unstable_elements(const struct td_tensor *t, const struct td_run_result *run)
 {
     int64_t rows = td_judge_rows(t), cols = td_judge_cols(t), i, j, n = 0;
     size_t w = td_dtype_size(t->dtype);
@@ -62,9 +68,10 @@ static int64_t count_unstable(const struct td_tensor *t, const struct td_run_res
     return n;
 }
 
-/* What the poison patterns tell, with an older output as the reference of what is a number. NaN that the baseline build gives too
- * is no failure of the candidate. */
-static int look_for_unwritten(struct td_op_item *it, const void *was, const void *base, struct td_error *err)
+/* Fail the op whose candidate left elements unwritten, or gave NaN or Inf where the older output
+ * `was` has a number. NaN that the baseline build gives too is no failure of the candidate. */
+static int check_output_written(struct td_op_item *it, const void *was, const void *base,
+                                struct td_error *err)
 {
     const struct td_tensor *t = &it->call.out;
     struct td_op_ref ref = {.rows = td_judge_rows(t), .cols = td_judge_cols(t)};
@@ -79,10 +86,11 @@ static int look_for_unwritten(struct td_op_item *it, const void *was, const void
         return td_fail(err, TD_ENOMEM, "out of memory for %lld elements", (long long)(ref.rows * ref.cols));
     for (i = 0; i < ref.rows; i++)
         for (j = 0; j < ref.cols; j++) {
-            double now = element(t, it->candidate.images[0], i, j);
+            double now = element_value(t, it->candidate.images[0], i, j);
 
-            ref.r1[i * ref.cols + j] = was ? element(t, was, i, j) : 0;
-            lost += was && !isfinite(now) && isfinite(ref.r1[i * ref.cols + j]) && !(base && !isfinite(element(t, base, i, j)));
+            ref.r1[i * ref.cols + j] = was ? element_value(t, was, i, j) : 0;
+            lost += was && !isfinite(now) && isfinite(ref.r1[i * ref.cols + j]) &&
+                    !(base && !isfinite(element_value(t, base, i, j)));
         }
     td_poison_find(&ref, t, (const void *const *)it->candidate.images, it->candidate.repeats, &f);
     if (f.unwritten)
@@ -107,12 +115,12 @@ int td_op_compare(struct td_op_item *it, struct td_error *err)
                                  .baseline_departs = NAN};
     if (it->recorded) {
         it->equal = td_judge_equal(t, now, it->recorded);
-        c->departs = departs(t, now, it->recorded, it->equal, c->total);
+        c->departs = relative_distance(t, now, it->recorded, it->equal, c->total);
     }
     if (base) {
         c->baseline_equal = td_judge_equal(t, now, base);
-        c->baseline_departs = departs(t, now, base, c->baseline_equal, c->total);
+        c->baseline_departs = relative_distance(t, now, base, c->baseline_equal, c->total);
     }
-    c->unstable = count_unstable(t, &it->candidate);
-    return look_for_unwritten(it, it->recorded ? it->recorded : base, base, err);
+    c->unstable = count_unstable_elements(t, &it->candidate);
+    return check_output_written(it, it->recorded ? it->recorded : base, base, err);
 }

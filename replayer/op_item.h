@@ -1,4 +1,4 @@
-/* op_item.h - one op on its way through a replay: record, memory, runs, judgement.
+/* op_item.h - one op on its way through a replay: its record, its tensors, its runs, its judgement.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_REPLAYER_OP_ITEM_H
 #define TD_REPLAYER_OP_ITEM_H
@@ -12,35 +12,36 @@
 enum td_op_status { TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP_CRASHED, TD_OP_HUNG, TD_OP_BROKEN, TD_OP_STATUS_COUNT };
 const char *td_op_status_name(enum td_op_status s);
 
-/* The candidate's output beside the recorded one and beside the baseline build's, where there is no reference. */
+/* An op without a reference: its new output against the recorded one and against the baseline
+ * build's. */
 struct td_op_compared {
     bool done;                        /* false: the kind has a reference, or nothing ran */
-    int64_t total, baseline_equal;    /* baseline_equal -1: no baseline build ran it */
+    int64_t total, baseline_equal;    /* elements; baseline_equal -1: no baseline build ran it */
     int64_t unstable;                 /* elements that are not bitwise equal in all repeats */
-    double departs, baseline_departs; /* relative L2 of what is new from what it is compared with; NaN: nothing there */
+    double departs, baseline_departs; /* relative L2 distance of the new output; NaN: unknown */
 };
 
 struct td_op_item {
     struct td_op rec;                 /* owned; becomes the replay's record */
-    int32_t group;
-    uint64_t weights;
-    /* loaded; tensors borrow from the loader */
+    int32_t group;                    /* index in td_op_list.groups */
+    uint64_t weights;                 /* equal where the weights are (td_op_weights_key) */
+    /* once loaded; tensors borrow from the loader */
     bool loaded, without_reference;
     struct td_op_call call;
     const void *recorded;             /* the recorded output's bytes, or NULL */
     struct td_op_hold hold;
-    /* run */
+    /* once run */
     struct td_run_result candidate, baseline;
     bool has_baseline;
-    cJSON *speed;                     /* owned until the judgement takes it */
-    /* judged */
+    cJSON *speed;                     /* of td_op_timing_measure; owned until it is in rec.judge */
+    /* once judged */
     enum td_op_status status;
     char reason[480];
     struct td_judge_limits limits;
-    struct td_judge_result e_candidate, e_baseline, e_recorded; /* each against the R1 of its own rounding */
+    struct td_judge_result e_candidate, e_baseline, e_recorded; /* against R1 */
     bool judged_candidate, judged_baseline, judged_recorded;
     double format_cost;               /* of the candidate's rounding */
-    int64_t equal;                    /* -1: there is nothing to compare with */
+    int64_t equal;                    /* elements equal to the recorded ones; -1: none recorded */
     struct td_op_compared compared;   /* of a kind without a reference */
 };
 

@@ -1,4 +1,4 @@
-/* op_judge.c - from the runs of a batch of ops to their judgements, on several threads.
+/* op_judge.c - judge the runs of a batch of ops, on several threads.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_judge.h"
 
@@ -16,10 +16,10 @@
 #define MAX_JOINED 64
 #define MAX_THREADS 16
 
-/* ---- one item, its reference known --------------------------------------------------------------------------------- */
+/* ---- one item, its reference known ----------------------------------------------------------- */
 
-/* Elements that a run left as they were are a failure of its own kind, whatever the score says. */
-static void look_for_poison(struct td_op_item *it, const struct td_op_ref *ref)
+/* A run that did not write all of its output has failed, whatever its score is. */
+static void check_poison(struct td_op_item *it, const struct td_op_ref *ref)
 {
     struct td_poison_found f;
     char text[160];
@@ -52,11 +52,12 @@ static int judge_candidate(struct td_op_item *it, const struct td_op_ref *ref, s
     it->format_cost = td_judge_format_cost(ref);
     if (it->recorded)
         it->equal = td_judge_equal(out, it->candidate.images[0], it->recorded);
-    look_for_poison(it, ref);
+    check_poison(it, ref);
     return TD_OK;
 }
 
-/* ref : of each side; NULL where there is none for its rounding. */
+/* Judge all sides of an item.
+ *   ref : of each side; NULL where its rounding has no reference */
 static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N_SIDES], struct td_error *err)
 {
     const struct td_tensor *out = &it->call.out;
@@ -78,9 +79,9 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
     return rc;
 }
 
-/* ---- batches ------------------------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
-struct work { int first, n; };   /* items that share one reference computation; n 0: one that has no reference */
+struct work { int first, n; };   /* items that share a reference; n 0: one item without one */
 
 struct batch {
     struct td_op_item *items;
@@ -99,41 +100,44 @@ static bool can_compare(const struct td_op_item *it)
     return it->loaded && it->status != TD_OP_BROKEN && it->without_reference && it->candidate.repeats;
 }
 
-static bool same_roundings(const struct td_op_item *a, const struct td_op_item *b)
+static bool has_same_roundings(const struct td_op_item *a, const struct td_op_item *b)
 {
     return !strcmp(td_op_item_rounding(a, &a->candidate), td_op_item_rounding(b, &b->candidate)) &&
            !strcmp(td_op_item_rounding(a, &a->baseline), td_op_item_rounding(b, &b->baseline));
 }
 
-/* The references of a work's items by one rounding. */
+/* The references of a work's items, by one activation rounding. */
 struct side_refs {
     const char *rounding;
-    struct td_op_ref refs[MAX_JOINED], whole;
+    struct td_op_ref refs[MAX_JOINED], all; /* as td_reference_batch_compute() */
     bool joined;
     int rc;
     struct td_error err;
 };
 
-static void make_refs(const struct td_op_kind *kind, struct td_op_item *items, const struct work *w, struct side_refs *s)
+static void compute_refs(const struct td_op_kind *kind, struct td_op_item *items,
+                         const struct work *w, struct side_refs *s)
 {
     const struct td_op_call *calls[MAX_JOINED];
     int i;
 
     for (i = 0; i < w->n; i++)
         calls[i] = &items[w->first + i].call;
-    s->rc = kind ? td_reference_batch_compute(kind, calls, w->n, s->rounding, s->refs, &s->whole,
+    s->rc = kind ? td_reference_batch_compute(kind, calls, w->n, s->rounding, s->refs, &s->all,
                                               &s->joined, &s->err)
                  : td_fail(&s->err, TD_EUNSUPPORTED, "no reference");
 }
 
-static void free_refs(struct side_refs *s)
+static void release_refs(struct side_refs *s)
 {
     if (!s->rc)
-        td_op_ref_release(s->joined ? &s->whole : &s->refs[0]);
+        td_op_ref_release(s->joined ? &s->all : &s->refs[0]);
 }
 
-/* One item with the references of its sides. Without the one that its candidate needs, nothing else counts. */
-static void finish_item(struct td_op_item *it, struct side_refs *const side[N_SIDES], int i)
+/* Judge one item. An item whose candidate has no reference is unsupported or broken, whatever its
+ * runs gave. */
+static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const side[N_SIDES],
+                                 int i)
 {
     const struct td_op_ref *ref[N_SIDES];
     struct td_error err = {0};
@@ -163,18 +167,18 @@ static void judge_work(struct td_op_item *items, const struct work *w)
             ;
         if (k == n) {
             made[n].rounding = rounding[s];
-            make_refs(kind, items, w, &made[n++]);
+            compute_refs(kind, items, w, &made[n++]);
         }
         side[s] = &made[k];
     }
     for (i = 0; i < w->n; i++) {
         if (made)
-            finish_item(&first[i], side, i);
+            judge_or_refuse_item(&first[i], side, i);
         else
             td_op_item_fail(&first[i], TD_OP_BROKEN, "out of memory for the reference");
     }
     for (k = 0; k < n; k++)
-        free_refs(&made[k]);
+        release_refs(&made[k]);
     free(made);
 }
 
@@ -186,7 +190,7 @@ static void compare_work(struct td_op_item *it)
         td_op_item_fail(it, TD_OP_BROKEN, err.msg);
 }
 
-static void *worker(void *arg)
+static void *judge_thread(void *arg)
 {
     struct batch *b = arg;
     int w;
@@ -199,13 +203,14 @@ static void *worker(void *arg)
     return NULL;
 }
 
-static int64_t rows_of(const struct td_op_item *it)
+static int64_t item_rows(const struct td_op_item *it)
 {
     return td_op_attr(&it->call, "m", TD_REFERENCE_BATCH_MAX_ROWS);
 }
 
-/* Neighbours with equal weights are joined until their rows are too many. */
-static void divide(struct td_op_item *items, int n, struct batch *b)
+/* Put neighbours with equal weights into one work, until it has TD_REFERENCE_BATCH_MAX_ROWS
+ * rows. */
+static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
 {
     struct work *w = NULL;
     int64_t rows = 0;
@@ -220,15 +225,15 @@ static void divide(struct td_op_item *items, int n, struct batch *b)
                 b->works[b->n_works++] = (struct work){i, 0};
             continue;
         }
-        if (w && w->n < MAX_JOINED && rows + rows_of(it) <= TD_REFERENCE_BATCH_MAX_ROWS &&
-            it->weights == items[w->first].weights && same_roundings(&items[w->first], it) &&
+        if (w && w->n < MAX_JOINED && rows + item_rows(it) <= TD_REFERENCE_BATCH_MAX_ROWS &&
+            it->weights == items[w->first].weights && has_same_roundings(&items[w->first], it) &&
             td_reference_batch_fits(&items[w->first].call, &it->call)) {
             w->n++;
-            rows += rows_of(it);
+            rows += item_rows(it);
         } else {
             w = &b->works[b->n_works++];
             *w = (struct work){i, 1};
-            rows = rows_of(it);
+            rows = item_rows(it);
         }
     }
 }
@@ -241,11 +246,11 @@ int td_op_judge_batch(struct td_op_item *items, int n, int threads, struct td_er
 
     if (!b.works)
         return td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", n);
-    divide(items, n, &b);
+    divide_into_works(items, n, &b);
     for (i = 1; i < threads && i < MAX_THREADS && i < b.n_works; i++)
-        if (!pthread_create(&ids[started], NULL, worker, &b))
+        if (!pthread_create(&ids[started], NULL, judge_thread, &b))
             started++;
-    worker(&b);
+    judge_thread(&b);
     for (i = 0; i < started; i++)
         pthread_join(ids[i], NULL);
     free(b.works);

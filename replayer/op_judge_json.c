@@ -7,7 +7,7 @@
 
 #include "kernels/adapters/adapter.h"
 
-/* E of one side: its numbers, its crash, or null. */
+/* The errors of one side, or how it crashed; else null. */
 static cJSON *side_json(bool judged, const struct td_judge_result *e, const struct td_run_result *run)
 {
     bool died = run && (run->status == TD_RUN_CRASHED || run->status == TD_RUN_HUNG);
@@ -22,7 +22,7 @@ static cJSON *side_json(bool judged, const struct td_judge_result *e, const stru
     return j;
 }
 
-/* The recorded output is one run's; that another would differ is known of some kernels. */
+/* The recorded output is that of one run; some kernels are known to give another each time. */
 static cJSON *recorded_json(const struct td_op_item *it)
 {
     cJSON *e = side_json(it->judged_recorded, &it->e_recorded, NULL);
@@ -41,7 +41,7 @@ static void add_digest(cJSON *j, const struct td_op_item *it)
                               td_hash_eq(h, td_hash_bytes(it->candidate.images[0], it->call.out.size_bytes)));
 }
 
-/* Only where they are not all what was recorded. */
+/* Add the roundings, unless all of them are the recorded one. */
 static void add_roundings(cJSON *j, const struct td_op_item *it)
 {
     const char *recorded = td_op_item_rounding(it, NULL), *baseline = td_op_item_rounding(it, &it->baseline);

@@ -1,4 +1,4 @@
-/* op_list.c - which of a fixture's ops are replayed.
+/* op_list.c - choose which of a fixture's ops are replayed.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_list.h"
 
@@ -11,7 +11,7 @@
 
 #define MAX_GROUPS 100000
 
-/* ---- what an op is called ------------------------------------------------------------------------------------------ */
+/* ---- what an op is called -------------------------------------------------------------------- */
 
 void td_op_shape_words(const struct td_op *op, char *out, size_t n)
 {
@@ -20,7 +20,7 @@ void td_op_shape_words(const struct td_op *op, char *out, size_t n)
     size_t i, at = 0;
 
     at = (size_t)snprintf(out, n, "%s", w ? w->dtype : "");
-    if (!td_json_get(op->attrs, "n") && !td_json_get(op->attrs, "k")) { /* no GEMM: the sizes of its output */
+    if (!td_json_get(op->attrs, "n") && !td_json_get(op->attrs, "k")) { /* no GEMM: name its output */
         for (i = 0; i < (size_t)op->out.ndim && at < n; i++)
             at += (size_t)snprintf(out + at, n - at, "%s%lld", i ? "x" : at ? " " : "", (long long)op->out.shape[i]);
         return;
@@ -35,7 +35,7 @@ void td_op_shape_words(const struct td_op *op, char *out, size_t n)
         snprintf(out + at, n - at, "%sact", at ? " " : "");
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
     h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
     return h * 0xff51afd7ed558ccdu;
@@ -49,14 +49,14 @@ uint64_t td_op_weights_key(const struct td_op *op)
 
     cJSON_ArrayForEach(a, op->attrs)
         if (a->string && strcmp(a->string, "m"))
-            h = mix(h, td_hash64(a->string, strlen(a->string)) ^ (uint64_t)td_json_i64(a, 0));
+            h = mix_hash(h, td_hash64(a->string, strlen(a->string)) ^ (uint64_t)td_json_i64(a, 0));
     for (t = 0; t < op->n_in; t++)
         if (strcmp(op->in[t].role, "a"))
-            h = mix(mix(h, op->in[t].blob.hi), op->in[t].blob.lo);
+            h = mix_hash(mix_hash(h, op->in[t].blob.hi), op->in[t].blob.lo);
     return h;
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 void td_op_list_release(struct td_op_list *l)
 {
@@ -65,7 +65,8 @@ void td_op_list_release(struct td_op_list *l)
     memset(l, 0, sizeof *l);
 }
 
-static int find_group(struct td_op_list *l, const struct td_op *op, int32_t *out, struct td_error *err)
+static int find_or_add_group(struct td_op_list *l, const struct td_op *op, int32_t *out,
+                             struct td_error *err)
 {
     struct td_op_group g = {.m_class = td_m_class(td_json_get_i64(op->attrs, "m", 1))};
     size_t i;
@@ -98,7 +99,7 @@ int td_op_list_add(struct td_op_list *l, const struct td_op *op, int64_t seq, bo
 {
     struct td_op_choice c = {.op = op->op, .seq = seq, .weights = td_op_weights_key(op), .chosen = chosen};
 
-    if (find_group(l, op, &c.group, err))
+    if (find_or_add_group(l, op, &c.group, err))
         return err ? err->code : TD_ELIMIT;
     if (l->n == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 1024;
@@ -114,10 +115,10 @@ int td_op_list_add(struct td_op_list *l, const struct td_op *op, int64_t seq, bo
     return TD_OK;
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------------------------ */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 /* The largest quota q such that the sum over groups of min(chosen, q) is at most max. */
-static int64_t quota_of(const struct td_op_list *l, int64_t max)
+static int64_t group_quota(const struct td_op_list *l, int64_t max)
 {
     int64_t low = 0, high = max;
 
@@ -132,7 +133,7 @@ static int64_t quota_of(const struct td_op_list *l, int64_t max)
         else
             high = q - 1;
     }
-    return low > 0 ? low : 1; /* a group is never left out altogether, be the maximum what it may */
+    return low > 0 ? low : 1; /* a group always keeps one op, however small the maximum */
 }
 
 void td_op_list_sample(struct td_op_list *l, int64_t max)
@@ -145,17 +146,18 @@ void td_op_list_sample(struct td_op_list *l, int64_t max)
         total += l->groups[i].chosen;
     if (max <= 0 || total <= max)
         return;
-    quota = quota_of(l, max);
+    quota = group_quota(l, max);
     passed = calloc(l->n_groups, sizeof *passed);
     if (!passed)
-        return; /* without the memory to choose, everything is replayed */
+        return; /* without memory to choose, all are replayed */
     for (i = 0; i < l->n; i++) {
         struct td_op_choice *c = &l->items[i];
         int64_t have = l->groups[c->group].chosen, p;
 
         if (!c->chosen || have <= quota)
             continue;
-        p = passed[c->group]++; /* evenly spaced: take it when p*quota/have reaches the next whole number */
+        /* evenly spaced: chosen where p*quota/have reaches the next integer */
+        p = passed[c->group]++;
         if (p * quota / have == (p + 1) * quota / have) {
             c->chosen = false;
             l->not_sampled++;
@@ -167,9 +169,9 @@ void td_op_list_sample(struct td_op_list *l, int64_t max)
     free(passed);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-static bool matches(const struct td_op *op, const struct td_arg_list *only)
+static bool matches_filter(const struct td_op *op, const struct td_arg_list *only)
 {
     int i;
 
@@ -179,10 +181,10 @@ static bool matches(const struct td_op *op, const struct td_arg_list *only)
     return only->n == 0;
 }
 
-static int scan_one(struct td_op_list *l, const struct td_op *op, int64_t seq, const struct td_replay_options *opt,
-                    struct td_error *err)
+static int scan_op(struct td_op_list *l, const struct td_op *op, int64_t seq,
+                   const struct td_replay_options *opt, struct td_error *err)
 {
-    bool match = matches(op, &opt->only), ours = td_shard_takes(&opt->shard, op->op);
+    bool match = matches_filter(op, &opt->only), ours = td_shard_has(&opt->shard, op->op);
 
     l->not_matching += !match;
     l->other_shards += match && !ours;
@@ -209,7 +211,7 @@ int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, 
                 break;
             continue;
         }
-        if (scan_one(l, &op, seq++, opt, err))
+        if (scan_op(l, &op, seq++, opt, err))
             break;
     }
     td_op_release(&op);

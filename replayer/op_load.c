@@ -1,4 +1,4 @@
-/* op_load.c - from an op's record to an op in memory.
+/* op_load.c - load an op into memory, from its record.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_load.h"
 
@@ -11,7 +11,7 @@
 #include "model/safetensors.h"
 #include "replayer/weight_ref.h"
 
-#define IDLE_MAX_BYTES ((size_t)512 << 20) /* kept although no op uses them now */
+#define IDLE_MAX_BYTES ((size_t)512 << 20) /* of tensors kept although no op holds them */
 #define MAX_ENTRIES 4096
 #define MAX_CHECKPOINTS 8
 #define MAX_ELEM 256 /* bytes of an element or a block, at most */
@@ -63,8 +63,9 @@ void td_op_loader_free(struct td_op_loader *l)
 
 /* ---- bytes --------------------------------------------------------------------------------------------------------- */
 
-/* Equal keys, equal bytes: the content address, or the one that the reference gives. Zero: neither is known. */
-static struct td_hash key_of(const struct td_tensor_rec *t)
+/* The hash of a tensor's bytes: its content address, or the hash in its reference. Zero: neither is
+ * known. */
+static struct td_hash content_key(const struct td_tensor_rec *t)
 {
     struct td_hash h = t->blob;
 
@@ -83,7 +84,7 @@ static struct entry *find_entry(struct td_op_loader *l, struct td_hash h)
     return NULL;
 }
 
-/* Let go of the entry that was idle longest. false: all are in use. */
+/* Free the entry that no op has held for longest. False: ops hold all of them. */
 static bool evict_one(struct td_op_loader *l)
 {
     struct entry *oldest = NULL;
@@ -127,7 +128,7 @@ static int open_checkpoint(struct td_op_loader *l, const char *path, const struc
     rc = is_gguf(path) ? td_gguf_open(path, &c->gguf, err) : td_safetensors_open(path, &c->st, err);
     if (rc) {
         free(c->path);
-        td_fail_at(err, "the checkpoint of these weights (--checkpoint PATH says where it lies now)");
+        td_fail_at(err, "the checkpoint of these weights (--checkpoint PATH names another place)");
         return rc;
     }
     *out = c;
@@ -136,7 +137,7 @@ static int open_checkpoint(struct td_op_loader *l, const char *path, const struc
 }
 
 /* The bytes of a weight that was stored as a reference: tensors of a checkpoint, found unchanged by their hash. */
-static int from_checkpoint(struct td_op_loader *l, const struct td_tensor_rec *t, void **data,
+static int load_from_checkpoint(struct td_op_loader *l, const struct td_tensor_rec *t, void **data,
                            size_t *size, struct td_error *err)
 {
     const char *path = l->checkpoint ? l->checkpoint : td_json_get_str(t->ref, "checkpoint", NULL);
@@ -144,23 +145,25 @@ static int from_checkpoint(struct td_op_loader *l, const struct td_tensor_rec *t
     int rc;
 
     if (!path)
-        return td_fail(err, TD_EUNSUPPORTED, "%s: the reference names no checkpoint (--checkpoint PATH says where it lies)", t->role);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "%s: the reference names no checkpoint; name it with --checkpoint PATH",
+                       t->role);
     if (open_checkpoint(l, path, &c, err))
         return err ? err->code : TD_EIO;
     rc = c->gguf ? td_weight_ref_load_gguf(c->gguf, path, t, data, size, err)
                  : td_weight_ref_load(c->st, path, t, data, size, err);
     if (rc)
         return rc;
-    if (td_hash_eq(td_hash_bytes(*data, *size), key_of(t)))
+    if (td_hash_eq(td_hash_bytes(*data, *size), content_key(t)))
         return TD_OK;
     free(*data);
     return td_fail(err, TD_ECORRUPT, "%s: %s in %s is not what the server used; is it another checkpoint?", t->role,
                    td_json_get_str(cJSON_GetArrayItem(td_json_get(t->ref, "tensors"), 0), NULL, "its tensor"), path);
 }
 
-/* Bytes of a tensor in new memory, from the pack or from a checkpoint. */
-static int fetch(struct td_op_loader *l, const struct td_tensor_rec *t, void **data, size_t *size,
-                 struct td_error *err)
+/* Read a tensor's bytes into new memory, from the pack or from a checkpoint. */
+static int fetch_bytes(struct td_op_loader *l, const struct td_tensor_rec *t, void **data,
+                       size_t *size, struct td_error *err)
 {
     int rc;
 
@@ -169,14 +172,14 @@ static int fetch(struct td_op_loader *l, const struct td_tensor_rec *t, void **d
         return rc ? (td_fail_at(err, "%s", t->role), rc) : TD_OK;
     }
     if (cJSON_IsObject(t->ref))
-        return from_checkpoint(l, t, data, size, err);
+        return load_from_checkpoint(l, t, data, size, err);
     return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
 }
 
-static int use_bytes(struct td_op_loader *l, const struct td_tensor_rec *t, struct td_op_hold *hold,
-                     void **data, size_t *size, struct td_error *err)
+static int hold_bytes(struct td_op_loader *l, const struct td_tensor_rec *t,
+                      struct td_op_hold *hold, void **data, size_t *size, struct td_error *err)
 {
-    struct td_hash key = key_of(t);
+    struct td_hash key = content_key(t);
     struct entry *e = find_entry(l, key);
     int rc;
 
@@ -187,7 +190,7 @@ static int use_bytes(struct td_op_loader *l, const struct td_tensor_rec *t, stru
             ;
         if (l->n == MAX_ENTRIES)
             return td_fail(err, TD_ELIMIT, "more than %d tensors in use at once", MAX_ENTRIES);
-        rc = fetch(l, t, data, size, err);
+        rc = fetch_bytes(l, t, data, size, err);
         if (rc)
             return rc;
         e = &l->entries[l->n++];
@@ -215,7 +218,7 @@ void td_op_loader_put(struct td_op_loader *l, struct td_op_hold *hold)
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
 
-static int describe(const struct td_tensor_rec *r, struct td_tensor *t, struct td_error *err)
+static int describe_tensor(const struct td_tensor_rec *r, struct td_tensor *t, struct td_error *err)
 {
     int64_t last = 0, elems = 1;
     int d;
@@ -246,15 +249,15 @@ static int describe(const struct td_tensor_rec *r, struct td_tensor *t, struct t
     return TD_OK;
 }
 
-static int load_in(struct td_op_loader *l, const struct td_tensor_rec *r, struct td_tensor *t,
+static int load_input(struct td_op_loader *l, const struct td_tensor_rec *r, struct td_tensor *t,
                    struct td_op_hold *hold, struct td_error *err)
 {
     size_t need, size;
-    int rc = describe(r, t, err);
+    int rc = describe_tensor(r, t, err);
 
     need = t->size_bytes;
     if (!rc)
-        rc = use_bytes(l, r, hold, &t->data, &size, err);
+        rc = hold_bytes(l, r, hold, &t->data, &size, err);
     if (rc)
         return rc;
     t->size_bytes = size;
@@ -281,7 +284,7 @@ static int copy_attrs(const struct td_op *rec, struct td_op_call *op, struct td_
     return TD_OK;
 }
 
-/* n numbers of at most max. */
+/* Copy n numbers of at most max. */
 static bool copy_numbers(const cJSON *array, uint32_t *out, int n, int64_t max)
 {
     for (int i = 0; i < n; i++) {
@@ -333,7 +336,7 @@ static const void *load_recorded(struct td_op_loader *l, const struct td_op *rec
     void *data;
     size_t size;
 
-    if (!rec->out.stored || use_bytes(l, &rec->out, hold, &data, &size, NULL))
+    if (!rec->out.stored || hold_bytes(l, &rec->out, hold, &data, &size, NULL))
         return NULL;
     return size == op->out.size_bytes ? data : NULL;
 }
@@ -362,9 +365,9 @@ int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_
         return td_fail(err, TD_EINVAL, "the record does not describe its output");
     if (rec->n_in > TD_OP_MAX_TENSORS)
         return td_fail(err, TD_ELIMIT, "%d input tensors; this version takes %d", rec->n_in, TD_OP_MAX_TENSORS);
-    rc = describe(&rec->out, &op->out, err);
+    rc = describe_tensor(&rec->out, &op->out, err);
     for (t = 0; !rc && t < rec->n_in; t++)
-        rc = load_in(l, &rec->in[t], &op->in[op->n_in++], hold, err);
+        rc = load_input(l, &rec->in[t], &op->in[op->n_in++], hold, err);
     if (rc)
         td_op_loader_put(l, hold);
     else

@@ -1,8 +1,9 @@
-/* op_replay.c - replay a fixture's ops.
+/* op_replay.c - replay a fixture's ops in batches.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Ops go in batches: the main thread loads a batch and has it run (and timed) by the children, then all threads judge it,
- * then it is written. So nothing else computes while a build is being timed. */
+ * The main thread loads a batch and has the builds' processes run and time it. Then several threads
+ * judge the batch, and the main thread writes it. So nothing else computes while a build is being
+ * timed. */
 #include "replayer/op_replay.h"
 
 #include <math.h>
@@ -21,13 +22,13 @@
 
 #define BATCH_OPS 256
 #define BATCH_BYTES ((size_t)1 << 30)
-#define MAX_CRASHES 20  /* of one group, before the rest of it is not tried any more */
+#define MAX_CRASHES 20  /* of one group; the rest of the group is not tried then */
 #define MAX_HANGS 3     /* of one group; each costs a deadline */
-#define MAX_ALL_HANGS 9 /* of a build: three minutes of the default deadline say enough */
+#define MAX_ALL_HANGS 9 /* of a build: three minutes at the default deadline */
 
-struct group_state { int crashes, hangs; int64_t passed, timed; };
+struct group_state { int crashes, hangs; int64_t seen_for_timing, timed; };
 
-struct job {
+struct op_replay {
     struct td_fixture *fx;
     struct td_writer *w;
     const struct td_replay_options *opt;
@@ -43,7 +44,7 @@ struct job {
     struct td_progress progress;
 };
 
-static bool stopped(const struct job *j)
+static bool stopped(const struct op_replay *j)
 {
     return j->opt->stop && *j->opt->stop;
 }
@@ -82,7 +83,7 @@ int td_op_replay_probe(const struct td_replay_options *o, struct td_op_replay_st
     return rc;
 }
 
-/* ---- what is replayed ---------------------------------------------------------------------------------------------- */
+/* ---- the chosen ops -------------------------------------------------------------------------- */
 
 static int by_weights(const void *a, const void *b)
 {
@@ -93,8 +94,8 @@ static int by_weights(const void *a, const void *b)
     return (x->rec.op > y->rec.op) - (x->rec.op < y->rec.op);
 }
 
-/* Second pass over the file: whole records of the chosen ops, sorted so that equal weights are neighbours. */
-static int read_chosen(struct job *j, struct td_error *err)
+/* Read the records of the chosen ops, and sort them so that equal weights are neighbours. */
+static int read_chosen(struct op_replay *j, struct td_error *err)
 {
     struct td_cursor *c = NULL;
     struct td_op op = {0};
@@ -133,7 +134,7 @@ static int read_chosen(struct job *j, struct td_error *err)
     return TD_OK;
 }
 
-static int make_rows(struct job *j, struct td_error *err)
+static int make_summary_rows(struct op_replay *j, struct td_error *err)
 {
     size_t g, r, n = j->list.n_groups;
 
@@ -169,8 +170,8 @@ static void give_status(struct td_op_item *it, enum td_op_status s, const char *
     snprintf(it->reason, sizeof it->reason, "%.479s", reason);
 }
 
-/* Load and check. false: the op has its status already. */
-static bool load_item(struct job *j, struct td_op_item *it)
+/* Load an op and check it. False: it cannot be run, and has its status. */
+static bool load_item(struct op_replay *j, struct td_op_item *it)
 {
     const struct td_op_kind *kind = td_op_kind_find(it->rec.kind ? it->rec.kind : "");
     struct td_error err = {0};
@@ -197,8 +198,10 @@ static bool load_item(struct job *j, struct td_op_item *it)
     return true;
 }
 
-/* Why an op is not tried any more after what others did, in text; TD_RUN_OK: it is. */
-static enum td_run_status given_up(const struct job *j, const struct group_state *g, char *text, size_t n)
+/* Is an op not tried any more because others crashed or hung? Then text says so. TD_RUN_OK: it is
+ * tried. */
+static enum td_run_status check_given_up(const struct op_replay *j, const struct group_state *g,
+                                         char *text, size_t n)
 {
     if (g->crashes >= MAX_CRASHES) {
         snprintf(text, n, "not tried: %d ops of this kernel, shape and M class crashed before", g->crashes);
@@ -213,13 +216,13 @@ static enum td_run_status given_up(const struct job *j, const struct group_state
     return TD_RUN_HUNG;
 }
 
-static int run_candidate(struct job *j, struct td_op_item *it, struct td_error *err)
+static int run_candidate(struct op_replay *j, struct td_op_item *it, struct td_error *err)
 {
     struct group_state *g = &j->groups[it->group];
     char text[200];
     int rc;
 
-    it->candidate.status = given_up(j, g, text, sizeof text);
+    it->candidate.status = check_given_up(j, g, text, sizeof text);
     if (it->candidate.status != TD_RUN_OK) {
         snprintf(it->candidate.reason, sizeof it->candidate.reason, "%s", text);
         j->stats->skipped_after_crashes++;
@@ -238,16 +241,16 @@ static int run_candidate(struct job *j, struct td_op_item *it, struct td_error *
 }
 
 /* Timed are a few ops of each group, evenly spread over it. */
-static bool due_for_timing(struct job *j, const struct td_op_item *it)
+static bool is_due_for_timing(struct op_replay *j, const struct td_op_item *it)
 {
     struct group_state *g = &j->groups[it->group];
-    int64_t have = j->list.groups[it->group].chosen, p = g->passed++;
+    int64_t have = j->list.groups[it->group].chosen, p = g->seen_for_timing++;
 
     return have <= TD_OP_TIMING_PER_GROUP ||
            p * TD_OP_TIMING_PER_GROUP / have != (p + 1) * TD_OP_TIMING_PER_GROUP / have;
 }
 
-static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
+static int run_op(struct op_replay *j, struct td_op_item *it, struct td_error *err)
 {
     struct td_error slow = {0};
     int rc;
@@ -262,7 +265,8 @@ static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
     if (rc)
         return rc;
     it->has_baseline = true;
-    if (!it->without_reference && due_for_timing(j, it) && it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK) {
+    if (!it->without_reference && is_due_for_timing(j, it) && it->candidate.status == TD_RUN_OK &&
+        it->baseline.status == TD_RUN_OK) {
         if (td_op_timing_measure(&j->builds->baseline, &j->builds->candidate, &it->call,
                                  (uint64_t)it->rec.op, &it->speed, &slow))
             td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
@@ -273,7 +277,7 @@ static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
-static void count_item(struct job *j, const struct td_op_item *it)
+static void count_status(struct op_replay *j, const struct td_op_item *it)
 {
     struct td_op_replay_row *row = &j->stats->rows[j->row_of[it->group]];
     char name[40];
@@ -294,8 +298,8 @@ static void count_item(struct job *j, const struct td_op_item *it)
         snprintf(row->reason, sizeof row->reason, "%.199s", it->reason);
 }
 
-/* The recorded op becomes the replayed one: its inputs by hash, the new output, the new build, the judgement. */
-static int make_record(struct job *j, struct td_op_item *it, struct td_error *err)
+/* Turn the recorded op into the replayed one: inputs by hash, the new output, the new build. */
+static int make_record(struct op_replay *j, struct td_op_item *it, struct td_error *err)
 {
     struct td_op *op = &it->rec;
     struct td_impl impl = {.duration_ns = -1};
@@ -339,11 +343,11 @@ static int make_record(struct job *j, struct td_op_item *it, struct td_error *er
     return TD_OK;
 }
 
-static int write_item(struct job *j, struct td_op_item *it, struct td_error *err)
+static int write_judged_op(struct op_replay *j, struct td_op_item *it, struct td_error *err)
 {
     int rc;
 
-    count_item(j, it);
+    count_status(j, it);
     rc = make_record(j, it, err);
     if (!rc && (rc = td_writer_op(j->w, &it->rec)))
         td_fail(err, rc, "cannot write op %lld", (long long)it->rec.op);
@@ -352,14 +356,14 @@ static int write_item(struct job *j, struct td_op_item *it, struct td_error *err
 
 /* ---- batches ------------------------------------------------------------------------------------------------------- */
 
-static int threads_wanted(void)
+static int choose_threads(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
 
     return n < 1 ? 1 : n > 8 ? 8 : (int)n;
 }
 
-static size_t bytes_of(const struct td_op_item *it)
+static size_t item_bytes(const struct td_op_item *it)
 {
     size_t n = (size_t)(it->candidate.repeats + it->baseline.repeats) * it->call.out.size_bytes;
     int t;
@@ -370,30 +374,30 @@ static size_t bytes_of(const struct td_op_item *it)
 }
 
 /* Run items from `first` on until the batch is full. Returns how many, or < 0. */
-static int run_batch(struct job *j, size_t first, struct td_error *err)
+static int run_batch(struct op_replay *j, size_t first, struct td_error *err)
 {
     size_t i, bytes = 0;
 
     for (i = first; i < j->n && i < first + BATCH_OPS && bytes < BATCH_BYTES && !stopped(j); i++) {
-        int rc = run_item(j, &j->items[i], err);
+        int rc = run_op(j, &j->items[i], err);
 
         if (rc)
             return rc < 0 ? rc : TD_EIO;
-        bytes += bytes_of(&j->items[i]);
+        bytes += item_bytes(&j->items[i]);
         td_progress_at(&j->progress, (int64_t)i + 1, j->has_baseline ? "both builds, judged" : "judged");
     }
     return (int)(i - first);
 }
 
-static int finish_batch(struct job *j, size_t first, int n, struct td_error *err)
+static int finish_batch(struct op_replay *j, size_t first, int n, struct td_error *err)
 {
-    int i, rc = td_op_judge_batch(j->items + first, n, threads_wanted(), err);
+    int i, rc = td_op_judge_batch(j->items + first, n, choose_threads(), err);
 
     for (i = 0; i < n; i++) {
         struct td_op_item *it = &j->items[first + (size_t)i];
 
         if (!rc)
-            rc = write_item(j, it, err);
+            rc = write_judged_op(j, it, err);
         td_op_loader_put(j->loader, &it->hold);
         td_op_item_release(it);
     }
@@ -401,7 +405,7 @@ static int finish_batch(struct job *j, size_t first, int n, struct td_error *err
     return rc;
 }
 
-static int run_all(struct job *j, struct td_error *err)
+static int run_all(struct op_replay *j, struct td_error *err)
 {
     size_t first = 0;
     int n, rc = TD_OK;
@@ -421,7 +425,7 @@ static int run_all(struct job *j, struct td_error *err)
     return rc;
 }
 
-static void count_list(struct job *j)
+static void count_list(struct op_replay *j)
 {
     static const char *const names[] = {"ops.seen", "ops.dropped.filter", "ops.dropped.shard", "ops.dropped.sampled",
                                         "ops.broken.frames"};
@@ -443,7 +447,7 @@ static void count_list(struct job *j)
             td_writer_count(j->w, names[i], values[i], 0);
 }
 
-static void release_job(struct job *j)
+static void release_replay(struct op_replay *j)
 {
     size_t i;
 
@@ -462,14 +466,15 @@ static void release_job(struct job *j)
 int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
                  struct td_op_replay_stats *stats, struct td_error *err)
 {
-    struct job j = {.fx = fx, .w = w, .opt = opt, .stats = stats, .has_baseline = opt->baseline_build != NULL};
+    struct op_replay j = {
+        .fx = fx, .w = w, .opt = opt, .stats = stats, .has_baseline = opt->baseline_build != NULL};
     int64_t start = td_clock_mono_ns();
     int rc;
 
     rc = td_op_list_scan(fx, opt, &j.list, err);
     if (!rc) {
         count_list(&j);
-        rc = make_rows(&j, err);
+        rc = make_summary_rows(&j, err);
     }
     if (!rc)
         rc = read_chosen(&j, err);
@@ -483,6 +488,6 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
         rc = run_all(&j, err);
     stats->children = j.builds ? j.builds->candidate.starts : 0;
     stats->seconds = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
-    release_job(&j);
+    release_replay(&j);
     return rc;
 }

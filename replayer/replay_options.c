@@ -1,4 +1,4 @@
-/* replay_options.c - small values of the command line.
+/* replay_options.c - read values of the command line.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/replay_options.h"
 
@@ -11,12 +11,13 @@ int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err)
     long long i = strtoll(text, &slash, 10), n = *slash == '/' ? strtoll(slash + 1, &end, 10) : 0;
 
     if (slash == text || *slash != '/' || end == slash + 1 || *end || n < 1 || n > 1000000 || i < 1 || i > n)
-        return td_fail(err, TD_EINVAL, "--shard: \"%s\" is no part of a whole; the third of eight is 3/8", text);
+        return td_fail(err, TD_EINVAL, "--shard: \"%s\" is not I/N; the third part of eight is 3/8",
+                       text);
     *out = (struct td_shard){i, n};
     return TD_OK;
 }
 
-bool td_shard_takes(const struct td_shard *s, int64_t number)
+bool td_shard_has(const struct td_shard *s, int64_t number)
 {
     int64_t r = number % s->of;
 

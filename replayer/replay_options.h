@@ -7,15 +7,16 @@
 
 #include "common/args.h"
 
-struct td_shard { int64_t index, of; };  /* 1-based: 2/8 takes what has number % 8 == 1; {1, 1}: everything */
+/* One part of several: 2/8 has the numbers with number % 8 == 1; {1, 1} has all of them. */
+struct td_shard { int64_t index, of; };
 
 struct td_replay_options {
     const char *output;                  /* NULL: a new name */
     const char *server;                  /* NULL: none named */
-    const char *api;                     /* dialect, NULL: found out */
-    const char *build, *baseline_build;  /* paths (build.h), NULL: none */
-    struct td_arg_list build_env, baseline_env; /* "NAME=value" for the builds' processes; checked, shorter than the list */
-    const char *provider;                /* NULL: what the build is, or cpu without one */
+    const char *api;                     /* dialect, NULL: to be detected */
+    const char *build, *baseline_build;  /* paths, NULL: none */
+    struct td_arg_list build_env, baseline_env; /* "NAME=value", set for the builds' processes */
+    const char *provider;                /* NULL: detected; cpu without a build */
     const char *checkpoint;              /* where the checkpoint lies now, NULL: where the fixture says */
     double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster */
     int64_t repeat;                      /* of requests: 0 as recorded */
@@ -24,17 +25,19 @@ struct td_replay_options {
     struct td_arg_list headers;
     struct td_shard shard;
     bool guard;
-    bool scores;                         /* have the server score the recorded answers, where the recording has scores */
+    bool scores;                         /* have the server score the recorded answers, if the
+                                            recording has scores */
     double deadline_s;                   /* of one stage of an op's run */
     double timeout_s;                    /* of one request; 0: none */
-    bool what_named;                     /* server, build or provider was named: only what is named is replayed */
+    bool names_target;                   /* a server, build or provider was named, and only what was
+                                            named is replayed */
     const volatile sig_atomic_t *stop;   /* set by SIGINT and SIGTERM */
 };
 
-/* "2/8". TD_EINVAL. */
+/* Read "2/8". TD_EINVAL. */
 int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err);
-bool td_shard_takes(const struct td_shard *s, int64_t number);
-/* "recorded", "asap", "x4", "x0.5" -> 1, 0, 4, 0.5. TD_EINVAL. */
+bool td_shard_has(const struct td_shard *s, int64_t number);
+/* Read "recorded", "asap", "x4", "x0.5" as 1, 0, 4, 0.5. TD_EINVAL. */
 int td_timing_parse(const char *text, double *speed, struct td_error *err);
 
 #endif

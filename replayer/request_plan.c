@@ -1,4 +1,4 @@
-/* request_plan.c - which requests of a recording are sent again, and with which bodies.
+/* request_plan.c - choose which requests of a recording are sent again, and with which bodies.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/request_plan.h"
 
@@ -9,10 +9,10 @@
 
 #define MAX_REPEATS 10000
 
-/* ---- length -------------------------------------------------------------------------------------------------------- */
+/* ---- length ---------------------------------------------------------------------------------- */
 
-/* Tokens of context that this exchange needs; 0: the server did not say how long its prompt was. */
-static int64_t length_of(const struct td_exchange *x, bool max_counts)
+/* Tokens of context that this exchange needs; 0: the length of its prompt is not known. */
+static int64_t context_needed(const struct td_exchange *x, bool max_counts)
 {
     int64_t prompt = x->usage.prompt_tokens > 0 ? x->usage.prompt_tokens : x->n_prompt_ids, answer = x->n_tokens, max;
 
@@ -30,7 +30,7 @@ int td_request_plan_check_context(const struct td_exchange *xs, size_t n,
     size_t i;
 
     for (i = 0; i < n; i++) {
-        int64_t l = length_of(&xs[i], server->kind == TD_API_VLLM);
+        int64_t l = context_needed(&xs[i], server->kind == TD_API_VLLM);
 
         if (l > most) {
             most = l;
@@ -44,14 +44,14 @@ int td_request_plan_check_context(const struct td_exchange *xs, size_t n,
                    (long long)server->max_model_len);
 }
 
-/* ---- redacted prompts ---------------------------------------------------------------------------------------------- */
+/* ---- redacted prompts ------------------------------------------------------------------------ */
 
 static bool names_prompt(const char *path)
 {
     return strstr(path, "prompt") || strstr(path, "messages") || strstr(path, "content") || strstr(path, "text");
 }
 
-/* Do the recorded bodies still say what was asked? */
+/* Do the recorded bodies lack the prompts? */
 static bool prompts_redacted(const cJSON *manifest)
 {
     const cJSON *r = td_json_get(manifest, "redaction"), *p;
@@ -69,9 +69,10 @@ static cJSON *id_array(const struct td_exchange *x)
     return cJSON_CreateIntArray(x->prompt_ids, x->n_prompt_ids);
 }
 
-/* The body with the prompt's token ids in place of its text; NULL when there are none. The ids are those after the chat
- * template, so a chat is asked as a plain completion. *path changes with it; both are the caller's. */
-static cJSON *body_by_ids(const struct td_exchange *x, char **path)
+/* Make a body with the prompt's token ids in place of its text. The ids are those after the chat
+ * template, so a chat is asked as a plain completion, at another path. Body and *path are the
+ * caller's; NULL: no ids were recorded. */
+static cJSON *make_body_by_ids(const struct td_exchange *x, char **path)
 {
     cJSON *body = x->prompt_ids ? cJSON_Duplicate(x->request, true) : NULL;
     char *chat = x->path ? strstr(x->path, "/chat/completions") : NULL;
@@ -95,9 +96,9 @@ static cJSON *body_by_ids(const struct td_exchange *x, char **path)
     return body;
 }
 
-/* ---- repeats ------------------------------------------------------------------------------------------------------- */
+/* ---- repeats --------------------------------------------------------------------------------- */
 
-static int32_t repeats_of(const struct td_exchange *xs, size_t n, enum td_phase phase)
+static int32_t count_repeats(const struct td_exchange *xs, size_t n, enum td_phase phase)
 {
     int32_t most = 0;
     size_t i;
@@ -108,8 +109,9 @@ static int32_t repeats_of(const struct td_exchange *xs, size_t n, enum td_phase 
     return most;
 }
 
-/* How long the recorded repeats of this phase took together: what starts over comes that much later. */
-static int64_t span_ns(const struct td_exchange *xs, size_t n, enum td_phase phase)
+/* How long the recorded repeats of this phase took together. When they start over, they do so that
+ * much later. */
+static int64_t recorded_span_ns(const struct td_exchange *xs, size_t n, enum td_phase phase)
 {
     int64_t first = INT64_MAX, last = 0;
     size_t i;
@@ -139,8 +141,9 @@ static void release_copies(struct copies *c)
 static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase phase, int64_t repeat, bool by_ids, struct copies *c,
                        struct td_request_plan_counts *counts, struct td_error *err)
 {
-    int64_t have = repeats_of(xs, n, phase), want = repeat > 0 ? repeat : have, lap, laps = have ? (want + have - 1) / have : 0;
-    int64_t span = span_ns(xs, n, phase);
+    int64_t have = count_repeats(xs, n, phase), want = repeat > 0 ? repeat : have, lap,
+            laps = have ? (want + have - 1) / have : 0;
+    int64_t span = recorded_span_ns(xs, n, phase);
     size_t i;
 
     if (want > MAX_REPEATS)
@@ -161,7 +164,7 @@ static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase pha
             x.t_end_ns += lap * span;
             x.phase = TD_PHASE_TIMED;
             if (by_ids)
-                x.request = body_by_ids(&xs[i], &x.path);
+                x.request = make_body_by_ids(&xs[i], &x.path);
             if (by_ids && !x.request) {
                 counts->skipped++;
                 continue;
@@ -175,7 +178,7 @@ int td_request_plan_make(const struct td_exchange *xs, size_t n, const cJSON *ma
                          int64_t repeat, double speed, struct td_plan *plan,
                          struct td_request_plan_counts *counts, struct td_error *err)
 {
-    enum td_phase phase = repeats_of(xs, n, TD_PHASE_TIMED) ? TD_PHASE_TIMED : TD_PHASE_TAPPED;
+    enum td_phase phase = count_repeats(xs, n, TD_PHASE_TIMED) ? TD_PHASE_TIMED : TD_PHASE_TAPPED;
     struct copies c = {0};
     size_t skipped = 0;
     int rc;

@@ -1,4 +1,4 @@
-/* request_plan.h - which requests of a recording are sent again, and with which bodies.
+/* request_plan.h - choose which requests of a recording are sent again, and with which bodies.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_REPLAYER_REQUEST_PLAN_H
 #define TD_REPLAYER_REQUEST_PLAN_H

@@ -25,23 +25,23 @@ int td_request_replay_probe(const struct td_replay_options *opt, const char *url
     return td_api_probe(&o, server, err);
 }
 
-/* ---- what comes back ----------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 struct collector {
     struct td_writer *w;
     struct td_request_replay_stats *stats;
-    struct td_exchange *sample; /* the first complete answer, kept: it shows which extras the server honoured */
+    struct td_exchange *sample; /* the first complete answer: which extras did the server honour? */
     struct td_api_server *server;
     const char *const *headers;
-    struct td_fill_ids *whole;     /* stands before collect */
-    struct td_scores scores;    /* counts what passes collect */
+    struct td_fill_ids *fill_ids; /* gets each exchange first, then calls collect_exchange */
+    struct td_scores scores;
     struct td_extras extras;
-    bool ask_again;             /* the warm-up request was refused for a field that is left out now */
-    char engine[600];           /* why nothing is answered though /health was 200, or "" */
+    bool ask_again;             /* the warm-up was refused for a field; it is left out now */
+    char engine[600];           /* why a server with a good /health does not answer; "": it does */
 };
 
-/* A request that fails for what the server is, not for what was asked. */
-static void on_failed(struct collector *c, const struct td_exchange *x)
+/* A request failed: find out whether the server as such is to blame, not the request. */
+static void handle_failure(struct collector *c, const struct td_exchange *x)
 {
     if (x->phase == TD_PHASE_WARMUP && !td_json_get(x->extra, "role"))
         c->ask_again = td_api_refuse(c->server, x);
@@ -51,7 +51,7 @@ static void on_failed(struct collector *c, const struct td_exchange *x)
         td_log(TD_LOG_WARN, "replay", "%s", c->engine);
 }
 
-static int collect(void *arg, struct td_exchange *x, struct td_error *err)
+static int collect_exchange(void *arg, struct td_exchange *x, struct td_error *err)
 {
     struct collector *c = arg;
     int rc = td_writer_exchange(c->w, x);
@@ -61,7 +61,7 @@ static int collect(void *arg, struct td_exchange *x, struct td_error *err)
     if (td_scores_role(x))
         return td_scores_see(&c->scores, x, err);
     if (x->error_kind)
-        on_failed(c, x);
+        handle_failure(c, x);
     if (x->phase != TD_PHASE_WARMUP)
         *(x->error_kind ? &c->stats->failed : &c->stats->answered) += 1;
     if (!x->error_kind && c->sample && !c->sample->request) {
@@ -71,9 +71,10 @@ static int collect(void *arg, struct td_exchange *x, struct td_error *err)
     return TD_OK;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
-static int warm_up_once(const struct td_plan *plan, const struct td_send_options *base, struct td_error *err)
+static int send_warmup(const struct td_plan *plan, const struct td_send_options *base,
+                       struct td_error *err)
 {
     struct td_plan one = TD_PLAN_INIT;
     struct td_plan_item it = plan->items[0];
@@ -99,28 +100,33 @@ static int warm_up_once(const struct td_plan *plan, const struct td_send_options
     return rc;
 }
 
-/* One request before the clock counts: the server compiles, allocates and fills its caches now. A server that does not
- * answer it was reached all the same: what it does not answer either is the replay's result. */
+/* Send one request before the clock counts, so that the server compiles, allocates and fills its
+ * caches. A server that does not answer was reached all the same: the replay goes on, and requests
+ * that it does not answer either are the result. */
 static int warm_up(struct collector *c, struct td_plan *plan, const struct td_send_options *base, struct td_error *err)
 {
     int rc;
 
     do {
         c->ask_again = false;
-        rc = warm_up_once(plan, base, err);
+        rc = send_warmup(plan, base, err);
         if (!rc && c->ask_again)
             rc = td_plan_strip(plan, c->server, err);
     } while (!rc && c->ask_again);
     return rc;
 }
 
-/* Outside of what is timed: ids that streams lost. */
-static int complete_ids(struct collector *c, const struct td_send_options *base, struct td_error *err)
+/* Ask again, outside of what is timed, for token ids that streams lost. */
+static int fill_missing_ids(struct collector *c, const struct td_send_options *base,
+                            struct td_error *err)
 {
     struct td_plan plan = TD_PLAN_INIT;
     struct td_send_options opt = *base;
     struct td_send_stats st;
-    int rc = c->stats->server_gone ? TD_OK : td_fill_ids_plan(c->whole, c->server, c->headers, &plan, err), end;
+    int rc = c->stats->server_gone
+                 ? TD_OK
+                 : td_fill_ids_plan(c->fill_ids, c->server, c->headers, &plan, err),
+        end;
 
     opt.first_stream = c->stats->next_stream;
     opt.progress = NULL;
@@ -131,13 +137,13 @@ static int complete_ids(struct collector *c, const struct td_send_options *base,
         td_writer_count(c->w, "exchanges.sent", st.sent, st.bytes_sent);
     }
     td_plan_release(&plan);
-    end = td_fill_ids_end(c->whole, rc ? NULL : err);
+    end = td_fill_ids_end(c->fill_ids, rc ? NULL : err);
     return rc ? rc : end;
 }
 
 struct score_sending { struct collector *c; const struct td_send_options *base; };
 
-static int send_scores(void *arg, const struct td_plan *plan, struct td_error *err)
+static int send_scoring_plan(void *arg, const struct td_plan *plan, struct td_error *err)
 {
     const struct score_sending *s = arg;
     struct td_send_options opt = *s->base;
@@ -157,14 +163,15 @@ static int send_scores(void *arg, const struct td_plan *plan, struct td_error *e
     return rc;
 }
 
-/* The recorded answers, judged token by token by this server (wire/scores.h). */
-static int score(struct collector *c, struct td_plan *plan, const struct td_send_options *base, struct td_error *err)
+/* Have this server score the recorded answers token by token (wire/scores.h). */
+static int score_recorded_answers(struct collector *c, struct td_plan *plan,
+                                  const struct td_send_options *base, struct td_error *err)
 {
     struct score_sending how = {c, base};
     int rc = c->stats->server_gone ? TD_OK : td_plan_strip(plan, c->server, err);
 
     if (!rc && !c->stats->server_gone)
-        rc = td_scores_send(&c->scores, plan, send_scores, &how, err);
+        rc = td_scores_send(&c->scores, plan, send_scoring_plan, &how, err);
     c->stats->scored = c->scores.count[TD_SCORED];
     c->stats->not_scored = (int64_t)plan->n - c->stats->scored;
     return rc;
@@ -185,11 +192,11 @@ static struct td_sampling recorded_sampling(const cJSON *manifest)
     return m;
 }
 
-static void write_facts(struct td_fixture *fx, struct td_writer *w,
+static void write_request_facts(struct td_fixture *fx, struct td_writer *w,
                         const struct td_replay_options *opt, const struct td_api_server *server,
                         const struct td_exchange *sample, const struct td_request_replay_stats *st)
 {
-    static const char *const copied[] = {"sampling", "suite"}; /* what was asked is what was recorded */
+    static const char *const copied[] = {"sampling", "suite"}; /* as recorded: equal requests */
     const cJSON *manifest = td_fixture_manifest(fx), *v;
     struct td_sampling sampling = recorded_sampling(manifest);
     size_t i;
@@ -208,7 +215,7 @@ static void write_facts(struct td_fixture *fx, struct td_writer *w,
         td_writer_fact_str(w, "replay", "prompts", "by token ids: the recording was redacted");
 }
 
-static void note_stats(struct td_writer *w, const struct td_send_stats *s,
+static void note_send_stats(struct td_writer *w, const struct td_send_stats *s,
                        struct td_request_replay_stats *stats)
 {
     stats->seconds = (double)(s->t_end_ns - s->t_start_ns) / TD_NS_PER_S;
@@ -225,13 +232,14 @@ static void note_stats(struct td_writer *w, const struct td_send_stats *s,
         td_writer_count(w, "exchanges.dropped.redacted", stats->plan.skipped, 0);
 }
 
-/* Send the plan. A server that dies or hangs is a result: its exchanges say so. */
-static int send_plan(struct collector *c, const struct td_plan *plan, const struct td_send_options *so, struct td_error *err)
+/* Send the requests. A server that dies or hangs is a result, which its exchanges hold. */
+static int send_requests(struct collector *c, const struct td_plan *plan,
+                         const struct td_send_options *so, struct td_error *err)
 {
     struct td_send_stats st;
     int rc = td_send_plan(plan, so, &st, err);
 
-    note_stats(c->w, &st, c->stats);
+    note_send_stats(c->w, &st, c->stats);
     if (rc == TD_EINTR) {
         td_writer_count(c->w, "exchanges.dropped.interrupted", (int64_t)plan->n - st.sent, 0);
         return td_fail(err, rc, "stopped after %lld of %zu requests", (long long)st.sent, plan->n);
@@ -241,7 +249,7 @@ static int send_plan(struct collector *c, const struct td_plan *plan, const stru
     return rc;
 }
 
-static void write_extras(struct collector *c)
+static void write_extra_facts(struct collector *c)
 {
     if (c->sample->request)
         td_extras_of_answer(&c->extras, c->server, c->sample, NULL);
@@ -251,41 +259,51 @@ static void write_extras(struct collector *c)
         td_writer_fact_str(c->w, "replay", "engine", c->engine);
 }
 
-static int replay_plan(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt, struct td_plan *plan,
-                       struct td_plan *texts, struct collector *c, struct td_error *err)
+static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
+                          const struct td_replay_options *opt, struct td_plan *plan,
+                          struct td_plan *texts, struct collector *c, struct td_error *err)
 {
-    struct td_send_options so = {.server = c->server, .headers = c->headers, .total_timeout_ms = (int)(opt->timeout_s * 1000),
-                                 .writer = w, .emit = td_fill_ids_take, .emit_arg = c->whole, .first_stream = 1, .stop = opt->stop,
+    struct td_send_options so = {.server = c->server,
+                                 .headers = c->headers,
+                                 .total_timeout_ms = (int)(opt->timeout_s * 1000),
+                                 .writer = w,
+                                 .emit = td_fill_ids_take,
+                                 .emit_arg = c->fill_ids,
+                                 .first_stream = 1,
+                                 .stop = opt->stop,
                                  .progress = "requests"};
     int rc = warm_up(c, plan, &so, err);
 
     td_extras_reset_cache(&c->extras, c->server, c->headers);
     if (!rc)
-        rc = send_plan(c, plan, &so, err);
+        rc = send_requests(c, plan, &so, err);
     if (!rc)
-        rc = complete_ids(c, &so, err);
+        rc = fill_missing_ids(c, &so, err);
     if (!rc)
-        rc = score(c, texts, &so, err);
-    write_facts(fx, w, opt, c->server, c->sample->request ? c->sample : NULL, c->stats);
-    write_extras(c);
+        rc = score_recorded_answers(c, texts, &so, err);
+    write_request_facts(fx, w, opt, c->server, c->sample->request ? c->sample : NULL, c->stats);
+    write_extra_facts(c);
     return rc;
 }
 
-static int replay_collected(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
-                            const struct td_api_server *server, struct td_plan *plan, struct td_plan *texts,
-                            struct td_request_replay_stats *stats, struct td_error *err)
+static int replay_with_collector(struct td_fixture *fx, struct td_writer *w,
+                                 const struct td_replay_options *opt,
+                                 const struct td_api_server *server, struct td_plan *plan,
+                                 struct td_plan *texts, struct td_request_replay_stats *stats,
+                                 struct td_error *err)
 {
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
     struct td_exchange sample = {0};
-    struct td_api_server own = *server; /* learns what it refuses */
+    struct td_api_server own = *server; /* a copy: it learns which fields the server refuses */
     struct collector c = {.w = w, .stats = stats, .sample = &sample, .server = &own, .headers = headers};
     int rc;
 
     memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);
     td_scores_init(&c.scores, texts->n > 0);
-    c.whole = td_fill_ids_new(collect, &c);
-    rc = c.whole ? replay_plan(fx, w, opt, plan, texts, &c, err) : td_fail(err, TD_ENOMEM, "out of memory");
-    td_fill_ids_free(c.whole);
+    c.fill_ids = td_fill_ids_new(collect_exchange, &c);
+    rc = c.fill_ids ? send_all_plans(fx, w, opt, plan, texts, &c, err)
+                    : td_fail(err, TD_ENOMEM, "out of memory");
+    td_fill_ids_free(c.fill_ids);
     td_scores_release(&c.scores);
     td_exchange_release(&sample);
     return rc;
@@ -312,7 +330,7 @@ int td_request_replay(struct td_fixture *fx, struct td_writer *w,
         rc = td_scores_plan_again(xs, n, &texts, err);
     td_exchanges_free(xs, n);
     if (!rc)
-        rc = replay_collected(fx, w, opt, server, &plan, &texts, stats, err);
+        rc = replay_with_collector(fx, w, opt, server, &plan, &texts, stats, err);
     td_plan_release(&plan);
     td_plan_release(&texts);
     return rc;

@@ -1,4 +1,4 @@
-/* summary.h - what was replayed and how it went, as a table on stdout.
+/* summary.h - print what was replayed and how it went, as a table on stdout.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_REPLAYER_SUMMARY_H
 #define TD_REPLAYER_SUMMARY_H

@@ -133,7 +133,7 @@ static void shards_cover_once(void **state)
         int taken = 0;
 
         for (shard = 1; shard <= 8; shard++)
-            taken += td_shard_takes(&(struct td_shard){shard, 8}, op);
+            taken += td_shard_has(&(struct td_shard){shard, 8}, op);
         assert_int_equal(taken, 1);
     }
 }
