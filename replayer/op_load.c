@@ -128,7 +128,7 @@ static int open_checkpoint(struct td_op_loader *l, const char *path, const struc
     rc = is_gguf(path) ? td_gguf_open(path, &c->gguf, err) : td_safetensors_open(path, &c->st, err);
     if (rc) {
         free(c->path);
-        td_fail_at(err, "the checkpoint of these weights (--checkpoint PATH names another place)");
+        td_fail_at(err, "the checkpoint of these weights (--checkpoint PATH says where it lies now)");
         return rc;
     }
     *out = c;
