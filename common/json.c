@@ -474,6 +474,16 @@ void td_jw_num(struct td_jw *w, const char *key, double v)
     td_buf_adds(w->out, s);
 }
 
+void td_jw_i32s(struct td_jw *w, const char *key, const int32_t *v, int n)
+{
+    int i;
+
+    td_jw_arr(w, key);
+    for (i = 0; i < n; i++)
+        td_jw_i64(w, NULL, v[i]);
+    td_jw_end(w);
+}
+
 void td_jw_bool(struct td_jw *w, const char *key, bool v)
 {
     begin(w, key);

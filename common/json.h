@@ -55,6 +55,7 @@ void td_jw_init(struct td_jw *w, struct td_buf *out, bool pretty);
 void td_jw_obj(struct td_jw *w, const char *key);
 void td_jw_arr(struct td_jw *w, const char *key);
 void td_jw_end(struct td_jw *w);
+void td_jw_i32s(struct td_jw *w, const char *key, const int32_t *v, int n); /* an array of n integers */
 void td_jw_str(struct td_jw *w, const char *key, const char *s, size_t n);
 void td_jw_cstr(struct td_jw *w, const char *key, const char *s);   /* NULL writes null */
 void td_jw_i64(struct td_jw *w, const char *key, int64_t v);        /* a number within +-2^53, else a string of digits */

@@ -46,14 +46,8 @@ void td_exchange_release(struct td_exchange *x)
 
 static void put_ints(struct td_jw *w, const char *key, const int32_t *v, int32_t n)
 {
-    int32_t i;
-
-    if (!v)
-        return;
-    td_jw_arr(w, key);
-    for (i = 0; i < n; i++)
-        td_jw_i64(w, NULL, v[i]);
-    td_jw_end(w);
+    if (v)
+        td_jw_i32s(w, key, v, n);
 }
 
 static void put_top(struct td_jw *w, const struct td_exchange *x)

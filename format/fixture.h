@@ -9,8 +9,6 @@
 
 #include "format/records.h"
 
-#define TD_FORMAT_VERSION 1
-
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
 struct td_writer;
@@ -38,6 +36,7 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
 /* Facts for manifest.json, merged under "server", "host", "build", "suite", "options" ...; `value` is copied. */
 int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value);
 int td_writer_fact_str(struct td_writer *w, const char *section, const char *key, const char *value);
+int td_writer_fact_num(struct td_writer *w, const char *section, const char *key, double value);
 
 int td_writer_wire(struct td_writer *w, const struct td_wire *rec);      /* the hot path: one copy into the queue */
 int td_writer_exchange(struct td_writer *w, const struct td_exchange *x);

@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/json.h"
-#include "format/fixture.h"
 
 const char *const td_file_names[TD_FILE_COUNT] = {
     "wire.zst", "exchanges.jsonl.zst", "steps.jsonl.zst", "ops.jsonl.zst", "ledger.jsonl.zst", "blobs.pack",

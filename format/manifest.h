@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 
+#define TD_FORMAT_VERSION 1                /* docs/format.md; a reader takes every version up to this */
 #define TD_MANIFEST_NAME "manifest.json"
 #define TD_MANIFEST_MAX ((size_t)64 << 20)
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "format/fixture.h"
-#include "format/redact_http.h"
+#include "format/redact_words.h"
 
 static const char *const DEFAULT_HEADERS[] = {"Authorization", "Cookie", "Set-Cookie", "Proxy-Authorization", "X-Api-Key", "Api-Key", NULL};
 #define MAX_HEADERS 64

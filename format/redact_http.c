@@ -7,6 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/array.h"
+#include "format/redact_words.h"
+
 struct td_redact_held {
     struct td_redact_held *next;
     struct td_wire rec;
@@ -106,16 +109,8 @@ static int unit_add(struct td_redact_http *h, struct td_redact_side *d, struct t
             return TD_ENOMEM;
         last->len += n;
     } else {
-        if (d->n_spans == d->cap_spans) {
-            size_t cap = d->cap_spans ? d->cap_spans * 2 : 8;
-            struct td_redact_span *grown = realloc(d->span, cap * sizeof *grown);
-
-            if (!grown)
-                return TD_ENOMEM;
-            d->span = grown;
-            d->cap_spans = cap;
-        }
-        if (td_buf_add(&d->unit, rec->data + at, n))
+        if (td_array_grow(&d->span, d->n_spans, &d->cap_spans, sizeof *d->span, SIZE_MAX) ||
+            td_buf_add(&d->unit, rec->data + at, n))
             return TD_ENOMEM;
         d->span[d->n_spans++] = (struct td_redact_span){rec, at, n};
         rec->open++;

@@ -8,9 +8,15 @@
 #define TD_FORMAT_REDACT_HTTP_H
 
 #include "common/buf.h"
-#include "format/redact.h"
+#include "format/records.h"
+#include "format/redact_json.h"
 
+#define TD_REDACT_HOLD_MAX (16u << 20)        /* bytes of one stream held back */
+#define TD_REDACT_HOLD_ALL_MAX (128u << 20)   /* of all streams together */
 #define TD_REDACT_LINE_MAX (64u << 10)        /* of a header line */
+
+struct td_redact_counts { int64_t headers, urls, json, unparsed, over_limit; }; /* bytes overwritten, by reason */
+typedef int td_redact_emit(void *ctx, const struct td_wire *rec); /* rec is valid for the call */
 
 struct td_redact_http {                       /* shared by all streams */
     struct td_redact_rules rules;

@@ -3,12 +3,13 @@
  *
  * The text is walked twice: once to see that it is JSON at all (a half-known text is not touched here: the caller overwrites
  * the whole), once to write. Strings keep their length, raw and decoded: an escape stays an escape of the same decoded length. */
+#include "format/redact_json.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "format/redact.h"
 
 #define KEY_MAX 64
 

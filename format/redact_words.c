@@ -1,9 +1,10 @@
 /* redact_words.c - overwrite keys in URLs and command lines.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
-#include <string.h>
+#include "format/redact_words.h"
 
-#include "format/redact.h"
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
 
 #define NAME_MAX_BYTES 64
 

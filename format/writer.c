@@ -10,77 +10,16 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
-#include "common/json.h"
-#include "common/log.h"
 #include "format/frames.h"
 #include "format/manifest.h"
-#include "format/writer.h"
+#include "format/writer_ledger.h"
+#include "format/writer_queue.h"
+#include "format/writer_thread.h"
 
 #define WIRE_SPLIT ((size_t)1 << 20)  /* a longer read or write becomes several records */
 #define NOTE_MAX ((size_t)16 << 20)
 
-/* ---- failure -------------------------------------------------------------------------------------------------------- */
-
-static int failed(struct td_writer *w)
-{
-    int code;
-
-    pthread_mutex_lock(&w->lock);
-    code = w->failure.code;
-    pthread_mutex_unlock(&w->lock);
-    return code;
-}
-
 /* ---- callers -------------------------------------------------------------------------------------------------------- */
-
-static struct td_writer_item *new_item(enum td_writer_item_type type, const void *data, size_t n)
-{
-    struct td_writer_item *it = malloc(sizeof *it + n);
-
-    if (!it)
-        return NULL;
-    memset(it, 0, sizeof *it);
-    it->type = type;
-    it->len = n;
-    if (n)
-        memcpy(it->data, data, n);
-    return it;
-}
-
-static void unpause(struct td_writer *w)
-{
-    w->paused = false;
-    pthread_cond_signal(&w->work);
-}
-
-static int push(struct td_writer *w, struct td_writer_item *it)
-{
-    int64_t cost;
-    int code;
-
-    if (!it)
-        return TD_ENOMEM;
-    cost = (int64_t)(sizeof *it + it->len);
-    pthread_mutex_lock(&w->lock);
-    while (!w->failure.code && w->queued && w->queued + cost > w->queue_max) {
-        unpause(w);
-        pthread_cond_wait(&w->room, &w->lock);
-    }
-    code = w->failure.code;
-    if (!code) {
-        it->next = NULL;
-        *w->tail = it;
-        w->tail = &it->next;
-        w->queued += cost;
-        w->came++;
-        if (w->idle && !td_writer_is_paused(w))
-            pthread_cond_signal(&w->work);
-    }
-    pthread_mutex_unlock(&w->lock);
-    if (code)
-        free(it);
-    return code;
-}
 
 int td_writer_wire(struct td_writer *w, const struct td_wire *rec)
 {
@@ -91,13 +30,13 @@ int td_writer_wire(struct td_writer *w, const struct td_wire *rec)
         return TD_ELIMIT;
     do {
         size_t part = rec->dir != TD_WIRE_NOTE && n - at > WIRE_SPLIT ? WIRE_SPLIT : n - at;
-        struct td_writer_item *it = new_item(TD_ITEM_WIRE, rec->data ? rec->data + at : NULL, part);
+        struct td_writer_item *it = td_writer_item_new(TD_ITEM_WIRE, rec->data ? rec->data + at : NULL, part);
 
         if (it) {
             it->wire = *rec;
             it->wire.len = part;
         }
-        rc = push(w, it);
+        rc = td_writer_queue_push(w, it);
         at += part;
     } while (!rc && at < n);
     return rc;
@@ -110,10 +49,10 @@ static int push_line(struct td_writer *w, int kind, struct td_buf *line, int rc)
     if (!rc && line->len >= TD_FRAME_MAX_RAW)
         rc = TD_ELIMIT;
     if (!rc) {
-        it = new_item(TD_ITEM_LINE, line->data, line->len);
+        it = td_writer_item_new(TD_ITEM_LINE, line->data, line->len);
         if (it)
             it->stream = kind;
-        rc = push(w, it);
+        rc = td_writer_queue_push(w, it);
     }
     td_buf_release(line);
     return rc;
@@ -171,120 +110,14 @@ int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_byt
     td_writer_count(w, fresh ? "blobs.stored" : "blobs.deduplicated", 1, (int64_t)n);
     if (!fresh)
         return TD_OK;
-    it = new_item(TD_ITEM_BLOB, data, n);
+    it = td_writer_item_new(TD_ITEM_BLOB, data, n);
     if (it) {
         it->hash = e.hash;
         it->elem_bytes = elem_bytes;
-        return push(w, it);
+        return td_writer_queue_push(w, it);
     }
     rc = TD_ENOMEM; /* it is marked as seen and never will be: the recording is not whole */
     td_writer_keep_failure(w, &(struct td_error){TD_ENOMEM, "no memory to queue a blob"});
-    return rc;
-}
-
-/* ---- while requests are in flight ----------------------------------------------------------------------------------- */
-
-bool td_writer_is_paused(const struct td_writer *w)
-{
-    return w->paused && w->queued <= w->queue_max / 2 && td_clock_mono_ns() - w->paused_ns < TD_WRITER_PAUSE_NS;
-}
-
-void td_writer_pause(struct td_writer *w)
-{
-    pthread_mutex_lock(&w->lock);
-    w->paused = true;
-    w->paused_ns = td_clock_mono_ns();
-    pthread_mutex_unlock(&w->lock);
-}
-
-void td_writer_resume(struct td_writer *w)
-{
-    uint64_t until;
-
-    pthread_mutex_lock(&w->lock);
-    unpause(w);
-    until = w->came;
-    while (!w->failure.code && w->done < until)
-        pthread_cond_wait(&w->room, &w->lock);
-    pthread_mutex_unlock(&w->lock);
-}
-
-/* ---- counts --------------------------------------------------------------------------------------------------------- */
-
-void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes)
-{
-    int i;
-
-    pthread_mutex_lock(&w->stat_lock);
-    for (i = 0; i < w->n_counters; i++)
-        if (!strcmp(w->counter[i].name, name))
-            break;
-    if (i == w->n_counters && i < TD_WRITER_COUNTERS) {
-        w->counter[i].name = strdup(name);
-        if (w->counter[i].name)
-            w->n_counters++;
-    }
-    if (i < w->n_counters) {
-        w->counter[i].n += n;
-        w->counter[i].bytes += bytes;
-        w->counter[i].dirty = true;
-    } else {
-        td_log(TD_LOG_WARN, "format", "ledger: no room for \"%s\"", name);
-    }
-    pthread_mutex_unlock(&w->stat_lock);
-}
-
-/* ---- facts ---------------------------------------------------------------------------------------------------------- */
-
-static void redact_fact(cJSON *v, const char *before)
-{
-    cJSON *m;
-    const char *last = NULL;
-
-    if (cJSON_IsString(v)) {
-        td_redact_query(v->valuestring, strlen(v->valuestring));
-        td_redact_word(before, v->valuestring);
-    }
-    cJSON_ArrayForEach(m, v) {
-        redact_fact(m, cJSON_IsArray(v) ? last : NULL);
-        last = cJSON_IsString(m) ? m->valuestring : NULL;
-    }
-}
-
-int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value)
-{
-    cJSON *copy, *s;
-    struct td_jw j;
-
-    if (td_manifest_reserved(section) || !value)
-        return TD_EINVAL;
-    copy = cJSON_Duplicate(value, true);
-    if (!copy)
-        return TD_ENOMEM;
-    redact_fact(copy, NULL);
-    pthread_mutex_lock(&w->stat_lock);
-    td_jw_init(&j, &w->fact_lines, false);
-    td_jw_obj(&j, NULL);
-    td_jw_cstr(&j, "section", section);
-    td_jw_cstr(&j, "key", key);
-    td_jw_value(&j, "value", copy);
-    td_jw_end(&j);
-    td_buf_addc(&w->fact_lines, '\n');
-    s = cJSON_GetObjectItemCaseSensitive(w->facts, section);
-    if (!s)
-        s = cJSON_AddObjectToObject(w->facts, section);
-    cJSON_DeleteItemFromObjectCaseSensitive(s, key);
-    cJSON_AddItemToObject(s, key, copy);
-    pthread_mutex_unlock(&w->stat_lock);
-    return failed(w);
-}
-
-int td_writer_fact_str(struct td_writer *w, const char *section, const char *key, const char *value)
-{
-    cJSON *v = value ? cJSON_CreateString(value) : cJSON_CreateNull();
-    int rc = v ? td_writer_fact(w, section, key, v) : TD_ENOMEM;
-
-    cJSON_Delete(v);
     return rc;
 }
 
@@ -341,20 +174,6 @@ static cJSON *start_of_manifest(struct td_writer *w)
     td_manifest_put_i64(clock, "mono_ns", w->mono_ns);
     cJSON_AddItemToObject(m, "redaction", redaction_fact(w));
     return m;
-}
-
-/* The first line of the ledger: what a repair needs when no manifest was written. */
-static void note_begin(struct td_writer *w)
-{
-    cJSON *m = start_of_manifest(w);
-    struct td_jw j;
-
-    td_jw_init(&j, &w->fact_lines, false);
-    td_jw_obj(&j, NULL);
-    td_jw_value(&j, "begin", m);
-    td_jw_end(&j);
-    td_buf_addc(&w->fact_lines, '\n');
-    cJSON_Delete(m);
 }
 
 static int open_files(struct td_writer *w, struct td_error *err)
@@ -430,6 +249,7 @@ static void init(struct td_writer *w, const struct td_writer_options *opt)
 int td_writer_create(const char *dir, const struct td_writer_options *opt, struct td_writer **out, struct td_error *err)
 {
     struct td_writer *w = calloc(1, sizeof *w);
+    cJSON *m;
     int rc;
 
     *out = NULL;
@@ -449,7 +269,9 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
         rc = td_fail(err, TD_ENOMEM, "%s: out of memory", dir);
         goto fail;
     }
-    note_begin(w);
+    m = start_of_manifest(w);
+    td_writer_ledger_begin(w, m);
+    cJSON_Delete(m);
     if ((rc = make_dir(dir, err)) || (rc = open_files(w, err)))
         goto fail;
     rc = pthread_create(&w->thread, NULL, td_writer_thread, w);
@@ -464,26 +286,7 @@ fail:
     return rc;
 }
 
-/* ---- commit and close ------------------------------------------------------------------------------------------------ */
-
-int td_writer_commit(struct td_writer *w, struct td_error *err)
-{
-    struct td_writer_item *it = new_item(TD_ITEM_COMMIT, NULL, 0);
-    bool done = false;
-    int rc;
-
-    if (it)
-        it->done = &done;
-    rc = push(w, it);
-    pthread_mutex_lock(&w->lock);
-    unpause(w);
-    while (!rc && !done)
-        pthread_cond_wait(&w->committed, &w->lock);
-    if (w->failure.code)
-        rc = td_fail(err, w->failure.code, "%s", w->failure.msg);
-    pthread_mutex_unlock(&w->lock);
-    return rc;
-}
+/* ---- close ------------------------------------------------------------------------------------------------------------ */
 
 static void stop_thread(struct td_writer *w)
 {
@@ -506,11 +309,7 @@ static int save_manifest(struct td_writer *w, const char *state, struct td_error
     c = cJSON_GetObjectItemCaseSensitive(m, "clock");
     td_manifest_put_i64(c, "end_wall_ns", td_clock_wall_ns());
     td_manifest_put_i64(c, "end_mono_ns", td_clock_mono_ns());
-    for (i = 0; i < w->n_counters; i++) {
-        c = cJSON_AddObjectToObject(ledger, w->counter[i].name);
-        td_manifest_put_i64(c, "n", w->counter[i].n);
-        td_manifest_put_i64(c, "bytes", w->counter[i].bytes);
-    }
+    td_writer_ledger_sums(w, ledger);
     td_manifest_put_file(m, TD_FILE_PACK, &f);
     for (i = 0; i < TD_WRITER_STREAMS; i++) {
         f = (struct td_file_fact){w->stream[i].sink.size, w->stream[i].frames, w->stream[i].total, td_sink_digest(&w->stream[i].sink)};

@@ -2,28 +2,18 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Everything here but the queue, the failure, the facts and the counts belongs to this thread and needs no lock. */
-#include <errno.h>
-#include <stdlib.h>
+#include "format/writer_thread.h"
+
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
-#include "common/json.h"
 #include "common/proc.h"
 #include "format/bytes.h"
 #include "format/frames.h"
-#include "format/writer.h"
+#include "format/writer_ledger.h"
+#include "format/writer_queue.h"
 
 #define WIRE_HEAD 20
-
-void td_writer_keep_failure(struct td_writer *w, const struct td_error *why)
-{
-    pthread_mutex_lock(&w->lock);
-    if (!w->failure.code)
-        w->failure = *why;
-    pthread_cond_broadcast(&w->room);
-    pthread_mutex_unlock(&w->lock);
-}
 
 /* ---- streams ------------------------------------------------------------------------------------- */
 
@@ -84,60 +74,25 @@ static int add_line(struct td_writer *w, int kind, const char *line, size_t n, s
 
 /* ---- ledger and commits --------------------------------------------------------------------------- */
 
-static void put_counter(struct td_buf *b, const struct td_writer_counter *c)
-{
-    struct td_jw j;
-
-    td_jw_init(&j, b, false);
-    td_jw_obj(&j, NULL);
-    td_jw_i64(&j, "t_ns", td_clock_mono_ns());
-    td_jw_cstr(&j, "count", c->name);
-    td_jw_i64(&j, "n", c->n);
-    td_jw_i64(&j, "bytes", c->bytes);
-    td_jw_end(&j);
-    td_buf_addc(b, '\n');
-}
-
 static void count_redaction(struct td_writer *w)
 {
     const struct td_redact_counts *c = td_redactor_counts(w->redactor);
-    const struct { const char *name; int64_t bytes; } all[] = {
-        {"redacted.headers", c->headers}, {"redacted.urls", c->urls}, {"redacted.json", c->json},
-        {"redacted.unparsed", c->unparsed}, {"redacted.over_limit", c->over_limit},
-    };
-    size_t i;
-    int k;
 
-    for (i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].bytes)
-            td_writer_count(w, all[i].name, 0, 0);
-        pthread_mutex_lock(&w->stat_lock);
-        for (k = 0; k < w->n_counters; k++)
-            if (!strcmp(w->counter[k].name, all[i].name) && w->counter[k].bytes != all[i].bytes) {
-                w->counter[k].bytes = all[i].bytes;
-                w->counter[k].dirty = true;
-            }
-        pthread_mutex_unlock(&w->stat_lock);
-    }
+    td_writer_count_set_bytes(w, "redacted.headers", c->headers);
+    td_writer_count_set_bytes(w, "redacted.urls", c->urls);
+    td_writer_count_set_bytes(w, "redacted.json", c->json);
+    td_writer_count_set_bytes(w, "redacted.unparsed", c->unparsed);
+    td_writer_count_set_bytes(w, "redacted.over_limit", c->over_limit);
 }
 
-/* Facts and counts that changed since the last commit become lines of the ledger. Counts are totals: the last line of a name holds. */
 static int flush_ledger(struct td_writer *w, struct td_error *err)
 {
     struct td_buf lines = TD_BUF_INIT(TD_FRAME_MAX_RAW);
     char *p, *nl;
-    int i, rc = TD_OK;
+    int rc = TD_OK;
 
     count_redaction(w);
-    pthread_mutex_lock(&w->stat_lock);
-    td_buf_add(&lines, td_buf_str(&w->fact_lines), w->fact_lines.len);
-    td_buf_clear(&w->fact_lines);
-    for (i = 0; i < w->n_counters; i++)
-        if (w->counter[i].dirty) {
-            put_counter(&lines, &w->counter[i]);
-            w->counter[i].dirty = false;
-        }
-    pthread_mutex_unlock(&w->stat_lock);
+    td_writer_ledger_lines(w, &lines);
     for (p = lines.data; !rc && p && p < lines.data + lines.len; p = nl + 1) {
         nl = memchr(p, '\n', (size_t)(lines.data + lines.len - p));
         rc = add_line(w, TD_STREAM_LEDGER, p, (size_t)(nl - p), err);
@@ -166,6 +121,14 @@ static int64_t oldest_ns(const struct td_writer *w)
     return t;
 }
 
+/* When the next commit is due; with nothing to commit, a commit's time from now. */
+static int64_t commit_due_ns(const struct td_writer *w)
+{
+    int64_t since = oldest_ns(w);
+
+    return (since ? since : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS;
+}
+
 /* ---- its loop ------------------------------------------------------------------------------------- */
 
 static int handle(struct td_writer *w, struct td_writer_item *it, struct td_error *err)
@@ -188,48 +151,6 @@ static int handle(struct td_writer *w, struct td_writer_item *it, struct td_erro
     return TD_OK;
 }
 
-static struct timespec timespec_of(int64_t ns)
-{
-    return (struct timespec){ns / TD_NS_PER_S, ns % TD_NS_PER_S};
-}
-
-/* Take the whole queue, or wait for it until a commit is due. */
-static struct td_writer_item *take(struct td_writer *w, bool *stop)
-{
-    struct td_writer_item *all;
-    int64_t since = oldest_ns(w), due = (since ? since : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS;
-
-    pthread_mutex_lock(&w->lock);
-    w->idle = true;
-    while (!w->stop && (!w->head || td_writer_is_paused(w))) {
-        struct timespec ts = timespec_of(td_writer_is_paused(w) ? w->paused_ns + TD_WRITER_PAUSE_NS : due);
-
-        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT && !td_writer_is_paused(w))
-            break;
-    }
-    w->idle = false;
-    all = w->head;
-    w->head = NULL;
-    w->tail = &w->head;
-    *stop = w->stop && !all;
-    pthread_mutex_unlock(&w->lock);
-    return all;
-}
-
-static void give_room(struct td_writer *w, struct td_writer_item *it)
-{
-    pthread_mutex_lock(&w->lock);
-    w->queued -= (int64_t)(sizeof *it + it->len);
-    w->done++;
-    if (it->done) {
-        *it->done = true;
-        pthread_cond_broadcast(&w->committed);
-    }
-    pthread_cond_broadcast(&w->room);
-    pthread_mutex_unlock(&w->lock);
-    free(it);
-}
-
 void *td_writer_thread(void *arg)
 {
     struct td_writer *w = arg;
@@ -239,14 +160,14 @@ void *td_writer_thread(void *arg)
 
     td_proc_give_way();
     while (!stop) {
-        for (it = take(w, &stop); it; it = next) {
+        for (it = td_writer_queue_take(w, commit_due_ns(w), &stop); it; it = next) {
             next = it->next;
             if (!why.code && handle(w, it, &why)) {
                 if (!why.code)
                     td_fail(&why, TD_ENOMEM, "%s: out of memory", w->dir);
                 td_writer_keep_failure(w, &why);
             }
-            give_room(w, it);
+            td_writer_queue_done(w, it);
             if (!why.code && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
                 td_writer_keep_failure(w, &why);
         }

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "wire/api_facts.h"
 
 #define WARMUP_TOKENS 8
 #define LLAMACPP_RINGS 2            /* it computes on one thread, a prompt of many tokens at once ... */
@@ -170,7 +171,7 @@ static int send_plan(struct session *s, const struct td_plan *plan, const char *
                                 .writer = s->writer, .emit = td_fill_ids_take, .emit_arg = s->whole, .request_id = request_id,
                                 .request_id_arg = s, .first_stream = s->next_stream, .stop = s->stop,
                                 .alive = td_started_alive, .alive_arg = &s->started, .progress = progress};
-    int rc = td_suite_run(plan, &o, &st, err);
+    int rc = td_send_plan(plan, &o, &st, err);
 
     s->next_stream = st.next_stream;
     s->server_gone |= st.server_gone;

@@ -1,4 +1,4 @@
-/* list_kernels.c - `replay --kernels`: a table of the GPU kernels of a file.
+/* list_kernels.c - list the GPU kernels of a file as a table.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/list_kernels.h"
 
@@ -11,7 +11,7 @@
 #include "kernels/gpucode/image.h"
 
 #define MAX_TEXT 65536
-#define WARNINGS 5                 /* programs that cannot be read are named; the rest is counted */
+#define WARNINGS 5 /* so many unreadable programs are named; more are only counted */
 
 /* A kernel of one program, while they are sorted. */
 struct item { const struct td_gpu_kernel *k; const struct td_gpu_entry *e; };
@@ -25,7 +25,7 @@ struct listing {
     int n_programs, n_unread;
 };
 
-/* ---- collecting ---------------------------------------------------------------------------------------------------- */
+/* ---- collecting ------------------------------------------------------------------------------ */
 
 static int add_items(struct listing *l, const struct td_gpu_kernel_list *list, const struct td_gpu_entry *e, struct td_error *err)
 {
@@ -44,7 +44,7 @@ static int add_items(struct listing *l, const struct td_gpu_kernel_list *list, c
     return TD_OK;
 }
 
-static int collect(struct listing *l, struct td_gpu_image *img, struct td_error *err)
+static int collect_kernels(struct listing *l, struct td_gpu_image *img, struct td_error *err)
 {
     int i, rc = TD_OK;
 
@@ -63,7 +63,7 @@ static int collect(struct listing *l, struct td_gpu_image *img, struct td_error 
     return rc;
 }
 
-/* By the sizes of the parameters: offsets of aligned ones differ between architectures. */
+/* Compare the sizes of the parameters, not their offsets, which differ between architectures. */
 static int by_layout(const struct td_gpu_kernel *a, const struct td_gpu_kernel *b)
 {
     int i;
@@ -76,7 +76,7 @@ static int by_layout(const struct td_gpu_kernel *a, const struct td_gpu_kernel *
     return 0;
 }
 
-static int by_name(const void *x, const void *y)
+static int by_symbol(const void *x, const void *y)
 {
     const struct item *a = x, *b = y;
     int c = strcmp(a->k->symbol, b->k->symbol);
@@ -88,7 +88,7 @@ static int by_name(const void *x, const void *y)
     return a->e->sm != b->e->sm ? (a->e->sm < b->e->sm ? -1 : 1) : strcmp(a->e->arch, b->e->arch);
 }
 
-/* ---- lines --------------------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* "5x8 4x4 1 8": sizes of the parameters, in their order. */
 static char *params_text(const struct td_gpu_kernel *k)
@@ -110,7 +110,7 @@ static char *params_text(const struct td_gpu_kernel *k)
     return td_buf_detach(&b, NULL);
 }
 
-/* The architectures of items [0, n), which are sorted; each once. */
+/* The architectures of items [0, n), which are sorted; each is named once. */
 static char *arch_text(const struct item *it, size_t n)
 {
     struct td_buf b;
@@ -138,12 +138,12 @@ static char *shared_text(const struct item *it, size_t n)
 
 static const char *family_text(const struct td_gpu_kernel *k)
 {
-    const struct td_gpu_adapter *row = NULL;
+    const struct td_gpu_adapter *adapter = NULL;
     bool known = false;
 
     if (k->n_params >= 0)
-        row = td_gpu_adapter_find(k->symbol, k->params, k->n_params, &known);
-    return row ? row->family : known ? "other signature" : "-";
+        adapter = td_gpu_adapter_find(k->symbol, k->params, k->n_params, &known);
+    return adapter ? adapter->family : known ? "other signature" : "-";
 }
 
 static int make_lines(struct listing *l, struct td_error *err)
@@ -151,7 +151,7 @@ static int make_lines(struct listing *l, struct td_error *err)
     size_t i, run;
 
     if (l->n_items)
-        qsort(l->items, l->n_items, sizeof *l->items, by_name);
+        qsort(l->items, l->n_items, sizeof *l->items, by_symbol);
     if (!(l->lines = calloc(l->n_items + 1, sizeof *l->lines)))
         return td_fail(err, TD_ENOMEM, "out of memory");
     for (i = 0; i < l->n_items; i += run) {
@@ -167,9 +167,9 @@ static int make_lines(struct listing *l, struct td_error *err)
     return TD_OK;
 }
 
-/* ---- printing ------------------------------------------------------------------------------------------------------ */
+/* ---- printing -------------------------------------------------------------------------------- */
 
-static bool matches(const struct line *line, const char *const *words, int n)
+static bool line_matches(const struct line *line, const char *const *words, int n)
 {
     int i;
 
@@ -179,7 +179,7 @@ static bool matches(const struct line *line, const char *const *words, int n)
     return true;
 }
 
-static int wider(int width, const char *text)
+static int wider_column(int width, const char *text)
 {
     int n = (int)strlen(text);
 
@@ -192,25 +192,26 @@ static size_t print_lines(const struct listing *l, const char *const *words, int
     size_t i, n = 0;
 
     for (i = 0; i < l->n_lines; i++)
-        if (matches(&l->lines[i], words, n_words)) {
+        if (line_matches(&l->lines[i], words, n_words)) {
             const struct line *line = &l->lines[i];
 
             n++;
-            arch = wider(arch, line->arch);
-            params = wider(params, line->params);
-            shared = wider(shared, line->shared);
-            family = wider(family, line->family);
+            arch = wider_column(arch, line->arch);
+            params = wider_column(params, line->params);
+            shared = wider_column(shared, line->shared);
+            family = wider_column(family, line->family);
         }
     if (n)
         printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, "FOR", params, "PARAMS (B)", shared, "SHARED (B)", family, "KNOWN AS", "KERNEL");
     for (i = 0; i < l->n_lines; i++)
-        if (matches(&l->lines[i], words, n_words))
+        if (line_matches(&l->lines[i], words, n_words))
             printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, l->lines[i].arch, params, l->lines[i].params, shared, l->lines[i].shared, family, l->lines[i].family,
                    l->lines[i].symbol);
     return n;
 }
 
-static void print(const struct listing *l, const struct td_gpu_image *img, const char *const *words, int n_words)
+static void print_listing(const struct listing *l, const struct td_gpu_image *img,
+                          const char *const *words, int n_words)
 {
     int containers = td_gpu_image_containers(img);
     size_t n;
@@ -226,7 +227,7 @@ static void print(const struct listing *l, const struct td_gpu_image *img, const
         printf("%d of %d programs could not be read\n", l->n_unread, l->n_programs);
 }
 
-static void release(struct listing *l)
+static void release_listing(struct listing *l)
 {
     size_t i;
 
@@ -246,11 +247,11 @@ int td_list_kernels(const char *path, const char *const *words, int n_words)
     struct td_error err = {0};
     int rc = td_gpu_image_open(path, &img, &err);
 
-    if (!rc && !(rc = collect(&l, img, &err)) && !(rc = make_lines(&l, &err)))
-        print(&l, img, words, n_words);
+    if (!rc && !(rc = collect_kernels(&l, img, &err)) && !(rc = make_lines(&l, &err)))
+        print_listing(&l, img, words, n_words);
     if (rc)
         td_log(TD_LOG_ERROR, "replay", "%s", err.msg);
-    release(&l);
+    release_listing(&l);
     td_gpu_image_close(img);
     return rc ? td_exit_code(rc) : l.n_unread && l.n_unread == l.n_programs ? TD_EXIT_BROKEN : TD_EXIT_OK;
 }

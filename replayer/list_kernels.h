@@ -1,12 +1,13 @@
-/* list_kernels.h - `replay --kernels PATH [WORD ...]`: which GPU kernels a file holds, and which of them replay knows.
+/* list_kernels.h - `replay --kernels PATH [WORD ...]`: list the GPU kernels of a file.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_REPLAYER_LIST_KERNELS_H
 #define TD_REPLAYER_LIST_KERNELS_H
 
 #include "common/error.h"
 
-/* Print a line for each kernel whose symbol, architectures or family hold every word (case matters), once for all architectures that have it with the same
- * parameters. Programs that cannot be read are named on stderr and counted. Returns an exit code of the program. */
+/* Print a line for each kernel whose symbol, architectures or family hold every word (case
+ * matters). Architectures that have a kernel with the same parameters share its line. Programs that
+ * cannot be read are named on stderr and counted. Returns the program's exit code. */
 int td_list_kernels(const char *path, const char *const *words, int n_words);
 
 #endif

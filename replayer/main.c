@@ -8,9 +8,10 @@
 
 #include "common/fs.h"
 #include "common/log.h"
-#include "replayer/build.h"
+#include "replayer/build_detect.h"
+#include "replayer/fixture_replay.h"
+#include "replayer/summary.h"
 #include "replayer/list_kernels.h"
-#include "replayer/session.h"
 
 static volatile sig_atomic_t stop;
 
@@ -20,19 +21,19 @@ static void on_signal(int sig)
     stop = 1;
 }
 
-/* ---- one fixture, or a folder of them ------------------------------------------------------------------------------ */
+/* ---- one fixture, or a folder of them -------------------------------------------------------- */
 
 static int replay_one(const char *dir, const char *output, const struct td_replay_options *opt)
 {
-    struct td_session_result res;
+    struct td_fixture_replay_result res;
     struct td_error err = {0};
-    int rc = td_session_run(dir, output, opt, &res, &err);
+    int rc = td_fixture_replay(dir, output, opt, &res, &err);
 
     if (rc)
         td_log(TD_LOG_ERROR, "replay", "%s", err.code ? err.msg : td_code_name(rc));
     if (rc == TD_OK || rc == TD_EINTR)
         td_summary_print(opt, &res);
-    td_session_result_release(&res);
+    td_fixture_replay_result_release(&res);
     fflush(stdout);
     return td_exit_code(rc);
 }
@@ -49,21 +50,22 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int visible(const struct dirent *e)
+static int is_visible(const struct dirent *e)
 {
     return e->d_name[0] != '.';
 }
 
-static int worse(int a, int b) /* usage errors outrank failures, those outrank success */
+/* The exit code that counts: a usage error outranks a failure, which outranks success. */
+static int worse_exit(int a, int b)
 {
     return a == TD_EXIT_USAGE || b == TD_EXIT_USAGE ? TD_EXIT_USAGE : a > b ? a : b;
 }
 
-/* Every fixture directly below; one that fails does not keep the others from being replayed. */
+/* Replay every fixture directly below `dir`, also after one has failed. */
 static int replay_folder(const char *dir, const struct td_replay_options *opt)
 {
     struct dirent **names;
-    int n = scandir(dir, &names, visible, by_name), i, done = 0, code = TD_EXIT_OK;
+    int n = scandir(dir, &names, is_visible, by_name), i, done = 0, code = TD_EXIT_OK;
 
     for (i = 0; i < n; i++) {
         char from[TD_PATH_MAX], to[TD_PATH_MAX];
@@ -71,7 +73,7 @@ static int replay_folder(const char *dir, const struct td_replay_options *opt)
         if (!stop && !td_fs_join(from, sizeof from, dir, names[i]->d_name, NULL) && has_manifest(from) &&
             (!opt->output || !td_fs_join(to, sizeof to, opt->output, names[i]->d_name, NULL))) {
             printf("%s%s\n", done++ ? "\n" : "", from);
-            code = worse(code, replay_one(from, opt->output ? to : NULL, opt));
+            code = worse_exit(code, replay_one(from, opt->output ? to : NULL, opt));
         }
         free(names[i]);
     }
@@ -85,7 +87,7 @@ static int replay_folder(const char *dir, const struct td_replay_options *opt)
     return code;
 }
 
-/* ---- command line -------------------------------------------------------------------------------------------------- */
+/* ---- command line ---------------------------------------------------------------------------- */
 
 static int check_env(const char *option, const struct td_arg_list *env, struct td_error *err)
 {
@@ -141,50 +143,81 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
         return td_fail(err, TD_EINVAL, "--baseline-env is for --baseline-build, which is not given");
     if (check_provider(o, err))
         return err->code;
-    o->what_named = o->server || o->build || o->baseline_build || o->provider;
+    o->names_target = o->server || o->build || o->baseline_build || o->provider;
     return TD_OK;
 }
 
 static int check_listing(const struct td_replay_options *o, const struct td_args *args, struct td_error *err)
 {
-    if (o->what_named || o->output || args->command)
-        return td_fail(err, TD_EINVAL, "--kernels lists what a file holds and ends; it goes with words only, not with a replay");
+    if (o->names_target || o->output || args->command)
+        return td_fail(err, TD_EINVAL,
+                       "--kernels only lists the kernels of a file; it takes words to search for, "
+                       "and no options of a replay");
     return TD_OK;
 }
 
-static int usage(const struct td_error *err)
+static int fail_usage(const struct td_error *err)
 {
     td_log(TD_LOG_ERROR, "replay", "%s", err->msg);
     return TD_EXIT_USAGE;
 }
 
-static int run(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
     struct td_replay_options o = {.shard = {1, 1}, .op_repeat = 3, .max_ops = 20000, .deadline_s = 20, .timeout_s = 600, .stop = &stop};
     const char *shard = NULL, *timing = "asap", *guard = "on", *scores = "on", *kernels = NULL;
     const struct td_arg table[] = {
-        {"output", 'o', TD_ARG_STR, &o.output, "DIR", "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
-        {"server", 0, TD_ARG_STR, &o.server, "HOST:PORT", "send the recorded requests to this server", 0, 0},
-        {"api", 0, TD_ARG_STR, &o.api, "KIND", "its dialect: vllm, openai, llamacpp, sglang (default: found out)", 0, 0},
-        {"timing", 0, TD_ARG_STR, &timing, "HOW", "when requests are sent: asap (default), recorded, xN (N times faster)", 0, 0},
-        {"repeat", 0, TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)", 1, 10000},
-        {"header", 0, TD_ARG_LIST, &o.headers, "K:V", "send this header too (may be repeated)", 0, 0},
-        {"scores", 0, TD_ARG_STR, &scores, "on|off", "have the server score the recorded answers token by token, where the recording has that (default on)", 0, 0},
-        {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S", "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
-        {"build", 0, TD_ARG_STR, &o.build, "PATH", "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM, a .fatbin, .cubin or .hsaco", 0, 0},
-        {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "PATH", "and with this one, side by side: errors and speed", 0, 0},
-        {"build-env", 0, TD_ARG_LIST, &o.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
-        {"baseline-env", 0, TD_ARG_LIST, &o.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
-        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", "our own kernels: cpu, ref (double), simt (those for GPUs, emulated); of a build: lib, ggml, vllm, cuda, hip (default: found out)", 0, 0},
-        {"only", 0, TD_ARG_LIST, &o.only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
+        {"output", 'o', TD_ARG_STR, &o.output, "DIR",
+         "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
+        {"server", 0, TD_ARG_STR, &o.server, "HOST:PORT",
+         "send the recorded requests to this server", 0, 0},
+        {"api", 0, TD_ARG_STR, &o.api, "KIND",
+         "its dialect: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
+        {"timing", 0, TD_ARG_STR, &timing, "HOW",
+         "when requests are sent: asap (default), recorded, xN (N times faster)", 0, 0},
+        {"repeat", 0, TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)",
+         1, 10000},
+        {"header", 0, TD_ARG_LIST, &o.headers, "K:V", "send this header too (may be repeated)", 0,
+         0},
+        {"scores", 0, TD_ARG_STR, &scores, "on|off",
+         "have the server score the recorded answers token by token, if the recording has scores "
+         "(default on)",
+         0, 0},
+        {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S",
+         "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
+        {"build", 0, TD_ARG_STR, &o.build, "PATH",
+         "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM, a "
+         ".fatbin, .cubin or .hsaco",
+         0, 0},
+        {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "PATH",
+         "also run them with this build, and compare errors and speed", 0, 0},
+        {"build-env", 0, TD_ARG_LIST, &o.build_env, "N=V",
+         "set this variable for the build (may be repeated)", 0, 0},
+        {"baseline-env", 0, TD_ARG_LIST, &o.baseline_env, "N=V",
+         "set this variable for the baseline build (may be repeated)", 0, 0},
+        {"provider", 0, TD_ARG_STR, &o.provider, "NAME",
+         "our own kernels: cpu, ref (double), simt (those for GPUs, emulated); of a build: lib, "
+         "ggml, vllm, cuda, hip (default: found out)",
+         0, 0},
+        {"only", 0, TD_ARG_LIST, &o.only, "PATTERN",
+         "replay only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},
-        {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N", "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},
-        {"max-ops", 0, TD_ARG_I64, &o.max_ops, "N", "replay at most N ops, a fair sample (default 20000; 0: all)", 0, 1e12},
-        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "PATH", "where the model's checkpoint (a folder, or a .gguf file) lies now", 0, 0},
-        {"guard", 0, TD_ARG_STR, &guard, "on|off", "tensors end at a forbidden page (default on)", 0, 0},
-        {"deadline", 0, TD_ARG_NUM, &o.deadline_s, "S", "longest run of an op before it counts as hung (default 20)", 0.05, 86400},
-        {"shard", 0, TD_ARG_STR, &shard, "I/N", "only part I of N of the ops; requests belong to part 1", 0, 0},
-        {"kernels", 0, TD_ARG_STR, &kernels, "PATH", "list the GPU kernels of a library, fat binary, cubin or code object (words choose), and end", 0, 0},
+        {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N",
+         "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},
+        {"max-ops", 0, TD_ARG_I64, &o.max_ops, "N",
+         "replay at most N ops, a fair sample (default 20000; 0: all)", 0, 1e12},
+        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "PATH",
+         "where the model's checkpoint is now: a folder or a .gguf file", 0, 0},
+        {"guard", 0, TD_ARG_STR, &guard, "on|off",
+         "catch accesses beyond a tensor's end by a forbidden page (default on)", 0, 0},
+        {"deadline", 0, TD_ARG_NUM, &o.deadline_s, "S",
+         "longest run of an op before it counts as hung (default 20)", 0.05, 86400},
+        {"shard", 0, TD_ARG_STR, &shard, "I/N",
+         "replay part I of N of the ops; part 1 also sends the requests", 0, 0},
+        {"kernels", 0, TD_ARG_STR, &kernels, "PATH",
+         "list the GPU kernels of a library, fat binary, cubin or code object whose lines hold "
+         "every WORD",
+         0, 0},
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
     };
     struct td_args args = {
@@ -217,7 +250,7 @@ static int run(int argc, char **argv)
         rc = td_fail(&err, TD_EINVAL, args.n_rest ? "one fixture or folder at a time (replay --help)"
                                                   : "which fixture? replay FIXTURE --server HOST:PORT (replay --help)");
     if (rc)
-        return usage(&err);
+        return fail_usage(&err);
     if (kernels)
         return td_list_kernels(kernels, args.rest, args.n_rest);
     if (!has_manifest(args.rest[0]) && td_fs_is_dir(args.rest[0]))
@@ -233,5 +266,5 @@ int main(int argc, char **argv)
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
-    return run(argc, argv);
+    return run_command_line(argc, argv);
 }

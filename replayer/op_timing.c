@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "replayer/condition.h"
+#include "replayer/device_condition.h"
 
 #define MAX_RUNS 100000
 #define MAX_RUNS_COLD 64
@@ -19,22 +19,25 @@ static uint64_t next_random(uint64_t *s) /* xorshift64* (Vigna, 2016) */
     return *s * 0x2545f4914f6cdd1du;
 }
 
-/* Runs that make a sample of the faster build long enough; the first sample of each warms up and is not used. */
-static int calibrate(struct td_runner *side[2], bool cold, uint32_t *runs, int64_t *pair_ns, struct td_error *err)
+/* Choose how many runs make the faster build's sample long enough. The first sample of each build
+ * warms it up and is not used. */
+static int choose_runs(struct td_build_process *side[2], bool cold, uint32_t *runs,
+                       int64_t *pair_ns, struct td_error *err)
 {
     int64_t ns[2] = {0, 0}, least;
     uint32_t n = 1, max = cold ? MAX_RUNS_COLD : MAX_RUNS;
-    int i, round;
+    int i, attempt;
 
-    for (round = 0; round < 8; round++) {
+    for (attempt = 0; attempt < 8; attempt++) {
         for (i = 0; i < 2; i++)
-            if (td_runner_time(side[i], n, cold, &ns[i], err))
+            if (td_build_process_time(side[i], n, cold, &ns[i], err))
                 return err ? err->code : TD_ECRASH;
         least = ns[0] < ns[1] ? ns[0] : ns[1];
-        if (round > 0 && (least >= TD_SPEED_SAMPLE_NS || n == max))
+        if (attempt > 0 && (least >= TD_OP_TIMING_SAMPLE_NS || n == max))
             break;
-        if (round > 0 || least < TD_SPEED_SAMPLE_NS)
-            n = least > 0 ? (uint32_t)(n * (TD_SPEED_SAMPLE_NS * 1.2 / (double)least)) + 1 : n * 8;
+        if (attempt > 0 || least < TD_OP_TIMING_SAMPLE_NS)
+            n = least > 0 ? (uint32_t)(n * (TD_OP_TIMING_SAMPLE_NS * 1.2 / (double)least)) + 1
+                          : n * 8;
         n = n > max ? max : n;
     }
     *runs = n;
@@ -42,10 +45,17 @@ static int calibrate(struct td_runner *side[2], bool cold, uint32_t *runs, int64
     return TD_OK;
 }
 
-/* What is measured of one cache state over all starts. */
-struct series { bool cold; uint32_t runs; int pairs; cJSON *list; struct td_condition *condition; };
+/* The pairs of one cache state, over all starts. condition : [2], baseline and candidate */
+struct series {
+    bool cold;
+    uint32_t runs;
+    int pairs;
+    cJSON *list;
+    struct td_device_condition *condition;
+};
 
-static int measure_pair(struct td_runner *side[2], struct series *s, uint64_t *seed, struct td_error *err)
+static int time_pair(struct td_build_process *side[2], struct series *s, uint64_t *seed,
+                        struct td_error *err)
 {
     int first = (int)(next_random(seed) >> 63), i;
     double pair[2];
@@ -54,36 +64,40 @@ static int measure_pair(struct td_runner *side[2], struct series *s, uint64_t *s
         int which = first ^ i;
         int64_t ns;
 
-        if (td_runner_time(side[which], s->runs, s->cold, &ns, err))
+        if (td_build_process_time(side[which], s->runs, s->cold, &ns, err))
             return err ? err->code : TD_ECRASH;
-        td_condition_note(&s->condition[which], side[which]->condition);
+        td_device_condition_note(&s->condition[which], side[which]->condition);
         pair[which] = (double)ns / s->runs;
     }
     cJSON_AddItemToArray(s->list, cJSON_CreateDoubleArray(pair, 2));
     return TD_OK;
 }
 
-/* How many runs make a sample, and how many pairs the budget allows; found at the first start, kept for the others. */
-static int set_up(struct td_runner *side[2], struct series *s, struct td_error *err)
+/* Choose the runs of a sample and the number of pairs that the budget allows: at the first start,
+ * for all starts. At the others only warm up. */
+static int set_up_series(struct td_build_process *side[2], struct series *s, struct td_error *err)
 {
     int64_t cost = 0, ns;
     int i;
 
     if (!s->runs) {
-        if (calibrate(side, s->cold, &s->runs, &cost, err))
+        if (choose_runs(side, s->cold, &s->runs, &cost, err))
             return err ? err->code : TD_ECRASH;
-        s->pairs = cost * TD_SPEED_STARTS * TD_SPEED_PAIRS * 2 > TD_SPEED_BUDGET_NS ? 1 : TD_SPEED_PAIRS;
+        s->pairs = cost * TD_OP_TIMING_STARTS * TD_OP_TIMING_PAIRS * 2 > TD_OP_TIMING_BUDGET_NS
+                       ? 1
+                       : TD_OP_TIMING_PAIRS;
         return TD_OK;
     }
     for (i = 0; i < 2; i++) /* warm up */
-        if (td_runner_time(side[i], s->runs, s->cold, &ns, err))
+        if (td_build_process_time(side[i], s->runs, s->cold, &ns, err))
             return err ? err->code : TD_ECRASH;
     return TD_OK;
 }
 
-/* Both processes on one CPU, another for each start. They never run at the same time; on CPUs of their own, a neighbour that
- * keeps one of them busy made two equal builds differ by 8 % for as long as the run lasted. */
-static void share_cpu(struct td_runner *side[2], const cpu_set_t *allowed, uint64_t *seed)
+/* Put both processes on one CPU, another one after each start. They never run at the same time.
+ * With a CPU for each, a foreign process that kept one of the CPUs busy made two equal builds
+ * differ by 8 % during the whole replay. */
+static void share_cpu(struct td_build_process *side[2], const cpu_set_t *allowed, uint64_t *seed)
 {
     int n = CPU_COUNT(allowed), pick = n > 0 ? (int)(next_random(seed) % (uint64_t)n) : 0, cpu;
     cpu_set_t one;
@@ -98,29 +112,30 @@ static void share_cpu(struct td_runner *side[2], const cpu_set_t *allowed, uint6
     sched_setaffinity(side[1]->proc.pid, sizeof one, &one);
 }
 
-static int measure_start(struct td_runner *side[2], const struct td_op_call *op, struct series series[2], const cpu_set_t *allowed,
-                         uint64_t *seed, struct td_error *err)
+static int time_after_restart(struct td_build_process *side[2], const struct td_op_call *op,
+                         struct series series[2], const cpu_set_t *allowed, uint64_t *seed,
+                         struct td_error *err)
 {
     int first = (int)(next_random(seed) >> 63), i, p, rc = TD_OK;
 
     for (i = 0; i < 2 && !rc; i++)
-        rc = td_runner_restart(side[first ^ i], err);
+        rc = td_build_process_restart(side[first ^ i], err);
     if (!rc)
         share_cpu(side, allowed, seed);
     for (i = 0; i < 2 && !rc; i++)
-        rc = td_runner_prepare(side[first ^ i], op, err);
+        rc = td_build_process_prepare(side[first ^ i], op, err);
     for (i = 0; i < 2 && !rc; i++) {
-        rc = set_up(side, &series[i], err);
+        rc = set_up_series(side, &series[i], err);
         for (p = 0; p < series[i].pairs && !rc; p++)
-            rc = measure_pair(side, &series[i], seed, err);
+            rc = time_pair(side, &series[i], seed, err);
     }
     for (i = 0; i < 2; i++)
         if (side[i]->sock >= 0)
-            td_runner_forget(side[i], NULL);
+            td_build_process_forget(side[i], NULL);
     return rc;
 }
 
-static void name_means(cJSON *o, const char *provider)
+static void add_method(cJSON *o, const char *provider)
 {
 #if defined(__x86_64__)
     const char *cold_by = "clflush";
@@ -134,13 +149,14 @@ static void name_means(cJSON *o, const char *provider)
     cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
 }
 
-int td_op_timing_measure(struct td_runner *baseline, struct td_runner *candidate, const struct td_op_call *op, uint64_t seed,
-                         cJSON **out, struct td_error *err)
+int td_op_timing_measure(struct td_build_process *baseline, struct td_build_process *candidate,
+                         const struct td_op_call *op, uint64_t seed, cJSON **out,
+                         struct td_error *err)
 {
-    struct td_runner *side[2] = {baseline, candidate};
+    struct td_build_process *side[2] = {baseline, candidate};
     uint64_t state = seed * 2654435761u + 88172645463325252u;
     cJSON *o = *out = cJSON_CreateObject();
-    struct td_condition condition[2] = {0};
+    struct td_device_condition condition[2] = {0};
     struct series series[2] = {{.list = cJSON_AddArrayToObject(o, "hot"), .condition = condition},
                                {.cold = true, .list = cJSON_AddArrayToObject(o, "cold"), .condition = condition}};
     cJSON *device;
@@ -149,16 +165,16 @@ int td_op_timing_measure(struct td_runner *baseline, struct td_runner *candidate
 
     if (sched_getaffinity(0, sizeof allowed, &allowed))
         CPU_ZERO(&allowed);
-    for (i = 0; i < TD_SPEED_STARTS && !rc; i++)
-        rc = measure_start(side, op, series, &allowed, &state, err);
-    for (i = 0; i < 2; i++) /* a process that was started anew since has the whole set already */
+    for (i = 0; i < TD_OP_TIMING_STARTS && !rc; i++)
+        rc = time_after_restart(side, op, series, &allowed, &state, err);
+    for (i = 0; i < 2; i++) /* let them use all CPUs again; a process started since does already */
         if (side[i]->proc.pid > 0 && CPU_COUNT(&allowed))
             sched_setaffinity(side[i]->proc.pid, sizeof allowed, &allowed);
-    cJSON_AddNumberToObject(o, "starts", TD_SPEED_STARTS);
+    cJSON_AddNumberToObject(o, "starts", TD_OP_TIMING_STARTS);
     cJSON_AddNumberToObject(o, "runs_hot", series[0].runs);
     cJSON_AddNumberToObject(o, "runs_cold", series[1].runs);
-    name_means(o, candidate->opt.provider);
-    if ((device = td_condition_json(&condition[0], &condition[1])))
+    add_method(o, candidate->opt.provider);
+    if ((device = td_device_condition_json(&condition[0], &condition[1])))
         cJSON_AddItemToObject(o, "device", device);
     if (rc) {
         cJSON_Delete(o);

@@ -5,19 +5,25 @@
 
 #include <cjson/cJSON.h>
 
-#include "replayer/runner.h"
+#include "replayer/build_process.h"
 
-#define TD_SPEED_PER_GROUP 2        /* ops timed per kernel, shape and M class */
-#define TD_SPEED_STARTS 5           /* both builds start anew so often (runner.h, restart): where memory lies moves times by 1-6 % */
-#define TD_SPEED_PAIRS 3            /* per start; 1 for an op so slow that 15 pairs would pass the budget */
-#define TD_SPEED_SAMPLE_NS 50000    /* a sample lasts at least so long, in as many runs as that takes */
-#define TD_SPEED_BUDGET_NS 4000000000LL
+#define TD_OP_TIMING_PER_GROUP 2     /* ops timed per kernel, shape and M class */
+#define TD_OP_TIMING_STARTS 5        /* both builds start anew so often, in other memory: where the
+                                        tensors lie changes times by 1-6 % */
+#define TD_OP_TIMING_PAIRS 3         /* per start; 1 where 15 pairs would pass the budget */
+#define TD_OP_TIMING_SAMPLE_NS 50000 /* shortest sample; it holds as many runs as that takes */
+#define TD_OP_TIMING_BUDGET_NS 4000000000LL
 
-/* Pairs are taken one after the other, never at the same time; which build comes first within a pair is drawn from `seed`.
- * *out: {"hot":[[base_ns,new_ns],...],"cold":[...],"starts":5,"runs_hot":n,"runs_cold":n,"start":"process",
- * "clock":"monotonic","cold_by":"clflush"}, and on a GPU "device" (condition.h): each number is the mean of a single run in ns; the pairs stand in order of the starts, equally many
- * of each. The caller owns it. TD_ECRASH, TD_EUNSUPPORTED ...: no timing, *out is NULL. */
-int td_op_timing_measure(struct td_runner *baseline, struct td_runner *candidate, const struct td_op_call *op, uint64_t seed,
-                         cJSON **out, struct td_error *err);
+/* Time an op in pairs of samples, a sample in each build. Samples never overlap; which build comes
+ * first in a pair is drawn from `seed`. *out, which the caller owns:
+ *   {"hot":[[base_ns,new_ns],...],"cold":[...],"starts":5,"runs_hot":n,"runs_cold":n,
+ *    "start":"process","clock":"monotonic","cold_by":"clflush"}, on a GPU also "device"
+ *    (device_condition.h). A number is the mean time of a single run; the pairs stand in order of
+ *    the
+ *    starts, equally many of each.
+ * TD_ECRASH, TD_EUNSUPPORTED and others: this op could not be timed, and *out is NULL. */
+int td_op_timing_measure(struct td_build_process *baseline, struct td_build_process *candidate,
+                         const struct td_op_call *op, uint64_t seed, cJSON **out,
+                         struct td_error *err);
 
 #endif

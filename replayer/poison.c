@@ -1,4 +1,4 @@
-/* poison.c - patterns in outputs before a run.
+/* poison.c - fill outputs with patterns, and find what a run left of them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/poison.h"
 
@@ -8,7 +8,7 @@
 
 #include "replayer/judge.h"
 
-static uint64_t pattern(enum td_dtype dt, int repeat)
+static uint64_t poison_pattern(enum td_dtype dt, int repeat)
 {
     bool odd = repeat & 1;
 
@@ -24,7 +24,7 @@ static uint64_t pattern(enum td_dtype dt, int repeat)
 void td_poison_fill(enum td_dtype dt, int repeat, void *image, size_t size)
 {
     size_t w = td_dtype_size(dt), at;
-    uint64_t p = pattern(dt, repeat);
+    uint64_t p = poison_pattern(dt, repeat);
 
     if (!w)
         w = 1;
@@ -33,39 +33,39 @@ void td_poison_fill(enum td_dtype dt, int repeat, void *image, size_t size)
     memset((char *)image + at, 0xa5, size - at);
 }
 
-/* Bytes of an image that no element covers and that lost their pattern. */
-static int64_t written_between(const struct td_tensor *out, const void *image, int repeat)
+/* Count bytes that belong to no element and lost their pattern. */
+static int64_t count_between_rows(const struct td_tensor *out, const void *image, int repeat)
 {
     size_t w = td_dtype_size(out->dtype), at;
     int64_t rows = td_judge_rows(out), cols = td_judge_cols(out), i, j, n = 0;
-    char *covered, *fresh;
+    char *is_element, *fresh;
 
     if ((size_t)(rows * cols) * w == out->size_bytes)
         return 0; /* dense: nothing lies between */
-    covered = calloc(1, out->size_bytes + 1);
+    is_element = calloc(1, out->size_bytes + 1);
     fresh = malloc(out->size_bytes + 1);
-    if (covered && fresh) {
+    if (is_element && fresh) {
         td_poison_fill(out->dtype, repeat, fresh, out->size_bytes);
         for (i = 0; i < rows; i++)
             for (j = 0; j < cols; j++)
-                memset(covered + (size_t)td_judge_offset(out, i, j) * w, 1, w);
+                memset(is_element + (size_t)td_judge_offset(out, i, j) * w, 1, w);
         for (at = 0; at < out->size_bytes; at++)
-            n += !covered[at] && ((const char *)image)[at] != fresh[at];
+            n += !is_element[at] && ((const char *)image)[at] != fresh[at];
     }
-    free(covered);
+    free(is_element);
     free(fresh);
     return n;
 }
 
-void td_poison_look(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n,
-                    struct td_poison_found *found)
+void td_poison_find(const struct td_op_ref *ref, const struct td_tensor *out,
+                    const void *const *images, int n, struct td_poison_found *found)
 {
-    uint64_t p0 = pattern(out->dtype, 0), p1 = pattern(out->dtype, 1);
+    uint64_t p0 = poison_pattern(out->dtype, 0), p1 = poison_pattern(out->dtype, 1);
     size_t w = td_dtype_size(out->dtype);
     int64_t i, j;
 
     memset(found, 0, sizeof *found);
-    found->between = written_between(out, images[0], 0);
+    found->between = count_between_rows(out, images[0], 0);
     if (n < 2)
         return;
     for (i = 0; i < ref->rows; i++)

@@ -1,25 +1,29 @@
-/* poison.h - what lies in an output before a run, and what that tells afterwards.
+/* poison.h - fill an output with a pattern before a run, and find what still holds it afterwards.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Odd repeats get another pattern than even ones: an element that still holds its pattern both times was never written,
- * one that is NaN after the NaN pattern and a number after the other was added to instead of set. */
+ * Even repeats get a NaN, odd repeats a small number. An element that holds its pattern after both
+ * was never written. An element that is NaN after the NaN and a number after the number was added
+ * to instead of set. */
 #ifndef TD_REPLAYER_POISON_H
 #define TD_REPLAYER_POISON_H
 
 #include "kernels/ops/op.h"
 
-/* Even repeats: a quiet NaN of the dtype (0x7e00 for F16). Odd repeats: an ordinary number, -6.5e-4, so small
- * that what is added to it shows. */
+/* Fill an image. Even repeats: a quiet NaN of the dtype (0x7e00 for F16). Odd repeats: -6.5e-4, so
+ * small that a sum added to it differs from it. */
 void td_poison_fill(enum td_dtype dt, int repeat, void *image, size_t size);
 
 struct td_poison_found {
     int64_t unwritten;   /* elements that held their pattern in repeats 0 and 1 */
-    int64_t not_cleared; /* NaN after the NaN pattern, finite after the other, reference finite */
-    int64_t between;     /* bytes written that belong to no element (between rows of a strided output) */
+    int64_t not_cleared; /* NaN after the NaN pattern, finite after the other and in ref */
+    int64_t between;     /* bytes written between the rows of a strided output */
 };
 
-/* images: [n] as td_poison_fill and then the run left them. unwritten and not_cleared need n >= 2. */
-void td_poison_look(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n,
-                    struct td_poison_found *found);
+/* Count what a run left of the patterns.
+ *   ref    : r1 says which elements are finite
+ *   images : [n], repeat i filled by td_poison_fill(.., i, ..) and then run on; n >= 1, and below 2
+ *            only `between` is counted */
+void td_poison_find(const struct td_op_ref *ref, const struct td_tensor *out,
+                    const void *const *images, int n, struct td_poison_found *found);
 
 #endif

@@ -1,41 +1,41 @@
-/* summary.c - what was replayed and how it went, as a table on stdout.
+/* summary.c - print what was replayed and how it went, as a table on stdout.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/summary.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "replayer/session.h"
-
-static void print_requests(const struct td_session_result *r)
+static void print_requests(const struct td_fixture_replay_result *r)
 {
-    const struct td_requests_stats *q = &r->requests;
+    const struct td_request_replay_stats *q = &r->requests;
 
     printf("requests  %s\n", r->server);
     printf("  %lld answered, %lld with an error, %lld not sent, of %lld; %.1f s\n", (long long)q->answered, (long long)q->failed,
-           (long long)q->not_sent, (long long)q->planned, q->seconds);
+           (long long)q->not_sent, (long long)q->plan.planned, q->seconds);
     if (q->scored + q->not_scored)
         printf("  %lld of %lld recorded answers scored token by token\n", (long long)q->scored, (long long)(q->scored + q->not_scored));
     if (q->lag_max_ms > 0)
         printf("  sent late by %.2f ms on average, %.2f ms at most\n", q->lag_mean_ms, q->lag_max_ms);
-    if (q->skipped)
-        printf("  %lld could not be sent again (redacted, without token ids)\n", (long long)q->skipped);
-    if (q->by_token_ids)
+    if (q->plan.skipped)
+        printf("  %lld could not be sent again (redacted, without token ids)\n", (long long)q->plan.skipped);
+    if (q->plan.by_token_ids)
         printf("  prompts went as token ids: the recording holds no text\n");
     if (q->server_gone)
         printf("  the server died or hung in the middle of the replay\n");
 }
 
-static void score_words(double score, char *out, size_t n)
+static void format_score(double score, char *out, size_t n)
 {
     if (score < 0)
         snprintf(out, n, "-");
-    else if (isinf(score)) /* as JSON and differ call it: a NaN or an Inf where a number is due, or nothing written there */
+    else if (isinf(score)) /* NaN or Inf in place of a number, or nothing written */
         snprintf(out, n, "Infinity");
     else
         snprintf(out, n, score < 1000 ? "%.3f" : "%.3g", score);
 }
 
-static void print_row(const struct td_ops_row *r, bool with_baseline, int wide)
+static void print_op_row(const struct td_op_replay_row *r, bool with_baseline, int wide)
 {
     char new_score[32], base[32], rec[32], name[64 + TD_OP_SHAPE_WORDS];
     int64_t total = 0;
@@ -45,9 +45,9 @@ static void print_row(const struct td_ops_row *r, bool with_baseline, int wide)
         total += r->count[i];
     if (!total)
         return;
-    score_words(r->worst, new_score, sizeof new_score);
-    score_words(r->worst_baseline, base, sizeof base);
-    score_words(r->worst_recorded, rec, sizeof rec);
+    format_score(r->worst, new_score, sizeof new_score);
+    format_score(r->worst_baseline, base, sizeof base);
+    format_score(r->worst_recorded, rec, sizeof rec);
     snprintf(name, sizeof name, "%s %s", r->kernel, r->shape);
     printf("  %-*s %7lld %7lld %6lld %6lld %6lld %5lld %6lld  %9s%s%9s", wide, name, (long long)total, (long long)r->count[TD_OP_OK],
            (long long)r->count[TD_OP_UNSUPPORTED], (long long)r->count[TD_OP_FAILED], (long long)r->count[TD_OP_CRASHED],
@@ -59,7 +59,7 @@ static void print_row(const struct td_ops_row *r, bool with_baseline, int wide)
         printf("    first: %s\n", r->reason);
 }
 
-static void print_left_out(const struct td_ops_stats *o)
+static void print_ops_left_out(const struct td_op_replay_stats *o)
 {
     const struct { int64_t n; const char *why; } parts[] = {
         {o->not_matching, "do not match --only"}, {o->other_shards, "belong to other shards"},
@@ -74,9 +74,9 @@ static void print_left_out(const struct td_ops_stats *o)
             printf("  %lld %s\n", (long long)parts[i].n, parts[i].why);
 }
 
-static void print_ops(const struct td_replay_options *opt, const struct td_session_result *r)
+static void print_ops(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
 {
-    const struct td_ops_stats *o = &r->ops;
+    const struct td_op_replay_stats *o = &r->ops;
     size_t i;
     int wide = 20;
 
@@ -91,8 +91,8 @@ static void print_ops(const struct td_replay_options *opt, const struct td_sessi
     printf("  %-*s %7s %7s %6s %6s %6s %5s %6s  %9s %9s%s\n", wide, "kernel and shape", "ops", "ok", "unsup.", "failed", "crash", "hung",
            "broken", "worst", "recorded", opt->baseline_build ? "  baseline" : "");
     for (i = 0; i < o->n_rows; i++)
-        print_row(&o->rows[i], opt->baseline_build != NULL, wide);
-    print_left_out(o);
+        print_op_row(&o->rows[i], opt->baseline_build != NULL, wide);
+    print_ops_left_out(o);
     printf("  %lld ops judged in %.1f s (%.0f ops/s)", (long long)o->replayed, o->seconds,
            o->seconds > 0 ? (double)o->replayed / o->seconds : 0);
     if (o->timed)
@@ -100,7 +100,7 @@ static void print_ops(const struct td_replay_options *opt, const struct td_sessi
     printf("; worst: largest error in units of what rounding explains\n");
 }
 
-void td_summary_print(const struct td_replay_options *opt, const struct td_session_result *r)
+void td_summary_print(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
 {
     if (r->did_requests)
         print_requests(r);

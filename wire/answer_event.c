@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/json.h"
 
 #define MAX_HIDDEN 16        /* llama.cpp keeps a token back while its bytes end within a UTF-8 sequence: at most 3 in fact */
@@ -14,18 +15,10 @@
 /* Room for one more element; false sets limit. */
 static bool grow(struct td_answer *a, void *array, size_t n, size_t *cap, size_t elem, size_t max)
 {
-    void **p = array, *q;
-    size_t want = *cap ? *cap * 2 : 64;
+    bool has_room = td_array_grow(array, n, cap, elem, max) == TD_OK;
 
-    if (n < *cap)
-        return true;
-    if (n >= max || !(q = realloc(*p, want * elem))) {
-        a->limit = true;
-        return false;
-    }
-    *p = q;
-    *cap = want;
-    return true;
+    a->limit |= !has_room;
+    return has_room;
 }
 
 int32_t td_answer_id(const cJSON *v)

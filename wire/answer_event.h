@@ -3,7 +3,9 @@
 #ifndef TD_WIRE_ANSWER_EVENT_H
 #define TD_WIRE_ANSWER_EVENT_H
 
-#include "wire/answer.h"
+#include <cjson/cJSON.h>
+
+#include "wire/answer_state.h"
 
 /* The tokens of one event: parallel arrays, each NULL when the server did not send it. Borrowed JSON. */
 struct td_answer_parts {
@@ -25,8 +27,5 @@ bool td_answer_add_text(struct td_answer *a, const cJSON *v);
 void td_answer_prompt_ids(struct td_answer *a, const cJSON *ids);
 /* A token id; -1 for what is no number, clamped to 32 bits. */
 int32_t td_answer_id(const cJSON *v);
-
-/* answer_sglang.c: an event of SGLang's /generate, {"text", "output_ids", "meta_info"}. */
-void td_answer_take_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns);
 
 #endif

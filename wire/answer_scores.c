@@ -3,6 +3,8 @@
  *
  * vLLM's form: vllm/entrypoints/openai/completion/protocol.py (prompt_logprobs of CompletionResponseChoice), a dict per position that holds the
  * prompt's own token and the likeliest ones. SGLang's: docs/basic_usage/native_api (logprob_start_len, top_logprobs_num). */
+#include "wire/answer_scores.h"
+
 #include <math.h>
 #include <stdlib.h>
 

@@ -5,10 +5,13 @@
  *  "completion_tokens", "output_token_logprobs": [[logprob, id, text or null], ...], "output_top_logprobs": [[[logprob, id, text],
  *  ...], ...]}}. In a stream each event repeats the text so far; whether the arrays do depends on the version (and on
  * --stream-output), so the count says which part of them is new: the last completion_tokens - (tokens seen before). */
+#include "wire/answer_sglang.h"
+
 #include <string.h>
 
 #include "common/json.h"
 #include "wire/answer_event.h"
+#include "wire/answer_scores.h"
 
 static const cJSON *array_or_null(const cJSON *v)
 {

@@ -321,3 +321,34 @@ int td_api_probe(const struct td_api_options *opt, struct td_api_server *out, st
     td_buf_release(&p.reply.body);
     return rc;
 }
+
+/* ---- a server that was ready and does not answer --------------------------------------------------------------------- */
+
+static bool broke_down(const struct td_exchange *x)
+{
+    return x->error_kind && (!strcmp(x->error_kind, "http") ? x->http_status >= 500 : strcmp(x->error_kind, "parse") != 0);
+}
+
+/* vLLM's own words for it. */
+static bool names_the_engine(const char *error)
+{
+    return strstr(error, "EngineCore") || strstr(error, "EngineDead") || strstr(error, "engine died");
+}
+
+bool td_api_autopsy(const struct td_api_server *s, const char *const *headers, const struct td_exchange *x, char *out, size_t n)
+{
+    struct td_error why = {0};
+    int health;
+
+    if (!broke_down(x))
+        return false;
+    health = td_api_health(s, headers, &why);
+    if (health == 1)
+        snprintf(out, n, "%s answers /health with 200, but %s: %.300s", s->url,
+                 names_the_engine(x->error ? x->error : "") ? "its engine is dead" : "fails its requests (a dead engine?)", x->error);
+    else if (health == 0)
+        snprintf(out, n, "%s answered /health with 200 until a request killed its engine (now 503): %.300s", s->url, x->error);
+    else
+        snprintf(out, n, "%s answered /health with 200, but died of a request: %.300s", s->url, x->error);
+    return true;
+}

@@ -16,7 +16,6 @@ int td_api_parse(const char *name, enum td_api_kind *out, struct td_error *err);
 
 /* Members of a body that only make the recording better: a server that refuses one is asked without it. */
 enum td_api_field { TD_FIELD_TOKEN_IDS, TD_FIELD_IDS_AS_TEXT, TD_FIELD_SALT, TD_FIELD_USAGE, TD_FIELD_TIMINGS, TD_N_FIELDS };
-const char *td_api_field_name(enum td_api_field f);          /* "return_token_ids" */
 #define TD_API_GENERATE "/inference/v1/generate"             /* vLLM's tokens in, tokens out */
 
 struct td_api_server {
@@ -51,38 +50,8 @@ int td_api_probe(const struct td_api_options *opt, struct td_api_server *out, st
 /* One GET of /health or what stands for it: 1 ready, 0 loading, < 0 as td_api_probe. */
 int td_api_health(const struct td_api_server *s, const char *const *headers, struct td_error *err);
 
-struct td_sampling {
-    double temperature, top_p; /* 0 and 1: greedy */
-    int64_t seed;
-    int32_t max_tokens;
-    int32_t logprobs;          /* K alternatives; 0: none */
-    bool ignore_eos;
-    bool stream;
-};
-#define TD_SAMPLING_DEFAULT {0.0, 1.0, 0, 64, 5, false, true}
-
-struct td_prompt;              /* wire/suite.h */
-
-/* The body for one prompt and the path to post it to ("/v1/completions" …; a string that lives for ever). Sampling is always
- * spelt out, since servers have defaults of their own (generation_config.json, llama.cpp's 0.8). vLLM gets return_token_ids,
- * return_tokens_as_token_ids and a cache_salt, llama.cpp return_tokens, n_probs and cache_prompt false.
- * TD_EUNSUPPORTED: this dialect cannot send this prompt. */
-int td_api_body(const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *smp,
-                struct td_buf *out, const char **path, struct td_error *err);
-/* x was answered with 400 or 422. True: something that may be left out has been marked in `without` (what the error names, else all
- * there is), and asking again may help. */
-bool td_api_refuse(struct td_api_server *s, const struct td_exchange *x);
-/* A body (JSON text) without the members that s refuses, into out. Returns how many were taken out; 0: out is untouched. */
-int td_api_strip(const struct td_api_server *s, const char *body, size_t n, struct td_buf *out);
-/* A cache_salt keeps a server's prefix cache from turning equal prefills into none. Give the salt of a body (ours, of equal
- * length) a new value made of `value`; bodies without one are left alone. Returns how many salts were written. */
-int td_api_resalt(char *body, size_t n, uint64_t value);
 /* Nobody answered, or with an error, what a server that was ready is asked: why, as one sentence, when its health says 200 all the
  * same, or when it died of the request. x: the failed exchange. false: it merely refused this request. */
 bool td_api_autopsy(const struct td_api_server *s, const char *const *headers, const struct td_exchange *x, char *out, size_t n);
-
-/* Facts for manifest.json: sections "server" and "sampling". x: an answer (its fingerprint), or NULL. */
-void td_api_write_facts(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *smp,
-                        const struct td_exchange *x);
 
 #endif

@@ -1,11 +1,11 @@
 /* api_body.c - the bodies that each dialect is asked with, and what is left out for servers that refuse a field.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/api_body.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "wire/api.h"
-#include "wire/suite.h"
 
 #define SALT_MARK "\"cache_salt\":\"td-"
 #define SALT_DIGITS 16
@@ -16,16 +16,6 @@ _Static_assert(sizeof FIELDS / sizeof *FIELDS == TD_N_FIELDS, "a name for each f
 const char *td_api_field_name(enum td_api_field f)
 {
     return FIELDS[f];
-}
-
-static void put_ids(struct td_jw *w, const char *key, const struct td_prompt *p)
-{
-    int32_t i;
-
-    td_jw_arr(w, key);
-    for (i = 0; i < p->n_ids; i++)
-        td_jw_i64(w, NULL, p->ids[i]);
-    td_jw_end(w);
 }
 
 static void put_text(struct td_jw *w, const char *key, char *text)
@@ -40,7 +30,7 @@ static void put_prompt(struct td_jw *w, const struct td_prompt *p)
     if (p->messages)
         td_jw_value(w, "messages", p->messages);
     else if (p->ids)
-        put_ids(w, "prompt", p);
+        td_jw_i32s(w, "prompt", p->ids, p->n_ids);
     else
         put_text(w, "prompt", p->text);
 }
@@ -138,7 +128,7 @@ static void put_llamacpp_extras(struct td_jw *w, const struct td_sampling *m)
 static void put_generate(struct td_jw *w, const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *m)
 {
     td_jw_cstr(w, "model", s->model);
-    put_ids(w, "token_ids", p);
+    td_jw_i32s(w, "token_ids", p->ids, p->n_ids);
     td_jw_obj(w, "sampling_params");
     td_jw_i64(w, "max_tokens", p->max_tokens ? p->max_tokens : m->max_tokens);
     put_greedy(w, m);
@@ -157,7 +147,7 @@ static void put_generate(struct td_jw *w, const struct td_api_server *s, const s
 static void put_sglang_native(struct td_jw *w, const struct td_prompt *p, const struct td_sampling *m)
 {
     if (p->ids)
-        put_ids(w, "input_ids", p);
+        td_jw_i32s(w, "input_ids", p->ids, p->n_ids);
     else
         put_text(w, "text", p->text);
     td_jw_obj(w, "sampling_params");

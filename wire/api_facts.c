@@ -1,33 +1,33 @@
 /* api_facts.c - what the manifest says of the server and of how it was asked.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <string.h>
+#include "wire/api_facts.h"
 
 #include "common/json.h"
-#include "wire/api.h"
 
-static void fact(struct td_writer *w, const char *section, const char *key, cJSON *v)
+static void bool_fact(struct td_writer *w, const char *section, const char *key, bool value)
 {
+    cJSON *v = cJSON_CreateBool(value);
+
     td_writer_fact(w, section, key, v);
     cJSON_Delete(v);
 }
 
 static void write_sampling(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *m)
 {
-    fact(w, "sampling", "temperature", cJSON_CreateNumber(m->temperature));
-    fact(w, "sampling", "top_p", cJSON_CreateNumber(m->top_p));
+    td_writer_fact_num(w, "sampling", "temperature", m->temperature);
+    td_writer_fact_num(w, "sampling", "top_p", m->top_p);
     if (s->kind != TD_API_OPENAI) {
-        fact(w, "sampling", "top_k", cJSON_CreateNumber(s->kind == TD_API_LLAMACPP ? 0 : -1));
-        fact(w, "sampling", "min_p", cJSON_CreateNumber(0));
-        fact(w, "sampling", "repetition_penalty", cJSON_CreateNumber(1));
+        td_writer_fact_num(w, "sampling", "top_k", s->kind == TD_API_LLAMACPP ? 0 : -1);
+        td_writer_fact_num(w, "sampling", "min_p", 0);
+        td_writer_fact_num(w, "sampling", "repetition_penalty", 1);
     }
-    fact(w, "sampling", "presence_penalty", cJSON_CreateNumber(0));
-    fact(w, "sampling", "frequency_penalty", cJSON_CreateNumber(0));
-    fact(w, "sampling", "seed", cJSON_CreateNumber((double)m->seed));
-    fact(w, "sampling", "max_tokens", cJSON_CreateNumber(m->max_tokens));
-    fact(w, "sampling", "logprobs", cJSON_CreateNumber(m->logprobs));
-    fact(w, "sampling", "ignore_eos", cJSON_CreateBool(m->ignore_eos));
-    fact(w, "sampling", "stream", cJSON_CreateBool(m->stream));
+    td_writer_fact_num(w, "sampling", "presence_penalty", 0);
+    td_writer_fact_num(w, "sampling", "frequency_penalty", 0);
+    td_writer_fact_num(w, "sampling", "seed", (double)m->seed);
+    td_writer_fact_num(w, "sampling", "max_tokens", m->max_tokens);
+    td_writer_fact_num(w, "sampling", "logprobs", m->logprobs);
+    bool_fact(w, "sampling", "ignore_eos", m->ignore_eos);
+    bool_fact(w, "sampling", "stream", m->stream);
 }
 
 void td_api_write_facts(struct td_writer *w, const struct td_api_server *s, const struct td_sampling *smp,
@@ -42,7 +42,7 @@ void td_api_write_facts(struct td_writer *w, const struct td_api_server *s, cons
     if (*s->root)
         td_writer_fact_str(w, "server", "root", s->root);
     if (s->max_model_len)
-        fact(w, "server", "max_model_len", cJSON_CreateNumber((double)s->max_model_len));
+        td_writer_fact_num(w, "server", "max_model_len", (double)s->max_model_len);
     if (*s->meta)
         td_writer_fact_str(w, "server", "model_meta", s->meta);
     if (*fingerprint)
@@ -50,35 +50,4 @@ void td_api_write_facts(struct td_writer *w, const struct td_api_server *s, cons
     if (*s->note)
         td_writer_fact_str(w, "server", "note", s->note);
     write_sampling(w, s, smp);
-}
-
-/* ---- a server that was ready and does not answer --------------------------------------------------------------------- */
-
-static bool broke_down(const struct td_exchange *x)
-{
-    return x->error_kind && (!strcmp(x->error_kind, "http") ? x->http_status >= 500 : strcmp(x->error_kind, "parse") != 0);
-}
-
-/* vLLM's own words for it. */
-static bool names_the_engine(const char *error)
-{
-    return strstr(error, "EngineCore") || strstr(error, "EngineDead") || strstr(error, "engine died");
-}
-
-bool td_api_autopsy(const struct td_api_server *s, const char *const *headers, const struct td_exchange *x, char *out, size_t n)
-{
-    struct td_error why = {0};
-    int health;
-
-    if (!broke_down(x))
-        return false;
-    health = td_api_health(s, headers, &why);
-    if (health == 1)
-        snprintf(out, n, "%s answers /health with 200, but %s: %.300s", s->url,
-                 names_the_engine(x->error ? x->error : "") ? "its engine is dead" : "fails its requests (a dead engine?)", x->error);
-    else if (health == 0)
-        snprintf(out, n, "%s answered /health with 200 until a request killed its engine (now 503): %.300s", s->url, x->error);
-    else
-        snprintf(out, n, "%s answered /health with 200, but died of a request: %.300s", s->url, x->error);
-    return true;
 }

@@ -8,7 +8,9 @@
 #include <strings.h>
 
 #include "common/json.h"
+#include "wire/answer.h"
 #include "wire/answer_event.h"
+#include "wire/answer_scores.h"
 #include "wire/http.h"
 #include "wire/sse.h"
 

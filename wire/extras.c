@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/json.h"
+#include "wire/api_body.h"
 #include "wire/client.h"
 
 #define SHORT_MS 5000

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/json.h"
 #include "wire/client.h"
 
@@ -49,18 +50,8 @@ void td_fill_ids_free(struct td_fill_ids *w)
 /* Take x over; false: no room, x is left alone. */
 static bool list_take(struct list *l, struct td_exchange *x)
 {
-    size_t cap = l->cap ? l->cap * 2 : 16;
-    struct td_exchange *more;
-
-    if (l->n == TD_FILL_IDS_MAX_HELD)
+    if (td_array_grow(&l->x, l->n, &l->cap, sizeof *l->x, TD_FILL_IDS_MAX_HELD))
         return false;
-    if (l->n == l->cap) {
-        more = realloc(l->x, cap * sizeof *more);
-        if (!more)
-            return false;
-        l->x = more;
-        l->cap = cap;
-    }
     l->x[l->n++] = *x;
     memset(x, 0, sizeof *x);
     return true;

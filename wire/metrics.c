@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 static bool is_engines(const char *s, size_t n)
 {
     static const char *const prefixes[] = {"vllm:", "llamacpp:", "sglang:"};
@@ -36,20 +38,6 @@ static size_t key_len(const char *s, size_t n)
     return 0;
 }
 
-static bool room(struct td_metrics *m)
-{
-    size_t cap = m->cap ? m->cap * 2 : 256;
-    struct td_metric *more;
-
-    if (m->n < m->cap)
-        return true;
-    if (m->n >= TD_METRICS_MAX || !(more = realloc(m->v, cap * sizeof *more)))
-        return false;
-    m->v = more;
-    m->cap = cap;
-    return true;
-}
-
 static void take_line(struct td_metrics *m, const char *s, size_t n)
 {
     size_t len = is_engines(s, n) ? key_len(s, n) : 0;
@@ -62,7 +50,7 @@ static void take_line(struct td_metrics *m, const char *s, size_t n)
     value = strtod(number, &end);
     if (end == number)
         return;
-    if (len > TD_METRICS_MAX_KEY || !room(m) || !(m->v[m->n].key = strndup(s, len))) {
+    if (len > TD_METRICS_MAX_KEY || td_array_grow(&m->v, m->n, &m->cap, sizeof *m->v, TD_METRICS_MAX) || !(m->v[m->n].key = strndup(s, len))) {
         m->dropped++;
         return;
     }

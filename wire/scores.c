@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/json.h"
+#include "wire/api_body.h"
 #include "wire/collapse.h"
 
 #define MAX_BODY ((size_t)16 << 20)
@@ -82,17 +84,10 @@ static int make_text(const struct td_exchange *x, struct td_scores_text *t, stru
 
 static int keep_text(struct td_scores *s, const struct td_exchange *x, struct td_error *err)
 {
-    struct td_scores_text *more;
-    size_t cap = s->cap ? s->cap * 2 : 64;
-    int rc;
+    int rc = td_array_grow(&s->text, s->n, &s->cap, sizeof *s->text, SIZE_MAX);
 
-    if (s->n == s->cap) {
-        more = realloc(s->text, cap * sizeof *more);
-        if (!more)
-            return td_fail(err, TD_ENOMEM, "out of memory for %zu texts", cap);
-        s->text = more;
-        s->cap = cap;
-    }
+    if (rc)
+        return td_fail(err, rc, "out of memory for %zu texts", s->n + 1);
     rc = make_text(x, &s->text[s->n], err);
     s->n += !rc;
     return rc;
@@ -133,16 +128,6 @@ static bool offered(const struct td_api_server *server)
     return server->kind == TD_API_VLLM || server->kind == TD_API_SGLANG;
 }
 
-static void put_ids(struct td_jw *w, const char *key, const int32_t *ids, int32_t n)
-{
-    int32_t i;
-
-    td_jw_arr(w, key);
-    for (i = 0; i < n; i++)
-        td_jw_i64(w, NULL, ids[i]);
-    td_jw_end(w);
-}
-
 static void put_greedy(struct td_jw *w)
 {
     td_jw_num(w, "temperature", 0);
@@ -158,7 +143,7 @@ static void put_greedy(struct td_jw *w)
 static void put_vllm(struct td_jw *w, const struct td_api_server *server, const int32_t *ids, int32_t n)
 {
     td_jw_cstr(w, "model", server->model);
-    put_ids(w, "prompt", ids, n);
+    td_jw_i32s(w, "prompt", ids, n);
     td_jw_i64(w, "max_tokens", 1);
     put_greedy(w);
     td_jw_i64(w, "seed", 0);
@@ -172,7 +157,7 @@ static void put_vllm(struct td_jw *w, const struct td_api_server *server, const 
 
 static void put_sglang(struct td_jw *w, const int32_t *ids, int32_t n)
 {
-    put_ids(w, "input_ids", ids, n);
+    td_jw_i32s(w, "input_ids", ids, n);
     td_jw_obj(w, "sampling_params");
     td_jw_i64(w, "max_new_tokens", 1);
     put_greedy(w);

@@ -1,4 +1,4 @@
-/* send.c - sending a plan: groups, deadlines, notes, bytes.
+/* send.c - send a plan of requests: groups, deadlines, notes, bytes.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/send.h"
 
@@ -9,176 +9,10 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/progress.h"
+#include "wire/api_body.h"
 #include "wire/client.h"
 
 #define TEE_MAX ((size_t)64 << 20) /* bytes kept for the deriver between groups */
-#define PLAN_MAX 10000000
-
-/* ---- plans ---------------------------------------------------------------------------------------------------------- */
-
-static void item_release(struct td_plan_item *it)
-{
-    free(it->prompt_id);
-    free(it->category);
-    free(it->api);
-    free(it->method);
-    free(it->path);
-    free(it->role);
-    free(it->body);
-}
-
-static char *dup_str(const char *s)
-{
-    return strdup(s ? s : "");
-}
-
-int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_error *err)
-{
-    struct td_plan_item it = *item;
-
-    if (p->n >= PLAN_MAX)
-        return td_fail(err, TD_ELIMIT, "a plan of more than %d requests", PLAN_MAX);
-    if (p->n == p->cap) {
-        size_t cap = p->cap ? p->cap * 2 : 64;
-        struct td_plan_item *more = realloc(p->items, cap * sizeof *more);
-
-        if (!more)
-            return td_fail(err, TD_ENOMEM, "out of memory for %zu requests", cap);
-        p->items = more;
-        p->cap = cap;
-    }
-    it.prompt_id = dup_str(item->prompt_id);
-    it.category = dup_str(item->category);
-    it.api = dup_str(item->api);
-    it.method = dup_str(item->method ? item->method : "POST");
-    it.path = dup_str(item->path);
-    it.role = dup_str(item->role);
-    it.body = malloc(item->body_len + 1);
-    if (!it.prompt_id || !it.category || !it.api || !it.method || !it.path || !it.role || !it.body) {
-        item_release(&it);
-        return td_fail(err, TD_ENOMEM, "out of memory for a request of %zu bytes", item->body_len);
-    }
-    if (item->body_len)
-        memcpy(it.body, item->body, item->body_len);
-    it.body[item->body_len] = '\0';
-    p->items[p->n++] = it;
-    return TD_OK;
-}
-
-void td_plan_release(struct td_plan *p)
-{
-    size_t i;
-
-    for (i = 0; i < p->n; i++)
-        item_release(&p->items[i]);
-    free(p->items);
-    *p = (struct td_plan)TD_PLAN_INIT;
-}
-
-int64_t td_plan_next_group(const struct td_plan *p)
-{
-    return p->n ? p->items[p->n - 1].group + 1 : 0;
-}
-
-static int by_stream(const void *a, const void *b)
-{
-    const struct td_exchange *x = *(struct td_exchange *const *)a, *y = *(struct td_exchange *const *)b;
-
-    return x->stream < y->stream ? -1 : x->stream > y->stream;
-}
-
-/* Were x and the group that holds prev (its first sent at, last ended at) in flight together? */
-struct group_of { int64_t recorded, t_end, number; int32_t size; const struct td_exchange *first; };
-
-static bool same_group(const struct group_of *g, const struct td_exchange *x)
-{
-    int64_t recorded = td_json_get_i64(x->extra, "group", -1);
-
-    if (!g->first || g->first->phase != x->phase || g->first->repeat != x->repeat)
-        return false;
-    if (recorded >= 0 || g->recorded >= 0)
-        return recorded == g->recorded;
-    return g->first->concurrency == x->concurrency && g->size < x->concurrency && x->t_sent_ns < g->t_end;
-}
-
-static int add_recorded(struct td_plan *p, const struct td_exchange *x, const struct group_of *g, int64_t t0, double speed,
-                        struct td_error *err)
-{
-    struct td_buf body = TD_BUF_INIT((size_t)256 << 20);
-    struct td_jw w;
-    struct td_plan_item it = {.prompt_id = x->prompt_id, .category = x->category, .api = x->api, .method = x->method,
-                              .path = x->path, .repeat = x->repeat, .concurrency = x->concurrency, .phase = x->phase,
-                              .group = g->number, .at_ns = -1};
-    int rc;
-
-    td_jw_init(&w, &body, false);
-    td_jw_value(&w, NULL, x->request);
-    it.body = body.data;
-    it.body_len = body.len;
-    if (speed > 0 && x->t_sent_ns)
-        it.at_ns = (int64_t)((double)(x->t_sent_ns - t0) / speed);
-    rc = body.failed ? td_fail(err, TD_ELIMIT, "the request of stream %u is longer than 256 MiB", x->stream)
-                     : td_plan_add(p, &it, err);
-    td_buf_release(&body);
-    return rc;
-}
-
-int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phases, double speed, struct td_plan *p,
-                           size_t *skipped, struct td_error *err)
-{
-    const struct td_exchange **order = malloc((n + 1) * sizeof *order);
-    struct group_of g = {.number = td_plan_next_group(p) - 1};
-    int64_t t0 = INT64_MAX;
-    size_t i, m = 0;
-    int rc = TD_OK;
-
-    *skipped = 0;
-    if (!order)
-        return td_fail(err, TD_ENOMEM, "out of memory for %zu exchanges", n);
-    for (i = 0; i < n; i++) {
-        if (!(phases >> xs[i].phase & 1))
-            continue;
-        if (!xs[i].request) {
-            ++*skipped;
-            continue;
-        }
-        order[m++] = &xs[i];
-        if (xs[i].t_sent_ns && xs[i].t_sent_ns < t0)
-            t0 = xs[i].t_sent_ns;
-    }
-    qsort(order, m, sizeof *order, by_stream);
-    for (i = 0; i < m && !rc; i++) {
-        if (!same_group(&g, order[i]))
-            g = (struct group_of){td_json_get_i64(order[i]->extra, "group", -1), 0, g.number + 1, 0, order[i]};
-        g.size++;
-        g.t_end = order[i]->t_end_ns > g.t_end ? order[i]->t_end_ns : g.t_end;
-        rc = add_recorded(p, order[i], &g, t0, speed, err);
-    }
-    free(order);
-    return rc;
-}
-
-int td_plan_strip(struct td_plan *p, const struct td_api_server *server, struct td_error *err)
-{
-    size_t i;
-
-    for (i = 0; i < p->n; i++) {
-        struct td_buf b = TD_BUF_INIT((size_t)256 << 20);
-
-        if (!td_api_strip(server, p->items[i].body, p->items[i].body_len, &b))
-            continue;
-        if (b.failed) {
-            td_buf_release(&b);
-            return td_fail(err, TD_ENOMEM, "out of memory for a request");
-        }
-        free(p->items[i].body);
-        p->items[i].body_len = b.len;
-        p->items[i].body = td_buf_detach(&b, NULL);
-    }
-    return TD_OK;
-}
-
-/* ---- sending -------------------------------------------------------------------------------------------------------- */
 
 struct tee_head { int64_t t_ns; uint32_t stream, dir; size_t len; };
 
@@ -472,7 +306,7 @@ static int open_sender(struct sender *s)
     return td_client_new(&c, &s->client, s->err);
 }
 
-int td_suite_run(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
+int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
                  struct td_error *err)
 {
     struct sender s = {.plan = plan, .opt = opt, .stats = stats, .err = err};

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/fs.h"
 #include "common/json.h"
 
@@ -136,17 +137,12 @@ static int check_ids(const struct td_suite *s, struct td_error *err)
 
 static int add_line(struct td_suite *s, size_t *cap, const char *line, size_t n, struct td_error *err)
 {
-    if (s->n >= TD_SUITE_MAX_PROMPTS)
-        return td_fail(err, TD_ELIMIT, "more than %d prompts", TD_SUITE_MAX_PROMPTS);
-    if (s->n == *cap) {
-        size_t more = *cap ? *cap * 2 : 32;
-        struct td_prompt *p = realloc(s->prompts, more * sizeof *p);
+    int rc = td_array_grow(&s->prompts, s->n, cap, sizeof *s->prompts, TD_SUITE_MAX_PROMPTS);
 
-        if (!p)
-            return td_fail(err, TD_ENOMEM, "out of memory for %zu prompts", more);
-        s->prompts = p;
-        *cap = more;
-    }
+    if (rc == TD_ELIMIT)
+        return td_fail(err, rc, "more than %d prompts", TD_SUITE_MAX_PROMPTS);
+    if (rc)
+        return td_fail(err, rc, "out of memory for %zu prompts", s->n + 1);
     s->prompts[s->n] = (struct td_prompt){0};
     return read_prompt(line, n, &s->prompts[s->n++], err);
 }

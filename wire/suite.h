@@ -7,19 +7,12 @@
 #ifndef TD_WIRE_SUITE_H
 #define TD_WIRE_SUITE_H
 
-#include "wire/send.h"
+#include "common/hash.h"
+#include "wire/api_body.h"
+#include "wire/send_plan.h"
 
 #define TD_SUITE_MAX_PROMPTS 100000
 #define TD_SUITE_MAX_BYTES ((size_t)256 << 20)
-
-struct td_prompt {
-    char *id, *category;      /* category "" when not given */
-    char *text;               /* one of three: a text … */
-    cJSON *messages;          /* … a chat … */
-    int32_t *ids, n_ids;      /* … or token ids */
-    int32_t max_tokens;       /* 0: the run's default */
-    int32_t concurrency;      /* >= 1 */
-};
 
 struct td_suite {
     char *name;               /* "quick", or the file's name without folder and ending */

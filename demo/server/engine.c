@@ -180,7 +180,8 @@ static void take_token(struct td_engine *e, struct td_job *j, const float *logit
 
     t->id = td_sampler_pick(&j->sampling, logits, e->model->cfg.vocab_size, j->n_tokens < j->min_tokens ? eos : -1, e->work_row);
     fill_top(e, j->n_logprobs, t, logits);
-    td_server_metrics_add_time(e->metrics, j->n_tokens ? TD_TIME_ITL : TD_TIME_TTFT, now_ns - (j->n_tokens ? j->t_last_ns : j->t_submit_ns));
+    td_server_metrics_add_time(e->metrics, j->n_tokens ? TD_TIME_ITL : TD_TIME_TTFT,
+                               now_ns - (j->n_tokens ? j->t_last_ns : j->t_submit_ns));
     td_server_metrics_add_tokens(e->metrics, j->n_tokens ? 0 : j->n_prompt, 1);
     j->t_last_ns = now_ns;
     j->n_tokens++;
@@ -288,7 +289,8 @@ static void *scheduler(void *arg)
 
 /* ---- from outside ------------------------------------------------------------------------------------------------ */
 
-int td_engine_open(struct td_engine **out, struct td_llama *model, struct td_server_metrics *metrics, int step_pause_ms, struct td_error *err)
+int td_engine_open(struct td_engine **out, struct td_llama *model,
+                   struct td_server_metrics *metrics, int step_pause_ms, struct td_error *err)
 {
     struct td_engine *e = calloc(1, sizeof *e);
     size_t slots = (size_t)model->max_slots, rows = (size_t)model->max_rows, vocab = (size_t)model->cfg.vocab_size;

@@ -1,5 +1,7 @@
 /* generate.c - the two endpoints that generate: submit a job, send its tokens as they come or all at once.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "demo/server/generate.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 
 #include "common/clock.h"
 #include "demo/server/reply.h"
-#include "demo/server/server.h"
 
 #define POLL_MS 100           /* how soon a closed connection is noticed */
 #define MAX_CLIENT_ID 128
@@ -35,14 +36,15 @@ static void generation_free(void *p)
     free(g);
 }
 
-static bool fill_id(struct generation *g, struct td_api_error *e)
+static bool fill_id(struct generation *g, struct td_server_error *e)
 {
     const char *prefix = g->request.chat ? "chatcmpl-" : "cmpl-", *id = td_call_header(g->call, "X-Request-Id");
     unsigned char random[16] = {0};
     size_t at;
 
     if (id && strlen(id) > MAX_CLIENT_ID)
-        return td_api_fail(e, 400, NULL, "X-Request-Id is longer than %d bytes", MAX_CLIENT_ID);
+        return td_server_error_set(e, 400, NULL, "X-Request-Id is longer than %d bytes",
+                                   MAX_CLIENT_ID);
     at = (size_t)snprintf(g->reply.id, sizeof g->reply.id, "%s%s", prefix, id ? id : "");
     if (!id && getrandom(random, sizeof random, 0) < 0)
         random[0] = 1;
@@ -52,19 +54,21 @@ static bool fill_id(struct generation *g, struct td_api_error *e)
 }
 
 /* The engine has died: vLLM's words. */
-static bool fail_dead(struct td_api_error *e)
+static bool fail_dead(struct td_server_error *e)
 {
-    return td_api_fail(e, 500, NULL, "EngineCore encountered an issue. See stack trace (above) for the root cause.");
+    return td_server_error_set(
+        e, 500, NULL,
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.");
 }
 
-static bool start(struct generation *g, struct td_api_error *e)
+static bool start(struct generation *g, struct td_server_error *e)
 {
     struct td_server *s = g->server;
     struct td_error err = {0};
     struct td_job_spec spec;
 
     if (td_fault_refuses(&s->fault, atomic_fetch_add(&s->n_requests, 1) + 1))
-        return td_api_fail(e, 500, NULL, "a fault that was asked for: --fault http500");
+        return td_server_error_set(e, 500, NULL, "a fault that was asked for: --fault http500");
     if (!td_request_parse(&g->request, &s->model, g->request.chat, td_buf_str(&g->call->body), g->call->body.len, e) || !fill_id(g, e))
         return false;
     g->reply.request = &g->request;
@@ -79,7 +83,7 @@ static bool start(struct generation *g, struct td_api_error *e)
     g->job = td_engine_submit(s->engine, &spec, &err);
     if (g->job)
         return true;
-    return err.code == TD_EINTR ? fail_dead(e) : td_api_fail(e, 503, NULL, "%s", err.msg);
+    return err.code == TD_EINTR ? fail_dead(e) : td_server_error_set(e, 503, NULL, "%s", err.msg);
 }
 
 /* ---- streamed ------------------------------------------------------------------------------------------------------ */
@@ -87,7 +91,7 @@ static bool start(struct generation *g, struct td_api_error *e)
 /* Wait for a token and write its event. 1 = written, -1 = the client has gone. */
 static int next_token_event(struct generation *g, struct td_buf *out)
 {
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
     struct td_token token;
     enum td_finish finish;
     int rc;
@@ -137,7 +141,8 @@ static int next_event(void *p, struct td_buf *out)
 /* ---- whole --------------------------------------------------------------------------------------------------------- */
 
 /* All tokens of the job. False: the client has gone, or *e. */
-static bool collect(struct generation *g, struct td_token *tokens, int *n, struct td_api_error *e)
+static bool collect(struct generation *g, struct td_token *tokens, int *n,
+                    struct td_server_error *e)
 {
     int rc;
 
@@ -152,19 +157,19 @@ static bool collect(struct generation *g, struct td_token *tokens, int *n, struc
 
 static void answer_whole(struct generation *g)
 {
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
     struct td_buf out = TD_BUF_INIT(MAX_ANSWER);
     struct td_token *tokens = calloc((size_t)g->request.max_tokens, sizeof *tokens);
     int n;
 
     if (!tokens)
-        td_api_fail(&e, 500, NULL, "out of memory");
+        td_server_error_set(&e, 500, NULL, "out of memory");
     else if (collect(g, tokens, &n, &e)) {
         g->reply.prompt_scores = td_job_prompt_scores(g->job);
         td_reply_whole(&g->reply, tokens, n, td_job_finish(g->job), &out, &e);
     }
     if (e.status)
-        td_server_fail(g->call, &e);
+        td_server_error_reply(&e, g->call);
     else if (!out.len || td_fault_spoil_body(&g->server->fault, &out)) /* nobody is there to read it, or a fault */
         td_call_drop(g->call);
     else
@@ -175,7 +180,7 @@ static void answer_whole(struct generation *g)
 
 void td_server_generate(struct td_server *s, struct td_call *c, bool chat)
 {
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
     struct generation *g = calloc(1, sizeof *g);
 
     if (!g) {
@@ -187,7 +192,7 @@ void td_server_generate(struct td_server *s, struct td_call *c, bool chat)
     g->request.chat = chat;
     g->stage = chat ? STAGE_ROLE : STAGE_TOKENS;
     if (!start(g, &e)) {
-        td_server_fail(c, &e);
+        td_server_error_reply(&e, c);
         generation_free(g);
     } else if (g->request.stream) {
         td_call_stream(c, next_event, generation_free, g);

@@ -11,7 +11,7 @@
 #include "common/fs.h"
 #include "common/hash.h"
 #include "common/log.h"
-#include "demo/server/server.h"
+#include "demo/server/routes.h"
 #include "kernels/abi/td_gptq.h"
 
 #define MAX_ROWS 512 /* of a forward pass: decoding rows and pieces of prompts */

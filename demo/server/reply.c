@@ -182,10 +182,7 @@ static void write_prompt_ids(struct td_jw *w, const struct td_reply *r, bool wan
         td_jw_null(w, "prompt_token_ids");
         return;
     }
-    td_jw_arr(w, "prompt_token_ids");
-    for (int i = 0; i < r->request->n_prompt; i++)
-        td_jw_i64(w, NULL, r->request->prompt[i]);
-    td_jw_end(w);
+    td_jw_i32s(w, "prompt_token_ids", r->request->prompt, r->request->n_prompt);
 }
 
 static void write_token_ids(struct td_jw *w, const struct td_reply *r, const struct td_token *tokens, int n)
@@ -294,10 +291,10 @@ void td_reply_usage_event(struct td_reply *r, struct td_buf *out)
     td_buf_adds(out, "\n\n");
 }
 
-void td_reply_error_event(const struct td_api_error *e, struct td_buf *out)
+void td_reply_error_event(const struct td_server_error *e, struct td_buf *out)
 {
     td_buf_adds(out, "data: ");
-    td_api_error_render(e, out);
+    td_server_error_render(e, out);
     td_buf_adds(out, "\n\n");
 }
 
@@ -390,12 +387,14 @@ static void write_choice(struct td_jw *w, struct td_reply *r, const struct td_to
     td_buf_release(&text);
 }
 
-bool td_reply_whole(struct td_reply *r, const struct td_token *tokens, int n, enum td_finish finish, struct td_buf *out, struct td_api_error *e)
+bool td_reply_whole(struct td_reply *r, const struct td_token *tokens, int n, enum td_finish finish,
+                    struct td_buf *out, struct td_server_error *e)
 {
     struct td_jw w;
 
     if ((r->request->n_logprobs >= 0 && any_nan(tokens, n)) || (r->prompt_scores && any_nan(r->prompt_scores, r->request->n_prompt)))
-        return td_api_fail(e, 400, NULL, "Out of range float values are not JSON compliant: nan");
+        return td_server_error_set(e, 400, NULL,
+                                   "Out of range float values are not JSON compliant: nan");
     r->n_tokens = n;
     td_jw_init(&w, out, false);
     write_head(&w, r, r->request->chat ? "chat.completion" : "text_completion");

@@ -31,9 +31,10 @@ void td_reply_role_event(struct td_reply *r, struct td_buf *out);  /* chat: come
 /* token NULL: the request ended without one (abort). finish TD_FINISH_NONE: more will come. */
 void td_reply_token_event(struct td_reply *r, const struct td_token *token, enum td_finish finish, struct td_buf *out);
 void td_reply_usage_event(struct td_reply *r, struct td_buf *out); /* after the last token, when asked for */
-void td_reply_error_event(const struct td_api_error *e, struct td_buf *out);
+void td_reply_error_event(const struct td_server_error *e, struct td_buf *out);
 
 /* A whole answer. False: a number in it is NaN, *e says so as vLLM does. */
-bool td_reply_whole(struct td_reply *r, const struct td_token *tokens, int n, enum td_finish finish, struct td_buf *out, struct td_api_error *e);
+bool td_reply_whole(struct td_reply *r, const struct td_token *tokens, int n, enum td_finish finish,
+                    struct td_buf *out, struct td_server_error *e);
 
 #endif

@@ -1,11 +1,13 @@
 /* routes.c - which path is answered by what, and the small endpoints.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "demo/server/routes.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/json.h"
-#include "demo/server/server.h"
+#include "demo/server/generate.h"
 
 #define MAX_ANSWER ((size_t)64 << 20)
 
@@ -18,25 +20,18 @@ static void reply_detail(struct td_call *c, int status, const char *detail)
     td_buf_release(&out);
 }
 
-void td_server_fail(struct td_call *c, const struct td_api_error *e)
-{
-    struct td_buf out = TD_BUF_INIT(8192);
-
-    td_api_error_render(e, &out);
-    td_call_reply_json(c, e->status, &out);
-    td_buf_release(&out);
-}
-
-bool td_server_wants_json(struct td_call *c)
+/* vLLM's check of the content type; false: answered. */
+static bool wants_json(struct td_call *c)
 {
     const char *type = td_call_header(c, "Content-Type");
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
 
     if (type && strncasecmp(type, "application/json", 16) == 0 && (!type[16] || strchr("; \t", type[16])))
         return true;
-    td_api_fail(&e, 400, NULL, "[\"Unsupported Media Type: Only 'application/json' is allowed\"]");
+    td_server_error_set(&e, 400, NULL,
+                        "[\"Unsupported Media Type: Only 'application/json' is allowed\"]");
     e.type = "Bad Request";
-    td_server_fail(c, &e);
+    td_server_error_reply(&e, c);
     return false;
 }
 
@@ -118,10 +113,7 @@ static void write_tokens(struct td_jw *w, const struct td_server *s, const cJSON
     td_jw_obj(w, NULL);
     td_jw_i64(w, "count", n);
     td_jw_i64(w, "max_model_len", s->model.context);
-    td_jw_arr(w, "tokens");
-    for (int i = 0; i < n; i++)
-        td_jw_i64(w, NULL, ids[i]);
-    td_jw_end(w);
+    td_jw_i32s(w, "tokens", ids, n);
     if (td_json_get_bool(root, "return_token_strs", false)) {
         td_jw_arr(w, "token_strs");
         for (int i = 0; i < n; i++)
@@ -135,7 +127,7 @@ static void write_tokens(struct td_jw *w, const struct td_server *s, const cJSON
 
 static void post_tokenize(struct td_server *s, struct td_call *c)
 {
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
     struct td_buf out = TD_BUF_INIT(MAX_ANSWER);
     struct td_jw w;
     int32_t *ids = NULL;
@@ -149,7 +141,7 @@ static void post_tokenize(struct td_server *s, struct td_call *c)
         write_tokens(&w, s, root, ids, n);
         td_call_reply_json(c, 200, &out);
     } else {
-        td_server_fail(c, &e);
+        td_server_error_reply(&e, c);
     }
     cJSON_Delete(root);
     free(ids);
@@ -158,26 +150,29 @@ static void post_tokenize(struct td_server *s, struct td_call *c)
 
 static void post_detokenize(struct td_server *s, struct td_call *c)
 {
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
     struct td_buf bytes = TD_BUF_INIT(TD_HTTPD_MAX_BODY), text = TD_BUF_INIT(MAX_ANSWER), out = TD_BUF_INIT(MAX_ANSWER);
     cJSON *root = td_request_json(&s->model, td_buf_str(&c->body), c->body.len, &e);
     const cJSON *tokens = td_json_get(root, "tokens"), *v;
     struct td_jw w;
 
     if (!e.status && !cJSON_IsArray(tokens))
-        td_api_fail(&e, 400, "tokens", "[{'type': 'list_type', 'loc': ('body', 'tokens'), 'msg': 'Input should be a valid list'}]");
+        td_server_error_set(&e, 400, "tokens",
+                            "[{'type': 'list_type', 'loc': ('body', 'tokens'), 'msg': 'Input "
+                            "should be a valid list'}]");
     cJSON_ArrayForEach(v, tokens) {
         int64_t id = td_json_i64(v, -1);
         size_t n;
         if (id < 0 || id >= td_tokenizer_size(s->tokenizer)) {
-            td_api_fail(&e, 400, "tokens", "Token id %lld is out of vocabulary", (long long)id);
+            td_server_error_set(&e, 400, "tokens", "Token id %lld is out of vocabulary",
+                                (long long)id);
             break;
         }
         const char *b = td_tokenizer_bytes(s->tokenizer, (int32_t)id, &n);
         td_buf_add(&bytes, b, n);
     }
     if (e.status) {
-        td_server_fail(c, &e);
+        td_server_error_reply(&e, c);
     } else {
         td_utf8_clean(td_buf_str(&bytes), bytes.len, &text);
         td_jw_init(&w, &out, false);
@@ -233,7 +228,7 @@ void td_server_route(void *user, struct td_call *c)
         is_known = true;
         if (strcmp(routes[i].method, c->method) != 0)
             continue;
-        if (routes[i].method[0] == 'G' || td_server_wants_json(c))
+        if (routes[i].method[0] == 'G' || wants_json(c))
             routes[i].answer(s, c);
         return;
     }

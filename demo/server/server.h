@@ -29,12 +29,4 @@ struct td_server {
     atomic_uint_fast64_t n_requests;
 };
 
-/* The td_httpd_handler of the server; user: struct td_server. */
-void td_server_route(void *user, struct td_call *call);
-/* POST /v1/completions and /v1/chat/completions. */
-void td_server_generate(struct td_server *s, struct td_call *call, bool chat);
-void td_server_fail(struct td_call *call, const struct td_api_error *e);
-/* vLLM's check of the content type; false: answered. */
-bool td_server_wants_json(struct td_call *call);
-
 #endif

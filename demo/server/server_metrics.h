@@ -31,6 +31,7 @@ void td_server_metrics_add_tokens(struct td_server_metrics *m, int prompt, int g
 void td_server_metrics_add_finished(struct td_server_metrics *m, enum td_finish f);
 void td_server_metrics_add_time(struct td_server_metrics *m, enum td_metric_time which, int64_t ns);
 /* Append all of it in Prometheus' text format. */
-void td_server_metrics_render(struct td_server_metrics *m, const char *model_name, struct td_buf *out);
+void td_server_metrics_render(struct td_server_metrics *m, const char *model_name,
+                              struct td_buf *out);
 
 #endif

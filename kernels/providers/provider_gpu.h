@@ -9,8 +9,8 @@
 #include "kernels/gpu/driver.h"
 #include "kernels/gpu/geometry_marlin.h"
 
-#define TD_GPU_GAP_BYTE 0xa7       /* around guarded tensors; as replayer/guard.h */
-#define TD_GPU_KEPT 8              /* more than a timed op has starts (TD_SPEED_STARTS) */
+#define TD_GPU_GAP_BYTE 0xa7       /* around guarded tensors; as replayer/child/guard.h */
+#define TD_GPU_KEPT 8              /* more than a timed op has starts (TD_OP_TIMING_STARTS) */
 
 enum td_gpu_place { TD_GPU_AT_A, TD_GPU_AT_QWEIGHT, TD_GPU_AT_QZEROS, TD_GPU_AT_SCALES, TD_GPU_AT_ORDER, TD_GPU_AT_C, TD_GPU_AT_BIAS, TD_GPU_AT_C_TMP, TD_GPU_AT_LOCKS, TD_GPU_AT_WHOLE,
                      TD_GPU_AT_W,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""vllm_child.py - the child of `replay` that runs vLLM's kernels: replayer/proto.h spoken by the Python of the user's venv.
+"""vllm_child.py - the child of `replay` that runs vLLM's kernels: replayer/child_protocol.h spoken by the Python of the user's venv.
 SPDX-License-Identifier: Apache-2.0
 
-`replay` starts PYTHON vllm_child.py --child FD. What replayer/child.c does for libraries this does for vLLM, by the same
+`replay` starts PYTHON vllm_child.py --child FD. What replayer/child/child_serve.c does for libraries this does for vLLM, by the same
 rules: everything the build touches lies in guarded copies, outputs are poisoned before each run, the arena is only read
 from and written to between runs. What vLLM makes of an op is in vllm_ops.py.
 
@@ -29,7 +29,7 @@ STAGE_IDLE, STAGE_LOAD, STAGE_PREPARE, STAGE_RUN, STAGE_FETCH, STAGE_RELEASE = r
 TD_EINVAL, TD_EXIT_OK, TD_EXIT_USAGE, TD_EXIT_BROKEN = -3, 0, 2, 4
 RESTART_EXIT = 75                        # a worker's exit that asks its keeper for another
 
-# ---- the structs of replayer/proto.h; e2e case 046 compares them with the C compiler's ---------------------------------
+# ---- the structs of replayer/child_protocol.h; e2e case 046 compares them with the C compiler's ---------------------------------
 
 MAX_TENSORS, MAX_DIMS, MAX_ATTRS, MAX_LAUNCHES = 18, 8, 32, 64      # common/desc/op_desc.h
 u32, i32, u64, i64 = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64
@@ -118,7 +118,7 @@ def unpack(head, base, size, images):
               [tensor_in(t, base, size, 1) for t in head.inputs[:head.n_in]], tensor_in(head.out, base, size, images))
 
 
-# ---- guarded memory, as replayer/guard.c -------------------------------------------------------------------------------
+# ---- guarded memory, as replayer/child/guard.c -------------------------------------------------------------------------------
 
 PAGE = mmap.PAGESIZE
 GAP_BYTE, FRONT = b"\xa7", 256

@@ -12,7 +12,7 @@
 #include "model/awq.h"
 #include "model/checkpoint.h"
 #include "model/identify/identify_weight.h"
-#include "replayer/opref.h"
+#include "replayer/weight_ref.h"
 #include "tests/fuzz/replay.h"
 #include "tests/fuzz/tensors.h"
 
@@ -106,7 +106,7 @@ static void expect_loaded(const struct td_checkpoint *ck, const struct td_identi
     int i;
 
     for (i = 0; i < s->n; i++) {
-        if (!s->t[i].ref || td_opref_load(ck->tensors, ck->path, &s->t[i], &data, &size, &err) || size != s->size[i] || memcmp(data, s->data[i], size))
+        if (!s->t[i].ref || td_weight_ref_load(ck->tensors, ck->path, &s->t[i], &data, &size, &err) || size != s->size[i] || memcmp(data, s->data[i], size))
             abort();
         free(data);
     }

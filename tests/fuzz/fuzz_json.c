@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "format/redact.h"
+#include "format/redact_json.h"
+#include "format/redact_words.h"
 #include "tests/fuzz/replay.h"
 
 static void print(const cJSON *v, struct td_buf *b)

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "replayer/proto.h"
+#include "replayer/child_protocol.h"
 
 #define FIELD(s, f) printf("%s %s %zu %zu\n", #s, #f, offsetof(struct td_proto_##s, f), sizeof ((struct td_proto_##s *)0)->f)
 #define END(s) printf("%s %zu\n", #s, sizeof(struct td_proto_##s))

@@ -26,7 +26,7 @@ TAP_TESTS := take arm vllm cuda cuda_blas_lt cuda_hard cuda_graphs cuda_flight c
 $(foreach t,$(TAP_TESTS),$(call unit,tap_$(t))): $(call obj,$(TAP_SRCS))
 # what the tap takes of kernels/gpu, from where all others have it
 $(foreach t,$(TAP_TESTS),$(eval LINK_test_tap_$(t) := $(LIBTD)))
-OBJS_fuzz_opref := replayer
+OBJS_fuzz_weight_ref := replayer
 OBJS_fuzz_checkpoint := recorder recorder/tap_client replayer
 # its parser of code objects
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
@@ -36,7 +36,8 @@ OBJS_test_figures := recorder recorder/tap_client
 OBJS_test_identify_vllm := recorder recorder/tap_client
 OBJS_test_identify_gpu := recorder recorder/tap_client replayer
 OBJS_test_step_rows := recorder recorder/tap_client
-$(foreach t,judge guard child_protocol build opcompare oplist opload opref reqplan,$(eval OBJS_test_$(t) := replayer))
+$(foreach t,judge build_detect op_compare op_list op_load weight_ref request_plan,$(eval OBJS_test_$(t) := replayer))
+$(foreach t,guard child_protocol,$(eval OBJS_test_$(t) := replayer replayer/child))
 
 # small kernels of its own
 $(call unit,simt): $(O)/tests/unit/kernels/simt/simt_kernels.cu.o

@@ -142,7 +142,7 @@ static void test_a_whole_answer(void **state)
     struct td_request q = {.n_logprobs = 0, .return_token_ids = true, .skip_special = true, .prompt = prompt, .n_prompt = 2};
     struct td_reply r = reply_to(&q);
     struct td_token t[2] = {token('a', -0.25f), {.id = 256, .n_top = 1, .top_id = {256}, .top_logprob = {-0.5f}}};
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
     struct td_buf out = TD_BUF_INIT(4096);
 
     (void)state;
@@ -167,7 +167,7 @@ static void test_logprobs_of_the_prompt(void **state)
     struct td_token of_prompt[2] = {{.id = 0}, {.id = 2, .rank = 3, .n_top = 2, .top_id = {2, 64}, .top_logprob = {-2.5f, -0.5f}}};
     struct td_reply r = reply_to(&q);
     struct td_token t = token('a', -0.25f);
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
     struct td_buf out = TD_BUF_INIT(4096);
 
     (void)state;

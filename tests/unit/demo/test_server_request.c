@@ -43,7 +43,7 @@ static int close_model(void **state)
 static struct td_request good(bool chat, const char *body)
 {
     struct td_request r;
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
 
     if (!td_request_parse(&r, &model, chat, body, strlen(body), &e))
         fail_msg("%s: %d %s", body, e.status, e.message);
@@ -127,7 +127,7 @@ static void test_bad_requests(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct td_request r;
-        struct td_api_error e = {0};
+        struct td_server_error e = {0};
         assert_false(td_request_parse(&r, &model, cases[i].chat, cases[i].body, strlen(cases[i].body), &e));
         assert_null(r.prompt);
         if (e.status != cases[i].status || !strstr(e.message, cases[i].says) || !e.param != !cases[i].param ||
@@ -138,13 +138,13 @@ static void test_bad_requests(void **state)
 
 static void test_the_error_body(void **state)
 {
-    struct td_api_error e = {0};
+    struct td_server_error e = {0};
     struct td_buf out = TD_BUF_INIT(1024);
 
     (void)state;
-    assert_false(td_api_fail(&e, 404, "model", "The model `%s` does not exist.", "x"));
-    assert_false(td_api_fail(&e, 400, NULL, "a later one is ignored"));
-    td_api_error_render(&e, &out);
+    assert_false(td_server_error_set(&e, 404, "model", "The model `%s` does not exist.", "x"));
+    assert_false(td_server_error_set(&e, 400, NULL, "a later one is ignored"));
+    td_server_error_render(&e, &out);
     assert_string_equal(td_buf_str(&out),
                         "{\"error\":{\"message\":\"The model `x` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}");
     td_buf_release(&out);

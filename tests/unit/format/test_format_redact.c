@@ -14,6 +14,7 @@
 #include "common/json.h"
 #include "format/fixture.h"
 #include "format/redact.h"
+#include "format/redact_words.h"
 
 #define SECRET "s3cr3t-Paris"
 

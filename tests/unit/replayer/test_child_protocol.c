@@ -15,9 +15,9 @@
 
 #include "common/buf.h"
 #include "common/fs.h"
-#include "replayer/child.h"
+#include "replayer/build_process.h"
+#include "replayer/child/child_serve.h"
 #include "replayer/judge.h"
-#include "replayer/runner.h"
 #include "replayer/op_timing.h"
 #include "tests/unit/random_gptq.h"
 
@@ -32,45 +32,50 @@ static void find_helper(const char *name, char *out, size_t n)
     snprintf(out, n, "%.3900s/../../helpers/%s", dir, name);
 }
 
-static struct td_runner start(const char *how, int deadline_ms)
+static struct td_build_process start(const char *how, int deadline_ms)
 {
-    struct td_runner_options o = {.name = "candidate", .provider = "lib", .arg = library, .program = "/proc/self/exe", .deadline_ms = deadline_ms, .guard = true};
+    struct td_build_process_options o = {.name = "candidate",
+                                         .provider = "lib",
+                                         .arg = library,
+                                         .program = "/proc/self/exe",
+                                         .deadline_ms = deadline_ms,
+                                         .guard = true};
     struct td_error err = {0};
-    struct td_runner r;
+    struct td_build_process r;
 
     setenv("TD_MISBEHAVE", how, 1);
-    if (td_runner_start(&r, &o, &err))
+    if (td_build_process_start(&r, &o, &err))
         fail_msg("%s", err.msg);
     return r;
 }
 
-static struct td_run_result run(struct td_runner *r)
+static struct td_run_result run(struct td_build_process *r)
 {
     struct td_error err = {0};
     struct td_run_result res;
 
-    if (td_runner_run(r, &op, 3, &res, &err))
+    if (td_build_process_run(r, &op, 3, &res, &err))
         fail_msg("%s", err.msg);
     return res;
 }
 
 static void expect(const char *how, enum td_run_status status, const char *words)
 {
-    struct td_runner r = start(how, 2000);
+    struct td_build_process r = start(how, 2000);
     struct td_run_result res = run(&r);
 
     if (res.status != status || (words && !strstr(res.reason, words)))
         fail_msg("%s: %s, \"%s\"; expected %s, \"%s\"", how, td_run_status_name(res.status), res.reason, td_run_status_name(status),
                  words ? words : "");
     td_run_result_release(&res);
-    td_runner_stop(&r);
+    td_build_process_stop(&r);
 }
 
 static void right_build(void **state)
 {
     struct td_judge_limits lim;
     struct td_judge_result e;
-    struct td_runner r = start("", 2000);
+    struct td_build_process r = start("", 2000);
     struct td_run_result res = run(&r);
     struct td_op_ref ref;
 
@@ -85,7 +90,7 @@ static void right_build(void **state)
     assert_int_equal(e.unstable, 0);
     td_op_ref_release(&ref);
     td_run_result_release(&res);
-    td_runner_stop(&r);
+    td_build_process_stop(&r);
     assert_int_equal(r.starts, 1);
 }
 
@@ -101,14 +106,14 @@ static void crashes_are_results(void **state)
 
 static void hang_is_a_result(void **state)
 {
-    struct td_runner r = start("hang", 300);
+    struct td_build_process r = start("hang", 300);
     struct td_run_result res = run(&r);
 
     (void)state;
     assert_int_equal(res.status, TD_RUN_HUNG);
     assert_non_null(strstr(res.reason, "no answer for 0.3 s in run, repeat 0"));
     assert_int_equal(r.hangs, 1);
-    td_runner_stop(&r);
+    td_build_process_stop(&r);
 }
 
 static void memory_rules(void **state)
@@ -129,7 +134,7 @@ static void memory_rules(void **state)
 
 static void a_failed_run_keeps_its_images(void **state)
 {
-    struct td_runner r = start("overwrite", 2000);
+    struct td_build_process r = start("overwrite", 2000);
     struct td_run_result res;
 
     (void)state;
@@ -139,12 +144,12 @@ static void a_failed_run_keeps_its_images(void **state)
     assert_int_equal(res.status, TD_RUN_FAILED);
     assert_int_equal(res.repeats, 3);
     td_run_result_release(&res);
-    td_runner_stop(&r);
+    td_build_process_stop(&r);
 }
 
 static void goes_on_after_a_crash(void **state)
 {
-    struct td_runner r = start("null+m", 2000); /* crashes for m > 1 only */
+    struct td_build_process r = start("null+m", 2000); /* crashes for m > 1 only */
     struct td_op_call one;
     const struct random_gptq d = {1, 64, 128, 4, 32, false};
     struct td_op_call three = op;
@@ -166,13 +171,13 @@ static void goes_on_after_a_crash(void **state)
     op = three;
     assert_int_equal(r.crashes, 3);
     assert_int_equal(r.starts, 4);
-    td_runner_stop(&r);
+    td_build_process_stop(&r);
     random_gptq_free(&one);
 }
 
 static void larger_op_gets_a_larger_arena(void **state)
 {
-    struct td_runner r = start("", 5000);
+    struct td_build_process r = start("", 5000);
     struct td_run_result res = run(&r);
     struct td_op_call small = op;
     const struct random_gptq d = {40, 256, 256, 8, 64, true};
@@ -186,33 +191,37 @@ static void larger_op_gets_a_larger_arena(void **state)
     td_run_result_release(&res);
     random_gptq_free(&op);
     op = small;
-    td_runner_stop(&r);
+    td_build_process_stop(&r);
 }
 
 static void no_library(void **state)
 {
-    struct td_runner_options o = {.name = "candidate", .provider = "lib", .arg = "/nowhere/lib.so", .program = "/proc/self/exe", .deadline_ms = 1000};
+    struct td_build_process_options o = {.name = "candidate",
+                                         .provider = "lib",
+                                         .arg = "/nowhere/lib.so",
+                                         .program = "/proc/self/exe",
+                                         .deadline_ms = 1000};
     struct td_error err = {0};
-    struct td_runner r;
+    struct td_build_process r;
     char path[4096];
 
     (void)state;
-    assert_int_not_equal(td_runner_start(&r, &o, &err), TD_OK);
+    assert_int_not_equal(td_build_process_start(&r, &o, &err), TD_OK);
     assert_non_null(strstr(err.msg, "/nowhere/lib.so"));
     td_error_clear(&err);
     find_helper("lib_no_symbol.so", path, sizeof path);
     o.arg = path;
-    assert_int_not_equal(td_runner_start(&r, &o, &err), TD_OK);
+    assert_int_not_equal(td_build_process_start(&r, &o, &err), TD_OK);
     assert_non_null(strstr(err.msg, "no symbol td_gptq_gemm"));
     td_error_clear(&err);
     o.provider = "quantum";
-    assert_int_equal(td_runner_start(&r, &o, &err), TD_EINVAL);
-    td_runner_stop(&r);
+    assert_int_equal(td_build_process_start(&r, &o, &err), TD_EINVAL);
+    td_build_process_stop(&r);
 }
 
 static void timing_gives_pairs(void **state)
 {
-    struct td_runner a = start("", 2000), b = start("", 2000);
+    struct td_build_process a = start("", 2000), b = start("", 2000);
     struct td_error err = {0};
     cJSON *t = NULL, *pair;
     int n = 0;
@@ -225,17 +234,17 @@ static void timing_gives_pairs(void **state)
         assert_true(cJSON_GetArrayItem(pair, 0)->valuedouble > 0 && cJSON_GetArrayItem(pair, 1)->valuedouble > 0);
         n++;
     }
-    assert_int_equal(n, TD_SPEED_STARTS * TD_SPEED_PAIRS);
+    assert_int_equal(n, TD_OP_TIMING_STARTS * TD_OP_TIMING_PAIRS);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "cold")), n);
     cJSON_Delete(t);
-    td_runner_stop(&a);
-    td_runner_stop(&b);
+    td_build_process_stop(&a);
+    td_build_process_stop(&b);
 }
 
 /* A build that cannot be opened again ends the replay: its next op is not called failed. */
 static void a_lost_build_is_no_failed_op(void **state)
 {
-    struct td_runner a = start("", 2000), b = start("", 2000);
+    struct td_build_process a = start("", 2000), b = start("", 2000);
     struct td_error err = {0};
     struct td_run_result res;
     char gone[4096];
@@ -246,11 +255,11 @@ static void a_lost_build_is_no_failed_op(void **state)
     a.opt.arg = gone;
     assert_int_equal(td_op_timing_measure(&a, &b, &op, 1, &t, &err), TD_EIO);
     td_error_clear(&err);
-    assert_true(td_runner_run(&a, &op, 1, &res, &err) < 0);
+    assert_true(td_build_process_run(&a, &op, 1, &res, &err) < 0);
     assert_non_null(strstr(err.msg, "gone.so"));
     td_run_result_release(&res);
-    td_runner_stop(&a);
-    td_runner_stop(&b);
+    td_build_process_stop(&a);
+    td_build_process_stop(&b);
 }
 
 static char *file_name(const char *helper)
@@ -266,9 +275,13 @@ static void a_gpu_process_stays(void **state)
 {
     const char *root = getenv("ROOT");
     char from[4096], gone[4096];
-    struct td_runner_options o = {.name = "candidate", .provider = "cuda", .arg = gone, .program = "/proc/self/exe", .deadline_ms = 5000};
+    struct td_build_process_options o = {.name = "candidate",
+                                         .provider = "cuda",
+                                         .arg = gone,
+                                         .program = "/proc/self/exe",
+                                         .deadline_ms = 5000};
     struct td_error err = {0};
-    struct td_runner a, b;
+    struct td_build_process a, b;
     cJSON *t = NULL;
     struct td_buf file;
 
@@ -281,32 +294,33 @@ static void a_gpu_process_stays(void **state)
     assert_int_equal(td_fs_read(from, 1 << 24, &file, NULL), TD_OK);
     assert_int_equal(td_fs_write_atomic(gone, file.data, file.len, NULL), TD_OK);
     td_buf_release(&file);
-    if (td_runner_start(&a, &o, &err) || td_runner_start(&b, &o, &err))
+    if (td_build_process_start(&a, &o, &err) || td_build_process_start(&b, &o, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(unlink(gone), 0);
     if (td_op_timing_measure(&a, &b, &op, 1, &t, &err))
         fail_msg("%s", err.msg);
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "hot")), TD_SPEED_STARTS * TD_SPEED_PAIRS);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "hot")),
+                     TD_OP_TIMING_STARTS * TD_OP_TIMING_PAIRS);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(t, "start")), "places");
     assert_true(strstr(a.build, "cuda on ") == a.build); /* HELLO was answered as before */
     cJSON_Delete(t);
-    td_runner_stop(&a);
-    td_runner_stop(&b);
+    td_build_process_stop(&a);
+    td_build_process_stop(&b);
 }
 
 static void timing_survives_a_crash(void **state)
 {
-    struct td_runner a = start("", 2000), b;
+    struct td_build_process a = start("", 2000), b;
     cJSON *t = NULL;
 
     (void)state;
-    td_runner_stop(&a);
+    td_build_process_stop(&a);
     a = start("null", 2000);
     b = start("null", 2000);
     assert_int_equal(td_op_timing_measure(&a, &b, &op, 1, &t, NULL), TD_ECRASH);
     assert_null(t);
-    td_runner_stop(&a);
-    td_runner_stop(&b);
+    td_build_process_stop(&a);
+    td_build_process_stop(&b);
 }
 
 /* ---- packets and arenas -------------------------------------------------------------------------------------------- */
@@ -400,7 +414,7 @@ int main(int argc, char **argv)
     int rc;
 
     if (argc == 3 && !strcmp(argv[1], "--child"))
-        return td_child_main(atoi(argv[2]));
+        return td_child_serve(atoi(argv[2]));
     find_helper("lib_misbehave.so", library, sizeof library);
     random_gptq_make(&op, &d, 1, 1);
     rc = cmocka_run_group_tests(tests, NULL, NULL);

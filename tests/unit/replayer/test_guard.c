@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "replayer/guard.h"
+#include "replayer/child/guard.h"
 
 /* The signal that a touch of p ends a process with; 0: none. */
 static int touch(volatile uint8_t *p)

@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "replayer/judge.h"
 #include "replayer/poison.h"
-#include "replayer/refbatch.h"
+#include "replayer/reference_batch.h"
 #include "tests/unit/kernels/ops/op_case.h"
 #include "tests/unit/random_gptq.h"
 
@@ -303,9 +303,10 @@ static void joined_references_are_the_same(void **state)
 
         random_gptq_make(&ops[i], &d, 4, (uint64_t)i);
         list[i] = &ops[i];
-        assert_true(td_refbatch_fits(&ops[0], &ops[i]));
+        assert_true(td_reference_batch_fits(&ops[0], &ops[i]));
     }
-    assert_int_equal(td_refbatch_compute(kind, list, 3, "none", refs, &whole, &joined, NULL), 0);
+    assert_int_equal(td_reference_batch_compute(kind, list, 3, "none", refs, &whole, &joined, NULL),
+                     0);
     assert_true(joined);
     for (i = 0; i < 3; i++) {
         assert_int_equal(kind->reference(&ops[i], &alone, NULL), 0);
@@ -315,7 +316,7 @@ static void joined_references_are_the_same(void **state)
         td_op_ref_release(&alone);
     }
     ops[1].attrs[3].value = 8; /* other bits: does not fit any more */
-    assert_false(td_refbatch_fits(&ops[0], &ops[1]));
+    assert_false(td_reference_batch_fits(&ops[0], &ops[1]));
     td_op_ref_release(&whole);
     for (i = 0; i < 3; i++)
         random_gptq_free(&ops[i]);
@@ -337,9 +338,10 @@ static void joined_products_of_blocks_are_the_same(void **state)
         case_mul_mat(&t[i], TD_DT_Q4_1, rows[i], 5, 96, (int64_t[]){1, 1, 1, 1}, i == 1 ? 3 : 0, true);
         list[i] = &t[i].op;
         t[i].op.in[1] = t[0].op.in[1];
-        assert_true(td_refbatch_fits(&t[0].op, &t[i].op));
+        assert_true(td_reference_batch_fits(&t[0].op, &t[i].op));
     }
-    assert_int_equal(td_refbatch_compute(kind, list, 3, "q8_1", refs, &whole, &joined, NULL), 0);
+    assert_int_equal(td_reference_batch_compute(kind, list, 3, "q8_1", refs, &whole, &joined, NULL),
+                     0);
     assert_true(joined);
     for (i = 0; i < 3; i++) {
         assert_int_equal(kind->reference(&t[i].op, &alone, NULL), 0);
@@ -353,7 +355,7 @@ static void joined_products_of_blocks_are_the_same(void **state)
     for (i = 0; i < 3; i++)
         op_case_release(&t[i]);
     case_mul_mat(&t[0], TD_DT_Q4_1, 2, 5, 96, (int64_t[]){1, 2, 1, 2}, 0, true);
-    assert_false(td_refbatch_fits(&t[0].op, &t[0].op)); /* rows of several matrices */
+    assert_false(td_reference_batch_fits(&t[0].op, &t[0].op)); /* rows of several matrices */
     op_case_release(&t[0]);
 }
 
@@ -407,12 +409,12 @@ static void poison_tells(void **state)
     for (e = 2; e < ROWS * COLS; e++) /* the first two were never written */
         a[e] = b[e] = s.c[e];
     a[9] = 0x7e00; /* NaN + x stays NaN; the other pattern + x is a number */
-    td_poison_look(&s.ref, &s.out, images, 2, &f);
+    td_poison_find(&s.ref, &s.out, images, 2, &f);
     assert_int_equal(f.unwritten, 2);
     assert_int_equal(f.not_cleared, 1);
     assert_int_equal(f.between, 0);
     s.ref.rows = s.out.shape[0] = ROWS - 1; /* now the last row lies outside of the output, and was written */
-    td_poison_look(&s.ref, &s.out, images, 2, &f);
+    td_poison_find(&s.ref, &s.out, images, 2, &f);
     assert_int_equal(f.between, COLS); /* the low bytes of these numbers are 0, as those of the pattern */
 }
 

@@ -20,7 +20,7 @@
 #include "model/exllama_layout.h"
 #include "model/marlin_layout.h"
 #include "model/identify/identify.h"
-#include "replayer/opref.h"
+#include "replayer/weight_ref.h"
 #include "tests/unit/tiny_checkpoint.h"
 
 #define ATTENTION "model.layers.0.self_attn"
@@ -522,7 +522,7 @@ static void expect_loaded(const struct run_time *r, int model, const char *role,
     size_t size;
 
     assert_string_equal(text, transforms);
-    assert_int_equal(td_opref_load(ck->tensors, ck->path, &r->s.t[i], &data, &size, &err), 0);
+    assert_int_equal(td_weight_ref_load(ck->tensors, ck->path, &r->s.t[i], &data, &size, &err), 0);
     assert_int_equal(size, r->s.size[i]);
     assert_memory_equal(data, r->s.data[i], size);
     free(data);

@@ -1,0 +1,168 @@
+/* writer_ledger.c - counts and facts of a recording, and the lines of the ledger that they become.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "format/writer_ledger.h"
+
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "format/manifest.h"
+#include "format/redact_words.h"
+#include "format/writer_queue.h"
+
+/* ---- counts --------------------------------------------------------------------------------------------------------- */
+
+void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes)
+{
+    int i;
+
+    pthread_mutex_lock(&w->stat_lock);
+    for (i = 0; i < w->n_counters; i++)
+        if (!strcmp(w->counter[i].name, name))
+            break;
+    if (i == w->n_counters && i < TD_WRITER_COUNTERS) {
+        w->counter[i].name = strdup(name);
+        if (w->counter[i].name)
+            w->n_counters++;
+    }
+    if (i < w->n_counters) {
+        w->counter[i].n += n;
+        w->counter[i].bytes += bytes;
+        w->counter[i].dirty = true;
+    } else {
+        td_log(TD_LOG_WARN, "format", "ledger: no room for \"%s\"", name);
+    }
+    pthread_mutex_unlock(&w->stat_lock);
+}
+
+void td_writer_count_set_bytes(struct td_writer *w, const char *name, int64_t bytes)
+{
+    int i;
+
+    if (bytes)
+        td_writer_count(w, name, 0, 0);
+    pthread_mutex_lock(&w->stat_lock);
+    for (i = 0; i < w->n_counters; i++)
+        if (!strcmp(w->counter[i].name, name) && w->counter[i].bytes != bytes) {
+            w->counter[i].bytes = bytes;
+            w->counter[i].dirty = true;
+        }
+    pthread_mutex_unlock(&w->stat_lock);
+}
+
+/* ---- facts ---------------------------------------------------------------------------------------------------------- */
+
+static void redact_fact(cJSON *v, const char *before)
+{
+    cJSON *m;
+    const char *last = NULL;
+
+    if (cJSON_IsString(v)) {
+        td_redact_query(v->valuestring, strlen(v->valuestring));
+        td_redact_word(before, v->valuestring);
+    }
+    cJSON_ArrayForEach(m, v) {
+        redact_fact(m, cJSON_IsArray(v) ? last : NULL);
+        last = cJSON_IsString(m) ? m->valuestring : NULL;
+    }
+}
+
+int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value)
+{
+    cJSON *copy, *s;
+    struct td_jw j;
+
+    if (td_manifest_reserved(section) || !value)
+        return TD_EINVAL;
+    copy = cJSON_Duplicate(value, true);
+    if (!copy)
+        return TD_ENOMEM;
+    redact_fact(copy, NULL);
+    pthread_mutex_lock(&w->stat_lock);
+    td_jw_init(&j, &w->fact_lines, false);
+    td_jw_obj(&j, NULL);
+    td_jw_cstr(&j, "section", section);
+    td_jw_cstr(&j, "key", key);
+    td_jw_value(&j, "value", copy);
+    td_jw_end(&j);
+    td_buf_addc(&w->fact_lines, '\n');
+    s = cJSON_GetObjectItemCaseSensitive(w->facts, section);
+    if (!s)
+        s = cJSON_AddObjectToObject(w->facts, section);
+    cJSON_DeleteItemFromObjectCaseSensitive(s, key);
+    cJSON_AddItemToObject(s, key, copy);
+    pthread_mutex_unlock(&w->stat_lock);
+    return td_writer_failure(w);
+}
+
+int td_writer_fact_str(struct td_writer *w, const char *section, const char *key, const char *value)
+{
+    cJSON *v = value ? cJSON_CreateString(value) : cJSON_CreateNull();
+    int rc = v ? td_writer_fact(w, section, key, v) : TD_ENOMEM;
+
+    cJSON_Delete(v);
+    return rc;
+}
+
+int td_writer_fact_num(struct td_writer *w, const char *section, const char *key, double value)
+{
+    cJSON *v = cJSON_CreateNumber(value);
+    int rc = v ? td_writer_fact(w, section, key, v) : TD_ENOMEM;
+
+    cJSON_Delete(v);
+    return rc;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------------------------------- */
+
+void td_writer_ledger_begin(struct td_writer *w, const cJSON *manifest)
+{
+    struct td_jw j;
+
+    td_jw_init(&j, &w->fact_lines, false);
+    td_jw_obj(&j, NULL);
+    td_jw_value(&j, "begin", manifest);
+    td_jw_end(&j);
+    td_buf_addc(&w->fact_lines, '\n');
+}
+
+static void put_counter(struct td_buf *b, const struct td_writer_counter *c)
+{
+    struct td_jw j;
+
+    td_jw_init(&j, b, false);
+    td_jw_obj(&j, NULL);
+    td_jw_i64(&j, "t_ns", td_clock_mono_ns());
+    td_jw_cstr(&j, "count", c->name);
+    td_jw_i64(&j, "n", c->n);
+    td_jw_i64(&j, "bytes", c->bytes);
+    td_jw_end(&j);
+    td_buf_addc(b, '\n');
+}
+
+void td_writer_ledger_lines(struct td_writer *w, struct td_buf *lines)
+{
+    int i;
+
+    pthread_mutex_lock(&w->stat_lock);
+    td_buf_add(lines, td_buf_str(&w->fact_lines), w->fact_lines.len);
+    td_buf_clear(&w->fact_lines);
+    for (i = 0; i < w->n_counters; i++)
+        if (w->counter[i].dirty) {
+            put_counter(lines, &w->counter[i]);
+            w->counter[i].dirty = false;
+        }
+    pthread_mutex_unlock(&w->stat_lock);
+}
+
+void td_writer_ledger_sums(struct td_writer *w, cJSON *ledger)
+{
+    cJSON *c;
+    int i;
+
+    for (i = 0; i < w->n_counters; i++) {
+        c = cJSON_AddObjectToObject(ledger, w->counter[i].name);
+        td_manifest_put_i64(c, "n", w->counter[i].n);
+        td_manifest_put_i64(c, "bytes", w->counter[i].bytes);
+    }
+}

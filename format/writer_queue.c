@@ -1,0 +1,167 @@
+/* writer_queue.c - the bounded queue between the callers of a writer and its thread.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "format/writer_queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- failure -------------------------------------------------------------------------------------------------------- */
+
+int td_writer_failure(struct td_writer *w)
+{
+    int code;
+
+    pthread_mutex_lock(&w->lock);
+    code = w->failure.code;
+    pthread_mutex_unlock(&w->lock);
+    return code;
+}
+
+void td_writer_keep_failure(struct td_writer *w, const struct td_error *why)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->failure.code)
+        w->failure = *why;
+    pthread_cond_broadcast(&w->room);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- callers -------------------------------------------------------------------------------------------------------- */
+
+struct td_writer_item *td_writer_item_new(enum td_writer_item_type type, const void *data, size_t n)
+{
+    struct td_writer_item *it = malloc(sizeof *it + n);
+
+    if (!it)
+        return NULL;
+    memset(it, 0, sizeof *it);
+    it->type = type;
+    it->len = n;
+    if (n)
+        memcpy(it->data, data, n);
+    return it;
+}
+
+/* Is the queue to be left alone? With `lock` held. */
+static bool is_paused(const struct td_writer *w)
+{
+    return w->paused && w->queued <= w->queue_max / 2 && td_clock_mono_ns() - w->paused_ns < TD_WRITER_PAUSE_NS;
+}
+
+static void unpause(struct td_writer *w)
+{
+    w->paused = false;
+    pthread_cond_signal(&w->work);
+}
+
+int td_writer_queue_push(struct td_writer *w, struct td_writer_item *it)
+{
+    int64_t cost;
+    int code;
+
+    if (!it)
+        return TD_ENOMEM;
+    cost = (int64_t)(sizeof *it + it->len);
+    pthread_mutex_lock(&w->lock);
+    while (!w->failure.code && w->queued && w->queued + cost > w->queue_max) {
+        unpause(w);
+        pthread_cond_wait(&w->room, &w->lock);
+    }
+    code = w->failure.code;
+    if (!code) {
+        it->next = NULL;
+        *w->tail = it;
+        w->tail = &it->next;
+        w->queued += cost;
+        w->came++;
+        if (w->idle && !is_paused(w))
+            pthread_cond_signal(&w->work);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (code)
+        free(it);
+    return code;
+}
+
+void td_writer_pause(struct td_writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->paused = true;
+    w->paused_ns = td_clock_mono_ns();
+    pthread_mutex_unlock(&w->lock);
+}
+
+void td_writer_resume(struct td_writer *w)
+{
+    uint64_t until;
+
+    pthread_mutex_lock(&w->lock);
+    unpause(w);
+    until = w->came;
+    while (!w->failure.code && w->done < until)
+        pthread_cond_wait(&w->room, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+}
+
+int td_writer_commit(struct td_writer *w, struct td_error *err)
+{
+    struct td_writer_item *it = td_writer_item_new(TD_ITEM_COMMIT, NULL, 0);
+    bool done = false;
+    int rc;
+
+    if (it)
+        it->done = &done;
+    rc = td_writer_queue_push(w, it);
+    pthread_mutex_lock(&w->lock);
+    unpause(w);
+    while (!rc && !done)
+        pthread_cond_wait(&w->committed, &w->lock);
+    if (w->failure.code)
+        rc = td_fail(err, w->failure.code, "%s", w->failure.msg);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+/* ---- the writer thread ---------------------------------------------------------------------------------------------- */
+
+static struct timespec timespec_of(int64_t ns)
+{
+    return (struct timespec){ns / TD_NS_PER_S, ns % TD_NS_PER_S};
+}
+
+struct td_writer_item *td_writer_queue_take(struct td_writer *w, int64_t due_ns, bool *stop)
+{
+    struct td_writer_item *all;
+
+    pthread_mutex_lock(&w->lock);
+    w->idle = true;
+    while (!w->stop && (!w->head || is_paused(w))) {
+        struct timespec ts = timespec_of(is_paused(w) ? w->paused_ns + TD_WRITER_PAUSE_NS : due_ns);
+
+        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT && !is_paused(w))
+            break;
+    }
+    w->idle = false;
+    all = w->head;
+    w->head = NULL;
+    w->tail = &w->head;
+    *stop = w->stop && !all;
+    pthread_mutex_unlock(&w->lock);
+    return all;
+}
+
+void td_writer_queue_done(struct td_writer *w, struct td_writer_item *it)
+{
+    pthread_mutex_lock(&w->lock);
+    w->queued -= (int64_t)(sizeof *it + it->len);
+    w->done++;
+    if (it->done) {
+        *it->done = true;
+        pthread_cond_broadcast(&w->committed);
+    }
+    pthread_cond_broadcast(&w->room);
+    pthread_mutex_unlock(&w->lock);
+    free(it);
+}

@@ -1,0 +1,73 @@
+/* build_pair.c - start the processes that run the candidate's and the baseline's build.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/build_pair.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COMPILE_MS 300000 /* a driver that finds no code for its GPU compiles PTX: 20 s for vLLM's Marlin on an H100 */
+
+static char *const *env_or_null(const struct td_arg_list *env)
+{
+    return env->n ? (char *const *)env->item : NULL;
+}
+
+/* Name a build for reports: by its own description (else, where --build-env set something, by its
+ * provider), followed by what was set for it. */
+static void name_build(char *out, size_t n, const char *words, const char *provider, const struct td_arg_list *env)
+{
+    size_t used = (size_t)snprintf(out, n, "%s", !words[0] && env->n ? provider : words);
+    int i;
+
+    for (i = 0; i < env->n && used < n; i++)
+        used += (size_t)snprintf(out + used, n - used, "%s%s", i ? " " : ", with ", env->item[i]);
+}
+
+/* Start one build's process. r borrows from *found, which must outlive it. */
+static int start_build(const struct td_replay_options *o, const char *name, const char *path, const struct td_arg_list *env,
+                       struct td_build *found, struct td_build_process *r, struct td_error *err)
+{
+    struct td_build_process_options ro = {.name = name,
+                                          .env = env_or_null(env),
+                                          .deadline_ms = (int)(o->deadline_s * 1000),
+                                          .guard = o->guard};
+    bool ours = o->provider && !o->build; /* --provider cpu, ref or simt concerns the candidate alone; any other names what both builds are */
+    int rc = td_build_detect(path, ours && path ? NULL : o->provider, found, err);
+
+    if (rc)
+        return rc;
+    ro.provider = found->provider;
+    ro.arg = found->arg[0] ? found->arg : NULL;
+    ro.prepare_ms = strcmp(found->provider, "cuda") ? 0 : COMPILE_MS;
+    if (found->script[0]) {
+        ro.program = found->arg;
+        ro.script = found->script;
+    }
+    return td_build_process_start(r, &ro, err);
+}
+
+int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *b,
+                       struct td_error *err)
+{
+    int rc;
+
+    memset(b, 0, sizeof *b);
+    b->candidate.sock = b->baseline.sock = b->candidate.arena_fd = b->baseline.arena_fd = -1;
+    rc = start_build(o, "candidate", o->build, &o->build_env, &b->found[0], &b->candidate, err);
+    if (rc)
+        return rc;
+    name_build(b->words[0], sizeof b->words[0], b->candidate.build, b->found[0].provider, &o->build_env);
+    if (!o->baseline_build)
+        return TD_OK;
+    rc = start_build(o, "baseline", o->baseline_build, &o->baseline_env, &b->found[1], &b->baseline, err);
+    if (rc)
+        return rc;
+    name_build(b->words[1], sizeof b->words[1], b->baseline.build, b->found[1].provider, &o->baseline_env);
+    return TD_OK;
+}
+
+void td_build_pair_close(struct td_build_pair *b)
+{
+    td_build_process_stop(&b->candidate);
+    td_build_process_stop(&b->baseline);
+}

@@ -1,0 +1,22 @@
+/* build_pair.h - the candidate's and the baseline's process.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_BUILD_PAIR_H
+#define TD_REPLAYER_BUILD_PAIR_H
+
+#include "replayer/build_detect.h"
+#include "replayer/build_process.h"
+#include "replayer/replay_options.h"
+
+struct td_build_pair {
+    struct td_build_process candidate, baseline; /* baseline: only with --baseline-build */
+    struct td_build found[2];    /* candidate, baseline: what they are; the processes borrow from here */
+    char words[2][256];          /* candidate, baseline: how reports name them */
+};
+
+/* Find out what the builds are and start a process for each. Errors are those of td_build_detect() and
+ * td_build_process_start(). Call td_build_pair_close() also after a failure. */
+int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *b,
+                       struct td_error *err);
+void td_build_pair_close(struct td_build_pair *b);
+
+#endif

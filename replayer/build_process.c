@@ -1,0 +1,403 @@
+/* build_process.c - a build in a process of its own, seen from the replayer.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/build_process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+
+#define HELLO_TIMEOUT_MS 300000 /* torch takes 7 s of CPU time to load, and took a minute on a busy machine */
+
+const char *td_run_status_name(enum td_run_status s)
+{
+    static const char *const names[] = {"ok", "unsupported", "failed", "crashed", "hung"};
+
+    return names[s];
+}
+
+void td_run_result_release(struct td_run_result *r)
+{
+    free(r->memory);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- start and end ------------------------------------------------------------------------------------------------- */
+
+static void close_socket(struct td_build_process *r)
+{
+    if (r->sock > 0)
+        close(r->sock);
+    r->sock = -1;
+    r->arena_sent = false;
+}
+
+static int spawn_child(struct td_build_process *r, struct td_error *err)
+{
+    char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
+    char *argv[] = {program, "--child", fd_text, NULL}, *with_script[] = {program, (char *)(uintptr_t)r->opt.script, "--child", fd_text, NULL};
+    int pair[2], keep[2] = {-1, -1}, rc;
+    struct td_proc_options po = {.argv = r->opt.script ? with_script : argv, .extra_env = r->opt.env, .stdin_fd = -1, .stdout_fd = STDERR_FILENO, .stderr_fd = -1,
+                                 .keep_fds = keep, .own_group = true};
+
+    if (r->opt.program)
+        rc = snprintf(program, sizeof program, "%s", r->opt.program) < (int)sizeof program ? TD_OK : TD_ELIMIT;
+    else if (!(rc = td_fs_self_dir(bin, sizeof bin, err)))
+        rc = td_fs_join(program, sizeof program, bin, "replay-child", err);
+    if (rc)
+        return td_fail(err, rc, "the path of replay-child is too long");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return td_fail(err, TD_EIO, "socketpair: %s", strerror(errno));
+    keep[0] = pair[1];
+    snprintf(fd_text, sizeof fd_text, "%d", pair[1]);
+    rc = td_proc_start(&r->proc, &po, err);
+    close(pair[1]);
+    if (rc) {
+        close(pair[0]);
+        return rc;
+    }
+    r->sock = pair[0];
+    r->starts++;
+    return TD_OK;
+}
+
+static void new_message(struct td_build_process *r, enum td_proto_type type, struct td_proto_msg *m)
+{
+    memset(m, 0, sizeof *m);
+    m->magic = TD_PROTO_MAGIC;
+    m->version = TD_PROTO_VERSION;
+    m->type = type;
+    m->seq = ++r->seq;
+}
+
+/* Collect a child that is gone or useless. text gets how it ended and, if the child could write that
+ * down, where it faulted. */
+static void collect_child(struct td_build_process *r, char *text, size_t n)
+{
+    const char *fault = r->arena ? ((struct td_proto_arena *)r->arena)->fault : "";
+    char how[96];
+
+    if (td_proc_wait(&r->proc, 2000, NULL))
+        td_proc_end(&r->proc, 0);
+    td_proc_describe(r->proc.status, how, sizeof how);
+    snprintf(text, n, "%s%s%.255s", how, fault[0] ? ": " : "", fault);
+    close_socket(r);
+}
+
+static int say_hello(struct td_build_process *r, struct td_error *err)
+{
+    struct td_proto_msg m;
+    char how[480];
+    int rc;
+
+    new_message(r, TD_PROTO_HELLO, &m);
+    snprintf(m.provider, sizeof m.provider, "%s", r->opt.provider);
+    snprintf(m.text, sizeof m.text, "%s", r->opt.arg ? r->opt.arg : "");
+    rc = td_proto_send(r->sock, &m, -1, NULL);
+    if (!rc)
+        rc = td_proto_recv(r->sock, &m, NULL, HELLO_TIMEOUT_MS, err);
+    if (rc == TD_EPROTO)
+        return rc;
+    if (rc == TD_ETIMEOUT) {
+        td_proc_end(&r->proc, 0);
+        close_socket(r);
+        return td_fail(err, TD_ECRASH, "%s: %s: not loaded after %d s", r->opt.name, r->opt.arg ? r->opt.arg : r->opt.provider,
+                       HELLO_TIMEOUT_MS / 1000);
+    }
+    if (rc) {
+        collect_child(r, how, sizeof how);
+        if (err)
+            td_error_clear(err);
+        return td_fail(err, TD_ECRASH, "%s: %s: the process that loads it ended (%s); a library built with a sanitizer needs "
+                       "its runtime first in LD_PRELOAD", r->opt.name, r->opt.arg ? r->opt.arg : r->opt.provider, how);
+    }
+    if (m.status) { /* without its provider the child is of no use */
+        td_proc_end(&r->proc, 0);
+        close_socket(r);
+        return td_fail(err, m.status, "%.470s", m.text);
+    }
+    snprintf(r->build, sizeof r->build, "%.255s", m.text);
+    return TD_OK;
+}
+
+int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
+                           struct td_error *err)
+{
+    int rc;
+
+    memset(r, 0, sizeof *r);
+    r->opt = *opt;
+    r->sock = r->arena_fd = -1;
+    rc = spawn_child(r, err);
+    if (!rc)
+        rc = say_hello(r, err);
+    if (rc)
+        td_build_process_stop(r);
+    return rc;
+}
+
+int td_build_process_restart(struct td_build_process *r, struct td_error *err)
+{
+    struct td_proto_msg m;
+
+    if (r->sock < 0)
+        return TD_OK;
+    new_message(r, TD_PROTO_RESTART, &m);
+    r->arena_sent = false;
+    if (td_proto_send(r->sock, &m, -1, err))
+        return err ? err->code : TD_EIO;
+    return say_hello(r, err);
+}
+
+void td_build_process_stop(struct td_build_process *r)
+{
+    struct td_proto_msg m;
+
+    if (r->proc.pid > 0) {
+        new_message(r, TD_PROTO_BYE, &m);
+        if (r->sock < 0 || td_proto_send(r->sock, &m, -1, NULL) || td_proc_wait(&r->proc, 1000, NULL))
+            td_proc_end(&r->proc, 0);
+    }
+    close_socket(r);
+    if (r->arena)
+        munmap(r->arena, r->arena_size);
+    if (r->arena_fd > 0)
+        close(r->arena_fd);
+    r->arena = NULL;
+    r->arena_fd = -1;
+}
+
+/* ---- one request --------------------------------------------------------------------------------------------------- */
+
+static int make_arena(struct td_build_process *r, uint64_t need, struct td_error *err)
+{
+    if (r->arena && r->arena_size >= need)
+        return TD_OK;
+    if (r->arena)
+        munmap(r->arena, r->arena_size);
+    if (r->arena_fd > 0)
+        close(r->arena_fd);
+    r->arena = NULL;
+    r->arena_size = need + need / 2;
+    r->arena_sent = false;
+    r->arena_fd = memfd_create("tapedeck-ops", MFD_CLOEXEC);
+    if (r->arena_fd < 0 || ftruncate(r->arena_fd, (off_t)r->arena_size))
+        return td_fail(err, TD_ENOMEM, "cannot get %llu bytes of shared memory: %s", (unsigned long long)r->arena_size, strerror(errno));
+    r->arena = mmap(NULL, r->arena_size, PROT_READ | PROT_WRITE, MAP_SHARED, r->arena_fd, 0);
+    if (r->arena == MAP_FAILED) {
+        r->arena = NULL;
+        return td_fail(err, TD_ENOMEM, "cannot map %llu bytes of shared memory: %s", (unsigned long long)r->arena_size,
+                       strerror(errno));
+    }
+    return TD_OK;
+}
+
+/* Make sure that a child runs (start another if need be) and that its arena holds the op. */
+static int make_ready(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                 struct td_error *err)
+{
+    struct td_proto_msg m;
+    uint64_t need;
+
+    if (td_proto_arena_size(op, repeats, &need, err) || make_arena(r, need, err) ||
+        td_proto_pack(op, r->arena, r->arena_size, repeats, err))
+        return err->code;
+    if (r->sock < 0 && (spawn_child(r, err) || say_hello(r, err)))
+        return td_fail_at(err, "%s: cannot be started again", r->opt.name);
+    if (!r->arena_sent) {
+        new_message(r, TD_PROTO_ARENA, &m);
+        m.size = r->arena_size;
+        r->arena_sent = !td_proto_send(r->sock, &m, r->arena_fd, NULL);
+    }
+    return TD_OK;
+}
+
+static const char *describe_stage(const struct td_proto_arena *a, char *out, size_t n)
+{
+    static const char *const names[] = {"between runs", "while loading tensors", "in prepare", "in run", "in fetch", "in release"};
+    uint32_t s = a->stage;
+
+    if (s == TD_STAGE_RUN || s == TD_STAGE_FETCH)
+        snprintf(out, n, "%s, repeat %u", names[s], a->repeat);
+    else
+        snprintf(out, n, "%s", s < sizeof names / sizeof *names ? names[s] : "somewhere");
+    return out;
+}
+
+/* After TD_PROTO_LAST the child ends by itself, since the run left it useless: collect it. The next op
+ * gets a new child. */
+static void collect_spent_child(struct td_build_process *r, const struct td_proto_msg *m)
+{
+    if (!(m->flags & TD_PROTO_LAST))
+        return;
+    if (td_proc_wait(&r->proc, 2000, NULL))
+        td_proc_end(&r->proc, 0);
+    close_socket(r);
+}
+
+/* No answer came within deadline_ms. Wait on if the child has entered another stage since, or is in
+ * prepare, which has its own limit. */
+static bool is_at_work(const struct td_build_process *r, const struct td_proto_arena *a,
+                       uint64_t *seen, int64_t *waited_ms)
+{
+    if (a->progress != *seen) {
+        *seen = a->progress;
+        *waited_ms = 0;
+        return true;
+    }
+    *waited_ms += r->opt.deadline_ms;
+    return a->stage == TD_STAGE_PREPARE && *waited_ms < r->opt.prepare_ms;
+}
+
+/* Send a request and wait for its reply; the deadline starts anew whenever the child enters another stage.
+ * TD_OK; TD_ECRASH: the child crashed or hung (*status, text) and has been collected; TD_EPROTO. */
+static int call_child(struct td_build_process *r, struct td_proto_msg *m, enum td_run_status *status,
+                char *text, size_t n, struct td_error *err)
+{
+    struct td_proto_arena *a = r->arena;
+    uint64_t seen = a->progress;
+    int64_t waited_ms = 0;
+    uint32_t seq = m->seq;
+    char where[64];
+    int rc = td_proto_send(r->sock, m, -1, NULL);
+
+    while (!rc) {
+        rc = td_proto_recv(r->sock, m, NULL, r->opt.deadline_ms, err);
+        if (rc == TD_ETIMEOUT && is_at_work(r, a, &seen, &waited_ms)) {
+            rc = TD_OK;
+            continue;
+        }
+        if (!rc && m->seq == seq)
+            return TD_OK;
+    }
+    if (rc == TD_EPROTO)
+        return rc;
+    if (err)
+        td_error_clear(err);
+    describe_stage(a, where, sizeof where);
+    if (rc == TD_ETIMEOUT) {
+        *status = TD_RUN_HUNG;
+        r->hangs++;
+        td_proc_end(&r->proc, 0);
+        close_socket(r);
+        snprintf(text, n, "no answer for %.3g s %s", (double)waited_ms / 1000.0, where);
+    } else {
+        char how[400];
+
+        *status = TD_RUN_CRASHED;
+        r->crashes++;
+        collect_child(r, how, sizeof how);
+        snprintf(text, n, "%s (%s)", how, where);
+    }
+    td_log(TD_LOG_INFO, "replay", "%s: %s", r->opt.name, text);
+    return TD_ECRASH;
+}
+
+static int copy_images(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                       struct td_run_result *res, struct td_error *err)
+{
+    struct td_proto_arena *a = r->arena;
+    size_t step = td_proto_image_stride(op->out.size_bytes);
+    int i;
+
+    res->memory = malloc(step * (size_t)repeats + 64);
+    if (!res->memory)
+        return td_fail(err, TD_ENOMEM, "out of memory for %d outputs of %zu bytes", repeats, op->out.size_bytes);
+    memcpy(res->memory, (char *)r->arena + a->out.offset, step * (size_t)repeats);
+    for (i = 0; i < repeats; i++)
+        res->images[i] = (char *)res->memory + step * (size_t)i;
+    res->repeats = repeats;
+    return TD_OK;
+}
+
+int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                         struct td_run_result *res, struct td_error *err)
+{
+    struct td_proto_msg m;
+    int rc;
+
+    memset(res, 0, sizeof *res);
+    rc = make_ready(r, op, repeats, err);
+    if (rc)
+        return rc;
+    new_message(r, TD_PROTO_RUN, &m);
+    m.repeats = (uint32_t)repeats;
+    m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
+    rc = call_child(r, &m, &res->status, res->reason, sizeof res->reason, err);
+    if (rc)
+        return rc == TD_ECRASH ? TD_OK : rc;
+    collect_spent_child(r, &m);
+    res->status = m.status == TD_PROTO_OK ? TD_RUN_OK : m.status == TD_PROTO_UNSUPPORTED ? TD_RUN_UNSUPPORTED : TD_RUN_FAILED;
+    if (m.flags & TD_PROTO_LAST && res->status == TD_RUN_FAILED) { /* costs a process, so it counts as a crash */
+        res->status = TD_RUN_CRASHED;
+        r->crashes++;
+    }
+    snprintf(res->reason, sizeof res->reason, "%.479s", m.text);
+    memcpy(res->rounding, m.rounding, sizeof res->rounding);
+    res->varies = m.flags & TD_PROTO_VARIES;
+    if (m.repeats > (uint32_t)repeats)
+        return td_fail(err, TD_EPROTO, "%s: the child says it ran %u of %d repeats", r->opt.name, m.repeats, repeats);
+    return m.repeats ? copy_images(r, op, (int)m.repeats, res, err) : TD_OK;
+}
+
+/* ---- timing -------------------------------------------------------------------------------------------------------- */
+
+static int call_for_timing(struct td_build_process *r, struct td_proto_msg *m, struct td_error *err)
+{
+    enum td_run_status status;
+    char text[480];
+    int rc = r->sock < 0 ? TD_ECRASH : call_child(r, m, &status, text, sizeof text, err);
+
+    if (rc == TD_ECRASH)
+        return td_fail(err, rc, "%s: %s", r->opt.name, r->sock < 0 ? "its process is gone" : text);
+    if (rc)
+        return rc;
+    collect_spent_child(r, m);
+    if (m->status != TD_PROTO_OK)
+        return td_fail(err, TD_EUNSUPPORTED, "%s: %.400s", r->opt.name, m->text);
+    return TD_OK;
+}
+
+int td_build_process_prepare(struct td_build_process *r, const struct td_op_call *op,
+                             struct td_error *err)
+{
+    struct td_proto_msg m;
+    int rc = make_ready(r, op, 1, err);
+
+    if (rc)
+        return rc;
+    new_message(r, TD_PROTO_PREPARE, &m);
+    m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
+    return call_for_timing(r, &m, err);
+}
+
+int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool cold, int64_t *ns,
+                          struct td_error *err)
+{
+    struct td_proto_msg m;
+    int rc;
+
+    new_message(r, TD_PROTO_TIME, &m);
+    m.iterations = iterations;
+    m.flags = cold ? TD_PROTO_COLD : 0;
+    rc = call_for_timing(r, &m, err);
+    *ns = rc ? 0 : m.ns;
+    snprintf(r->condition, sizeof r->condition, "%.519s", rc ? "" : m.text);
+    return rc;
+}
+
+int td_build_process_forget(struct td_build_process *r, struct td_error *err)
+{
+    struct td_proto_msg m;
+
+    if (!r->arena_sent) /* nothing was prepared since the child started */
+        return TD_OK;
+    new_message(r, TD_PROTO_RELEASE, &m);
+    return call_for_timing(r, &m, err);
+}

@@ -1,0 +1,73 @@
+/* build_process.h - a build in a process of its own, seen from the replayer: start it, run ops, survive its crashes.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_BUILD_PROCESS_H
+#define TD_REPLAYER_BUILD_PROCESS_H
+
+#include "common/proc.h"
+#include "replayer/child_protocol.h"
+
+struct td_build_process_options {
+    const char *name;       /* "candidate", "baseline": for messages */
+    const char *provider;   /* "lib", "cpu", "ref", "ggml", "vllm", "cuda", "hip" */
+    const char *arg;        /* path of the build, or NULL */
+    const char *program;    /* executed with "--child FD"; NULL: replay-child beside this program */
+    const char *script;     /* first argument of the program; NULL: none */
+    char *const *env;       /* "NAME=value", NULL-terminated, added to its environment; or NULL */
+    int deadline_ms;        /* longest time in one stage of a run (load, prepare, one repeat) */
+    int prepare_ms;         /* longest time in prepare, where that is more; 0: deadline_ms */
+    bool guard;             /* tensors end at a page that nobody may touch */
+};
+
+struct td_build_process {
+    struct td_build_process_options opt;
+    struct td_proc proc;
+    int sock, arena_fd;     /* -1: none */
+    void *arena; uint64_t arena_size;
+    bool arena_sent;        /* the running child has this arena */
+    uint32_t seq;
+    int starts, crashes, hangs;
+    char build[256];        /* the build's description of itself, "" when it gives none */
+    char condition[520];    /* of its device before and after the last td_build_process_time(), a
+                               line each (provider.h, condition); "": not reported */
+};
+
+enum td_run_status { TD_RUN_OK, TD_RUN_UNSUPPORTED, TD_RUN_FAILED, TD_RUN_CRASHED, TD_RUN_HUNG };
+const char *td_run_status_name(enum td_run_status s); /* "ok", "unsupported" ... as in docs/format.md */
+
+struct td_run_result {
+    enum td_run_status status;
+    char reason[480];       /* "" when ok */
+    char rounding[16];      /* of the activations, as the build reports it; "": as the op has it */
+    bool varies;            /* the kernel is known to give other bits each time */
+    int repeats;            /* images that came back; may be > 0 when failed */
+    void *images[TD_PROTO_MAX_REPEATS]; /* each size_bytes of the op's output, in `memory` */
+    void *memory;
+};
+void td_run_result_release(struct td_run_result *r);
+
+/* Start the child and open its provider. Errors of the provider go up (TD_ENOTFOUND, TD_EUNSUPPORTED
+ * ...); TD_ECRASH: the child died while it loaded the build, or hung. */
+int td_build_process_start(struct td_build_process *r, const struct td_build_process_options *opt,
+                           struct td_error *err);
+/* End the child and free what r holds. A zeroed struct is allowed. */
+void td_build_process_stop(struct td_build_process *r);
+
+/* Let the child begin anew in fresh memory: a new process image, or the equivalent of its provider
+ * (provider.h, renew). Errors as of td_build_process_start(). A child that is gone stays gone: TD_OK. */
+int td_build_process_restart(struct td_build_process *r, struct td_error *err);
+
+/* Run the op `repeats` times, each time on a freshly poisoned output. A crash or a hang is a result
+ * (res->status); the next call starts the child again. Returns < 0 only when the replayer cannot go
+ * on: no memory, or the child cannot be started again. */
+int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                         struct td_run_result *res, struct td_error *err);
+
+/* Timing: prepare the op, time `iterations` runs (*ns: of all together), forget it. cold: caches are
+ * emptied before each run. TD_ECRASH, TD_EUNSUPPORTED and others: this op cannot be timed. */
+int td_build_process_prepare(struct td_build_process *r, const struct td_op_call *op,
+                             struct td_error *err);
+int td_build_process_time(struct td_build_process *r, uint32_t iterations, bool cold, int64_t *ns,
+                          struct td_error *err);
+int td_build_process_forget(struct td_build_process *r, struct td_error *err);
+
+#endif

@@ -1,0 +1,427 @@
+/* child_serve.c - serve the requests of the replayer: open a provider, run ops, time them.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The build works on guarded copies of the tensors. The arena itself is only touched between calls
+ * of the build. */
+#include "replayer/child/child_serve.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#include "common/clock.h"
+#include "kernels/providers/provider.h"
+#include "replayer/child/child_fault.h"
+#include "replayer/child/guard.h"
+#include "replayer/child_protocol.h"
+#include "replayer/poison.h"
+
+#define N_GUARDS (TD_OP_MAX_TENSORS + 1)
+#define OUT_GUARD TD_OP_MAX_TENSORS
+#define SWEEP_BYTES ((size_t)64 << 20) /* read to empty the caches where there is no clflush */
+
+struct child {
+    int sock;
+    const struct td_provider *provider;
+    void *state;
+    struct td_proto_arena *arena;
+    uint64_t arena_size;
+    struct td_guard guards[N_GUARDS];
+    char roles[N_GUARDS][TD_OP_MAX_ROLE];
+    struct td_child_fault_watch watch;
+    struct td_op_call op;        /* the op in guarded memory */
+    struct td_op_call source;    /* the op in the arena */
+    void *images;
+    void *prepared;              /* between PREPARE and RELEASE */
+    bool renewed;                /* between RESTART and HELLO: the build is still open */
+    void *sweep;
+};
+
+static void enter_stage(struct child *c, enum td_proto_stage s, uint32_t repeat)
+{
+    c->arena->repeat = repeat;
+    c->arena->stage = s;
+    c->arena->progress++;
+}
+
+/* ---- load the arena's op into guarded memory ----------------------------------------------------------------------- */
+
+static int place_tensor(struct child *c, int slot, const struct td_tensor *from,
+                        struct td_tensor *to, bool guard, struct td_error *err)
+{
+    if (td_guard_place(&c->guards[slot], from->size_bytes, from->align, guard, err))
+        return td_fail_at(err, "%s", from->role);
+    memcpy(c->roles[slot], from->role, sizeof c->roles[slot]);
+    *to = *from;
+    to->data = c->guards[slot].data;
+    return TD_OK;
+}
+
+static int load_arena_op(struct child *c, uint32_t repeats, bool guard, struct td_error *err)
+{
+    int t;
+
+    if (!c->arena)
+        return td_fail(err, TD_EPROTO, "no arena was sent yet");
+    enter_stage(c, TD_STAGE_LOAD, 0);
+    if (td_proto_unpack(c->arena, c->arena_size, (int)repeats, &c->source, &c->images, err))
+        return err->code;
+    c->op = c->source;
+    c->op.guard = guard;
+    for (t = 0; t < c->op.n_in; t++) {
+        if (place_tensor(c, t, &c->source.in[t], &c->op.in[t], guard, err))
+            return err->code;
+        if (c->op.in[t].size_bytes)
+            memcpy(c->op.in[t].data, c->source.in[t].data, c->op.in[t].size_bytes);
+    }
+    return place_tensor(c, OUT_GUARD, &c->source.out, &c->op.out, guard, err);
+}
+
+/* ---- run, and check the memory around the tensors
+ * ------------------------------------------------------------------ */
+
+static int check_gap(struct child *c, int slot, struct td_error *err)
+{
+    long at = td_guard_check(&c->guards[slot]);
+
+    if (at > 0)
+        return td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %ld after it)", c->roles[slot], at - 1);
+    if (at < 0)
+        return td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%ld bytes before it)", c->roles[slot], -at);
+    return TD_OK;
+}
+
+static int check_untouched(struct child *c, struct td_error *err)
+{
+    int t;
+
+    for (t = 0; t < c->op.n_in; t++) {
+        if (c->op.in[t].size_bytes && memcmp(c->op.in[t].data, c->source.in[t].data, c->op.in[t].size_bytes))
+            return td_fail(err, TD_ECORRUPT, "wrote into its input %s", c->op.in[t].role);
+        if (check_gap(c, t, err))
+            return err->code;
+    }
+    return check_gap(c, OUT_GUARD, err);
+}
+
+/* Set status and sentence of the reply unless they are set. A run that breaks the memory rules has
+ * failed, yet its images are judged all the same. */
+static void set_answer(struct td_proto_msg *m, enum td_proto_status status, const char *text)
+{
+    if (m->status != TD_PROTO_OK)
+        return;
+    m->status = status;
+    snprintf(m->text, sizeof m->text, "%s", text ? text : "");
+}
+
+static int prepare_op(struct child *c, struct td_proto_msg *m, void **prepared)
+{
+    struct td_error err = {0};
+    const char *why = c->provider->supports(c->state, &c->op);
+
+    if (why) {
+        set_answer(m, TD_PROTO_UNSUPPORTED, why);
+        return -1;
+    }
+    enter_stage(c, TD_STAGE_PREPARE, 0);
+    if (c->provider->prepare(c->state, &c->op, prepared, &err)) {
+        set_answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED,
+                   err.msg);
+        return -1;
+    }
+    return 0;
+}
+
+static int run_repeat(struct child *c, void *prepared, uint32_t repeat, struct td_proto_msg *m)
+{
+    struct td_error err = {0};
+    char *image = (char *)c->images + td_proto_image_stride(c->op.out.size_bytes) * repeat;
+
+    td_poison_fill(c->op.out.dtype, (int)repeat, c->op.out.data, c->op.out.size_bytes);
+    enter_stage(c, TD_STAGE_RUN, repeat);
+    if ((c->provider->refill && c->provider->refill(c->state, prepared, &err)) || c->provider->run(c->state, prepared, &err)) {
+        set_answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED,
+                   err.msg);
+        return -1;
+    }
+    enter_stage(c, TD_STAGE_FETCH, repeat);
+    if (c->provider->fetch(c->state, prepared, &err)) {
+        set_answer(m, TD_PROTO_FAILED, err.msg);
+        return -1;
+    }
+    memcpy(image, c->op.out.data, c->op.out.size_bytes);
+    if (check_untouched(c, &err))
+        set_answer(m, TD_PROTO_FAILED, err.msg);
+    return 0;
+}
+
+static void report_nature(struct child *c, const void *prepared, struct td_proto_msg *m)
+{
+    const char *r = c->provider->rounding ? c->provider->rounding(c->state, &c->op) : NULL;
+
+    snprintf(m->rounding, sizeof m->rounding, "%s", r ? r : "");
+    if (c->provider->varies && c->provider->varies(c->state, prepared))
+        m->flags |= TD_PROTO_VARIES;
+}
+
+static void serve_run(struct child *c, struct td_proto_msg *m)
+{
+    struct td_error err = {0};
+    uint32_t want = m->repeats;
+    void *prepared = NULL;
+
+    m->repeats = 0;
+    m->rounding[0] = '\0';
+    if (want > TD_PROTO_MAX_REPEATS || load_arena_op(c, want, m->flags & TD_PROTO_GUARD, &err)) {
+        set_answer(m, TD_PROTO_FAILED, err.code ? err.msg : "too many repeats");
+        return;
+    }
+    if (prepare_op(c, m, &prepared))
+        return;
+    report_nature(c, prepared, m);
+    while (m->repeats < want && !run_repeat(c, prepared, m->repeats, m))
+        m->repeats++;
+    enter_stage(c, TD_STAGE_RELEASE, 0);
+    c->provider->release(c->state, prepared);
+}
+
+/* ---- timing -------------------------------------------------------------------------------------------------------- */
+
+static void forget_prepared(struct child *c)
+{
+    if (c->prepared)
+        c->provider->release(c->state, c->prepared);
+    c->prepared = NULL;
+}
+
+static void serve_prepare(struct child *c, struct td_proto_msg *m)
+{
+    struct td_error err = {0};
+
+    forget_prepared(c);
+    if (load_arena_op(c, 1, m->flags & TD_PROTO_GUARD, &err)) {
+        set_answer(m, TD_PROTO_FAILED, err.msg);
+        return;
+    }
+    if (prepare_op(c, m, &c->prepared))
+        c->prepared = NULL;
+}
+
+#if defined(__x86_64__)
+static void flush_tensor(const struct td_tensor *t)
+{
+    size_t at;
+
+    for (at = 0; at < t->size_bytes; at += 64)
+        _mm_clflush((const char *)t->data + at);
+}
+#endif
+
+/* Empty the caches of the op's tensors: flush their lines, or read a buffer larger than the
+ * caches. */
+static void make_cold(struct child *c)
+{
+#if defined(__x86_64__)
+    int t;
+
+    for (t = 0; t < c->op.n_in; t++)
+        flush_tensor(&c->op.in[t]);
+    flush_tensor(&c->op.out);
+    _mm_mfence();
+#else
+    if (!c->sweep)
+        c->sweep = malloc(SWEEP_BYTES);
+    if (c->sweep)
+        memset(c->sweep, (int)c->arena->progress, SWEEP_BYTES);
+#endif
+}
+
+/* Time the runs by this process's clock, for a provider that has none of its own. */
+static void time_on_host(struct child *c, struct td_proto_msg *m, struct td_error *err)
+{
+    int64_t from = td_clock_mono_ns();
+    uint32_t i;
+
+    for (i = 0; i < m->iterations && !err->code; i++) {
+        if (m->flags & TD_PROTO_COLD) {
+            make_cold(c);
+            from = td_clock_mono_ns();
+        }
+        c->provider->run(c->state, c->prepared, err);
+        if (m->flags & TD_PROTO_COLD)
+            m->ns += td_clock_mono_ns() - from;
+    }
+    if (!(m->flags & TD_PROTO_COLD))
+        m->ns = td_clock_mono_ns() - from;
+}
+
+/* Add what the provider reports of its device to the reply's text: a line before the runs, a line
+ * after them. */
+static void report_condition(struct child *c, struct td_proto_msg *m, bool after)
+{
+    char text[256] = "";
+    size_t used = after ? strlen(m->text) : 0;
+
+    if (!c->provider->condition)
+        return;
+    c->provider->condition(c->state, text, sizeof text);
+    text[strcspn(text, "\n")] = '\0';
+    snprintf(m->text + used, sizeof m->text - used, "%s%s", after ? "\n" : "", text);
+}
+
+static void serve_time(struct child *c, struct td_proto_msg *m)
+{
+    struct td_error err = {0};
+
+    m->ns = 0;
+    if (!c->prepared) {
+        set_answer(m, TD_PROTO_FAILED, "TIME without PREPARE");
+        return;
+    }
+    enter_stage(c, TD_STAGE_RUN, 0);
+    report_condition(c, m, false);
+    if (c->provider->time)
+        c->provider->time(c->state, c->prepared, m->iterations, m->flags & TD_PROTO_COLD, &m->ns, &err);
+    else
+        time_on_host(c, m, &err);
+    report_condition(c, m, true);
+    if (err.code)
+        set_answer(m, TD_PROTO_FAILED, err.msg);
+}
+
+/* ---- the rest of the protocol -------------------------------------------------------------------------------------- */
+
+static void serve_hello(struct child *c, struct td_proto_msg *m)
+{
+    struct td_error err = {0};
+    char arg[sizeof m->text];
+
+    if (c->renewed) { /* the build is open already: repeat what the first HELLO was answered */
+        snprintf(m->text, sizeof m->text, "%s", c->provider->words ? c->provider->words(c->state) : "");
+        c->renewed = false;
+        return;
+    }
+    snprintf(arg, sizeof arg, "%s", m->text);
+    m->text[0] = '\0';
+    c->provider = td_provider_find(m->provider);
+    if (!c->provider) {
+        m->status = TD_EINVAL;
+        snprintf(m->text, sizeof m->text, "no provider \"%.31s\"; this program has ref, cpu, simt, lib, ggml, cuda and hip", m->provider);
+        return;
+    }
+    m->status = c->provider->open(arg[0] ? arg : NULL, &c->state, &err);
+    snprintf(m->text, sizeof m->text, "%s", m->status ? err.msg : c->provider->words ? c->provider->words(c->state) : "");
+    if (m->status)
+        c->provider = NULL;
+}
+
+static void map_arena(struct child *c, const struct td_proto_msg *m, int fd)
+{
+    void *map = MAP_FAILED;
+
+    forget_prepared(c);
+    c->watch.note = NULL;
+    if (c->arena)
+        munmap(c->arena, c->arena_size);
+    c->arena = NULL;
+    if (fd >= 0 && m->size >= sizeof *c->arena && m->size <= TD_PROTO_ARENA_MAX)
+        map = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (map == MAP_FAILED)
+        return; /* the next RUN reports that there is no arena */
+    c->arena = map;
+    c->arena_size = m->size;
+    c->watch.note = c->arena->fault;
+    c->watch.note_bytes = sizeof c->arena->fault;
+}
+
+static void serve_request(struct child *c, struct td_proto_msg *m)
+{
+    if (m->type != TD_PROTO_HELLO && !c->provider) {
+        set_answer(m, TD_PROTO_FAILED, "HELLO comes first");
+        return;
+    }
+    m->status = TD_PROTO_OK;
+    switch (m->type) {
+    case TD_PROTO_HELLO: serve_hello(c, m); break;
+    case TD_PROTO_RUN: serve_run(c, m); break;
+    case TD_PROTO_PREPARE: serve_prepare(c, m); break;
+    case TD_PROTO_TIME: serve_time(c, m); break;
+    case TD_PROTO_RELEASE: forget_prepared(c); break;
+    default: set_answer(m, TD_PROTO_FAILED, "a message of an unknown type");
+    }
+    if (c->arena)
+        enter_stage(c, TD_STAGE_IDLE, 0);
+    m->flags &= TD_PROTO_VARIES;
+    if (c->provider && c->provider->is_dead && c->provider->is_dead(c->state))
+        m->flags |= TD_PROTO_LAST;
+}
+
+/* Let the provider become as good as new with its build still open. False: it cannot. */
+static bool renew_provider(struct child *c)
+{
+    forget_prepared(c);
+    c->renewed = c->provider && c->provider->renew;
+    if (c->renewed)
+        c->provider->renew(c->state);
+    return c->renewed;
+}
+
+/* Execute this program again on the same socket: fresh memory, the build loaded again, and no fork
+ * of a large parent. */
+static void restart_process(const struct child *c)
+{
+    char fd[16];
+    char name[] = "replay-child", mode[] = "--child";
+    char *argv[] = {name, mode, fd, NULL};
+
+    snprintf(fd, sizeof fd, "%d", c->sock);
+    execv("/proc/self/exe", argv);
+    _exit(TD_EXIT_BROKEN);
+}
+
+int td_child_serve(int sock)
+{
+    static struct child c; /* static: the signal handler reads its guards */
+    struct td_proto_msg m;
+    struct td_error err = {0};
+    int fd, rc = TD_OK;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* a crash is a result, not a reason to fill the disk */
+    signal(SIGINT, SIG_IGN);                        /* Ctrl-C is for the parent to handle */
+    c.sock = sock;
+    c.watch = (struct td_child_fault_watch){
+        .guards = c.guards, .roles = (const char(*)[TD_OP_MAX_ROLE])c.roles, .n_guards = N_GUARDS};
+    rc = td_child_fault_install(&c.watch, &err);
+    while (!rc && !(rc = td_proto_recv(sock, &m, &fd, -1, &err)) && m.type != TD_PROTO_BYE) {
+        if (m.type == TD_PROTO_ARENA) {
+            map_arena(&c, &m, fd);
+            continue;
+        }
+        if (fd >= 0)
+            close(fd);
+        if (m.type == TD_PROTO_RESTART && renew_provider(&c))
+            continue;
+        if (m.type == TD_PROTO_RESTART)
+            restart_process(&c);
+        serve_request(&c, &m);
+        rc = td_proto_send(sock, &m, -1, &err);
+        if (m.flags & TD_PROTO_LAST)
+            _exit(TD_EXIT_OK);
+    }
+    if (rc == TD_OK && c.provider) {
+        forget_prepared(&c);
+        c.provider->close(c.state);
+    }
+    return rc ? TD_EXIT_BROKEN : TD_EXIT_OK;
+}

@@ -1,0 +1,55 @@
+/* op_item.h - one op on its way through a replay: its record, its tensors, its runs, its judgement.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_OP_ITEM_H
+#define TD_REPLAYER_OP_ITEM_H
+
+#include "format/op_status.h"
+#include "format/records.h"
+#include "replayer/build_process.h"
+#include "replayer/judge.h"
+#include "replayer/op_load.h"
+
+/* An op without a reference: its new output against the recorded one and against the baseline
+ * build's. */
+struct td_op_compared {
+    bool done;                        /* false: the kind has a reference, or nothing ran */
+    int64_t total, baseline_equal;    /* elements; baseline_equal -1: no baseline build ran it */
+    int64_t unstable;                 /* elements that are not bitwise equal in all repeats */
+    double departs, baseline_departs; /* relative L2 distance of the new output; NaN: unknown */
+};
+
+struct td_op_item {
+    struct td_op rec;                 /* owned; becomes the replay's record */
+    int32_t group;                    /* index in td_op_list.groups */
+    uint64_t weights;                 /* equal where the weights are (td_op_weights_key) */
+    /* once loaded; tensors borrow from the loader */
+    bool loaded, without_reference;
+    struct td_op_call call;
+    const void *recorded;             /* the recorded output's bytes, or NULL */
+    struct td_op_hold hold;
+    /* once run */
+    struct td_run_result candidate, baseline;
+    bool has_baseline;
+    cJSON *speed;                     /* of td_op_timing_measure; owned until it is in rec.judge */
+    /* once judged */
+    enum td_op_status status;         /* OK until something is found */
+    char reason[480];
+    struct td_judge_limits limits;
+    struct td_judge_result e_candidate, e_baseline, e_recorded; /* against R1 */
+    bool judged_candidate, judged_baseline, judged_recorded;
+    double format_cost;               /* of the candidate's rounding */
+    int64_t equal;                    /* elements equal to the recorded ones; -1: none recorded */
+    struct td_op_compared compared;   /* of a kind without a reference */
+};
+
+/* The activation rounding by which an output is judged: the one the build reported, else the op's own.
+ * run NULL: of the recorded output. Never NULL; "none" where nothing is rounded. */
+const char *td_op_item_rounding(const struct td_op_item *it, const struct td_run_result *run);
+
+/* Give the op a status other than ok, with the reason. The first one stands; later calls change nothing. */
+void td_op_item_fail(struct td_op_item *it, enum td_op_status s, const char *reason);
+
+/* Free the item's record, runs and timing. The tensors it borrows from the loader are released by td_op_loader_put(). */
+void td_op_item_release(struct td_op_item *it);
+
+#endif

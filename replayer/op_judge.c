@@ -1,0 +1,262 @@
+/* op_judge.c - judge the runs of a batch of ops, on several threads.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/op_judge.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replayer/op_compare.h"
+#include "replayer/op_judge_json.h"
+#include "replayer/poison.h"
+#include "replayer/reference_batch.h"
+
+#define MAX_JOINED 64
+#define MAX_THREADS 16
+
+/* ---- one item, its reference known ----------------------------------------------------------- */
+
+/* A run that did not write all of its output has failed, whatever its score is. */
+static void check_poison(struct td_op_item *it, const struct td_op_ref *ref)
+{
+    struct td_poison_found f;
+    char text[160];
+
+    td_poison_find(ref, &it->call.out, (const void *const *)it->candidate.images,
+                   it->candidate.repeats, &f);
+    if (f.not_cleared)
+        snprintf(text, sizeof text, "added to %lld elements of its output instead of setting them", (long long)f.not_cleared);
+    else if (f.unwritten)
+        snprintf(text, sizeof text, "left %lld of %lld elements of its output unwritten", (long long)f.unwritten,
+                 (long long)(ref->rows * ref->cols));
+    else if (f.between)
+        snprintf(text, sizeof text, "wrote %lld bytes between the rows of its output", (long long)f.between);
+    else
+        return;
+    td_op_item_fail(it, TD_OP_FAILED, text);
+}
+
+enum side { RECORDED, CANDIDATE, BASELINE, N_SIDES };
+
+static int judge_candidate(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
+{
+    const struct td_tensor *out = &it->call.out;
+    int rc = td_judge_output(ref, out, (const void *const *)it->candidate.images, it->candidate.repeats, &it->limits,
+                             &it->e_candidate, err);
+
+    if (rc)
+        return rc;
+    it->judged_candidate = true;
+    it->format_cost = td_judge_format_cost(ref);
+    if (it->recorded)
+        it->equal = td_judge_equal(out, it->candidate.images[0], it->recorded);
+    check_poison(it, ref);
+    return TD_OK;
+}
+
+/* Judge all sides of an item.
+ *   ref : of each side; NULL where its rounding has no reference */
+static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N_SIDES], struct td_error *err)
+{
+    const struct td_tensor *out = &it->call.out;
+    int rc = TD_OK;
+
+    if (ref[RECORDED])
+        it->format_cost = td_judge_format_cost(ref[RECORDED]);
+    if (it->recorded && ref[RECORDED]) {
+        rc = td_judge_output(ref[RECORDED], out, &it->recorded, 1, &it->limits, &it->e_recorded, err);
+        it->judged_recorded = !rc;
+    }
+    if (!rc && it->candidate.repeats && ref[CANDIDATE])
+        rc = judge_candidate(it, ref[CANDIDATE], err);
+    if (!rc && it->baseline.repeats && ref[BASELINE]) {
+        rc = td_judge_output(ref[BASELINE], out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
+                             &it->e_baseline, err);
+        it->judged_baseline = !rc;
+    }
+    return rc;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+struct work { int first, n; };   /* items that share a reference; n 0: one item without one */
+
+struct batch {
+    struct td_op_item *items;
+    struct work *works; int n_works;
+    atomic_int next;
+};
+
+static bool needs_reference(const struct td_op_item *it)
+{
+    return it->loaded && it->status != TD_OP_BROKEN && it->limits.u_out > 0 &&
+           (it->recorded || it->candidate.repeats || it->baseline.repeats);
+}
+
+static bool can_compare(const struct td_op_item *it)
+{
+    return it->loaded && it->status != TD_OP_BROKEN && it->without_reference && it->candidate.repeats;
+}
+
+static bool has_same_roundings(const struct td_op_item *a, const struct td_op_item *b)
+{
+    return !strcmp(td_op_item_rounding(a, &a->candidate), td_op_item_rounding(b, &b->candidate)) &&
+           !strcmp(td_op_item_rounding(a, &a->baseline), td_op_item_rounding(b, &b->baseline));
+}
+
+/* The references of a work's items, by one activation rounding. */
+struct side_refs {
+    const char *rounding;
+    struct td_op_ref refs[MAX_JOINED], all; /* as td_reference_batch_compute() */
+    bool joined;
+    int rc;
+    struct td_error err;
+};
+
+static void compute_refs(const struct td_op_kind *kind, struct td_op_item *items,
+                         const struct work *w, struct side_refs *s)
+{
+    const struct td_op_call *calls[MAX_JOINED];
+    int i;
+
+    for (i = 0; i < w->n; i++)
+        calls[i] = &items[w->first + i].call;
+    s->rc = kind ? td_reference_batch_compute(kind, calls, w->n, s->rounding, s->refs, &s->all,
+                                              &s->joined, &s->err)
+                 : td_fail(&s->err, TD_EUNSUPPORTED, "no reference");
+}
+
+static void release_refs(struct side_refs *s)
+{
+    if (!s->rc)
+        td_op_ref_release(s->joined ? &s->all : &s->refs[0]);
+}
+
+/* Judge one item. An item whose candidate has no reference is unsupported or broken, whatever its
+ * runs gave. */
+static void judge_or_refuse_item(struct td_op_item *it, struct side_refs *const side[N_SIDES],
+                                 int i)
+{
+    const struct td_op_ref *ref[N_SIDES];
+    struct td_error err = {0};
+    int s;
+
+    for (s = 0; s < N_SIDES; s++)
+        ref[s] = side[s]->rc ? NULL : &side[s]->refs[i];
+    if (!ref[CANDIDATE])
+        err = side[CANDIDATE]->err;
+    if (ref[CANDIDATE] ? judge_item(it, ref, &err) : (judge_item(it, ref, NULL), true)) {
+        it->status = TD_OP_OK;
+        td_op_item_fail(it, err.code == TD_EUNSUPPORTED ? TD_OP_UNSUPPORTED : TD_OP_BROKEN, err.code ? err.msg : "no reference");
+    }
+}
+
+static void judge_work(struct td_op_item *items, const struct work *w)
+{
+    struct td_op_item *first = &items[w->first];
+    const struct td_op_kind *kind = td_op_kind_find(first->call.kind);
+    struct side_refs *made = calloc(N_SIDES, sizeof *made), *side[N_SIDES];
+    const char *rounding[N_SIDES] = {td_op_item_rounding(first, NULL), td_op_item_rounding(first, &first->candidate),
+                                     td_op_item_rounding(first, &first->baseline)};
+    int i, s, k, n = 0;
+
+    for (s = 0; made && s < N_SIDES; s++) {
+        for (k = 0; k < n && strcmp(made[k].rounding, rounding[s]); k++)
+            ;
+        if (k == n) {
+            made[n].rounding = rounding[s];
+            compute_refs(kind, items, w, &made[n++]);
+        }
+        side[s] = &made[k];
+    }
+    for (i = 0; i < w->n; i++) {
+        if (made)
+            judge_or_refuse_item(&first[i], side, i);
+        else
+            td_op_item_fail(&first[i], TD_OP_BROKEN, "out of memory for the reference");
+    }
+    for (k = 0; k < n; k++)
+        release_refs(&made[k]);
+    free(made);
+}
+
+static void compare_work(struct td_op_item *it)
+{
+    struct td_error err = {0};
+
+    if (td_op_compare(it, &err))
+        td_op_item_fail(it, TD_OP_BROKEN, err.msg);
+}
+
+static void *judge_thread(void *arg)
+{
+    struct batch *b = arg;
+    int w;
+
+    while ((w = atomic_fetch_add(&b->next, 1)) < b->n_works)
+        if (b->works[w].n)
+            judge_work(b->items, &b->works[w]);
+        else
+            compare_work(&b->items[b->works[w].first]);
+    return NULL;
+}
+
+static int64_t item_rows(const struct td_op_item *it)
+{
+    return td_op_attr(&it->call, "m", TD_REFERENCE_BATCH_MAX_ROWS);
+}
+
+/* Put neighbours with equal weights into one work, until it has TD_REFERENCE_BATCH_MAX_ROWS
+ * rows. */
+static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
+{
+    struct work *w = NULL;
+    int64_t rows = 0;
+    int i;
+
+    for (i = 0; i < n; i++) {
+        struct td_op_item *it = &items[i];
+
+        if (!needs_reference(it)) {
+            w = NULL;
+            if (can_compare(it))
+                b->works[b->n_works++] = (struct work){i, 0};
+            continue;
+        }
+        if (w && w->n < MAX_JOINED && rows + item_rows(it) <= TD_REFERENCE_BATCH_MAX_ROWS &&
+            it->weights == items[w->first].weights && has_same_roundings(&items[w->first], it) &&
+            td_reference_batch_fits(&items[w->first].call, &it->call)) {
+            w->n++;
+            rows += item_rows(it);
+        } else {
+            w = &b->works[b->n_works++];
+            *w = (struct work){i, 1};
+            rows = item_rows(it);
+        }
+    }
+}
+
+int td_op_judge_batch(struct td_op_item *items, int n, int threads, struct td_error *err)
+{
+    struct batch b = {.items = items, .works = calloc((size_t)n + 1, sizeof *b.works)};
+    pthread_t ids[MAX_THREADS];
+    int started = 0, i;
+
+    if (!b.works)
+        return td_fail(err, TD_ENOMEM, "out of memory for a batch of %d ops", n);
+    divide_into_works(items, n, &b);
+    for (i = 1; i < threads && i < MAX_THREADS && i < b.n_works; i++)
+        if (!pthread_create(&ids[started], NULL, judge_thread, &b))
+            started++;
+    judge_thread(&b);
+    for (i = 0; i < started; i++)
+        pthread_join(ids[i], NULL);
+    free(b.works);
+    for (i = 0; i < n; i++) {
+        cJSON_Delete(items[i].rec.judge);
+        items[i].rec.judge = td_op_judge_json(&items[i]);
+    }
+    return TD_OK;
+}

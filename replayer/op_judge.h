@@ -1,0 +1,13 @@
+/* op_judge.h - judge the runs of a batch of ops against their references, on several threads.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_OP_JUDGE_H
+#define TD_REPLAYER_OP_JUDGE_H
+
+#include "replayer/op_item.h"
+
+/* Judge n items with `threads` threads; some may have a status other than ok already. Every item ends with its status, its
+ * results and rec.judge filled. Items with equal weights should stand next to each other: they share one reference
+ * computation. Returns TD_ENOMEM when the batch could not be judged at all; a single op's failure is its status. */
+int td_op_judge_batch(struct td_op_item *items, int n, int threads, struct td_error *err);
+
+#endif

@@ -1,0 +1,104 @@
+/* op_judge_json.c - the judgement of one op as JSON (docs/format.md, "judge").
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/op_judge_json.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/adapters/adapter.h"
+
+/* The errors of one side, or how it crashed; else null. */
+static cJSON *side_json(bool judged, const struct td_judge_result *e, const struct td_run_result *run)
+{
+    bool died = run && (run->status == TD_RUN_CRASHED || run->status == TD_RUN_HUNG);
+    struct td_judge_result none = {0};
+    cJSON *j;
+
+    if (!judged && !died)
+        return cJSON_CreateNull();
+    j = td_judge_result_json(judged ? e : &none, died ? run->reason : NULL);
+    if (run && run->varies)
+        cJSON_AddTrueToObject(j, "varies");
+    return j;
+}
+
+/* The recorded output is that of one run; some kernels are known to give another each time. */
+static cJSON *recorded_json(const struct td_op_item *it)
+{
+    cJSON *e = side_json(it->judged_recorded, &it->e_recorded, NULL);
+
+    if (cJSON_IsObject(e) && td_gpu_symbol_adds(it->call.symbol))
+        cJSON_AddTrueToObject(e, "varies");
+    return e;
+}
+
+static void add_digest(cJSON *j, const struct td_op_item *it)
+{
+    const struct td_hash h = it->rec.out.blob;
+
+    if (!it->recorded && !td_hash_is_zero(h) && it->candidate.repeats)
+        cJSON_AddBoolToObject(j, "digest_equal",
+                              td_hash_eq(h, td_hash_bytes(it->candidate.images[0], it->call.out.size_bytes)));
+}
+
+/* Add the roundings, unless all of them are the recorded one. */
+static void add_roundings(cJSON *j, const struct td_op_item *it)
+{
+    const char *recorded = td_op_item_rounding(it, NULL), *baseline = td_op_item_rounding(it, &it->baseline);
+    const char *candidate = td_op_item_rounding(it, &it->candidate);
+    cJSON *o;
+
+    if (!strcmp(recorded, candidate) && (!it->has_baseline || !strcmp(recorded, baseline)))
+        return;
+    o = cJSON_AddObjectToObject(j, "roundings");
+    cJSON_AddStringToObject(o, "recorded", recorded);
+    if (it->has_baseline)
+        cJSON_AddStringToObject(o, "baseline", baseline);
+    cJSON_AddStringToObject(o, "candidate", candidate);
+}
+
+static void add_compared(cJSON *j, const struct td_op_compared *c)
+{
+    cJSON_AddBoolToObject(j, "reference", false);
+    if (!c->done)
+        return;
+    if (!isnan(c->departs))
+        td_judge_add_num(j, "departs", c->departs);
+    if (c->baseline_equal >= 0) {
+        cJSON_AddNumberToObject(j, "baseline_equal", (double)c->baseline_equal);
+        td_judge_add_num(j, "baseline_departs", c->baseline_departs);
+    }
+    cJSON_AddNumberToObject(j, "unstable", (double)c->unstable);
+}
+
+cJSON *td_op_judge_json(struct td_op_item *it)
+{
+    cJSON *j = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(j, "status", td_op_status_name(it->status));
+    if (it->status != TD_OP_OK)
+        cJSON_AddStringToObject(j, "reason", it->reason);
+    if (it->limits.u_out > 0)
+        cJSON_AddItemToObject(j, "limits", td_judge_limits_json(&it->limits));
+    cJSON_AddItemToObject(j, "recorded", recorded_json(it));
+    cJSON_AddItemToObject(j, "baseline", side_json(it->judged_baseline, &it->e_baseline, it->has_baseline ? &it->baseline : NULL));
+    cJSON_AddItemToObject(j, "candidate", side_json(it->judged_candidate, &it->e_candidate, &it->candidate));
+    if (it->has_baseline && it->baseline.status != TD_RUN_OK) {
+        cJSON_AddStringToObject(j, "baseline_status", td_run_status_name(it->baseline.status));
+        cJSON_AddStringToObject(j, "baseline_reason", it->baseline.reason);
+    }
+    if (it->equal >= 0) {
+        cJSON_AddNumberToObject(j, "equal", (double)it->equal);
+        cJSON_AddNumberToObject(j, "total", (double)(it->compared.done ? it->compared.total : it->e_candidate.total));
+    }
+    if (it->without_reference)
+        add_compared(j, &it->compared);
+    add_roundings(j, it);
+    if (it->judged_candidate || it->judged_recorded || it->judged_baseline)
+        td_judge_add_num(j, "format_cost", it->format_cost);
+    add_digest(j, it);
+    if (it->speed)
+        cJSON_AddItemToObject(j, "speed", it->speed);
+    it->speed = NULL;
+    return j;
+}

@@ -1,0 +1,54 @@
+/* op_list.h - choose which of a fixture's ops are replayed: by filter, shard and sample.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A fixture may hold a million ops, so the list has a few words of each. Their records are read
+ * later, and only of those that were chosen. */
+#ifndef TD_REPLAYER_OP_LIST_H
+#define TD_REPLAYER_OP_LIST_H
+
+#include "format/fixture.h"
+#include "format/m_class.h"
+#include "replayer/replay_options.h"
+
+/* Room for td_op_shape_words() of any op: an element type and 8 sizes, or 4 attributes. */
+#define TD_OP_SHAPE_WORDS 192
+
+/* Ops with the same kernel, the same sizes but for M, and the same M class. Samples are drawn and
+ * results are reported by group. */
+struct td_op_group {
+    char kernel[64];     /* "gptq_gemm" */
+    char shape[TD_OP_SHAPE_WORDS]; /* "k256 n640 b4 g128 act", "Q4_1 k256 n640": sizes without M; those of the output where there is no n or k */
+    int m_class;         /* td_m_class() */
+    int64_t seen, chosen;
+};
+
+struct td_op_choice {
+    int64_t op, seq;     /* its number in the fixture; its place in ops.jsonl.zst, from 0 */
+    uint64_t weights;    /* equal: same kind, attributes (but m) and inputs (but a) */
+    int32_t group;
+    bool chosen;
+};
+
+struct td_op_list {
+    struct td_op_choice *items; size_t n, cap;
+    struct td_op_group *groups; size_t n_groups, cap_groups;
+    int64_t bad_frames;          /* of ops.jsonl.zst: the ops in them are lost */
+    int64_t not_matching, other_shards, not_sampled; /* seen, but not chosen */
+};
+
+/* A number that is equal for ops whose references can share the dequantised weights: same kind,
+ * attributes (but m) and inputs (but a). */
+uint64_t td_op_weights_key(const struct td_op *op);
+/* Describe the sizes of an op, as in td_op_group.shape. */
+void td_op_shape_words(const struct td_op *op, char *out, size_t n);
+
+/* Read the fixture's ops and choose. The same fixture and options always choose the same ops. */
+int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, struct td_op_list *list, struct td_error *err);
+void td_op_list_release(struct td_op_list *list);
+
+/* The two steps of td_op_list_scan(): add an op, and choose at most `max` of those marked as chosen
+ * (0: all). Every group keeps its share, and at least one op. */
+int td_op_list_add(struct td_op_list *list, const struct td_op *op, int64_t seq, bool chosen, struct td_error *err);
+void td_op_list_sample(struct td_op_list *list, int64_t max);
+
+#endif

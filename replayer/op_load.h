@@ -1,0 +1,29 @@
+/* op_load.h - load an op into memory, from its record; ops share the memory of equal weights.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_OP_LOAD_H
+#define TD_REPLAYER_OP_LOAD_H
+
+#include "format/fixture.h"
+#include "kernels/ops/op.h"
+
+struct td_op_loader;
+
+/* A loader for the ops of a fixture.
+ *   checkpoint : where the model's checkpoint is now; NULL: where the records say
+ * fx and checkpoint are borrowed for the loader's life. NULL: out of memory. */
+struct td_op_loader *td_op_loader_new(struct td_fixture *fx, const char *checkpoint);
+void td_op_loader_free(struct td_op_loader *l);
+
+/* The loader's tensors that an op uses. They stay in memory until td_op_loader_put(). */
+struct td_op_hold { struct td_hash keys[TD_OP_MAX_TENSORS + 1]; int n; };
+
+/* Fill *op. Its tensors borrow memory of the loader until *hold is put back; op->out.data is NULL.
+ *   recorded : the recorded output's bytes, in the loader's memory; NULL: only its hash is known
+ * TD_ENOTFOUND, TD_ECORRUPT, TD_EINVAL and others: the op is broken, err says why, and *hold holds
+ * nothing. */
+int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_op_call *op,
+                     const void **recorded, struct td_op_hold *hold, struct td_error *err);
+/* Let the hold's tensors go. A zeroed hold is allowed. */
+void td_op_loader_put(struct td_op_loader *l, struct td_op_hold *hold);
+
+#endif

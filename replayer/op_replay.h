@@ -1,0 +1,40 @@
+/* op_replay.h - replay a fixture's ops on one build, or on two side by side.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_OP_REPLAY_H
+#define TD_REPLAYER_OP_REPLAY_H
+
+#include "replayer/op_item.h"
+#include "replayer/op_list.h"
+
+struct td_op_replay_row {                    /* a line of the summary: one kernel and shape */
+    char kernel[64], shape[TD_OP_SHAPE_WORDS];
+    int64_t count[TD_OP_STATUS_COUNT];
+    double worst, worst_baseline, worst_recorded; /* scores; -1: none */
+    int64_t worst_op;
+    char reason[200];                  /* why the first op was not ok; "": all are */
+};
+
+struct td_op_replay_stats {
+    struct td_op_replay_row *rows; size_t n_rows;
+    int64_t seen, replayed, count[TD_OP_STATUS_COUNT];
+    int64_t not_matching, other_shards, not_sampled, bad_frames, timed, skipped_after_crashes;
+    int64_t children;                  /* processes started for the candidate */
+    double seconds;
+    char provider[32], build[256], baseline_provider[32], baseline_build[256];
+    bool interrupted;
+};
+void td_op_replay_stats_release(struct td_op_replay_stats *s);
+
+/* Replay the ops that the options choose. Judged ops go to w, with outputs that differ from the
+ * recorded ones. A candidate's crash is a result. Errors are those of the replayer: the build
+ * cannot be opened (TD_EINVAL, TD_EIO ...), no memory, disk full. TD_EINTR: the user stopped it;
+ * the ops replayed so far are written. */
+int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_replay_options *opt,
+                 struct td_op_replay_stats *stats, struct td_error *err);
+
+/* Check that the builds can be opened, before anything is written. *stats gets the names of
+ * provider and builds. */
+int td_op_replay_probe(const struct td_replay_options *opt, struct td_op_replay_stats *stats,
+                       struct td_error *err);
+
+#endif

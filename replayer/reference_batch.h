@@ -1,0 +1,28 @@
+/* reference_batch.h - compute the references of several ops with the same weights at once.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The weights are dequantised once for all of them. A row of a product depends on its row of A
+ * alone, so the rows of several ops can be stacked into one op. Ops that are not of this form
+ * (input "a" [m, k], attribute m) are computed one by one. */
+#ifndef TD_REPLAYER_REFERENCE_BATCH_H
+#define TD_REPLAYER_REFERENCE_BATCH_H
+
+#include "kernels/ops/op.h"
+
+#define TD_REFERENCE_BATCH_MAX_ROWS 32 /* more rows do not stay in the cache while W passes by */
+
+/* Can `next` be stacked below `first`? Kind and attributes are equal but for m. That the weights
+ * are equal the caller knows. */
+bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_call *next);
+
+/* Compute the references of n ops, each of which fits below the first.
+ *   rounding : activation rounding of R1
+ *   refs     : [n], filled
+ *   all      : owns the memory of all refs when *joined; else refs[0] does. td_op_ref_release()
+ *              takes the owner.
+ * Errors are those of kind->reference, or TD_ENOMEM. */
+int td_reference_batch_compute(const struct td_op_kind *kind, const struct td_op_call *const *ops,
+                               int n, const char *rounding, struct td_op_ref *refs,
+                               struct td_op_ref *all, bool *joined, struct td_error *err);
+
+#endif

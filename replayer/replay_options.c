@@ -1,0 +1,39 @@
+/* replay_options.c - read values of the command line.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/replay_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err)
+{
+    char *slash = NULL, *end = NULL;
+    long long i = strtoll(text, &slash, 10), n = *slash == '/' ? strtoll(slash + 1, &end, 10) : 0;
+
+    if (slash == text || *slash != '/' || end == slash + 1 || *end || n < 1 || n > 1000000 || i < 1 || i > n)
+        return td_fail(err, TD_EINVAL, "--shard: \"%s\" is not I/N; the third part of eight is 3/8",
+                       text);
+    *out = (struct td_shard){i, n};
+    return TD_OK;
+}
+
+bool td_shard_has(const struct td_shard *s, int64_t number)
+{
+    int64_t r = number % s->of;
+
+    return (r < 0 ? r + s->of : r) == s->index - 1;
+}
+
+int td_timing_parse(const char *text, double *speed, struct td_error *err)
+{
+    char *end;
+
+    if (!strcmp(text, "recorded") || !strcmp(text, "asap")) {
+        *speed = text[0] == 'r';
+        return TD_OK;
+    }
+    *speed = text[0] == 'x' ? strtod(text + 1, &end) : 0;
+    if (text[0] != 'x' || end == text + 1 || *end || !(*speed > 0) || *speed > 1e6)
+        return td_fail(err, TD_EINVAL, "--timing: \"%s\" is none of recorded, asap, xN (x2: twice as fast)", text);
+    return TD_OK;
+}

@@ -1,0 +1,43 @@
+/* replay_options.h - what the user of `replay` asked for.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_REPLAY_OPTIONS_H
+#define TD_REPLAYER_REPLAY_OPTIONS_H
+
+#include <signal.h>
+
+#include "common/args.h"
+
+/* One part of several: 2/8 has the numbers with number % 8 == 1; {1, 1} has all of them. */
+struct td_shard { int64_t index, of; };
+
+struct td_replay_options {
+    const char *output;                  /* NULL: a new name */
+    const char *server;                  /* NULL: none named */
+    const char *api;                     /* dialect, NULL: to be detected */
+    const char *build, *baseline_build;  /* paths, NULL: none */
+    struct td_arg_list build_env, baseline_env; /* "NAME=value", set for the builds' processes */
+    const char *provider;                /* NULL: detected; cpu without a build */
+    const char *checkpoint;              /* where the checkpoint lies now, NULL: where the fixture says */
+    double speed;                        /* of requests: 1 recorded times, 0 as soon as possible, N times faster */
+    int64_t repeat;                      /* of requests: 0 as recorded */
+    int64_t op_repeat, max_ops;          /* max_ops 0: no maximum */
+    struct td_arg_list only;             /* patterns of layers and kinds */
+    struct td_arg_list headers;
+    struct td_shard shard;
+    bool guard;
+    bool scores;                         /* have the server score the recorded answers, if the
+                                            recording has scores */
+    double deadline_s;                   /* of one stage of an op's run */
+    double timeout_s;                    /* of one request; 0: none */
+    bool names_target;                   /* a server, build or provider was named, and only what was
+                                            named is replayed */
+    const volatile sig_atomic_t *stop;   /* set by SIGINT and SIGTERM */
+};
+
+/* Read "2/8". TD_EINVAL. */
+int td_shard_parse(const char *text, struct td_shard *out, struct td_error *err);
+bool td_shard_has(const struct td_shard *s, int64_t number);
+/* Read "recorded", "asap", "x4", "x0.5" as 1, 0, 4, 0.5. TD_EINVAL. */
+int td_timing_parse(const char *text, double *speed, struct td_error *err);
+
+#endif

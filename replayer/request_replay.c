@@ -1,0 +1,337 @@
+/* request_replay.c - replay a fixture's requests on a running server.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "replayer/request_replay.h"
+
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "wire/api_facts.h"
+
+#define PROBE_TIMEOUT_MS 10000 /* of the recorded address, when no server is named; else --timeout */
+#define WARMUP_ID "warmup"
+
+int td_request_replay_probe(const struct td_replay_options *opt, const char *url,
+                            struct td_api_server *server, struct td_error *err)
+{
+    struct td_api_options o = {.server = url, .timeout_ms = opt->server ? (int)(opt->timeout_s * 1000) : PROBE_TIMEOUT_MS, .stop = opt->stop};
+    const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
+
+    memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);
+    o.headers = headers;
+    if (opt->api && td_api_parse(opt->api, &o.kind, err))
+        return err ? err->code : TD_EINVAL;
+    return td_api_probe(&o, server, err);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+struct collector {
+    struct td_writer *w;
+    struct td_request_replay_stats *stats;
+    struct td_exchange *sample; /* the first complete answer: which extras did the server honour? */
+    struct td_api_server *server;
+    const char *const *headers;
+    struct td_fill_ids *fill_ids; /* gets each exchange first, then calls collect_exchange */
+    struct td_scores scores;
+    struct td_extras extras;
+    bool ask_again;             /* the warm-up was refused for a field; it is left out now */
+    char engine[600];           /* why a server with a good /health does not answer; "": it does */
+};
+
+/* A request failed: find out whether the server as such is to blame, not the request. */
+static void handle_failure(struct collector *c, const struct td_exchange *x)
+{
+    if (x->phase == TD_PHASE_WARMUP && !td_json_get(x->extra, "role"))
+        c->ask_again = td_api_refuse(c->server, x);
+    if (c->ask_again)
+        td_log(TD_LOG_WARN, "replay", "the server refuses a field that can be left out, and is asked without it: %s", x->error);
+    else if (!*c->engine && x->phase == TD_PHASE_WARMUP && td_api_autopsy(c->server, c->headers, x, c->engine, sizeof c->engine))
+        td_log(TD_LOG_WARN, "replay", "%s", c->engine);
+}
+
+static int collect_exchange(void *arg, struct td_exchange *x, struct td_error *err)
+{
+    struct collector *c = arg;
+    int rc = td_writer_exchange(c->w, x);
+
+    if (rc)
+        return td_fail(err, rc, "cannot write an exchange");
+    if (td_scores_role(x))
+        return td_scores_see(&c->scores, x, err);
+    if (x->error_kind)
+        handle_failure(c, x);
+    if (x->phase != TD_PHASE_WARMUP)
+        *(x->error_kind ? &c->stats->failed : &c->stats->answered) += 1;
+    if (!x->error_kind && c->sample && !c->sample->request) {
+        *c->sample = *x;
+        memset(x, 0, sizeof *x);
+    }
+    return TD_OK;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static int send_warmup(const struct td_plan *plan, const struct td_send_options *base,
+                       struct td_error *err)
+{
+    struct td_plan one = TD_PLAN_INIT;
+    struct td_plan_item it = plan->items[0];
+    struct td_send_options opt = *base;
+    struct td_send_stats st;
+    char id[] = WARMUP_ID;
+    int rc;
+
+    it.prompt_id = id;
+    it.phase = TD_PHASE_WARMUP;
+    it.repeat = 0;
+    it.concurrency = 1;
+    it.at_ns = -1;
+    it.group = 0;
+    opt.first_stream = 0;
+    opt.progress = NULL;
+    rc = td_plan_add(&one, &it, err);
+    if (!rc)
+        rc = td_send_plan(&one, &opt, &st, err);
+    if (!rc && (st.failed || st.unsent))
+        td_log(TD_LOG_WARN, "replay", "%s: was ready, but did not answer the warm-up request; look at the server's log", base->server->url);
+    td_plan_release(&one);
+    return rc;
+}
+
+/* Send one request before the clock counts, so that the server compiles, allocates and fills its
+ * caches. A server that does not answer was reached all the same: the replay goes on, and requests
+ * that it does not answer either are the result. */
+static int warm_up(struct collector *c, struct td_plan *plan, const struct td_send_options *base, struct td_error *err)
+{
+    int rc;
+
+    do {
+        c->ask_again = false;
+        rc = send_warmup(plan, base, err);
+        if (!rc && c->ask_again)
+            rc = td_plan_strip(plan, c->server, err);
+    } while (!rc && c->ask_again);
+    return rc;
+}
+
+/* Ask again, outside of what is timed, for token ids that streams lost. */
+static int fill_missing_ids(struct collector *c, const struct td_send_options *base,
+                            struct td_error *err)
+{
+    struct td_plan plan = TD_PLAN_INIT;
+    struct td_send_options opt = *base;
+    struct td_send_stats st;
+    int rc = c->stats->server_gone
+                 ? TD_OK
+                 : td_fill_ids_plan(c->fill_ids, c->server, c->headers, &plan, err),
+        end;
+
+    opt.first_stream = c->stats->next_stream;
+    opt.progress = NULL;
+    if (!rc && plan.n) {
+        rc = td_send_plan(&plan, &opt, &st, err);
+        c->stats->next_stream = st.next_stream;
+        td_writer_count(c->w, "exchanges.planned", (int64_t)plan.n, 0);
+        td_writer_count(c->w, "exchanges.sent", st.sent, st.bytes_sent);
+    }
+    td_plan_release(&plan);
+    end = td_fill_ids_end(c->fill_ids, rc ? NULL : err);
+    return rc ? rc : end;
+}
+
+struct score_sending { struct collector *c; const struct td_send_options *base; };
+
+static int send_scoring_plan(void *arg, const struct td_plan *plan, struct td_error *err)
+{
+    const struct score_sending *s = arg;
+    struct td_send_options opt = *s->base;
+    struct td_send_stats st;
+    int rc;
+
+    opt.first_stream = s->c->stats->next_stream;
+    opt.progress = "scoring answers";
+    rc = td_send_plan(plan, &opt, &st, err);
+    s->c->stats->next_stream = st.next_stream;
+    td_writer_count(s->c->w, "exchanges.planned", (int64_t)plan->n, 0);
+    td_writer_count(s->c->w, "exchanges.sent", st.sent, st.bytes_sent);
+    if (st.unsent)
+        td_writer_count(s->c->w, "exchanges.dropped.server_gone", st.unsent, 0);
+    if (rc == TD_EINTR)
+        td_writer_count(s->c->w, "exchanges.dropped.interrupted", (int64_t)plan->n - st.sent - st.unsent, 0);
+    return rc;
+}
+
+/* Have this server score the recorded answers token by token (wire/scores.h). */
+static int score_recorded_answers(struct collector *c, struct td_plan *plan,
+                                  const struct td_send_options *base, struct td_error *err)
+{
+    struct score_sending how = {c, base};
+    int rc = c->stats->server_gone ? TD_OK : td_plan_strip(plan, c->server, err);
+
+    if (!rc && !c->stats->server_gone)
+        rc = td_scores_send(&c->scores, plan, send_scoring_plan, &how, err);
+    c->stats->scored = c->scores.count[TD_SCORED];
+    c->stats->not_scored = (int64_t)plan->n - c->stats->scored;
+    return rc;
+}
+
+static struct td_sampling recorded_sampling(const cJSON *manifest)
+{
+    const cJSON *s = td_json_get(manifest, "sampling");
+    struct td_sampling m = TD_SAMPLING_DEFAULT;
+
+    m.temperature = td_json_get_num(s, "temperature", m.temperature);
+    m.top_p = td_json_get_num(s, "top_p", m.top_p);
+    m.seed = td_json_get_i64(s, "seed", m.seed);
+    m.max_tokens = (int32_t)td_json_get_i64(s, "max_tokens", m.max_tokens);
+    m.logprobs = (int32_t)td_json_get_i64(s, "logprobs", m.logprobs);
+    m.ignore_eos = td_json_get_bool(s, "ignore_eos", m.ignore_eos);
+    m.stream = td_json_get_bool(s, "stream", m.stream);
+    return m;
+}
+
+static void write_request_facts(struct td_fixture *fx, struct td_writer *w,
+                        const struct td_replay_options *opt, const struct td_api_server *server,
+                        const struct td_exchange *sample, const struct td_request_replay_stats *st)
+{
+    static const char *const copied[] = {"sampling", "suite"}; /* as recorded: equal requests */
+    const cJSON *manifest = td_fixture_manifest(fx), *v;
+    struct td_sampling sampling = recorded_sampling(manifest);
+    size_t i;
+
+    td_api_write_facts(w, server, &sampling, sample);
+    for (i = 0; i < 2; i++)
+        cJSON_ArrayForEach(v, td_json_get(manifest, copied[i]))
+            td_writer_fact(w, copied[i], v->string, v);
+    td_writer_fact_str(w, "replay", "server", server->url);
+    td_writer_fact_num(w, "replay", "timing", opt->speed);
+    if (st->plan.planned)
+        td_writer_fact_num(w, "replay", "requests", (double)st->plan.planned);
+    td_writer_fact_num(w, "replay", "lag_max_ms", st->lag_max_ms);
+    td_writer_fact_num(w, "replay", "lag_mean_ms", st->lag_mean_ms);
+    if (st->plan.by_token_ids)
+        td_writer_fact_str(w, "replay", "prompts", "by token ids: the recording was redacted");
+}
+
+static void note_send_stats(struct td_writer *w, const struct td_send_stats *s,
+                       struct td_request_replay_stats *stats)
+{
+    stats->seconds = (double)(s->t_end_ns - s->t_start_ns) / TD_NS_PER_S;
+    stats->lag_max_ms = (double)s->lag_max_ns / TD_NS_PER_MS;
+    stats->lag_mean_ms = s->lag_n ? (double)s->lag_sum_ns / (double)s->lag_n / TD_NS_PER_MS : 0;
+    stats->not_sent = s->unsent;
+    stats->server_gone = s->unsent > 0 || s->server_gone;
+    stats->next_stream = s->next_stream;
+    td_writer_count(w, "exchanges.planned", stats->plan.planned, 0);
+    td_writer_count(w, "exchanges.sent", s->sent, s->bytes_sent);
+    if (s->unsent)
+        td_writer_count(w, "exchanges.dropped.server_gone", s->unsent, 0);
+    if (stats->plan.skipped)
+        td_writer_count(w, "exchanges.dropped.redacted", stats->plan.skipped, 0);
+}
+
+/* Send the requests. A server that dies or hangs is a result, which its exchanges hold. */
+static int send_requests(struct collector *c, const struct td_plan *plan,
+                         const struct td_send_options *so, struct td_error *err)
+{
+    struct td_send_stats st;
+    int rc = td_send_plan(plan, so, &st, err);
+
+    note_send_stats(c->w, &st, c->stats);
+    if (rc == TD_EINTR) {
+        td_writer_count(c->w, "exchanges.dropped.interrupted", (int64_t)plan->n - st.sent, 0);
+        return td_fail(err, rc, "stopped after %lld of %zu requests", (long long)st.sent, plan->n);
+    }
+    if (!rc && c->stats->server_gone)
+        td_log(TD_LOG_WARN, "replay", "the server died or hung in the middle of the replay; %lld requests were not sent", (long long)st.unsent);
+    return rc;
+}
+
+static void write_extra_facts(struct collector *c)
+{
+    if (c->sample->request)
+        td_extras_of_answer(&c->extras, c->server, c->sample, NULL);
+    td_scores_extra(&c->scores, c->server, &c->extras);
+    td_extras_fact(&c->extras, c->w);
+    if (*c->engine)
+        td_writer_fact_str(c->w, "replay", "engine", c->engine);
+}
+
+static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
+                          const struct td_replay_options *opt, struct td_plan *plan,
+                          struct td_plan *texts, struct collector *c, struct td_error *err)
+{
+    struct td_send_options so = {.server = c->server,
+                                 .headers = c->headers,
+                                 .total_timeout_ms = (int)(opt->timeout_s * 1000),
+                                 .writer = w,
+                                 .emit = td_fill_ids_take,
+                                 .emit_arg = c->fill_ids,
+                                 .first_stream = 1,
+                                 .stop = opt->stop,
+                                 .progress = "requests"};
+    int rc = warm_up(c, plan, &so, err);
+
+    td_extras_reset_cache(&c->extras, c->server, c->headers);
+    if (!rc)
+        rc = send_requests(c, plan, &so, err);
+    if (!rc)
+        rc = fill_missing_ids(c, &so, err);
+    if (!rc)
+        rc = score_recorded_answers(c, texts, &so, err);
+    write_request_facts(fx, w, opt, c->server, c->sample->request ? c->sample : NULL, c->stats);
+    write_extra_facts(c);
+    return rc;
+}
+
+static int replay_with_collector(struct td_fixture *fx, struct td_writer *w,
+                                 const struct td_replay_options *opt,
+                                 const struct td_api_server *server, struct td_plan *plan,
+                                 struct td_plan *texts, struct td_request_replay_stats *stats,
+                                 struct td_error *err)
+{
+    const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
+    struct td_exchange sample = {0};
+    struct td_api_server own = *server; /* a copy: it learns which fields the server refuses */
+    struct collector c = {.w = w, .stats = stats, .sample = &sample, .server = &own, .headers = headers};
+    int rc;
+
+    memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);
+    td_scores_init(&c.scores, texts->n > 0);
+    c.fill_ids = td_fill_ids_new(collect_exchange, &c);
+    rc = c.fill_ids ? send_all_plans(fx, w, opt, plan, texts, &c, err)
+                    : td_fail(err, TD_ENOMEM, "out of memory");
+    td_fill_ids_free(c.fill_ids);
+    td_scores_release(&c.scores);
+    td_exchange_release(&sample);
+    return rc;
+}
+
+int td_request_replay(struct td_fixture *fx, struct td_writer *w,
+                      const struct td_replay_options *opt, const struct td_api_server *server,
+                      struct td_request_replay_stats *stats, struct td_error *err)
+{
+    struct td_exchange *xs = NULL;
+    struct td_plan plan = TD_PLAN_INIT, texts = TD_PLAN_INIT;
+    size_t n = 0, bad = 0;
+    int rc = td_fixture_exchanges(fx, &xs, &n, &bad, err);
+
+    if (bad)
+        td_writer_count(w, "exchanges.broken.frames", (int64_t)bad, 0);
+    if (!rc)
+        rc = td_request_plan_make(xs, n, td_fixture_manifest(fx), opt->repeat, opt->speed, &plan,
+                                  &stats->plan, err);
+    if (!rc && !plan.n)
+        rc = td_fail(err, TD_EUNSUPPORTED, "%s: %zu recorded requests, none of which can be sent again (%lld redacted and without "
+                     "token ids)", td_fixture_dir(fx), n, (long long)stats->plan.skipped);
+    if (!rc && opt->scores)
+        rc = td_scores_plan_again(xs, n, &texts, err);
+    td_exchanges_free(xs, n);
+    if (!rc)
+        rc = replay_with_collector(fx, w, opt, server, &plan, &texts, stats, err);
+    td_plan_release(&plan);
+    td_plan_release(&texts);
+    return rc;
+}

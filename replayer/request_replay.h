@@ -1,0 +1,33 @@
+/* request_replay.h - replay a fixture's requests on a running server.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_REPLAYER_REQUEST_REPLAY_H
+#define TD_REPLAYER_REQUEST_REPLAY_H
+
+#include "replayer/replay_options.h"
+#include "replayer/request_plan.h"
+#include "wire/extras.h"
+#include "wire/fill_ids.h"
+#include "wire/scores.h"
+#include "wire/send.h"
+
+struct td_request_replay_stats {
+    struct td_request_plan_counts plan;
+    int64_t answered, failed, not_sent;
+    int64_t scored, not_scored; /* recorded answers, counted once per scoring of each */
+    bool server_gone;           /* it died or hung during the replay */
+    uint32_t next_stream;
+    double lag_max_ms, lag_mean_ms, seconds;
+};
+
+/* Probe the server at `url` until its model is loaded. Errors as of td_api_probe(). */
+int td_request_replay_probe(const struct td_replay_options *opt, const char *url,
+                            struct td_api_server *server, struct td_error *err);
+
+/* Warm up the server, send the recorded requests, write the exchanges. A server that dies or hangs,
+ * even at the warm-up, is a result: its unanswered exchanges are written with an error_kind.
+ * TD_EINTR: stopped by the user. */
+int td_request_replay(struct td_fixture *fx, struct td_writer *w,
+                      const struct td_replay_options *opt, const struct td_api_server *server,
+                      struct td_request_replay_stats *stats, struct td_error *err);
+
+#endif

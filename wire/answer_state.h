@@ -1,0 +1,46 @@
+/* answer_state.h - what was gathered of one answer so far: tokens, logprobs, text, usage, the first error.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_WIRE_ANSWER_STATE_H
+#define TD_WIRE_ANSWER_STATE_H
+
+#include "common/buf.h"
+#include "format/records.h"
+
+#define TD_ANSWER_MAX_TOKENS (1 << 22)
+#define TD_ANSWER_MAX_TEXT ((size_t)256 << 20)
+#define TD_ANSWER_MAX_ALTS 128 /* per token */
+
+struct td_answer_token {
+    int32_t id;               /* -1: not known */
+    float logprob;
+    bool has_logprob;
+    char *text;               /* NULL: not said, or only "token_id:N" */
+    uint32_t first_alt, n_alts;
+};
+
+#define TD_ANSWER_SCORE_ALTS 4 /* of a token of the prompt: itself and the likeliest are asked for */
+struct td_answer_score { struct td_alt alt[TD_ANSWER_SCORE_ALTS]; int n; }; /* as the server ordered them; the token itself is one */
+
+struct td_answer {
+    struct td_answer_token *tokens; size_t n_tokens, cap_tokens;
+    struct td_alt *alts; size_t n_alts, cap_alts;
+    struct td_token_event *events; size_t n_events, cap_events;
+    int32_t *prompt_ids; size_t n_prompt_ids, cap_prompt_ids;
+    struct td_answer_score *scores; size_t n_scores; /* of the prompt's tokens */
+    struct td_buf text;
+    char *finish_reason, *fingerprint, *id;
+    struct td_usage usage;
+    bool done;                /* [DONE], or "stop":true of llama.cpp */
+    bool counted;             /* events said how many tokens came before: places are known where ids are not */
+    bool shaped;              /* something that is an answer of a known dialect was seen */
+    int64_t other_choices, bad_events, reasoning_bytes, tool_calls, ids_missing, logprobs_missing;
+    bool bad_utf8, limit;     /* limit: a maximum was reached, the rest was dropped */
+    char *error, *error_kind; /* the first that came */
+};
+void td_answer_init(struct td_answer *a);
+void td_answer_release(struct td_answer *a);
+
+/* Note the first error; later ones are ignored. kind: a literal. */
+void td_answer_fail(struct td_answer *a, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif
