@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/abi/tap_cuda_abi.h"
+#include "kernels/abi/cupti_abi.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 
 int cuptiSubscribe(void **subscriber, tap_cupti_fn *callback, void *user);

@@ -27,7 +27,7 @@
 
 #include "kernels/adapters/adapter.h"
 #include "recorder/tap/core/tap.h"
-#include "kernels/abi/tap_cuda_abi.h"
+#include "kernels/abi/cupti_abi.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -5,8 +5,8 @@
 #include <cuda.h>
 #include <stddef.h>
 
-#include "kernels/abi/blas_abi.h"
-#include "kernels/abi/blas_lt_abi.h"
+#include "kernels/abi/cublas_abi.h"
+#include "kernels/abi/cublaslt_abi.h"
 #include "kernels/abi/cuda_abi.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs);

@@ -4,7 +4,7 @@
 #include <cupti.h>
 #include <stddef.h>
 
-#include "kernels/abi/tap_cuda_abi.h"
+#include "kernels/abi/cupti_abi.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs);
 #define MEMBER(ours, a, theirs, b) \

@@ -13,7 +13,7 @@ template <int, class T> void pArgs(const T &, void *);
 template <class F, class T> T validateArgsCountType(F, T);
 #include <hip/hip_ext.h>
 
-#include "kernels/abi/tap_cuda_abi.h"
+#include "kernels/abi/cupti_abi.h"
 #include "kernels/abi/tap_hip_abi.h"
 
 // Passed alike: as large, and both a struct, or both not; a handle is a pointer or a 64-bit number.

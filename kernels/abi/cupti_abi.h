@@ -4,8 +4,8 @@
  * Source: cuda.h, cupti_callbacks.h, cupti_result.h, cupti_driver_cbid.h and generated_cuda_meta.h of CUDA 13.0; where they are installed
  * tests/e2e/055-tap-cuda-abi compares the two. A CUresult and a CUptiResult are ints, a CUdeviceptr is a uint64_t, a handle (CUcontext, CUstream,
  * CUfunction, CUkernel, CUevent) a void *. */
-#ifndef TD_KERNELS_ABI_TAP_CUDA_ABI_H
-#define TD_KERNELS_ABI_TAP_CUDA_ABI_H
+#ifndef TD_KERNELS_ABI_CUPTI_ABI_H
+#define TD_KERNELS_ABI_CUPTI_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
