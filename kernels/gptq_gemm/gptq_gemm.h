@@ -6,7 +6,7 @@
  *
  * What every variant promises:
  *   arithmetic  (q - zero) exactly, products summed in fp32, one rounding to f16 (nearest even) at the end
- *   tolerance   |c - r| <= u_out * |r| + u_acc * sqrt(K) * (|A| * |W|), r in double (gptq_gemm_ref.c), for finite values;
+ *   tolerance   |c - r| <= u_out * |r| + u_acc * sqrt(K) * (|A| * |W|), r in double (kernels/ops/gptq_gemm_ref.c), for finite values;
  *               where r rounds to an f16 denormal, half of the smallest denormal more
  *   NaN, Inf    in a row of A: NaN or Inf in that row of C where IEEE arithmetic gives one, no other row is touched
  *   repeatable  bit for bit, from call to call; an element depends on its row of A and its column of W alone: not on M, nor on

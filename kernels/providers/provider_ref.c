@@ -5,7 +5,7 @@
 
 #include "kernels/ops/op_check.h"
 #include "kernels/providers/providers.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 struct ref_state { char why[480]; };
 

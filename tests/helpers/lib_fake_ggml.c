@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernels/abi/ggml_abi.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 enum { F32 = 0, F16 = 1, Q8_0 = 8, I64 = 27 };
 enum { NONE, VIEW, SCALE, MUL_MAT, RMS_NORM, SET_ROWS };

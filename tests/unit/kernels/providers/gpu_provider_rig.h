@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernels/providers/provider.h"
-#include "model/f16.h"
+#include "common/f16.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 #include "tests/unit/random_gptq.h"
 

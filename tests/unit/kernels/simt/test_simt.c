@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "kernels/simt/simt_thread.h"
-#include "model/f16.h"
+#include "common/f16.h"
 #include "tests/unit/data/half_expected.h"
 
 #define COUNT(a) (sizeof (a) / sizeof *(a))

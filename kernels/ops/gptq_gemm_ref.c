@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kernels/gptq_gemm/gptq_gemm.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 #define STRIP 64 /* columns */
 
