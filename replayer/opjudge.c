@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/ops/op_kinds.h"
 #include "replayer/opitem.h"
 #include "replayer/refbatch.h"
 

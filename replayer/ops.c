@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/progress.h"
+#include "kernels/ops/op_kinds.h"
 #include "replayer/builds.h"
 #include "replayer/opload.h"
 #include "replayer/op_timing.h"

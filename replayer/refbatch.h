@@ -6,7 +6,7 @@
 #ifndef TD_REPLAYER_REFBATCH_H
 #define TD_REPLAYER_REFBATCH_H
 
-#include "kernels/ops/op.h"
+#include "kernels/ops/op_kind.h"
 
 #define TD_REFBATCH_MAX_ROWS 32  /* more rows no longer stay in the cache while the weights pass */
 

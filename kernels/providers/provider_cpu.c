@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/gptq_gemm/gptq_gemm.h"
 #include "kernels/ops/gptq_gemm_op.h"
-#include "kernels/ops/op_check.h"
-#include "kernels/ops/op_variant.h"
+#include "kernels/ops/op_kinds.h"
+#include "kernels/ops/op_variants.h"
 #include "kernels/providers/providers.h"
 
 struct cpu_state {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/ops/op_kinds.h"
 #include "kernels/providers/ggml_build.h"
 #include "kernels/providers/providers.h"
 

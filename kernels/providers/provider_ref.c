@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/ops/op_check.h"
+#include "kernels/ops/op_kinds.h"
 #include "kernels/providers/providers.h"
 #include "common/f16.h"
 

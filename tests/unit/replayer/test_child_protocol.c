@@ -15,6 +15,7 @@
 
 #include "common/buf.h"
 #include "common/fs.h"
+#include "kernels/ops/op_kinds.h"
 #include "replayer/child.h"
 #include "replayer/judge.h"
 #include "replayer/runner.h"
