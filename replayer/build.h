@@ -23,7 +23,7 @@ struct td_build {
  * A file that is none of these goes to lib, which says what is wrong with it. TD_ENOTFOUND, TD_ELIMIT. */
 int td_build_find(const char *path, const char *provider, struct td_build *out, struct td_error *err);
 
-/* Which provider of our own kernels "NAME" or "NAME:ARGUMENT" names: ref, cpu, simt; NULL: none. Static. */
+/* Which provider of our own kernels "NAME" or "NAME:ARGUMENT" names (providers.h); NULL: none. Static. */
 const char *td_build_own_provider(const char *provider);
 
 /* One hash over what is loaded of a build: a library's bytes, or all libraries of a folder in order of their names.

@@ -17,7 +17,7 @@
 #endif
 
 #include "common/clock.h"
-#include "kernels/providers/provider.h"
+#include "kernels/providers/providers.h"
 #include "replayer/poison.h"
 #include "replayer/proto.h"
 

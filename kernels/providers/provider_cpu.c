@@ -8,7 +8,7 @@
 #include "kernels/ops/gptq_gemm_op.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/ops/op_variants.h"
-#include "kernels/providers/providers.h"
+#include "kernels/providers/provider_common.h"
 
 struct cpu_state {
     char name[40]; /* of the variant that was asked for; "": the fastest */

@@ -9,7 +9,7 @@
 
 #include "kernels/ops/op_kinds.h"
 #include "kernels/providers/ggml_build.h"
-#include "kernels/providers/providers.h"
+#include "kernels/providers/provider_common.h"
 
 #define CONTEXT_BYTES ((size_t)1 << 20)
 #define WORK_MAX ((size_t)4 << 30)

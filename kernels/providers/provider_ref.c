@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/ops/op_kinds.h"
-#include "kernels/providers/providers.h"
+#include "kernels/providers/provider_common.h"
 #include "common/f16.h"
 
 struct ref_state { char why[480]; };

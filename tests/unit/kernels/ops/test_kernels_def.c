@@ -11,7 +11,7 @@
 #include "kernels/ops/gptq_gemm_op.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/ops/op_variants.h"
-#include "kernels/providers/provider.h"
+#include "kernels/providers/providers.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 
 #define TD_VARIANT(folder, name, cpu, what) extern const struct td_op_variant td_##folder##_##name;

@@ -11,7 +11,7 @@
 
 #include "common/fs.h"
 #include "kernels/gpu/driver.h"
-#include "kernels/providers/provider_gpu.h"
+#include "kernels/providers/provider_gpu_state.h"
 #include "common/f16.h"
 #include "tests/unit/kernels/providers/gpu_provider_rig.h"
 
