@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/adapters/adapter.h"
+#include "kernels/adapters/adapters.h"
 #include "replayer/opitem.h"
 
 /* E of one side: its numbers, its crash, or null. */

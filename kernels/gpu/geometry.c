@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/gptq_gemm/gptq_gemm_cu.h"
+#include "kernels/gpucode/mangled.h"
 
 /* q_gemm.cu: BLOCK_KN_SIZE, BLOCK_M_SIZE_MAX, MAX_Q_GEMM_ROWS, MAX_Q_GEMM_ROWS_8BIT */
 #define EXLLAMA_BLOCK 128

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/adapters/adapters.h"
 #include "kernels/gpu/geometry_marlin.h"
+#include "kernels/gpucode/mangled.h"
 #include "kernels/providers/provider_gpu_blas.h"
 #include "kernels/providers/provider_gpu_upload.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/adapters/adapters.h"
 #include "recorder/tap/cuda/tap_cuda.h"
 
 #define KERNELS 8192u

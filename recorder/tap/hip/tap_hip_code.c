@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "kernels/abi/hsa_abi.h"
+#include "kernels/adapters/adapters.h"
 #include "kernels/gpucode/msgpack.h"
 #include "recorder/tap/hip/tap_hip.h"
 

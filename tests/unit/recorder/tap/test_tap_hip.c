@@ -17,7 +17,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "kernels/abi/hip_abi.h"
-#include "kernels/gpucode/image.h"
+#include "kernels/gpucode/image_find.h"
 #include "recorder/tap/hip/tap_hip.h"
 #include "tap_bench.h"
 #include "tests/helpers/fake_gptq.h"
