@@ -66,7 +66,7 @@ TAP_SRCS  := $(wildcard recorder/tap/*/*.c)
 CU_SRCS   := $(wildcard kernels/*/*.cu)
 GPU_LIBS  := $(if $(CU_SRCS),$(if $(HAVE_NVCC),$(LIB)/td_kernels.fatbin) $(if $(HAVE_HIPCC),$(LIB)/td_kernels.hsaco))
 # what the tap needs of others
-TAP_MORE  := kernels/adapters/adapter.c kernels/gpucode/msgpack.c
+TAP_MORE  := $(wildcard kernels/adapters/*.c) kernels/gpucode/mangled.c kernels/gpucode/msgpack.c
 HAVE_LIBS := $(if $(TDK_SRCS),$(LIB)/libtdkernels.so) $(if $(TAP_SRCS),$(LIB)/libtapedeck-tap.so)
 
 .DEFAULT_GOAL := all

@@ -322,7 +322,7 @@ int main(int argc, char **argv)
         {"baseline-build", 0, TD_ARG_STR, &g.baseline_build, "PATH", "the baseline's: its errors and speed, side by side", 0, 0},
         {"build-env", 0, TD_ARG_LIST, &g.build_env, "N=V", "set this in the environment of the build (may be repeated)", 0, 0},
         {"baseline-env", 0, TD_ARG_LIST, &g.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
-        {"provider", 0, TD_ARG_STR, &g.provider, "NAME", "our own kernels as the candidate: cpu, ref, simt; of a build: lib, ggml, vllm, cuda, hip (default: found out)", 0, 0},
+        {"provider", 0, TD_ARG_STR, &g.provider, "NAME", "the provider that runs the ops, one of those in `replay --help` (default: found out)", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &g.checkpoint, "DIR", "where the model's checkpoint lies now", 0, 0},
         {"lanes", 0, TD_ARG_STR, &g.lanes, "LIST", "tokens,collapse,scores,ops,speed (default: what was named above)", 0, 0},
         {"policy", 0, TD_ARG_STR, &g.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},

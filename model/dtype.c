@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "model/f16.h"
+#include "common/f16.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>

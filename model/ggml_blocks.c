@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/f16.h"
+#include "common/f16.h"
 
 typedef void split_fn(const uint8_t *b, double *scaled, double *min);
 

@@ -1,12 +1,14 @@
 /* gguf.c - a model in one or several GGUF files: mapped, read, its tensors by name.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "model/gguf.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "common/fs.h"
-#include "model/gguf_parts.h"
+#include "model/gguf_read.h"
 
 static int map_file(const char *path, struct td_gguf_file *out, struct td_error *err)
 {

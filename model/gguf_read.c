@@ -1,10 +1,10 @@
 /* gguf_read.c - one GGUF file: its header into keys and tensors; nothing that it says is believed unchecked.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "model/gguf_read.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "model/gguf_parts.h"
 
 #define DEFAULT_ALIGNMENT 32u
 #define MAX_ALIGNMENT (1u << 20)

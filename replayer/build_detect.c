@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/hash.h"
+#include "kernels/providers/providers.h"
 
 #define MAX_BUILD_BYTES ((size_t)8 << 30)
 #define SCRIPT_LEVELS 6
@@ -150,13 +151,7 @@ static int find_vllm_script(struct td_build *b, struct td_error *err)
 
 const char *td_build_own_provider(const char *provider)
 {
-    static const char *const ours[] = {"ref", "cpu", "simt"};
-    const size_t n = strcspn(provider, ":");
-
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (strlen(ours[i]) == n && !strncmp(ours[i], provider, n))
-            return ours[i];
-    return NULL;
+    return td_provider_name_find(provider, strcspn(provider, ":"), TD_PROVIDER_OURS);
 }
 
 /* A provider without a path: "cpu", or with an argument, "simt:seed=3". */

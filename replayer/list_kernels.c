@@ -8,6 +8,7 @@
 
 #include "common/buf.h"
 #include "common/log.h"
+#include "kernels/adapters/adapters.h"
 #include "kernels/gpucode/image.h"
 
 #define MAX_TEXT 65536

@@ -8,10 +8,13 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "kernels/providers/providers.h"
 #include "replayer/build_detect.h"
 #include "replayer/fixture_replay.h"
 #include "replayer/summary.h"
 #include "replayer/list_kernels.h"
+
+#define PROVIDER_NAMES 120             /* bytes for a list of providers */
 
 static volatile sig_atomic_t stop;
 
@@ -101,23 +104,16 @@ static int check_env(const char *option, const struct td_arg_list *env, struct t
     return TD_OK;
 }
 
-static bool one_of(const char *name, const char *const *names, size_t n)
-{
-    size_t i;
-
-    for (i = 0; i < n && strcmp(name, names[i]); i++)
-        ;
-    return i < n;
-}
-
-/* ref, cpu and simt are in the tree, the others run what --build names. */
+/* Our own providers need no build, the others run what --build names. */
 static int check_provider(const struct td_replay_options *o, struct td_error *err)
 {
-    static const char *const builds[] = {"lib", "ggml", "vllm", "cuda", "hip"};
-    bool own = o->provider && td_build_own_provider(o->provider), of_builds = o->provider && one_of(o->provider, builds, sizeof builds / sizeof *builds);
+    bool own = o->provider && td_build_own_provider(o->provider);
+    bool of_builds = o->provider && td_provider_name_find(o->provider, strlen(o->provider), TD_PROVIDER_OF_BUILD);
+    char ours[PROVIDER_NAMES], others[PROVIDER_NAMES];
 
     if (o->provider && !own && !of_builds)
-        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of ref, cpu, simt (our own kernels), lib, ggml, vllm, cuda, hip (of --build)", o->provider);
+        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of %s (our own kernels), %s (of --build)", o->provider,
+                       td_provider_names(TD_PROVIDER_OURS, ours, sizeof ours), td_provider_names(TD_PROVIDER_OF_BUILD, others, sizeof others));
     if (own && o->build)
         return td_fail(err, TD_EINVAL, "--build and --provider %s both name the candidate; give one", o->provider);
     if (of_builds && !o->build)
@@ -162,6 +158,16 @@ static int fail_usage(const struct td_error *err)
     return TD_EXIT_USAGE;
 }
 
+static const char *provider_help(void)
+{
+    static char help[2 * PROVIDER_NAMES + 80];
+    char ours[PROVIDER_NAMES], others[PROVIDER_NAMES];
+
+    snprintf(help, sizeof help, "our own kernels: %s; of a build: %s (default: found out)",
+             td_provider_names(TD_PROVIDER_OURS, ours, sizeof ours), td_provider_names(TD_PROVIDER_OF_BUILD, others, sizeof others));
+    return help;
+}
+
 static int run_command_line(int argc, char **argv)
 {
     struct td_replay_options o = {.shard = {1, 1}, .op_repeat = 3, .max_ops = 20000, .deadline_s = 20, .timeout_s = 600, .stop = &stop};
@@ -195,10 +201,7 @@ static int run_command_line(int argc, char **argv)
          "set this variable for the build (may be repeated)", 0, 0},
         {"baseline-env", 0, TD_ARG_LIST, &o.baseline_env, "N=V",
          "set this variable for the baseline build (may be repeated)", 0, 0},
-        {"provider", 0, TD_ARG_STR, &o.provider, "NAME",
-         "our own kernels: cpu, ref (double), simt (those for GPUs, emulated); of a build: lib, "
-         "ggml, vllm, cuda, hip (default: found out)",
-         0, 0},
+        {"provider", 0, TD_ARG_STR, &o.provider, "NAME", provider_help(), 0, 0},
         {"only", 0, TD_ARG_LIST, &o.only, "PATTERN",
          "replay only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/ops/op_kinds.h"
 #include "replayer/op_compare.h"
 #include "replayer/op_judge_json.h"
 #include "replayer/poison.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/adapters/adapter.h"
+#include "kernels/adapters/adapters.h"
 
 /* The errors of one side, or how it crashed; else null. */
 static cJSON *side_json(bool judged, const struct td_judge_result *e, const struct td_run_result *run)

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/progress.h"
+#include "kernels/ops/op_kinds.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_judge.h"
 #include "replayer/op_load.h"

@@ -7,7 +7,7 @@
 #ifndef TD_REPLAYER_REFERENCE_BATCH_H
 #define TD_REPLAYER_REFERENCE_BATCH_H
 
-#include "kernels/ops/op.h"
+#include "kernels/ops/op_kind.h"
 
 #define TD_REFERENCE_BATCH_MAX_ROWS 32 /* more rows do not stay in the cache while W passes by */
 

@@ -1,8 +1,13 @@
-/* cuda_abi.h - the part of the CUDA driver's C ABI that Tapedeck uses, declared here so that it builds without CUDA.
+/* cuda_abi.h - the part of the CUDA driver's binary interface that Tapedeck uses.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: cuda.h of CUDA 13.0; tests/e2e/050-cuda-abi compares the two where a cuda.h is installed. Names carry our prefix, so that both headers
- * can be included together. A CUresult is an int, a CUdeviceptr a uint64_t, a handle (CUcontext, CUstream, CUfunction, CUkernel ...) a void *. */
+ * Declared here so that Tapedeck builds without CUDA. Source: cuda.h of CUDA 13.0;
+ * tests/e2e/050-cuda-abi compares the two where a cuda.h is installed. Names carry our prefix, so
+ * that both headers can be included together. A CUresult is an int, a CUdeviceptr a uint64_t, and a
+ * handle (CUcontext, CUstream, CUfunction, CUkernel, CUevent ...) a void *.
+ *
+ * Two users look functions up at run time: replay's drivers (kernels/gpu/driver_*.c) and the tap
+ * (recorder/tap/cuda). A function is declared once; the lists at the end say who needs which. */
 #ifndef TD_KERNELS_ABI_CUDA_ABI_H
 #define TD_KERNELS_ABI_CUDA_ABI_H
 
@@ -72,83 +77,165 @@ enum td_cuda_function_attribute {
     TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 };
 
-enum { TD_CUDA_MEMORY_HOST = 1, TD_CUDA_MEMORY_DEVICE = 2, TD_CUDA_MEMORY_UNIFIED = 4 };                  /* CUmemorytype */
-enum { TD_CUDA_STREAM_NON_BLOCKING = 1 };
+enum { TD_CUDA_MEMORY_HOST = 1, TD_CUDA_MEMORY_DEVICE = 2, TD_CUDA_MEMORY_UNIFIED = 4 }; /* CUmemorytype */
+enum { TD_CUDA_MEMHOSTREGISTER_PORTABLE = 1, TD_CUDA_MEMHOSTREGISTER_DEVICEMAP = 2 };
+enum { TD_CUDA_STREAM_NON_BLOCKING = 1, TD_CUDA_EVENT_DISABLE_TIMING = 2 };
 enum { TD_CUDA_CAPTURE_NONE = 0, TD_CUDA_CAPTURE_ACTIVE = 1, TD_CUDA_CAPTURE_INVALIDATED = 2 };
-enum { TD_CUDA_ALLOCATION_PINNED = 1, TD_CUDA_LOCATION_DEVICE = 1, TD_CUDA_ACCESS_READWRITE = 3, TD_CUDA_GRANULARITY_MINIMUM = 0 };
-enum { TD_CUDA_PARAM_END = 0, TD_CUDA_PARAM_BUFFER_POINTER = 1, TD_CUDA_PARAM_BUFFER_SIZE = 2 };           /* words of `extra` */
+enum { TD_CUDA_CAPTURE_MODE_RELAXED = 2 };
+enum { TD_CUDA_ALLOCATION_PINNED = 1, TD_CUDA_LOCATION_DEVICE = 1 };
+enum { TD_CUDA_ACCESS_READWRITE = 3, TD_CUDA_GRANULARITY_MINIMUM = 0 };
+/* The words that may stand in a launch's `extra`. */
+enum { TD_CUDA_PARAM_END = 0, TD_CUDA_PARAM_BUFFER_POINTER = 1, TD_CUDA_PARAM_BUFFER_SIZE = 2 };
+#define TD_CUDA_STREAM_PER_THREAD ((void *)2)
 
-struct td_cuda_location { int type, id; };                                  /* CUmemLocation */
-struct td_cuda_allocation {                                                 /* CUmemAllocationProp */
+struct td_cuda_location { int type, id; };                       /* CUmemLocation */
+struct td_cuda_allocation {                                      /* CUmemAllocationProp */
     int type, handle_types;
     struct td_cuda_location location;
     void *win32;
     struct { uint8_t compression, rdma; uint16_t usage; uint8_t reserved[4]; } flags;
 };
-struct td_cuda_access { struct td_cuda_location location; int flags; };     /* CUmemAccessDesc */
+struct td_cuda_access { struct td_cuda_location location; int flags; }; /* CUmemAccessDesc */
 
-struct td_cuda_copy_2d {                                                    /* CUDA_MEMCPY2D */
-    size_t src_x_bytes, src_y; int src_type; const void *src_host; uint64_t src_device; void *src_array; size_t src_pitch;
-    size_t dst_x_bytes, dst_y; int dst_type; void *dst_host; uint64_t dst_device; void *dst_array; size_t dst_pitch;
+struct td_cuda_copy_2d {                                         /* CUDA_MEMCPY2D */
+    size_t src_x_bytes, src_y;
+    int src_type;
+    const void *src_host;
+    uint64_t src_device;
+    void *src_array;
+    size_t src_pitch;
+    size_t dst_x_bytes, dst_y;
+    int dst_type;
+    void *dst_host;
+    uint64_t dst_device;
+    void *dst_array;
+    size_t dst_pitch;
     size_t width_bytes, height;
 };
 
-struct td_cuda_launch_config {                                              /* CUlaunchConfig */
+struct td_cuda_launch_config {                                   /* CUlaunchConfig */
     unsigned grid[3], block[3], shared_bytes;
     void *stream, *attributes;
     unsigned n_attributes;
 };
 
-/* The functions that the drivers look up: X(name in the library, member, arguments). Names have the suffix of the version that has been in every
- * driver since CUDA 11. SHARED: HIP has a function of the same arguments (hip_abi.h), so driver_core.c calls both through one member. */
+/* ---- functions: X(name in the library, member, arguments) ------------------------------------
+ * Names have the suffix of the version that cuda.h 13.0 maps them to; each has been in every driver
+ * since CUDA 11 unless its list says otherwise. */
+
+/* Memory, streams and events, for both users. */
+#define TD_CUDA_BASIC(X) \
+    X(cuMemAlloc_v2, mem_alloc, (uint64_t *address, size_t bytes)) \
+    X(cuStreamCreate, stream_create, (void **stream, unsigned flags)) \
+    X(cuEventCreate, event_create, (void **event, unsigned flags)) \
+    X(cuEventRecord, event_record, (void *event, void *stream))
+
+/* Loading code and launching it, for both users. */
+#define TD_CUDA_CODE(X) \
+    X(cuDeviceGet, device_get, (int *device, int ordinal)) \
+    X(cuModuleLoadData, module_load, (void **module, const void *image)) \
+    X(cuModuleGetFunction, module_get_function, (void **function, void *module, \
+                                                 const char *symbol)) \
+    X(cuLaunchKernel, launch, (void *function, unsigned gx, unsigned gy, unsigned gz, \
+                               unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
+                               void *stream, void **params, void **extra))
+
+#define TD_CUDA_PRIMARY_RETAIN(X) \
+    X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device))
+
+/* Since CUDA 12.4. */
+#define TD_CUDA_FUNC_PARAM_INFO(X) \
+    X(cuFuncGetParamInfo, func_get_param_info, (void *function, size_t i, size_t *offset, \
+                                                size_t *size))
+
+/* ---- what replay's driver needs --------------------------------------------------------------- */
+
+/* HIP has a function of the same arguments for each of these (TD_HIP_SHARED in hip_abi.h), so that
+ * driver_core.c calls either through one member. */
 #define TD_CUDA_SHARED(X) \
+    TD_CUDA_BASIC(X) \
+    TD_CUDA_CODE(X) \
     X(cuInit, init, (unsigned flags)) \
     X(cuDriverGetVersion, driver_get_version, (int *version)) \
-    X(cuDeviceGet, device_get, (int *device, int ordinal)) \
     X(cuDeviceGetName, device_get_name, (char *name, int len, int device)) \
     X(cuDeviceGetAttribute, device_get_attribute, (int *value, int attribute, int device)) \
-    X(cuMemAlloc_v2, mem_alloc, (uint64_t *address, size_t bytes)) \
     X(cuMemFree_v2, mem_free, (uint64_t address)) \
     X(cuMemcpyHtoD_v2, copy_to_device, (uint64_t to, const void *from, size_t bytes)) \
     X(cuMemcpyDtoH_v2, copy_to_host, (void *to, uint64_t from, size_t bytes)) \
     X(cuMemsetD8Async, set_8_async, (uint64_t to, unsigned char value, size_t n, void *stream)) \
-    X(cuModuleLoadData, module_load, (void **module, const void *image)) \
     X(cuModuleUnload, module_unload, (void *module)) \
-    X(cuModuleGetFunction, module_get_function, (void **function, void *module, const char *symbol)) \
     X(cuFuncGetAttribute, func_get_attribute, (int *value, int attribute, void *function)) \
-    X(cuLaunchKernel, launch, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared_bytes, \
-                               void *stream, void **params, void **extra)) \
-    X(cuStreamCreate, stream_create, (void **stream, unsigned flags)) \
     X(cuStreamDestroy_v2, stream_destroy, (void *stream)) \
     X(cuStreamSynchronize, stream_synchronize, (void *stream)) \
-    X(cuEventCreate, event_create, (void **event, unsigned flags)) \
     X(cuEventDestroy_v2, event_destroy, (void *event)) \
-    X(cuEventRecord, event_record, (void *event, void *stream)) \
     X(cuEventSynchronize, event_synchronize, (void *event)) \
     X(cuEventElapsedTime, event_elapsed, (float *ms, void *from, void *to))
 
 #define TD_CUDA_OWN(X) \
+    TD_CUDA_PRIMARY_RETAIN(X) \
     X(cuGetErrorName, get_error_name, (int result, const char **name)) \
     X(cuGetErrorString, get_error_string, (int result, const char **text)) \
-    X(cuDevicePrimaryCtxRetain, primary_retain, (void **context, int device)) \
     X(cuDevicePrimaryCtxRelease_v2, primary_release, (int device)) \
     X(cuCtxSetCurrent, ctx_set_current, (void *context)) \
     X(cuFuncSetAttribute, func_set_attribute, (void *function, int attribute, int value))
 
-/* Those that an older driver lacks; NULL then. cuFuncGetParamInfo came with CUDA 12.4, virtual memory with 10.2. */
-#define TD_CUDA_MAPPING(X) \
-    X(cuMemAddressReserve, address_reserve, (uint64_t *address, size_t bytes, size_t alignment, uint64_t hint, unsigned long long flags)) \
-    X(cuMemAddressFree, address_free, (uint64_t address, size_t bytes)) \
-    X(cuMemCreate, mem_create, (unsigned long long *handle, size_t bytes, const struct td_cuda_allocation *what, unsigned long long flags)) \
-    X(cuMemRelease, mem_release, (unsigned long long handle)) \
-    X(cuMemMap, mem_map, (uint64_t address, size_t bytes, size_t offset, unsigned long long handle, unsigned long long flags)) \
-    X(cuMemUnmap, mem_unmap, (uint64_t address, size_t bytes)) \
-    X(cuMemSetAccess, mem_set_access, (uint64_t address, size_t bytes, const struct td_cuda_access *access, size_t n)) \
-    X(cuMemGetAllocationGranularity, mem_granularity, (size_t *bytes, const struct td_cuda_allocation *what, int option))
-#define TD_CUDA_OPTIONAL(X) \
-    X(cuFuncGetParamInfo, func_get_param_info, (void *function, size_t i, size_t *offset, size_t *size)) \
-    TD_CUDA_MAPPING(X)
-
 #define TD_CUDA_NEEDED(X) TD_CUDA_SHARED(X) TD_CUDA_OWN(X)
+
+/* Virtual memory, since CUDA 10.2. The members are NULL with an older driver. */
+#define TD_CUDA_MAPPING(X) \
+    X(cuMemAddressReserve, address_reserve, (uint64_t *address, size_t bytes, size_t alignment, \
+                                             uint64_t hint, unsigned long long flags)) \
+    X(cuMemAddressFree, address_free, (uint64_t address, size_t bytes)) \
+    X(cuMemCreate, mem_create, (unsigned long long *handle, size_t bytes, \
+                                const struct td_cuda_allocation *what, \
+                                unsigned long long flags)) \
+    X(cuMemRelease, mem_release, (unsigned long long handle)) \
+    X(cuMemMap, mem_map, (uint64_t address, size_t bytes, size_t offset, \
+                          unsigned long long handle, unsigned long long flags)) \
+    X(cuMemUnmap, mem_unmap, (uint64_t address, size_t bytes)) \
+    X(cuMemSetAccess, mem_set_access, (uint64_t address, size_t bytes, \
+                                       const struct td_cuda_access *access, size_t n)) \
+    X(cuMemGetAllocationGranularity, mem_granularity, (size_t *bytes, \
+                                                       const struct td_cuda_allocation *what, \
+                                                       int option))
+
+/* The members are NULL with a driver that lacks the function. */
+#define TD_CUDA_OPTIONAL(X) TD_CUDA_FUNC_PARAM_INFO(X) TD_CUDA_MAPPING(X)
+
+/* ---- what the tap needs ----------------------------------------------------------------------- */
+
+#define TD_CUDA_TAP_NEEDED(X) \
+    TD_CUDA_BASIC(X) \
+    X(cuCtxPushCurrent_v2, ctx_push, (void *context)) \
+    X(cuCtxPopCurrent_v2, ctx_pop, (void **context)) \
+    X(cuMemHostRegister_v2, host_register, (void *p, size_t bytes, unsigned flags)) \
+    X(cuMemHostGetDevicePointer_v2, host_device_pointer, (uint64_t *address, void *p, \
+                                                          unsigned flags)) \
+    X(cuMemcpyDtoDAsync_v2, copy_on_device, (uint64_t to, uint64_t from, size_t bytes, \
+                                             void *stream)) \
+    X(cuMemcpyDtoHAsync_v2, copy_to_host, (void *to, uint64_t from, size_t bytes, void *stream)) \
+    X(cuMemcpy2DAsync_v2, copy_2d, (const struct td_cuda_copy_2d *c, void *stream)) \
+    X(cuStreamWaitEvent, stream_wait, (void *stream, void *event, unsigned flags)) \
+    X(cuStreamWriteValue32_v2, stream_write, (void *stream, uint64_t to, uint32_t value, \
+                                              unsigned flags)) \
+    X(cuStreamIsCapturing, stream_is_capturing, (void *stream, int *status)) \
+    X(cuStreamGetId, stream_id, (void *stream, unsigned long long *id)) \
+    X(cuCtxGetId, context_id, (void *context, unsigned long long *id)) \
+    X(cuThreadExchangeStreamCaptureMode, exchange_capture_mode, (int *mode))
+
+/* Functions that an older driver lacks, or that the tap can do without: the members are NULL then. */
+#define TD_CUDA_TAP_OPTIONAL(X) \
+    TD_CUDA_CODE(X) \
+    TD_CUDA_PRIMARY_RETAIN(X) \
+    TD_CUDA_FUNC_PARAM_INFO(X) \
+    X(cuKernelGetParamInfo, kernel_param_info, (void *kernel, size_t i, size_t *offset, \
+                                                size_t *size)) \
+    X(cuStreamGetCaptureInfo_v3, capture_info, (void *stream, int *status, uint64_t *id, \
+                                                void **graph, const void **nodes, \
+                                                const void **edges, size_t *n)) \
+    X(cuDeviceGetCount, device_count, (int *n)) \
+    X(cuCtxGetCurrent, ctx_current, (void **context)) \
+    X(cuDevicePrimaryCtxGetState, primary_state, (int device, unsigned *flags, int *active)) \
+    X(cuMemGetAddressRange_v2, address_range, (uint64_t *base, size_t *bytes, uint64_t address))
 
 #endif

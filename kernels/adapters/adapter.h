@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Two readers share the rows: the tap reads launches of a live server as ops (tap_cuda.c), the provider makes launches out of recorded ops
- * (geometry.h). So that the tap may be injected anywhere, this file and adapter.c include nothing of ours, allocate nothing and call nothing.
+ * (geometry.h). So that the tap may be injected anywhere, this file and adapter.c include nothing of ours but gpu_param.h, allocate nothing and call nothing.
  *
  * A row says how its kernel's parameters are called, in their order; their offsets and sizes come from the driver or the cubin
  * (struct td_gpu_param) and must fit the row, or the row does not know this build's kernel. Gaps between parameters hold old stack bytes:
@@ -15,12 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/gpu_param.h"
+
 #pragma GCC visibility push(hidden) /* nobody outside the tap's library may find these there */
 
 #define TD_GPU_PARAMS 32           /* of a kernel, at most */
 #define TD_GPU_OPERANDS 10
-
-struct td_gpu_param { uint32_t offset, size; };   /* in the parameter block, bytes */
+#define TD_GPU_MAX_SIZE (1ll << 28) /* of m, n and k: no product of two of them by 8 overflows */
 
 /* What a parameter is for. */
 enum td_gpu_use {
@@ -64,8 +65,8 @@ struct td_gpu_values {             /* the parameters of one launch, by field of 
     uint64_t value[TD_GPU_PARAMS]; /* zero-extended from the field's size; fields wider than 8 bytes: 0 */
 };
 
-struct td_gpu_argument { int at; int64_t value; };  /* a template argument (td_gpu_symbol_argument) that a symbol must have */
-#define TD_GPU_NO_ARGUMENT INT64_MIN                 /* as a value: there must be none */
+/* A template argument that a symbol must have (mangled.h); TD_GPU_NO_ARGUMENT: there must be none. */
+struct td_gpu_argument { int at; int64_t value; };
 
 struct td_gpu_adapter {
     const char *family;            /* "gptq_exllama": rows of one family are versions of one kernel, and may replace each other */
@@ -78,12 +79,6 @@ struct td_gpu_adapter {
     bool (*read)(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
 };
 
-/* Is `identifier` a name in `symbol`? Itanium-mangled names hold it behind its length ("33gemm_half_q_half_gptq_4bit_kernel"), so a name that
- * merely contains it is none; an unmangled symbol must be equal. */
-bool td_gpu_symbol_is(const char *symbol, const char *identifier);
-/* The n-th integer template argument (from 0) of a mangled symbol: of "...kernelILb1ELin4EE..." 1 and -4. TD_GPU_NO_ARGUMENT: there is none. */
-int64_t td_gpu_symbol_argument(const char *symbol, int n);
-
 /* ids of vLLM's scalar types (vllm/scalar_type.py: ScalarType.id), template arguments of Marlin */
 #define TD_GPU_VLLM_F16 1125899906910725
 #define TD_GPU_VLLM_BF16 1125899906909960
@@ -91,14 +86,6 @@ int64_t td_gpu_symbol_argument(const char *symbol, int n);
 #define TD_GPU_VLLM_U4B8 1125899907892224
 #define TD_GPU_VLLM_U8B128 1125899923621888
 
-/* The row that knows this kernel: its name, the template arguments that the row asks for, and as many parameters of the sizes that the row says. NULL: none; *known: a row knows the name, so
- * it is another version of a known kernel (may be NULL). */
-const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struct td_gpu_param *params, int n_params, bool *known);
-/* Does a row of this kernel's name say that it adds to its output? Several blocks add halves to one element in any order then, so that no two runs
- * give the same bits. */
-bool td_gpu_symbol_adds(const char *symbol);
-/* Row i, NULL after the last. */
-const struct td_gpu_adapter *td_gpu_adapter_at(int i);
 /* Index of the field of that name, -1: none. */
 int td_gpu_field_at(const struct td_gpu_adapter *row, const char *name);
 

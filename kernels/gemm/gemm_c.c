@@ -1,5 +1,6 @@
 /* gemm_c.c - portable C: rows of A and of W widened to float, one dot product an element.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/ops/dot_f32.h"
 #include "kernels/ops/gemm_op.h"
 #include "kernels/ops/op_variant.h"
 

@@ -3,6 +3,7 @@
  *
  * As ggml's kernels do, the minima of a format are multiplied apart, with the sums that the rounding of the activations gives; they
  * stand behind each row as further columns. d * q is exact in float but for Q6_K (25 bits) and q8_K, where it is rounded once. */
+#include "kernels/ops/dot_f32.h"
 #include "kernels/ops/ggml_mul_mat_op.h"
 #include "kernels/ops/op_variant.h"
 

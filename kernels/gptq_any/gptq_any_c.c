@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * (q - zero) * scale is exact in float for scales of 16 bits; an activation of uint8-token is (q - 128) * scale, rounded once. */
-#include "kernels/ops/gptq_gemm_op.h"
+#include "kernels/ops/dot_f32.h"
+#include "kernels/ops/gptq_any_ref.h"
 #include "kernels/ops/op_variant.h"
 
 #define STRIP 16

@@ -6,7 +6,7 @@
  *
  * What every variant promises:
  *   arithmetic  (q - zero) exactly, products summed in fp32, one rounding to f16 (nearest even) at the end
- *   tolerance   |c - r| <= u_out * |r| + u_acc * sqrt(K) * (|A| * |W|), r in double (gptq_gemm_ref.c), for finite values;
+ *   tolerance   |c - r| <= u_out * |r| + u_acc * sqrt(K) * (|A| * |W|), r in double (kernels/ops/gptq_gemm_ref.c), for finite values;
  *               where r rounds to an f16 denormal, half of the smallest denormal more
  *   NaN, Inf    in a row of A: NaN or Inf in that row of C where IEEE arithmetic gives one, no other row is touched
  *   repeatable  bit for bit, from call to call; an element depends on its row of A and its column of W alone: not on M, nor on
@@ -19,14 +19,13 @@
 #include <stddef.h>
 
 #include "kernels/abi/td_gptq.h"
+#include "kernels/cpu_isa.h"
 
 /* The judge's constants for this kind: half a unit in the last place of the output, of the accumulator. */
 #define TD_GPTQ_GEMM_U_OUT 0x1p-11 /* f16 */
 #define TD_GPTQ_GEMM_U_ACC 0x1p-24 /* fp32 */
 
 #define TD_HIDDEN __attribute__((visibility("hidden")))
-
-enum td_cpu { TD_CPU_ANY, TD_CPU_AVX2 };
 
 /* x : checked by td_gptq_gemm_check, m > 0. Returns enum td_kernel_status. */
 typedef int td_gptq_gemm_fn(const struct td_gptq_gemm_args *x);
@@ -48,11 +47,7 @@ TD_HIDDEN int td_gptq_gemm_check(const struct td_gptq_gemm_args *x);
 /* Check, then run; m == 0 does nothing. */
 TD_HIDDEN int td_gptq_gemm_run(const struct td_gptq_gemm_variant *v, const struct td_gptq_gemm_args *x);
 
-/* The reference, in double. x->c is not used.
- *   r, mag : [m, n] row-major, dense: A * W and |A| * |W|; mag may be NULL */
-TD_HIDDEN int td_gptq_gemm_ref(const struct td_gptq_gemm_args *x, double *r, double *mag);
-
-#define TD_VARIANT_gptq_gemm(name, cpu, what) TD_HIDDEN td_gptq_gemm_fn td_gptq_gemm_##name;
+#define TD_GPTQ_VARIANT(name, cpu, what) TD_HIDDEN td_gptq_gemm_fn td_gptq_gemm_##name;
 #include "kernels/kernels.def"
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "model/f16.h"
+#include "common/f16.h"
 
 #define WIDTH 4
 #define VECTORS 4

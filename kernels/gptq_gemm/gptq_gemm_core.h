@@ -20,7 +20,7 @@
 
 #include "kernels/gptq_gemm/gptq_gemm.h"
 #include "kernels/gptq_gemm/gptq_gemm_steps.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 #define BLOCK 32
 #define ROWS 4 /* of A at once, or one */

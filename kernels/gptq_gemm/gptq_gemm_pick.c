@@ -5,24 +5,14 @@
 #include "kernels/gptq_gemm/gptq_gemm.h"
 
 const struct td_gptq_gemm_variant td_gptq_gemm_variants[] = {
-#define TD_VARIANT_gptq_gemm(name, cpu, what) {#name, what, cpu, td_gptq_gemm_##name},
+#define TD_GPTQ_VARIANT(name, cpu, what) {#name, what, cpu, td_gptq_gemm_##name},
 #include "kernels/kernels.def"
     {0},
 };
 
 bool td_gptq_gemm_can_run(const struct td_gptq_gemm_variant *v)
 {
-    switch (v->cpu) {
-    case TD_CPU_ANY:
-        return true;
-    case TD_CPU_AVX2: /* and F16C, which every machine with AVX2 has */
-#if defined(__x86_64__) || defined(__i386__)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-        return false;
-#endif
-    }
-    return false;
+    return td_cpu_can_run(v->cpu);
 }
 
 const struct td_gptq_gemm_variant *td_gptq_gemm_find(const char *name)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/abi/blas_abi.h"
+#include "kernels/abi/cublas_abi.h"
 #include "kernels/gpu/blas_lt.h"
 
 #define PATH_BYTES 4096

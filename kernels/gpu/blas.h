@@ -12,6 +12,7 @@
 #define TD_KERNELS_GPU_BLAS_H
 
 #include "kernels/gpu/driver.h"
+#include "kernels/gpu/linear.h"
 #include "kernels/gpucode/image.h"
 
 struct td_gpu_blas;
@@ -29,12 +30,12 @@ int td_gpu_blas_start(struct td_gpu_blas *b, struct td_error *err);
  * gemm_half_q_half_cuda): Hgemm(N, N, n, m, k, 1, w, n, a, k, 0, c, n), which may add in float16. */
 int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, uint64_t a, uint64_t w, uint64_t c, struct td_error *err);
 
-/* After start, in the device's stream, of cuBLAS alone: C = A W' + bias, row-major, rows of a lda >= k and of c ldc >= n apart, w [n, k] and bias [n] dense, bias 0: none; all
- * float16 or all bfloat16. As torch asks for a linear layer (ATen/cuda/CUDABlas.cpp), added in float32: without a bias gemm_internal_cublas, GemmEx(T, N, n, m, k, 1, w, k, a,
- * lda, 0, c, ldc), the parts of a product that is split over K perhaps in 16 bits (the math mode allows it); with one gemm_and_bias, cublasLt (blas_lt.h). */
-struct td_gpu_linear { int m, n, k, lda, ldc; bool bf16; uint64_t a, w, c, bias; };
+/* After start, in the device's stream, of cuBLAS alone: the linear layer *x, as torch asks for it
+ * (ATen/cuda/CUDABlas.cpp). Without a bias gemm_internal_cublas: GemmEx(T, N, n, m, k, 1, w, k, a,
+ * lda, 0, c, ldc); parts of a product that is split over K may be kept in 16 bits, which the math mode
+ * allows. With a bias gemm_and_bias: cublasLt (blas_lt.h). */
+int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err);
 /* NULL: products with a bias can be asked for; else why not: cublasLt is not there. */
 const char *td_gpu_blas_no_bias(struct td_gpu_blas *b);
-int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err);
 
 #endif

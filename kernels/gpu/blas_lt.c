@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/abi/blas_lt_abi.h"
+#include "kernels/abi/cublaslt_abi.h"
 
 #define NOT_SUPPORTED 15               /* CUBLAS_STATUS_NOT_SUPPORTED */
 #define MOST_ALIGNED 256               /* bytes; torch looks no further */

@@ -6,7 +6,10 @@
 #ifndef TD_KERNELS_GPU_BLAS_LT_H
 #define TD_KERNELS_GPU_BLAS_LT_H
 
-#include "kernels/gpu/blas.h"
+#include <stddef.h>
+
+#include "common/error.h"
+#include "kernels/gpu/linear.h"
 
 struct td_gpu_blas_lt;
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/gptq_gemm/gptq_gemm_cu.h"
+#include "kernels/gpucode/mangled.h"
 
 /* q_gemm.cu: BLOCK_KN_SIZE, BLOCK_M_SIZE_MAX, MAX_Q_GEMM_ROWS, MAX_Q_GEMM_ROWS_8BIT */
 #define EXLLAMA_BLOCK 128
@@ -78,7 +79,7 @@ static const char *plan_exllama(const struct td_gptq_op *op, const struct td_gpu
     return no;
 }
 
-static const char *plan_whole(const struct td_gptq_op *op, struct td_gpu_plan *plan)
+static const char *plan_dequant_w(const struct td_gptq_op *op, struct td_gpu_plan *plan)
 {
     const char *no = check_exllama(op);
 
@@ -89,7 +90,7 @@ static const char *plan_whole(const struct td_gptq_op *op, struct td_gpu_plan *p
     plan->launch[0].grid[1] = (uint32_t)((op->k + EXLLAMA_BLOCK - 1) / EXLLAMA_BLOCK);
     plan->launch[0].grid[2] = 1;
     plan->n = 1;
-    plan->whole = true;
+    plan->dequant_w = true;
     return NULL;
 }
 
@@ -120,7 +121,7 @@ const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_of
     if (starts_with(family, "gptq_exllama"))
         return plan_exllama(op, offers, n, plan, why, size);
     if (starts_with(family, "reconstruct_exllama"))
-        return plan_whole(op, plan);
+        return plan_dequant_w(op, plan);
     if (starts_with(family, "td_gptq"))
         return plan_td(op, plan);
     snprintf(why, size, "the build has %s for this op, whose launches this version does not know how to make", offers[0].row->identifier);
@@ -136,7 +137,7 @@ static bool value_of(const struct td_gptq_op *op, const char *name, const struct
         {"qweight", at->qweight}, {"qzeros", at->qzeros}, {"scales", at->scales}, {"perm", at->order}, {"g_idx", at->order},
         {"m", (uint64_t)l->rows}, {"n", (uint64_t)op->n}, {"k", (uint64_t)op->k}, {"groups", (uint64_t)op->groups},
         {"v2", !op->zero_offset}, {"zero_offset", (uint64_t)op->zero_offset}, {"lda", (uint64_t)at->lda}, {"ldc", (uint64_t)at->ldc},
-        {"b", at->whole}, {"bias", at->bias}, {"has_bias", at->bias != 0}, {"c_tmp", at->c_tmp}, {"locks", at->locks}, {"max_shared_mem", l->shared_bytes},
+        {"b", at->dequant_w}, {"bias", at->bias}, {"has_bias", at->bias != 0}, {"c_tmp", at->c_tmp}, {"locks", at->locks}, {"max_shared_mem", l->shared_bytes},
         {"use_atomic_add", 0}, {"use_fp32_reduce", 1}, /* vLLM's defaults; a recording does not say */
     };
     size_t i = 0, n = sizeof all / sizeof *all;

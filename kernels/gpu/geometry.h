@@ -28,7 +28,7 @@ struct td_gpu_launch {
 
 struct td_gpu_plan {
     struct td_gpu_launch launch[TD_GPU_PLAN_MAX]; int n;
-    bool whole;                    /* the launch makes W whole; C = A W is then asked of td_gpu_blas_product() */
+    bool dequant_w;                  /* the launch makes W whole; C = A W is then asked of td_gpu_blas_product() */
 };
 
 /* Where the tensors lie on the device; 0: there is none. lda, ldc: elements from row to row there. */
@@ -36,7 +36,7 @@ struct td_gpu_places {
     uint64_t a, qweight, qzeros, scales, order, c; /* order: what the row calls g_idx or perm */
     int64_t lda, ldc;
     uint64_t bias, c_tmp, locks;   /* of Marlin alone */
-    uint64_t whole;                /* W, where the plan makes it whole */
+    uint64_t dequant_w;            /* the dequantised W, where a launch writes it */
 };
 
 /* The kernel that vLLM launches in the place of this one for so many rows ("reconstruct_exllama_4bit_kernel"); NULL: none. */

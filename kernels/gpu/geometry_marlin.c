@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/gpucode/mangled.h"
 #include "model/marlin_layout.h"
 
 #define TILE 16

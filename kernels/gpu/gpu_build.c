@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/adapters/adapters.h"
+#include "kernels/gpucode/image_find.h"
+
 #define MAX_OFFERS 4096            /* of one name; vLLM's Marlin has more than a thousand instances, 420 of them for activations of 16 bits */
 #define MAX_NAMES 64               /* looked for */
 

@@ -10,7 +10,7 @@
 #include "common/fs.h"
 #include "kernels/gpucode/cubin.h"
 #include "kernels/gpucode/hsaco.h"
-#include "kernels/gpucode/image_parts.h"
+#include "kernels/gpucode/image_read.h"
 #include "kernels/gpucode/ptx.h"
 
 /* ---- opening and closing ------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* image.h - what GPU code a file holds: its kernels, found by name, and the bytes that a driver loads for one.
+/* image.h - what GPU code a file holds: its containers, their entries, and the kernels of each.
  * SPDX-License-Identifier: Apache-2.0
  *
  * A file is a host library or program (.nv_fatbin, .hip_fatbin), a fat binary, a cubin, a bundle of AMD code, or an AMD code object. It holds containers
@@ -13,23 +13,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "kernels/gpucode/image_entry.h"
 #include "kernels/gpucode/kernel_list.h"
-
-#define TD_GPU_ARCH 64
-
-enum td_gpu_code { TD_GPU_CODE_OTHER = 0, TD_GPU_CODE_PTX, TD_GPU_CODE_CUBIN, TD_GPU_CODE_HSACO }; /* OTHER: link-time code and the like, never loaded */
-
-struct td_gpu_entry {
-    int container;                 /* from 0 */
-    enum td_gpu_code code;
-    char arch[TD_GPU_ARCH];        /* "sm_90a", "compute_90" (PTX), "gfx90a:xnack-"; "" if the file does not say */
-    int sm; char variant;          /* 90 and 'a', 'f' or 0; AMD: 0 */
-    const char *packing;           /* "raw", "LZ4", "zstd", "unknown" */
-    uint64_t stored_bytes, bytes;  /* as it lies in the file, and unpacked */
-    /* known once its kernels were asked for */
-    uint64_t global_bytes, constant_bytes; /* NVIDIA: __device__ and __constant__ variables of the program */
-    bool relocatable;              /* made for a later link: cannot be loaded */
-};
 
 struct td_gpu_image;
 
@@ -54,41 +39,5 @@ const void *td_gpu_image_container(const struct td_gpu_image *img, int container
 int td_gpu_image_kernels(struct td_gpu_image *img, int i, const struct td_gpu_kernel_list **out, struct td_error *err);
 /* The unpacked bytes of entry i (a cubin, PTX, a code object), valid until close. */
 int td_gpu_image_code(struct td_gpu_image *img, int i, const void **data, size_t *n, struct td_error *err);
-
-/* ---- finding ------------------------------------------------------------------------------------------------------- */
-
-struct td_gpu_device {
-    int sm;                        /* NVIDIA: compute capability, 90 for 9.0 */
-    const char *gfx;               /* AMD: "gfx90a:sramecc+:xnack-"; NULL for NVIDIA */
-};
-
-enum td_gpu_match { TD_GPU_MATCH_NONE = 0, TD_GPU_MATCH_FAMILY, TD_GPU_MATCH_NORMAL, TD_GPU_MATCH_EXACT };
-
-struct td_gpu_wanted {
-    const char *symbol;            /* mangled; NULL: any of the identifier */
-    const char *identifier;        /* the name in the source (td_gpu_symbol_is), for builds that mangle it otherwise; NULL: none will do */
-    struct td_gpu_device device;
-};
-
-struct td_gpu_hit {
-    enum td_gpu_match match;
-    bool ptx_only;                 /* its container has no program for the device: the driver would compile PTX, which can take long */
-    const struct td_gpu_kernel *kernel;
-    const struct td_gpu_entry *entry;
-    const void *load; size_t load_bytes; /* for cuModuleLoadData, hipModuleLoadData: the container, or the code object */
-};
-
-/* How well an entry fits the device: 0 it does not run; more is better. A cubin runs on its own compute capability and on later ones of the same major
- * number; 'a' on its own alone; PTX on any later one (made for 'a': on its own alone; for 'f': on its major number). */
-int td_gpu_entry_fits(const struct td_gpu_entry *e, const struct td_gpu_device *device);
-
-/* The kernels that match best: all exact ones if there are any, else those equal after td_gpu_symbol_normal, else those of the identifier; of equal ones
- * those with a program for the device come before PTX. At most max of them are filled; with max 1 and an exact match in a program the search ends there.
- * Returns how many; TD_ENOTFOUND: none; TD_EUNSUPPORTED: there is one, for other devices, and says which; other TD_E*: none, and some entry could not be
- * read. */
-int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want, struct td_gpu_hit *hits, int max, struct td_error *err);
-/* The next container, from number `from` on, with code for NVIDIA's GPUs, for whatever of them, that has a kernel of exactly this symbol. -1: no more that
- * can be read. */
-int td_gpu_image_holding(struct td_gpu_image *img, const char *symbol, int from);
 
 #endif

@@ -1,10 +1,13 @@
 /* image_find.c - the kernel that a recording names, in another build: by symbol, by symbol without hashes, by the name in the source.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gpucode/image_find.h"
+
 #include <string.h>
 
 #include "common/buf.h"
 #include "kernels/gpucode/hsaco.h"
-#include "kernels/gpucode/image_parts.h"
+#include "kernels/gpucode/image_read.h"
+#include "kernels/gpucode/mangled.h"
 #include "kernels/gpucode/symbol.h"
 
 /* ---- which entry of a container ------------------------------------------------------------------------------------ */

@@ -1,12 +1,13 @@
 /* image_read.c - what kind of file it is, and which containers and entries lie in it; headers only.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/gpucode/image_read.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/gpucode/cubin.h"
 #include "kernels/gpucode/hsaco.h"
-#include "kernels/gpucode/image_parts.h"
 #include "kernels/gpucode/ptx.h"
 
 #define WANTED "give a shared library or program with CUDA or HIP kernels, a fat binary (nvcc -fatbin), a cubin, or an AMD code object"

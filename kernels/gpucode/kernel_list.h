@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "kernels/adapters/adapter.h"
+#include "kernels/gpu_param.h"
 
 #define TD_GPU_MAX_KERNELS 65536   /* of one program */
 #define TD_GPU_MAX_PARAMS 4096     /* of one kernel; a parameter block has at most 32764 bytes */

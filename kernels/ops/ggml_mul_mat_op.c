@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "kernels/ops/ggml_mul_mat_ref.h"
 #include "kernels/ops/op_check.h"
 
 #define KIND "ggml_mul_mat"
@@ -105,21 +104,3 @@ int td_ggml_mul_mat_of(const struct td_op_call *op, struct td_ggml_mul_mat *x, s
     x->c = op->out.data;
     return 0;
 }
-
-static int check(const struct td_op_call *op, struct td_error *err)
-{
-    struct td_ggml_mul_mat x;
-
-    return td_ggml_mul_mat_of(op, &x, err);
-}
-
-static int reference(const struct td_op_call *op, struct td_op_ref *ref, struct td_error *err)
-{
-    struct td_ggml_mul_mat x;
-    const int rc = td_ggml_mul_mat_of(op, &x, err);
-
-    memset(ref, 0, sizeof *ref);
-    return rc ? rc : td_ggml_mul_mat_ref(&x, ref, err);
-}
-
-const struct td_op_kind td_ggml_mul_mat_kind = {KIND, check, reference};

@@ -1,9 +1,10 @@
 /* gptq_any_ref.c - every form of gptq_gemm in double: BF16 or F16, with a bias, with what servers round on the way.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/ops/gptq_any_ref.h"
+
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/ops/gptq_gemm_op.h"
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/rowdot.h"
 

@@ -1,10 +1,9 @@
-/* gptq_gemm_op.c - what a recorded "gptq_gemm" means: its roles, its rules, its right answer.
+/* gptq_gemm_op.c - what a recorded "gptq_gemm" means: its roles and its rules.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops/gptq_gemm_op.h"
 
 #include <string.h>
 
-#include "kernels/gptq_gemm/gptq_gemm.h"
 #include "kernels/ops/op_check.h"
 #include "model/gptq.h"
 
@@ -87,7 +86,7 @@ bool td_gptq_op_is_plain(const struct td_gptq_op *x)
     return x->dtype == TD_DT_F16 && x->scales_dtype == TD_DT_F16 && !x->bias && x->rounding == TD_GPTQ_NONE;
 }
 
-static void args_of(const struct td_gptq_op *o, struct td_gptq_gemm_args *x)
+void td_gptq_op_args(const struct td_gptq_op *o, struct td_gptq_gemm_args *x)
 {
     *x = (struct td_gptq_gemm_args){sizeof *x, (int32_t)o->m, (int32_t)o->n, (int32_t)o->k, o->bits, o->group_size, o->zero_offset, 0, o->a, o->lda,
                                     o->qweight, o->qzeros, o->scales, o->g_idx, o->c, o->ldc};
@@ -107,7 +106,7 @@ static int take_args(const struct td_op_call *op, bool exact, struct td_gptq_gem
         return td_fail(err, TD_EUNSUPPORTED, "td_gptq_gemm takes F16 without a bias, this op has %s%s, scales of %s, and rounds \"%s\"",
                        td_dtype_name(o.dtype), o.bias ? " with a bias" : "", td_dtype_name(o.scales_dtype),
                        op->act_rounding[0] ? op->act_rounding : "none");
-    args_of(&o, x);
+    td_gptq_op_args(&o, x);
     return 0;
 }
 
@@ -131,36 +130,3 @@ const char *td_kernel_status_text(int status)
     default: return "it returned a status that td_gptq.h does not know";
     }
 }
-
-/* ---- the kind -------------------------------------------------------------------------------------------------- */
-
-static int check(const struct td_op_call *op, struct td_error *err)
-{
-    struct td_gptq_op x;
-
-    return td_gptq_op_of(op, &x, err);
-}
-
-static int plain_reference(const struct td_gptq_op *o, struct td_op_ref *ref, struct td_error *err)
-{
-    struct td_gptq_gemm_args x;
-    int rc = td_op_ref_new(ref, o->m, o->n, o->k, false, err);
-
-    args_of(o, &x);
-    if (!rc && td_gptq_gemm_ref(&x, ref->r0, ref->mag)) {
-        td_op_ref_release(ref);
-        rc = td_fail(err, TD_ENOMEM, "gptq_gemm: out of memory for the reference");
-    }
-    return rc;
-}
-
-static int reference(const struct td_op_call *op, struct td_op_ref *ref, struct td_error *err)
-{
-    struct td_gptq_op x;
-    const int rc = td_gptq_op_of(op, &x, err);
-
-    memset(ref, 0, sizeof *ref);
-    return rc ? rc : td_gptq_op_is_plain(&x) ? plain_reference(&x, ref, err) : td_gptq_op_ref(&x, ref, err);
-}
-
-const struct td_op_kind td_gptq_gemm_kind = {"gptq_gemm", check, reference};

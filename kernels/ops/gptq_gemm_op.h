@@ -37,6 +37,8 @@ struct td_gptq_op {
 int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err);
 /* True when td_gptq_gemm can be asked: F16 throughout, no bias, nothing rounded. */
 bool td_gptq_op_is_plain(const struct td_gptq_op *x);
+/* The arguments of td_gptq_gemm for a plain op; they borrow what x borrows. Nothing is checked. */
+void td_gptq_op_args(const struct td_gptq_op *x, struct td_gptq_gemm_args *args);
 
 /* Check everything that td_gptq.h asks for, and fill *args, which borrows from op. TD_EUNSUPPORTED: an op that is not plain.
  * op->out.data may be NULL (args->c is then NULL). */
@@ -48,15 +50,5 @@ int td_gptq_gemm_args_exact(const struct td_op_call *op, struct td_gptq_gemm_arg
 
 /* "a size is negative ..." for an enum td_kernel_status. */
 const char *td_kernel_status_text(int status);
-
-/* ---- the numbers that a kernel multiplies (gptq_any_ref.c) --------------------------------------------------------- */
-
-/* Row i of A as stored, and as the rounding leaves it: [k]. A row that holds NaN or Inf becomes NaN throughout when it is rounded. */
-void td_gptq_op_row(const struct td_gptq_op *x, int64_t i, double *stored, double *rounded);
-/* Columns n0 .. n0 + cols of the dequantised W, each [k], one after the other: (q - zero) * scale, and as the rounding leaves it.
- * rounded may be exact: nothing is rounded then. */
-void td_gptq_op_columns(const struct td_gptq_op *x, int64_t n0, int64_t cols, double *exact, double *rounded);
-/* The right answer of an op that need not be plain. TD_ENOMEM, TD_ELIMIT. */
-int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_error *err);
 
 #endif

@@ -29,35 +29,3 @@ void td_op_ref_release(struct td_op_ref *ref)
     free(ref->mag);
     memset(ref, 0, sizeof *ref);
 }
-
-#define TD_KIND(kind) extern const struct td_op_kind td_##kind##_kind;
-#include "kernels/kernels.def"
-
-static const struct td_op_kind *const kinds[] = {
-#define TD_KIND(kind) &td_##kind##_kind,
-#include "kernels/kernels.def"
-};
-
-/* A node of ggml's graph: who runs it looks at its tensors; here only what every node has. */
-static int check_node(const struct td_op_call *op, struct td_error *err)
-{
-    if (op->n_in > 10)
-        return td_fail(err, TD_EINVAL, "%s: %d inputs, a node of ggml has at most 10", op->kind, op->n_in);
-    for (int t = -1; t < op->n_in; t++) {
-        const struct td_tensor *x = t < 0 ? &op->out : &op->in[t];
-
-        if (x->ndim < 0 || x->ndim > 4)
-            return td_fail(err, TD_EINVAL, "%s: %s has %d dimensions, a tensor of ggml has at most 4", op->kind, x->role, x->ndim);
-    }
-    return 0;
-}
-
-static const struct td_op_kind ggml_node = {"ggml_*", check_node, NULL};
-
-const struct td_op_kind *td_op_kind_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kinds[i]->name, name))
-            return kinds[i];
-    return !strncmp(name, "ggml_", 5) && strcmp(name, "ggml_mul_mat") ? &ggml_node : NULL;
-}

@@ -1,8 +1,8 @@
 /* op.h - an op in memory: one kernel call in logical terms, with its tensors, ready to be run or judged.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An op is what a record in ops.jsonl.zst becomes once its blobs are loaded. Providers (provider.h) run it, an op kind
- * (struct td_op_kind) knows what it means: which roles it needs, how to check them, and what the right answer is. */
+ * An op is what a record in ops.jsonl.zst becomes once its blobs are loaded. Providers (provider.h) run it, a kind of op
+ * (op_kind.h) knows what it means: which roles it needs, how to check them, and what the right answer is. */
 #ifndef TD_KERNELS_OPS_OP_H
 #define TD_KERNELS_OPS_OP_H
 
@@ -54,16 +54,5 @@ struct td_op_ref {
     double *r0, *r1, *mag;
 };
 void td_op_ref_release(struct td_op_ref *ref);
-
-/* What the project knows about a kind of op: one line in kernels.def each. Every other kind "ggml_<op>" is known as well: a node
- * of ggml's graph with tensors s0 .. s9 and the parameters p0 .. p15, which a build can run, but which has no reference. */
-struct td_op_kind {
-    const char *name;
-    /* 0 = fit to run; < 0 = TD_EINVAL with a sentence (a missing role, a shape that does not fit, an unsupported group). */
-    int (*check)(const struct td_op_call *op, struct td_error *err);
-    /* NULL: there is none, outputs can only be compared with each other. */
-    int (*reference)(const struct td_op_call *op, struct td_op_ref *ref, struct td_error *err);
-};
-const struct td_op_kind *td_op_kind_find(const char *name); /* NULL: unknown kind */
 
 #endif

@@ -106,24 +106,6 @@ int td_op_check_bias(const struct td_op_call *op, int64_t n, const struct td_ten
     return *bias ? td_op_check_in(op, &(struct td_op_expect){"bias", TD_DT_FLOATS, 1, n, 1}, NULL, &data, err) : 0;
 }
 
-const char *td_op_unfit(const struct td_op_call *op, char *buf, size_t size)
-{
-    static const char kinds[] =
-#define TD_KIND(kind) " " #kind
-#include "kernels/kernels.def"
-        ;
-    const struct td_op_kind *kind = td_op_kind_find(op->kind);
-    struct td_error err = {0};
-
-    if (!kind || !kind->reference)
-        snprintf(buf, size, "ops of kind \"%s\" are not supported; this provider runs%s", op->kind, kinds);
-    else if (kind->check(op, &err))
-        snprintf(buf, size, "%s", err.msg);
-    else
-        return NULL;
-    return buf;
-}
-
 /* ---- references ---------------------------------------------------------------------------------------------------- */
 
 int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inner, bool own_r1, struct td_error *err)

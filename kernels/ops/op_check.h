@@ -29,9 +29,6 @@ int td_op_check_bias(const struct td_op_call *op, int64_t n, const struct td_ten
 /* Bytes that a tensor of this shape and these strides spans, up to its last element or block; < 0: no such thing. */
 int64_t td_op_span_bytes(const struct td_tensor *t);
 
-/* NULL: op is of a kind that has a reference, and fit to run; else why not. buf : holds the sentence. */
-const char *td_op_unfit(const struct td_op_call *op, char *buf, size_t size);
-
 /* Memory for rows x cols results, at most TD_OP_REF_MAX. own_r1: R1 differs from R0. TD_ENOMEM, TD_ELIMIT. */
 #define TD_OP_REF_MAX ((int64_t)1 << 31)
 int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inner, bool own_r1, struct td_error *err);

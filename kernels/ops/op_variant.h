@@ -10,7 +10,7 @@
 #ifndef TD_KERNELS_OPS_OP_VARIANT_H
 #define TD_KERNELS_OPS_OP_VARIANT_H
 
-#include "kernels/gptq_gemm/gptq_gemm.h"
+#include "kernels/cpu_isa.h"
 #include "kernels/ops/op.h"
 
 struct td_op_variant {
@@ -21,22 +21,5 @@ struct td_op_variant {
     /* op->out.data is where C belongs; work : aligned as malloc does. Cannot fail. */
     void (*run)(const struct td_op_call *op, void *work);
 };
-
-/* In the order of kernels.def; the last one is NULL. */
-const struct td_op_variant *const *td_op_variants(void);
-/* name: NULL = the first of that kind that this machine can run. NULL: there is none. */
-const struct td_op_variant *td_op_variant_find(const char *kind, const char *name);
-
-/* ---- what the portable variants share ------------------------------------------------------------------------------ */
-
-/* The dot product of k floats, in eight partial sums, without FMA. */
-float td_dot_f32(const float *a, const float *b, int64_t k);
-/* Store f as element i of dtype dt (F32, F16, BF16), rounded to nearest even. */
-void td_store_f32(enum td_dtype dt, void *base, int64_t i, float f);
-
-#define TD_VARIANT_gptq_any(name, cpu, what) extern const struct td_op_variant td_gptq_any_##name;
-#define TD_VARIANT_ggml_mul_mat(name, cpu, what) extern const struct td_op_variant td_ggml_mul_mat_##name;
-#define TD_VARIANT_gemm(name, cpu, what) extern const struct td_op_variant td_gemm_##name;
-#include "kernels/kernels.def"
 
 #endif

@@ -128,12 +128,12 @@ static int find_functions(struct td_ggml_build *b, const char *path, struct td_e
     void *sym;
 
 #define FIND(result, name, args) \
-    sym = find_symbol(b, #name); \
+    sym = find_symbol(b, "ggml_" #name); \
     memcpy(&b->name, &sym, sizeof sym); /* ISO C has no cast from object to function */
 #define FIND_NEEDED(result, name, args) \
     FIND(result, name, args) \
     if (!sym) \
-        return td_fail(err, TD_EUNSUPPORTED, "%s: does not export %s; is this a build of ggml with its CPU backend?", path, #name);
+        return td_fail(err, TD_EUNSUPPORTED, "%s: does not export ggml_%s; is this a build of ggml with its CPU backend?", path, #name);
     TD_GGML_NEEDED(FIND_NEEDED)
     TD_GGML_OPTIONAL(FIND)
     return TD_OK;
@@ -155,9 +155,9 @@ int32_t td_ggml_type(const struct td_ggml_build *b, enum td_dtype dt)
 
         if (types[i].dt != dt)
             continue;
-        name = b->ggml_type_name(types[i].number);
-        return name && !strcmp(name, types[i].name) && b->ggml_type_size(types[i].number) == td_dtype_size(dt) &&
-                       b->ggml_blck_size(types[i].number) == td_dtype_block(dt) ? types[i].number : -1;
+        name = b->type_name(types[i].number);
+        return name && !strcmp(name, types[i].name) && b->type_size(types[i].number) == td_dtype_size(dt) &&
+                       b->blck_size(types[i].number) == td_dtype_block(dt) ? types[i].number : -1;
     }
     return -1;
 }
@@ -167,7 +167,7 @@ int32_t td_ggml_type(const struct td_ggml_build *b, enum td_dtype dt)
 int32_t td_ggml_op(const struct td_ggml_build *b, const char *op)
 {
     for (int32_t i = 0; i < MAX_OPS; i++) {
-        const char *name = b->ggml_op_name(i);
+        const char *name = b->op_name(i);
         Dl_info where;
 
         if (!name || !dladdr((void *)(uintptr_t)name, &where))
@@ -185,36 +185,36 @@ static int differs(struct td_error *err, const char *what)
     return td_fail(err, TD_EUNSUPPORTED, "this build of ggml has another ABI than the one that is known here: %s", what);
 }
 
-static int check_fields(const struct td_ggml_build *b, void *ctx, struct td_error *err)
+static int check_fields(const struct td_ggml_build *b, struct td_ggml_context *ctx, struct td_error *err)
 {
-    struct td_ggml_tensor *t = b->ggml_new_tensor_4d(ctx, 1, 7, 5, 3, 2), *v, *s;
+    struct td_ggml_tensor *t = b->new_tensor_4d(ctx, 1, 7, 5, 3, 2), *v, *s;
     char bytes[420];
     float two = 2;
 
-    if (b->ggml_tensor_overhead() < sizeof *t || b->ggml_tensor_overhead() > sizeof *t + 128)
+    if (b->tensor_overhead() < sizeof *t || b->tensor_overhead() > sizeof *t + 128)
         return differs(err, "the size of a tensor");
     if (!t || t->type != 1 || t->ne[0] != 7 || t->ne[1] != 5 || t->ne[2] != 3 || t->ne[3] != 2)
         return differs(err, "where a tensor's type and sizes are");
-    if (t->nb[0] != 2 || t->nb[1] != 14 || t->nb[2] != 70 || t->nb[3] != 210 || b->ggml_nbytes(t) != 420)
+    if (t->nb[0] != 2 || t->nb[1] != 14 || t->nb[2] != 70 || t->nb[3] != 210 || b->nbytes(t) != 420)
         return differs(err, "where a tensor's strides are");
     t->data = bytes;
-    b->ggml_set_name(t, "probe");
-    b->ggml_set_input(t);
-    if (b->ggml_get_data(t) != bytes || strcmp(t->name, "probe") || t->flags != 1)
+    b->set_name(t, "probe");
+    b->set_input(t);
+    if (b->get_data(t) != bytes || strcmp(t->name, "probe") || t->flags != 1)
         return differs(err, "where a tensor's data, name and flags are");
-    v = b->ggml_view_1d(ctx, t, 4, 8);
+    v = b->view_1d(ctx, t, 4, 8);
     if (!v || v->view_src != t || v->view_offs != 8 || v->src[0] != t || v->data != bytes + 8)
         return differs(err, "where a view's source is");
-    s = b->ggml_scale(ctx, b->ggml_new_tensor_4d(ctx, 0, 4, 1, 1, 1), two);
+    s = b->scale(ctx, b->new_tensor_4d(ctx, 0, 4, 1, 1, 1), two);
     if (!s || memcmp(&s->op_params[0], &two, sizeof two) || s->op != td_ggml_op(b, "SCALE"))
         return differs(err, "where an op's parameters are");
     return TD_OK;
 }
 
 /* [1 2 3] x [1 1 1; 1 0 0] and [0 1 0], by the whole way that an op goes later. */
-static int check_product(const struct td_ggml_build *b, void *ctx, struct td_error *err)
+static int check_product(const struct td_ggml_build *b, struct td_ggml_context *ctx, struct td_error *err)
 {
-    struct td_ggml_tensor *w = b->ggml_new_tensor_4d(ctx, 0, 3, 2, 1, 1), *a = b->ggml_new_tensor_4d(ctx, 0, 3, 2, 1, 1), *c;
+    struct td_ggml_tensor *w = b->new_tensor_4d(ctx, 0, 3, 2, 1, 1), *a = b->new_tensor_4d(ctx, 0, 3, 2, 1, 1), *c;
     float wd[6] = {1, 1, 1, 1, 0, 0}, ad[6] = {1, 2, 3, 0, 1, 0}, cd[4] = {0};
     char work[4096];
     union td_ggml_plan plan;
@@ -222,17 +222,17 @@ static int check_product(const struct td_ggml_build *b, void *ctx, struct td_err
 
     w->data = wd;
     a->data = ad;
-    c = b->ggml_mul_mat(ctx, w, a);
+    c = b->mul_mat(ctx, w, a);
     c->data = cd;
     if (c->src[0] != w || c->src[1] != a || c->op != td_ggml_op(b, "MUL_MAT") || c->ne[0] != 2 || c->ne[1] != 2)
         return differs(err, "where an op's inputs are");
-    graph = b->ggml_new_graph(ctx);
-    b->ggml_build_forward_expand(graph, c);
-    plan = b->ggml_graph_plan(graph, 1, NULL);
+    graph = b->new_graph(ctx);
+    b->build_forward_expand(graph, c);
+    plan = b->graph_plan(graph, 1, NULL);
     if (plan.s.n_threads != 1 || plan.s.work_data || plan.s.threadpool || plan.s.work_size > sizeof work)
         return differs(err, "what a plan looks like");
     plan.s.work_data = (uint8_t *)work;
-    if (b->ggml_graph_compute(graph, &plan) || cd[0] != 6 || cd[1] != 1 || cd[2] != 1 || cd[3] != 0)
+    if (b->graph_compute(graph, &plan) || cd[0] != 6 || cd[1] != 1 || cd[2] != 1 || cd[3] != 0)
         return differs(err, "a product of two small matrices came out wrong");
     return TD_OK;
 }
@@ -246,12 +246,12 @@ static int check_abi(const struct td_ggml_build *b, struct td_error *err)
         return differs(err, "the numbers of the types f32 and f16");
     if (td_ggml_op(b, "NONE") != 0 || td_ggml_op(b, "MUL_MAT") < 0 || td_ggml_op(b, "SCALE") < 0)
         return differs(err, "it has no op NONE, MUL_MAT or SCALE");
-    if (!(ctx = b->ggml_init((struct td_ggml_init){.mem_size = 1 << 20, .no_alloc = true})))
+    if (!(ctx = b->init((struct td_ggml_init){.mem_size = 1 << 20, .no_alloc = true})))
         return td_fail(err, TD_ENOMEM, "ggml_init failed");
     rc = check_fields(b, ctx, err);
     if (!rc)
         rc = check_product(b, ctx, err);
-    b->ggml_free(ctx);
+    b->free(ctx);
     return rc;
 }
 
@@ -261,7 +261,7 @@ static void make_words(struct td_ggml_build *b)
 {
     static const char *const features[] = {"avx", "avx2", "fma", "f16c", "bmi2", "avx_vnni", "avx512", "avx512_vbmi", "avx512_vnni",
         "avx512_bf16", "amx_int8", "neon", "dotprod", "matmul_int8", "sve", "sme", "vsx", "riscv_v", "llamafile"};
-    const char *version = b->ggml_version ? b->ggml_version() : NULL, *commit = b->ggml_commit ? b->ggml_commit() : NULL;
+    const char *version = b->version ? b->version() : NULL, *commit = b->commit ? b->commit() : NULL;
     size_t at = (size_t)snprintf(b->words, sizeof b->words, "ggml%s%.40s%s%.40s%s:", version ? " " : "", version ? version : "",
                                  commit ? " (commit " : "", commit ? commit : "", commit ? ")" : "");
     char name[48];
@@ -305,8 +305,8 @@ int td_ggml_open(const char *path, struct td_ggml_build *b, struct td_error *err
     if (!rc)
         rc = find_functions(b, path, err);
     if (!rc) {
-        if (b->ggml_cpu_init)
-            b->ggml_cpu_init();
+        if (b->cpu_init)
+            b->cpu_init();
         rc = check_abi(b, err);
     }
     if (rc)

@@ -44,6 +44,5 @@ struct td_provider {
      * than those of the renewals before, back to the last prepare() without one. NULL: a new process it is. */
     void (*renew)(void *state);
 };
-const struct td_provider *td_provider_find(const char *name); /* NULL: unknown */
 
 #endif

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/gptq_gemm/gptq_gemm.h"
 #include "kernels/ops/gptq_gemm_op.h"
-#include "kernels/ops/op_check.h"
-#include "kernels/ops/op_variant.h"
-#include "kernels/providers/providers.h"
+#include "kernels/ops/op_kinds.h"
+#include "kernels/ops/op_variants.h"
+#include "kernels/providers/provider_common.h"
 
 struct cpu_state {
     char name[40]; /* of the variant that was asked for; "": the fastest */

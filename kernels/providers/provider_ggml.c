@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/ops/op_kinds.h"
 #include "kernels/providers/ggml_build.h"
-#include "kernels/providers/providers.h"
+#include "kernels/providers/provider_common.h"
 
 #define CONTEXT_BYTES ((size_t)1 << 20)
 #define WORK_MAX ((size_t)4 << 30)
@@ -144,9 +145,9 @@ static const char *ggml_supports(void *state, const struct td_op_call *op)
 
 /* ---- a node --------------------------------------------------------------------------------------------------------- */
 
-static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, void *context, const struct td_tensor *t)
+static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_ggml_context *context, const struct td_tensor *t)
 {
-    struct td_ggml_tensor *x = s->build.ggml_new_tensor_4d(context, td_ggml_type(&s->build, t->dtype), 1, 1, 1, 1);
+    struct td_ggml_tensor *x = s->build.new_tensor_4d(context, td_ggml_type(&s->build, t->dtype), 1, 1, 1, 1);
     int block = td_dtype_block(t->dtype), d;
 
     for (d = 0; d < TD_GGML_DIMS; d++) {
@@ -168,7 +169,7 @@ static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct 
     struct td_ggml_tensor *c;
     char name[32];
 
-    p->context = s->build.ggml_init((struct td_ggml_init){.mem_size = CONTEXT_BYTES, .no_alloc = true});
+    p->context = s->build.init((struct td_ggml_init){.mem_size = CONTEXT_BYTES, .no_alloc = true});
     if (!p->context)
         return td_fail(err, TD_ENOMEM, "ggml_init failed");
     op_name(op, name, sizeof name);
@@ -179,9 +180,9 @@ static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct 
     for (int i = 0; i < TD_GGML_SRC; i++)
         if (source(op, i))
             c->src[i] = make_tensor(s, p->context, source(op, i));
-    p->graph = s->build.ggml_new_graph(p->context);
-    s->build.ggml_build_forward_expand(p->graph, c);
-    p->plan = s->build.ggml_graph_plan(p->graph, 1, NULL);
+    p->graph = s->build.new_graph(p->context);
+    s->build.build_forward_expand(p->graph, c);
+    p->plan = s->build.graph_plan(p->graph, 1, NULL);
     if (in_place(op, name)) {
         p->out = op->out.data;
         p->start = in_place(op, name)->data;
@@ -196,7 +197,7 @@ static void ggml_release(void *state, void *prepared)
     struct ggml_prepared *p = prepared;
 
     if (p && p->context)
-        s->build.ggml_free(p->context);
+        s->build.free(p->context);
     if (p)
         free(p->work);
     free(p);
@@ -232,7 +233,7 @@ static int ggml_run(void *state, void *prepared, struct td_error *err)
 
     if (p->start_bytes)
         memcpy(p->out, p->start, p->start_bytes);
-    status = s->build.ggml_graph_compute(p->graph, &p->plan);
+    status = s->build.graph_compute(p->graph, &p->plan);
     return status ? td_fail(err, TD_EINVAL, "ggml_graph_compute failed (status %d)", status) : TD_OK;
 }
 
@@ -245,12 +246,12 @@ static const char *ggml_rounding(void *state, const struct td_op_call *op)
     const struct td_ggml_traits_cpu *traits;
     const char *name;
 
-    if (!is_product(op) || !s->build.ggml_get_type_traits_cpu)
+    if (!is_product(op) || !s->build.get_type_traits_cpu)
         return NULL;
-    traits = s->build.ggml_get_type_traits_cpu(td_ggml_type(&s->build, source(op, 0)->dtype));
+    traits = s->build.get_type_traits_cpu(td_ggml_type(&s->build, source(op, 0)->dtype));
     if (!traits || traits->vec_dot_type < 0 || traits->vec_dot_type > 40)
         return NULL;
-    name = s->build.ggml_type_name(traits->vec_dot_type);
+    name = s->build.type_name(traits->vec_dot_type);
     snprintf(s->rounding, sizeof s->rounding, "%s", name && strcmp(name, "f32") ? name : "none");
     return s->rounding;
 }

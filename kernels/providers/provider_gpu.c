@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/providers/provider_gpu.h"
-#include "kernels/providers/providers.h"
+#include "kernels/providers/provider.h"
+#include "kernels/providers/provider_gpu_blas.h"
+#include "kernels/providers/provider_gpu_memory.h"
 
 #define GAP_FRONT 256
 #define SWEEP_LEAST ((size_t)64 << 20)
@@ -28,7 +29,7 @@ static void gpu_close(void *state)
     if (!s)
         return;
     if (s->build)
-        td_gpu_drop_kept(s);
+        td_gpu_memory_free_held(s);
     td_gpu_build_close(s->build);
     td_gpu_blas_close(s->blas);
     if (s->device && !s->driver->is_dead(s->device))
@@ -98,11 +99,13 @@ static bool gpu_is_dead(const void *state)
 
 /* ---- what runs it -------------------------------------------------------------------------------------------------- */
 
+extern const struct td_gpu_kind td_gpu_kind_gptq, td_gpu_kind_gemm;
+
 static const struct td_gpu_kind *const kinds[] = {&td_gpu_kind_gptq, &td_gpu_kind_gemm};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
 /* NULL: it can be run, and p says by what. */
-static const char *look_at(struct td_gpu_state *s, const struct td_op_call *op, struct td_gpu_prepared *p)
+static const char *choose_kind(struct td_gpu_state *s, const struct td_op_call *op, struct td_gpu_prepared *p)
 {
     size_t i, at;
 
@@ -111,7 +114,7 @@ static const char *look_at(struct td_gpu_state *s, const struct td_op_call *op, 
     for (i = 0; i < N_KINDS; i++)
         if (!strcmp(op->kind, kinds[i]->name)) {
             p->kind = kinds[i];
-            return p->kind->look(s, p);
+            return p->kind->choose(s, p);
         }
     at = (size_t)snprintf(s->why, sizeof s->why, "ops of kind \"%s\" are not supported; provider %s runs", op->kind, s->driver->name);
     for (i = 0; i < N_KINDS; i++)
@@ -124,14 +127,14 @@ static const char *gpu_supports(void *state, const struct td_op_call *op)
     struct td_gpu_state *s = state;
     struct td_gpu_prepared p;
 
-    return look_at(s, op, &p);
+    return choose_kind(s, op, &p);
 }
 
 static const char *gpu_rounding(void *state, const struct td_op_call *op)
 {
     struct td_gpu_prepared p;
 
-    return look_at(state, op, &p) ? "none" : p.kind->rounding(&p);
+    return choose_kind(state, op, &p) ? "none" : p.kind->rounding(&p);
 }
 
 static void gpu_release(void *state, void *prepared)
@@ -140,7 +143,7 @@ static void gpu_release(void *state, void *prepared)
     struct td_gpu_prepared *p = prepared;
 
     if (p)
-        td_gpu_take_back(s, p);
+        td_gpu_memory_release(s, p);
     free(p);
 }
 
@@ -156,12 +159,12 @@ static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared
     if (!p)
         return td_fail(err, TD_ENOMEM, "out of memory");
     if (!s->renewed)
-        td_gpu_drop_kept(s);
-    if ((no = look_at(s, op, p)))
+        td_gpu_memory_free_held(s);
+    if ((no = choose_kind(s, op, p)))
         td_fail(err, TD_EUNSUPPORTED, "%s", no);
-    p->keep = s->renewed;
+    p->hold = s->renewed;
     s->renewed = false;
-    if (no || p->kind->put(s, p, err)) {
+    if (no || p->kind->upload(s, p, err)) {
         gpu_release(s, p);
         if (err->code == TD_ENOMEM)
             err->code = TD_EUNSUPPORTED; /* this machine's want, no fault of the build */

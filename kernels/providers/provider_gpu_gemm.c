@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 #include "kernels/ops/gemm_op.h"
-#include "kernels/providers/provider_gpu.h"
+#include "kernels/providers/provider_gpu_blas.h"
+#include "kernels/providers/provider_gpu_memory.h"
 
 /* Rows so far apart, as torch says it: of a single one, or none, their length. */
 static int64_t stride_of(const struct td_gemm *x, int64_t ld, int64_t length)
@@ -34,7 +35,7 @@ static const char *check_form(struct td_gpu_state *s, const struct td_gemm *x)
     return stride_of(x, x->lda, x->k) > INT32_MAX || stride_of(x, x->ldc, x->n) > INT32_MAX ? "gemm: rows lie further apart than cuBLAS can be told" : NULL;
 }
 
-static const char *look(struct td_gpu_state *s, struct td_gpu_prepared *p)
+static const char *choose_gemm(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
     struct td_error err = {0};
     struct td_gemm x;
@@ -61,32 +62,32 @@ static const char *look(struct td_gpu_state *s, struct td_gpu_prepared *p)
     return NULL;
 }
 
-static const char *rounding(const struct td_gpu_prepared *p)
+static const char *round_nothing(const struct td_gpu_prepared *p)
 {
     (void)p;
     return "none";
 }
 
-static int put_in(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, const char *role, struct td_error *err)
+static int upload_input(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, const char *role, struct td_error *err)
 {
     const struct td_tensor *t = td_op_in(p->op, role);
 
-    return td_gpu_put_bytes(s, p, at, t->data, t->size_bytes, t->align, err);
+    return td_gpu_memory_upload(s, p, at, t->data, t->size_bytes, t->align, err);
 }
 
-static int put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+static int upload_gemm(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int rc = td_gpu_blas_start(s->blas, err);
 
     if (!rc)
-        rc = put_in(s, p, TD_GPU_AT_A, "a", err);
+        rc = upload_input(s, p, TD_GPU_AT_A, "a", err);
     if (!rc)
-        rc = put_in(s, p, TD_GPU_AT_W, "w", err);
+        rc = upload_input(s, p, TD_GPU_AT_W, "w", err);
     if (!rc && td_op_in(p->op, "bias"))
-        rc = put_in(s, p, TD_GPU_AT_BIAS, "bias", err);
+        rc = upload_input(s, p, TD_GPU_AT_BIAS, "bias", err);
     p->c_bytes = p->op->out.size_bytes;
     if (!rc)
-        rc = td_gpu_make_room(s, p, TD_GPU_AT_C, p->c_bytes, p->op->out.align, err);
+        rc = td_gpu_memory_alloc(s, p, TD_GPU_AT_C, p->c_bytes, p->op->out.align, err);
     p->linear.a = p->memory[TD_GPU_AT_A].address;
     p->linear.w = p->memory[TD_GPU_AT_W].address;
     p->linear.c = p->memory[TD_GPU_AT_C].address;
@@ -94,10 +95,11 @@ static int put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_erro
     return rc;
 }
 
-static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+static int enqueue_gemm(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     return p->linear.m ? td_gpu_blas_linear(s->blas, &p->linear, err) : TD_OK;
 }
 
 /* No varies: what cuBLAS splits over K it adds in one order, in one stream of one handle. */
-const struct td_gpu_kind td_gpu_kind_gemm = {.name = "gemm", .look = look, .rounding = rounding, .put = put, .enqueue = enqueue};
+const struct td_gpu_kind td_gpu_kind_gemm = {
+    .name = "gemm", .choose = choose_gemm, .rounding = round_nothing, .upload = upload_gemm, .enqueue = enqueue_gemm};

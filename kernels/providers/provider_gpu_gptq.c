@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/providers/provider_gpu.h"
+#include "kernels/adapters/adapters.h"
+#include "kernels/gpu/geometry_marlin.h"
+#include "kernels/gpucode/mangled.h"
+#include "kernels/providers/provider_gpu_blas.h"
+#include "kernels/providers/provider_gpu_upload.h"
 
 /* ---- which kernel -------------------------------------------------------------------------------------------------- */
 
@@ -27,16 +31,16 @@ static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p,
 }
 
 /* What one launch makes whole a library multiplies. */
-static const char *check_whole(struct td_gpu_state *s, const struct td_gpu_prepared *p)
+static const char *check_library(struct td_gpu_state *s, const struct td_gpu_prepared *p)
 {
-    if (!p->plan.whole || td_gpu_find_blas(s))
+    if (!p->plan.dequant_w || td_gpu_find_blas(s))
         return NULL;
     snprintf(s->why, sizeof s->why, "%lld rows: vLLM leaves the product to a library. %s", (long long)p->x.m, s->no_blas);
     return s->why;
 }
 
 /* Everything that can be said without the GPU. NULL: yes. */
-static const char *try_name(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
+static const char *try_kernel(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
 {
     const char *no, *layout;
     int n = td_gpu_build_offers(s->build, identifier, &p->offers, s->why, sizeof s->why);
@@ -48,9 +52,9 @@ static const char *try_name(struct td_gpu_state *s, const char *identifier, stru
         no = td_gpu_plan_marlin(&p->x, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
     else
         no = plan_plain(s, p, n);
-    no = no ? no : check_whole(s, p);
+    no = no ? no : check_library(s, p);
     p->identifier = identifier;
-    p->row = no ? NULL : p->offers[p->plan.launch[0].offer].row;
+    p->adapter = no ? NULL : p->offers[p->plan.launch[0].offer].row;
     return no;
 }
 
@@ -66,7 +70,7 @@ static bool is_first_of_name(const struct td_gpu_adapter *row, int i)
 }
 
 /* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
-static const char *choose(struct td_gpu_state *s, struct td_gpu_prepared *p)
+static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
     const struct td_op_call *op = p->op;
     char first[sizeof s->why] = "";
@@ -82,7 +86,7 @@ static const char *choose(struct td_gpu_state *s, struct td_gpu_prepared *p)
             if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || !is_first_of_name(row, i)
                 || (s->only[0] && !strstr(row->identifier, s->only)))
                 continue;
-            if (!(no = try_name(s, identifier, p)))
+            if (!(no = try_kernel(s, identifier, p)))
                 return NULL;
             if (*no && !first[0])
                 snprintf(first, sizeof first, "%s", no);
@@ -97,7 +101,7 @@ static const char *choose(struct td_gpu_state *s, struct td_gpu_prepared *p)
     return s->why;
 }
 
-static const char *look(struct td_gpu_state *s, struct td_gpu_prepared *p)
+static const char *choose_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
     struct td_error err = {0};
 
@@ -107,15 +111,15 @@ static const char *look(struct td_gpu_state *s, struct td_gpu_prepared *p)
     }
     if (p->x.rounding == TD_GPTQ_UINT8_TOKEN)
         return "no kernel that is known rounds activations to 8 bits (uint8-token), as this op's did";
-    return choose(s, p);
+    return choose_kernel(s, p);
 }
 
 /* Marlin rounds each weight once it is scaled, where there are groups; the others keep (q - zero) * scale until it is multiplied. */
-static const char *rounding(const struct td_gpu_prepared *p)
+static const char *rounding_gptq(const struct td_gpu_prepared *p)
 {
-    if (p->plan.whole)
+    if (p->plan.dequant_w)
         return "weight-f16"; /* W is float16 (and the scales are: plan_plain) */
-    if (strcmp(p->row->layout, "marlin") || p->x.groups < 2)
+    if (strcmp(p->adapter->layout, "marlin") || p->x.groups < 2)
         return "none";
     return p->x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
 }
@@ -149,11 +153,11 @@ static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, str
 
 static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
 {
-    const bool lda = td_gpu_field_at(p->row, "lda") >= 0 && strcmp(p->row->layout, "marlin");
+    const bool lda = td_gpu_field_at(p->adapter, "lda") >= 0 && strcmp(p->adapter->layout, "marlin");
     const struct td_gpu_places at = {p->memory[TD_GPU_AT_A].address, p->memory[TD_GPU_AT_QWEIGHT].address, p->memory[TD_GPU_AT_QZEROS].address, p->memory[TD_GPU_AT_SCALES].address,
                                      p->memory[TD_GPU_AT_ORDER].address, p->memory[TD_GPU_AT_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc,
                                      p->memory[TD_GPU_AT_BIAS].address, p->memory[TD_GPU_AT_C_TMP].address, p->memory[TD_GPU_AT_LOCKS].address,
-                                     p->memory[TD_GPU_AT_WHOLE].address};
+                                     p->memory[TD_GPU_AT_DEQUANT_W].address};
     int i, f;
 
     for (i = 0; i < p->plan.n; i++) {
@@ -168,19 +172,19 @@ static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
     return TD_OK;
 }
 
-static int put(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+static int upload_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int rc = load_functions(s, p, err);
 
     if (!rc)
-        rc = td_gpu_put_gptq(s, p, err);
+        rc = td_gpu_upload_gptq(s, p, err);
     return rc ? rc : make_launches(p, err);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------------- */
 
 /* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
-static bool varies(const struct td_gpu_prepared *p)
+static bool varies_gptq(const struct td_gpu_prepared *p)
 {
     const struct td_gpu_adapter *row = p->offers[0].row;
     const int c = td_gpu_field_at(row, "c");
@@ -188,23 +192,23 @@ static bool varies(const struct td_gpu_prepared *p)
     return c >= 0 && row->fields[c].use == TD_GPU_OUT_ZEROED;
 }
 
-static int refill(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+static int refill_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
-    return p->plan.whole ? td_gpu_poison_w(s, p, err) : TD_OK;
+    return p->plan.dequant_w ? td_gpu_dequant_w_poison(s, p, err) : TD_OK;
 }
 
-static int enqueue(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+static int enqueue_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int i, rc = TD_OK;
 
-    if (varies(p))
+    if (varies_gptq(p))
         rc = s->driver->set(s->device, p->memory[TD_GPU_AT_C].address, 0, p->c_bytes, err);
     for (i = 0; i < p->plan.n && !rc; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
 
         rc = s->driver->launch(s->device, p->launch[i].f, l->grid, l->block, l->shared_bytes, p->launch[i].params, err);
     }
-    return !rc && p->plan.whole ? td_gpu_multiply_w(s, p, err) : rc;
+    return !rc && p->plan.dequant_w ? td_gpu_dequant_w_multiply(s, p, err) : rc;
 }
 
 /* A lock that stays taken makes the next launch wait for ever, in a server as well. */
@@ -224,5 +228,6 @@ static int check_locks(struct td_gpu_state *s, const struct td_gpu_prepared *p, 
     return rc;
 }
 
-const struct td_gpu_kind td_gpu_kind_gptq = {.name = "gptq_gemm", .look = look, .rounding = rounding, .put = put, .enqueue = enqueue, .refill = refill, .check = check_locks,
-                                             .varies = varies};
+const struct td_gpu_kind td_gpu_kind_gptq = {
+    .name = "gptq_gemm", .choose = choose_gptq, .rounding = rounding_gptq, .upload = upload_gptq, .enqueue = enqueue_gptq,
+    .refill = refill_gptq, .check = check_locks, .varies = varies_gptq};

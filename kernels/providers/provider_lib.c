@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/ops/gptq_gemm_op.h"
-#include "kernels/providers/providers.h"
+#include "kernels/providers/provider_common.h"
 
 typedef int gptq_gemm_fn(const struct td_gptq_gemm_args *args);
 

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/ops/op_check.h"
-#include "kernels/providers/providers.h"
-#include "model/f16.h"
+#include "kernels/ops/op_kinds.h"
+#include "kernels/providers/provider_common.h"
+#include "common/f16.h"
 
 struct ref_state { char why[480]; };
 

@@ -11,7 +11,7 @@
 
 #include "kernels/gptq_gemm/gptq_gemm_cu.h"
 #include "kernels/ops/gptq_gemm_op.h"
-#include "kernels/providers/providers.h"
+#include "kernels/providers/provider_common.h"
 #include "kernels/simt/simt_launch.h"
 #include "model/exllama_layout.h"
 #include "model/gptq.h"

@@ -1,68 +1,49 @@
-/* providers.c - the built-in providers by name.
+/* providers.c - the table of the providers, from providers.def.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/providers/providers.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "kernels/ops/gptq_gemm_op.h"
+#define TD_PROVIDER(name, source) extern const struct td_provider td_provider_##name;
+#include "kernels/providers/providers.def"
 
-static const struct td_provider *const providers[] = {&td_provider_ref, &td_provider_cpu, &td_provider_lib, &td_provider_ggml, &td_provider_simt,
-                                                     &td_provider_cuda, &td_provider_hip};
+static const struct {
+    const char *name;
+    enum td_provider_source source;
+    const struct td_provider *provider; /* NULL: a program of its own */
+} providers[] = {
+#define TD_PROVIDER(name, source) {#name, source, &td_provider_##name},
+#define TD_PROVIDER_PROGRAM(name, source) {#name, source, NULL},
+#include "kernels/providers/providers.def"
+};
+#define N_PROVIDERS (sizeof providers / sizeof *providers)
 
 const struct td_provider *td_provider_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof providers / sizeof *providers; i++)
-        if (!strcmp(providers[i]->name, name))
-            return providers[i];
+    for (size_t i = 0; i < N_PROVIDERS; i++)
+        if (!strcmp(providers[i].name, name))
+            return providers[i].provider;
     return NULL;
 }
 
-const char *td_provider_supports_gptq_gemm(const struct td_op_call *op, char *buf, size_t size)
+const char *td_provider_name_find(const char *name, size_t n, enum td_provider_source source)
 {
-    struct td_gptq_gemm_args x;
-    struct td_error err = {0};
+    for (size_t i = 0; i < N_PROVIDERS; i++)
+        if (providers[i].source == source && strlen(providers[i].name) == n
+            && !strncmp(providers[i].name, name, n))
+            return providers[i].name;
+    return NULL;
+}
 
-    if (strcmp(op->kind, "gptq_gemm"))
-        snprintf(buf, size, "ops of kind \"%s\" are not supported; this provider runs gptq_gemm", op->kind);
-    else if (td_gptq_gemm_args_exact(op, &x, &err))
-        snprintf(buf, size, "%s", err.msg);
-    else
-        return NULL;
+const char *td_provider_names(enum td_provider_source source, char *buf, size_t size)
+{
+    size_t at = 0;
+
+    if (size)
+        buf[0] = '\0';
+    for (size_t i = 0; i < N_PROVIDERS && at < size; i++)
+        if (providers[i].source == source)
+            at += (size_t)snprintf(buf + at, size - at, "%s%s", at ? ", " : "", providers[i].name);
     return buf;
-}
-
-int td_provider_prepare_gptq_gemm(void *state, const struct td_op_call *op, void **prepared, struct td_error *err)
-{
-    struct td_gptq_gemm_args *x = malloc(sizeof *x);
-    int rc;
-
-    (void)state;
-    *prepared = NULL;
-    if (!x)
-        return td_fail(err, TD_ENOMEM, "out of memory");
-    if ((rc = td_gptq_gemm_args_exact(op, x, err)))
-        free(x);
-    else
-        *prepared = x;
-    return rc;
-}
-
-int td_provider_fetch_nothing(void *state, void *prepared, struct td_error *err)
-{
-    (void)state, (void)prepared, (void)err;
-    return 0;
-}
-
-const char *td_provider_rounding_none(void *state, const struct td_op_call *op)
-{
-    (void)state, (void)op;
-    return "none";
-}
-
-void td_provider_free_prepared(void *state, void *prepared)
-{
-    (void)state;
-    free(prepared);
 }

@@ -5,6 +5,7 @@
  * not), and threads that meet must stand in the same line. */
 #include "kernels/simt/block.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

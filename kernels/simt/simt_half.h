@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "kernels/simt/simt_types.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 struct __half { uint16_t bits; };
 struct alignas(4) __half2 { __half x, y; };

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "kernels/adapters/adapter.h"
+#include "kernels/gpu_param.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,11 +4,11 @@
 
 #include "kernels/simt/simt_launch.h"
 
-#define TD_CU(table, name, what) extern const struct td_simt_kernel td_simt_kernels_##table##_##name[];
+#define TD_CU(folder, name, what) extern const struct td_simt_kernel td_simt_kernels_##folder##_##name[];
 #include "kernels/kernels.def"
 
 static const struct td_simt_kernel *const files[] = {
-#define TD_CU(table, name, what) td_simt_kernels_##table##_##name,
+#define TD_CU(folder, name, what) td_simt_kernels_##folder##_##name,
 #include "kernels/kernels.def"
 };
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "kernels/gpucode/image.h"
+#include "kernels/gpucode/image_find.h"
 #include "recorder/tap_client/tap_client_parts.h"
 
 #define LARGEST_FILE ((off_t)2 << 30)

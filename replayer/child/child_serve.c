@@ -18,7 +18,7 @@
 #endif
 
 #include "common/clock.h"
-#include "kernels/providers/provider.h"
+#include "kernels/providers/providers.h"
 #include "replayer/child/child_fault.h"
 #include "replayer/child/guard.h"
 #include "replayer/child_protocol.h"

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/adapters/adapter.h"
+#include "kernels/adapters/adapters.h"
+#include "kernels/gpucode/mangled.h"
 #include "tests/fuzz/replay.h"
 
 /* As a compiler lays them out. */

@@ -7,7 +7,8 @@
 #include "common/json.h"
 #include "format/records.h"
 #include "kernels/ops/op_check.h"
-#include "kernels/providers/provider.h"
+#include "kernels/ops/op_kinds.h"
+#include "kernels/providers/providers.h"
 #include "tests/fuzz/replay.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "kernels/gpucode/image.h"
+#include "kernels/gpucode/image_find.h"
 
 static volatile uint64_t td_fuzz_sum; /* so that every byte is read */
 

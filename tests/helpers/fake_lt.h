@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/abi/blas_lt_abi.h"
+#include "kernels/abi/cublaslt_abi.h"
 
 #define FAKE_LT_ATTRIBUTES 40
 #define FAKE_LT_SHORT 1               /* bytes that any question is said to be answered with */

@@ -5,7 +5,7 @@
  * A handle is struct fake_blas: the kernel that computes, the stream it goes to, where the factors lie. As version 13.0.2 of the library says of itself. */
 #include <stdint.h>
 
-#include "kernels/abi/blas_abi.h"
+#include "kernels/abi/cublas_abi.h"
 #include "tests/helpers/fake_blas.h"
 #include "tests/helpers/fake_lt.h"
 

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/abi/tap_cuda_abi.h"
+#include "kernels/abi/cupti_abi.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 
-int cuptiSubscribe(void **subscriber, tap_cupti_fn *callback, void *user);
-int cuptiSubscribe_v2(void **subscriber, tap_cupti_fn *callback, void *user, struct tap_cupti_subscriber *params);
+int cuptiSubscribe(void **subscriber, td_cupti_fn *callback, void *user);
+int cuptiSubscribe_v2(void **subscriber, td_cupti_fn *callback, void *user, struct td_cupti_subscriber *params);
 int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t cbid);
 int cuptiUnsubscribe(void *subscriber);
 void fake_cupti_take(const char *name);
@@ -20,7 +20,7 @@ int fake_cupti_subscribed(void);
 
 #define CBIDS 1024u
 
-static struct { tap_cupti_fn *callback; void *user; _Atomic bool on[CBIDS]; char name[64]; } held;
+static struct { td_cupti_fn *callback; void *user; _Atomic bool on[CBIDS]; char name[64]; } held;
 static _Atomic int taken;              /* 0 free, 1 ours, 2 another's */
 
 static const struct fake_cuda_api *driver(void)
@@ -34,16 +34,16 @@ static const struct fake_cuda_api *driver(void)
 static void on_call(const struct fake_cuda_call *call, void *user)
 {
     int result = call->result;
-    struct tap_cupti_data d = {.site = call->exit ? TAP_CUPTI_EXIT : TAP_CUPTI_ENTER, .function = call->name, .params = call->params,
+    struct td_cupti_data d = {.site = call->exit ? TD_CUPTI_EXIT : TD_CUPTI_ENTER, .function = call->name, .params = call->params,
                                .result = call->exit ? &result : NULL, .symbol = call->symbol, .context = call->context,
                                .correlation_data = call->correlation_data, .correlation_id = call->correlation};
 
     (void)user;
     if (atomic_load(&taken) == 1 && call->cbid < CBIDS && atomic_load(&held.on[call->cbid]))
-        held.callback(held.user, TAP_CUPTI_DOMAIN_DRIVER, call->cbid, &d);
+        held.callback(held.user, TD_CUPTI_DOMAIN_DRIVER, call->cbid, &d);
 }
 
-int cuptiSubscribe_v2(void **subscriber, tap_cupti_fn *callback, void *user, struct tap_cupti_subscriber *params)
+int cuptiSubscribe_v2(void **subscriber, td_cupti_fn *callback, void *user, struct td_cupti_subscriber *params)
 {
     int free_place = 0;
 
@@ -52,7 +52,7 @@ int cuptiSubscribe_v2(void **subscriber, tap_cupti_fn *callback, void *user, str
     if (!atomic_compare_exchange_strong(&taken, &free_place, 1)) {
         if (params && params->old_name && params->struct_size == sizeof *params)
             snprintf(params->old_name, params->old_size, "CUPTI for %s", held.name);
-        return TAP_CUPTI_MULTIPLE_SUBSCRIBERS;
+        return TD_CUPTI_MULTIPLE_SUBSCRIBERS;
     }
     memset((void *)held.on, 0, sizeof held.on);
     held.callback = callback;
@@ -60,20 +60,20 @@ int cuptiSubscribe_v2(void **subscriber, tap_cupti_fn *callback, void *user, str
     snprintf(held.name, sizeof held.name, "%s", params && params->name ? params->name : "");
     *subscriber = &held;
     driver()->on_call(on_call, NULL);
-    return TAP_CUPTI_SUCCESS;
+    return TD_CUPTI_SUCCESS;
 }
 
-int cuptiSubscribe(void **subscriber, tap_cupti_fn *callback, void *user)
+int cuptiSubscribe(void **subscriber, td_cupti_fn *callback, void *user)
 {
     return cuptiSubscribe_v2(subscriber, callback, user, NULL);
 }
 
 int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t cbid)
 {
-    if (subscriber != &held || domain != TAP_CUPTI_DOMAIN_DRIVER || cbid >= CBIDS)
+    if (subscriber != &held || domain != TD_CUPTI_DOMAIN_DRIVER || cbid >= CBIDS)
         return 1;
     atomic_store(&held.on[cbid], on != 0);
-    return TAP_CUPTI_SUCCESS;
+    return TD_CUPTI_SUCCESS;
 }
 
 int cuptiUnsubscribe(void *subscriber)
@@ -82,7 +82,7 @@ int cuptiUnsubscribe(void *subscriber)
         return 1;
     driver()->on_call(NULL, NULL);
     atomic_store(&taken, 0);
-    return TAP_CUPTI_SUCCESS;
+    return TD_CUPTI_SUCCESS;
 }
 
 void fake_cupti_take(const char *name)

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "kernels/abi/ggml_abi.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 enum { F32 = 0, F16 = 1, Q8_0 = 8, I64 = 27 };
 enum { NONE, VIEW, SCALE, MUL_MAT, RMS_NORM, SET_ROWS };
 struct context { struct td_ggml_tensor t[64]; int n; struct td_ggml_tensor *node; };
 
-#define DECLARE(result, name, args) result name args;
+#define DECLARE(result, name, args) result ggml_##name args;
 TD_GGML_NEEDED(DECLARE)
 TD_GGML_OPTIONAL(DECLARE)
 
@@ -65,15 +65,15 @@ void ggml_cpu_init(void) {}
 
 /* ---- tensors and graphs --------------------------------------------------------------------------------------------- */
 
-void *ggml_init(struct td_ggml_init p) { (void)p; return calloc(1, sizeof(struct context)); }
-void ggml_free(void *ctx) { free(ctx); }
+struct td_ggml_context *ggml_init(struct td_ggml_init p) { (void)p; return calloc(1, sizeof(struct context)); }
+void ggml_free(struct td_ggml_context *ctx) { free(ctx); }
 size_t ggml_tensor_overhead(void) { return sizeof(struct td_ggml_tensor) + (how("layout") ? 1024 : 32); }
 void *ggml_get_data(const struct td_ggml_tensor *t) { return t->data; }
 void ggml_set_input(struct td_ggml_tensor *t) { t->flags |= 1; }
 
-struct td_ggml_tensor *ggml_new_tensor_4d(void *ctx, int32_t type, int64_t a, int64_t b, int64_t c, int64_t d)
+struct td_ggml_tensor *ggml_new_tensor_4d(struct td_ggml_context *ctx, int32_t type, int64_t a, int64_t b, int64_t c, int64_t d)
 {
-    struct context *x = ctx;
+    struct context *x = (struct context *)ctx;
     struct td_ggml_tensor *t = &x->t[x->n++];
     const int64_t ne[4] = {a, b, c, d};
 
@@ -101,7 +101,7 @@ size_t ggml_nbytes(const struct td_ggml_tensor *t)
     return n;
 }
 
-struct td_ggml_tensor *ggml_view_1d(void *ctx, struct td_ggml_tensor *a, int64_t n, size_t at)
+struct td_ggml_tensor *ggml_view_1d(struct td_ggml_context *ctx, struct td_ggml_tensor *a, int64_t n, size_t at)
 {
     struct td_ggml_tensor *t = ggml_new_tensor_4d(ctx, a->type, n, 1, 1, 1);
 
@@ -112,7 +112,7 @@ struct td_ggml_tensor *ggml_view_1d(void *ctx, struct td_ggml_tensor *a, int64_t
     return t;
 }
 
-struct td_ggml_tensor *ggml_scale(void *ctx, struct td_ggml_tensor *a, float by)
+struct td_ggml_tensor *ggml_scale(struct td_ggml_context *ctx, struct td_ggml_tensor *a, float by)
 {
     struct td_ggml_tensor *t = ggml_new_tensor_4d(ctx, a->type, a->ne[0], a->ne[1], a->ne[2], a->ne[3]);
 
@@ -122,7 +122,7 @@ struct td_ggml_tensor *ggml_scale(void *ctx, struct td_ggml_tensor *a, float by)
     return t;
 }
 
-struct td_ggml_tensor *ggml_mul_mat(void *ctx, struct td_ggml_tensor *w, struct td_ggml_tensor *a)
+struct td_ggml_tensor *ggml_mul_mat(struct td_ggml_context *ctx, struct td_ggml_tensor *w, struct td_ggml_tensor *a)
 {
     struct td_ggml_tensor *t = ggml_new_tensor_4d(ctx, F32, w->ne[1], a->ne[1], a->ne[2], a->ne[3]);
 
@@ -132,10 +132,10 @@ struct td_ggml_tensor *ggml_mul_mat(void *ctx, struct td_ggml_tensor *w, struct 
     return t;
 }
 
-void *ggml_new_graph(void *ctx) { return ctx; }
-void ggml_build_forward_expand(void *graph, struct td_ggml_tensor *t) { ((struct context *)graph)->node = t; }
+struct td_ggml_graph *ggml_new_graph(struct td_ggml_context *ctx) { return (struct td_ggml_graph *)ctx; }
+void ggml_build_forward_expand(struct td_ggml_graph *graph, struct td_ggml_tensor *t) { ((struct context *)graph)->node = t; }
 
-union td_ggml_plan ggml_graph_plan(const void *graph, int threads, void *pool)
+union td_ggml_plan ggml_graph_plan(const struct td_ggml_graph *graph, int threads, void *pool)
 {
     union td_ggml_plan p = {.s = {.n_threads = threads, .threadpool = pool}};
 
@@ -228,7 +228,7 @@ static void set_rows(const struct td_ggml_tensor *c)
             ((uint16_t *)(void *)row(c, at[m], 0, 0))[i] = td_f16_round(((float *)(void *)row(c->src[0], m, 0, 0))[i]);
 }
 
-int ggml_graph_compute(void *graph, union td_ggml_plan *plan)
+int ggml_graph_compute(struct td_ggml_graph *graph, union td_ggml_plan *plan)
 {
     const struct td_ggml_tensor *c = ((struct context *)graph)->node;
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/f16.h"
+#include "common/f16.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 
 #define KN 128

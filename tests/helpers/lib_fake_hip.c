@@ -17,7 +17,7 @@
 
 #include "kernels/abi/hip_abi.h"
 #include "kernels/gpucode/hsaco.h"
-#include "kernels/gpucode/image.h"
+#include "kernels/gpucode/image_find.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_hip/fake_hip.h"
 

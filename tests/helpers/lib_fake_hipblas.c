@@ -1,6 +1,6 @@
 /* lib_fake_hipblas.c - hipblasHgemm over the fake HIP runtime (lib_fake_hip.c), for the one form of call that vLLM makes.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/abi/blas_abi.h"
+#include "kernels/abi/cublas_abi.h"
 #include "tests/helpers/fake_blas.h"
 
 #define DECLARE(cuda, name, member, args) int name args;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/f16.h"
+#include "common/f16.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 #include "tests/helpers/fake_marlin.h"
 

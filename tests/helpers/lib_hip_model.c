@@ -9,7 +9,6 @@
 
 #include "kernels/abi/hip_abi.h"
 #include "model/exllama_layout.h"
-#include "kernels/abi/tap_hip_abi.h"
 #include "tests/helpers/fake_gptq.h"
 
 __asm__(".section .rodata\n.balign 4096\nhip_model_code: .incbin \"tests/unit/data/tap_like.hsaco\"\n.previous\n");
@@ -18,8 +17,8 @@ extern const char hip_model_code[] __attribute__((visibility("hidden")));
 #define DECLARE(name, member, args) int name args;
 TD_HIP_SHARED(DECLARE)
 int hipSetDevice(int device);
-int hipLaunchKernel TAP_HIP_STUB_ARGUMENTS;
-int TAP_HIP_EXT_MANGLED TAP_HIP_EXT_ARGUMENTS;
+int hipLaunchKernel TD_HIP_STUB_ARGUMENTS;
+int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS;
 void **__hipRegisterFatBinary(const void *wrapper);
 void __hipRegisterFunction(void **modules, const void *stub, char *symbol, const char *name, unsigned threads, void *tid, void *bid, void *block, void *grid, int *warp);
 int hipblasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const void *w, int lda, const void *b, int ldb, const uint16_t *beta,
@@ -105,9 +104,9 @@ static int launch(int which, int first, int m, int block_rows)
     const unsigned x = (unsigned)(l->n + 511) / 512, y = (unsigned)((m + block_rows - 1) / block_rows), z = (unsigned)(l->k + 127) / 128;
 
     switch (which % 3) {
-    case 0: return hipLaunchKernel(&stubs[block_rows - 1], (struct tap_hip_dim){x, y, z}, (struct tap_hip_dim){128, 1, 1}, at, 0, stream);
+    case 0: return hipLaunchKernel(&stubs[block_rows - 1], (struct td_hip_dim){x, y, z}, (struct td_hip_dim){128, 1, 1}, at, 0, stream);
     case 1: return hipModuleLaunchKernel(functions[block_rows - 1], x, y, z, 128, 1, 1, 0, stream, at, NULL);
-    default: return TAP_HIP_EXT_MANGLED(functions[block_rows - 1], x * 128, y, z, 128, 1, 1, 0, stream, NULL, extra, NULL, NULL, 0);
+    default: return TD_HIP_EXT_MANGLED(functions[block_rows - 1], x * 128, y, z, 128, 1, 1, 0, stream, NULL, extra, NULL, NULL, 0);
     }
 }
 
@@ -129,7 +128,7 @@ static int others(int n)
     void *at[] = {&count, &a};
 
     while (n--)
-        rc |= hipLaunchKernel(&stubs[8], (struct tap_hip_dim){1, 1, 1}, (struct tap_hip_dim){32, 1, 1}, at, 0, stream);
+        rc |= hipLaunchKernel(&stubs[8], (struct td_hip_dim){1, 1, 1}, (struct td_hip_dim){32, 1, 1}, at, 0, stream);
     return rc;
 }
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "kernels/abi/td_gptq.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 static float dot(const struct td_gptq_gemm_args *x, int32_t m, int32_t n)
 {

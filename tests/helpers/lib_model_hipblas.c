@@ -3,11 +3,11 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A handle is struct fake_hipblas: the kernel that computes, the stream it goes to, where the factors lie (1: on the device). */
-#include "kernels/abi/tap_hip_abi.h"
+#include "kernels/abi/hip_abi.h"
 
 struct fake_hipblas { void *kernel, *stream; int mode; };
 
-int TAP_HIP_EXT_MANGLED TAP_HIP_EXT_ARGUMENTS;
+int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS;
 int hipblasGetPointerMode(struct fake_hipblas *h, int *mode);
 int hipblasGetStream(struct fake_hipblas *h, void **stream);
 int hipblasHgemm(struct fake_hipblas *h, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
@@ -18,11 +18,11 @@ int hipblasHgemm(struct fake_hipblas *h, int trans_a, int trans_b, int m, int n,
 {
     struct { const void *b, *a, *c; int n, m, k; } block = {b, a, c, n, m, k};
     size_t bytes = 36;                 /* of the kernel's parameters */
-    void *extra[] = {(void *)TAP_HIP_PARAM_BUFFER_POINTER, &block, (void *)TAP_HIP_PARAM_BUFFER_SIZE, &bytes, (void *)TAP_HIP_PARAM_END};
+    void *extra[] = {(void *)TD_HIP_PARAM_BUFFER_POINTER, &block, (void *)TD_HIP_PARAM_BUFFER_SIZE, &bytes, (void *)TD_HIP_PARAM_END};
 
     if (trans_a != 111 || trans_b != 111 || h->mode || *alpha != 0x3c00 || *beta || lda != m || ldb != k || ldc != m)
         return 3;                      /* HIPBLAS_STATUS_INVALID_VALUE */
-    return TAP_HIP_EXT_MANGLED(h->kernel, 128, 1, 1, 128, 1, 1, 0, h->stream, NULL, extra, NULL, NULL, 0) ? 5 : 0;
+    return TD_HIP_EXT_MANGLED(h->kernel, 128, 1, 1, 128, 1, 1, 0, h->stream, NULL, extra, NULL, NULL, 0) ? 5 : 0;
 }
 
 int hipblasGetPointerMode(struct fake_hipblas *h, int *mode)

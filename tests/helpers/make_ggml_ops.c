@@ -7,7 +7,7 @@
  *   q4_1   1: products with Q4_1 weights too, K/32 = 18 and 48
  *   all    0: products only, no op of another kind */
 #include "tests/helpers/op_writer.h"
-#include "kernels/providers/provider.h"
+#include "kernels/providers/providers.h"
 #include "tests/unit/random_gptq.h"
 
 static const struct { const char *layer; enum td_dtype dt; const char *rounding; int64_t n, k; } products[] = {

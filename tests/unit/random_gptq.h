@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/ops/op.h"
-#include "kernels/providers/provider.h"
+#include "kernels/providers/providers.h"
 
 struct random_gptq { int64_t m, n, k; int bits; int64_t group_size; bool act_order; };
 

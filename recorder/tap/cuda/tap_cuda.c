@@ -2,7 +2,7 @@
  * whoever makes it and however it is linked, while it is armed; asleep it is not subscribed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: CUPTI's documentation of CUDA 13.0 and its headers (tap_cuda_abi.h); seen on an H100 and an H200: subscribing in a live server takes 12 us,
+ * Source: CUPTI's documentation of CUDA 13.0 and its headers (cupti_abi.h); seen on an H100 and an H200: subscribing in a live server takes 12 us,
  * unsubscribing 6 us, any number of times; CUDA calls within a callback are allowed, those of the driver call the callback again; no destructor
  * runs in vLLM's engine. A process has one subscriber: a profiler that came first is left in peace. */
 #include <errno.h>
@@ -58,15 +58,15 @@ static void read_extra(struct tap_cuda_launch *l, void *const *extra)
 {
     int i;
 
-    for (i = 0; i < 8 && extra && (uintptr_t)extra[i] != TAP_CUDA_PARAM_END; i += 2) {
-        if ((uintptr_t)extra[i] == TAP_CUDA_PARAM_BUFFER_POINTER)
+    for (i = 0; i < 8 && extra && (uintptr_t)extra[i] != TD_CUDA_PARAM_END; i += 2) {
+        if ((uintptr_t)extra[i] == TD_CUDA_PARAM_BUFFER_POINTER)
             l->packed = extra[i + 1];
-        else if ((uintptr_t)extra[i] == TAP_CUDA_PARAM_BUFFER_SIZE && extra[i + 1])
+        else if ((uintptr_t)extra[i] == TD_CUDA_PARAM_BUFFER_SIZE && extra[i + 1])
             l->packed_bytes = *(const size_t *)extra[i + 1];
     }
 }
 
-static void read_launch(struct tap_cuda_launch *l, const struct tap_cuda_launch_params *p, bool has_extra)
+static void read_launch(struct tap_cuda_launch *l, const struct td_cupti_launch_params *p, bool has_extra)
 {
     l->function = p->function;
     l->stream = p->stream;
@@ -78,10 +78,10 @@ static void read_launch(struct tap_cuda_launch *l, const struct tap_cuda_launch_
         read_extra(l, p->extra);
 }
 
-static void read_launch_ex(struct tap_cuda_launch *l, const struct tap_cuda_launch_ex_params *p)
+static void read_launch_ex(struct tap_cuda_launch *l, const struct td_cupti_launch_ex_params *p)
 {
-    const struct tap_cuda_launch_config *c = p->config;
-    struct tap_cuda_launch_params as = {.function = p->function, .shared_bytes = c->shared_bytes, .stream = c->stream, .params = p->params, .extra = p->extra};
+    const struct td_cuda_launch_config *c = p->config;
+    struct td_cupti_launch_params as = {.function = p->function, .shared_bytes = c->shared_bytes, .stream = c->stream, .params = p->params, .extra = p->extra};
 
     memcpy(as.grid, c->grid, sizeof as.grid);
     memcpy(as.block, c->block, sizeof as.block);
@@ -89,24 +89,24 @@ static void read_launch_ex(struct tap_cuda_launch *l, const struct tap_cuda_laun
 }
 
 /* False: no launch of a kernel. */
-static bool read_call(struct tap_cuda_launch *l, uint32_t cbid, const struct tap_cupti_data *d)
+static bool read_call(struct tap_cuda_launch *l, uint32_t cbid, const struct td_cupti_data *d)
 {
     bool per_thread = false;
 
     memset(l, 0, sizeof *l);
     l->context = d->context;
     switch (cbid) {
-    case TAP_CBID_LAUNCH_KERNEL_PTSZ:
-    case TAP_CBID_LAUNCH_COOPERATIVE_PTSZ:
+    case TD_CBID_LAUNCH_KERNEL_PTSZ:
+    case TD_CBID_LAUNCH_COOPERATIVE_PTSZ:
         per_thread = true;            /* fall through */
-    case TAP_CBID_LAUNCH_KERNEL:
-    case TAP_CBID_LAUNCH_COOPERATIVE:
-        read_launch(l, d->params, cbid == TAP_CBID_LAUNCH_KERNEL || cbid == TAP_CBID_LAUNCH_KERNEL_PTSZ);
+    case TD_CBID_LAUNCH_KERNEL:
+    case TD_CBID_LAUNCH_COOPERATIVE:
+        read_launch(l, d->params, cbid == TD_CBID_LAUNCH_KERNEL || cbid == TD_CBID_LAUNCH_KERNEL_PTSZ);
         break;
-    case TAP_CBID_LAUNCH_KERNEL_EX_PTSZ:
+    case TD_CBID_LAUNCH_KERNEL_EX_PTSZ:
         per_thread = true;            /* fall through */
-    case TAP_CBID_LAUNCH_KERNEL_EX:
-        if (!((const struct tap_cuda_launch_ex_params *)d->params)->config)
+    case TD_CBID_LAUNCH_KERNEL_EX:
+        if (!((const struct td_cupti_launch_ex_params *)d->params)->config)
             return false;
         read_launch_ex(l, d->params);
         break;
@@ -114,20 +114,20 @@ static bool read_call(struct tap_cuda_launch *l, uint32_t cbid, const struct tap
         return false;
     }
     if (per_thread && !l->stream)
-        l->stream = TAP_CUDA_STREAM_PER_THREAD;
+        l->stream = TD_CUDA_STREAM_PER_THREAD;
     return true;
 }
 
 static bool is_graph_launch(uint32_t cbid)
 {
-    return cbid == TAP_CBID_GRAPH_LAUNCH || cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ;
+    return cbid == TD_CBID_GRAPH_LAUNCH || cbid == TD_CBID_GRAPH_LAUNCH_PTSZ;
 }
 
-static void *graph_stream(uint32_t cbid, const struct tap_cupti_data *d)
+static void *graph_stream(uint32_t cbid, const struct td_cupti_data *d)
 {
-    const struct tap_cuda_graph_launch_params *p = d->params;
+    const struct td_cupti_graph_launch_params *p = d->params;
 
-    return cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ && !p->stream ? TAP_CUDA_STREAM_PER_THREAD : p->stream;
+    return cbid == TD_CBID_GRAPH_LAUNCH_PTSZ && !p->stream ? TD_CUDA_STREAM_PER_THREAD : p->stream;
 }
 
 uint64_t tap_cuda_launched(const struct tap_cuda_launch *l, const char *symbol)
@@ -144,12 +144,12 @@ uint64_t tap_cuda_launched(const struct tap_cuda_launch *l, const char *symbol)
     return 0;
 }
 
-static void entered(uint32_t cbid, const struct tap_cupti_data *d)
+static void entered(uint32_t cbid, const struct td_cupti_data *d)
 {
     struct tap_cuda_launch l;
 
     if (is_graph_launch(cbid)) {
-        const struct tap_cuda_graph_launch_params *p = d->params;
+        const struct td_cupti_graph_launch_params *p = d->params;
 
         tap_count(TAP_GRAPHS, 1, 0);
         tap_cuda_gate_other();
@@ -161,7 +161,7 @@ static void entered(uint32_t cbid, const struct tap_cupti_data *d)
     me.token = tap_cuda_launched(&l, d->symbol);
 }
 
-static void left(uint32_t cbid, const struct tap_cupti_data *d)
+static void left(uint32_t cbid, const struct td_cupti_data *d)
 {
     bool ok = d->result && *(const int *)d->result == 0;
     const void *exec = me.exec;
@@ -177,21 +177,21 @@ static void left(uint32_t cbid, const struct tap_cupti_data *d)
 }
 
 /* What becomes a graph, and what is done to graphs, is looked at while asleep too. True: it was that. */
-static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
+static bool of_graphs(uint32_t cbid, const struct td_cupti_data *d)
 {
     struct tap_cuda_slot *slot = me.slot;
     struct tap_cuda_launch l;
 
-    if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
+    if (d->site == TD_CUPTI_ENTER && is_graph_launch(cbid))
         me.exec = NULL;               /* of one whose end was not watched */
-    if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
-        tap_cuda_graphs_launch(((const struct tap_cuda_graph_launch_params *)d->params)->exec, graph_stream(cbid, d));
+    if (d->site == TD_CUPTI_ENTER && is_graph_launch(cbid))
+        tap_cuda_graphs_launch(((const struct td_cupti_graph_launch_params *)d->params)->exec, graph_stream(cbid, d));
     if (is_graph_launch(cbid))
         return false;
     me.slot = NULL;
     if (!read_call(&l, cbid, d))
         return tap_cuda_graphs_call(cbid, d);
-    if (d->site == TAP_CUPTI_ENTER)
+    if (d->site == TD_CUPTI_ENTER)
         return tap_cuda_graphs_enter(&l, d->symbol, &me.slot);
     if (slot)
         tap_cuda_graphs_leave(slot, &l, d->result && *(const int *)d->result == 0);
@@ -200,15 +200,15 @@ static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
 
 void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
 {
-    const struct tap_cupti_data *d = data;
+    const struct td_cupti_data *d = data;
     int e = errno;
 
     (void)user;
-    if (domain != TAP_CUPTI_DOMAIN_DRIVER || me.busy || (d->site == TAP_CUPTI_EXIT && !me.token && !tap_cuda_graphs_on()))
+    if (domain != TD_CUPTI_DOMAIN_DRIVER || me.busy || (d->site == TD_CUPTI_EXIT && !me.token && !tap_cuda_graphs_on()))
         return;
     me.busy = true;
     if ((!tap_cuda_graphs_on() || !of_graphs(cbid, d)) && tap_cuda_come_in()) {
-        if (tap_armed() && d->site == TAP_CUPTI_ENTER)
+        if (tap_armed() && d->site == TD_CUPTI_ENTER)
             entered(cbid, d);
         else if (me.token || me.exec)
             left(cbid, d);

@@ -27,7 +27,8 @@
 
 #include "kernels/adapters/adapter.h"
 #include "recorder/tap/core/tap.h"
-#include "kernels/abi/tap_cuda_abi.h"
+#include "kernels/abi/cuda_abi.h"
+#include "kernels/abi/cupti_abi.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -36,11 +37,11 @@
 #define TAP_CUDA_MEMBER(name, member, args) int (*member) args;
 /* tap_hip_load.c fills it with HIP's functions where there is no CUDA. */
 struct tap_cuda_driver {
-    TAP_CUDA_FUNCTIONS(TAP_CUDA_MEMBER)
-    TAP_CUDA_OPTIONAL(TAP_CUDA_MEMBER)
+    TD_CUDA_TAP_NEEDED(TAP_CUDA_MEMBER)
+    TD_CUDA_TAP_OPTIONAL(TAP_CUDA_MEMBER)
     int (*named_params)(const char *symbol, struct td_gpu_param params[TD_GPU_PARAMS]); /* not NULL: of a kernel by its name, in place of the ParamInfo functions; their number */
 };
-struct tap_cuda_cupti { TAP_CUPTI_FUNCTIONS(TAP_CUDA_MEMBER) TAP_CUPTI_OPTIONAL(TAP_CUDA_MEMBER) };
+struct tap_cuda_cupti { TD_CUPTI_NEEDED(TAP_CUDA_MEMBER) TD_CUPTI_OPTIONAL(TAP_CUDA_MEMBER) };
 extern struct tap_cuda_driver tap_driver;
 extern struct tap_cuda_cupti tap_cupti;
 /* Find all functions; once. NULL: done; else why not. From the tap's thread. */
@@ -316,7 +317,7 @@ uint32_t tap_cuda_graphs_watched(unsigned i); /* callbacks that it needs beside 
 void tap_cuda_graphs_arm(void);       /* a new arm; nobody is in here */
 void tap_cuda_graphs_forget(void);    /* in the child of a fork */
 /* In callbacks, armed or not. Before and after a call that makes, changes or destroys graphs: true. */
-bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d);
+bool tap_cuda_graphs_call(uint32_t cbid, const struct td_cupti_data *d);
 /* Before a launch, which may be captured: true. *slot: for leave; NULL: not needed. */
 bool tap_cuda_graphs_enter(const struct tap_cuda_launch *l, const char *symbol, struct tap_cuda_slot **slot);
 void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_cuda_launch *l, bool ok);

@@ -7,7 +7,7 @@
  * another way than below, makes it a call that is passed on, its kernels counted by name. */
 #include <errno.h>
 
-#include "kernels/abi/blas_lt_abi.h"
+#include "kernels/abi/cublaslt_abi.h"
 #include "recorder/tap/cuda/tap_cuda.h"
 
 #define FAILED 13                     /* CUBLAS_STATUS_EXECUTION_FAILED */

@@ -54,7 +54,7 @@ static const char *make(uint64_t bytes)
 
 const char *tap_cuda_flight_open(void *context, uint64_t bytes)
 {
-    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
+    int mode = TD_CUDA_CAPTURE_MODE_RELAXED;
     const char *why;
     void *popped;
 

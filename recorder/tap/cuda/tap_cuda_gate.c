@@ -455,7 +455,7 @@ bool tap_cuda_gate_open(void)
 static bool hold(bool abandon, void **context)
 {
     uint64_t owner = atomic_load(&lane.owner);
-    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
+    int mode = TD_CUDA_CAPTURE_MODE_RELAXED;
 
     if ((owner && !abandon) || owner == HELD || !atomic_compare_exchange_strong(&lane.owner, &owner, TICK))
         return false;

@@ -194,8 +194,8 @@ void tap_cuda_gather_open(const struct tap_cuda_trial *t)
 {
     void *module, *function;
 
-    if (!tap_driver.module_load || !tap_driver.module_function || !tap_driver.launch || !tap_driver.address_range ||
-        tap_driver.module_load(&module, ptx) || tap_driver.module_function(&function, module, "td_gather"))
+    if (!tap_driver.module_load || !tap_driver.module_get_function || !tap_driver.launch || !tap_driver.address_range ||
+        tap_driver.module_load(&module, ptx) || tap_driver.module_get_function(&function, module, "td_gather"))
         return;
     atomic_store_explicit(&kernel, function, memory_order_release);
     if (!try(t))

@@ -102,7 +102,7 @@ static void allocate(void)
 /* A capture is about to begin on this thread: the last moment at which it may allocate. Once in a context; that of a second device gets none. */
 static void open_arena(void *context)
 {
-    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED; /* another thread may be capturing: this is no part of that */
+    int mode = TD_CUDA_CAPTURE_MODE_RELAXED; /* another thread may be capturing: this is no part of that */
     unsigned long long id;
 
     if (!context || tap_driver.context_id(context, &id) || (graphs.context && (graphs.context != context || graphs.id == id)))
@@ -120,19 +120,19 @@ static void open_arena(void *context)
 enum call { NONE, BEGIN, END, INSTANTIATE, CLONE, UPDATE, EXEC_GONE, GRAPH_GONE, EXEC_CHANGED, GRAPH_CHANGED, ANY_GRAPH_CHANGED };
 
 static const struct { uint32_t cbid; enum call call; } calls[] = {
-    {TAP_CBID_BEGIN_CAPTURE, BEGIN}, {TAP_CBID_BEGIN_CAPTURE_PTSZ, BEGIN}, {TAP_CBID_BEGIN_CAPTURE_V2, BEGIN}, {TAP_CBID_BEGIN_CAPTURE_V2_PTSZ, BEGIN},
-    {TAP_CBID_BEGIN_CAPTURE_TO_GRAPH, BEGIN}, {TAP_CBID_BEGIN_CAPTURE_TO_GRAPH_PTSZ, BEGIN},
-    {TAP_CBID_END_CAPTURE, END}, {TAP_CBID_END_CAPTURE_PTSZ, END},
-    {TAP_CBID_GRAPH_INSTANTIATE, INSTANTIATE}, {TAP_CBID_GRAPH_INSTANTIATE_V2, INSTANTIATE}, {TAP_CBID_GRAPH_INSTANTIATE_FLAGS, INSTANTIATE},
-    {TAP_CBID_GRAPH_INSTANTIATE_PARAMS, INSTANTIATE}, {TAP_CBID_GRAPH_INSTANTIATE_PARAMS_PTSZ, INSTANTIATE},
-    {TAP_CBID_GRAPH_CLONE, CLONE}, {TAP_CBID_GRAPH_EXEC_UPDATE, UPDATE}, {TAP_CBID_GRAPH_EXEC_UPDATE_V2, UPDATE},
-    {TAP_CBID_GRAPH_EXEC_DESTROY, EXEC_GONE}, {TAP_CBID_GRAPH_DESTROY, GRAPH_GONE},
-    {TAP_CBID_GRAPH_EXEC_KERNEL_SET, EXEC_CHANGED}, {TAP_CBID_GRAPH_EXEC_KERNEL_SET_V2, EXEC_CHANGED}, {TAP_CBID_GRAPH_EXEC_MEMCPY_SET, EXEC_CHANGED},
-    {TAP_CBID_GRAPH_EXEC_MEMSET_SET, EXEC_CHANGED}, {TAP_CBID_GRAPH_EXEC_CHILD_SET, EXEC_CHANGED}, {TAP_CBID_GRAPH_EXEC_NODE_SET, EXEC_CHANGED},
-    {TAP_CBID_GRAPH_NODE_SET_ENABLED, EXEC_CHANGED},
-    {TAP_CBID_GRAPH_ADD_CHILD, GRAPH_CHANGED}, {TAP_CBID_GRAPH_ADD_NODE, GRAPH_CHANGED}, {TAP_CBID_GRAPH_ADD_NODE_V2, GRAPH_CHANGED},
-    {TAP_CBID_GRAPH_KERNEL_SET, ANY_GRAPH_CHANGED}, {TAP_CBID_GRAPH_KERNEL_SET_V2, ANY_GRAPH_CHANGED}, {TAP_CBID_GRAPH_MEMCPY_SET, ANY_GRAPH_CHANGED},
-    {TAP_CBID_GRAPH_NODE_SET, ANY_GRAPH_CHANGED}, {TAP_CBID_GRAPH_DESTROY_NODE, ANY_GRAPH_CHANGED}, /* they name a node, not its graph */
+    {TD_CBID_BEGIN_CAPTURE, BEGIN}, {TD_CBID_BEGIN_CAPTURE_PTSZ, BEGIN}, {TD_CBID_BEGIN_CAPTURE_V2, BEGIN}, {TD_CBID_BEGIN_CAPTURE_V2_PTSZ, BEGIN},
+    {TD_CBID_BEGIN_CAPTURE_TO_GRAPH, BEGIN}, {TD_CBID_BEGIN_CAPTURE_TO_GRAPH_PTSZ, BEGIN},
+    {TD_CBID_END_CAPTURE, END}, {TD_CBID_END_CAPTURE_PTSZ, END},
+    {TD_CBID_GRAPH_INSTANTIATE, INSTANTIATE}, {TD_CBID_GRAPH_INSTANTIATE_V2, INSTANTIATE}, {TD_CBID_GRAPH_INSTANTIATE_FLAGS, INSTANTIATE},
+    {TD_CBID_GRAPH_INSTANTIATE_PARAMS, INSTANTIATE}, {TD_CBID_GRAPH_INSTANTIATE_PARAMS_PTSZ, INSTANTIATE},
+    {TD_CBID_GRAPH_CLONE, CLONE}, {TD_CBID_GRAPH_EXEC_UPDATE, UPDATE}, {TD_CBID_GRAPH_EXEC_UPDATE_V2, UPDATE},
+    {TD_CBID_GRAPH_EXEC_DESTROY, EXEC_GONE}, {TD_CBID_GRAPH_DESTROY, GRAPH_GONE},
+    {TD_CBID_GRAPH_EXEC_KERNEL_SET, EXEC_CHANGED}, {TD_CBID_GRAPH_EXEC_KERNEL_SET_V2, EXEC_CHANGED}, {TD_CBID_GRAPH_EXEC_MEMCPY_SET, EXEC_CHANGED},
+    {TD_CBID_GRAPH_EXEC_MEMSET_SET, EXEC_CHANGED}, {TD_CBID_GRAPH_EXEC_CHILD_SET, EXEC_CHANGED}, {TD_CBID_GRAPH_EXEC_NODE_SET, EXEC_CHANGED},
+    {TD_CBID_GRAPH_NODE_SET_ENABLED, EXEC_CHANGED},
+    {TD_CBID_GRAPH_ADD_CHILD, GRAPH_CHANGED}, {TD_CBID_GRAPH_ADD_NODE, GRAPH_CHANGED}, {TD_CBID_GRAPH_ADD_NODE_V2, GRAPH_CHANGED},
+    {TD_CBID_GRAPH_KERNEL_SET, ANY_GRAPH_CHANGED}, {TD_CBID_GRAPH_KERNEL_SET_V2, ANY_GRAPH_CHANGED}, {TD_CBID_GRAPH_MEMCPY_SET, ANY_GRAPH_CHANGED},
+    {TD_CBID_GRAPH_NODE_SET, ANY_GRAPH_CHANGED}, {TD_CBID_GRAPH_DESTROY_NODE, ANY_GRAPH_CHANGED}, /* they name a node, not its graph */
 };
 
 uint32_t tap_cuda_graphs_watched(unsigned i)
@@ -168,12 +168,12 @@ static void before(enum call call, void *const *word, void *context)
 /* A capture that failed is over too; one that another thread tried to end goes on. */
 static void capture_ended(void *stream, void *const *graph, bool ok)
 {
-    int status = TAP_CUDA_CAPTURE_NONE;
+    int status = TD_CUDA_CAPTURE_NONE;
     struct tap_cuda_plan *p = ok && graph && *graph ? tap_cuda_plan_at(TAP_CUDA_GRAPH, *graph) : NULL;
 
     if (p)
         p->ended = true;
-    if (!tap_driver.stream_is_capturing(stream, &status) && status == TAP_CUDA_CAPTURE_NONE && atomic_load(&graphs.begun))
+    if (!tap_driver.stream_is_capturing(stream, &status) && status == TD_CUDA_CAPTURE_NONE && atomic_load(&graphs.begun))
         atomic_fetch_sub(&graphs.begun, 1);
 }
 
@@ -198,14 +198,14 @@ static void after(enum call call, void *const *word, bool ok)
         tap_cuda_plan_link(TAP_CUDA_EXEC, word[0], ok ? of_graph(word[1]) : NULL);
 }
 
-bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d)
+bool tap_cuda_graphs_call(uint32_t cbid, const struct td_cupti_data *d)
 {
     enum call call = call_of(cbid);
 
     if (call == NONE)
         return false;
     pthread_mutex_lock(&graphs.lock);
-    if (d->site == TAP_CUPTI_ENTER)
+    if (d->site == TD_CUPTI_ENTER)
         before(call, d->params, d->context);
     else
         after(call, d->params, d->result && *(const int *)d->result == 0);
@@ -218,13 +218,13 @@ bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d)
 /* The plan of what is being captured on the stream; *captured: it is a capture. */
 static struct tap_cuda_plan *captured_on(void *stream, bool *captured)
 {
-    int status = TAP_CUDA_CAPTURE_NONE;
+    int status = TD_CUDA_CAPTURE_NONE;
     uint64_t id = 0;
     void *graph = NULL;
 
     *captured = false;
     if (!atomic_load_explicit(&graphs.begun, memory_order_relaxed) || tap_driver.capture_info(stream, &status, &id, &graph, NULL, NULL, NULL) ||
-        status != TAP_CUDA_CAPTURE_ACTIVE || !graph)
+        status != TD_CUDA_CAPTURE_ACTIVE || !graph)
         return NULL;
     *captured = true;
     return tap_cuda_plan_capture(graph, id);
@@ -363,9 +363,9 @@ void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
 {
     const struct tap_cuda_slot *s, *first = NULL;
     struct tap_cuda_plan *p;
-    int status = TAP_CUDA_CAPTURE_NONE;
+    int status = TD_CUDA_CAPTURE_NONE;
 
-    if (tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE)
+    if (tap_driver.stream_is_capturing(stream, &status) || status != TD_CUDA_CAPTURE_NONE)
         return;
     pthread_mutex_lock(&graphs.lock);
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/adapters/adapters.h"
 #include "recorder/tap/cuda/tap_cuda.h"
 
 #define KERNELS 8192u
@@ -27,7 +28,7 @@ bool tap_cuda_kernels_clear(void)
 /* A launched handle may be a CUkernel in disguise: that is asked first. */
 static int read_params(void *handle, struct td_gpu_param *p)
 {
-    int (*const ask[])(void *, size_t, size_t *, size_t *) = {tap_driver.kernel_param_info, tap_driver.func_param_info};
+    int (*const ask[])(void *, size_t, size_t *, size_t *) = {tap_driver.kernel_param_info, tap_driver.func_get_param_info};
     size_t offset, size;
     int i, n = 0;
 

@@ -57,10 +57,10 @@ static const char *load_driver(void)
         return "libcuda.so.1 is not mapped in this process";
 #define FIND(name, member, args) *(void **)&tap_driver.member = dlsym(h, #name);
 #define NEED(name, member, args) if (!tap_driver.member) return snprintf(why, sizeof why, "the CUDA driver has no %s: it is too old", #name), why;
-    TAP_CUDA_FUNCTIONS(FIND)
-    TAP_CUDA_OPTIONAL(FIND)
-    TAP_CUDA_FUNCTIONS(NEED)
-    return tap_driver.kernel_param_info || tap_driver.func_param_info ? NULL : "the CUDA driver cannot describe the parameters of kernels (before CUDA 12.4)";
+    TD_CUDA_TAP_NEEDED(FIND)
+    TD_CUDA_TAP_OPTIONAL(FIND)
+    TD_CUDA_TAP_NEEDED(NEED)
+    return tap_driver.kernel_param_info || tap_driver.func_get_param_info ? NULL : "the CUDA driver cannot describe the parameters of kernels (before CUDA 12.4)";
 }
 
 /* ---- CUPTI --------------------------------------------------------------------------------------------------------- */
@@ -105,8 +105,8 @@ static const char *load_cupti(void)
     if (!h)
         return "there is no libcupti.so (package nvidia-cuda-cupti, or extras/CUPTI/lib64 of the toolkit in LD_LIBRARY_PATH)";
 #define FIND_CUPTI(name, member, args) *(void **)&tap_cupti.member = dlsym(h, #name);
-    TAP_CUPTI_FUNCTIONS(FIND_CUPTI)
-    TAP_CUPTI_OPTIONAL(FIND_CUPTI)
+    TD_CUPTI_NEEDED(FIND_CUPTI)
+    TD_CUPTI_OPTIONAL(FIND_CUPTI)
     return tap_cupti.subscribe && tap_cupti.enable && tap_cupti.unsubscribe ? NULL : "libcupti.so lacks its callback functions";
 }
 

@@ -69,7 +69,7 @@ static bool make_pinned(uint64_t bytes)
     p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (p == MAP_FAILED)
         return false;
-    if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
+    if (tap_driver.host_register(p, HEAD_BYTES + bytes, TD_CUDA_MEMHOSTREGISTER_PORTABLE | TD_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
         munmap(p, HEAD_BYTES + bytes);
         return false;
     }
@@ -95,9 +95,9 @@ static bool make_stream(void)
 {
     void *made;
 
-    if (!stage.side && !tap_driver.stream_create(&made, TAP_CUDA_STREAM_NON_BLOCKING))
+    if (!stage.side && !tap_driver.stream_create(&made, TD_CUDA_STREAM_NON_BLOCKING))
         stage.side = made;
-    if (!stage.event && !tap_driver.event_create(&made, TAP_CUDA_EVENT_DISABLE_TIMING))
+    if (!stage.event && !tap_driver.event_create(&made, TD_CUDA_EVENT_DISABLE_TIMING))
         stage.event = made;
     return stage.side && stage.event;
 }
@@ -124,7 +124,7 @@ static const char *make(void)
 
 const char *tap_cuda_stage_open(void *context)
 {
-    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED; /* a thread of the server may be capturing: our allocations are no part of that */
+    int mode = TD_CUDA_CAPTURE_MODE_RELAXED; /* a thread of the server may be capturing: our allocations are no part of that */
     const char *why;
     void *popped;
 
@@ -155,7 +155,7 @@ static bool make_larger(void)
 
 void tap_cuda_stage_grow(void)
 {
-    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
+    int mode = TD_CUDA_CAPTURE_MODE_RELAXED;
     void *context = tap_cuda_stage_context(), *popped;
 
     if (wanted_bytes() <= TAP_CUDA_STAGE_BYTES || wanted_bytes() <= stage.bytes || tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
@@ -218,9 +218,9 @@ void tap_cuda_stage_forget(void)
 
 bool tap_cuda_stream_capturing(void *stream)
 {
-    int status = TAP_CUDA_CAPTURE_NONE;
+    int status = TD_CUDA_CAPTURE_NONE;
 
-    return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
+    return tap_driver.stream_is_capturing(stream, &status) || status != TD_CUDA_CAPTURE_NONE;
 }
 
 uint64_t tap_cuda_stream_number(void *stream)
@@ -254,7 +254,7 @@ uint64_t tap_cuda_stage_end(void)
 
 bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
-    struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TAP_CUDA_MEMORY_DEVICE,
+    struct td_cuda_copy_2d c = {.src_type = TD_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TD_CUDA_MEMORY_DEVICE,
                                  .dst_device = to, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
 
     if (rows == 1 || pitch == row_bytes)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/abi/tap_ggml_abi.h"
+#include "recorder/tap/ggml/tap_ggml.h"
 #include "recorder/tap/core/tap.h"
 
 #define HOSTS 4                        /* copies of ggml in one process */
@@ -20,9 +20,9 @@
 /* ---- the copies of ggml -------------------------------------------------------------------------------------------- */
 
 struct host {
-    _Atomic(tg_compute *) compute;     /* NULL: free */
+    _Atomic(td_ggml_compute *) compute;     /* NULL: free */
     _Atomic bool checked;              /* the rest is valid */
-    struct tg_host fn;
+    struct tap_ggml_host fn;
     const char *wrong;                 /* NULL: its tensors can be read */
     char why[160];
 };
@@ -34,7 +34,7 @@ static struct tap_symbol compute_symbol = {.name = "ggml_backend_sched_graph_com
 static struct tap_symbol set_symbol = {.name = "ggml_backend_sched_set_eval_callback"};
 static struct tap_symbol free_symbol = {.name = "ggml_backend_sched_free"};
 
-static void check(struct host *h, tg_compute *compute)
+static void check(struct host *h, td_ggml_compute *compute)
 {
     void *library = tap_real_library((const void *)compute, NULL, 0);
 
@@ -46,7 +46,7 @@ static void check(struct host *h, tg_compute *compute)
 }
 
 /* The copy that this function belongs to; at its first call it is looked at. NULL: it cannot be read, or another thread looks at one now. */
-static struct host *host_of(tg_compute *compute)
+static struct host *host_of(td_ggml_compute *compute)
 {
     int i, e = errno;
     struct host *h = NULL;
@@ -92,11 +92,11 @@ const struct tap_front tap_front_ggml = {.name = "ggml", .describe = describe};
 /* ---- what the server itself asked for ------------------------------------------------------------------------------ */
 
 /* A scheduler is used by one thread at a time; only the table is shared. One without an entry has no callback. */
-struct owner { _Atomic(struct tg_sched *) sched; tg_callback *callback; void *data; };
+struct owner { _Atomic(struct td_ggml_sched *) sched; td_ggml_callback *callback; void *data; };
 static struct owner owners[OWNERS];
 static _Atomic bool crowded;           /* one did not find room: from then on nothing is taken */
 
-static struct owner *owner_of(const struct tg_sched *sched)
+static struct owner *owner_of(const struct td_ggml_sched *sched)
 {
     int i;
 
@@ -106,7 +106,7 @@ static struct owner *owner_of(const struct tg_sched *sched)
     return NULL;
 }
 
-static void forget(const struct tg_sched *sched)
+static void forget(const struct td_ggml_sched *sched)
 {
     struct owner *o = owner_of(sched);
 
@@ -114,9 +114,9 @@ static void forget(const struct tg_sched *sched)
         atomic_store_explicit(&o->sched, NULL, memory_order_release);
 }
 
-static void remember(struct tg_sched *sched, tg_callback *callback, void *data)
+static void remember(struct td_ggml_sched *sched, td_ggml_callback *callback, void *data)
 {
-    struct tg_sched *none;
+    struct td_ggml_sched *none;
     int i;
 
     forget(sched);
@@ -136,8 +136,8 @@ static void remember(struct tg_sched *sched, tg_callback *callback, void *data)
 /* ---- a graph that is taken ----------------------------------------------------------------------------------------- */
 
 struct walk {
-    const struct tg_host *host;
-    tg_callback *app;                  /* the server's own, or NULL */
+    const struct tap_ggml_host *host;
+    td_ggml_callback *app;                  /* the server's own, or NULL */
     void *app_data;
     bool all, ours, app_wants, taking; /* all kinds; of the node at hand: it is one for us, for the server; it is being taken */
     struct tap_taking t;
@@ -145,14 +145,14 @@ struct walk {
 
 /* The graph that this thread is in. An exception may leave it: then this stays, and so does our callback, until the scheduler comes again. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
-    struct tg_sched *sched;            /* NULL: none */
+    struct td_ggml_sched *sched;            /* NULL: none */
     struct walk w;
 } watched;
 
-static void begin(struct walk *w, const struct tg_tensor *node)
+static void begin(struct walk *w, const struct td_ggml_tensor *node)
 {
     struct tap_call call;
-    struct tg_words words;
+    struct tap_ggml_words words;
 
     if (tap_ggml_describe(w->host, node, &call, &words))
         w->taking = tap_take_begin(&w->t, &call);
@@ -167,7 +167,7 @@ static void end(struct walk *w, bool ok)
     w->taking = false;
 }
 
-static bool asked(struct walk *w, struct tg_tensor *node)
+static bool asked(struct walk *w, struct td_ggml_tensor *node)
 {
     w->ours = w->all ? tap_ggml_computes(w->host, node) : tap_ggml_is_gemm(w->host, node);
     w->app_wants = w->app && w->app(node, true, w->app_data);
@@ -176,7 +176,7 @@ static bool asked(struct walk *w, struct tg_tensor *node)
     return w->ours || w->app_wants;
 }
 
-static bool on_node(struct tg_tensor *node, bool ask, void *walk)
+static bool on_node(struct td_ggml_tensor *node, bool ask, void *walk)
 {
     struct walk *w = walk;
 
@@ -191,18 +191,18 @@ static bool on_node(struct tg_tensor *node, bool ask, void *walk)
 }
 
 /* M of the step: rows of the first node, which in a language model looks up the embeddings of the tokens. */
-static int64_t rows_of(const struct tg_host *h, struct tg_graph *graph)
+static int64_t rows_of(const struct tap_ggml_host *h, struct td_ggml_graph *graph)
 {
     return h->graph_n_nodes(graph) > 0 ? h->graph_node(graph, 0)->ne[1] : 0;
 }
 
-static uint64_t count(const struct tg_host *h, struct tg_graph *graph, bool all)
+static uint64_t count(const struct tap_ggml_host *h, struct td_ggml_graph *graph, bool all)
 {
     int i, n = h->graph_n_nodes(graph);
     uint64_t found = 0;
 
     for (i = 0; i < n; i++) {
-        const struct tg_tensor *t = h->graph_node(graph, i);
+        const struct td_ggml_tensor *t = h->graph_node(graph, i);
 
         found += all ? tap_ggml_computes(h, t) : tap_ggml_is_gemm(h, t);
     }
@@ -210,7 +210,7 @@ static uint64_t count(const struct tg_host *h, struct tg_graph *graph, bool all)
 }
 
 /* If this one is watched. Also what an exception left undone. */
-static void unwatch(const struct tg_sched *sched)
+static void unwatch(const struct td_ggml_sched *sched)
 {
     const struct owner *o;
 
@@ -222,7 +222,7 @@ static void unwatch(const struct tg_sched *sched)
     watched.sched = NULL;
 }
 
-static int compute_watched(const struct host *h, struct tg_sched *sched, struct tg_graph *graph)
+static int compute_watched(const struct host *h, struct td_ggml_sched *sched, struct td_ggml_graph *graph)
 {
     const struct owner *o = owner_of(sched);
     int status;
@@ -235,7 +235,7 @@ static int compute_watched(const struct host *h, struct tg_sched *sched, struct 
     return status;
 }
 
-static int compute_armed(const struct host *h, tg_compute *compute, struct tg_sched *sched, struct tg_graph *graph)
+static int compute_armed(const struct host *h, td_ggml_compute *compute, struct td_ggml_sched *sched, struct td_ggml_graph *graph)
 {
     tap_take_pass(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed), rows_of(&h->fn, graph));
     if (tap_take_wanted() && !watched.sched && !atomic_load_explicit(&crowded, memory_order_relaxed))
@@ -246,17 +246,17 @@ static int compute_armed(const struct host *h, tg_compute *compute, struct tg_sc
 
 /* ---- the functions that llama.cpp calls ---------------------------------------------------------------------------- */
 
-TAP_EXPORT tg_compute ggml_backend_sched_graph_compute_async;
-TAP_EXPORT tg_set_callback ggml_backend_sched_set_eval_callback;
-TAP_EXPORT tg_free_sched ggml_backend_sched_free;
+TAP_EXPORT td_ggml_compute ggml_backend_sched_graph_compute_async;
+TAP_EXPORT td_ggml_set_callback ggml_backend_sched_set_eval_callback;
+TAP_EXPORT td_ggml_free_sched ggml_backend_sched_free;
 
-int ggml_backend_sched_graph_compute_async(struct tg_sched *sched, struct tg_graph *graph)
+int ggml_backend_sched_graph_compute_async(struct td_ggml_sched *sched, struct td_ggml_graph *graph)
 {
-    tg_compute *compute = (tg_compute *)tap_real_find(&compute_symbol, __builtin_return_address(0));
+    td_ggml_compute *compute = (td_ggml_compute *)tap_real_find(&compute_symbol, __builtin_return_address(0));
     const struct host *h;
 
     if (!compute)
-        return TG_FAILED;
+        return TD_GGML_FAILED;
     h = host_of(compute);
     unwatch(sched);
     tap_take_note_step();
@@ -264,18 +264,18 @@ int ggml_backend_sched_graph_compute_async(struct tg_sched *sched, struct tg_gra
     return h && tap_armed() ? compute_armed(h, compute, sched, graph) : compute(sched, graph);
 }
 
-void ggml_backend_sched_set_eval_callback(struct tg_sched *sched, tg_callback *callback, void *data)
+void ggml_backend_sched_set_eval_callback(struct td_ggml_sched *sched, td_ggml_callback *callback, void *data)
 {
-    tg_set_callback *set = (tg_set_callback *)tap_real_find(&set_symbol, __builtin_return_address(0));
+    td_ggml_set_callback *set = (td_ggml_set_callback *)tap_real_find(&set_symbol, __builtin_return_address(0));
 
     remember(sched, callback, data);
     if (set)
         set(sched, callback, data);
 }
 
-void ggml_backend_sched_free(struct tg_sched *sched)
+void ggml_backend_sched_free(struct td_ggml_sched *sched)
 {
-    tg_free_sched *real = (tg_free_sched *)tap_real_find(&free_symbol, __builtin_return_address(0));
+    td_ggml_free_sched *real = (td_ggml_free_sched *)tap_real_find(&free_symbol, __builtin_return_address(0));
 
     unwatch(sched);
     forget(sched);

@@ -1,4 +1,4 @@
-/* tap_ggml_check.c - does this host lay out its tensors as tap_ggml_abi.h says? Asked before the first tensor of its own is read.
+/* tap_ggml_check.c - does this host lay out its tensors as ggml_abi.h declares? Asked before the first tensor of its own is read.
  * SPDX-License-Identifier: Apache-2.0
  *
  * First the functions that only look at a tensor, on memory of ours with room to spare: a foreign layout gives a wrong answer there, no crash.
@@ -7,30 +7,30 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/abi/tap_ggml_abi.h"
+#include "recorder/tap/ggml/tap_ggml.h"
 
 #define ARENA (64u << 10)
 #define AREA 4096u                     /* a buffer of ggml's, aligned to that */
 
-static const char *find(struct tg_host *h, void *handle, char *why, size_t n)
+static const char *find(struct tap_ggml_host *h, void *handle, char *why, size_t n)
 {
 #define FIND(result, name, args) \
     if (!(h->name = (result (*) args)dlsym(handle, "ggml_" #name))) { \
         snprintf(why, n, "this ggml has no ggml_" #name); \
         return why; \
     }
-    TG_FUNCTIONS(FIND)
+    TD_GGML_TAP_NEEDED(FIND)
     return NULL;
 }
 
-static const char *ask(const struct tg_host *h, char *why, size_t n)
+static const char *ask(const struct tap_ggml_host *h, char *why, size_t n)
 {
-    union { struct tg_tensor t; char room[1024]; } probe = {.room = {0}};
-    struct tg_tensor *t = &probe.t;
+    union { struct td_ggml_tensor t; char room[1024]; } probe = {.room = {0}};
+    struct td_ggml_tensor *t = &probe.t;
     size_t size = h->tensor_overhead();
 
-    if (size != TG_OBJECT + sizeof *t) {
-        snprintf(why, n, "struct ggml_tensor of this ggml has %zu bytes, not %zu", size - TG_OBJECT, sizeof *t);
+    if (size != TD_GGML_OBJECT + sizeof *t) {
+        snprintf(why, n, "struct ggml_tensor of this ggml has %zu bytes, not %zu", size - TD_GGML_OBJECT, sizeof *t);
         return why;
     }
     if (h->get_name(t) != t->name)
@@ -46,7 +46,7 @@ static const char *ask(const struct tg_host *h, char *why, size_t n)
 }
 
 /* The number of MUL_MAT in this host, upwards from 0: its table of names ends somewhere behind that. */
-static int number_of_product(const struct tg_host *h)
+static int number_of_product(const struct tap_ggml_host *h)
 {
     int op = 0;
 
@@ -55,23 +55,23 @@ static int number_of_product(const struct tg_host *h)
     return op;
 }
 
-static const char *look_at_graph(struct tg_host *h, struct tg_context *ctx, struct tg_tensor *node)
+static const char *look_at_graph(struct tap_ggml_host *h, struct td_ggml_context *ctx, struct td_ggml_tensor *node)
 {
-    struct tg_graph *graph = h->new_graph_custom(ctx, 16, false);
+    struct td_ggml_graph *graph = h->new_graph_custom(ctx, 16, false);
 
     h->build_forward_expand(graph, node);
-    h->flag = node->flags & TG_FLAG_COMPUTE;
-    return h->graph_n_nodes(graph) != 1 || h->graph_node(graph, 0) != node || node->flags & ~TG_FLAG_COMPUTE ? "flags of a ggml_tensor lie elsewhere" : NULL;
+    h->flag = node->flags & TD_GGML_FLAG_COMPUTE;
+    return h->graph_n_nodes(graph) != 1 || h->graph_node(graph, 0) != node || node->flags & ~TD_GGML_FLAG_COMPUTE ? "flags of a ggml_tensor lie elsewhere" : NULL;
 }
 
-static const char *look_at_product(struct tg_host *h, struct tg_context *ctx)
+static const char *look_at_product(struct tap_ggml_host *h, struct td_ggml_context *ctx)
 {
-    struct tg_tensor *a = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1), *b = h->new_tensor_4d(ctx, 0, 4, 2, 1, 1), *c = h->mul_mat(ctx, a, b);
+    struct td_ggml_tensor *a = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1), *b = h->new_tensor_4d(ctx, 0, 4, 2, 1, 1), *c = h->mul_mat(ctx, a, b);
     int i;
 
     if (c->src[0] != a || c->src[1] != b || c->type || c->ne[0] != 3 || c->ne[1] != 2 || c->ne[2] != 1 || c->ne[3] != 1 || c->nb[1] != 12)
         return "src of a ggml_tensor lies elsewhere";
-    for (i = 2; i < TG_SRC; i++)
+    for (i = 2; i < TD_GGML_SRC; i++)
         if (c->src[i])
             return "src of a ggml_tensor lies elsewhere";
     if (strcmp(h->op_desc(c), "MUL_MAT") || c->op != number_of_product(h))
@@ -82,9 +82,9 @@ static const char *look_at_product(struct tg_host *h, struct tg_context *ctx)
     return look_at_graph(h, ctx, c);
 }
 
-static const char *look_at_view(const struct tg_host *h, struct tg_context *ctx)
+static const char *look_at_view(const struct tap_ggml_host *h, struct td_ggml_context *ctx)
 {
-    struct tg_tensor *a = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1), *s = h->scale(ctx, a, 2.5f), *v = h->view_1d(ctx, a, 2, 8);
+    struct td_ggml_tensor *a = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1), *s = h->scale(ctx, a, 2.5f), *v = h->view_1d(ctx, a, 2, 8);
     float factor;
 
     memcpy(&factor, s->op_params, sizeof factor);
@@ -93,10 +93,10 @@ static const char *look_at_view(const struct tg_host *h, struct tg_context *ctx)
     return v->view_src != a || v->view_offs != 8 || v->data != (char *)a->data + 8 ? "view_src or view_offs of a ggml_tensor lie elsewhere" : NULL;
 }
 
-static const char *look_at_buffer(const struct tg_host *h, struct tg_context *ctx, void *area)
+static const char *look_at_buffer(const struct tap_ggml_host *h, struct td_ggml_context *ctx, void *area)
 {
-    struct tg_buffer *buffer = h->backend_cpu_buffer_from_ptr(area, AREA);
-    struct tg_tensor *t = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1);
+    struct td_ggml_buffer *buffer = h->backend_cpu_buffer_from_ptr(area, AREA);
+    struct td_ggml_tensor *t = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1);
     const char *why = NULL;
 
     if (!buffer)
@@ -105,17 +105,17 @@ static const char *look_at_buffer(const struct tg_host *h, struct tg_context *ct
         why = "data or buffer of a ggml_tensor lie elsewhere";
     else if (h->backend_tensor_alloc(buffer, t, area), t->buffer != buffer || t->data != area)
         why = "buffer of a ggml_tensor lies elsewhere";
-    else if (!h->backend_buffer_is_host(buffer) || h->backend_buffer_get_usage(buffer) == TG_USAGE_WEIGHTS)
+    else if (!h->backend_buffer_is_host(buffer) || h->backend_buffer_get_usage(buffer) == TD_GGML_USAGE_WEIGHTS)
         why = "ggml says otherwise what its buffers are for";
     h->backend_buffer_free(buffer);
     return why;
 }
 
-static const char *build(struct tg_host *h)
+static const char *build(struct tap_ggml_host *h)
 {
     static _Alignas(AREA) char arena[2][ARENA];
-    struct tg_context *with = h->init((struct tg_init_params){ARENA, arena[0], false});
-    struct tg_context *without = h->init((struct tg_init_params){ARENA - AREA, arena[1], true});
+    struct td_ggml_context *with = h->init((struct td_ggml_init){ARENA, arena[0], false});
+    struct td_ggml_context *without = h->init((struct td_ggml_init){ARENA - AREA, arena[1], true});
     const char *why = with && without ? NULL : "ggml_init failed";
 
     if (!why)
@@ -131,7 +131,7 @@ static const char *build(struct tg_host *h)
     return why;
 }
 
-const char *tap_ggml_check(struct tg_host *h, void *handle, char *why, size_t n)
+const char *tap_ggml_check(struct tap_ggml_host *h, void *handle, char *why, size_t n)
 {
     const char *wrong = find(h, handle, why, n);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kernels/abi/tap_ggml_abi.h"
+#include "recorder/tap/ggml/tap_ggml.h"
 #include "recorder/tap/core/tap.h"
 
 /* How a format has activations rounded: vec_dot_type in ggml/src/ggml-cpu/ggml-cpu.c, type_traits_cpu. Frequent ones first. */
@@ -21,7 +21,7 @@ static const struct { const char *dtype, *rounding; } formats[] = {
 };
 
 /* The fixture's name for a type of the host and, unless NULL, its rounding. A type that we have never heard of keeps the host's name. */
-static const char *format_of(const struct tg_host *h, int32_t type, const char **rounding)
+static const char *format_of(const struct tap_ggml_host *h, int32_t type, const char **rounding)
 {
     const char *name = h->type_name(type);
     size_t i;
@@ -39,24 +39,24 @@ static const char *format_of(const struct tg_host *h, int32_t type, const char *
 
 /* ---- which nodes --------------------------------------------------------------------------------------------------- */
 
-static bool has_elements(const struct tg_tensor *t)
+static bool has_elements(const struct td_ggml_tensor *t)
 {
     return t->ne[0] > 0 && t->ne[1] > 0 && t->ne[2] > 0 && t->ne[3] > 0;
 }
 
-static bool left_out(const struct tg_host *h, const struct tg_tensor *t)
+static bool left_out(const struct tap_ggml_host *h, const struct td_ggml_tensor *t)
 {
     return (t->flags & h->flag) != h->flag || !has_elements(t);
 }
 
-bool tap_ggml_is_gemm(const struct tg_host *h, const struct tg_tensor *t)
+bool tap_ggml_is_gemm(const struct tap_ggml_host *h, const struct td_ggml_tensor *t)
 {
     const char *op = h->op_name(t->op);
 
     return !strncmp(op, "MUL_MAT", 7) && (!op[7] || !strcmp(op + 7, "_ID")) && t->src[0] && t->src[1] && has_elements(t->src[0]) && !left_out(h, t);
 }
 
-bool tap_ggml_computes(const struct tg_host *h, const struct tg_tensor *t)
+bool tap_ggml_computes(const struct tap_ggml_host *h, const struct td_ggml_tensor *t)
 {
     static const char *const idle[] = {"NONE", "VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"};
     const char *op = h->op_name(t->op);
@@ -70,31 +70,31 @@ bool tap_ggml_computes(const struct tg_host *h, const struct tg_tensor *t)
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------- */
 
-static struct tg_buffer *buffer_of(const struct tg_tensor *t)
+static struct td_ggml_buffer *buffer_of(const struct td_ggml_tensor *t)
 {
     return t->view_src ? t->view_src->buffer : t->buffer;
 }
 
-static bool readable(const struct tg_host *h, const struct tg_tensor *t)
+static bool readable(const struct tap_ggml_host *h, const struct td_ggml_tensor *t)
 {
-    struct tg_buffer *b = buffer_of(t);
+    struct td_ggml_buffer *b = buffer_of(t);
 
     return b && t->data && h->backend_buffer_is_host(b);
 }
 
-static bool is_weight(const struct tg_host *h, const struct tg_tensor *t)
+static bool is_weight(const struct tap_ggml_host *h, const struct td_ggml_tensor *t)
 {
-    struct tg_buffer *b = buffer_of(t);
+    struct td_ggml_buffer *b = buffer_of(t);
 
-    return b && h->backend_buffer_get_usage(b) == TG_USAGE_WEIGHTS;
+    return b && h->backend_buffer_get_usage(b) == TD_GGML_USAGE_WEIGHTS;
 }
 
 /* Of at least min dimensions, and no more than it needs. False: no fixture can say where its elements lie. */
-static bool operand(const struct tg_host *h, const struct tg_tensor *t, const char *role, int min, struct tap_operand *o)
+static bool operand(const struct tap_ggml_host *h, const struct td_ggml_tensor *t, const char *role, int min, struct tap_operand *o)
 {
     int64_t block = h->blck_size(t->type), size = (int64_t)h->type_size(t->type);
     bool empty = !has_elements(t);
-    int i, ndim = TG_DIMS;
+    int i, ndim = TD_GGML_DIMS;
 
     *o = (struct tap_operand){.role = role, .dtype = format_of(h, t->type, NULL)};
     if (block <= 0 || size <= 0 || t->ne[0] % block || !o->dtype)
@@ -123,14 +123,14 @@ static void attr(struct tap_call *call, const char *name, int64_t value)
 /* ---- calls --------------------------------------------------------------------------------------------------------- */
 
 /* How the weights lie: as in the GGUF file, or in a buffer that ggml calls so ("CPU_REPACK"), whose bytes only its own kernels understand. */
-static const char *layout_of(const struct tg_host *h, const struct tg_tensor *w)
+static const char *layout_of(const struct tap_ggml_host *h, const struct td_ggml_tensor *w)
 {
     return readable(h, w) ? "gguf" : h->backend_buffer_name(buffer_of(w));
 }
 
-static bool product(const struct tg_host *h, const struct tg_tensor *t, struct tap_call *call)
+static bool product(const struct tap_ggml_host *h, const struct td_ggml_tensor *t, struct tap_call *call)
 {
-    const struct tg_tensor *w = t->src[0], *a = t->src[1];
+    const struct td_ggml_tensor *w = t->src[0], *a = t->src[1];
     bool weight = is_weight(h, w);
 
     call->kind = "ggml_mul_mat";
@@ -147,13 +147,13 @@ static bool product(const struct tg_host *h, const struct tg_tensor *t, struct t
            (weight || call->in[1].data);
 }
 
-static const char *const source_role[TG_SRC] = {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9"};
-static const char *const param_name[TG_PARAMS] = {"p0", "p1", "p2",  "p3",  "p4",  "p5",  "p6",  "p7",
+static const char *const source_role[TD_GGML_SRC] = {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9"};
+static const char *const param_name[TD_GGML_PARAMS] = {"p0", "p1", "p2",  "p3",  "p4",  "p5",  "p6",  "p7",
                                                   "p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15"};
 
-static bool source(const struct tg_host *h, const struct tg_tensor *t, int i, struct tap_call *call)
+static bool source(const struct tap_ggml_host *h, const struct td_ggml_tensor *t, int i, struct tap_call *call)
 {
-    const struct tg_tensor *s = t->src[i];
+    const struct td_ggml_tensor *s = t->src[i];
     bool weight = is_weight(h, s) && call->n_w < TAP_MAX_WEIGHTS;
     struct tap_operand *o = weight ? &call->w[call->n_w++] : &call->in[call->n_in++];
 
@@ -165,11 +165,11 @@ static bool source(const struct tg_host *h, const struct tg_tensor *t, int i, st
 }
 
 /* Which source the result is a view of: what the op does not set there stays as it was. -1: of none that is an input. */
-static int viewed_source(const struct tg_tensor *t)
+static int viewed_source(const struct td_ggml_tensor *t)
 {
     int i;
 
-    for (i = 0; i < TG_SRC; i++)
+    for (i = 0; i < TD_GGML_SRC; i++)
         if (t->src[i] && (t->src[i] == t->view_src || t->src[i]->view_src == t->view_src))
             return i;
     return -1;
@@ -179,9 +179,9 @@ static int viewed_source(const struct tg_tensor *t)
 
 /* Rows of a K/V cache behind the last one that SET_ROWS writes play no part: a node per layer would bring the whole cache, twice. How many rows
  * count; 0: all, or it is none of these. */
-static int64_t rows_written(const struct tg_host *h, const struct tg_tensor *t)
+static int64_t rows_written(const struct tap_ggml_host *h, const struct td_ggml_tensor *t)
 {
-    const struct tg_tensor *index = t->src[1], *into = t->src[2];
+    const struct td_ggml_tensor *index = t->src[1], *into = t->src[2];
     int64_t i, at, rows = 0;
 
     if (strcmp(h->op_name(t->op), "SET_ROWS") || !index || !into || into->data != t->data || memcmp(into->ne, t->ne, sizeof t->ne) ||
@@ -205,7 +205,7 @@ static void shorten(struct tap_operand *o, int64_t rows, size_t row_bytes)
     o->shape[0] = rows;
 }
 
-static void leave_out_rows(const struct tg_host *h, const struct tg_tensor *t, struct tap_call *call)
+static void leave_out_rows(const struct tap_ggml_host *h, const struct td_ggml_tensor *t, struct tap_call *call)
 {
     int64_t rows = rows_written(h, t);
     int i;
@@ -218,7 +218,7 @@ static void leave_out_rows(const struct tg_host *h, const struct tg_tensor *t, s
             shorten(&call->in[i], rows, t->nb[1]);
 }
 
-static bool any_kind(const struct tg_host *h, const struct tg_tensor *t, struct tap_call *call, struct tg_words *words)
+static bool any_kind(const struct tap_ggml_host *h, const struct td_ggml_tensor *t, struct tap_call *call, struct tap_ggml_words *words)
 {
     const char *op = h->op_name(t->op);
     size_t n = (size_t)snprintf(words->kind, sizeof words->kind, "ggml_");
@@ -233,18 +233,18 @@ static bool any_kind(const struct tg_host *h, const struct tg_tensor *t, struct 
     call->name = tap_ggml_is_gemm(h, t) && is_weight(h, t->src[0]) ? t->src[0]->name : t->name;
     call->rounding = "none";
     call->rows = t->ne[1];
-    for (i = 0; i < TG_PARAMS; i++)
+    for (i = 0; i < TD_GGML_PARAMS; i++)
         if (t->op_params[i])
             attr(call, param_name[i], t->op_params[i]);
     if (t->view_src)
         attr(call, "view_of", viewed_source(t));
-    for (i = 0; i < TG_SRC; i++)
+    for (i = 0; i < TD_GGML_SRC; i++)
         if (t->src[i] && !source(h, t, i, call))
             return false;
     return true;
 }
 
-bool tap_ggml_describe(const struct tg_host *h, const struct tg_tensor *t, struct tap_call *call, struct tg_words *words)
+bool tap_ggml_describe(const struct tap_ggml_host *h, const struct td_ggml_tensor *t, struct tap_call *call, struct tap_ggml_words *words)
 {
     bool is_product = tap_ggml_is_gemm(h, t) && !strcmp(h->op_name(t->op), "MUL_MAT");
 

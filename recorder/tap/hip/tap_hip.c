@@ -42,7 +42,7 @@ void tap_hip_device_set(int ordinal)
 
 static bool is_plain(const void *stream)
 {
-    return stream && stream != TAP_HIP_STREAM_LEGACY && stream != TAP_HIP_STREAM_PER_THREAD;
+    return stream && stream != TD_HIP_STREAM_LEGACY && stream != TD_HIP_STREAM_PER_THREAD;
 }
 
 /* A stream's device; of those that every device has one of, the thread's. */
@@ -58,10 +58,10 @@ static void read_extra(struct tap_cuda_launch *l, void *const *extra)
 {
     int i;
 
-    for (i = 0; i < 8 && extra && (uintptr_t)extra[i] != TAP_HIP_PARAM_END; i += 2) {
-        if ((uintptr_t)extra[i] == TAP_HIP_PARAM_BUFFER_POINTER)
+    for (i = 0; i < 8 && extra && (uintptr_t)extra[i] != TD_HIP_PARAM_END; i += 2) {
+        if ((uintptr_t)extra[i] == TD_HIP_PARAM_BUFFER_POINTER)
             l->packed = extra[i + 1];
-        else if ((uintptr_t)extra[i] == TAP_HIP_PARAM_BUFFER_SIZE && extra[i + 1])
+        else if ((uintptr_t)extra[i] == TD_HIP_PARAM_BUFFER_SIZE && extra[i + 1])
             l->packed_bytes = *(const size_t *)extra[i + 1];
     }
 }
@@ -72,7 +72,7 @@ static void read_call(struct tap_hip_call *c)
     int i;
 
     *l = (struct tap_cuda_launch){.function = (void *)(uintptr_t)(c->stub ? c->stub : c->function), .shared_bytes = (unsigned)c->shared_bytes,
-                                  .stream = c->per_thread && !c->stream ? TAP_HIP_STREAM_PER_THREAD : c->stream, .params = c->params};
+                                  .stream = c->per_thread && !c->stream ? TD_HIP_STREAM_PER_THREAD : c->stream, .params = c->params};
     for (i = 0; i < 3; i++) {
         l->block[i] = c->block[i];
         l->grid[i] = c->items && c->block[i] ? c->grid[i] / c->block[i] + (c->grid[i] % c->block[i] != 0) : c->grid[i];

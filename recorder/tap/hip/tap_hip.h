@@ -14,7 +14,7 @@
 #define TD_RECORDER_TAP_HIP_TAP_HIP_H
 
 #include "recorder/tap/cuda/tap_cuda.h"
-#include "kernels/abi/tap_hip_abi.h"
+#include "kernels/abi/hip_abi.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -22,7 +22,7 @@
 
 #define TAP_HIP_MEMBER(name, member, args) int (*member) args;
 #define TAP_HIP_TEXT(name, member, args) const char *(*member) args;
-struct tap_hip_runtime { TAP_HIP_FUNCTIONS(TAP_HIP_MEMBER) TAP_HIP_OPTIONAL(TAP_HIP_MEMBER) TAP_HIP_TEXTS(TAP_HIP_TEXT) };
+struct tap_hip_runtime { TD_HIP_TAP_NEEDED(TAP_HIP_MEMBER) TD_HIP_TAP_OPTIONAL(TAP_HIP_MEMBER) TD_HIP_TAP_TEXTS(TAP_HIP_TEXT) };
 extern struct tap_hip_runtime tap_hip;
 /* Find them in the library that defines fn (NULL: the libamdhip64 that is mapped), and put them into tap_driver. NULL: done; else why not. From the
  * tap's thread. */

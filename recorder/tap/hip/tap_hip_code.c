@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "kernels/abi/hsa_abi.h"
+#include "kernels/adapters/adapters.h"
 #include "kernels/gpucode/msgpack.h"
 #include "recorder/tap/hip/tap_hip.h"
 
@@ -202,7 +204,7 @@ void tap_hip_code_note(const void *object, size_t n)
 
 /* ---- where code objects pass --------------------------------------------------------------------------------------- */
 
-typedef int reader_fn(const void *object, size_t n, uint64_t *reader);
+typedef int reader_fn TD_HSA_READER_ARGUMENTS;
 TAP_EXPORT reader_fn hsa_code_object_reader_create_from_memory;
 static struct tap_symbol symbol = {.name = "hsa_code_object_reader_create_from_memory"};
 
@@ -213,7 +215,7 @@ int hsa_code_object_reader_create_from_memory(const void *object, size_t n, uint
 
     errno = e;
     if (!real)
-        return TAP_HSA_ERROR;
+        return TD_HSA_ERROR;
     rc = real(object, n, reader);
     e = errno;
     if (!rc) {

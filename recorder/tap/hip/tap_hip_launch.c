@@ -16,7 +16,7 @@
         int rc; \
 \
         if (!real) \
-            return TAP_HIP_ERROR_UNKNOWN; \
+            return TD_HIP_ERROR_UNKNOWN; \
         if (!tap_hip_awake()) \
             return real values; \
         call = (struct tap_hip_call){__VA_ARGS__}; \
@@ -31,24 +31,24 @@
 #define OF_FUNCTION \
     .function = function, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared_bytes, .stream = stream, .params = params
 
-THROUGH(hipLaunchKernel, TAP_HIP_STUB_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB)
-THROUGH(hipLaunchKernel_spt, TAP_HIP_STUB_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB, .per_thread = true)
-THROUGH(hipLaunchCooperativeKernel, TAP_HIP_TOGETHER_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB)
-THROUGH(hipLaunchCooperativeKernel_spt, TAP_HIP_TOGETHER_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB, .per_thread = true)
-THROUGH(hipExtLaunchKernel, TAP_HIP_EXT_STUB_ARGUMENTS, TAP_HIP_EXT_STUB_VALUES, OF_STUB)
-THROUGH(hipModuleLaunchKernel, TAP_HIP_MODULE_ARGUMENTS, TAP_HIP_MODULE_VALUES, OF_FUNCTION, .extra = extra)
-THROUGH(hipModuleLaunchCooperativeKernel, TAP_HIP_MODULE_TOGETHER_ARGUMENTS, TAP_HIP_MODULE_TOGETHER_VALUES, OF_FUNCTION)
-THROUGH(TAP_HIP_EXT_MANGLED, TAP_HIP_EXT_ARGUMENTS, TAP_HIP_EXT_VALUES, OF_FUNCTION, .extra = extra, .items = true)
-THROUGH(TAP_HIP_HCC_MANGLED, TAP_HIP_HCC_ARGUMENTS, TAP_HIP_HCC_VALUES, OF_FUNCTION, .extra = extra, .items = true)
-THROUGH(hipExtModuleLaunchKernel, TAP_HIP_EXT_ARGUMENTS, TAP_HIP_EXT_VALUES, OF_FUNCTION, .extra = extra, .items = true)
-THROUGH(hipHccModuleLaunchKernel, TAP_HIP_HCC_ARGUMENTS, TAP_HIP_HCC_VALUES, OF_FUNCTION, .extra = extra, .items = true)
+THROUGH(hipLaunchKernel, TD_HIP_STUB_ARGUMENTS, TD_HIP_STUB_VALUES, OF_STUB)
+THROUGH(hipLaunchKernel_spt, TD_HIP_STUB_ARGUMENTS, TD_HIP_STUB_VALUES, OF_STUB, .per_thread = true)
+THROUGH(hipLaunchCooperativeKernel, TD_HIP_TOGETHER_ARGUMENTS, TD_HIP_STUB_VALUES, OF_STUB)
+THROUGH(hipLaunchCooperativeKernel_spt, TD_HIP_TOGETHER_ARGUMENTS, TD_HIP_STUB_VALUES, OF_STUB, .per_thread = true)
+THROUGH(hipExtLaunchKernel, TD_HIP_EXT_STUB_ARGUMENTS, TD_HIP_EXT_STUB_VALUES, OF_STUB)
+THROUGH(hipModuleLaunchKernel, TD_HIP_MODULE_ARGUMENTS, TD_HIP_MODULE_VALUES, OF_FUNCTION, .extra = extra)
+THROUGH(hipModuleLaunchCooperativeKernel, TD_HIP_MODULE_TOGETHER_ARGUMENTS, TD_HIP_MODULE_TOGETHER_VALUES, OF_FUNCTION)
+THROUGH(TD_HIP_EXT_MANGLED, TD_HIP_EXT_ARGUMENTS, TD_HIP_EXT_VALUES, OF_FUNCTION, .extra = extra, .items = true)
+THROUGH(TD_HIP_HCC_MANGLED, TD_HIP_HCC_ARGUMENTS, TD_HIP_HCC_VALUES, OF_FUNCTION, .extra = extra, .items = true)
+THROUGH(hipExtModuleLaunchKernel, TD_HIP_EXT_ARGUMENTS, TD_HIP_EXT_VALUES, OF_FUNCTION, .extra = extra, .items = true)
+THROUGH(hipHccModuleLaunchKernel, TD_HIP_HCC_ARGUMENTS, TD_HIP_HCC_VALUES, OF_FUNCTION, .extra = extra, .items = true)
 
 #define OF_CONFIG .shared_bytes = config ? config->shared_bytes : 0, .stream = config ? config->stream : NULL, .params = params
 #define OF_DIM(d) {config ? config->d.x : 0, config ? config->d.y : 0, config ? config->d.z : 0}
 #define OF_ARRAY(d) {config ? config->d[0] : 0, config ? config->d[1] : 0, config ? config->d[2] : 0}
-THROUGH(hipLaunchKernelExC, (const struct tap_hip_stub_config *config, const void *stub, void **params), (config, stub, params), .stub = stub, OF_CONFIG,
+THROUGH(hipLaunchKernelExC, (const struct td_hip_stub_config *config, const void *stub, void **params), (config, stub, params), .stub = stub, OF_CONFIG,
         .grid = OF_DIM(grid), .block = OF_DIM(block))
-THROUGH(hipDrvLaunchKernelEx, (const struct tap_hip_config *config, void *function, void **params, void **extra), (config, function, params, extra),
+THROUGH(hipDrvLaunchKernelEx, (const struct td_hip_config *config, void *function, void **params, void **extra), (config, function, params, extra),
         .function = function, OF_CONFIG, .grid = OF_ARRAY(grid), .block = OF_ARRAY(block), .extra = extra)
 
 /* Other functions: `before` runs when the tap is awake, or always. */
@@ -60,7 +60,7 @@ THROUGH(hipDrvLaunchKernelEx, (const struct tap_hip_config *config, void *functi
         int(*real) arguments = (int(*) arguments)tap_hip_real(&symbol, __COUNTER__ % 32, __builtin_return_address(0)); \
 \
         if (!real) \
-            return TAP_HIP_ERROR_UNKNOWN; \
+            return TD_HIP_ERROR_UNKNOWN; \
         before; \
         return real values; \
     }

@@ -59,7 +59,7 @@ static int context_number(void *context, unsigned long long *id)
 
 static int stream_number(void *stream, unsigned long long *id)
 {
-    uintptr_t handle = stream == TAP_HIP_STREAM_PER_THREAD ? (uintptr_t)&mine : (uintptr_t)stream;
+    uintptr_t handle = stream == TD_HIP_STREAM_PER_THREAD ? (uintptr_t)&mine : (uintptr_t)stream;
 
     *id = (uint64_t)handle ^ atomic_load_explicit(&ended, memory_order_relaxed) << 48;
     return 0;
@@ -67,9 +67,9 @@ static int stream_number(void *stream, unsigned long long *id)
 
 /* ---- copies -------------------------------------------------------------------------------------------------------- */
 
-static int copy_2d(const struct tap_cuda_copy_2d *c, void *stream)
+static int copy_2d(const struct td_cuda_copy_2d *c, void *stream)
 {
-    return tap_hip.copy_2d(c->dst_device, c->dst_pitch, c->src_device, c->src_pitch, c->width_bytes, c->height, TAP_HIP_COPY_ON_DEVICE, stream);
+    return tap_hip.copy_2d(c->dst_device, c->dst_pitch, c->src_device, c->src_pitch, c->width_bytes, c->height, TD_HIP_COPY_ON_DEVICE, stream);
 }
 
 static int write_number(void *stream, uint64_t to, uint32_t value, unsigned flags)
@@ -77,7 +77,7 @@ static int write_number(void *stream, uint64_t to, uint32_t value, unsigned flag
     if (tap_hip.stream_write && !write_refused && !tap_hip.stream_write(stream, to, value, flags))
         return 0;
     write_refused = true;
-    return tap_hip.set_32 ? tap_hip.set_32(to, (int)value, 1, stream) : TAP_HIP_ERROR_UNKNOWN;
+    return tap_hip.set_32 ? tap_hip.set_32(to, (int)value, 1, stream) : TD_HIP_ERROR_UNKNOWN;
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------------------- */
@@ -128,11 +128,11 @@ const char *tap_hip_load(const void *fn)
         return "libamdhip64 is not mapped in this process";
 #define FIND(name, member, args) *(void **)&tap_hip.member = dlsym(h, #name);
 #define NEED(name, member, args) if (!tap_hip.member) return snprintf(why, sizeof why, "the HIP runtime has no %s: it is too old", #name), why;
-    TAP_HIP_FUNCTIONS(FIND)
-    TAP_HIP_OPTIONAL(FIND)
-    TAP_HIP_TEXTS(FIND)
-    TAP_HIP_FUNCTIONS(NEED)
-    TAP_HIP_TEXTS(NEED)
+    TD_HIP_TAP_NEEDED(FIND)
+    TD_HIP_TAP_OPTIONAL(FIND)
+    TD_HIP_TAP_TEXTS(FIND)
+    TD_HIP_TAP_NEEDED(NEED)
+    TD_HIP_TAP_TEXTS(NEED)
     fill_table();
     loaded = true;
     return NULL;

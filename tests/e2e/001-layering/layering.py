@@ -16,19 +16,23 @@ format: common common/desc
 wire: common format
 model: common
 model/identify: common common/desc format model recorder/tap/core
+kernels:
 kernels/abi:
-kernels/adapters: kernels/abi
-kernels/simt: common model kernels kernels/adapters
-kernels/gpucode: common kernels/adapters
-kernels/ops: common common/desc model kernels kernels/abi kernels/gptq_gemm
-kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/ops kernels/gptq_gemm kernels/simt
-kernels/providers: common model kernels kernels/*
-kernels: common model kernels/*
+kernels/gpucode: common kernels
+kernels/adapters: kernels kernels/gpucode
+kernels/simt: common kernels
+kernels/ops: common common/desc model kernels kernels/abi
+kernels/gemm: kernels/ops
+kernels/ggml_mul_mat: kernels/ops
+kernels/gptq_any: kernels/ops
+kernels/gptq_gemm: common kernels kernels/abi kernels/gpu kernels/simt
+kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/ops kernels/simt
+kernels/providers: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/gpu kernels/ops kernels/simt
 recorder/tap/core: common/desc kernels/abi
 recorder/tap: common/desc recorder/tap/* kernels/abi kernels/adapters kernels/gpucode
 recorder/tap_client: common common/desc format model model/identify recorder/tap/core kernels/gpucode
 recorder: common format wire model recorder/tap_client
-replayer: common common/desc format wire model kernels/*
+replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers
 differ: common common/desc format wire
 gate: common
 fixture: common common/desc format wire

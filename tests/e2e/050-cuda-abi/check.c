@@ -5,8 +5,8 @@
 #include <cuda.h>
 #include <stddef.h>
 
-#include "kernels/abi/blas_abi.h"
-#include "kernels/abi/blas_lt_abi.h"
+#include "kernels/abi/cublas_abi.h"
+#include "kernels/abi/cublaslt_abi.h"
 #include "kernels/abi/cuda_abi.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs);
@@ -36,11 +36,18 @@ SAME(TD_CUDA_ACCESS_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) SAME(TD_CUDA_
 SAME(TD_CUDA_PARAM_END, CU_LAUNCH_PARAM_END_AS_INT) SAME(TD_CUDA_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT)
 SAME(TD_CUDA_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT)
 
+SAME(TD_CUDA_MEMHOSTREGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE) SAME(TD_CUDA_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP)
+SAME(TD_CUDA_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING) SAME(TD_CUDA_CAPTURE_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED)
+SAME(sizeof(cuuint32_t), 4) SAME(CU_STREAM_WRITE_VALUE_DEFAULT, 0)
+
 SIZE(td_cuda_allocation, CUmemAllocationProp) MEMBER(td_cuda_allocation, location, CUmemAllocationProp, location) MEMBER(td_cuda_allocation, flags, CUmemAllocationProp, allocFlags)
 SIZE(td_cuda_access, CUmemAccessDesc) MEMBER(td_cuda_access, flags, CUmemAccessDesc, flags)
 SIZE(td_cuda_copy_2d, CUDA_MEMCPY2D) MEMBER(td_cuda_copy_2d, src_device, CUDA_MEMCPY2D, srcDevice) MEMBER(td_cuda_copy_2d, src_pitch, CUDA_MEMCPY2D, srcPitch)
+MEMBER(td_cuda_copy_2d, src_type, CUDA_MEMCPY2D, srcMemoryType) MEMBER(td_cuda_copy_2d, dst_pitch, CUDA_MEMCPY2D, dstPitch)
+MEMBER(td_cuda_copy_2d, width_bytes, CUDA_MEMCPY2D, WidthInBytes)
 MEMBER(td_cuda_copy_2d, dst_type, CUDA_MEMCPY2D, dstMemoryType) MEMBER(td_cuda_copy_2d, dst_device, CUDA_MEMCPY2D, dstDevice) MEMBER(td_cuda_copy_2d, height, CUDA_MEMCPY2D, Height)
-SIZE(td_cuda_launch_config, CUlaunchConfig) MEMBER(td_cuda_launch_config, shared_bytes, CUlaunchConfig, sharedMemBytes)
+SIZE(td_cuda_launch_config, CUlaunchConfig) MEMBER(td_cuda_launch_config, grid[0], CUlaunchConfig, gridDimX)
+MEMBER(td_cuda_launch_config, block[0], CUlaunchConfig, blockDimX) MEMBER(td_cuda_launch_config, shared_bytes, CUlaunchConfig, sharedMemBytes)
 MEMBER(td_cuda_launch_config, stream, CUlaunchConfig, hStream) MEMBER(td_cuda_launch_config, n_attributes, CUlaunchConfig, numAttrs)
 SAME(TD_CUBLAS_OP_N, CUBLAS_OP_N) SAME(TD_CUBLAS_OP_T, CUBLAS_OP_T) SAME(TD_CUBLAS_F16, CUDA_R_16F) SAME(TD_CUBLAS_BF16, CUDA_R_16BF)
 SAME(TD_CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F) SAME(TD_CUBLAS_TENSOR_OP, CUBLAS_GEMM_DEFAULT_TENSOR_OP) SAME(TD_CUBLAS_MAJOR, MAJOR_VERSION) SAME(TD_CUBLAS_MINOR, MINOR_VERSION) SAME(TD_CUBLAS_PATCH, PATCH_LEVEL)

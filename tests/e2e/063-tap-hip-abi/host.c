@@ -2,17 +2,17 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "kernels/abi/tap_hip_abi.h"
+#include "kernels/abi/hip_abi.h"
 
 int hipInit(unsigned flags), hipGetDeviceCount(int *n), hipSetDevice(int device), hipGetLastError(void), hipPeekAtLastError(void), hipMalloc(uint64_t *p, size_t n);
 int hipDeviceReset(void), hipStreamDestroy(void *stream), hipGraphLaunch(void *graph, void *stream);
-int hipLaunchKernel TAP_HIP_STUB_ARGUMENTS;
-int hipLaunchKernel_spt TAP_HIP_STUB_ARGUMENTS;
-int hipExtLaunchKernel TAP_HIP_EXT_STUB_ARGUMENTS;
-int hipLaunchCooperativeKernel TAP_HIP_TOGETHER_ARGUMENTS;
-int hipModuleLaunchKernel TAP_HIP_MODULE_ARGUMENTS;
-int TAP_HIP_EXT_MANGLED TAP_HIP_EXT_ARGUMENTS;
-int TAP_HIP_HCC_MANGLED TAP_HIP_HCC_ARGUMENTS;
+int hipLaunchKernel TD_HIP_STUB_ARGUMENTS;
+int hipLaunchKernel_spt TD_HIP_STUB_ARGUMENTS;
+int hipExtLaunchKernel TD_HIP_EXT_STUB_ARGUMENTS;
+int hipLaunchCooperativeKernel TD_HIP_TOGETHER_ARGUMENTS;
+int hipModuleLaunchKernel TD_HIP_MODULE_ARGUMENTS;
+int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS;
+int TD_HIP_HCC_MANGLED TD_HIP_HCC_ARGUMENTS;
 
 #define SAY(call) \
     do { \
@@ -23,7 +23,7 @@ int TAP_HIP_HCC_MANGLED TAP_HIP_HCC_ARGUMENTS;
 
 int main(void)
 {
-    static const struct tap_hip_dim one = {1, 1, 1};
+    static const struct td_hip_dim one = {1, 1, 1};
     static char stub;
     void *params[] = {&stub};
     uint64_t p;
@@ -39,8 +39,8 @@ int main(void)
     SAY(hipExtLaunchKernel(&stub, one, one, params, 0, NULL, NULL, NULL, 0));
     SAY(hipLaunchCooperativeKernel(&stub, one, one, params, 0, NULL));
     SAY(hipModuleLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
-    SAY(TAP_HIP_EXT_MANGLED(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL, NULL, NULL, 0));
-    SAY(TAP_HIP_HCC_MANGLED(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL, NULL, NULL));
+    SAY(TD_HIP_EXT_MANGLED(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL, NULL, NULL, 0));
+    SAY(TD_HIP_HCC_MANGLED(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL, NULL, NULL));
     SAY(hipGraphLaunch(NULL, NULL));
     SAY(hipStreamDestroy(NULL));
     SAY(hipDeviceReset());

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "kernels/abi/hip_abi.h"
-#include "kernels/abi/tap_hip_abi.h"
 #include "tests/helpers/fake_cuda/fake_api.h"
 #include "tests/helpers/fake_hip/fake_hip.h"
 
@@ -20,13 +19,13 @@ struct binary { const void *image; void *module; };
 static struct stub { const void *address; struct binary *of; const char *name; void *function; } stubs[STUBS];
 static int n_stubs;
 static _Thread_local int last_error;
-static _Thread_local struct { struct tap_hip_dim grid, block; size_t shared_bytes; void *stream; } pushed;
+static _Thread_local struct { struct td_hip_dim grid, block; size_t shared_bytes; void *stream; } pushed;
 
 #define DECLARE(name, member, args) int name args;
-TAP_HIP_FUNCTIONS(DECLARE)
-TAP_HIP_OPTIONAL(DECLARE)
+TD_HIP_TAP_NEEDED(DECLARE)
+TD_HIP_TAP_OPTIONAL(DECLARE)
 #define DECLARE_TEXT(name, member, args) const char *name args;
-TAP_HIP_TEXTS(DECLARE_TEXT)
+TD_HIP_TAP_TEXTS(DECLARE_TEXT)
 #define DECLARE_SHARED(name, member, args) int name args;
 TD_HIP_SHARED(DECLARE_SHARED)
 
@@ -72,7 +71,7 @@ int hipGetStreamDeviceId(void *stream)
 {
     int device = -1;
 
-    return stream == TAP_HIP_STREAM_PER_THREAD || stream == TAP_HIP_STREAM_LEGACY ? *(volatile int *)stream : hipGetDevice(&device) ? -1 : device;
+    return stream == TD_HIP_STREAM_PER_THREAD || stream == TD_HIP_STREAM_LEGACY ? *(volatile int *)stream : hipGetDevice(&device) ? -1 : device;
 }
 
 /* ---- kernels by their stubs ---------------------------------------------------------------------------------------- */
@@ -80,8 +79,8 @@ int hipGetStreamDeviceId(void *stream)
 void **__hipRegisterFatBinary(const struct fat_wrapper *w);
 void __hipUnregisterFatBinary(void **modules);
 void __hipRegisterFunction(void **modules, const void *stub, char *symbol, const char *name, unsigned threads, void *tid, void *bid, void *block, void *grid, int *warp);
-int __hipPushCallConfiguration(struct tap_hip_dim grid, struct tap_hip_dim block, size_t shared_bytes, void *stream);
-int __hipPopCallConfiguration(struct tap_hip_dim *grid, struct tap_hip_dim *block, size_t *shared_bytes, void **stream);
+int __hipPushCallConfiguration(struct td_hip_dim grid, struct td_hip_dim block, size_t shared_bytes, void *stream);
+int __hipPopCallConfiguration(struct td_hip_dim *grid, struct td_hip_dim *block, size_t *shared_bytes, void **stream);
 
 void **__hipRegisterFatBinary(const struct fat_wrapper *w)
 {
@@ -106,13 +105,13 @@ void __hipRegisterFunction(void **modules, const void *stub, char *symbol, const
     stubs[n_stubs++] = (struct stub){stub, (struct binary *)modules, name, NULL};
 }
 
-int __hipPushCallConfiguration(struct tap_hip_dim grid, struct tap_hip_dim block, size_t shared_bytes, void *stream)
+int __hipPushCallConfiguration(struct td_hip_dim grid, struct td_hip_dim block, size_t shared_bytes, void *stream)
 {
     pushed.grid = grid, pushed.block = block, pushed.shared_bytes = shared_bytes, pushed.stream = stream;
     return 0;
 }
 
-int __hipPopCallConfiguration(struct tap_hip_dim *grid, struct tap_hip_dim *block, size_t *shared_bytes, void **stream)
+int __hipPopCallConfiguration(struct td_hip_dim *grid, struct td_hip_dim *block, size_t *shared_bytes, void **stream)
 {
     *grid = pushed.grid, *block = pushed.block, *shared_bytes = pushed.shared_bytes, *stream = pushed.stream;
     return 0;
@@ -151,41 +150,41 @@ const char *hipKernelNameRefByPtr(const void *stub, void *stream)
 #define MODULE_LAUNCH(f, g, b) hipModuleLaunchKernel(f, g, b, (unsigned)shared_bytes, stream, params, NULL)
 #define DIM(d) (d).x, (d).y, (d).z
 
-int hipLaunchKernel TAP_HIP_STUB_ARGUMENTS;
-int hipLaunchKernel_spt TAP_HIP_STUB_ARGUMENTS;
-int hipExtLaunchKernel TAP_HIP_EXT_STUB_ARGUMENTS;
-int hipLaunchCooperativeKernel TAP_HIP_TOGETHER_ARGUMENTS;
-int TAP_HIP_EXT_MANGLED TAP_HIP_EXT_ARGUMENTS;
+int hipLaunchKernel TD_HIP_STUB_ARGUMENTS;
+int hipLaunchKernel_spt TD_HIP_STUB_ARGUMENTS;
+int hipExtLaunchKernel TD_HIP_EXT_STUB_ARGUMENTS;
+int hipLaunchCooperativeKernel TD_HIP_TOGETHER_ARGUMENTS;
+int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS;
 
-static int launch_stub(const void *stub, struct tap_hip_dim grid, struct tap_hip_dim block, void **params, size_t shared_bytes, void *stream)
+static int launch_stub(const void *stub, struct td_hip_dim grid, struct td_hip_dim block, void **params, size_t shared_bytes, void *stream)
 {
     void *f = function_of(stub);
 
     return f ? hipModuleLaunchKernel(f, DIM(grid), DIM(block), (unsigned)shared_bytes, stream, params, NULL) : fake_hip_say(98);
 }
 
-int hipLaunchKernel TAP_HIP_STUB_ARGUMENTS
+int hipLaunchKernel TD_HIP_STUB_ARGUMENTS
 {
     return launch_stub(stub, grid, block, params, shared_bytes, stream);
 }
 
-int hipLaunchKernel_spt TAP_HIP_STUB_ARGUMENTS
+int hipLaunchKernel_spt TD_HIP_STUB_ARGUMENTS
 {
-    return launch_stub(stub, grid, block, params, shared_bytes, stream ? stream : TAP_HIP_STREAM_PER_THREAD);
+    return launch_stub(stub, grid, block, params, shared_bytes, stream ? stream : TD_HIP_STREAM_PER_THREAD);
 }
 
-int hipExtLaunchKernel TAP_HIP_EXT_STUB_ARGUMENTS
+int hipExtLaunchKernel TD_HIP_EXT_STUB_ARGUMENTS
 {
     (void)from, (void)to, (void)flags;
     return launch_stub(stub, grid, block, params, shared_bytes, stream);
 }
 
-int hipLaunchCooperativeKernel TAP_HIP_TOGETHER_ARGUMENTS
+int hipLaunchCooperativeKernel TD_HIP_TOGETHER_ARGUMENTS
 {
     return launch_stub(stub, grid, block, params, shared_bytes, stream);
 }
 
-int TAP_HIP_EXT_MANGLED TAP_HIP_EXT_ARGUMENTS
+int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS
 {
     (void)from, (void)to, (void)flags;
     if (!bx || !by || !bz || gx % bx || gy % by || gz % bz)
@@ -243,5 +242,5 @@ int hipMemcpy2DAsync(uint64_t to, size_t to_pitch, uint64_t from, size_t from_pi
     const struct td_cuda_copy_2d c = {.src_type = 2, .src_device = from, .src_pitch = from_pitch, .dst_type = 2, .dst_device = to, .dst_pitch = to_pitch,
                                       .width_bytes = width_bytes, .height = height};
 
-    return fake_hip_say(kind == TAP_HIP_COPY_ON_DEVICE ? cuMemcpy2DAsync_v2(&c, stream) : TD_CUDA_INVALID_VALUE);
+    return fake_hip_say(kind == TD_HIP_COPY_ON_DEVICE ? cuMemcpy2DAsync_v2(&c, stream) : TD_CUDA_INVALID_VALUE);
 }

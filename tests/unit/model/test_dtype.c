@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "model/dtype.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 /* The value of a half by its definition, with ldexp. */
 static double half_value(uint16_t h)

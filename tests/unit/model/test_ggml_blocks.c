@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "model/f16.h"
+#include "common/f16.h"
 #include "model/ggml_blocks.h"
 #include "tests/unit/kernels/ops/ggml_data.h"
 

@@ -15,6 +15,7 @@
 
 #include "common/buf.h"
 #include "common/fs.h"
+#include "kernels/ops/op_kinds.h"
 #include "replayer/build_process.h"
 #include "replayer/child/child_serve.h"
 #include "replayer/judge.h"

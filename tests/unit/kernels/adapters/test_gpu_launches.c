@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
+#include "kernels/adapters/adapters.h"
 #include "kernels/gpu/geometry_marlin.h"
 
 #define MAX_LINES 100

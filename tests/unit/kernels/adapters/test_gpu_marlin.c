@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-#include "kernels/adapters/adapter.h"
+#include "kernels/adapters/adapters.h"
+#include "kernels/gpucode/mangled.h"
 
 #define TAIL "EEEvPK4int4S3_PS1_S4_S3_PKfS3_S6_S3_PKiiiiiiPibbbi"
 #define F16 "Ll1125899906910725E"

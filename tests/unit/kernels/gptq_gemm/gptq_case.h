@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "kernels/gptq_gemm/gptq_gemm.h"
-#include "model/f16.h"
+#include "kernels/ops/gptq_gemm_ref.h"
+#include "common/f16.h"
 
 #define POISON 0x7e00 /* a NaN no input holds */
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "kernels/adapters/adapters.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_cu_case.h"
 
 #define COUNT(a) (sizeof (a) / sizeof *(a))

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/adapters/adapters.h"
 #include "kernels/gpu/geometry.h"
 
 #define SYMBOL(bits, m) "_ZN4vllm4gptq33gemm_half_q_half_gptq_" #bits "bit_kernelILb1ELi" #m "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi"
@@ -121,7 +122,7 @@ static void test_many_rows_are_one_launch_and_a_product(void **state)
 {
     const struct td_gpu_offer whole = {"", row_of("", "reconstruct_exllama_4bit_kernel", 9)};
     const struct td_gpu_adapter *bits4 = row_of("", "gemm_half_q_half_gptq_4bit_kernel", 11), *bits8 = row_of("", "gemm_half_q_half_gptq_8bit_kernel", 11);
-    const struct td_gpu_places at = {.a = 0x1000, .qweight = 0x2000, .qzeros = 0x3000, .scales = 0x4000, .order = 0x5000, .c = 0x6000, .whole = 0x7000};
+    const struct td_gpu_places at = {.a = 0x1000, .qweight = 0x2000, .qzeros = 0x3000, .scales = 0x4000, .order = 0x5000, .c = 0x6000, .dequant_w = 0x7000};
     struct td_gptq_op op = op_of(51, 4096 + 64, 11008, 128);
     const uint32_t grid[3] = {33, 86, 1};
     struct td_gpu_plan plan;
@@ -132,7 +133,7 @@ static void test_many_rows_are_one_launch_and_a_product(void **state)
     (void)state;
     assert_string_equal(td_gpu_dequant_of(bits4, &op), "reconstruct_exllama_4bit_kernel");
     assert_null(td_gpu_plan_gptq(&op, &whole, 1, &plan, why, sizeof why));
-    assert_true(plan.whole);
+    assert_true(plan.dequant_w);
     assert_int_equal(plan.n, 1);
     assert_memory_equal(plan.launch[0].grid, grid, sizeof grid);
     assert_int_equal(plan.launch[0].block[0], 128);

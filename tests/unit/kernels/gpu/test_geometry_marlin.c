@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/adapters/adapters.h"
 #include "kernels/gpu/geometry_marlin.h"
+#include "kernels/gpucode/mangled.h"
 #include "tests/helpers/fake_marlin.h"
 
 #define MAX 400

@@ -13,6 +13,8 @@
 #include "common/buf.h"
 #include "common/fs.h"
 #include "kernels/gpucode/image.h"
+#include "kernels/gpucode/image_find.h"
+#include "kernels/gpucode/mangled.h"
 #include "kernels/gpucode/symbol.h"
 
 #define DATA "tests/unit/data/gpu/"

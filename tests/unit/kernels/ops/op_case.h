@@ -5,8 +5,9 @@
 
 #include <stdio.h>
 
-#include "kernels/ops/op.h"
-#include "kernels/ops/op_variant.h"
+#include "kernels/ops/dot_f32.h"
+#include "kernels/ops/op_kinds.h"
+#include "kernels/ops/op_variants.h"
 #include "model/ggml_blocks.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 

@@ -6,11 +6,22 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/ops/gptq_gemm_op.h"
-#include "kernels/ops/op_variant.h"
-#include "kernels/providers/provider.h"
+#include "kernels/ops/op_kinds.h"
+#include "kernels/ops/op_variants.h"
+#include "kernels/providers/providers.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_case.h"
+
+#define TD_VARIANT(folder, name, cpu, what) extern const struct td_op_variant td_##folder##_##name;
+#include "kernels/kernels.def"
+
+/* A folder is a kind of op, or gptq_any. */
+static const char *kind_of(const char *folder)
+{
+    return strcmp(folder, "gptq_any") ? folder : "gptq_gemm";
+}
 
 static void test_every_line_is_in_its_table(void **state)
 {
@@ -21,20 +32,17 @@ static void test_every_line_is_in_its_table(void **state)
 #define TD_KIND(kind)                          \
     assert_non_null(td_op_kind_find(#kind));   \
     assert_string_equal(td_op_kind_find(#kind)->name, #kind);
-#define TD_VARIANT_gptq_gemm(variant, on, text)          \
+#define TD_GPTQ_VARIANT(variant, on, text)               \
     assert_string_equal(v->name, #variant);              \
     assert_int_equal(v->cpu, on);                        \
     assert_ptr_equal(v->run, td_gptq_gemm_##variant);    \
     assert_true(v++->what[0] != '\0');
-#define TD_VARIANT_gptq_any(variant, on, text) IN_TABLE("gptq_gemm", td_gptq_any_##variant, #variant, on)
-#define TD_VARIANT_ggml_mul_mat(variant, on, text) IN_TABLE("ggml_mul_mat", td_ggml_mul_mat_##variant, #variant, on)
-#define TD_VARIANT_gemm(variant, on, text) IN_TABLE("gemm", td_gemm_##variant, #variant, on)
-#define IN_TABLE(kind_name, symbol, variant, on)         \
-    assert_ptr_equal(*w, &symbol);                       \
-    assert_string_equal((*w)->kind, kind_name);          \
-    assert_string_equal((*w)->name, variant);            \
+#define TD_VARIANT(folder, variant, on, text)            \
+    assert_ptr_equal(*w, &td_##folder##_##variant);      \
+    assert_string_equal((*w)->kind, kind_of(#folder));   \
+    assert_string_equal((*w)->name, #variant);           \
     assert_int_equal((*w)->cpu, on);                     \
-    assert_ptr_equal(td_op_variant_find(kind_name, variant), *w++);
+    assert_ptr_equal(td_op_variant_find(kind_of(#folder), #variant), *w++);
 #include "kernels/kernels.def"
     assert_null(v->name);
     assert_null(*w);

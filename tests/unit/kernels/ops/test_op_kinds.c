@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/providers/provider.h"
+#include "kernels/providers/providers.h"
 #include "tests/unit/kernels/ops/ggml_data.h"
 #include "tests/unit/kernels/ops/op_case.h"
 

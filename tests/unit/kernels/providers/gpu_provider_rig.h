@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/providers/provider.h"
-#include "model/f16.h"
+#include "kernels/providers/providers.h"
+#include "common/f16.h"
 #include "tests/helpers/fake_cuda/fake_cuda.h"
 #include "tests/unit/random_gptq.h"
 

@@ -11,8 +11,8 @@
 
 #include "common/fs.h"
 #include "kernels/gpu/driver.h"
-#include "kernels/providers/provider_gpu.h"
-#include "model/f16.h"
+#include "kernels/providers/provider_gpu_state.h"
+#include "common/f16.h"
 #include "tests/unit/kernels/providers/gpu_provider_rig.h"
 
 #define VLLM_4BIT "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi8EEEvv"

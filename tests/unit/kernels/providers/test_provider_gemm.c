@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "kernels/ops/gemm_op.h"
-#include "kernels/providers/provider_gpu.h"
+#include "kernels/providers/provider_gpu_state.h"
 #include "tests/unit/kernels/providers/gpu_provider_rig.h"
 #include "tests/unit/kernels/ops/op_case.h"
 

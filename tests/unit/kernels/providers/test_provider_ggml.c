@@ -14,7 +14,7 @@
 
 #include "common/fs.h"
 #include "kernels/providers/ggml_build.h"
-#include "kernels/providers/provider.h"
+#include "kernels/providers/providers.h"
 
 static char library[4096];
 static const struct td_provider *ggml;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "kernels/gpu/gpu_build.h"
-#include "model/f16.h"
+#include "common/f16.h"
 #include "tests/unit/kernels/providers/gpu_provider_rig.h"
 
 #define VLLM_4BIT "_ZN4vllm4gptq33gemm_half_q_half_gptq_4bit_kernelILb1ELi8EEEvv"

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 #include "kernels/simt/simt_thread.h"
-#include "model/f16.h"
+#include "common/f16.h"
 #include "tests/unit/data/half_expected.h"
 
 #define COUNT(a) (sizeof (a) / sizeof *(a))

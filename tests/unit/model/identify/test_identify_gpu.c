@@ -15,6 +15,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "kernels/ops/gptq_gemm_op.h"
+#include "kernels/ops/op_kinds.h"
 #include "model/awq.h"
 #include "model/checkpoint.h"
 #include "model/exllama_layout.h"

@@ -374,7 +374,7 @@ static int launch_packed(void *f, struct gpu_params *p)
 {
     uint8_t block[72];
     size_t bytes = sizeof block;
-    void *extra[] = {(void *)TAP_CUDA_PARAM_BUFFER_POINTER, block, (void *)TAP_CUDA_PARAM_BUFFER_SIZE, &bytes, NULL};
+    void *extra[] = {(void *)TD_CUDA_PARAM_BUFFER_POINTER, block, (void *)TD_CUDA_PARAM_BUFFER_SIZE, &bytes, NULL};
 
     memset(block, 0xa5, sizeof block);
     memcpy(block, &p->a, 5 * 8);

@@ -17,7 +17,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "kernels/abi/hip_abi.h"
-#include "kernels/gpucode/image.h"
+#include "kernels/gpucode/image_find.h"
 #include "recorder/tap/hip/tap_hip.h"
 #include "tap_bench.h"
 #include "tests/helpers/fake_gptq.h"
@@ -41,12 +41,12 @@ static char stub, other_stub;         /* their addresses stand for kernels */
 static uint64_t dev_a, dev_c, qweight, qzeros, scales;
 
 /* The tap's. */
-int hipLaunchKernel TAP_HIP_STUB_ARGUMENTS;
-int hipLaunchKernel_spt TAP_HIP_STUB_ARGUMENTS;
-int hipExtLaunchKernel TAP_HIP_EXT_STUB_ARGUMENTS;
-int hipLaunchCooperativeKernel TAP_HIP_TOGETHER_ARGUMENTS;
-int hipModuleLaunchKernel TAP_HIP_MODULE_ARGUMENTS;
-int TAP_HIP_EXT_MANGLED TAP_HIP_EXT_ARGUMENTS;
+int hipLaunchKernel TD_HIP_STUB_ARGUMENTS;
+int hipLaunchKernel_spt TD_HIP_STUB_ARGUMENTS;
+int hipExtLaunchKernel TD_HIP_EXT_STUB_ARGUMENTS;
+int hipLaunchCooperativeKernel TD_HIP_TOGETHER_ARGUMENTS;
+int hipModuleLaunchKernel TD_HIP_MODULE_ARGUMENTS;
+int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS;
 int hipGraphLaunch(void *graph, void *stream);
 int hipDeviceReset(void);
 int hipSetDevice(int device);
@@ -150,8 +150,8 @@ static void fill(struct params *p, int first, int m)
     memcpy(p->extra, extra, sizeof extra);
 }
 
-#define GRID(m) ((struct tap_hip_dim){1, ((unsigned)(m) + ROWS - 1) / ROWS, 1})
-#define BLOCK ((struct tap_hip_dim){128, 1, 1})
+#define GRID(m) ((struct td_hip_dim){1, ((unsigned)(m) + ROWS - 1) / ROWS, 1})
+#define BLOCK ((struct td_hip_dim){128, 1, 1})
 
 static int launch(int first, int m)
 {
@@ -167,7 +167,7 @@ static void others(int n)
     void *at[] = {&count, &dev_a};
 
     while (n--)
-        assert_int_equal(hipLaunchKernel(&other_stub, (struct tap_hip_dim){1, 1, 1}, (struct tap_hip_dim){32, 1, 1}, at, 0, stream), 0);
+        assert_int_equal(hipLaunchKernel(&other_stub, (struct td_hip_dim){1, 1, 1}, (struct td_hip_dim){32, 1, 1}, at, 0, stream), 0);
 }
 
 static void arm(struct bench *b)
@@ -264,9 +264,9 @@ static void every_form_is_read(void **state)
     assert_int_equal(hipLaunchCooperativeKernel(&stub, GRID(12), BLOCK, p.at, 0, stream), 0);
     assert_int_equal(hipModuleLaunchKernel(function, 1, 2, 1, 128, 1, 1, 0, stream, p.at, NULL), 0);
     assert_int_equal(hipModuleLaunchKernel(function, 1, 2, 1, 128, 1, 1, 0, stream, NULL, p.extra), 0);
-    assert_int_equal(TAP_HIP_EXT_MANGLED(function, 128, 2, 1, 128, 1, 1, 0, stream, NULL, p.extra, NULL, NULL, 0), 0); /* work-items */
+    assert_int_equal(TD_HIP_EXT_MANGLED(function, 128, 2, 1, 128, 1, 1, 0, stream, NULL, p.extra, NULL, NULL, 0), 0); /* work-items */
     hip.stream_synchronize(stream);
-    assert_int_equal(hipLaunchKernel(&stub, GRID(12), BLOCK, p.at, 0, TAP_HIP_STREAM_PER_THREAD), 0);
+    assert_int_equal(hipLaunchKernel(&stub, GRID(12), BLOCK, p.at, 0, TD_HIP_STREAM_PER_THREAD), 0);
     more.begin_capture(stream, 0);     /* now the legacy stream must not be used: NULL is the thread's own here */
     assert_int_equal(hipLaunchKernel_spt(&stub, GRID(12), BLOCK, p.at, 0, NULL), 0);
     end_capture();

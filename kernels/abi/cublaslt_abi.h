@@ -1,10 +1,10 @@
-/* blas_lt_abi.h - what Tapedeck knows of cuBLASLt, declared here so that it builds without it.
+/* cublaslt_abi.h - what Tapedeck knows of cuBLASLt, declared here so that it builds without it.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source: cublasLt.h of CUDA 13.0 (tests/e2e/050-cuda-abi compares). A status is an int; a handle, a descriptor and a stream are void *. Attributes are
  * read in exactly the bytes that they have: 4, 8 where it says so. */
-#ifndef TD_KERNELS_ABI_BLAS_LT_ABI_H
-#define TD_KERNELS_ABI_BLAS_LT_ABI_H
+#ifndef TD_KERNELS_ABI_CUBLASLT_ABI_H
+#define TD_KERNELS_ABI_CUBLASLT_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
-/* gguf_parts.h - what gguf.c and gguf_read.c share.
+/* gguf_read.h - a GGUF model in memory, and reading one file of it; for gguf.c.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_MODEL_GGUF_PARTS_H
-#define TD_MODEL_GGUF_PARTS_H
+#ifndef TD_MODEL_GGUF_READ_H
+#define TD_MODEL_GGUF_READ_H
 
-#include "model/gguf.h"
+#include "common/error.h"
+#include "model/gguf_types.h"
 
 struct td_gguf_file { char *path; const uint8_t *data; size_t n; bool mapped; };
 struct td_gguf_key { char *name; struct td_gguf_value value; };

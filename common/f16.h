@@ -3,8 +3,8 @@
  *
  * Bit for bit what the F16C instructions give: round to nearest even, overflow to Inf, denormals kept, a NaN keeps the
  * top bits of its payload and becomes quiet. */
-#ifndef TD_MODEL_F16_H
-#define TD_MODEL_F16_H
+#ifndef TD_COMMON_F16_H
+#define TD_COMMON_F16_H
 
 #include <stdint.h>
 #include <string.h>

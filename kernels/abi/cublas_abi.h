@@ -1,10 +1,10 @@
-/* blas_abi.h - the functions of cuBLAS and hipBLAS that Tapedeck calls, declared here so that it builds without them.
+/* cublas_abi.h - the functions of cuBLAS and hipBLAS that Tapedeck calls, declared here so that it builds without them.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source: cublas_api.h of CUDA 13.0 (tests/e2e/050-cuda-abi compares), unchanged since CUDA 11; hipblas.h of ROCm, which has the same argument
  * lists (copies of it in public sources were read; it was never run, nor compared with a header). A status is an int, a handle and a stream a void *, a half two bytes. */
-#ifndef TD_KERNELS_ABI_BLAS_ABI_H
-#define TD_KERNELS_ABI_BLAS_ABI_H
+#ifndef TD_KERNELS_ABI_CUBLAS_ABI_H
+#define TD_KERNELS_ABI_CUBLAS_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

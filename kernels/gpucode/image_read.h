@@ -1,10 +1,11 @@
-/* image_parts.h - what image.c, image_read.c and image_find.c share.
+/* image_read.h - a file of GPU code in memory, and finding its containers and entries; for image.c and image_find.c.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_KERNELS_GPUCODE_IMAGE_PARTS_H
-#define TD_KERNELS_GPUCODE_IMAGE_PARTS_H
+#ifndef TD_KERNELS_GPUCODE_IMAGE_READ_H
+#define TD_KERNELS_GPUCODE_IMAGE_READ_H
 
 #include "kernels/gpucode/fatbin.h"
-#include "kernels/gpucode/image.h"
+#include "kernels/gpucode/image_entry.h"
+#include "kernels/gpucode/kernel_list.h"
 
 #define TD_GPU_MAX_CONTAINERS 65536
 #define TD_GPU_MAX_ENTRIES 524288

@@ -4,12 +4,13 @@
  * A product of an f16 and a weight is exact in double, so the error is that of K additions: about K * 2^-53 * |A| * |W|.
  * The judge spends most of its time here, so W is dequantised once per strip of columns and the sums of a row of a strip
  * stay in the cache; the order of additions is the plain one, whatever the machine. */
+#include "kernels/ops/gptq_gemm_ref.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/gptq_gemm/gptq_gemm.h"
-#include "model/f16.h"
+#include "common/f16.h"
 
 #define STRIP 64 /* columns */
 

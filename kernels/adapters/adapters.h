@@ -1,0 +1,25 @@
+/* adapters.h - the kernels of the field that are known: an entry each, found by symbol and parameters.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A family of kernels is a file adapter_<family>.c and a word in the list FAMILIES of adapters.c. */
+#ifndef TD_KERNELS_ADAPTERS_ADAPTERS_H
+#define TD_KERNELS_ADAPTERS_ADAPTERS_H
+
+#include "kernels/adapters/adapter.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Entry i of all; NULL after the last. Entries of one name follow each other. */
+const struct td_gpu_adapter *td_gpu_adapter_at(int i);
+
+/* The entry that knows this kernel: one of its name, whose template arguments the symbol has, with as
+ * many parameters of the sizes that the entry has. NULL: there is none. *known (may be NULL): an entry
+ * has that name, so that the kernel is another version of a known one. */
+const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struct td_gpu_param *params, int n_params, bool *known);
+
+/* Does an entry of this kernel's name declare that the kernel adds to its output? Several blocks then
+ * add halves to one element in any order, so that no two runs give the same bits. */
+bool td_gpu_symbol_adds(const char *symbol);
+
+#pragma GCC visibility pop
+#endif

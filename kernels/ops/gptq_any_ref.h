@@ -1,0 +1,19 @@
+/* gptq_any_ref.h - the right answer of every form of gptq_gemm, and the numbers that such a kernel multiplies.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_KERNELS_OPS_GPTQ_ANY_REF_H
+#define TD_KERNELS_OPS_GPTQ_ANY_REF_H
+
+#include "kernels/ops/gptq_gemm_op.h"
+
+/* Row i of A, [k], as stored and as the op's rounding leaves it. `rounded` may be `stored`: then
+ * nothing is rounded. A row that holds NaN or Inf becomes NaN throughout when it is rounded. */
+void td_gptq_op_row(const struct td_gptq_op *x, int64_t i, double *stored, double *rounded);
+/* Columns n0 .. n0 + cols (at most 16) of the dequantised W, each [k], one after the other:
+ * (q - zero) * scale, and the same as the op's rounding leaves it. `rounded` may be `exact`: then
+ * nothing is rounded. */
+void td_gptq_op_columns(const struct td_gptq_op *x, int64_t n0, int64_t cols, double *exact,
+                        double *rounded);
+/* Fill *ref, which the caller releases, for an op that need not be plain. TD_ENOMEM, TD_ELIMIT. */
+int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_error *err);
+
+#endif

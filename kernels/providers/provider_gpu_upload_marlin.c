@@ -1,0 +1,105 @@
+/* provider_gpu_upload_marlin.c - an op's weights on the GPU as vLLM's Marlin kernel reads them, and the memory that it works in.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * c_tmp and locks are as large as vLLM makes them. c_tmp is filled with bytes that are NaN as floats: what is read of it before it was written shows. */
+#include "kernels/providers/provider_gpu_upload_marlin.h"
+
+#include <stdlib.h>
+
+#include "kernels/gpu/geometry_marlin.h"
+#include "kernels/providers/provider_gpu_memory.h"
+#include "model/marlin_layout.h"
+
+#define NAN_BYTE 0xff
+
+/* Upload the kernel's bytes, which lie in `data`, and free it. rc: how making them went; nothing is
+ * uploaded after an error. */
+static int upload_and_free(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, void *data, size_t bytes, int rc, struct td_error *err)
+{
+    if (!rc)
+        rc = td_gpu_memory_upload(s, p, at, data, bytes, 16, err);
+    free(data);
+    return rc;
+}
+
+static void *alloc_host(size_t bytes, struct td_error *err)
+{
+    void *p = malloc(bytes + 1);
+
+    if (!p)
+        td_fail(err, TD_ENOMEM, "out of memory for weights in Marlin's layout");
+    return p;
+}
+
+static int upload_qweight(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    const struct td_gptq_op *x = &p->x;
+    const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
+    uint32_t *to = alloc_host(bytes, err);
+
+    return to ? upload_and_free(s, p, TD_GPU_AT_QWEIGHT, to, bytes, td_marlin_repack(x->bits, x->k, x->n, x->qweight, NULL, to, err), err) : TD_ENOMEM;
+}
+
+/* Scales, and a bias, which lies as the scales of one group. */
+static int upload_scales(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, int64_t groups, const void *from, struct td_error *err)
+{
+    const size_t bytes = (size_t)groups * (size_t)p->x.n * 2;
+    uint16_t *to = alloc_host(bytes, err);
+
+    return to ? upload_and_free(s, p, at, to, bytes, td_marlin_permute_scales(groups, p->x.n, from, to, err), err) : TD_ENOMEM;
+}
+
+static int upload_zeros(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    const struct td_gptq_op *x = &p->x;
+    const size_t bytes = (size_t)x->groups * (size_t)x->n * (size_t)x->bits / 8;
+    uint32_t *to = alloc_host(bytes, err);
+
+    return to ? upload_and_free(s, p, TD_GPU_AT_QZEROS, to, bytes, td_marlin_pack_zeros(x->bits, x->groups, x->n, x->qzeros, x->zero_offset, to, err), err) : TD_ENOMEM;
+}
+
+/* The kernel has no perm, so rows must be sorted by group already: a recording has them so, with A's columns to match. */
+static int upload_g_idx(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    const struct td_gptq_op *x = &p->x;
+    int32_t *to = alloc_host((size_t)x->k * sizeof *to, err);
+    int64_t k;
+    int rc = TD_OK;
+
+    if (!to)
+        return TD_ENOMEM;
+    for (k = 0; k < x->k; k++)
+        to[k] = x->g_idx ? x->g_idx[k] : (int32_t)(k / x->group_size);
+    for (k = 1; k < x->k && !rc; k++)
+        if (to[k] < to[k - 1])
+            rc = td_fail(err, TD_EUNSUPPORTED, "Marlin reads rows sorted by group; this op was recorded from a kernel that does not");
+    return upload_and_free(s, p, TD_GPU_AT_ORDER, to, (size_t)x->k * sizeof *to, rc, err);
+}
+
+static int make_scratch(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    const size_t locks = (size_t)s->facts.multiprocessors * TD_MARLIN_LOCKS * 4, c_tmp = td_gpu_marlin_c_tmp_bytes(p->x.m, s->facts.multiprocessors);
+    int rc = td_gpu_memory_alloc(s, p, TD_GPU_AT_C_TMP, c_tmp, 256, err);
+
+    if (!rc)
+        rc = s->driver->set(s->device, p->memory[TD_GPU_AT_C_TMP].address, NAN_BYTE, c_tmp, err);
+    if (!rc)
+        rc = td_gpu_memory_alloc(s, p, TD_GPU_AT_LOCKS, locks, 256, err);
+    return rc ? rc : s->driver->set(s->device, p->memory[TD_GPU_AT_LOCKS].address, 0, locks, err);
+}
+
+int td_gpu_upload_marlin(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
+{
+    const struct td_gptq_op *x = &p->x;
+    int rc = upload_qweight(s, p, err);
+
+    if (!rc)
+        rc = upload_scales(s, p, TD_GPU_AT_SCALES, x->groups, x->scales, err);
+    if (!rc && td_gpu_field_at(p->adapter, "qzeros") >= 0)
+        rc = upload_zeros(s, p, err);
+    if (!rc && td_gpu_field_at(p->adapter, "g_idx") >= 0)
+        rc = upload_g_idx(s, p, err);
+    if (!rc && x->bias)
+        rc = upload_scales(s, p, TD_GPU_AT_BIAS, 1, x->bias->data, err);
+    return rc ? rc : make_scratch(s, p, err);
+}
