@@ -12,7 +12,7 @@
 #include "wire/answer_scores.h"
 #include "wire/answer_sglang.h"
 
-static void keep_str(char **dst, const cJSON *v)
+static void set_str_once(char **dst, const cJSON *v)
 {
     if (!*dst && cJSON_IsString(v) && *v->valuestring)
         *dst = strdup(v->valuestring);
@@ -25,7 +25,7 @@ static const cJSON *array_or_null(const cJSON *v)
 
 /* OpenAI and vLLM: choices[0] of a completion, a chat or vLLM's generate, streamed or not. llama.cpp's completions have the logprobs of a
  * chat; its chat counts its tokens in `timings` when asked for timings_per_token. */
-static void take_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, int64_t t_ns)
+static void read_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, int64_t t_ns)
 {
     const cJSON *msg = td_json_get(c, "delta"), *lp = td_json_get(c, "logprobs"), *think;
     struct td_answer_parts p = {.ids = array_or_null(td_json_get(c, "token_ids"))};
@@ -49,12 +49,12 @@ static void take_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, in
     p.top = array_or_null(td_json_get(lp, "top_logprobs"));
     td_answer_add_event(a, &p, t_ns);
     td_answer_prompt_ids(a, td_json_get(c, "prompt_token_ids"));
-    td_answer_scores(a, td_json_get(c, "prompt_logprobs"));
-    keep_str(&a->finish_reason, td_json_get(c, "finish_reason"));
+    td_answer_read_scores(a, td_json_get(c, "prompt_logprobs"));
+    set_str_once(&a->finish_reason, td_json_get(c, "finish_reason"));
 }
 
 /* llama.cpp's own /completion. */
-static void take_llama(struct td_answer *a, const cJSON *ev, int64_t t_ns)
+static void read_llamacpp(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 {
     struct td_answer_parts p = {.ids = array_or_null(td_json_get(ev, "tokens")),
                       .content = array_or_null(td_json_get(ev, "completion_probabilities")),
@@ -73,7 +73,7 @@ static void take_llama(struct td_answer *a, const cJSON *ev, int64_t t_ns)
         a->finish_reason = strdup(!strcmp(type, "limit") ? "length" : strcmp(type, "none") ? "stop" : "none");
 }
 
-static void take_usage(struct td_answer *a, const cJSON *u)
+static void read_usage(struct td_answer *a, const cJSON *u)
 {
     if (!cJSON_IsObject(u))
         return;
@@ -112,7 +112,7 @@ static bool error_message(const cJSON *v, char *out, size_t n)
 }
 
 /* What an error body says: a known form, {"message"}, or its first bytes. */
-static void reason_of(const char *body, size_t n, char *out, size_t out_size)
+static void error_reason(const char *body, size_t n, char *out, size_t out_size)
 {
     cJSON *v = n ? td_json_parse(body, n, NULL) : NULL;
 
@@ -129,7 +129,7 @@ void td_answer_stream_error(struct td_answer *a, const char *data, size_t n)
 {
     char msg[600];
 
-    reason_of(data, n, msg, sizeof msg);
+    error_reason(data, n, msg, sizeof msg);
     a->shaped = true;
     td_answer_fail(a, "stream", "the server reported an error inside the stream: %s", msg);
 }
@@ -138,7 +138,7 @@ void td_answer_http_error(struct td_answer *a, int status, const char *location,
 {
     char msg[600];
 
-    reason_of(body, n, msg, sizeof msg);
+    error_reason(body, n, msg, sizeof msg);
     if (status < 400)
         td_answer_fail(a, "http", "HTTP %d: redirected to %s; give that address as --server", status,
                        *location ? location : "nowhere");
@@ -148,30 +148,30 @@ void td_answer_http_error(struct td_answer *a, int status, const char *location,
 
 /* ---- one event, one body ------------------------------------------------------------------------------------------ */
 
-static void take_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
+static void read_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 {
     const cJSON *choices = td_json_get(ev, "choices"), *c;
 
-    keep_str(&a->id, td_json_get(ev, "id"));
-    keep_str(&a->id, td_json_get(ev, "request_id"));
-    keep_str(&a->fingerprint, td_json_get(ev, "system_fingerprint"));
-    take_usage(a, td_json_get(ev, "usage"));
+    set_str_once(&a->id, td_json_get(ev, "id"));
+    set_str_once(&a->id, td_json_get(ev, "request_id"));
+    set_str_once(&a->fingerprint, td_json_get(ev, "system_fingerprint"));
+    read_usage(a, td_json_get(ev, "usage"));
     td_answer_prompt_ids(a, td_json_get(ev, "prompt_token_ids"));
-    td_answer_scores(a, td_json_get(ev, "prompt_logprobs")); /* of a chat, and of vLLM's generate */
+    td_answer_read_scores(a, td_json_get(ev, "prompt_logprobs")); /* of a chat, and of vLLM's generate */
     if (cJSON_IsArray(choices)) {
         a->shaped = true;
         cJSON_ArrayForEach(c, choices) {
             if (td_json_get_i64(c, "index", 0) == 0)
-                take_choice(a, ev, c, t_ns);
+                read_choice(a, ev, c, t_ns);
             else
                 a->other_choices++;
         }
     } else if (cJSON_IsObject(td_json_get(ev, "meta_info"))) {
         a->shaped = true;
-        td_answer_take_sglang(a, ev, t_ns);
+        td_answer_read_sglang(a, ev, t_ns);
     } else if (cJSON_IsString(td_json_get(ev, "content"))) {
         a->shaped = true;
-        take_llama(a, ev, t_ns);
+        read_llamacpp(a, ev, t_ns);
     }
 }
 
@@ -189,7 +189,7 @@ static bool is_utf8(const char *s, size_t n)
     return true;
 }
 
-void td_answer_take(struct td_answer *a, const char *data, size_t n, int64_t t_ns, bool streamed)
+void td_answer_read(struct td_answer *a, const char *data, size_t n, int64_t t_ns, bool streamed)
 {
     struct td_error err = {0};
     char msg[600];
@@ -214,7 +214,7 @@ void td_answer_take(struct td_answer *a, const char *data, size_t n, int64_t t_n
         td_answer_fail(a, "stream", "the server reported an error %s: %s", streamed ? "inside the stream" : "with status 200",
                        msg);
     } else {
-        take_object(a, ev, t_ns);
+        read_object(a, ev, t_ns);
         if (!a->shaped && !cJSON_IsObject(ev)) {
             a->bad_events++;
             td_answer_fail(a, "parse", "%s after %zu tokens is JSON, but no object: \"%.60s\"",
@@ -279,7 +279,7 @@ static int finish_tokens(struct td_answer *a, struct td_exchange *x)
 
 int td_answer_finish(struct td_answer *a, struct td_exchange *x)
 {
-    td_answer_add_tail(a);
+    td_answer_add_hidden_tail(a);
     x->text = malloc(a->text.len + 1);
     if (!x->text)
         return TD_ENOMEM;

@@ -6,7 +6,7 @@
 #include "wire/answer_state.h"
 
 /* One SSE event's data, or a whole body. t_ns: when it was complete. streamed: an event of a stream. */
-void td_answer_take(struct td_answer *a, const char *data, size_t n, int64_t t_ns, bool streamed);
+void td_answer_read(struct td_answer *a, const char *data, size_t n, int64_t t_ns, bool streamed);
 /* The data of an "error:" line. */
 void td_answer_stream_error(struct td_answer *a, const char *data, size_t n);
 /* The body of an answer with an error status, in any of the forms that are known, as one sentence. */

@@ -19,7 +19,7 @@ struct td_answer_parts {
 };
 void td_answer_add_event(struct td_answer *a, const struct td_answer_parts *p, int64_t t_ns);
 /* At the end: tokens that were counted and came with no event, when the places of the others are known. */
-void td_answer_add_tail(struct td_answer *a);
+void td_answer_add_hidden_tail(struct td_answer *a);
 
 /* Append a JSON string's bytes; true: there were some. */
 bool td_answer_add_text(struct td_answer *a, const cJSON *v);

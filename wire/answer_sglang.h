@@ -8,6 +8,6 @@
 #include "wire/answer_state.h"
 
 /* An event of SGLang's /generate, {"text", "output_ids", "meta_info"}. */
-void td_answer_take_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns);
+void td_answer_read_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns);
 
 #endif

@@ -36,7 +36,7 @@ void td_answer_release(struct td_answer *a)
 }
 
 /* A sentence for people: one line, printable, UTF-8. */
-static char *sentence(const char *s)
+static char *clean_sentence(const char *s)
 {
     struct td_buf b = TD_BUF_INIT(4096);
     char *p, *out;
@@ -59,6 +59,6 @@ void td_answer_fail(struct td_answer *a, const char *kind, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
-    a->error = sentence(msg);
+    a->error = clean_sentence(msg);
     a->error_kind = strdup(kind);
 }

@@ -52,6 +52,7 @@ int td_api_health(const struct td_api_server *s, const char *const *headers, str
 
 /* Nobody answered, or with an error, what a server that was ready is asked: why, as one sentence, when its health says 200 all the
  * same, or when it died of the request. x: the failed exchange. false: it merely refused this request. */
-bool td_api_autopsy(const struct td_api_server *s, const char *const *headers, const struct td_exchange *x, char *out, size_t n);
+bool td_api_explain_failure(const struct td_api_server *s, const char *const *headers,
+                            const struct td_exchange *x, char *out, size_t n);
 
 #endif

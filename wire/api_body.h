@@ -32,15 +32,17 @@ struct td_sampling {
  * spelt out, since servers have defaults of their own (generation_config.json, llama.cpp's 0.8). vLLM gets return_token_ids,
  * return_tokens_as_token_ids and a cache_salt, llama.cpp return_tokens, n_probs and cache_prompt false.
  * TD_EUNSUPPORTED: this dialect cannot send this prompt. */
-int td_api_body(const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *smp,
-                struct td_buf *out, const char **path, struct td_error *err);
+int td_api_write_body(const struct td_api_server *s, const struct td_prompt *p,
+                      const struct td_sampling *smp, struct td_buf *out, const char **path,
+                      struct td_error *err);
 /* x was answered with 400 or 422. True: something that may be left out has been marked in `without` (what the error names, else all
  * there is), and asking again may help. */
-bool td_api_refuse(struct td_api_server *s, const struct td_exchange *x);
+bool td_api_note_refusal(struct td_api_server *s, const struct td_exchange *x);
 /* A body (JSON text) without the members that s refuses, into out. Returns how many were taken out; 0: out is untouched. */
-int td_api_strip(const struct td_api_server *s, const char *body, size_t n, struct td_buf *out);
+int td_api_strip_body(const struct td_api_server *s, const char *body, size_t n,
+                      struct td_buf *out);
 /* A cache_salt keeps a server's prefix cache from turning equal prefills into none. Give the salt of a body (ours, of equal
  * length) a new value made of `value`; bodies without one are left alone. Returns how many salts were written. */
-int td_api_resalt(char *body, size_t n, uint64_t value);
+int td_api_renew_salt(char *body, size_t n, uint64_t value);
 
 #endif

@@ -280,7 +280,7 @@ int td_client_in_flight(const struct td_client *c)
 
 /* ---- the ends of transfers ------------------------------------------------------------------------------------------ */
 
-static const char *kind_of(CURLcode rc)
+static const char *error_kind(CURLcode rc)
 {
     switch (rc) {
     case CURLE_OK:
@@ -300,7 +300,7 @@ static const char *kind_of(CURLcode rc)
 }
 
 /* libcurl's words say what it did; a reader wants to know what the server did. */
-static const char *what_happened(CURLcode rc)
+static const char *describe_failure(CURLcode rc)
 {
     switch (rc) {
     case CURLE_GOT_NOTHING:
@@ -319,7 +319,7 @@ static const char *what_happened(CURLcode rc)
     }
 }
 
-static void finish(struct transfer *t, const char *kind, const char *error)
+static void finish_transfer(struct transfer *t, const char *kind, const char *error)
 {
     struct td_client *c = t->client;
     struct td_client_done done = {.stream = t->stream, .user = t->user, .kind = kind, .t_ns = td_clock_mono_ns()};
@@ -342,7 +342,7 @@ static void finish_ended(struct td_client *c)
     while ((msg = curl_multi_info_read(c->multi, &left))) {
         struct transfer *t = NULL;
         CURLcode rc = msg->data.result;
-        const char *kind = kind_of(rc);
+        const char *kind = error_kind(rc);
         char words[256];
 
         if (msg->msg != CURLMSG_DONE)
@@ -350,8 +350,9 @@ static void finish_ended(struct td_client *c)
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&t);
         if (rc == CURLE_UNSUPPORTED_PROTOCOL && !strstr(t->why, "not supported")) /* HTTP/0.9: bytes that are no HTTP */
             kind = "parse";
-        snprintf(words, sizeof words, "%s%s%.180s", what_happened(rc), *t->why ? ": " : "", t->why);
-        finish(t, kind, words);
+        snprintf(words, sizeof words, "%s%s%.180s", describe_failure(rc), *t->why ? ": " : "",
+                 t->why);
+        finish_transfer(t, kind, words);
     }
 }
 
@@ -366,19 +367,19 @@ static void finish_idle(struct td_client *c, int64_t now)
         if (now - t->last_ns <= limit)
             continue;
         snprintf(why, sizeof why, "no byte for %.1f s", (double)limit / TD_NS_PER_S);
-        finish(t, "timeout", why);
+        finish_transfer(t, "timeout", why);
     }
 }
 
 void td_client_cancel_all(struct td_client *c, const char *why)
 {
     while (c->live)
-        finish(c->live, "cut", why);
+        finish_transfer(c->live, "cut", why);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------- */
 
-static void drive(struct td_client *c, const struct epoll_event *ev)
+static void handle_event(struct td_client *c, const struct epoll_event *ev)
 {
     uint64_t ticks;
     int running, flags;
@@ -412,7 +413,7 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
         if (n < 0 && errno != EINTR)
             return td_fail(err, TD_EIO, "epoll_wait: %s", strerror(errno));
         for (i = 0; i < n; i++)
-            drive(c, &evs[i]);
+            handle_event(c, &evs[i]);
         finish_ended(c);
         now = td_clock_mono_ns();
         if (now >= sweep) {
@@ -425,7 +426,7 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
 
 /* ---- one request at a time ------------------------------------------------------------------------------------------ */
 
-static size_t to_buf(char *data, size_t size, size_t n, void *arg)
+static size_t append_to_buf(char *data, size_t size, size_t n, void *arg)
 {
     return td_buf_add(arg, data, size * n) ? 0 : size * n;
 }
@@ -466,7 +467,7 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     set_common(easy, url, shell.headers, why);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(timeout_ms > 0 && timeout_ms < 10000 ? timeout_ms : 10000));
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, to_buf);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, append_to_buf);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &reply->body);
     if (body) {
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_len);

@@ -47,7 +47,7 @@ struct td_collapse {
 struct td_collapse_options { const int32_t *eos_ids; int32_t n_eos_ids; }; /* known end tokens; may be empty */
 
 /* Does this sentence of a server say that a logprob or a probability was NaN? NULL: no. */
-bool td_collapse_error_says_nan(const char *error);
+bool td_collapse_error_names_nan(const char *error);
 /* Judge one answer by itself. opt may be NULL. Never fails; no tokens and no text: NONE. */
 void td_collapse_check(const struct td_exchange *x, const struct td_collapse_options *opt, struct td_collapse *out);
 /* Is the candidate's collapse worse than what the baseline does for that prompt? It is hard, and every repeat of the baseline

@@ -17,9 +17,10 @@ struct td_extras { struct td_extra list[TD_EXTRAS_MAX]; int n; };
 void td_extras_set(struct td_extras *e, const char *name, const char *got, const char *why);
 /* What the answer x, and the refusals of `s`, show of the extras that were asked for. id: the X-Request-Id that was sent, or its
  * beginning; NULL: none. */
-void td_extras_of_answer(struct td_extras *e, const struct td_api_server *s, const struct td_exchange *x, const char *id);
+void td_extras_check_answer(struct td_extras *e, const struct td_api_server *s,
+                            const struct td_exchange *x, const char *id);
 /* manifest section "server", key "extras": [{"name", "got", "why"}] */
-void td_extras_fact(const struct td_extras *e, struct td_writer *w);
+void td_extras_write_fact(const struct td_extras *e, struct td_writer *w);
 
 /* GET /metrics into m, and a word about it. */
 void td_extras_metrics(struct td_extras *e, const struct td_api_server *s, const char *const *headers, struct td_metrics *m);

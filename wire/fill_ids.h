@@ -1,4 +1,4 @@
-/* whole.h - make token ids whole that a stream of llama.cpp lost.
+/* fill_ids.h - fill in token ids that a stream of llama.cpp lost.
  * SPDX-License-Identifier: Apache-2.0
  *
  * A glyph of several tokens is one event with only its last id; the places of the others are known (token id -1). The same request
@@ -21,7 +21,7 @@ struct td_fill_ids *td_fill_ids_new(td_derive_emit_fn *emit, void *arg);   /* NU
 void td_fill_ids_free(struct td_fill_ids *w);                              /* what is still held is dropped */
 
 /* A td_derive_emit_fn; `whole` is a struct td_fill_ids. */
-int td_fill_ids_take(void *whole, struct td_exchange *x, struct td_error *err);
+int td_fill_ids_add(void *whole, struct td_exchange *x, struct td_error *err);
 /* Append one request for each prompt with an answer that is held. Chats are put through the server's /apply-template first.
  * TD_OK also when a prompt cannot be asked; TD_ENOMEM. */
 int td_fill_ids_plan(struct td_fill_ids *w, const struct td_api_server *s, const char *const *headers, struct td_plan *plan,

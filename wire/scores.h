@@ -51,9 +51,9 @@ void td_scores_init(struct td_scores *s, int64_t max_texts);
 void td_scores_release(struct td_scores *s);
 
 /* An exchange went by. The first complete answer to each prompt is kept as a text; what has the role is counted. TD_ENOMEM. */
-int td_scores_see(struct td_scores *s, const struct td_exchange *x, struct td_error *err);
+int td_scores_add(struct td_scores *s, const struct td_exchange *x, struct td_error *err);
 
-/* Sends a plan; what comes back goes to td_scores_see before it returns. */
+/* Sends a plan; what comes back goes to td_scores_add before it returns. */
 typedef int td_scores_send_fn(void *arg, const struct td_plan *plan, struct td_error *err);
 /* Ask for the texts that were kept: one first, then the others unless it was refused. */
 int td_scores_ask(struct td_scores *s, const struct td_api_server *server, td_scores_send_fn *send, void *arg, struct td_error *err);

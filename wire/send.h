@@ -17,7 +17,7 @@ struct td_send_options {
     int connect_timeout_ms, total_timeout_ms, idle_timeout_ms;
     struct td_writer *writer;      /* gets notes and bytes; NULL: none */
     td_derive_emit_fn *emit; void *emit_arg; /* exchanges, derived between groups, off the hot path; NULL: none */
-    bool keep_salt;                /* do not renew cache_salt (td_api_resalt) */
+    bool keep_salt;                /* do not renew cache_salt (td_api_renew_salt) */
     void (*request_id)(void *arg, uint32_t stream, char out[64]); void *request_id_arg; /* X-Request-Id, or NULL */
     uint32_t first_stream;         /* number of the first request */
     const volatile sig_atomic_t *stop;

@@ -155,7 +155,7 @@ int td_plan_strip(struct td_plan *p, const struct td_api_server *server, struct 
     for (i = 0; i < p->n; i++) {
         struct td_buf b = TD_BUF_INIT((size_t)256 << 20);
 
-        if (!td_api_strip(server, p->items[i].body, p->items[i].body_len, &b))
+        if (!td_api_strip_body(server, p->items[i].body, p->items[i].body_len, &b))
             continue;
         if (b.failed) {
             td_buf_release(&b);

@@ -247,7 +247,7 @@ static int plan_prompt(const struct planning *g, const struct td_prompt *p, int3
     const char *path = NULL;
     struct td_plan_item it = {.prompt_id = p->id, .category = p->category, .method = NULL, .repeat = repeat,
                               .concurrency = concurrency, .phase = g->how->phase, .group = group, .at_ns = -1};
-    int rc = td_api_body(g->server, p, g->sampling, &body, &path, err);
+    int rc = td_api_write_body(g->server, p, g->sampling, &body, &path, err);
 
     if (!rc) {
         char *api = strdup(td_api_name(g->server->kind)), *where = strdup(path);
