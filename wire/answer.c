@@ -1,4 +1,4 @@
-/* answer.c - what servers answer, in every dialect that is known.
+/* answer.c - read what servers answer, in every known dialect.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/answer.h"
 
@@ -23,8 +23,9 @@ static const cJSON *array_or_null(const cJSON *v)
     return cJSON_IsArray(v) ? v : NULL;
 }
 
-/* OpenAI and vLLM: choices[0] of a completion, a chat or vLLM's generate, streamed or not. llama.cpp's completions have the logprobs of a
- * chat; its chat counts its tokens in `timings` when asked for timings_per_token. */
+/* Read choices[0] of OpenAI and vLLM: of a completion, a chat or vLLM's generate, streamed or not.
+ * llama.cpp's completions have the logprobs of a chat, and its chat counts tokens in `timings` when
+ * asked for timings_per_token. */
 static void read_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, int64_t t_ns)
 {
     const cJSON *msg = td_json_get(c, "delta"), *lp = td_json_get(c, "logprobs"), *think;
@@ -53,7 +54,7 @@ static void read_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, in
     set_str_once(&a->finish_reason, td_json_get(c, "finish_reason"));
 }
 
-/* llama.cpp's own /completion. */
+/* Read llama.cpp's own /completion. */
 static void read_llamacpp(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 {
     struct td_answer_parts p = {.ids = array_or_null(td_json_get(ev, "tokens")),
@@ -83,7 +84,7 @@ static void read_usage(struct td_answer *a, const cJSON *u)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
 
-/* The message of an error object in any known form into out; false: v is none. */
+/* Copy the message of an error object in any known form. False: v is no error object. */
 static bool error_message(const cJSON *v, char *out, size_t n)
 {
     const cJSON *e = td_json_get(v, "error"), *detail = td_json_get(v, "detail");
@@ -111,7 +112,7 @@ static bool error_message(const cJSON *v, char *out, size_t n)
     return msg != NULL;
 }
 
-/* What an error body says: a known form, {"message"}, or its first bytes. */
+/* The reason that an error body gives: a known form, {"message"}, or its first bytes. */
 static void error_reason(const char *body, size_t n, char *out, size_t out_size)
 {
     cJSON *v = n ? td_json_parse(body, n, NULL) : NULL;
@@ -236,7 +237,7 @@ static int finish_top(const struct td_answer *a, struct td_exchange *x)
         k = a->tokens[i].n_alts > k ? a->tokens[i].n_alts : k;
     if (!k)
         return TD_OK;
-    if (k > (size_t)TD_ANSWER_MAX_TOKENS * 8 / n) /* the rectangle stays bounded */
+    if (k > (size_t)TD_ANSWER_MAX_TOKENS * 8 / n) /* n * k stays bounded */
         k = (uint32_t)((size_t)TD_ANSWER_MAX_TOKENS * 8 / n);
     x->top = malloc(n * k * sizeof *x->top);
     if (!x->top)
@@ -267,7 +268,8 @@ static int finish_tokens(struct td_answer *a, struct td_exchange *x)
         if (ids)
             x->token_ids[i] = a->tokens[i].id;
         if (lps)
-            x->logprobs[i] = a->tokens[i].has_logprob ? a->tokens[i].logprob : -INFINITY; /* not said: no NaN */
+            /* unknown: -inf, for NaN is a finding */
+            x->logprobs[i] = a->tokens[i].has_logprob ? a->tokens[i].logprob : -INFINITY;
         if (texts) {
             x->token_text[i] = a->tokens[i].text ? a->tokens[i].text : strdup("");
             a->tokens[i].text = NULL;

@@ -1,4 +1,4 @@
-/* answer_event.c - the tokens of one event, whichever dialect it came in.
+/* answer_event.c - add the tokens of one event to an answer, whatever its dialect.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/answer_event.h"
 
@@ -9,10 +9,10 @@
 #include "common/array.h"
 #include "common/json.h"
 
-#define MAX_HIDDEN 16        /* llama.cpp keeps a token back while its bytes end within a UTF-8 sequence: at most 3 in fact */
-#define CLAMPED_NAN (-9999.0f) /* vLLM's generate writes NaN and -inf so; no chosen token has such a logprob */
+#define MAX_HIDDEN 16 /* llama.cpp holds back tokens that end within UTF-8: 3 at most, in fact */
+#define CLAMPED_NAN (-9999.0f) /* vLLM's generate writes this for NaN and -inf of a chosen token */
 
-/* Room for one more element; false sets limit. */
+/* Make room for one more element. False: a->limit is set. */
 static bool grow_answer(struct td_answer *a, void *array, size_t n, size_t *cap, size_t elem,
                         size_t max)
 {
@@ -60,7 +60,7 @@ static void set_logprob(struct td_answer_token *t, const cJSON *v)
     if (!v)
         return;
     t->has_logprob = true;
-    t->logprob = (float)td_json_num(v, NAN); /* null and words are NaN */
+    t->logprob = (float)td_json_num(v, NAN); /* null and strings are NaN */
 }
 
 static void set_text(struct td_answer_token *t, const cJSON *v)
@@ -91,7 +91,7 @@ static bool is_better_alt(const struct td_alt *x, const struct td_alt *y)
     return isnan(y->logprob) ? !isnan(x->logprob) : x->logprob > y->logprob;
 }
 
-/* Best first, NaN last; equal ones keep the server's order. Rows are short. */
+/* Sort by logprob, best first, NaN last. Equal ones keep the server's order. Rows are short. */
 static void sort_alts(struct td_answer *a, const struct td_answer_token *t)
 {
     struct td_alt *row = a->alts + t->first_alt;
@@ -106,7 +106,8 @@ static void sort_alts(struct td_answer *a, const struct td_answer_token *t)
     }
 }
 
-/* llama.cpp says "id", vLLM's /inference/v1/generate "token_id"; -1: neither */
+/* The id of an entry: llama.cpp's "id" or "token_id" of vLLM's /inference/v1/generate; -1:
+ * neither. */
 static int32_t id_of_entry(const cJSON *e)
 {
     const cJSON *id = td_json_get(e, "id");
@@ -190,7 +191,8 @@ static void fill_entry(struct td_answer *a, struct td_answer_token *t, const cJS
     alts_of_list(a, t, td_json_get(e, "top_logprobs"));
 }
 
-/* at: the members of the arrays that belong to this token; NULL past their ends. */
+/* Fill a token.
+ *   at : the array elements that belong to it; NULL past an array's end */
 static void fill_token(struct td_answer *a, struct td_answer_token *t, const struct td_answer_parts *at)
 {
     if (at->content) {
@@ -212,7 +214,7 @@ static const cJSON *first_element(const cJSON *array)
     return array ? array->child : NULL;
 }
 
-/* Tokens that the server counted and did not show: their places are kept, without id. Returns how many. */
+/* Add tokens that the server counted and did not show, without their ids. Returns how many. */
 static int add_hidden_tokens(struct td_answer *a, int64_t n)
 {
     int i;
@@ -246,7 +248,8 @@ void td_answer_add_event(struct td_answer *a, const struct td_answer_parts *p, i
                                  .top_triples = first_element(p->top_triples)};
     int n = count_tokens(p), i, done;
     const cJSON *entry;
-    bool gaps = p->ids && p->content && cJSON_GetArraySize(p->content) != n; /* llama.cpp: none for a part of a glyph */
+    /* llama.cpp has no entry for a token that is part of a glyph */
+    bool gaps = p->ids && p->content && cJSON_GetArraySize(p->content) != n;
 
     advance_n(&at.ids, p->skip_ids);
     advance_n(&at.triples, p->skip_triples);

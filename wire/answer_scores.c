@@ -1,8 +1,9 @@
-/* answer_scores.c - what a server says of the tokens of the prompt: their own logprobs, and which one it would have chosen.
+/* answer_scores.c - read the logprobs that a server gives the tokens of the prompt.
  * SPDX-License-Identifier: Apache-2.0
  *
- * vLLM's form: vllm/entrypoints/openai/completion/protocol.py (prompt_logprobs of CompletionResponseChoice), a dict per position that holds the
- * prompt's own token and the likeliest ones. SGLang's: docs/basic_usage/native_api (logprob_start_len, top_logprobs_num). */
+ * vLLM's form: vllm/entrypoints/openai/completion/protocol.py (prompt_logprobs of
+ * CompletionResponseChoice), a dict per position that holds the prompt's own token and the
+ * likeliest ones. SGLang's: docs/basic_usage/native_api (logprob_start_len, top_logprobs_num). */
 #include "wire/answer_scores.h"
 
 #include <math.h>
@@ -11,7 +12,8 @@
 #include "common/json.h"
 #include "wire/answer_event.h"
 
-/* Room for as many positions as the list has; NULL: there are none, or they came before, or are too many. */
+/* Make room for a score per position. NULL: the list has none or too many, or scores were read
+ * before. */
 static struct td_answer_score *make_score_room(struct td_answer *a, const cJSON *list)
 {
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
@@ -62,7 +64,7 @@ void td_answer_read_scores_sglang(struct td_answer *a, const cJSON *triples, con
     cJSON_ArrayForEach(at, triples) {
         const cJSON *logprob = cJSON_GetArrayItem(at, 0);
 
-        if (at != triples->child || !cJSON_IsNull(logprob)) /* nothing stands before the first token */
+        if (at != triples->child || !cJSON_IsNull(logprob)) /* the first token has no logprob */
             add_score_alt(s, td_answer_id(cJSON_GetArrayItem(at, 1)), logprob);
         cJSON_ArrayForEach(e, top)
             if (cJSON_IsArray(e))
@@ -72,7 +74,7 @@ void td_answer_read_scores_sglang(struct td_answer *a, const cJSON *triples, con
     }
 }
 
-/* The likeliest; NaN is the greatest, as for the sampler. */
+/* The likeliest token. NaN is the greatest, as in a sampler. */
 static struct td_alt likeliest_alt(const struct td_answer_score *s)
 {
     struct td_alt best = {-1, -INFINITY};
@@ -94,7 +96,7 @@ static float own_logprob(const struct td_answer_score *s, int32_t id)
     for (i = 0; i < s->n; i++)
         if (s->alt[i].id == id)
             return s->alt[i].logprob;
-    return -INFINITY; /* not said */
+    return -INFINITY; /* unknown */
 }
 
 int td_answer_finish_scores(const struct td_answer *a, struct td_exchange *x)

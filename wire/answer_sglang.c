@@ -1,10 +1,14 @@
-/* answer_sglang.c - what SGLang's own /generate answers, from its documentation (docs: sampling_params, native_api).
+/* answer_sglang.c - read what SGLang's own /generate answers.
  * SPDX-License-Identifier: Apache-2.0
  *
- * {"text": "...", "output_ids": [..], "meta_info": {"id", "finish_reason": null | {"type": "stop"|"length"|"abort"}, "prompt_tokens",
- *  "completion_tokens", "output_token_logprobs": [[logprob, id, text or null], ...], "output_top_logprobs": [[[logprob, id, text],
- *  ...], ...]}}. In a stream each event repeats the text so far; whether the arrays do depends on the version (and on
- * --stream-output), so the count says which part of them is new: the last completion_tokens - (tokens seen before). */
+ * From its documentation (sampling_params, native_api):
+ *   {"text": "...", "output_ids": [..],
+ *    "meta_info": {"id", "finish_reason": null | {"type": "stop"|"length"|"abort"},
+ *    "prompt_tokens",
+ *     "completion_tokens", "output_token_logprobs": [[logprob, id, text or null], ...],
+ *     "output_top_logprobs": [[[logprob, id, text], ...], ...]}}
+ * In a stream each event repeats the text so far. Whether the arrays repeat too depends on the
+ * version and on --stream-output; new are their last completion_tokens - (tokens seen before). */
 #include "wire/answer_sglang.h"
 
 #include <string.h>
@@ -18,7 +22,7 @@ static const cJSON *array_or_null(const cJSON *v)
     return cJSON_IsArray(v) ? v : NULL;
 }
 
-/* The text is cumulative, unless the server was started with --stream-output. */
+/* Read the text, which is cumulative unless the server was started with --stream-output. */
 static bool read_text(struct td_answer *a, const cJSON *text)
 {
     size_t n = a->text.len;

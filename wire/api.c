@@ -1,4 +1,4 @@
-/* api.c - vLLM, OpenAI, llama.cpp and SGLang: find out which it is and what it serves.
+/* api.c - find out whether a server is vLLM, llama.cpp, SGLang or another one, and what it serves.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/api.h"
 
@@ -34,7 +34,7 @@ int td_api_parse(const char *name, enum td_api_kind *out, struct td_error *err)
     return td_fail(err, TD_EINVAL, "no API \"%s\"; known are auto, vllm, openai, llamacpp, sglang", name);
 }
 
-/* Behind HOST: or [V6]: stands a number from 1 to 65535, or nothing does. */
+/* Does a port from 1 to 65535, or no port at all, follow HOST or [V6]? */
 static bool port_is_sound(const char *rest)
 {
     size_t len = strcspn(rest, "/");
@@ -79,7 +79,7 @@ struct probe {
     struct td_http_reply reply;
 };
 
-/* GET url + path. The status, or a TD_E* code. */
+/* GET base + path. Returns the HTTP status, or a TD_E* code. */
 static int http_get(struct td_http_reply *r, const char *base, const char *path,
                     const char *const *headers, struct td_error *err)
 {
@@ -107,7 +107,7 @@ static int ask_health(struct td_http_reply *r, const struct td_api_server *s,
     if (status == 404 || status == 405 || status == 501)
         status = http_get(r, s->url, "/v1/models", headers, err);
     if (status == TD_ETIMEOUT)
-        return 0; /* accepts, but is too busy to answer: loading */
+        return 0; /* it accepts, but is too busy to answer: loading */
     if (status < 0)
         return status;
     if (status == 401 || status == 403)
@@ -129,7 +129,7 @@ int td_api_health(const struct td_api_server *s, const char *const *headers, str
     return rc;
 }
 
-/* The server's own words about why it is not ready, for the timeout's sentence. */
+/* Why the server is not ready, as it reports it, for the timeout's sentence. */
 static void loading_reason(const struct td_http_reply *r, char *out, size_t n)
 {
     cJSON *v = td_json_parse(td_buf_str(&r->body), r->body.len, NULL);
@@ -211,8 +211,8 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* llama-server calls its model by the path it was started with unless told otherwise: the file's name says which it is, the path
- * where. `meta` of /v1/models tells two files of one name apart. */
+/* llama-server names its model by the path it was started with, unless told otherwise: take the
+ * file's name from it. `meta` of /v1/models tells two files of one name apart. */
 static void learn_llamacpp(struct probe *p, const cJSON *props, const cJSON *models)
 {
     int64_t n_ctx = td_json_get_i64(td_json_get(props, "default_generation_settings"), "n_ctx", 0);
@@ -223,7 +223,7 @@ static void learn_llamacpp(struct probe *p, const cJSON *props, const cJSON *mod
     copy_str(p->s->version, sizeof p->s->version, td_json_get_str(props, "build_info", ""));
     if (n_ctx)
         p->s->max_model_len = n_ctx;
-    if (*path == '/' && !*p->s->root) /* a relative one means a folder that we do not know */
+    if (*path == '/' && !*p->s->root) /* a relative path starts in an unknown folder */
         copy_str(p->s->root, sizeof p->s->root, path);
     copy_str(name, sizeof name, base_name(*p->s->model ? p->s->model : *path ? path : "model"));
     copy_str(p->s->model, sizeof p->s->model, name);
@@ -252,7 +252,7 @@ static void learn_sglang(struct probe *p)
     cJSON_Delete(server);
 }
 
-/* A route that takes POST answers GET with 405; one that is not there with 404. */
+/* A route that takes POST answers GET with 405; a missing one answers 404. */
 static void learn_vllm(struct probe *p)
 {
     p->s->generate = http_get(&p->reply, p->s->url, TD_API_GENERATE, p->opt->headers, NULL) == 405;
@@ -324,14 +324,14 @@ int td_api_probe(const struct td_api_options *opt, struct td_api_server *out, st
     return rc;
 }
 
-/* ---- a server that was ready and does not answer --------------------------------------------------------------------- */
+/* ---- a server that was ready and does not answer --------------------------------------------- */
 
 static bool is_breakdown(const struct td_exchange *x)
 {
     return x->error_kind && (!strcmp(x->error_kind, "http") ? x->http_status >= 500 : strcmp(x->error_kind, "parse") != 0);
 }
 
-/* vLLM's own words for it. */
+/* Does the error name vLLM's engine process? */
 static bool names_engine(const char *error)
 {
     return strstr(error, "EngineCore") || strstr(error, "EngineDead") || strstr(error, "engine died");

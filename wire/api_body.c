@@ -1,4 +1,4 @@
-/* api_body.c - the bodies that each dialect is asked with, and what is left out for servers that refuse a field.
+/* api_body.c - write the request body of each dialect, without fields that the server refuses.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/api_body.h"
 
@@ -69,7 +69,7 @@ static void put_usage(struct td_jw *w, const struct td_api_server *s, const stru
     td_jw_end(w);
 }
 
-/* The part that every dialect of OpenAI's API knows. */
+/* The members that every dialect of OpenAI's API knows. */
 static void put_openai(struct td_jw *w, const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *m)
 {
     int32_t k = m->logprobs, cap = p->messages ? 20 : 5;
@@ -84,7 +84,7 @@ static void put_openai(struct td_jw *w, const struct td_api_server *s, const str
     put_usage(w, s, m);
 }
 
-/* vLLM and SGLang have the same further samplers. */
+/* Further sampling parameters of vLLM and SGLang. */
 static void put_samplers(struct td_jw *w, const struct td_sampling *m)
 {
     td_jw_i64(w, "top_k", -1);
@@ -124,7 +124,7 @@ static void put_llamacpp_extras(struct td_jw *w, const struct td_sampling *m)
     td_jw_bool(w, "cache_prompt", false);
 }
 
-/* vLLM's tokens in, tokens out: no text is made, and logprobs name ids. */
+/* vLLM's TD_API_GENERATE: tokens in, tokens out, no text, and logprobs name ids. */
 static void put_generate(struct td_jw *w, const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *m)
 {
     td_jw_cstr(w, "model", s->model);
@@ -242,7 +242,7 @@ int td_api_renew_salt(char *body, size_t n, uint64_t value)
 
 /* ---- refused fields ------------------------------------------------------------------------------------------------- */
 
-/* Fields that this dialect sends at all. */
+/* The fields that may be left out, of those that this dialect sends. */
 static unsigned fields_of_dialect(enum td_api_kind kind)
 {
     switch (kind) {
@@ -266,7 +266,7 @@ bool td_api_note_refusal(struct td_api_server *s, const struct td_exchange *x)
     for (f = 0; f < TD_N_FIELDS; f++)
         if (left >> f & 1 && strstr(x->error, FIELDS[f]))
             named |= 1u << f;
-    named = named ? named : left; /* it does not say which one: without all of them, then */
+    named = named ? named : left; /* the error names none: leave all of them out */
     s->without |= named;
     for (f = 0; f < TD_N_FIELDS; f++)
         if (named >> f & 1)

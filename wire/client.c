@@ -14,7 +14,7 @@
 
 #include "common/clock.h"
 
-#define SWEEP_NS (50 * TD_NS_PER_MS) /* how often idle transfers are looked for, and `stop` */
+#define SWEEP_NS (50 * TD_NS_PER_MS) /* between two checks for idle transfers and `stop` */
 
 struct transfer {
     struct td_client *client;
@@ -46,8 +46,9 @@ static void curl_init_once(void)
 
 /* ---- the hot path -------------------------------------------------------------------------------------------------- */
 
-/* The empty line at the end of headers that came in two reads, "\r" and "\n": libcurl (7.88) has the right length, and points at the second
- * read, where the body's first byte follows. */
+/* Stamp and pass on bytes. When the empty line after the headers comes in two reads, "\r" and "\n",
+ * libcurl (7.88) reports the right length but points at the second read, where the body's first
+ * byte follows: the line is replaced then. */
 static int on_debug(CURL *easy, curl_infotype type, char *data, size_t n, void *arg)
 {
     struct transfer *t = arg;
@@ -72,7 +73,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     (void)data;
     (void)arg;
-    return size * n; /* the debug callback had it already */
+    return size * n; /* on_debug had it already */
 }
 
 /* ---- libcurl <-> epoll --------------------------------------------------------------------------------------------- */
@@ -205,7 +206,7 @@ void td_client_free(struct td_client *c)
     free(c);
 }
 
-/* What every request of ours has in common. */
+/* Set the options that all requests share. */
 static void set_common(CURL *easy, const char *url, struct curl_slist *headers, char *why)
 {
     curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -299,7 +300,7 @@ static const char *error_kind(CURLcode rc)
     }
 }
 
-/* libcurl's words say what it did; a reader wants to know what the server did. */
+/* Describe what the server did; libcurl's texts describe what libcurl did. */
 static const char *describe_failure(CURLcode rc)
 {
     switch (rc) {

@@ -29,7 +29,7 @@ struct judged_part {                     /* the part of an answer that is judged
     struct td_collapse *out;
 };
 
-/* Note a sign. It becomes the finding when it is graver than what is there. */
+/* Note a sign of collapse. It becomes the finding if it is graver than the one so far. */
 static void add_sign(const struct judged_part *k, enum td_collapse_kind kind, double strength,
                      int32_t position, int32_t length, int32_t period, const char *why)
 {
@@ -123,7 +123,7 @@ static void rule_token_zero(const struct judged_part *k)
     }
 }
 
-/* How many tokens at the end repeat with this period (the first period included). */
+/* Count the tokens at the end that repeat with this period, the first period included. */
 static int32_t tail_with_period(const int32_t *ids, int32_t n, int32_t period)
 {
     int32_t i = n - 1;
@@ -157,7 +157,7 @@ static void rule_loop(const struct judged_part *k)
         double strength = times / need_times, by_tokens = (double)tail / LOOP_TOKENS;
 
         if (run >= period)
-            continue; /* one token, which has its own rule */
+            continue; /* a run of one token has its own rule */
         strength = by_tokens < strength ? by_tokens : strength;
         if (times >= 2 && strength > best * 1.001) { /* the smallest period of equal strength */
             best = strength;
@@ -172,7 +172,7 @@ static void rule_loop(const struct judged_part *k)
     add_sign(k, TD_COLLAPSE_LOOP, best, k->n - best_tail, best_tail, best_period, why);
 }
 
-/* Characters that honest text repeats: rules, banners, dots, blanks. */
+/* Is c a character that ordinary text repeats, in rules, banners, dots, blanks? */
 static bool is_rule_char(char c)
 {
     return strchr("-=_*#.~+|/\\ \t\n", c) && c;
@@ -189,7 +189,7 @@ static bool prompt_asks_for(const struct td_exchange *x, char c)
     return false;
 }
 
-/* The index of the token in which byte `at` of the text lies, by token_text; else the byte itself. */
+/* The index of the token that holds byte `at` of the text; without token_text, `at` itself. */
 static int32_t position_of(const struct judged_part *k, size_t at)
 {
     size_t sum = 0;
@@ -218,7 +218,7 @@ static void rule_char_run(const struct judged_part *k)
     limit = strchr("!?@G", c) && c ? BANG_HARD : is_rule_char(c) ? 2 * CHAR_HARD : CHAR_HARD;
     if ((double)run < limit / 2)
         return;
-    limit = prompt_asks_for(k->x, c) ? 1.01 * (double)run : limit; /* asked for: a warning at most */
+    limit = prompt_asks_for(k->x, c) ? 1.01 * (double)run : limit; /* a warning at most */
     if (isprint((unsigned char)c))
         snprintf(why, sizeof why, "the character \"%c\" %zu times up to the end", c, run);
     else
@@ -227,7 +227,7 @@ static void rule_char_run(const struct judged_part *k)
              why);
 }
 
-/* vLLM's generate answers in token ids and makes no text of them. */
+/* vLLM's generate answers in token ids, without text. */
 static bool has_no_text(const struct td_exchange *x)
 {
     return x->path && !strcmp(x->path, TD_API_GENERATE);
@@ -275,7 +275,7 @@ static void rule_flat(const struct judged_part *k)
 
 /* ---- one answer ----------------------------------------------------------------------------------------------------- */
 
-/* With ignore_eos what follows the first end token is noise. */
+/* The tokens to judge. With ignore_eos, everything after the first end token is noise. */
 static int32_t judged_tokens(const struct td_exchange *x, const struct td_collapse_options *opt)
 {
     int32_t i, j;
@@ -298,7 +298,7 @@ static size_t judged_text(const struct td_exchange *x, int32_t n)
         return x->text ? x->text_len : 0;
     for (i = 0; x->token_text && i < n; i++)
         sum += x->token_text[i] ? strlen(x->token_text[i]) : 0;
-    if (!x->token_text) /* no spelling: in proportion */
+    if (!x->token_text) /* without the tokens' text: in proportion */
         sum = (size_t)((double)x->text_len * n / x->n_tokens);
     return sum < x->text_len ? sum : x->text_len;
 }
@@ -320,7 +320,8 @@ void td_collapse_check(const struct td_exchange *x, const struct td_collapse_opt
     rule_flat(&k);
 }
 
-/* Running and looping excuse each other: a baseline that loops has no text to lose. */
+/* How strongly the baseline shows this kind. Runs and loops count as one: a baseline that loops has
+ * no text to lose. */
 static double excuse_strength(const struct td_collapse *base, enum td_collapse_kind kind)
 {
     double most = base->by_kind[kind];

@@ -1,4 +1,4 @@
-/* derive.c - one state per stream: notes, request, response, answer; an exchange when it closes.
+/* derive.c - make exchanges of the wire log, with one state per stream.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/derive.h"
 
@@ -31,7 +31,7 @@ struct stream {
     int64_t t_now, t_sent, t_first, t_last;
 };
 
-struct slot { uint32_t number; struct stream *s; bool used; }; /* s NULL and used: closed long ago */
+struct slot { uint32_t number; struct stream *s; bool used; }; /* used, and s NULL: closed */
 
 struct td_deriver {
     td_derive_emit_fn *emit; void *arg;
@@ -163,9 +163,9 @@ int64_t td_deriver_late(const struct td_deriver *d)
     return d->late;
 }
 
-/* ---- what went wrong ---------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* A whole body is judged when the stream ends: as an answer, or as the reason of an HTTP error. */
+/* Read a complete body when the stream ends: as an answer, or as the reason of an HTTP error. */
 static void read_complete_body(struct stream *s, bool complete)
 {
     struct td_answer *a = &s->answer;
@@ -208,7 +208,7 @@ static void fail_by_note(struct stream *s, const cJSON *close)
     td_answer_fail(&s->answer, "cut", "%s: %s", kind, td_json_get_str(close, "error", "the transfer failed"));
 }
 
-/* Find the first error in the order that derive.h promises. */
+/* Find the first error, in the order of derive.h. */
 static void find_first_error(struct stream *s)
 {
     struct td_answer *a = &s->answer;
@@ -302,7 +302,7 @@ static cJSON *make_extra(const struct stream *s, bool ok)
     return NULL;
 }
 
-/* A prompt that was sent as token ids names its own ids. */
+/* Take the prompt's ids from a request that was sent as token ids. */
 static int read_request_prompt_ids(struct td_exchange *x)
 {
     static const char *const names[] = {"prompt", "token_ids", "input_ids"}; /* OpenAI; vLLM's generate; SGLang's */
@@ -346,7 +346,7 @@ static int build_exchange(struct stream *s, struct td_exchange *x)
     s->answer.error = s->answer.error_kind = NULL;
     rc = td_answer_finish(&s->answer, x);
     if (x->error && x->usage.completion_tokens < 0)
-        x->ids_complete = false; /* nobody can say how many there were */
+        x->ids_complete = false; /* how many there were is unknown */
     if (!rc)
         rc = read_request_prompt_ids(x);
     return rc ? rc : td_answer_finish_scores(&s->answer, x);
@@ -371,7 +371,8 @@ static int finish_stream(struct td_deriver *d, struct slot *slot, struct td_erro
 
 /* ---- feeding ------------------------------------------------------------------------------------------------------ */
 
-/* libcurl sends a request again on a fresh connection when a kept one turns out to be dead: the last one counts. */
+/* Read bytes that were sent. When a reused connection turns out to be dead, libcurl sends the
+ * request again on a new one: the last request counts. */
 static void feed_sent(struct stream *s, const struct td_wire *rec)
 {
     if (s->request.state >= TD_HTTP_DONE && !s->t_first) {
@@ -394,7 +395,7 @@ static int feed_note(struct td_deriver *d, struct slot *slot, const struct td_wi
         s->close = note;
         return finish_stream(d, slot, err);
     } else {
-        cJSON_Delete(note); /* a note of a later version */
+        cJSON_Delete(note); /* of a later version */
     }
     return TD_OK;
 }
@@ -436,7 +437,7 @@ int td_deriver_feed(struct td_deriver *d, const struct td_wire *rec, struct td_e
     s->t_now = rec->t_ns;
     if (rec->dir == TD_WIRE_NOTE) {
         if (!s->t_last || !s->t_first)
-            s->t_last = rec->t_ns; /* nothing was read: the end is that of the attempt */
+            s->t_last = rec->t_ns; /* nothing was read: the attempt ends here */
         return feed_note(d, slot, rec, err);
     }
     s->t_last = rec->t_ns;

@@ -1,4 +1,4 @@
-/* extras.c - ask for what a server offers beyond its answers, and note what came of it.
+/* extras.c - ask for what a server offers beyond its answers, and note the outcome.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/extras.h"
 
@@ -35,7 +35,7 @@ static void set_bool(struct td_extras *e, const char *name, bool yes, const char
     td_extras_set(e, name, yes ? "yes" : "no", yes ? NULL : why_not);
 }
 
-/* Fields of the body: asked for, refused, or taken without a word. */
+/* Note a field of the body: answered, refused, or accepted without an answer. */
 static void check_field(struct td_extras *e, const struct td_api_server *s,
                         const struct td_exchange *x, enum td_api_field f, bool yes,
                         const char *why_not)
@@ -96,7 +96,7 @@ void td_extras_write_fact(const struct td_extras *e, struct td_writer *w)
 
 /* ---- routes --------------------------------------------------------------------------------------------------------- */
 
-/* Ask; true: 200, its body is in r. Else the reason is noted. */
+/* Ask a route. True: HTTP 200, with its body in r. Else the reason is noted. */
 static bool ask_route(struct td_extras *e, const struct td_api_server *s,
                       const char *const *headers, const char *path, bool post, int ms,
                       struct td_http_reply *r)
@@ -160,7 +160,7 @@ static bool is_secret(const char *name)
     return false;
 }
 
-/* SGLang tells its own api_key there. */
+/* Hide secrets: SGLang reports its own api_key. */
 static void hide_secrets(cJSON *v)
 {
     cJSON *m;
@@ -172,7 +172,8 @@ static void hide_secrets(cJSON *v)
     }
 }
 
-/* Members that say how the engine is set up; the rest (packages, hardware of the host) is long and known otherwise. */
+/* Copy the members that describe the engine. The rest (packages, hardware of the host) is long, and
+ * recorded elsewhere. */
 static cJSON *select_info(const cJSON *v)
 {
     cJSON *out = cJSON_CreateObject();
@@ -188,7 +189,8 @@ static cJSON *select_info(const cJSON *v)
     return out;
 }
 
-/* SGLang's was /get_server_info once. A server that does not answer at all is not asked again. */
+/* Ask for /server_info, or SGLang's older /get_server_info. A server that does not answer at all is
+ * not asked again. */
 static bool ask_info(struct td_extras *e, const struct td_api_server *s, const char *const *headers, struct td_http_reply *r)
 {
     if (s->kind != TD_API_VLLM && s->kind != TD_API_SGLANG)

@@ -47,7 +47,7 @@ void td_fill_ids_free(struct td_fill_ids *w)
     free(w);
 }
 
-/* Take x over; false: no room, x is left alone. */
+/* Move x into the list. False: no room, x is as it was. */
 static bool list_add(struct list *l, struct td_exchange *x)
 {
     if (td_array_grow(&l->x, l->n, &l->cap, sizeof *l->x, TD_FILL_IDS_MAX_HELD))
@@ -57,14 +57,14 @@ static bool list_add(struct list *l, struct td_exchange *x)
     return true;
 }
 
-/* ---- what is held --------------------------------------------------------------------------------------------------- */
+/* ---- held answers ---------------------------------------------------------------------------- */
 
 static bool is_filler(const struct td_exchange *x)
 {
     return !strcmp(td_json_get_str(x->extra, "role", ""), TD_FILL_IDS_ROLE);
 }
 
-/* Every place is known, some ids are not. */
+/* Is every token there, but not every id? */
 static bool is_lossy(const struct td_exchange *x)
 {
     return !x->error && x->token_ids && !x->ids_complete && x->phase != TD_PHASE_WARMUP && !strcmp(x->api, "llamacpp") &&
@@ -90,9 +90,9 @@ static bool fill_answer(struct td_exchange *x, const struct td_exchange *from)
     return true;
 }
 
-int td_fill_ids_add(void *whole, struct td_exchange *x, struct td_error *err)
+int td_fill_ids_add(void *arg, struct td_exchange *x, struct td_error *err)
 {
-    struct td_fill_ids *w = whole;
+    struct td_fill_ids *w = arg;
 
     if ((is_lossy(x) && list_add(&w->held, x)) || (is_filler(x) && list_add(&w->fillers, x)))
         return TD_OK;
@@ -130,7 +130,7 @@ static void set_member(cJSON *o, const char *name, cJSON *v)
     cJSON_AddItemToObject(o, name, v);
 }
 
-/* The text that the server makes of these messages, or NULL. */
+/* The text that the server's template makes of these messages, or NULL. */
 static cJSON *apply_template(const cJSON *messages, const struct td_api_server *s,
                              const char *const *headers)
 {
@@ -154,7 +154,8 @@ static cJSON *apply_template(const cJSON *messages, const struct td_api_server *
     return prompt;
 }
 
-/* A chat as a completion of what its template gives; NULL when the server does not say. */
+/* Turn the body of a chat into that of a completion of its template's text. NULL: the server does
+ * not give the text. */
 static cJSON *chat_as_completion(const cJSON *chat, const struct td_api_server *s,
                                  const char *const *headers)
 {

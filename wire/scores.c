@@ -1,4 +1,4 @@
-/* scores.c - texts to be scored: kept as they go by, asked for afterwards.
+/* scores.c - collect texts to be scored, and have a server score them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/scores.h"
 
@@ -65,7 +65,7 @@ static bool has_text_of(const struct td_scores *s, const char *prompt_id)
     return false;
 }
 
-/* Prompt and answer of x in one. */
+/* Join prompt and answer of x into a text. */
 static int make_text(const struct td_exchange *x, struct td_scores_text *t, struct td_error *err)
 {
     int32_t room = TD_SCORES_MAX_TOKENS - x->n_prompt_ids, answer = x->n_tokens < room ? x->n_tokens : room;
@@ -140,7 +140,7 @@ static void put_greedy_params(struct td_jw *w)
     td_jw_num(w, "repetition_penalty", 1);
 }
 
-/* vLLM takes no cached prefix for such a request; the salt keeps it from leaving one for others. */
+/* vLLM uses no cached prefix for such a request; the salt keeps it from leaving one for others. */
 static void put_vllm(struct td_jw *w, const struct td_api_server *server, const int32_t *ids, int32_t n)
 {
     td_jw_cstr(w, "model", server->model);
@@ -233,7 +233,7 @@ static int by_stream(const void *a, const void *b)
     return x->stream < y->stream ? -1 : x->stream > y->stream;
 }
 
-/* The ids come from where redaction leaves them; the rest as it was sent. */
+/* Plan the request of x again, with the ids of prompt_ids: redaction does not touch those. */
 static int plan_text_again(const struct td_exchange *x, struct td_plan *plan, struct td_error *err)
 {
     const char *key = td_json_get(x->request, "input_ids") ? "input_ids" : "prompt";
@@ -276,7 +276,7 @@ int td_scores_plan_again(const struct td_exchange *xs, size_t n, struct td_plan 
     return rc;
 }
 
-/* ---- what came of it ------------------------------------------------------------------------------------------------ */
+/* ---- outcome --------------------------------------------------------------------------------- */
 
 void td_scores_extra(const struct td_scores *s, const struct td_api_server *server, struct td_extras *e)
 {

@@ -12,7 +12,7 @@
 #include "wire/api_body.h"
 #include "wire/client.h"
 
-#define TEE_MAX ((size_t)64 << 20) /* bytes kept for the deriver between groups */
+#define TEE_MAX ((size_t)64 << 20) /* bytes copied for the deriver between groups */
 
 struct tee_head { int64_t t_ns; uint32_t stream, dir; size_t len; };
 
@@ -32,7 +32,7 @@ struct sender {
     int64_t ended;
 };
 
-/* Feed the deriver with what lies in the tee. */
+/* Feed the deriver with the copied records. */
 static void feed_deriver(struct sender *s)
 {
     size_t at = 0;
@@ -54,7 +54,7 @@ static void feed_deriver(struct sender *s)
     td_buf_clear(&s->tee);
 }
 
-/* The hot path: a copy into the writer's queue, a copy for the deriver. */
+/* The hot path: copy a record into the writer's queue and for the deriver. */
 static void put_record(void *arg, const struct td_wire *rec)
 {
     struct sender *s = arg;
@@ -146,7 +146,8 @@ static bool server_gone(struct sender *s)
     return s->stats->server_gone;
 }
 
-/* After a failure: a process that is about to end has closed its sockets some milliseconds before it can be waited for. */
+/* After a failure, wait a little for the server's end: a dying process closes its sockets some
+ * milliseconds before it can be waited for. */
 static bool server_died(struct sender *s)
 {
     int i;
@@ -181,7 +182,7 @@ static bool is_stopped(const struct sender *s)
     return s->opt->stop && *s->opt->stop;
 }
 
-/* Let bytes move until `due`; without anything in flight, sleep. */
+/* Let bytes move until `due`; sleep while nothing is in flight. */
 static void run_until(struct sender *s, int64_t due)
 {
     int64_t now;
@@ -223,10 +224,11 @@ static int start_request(struct sender *s, struct td_plan_item *it)
     return td_client_start(s->client, &req, s->err);
 }
 
-/* One group: [from, to). */
+/* Send one group, the items [from, to). */
 static int send_group(struct sender *s, size_t from, size_t to)
 {
-    bool pause = s->opt->writer && s->plan->items[from].at_ns < 0; /* else the next is due at its time */
+    /* items with times of their own leave no pause */
+    bool pause = s->opt->writer && s->plan->items[from].at_ns < 0;
     size_t i;
     int rc = TD_OK;
 
@@ -256,7 +258,8 @@ static int send_group(struct sender *s, size_t from, size_t to)
     return rc ? rc : s->rc;
 }
 
-/* The server is gone: say so for each request that is left, so that none is missing without a reason. */
+/* The server is gone: note each request that is left as not sent, so that none is missing without a
+ * reason. */
 static void note_unsent(struct sender *s, size_t from)
 {
     const char *kind = s->stats->server_gone ? "server" : s->refused_groups ? "connect" : "timeout";

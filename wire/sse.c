@@ -34,7 +34,7 @@ static void emit_event(struct td_sse *s)
     s->error = s->has_data = s->overflow = false;
 }
 
-/* The value after "field:", one blank dropped; NULL: another field. */
+/* The value after "field:", without one leading blank. NULL: the line holds another field. */
 static const char *field_value(const char *line, size_t len, const char *name, size_t *value_len)
 {
     size_t n = strlen(name);
