@@ -243,6 +243,13 @@ double td_json_num(const cJSON *v, double missing)
     return missing;
 }
 
+cJSON *td_json_new_num(double v)
+{
+    if (isfinite(v))
+        return cJSON_CreateNumber(v);
+    return cJSON_CreateString(isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
+}
+
 int64_t td_json_i64(const cJSON *v, int64_t missing)
 {
     const char *s;

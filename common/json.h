@@ -34,6 +34,7 @@ double td_json_get_num(const cJSON *obj, const char *key, double missing);
 int64_t td_json_get_i64(const cJSON *obj, const char *key, int64_t missing);        /* number or string of digits */
 bool td_json_get_bool(const cJSON *obj, const char *key, bool missing);
 double td_json_num(const cJSON *v, double missing);
+cJSON *td_json_new_num(double v); /* a number, or "NaN", "Infinity", "-Infinity"; owned by the caller */
 int64_t td_json_i64(const cJSON *v, int64_t missing);
 /* Append the string's real bytes (NULs included) to out. TD_ENOTFOUND: no such string. */
 int td_json_get_bytes(const cJSON *obj, const char *key, struct td_buf *out);

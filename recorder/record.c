@@ -124,10 +124,11 @@ static int open_fixture(struct session *s, struct td_error *err)
 
 static void on_failed_warmup(struct session *s, const struct td_exchange *x)
 {
-    s->ask_again = td_api_refuse(&s->server, x);
+    s->ask_again = td_api_note_refusal(&s->server, x);
     if (s->ask_again)
         td_log(TD_LOG_INFO, "record", "the server refuses a field that can be left out, and is asked without it: %s", x->error);
-    else if (!*s->engine && !s->server_gone && td_api_autopsy(&s->server, s->opt->headers, x, s->engine, sizeof s->engine))
+    else if (!*s->engine && !s->server_gone &&
+             td_api_explain_failure(&s->server, s->opt->headers, x, s->engine, sizeof s->engine))
         td_log(TD_LOG_WARN, "record", "%s", s->engine);
 }
 
@@ -137,7 +138,7 @@ static int on_exchange(void *arg, struct td_exchange *x, struct td_error *err)
     int rc = td_writer_exchange(s->writer, x);
 
     if (!rc)
-        rc = td_scores_see(&s->scores, x, err);
+        rc = td_scores_add(&s->scores, x, err);
     if (x->error && x->phase == TD_PHASE_WARMUP && !td_json_get(x->extra, "role"))
         on_failed_warmup(s, x);
     if (!td_scores_role(x))
@@ -167,10 +168,19 @@ static void request_id(void *arg, uint32_t stream, char out[64])
 static int send_plan(struct session *s, const struct td_plan *plan, const char *progress, struct td_error *err)
 {
     struct td_send_stats st;
-    struct td_send_options o = {.server = &s->server, .headers = s->opt->headers, .idle_timeout_ms = (int)(s->opt->timeout_s * 1000),
-                                .writer = s->writer, .emit = td_fill_ids_take, .emit_arg = s->whole, .request_id = request_id,
-                                .request_id_arg = s, .first_stream = s->next_stream, .stop = s->stop,
-                                .alive = td_started_alive, .alive_arg = &s->started, .progress = progress};
+    struct td_send_options o = {.server = &s->server,
+                                .headers = s->opt->headers,
+                                .idle_timeout_ms = (int)(s->opt->timeout_s * 1000),
+                                .writer = s->writer,
+                                .emit = td_fill_ids_add,
+                                .emit_arg = s->whole,
+                                .request_id = request_id,
+                                .request_id_arg = s,
+                                .first_stream = s->next_stream,
+                                .stop = s->stop,
+                                .alive = td_started_alive,
+                                .alive_arg = &s->started,
+                                .progress = progress};
     int rc = td_send_plan(plan, &o, &st, err);
 
     s->next_stream = st.next_stream;
@@ -294,11 +304,11 @@ static void write_extras(struct session *s)
     if (!s->interrupted && !s->server_gone)
         td_extras_server_info(&s->extras, &s->server, s->opt->headers, s->writer);
     if (s->have_sample)
-        td_extras_of_answer(&s->extras, &s->server, &s->sample, s->nonce);
+        td_extras_check_answer(&s->extras, &s->server, &s->sample, s->nonce);
     if (s->have_sample && s->sample.token_ids)
         write_ids_extra(s);
     td_scores_extra(&s->scores, &s->server, &s->extras);
-    td_extras_fact(&s->extras, s->writer);
+    td_extras_write_fact(&s->extras, s->writer);
     if (s->metrics[0].n && s->metrics[1].n) {
         change = td_metrics_change(&s->metrics[0], &s->metrics[1]);
         fact(s, "metrics", "timed", change);

@@ -1,19 +1,11 @@
 /* judge_json.c - a judgement as JSON (docs/format.md, "judge").
  * SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
+#include "common/json.h"
 #include "replayer/judge.h"
-
-static cJSON *number(double v)
-{
-    if (isfinite(v))
-        return cJSON_CreateNumber(v);
-    return cJSON_CreateString(isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
-}
 
 void td_judge_add_num(cJSON *obj, const char *key, double v)
 {
-    cJSON_AddItemToObject(obj, key, number(v));
+    cJSON_AddItemToObject(obj, key, td_json_new_num(v));
 }
 
 static void add_spot(cJSON *obj, const char *key, int64_t i, int64_t j, double rms)
@@ -24,7 +16,7 @@ static void add_spot(cJSON *obj, const char *key, int64_t i, int64_t j, double r
         cJSON_AddItemToArray(a, cJSON_CreateNumber((double)i));
     if (j >= 0)
         cJSON_AddItemToArray(a, cJSON_CreateNumber((double)j));
-    cJSON_AddItemToArray(a, number(rms));
+    cJSON_AddItemToArray(a, td_json_new_num(rms));
 }
 
 cJSON *td_judge_result_json(const struct td_judge_result *res, const char *crash)

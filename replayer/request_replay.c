@@ -44,10 +44,11 @@ struct collector {
 static void handle_failure(struct collector *c, const struct td_exchange *x)
 {
     if (x->phase == TD_PHASE_WARMUP && !td_json_get(x->extra, "role"))
-        c->ask_again = td_api_refuse(c->server, x);
+        c->ask_again = td_api_note_refusal(c->server, x);
     if (c->ask_again)
         td_log(TD_LOG_WARN, "replay", "the server refuses a field that can be left out, and is asked without it: %s", x->error);
-    else if (!*c->engine && x->phase == TD_PHASE_WARMUP && td_api_autopsy(c->server, c->headers, x, c->engine, sizeof c->engine))
+    else if (!*c->engine && x->phase == TD_PHASE_WARMUP &&
+             td_api_explain_failure(c->server, c->headers, x, c->engine, sizeof c->engine))
         td_log(TD_LOG_WARN, "replay", "%s", c->engine);
 }
 
@@ -59,7 +60,7 @@ static int collect_exchange(void *arg, struct td_exchange *x, struct td_error *e
     if (rc)
         return td_fail(err, rc, "cannot write an exchange");
     if (td_scores_role(x))
-        return td_scores_see(&c->scores, x, err);
+        return td_scores_add(&c->scores, x, err);
     if (x->error_kind)
         handle_failure(c, x);
     if (x->phase != TD_PHASE_WARMUP)
@@ -252,9 +253,9 @@ static int send_requests(struct collector *c, const struct td_plan *plan,
 static void write_extra_facts(struct collector *c)
 {
     if (c->sample->request)
-        td_extras_of_answer(&c->extras, c->server, c->sample, NULL);
+        td_extras_check_answer(&c->extras, c->server, c->sample, NULL);
     td_scores_extra(&c->scores, c->server, &c->extras);
-    td_extras_fact(&c->extras, c->w);
+    td_extras_write_fact(&c->extras, c->w);
     if (*c->engine)
         td_writer_fact_str(c->w, "replay", "engine", c->engine);
 }
@@ -267,7 +268,7 @@ static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
                                  .headers = c->headers,
                                  .total_timeout_ms = (int)(opt->timeout_s * 1000),
                                  .writer = w,
-                                 .emit = td_fill_ids_take,
+                                 .emit = td_fill_ids_add,
                                  .emit_arg = c->fill_ids,
                                  .first_stream = 1,
                                  .stop = opt->stop,

@@ -1,4 +1,4 @@
-/* answer.c - what servers answer, in every dialect that is known.
+/* answer.c - read what servers answer, in every known dialect.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/answer.h"
 
@@ -12,7 +12,7 @@
 #include "wire/answer_scores.h"
 #include "wire/answer_sglang.h"
 
-static void keep_str(char **dst, const cJSON *v)
+static void set_str_once(char **dst, const cJSON *v)
 {
     if (!*dst && cJSON_IsString(v) && *v->valuestring)
         *dst = strdup(v->valuestring);
@@ -23,9 +23,10 @@ static const cJSON *array_or_null(const cJSON *v)
     return cJSON_IsArray(v) ? v : NULL;
 }
 
-/* OpenAI and vLLM: choices[0] of a completion, a chat or vLLM's generate, streamed or not. llama.cpp's completions have the logprobs of a
- * chat; its chat counts its tokens in `timings` when asked for timings_per_token. */
-static void take_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, int64_t t_ns)
+/* Read choices[0] of OpenAI and vLLM: of a completion, a chat or vLLM's generate, streamed or not.
+ * llama.cpp's completions have the logprobs of a chat, and its chat counts tokens in `timings` when
+ * asked for timings_per_token. */
+static void read_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, int64_t t_ns)
 {
     const cJSON *msg = td_json_get(c, "delta"), *lp = td_json_get(c, "logprobs"), *think;
     struct td_answer_parts p = {.ids = array_or_null(td_json_get(c, "token_ids"))};
@@ -49,12 +50,12 @@ static void take_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, in
     p.top = array_or_null(td_json_get(lp, "top_logprobs"));
     td_answer_add_event(a, &p, t_ns);
     td_answer_prompt_ids(a, td_json_get(c, "prompt_token_ids"));
-    td_answer_scores(a, td_json_get(c, "prompt_logprobs"));
-    keep_str(&a->finish_reason, td_json_get(c, "finish_reason"));
+    td_answer_read_scores(a, td_json_get(c, "prompt_logprobs"));
+    set_str_once(&a->finish_reason, td_json_get(c, "finish_reason"));
 }
 
-/* llama.cpp's own /completion. */
-static void take_llama(struct td_answer *a, const cJSON *ev, int64_t t_ns)
+/* Read llama.cpp's own /completion. */
+static void read_llamacpp(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 {
     struct td_answer_parts p = {.ids = array_or_null(td_json_get(ev, "tokens")),
                       .content = array_or_null(td_json_get(ev, "completion_probabilities")),
@@ -73,7 +74,7 @@ static void take_llama(struct td_answer *a, const cJSON *ev, int64_t t_ns)
         a->finish_reason = strdup(!strcmp(type, "limit") ? "length" : strcmp(type, "none") ? "stop" : "none");
 }
 
-static void take_usage(struct td_answer *a, const cJSON *u)
+static void read_usage(struct td_answer *a, const cJSON *u)
 {
     if (!cJSON_IsObject(u))
         return;
@@ -83,7 +84,7 @@ static void take_usage(struct td_answer *a, const cJSON *u)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
 
-/* The message of an error object in any known form into out; false: v is none. */
+/* Copy the message of an error object in any known form. False: v is no error object. */
 static bool error_message(const cJSON *v, char *out, size_t n)
 {
     const cJSON *e = td_json_get(v, "error"), *detail = td_json_get(v, "detail");
@@ -111,8 +112,8 @@ static bool error_message(const cJSON *v, char *out, size_t n)
     return msg != NULL;
 }
 
-/* What an error body says: a known form, {"message"}, or its first bytes. */
-static void reason_of(const char *body, size_t n, char *out, size_t out_size)
+/* The reason that an error body gives: a known form, {"message"}, or its first bytes. */
+static void error_reason(const char *body, size_t n, char *out, size_t out_size)
 {
     cJSON *v = n ? td_json_parse(body, n, NULL) : NULL;
 
@@ -129,7 +130,7 @@ void td_answer_stream_error(struct td_answer *a, const char *data, size_t n)
 {
     char msg[600];
 
-    reason_of(data, n, msg, sizeof msg);
+    error_reason(data, n, msg, sizeof msg);
     a->shaped = true;
     td_answer_fail(a, "stream", "the server reported an error inside the stream: %s", msg);
 }
@@ -138,7 +139,7 @@ void td_answer_http_error(struct td_answer *a, int status, const char *location,
 {
     char msg[600];
 
-    reason_of(body, n, msg, sizeof msg);
+    error_reason(body, n, msg, sizeof msg);
     if (status < 400)
         td_answer_fail(a, "http", "HTTP %d: redirected to %s; give that address as --server", status,
                        *location ? location : "nowhere");
@@ -148,30 +149,30 @@ void td_answer_http_error(struct td_answer *a, int status, const char *location,
 
 /* ---- one event, one body ------------------------------------------------------------------------------------------ */
 
-static void take_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
+static void read_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 {
     const cJSON *choices = td_json_get(ev, "choices"), *c;
 
-    keep_str(&a->id, td_json_get(ev, "id"));
-    keep_str(&a->id, td_json_get(ev, "request_id"));
-    keep_str(&a->fingerprint, td_json_get(ev, "system_fingerprint"));
-    take_usage(a, td_json_get(ev, "usage"));
+    set_str_once(&a->id, td_json_get(ev, "id"));
+    set_str_once(&a->id, td_json_get(ev, "request_id"));
+    set_str_once(&a->fingerprint, td_json_get(ev, "system_fingerprint"));
+    read_usage(a, td_json_get(ev, "usage"));
     td_answer_prompt_ids(a, td_json_get(ev, "prompt_token_ids"));
-    td_answer_scores(a, td_json_get(ev, "prompt_logprobs")); /* of a chat, and of vLLM's generate */
+    td_answer_read_scores(a, td_json_get(ev, "prompt_logprobs")); /* of a chat, and of vLLM's generate */
     if (cJSON_IsArray(choices)) {
         a->shaped = true;
         cJSON_ArrayForEach(c, choices) {
             if (td_json_get_i64(c, "index", 0) == 0)
-                take_choice(a, ev, c, t_ns);
+                read_choice(a, ev, c, t_ns);
             else
                 a->other_choices++;
         }
     } else if (cJSON_IsObject(td_json_get(ev, "meta_info"))) {
         a->shaped = true;
-        td_answer_take_sglang(a, ev, t_ns);
+        td_answer_read_sglang(a, ev, t_ns);
     } else if (cJSON_IsString(td_json_get(ev, "content"))) {
         a->shaped = true;
-        take_llama(a, ev, t_ns);
+        read_llamacpp(a, ev, t_ns);
     }
 }
 
@@ -189,7 +190,7 @@ static bool is_utf8(const char *s, size_t n)
     return true;
 }
 
-void td_answer_take(struct td_answer *a, const char *data, size_t n, int64_t t_ns, bool streamed)
+void td_answer_read(struct td_answer *a, const char *data, size_t n, int64_t t_ns, bool streamed)
 {
     struct td_error err = {0};
     char msg[600];
@@ -214,7 +215,7 @@ void td_answer_take(struct td_answer *a, const char *data, size_t n, int64_t t_n
         td_answer_fail(a, "stream", "the server reported an error %s: %s", streamed ? "inside the stream" : "with status 200",
                        msg);
     } else {
-        take_object(a, ev, t_ns);
+        read_object(a, ev, t_ns);
         if (!a->shaped && !cJSON_IsObject(ev)) {
             a->bad_events++;
             td_answer_fail(a, "parse", "%s after %zu tokens is JSON, but no object: \"%.60s\"",
@@ -236,7 +237,7 @@ static int finish_top(const struct td_answer *a, struct td_exchange *x)
         k = a->tokens[i].n_alts > k ? a->tokens[i].n_alts : k;
     if (!k)
         return TD_OK;
-    if (k > (size_t)TD_ANSWER_MAX_TOKENS * 8 / n) /* the rectangle stays bounded */
+    if (k > (size_t)TD_ANSWER_MAX_TOKENS * 8 / n) /* n * k stays bounded */
         k = (uint32_t)((size_t)TD_ANSWER_MAX_TOKENS * 8 / n);
     x->top = malloc(n * k * sizeof *x->top);
     if (!x->top)
@@ -267,7 +268,8 @@ static int finish_tokens(struct td_answer *a, struct td_exchange *x)
         if (ids)
             x->token_ids[i] = a->tokens[i].id;
         if (lps)
-            x->logprobs[i] = a->tokens[i].has_logprob ? a->tokens[i].logprob : -INFINITY; /* not said: no NaN */
+            /* unknown: -inf, for NaN is a finding */
+            x->logprobs[i] = a->tokens[i].has_logprob ? a->tokens[i].logprob : -INFINITY;
         if (texts) {
             x->token_text[i] = a->tokens[i].text ? a->tokens[i].text : strdup("");
             a->tokens[i].text = NULL;
@@ -279,7 +281,7 @@ static int finish_tokens(struct td_answer *a, struct td_exchange *x)
 
 int td_answer_finish(struct td_answer *a, struct td_exchange *x)
 {
-    td_answer_add_tail(a);
+    td_answer_add_hidden_tail(a);
     x->text = malloc(a->text.len + 1);
     if (!x->text)
         return TD_ENOMEM;

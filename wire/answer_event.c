@@ -1,4 +1,4 @@
-/* answer_event.c - the tokens of one event, whichever dialect it came in.
+/* answer_event.c - add the tokens of one event to an answer, whatever its dialect.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/answer_event.h"
 
@@ -9,11 +9,12 @@
 #include "common/array.h"
 #include "common/json.h"
 
-#define MAX_HIDDEN 16        /* llama.cpp keeps a token back while its bytes end within a UTF-8 sequence: at most 3 in fact */
-#define CLAMPED_NAN (-9999.0f) /* vLLM's generate writes NaN and -inf so; no chosen token has such a logprob */
+#define MAX_HIDDEN 16 /* llama.cpp holds back tokens that end within UTF-8: 3 at most, in fact */
+#define CLAMPED_NAN (-9999.0f) /* vLLM's generate writes this for NaN and -inf of a chosen token */
 
-/* Room for one more element; false sets limit. */
-static bool grow(struct td_answer *a, void *array, size_t n, size_t *cap, size_t elem, size_t max)
+/* Make room for one more element. False: a->limit is set. */
+static bool grow_answer(struct td_answer *a, void *array, size_t n, size_t *cap, size_t elem,
+                        size_t max)
 {
     bool has_room = td_array_grow(array, n, cap, elem, max) == TD_OK;
 
@@ -46,7 +47,8 @@ static struct td_answer_token *add_token(struct td_answer *a, int32_t id)
 {
     struct td_answer_token *t;
 
-    if (!grow(a, &a->tokens, a->n_tokens, &a->cap_tokens, sizeof *a->tokens, TD_ANSWER_MAX_TOKENS))
+    if (!grow_answer(a, &a->tokens, a->n_tokens, &a->cap_tokens, sizeof *a->tokens,
+                     TD_ANSWER_MAX_TOKENS))
         return NULL;
     t = &a->tokens[a->n_tokens++];
     *t = (struct td_answer_token){.id = id, .logprob = NAN, .first_alt = (uint32_t)a->n_alts};
@@ -58,7 +60,7 @@ static void set_logprob(struct td_answer_token *t, const cJSON *v)
     if (!v)
         return;
     t->has_logprob = true;
-    t->logprob = (float)td_json_num(v, NAN); /* null and words are NaN */
+    t->logprob = (float)td_json_num(v, NAN); /* null and strings are NaN */
 }
 
 static void set_text(struct td_answer_token *t, const cJSON *v)
@@ -77,18 +79,19 @@ static void set_text(struct td_answer_token *t, const cJSON *v)
 static void add_alt(struct td_answer *a, struct td_answer_token *t, int32_t id, const cJSON *logprob)
 {
     if (t->n_alts >= TD_ANSWER_MAX_ALTS ||
-        !grow(a, &a->alts, a->n_alts, &a->cap_alts, sizeof *a->alts, (size_t)TD_ANSWER_MAX_TOKENS * 8))
+        !grow_answer(a, &a->alts, a->n_alts, &a->cap_alts, sizeof *a->alts,
+                     (size_t)TD_ANSWER_MAX_TOKENS * 8))
         return;
     a->alts[a->n_alts++] = (struct td_alt){id, (float)td_json_num(logprob, NAN)};
     t->n_alts++;
 }
 
-static bool better(const struct td_alt *x, const struct td_alt *y)
+static bool is_better_alt(const struct td_alt *x, const struct td_alt *y)
 {
     return isnan(y->logprob) ? !isnan(x->logprob) : x->logprob > y->logprob;
 }
 
-/* Best first, NaN last; equal ones keep the server's order. Rows are short. */
+/* Sort by logprob, best first, NaN last. Equal ones keep the server's order. Rows are short. */
 static void sort_alts(struct td_answer *a, const struct td_answer_token *t)
 {
     struct td_alt *row = a->alts + t->first_alt;
@@ -97,13 +100,14 @@ static void sort_alts(struct td_answer *a, const struct td_answer_token *t)
     for (i = 1; i < t->n_alts; i++) {
         struct td_alt x = row[i];
 
-        for (j = i; j && better(&x, &row[j - 1]); j--)
+        for (j = i; j && is_better_alt(&x, &row[j - 1]); j--)
             row[j] = row[j - 1];
         row[j] = x;
     }
 }
 
-/* llama.cpp says "id", vLLM's /inference/v1/generate "token_id"; -1: neither */
+/* The id of an entry: llama.cpp's "id" or "token_id" of vLLM's /inference/v1/generate; -1:
+ * neither. */
 static int32_t id_of_entry(const cJSON *e)
 {
     const cJSON *id = td_json_get(e, "id");
@@ -145,21 +149,21 @@ static void alts_of_dict(struct td_answer *a, struct td_answer_token *t, const c
 
 /* ---- the tokens of one event -------------------------------------------------------------------------------------- */
 
-static void step(const cJSON **v)
+static void advance(const cJSON **v)
 {
     *v = *v ? (*v)->next : NULL;
 }
 
-static void step_n(const cJSON **v, int n)
+static void advance_n(const cJSON **v, int n)
 {
     while (n-- > 0)
-        step(v);
+        advance(v);
 }
 
-static void step_all(struct td_answer_parts *at)
+static void advance_all(struct td_answer_parts *at)
 {
-    step(&at->ids), step(&at->tokens), step(&at->logprobs), step(&at->top);
-    step(&at->triples), step(&at->top_triples);
+    advance(&at->ids), advance(&at->tokens), advance(&at->logprobs), advance(&at->top);
+    advance(&at->triples), advance(&at->top_triples);
 }
 
 /* SGLang's [logprob, id, text]; the text is null unless asked for */
@@ -187,7 +191,8 @@ static void fill_entry(struct td_answer *a, struct td_answer_token *t, const cJS
     alts_of_list(a, t, td_json_get(e, "top_logprobs"));
 }
 
-/* at: the members of the arrays that belong to this token; NULL past their ends. */
+/* Fill a token.
+ *   at : the array elements that belong to it; NULL past an array's end */
 static void fill_token(struct td_answer *a, struct td_answer_token *t, const struct td_answer_parts *at)
 {
     if (at->content) {
@@ -204,13 +209,13 @@ static void fill_token(struct td_answer *a, struct td_answer_token *t, const str
     a->logprobs_missing += !t->has_logprob;
 }
 
-static const cJSON *first(const cJSON *array)
+static const cJSON *first_element(const cJSON *array)
 {
     return array ? array->child : NULL;
 }
 
-/* Tokens that the server counted and did not show: their places are kept, without id. Returns how many. */
-static int add_hidden(struct td_answer *a, int64_t n)
+/* Add tokens that the server counted and did not show, without their ids. Returns how many. */
+static int add_hidden_tokens(struct td_answer *a, int64_t n)
 {
     int i;
 
@@ -221,7 +226,7 @@ static int add_hidden(struct td_answer *a, int64_t n)
     return i;
 }
 
-static int n_tokens_of(const struct td_answer_parts *p)
+static int count_tokens(const struct td_answer_parts *p)
 {
     int n = cJSON_GetArraySize(p->ids) - p->skip_ids;
 
@@ -234,18 +239,23 @@ static int n_tokens_of(const struct td_answer_parts *p)
 
 void td_answer_add_event(struct td_answer *a, const struct td_answer_parts *p, int64_t t_ns)
 {
-    struct td_answer_parts at = {.ids = first(p->ids), .content = first(p->content), .tokens = first(p->tokens),
-                                 .logprobs = first(p->logprobs), .top = first(p->top), .triples = first(p->triples),
-                                 .top_triples = first(p->top_triples)};
-    int n = n_tokens_of(p), i, done;
+    struct td_answer_parts at = {.ids = first_element(p->ids),
+                                 .content = first_element(p->content),
+                                 .tokens = first_element(p->tokens),
+                                 .logprobs = first_element(p->logprobs),
+                                 .top = first_element(p->top),
+                                 .triples = first_element(p->triples),
+                                 .top_triples = first_element(p->top_triples)};
+    int n = count_tokens(p), i, done;
     const cJSON *entry;
-    bool gaps = p->ids && p->content && cJSON_GetArraySize(p->content) != n; /* llama.cpp: none for a part of a glyph */
+    /* llama.cpp has no entry for a token that is part of a glyph */
+    bool gaps = p->ids && p->content && cJSON_GetArraySize(p->content) != n;
 
-    step_n(&at.ids, p->skip_ids);
-    step_n(&at.triples, p->skip_triples);
-    step_n(&at.top_triples, p->skip_triples);
+    advance_n(&at.ids, p->skip_ids);
+    advance_n(&at.triples, p->skip_triples);
+    advance_n(&at.top_triples, p->skip_triples);
     a->counted |= p->position > 0;
-    done = p->position ? add_hidden(a, p->position - n - (int64_t)a->n_tokens) : 0;
+    done = p->position ? add_hidden_tokens(a, p->position - n - (int64_t)a->n_tokens) : 0;
     for (i = 0; i < n; i++) {
         struct td_answer_token *t = add_token(a, at.ids ? td_answer_id(at.ids) : -1);
 
@@ -257,16 +267,18 @@ void td_answer_add_event(struct td_answer *a, const struct td_answer_parts *p, i
         fill_token(a, t, &at);
         at.content = at.content ? entry->next : entry;
         done++;
-        step_all(&at);
+        advance_all(&at);
     }
-    if (done && grow(a, &a->events, a->n_events, &a->cap_events, sizeof *a->events, TD_ANSWER_MAX_TOKENS))
+    if (done && grow_answer(a, &a->events, a->n_events, &a->cap_events, sizeof *a->events,
+                            TD_ANSWER_MAX_TOKENS))
         a->events[a->n_events++] = (struct td_token_event){t_ns, done};
 }
 
-void td_answer_add_tail(struct td_answer *a)
+void td_answer_add_hidden_tail(struct td_answer *a)
 {
     if (a->counted && a->n_events && !a->error_kind)
-        a->events[a->n_events - 1].n_tokens += add_hidden(a, a->usage.completion_tokens - (int64_t)a->n_tokens);
+        a->events[a->n_events - 1].n_tokens +=
+            add_hidden_tokens(a, a->usage.completion_tokens - (int64_t)a->n_tokens);
 }
 
 bool td_answer_add_text(struct td_answer *a, const cJSON *v)
@@ -284,7 +296,8 @@ void td_answer_prompt_ids(struct td_answer *a, const cJSON *ids)
 
     if (a->n_prompt_ids || !cJSON_IsArray(ids))
         return;
-    cJSON_ArrayForEach(e, ids)
-        if (grow(a, &a->prompt_ids, a->n_prompt_ids, &a->cap_prompt_ids, sizeof *a->prompt_ids, TD_ANSWER_MAX_TOKENS))
-            a->prompt_ids[a->n_prompt_ids++] = td_answer_id(e);
+    cJSON_ArrayForEach(e,
+                       ids) if (grow_answer(a, &a->prompt_ids, a->n_prompt_ids, &a->cap_prompt_ids,
+                                            sizeof *a->prompt_ids, TD_ANSWER_MAX_TOKENS))
+        a->prompt_ids[a->n_prompt_ids++] = td_answer_id(e);
 }

@@ -1,8 +1,9 @@
-/* answer_scores.c - what a server says of the tokens of the prompt: their own logprobs, and which one it would have chosen.
+/* answer_scores.c - read the logprobs that a server gives the tokens of the prompt.
  * SPDX-License-Identifier: Apache-2.0
  *
- * vLLM's form: vllm/entrypoints/openai/completion/protocol.py (prompt_logprobs of CompletionResponseChoice), a dict per position that holds the
- * prompt's own token and the likeliest ones. SGLang's: docs/basic_usage/native_api (logprob_start_len, top_logprobs_num). */
+ * vLLM's form: vllm/entrypoints/openai/completion/protocol.py (prompt_logprobs of
+ * CompletionResponseChoice), a dict per position that holds the prompt's own token and the
+ * likeliest ones. SGLang's: docs/basic_usage/native_api (logprob_start_len, top_logprobs_num). */
 #include "wire/answer_scores.h"
 
 #include <math.h>
@@ -11,8 +12,9 @@
 #include "common/json.h"
 #include "wire/answer_event.h"
 
-/* Room for as many positions as the list has; NULL: there are none, or they came before, or are too many. */
-static struct td_answer_score *room(struct td_answer *a, const cJSON *list)
+/* Make room for a score per position. NULL: the list has none or too many, or scores were read
+ * before. */
+static struct td_answer_score *make_score_room(struct td_answer *a, const cJSON *list)
 {
     int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
 
@@ -23,7 +25,7 @@ static struct td_answer_score *room(struct td_answer *a, const cJSON *list)
     return a->scores;
 }
 
-static void add(struct td_answer_score *s, int32_t id, const cJSON *logprob)
+static void add_score_alt(struct td_answer_score *s, int32_t id, const cJSON *logprob)
 {
     if (s->n < TD_ANSWER_SCORE_ALTS)
         s->alt[s->n++] = (struct td_alt){id, (float)td_json_num(logprob, NAN)};
@@ -37,9 +39,9 @@ static int32_t id_of_name(const char *name)
     return !end || end == name || *end || v < 0 || v > INT32_MAX ? -1 : (int32_t)v;
 }
 
-void td_answer_scores(struct td_answer *a, const cJSON *list)
+void td_answer_read_scores(struct td_answer *a, const cJSON *list)
 {
-    struct td_answer_score *s = room(a, list);
+    struct td_answer_score *s = make_score_room(a, list);
     const cJSON *at, *e;
 
     if (!s)
@@ -47,14 +49,14 @@ void td_answer_scores(struct td_answer *a, const cJSON *list)
     cJSON_ArrayForEach(at, list) {
         cJSON_ArrayForEach(e, at)
             if (cJSON_IsObject(at))
-                add(s, id_of_name(e->string), td_json_get(e, "logprob"));
+                add_score_alt(s, id_of_name(e->string), td_json_get(e, "logprob"));
         s++;
     }
 }
 
-void td_answer_scores_sglang(struct td_answer *a, const cJSON *triples, const cJSON *tops)
+void td_answer_read_scores_sglang(struct td_answer *a, const cJSON *triples, const cJSON *tops)
 {
-    struct td_answer_score *s = room(a, triples);
+    struct td_answer_score *s = make_score_room(a, triples);
     const cJSON *at, *top = cJSON_IsArray(tops) ? tops->child : NULL, *e;
 
     if (!s)
@@ -62,18 +64,18 @@ void td_answer_scores_sglang(struct td_answer *a, const cJSON *triples, const cJ
     cJSON_ArrayForEach(at, triples) {
         const cJSON *logprob = cJSON_GetArrayItem(at, 0);
 
-        if (at != triples->child || !cJSON_IsNull(logprob)) /* nothing stands before the first token */
-            add(s, td_answer_id(cJSON_GetArrayItem(at, 1)), logprob);
+        if (at != triples->child || !cJSON_IsNull(logprob)) /* the first token has no logprob */
+            add_score_alt(s, td_answer_id(cJSON_GetArrayItem(at, 1)), logprob);
         cJSON_ArrayForEach(e, top)
             if (cJSON_IsArray(e))
-                add(s, td_answer_id(cJSON_GetArrayItem(e, 1)), cJSON_GetArrayItem(e, 0));
+                add_score_alt(s, td_answer_id(cJSON_GetArrayItem(e, 1)), cJSON_GetArrayItem(e, 0));
         top = top ? top->next : NULL;
         s++;
     }
 }
 
-/* The likeliest; NaN is the greatest, as for the sampler. */
-static struct td_alt top_of(const struct td_answer_score *s)
+/* The likeliest token. NaN is the greatest, as in a sampler. */
+static struct td_alt likeliest_alt(const struct td_answer_score *s)
 {
     struct td_alt best = {-1, -INFINITY};
     int i;
@@ -87,14 +89,14 @@ static struct td_alt top_of(const struct td_answer_score *s)
     return best;
 }
 
-static float own_of(const struct td_answer_score *s, int32_t id)
+static float own_logprob(const struct td_answer_score *s, int32_t id)
 {
     int i;
 
     for (i = 0; i < s->n; i++)
         if (s->alt[i].id == id)
             return s->alt[i].logprob;
-    return -INFINITY; /* not said */
+    return -INFINITY; /* unknown */
 }
 
 int td_answer_finish_scores(const struct td_answer *a, struct td_exchange *x)
@@ -109,8 +111,8 @@ int td_answer_finish_scores(const struct td_answer *a, struct td_exchange *x)
         return TD_ENOMEM;
     x->n_scores = (int32_t)a->n_scores;
     for (i = 0; i < a->n_scores; i++) {
-        x->scores[i] = own_of(&a->scores[i], x->prompt_ids[i]);
-        x->scores_top[i] = top_of(&a->scores[i]);
+        x->scores[i] = own_logprob(&a->scores[i], x->prompt_ids[i]);
+        x->scores_top[i] = likeliest_alt(&a->scores[i]);
     }
     return TD_OK;
 }

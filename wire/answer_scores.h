@@ -7,11 +7,13 @@
 
 #include "wire/answer_state.h"
 
-/* vLLM: `prompt_logprobs`, [null | {"ID": {"logprob", "rank", "decoded_token"}}]. */
-void td_answer_scores(struct td_answer *a, const cJSON *list);
-/* SGLang: `input_token_logprobs` [[logprob or null, id, text]] and `input_top_logprobs` [null | [[logprob, id, text]]]. */
-void td_answer_scores_sglang(struct td_answer *a, const cJSON *triples, const cJSON *tops);
-/* Into x, whose prompt_ids say which token stood where. Not as many as the prompt has: none is kept. TD_OK or TD_ENOMEM. */
+/* Read vLLM's `prompt_logprobs`, [null | {"ID": {"logprob", "rank", "decoded_token"}}]. */
+void td_answer_read_scores(struct td_answer *a, const cJSON *list);
+/* Read SGLang's `input_token_logprobs` [[logprob or null, id, text]] and `input_top_logprobs` [null
+ * | [[logprob, id, text]]]. */
+void td_answer_read_scores_sglang(struct td_answer *a, const cJSON *triples, const cJSON *tops);
+/* Move the logprobs into x, whose prompt_ids name the tokens. Without one for each token of the
+ * prompt nothing is moved. TD_OK or TD_ENOMEM. */
 int td_answer_finish_scores(const struct td_answer *a, struct td_exchange *x);
 
 #endif

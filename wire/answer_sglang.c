@@ -1,10 +1,14 @@
-/* answer_sglang.c - what SGLang's own /generate answers, from its documentation (docs: sampling_params, native_api).
+/* answer_sglang.c - read what SGLang's own /generate answers.
  * SPDX-License-Identifier: Apache-2.0
  *
- * {"text": "...", "output_ids": [..], "meta_info": {"id", "finish_reason": null | {"type": "stop"|"length"|"abort"}, "prompt_tokens",
- *  "completion_tokens", "output_token_logprobs": [[logprob, id, text or null], ...], "output_top_logprobs": [[[logprob, id, text],
- *  ...], ...]}}. In a stream each event repeats the text so far; whether the arrays do depends on the version (and on
- * --stream-output), so the count says which part of them is new: the last completion_tokens - (tokens seen before). */
+ * From its documentation (sampling_params, native_api):
+ *   {"text": "...", "output_ids": [..],
+ *    "meta_info": {"id", "finish_reason": null | {"type": "stop"|"length"|"abort"},
+ *    "prompt_tokens",
+ *     "completion_tokens", "output_token_logprobs": [[logprob, id, text or null], ...],
+ *     "output_top_logprobs": [[[logprob, id, text], ...], ...]}}
+ * In a stream each event repeats the text so far. Whether the arrays repeat too depends on the
+ * version and on --stream-output; new are their last completion_tokens - (tokens seen before). */
 #include "wire/answer_sglang.h"
 
 #include <string.h>
@@ -18,8 +22,8 @@ static const cJSON *array_or_null(const cJSON *v)
     return cJSON_IsArray(v) ? v : NULL;
 }
 
-/* The text is cumulative, unless the server was started with --stream-output. */
-static bool take_text(struct td_answer *a, const cJSON *text)
+/* Read the text, which is cumulative unless the server was started with --stream-output. */
+static bool read_text(struct td_answer *a, const cJSON *text)
 {
     size_t n = a->text.len;
 
@@ -33,7 +37,7 @@ static bool take_text(struct td_answer *a, const cJSON *text)
     return a->text.len > n;
 }
 
-static void take_finish(struct td_answer *a, const cJSON *reason)
+static void read_finish_reason(struct td_answer *a, const cJSON *reason)
 {
     const char *type = cJSON_IsString(reason) ? reason->valuestring : td_json_get_str(reason, "type", NULL);
 
@@ -45,7 +49,7 @@ static void take_finish(struct td_answer *a, const cJSON *reason)
         a->finish_reason = strdup(type);
 }
 
-void td_answer_take_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns)
+void td_answer_read_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 {
     const cJSON *meta = td_json_get(ev, "meta_info");
     struct td_answer_parts p = {.ids = array_or_null(td_json_get(ev, "output_ids")),
@@ -54,16 +58,17 @@ void td_answer_take_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     int64_t total = td_json_get_i64(meta, "completion_tokens", -1), fresh = total - (int64_t)a->n_tokens;
     int n_ids = cJSON_GetArraySize(p.ids), n_lps = cJSON_GetArraySize(p.triples);
 
-    p.any_text = take_text(a, td_json_get(ev, "text"));
+    p.any_text = read_text(a, td_json_get(ev, "text"));
     if (!a->id && td_json_get_str(meta, "id", NULL))
         a->id = strdup(td_json_get_str(meta, "id", ""));
     p.skip_ids = fresh > 0 && n_ids > fresh ? n_ids - (int)fresh : 0;
     p.skip_triples = fresh > 0 && n_lps > fresh ? n_lps - (int)fresh : 0;
     if (total < 0 || fresh > 0)
         td_answer_add_event(a, &p, t_ns);
-    td_answer_scores_sglang(a, td_json_get(meta, "input_token_logprobs"), td_json_get(meta, "input_top_logprobs"));
+    td_answer_read_scores_sglang(a, td_json_get(meta, "input_token_logprobs"),
+                                 td_json_get(meta, "input_top_logprobs"));
     if (total >= 0)
         a->usage.completion_tokens = total;
     a->usage.prompt_tokens = td_json_get_i64(meta, "prompt_tokens", a->usage.prompt_tokens);
-    take_finish(a, td_json_get(meta, "finish_reason"));
+    read_finish_reason(a, td_json_get(meta, "finish_reason"));
 }

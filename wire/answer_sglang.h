@@ -1,4 +1,4 @@
-/* answer_sglang.h - what SGLang's own /generate answers.
+/* answer_sglang.h - read what SGLang's own /generate answers.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_WIRE_ANSWER_SGLANG_H
 #define TD_WIRE_ANSWER_SGLANG_H
@@ -7,7 +7,7 @@
 
 #include "wire/answer_state.h"
 
-/* An event of SGLang's /generate, {"text", "output_ids", "meta_info"}. */
-void td_answer_take_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns);
+/* Read an event of SGLang's /generate, {"text", "output_ids", "meta_info"}. */
+void td_answer_read_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* answer_state.c - set up, release and fail what is gathered of an answer.
+/* answer_state.c - set up and release what was read of an answer, and note its first error.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/answer_state.h"
 
@@ -35,8 +35,8 @@ void td_answer_release(struct td_answer *a)
     *a = (struct td_answer){.usage = {-1, -1}};
 }
 
-/* A sentence for people: one line, printable, UTF-8. */
-static char *sentence(const char *s)
+/* One printable line of UTF-8. The caller frees it. */
+static char *clean_sentence(const char *s)
 {
     struct td_buf b = TD_BUF_INIT(4096);
     char *p, *out;
@@ -59,6 +59,6 @@ void td_answer_fail(struct td_answer *a, const char *kind, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
-    a->error = sentence(msg);
+    a->error = clean_sentence(msg);
     a->error_kind = strdup(kind);
 }

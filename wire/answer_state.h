@@ -1,4 +1,4 @@
-/* answer_state.h - what was gathered of one answer so far: tokens, logprobs, text, usage, the first error.
+/* answer_state.h - what was read of one answer so far: tokens, text, usage, the first error.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_WIRE_ANSWER_STATE_H
 #define TD_WIRE_ANSWER_STATE_H
@@ -11,15 +11,15 @@
 #define TD_ANSWER_MAX_ALTS 128 /* per token */
 
 struct td_answer_token {
-    int32_t id;               /* -1: not known */
+    int32_t id;               /* -1: unknown */
     float logprob;
     bool has_logprob;
-    char *text;               /* NULL: not said, or only "token_id:N" */
+    char *text;               /* NULL: unknown */
     uint32_t first_alt, n_alts;
 };
 
-#define TD_ANSWER_SCORE_ALTS 4 /* of a token of the prompt: itself and the likeliest are asked for */
-struct td_answer_score { struct td_alt alt[TD_ANSWER_SCORE_ALTS]; int n; }; /* as the server ordered them; the token itself is one */
+#define TD_ANSWER_SCORE_ALTS 4 /* per prompt token: itself and the likeliest ones */
+struct td_answer_score { struct td_alt alt[TD_ANSWER_SCORE_ALTS]; int n; }; /* in server's order */
 
 struct td_answer {
     struct td_answer_token *tokens; size_t n_tokens, cap_tokens;
@@ -31,16 +31,17 @@ struct td_answer {
     char *finish_reason, *fingerprint, *id;
     struct td_usage usage;
     bool done;                /* [DONE], or "stop":true of llama.cpp */
-    bool counted;             /* events said how many tokens came before: places are known where ids are not */
-    bool shaped;              /* something that is an answer of a known dialect was seen */
+    bool counted;             /* events told how many tokens came before, so the place of a token
+                                 is known even if its id is not */
+    bool shaped;              /* an answer of a known dialect was seen */
     int64_t other_choices, bad_events, reasoning_bytes, tool_calls, ids_missing, logprobs_missing;
-    bool bad_utf8, limit;     /* limit: a maximum was reached, the rest was dropped */
-    char *error, *error_kind; /* the first that came */
+    bool bad_utf8, limit;     /* limit: a maximum was reached, and the rest dropped */
+    char *error, *error_kind; /* the first error */
 };
 void td_answer_init(struct td_answer *a);
 void td_answer_release(struct td_answer *a);
 
-/* Note the first error; later ones are ignored. kind: a literal. */
+/* Note the first error; later ones are ignored. kind: error_kind of docs/format.md. */
 void td_answer_fail(struct td_answer *a, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,4 +1,4 @@
-/* api.c - vLLM, OpenAI, llama.cpp and SGLang: find out which it is and what it serves.
+/* api.c - find out whether a server is vLLM, llama.cpp, SGLang or another one, and what it serves.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/api.h"
 
@@ -34,7 +34,7 @@ int td_api_parse(const char *name, enum td_api_kind *out, struct td_error *err)
     return td_fail(err, TD_EINVAL, "no API \"%s\"; known are auto, vllm, openai, llamacpp, sglang", name);
 }
 
-/* Behind HOST: or [V6]: stands a number from 1 to 65535, or nothing does. */
+/* Does a port from 1 to 65535, or no port at all, follow HOST or [V6]? */
 static bool port_is_sound(const char *rest)
 {
     size_t len = strcspn(rest, "/");
@@ -79,8 +79,9 @@ struct probe {
     struct td_http_reply reply;
 };
 
-/* GET url + path. The status, or a TD_E* code. */
-static int get(struct td_http_reply *r, const char *base, const char *path, const char *const *headers, struct td_error *err)
+/* GET base + path. Returns the HTTP status, or a TD_E* code. */
+static int http_get(struct td_http_reply *r, const char *base, const char *path,
+                    const char *const *headers, struct td_error *err)
 {
     char url[640];
     int rc;
@@ -93,19 +94,20 @@ static int get(struct td_http_reply *r, const char *base, const char *path, cons
 
 static cJSON *get_json(struct probe *p, const char *path)
 {
-    int status = get(&p->reply, p->s->url, path, p->opt->headers, NULL);
+    int status = http_get(&p->reply, p->s->url, path, p->opt->headers, NULL);
 
     return status == 200 ? td_json_parse(td_buf_str(&p->reply.body), p->reply.body.len, NULL) : NULL;
 }
 
-static int health_of(struct td_http_reply *r, const struct td_api_server *s, const char *const *headers, struct td_error *err)
+static int ask_health(struct td_http_reply *r, const struct td_api_server *s,
+                      const char *const *headers, struct td_error *err)
 {
-    int status = get(r, s->url, "/health", headers, err);
+    int status = http_get(r, s->url, "/health", headers, err);
 
     if (status == 404 || status == 405 || status == 501)
-        status = get(r, s->url, "/v1/models", headers, err);
+        status = http_get(r, s->url, "/v1/models", headers, err);
     if (status == TD_ETIMEOUT)
-        return 0; /* accepts, but is too busy to answer: loading */
+        return 0; /* it accepts, but is too busy to answer: loading */
     if (status < 0)
         return status;
     if (status == 401 || status == 403)
@@ -121,14 +123,14 @@ static int health_of(struct td_http_reply *r, const struct td_api_server *s, con
 int td_api_health(const struct td_api_server *s, const char *const *headers, struct td_error *err)
 {
     struct td_http_reply r = TD_HTTP_REPLY_INIT;
-    int rc = health_of(&r, s, headers, err);
+    int rc = ask_health(&r, s, headers, err);
 
     td_buf_release(&r.body);
     return rc;
 }
 
-/* The server's own words about why it is not ready, for the timeout's sentence. */
-static void loading_words(const struct td_http_reply *r, char *out, size_t n)
+/* Why the server is not ready, as it reports it, for the timeout's sentence. */
+static void loading_reason(const struct td_http_reply *r, char *out, size_t n)
 {
     cJSON *v = td_json_parse(td_buf_str(&r->body), r->body.len, NULL);
 
@@ -148,7 +150,7 @@ static int wait_ready(struct probe *p, struct td_error *err)
     td_progress_start(&progress, "waiting for the server", 0);
     for (;;) {
         memset(&why, 0, sizeof why);
-        rc = health_of(&p->reply, p->s, o->headers, &why);
+        rc = ask_health(&p->reply, p->s, o->headers, &why);
         if (rc == 1)
             break;
         if (o->alive && !o->alive(o->alive_arg))
@@ -160,7 +162,7 @@ static int wait_ready(struct probe *p, struct td_error *err)
         else if (td_clock_mono_ns() >= until && rc < 0)
             rc = td_fail(err, TD_EIO, "%s (waited %.1f s)", why.msg, o->timeout_ms / 1000.0);
         else if (td_clock_mono_ns() >= until)
-            loading_words(&p->reply, words, sizeof words), rc = td_fail(err, TD_ETIMEOUT,
+            loading_reason(&p->reply, words, sizeof words), rc = td_fail(err, TD_ETIMEOUT,
                 "%s is not ready after %.1f s (%s); wait until its model is loaded, or give a longer --timeout", p->s->url,
                 o->timeout_ms / 1000.0, words);
         if (err && err->code)
@@ -209,8 +211,8 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* llama-server calls its model by the path it was started with unless told otherwise: the file's name says which it is, the path
- * where. `meta` of /v1/models tells two files of one name apart. */
+/* llama-server names its model by the path it was started with, unless told otherwise: take the
+ * file's name from it. `meta` of /v1/models tells two files of one name apart. */
 static void learn_llamacpp(struct probe *p, const cJSON *props, const cJSON *models)
 {
     int64_t n_ctx = td_json_get_i64(td_json_get(props, "default_generation_settings"), "n_ctx", 0);
@@ -221,7 +223,7 @@ static void learn_llamacpp(struct probe *p, const cJSON *props, const cJSON *mod
     copy_str(p->s->version, sizeof p->s->version, td_json_get_str(props, "build_info", ""));
     if (n_ctx)
         p->s->max_model_len = n_ctx;
-    if (*path == '/' && !*p->s->root) /* a relative one means a folder that we do not know */
+    if (*path == '/' && !*p->s->root) /* a relative path starts in an unknown folder */
         copy_str(p->s->root, sizeof p->s->root, path);
     copy_str(name, sizeof name, base_name(*p->s->model ? p->s->model : *path ? path : "model"));
     copy_str(p->s->model, sizeof p->s->model, name);
@@ -250,13 +252,13 @@ static void learn_sglang(struct probe *p)
     cJSON_Delete(server);
 }
 
-/* A route that takes POST answers GET with 405; one that is not there with 404. */
+/* A route that takes POST answers GET with 405; a missing one answers 404. */
 static void learn_vllm(struct probe *p)
 {
-    p->s->generate = get(&p->reply, p->s->url, TD_API_GENERATE, p->opt->headers, NULL) == 405;
+    p->s->generate = http_get(&p->reply, p->s->url, TD_API_GENERATE, p->opt->headers, NULL) == 405;
 }
 
-static enum td_api_kind kind_by(const char *owner, const cJSON *version, const cJSON *props)
+static enum td_api_kind detect_kind(const char *owner, const cJSON *version, const cJSON *props)
 {
     if (!strcasecmp(owner, "sglang"))
         return TD_API_SGLANG;
@@ -278,7 +280,7 @@ static void learn_more(struct probe *p, const cJSON *props, const cJSON *models)
         learn_vllm(p);
 }
 
-static int learn(struct probe *p, struct td_error *err)
+static int learn_server(struct probe *p, struct td_error *err)
 {
     cJSON *version = get_json(p, "/version"), *props = version ? NULL : get_json(p, "/props"), *models = get_json(p, "/v1/models");
     const char *owner = td_json_get_str(cJSON_GetArrayItem(td_json_get(models, "data"), 0), "owned_by", "");
@@ -291,7 +293,7 @@ static int learn(struct probe *p, struct td_error *err)
             return rc;
         td_error_clear(err);
     }
-    p->s->kind = p->opt->kind != TD_API_AUTO ? p->opt->kind : kind_by(owner, version, props);
+    p->s->kind = p->opt->kind != TD_API_AUTO ? p->opt->kind : detect_kind(owner, version, props);
     copy_str(p->s->version, sizeof p->s->version, td_json_get_str(version, "version", ""));
     rc = choose_model(p, models, err);
     if (!rc)
@@ -317,35 +319,38 @@ int td_api_probe(const struct td_api_options *opt, struct td_api_server *out, st
     if (!rc)
         rc = wait_ready(&p, err);
     if (!rc)
-        rc = learn(&p, err);
+        rc = learn_server(&p, err);
     td_buf_release(&p.reply.body);
     return rc;
 }
 
-/* ---- a server that was ready and does not answer --------------------------------------------------------------------- */
+/* ---- a server that was ready and does not answer --------------------------------------------- */
 
-static bool broke_down(const struct td_exchange *x)
+static bool is_breakdown(const struct td_exchange *x)
 {
     return x->error_kind && (!strcmp(x->error_kind, "http") ? x->http_status >= 500 : strcmp(x->error_kind, "parse") != 0);
 }
 
-/* vLLM's own words for it. */
-static bool names_the_engine(const char *error)
+/* Does the error name vLLM's engine process? */
+static bool names_engine(const char *error)
 {
     return strstr(error, "EngineCore") || strstr(error, "EngineDead") || strstr(error, "engine died");
 }
 
-bool td_api_autopsy(const struct td_api_server *s, const char *const *headers, const struct td_exchange *x, char *out, size_t n)
+bool td_api_explain_failure(const struct td_api_server *s, const char *const *headers,
+                            const struct td_exchange *x, char *out, size_t n)
 {
     struct td_error why = {0};
     int health;
 
-    if (!broke_down(x))
+    if (!is_breakdown(x))
         return false;
     health = td_api_health(s, headers, &why);
     if (health == 1)
         snprintf(out, n, "%s answers /health with 200, but %s: %.300s", s->url,
-                 names_the_engine(x->error ? x->error : "") ? "its engine is dead" : "fails its requests (a dead engine?)", x->error);
+                 names_engine(x->error ? x->error : "") ? "its engine is dead"
+                                                        : "fails its requests (a dead engine?)",
+                 x->error);
     else if (health == 0)
         snprintf(out, n, "%s answered /health with 200 until a request killed its engine (now 503): %.300s", s->url, x->error);
     else

@@ -1,4 +1,4 @@
-/* api_body.c - the bodies that each dialect is asked with, and what is left out for servers that refuse a field.
+/* api_body.c - write the request body of each dialect, without fields that the server refuses.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/api_body.h"
 
@@ -55,21 +55,21 @@ static void put_logprobs(struct td_jw *w, bool chat, int32_t k)
     }
 }
 
-static bool wanted(const struct td_api_server *s, enum td_api_field f)
+static bool sends_field(const struct td_api_server *s, enum td_api_field f)
 {
     return !(s->without >> f & 1);
 }
 
 static void put_usage(struct td_jw *w, const struct td_api_server *s, const struct td_sampling *m)
 {
-    if (!m->stream || !wanted(s, TD_FIELD_USAGE))
+    if (!m->stream || !sends_field(s, TD_FIELD_USAGE))
         return;
     td_jw_obj(w, FIELDS[TD_FIELD_USAGE]);
     td_jw_bool(w, "include_usage", true);
     td_jw_end(w);
 }
 
-/* The part that every dialect of OpenAI's API knows. */
+/* The members that every dialect of OpenAI's API knows. */
 static void put_openai(struct td_jw *w, const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *m)
 {
     int32_t k = m->logprobs, cap = p->messages ? 20 : 5;
@@ -84,7 +84,7 @@ static void put_openai(struct td_jw *w, const struct td_api_server *s, const str
     put_usage(w, s, m);
 }
 
-/* vLLM and SGLang have the same further samplers. */
+/* Further sampling parameters of vLLM and SGLang. */
 static void put_samplers(struct td_jw *w, const struct td_sampling *m)
 {
     td_jw_i64(w, "top_k", -1);
@@ -95,13 +95,13 @@ static void put_samplers(struct td_jw *w, const struct td_sampling *m)
 
 static void put_flag(struct td_jw *w, const struct td_api_server *s, enum td_api_field f)
 {
-    if (wanted(s, f))
+    if (sends_field(s, f))
         td_jw_bool(w, FIELDS[f], true);
 }
 
 static void put_salt(struct td_jw *w, const struct td_api_server *s)
 {
-    if (wanted(s, TD_FIELD_SALT))
+    if (sends_field(s, TD_FIELD_SALT))
         td_jw_cstr(w, FIELDS[TD_FIELD_SALT], "td-0000000000000000");
 }
 
@@ -124,7 +124,7 @@ static void put_llamacpp_extras(struct td_jw *w, const struct td_sampling *m)
     td_jw_bool(w, "cache_prompt", false);
 }
 
-/* vLLM's tokens in, tokens out: no text is made, and logprobs name ids. */
+/* vLLM's TD_API_GENERATE: tokens in, tokens out, no text, and logprobs name ids. */
 static void put_generate(struct td_jw *w, const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *m)
 {
     td_jw_cstr(w, "model", s->model);
@@ -206,8 +206,9 @@ static void put_body(struct td_jw *w, const struct td_api_server *s, const struc
     }
 }
 
-int td_api_body(const struct td_api_server *s, const struct td_prompt *p, const struct td_sampling *smp,
-                struct td_buf *out, const char **path, struct td_error *err)
+int td_api_write_body(const struct td_api_server *s, const struct td_prompt *p,
+                      const struct td_sampling *smp, struct td_buf *out, const char **path,
+                      struct td_error *err)
 {
     struct td_jw w;
 
@@ -221,7 +222,7 @@ int td_api_body(const struct td_api_server *s, const struct td_prompt *p, const 
     return out->failed ? td_fail(err, TD_ELIMIT, "the request for \"%s\" is too long", p->id) : TD_OK;
 }
 
-int td_api_resalt(char *body, size_t n, uint64_t value)
+int td_api_renew_salt(char *body, size_t n, uint64_t value)
 {
     static const char hex[] = "0123456789abcdef";
     size_t mark = strlen(SALT_MARK), i, j;
@@ -241,8 +242,8 @@ int td_api_resalt(char *body, size_t n, uint64_t value)
 
 /* ---- refused fields ------------------------------------------------------------------------------------------------- */
 
-/* Fields that this dialect sends at all. */
-static unsigned fields_of(enum td_api_kind kind)
+/* The fields that may be left out, of those that this dialect sends. */
+static unsigned fields_of_dialect(enum td_api_kind kind)
 {
     switch (kind) {
     case TD_API_VLLM:
@@ -254,9 +255,9 @@ static unsigned fields_of(enum td_api_kind kind)
     }
 }
 
-bool td_api_refuse(struct td_api_server *s, const struct td_exchange *x)
+bool td_api_note_refusal(struct td_api_server *s, const struct td_exchange *x)
 {
-    unsigned left = fields_of(s->kind) & ~s->without, named = 0;
+    unsigned left = fields_of_dialect(s->kind) & ~s->without, named = 0;
     bool refused = x->error_kind && !strcmp(x->error_kind, "http") && (x->http_status == 400 || x->http_status == 422);
     int f;
 
@@ -265,7 +266,7 @@ bool td_api_refuse(struct td_api_server *s, const struct td_exchange *x)
     for (f = 0; f < TD_N_FIELDS; f++)
         if (left >> f & 1 && strstr(x->error, FIELDS[f]))
             named |= 1u << f;
-    named = named ? named : left; /* it does not say which one: without all of them, then */
+    named = named ? named : left; /* the error names none: leave all of them out */
     s->without |= named;
     for (f = 0; f < TD_N_FIELDS; f++)
         if (named >> f & 1)
@@ -273,7 +274,8 @@ bool td_api_refuse(struct td_api_server *s, const struct td_exchange *x)
     return true;
 }
 
-int td_api_strip(const struct td_api_server *s, const char *text, size_t len, struct td_buf *out)
+int td_api_strip_body(const struct td_api_server *s, const char *text, size_t len,
+                      struct td_buf *out)
 {
     cJSON *body = s->without ? td_json_parse(text, len, NULL) : NULL;
     struct td_jw w;

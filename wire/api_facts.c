@@ -1,4 +1,4 @@
-/* api_facts.c - what the manifest says of the server and of how it was asked.
+/* api_facts.c - write facts about the server, and how it was asked, into the manifest.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/api_facts.h"
 

@@ -14,7 +14,7 @@
 
 #include "common/clock.h"
 
-#define SWEEP_NS (50 * TD_NS_PER_MS) /* how often idle transfers are looked for, and `stop` */
+#define SWEEP_NS (50 * TD_NS_PER_MS) /* between two checks for idle transfers and `stop` */
 
 struct transfer {
     struct td_client *client;
@@ -46,8 +46,9 @@ static void curl_init_once(void)
 
 /* ---- the hot path -------------------------------------------------------------------------------------------------- */
 
-/* The empty line at the end of headers that came in two reads, "\r" and "\n": libcurl (7.88) has the right length, and points at the second
- * read, where the body's first byte follows. */
+/* Stamp and pass on bytes. When the empty line after the headers comes in two reads, "\r" and "\n",
+ * libcurl (7.88) reports the right length but points at the second read, where the body's first
+ * byte follows: the line is replaced then. */
 static int on_debug(CURL *easy, curl_infotype type, char *data, size_t n, void *arg)
 {
     struct transfer *t = arg;
@@ -72,7 +73,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
     (void)data;
     (void)arg;
-    return size * n; /* the debug callback had it already */
+    return size * n; /* on_debug had it already */
 }
 
 /* ---- libcurl <-> epoll --------------------------------------------------------------------------------------------- */
@@ -205,7 +206,7 @@ void td_client_free(struct td_client *c)
     free(c);
 }
 
-/* What every request of ours has in common. */
+/* Set the options that all requests share. */
 static void set_common(CURL *easy, const char *url, struct curl_slist *headers, char *why)
 {
     curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -280,7 +281,7 @@ int td_client_in_flight(const struct td_client *c)
 
 /* ---- the ends of transfers ------------------------------------------------------------------------------------------ */
 
-static const char *kind_of(CURLcode rc)
+static const char *error_kind(CURLcode rc)
 {
     switch (rc) {
     case CURLE_OK:
@@ -299,8 +300,8 @@ static const char *kind_of(CURLcode rc)
     }
 }
 
-/* libcurl's words say what it did; a reader wants to know what the server did. */
-static const char *what_happened(CURLcode rc)
+/* Describe what the server did; libcurl's texts describe what libcurl did. */
+static const char *describe_failure(CURLcode rc)
 {
     switch (rc) {
     case CURLE_GOT_NOTHING:
@@ -319,7 +320,7 @@ static const char *what_happened(CURLcode rc)
     }
 }
 
-static void finish(struct transfer *t, const char *kind, const char *error)
+static void finish_transfer(struct transfer *t, const char *kind, const char *error)
 {
     struct td_client *c = t->client;
     struct td_client_done done = {.stream = t->stream, .user = t->user, .kind = kind, .t_ns = td_clock_mono_ns()};
@@ -342,7 +343,7 @@ static void finish_ended(struct td_client *c)
     while ((msg = curl_multi_info_read(c->multi, &left))) {
         struct transfer *t = NULL;
         CURLcode rc = msg->data.result;
-        const char *kind = kind_of(rc);
+        const char *kind = error_kind(rc);
         char words[256];
 
         if (msg->msg != CURLMSG_DONE)
@@ -350,8 +351,9 @@ static void finish_ended(struct td_client *c)
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&t);
         if (rc == CURLE_UNSUPPORTED_PROTOCOL && !strstr(t->why, "not supported")) /* HTTP/0.9: bytes that are no HTTP */
             kind = "parse";
-        snprintf(words, sizeof words, "%s%s%.180s", what_happened(rc), *t->why ? ": " : "", t->why);
-        finish(t, kind, words);
+        snprintf(words, sizeof words, "%s%s%.180s", describe_failure(rc), *t->why ? ": " : "",
+                 t->why);
+        finish_transfer(t, kind, words);
     }
 }
 
@@ -366,19 +368,19 @@ static void finish_idle(struct td_client *c, int64_t now)
         if (now - t->last_ns <= limit)
             continue;
         snprintf(why, sizeof why, "no byte for %.1f s", (double)limit / TD_NS_PER_S);
-        finish(t, "timeout", why);
+        finish_transfer(t, "timeout", why);
     }
 }
 
 void td_client_cancel_all(struct td_client *c, const char *why)
 {
     while (c->live)
-        finish(c->live, "cut", why);
+        finish_transfer(c->live, "cut", why);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------- */
 
-static void drive(struct td_client *c, const struct epoll_event *ev)
+static void handle_event(struct td_client *c, const struct epoll_event *ev)
 {
     uint64_t ticks;
     int running, flags;
@@ -412,7 +414,7 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
         if (n < 0 && errno != EINTR)
             return td_fail(err, TD_EIO, "epoll_wait: %s", strerror(errno));
         for (i = 0; i < n; i++)
-            drive(c, &evs[i]);
+            handle_event(c, &evs[i]);
         finish_ended(c);
         now = td_clock_mono_ns();
         if (now >= sweep) {
@@ -425,7 +427,7 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
 
 /* ---- one request at a time ------------------------------------------------------------------------------------------ */
 
-static size_t to_buf(char *data, size_t size, size_t n, void *arg)
+static size_t append_to_buf(char *data, size_t size, size_t n, void *arg)
 {
     return td_buf_add(arg, data, size * n) ? 0 : size * n;
 }
@@ -466,7 +468,7 @@ int td_http_fetch(const char *url, const char *const *headers, const char *body,
     set_common(easy, url, shell.headers, why);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(timeout_ms > 0 && timeout_ms < 10000 ? timeout_ms : 10000));
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, to_buf);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, append_to_buf);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &reply->body);
     if (body) {
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_len);

@@ -1,8 +1,9 @@
-/* client.h - an HTTP/1.1 client that keeps every byte and its time: libcurl's multi interface over epoll.
+/* client.h - an HTTP/1.1 client that hands over every byte with its time.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The bytes are taken in libcurl's debug callback (header lines singly, body per socket read, framing included), stamped
- * there and handed to the sink; nothing is parsed on the way. Proxies of the environment are not used, redirects are not
+ * It is libcurl's multi interface over epoll. libcurl's debug callback gets the bytes: header lines
+ * singly, the body per socket read, framing included. There they are stamped and handed to the
+ * sink; nothing is parsed on the way. Proxies of the environment are not used, redirects are not
  * followed, connections are kept alive and reused. Not thread-safe: one thread per client. */
 #ifndef TD_WIRE_CLIENT_H
 #define TD_WIRE_CLIENT_H
@@ -29,7 +30,7 @@ typedef void td_client_done_fn(void *arg, const struct td_client_done *done);
 struct td_client_options {
     int connect_timeout_ms;   /* 0: 10 s */
     int total_timeout_ms;     /* 0: none */
-    int idle_timeout_ms;      /* no byte either way for so long; 0: 300 s */
+    int idle_timeout_ms;      /* longest time without a byte either way; 0: 300 s */
     const char *const *headers; /* "Name: value" for every request, NULL-terminated, or NULL; borrowed */
     td_client_sink_fn *sink;  void *sink_arg;
     td_client_done_fn *done;  void *done_arg;
@@ -55,15 +56,16 @@ int td_client_in_flight(const struct td_client *c);
 /* Move bytes until `until_ns` (monotonic; INT64_MAX: no limit) or until nothing is in flight, whichever comes first.
  * TD_OK, TD_EINTR (stop was set; requests stay in flight), TD_EIO. Returns at once when nothing is in flight. */
 int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err);
-/* Cancel all that is in flight; done is called for each, kind "cut", with this sentence. */
+/* Cancel all requests in flight. done is called for each, with kind "cut" and this sentence. */
 void td_client_cancel_all(struct td_client *c, const char *why);
 
 /* ---- one request at a time, for probing ---------------------------------------------------------------------------- */
 
 struct td_http_reply { int status; char content_type[128]; struct td_buf body; };
-/* GET when body is NULL, else POST of application/json. The answer is bounded by 16 MiB. reply->body is appended to (init
- * the reply with {0} or TD_HTTP_REPLY_INIT; release with td_buf_release). TD_OK whatever the status; TD_EIO with cause and
- * next step: not reachable; TD_ETIMEOUT; TD_ELIMIT. */
+/* GET the url, or POST the body as application/json when it is not NULL. The answer is appended to
+ * reply->body, up to 16 MiB; initialise the reply with TD_HTTP_REPLY_INIT, release it with
+ * td_buf_release(&reply->body). TD_OK whatever the HTTP status; TD_EIO: not reachable; TD_ETIMEOUT;
+ * TD_ELIMIT. */
 #define TD_HTTP_REPLY_INIT {0, "", TD_BUF_INIT(16u << 20)}
 int td_http_fetch(const char *url, const char *const *headers, const char *body, size_t body_len, int timeout_ms,
                   struct td_http_reply *reply, struct td_error *err);

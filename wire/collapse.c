@@ -21,7 +21,7 @@ const char *td_collapse_name(enum td_collapse_kind k)
     return NAMES[k];
 }
 
-struct look {                     /* the part of an answer that is judged */
+struct judged_part {                     /* the part of an answer that is judged */
     const struct td_exchange *x;
     const int32_t *ids;           /* NULL: no ids */
     int32_t n;                    /* tokens up to and with the first end token */
@@ -29,9 +29,9 @@ struct look {                     /* the part of an answer that is judged */
     struct td_collapse *out;
 };
 
-/* Note a sign. It becomes the finding when it is graver than what is there. */
-static void sign(const struct look *k, enum td_collapse_kind kind, double strength, int32_t position, int32_t length,
-                 int32_t period, const char *why)
+/* Note a sign of collapse. It becomes the finding if it is graver than the one so far. */
+static void add_sign(const struct judged_part *k, enum td_collapse_kind kind, double strength,
+                     int32_t position, int32_t length, int32_t period, const char *why)
 {
     struct td_collapse *o = k->out;
     bool hard = strength >= 1;
@@ -51,7 +51,7 @@ static void sign(const struct look *k, enum td_collapse_kind kind, double streng
 }
 
 /* "id 0" or "id 0 ("!")" */
-static const char *token_words(const struct look *k, int32_t i, char *out, size_t n)
+static const char *describe_token(const struct judged_part *k, int32_t i, char *out, size_t n)
 {
     const char *text = k->x->token_text ? k->x->token_text[i] : NULL;
 
@@ -64,13 +64,13 @@ static const char *token_words(const struct look *k, int32_t i, char *out, size_
 
 /* ---- the rules ------------------------------------------------------------------------------------------------------ */
 
-bool td_collapse_error_says_nan(const char *error)
+bool td_collapse_error_names_nan(const char *error)
 {
     return error && (strcasestr(error, "out of range float values") || strcasestr(error, "probability tensor contains") ||
                      strcasestr(error, "nan in logits") || strcasestr(error, "nans detected"));
 }
 
-static void rule_nan(const struct look *k)
+static void rule_nan(const struct judged_part *k)
 {
     const struct td_exchange *x = k->x;
     int32_t i, bad = 0, first = -1, alts = 0, first_alt = -1;
@@ -86,17 +86,17 @@ static void rule_nan(const struct look *k)
         }
     if (bad) {
         snprintf(why, sizeof why, "NaN or null instead of a logprob for %d of %d tokens, first at token %d", bad, k->n, first);
-        sign(k, TD_COLLAPSE_NAN, 1 + (double)bad / k->n, first, bad, 0, why);
-    } else if (td_collapse_error_says_nan(x->error)) {
+        add_sign(k, TD_COLLAPSE_NAN, 1 + (double)bad / k->n, first, bad, 0, why);
+    } else if (td_collapse_error_names_nan(x->error)) {
         snprintf(why, sizeof why, "the server reports NaN: %.150s", x->error);
-        sign(k, TD_COLLAPSE_NAN, 2, k->n, 0, 0, why);
+        add_sign(k, TD_COLLAPSE_NAN, 2, k->n, 0, 0, why);
     } else if (alts) {
         snprintf(why, sizeof why, "NaN or null among the alternatives of token %d (%d in all)", first_alt, alts);
-        sign(k, TD_COLLAPSE_NAN, 0.5, first_alt, alts, 0, why);
+        add_sign(k, TD_COLLAPSE_NAN, 0.5, first_alt, alts, 0, why);
     }
 }
 
-static void rule_token_zero(const struct look *k)
+static void rule_token_zero(const struct judged_part *k)
 {
     int32_t i, zeros = 0, tail = 0, run = 0, longest = 0, at = 0;
     char why[200], name[64];
@@ -111,19 +111,19 @@ static void rule_token_zero(const struct look *k)
     }
     tail = run;
     if (tail >= ZERO_TAIL) {
-        snprintf(why, sizeof why, "%s %d times from token %d to the end", token_words(k, k->n - 1, name, sizeof name), tail,
-                 k->n - tail);
-        sign(k, TD_COLLAPSE_TOKEN_ZERO, (double)tail / ZERO_TAIL, k->n - tail, tail, 1, why);
+        snprintf(why, sizeof why, "%s %d times from token %d to the end",
+                 describe_token(k, k->n - 1, name, sizeof name), tail, k->n - tail);
+        add_sign(k, TD_COLLAPSE_TOKEN_ZERO, (double)tail / ZERO_TAIL, k->n - tail, tail, 1, why);
     } else if (k->n >= ZERO_MIN && zeros * 2 >= k->n) {
         snprintf(why, sizeof why, "token 0 is %d of %d tokens", zeros, k->n);
-        sign(k, TD_COLLAPSE_TOKEN_ZERO, 2.0 * zeros / k->n, at, zeros, 0, why);
+        add_sign(k, TD_COLLAPSE_TOKEN_ZERO, 2.0 * zeros / k->n, at, zeros, 0, why);
     } else if (longest >= 3) {
         snprintf(why, sizeof why, "token 0 %d times in a row from token %d", longest, at);
-        sign(k, TD_COLLAPSE_TOKEN_ZERO, (double)longest / (2 * ZERO_TAIL), at, longest, 1, why);
+        add_sign(k, TD_COLLAPSE_TOKEN_ZERO, (double)longest / (2 * ZERO_TAIL), at, longest, 1, why);
     }
 }
 
-/* How many tokens at the end repeat with this period (the first period included). */
+/* Count the tokens at the end that repeat with this period, the first period included. */
 static int32_t tail_with_period(const int32_t *ids, int32_t n, int32_t period)
 {
     int32_t i = n - 1;
@@ -133,19 +133,19 @@ static int32_t tail_with_period(const int32_t *ids, int32_t n, int32_t period)
     return n - i - 1 + period;
 }
 
-static void rule_token_run(const struct look *k)
+static void rule_token_run(const struct judged_part *k)
 {
     int32_t tail = k->n ? tail_with_period(k->ids, k->n, 1) : 0;
     char why[200], name[64];
 
     if (tail < RUN_HARD / 2)
         return;
-    snprintf(why, sizeof why, "%s %d times from token %d to the end", token_words(k, k->n - 1, name, sizeof name), tail,
-             k->n - tail);
-    sign(k, TD_COLLAPSE_TOKEN_RUN, (double)tail / RUN_HARD, k->n - tail, tail, 1, why);
+    snprintf(why, sizeof why, "%s %d times from token %d to the end",
+             describe_token(k, k->n - 1, name, sizeof name), tail, k->n - tail);
+    add_sign(k, TD_COLLAPSE_TOKEN_RUN, (double)tail / RUN_HARD, k->n - tail, tail, 1, why);
 }
 
-static void rule_loop(const struct look *k)
+static void rule_loop(const struct judged_part *k)
 {
     double best = 0;
     int32_t period, best_period = 0, best_tail = 0, run = k->n ? tail_with_period(k->ids, k->n, 1) : 0;
@@ -157,7 +157,7 @@ static void rule_loop(const struct look *k)
         double strength = times / need_times, by_tokens = (double)tail / LOOP_TOKENS;
 
         if (run >= period)
-            continue; /* one token, which has its own rule */
+            continue; /* a run of one token has its own rule */
         strength = by_tokens < strength ? by_tokens : strength;
         if (times >= 2 && strength > best * 1.001) { /* the smallest period of equal strength */
             best = strength;
@@ -169,10 +169,10 @@ static void rule_loop(const struct look *k)
         return;
     snprintf(why, sizeof why, "a loop of %d tokens, %d times from token %d to the end", best_period, best_tail / best_period,
              k->n - best_tail);
-    sign(k, TD_COLLAPSE_LOOP, best, k->n - best_tail, best_tail, best_period, why);
+    add_sign(k, TD_COLLAPSE_LOOP, best, k->n - best_tail, best_tail, best_period, why);
 }
 
-/* Characters that honest text repeats: rules, banners, dots, blanks. */
+/* Is c a character that ordinary text repeats, in rules, banners, dots, blanks? */
 static bool is_rule_char(char c)
 {
     return strchr("-=_*#.~+|/\\ \t\n", c) && c;
@@ -189,8 +189,8 @@ static bool prompt_asks_for(const struct td_exchange *x, char c)
     return false;
 }
 
-/* The index of the token in which byte `at` of the text lies, by token_text; else the byte itself. */
-static int32_t position_of(const struct look *k, size_t at)
+/* The index of the token that holds byte `at` of the text; without token_text, `at` itself. */
+static int32_t position_of(const struct judged_part *k, size_t at)
 {
     size_t sum = 0;
     int32_t i;
@@ -203,7 +203,7 @@ static int32_t position_of(const struct look *k, size_t at)
     return (int32_t)at;
 }
 
-static void rule_char_run(const struct look *k)
+static void rule_char_run(const struct judged_part *k)
 {
     const char *t = k->x->text;
     size_t n = k->text_len, run = 1;
@@ -218,21 +218,22 @@ static void rule_char_run(const struct look *k)
     limit = strchr("!?@G", c) && c ? BANG_HARD : is_rule_char(c) ? 2 * CHAR_HARD : CHAR_HARD;
     if ((double)run < limit / 2)
         return;
-    limit = prompt_asks_for(k->x, c) ? 1.01 * (double)run : limit; /* asked for: a warning at most */
+    limit = prompt_asks_for(k->x, c) ? 1.01 * (double)run : limit; /* a warning at most */
     if (isprint((unsigned char)c))
         snprintf(why, sizeof why, "the character \"%c\" %zu times up to the end", c, run);
     else
         snprintf(why, sizeof why, "the byte 0x%02x %zu times up to the end", (unsigned char)c, run);
-    sign(k, TD_COLLAPSE_CHAR_RUN, (double)run / limit, position_of(k, n - run), (int32_t)run, 1, why);
+    add_sign(k, TD_COLLAPSE_CHAR_RUN, (double)run / limit, position_of(k, n - run), (int32_t)run, 1,
+             why);
 }
 
-/* vLLM's generate answers in token ids and makes no text of them. */
+/* vLLM's generate answers in token ids, without text. */
 static bool has_no_text(const struct td_exchange *x)
 {
     return x->path && !strcmp(x->path, TD_API_GENERATE);
 }
 
-static void rule_empty(const struct look *k)
+static void rule_empty(const struct judged_part *k)
 {
     int64_t tokens = k->x->usage.completion_tokens > k->n ? k->x->usage.completion_tokens : k->n;
     size_t i;
@@ -244,10 +245,11 @@ static void rule_empty(const struct look *k)
         if (!isspace((unsigned char)k->x->text[i]))
             return;
     snprintf(why, sizeof why, "%lld tokens and %s", (long long)tokens, k->text_len ? "only blanks" : "no text");
-    sign(k, TD_COLLAPSE_EMPTY, k->text_len ? 0.5 : (double)tokens / EMPTY_TOKENS, 0, (int32_t)tokens, 0, why);
+    add_sign(k, TD_COLLAPSE_EMPTY, k->text_len ? 0.5 : (double)tokens / EMPTY_TOKENS, 0,
+             (int32_t)tokens, 0, why);
 }
 
-static void rule_flat(const struct look *k)
+static void rule_flat(const struct judged_part *k)
 {
     int32_t i, flat = 0, rows = 0, first = -1, width = k->x->top_k;
     char why[200];
@@ -268,12 +270,12 @@ static void rule_flat(const struct look *k)
     if (rows < FLAT_MIN_ROWS || flat * 4 < rows)
         return;
     snprintf(why, sizeof why, "all alternatives are equally likely at %d of %d tokens", flat, rows);
-    sign(k, TD_COLLAPSE_FLAT, 2.0 * flat / rows, first, flat, 0, why);
+    add_sign(k, TD_COLLAPSE_FLAT, 2.0 * flat / rows, first, flat, 0, why);
 }
 
 /* ---- one answer ----------------------------------------------------------------------------------------------------- */
 
-/* With ignore_eos what follows the first end token is noise. */
+/* The tokens to judge. With ignore_eos, everything after the first end token is noise. */
 static int32_t judged_tokens(const struct td_exchange *x, const struct td_collapse_options *opt)
 {
     int32_t i, j;
@@ -296,14 +298,14 @@ static size_t judged_text(const struct td_exchange *x, int32_t n)
         return x->text ? x->text_len : 0;
     for (i = 0; x->token_text && i < n; i++)
         sum += x->token_text[i] ? strlen(x->token_text[i]) : 0;
-    if (!x->token_text) /* no spelling: in proportion */
+    if (!x->token_text) /* without the tokens' text: in proportion */
         sum = (size_t)((double)x->text_len * n / x->n_tokens);
     return sum < x->text_len ? sum : x->text_len;
 }
 
 void td_collapse_check(const struct td_exchange *x, const struct td_collapse_options *opt, struct td_collapse *out)
 {
-    struct look k = {.x = x, .ids = x->token_ids, .n = judged_tokens(x, opt), .out = out};
+    struct judged_part k = {.x = x, .ids = x->token_ids, .n = judged_tokens(x, opt), .out = out};
 
     memset(out, 0, sizeof *out);
     k.text_len = judged_text(x, k.n);
@@ -318,8 +320,9 @@ void td_collapse_check(const struct td_exchange *x, const struct td_collapse_opt
     rule_flat(&k);
 }
 
-/* Running and looping excuse each other: a baseline that loops has no text to lose. */
-static double excuse(const struct td_collapse *base, enum td_collapse_kind kind)
+/* How strongly the baseline shows this kind. Runs and loops count as one: a baseline that loops has
+ * no text to lose. */
+static double excuse_strength(const struct td_collapse *base, enum td_collapse_kind kind)
 {
     double most = base->by_kind[kind];
     int k;
@@ -344,7 +347,7 @@ bool td_collapse_beyond(const struct td_collapse *c, const struct td_collapse *b
         return false;
     }
     for (i = 0; i < n_baseline; i++) {
-        double e = excuse(&baseline[i], c->kind);
+        double e = excuse_strength(&baseline[i], c->kind);
 
         if (e >= 1 || e * 2 >= c->strength) {
             if (why_not)

@@ -1,26 +1,27 @@
-/* collapse.h - has an answer collapsed? NaN, runs of one token, short loops, "!!!!" and its relatives.
+/* collapse.h - find out whether an answer has collapsed: NaN, runs of one token, short loops.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Rules look at one answer; token ids first, text where there are none. Each has a hard limit and a warning limit below it.
- * A rule that fires alone proves little: small models loop, prompts ask for tables. differ therefore asks whether the
- * candidate is *beyond* what the baseline's repeats did for the same prompt (td_collapse_beyond); td_collapse_check alone is
- * for a smoke test without a baseline. Sources of the limits: vLLM's repetition_detection and issues of servers that
- * collapsed (vllm#14715, #10656, #53261, llama.cpp#13310 …).
+ * A rule judges one answer, by its token ids, or by its text if it has none. Each rule has a hard
+ * limit, and a warning limit below it. That a rule fires proves little: small models loop, and
+ * prompts ask for tables. differ therefore asks whether the candidate goes *beyond* what the
+ * baseline's repeats did for the same prompt (td_collapse_beyond). td_collapse_check alone is for a
+ * smoke test without a baseline. Sources of the limits: vLLM's repetition_detection and issues of
+ * servers that collapsed (vllm#14715, #10656, #53261, llama.cpp#13310 …).
  *
- *   kind         hard                                                    warning
- *   NAN          a NaN or null logprob of a chosen token, or an error    NaN only among the alternatives
- *                that says that a logprob or probability was NaN
- *   TOKEN_ZERO   >= 8 tokens of id 0 at the end, or half of >= 16        a run of 3 anywhere
- *   TOKEN_RUN    one token >= 32 times up to the end                     >= 16 times
- *   LOOP         period 2..32, repeated >= max(4, 64/period) times and   half of that
- *                over >= 64 tokens up to the end
- *   CHAR_RUN     one character >= 40 times at the end; "!?@/#G" >= 24    half of that
- *   EMPTY        >= 8 tokens and no text at all                          only blanks
- *   FLAT         all alternatives of a row equal (within 1e-3), in half  a quarter of them
- *                of the rows (K >= 3)
- * Traps kept out: only up to the first EOS when ignore_eos was asked for; what the prompt asked for (a run that stands in
- * the prompt too is a warning at most); rules and banners ("----", "====", "####", "....", "~~~~", blanks) count as
- * CHAR_RUN only at twice the limit and never as "relatives" when a line holds something else. */
+ *   kind        hard                                                 warning
+ *   NAN         NaN or null logprob of a chosen token, or an error   NaN only among alternatives
+ *               that says that a logprob or probability was NaN
+ *   TOKEN_ZERO  >= 8 tokens of id 0 at the end, or half of >= 16     a run of 3 anywhere
+ *   TOKEN_RUN   one token >= 32 times up to the end                  >= 16 times
+ *   LOOP        period 2..32, repeated >= max(4, 64/period) times    half of that
+ *               and over >= 64 tokens up to the end
+ *   CHAR_RUN    one character >= 40 times at the end; "!?@G" >= 24   half of that
+ *   EMPTY       >= 8 tokens and no text at all                       only blanks
+ *   FLAT        all alternatives of a row equal (within 1e-3), in    a quarter of them
+ *               half of the rows (K >= 3)
+ * Traps kept out: with ignore_eos only the tokens up to the first EOS count; a run that the prompt
+ * contains too is a warning at most; rules and banners ("----", "====", "####", "....", "~~~~",
+ * blanks) count as CHAR_RUN only at twice the limit. */
 #ifndef TD_WIRE_COLLAPSE_H
 #define TD_WIRE_COLLAPSE_H
 
@@ -33,12 +34,12 @@ enum td_collapse_kind {
 const char *td_collapse_name(enum td_collapse_kind k); /* "none", "nan", "token-0", "token-run", "loop", "char-run", "empty", "flat" */
 
 struct td_collapse {
-    enum td_collapse_kind kind; /* the gravest that fired: hard before warning, then the order above */
+    enum td_collapse_kind kind; /* gravest that fired: hard before warning, then by that order */
     bool hard;
     int32_t position;           /* first bad token (bytes of the text when there are no tokens) */
     int32_t length;             /* tokens (or bytes) from there that are bad */
     int32_t period;             /* LOOP; 1 for runs; else 0 */
-    double strength;            /* 0 … : measure over its hard limit; >= 1 is hard */
+    double strength;            /* the measure divided by its hard limit; >= 1 is hard */
     unsigned fired;             /* bit mask of 1 << kind, hard or warning */
     double by_kind[8];          /* strength of each kind, 0 when it did not fire */
     char why[200];              /* one sentence: "token 0 ("!") 57 times from token 7 to the end" */
@@ -46,13 +47,15 @@ struct td_collapse {
 
 struct td_collapse_options { const int32_t *eos_ids; int32_t n_eos_ids; }; /* known end tokens; may be empty */
 
-/* Does this sentence of a server say that a logprob or a probability was NaN? NULL: no. */
-bool td_collapse_error_says_nan(const char *error);
+/* Does a server's error say that a logprob or a probability was NaN? error NULL: no. */
+bool td_collapse_error_names_nan(const char *error);
 /* Judge one answer by itself. opt may be NULL. Never fails; no tokens and no text: NONE. */
 void td_collapse_check(const struct td_exchange *x, const struct td_collapse_options *opt, struct td_collapse *out);
-/* Is the candidate's collapse worse than what the baseline does for that prompt? It is hard, and every repeat of the baseline
- * stayed below hard and below half of it, in that kind (a baseline that loops or runs in any way excuses loops and runs).
- * n_baseline 0: hard is enough. why_not (may be NULL) gets a sentence when false. */
+/* Is the candidate's collapse worse than what the baseline does for that prompt? It must be hard,
+ * and every repeat of the baseline must stay below hard and below half of the candidate's strength,
+ * in that kind. Runs and loops count as one kind here.
+ *   baseline : [n_baseline]; 0 repeats: hard is enough
+ *   why_not  : gets a sentence when false; may be NULL */
 bool td_collapse_beyond(const struct td_collapse *candidate, const struct td_collapse *baseline, size_t n_baseline,
                         char *why_not, size_t why_not_size);
 

@@ -1,4 +1,4 @@
-/* derive.c - one state per stream: notes, request, response, answer; an exchange when it closes.
+/* derive.c - make exchanges of the wire log, with one state per stream.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/derive.h"
 
@@ -18,7 +18,7 @@
 #define MAX_REQUEST ((size_t)64 << 20)
 #define MAX_BODY ((size_t)128 << 20)
 
-enum body_mode { BODY_UNDECIDED, BODY_SSE, BODY_WHOLE };
+enum body_mode { BODY_UNDECIDED, BODY_SSE, BODY_PLAIN };
 
 struct stream {
     uint32_t number;
@@ -31,7 +31,7 @@ struct stream {
     int64_t t_now, t_sent, t_first, t_last;
 };
 
-struct slot { uint32_t number; struct stream *s; bool used; }; /* s NULL and used: closed long ago */
+struct slot { uint32_t number; struct stream *s; bool used; }; /* used, and s NULL: closed */
 
 struct td_deriver {
     td_derive_emit_fn *emit; void *arg;
@@ -41,7 +41,7 @@ struct td_deriver {
 
 /* ---- the table of streams ----------------------------------------------------------------------------------------- */
 
-static struct slot *find(struct slot *slots, size_t n_slots, uint32_t number)
+static struct slot *find_slot(struct slot *slots, size_t n_slots, uint32_t number)
 {
     size_t i = (number * 2654435761u) & (n_slots - 1);
 
@@ -50,7 +50,7 @@ static struct slot *find(struct slot *slots, size_t n_slots, uint32_t number)
     return &slots[i];
 }
 
-static int grow(struct td_deriver *d)
+static int grow_slots(struct td_deriver *d)
 {
     size_t n = d->n_slots ? d->n_slots * 2 : 64, i;
     struct slot *bigger = calloc(n, sizeof *bigger);
@@ -59,7 +59,7 @@ static int grow(struct td_deriver *d)
         return TD_ENOMEM;
     for (i = 0; i < d->n_slots; i++)
         if (d->slots[i].used)
-            *find(bigger, n, d->slots[i].number) = d->slots[i];
+            *find_slot(bigger, n, d->slots[i].number) = d->slots[i];
     free(d->slots);
     d->slots = bigger;
     d->n_slots = n;
@@ -80,16 +80,16 @@ static void on_sse(void *arg, const struct td_sse_event *ev)
     if (ev->error)
         td_answer_stream_error(&s->answer, ev->data, ev->len);
     else
-        td_answer_take(&s->answer, ev->data, ev->len, s->t_now, true);
+        td_answer_read(&s->answer, ev->data, ev->len, s->t_now, true);
 }
 
-static enum body_mode decide(const struct td_http *h, const char *bytes, size_t n)
+static enum body_mode decide_body_mode(const struct td_http *h, const char *bytes, size_t n)
 {
     if (h->status >= 300)
-        return BODY_WHOLE;
+        return BODY_PLAIN;
     if (!strncasecmp(h->content_type, "text/event-stream", 17))
         return BODY_SSE;
-    return n >= 5 && !memcmp(bytes, "data:", 5) ? BODY_SSE : BODY_WHOLE;
+    return n >= 5 && !memcmp(bytes, "data:", 5) ? BODY_SSE : BODY_PLAIN;
 }
 
 static void on_body(void *arg, const char *bytes, size_t n)
@@ -97,7 +97,7 @@ static void on_body(void *arg, const char *bytes, size_t n)
     struct stream *s = arg;
 
     if (s->mode == BODY_UNDECIDED)
-        s->mode = decide(&s->response, bytes, n);
+        s->mode = decide_body_mode(&s->response, bytes, n);
     if (s->mode == BODY_SSE)
         td_sse_feed(&s->sse, bytes, n);
     else
@@ -163,10 +163,10 @@ int64_t td_deriver_late(const struct td_deriver *d)
     return d->late;
 }
 
-/* ---- what went wrong ---------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* A whole body is judged when the stream ends: as an answer, or as the reason of an HTTP error. */
-static void take_whole_body(struct stream *s, bool complete)
+/* Read a complete body when the stream ends: as an answer, or as the reason of an HTTP error. */
+static void read_complete_body(struct stream *s, bool complete)
 {
     struct td_answer *a = &s->answer;
 
@@ -177,7 +177,7 @@ static void take_whole_body(struct stream *s, bool complete)
     } else if (*s->response.encoding && strcasecmp(s->response.encoding, "identity")) {
         td_answer_fail(a, "parse", "the answer is compressed (%s), which was not asked for", s->response.encoding);
     } else if (complete && s->mode != BODY_SSE) {
-        td_answer_take(a, td_buf_str(&s->body), s->body.len, s->t_last, false);
+        td_answer_read(a, td_buf_str(&s->body), s->body.len, s->t_last, false);
         a->done = a->shaped;
         if (!a->shaped)
             td_answer_fail(a, "parse", "the answer is JSON, but holds neither choices nor content: \"%.100s\"",
@@ -185,7 +185,7 @@ static void take_whole_body(struct stream *s, bool complete)
     }
 }
 
-static void judge_sse(struct stream *s, bool complete)
+static void check_sse(struct stream *s, bool complete)
 {
     struct td_answer *a = &s->answer;
 
@@ -208,8 +208,8 @@ static void fail_by_note(struct stream *s, const cJSON *close)
     td_answer_fail(&s->answer, "cut", "%s: %s", kind, td_json_get_str(close, "error", "the transfer failed"));
 }
 
-/* Find the first error in the order that derive.h promises. */
-static void judge(struct stream *s)
+/* Find the first error, in the order of derive.h. */
+static void find_first_error(struct stream *s)
 {
     struct td_answer *a = &s->answer;
     const cJSON *close = td_json_get(s->close, "close");
@@ -217,13 +217,13 @@ static void judge(struct stream *s)
     bool complete = td_http_complete(&s->response, ok);
 
     if (s->mode == BODY_UNDECIDED)
-        s->mode = decide(&s->response, "", 0);
+        s->mode = decide_body_mode(&s->response, "", 0);
     if (s->response.status)
-        take_whole_body(s, complete);
+        read_complete_body(s, complete);
     if (s->response.state == TD_HTTP_BAD)
         td_answer_fail(a, "parse", "%s", s->response.bad);
     if (s->mode == BODY_SSE)
-        judge_sse(s, complete && ok);
+        check_sse(s, complete && ok);
     if (a->limit)
         td_answer_fail(a, "parse", "the answer is longer than what is kept (%d tokens)", TD_ANSWER_MAX_TOKENS);
     if (close && !ok)
@@ -238,30 +238,31 @@ static void judge(struct stream *s)
 
 /* ---- the exchange ------------------------------------------------------------------------------------------------- */
 
-static char *dup_or(const char *s, const char *fallback)
+static char *dup_or_default(const char *s, const char *fallback)
 {
     return s || fallback ? strdup(s ? s : fallback) : NULL;
 }
 
-static void from_note(struct stream *s, struct td_exchange *x)
+static void read_open_note(struct stream *s, struct td_exchange *x)
 {
     const cJSON *o = td_json_get(s->open, "open");
     const char *phase = td_json_get_str(o, "phase", "timed");
     char unnamed[32];
 
     snprintf(unnamed, sizeof unnamed, "stream-%u", s->number);
-    x->prompt_id = dup_or(td_json_get_str(o, "prompt_id", NULL), unnamed);
-    x->category = dup_or(td_json_get_str(o, "category", NULL), "");
+    x->prompt_id = dup_or_default(td_json_get_str(o, "prompt_id", NULL), unnamed);
+    x->category = dup_or_default(td_json_get_str(o, "category", NULL), "");
     x->repeat = (int32_t)td_json_get_i64(o, "repeat", 0);
     x->concurrency = (int32_t)td_json_get_i64(o, "concurrency", 1);
     x->phase = !strcmp(phase, "tapped") ? TD_PHASE_TAPPED : !strcmp(phase, "warmup") ? TD_PHASE_WARMUP : TD_PHASE_TIMED;
-    x->api = dup_or(td_json_get_str(o, "api", NULL), "openai");
-    x->method = dup_or(td_json_get_str(o, "method", NULL), *s->request.method ? s->request.method : "POST");
+    x->api = dup_or_default(td_json_get_str(o, "api", NULL), "openai");
+    x->method = dup_or_default(td_json_get_str(o, "method", NULL),
+                               *s->request.method ? s->request.method : "POST");
     x->scored_from = td_json_get_i64(o, "scored_from", 0) > 0 ? td_answer_id(td_json_get(o, "scored_from")) : 0;
-    x->path = dup_or(td_json_get_str(o, "path", NULL), s->request.path);
+    x->path = dup_or_default(td_json_get_str(o, "path", NULL), s->request.path);
 }
 
-static void note_i64(cJSON *extra, const char *key, int64_t v)
+static void add_extra_i64(cJSON *extra, const char *key, int64_t v)
 {
     if (v)
         cJSON_AddNumberToObject(extra, key, (double)v);
@@ -283,13 +284,14 @@ static cJSON *make_extra(const struct stream *s, bool ok)
         cJSON_AddItemToObject(extra, "role", cJSON_Duplicate(role, true));
     if (due)
         cJSON_AddItemToObject(extra, "due_ns", cJSON_Duplicate(due, true));
-    note_i64(extra, "other_choices", a->other_choices);
-    note_i64(extra, "bad_events", a->bad_events);
-    note_i64(extra, "reasoning_bytes", a->reasoning_bytes);
-    note_i64(extra, "tool_calls", a->tool_calls);
-    note_i64(extra, "ids_missing", a->ids_missing < (int64_t)a->n_tokens ? a->ids_missing : 0);
-    note_i64(extra, "logprobs_missing", a->logprobs_missing < (int64_t)a->n_tokens ? a->logprobs_missing : 0);
-    note_i64(extra, "excess_bytes", s->response.excess);
+    add_extra_i64(extra, "other_choices", a->other_choices);
+    add_extra_i64(extra, "bad_events", a->bad_events);
+    add_extra_i64(extra, "reasoning_bytes", a->reasoning_bytes);
+    add_extra_i64(extra, "tool_calls", a->tool_calls);
+    add_extra_i64(extra, "ids_missing", a->ids_missing < (int64_t)a->n_tokens ? a->ids_missing : 0);
+    add_extra_i64(extra, "logprobs_missing",
+                  a->logprobs_missing < (int64_t)a->n_tokens ? a->logprobs_missing : 0);
+    add_extra_i64(extra, "excess_bytes", s->response.excess);
     if (a->bad_utf8)
         cJSON_AddBoolToObject(extra, "bad_utf8", true);
     if (ok && s->mode == BODY_SSE && !a->done)
@@ -300,8 +302,8 @@ static cJSON *make_extra(const struct stream *s, bool ok)
     return NULL;
 }
 
-/* A prompt that was sent as token ids names its own ids. */
-static int prompt_ids_of_request(struct td_exchange *x)
+/* Take the prompt's ids from a request that was sent as token ids. */
+static int read_request_prompt_ids(struct td_exchange *x)
 {
     static const char *const names[] = {"prompt", "token_ids", "input_ids"}; /* OpenAI; vLLM's generate; SGLang's */
     const cJSON *p = NULL, *e;
@@ -325,13 +327,13 @@ static int prompt_ids_of_request(struct td_exchange *x)
     return TD_OK;
 }
 
-static int build(struct stream *s, struct td_exchange *x)
+static int build_exchange(struct stream *s, struct td_exchange *x)
 {
     int rc;
 
     *x = (struct td_exchange){.stream = s->number};
-    judge(s);
-    from_note(s, x);
+    find_first_error(s);
+    read_open_note(s, x);
     if (s->request_body.len && !s->request_body.failed)
         x->request = td_json_parse(td_buf_str(&s->request_body), s->request_body.len, NULL);
     x->http_status = s->response.status;
@@ -344,17 +346,17 @@ static int build(struct stream *s, struct td_exchange *x)
     s->answer.error = s->answer.error_kind = NULL;
     rc = td_answer_finish(&s->answer, x);
     if (x->error && x->usage.completion_tokens < 0)
-        x->ids_complete = false; /* nobody can say how many there were */
+        x->ids_complete = false; /* how many there were is unknown */
     if (!rc)
-        rc = prompt_ids_of_request(x);
+        rc = read_request_prompt_ids(x);
     return rc ? rc : td_answer_finish_scores(&s->answer, x);
 }
 
-static int finish(struct td_deriver *d, struct slot *slot, struct td_error *err)
+static int finish_stream(struct td_deriver *d, struct slot *slot, struct td_error *err)
 {
     struct stream *s = slot->s;
     struct td_exchange x;
-    int rc = build(s, &x);
+    int rc = build_exchange(s, &x);
 
     slot->s = NULL;
     d->n_open--;
@@ -369,7 +371,8 @@ static int finish(struct td_deriver *d, struct slot *slot, struct td_error *err)
 
 /* ---- feeding ------------------------------------------------------------------------------------------------------ */
 
-/* libcurl sends a request again on a fresh connection when a kept one turns out to be dead: the last one counts. */
+/* Read bytes that were sent. When a reused connection turns out to be dead, libcurl sends the
+ * request again on a new one: the last request counts. */
 static void feed_sent(struct stream *s, const struct td_wire *rec)
 {
     if (s->request.state >= TD_HTTP_DONE && !s->t_first) {
@@ -390,20 +393,21 @@ static int feed_note(struct td_deriver *d, struct slot *slot, const struct td_wi
         s->open = note;
     } else if (td_json_get(note, "close")) {
         s->close = note;
-        return finish(d, slot, err);
+        return finish_stream(d, slot, err);
     } else {
-        cJSON_Delete(note); /* a note of a later version */
+        cJSON_Delete(note); /* of a later version */
     }
     return TD_OK;
 }
 
-static int slot_for(struct td_deriver *d, uint32_t number, struct slot **out, struct td_error *err)
+static int find_or_add_slot(struct td_deriver *d, uint32_t number, struct slot **out,
+                            struct td_error *err)
 {
     struct slot *slot;
 
-    if (d->n_used * 2 >= d->n_slots && grow(d))
+    if (d->n_used * 2 >= d->n_slots && grow_slots(d))
         return td_fail(err, TD_ENOMEM, "out of memory for %zu streams", d->n_used);
-    slot = find(d->slots, d->n_slots, number);
+    slot = find_slot(d->slots, d->n_slots, number);
     if (!slot->used) {
         if (d->n_open >= MAX_OPEN)
             return td_fail(err, TD_ELIMIT, "more than %d streams are open at once in the wire log", MAX_OPEN);
@@ -421,7 +425,7 @@ int td_deriver_feed(struct td_deriver *d, const struct td_wire *rec, struct td_e
 {
     struct slot *slot = NULL;
     struct stream *s;
-    int rc = slot_for(d, rec->stream, &slot, err);
+    int rc = find_or_add_slot(d, rec->stream, &slot, err);
 
     if (rc)
         return rc;
@@ -433,7 +437,7 @@ int td_deriver_feed(struct td_deriver *d, const struct td_wire *rec, struct td_e
     s->t_now = rec->t_ns;
     if (rec->dir == TD_WIRE_NOTE) {
         if (!s->t_last || !s->t_first)
-            s->t_last = rec->t_ns; /* nothing was read: the end is that of the attempt */
+            s->t_last = rec->t_ns; /* nothing was read: the attempt ends here */
         return feed_note(d, slot, rec, err);
     }
     s->t_last = rec->t_ns;
@@ -467,7 +471,7 @@ int td_deriver_end(struct td_deriver *d, struct td_error *err)
             open[n++] = &d->slots[i];
     qsort(open, n, sizeof *open, by_number);
     for (i = 0; i < n && !rc; i++)
-        rc = finish(d, open[i], err);
+        rc = finish_stream(d, open[i], err);
     free(open);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* extras.c - ask for what a server offers beyond its answers, and note what came of it.
+/* extras.c - ask for what a server offers beyond its answers, and note the outcome.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/extras.h"
 
@@ -35,9 +35,10 @@ static void set_bool(struct td_extras *e, const char *name, bool yes, const char
     td_extras_set(e, name, yes ? "yes" : "no", yes ? NULL : why_not);
 }
 
-/* Fields of the body: asked for, refused, or taken without a word. */
-static void of_field(struct td_extras *e, const struct td_api_server *s, const struct td_exchange *x, enum td_api_field f, bool yes,
-                     const char *why_not)
+/* Note a field of the body: answered, refused, or accepted without an answer. */
+static void check_field(struct td_extras *e, const struct td_api_server *s,
+                        const struct td_exchange *x, enum td_api_field f, bool yes,
+                        const char *why_not)
 {
     if (s->without >> f & 1)
         td_extras_set(e, td_api_field_name(f), "refused", s->refusal[f]);
@@ -50,15 +51,16 @@ static bool ids_as_text(const struct td_exchange *x)
     return x->n_tokens > 0 && x->token_ids && x->top && x->top[0].id >= 0;
 }
 
-void td_extras_of_answer(struct td_extras *e, const struct td_api_server *s, const struct td_exchange *x, const char *id)
+void td_extras_check_answer(struct td_extras *e, const struct td_api_server *s,
+                            const struct td_exchange *x, const char *id)
 {
     int64_t max_tokens = td_json_get_i64(x->request, "max_tokens", td_json_get_i64(x->request, "n_predict", -1));
     bool usage = x->usage.completion_tokens >= 0;
 
-    of_field(e, s, x, TD_FIELD_TOKEN_IDS, x->token_ids != NULL, "taken, and not answered");
-    of_field(e, s, x, TD_FIELD_IDS_AS_TEXT, ids_as_text(x), "taken, and not answered");
-    of_field(e, s, x, TD_FIELD_USAGE, usage, "taken, and not answered");
-    of_field(e, s, x, TD_FIELD_SALT, true, NULL); /* nothing in an answer shows it */
+    check_field(e, s, x, TD_FIELD_TOKEN_IDS, x->token_ids != NULL, "taken, and not answered");
+    check_field(e, s, x, TD_FIELD_IDS_AS_TEXT, ids_as_text(x), "taken, and not answered");
+    check_field(e, s, x, TD_FIELD_USAGE, usage, "taken, and not answered");
+    check_field(e, s, x, TD_FIELD_SALT, true, NULL); /* nothing in an answer shows it */
     set_bool(e, "token_ids", x->token_ids != NULL, "no id in the answer");
     set_bool(e, "token_ids_complete", x->ids_complete, x->token_ids ? "ids and the count of tokens differ" : "no id in the answer");
     set_bool(e, "prompt_token_ids", x->n_prompt_ids > 0, "not in the answer");
@@ -74,7 +76,7 @@ void td_extras_of_answer(struct td_extras *e, const struct td_api_server *s, con
         set_bool(e, TD_API_GENERATE, s->generate, "not there; vllm serve --enable-scale-out has it");
 }
 
-void td_extras_fact(const struct td_extras *e, struct td_writer *w)
+void td_extras_write_fact(const struct td_extras *e, struct td_writer *w)
 {
     cJSON *list = cJSON_CreateArray();
     int i;
@@ -94,9 +96,10 @@ void td_extras_fact(const struct td_extras *e, struct td_writer *w)
 
 /* ---- routes --------------------------------------------------------------------------------------------------------- */
 
-/* Ask; true: 200, its body is in r. Else the reason is noted. */
-static bool ask(struct td_extras *e, const struct td_api_server *s, const char *const *headers, const char *path, bool post, int ms,
-                struct td_http_reply *r)
+/* Ask a route. True: HTTP 200, with its body in r. Else the reason is noted. */
+static bool ask_route(struct td_extras *e, const struct td_api_server *s,
+                      const char *const *headers, const char *path, bool post, int ms,
+                      struct td_http_reply *r)
 {
     struct td_error err = {0};
     char url[700], why[200];
@@ -120,7 +123,7 @@ void td_extras_metrics(struct td_extras *e, const struct td_api_server *s, const
 {
     struct td_http_reply r = TD_HTTP_REPLY_INIT;
 
-    if (ask(e, s, headers, "/metrics", false, SHORT_MS, &r)) {
+    if (ask_route(e, s, headers, "/metrics", false, SHORT_MS, &r)) {
         td_metrics_parse(m, td_buf_str(&r.body), r.body.len);
         if (!m->n)
             td_extras_set(e, "/metrics", "no", "answers, but with no sample of an engine that is known");
@@ -132,7 +135,7 @@ bool td_extras_reset_cache(struct td_extras *e, const struct td_api_server *s, c
 {
     const char *path = s->kind == TD_API_VLLM ? "/reset_prefix_cache" : s->kind == TD_API_SGLANG ? "/flush_cache" : NULL;
     struct td_http_reply r = TD_HTTP_REPLY_INIT;
-    bool done = path && ask(e, s, headers, path, true, SHORT_MS, &r);
+    bool done = path && ask_route(e, s, headers, path, true, SHORT_MS, &r);
     cJSON *v = done ? td_json_parse(td_buf_str(&r.body), r.body.len, NULL) : NULL;
 
     if (cJSON_IsFalse(td_json_get(v, "success"))) {
@@ -157,7 +160,7 @@ static bool is_secret(const char *name)
     return false;
 }
 
-/* SGLang tells its own api_key there. */
+/* Hide secrets: SGLang reports its own api_key. */
 static void hide_secrets(cJSON *v)
 {
     cJSON *m;
@@ -169,8 +172,9 @@ static void hide_secrets(cJSON *v)
     }
 }
 
-/* Members that say how the engine is set up; the rest (packages, hardware of the host) is long and known otherwise. */
-static cJSON *info_kept(const cJSON *v)
+/* Copy the members that describe the engine. The rest (packages, hardware of the host) is long, and
+ * recorded elsewhere. */
+static cJSON *select_info(const cJSON *v)
 {
     cJSON *out = cJSON_CreateObject();
     const cJSON *m;
@@ -185,15 +189,17 @@ static cJSON *info_kept(const cJSON *v)
     return out;
 }
 
-/* SGLang's was /get_server_info once. A server that does not answer at all is not asked again. */
+/* Ask for /server_info, or SGLang's older /get_server_info. A server that does not answer at all is
+ * not asked again. */
 static bool ask_info(struct td_extras *e, const struct td_api_server *s, const char *const *headers, struct td_http_reply *r)
 {
     if (s->kind != TD_API_VLLM && s->kind != TD_API_SGLANG)
         return false;
-    if (ask(e, s, headers, "/server_info", false, INFO_MS, r))
+    if (ask_route(e, s, headers, "/server_info", false, INFO_MS, r))
         return true;
     td_buf_clear(&r->body);
-    return s->kind == TD_API_SGLANG && r->status >= 400 && ask(e, s, headers, "/get_server_info", false, INFO_MS, r);
+    return s->kind == TD_API_SGLANG && r->status >= 400 &&
+           ask_route(e, s, headers, "/get_server_info", false, INFO_MS, r);
 }
 
 void td_extras_server_info(struct td_extras *e, const struct td_api_server *s, const char *const *headers, struct td_writer *w)
@@ -205,7 +211,7 @@ void td_extras_server_info(struct td_extras *e, const struct td_api_server *s, c
         v = td_json_parse(td_buf_str(&r.body), r.body.len, NULL);
     if (cJSON_IsObject(v)) {
         hide_secrets(v);
-        kept = info_kept(v);
+        kept = select_info(v);
         td_writer_fact(w, "server", "info", kept);
         cJSON_Delete(kept);
     }

@@ -1,4 +1,4 @@
-/* whole.c - hold back answers with lost token ids, ask again unstreamed, fill in what agrees.
+/* fill_ids.c - hold back answers with lost token ids, ask again unstreamed, fill in what agrees.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/fill_ids.h"
 
@@ -47,8 +47,8 @@ void td_fill_ids_free(struct td_fill_ids *w)
     free(w);
 }
 
-/* Take x over; false: no room, x is left alone. */
-static bool list_take(struct list *l, struct td_exchange *x)
+/* Move x into the list. False: no room, x is as it was. */
+static bool list_add(struct list *l, struct td_exchange *x)
 {
     if (td_array_grow(&l->x, l->n, &l->cap, sizeof *l->x, TD_FILL_IDS_MAX_HELD))
         return false;
@@ -57,21 +57,21 @@ static bool list_take(struct list *l, struct td_exchange *x)
     return true;
 }
 
-/* ---- what is held --------------------------------------------------------------------------------------------------- */
+/* ---- held answers ---------------------------------------------------------------------------- */
 
 static bool is_filler(const struct td_exchange *x)
 {
     return !strcmp(td_json_get_str(x->extra, "role", ""), TD_FILL_IDS_ROLE);
 }
 
-/* Every place is known, some ids are not. */
+/* Is every token there, but not every id? */
 static bool is_lossy(const struct td_exchange *x)
 {
     return !x->error && x->token_ids && !x->ids_complete && x->phase != TD_PHASE_WARMUP && !strcmp(x->api, "llamacpp") &&
            x->usage.completion_tokens == x->n_tokens && !td_json_get_bool(x->extra, "bad_utf8", false);
 }
 
-static bool fill(struct td_exchange *x, const struct td_exchange *from)
+static bool fill_answer(struct td_exchange *x, const struct td_exchange *from)
 {
     int32_t i;
 
@@ -90,16 +90,16 @@ static bool fill(struct td_exchange *x, const struct td_exchange *from)
     return true;
 }
 
-int td_fill_ids_take(void *whole, struct td_exchange *x, struct td_error *err)
+int td_fill_ids_add(void *arg, struct td_exchange *x, struct td_error *err)
 {
-    struct td_fill_ids *w = whole;
+    struct td_fill_ids *w = arg;
 
-    if ((is_lossy(x) && list_take(&w->held, x)) || (is_filler(x) && list_take(&w->fillers, x)))
+    if ((is_lossy(x) && list_add(&w->held, x)) || (is_filler(x) && list_add(&w->fillers, x)))
         return TD_OK;
     return w->emit(w->arg, x, err);
 }
 
-static int pass_on(struct td_fill_ids *w, struct list *l, struct td_error *err)
+static int emit_all(struct td_fill_ids *w, struct list *l, struct td_error *err)
 {
     size_t i;
     int rc = TD_OK;
@@ -116,22 +116,23 @@ int td_fill_ids_end(struct td_fill_ids *w, struct td_error *err)
     int rc;
 
     for (i = 0; i < w->held.n; i++)
-        for (j = 0; j < w->fillers.n && !fill(&w->held.x[i], &w->fillers.x[j]);)
+        for (j = 0; j < w->fillers.n && !fill_answer(&w->held.x[i], &w->fillers.x[j]);)
             j++;
-    rc = pass_on(w, &w->held, err);
-    return rc ? rc : pass_on(w, &w->fillers, err);
+    rc = emit_all(w, &w->held, err);
+    return rc ? rc : emit_all(w, &w->fillers, err);
 }
 
 /* ---- asking --------------------------------------------------------------------------------------------------------- */
 
-static void put(cJSON *o, const char *name, cJSON *v)
+static void set_member(cJSON *o, const char *name, cJSON *v)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(o, name);
     cJSON_AddItemToObject(o, name, v);
 }
 
-/* The text that the server makes of these messages, or NULL. */
-static cJSON *template_of(const cJSON *messages, const struct td_api_server *s, const char *const *headers)
+/* The text that the server's template makes of these messages, or NULL. */
+static cJSON *apply_template(const cJSON *messages, const struct td_api_server *s,
+                             const char *const *headers)
 {
     struct td_http_reply r = TD_HTTP_REPLY_INIT;
     struct td_buf body = TD_BUF_INIT((size_t)64 << 20);
@@ -153,29 +154,33 @@ static cJSON *template_of(const cJSON *messages, const struct td_api_server *s, 
     return prompt;
 }
 
-/* A chat as a completion of what its template gives; NULL when the server does not say. */
-static cJSON *completion_of(const cJSON *chat, const struct td_api_server *s, const char *const *headers)
+/* Turn the body of a chat into that of a completion of its template's text. NULL: the server does
+ * not give the text. */
+static cJSON *chat_as_completion(const cJSON *chat, const struct td_api_server *s,
+                                 const char *const *headers)
 {
     static const char *const dropped[] = {"model", "messages", "logprobs", "top_logprobs", "stream_options", "timings_per_token"};
-    cJSON *prompt = template_of(td_json_get(chat, "messages"), s, headers), *body;
+    cJSON *prompt = apply_template(td_json_get(chat, "messages"), s, headers), *body;
     size_t i;
 
     if (!prompt)
         return NULL;
     body = cJSON_Duplicate(chat, true);
-    put(body, "n_predict", cJSON_CreateNumber((double)td_json_get_i64(chat, "max_tokens", -1)));
+    set_member(body, "n_predict",
+               cJSON_CreateNumber((double)td_json_get_i64(chat, "max_tokens", -1)));
     cJSON_DeleteItemFromObjectCaseSensitive(body, "max_tokens");
     for (i = 0; i < sizeof dropped / sizeof *dropped; i++)
         cJSON_DeleteItemFromObjectCaseSensitive(body, dropped[i]);
-    put(body, "prompt", prompt);
+    set_member(body, "prompt", prompt);
     return body;
 }
 
-static int plan_one(const struct td_exchange *x, const struct td_api_server *s, const char *const *headers, struct td_plan *plan,
-                    struct td_error *err)
+static int plan_request(const struct td_exchange *x, const struct td_api_server *s,
+                        const char *const *headers, struct td_plan *plan, struct td_error *err)
 {
     bool chat = td_json_get(x->request, "messages") != NULL;
-    cJSON *body = chat ? completion_of(x->request, s, headers) : cJSON_Duplicate(x->request, true);
+    cJSON *body =
+        chat ? chat_as_completion(x->request, s, headers) : cJSON_Duplicate(x->request, true);
     struct td_buf text = TD_BUF_INIT((size_t)64 << 20);
     char path[] = "/completion", role[] = TD_FILL_IDS_ROLE;
     struct td_plan_item it = {.prompt_id = x->prompt_id, .category = x->category, .api = x->api, .path = path, .role = role,
@@ -185,9 +190,9 @@ static int plan_one(const struct td_exchange *x, const struct td_api_server *s, 
 
     if (!body)
         return TD_OK;
-    put(body, "stream", cJSON_CreateFalse());
-    put(body, "n_probs", cJSON_CreateNumber(0));
-    put(body, "return_tokens", cJSON_CreateTrue());
+    set_member(body, "stream", cJSON_CreateFalse());
+    set_member(body, "n_probs", cJSON_CreateNumber(0));
+    set_member(body, "return_tokens", cJSON_CreateTrue());
     td_jw_init(&w, &text, false);
     td_jw_value(&w, NULL, body);
     it.body = text.data;
@@ -208,7 +213,7 @@ int td_fill_ids_plan(struct td_fill_ids *w, const struct td_api_server *s, const
         for (j = 0; j < i && strcmp(w->held.x[j].prompt_id, w->held.x[i].prompt_id) != 0;)
             j++;
         if (j == i && w->held.x[i].request)
-            rc = plan_one(&w->held.x[i], s, headers, plan, err);
+            rc = plan_request(&w->held.x[i], s, headers, plan, err);
     }
     return rc;
 }

@@ -18,7 +18,7 @@ void td_http_release(struct td_http *h)
     td_buf_release(&h->line);
 }
 
-static void bad(struct td_http *h, const char *what, const char *line)
+static void set_bad(struct td_http *h, const char *what, const char *line)
 {
     size_t i;
 
@@ -29,7 +29,7 @@ static void bad(struct td_http *h, const char *what, const char *line)
             h->bad[i] = '?';
 }
 
-static void start_line(struct td_http *h, const char *line)
+static void read_start_line(struct td_http *h, const char *line)
 {
     const char *sp = strchr(line, ' '), *end;
 
@@ -38,7 +38,7 @@ static void start_line(struct td_http *h, const char *line)
     if (h->request) {
         end = sp ? strchr(sp + 1, ' ') : NULL;
         if (!sp || !end || strncmp(end + 1, "HTTP/1.", 7) || (size_t)(sp - line) >= sizeof h->method) {
-            bad(h, "no HTTP/1.1 request line", line);
+            set_bad(h, "no HTTP/1.1 request line", line);
             return;
         }
         snprintf(h->method, sizeof h->method, "%.*s", (int)(sp - line), line);
@@ -47,7 +47,7 @@ static void start_line(struct td_http *h, const char *line)
         h->status = !strncmp(line, "HTTP/1.", 7) && sp ? atoi(sp + 1) : 0;
         if (h->status < 100 || h->status > 999) {
             h->status = 0;
-            bad(h, "the answer is no HTTP/1.1", line);
+            set_bad(h, "the answer is no HTTP/1.1", line);
             return;
         }
     }
@@ -65,17 +65,17 @@ static bool is_header(const char *line, const char *name, const char **value)
     return true;
 }
 
-static void header(struct td_http *h, const char *line)
+static void read_header(struct td_http *h, const char *line)
 {
     const char *v;
     char *end;
 
     if (++h->n_headers > TD_HTTP_MAX_HEADERS) {
-        bad(h, "too many headers", line);
+        set_bad(h, "too many headers", line);
     } else if (is_header(line, "Content-Length", &v)) {
         h->content_length = strtoll(v, &end, 10);
         if (end == v || h->content_length < 0)
-            bad(h, "Content-Length is no number", line);
+            set_bad(h, "Content-Length is no number", line);
     } else if (is_header(line, "Transfer-Encoding", &v)) {
         h->chunked = strcasestr(v, "chunked") != NULL;
     } else if (is_header(line, "Content-Type", &v)) {
@@ -102,45 +102,45 @@ static void end_of_headers(struct td_http *h)
     }
 }
 
-static void chunk_size(struct td_http *h, const char *line)
+static void read_chunk_size(struct td_http *h, const char *line)
 {
     char *end;
     long long n = strtoll(line, &end, 16);
 
     if (end == line || n < 0 || n > (1LL << 40) || *line == '-' || *line == '+')
-        bad(h, "the size of a chunk is no number", line);
+        set_bad(h, "the size of a chunk is no number", line);
     else if (n)
         h->left = n, h->state = TD_HTTP_CHUNK_DATA;
     else
         h->state = TD_HTTP_TRAILERS;
 }
 
-static void take_line(struct td_http *h)
+static void read_message_line(struct td_http *h)
 {
     size_t len = h->line.len;
     const char *line;
 
     if (h->line.failed) {
-        bad(h, "a header line is longer than 64 KiB", td_buf_str(&h->line));
+        set_bad(h, "a header line is longer than 64 KiB", td_buf_str(&h->line));
         return;
     }
     if (len && h->line.data[len - 1] == '\r')
         h->line.data[len - 1] = '\0';
     line = td_buf_str(&h->line);
     if (h->state == TD_HTTP_START)
-        start_line(h, line);
+        read_start_line(h, line);
     else if (h->state == TD_HTTP_HEADERS)
-        *line ? header(h, line) : end_of_headers(h);
+        *line ? read_header(h, line) : end_of_headers(h);
     else if (h->state == TD_HTTP_CHUNK_SIZE)
-        chunk_size(h, line);
+        read_chunk_size(h, line);
     else if (h->state == TD_HTTP_CHUNK_END)
-        *line ? bad(h, "a chunk does not end where it should", line) : (void)(h->state = TD_HTTP_CHUNK_SIZE);
+        *line ? set_bad(h, "a chunk does not end where it should", line) : (void)(h->state = TD_HTTP_CHUNK_SIZE);
     else if (h->state == TD_HTTP_TRAILERS && !*line)
         h->state = TD_HTTP_DONE;
     td_buf_clear(&h->line);
 }
 
-static size_t take_body(struct td_http *h, const char *bytes, size_t n)
+static size_t pass_body(struct td_http *h, const char *bytes, size_t n)
 {
     if (h->state != TD_HTTP_BODY_CLOSE) {
         if ((int64_t)n > h->left)
@@ -163,7 +163,7 @@ void td_http_feed(struct td_http *h, const char *bytes, size_t n)
         case TD_HTTP_BODY_LENGTH:
         case TD_HTTP_BODY_CLOSE:
         case TD_HTTP_CHUNK_DATA:
-            i += take_body(h, bytes + i, n - i);
+            i += pass_body(h, bytes + i, n - i);
             break;
         case TD_HTTP_DONE:
             h->excess += (int64_t)(n - i);
@@ -174,7 +174,7 @@ void td_http_feed(struct td_http *h, const char *bytes, size_t n)
             td_buf_add(&h->line, bytes + i, k);
             i += k + (nl != NULL);
             if (nl || h->line.failed)
-                take_line(h);
+                read_message_line(h);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* http.h - an HTTP/1.1 response or request out of bytes that come in any pieces, for deriving (not for sending).
+/* http.h - parse an HTTP/1.1 request or response from bytes that come in any pieces.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_WIRE_HTTP_H
 #define TD_WIRE_HTTP_H
@@ -28,14 +28,17 @@ struct td_http {
     int64_t left;                 /* of the body or the chunk */
     int64_t excess;               /* bytes after the end of the message */
     int n_headers;
-    char bad[200];                /* why it is no HTTP, one sentence; "" while it is */
+    char bad[200];                /* why this is no HTTP, one sentence; "" while it is */
     struct td_buf line;
     td_http_body_fn *fn; void *arg;
 };
 void td_http_init(struct td_http *h, bool request, td_http_body_fn *fn, void *arg);
 void td_http_release(struct td_http *h);
+/* Feed n bytes. Body bytes go to fn, without framing. After TD_HTTP_BAD nothing is parsed any
+ * more. */
 void td_http_feed(struct td_http *h, const char *bytes, size_t n);
-/* Has the message come to its end? closed: the connection was closed in order (which ends a body without a length). */
+/* Is the message complete?
+ *   closed : the connection was closed in order, which ends a body without a length */
 bool td_http_complete(const struct td_http *h, bool closed);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "common/array.h"
 
-static bool is_engines(const char *s, size_t n)
+static bool is_engine_sample(const char *s, size_t n)
 {
     static const char *const prefixes[] = {"vllm:", "llamacpp:", "sglang:"};
     size_t i;
@@ -38,9 +38,9 @@ static size_t key_len(const char *s, size_t n)
     return 0;
 }
 
-static void take_line(struct td_metrics *m, const char *s, size_t n)
+static void read_sample(struct td_metrics *m, const char *s, size_t n)
 {
-    size_t len = is_engines(s, n) ? key_len(s, n) : 0;
+    size_t len = is_engine_sample(s, n) ? key_len(s, n) : 0;
     char number[64], *end;
     double value;
 
@@ -65,7 +65,7 @@ void td_metrics_parse(struct td_metrics *m, const char *text, size_t n)
         const char *nl = memchr(text + at, '\n', n - at);
         size_t len = nl ? (size_t)(nl - text) - at : n - at;
 
-        take_line(m, text + at, len);
+        read_sample(m, text + at, len);
         at += len + 1;
     }
 }
@@ -83,11 +83,6 @@ void td_metrics_release(struct td_metrics *m)
 static int by_key(const void *a, const void *b)
 {
     return strcmp(((const struct td_metric *)a)->key, ((const struct td_metric *)b)->key);
-}
-
-static cJSON *number(double v)
-{
-    return isfinite(v) ? cJSON_CreateNumber(v) : cJSON_CreateString(isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
 }
 
 cJSON *td_metrics_change(struct td_metrics *before, struct td_metrics *after)
@@ -110,8 +105,8 @@ cJSON *td_metrics_change(struct td_metrics *before, struct td_metrics *after)
             continue;
         }
         pair = cJSON_AddArrayToObject(changed, a->key);
-        cJSON_AddItemToArray(pair, number(was));
-        cJSON_AddItemToArray(pair, number(a->value));
+        cJSON_AddItemToArray(pair, td_json_new_num(was));
+        cJSON_AddItemToArray(pair, td_json_new_num(a->value));
     }
     cJSON_AddNumberToObject(out, "constant", (double)constant);
     cJSON_AddNumberToObject(out, "dropped", (double)(before->dropped + after->dropped));

@@ -1,4 +1,4 @@
-/* scores.c - texts to be scored: kept as they go by, asked for afterwards.
+/* scores.c - collect texts to be scored, and have a server score them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/scores.h"
 
@@ -23,7 +23,7 @@ enum td_scored td_scores_outcome(const struct td_exchange *x)
     static const int refusals[] = {400, 404, 405, 422, 501};
     size_t i;
 
-    if (td_collapse_error_says_nan(x->error))
+    if (td_collapse_error_names_nan(x->error))
         return TD_SCORED_NAN;
     if (!x->error)
         return x->n_scores ? TD_SCORED : TD_SCORED_REFUSED;
@@ -55,7 +55,7 @@ void td_scores_release(struct td_scores *s)
     *s = (struct td_scores){0};
 }
 
-static bool known(const struct td_scores *s, const char *prompt_id)
+static bool has_text_of(const struct td_scores *s, const char *prompt_id)
 {
     size_t i;
 
@@ -65,7 +65,7 @@ static bool known(const struct td_scores *s, const char *prompt_id)
     return false;
 }
 
-/* Prompt and answer of x in one. */
+/* Join prompt and answer of x into a text. */
 static int make_text(const struct td_exchange *x, struct td_scores_text *t, struct td_error *err)
 {
     int32_t room = TD_SCORES_MAX_TOKENS - x->n_prompt_ids, answer = x->n_tokens < room ? x->n_tokens : room;
@@ -82,7 +82,7 @@ static int make_text(const struct td_exchange *x, struct td_scores_text *t, stru
     return TD_OK;
 }
 
-static int keep_text(struct td_scores *s, const struct td_exchange *x, struct td_error *err)
+static int add_text(struct td_scores *s, const struct td_exchange *x, struct td_error *err)
 {
     int rc = td_array_grow(&s->text, s->n, &s->cap, sizeof *s->text, SIZE_MAX);
 
@@ -93,7 +93,7 @@ static int keep_text(struct td_scores *s, const struct td_exchange *x, struct td
     return rc;
 }
 
-static void count(struct td_scores *s, const struct td_exchange *x)
+static void count_outcome(struct td_scores *s, const struct td_exchange *x)
 {
     enum td_scored o = td_scores_outcome(x);
 
@@ -102,13 +102,14 @@ static void count(struct td_scores *s, const struct td_exchange *x)
         snprintf(s->why, sizeof s->why, "%.190s", x->error ? x->error : "taken, and not answered");
 }
 
-int td_scores_see(struct td_scores *s, const struct td_exchange *x, struct td_error *err)
+int td_scores_add(struct td_scores *s, const struct td_exchange *x, struct td_error *err)
 {
     if (td_scores_role(x)) {
-        count(s, x);
+        count_outcome(s, x);
         return TD_OK;
     }
-    if (x->error || x->phase != TD_PHASE_TIMED || x->n_tokens < 1 || (int64_t)s->n >= s->max_texts || known(s, x->prompt_id ? x->prompt_id : ""))
+    if (x->error || x->phase != TD_PHASE_TIMED || x->n_tokens < 1 ||
+        (int64_t)s->n >= s->max_texts || has_text_of(s, x->prompt_id ? x->prompt_id : ""))
         return TD_OK;
     if (!x->prompt_ids || !x->token_ids || !x->ids_complete) {
         s->without_ids += x->repeat == 0;
@@ -118,17 +119,17 @@ int td_scores_see(struct td_scores *s, const struct td_exchange *x, struct td_er
         s->too_long += x->repeat == 0;
         return TD_OK;
     }
-    return keep_text(s, x, err);
+    return add_text(s, x, err);
 }
 
 /* ---- bodies --------------------------------------------------------------------------------------------------------- */
 
-static bool offered(const struct td_api_server *server)
+static bool is_offered(const struct td_api_server *server)
 {
     return server->kind == TD_API_VLLM || server->kind == TD_API_SGLANG;
 }
 
-static void put_greedy(struct td_jw *w)
+static void put_greedy_params(struct td_jw *w)
 {
     td_jw_num(w, "temperature", 0);
     td_jw_num(w, "top_p", 1);
@@ -139,13 +140,13 @@ static void put_greedy(struct td_jw *w)
     td_jw_num(w, "repetition_penalty", 1);
 }
 
-/* vLLM takes no cached prefix for such a request; the salt keeps it from leaving one for others. */
+/* vLLM uses no cached prefix for such a request; the salt keeps it from leaving one for others. */
 static void put_vllm(struct td_jw *w, const struct td_api_server *server, const int32_t *ids, int32_t n)
 {
     td_jw_cstr(w, "model", server->model);
     td_jw_i32s(w, "prompt", ids, n);
     td_jw_i64(w, "max_tokens", 1);
-    put_greedy(w);
+    put_greedy_params(w);
     td_jw_i64(w, "seed", 0);
     td_jw_bool(w, "stream", false);
     td_jw_i64(w, "prompt_logprobs", 1);
@@ -160,7 +161,7 @@ static void put_sglang(struct td_jw *w, const int32_t *ids, int32_t n)
     td_jw_i32s(w, "input_ids", ids, n);
     td_jw_obj(w, "sampling_params");
     td_jw_i64(w, "max_new_tokens", 1);
-    put_greedy(w);
+    put_greedy_params(w);
     td_jw_end(w);
     td_jw_bool(w, "return_logprob", true);
     td_jw_i64(w, "logprob_start_len", 0);
@@ -170,8 +171,8 @@ static void put_sglang(struct td_jw *w, const int32_t *ids, int32_t n)
 
 /* ---- plans ---------------------------------------------------------------------------------------------------------- */
 
-static int add_text(const struct td_scores_text *t, const struct td_api_server *server, int32_t pass, int64_t group, struct td_plan *plan,
-                    struct td_error *err)
+static int plan_text(const struct td_scores_text *t, const struct td_api_server *server,
+                     int32_t pass, int64_t group, struct td_plan *plan, struct td_error *err)
 {
     bool vllm = server->kind == TD_API_VLLM;
     int64_t room = server->max_model_len - 1;
@@ -206,10 +207,10 @@ int td_scores_ask(struct td_scores *s, const struct td_api_server *server, td_sc
     size_t i;
     int rc = TD_OK;
 
-    for (pass = 0; pass < TD_SCORES_PASSES && offered(server); pass++)
+    for (pass = 0; pass < TD_SCORES_PASSES && is_offered(server); pass++)
         for (i = 0; i < s->n && !rc; i++) {
             group += !pass || i % TD_SCORES_TOGETHER == 0;
-            rc = add_text(&s->text[i], server, pass, group, &plan, err);
+            rc = plan_text(&s->text[i], server, pass, group, &plan, err);
         }
     if (!rc)
         rc = td_scores_send(s, &plan, send, arg, err);
@@ -232,8 +233,8 @@ static int by_stream(const void *a, const void *b)
     return x->stream < y->stream ? -1 : x->stream > y->stream;
 }
 
-/* The ids come from where redaction leaves them; the rest as it was sent. */
-static int add_again(const struct td_exchange *x, struct td_plan *plan, struct td_error *err)
+/* Plan the request of x again, with the ids of prompt_ids: redaction does not touch those. */
+static int plan_text_again(const struct td_exchange *x, struct td_plan *plan, struct td_error *err)
 {
     const char *key = td_json_get(x->request, "input_ids") ? "input_ids" : "prompt";
     cJSON *body = cJSON_Duplicate(x->request, true), *ids = cJSON_CreateIntArray(x->prompt_ids, x->n_prompt_ids);
@@ -270,12 +271,12 @@ int td_scores_plan_again(const struct td_exchange *xs, size_t n, struct td_plan 
             order[m++] = &xs[i];
     qsort(order, m, sizeof *order, by_stream);
     for (i = 0; i < m && !rc; i++)
-        rc = add_again(order[i], plan, err);
+        rc = plan_text_again(order[i], plan, err);
     free(order);
     return rc;
 }
 
-/* ---- what came of it ------------------------------------------------------------------------------------------------ */
+/* ---- outcome --------------------------------------------------------------------------------- */
 
 void td_scores_extra(const struct td_scores *s, const struct td_api_server *server, struct td_extras *e)
 {
@@ -283,7 +284,7 @@ void td_scores_extra(const struct td_scores *s, const struct td_api_server *serv
 
     if (!s->max_texts)
         return;
-    if (!offered(server))
+    if (!is_offered(server))
         td_extras_set(e, "prompt_logprobs", "no", "this API does not offer them: answers are compared up to their first fork only");
     else if (s->count[TD_SCORED_REFUSED])
         td_extras_set(e, "prompt_logprobs", "refused", s->why);

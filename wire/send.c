@@ -12,7 +12,7 @@
 #include "wire/api_body.h"
 #include "wire/client.h"
 
-#define TEE_MAX ((size_t)64 << 20) /* bytes kept for the deriver between groups */
+#define TEE_MAX ((size_t)64 << 20) /* bytes copied for the deriver between groups */
 
 struct tee_head { int64_t t_ns; uint32_t stream, dir; size_t len; };
 
@@ -32,8 +32,8 @@ struct sender {
     int64_t ended;
 };
 
-/* Feed the deriver with what lies in the tee. */
-static void drain(struct sender *s)
+/* Feed the deriver with the copied records. */
+static void feed_deriver(struct sender *s)
 {
     size_t at = 0;
     int rc;
@@ -54,8 +54,8 @@ static void drain(struct sender *s)
     td_buf_clear(&s->tee);
 }
 
-/* The hot path: a copy into the writer's queue, a copy for the deriver. */
-static void put(void *arg, const struct td_wire *rec)
+/* The hot path: copy a record into the writer's queue and for the deriver. */
+static void put_record(void *arg, const struct td_wire *rec)
 {
     struct sender *s = arg;
     struct tee_head h = {rec->t_ns, rec->stream, (uint32_t)rec->dir, rec->len};
@@ -71,7 +71,7 @@ static void put(void *arg, const struct td_wire *rec)
     if (!s->deriver)
         return;
     if (s->tee.len + sizeof h + rec->len > TEE_MAX)
-        drain(s);
+        feed_deriver(s);
     td_buf_add(&s->tee, &h, sizeof h);
     td_buf_add(&s->tee, rec->data, rec->len);
     if (s->tee.failed && !s->rc)
@@ -83,7 +83,7 @@ static void put_note(struct sender *s, uint32_t stream, int64_t t_ns, const stru
     struct td_wire rec = {.t_ns = t_ns, .stream = stream, .dir = TD_WIRE_NOTE, .data = (const uint8_t *)td_buf_str(b),
                           .len = b->len};
 
-    put(s, &rec);
+    put_record(s, &rec);
 }
 
 static const char *phase_name(enum td_phase phase)
@@ -146,8 +146,9 @@ static bool server_gone(struct sender *s)
     return s->stats->server_gone;
 }
 
-/* After a failure: a process that is about to end has closed its sockets some milliseconds before it can be waited for. */
-static bool died(struct sender *s)
+/* After a failure, wait a little for the server's end: a dying process closes its sockets some
+ * milliseconds before it can be waited for. */
+static bool server_died(struct sender *s)
 {
     int i;
 
@@ -156,12 +157,12 @@ static bool died(struct sender *s)
     return server_gone(s);
 }
 
-static void on_done(void *arg, const struct td_client_done *done)
+static void on_request_done(void *arg, const struct td_client_done *done)
 {
     struct sender *s = arg;
     const char *kind = done->kind, *error = done->error;
 
-    if (kind && !s->stats->interrupted && died(s)) {
+    if (kind && !s->stats->interrupted && server_died(s)) {
         kind = "server";
         error = "the server's process ended during the request";
     }
@@ -176,17 +177,17 @@ static void on_done(void *arg, const struct td_client_done *done)
     td_progress_at(&s->progress, ++s->ended, NULL);
 }
 
-static bool stopped(const struct sender *s)
+static bool is_stopped(const struct sender *s)
 {
     return s->opt->stop && *s->opt->stop;
 }
 
-/* Let bytes move until `due`; without anything in flight, sleep. */
-static void wait_until(struct sender *s, int64_t due)
+/* Let bytes move until `due`; sleep while nothing is in flight. */
+static void run_until(struct sender *s, int64_t due)
 {
     int64_t now;
 
-    while ((now = td_clock_mono_ns()) < due && !stopped(s)) {
+    while ((now = td_clock_mono_ns()) < due && !is_stopped(s)) {
         if (td_client_in_flight(s->client))
             td_client_run(s->client, due, NULL);
         else
@@ -194,7 +195,7 @@ static void wait_until(struct sender *s, int64_t due)
     }
 }
 
-static int start_item(struct sender *s, struct td_plan_item *it)
+static int start_request(struct sender *s, struct td_plan_item *it)
 {
     uint32_t stream = s->stats->next_stream++;
     char url[1200], id[64], header[96];
@@ -209,7 +210,8 @@ static int start_item(struct sender *s, struct td_plan_item *it)
         req.header = header;
     }
     if (!s->opt->keep_salt)
-        td_api_resalt(it->body, it->body_len, td_hash64(&s->start_ns, sizeof s->start_ns) ^ stream);
+        td_api_renew_salt(it->body, it->body_len,
+                          td_hash64(&s->start_ns, sizeof s->start_ns) ^ stream);
     if (it->at_ns >= 0) {
         lag = td_clock_mono_ns() - (s->start_ns + it->at_ns);
         lag = lag > 0 ? lag : 0;
@@ -222,10 +224,11 @@ static int start_item(struct sender *s, struct td_plan_item *it)
     return td_client_start(s->client, &req, s->err);
 }
 
-/* One group: [from, to). */
+/* Send one group, the items [from, to). */
 static int send_group(struct sender *s, size_t from, size_t to)
 {
-    bool pause = s->opt->writer && s->plan->items[from].at_ns < 0; /* else the next is due at its time */
+    /* items with times of their own leave no pause */
+    bool pause = s->opt->writer && s->plan->items[from].at_ns < 0;
     size_t i;
     int rc = TD_OK;
 
@@ -234,28 +237,29 @@ static int send_group(struct sender *s, size_t from, size_t to)
         td_writer_pause(s->opt->writer);
     for (i = from; !rc && i < to; i++) {
         if (s->plan->items[i].at_ns >= 0)
-            wait_until(s, s->start_ns + s->plan->items[i].at_ns);
-        if (stopped(s))
+            run_until(s, s->start_ns + s->plan->items[i].at_ns);
+        if (is_stopped(s))
             break;
-        rc = start_item(s, &s->plan->items[i]);
+        rc = start_request(s, &s->plan->items[i]);
     }
     if (!rc)
         rc = td_client_run(s->client, INT64_MAX, s->err);
     if (pause)
         td_writer_resume(s->opt->writer);
-    if (rc == TD_EINTR || stopped(s)) {
+    if (rc == TD_EINTR || is_stopped(s)) {
         s->stats->interrupted = true;
         td_client_cancel_all(s->client, "stopped by the user");
         rc = TD_EINTR;
     }
     if (s->deriver)
-        drain(s);
+        feed_deriver(s);
     s->refused_groups = s->group_refused && !s->group_ok ? s->refused_groups + 1 : 0;
     s->silent_groups = s->group_silent && !s->group_ok ? s->silent_groups + 1 : 0;
     return rc ? rc : s->rc;
 }
 
-/* The server is gone: say so for each request that is left, so that none is missing without a reason. */
+/* The server is gone: note each request that is left as not sent, so that none is missing without a
+ * reason. */
 static void note_unsent(struct sender *s, size_t from)
 {
     const char *kind = s->stats->server_gone ? "server" : s->refused_groups ? "connect" : "timeout";
@@ -272,7 +276,7 @@ static void note_unsent(struct sender *s, size_t from)
         s->stats->unsent++;
     }
     if (s->deriver)
-        drain(s);
+        feed_deriver(s);
 }
 
 static int send_all(struct sender *s)
@@ -296,9 +300,15 @@ static int send_all(struct sender *s)
 static int open_sender(struct sender *s)
 {
     const struct td_send_options *o = s->opt;
-    struct td_client_options c = {.connect_timeout_ms = o->connect_timeout_ms, .total_timeout_ms = o->total_timeout_ms,
-                                  .idle_timeout_ms = o->idle_timeout_ms, .headers = o->headers, .sink = put, .sink_arg = s,
-                                  .done = on_done, .done_arg = s, .stop = o->stop};
+    struct td_client_options c = {.connect_timeout_ms = o->connect_timeout_ms,
+                                  .total_timeout_ms = o->total_timeout_ms,
+                                  .idle_timeout_ms = o->idle_timeout_ms,
+                                  .headers = o->headers,
+                                  .sink = put_record,
+                                  .sink_arg = s,
+                                  .done = on_request_done,
+                                  .done_arg = s,
+                                  .stop = o->stop};
 
     td_buf_init(&s->tee, 2 * TEE_MAX);
     if (o->emit && !(s->deriver = td_deriver_new(o->emit, o->emit_arg)))

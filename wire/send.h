@@ -16,12 +16,13 @@ struct td_send_options {
     const char *const *headers;    /* as td_client_options */
     int connect_timeout_ms, total_timeout_ms, idle_timeout_ms;
     struct td_writer *writer;      /* gets notes and bytes; NULL: none */
-    td_derive_emit_fn *emit; void *emit_arg; /* exchanges, derived between groups, off the hot path; NULL: none */
-    bool keep_salt;                /* do not renew cache_salt (td_api_resalt) */
+    td_derive_emit_fn *emit; void *emit_arg; /* gets exchanges, derived between groups; or NULL */
+    bool keep_salt;                /* do not renew cache_salt */
     void (*request_id)(void *arg, uint32_t stream, char out[64]); void *request_id_arg; /* X-Request-Id, or NULL */
     uint32_t first_stream;         /* number of the first request */
     const volatile sig_atomic_t *stop;
-    bool (*alive)(void *arg); void *alive_arg; /* NULL, or asked between groups and at failures: is the server's process there? */
+    bool (*alive)(void *arg); void *alive_arg; /* does the server's process run? asked between
+                                      groups and at failures; or NULL */
     const char *progress;          /* NULL: silent */
 };
 
@@ -34,12 +35,13 @@ struct td_send_stats {
     bool interrupted, server_gone;
 };
 
-/* Send the plan. For each request: the open note, its bytes, the close note. TD_OK also when requests failed: stats and
- * exchanges say so. Once the server's process is gone, or two groups in a row cannot connect or time out without one byte
- * of an answer, the rest is not sent: those requests are noted as failed ("server", "connect", "timeout") and counted in
- * `unsent`.
- * TD_EINTR: stopped; what was in flight is closed as "cut", the rest is not noted. TD_EIO: the writer failed; else what the
- * deriver or emit returned. stats is filled in any case. */
+/* Send the plan. The wire log gets, for each request, the open note, its bytes and the close note.
+ * Failed requests are no error here: stats and exchanges show them. Once the server's process is
+ * gone, or two groups in a row could not connect or timed out without one byte of an answer, the
+ * rest is not sent: those requests are noted as failed ("server", "connect", "timeout") and counted
+ * in `unsent`. TD_OK; TD_EINTR: stopped, requests in flight are closed as "cut", the rest is not
+ * noted; TD_EIO: the writer failed; else what the deriver or emit returned. stats is filled in any
+ * case. */
 int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
                  struct td_error *err);
 

@@ -1,4 +1,4 @@
-/* send_plan.c - lists of requests, and the one that repeats a recording.
+/* send_plan.c - make lists of requests, also from a recording.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/send_plan.h"
 
@@ -77,7 +77,7 @@ static int by_stream(const void *a, const void *b)
     return x->stream < y->stream ? -1 : x->stream > y->stream;
 }
 
-/* Were x and the group that holds prev (its first sent at, last ended at) in flight together? */
+/* The group that is being put together. t_end: when its last exchange ended so far */
 struct group_of { int64_t recorded, t_end, number; int32_t size; const struct td_exchange *first; };
 
 static bool same_group(const struct group_of *g, const struct td_exchange *x)
@@ -155,7 +155,7 @@ int td_plan_strip(struct td_plan *p, const struct td_api_server *server, struct 
     for (i = 0; i < p->n; i++) {
         struct td_buf b = TD_BUF_INIT((size_t)256 << 20);
 
-        if (!td_api_strip(server, p->items[i].body, p->items[i].body_len, &b))
+        if (!td_api_strip_body(server, p->items[i].body, p->items[i].body_len, &b))
             continue;
         if (b.failed) {
             td_buf_release(&b);

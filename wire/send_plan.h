@@ -7,32 +7,35 @@
 #include "format/records.h"
 #include "wire/api.h"
 
-/* One request. The members of a group are put in flight together; the next group waits until they are done. */
+/* One request. Requests of a group are in flight together; the next group waits until all of them
+ * are done. */
 struct td_plan_item {
     char *prompt_id, *category, *api, *method, *path;
-    char *role;               /* NULL or "": an ordinary request; "ids": it is asked for the token ids of others (whole.h), "scores": see scores.h */
+    char *role;               /* "": ordinary, as NULL; "ids": fill_ids.h; "scores": scores.h */
     char *body; size_t body_len;
     int32_t repeat, concurrency;
-    int32_t scored_from;      /* of role "scores": where the recorded answer begins; else 0 */
+    int32_t scored_from;      /* role "scores": where the recorded answer begins; else 0 */
     enum td_phase phase;
     int64_t group;
-    int64_t at_ns;            /* after the plan's start; -1: as soon as the group before is done */
+    int64_t at_ns;            /* after the plan's start; -1: once the group before is done */
 };
 struct td_plan { struct td_plan_item *items; size_t n, cap; };
 #define TD_PLAN_INIT {NULL, 0, 0}
 
-/* Strings and body are copied. TD_ENOMEM, TD_ELIMIT. */
+/* Append a request; strings and body are copied. TD_ENOMEM, TD_ELIMIT. */
 int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_error *err);
 void td_plan_release(struct td_plan *p);
 int64_t td_plan_next_group(const struct td_plan *p);   /* largest group + 1 */
-/* Append the requests of a recording, in the order in which they were sent, with their groups (the recorded one, else
- * exchanges whose times overlapped and that asked for the same concurrency). Bodies are written from `request`; exchanges
- * without a JSON request are counted in *skipped. speed: 0 as soon as possible, 1 at the recorded times, N times faster.
- * xs : [n], any order, borrowed. phases: bit mask of 1 << enum td_phase. */
+/* Append the requests of a recording, in the order in which they were sent. Groups are the recorded
+ * ones; without these, exchanges whose times overlapped and that asked for the same concurrency.
+ *   xs      : [n], any order, borrowed; bodies are written from `request`
+ *   phases  : bit mask of 1 << enum td_phase
+ *   speed   : 0 as soon as possible, 1 at the recorded times, N times faster
+ *   skipped : exchanges without a JSON request */
 int td_plan_from_exchanges(const struct td_exchange *xs, size_t n, unsigned phases, double speed, struct td_plan *p,
                            size_t *skipped, struct td_error *err);
 
-/* Take the members that the server refuses (its `without`) out of all bodies. TD_ENOMEM. */
+/* Remove the fields that the server refuses (server->without) from all bodies. TD_ENOMEM. */
 int td_plan_strip(struct td_plan *p, const struct td_api_server *server, struct td_error *err);
 
 #endif

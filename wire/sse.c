@@ -19,7 +19,7 @@ void td_sse_release(struct td_sse *s)
     td_buf_release(&s->name);
 }
 
-static void dispatch(struct td_sse *s)
+static void emit_event(struct td_sse *s)
 {
     struct td_sse_event ev = {td_buf_str(&s->data), s->data.len, td_buf_str(&s->name), s->error};
 
@@ -34,8 +34,8 @@ static void dispatch(struct td_sse *s)
     s->error = s->has_data = s->overflow = false;
 }
 
-/* The value after "field:", one blank dropped; NULL: another field. */
-static const char *field(const char *line, size_t len, const char *name, size_t *value_len)
+/* The value after "field:", without one leading blank. NULL: the line holds another field. */
+static const char *field_value(const char *line, size_t len, const char *name, size_t *value_len)
 {
     size_t n = strlen(name);
 
@@ -47,7 +47,7 @@ static const char *field(const char *line, size_t len, const char *name, size_t 
     return line + n;
 }
 
-static void take_line(struct td_sse *s)
+static void read_sse_line(struct td_sse *s)
 {
     const char *line = td_buf_str(&s->line), *v;
     size_t len = s->line.len, n;
@@ -60,16 +60,17 @@ static void take_line(struct td_sse *s)
     if (s->line.failed) {
         s->overflow = true;
     } else if (!len) {
-        dispatch(s);
+        emit_event(s);
     } else if (*line == ':') {
         s->comments++;
-    } else if ((v = field(line, len, "data", &n)) || (v = field(line, len, "error", &n))) {
+    } else if ((v = field_value(line, len, "data", &n)) ||
+               (v = field_value(line, len, "error", &n))) {
         s->error |= *line == 'e';
         if (s->has_data)
             td_buf_addc(&s->data, '\n');
         td_buf_add(&s->data, v, n);
         s->has_data = true;
-    } else if ((v = field(line, len, "event", &n))) {
+    } else if ((v = field_value(line, len, "event", &n))) {
         td_buf_clear(&s->name);
         td_buf_add(&s->name, v, n);
     }
@@ -96,7 +97,7 @@ void td_sse_feed(struct td_sse *s, const char *bytes, size_t n)
         if (i < n) {
             s->after_cr = bytes[i] == '\r';
             i++;
-            take_line(s);
+            read_sse_line(s);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* sse.h - server-sent events out of bytes that come in any pieces.
+/* sse.h - parse server-sent events from bytes that come in any pieces.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Lines end with LF, CRLF or CR; an event ends with a blank line (https://html.spec.whatwg.org/multipage/server-sent-events.html).
@@ -23,14 +23,14 @@ typedef void td_sse_fn(void *arg, const struct td_sse_event *ev);
 struct td_sse {
     struct td_buf line, data, name;
     bool error, has_data, after_cr, begun;
-    bool overflow;                /* this event is over the maximum: skipped to its end */
+    bool overflow;                /* this event exceeds the maximum: skip to its end */
     int64_t events, dropped, comments;
     td_sse_fn *fn; void *arg;
 };
 void td_sse_init(struct td_sse *s, td_sse_fn *fn, void *arg);
 void td_sse_release(struct td_sse *s);
 void td_sse_feed(struct td_sse *s, const char *bytes, size_t n);
-/* Bytes of an event that was not finished: 0 when the stream ended between events. */
+/* Bytes of an unfinished event; 0: the stream ended between events. */
 size_t td_sse_pending(const struct td_sse *s);
 
 #endif

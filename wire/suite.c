@@ -1,4 +1,4 @@
-/* suite.c - read a list of prompts, turn it into a plan.
+/* suite.c - read a list of prompts, and plan its requests.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/suite.h"
 
@@ -177,7 +177,8 @@ int td_suite_parse(const char *text, size_t n, const char *name, struct td_suite
     return rc;
 }
 
-/* Built-in suites lie beside the program's folder: in the tree (bin, or build/san/bin, or a test) and when installed. */
+/* Find a built-in suite beside the program's folder: of the tree (bin, build/san/bin, a test) or of
+ * an installation. */
 static int find_builtin(const char *name, char *path, size_t n, struct td_error *err)
 {
     static const char *const places[] = {"../fixtures/suites", "../../fixtures/suites", "../../../fixtures/suites",
@@ -247,7 +248,7 @@ static int plan_prompt(const struct planning *g, const struct td_prompt *p, int3
     const char *path = NULL;
     struct td_plan_item it = {.prompt_id = p->id, .category = p->category, .method = NULL, .repeat = repeat,
                               .concurrency = concurrency, .phase = g->how->phase, .group = group, .at_ns = -1};
-    int rc = td_api_body(g->server, p, g->sampling, &body, &path, err);
+    int rc = td_api_write_body(g->server, p, g->sampling, &body, &path, err);
 
     if (!rc) {
         char *api = strdup(td_api_name(g->server->kind)), *where = strdup(path);
@@ -264,7 +265,7 @@ static int plan_prompt(const struct planning *g, const struct td_prompt *p, int3
     return rc;
 }
 
-/* All prompts of one level of concurrency, in groups of that size. */
+/* Plan all prompts of one level of concurrency, in groups of that size. */
 static int plan_level(const struct planning *g, int32_t repeat, int32_t level, bool all, struct td_error *err)
 {
     int64_t group = td_plan_next_group(g->plan);

@@ -1,9 +1,9 @@
-/* suite.h - suites: lists of prompts, one JSON line each, built in ("quick", "full") or a file.
+/* suite.h - load a suite, a list of prompts, and plan its requests.
  * SPDX-License-Identifier: Apache-2.0
  *
  * {"id":"short-1","category":"short","prompt":"…" | "messages":[…] | "prompt_token_ids":[…],"max_tokens":48,"concurrency":2}
- * Blank lines and lines that begin with # are skipped. Unknown members are a usage error: a typing mistake must not change
- * what is measured. */
+ * Suites are built in ("quick", "full") or files. Blank lines and lines that begin with # are
+ * skipped. Unknown members are a usage error: a typing mistake must not change what is measured. */
 #ifndef TD_WIRE_SUITE_H
 #define TD_WIRE_SUITE_H
 
@@ -20,8 +20,9 @@ struct td_suite {
     struct td_hash hash;      /* of the file's bytes */
 };
 
-/* name: "quick", "full" or a path. Built-in ones lie beside the program's folder: bin/../fixtures/suites
- * (installed: libexec/tapedeck/bin/../fixtures/suites). TD_ENOTFOUND, TD_EINVAL with the line's number. */
+/* Load a suite.
+ *   name : "quick", "full" (in fixtures/suites beside the program's folder), or a path
+ * TD_ENOTFOUND; TD_EINVAL with the line's number. */
 int td_suite_load(const char *name, struct td_suite *out, struct td_error *err);
 int td_suite_parse(const char *text, size_t n, const char *name, struct td_suite *out, struct td_error *err);
 void td_suite_release(struct td_suite *s);
@@ -31,8 +32,9 @@ struct td_suite_sending {
     int32_t concurrency;      /* 0: as the suite says */
     enum td_phase phase;
 };
-/* Append the requests of `repeats` passes over the suite. A group is up to `concurrency` prompts with that concurrency, in
- * the suite's order; levels come in the order in which they first appear. */
+/* Append the requests of `repeats` repetitions of the suite. A group is up to N prompts that ask
+ * for concurrency N, in the suite's order; groups of another N follow, in the order in which the
+ * levels first appear. */
 int td_suite_plan(const struct td_suite *suite, const struct td_api_server *server, const struct td_sampling *sampling,
                   const struct td_suite_sending *how, struct td_plan *plan, struct td_error *err);
 

@@ -52,8 +52,8 @@ static struct td_exchange after(const char *text, const int32_t *ids, int32_t n)
     struct td_fill_ids *w = td_fill_ids_new(keep, &g);
     struct td_exchange x = answer(1, "\xF0\x9F\xA7\xAC", LOSSY, 3, false), filler = answer(2, text, ids, n, true);
 
-    assert_int_equal(td_fill_ids_take(w, &x, NULL), TD_OK);
-    assert_int_equal(td_fill_ids_take(w, &filler, NULL), TD_OK);
+    assert_int_equal(td_fill_ids_add(w, &x, NULL), TD_OK);
+    assert_int_equal(td_fill_ids_add(w, &filler, NULL), TD_OK);
     assert_int_equal(g.n, 0);
     assert_int_equal(td_fill_ids_end(w, NULL), TD_OK);
     td_fill_ids_free(w);
@@ -103,10 +103,10 @@ static void only_the_lossy_are_held(void **state)
     size_t i;
 
     (void)state;
-    td_fill_ids_take(w, &whole, NULL);
+    td_fill_ids_add(w, &whole, NULL);
     assert_int_equal(g.n, 1);
-    td_fill_ids_take(w, &twice[0], NULL);
-    td_fill_ids_take(w, &twice[1], NULL);
+    td_fill_ids_add(w, &twice[0], NULL);
+    td_fill_ids_add(w, &twice[1], NULL);
     assert_int_equal(td_fill_ids_plan(w, &server, NULL, &plan, NULL), TD_OK);
     assert_int_equal(plan.n, 1); /* one request for the prompt, whatever its repeats */
     assert_string_equal(plan.items[0].role, TD_FILL_IDS_ROLE);

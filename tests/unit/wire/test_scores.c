@@ -156,7 +156,7 @@ static struct td_exchange answer(const char *id, int32_t repeat, int32_t n_promp
 
 static void see(struct td_scores *s, struct td_exchange x)
 {
-    assert_int_equal(td_scores_see(s, &x, NULL), TD_OK);
+    assert_int_equal(td_scores_add(s, &x, NULL), TD_OK);
     td_exchange_release(&x);
 }
 
@@ -180,7 +180,7 @@ static int serve(void *arg, const struct td_plan *plan, struct td_error *err)
         v->groups[v->sent % 8] = plan->items[i].group;
         v->from[v->sent % 8] = plan->items[i].scored_from;
         v->sent++;
-        td_scores_see(v->s, &x, NULL);
+        td_scores_add(v->s, &x, NULL);
         td_exchange_release(&x);
     }
     return TD_OK;

@@ -167,7 +167,7 @@ static cJSON *body_of(enum td_api_kind kind, const struct td_prompt *p, const st
     struct td_error err = {0};
     cJSON *v;
 
-    assert_int_equal(td_api_body(&server, p, smp, &b, path, &err), TD_OK);
+    assert_int_equal(td_api_write_body(&server, p, smp, &b, path, &err), TD_OK);
     v = td_json_parse(td_buf_str(&b), b.len, &err);
     assert_non_null(v);
     td_buf_release(&b);
@@ -227,7 +227,7 @@ static void native_bodies(void **state)
     v = body_of(TD_API_SGLANG, &by_ids, &GREEDY, &path);
     assert_int_equal(cJSON_GetArraySize(td_json_get(v, "input_ids")), 2);
     cJSON_Delete(v);
-    assert_int_equal(td_api_body(&server, &by_ids, &GREEDY, &b, &path, NULL), TD_OK);
+    assert_int_equal(td_api_write_body(&server, &by_ids, &GREEDY, &b, &path, NULL), TD_OK);
     assert_string_equal(path, TD_API_GENERATE);
     v = cJSON_Parse(td_buf_str(&b));
     assert_int_equal(cJSON_GetArraySize(td_json_get(v, "token_ids")), 2);
@@ -235,7 +235,7 @@ static void native_bodies(void **state)
     cJSON_Delete(v);
     server.generate = false;
     td_buf_clear(&b);
-    assert_int_equal(td_api_body(&server, &by_ids, &GREEDY, &b, &path, NULL), TD_OK);
+    assert_int_equal(td_api_write_body(&server, &by_ids, &GREEDY, &b, &path, NULL), TD_OK);
     assert_string_equal(path, "/v1/completions");
     td_buf_release(&b);
 }
@@ -248,17 +248,17 @@ static void refused_fields_are_left_out(void **state)
     struct td_buf b = TD_BUF_INIT(1 << 16);
 
     (void)state;
-    assert_int_equal(td_api_strip(&s, body, sizeof body - 1, &b), 0);
-    assert_true(td_api_refuse(&s, &x));
+    assert_int_equal(td_api_strip_body(&s, body, sizeof body - 1, &b), 0);
+    assert_true(td_api_note_refusal(&s, &x));
     assert_int_equal(s.without, 1u << TD_FIELD_SALT);
-    assert_int_equal(td_api_strip(&s, body, sizeof body - 1, &b), 1);
+    assert_int_equal(td_api_strip_body(&s, body, sizeof body - 1, &b), 1);
     assert_string_equal(td_buf_str(&b), "{\"prompt\":\"x\",\"return_token_ids\":true}");
     x.error = (char *)"HTTP 400: bad request"; /* not said which: without all that is left */
-    assert_true(td_api_refuse(&s, &x));
-    assert_false(td_api_refuse(&s, &x));
+    assert_true(td_api_note_refusal(&s, &x));
+    assert_false(td_api_note_refusal(&s, &x));
     x.http_status = 500;
     s.without = 0;
-    assert_false(td_api_refuse(&s, &x));
+    assert_false(td_api_note_refusal(&s, &x));
     td_buf_release(&b);
 }
 
@@ -268,10 +268,10 @@ static void salts_are_renewed_in_place(void **state)
     size_t n = strlen(body);
 
     (void)state;
-    assert_int_equal(td_api_resalt(body, n, 0x0123456789abcdefULL), 1);
+    assert_int_equal(td_api_renew_salt(body, n, 0x0123456789abcdefULL), 1);
     assert_string_equal(body, "{\"a\":1,\"cache_salt\":\"td-0123456789abcdef\",\"b\":\"cache_salt\"}");
-    assert_int_equal(td_api_resalt(foreign, strlen(foreign), 1), 0);
-    assert_int_equal(td_api_resalt(body, 30, 1), 0); /* cut off */
+    assert_int_equal(td_api_renew_salt(foreign, strlen(foreign), 1), 0);
+    assert_int_equal(td_api_renew_salt(body, 30, 1), 0); /* cut off */
 }
 
 static void addresses(void **state)
