@@ -94,8 +94,10 @@ report() { # what is known by now; also when the runs are cut short by a signal
         echo '# Detection: what catches what'
         echo
         echo "Written by \`make bench-detect\` on $(date -u +%Y-%m-%d), $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)."
-        echo 'Each row is one pass of `gate` with a live server on that build (suite quick, five repeats recorded, `--build`, `--baseline-build`, lanes'
-        echo 'tokens, collapse, scores, ops and speed of ops). A bug is caught by exit 1 only.'
+        echo
+        echo 'Each row is one run of `gate` with a live server on that build: suite quick, five repeats recorded,'
+        echo '`--build`, `--baseline-build`, lanes tokens, collapse, scores, ops and speed of ops. A bug counts as'
+        echo 'caught by exit 1 only.'
         echo
         echo '## Planted bugs'
         echo
@@ -104,15 +106,16 @@ report() { # what is known by now; also when the runs are cut short by a signal
         echo
         echo '## Honest other builds'
         echo
-        echo 'Tokens, collapse, scores and ops must not call them wrong; a build that is slower in truth fails on speed.'
+        echo 'Tokens, collapse, scores and ops must not call these builds wrong. A build that is really slower fails'
+        echo 'on speed.'
         echo
         echo "$head"
         cat "$WORK/honest.md"
         echo
         echo '## The unchanged build'
         echo
-        echo "$runs runs, each with a freshly started server and \`$UNCHANGED\`, half of them on gptq4, a quarter on gptq8 and on gptq4-act each:"
-        echo "$false false alarms (exit 1 or 3)."
+        echo "$runs runs, each with a freshly started server and \`$UNCHANGED\`: half of them on gptq4, a quarter"
+        echo "each on gptq8 and gptq4-act. $false false alarms (exit 1 or 3)."
         cat "$WORK/alarms"
         echo
         echo "$last"
