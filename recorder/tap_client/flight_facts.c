@@ -6,7 +6,7 @@
 
 #include "common/log.h"
 #include "recorder/tap_client/tap_client_parts.h"
-#include "recorder/tap/core/tap_look.h"
+#include "recorder/tap/core/tap_values.h"
 
 #define KEPT_MAX 64                   /* facts of the manifest */
 

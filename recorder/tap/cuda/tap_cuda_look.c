@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "recorder/tap/cuda/tap_cuda_flight.h"
-#include "recorder/tap/core/tap_look.h"
+#include "recorder/tap/core/tap_values.h"
 
 static struct {
     bool may_be_zero[TAP_CUDA_NUMBERS]; /* by number of the set */

@@ -1,7 +1,7 @@
-/* tap_look.h - is there anything in these values? Both ends of the tap look at outputs: the tap to know when, the recorder to say which.
+/* tap_values.h - is there anything in these values? Both ends of the tap look at outputs: the tap to know when, the recorder to say which.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_RECORDER_TAP_CORE_TAP_LOOK_H
-#define TD_RECORDER_TAP_CORE_TAP_LOOK_H
+#ifndef TD_RECORDER_TAP_CORE_TAP_VALUES_H
+#define TD_RECORDER_TAP_CORE_TAP_VALUES_H
 
 #include <stdint.h>
 #include <string.h>
