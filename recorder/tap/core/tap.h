@@ -50,7 +50,7 @@ struct tap_call {                  /* what a front end knows of one call of a ke
     struct tap_operand in[TAP_MAX_INPUTS]; int n_in;
     struct tap_operand out;        /* read after the call */
     int64_t rows;                  /* M: the size class, for a thread that has no steps */
-    enum tap_flight flight;        /* why the flight recorder kept it */
+    enum tap_dump_reason dump_reason;/* why the flight recorder kept it */
 };
 
 struct tap_ring_slot;
@@ -128,7 +128,7 @@ uint64_t tap_send_room(void);      /* bytes; 0 also when asleep, or without a ri
 uint64_t tap_take_size(const struct tap_call *call); /* bytes of its record; 0: it makes no sense */
 bool tap_send_pass(uint64_t step); /* this pass is taken; the calls that follow belong to it */
 void tap_send_again(uint64_t step); /* the same, where it was said before */
-bool tap_send_kept(enum tap_flight why, int64_t t_ns, uint64_t ring_bytes); /* the flight recorder's ring comes now */
+bool tap_send_kept(enum tap_dump_reason why, int64_t t_ns, uint64_t ring_bytes); /* the flight recorder's ring comes now */
 uint32_t tap_weights_new(void);    /* number for another set of weights; 0: none to be had */
 bool tap_weights_unwanted(uint32_t id); /* the recorder wants no ops with these */
 /* Bytes [offset, offset + len) of the stream of all tensors of the set, in order. bytes: of each, as in every piece; len <= TAP_MAX_CHUNK. */
@@ -180,7 +180,7 @@ struct tap_front {
 };
 uint64_t tap_flight_wanted(void);  /* bytes of the flight recorder's ring in this arm; 0: none */
 /* The recorder asks to keep what the flight recorder has. NULL: it is being kept; else why not. From the tap's thread. */
-const char *tap_cuda_keep(enum tap_flight why);
+const char *tap_cuda_keep(enum tap_dump_reason why);
 uint32_t tap_cuda_flight_mib(void); /* of the ring that there is */
 bool tap_cuda_injected(void);      /* CUDA's driver has loaded us: what runs on the GPU is seen there */
 bool tap_hip_used(void);           /* the same of HIP, which has loaded code */

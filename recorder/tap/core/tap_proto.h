@@ -28,21 +28,21 @@
 #define TAP_MAX_ID 160u            /* bytes kept of a request's id */
 #define TAP_MAX_SPANS 65536
 #define TAP_TEXT 256
-#define TAP_UNWANTED 16384u        /* sets of weights of a ring that can be refused; others are dropped by the recorder */
+#define TAP_REFUSABLE_SETS 16384u  /* sets of weights of a ring that can be refused; others are dropped by the recorder */
 #define TAP_FRONTS 64
 #define TAP_BEAT_MS 100            /* how often the recorder moves the heartbeat */
 #define TAP_DEAD_MS 1500           /* a heartbeat that stood still that long: the tap goes to sleep */
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 
-enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_KEEP };
+enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_DUMP };
 enum tap_status { TAP_OK = 0, TAP_BAD_VERSION, TAP_BUSY, TAP_REFUSED };
 
 /* One layout for all of them; fields that a type does not use are zero. The first two never change place or meaning. */
 struct tap_msg {
     uint32_t magic, version;
     uint32_t type, status;
-    uint32_t rings, mode;          /* ATTACH; ARM: enum tap_mode; KEEP: enum tap_flight */
+    uint32_t rings, mode;          /* ATTACH; ARM: enum tap_mode; DUMP: enum tap_dump_reason */
     uint64_t ring_bytes;           /* ATTACH; the memory comes as SCM_RIGHTS */
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
@@ -58,8 +58,8 @@ struct tap_msg {
 
 enum tap_mode { TAP_MODE_SAMPLE = 1, TAP_MODE_ALL = 2 };
 enum tap_kinds { TAP_KINDS_GEMM = 0, TAP_KINDS_ALL = 1 };
-/* Why the flight recorder's ring was kept: what the tap saw in an output; what the recorder asked for. NOT: it was not. */
-enum tap_flight { TAP_FLIGHT_NOT, TAP_FLIGHT_NOT_FINITE, TAP_FLIGHT_ZERO, TAP_FLIGHT_SIGNAL, TAP_FLIGHT_COLLAPSE, TAP_FLIGHTS };
+/* Why the ring of the flight recorder was dumped: what the tap saw in an output, or what the recorder asked for. NONE: it was not. */
+enum tap_dump_reason { TAP_DUMP_NONE, TAP_DUMP_NOT_FINITE, TAP_DUMP_ZERO, TAP_DUMP_SIGNAL, TAP_DUMP_COLLAPSE, TAP_DUMP_REASONS };
 
 /* ---- shared memory ------------------------------------------------------------------------------------------------- */
 
@@ -92,12 +92,12 @@ struct tap_ring {
     _Alignas(64) _Atomic uint64_t head; /* by the server's thread: everything before it is complete */
     _Alignas(64) _Atomic uint64_t tail; /* by the recorder */
     _Alignas(64) struct tap_counter counts[TAP_COUNTS];
-    _Atomic uint64_t unwanted[TAP_UNWANTED / 64]; /* by the recorder: ops with the weights of that number are not wanted */
+    _Atomic uint64_t refused_sets[TAP_REFUSABLE_SETS / 64]; /* by the recorder: ops with the weights of that number are not wanted */
 };
 
 /* ---- records ------------------------------------------------------------------------------------------------------- */
 
-enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP, TAP_REC_KERNEL, TAP_REC_FLIGHT };
+enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP, TAP_REC_KERNEL, TAP_REC_DUMP };
 #define TAP_REC_ALIGN 16u
 
 struct tap_rec {
@@ -184,7 +184,7 @@ struct tap_op {
     char kind[32], symbol[TAP_SYMBOL], layout[32], rounding[16], name[TAP_NAME];
     uint32_t weight;               /* a set that came complete before, in the same ring; 0: no weights, or all are opaque */
     uint16_t has_step, has_fingerprint, n_attrs, n_w, n_in, n_launches;
-    uint16_t flight, reserved[3];  /* enum tap_flight */
+    uint16_t dump_reason, reserved[3]; /* enum tap_dump_reason */
 };
 
 /* A kernel by its name: how often it was launched since its last record. */
@@ -195,20 +195,20 @@ struct tap_kernel {
     char symbol[TAP_SYMBOL];
 };
 
-/* What the flight recorder kept comes now. */
-struct tap_kept {
+/* A dump of the flight recorder begins: ops from its ring follow. */
+struct tap_dump {
     struct tap_rec rec;            /* t_ns: when something was seen, or asked for */
-    uint32_t why, reserved;        /* enum tap_flight */
+    uint32_t why, reserved;        /* enum tap_dump_reason */
     uint64_t ring_bytes, unused;
 };
 
-static inline uint64_t tap_round(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+static inline uint64_t tap_round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { return (uint64_t)TAP_PAGE * (1 + rings) + rings * ring_bytes; }
 
 _Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE, "a page each");
 _Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 && sizeof(struct tap_fingerprint) % 8 == 0, "what follows is aligned");
 _Static_assert(sizeof(struct tap_attr) == 24 && sizeof(struct tap_tensor) == 112 && sizeof(struct tap_launch) % 8 == 0 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0 &&
-               sizeof(struct tap_kept) % TAP_REC_ALIGN == 0,
+               sizeof(struct tap_dump) % TAP_REC_ALIGN == 0,
                "no padding");
 
 #endif

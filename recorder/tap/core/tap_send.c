@@ -82,17 +82,17 @@ void tap_send_again(uint64_t step)
     tap_me.doing = TAP_TAKE;
 }
 
-bool tap_send_kept(enum tap_flight why, int64_t t_ns, uint64_t ring_bytes)
+bool tap_send_kept(enum tap_dump_reason why, int64_t t_ns, uint64_t ring_bytes)
 {
     struct tap_ring_slot *s = enter();
     bool done = false;
 
     if (!s)
         return false;
-    done = tap_ring_slot_room(s) >= sizeof(struct tap_kept);
+    done = tap_ring_slot_room(s) >= sizeof(struct tap_dump);
     if (done) {
-        *(struct tap_kept *)tap_ring_slot_head(s) = (struct tap_kept){.rec = tap_ring_slot_rec(s, TAP_REC_FLIGHT, sizeof(struct tap_kept), t_ns), .why = why, .ring_bytes = ring_bytes};
-        tap_ring_slot_publish(s, sizeof(struct tap_kept));
+        *(struct tap_dump *)tap_ring_slot_head(s) = (struct tap_dump){.rec = tap_ring_slot_rec(s, TAP_REC_DUMP, sizeof(struct tap_dump), t_ns), .why = why, .ring_bytes = ring_bytes};
+        tap_ring_slot_publish(s, sizeof(struct tap_dump));
     }
     tap_ring_slot_exit(s);
     return done;

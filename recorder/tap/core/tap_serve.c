@@ -258,8 +258,8 @@ static void serve_message(const struct tap_msg *m, int fd)
         for (size_t i = 0; i < sizeof fronts / sizeof *fronts && !said; i++)
             said = fronts[i]->trouble ? fronts[i]->trouble() : NULL;
         break;
-    case TAP_KEEP:
-        why = m->mode && m->mode < TAP_FLIGHTS ? tap_cuda_keep(m->mode) : "unknown reason to keep";
+    case TAP_DUMP:
+        why = m->mode && m->mode < TAP_DUMP_REASONS ? tap_cuda_keep(m->mode) : "unknown reason for a dump";
         break;
     default:
         why = "unknown message";

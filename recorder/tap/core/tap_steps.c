@@ -156,7 +156,7 @@ bool tap_step_write(struct tap_ring_slot *s, const struct td_step_args *args, in
             memcpy(end, from->id, n);
         end += n;
     }
-    size = tap_round((uint64_t)(end - (char *)rec), TAP_REC_ALIGN);
+    size = tap_round_up((uint64_t)(end - (char *)rec), TAP_REC_ALIGN);
     *rec = (struct tap_step){tap_ring_slot_rec(s, TAP_REC_STEP, (uint32_t)size, now), args->step, args->n_spans, (uint32_t)(end - ids)};
     tap_ring_slot_publish(s, (uint32_t)size);
     return true;

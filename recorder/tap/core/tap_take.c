@@ -69,11 +69,11 @@ static struct places place(const struct tap_call *call)
     if (call->print)
         at += sizeof(struct tap_fingerprint);
     at += (uint64_t)call->n_launches * sizeof(struct tap_launch);
-    p.in = at = tap_round(at, TAP_REC_ALIGN);
+    p.in = at = tap_round_up(at, TAP_REC_ALIGN);
     for (i = 0; i < call->n_in; i++)
-        at += tap_round(bytes_of(&call->in[i]), TAP_REC_ALIGN);
+        at += tap_round_up(bytes_of(&call->in[i]), TAP_REC_ALIGN);
     p.out = at;
-    p.size = at + tap_round(call->out.bytes, TAP_REC_ALIGN);
+    p.size = at + tap_round_up(call->out.bytes, TAP_REC_ALIGN);
     return p;
 }
 
@@ -144,7 +144,7 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     rec->has_fingerprint = call->print != NULL;
     rec->n_attrs = (uint16_t)call->n_attrs, rec->n_w = (uint16_t)call->n_w, rec->n_in = (uint16_t)call->n_in;
     rec->n_launches = (uint16_t)call->n_launches;
-    rec->flight = (uint16_t)call->flight;
+    rec->dump_reason = (uint16_t)call->dump_reason;
     memset(rec->reserved, 0, sizeof rec->reserved);
     for (i = 0; i < call->n_attrs; i++) {
         put_word(attr[i].name, sizeof attr[i].name, call->attrs[i].name);
@@ -168,7 +168,7 @@ static void put_inputs(uint8_t *to, const struct tap_call *call)
         uint64_t n = bytes_of(&call->in[i]);
 
         tap_operand_copy(to, &call->in[i], 0, n);
-        to += tap_round(n, TAP_REC_ALIGN);
+        to += tap_round_up(n, TAP_REC_ALIGN);
     }
 }
 

@@ -1,14 +1,23 @@
-/* tap_values.h - is there anything in these values? Both ends of the tap look at outputs: the tap to know when, the recorder to say which.
- * SPDX-License-Identifier: Apache-2.0 */
+/* tap_values.h - count the non-finite and the non-zero values of an output.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Both ends of the tap count: the tap decides by it when to dump the flight recorder, the recorder names the first bad op.
+ * Pure: nothing here allocates, waits or changes errno. Any thread. */
 #ifndef TD_RECORDER_TAP_CORE_TAP_VALUES_H
 #define TD_RECORDER_TAP_CORE_TAP_VALUES_H
 
 #include <stdint.h>
 #include <string.h>
 
-struct tap_look { uint64_t n, not_finite, not_zero; }; /* values; of them NaN or infinite; of them other than +0 and -0 */
+struct tap_value_counts {
+    uint64_t n;                    /* values looked at */
+    uint64_t not_finite;           /* of them NaN or infinite */
+    uint64_t not_zero;             /* of them neither +0 nor -0; a NaN counts too */
+};
 
-static inline void tap_look_halves(struct tap_look *l, const uint8_t *p, uint64_t bytes, uint16_t exponent)
+/* 16-bit floats; exponent: the bits that are all set in NaN and Inf. */
+static inline void tap_values_count_16bit(struct tap_value_counts *counts, const uint8_t *p, uint64_t bytes,
+                                          uint16_t exponent)
 {
     uint64_t i;
 
@@ -16,13 +25,13 @@ static inline void tap_look_halves(struct tap_look *l, const uint8_t *p, uint64_
         uint16_t v;
 
         memcpy(&v, p + i, 2);
-        l->not_finite += (v & exponent) == exponent;
-        l->not_zero += (v & 0x7fff) != 0;
+        counts->not_finite += (v & exponent) == exponent;
+        counts->not_zero += (v & 0x7fff) != 0;
     }
-    l->n += bytes / 2;
+    counts->n += bytes / 2;
 }
 
-static inline void tap_look_floats(struct tap_look *l, const uint8_t *p, uint64_t bytes)
+static inline void tap_values_count_32bit(struct tap_value_counts *counts, const uint8_t *p, uint64_t bytes)
 {
     uint64_t i;
 
@@ -30,21 +39,22 @@ static inline void tap_look_floats(struct tap_look *l, const uint8_t *p, uint64_
         uint32_t v;
 
         memcpy(&v, p + i, 4);
-        l->not_finite += (v & 0x7f800000u) == 0x7f800000u;
-        l->not_zero += (v & 0x7fffffffu) != 0;
+        counts->not_finite += (v & 0x7f800000u) == 0x7f800000u;
+        counts->not_zero += (v & 0x7fffffffu) != 0;
     }
-    l->n += bytes / 4;
+    counts->n += bytes / 4;
 }
 
-/* Add values to *l, zeroed before the first. Types other than F16, BF16 and F32 are not looked at. */
-static inline void tap_look_at(struct tap_look *l, const char *dtype, const void *p, uint64_t bytes)
+/* Add the values at p to *counts, which the caller zeroes before the first. Types other than F16, BF16 and F32 add
+ * nothing. p needs no alignment. */
+static inline void tap_values_count(struct tap_value_counts *counts, const char *dtype, const void *p, uint64_t bytes)
 {
     if (!strcmp(dtype, "F16"))
-        tap_look_halves(l, p, bytes, 0x7c00);
+        tap_values_count_16bit(counts, p, bytes, 0x7c00);
     else if (!strcmp(dtype, "BF16"))
-        tap_look_halves(l, p, bytes, 0x7f80);
+        tap_values_count_16bit(counts, p, bytes, 0x7f80);
     else if (!strcmp(dtype, "F32"))
-        tap_look_floats(l, p, bytes);
+        tap_values_count_32bit(counts, p, bytes);
 }
 
 #endif

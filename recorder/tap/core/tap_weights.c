@@ -133,7 +133,7 @@ void *tap_weights_chunk(struct tap_ring_slot *s, uint32_t id, const uint64_t byt
 {
     struct tap_weight *rec = tap_ring_slot_head(s);
 
-    *size = tap_round(sizeof *rec + len, TAP_REC_ALIGN);
+    *size = tap_round_up(sizeof *rec + len, TAP_REC_ALIGN);
     if (tap_ring_slot_room(s) < *size)
         return NULL;
     *rec = (struct tap_weight){.rec = tap_ring_slot_rec(s, TAP_REC_WEIGHT, (uint32_t)*size, tap_now()), .id = id, .len = (uint32_t)len, .offset = offset};
@@ -159,7 +159,7 @@ static bool send_chunk(struct tap_ring_slot *s, struct tap_weight_slot *w, const
 
 bool tap_weights_refused(const struct tap_ring_slot *s, uint32_t id)
 {
-    return id < TAP_UNWANTED && atomic_load_explicit(&s->ring->unwanted[id / 64], memory_order_relaxed) >> id % 64 & 1;
+    return id < TAP_REFUSABLE_SETS && atomic_load_explicit(&s->ring->refused_sets[id / 64], memory_order_relaxed) >> id % 64 & 1;
 }
 
 bool tap_weights_send(struct tap_ring_slot *s, const struct tap_call *call, uint32_t *id)

@@ -344,7 +344,7 @@ static void keep_rest(int wait_ms)
     keep_until(until);
 }
 
-const char *tap_cuda_keep(enum tap_flight why)
+const char *tap_cuda_keep(enum tap_dump_reason why)
 {
     if (!tap_cuda_flight_on())
         return "there is no flight recorder in this process";

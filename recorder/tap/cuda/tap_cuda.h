@@ -230,7 +230,7 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
     uint64_t end;                     /* of the ring: free up to here, when this is done with */
     uint64_t step;                    /* STEP; LAUNCH that was kept */
     bool recorded;                    /* STEP: its record was sent before */
-    enum tap_flight flight;           /* LAUNCH, KEEP, KEPT: why it was kept; NOT: it was taken */
+    enum tap_dump_reason flight;           /* LAUNCH, KEEP, KEPT: why it was kept; NOT: it was taken */
     struct tap_cuda_set set;          /* PIECE, LAUNCH, CHECK */
     uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring; CHECK: at, len; KEEP: len: ops in the ring */
     bool joins;                       /* LAUNCH: goes on where the last one ended */

@@ -160,7 +160,7 @@ static bool send_weights(struct tap_cuda_set *s, void *stream)
 
 static bool fits(uint64_t bytes)
 {
-    return bytes + tap_round(sizeof(struct tap_op), 4096) * 2 < tap_largest() && bytes <= tap_cuda_stage_room();
+    return bytes + tap_round_up(sizeof(struct tap_op), 4096) * 2 < tap_largest() && bytes <= tap_cuda_stage_room();
 }
 
 /* What stands against taking this launch: TAP_OPS_SENT: nothing. */

@@ -180,7 +180,7 @@ static void set_copied(struct tap_operand *to, int operand, int64_t rows, uint64
     to->shape[0] = rows;
     to->data = scratch + *used;
     gather(scratch + *used, operand);
-    *used += tap_round(to->bytes, 64);
+    *used += tap_round_up(to->bytes, 64);
 }
 
 static void add_attr(struct tap_call *call, const char *name, int64_t value)
@@ -255,7 +255,7 @@ static uint64_t scratch_needed(void)
         enum td_gpu_use use = open_op.launch[0].work.op[i].use;
 
         if (use == TD_GPU_IN || use == TD_GPU_OUT || use == TD_GPU_OUT_ZEROED) /* weights are not gathered, and are large */
-            n += tap_round(bytes_of_all(i), 64);
+            n += tap_round_up(bytes_of_all(i), 64);
     }
     return n;
 }
@@ -283,7 +283,7 @@ static void send_op(void)
         add_product(&call, launches, first, call.rows);
         set_attrs(&call, &first->work, call.rows);
         set_operands(&call, call.rows);
-        call.flight = first->flight;
+        call.dump_reason = first->flight;
         tap_cuda_look_call(&call);
         if (tap_take_size(&call) <= tap_largest())
             wait_room(tap_take_size(&call));
@@ -376,7 +376,7 @@ static void send_other(const struct tap_cuda_entry *e)
         send_piece(e);
     if (e->what == TAP_CUDA_CHECK)
         tap_cuda_look_check(e);
-    if (e->what == TAP_CUDA_KEEP && wait_room(2 * sizeof(struct tap_kept)))
+    if (e->what == TAP_CUDA_KEEP && wait_room(2 * sizeof(struct tap_dump)))
         tap_send_kept(e->flight, e->t_ns, tap_cuda_flight_bytes());
     if (e->what == TAP_CUDA_KEEP || e->what == TAP_CUDA_KEPT)
         tap_cuda_look_kept(e);

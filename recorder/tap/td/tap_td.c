@@ -101,7 +101,7 @@ static void describe_gemm(struct tap_call *call, const struct td_gptq_gemm_args 
     call->weights = 0;
     call->launches = NULL;
     call->n_launches = 0;
-    call->flight = TAP_FLIGHT_NOT;
+    call->dump_reason = TAP_DUMP_NONE;
     call->rows = g->m;
     set_attrs(call, g);
     set_weights(call, g);
