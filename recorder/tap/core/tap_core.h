@@ -2,10 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  *   tap_ring_slot.c     a thread's ring: taking it, room in it, counters     tap_steps.c  sampling, the budget, records of steps
- *   tap_take.c     one call, from its begin to its end                  tap_weights.c  weights: sent once an arm
+ *   tap_call.c     one call, from its begin to its end                  tap_weights.c  weights: sent once an arm
  *   tap_serve.c    the thread, the socket, arming and disarming         tap_real.c   finding the real functions
- *   tap_memory.c   the memory that the recorder shares                 tap_send.c   for front ends that send later
- *   tap_<front>.c  the front ends; tap_torch.c, tap_cuda*.c and others: parts of them */
+ *   tap_memory.c   the memory that the recorder shares                 tap_sender.c   for front ends that send later
+ *   tap_<front>.c  the front ends; tap_torch_tensor.c, tap_cuda*.c and others: parts of them */
 #ifndef TD_RECORDER_TAP_CORE_TAP_CORE_H
 #define TD_RECORDER_TAP_CORE_TAP_CORE_H
 

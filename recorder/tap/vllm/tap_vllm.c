@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap/vllm/tap_torch.h"
+#include "recorder/tap/torch/tap_torch_tensor.h"
 
 #define int4_scaled_mm_cpu _Z18int4_scaled_mm_cpuRN2at6TensorES1_S1_S1_St8optionalIS0_E
 #define cpu_gemm_wna16 _Z14cpu_gemm_wna16RKN2at6TensorES2_RS0_S2_RKSt8optionalIS0_ES7_lRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE

@@ -1,4 +1,4 @@
-/* tap_take.c - one call of a kernel while armed: decide whether it is taken, copy it into this thread's ring, count it.
+/* tap_call.c - one call of a kernel while armed: decide whether it is taken, copy it into this thread's ring, count it.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Nothing here waits: no lock, no allocation. The record becomes visible at the end of the call, in one piece. */

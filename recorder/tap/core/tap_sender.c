@@ -1,4 +1,4 @@
-/* tap_send.c - for front ends whose calls are decided on one thread and sent by another: counting from anywhere, and the sender's side.
+/* tap_sender.c - for front ends whose calls are decided on one thread and sent by another: counting from anywhere, and the sender's side.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The sender is one thread of the tap's own. It may wait for room in its ring; the threads of the server never come here but to count. */

@@ -1,6 +1,6 @@
-/* tap_torch.c - read PyTorch's tensors from outside.
+/* tap_torch_tensor.c - read PyTorch's tensors from outside.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "recorder/tap/vllm/tap_torch.h"
+#include "recorder/tap/torch/tap_torch_tensor.h"
 
 #include <dlfcn.h>
 #include <errno.h>

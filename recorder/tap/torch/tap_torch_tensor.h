@@ -1,10 +1,10 @@
-/* tap_torch.h - read PyTorch's tensors from outside: by torch's own C functions, found in the process at run time; no torch is linked.
+/* tap_torch_tensor.h - read PyTorch's tensors from outside: by torch's own C functions, found in the process at run time; no torch is linked.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source: torch/csrc/inductor/aoti_torch/c/shim.h and torch/csrc/stable/c/shim.h (stable by design: ahead-of-time compiled models call it); the numbers of dtypes are those
  * of c10/core/ScalarType.h. An AtenTensorHandle is an at::Tensor*, which is what a C++ function takes as `at::Tensor&`. */
-#ifndef TD_RECORDER_TAP_VLLM_TAP_TORCH_H
-#define TD_RECORDER_TAP_VLLM_TAP_TORCH_H
+#ifndef TD_RECORDER_TAP_TORCH_TAP_TORCH_TENSOR_H
+#define TD_RECORDER_TAP_TORCH_TAP_TORCH_TENSOR_H
 
 #include "recorder/tap/core/tap.h"
 

@@ -1,4 +1,4 @@
-/* test_tap_take.c - a call from a front end's description, through the ring, into a fixture: both sides in one process.
+/* test_tap_call.c - a call from a front end's description, through the ring, into a fixture: both sides in one process.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
