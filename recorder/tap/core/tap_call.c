@@ -66,7 +66,7 @@ static struct places place(const struct tap_call *call)
     uint64_t at = sizeof(struct tap_op) + (uint64_t)call->n_attrs * sizeof(struct tap_attr) + (uint64_t)(call->n_w + call->n_in + 1) * sizeof(struct tap_tensor);
     int i;
 
-    if (call->print)
+    if (call->fingerprint)
         at += sizeof(struct tap_fingerprint);
     at += (uint64_t)call->n_launches * sizeof(struct tap_launch);
     p.in = at = tap_round_up(at, TAP_REC_ALIGN);
@@ -133,15 +133,15 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     struct tap_tensor *t = (struct tap_tensor *)(attr + call->n_attrs);
     int i;
 
-    rec->step = tap_me.uses_steps ? tap_me.step : 0;
+    rec->step = tap_thread.uses_steps ? tap_thread.step : 0;
     put_name(rec->kind, sizeof rec->kind, call->kind);
     put_name(rec->symbol, sizeof rec->symbol, call->symbol);
     put_name(rec->layout, sizeof rec->layout, call->layout);
     put_name(rec->rounding, sizeof rec->rounding, call->rounding);
     put_name(rec->name, sizeof rec->name, call->name && strnlen(call->name, TAP_NAME) < TAP_NAME ? call->name : NULL); /* half a name is another name */
     rec->weight = weight;
-    rec->has_step = tap_me.uses_steps;
-    rec->has_fingerprint = call->print != NULL;
+    rec->has_step = tap_thread.uses_steps;
+    rec->has_fingerprint = call->fingerprint != NULL;
     rec->n_attrs = (uint16_t)call->n_attrs, rec->n_w = (uint16_t)call->n_w, rec->n_in = (uint16_t)call->n_in;
     rec->n_launches = (uint16_t)call->n_launches;
     rec->dump_reason = (uint16_t)call->dump_reason;
@@ -154,9 +154,9 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
         put_tensor(t++, &call->w[i]);
     for (i = 0; i < call->n_in; i++)
         put_tensor(t++, &call->in[i]);
-    if (call->print)
-        memcpy(t + 1, call->print, sizeof *call->print);
-    put_launches((struct tap_launch *)((uint8_t *)(t + 1) + (call->print ? sizeof *call->print : 0)), call);
+    if (call->fingerprint)
+        memcpy(t + 1, call->fingerprint, sizeof *call->fingerprint);
+    put_launches((struct tap_launch *)((uint8_t *)(t + 1) + (call->fingerprint ? sizeof *call->fingerprint : 0)), call);
     return t;
 }
 
@@ -172,17 +172,17 @@ static void put_inputs(uint8_t *to, const struct tap_call *call)
     }
 }
 
-uint64_t tap_take_size(const struct tap_call *call)
+uint64_t tap_call_record_bytes(const struct tap_call *call)
 {
     return sane_call(call) ? place(call).size : 0;
 }
 
 /* ---- begin --------------------------------------------------------------------------------------------------------- */
 
-const enum tap_count tap_reason_ops[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_PARTIAL, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
+const enum tap_count tap_reason_ops[] = {[TAP_UNDECIDED] = TAP_OPS_PARTIAL, [TAP_RECORD] = TAP_OPS_PARTIAL, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
                                          [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING, [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
 
-static bool take(struct tap_ring_slot *s, struct tap_taking *t, const struct tap_call *call)
+static bool take(struct tap_ring_slot *s, struct tap_open_call *t, const struct tap_call *call)
 {
     struct places p = place(call);
     enum tap_count what = TAP_OPS_SENT;
@@ -199,7 +199,7 @@ static bool take(struct tap_ring_slot *s, struct tap_taking *t, const struct tap
         return false;
     }
     t->out = call->out;
-    t->seat = s;
+    t->slot = s;
     t->rec = tap_ring_slot_head(s);
     t->size = p.size;
     t->out_at = p.out;
@@ -210,36 +210,36 @@ static bool take(struct tap_ring_slot *s, struct tap_taking *t, const struct tap
     return true;
 }
 
-static bool begin(struct tap_ring_slot *s, struct tap_taking *t, const struct tap_call *call)
+static bool begin(struct tap_ring_slot *s, struct tap_open_call *t, const struct tap_call *call)
 {
     if (!sane_call(call)) {
         tap_ring_slot_count(s, TAP_OPS_FAILED, 1, 0);
         return false;
     }
-    if (!tap_me.uses_steps)
+    if (!tap_thread.uses_steps)
         tap_step_alone(s, call->rows);
-    if (tap_me.doing == TAP_TAKE)
+    if (tap_thread.decision == TAP_RECORD)
         return take(s, t, call);
-    tap_ring_slot_count(s, tap_reason_ops[tap_me.doing], 1, call_bytes(call));
+    tap_ring_slot_count(s, tap_reason_ops[tap_thread.decision], 1, call_bytes(call));
     return false;
 }
 
-bool tap_take_begin(struct tap_taking *t, const struct tap_call *call)
+bool tap_call_begin(struct tap_open_call *t, const struct tap_call *call)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
     bool taken = false;
     struct tap_ring_slot *s;
     int e = errno;
 
-    if (tap_me.inside || !generation)
+    if (tap_thread.inside || !generation)
         return false;
-    tap_me.inside = true;
+    tap_thread.inside = true;
     s = tap_ring_slot_mine(generation);
     if (!s)
         tap_ring_slot_count_homeless(TAP_OPS_THREADS, 1, call_bytes(call), generation);
     else if (!(taken = begin(s, t, call)))
         tap_ring_slot_exit(s);
-    tap_me.inside = taken;
+    tap_thread.inside = taken;
     errno = e;
     if (taken)
         t->t0_ns = tap_now();
@@ -248,41 +248,41 @@ bool tap_take_begin(struct tap_taking *t, const struct tap_call *call)
 
 /* ---- end ----------------------------------------------------------------------------------------------------------- */
 
-static void finish(struct tap_taking *t, int64_t duration_ns)
+static void finish(struct tap_open_call *t, int64_t duration_ns)
 {
     struct tap_op *rec = t->rec;
 
     put_tensor(t->out_tensor, &t->out);
     tap_operand_copy((uint8_t *)rec + t->out_at, &t->out, 0, t->out_bytes);
-    rec->rec = tap_ring_slot_rec(t->seat, TAP_REC_OP, (uint32_t)t->size, t->t0_ns);
+    rec->rec = tap_ring_slot_rec(t->slot, TAP_REC_OP, (uint32_t)t->size, t->t0_ns);
     rec->seq = atomic_fetch_add_explicit(&tap_plan.seq, 1, memory_order_relaxed);
     rec->duration_ns = duration_ns;
     tap_spend(&tap_plan.due_steps, t->bytes);
-    tap_ring_slot_count(t->seat, TAP_OPS_SENT, 1, t->bytes);
-    tap_ring_slot_publish(t->seat, (uint32_t)t->size);
+    tap_ring_slot_count(t->slot, TAP_OPS_SENT, 1, t->bytes);
+    tap_ring_slot_publish(t->slot, (uint32_t)t->size);
 }
 
-void tap_take_end(struct tap_taking *t, bool ok, int64_t duration_ns)
+void tap_call_end(struct tap_open_call *t, bool ok, int64_t duration_ns)
 {
-    if (!*tap_plan.ours || t->rec != tap_ring_slot_head(t->seat))
+    if (!*tap_plan.ours || t->rec != tap_ring_slot_head(t->slot))
         ;                             /* the call forked, and this is the child: the ring is the parent's */
     else if (ok && sane_operand(&t->out) && t->out.data && t->out.bytes == t->out_bytes)
         finish(t, duration_ns);
     else
-        tap_ring_slot_count(t->seat, TAP_OPS_FAILED, 1, t->bytes);
-    tap_ring_slot_exit(t->seat);
-    tap_me.inside = false;
+        tap_ring_slot_count(t->slot, TAP_OPS_FAILED, 1, t->bytes);
+    tap_ring_slot_exit(t->slot);
+    tap_thread.inside = false;
 }
 
 /* ---- what a front end may ask -------------------------------------------------------------------------------------- */
 
-bool tap_take_wanted(void)
+bool tap_call_is_wanted(void)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
 
-    if (!generation || tap_me.inside)
+    if (!generation || tap_thread.inside)
         return false;
-    return !tap_me.uses_steps || (tap_me.generation == generation && tap_me.doing == TAP_TAKE);
+    return !tap_thread.uses_steps || (tap_thread.generation == generation && tap_thread.decision == TAP_RECORD);
 }
 
 static void count_untaken(enum tap_count when_wanted, uint64_t n, uint64_t bytes)
@@ -291,11 +291,11 @@ static void count_untaken(enum tap_count when_wanted, uint64_t n, uint64_t bytes
     struct tap_ring_slot *s;
     int e = errno;
 
-    if (tap_me.inside || !generation || !n)
+    if (tap_thread.inside || !generation || !n)
         return;
     s = tap_ring_slot_mine(generation);
     if (s) {
-        tap_ring_slot_count(s, tap_me.doing == TAP_TAKE ? when_wanted : tap_reason_ops[tap_me.doing], n, bytes);
+        tap_ring_slot_count(s, tap_thread.decision == TAP_RECORD ? when_wanted : tap_reason_ops[tap_thread.decision], n, bytes);
         tap_ring_slot_exit(s);
     } else {
         tap_ring_slot_count_homeless(TAP_OPS_THREADS, n, bytes, generation);
@@ -303,17 +303,17 @@ static void count_untaken(enum tap_count when_wanted, uint64_t n, uint64_t bytes
     errno = e;
 }
 
-void tap_take_skip(uint64_t n, uint64_t bytes)
+void tap_call_skip(uint64_t n, uint64_t bytes)
 {
     count_untaken(TAP_OPS_PARTIAL, n, bytes);
 }
 
-void tap_take_unreadable(void)
+void tap_call_skip_unreadable(void)
 {
     count_untaken(TAP_OPS_UNREADABLE, 1, 0);
 }
 
-bool tap_take_all_kinds(void)
+bool tap_wants_all_kinds(void)
 {
     return tap_armed() && tap_plan.kinds == TAP_KINDS_ALL;
 }

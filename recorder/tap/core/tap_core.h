@@ -57,19 +57,19 @@ struct tap_plan {                     /* what the recorder asked for; changes on
 };
 extern struct tap_plan tap_plan;
 
-struct tap_me {
-    struct tap_ring_slot *seat;
+struct tap_thread {
+    struct tap_ring_slot *slot;
     uint32_t generation;              /* that seat and doing belong to */
-    enum tap_doing doing;             /* what happens to the ops of the step at hand */
+    enum tap_decision decision;            /* what happens to the ops of the step at hand */
     uint64_t step;
-    bool weights;                     /* the step may send weights */
+    bool may_send_weights;                  /* the step may send weights */
     bool uses_steps, inside;
 };
 /* Initial-exec: the library is there when the program starts, so its place is known; no allocation at the first use. */
-extern __thread __attribute__((tls_model("initial-exec"))) struct tap_me tap_me;
+extern __thread __attribute__((tls_model("initial-exec"))) struct tap_thread tap_thread;
 
 /* ---- tap_ring_slot.c ---- */
-/* This thread's seat, entered, with tap_me valid for this arm: memory stays until tap_ring_slot_exit. NULL: there is none to be had, or asleep again. */
+/* This thread's seat, entered, with tap_thread valid for this arm: memory stays until tap_ring_slot_exit. NULL: there is none to be had, or asleep again. */
 struct tap_ring_slot *tap_ring_slot_mine(uint32_t generation);
 void tap_ring_slot_exit(struct tap_ring_slot *s);
 void tap_ring_slot_count(struct tap_ring_slot *s, enum tap_count what, uint64_t n, uint64_t bytes);
@@ -86,7 +86,7 @@ uint64_t tap_mix(uint64_t x);         /* splitmix64 */
 void tap_step_alone(struct tap_ring_slot *s, int64_t rows); /* decide for one call, on a thread without steps */
 void tap_spend(_Atomic int64_t *due, uint64_t bytes);
 bool tap_step_write(struct tap_ring_slot *s, const struct td_step_args *args, int64_t now); /* its record; false: no room */
-extern const enum tap_count tap_reason_ops[], tap_reason_steps[]; /* by enum tap_doing */
+extern const enum tap_count tap_reason_ops[], tap_reason_steps[]; /* by enum tap_decision */
 
 /* ---- tap_weights.c ---- */
 /* Have the weights of the call gone over? True: *id is the set, 0 when there is nothing to send. False: what does not fit now goes with the next
@@ -101,7 +101,7 @@ void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset,
 
 /* ---- tap_serve.c ---- */
 /* A variable of the environment that the process started with, "" when it was not there: getenv() beside a server's setenv() is a race. */
-void tap_start_value(const char *name, char *out, size_t max);
+void tap_environ_get(const char *name, char *out, size_t max);
 
 /* ---- tap_memory.c ---- */
 /* Map what came with ATTACH into tap_plan. Everything about it that could hurt later is looked at first. NULL: done; else why not. */

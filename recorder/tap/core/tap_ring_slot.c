@@ -10,7 +10,7 @@
 
 struct tap_plan tap_plan;
 _Atomic uint32_t tap_generation;
-__thread __attribute__((tls_model("initial-exec"))) struct tap_me tap_me;
+__thread __attribute__((tls_model("initial-exec"))) struct tap_thread tap_thread;
 
 static pthread_key_t slot_key;
 
@@ -19,7 +19,7 @@ static void leave_slot(void *seat)    /* at the end of a thread */
     struct tap_ring_slot *s = seat;
     uint64_t mine = atomic_load(&s->owner);
 
-    tap_me.seat = NULL;               /* other destructors may come this way yet */
+    tap_thread.slot = NULL;               /* other destructors may come this way yet */
     if ((uint32_t)mine != (uint32_t)syscall(SYS_gettid))
         return;
     atomic_store_explicit(&s->busy, 0, memory_order_release); /* a call that threw never came back to say so */
@@ -91,15 +91,15 @@ static struct tap_ring_slot *take_slot(uint32_t generation)
 
 struct tap_ring_slot *tap_ring_slot_mine(uint32_t generation)
 {
-    struct tap_ring_slot *s = tap_me.generation == generation ? tap_me.seat : NULL;
+    struct tap_ring_slot *s = tap_thread.generation == generation ? tap_thread.slot : NULL;
 
     if (s)
         return enter_slot(s, generation) ? s : NULL;
     s = take_slot(generation);
     if (s) {
-        tap_me.seat = s;
-        tap_me.generation = generation;
-        tap_me.doing = TAP_WAIT;
+        tap_thread.slot = s;
+        tap_thread.generation = generation;
+        tap_thread.decision = TAP_UNDECIDED;
     }
     return s;
 }

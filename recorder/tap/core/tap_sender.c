@@ -16,22 +16,22 @@ void tap_count(enum tap_count what, uint64_t n, uint64_t bytes)
         tap_ring_slot_count_homeless(what, n, bytes, generation);
 }
 
-void tap_count_untaken(enum tap_doing why, bool steps, uint64_t n, uint64_t bytes)
+void tap_count_skipped(enum tap_decision why, bool steps, uint64_t n, uint64_t bytes)
 {
     tap_count(steps ? tap_reason_steps[why] : tap_reason_ops[why], n, bytes);
 }
 
-uint64_t tap_largest(void)
+uint64_t tap_max_record_bytes(void)
 {
     return tap_armed() ? tap_plan.ring_bytes : 0;
 }
 
-void tap_pay_weights(uint64_t bytes)
+void tap_budget_charge_weights(uint64_t bytes)
 {
     tap_spend(&tap_plan.due_weights, bytes);
 }
 
-uint64_t tap_flight_wanted(void)
+uint64_t tap_flight_bytes(void)
 {
     return tap_plan.flight_bytes;
 }
@@ -58,7 +58,7 @@ uint64_t tap_send_room(void)
     return room;
 }
 
-bool tap_send_pass(uint64_t step)
+bool tap_send_step(uint64_t step)
 {
     struct td_step_args args = {.struct_size = sizeof args, .step = step};
     struct tap_ring_slot *s = enter();
@@ -69,20 +69,20 @@ bool tap_send_pass(uint64_t step)
         tap_ring_slot_count(s, done ? TAP_STEPS_SENT : TAP_STEPS_RING, 1, 0);
         tap_ring_slot_exit(s);
     }
-    tap_me.uses_steps = true;
-    tap_me.step = step;
-    tap_me.doing = done ? TAP_TAKE : TAP_SKIP_RING;
+    tap_thread.uses_steps = true;
+    tap_thread.step = step;
+    tap_thread.decision = done ? TAP_RECORD : TAP_SKIP_RING;
     return done;
 }
 
-void tap_send_again(uint64_t step)
+void tap_send_resume_step(uint64_t step)
 {
-    tap_me.uses_steps = true;
-    tap_me.step = step;
-    tap_me.doing = TAP_TAKE;
+    tap_thread.uses_steps = true;
+    tap_thread.step = step;
+    tap_thread.decision = TAP_RECORD;
 }
 
-bool tap_send_kept(enum tap_dump_reason why, int64_t t_ns, uint64_t ring_bytes)
+bool tap_send_dump(enum tap_dump_reason why, int64_t t_ns, uint64_t ring_bytes)
 {
     struct tap_ring_slot *s = enter();
     bool done = false;
@@ -98,7 +98,7 @@ bool tap_send_kept(enum tap_dump_reason why, int64_t t_ns, uint64_t ring_bytes)
     return done;
 }
 
-uint32_t tap_weights_new(void)
+uint32_t tap_send_new_weights(void)
 {
     struct tap_ring_slot *s = enter();
     uint32_t id = 0;
@@ -110,7 +110,7 @@ uint32_t tap_weights_new(void)
     return id;
 }
 
-bool tap_weights_unwanted(uint32_t id)
+bool tap_send_weights_refused(uint32_t id)
 {
     struct tap_ring_slot *s = enter();
     bool refused = s && tap_weights_refused(s, id);
@@ -120,7 +120,7 @@ bool tap_weights_unwanted(uint32_t id)
     return refused;
 }
 
-bool tap_weights_put(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, const void *data, uint32_t len)
+bool tap_send_weights(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, const void *data, uint32_t len)
 {
     struct tap_ring_slot *s = len <= TAP_MAX_CHUNK ? enter() : NULL;
     uint64_t size;

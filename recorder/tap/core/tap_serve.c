@@ -347,7 +347,7 @@ static void take_peer(void)
 
 /* ---- where the socket is ------------------------------------------------------------------------------------------- */
 
-void tap_start_value(const char *name, char *out, size_t max)
+void tap_environ_get(const char *name, char *out, size_t max)
 {
     char *all = malloc(ENVIRON_MAX + 1), *p;
     size_t len = strlen(name), n = 0;
@@ -373,8 +373,8 @@ static bool runtime_folder(char *dir, size_t n)
     char base[sizeof serve.path];
     struct stat st;
 
-    tap_start_value("TD_TAP_DIR", dir, n);
-    tap_start_value("XDG_RUNTIME_DIR", base, sizeof base);
+    tap_environ_get("TD_TAP_DIR", dir, n);
+    tap_environ_get("XDG_RUNTIME_DIR", base, sizeof base);
     if (!dir[0] && base[0] && snprintf(dir, n, "%s/tapedeck", base) >= (int)n)
         return false;
     if (!dir[0])
@@ -463,7 +463,7 @@ static void forked(void)
     close_own(&serve.listener);
     close_own(&serve.peer);
     atomic_store(&has_path, false);
-    if (!tap_me.inside) {             /* else: a real function that forks; it returns into code that still needs them */
+    if (!tap_thread.inside) {             /* else: a real function that forks; it returns into code that still needs them */
         tap_memory_unmap();
         memset(tap_plan.seats, 0, sizeof tap_plan.seats);
     }
@@ -503,7 +503,7 @@ static void start(void)
     atomic_compare_exchange_strong(&state, &cold, RUNNING);
 }
 
-void tap_take_note(void)
+void tap_start_if_cold(void)
 {
     int e = errno;
 

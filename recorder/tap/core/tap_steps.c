@@ -12,7 +12,7 @@
 #define BURST_NS 1000000000LL         /* budget that an idle time may save up */
 #define DEBT_NS 5e9                   /* at most, for the time that one step took: its thread may have lost its core meanwhile, or waited for the GPU */
 
-int64_t tap_fresh_ns = 5000000000LL;  /* so long after a size that was new the next one must not be missed */
+int64_t tap_new_size_ns = 5000000000LL;  /* so long after a size that was new the next one must not be missed */
 
 /* A budget is a debt in time: what is taken moves `due` ahead by the time that it may use; over budget while due is ahead of now.
  * A step is taken whole and paid afterwards. */
@@ -33,11 +33,11 @@ void tap_spend(_Atomic int64_t *due, uint64_t bytes)
         atomic_fetch_add_explicit(due, (int64_t)((double)bytes * 1e9 / (double)tap_plan.budget), memory_order_relaxed);
 }
 
-void tap_sampler_paid(const struct tap_sampler *p, int64_t ns)
+void tap_sampler_charge_time(const struct tap_sampler *p, int64_t ns)
 {
     double debt;
 
-    if (!tap_plan.time_ppm || p->first)
+    if (!tap_plan.time_ppm || p->is_new_size)
         return;
     debt = (double)ns * 1e6 / tap_plan.time_ppm;
     atomic_fetch_add_explicit(&tap_plan.due_time, (int64_t)(debt < DEBT_NS ? debt : DEBT_NS), memory_order_relaxed);
@@ -81,42 +81,42 @@ static unsigned size_class(int64_t rows, bool decode)
     return c + (decode ? TAP_CLASSES / 2 : 0);
 }
 
-static enum tap_doing decide(struct tap_sampler *p, unsigned class, int64_t now, bool *weights)
+static enum tap_decision decide(struct tap_sampler *p, unsigned class, int64_t now, bool *weights)
 {
     bool wanted;
 
-    p->first = p->classes[class] < CLASS_STEPS; /* few, and a size may not come again: whatever time they take */
-    wanted = tap_plan.mode == TAP_MODE_ALL || p->first || !until_window(p->steps);
+    p->is_new_size = p->classes[class] < CLASS_STEPS; /* few, and a size may not come again: whatever time they take */
+    wanted = tap_plan.mode == TAP_MODE_ALL || p->is_new_size || !until_window(p->steps);
     p->steps++;
     if (!wanted)
         return TAP_SKIP_SAMPLING;
     *weights = affordable(tap_plan.budget > 0, &tap_plan.due_weights, now); /* asked once: the step that brings them stays whole */
-    return affordable(tap_plan.budget > 0, &tap_plan.due_steps, now) && affordable(tap_plan.time_ppm && !p->first, &tap_plan.due_time, now) ? TAP_TAKE : TAP_SKIP_BUDGET;
+    return affordable(tap_plan.budget > 0, &tap_plan.due_steps, now) && affordable(tap_plan.time_ppm && !p->is_new_size, &tap_plan.due_time, now) ? TAP_RECORD : TAP_SKIP_BUDGET;
 }
 
 void tap_step_alone(struct tap_ring_slot *s, int64_t rows)
 {
     unsigned class = size_class(rows, false);
 
-    tap_me.doing = decide(&s->sampler, class, tap_now(), &tap_me.weights);
-    s->sampler.classes[class] += tap_me.doing == TAP_TAKE && s->sampler.classes[class] < CLASS_STEPS;
+    tap_thread.decision = decide(&s->sampler, class, tap_now(), &tap_thread.may_send_weights);
+    s->sampler.classes[class] += tap_thread.decision == TAP_RECORD && s->sampler.classes[class] < CLASS_STEPS;
 }
 
-enum tap_doing tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights)
+enum tap_decision tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *weights)
 {
     unsigned class = size_class(rows, false);
     int64_t now = tap_now();
-    enum tap_doing doing = decide(p, class, now, weights);
+    enum tap_decision doing = decide(p, class, now, weights);
 
-    if (!p->fresh_ns || p->classes[class] < CLASS_STEPS)
-        p->fresh_ns = now;
-    p->classes[class] += doing == TAP_TAKE && p->classes[class] < CLASS_STEPS;
+    if (!p->last_new_size_ns || p->classes[class] < CLASS_STEPS)
+        p->last_new_size_ns = now;
+    p->classes[class] += doing == TAP_RECORD && p->classes[class] < CLASS_STEPS;
     return doing;
 }
 
-uint64_t tap_sampler_free(const struct tap_sampler *p, int64_t now)
+uint64_t tap_sampler_steps_to_window(const struct tap_sampler *p, int64_t now)
 {
-    return tap_plan.mode == TAP_MODE_ALL || !p->fresh_ns || now - p->fresh_ns < tap_fresh_ns ? 0 : until_window(p->steps);
+    return tap_plan.mode == TAP_MODE_ALL || !p->last_new_size_ns || now - p->last_new_size_ns < tap_new_size_ns ? 0 : until_window(p->steps);
 }
 
 bool tap_is_sampling(void)
@@ -124,7 +124,7 @@ bool tap_is_sampling(void)
     return tap_plan.mode != TAP_MODE_ALL;
 }
 
-void tap_sampler_unseen(struct tap_sampler *p, uint64_t passes)
+void tap_sampler_skip_steps(struct tap_sampler *p, uint64_t passes)
 {
     p->steps += passes;
 }
@@ -162,7 +162,7 @@ bool tap_step_write(struct tap_ring_slot *s, const struct td_step_args *args, in
     return true;
 }
 
-const enum tap_count tap_reason_steps[] = {[TAP_WAIT] = TAP_STEPS_SAMPLING, [TAP_TAKE] = TAP_STEPS_SENT, [TAP_SKIP_SAMPLING] = TAP_STEPS_SAMPLING,
+const enum tap_count tap_reason_steps[] = {[TAP_UNDECIDED] = TAP_STEPS_SAMPLING, [TAP_RECORD] = TAP_STEPS_SENT, [TAP_SKIP_SAMPLING] = TAP_STEPS_SAMPLING,
                                            [TAP_SKIP_BUDGET] = TAP_STEPS_BUDGET, [TAP_SKIP_RING] = TAP_STEPS_RING,
                                            [TAP_SKIP_FLIGHT] = TAP_STEPS_FLIGHT};
 
@@ -170,15 +170,15 @@ static void begin_step(struct tap_ring_slot *s, const struct td_step_args *args,
 {
     int64_t now = tap_now();
 
-    tap_me.step = args->step;
-    tap_me.doing = decide(&s->sampler, class, now, &tap_me.weights);
-    if (tap_me.doing == TAP_TAKE && !tap_step_write(s, args, now))
-        tap_me.doing = TAP_SKIP_RING;
-    if (tap_me.doing == TAP_TAKE) {
+    tap_thread.step = args->step;
+    tap_thread.decision = decide(&s->sampler, class, now, &tap_thread.may_send_weights);
+    if (tap_thread.decision == TAP_RECORD && !tap_step_write(s, args, now))
+        tap_thread.decision = TAP_SKIP_RING;
+    if (tap_thread.decision == TAP_RECORD) {
         s->sampler.classes[class] += s->sampler.classes[class] < CLASS_STEPS;
         tap_ring_slot_count(s, TAP_STEPS_SENT, 1, 0);
     } else {
-        tap_ring_slot_count(s, tap_reason_steps[tap_me.doing], 1, 0);
+        tap_ring_slot_count(s, tap_reason_steps[tap_thread.decision], 1, 0);
     }
 }
 
@@ -188,10 +188,10 @@ static void take_step(const struct td_step_args *args, int64_t rows, bool decode
     struct tap_ring_slot *s;
     int e = errno;
 
-    tap_me.uses_steps = true;
-    if (tap_me.inside || !generation)
+    tap_thread.uses_steps = true;
+    if (tap_thread.inside || !generation)
         return;
-    tap_me.inside = true;
+    tap_thread.inside = true;
     s = tap_ring_slot_mine(generation);
     if (s) {
         begin_step(s, args, size_class(rows, decode));
@@ -199,11 +199,11 @@ static void take_step(const struct td_step_args *args, int64_t rows, bool decode
     } else {
         tap_ring_slot_count_homeless(TAP_STEPS_THREADS, 1, 0, generation);
     }
-    tap_me.inside = false;
+    tap_thread.inside = false;
     errno = e;
 }
 
-void tap_take_step(const struct td_step_args *args)
+void tap_step_begin(const struct td_step_args *args)
 {
     int64_t rows = 0;
     bool decode = false;
@@ -218,12 +218,12 @@ void tap_take_step(const struct td_step_args *args)
     take_step(args, rows, decode);
 }
 
-void tap_take_pass(uint64_t step, int64_t rows)
+void tap_step_begin_rows(uint64_t step, int64_t rows)
 {
     take_step(&(struct td_step_args){.struct_size = sizeof(struct td_step_args), .step = step}, rows, false);
 }
 
-void tap_take_note_step(void)
+void tap_step_mark_thread(void)
 {
-    tap_me.uses_steps = true;
+    tap_thread.uses_steps = true;
 }

@@ -75,8 +75,8 @@ static uint64_t describe(const struct tap_call *call)
     uint64_t h = fold_word(fold_word(0, call->kind), call->layout);
     int t, i;
 
-    for (i = 0; call->print && i < TAP_FINGERPRINT_WORDS; i++)
-        h = fold(h, call->print->word[i]);
+    for (i = 0; call->fingerprint && i < TAP_FINGERPRINT_WORDS; i++)
+        h = fold(h, call->fingerprint->word[i]);
 
     for (t = 0; t < call->n_w; t++) {
         const struct tap_operand *w = &call->w[t];
@@ -168,9 +168,9 @@ bool tap_weights_send(struct tap_ring_slot *s, const struct tap_call *call, uint
     uint64_t before;
     int t;
 
-    *id = call->weights;
-    if (call->weights)
-        return !tap_weights_refused(s, call->weights);
+    *id = call->weight_set;
+    if (call->weight_set)
+        return !tap_weights_refused(s, call->weight_set);
     for (t = 0; t < call->n_w; t++) {
         key.ptr[t] = call->w[t].data;
         key.bytes[t] = call->w[t].data ? call->w[t].bytes : 0;
@@ -190,7 +190,7 @@ bool tap_weights_send(struct tap_ring_slot *s, const struct tap_call *call, uint
         return false;
     if (w->sent == w->total)
         return true;
-    if (!tap_me.weights)
+    if (!tap_thread.may_send_weights)
         return false;
     before = w->sent;
     while (w->sent < w->total && send_chunk(s, w, call))

@@ -260,10 +260,10 @@ static const char *open_flight(void)
 {
     void *context = tap_cuda_stage_context();
 
-    if (!tap_flight_wanted() || !context || flight_tried)
+    if (!tap_flight_bytes() || !context || flight_tried)
         return NULL;
     flight_tried = true;              /* once an arm: what fails now fails again */
-    return tap_cuda_flight_open(context, tap_flight_wanted());
+    return tap_cuda_flight_open(context, tap_flight_bytes());
 }
 
 const char *tap_cuda_begin(const char *why, void *(*guess)(void))
@@ -542,7 +542,7 @@ int InitializeInjection(void)
     if (!atomic_load(&injected))
         watch_graphs();
     atomic_store(&injected, true);    /* before this the tap's thread leaves all of CUDA alone */
-    tap_take_note();
+    tap_start_if_cold();
     errno = e;
     return 1;
 }

@@ -33,7 +33,7 @@ uint64_t tap_cuda_graphs_wanted(void)
     char value[32], *end;
     unsigned long long mib;
 
-    tap_start_value("TD_TAP_GRAPHS", value, sizeof value);
+    tap_environ_get("TD_TAP_GRAPHS", value, sizeof value);
     mib = strtoull(value, &end, 10);
     return end == value || *end || mib > LARGEST_MIB ? 0 : (uint64_t)mib << 20;
 }

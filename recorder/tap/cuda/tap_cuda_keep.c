@@ -62,7 +62,7 @@ static uint64_t room_for(const struct tap_cuda_entry *e)
 static enum tap_count find_room(void)
 {
     const struct tap_cuda_flown *f;
-    uint64_t n = 0, largest = tap_largest();
+    uint64_t n = 0, largest = tap_max_record_bytes();
     unsigned i;
 
     for (i = 0; (f = tap_cuda_flight_oldest(i)); i++)

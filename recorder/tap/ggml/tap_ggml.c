@@ -140,7 +140,7 @@ struct walk {
     tg_callback *app;                  /* the server's own, or NULL */
     void *app_data;
     bool all, ours, app_wants, taking; /* all kinds; of the node at hand: it is one for us, for the server; it is being taken */
-    struct tap_taking t;
+    struct tap_open_call t;
 };
 
 /* The graph that this thread is in. An exception may leave it: then this stays, and so does our callback, until the scheduler comes again. */
@@ -155,15 +155,15 @@ static void begin(struct walk *w, const struct tg_tensor *node)
     struct tg_words words;
 
     if (tap_ggml_describe(w->host, node, &call, &words))
-        w->taking = tap_take_begin(&w->t, &call);
+        w->taking = tap_call_begin(&w->t, &call);
     else
-        tap_take_unreadable();
+        tap_call_skip_unreadable();
 }
 
 static void end(struct walk *w, bool ok)
 {
     if (w->taking)
-        tap_take_end(&w->t, ok, -1);   /* what a node takes by itself, between two synchronisations, is not what it takes */
+        tap_call_end(&w->t, ok, -1);   /* what a node takes by itself, between two synchronisations, is not what it takes */
     w->taking = false;
 }
 
@@ -227,7 +227,7 @@ static int compute_watched(const struct host *h, struct tg_sched *sched, struct 
     const struct owner *o = owner_of(sched);
     int status;
 
-    watched.w = (struct walk){.host = &h->fn, .app = o ? o->callback : NULL, .app_data = o ? o->data : NULL, .all = tap_take_all_kinds()};
+    watched.w = (struct walk){.host = &h->fn, .app = o ? o->callback : NULL, .app_data = o ? o->data : NULL, .all = tap_wants_all_kinds()};
     watched.sched = sched;
     h->fn.backend_sched_set_eval_callback(sched, on_node, &watched.w);
     status = atomic_load(&h->compute)(sched, graph);
@@ -237,10 +237,10 @@ static int compute_watched(const struct host *h, struct tg_sched *sched, struct 
 
 static int compute_armed(const struct host *h, tg_compute *compute, struct tg_sched *sched, struct tg_graph *graph)
 {
-    tap_take_pass(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed), rows_of(&h->fn, graph));
-    if (tap_take_wanted() && !watched.sched && !atomic_load_explicit(&crowded, memory_order_relaxed))
+    tap_step_begin_rows(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed), rows_of(&h->fn, graph));
+    if (tap_call_is_wanted() && !watched.sched && !atomic_load_explicit(&crowded, memory_order_relaxed))
         return compute_watched(h, sched, graph);
-    tap_take_skip(count(&h->fn, graph, tap_take_all_kinds()), 0);
+    tap_call_skip(count(&h->fn, graph, tap_wants_all_kinds()), 0);
     return compute(sched, graph);
 }
 
@@ -259,8 +259,8 @@ int ggml_backend_sched_graph_compute_async(struct tg_sched *sched, struct tg_gra
         return TG_FAILED;
     h = host_of(compute);
     unwatch(sched);
-    tap_take_note_step();
-    tap_take_note();
+    tap_step_mark_thread();
+    tap_start_if_cold();
     return h && tap_armed() ? compute_armed(h, compute, sched, graph) : compute(sched, graph);
 }
 

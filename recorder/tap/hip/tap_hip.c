@@ -27,7 +27,7 @@ void tap_hip_seen(void)
     if (!tap_hip_used())
         atomic_store_explicit(&used, true, memory_order_relaxed);
     if (tap_hip_awake())
-        tap_take_note();
+        tap_start_if_cold();
 }
 
 void tap_hip_device_set(int ordinal)

@@ -97,8 +97,8 @@ static void describe_gemm(struct tap_call *call, const struct td_gptq_gemm_args 
     call->layout = "checkpoint";
     call->rounding = "none";
     call->name = NULL;
-    call->print = NULL;
-    call->weights = 0;
+    call->fingerprint = NULL;
+    call->weight_set = 0;
     call->launches = NULL;
     call->n_launches = 0;
     call->dump_reason = TAP_DUMP_NONE;
@@ -114,21 +114,21 @@ static void describe_gemm(struct tap_call *call, const struct td_gptq_gemm_args 
 
 static int armed_gemm(const struct td_gptq_gemm_args *g, gemm_fn *real)
 {
-    struct tap_taking t;
+    struct tap_open_call t;
     struct tap_call call;
     bool sane = sane_gemm(g);
     int status;
 
-    if (sane && !tap_take_wanted()) {
-        tap_take_skip(1, ((uint64_t)g->m * (uint64_t)g->k + (uint64_t)g->m * (uint64_t)g->n) * 2);
+    if (sane && !tap_call_is_wanted()) {
+        tap_call_skip(1, ((uint64_t)g->m * (uint64_t)g->k + (uint64_t)g->m * (uint64_t)g->n) * 2);
         return real(g);
     }
     if (sane)
         describe_gemm(&call, g);
-    if (!tap_take_begin(&t, sane ? &call : NULL))
+    if (!tap_call_begin(&t, sane ? &call : NULL))
         return real(g);
     status = real(g);
-    tap_take_end(&t, status == TD_KERNEL_OK, tap_now() - t.t0_ns);
+    tap_call_end(&t, status == TD_KERNEL_OK, tap_now() - t.t0_ns);
     return status;
 }
 
@@ -140,7 +140,7 @@ static __attribute__((noinline)) int awake_gemm(const struct td_gptq_gemm_args *
     int e = errno;
     gemm_fn *real = keep_gemm(tap_real_find(&gemm, caller));
 
-    tap_take_note();
+    tap_start_if_cold();
     errno = e;
     if (!real)
         return TD_KERNEL_EUNSUPPORTED;
@@ -152,9 +152,9 @@ static __attribute__((noinline)) void awake_step(const struct td_step_args *args
     int e = errno;
     step_fn *real = (step_fn *)tap_real_find(&step, caller);
 
-    tap_take_note();
+    tap_start_if_cold();
     if (tap_armed())
-        tap_take_step(args);
+        tap_step_begin(args);
     errno = e;
     if (real)
         real(args);
@@ -173,7 +173,7 @@ TAP_EXPORT void td_step(const struct td_step_args *args)
 {
     step_fn *real = atomic_load_explicit(&asleep_step, memory_order_relaxed);
 
-    tap_take_note_step();
+    tap_step_mark_thread();
     if (TAP_LIKELY(real))
         real(args);
     else

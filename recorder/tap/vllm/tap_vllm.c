@@ -57,7 +57,7 @@ static _Atomic uint64_t passes;
 
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     const void *first;                 /* weights (or the handler) of this thread's first call */
-    struct tap_taking t;
+    struct tap_open_call t;
     bool taking;
 } me;
 
@@ -282,7 +282,7 @@ static bool describe_gemm(struct tap_call *call, const char *symbol, const char 
     struct tap_torch_tensor a;
     struct tap_operand *w = &call->w[0];
 
-    *call = (struct tap_call){.kind = "gemm", .symbol = symbol, .layout = layout, .rounding = "none", .print = p, .n_w = 1};
+    *call = (struct tap_call){.kind = "gemm", .symbol = symbol, .layout = layout, .rounding = "none", .fingerprint = p, .n_w = 1};
     if (!p || !set_input(call, x, &a) || a.sizes[1] != p->k || strcmp(tap_torch_dtype_name(a.dtype), p->dtype))
         return false;
     add_attr(call, "trans_b", 1);
@@ -313,28 +313,28 @@ static bool heed(const void *real, const void *weights, tensor x)
 
     if (me.taking) {                   /* the last call never came back: it threw */
         me.taking = false;
-        tap_take_end(&me.t, false, -1);
+        tap_call_end(&me.t, false, -1);
     }
-    tap_take_note();
+    tap_start_if_cold();
     if (!me.first)
         me.first = weights;
     if (me.first != weights)
-        tap_take_note_step();
+        tap_step_mark_thread();
     else
-        tap_take_pass(atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed), tap_torch_ready(real) && tap_torch_read(x, &a) && a.ndim ? a.sizes[0] : 1);
+        tap_step_begin_rows(atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed), tap_torch_ready(real) && tap_torch_read(x, &a) && a.ndim ? a.sizes[0] : 1);
     errno = e;
     if (!tap_armed())
         return false;
-    if (tap_take_wanted())
+    if (tap_call_is_wanted())
         return true;
-    tap_take_skip(1, 0);
+    tap_call_skip(1, 0);
     return false;
 }
 
 /* call NULL: it cannot be described; that is counted. */
 static void begin(const struct tap_call *call)
 {
-    me.taking = tap_take_begin(&me.t, call);
+    me.taking = tap_call_begin(&me.t, call);
 }
 
 static void end(tensor out)            /* NULL: known already */
@@ -343,7 +343,7 @@ static void end(tensor out)            /* NULL: known already */
     bool ok = !out || find_output(&me.t.out, out);
 
     me.taking = false;
-    tap_take_end(&me.t, ok, duration);
+    tap_call_end(&me.t, ok, duration);
 }
 
 static const void *data_of(const void *real, tensor t)

@@ -60,7 +60,7 @@ static inline void bench_open(struct bench *b, uint32_t mode)
     b->lk->shared = tap_plan.shared;
     b->lk->ring[0].shared = s->ring;
     b->lk->ring[0].data = s->data;
-    tap_me.uses_steps = false;
+    tap_thread.uses_steps = false;
     atomic_store(&tap_generation, ++generation);
     tap_ring_slot_key();
 }

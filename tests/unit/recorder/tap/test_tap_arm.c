@@ -36,7 +36,7 @@ static int setup(void **state)
         return -1;
     snprintf(path, sizeof path, "%s/run", root);
     setenv("TD_TAP_DIR", path, 1);
-    tap_take_note();                   /* as the first call of a server would: its thread opens the socket */
+    tap_start_if_cold();                   /* as the first call of a server would: its thread opens the socket */
     snprintf(path, sizeof path, "%s/fx", root);
     must(td_writer_create(path, &(struct td_writer_options){.tool = "record"}, &writer, &err), &err);
     must(td_tap_client_open(&(struct td_tap_client_target){.pid = getpid(), .wait_ms = 3000}, &(struct td_tap_client_options){.writer = writer, .ring_bytes = 1 << 20}, &links, &err), &err);

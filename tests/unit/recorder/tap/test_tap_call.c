@@ -31,11 +31,11 @@ static struct tap_call simple(void)
 
 static bool take(const struct tap_call *call)
 {
-    struct tap_taking t;
+    struct tap_open_call t;
 
-    if (!tap_take_begin(&t, call))
+    if (!tap_call_begin(&t, call))
         return false;
-    tap_take_end(&t, true, 5);
+    tap_call_end(&t, true, 5);
     return true;
 }
 
@@ -123,9 +123,9 @@ static void test_one_bias_two_weights(void **state)
     call.w[0] = vector("w", NULL, 6);
     call.n_w = 2;
     bench_open(&b, TAP_MODE_ALL);
-    call.print = &print[0];
+    call.fingerprint = &print[0];
     assert_true(take(&call));
-    call.print = &print[1];
+    call.fingerprint = &print[1];
     assert_true(take(&call));
     assert_true(take(&call));
     bench_read(&b);
@@ -145,7 +145,7 @@ static void test_ever_new_weights(void **state)
 
     (void)state;
     call.w[0] = vector("w", NULL, 6);
-    call.print = &print;
+    call.fingerprint = &print;
     bench_open(&b, TAP_MODE_ALL);
     for (i = 0; i <= MAX + MORE; i++) {
         print.word[0] = (uint32_t)(i < MAX + MORE ? i : 0); /* the last is known */
@@ -256,7 +256,7 @@ static void test_opaque(void **state)
     assert_true(take(&call));
     call.name = NULL;
     for (i = 0; i < 4; i++) {
-        call.print = &prints[i % 2];
+        call.fingerprint = &prints[i % 2];
         assert_true(take(&call));     /* two: by their prints */
     }
     bench_read(&b);
@@ -306,21 +306,21 @@ static void test_partly_opaque_and_none(void **state)
 static void test_between_begin_and_end(void **state)
 {
     struct tap_call call = simple(), inner = simple();
-    struct tap_taking t;
+    struct tap_open_call t;
     struct bench b;
 
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
     call.out.data = NULL;
-    assert_true(tap_take_begin(&t, &call));
+    assert_true(tap_call_begin(&t, &call));
     assert_false(tap_ring_slots_quiet());
     assert_false(take(&inner));
-    assert_false(tap_take_wanted());
-    tap_take_skip(3, 0);
+    assert_false(tap_call_is_wanted());
+    tap_call_skip(3, 0);
     memset(&call, 0xee, sizeof call); /* borrowed by begin only */
     a[0] += 1;                        /* in place: the input was copied before */
     t.out.data = c;
-    tap_take_end(&t, true, -1);
+    tap_call_end(&t, true, -1);
     a[0] -= 1;
     assert_true(tap_ring_slots_quiet());
     bench_read(&b);
@@ -336,7 +336,7 @@ static void test_between_begin_and_end(void **state)
 static void test_what_makes_no_sense(void **state)
 {
     struct tap_call good = simple(), bad[10];
-    struct tap_taking t;
+    struct tap_open_call t;
     struct bench b;
     size_t i;
 
@@ -356,15 +356,15 @@ static void test_what_makes_no_sense(void **state)
     bad[9].kind = NULL;
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(take(&bad[i]));
-    assert_false(tap_take_begin(&t, NULL));
-    assert_true(tap_take_begin(&t, &good));
-    tap_take_end(&t, false, 0);       /* the kernel refused */
-    assert_true(tap_take_begin(&t, &good));
+    assert_false(tap_call_begin(&t, NULL));
+    assert_true(tap_call_begin(&t, &good));
+    tap_call_end(&t, false, 0);       /* the kernel refused */
+    assert_true(tap_call_begin(&t, &good));
     t.out.bytes = 1 << 20;            /* more than was made room for */
-    tap_take_end(&t, true, 0);
-    assert_true(tap_take_begin(&t, &good));
+    tap_call_end(&t, true, 0);
+    assert_true(tap_call_begin(&t, &good));
     t.out.data = NULL;
-    tap_take_end(&t, true, 0);
+    tap_call_end(&t, true, 0);
     good.in[0].bytes = 2 * RING;      /* of which nothing is read */
     assert_false(take(&good));
     bench_read(&b);
@@ -378,14 +378,14 @@ static void test_what_makes_no_sense(void **state)
 static void test_forked_inside(void **state)
 {
     struct tap_call call = simple();
-    struct tap_taking t;
+    struct tap_open_call t;
     struct bench b;
 
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
-    assert_true(tap_take_begin(&t, &call));
+    assert_true(tap_call_begin(&t, &call));
     ours = 0;
-    tap_take_end(&t, true, 0);
+    tap_call_end(&t, true, 0);
     ours = 1;
     bench_read(&b);
     assert_int_equal(b.n_ops, 0);
@@ -429,12 +429,12 @@ static void test_passes(void **state)
     (void)state;
     bench_open(&b, TAP_MODE_SAMPLE);  /* 0.1 %: no window in these */
     for (step = 0; step < 60; step++) {
-        tap_take_pass(step, step % 3 == 2 ? 100 : 1);
-        if (tap_take_wanted()) {
+        tap_step_begin_rows(step, step % 3 == 2 ? 100 : 1);
+        if (tap_call_is_wanted()) {
             assert_true(take(&call));
             taken++;
         } else {
-            tap_take_skip(2, 7);
+            tap_call_skip(2, 7);
         }
     }
     bench_read(&b);
@@ -467,7 +467,7 @@ static void test_first_of_each_size(void **state)
     bench_open(&b, TAP_MODE_SAMPLE);
     tap_plan.percent_ppm = 1;
     for (i = 0; i < 3 * sizeof rows / sizeof *rows; i++)
-        assert_int_equal(tap_sampler_decide(&p, rows[i / 3], &weights), i % 3 < 2 ? TAP_TAKE : TAP_SKIP_SAMPLING);
+        assert_int_equal(tap_sampler_decide(&p, rows[i / 3], &weights), i % 3 < 2 ? TAP_RECORD : TAP_SKIP_SAMPLING);
     bench_read(&b);
     bench_close(&b);
 }
@@ -486,13 +486,13 @@ static void test_time_is_paid(void **state)
     tap_plan.time_ppm = 5000;
     atomic_store(&tap_plan.due_time, tap_now());
     for (i = 0; i < 2; i++) {
-        assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_TAKE);
-        tap_sampler_paid(&p, 3600000000000LL);
+        assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_RECORD);
+        tap_sampler_charge_time(&p, 3600000000000LL);
     }
-    assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_TAKE);
-    tap_sampler_paid(&p, 3600000000000LL);
+    assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_RECORD);
+    tap_sampler_charge_time(&p, 3600000000000LL);
     assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_SKIP_BUDGET);
-    assert_int_equal(tap_sampler_decide(&p, 100, &weights), TAP_TAKE); /* a size may not come again */
+    assert_int_equal(tap_sampler_decide(&p, 100, &weights), TAP_RECORD); /* a size may not come again */
     assert_true(atomic_load(&tap_plan.due_time) - tap_now() <= 10000000000LL);
     tap_plan.time_ppm = 0;
     bench_read(&b);
@@ -507,18 +507,18 @@ static void test_wanted(void **state)
 
     (void)state;
     assert_false(tap_armed());
-    assert_false(tap_take_wanted());
-    tap_take_note_step();
+    assert_false(tap_call_is_wanted());
+    tap_step_mark_thread();
     bench_open(&b, TAP_MODE_ALL);
-    tap_me.uses_steps = true;
-    assert_false(tap_take_wanted());
-    tap_take_skip(1, 0);
+    tap_thread.uses_steps = true;
+    assert_false(tap_call_is_wanted());
+    tap_call_skip(1, 0);
     assert_false(take(&call));
-    tap_take_pass(1, 1);
-    assert_true(tap_take_wanted());
-    assert_false(tap_take_all_kinds());
+    tap_step_begin_rows(1, 1);
+    assert_true(tap_call_is_wanted());
+    assert_false(tap_wants_all_kinds());
     tap_plan.kinds = TAP_KINDS_ALL;
-    assert_true(tap_take_all_kinds());
+    assert_true(tap_wants_all_kinds());
     tap_plan.kinds = TAP_KINDS_GEMM;
     bench_read(&b);
     assert_int_equal(ledger(&b, "ops.dropped.partial"), 2);
