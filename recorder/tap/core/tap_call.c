@@ -1,60 +1,18 @@
-/* tap_call.c - one call of a kernel while armed: decide whether it is taken, copy it into this thread's ring, count it.
+/* tap_call.c - record one call of a kernel: decide, copy it into this thread's ring, count it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Nothing here waits: no lock, no allocation. The record becomes visible at the end of the call, in one piece. */
+ * The record becomes visible to the recorder at the end of the call, in one piece. */
+#include "recorder/tap/core/tap_call.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap_budget.h"
+#include "recorder/tap/core/tap_plan.h"
+#include "recorder/tap/core/tap_time.h"
+#include "recorder/tap/core/tap_weights.h"
 
-#define BYTES_MAX (1ull << 48)        /* of one operand: far beyond any, and no sum of them can wrap */
-
-/* ---- does the description make sense? ------------------------------------------------------------------------------ */
-
-static bool sane_operand(const struct tap_operand *o)
-{
-    uint64_t extent;
-
-    return o->role && o->dtype && o->ndim >= 0 && o->ndim <= TAP_DIMS && o->bytes <= BYTES_MAX &&
-           (!o->row_bytes || (o->bytes % o->row_bytes == 0 && !__builtin_mul_overflow(o->bytes / o->row_bytes, o->pitch, &extent)));
-}
-
-static bool sane_operands(const struct tap_operand *o, int n, int max)
-{
-    int i;
-
-    if (n < 0 || n > max)
-        return false;
-    for (i = 0; i < n; i++)
-        if (!sane_operand(&o[i]))
-            return false;
-    return true;
-}
-
-static bool sane_call(const struct tap_call *call)
-{
-    return call && call->kind && call->symbol && call->n_attrs >= 0 && call->n_attrs <= TAP_MAX_ATTRS && sane_operands(call->w, call->n_w, TAP_MAX_WEIGHTS) &&
-           sane_operands(call->in, call->n_in, TAP_MAX_INPUTS) && sane_operand(&call->out) && call->n_launches >= 0 &&
-           call->n_launches <= TAP_MAX_LAUNCHES;
-}
-
-static uint64_t bytes_of(const struct tap_operand *o)
-{
-    return o->data ? o->bytes : 0;
-}
-
-static uint64_t call_bytes(const struct tap_call *call) /* of inputs and output; 0 for what makes no sense */
-{
-    uint64_t bytes;
-    int i;
-
-    if (!sane_call(call))
-        return 0;
-    bytes = call->out.bytes;
-    for (i = 0; i < call->n_in; i++)
-        bytes += bytes_of(&call->in[i]);
-    return bytes;
-}
+static _Atomic uint64_t recorded_ops; /* of this process, over all arms */
 
 /* ---- the record ---------------------------------------------------------------------------------------------------- */
 
@@ -71,7 +29,7 @@ static struct places place(const struct tap_call *call)
     at += (uint64_t)call->n_launches * sizeof(struct tap_launch);
     p.in = at = tap_round_up(at, TAP_REC_ALIGN);
     for (i = 0; i < call->n_in; i++)
-        at += tap_round_up(bytes_of(&call->in[i]), TAP_REC_ALIGN);
+        at += tap_round_up(tap_operand_bytes(&call->in[i]), TAP_REC_ALIGN);
     p.out = at;
     p.size = at + tap_round_up(call->out.bytes, TAP_REC_ALIGN);
     return p;
@@ -107,7 +65,7 @@ static void put_tensor(struct tap_tensor *t, const struct tap_operand *o)
         t->shape[i] = i < o->ndim ? o->shape[i] : 0;
         t->strides[i] = i < o->ndim ? o->strides[i] : 0;
     }
-    t->bytes = bytes_of(o);
+    t->bytes = tap_operand_bytes(o);
     t->opaque = !o->data;
     t->align = o->data ? (uint32_t)__builtin_ctzll((o->address ? o->address : (uintptr_t)o->data) | 4096u) : 0;
 }
@@ -127,7 +85,7 @@ static void put_launches(struct tap_launch *to, const struct tap_call *call)
 
 /* All that is known before the call but rec, seq, duration and the output, whose description comes to the place that is returned. Nothing is
  * read back from the record, now or later: others may write there. */
-static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *call, uint32_t weight)
+static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *call, uint32_t weight_set)
 {
     struct tap_attr *attr = (struct tap_attr *)(rec + 1);
     struct tap_tensor *t = (struct tap_tensor *)(attr + call->n_attrs);
@@ -139,7 +97,7 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     put_name(rec->layout, sizeof rec->layout, call->layout);
     put_name(rec->rounding, sizeof rec->rounding, call->rounding);
     put_name(rec->name, sizeof rec->name, call->name && strnlen(call->name, TAP_NAME) < TAP_NAME ? call->name : NULL); /* half a name is another name */
-    rec->weight = weight;
+    rec->weight = weight_set;
     rec->has_step = tap_thread.uses_steps;
     rec->has_fingerprint = call->fingerprint != NULL;
     rec->n_attrs = (uint16_t)call->n_attrs, rec->n_w = (uint16_t)call->n_w, rec->n_in = (uint16_t)call->n_in;
@@ -165,7 +123,7 @@ static void put_inputs(uint8_t *to, const struct tap_call *call)
     int i;
 
     for (i = 0; i < call->n_in; i++) {
-        uint64_t n = bytes_of(&call->in[i]);
+        uint64_t n = tap_operand_bytes(&call->in[i]);
 
         tap_operand_copy(to, &call->in[i], 0, n);
         to += tap_round_up(n, TAP_REC_ALIGN);
@@ -174,107 +132,104 @@ static void put_inputs(uint8_t *to, const struct tap_call *call)
 
 uint64_t tap_call_record_bytes(const struct tap_call *call)
 {
-    return sane_call(call) ? place(call).size : 0;
+    return tap_call_is_sane(call) ? place(call).size : 0;
 }
 
 /* ---- begin --------------------------------------------------------------------------------------------------------- */
 
-const enum tap_count tap_reason_ops[] = {[TAP_UNDECIDED] = TAP_OPS_PARTIAL, [TAP_RECORD] = TAP_OPS_PARTIAL, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
-                                         [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING, [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
-
-static bool take(struct tap_ring_slot *s, struct tap_open_call *t, const struct tap_call *call)
+static bool open_record(struct tap_ring_slot *s, struct tap_open_call *open, const struct tap_call *call)
 {
     struct places p = place(call);
     enum tap_count what = TAP_OPS_SENT;
-    uint32_t weight = 0;
+    uint32_t weight_set = 0;
 
     if (p.size > tap_plan.ring_bytes || p.size > UINT32_MAX || tap_ring_slot_room(s) < p.size)
         what = TAP_OPS_RING;
-    else if (!tap_weights_send(s, call, &weight))
-        what = tap_weights_refused(s, weight) ? TAP_OPS_LAYERS : TAP_OPS_WEIGHTS;
+    else if (!tap_weights_send(s, call, &weight_set))
+        what = tap_weights_are_refused(s, weight_set) ? TAP_OPS_LAYERS : TAP_OPS_WEIGHTS;
     else if (tap_ring_slot_room(s) < p.size)
         what = TAP_OPS_RING;
     if (what != TAP_OPS_SENT) {
-        tap_ring_slot_count(s, what, 1, call_bytes(call));
+        tap_ring_slot_count(s, what, 1, tap_call_bytes(call));
         return false;
     }
-    t->out = call->out;
-    t->slot = s;
-    t->rec = tap_ring_slot_head(s);
-    t->size = p.size;
-    t->out_at = p.out;
-    t->out_bytes = call->out.bytes;
-    t->bytes = call_bytes(call);
-    t->out_tensor = put_head(t->rec, call, weight);
-    put_inputs((uint8_t *)t->rec + p.in, call);
+    open->out = call->out;
+    open->slot = s;
+    open->rec = tap_ring_slot_head(s);
+    open->size = p.size;
+    open->out_at = p.out;
+    open->out_bytes = call->out.bytes;
+    open->bytes = tap_call_bytes(call);
+    open->out_tensor = put_head(open->rec, call, weight_set);
+    put_inputs((uint8_t *)open->rec + p.in, call);
     return true;
 }
 
-static bool begin(struct tap_ring_slot *s, struct tap_open_call *t, const struct tap_call *call)
+static bool begin_in_slot(struct tap_ring_slot *s, struct tap_open_call *open, const struct tap_call *call)
 {
-    if (!sane_call(call)) {
+    if (!tap_call_is_sane(call)) {
         tap_ring_slot_count(s, TAP_OPS_FAILED, 1, 0);
         return false;
     }
     if (!tap_thread.uses_steps)
-        tap_step_alone(s, call->rows);
+        tap_thread.decision = tap_sampler_decide(&s->sampler, call->rows, &tap_thread.may_send_weights);
     if (tap_thread.decision == TAP_RECORD)
-        return take(s, t, call);
-    tap_ring_slot_count(s, tap_reason_ops[tap_thread.decision], 1, call_bytes(call));
+        return open_record(s, open, call);
+    tap_ring_slot_count(s, tap_count_of_ops(tap_thread.decision), 1, tap_call_bytes(call));
     return false;
 }
 
-bool tap_call_begin(struct tap_open_call *t, const struct tap_call *call)
+bool tap_call_begin(struct tap_open_call *open, const struct tap_call *call)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
-    bool taken = false;
+    bool recorded = false;
     struct tap_ring_slot *s;
     int e = errno;
 
     if (tap_thread.inside || !generation)
         return false;
     tap_thread.inside = true;
-    s = tap_ring_slot_mine(generation);
+    s = tap_ring_slot_enter(generation);
     if (!s)
-        tap_ring_slot_count_homeless(TAP_OPS_THREADS, 1, call_bytes(call), generation);
-    else if (!(taken = begin(s, t, call)))
+        tap_count_in_arm(generation, TAP_OPS_THREADS, 1, tap_call_bytes(call));
+    else if (!(recorded = begin_in_slot(s, open, call)))
         tap_ring_slot_exit(s);
-    tap_thread.inside = taken;
+    tap_thread.inside = recorded;
     errno = e;
-    if (taken)
-        t->t0_ns = tap_now();
-    return taken;
+    if (recorded)
+        open->t0_ns = tap_now();
+    return recorded;
 }
 
 /* ---- end ----------------------------------------------------------------------------------------------------------- */
 
-static void finish(struct tap_open_call *t, int64_t duration_ns)
+static void finish_record(struct tap_open_call *open, int64_t duration_ns)
 {
-    struct tap_op *rec = t->rec;
+    struct tap_op *rec = open->rec;
 
-    put_tensor(t->out_tensor, &t->out);
-    tap_operand_copy((uint8_t *)rec + t->out_at, &t->out, 0, t->out_bytes);
-    rec->rec = tap_ring_slot_rec(t->slot, TAP_REC_OP, (uint32_t)t->size, t->t0_ns);
-    rec->seq = atomic_fetch_add_explicit(&tap_plan.seq, 1, memory_order_relaxed);
+    put_tensor(open->out_tensor, &open->out);
+    tap_operand_copy((uint8_t *)rec + open->out_at, &open->out, 0, open->out_bytes);
+    rec->rec = tap_ring_slot_rec(open->slot, TAP_REC_OP, (uint32_t)open->size, open->t0_ns);
+    rec->seq = atomic_fetch_add_explicit(&recorded_ops, 1, memory_order_relaxed);
     rec->duration_ns = duration_ns;
-    tap_spend(&tap_plan.due_steps, t->bytes);
-    tap_ring_slot_count(t->slot, TAP_OPS_SENT, 1, t->bytes);
-    tap_ring_slot_publish(t->slot, (uint32_t)t->size);
+    tap_budget_charge_step(open->bytes);
+    tap_ring_slot_count(open->slot, TAP_OPS_SENT, 1, open->bytes);
+    tap_ring_slot_publish(open->slot, (uint32_t)open->size);
 }
 
-void tap_call_end(struct tap_open_call *t, bool ok, int64_t duration_ns)
+void tap_call_end(struct tap_open_call *open, bool ok, int64_t duration_ns)
 {
-    if (!*tap_plan.ours || t->rec != tap_ring_slot_head(t->slot))
+    if (!*tap_plan.ours || open->rec != tap_ring_slot_head(open->slot))
         ;                             /* the call forked, and this is the child: the ring is the parent's */
-    else if (ok && sane_operand(&t->out) && t->out.data && t->out.bytes == t->out_bytes)
-        finish(t, duration_ns);
+    else if (ok && tap_operand_is_sane(&open->out) && open->out.data && open->out.bytes == open->out_bytes)
+        finish_record(open, duration_ns);
     else
-        tap_ring_slot_count(t->slot, TAP_OPS_FAILED, 1, t->bytes);
-    tap_ring_slot_exit(t->slot);
+        tap_ring_slot_count(open->slot, TAP_OPS_FAILED, 1, open->bytes);
+    tap_ring_slot_exit(open->slot);
     tap_thread.inside = false;
 }
 
-/* ---- what a front end may ask -------------------------------------------------------------------------------------- */
+/* ---- calls that are not begun -------------------------------------------------------------------------------------- */
 
 bool tap_call_is_wanted(void)
 {
@@ -285,7 +240,7 @@ bool tap_call_is_wanted(void)
     return !tap_thread.uses_steps || (tap_thread.generation == generation && tap_thread.decision == TAP_RECORD);
 }
 
-static void count_untaken(enum tap_count when_wanted, uint64_t n, uint64_t bytes)
+static void count_skipped(enum tap_count when_wanted, uint64_t n, uint64_t bytes)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
     struct tap_ring_slot *s;
@@ -293,27 +248,22 @@ static void count_untaken(enum tap_count when_wanted, uint64_t n, uint64_t bytes
 
     if (tap_thread.inside || !generation || !n)
         return;
-    s = tap_ring_slot_mine(generation);
+    s = tap_ring_slot_enter(generation);
     if (s) {
-        tap_ring_slot_count(s, tap_thread.decision == TAP_RECORD ? when_wanted : tap_reason_ops[tap_thread.decision], n, bytes);
+        tap_ring_slot_count(s, tap_thread.decision == TAP_RECORD ? when_wanted : tap_count_of_ops(tap_thread.decision), n, bytes);
         tap_ring_slot_exit(s);
     } else {
-        tap_ring_slot_count_homeless(TAP_OPS_THREADS, n, bytes, generation);
+        tap_count_in_arm(generation, TAP_OPS_THREADS, n, bytes);
     }
     errno = e;
 }
 
 void tap_call_skip(uint64_t n, uint64_t bytes)
 {
-    count_untaken(TAP_OPS_PARTIAL, n, bytes);
+    count_skipped(TAP_OPS_PARTIAL, n, bytes);
 }
 
 void tap_call_skip_unreadable(void)
 {
-    count_untaken(TAP_OPS_UNREADABLE, 1, 0);
-}
-
-bool tap_wants_all_kinds(void)
-{
-    return tap_armed() && tap_plan.kinds == TAP_KINDS_ALL;
+    count_skipped(TAP_OPS_UNREADABLE, 1, 0);
 }

@@ -3,17 +3,18 @@
  *
  * RTLD_NEXT finds what is in the global scope, for every caller alike. A library that was opened RTLD_LOCAL (a Python module,
  * a plugin) is not there: then the answer lies in the scope of the caller's own library, and may differ from caller to caller. */
+#include "recorder/tap/core/tap_real.h"
+
 #include <dlfcn.h>
 #include <link.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap/core/tap_core.h"
+#define OBJECTS 1024u                 /* loaded libraries that are searched */
 
-#define OBJECTS 1024u
-
-static char nothing;                  /* its address: looked for, and not there; it also tells which library is ours */
+static char not_found;                /* its address stands for "looked up, and there is none"; it lies in our own library */
 
 /* Our own functions, also those of a second copy of the tap, are no answer: they would call each other for ever. */
 static bool is_tap(void *fn)
@@ -21,7 +22,7 @@ static bool is_tap(void *fn)
     Dl_info info, self;
     const char *base;
 
-    if (!fn || !dladdr(fn, &info) || !dladdr(&nothing, &self))
+    if (!fn || !dladdr(fn, &info) || !dladdr(&not_found, &self))
         return false;
     if (info.dli_fbase == self.dli_fbase)
         return true;
@@ -120,7 +121,7 @@ static void remember(struct tap_symbol *s, const void *caller, void *fn)
     const void *none = NULL;
 
     if (i < TAP_CALLERS && atomic_compare_exchange_strong(&s->local[i].caller, &none, caller))
-        atomic_store_explicit(&s->local[i].fn, fn ? fn : &nothing, memory_order_release);
+        atomic_store_explicit(&s->local[i].fn, fn ? fn : &not_found, memory_order_release);
 }
 
 void *tap_real_find(struct tap_symbol *s, const void *caller)
@@ -134,7 +135,7 @@ void *tap_real_find(struct tap_symbol *s, const void *caller)
     if (i < TAP_CALLERS && atomic_load_explicit(&s->local[i].caller, memory_order_relaxed) == caller)
         fn = atomic_load_explicit(&s->local[i].fn, memory_order_acquire);
     if (fn)
-        return fn == &nothing ? NULL : fn; /* NULL: not known, or another thread is about to write it */
+        return fn == &not_found ? NULL : fn; /* NULL: not known, or another thread is about to write it */
     fn = find_local(s->name, caller);
     remember(s, caller, fn);
     return fn;

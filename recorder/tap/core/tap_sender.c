@@ -1,49 +1,20 @@
-/* tap_sender.c - for front ends whose calls are decided on one thread and sent by another: counting from anywhere, and the sender's side.
- * SPDX-License-Identifier: Apache-2.0
- *
- * The sender is one thread of the tap's own. It may wait for room in its ring; the threads of the server never come here but to count. */
+/* tap_sender.c - what a front's sending thread writes into its ring.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/core/tap_sender.h"
+
 #include <string.h>
 
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap_plan.h"
+#include "recorder/tap/core/tap_steps.h"
+#include "recorder/tap/core/tap_time.h"
+#include "recorder/tap/core/tap_weights.h"
 
-/* ---- from any thread ----------------------------------------------------------------------------------------------- */
-
-void tap_count(enum tap_count what, uint64_t n, uint64_t bytes)
-{
-    uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
-
-    if (generation && (n || bytes))
-        tap_ring_slot_count_homeless(what, n, bytes, generation);
-}
-
-void tap_count_skipped(enum tap_decision why, bool steps, uint64_t n, uint64_t bytes)
-{
-    tap_count(steps ? tap_reason_steps[why] : tap_reason_ops[why], n, bytes);
-}
-
-uint64_t tap_max_record_bytes(void)
-{
-    return tap_armed() ? tap_plan.ring_bytes : 0;
-}
-
-void tap_budget_charge_weights(uint64_t bytes)
-{
-    tap_spend(&tap_plan.due_weights, bytes);
-}
-
-uint64_t tap_flight_bytes(void)
-{
-    return tap_plan.flight_bytes;
-}
-
-/* ---- the sender ---------------------------------------------------------------------------------------------------- */
-
-/* This thread's seat, entered. Each of the functions below leaves it again. */
+/* This thread's ring slot, entered: each of the functions below exits it again. NULL: asleep, or no slot is free. */
 static struct tap_ring_slot *enter(void)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
 
-    return generation ? tap_ring_slot_mine(generation) : NULL;
+    return generation ? tap_ring_slot_enter(generation) : NULL;
 }
 
 uint64_t tap_send_room(void)
@@ -104,7 +75,7 @@ uint32_t tap_send_new_weights(void)
     uint32_t id = 0;
 
     if (s) {
-        id = ++s->next_weight;
+        id = ++s->last_weight_set;
         tap_ring_slot_exit(s);
     }
     return id;
@@ -113,7 +84,7 @@ uint32_t tap_send_new_weights(void)
 bool tap_send_weights_refused(uint32_t id)
 {
     struct tap_ring_slot *s = enter();
-    bool refused = s && tap_weights_refused(s, id);
+    bool refused = s && tap_weights_are_refused(s, id);
 
     if (s)
         tap_ring_slot_exit(s);

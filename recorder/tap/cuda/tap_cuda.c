@@ -513,7 +513,8 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .tick_ms = tick_ms, .trouble = trouble, .forked = forked};
+TAP_FRONT(cuda) = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .tick_ms = tick_ms, .trouble = trouble, .forked = forked,
+                   .dump_flight = tap_cuda_keep, .flight_mib = tap_cuda_flight_mib};
 
 bool tap_cuda_injected(void)
 {
@@ -541,6 +542,7 @@ int InitializeInjection(void)
 
     if (!atomic_load(&injected))
         watch_graphs();
+    atomic_store(&tap_gpu_launches_seen, true);
     atomic_store(&injected, true);    /* before this the tap's thread leaves all of CUDA alone */
     tap_start_if_cold();
     errno = e;

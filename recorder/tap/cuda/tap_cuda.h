@@ -342,6 +342,10 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void));
 void tap_cuda_tick(void);
 void tap_cuda_end(int wait_ms);
 void tap_cuda_forked(void);
+bool tap_cuda_injected(void);         /* CUDA's driver has loaded us: what runs on the GPU is seen there */
+/* Dump the flight recorder's ring. NULL: the dump has begun; else why not. From the tap's thread. */
+const char *tap_cuda_keep(enum tap_dump_reason why);
+uint32_t tap_cuda_flight_mib(void);   /* of the ring that there is */
 
 /* ---- tap_cuda_watch.c: the tap's thread's -------------------------------------------------------------------------- */
 

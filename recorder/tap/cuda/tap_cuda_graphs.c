@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap_environ.h"
 #include "recorder/tap/cuda/tap_cuda_graphs.h"
 
 #define SMALLEST (1u << 20)           /* an arena of less is none */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap_plan.h"
 #include "recorder/tap/cuda/tap_cuda.h"
 
 #define ALIGN 256u

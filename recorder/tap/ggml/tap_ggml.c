@@ -87,7 +87,7 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_ggml = {.name = "ggml", .describe = describe};
+TAP_FRONT(ggml) = {.name = "ggml", .describe = describe};
 
 /* ---- what the server itself asked for ------------------------------------------------------------------------------ */
 

@@ -202,4 +202,4 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_td = {.name = "td", .awake = awake, .describe = describe};
+TAP_FRONT(td) = {.name = "td", .set_awake = awake, .describe = describe};

@@ -418,7 +418,7 @@ void *at_linear(void *ret, tensor x, tensor w, const optional *bias)
 
     if (!real)
         return ret;
-    if ((tap_cuda_injected() || tap_hip_used()) && tap_torch_ready((const void *)real) && tap_torch_elsewhere(x))
+    if (atomic_load_explicit(&tap_gpu_launches_seen, memory_order_relaxed) && tap_torch_ready((const void *)real) && tap_torch_elsewhere(x))
         return real(ret, x, w, bias);  /* its launches are seen, and counted by name */
     if (heed((const void *)real, data_of((const void *)real, w), x))
         begin(tap_torch_ready((const void *)real) && describe_linear(&call, x, w, bias, &print) ? &call : NULL);
@@ -446,4 +446,4 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_vllm = {.name = "vllm", .describe = describe};
+TAP_FRONT(vllm) = {.name = "vllm", .describe = describe};

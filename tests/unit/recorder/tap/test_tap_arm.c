@@ -14,7 +14,7 @@
 #include "common/fs.h"
 #include "format/fixture.h"
 #include "recorder/tap_client/tap_client.h"
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap.h"
 
 static char root[] = "/tmp/td-arm-XXXXXX";
 static struct td_writer *writer;

@@ -313,7 +313,7 @@ static void test_between_begin_and_end(void **state)
     bench_open(&b, TAP_MODE_ALL);
     call.out.data = NULL;
     assert_true(tap_call_begin(&t, &call));
-    assert_false(tap_ring_slots_quiet());
+    assert_false(tap_ring_slots_are_idle());
     assert_false(take(&inner));
     assert_false(tap_call_is_wanted());
     tap_call_skip(3, 0);
@@ -322,7 +322,7 @@ static void test_between_begin_and_end(void **state)
     t.out.data = c;
     tap_call_end(&t, true, -1);
     a[0] -= 1;
-    assert_true(tap_ring_slots_quiet());
+    assert_true(tap_ring_slots_are_idle());
     bench_read(&b);
     assert_int_equal(b.n_ops, 1);
     assert_int_equal(ledger(&b, "ops.seen"), 1);
@@ -484,7 +484,7 @@ static void test_time_is_paid(void **state)
     bench_open(&b, TAP_MODE_SAMPLE);
     tap_plan.percent_ppm = 1000000;
     tap_plan.time_ppm = 5000;
-    atomic_store(&tap_plan.due_time, tap_now());
+    atomic_store(&tap_budget.time_used_until_ns, tap_now());
     for (i = 0; i < 2; i++) {
         assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_RECORD);
         tap_sampler_charge_time(&p, 3600000000000LL);
@@ -493,7 +493,7 @@ static void test_time_is_paid(void **state)
     tap_sampler_charge_time(&p, 3600000000000LL);
     assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_SKIP_BUDGET);
     assert_int_equal(tap_sampler_decide(&p, 100, &weights), TAP_RECORD); /* a size may not come again */
-    assert_true(atomic_load(&tap_plan.due_time) - tap_now() <= 10000000000LL);
+    assert_true(atomic_load(&tap_budget.time_used_until_ns) - tap_now() <= 10000000000LL);
     tap_plan.time_ppm = 0;
     bench_read(&b);
     bench_close(&b);

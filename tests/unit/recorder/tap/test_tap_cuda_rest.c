@@ -262,7 +262,7 @@ static size_t taken_in(uint32_t time_ppm)
     bench_open(&b, TAP_MODE_SAMPLE);
     tap_plan.percent_ppm = 1000000;
     tap_plan.time_ppm = time_ppm;
-    atomic_store(&tap_plan.due_time, tap_now());
+    atomic_store(&tap_budget.time_used_until_ns, tap_now());
     assert_null(tap_front_cuda.start());
     for (i = 0; i < 10; i++) {
         gpu_pass(1, (unsigned)i);
