@@ -1,43 +1,45 @@
-/* tap_torch_tensor.h - read PyTorch's tensors from outside: by torch's own C functions, found in the process at run time; no torch is linked.
+/* tap_torch_tensor.h - read PyTorch's tensors from outside, and describe them as operands.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: torch/csrc/inductor/aoti_torch/c/shim.h and torch/csrc/stable/c/shim.h (stable by design: ahead-of-time compiled models call it); the numbers of dtypes are those
- * of c10/core/ScalarType.h. An AtenTensorHandle is an at::Tensor*, which is what a C++ function takes as `at::Tensor&`. */
+ * For every front that meets torch's tensors. torch's own C functions (kernels/abi/torch_abi.h) are found in the process
+ * at run time; no torch is linked. Any thread. Reading takes no lock, allocates nothing and keeps errno, unless torch's
+ * functions do otherwise. */
 #ifndef TD_RECORDER_TAP_TORCH_TAP_TORCH_TENSOR_H
 #define TD_RECORDER_TAP_TORCH_TAP_TORCH_TENSOR_H
 
-#include "recorder/tap/core/tap.h"
+#include "kernels/abi/torch_abi.h"
+#include "recorder/tap/core/tap_call_desc.h"
 
 #pragma GCC visibility push(hidden)
 
-enum tap_torch_dtype { TAP_TORCH_U8 = 0, TAP_TORCH_I8 = 1, TAP_TORCH_I32 = 3, TAP_TORCH_I64 = 4, TAP_TORCH_F16 = 5, TAP_TORCH_F32 = 6, TAP_TORCH_BF16 = 15 };
-
-/* What is known of a tensor; sizes and strides (in elements) are torch's own memory, valid as long as the tensor is. */
+/* What is known of a tensor. Sizes and strides (in elements) are torch's memory, valid as long as the tensor is. */
 struct tap_torch_tensor {
-    int64_t ndim;
+    int64_t ndim;                  /* <= TAP_DIMS */
     const int64_t *sizes, *strides;
-    int32_t dtype;
+    int32_t dtype;                 /* enum td_torch_dtype, or a type that has no name here */
     const void *data;              /* NULL: it has no elements */
 };
 
-/* libstdc++'s std::optional<at::Tensor>: the tensor, then whether it is there. */
-struct tap_torch_optional { const void *tensor; bool has; };
-
-/* Find torch's functions by way of the library that defines fn. False: one is missing (an older torch), and no tensor can be read; asked again
- * only after a success elsewhere. Cheap after the first time. */
+/* Find torch's functions by way of the library that defines fn. True: tensors can be read. False: a function is missing
+ * (an older torch), for good; or another thread is looking now. Asks the dynamic linker the first time; cheap after
+ * that; keeps errno. All functions below need it to have been true. */
 bool tap_torch_ready(const void *fn);
-/* A tensor in the memory of this process, of at most TAP_DIMS dimensions. False: it is none, or torch says it cannot tell. tap_torch_ready() first. */
-bool tap_torch_read(const void *handle, struct tap_torch_tensor *t);
-/* Does torch say that it lies on another device? tap_torch_ready() first. */
-bool tap_torch_elsewhere(const void *handle);
-/* An optional one: t NULL-ed (data NULL, ndim 0) where there is none. False: it is there and cannot be read. */
-bool tap_torch_read_optional(const struct tap_torch_optional *o, struct tap_torch_tensor *t, bool *has);
 
-const char *tap_torch_dtype_name(int32_t dtype); /* "BF16"; NULL: none that a recording has a word for */
-uint64_t tap_torch_dtype_size(int32_t dtype);    /* bytes; 0 for those */
-/* Elements one after the other, row-major. */
+/* Read a tensor in the memory of this process. False: it is none (NULL, another device, more than TAP_DIMS dimensions),
+ * or torch returned an error. */
+bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t);
+/* Read an optional one: *has says whether it is there; if not, *t is zeroed. False: it is there and cannot be read. */
+bool tap_torch_read_optional(const struct td_torch_optional *o, struct tap_torch_tensor *t, bool *has);
+/* Does torch say that the tensor lies on a device that is not the CPU? */
+bool tap_torch_is_on_device(td_torch_tensor tensor);
+
+/* "BF16"; NULL: a recording has no word for this type. */
+const char *tap_torch_dtype_name(int32_t dtype);
+uint64_t tap_torch_dtype_bytes(int32_t dtype);   /* of an element; 0 for a type without a name */
+/* Its elements lie one after the other, row-major. */
 bool tap_torch_is_dense(const struct tap_torch_tensor *t);
-/* Describe it. Dense, or two dimensions of which the rows are dense: they are copied one after the other. False: neither, or no known dtype. */
+/* Describe *t as an operand: dense, or two dimensions whose rows are dense, which are then copied one after the other.
+ * False: neither, or a type without a name. role is static. */
 bool tap_torch_operand(struct tap_operand *o, const char *role, const struct tap_torch_tensor *t);
 
 #pragma GCC visibility pop

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/tap/core/tap.h"
 #include "recorder/tap/torch/tap_torch_tensor.h"
 
 #define int4_scaled_mm_cpu _Z18int4_scaled_mm_cpuRN2at6TensorES1_S1_S1_St8optionalIS0_E
@@ -26,8 +27,8 @@
 #define NAME_(x) #x
 #define NAME(x) NAME_(x)
 
-typedef const void *tensor;            /* at::Tensor* */
-typedef struct tap_torch_optional optional;
+typedef td_torch_tensor tensor;
+typedef struct td_torch_optional optional;
 typedef void *int4_fn(void *ret, tensor x, tensor w, tensor zeros, tensor scales, const optional *bias);
 typedef void wna16_fn(tensor x, tensor w, tensor out, tensor scales, const optional *zeros, const optional *bias, int64_t pack, const void *isa);
 typedef void onednn_fn(tensor out, tensor x, const optional *bias, tensor handler);
@@ -104,9 +105,9 @@ static const struct tap_fingerprint *print_of(int64_t handler)
 static bool take_print(struct tap_fingerprint *p, const struct tap_torch_tensor *w, int along_n)
 {
     const char *dtype = w->ndim == 2 && w->data ? tap_torch_dtype_name(w->dtype) : NULL;
-    uint64_t size = tap_torch_dtype_size(w->dtype), words, per, i, j;
+    uint64_t size = tap_torch_dtype_bytes(w->dtype), words, per, i, j;
 
-    if (!dtype || (w->dtype != TAP_TORCH_BF16 && w->dtype != TAP_TORCH_F16 && w->dtype != TAP_TORCH_F32))
+    if (!dtype || (w->dtype != TD_TORCH_BF16 && w->dtype != TD_TORCH_F16 && w->dtype != TD_TORCH_F32))
         return false;
     memset(p, 0, sizeof *p);
     p->n = w->sizes[along_n];
@@ -183,7 +184,7 @@ static bool add_weight(struct tap_call *call, const char *role, const struct tap
 static bool set_input(struct tap_call *call, tensor x, struct tap_torch_tensor *a)
 {
     if (!tap_torch_read(x, a) || a->ndim != 2 || !tap_torch_operand(&call->in[call->n_in++], "a", a) ||
-        (a->dtype != TAP_TORCH_BF16 && a->dtype != TAP_TORCH_F16 && a->dtype != TAP_TORCH_F32))
+        (a->dtype != TD_TORCH_BF16 && a->dtype != TD_TORCH_F16 && a->dtype != TD_TORCH_F32))
         return false;
     call->rows = a->sizes[0];
     add_attr(call, "m", a->sizes[0]);
@@ -197,7 +198,7 @@ static void expect_output(struct tap_call *call, const struct tap_torch_tensor *
 {
     add_attr(call, "n", n);
     call->out = (struct tap_operand){.role = "c", .dtype = tap_torch_dtype_name(a->dtype), .ndim = 2, .shape = {a->sizes[0], n}, .strides = {n, 1},
-                                     .bytes = (uint64_t)a->sizes[0] * (uint64_t)n * tap_torch_dtype_size(a->dtype)};
+                                     .bytes = (uint64_t)a->sizes[0] * (uint64_t)n * tap_torch_dtype_bytes(a->dtype)};
 }
 
 /* Where the result lies, once it is there: rows of the expected size. */
@@ -240,8 +241,8 @@ static bool describe_int4(struct tap_call *call, tensor x, tensor w, tensor zero
     int64_t n, k, groups, bk;
 
     *call = (struct tap_call){.kind = "gptq_gemm", .symbol = "int4_scaled_mm_cpu", .layout = "vllm_int4_vnni", .rounding = "uint8-token"};
-    if (!set_input(call, x, &a) || a.dtype == TAP_TORCH_F32 || !dense_3d(w, TAP_TORCH_U8, &q) || !dense_3d(zeros, TAP_TORCH_I8, &z) ||
-        !dense_3d(scales, TAP_TORCH_F32, &s) || s.sizes[0] != q.sizes[0] || s.sizes[2] != INT4_BLOCK || memcmp(z.sizes, s.sizes, 3 * sizeof *z.sizes))
+    if (!set_input(call, x, &a) || a.dtype == TD_TORCH_F32 || !dense_3d(w, TD_TORCH_U8, &q) || !dense_3d(zeros, TD_TORCH_I8, &z) ||
+        !dense_3d(scales, TD_TORCH_F32, &s) || s.sizes[0] != q.sizes[0] || s.sizes[2] != INT4_BLOCK || memcmp(z.sizes, s.sizes, 3 * sizeof *z.sizes))
         return false;
     n = q.sizes[0] * INT4_BLOCK, k = a.sizes[1], groups = s.sizes[1];
     bk = k / q.sizes[1];
@@ -261,16 +262,16 @@ static bool describe_wna16(struct tap_call *call, tensor x, tensor w, tensor out
     int64_t n, k;
 
     *call = (struct tap_call){.kind = "gptq_gemm", .symbol = "cpu_gemm_wna16", .layout = "vllm_wna16_n16"};
-    if (pack != 8 || !set_input(call, x, &a) || a.dtype == TAP_TORCH_F32 || !tap_torch_read(w, &q) || q.ndim != 2 || q.dtype != TAP_TORCH_I32 || !q.data ||
+    if (pack != 8 || !set_input(call, x, &a) || a.dtype == TD_TORCH_F32 || !tap_torch_read(w, &q) || q.ndim != 2 || q.dtype != TD_TORCH_I32 || !q.data ||
         !tap_torch_read(scales, &s) || s.ndim != 2 || s.dtype != a.dtype || !s.data || !tap_torch_read_optional(zeros, &z, &has_zeros))
         return false;
     n = q.sizes[0] * 16, k = a.sizes[1];
     if (q.sizes[1] != 2 * k || s.sizes[1] != n || k % s.sizes[0] ||
-        (has_zeros && (z.ndim != 2 || z.dtype != TAP_TORCH_I32 || z.sizes[0] != s.sizes[0] || z.sizes[1] != n / 8)))
+        (has_zeros && (z.ndim != 2 || z.dtype != TD_TORCH_I32 || z.sizes[0] != s.sizes[0] || z.sizes[1] != n / 8)))
         return false;
     add_attr(call, "bits", 4);
     add_attr(call, "group_size", k / s.sizes[0]);
-    call->rounding = a.dtype == TAP_TORCH_BF16 ? "weight-bf16" : "weight-f16"; /* it multiplies with weights of that type */
+    call->rounding = a.dtype == TD_TORCH_BF16 ? "weight-bf16" : "weight-f16"; /* it multiplies with weights of that type */
     expect_output(call, &a, n);
     return add_weight(call, "qweight", &q) && (!has_zeros || add_weight(call, "qzeros", &z)) && add_weight(call, "scales", &s) && add_bias(call, bias, n) &&
            find_output(&call->out, out);
@@ -388,7 +389,7 @@ static int64_t handler_of(const void *real, tensor handler)
     struct tap_torch_tensor t;
     int64_t id;
 
-    if (!tap_torch_ready(real) || !tap_torch_read(handler, &t) || t.dtype != TAP_TORCH_I64 || !t.data)
+    if (!tap_torch_ready(real) || !tap_torch_read(handler, &t) || t.dtype != TD_TORCH_I64 || !t.data)
         return 0;
     memcpy(&id, t.data, sizeof id);
     return id;
@@ -418,7 +419,7 @@ void *at_linear(void *ret, tensor x, tensor w, const optional *bias)
 
     if (!real)
         return ret;
-    if (atomic_load_explicit(&tap_gpu_launches_seen, memory_order_relaxed) && tap_torch_ready((const void *)real) && tap_torch_elsewhere(x))
+    if (atomic_load_explicit(&tap_gpu_launches_seen, memory_order_relaxed) && tap_torch_ready((const void *)real) && tap_torch_is_on_device(x))
         return real(ret, x, w, bias);  /* its launches are seen, and counted by name */
     if (heed((const void *)real, data_of((const void *)real, w), x))
         begin(tap_torch_ready((const void *)real) && describe_linear(&call, x, w, bias, &print) ? &call : NULL);
