@@ -1,17 +1,19 @@
 /* tap.h - what a front of libtapedeck-tap.so uses.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The library runs inside somebody else's server. It never prints, exits, aborts or waits for the recorder, allocates
- * nothing on the server's threads once it is armed, and fails open: whatever is wrong, the real function is called.
+ * The library runs inside somebody else's server. It never prints, exits, aborts or waits for the
+ * recorder, allocates nothing on the server's threads once it is armed, and fails open: whatever is
+ * wrong, the real function is called.
  *
- * A front, function by function:
- *     static struct tap_symbol real = {.name = "..."};     tap_real.h     finds the function that it stands before
- *     tap_start_if_cold()                                  tap_server.h   at each call seen while awake
- *     tap_armed(), tap_call_is_wanted()                    tap_plan.h, tap_call.h
- *     tap_step_begin()                                     tap_steps.h    where a forward pass begins, if the server says
- *     tap_call_begin(), tap_call_end()                     tap_call.h     around the real function
- *     TAP_FRONT(name) = {...}                              tap_front.h    and a line in recorder/tap/fronts.h
- * A front that copies from a device decides by tap_sampler.h and sends by tap_sender.h from a thread of its own. */
+ * A front uses, in this order:
+ *     struct tap_symbol                       tap_real.h    to find the function it stands before
+ *     tap_start_if_cold()                     tap_server.h  at each call seen while awake
+ *     tap_armed(), tap_call_is_wanted()       tap_plan.h, tap_call.h
+ *     tap_step_begin()                        tap_steps.h   where a step begins, if the server says
+ *     tap_call_begin(), tap_call_end()        tap_call.h    around the real function
+ *     TAP_FRONT(name) = {...}                 tap_front.h   and a line in recorder/tap/fronts.h
+ * A front that copies from a device decides by tap_sampler.h and sends by tap_sender.h from a
+ * thread of its own. */
 #ifndef TD_RECORDER_TAP_CORE_TAP_H
 #define TD_RECORDER_TAP_CORE_TAP_H
 

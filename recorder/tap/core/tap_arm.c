@@ -9,7 +9,8 @@
 #include "recorder/tap/core/tap_time.h"
 
 static uint32_t last_generation;
-static struct { uint64_t value; int64_t t_ns; } last_beat; /* of the recorder's heartbeat, and when it moved */
+/* The recorder's heartbeat as last read, and when it last moved. */
+static struct { uint64_t value; int64_t t_ns; } last_beat;
 
 uint32_t tap_last_generation(void)
 {

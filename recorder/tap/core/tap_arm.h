@@ -12,11 +12,12 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Arm as the message asks. The tap is asleep, has memory, and no thread is inside (tap_wait_idle()). Returns NULL, or a
- * static sentence for the user: armed, but calls will not be seen. */
+/* Arm as the message asks. The tap is asleep, has memory, and no thread is inside
+ * (tap_wait_idle()). Returns NULL, or a static sentence for the user: armed, but calls will not be
+ * seen. */
 const char *tap_arm(const struct tap_msg *m);
-/* Go to sleep; fronts may send what they copied for wait_ms. Nothing when asleep. Threads of the server may still be
- * inside after it. */
+/* Go to sleep; fronts may send what they copied for wait_ms. Nothing when asleep. Threads of the
+ * server may still be inside after it. */
 void tap_disarm(enum tap_asleep why, int wait_ms);
 /* Wait until no thread is inside. False: one still is after ms. */
 bool tap_wait_idle(int ms);

@@ -5,7 +5,8 @@
 #include "recorder/tap/core/tap_plan.h"
 
 #define SAVED_MAX_NS 1000000000LL     /* budget that an idle time may save up */
-#define DEBT_MAX_NS 5e9               /* of one step: its thread may have lost its core meanwhile, or waited for the GPU */
+/* One step is charged at most this: its thread may have lost its core, or waited for the GPU. */
+#define DEBT_MAX_NS 5e9
 
 struct tap_budget tap_budget;
 
@@ -43,7 +44,9 @@ bool tap_budget_allows_time(int64_t now)
 static void charge_bytes(_Atomic int64_t *used_until_ns, uint64_t bytes)
 {
     if (tap_plan.budget > 0)
-        atomic_fetch_add_explicit(used_until_ns, (int64_t)((double)bytes * 1e9 / (double)tap_plan.budget), memory_order_relaxed);
+        atomic_fetch_add_explicit(used_until_ns,
+                                  (int64_t)((double)bytes * 1e9 / (double)tap_plan.budget),
+                                  memory_order_relaxed);
 }
 
 void tap_budget_charge_step(uint64_t bytes)
@@ -63,5 +66,7 @@ void tap_budget_charge_time(int64_t ns)
     if (!tap_plan.time_ppm)
         return;
     debt = (double)ns * 1e6 / tap_plan.time_ppm;
-    atomic_fetch_add_explicit(&tap_budget.time_used_until_ns, (int64_t)(debt < DEBT_MAX_NS ? debt : DEBT_MAX_NS), memory_order_relaxed);
+    atomic_fetch_add_explicit(&tap_budget.time_used_until_ns,
+                              (int64_t)(debt < DEBT_MAX_NS ? debt : DEBT_MAX_NS),
+                              memory_order_relaxed);
 }

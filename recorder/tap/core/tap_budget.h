@@ -1,10 +1,12 @@
-/* tap_budget.h - limits on what recording may cost: bytes per second, and time of the threads that launch on a GPU.
+/* tap_budget.h - limits on what recording may cost: bytes per second, and time of the threads that
+ * launch on a GPU.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An account is a point in time until which its budget is used up. Recording n bytes moves the point ahead by the time
- * that the budget needs for n bytes; while the point lies in the future, the budget is exceeded. A step is recorded
- * unsliced and charged afterwards, so an account may be overdrawn by one step. An idle time saves up at most one second.
- * Any thread; lock-free, allocates nothing, keeps errno. */
+ * An account is a point in time until which its budget is used up. Recording n bytes moves the
+ * point ahead by the time that the budget needs for n bytes; while the point lies in the future,
+ * the budget is exceeded. A step is recorded unsliced and charged afterwards, so an account may be
+ * overdrawn by one step. An idle time saves up at most one second. Any thread; lock-free, allocates
+ * nothing, keeps errno. */
 #ifndef TD_RECORDER_TAP_CORE_TAP_BUDGET_H
 #define TD_RECORDER_TAP_CORE_TAP_BUDGET_H
 
@@ -17,7 +19,7 @@
 struct tap_budget {                   /* each: CLOCK_MONOTONIC ns */
     _Atomic int64_t steps_used_until_ns;   /* bytes of inputs and outputs */
     _Atomic int64_t weights_used_until_ns; /* bytes of weights */
-    _Atomic int64_t time_used_until_ns;    /* time that threads of the server were held for copies */
+    _Atomic int64_t time_used_until_ns; /* time that threads of the server were held for copies */
 };
 extern struct tap_budget tap_budget;
 

@@ -14,14 +14,15 @@
 
 static _Atomic uint64_t recorded_ops; /* of this process, over all arms */
 
-/* ---- the record ---------------------------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 struct places { uint64_t in, out, size; }; /* offsets in the record */
 
 static struct places place(const struct tap_call *call)
 {
     struct places p;
-    uint64_t at = sizeof(struct tap_op) + (uint64_t)call->n_attrs * sizeof(struct tap_attr) + (uint64_t)(call->n_w + call->n_in + 1) * sizeof(struct tap_tensor);
+    uint64_t at = sizeof(struct tap_op) + (uint64_t)call->n_attrs * sizeof(struct tap_attr) +
+                  (uint64_t)(call->n_w + call->n_in + 1) * sizeof(struct tap_tensor);
     int i;
 
     if (call->fingerprint)
@@ -67,7 +68,9 @@ static void put_tensor(struct tap_tensor *t, const struct tap_operand *o)
     }
     t->bytes = tap_operand_bytes(o);
     t->opaque = !o->data;
-    t->align = o->data ? (uint32_t)__builtin_ctzll((o->address ? o->address : (uintptr_t)o->data) | 4096u) : 0;
+    t->align =
+        o->data ? (uint32_t)__builtin_ctzll((o->address ? o->address : (uintptr_t)o->data) | 4096u)
+                : 0;
 }
 
 static void put_launches(struct tap_launch *to, const struct tap_call *call)
@@ -77,15 +80,20 @@ static void put_launches(struct tap_launch *to, const struct tap_call *call)
     for (i = 0; i < call->n_launches; i++) {
         const struct tap_call_launch *from = &call->launches[i];
 
-        to[i] = (struct tap_launch){.rows = {from->rows[0], from->rows[1]}, .grid = {from->grid[0], from->grid[1], from->grid[2]},
-                                    .block = {from->block[0], from->block[1], from->block[2]}, .shared_bytes = from->shared_bytes, .flags = from->flags};
+        to[i] = (struct tap_launch){.rows = {from->rows[0], from->rows[1]},
+                                    .grid = {from->grid[0], from->grid[1], from->grid[2]},
+                                    .block = {from->block[0], from->block[1], from->block[2]},
+                                    .shared_bytes = from->shared_bytes,
+                                    .flags = from->flags};
         put_name(to[i].symbol, sizeof to[i].symbol, from->symbol);
     }
 }
 
-/* All that is known before the call but rec, seq, duration and the output, whose description comes to the place that is returned. Nothing is
- * read back from the record, now or later: others may write there. */
-static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *call, uint32_t weight_set)
+/* All that is known before the call but rec, seq, duration and the output, whose description comes
+ * to the place that is returned. Nothing is read back from the record, now or later: others may
+ * write there. */
+static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *call,
+                                   uint32_t weight_set)
 {
     struct tap_attr *attr = (struct tap_attr *)(rec + 1);
     struct tap_tensor *t = (struct tap_tensor *)(attr + call->n_attrs);
@@ -96,11 +104,14 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     put_name(rec->symbol, sizeof rec->symbol, call->symbol);
     put_name(rec->layout, sizeof rec->layout, call->layout);
     put_name(rec->rounding, sizeof rec->rounding, call->rounding);
-    put_name(rec->name, sizeof rec->name, call->name && strnlen(call->name, TAP_NAME) < TAP_NAME ? call->name : NULL); /* half a name is another name */
+    /* half a name is another name */
+    put_name(rec->name, sizeof rec->name,
+             call->name && strnlen(call->name, TAP_NAME) < TAP_NAME ? call->name : NULL);
     rec->weight = weight_set;
     rec->has_step = tap_thread.uses_steps;
     rec->has_fingerprint = call->fingerprint != NULL;
-    rec->n_attrs = (uint16_t)call->n_attrs, rec->n_w = (uint16_t)call->n_w, rec->n_in = (uint16_t)call->n_in;
+    rec->n_attrs = (uint16_t)call->n_attrs, rec->n_w = (uint16_t)call->n_w,
+    rec->n_in = (uint16_t)call->n_in;
     rec->n_launches = (uint16_t)call->n_launches;
     rec->dump_reason = (uint16_t)call->dump_reason;
     memset(rec->reserved, 0, sizeof rec->reserved);
@@ -114,7 +125,9 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
         put_tensor(t++, &call->in[i]);
     if (call->fingerprint)
         memcpy(t + 1, call->fingerprint, sizeof *call->fingerprint);
-    put_launches((struct tap_launch *)((uint8_t *)(t + 1) + (call->fingerprint ? sizeof *call->fingerprint : 0)), call);
+    put_launches((struct tap_launch *)((uint8_t *)(t + 1) +
+                                       (call->fingerprint ? sizeof *call->fingerprint : 0)),
+                 call);
     return t;
 }
 
@@ -135,9 +148,10 @@ uint64_t tap_call_record_bytes(const struct tap_call *call)
     return tap_call_is_sane(call) ? place(call).size : 0;
 }
 
-/* ---- begin --------------------------------------------------------------------------------------------------------- */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
-static bool open_record(struct tap_ring_slot *s, struct tap_open_call *open, const struct tap_call *call)
+static bool open_record(struct tap_ring_slot *s, struct tap_open_call *open,
+                        const struct tap_call *call)
 {
     struct places p = place(call);
     enum tap_count what = TAP_OPS_SENT;
@@ -165,14 +179,16 @@ static bool open_record(struct tap_ring_slot *s, struct tap_open_call *open, con
     return true;
 }
 
-static bool begin_in_slot(struct tap_ring_slot *s, struct tap_open_call *open, const struct tap_call *call)
+static bool begin_in_slot(struct tap_ring_slot *s, struct tap_open_call *open,
+                          const struct tap_call *call)
 {
     if (!tap_call_is_sane(call)) {
         tap_ring_slot_count(s, TAP_OPS_FAILED, 1, 0);
         return false;
     }
     if (!tap_thread.uses_steps)
-        tap_thread.decision = tap_sampler_decide(&s->sampler, call->rows, &tap_thread.may_send_weights);
+        tap_thread.decision =
+            tap_sampler_decide(&s->sampler, call->rows, &tap_thread.may_send_weights);
     if (tap_thread.decision == TAP_RECORD)
         return open_record(s, open, call);
     tap_ring_slot_count(s, tap_count_of_ops(tap_thread.decision), 1, tap_call_bytes(call));
@@ -201,7 +217,7 @@ bool tap_call_begin(struct tap_open_call *open, const struct tap_call *call)
     return recorded;
 }
 
-/* ---- end ----------------------------------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 static void finish_record(struct tap_open_call *open, int64_t duration_ns)
 {
@@ -220,8 +236,9 @@ static void finish_record(struct tap_open_call *open, int64_t duration_ns)
 void tap_call_end(struct tap_open_call *open, bool ok, int64_t duration_ns)
 {
     if (!*tap_plan.ours || open->rec != tap_ring_slot_head(open->slot))
-        ;                             /* the call forked, and this is the child: the ring is the parent's */
-    else if (ok && tap_operand_is_sane(&open->out) && open->out.data && open->out.bytes == open->out_bytes)
+        ; /* the call forked, and this is the child: the ring is the parent's */
+    else if (ok && tap_operand_is_sane(&open->out) && open->out.data &&
+             open->out.bytes == open->out_bytes)
         finish_record(open, duration_ns);
     else
         tap_ring_slot_count(open->slot, TAP_OPS_FAILED, 1, open->bytes);
@@ -229,7 +246,7 @@ void tap_call_end(struct tap_open_call *open, bool ok, int64_t duration_ns)
     tap_thread.inside = false;
 }
 
-/* ---- calls that are not begun -------------------------------------------------------------------------------------- */
+/* ---- calls that are not begun ---------------------------------------------------------------- */
 
 bool tap_call_is_wanted(void)
 {
@@ -237,7 +254,8 @@ bool tap_call_is_wanted(void)
 
     if (!generation || tap_thread.inside)
         return false;
-    return !tap_thread.uses_steps || (tap_thread.generation == generation && tap_thread.decision == TAP_RECORD);
+    return !tap_thread.uses_steps ||
+           (tap_thread.generation == generation && tap_thread.decision == TAP_RECORD);
 }
 
 static void count_skipped(enum tap_count when_wanted, uint64_t n, uint64_t bytes)
@@ -250,7 +268,10 @@ static void count_skipped(enum tap_count when_wanted, uint64_t n, uint64_t bytes
         return;
     s = tap_ring_slot_enter(generation);
     if (s) {
-        tap_ring_slot_count(s, tap_thread.decision == TAP_RECORD ? when_wanted : tap_count_of_ops(tap_thread.decision), n, bytes);
+        tap_ring_slot_count(
+            s,
+            tap_thread.decision == TAP_RECORD ? when_wanted : tap_count_of_ops(tap_thread.decision),
+            n, bytes);
         tap_ring_slot_exit(s);
     } else {
         tap_count_in_arm(generation, TAP_OPS_THREADS, n, bytes);

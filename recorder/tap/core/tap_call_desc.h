@@ -1,8 +1,8 @@
-/* tap_call_desc.h - how a front describes one call of a kernel: its operands, attributes and launches.
+/* tap_call_desc.h - how a front describes one call of a kernel.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A front fills a struct tap_call and hands it to tap_call_begin(), which copies what it needs. The functions below are
- * pure: any thread, no allocation, no waiting, errno is kept. */
+ * A front fills a struct tap_call and hands it to tap_call_begin(), which copies what it needs. The
+ * functions below are pure: any thread, no allocation, no waiting, errno is kept. */
 #ifndef TD_RECORDER_TAP_CORE_TAP_CALL_DESC_H
 #define TD_RECORDER_TAP_CORE_TAP_CALL_DESC_H
 
@@ -13,41 +13,61 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A tensor of a call. The strings are static; data is borrowed until the call ends. */
+/* A tensor of a call. The strings are static; data is borrowed until the call ends. Shape and
+ * strides are those of the copy, as the fixture will say them: in elements, in blocks for a block
+ * format. */
 struct tap_operand {
     const char *role, *dtype;      /* as in docs/format.md: "a", "F16"; "w", "Q4_1" */
     int32_t ndim;                  /* <= TAP_DIMS; outermost dimension first */
-    int64_t shape[TAP_DIMS], strides[TAP_DIMS]; /* what the fixture will say, of the bytes as they are copied: in elements; blocks of a block format */
-    const void *data;              /* its first byte; NULL: its bytes cannot be read (opaque), it is described only */
+    int64_t shape[TAP_DIMS], strides[TAP_DIMS];
+    const void *data;              /* first byte; NULL: opaque, the bytes cannot be read */
     uint64_t address;              /* where the server has it, when data is a copy; 0: at data */
-    uint64_t bytes;                /* what is copied in all: rows * row_bytes, or one piece when row_bytes is 0; 0 when opaque */
-    uint64_t row_bytes, pitch;     /* rows of row_bytes that lie `pitch` bytes apart are put densely one after the other */
+    uint64_t bytes;                /* of the copy; 0 when opaque */
+    uint64_t row_bytes, pitch;     /* row_bytes 0: one piece; else rows of row_bytes, `pitch` bytes
+                                    * apart, are copied densely one after the other */
 };
 
-struct tap_call_launch { int64_t rows[2]; uint32_t grid[3], block[3], shared_bytes, flags; const char *symbol; }; /* flags: enum tap_launch_flags; symbol NULL: the call's */
+/* One of several launches of which a call is made. */
+struct tap_call_launch {
+    int64_t rows[2];               /* of the call's rows: first, and one behind the last */
+    uint32_t grid[3], block[3], shared_bytes;
+    uint32_t flags;                /* enum tap_launch_flags */
+    const char *symbol;            /* NULL: the call's */
+};
 
-struct tap_call_attr { const char *name; int64_t value; }; /* name: static, fewer than TAP_ATTR_NAME characters */
+struct tap_call_attr {
+    const char *name;              /* static, fewer than TAP_ATTR_NAME characters */
+    int64_t value;
+};
 
-struct tap_call {                  /* what a front end knows of one call of a kernel; all of it is borrowed by tap_call_begin only */
-    const char *kind, *symbol, *layout, *rounding; /* static: "gptq_gemm", "td_gptq_gemm", "checkpoint", "none" */
-    const char *name;              /* what the format calls this layer or node ("blk.3.ffn_down.weight"), or NULL */
-    const struct tap_fingerprint *fingerprint; /* of opaque weights (tap_proto.h), or NULL */
+/* What a front knows of one call of a kernel. Borrowed by tap_call_begin() only. */
+struct tap_call {
+    const char *kind, *symbol;     /* static: "gptq_gemm", "td_gptq_gemm" */
+    const char *layout, *rounding; /* static, may be NULL: "checkpoint", "none" */
+    const char *name;              /* of the layer or node ("blk.3.ffn_down.weight"), or NULL */
+    const struct tap_fingerprint *fingerprint; /* of opaque weights, or NULL */
     struct tap_call_attr attrs[TAP_MAX_ATTRS]; int n_attrs;
-    struct tap_operand w[TAP_MAX_WEIGHTS]; int n_w;   /* equal from call to call: sent once an arm and kept by the recorder */
-    uint32_t weight_set;           /* not 0: w[] went over already, by tap_send_weights; of their data only the alignment is looked at */
-    const struct tap_call_launch *launches; int n_launches; /* <= TAP_MAX_LAUNCHES; NULL: the call is not made of launches */
+    struct tap_operand w[TAP_MAX_WEIGHTS]; int n_w; /* equal from call to call: sent once an arm */
+    uint32_t weight_set;           /* not 0: w[] was sent by tap_send_weights(); only the alignment
+                                    * of its data is used */
+    const struct tap_call_launch *launches; /* NULL: the call is not made of launches */
+    int n_launches;                /* <= TAP_MAX_LAUNCHES */
     struct tap_operand in[TAP_MAX_INPUTS]; int n_in;
     struct tap_operand out;        /* read after the call */
     int64_t rows;                  /* M: the size class, for a thread that has no steps */
-    enum tap_dump_reason dump_reason; /* why the flight recorder kept it */
+    enum tap_dump_reason dump_reason; /* the call comes from the flight recorder's ring, and why */
 };
 
-/* Does the description make sense: strings that must be there, counts within their limits, sizes that cannot wrap? */
+/* Does the description make sense: strings that must be there, counts within their limits, sizes
+ * that cannot wrap? */
 bool tap_operand_is_sane(const struct tap_operand *o);
 bool tap_call_is_sane(const struct tap_call *call); /* false also for NULL */
 
 /* Bytes that are copied of an operand: 0 when it is opaque. */
-static inline uint64_t tap_operand_bytes(const struct tap_operand *o) { return o->data ? o->bytes : 0; }
+static inline uint64_t tap_operand_bytes(const struct tap_operand *o)
+{
+    return o->data ? o->bytes : 0;
+}
 /* Copy bytes [offset, offset + n) of what an operand is copied as. */
 void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset, uint64_t n);
 

@@ -9,10 +9,13 @@
 
 _Atomic bool tap_gpu_launches_seen;
 
-/* The list is the section tap_fronts, which fronts.c fills and the linker puts between these two names: so nothing here
- * depends on a front, and the list is there before any code runs. Without fronts.c (a test of the core) it is empty. */
-extern const struct tap_front *const __start_tap_fronts[] __attribute__((weak, visibility("hidden")));
-extern const struct tap_front *const __stop_tap_fronts[] __attribute__((weak, visibility("hidden")));
+/* The list is the section tap_fronts, which fronts.c fills and the linker puts between these two
+ * names: so nothing here depends on a front, and the list is there before any code runs. Without
+ * fronts.c (a test of the core) it is empty. */
+extern const struct tap_front *const __start_tap_fronts[]
+    __attribute__((weak, visibility("hidden")));
+extern const struct tap_front *const __stop_tap_fronts[]
+    __attribute__((weak, visibility("hidden")));
 
 #define FOR_EACH_FRONT(f) \
     for (const struct tap_front *const *f = __start_tap_fronts; f != __stop_tap_fronts; f++)
@@ -114,6 +117,7 @@ void tap_fronts_describe(struct tap_msg *greeting)
             memcpy(greeting->library, library, TAP_TEXT);
             memcpy(greeting->build, build, TAP_TEXT);
         }
-        n += (size_t)snprintf(greeting->fronts + n, n < TAP_FRONTS ? TAP_FRONTS - n : 0, "%s%s", n ? " " : "", (*f)->name);
+        n += (size_t)snprintf(greeting->fronts + n, n < TAP_FRONTS ? TAP_FRONTS - n : 0, "%s%s",
+                              n ? " " : "", (*f)->name);
     }
 }

@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* splitmix64 (Steele, Lea, Flood 2014): every bit of x changes about half of the result's bits. Pure. */
+/* splitmix64 (Steele, Lea, Flood 2014): every bit of x changes about half of the result's bits.
+ * Pure. */
 static inline uint64_t tap_mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;

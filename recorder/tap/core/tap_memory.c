@@ -34,13 +34,15 @@ void tap_memory_unmap(void)
     tap_plan.rings = 0;
 }
 
-/* Everything about the memory that could hurt later is looked at now: its size, that it cannot shrink, that it is all there. */
+/* Everything about the memory that could hurt later is looked at now: its size, that it cannot
+ * shrink, that it is all there. */
 static const char *check_memory(int fd, const struct tap_msg *m)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     struct stat st;
 
-    if (!m->rings || m->rings > TAP_MAX_RINGS || m->ring_bytes < TAP_MIN_RING_BYTES || m->ring_bytes > TAP_MAX_RING_BYTES || m->ring_bytes % TAP_PAGE)
+    if (!m->rings || m->rings > TAP_MAX_RINGS || m->ring_bytes < TAP_MIN_RING_BYTES ||
+        m->ring_bytes > TAP_MAX_RING_BYTES || m->ring_bytes % TAP_PAGE)
         return "number or size of rings out of range";
     if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
         return "the memory is not sealed";
@@ -58,7 +60,8 @@ static uint8_t *map_twice(int fd, off_t at, size_t n)
 
     if (p == MAP_FAILED)
         return NULL;
-    if (mmap(p, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED || mmap(p + n, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED) {
+    if (mmap(p, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED ||
+        mmap(p + n, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED) {
         munmap(p, 2 * n);
         return NULL;
     }
@@ -67,16 +70,19 @@ static uint8_t *map_twice(int fd, off_t at, size_t n)
 
 static bool map_slot(struct tap_ring_slot *s, int fd, const struct tap_msg *m, uint32_t i)
 {
-    void *weights = mmap(NULL, TAP_KNOWN_WEIGHTS * sizeof *s->weights, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *weights = mmap(NULL, TAP_KNOWN_WEIGHTS * sizeof *s->weights, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     memset(s, 0, sizeof *s);
     s->weights = weights == MAP_FAILED ? NULL : weights;
     s->ring = (struct tap_ring *)((uint8_t *)tap_plan.shared + (size_t)TAP_PAGE * (1 + i));
-    s->data = map_twice(fd, (off_t)tap_memory_bytes(m->rings, 0) + (off_t)(i * m->ring_bytes), m->ring_bytes);
+    s->data = map_twice(fd, (off_t)tap_memory_bytes(m->rings, 0) + (off_t)(i * m->ring_bytes),
+                        m->ring_bytes);
     return s->weights && s->data;
 }
 
-/* A page that a child sees empty. Where the kernel cannot do that, children that pthread_atfork misses are not noticed. */
+/* A page that a child sees empty. Where the kernel cannot do that, children that pthread_atfork
+ * misses are not noticed. */
 static bool map_ours(void)
 {
     uint32_t *p = ours;
@@ -103,7 +109,8 @@ const char *tap_memory_attach(int fd, const struct tap_msg *m)
         return why;
     if (!map_ours())
         return "out of memory";
-    head = mmap(NULL, (size_t)TAP_PAGE * (1 + m->rings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    head = mmap(NULL, (size_t)TAP_PAGE * (1 + m->rings), PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_POPULATE, fd, 0);
     if (head == MAP_FAILED)
         return "the memory cannot be mapped";
     tap_plan.shared = head;

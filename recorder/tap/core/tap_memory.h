@@ -9,9 +9,9 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Map the memory that came with ATTACH; fd is borrowed, -1: none came. Fills tap_plan and tap_ring_slots. What could hurt
- * later is checked first: the size, that the memory cannot shrink, that all of it is allocated.
- * Returns NULL, or a static sentence that says why not. */
+/* Map the memory that came with ATTACH; fd is borrowed, -1: none came. Fills tap_plan and
+ * tap_ring_slots. What could hurt later is checked first: the size, that the memory cannot shrink,
+ * that all of it is allocated. Returns NULL, or a static sentence that says why not. */
 const char *tap_memory_attach(int fd, const struct tap_msg *m);
 /* Also in the child of a fork. Nothing when nothing is mapped. */
 void tap_memory_unmap(void);

@@ -1,8 +1,9 @@
 /* tap_real.c - find the function that the server would have called had the tap not stood before it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * RTLD_NEXT finds what is in the global scope, for every caller alike. A library that was opened RTLD_LOCAL (a Python module,
- * a plugin) is not there: then the answer lies in the scope of the caller's own library, and may differ from caller to caller. */
+ * RTLD_NEXT finds what is in the global scope, for every caller alike. A library that was opened
+ * RTLD_LOCAL (a Python module, a plugin) is not there: then the answer lies in the scope of the
+ * caller's own library, and may differ from caller to caller. */
 #include "recorder/tap/core/tap_real.h"
 
 #include <dlfcn.h>
@@ -14,9 +15,11 @@
 
 #define OBJECTS 1024u                 /* loaded libraries that are searched */
 
-static char not_found;                /* its address stands for "looked up, and there is none"; it lies in our own library */
+/* Its address stands for "looked up, there is none"; it also tells which library is ours. */
+static char not_found;
 
-/* Our own functions, also those of a second copy of the tap, are no answer: they would call each other for ever. */
+/* Our own functions, also those of a second copy of the tap, are no answer: they would call each
+ * other for ever. */
 static bool is_tap(void *fn)
 {
     Dl_info info, self;
@@ -51,12 +54,14 @@ static int collect(struct dl_phdr_info *info, size_t size, void *to)
     struct objects *o = to;
 
     (void)size;
-    if (info->dlpi_name && info->dlpi_name[0] && o->n < OBJECTS && (o->path[o->n] = strdup(info->dlpi_name)))
+    if (info->dlpi_name && info->dlpi_name[0] && o->n < OBJECTS &&
+        (o->path[o->n] = strdup(info->dlpi_name)))
         o->n++;
     return 0;
 }
 
-/* Last resort: any loaded object that has it. dlopen inside the iteration would deadlock, hence the list. */
+/* Last resort: any loaded object that has it. dlopen inside the iteration would deadlock, hence the
+ * list. */
 static void *anywhere(const char *name)
 {
     struct objects *o = calloc(1, sizeof *o);
@@ -132,10 +137,12 @@ void *tap_real_find(struct tap_symbol *s, const void *caller)
     if (fn)
         return fn;
     i = place_of(s, caller);
-    if (i < TAP_CALLERS && atomic_load_explicit(&s->local[i].caller, memory_order_relaxed) == caller)
+    if (i < TAP_CALLERS &&
+        atomic_load_explicit(&s->local[i].caller, memory_order_relaxed) == caller)
         fn = atomic_load_explicit(&s->local[i].fn, memory_order_acquire);
     if (fn)
-        return fn == &not_found ? NULL : fn; /* NULL: not known, or another thread is about to write it */
+        /* NULL: not known, or another thread is about to write it */
+        return fn == &not_found ? NULL : fn;
     fn = find_local(s->name, caller);
     remember(s, caller, fn);
     return fn;

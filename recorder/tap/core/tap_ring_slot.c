@@ -23,7 +23,8 @@ static void free_slot(void *slot)
     tap_thread.slot = NULL;           /* other destructors may call the tap yet */
     if ((uint32_t)owner != (uint32_t)syscall(SYS_gettid))
         return;
-    atomic_store_explicit(&s->busy, 0, memory_order_release); /* a call that threw left the slot busy */
+    /* a call that threw left the slot busy */
+    atomic_store_explicit(&s->busy, 0, memory_order_release);
     atomic_compare_exchange_strong(&s->owner, &owner, 0);
 }
 
@@ -123,11 +124,13 @@ void tap_ring_slot_count(struct tap_ring_slot *s, enum tap_count what, uint64_t 
     struct tap_counter *c = &s->ring->counts[what];
 
     /* one writer: no locked instruction is needed */
-    atomic_store_explicit(&c->n, atomic_load_explicit(&c->n, memory_order_relaxed) + n, memory_order_relaxed);
-    atomic_store_explicit(&c->bytes, atomic_load_explicit(&c->bytes, memory_order_relaxed) + bytes, memory_order_relaxed);
+    atomic_store_explicit(&c->n, atomic_load_explicit(&c->n, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+    atomic_store_explicit(&c->bytes, atomic_load_explicit(&c->bytes, memory_order_relaxed) + bytes,
+                          memory_order_relaxed);
 }
 
-/* ---- records ------------------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 uint64_t tap_ring_slot_room(const struct tap_ring_slot *s)
 {
@@ -141,10 +144,14 @@ void *tap_ring_slot_head(struct tap_ring_slot *s)
     return s->data + s->head % tap_plan.ring_bytes;
 }
 
-struct tap_rec tap_ring_slot_rec(struct tap_ring_slot *s, enum tap_rec_type type, uint32_t size, int64_t t_ns)
+struct tap_rec tap_ring_slot_rec(struct tap_ring_slot *s, enum tap_rec_type type, uint32_t size,
+                                 int64_t t_ns)
 {
-    return (struct tap_rec){.size = size, .type = type, .tid = (uint32_t)atomic_load_explicit(&s->owner, memory_order_relaxed),
-                            .generation = s->generation, .t_ns = t_ns};
+    return (struct tap_rec){.size = size,
+                            .type = type,
+                            .tid = (uint32_t)atomic_load_explicit(&s->owner, memory_order_relaxed),
+                            .generation = s->generation,
+                            .t_ns = t_ns};
 }
 
 void tap_ring_slot_publish(struct tap_ring_slot *s, uint32_t size)

@@ -7,8 +7,8 @@
 #include "recorder/tap/core/tap_plan.h"
 #include "recorder/tap/core/tap_time.h"
 
-#define WINDOW_STEPS 4u               /* neighbouring steps that are recorded together */
-#define CLASS_STEPS 2u                /* steps of each class that are recorded whatever the sampling says */
+#define WINDOW_STEPS 4u /* neighbouring steps that are recorded together */
+#define CLASS_STEPS 2u  /* steps of each class that are recorded whatever the sampling says */
 
 int64_t tap_new_size_ns = 5000000000LL;
 
@@ -19,8 +19,9 @@ static uint64_t window_period(void)
     return (WINDOW_STEPS * 1000000u + ppm / 2) / ppm;
 }
 
-/* Steps until the next window; 0: the step lies in one. There is one window of neighbouring steps in each period, at a
- * pseudo-random place, so that no rhythm of the server can be in step with the windows. */
+/* Steps until the next window; 0: the step lies in one. There is one window of neighbouring steps
+ * in each period, at a pseudo-random place, so that no rhythm of the server can be in step with the
+ * windows. */
 static uint64_t until_window(uint64_t step)
 {
     uint64_t period = window_period(), at, start;
@@ -34,11 +35,11 @@ static uint64_t until_window(uint64_t step)
     return at < start ? start - at : 0;
 }
 
-/* Libraries have different kernels for different numbers of rows: vLLM's gptq one for each remainder of 8 rows, Marlin
- * one for each 16 rows up to 64. */
+/* Libraries have different kernels for different numbers of rows: vLLM's gptq one for each
+ * remainder of 8 rows, Marlin one for each 16 rows up to 64. */
 unsigned tap_sampler_class(int64_t rows, bool decode)
 {
-    unsigned c = 15;                  /* 9 to 16, 17 to 24 ... 57 to 64 are 8 to 14; twice as many each time from here on */
+    unsigned c = 15; /* from 65 rows: a class for each doubling; 9 to 64: 8 to 14 */
 
     if (rows <= 8)
         c = rows < 1 ? 0 : (unsigned)rows - 1;
@@ -50,7 +51,8 @@ unsigned tap_sampler_class(int64_t rows, bool decode)
     return c + (decode ? TAP_CLASSES / 2 : 0);
 }
 
-enum tap_decision tap_sampler_decide_class(struct tap_sampler *p, unsigned class, int64_t now, bool *may_send_weights)
+enum tap_decision tap_sampler_decide_class(struct tap_sampler *p, unsigned class, int64_t now,
+                                           bool *may_send_weights)
 {
     bool wanted;
 
@@ -59,8 +61,11 @@ enum tap_decision tap_sampler_decide_class(struct tap_sampler *p, unsigned class
     p->steps++;
     if (!wanted)
         return TAP_SKIP_SAMPLING;
-    *may_send_weights = tap_budget_allows_weights(now); /* asked once: the step that brings them stays complete */
-    return tap_budget_allows_step(now) && (p->is_new_size || tap_budget_allows_time(now)) ? TAP_RECORD : TAP_SKIP_BUDGET;
+    /* Asked once a step, so that the step that brings the weights stays complete. */
+    *may_send_weights = tap_budget_allows_weights(now);
+    return tap_budget_allows_step(now) && (p->is_new_size || tap_budget_allows_time(now))
+               ? TAP_RECORD
+               : TAP_SKIP_BUDGET;
 }
 
 void tap_sampler_note_recorded(struct tap_sampler *p, unsigned class)
@@ -83,7 +88,8 @@ enum tap_decision tap_sampler_decide(struct tap_sampler *p, int64_t rows, bool *
 
 uint64_t tap_sampler_steps_to_window(const struct tap_sampler *p, int64_t now)
 {
-    bool may_be_recorded = tap_plan.mode == TAP_MODE_ALL || !p->last_new_size_ns || now - p->last_new_size_ns < tap_new_size_ns;
+    bool may_be_recorded = tap_plan.mode == TAP_MODE_ALL || !p->last_new_size_ns ||
+                           now - p->last_new_size_ns < tap_new_size_ns;
 
     return may_be_recorded ? 0 : until_window(p->steps);
 }

@@ -9,7 +9,8 @@
 #include "recorder/tap/core/tap_time.h"
 #include "recorder/tap/core/tap_weights.h"
 
-/* This thread's ring slot, entered: each of the functions below exits it again. NULL: asleep, or no slot is free. */
+/* This thread's ring slot, entered: each of the functions below exits it again. NULL: asleep, or no
+ * slot is free. */
 static struct tap_ring_slot *enter(void)
 {
     uint32_t generation = atomic_load_explicit(&tap_generation, memory_order_acquire);
@@ -62,7 +63,10 @@ bool tap_send_dump(enum tap_dump_reason why, int64_t t_ns, uint64_t ring_bytes)
         return false;
     done = tap_ring_slot_room(s) >= sizeof(struct tap_dump);
     if (done) {
-        *(struct tap_dump *)tap_ring_slot_head(s) = (struct tap_dump){.rec = tap_ring_slot_rec(s, TAP_REC_DUMP, sizeof(struct tap_dump), t_ns), .why = why, .ring_bytes = ring_bytes};
+        *(struct tap_dump *)tap_ring_slot_head(s) = (struct tap_dump){
+            .rec = tap_ring_slot_rec(s, TAP_REC_DUMP, sizeof(struct tap_dump), t_ns),
+            .why = why,
+            .ring_bytes = ring_bytes};
         tap_ring_slot_publish(s, sizeof(struct tap_dump));
     }
     tap_ring_slot_exit(s);
@@ -91,7 +95,8 @@ bool tap_send_weights_refused(uint32_t id)
     return refused;
 }
 
-bool tap_send_weights(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, const void *data, uint32_t len)
+bool tap_send_weights(uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset,
+                      const void *data, uint32_t len)
 {
     struct tap_ring_slot *s = len <= TAP_MAX_CHUNK ? enter() : NULL;
     uint64_t size;
@@ -119,7 +124,10 @@ bool tap_send_kernel(const char *symbol, bool known, uint64_t n)
     rec = tap_ring_slot_head(s);
     done = tap_ring_slot_room(s) >= sizeof *rec;
     if (done) {
-        *rec = (struct tap_kernel){.rec = tap_ring_slot_rec(s, TAP_REC_KERNEL, sizeof *rec, tap_now()), .n = n, .known = known};
+        *rec =
+            (struct tap_kernel){.rec = tap_ring_slot_rec(s, TAP_REC_KERNEL, sizeof *rec, tap_now()),
+                                .n = n,
+                                .known = known};
         memcpy(rec->symbol, symbol, strnlen(symbol, TAP_SYMBOL - 1));
         tap_ring_slot_publish(s, sizeof *rec);
     }

@@ -1,7 +1,9 @@
-/* tap_server.c - the tap's own thread: it starts at the first call seen, waits for a recorder, and does what that asks.
+/* tap_server.c - the tap's own thread: it starts at the first call seen, waits for a recorder, and
+ * does what that asks.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Only this thread arms, disarms, maps and unmaps. While no recorder is connected it sleeps in poll() without a timeout. */
+ * Only this thread arms, disarms, maps and unmaps. While no recorder is connected it sleeps in
+ * poll() without a timeout. */
 #include "recorder/tap/core/tap_server.h"
 
 #include <errno.h>
@@ -21,16 +23,16 @@
 #include "recorder/tap/core/tap_socket.h"
 #include "recorder/tap/core/tap_time.h"
 
-#define MAX_STARTS 4                  /* a server that closes our descriptors gets the thread again so many times */
-#define LAST_COPIES_MS 2000           /* for what is still on its way from a device when the recorder wants no more */
-#define IDLE_WAIT_MS 8000             /* how long a reply may wait for a call that is still running */
+#define MAX_STARTS 4      /* a server that closes our descriptors gets the thread again so often */
+#define LAST_COPIES_MS 2000 /* for copies still on their way from a device at the end of an arm */
+#define IDLE_WAIT_MS 8000 /* how long a reply may wait for a call that is still running */
 
 enum state { COLD, STARTING, RUNNING };
 static _Atomic int state;
 static int starts;
 static struct tap_own_fd listener = {.fd = -1}, peer = {.fd = -1};
 
-/* ---- messages ------------------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void reply(int fd, struct tap_msg *r, enum tap_status status, const char *text)
 {
@@ -90,7 +92,8 @@ static void serve_message(const struct tap_msg *m, int fd)
         why = serve_disarm(&remark);
         break;
     case TAP_DUMP:
-        why = m->mode && m->mode < TAP_DUMP_REASONS ? tap_fronts_dump_flight(m->mode) : "unknown reason for a dump";
+        why = m->mode && m->mode < TAP_DUMP_REASONS ? tap_fronts_dump_flight(m->mode)
+                                                    : "unknown reason for a dump";
         break;
     default:
         why = "unknown message";
@@ -138,12 +141,12 @@ static void drop_peer(void)
 {
     tap_disarm(TAP_ASLEEP_ASKED, 0);
     while (!tap_ring_slots_are_idle())
-        tap_sleep_ms(20);             /* a server's thread is still in a call that writes: the memory must stay */
+        tap_sleep_ms(20); /* a thread of the server is still writing: the memory must stay */
     tap_memory_unmap();
     tap_own_fd_close(&peer);
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 /* Serve what came. False: our descriptors were closed under us. */
 static bool serve_once(void)
@@ -192,7 +195,8 @@ static void forked(void)
     tap_own_fd_close(&listener);
     tap_own_fd_close(&peer);
     tap_socket_forget();
-    if (!tap_thread.inside) {         /* else: a recorded function that forks; it returns into code that still needs them */
+    /* A recorded function that forks returns into code that still needs memory and slots. */
+    if (!tap_thread.inside) {
         tap_memory_unmap();
         memset(tap_ring_slots, 0, sizeof tap_ring_slots);
     }

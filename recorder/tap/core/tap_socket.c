@@ -17,9 +17,10 @@
 
 static char path[SOCKET_PATH_MAX];
 static pid_t path_pid;                /* the process that made it */
-static _Atomic bool has_path;         /* both are complete: the end of the process reads them in another thread */
+/* Both are complete: the end of the process reads them in another thread. */
+static _Atomic bool has_path;
 
-/* ---- descriptors --------------------------------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 struct tap_own_fd tap_own_fd(int fd)
 {
@@ -42,7 +43,7 @@ void tap_own_fd_close(struct tap_own_fd *f)
     f->fd = -1;
 }
 
-/* ---- listening ----------------------------------------------------------------------------------------------------- */
+/* ---- listening ------------------------------------------------------------------------------- */
 
 static bool runtime_folder(char *dir, size_t n)
 {
@@ -66,7 +67,9 @@ bool tap_socket_listen(struct tap_own_fd *listener)
     char dir[sizeof a.sun_path];
     int fd;
 
-    if (!runtime_folder(dir, sizeof dir) || snprintf(a.sun_path, sizeof a.sun_path, "%s/tap-%d.sock", dir, (int)getpid()) >= (int)sizeof a.sun_path)
+    if (!runtime_folder(dir, sizeof dir) ||
+        snprintf(a.sun_path, sizeof a.sun_path, "%s/tap-%d.sock", dir, (int)getpid()) >=
+            (int)sizeof a.sun_path)
         return false;
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -99,10 +102,11 @@ bool tap_socket_is_welcome(int fd)
     struct ucred who;
     socklen_t n = sizeof who;
 
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) && (who.uid == geteuid() || who.uid == 0);
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) &&
+           (who.uid == geteuid() || who.uid == 0);
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void tap_socket_send(int fd, const struct tap_msg *m)
 {
@@ -113,7 +117,9 @@ void tap_socket_send(int fd, const struct tap_msg *m)
 /* The first descriptor of one control message; the others are closed. */
 static void take_descriptors(const struct cmsghdr *c, int *passed)
 {
-    size_t i, n = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+    size_t i, n = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
+                      ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+                      : 0;
 
     for (i = 0; i < n; i++) {
         int fd;
@@ -130,7 +136,10 @@ ssize_t tap_socket_receive(int fd, struct tap_msg *m, int *passed)
 {
     union { struct cmsghdr align; char bytes[CMSG_SPACE(sizeof(int) * 4)]; } control;
     struct iovec iov = {m, sizeof *m};
-    struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr h = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
+                       .msg_controllen = sizeof control};
     ssize_t n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *c;
 

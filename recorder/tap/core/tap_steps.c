@@ -10,13 +10,15 @@
 
 static bool is_sane(const struct td_step_args *args)
 {
-    return args && args->struct_size >= sizeof *args && args->n_spans >= 0 && args->n_spans <= TAP_MAX_SPANS && (args->spans || !args->n_spans);
+    return args && args->struct_size >= sizeof *args && args->n_spans >= 0 &&
+           args->n_spans <= TAP_MAX_SPANS && (args->spans || !args->n_spans);
 }
 
 bool tap_step_write(struct tap_ring_slot *s, const struct td_step_args *args, int64_t now)
 {
     uint64_t spans = (uint64_t)args->n_spans * sizeof(struct tap_span);
-    uint64_t size = sizeof(struct tap_step) + spans + (uint64_t)args->n_spans * TAP_MAX_ID; /* at most */
+    /* at most */
+    uint64_t size = sizeof(struct tap_step) + spans + (uint64_t)args->n_spans * TAP_MAX_ID;
     struct tap_step *rec = tap_ring_slot_head(s);
     struct tap_span *span = (struct tap_span *)(rec + 1);
     char *ids = (char *)span + spans, *end = ids;
@@ -28,13 +30,15 @@ bool tap_step_write(struct tap_ring_slot *s, const struct td_step_args *args, in
         const struct td_step_span *from = &args->spans[i];
         size_t n = from->id ? strnlen(from->id, TAP_MAX_ID) : 0;
 
-        span[i] = (struct tap_span){from->request, from->first_row, from->n_rows, from->position, from->decode != 0, (uint16_t)n};
+        span[i] = (struct tap_span){from->request,  from->first_row,   from->n_rows,
+                                    from->position, from->decode != 0, (uint16_t)n};
         if (n)
             memcpy(end, from->id, n);
         end += n;
     }
     size = tap_round_up((uint64_t)(end - (char *)rec), TAP_REC_ALIGN);
-    *rec = (struct tap_step){tap_ring_slot_rec(s, TAP_REC_STEP, (uint32_t)size, now), args->step, args->n_spans, (uint32_t)(end - ids)};
+    *rec = (struct tap_step){tap_ring_slot_rec(s, TAP_REC_STEP, (uint32_t)size, now), args->step,
+                             args->n_spans, (uint32_t)(end - ids)};
     tap_ring_slot_publish(s, (uint32_t)size);
     return true;
 }
@@ -44,7 +48,8 @@ static void begin_in_slot(struct tap_ring_slot *s, const struct td_step_args *ar
     int64_t now = tap_now();
 
     tap_thread.step = args->step;
-    tap_thread.decision = tap_sampler_decide_class(&s->sampler, class, now, &tap_thread.may_send_weights);
+    tap_thread.decision =
+        tap_sampler_decide_class(&s->sampler, class, now, &tap_thread.may_send_weights);
     if (tap_thread.decision == TAP_RECORD && !tap_step_write(s, args, now))
         tap_thread.decision = TAP_SKIP_RING;
     if (tap_thread.decision == TAP_RECORD)
@@ -90,7 +95,8 @@ void tap_step_begin(const struct td_step_args *args)
 
 void tap_step_begin_rows(uint64_t step, int64_t rows)
 {
-    begin(&(struct td_step_args){.struct_size = sizeof(struct td_step_args), .step = step}, rows, false);
+    begin(&(struct td_step_args){.struct_size = sizeof(struct td_step_args), .step = step}, rows,
+          false);
 }
 
 void tap_step_mark_thread(void)

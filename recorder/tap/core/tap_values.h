@@ -1,8 +1,8 @@
 /* tap_values.h - count the non-finite and the non-zero values of an output.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Both ends of the tap count: the tap decides by it when to dump the flight recorder, the recorder names the first bad op.
- * Pure: nothing here allocates, waits or changes errno. Any thread. */
+ * Both ends of the tap count: the tap decides by it when to dump the flight recorder, the recorder
+ * names the first bad op. Pure: nothing here allocates, waits or changes errno. Any thread. */
 #ifndef TD_RECORDER_TAP_CORE_TAP_VALUES_H
 #define TD_RECORDER_TAP_CORE_TAP_VALUES_H
 
@@ -16,8 +16,8 @@ struct tap_value_counts {
 };
 
 /* 16-bit floats; exponent: the bits that are all set in NaN and Inf. */
-static inline void tap_values_count_16bit(struct tap_value_counts *counts, const uint8_t *p, uint64_t bytes,
-                                          uint16_t exponent)
+static inline void tap_values_count_16bit(struct tap_value_counts *counts, const uint8_t *p,
+                                          uint64_t bytes, uint16_t exponent)
 {
     uint64_t i;
 
@@ -31,7 +31,8 @@ static inline void tap_values_count_16bit(struct tap_value_counts *counts, const
     counts->n += bytes / 2;
 }
 
-static inline void tap_values_count_32bit(struct tap_value_counts *counts, const uint8_t *p, uint64_t bytes)
+static inline void tap_values_count_32bit(struct tap_value_counts *counts, const uint8_t *p,
+                                          uint64_t bytes)
 {
     uint64_t i;
 
@@ -45,9 +46,10 @@ static inline void tap_values_count_32bit(struct tap_value_counts *counts, const
     counts->n += bytes / 4;
 }
 
-/* Add the values at p to *counts, which the caller zeroes before the first. Types other than F16, BF16 and F32 add
- * nothing. p needs no alignment. */
-static inline void tap_values_count(struct tap_value_counts *counts, const char *dtype, const void *p, uint64_t bytes)
+/* Add the values at p to *counts, which the caller zeroes before the first. Types other than F16,
+ * BF16 and F32 add nothing. p needs no alignment. */
+static inline void tap_values_count(struct tap_value_counts *counts, const char *dtype,
+                                    const void *p, uint64_t bytes)
 {
     if (!strcmp(dtype, "F16"))
         tap_values_count_16bit(counts, p, bytes, 0x7c00);

@@ -11,7 +11,7 @@
 
 #define SAMPLES 64                    /* words of each tensor that are looked at in every call */
 
-/* ---- knowing them again -------------------------------------------------------------------------------------------- */
+/* ---- knowing them again ---------------------------------------------------------------------- */
 
 static uint32_t word_at(const struct tap_operand *o, uint64_t offset)
 {
@@ -35,7 +35,8 @@ static uint64_t hash_content(const struct tap_call *call)
 
         h = tap_mix(h ^ call->w[t].bytes);
         for (i = 0; i < SAMPLES && words; i++)
-            h = (h ^ word_at(&call->w[t], words * (uint64_t)i / SAMPLES * 4)) * 0x100000001b3u + (h >> 29);
+            h = (h ^ word_at(&call->w[t], words * (uint64_t)i / SAMPLES * 4)) * 0x100000001b3u +
+                (h >> 29);
     }
     return h;
 }
@@ -53,8 +54,8 @@ static uint64_t fold_word(uint64_t h, const char *word)
     return fold(h, 0);
 }
 
-/* The same bytes under another description are another set: what the recorder makes of them depends on it. So are those that stand beside
- * other opaque weights: layers may share a bias. */
+/* The same bytes under another description are another set: what the recorder makes of them depends
+ * on it. So are those that stand beside other opaque weights: layers may share a bias. */
 static uint64_t hash_description(const struct tap_call *call)
 {
     uint64_t h = fold_word(fold_word(0, call->kind), call->layout);
@@ -76,10 +77,12 @@ static uint64_t hash_description(const struct tap_call *call)
 
 static bool same_set(const struct tap_known_weights *a, const struct tap_known_weights *b)
 {
-    return a->description_hash == b->description_hash && !memcmp(a->ptr, b->ptr, sizeof a->ptr) && !memcmp(a->bytes, b->bytes, sizeof a->bytes);
+    return a->description_hash == b->description_hash && !memcmp(a->ptr, b->ptr, sizeof a->ptr) &&
+           !memcmp(a->bytes, b->bytes, sizeof a->bytes);
 }
 
-static struct tap_known_weights *find_known(struct tap_ring_slot *s, const struct tap_known_weights *key)
+static struct tap_known_weights *find_known(struct tap_ring_slot *s,
+                                            const struct tap_known_weights *key)
 {
     uint64_t h = key->description_hash;
     unsigned i, tries;
@@ -93,7 +96,7 @@ static struct tap_known_weights *find_known(struct tap_ring_slot *s, const struc
     return &s->weights[i];              /* crowded: this one is sent again when it comes back */
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void copy_stream(const struct tap_call *call, uint64_t offset, uint64_t len, uint8_t *to)
 {
@@ -114,19 +117,25 @@ static void copy_stream(const struct tap_call *call, uint64_t offset, uint64_t l
     }
 }
 
-void *tap_weights_chunk(struct tap_ring_slot *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size)
+void *tap_weights_chunk(struct tap_ring_slot *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS],
+                        uint64_t offset, uint64_t len, uint64_t *size)
 {
     struct tap_weight *rec = tap_ring_slot_head(s);
 
     *size = tap_round_up(sizeof *rec + len, TAP_REC_ALIGN);
     if (tap_ring_slot_room(s) < *size)
         return NULL;
-    *rec = (struct tap_weight){.rec = tap_ring_slot_rec(s, TAP_REC_WEIGHT, (uint32_t)*size, tap_now()), .id = id, .len = (uint32_t)len, .offset = offset};
+    *rec =
+        (struct tap_weight){.rec = tap_ring_slot_rec(s, TAP_REC_WEIGHT, (uint32_t)*size, tap_now()),
+                            .id = id,
+                            .len = (uint32_t)len,
+                            .offset = offset};
     memcpy(rec->bytes, bytes, sizeof rec->bytes);
     return rec + 1;
 }
 
-static bool send_chunk(struct tap_ring_slot *s, struct tap_known_weights *w, const struct tap_call *call)
+static bool send_chunk(struct tap_ring_slot *s, struct tap_known_weights *w,
+                       const struct tap_call *call)
 {
     uint64_t len = w->total - w->sent < TAP_MAX_CHUNK ? w->total - w->sent : TAP_MAX_CHUNK, size;
     uint8_t *to;
@@ -144,7 +153,9 @@ static bool send_chunk(struct tap_ring_slot *s, struct tap_known_weights *w, con
 
 bool tap_weights_are_refused(const struct tap_ring_slot *s, uint32_t id)
 {
-    return id < TAP_REFUSABLE_SETS && atomic_load_explicit(&s->ring->refused_sets[id / 64], memory_order_relaxed) >> id % 64 & 1;
+    return id < TAP_REFUSABLE_SETS &&
+           atomic_load_explicit(&s->ring->refused_sets[id / 64], memory_order_relaxed) >> id % 64 &
+               1;
 }
 
 bool tap_weights_send(struct tap_ring_slot *s, const struct tap_call *call, uint32_t *id)

@@ -57,8 +57,9 @@ bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t)
     int i;
 
     memset(t, 0, sizeof *t);
-    if (!tensor || torch.device(tensor, &device) || device != TD_TORCH_CPU || torch.dim(tensor, &t->ndim) ||
-        t->ndim < 0 || t->ndim > TAP_DIMS || torch.sizes(tensor, &sizes) || torch.strides(tensor, &strides) ||
+    if (!tensor || torch.device(tensor, &device) || device != TD_TORCH_CPU ||
+        torch.dim(tensor, &t->ndim) || t->ndim < 0 || t->ndim > TAP_DIMS ||
+        torch.sizes(tensor, &sizes) || torch.strides(tensor, &strides) ||
         torch.dtype(tensor, &t->dtype) || torch.data(tensor, &data))
         return false;
     for (i = 0; i < t->ndim; i++)
@@ -77,14 +78,15 @@ bool tap_torch_is_on_device(td_torch_tensor tensor)
     return tensor && !torch.device(tensor, &device) && device != TD_TORCH_CPU;
 }
 
-bool tap_torch_read_optional(const struct td_torch_optional *o, struct tap_torch_tensor *t, bool *has)
+bool tap_torch_read_optional(const struct td_torch_optional *o, struct tap_torch_tensor *t,
+                             bool *has)
 {
     memset(t, 0, sizeof *t);
     *has = o && o->has;
     return !*has || tap_torch_read(&o->tensor, t);
 }
 
-/* ---- as an operand -------------------------------------------------------------------------------------------------- */
+/* ---- as an operand --------------------------------------------------------------------------- */
 
 static const struct { int32_t dtype; uint64_t bytes; const char *name; } dtypes[] = {
     {TD_TORCH_BF16, 2, "BF16"}, {TD_TORCH_F16, 2, "F16"}, {TD_TORCH_F32, 4, "F32"},
