@@ -1,18 +1,24 @@
-/* tap_proto.h - what the tap and the recorder say to each other: messages on a socket, records in shared memory.
+/* tap_proto.h - the protocol between the tap and the recorder: messages on a socket, records in
+ * shared memory.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Socket: AF_UNIX, SOCK_SEQPACKET, "tap-<pid>.sock" in a folder of mode 0700; one message a packet, one recorder at a time.
- * The tap greets who connects with a TAP_GREETING (who it is, or why not), then answers each message with one TAP_REPLY. It speaks
- * first so that a refusal arrives: closing with the peer's words unread would reset the connection.
+ * Socket: AF_UNIX, SOCK_SEQPACKET, "tap-<pid>.sock" in a folder of mode 0700; one message a packet,
+ * one recorder at a time. The tap greets whoever connects with a TAP_GREETING, which names the
+ * process or says why not, and answers each message with one TAP_REPLY. The tap speaks first so that
+ * a refusal arrives: closing a socket with unread words of the peer would reset the connection.
  *
- * Memory: a memfd that the recorder makes (so that a server never pays for one that nobody reads), sealed against any change of
- * size, which the tap checks before it maps: a recorder that truncated it could otherwise kill the server by SIGBUS.
+ * Memory: a memfd that the recorder makes, so that a server never pays for one that nobody reads. It
+ * is sealed against any change of size, and the tap checks that before mapping it: a recorder that
+ * truncated the memory could otherwise kill the server by SIGBUS.
  *     page 0              struct tap_shared
  *     page 1 .. rings     struct tap_ring, one each
  *     then                the rings' data, ring_bytes each, a multiple of TAP_PAGE
- * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A ring has one writing thread
- * (of the server) and one reader (the recorder's pump). head and tail count bytes since the start and never wrap.
- * Neither side trusts the other: the tap keeps its own head and geometry and checks tail; the recorder checks every length. */
+ * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A ring
+ * has one writer, a thread of the server, and one reader, the recorder's pump. head and tail count
+ * bytes since the start and never wrap.
+ *
+ * Neither side trusts the other: the tap keeps its own head and geometry and checks tail; the
+ * recorder checks every length. */
 #ifndef TD_RECORDER_TAP_CORE_TAP_PROTO_H
 #define TD_RECORDER_TAP_CORE_TAP_PROTO_H
 
@@ -24,56 +30,90 @@
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
 #define TAP_MAX_RING_BYTES (1u << 30)
-#define TAP_MAX_CHUNK (256u << 10) /* of weights */
-#define TAP_MAX_ID 160u            /* bytes kept of a request's id */
+#define TAP_MAX_CHUNK (256u << 10) /* bytes of weights in one record */
+#define TAP_MAX_ID 160u            /* bytes of a request's id that are recorded */
 #define TAP_MAX_SPANS 65536
 #define TAP_TEXT 256
-#define TAP_REFUSABLE_SETS 16384u  /* sets of weights of a ring that can be refused; others are dropped by the recorder */
+#define TAP_REFUSABLE_SETS 16384u  /* sets of weights of a ring that the recorder can refuse; ops of
+                                    * higher numbers are sent, and dropped by the recorder */
 #define TAP_FRONTS 64
 #define TAP_BEAT_MS 100            /* how often the recorder moves the heartbeat */
-#define TAP_DEAD_MS 1500           /* a heartbeat that stood still that long: the tap goes to sleep */
+#define TAP_DEAD_MS 1500           /* the tap goes to sleep when the heartbeat stood still so long */
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 
 enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_DUMP };
 enum tap_status { TAP_OK = 0, TAP_BAD_VERSION, TAP_BUSY, TAP_REFUSED };
 
-/* One layout for all of them; fields that a type does not use are zero. The first two never change place or meaning. */
+/* One layout for all messages; fields that a type does not use are zero. The first two fields never
+ * change place or meaning. */
 struct tap_msg {
     uint32_t magic, version;
-    uint32_t type, status;
-    uint32_t rings, mode;          /* ATTACH; ARM: enum tap_mode; DUMP: enum tap_dump_reason */
-    uint64_t ring_bytes;           /* ATTACH; the memory comes as SCM_RIGHTS */
+    uint32_t type, status;         /* enum tap_msg_type, enum tap_status */
+    uint32_t rings;                /* ATTACH: how many; the memory comes as SCM_RIGHTS */
+    uint32_t mode;                 /* ARM: enum tap_mode; DUMP: enum tap_dump_reason */
+    uint64_t ring_bytes;           /* ATTACH: of each ring */
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
-    uint32_t kinds, flight_mib;    /* ARM: enum tap_kinds; ring of the flight recorder, 0: none. REPLY: the ring that there is by now */
-    uint32_t time_ppm, unused;     /* ARM, sampling: what copies may take of the time of the thread that launches on a GPU, in millionths; 0 no limit */
-    int64_t budget_bytes_per_s;    /* ARM: <= 0 no limit */
+    uint32_t kinds;                /* ARM: enum tap_kinds */
+    uint32_t flight_mib;           /* ARM: ring of the flight recorder, 0: none; REPLY: what there is */
+    uint32_t time_ppm;             /* ARM, sampling: share of the time of a thread that launches on a
+                                    * GPU that copies may take, in millionths; 0: no limit */
+    uint32_t unused;
+    int64_t budget_bytes_per_s;    /* ARM: <= 0: no limit */
     int64_t pid;                   /* GREETING, REPLY */
-    char text[TAP_TEXT];           /* the same: why not */
-    char library[TAP_TEXT];        /* GREETING: where the real function lives, and what its build says of itself; of the first front end */
-    char build[TAP_TEXT];          /* that has seen calls */
-    char fronts[TAP_FRONTS];       /* GREETING: names of all that have, "ggml vllm" */
+    char text[TAP_TEXT];           /* GREETING, REPLY: why not, or a remark for the user */
+    char library[TAP_TEXT];        /* GREETING: where the real function lives, */
+    char build[TAP_TEXT];          /* and how its build describes itself; of the first front that
+                                    * has seen calls */
+    char fronts[TAP_FRONTS];       /* GREETING: names of all fronts that have, "ggml vllm" */
 };
 
 enum tap_mode { TAP_MODE_SAMPLE = 1, TAP_MODE_ALL = 2 };
 enum tap_kinds { TAP_KINDS_GEMM = 0, TAP_KINDS_ALL = 1 };
-/* Why the ring of the flight recorder was dumped: what the tap saw in an output, or what the recorder asked for. NONE: it was not. */
-enum tap_dump_reason { TAP_DUMP_NONE, TAP_DUMP_NOT_FINITE, TAP_DUMP_ZERO, TAP_DUMP_SIGNAL, TAP_DUMP_COLLAPSE, TAP_DUMP_REASONS };
+/* Why the flight recorder's ring was dumped: the tap saw a bad output (NOT_FINITE, ZERO), or the
+ * recorder asked for it (SIGNAL, COLLAPSE). NONE: it was not. */
+enum tap_dump_reason {
+    TAP_DUMP_NONE,
+    TAP_DUMP_NOT_FINITE,
+    TAP_DUMP_ZERO,
+    TAP_DUMP_SIGNAL,
+    TAP_DUMP_COLLAPSE,
+    TAP_DUMP_REASONS
+};
 
 /* ---- shared memory ------------------------------------------------------------------------------------------------- */
 
-/* Counters: written by one side only, read by the other at any time, also after the writer's death. Bytes are those of an op's inputs and output. */
+/* Counters. Each is written by one side only; the other may read it at any time, also after the
+ * writer's death. Bytes are those of an op's inputs and output. OPS_ and STEPS_ other than SENT say
+ * why one was not recorded. */
 enum tap_count {
-    TAP_OPS_SENT, TAP_OPS_SAMPLING, TAP_OPS_BUDGET, TAP_OPS_RING, TAP_OPS_WEIGHTS, TAP_OPS_PARTIAL, TAP_OPS_FAILED, TAP_OPS_THREADS,
-    TAP_OPS_UNREADABLE,
-    TAP_OPS_GRAPH,                 /* captured in a CUDA graph and not read: without --graphs once; with it at each launch of the graph, when there is no room for copies */
-    TAP_OPS_FLIGHT,                /* passed the flight recorder and was not kept, or came while it was being kept */
-    TAP_OPS_LAYERS,                /* of a layer that the recorder does not want */
-    TAP_STEPS_SENT, TAP_STEPS_SAMPLING, TAP_STEPS_BUDGET, TAP_STEPS_RING, TAP_STEPS_THREADS, TAP_STEPS_FLIGHT,
-    TAP_LAUNCHES, TAP_LAUNCHES_KNOWN, TAP_GRAPHS, /* of kernels, whoever launched them; of those that an adapter reads; of whole graphs */
+    TAP_OPS_SENT,
+    TAP_OPS_SAMPLING,              /* outside the sample */
+    TAP_OPS_BUDGET,                /* over the budget */
+    TAP_OPS_RING,                  /* no room in the ring */
+    TAP_OPS_WEIGHTS,               /* its weights have not gone over completely */
+    TAP_OPS_PARTIAL,               /* in no step, or left out of one that is recorded */
+    TAP_OPS_FAILED,                /* the call failed, or its description made no sense */
+    TAP_OPS_THREADS,               /* no ring was free for the thread */
+    TAP_OPS_UNREADABLE,            /* inputs or output in memory that cannot be read */
+    TAP_OPS_GRAPH,                 /* captured in a CUDA graph: without --graphs, once; with it, at
+                                    * each launch of the graph that found no room for copies */
+    TAP_OPS_FLIGHT,                /* went through the flight recorder's ring without being dumped,
+                                    * or came during a dump */
+    TAP_OPS_LAYERS,                /* of a layer that the recorder refused */
+    TAP_STEPS_SENT,
+    TAP_STEPS_SAMPLING,
+    TAP_STEPS_BUDGET,
+    TAP_STEPS_RING,
+    TAP_STEPS_THREADS,
+    TAP_STEPS_FLIGHT,
+    TAP_LAUNCHES,                  /* of kernels, whoever launched them */
+    TAP_LAUNCHES_KNOWN,            /* of kernels that an adapter reads */
+    TAP_GRAPHS,                    /* launches of whole CUDA graphs */
     TAP_GRAPHS_READ,               /* of graphs whose capture was watched (--graphs) */
-    TAP_RESTS, TAP_RESTED_MS,      /* between windows of a sample nothing was watched: so often, so many ms in all */
+    TAP_RESTS,                     /* times that nothing was watched between windows of the sample, */
+    TAP_RESTED_MS,                 /* and the ms of all of them */
     TAP_COUNTS
 };
 struct tap_counter { _Atomic uint64_t n, bytes; };
@@ -92,7 +132,8 @@ struct tap_ring {
     _Alignas(64) _Atomic uint64_t head; /* by the server's thread: everything before it is complete */
     _Alignas(64) _Atomic uint64_t tail; /* by the recorder */
     _Alignas(64) struct tap_counter counts[TAP_COUNTS];
-    _Atomic uint64_t refused_sets[TAP_REFUSABLE_SETS / 64]; /* by the recorder: ops with the weights of that number are not wanted */
+    /* By the recorder, a bit for each number of a set of weights: ops with them are not wanted. */
+    _Atomic uint64_t refused_sets[TAP_REFUSABLE_SETS / 64];
 };
 
 /* ---- records ------------------------------------------------------------------------------------------------------- */
@@ -108,7 +149,8 @@ struct tap_rec {
     int64_t t_ns;                  /* CLOCK_MONOTONIC */
 };
 
-/* A step that is taken. n_spans struct tap_span follow (0: it is not known whose rows these are), then their ids without NUL, in a row. */
+/* A recorded step. n_spans struct tap_span follow (0: it is not known whose rows these are), then
+ * their ids without NUL, in a row. */
 struct tap_step {
     struct tap_rec rec;
     uint64_t step;
