@@ -1,5 +1,5 @@
-/* tap_ring_slot.h - a thread's ring slot: the ring that it alone writes, and the tap's state of
- * that thread.
+/* tap_ring_slot.h - a thread's ring slot: the ring that it alone writes, and what the tap
+ * knows of that thread.
  * SPDX-License-Identifier: Apache-2.0
  *
  * A thread takes a free slot at its first armed call and keeps it until the thread ends. Use, on

@@ -10,7 +10,9 @@
  *
  * Steps: vLLM does not announce forward passes. It starts with a run of its own over all layers, so
  * the weights that a thread multiplies with first of all are those of the first layer: each time
- * they come round, a step begins. oneDNN repacks a weight when the model is loaded and keeps it
+ * they come round, a step begins.
+ *
+ * oneDNN repacks a weight when the model is loaded and keeps it
  * behind a handler: a fingerprint that is taken before says what the handler holds. */
 #include <dlfcn.h>
 #include <errno.h>

@@ -40,7 +40,7 @@ static inline void bench_open(struct bench *b, uint32_t mode)
     struct td_error err = {0};
 
     memset(b, 0, sizeof *b);
-    strcpy(b->root, "/tmp/td-take-XXXXXX");
+    strcpy(b->root, "/tmp/td-call-XXXXXX");
     assert_non_null(mkdtemp(b->root));
     snprintf(b->dir, sizeof b->dir, "%s/fx", b->root);
     assert_int_equal(td_writer_create(b->dir, &(struct td_writer_options){.tool = "test"}, &b->l.opt.writer, &err), 0);
@@ -106,7 +106,7 @@ static inline int64_t ledger(const struct bench *b, const char *name)
     return td_fixture_ledger(b->fx, name);
 }
 
-/* Seen is kept and all dropped, of ops and of steps. */
+/* Every op and step that was seen is either recorded or dropped for a reason. */
 static inline void check_balance(const struct bench *b)
 {
     static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph", "flight", "layers"};
