@@ -61,7 +61,7 @@ LIB_SRCS  := $(foreach d,$(LIB_DIRS),$(wildcard $(d)/*.c)) $(filter-out %_export
 LIBTD     := $(O)/libtapedeck.a
 # libtdkernels.so: the part of kernels/ that a server links; TDK_* may be replaced by a planted bug (demo/bugs)
 TDK_SRCS  := $(wildcard kernels/gptq_gemm/*.c)
-TAP_SRCS  := $(wildcard recorder/tap/*/*.c)
+TAP_SRCS  := $(wildcard recorder/tap/*.c recorder/tap/*/*.c)
 # GPU kernels: each .cu file is compiled three times: by nvcc, by hipcc, and as C++ for the emulator
 CU_SRCS   := $(wildcard kernels/*/*.cu)
 GPU_LIBS  := $(if $(CU_SRCS),$(if $(HAVE_NVCC),$(LIB)/td_kernels.fatbin) $(if $(HAVE_HIPCC),$(LIB)/td_kernels.hsaco))

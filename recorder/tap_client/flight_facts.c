@@ -6,20 +6,20 @@
 
 #include "common/log.h"
 #include "recorder/tap_client/tap_client_parts.h"
-#include "recorder/tap/core/tap_look.h"
+#include "recorder/tap/core/tap_values.h"
 
 #define KEPT_MAX 64                   /* facts of the manifest */
 
-static const char *const reason[TAP_FLIGHTS] = {[TAP_FLIGHT_NOT_FINITE] = "an output was not finite", [TAP_FLIGHT_ZERO] = "an output was all zero",
-                                                [TAP_FLIGHT_SIGNAL] = "SIGUSR1", [TAP_FLIGHT_COLLAPSE] = "an answer collapsed"};
+static const char *const reason[TAP_DUMP_REASONS] = {[TAP_DUMP_NOT_FINITE] = "an output was not finite", [TAP_DUMP_ZERO] = "an output was all zero",
+                                                [TAP_DUMP_SIGNAL] = "SIGUSR1", [TAP_DUMP_COLLAPSE] = "an answer collapsed"};
 
 /* ---- what was kept ------------------------------------------------------------------------------------------------- */
 
-bool client_take_kept(struct td_tap_client *l, const struct client_tap *lk, const struct tap_kept *rec)
+bool client_take_kept(struct td_tap_client *l, const struct client_tap *lk, const struct tap_dump *rec)
 {
     cJSON *one;
 
-    if (rec->why == TAP_FLIGHT_NOT || rec->why >= TAP_FLIGHTS)
+    if (rec->why == TAP_DUMP_NONE || rec->why >= TAP_DUMP_REASONS)
         return false;
     td_writer_count(l->opt.writer, "flight.kept", 1, 0);
     l->flight.kept = l->flight.kept ? l->flight.kept : cJSON_CreateArray();
@@ -37,17 +37,17 @@ bool client_take_kept(struct td_tap_client *l, const struct client_tap *lk, cons
 
 const char *client_flight_word(const struct tap_op *rec)
 {
-    return reason[rec->flight];
+    return reason[rec->dump_reason];
 }
 
 /* ---- the first bad op ---------------------------------------------------------------------------------------------- */
 
-static struct tap_look look_at(const struct tap_tensor *t, const uint8_t *data)
+static struct tap_value_counts look_at(const struct tap_tensor *t, const uint8_t *data)
 {
-    struct tap_look l = {0};
+    struct tap_value_counts l = {0};
 
     if (data)
-        tap_look_at(&l, t->dtype, data, t->bytes);
+        tap_values_count(&l, t->dtype, data, t->bytes);
     return l;
 }
 
@@ -66,7 +66,7 @@ void client_flight_look(struct td_tap_client *l, const struct client_op *op, con
 {
     struct client_bad *b = &l->flight.bad;
     const struct tap_op *rec = op->rec;
-    struct tap_look out, in = {0};
+    struct tap_value_counts out, in = {0};
     int i;
 
     if (!l->mode.flight_mib || (b->found && b->t_ns <= rec->rec.t_ns))
@@ -74,7 +74,7 @@ void client_flight_look(struct td_tap_client *l, const struct client_op *op, con
     out = look_at(&op->tensor[rec->n_w + rec->n_in], op->data[rec->n_in]);
     for (i = 0; i < rec->n_in; i++)
         if (op->data[i])
-            tap_look_at(&in, op->tensor[rec->n_w + i].dtype, op->data[i], op->tensor[rec->n_w + i].bytes);
+            tap_values_count(&in, op->tensor[rec->n_w + i].dtype, op->data[i], op->tensor[rec->n_w + i].bytes);
     if (!out.not_finite && (!out.n || out.not_zero || (in.n && !in.not_zero)))
         return;
     *b = (struct client_bad){.found = true, .t_ns = rec->rec.t_ns, .op = number, .m = attr(op, "m"), .n = attr(op, "n"), .k = attr(op, "k"),
@@ -149,7 +149,7 @@ void client_flight_facts(struct td_tap_client *l)
 /* ---- asking -------------------------------------------------------------------------------------------------------- */
 
 /* False: nobody could; *busy: another message is on its way, ask again. */
-static bool keep(struct td_tap_client *l, enum tap_flight why, bool *busy)
+static bool keep(struct td_tap_client *l, enum tap_dump_reason why, bool *busy)
 {
     int i, n = 0;
 
@@ -157,7 +157,7 @@ static bool keep(struct td_tap_client *l, enum tap_flight why, bool *busy)
     if (*busy)
         return false;
     for (i = 0; i < l->n; i++) {
-        struct tap_msg m = {.type = TAP_KEEP, .mode = why}, reply;
+        struct tap_msg m = {.type = TAP_DUMP, .mode = why}, reply;
         struct td_error err = {0};
 
         if (!l->link[i].alive || !l->link[i].armed)
@@ -177,7 +177,7 @@ void client_flight_poll(struct td_tap_client *l)
 
     if (!l->opt.keep || !*l->opt.keep)
         return;
-    if (!keep(l, TAP_FLIGHT_SIGNAL, &busy) && !busy)
+    if (!keep(l, TAP_DUMP_SIGNAL, &busy) && !busy)
         td_log(TD_LOG_WARN, "tap", "SIGUSR1: no flight recorder is on its way (it runs in the tapped repeats, on a GPU), or what it has is being kept already");
     if (!busy)
         *l->opt.keep = 0;
@@ -187,5 +187,5 @@ bool td_tap_client_keep(struct td_tap_client *l)
 {
     bool busy;
 
-    return l->mode.flight_mib && keep(l, TAP_FLIGHT_COLLAPSE, &busy);
+    return l->mode.flight_mib && keep(l, TAP_DUMP_COLLAPSE, &busy);
 }

@@ -54,7 +54,7 @@ static bool check_head(const struct tap_op *rec)
 {
     return client_is_text(rec->kind, sizeof rec->kind, false) && client_is_text(rec->symbol, sizeof rec->symbol, false) && client_is_text(rec->layout, sizeof rec->layout, true) &&
            client_is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
-           rec->has_fingerprint <= 1 && rec->flight < TAP_FLIGHTS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
+           rec->has_fingerprint <= 1 && rec->dump_reason < TAP_DUMP_REASONS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
            rec->n_launches <= TAP_MAX_LAUNCHES;
 }
 
@@ -72,7 +72,7 @@ static bool find_data(struct client_op *op, const uint8_t *at, size_t pos)
 {
     int i;
 
-    pos = tap_round(pos, TAP_REC_ALIGN); /* size is a multiple of it too: pos stays within */
+    pos = tap_round_up(pos, TAP_REC_ALIGN); /* size is a multiple of it too: pos stays within */
     for (i = 0; i <= op->rec->n_in; i++) {
         const struct tap_tensor *t = &op->tensor[op->rec->n_w + i];
 
@@ -80,7 +80,7 @@ static bool find_data(struct client_op *op, const uint8_t *at, size_t pos)
             return false;
         op->data[i] = t->opaque ? NULL : at + pos;
         op->bytes += t->bytes;
-        pos += tap_round(t->bytes, TAP_REC_ALIGN);
+        pos += tap_round_up(t->bytes, TAP_REC_ALIGN);
     }
     return pos == op->rec->rec.size && op->data[op->rec->n_in];
 }

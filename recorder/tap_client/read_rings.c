@@ -88,11 +88,11 @@ void client_count(struct td_tap_client *l, struct client_tap *lk)
 static bool take_record(struct td_tap_client *l, struct client_tap *lk, struct client_ring *r, const uint8_t *at, uint32_t size)
 {
     static const size_t least[] = {[TAP_REC_STEP] = sizeof(struct tap_step), [TAP_REC_WEIGHT] = sizeof(struct tap_weight), [TAP_REC_OP] = sizeof(struct tap_op),
-                                   [TAP_REC_KERNEL] = sizeof(struct tap_kernel), [TAP_REC_FLIGHT] = sizeof(struct tap_kept)};
-    union { struct tap_rec rec; struct tap_step step; struct tap_weight weight; struct tap_op op; struct tap_kernel kernel; struct tap_kept kept; } head;
+                                   [TAP_REC_KERNEL] = sizeof(struct tap_kernel), [TAP_REC_DUMP] = sizeof(struct tap_dump)};
+    union { struct tap_rec rec; struct tap_step step; struct tap_weight weight; struct tap_op op; struct tap_kernel kernel; struct tap_dump kept; } head;
     unsigned type = ((const struct tap_rec *)at)->type;
 
-    if (type < TAP_REC_STEP || type > TAP_REC_FLIGHT || size < least[type])
+    if (type < TAP_REC_STEP || type > TAP_REC_DUMP || size < least[type])
         return false;
     memcpy(&head, at, least[type]);
     head.rec.size = size;
@@ -102,7 +102,7 @@ static bool take_record(struct td_tap_client *l, struct client_tap *lk, struct c
         return client_take_chunk(l, r, &head.weight, at + sizeof head.weight);
     if (type == TAP_REC_KERNEL)
         return client_take_kernel(l, &head.kernel);
-    if (type == TAP_REC_FLIGHT)
+    if (type == TAP_REC_DUMP)
         return client_take_kept(l, lk, &head.kept);
     return client_take_op(l, lk, r, &head.op, at);
 }

@@ -69,7 +69,7 @@ static bool begin_set(struct td_tap_client *l, struct client_weight *w, const st
             return false;
         w->bytes[t] = rec->bytes[t];
         w->total += rec->bytes[t];
-        room += tap_round(rec->bytes[t], CLIENT_ALIGN);
+        room += tap_round_up(rec->bytes[t], CLIENT_ALIGN);
     }
     if (!w->total || w->total > WEIGHT_BYTES_MAX)
         return false;
@@ -86,7 +86,7 @@ static uint8_t *piece(const struct client_weight *w, int t)
     int i;
 
     for (i = 0; i < t; i++)
-        at += tap_round(w->bytes[i], CLIENT_ALIGN);
+        at += tap_round_up(w->bytes[i], CLIENT_ALIGN);
     return w->data + at;
 }
 

@@ -195,7 +195,7 @@ static int attach(const struct td_tap_client *l, struct client_tap *lk, struct t
     int64_t rings = l->opt.rings > 0 ? l->opt.rings : gpu ? GPU_RINGS : DEFAULT_RINGS;
     int64_t bytes = l->opt.ring_bytes > 0 ? l->opt.ring_bytes : gpu ? GPU_RING_BYTES : DEFAULT_RING_BYTES;
 
-    return client_attach(lk, (uint32_t)rings, tap_round((uint64_t)bytes, TAP_PAGE), err);
+    return client_attach(lk, (uint32_t)rings, tap_round_up((uint64_t)bytes, TAP_PAGE), err);
 }
 
 static int check_rings(const struct td_tap_client_options *o, struct td_error *err)

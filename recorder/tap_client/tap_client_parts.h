@@ -183,7 +183,7 @@ void client_kernels_release(struct td_tap_client *l);
 
 /* ---- flight_facts.c ---- */
 /* What a flight recorder kept comes now. False: the record does not hold together. */
-bool client_take_kept(struct td_tap_client *l, const struct client_tap *lk, const struct tap_kept *rec);
+bool client_take_kept(struct td_tap_client *l, const struct client_tap *lk, const struct tap_dump *rec);
 /* Why an op was kept, as a word for the fixture; NULL: it was taken. */
 const char *client_flight_word(const struct tap_op *rec);
 /* An op that was written: is it the first bad one? layer NULL: it has no name. */

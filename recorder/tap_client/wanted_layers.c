@@ -23,8 +23,8 @@ bool client_wants(struct td_tap_client *l, const struct client_op *op, const str
 
 void client_refuse(struct client_ring *r, uint32_t weight)
 {
-    if (weight && weight < TAP_UNWANTED)
-        atomic_fetch_or(&r->shared->unwanted[weight / 64], (uint64_t)1 << weight % 64);
+    if (weight && weight < TAP_REFUSABLE_SETS)
+        atomic_fetch_or(&r->shared->refused_sets[weight / 64], (uint64_t)1 << weight % 64);
 }
 
 bool td_tap_client_layers_said(struct td_tap_client *l, char *to, size_t n)

@@ -1,13 +1,15 @@
-/* tap_memory.c - the memory that the recorder shares: looked at, mapped, and given back.
- * SPDX-License-Identifier: Apache-2.0
- *
- * On the tap's own thread, while asleep and nobody is inside; unmapping also in the child of a fork. */
+/* tap_memory.c - the memory that the recorder shares: checked, mapped, unmapped.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/core/tap_memory.h"
+
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap_plan.h"
+#include "recorder/tap/core/tap_ring_slot.h"
 
 static void *ours;                    /* the page behind tap_plan.ours */
 
@@ -16,14 +18,14 @@ void tap_memory_unmap(void)
     uint32_t i;
 
     for (i = 0; i < tap_plan.rings; i++) {
-        struct tap_ring_slot *s = &tap_plan.seats[i];
+        struct tap_ring_slot *s = &tap_ring_slots[i];
 
         if (s->data)
             munmap(s->data, 2 * tap_plan.ring_bytes);
-        if (s->slots)
-            munmap(s->slots, TAP_WEIGHT_SLOTS * sizeof *s->slots);
+        if (s->weights)
+            munmap(s->weights, TAP_KNOWN_WEIGHTS * sizeof *s->weights);
         s->data = NULL;
-        s->slots = NULL;
+        s->weights = NULL;
         s->ring = NULL;
     }
     if (tap_plan.shared)
@@ -32,13 +34,15 @@ void tap_memory_unmap(void)
     tap_plan.rings = 0;
 }
 
-/* Everything about the memory that could hurt later is looked at now: its size, that it cannot shrink, that it is all there. */
+/* Everything about the memory that could hurt later is looked at now: its size, that it cannot
+ * shrink, that it is all there. */
 static const char *check_memory(int fd, const struct tap_msg *m)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     struct stat st;
 
-    if (!m->rings || m->rings > TAP_MAX_RINGS || m->ring_bytes < TAP_MIN_RING_BYTES || m->ring_bytes > TAP_MAX_RING_BYTES || m->ring_bytes % TAP_PAGE)
+    if (!m->rings || m->rings > TAP_MAX_RINGS || m->ring_bytes < TAP_MIN_RING_BYTES ||
+        m->ring_bytes > TAP_MAX_RING_BYTES || m->ring_bytes % TAP_PAGE)
         return "number or size of rings out of range";
     if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
         return "the memory is not sealed";
@@ -56,7 +60,8 @@ static uint8_t *map_twice(int fd, off_t at, size_t n)
 
     if (p == MAP_FAILED)
         return NULL;
-    if (mmap(p, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED || mmap(p + n, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED) {
+    if (mmap(p, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED ||
+        mmap(p + n, n, PROT_READ | PROT_WRITE, flags, fd, at) == MAP_FAILED) {
         munmap(p, 2 * n);
         return NULL;
     }
@@ -65,16 +70,19 @@ static uint8_t *map_twice(int fd, off_t at, size_t n)
 
 static bool map_slot(struct tap_ring_slot *s, int fd, const struct tap_msg *m, uint32_t i)
 {
-    void *slots = mmap(NULL, TAP_WEIGHT_SLOTS * sizeof *s->slots, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *weights = mmap(NULL, TAP_KNOWN_WEIGHTS * sizeof *s->weights, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     memset(s, 0, sizeof *s);
-    s->slots = slots == MAP_FAILED ? NULL : slots;
+    s->weights = weights == MAP_FAILED ? NULL : weights;
     s->ring = (struct tap_ring *)((uint8_t *)tap_plan.shared + (size_t)TAP_PAGE * (1 + i));
-    s->data = map_twice(fd, (off_t)tap_memory_bytes(m->rings, 0) + (off_t)(i * m->ring_bytes), m->ring_bytes);
-    return s->slots && s->data;
+    s->data = map_twice(fd, (off_t)tap_memory_bytes(m->rings, 0) + (off_t)(i * m->ring_bytes),
+                        m->ring_bytes);
+    return s->weights && s->data;
 }
 
-/* A page that a child sees empty. Where the kernel cannot do that, children that pthread_atfork misses are not noticed. */
+/* A page that a child sees empty. Where the kernel cannot do that, children that pthread_atfork
+ * misses are not noticed. */
 static bool map_ours(void)
 {
     uint32_t *p = ours;
@@ -101,14 +109,15 @@ const char *tap_memory_attach(int fd, const struct tap_msg *m)
         return why;
     if (!map_ours())
         return "out of memory";
-    head = mmap(NULL, (size_t)TAP_PAGE * (1 + m->rings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    head = mmap(NULL, (size_t)TAP_PAGE * (1 + m->rings), PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_POPULATE, fd, 0);
     if (head == MAP_FAILED)
         return "the memory cannot be mapped";
     tap_plan.shared = head;
     tap_plan.rings = m->rings;
     tap_plan.ring_bytes = m->ring_bytes;
     for (i = 0; i < m->rings && !why; i++)
-        if (!map_slot(&tap_plan.seats[i], fd, m, i))
+        if (!map_slot(&tap_ring_slots[i], fd, m, i))
             why = "the memory cannot be mapped";
     if (why)
         tap_memory_unmap();

@@ -1,18 +1,24 @@
-/* tap_proto.h - what the tap and the recorder say to each other: messages on a socket, records in shared memory.
+/* tap_proto.h - the protocol between the tap and the recorder: messages on a socket, records in
+ * shared memory.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Socket: AF_UNIX, SOCK_SEQPACKET, "tap-<pid>.sock" in a folder of mode 0700; one message a packet, one recorder at a time.
- * The tap greets who connects with a TAP_GREETING (who it is, or why not), then answers each message with one TAP_REPLY. It speaks
- * first so that a refusal arrives: closing with the peer's words unread would reset the connection.
+ * Socket: AF_UNIX, SOCK_SEQPACKET, "tap-<pid>.sock" in a folder of mode 0700; one message a packet,
+ * one recorder at a time. The tap greets whoever connects with a TAP_GREETING, which names the
+ * process or says why not, and answers each message with one TAP_REPLY. The tap speaks first so that
+ * a refusal arrives: closing a socket with unread words of the peer would reset the connection.
  *
- * Memory: a memfd that the recorder makes (so that a server never pays for one that nobody reads), sealed against any change of
- * size, which the tap checks before it maps: a recorder that truncated it could otherwise kill the server by SIGBUS.
+ * Memory: a memfd that the recorder makes, so that a server never pays for one that nobody reads. It
+ * is sealed against any change of size, and the tap checks that before mapping it: a recorder that
+ * truncated the memory could otherwise kill the server by SIGBUS.
  *     page 0              struct tap_shared
  *     page 1 .. rings     struct tap_ring, one each
  *     then                the rings' data, ring_bytes each, a multiple of TAP_PAGE
- * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A ring has one writing thread
- * (of the server) and one reader (the recorder's pump). head and tail count bytes since the start and never wrap.
- * Neither side trusts the other: the tap keeps its own head and geometry and checks tail; the recorder checks every length. */
+ * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A ring
+ * has one writer, a thread of the server, and one reader, the recorder's pump. head and tail count
+ * bytes since the start and never wrap.
+ *
+ * Neither side trusts the other: the tap keeps its own head and geometry and checks tail; the
+ * recorder checks every length. */
 #ifndef TD_RECORDER_TAP_CORE_TAP_PROTO_H
 #define TD_RECORDER_TAP_CORE_TAP_PROTO_H
 
@@ -26,56 +32,90 @@
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
 #define TAP_MAX_RING_BYTES (1u << 30)
-#define TAP_MAX_CHUNK (256u << 10) /* of weights */
-#define TAP_MAX_ID 160u            /* bytes kept of a request's id */
+#define TAP_MAX_CHUNK (256u << 10) /* bytes of weights in one record */
+#define TAP_MAX_ID 160u            /* bytes of a request's id that are recorded */
 #define TAP_MAX_SPANS 65536
 #define TAP_TEXT 256
-#define TAP_UNWANTED 16384u        /* sets of weights of a ring that can be refused; others are dropped by the recorder */
+#define TAP_REFUSABLE_SETS 16384u  /* sets of weights of a ring that the recorder can refuse; ops of
+                                    * higher numbers are sent, and dropped by the recorder */
 #define TAP_FRONTS 64
 #define TAP_BEAT_MS 100            /* how often the recorder moves the heartbeat */
-#define TAP_DEAD_MS 1500           /* a heartbeat that stood still that long: the tap goes to sleep */
+#define TAP_DEAD_MS 1500           /* the tap goes to sleep when the heartbeat stood still so long */
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 
-enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_KEEP };
+enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_DUMP };
 enum tap_status { TAP_OK = 0, TAP_BAD_VERSION, TAP_BUSY, TAP_REFUSED };
 
-/* One layout for all of them; fields that a type does not use are zero. The first two never change place or meaning. */
+/* One layout for all messages; fields that a type does not use are zero. The first two fields never
+ * change place or meaning. */
 struct tap_msg {
     uint32_t magic, version;
-    uint32_t type, status;
-    uint32_t rings, mode;          /* ATTACH; ARM: enum tap_mode; KEEP: enum tap_flight */
-    uint64_t ring_bytes;           /* ATTACH; the memory comes as SCM_RIGHTS */
+    uint32_t type, status;         /* enum tap_msg_type, enum tap_status */
+    uint32_t rings;                /* ATTACH: how many; the memory comes as SCM_RIGHTS */
+    uint32_t mode;                 /* ARM: enum tap_mode; DUMP: enum tap_dump_reason */
+    uint64_t ring_bytes;           /* ATTACH: of each ring */
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
-    uint32_t kinds, flight_mib;    /* ARM: enum tap_kinds; ring of the flight recorder, 0: none. REPLY: the ring that there is by now */
-    uint32_t time_ppm, unused;     /* ARM, sampling: what copies may take of the time of the thread that launches on a GPU, in millionths; 0 no limit */
-    int64_t budget_bytes_per_s;    /* ARM: <= 0 no limit */
+    uint32_t kinds;                /* ARM: enum tap_kinds */
+    uint32_t flight_mib;           /* ARM: ring of the flight recorder, 0: none; REPLY: what there is */
+    uint32_t time_ppm;             /* ARM, sampling: share of the time of a thread that launches on a
+                                    * GPU that copies may take, in millionths; 0: no limit */
+    uint32_t unused;
+    int64_t budget_bytes_per_s;    /* ARM: <= 0: no limit */
     int64_t pid;                   /* GREETING, REPLY */
-    char text[TAP_TEXT];           /* the same: why not */
-    char library[TAP_TEXT];        /* GREETING: where the real function lives, and what its build says of itself; of the first front end */
-    char build[TAP_TEXT];          /* that has seen calls */
-    char fronts[TAP_FRONTS];       /* GREETING: names of all that have, "ggml vllm" */
+    char text[TAP_TEXT];           /* GREETING, REPLY: why not, or a remark for the user */
+    char library[TAP_TEXT];        /* GREETING: where the real function lives, */
+    char build[TAP_TEXT];          /* and how its build describes itself; of the first front that
+                                    * has seen calls */
+    char fronts[TAP_FRONTS];       /* GREETING: names of all fronts that have, "ggml vllm" */
 };
 
 enum tap_mode { TAP_MODE_SAMPLE = 1, TAP_MODE_ALL = 2 };
 enum tap_kinds { TAP_KINDS_GEMM = 0, TAP_KINDS_ALL = 1 };
-/* Why the flight recorder's ring was kept: what the tap saw in an output; what the recorder asked for. NOT: it was not. */
-enum tap_flight { TAP_FLIGHT_NOT, TAP_FLIGHT_NOT_FINITE, TAP_FLIGHT_ZERO, TAP_FLIGHT_SIGNAL, TAP_FLIGHT_COLLAPSE, TAP_FLIGHTS };
+/* Why the flight recorder's ring was dumped: the tap saw a bad output (NOT_FINITE, ZERO), or the
+ * recorder asked for it (SIGNAL, COLLAPSE). NONE: it was not. */
+enum tap_dump_reason {
+    TAP_DUMP_NONE,
+    TAP_DUMP_NOT_FINITE,
+    TAP_DUMP_ZERO,
+    TAP_DUMP_SIGNAL,
+    TAP_DUMP_COLLAPSE,
+    TAP_DUMP_REASONS
+};
 
 /* ---- shared memory ------------------------------------------------------------------------------------------------- */
 
-/* Counters: written by one side only, read by the other at any time, also after the writer's death. Bytes are those of an op's inputs and output. */
+/* Counters. Each is written by one side only; the other may read it at any time, also after the
+ * writer's death. Bytes are those of an op's inputs and output. OPS_ and STEPS_ other than SENT say
+ * why one was not recorded. */
 enum tap_count {
-    TAP_OPS_SENT, TAP_OPS_SAMPLING, TAP_OPS_BUDGET, TAP_OPS_RING, TAP_OPS_WEIGHTS, TAP_OPS_PARTIAL, TAP_OPS_FAILED, TAP_OPS_THREADS,
-    TAP_OPS_UNREADABLE,
-    TAP_OPS_GRAPH,                 /* captured in a CUDA graph and not read: without --graphs once; with it at each launch of the graph, when there is no room for copies */
-    TAP_OPS_FLIGHT,                /* passed the flight recorder and was not kept, or came while it was being kept */
-    TAP_OPS_LAYERS,                /* of a layer that the recorder does not want */
-    TAP_STEPS_SENT, TAP_STEPS_SAMPLING, TAP_STEPS_BUDGET, TAP_STEPS_RING, TAP_STEPS_THREADS, TAP_STEPS_FLIGHT,
-    TAP_LAUNCHES, TAP_LAUNCHES_KNOWN, TAP_GRAPHS, /* of kernels, whoever launched them; of those that an adapter reads; of whole graphs */
+    TAP_OPS_SENT,
+    TAP_OPS_SAMPLING,              /* outside the sample */
+    TAP_OPS_BUDGET,                /* over the budget */
+    TAP_OPS_RING,                  /* no room in the ring */
+    TAP_OPS_WEIGHTS,               /* its weights have not gone over completely */
+    TAP_OPS_PARTIAL,               /* in no step, or left out of one that is recorded */
+    TAP_OPS_FAILED,                /* the call failed, or its description made no sense */
+    TAP_OPS_THREADS,               /* no ring was free for the thread */
+    TAP_OPS_UNREADABLE,            /* inputs or output in memory that cannot be read */
+    TAP_OPS_GRAPH,                 /* captured in a CUDA graph: without --graphs, once; with it, at
+                                    * each launch of the graph that found no room for copies */
+    TAP_OPS_FLIGHT,                /* went through the flight recorder's ring without being dumped,
+                                    * or came during a dump */
+    TAP_OPS_LAYERS,                /* of a layer that the recorder refused */
+    TAP_STEPS_SENT,
+    TAP_STEPS_SAMPLING,
+    TAP_STEPS_BUDGET,
+    TAP_STEPS_RING,
+    TAP_STEPS_THREADS,
+    TAP_STEPS_FLIGHT,
+    TAP_LAUNCHES,                  /* of kernels, whoever launched them */
+    TAP_LAUNCHES_KNOWN,            /* of kernels that an adapter reads */
+    TAP_GRAPHS,                    /* launches of whole CUDA graphs */
     TAP_GRAPHS_READ,               /* of graphs whose capture was watched (--graphs) */
-    TAP_RESTS, TAP_RESTED_MS,      /* between windows of a sample nothing was watched: so often, so many ms in all */
+    TAP_RESTS,                     /* times that nothing was watched between windows of the sample, */
+    TAP_RESTED_MS,                 /* and the ms of all of them */
     TAP_COUNTS
 };
 struct tap_counter { _Atomic uint64_t n, bytes; };
@@ -94,12 +134,13 @@ struct tap_ring {
     _Alignas(64) _Atomic uint64_t head; /* by the server's thread: everything before it is complete */
     _Alignas(64) _Atomic uint64_t tail; /* by the recorder */
     _Alignas(64) struct tap_counter counts[TAP_COUNTS];
-    _Atomic uint64_t unwanted[TAP_UNWANTED / 64]; /* by the recorder: ops with the weights of that number are not wanted */
+    /* By the recorder, a bit for each number of a set of weights: ops with them are not wanted. */
+    _Atomic uint64_t refused_sets[TAP_REFUSABLE_SETS / 64];
 };
 
 /* ---- records ------------------------------------------------------------------------------------------------------- */
 
-enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP, TAP_REC_KERNEL, TAP_REC_FLIGHT };
+enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP, TAP_REC_KERNEL, TAP_REC_DUMP };
 #define TAP_REC_ALIGN 16u
 
 struct tap_rec {
@@ -110,7 +151,8 @@ struct tap_rec {
     int64_t t_ns;                  /* CLOCK_MONOTONIC */
 };
 
-/* A step that is taken. n_spans struct tap_span follow (0: it is not known whose rows these are), then their ids without NUL, in a row. */
+/* A recorded step. n_spans struct tap_span follow (0: it is not known whose rows these are), then
+ * their ids without NUL, in a row. */
 struct tap_step {
     struct tap_rec rec;
     uint64_t step;
@@ -132,8 +174,9 @@ struct tap_span {
 #define TAP_MAX_LAUNCHES TD_OP_MAX_LAUNCHES
 #define TAP_NAME 96                /* of a layer or node, with the NUL */
 
-/* A sample of a dense, row-major [n, k] tensor whose run-time bytes cannot be read: 256 words spread evenly over what its checkpoint holds.
- * word i: the 4 bytes at byte offset 4 * floor(i * floor(bytes / 4) / 256), little-endian. */
+/* A sample of a dense, row-major [n, k] tensor whose run-time bytes cannot be read: 256 words,
+ * spread evenly over the tensor's bytes in the checkpoint. Word i holds the 4 bytes at byte offset
+ * 4 * floor(i * floor(bytes / 4) / 256), little-endian. */
 #define TAP_FINGERPRINT_WORDS 256
 struct tap_fingerprint {
     int64_t n, k;
@@ -141,8 +184,8 @@ struct tap_fingerprint {
     uint32_t word[TAP_FINGERPRINT_WORDS];
 };
 
-/* A tensor of a record: strings end with NUL, so that the recorder can check them; its bytes follow elsewhere in the record. Without padding, for
- * the recorder compares whole descriptions. */
+/* A tensor of a record. Strings end with NUL; the tensor's bytes follow elsewhere in the record. The
+ * struct has no padding: the recorder compares descriptions byte by byte. */
 struct tap_tensor {
     char role[TD_OP_MAX_ROLE], dtype[TD_OP_MAX_DTYPE];
     int32_t ndim;
@@ -152,7 +195,8 @@ struct tap_tensor {
     uint64_t bytes;                /* that came along */
 };
 
-/* The readable tensors of a layer in a row, in the order of the op's w[], are one stream; this is [offset, offset + len) of it. */
+/* A chunk of a weight set. The readable tensors of the set, one after the other in the order of the
+ * op's w[], make one stream of bytes; the chunk is [offset, offset + len) of that stream. */
 struct tap_weight {
     struct tap_rec rec;
     uint32_t id;                   /* of the set, unique in the ring */
@@ -161,18 +205,24 @@ struct tap_weight {
     uint64_t bytes[TAP_MAX_WEIGHTS]; /* 0: opaque, or there is none */
 };                                 /* len bytes follow */
 
-/* A call that was taken. In this order follow: n_attrs struct td_attr; n_w + n_in + 1 struct tap_tensor: weights, inputs, the output; struct tap_fingerprint
- * if has_fingerprint; n_launches struct td_op_launch; then, each at the next multiple of TAP_REC_ALIGN from the start of the record, the bytes of the inputs that are not opaque and of
- * the output. Strings end with NUL; "" means none. */
+/* A recorded call. In this order follow:
+ *   struct td_attr          n_attrs of them
+ *   struct tap_tensor       n_w + n_in + 1 of them: weights, inputs, the output
+ *   struct tap_fingerprint  if has_fingerprint
+ *   struct td_op_launch     n_launches of them
+ *   bytes                   of each input that is not opaque, then of the output; each begins at the
+ *                           next multiple of TAP_REC_ALIGN from the start of the record
+ * Strings end with NUL; "" means none. */
 struct tap_op {
     struct tap_rec rec;            /* t_ns: start of the real call */
-    uint64_t seq;                  /* of taken ops, over all threads of the process */
+    uint64_t seq;                  /* of recorded ops, over all threads of the process */
     uint64_t step;
     int64_t duration_ns;           /* of the real call; -1: not measured */
-    char kind[TD_OP_MAX_KIND], symbol[TAP_SYMBOL], layout[TD_OP_MAX_LAYOUT], rounding[TD_OP_MAX_ROUNDING], name[TAP_NAME];
+    char kind[TD_OP_MAX_KIND], symbol[TAP_SYMBOL], layout[TD_OP_MAX_LAYOUT];
+    char rounding[TD_OP_MAX_ROUNDING], name[TAP_NAME];
     uint32_t weight;               /* a set that came complete before, in the same ring; 0: no weights, or all are opaque */
     uint16_t has_step, has_fingerprint, n_attrs, n_w, n_in, n_launches;
-    uint16_t flight, reserved[3];  /* enum tap_flight */
+    uint16_t dump_reason, reserved[3]; /* enum tap_dump_reason */
 };
 
 /* A kernel by its name: how often it was launched since its last record. */
@@ -183,20 +233,20 @@ struct tap_kernel {
     char symbol[TAP_SYMBOL];
 };
 
-/* What the flight recorder kept comes now. */
-struct tap_kept {
+/* A dump of the flight recorder begins: ops from its ring follow. */
+struct tap_dump {
     struct tap_rec rec;            /* t_ns: when something was seen, or asked for */
-    uint32_t why, reserved;        /* enum tap_flight */
+    uint32_t why, reserved;        /* enum tap_dump_reason */
     uint64_t ring_bytes, unused;
 };
 
-static inline uint64_t tap_round(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+static inline uint64_t tap_round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { return (uint64_t)TAP_PAGE * (1 + rings) + rings * ring_bytes; }
 
 _Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE, "a page each");
 _Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 && sizeof(struct tap_fingerprint) % 8 == 0, "what follows is aligned");
 _Static_assert(sizeof(struct tap_tensor) == 184 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0 &&
-               sizeof(struct tap_kept) % TAP_REC_ALIGN == 0,
+               sizeof(struct tap_dump) % TAP_REC_ALIGN == 0,
                "no padding");
 
 #endif

@@ -1,27 +1,31 @@
 /* tap_real.c - find the function that the server would have called had the tap not stood before it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * RTLD_NEXT finds what is in the global scope, for every caller alike. A library that was opened RTLD_LOCAL (a Python module,
- * a plugin) is not there: then the answer lies in the scope of the caller's own library, and may differ from caller to caller. */
+ * RTLD_NEXT finds what is in the global scope, for every caller alike. A library that was opened
+ * RTLD_LOCAL (a Python module, a plugin) is not there: then the answer lies in the scope of the
+ * caller's own library, and may differ from caller to caller. */
+#include "recorder/tap/core/tap_real.h"
+
 #include <dlfcn.h>
 #include <link.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap/core/tap_core.h"
+#define OBJECTS 1024u                 /* loaded libraries that are searched */
 
-#define OBJECTS 1024u
+/* Its address stands for "looked up, there is none"; it also tells which library is ours. */
+static char not_found;
 
-static char nothing;                  /* its address: looked for, and not there; it also tells which library is ours */
-
-/* Our own functions, also those of a second copy of the tap, are no answer: they would call each other for ever. */
+/* Our own functions, also those of a second copy of the tap, are no answer: they would call each
+ * other for ever. */
 static bool is_tap(void *fn)
 {
     Dl_info info, self;
     const char *base;
 
-    if (!fn || !dladdr(fn, &info) || !dladdr(&nothing, &self))
+    if (!fn || !dladdr(fn, &info) || !dladdr(&not_found, &self))
         return false;
     if (info.dli_fbase == self.dli_fbase)
         return true;
@@ -50,12 +54,14 @@ static int collect(struct dl_phdr_info *info, size_t size, void *to)
     struct objects *o = to;
 
     (void)size;
-    if (info->dlpi_name && info->dlpi_name[0] && o->n < OBJECTS && (o->path[o->n] = strdup(info->dlpi_name)))
+    if (info->dlpi_name && info->dlpi_name[0] && o->n < OBJECTS &&
+        (o->path[o->n] = strdup(info->dlpi_name)))
         o->n++;
     return 0;
 }
 
-/* Last resort: any loaded object that has it. dlopen inside the iteration would deadlock, hence the list. */
+/* Last resort: any loaded object that has it. dlopen inside the iteration would deadlock, hence the
+ * list. */
 static void *anywhere(const char *name)
 {
     struct objects *o = calloc(1, sizeof *o);
@@ -120,7 +126,7 @@ static void remember(struct tap_symbol *s, const void *caller, void *fn)
     const void *none = NULL;
 
     if (i < TAP_CALLERS && atomic_compare_exchange_strong(&s->local[i].caller, &none, caller))
-        atomic_store_explicit(&s->local[i].fn, fn ? fn : &nothing, memory_order_release);
+        atomic_store_explicit(&s->local[i].fn, fn ? fn : &not_found, memory_order_release);
 }
 
 void *tap_real_find(struct tap_symbol *s, const void *caller)
@@ -131,10 +137,12 @@ void *tap_real_find(struct tap_symbol *s, const void *caller)
     if (fn)
         return fn;
     i = place_of(s, caller);
-    if (i < TAP_CALLERS && atomic_load_explicit(&s->local[i].caller, memory_order_relaxed) == caller)
+    if (i < TAP_CALLERS &&
+        atomic_load_explicit(&s->local[i].caller, memory_order_relaxed) == caller)
         fn = atomic_load_explicit(&s->local[i].fn, memory_order_acquire);
     if (fn)
-        return fn == &nothing ? NULL : fn; /* NULL: not known, or another thread is about to write it */
+        /* NULL: not known, or another thread is about to write it */
+        return fn == &not_found ? NULL : fn;
     fn = find_local(s->name, caller);
     remember(s, caller, fn);
     return fn;

@@ -1,32 +1,17 @@
-/* tap_weights.c - the weights of a layer: sent once an arm, in chunks, and known again by address, description and a sample of their content.
+/* tap_weights.c - the weights of a layer: known again, and sent once an arm in chunks.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/core/tap_weights.h"
+
 #include <string.h>
 
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap_budget.h"
+#include "recorder/tap/core/tap_hash.h"
+#include "recorder/tap/core/tap_plan.h"
+#include "recorder/tap/core/tap_time.h"
 
 #define SAMPLES 64                    /* words of each tensor that are looked at in every call */
 
-void tap_operand_copy(uint8_t *to, const struct tap_operand *o, uint64_t offset, uint64_t n)
-{
-    const uint8_t *from = o->data;
-
-    if (!n)
-        return;                       /* opaque, or empty: there may be no address */
-    if (!o->row_bytes || o->pitch == o->row_bytes) {
-        memcpy(to, from + offset, n);
-        return;
-    }
-    while (n) {
-        uint64_t in_row = offset % o->row_bytes, part = o->row_bytes - in_row < n ? o->row_bytes - in_row : n;
-
-        memcpy(to, from + offset / o->row_bytes * o->pitch + in_row, part);
-        to += part;
-        offset += part;
-        n -= part;
-    }
-}
-
-/* ---- knowing them again -------------------------------------------------------------------------------------------- */
+/* ---- knowing them again ---------------------------------------------------------------------- */
 
 static uint32_t word_at(const struct tap_operand *o, uint64_t offset)
 {
@@ -40,7 +25,7 @@ static uint32_t word_at(const struct tap_operand *o, uint64_t offset)
 }
 
 /* A cheap look at the content. */
-static uint64_t sample(const struct tap_call *call)
+static uint64_t hash_content(const struct tap_call *call)
 {
     uint64_t h = 0;
     int t, i;
@@ -50,7 +35,8 @@ static uint64_t sample(const struct tap_call *call)
 
         h = tap_mix(h ^ call->w[t].bytes);
         for (i = 0; i < SAMPLES && words; i++)
-            h = (h ^ word_at(&call->w[t], words * (uint64_t)i / SAMPLES * 4)) * 0x100000001b3u + (h >> 29);
+            h = (h ^ word_at(&call->w[t], words * (uint64_t)i / SAMPLES * 4)) * 0x100000001b3u +
+                (h >> 29);
     }
     return h;
 }
@@ -68,15 +54,15 @@ static uint64_t fold_word(uint64_t h, const char *word)
     return fold(h, 0);
 }
 
-/* The same bytes under another description are another set: what the recorder makes of them depends on it. So are those that stand beside
- * other opaque weights: layers may share a bias. */
-static uint64_t describe(const struct tap_call *call)
+/* The same bytes under another description are another set: what the recorder makes of them depends
+ * on it. So are those that stand beside other opaque weights: layers may share a bias. */
+static uint64_t hash_description(const struct tap_call *call)
 {
     uint64_t h = fold_word(fold_word(0, call->kind), call->layout);
     int t, i;
 
-    for (i = 0; call->print && i < TAP_FINGERPRINT_WORDS; i++)
-        h = fold(h, call->print->word[i]);
+    for (i = 0; call->fingerprint && i < TAP_FINGERPRINT_WORDS; i++)
+        h = fold(h, call->fingerprint->word[i]);
 
     for (t = 0; t < call->n_w; t++) {
         const struct tap_operand *w = &call->w[t];
@@ -89,26 +75,28 @@ static uint64_t describe(const struct tap_call *call)
     return h;
 }
 
-static bool same_set(const struct tap_weight_slot *a, const struct tap_weight_slot *b)
+static bool same_set(const struct tap_known_weights *a, const struct tap_known_weights *b)
 {
-    return a->what == b->what && !memcmp(a->ptr, b->ptr, sizeof a->ptr) && !memcmp(a->bytes, b->bytes, sizeof a->bytes);
+    return a->description_hash == b->description_hash && !memcmp(a->ptr, b->ptr, sizeof a->ptr) &&
+           !memcmp(a->bytes, b->bytes, sizeof a->bytes);
 }
 
-static struct tap_weight_slot *find_slot(struct tap_ring_slot *s, const struct tap_weight_slot *key)
+static struct tap_known_weights *find_known(struct tap_ring_slot *s,
+                                            const struct tap_known_weights *key)
 {
-    uint64_t h = key->what;
+    uint64_t h = key->description_hash;
     unsigned i, tries;
 
     for (i = 0; i < TAP_MAX_WEIGHTS; i++)
         h = tap_mix(h ^ (uintptr_t)key->ptr[i]);
-    i = (unsigned)(h % TAP_WEIGHT_SLOTS);
-    for (tries = 0; tries < 64; tries++, i = (i + 1) % TAP_WEIGHT_SLOTS)
-        if (!s->slots[i].id || same_set(&s->slots[i], key))
-            return &s->slots[i];
-    return &s->slots[i];              /* crowded: this one is sent again when it comes back */
+    i = (unsigned)(h % TAP_KNOWN_WEIGHTS);
+    for (tries = 0; tries < 64; tries++, i = (i + 1) % TAP_KNOWN_WEIGHTS)
+        if (!s->weights[i].id || same_set(&s->weights[i], key))
+            return &s->weights[i];
+    return &s->weights[i];              /* crowded: this one is sent again when it comes back */
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void copy_stream(const struct tap_call *call, uint64_t offset, uint64_t len, uint8_t *to)
 {
@@ -129,19 +117,25 @@ static void copy_stream(const struct tap_call *call, uint64_t offset, uint64_t l
     }
 }
 
-void *tap_weights_chunk(struct tap_ring_slot *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS], uint64_t offset, uint64_t len, uint64_t *size)
+void *tap_weights_chunk(struct tap_ring_slot *s, uint32_t id, const uint64_t bytes[TAP_MAX_WEIGHTS],
+                        uint64_t offset, uint64_t len, uint64_t *size)
 {
     struct tap_weight *rec = tap_ring_slot_head(s);
 
-    *size = tap_round(sizeof *rec + len, TAP_REC_ALIGN);
+    *size = tap_round_up(sizeof *rec + len, TAP_REC_ALIGN);
     if (tap_ring_slot_room(s) < *size)
         return NULL;
-    *rec = (struct tap_weight){.rec = tap_ring_slot_rec(s, TAP_REC_WEIGHT, (uint32_t)*size, tap_now()), .id = id, .len = (uint32_t)len, .offset = offset};
+    *rec =
+        (struct tap_weight){.rec = tap_ring_slot_rec(s, TAP_REC_WEIGHT, (uint32_t)*size, tap_now()),
+                            .id = id,
+                            .len = (uint32_t)len,
+                            .offset = offset};
     memcpy(rec->bytes, bytes, sizeof rec->bytes);
     return rec + 1;
 }
 
-static bool send_chunk(struct tap_ring_slot *s, struct tap_weight_slot *w, const struct tap_call *call)
+static bool send_chunk(struct tap_ring_slot *s, struct tap_known_weights *w,
+                       const struct tap_call *call)
 {
     uint64_t len = w->total - w->sent < TAP_MAX_CHUNK ? w->total - w->sent : TAP_MAX_CHUNK, size;
     uint8_t *to;
@@ -157,20 +151,22 @@ static bool send_chunk(struct tap_ring_slot *s, struct tap_weight_slot *w, const
     return true;
 }
 
-bool tap_weights_refused(const struct tap_ring_slot *s, uint32_t id)
+bool tap_weights_are_refused(const struct tap_ring_slot *s, uint32_t id)
 {
-    return id < TAP_UNWANTED && atomic_load_explicit(&s->ring->unwanted[id / 64], memory_order_relaxed) >> id % 64 & 1;
+    return id < TAP_REFUSABLE_SETS &&
+           atomic_load_explicit(&s->ring->refused_sets[id / 64], memory_order_relaxed) >> id % 64 &
+               1;
 }
 
 bool tap_weights_send(struct tap_ring_slot *s, const struct tap_call *call, uint32_t *id)
 {
-    struct tap_weight_slot key = {0}, *w;
+    struct tap_known_weights key = {0}, *w;
     uint64_t before;
     int t;
 
-    *id = call->weights;
-    if (call->weights)
-        return !tap_weights_refused(s, call->weights);
+    *id = call->weight_set;
+    if (call->weight_set)
+        return !tap_weights_are_refused(s, call->weight_set);
     for (t = 0; t < call->n_w; t++) {
         key.ptr[t] = call->w[t].data;
         key.bytes[t] = call->w[t].data ? call->w[t].bytes : 0;
@@ -178,23 +174,23 @@ bool tap_weights_send(struct tap_ring_slot *s, const struct tap_call *call, uint
     }
     if (!key.total)
         return true;
-    key.what = describe(call);
-    key.check = sample(call);
-    w = find_slot(s, &key);
-    if (!w->id || w->check != key.check || !same_set(w, &key)) {
+    key.description_hash = hash_description(call);
+    key.content_hash = hash_content(call);
+    w = find_known(s, &key);
+    if (!w->id || w->content_hash != key.content_hash || !same_set(w, &key)) {
         *w = key;
-        w->id = ++s->next_weight;
+        w->id = ++s->last_weight_set;
     }
     *id = w->id;
-    if (tap_weights_refused(s, w->id))
+    if (tap_weights_are_refused(s, w->id))
         return false;
     if (w->sent == w->total)
         return true;
-    if (!tap_me.weights)
+    if (!tap_thread.may_send_weights)
         return false;
     before = w->sent;
     while (w->sent < w->total && send_chunk(s, w, call))
         ;
-    tap_spend(&tap_plan.due_weights, w->sent - before);
+    tap_budget_charge_weights(w->sent - before);
     return w->sent == w->total;
 }

@@ -260,10 +260,10 @@ static const char *open_flight(void)
 {
     void *context = tap_cuda_stage_context();
 
-    if (!tap_flight_wanted() || !context || flight_tried)
+    if (!tap_flight_bytes() || !context || flight_tried)
         return NULL;
     flight_tried = true;              /* once an arm: what fails now fails again */
-    return tap_cuda_flight_open(context, tap_flight_wanted());
+    return tap_cuda_flight_open(context, tap_flight_bytes());
 }
 
 const char *tap_cuda_begin(const char *why, void *(*guess)(void))
@@ -344,7 +344,7 @@ static void keep_rest(int wait_ms)
     keep_until(until);
 }
 
-const char *tap_cuda_keep(enum tap_flight why)
+const char *tap_cuda_keep(enum tap_dump_reason why)
 {
     if (!tap_cuda_flight_on())
         return "there is no flight recorder in this process";
@@ -513,7 +513,8 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .tick_ms = tick_ms, .trouble = trouble, .forked = forked};
+TAP_FRONT(cuda) = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .tick_ms = tick_ms, .trouble = trouble, .forked = forked,
+                   .dump_flight = tap_cuda_keep, .flight_mib = tap_cuda_flight_mib};
 
 bool tap_cuda_injected(void)
 {
@@ -541,8 +542,9 @@ int InitializeInjection(void)
 
     if (!atomic_load(&injected))
         watch_graphs();
+    atomic_store(&tap_gpu_launches_seen, true);
     atomic_store(&injected, true);    /* before this the tap's thread leaves all of CUDA alone */
-    tap_take_note();
+    tap_start_if_cold();
     errno = e;
     return 1;
 }

@@ -231,7 +231,7 @@ struct tap_cuda_entry {               /* what the lane tells the sender */
     uint64_t end;                     /* of the ring: free up to here, when this is done with */
     uint64_t step;                    /* STEP; LAUNCH that was kept */
     bool recorded;                    /* STEP: its record was sent before */
-    enum tap_flight flight;           /* LAUNCH, KEEP, KEPT: why it was kept; NOT: it was taken */
+    enum tap_dump_reason flight;           /* LAUNCH, KEEP, KEPT: why it was kept; NOT: it was taken */
     struct tap_cuda_set set;          /* PIECE, LAUNCH, CHECK */
     uint64_t offset, at, len;         /* PIECE: of the set's stream of tensors; in the ring; CHECK: at, len; KEEP: len: ops in the ring */
     bool joins;                       /* LAUNCH: goes on where the last one ended */
@@ -343,6 +343,10 @@ const char *tap_cuda_begin(const char *why, void *(*guess)(void));
 void tap_cuda_tick(void);
 void tap_cuda_end(int wait_ms);
 void tap_cuda_forked(void);
+bool tap_cuda_injected(void);         /* CUDA's driver has loaded us: what runs on the GPU is seen there */
+/* Dump the flight recorder's ring. NULL: the dump has begun; else why not. From the tap's thread. */
+const char *tap_cuda_keep(enum tap_dump_reason why);
+uint32_t tap_cuda_flight_mib(void);   /* of the ring that there is */
 
 /* ---- tap_cuda_watch.c: the tap's thread's -------------------------------------------------------------------------- */
 

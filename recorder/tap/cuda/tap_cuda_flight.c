@@ -21,7 +21,7 @@ static struct {
     void *context;
     struct tap_cuda_flown *entries;   /* NULL, or [ENTRIES] */
     _Atomic bool on, had;             /* had: an output's trigger */
-    _Atomic uint32_t keeping;         /* enum tap_flight */
+    _Atomic uint32_t keeping;         /* enum tap_dump_reason */
     _Atomic int64_t t_ns;             /* of the trigger */
     _Atomic uint64_t kept;            /* so often */
     /* the lane's */
@@ -76,7 +76,7 @@ void tap_cuda_flight_begin(void)
 {
     atomic_store(&flight.on, false);
     atomic_store(&flight.had, false);
-    atomic_store(&flight.keeping, TAP_FLIGHT_NOT);
+    atomic_store(&flight.keeping, TAP_DUMP_NONE);
     atomic_store(&flight.kept, 0);
     flight.first = flight.next = flight.head = flight.tail = 0;
     flight.first_step = flight.next_step = 0;
@@ -104,13 +104,13 @@ bool tap_cuda_flight_on(void)
 
 bool tap_cuda_flight_keeping(void)
 {
-    return atomic_load_explicit(&flight.keeping, memory_order_acquire) != TAP_FLIGHT_NOT;
+    return atomic_load_explicit(&flight.keeping, memory_order_acquire) != TAP_DUMP_NONE;
 }
 
-bool tap_cuda_flight_trigger(enum tap_flight why)
+bool tap_cuda_flight_trigger(enum tap_dump_reason why)
 {
-    bool output = why == TAP_FLIGHT_NOT_FINITE || why == TAP_FLIGHT_ZERO;
-    uint32_t none = TAP_FLIGHT_NOT;
+    bool output = why == TAP_DUMP_NOT_FINITE || why == TAP_DUMP_ZERO;
+    uint32_t none = TAP_DUMP_NONE;
 
     if (!tap_cuda_flight_on() || tap_cuda_flight_keeping() || (output && atomic_exchange(&flight.had, true)))
         return false;
@@ -126,14 +126,14 @@ void tap_cuda_flight_false_alarm(void)
 void tap_cuda_flight_kept(void)
 {
     atomic_fetch_add(&flight.kept, 1);
-    atomic_store(&flight.keeping, TAP_FLIGHT_NOT);
+    atomic_store(&flight.keeping, TAP_DUMP_NONE);
 }
 
-enum tap_flight tap_cuda_flight_why(uint64_t *number, int64_t *t_ns)
+enum tap_dump_reason tap_cuda_flight_why(uint64_t *number, int64_t *t_ns)
 {
     *number = atomic_load(&flight.kept) + 1;
     *t_ns = atomic_load(&flight.t_ns);
-    return (enum tap_flight)atomic_load(&flight.keeping);
+    return (enum tap_dump_reason)atomic_load(&flight.keeping);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ void tap_cuda_flight_close(void)
         tap_cuda_flight_drop(TAP_OPS_FLIGHT);
     pop_steps(true);
     atomic_store(&flight.on, false);
-    atomic_store(&flight.keeping, TAP_FLIGHT_NOT);
+    atomic_store(&flight.keeping, TAP_DUMP_NONE);
 }
 
 /* ---- what comes in ------------------------------------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ static bool may_drop(uint64_t stream, bool joined)
 /* n bytes in one piece: their place, or TAP_CUDA_FULL. */
 static uint64_t take(uint64_t n, uint64_t stream, bool joined)
 {
-    uint64_t size = tap_round(n, ALIGN), at = flight.head % flight.bytes, skip = size > flight.bytes - at ? flight.bytes - at : 0;
+    uint64_t size = tap_round_up(n, ALIGN), at = flight.head % flight.bytes, skip = size > flight.bytes - at ? flight.bytes - at : 0;
 
     if (size + skip > flight.bytes)
         return TAP_CUDA_FULL;

@@ -29,7 +29,7 @@ uint64_t tap_cuda_flight_bytes(void); /* of the ring; 0: off */
 bool tap_cuda_flight_on(void);
 bool tap_cuda_flight_keeping(void);
 /* Keep what is there. An output's trigger counts once an arm: all that comes after the first bad one is bad. False: off, or had already. */
-bool tap_cuda_flight_trigger(enum tap_flight why);
+bool tap_cuda_flight_trigger(enum tap_dump_reason why);
 /* The sender: the ring has come, nothing of it was bad, so that trigger was a false one. It may come again. */
 void tap_cuda_flight_false_alarm(void);
 void tap_cuda_flight_kept(void);      /* the sender: the ring has come */
@@ -49,7 +49,7 @@ struct tap_cuda_flown {               /* a launch in the ring */
     uint64_t stream, end, step_at;    /* step_at: its step, counted */
 };
 /* Why it is being kept; number: of this keep, from 1. */
-enum tap_flight tap_cuda_flight_why(uint64_t *number, int64_t *t_ns);
+enum tap_dump_reason tap_cuda_flight_why(uint64_t *number, int64_t *t_ns);
 /* Launch i of the oldest op; NULL: there is none, or it has fewer. */
 struct tap_cuda_flown *tap_cuda_flight_oldest(unsigned i);
 uint64_t tap_cuda_flight_address(void); /* of the ring */

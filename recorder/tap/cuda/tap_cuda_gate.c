@@ -27,7 +27,7 @@ static struct {
     struct tap_sampler sampler;
     uint64_t step;                    /* outlives an arm */
     struct tap_cuda_rounds rounds;
-    enum tap_doing doing;
+    enum tap_decision doing;
     bool weights;
     _Atomic bool waiting_bound;       /* something was taken since the last bound */
     enum tap_count cut;               /* what stood against the rest of an op whose first launches were taken; TAP_OPS_SENT: nothing */
@@ -83,7 +83,7 @@ static void send_step(void)
 
     if (!e) {
         lane.doing = TAP_SKIP_RING;
-        tap_count_untaken(TAP_SKIP_RING, true, 1, 0);
+        tap_count_skipped(TAP_SKIP_RING, true, 1, 0);
         return;
     }
     memset(e, 0, sizeof *e);
@@ -101,7 +101,7 @@ static void note_time(int64_t now)
         lane.step_ns = lane.step_ns && took > longest ? longest : took;
     lane.began_ns = now;
     if (lane.unseen && now - lane.woken_ns < 3 * lane.step_ns)
-        tap_sampler_unseen(&lane.sampler, lane.unseen);
+        tap_sampler_skip_steps(&lane.sampler, lane.unseen);
     lane.unseen = 0;
 }
 
@@ -110,34 +110,34 @@ static void begin_step(int64_t rows)
     int64_t now = tap_now();
     bool take;
 
-    if (lane.doing == TAP_TAKE) {
+    if (lane.doing == TAP_RECORD) {
         bound();
         lane.used_ns += tap_now() - now;
     }
-    tap_sampler_paid(&lane.sampler, lane.used_ns);
+    tap_sampler_charge_time(&lane.sampler, lane.used_ns);
     lane.used_ns = 0;
     note_time(now);
     tap_cuda_stage_hand_over();       /* what the flight recorder looks at */
     lane.step++;
     lane.doing = tap_cuda_flight_keeping() ? TAP_SKIP_FLIGHT : tap_sampler_decide(&lane.sampler, rows, &lane.weights);
-    take = lane.doing == TAP_TAKE;
+    take = lane.doing == TAP_RECORD;
     if (take)
         send_step();                  /* counted where it is written */
     else if (!tap_cuda_flight_on())
-        tap_count_untaken(lane.doing, true, 1, 0);
-    atomic_store_explicit(&lane.free, lane.doing == TAP_SKIP_SAMPLING ? tap_sampler_free(&lane.sampler, now) : 0, memory_order_release);
+        tap_count_skipped(lane.doing, true, 1, 0);
+    atomic_store_explicit(&lane.free, lane.doing == TAP_SKIP_SAMPLING ? tap_sampler_steps_to_window(&lane.sampler, now) : 0, memory_order_release);
     if (tap_cuda_flight_on())         /* one that is not taken is counted when its last op leaves the ring */
         tap_cuda_flight_step(lane.step, take);
 }
 
 static void note_step(const struct td_gpu_work *w)
 {
-    switch (tap_cuda_round_note(&lane.rounds, tap_cuda_weights_of(w), atomic_load_explicit(&lane.others, memory_order_relaxed), lane.doing == TAP_WAIT)) {
+    switch (tap_cuda_round_note(&lane.rounds, tap_cuda_weights_of(w), atomic_load_explicit(&lane.others, memory_order_relaxed), lane.doing == TAP_UNDECIDED)) {
     case TAP_CUDA_BEGINS:
         begin_step(w->m);
         break;
     case TAP_CUDA_LOST:
-        lane.doing = TAP_WAIT;
+        lane.doing = TAP_UNDECIDED;
         break;
     case TAP_CUDA_WITHIN:
         break;
@@ -160,7 +160,7 @@ static bool send_weights(struct tap_cuda_set *s, void *stream)
 
 static bool fits(uint64_t bytes)
 {
-    return bytes + tap_round(sizeof(struct tap_op), 4096) * 2 < tap_largest() && bytes <= tap_cuda_stage_room();
+    return bytes + tap_round_up(sizeof(struct tap_op), 4096) * 2 < tap_max_record_bytes() && bytes <= tap_cuda_stage_room();
 }
 
 /* What stands against taking this launch: TAP_OPS_SENT: nothing. */
@@ -222,15 +222,15 @@ static bool come_in(void)
 /* Why it is not taken, before anything is copied; TAP_OPS_SENT: it is. */
 static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
 {
-    static const enum tap_count why[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_SENT, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
+    static const enum tap_count why[] = {[TAP_UNDECIDED] = TAP_OPS_PARTIAL, [TAP_RECORD] = TAP_OPS_SENT, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
                                          [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING,
                                          [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
 
     if (tap_cuda_flight_keeping())
         return TAP_OPS_FLIGHT;        /* what is being kept comes in one piece */
     if (joined && !lane.last.taken)
-        return lane.doing == TAP_TAKE ? TAP_OPS_RING : why[lane.doing];
-    if (lane.doing != TAP_TAKE || tap_cuda_stage_is(l->context))
+        return lane.doing == TAP_RECORD ? TAP_OPS_RING : why[lane.doing];
+    if (lane.doing != TAP_RECORD || tap_cuda_stage_is(l->context))
         return why[lane.doing];
     if (tap_cuda_stage_context())
         return TAP_OPS_UNREADABLE;    /* another device's */
@@ -240,7 +240,7 @@ static enum tap_count decide(const struct tap_cuda_launch *l, bool joined)
 
 static bool may_fly(const struct tap_cuda_launch *l, uint64_t stream, bool joined)
 {
-    return tap_cuda_flight_on() && !l->slot && stream && lane.doing != TAP_WAIT && tap_cuda_stage_is(l->context) && (!joined || lane.last.flown) &&
+    return tap_cuda_flight_on() && !l->slot && stream && lane.doing != TAP_UNDECIDED && tap_cuda_stage_is(l->context) && (!joined || lane.last.flown) &&
            (lane.marked == stream || tap_cuda_stage_hand_over());
 }
 
@@ -438,7 +438,7 @@ bool tap_cuda_gate_open(void)
     tap_cuda_keep_begin();
     memset(&lane.sampler, 0, sizeof lane.sampler);
     memset(&lane.last, 0, sizeof lane.last);
-    lane.doing = TAP_WAIT;
+    lane.doing = TAP_UNDECIDED;
     lane.began_ns = lane.step_ns = lane.used_ns = 0;
     lane.unseen = 0;
     lane.woken = false;
@@ -509,7 +509,7 @@ void tap_cuda_gate_keep(void)
     if (!hold(false, &context))
         return;
     if (context && !is_within_op()) {
-        if (lane.doing == TAP_TAKE)
+        if (lane.doing == TAP_RECORD)
             lane.doing = TAP_SKIP_FLIGHT; /* what is left of the step would come under the number of one that is kept */
         if (lane.waiting_bound)
             bound();
@@ -536,7 +536,7 @@ bool tap_cuda_gate_is_at_work(void)
 /* What is half seen is no op, and what comes belongs to no pass until one begins. */
 static void between_passes(void)
 {
-    lane.doing = TAP_WAIT;
+    lane.doing = TAP_UNDECIDED;
     lane.began_ns = 0;
     lane.whole.w = 0;
     memset(&lane.last, 0, sizeof lane.last);
@@ -549,7 +549,7 @@ static int64_t rest_ns(void)
     uint64_t passes = atomic_load(&lane.free);
     int64_t most = lane.step_ns > 0 ? REST_NS / lane.step_ns : 0;
 
-    if (lane.doing == TAP_TAKE || passes < REST_PASSES)
+    if (lane.doing == TAP_RECORD || passes < REST_PASSES)
         return 0;
     lane.unseen = passes < (uint64_t)most ? passes : (uint64_t)most;
     return (int64_t)lane.unseen * lane.step_ns;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap_environ.h"
 #include "recorder/tap/cuda/tap_cuda_graphs.h"
 
 #define SMALLEST (1u << 20)           /* an arena of less is none */
@@ -33,7 +33,7 @@ uint64_t tap_cuda_graphs_wanted(void)
     char value[32], *end;
     unsigned long long mib;
 
-    tap_start_value("TD_TAP_GRAPHS", value, sizeof value);
+    tap_environ_get("TD_TAP_GRAPHS", value, sizeof value);
     mib = strtoull(value, &end, 10);
     return end == value || *end || mib > LARGEST_MIB ? 0 : (uint64_t)mib << 20;
 }

@@ -62,12 +62,12 @@ static uint64_t room_for(const struct tap_cuda_entry *e)
 static enum tap_count find_room(void)
 {
     const struct tap_cuda_flown *f;
-    uint64_t n = 0, largest = tap_largest();
+    uint64_t n = 0, largest = tap_max_record_bytes();
     unsigned i;
 
     for (i = 0; (f = tap_cuda_flight_oldest(i)); i++)
         n += room_for(&f->e);
-    if (2 * n > tap_cuda_stage_bytes() || n + 2 * tap_round(sizeof(struct tap_op), 4096) > largest)
+    if (2 * n > tap_cuda_stage_bytes() || n + 2 * tap_round_up(sizeof(struct tap_op), 4096) > largest)
         return TAP_OPS_RING;
     return tap_cuda_queue_place(i + 3) && tap_cuda_stage_room() >= 2 * n ? TAP_OPS_SENT : LATER;
 }
@@ -80,7 +80,7 @@ static bool move(uint64_t *at, uint64_t bytes)
     return *at != TAP_CUDA_FULL && tap_cuda_stage_copy(*at, from, 1, bytes, bytes, tap_cuda_stage_side());
 }
 
-static bool put_launch(const struct tap_cuda_flown *f, const struct tap_cuda_set *set, enum tap_flight why)
+static bool put_launch(const struct tap_cuda_flown *f, const struct tap_cuda_set *set, enum tap_dump_reason why)
 {
     struct tap_cuda_entry *e = tap_cuda_queue_place(0);
     int i;
@@ -102,7 +102,7 @@ static bool put_launch(const struct tap_cuda_flown *f, const struct tap_cuda_set
     return true;
 }
 
-static struct tap_cuda_entry *put_word(enum tap_cuda_what what, enum tap_flight why)
+static struct tap_cuda_entry *put_word(enum tap_cuda_what what, enum tap_dump_reason why)
 {
     struct tap_cuda_entry *e = tap_cuda_queue_place(0);
 
@@ -122,7 +122,7 @@ static void put_step(const struct tap_cuda_flown *f)
 
     if (keep.has_step && keep.step == step)
         return;
-    e = put_word(TAP_CUDA_STEP, TAP_FLIGHT_NOT);
+    e = put_word(TAP_CUDA_STEP, TAP_DUMP_NONE);
     e->step = keep.step = step;
     e->recorded = !is_new;
     keep.has_step = true;
@@ -130,7 +130,7 @@ static void put_step(const struct tap_cuda_flown *f)
 }
 
 /* The oldest op. */
-static enum tap_count keep_op(enum tap_flight why)
+static enum tap_count keep_op(enum tap_dump_reason why)
 {
     struct tap_cuda_flown *f = tap_cuda_flight_oldest(0);
     struct tap_cuda_set *set = tap_cuda_set_of(&f->e.work);
@@ -152,7 +152,7 @@ static enum tap_count keep_op(enum tap_flight why)
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
-static bool begin(enum tap_flight why, uint64_t number, int64_t t_ns)
+static bool begin(enum tap_dump_reason why, uint64_t number, int64_t t_ns)
 {
     struct tap_cuda_entry *e = put_word(TAP_CUDA_KEEP, why);
 
@@ -166,7 +166,7 @@ static bool begin(enum tap_flight why, uint64_t number, int64_t t_ns)
 }
 
 /* All that was put is there before the sender says that it is over: until then nothing is written to the ring. */
-static void end(enum tap_flight why)
+static void end(enum tap_dump_reason why)
 {
     struct tap_cuda_entry *e = put_word(TAP_CUDA_KEPT, why);
 
@@ -181,10 +181,10 @@ void tap_cuda_keep_some(void)
 {
     uint64_t number;
     int64_t t_ns;
-    enum tap_flight why = tap_cuda_flight_why(&number, &t_ns);
+    enum tap_dump_reason why = tap_cuda_flight_why(&number, &t_ns);
     enum tap_count went;
 
-    if (why == TAP_FLIGHT_NOT || keep.ended == number || (keep.begun != number && !begin(why, number, t_ns)))
+    if (why == TAP_DUMP_NONE || keep.ended == number || (keep.begun != number && !begin(why, number, t_ns)))
         return;
     while (tap_cuda_flight_oldest(0) && (went = keep_op(why)) != LATER)
         tap_cuda_flight_drop(went);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "recorder/tap/cuda/tap_cuda_flight.h"
-#include "recorder/tap/core/tap_look.h"
+#include "recorder/tap/core/tap_values.h"
 
 static struct {
     bool may_be_zero[TAP_CUDA_NUMBERS]; /* by number of the set */
@@ -19,44 +19,44 @@ void tap_cuda_look_begin(void)
     memset(&look, 0, sizeof look);
 }
 
-static void judge(const struct tap_look *l, uint32_t set)
+static void judge(const struct tap_value_counts *l, uint32_t set)
 {
     if (l->not_finite)
-        tap_cuda_flight_trigger(TAP_FLIGHT_NOT_FINITE);
-    else if (l->n && !l->not_zero && set < TAP_CUDA_NUMBERS && !look.may_be_zero[set] && tap_cuda_flight_trigger(TAP_FLIGHT_ZERO))
+        tap_cuda_flight_trigger(TAP_DUMP_NOT_FINITE);
+    else if (l->n && !l->not_zero && set < TAP_CUDA_NUMBERS && !look.may_be_zero[set] && tap_cuda_flight_trigger(TAP_DUMP_ZERO))
         look.suspect = set;
 }
 
 void tap_cuda_look_check(const struct tap_cuda_entry *e)
 {
-    struct tap_look l = {0};
+    struct tap_value_counts l = {0};
 
-    tap_look_at(&l, e->work.op[0].dtype, tap_cuda_stage_at(e->at), e->len);
+    tap_values_count(&l, e->work.op[0].dtype, tap_cuda_stage_at(e->at), e->len);
     judge(&l, e->set.number);
 }
 
 /* Zeros of zeros are right. */
 static bool is_zero(const struct tap_operand *o, int n)
 {
-    struct tap_look l = {0};
+    struct tap_value_counts l = {0};
     int i;
 
     for (i = 0; i < n; i++)
         if (o[i].data)
-            tap_look_at(&l, o[i].dtype, o[i].data, o[i].bytes);
+            tap_values_count(&l, o[i].dtype, o[i].data, o[i].bytes);
     return l.n && !l.not_zero;
 }
 
 void tap_cuda_look_call(const struct tap_call *call)
 {
-    struct tap_look l = {0};
+    struct tap_value_counts l = {0};
 
     if (!tap_cuda_flight_on() || !call->out.data)
         return;
-    tap_look_at(&l, call->out.dtype, call->out.data, call->out.bytes);
+    tap_values_count(&l, call->out.dtype, call->out.data, call->out.bytes);
     if (l.n && !l.not_zero && is_zero(call->in, call->n_in))
         return;
-    if (call->flight)
+    if (call->dump_reason)
         look.bad |= l.not_finite || (l.n && !l.not_zero);
     else
         judge(&l, 0);                 /* 0: no set; all of it was looked at */
@@ -68,7 +68,7 @@ void tap_cuda_look_kept(const struct tap_cuda_entry *e)
         look.bad = false;
         return;
     }
-    if (e->flight == TAP_FLIGHT_ZERO && !look.bad) {
+    if (e->flight == TAP_DUMP_ZERO && !look.bad) {
         if (look.suspect)
             look.may_be_zero[look.suspect] = true;
         tap_cuda_flight_false_alarm();

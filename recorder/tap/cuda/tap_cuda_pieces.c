@@ -55,6 +55,6 @@ bool tap_cuda_pieces_send(struct tap_cuda_set *s, void *stream)
 
     while (s->taken < s->total && send_piece(s, stream))
         ;
-    tap_pay_weights(s->taken - before);
+    tap_budget_charge_weights(s->taken - before);
     return s->taken == s->total;
 }

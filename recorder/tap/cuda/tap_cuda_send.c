@@ -64,7 +64,7 @@ static uint32_t id_of(const struct tap_cuda_set *s)
     if (s->number > highest)
         highest = s->number;
     if (!set_sent[s->number].id)
-        set_sent[s->number].id = tap_weights_new();
+        set_sent[s->number].id = tap_send_new_weights();
     return set_sent[s->number].id;
 }
 
@@ -107,9 +107,9 @@ static void send_piece(const struct tap_cuda_entry *e)
     while (done < e->len) {
         uint64_t n = e->len - done < TAP_MAX_CHUNK ? e->len - done : TAP_MAX_CHUNK;
 
-        if (n > tap_largest() / 4)
-            n = tap_largest() / 4;
-        if (!n || !wait_room(n + 2 * sizeof(struct tap_weight)) || !tap_weights_put(id, e->set.bytes, e->offset + done, tap_cuda_stage_at(e->at + done), (uint32_t)n))
+        if (n > tap_max_record_bytes() / 4)
+            n = tap_max_record_bytes() / 4;
+        if (!n || !wait_room(n + 2 * sizeof(struct tap_weight)) || !tap_send_weights(id, e->set.bytes, e->offset + done, tap_cuda_stage_at(e->at + done), (uint32_t)n))
             return;
         done += n;
     }
@@ -180,7 +180,7 @@ static void set_copied(struct tap_operand *to, int operand, int64_t rows, uint64
     to->shape[0] = rows;
     to->data = scratch + *used;
     gather(scratch + *used, operand);
-    *used += tap_round(to->bytes, 64);
+    *used += tap_round_up(to->bytes, 64);
 }
 
 static void add_attr(struct tap_call *call, const char *name, int64_t value)
@@ -255,7 +255,7 @@ static uint64_t scratch_needed(void)
         enum td_gpu_use use = open_op.launch[0].work.op[i].use;
 
         if (use == TD_GPU_IN || use == TD_GPU_OUT || use == TD_GPU_OUT_ZEROED) /* weights are not gathered, and are large */
-            n += tap_round(bytes_of_all(i), 64);
+            n += tap_round_up(bytes_of_all(i), 64);
     }
     return n;
 }
@@ -266,7 +266,7 @@ static void send_op(void)
     static struct tap_call_launch launches[TAP_MAX_LAUNCHES];
     const struct tap_cuda_entry *first = &open_op.launch[0];
     struct tap_call call = {.rounding = first->work.rounding ? first->work.rounding : "none"};
-    struct tap_taking t;
+    struct tap_open_call t;
 
     if (!open_op.n)
         return;
@@ -274,8 +274,8 @@ static void send_op(void)
         call.kind = first->product ? "gptq_gemm" : first->work.adapter->kind;
         call.layout = first->work.adapter->layout;
         call.symbol = first->kernel->symbol;
-        call.weights = id_of(&first->set);
-        if (tap_weights_unwanted(call.weights))
+        call.weight_set = id_of(&first->set);
+        if (tap_send_weights_refused(call.weight_set))
             tap_cuda_set_refuse(&first->set); /* this op is counted where it is not taken */
         call.rows = set_launches(launches);
         call.launches = launches;
@@ -283,13 +283,13 @@ static void send_op(void)
         add_product(&call, launches, first, call.rows);
         set_attrs(&call, &first->work, call.rows);
         set_operands(&call, call.rows);
-        call.flight = first->flight;
+        call.dump_reason = first->flight;
         tap_cuda_look_call(&call);
-        if (tap_take_size(&call) <= tap_largest())
-            wait_room(tap_take_size(&call));
-        if (tap_take_begin(&t, &call)) {
+        if (tap_call_record_bytes(&call) <= tap_max_record_bytes())
+            wait_room(tap_call_record_bytes(&call));
+        if (tap_call_begin(&t, &call)) {
             t.t0_ns = first->t_ns;
-            tap_take_end(&t, true, -1);
+            tap_call_end(&t, true, -1);
         }
     } else {
         tap_count(TAP_OPS_FAILED, 1, 0);
@@ -367,17 +367,17 @@ static void cut_op(enum tap_count why)
 static void send_other(const struct tap_cuda_entry *e)
 {
     if (e->what == TAP_CUDA_STEP && e->recorded) {
-        tap_send_again(e->step);
+        tap_send_resume_step(e->step);
     } else if (e->what == TAP_CUDA_STEP) {
         wait_room(1024);
-        tap_send_pass(e->step);       /* counts it, either way */
+        tap_send_step(e->step);       /* counts it, either way */
     }
     if (e->what == TAP_CUDA_PIECE)
         send_piece(e);
     if (e->what == TAP_CUDA_CHECK)
         tap_cuda_look_check(e);
-    if (e->what == TAP_CUDA_KEEP && wait_room(2 * sizeof(struct tap_kept)))
-        tap_send_kept(e->flight, e->t_ns, tap_cuda_flight_bytes());
+    if (e->what == TAP_CUDA_KEEP && wait_room(2 * sizeof(struct tap_dump)))
+        tap_send_dump(e->flight, e->t_ns, tap_cuda_flight_bytes());
     if (e->what == TAP_CUDA_KEEP || e->what == TAP_CUDA_KEPT)
         tap_cuda_look_kept(e);
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap_plan.h"
 #include "recorder/tap/cuda/tap_cuda.h"
 
 #define ALIGN 256u
@@ -239,7 +239,7 @@ uint64_t tap_cuda_stage_room(void)
 
 uint64_t tap_cuda_stage_take(uint64_t n)
 {
-    uint64_t size = tap_round(n, ALIGN), at = stage.head % stage.bytes, skip = size > stage.bytes - at ? stage.bytes - at : 0;
+    uint64_t size = tap_round_up(n, ALIGN), at = stage.head % stage.bytes, skip = size > stage.bytes - at ? stage.bytes - at : 0;
 
     if (n > stage.bytes || size + skip > tap_cuda_stage_room())
         return TAP_CUDA_FULL;

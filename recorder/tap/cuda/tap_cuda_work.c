@@ -75,7 +75,7 @@ uint64_t tap_cuda_slot_of(const struct td_gpu_work *w, int i)
 
     for (j = 0; j < i; j++)
         if (tap_cuda_is_copied(&w->op[j]))
-            n += tap_round(w->op[j].bytes, SLOT_ALIGN);
+            n += tap_round_up(w->op[j].bytes, SLOT_ALIGN);
     return n;
 }
 

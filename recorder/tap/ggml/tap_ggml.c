@@ -1,11 +1,15 @@
-/* tap_ggml.c - the front end for llama.cpp: ggml's official eval callback, set only around graphs that are taken.
+/* tap_ggml.c - the front for llama.cpp: ggml's official eval callback, set only around graphs that
+ * are recorded.
  * SPDX-License-Identifier: Apache-2.0
  *
- * llama.cpp computes each batch by one ggml_backend_sched_graph_compute_async(), which goes through the PLT: one call is one step. A graph of a step
- * that is taken runs with our callback, all others without any (but the server's own). With a callback the scheduler computes a graph in pieces:
- * it asks for each node, computes up to the first one that was asked for, then calls again. So after a piece that ends with a MUL_MAT its
- * inputs are still there; with --all-ops every node is a piece of its own, and inputs are copied when it is asked for, since ops may work
- * in place. What the server sets itself is chained, and is what stands there after the graph. */
+ * llama.cpp computes each batch by one call of ggml_backend_sched_graph_compute_async(), which goes
+ * through the PLT: one call is one step. The graph of a recorded step runs with our callback; all
+ * other graphs run without it. With a callback the scheduler computes a graph in pieces: it asks
+ * for each node whether the callback wants it, computes up to the first node that is wanted, then
+ * calls again. So after a piece that ends with a MUL_MAT its inputs are still there. With --all-ops
+ * every node is a piece of its own, and inputs are copied when the scheduler asks for the node,
+ * since ops may work in place. A callback of the server's own is called from ours, and is set again
+ * after the graph. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,15 +19,15 @@
 #include "recorder/tap/core/tap.h"
 
 #define HOSTS 4                        /* copies of ggml in one process */
-#define OWNERS 64                      /* schedulers with a callback of the server's own */
+#define APP_CALLBACKS 64                      /* schedulers with a callback of the server's own */
 
-/* ---- the copies of ggml -------------------------------------------------------------------------------------------- */
+/* ---- the copies of ggml ---------------------------------------------------------------------- */
 
 struct host {
     _Atomic(td_ggml_compute *) compute;     /* NULL: free */
-    _Atomic bool checked;              /* the rest is valid */
+    _Atomic bool checked;              /* fn and wrong are valid */
     struct tap_ggml_host fn;
-    const char *wrong;                 /* NULL: its tensors can be read */
+    const char *wrong; /* NULL: its tensors can be read; else a sentence, which may lie in why */
     char why[160];
 };
 static struct host hosts[HOSTS];
@@ -34,18 +38,21 @@ static struct tap_symbol compute_symbol = {.name = "ggml_backend_sched_graph_com
 static struct tap_symbol set_symbol = {.name = "ggml_backend_sched_set_eval_callback"};
 static struct tap_symbol free_symbol = {.name = "ggml_backend_sched_free"};
 
-static void check(struct host *h, td_ggml_compute *compute)
+static void check_host(struct host *h, td_ggml_compute *compute)
 {
     void *library = tap_real_library((const void *)compute, NULL, 0);
 
-    h->wrong = library ? tap_ggml_check(&h->fn, library, h->why, sizeof h->why) : "its library cannot be opened";
+    h->wrong = library ? tap_ggml_check(&h->fn, library, h->why, sizeof h->why)
+                       : "its library cannot be opened";
     if (library)
         dlclose(library);
     atomic_store(&h->compute, compute);
     atomic_store_explicit(&h->checked, true, memory_order_release);
 }
 
-/* The copy that this function belongs to; at its first call it is looked at. NULL: it cannot be read, or another thread looks at one now. */
+/* The copy of ggml that this function belongs to; it is checked at its first call, which allocates
+ * inside of ggml. NULL: its tensors cannot be read, or another thread checks a copy now. Keeps
+ * errno. */
 static struct host *host_of(td_ggml_compute *compute)
 {
     int i, e = errno;
@@ -56,12 +63,14 @@ static struct host *host_of(td_ggml_compute *compute)
             return hosts[i].wrong ? NULL : &hosts[i];
     if (atomic_flag_test_and_set(&checking))
         return NULL;
-    for (i = 0; i < HOSTS && atomic_load(&hosts[i].checked) && atomic_load(&hosts[i].compute) != compute; i++)
+    for (i = 0;
+         i < HOSTS && atomic_load(&hosts[i].checked) && atomic_load(&hosts[i].compute) != compute;
+         i++)
         ;
     if (i < HOSTS) {
         h = &hosts[i];
         if (!atomic_load(&h->checked))
-            check(h, compute);
+            check_host(h, compute);
     }
     atomic_flag_clear(&checking);
     errno = e;
@@ -80,70 +89,77 @@ static bool describe(char *library, char *build, size_t n)
     handle = tap_real_library((const void *)atomic_load(&h->compute), library, n);
     version = handle ? (const char *(*)(void))dlsym(handle, "ggml_version") : NULL;
     commit = handle ? (const char *(*)(void))dlsym(handle, "ggml_commit") : NULL;
-    snprintf(build, n, "ggml %s %s%s%s", version ? version() : "of unknown version", commit ? commit() : "", h->wrong ? "; its GEMMs cannot be recorded: " : "",
+    snprintf(build, n, "ggml %s %s%s%s", version ? version() : "of unknown version",
+             commit ? commit() : "", h->wrong ? "; its GEMMs cannot be recorded: " : "",
              h->wrong ? h->wrong : "");
     if (handle)
         dlclose(handle);
     return true;
 }
 
-const struct tap_front tap_front_ggml = {.name = "ggml", .describe = describe};
+TAP_FRONT(ggml) = {.name = "ggml", .describe = describe};
 
-/* ---- what the server itself asked for ------------------------------------------------------------------------------ */
+/* ---- the server's own callbacks -------------------------------------------------------------- */
 
-/* A scheduler is used by one thread at a time; only the table is shared. One without an entry has no callback. */
-struct owner { _Atomic(struct td_ggml_sched *) sched; td_ggml_callback *callback; void *data; };
-static struct owner owners[OWNERS];
-static _Atomic bool crowded;           /* one did not find room: from then on nothing is taken */
+/* A scheduler with a callback of the server's own. One thread at a time uses a scheduler; only the
+ * table is shared. A scheduler without an entry has no callback. */
+struct app_callback { _Atomic(struct td_ggml_sched *) sched; td_ggml_callback *callback; void *data; };
+static struct app_callback app_callbacks[APP_CALLBACKS];
+static _Atomic bool table_was_full; /* a callback found no room: from then on nothing is recorded */
 
-static struct owner *owner_of(const struct td_ggml_sched *sched)
+static struct app_callback *app_callback_of(const struct td_ggml_sched *sched)
 {
     int i;
 
-    for (i = 0; i < OWNERS; i++)
-        if (atomic_load_explicit(&owners[i].sched, memory_order_acquire) == sched)
-            return &owners[i];
+    for (i = 0; i < APP_CALLBACKS; i++)
+        if (atomic_load_explicit(&app_callbacks[i].sched, memory_order_acquire) == sched)
+            return &app_callbacks[i];
     return NULL;
 }
 
-static void forget(const struct td_ggml_sched *sched)
+static void app_callback_forget(const struct td_ggml_sched *sched)
 {
-    struct owner *o = owner_of(sched);
+    struct app_callback *o = app_callback_of(sched);
 
     if (o)
         atomic_store_explicit(&o->sched, NULL, memory_order_release);
 }
 
-static void remember(struct td_ggml_sched *sched, td_ggml_callback *callback, void *data)
+static void app_callback_set(struct td_ggml_sched *sched, td_ggml_callback *callback, void *data)
 {
     struct td_ggml_sched *none;
     int i;
 
-    forget(sched);
+    app_callback_forget(sched);
     if (!callback)
         return;
-    for (i = 0; i < OWNERS; i++) {
+    for (i = 0; i < APP_CALLBACKS; i++) {
         none = NULL;
-        if (atomic_load(&owners[i].sched) || !atomic_compare_exchange_strong(&owners[i].sched, &none, sched))
+        if (atomic_load(&app_callbacks[i].sched) ||
+            !atomic_compare_exchange_strong(&app_callbacks[i].sched, &none, sched))
             continue;
-        owners[i].callback = callback; /* nobody else looks for this scheduler */
-        owners[i].data = data;
+        app_callbacks[i].callback = callback; /* no other thread looks for this scheduler */
+        app_callbacks[i].data = data;
         return;
     }
-    atomic_store(&crowded, true);
+    atomic_store(&table_was_full, true);
 }
 
-/* ---- a graph that is taken ----------------------------------------------------------------------------------------- */
+/* ---- a graph that is recorded ---------------------------------------------------------------- */
 
+/* The scheduler's way through one graph. */
 struct walk {
     const struct tap_ggml_host *host;
     td_ggml_callback *app;                  /* the server's own, or NULL */
     void *app_data;
-    bool all, ours, app_wants, taking; /* all kinds; of the node at hand: it is one for us, for the server; it is being taken */
-    struct tap_taking t;
+    bool all;                          /* ops of all kinds are wanted */
+    bool ours, app_wants;              /* the node at hand is wanted by us, by the server */
+    bool is_open;                      /* the node at hand is being recorded */
+    struct tap_open_call open;
 };
 
-/* The graph that this thread is in. An exception may leave it: then this stays, and so does our callback, until the scheduler comes again. */
+/* The graph that this thread computes. An exception may leave it: then this stays, and our callback
+ * too, until the same scheduler is used again. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     struct td_ggml_sched *sched;            /* NULL: none */
     struct walk w;
@@ -155,19 +171,21 @@ static void begin(struct walk *w, const struct td_ggml_tensor *node)
     struct tap_ggml_words words;
 
     if (tap_ggml_describe(w->host, node, &call, &words))
-        w->taking = tap_take_begin(&w->t, &call);
+        w->is_open = tap_call_begin(&w->open, &call);
     else
-        tap_take_unreadable();
+        tap_call_skip_unreadable();
 }
 
 static void end(struct walk *w, bool ok)
 {
-    if (w->taking)
-        tap_take_end(&w->t, ok, -1);   /* what a node takes by itself, between two synchronisations, is not what it takes */
-    w->taking = false;
+    if (w->is_open)
+        /* not measured: run alone between two synchronisations, a node takes a different time */
+        tap_call_end(&w->open, ok, -1);
+    w->is_open = false;
 }
 
-static bool asked(struct walk *w, struct td_ggml_tensor *node)
+/* The scheduler asks: is this node wanted? */
+static bool wants_node(struct walk *w, struct td_ggml_tensor *node)
 {
     w->ours = w->all ? tap_ggml_computes(w->host, node) : tap_ggml_is_gemm(w->host, node);
     w->app_wants = w->app && w->app(node, true, w->app_data);
@@ -181,22 +199,24 @@ static bool on_node(struct td_ggml_tensor *node, bool ask, void *walk)
     struct walk *w = walk;
 
     if (w != &watched.w || !watched.sched)
-        return !ask;                   /* left behind in a thread that may be gone: ask for nothing, go on */
+        return !ask; /* our callback was left behind by an exception: want nothing, go on */
     if (ask)
-        return asked(w, node);
+        return wants_node(w, node);
     if (w->ours && !w->all)
         begin(w, node);
     end(w, true);
-    return w->app_wants ? w->app(node, false, w->app_data) : true; /* false stops the graph: only the server may ask for that */
+    /* false stops the graph: only the server may do that */
+    return w->app_wants ? w->app(node, false, w->app_data) : true;
 }
 
-/* M of the step: rows of the first node, which in a language model looks up the embeddings of the tokens. */
+/* M of the step: rows of the first node, which in a language model looks up the embeddings of the
+ * tokens. */
 static int64_t rows_of(const struct tap_ggml_host *h, struct td_ggml_graph *graph)
 {
     return h->graph_n_nodes(graph) > 0 ? h->graph_node(graph, 0)->ne[1] : 0;
 }
 
-static uint64_t count(const struct tap_ggml_host *h, struct td_ggml_graph *graph, bool all)
+static uint64_t count_ops(const struct tap_ggml_host *h, struct td_ggml_graph *graph, bool all)
 {
     int i, n = h->graph_n_nodes(graph);
     uint64_t found = 0;
@@ -209,25 +229,30 @@ static uint64_t count(const struct tap_ggml_host *h, struct td_ggml_graph *graph
     return found;
 }
 
-/* If this one is watched. Also what an exception left undone. */
+/* Take our callback out of the scheduler, if this thread has set it; the same mends what an
+ * exception left. */
 static void unwatch(const struct td_ggml_sched *sched)
 {
-    const struct owner *o;
+    const struct app_callback *o;
 
     if (!sched || watched.sched != sched)
         return;
-    o = owner_of(sched);               /* the server may have changed its mind meanwhile */
-    end(&watched.w, false);            /* a node that failed */
-    watched.w.host->backend_sched_set_eval_callback(watched.sched, o ? o->callback : NULL, o ? o->data : NULL);
+    o = app_callback_of(sched); /* looked up again: the server may have set another one */
+    end(&watched.w, false);            /* an open node has failed */
+    watched.w.host->backend_sched_set_eval_callback(watched.sched, o ? o->callback : NULL,
+                                                    o ? o->data : NULL);
     watched.sched = NULL;
 }
 
 static int compute_watched(const struct host *h, struct td_ggml_sched *sched, struct td_ggml_graph *graph)
 {
-    const struct owner *o = owner_of(sched);
+    const struct app_callback *o = app_callback_of(sched);
     int status;
 
-    watched.w = (struct walk){.host = &h->fn, .app = o ? o->callback : NULL, .app_data = o ? o->data : NULL, .all = tap_take_all_kinds()};
+    watched.w = (struct walk){.host = &h->fn,
+                              .app = o ? o->callback : NULL,
+                              .app_data = o ? o->data : NULL,
+                              .all = tap_wants_all_kinds()};
     watched.sched = sched;
     h->fn.backend_sched_set_eval_callback(sched, on_node, &watched.w);
     status = atomic_load(&h->compute)(sched, graph);
@@ -235,16 +260,19 @@ static int compute_watched(const struct host *h, struct td_ggml_sched *sched, st
     return status;
 }
 
-static int compute_armed(const struct host *h, td_ggml_compute *compute, struct td_ggml_sched *sched, struct td_ggml_graph *graph)
+static int compute_armed(const struct host *h, td_ggml_compute *compute, struct td_ggml_sched *sched,
+                         struct td_ggml_graph *graph)
 {
-    tap_take_pass(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed), rows_of(&h->fn, graph));
-    if (tap_take_wanted() && !watched.sched && !atomic_load_explicit(&crowded, memory_order_relaxed))
+    tap_step_begin_rows(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed),
+                        rows_of(&h->fn, graph));
+    if (tap_call_is_wanted() && !watched.sched &&
+        !atomic_load_explicit(&table_was_full, memory_order_relaxed))
         return compute_watched(h, sched, graph);
-    tap_take_skip(count(&h->fn, graph, tap_take_all_kinds()), 0);
+    tap_call_skip(count_ops(&h->fn, graph, tap_wants_all_kinds()), 0);
     return compute(sched, graph);
 }
 
-/* ---- the functions that llama.cpp calls ---------------------------------------------------------------------------- */
+/* ---- the functions that llama.cpp calls ------------------------------------------------------ */
 
 TAP_EXPORT td_ggml_compute ggml_backend_sched_graph_compute_async;
 TAP_EXPORT td_ggml_set_callback ggml_backend_sched_set_eval_callback;
@@ -259,16 +287,17 @@ int ggml_backend_sched_graph_compute_async(struct td_ggml_sched *sched, struct t
         return TD_GGML_FAILED;
     h = host_of(compute);
     unwatch(sched);
-    tap_take_note_step();
-    tap_take_note();
+    tap_step_mark_thread();
+    tap_start_if_cold();
     return h && tap_armed() ? compute_armed(h, compute, sched, graph) : compute(sched, graph);
 }
 
 void ggml_backend_sched_set_eval_callback(struct td_ggml_sched *sched, td_ggml_callback *callback, void *data)
 {
-    td_ggml_set_callback *set = (td_ggml_set_callback *)tap_real_find(&set_symbol, __builtin_return_address(0));
+    td_ggml_set_callback *set =
+        (td_ggml_set_callback *)tap_real_find(&set_symbol, __builtin_return_address(0));
 
-    remember(sched, callback, data);
+    app_callback_set(sched, callback, data);
     if (set)
         set(sched, callback, data);
 }
@@ -278,7 +307,7 @@ void ggml_backend_sched_free(struct td_ggml_sched *sched)
     td_ggml_free_sched *real = (td_ggml_free_sched *)tap_real_find(&free_symbol, __builtin_return_address(0));
 
     unwatch(sched);
-    forget(sched);
+    app_callback_forget(sched);
     if (real)
         real(sched);
 }

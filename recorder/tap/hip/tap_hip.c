@@ -24,10 +24,12 @@ bool tap_hip_used(void)
 
 void tap_hip_seen(void)
 {
-    if (!tap_hip_used())
+    if (!tap_hip_used()) {
+        atomic_store_explicit(&tap_gpu_launches_seen, true, memory_order_relaxed);
         atomic_store_explicit(&used, true, memory_order_relaxed);
+    }
     if (tap_hip_awake())
-        tap_take_note();
+        tap_start_if_cold();
 }
 
 void tap_hip_device_set(int ordinal)
@@ -221,4 +223,4 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_hip = {.name = "hip", .awake = set_awake, .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked, .trouble = tap_cuda_stage_short};
+TAP_FRONT(hip) = {.name = "hip", .set_awake = set_awake, .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked, .trouble = tap_cuda_stage_short};

@@ -72,6 +72,7 @@ int tap_hip_leave(struct tap_hip_call *call, int rc);
 bool tap_hip_come_in(void);
 void tap_hip_mend(int error_before);
 void tap_hip_graph(const void *real); /* a whole graph is launched */
+bool tap_hip_used(void);              /* HIP has loaded code in this process */
 void tap_hip_seen(void);              /* HIP is in use in this process */
 void tap_hip_device_set(int ordinal); /* hipSetDevice names it */
 

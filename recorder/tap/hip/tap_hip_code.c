@@ -165,8 +165,8 @@ static bool read_notes(const uint8_t *p, size_t n)
         uint64_t name, all;
 
         memcpy(&h, p, sizeof h);
-        name = tap_round(h.n_namesz, 4);
-        all = sizeof h + name + tap_round(h.n_descsz, 4);
+        name = tap_round_up(h.n_namesz, 4);
+        all = sizeof h + name + tap_round_up(h.n_descsz, 4);
         if (sizeof h + name > n || h.n_descsz > n - sizeof h - name)
             return false;
         if (h.n_type == METADATA && h.n_namesz == sizeof "AMDGPU" && !memcmp(p + sizeof h, "AMDGPU", sizeof "AMDGPU")) {

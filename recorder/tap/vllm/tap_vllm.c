@@ -1,14 +1,19 @@
-/* tap_vllm.c - the front end for vLLM on a CPU: its exported C++ functions int4_scaled_mm_cpu, cpu_gemm_wna16 and onednn_mm, and torch's
- * at::linear, to which it falls back where oneDNN has no kernel (bf16 on a CPU with AVX2 only).
+/* tap_vllm.c - the front for vLLM on a CPU: it stands before vLLM's exported C++ functions
+ * int4_scaled_mm_cpu, cpu_gemm_wna16 and onednn_mm, and before torch's at::linear, which vLLM uses
+ * where oneDNN has no kernel (bf16 on a CPU with AVX2 only).
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: vLLM 0.32, csrc/cpu (torch_bindings.cpp, cpu_wna16.cpp, dnnl_kernels.cpp) and csrc/cpu/sgl-kernels/gemm_int4.cpp. The names are
- * mangled with all argument types, so a build whose signature differs has another name, which nobody here stands before. Every at::Tensor& is a
- * pointer to the tensor, an optional is passed by its address, a returned Tensor is built where the hidden first argument points.
+ * Source: vLLM 0.32, csrc/cpu (torch_bindings.cpp, cpu_wna16.cpp, dnnl_kernels.cpp) and
+ * csrc/cpu/sgl-kernels/gemm_int4.cpp. The names are mangled with all argument types, so a build
+ * with another signature has other names, which nothing here stands before. kernels/abi/torch_abi.h
+ * says how C++ passes tensors.
  *
- * Steps: vLLM says nothing of forward passes. It starts with a run of its own over all layers, so the weights that a thread multiplies with first
- * of all are those of the first layer: each time they come round, a pass begins.
- * oneDNN repacks a weight when the model is loaded and keeps it behind a handler: what it held is known by a print taken then. */
+ * Steps: vLLM does not announce forward passes. It starts with a run of its own over all layers, so
+ * the weights that a thread multiplies with first of all are those of the first layer: each time
+ * they come round, a step begins.
+ *
+ * oneDNN repacks a weight when the model is loaded and keeps it
+ * behind a handler: a fingerprint that is taken before says what the handler holds. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -16,70 +21,82 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap/vllm/tap_torch.h"
+#include "recorder/tap/core/tap.h"
+#include "recorder/tap/torch/tap_torch_tensor.h"
 
 #define int4_scaled_mm_cpu _Z18int4_scaled_mm_cpuRN2at6TensorES1_S1_S1_St8optionalIS0_E
-#define cpu_gemm_wna16 _Z14cpu_gemm_wna16RKN2at6TensorES2_RS0_S2_RKSt8optionalIS0_ES7_lRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE
+#define cpu_gemm_wna16                                                                             \
+    _Z14cpu_gemm_wna16RKN2at6TensorES2_RS0_S2_RKSt8optionalIS0_ES7_lRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE
 #define onednn_mm _Z9onednn_mmRN2at6TensorERKS0_RKSt8optionalIS0_ES3_
 #define at_linear _ZN2at4_ops6linear4callERKNS_6TensorES4_RKSt8optionalIS2_E
 #define create_onednn_mm_handler _Z24create_onednn_mm_handlerRKN2at6TensorEl
 #define NAME_(x) #x
 #define NAME(x) NAME_(x)
 
-typedef const void *tensor;            /* at::Tensor* */
-typedef struct tap_torch_optional optional;
-typedef void *int4_fn(void *ret, tensor x, tensor w, tensor zeros, tensor scales, const optional *bias);
-typedef void wna16_fn(tensor x, tensor w, tensor out, tensor scales, const optional *zeros, const optional *bias, int64_t pack, const void *isa);
+typedef td_torch_tensor tensor;
+typedef struct td_torch_optional optional;
+typedef void *int4_fn(void *ret, tensor x, tensor w, tensor zeros, tensor scales,
+                      const optional *bias);
+typedef void wna16_fn(tensor x, tensor w, tensor out, tensor scales, const optional *zeros,
+                      const optional *bias, int64_t pack, const void *isa);
 typedef void onednn_fn(tensor out, tensor x, const optional *bias, tensor handler);
 typedef int64_t create_fn(tensor b, int64_t cache);
 typedef void *linear_fn(void *ret, tensor x, tensor w, const optional *bias);
 
-/* A returned tensor is built where a hidden first argument points: on x86-64. AArch64 has that pointer in x8, which C cannot pass on, so there
- * (and where nobody looked) the functions that return one are not stood before. */
+/* On x86-64 a returned tensor is built where a hidden first argument points. AArch64 has that
+ * pointer in x8, which C cannot pass on; so there, and where nobody looked, the front does not
+ * stand before functions that return a tensor. */
 #ifdef __x86_64__
 #define EXPORT_IF_HIDDEN_FIRST TAP_EXPORT
 #else
 #define EXPORT_IF_HIDDEN_FIRST __attribute__((visibility("hidden")))
 #endif
 
-/* They are called by C++, which declares them under their mangled names. */
-EXPORT_IF_HIDDEN_FIRST void *int4_scaled_mm_cpu(void *ret, tensor x, tensor w, tensor zeros, tensor scales, const optional *bias);
-TAP_EXPORT void cpu_gemm_wna16(tensor x, tensor w, tensor out, tensor scales, const optional *zeros, const optional *bias, int64_t pack, const void *isa);
+/* C++ calls these under their mangled names. */
+EXPORT_IF_HIDDEN_FIRST void *int4_scaled_mm_cpu(void *ret, tensor x, tensor w, tensor zeros,
+                                                tensor scales, const optional *bias);
+TAP_EXPORT void cpu_gemm_wna16(tensor x, tensor w, tensor out, tensor scales, const optional *zeros,
+                               const optional *bias, int64_t pack, const void *isa);
 TAP_EXPORT void onednn_mm(tensor out, tensor x, const optional *bias, tensor handler);
 TAP_EXPORT int64_t create_onednn_mm_handler(tensor b, int64_t cache);
 EXPORT_IF_HIDDEN_FIRST void *at_linear(void *ret, tensor x, tensor w, const optional *bias);
 
-static struct tap_symbol int4_symbol = {.name = NAME(int4_scaled_mm_cpu)}, wna16_symbol = {.name = NAME(cpu_gemm_wna16)},
-                         onednn_symbol = {.name = NAME(onednn_mm)}, create_symbol = {.name = NAME(create_onednn_mm_handler)},
+static struct tap_symbol int4_symbol = {.name = NAME(int4_scaled_mm_cpu)},
+                         wna16_symbol = {.name = NAME(cpu_gemm_wna16)},
+                         onednn_symbol = {.name = NAME(onednn_mm)},
+                         create_symbol = {.name = NAME(create_onednn_mm_handler)},
                          linear_symbol = {.name = NAME(at_linear)};
-static _Atomic(const void *) any_real; /* the first one found, for describe() */
-static _Atomic uint64_t passes;
+static _Atomic(const void *) first_real; /* the first real function found: names the library */
+static _Atomic uint64_t steps;           /* of all threads */
 
 static __thread __attribute__((tls_model("initial-exec"))) struct {
-    const void *first;                 /* weights (or the handler) of this thread's first call */
-    struct tap_taking t;
-    bool taking;
-} me;
+    const void *first_weights;         /* (or the handler) of this thread's first call */
+    struct tap_open_call open;
+    bool is_open;                      /* a call is being recorded */
+} thread;
 
 static void *find_real(struct tap_symbol *symbol, const void *caller)
 {
     int e = errno;
     void *fn = tap_real_find(symbol, caller);
 
-    if (fn && !atomic_load_explicit(&any_real, memory_order_relaxed))
-        atomic_store_explicit(&any_real, fn, memory_order_release);
+    if (fn && !atomic_load_explicit(&first_real, memory_order_relaxed))
+        atomic_store_explicit(&first_real, fn, memory_order_release);
     errno = e;
     return fn;
 }
 
-/* ---- weights behind a handler -------------------------------------------------------------------------------------- */
+/* ---- weights behind a handler ---------------------------------------------------------------- */
 
 #define HANDLERS 8192u                 /* of a process; a model has some hundreds */
 
-static struct { _Atomic int64_t id; _Atomic(const struct tap_fingerprint *) print; } handlers[HANDLERS];
+static struct {
+    _Atomic int64_t id;
+    _Atomic(const struct tap_fingerprint *) fingerprint;
+} handlers[HANDLERS];
 static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
 
-/* The place of this handler, or the free one where it would be; HANDLERS: neither. */
+/* The place of this handler in the table, or the free one where it would be; HANDLERS: neither. */
 static unsigned handler_at(int64_t id)
 {
     unsigned i = (unsigned)(((uint64_t)id >> 4) * 0x9e3779b97f4a7c15u >> 40) % HANDLERS, tries;
@@ -93,20 +110,24 @@ static unsigned handler_at(int64_t id)
     return HANDLERS;
 }
 
-static const struct tap_fingerprint *print_of(int64_t handler)
+static const struct tap_fingerprint *fingerprint_of(int64_t handler)
 {
     unsigned i = handler ? handler_at(handler) : HANDLERS;
 
-    return i < HANDLERS ? atomic_load_explicit(&handlers[i].print, memory_order_acquire) : NULL;
+    return i < HANDLERS ? atomic_load_explicit(&handlers[i].fingerprint, memory_order_acquire)
+                        : NULL;
 }
 
-/* w [n, k], whichever way it lies. False: not a matrix of floats. */
-static bool take_print(struct tap_fingerprint *p, const struct tap_torch_tensor *w, int along_n)
+/* Of w [n, k], in whichever order it lies: along_n is the dimension that is n. False: it is not a
+ * matrix of floats. */
+static bool read_fingerprint(struct tap_fingerprint *p, const struct tap_torch_tensor *w,
+                             int along_n)
 {
     const char *dtype = w->ndim == 2 && w->data ? tap_torch_dtype_name(w->dtype) : NULL;
-    uint64_t size = tap_torch_dtype_size(w->dtype), words, per, i, j;
+    uint64_t size = tap_torch_dtype_bytes(w->dtype), words, per, i, j;
 
-    if (!dtype || (w->dtype != TAP_TORCH_BF16 && w->dtype != TAP_TORCH_F16 && w->dtype != TAP_TORCH_F32))
+    if (!dtype ||
+        (w->dtype != TD_TORCH_BF16 && w->dtype != TD_TORCH_F16 && w->dtype != TD_TORCH_F32))
         return false;
     memset(p, 0, sizeof *p);
     p->n = w->sizes[along_n];
@@ -115,59 +136,65 @@ static bool take_print(struct tap_fingerprint *p, const struct tap_torch_tensor 
     words = (uint64_t)p->n * (uint64_t)p->k * size / 4, per = 4 / size;
     for (i = 0; i < TAP_FINGERPRINT_WORDS && words; i++)
         for (j = 0; j < per; j++) {
-            uint64_t at = words * i / TAP_FINGERPRINT_WORDS * per + j, row = at / (uint64_t)p->k, col = at % (uint64_t)p->k;
+            uint64_t at = words * i / TAP_FINGERPRINT_WORDS * per + j, row = at / (uint64_t)p->k,
+                     col = at % (uint64_t)p->k;
 
             memcpy((uint8_t *)&p->word[i] + j * size,
-                   (const uint8_t *)w->data + (row * (uint64_t)w->strides[along_n] + col * (uint64_t)w->strides[1 - along_n]) * size, size);
+                   (const uint8_t *)w->data + (row * (uint64_t)w->strides[along_n] +
+                                               col * (uint64_t)w->strides[1 - along_n]) *
+                                                  size,
+                   size);
         }
     return true;
 }
 
-/* Of b, [k, n] as the call has it. It stays for ever: another thread may be reading the one that it replaces. */
-static struct tap_fingerprint *print_weight(const struct tap_torch_tensor *b)
+/* Of b, [k, n] as the call has it. It is never freed: another thread may be reading the one that it
+ * replaces. */
+static struct tap_fingerprint *fingerprint_weight(const struct tap_torch_tensor *b)
 {
     struct tap_fingerprint *p = malloc(sizeof *p);
 
-    if (p && take_print(p, b, 1))
+    if (p && read_fingerprint(p, b, 1))
         return p;
     free(p);
     return NULL;
 }
 
-static void remember(int64_t handler, const struct tap_fingerprint *print)
+static void remember(int64_t handler, const struct tap_fingerprint *fingerprint)
 {
     unsigned i;
 
     pthread_mutex_lock(&creating);
     i = handler_at(handler);
     if (i < HANDLERS) {
-        atomic_store_explicit(&handlers[i].print, print, memory_order_release);
+        atomic_store_explicit(&handlers[i].fingerprint, fingerprint, memory_order_release);
         atomic_store_explicit(&handlers[i].id, handler, memory_order_release);
     }
     pthread_mutex_unlock(&creating);
 }
 
-/* When the model is loaded: allocating is allowed here. */
+/* vLLM calls this while it loads the model, long before the tap is armed: here we may allocate. */
 int64_t create_onednn_mm_handler(tensor b, int64_t cache)
 {
     create_fn *real = (create_fn *)find_real(&create_symbol, __builtin_return_address(0));
-    struct tap_fingerprint *print = NULL;
+    struct tap_fingerprint *fingerprint = NULL;
     struct tap_torch_tensor t;
     int64_t handler;
 
     if (!real)
         return 0;
     if (tap_torch_ready((const void *)real) && tap_torch_read(b, &t))
-        print = print_weight(&t);      /* before: the caller may free b as soon as the handler has it */
+        /* the caller may free b as soon as the handler has it */
+        fingerprint = fingerprint_weight(&t);
     handler = real(b, cache);
     if (handler)
-        remember(handler, print);      /* NULL too: the address may have been another weight's */
+        remember(handler, fingerprint); /* NULL too: the address may have been another weight's */
     else
-        free(print);
+        free(fingerprint);
     return handler;
 }
 
-/* ---- describing calls ---------------------------------------------------------------------------------------------- */
+/* ---- describing calls ------------------------------------------------------------------------ */
 
 static void add_attr(struct tap_call *call, const char *name, int64_t value)
 {
@@ -179,11 +206,12 @@ static bool add_weight(struct tap_call *call, const char *role, const struct tap
     return tap_torch_operand(&call->w[call->n_w++], role, t);
 }
 
-/* A [m, k], as an input, with what follows from it. */
+/* Add A [m, k] as an input, and the attributes that follow from it. */
 static bool set_input(struct tap_call *call, tensor x, struct tap_torch_tensor *a)
 {
-    if (!tap_torch_read(x, a) || a->ndim != 2 || !tap_torch_operand(&call->in[call->n_in++], "a", a) ||
-        (a->dtype != TAP_TORCH_BF16 && a->dtype != TAP_TORCH_F16 && a->dtype != TAP_TORCH_F32))
+    if (!tap_torch_read(x, a) || a->ndim != 2 ||
+        !tap_torch_operand(&call->in[call->n_in++], "a", a) ||
+        (a->dtype != TD_TORCH_BF16 && a->dtype != TD_TORCH_F16 && a->dtype != TD_TORCH_F32))
         return false;
     call->rows = a->sizes[0];
     add_attr(call, "m", a->sizes[0]);
@@ -192,21 +220,27 @@ static bool set_input(struct tap_call *call, tensor x, struct tap_torch_tensor *
     return true;
 }
 
-/* C [m, n], of A's type, dense; data NULL: there is none before the call. */
+/* Expect C [m, n], dense, of A's type. It has no data before the call. */
 static void expect_output(struct tap_call *call, const struct tap_torch_tensor *a, int64_t n)
 {
     add_attr(call, "n", n);
-    call->out = (struct tap_operand){.role = "c", .dtype = tap_torch_dtype_name(a->dtype), .ndim = 2, .shape = {a->sizes[0], n}, .strides = {n, 1},
-                                     .bytes = (uint64_t)a->sizes[0] * (uint64_t)n * tap_torch_dtype_size(a->dtype)};
+    call->out = (struct tap_operand){.role = "c",
+                                     .dtype = tap_torch_dtype_name(a->dtype),
+                                     .ndim = 2,
+                                     .shape = {a->sizes[0], n},
+                                     .strides = {n, 1},
+                                     .bytes = (uint64_t)a->sizes[0] * (uint64_t)n *
+                                              tap_torch_dtype_bytes(a->dtype)};
 }
 
-/* Where the result lies, once it is there: rows of the expected size. */
+/* Set where the result lies, once it is there. False: it is not what was expected. */
 static bool find_output(struct tap_operand *out, tensor c)
 {
     struct tap_torch_tensor t;
     struct tap_operand have;
 
-    if (!tap_torch_read(c, &t) || !tap_torch_operand(&have, "c", &t) || have.ndim != 2 || have.shape[0] != out->shape[0] || have.shape[1] != out->shape[1] ||
+    if (!tap_torch_read(c, &t) || !tap_torch_operand(&have, "c", &t) || have.ndim != 2 ||
+        have.shape[0] != out->shape[0] || have.shape[1] != out->shape[1] ||
         have.bytes != out->bytes || strcmp(have.dtype, out->dtype))
         return false;
     out->data = have.data;
@@ -215,7 +249,7 @@ static bool find_output(struct tap_operand *out, tensor c)
     return true;
 }
 
-/* A bias of n elements, where there is one. */
+/* Add a bias of n elements if there is one. */
 static bool add_bias(struct tap_call *call, const optional *bias, int64_t n)
 {
     struct tap_torch_tensor b;
@@ -228,20 +262,27 @@ static bool add_bias(struct tap_call *call, const optional *bias, int64_t n)
 
 static bool dense_3d(tensor handle, int32_t dtype, struct tap_torch_tensor *t)
 {
-    return tap_torch_read(handle, t) && t->dtype == dtype && t->ndim == 3 && t->data && tap_torch_is_dense(t);
+    return tap_torch_read(handle, t) && t->dtype == dtype && t->ndim == 3 && t->data &&
+           tap_torch_is_dense(t);
 }
 
 #define INT4_BLOCK 32                  /* output channels of a block */
 
 /* w [n/32, k/bk, 16 bk + 128] u8, zeros [n/32, groups, 32] i8, scales [n/32, groups, 32] f32 */
-static bool describe_int4(struct tap_call *call, tensor x, tensor w, tensor zeros, tensor scales, const optional *bias)
+static bool describe_int4(struct tap_call *call, tensor x, tensor w, tensor zeros, tensor scales,
+                          const optional *bias)
 {
     struct tap_torch_tensor a, q, z, s;
     int64_t n, k, groups, bk;
 
-    *call = (struct tap_call){.kind = "gptq_gemm", .symbol = "int4_scaled_mm_cpu", .layout = "vllm_int4_vnni", .rounding = "uint8-token"};
-    if (!set_input(call, x, &a) || a.dtype == TAP_TORCH_F32 || !dense_3d(w, TAP_TORCH_U8, &q) || !dense_3d(zeros, TAP_TORCH_I8, &z) ||
-        !dense_3d(scales, TAP_TORCH_F32, &s) || s.sizes[0] != q.sizes[0] || s.sizes[2] != INT4_BLOCK || memcmp(z.sizes, s.sizes, 3 * sizeof *z.sizes))
+    *call = (struct tap_call){.kind = "gptq_gemm",
+                              .symbol = "int4_scaled_mm_cpu",
+                              .layout = "vllm_int4_vnni",
+                              .rounding = "uint8-token"};
+    if (!set_input(call, x, &a) || a.dtype == TD_TORCH_F32 || !dense_3d(w, TD_TORCH_U8, &q) ||
+        !dense_3d(zeros, TD_TORCH_I8, &z) || !dense_3d(scales, TD_TORCH_F32, &s) ||
+        s.sizes[0] != q.sizes[0] || s.sizes[2] != INT4_BLOCK ||
+        memcmp(z.sizes, s.sizes, 3 * sizeof *z.sizes))
         return false;
     n = q.sizes[0] * INT4_BLOCK, k = a.sizes[1], groups = s.sizes[1];
     bk = k / q.sizes[1];
@@ -250,100 +291,128 @@ static bool describe_int4(struct tap_call *call, tensor x, tensor w, tensor zero
     add_attr(call, "bits", 4);
     add_attr(call, "group_size", k / groups);
     expect_output(call, &a, n);
-    return add_weight(call, "qweight", &q) && add_weight(call, "qzeros", &z) && add_weight(call, "scales", &s) && add_bias(call, bias, n);
+    return add_weight(call, "qweight", &q) && add_weight(call, "qzeros", &z) &&
+           add_weight(call, "scales", &s) && add_bias(call, bias, n);
 }
 
 /* w [n/16, 2 k] i32, scales [groups, n] as x, zeros [groups, n/8] i32 or none */
-static bool describe_wna16(struct tap_call *call, tensor x, tensor w, tensor out, tensor scales, const optional *zeros, const optional *bias, int64_t pack)
+static bool describe_wna16(struct tap_call *call, tensor x, tensor w, tensor out, tensor scales,
+                           const optional *zeros, const optional *bias, int64_t pack)
 {
     struct tap_torch_tensor a, q, s, z;
     bool has_zeros;
     int64_t n, k;
 
-    *call = (struct tap_call){.kind = "gptq_gemm", .symbol = "cpu_gemm_wna16", .layout = "vllm_wna16_n16"};
-    if (pack != 8 || !set_input(call, x, &a) || a.dtype == TAP_TORCH_F32 || !tap_torch_read(w, &q) || q.ndim != 2 || q.dtype != TAP_TORCH_I32 || !q.data ||
-        !tap_torch_read(scales, &s) || s.ndim != 2 || s.dtype != a.dtype || !s.data || !tap_torch_read_optional(zeros, &z, &has_zeros))
+    *call = (struct tap_call){
+        .kind = "gptq_gemm", .symbol = "cpu_gemm_wna16", .layout = "vllm_wna16_n16"};
+    if (pack != 8 || !set_input(call, x, &a) || a.dtype == TD_TORCH_F32 || !tap_torch_read(w, &q) ||
+        q.ndim != 2 || q.dtype != TD_TORCH_I32 || !q.data || !tap_torch_read(scales, &s) ||
+        s.ndim != 2 || s.dtype != a.dtype || !s.data ||
+        !tap_torch_read_optional(zeros, &z, &has_zeros))
         return false;
     n = q.sizes[0] * 16, k = a.sizes[1];
     if (q.sizes[1] != 2 * k || s.sizes[1] != n || k % s.sizes[0] ||
-        (has_zeros && (z.ndim != 2 || z.dtype != TAP_TORCH_I32 || z.sizes[0] != s.sizes[0] || z.sizes[1] != n / 8)))
+        (has_zeros && (z.ndim != 2 || z.dtype != TD_TORCH_I32 || z.sizes[0] != s.sizes[0] ||
+                       z.sizes[1] != n / 8)))
         return false;
     add_attr(call, "bits", 4);
     add_attr(call, "group_size", k / s.sizes[0]);
-    call->rounding = a.dtype == TAP_TORCH_BF16 ? "weight-bf16" : "weight-f16"; /* it multiplies with weights of that type */
+    /* it multiplies with weights of that type */
+    call->rounding = a.dtype == TD_TORCH_BF16 ? "weight-bf16" : "weight-f16";
     expect_output(call, &a, n);
-    return add_weight(call, "qweight", &q) && (!has_zeros || add_weight(call, "qzeros", &z)) && add_weight(call, "scales", &s) && add_bias(call, bias, n) &&
+    return add_weight(call, "qweight", &q) && (!has_zeros || add_weight(call, "qzeros", &z)) &&
+           add_weight(call, "scales", &s) && add_bias(call, bias, n) &&
            find_output(&call->out, out);
 }
 
-/* The weight is described by its print: it is behind a handler, or would have to be copied for what the checkpoint holds already. */
-static bool describe_gemm(struct tap_call *call, const char *symbol, const char *layout, tensor x, const optional *bias, const struct tap_fingerprint *p)
+/* A fingerprint describes the weight: it is behind a handler, or would be copied although the
+ * checkpoint holds the same. */
+static bool describe_gemm(struct tap_call *call, const char *symbol, const char *layout, tensor x,
+                          const optional *bias, const struct tap_fingerprint *p)
 {
     struct tap_torch_tensor a;
     struct tap_operand *w = &call->w[0];
 
-    *call = (struct tap_call){.kind = "gemm", .symbol = symbol, .layout = layout, .rounding = "none", .print = p, .n_w = 1};
-    if (!p || !set_input(call, x, &a) || a.sizes[1] != p->k || strcmp(tap_torch_dtype_name(a.dtype), p->dtype))
+    *call = (struct tap_call){.kind = "gemm",
+                              .symbol = symbol,
+                              .layout = layout,
+                              .rounding = "none",
+                              .fingerprint = p,
+                              .n_w = 1};
+    if (!p || !set_input(call, x, &a) || a.sizes[1] != p->k ||
+        strcmp(tap_torch_dtype_name(a.dtype), p->dtype))
         return false;
     add_attr(call, "trans_b", 1);
     expect_output(call, &a, p->n);
-    *w = (struct tap_operand){.role = "w", .dtype = tap_torch_dtype_name(a.dtype), .ndim = 2, .shape = {p->n, p->k}, .strides = {p->k, 1}};
+    *w = (struct tap_operand){.role = "w",
+                              .dtype = tap_torch_dtype_name(a.dtype),
+                              .ndim = 2,
+                              .shape = {p->n, p->k},
+                              .strides = {p->k, 1}};
     return add_bias(call, bias, p->n);
 }
 
-static bool describe_onednn(struct tap_call *call, tensor out, tensor x, const optional *bias, int64_t handler)
+static bool describe_onednn(struct tap_call *call, tensor out, tensor x, const optional *bias,
+                            int64_t handler)
 {
-    return describe_gemm(call, "onednn_mm", "onednn", x, bias, print_of(handler)) && find_output(&call->out, out);
+    return describe_gemm(call, "onednn_mm", "onednn", x, bias, fingerprint_of(handler)) &&
+           find_output(&call->out, out);
 }
 
-static bool describe_linear(struct tap_call *call, tensor x, tensor w, const optional *bias, struct tap_fingerprint *print)
+static bool describe_linear(struct tap_call *call, tensor x, tensor w, const optional *bias,
+                            struct tap_fingerprint *fingerprint)
 {
     struct tap_torch_tensor b;
 
-    return tap_torch_read(w, &b) && take_print(print, &b, 0) && describe_gemm(call, "at::linear", "torch", x, bias, print);
+    return tap_torch_read(w, &b) && read_fingerprint(fingerprint, &b, 0) &&
+           describe_gemm(call, "at::linear", "torch", x, bias, fingerprint);
 }
 
-/* ---- one call ------------------------------------------------------------------------------------------------------ */
+/* ---- one call -------------------------------------------------------------------------------- */
 
-/* Before each call. weights: what tells the layer. True: the call is to be described. */
-static bool heed(const void *real, const void *weights, tensor x)
+/* Before each call: begin a step if the first layer has come round. weights: identifies the layer.
+ * True: the call is wanted and to be described. */
+static bool note_call(const void *real, const void *weights, tensor x)
 {
     struct tap_torch_tensor a;
     int e = errno;
 
-    if (me.taking) {                   /* the last call never came back: it threw */
-        me.taking = false;
-        tap_take_end(&me.t, false, -1);
+    if (thread.is_open) {                   /* the last call threw */
+        thread.is_open = false;
+        tap_call_end(&thread.open, false, -1);
     }
-    tap_take_note();
-    if (!me.first)
-        me.first = weights;
-    if (me.first != weights)
-        tap_take_note_step();
+    tap_start_if_cold();
+    if (!thread.first_weights)
+        thread.first_weights = weights;
+    if (thread.first_weights != weights)
+        tap_step_mark_thread();
     else
-        tap_take_pass(atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed), tap_torch_ready(real) && tap_torch_read(x, &a) && a.ndim ? a.sizes[0] : 1);
+        tap_step_begin_rows(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed),
+                            tap_torch_ready(real) && tap_torch_read(x, &a) && a.ndim ? a.sizes[0]
+                                                                                     : 1);
     errno = e;
     if (!tap_armed())
         return false;
-    if (tap_take_wanted())
+    if (tap_call_is_wanted())
         return true;
-    tap_take_skip(1, 0);
+    tap_call_skip(1, 0);
     return false;
 }
 
-/* call NULL: it cannot be described; that is counted. */
+/* call NULL: it cannot be described, and is counted as failed. */
 static void begin(const struct tap_call *call)
 {
-    me.taking = tap_take_begin(&me.t, call);
+    thread.is_open = tap_call_begin(&thread.open, call);
 }
 
-static void end(tensor out)            /* NULL: known already */
+/* out NULL: the place of the result was known before the call. */
+static void end(tensor out)
 {
-    int64_t duration = tap_now() - me.t.t0_ns;
-    bool ok = !out || find_output(&me.t.out, out);
+    int64_t duration = tap_now() - thread.open.t0_ns;
+    bool ok = !out || find_output(&thread.open.out, out);
 
-    me.taking = false;
-    tap_take_end(&me.t, ok, duration);
+    thread.is_open = false;
+    tap_call_end(&thread.open, ok, duration);
 }
 
 static const void *data_of(const void *real, tensor t)
@@ -353,42 +422,50 @@ static const void *data_of(const void *real, tensor t)
     return tap_torch_ready(real) && tap_torch_read(t, &x) ? x.data : NULL;
 }
 
-void *int4_scaled_mm_cpu(void *ret, tensor x, tensor w, tensor zeros, tensor scales, const optional *bias)
+void *int4_scaled_mm_cpu(void *ret, tensor x, tensor w, tensor zeros, tensor scales,
+                         const optional *bias)
 {
     int4_fn *real = (int4_fn *)find_real(&int4_symbol, __builtin_return_address(0));
     struct tap_call call;
 
-    if (!real)                         /* cannot be: the library that calls this defines it too */
+    if (!real)                         /* cannot be: the library that calls this defines it */
         return ret;
-    if (heed((const void *)real, data_of((const void *)real, w), x))
-        begin(tap_torch_ready((const void *)real) && describe_int4(&call, x, w, zeros, scales, bias) ? &call : NULL);
+    if (note_call((const void *)real, data_of((const void *)real, w), x))
+        begin(tap_torch_ready((const void *)real) && describe_int4(&call, x, w, zeros, scales, bias)
+                  ? &call
+                  : NULL);
     ret = real(ret, x, w, zeros, scales, bias);
-    if (me.taking)
+    if (thread.is_open)
         end(ret);
     return ret;
 }
 
-void cpu_gemm_wna16(tensor x, tensor w, tensor out, tensor scales, const optional *zeros, const optional *bias, int64_t pack, const void *isa)
+void cpu_gemm_wna16(tensor x, tensor w, tensor out, tensor scales, const optional *zeros,
+                    const optional *bias, int64_t pack, const void *isa)
 {
     wna16_fn *real = (wna16_fn *)find_real(&wna16_symbol, __builtin_return_address(0));
     struct tap_call call;
 
     if (!real)
         return;
-    if (heed((const void *)real, data_of((const void *)real, w), x))
-        begin(tap_torch_ready((const void *)real) && describe_wna16(&call, x, w, out, scales, zeros, bias, pack) ? &call : NULL);
+    if (note_call((const void *)real, data_of((const void *)real, w), x))
+        begin(tap_torch_ready((const void *)real) &&
+                      describe_wna16(&call, x, w, out, scales, zeros, bias, pack)
+                  ? &call
+                  : NULL);
     real(x, w, out, scales, zeros, bias, pack, isa);
-    if (me.taking)
+    if (thread.is_open)
         end(NULL);
 }
 
-/* The handler's address, in a tensor of one int64. 0: it is none. */
+/* The handler's address, which a tensor of one int64 holds. 0: it does not. */
 static int64_t handler_of(const void *real, tensor handler)
 {
     struct tap_torch_tensor t;
     int64_t id;
 
-    if (!tap_torch_ready(real) || !tap_torch_read(handler, &t) || t.dtype != TAP_TORCH_I64 || !t.data)
+    if (!tap_torch_ready(real) || !tap_torch_read(handler, &t) || t.dtype != TD_TORCH_I64 ||
+        !t.data)
         return 0;
     memcpy(&id, t.data, sizeof id);
     return id;
@@ -403,47 +480,52 @@ void onednn_mm(tensor out, tensor x, const optional *bias, tensor handler)
     if (!real)
         return;
     id = handler_of((const void *)real, handler);
-    if (heed((const void *)real, (const void *)(uintptr_t)id, x))
+    if (note_call((const void *)real, (const void *)(uintptr_t)id, x))
         begin(id && describe_onednn(&call, out, x, bias, id) ? &call : NULL);
     real(out, x, bias, handler);
-    if (me.taking)
+    if (thread.is_open)
         end(NULL);
 }
 
 void *at_linear(void *ret, tensor x, tensor w, const optional *bias)
 {
     linear_fn *real = (linear_fn *)find_real(&linear_symbol, __builtin_return_address(0));
-    struct tap_fingerprint print;
+    struct tap_fingerprint fingerprint;
     struct tap_call call;
 
     if (!real)
         return ret;
-    if ((tap_cuda_injected() || tap_hip_used()) && tap_torch_ready((const void *)real) && tap_torch_elsewhere(x))
-        return real(ret, x, w, bias);  /* its launches are seen, and counted by name */
-    if (heed((const void *)real, data_of((const void *)real, w), x))
-        begin(tap_torch_ready((const void *)real) && describe_linear(&call, x, w, bias, &print) ? &call : NULL);
+    if (atomic_load_explicit(&tap_gpu_launches_seen, memory_order_relaxed) &&
+        tap_torch_ready((const void *)real) && tap_torch_is_on_device(x))
+        return real(ret, x, w, bias);  /* a GPU front sees its launches, and counts them by name */
+    if (note_call((const void *)real, data_of((const void *)real, w), x))
+        begin(tap_torch_ready((const void *)real) && describe_linear(&call, x, w, bias, &fingerprint)
+                  ? &call
+                  : NULL);
     ret = real(ret, x, w, bias);
-    if (me.taking)
+    if (thread.is_open)
         end(ret);
     return ret;
 }
 
-/* ---- for the core -------------------------------------------------------------------------------------------------- */
+/* ---- for the core ---------------------------------------------------------------------------- */
 
-/* The wheel holds several libraries, one for each kind of CPU: which one it is says which kernels run. */
+/* A wheel of vLLM holds a library for each kind of CPU: its name says which kernels run. */
 static bool describe(char *library, char *build, size_t n)
 {
-    const void *fn = atomic_load_explicit(&any_real, memory_order_acquire);
+    const void *fn = atomic_load_explicit(&first_real, memory_order_acquire);
     void *handle;
 
     library[0] = build[0] = '\0';
     if (!fn)
         return false;
     handle = tap_real_library(fn, library, n);
-    snprintf(build, n, "%s", tap_torch_ready(fn) ? "" : "its GEMMs cannot be recorded: torch has no aoti_torch_get_* functions");
+    snprintf(build, n, "%s",
+             tap_torch_ready(fn) ? ""
+                                 : "its GEMMs cannot be recorded: torch has no aoti_torch_get_* functions");
     if (handle)
         dlclose(handle);
     return true;
 }
 
-const struct tap_front tap_front_vllm = {.name = "vllm", .describe = describe};
+TAP_FRONT(vllm) = {.name = "vllm", .describe = describe};

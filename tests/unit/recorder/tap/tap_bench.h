@@ -11,7 +11,9 @@
 
 #include "common/fs.h"
 #include "recorder/tap_client/tap_client_parts.h"
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap.h"
+#include "recorder/tap/core/tap_ring_slot.h"
+#include "recorder/tap/fronts.h"
 
 enum { RING = 1 << 20 };
 
@@ -34,11 +36,11 @@ static inline uint8_t *map_ring(void)
 /* Armed as by the recorder's ARM, with one ring. */
 static inline void bench_open(struct bench *b, uint32_t mode)
 {
-    struct tap_ring_slot *s = &tap_plan.seats[0];
+    struct tap_ring_slot *s = &tap_ring_slots[0];
     struct td_error err = {0};
 
     memset(b, 0, sizeof *b);
-    strcpy(b->root, "/tmp/td-take-XXXXXX");
+    strcpy(b->root, "/tmp/td-call-XXXXXX");
     assert_non_null(mkdtemp(b->root));
     snprintf(b->dir, sizeof b->dir, "%s/fx", b->root);
     assert_int_equal(td_writer_create(b->dir, &(struct td_writer_options){.tool = "test"}, &b->l.opt.writer, &err), 0);
@@ -46,7 +48,7 @@ static inline void bench_open(struct bench *b, uint32_t mode)
     s->data = map_ring();
     s->ring = aligned_alloc(64, TAP_PAGE);
     memset(s->ring, 0, TAP_PAGE);
-    s->slots = calloc(TAP_WEIGHT_SLOTS, sizeof *s->slots);
+    s->weights = calloc(TAP_KNOWN_WEIGHTS, sizeof *s->weights);
     tap_plan.shared = calloc(1, TAP_PAGE);
     tap_plan.rings = 1;
     tap_plan.ring_bytes = RING;
@@ -60,9 +62,9 @@ static inline void bench_open(struct bench *b, uint32_t mode)
     b->lk->shared = tap_plan.shared;
     b->lk->ring[0].shared = s->ring;
     b->lk->ring[0].data = s->data;
-    tap_me.uses_steps = false;
+    tap_thread.uses_steps = false;
     atomic_store(&tap_generation, ++generation);
-    tap_ring_slot_key();
+    tap_ring_slots_init();
 }
 
 /* What was recorded so far, read back. */
@@ -85,7 +87,7 @@ static inline void bench_read(struct bench *b)
 
 static inline void bench_close(struct bench *b)
 {
-    struct tap_ring_slot *s = &tap_plan.seats[0];
+    struct tap_ring_slot *s = &tap_ring_slots[0];
 
     td_ops_free(b->ops, b->n_ops);
     td_steps_free(b->steps, b->n_steps);
@@ -94,7 +96,7 @@ static inline void bench_close(struct bench *b)
     client_kernels_release(&b->l);
     munmap(s->data, 2 * RING);
     free(s->ring);
-    free(s->slots);
+    free(s->weights);
     free(tap_plan.shared);
     td_fs_remove_tree(b->root, NULL);
 }
@@ -104,7 +106,7 @@ static inline int64_t ledger(const struct bench *b, const char *name)
     return td_fixture_ledger(b->fx, name);
 }
 
-/* Seen is kept and all dropped, of ops and of steps. */
+/* Every op and step that was seen is either recorded or dropped for a reason. */
 static inline void check_balance(const struct bench *b)
 {
     static const char *const why[] = {"sampling", "budget", "ring", "threads", "weights", "partial", "failed", "recorder", "unreadable", "graph", "flight", "layers"};

@@ -1,4 +1,5 @@
-/* test_tap_arm.c - what the recorder asks for arrives in the tap, through the socket: every field of a mode. Both ends are in this process.
+/* test_tap_arm.c - what the recorder asks for arrives in the tap, through the socket: every field
+ * of a mode. Both ends are in this process.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 #include "common/fs.h"
 #include "format/fixture.h"
 #include "recorder/tap_client/tap_client.h"
-#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/core/tap.h"
 
 static char root[] = "/tmp/td-arm-XXXXXX";
 static struct td_writer *writer;
@@ -36,10 +37,15 @@ static int setup(void **state)
         return -1;
     snprintf(path, sizeof path, "%s/run", root);
     setenv("TD_TAP_DIR", path, 1);
-    tap_take_note();                   /* as the first call of a server would: its thread opens the socket */
+    tap_start_if_cold(); /* as the first call of a server would: its thread opens the socket */
     snprintf(path, sizeof path, "%s/fx", root);
-    must(td_writer_create(path, &(struct td_writer_options){.tool = "record"}, &writer, &err), &err);
-    must(td_tap_client_open(&(struct td_tap_client_target){.pid = getpid(), .wait_ms = 3000}, &(struct td_tap_client_options){.writer = writer, .ring_bytes = 1 << 20}, &links, &err), &err);
+    must(td_writer_create(path, &(struct td_writer_options){.tool = "record"}, &writer, &err),
+         &err);
+    must(
+        td_tap_client_open(&(struct td_tap_client_target){.pid = getpid(), .wait_ms = 3000},
+                           &(struct td_tap_client_options){.writer = writer, .ring_bytes = 1 << 20},
+                           &links, &err),
+        &err);
     return 0;
 }
 
@@ -65,7 +71,12 @@ static void a_mode_arrives(void **state)
     struct td_error err = {0};
 
     (void)state;
-    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .percent = 2.5, .budget_bytes_per_s = 12345, .time_ppm = 678, .flight_mib = 9, .all_kinds = true});
+    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE,
+                                    .percent = 2.5,
+                                    .budget_bytes_per_s = 12345,
+                                    .time_ppm = 678,
+                                    .flight_mib = 9,
+                                    .all_kinds = true});
     assert_true(tap_armed());
     assert_int_equal(tap_plan.mode, TAP_MODE_SAMPLE);
     assert_int_equal(tap_plan.percent_ppm, 25000);
@@ -92,7 +103,8 @@ static void nothing_stays_of_the_mode_before(void **state)
 static void the_defaults_are_those_of_auto(void **state)
 {
     (void)state;
-    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM});
+    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE,
+                                    .time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM});
     assert_int_equal(tap_plan.percent_ppm, 100000);
     assert_int_equal(tap_plan.budget, 64 << 20);
     assert_int_equal(tap_plan.time_ppm, 5000);
@@ -100,7 +112,9 @@ static void the_defaults_are_those_of_auto(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_mode_arrives), cmocka_unit_test(nothing_stays_of_the_mode_before), cmocka_unit_test(the_defaults_are_those_of_auto)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_mode_arrives),
+                                       cmocka_unit_test(nothing_stays_of_the_mode_before),
+                                       cmocka_unit_test(the_defaults_are_those_of_auto)};
 
     return cmocka_run_group_tests_name("tap_arm", tests, setup, teardown);
 }

@@ -588,8 +588,8 @@ static void a_budget_drops_steps(void **state)
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
     tap_plan.budget = 100;             /* bytes a second: the first step spends it */
-    atomic_store(&tap_plan.due_steps, tap_now());
-    atomic_store(&tap_plan.due_weights, tap_now());
+    atomic_store(&tap_budget.steps_used_until_ns, tap_now());
+    atomic_store(&tap_budget.weights_used_until_ns, tap_now());
     assert_null(tap_front_cuda.start());
     for (p = 0; p < 10; p++) {
         gpu_pass(1, (unsigned)p);
@@ -776,12 +776,12 @@ static void the_last_op_comes_while_idle(void **state)
     (void)state;
     arm(&b, TAP_MODE_ALL);
     gpu_pass(1, 1);
-    for (i = 0; i < 50 && !atomic_load(&tap_plan.seats[0].ring->counts[TAP_OPS_SENT].n); i++) {
+    for (i = 0; i < 50 && !atomic_load(&tap_ring_slots[0].ring->counts[TAP_OPS_SENT].n); i++) {
         usleep(20000);
         tap_front_cuda.tick();
     }
     usleep(50000);
-    assert_int_equal(atomic_load(&tap_plan.seats[0].ring->counts[TAP_OPS_SENT].n), LAYERS);
+    assert_int_equal(atomic_load(&tap_ring_slots[0].ring->counts[TAP_OPS_SENT].n), LAYERS);
     disarm(&b);
     bench_close(&b);
 }

@@ -43,10 +43,10 @@ static void flying_is_not_charged_to_the_sample(void **state)
     (void)state;
     arm(&b, 1 << 20);
     tap_plan.time_ppm = 1;
-    atomic_store(&tap_plan.due_time, tap_now());
+    atomic_store(&tap_budget.time_used_until_ns, tap_now());
     for (p = 0; p < TAKEN + 20; p++)
         gpu_pass(1, p);
-    assert_true(atomic_load(&tap_plan.due_time) <= tap_now());
+    assert_true(atomic_load(&tap_budget.time_used_until_ns) <= tap_now());
     disarm(&b);
     tap_plan.time_ppm = 0;
     assert_int_equal(b.n_steps, TAKEN);
@@ -234,8 +234,8 @@ static void the_ring_holds_the_newest(void **state)
     arm(&b, 64 << 10);
     for (i = 0; i < (size_t)passes; i++)
         gpu_pass(1, (unsigned)i);
-    assert_null(tap_cuda_keep(TAP_FLIGHT_SIGNAL));
-    assert_non_null(tap_cuda_keep(TAP_FLIGHT_SIGNAL));
+    assert_null(tap_cuda_keep(TAP_DUMP_SIGNAL));
+    assert_non_null(tap_cuda_keep(TAP_DUMP_SIGNAL));
     be_idle(&b);
     disarm(&b);
     n = kept_by_flight(&b);
@@ -262,7 +262,7 @@ static void joined_launches_stay_together(void **state)
         gpu_pass(20, (unsigned)i);
     memcpy(a, (void *)dev_a, sizeof a);
     memcpy(c, (void *)dev_c, sizeof c);
-    assert_null(tap_cuda_keep(TAP_FLIGHT_COLLAPSE));
+    assert_null(tap_cuda_keep(TAP_DUMP_COLLAPSE));
     be_idle(&b);
     gpu_pass(20, 40);                  /* the ring is in use again */
     disarm(&b);
@@ -320,7 +320,7 @@ static void weights_that_are_gone_are_not_read(void **state)
     cu.stream_synchronize(gpu_stream);
     cu.mem_free(gone.qweight);
     copies = gpu_copies();
-    assert_null(tap_cuda_keep(TAP_FLIGHT_SIGNAL));
+    assert_null(tap_cuda_keep(TAP_DUMP_SIGNAL));
     be_idle(&b);
     assert_int_equal(gpu_copies(), copies + 3 * LAYERS); /* a sample, A and C each */
     disarm(&b);
@@ -375,7 +375,7 @@ static void off_it_costs_nothing(void **state)
     assert_int_equal(gpu_copies(), copies);
     assert_int_equal(say->calls("cuMemcpy2DAsync_v2"), rows);
     assert_int_equal(say->calls("cuEventRecord"), events);
-    assert_non_null(tap_cuda_keep(TAP_FLIGHT_SIGNAL));
+    assert_non_null(tap_cuda_keep(TAP_DUMP_SIGNAL));
     disarm(&b);
     assert_int_equal(kept_by_flight(&b), 0);
     assert_int_equal(ledger(&b, "ops.dropped.sampling"), 6 * LAYERS);

@@ -21,7 +21,7 @@ static void arm(struct bench *b, uint32_t mode)
 {
     bench_open(b, mode);
     tap_plan.percent_ppm = 100000;     /* a window of 4 steps in 40 */
-    tap_fresh_ns = 50000000;
+    tap_new_size_ns = 50000000;
     assert_null(tap_front_cuda.start());
 }
 
@@ -29,7 +29,7 @@ static void disarm(struct bench *b)
 {
     tap_front_cuda.stop(20000);
     bench_read(b);
-    tap_fresh_ns = 5000000000LL;
+    tap_new_size_ns = 5000000000LL;
 }
 
 /* One pass, and what the tap's thread does between two. */
@@ -93,13 +93,13 @@ static void a_new_size_ends_the_rests(void **state)
     arm(&b, TAP_MODE_SAMPLE);
     until(false);
     until(true);
-    tap_fresh_ns = 3600000000000LL;
+    tap_new_size_ns = 3600000000000LL;
     pass(3);
     for (i = 0; i < 100; i++) {
         pass(1);
         assert_true(cupti_subscribed());
     }
-    tap_fresh_ns = 50000000;
+    tap_new_size_ns = 50000000;
     usleep(60000);
     until(false);
     disarm(&b);                       /* in the middle of a rest */
@@ -262,7 +262,7 @@ static size_t taken_in(uint32_t time_ppm)
     bench_open(&b, TAP_MODE_SAMPLE);
     tap_plan.percent_ppm = 1000000;
     tap_plan.time_ppm = time_ppm;
-    atomic_store(&tap_plan.due_time, tap_now());
+    atomic_store(&tap_budget.time_used_until_ns, tap_now());
     assert_null(tap_front_cuda.start());
     for (i = 0; i < 10; i++) {
         gpu_pass(1, (unsigned)i);

@@ -275,7 +275,7 @@ static void test_gemms(void **state)
     rig_end(&r);
 }
 
-/* A file whose weights of the same name are others: named all the same, and nothing is taken from it. */
+/* A file whose weights of the same name are others: named all the same, and nothing comes from it. */
 static void test_another_models_file(void **state)
 {
     struct rig r;
@@ -380,7 +380,7 @@ static void test_servers_own_callback(void **state)
         rig_read(&r);
         assert_int_equal(r.n_steps, 18);
         assert_true(r.n_ops > 12 * GEMMS);
-        assert_int_equal(td_fixture_ledger(r.fx, "ops.dropped.failed"), i ? 6 : 0); /* the node that failed was being taken */
+        assert_int_equal(td_fixture_ledger(r.fx, "ops.dropped.failed"), i ? 6 : 0); /* the node that failed was being recorded */
         rig_end(&r);
     }
 }
@@ -442,7 +442,7 @@ static void test_threads(void **state)
     rig_end(&r);
 }
 
-/* Steps that are not taken are counted with what they hold. */
+/* Steps that are not recorded are counted with their ops. */
 static void test_sampling(void **state)
 {
     struct rig r;

@@ -173,14 +173,14 @@ static void others(int n)
 static void arm(struct bench *b)
 {
     bench_open(b, TAP_MODE_ALL);
-    tap_front_hip.awake(true);
+    tap_front_hip.set_awake(true);
     assert_null(tap_front_hip.start());
 }
 
 static void disarm(struct bench *b)
 {
     tap_front_hip.stop(20000);
-    tap_front_hip.awake(false);
+    tap_front_hip.set_awake(false);
     bench_read(b);
 }
 

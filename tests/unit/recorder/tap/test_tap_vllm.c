@@ -90,7 +90,7 @@ static void multiply(int l, int64_t rows)
     FAKE_ONEDNN(&tc, &ta, &none, &th);
 }
 
-static void *passes(void *arg)
+static void *run_steps(void *arg)
 {
     int p, l;
 
@@ -113,7 +113,7 @@ static void onednn_is_seen(void **state)
         load_layer(l);
     bench_open(&b, TAP_MODE_ALL);
     *calls = 0;
-    in_thread(passes, NULL);
+    in_thread(run_steps, NULL);
     assert_int_equal(*calls, 9);
     memcpy(out, y, sizeof out);
     bench_read(&b);
@@ -179,7 +179,7 @@ static void linear_is_seen(void **state)
     bench_close(&b);
 }
 
-/* Armed in the middle of a pass: what belongs to none that was seen from its start is not taken. */
+/* Armed in the middle of a step: ops of a step that was not seen from its start are not recorded. */
 static void *armed_between(void *arg)
 {
     struct bench *b = arg;
@@ -188,7 +188,7 @@ static void *armed_between(void *arg)
     bench_open(b, TAP_MODE_ALL);
     multiply(1, 1);
     multiply(2, 1);
-    passes(NULL);
+    run_steps(NULL);
     return NULL;
 }
 
@@ -232,7 +232,7 @@ static void an_exception_passes_through(void **state)
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
     in_thread(one_throws, NULL);
-    assert_true(tap_ring_slots_quiet());
+    assert_true(tap_ring_slots_are_idle());
     bench_read(&b);
     assert_int_equal(b.n_ops, 2);
     assert_int_equal(ledger(&b, "ops.dropped.failed"), 1);
@@ -258,7 +258,7 @@ static void a_thread_ends_by_an_exception(void **state)
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
     in_thread(last_call_throws, NULL);
-    assert_true(tap_ring_slots_quiet());
+    assert_true(tap_ring_slots_are_idle());
     bench_read(&b);
     assert_int_equal(b.n_ops, 1);
     bench_close(&b);
@@ -369,7 +369,7 @@ static void int4_is_seen(void **state)
     assert_int_equal(attr(b.ops, "group_size"), K4 / GROUPS);
     assert_int_equal(attr(b.ops, "lda"), LDA);
     check_blob(&b, td_op_rec_in(b.ops, "a"), dense, sizeof dense);
-    check_blob(&b, td_op_rec_in(b.ops, "qweight"), q.w, sizeof q.w); /* no layout of weights: kept as they came */
+    check_blob(&b, td_op_rec_in(b.ops, "qweight"), q.w, sizeof q.w); /* no layout of weights: stored as they came */
     check_blob(&b, td_op_rec_in(b.ops, "qzeros"), q.zeros, sizeof q.zeros);
     check_blob(&b, td_op_rec_in(b.ops, "scales"), q.scales, sizeof q.scales);
     check_blob(&b, td_op_rec_in(b.ops, "bias"), q.bias, sizeof q.bias);

@@ -62,14 +62,14 @@ static void rewind_ring(struct bench *b)
 
 static struct tap_rec rec_of(uint16_t type, size_t size)
 {
-    return (struct tap_rec){.size = (uint32_t)tap_round(size, TAP_REC_ALIGN), .type = type, .tid = 1, .t_ns = 5};
+    return (struct tap_rec){.size = (uint32_t)tap_round_up(size, TAP_REC_ALIGN), .type = type, .tid = 1, .t_ns = 5};
 }
 
 static void put(struct bench *b, const void *head, size_t n, size_t size)
 {
-    memset(b->data + b->head, 0x3c, tap_round(size, TAP_REC_ALIGN));
+    memset(b->data + b->head, 0x3c, tap_round_up(size, TAP_REC_ALIGN));
     memcpy(b->data + b->head, head, n);
-    b->head += tap_round(size, TAP_REC_ALIGN);
+    b->head += tap_round_up(size, TAP_REC_ALIGN);
     atomic_store(&b->lk->ring[0].shared->head, b->head);
 }
 
@@ -181,7 +181,7 @@ static void test_named_faults(void **state)
     FAULT(&b, op->t[1].opaque = 1; op->t[1].bytes = 0); /* sent and opaque */
     FAULT(&b, strcpy(op->op.kind, "thing"); op->t[2].bytes += 64); /* more than was sent, of a kind that nobody knows */
     FAULT(&b, strcpy(op->op.kind, "thing"); op->op.weight = 0); /* readable, and never sent */
-    FAULT(&b, op->op.flight = TAP_FLIGHTS);      /* kept for no reason that there is */
+    FAULT(&b, op->op.dump_reason = TAP_DUMP_REASONS); /* kept for no reason that there is */
     bench_close(&b);
 }
 
@@ -239,7 +239,7 @@ static void test_set_described_twice(void **state)
 /* What a flight recorder kept is announced by a reason; one that nobody knows is no tap's. */
 static void test_kept(void **state)
 {
-    struct tap_kept k = {.rec = rec_of(TAP_REC_FLIGHT, sizeof k), .why = TAP_FLIGHT_SIGNAL, .ring_bytes = 1 << 20};
+    struct tap_dump k = {.rec = rec_of(TAP_REC_DUMP, sizeof k), .why = TAP_DUMP_SIGNAL, .ring_bytes = 1 << 20};
     struct bench b;
 
     (void)state;
@@ -249,10 +249,10 @@ static void test_kept(void **state)
     assert_int_equal(cJSON_GetArraySize(b.l.flight.kept), 1);
     client_flight_facts(&b.l);          /* nobody asked for it: no fact, and nothing is left */
     b.l.flight.kept = NULL;
-    k.why = TAP_FLIGHTS;
+    k.why = TAP_DUMP_REASONS;
     put(&b, &k, sizeof k, sizeof k);
     expect_corrupt(&b, 0);
-    k.why = TAP_FLIGHT_NOT;
+    k.why = TAP_DUMP_NONE;
     put(&b, &k, sizeof k, sizeof k);
     expect_corrupt(&b, 0);
     bench_close(&b);
@@ -271,7 +271,7 @@ static void test_too_many_inputs(void **state)
     rec.op = h.op;
     rec.op.weight = rec.op.n_attrs = rec.op.n_w = 0;
     rec.op.n_in = TAP_MAX_WEIGHTS + TAP_MAX_INPUTS;
-    rec.op.rec.size = (uint32_t)tap_round(sizeof rec, TAP_REC_ALIGN);
+    rec.op.rec.size = (uint32_t)tap_round_up(sizeof rec, TAP_REC_ALIGN);
     for (i = 0; i <= rec.op.n_in; i++)
         rec.t[i] = tensor("a", "F16", 0, 0, 2);
     put(&b, &rec, sizeof rec, sizeof rec);
@@ -298,7 +298,7 @@ static void test_endless_names(void **state)
     rec.op = h.op;
     rec.op.weight = rec.op.n_attrs = rec.op.n_in = 0;
     rec.op.n_w = 1;
-    rec.op.rec.size = (uint32_t)tap_round(sizeof rec, TAP_REC_ALIGN);
+    rec.op.rec.size = (uint32_t)tap_round_up(sizeof rec, TAP_REC_ALIGN);
     strcpy(rec.op.kind, "thing");
     rec.t[0] = tensor("w", "Q4_1", 0, 0, 1);
     rec.t[0].opaque = 1;

@@ -1,4 +1,5 @@
-/* test_tap_take.c - a call from a front end's description, through the ring, into a fixture: both sides in one process.
+/* test_tap_call.c - a call from a front's description, through the ring, into a fixture: both ends
+ * in one process.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,32 +15,49 @@
 #include "common/json.h"
 #include "tap_bench.h"
 
-/* ---- descriptions -------------------------------------------------------------------------------------------------- */
+/* ---- descriptions ---------------------------------------------------------------------------- */
 
 static struct tap_operand vector(const char *role, const void *data, int64_t n)
 {
-    return (struct tap_operand){.role = role, .dtype = "F32", .ndim = 1, .shape = {n}, .strides = {1}, .data = data, .bytes = (uint64_t)n * 4};
+    return (struct tap_operand){.role = role,
+                                .dtype = "F32",
+                                .ndim = 1,
+                                .shape = {n},
+                                .strides = {1},
+                                .data = data,
+                                .bytes = (uint64_t)n * 4};
 }
 
 static float a[6] = {1, 2, 3, 4, 5, 6}, w[5] = {7, 8, 9, 10, 11}, c[2] = {12, 13};
 
 static struct tap_call simple(void)
 {
-    return (struct tap_call){.kind = "thing", .symbol = "do_thing", .layout = "plain", .rounding = "none", .name = "blk.0.thing", .attrs = {{"m", 1}, {"p0", -5}}, .n_attrs = 2,
-                             .w = {vector("w", w, 5)}, .n_w = 1, .in = {vector("a", a, 6)}, .n_in = 1, .out = vector("c", c, 2), .rows = 1};
+    return (struct tap_call){.kind = "thing",
+                             .symbol = "do_thing",
+                             .layout = "plain",
+                             .rounding = "none",
+                             .name = "blk.0.thing",
+                             .attrs = {{"m", 1}, {"p0", -5}},
+                             .n_attrs = 2,
+                             .w = {vector("w", w, 5)},
+                             .n_w = 1,
+                             .in = {vector("a", a, 6)},
+                             .n_in = 1,
+                             .out = vector("c", c, 2),
+                             .rows = 1};
 }
 
-static bool take(const struct tap_call *call)
+static bool record(const struct tap_call *call)
 {
-    struct tap_taking t;
+    struct tap_open_call t;
 
-    if (!tap_take_begin(&t, call))
+    if (!tap_call_begin(&t, call))
         return false;
-    tap_take_end(&t, true, 5);
+    tap_call_end(&t, true, 5);
     return true;
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void test_simple(void **state)
 {
@@ -50,7 +68,7 @@ static void test_simple(void **state)
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
     for (i = 0; i < 3; i++)
-        assert_true(take(&call));
+        assert_true(record(&call));
     bench_read(&b);
     assert_int_equal(b.n_ops, 3);
     assert_int_equal(ledger(&b, "ops.kept"), 3);
@@ -87,11 +105,13 @@ static void test_callers_are_all_remembered(void **state)
         assert_null(tap_real_find(&s, base + i * 256));
     for (i = 0; i < TAP_CALLERS; i++)
         for (j = 0; j < TAP_CALLERS; j++)
-            known += atomic_load(&s.local[j].caller) == base + i * 256 && atomic_load(&s.local[j].fn);
+            known +=
+                atomic_load(&s.local[j].caller) == base + i * 256 && atomic_load(&s.local[j].fn);
     assert_int_equal(known, TAP_CALLERS);
 }
 
-/* A front end may build its words in one place; the recorder tells sets apart by what they say. */
+/* A front may build its strings in one place: sets of weights are told apart by the letters, not by
+ * addresses. */
 static void test_one_weight_two_kinds(void **state)
 {
     struct tap_call call = simple();
@@ -101,9 +121,9 @@ static void test_one_weight_two_kinds(void **state)
     (void)state;
     call.kind = kind;
     bench_open(&b, TAP_MODE_ALL);
-    assert_true(take(&call));
+    assert_true(record(&call));
     strcpy(kind, "other");
-    assert_true(take(&call));
+    assert_true(record(&call));
     bench_read(&b);
     assert_int_equal(b.n_ops, 2);
     assert_string_equal(b.ops[1].kind, "other");
@@ -111,10 +131,11 @@ static void test_one_weight_two_kinds(void **state)
     bench_close(&b);
 }
 
-/* Two layers with one bias, told apart by the prints of their weights alone. */
+/* Two layers with one bias, told apart by the fingerprints of their weights alone. */
 static void test_one_bias_two_weights(void **state)
 {
-    struct tap_fingerprint print[2] = {{.n = 3, .k = 2, .dtype = "F32"}, {.n = 3, .k = 2, .dtype = "F32", .word = {[255] = 1}}};
+    struct tap_fingerprint fingerprint[2] = {{.n = 3, .k = 2, .dtype = "F32"},
+                                             {.n = 3, .k = 2, .dtype = "F32", .word = {[255] = 1}}};
     struct tap_call call = simple();
     struct bench b;
 
@@ -123,11 +144,11 @@ static void test_one_bias_two_weights(void **state)
     call.w[0] = vector("w", NULL, 6);
     call.n_w = 2;
     bench_open(&b, TAP_MODE_ALL);
-    call.print = &print[0];
-    assert_true(take(&call));
-    call.print = &print[1];
-    assert_true(take(&call));
-    assert_true(take(&call));
+    call.fingerprint = &fingerprint[0];
+    assert_true(record(&call));
+    call.fingerprint = &fingerprint[1];
+    assert_true(record(&call));
+    assert_true(record(&call));
     bench_read(&b);
     assert_int_equal(b.n_ops, 3);
     assert_int_equal(ledger(&b, "weights.seen"), 2);
@@ -138,18 +159,18 @@ static void test_one_bias_two_weights(void **state)
 static void test_ever_new_weights(void **state)
 {
     enum { MAX = 16384, MORE = 3 };
-    struct tap_fingerprint print = {.n = 3, .k = 2, .dtype = "F32"};
+    struct tap_fingerprint fingerprint = {.n = 3, .k = 2, .dtype = "F32"};
     struct tap_call call = simple();
     struct bench b;
     int i;
 
     (void)state;
     call.w[0] = vector("w", NULL, 6);
-    call.print = &print;
+    call.fingerprint = &fingerprint;
     bench_open(&b, TAP_MODE_ALL);
     for (i = 0; i <= MAX + MORE; i++) {
-        print.word[0] = (uint32_t)(i < MAX + MORE ? i : 0); /* the last is known */
-        assert_true(take(&call));
+        fingerprint.word[0] = (uint32_t)(i < MAX + MORE ? i : 0); /* the last is known */
+        assert_true(record(&call));
         if (i % 64 == 0)
             client_drain(&b.l, b.lk);
     }
@@ -164,7 +185,15 @@ static void test_ever_new_weights(void **state)
 static void test_rows_are_put_densely(void **state)
 {
     uint8_t far[64], dense[24];
-    struct tap_operand o = {.role = "x", .dtype = "U8", .ndim = 3, .shape = {2, 3, 4}, .strides = {12, 4, 1}, .data = far, .bytes = 24, .row_bytes = 4, .pitch = 7};
+    struct tap_operand o = {.role = "x",
+                            .dtype = "U8",
+                            .ndim = 3,
+                            .shape = {2, 3, 4},
+                            .strides = {12, 4, 1},
+                            .data = far,
+                            .bytes = 24,
+                            .row_bytes = 4,
+                            .pitch = 7};
     struct tap_call call = simple();
     struct bench b;
     int i;
@@ -178,7 +207,7 @@ static void test_rows_are_put_densely(void **state)
     call.w[0].role = "w";
     call.n_in = 2;
     bench_open(&b, TAP_MODE_ALL);
-    assert_true(take(&call));
+    assert_true(record(&call));
     bench_read(&b);
     assert_int_equal(b.n_ops, 1);
     check_blob(&b, td_op_rec_in(b.ops, "a"), a, sizeof a);
@@ -193,7 +222,8 @@ static void test_rows_are_put_densely(void **state)
 
 static void test_weights_in_chunks(void **state)
 {
-    size_t n = 600000, first = 100003; /* three chunks; the second tensor is not aligned in the stream, and a chunk begins in it */
+    /* three chunks; the second tensor is not aligned in the stream, and a chunk begins in it */
+    size_t n = 600000, first = 100003;
     uint8_t *big = malloc(n);
     struct tap_call call = simple();
     struct bench b;
@@ -202,12 +232,24 @@ static void test_weights_in_chunks(void **state)
     (void)state;
     for (i = 0; i < n; i++)
         big[i] = (uint8_t)(i * 2654435761u >> 13);
-    call.w[0] = (struct tap_operand){.role = "w0", .dtype = "U8", .ndim = 1, .shape = {(int64_t)first}, .strides = {1}, .data = big, .bytes = first};
-    call.w[1] = (struct tap_operand){.role = "w1", .dtype = "U8", .ndim = 1, .shape = {(int64_t)(n - first)}, .strides = {1}, .data = big + first, .bytes = n - first};
+    call.w[0] = (struct tap_operand){.role = "w0",
+                                     .dtype = "U8",
+                                     .ndim = 1,
+                                     .shape = {(int64_t)first},
+                                     .strides = {1},
+                                     .data = big,
+                                     .bytes = first};
+    call.w[1] = (struct tap_operand){.role = "w1",
+                                     .dtype = "U8",
+                                     .ndim = 1,
+                                     .shape = {(int64_t)(n - first)},
+                                     .strides = {1},
+                                     .data = big + first,
+                                     .bytes = n - first};
     call.w[2] = vector("w2", w, 5);
     call.n_w = 3;
     bench_open(&b, TAP_MODE_ALL);
-    assert_true(take(&call));
+    assert_true(record(&call));
     bench_read(&b);
     check_blob(&b, td_op_rec_in(b.ops, "w0"), big, first);
     check_blob(&b, td_op_rec_in(b.ops, "w1"), big + first, n - first);
@@ -216,7 +258,8 @@ static void test_weights_in_chunks(void **state)
     bench_close(&b);
 }
 
-/* The same bytes for another kind of op are another set; so is another content at the same place. */
+/* The same bytes for another kind of op are another set; so is another content at the same
+ * place. */
 static void test_sets(void **state)
 {
     struct tap_call call = simple();
@@ -224,12 +267,12 @@ static void test_sets(void **state)
 
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
-    assert_true(take(&call));
+    assert_true(record(&call));
     call.kind = "other_thing";
-    assert_true(take(&call));
-    assert_true(take(&call));
+    assert_true(record(&call));
+    assert_true(record(&call));
     w[2] += 1;
-    assert_true(take(&call));
+    assert_true(record(&call));
     bench_read(&b);
     assert_int_equal(b.n_ops, 4);
     assert_int_equal(ledger(&b, "weights.seen"), 3);
@@ -241,7 +284,9 @@ static void test_sets(void **state)
 
 static void test_opaque(void **state)
 {
-    static struct tap_fingerprint prints[2] = {{.n = 3, .k = 5, .dtype = "BF16", .word = {1}}, {.n = 3, .k = 5, .dtype = "BF16", .word = {2}}};
+    static struct tap_fingerprint fingerprints[2] = {
+        {.n = 3, .k = 5, .dtype = "BF16", .word = {1}},
+        {.n = 3, .k = 5, .dtype = "BF16", .word = {2}}};
     struct tap_call call = simple();
     struct bench b;
     const struct td_tensor_rec *t;
@@ -251,13 +296,13 @@ static void test_opaque(void **state)
     bench_open(&b, TAP_MODE_ALL);
     call.w[0].data = NULL;
     for (i = 0; i < 2; i++)
-        assert_true(take(&call));     /* one set: the same name */
+        assert_true(record(&call));     /* one set: the same name */
     call.name = "blk.1.thing";
-    assert_true(take(&call));
+    assert_true(record(&call));
     call.name = NULL;
     for (i = 0; i < 4; i++) {
-        call.print = &prints[i % 2];
-        assert_true(take(&call));     /* two: by their prints */
+        call.fingerprint = &fingerprints[i % 2];
+        assert_true(record(&call));     /* two: by their fingerprints */
     }
     bench_read(&b);
     assert_int_equal(b.n_ops, 7);
@@ -287,9 +332,9 @@ static void test_partly_opaque_and_none(void **state)
     call.n_w = 2;
     call.in[1] = vector("hidden", NULL, 9);
     call.n_in = 2;
-    assert_true(take(&call));
+    assert_true(record(&call));
     call.n_w = 0;
-    assert_true(take(&call));
+    assert_true(record(&call));
     bench_read(&b);
     assert_int_equal(b.n_ops, 2);
     assert_false(td_op_rec_in(&b.ops[0], "w")->stored);
@@ -302,27 +347,28 @@ static void test_partly_opaque_and_none(void **state)
     bench_close(&b);
 }
 
-/* A result that the call allocates is known only after it. Inside a call nothing else is taken. */
+/* A result that the call allocates is known only after it. A call inside a recorded call is not
+ * recorded. */
 static void test_between_begin_and_end(void **state)
 {
     struct tap_call call = simple(), inner = simple();
-    struct tap_taking t;
+    struct tap_open_call t;
     struct bench b;
 
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
     call.out.data = NULL;
-    assert_true(tap_take_begin(&t, &call));
-    assert_false(tap_ring_slots_quiet());
-    assert_false(take(&inner));
-    assert_false(tap_take_wanted());
-    tap_take_skip(3, 0);
+    assert_true(tap_call_begin(&t, &call));
+    assert_false(tap_ring_slots_are_idle());
+    assert_false(record(&inner));
+    assert_false(tap_call_is_wanted());
+    tap_call_skip(3, 0);
     memset(&call, 0xee, sizeof call); /* borrowed by begin only */
     a[0] += 1;                        /* in place: the input was copied before */
     t.out.data = c;
-    tap_take_end(&t, true, -1);
+    tap_call_end(&t, true, -1);
     a[0] -= 1;
-    assert_true(tap_ring_slots_quiet());
+    assert_true(tap_ring_slots_are_idle());
     bench_read(&b);
     assert_int_equal(b.n_ops, 1);
     assert_int_equal(ledger(&b, "ops.seen"), 1);
@@ -336,7 +382,7 @@ static void test_between_begin_and_end(void **state)
 static void test_what_makes_no_sense(void **state)
 {
     struct tap_call good = simple(), bad[10];
-    struct tap_taking t;
+    struct tap_open_call t;
     struct bench b;
     size_t i;
 
@@ -355,18 +401,18 @@ static void test_what_makes_no_sense(void **state)
     bad[8].w[0].bytes = UINT64_MAX - 8;
     bad[9].kind = NULL;
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(take(&bad[i]));
-    assert_false(tap_take_begin(&t, NULL));
-    assert_true(tap_take_begin(&t, &good));
-    tap_take_end(&t, false, 0);       /* the kernel refused */
-    assert_true(tap_take_begin(&t, &good));
+        assert_false(record(&bad[i]));
+    assert_false(tap_call_begin(&t, NULL));
+    assert_true(tap_call_begin(&t, &good));
+    tap_call_end(&t, false, 0);       /* the kernel refused */
+    assert_true(tap_call_begin(&t, &good));
     t.out.bytes = 1 << 20;            /* more than was made room for */
-    tap_take_end(&t, true, 0);
-    assert_true(tap_take_begin(&t, &good));
+    tap_call_end(&t, true, 0);
+    assert_true(tap_call_begin(&t, &good));
     t.out.data = NULL;
-    tap_take_end(&t, true, 0);
+    tap_call_end(&t, true, 0);
     good.in[0].bytes = 2 * RING;      /* of which nothing is read */
-    assert_false(take(&good));
+    assert_false(record(&good));
     bench_read(&b);
     assert_int_equal(b.n_ops, 0);
     assert_int_equal(ledger(&b, "ops.dropped.failed"), 14);
@@ -378,14 +424,14 @@ static void test_what_makes_no_sense(void **state)
 static void test_forked_inside(void **state)
 {
     struct tap_call call = simple();
-    struct tap_taking t;
+    struct tap_open_call t;
     struct bench b;
 
     (void)state;
     bench_open(&b, TAP_MODE_ALL);
-    assert_true(tap_take_begin(&t, &call));
+    assert_true(tap_call_begin(&t, &call));
     ours = 0;
-    tap_take_end(&t, true, 0);
+    tap_call_end(&t, true, 0);
     ours = 1;
     bench_read(&b);
     assert_int_equal(b.n_ops, 0);
@@ -419,13 +465,13 @@ static void test_words_over_the_limit(void **state)
     if (!bad[6].n_attrs)
         bad[6].n_attrs = 1;
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(take(&bad[i]));
+        assert_false(record(&bad[i]));
     good.out.role = bad[4].in[0].role;
-    take(&good);                      /* the output is described at the end of the call */
+    record(&good);                      /* the output is described at the end of the call */
     good = simple();
     good.symbol = longest + 1;
-    assert_true(take(&good));
-    assert_true(tap_ring_slots_quiet());
+    assert_true(record(&good));
+    assert_true(tap_ring_slots_are_idle());
     bench_read(&b);
     assert_int_equal(b.n_ops, 1);
     assert_string_equal(b.ops[0].impl.symbol, longest + 1);
@@ -444,7 +490,7 @@ static void test_large_attributes(void **state)
     call.attrs[0] = (struct td_attr_view){"most", INT64_MAX};
     call.attrs[1] = (struct td_attr_view){"exact", ((int64_t)1 << 53) + 1};
     call.attrs[2] = (struct td_attr_view){"small", -3};
-    assert_true(take(&call));
+    assert_true(record(&call));
     bench_read(&b);
     assert_int_equal(td_json_get_i64(b.ops[0].attrs, "most", 0), INT64_MAX);
     assert_int_equal(td_json_get_i64(b.ops[0].attrs, "exact", 0), ((int64_t)1 << 53) + 1);
@@ -465,11 +511,11 @@ static void test_names(void **state)
     bench_open(&b, TAP_MODE_ALL);
     call.n_w = 0;
     call.name = longest;
-    assert_true(take(&call));
+    assert_true(record(&call));
     call.name = longer;               /* half a name is another name */
-    assert_true(take(&call));
+    assert_true(record(&call));
     call.name = "bell\a";
-    assert_true(take(&call));
+    assert_true(record(&call));
     bench_read(&b);
     assert_string_equal(b.ops[0].layer, longest);
     assert_null(b.ops[1].layer);
@@ -477,27 +523,28 @@ static void test_names(void **state)
     bench_close(&b);
 }
 
-/* Passes of which only the rows are known: the first two of each size are taken, and a window now and then. */
+/* Steps of which only the rows are known: the first two of each size are recorded, and a window now
+ * and then. */
 static void test_passes(void **state)
 {
     struct tap_call call = simple();
     struct bench b;
-    uint64_t step, taken = 0;
+    uint64_t step, recorded = 0;
     size_t i;
 
     (void)state;
     bench_open(&b, TAP_MODE_SAMPLE);  /* 0.1 %: no window in these */
     for (step = 0; step < 60; step++) {
-        tap_take_pass(step, step % 3 == 2 ? 100 : 1);
-        if (tap_take_wanted()) {
-            assert_true(take(&call));
-            taken++;
+        tap_step_begin_rows(step, step % 3 == 2 ? 100 : 1);
+        if (tap_call_is_wanted()) {
+            assert_true(record(&call));
+            recorded++;
         } else {
-            tap_take_skip(2, 7);
+            tap_call_skip(2, 7);
         }
     }
     bench_read(&b);
-    assert_int_equal(taken, 4);
+    assert_int_equal(recorded, 4);
     assert_int_equal(b.n_steps, 4);
     assert_int_equal(b.n_ops, 4);
     assert_int_equal(ledger(&b, "steps.dropped.sampling"), 56);
@@ -513,10 +560,12 @@ static void test_passes(void **state)
     bench_close(&b);
 }
 
-/* A library may have a kernel for each rest of 8 rows, and one for each 16 up to 64: the first of each is taken, whatever the share. */
+/* A library may have a kernel for each remainder of 8 rows, and one for each 16 up to 64: the first
+ * steps of each size are recorded, whatever the share. */
 static void test_first_of_each_size(void **state)
 {
-    static const int64_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 48, 64, 100, 200, 5000, INT64_MAX};
+    static const int64_t rows[] = {1,  2,  3,  4,  5,   6,   7,    8,        16,
+                                   24, 32, 48, 64, 100, 200, 5000, INT64_MAX};
     struct tap_sampler p = {.steps = 0};
     struct bench b;
     bool weights;
@@ -526,12 +575,14 @@ static void test_first_of_each_size(void **state)
     bench_open(&b, TAP_MODE_SAMPLE);
     tap_plan.percent_ppm = 1;
     for (i = 0; i < 3 * sizeof rows / sizeof *rows; i++)
-        assert_int_equal(tap_sampler_decide(&p, rows[i / 3], &weights), i % 3 < 2 ? TAP_TAKE : TAP_SKIP_SAMPLING);
+        assert_int_equal(tap_sampler_decide(&p, rows[i / 3], &weights),
+                         i % 3 < 2 ? TAP_RECORD : TAP_SKIP_SAMPLING);
     bench_read(&b);
     bench_close(&b);
 }
 
-/* What one step took is paid before the next is taken, unless its size was new; and no step silences the sample for good. */
+/* The time of one step is charged before the next is recorded, unless its size was new; and no step
+ * silences the sample for good. */
 static void test_time_is_paid(void **state)
 {
     struct tap_sampler p = {.steps = 0};
@@ -543,22 +594,23 @@ static void test_time_is_paid(void **state)
     bench_open(&b, TAP_MODE_SAMPLE);
     tap_plan.percent_ppm = 1000000;
     tap_plan.time_ppm = 5000;
-    atomic_store(&tap_plan.due_time, tap_now());
+    atomic_store(&tap_budget.time_used_until_ns, tap_now());
     for (i = 0; i < 2; i++) {
-        assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_TAKE);
-        tap_sampler_paid(&p, 3600000000000LL);
+        assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_RECORD);
+        tap_sampler_charge_time(&p, 3600000000000LL);
     }
-    assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_TAKE);
-    tap_sampler_paid(&p, 3600000000000LL);
+    assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_RECORD);
+    tap_sampler_charge_time(&p, 3600000000000LL);
     assert_int_equal(tap_sampler_decide(&p, 1, &weights), TAP_SKIP_BUDGET);
-    assert_int_equal(tap_sampler_decide(&p, 100, &weights), TAP_TAKE); /* a size may not come again */
-    assert_true(atomic_load(&tap_plan.due_time) - tap_now() <= 10000000000LL);
+    /* a size may not come again */
+    assert_int_equal(tap_sampler_decide(&p, 100, &weights), TAP_RECORD);
+    assert_true(atomic_load(&tap_budget.time_used_until_ns) - tap_now() <= 10000000000LL);
     tap_plan.time_ppm = 0;
     bench_read(&b);
     bench_close(&b);
 }
 
-/* Armed in the middle of a step: its ops are not whole. */
+/* Armed in the middle of a step: its ops are partial. */
 static void test_wanted(void **state)
 {
     struct tap_call call = simple();
@@ -566,18 +618,18 @@ static void test_wanted(void **state)
 
     (void)state;
     assert_false(tap_armed());
-    assert_false(tap_take_wanted());
-    tap_take_note_step();
+    assert_false(tap_call_is_wanted());
+    tap_step_mark_thread();
     bench_open(&b, TAP_MODE_ALL);
-    tap_me.uses_steps = true;
-    assert_false(tap_take_wanted());
-    tap_take_skip(1, 0);
-    assert_false(take(&call));
-    tap_take_pass(1, 1);
-    assert_true(tap_take_wanted());
-    assert_false(tap_take_all_kinds());
+    tap_thread.uses_steps = true;
+    assert_false(tap_call_is_wanted());
+    tap_call_skip(1, 0);
+    assert_false(record(&call));
+    tap_step_begin_rows(1, 1);
+    assert_true(tap_call_is_wanted());
+    assert_false(tap_wants_all_kinds());
     tap_plan.kinds = TAP_KINDS_ALL;
-    assert_true(tap_take_all_kinds());
+    assert_true(tap_wants_all_kinds());
     tap_plan.kinds = TAP_KINDS_GEMM;
     bench_read(&b);
     assert_int_equal(ledger(&b, "ops.dropped.partial"), 2);
@@ -587,7 +639,11 @@ static void test_wanted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simple), cmocka_unit_test(test_callers_are_all_remembered), cmocka_unit_test(test_one_weight_two_kinds), cmocka_unit_test(test_one_bias_two_weights), cmocka_unit_test(test_ever_new_weights),
+        cmocka_unit_test(test_simple),
+        cmocka_unit_test(test_callers_are_all_remembered),
+        cmocka_unit_test(test_one_weight_two_kinds),
+        cmocka_unit_test(test_one_bias_two_weights),
+        cmocka_unit_test(test_ever_new_weights),
         cmocka_unit_test(test_first_of_each_size),
         cmocka_unit_test(test_time_is_paid),
         cmocka_unit_test(test_rows_are_put_densely),

@@ -1,35 +1,33 @@
-/* tap_torch.c - read PyTorch's tensors from outside.
+/* tap_torch_tensor.c - read PyTorch's tensors from outside, and describe them as operands.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "recorder/tap/vllm/tap_torch.h"
+#include "recorder/tap/torch/tap_torch_tensor.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
-typedef int32_t get_i64_fn(const void *, int64_t *);
-typedef int32_t get_dims_fn(const void *, int64_t **);
-typedef int32_t get_i32_fn(const void *, int32_t *);
-typedef int32_t get_ptr_fn(const void *, void **);
+#include "recorder/tap/core/tap_real.h"
 
-static struct {
-    get_i64_fn *dim;
-    get_dims_fn *sizes, *strides;
-    get_i32_fn *dtype, *device;
-    get_ptr_fn *data;
+static struct {                       /* valid once state is READY */
+    td_torch_get_dim *dim;
+    td_torch_get_lengths *sizes, *strides;
+    td_torch_get_enum *dtype, *device;
+    td_torch_get_data *data;
 } torch;
 enum { UNKNOWN, LOOKING, READY, MISSING };
 static _Atomic int state;
 
 static bool find_functions(void *library)
 {
-    torch.dim = (get_i64_fn *)dlsym(library, "aoti_torch_get_dim");
-    torch.sizes = (get_dims_fn *)dlsym(library, "aoti_torch_get_sizes");
-    torch.strides = (get_dims_fn *)dlsym(library, "aoti_torch_get_strides");
-    torch.dtype = (get_i32_fn *)dlsym(library, "aoti_torch_get_dtype");
-    torch.device = (get_i32_fn *)dlsym(library, "aoti_torch_get_device_type");
-    torch.data = (get_ptr_fn *)dlsym(library, "torch_get_const_data_ptr");
-    if (!torch.data)                   /* before 2.10: asks for memory to write in, so it warns of a tensor that is being traced, and makes a shared one its own */
-        torch.data = (get_ptr_fn *)dlsym(library, "aoti_torch_get_data_ptr");
+    torch.dim = (td_torch_get_dim *)dlsym(library, "aoti_torch_get_dim");
+    torch.sizes = (td_torch_get_lengths *)dlsym(library, "aoti_torch_get_sizes");
+    torch.strides = (td_torch_get_lengths *)dlsym(library, "aoti_torch_get_strides");
+    torch.dtype = (td_torch_get_enum *)dlsym(library, "aoti_torch_get_dtype");
+    torch.device = (td_torch_get_enum *)dlsym(library, "aoti_torch_get_device_type");
+    torch.data = (td_torch_get_data *)dlsym(library, "torch_get_const_data_ptr");
+    if (!torch.data)                  /* before torch 2.10 */
+        torch.data = (td_torch_get_data *)dlsym(library, "aoti_torch_get_data_ptr");
     return torch.dim && torch.sizes && torch.strides && torch.dtype && torch.device && torch.data;
 }
 
@@ -51,7 +49,7 @@ bool tap_torch_ready(const void *fn)
     return now == READY;
 }
 
-bool tap_torch_read(const void *handle, struct tap_torch_tensor *t)
+bool tap_torch_read(td_torch_tensor tensor, struct tap_torch_tensor *t)
 {
     int64_t *sizes, *strides, elements = 1;
     int32_t device;
@@ -59,8 +57,10 @@ bool tap_torch_read(const void *handle, struct tap_torch_tensor *t)
     int i;
 
     memset(t, 0, sizeof *t);
-    if (!handle || torch.device(handle, &device) || device != 0 || torch.dim(handle, &t->ndim) || t->ndim < 0 || t->ndim > TAP_DIMS ||
-        torch.sizes(handle, &sizes) || torch.strides(handle, &strides) || torch.dtype(handle, &t->dtype) || torch.data(handle, &data))
+    if (!tensor || torch.device(tensor, &device) || device != TD_TORCH_CPU ||
+        torch.dim(tensor, &t->ndim) || t->ndim < 0 || t->ndim > TAP_DIMS ||
+        torch.sizes(tensor, &sizes) || torch.strides(tensor, &strides) ||
+        torch.dtype(tensor, &t->dtype) || torch.data(tensor, &data))
         return false;
     for (i = 0; i < t->ndim; i++)
         if (sizes[i] < 0 || strides[i] < 0 || __builtin_mul_overflow(elements, sizes[i], &elements))
@@ -71,24 +71,27 @@ bool tap_torch_read(const void *handle, struct tap_torch_tensor *t)
     return t->data || !elements;
 }
 
-bool tap_torch_elsewhere(const void *handle)
+bool tap_torch_is_on_device(td_torch_tensor tensor)
 {
     int32_t device;
 
-    return handle && !torch.device(handle, &device) && device != 0;
+    return tensor && !torch.device(tensor, &device) && device != TD_TORCH_CPU;
 }
 
-bool tap_torch_read_optional(const struct tap_torch_optional *o, struct tap_torch_tensor *t, bool *has)
+bool tap_torch_read_optional(const struct td_torch_optional *o, struct tap_torch_tensor *t,
+                             bool *has)
 {
     memset(t, 0, sizeof *t);
     *has = o && o->has;
     return !*has || tap_torch_read(&o->tensor, t);
 }
 
-/* ---- words for it -------------------------------------------------------------------------------------------------- */
+/* ---- as an operand --------------------------------------------------------------------------- */
 
-static const struct { int32_t dtype; uint64_t size; const char *name; } dtypes[] = {
-    {TAP_TORCH_BF16, 2, "BF16"}, {TAP_TORCH_F16, 2, "F16"}, {TAP_TORCH_F32, 4, "F32"}, {TAP_TORCH_U8, 1, "U8"}, {TAP_TORCH_I8, 1, "I8"}, {TAP_TORCH_I32, 4, "I32"}};
+static const struct { int32_t dtype; uint64_t bytes; const char *name; } dtypes[] = {
+    {TD_TORCH_BF16, 2, "BF16"}, {TD_TORCH_F16, 2, "F16"}, {TD_TORCH_F32, 4, "F32"},
+    {TD_TORCH_U8, 1, "U8"},     {TD_TORCH_I8, 1, "I8"},   {TD_TORCH_I32, 4, "I32"},
+};
 
 static size_t dtype_at(int32_t dtype)
 {
@@ -106,11 +109,11 @@ const char *tap_torch_dtype_name(int32_t dtype)
     return i < sizeof dtypes / sizeof *dtypes ? dtypes[i].name : NULL;
 }
 
-uint64_t tap_torch_dtype_size(int32_t dtype)
+uint64_t tap_torch_dtype_bytes(int32_t dtype)
 {
     size_t i = dtype_at(dtype);
 
-    return i < sizeof dtypes / sizeof *dtypes ? dtypes[i].size : 0;
+    return i < sizeof dtypes / sizeof *dtypes ? dtypes[i].bytes : 0;
 }
 
 bool tap_torch_is_dense(const struct tap_torch_tensor *t)
@@ -128,7 +131,7 @@ bool tap_torch_is_dense(const struct tap_torch_tensor *t)
 
 bool tap_torch_operand(struct tap_operand *o, const char *role, const struct tap_torch_tensor *t)
 {
-    uint64_t size = tap_torch_dtype_size(t->dtype), elements = 1;
+    uint64_t size = tap_torch_dtype_bytes(t->dtype), elements = 1;
     bool dense = tap_torch_is_dense(t);
     int64_t stride = 1;
     int i;
