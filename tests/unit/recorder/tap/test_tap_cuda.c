@@ -12,7 +12,7 @@
 #include "fake_gpu.h"
 #include "tap_bench.h"
 #include "model/exllama_layout.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/gpu/gpu_parts.h"
 
 static void arm(struct bench *b, uint32_t mode)
 {

@@ -10,7 +10,7 @@
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
-#include "recorder/tap/cuda/tap_cuda_flight.h"
+#include "recorder/tap/gpu/flight_ring.h"
 
 enum { TAKEN = 2, HUGE_HALF = 0x7bff };  /* TAKEN: passes of a size that sampling takes (CLASS_STEPS) */
 

@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/gpu/gpu_parts.h"
 
 enum { MEMORY = 4 << 20 };
 

@@ -15,7 +15,7 @@
 #include "fake_gpu.h"
 #include "tap_bench.h"
 #include "model/exllama_layout.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/gpu/gpu_parts.h"
 
 enum { WORDS = K / 8 * 32 * LAYERS, OUT_OF_MEMORY = 2 };
 

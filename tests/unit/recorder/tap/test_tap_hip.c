@@ -18,7 +18,7 @@
 #include "common/json.h"
 #include "kernels/abi/hip_abi.h"
 #include "kernels/gpucode/image.h"
-#include "recorder/tap/hip/tap_hip.h"
+#include "recorder/tap/hip/hip_parts.h"
 #include "tap_bench.h"
 #include "tests/helpers/fake_gptq.h"
 

@@ -1,0 +1,275 @@
+/* cuda_graph_plans.c - what is known of CUDA graphs: which handle stands for which capture, and what was captured in it. Fixed tables.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * vLLM captures two thousand graphs of four to some hundred GEMMs. The tables are mapped once and fill as they are used. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "recorder/tap/cuda/cuda_graphs.h"
+
+#define PLANS 8192u
+#define SLOTS 65536u
+#define HANDLES 16384u
+#define BUCKETS 4096u                 /* a power of two */
+#define KERNELS 2048u
+
+struct handle { struct handle *next; const void *handle; struct tap_cuda_plan *plan; enum tap_cuda_handle kind; };
+
+static struct {
+    struct tap_cuda_plan plan[PLANS];
+    struct tap_cuda_slot slot[SLOTS];
+    struct handle handle[HANDLES];
+    struct tap_cuda_kernel kernel[KERNELS];
+    struct handle *bucket[BUCKETS], *free_handles;
+    struct tap_cuda_slot *free_slots;
+    unsigned n_plans, n_slots, n_handles, n_kernels, look; /* that were ever used; look: where a free plan was found last */
+} *all;
+
+bool tap_cuda_plans_open(void)
+{
+    if (!all) {
+        all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if ((void *)all == MAP_FAILED)
+            all = NULL;
+    }
+    return all;
+}
+
+void tap_cuda_plans_forget(void)
+{
+    all = NULL;                       /* the parent's; a child that uses CUDA gets its own */
+}
+
+/* ---- plans --------------------------------------------------------------------------------------------------------- */
+
+static void free_plan(struct tap_cuda_plan *p)
+{
+    if (p->last) {
+        p->last->next = all->free_slots;
+        all->free_slots = p->first;
+    }
+    memset(p, 0, sizeof *p);
+}
+
+static struct tap_cuda_plan *new_plan(void)
+{
+    unsigned tries;
+
+    if (all->n_plans < PLANS)
+        return &all->plan[all->n_plans++];
+    for (tries = 0; tries < PLANS; tries++) {
+        struct tap_cuda_plan *p = &all->plan[all->look++ % PLANS];
+
+        if (!p->users)
+            return p;
+    }
+    return NULL;
+}
+
+/* ---- handles ------------------------------------------------------------------------------------------------------- */
+
+static struct handle **place_of(enum tap_cuda_handle kind, const void *handle)
+{
+    struct handle **at = &all->bucket[((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 40 & (BUCKETS - 1)];
+
+    while (*at && ((*at)->handle != handle || (*at)->kind != kind))
+        at = &(*at)->next;
+    return at;
+}
+
+struct tap_cuda_plan *tap_cuda_plan_at(enum tap_cuda_handle kind, const void *handle)
+{
+    struct handle *h = *place_of(kind, handle);
+
+    return h ? h->plan : NULL;
+}
+
+void tap_cuda_plan_release(struct tap_cuda_plan *p)
+{
+    if (!--p->users)
+        free_plan(p);
+}
+
+static void drop(struct handle **at)
+{
+    struct handle *h = *at;
+
+    tap_cuda_plan_release(h->plan);
+    *at = h->next;
+    h->next = all->free_handles;
+    all->free_handles = h;
+}
+
+static struct handle *new_handle(void)
+{
+    struct handle *h = all->free_handles;
+
+    if (h)
+        all->free_handles = h->next;
+    else if (all->n_handles < HANDLES)
+        h = &all->handle[all->n_handles++];
+    return h;
+}
+
+void tap_cuda_plan_link(enum tap_cuda_handle kind, void *handle, struct tap_cuda_plan *p)
+{
+    struct handle **at, *h;
+
+    if (p)
+        p->users++;                   /* it may be the one that the handle stands for now */
+    at = place_of(kind, handle);
+    if (*at)
+        drop(at);
+    h = p ? new_handle() : NULL;
+    if (p && !h && !--p->users)
+        free_plan(p);                 /* too many: this graph is one that was not watched */
+    if (!h)
+        return;
+    at = place_of(kind, handle);
+    *h = (struct handle){*at, handle, p, kind};
+    *at = h;
+}
+
+void tap_cuda_plans_forget_graphs(void)
+{
+    unsigned i;
+
+    for (i = 0; i < BUCKETS; i++) {
+        struct handle **at = &all->bucket[i];
+
+        while (*at)
+            if ((*at)->kind == TAP_CUDA_GRAPH)
+                drop(at);
+            else
+                at = &(*at)->next;
+    }
+}
+
+/* A handle of a capture that came to nothing may be another graph's by now. One that has ended is gone on with: cuStreamBeginCaptureToGraph. */
+struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture)
+{
+    struct tap_cuda_plan *p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
+
+    if (p && (p->capture == capture || p->ended)) {
+        p->capture = capture;
+        return p;
+    }
+    p = new_plan();
+    if (!p)
+        return NULL;
+    p->capture = capture;
+    tap_cuda_plan_link(TAP_CUDA_GRAPH, graph, p);
+    return tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
+}
+
+/* ---- launches ------------------------------------------------------------------------------------------------------ */
+
+static void kill(struct tap_cuda_plan *p, struct tap_cuda_slot *s)
+{
+    p->left_bytes += s->dead ? 0 : tap_cuda_copied_bytes(&s->work);
+    s->dead = true;
+}
+
+void tap_cuda_plan_leave_out(struct tap_cuda_plan *p, uint64_t bytes)
+{
+    struct tap_cuda_slot *s;
+
+    p->left_bytes += bytes;
+    if (p->op_left)
+        return;
+    p->op_left = true;
+    p->left++;
+    for (s = p->op; s; s = s->next)
+        kill(p, s);
+}
+
+void tap_cuda_plan_nest(struct tap_cuda_plan *p, const struct tap_cuda_plan *inner)
+{
+    struct tap_cuda_slot *s;
+
+    for (s = p->first; s; s = s->next) {
+        p->left += !s->dead && !s->goes_on;
+        kill(p, s);
+    }
+    for (s = inner->first; s; s = s->next)
+        p->left += !s->dead && !s->goes_on;
+    p->left += inner->left;
+    p->nested = true;
+}
+
+static struct tap_cuda_slot *new_slot(void)
+{
+    struct tap_cuda_slot *s = all->free_slots;
+
+    if (s)
+        all->free_slots = s->next;
+    else if (all->n_slots < SLOTS)
+        s = &all->slot[all->n_slots++];
+    return s;
+}
+
+struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, uint64_t arena_bytes)
+{
+    uint64_t bytes = tap_cuda_slot_of(w, w->n_op);
+    struct tap_cuda_slot *s = NULL;
+
+    if (tap_cuda_weights_of(w) != p->weights)
+        p->weights = tap_cuda_weights_of(w), p->op = NULL, p->op_left = false;
+    if (!p->op_left && !p->nested && tap_cuda_operand(w, TD_GPU_IN) && p->used <= arena_bytes && bytes <= arena_bytes - p->used)
+        s = new_slot();
+    if (!s) {
+        tap_cuda_plan_leave_out(p, tap_cuda_copied_bytes(w));
+        return NULL;
+    }
+    *s = (struct tap_cuda_slot){.kernel = k, .launch = *l, .work = *w, .goes_on = p->op};
+    s->launch.slot = p->used;
+    s->launch.params = NULL;
+    s->launch.packed = NULL;
+    p->used += bytes;
+    *(p->last ? &p->last->next : &p->first) = s;
+    p->last = s;
+    p->op = p->op ? p->op : s;
+    return s;
+}
+
+void tap_cuda_plan_tally(struct tap_cuda_plan *p, struct tap_cuda_kernel *k)
+{
+    unsigned i;
+
+    for (i = 0; k && i < p->n_tallies && p->tally[i].kernel != k; i++)
+        ;
+    if (!k || i == TAP_CUDA_TALLIES) {
+        p->unnamed++;
+        return;
+    }
+    p->tally[i].kernel = k;
+    p->tally[i].n++;
+    p->n_tallies += i == p->n_tallies;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+
+struct tap_cuda_kernel *tap_cuda_plan_kernel(void *handle, const char *symbol)
+{
+    unsigned i;
+
+    if (!symbol || strnlen(symbol, TAP_SYMBOL) == TAP_SYMBOL)
+        symbol = "";                  /* a name that was cut is another name */
+    for (i = 0; i < all->n_kernels; i++)
+        if (atomic_load_explicit(&all->kernel[i].handle, memory_order_relaxed) == handle && !strcmp(all->kernel[i].symbol, symbol))
+            return &all->kernel[i];
+    if (i == KERNELS)
+        return NULL;
+    atomic_store_explicit(&all->kernel[i].handle, handle, memory_order_relaxed);
+    tap_cuda_kernel_describe(&all->kernel[i], handle, symbol);
+    all->n_kernels++;
+    return &all->kernel[i];
+}
+
+struct tap_cuda_kernel *tap_cuda_plan_kernel_at(unsigned i, bool *used)
+{
+    if (!all || i >= KERNELS)
+        return NULL;
+    *used = atomic_load_explicit(&all->kernel[i].ready, memory_order_acquire);
+    return &all->kernel[i];
+}

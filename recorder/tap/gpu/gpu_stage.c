@@ -1,0 +1,353 @@
+/* gpu_stage.c - the way from the device to the host: a ring on the device, and its mirror in pinned memory.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A byte lies at the same place in both. Tensors are copied into the ring on the stream of the launch, where nothing waits for the bus; what has
+ * gathered is copied to the mirror on a stream of our own, behind an event of the launch's stream, and then the batch's number is written into a
+ * word there, which the sender watches. Batches come in order, so one word is enough. A recorder may ask for a larger ring than the one before it
+ * (--ring-mib): between two arms a new ring and mirror take the place of the old ones.
+ *
+ * The mirror is memory of our own that the driver registers, not memory of the driver: at the end of the process the driver takes its own
+ * away while the sender may be reading. Nothing is ever freed: cuMemFree would wait for the device. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/gpu/gpu_parts.h"
+
+#define ALIGN 256u
+#define SMALLEST (4u << 20)
+#define HEAD_BYTES TAP_PAGE           /* of the mapping: the word, and one for the trial of the kernel that gathers */
+
+static struct {
+    _Atomic(void *) context;          /* NULL: not open */
+    void *made_in;                    /* what there is belongs to this context, also when opening it did not succeed */
+    unsigned long long id;            /* the context's: one that was reset has the same handle */
+    _Atomic bool broken, gone;
+    uint64_t bytes, device;           /* of the ring, a power of two */
+    uint8_t *host;
+    uint64_t spare, spare_bytes;      /* a larger ring, which there was no pinned memory for */
+    uint8_t *idle; uint64_t idle_bytes; /* a mirror, head and all, that the driver did not say the address of */
+    char sentence[160];
+    const volatile uint32_t *word;
+    uint64_t word_address;
+    void *side, *event;
+    uint64_t head, marked, handed;    /* taken; covered by the event; on their way: counted since the start, the lane's */
+    _Atomic uint64_t tail;            /* freed, the sender's */
+    uint32_t batch;
+} stage;
+
+/* ---- opening ------------------------------------------------------------------------------------------------------- */
+
+/* As much as the recorder takes in one piece, if that is of GEMMs alone; --all-ops is of servers on a CPU. */
+static uint64_t wanted_bytes(void)
+{
+    uint64_t bytes = TAP_CUDA_STAGE_BYTES;
+
+    while (tap_plan.kinds == TAP_KINDS_GEMM && bytes < tap_plan.ring_bytes && bytes < TAP_MAX_RING_BYTES)
+        bytes *= 2;
+    return bytes;
+}
+
+/* Of more than `least` bytes, into *made and *made_bytes: a server leaves little, and a small ring drops more, and counts it. */
+static bool make_ring(uint64_t least, uint64_t *made, uint64_t *made_bytes)
+{
+    uint64_t bytes = wanted_bytes(), device;
+
+    for (; !*made && bytes > least; bytes /= 2)
+        if (!tap_driver.mem_alloc(&device, bytes))
+            *made = device, *made_bytes = bytes;
+    return *made;
+}
+
+static bool make_pinned(uint64_t bytes)
+{
+    uint8_t *p;
+
+    if (stage.idle_bytes >= bytes)
+        return true;
+    p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
+        munmap(p, HEAD_BYTES + bytes);
+        return false;
+    }
+    stage.idle = p, stage.idle_bytes = bytes;
+    return true;
+}
+
+/* For a ring of so many bytes. What was made before a failure is kept for the next time. */
+static bool make_mirror(uint64_t bytes)
+{
+    uint64_t address;
+
+    if (!make_pinned(bytes) || tap_driver.host_device_pointer(&address, stage.idle, 0))
+        return false;
+    stage.word = (const volatile uint32_t *)stage.idle;
+    stage.word_address = address;
+    stage.host = stage.idle + HEAD_BYTES;
+    stage.idle = NULL, stage.idle_bytes = 0;
+    return true;
+}
+
+static bool make_stream(void)
+{
+    void *made;
+
+    if (!stage.side && !tap_driver.stream_create(&made, TAP_CUDA_STREAM_NON_BLOCKING))
+        stage.side = made;
+    if (!stage.event && !tap_driver.event_create(&made, TAP_CUDA_EVENT_DISABLE_TIMING))
+        stage.event = made;
+    return stage.side && stage.event;
+}
+
+static void begin(void)
+{
+    stage.batch = 1;
+    stage.head = stage.marked = stage.handed = TAP_CUDA_TRIAL_BYTES; /* what was written there may still come, if the GPU is busy */
+    atomic_store(&stage.tail, TAP_CUDA_TRIAL_BYTES);
+}
+
+static const char *make(void)
+{
+    if (!make_ring(SMALLEST - 1, &stage.device, &stage.bytes))
+        return "the GPU has no 4 MiB left for copies (vLLM: a smaller --gpu-memory-utilization)";
+    if (!stage.host && !make_mirror(stage.bytes))
+        return "no pinned memory for copies from the GPU";
+    if (!make_stream())
+        return "the GPU's driver gives no stream for copies";
+    begin();
+    tap_cuda_gather_open(&(struct tap_cuda_trial){stage.device, stage.host, stage.word + 1, stage.word_address + 4, stage.side});
+    return NULL;
+}
+
+const char *tap_cuda_stage_open(void *context)
+{
+    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED; /* a thread of the server may be capturing: our allocations are no part of that */
+    const char *why;
+    void *popped;
+
+    if (tap_cuda_stage_context())
+        return NULL;
+    if (stage.made_in && stage.made_in != context)
+        return "the memory for copies from the GPU is another context's";
+    if (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
+        return "the GPU's driver does not let us into the server's context";
+    stage.made_in = context;
+    why = tap_driver.context_id(context, &stage.id) ? "the GPU's driver does not know the server's context" : make();
+    tap_driver.ctx_pop(&popped);
+    if (!why)
+        atomic_store_explicit(&stage.context, context, memory_order_release);
+    return why;
+}
+
+/* In the context. A ring without a mirror is kept for the next time. */
+static bool make_larger(void)
+{
+    if (!make_ring(stage.bytes, &stage.spare, &stage.spare_bytes) || !make_mirror(stage.spare_bytes))
+        return false;
+    stage.device = stage.spare, stage.bytes = stage.spare_bytes;
+    stage.spare = stage.spare_bytes = 0;
+    begin();
+    return true;
+}
+
+void tap_cuda_stage_grow(void)
+{
+    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
+    void *context = tap_cuda_stage_context(), *popped;
+
+    if (wanted_bytes() <= TAP_CUDA_STAGE_BYTES || wanted_bytes() <= stage.bytes || tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
+        return;
+    if (tap_cuda_stage_is(context))
+        make_larger();
+    tap_driver.ctx_pop(&popped);
+}
+
+const char *tap_cuda_stage_short(void)
+{
+    bool asked = wanted_bytes() > TAP_CUDA_STAGE_BYTES;
+
+    if (!asked || !tap_cuda_stage_context() || stage.bytes >= wanted_bytes())
+        return NULL;
+    snprintf(stage.sentence, sizeof stage.sentence, "there was memory, of the GPU and pinned, for a ring of %u MiB only: no op of more is kept (--ring-mib)", (unsigned)(stage.bytes >> 20));
+    return stage.sentence;
+}
+
+void *tap_cuda_stage_context(void)
+{
+    return atomic_load_explicit(&stage.context, memory_order_acquire);
+}
+
+bool tap_cuda_stage_is(const void *context)
+{
+    unsigned long long id;
+
+    if (!context || tap_cuda_stage_context() != context || tap_cuda_stage_broken())
+        return false;
+    if (!tap_driver.context_id((void *)(uintptr_t)context, &id) && id == stage.id)
+        return true;
+    atomic_store(&stage.gone, true);  /* our memory was the old one's, and may be anybody's by now */
+    atomic_store(&stage.broken, true);
+    return false;
+}
+
+bool tap_cuda_stage_gone(void)
+{
+    return atomic_load(&stage.gone);
+}
+
+uint64_t tap_cuda_stage_bytes(void)
+{
+    return stage.bytes;
+}
+
+bool tap_cuda_stage_quiet(void)
+{
+    return !tap_cuda_stage_context() || *stage.word == stage.batch - 1;
+}
+
+void tap_cuda_stage_forget(void)
+{
+    tap_cuda_gather_forget();
+    memset(&stage, 0, sizeof stage);
+}
+
+/* ---- streams of the server ----------------------------------------------------------------------------------------- */
+
+bool tap_cuda_stream_capturing(void *stream)
+{
+    int status = TAP_CUDA_CAPTURE_NONE;
+
+    return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
+}
+
+uint64_t tap_cuda_stream_number(void *stream)
+{
+    unsigned long long id = 0;
+
+    return tap_driver.stream_id(stream, &id) ? 0 : id + 1;
+}
+
+/* ---- with the lane held -------------------------------------------------------------------------------------------- */
+
+uint64_t tap_cuda_stage_room(void)
+{
+    return stage.bytes - (stage.head - atomic_load_explicit(&stage.tail, memory_order_acquire));
+}
+
+uint64_t tap_cuda_stage_take(uint64_t n)
+{
+    uint64_t size = tap_round(n, ALIGN), at = stage.head % stage.bytes, skip = size > stage.bytes - at ? stage.bytes - at : 0;
+
+    if (n > stage.bytes || size + skip > tap_cuda_stage_room())
+        return TAP_CUDA_FULL;
+    stage.head += skip + size;
+    return (stage.head - size) % stage.bytes;
+}
+
+uint64_t tap_cuda_stage_end(void)
+{
+    return stage.head;
+}
+
+bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+{
+    struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TAP_CUDA_MEMORY_DEVICE,
+                                 .dst_device = to, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
+
+    if (rows == 1 || pitch == row_bytes)
+        return !tap_driver.copy_on_device(to, from, rows * row_bytes, stream);
+    return !tap_driver.copy_2d(&c, stream);
+}
+
+bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+{
+    return tap_cuda_copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
+}
+
+uint64_t tap_cuda_stage_address(uint64_t at)
+{
+    return stage.device + at;
+}
+
+void *tap_cuda_stage_side(void)
+{
+    return stage.side;
+}
+
+bool tap_cuda_stage_mark(void *stream)
+{
+    if (tap_driver.event_record(stage.event, stream))
+        return false;
+    stage.marked = stage.head;
+    return true;
+}
+
+static bool fetch(uint64_t from, uint64_t to)
+{
+    return from == to || !tap_driver.copy_to_host(stage.host + from, stage.device + from, to - from, stage.side);
+}
+
+/* [from, to), counted since the start: at most one turn of the ring. */
+static bool fetch_range(uint64_t from, uint64_t to)
+{
+    uint64_t a = from % stage.bytes, n = to - from, first = n < stage.bytes - a ? n : stage.bytes - a;
+
+    return fetch(a, a + first) && fetch(0, n - first);
+}
+
+bool tap_cuda_stage_hand_over(void)
+{
+    if (stage.marked == stage.handed || tap_cuda_stage_broken())
+        return true;
+    if (stage.marked - stage.handed > stage.bytes)
+        stage.handed = stage.marked - stage.bytes; /* what was taken in vain before is nobody's */
+    if (tap_driver.stream_wait(stage.side, stage.event, 0) || !fetch_range(stage.handed, stage.marked) ||
+        tap_driver.stream_write(stage.side, stage.word_address, stage.batch, 0)) {
+        atomic_store(&stage.broken, true);
+        return false;
+    }
+    stage.handed = stage.marked;
+    stage.batch++;
+    return true;
+}
+
+uint64_t tap_cuda_stage_waiting(void)
+{
+    return stage.marked - stage.handed;
+}
+
+uint32_t tap_cuda_stage_batch(void)
+{
+    return stage.batch;
+}
+
+/* ---- the sender's -------------------------------------------------------------------------------------------------- */
+
+const uint8_t *tap_cuda_stage_at(uint64_t at)
+{
+    return stage.host + at;
+}
+
+bool tap_cuda_stage_done(uint32_t batch)
+{
+    bool done;
+
+    if (!tap_cuda_stage_context())    /* not open yet: steps, which need nothing of a batch */
+        return true;
+    done = (int32_t)(*stage.word - batch) >= 0;
+    atomic_thread_fence(memory_order_acquire);
+    return done;
+}
+
+bool tap_cuda_stage_broken(void)
+{
+    return atomic_load_explicit(&stage.broken, memory_order_acquire);
+}
+
+void tap_cuda_stage_free(uint64_t end)
+{
+    atomic_store_explicit(&stage.tail, end, memory_order_release);
+}

@@ -1,0 +1,120 @@
+/* gpu_weight_sets.c - the weights that launches use: known by where they lie, sent once an arm.
+ *
+ * What lies there may change: an allocator gives the memory to another model, a server reloads its weights. So a sample comes with every op, and the
+ * sender compares it with what was sent.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "recorder/tap/gpu/gpu_parts.h"
+
+static struct tap_cuda_set table[TAP_CUDA_SETS];
+static _Atomic uint32_t stale[TAP_CUDA_SETS]; /* numbers, by slot */
+static _Atomic uint32_t refused[TAP_CUDA_SETS]; /* the same */
+static uint32_t numbers;
+static struct { struct tap_cuda_set *set; uint64_t step; } unfinished; /* goes over now; the step in which it was looked at last */
+
+#define UNFINISHED_STEPS 32           /* so many steps a set whose layer does not run any more keeps others waiting */
+
+void tap_cuda_sets_clear(void)
+{
+    memset(table, 0, sizeof table);
+    memset((void *)stale, 0, sizeof stale);
+    memset((void *)refused, 0, sizeof refused);
+    numbers = 0;
+    memset(&unfinished, 0, sizeof unfinished);
+}
+
+static bool key_of(struct tap_cuda_set *s, const struct td_gpu_work *w)
+{
+    int i, n = 0;
+
+    memset(s, 0, sizeof *s);
+    for (i = 0; i < w->n_op; i++) {
+        const struct td_gpu_operand *o = &w->op[i];
+
+        if (o->use != TD_GPU_WEIGHT || !o->address)
+            continue;
+        if (n == TAP_MAX_WEIGHTS)
+            return false;
+        s->address[n] = o->address;
+        s->bytes[n++] = o->bytes;
+        s->total += o->bytes;
+    }
+    return n > 0;
+}
+
+/* The set with its number, if that still stands for what lies there. NULL: no numbers are left. */
+static struct tap_cuda_set *renew(struct tap_cuda_set *s)
+{
+    if (s->number && atomic_load_explicit(&stale[s->slot], memory_order_relaxed) != s->number)
+        return s;
+    if (numbers + 1 >= TAP_CUDA_NUMBERS)
+        return NULL;
+    s->number = ++numbers;
+    s->taken = 0;
+    return s;
+}
+
+void tap_cuda_set_stale(const struct tap_cuda_set *s)
+{
+    atomic_store_explicit(&stale[s->slot], s->number, memory_order_relaxed);
+}
+
+void tap_cuda_set_refuse(const struct tap_cuda_set *s)
+{
+    atomic_store_explicit(&refused[s->slot], s->number, memory_order_relaxed);
+}
+
+bool tap_cuda_set_is_refused(const struct tap_cuda_set *s)
+{
+    return atomic_load_explicit(&refused[s->slot], memory_order_relaxed) == s->number;
+}
+
+bool tap_cuda_set_may_go(struct tap_cuda_set *s, uint64_t step)
+{
+    if (unfinished.set && unfinished.set != s && step - unfinished.step > UNFINISHED_STEPS) {
+        tap_cuda_set_stale(unfinished.set);
+        unfinished.set = NULL;
+    }
+    if (unfinished.set && unfinished.set != s)
+        return false;
+    unfinished.set = s;
+    unfinished.step = step;
+    return true;
+}
+
+void tap_cuda_set_went(const struct tap_cuda_set *s)
+{
+    if (s->taken == s->total && unfinished.set == s)
+        unfinished.set = NULL;
+}
+
+uint64_t tap_cuda_set_sample(const struct tap_cuda_set *s, int t, uint64_t *n)
+{
+    const uint64_t at = s->bytes[t] / 2 / TAP_CUDA_SAMPLE_EACH * TAP_CUDA_SAMPLE_EACH;
+
+    *n = s->bytes[t] - at < TAP_CUDA_SAMPLE_EACH ? s->bytes[t] - at : TAP_CUDA_SAMPLE_EACH;
+    return at;
+}
+
+struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w)
+{
+    struct tap_cuda_set key;
+    unsigned i, tries;
+
+    if (!key_of(&key, w))
+        return NULL;
+    i = (unsigned)((key.address[0] >> 8) * 0x9e3779b97f4a7c15u >> 40);
+    for (tries = 0; tries < TAP_CUDA_SETS; tries++, i++) {
+        struct tap_cuda_set *s = &table[i % TAP_CUDA_SETS];
+
+        if (!s->number) {
+            *s = key;
+            s->slot = i % TAP_CUDA_SETS;
+            return renew(s);
+        }
+        if (!memcmp(s->address, key.address, sizeof key.address) && !memcmp(s->bytes, key.bytes, sizeof key.bytes))
+            return renew(s);
+    }
+    return NULL;
+}
