@@ -10,7 +10,9 @@
  * with W [n, k] dense, float16 or bfloat16 throughout, added in float32 (ATen/cuda/CUDABlas.cpp, gemm_internal). cublas_linear.c says what is made of it. */
 #include <errno.h>
 
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/cuda/cublas_linear.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_threads.h"
 
 #define FAILED 13                     /* CUBLAS_STATUS_EXECUTION_FAILED */
 
@@ -55,21 +57,21 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
     errno = e;
     if (!real)
         return FAILED;
-    if (!tap_armed() || trans_a || trans_b || lda != m || !tap_cuda_come_in())
+    if (!tap_armed() || trans_a || trans_b || lda != m || !tap_gpu_come_in())
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     ours = is_product(handle, real, alpha, beta, &stream) &&
-           tap_cuda_gate_enter_product(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
-    tap_cuda_go_out();
+           tap_gpu_gate_enter_library(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
+    tap_gpu_go_out();
     errno = e;
     if (!ours)
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    before = tap_cuda_cover(true);
+    before = tap_gpu_in_library_call(true);
     rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    tap_cuda_cover(before);
+    tap_gpu_in_library_call(before);
     e = errno;
-    if (tap_cuda_come_in()) {
-        tap_cuda_gate_leave_product(token, rc == 0);
-        tap_cuda_go_out();
+    if (tap_gpu_come_in()) {
+        tap_gpu_gate_leave_library(token, rc == 0);
+        tap_gpu_go_out();
     }
     errno = e;
     return rc;
@@ -95,25 +97,25 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
 {
     int e = errno, rc;
     gemm_ex_fn *real = (gemm_ex_fn *)tap_real_find(&gemm_ex, __builtin_return_address(0));
-    const struct tap_cuda_linear p = {(uintptr_t)b, (uintptr_t)a, 0, (uintptr_t)c, n, m, k, ldb, ldc};
-    struct tap_cuda_launch l = {.stream = NULL};
+    const struct tap_cublas_linear p = {(uintptr_t)b, (uintptr_t)a, 0, (uintptr_t)c, n, m, k, ldb, ldc};
+    struct tap_gpu_launch l = {.stream = NULL};
     uint64_t token = 0;
     bool before, ours;
 
     errno = e;
     if (!real)
         return FAILED;
-    if (!tap_armed() || !tap_cuda_linear_wanted() || !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) || !tap_cuda_come_in())
+    if (!tap_armed() || !tap_cublas_linear_wanted() || !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) || !tap_gpu_come_in())
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm);
-    before = tap_cuda_cover(true);
+    before = tap_gpu_in_library_call(true);
     ours = !before && is_plain(handle, real, alpha, beta, &l.stream); /* else part of a product that is seen as a whole */
     if (ours)
-        token = tap_cuda_linear_enter(&p, TAP_CUDA_GEMM_EX, a_type == TYPE_BF16, &l);
+        token = tap_cublas_linear_enter(&p, TAP_CUBLAS_GEMM_EX, a_type == TYPE_BF16, &l);
     else
-        tap_cuda_cover(before);
-    tap_cuda_go_out();
+        tap_gpu_in_library_call(before);
+    tap_gpu_go_out();
     errno = e;
     rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm);
-    tap_cuda_linear_leave(token, &l, before, rc == 0);
+    tap_cublas_linear_leave(token, &l, before, rc == 0);
     return rc;
 }

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/cuda/cublas_linear.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_threads.h"
 
 enum { A, W, BIAS, C, M, N, K, LDA, LDC, N_FIELDS };
 enum { MOST = 1 << 28 };              /* as adapter.c has it: no product of two sizes by 8 overflows */
@@ -58,11 +60,11 @@ static bool read_bf16(const struct td_gpu_adapter *row, const struct td_gpu_valu
 
 #define ROW(function, read) {function, function, "gemm", "checkpoint", fields, N_FIELDS, 0, NULL, 0, read}
 #define ROWS(function) {ROW(function, read_f16), ROW(function, read_bf16)}
-#define CALLS(call, function) {{.row = &rows[call][0], .symbol = function}, {.row = &rows[call][1], .symbol = function}}
-static const struct td_gpu_adapter rows[][2] = {[TAP_CUDA_GEMM_EX] = ROWS("cublasGemmEx"), [TAP_CUDA_LT_MATMUL] = ROWS("cublasLtMatmul")};
-static const struct tap_cuda_kernel calls[][2] = {[TAP_CUDA_GEMM_EX] = CALLS(TAP_CUDA_GEMM_EX, "cublasGemmEx"), [TAP_CUDA_LT_MATMUL] = CALLS(TAP_CUDA_LT_MATMUL, "cublasLtMatmul")};
+#define CALLS(call, function) {{.adapter = &adapters[call][0], .symbol = function}, {.adapter = &adapters[call][1], .symbol = function}}
+static const struct td_gpu_adapter adapters[][2] = {[TAP_CUBLAS_GEMM_EX] = ROWS("cublasGemmEx"), [TAP_CUBLAS_LT_MATMUL] = ROWS("cublasLtMatmul")};
+static const struct tap_gpu_kernel calls[][2] = {[TAP_CUBLAS_GEMM_EX] = CALLS(TAP_CUBLAS_GEMM_EX, "cublasGemmEx"), [TAP_CUBLAS_LT_MATMUL] = CALLS(TAP_CUBLAS_LT_MATMUL, "cublasLtMatmul")};
 
-bool tap_cuda_linear_wanted(void)
+bool tap_cublas_linear_wanted(void)
 {
     static _Atomic int wanted;         /* 0: not looked yet; 1: no; 2: yes */
     int now = atomic_load_explicit(&wanted, memory_order_relaxed);
@@ -76,28 +78,28 @@ bool tap_cuda_linear_wanted(void)
     return now == 2;
 }
 
-uint64_t tap_cuda_linear_enter(const struct tap_cuda_linear *p, enum tap_cuda_linear_call call, bool bf16, struct tap_cuda_launch *l)
+uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cublas_call call, bool bf16, struct tap_gpu_launch *l)
 {
-    struct tap_cuda_linear x = *p;
+    struct tap_cublas_linear x = *p;
     void *params[N_FIELDS] = {[A] = &x.a, [W] = &x.w, [BIAS] = &x.bias, [C] = &x.c, [M] = &x.m, [N] = &x.n, [K] = &x.k, [LDA] = &x.lda, [LDC] = &x.ldc};
     uint64_t token;
 
     l->params = params;
     if (tap_driver.ctx_current)
         tap_driver.ctx_current(&l->context);
-    token = tap_cuda_gate_enter(l, &calls[call][bf16]);
+    token = tap_gpu_gate_enter(l, &calls[call][bf16]);
     l->params = NULL;
     return token;
 }
 
-void tap_cuda_linear_leave(uint64_t token, struct tap_cuda_launch *l, bool covered, bool done)
+void tap_cublas_linear_leave(uint64_t token, struct tap_gpu_launch *l, bool in_library_call, bool done)
 {
     int e = errno;
 
-    tap_cuda_cover(covered);
-    if (token && tap_cuda_come_in()) {
-        tap_cuda_gate_leave(token, l, done);
-        tap_cuda_go_out();
+    tap_gpu_in_library_call(in_library_call);
+    if (token && tap_gpu_come_in()) {
+        tap_gpu_gate_leave(token, l, done);
+        tap_gpu_go_out();
     }
     errno = e;
 }

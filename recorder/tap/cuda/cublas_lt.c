@@ -8,7 +8,8 @@
 #include <errno.h>
 
 #include "kernels/abi/blas_lt_abi.h"
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/cuda/cublas_linear.h"
+#include "recorder/tap/gpu/gpu_threads.h"
 
 #define FAILED 13                     /* CUBLAS_STATUS_EXECUTION_FAILED */
 #define VALUES (handle, desc, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout, algorithm, workspace, workspace_bytes, stream)
@@ -92,7 +93,7 @@ static bool is_like(const struct layout *l, int32_t type, uint64_t rows, uint64_
 }
 
 /* W [n, k] dense, A [m, k], D [m, n], all of one type; C is not read, but says how D comes to be. */
-static bool read_sizes(get_fn *get, const struct call *x, struct tap_cuda_linear *p, int32_t *type)
+static bool read_sizes(get_fn *get, const struct call *x, struct tap_cublas_linear *p, int32_t *type)
 {
     struct layout w, a, c, d;
 
@@ -109,7 +110,7 @@ static bool read_sizes(get_fn *get, const struct call *x, struct tap_cuda_linear
 /* ---- the call ------------------------------------------------------------------------------------------------------ */
 
 /* The factors are looked at last: only by then they are floats of the host. */
-static bool read_linear(matmul_fn *real, const struct call *x, struct tap_cuda_linear *p, bool *bf16)
+static bool read_linear(matmul_fn *real, const struct call *x, struct tap_cublas_linear *p, bool *bf16)
 {
     get_fn *of_desc = (get_fn *)tap_real_find(&get_desc, (const void *)real), *of_layout = (get_fn *)tap_real_find(&get_layout, (const void *)real);
     int32_t type;
@@ -126,24 +127,24 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     int e = errno, rc;
     matmul_fn *real = (matmul_fn *)tap_real_find(&matmul, __builtin_return_address(0));
     const struct call x = {desc, alpha, beta, a, a_layout, b, b_layout, c_layout, d, d_layout};
-    struct tap_cuda_launch l = {.stream = stream};
-    struct tap_cuda_linear p;
+    struct tap_gpu_launch l = {.stream = stream};
+    struct tap_cublas_linear p;
     uint64_t token = 0;
     bool before, bf16;
 
     errno = e;
     if (!real)
         return FAILED;
-    if (!tap_armed() || !tap_cuda_linear_wanted() || !tap_cuda_come_in())
+    if (!tap_armed() || !tap_cublas_linear_wanted() || !tap_gpu_come_in())
         return real VALUES;
-    before = tap_cuda_cover(true);
+    before = tap_gpu_in_library_call(true);
     if (!before && read_linear(real, &x, &p, &bf16)) /* else part of a product that is seen as a whole, or another product */
-        token = tap_cuda_linear_enter(&p, TAP_CUDA_LT_MATMUL, bf16, &l);
+        token = tap_cublas_linear_enter(&p, TAP_CUBLAS_LT_MATMUL, bf16, &l);
     else
-        tap_cuda_cover(before);
-    tap_cuda_go_out();
+        tap_gpu_in_library_call(before);
+    tap_gpu_go_out();
     errno = e;
     rc = real VALUES;
-    tap_cuda_linear_leave(token, &l, before, rc == 0);
+    tap_cublas_linear_leave(token, &l, before, rc == 0);
     return rc;
 }

@@ -9,12 +9,17 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "recorder/tap/gpu/flight_ring.h"
+#include "recorder/tap/cuda/cuda_callback.h"
+#include "recorder/tap/cuda/cuda_graphs.h"
+#include "recorder/tap/cuda/cuda_load.h"
+#include "recorder/tap/cuda/cupti_watch.h"
+#include "recorder/tap/gpu/flight_trigger.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_session.h"
+#include "recorder/tap/gpu/gpu_stage.h"
+#include "recorder/tap/gpu/gpu_threads.h"
 
-#define KEEP_NS 150000000LL           /* in one tick */
-#define CALLBACK_MS 200               /* how long a callback may still be running */
 #define TICK_MS 3
 #define IDLE_TICK_MS 20               /* so soon it is seen that the server computes again */
 #define RETRY_NS 1000000000LL
@@ -22,217 +27,9 @@
 TAP_EXPORT int InitializeInjection(void);
 
 static _Atomic bool injected;
-static _Atomic bool watching;         /* else a callback that comes late does nothing: all may be about to change */
-static _Atomic uint32_t inside;       /* of the server's threads: how many are in here */
-static bool opened, flight_tried;     /* the same: in this arm the stage, and the flight recorder's ring, was tried */
-static struct { int64_t began_ns, until_ns; } resting; /* the same; until_ns 0: it does not */
-static const char *late;              /* why the stage could not be opened then; NULL: it could */
+static struct { int64_t began_ns, until_ns; } resting; /* until_ns 0: it does not */
+static const char *not_woken;         /* why the last rest could not be ended; NULL: it could */
 static char no_graphs[TAP_TEXT];      /* why they are not watched, though they should be */
-
-static __thread __attribute__((tls_model("initial-exec"))) struct {
-    bool busy;                        /* our own calls into the driver come by here too */
-    uint64_t token;                   /* of a launch that is taken, between its two callbacks */
-    bool covered;                     /* launches are parts of a product */
-    struct tap_cuda_slot *slot;       /* of a launch that is captured, between its two callbacks */
-    const void *exec;                 /* a graph that is launched, the same */
-} me;
-
-bool tap_cuda_come_in(void)
-{
-    atomic_fetch_add(&inside, 1);
-    if (atomic_load(&watching))
-        return true;
-    atomic_fetch_sub(&inside, 1);
-    return false;
-}
-
-void tap_cuda_go_out(void)
-{
-    atomic_fetch_sub(&inside, 1);
-}
-
-/* ---- a callback ---------------------------------------------------------------------------------------------------- */
-
-/* The packed form: words of `extra`, with the block's address and size. */
-static void read_extra(struct tap_cuda_launch *l, void *const *extra)
-{
-    int i;
-
-    for (i = 0; i < 8 && extra && (uintptr_t)extra[i] != TAP_CUDA_PARAM_END; i += 2) {
-        if ((uintptr_t)extra[i] == TAP_CUDA_PARAM_BUFFER_POINTER)
-            l->packed = extra[i + 1];
-        else if ((uintptr_t)extra[i] == TAP_CUDA_PARAM_BUFFER_SIZE && extra[i + 1])
-            l->packed_bytes = *(const size_t *)extra[i + 1];
-    }
-}
-
-static void read_launch(struct tap_cuda_launch *l, const struct tap_cuda_launch_params *p, bool has_extra)
-{
-    l->function = p->function;
-    l->stream = p->stream;
-    memcpy(l->grid, p->grid, sizeof l->grid);
-    memcpy(l->block, p->block, sizeof l->block);
-    l->shared_bytes = p->shared_bytes;
-    l->params = p->params;
-    if (!l->params && has_extra)
-        read_extra(l, p->extra);
-}
-
-static void read_launch_ex(struct tap_cuda_launch *l, const struct tap_cuda_launch_ex_params *p)
-{
-    const struct tap_cuda_launch_config *c = p->config;
-    struct tap_cuda_launch_params as = {.function = p->function, .shared_bytes = c->shared_bytes, .stream = c->stream, .params = p->params, .extra = p->extra};
-
-    memcpy(as.grid, c->grid, sizeof as.grid);
-    memcpy(as.block, c->block, sizeof as.block);
-    read_launch(l, &as, true);
-}
-
-/* False: no launch of a kernel. */
-static bool read_call(struct tap_cuda_launch *l, uint32_t cbid, const struct tap_cupti_data *d)
-{
-    bool per_thread = false;
-
-    memset(l, 0, sizeof *l);
-    l->context = d->context;
-    switch (cbid) {
-    case TAP_CBID_LAUNCH_KERNEL_PTSZ:
-    case TAP_CBID_LAUNCH_COOPERATIVE_PTSZ:
-        per_thread = true;            /* fall through */
-    case TAP_CBID_LAUNCH_KERNEL:
-    case TAP_CBID_LAUNCH_COOPERATIVE:
-        read_launch(l, d->params, cbid == TAP_CBID_LAUNCH_KERNEL || cbid == TAP_CBID_LAUNCH_KERNEL_PTSZ);
-        break;
-    case TAP_CBID_LAUNCH_KERNEL_EX_PTSZ:
-        per_thread = true;            /* fall through */
-    case TAP_CBID_LAUNCH_KERNEL_EX:
-        if (!((const struct tap_cuda_launch_ex_params *)d->params)->config)
-            return false;
-        read_launch_ex(l, d->params);
-        break;
-    default:
-        return false;
-    }
-    if (per_thread && !l->stream)
-        l->stream = TAP_CUDA_STREAM_PER_THREAD;
-    return true;
-}
-
-static bool is_graph_launch(uint32_t cbid)
-{
-    return cbid == TAP_CBID_GRAPH_LAUNCH || cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ;
-}
-
-static void *graph_stream(uint32_t cbid, const struct tap_cupti_data *d)
-{
-    const struct tap_cuda_graph_launch_params *p = d->params;
-
-    return cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ && !p->stream ? TAP_CUDA_STREAM_PER_THREAD : p->stream;
-}
-
-uint64_t tap_cuda_launched(const struct tap_cuda_launch *l, const char *symbol)
-{
-    struct tap_cuda_kernel *k = tap_cuda_kernel_of(l->function, symbol);
-
-    if (k)
-        atomic_fetch_add_explicit(me.covered ? &k->covered : &k->n, 1, memory_order_relaxed);
-    else
-        tap_count(TAP_LAUNCHES, 1, 0); /* those of kernels are counted by the sender, all at once */
-    if (k && k->row)
-        return tap_cuda_gate_enter(l, k);
-    tap_cuda_gate_other();
-    return 0;
-}
-
-static void entered(uint32_t cbid, const struct tap_cupti_data *d)
-{
-    struct tap_cuda_launch l;
-
-    if (is_graph_launch(cbid)) {
-        const struct tap_cuda_graph_launch_params *p = d->params;
-
-        tap_count(TAP_GRAPHS, 1, 0);
-        tap_cuda_gate_other();
-        me.exec = tap_cuda_graphs_on() ? p->exec : NULL;
-        return;
-    }
-    if (!read_call(&l, cbid, d))
-        return;
-    me.token = tap_cuda_launched(&l, d->symbol);
-}
-
-static void left(uint32_t cbid, const struct tap_cupti_data *d)
-{
-    bool ok = d->result && *(const int *)d->result == 0;
-    const void *exec = me.exec;
-    struct tap_cuda_launch l;
-    uint64_t token = me.token;
-
-    me.token = 0;
-    me.exec = NULL;
-    if (exec && ok && is_graph_launch(cbid) && tap_armed())
-        tap_cuda_graphs_launched(exec, graph_stream(cbid, d), d->context);
-    else if (token && read_call(&l, cbid, d))
-        tap_cuda_gate_leave(token, &l, ok);
-}
-
-/* What becomes a graph, and what is done to graphs, is looked at while asleep too. True: it was that. */
-static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
-{
-    struct tap_cuda_slot *slot = me.slot;
-    struct tap_cuda_launch l;
-
-    if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
-        me.exec = NULL;               /* of one whose end was not watched */
-    if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
-        tap_cuda_graphs_launch(((const struct tap_cuda_graph_launch_params *)d->params)->exec, graph_stream(cbid, d));
-    if (is_graph_launch(cbid))
-        return false;
-    me.slot = NULL;
-    if (!read_call(&l, cbid, d))
-        return tap_cuda_graphs_call(cbid, d);
-    if (d->site == TAP_CUPTI_ENTER)
-        return tap_cuda_graphs_enter(&l, d->symbol, &me.slot);
-    if (slot)
-        tap_cuda_graphs_leave(slot, &l, d->result && *(const int *)d->result == 0);
-    return slot;
-}
-
-void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
-{
-    const struct tap_cupti_data *d = data;
-    int e = errno;
-
-    (void)user;
-    if (domain != TAP_CUPTI_DOMAIN_DRIVER || me.busy || (d->site == TAP_CUPTI_EXIT && !me.token && !tap_cuda_graphs_on()))
-        return;
-    me.busy = true;
-    if ((!tap_cuda_graphs_on() || !of_graphs(cbid, d)) && tap_cuda_come_in()) {
-        if (tap_armed() && d->site == TAP_CUPTI_ENTER)
-            entered(cbid, d);
-        else if (me.token || me.exec)
-            left(cbid, d);
-        tap_cuda_go_out();
-    }
-    me.busy = false;
-    errno = e;
-}
-
-bool tap_cuda_own(bool on)
-{
-    bool before = me.busy;
-
-    me.busy = on;
-    return before;
-}
-
-bool tap_cuda_cover(bool on)
-{
-    bool before = me.covered;
-
-    me.covered = on;
-    return before;
-}
 
 /* ---- for the core -------------------------------------------------------------------------------------------------- */
 
@@ -255,117 +52,35 @@ static void *guess_context(void)
     return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context; /* kept: what we allocate in it is kept too */
 }
 
-/* The flight recorder, if this arm asked for it. */
-static const char *open_flight(void)
-{
-    void *context = tap_cuda_stage_context();
-
-    if (!tap_flight_wanted() || !context || flight_tried)
-        return NULL;
-    flight_tried = true;              /* once an arm: what fails now fails again */
-    return tap_cuda_flight_open(context, tap_flight_wanted());
-}
-
-const char *tap_cuda_begin(const char *why, void *(*guess)(void))
-{
-    void *context;
-
-    opened = flight_tried = false;
-    resting.until_ns = 0;
-    late = NULL;
-    if (!why && (atomic_load(&inside) || tap_cuda_send_busy()))
-        why = "a launch or a copy of the last arm is not over yet; arm again later";
-    if (!why && tap_cuda_stage_gone()) {
-        tap_cuda_stage_forget();
-        tap_cuda_flight_forget();
-    }
-    if (!why && tap_cuda_stage_broken())
-        why = "the GPU's driver refused copies in an earlier arm; start the server again";
-    if (!why && !tap_cuda_stage_quiet())
-        why = "the GPU is still at work for the last arm; arm again later";
-    if (!why && tap_cuda_stage_context())
-        tap_cuda_stage_grow();
-    else if (!why && (context = guess()))
-        why = tap_cuda_stage_open(context);
-    if (!why && (!tap_cuda_kernels_clear() || !tap_cuda_gate_open() || !tap_cuda_send_start()))
-        why = "no memory, or no thread, for the launches of the GPU";
-    if (!why)
-        tap_cuda_graphs_arm();
-    atomic_store(&watching, !why);
-    return why;
-}
-
 static const char *start(void)
 {
     const char *why, *no_flight = NULL;
 
     if (!atomic_load(&injected))
         return NULL;
-    why = tap_cuda_begin(tap_cuda_load(), guess_context);
+    resting.until_ns = 0;
+    not_woken = NULL;
+    why = tap_gpu_session_begin(tap_cuda_load(), guess_context);
+    if (!why)
+        tap_cuda_graphs_arm();
+    tap_gpu_watch_launches(!why);
     if (!why) {
-        no_flight = open_flight();
-        why = tap_cuda_watch();
+        no_flight = tap_gpu_session_open_flight();
+        why = tap_cupti_watch(tap_cuda_on_call);
     }
-    return why ? why : no_flight ? no_flight : no_graphs[0] ? no_graphs : tap_cuda_stage_short();
-}
-
-/* Nobody is in a callback any more; or somebody stands in the driver, whom close() below can do without. */
-static void wait_callbacks(void)
-{
-    int64_t until = tap_now() + CALLBACK_MS * 1000000LL;
-    struct timespec t = {0, 100000};
-
-    while (atomic_load(&inside) && tap_now() < until)
-        nanosleep(&t, NULL);
-}
-
-static void nap(void)
-{
-    nanosleep(&(struct timespec){0, 1000000}, NULL);
-}
-
-static void keep_until(int64_t until)
-{
-    while (tap_cuda_flight_keeping() && tap_now() < until) {
-        tap_cuda_gate_keep();
-        nap();
-    }
-}
-
-/* What was copied last may show something yet; and what is being kept is kept to its end. */
-static void keep_rest(int wait_ms)
-{
-    int64_t until = tap_now() + 3 * wait_ms * 1000000LL; /* it may be many times the stage's ring */
-
-    if (wait_ms > 0)
-        tap_cuda_gate_tick(true);
-    while (!tap_cuda_queue_empty() && !tap_cuda_flight_keeping() && tap_now() < until)
-        nap();
-    keep_until(until);
+    return why ? why : no_flight ? no_flight : no_graphs[0] ? no_graphs : tap_gpu_stage_shortage();
 }
 
 const char *tap_cuda_keep(enum tap_flight why)
 {
-    if (!tap_cuda_flight_on())
+    if (!tap_flight_is_on())
         return "there is no flight recorder in this process";
-    return tap_cuda_flight_trigger(why) ? NULL : "it is being kept already";
+    return tap_flight_trigger(why) ? NULL : "it is being kept already";
 }
 
 uint32_t tap_cuda_flight_mib(void)
 {
-    return (uint32_t)(tap_cuda_flight_bytes() >> 20);
-}
-
-void tap_cuda_end(int wait_ms)
-{
-    atomic_store(&watching, false);
-    wait_callbacks();
-    if (tap_cuda_flight_on()) {
-        tap_cuda_gate_abandon();
-        keep_rest(wait_ms);
-    }
-    tap_cuda_gate_close();
-    tap_cuda_send_stop(wait_ms);
+    return (uint32_t)(tap_flight_ring_bytes() >> 20);
 }
 
 /* If one is over, or is cut short. */
@@ -380,36 +95,24 @@ static void stop(int wait_ms)
 {
     if (!atomic_load(&injected))
         return;
-    atomic_store(&watching, false);
+    tap_gpu_watch_launches(false);
     if (!tap_cuda_graphs_on())
-        tap_cuda_unwatch();
+        tap_cupti_unwatch();
     count_rest();
-    tap_cuda_end(wait_ms);
-}
-
-void tap_cuda_tick(void)
-{
-    void *wanted = tap_cuda_gate_context();
-
-    if (wanted && !opened && !tap_cuda_stage_context()) {
-        opened = true;                /* once an arm: what fails now fails again */
-        late = tap_cuda_stage_open(wanted);
-    }
-    tap_cuda_gate_tick(false);
-    keep_until(tap_now() + KEEP_NS);
+    tap_gpu_session_end(wait_ms);
 }
 
 /* Nothing is watched while the next passes are in no window of the sample: being subscribed costs each launch half a microsecond (docs/tap.md). */
 static bool may_rest(void)
 {
-    return atomic_load(&watching) && tap_cuda_watched() && !tap_cuda_graphs_on() && !tap_cuda_flight_on();
+    return tap_gpu_is_watching() && tap_cupti_is_watching() && !tap_cuda_graphs_on() && !tap_flight_is_on();
 }
 
 static void rest(int64_t ns)
 {
-    atomic_store(&watching, false);
-    tap_cuda_unwatch();
-    wait_callbacks();
+    tap_gpu_watch_launches(false);
+    tap_cupti_unwatch();
+    tap_gpu_wait_until_outside();
     resting.began_ns = tap_now();
     resting.until_ns = resting.began_ns + ns;
     tap_count(TAP_RESTS, 1, 0);
@@ -418,20 +121,14 @@ static void rest(int64_t ns)
 /* Another profiler may have come: then the rest goes on, and it is tried again. */
 static void wake(void)
 {
-    static const char *taken;
-    const char *why = tap_cuda_watch();
-
-    if (late == taken)
-        late = NULL;
-    taken = why;
-    late = late ? late : why;
-    if (why || !tap_cuda_gate_wake()) {
-        tap_cuda_unwatch();
+    not_woken = tap_cupti_watch(tap_cuda_on_call);
+    if (not_woken || !tap_gpu_gate_wake()) {
+        tap_cupti_unwatch();
         resting.until_ns = tap_now() + RETRY_NS;
         return;
     }
     count_rest();
-    atomic_store(&watching, true);
+    tap_gpu_watch_launches(true);
 }
 
 static void tick(void)
@@ -440,11 +137,11 @@ static void tick(void)
 
     if (resting.until_ns && tap_now() >= resting.until_ns)
         wake();
-    if (resting.until_ns || !tap_cuda_watched())
+    if (resting.until_ns || !tap_cupti_is_watching())
         return;
-    open_flight();
-    tap_cuda_tick();
-    if (may_rest() && (ns = tap_cuda_gate_rest()) > 0)
+    tap_gpu_session_open_flight();
+    tap_gpu_session_tick();
+    if (may_rest() && (ns = tap_gpu_gate_rest()) > 0)
         rest(ns);
 }
 
@@ -457,36 +154,25 @@ static int tick_ms(void)
         return ms < 1 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
     if (!may_rest() || !tap_is_sampling())
         return INT_MAX;
-    return tap_cuda_gate_is_at_work() ? TICK_MS : IDLE_TICK_MS;
-}
-
-void tap_cuda_forked(void)
-{
-    atomic_store(&watching, false);
-    atomic_store(&inside, 0);
-    me.busy = me.covered = false;
-    me.token = 0;
-    me.slot = NULL;
-    me.exec = NULL;
-    tap_cuda_gate_forget();
-    tap_cuda_stage_forget();
-    tap_cuda_flight_forget();
-    tap_cuda_send_forget();
-    tap_cuda_graphs_forget();
+    return tap_gpu_gate_is_at_work() ? TICK_MS : IDLE_TICK_MS;
 }
 
 /* What was CUDA's in the parent is of no use here. A child that uses CUDA itself is injected anew. */
 static void forked(void)
 {
     atomic_store(&injected, false);
-    tap_cuda_watch_forget();
+    tap_cupti_watch_forget();
     resting.until_ns = 0;
-    tap_cuda_forked();
+    tap_cuda_callback_forget();
+    tap_gpu_session_forked();
+    tap_cuda_graphs_forget();
 }
 
 static const char *trouble(void)
 {
-    return late ? late : tap_cuda_stage_short();
+    const char *why = tap_gpu_session_trouble();
+
+    return why ? why : not_woken ? not_woken : tap_gpu_stage_shortage();
 }
 
 /* "CUDA device 1": the process's own count of them, those on which it computes. */
@@ -528,7 +214,7 @@ static void watch_graphs(void)
 
     if (bytes && !why)
         why = tap_cuda_graphs_open(bytes);
-    if (bytes && !why && (why = tap_cuda_watch()))
+    if (bytes && !why && (why = tap_cupti_watch(tap_cuda_on_call)))
         tap_cuda_graphs_close();
     if (why)
         snprintf(no_graphs, sizeof no_graphs, "graphs are not read, though --graphs was asked for: %.*s", (int)sizeof no_graphs - 56, why);

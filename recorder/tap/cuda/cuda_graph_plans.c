@@ -5,13 +5,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "recorder/tap/cuda/cuda_graphs.h"
+#include "recorder/tap/cuda/cuda_graph_plans.h"
 
 #define PLANS 8192u
 #define SLOTS 65536u
 #define HANDLES 16384u
 #define BUCKETS 4096u                 /* a power of two */
-#define KERNELS 2048u
 
 struct handle { struct handle *next; const void *handle; struct tap_cuda_plan *plan; enum tap_cuda_handle kind; };
 
@@ -19,10 +18,9 @@ static struct {
     struct tap_cuda_plan plan[PLANS];
     struct tap_cuda_slot slot[SLOTS];
     struct handle handle[HANDLES];
-    struct tap_cuda_kernel kernel[KERNELS];
     struct handle *bucket[BUCKETS], *free_handles;
     struct tap_cuda_slot *free_slots;
-    unsigned n_plans, n_slots, n_handles, n_kernels, look; /* that were ever used; look: where a free plan was found last */
+    unsigned n_plans, n_slots, n_handles, look; /* that were ever used; look: where a free plan was found last */
 } *all;
 
 bool tap_cuda_plans_open(void)
@@ -32,12 +30,13 @@ bool tap_cuda_plans_open(void)
         if ((void *)all == MAP_FAILED)
             all = NULL;
     }
-    return all;
+    return all && tap_gpu_graph_kernels_open();
 }
 
 void tap_cuda_plans_forget(void)
 {
     all = NULL;                       /* the parent's; a child that uses CUDA gets its own */
+    tap_gpu_graph_kernels_forget();
 }
 
 /* ---- plans --------------------------------------------------------------------------------------------------------- */
@@ -166,7 +165,7 @@ struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture)
 
 static void kill(struct tap_cuda_plan *p, struct tap_cuda_slot *s)
 {
-    p->left_bytes += s->dead ? 0 : tap_cuda_copied_bytes(&s->work);
+    p->left_bytes += s->dead ? 0 : tap_gpu_gemm_copied_bytes(&s->work);
     s->dead = true;
 }
 
@@ -208,17 +207,17 @@ static struct tap_cuda_slot *new_slot(void)
     return s;
 }
 
-struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, uint64_t arena_bytes)
+struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k, const struct td_gpu_work *w, uint64_t arena_bytes)
 {
-    uint64_t bytes = tap_cuda_slot_of(w, w->n_op);
+    uint64_t bytes = tap_gpu_gemm_slot_offset(w, w->n_op);
     struct tap_cuda_slot *s = NULL;
 
-    if (tap_cuda_weights_of(w) != p->weights)
-        p->weights = tap_cuda_weights_of(w), p->op = NULL, p->op_left = false;
-    if (!p->op_left && !p->nested && tap_cuda_operand(w, TD_GPU_IN) && p->used <= arena_bytes && bytes <= arena_bytes - p->used)
+    if (tap_gpu_gemm_weights(w) != p->weights)
+        p->weights = tap_gpu_gemm_weights(w), p->op = NULL, p->op_left = false;
+    if (!p->op_left && !p->nested && tap_gpu_gemm_operand(w, TD_GPU_IN) && p->used <= arena_bytes && bytes <= arena_bytes - p->used)
         s = new_slot();
     if (!s) {
-        tap_cuda_plan_leave_out(p, tap_cuda_copied_bytes(w));
+        tap_cuda_plan_leave_out(p, tap_gpu_gemm_copied_bytes(w));
         return NULL;
     }
     *s = (struct tap_cuda_slot){.kernel = k, .launch = *l, .work = *w, .goes_on = p->op};
@@ -232,7 +231,7 @@ struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct t
     return s;
 }
 
-void tap_cuda_plan_tally(struct tap_cuda_plan *p, struct tap_cuda_kernel *k)
+void tap_cuda_plan_tally(struct tap_cuda_plan *p, struct tap_gpu_kernel *k)
 {
     unsigned i;
 
@@ -245,31 +244,4 @@ void tap_cuda_plan_tally(struct tap_cuda_plan *p, struct tap_cuda_kernel *k)
     p->tally[i].kernel = k;
     p->tally[i].n++;
     p->n_tallies += i == p->n_tallies;
-}
-
-/* ---- kernels ------------------------------------------------------------------------------------------------------- */
-
-struct tap_cuda_kernel *tap_cuda_plan_kernel(void *handle, const char *symbol)
-{
-    unsigned i;
-
-    if (!symbol || strnlen(symbol, TAP_SYMBOL) == TAP_SYMBOL)
-        symbol = "";                  /* a name that was cut is another name */
-    for (i = 0; i < all->n_kernels; i++)
-        if (atomic_load_explicit(&all->kernel[i].handle, memory_order_relaxed) == handle && !strcmp(all->kernel[i].symbol, symbol))
-            return &all->kernel[i];
-    if (i == KERNELS)
-        return NULL;
-    atomic_store_explicit(&all->kernel[i].handle, handle, memory_order_relaxed);
-    tap_cuda_kernel_describe(&all->kernel[i], handle, symbol);
-    all->n_kernels++;
-    return &all->kernel[i];
-}
-
-struct tap_cuda_kernel *tap_cuda_plan_kernel_at(unsigned i, bool *used)
-{
-    if (!all || i >= KERNELS)
-        return NULL;
-    *used = atomic_load_explicit(&all->kernel[i].ready, memory_order_acquire);
-    return &all->kernel[i];
 }

@@ -9,7 +9,11 @@
 #include <string.h>
 
 #include "recorder/tap/core/tap_core.h"
+#include "recorder/tap/cuda/cuda_graph_plans.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
+#include "recorder/tap/gpu/gpu_copies.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_queue.h"
 
 #define SMALLEST (1u << 20)           /* an arena of less is none */
 #define LARGEST_MIB (64u << 10)
@@ -61,7 +65,7 @@ bool tap_cuda_graphs_on(void)
 
 void tap_cuda_graphs_arm(void)
 {
-    struct tap_cuda_kernel *k;
+    struct tap_gpu_kernel *k;
     bool used;
     unsigned i;
 
@@ -70,7 +74,7 @@ void tap_cuda_graphs_arm(void)
     pthread_mutex_lock(&graphs.lock);
     graphs.stream = 0;
     graphs.crossed = false;
-    for (i = 0; (k = tap_cuda_plan_kernel_at(i, &used)) && used; i++) {
+    for (i = 0; (k = tap_gpu_graph_kernel_at(i, &used)) && used; i++) {
         atomic_store(&k->n, 0);
         k->sent = 0;
     }
@@ -230,12 +234,12 @@ static struct tap_cuda_plan *captured_on(void *stream, bool *captured)
     return tap_cuda_plan_capture(graph, id);
 }
 
-static struct tap_cuda_slot *add_slot(struct tap_cuda_plan *p, const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k)
+static struct tap_cuda_slot *add_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k)
 {
     struct tap_cuda_slot *s;
     struct td_gpu_work w;
 
-    if (!tap_cuda_work_of(l, k, &w)) {
+    if (!tap_gpu_gemm_read(l, k, &w)) {
         p->left++;
         return NULL;
     }
@@ -247,9 +251,9 @@ static struct tap_cuda_slot *add_slot(struct tap_cuda_plan *p, const struct tap_
 
 static bool copy_operand(uint64_t to, const struct td_gpu_operand *o, void *stream)
 {
-    uint64_t rows = tap_cuda_rows_of(o);
+    uint64_t rows = tap_gpu_operand_rows(o);
 
-    return tap_cuda_copy_rows(to, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
+    return tap_gpu_copy_rows(to, o->address, rows, o->bytes / rows, tap_gpu_operand_pitch(o), stream);
 }
 
 /* Copies of the inputs, or of the output, to the slot: nodes of the graph. */
@@ -260,15 +264,15 @@ static bool copy(const struct tap_cuda_slot *s, bool output, void *stream)
     for (i = 0; i < s->work.n_op; i++) {
         const struct td_gpu_operand *o = &s->work.op[i];
 
-        if (tap_cuda_is_copied(o) && (o->use != TD_GPU_IN) == output && !copy_operand(s->launch.slot + tap_cuda_slot_of(&s->work, i), o, stream))
+        if (tap_gpu_operand_is_copied(o) && (o->use != TD_GPU_IN) == output && !copy_operand(s->launch.slot + tap_gpu_gemm_slot_offset(&s->work, i), o, stream))
             return false;
     }
     return true;
 }
 
-bool tap_cuda_graphs_enter(const struct tap_cuda_launch *l, const char *symbol, struct tap_cuda_slot **slot)
+bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol, struct tap_cuda_slot **slot)
 {
-    struct tap_cuda_kernel *k;
+    struct tap_gpu_kernel *k;
     struct tap_cuda_plan *p;
     bool captured;
 
@@ -278,9 +282,9 @@ bool tap_cuda_graphs_enter(const struct tap_cuda_launch *l, const char *symbol, 
     pthread_mutex_lock(&graphs.lock);
     p = captured_on(l->stream, &captured);
     if (p) {
-        k = tap_cuda_plan_kernel(l->function, symbol);
+        k = tap_gpu_graph_kernel_find(l->function, symbol);
         tap_cuda_plan_tally(p, k);
-        *slot = k && k->row ? add_slot(p, l, k) : NULL;
+        *slot = k && k->adapter ? add_slot(p, l, k) : NULL;
         if (*slot && !copy(*slot, false, l->stream)) {
             tap_cuda_plan_leave_out(p, 0);
             *slot = NULL;
@@ -290,7 +294,7 @@ bool tap_cuda_graphs_enter(const struct tap_cuda_launch *l, const char *symbol, 
     return captured;
 }
 
-void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_cuda_launch *l, bool ok)
+void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_gpu_launch *l, bool ok)
 {
     struct tap_cuda_plan *p;
     bool captured;
@@ -307,14 +311,14 @@ void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_cu
 /* What ran on another stream may run still, and write into the slots that this graph has too. */
 static void note_stream(void *stream)
 {
-    uint64_t number = tap_cuda_stream_number(stream);
+    uint64_t number = tap_gpu_stream_number(stream);
 
     if (!graphs.stream)
         graphs.stream = number;
     if (graphs.crossed || (number && number == graphs.stream))
         return;
     graphs.crossed = true;
-    tap_cuda_queue_void();
+    tap_gpu_queue_void();
 }
 
 void tap_cuda_graphs_launch(const void *exec, void *stream)
@@ -347,16 +351,16 @@ static void count(const struct tap_cuda_plan *p)
 
 static void take(const struct tap_cuda_slot *s, void *stream, void *context)
 {
-    struct tap_cuda_launch l = s->launch;
+    struct tap_gpu_launch l = s->launch;
 
     l.stream = stream;
     l.context = context;
     if (s->dead)
         return;
     if (graphs.crossed)
-        tap_count(TAP_OPS_THREADS, !s->goes_on, tap_cuda_copied_bytes(&s->work));
+        tap_count(TAP_OPS_THREADS, !s->goes_on, tap_gpu_gemm_copied_bytes(&s->work));
     else
-        tap_cuda_gate_replay(&l, s->kernel, &s->work);
+        tap_gpu_gate_replay(&l, s->kernel, &s->work);
 }
 
 void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)

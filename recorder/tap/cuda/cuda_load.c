@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/cuda/cuda_load.h"
 
 #define PATH_BYTES 1024
 
-struct tap_cuda_driver tap_driver;
 struct tap_cuda_cupti tap_cupti;
 
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "recorder/tap/cuda/cuda_graphs.h"
+#include "recorder/tap/cuda/cuda_load.h"
+#include "recorder/tap/cuda/cupti_watch.h"
 
 #define NAME_BYTES 96                 /* CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN is 64 */
 
@@ -12,24 +14,24 @@ static char sentence[TAP_TEXT];
 static const uint32_t watched[] = {TAP_CBID_LAUNCH_KERNEL, TAP_CBID_LAUNCH_KERNEL_PTSZ, TAP_CBID_LAUNCH_KERNEL_EX, TAP_CBID_LAUNCH_KERNEL_EX_PTSZ,
                                    TAP_CBID_LAUNCH_COOPERATIVE, TAP_CBID_LAUNCH_COOPERATIVE_PTSZ, TAP_CBID_GRAPH_LAUNCH, TAP_CBID_GRAPH_LAUNCH_PTSZ};
 
-bool tap_cuda_watched(void)
+bool tap_cupti_is_watching(void)
 {
     return subscriber;
 }
 
-void tap_cuda_unwatch(void)
+void tap_cupti_unwatch(void)
 {
     if (subscriber)
         tap_cupti.unsubscribe(subscriber);
     subscriber = NULL;
 }
 
-void tap_cuda_watch_forget(void)
+void tap_cupti_watch_forget(void)
 {
     subscriber = NULL;
 }
 
-const char *tap_cuda_watch(void)
+const char *tap_cupti_watch(tap_cupti_callback *callback)
 {
     char other[NAME_BYTES] = "";
     struct tap_cupti_subscriber p = {sizeof p, "tapedeck", other, sizeof other};
@@ -39,7 +41,7 @@ const char *tap_cuda_watch(void)
 
     if (subscriber)
         return NULL;
-    rc = tap_cupti.subscribe_v2 ? tap_cupti.subscribe_v2(&subscriber, tap_cuda_on_call, NULL, &p) : tap_cupti.subscribe(&subscriber, tap_cuda_on_call, NULL);
+    rc = tap_cupti.subscribe_v2 ? tap_cupti.subscribe_v2(&subscriber, callback, NULL, &p) : tap_cupti.subscribe(&subscriber, callback, NULL);
     for (i = 0; i < sizeof watched / sizeof *watched && !rc; i++)
         rc = tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, watched[i]);
     for (more = 0; tap_cuda_graphs_on() && tap_cuda_graphs_watched(more) && !rc; more++)
@@ -48,7 +50,7 @@ const char *tap_cuda_watch(void)
         return NULL;
     if (!i)
         subscriber = NULL;
-    tap_cuda_unwatch();
+    tap_cupti_unwatch();
     if (rc == TAP_CUPTI_MULTIPLE_SUBSCRIBERS)
         snprintf(sentence, sizeof sentence, "CUPTI, which has one place a process, is in use by %s: no launch on the GPU is seen; start the server without it",
                  other[0] ? other : "another profiler");

@@ -5,7 +5,11 @@
  * them, if there is memory still; whether they are those that the op used the sender sees by their sample. */
 #include <string.h>
 
+#include "recorder/tap/gpu/flight_dump.h"
 #include "recorder/tap/gpu/flight_ring.h"
+#include "recorder/tap/gpu/flight_trigger.h"
+#include "recorder/tap/gpu/gpu_stage.h"
+#include "recorder/tap/gpu/gpu_weight_chunks.h"
 
 static struct {
     uint64_t begun, ended;            /* number of the keep whose KEEP entry was put; whose KEPT entry was */
@@ -13,7 +17,7 @@ static struct {
     bool has_step;
 } keep;
 
-void tap_cuda_keep_begin(void)
+void tap_flight_dump_clear(void)
 {
     memset(&keep, 0, sizeof keep);
 }
@@ -30,65 +34,65 @@ static bool is_there(uint64_t address, uint64_t bytes)
     return tap_driver.address_range && !tap_driver.address_range(&base, &n, address) && address >= base && address - base + bytes <= n;
 }
 
-static enum tap_count send_weights(struct tap_cuda_set *s)
+static enum tap_count send_weights(struct tap_gpu_weight_set *s)
 {
     int t;
 
-    for (t = 0; t < TAP_MAX_WEIGHTS && s->taken < s->total; t++)
+    for (t = 0; t < TAP_MAX_WEIGHTS && s->staged < s->total; t++)
         if (s->bytes[t] && !is_there(s->address[t], s->bytes[t]))
             return TAP_OPS_WEIGHTS;
-    if (tap_cuda_pieces_send(s, tap_cuda_stage_side())) {
-        tap_cuda_set_went(s);
+    if (tap_gpu_weight_chunks_put(s, tap_gpu_stage_stream())) {
+        tap_gpu_weight_set_went(s);
         return TAP_OPS_SENT;
     }
-    tap_cuda_stage_hand_over();
-    return tap_cuda_piece_fits() ? TAP_OPS_WEIGHTS : LATER;
+    tap_gpu_stage_hand_over();
+    return tap_gpu_weight_chunk_fits() ? TAP_OPS_WEIGHTS : LATER;
 }
 
 /* ---- ops ----------------------------------------------------------------------------------------------------------- */
 
-static uint64_t room_for(const struct tap_cuda_entry *e)
+static uint64_t room_for(const struct tap_gpu_entry *e)
 {
-    uint64_t n = 2 * TAP_CUDA_SAMPLE;
+    uint64_t n = 2 * TAP_GPU_SAMPLE;
     int i;
 
     for (i = 0; i < e->work.n_op; i++)
         if (e->work.op[i].address && e->work.op[i].use != TD_GPU_WEIGHT && e->work.op[i].use < TD_GPU_SCRATCH)
-            n += e->work.op[i].bytes + TAP_CUDA_SAMPLE;
+            n += e->work.op[i].bytes + TAP_GPU_SAMPLE;
     return n;
 }
 
 /* Room for all launches of the oldest op, wherever the ring's end lies. */
 static enum tap_count find_room(void)
 {
-    const struct tap_cuda_flown *f;
+    const struct tap_flight_launch *f;
     uint64_t n = 0, largest = tap_largest();
     unsigned i;
 
-    for (i = 0; (f = tap_cuda_flight_oldest(i)); i++)
+    for (i = 0; (f = tap_flight_ring_oldest(i)); i++)
         n += room_for(&f->e);
-    if (2 * n > tap_cuda_stage_bytes() || n + 2 * tap_round(sizeof(struct tap_op), 4096) > largest)
+    if (2 * n > tap_gpu_stage_bytes() || n + 2 * tap_round(sizeof(struct tap_op), 4096) > largest)
         return TAP_OPS_RING;
-    return tap_cuda_queue_place(i + 3) && tap_cuda_stage_room() >= 2 * n ? TAP_OPS_SENT : LATER;
+    return tap_gpu_queue_place(i + 3) && tap_gpu_stage_room() >= 2 * n ? TAP_OPS_SENT : LATER;
 }
 
 static bool move(uint64_t *at, uint64_t bytes)
 {
-    uint64_t from = tap_cuda_flight_address() + *at;
+    uint64_t from = tap_flight_ring_address() + *at;
 
-    *at = tap_cuda_stage_take(bytes);
-    return *at != TAP_CUDA_FULL && tap_cuda_stage_copy(*at, from, 1, bytes, bytes, tap_cuda_stage_side());
+    *at = tap_gpu_stage_reserve(bytes);
+    return *at != TAP_GPU_FULL && tap_gpu_stage_copy(*at, from, 1, bytes, bytes, tap_gpu_stage_stream());
 }
 
-static bool put_launch(const struct tap_cuda_flown *f, const struct tap_cuda_set *set, enum tap_flight why)
+static bool put_launch(const struct tap_flight_launch *f, const struct tap_gpu_weight_set *set, enum tap_flight why)
 {
-    struct tap_cuda_entry *e = tap_cuda_queue_place(0);
+    struct tap_gpu_entry *e = tap_gpu_queue_place(0);
     int i;
 
     *e = f->e;
     e->set = *set;
     e->flight = why;
-    if (!e->joins && !move(&e->sample_at, TAP_CUDA_SAMPLE))
+    if (!e->joins && !move(&e->sample_at, TAP_GPU_SAMPLE))
         return false;
     for (i = 0; i < e->work.n_op; i++) {
         const struct td_gpu_operand *o = &e->work.op[i];
@@ -96,44 +100,44 @@ static bool put_launch(const struct tap_cuda_flown *f, const struct tap_cuda_set
         if (o->address && o->use != TD_GPU_WEIGHT && o->use < TD_GPU_SCRATCH && !move(&e->op_at[i], o->bytes))
             return false;
     }
-    if (!tap_cuda_stage_mark(tap_cuda_stage_side()))
+    if (!tap_gpu_stage_mark(tap_gpu_stage_stream()))
         return false;
-    tap_cuda_gate_put(e, tap_cuda_stage_batch());
+    tap_gpu_queue_put(e, tap_gpu_stage_batch());
     return true;
 }
 
-static struct tap_cuda_entry *put_word(enum tap_cuda_what what, enum tap_flight why)
+static struct tap_gpu_entry *put_word(enum tap_gpu_entry_kind kind, enum tap_flight why)
 {
-    struct tap_cuda_entry *e = tap_cuda_queue_place(0);
+    struct tap_gpu_entry *e = tap_gpu_queue_place(0);
 
     if (!e)
         return NULL;
     memset(e, 0, sizeof *e);
-    e->what = what;
+    e->kind = kind;
     e->flight = why;
     return e;
 }
 
-static void put_step(const struct tap_cuda_flown *f)
+static void put_step(const struct tap_flight_launch *f)
 {
-    struct tap_cuda_entry *e;
+    struct tap_gpu_entry *e;
     uint64_t step;
-    bool is_new = tap_cuda_flight_step_is_new(f, &step);
+    bool is_new = tap_flight_ring_step_is_new(f, &step);
 
     if (keep.has_step && keep.step == step)
         return;
-    e = put_word(TAP_CUDA_STEP, TAP_FLIGHT_NOT);
+    e = put_word(TAP_GPU_STEP, TAP_FLIGHT_NOT);
     e->step = keep.step = step;
     e->recorded = !is_new;
     keep.has_step = true;
-    tap_cuda_gate_put(e, tap_cuda_stage_batch() - 1);
+    tap_gpu_queue_put(e, tap_gpu_stage_batch() - 1);
 }
 
 /* The oldest op. */
 static enum tap_count keep_op(enum tap_flight why)
 {
-    struct tap_cuda_flown *f = tap_cuda_flight_oldest(0);
-    struct tap_cuda_set *set = tap_cuda_set_of(&f->e.work);
+    struct tap_flight_launch *f = tap_flight_ring_oldest(0);
+    struct tap_gpu_weight_set *set = tap_gpu_weight_set_find(&f->e.work);
     enum tap_count why_not = set ? send_weights(set) : TAP_OPS_WEIGHTS;
     unsigned i;
 
@@ -142,11 +146,11 @@ static enum tap_count keep_op(enum tap_flight why)
     if (why_not != TAP_OPS_SENT)
         return why_not;
     put_step(f);
-    for (i = 0; (f = tap_cuda_flight_oldest(i)); i++)
+    for (i = 0; (f = tap_flight_ring_oldest(i)); i++)
         if (!put_launch(f, set, why))
             return TAP_OPS_FAILED;     /* the driver refused: then it does so for all */
-    if (tap_cuda_stage_waiting() >= TAP_CUDA_BATCH)
-        tap_cuda_stage_hand_over();
+    if (tap_gpu_stage_waiting() >= TAP_GPU_BATCH_BYTES)
+        tap_gpu_stage_hand_over();
     return TAP_OPS_SENT;
 }
 
@@ -154,12 +158,12 @@ static enum tap_count keep_op(enum tap_flight why)
 
 static bool begin(enum tap_flight why, uint64_t number, int64_t t_ns)
 {
-    struct tap_cuda_entry *e = put_word(TAP_CUDA_KEEP, why);
+    struct tap_gpu_entry *e = put_word(TAP_GPU_DUMP_BEGIN, why);
 
     if (!e)
         return false;
     e->t_ns = t_ns;
-    tap_cuda_gate_put(e, tap_cuda_stage_batch() - 1);
+    tap_gpu_queue_put(e, tap_gpu_stage_batch() - 1);
     keep.begun = number;
     keep.has_step = false;
     return true;
@@ -168,27 +172,27 @@ static bool begin(enum tap_flight why, uint64_t number, int64_t t_ns)
 /* All that was put is there before the sender says that it is over: until then nothing is written to the ring. */
 static void end(enum tap_flight why)
 {
-    struct tap_cuda_entry *e = put_word(TAP_CUDA_KEPT, why);
+    struct tap_gpu_entry *e = put_word(TAP_GPU_DUMP_END, why);
 
     if (!e)
         return;
-    tap_cuda_stage_hand_over();
-    tap_cuda_gate_put(e, tap_cuda_stage_batch() - 1);
+    tap_gpu_stage_hand_over();
+    tap_gpu_queue_put(e, tap_gpu_stage_batch() - 1);
     keep.ended = keep.begun;
 }
 
-void tap_cuda_keep_some(void)
+void tap_flight_dump_some(void)
 {
     uint64_t number;
     int64_t t_ns;
-    enum tap_flight why = tap_cuda_flight_why(&number, &t_ns);
+    enum tap_flight why = tap_flight_dump_reason(&number, &t_ns);
     enum tap_count went;
 
     if (why == TAP_FLIGHT_NOT || keep.ended == number || (keep.begun != number && !begin(why, number, t_ns)))
         return;
-    while (tap_cuda_flight_oldest(0) && (went = keep_op(why)) != LATER)
-        tap_cuda_flight_drop(went);
-    tap_cuda_stage_hand_over();
-    if (!tap_cuda_flight_oldest(0))
+    while (tap_flight_ring_oldest(0) && (went = keep_op(why)) != LATER)
+        tap_flight_ring_drop(went);
+    tap_gpu_stage_hand_over();
+    if (!tap_flight_ring_oldest(0))
         end(why);
 }

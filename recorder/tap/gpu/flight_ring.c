@@ -2,11 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The ring is memory of the device; what is said of its launches lies in a table on the host, as many as that holds. Nothing here waits or
- * allocates but tap_cuda_flight_open(). An op that leaves unkept is counted "flight", its step when its last op has left. */
+ * allocates but tap_flight_ring_open(). An op that leaves unkept is counted "flight", its step when its last op has left. */
 #include <string.h>
 #include <sys/mman.h>
 
 #include "recorder/tap/gpu/flight_ring.h"
+#include "recorder/tap/gpu/flight_trigger.h"
 
 #define ALIGN 256u
 #define ENTRIES 8192u                 /* launches; a power of two */
@@ -19,12 +20,8 @@ struct flight_step { uint64_t step; uint32_t launches; bool counted; };
 static struct {
     uint64_t device, made, bytes;     /* of the device; of this arm */
     void *context;
-    struct tap_cuda_flown *entries;   /* NULL, or [ENTRIES] */
-    _Atomic bool on, had;             /* had: an output's trigger */
-    _Atomic uint32_t keeping;         /* enum tap_flight */
-    _Atomic int64_t t_ns;             /* of the trigger */
-    _Atomic uint64_t kept;            /* so often */
-    /* the lane's */
+    struct tap_flight_launch *entries;   /* NULL, or [ENTRIES] */
+    /* the holder's of the gate */
     uint64_t first, next;             /* entries, counted */
     uint64_t head, tail;              /* bytes, counted */
     uint64_t before;                  /* head before the launch between enter and leave */
@@ -44,7 +41,7 @@ static const char *make(uint64_t bytes)
     if (p == MAP_FAILED)
         return "no memory for the flight recorder's table";
     flight.entries = p;
-    for (; !flight.device && bytes >= TAP_CUDA_FLIGHT_SMALLEST; bytes /= 2)
+    for (; !flight.device && bytes >= TAP_FLIGHT_SMALLEST; bytes /= 2)
         if (!tap_driver.mem_alloc(&flight.device, bytes))
             flight.made = bytes;
         else
@@ -52,7 +49,7 @@ static const char *make(uint64_t bytes)
     return flight.device ? NULL : "the GPU has no memory left for the flight recorder (vLLM: a smaller --gpu-memory-utilization, or --flight=MB of fewer)";
 }
 
-const char *tap_cuda_flight_open(void *context, uint64_t bytes)
+const char *tap_flight_ring_open(void *context, uint64_t bytes)
 {
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
     const char *why;
@@ -68,72 +65,24 @@ const char *tap_cuda_flight_open(void *context, uint64_t bytes)
     if (why)
         return why;
     flight.bytes = (bytes < flight.made ? bytes : flight.made) / ALIGN * ALIGN;
-    atomic_store(&flight.on, true);
+    tap_flight_set_on(flight.bytes);
     return NULL;
 }
 
-void tap_cuda_flight_begin(void)
+void tap_flight_ring_clear(void)
 {
-    atomic_store(&flight.on, false);
-    atomic_store(&flight.had, false);
-    atomic_store(&flight.keeping, TAP_FLIGHT_NOT);
-    atomic_store(&flight.kept, 0);
+    tap_flight_clear();
     flight.first = flight.next = flight.head = flight.tail = 0;
     flight.first_step = flight.next_step = 0;
 }
 
-void tap_cuda_flight_forget(void)
+void tap_flight_ring_forget(void)
 {
-    struct tap_cuda_flown *entries = flight.entries;
+    struct tap_flight_launch *entries = flight.entries;
 
+    tap_flight_clear();
     memset(&flight, 0, sizeof flight);
     flight.entries = entries;
-}
-
-uint64_t tap_cuda_flight_bytes(void)
-{
-    return tap_cuda_flight_on() ? flight.bytes : 0;
-}
-
-/* ---- triggers ------------------------------------------------------------------------------------------------------ */
-
-bool tap_cuda_flight_on(void)
-{
-    return atomic_load_explicit(&flight.on, memory_order_acquire);
-}
-
-bool tap_cuda_flight_keeping(void)
-{
-    return atomic_load_explicit(&flight.keeping, memory_order_acquire) != TAP_FLIGHT_NOT;
-}
-
-bool tap_cuda_flight_trigger(enum tap_flight why)
-{
-    bool output = why == TAP_FLIGHT_NOT_FINITE || why == TAP_FLIGHT_ZERO;
-    uint32_t none = TAP_FLIGHT_NOT;
-
-    if (!tap_cuda_flight_on() || tap_cuda_flight_keeping() || (output && atomic_exchange(&flight.had, true)))
-        return false;
-    atomic_store(&flight.t_ns, tap_now());
-    return atomic_compare_exchange_strong(&flight.keeping, &none, why);
-}
-
-void tap_cuda_flight_false_alarm(void)
-{
-    atomic_store(&flight.had, false);
-}
-
-void tap_cuda_flight_kept(void)
-{
-    atomic_fetch_add(&flight.kept, 1);
-    atomic_store(&flight.keeping, TAP_FLIGHT_NOT);
-}
-
-enum tap_flight tap_cuda_flight_why(uint64_t *number, int64_t *t_ns)
-{
-    *number = atomic_load(&flight.kept) + 1;
-    *t_ns = atomic_load(&flight.t_ns);
-    return (enum tap_flight)atomic_load(&flight.keeping);
 }
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
@@ -152,18 +101,18 @@ static void pop_steps(bool all)
     }
 }
 
-void tap_cuda_flight_step(uint64_t step, bool counted)
+void tap_flight_ring_step(uint64_t step, bool counted)
 {
     pop_steps(false);
     flight.steps[flight.next_step++ % STEPS] = (struct flight_step){step, 0, counted};
 }
 
-static struct flight_step *step_of(const struct tap_cuda_flown *f)
+static struct flight_step *step_of(const struct tap_flight_launch *f)
 {
     return f->step_at >= flight.first_step && f->step_at < flight.next_step ? &flight.steps[f->step_at % STEPS] : NULL;
 }
 
-bool tap_cuda_flight_step_is_new(const struct tap_cuda_flown *f, uint64_t *step)
+bool tap_flight_ring_step_is_new(const struct tap_flight_launch *f, uint64_t *step)
 {
     struct flight_step *s = step_of(f);
     bool is_new = s && !s->counted;
@@ -176,38 +125,38 @@ bool tap_cuda_flight_step_is_new(const struct tap_cuda_flown *f, uint64_t *step)
 
 /* ---- what leaves --------------------------------------------------------------------------------------------------- */
 
-struct tap_cuda_flown *tap_cuda_flight_oldest(unsigned i)
+struct tap_flight_launch *tap_flight_ring_oldest(unsigned i)
 {
-    struct tap_cuda_flown *f = &flight.entries[(flight.first + i) % ENTRIES];
+    struct tap_flight_launch *f = &flight.entries[(flight.first + i) % ENTRIES];
 
     return flight.first + i < flight.next && (!i || f->e.joins) ? f : NULL;
 }
 
-static void count(const struct tap_cuda_flown *f, enum tap_count why)
+static void count(const struct tap_flight_launch *f, enum tap_count why)
 {
     struct flight_step *s = step_of(f);
 
     if (s)
         s->launches--;
     if (why != TAP_OPS_SENT)
-        tap_count(why, !f->e.joins, tap_cuda_copied_bytes(&f->e.work));
+        tap_count(why, !f->e.joins, tap_gpu_gemm_copied_bytes(&f->e.work));
 }
 
 static unsigned launches_of_oldest(void)
 {
     unsigned n = 0;
 
-    while (tap_cuda_flight_oldest(n))
+    while (tap_flight_ring_oldest(n))
         n++;
     return n;
 }
 
-void tap_cuda_flight_drop(enum tap_count why)
+void tap_flight_ring_drop(enum tap_count why)
 {
     unsigned n = launches_of_oldest();
 
     while (n--) {
-        const struct tap_cuda_flown *f = &flight.entries[flight.first++ % ENTRIES];
+        const struct tap_flight_launch *f = &flight.entries[flight.first++ % ENTRIES];
 
         count(f, why);
         flight.tail = f->end;
@@ -215,9 +164,9 @@ void tap_cuda_flight_drop(enum tap_count why)
     pop_steps(false);
 }
 
-void tap_cuda_flight_cut(enum tap_count why)
+void tap_flight_ring_cut(enum tap_count why)
 {
-    struct tap_cuda_flown *f = NULL;
+    struct tap_flight_launch *f = NULL;
 
     while (flight.next > flight.first && (!f || f->e.joins)) {
         f = &flight.entries[--flight.next % ENTRIES];
@@ -226,18 +175,17 @@ void tap_cuda_flight_cut(enum tap_count why)
     flight.head = flight.first == flight.next ? flight.tail : flight.entries[(flight.next - 1) % ENTRIES].end;
 }
 
-void tap_cuda_flight_close(void)
+void tap_flight_ring_close(void)
 {
     while (flight.entries && flight.first < flight.next)
-        tap_cuda_flight_drop(TAP_OPS_FLIGHT);
+        tap_flight_ring_drop(TAP_OPS_FLIGHT);
     pop_steps(true);
-    atomic_store(&flight.on, false);
-    atomic_store(&flight.keeping, TAP_FLIGHT_NOT);
+    tap_flight_set_on(0);
 }
 
 /* ---- what comes in ------------------------------------------------------------------------------------------------- */
 
-uint64_t tap_cuda_flight_address(void)
+uint64_t tap_flight_ring_address(void)
 {
     return flight.device;
 }
@@ -245,58 +193,58 @@ uint64_t tap_cuda_flight_address(void)
 /* May the oldest op go, for copies on `stream`? What another stream copied to its place must have been done before; what a launch joins must stay. */
 static bool may_drop(uint64_t stream, bool joined)
 {
-    const struct tap_cuda_flown *f = tap_cuda_flight_oldest(0);
+    const struct tap_flight_launch *f = tap_flight_ring_oldest(0);
 
-    return f && (!joined || launches_of_oldest() < flight.next - flight.first) && (f->stream == stream || tap_cuda_stage_done(f->e.batch));
+    return f && (!joined || launches_of_oldest() < flight.next - flight.first) && (f->stream == stream || tap_gpu_stage_has_batch(f->e.batch));
 }
 
-/* n bytes in one piece: their place, or TAP_CUDA_FULL. */
+/* n bytes in one piece: their place, or TAP_GPU_FULL. */
 static uint64_t take(uint64_t n, uint64_t stream, bool joined)
 {
     uint64_t size = tap_round(n, ALIGN), at = flight.head % flight.bytes, skip = size > flight.bytes - at ? flight.bytes - at : 0;
 
     if (size + skip > flight.bytes)
-        return TAP_CUDA_FULL;
+        return TAP_GPU_FULL;
     while (flight.head + skip + size - flight.tail > flight.bytes) {
         if (!may_drop(stream, joined))
-            return TAP_CUDA_FULL;
-        tap_cuda_flight_drop(TAP_OPS_FLIGHT);
+            return TAP_GPU_FULL;
+        tap_flight_ring_drop(TAP_OPS_FLIGHT);
     }
     flight.head += skip + size;
     return (flight.head - size) % flight.bytes;
 }
 
-static bool copy(struct tap_cuda_copies *c, uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+static bool copy(struct tap_gpu_copies *c, uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
-    return at != TAP_CUDA_FULL && tap_cuda_copies_add(c, flight.device + at, from, rows, row_bytes, pitch, stream);
+    return at != TAP_GPU_FULL && tap_gpu_copies_add(c, flight.device + at, from, rows, row_bytes, pitch, stream);
 }
 
-static bool copy_operand(struct tap_cuda_copies *c, uint64_t at, const struct td_gpu_operand *o, void *stream)
+static bool copy_operand(struct tap_gpu_copies *c, uint64_t at, const struct td_gpu_operand *o, void *stream)
 {
-    uint64_t rows = tap_cuda_rows_of(o);
+    uint64_t rows = tap_gpu_operand_rows(o);
 
-    return copy(c, at, o->address, rows, o->bytes / rows, tap_cuda_pitch_of(o), stream);
+    return copy(c, at, o->address, rows, o->bytes / rows, tap_gpu_operand_pitch(o), stream);
 }
 
-static bool take_sample(struct tap_cuda_copies *c, struct tap_cuda_flown *f, void *stream)
+static bool take_sample(struct tap_gpu_copies *c, struct tap_flight_launch *f, void *stream)
 {
     uint64_t n;
     int t;
 
-    f->e.sample_at = take(TAP_CUDA_SAMPLE, f->stream, false);
-    for (t = 0; t < TAP_MAX_WEIGHTS && f->e.sample_at != TAP_CUDA_FULL; t++) {
-        const uint64_t at = tap_cuda_set_sample(&f->e.set, t, &n);
+    f->e.sample_at = take(TAP_GPU_SAMPLE, f->stream, false);
+    for (t = 0; t < TAP_MAX_WEIGHTS && f->e.sample_at != TAP_GPU_FULL; t++) {
+        const uint64_t at = tap_gpu_weight_set_sample(&f->e.set, t, &n);
 
-        if (n && !copy(c, f->e.sample_at + (uint64_t)t * TAP_CUDA_SAMPLE_EACH, f->e.set.address[t] + at, 1, n, n, stream))
+        if (n && !copy(c, f->e.sample_at + (uint64_t)t * TAP_GPU_SAMPLE_EACH, f->e.set.address[t] + at, 1, n, n, stream))
             return false;
     }
-    return f->e.sample_at != TAP_CUDA_FULL;
+    return f->e.sample_at != TAP_GPU_FULL;
 }
 
 /* Places for all, and copies of what is there before the launch. */
-static bool take_inputs(struct tap_cuda_flown *f, void *stream)
+static bool take_inputs(struct tap_flight_launch *f, void *stream)
 {
-    struct tap_cuda_copies c = {.n = 0};
+    struct tap_gpu_copies c = {.n = 0};
     int i;
 
     if (!f->e.joins && !take_sample(&c, f, stream))
@@ -307,48 +255,48 @@ static bool take_inputs(struct tap_cuda_flown *f, void *stream)
         if (!o->address || o->use == TD_GPU_WEIGHT || o->use >= TD_GPU_SCRATCH)
             continue;
         f->e.op_at[i] = take(o->bytes, f->stream, f->e.joins);
-        if (f->e.op_at[i] == TAP_CUDA_FULL || (o->use == TD_GPU_IN && !copy_operand(&c, f->e.op_at[i], o, stream)))
+        if (f->e.op_at[i] == TAP_GPU_FULL || (o->use == TD_GPU_IN && !copy_operand(&c, f->e.op_at[i], o, stream)))
             return false;
     }
-    return tap_cuda_copies_go(&c, stream);
+    return tap_gpu_copies_launch(&c, stream);
 }
 
 /* Columns of an output that are looked at: bytes of each row, from where. */
 static uint64_t check_width(const struct td_gpu_operand *o)
 {
-    uint64_t row = o->bytes / tap_cuda_rows_of(o);
+    uint64_t row = o->bytes / tap_gpu_operand_rows(o);
 
     return o->bytes <= CHECK_ALL || row <= CHECK_BYTES ? row : CHECK_BYTES;
 }
 
 static bool check_fits(const struct td_gpu_work *w)
 {
-    const struct td_gpu_operand *o = tap_cuda_output(w);
+    const struct td_gpu_operand *o = tap_gpu_gemm_output(w);
 
-    return tap_cuda_queue_place(0) && 2 * tap_cuda_rows_of(o) * check_width(o) + ALIGN <= tap_cuda_stage_room();
+    return tap_gpu_queue_place(0) && 2 * tap_gpu_operand_rows(o) * check_width(o) + ALIGN <= tap_gpu_stage_room();
 }
 
-bool tap_cuda_flight_enter(const struct tap_cuda_launch *l, uint64_t stream, const struct tap_cuda_kernel *k, const struct td_gpu_work *w, const char *product, bool joined)
+bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream, const struct tap_gpu_kernel *k, const struct td_gpu_work *w, const char *library_function, bool joined)
 {
-    struct tap_cuda_set *set = tap_cuda_set_of(w);
-    struct tap_cuda_flown *f;
+    struct tap_gpu_weight_set *set = tap_gpu_weight_set_find(w);
+    struct tap_flight_launch *f;
 
-    if (tap_cuda_flight_keeping() || !flight.next_step || !set || tap_cuda_set_is_refused(set) || !check_fits(w) || tap_cuda_copied_bytes(w) > flight.bytes / 2)
+    if (tap_flight_is_dumping() || !flight.next_step || !set || tap_gpu_weight_set_is_refused(set) || !check_fits(w) || tap_gpu_gemm_copied_bytes(w) > flight.bytes / 2)
         return false;
     if (flight.next - flight.first == ENTRIES) {
         if (!may_drop(stream, joined))
             return false;
-        tap_cuda_flight_drop(TAP_OPS_FLIGHT);
+        tap_flight_ring_drop(TAP_OPS_FLIGHT);
     }
     f = &flight.entries[flight.next % ENTRIES];
     memset(f, 0, sizeof *f);
     f->stream = stream;
     f->step_at = flight.next_step - 1;
-    f->e.what = TAP_CUDA_LAUNCH;
+    f->e.kind = TAP_GPU_LAUNCH;
     f->e.step = flight.steps[f->step_at % STEPS].step;
     f->e.set = *set;
     f->e.joins = joined;
-    f->e.product = product;
+    f->e.library_function = library_function;
     f->e.t_ns = tap_now();
     f->e.kernel = k;
     f->e.work = *w;
@@ -361,43 +309,43 @@ bool tap_cuda_flight_enter(const struct tap_cuda_launch *l, uint64_t stream, con
 }
 
 /* Some columns of the output, where the sender can see them. */
-static bool put_check(struct tap_cuda_copies *c, const struct tap_cuda_flown *f, void *stream)
+static bool put_check(struct tap_gpu_copies *c, const struct tap_flight_launch *f, void *stream)
 {
-    const struct td_gpu_operand *o = tap_cuda_output(&f->e.work);
-    uint64_t rows = tap_cuda_rows_of(o), row = o->bytes / rows, width = check_width(o), from = row > width ? flight.turn++ % (row / width) * width : 0;
-    struct tap_cuda_entry *e = tap_cuda_queue_place(0);
-    uint64_t at = tap_cuda_stage_take(rows * width);
+    const struct td_gpu_operand *o = tap_gpu_gemm_output(&f->e.work);
+    uint64_t rows = tap_gpu_operand_rows(o), row = o->bytes / rows, width = check_width(o), from = row > width ? flight.turn++ % (row / width) * width : 0;
+    struct tap_gpu_entry *e = tap_gpu_queue_place(0);
+    uint64_t at = tap_gpu_stage_reserve(rows * width);
 
-    if (at == TAP_CUDA_FULL || !tap_cuda_copies_add(c, tap_cuda_stage_address(at), o->address + from, rows, width, tap_cuda_pitch_of(o), stream) ||
-        !tap_cuda_copies_go(c, stream) || !tap_cuda_stage_mark(stream))
+    if (at == TAP_GPU_FULL || !tap_gpu_copies_add(c, tap_gpu_stage_address(at), o->address + from, rows, width, tap_gpu_operand_pitch(o), stream) ||
+        !tap_gpu_copies_launch(c, stream) || !tap_gpu_stage_mark(stream))
         return false;
     memset(e, 0, sizeof *e);
-    e->what = TAP_CUDA_CHECK;
+    e->kind = TAP_GPU_CHECK;
     e->at = at;
     e->len = rows * width;
     e->set = f->e.set;
     e->work.op[0].dtype = o->dtype;
-    tap_cuda_gate_put(e, tap_cuda_stage_batch());
+    tap_gpu_queue_put(e, tap_gpu_stage_batch());
     return true;
 }
 
-bool tap_cuda_flight_leave(const struct tap_cuda_launch *l, bool ok)
+bool tap_flight_ring_leave(const struct tap_gpu_launch *l, bool ok)
 {
-    struct tap_cuda_flown *f = &flight.entries[flight.next % ENTRIES];
-    const struct td_gpu_operand *o = tap_cuda_output(&f->e.work);
+    struct tap_flight_launch *f = &flight.entries[flight.next % ENTRIES];
+    const struct td_gpu_operand *o = tap_gpu_gemm_output(&f->e.work);
     struct flight_step *s = step_of(f);
-    struct tap_cuda_copies c = {.n = 0};
+    struct tap_gpu_copies c = {.n = 0};
 
     f->end = flight.head;
-    f->e.batch = tap_cuda_stage_batch();
+    f->e.batch = tap_gpu_stage_batch();
     flight.next++;
     if (s)
         s->launches++;
     if (ok && copy_operand(&c, f->e.op_at[o - f->e.work.op], o, l->stream) && put_check(&c, f, l->stream)) {
-        if (tap_cuda_stage_waiting() >= TAP_CUDA_BATCH)
-            tap_cuda_stage_hand_over();
+        if (tap_gpu_stage_waiting() >= TAP_GPU_BATCH_BYTES)
+            tap_gpu_stage_hand_over();
         return true;
     }
-    tap_cuda_flight_cut(TAP_OPS_FAILED);
+    tap_flight_ring_cut(TAP_OPS_FAILED);
     return false;
 }

@@ -10,14 +10,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/gpu/gpu_copies.h"
+#include "recorder/tap/gpu/gpu_threads.h"
 
 #define BLOCK 256u
 #define ROW_BYTES 8192u               /* what is dense is copied in rows of so many, one a block */
 #define MOST_BLOCKS 128u
 #define LARGEST (1u << 20)            /* beyond it a call costs nothing beside the copy */
 
-/* Parameter: struct tap_cuda_piece[TAP_CUDA_PIECES]. Grid: (any, pieces). Block x copies rows x, x + grid.x ... of piece y; the last row may be
+/* Parameter: struct tap_gpu_copy[TAP_GPU_COPIES]. Grid: (any, pieces). Block x copies rows x, x + grid.x ... of piece y; the last row may be
  * shorter. All of a piece is a multiple of its unit: 16, 4 or 1 bytes. */
 static const char ptx[] =
     ".version 6.0\n"
@@ -89,13 +90,23 @@ static const char ptx[] =
     "    ret;\n"
     "}\n";
 
-_Static_assert(sizeof(struct tap_cuda_piece) == 40 && sizeof(struct tap_cuda_piece[TAP_CUDA_PIECES]) == 640, "as the kernel reads them");
+_Static_assert(sizeof(struct tap_gpu_copy) == 40 && sizeof(struct tap_gpu_copy[TAP_GPU_COPIES]) == 640, "as the kernel reads them");
 
 static void *_Atomic kernel;          /* NULL: copies one by one */
 
 /* ---- copying ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t unit_of(const struct tap_cuda_piece *p)
+bool tap_gpu_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+{
+    struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TAP_CUDA_MEMORY_DEVICE,
+                                 .dst_device = to, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
+
+    if (rows == 1 || pitch == row_bytes)
+        return !tap_driver.copy_on_device(to, from, rows * row_bytes, stream);
+    return !tap_driver.copy_2d(&c, stream);
+}
+
+static uint32_t unit_of(const struct tap_gpu_copy *p)
 {
     uint64_t all = p->to | p->from | p->bytes | p->row_bytes | p->pitch;
 
@@ -110,16 +121,16 @@ static bool lies_within(uint64_t from, uint64_t bytes)
     return !tap_driver.address_range(&base, &n, from) && from >= base && bytes <= n && from - base <= n - bytes;
 }
 
-static bool launch(void *function, struct tap_cuda_copies *c, void *stream)
+static bool launch(void *function, struct tap_gpu_copies *c, void *stream)
 {
-    void *params[] = {c->piece};
-    bool before = tap_cuda_own(true), ok = !tap_driver.launch(function, c->blocks, c->n, 1, BLOCK, 1, 1, 0, stream, params, NULL);
+    void *params[] = {c->copy};
+    bool before = tap_gpu_own_calls(true), ok = !tap_driver.launch(function, c->blocks, c->n, 1, BLOCK, 1, 1, 0, stream, params, NULL);
 
-    tap_cuda_own(before);
+    tap_gpu_own_calls(before);
     return ok;
 }
 
-bool tap_cuda_copies_go(struct tap_cuda_copies *c, void *stream)
+bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream)
 {
     void *function = atomic_load_explicit(&kernel, memory_order_acquire);
     bool ok = !c->n || launch(function, c, stream);
@@ -128,18 +139,18 @@ bool tap_cuda_copies_go(struct tap_cuda_copies *c, void *stream)
     return ok;
 }
 
-bool tap_cuda_copies_add(struct tap_cuda_copies *c, uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
     const bool dense = rows == 1 || pitch == row_bytes;
     const uint64_t bytes = rows * row_bytes, blocks = dense ? (bytes + ROW_BYTES - 1) / ROW_BYTES : rows;
-    struct tap_cuda_piece *p;
+    struct tap_gpu_copy *p;
 
     if (!atomic_load_explicit(&kernel, memory_order_acquire) || !bytes || bytes > LARGEST || !lies_within(from, (rows - 1) * pitch + row_bytes))
-        return tap_cuda_copy_rows(to, from, rows, row_bytes, pitch, stream);
-    if (c->n == TAP_CUDA_PIECES && !tap_cuda_copies_go(c, stream))
+        return tap_gpu_copy_rows(to, from, rows, row_bytes, pitch, stream);
+    if (c->n == TAP_GPU_COPIES && !tap_gpu_copies_launch(c, stream))
         return false;
-    p = &c->piece[c->n++];
-    *p = (struct tap_cuda_piece){to, from, bytes, dense ? ROW_BYTES : pitch, dense ? ROW_BYTES : (uint32_t)row_bytes, 0};
+    p = &c->copy[c->n++];
+    *p = (struct tap_gpu_copy){to, from, bytes, dense ? ROW_BYTES : pitch, dense ? ROW_BYTES : (uint32_t)row_bytes, 0};
     p->unit = unit_of(p);
     if (blocks > c->blocks)
         c->blocks = blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
@@ -152,11 +163,11 @@ bool tap_cuda_copies_add(struct tap_cuda_copies *c, uint64_t to, uint64_t from, 
 #define TRY_NS 1000000000LL
 
 /* All of it is done. A GPU may be busy for long, and this thread has others to answer. */
-static bool comes(const struct tap_cuda_trial *t)
+static bool comes(const struct tap_gpu_copies_trial *t)
 {
     int64_t until = tap_now() + TRY_NS;
 
-    if (tap_driver.stream_write(t->side, t->word_address, 1, 0))
+    if (tap_driver.stream_write(t->stream, t->word_address, 1, 0))
         return false;
     while (!*t->word && tap_now() < until)
         nanosleep(&(struct timespec){0, 100000}, NULL);
@@ -165,12 +176,12 @@ static bool comes(const struct tap_cuda_trial *t)
 }
 
 /* Words 0 to 63 of the ring are written; rows of 1 MiB are not tried, all units and a pitch are. */
-static bool try(const struct tap_cuda_trial *t)
+static bool try(const struct tap_gpu_copies_trial *t)
 {
     const uint64_t ring = t->ring;
     const uint8_t *host = t->host;
-    void *side = t->side;
-    struct tap_cuda_copies c = {.n = 0};
+    void *side = t->stream;
+    struct tap_gpu_copies c = {.n = 0};
     uint8_t want[TRY_BYTES];
     uint32_t i, word;
 
@@ -180,9 +191,9 @@ static bool try(const struct tap_cuda_trial *t)
         if (tap_driver.stream_write(side, ring + 4 * i, word, 0))
             return false;
     }
-    if (!tap_cuda_copies_add(&c, ring + TRY_BYTES, ring, 1, TRY_BYTES, TRY_BYTES, side) || !tap_cuda_copies_add(&c, ring + 2 * TRY_BYTES, ring + 4, 1, 100, 100, side) ||
-        !tap_cuda_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 || !tap_cuda_copies_go(&c, side) ||
-        tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_CUDA_TRIAL_BYTES, side) || !comes(t))
+    if (!tap_gpu_copies_add(&c, ring + TRY_BYTES, ring, 1, TRY_BYTES, TRY_BYTES, side) || !tap_gpu_copies_add(&c, ring + 2 * TRY_BYTES, ring + 4, 1, 100, 100, side) ||
+        !tap_gpu_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 || !tap_gpu_copies_launch(&c, side) ||
+        tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_GPU_TRIAL_BYTES, side) || !comes(t))
         return false;
     for (i = 0; i < 5; i++)
         if (memcmp(host + 3 * TRY_BYTES + 7 * i, want + 1 + 31 * i, 7))
@@ -190,7 +201,7 @@ static bool try(const struct tap_cuda_trial *t)
     return !memcmp(host + TRY_BYTES, want, TRY_BYTES) && !memcmp(host + 2 * TRY_BYTES, want + 4, 100);
 }
 
-void tap_cuda_gather_open(const struct tap_cuda_trial *t)
+void tap_gpu_copies_open(const struct tap_gpu_copies_trial *t)
 {
     void *module, *function;
 
@@ -202,7 +213,7 @@ void tap_cuda_gather_open(const struct tap_cuda_trial *t)
         atomic_store_explicit(&kernel, NULL, memory_order_release);
 }
 
-void tap_cuda_gather_forget(void)
+void tap_gpu_copies_forget(void)
 {
     atomic_store_explicit(&kernel, NULL, memory_order_release);
 }

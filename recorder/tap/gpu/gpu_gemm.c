@@ -2,11 +2,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/gpu/gpu_gemm.h"
 
 #define SLOT_ALIGN 256u
 
-const struct td_gpu_operand *tap_cuda_operand(const struct td_gpu_work *w, enum td_gpu_use use)
+const struct td_gpu_operand *tap_gpu_gemm_operand(const struct td_gpu_work *w, enum td_gpu_use use)
 {
     int i;
 
@@ -16,16 +16,16 @@ const struct td_gpu_operand *tap_cuda_operand(const struct td_gpu_work *w, enum 
     return NULL;
 }
 
-const struct td_gpu_operand *tap_cuda_output(const struct td_gpu_work *w)
+const struct td_gpu_operand *tap_gpu_gemm_output(const struct td_gpu_work *w)
 {
-    const struct td_gpu_operand *o = tap_cuda_operand(w, TD_GPU_OUT);
+    const struct td_gpu_operand *o = tap_gpu_gemm_operand(w, TD_GPU_OUT);
 
-    return o ? o : tap_cuda_operand(w, TD_GPU_OUT_ZEROED);
+    return o ? o : tap_gpu_gemm_operand(w, TD_GPU_OUT_ZEROED);
 }
 
-uint64_t tap_cuda_weights_of(const struct td_gpu_work *w)
+uint64_t tap_gpu_gemm_weights(const struct td_gpu_work *w)
 {
-    const struct td_gpu_operand *o = tap_cuda_operand(w, TD_GPU_WEIGHT);
+    const struct td_gpu_operand *o = tap_gpu_gemm_operand(w, TD_GPU_WEIGHT);
 
     return o ? o->address : 0;
 }
@@ -37,54 +37,54 @@ static uint64_t element_bytes(const struct td_gpu_operand *o)
     return n ? o->bytes / n : 0;
 }
 
-uint64_t tap_cuda_rows_of(const struct td_gpu_operand *o)
+uint64_t tap_gpu_operand_rows(const struct td_gpu_operand *o)
 {
     return o->ndim > 1 ? (uint64_t)o->shape[0] : 1;
 }
 
-uint64_t tap_cuda_pitch_of(const struct td_gpu_operand *o)
+uint64_t tap_gpu_operand_pitch(const struct td_gpu_operand *o)
 {
     return o->ndim > 1 ? (uint64_t)o->row_stride * element_bytes(o) : o->bytes;
 }
 
-uint64_t tap_cuda_end_of(const struct td_gpu_operand *o)
+uint64_t tap_gpu_operand_end(const struct td_gpu_operand *o)
 {
-    return o->address + tap_cuda_rows_of(o) * tap_cuda_pitch_of(o);
+    return o->address + tap_gpu_operand_rows(o) * tap_gpu_operand_pitch(o);
 }
 
-bool tap_cuda_is_copied(const struct td_gpu_operand *o)
+bool tap_gpu_operand_is_copied(const struct td_gpu_operand *o)
 {
     return o->address && o->use != TD_GPU_WEIGHT && o->use < TD_GPU_SCRATCH;
 }
 
-uint64_t tap_cuda_copied_bytes(const struct td_gpu_work *w)
+uint64_t tap_gpu_gemm_copied_bytes(const struct td_gpu_work *w)
 {
     uint64_t n = 0;
     int i;
 
     for (i = 0; i < w->n_op; i++)
-        if (tap_cuda_is_copied(&w->op[i]))
+        if (tap_gpu_operand_is_copied(&w->op[i]))
             n += w->op[i].bytes;
     return n;
 }
 
-uint64_t tap_cuda_slot_of(const struct td_gpu_work *w, int i)
+uint64_t tap_gpu_gemm_slot_offset(const struct td_gpu_work *w, int i)
 {
     uint64_t n = 0;
     int j;
 
     for (j = 0; j < i; j++)
-        if (tap_cuda_is_copied(&w->op[j]))
+        if (tap_gpu_operand_is_copied(&w->op[j]))
             n += tap_round(w->op[j].bytes, SLOT_ALIGN);
     return n;
 }
 
-bool tap_cuda_work_of(const struct tap_cuda_launch *l, const struct tap_cuda_kernel *k, struct td_gpu_work *w)
+bool tap_gpu_gemm_read(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k, struct td_gpu_work *w)
 {
     struct td_gpu_values v;
 
-    return td_gpu_values_read(k->row, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->row, &v, w) && tap_cuda_output(w) &&
-           tap_cuda_weights_of(w);
+    return td_gpu_values_read(k->adapter, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->adapter, &v, w) && tap_gpu_gemm_output(w) &&
+           tap_gpu_gemm_weights(w);
 }
 
 static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use, uint64_t address, int64_t rows, int64_t cols, int64_t stride)
@@ -93,11 +93,11 @@ static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use
                                                .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
 }
 
-bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w)
+bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w)
 {
-    if (whole->n != n || whole->k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
+    if (dequant->n != n || dequant->k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
         return false;
-    *w = *whole;
+    *w = *dequant;
     w->m = m;
     w->rounding = "weight-f16";        /* W is there in halves */
     w->n_op--;                         /* W itself, the last that the row has */
@@ -106,16 +106,16 @@ bool tap_cuda_product(const struct td_gpu_work *whole, uint64_t a, uint64_t c, i
     return true;
 }
 
-struct tap_cuda_last tap_cuda_last_of(uint64_t stream, const struct td_gpu_work *w)
+struct tap_gpu_last_launch tap_gpu_last_launch_of(uint64_t stream, const struct td_gpu_work *w)
 {
-    return (struct tap_cuda_last){w->adapter, stream, tap_cuda_weights_of(w), tap_cuda_end_of(tap_cuda_operand(w, TD_GPU_IN)), tap_cuda_end_of(tap_cuda_output(w)),
+    return (struct tap_gpu_last_launch){w->adapter, stream, tap_gpu_gemm_weights(w), tap_gpu_operand_end(tap_gpu_gemm_operand(w, TD_GPU_IN)), tap_gpu_operand_end(tap_gpu_gemm_output(w)),
                                   w->n, w->k, false, false};
 }
 
-bool tap_cuda_joins(const struct tap_cuda_last *p, uint64_t stream, const struct td_gpu_work *w)
+bool tap_gpu_gemm_joins(const struct tap_gpu_last_launch *p, uint64_t stream, const struct td_gpu_work *w)
 {
     if (!strcmp(w->adapter->kind, "gemm")) /* a call of cuBLAS is a whole product */
         return false;
-    return p->row && !strcmp(p->row->family, w->adapter->family) && p->stream == stream && p->weights == tap_cuda_weights_of(w) && p->n == w->n && p->k == w->k &&
-           p->a_end == tap_cuda_operand(w, TD_GPU_IN)->address && p->c_end == tap_cuda_output(w)->address;
+    return p->adapter && !strcmp(p->adapter->family, w->adapter->family) && p->stream == stream && p->weights == tap_gpu_gemm_weights(w) && p->n == w->n && p->k == w->k &&
+           p->a_end == tap_gpu_gemm_operand(w, TD_GPU_IN)->address && p->c_end == tap_gpu_gemm_output(w)->address;
 }

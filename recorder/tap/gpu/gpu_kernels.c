@@ -6,23 +6,30 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/gpu/gpu_kernels.h"
 
-#define KERNELS 8192u
+#define KERNELS 8192u                 /* launched in one arm */
+#define GRAPH_KERNELS 2048u           /* captured in graphs, in the life of the process */
 
-static struct tap_cuda_kernel *table;
+static struct tap_gpu_kernel *table;
+static struct { struct tap_gpu_kernel *table; unsigned n; } captured; /* n: places in use */
 
-bool tap_cuda_kernels_clear(void)
+static struct tap_gpu_kernel *map_kernels(unsigned n)
 {
-    size_t bytes = KERNELS * sizeof *table;
+    void *p = mmap(NULL, n * sizeof *table, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
+    return p == MAP_FAILED ? NULL : p;
+}
+
+bool tap_gpu_kernels_clear(void)
+{
     if (table)
-        return !madvise(table, bytes, MADV_DONTNEED); /* private and anonymous: reads as zero, and gives the memory back */
-    table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (table == MAP_FAILED)
-        table = NULL;
+        return !madvise(table, KERNELS * sizeof *table, MADV_DONTNEED); /* private and anonymous: reads as zero, and gives the memory back */
+    table = map_kernels(KERNELS);
     return table != NULL;
 }
+
+/* ---- describing ---------------------------------------------------------------------------------------------------- */
 
 /* A launched handle may be a CUkernel in disguise: that is asked first. */
 static int read_params(void *handle, struct td_gpu_param *p)
@@ -40,7 +47,8 @@ static int read_params(void *handle, struct td_gpu_param *p)
     return n;
 }
 
-void tap_cuda_kernel_describe(struct tap_cuda_kernel *k, void *handle, const char *symbol)
+/* Fill in all but the handle; ready is set last. */
+static void describe_kernel(struct tap_gpu_kernel *k, void *handle, const char *symbol)
 {
     bool known = false;
 
@@ -49,23 +57,25 @@ void tap_cuda_kernel_describe(struct tap_cuda_kernel *k, void *handle, const cha
         td_gpu_adapter_find(k->symbol, NULL, 0, &known);
     if (known) {
         k->n_params = tap_driver.named_params ? tap_driver.named_params(symbol, k->params) : read_params(handle, k->params);
-        k->row = td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
+        k->adapter = td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
     }
     atomic_store_explicit(&k->ready, true, memory_order_release);
 }
 
-struct tap_cuda_kernel *tap_cuda_kernel_of(void *handle, const char *symbol)
+/* ---- launched kernels ---------------------------------------------------------------------------------------------- */
+
+struct tap_gpu_kernel *tap_gpu_kernel_find(void *handle, const char *symbol)
 {
     unsigned i = (unsigned)(((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 40), tries;
 
     if (!symbol || strnlen(symbol, TAP_SYMBOL) == TAP_SYMBOL)
         symbol = "";                  /* a name that was cut is another name */
     for (tries = 0; tries < 64; tries++, i++) {
-        struct tap_cuda_kernel *k = &table[i % KERNELS];
+        struct tap_gpu_kernel *k = &table[i % KERNELS];
         void *there = atomic_load_explicit(&k->handle, memory_order_acquire);
 
         if (!there && atomic_compare_exchange_strong(&k->handle, &there, handle)) {
-            tap_cuda_kernel_describe(k, handle, symbol);
+            describe_kernel(k, handle, symbol);
             return k;
         }
         if (there == handle && !atomic_load_explicit(&k->ready, memory_order_acquire))
@@ -76,10 +86,50 @@ struct tap_cuda_kernel *tap_cuda_kernel_of(void *handle, const char *symbol)
     return NULL;
 }
 
-struct tap_cuda_kernel *tap_cuda_kernel_at(unsigned i, bool *used)
+struct tap_gpu_kernel *tap_gpu_kernel_at(unsigned i, bool *used)
 {
     if (!table || i >= KERNELS)
         return NULL;
     *used = atomic_load_explicit(&table[i].ready, memory_order_acquire);
     return &table[i];
+}
+
+/* ---- captured kernels ---------------------------------------------------------------------------------------------- */
+
+bool tap_gpu_graph_kernels_open(void)
+{
+    if (!captured.table)
+        captured.table = map_kernels(GRAPH_KERNELS);
+    return captured.table;
+}
+
+void tap_gpu_graph_kernels_forget(void)
+{
+    captured.table = NULL;            /* the parent's; a child that uses CUDA gets its own */
+    captured.n = 0;
+}
+
+struct tap_gpu_kernel *tap_gpu_graph_kernel_find(void *handle, const char *symbol)
+{
+    unsigned i;
+
+    if (!symbol || strnlen(symbol, TAP_SYMBOL) == TAP_SYMBOL)
+        symbol = "";                  /* a name that was cut is another name */
+    for (i = 0; i < captured.n; i++)
+        if (atomic_load_explicit(&captured.table[i].handle, memory_order_relaxed) == handle && !strcmp(captured.table[i].symbol, symbol))
+            return &captured.table[i];
+    if (i == GRAPH_KERNELS)
+        return NULL;
+    atomic_store_explicit(&captured.table[i].handle, handle, memory_order_relaxed);
+    describe_kernel(&captured.table[i], handle, symbol);
+    captured.n++;
+    return &captured.table[i];
+}
+
+struct tap_gpu_kernel *tap_gpu_graph_kernel_at(unsigned i, bool *used)
+{
+    if (!captured.table || i >= GRAPH_KERNELS)
+        return NULL;
+    *used = atomic_load_explicit(&captured.table[i].ready, memory_order_acquire);
+    return &captured.table[i];
 }

@@ -10,8 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "recorder/tap/cuda/cuda_graphs.h"
-#include "recorder/tap/gpu/flight_ring.h"
+#include "recorder/tap/gpu/flight_trigger.h"
+#include "recorder/tap/gpu/gpu_kernels.h"
+#include "recorder/tap/gpu/gpu_output_check.h"
+#include "recorder/tap/gpu/gpu_queue.h"
+#include "recorder/tap/gpu/gpu_sender.h"
 
 #define NAP_NS 300000L                /* at first, and while a ring is full; in work() then twice as long each time: a thread that wakes often takes of the server's */
 #define NAP_BUSY_NS 1200000L          /* while something is on its way, or anything may come: the rings must not fill up meanwhile */
@@ -27,13 +30,13 @@ static struct {
 
 /* The op that is being put together. */
 static struct {
-    struct tap_cuda_entry launch[TAP_MAX_LAUNCHES];
+    struct tap_gpu_entry launch[TAP_MAX_LAUNCHES];
     int n;
     bool unfit;                       /* its first launch was dropped: those that join it are too */
 } open_op;
 
 /* Of our sets, by number: the recorder's number, and its samples as they were sent; known: a bit for each tensor whose sample is there. */
-static struct { uint32_t id, known; uint8_t sample[TAP_CUDA_SAMPLE]; } set_sent[TAP_CUDA_NUMBERS];
+static struct { uint32_t id, known; uint8_t sample[TAP_GPU_SAMPLE]; } set_sent[TAP_GPU_WEIGHT_NUMBERS];
 static uint32_t highest;              /* number that was used in this arm */
 
 static uint8_t *scratch;              /* for ops of several launches */
@@ -59,7 +62,7 @@ static bool wait_room(uint64_t bytes)
 
 /* ---- weights ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t id_of(const struct tap_cuda_set *s)
+static uint32_t id_of(const struct tap_gpu_weight_set *s)
 {
     if (s->number > highest)
         highest = s->number;
@@ -69,36 +72,36 @@ static uint32_t id_of(const struct tap_cuda_set *s)
 }
 
 /* A piece is of one tensor. */
-static void keep_sample(const struct tap_cuda_entry *e)
+static void keep_sample(const struct tap_gpu_entry *e)
 {
     uint64_t begin = 0, at, n;
     int t;
 
     for (t = 0; t < TAP_MAX_WEIGHTS; begin += e->set.bytes[t++]) {
-        at = begin + tap_cuda_set_sample(&e->set, t, &n);
+        at = begin + tap_gpu_weight_set_sample(&e->set, t, &n);
         if (!n || at < e->offset || at + n > e->offset + e->len)
             continue;
-        memcpy(set_sent[e->set.number].sample + t * TAP_CUDA_SAMPLE_EACH, tap_cuda_stage_at(e->at + at - e->offset), n);
+        memcpy(set_sent[e->set.number].sample + t * TAP_GPU_SAMPLE_EACH, tap_gpu_stage_bytes_at(e->at + at - e->offset), n);
         set_sent[e->set.number].known |= 1u << t;
     }
 }
 
 /* Do the weights that were sent still lie where this launch reads them? */
-static bool is_as_sent(const struct tap_cuda_entry *e)
+static bool is_as_sent(const struct tap_gpu_entry *e)
 {
-    const uint8_t *now = tap_cuda_stage_at(e->sample_at), *sent = set_sent[e->set.number].sample;
+    const uint8_t *now = tap_gpu_stage_bytes_at(e->sample_at), *sent = set_sent[e->set.number].sample;
     bool same = true;
     uint64_t n;
     int t;
 
     for (t = 0; t < TAP_MAX_WEIGHTS && same; t++) {
-        tap_cuda_set_sample(&e->set, t, &n);
-        same = !n || (set_sent[e->set.number].known >> t & 1 && !memcmp(sent + t * TAP_CUDA_SAMPLE_EACH, now + t * TAP_CUDA_SAMPLE_EACH, n));
+        tap_gpu_weight_set_sample(&e->set, t, &n);
+        same = !n || (set_sent[e->set.number].known >> t & 1 && !memcmp(sent + t * TAP_GPU_SAMPLE_EACH, now + t * TAP_GPU_SAMPLE_EACH, n));
     }
     return same;
 }
 
-static void send_piece(const struct tap_cuda_entry *e)
+static void send_piece(const struct tap_gpu_entry *e)
 {
     uint32_t id = id_of(&e->set);
     uint64_t done = 0;
@@ -109,7 +112,7 @@ static void send_piece(const struct tap_cuda_entry *e)
 
         if (n > tap_largest() / 4)
             n = tap_largest() / 4;
-        if (!n || !wait_room(n + 2 * sizeof(struct tap_weight)) || !tap_weights_put(id, e->set.bytes, e->offset + done, tap_cuda_stage_at(e->at + done), (uint32_t)n))
+        if (!n || !wait_room(n + 2 * sizeof(struct tap_weight)) || !tap_weights_put(id, e->set.bytes, e->offset + done, tap_gpu_stage_bytes_at(e->at + done), (uint32_t)n))
             return;
         done += n;
     }
@@ -144,9 +147,9 @@ static void gather(uint8_t *to, int operand)
     int i;
 
     for (i = 0; i < open_op.n; i++) {
-        const struct tap_cuda_entry *e = &open_op.launch[i];
+        const struct tap_gpu_entry *e = &open_op.launch[i];
 
-        memcpy(to, tap_cuda_stage_at(e->op_at[operand]), e->work.op[operand].bytes);
+        memcpy(to, tap_gpu_stage_bytes_at(e->op_at[operand]), e->work.op[operand].bytes);
         to += e->work.op[operand].bytes;
     }
 }
@@ -169,11 +172,11 @@ static bool make_scratch(uint64_t n)
 /* An input or the output, with the rows of all launches; *used: of the scratch. */
 static void set_copied(struct tap_operand *to, int operand, int64_t rows, uint64_t *used)
 {
-    const struct tap_cuda_entry *first = &open_op.launch[0];
+    const struct tap_gpu_entry *first = &open_op.launch[0];
     const struct td_gpu_operand *o = &first->work.op[operand];
 
     set_operand(to, o);
-    to->data = tap_cuda_stage_at(first->op_at[operand]);
+    to->data = tap_gpu_stage_bytes_at(first->op_at[operand]);
     if (open_op.n == 1)
         return;
     to->bytes = bytes_of_all(operand);
@@ -204,10 +207,10 @@ static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_
 }
 
 /* The half that a function of a library does: it says nothing of its launches. */
-static void add_product(struct tap_call *call, struct tap_call_launch *launches, const struct tap_cuda_entry *e, int64_t rows)
+static void add_product(struct tap_call *call, struct tap_call_launch *launches, const struct tap_gpu_entry *e, int64_t rows)
 {
-    if (e->product && call->n_launches < TAP_MAX_LAUNCHES)
-        launches[call->n_launches++] = (struct tap_call_launch){.rows = {0, rows}, .symbol = e->product};
+    if (e->library_function && call->n_launches < TAP_MAX_LAUNCHES)
+        launches[call->n_launches++] = (struct tap_call_launch){.rows = {0, rows}, .symbol = e->library_function};
 }
 
 static int64_t set_launches(struct tap_call_launch launches[TAP_MAX_LAUNCHES])
@@ -216,7 +219,7 @@ static int64_t set_launches(struct tap_call_launch launches[TAP_MAX_LAUNCHES])
     int i;
 
     for (i = 0; i < open_op.n; i++) {
-        const struct tap_cuda_entry *e = &open_op.launch[i];
+        const struct tap_gpu_entry *e = &open_op.launch[i];
 
         launches[i] = (struct tap_call_launch){.rows = {rows, rows + e->work.m}, .shared_bytes = e->launch.shared_bytes,
                                                .flags = e->launch.slot ? TAP_LAUNCH_IN_GRAPH : 0,
@@ -264,19 +267,19 @@ static uint64_t scratch_needed(void)
 static void send_op(void)
 {
     static struct tap_call_launch launches[TAP_MAX_LAUNCHES];
-    const struct tap_cuda_entry *first = &open_op.launch[0];
+    const struct tap_gpu_entry *first = &open_op.launch[0];
     struct tap_call call = {.rounding = first->work.rounding ? first->work.rounding : "none"};
     struct tap_taking t;
 
     if (!open_op.n)
         return;
     if (make_scratch(scratch_needed())) {
-        call.kind = first->product ? "gptq_gemm" : first->work.adapter->kind;
+        call.kind = first->library_function ? "gptq_gemm" : first->work.adapter->kind;
         call.layout = first->work.adapter->layout;
         call.symbol = first->kernel->symbol;
         call.weights = id_of(&first->set);
         if (tap_weights_unwanted(call.weights))
-            tap_cuda_set_refuse(&first->set); /* this op is counted where it is not taken */
+            tap_gpu_weight_set_refuse(&first->set); /* this op is counted where it is not taken */
         call.rows = set_launches(launches);
         call.launches = launches;
         call.n_launches = open_op.n;
@@ -284,7 +287,7 @@ static void send_op(void)
         set_attrs(&call, &first->work, call.rows);
         set_operands(&call, call.rows);
         call.flight = first->flight;
-        tap_cuda_look_call(&call);
+        tap_gpu_output_check_call(&call);
         if (tap_take_size(&call) <= tap_largest())
             wait_room(tap_take_size(&call));
         if (tap_take_begin(&t, &call)) {
@@ -294,14 +297,14 @@ static void send_op(void)
     } else {
         tap_count(TAP_OPS_FAILED, 1, 0);
     }
-    tap_cuda_stage_free(open_op.launch[open_op.n - 1].end);
+    tap_gpu_stage_free(open_op.launch[open_op.n - 1].end);
     open_op.n = 0;
 }
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
 /* In the ledger, and by its name: *sent of n launches are there already. */
-static void send_kernel(const struct tap_cuda_kernel *k, bool known, uint64_t n, uint64_t *sent)
+static void send_kernel(const struct tap_gpu_kernel *k, bool known, uint64_t n, uint64_t *sent)
 {
     n -= *sent;
     if (!n || (k->symbol[0] && (!wait_room(2 * sizeof(struct tap_kernel)) || !tap_send_kernel(k->symbol, known, n))))
@@ -312,41 +315,41 @@ static void send_kernel(const struct tap_cuda_kernel *k, bool known, uint64_t n,
         tap_count(TAP_LAUNCHES_KNOWN, n, 0);
 }
 
-static void send_kernels_of(struct tap_cuda_kernel *(*at)(unsigned i, bool *used))
+static void send_kernels_of(struct tap_gpu_kernel *(*at)(unsigned i, bool *used))
 {
-    struct tap_cuda_kernel *k;
+    struct tap_gpu_kernel *k;
     bool used;
     unsigned i;
 
     for (i = 0; (k = at(i, &used)); i++) {
         if (!used)
             continue;
-        send_kernel(k, k->row != NULL, atomic_load_explicit(&k->n, memory_order_relaxed), &k->sent);
-        send_kernel(k, true, atomic_load_explicit(&k->covered, memory_order_relaxed), &k->sent_covered);
+        send_kernel(k, k->adapter != NULL, atomic_load_explicit(&k->n, memory_order_relaxed), &k->sent);
+        send_kernel(k, true, atomic_load_explicit(&k->in_library_call, memory_order_relaxed), &k->sent_in_library_call);
     }
 }
 
 static void send_kernels(void)
 {
-    send_kernels_of(tap_cuda_kernel_at);
-    send_kernels_of(tap_cuda_plan_kernel_at); /* launched by graphs */
+    send_kernels_of(tap_gpu_kernel_at);
+    send_kernels_of(tap_gpu_graph_kernel_at); /* launched by graphs */
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------------------- */
 
 /* Its memory is in use until the op is sent. */
-static void add_launch(const struct tap_cuda_entry *e)
+static void add_launch(const struct tap_gpu_entry *e)
 {
     if (!e->joins) {
         open_op.unfit = !is_as_sent(e);
         if (open_op.unfit)
-            tap_cuda_set_stale(&e->set);
+            tap_gpu_weight_set_mark_stale(&e->set);
     } else if (open_op.n && e->set.number != open_op.launch[0].set.number) {
         send_op();                    /* other scales, or another order of rows */
     }
     if (open_op.unfit) {
-        tap_count(TAP_OPS_WEIGHTS, !e->joins, tap_cuda_copied_bytes(&e->work));
-        tap_cuda_stage_free(e->end);
+        tap_count(TAP_OPS_WEIGHTS, !e->joins, tap_gpu_gemm_copied_bytes(&e->work));
+        tap_gpu_stage_free(e->end);
     } else {
         open_op.launch[open_op.n++] = *e;
     }
@@ -358,48 +361,48 @@ static void cut_op(enum tap_count why)
     int i;
 
     for (i = 0; i < open_op.n; i++)
-        tap_count(why, !i, tap_cuda_copied_bytes(&open_op.launch[i].work));
+        tap_count(why, !i, tap_gpu_gemm_copied_bytes(&open_op.launch[i].work));
     if (open_op.n)
-        tap_cuda_stage_free(open_op.launch[open_op.n - 1].end);
+        tap_gpu_stage_free(open_op.launch[open_op.n - 1].end);
     open_op.n = 0;
 }
 
-static void send_other(const struct tap_cuda_entry *e)
+static void send_other(const struct tap_gpu_entry *e)
 {
-    if (e->what == TAP_CUDA_STEP && e->recorded) {
+    if (e->kind == TAP_GPU_STEP && e->recorded) {
         tap_send_again(e->step);
-    } else if (e->what == TAP_CUDA_STEP) {
+    } else if (e->kind == TAP_GPU_STEP) {
         wait_room(1024);
         tap_send_pass(e->step);       /* counts it, either way */
     }
-    if (e->what == TAP_CUDA_PIECE)
+    if (e->kind == TAP_GPU_WEIGHT_CHUNK)
         send_piece(e);
-    if (e->what == TAP_CUDA_CHECK)
-        tap_cuda_look_check(e);
-    if (e->what == TAP_CUDA_KEEP && wait_room(2 * sizeof(struct tap_kept)))
-        tap_send_kept(e->flight, e->t_ns, tap_cuda_flight_bytes());
-    if (e->what == TAP_CUDA_KEEP || e->what == TAP_CUDA_KEPT)
-        tap_cuda_look_kept(e);
+    if (e->kind == TAP_GPU_CHECK)
+        tap_gpu_output_check_columns(e);
+    if (e->kind == TAP_GPU_DUMP_BEGIN && wait_room(2 * sizeof(struct tap_kept)))
+        tap_send_kept(e->flight, e->t_ns, tap_flight_ring_bytes());
+    if (e->kind == TAP_GPU_DUMP_BEGIN || e->kind == TAP_GPU_DUMP_END)
+        tap_gpu_output_check_dump(e);
 }
 
-static void send_entry(const struct tap_cuda_entry *e)
+static void send_entry(const struct tap_gpu_entry *e)
 {
     if (e->cut != TAP_OPS_SENT)
         cut_op(e->cut);
-    if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
+    if (e->kind != TAP_GPU_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
         send_op();
-    if (e->what == TAP_CUDA_LAUNCH && tap_cuda_queue_is_void(e)) {
+    if (e->kind == TAP_GPU_LAUNCH && tap_gpu_queue_is_void(e)) {
         cut_op(TAP_OPS_THREADS);
-        tap_count(TAP_OPS_THREADS, !e->joins, tap_cuda_copied_bytes(&e->work));
-        tap_cuda_stage_free(e->end);
+        tap_count(TAP_OPS_THREADS, !e->joins, tap_gpu_gemm_copied_bytes(&e->work));
+        tap_gpu_stage_free(e->end);
         return;
     }
-    if (e->what == TAP_CUDA_LAUNCH) {
+    if (e->kind == TAP_GPU_LAUNCH) {
         add_launch(e);
         return;
     }
     send_other(e);
-    tap_cuda_stage_free(e->end);
+    tap_gpu_stage_free(e->end);
 }
 
 static void drop_op(void)
@@ -408,11 +411,11 @@ static void drop_op(void)
     open_op.n = 0;
 }
 
-static void drop_entry(const struct tap_cuda_entry *e)
+static void drop_entry(const struct tap_gpu_entry *e)
 {
-    if (e->what != TAP_CUDA_LAUNCH || !e->joins)
+    if (e->kind != TAP_GPU_LAUNCH || !e->joins)
         drop_op();
-    if (e->what != TAP_CUDA_LAUNCH)
+    if (e->kind != TAP_GPU_LAUNCH)
         return;
     if (!e->joins)
         open_op.unfit = false;
@@ -434,14 +437,14 @@ static void work(void)
     long nap_ns = NAP_NS;
 
     while (tap_armed()) {
-        const struct tap_cuda_entry *e = tap_cuda_queue_entry();
+        const struct tap_gpu_entry *e = tap_gpu_queue_entry();
 
-        if (e && (tap_cuda_stage_broken() || atomic_load(&sender.drop))) {
+        if (e && (tap_gpu_stage_is_broken() || atomic_load(&sender.drop))) {
             drop_entry(e);
-            tap_cuda_queue_next();
-        } else if (e && tap_cuda_stage_done(e->batch)) {
+            tap_gpu_queue_next();
+        } else if (e && tap_gpu_stage_has_batch(e->batch)) {
             send_entry(e);
-            tap_cuda_queue_next();
+            tap_gpu_queue_next();
             nap_ns = NAP_NS;
         } else if (!e && atomic_load(&sender.finish)) {
             if (atomic_load(&sender.drop))
@@ -471,7 +474,7 @@ static void *run(void *nothing)
         highest = 0;
         open_op.n = 0;
         open_op.unfit = false;
-        tap_cuda_look_begin();
+        tap_gpu_output_check_clear();
         work();
         open_op.n = 0;
         atomic_store(&sender.running, false);
@@ -479,12 +482,12 @@ static void *run(void *nothing)
     return NULL;
 }
 
-bool tap_cuda_send_busy(void)
+bool tap_gpu_sender_is_busy(void)
 {
     return atomic_load(&sender.running);
 }
 
-bool tap_cuda_send_start(void)
+bool tap_gpu_sender_start(void)
 {
     pthread_t thread;
 
@@ -503,7 +506,7 @@ bool tap_cuda_send_start(void)
     return true;
 }
 
-void tap_cuda_send_stop(int wait_ms)
+void tap_gpu_sender_stop(int wait_ms)
 {
     int64_t until = tap_now() + wait_ms * 1000000LL;
 
@@ -516,7 +519,7 @@ void tap_cuda_send_stop(int wait_ms)
         nap(NAP_NS);
 }
 
-void tap_cuda_send_forget(void)
+void tap_gpu_sender_forget(void)
 {
     memset(&sender, 0, sizeof sender);
     open_op.n = 0;

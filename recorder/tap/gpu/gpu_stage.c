@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #include "recorder/tap/core/tap_core.h"
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/gpu/gpu_stage.h"
 
 #define ALIGN 256u
 #define SMALLEST (4u << 20)
@@ -32,6 +32,7 @@ static struct {
     const volatile uint32_t *word;
     uint64_t word_address;
     void *side, *event;
+    uint64_t stream_number;           /* of the stream that is marked now; 0: nobody's */
     uint64_t head, marked, handed;    /* taken; covered by the event; on their way: counted since the start, the lane's */
     _Atomic uint64_t tail;            /* freed, the sender's */
     uint32_t batch;
@@ -42,7 +43,7 @@ static struct {
 /* As much as the recorder takes in one piece, if that is of GEMMs alone; --all-ops is of servers on a CPU. */
 static uint64_t wanted_bytes(void)
 {
-    uint64_t bytes = TAP_CUDA_STAGE_BYTES;
+    uint64_t bytes = TAP_GPU_STAGE_BYTES;
 
     while (tap_plan.kinds == TAP_KINDS_GEMM && bytes < tap_plan.ring_bytes && bytes < TAP_MAX_RING_BYTES)
         bytes *= 2;
@@ -105,8 +106,8 @@ static bool make_stream(void)
 static void begin(void)
 {
     stage.batch = 1;
-    stage.head = stage.marked = stage.handed = TAP_CUDA_TRIAL_BYTES; /* what was written there may still come, if the GPU is busy */
-    atomic_store(&stage.tail, TAP_CUDA_TRIAL_BYTES);
+    stage.head = stage.marked = stage.handed = TAP_GPU_TRIAL_BYTES; /* what was written there may still come, if the GPU is busy */
+    atomic_store(&stage.tail, TAP_GPU_TRIAL_BYTES);
 }
 
 static const char *make(void)
@@ -118,17 +119,17 @@ static const char *make(void)
     if (!make_stream())
         return "the GPU's driver gives no stream for copies";
     begin();
-    tap_cuda_gather_open(&(struct tap_cuda_trial){stage.device, stage.host, stage.word + 1, stage.word_address + 4, stage.side});
+    tap_gpu_copies_open(&(struct tap_gpu_copies_trial){stage.device, stage.host, stage.word + 1, stage.word_address + 4, stage.side});
     return NULL;
 }
 
-const char *tap_cuda_stage_open(void *context)
+const char *tap_gpu_stage_open(void *context)
 {
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED; /* a thread of the server may be capturing: our allocations are no part of that */
     const char *why;
     void *popped;
 
-    if (tap_cuda_stage_context())
+    if (tap_gpu_stage_context())
         return NULL;
     if (stage.made_in && stage.made_in != context)
         return "the memory for copies from the GPU is another context's";
@@ -153,38 +154,38 @@ static bool make_larger(void)
     return true;
 }
 
-void tap_cuda_stage_grow(void)
+void tap_gpu_stage_grow(void)
 {
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
-    void *context = tap_cuda_stage_context(), *popped;
+    void *context = tap_gpu_stage_context(), *popped;
 
-    if (wanted_bytes() <= TAP_CUDA_STAGE_BYTES || wanted_bytes() <= stage.bytes || tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
+    if (wanted_bytes() <= TAP_GPU_STAGE_BYTES || wanted_bytes() <= stage.bytes || tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
         return;
-    if (tap_cuda_stage_is(context))
+    if (tap_gpu_stage_is_for(context))
         make_larger();
     tap_driver.ctx_pop(&popped);
 }
 
-const char *tap_cuda_stage_short(void)
+const char *tap_gpu_stage_shortage(void)
 {
-    bool asked = wanted_bytes() > TAP_CUDA_STAGE_BYTES;
+    bool asked = wanted_bytes() > TAP_GPU_STAGE_BYTES;
 
-    if (!asked || !tap_cuda_stage_context() || stage.bytes >= wanted_bytes())
+    if (!asked || !tap_gpu_stage_context() || stage.bytes >= wanted_bytes())
         return NULL;
     snprintf(stage.sentence, sizeof stage.sentence, "there was memory, of the GPU and pinned, for a ring of %u MiB only: no op of more is kept (--ring-mib)", (unsigned)(stage.bytes >> 20));
     return stage.sentence;
 }
 
-void *tap_cuda_stage_context(void)
+void *tap_gpu_stage_context(void)
 {
     return atomic_load_explicit(&stage.context, memory_order_acquire);
 }
 
-bool tap_cuda_stage_is(const void *context)
+bool tap_gpu_stage_is_for(const void *context)
 {
     unsigned long long id;
 
-    if (!context || tap_cuda_stage_context() != context || tap_cuda_stage_broken())
+    if (!context || tap_gpu_stage_context() != context || tap_gpu_stage_is_broken())
         return false;
     if (!tap_driver.context_id((void *)(uintptr_t)context, &id) && id == stage.id)
         return true;
@@ -193,91 +194,73 @@ bool tap_cuda_stage_is(const void *context)
     return false;
 }
 
-bool tap_cuda_stage_gone(void)
+bool tap_gpu_stage_is_gone(void)
 {
     return atomic_load(&stage.gone);
 }
 
-uint64_t tap_cuda_stage_bytes(void)
+uint64_t tap_gpu_stage_bytes(void)
 {
     return stage.bytes;
 }
 
-bool tap_cuda_stage_quiet(void)
+bool tap_gpu_stage_is_quiet(void)
 {
-    return !tap_cuda_stage_context() || *stage.word == stage.batch - 1;
+    return !tap_gpu_stage_context() || *stage.word == stage.batch - 1;
 }
 
-void tap_cuda_stage_forget(void)
+void tap_gpu_stage_forget(void)
 {
-    tap_cuda_gather_forget();
+    tap_gpu_copies_forget();
     memset(&stage, 0, sizeof stage);
-}
-
-/* ---- streams of the server ----------------------------------------------------------------------------------------- */
-
-bool tap_cuda_stream_capturing(void *stream)
-{
-    int status = TAP_CUDA_CAPTURE_NONE;
-
-    return tap_driver.stream_is_capturing(stream, &status) || status != TAP_CUDA_CAPTURE_NONE;
-}
-
-uint64_t tap_cuda_stream_number(void *stream)
-{
-    unsigned long long id = 0;
-
-    return tap_driver.stream_id(stream, &id) ? 0 : id + 1;
 }
 
 /* ---- with the lane held -------------------------------------------------------------------------------------------- */
 
-uint64_t tap_cuda_stage_room(void)
+uint64_t tap_gpu_stage_room(void)
 {
     return stage.bytes - (stage.head - atomic_load_explicit(&stage.tail, memory_order_acquire));
 }
 
-uint64_t tap_cuda_stage_take(uint64_t n)
+uint64_t tap_gpu_stage_reserve(uint64_t n)
 {
     uint64_t size = tap_round(n, ALIGN), at = stage.head % stage.bytes, skip = size > stage.bytes - at ? stage.bytes - at : 0;
 
-    if (n > stage.bytes || size + skip > tap_cuda_stage_room())
-        return TAP_CUDA_FULL;
+    if (n > stage.bytes || size + skip > tap_gpu_stage_room())
+        return TAP_GPU_FULL;
     stage.head += skip + size;
     return (stage.head - size) % stage.bytes;
 }
 
-uint64_t tap_cuda_stage_end(void)
+uint64_t tap_gpu_stage_end(void)
 {
     return stage.head;
 }
 
-bool tap_cuda_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+bool tap_gpu_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
 {
-    struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TAP_CUDA_MEMORY_DEVICE,
-                                 .dst_device = to, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
-
-    if (rows == 1 || pitch == row_bytes)
-        return !tap_driver.copy_on_device(to, from, rows * row_bytes, stream);
-    return !tap_driver.copy_2d(&c, stream);
+    return tap_gpu_copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
 }
 
-bool tap_cuda_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
-{
-    return tap_cuda_copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
-}
-
-uint64_t tap_cuda_stage_address(uint64_t at)
+uint64_t tap_gpu_stage_address(uint64_t at)
 {
     return stage.device + at;
 }
 
-void *tap_cuda_stage_side(void)
+void *tap_gpu_stage_stream(void)
 {
     return stage.side;
 }
 
-bool tap_cuda_stage_mark(void *stream)
+bool tap_gpu_stage_use_stream(uint64_t number)
+{
+    if (stage.stream_number != number && !tap_gpu_stage_hand_over())
+        return false;                 /* the event stands for one stream */
+    stage.stream_number = number;
+    return true;
+}
+
+bool tap_gpu_stage_mark(void *stream)
 {
     if (tap_driver.event_record(stage.event, stream))
         return false;
@@ -298,9 +281,9 @@ static bool fetch_range(uint64_t from, uint64_t to)
     return fetch(a, a + first) && fetch(0, n - first);
 }
 
-bool tap_cuda_stage_hand_over(void)
+bool tap_gpu_stage_hand_over(void)
 {
-    if (stage.marked == stage.handed || tap_cuda_stage_broken())
+    if (stage.marked == stage.handed || tap_gpu_stage_is_broken())
         return true;
     if (stage.marked - stage.handed > stage.bytes)
         stage.handed = stage.marked - stage.bytes; /* what was taken in vain before is nobody's */
@@ -314,40 +297,40 @@ bool tap_cuda_stage_hand_over(void)
     return true;
 }
 
-uint64_t tap_cuda_stage_waiting(void)
+uint64_t tap_gpu_stage_waiting(void)
 {
     return stage.marked - stage.handed;
 }
 
-uint32_t tap_cuda_stage_batch(void)
+uint32_t tap_gpu_stage_batch(void)
 {
     return stage.batch;
 }
 
 /* ---- the sender's -------------------------------------------------------------------------------------------------- */
 
-const uint8_t *tap_cuda_stage_at(uint64_t at)
+const uint8_t *tap_gpu_stage_bytes_at(uint64_t at)
 {
     return stage.host + at;
 }
 
-bool tap_cuda_stage_done(uint32_t batch)
+bool tap_gpu_stage_has_batch(uint32_t batch)
 {
     bool done;
 
-    if (!tap_cuda_stage_context())    /* not open yet: steps, which need nothing of a batch */
+    if (!tap_gpu_stage_context())    /* not open yet: steps, which need nothing of a batch */
         return true;
     done = (int32_t)(*stage.word - batch) >= 0;
     atomic_thread_fence(memory_order_acquire);
     return done;
 }
 
-bool tap_cuda_stage_broken(void)
+bool tap_gpu_stage_is_broken(void)
 {
     return atomic_load_explicit(&stage.broken, memory_order_acquire);
 }
 
-void tap_cuda_stage_free(uint64_t end)
+void tap_gpu_stage_free(uint64_t end)
 {
     atomic_store_explicit(&stage.tail, end, memory_order_release);
 }

@@ -5,24 +5,24 @@
  * are not the first layer's: between the last GEMM of a pass and the first of the next many other kernels are launched (sampling, the embedding),
  * within a layer few. When a round shows a far longer gap elsewhere, the pass begins there from then on; also when the weights behind a round's
  * longest gap come again, and those that began the pass do not: the model is another. */
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/gpu/gpu_step_finder.h"
 
 #define GONE 3u                       /* so often the same weights may come by within a pass: layers may share them */
 #define GAP_MIN 16u                   /* other launches: a gap below this is no end of a pass */
 
-void tap_cuda_round_reset(struct tap_cuda_rounds *r, uint64_t others)
+void tap_gpu_step_finder_reset(struct tap_gpu_step_finder *r, uint64_t others)
 {
-    *r = (struct tap_cuda_rounds){.first = r->first, .others_before = others};
+    *r = (struct tap_gpu_step_finder){.first = r->first, .others_before = others};
 }
 
 /* Which weights begin a pass is known after a round: `gap` is what stood before `first` this time. */
-static bool first_is_elsewhere(const struct tap_cuda_rounds *r, uint64_t gap)
+static bool first_is_elsewhere(const struct tap_gpu_step_finder *r, uint64_t gap)
 {
     return r->launches > 1 && r->gap_at && r->gap >= GAP_MIN && r->gap > 2 * gap;
 }
 
 /* Weights other than the first. True: they are the first from now on. */
-static bool note_other(struct tap_cuda_rounds *r, uint64_t weights, uint64_t gap, bool waiting)
+static bool note_other(struct tap_gpu_step_finder *r, uint64_t weights, uint64_t gap, bool waiting)
 {
     if (weights == r->gap_at && ++r->again >= (waiting ? 1 : GONE))
         return true;
@@ -35,7 +35,7 @@ static bool note_other(struct tap_cuda_rounds *r, uint64_t weights, uint64_t gap
     return false;
 }
 
-enum tap_cuda_round tap_cuda_round_note(struct tap_cuda_rounds *r, uint64_t weights, uint64_t others, bool waiting)
+enum tap_gpu_step_place tap_gpu_step_finder_note(struct tap_gpu_step_finder *r, uint64_t weights, uint64_t others, bool waiting)
 {
     uint64_t gap = others - r->others_before;
     bool lost = weights == r->first && first_is_elsewhere(r, gap);
@@ -46,7 +46,7 @@ enum tap_cuda_round tap_cuda_round_note(struct tap_cuda_rounds *r, uint64_t weig
     if (lost)
         r->first = r->gap_at;
     if (weights != r->first && !note_other(r, weights, gap, waiting || lost))
-        return lost ? TAP_CUDA_LOST : TAP_CUDA_WITHIN;
-    *r = (struct tap_cuda_rounds){.first = weights, .others_before = others, .launches = 1};
-    return TAP_CUDA_BEGINS;
+        return lost ? TAP_GPU_STEP_LOST : TAP_GPU_STEP_WITHIN;
+    *r = (struct tap_gpu_step_finder){.first = weights, .others_before = others, .launches = 1};
+    return TAP_GPU_STEP_BEGINS;
 }

@@ -5,17 +5,17 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "recorder/tap/gpu/gpu_parts.h"
+#include "recorder/tap/gpu/gpu_weight_sets.h"
 
-static struct tap_cuda_set table[TAP_CUDA_SETS];
-static _Atomic uint32_t stale[TAP_CUDA_SETS]; /* numbers, by slot */
-static _Atomic uint32_t refused[TAP_CUDA_SETS]; /* the same */
+static struct tap_gpu_weight_set table[TAP_GPU_WEIGHT_SETS];
+static _Atomic uint32_t stale[TAP_GPU_WEIGHT_SETS]; /* numbers, by slot */
+static _Atomic uint32_t refused[TAP_GPU_WEIGHT_SETS]; /* the same */
 static uint32_t numbers;
-static struct { struct tap_cuda_set *set; uint64_t step; } unfinished; /* goes over now; the step in which it was looked at last */
+static struct { struct tap_gpu_weight_set *set; uint64_t step; } unfinished; /* goes over now; the step in which it was looked at last */
 
 #define UNFINISHED_STEPS 32           /* so many steps a set whose layer does not run any more keeps others waiting */
 
-void tap_cuda_sets_clear(void)
+void tap_gpu_weight_sets_clear(void)
 {
     memset(table, 0, sizeof table);
     memset((void *)stale, 0, sizeof stale);
@@ -24,7 +24,7 @@ void tap_cuda_sets_clear(void)
     memset(&unfinished, 0, sizeof unfinished);
 }
 
-static bool key_of(struct tap_cuda_set *s, const struct td_gpu_work *w)
+static bool key_of(struct tap_gpu_weight_set *s, const struct td_gpu_work *w)
 {
     int i, n = 0;
 
@@ -44,36 +44,36 @@ static bool key_of(struct tap_cuda_set *s, const struct td_gpu_work *w)
 }
 
 /* The set with its number, if that still stands for what lies there. NULL: no numbers are left. */
-static struct tap_cuda_set *renew(struct tap_cuda_set *s)
+static struct tap_gpu_weight_set *renew(struct tap_gpu_weight_set *s)
 {
     if (s->number && atomic_load_explicit(&stale[s->slot], memory_order_relaxed) != s->number)
         return s;
-    if (numbers + 1 >= TAP_CUDA_NUMBERS)
+    if (numbers + 1 >= TAP_GPU_WEIGHT_NUMBERS)
         return NULL;
     s->number = ++numbers;
-    s->taken = 0;
+    s->staged = 0;
     return s;
 }
 
-void tap_cuda_set_stale(const struct tap_cuda_set *s)
+void tap_gpu_weight_set_mark_stale(const struct tap_gpu_weight_set *s)
 {
     atomic_store_explicit(&stale[s->slot], s->number, memory_order_relaxed);
 }
 
-void tap_cuda_set_refuse(const struct tap_cuda_set *s)
+void tap_gpu_weight_set_refuse(const struct tap_gpu_weight_set *s)
 {
     atomic_store_explicit(&refused[s->slot], s->number, memory_order_relaxed);
 }
 
-bool tap_cuda_set_is_refused(const struct tap_cuda_set *s)
+bool tap_gpu_weight_set_is_refused(const struct tap_gpu_weight_set *s)
 {
     return atomic_load_explicit(&refused[s->slot], memory_order_relaxed) == s->number;
 }
 
-bool tap_cuda_set_may_go(struct tap_cuda_set *s, uint64_t step)
+bool tap_gpu_weight_set_may_go(struct tap_gpu_weight_set *s, uint64_t step)
 {
     if (unfinished.set && unfinished.set != s && step - unfinished.step > UNFINISHED_STEPS) {
-        tap_cuda_set_stale(unfinished.set);
+        tap_gpu_weight_set_mark_stale(unfinished.set);
         unfinished.set = NULL;
     }
     if (unfinished.set && unfinished.set != s)
@@ -83,34 +83,34 @@ bool tap_cuda_set_may_go(struct tap_cuda_set *s, uint64_t step)
     return true;
 }
 
-void tap_cuda_set_went(const struct tap_cuda_set *s)
+void tap_gpu_weight_set_went(const struct tap_gpu_weight_set *s)
 {
-    if (s->taken == s->total && unfinished.set == s)
+    if (s->staged == s->total && unfinished.set == s)
         unfinished.set = NULL;
 }
 
-uint64_t tap_cuda_set_sample(const struct tap_cuda_set *s, int t, uint64_t *n)
+uint64_t tap_gpu_weight_set_sample(const struct tap_gpu_weight_set *s, int t, uint64_t *n)
 {
-    const uint64_t at = s->bytes[t] / 2 / TAP_CUDA_SAMPLE_EACH * TAP_CUDA_SAMPLE_EACH;
+    const uint64_t at = s->bytes[t] / 2 / TAP_GPU_SAMPLE_EACH * TAP_GPU_SAMPLE_EACH;
 
-    *n = s->bytes[t] - at < TAP_CUDA_SAMPLE_EACH ? s->bytes[t] - at : TAP_CUDA_SAMPLE_EACH;
+    *n = s->bytes[t] - at < TAP_GPU_SAMPLE_EACH ? s->bytes[t] - at : TAP_GPU_SAMPLE_EACH;
     return at;
 }
 
-struct tap_cuda_set *tap_cuda_set_of(const struct td_gpu_work *w)
+struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w)
 {
-    struct tap_cuda_set key;
+    struct tap_gpu_weight_set key;
     unsigned i, tries;
 
     if (!key_of(&key, w))
         return NULL;
     i = (unsigned)((key.address[0] >> 8) * 0x9e3779b97f4a7c15u >> 40);
-    for (tries = 0; tries < TAP_CUDA_SETS; tries++, i++) {
-        struct tap_cuda_set *s = &table[i % TAP_CUDA_SETS];
+    for (tries = 0; tries < TAP_GPU_WEIGHT_SETS; tries++, i++) {
+        struct tap_gpu_weight_set *s = &table[i % TAP_GPU_WEIGHT_SETS];
 
         if (!s->number) {
             *s = key;
-            s->slot = i % TAP_CUDA_SETS;
+            s->slot = i % TAP_GPU_WEIGHT_SETS;
             return renew(s);
         }
         if (!memcmp(s->address, key.address, sizeof key.address) && !memcmp(s->bytes, key.bytes, sizeof key.bytes))

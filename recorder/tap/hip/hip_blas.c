@@ -5,7 +5,10 @@
  * USE_ROCM; hipblas.h: numbers of operations, pointer modes and statuses, and that a hipblasHalf is a uint16_t. */
 #include <errno.h>
 
-#include "recorder/tap/hip/hip_parts.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_threads.h"
+#include "recorder/tap/hip/hip_launch.h"
+#include "recorder/tap/hip/hip_load.h"
 
 enum { FAILED = 5 /* HIPBLAS_STATUS_EXECUTION_FAILED */, OP_N = 111, MODE_HOST = 0, ONE = 0x3c00, ZERO = 0 };
 
@@ -43,22 +46,22 @@ int hipblasHgemm ARGUMENTS
         return real VALUES;
     error = tap_hip.peek_error();
     ours = is_product(handle, real, alpha, beta, &stream) &&
-           tap_cuda_gate_enter_product(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
-    tap_hip_mend(error);
-    tap_cuda_go_out();
+           tap_gpu_gate_enter_library(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
+    tap_hip_restore_error(error);
+    tap_gpu_go_out();
     errno = e;
     if (!ours)
         return real VALUES;
-    before = tap_cuda_cover(true);
+    before = tap_gpu_in_library_call(true);
     rc = real VALUES;
-    tap_cuda_cover(before);
+    tap_gpu_in_library_call(before);
     e = errno;
     if (tap_hip_come_in()) {
         error = rc ? -1 : tap_hip.peek_error();
-        tap_cuda_gate_leave_product(token, rc == 0);
+        tap_gpu_gate_leave_library(token, rc == 0);
         if (!rc)
-            tap_hip_mend(error);
-        tap_cuda_go_out();
+            tap_hip_restore_error(error);
+        tap_gpu_go_out();
     }
     errno = e;
     return rc;

@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "kernels/gpucode/msgpack.h"
-#include "recorder/tap/hip/hip_parts.h"
+#include "kernels/abi/tap_hip_abi.h"
+#include "recorder/tap/hip/hip_code.h"
+#include "recorder/tap/hip/hip_use.h"
 
 #define AMDGPU 224                    /* e_machine */
 #define METADATA 32                   /* NT_AMDGPU_METADATA */
@@ -218,7 +220,7 @@ int hsa_code_object_reader_create_from_memory(const void *object, size_t n, uint
     e = errno;
     if (!rc) {
         tap_hip_code_note(object, n);
-        tap_hip_seen();
+        tap_hip_note_use();
     }
     errno = e;
     return rc;

@@ -3,7 +3,10 @@
  *
  * Not here: hipLaunchByPtr (of programs from before HIP 4), and launches on several devices at once. Who asks dlsym for these functions (Triton does)
  * does not come by. */
-#include "recorder/tap/hip/hip_parts.h"
+#include "recorder/tap/hip/hip_launch.h"
+#include "recorder/tap/hip/hip_load.h"
+#include "recorder/tap/hip/hip_real.h"
+#include "recorder/tap/hip/hip_use.h"
 
 /* A call with these values is described by what follows them. */
 #define THROUGH(fn, arguments, values, ...) \
@@ -20,9 +23,9 @@
         if (!tap_hip_awake()) \
             return real values; \
         call = (struct tap_hip_call){__VA_ARGS__}; \
-        tap_hip_enter(&call, (const void *)real); \
+        tap_hip_launch_begin(&call, (const void *)real); \
         rc = real values; \
-        return tap_hip_leave(&call, rc); \
+        return tap_hip_launch_end(&call, rc); \
     }
 #define TEXT(fn) TEXT_OF(fn)
 #define TEXT_OF(fn) #fn
@@ -65,9 +68,9 @@ THROUGH(hipDrvLaunchKernelEx, (const struct tap_hip_config *config, void *functi
         return real values; \
     }
 #define WHEN_AWAKE(x) if (tap_hip_awake()) x
-BESIDE(hipGraphLaunch, (void *graph, void *stream), (graph, stream), WHEN_AWAKE(tap_hip_graph((const void *)real)))
-BESIDE(hipGraphLaunch_spt, (void *graph, void *stream), (graph, stream), WHEN_AWAKE(tap_hip_graph((const void *)real)))
-BESIDE(hipSetDevice, (int device), (device), tap_hip_device_set(device))
+BESIDE(hipGraphLaunch, (void *graph, void *stream), (graph, stream), WHEN_AWAKE(tap_hip_note_graph((const void *)real)))
+BESIDE(hipGraphLaunch_spt, (void *graph, void *stream), (graph, stream), WHEN_AWAKE(tap_hip_note_graph((const void *)real)))
+BESIDE(hipSetDevice, (int device), (device), tap_hip_note_device(device))
 BESIDE(hipDeviceReset, (void), (), tap_hip_reset())
 BESIDE(hipDevicePrimaryCtxReset, (int device), (device), tap_hip_reset())
 BESIDE(hipStreamDestroy, (void *stream), (stream), tap_hip_stream_ended())

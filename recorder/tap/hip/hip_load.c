@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recorder/tap/hip/hip_parts.h"
+#include "recorder/tap/hip/hip_code.h"
+#include "recorder/tap/hip/hip_load.h"
 
 struct tap_hip_runtime tap_hip;
 

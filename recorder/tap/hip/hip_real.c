@@ -3,7 +3,7 @@
  *
  * hipcc gives each kernel a stub that calls hipLaunchKernel, and a Python server has the runtime in a local scope, where the answer depends on the caller
  * (tap_real.c). So answers are kept by call site, in one table for all functions. A full table costs time, no more. */
-#include "recorder/tap/hip/hip_parts.h"
+#include "recorder/tap/hip/hip_real.h"
 
 #define SITES 16384u                  /* a power of two */
 

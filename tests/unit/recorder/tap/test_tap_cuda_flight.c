@@ -10,7 +10,9 @@
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
+#include "recorder/tap/core/tap.h"
 #include "recorder/tap/gpu/flight_ring.h"
+#include "recorder/tap/gpu/flight_trigger.h"
 
 enum { TAKEN = 2, HUGE_HALF = 0x7bff };  /* TAKEN: passes of a size that sampling takes (CLASS_STEPS) */
 
@@ -22,14 +24,14 @@ static void arm(struct bench *b, uint64_t flight_bytes)
     b->l.mode.flight_mib = flight_bytes != 0;
     pthread_mutex_init(&b->l.lock, NULL);
     assert_null(tap_front_cuda.start());
-    assert_int_equal(tap_cuda_flight_bytes(), flight_bytes);
+    assert_int_equal(tap_flight_ring_bytes(), flight_bytes);
 }
 
 static void disarm(struct bench *b)
 {
     tap_front_cuda.stop(20000);
     tap_plan.flight_bytes = 0;
-    assert_false(tap_cuda_flight_on());
+    assert_false(tap_flight_is_on());
     client_flight_facts(&b->l);
     bench_read(b);
 }
@@ -340,7 +342,7 @@ static void a_full_gpu_has_no_ring(void **state)
     int i;
 
     (void)state;
-    tap_cuda_flight_forget();
+    tap_flight_ring_forget();
     for (i = 1; i <= 5; i++)           /* 1 MiB to 64 KiB */
         say->fault("alloc", i, 2);
     bench_open(&b, TAP_MODE_ALL);

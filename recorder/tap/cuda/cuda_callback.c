@@ -1,0 +1,174 @@
+/* cuda_callback.c - what happens in CUPTI's callback: a call of the driver is read as a launch, and enters the pipeline.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "recorder/tap/cuda/cuda_callback.h"
+#include "recorder/tap/cuda/cuda_graphs.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_recognise.h"
+#include "recorder/tap/gpu/gpu_threads.h"
+
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    uint64_t token;                   /* of a launch that is recorded, between its two callbacks */
+    struct tap_cuda_slot *slot;       /* of a launch that is captured, between its two callbacks */
+    const void *exec;                 /* a graph that is launched, between the two callbacks */
+} me;
+
+/* The packed form: words of `extra`, with the block's address and size. */
+static void read_extra(struct tap_gpu_launch *l, void *const *extra)
+{
+    int i;
+
+    for (i = 0; i < 8 && extra && (uintptr_t)extra[i] != TAP_CUDA_PARAM_END; i += 2) {
+        if ((uintptr_t)extra[i] == TAP_CUDA_PARAM_BUFFER_POINTER)
+            l->packed = extra[i + 1];
+        else if ((uintptr_t)extra[i] == TAP_CUDA_PARAM_BUFFER_SIZE && extra[i + 1])
+            l->packed_bytes = *(const size_t *)extra[i + 1];
+    }
+}
+
+static void read_launch(struct tap_gpu_launch *l, const struct tap_cuda_launch_params *p, bool has_extra)
+{
+    l->function = p->function;
+    l->stream = p->stream;
+    memcpy(l->grid, p->grid, sizeof l->grid);
+    memcpy(l->block, p->block, sizeof l->block);
+    l->shared_bytes = p->shared_bytes;
+    l->params = p->params;
+    if (!l->params && has_extra)
+        read_extra(l, p->extra);
+}
+
+static void read_launch_ex(struct tap_gpu_launch *l, const struct tap_cuda_launch_ex_params *p)
+{
+    const struct tap_cuda_launch_config *c = p->config;
+    struct tap_cuda_launch_params as = {.function = p->function, .shared_bytes = c->shared_bytes, .stream = c->stream, .params = p->params, .extra = p->extra};
+
+    memcpy(as.grid, c->grid, sizeof as.grid);
+    memcpy(as.block, c->block, sizeof as.block);
+    read_launch(l, &as, true);
+}
+
+/* False: no launch of a kernel. */
+static bool read_call(struct tap_gpu_launch *l, uint32_t cbid, const struct tap_cupti_data *d)
+{
+    bool per_thread = false;
+
+    memset(l, 0, sizeof *l);
+    l->context = d->context;
+    switch (cbid) {
+    case TAP_CBID_LAUNCH_KERNEL_PTSZ:
+    case TAP_CBID_LAUNCH_COOPERATIVE_PTSZ:
+        per_thread = true;            /* fall through */
+    case TAP_CBID_LAUNCH_KERNEL:
+    case TAP_CBID_LAUNCH_COOPERATIVE:
+        read_launch(l, d->params, cbid == TAP_CBID_LAUNCH_KERNEL || cbid == TAP_CBID_LAUNCH_KERNEL_PTSZ);
+        break;
+    case TAP_CBID_LAUNCH_KERNEL_EX_PTSZ:
+        per_thread = true;            /* fall through */
+    case TAP_CBID_LAUNCH_KERNEL_EX:
+        if (!((const struct tap_cuda_launch_ex_params *)d->params)->config)
+            return false;
+        read_launch_ex(l, d->params);
+        break;
+    default:
+        return false;
+    }
+    if (per_thread && !l->stream)
+        l->stream = TAP_CUDA_STREAM_PER_THREAD;
+    return true;
+}
+
+static bool is_graph_launch(uint32_t cbid)
+{
+    return cbid == TAP_CBID_GRAPH_LAUNCH || cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ;
+}
+
+static void *graph_stream(uint32_t cbid, const struct tap_cupti_data *d)
+{
+    const struct tap_cuda_graph_launch_params *p = d->params;
+
+    return cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ && !p->stream ? TAP_CUDA_STREAM_PER_THREAD : p->stream;
+}
+
+static void entered(uint32_t cbid, const struct tap_cupti_data *d)
+{
+    struct tap_gpu_launch l;
+
+    if (is_graph_launch(cbid)) {
+        const struct tap_cuda_graph_launch_params *p = d->params;
+
+        tap_count(TAP_GRAPHS, 1, 0);
+        tap_gpu_gate_note_other();
+        me.exec = tap_cuda_graphs_on() ? p->exec : NULL;
+        return;
+    }
+    if (!read_call(&l, cbid, d))
+        return;
+    me.token = tap_gpu_recognise(&l, d->symbol);
+}
+
+static void left(uint32_t cbid, const struct tap_cupti_data *d)
+{
+    bool ok = d->result && *(const int *)d->result == 0;
+    const void *exec = me.exec;
+    struct tap_gpu_launch l;
+    uint64_t token = me.token;
+
+    me.token = 0;
+    me.exec = NULL;
+    if (exec && ok && is_graph_launch(cbid) && tap_armed())
+        tap_cuda_graphs_launched(exec, graph_stream(cbid, d), d->context);
+    else if (token && read_call(&l, cbid, d))
+        tap_gpu_gate_leave(token, &l, ok);
+}
+
+/* What becomes a graph, and what is done to graphs, is looked at while asleep too. True: it was that. */
+static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
+{
+    struct tap_cuda_slot *slot = me.slot;
+    struct tap_gpu_launch l;
+
+    if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
+        me.exec = NULL;               /* of one whose end was not watched */
+    if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
+        tap_cuda_graphs_launch(((const struct tap_cuda_graph_launch_params *)d->params)->exec, graph_stream(cbid, d));
+    if (is_graph_launch(cbid))
+        return false;
+    me.slot = NULL;
+    if (!read_call(&l, cbid, d))
+        return tap_cuda_graphs_call(cbid, d);
+    if (d->site == TAP_CUPTI_ENTER)
+        return tap_cuda_graphs_enter(&l, d->symbol, &me.slot);
+    if (slot)
+        tap_cuda_graphs_leave(slot, &l, d->result && *(const int *)d->result == 0);
+    return slot;
+}
+
+void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
+{
+    const struct tap_cupti_data *d = data;
+    int e = errno;
+
+    (void)user;
+    if (domain != TAP_CUPTI_DOMAIN_DRIVER || tap_gpu_thread.own_calls || (d->site == TAP_CUPTI_EXIT && !me.token && !tap_cuda_graphs_on()))
+        return;
+    tap_gpu_thread.own_calls = true;
+    if ((!tap_cuda_graphs_on() || !of_graphs(cbid, d)) && tap_gpu_come_in()) {
+        if (tap_armed() && d->site == TAP_CUPTI_ENTER)
+            entered(cbid, d);
+        else if (me.token || me.exec)
+            left(cbid, d);
+        tap_gpu_go_out();
+    }
+    tap_gpu_thread.own_calls = false;
+    errno = e;
+}
+
+void tap_cuda_callback_forget(void)
+{
+    me.token = 0;
+    me.slot = NULL;
+    me.exec = NULL;
+}

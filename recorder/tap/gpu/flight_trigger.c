@@ -1,0 +1,73 @@
+/* flight_trigger.c - is the flight recorder on, and is its ring being dumped?
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap/gpu/flight_trigger.h"
+
+static struct {
+    uint64_t ring_bytes;
+    _Atomic bool on;
+    _Atomic bool had_output;          /* an output's trigger, in this arm */
+    _Atomic uint32_t dumping;         /* enum tap_flight */
+    _Atomic int64_t t_ns;             /* of the trigger */
+    _Atomic uint64_t dumps;           /* that have come */
+} flight;
+
+bool tap_flight_is_on(void)
+{
+    return atomic_load_explicit(&flight.on, memory_order_acquire);
+}
+
+bool tap_flight_is_dumping(void)
+{
+    return atomic_load_explicit(&flight.dumping, memory_order_acquire) != TAP_FLIGHT_NOT;
+}
+
+uint64_t tap_flight_ring_bytes(void)
+{
+    return tap_flight_is_on() ? flight.ring_bytes : 0;
+}
+
+bool tap_flight_trigger(enum tap_flight why)
+{
+    bool output = why == TAP_FLIGHT_NOT_FINITE || why == TAP_FLIGHT_ZERO;
+    uint32_t none = TAP_FLIGHT_NOT;
+
+    if (!tap_flight_is_on() || tap_flight_is_dumping() || (output && atomic_exchange(&flight.had_output, true)))
+        return false;
+    atomic_store(&flight.t_ns, tap_now());
+    return atomic_compare_exchange_strong(&flight.dumping, &none, why);
+}
+
+void tap_flight_false_alarm(void)
+{
+    atomic_store(&flight.had_output, false);
+}
+
+void tap_flight_dumped(void)
+{
+    atomic_fetch_add(&flight.dumps, 1);
+    atomic_store(&flight.dumping, TAP_FLIGHT_NOT);
+}
+
+enum tap_flight tap_flight_dump_reason(uint64_t *number, int64_t *t_ns)
+{
+    *number = atomic_load(&flight.dumps) + 1;
+    *t_ns = atomic_load(&flight.t_ns);
+    return (enum tap_flight)atomic_load(&flight.dumping);
+}
+
+void tap_flight_set_on(uint64_t ring_bytes)
+{
+    if (ring_bytes)
+        flight.ring_bytes = ring_bytes;
+    atomic_store(&flight.on, ring_bytes != 0);
+    if (!ring_bytes)
+        atomic_store(&flight.dumping, TAP_FLIGHT_NOT);
+}
+
+void tap_flight_clear(void)
+{
+    atomic_store(&flight.on, false);
+    atomic_store(&flight.had_output, false);
+    atomic_store(&flight.dumping, TAP_FLIGHT_NOT);
+    atomic_store(&flight.dumps, 0);
+}
