@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "recorder/tap/gpu/flight_trigger.h"
 #include "recorder/tap/gpu/gpu_kernels.h"
+#include "recorder/tap/gpu/gpu_op.h"
 #include "recorder/tap/gpu/gpu_output_check.h"
 #include "recorder/tap/gpu/gpu_queue.h"
 #include "recorder/tap/gpu/gpu_sender.h"
@@ -28,19 +28,11 @@ static struct {
     sem_t go;
 } sender;
 
-/* The op that is being put together. */
-static struct {
-    struct tap_gpu_entry launch[TAP_MAX_LAUNCHES];
-    int n;
-    bool unfit;                       /* its first launch was dropped: those that join it are too */
-} open_op;
+static struct tap_gpu_op op;          /* that is being put together */
 
 /* Of our sets, by number: the recorder's number, and its samples as they were sent; known: a bit for each tensor whose sample is there. */
 static struct { uint32_t id, known; uint8_t sample[TAP_GPU_SAMPLE]; } set_sent[TAP_GPU_WEIGHT_NUMBERS];
 static uint32_t highest;              /* number that was used in this arm */
-
-static uint8_t *scratch;              /* for ops of several launches */
-static uint64_t scratch_bytes;
 
 static void nap(long ns)
 {
@@ -118,175 +110,21 @@ static void send_piece(const struct tap_gpu_entry *e)
     }
 }
 
-/* ---- ops ----------------------------------------------------------------------------------------------------------- */
-
-static void set_operand(struct tap_operand *to, const struct td_gpu_operand *o)
-{
-    int i;
-
-    *to = (struct tap_operand){.role = o->role, .dtype = o->dtype, .ndim = o->ndim, .bytes = o->bytes, .address = o->address, .data = (const void *)(uintptr_t)o->address};
-    for (i = 0; i < o->ndim; i++)
-        to->shape[i] = o->shape[i];
-    to->strides[0] = o->ndim > 1 ? o->shape[1] : 1;
-    to->strides[1] = o->ndim > 1;
-}
-
-static uint64_t bytes_of_all(int operand)
-{
-    uint64_t n = 0;
-    int i;
-
-    for (i = 0; i < open_op.n; i++)
-        n += open_op.launch[i].work.op[operand].bytes;
-    return n;
-}
-
-/* Rows of all launches, one after the other, at `to`. */
-static void gather(uint8_t *to, int operand)
-{
-    int i;
-
-    for (i = 0; i < open_op.n; i++) {
-        const struct tap_gpu_entry *e = &open_op.launch[i];
-
-        memcpy(to, tap_gpu_stage_bytes_at(e->op_at[operand]), e->work.op[operand].bytes);
-        to += e->work.op[operand].bytes;
-    }
-}
-
-/* Room for the operands of an op of several launches. */
-static bool make_scratch(uint64_t n)
-{
-    uint8_t *p;
-
-    if (n <= scratch_bytes)
-        return true;
-    p = realloc(scratch, n);
-    if (!p)
-        return false;
-    scratch = p;
-    scratch_bytes = n;
-    return true;
-}
-
-/* An input or the output, with the rows of all launches; *used: of the scratch. */
-static void set_copied(struct tap_operand *to, int operand, int64_t rows, uint64_t *used)
-{
-    const struct tap_gpu_entry *first = &open_op.launch[0];
-    const struct td_gpu_operand *o = &first->work.op[operand];
-
-    set_operand(to, o);
-    to->data = tap_gpu_stage_bytes_at(first->op_at[operand]);
-    if (open_op.n == 1)
-        return;
-    to->bytes = bytes_of_all(operand);
-    to->shape[0] = rows;
-    to->data = scratch + *used;
-    gather(scratch + *used, operand);
-    *used += tap_round(to->bytes, 64);
-}
-
-static void add_attr(struct tap_call *call, const char *name, int64_t value)
-{
-    call->attrs[call->n_attrs++] = (struct tap_call_attr){name, value};
-}
-
-static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_t rows)
-{
-    add_attr(call, "m", rows);
-    add_attr(call, "n", w->n);
-    add_attr(call, "k", w->k);
-    if (!w->bits) {
-        add_attr(call, "trans_b", 1);  /* gemm: W lies as a checkpoint has it */
-        return;
-    }
-    add_attr(call, "bits", w->bits);
-    add_attr(call, "group_size", w->group_size);
-    add_attr(call, "zero_offset", w->zero_offset);
-    add_attr(call, "act_order", w->act_order);
-}
-
-/* The half that a function of a library does: it says nothing of its launches. */
-static void add_product(struct tap_call *call, struct tap_call_launch *launches, const struct tap_gpu_entry *e, int64_t rows)
-{
-    if (e->library_function && call->n_launches < TAP_MAX_LAUNCHES)
-        launches[call->n_launches++] = (struct tap_call_launch){.rows = {0, rows}, .symbol = e->library_function};
-}
-
-static int64_t set_launches(struct tap_call_launch launches[TAP_MAX_LAUNCHES])
-{
-    int64_t rows = 0;
-    int i;
-
-    for (i = 0; i < open_op.n; i++) {
-        const struct tap_gpu_entry *e = &open_op.launch[i];
-
-        launches[i] = (struct tap_call_launch){.rows = {rows, rows + e->work.m}, .shared_bytes = e->launch.shared_bytes,
-                                               .flags = e->launch.slot ? TAP_LAUNCH_IN_GRAPH : 0,
-                                               .symbol = e->kernel == open_op.launch[0].kernel ? NULL : e->kernel->symbol};
-        memcpy(launches[i].grid, e->launch.grid, sizeof launches[i].grid);
-        memcpy(launches[i].block, e->launch.block, sizeof launches[i].block);
-        rows += e->work.m;
-    }
-    return rows;
-}
-
-static void set_operands(struct tap_call *call, int64_t rows)
-{
-    const struct td_gpu_work *w = &open_op.launch[0].work;
-    uint64_t used = 0;
-    int i;
-
-    for (i = 0; i < w->n_op; i++) {
-        if (!w->op[i].address)
-            continue;
-        if (w->op[i].use == TD_GPU_WEIGHT && call->n_w < TAP_MAX_WEIGHTS)
-            set_operand(&call->w[call->n_w++], &w->op[i]);
-        else if (w->op[i].use == TD_GPU_IN && call->n_in < TAP_MAX_INPUTS)
-            set_copied(&call->in[call->n_in++], i, rows, &used);
-        else if (w->op[i].use == TD_GPU_OUT || w->op[i].use == TD_GPU_OUT_ZEROED)
-            set_copied(&call->out, i, rows, &used);
-    }
-}
-
-static uint64_t scratch_needed(void)
-{
-    uint64_t n = 0;
-    int i;
-
-    for (i = 0; open_op.n > 1 && i < open_op.launch[0].work.n_op; i++) {
-        enum td_gpu_use use = open_op.launch[0].work.op[i].use;
-
-        if (use == TD_GPU_IN || use == TD_GPU_OUT || use == TD_GPU_OUT_ZEROED) /* weights are not gathered, and are large */
-            n += tap_round(bytes_of_all(i), 64);
-    }
-    return n;
-}
+/* ---- ops ---------------------------------------------------------------------------------------------------------- */
 
 /* The launches put together so far are an op. */
 static void send_op(void)
 {
-    static struct tap_call_launch launches[TAP_MAX_LAUNCHES];
-    const struct tap_gpu_entry *first = &open_op.launch[0];
-    struct tap_call call = {.rounding = first->work.rounding ? first->work.rounding : "none"};
+    const struct tap_gpu_entry *first = &op.launch[0];
     struct tap_taking t;
+    struct tap_call call;
 
-    if (!open_op.n)
+    if (!op.n)
         return;
-    if (make_scratch(scratch_needed())) {
-        call.kind = first->library_function ? "gptq_gemm" : first->work.adapter->kind;
-        call.layout = first->work.adapter->layout;
-        call.symbol = first->kernel->symbol;
+    if (tap_gpu_op_describe(&op, &call)) {
         call.weights = id_of(&first->set);
         if (tap_weights_unwanted(call.weights))
             tap_gpu_weight_set_refuse(&first->set); /* this op is counted where it is not taken */
-        call.rows = set_launches(launches);
-        call.launches = launches;
-        call.n_launches = open_op.n;
-        add_product(&call, launches, first, call.rows);
-        set_attrs(&call, &first->work, call.rows);
-        set_operands(&call, call.rows);
-        call.flight = first->flight;
         tap_gpu_output_check_call(&call);
         if (tap_take_size(&call) <= tap_largest())
             wait_room(tap_take_size(&call));
@@ -297,8 +135,8 @@ static void send_op(void)
     } else {
         tap_count(TAP_OPS_FAILED, 1, 0);
     }
-    tap_gpu_stage_free(open_op.launch[open_op.n - 1].end);
-    open_op.n = 0;
+    tap_gpu_stage_free(op.launch[op.n - 1].end);
+    op.n = 0;
 }
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
@@ -341,17 +179,17 @@ static void send_kernels(void)
 static void add_launch(const struct tap_gpu_entry *e)
 {
     if (!e->joins) {
-        open_op.unfit = !is_as_sent(e);
-        if (open_op.unfit)
+        op.unfit = !is_as_sent(e);
+        if (op.unfit)
             tap_gpu_weight_set_mark_stale(&e->set);
-    } else if (open_op.n && e->set.number != open_op.launch[0].set.number) {
+    } else if (op.n && e->set.number != op.launch[0].set.number) {
         send_op();                    /* other scales, or another order of rows */
     }
-    if (open_op.unfit) {
+    if (op.unfit) {
         tap_count(TAP_OPS_WEIGHTS, !e->joins, tap_gpu_gemm_copied_bytes(&e->work));
         tap_gpu_stage_free(e->end);
     } else {
-        open_op.launch[open_op.n++] = *e;
+        op.launch[op.n++] = *e;
     }
 }
 
@@ -360,11 +198,11 @@ static void cut_op(enum tap_count why)
 {
     int i;
 
-    for (i = 0; i < open_op.n; i++)
-        tap_count(why, !i, tap_gpu_gemm_copied_bytes(&open_op.launch[i].work));
-    if (open_op.n)
-        tap_gpu_stage_free(open_op.launch[open_op.n - 1].end);
-    open_op.n = 0;
+    for (i = 0; i < op.n; i++)
+        tap_count(why, !i, tap_gpu_gemm_copied_bytes(&op.launch[i].work));
+    if (op.n)
+        tap_gpu_stage_free(op.launch[op.n - 1].end);
+    op.n = 0;
 }
 
 static void send_other(const struct tap_gpu_entry *e)
@@ -389,7 +227,7 @@ static void send_entry(const struct tap_gpu_entry *e)
 {
     if (e->cut != TAP_OPS_SENT)
         cut_op(e->cut);
-    if (e->kind != TAP_GPU_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
+    if (e->kind != TAP_GPU_LAUNCH || !e->joins || op.n == TAP_MAX_LAUNCHES)
         send_op();
     if (e->kind == TAP_GPU_LAUNCH && tap_gpu_queue_is_void(e)) {
         cut_op(TAP_OPS_THREADS);
@@ -407,8 +245,8 @@ static void send_entry(const struct tap_gpu_entry *e)
 
 static void drop_op(void)
 {
-    tap_count(TAP_OPS_FAILED, open_op.n > 0, 0);
-    open_op.n = 0;
+    tap_count(TAP_OPS_FAILED, op.n > 0, 0);
+    op.n = 0;
 }
 
 static void drop_entry(const struct tap_gpu_entry *e)
@@ -418,9 +256,9 @@ static void drop_entry(const struct tap_gpu_entry *e)
     if (e->kind != TAP_GPU_LAUNCH)
         return;
     if (!e->joins)
-        open_op.unfit = false;
-    if (!open_op.unfit)               /* else it is counted already */
-        open_op.n = 1;                /* its first launch stands for it */
+        op.unfit = false;
+    if (!op.unfit)               /* else it is counted already */
+        op.n = 1;                /* its first launch stands for it */
 }
 
 static long next_nap(long nap_ns, bool on_its_way)
@@ -472,11 +310,11 @@ static void *run(void *nothing)
             ;
         memset(set_sent, 0, (highest + 1) * sizeof *set_sent);
         highest = 0;
-        open_op.n = 0;
-        open_op.unfit = false;
+        op.n = 0;
+        op.unfit = false;
         tap_gpu_output_check_clear();
         work();
-        open_op.n = 0;
+        op.n = 0;
         atomic_store(&sender.running, false);
     }
     return NULL;
@@ -522,5 +360,5 @@ void tap_gpu_sender_stop(int wait_ms)
 void tap_gpu_sender_forget(void)
 {
     memset(&sender, 0, sizeof sender);
-    open_op.n = 0;
+    op.n = 0;
 }
