@@ -1,13 +1,18 @@
-/* cublas_gemm.c - cublasHgemm, with which vLLM multiplies the weights that reconstruct_exllama has just made whole: the second half of a GEMM; and
- * cublasGemmEx, with which torch computes layers that are not quantised.
+/* cublas_gemm.c - cublasHgemm, with which vLLM multiplies the weights that reconstruct_exllama has
+ * just made whole: the second half of a GEMM; and cublasGemmEx, with which torch computes layers
+ * that are not quantised.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: vLLM 0.26, csrc/quantization/gptq/q_gemm.cu, gemm_half_q_half_cuda: for more than 50 rows it calls reconstruct_exllama(..., temp_dq) and then
- * cublasHgemm(handle, N, N, size_n, size_m, size_k, &one, temp_dq, size_n, a, size_k, &zero, c, size_n). cuBLAS is column-major, so that is C = A W in
- * rows. Any other call is passed on: which one it is, W's address tells, and that no other kernel was launched between the two.
+ * Source: vLLM 0.26, csrc/quantization/gptq/q_gemm.cu, gemm_half_q_half_cuda: for more than 50 rows
+ * it calls reconstruct_exllama(..., temp_dq) and then cublasHgemm(handle, N, N, size_n, size_m,
+ * size_k, &one, temp_dq, size_n, a, size_k, &zero, c, size_n). cuBLAS is column-major, so that is C
+ * = A W in rows. Any other call is passed on: which one it is, W's address tells, and that no other
+ * kernel was launched between the two.
  *
- * cublasGemmEx (TD_TAP_CUBLAS=1 at the server's start, else it is passed on): torch's linear without a bias is GemmEx(T, N, n, m, k, 1, W, k, A, lda, 0, C, ldc)
- * with W [n, k] dense, float16 or bfloat16 throughout, added in float32 (ATen/cuda/CUDABlas.cpp, gemm_internal). cublas_linear.c says what is made of it. */
+ * cublasGemmEx (TD_TAP_CUBLAS=1 at the server's start, else it is passed on): torch's linear
+ * without a bias is GemmEx(T, N, n, m, k, 1, W, k, A, lda, 0, C, ldc) with W [n, k] dense, float16
+ * or bfloat16 throughout, added in float32 (ATen/cuda/CUDABlas.cpp, gemm_internal). cublas_linear.c
+ * says what is made of it. */
 #include <errno.h>
 
 #include "recorder/tap/cuda/cublas_linear.h"
@@ -16,15 +21,20 @@
 
 #define FAILED 13                     /* CUBLAS_STATUS_EXECUTION_FAILED */
 
-typedef int hgemm_fn(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
+typedef int hgemm_fn(void *handle, int trans_a, int trans_b, int m, int n, int k,
+                     const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
                      const uint16_t *beta, uint16_t *c, int ldc);
 TAP_EXPORT hgemm_fn cublasHgemm;
 
-typedef int gemm_ex_fn(void *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda, const void *b, int b_type, int ldb,
-                       const void *beta, void *c, int c_type, int ldc, int compute, int algorithm);
+typedef int gemm_ex_fn(void *handle, int trans_a, int trans_b, int m, int n, int k,
+                       const void *alpha, const void *a, int a_type, int lda, const void *b,
+                       int b_type, int ldb, const void *beta, void *c, int c_type, int ldc,
+                       int compute, int algorithm);
 TAP_EXPORT gemm_ex_fn cublasGemmEx;
 
-static struct tap_symbol gemm_ex = {.name = "cublasGemmEx"}, symbol = {.name = "cublasHgemm"}, get_mode = {.name = "cublasGetPointerMode_v2"}, get_stream = {.name = "cublasGetStream_v2"};
+static struct tap_symbol gemm_ex = {.name = "cublasGemmEx"}, symbol = {.name = "cublasHgemm"},
+                         get_mode = {.name = "cublasGetPointerMode_v2"},
+                         get_stream = {.name = "cublasGetStream_v2"};
 
 enum { ONE = 0x3c00, ZERO = 0, MODE_HOST = 0, OP_N = 0, OP_T = 1 };
 enum { TYPE_F16 = 2, TYPE_BF16 = 14, COMPUTE_32F = 68 }; /* cudaDataType, cublasComputeType_t */
@@ -36,17 +46,21 @@ static bool is_readable(void *handle, const void *real, void **stream)
     int (*stream_of)(void *, void **) = (int (*)(void *, void **))tap_real_find(&get_stream, real);
     int mode;
 
-    return mode_of && stream_of && !mode_of(handle, &mode) && mode == MODE_HOST && !stream_of(handle, stream);
+    return mode_of && stream_of && !mode_of(handle, &mode) && mode == MODE_HOST &&
+           !stream_of(handle, stream);
 }
 
 /* C = A W, and no more. */
-static bool is_product(void *handle, hgemm_fn *real, const uint16_t *alpha, const uint16_t *beta, void **stream)
+static bool is_product(void *handle, hgemm_fn *real, const uint16_t *alpha, const uint16_t *beta,
+                       void **stream)
 {
-    return is_readable(handle, (const void *)real, stream) && alpha && beta && *alpha == ONE && *beta == ZERO;
+    return is_readable(handle, (const void *)real, stream) && alpha && beta && *alpha == ONE &&
+           *beta == ZERO;
 }
 
-int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
-                const uint16_t *beta, uint16_t *c, int ldc)
+int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha,
+                const uint16_t *a, int lda, const uint16_t *b, int ldb, const uint16_t *beta,
+                uint16_t *c, int ldc)
 {
     int e = errno, rc;
     hgemm_fn *real = (hgemm_fn *)tap_real_find(&symbol, __builtin_return_address(0));
@@ -60,7 +74,8 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
     if (!tap_armed() || trans_a || trans_b || lda != m || !tap_gpu_come_in())
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     ours = is_product(handle, real, alpha, beta, &stream) &&
-           tap_gpu_gate_enter_library(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
+           tap_gpu_gate_enter_library(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c,
+                                      n, m, k, ldb, ldc, &token);
     tap_gpu_go_out();
     errno = e;
     if (!ours)
@@ -77,27 +92,33 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
     return rc;
 }
 
-/* ---- layers that are not quantised --------------------------------------------------------------------------------- */
+/* ---- layers that are not quantised ----------------------------------------------------------- */
 
 /* A [m, k] and C [m, n] in rows, of that type, by W [n, k]. */
-static bool is_linear(int trans_a, int trans_b, int m, int n, int k, int a_type, int lda, int b_type, int c_type, int compute)
+static bool is_linear(int trans_a, int trans_b, int m, int n, int k, int a_type, int lda,
+                      int b_type, int c_type, int compute)
 {
-    return trans_a == OP_T && trans_b == OP_N && (a_type == TYPE_F16 || a_type == TYPE_BF16) && b_type == a_type && c_type == a_type && compute == COMPUTE_32F && lda == k
-        && m > 0 && n > 0 && k > 0;
+    return trans_a == OP_T && trans_b == OP_N && (a_type == TYPE_F16 || a_type == TYPE_BF16) &&
+           b_type == a_type && c_type == a_type && compute == COMPUTE_32F && lda == k && m > 0 &&
+           n > 0 && k > 0;
 }
 
 /* Nothing is scaled, nothing added. */
-static bool is_plain(void *handle, gemm_ex_fn *real, const float *alpha, const float *beta, void **stream)
+static bool is_plain(void *handle, gemm_ex_fn *real, const float *alpha, const float *beta,
+                     void **stream)
 {
-    return is_readable(handle, (const void *)real, stream) && alpha && beta && *alpha == 1.0f && *beta == 0.0f;
+    return is_readable(handle, (const void *)real, stream) && alpha && beta && *alpha == 1.0f &&
+           *beta == 0.0f;
 }
 
-int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda, const void *b, int b_type, int ldb,
+int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, const void *alpha,
+                 const void *a, int a_type, int lda, const void *b, int b_type, int ldb,
                  const void *beta, void *c, int c_type, int ldc, int compute, int algorithm)
 {
     int e = errno, rc;
     gemm_ex_fn *real = (gemm_ex_fn *)tap_real_find(&gemm_ex, __builtin_return_address(0));
-    const struct tap_cublas_linear p = {(uintptr_t)b, (uintptr_t)a, 0, (uintptr_t)c, n, m, k, ldb, ldc};
+    const struct tap_cublas_linear p = {(uintptr_t)b, (uintptr_t)a, 0, (uintptr_t)c, n, m, k,
+                                        ldb,          ldc};
     struct tap_gpu_launch l = {.stream = NULL};
     uint64_t token = 0;
     bool before, ours;
@@ -105,17 +126,22 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
     errno = e;
     if (!real)
         return FAILED;
-    if (!tap_armed() || !tap_cublas_linear_wanted() || !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) || !tap_gpu_come_in())
-        return real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm);
+    if (!tap_armed() || !tap_cublas_linear_wanted() ||
+        !is_linear(trans_a, trans_b, m, n, k, a_type, lda, b_type, c_type, compute) ||
+        !tap_gpu_come_in())
+        return real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta,
+                    c, c_type, ldc, compute, algorithm);
     before = tap_gpu_in_library_call(true);
-    ours = !before && is_plain(handle, real, alpha, beta, &l.stream); /* else part of a product that is seen as a whole */
+    /* Else part of a product that is seen as a whole. */
+    ours = !before && is_plain(handle, real, alpha, beta, &l.stream);
     if (ours)
         token = tap_cublas_linear_enter(&p, TAP_CUBLAS_GEMM_EX, a_type == TYPE_BF16, &l);
     else
         tap_gpu_in_library_call(before);
     tap_gpu_go_out();
     errno = e;
-    rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm);
+    rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c,
+              c_type, ldc, compute, algorithm);
     tap_cublas_linear_leave(token, &l, before, rc == 0);
     return rc;
 }

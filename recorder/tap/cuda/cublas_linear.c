@@ -1,9 +1,12 @@
-/* cublas_linear.c - a layer that is not quantised, as cuBLAS is asked for it: read by a row of its own, as if the call were a launch.
+/* cublas_linear.c - a layer that is not quantised, as cuBLAS is asked for it: read by a row of its
+ * own, as if the call were a launch.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Every call of that form is taken for a layer, its factor W for weights: attention multiplies in batches, by other functions. Where it is none after all,
- * the op is right as it stands (W is copied before the call as A is), and the next one of that address is dropped, as its sample of W is not what was sent.
- * What it cannot be told from is a step that begins anew at such an address. */
+ * Every call of that form is taken for a layer, its factor W for weights: attention multiplies in
+ * batches, by other functions. Where it is none after all, the op is right as it stands (W is
+ * copied before the call as A is), and the next one of that address is dropped, as its sample of W
+ * is not what was sent. What it cannot be told from is a step that begins anew at such an
+ * address. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,21 +15,38 @@
 #include "recorder/tap/gpu/gpu_threads.h"
 
 enum { A, W, BIAS, C, M, N, K, LDA, LDC, N_FIELDS };
-enum { MOST = 1 << 28 };              /* as adapter.c has it: no product of two sizes by 8 overflows */
+/* As adapter.c has it: no product of two sizes by 8 overflows. */
+enum { MOST = 1 << 28 };
 static const struct td_gpu_field fields[N_FIELDS] = {
-    [A] = {"a", 8, TD_GPU_IN}, [W] = {"w", 8, TD_GPU_WEIGHT}, [BIAS] = {"bias", 8, TD_GPU_WEIGHT}, [C] = {"c", 8, TD_GPU_OUT}, [M] = {"m", 4, TD_GPU_SCALAR},
-    [N] = {"n", 4, TD_GPU_SCALAR}, [K] = {"k", 4, TD_GPU_SCALAR}, [LDA] = {"lda", 4, TD_GPU_SCALAR}, [LDC] = {"ldc", 4, TD_GPU_SCALAR}};
+    [A] = {"a", 8, TD_GPU_IN},           [W] = {"w", 8, TD_GPU_WEIGHT},
+    [BIAS] = {"bias", 8, TD_GPU_WEIGHT}, [C] = {"c", 8, TD_GPU_OUT},
+    [M] = {"m", 4, TD_GPU_SCALAR},       [N] = {"n", 4, TD_GPU_SCALAR},
+    [K] = {"k", 4, TD_GPU_SCALAR},       [LDA] = {"lda", 4, TD_GPU_SCALAR},
+    [LDC] = {"ldc", 4, TD_GPU_SCALAR}};
 
-static void add(struct td_gpu_work *w, int field, const struct td_gpu_values *v, const char *dtype, int64_t rows, int64_t cols, int64_t stride)
+static void add(struct td_gpu_work *w, int field, const struct td_gpu_values *v, const char *dtype,
+                int64_t rows, int64_t cols, int64_t stride)
 {
-    w->op[w->n_op++] = (struct td_gpu_operand){.role = fields[field].name, .dtype = dtype, .use = fields[field].use, .address = v->value[field], .ndim = 2,
-                                               .shape = {rows, cols}, .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
+    w->op[w->n_op++] = (struct td_gpu_operand){.role = fields[field].name,
+                                               .dtype = dtype,
+                                               .use = fields[field].use,
+                                               .address = v->value[field],
+                                               .ndim = 2,
+                                               .shape = {rows, cols},
+                                               .row_stride = stride,
+                                               .bytes = (uint64_t)rows * (uint64_t)cols * 2};
 }
 
 static void add_bias(struct td_gpu_work *w, const struct td_gpu_values *v, const char *dtype)
 {
-    w->op[w->n_op++] = (struct td_gpu_operand){.role = fields[BIAS].name, .dtype = dtype, .use = TD_GPU_WEIGHT, .address = v->value[BIAS], .ndim = 1, .shape = {w->n},
-                                               .row_stride = w->n, .bytes = (uint64_t)w->n * 2};
+    w->op[w->n_op++] = (struct td_gpu_operand){.role = fields[BIAS].name,
+                                               .dtype = dtype,
+                                               .use = TD_GPU_WEIGHT,
+                                               .address = v->value[BIAS],
+                                               .ndim = 1,
+                                               .shape = {w->n},
+                                               .row_stride = w->n,
+                                               .bytes = (uint64_t)w->n * 2};
 }
 
 static bool read_linear(const struct td_gpu_values *v, const char *dtype, struct td_gpu_work *w)
@@ -36,7 +56,8 @@ static bool read_linear(const struct td_gpu_values *v, const char *dtype, struct
     w->m = (int32_t)v->value[M];
     w->n = (int32_t)v->value[N];
     w->k = (int32_t)v->value[K];
-    if (!v->value[A] || !v->value[W] || !v->value[C] || w->n < 1 || w->k < 1 || w->n > MOST || w->k > MOST || lda < w->k || ldc < w->n || lda > MOST || ldc > MOST)
+    if (!v->value[A] || !v->value[W] || !v->value[C] || w->n < 1 || w->k < 1 || w->n > MOST ||
+        w->k > MOST || lda < w->k || ldc < w->n || lda > MOST || ldc > MOST)
         return false;
     add(w, A, v, dtype, w->m, w->k, lda);
     add(w, W, v, dtype, w->n, w->k, w->k);
@@ -46,13 +67,15 @@ static bool read_linear(const struct td_gpu_values *v, const char *dtype, struct
     return true;
 }
 
-static bool read_f16(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+static bool read_f16(const struct td_gpu_adapter *row, const struct td_gpu_values *v,
+                     struct td_gpu_work *w)
 {
     (void)row;
     return read_linear(v, "F16", w);
 }
 
-static bool read_bf16(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+static bool read_bf16(const struct td_gpu_adapter *row, const struct td_gpu_values *v,
+                      struct td_gpu_work *w)
 {
     (void)row;
     return read_linear(v, "BF16", w);
@@ -61,8 +84,11 @@ static bool read_bf16(const struct td_gpu_adapter *row, const struct td_gpu_valu
 #define ROW(function, read) {function, function, "gemm", "checkpoint", fields, N_FIELDS, 0, NULL, 0, read}
 #define ROWS(function) {ROW(function, read_f16), ROW(function, read_bf16)}
 #define CALLS(call, function) {{.adapter = &adapters[call][0], .symbol = function}, {.adapter = &adapters[call][1], .symbol = function}}
-static const struct td_gpu_adapter adapters[][2] = {[TAP_CUBLAS_GEMM_EX] = ROWS("cublasGemmEx"), [TAP_CUBLAS_LT_MATMUL] = ROWS("cublasLtMatmul")};
-static const struct tap_gpu_kernel calls[][2] = {[TAP_CUBLAS_GEMM_EX] = CALLS(TAP_CUBLAS_GEMM_EX, "cublasGemmEx"), [TAP_CUBLAS_LT_MATMUL] = CALLS(TAP_CUBLAS_LT_MATMUL, "cublasLtMatmul")};
+static const struct td_gpu_adapter adapters[][2] = {
+    [TAP_CUBLAS_GEMM_EX] = ROWS("cublasGemmEx"), [TAP_CUBLAS_LT_MATMUL] = ROWS("cublasLtMatmul")};
+static const struct tap_gpu_kernel calls[][2] = {
+    [TAP_CUBLAS_GEMM_EX] = CALLS(TAP_CUBLAS_GEMM_EX, "cublasGemmEx"),
+    [TAP_CUBLAS_LT_MATMUL] = CALLS(TAP_CUBLAS_LT_MATMUL, "cublasLtMatmul")};
 
 bool tap_cublas_linear_wanted(void)
 {
@@ -78,10 +104,12 @@ bool tap_cublas_linear_wanted(void)
     return now == 2;
 }
 
-uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cublas_call call, bool bf16, struct tap_gpu_launch *l)
+uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cublas_call call,
+                                 bool bf16, struct tap_gpu_launch *l)
 {
     struct tap_cublas_linear x = *p;
-    void *params[N_FIELDS] = {[A] = &x.a, [W] = &x.w, [BIAS] = &x.bias, [C] = &x.c, [M] = &x.m, [N] = &x.n, [K] = &x.k, [LDA] = &x.lda, [LDC] = &x.ldc};
+    void *params[N_FIELDS] = {[A] = &x.a, [W] = &x.w, [BIAS] = &x.bias, [C] = &x.c,    [M] = &x.m,
+                              [N] = &x.n, [K] = &x.k, [LDA] = &x.lda,   [LDC] = &x.ldc};
     uint64_t token;
 
     l->params = params;
@@ -92,7 +120,8 @@ uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cub
     return token;
 }
 
-void tap_cublas_linear_leave(uint64_t token, struct tap_gpu_launch *l, bool in_library_call, bool done)
+void tap_cublas_linear_leave(uint64_t token, struct tap_gpu_launch *l, bool in_library_call,
+                             bool done)
 {
     int e = errno;
 

@@ -1,4 +1,5 @@
-/* cuda_callback.c - what happens in CUPTI's callback: a call of the driver is read as a launch, and enters the pipeline.
+/* cuda_callback.c - what happens in CUPTI's callback: a call of the driver is read as a launch, and
+ * enters the pipeline.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static void read_extra(struct tap_gpu_launch *l, void *const *extra)
     }
 }
 
-static void read_launch(struct tap_gpu_launch *l, const struct tap_cuda_launch_params *p, bool has_extra)
+static void read_launch(struct tap_gpu_launch *l, const struct tap_cuda_launch_params *p,
+                        bool has_extra)
 {
     l->function = p->function;
     l->stream = p->stream;
@@ -43,7 +45,11 @@ static void read_launch(struct tap_gpu_launch *l, const struct tap_cuda_launch_p
 static void read_launch_ex(struct tap_gpu_launch *l, const struct tap_cuda_launch_ex_params *p)
 {
     const struct tap_cuda_launch_config *c = p->config;
-    struct tap_cuda_launch_params as = {.function = p->function, .shared_bytes = c->shared_bytes, .stream = c->stream, .params = p->params, .extra = p->extra};
+    struct tap_cuda_launch_params as = {.function = p->function,
+                                        .shared_bytes = c->shared_bytes,
+                                        .stream = c->stream,
+                                        .params = p->params,
+                                        .extra = p->extra};
 
     memcpy(as.grid, c->grid, sizeof as.grid);
     memcpy(as.block, c->block, sizeof as.block);
@@ -63,7 +69,8 @@ static bool read_call(struct tap_gpu_launch *l, uint32_t cbid, const struct tap_
         per_thread = true;            /* fall through */
     case TAP_CBID_LAUNCH_KERNEL:
     case TAP_CBID_LAUNCH_COOPERATIVE:
-        read_launch(l, d->params, cbid == TAP_CBID_LAUNCH_KERNEL || cbid == TAP_CBID_LAUNCH_KERNEL_PTSZ);
+        read_launch(l, d->params,
+                    cbid == TAP_CBID_LAUNCH_KERNEL || cbid == TAP_CBID_LAUNCH_KERNEL_PTSZ);
         break;
     case TAP_CBID_LAUNCH_KERNEL_EX_PTSZ:
         per_thread = true;            /* fall through */
@@ -89,7 +96,8 @@ static void *graph_stream(uint32_t cbid, const struct tap_cupti_data *d)
 {
     const struct tap_cuda_graph_launch_params *p = d->params;
 
-    return cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ && !p->stream ? TAP_CUDA_STREAM_PER_THREAD : p->stream;
+    return cbid == TAP_CBID_GRAPH_LAUNCH_PTSZ && !p->stream ? TAP_CUDA_STREAM_PER_THREAD
+                                                            : p->stream;
 }
 
 static void entered(uint32_t cbid, const struct tap_cupti_data *d)
@@ -124,7 +132,8 @@ static void left(uint32_t cbid, const struct tap_cupti_data *d)
         tap_gpu_gate_leave(token, &l, ok);
 }
 
-/* What becomes a graph, and what is done to graphs, is looked at while asleep too. True: it was that. */
+/* What becomes a graph, and what is done to graphs, is looked at while asleep too. True: it was
+ * that. */
 static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
 {
     struct tap_cuda_slot *slot = me.slot;
@@ -133,7 +142,8 @@ static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
     if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
         me.exec = NULL;               /* of one whose end was not watched */
     if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
-        tap_cuda_graphs_launch(((const struct tap_cuda_graph_launch_params *)d->params)->exec, graph_stream(cbid, d));
+        tap_cuda_graphs_launch(((const struct tap_cuda_graph_launch_params *)d->params)->exec,
+                               graph_stream(cbid, d));
     if (is_graph_launch(cbid))
         return false;
     me.slot = NULL;
@@ -152,7 +162,8 @@ void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
     int e = errno;
 
     (void)user;
-    if (domain != TAP_CUPTI_DOMAIN_DRIVER || tap_gpu_thread.own_calls || (d->site == TAP_CUPTI_EXIT && !me.token && !tap_cuda_graphs_on()))
+    if (domain != TAP_CUPTI_DOMAIN_DRIVER || tap_gpu_thread.own_calls ||
+        (d->site == TAP_CUPTI_EXIT && !me.token && !tap_cuda_graphs_on()))
         return;
     tap_gpu_thread.own_calls = true;
     if ((!tap_cuda_graphs_on() || !of_graphs(cbid, d)) && tap_gpu_come_in()) {

@@ -1,5 +1,6 @@
-/* cuda_callback.h - what happens in CUPTI's callback: a call of the driver is read as a launch, and enters the pipeline.
- * SPDX-License-Identifier: Apache-2.0  */
+/* cuda_callback.h - what happens in CUPTI's callback: a call of the driver is read as a launch, and
+ * enters the pipeline.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_RECORDER_TAP_CUDA_CUDA_CALLBACK_H
 #define TD_RECORDER_TAP_CUDA_CUDA_CALLBACK_H
 

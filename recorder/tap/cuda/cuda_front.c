@@ -1,10 +1,13 @@
-/* cuda_front.c - the front end for CUDA: loaded by the driver (CUDA_INJECTION64_PATH), it sees every launch of a kernel through CUPTI's callbacks,
- * whoever makes it and however it is linked, while it is armed; asleep it is not subscribed.
+/* cuda_front.c - the front end for CUDA: loaded by the driver (CUDA_INJECTION64_PATH), it sees
+ * every launch of a kernel through CUPTI's callbacks, whoever makes it and however it is linked,
+ * while it is armed; asleep it is not subscribed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: CUPTI's documentation of CUDA 13.0 and its headers (tap_cuda_abi.h); seen on an H100 and an H200: subscribing in a live server takes 12 us,
- * unsubscribing 6 us, any number of times; CUDA calls within a callback are allowed, those of the driver call the callback again; no destructor
- * runs in vLLM's engine. A process has one subscriber: a profiler that came first is left in peace. */
+ * Source: CUPTI's documentation of CUDA 13.0 and its headers (tap_cuda_abi.h); seen on an H100 and
+ * an H200: subscribing in a live server takes 12 us, unsubscribing 6 us, any number of times; CUDA
+ * calls within a callback are allowed, those of the driver call the callback again; no destructor
+ * runs in vLLM's engine. A process has one subscriber: a profiler that came first is left in
+ * peace. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -31,7 +34,7 @@ static struct { int64_t began_ns, until_ns; } resting; /* until_ns 0: it does no
 static const char *not_woken;         /* why the last rest could not be ended; NULL: it could */
 static char no_graphs[TAP_TEXT];      /* why they are not watched, though they should be */
 
-/* ---- for the core -------------------------------------------------------------------------------------------------- */
+/* ---- for the core ---------------------------------------------------------------------------- */
 
 /* Of the devices with a primary context, if there is but one; else a launch will tell. */
 static void *guess_context(void)
@@ -40,16 +43,19 @@ static void *guess_context(void)
     unsigned flags;
     void *context = NULL;
 
-    if (!tap_driver.device_count || !tap_driver.device_get || !tap_driver.primary_state || !tap_driver.primary_retain || tap_driver.device_count(&n))
+    if (!tap_driver.device_count || !tap_driver.device_get || !tap_driver.primary_state ||
+        !tap_driver.primary_retain || tap_driver.device_count(&n))
         return NULL;
     for (i = 0; i < n; i++) {
-        if (tap_driver.device_get(&device, i) || tap_driver.primary_state(device, &flags, &active) || !active)
+        if (tap_driver.device_get(&device, i) ||
+            tap_driver.primary_state(device, &flags, &active) || !active)
             continue;
         if (found >= 0)
             return NULL;
         found = device;
     }
-    return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context; /* kept: what we allocate in it is kept too */
+    /* kept: what we allocate in it is kept too. */
+    return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context;
 }
 
 static const char *start(void)
@@ -102,10 +108,12 @@ static void stop(int wait_ms)
     tap_gpu_session_end(wait_ms);
 }
 
-/* Nothing is watched while the next passes are in no window of the sample: being subscribed costs each launch half a microsecond (docs/tap.md). */
+/* Nothing is watched while the next passes are in no window of the sample: being subscribed costs
+ * each launch half a microsecond (docs/tap.md). */
 static bool may_rest(void)
 {
-    return tap_gpu_is_watching() && tap_cupti_is_watching() && !tap_cuda_graphs_on() && !tap_flight_is_on();
+    return tap_gpu_is_watching() && tap_cupti_is_watching() && !tap_cuda_graphs_on() &&
+           !tap_flight_is_on();
 }
 
 static void rest(int64_t ns)
@@ -157,7 +165,8 @@ static int tick_ms(void)
     return tap_gpu_gate_is_at_work() ? TICK_MS : IDLE_TICK_MS;
 }
 
-/* What was CUDA's in the parent is of no use here. A child that uses CUDA itself is injected anew. */
+/* What was CUDA's in the parent is of no use here. A child that uses CUDA itself is injected
+ * anew. */
 static void forked(void)
 {
     atomic_store(&injected, false);
@@ -182,10 +191,12 @@ static void name_devices(char *out, size_t n)
     unsigned flags;
     size_t at = 0;
 
-    if (tap_cuda_load() || !tap_driver.device_count || !tap_driver.device_get || !tap_driver.primary_state || tap_driver.device_count(&count))
+    if (tap_cuda_load() || !tap_driver.device_count || !tap_driver.device_get ||
+        !tap_driver.primary_state || tap_driver.device_count(&count))
         return;
     for (i = 0; i < count && at + 16 < n; i++)
-        if (!tap_driver.device_get(&device, i) && !tap_driver.primary_state(device, &flags, &active) && active)
+        if (!tap_driver.device_get(&device, i) &&
+            !tap_driver.primary_state(device, &flags, &active) && active)
             at += (size_t)snprintf(out + at, n - at, "%s%d", at ? ", " : "CUDA device ", i);
 }
 
@@ -199,7 +210,14 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_cuda = {.name = "cuda", .describe = describe, .start = start, .stop = stop, .tick = tick, .tick_ms = tick_ms, .trouble = trouble, .forked = forked};
+const struct tap_front tap_front_cuda = {.name = "cuda",
+                                         .describe = describe,
+                                         .start = start,
+                                         .stop = stop,
+                                         .tick = tick,
+                                         .tick_ms = tick_ms,
+                                         .trouble = trouble,
+                                         .forked = forked};
 
 bool tap_cuda_injected(void)
 {
@@ -217,7 +235,9 @@ static void watch_graphs(void)
     if (bytes && !why && (why = tap_cupti_watch(tap_cuda_on_call)))
         tap_cuda_graphs_close();
     if (why)
-        snprintf(no_graphs, sizeof no_graphs, "graphs are not read, though --graphs was asked for: %.*s", (int)sizeof no_graphs - 56, why);
+        snprintf(no_graphs, sizeof no_graphs,
+                 "graphs are not read, though --graphs was asked for: %.*s",
+                 (int)sizeof no_graphs - 56, why);
 }
 
 /* Called by the driver when it is initialised, in every process that uses CUDA. 1: loaded. */

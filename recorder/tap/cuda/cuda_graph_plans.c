@@ -1,7 +1,9 @@
-/* cuda_graph_plans.c - what is known of CUDA graphs: which handle stands for which capture, and what was captured in it. Fixed tables.
+/* cuda_graph_plans.c - what is known of CUDA graphs: which handle stands for which capture, and
+ * what was captured in it. Fixed tables.
  * SPDX-License-Identifier: Apache-2.0
  *
- * vLLM captures two thousand graphs of four to some hundred GEMMs. The tables are mapped once and fill as they are used. */
+ * vLLM captures two thousand graphs of four to some hundred GEMMs. The tables are mapped once and
+ * fill as they are used. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,7 +14,12 @@
 #define HANDLES 16384u
 #define BUCKETS 4096u                 /* a power of two */
 
-struct handle { struct handle *next; const void *handle; struct tap_cuda_plan *plan; enum tap_cuda_handle kind; };
+struct handle {
+    struct handle *next;
+    const void *handle;
+    struct tap_cuda_plan *plan;
+    enum tap_cuda_handle kind;
+};
 
 static struct {
     struct tap_cuda_plan plan[PLANS];
@@ -20,13 +27,15 @@ static struct {
     struct handle handle[HANDLES];
     struct handle *bucket[BUCKETS], *free_handles;
     struct tap_cuda_slot *free_slots;
-    unsigned n_plans, n_slots, n_handles, look; /* that were ever used; look: where a free plan was found last */
+    /* That were ever used; look: where a free plan was found last. */
+    unsigned n_plans, n_slots, n_handles, look;
 } *all;
 
 bool tap_cuda_plans_open(void)
 {
     if (!all) {
-        all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if ((void *)all == MAP_FAILED)
             all = NULL;
     }
@@ -39,7 +48,7 @@ void tap_cuda_plans_forget(void)
     tap_gpu_graph_kernels_forget();
 }
 
-/* ---- plans --------------------------------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static void free_plan(struct tap_cuda_plan *p)
 {
@@ -65,11 +74,12 @@ static struct tap_cuda_plan *new_plan(void)
     return NULL;
 }
 
-/* ---- handles ------------------------------------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
 static struct handle **place_of(enum tap_cuda_handle kind, const void *handle)
 {
-    struct handle **at = &all->bucket[((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 40 & (BUCKETS - 1)];
+    struct handle **at =
+        &all->bucket[((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 40 & (BUCKETS - 1)];
 
     while (*at && ((*at)->handle != handle || (*at)->kind != kind))
         at = &(*at)->next;
@@ -144,7 +154,8 @@ void tap_cuda_plans_forget_graphs(void)
     }
 }
 
-/* A handle of a capture that came to nothing may be another graph's by now. One that has ended is gone on with: cuStreamBeginCaptureToGraph. */
+/* A handle of a capture that came to nothing may be another graph's by now. One that has ended is
+ * gone on with: cuStreamBeginCaptureToGraph. */
 struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture)
 {
     struct tap_cuda_plan *p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
@@ -161,7 +172,7 @@ struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture)
     return tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------ */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static void kill(struct tap_cuda_plan *p, struct tap_cuda_slot *s)
 {
@@ -207,14 +218,17 @@ static struct tap_cuda_slot *new_slot(void)
     return s;
 }
 
-struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k, const struct td_gpu_work *w, uint64_t arena_bytes)
+struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
+                                         const struct tap_gpu_kernel *k,
+                                         const struct td_gpu_work *w, uint64_t arena_bytes)
 {
     uint64_t bytes = tap_gpu_gemm_slot_offset(w, w->n_op);
     struct tap_cuda_slot *s = NULL;
 
     if (tap_gpu_gemm_weights(w) != p->weights)
         p->weights = tap_gpu_gemm_weights(w), p->op = NULL, p->op_left = false;
-    if (!p->op_left && !p->nested && tap_gpu_gemm_operand(w, TD_GPU_IN) && p->used <= arena_bytes && bytes <= arena_bytes - p->used)
+    if (!p->op_left && !p->nested && tap_gpu_gemm_operand(w, TD_GPU_IN) && p->used <= arena_bytes &&
+        bytes <= arena_bytes - p->used)
         s = new_slot();
     if (!s) {
         tap_cuda_plan_leave_out(p, tap_gpu_gemm_copied_bytes(w));

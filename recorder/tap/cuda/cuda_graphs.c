@@ -1,9 +1,11 @@
-/* cuda_graphs.c - CUDA graphs, watched from the server's start: copies that are captured with them, and what their launches bring.
+/* cuda_graphs.c - CUDA graphs, watched from the server's start: copies that are captured with them,
+ * and what their launches bring.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: cuda.h and generated_cuda_meta.h of CUDA 13.0. Seen on an H100 and an H200 (a probe of ours, CUDA 13.0, torch 2.11): a cuMemcpyDtoDAsync that
- * a callback makes on a capturing stream becomes a node of the graph and delivers the values of each replay; nothing may be allocated during a
- * capture; torch destroys its CUgraph once it has made a CUgraphExec of it. */
+ * Source: cuda.h and generated_cuda_meta.h of CUDA 13.0. Seen on an H100 and an H200 (a probe of
+ * ours, CUDA 13.0, torch 2.11): a cuMemcpyDtoDAsync that a callback makes on a capturing stream
+ * becomes a node of the graph and delivers the values of each replay; nothing may be allocated
+ * during a capture; torch destroys its CUgraph once it has made a CUgraphExec of it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +22,20 @@
 
 static struct {
     _Atomic bool on;
-    _Atomic uint32_t begun;           /* captures that go on; while there are none, launches are not asked about */
-    pthread_mutex_t lock;             /* of what follows and of the plans; held for microseconds, but for a launch that is taken */
+    /* Captures that go on; while there are none, launches are not asked about. */
+    _Atomic uint32_t begun;
+    /* Of what follows and of the plans; held for microseconds, but for a launch that is taken. */
+    pthread_mutex_t lock;
     uint64_t wanted;                  /* bytes of the arena */
     void *context;                    /* that it was asked for in */
     unsigned long long id;
     uint64_t arena, bytes;            /* 0: there is none */
-    uint64_t stream;                  /* that graphs with slots are launched on in this arm; 0: none was */
+    /* That graphs with slots are launched on in this arm; 0: none was. */
+    uint64_t stream;
     _Atomic bool crossed;             /* on more than one */
 } graphs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 uint64_t tap_cuda_graphs_wanted(void)
 {
@@ -45,7 +50,8 @@ uint64_t tap_cuda_graphs_wanted(void)
 const char *tap_cuda_graphs_open(uint64_t arena_bytes)
 {
     if (!tap_driver.capture_info)
-        return "the CUDA driver cannot say which graph a stream is captured into (before CUDA 12.3): launches in graphs are not seen";
+        return "the CUDA driver cannot say which graph a stream is captured into (before CUDA "
+               "12.3): launches in graphs are not seen";
     if (!tap_cuda_plans_open())
         return "no memory to watch CUDA graphs: launches in graphs are not seen";
     graphs.wanted = arena_bytes;
@@ -91,7 +97,7 @@ void tap_cuda_graphs_forget(void)
     tap_cuda_plans_forget();
 }
 
-/* ---- the arena ----------------------------------------------------------------------------------------------------- */
+/* ---- the arena ------------------------------------------------------------------------------- */
 
 static void allocate(void)
 {
@@ -103,15 +109,19 @@ static void allocate(void)
             graphs.bytes = bytes;
 }
 
-/* A capture is about to begin on this thread: the last moment at which it may allocate. Once in a context; that of a second device gets none. */
+/* A capture is about to begin on this thread: the last moment at which it may allocate. Once in a
+ * context; that of a second device gets none. */
 static void open_arena(void *context)
 {
-    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED; /* another thread may be capturing: this is no part of that */
+    /* Another thread may be capturing: this is no part of that. */
+    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
     unsigned long long id;
 
-    if (!context || tap_driver.context_id(context, &id) || (graphs.context && (graphs.context != context || graphs.id == id)))
+    if (!context || tap_driver.context_id(context, &id) ||
+        (graphs.context && (graphs.context != context || graphs.id == id)))
         return;
-    graphs.context = context;         /* or there again after a reset, which took our memory along */
+    /* Or there again after a reset, which took our memory along. */
+    graphs.context = context;
     graphs.id = id;
     if (tap_driver.exchange_capture_mode(&mode))
         return;
@@ -119,24 +129,58 @@ static void open_arena(void *context)
     tap_driver.exchange_capture_mode(&mode);
 }
 
-/* ---- graphs coming and going ---------------------------------------------------------------------------------------- */
+/* ---- graphs coming and going ----------------------------------------------------------------- */
 
-enum call { NONE, BEGIN, END, INSTANTIATE, CLONE, UPDATE, EXEC_GONE, GRAPH_GONE, EXEC_CHANGED, GRAPH_CHANGED, ANY_GRAPH_CHANGED };
+enum call {
+    NONE,
+    BEGIN,
+    END,
+    INSTANTIATE,
+    CLONE,
+    UPDATE,
+    EXEC_GONE,
+    GRAPH_GONE,
+    EXEC_CHANGED,
+    GRAPH_CHANGED,
+    ANY_GRAPH_CHANGED
+};
 
-static const struct { uint32_t cbid; enum call call; } calls[] = {
-    {TAP_CBID_BEGIN_CAPTURE, BEGIN}, {TAP_CBID_BEGIN_CAPTURE_PTSZ, BEGIN}, {TAP_CBID_BEGIN_CAPTURE_V2, BEGIN}, {TAP_CBID_BEGIN_CAPTURE_V2_PTSZ, BEGIN},
-    {TAP_CBID_BEGIN_CAPTURE_TO_GRAPH, BEGIN}, {TAP_CBID_BEGIN_CAPTURE_TO_GRAPH_PTSZ, BEGIN},
-    {TAP_CBID_END_CAPTURE, END}, {TAP_CBID_END_CAPTURE_PTSZ, END},
-    {TAP_CBID_GRAPH_INSTANTIATE, INSTANTIATE}, {TAP_CBID_GRAPH_INSTANTIATE_V2, INSTANTIATE}, {TAP_CBID_GRAPH_INSTANTIATE_FLAGS, INSTANTIATE},
-    {TAP_CBID_GRAPH_INSTANTIATE_PARAMS, INSTANTIATE}, {TAP_CBID_GRAPH_INSTANTIATE_PARAMS_PTSZ, INSTANTIATE},
-    {TAP_CBID_GRAPH_CLONE, CLONE}, {TAP_CBID_GRAPH_EXEC_UPDATE, UPDATE}, {TAP_CBID_GRAPH_EXEC_UPDATE_V2, UPDATE},
-    {TAP_CBID_GRAPH_EXEC_DESTROY, EXEC_GONE}, {TAP_CBID_GRAPH_DESTROY, GRAPH_GONE},
-    {TAP_CBID_GRAPH_EXEC_KERNEL_SET, EXEC_CHANGED}, {TAP_CBID_GRAPH_EXEC_KERNEL_SET_V2, EXEC_CHANGED}, {TAP_CBID_GRAPH_EXEC_MEMCPY_SET, EXEC_CHANGED},
-    {TAP_CBID_GRAPH_EXEC_MEMSET_SET, EXEC_CHANGED}, {TAP_CBID_GRAPH_EXEC_CHILD_SET, EXEC_CHANGED}, {TAP_CBID_GRAPH_EXEC_NODE_SET, EXEC_CHANGED},
+static const struct { uint32_t cbid; enum call call;
+} calls[] = {
+    {TAP_CBID_BEGIN_CAPTURE, BEGIN},
+    {TAP_CBID_BEGIN_CAPTURE_PTSZ, BEGIN},
+    {TAP_CBID_BEGIN_CAPTURE_V2, BEGIN},
+    {TAP_CBID_BEGIN_CAPTURE_V2_PTSZ, BEGIN},
+    {TAP_CBID_BEGIN_CAPTURE_TO_GRAPH, BEGIN},
+    {TAP_CBID_BEGIN_CAPTURE_TO_GRAPH_PTSZ, BEGIN},
+    {TAP_CBID_END_CAPTURE, END},
+    {TAP_CBID_END_CAPTURE_PTSZ, END},
+    {TAP_CBID_GRAPH_INSTANTIATE, INSTANTIATE},
+    {TAP_CBID_GRAPH_INSTANTIATE_V2, INSTANTIATE},
+    {TAP_CBID_GRAPH_INSTANTIATE_FLAGS, INSTANTIATE},
+    {TAP_CBID_GRAPH_INSTANTIATE_PARAMS, INSTANTIATE},
+    {TAP_CBID_GRAPH_INSTANTIATE_PARAMS_PTSZ, INSTANTIATE},
+    {TAP_CBID_GRAPH_CLONE, CLONE},
+    {TAP_CBID_GRAPH_EXEC_UPDATE, UPDATE},
+    {TAP_CBID_GRAPH_EXEC_UPDATE_V2, UPDATE},
+    {TAP_CBID_GRAPH_EXEC_DESTROY, EXEC_GONE},
+    {TAP_CBID_GRAPH_DESTROY, GRAPH_GONE},
+    {TAP_CBID_GRAPH_EXEC_KERNEL_SET, EXEC_CHANGED},
+    {TAP_CBID_GRAPH_EXEC_KERNEL_SET_V2, EXEC_CHANGED},
+    {TAP_CBID_GRAPH_EXEC_MEMCPY_SET, EXEC_CHANGED},
+    {TAP_CBID_GRAPH_EXEC_MEMSET_SET, EXEC_CHANGED},
+    {TAP_CBID_GRAPH_EXEC_CHILD_SET, EXEC_CHANGED},
+    {TAP_CBID_GRAPH_EXEC_NODE_SET, EXEC_CHANGED},
     {TAP_CBID_GRAPH_NODE_SET_ENABLED, EXEC_CHANGED},
-    {TAP_CBID_GRAPH_ADD_CHILD, GRAPH_CHANGED}, {TAP_CBID_GRAPH_ADD_NODE, GRAPH_CHANGED}, {TAP_CBID_GRAPH_ADD_NODE_V2, GRAPH_CHANGED},
-    {TAP_CBID_GRAPH_KERNEL_SET, ANY_GRAPH_CHANGED}, {TAP_CBID_GRAPH_KERNEL_SET_V2, ANY_GRAPH_CHANGED}, {TAP_CBID_GRAPH_MEMCPY_SET, ANY_GRAPH_CHANGED},
-    {TAP_CBID_GRAPH_NODE_SET, ANY_GRAPH_CHANGED}, {TAP_CBID_GRAPH_DESTROY_NODE, ANY_GRAPH_CHANGED}, /* they name a node, not its graph */
+    {TAP_CBID_GRAPH_ADD_CHILD, GRAPH_CHANGED},
+    {TAP_CBID_GRAPH_ADD_NODE, GRAPH_CHANGED},
+    {TAP_CBID_GRAPH_ADD_NODE_V2, GRAPH_CHANGED},
+    {TAP_CBID_GRAPH_KERNEL_SET, ANY_GRAPH_CHANGED},
+    {TAP_CBID_GRAPH_KERNEL_SET_V2, ANY_GRAPH_CHANGED},
+    {TAP_CBID_GRAPH_MEMCPY_SET, ANY_GRAPH_CHANGED},
+    /* They name a node, not its graph. */
+    {TAP_CBID_GRAPH_NODE_SET, ANY_GRAPH_CHANGED},
+    {TAP_CBID_GRAPH_DESTROY_NODE, ANY_GRAPH_CHANGED},
 };
 
 uint32_t tap_cuda_graphs_watched(unsigned i)
@@ -154,7 +198,8 @@ static enum call call_of(uint32_t cbid)
     return NONE;
 }
 
-/* Before the call: what will not be there any more, and what another thread may get the handle of. */
+/* Before the call: what will not be there any more, and what another thread may get the handle
+ * of. */
 static void before(enum call call, void *const *word, void *context)
 {
     if (call == BEGIN)
@@ -173,11 +218,13 @@ static void before(enum call call, void *const *word, void *context)
 static void capture_ended(void *stream, void *const *graph, bool ok)
 {
     int status = TAP_CUDA_CAPTURE_NONE;
-    struct tap_cuda_plan *p = ok && graph && *graph ? tap_cuda_plan_at(TAP_CUDA_GRAPH, *graph) : NULL;
+    struct tap_cuda_plan *p =
+        ok && graph && *graph ? tap_cuda_plan_at(TAP_CUDA_GRAPH, *graph) : NULL;
 
     if (p)
         p->ended = true;
-    if (!tap_driver.stream_is_capturing(stream, &status) && status == TAP_CUDA_CAPTURE_NONE && atomic_load(&graphs.begun))
+    if (!tap_driver.stream_is_capturing(stream, &status) && status == TAP_CUDA_CAPTURE_NONE &&
+        atomic_load(&graphs.begun))
         atomic_fetch_sub(&graphs.begun, 1);
 }
 
@@ -217,7 +264,7 @@ bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d)
     return true;
 }
 
-/* ---- captured launches ---------------------------------------------------------------------------------------------- */
+/* ---- captured launches ----------------------------------------------------------------------- */
 
 /* The plan of what is being captured on the stream; *captured: it is a capture. */
 static struct tap_cuda_plan *captured_on(void *stream, bool *captured)
@@ -227,14 +274,16 @@ static struct tap_cuda_plan *captured_on(void *stream, bool *captured)
     void *graph = NULL;
 
     *captured = false;
-    if (!atomic_load_explicit(&graphs.begun, memory_order_relaxed) || tap_driver.capture_info(stream, &status, &id, &graph, NULL, NULL, NULL) ||
+    if (!atomic_load_explicit(&graphs.begun, memory_order_relaxed) ||
+        tap_driver.capture_info(stream, &status, &id, &graph, NULL, NULL, NULL) ||
         status != TAP_CUDA_CAPTURE_ACTIVE || !graph)
         return NULL;
     *captured = true;
     return tap_cuda_plan_capture(graph, id);
 }
 
-static struct tap_cuda_slot *add_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k)
+static struct tap_cuda_slot *add_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
+                                      const struct tap_gpu_kernel *k)
 {
     struct tap_cuda_slot *s;
     struct td_gpu_work w;
@@ -253,7 +302,8 @@ static bool copy_operand(uint64_t to, const struct td_gpu_operand *o, void *stre
 {
     uint64_t rows = tap_gpu_operand_rows(o);
 
-    return tap_gpu_copy_rows(to, o->address, rows, o->bytes / rows, tap_gpu_operand_pitch(o), stream);
+    return tap_gpu_copy_rows(to, o->address, rows, o->bytes / rows, tap_gpu_operand_pitch(o),
+                             stream);
 }
 
 /* Copies of the inputs, or of the output, to the slot: nodes of the graph. */
@@ -264,13 +314,15 @@ static bool copy(const struct tap_cuda_slot *s, bool output, void *stream)
     for (i = 0; i < s->work.n_op; i++) {
         const struct td_gpu_operand *o = &s->work.op[i];
 
-        if (tap_gpu_operand_is_copied(o) && (o->use != TD_GPU_IN) == output && !copy_operand(s->launch.slot + tap_gpu_gemm_slot_offset(&s->work, i), o, stream))
+        if (tap_gpu_operand_is_copied(o) && (o->use != TD_GPU_IN) == output &&
+            !copy_operand(s->launch.slot + tap_gpu_gemm_slot_offset(&s->work, i), o, stream))
             return false;
     }
     return true;
 }
 
-bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol, struct tap_cuda_slot **slot)
+bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
+                           struct tap_cuda_slot **slot)
 {
     struct tap_gpu_kernel *k;
     struct tap_cuda_plan *p;
@@ -294,7 +346,8 @@ bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol, s
     return captured;
 }
 
-void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_gpu_launch *l, bool ok)
+void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_gpu_launch *l,
+                           bool ok)
 {
     struct tap_cuda_plan *p;
     bool captured;
@@ -306,7 +359,7 @@ void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_gp
     pthread_mutex_unlock(&graphs.lock);
 }
 
-/* ---- launches of graphs --------------------------------------------------------------------------------------------- */
+/* ---- launches of graphs ---------------------------------------------------------------------- */
 
 /* What ran on another stream may run still, and write into the slots that this graph has too. */
 static void note_stream(void *stream)
@@ -329,7 +382,8 @@ void tap_cuda_graphs_launch(const void *exec, void *stream)
     pthread_mutex_lock(&graphs.lock);
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
     outer = captured_on(stream, &captured);
-    if (outer && p && p->first)       /* a graph in a graph: both write into the arena from its start */
+    /* A graph in a graph: both write into the arena from its start. */
+    if (outer && p && p->first)
         tap_cuda_plan_nest(outer, p);
     if (!captured && p && p->first && tap_armed())
         note_stream(stream);
@@ -375,7 +429,9 @@ void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
     if (p) {
         count(p);
-        p->users++;                   /* it stays while its slots are copied: the driver may make us wait for the GPU, and others need the lock meanwhile */
+        /* It stays while its slots are copied: the driver may make us wait for the GPU, and
+         * others need the lock meanwhile. */
+        p->users++;
         first = p->first;
     }
     pthread_mutex_unlock(&graphs.lock);

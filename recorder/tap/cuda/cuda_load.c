@@ -1,8 +1,9 @@
 /* cuda_load.c - find the driver's functions and CUPTI in a process that uses CUDA.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The driver is mapped already: it loaded us. Of CUPTI a process may hold one copy only that is asked, so the one that is mapped (torch brings its
- * own) comes first, then the loader's search path, then the places beside the libraries of CUDA that are mapped. */
+ * The driver is mapped already: it loaded us. Of CUPTI a process may hold one copy only that is
+ * asked, so the one that is mapped (torch brings its own) comes first, then the loader's search
+ * path, then the places beside the libraries of CUDA that are mapped. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ struct tap_cuda_cupti tap_cupti;
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* ---- libraries that are mapped ------------------------------------------------------------------------------------- */
+/* ---- libraries that are mapped --------------------------------------------------------------- */
 
 struct look { const char *part; char path[PATH_BYTES]; };
 
@@ -26,7 +27,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
     struct look *l = arg;
 
     (void)size;
-    return info->dlpi_name && strstr(info->dlpi_name, l->part) && snprintf(l->path, sizeof l->path, "%s", info->dlpi_name) < (int)sizeof l->path;
+    return info->dlpi_name && strstr(info->dlpi_name, l->part) &&
+           snprintf(l->path, sizeof l->path, "%s", info->dlpi_name) < (int)sizeof l->path;
 }
 
 /* A mapped library whose path contains `part`. */
@@ -37,14 +39,15 @@ static bool mapped(const char *part, char *path, size_t n)
     return dl_iterate_phdr(look_at, &l) && snprintf(path, n, "%s", l.path) < (int)n;
 }
 
-/* ---- the driver ---------------------------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 static void *driver_handle(void)
 {
     char path[PATH_BYTES];
     void *h = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
 
-    return h || !mapped("/libcuda.so", path, sizeof path) ? h : dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    return h || !mapped("/libcuda.so", path, sizeof path) ? h
+                                                          : dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
 }
 
 static const char *load_driver(void)
@@ -59,10 +62,12 @@ static const char *load_driver(void)
     TAP_CUDA_FUNCTIONS(FIND)
     TAP_CUDA_OPTIONAL(FIND)
     TAP_CUDA_FUNCTIONS(NEED)
-    return tap_driver.kernel_param_info || tap_driver.func_param_info ? NULL : "the CUDA driver cannot describe the parameters of kernels (before CUDA 12.4)";
+    return tap_driver.kernel_param_info || tap_driver.func_param_info
+               ? NULL
+               : "the CUDA driver cannot describe the parameters of kernels (before CUDA 12.4)";
 }
 
-/* ---- CUPTI --------------------------------------------------------------------------------------------------------- */
+/* ---- CUPTI ----------------------------------------------------------------------------------- */
 
 static void *by_name(const char *folder, int flags)
 {
@@ -76,7 +81,8 @@ static void *by_name(const char *folder, int flags)
     return h;
 }
 
-/* libcudart lies in .../nvidia/cuda_runtime/lib or .../nvidia/cu13/lib of a Python environment, or in a toolkit's lib64. */
+/* libcudart lies in .../nvidia/cuda_runtime/lib or .../nvidia/cu13/lib of a Python environment, or
+ * in a toolkit's lib64. */
 static void *beside_runtime(void)
 {
     static const char *const there[] = {"/", "/../../cuda_cupti/lib/", "/../extras/CUPTI/lib64/"};
@@ -102,11 +108,14 @@ static const char *load_cupti(void)
     if (!h)
         h = beside_runtime();
     if (!h)
-        return "there is no libcupti.so (package nvidia-cuda-cupti, or extras/CUPTI/lib64 of the toolkit in LD_LIBRARY_PATH)";
+        return "there is no libcupti.so (package nvidia-cuda-cupti, or extras/CUPTI/lib64 of the "
+               "toolkit in LD_LIBRARY_PATH)";
 #define FIND_CUPTI(name, member, args) *(void **)&tap_cupti.member = dlsym(h, #name);
     TAP_CUPTI_FUNCTIONS(FIND_CUPTI)
     TAP_CUPTI_OPTIONAL(FIND_CUPTI)
-    return tap_cupti.subscribe && tap_cupti.enable && tap_cupti.unsubscribe ? NULL : "libcupti.so lacks its callback functions";
+    return tap_cupti.subscribe && tap_cupti.enable && tap_cupti.unsubscribe
+               ? NULL
+               : "libcupti.so lacks its callback functions";
 }
 
 const char *tap_cuda_load(void)
@@ -125,7 +134,8 @@ const char *tap_cuda_load(void)
 
 void tap_cuda_library(char *library, size_t n)
 {
-    static const char *const parts[] = {"/vllm/_C_stable_libtorch", "/vllm/_C", "/libcuda.so"}; /* vLLM 0.26 has its GPTQ kernels in the first */
+    /* VLLM 0.26 has its GPTQ kernels in the first. */
+    static const char *const parts[] = {"/vllm/_C_stable_libtorch", "/vllm/_C", "/libcuda.so"};
     size_t i;
 
     library[0] = '\0';

@@ -1,4 +1,5 @@
-/* cupti_watch.c - CUPTI's callbacks on and off: 12 us and 6 us in a live server, any number of times.
+/* cupti_watch.c - CUPTI's callbacks on and off: 12 us and 6 us in a live server, any number of
+ * times.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
@@ -11,8 +12,10 @@
 static void *subscriber;              /* NULL: not subscribed */
 static char sentence[TAP_TEXT];
 
-static const uint32_t watched[] = {TAP_CBID_LAUNCH_KERNEL, TAP_CBID_LAUNCH_KERNEL_PTSZ, TAP_CBID_LAUNCH_KERNEL_EX, TAP_CBID_LAUNCH_KERNEL_EX_PTSZ,
-                                   TAP_CBID_LAUNCH_COOPERATIVE, TAP_CBID_LAUNCH_COOPERATIVE_PTSZ, TAP_CBID_GRAPH_LAUNCH, TAP_CBID_GRAPH_LAUNCH_PTSZ};
+static const uint32_t watched[] = {TAP_CBID_LAUNCH_KERNEL,      TAP_CBID_LAUNCH_KERNEL_PTSZ,
+                                   TAP_CBID_LAUNCH_KERNEL_EX,   TAP_CBID_LAUNCH_KERNEL_EX_PTSZ,
+                                   TAP_CBID_LAUNCH_COOPERATIVE, TAP_CBID_LAUNCH_COOPERATIVE_PTSZ,
+                                   TAP_CBID_GRAPH_LAUNCH,       TAP_CBID_GRAPH_LAUNCH_PTSZ};
 
 bool tap_cupti_is_watching(void)
 {
@@ -41,20 +44,25 @@ const char *tap_cupti_watch(tap_cupti_callback *callback)
 
     if (subscriber)
         return NULL;
-    rc = tap_cupti.subscribe_v2 ? tap_cupti.subscribe_v2(&subscriber, callback, NULL, &p) : tap_cupti.subscribe(&subscriber, callback, NULL);
+    rc = tap_cupti.subscribe_v2 ? tap_cupti.subscribe_v2(&subscriber, callback, NULL, &p)
+                                : tap_cupti.subscribe(&subscriber, callback, NULL);
     for (i = 0; i < sizeof watched / sizeof *watched && !rc; i++)
         rc = tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, watched[i]);
     for (more = 0; tap_cuda_graphs_on() && tap_cuda_graphs_watched(more) && !rc; more++)
-        tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, tap_cuda_graphs_watched(more)); /* refused: a function that came after this CUPTI */
+        /* refused: a function that came after this CUPTI. */
+        tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, tap_cuda_graphs_watched(more));
     if (!rc)
         return NULL;
     if (!i)
         subscriber = NULL;
     tap_cupti_unwatch();
     if (rc == TAP_CUPTI_MULTIPLE_SUBSCRIBERS)
-        snprintf(sentence, sizeof sentence, "CUPTI, which has one place a process, is in use by %s: no launch on the GPU is seen; start the server without it",
+        snprintf(sentence, sizeof sentence,
+                 "CUPTI, which has one place a process, is in use by %s: no launch on the GPU is "
+                 "seen; start the server without it",
                  other[0] ? other : "another profiler");
     else
-        snprintf(sentence, sizeof sentence, "CUPTI refuses its callbacks (CUptiResult %d): no launch on the GPU is seen", rc);
+        snprintf(sentence, sizeof sentence,
+                 "CUPTI refuses its callbacks (CUptiResult %d): no launch on the GPU is seen", rc);
     return sentence;
 }

@@ -1,8 +1,10 @@
-/* flight_dump.c - the flight recorder's ring on its way to the sender: op after op, oldest first, as ops that were taken go.
+/* flight_dump.c - the flight recorder's ring on its way to the sender: op after op, oldest first,
+ * as ops that were taken go.
  * SPDX-License-Identifier: Apache-2.0
  *
- * On the tap's thread, with the lane held, on the stage's own stream; never more than there is room for. Weights are read from where the server has
- * them, if there is memory still; whether they are those that the op used the sender sees by their sample. */
+ * On the tap's thread, with the lane held, on the stage's own stream; never more than there is room
+ * for. Weights are read from where the server has them, if there is memory still; whether they are
+ * those that the op used the sender sees by their sample. */
 #include <string.h>
 
 #include "recorder/tap/gpu/flight_dump.h"
@@ -12,7 +14,8 @@
 #include "recorder/tap/gpu/gpu_weight_chunks.h"
 
 static struct {
-    uint64_t begun, ended;            /* number of the keep whose KEEP entry was put; whose KEPT entry was */
+    /* Number of the keep whose KEEP entry was put; whose KEPT entry was. */
+    uint64_t begun, ended;
     uint64_t step;                    /* that the sender's ops belong to now */
     bool has_step;
 } keep;
@@ -24,14 +27,15 @@ void tap_flight_dump_clear(void)
 
 #define LATER TAP_COUNTS               /* no room yet. Else: what stands against sending this op at all; TAP_OPS_SENT: nothing */
 
-/* ---- weights ------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static bool is_there(uint64_t address, uint64_t bytes)
 {
     uint64_t base;
     size_t n;
 
-    return tap_driver.address_range && !tap_driver.address_range(&base, &n, address) && address >= base && address - base + bytes <= n;
+    return tap_driver.address_range && !tap_driver.address_range(&base, &n, address) &&
+           address >= base && address - base + bytes <= n;
 }
 
 static enum tap_count send_weights(struct tap_gpu_weight_set *s)
@@ -49,7 +53,7 @@ static enum tap_count send_weights(struct tap_gpu_weight_set *s)
     return tap_gpu_weight_chunk_fits() ? TAP_OPS_WEIGHTS : LATER;
 }
 
-/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static uint64_t room_for(const struct tap_gpu_entry *e)
 {
@@ -57,7 +61,8 @@ static uint64_t room_for(const struct tap_gpu_entry *e)
     int i;
 
     for (i = 0; i < e->work.n_op; i++)
-        if (e->work.op[i].address && e->work.op[i].use != TD_GPU_WEIGHT && e->work.op[i].use < TD_GPU_SCRATCH)
+        if (e->work.op[i].address && e->work.op[i].use != TD_GPU_WEIGHT &&
+            e->work.op[i].use < TD_GPU_SCRATCH)
             n += e->work.op[i].bytes + TAP_GPU_SAMPLE;
     return n;
 }
@@ -81,10 +86,12 @@ static bool move(uint64_t *at, uint64_t bytes)
     uint64_t from = tap_flight_ring_address() + *at;
 
     *at = tap_gpu_stage_reserve(bytes);
-    return *at != TAP_GPU_FULL && tap_gpu_stage_copy(*at, from, 1, bytes, bytes, tap_gpu_stage_stream());
+    return *at != TAP_GPU_FULL &&
+           tap_gpu_stage_copy(*at, from, 1, bytes, bytes, tap_gpu_stage_stream());
 }
 
-static bool put_launch(const struct tap_flight_launch *f, const struct tap_gpu_weight_set *set, enum tap_flight why)
+static bool put_launch(const struct tap_flight_launch *f, const struct tap_gpu_weight_set *set,
+                       enum tap_flight why)
 {
     struct tap_gpu_entry *e = tap_gpu_queue_place(0);
     int i;
@@ -97,7 +104,8 @@ static bool put_launch(const struct tap_flight_launch *f, const struct tap_gpu_w
     for (i = 0; i < e->work.n_op; i++) {
         const struct td_gpu_operand *o = &e->work.op[i];
 
-        if (o->address && o->use != TD_GPU_WEIGHT && o->use < TD_GPU_SCRATCH && !move(&e->op_at[i], o->bytes))
+        if (o->address && o->use != TD_GPU_WEIGHT && o->use < TD_GPU_SCRATCH &&
+            !move(&e->op_at[i], o->bytes))
             return false;
     }
     if (!tap_gpu_stage_mark(tap_gpu_stage_stream()))
@@ -154,7 +162,7 @@ static enum tap_count keep_op(enum tap_flight why)
     return TAP_OPS_SENT;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static bool begin(enum tap_flight why, uint64_t number, int64_t t_ns)
 {
@@ -169,7 +177,8 @@ static bool begin(enum tap_flight why, uint64_t number, int64_t t_ns)
     return true;
 }
 
-/* All that was put is there before the sender says that it is over: until then nothing is written to the ring. */
+/* All that was put is there before the sender says that it is over: until then nothing is written
+ * to the ring. */
 static void end(enum tap_flight why)
 {
     struct tap_gpu_entry *e = put_word(TAP_GPU_DUMP_END, why);
@@ -188,7 +197,8 @@ void tap_flight_dump_some(void)
     enum tap_flight why = tap_flight_dump_reason(&number, &t_ns);
     enum tap_count went;
 
-    if (why == TAP_FLIGHT_NOT || keep.ended == number || (keep.begun != number && !begin(why, number, t_ns)))
+    if (why == TAP_FLIGHT_NOT || keep.ended == number ||
+        (keep.begun != number && !begin(why, number, t_ns)))
         return;
     while (tap_flight_ring_oldest(0) && (went = keep_op(why)) != LATER)
         tap_flight_ring_drop(went);

@@ -1,8 +1,9 @@
 /* flight_ring.c - the flight recorder's ring: what is in it, and what leaves it, oldest first.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The ring is memory of the device; what is said of its launches lies in a table on the host, as many as that holds. Nothing here waits or
- * allocates but tap_flight_ring_open(). An op that leaves unkept is counted "flight", its step when its last op has left. */
+ * The ring is memory of the device; what is said of its launches lies in a table on the host, as
+ * many as that holds. Nothing here waits or allocates but tap_flight_ring_open(). An op that leaves
+ * unkept is counted "flight", its step when its last op has left. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -30,14 +31,15 @@ static struct {
     uint64_t turn;                    /* other columns each time */
 } flight;
 
-/* ---- opening ------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static const char *make(uint64_t bytes)
 {
     void *p = flight.entries;
 
     if (!p)
-        p = mmap(NULL, ENTRIES * sizeof *flight.entries, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        p = mmap(NULL, ENTRIES * sizeof *flight.entries, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return "no memory for the flight recorder's table";
     flight.entries = p;
@@ -46,7 +48,9 @@ static const char *make(uint64_t bytes)
             flight.made = bytes;
         else
             flight.device = 0;
-    return flight.device ? NULL : "the GPU has no memory left for the flight recorder (vLLM: a smaller --gpu-memory-utilization, or --flight=MB of fewer)";
+    return flight.device ? NULL
+                         : "the GPU has no memory left for the flight recorder (vLLM: a smaller "
+                           "--gpu-memory-utilization, or --flight=MB of fewer)";
 }
 
 const char *tap_flight_ring_open(void *context, uint64_t bytes)
@@ -85,15 +89,17 @@ void tap_flight_ring_forget(void)
     flight.entries = entries;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
-/* The oldest step is over and none of its launches is here any more: it was kept, or it counts as dropped. */
+/* The oldest step is over and none of its launches is here any more: it was kept, or it counts as
+ * dropped. */
 static void pop_steps(bool all)
 {
     while (flight.first_step < flight.next_step) {
         const struct flight_step *s = &flight.steps[flight.first_step % STEPS];
 
-        if (!all && (s->launches || flight.first_step + 1 == flight.next_step) && flight.next_step - flight.first_step < STEPS)
+        if (!all && (s->launches || flight.first_step + 1 == flight.next_step) &&
+            flight.next_step - flight.first_step < STEPS)
             return;
         if (!s->counted)
             tap_count(TAP_STEPS_FLIGHT, 1, 0);
@@ -109,7 +115,9 @@ void tap_flight_ring_step(uint64_t step, bool counted)
 
 static struct flight_step *step_of(const struct tap_flight_launch *f)
 {
-    return f->step_at >= flight.first_step && f->step_at < flight.next_step ? &flight.steps[f->step_at % STEPS] : NULL;
+    return f->step_at >= flight.first_step && f->step_at < flight.next_step
+               ? &flight.steps[f->step_at % STEPS]
+               : NULL;
 }
 
 bool tap_flight_ring_step_is_new(const struct tap_flight_launch *f, uint64_t *step)
@@ -123,7 +131,7 @@ bool tap_flight_ring_step_is_new(const struct tap_flight_launch *f, uint64_t *st
     return is_new;
 }
 
-/* ---- what leaves --------------------------------------------------------------------------------------------------- */
+/* ---- what leaves ----------------------------------------------------------------------------- */
 
 struct tap_flight_launch *tap_flight_ring_oldest(unsigned i)
 {
@@ -172,7 +180,8 @@ void tap_flight_ring_cut(enum tap_count why)
         f = &flight.entries[--flight.next % ENTRIES];
         count(f, why);
     }
-    flight.head = flight.first == flight.next ? flight.tail : flight.entries[(flight.next - 1) % ENTRIES].end;
+    flight.head =
+        flight.first == flight.next ? flight.tail : flight.entries[(flight.next - 1) % ENTRIES].end;
 }
 
 void tap_flight_ring_close(void)
@@ -183,25 +192,28 @@ void tap_flight_ring_close(void)
     tap_flight_set_on(0);
 }
 
-/* ---- what comes in ------------------------------------------------------------------------------------------------- */
+/* ---- what comes in --------------------------------------------------------------------------- */
 
 uint64_t tap_flight_ring_address(void)
 {
     return flight.device;
 }
 
-/* May the oldest op go, for copies on `stream`? What another stream copied to its place must have been done before; what a launch joins must stay. */
+/* May the oldest op go, for copies on `stream`? What another stream copied to its place must have
+ * been done before; what a launch joins must stay. */
 static bool may_drop(uint64_t stream, bool joined)
 {
     const struct tap_flight_launch *f = tap_flight_ring_oldest(0);
 
-    return f && (!joined || launches_of_oldest() < flight.next - flight.first) && (f->stream == stream || tap_gpu_stage_has_batch(f->e.batch));
+    return f && (!joined || launches_of_oldest() < flight.next - flight.first) &&
+           (f->stream == stream || tap_gpu_stage_has_batch(f->e.batch));
 }
 
 /* n bytes in one piece: their place, or TAP_GPU_FULL. */
 static uint64_t take(uint64_t n, uint64_t stream, bool joined)
 {
-    uint64_t size = tap_round(n, ALIGN), at = flight.head % flight.bytes, skip = size > flight.bytes - at ? flight.bytes - at : 0;
+    uint64_t size = tap_round(n, ALIGN), at = flight.head % flight.bytes,
+             skip = size > flight.bytes - at ? flight.bytes - at : 0;
 
     if (size + skip > flight.bytes)
         return TAP_GPU_FULL;
@@ -214,12 +226,15 @@ static uint64_t take(uint64_t n, uint64_t stream, bool joined)
     return (flight.head - size) % flight.bytes;
 }
 
-static bool copy(struct tap_gpu_copies *c, uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+static bool copy(struct tap_gpu_copies *c, uint64_t at, uint64_t from, uint64_t rows,
+                 uint64_t row_bytes, uint64_t pitch, void *stream)
 {
-    return at != TAP_GPU_FULL && tap_gpu_copies_add(c, flight.device + at, from, rows, row_bytes, pitch, stream);
+    return at != TAP_GPU_FULL &&
+           tap_gpu_copies_add(c, flight.device + at, from, rows, row_bytes, pitch, stream);
 }
 
-static bool copy_operand(struct tap_gpu_copies *c, uint64_t at, const struct td_gpu_operand *o, void *stream)
+static bool copy_operand(struct tap_gpu_copies *c, uint64_t at, const struct td_gpu_operand *o,
+                         void *stream)
 {
     uint64_t rows = tap_gpu_operand_rows(o);
 
@@ -235,7 +250,8 @@ static bool take_sample(struct tap_gpu_copies *c, struct tap_flight_launch *f, v
     for (t = 0; t < TAP_MAX_WEIGHTS && f->e.sample_at != TAP_GPU_FULL; t++) {
         const uint64_t at = tap_gpu_weight_set_sample(&f->e.set, t, &n);
 
-        if (n && !copy(c, f->e.sample_at + (uint64_t)t * TAP_GPU_SAMPLE_EACH, f->e.set.address[t] + at, 1, n, n, stream))
+        if (n && !copy(c, f->e.sample_at + (uint64_t)t * TAP_GPU_SAMPLE_EACH,
+                       f->e.set.address[t] + at, 1, n, n, stream))
             return false;
     }
     return f->e.sample_at != TAP_GPU_FULL;
@@ -255,7 +271,8 @@ static bool take_inputs(struct tap_flight_launch *f, void *stream)
         if (!o->address || o->use == TD_GPU_WEIGHT || o->use >= TD_GPU_SCRATCH)
             continue;
         f->e.op_at[i] = take(o->bytes, f->stream, f->e.joins);
-        if (f->e.op_at[i] == TAP_GPU_FULL || (o->use == TD_GPU_IN && !copy_operand(&c, f->e.op_at[i], o, stream)))
+        if (f->e.op_at[i] == TAP_GPU_FULL ||
+            (o->use == TD_GPU_IN && !copy_operand(&c, f->e.op_at[i], o, stream)))
             return false;
     }
     return tap_gpu_copies_launch(&c, stream);
@@ -273,15 +290,20 @@ static bool check_fits(const struct td_gpu_work *w)
 {
     const struct td_gpu_operand *o = tap_gpu_gemm_output(w);
 
-    return tap_gpu_queue_place(0) && 2 * tap_gpu_operand_rows(o) * check_width(o) + ALIGN <= tap_gpu_stage_room();
+    return tap_gpu_queue_place(0) &&
+           2 * tap_gpu_operand_rows(o) * check_width(o) + ALIGN <= tap_gpu_stage_room();
 }
 
-bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream, const struct tap_gpu_kernel *k, const struct td_gpu_work *w, const char *library_function, bool joined)
+bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
+                           const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
+                           const char *library_function, bool joined)
 {
     struct tap_gpu_weight_set *set = tap_gpu_weight_set_find(w);
     struct tap_flight_launch *f;
 
-    if (tap_flight_is_dumping() || !flight.next_step || !set || tap_gpu_weight_set_is_refused(set) || !check_fits(w) || tap_gpu_gemm_copied_bytes(w) > flight.bytes / 2)
+    if (tap_flight_is_dumping() || !flight.next_step || !set ||
+        tap_gpu_weight_set_is_refused(set) || !check_fits(w) ||
+        tap_gpu_gemm_copied_bytes(w) > flight.bytes / 2)
         return false;
     if (flight.next - flight.first == ENTRIES) {
         if (!may_drop(stream, joined))
@@ -312,11 +334,14 @@ bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream, cons
 static bool put_check(struct tap_gpu_copies *c, const struct tap_flight_launch *f, void *stream)
 {
     const struct td_gpu_operand *o = tap_gpu_gemm_output(&f->e.work);
-    uint64_t rows = tap_gpu_operand_rows(o), row = o->bytes / rows, width = check_width(o), from = row > width ? flight.turn++ % (row / width) * width : 0;
+    uint64_t rows = tap_gpu_operand_rows(o), row = o->bytes / rows, width = check_width(o),
+             from = row > width ? flight.turn++ % (row / width) * width : 0;
     struct tap_gpu_entry *e = tap_gpu_queue_place(0);
     uint64_t at = tap_gpu_stage_reserve(rows * width);
 
-    if (at == TAP_GPU_FULL || !tap_gpu_copies_add(c, tap_gpu_stage_address(at), o->address + from, rows, width, tap_gpu_operand_pitch(o), stream) ||
+    if (at == TAP_GPU_FULL ||
+        !tap_gpu_copies_add(c, tap_gpu_stage_address(at), o->address + from, rows, width,
+                            tap_gpu_operand_pitch(o), stream) ||
         !tap_gpu_copies_launch(c, stream) || !tap_gpu_stage_mark(stream))
         return false;
     memset(e, 0, sizeof *e);
@@ -341,7 +366,8 @@ bool tap_flight_ring_leave(const struct tap_gpu_launch *l, bool ok)
     flight.next++;
     if (s)
         s->launches++;
-    if (ok && copy_operand(&c, f->e.op_at[o - f->e.work.op], o, l->stream) && put_check(&c, f, l->stream)) {
+    if (ok && copy_operand(&c, f->e.op_at[o - f->e.work.op], o, l->stream) &&
+        put_check(&c, f, l->stream)) {
         if (tap_gpu_stage_waiting() >= TAP_GPU_BATCH_BYTES)
             tap_gpu_stage_hand_over();
         return true;

@@ -1,9 +1,12 @@
-/* flight_ring.h - the flight recorder's ring: the inputs and outputs of the last GEMMs, in the device's memory.
+/* flight_ring.h - the flight recorder's ring: the inputs and outputs of the last GEMMs, in the
+ * device's memory.
  * SPDX-License-Identifier: Apache-2.0
  *
- * No kernel of ours judges anything on the device. With each GEMM a few columns of all rows of its output (all of it when it is small) go to the host, where the
- * sender looks at them (gpu_output_check.h). A value that is not finite spoils its whole row in every GEMM behind it, so the next one shows it, while the
- * op where it began still lies in the ring. Then the tap's thread dumps the ring, oldest op first (flight_dump.h).  */
+ * No kernel of ours judges anything on the device. With each GEMM a few columns of all rows of its
+ * output (all of it when it is small) go to the host, where the sender looks at them
+ * (gpu_output_check.h). A value that is not finite spoils its whole row in every GEMM behind it, so
+ * the next one shows it, while the op where it began still lies in the ring. Then the tap's thread
+ * dumps the ring, oldest op first (flight_dump.h). */
 #ifndef TD_RECORDER_TAP_GPU_FLIGHT_RING_H
 #define TD_RECORDER_TAP_GPU_FLIGHT_RING_H
 
@@ -14,29 +17,33 @@
 #define TAP_FLIGHT_SMALLEST (64u << 10) /* bytes of a ring; of less there is none */
 
 struct tap_flight_launch {            /* a launch in the ring */
-    struct tap_gpu_entry e;           /* op_at and sample_at: offsets in the flight recorder's ring */
+    /* Op_at and sample_at: offsets in the flight recorder's ring. */
+    struct tap_gpu_entry e;
     uint64_t stream, end, step_at;    /* end: of its bytes, counted; step_at: its step, counted */
 };
 
-/* ---- the tap's thread ---- */
-/* For an arm that asked for a ring of `bytes`, in that context. A ring that is there already is used again. NULL: done; else why not. */
+/* ---- the tap's thread ------------------------------------------------------------------------ */
+/* For an arm that asked for a ring of `bytes`, in that context. A ring that is there already is
+ * used again. NULL: done; else why not. */
 const char *tap_flight_ring_open(void *context, uint64_t bytes);
 void tap_flight_ring_clear(void);     /* at each arm: empty, and off until it is opened */
 void tap_flight_ring_close(void);     /* with the gate held: off; what is still there is counted */
 void tap_flight_ring_forget(void);    /* the memory is gone, or this is the child of a fork */
 
-/* ---- the holder of the gate ---- */
+/* ---- the holder of the gate ------------------------------------------------------------------ */
 /* A step begins. counted: it is in the ledger already. */
 void tap_flight_ring_step(uint64_t step, bool counted);
-/* Around a launch that is not recorded; arguments as of tap_gpu_record_begin(). False: no room, or the driver refused; nothing of it is there, and
- * nothing is counted. */
-bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream, const struct tap_gpu_kernel *k, const struct td_gpu_work *w, const char *library_function,
-                           bool joined);
+/* Around a launch that is not recorded; arguments as of tap_gpu_record_begin(). False: no room, or
+ * the driver refused; nothing of it is there, and nothing is counted. */
+bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
+                           const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
+                           const char *library_function, bool joined);
 /* False: it is not in the ring; it, and the launches that it joined, are counted. */
 bool tap_flight_ring_leave(const struct tap_gpu_launch *l, bool ok);
-void tap_flight_ring_cut(enum tap_count why); /* the last op lacks rows: it leaves the ring, and is counted for that reason */
+/* The last op lacks rows: it leaves the ring, and is counted for that reason. */
+void tap_flight_ring_cut(enum tap_count why);
 
-/* ---- for the dump, with the gate held ---- */
+/* ---- for the dump, with the gate held -------------------------------------------------------- */
 uint64_t tap_flight_ring_address(void); /* on the device */
 /* Launch i of the oldest op; NULL: there is none, or the op has fewer. */
 struct tap_flight_launch *tap_flight_ring_oldest(unsigned i);

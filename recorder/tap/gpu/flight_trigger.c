@@ -31,7 +31,8 @@ bool tap_flight_trigger(enum tap_flight why)
     bool output = why == TAP_FLIGHT_NOT_FINITE || why == TAP_FLIGHT_ZERO;
     uint32_t none = TAP_FLIGHT_NOT;
 
-    if (!tap_flight_is_on() || tap_flight_is_dumping() || (output && atomic_exchange(&flight.had_output, true)))
+    if (!tap_flight_is_on() || tap_flight_is_dumping() ||
+        (output && atomic_exchange(&flight.had_output, true)))
         return false;
     atomic_store(&flight.t_ns, tap_now());
     return atomic_compare_exchange_strong(&flight.dumping, &none, why);

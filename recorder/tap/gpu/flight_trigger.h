@@ -1,9 +1,10 @@
 /* flight_trigger.h - is the flight recorder on, and is its ring being dumped?
  * SPDX-License-Identifier: Apache-2.0
  *
- * The flight recorder (record --flight) sends every GEMM that is not recorded anyway through a ring on the device. A trigger (an output that looks bad, a
- * request of the recorder) has the ring dumped: sent to the recorder, as recorded ops are. From the trigger to the end of the dump nothing else is recorded.
- * This file holds the trigger alone; flight_ring.h holds the ring.  */
+ * The flight recorder (record --flight) sends every GEMM that is not recorded anyway through a ring
+ * on the device. A trigger (an output that looks bad, a request of the recorder) has the ring
+ * dumped: sent to the recorder, as recorded ops are. From the trigger to the end of the dump
+ * nothing else is recorded. This file holds the trigger alone; flight_ring.h holds the ring. */
 #ifndef TD_RECORDER_TAP_GPU_FLIGHT_TRIGGER_H
 #define TD_RECORDER_TAP_GPU_FLIGHT_TRIGGER_H
 
@@ -11,20 +12,23 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ---- any thread ---- */
+/* ---- any thread ------------------------------------------------------------------------------ */
 bool tap_flight_is_on(void);
 bool tap_flight_is_dumping(void);
-/* Dump the ring. An output's trigger counts once an arm: all that comes after the first bad output is bad. False: off, dumping already, or had. */
+/* Dump the ring. An output's trigger counts once an arm: all that comes after the first bad output
+ * is bad. False: off, dumping already, or had. */
 bool tap_flight_trigger(enum tap_flight why);
 uint64_t tap_flight_ring_bytes(void); /* 0: off */
 
-/* ---- the sender ---- */
-void tap_flight_false_alarm(void);    /* the dumped ring held nothing bad: an output may trigger again */
+/* ---- the sender ------------------------------------------------------------------------------ */
+/* The dumped ring held nothing bad: an output may trigger again. */
+void tap_flight_false_alarm(void);
 void tap_flight_dumped(void);         /* the dump has come */
 
-/* ---- the tap's thread ---- */
+/* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_flight_set_on(uint64_t ring_bytes); /* 0: off, and no longer dumping */
-void tap_flight_clear(void);          /* at each arm, and in the child of a fork: off, no trigger, no dumps */
+/* At each arm, and in the child of a fork: off, no trigger, no dumps. */
+void tap_flight_clear(void);
 /* Why the ring is being dumped; *number: of this dump, from 1; *t_ns: when it was triggered. */
 enum tap_flight tap_flight_dump_reason(uint64_t *number, int64_t *t_ns);
 

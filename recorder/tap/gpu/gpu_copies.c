@@ -1,12 +1,15 @@
-/* gpu_copies.c - several small copies within the device's memory in one launch of a kernel of our own.
+/* gpu_copies.c - several small copies within the device's memory in one launch of a kernel of our
+ * own.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A call of the driver is what a copy of some kilobytes costs (on an H100 5 us, whatever its size), and a product needs four before it and one
- * after. The kernel is PTX, which the driver compiles when the tap is armed first (and keeps in its cache); where it cannot, or where it does not
- * copy rightly when it is tried, copies are made one by one.
+ * A call of the driver is what a copy of some kilobytes costs (on an H100 5 us, whatever its size),
+ * and a product needs four before it and one after. The kernel is PTX, which the driver compiles
+ * when the tap is armed first (and keeps in its cache); where it cannot, or where it does not copy
+ * rightly when it is tried, copies are made one by one.
  *
- * A copy by the driver of what is not there is refused; a kernel that reads it ends the server's context. So each piece is asked for first: it lies
- * within one allocation, or the driver copies it. */
+ * A copy by the driver of what is not there is refused; a kernel that reads it ends the server's
+ * context. So each piece is asked for first: it lies within one allocation, or the driver copies
+ * it. */
 #include <string.h>
 #include <time.h>
 
@@ -18,8 +21,9 @@
 #define MOST_BLOCKS 128u
 #define LARGEST (1u << 20)            /* beyond it a call costs nothing beside the copy */
 
-/* Parameter: struct tap_gpu_copy[TAP_GPU_COPIES]. Grid: (any, pieces). Block x copies rows x, x + grid.x ... of piece y; the last row may be
- * shorter. All of a piece is a multiple of its unit: 16, 4 or 1 bytes. */
+/* Parameter: struct tap_gpu_copy[TAP_GPU_COPIES]. Grid: (any, pieces). Block x copies rows x, x +
+ * grid.x ... of piece y; the last row may be shorter. All of a piece is a multiple of its unit: 16,
+ * 4 or 1 bytes. */
 static const char ptx[] =
     ".version 6.0\n"
     ".target sm_60\n"
@@ -90,16 +94,25 @@ static const char ptx[] =
     "    ret;\n"
     "}\n";
 
-_Static_assert(sizeof(struct tap_gpu_copy) == 40 && sizeof(struct tap_gpu_copy[TAP_GPU_COPIES]) == 640, "as the kernel reads them");
+_Static_assert(sizeof(struct tap_gpu_copy) == 40 &&
+                   sizeof(struct tap_gpu_copy[TAP_GPU_COPIES]) == 640,
+               "as the kernel reads them");
 
 static void *_Atomic kernel;          /* NULL: copies one by one */
 
-/* ---- copying ------------------------------------------------------------------------------------------------------- */
+/* ---- copying --------------------------------------------------------------------------------- */
 
-bool tap_gpu_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+bool tap_gpu_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes,
+                       uint64_t pitch, void *stream)
 {
-    struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE, .src_device = from, .src_pitch = pitch, .dst_type = TAP_CUDA_MEMORY_DEVICE,
-                                 .dst_device = to, .dst_pitch = row_bytes, .width_bytes = row_bytes, .height = rows};
+    struct tap_cuda_copy_2d c = {.src_type = TAP_CUDA_MEMORY_DEVICE,
+                                 .src_device = from,
+                                 .src_pitch = pitch,
+                                 .dst_type = TAP_CUDA_MEMORY_DEVICE,
+                                 .dst_device = to,
+                                 .dst_pitch = row_bytes,
+                                 .width_bytes = row_bytes,
+                                 .height = rows};
 
     if (rows == 1 || pitch == row_bytes)
         return !tap_driver.copy_on_device(to, from, rows * row_bytes, stream);
@@ -118,13 +131,16 @@ static bool lies_within(uint64_t from, uint64_t bytes)
     uint64_t base;
     size_t n;
 
-    return !tap_driver.address_range(&base, &n, from) && from >= base && bytes <= n && from - base <= n - bytes;
+    return !tap_driver.address_range(&base, &n, from) && from >= base && bytes <= n &&
+           from - base <= n - bytes;
 }
 
 static bool launch(void *function, struct tap_gpu_copies *c, void *stream)
 {
     void *params[] = {c->copy};
-    bool before = tap_gpu_own_calls(true), ok = !tap_driver.launch(function, c->blocks, c->n, 1, BLOCK, 1, 1, 0, stream, params, NULL);
+    bool before = tap_gpu_own_calls(true),
+         ok =
+             !tap_driver.launch(function, c->blocks, c->n, 1, BLOCK, 1, 1, 0, stream, params, NULL);
 
     tap_gpu_own_calls(before);
     return ok;
@@ -139,13 +155,16 @@ bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream)
     return ok;
 }
 
-bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
+                        uint64_t row_bytes, uint64_t pitch, void *stream)
 {
     const bool dense = rows == 1 || pitch == row_bytes;
-    const uint64_t bytes = rows * row_bytes, blocks = dense ? (bytes + ROW_BYTES - 1) / ROW_BYTES : rows;
+    const uint64_t bytes = rows * row_bytes,
+                   blocks = dense ? (bytes + ROW_BYTES - 1) / ROW_BYTES : rows;
     struct tap_gpu_copy *p;
 
-    if (!atomic_load_explicit(&kernel, memory_order_acquire) || !bytes || bytes > LARGEST || !lies_within(from, (rows - 1) * pitch + row_bytes))
+    if (!atomic_load_explicit(&kernel, memory_order_acquire) || !bytes || bytes > LARGEST ||
+        !lies_within(from, (rows - 1) * pitch + row_bytes))
         return tap_gpu_copy_rows(to, from, rows, row_bytes, pitch, stream);
     if (c->n == TAP_GPU_COPIES && !tap_gpu_copies_launch(c, stream))
         return false;
@@ -157,7 +176,7 @@ bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, ui
     return true;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 #define TRY_BYTES 256u                /* what is copied; three copies of it or of parts come behind it */
 #define TRY_NS 1000000000LL
@@ -191,22 +210,27 @@ static bool try(const struct tap_gpu_copies_trial *t)
         if (tap_driver.stream_write(side, ring + 4 * i, word, 0))
             return false;
     }
-    if (!tap_gpu_copies_add(&c, ring + TRY_BYTES, ring, 1, TRY_BYTES, TRY_BYTES, side) || !tap_gpu_copies_add(&c, ring + 2 * TRY_BYTES, ring + 4, 1, 100, 100, side) ||
-        !tap_gpu_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 || !tap_gpu_copies_launch(&c, side) ||
-        tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_GPU_TRIAL_BYTES, side) || !comes(t))
+    if (!tap_gpu_copies_add(&c, ring + TRY_BYTES, ring, 1, TRY_BYTES, TRY_BYTES, side) ||
+        !tap_gpu_copies_add(&c, ring + 2 * TRY_BYTES, ring + 4, 1, 100, 100, side) ||
+        !tap_gpu_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 ||
+        !tap_gpu_copies_launch(&c, side) ||
+        tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_GPU_TRIAL_BYTES, side) ||
+        !comes(t))
         return false;
     for (i = 0; i < 5; i++)
         if (memcmp(host + 3 * TRY_BYTES + 7 * i, want + 1 + 31 * i, 7))
             return false;
-    return !memcmp(host + TRY_BYTES, want, TRY_BYTES) && !memcmp(host + 2 * TRY_BYTES, want + 4, 100);
+    return !memcmp(host + TRY_BYTES, want, TRY_BYTES) &&
+           !memcmp(host + 2 * TRY_BYTES, want + 4, 100);
 }
 
 void tap_gpu_copies_open(const struct tap_gpu_copies_trial *t)
 {
     void *module, *function;
 
-    if (!tap_driver.module_load || !tap_driver.module_function || !tap_driver.launch || !tap_driver.address_range ||
-        tap_driver.module_load(&module, ptx) || tap_driver.module_function(&function, module, "td_gather"))
+    if (!tap_driver.module_load || !tap_driver.module_function || !tap_driver.launch ||
+        !tap_driver.address_range || tap_driver.module_load(&module, ptx) ||
+        tap_driver.module_function(&function, module, "td_gather"))
         return;
     atomic_store_explicit(&kernel, function, memory_order_release);
     if (!try(t))

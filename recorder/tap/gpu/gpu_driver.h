@@ -1,8 +1,9 @@
 /* gpu_driver.h - the functions of the GPU's driver that the tap calls.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One table, with the names and arguments of CUDA's driver. The front of the vendor whose GPU the process uses fills it before the
- * first launch is recorded: cuda_load.c with CUDA's functions, hip_load.c with HIP's. Nothing below recorder/tap/gpu asks which one it was.  */
+ * One table, with the names and arguments of CUDA's driver. The front of the vendor whose GPU the
+ * process uses fills it before the first launch is recorded: cuda_load.c with CUDA's functions,
+ * hip_load.c with HIP's. Nothing below recorder/tap/gpu asks which one it was. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_DRIVER_H
 #define TD_RECORDER_TAP_GPU_GPU_DRIVER_H
 
@@ -16,15 +17,18 @@
 struct tap_gpu_driver {
     TAP_CUDA_FUNCTIONS(TAP_GPU_MEMBER)
     TAP_CUDA_OPTIONAL(TAP_GPU_MEMBER) /* each may be NULL */
-    /* Not NULL: the parameters of a kernel, found by its name; used in place of CUDA's ParamInfo functions. Returns their number. */
+    /* Not NULL: the parameters of a kernel, found by its name; used in place of CUDA's ParamInfo
+     * functions. Returns their number. */
     int (*named_params)(const char *symbol, struct td_gpu_param params[TD_GPU_PARAMS]);
 };
 extern struct tap_gpu_driver tap_driver;
 
-/* Is the stream being captured into a graph? True also when the driver does not answer: launches on it are left alone then. */
+/* Is the stream being captured into a graph? True also when the driver does not answer: launches on
+ * it are left alone then. */
 bool tap_gpu_stream_is_capturing(void *stream);
-/* A number that no other stream of the process has, before or after; 0: not known. A handle is no such number: a new stream may get the
- * handle of a destroyed one, and one handle stands for every thread's own default stream. */
+/* A number that no other stream of the process has, before or after; 0: not known. A handle is no
+ * such number: a new stream may get the handle of a destroyed one, and one handle stands for every
+ * thread's own default stream. */
 uint64_t tap_gpu_stream_number(void *stream);
 
 #pragma GCC visibility pop

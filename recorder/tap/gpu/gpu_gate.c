@@ -19,7 +19,8 @@
 #define IDLE_NS 100000000LL           /* no launch for so long: the server is idle */
 
 static struct {
-    _Atomic uint64_t owner;           /* 0: free; HELD, HELD_BY_TAP; else the token of the launch between enter and leave */
+    /* 0: free; HELD, HELD_BY_TAP; else the token of the launch between enter and leave. */
+    _Atomic uint64_t owner;
     _Atomic bool open;
     _Atomic uint64_t others;          /* launches without an adapter */
     _Atomic(void *) wanted_context;
@@ -29,17 +30,19 @@ static struct {
     struct tap_gpu_steps steps;
     struct tap_gpu_last_launch last;
     bool woken;                       /* from a rest, and no GEMM has come since */
-    struct {                          /* the last launch that only dequantised W, for a library to multiply with */
+    /* The last launch that only dequantised W, for a library to multiply with. */
+    struct {
         _Atomic uint64_t w;           /* address of that W; 0: none */
         uint64_t others;              /* launches by then: any later one may have written there */
         const struct tap_gpu_kernel *kernel;
         struct tap_gpu_launch launch;
         struct td_gpu_work work;
     } dequant;
-    struct tap_gpu_launch library_call; /* what stands for the library's call between its enter and leave */
+    /* What stands for the library's call between its enter and leave. */
+    struct tap_gpu_launch library_call;
 } gate;
 
-/* ---- holding the gate ---------------------------------------------------------------------------------------------- */
+/* ---- holding the gate ------------------------------------------------------------------------ */
 
 /* Hold the gate for a thread of the server. False: another one has it. */
 static bool hold_for_launch(void)
@@ -64,14 +67,15 @@ static bool hold_for_launch(void)
     return true;
 }
 
-/* Hold the gate for the tap's thread, with the server's context current; *context NULL: it is not. abandon: also when a launch between enter and leave
- * has it, which will not come back. */
+/* Hold the gate for the tap's thread, with the server's context current; *context NULL: it is not.
+ * abandon: also when a launch between enter and leave has it, which will not come back. */
 static bool hold_for_tap(bool abandon, void **context)
 {
     uint64_t owner = atomic_load(&gate.owner);
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
 
-    if ((owner && !abandon) || owner == HELD || !atomic_compare_exchange_strong(&gate.owner, &owner, HELD_BY_TAP))
+    if ((owner && !abandon) || owner == HELD ||
+        !atomic_compare_exchange_strong(&gate.owner, &owner, HELD_BY_TAP))
         return false;
     *context = tap_gpu_stage_context();
     if (*context && (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(*context)))
@@ -99,14 +103,15 @@ static void put_boundary(void)
         memset(&gate.last, 0, sizeof gate.last);
 }
 
-/* ---- what becomes of a GEMM ---------------------------------------------------------------------------------------- */
+/* ---- what becomes of a GEMM ------------------------------------------------------------------ */
 
 /* Why it is not recorded, before anything is copied; TAP_OPS_SENT: it may be. */
 static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
 {
-    static const enum tap_count why[] = {[TAP_WAIT] = TAP_OPS_PARTIAL, [TAP_TAKE] = TAP_OPS_SENT, [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING,
-                                         [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET, [TAP_SKIP_RING] = TAP_OPS_RING,
-                                         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
+    static const enum tap_count why[] = {
+        [TAP_WAIT] = TAP_OPS_PARTIAL,           [TAP_TAKE] = TAP_OPS_SENT,
+        [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING, [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET,
+        [TAP_SKIP_RING] = TAP_OPS_RING,         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
     const enum tap_doing doing = gate.steps.doing;
 
     if (tap_flight_is_dumping())
@@ -123,15 +128,19 @@ static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
 
 static bool may_enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream, bool joined)
 {
-    return tap_flight_is_on() && !l->slot && stream && gate.steps.doing != TAP_WAIT && tap_gpu_stage_is_for(l->context) &&
-           (!joined || gate.last.in_flight_ring) && tap_gpu_stage_use_stream(stream);
+    return tap_flight_is_on() && !l->slot && stream && gate.steps.doing != TAP_WAIT &&
+           tap_gpu_stage_is_for(l->context) && (!joined || gate.last.in_flight_ring) &&
+           tap_gpu_stage_use_stream(stream);
 }
 
-/* A GEMM that is not recorded, for the reason `why`, goes into the flight recorder's ring. False: it does not, and is counted. */
-static bool enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream, const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
+/* A GEMM that is not recorded, for the reason `why`, goes into the flight recorder's ring. False:
+ * it does not, and is counted. */
+static bool enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream,
+                              const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
                               const char *library_function, bool joined, enum tap_count why)
 {
-    if (may_enter_flight_ring(l, stream, joined) && tap_flight_ring_enter(l, stream, k, w, library_function, joined))
+    if (may_enter_flight_ring(l, stream, joined) &&
+        tap_flight_ring_enter(l, stream, k, w, library_function, joined))
         return true;
     if (joined && gate.last.in_flight_ring)
         tap_flight_ring_cut(TAP_OPS_FAILED); /* its first rows would pass for all of it */
@@ -139,14 +148,18 @@ static bool enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream, c
     return false;
 }
 
-/* The first GEMM after a rest, with no other launch before it: it may be the rest of one whose first rows were not seen. */
+/* The first GEMM after a rest, with no other launch before it: it may be the rest of one whose
+ * first rows were not seen. */
 static bool is_rest_of_gemm(void)
 {
-    return gate.woken && atomic_load_explicit(&gate.others, memory_order_relaxed) == gate.steps.finder.others_before;
+    return gate.woken && atomic_load_explicit(&gate.others, memory_order_relaxed) ==
+                             gate.steps.finder.others_before;
 }
 
-/* A GEMM is about to be computed. True: it is recorded, or in the flight recorder's ring: leave must be called. */
-static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k, const struct td_gpu_work *w, const char *library_function)
+/* A GEMM is about to be computed. True: it is recorded, or in the flight recorder's ring: leave
+ * must be called. */
+static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                       const struct td_gpu_work *w, const char *library_function)
 {
     bool captured = tap_gpu_stream_is_capturing(l->stream);
     uint64_t stream = captured ? (uintptr_t)l->stream : tap_gpu_stream_number(l->stream);
@@ -160,11 +173,13 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
         return false;
     }
     if (!joined && !is_rest_of_gemm())
-        tap_gpu_steps_note(&gate.steps, w, atomic_load_explicit(&gate.others, memory_order_relaxed));
+        tap_gpu_steps_note(&gate.steps, w,
+                           atomic_load_explicit(&gate.others, memory_order_relaxed));
     gate.woken = false;
     why = decide(l, joined);
     if (why == TAP_OPS_SENT)
-        why = stream ? tap_gpu_record_begin(&gate.steps, l, stream, k, w, library_function, joined) : TAP_OPS_FAILED;
+        why = stream ? tap_gpu_record_begin(&gate.steps, l, stream, k, w, library_function, joined)
+                     : TAP_OPS_FAILED;
     if (why != TAP_OPS_SENT && joined && gate.last.recorded) {
         tap_gpu_queue_cut(why);
         tap_count(why, 0, tap_gpu_gemm_copied_bytes(w));
@@ -178,7 +193,8 @@ static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kern
     return gate.last.recorded || in_flight_ring;
 }
 
-/* A launch that only dequantises W is half a GEMM: the library's call, the other half, finds it here. */
+/* A launch that only dequantises W is half a GEMM: the library's call, the other half, finds it
+ * here. */
 static bool enter_launch(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k)
 {
     struct td_gpu_work w;
@@ -198,7 +214,7 @@ static bool enter_launch(const struct tap_gpu_launch *l, const struct tap_gpu_ke
     return false;
 }
 
-/* ---- the server's threads ------------------------------------------------------------------------------------------ */
+/* ---- the server's threads -------------------------------------------------------------------- */
 
 uint64_t tap_gpu_gate_enter(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k)
 {
@@ -232,14 +248,17 @@ void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok)
     atomic_store_explicit(&gate.owner, 0, memory_order_release);
 }
 
-/* Nothing was launched since W was dequantised, and the library's call goes where that launch went. */
+/* Nothing was launched since W was dequantised, and the library's call goes where that launch
+ * went. */
 static bool is_next(void *stream)
 {
-    return gate.dequant.launch.stream == stream && gate.dequant.others == atomic_load_explicit(&gate.others, memory_order_relaxed);
+    return gate.dequant.launch.stream == stream &&
+           gate.dequant.others == atomic_load_explicit(&gate.others, memory_order_relaxed);
 }
 
-bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc,
-                                uint64_t *token)
+bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, uint64_t a,
+                                uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda,
+                                int64_t ldc, uint64_t *token)
 {
     struct td_gpu_work work;
     bool found;
@@ -273,7 +292,8 @@ void tap_gpu_gate_leave_library(uint64_t token, bool ok)
 }
 
 /* The other launches of the graph may have written where the last W was. */
-void tap_gpu_gate_replay(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k, const struct td_gpu_work *w)
+void tap_gpu_gate_replay(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                         const struct td_gpu_work *w)
 {
     uint64_t token = 0;
 
@@ -294,7 +314,7 @@ void tap_gpu_gate_note_other(void)
     atomic_fetch_add_explicit(&gate.others, 1, memory_order_relaxed);
 }
 
-/* ---- the tap's thread ---------------------------------------------------------------------------------------------- */
+/* ---- the tap's thread ------------------------------------------------------------------------ */
 
 void *tap_gpu_gate_wanted_context(void)
 {
@@ -307,7 +327,8 @@ void tap_gpu_gate_open(void)
     gate.woken = false;
     gate.dequant.w = 0;
     tap_gpu_steps_clear(&gate.steps, atomic_load(&gate.others));
-    atomic_store(&gate.owner, 0);     /* a launch of the last arm whose end nobody saw; nobody is inside the tap */
+    /* A launch of the last arm whose end nobody saw; nobody is inside the tap. */
+    atomic_store(&gate.owner, 0);
     atomic_store(&gate.open, true);
 }
 
@@ -319,7 +340,8 @@ bool tap_gpu_gate_is_at_work(void)
 /* Something was staged, and no launch has come for a while. */
 static bool is_left_lying(void)
 {
-    return atomic_load(&gate.steps.boundary_due) && tap_now() - atomic_load(&gate.active_ns) > IDLE_NS;
+    return atomic_load(&gate.steps.boundary_due) &&
+           tap_now() - atomic_load(&gate.active_ns) > IDLE_NS;
 }
 
 /* Looks before it takes the gate: a launch that comes while the gate is held may be lost. */
@@ -348,7 +370,8 @@ void tap_gpu_gate_dump(void)
         return;
     if (context && !is_within_gemm()) {
         if (gate.steps.doing == TAP_TAKE)
-            gate.steps.doing = TAP_SKIP_FLIGHT; /* the rest of the step would come under the number of a step of the dump */
+            /* The rest of the step would come under the number of a step of the dump. */
+            gate.steps.doing = TAP_SKIP_FLIGHT;
         if (gate.steps.boundary_due)
             put_boundary();
         tap_gpu_stage_hand_over();
@@ -414,7 +437,8 @@ void tap_gpu_gate_close(void)
     atomic_store(&gate.open, false);
     while (!hold_for_tap(true, &context))
         if (tap_now() > until)
-            return;                   /* a thread stands in the driver: what it copied last stays where it is */
+            /* A thread stands in the driver: what it copied last stays where it is. */
+            return;
     if (context && gate.steps.boundary_due)
         put_boundary();
     tap_flight_ring_close();

@@ -79,21 +79,30 @@ uint64_t tap_gpu_gemm_slot_offset(const struct td_gpu_work *w, int i)
     return n;
 }
 
-bool tap_gpu_gemm_read(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k, struct td_gpu_work *w)
+bool tap_gpu_gemm_read(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                       struct td_gpu_work *w)
 {
     struct td_gpu_values v;
 
-    return td_gpu_values_read(k->adapter, k->params, l->params, l->packed, l->packed_bytes, &v) && td_gpu_work_read(k->adapter, &v, w) && tap_gpu_gemm_output(w) &&
-           tap_gpu_gemm_weights(w);
+    return td_gpu_values_read(k->adapter, k->params, l->params, l->packed, l->packed_bytes, &v) &&
+           td_gpu_work_read(k->adapter, &v, w) && tap_gpu_gemm_output(w) && tap_gpu_gemm_weights(w);
 }
 
-static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use, uint64_t address, int64_t rows, int64_t cols, int64_t stride)
+static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use use,
+                        uint64_t address, int64_t rows, int64_t cols, int64_t stride)
 {
-    w->op[w->n_op++] = (struct td_gpu_operand){.role = role, .dtype = "F16", .use = use, .address = address, .ndim = 2, .shape = {rows, cols},
-                                               .row_stride = stride, .bytes = (uint64_t)rows * (uint64_t)cols * 2};
+    w->op[w->n_op++] = (struct td_gpu_operand){.role = role,
+                                               .dtype = "F16",
+                                               .use = use,
+                                               .address = address,
+                                               .ndim = 2,
+                                               .shape = {rows, cols},
+                                               .row_stride = stride,
+                                               .bytes = (uint64_t)rows * (uint64_t)cols * 2};
 }
 
-bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w)
+bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint64_t c, int64_t m,
+                             int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w)
 {
     if (dequant->n != n || dequant->k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
         return false;
@@ -108,14 +117,24 @@ bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint
 
 struct tap_gpu_last_launch tap_gpu_last_launch_of(uint64_t stream, const struct td_gpu_work *w)
 {
-    return (struct tap_gpu_last_launch){w->adapter, stream, tap_gpu_gemm_weights(w), tap_gpu_operand_end(tap_gpu_gemm_operand(w, TD_GPU_IN)), tap_gpu_operand_end(tap_gpu_gemm_output(w)),
-                                  w->n, w->k, false, false};
+    return (struct tap_gpu_last_launch){w->adapter,
+                                        stream,
+                                        tap_gpu_gemm_weights(w),
+                                        tap_gpu_operand_end(tap_gpu_gemm_operand(w, TD_GPU_IN)),
+                                        tap_gpu_operand_end(tap_gpu_gemm_output(w)),
+                                        w->n,
+                                        w->k,
+                                        false,
+                                        false};
 }
 
-bool tap_gpu_gemm_joins(const struct tap_gpu_last_launch *p, uint64_t stream, const struct td_gpu_work *w)
+bool tap_gpu_gemm_joins(const struct tap_gpu_last_launch *p, uint64_t stream,
+                        const struct td_gpu_work *w)
 {
     if (!strcmp(w->adapter->kind, "gemm")) /* a call of cuBLAS is a whole product */
         return false;
-    return p->adapter && !strcmp(p->adapter->family, w->adapter->family) && p->stream == stream && p->weights == tap_gpu_gemm_weights(w) && p->n == w->n && p->k == w->k &&
-           p->a_end == tap_gpu_gemm_operand(w, TD_GPU_IN)->address && p->c_end == tap_gpu_gemm_output(w)->address;
+    return p->adapter && !strcmp(p->adapter->family, w->adapter->family) && p->stream == stream &&
+           p->weights == tap_gpu_gemm_weights(w) && p->n == w->n && p->k == w->k &&
+           p->a_end == tap_gpu_gemm_operand(w, TD_GPU_IN)->address &&
+           p->c_end == tap_gpu_gemm_output(w)->address;
 }

@@ -1,8 +1,9 @@
-/* gpu_gemm.h - a launch, and the GEMM that it computes: its operands, and whether it belongs to the same GEMM as the launch before it.
+/* gpu_gemm.h - a launch, and the GEMM that it computes: its operands, and whether it belongs to the
+ * same GEMM as the launch before it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Pure functions on descriptions; no state, any thread. What a kernel's parameters mean an adapter knows (kernels/adapters/adapter.h); the result of
- * reading them is a struct td_gpu_work.  */
+ * Pure functions on descriptions; no state, any thread. What a kernel's parameters mean an adapter
+ * knows (kernels/adapters/adapter.h); the result of reading them is a struct td_gpu_work. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_GEMM_H
 #define TD_RECORDER_TAP_GPU_GPU_GEMM_H
 
@@ -13,36 +14,46 @@
 struct tap_gpu_launch {               /* a launch as the server makes it */
     void *function, *stream, *context;
     unsigned grid[3], block[3], shared_bytes;
-    void *const *params;              /* pointers to the parameters; or NULL: then they lie packed */
+    /* Pointers to the parameters; or NULL: then they lie packed. */
+    void *const *params;
     const void *packed;
     size_t packed_bytes;
-    uint64_t slot;                    /* by a CUDA graph: where the graph copies this launch's operands on the device; else 0 */
+    /* By a CUDA graph: where the graph copies this launch's operands on the device; else 0. */
+    uint64_t slot;
 };
 
-/* ---- operands ---- */
+/* ---- operands -------------------------------------------------------------------------------- */
 /* The first operand of that use that has an address; NULL: there is none. */
 const struct td_gpu_operand *tap_gpu_gemm_operand(const struct td_gpu_work *w, enum td_gpu_use use);
 const struct td_gpu_operand *tap_gpu_gemm_output(const struct td_gpu_work *w);
-uint64_t tap_gpu_gemm_weights(const struct td_gpu_work *w); /* address of the first weight, which tells layers apart; 0: no weights */
+/* Address of the first weight, which tells layers apart; 0: no weights. */
+uint64_t tap_gpu_gemm_weights(const struct td_gpu_work *w);
 uint64_t tap_gpu_operand_rows(const struct td_gpu_operand *o);
 uint64_t tap_gpu_operand_pitch(const struct td_gpu_operand *o); /* bytes from row to row */
-uint64_t tap_gpu_operand_end(const struct td_gpu_operand *o); /* address at which the next row would begin */
-bool tap_gpu_operand_is_copied(const struct td_gpu_operand *o); /* an input or the output: not a weight, not scratch memory */
-uint64_t tap_gpu_gemm_copied_bytes(const struct td_gpu_work *w); /* of all operands that are copied */
-/* A slot holds all copied operands in a row: the offset of operand i in it. For i = n_op: the slot's size. */
+/* Address at which the next row would begin. */
+uint64_t tap_gpu_operand_end(const struct td_gpu_operand *o);
+/* An input or the output: not a weight, not scratch memory. */
+bool tap_gpu_operand_is_copied(const struct td_gpu_operand *o);
+/* Of all operands that are copied. */
+uint64_t tap_gpu_gemm_copied_bytes(const struct td_gpu_work *w);
+/* A slot holds all copied operands in a row: the offset of operand i in it. For i = n_op: the
+ * slot's size. */
 uint64_t tap_gpu_gemm_slot_offset(const struct td_gpu_work *w, int i);
 
-/* ---- what a launch computes ---- */
-/* Read the parameters of a launch of this kernel, whose adapter is not NULL. False: they cannot be read, or there is no output or no weight. */
-bool tap_gpu_gemm_read(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k, struct td_gpu_work *w);
+/* ---- what a launch computes ------------------------------------------------------------------ */
+/* Read the parameters of a launch of this kernel, whose adapter is not NULL. False: they cannot be
+ * read, or there is no output or no weight. */
+bool tap_gpu_gemm_read(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                       struct td_gpu_work *w);
 /* C = A W, computed by a library with the W that the launch `dequant` wrote, into *w.
  *   a, c : addresses of A [m, k] and C [m, n], F16, rows lda and ldc elements apart
  * False: W has another size. */
-bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldc,
-                             struct td_gpu_work *w);
+bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint64_t c, int64_t m,
+                             int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w);
 
-/* ---- several launches of one GEMM ---- */
-struct tap_gpu_last_launch {          /* what the next launch is compared with; zeroed: nothing joins it */
+/* ---- several launches of one GEMM ------------------------------------------------------------ */
+/* What the next launch is compared with; zeroed: nothing joins it. */
+struct tap_gpu_last_launch {
     const struct td_gpu_adapter *adapter;
     uint64_t stream;                  /* its number */
     uint64_t weights, a_end, c_end;   /* addresses */
@@ -50,8 +61,10 @@ struct tap_gpu_last_launch {          /* what the next launch is compared with; 
     bool recorded, in_flight_ring;    /* what became of it; neither: it was only counted */
 };
 struct tap_gpu_last_launch tap_gpu_last_launch_of(uint64_t stream, const struct td_gpu_work *w);
-/* Does this launch compute the next rows of the same GEMM? Then it uses the same weights, and its A and C begin where those of the last one ended. */
-bool tap_gpu_gemm_joins(const struct tap_gpu_last_launch *last, uint64_t stream, const struct td_gpu_work *w);
+/* Does this launch compute the next rows of the same GEMM? Then it uses the same weights, and its A
+ * and C begin where those of the last one ended. */
+bool tap_gpu_gemm_joins(const struct tap_gpu_last_launch *last, uint64_t stream,
+                        const struct td_gpu_work *w);
 
 #pragma GCC visibility pop
 #endif

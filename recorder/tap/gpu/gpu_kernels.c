@@ -1,8 +1,9 @@
-/* gpu_kernels.c - what the handles are that a server launches: name, parameters, the row that reads them. A fixed table without a lock.
+/* gpu_kernels.c - what the handles are that a server launches: name, parameters, the row that reads
+ * them. A fixed table without a lock.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A module that was unloaded may have left its handles to another, whose kernels have other parameters: a handle is known together with the name. All
- * are forgotten at each arm. */
+ * A module that was unloaded may have left its handles to another, whose kernels have other
+ * parameters: a handle is known together with the name. All are forgotten at each arm. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -16,7 +17,8 @@ static struct { struct tap_gpu_kernel *table; unsigned n; } captured; /* n: plac
 
 static struct tap_gpu_kernel *map_kernels(unsigned n)
 {
-    void *p = mmap(NULL, n * sizeof *table, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, n * sizeof *table, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     return p == MAP_FAILED ? NULL : p;
 }
@@ -24,17 +26,19 @@ static struct tap_gpu_kernel *map_kernels(unsigned n)
 bool tap_gpu_kernels_clear(void)
 {
     if (table)
-        return !madvise(table, KERNELS * sizeof *table, MADV_DONTNEED); /* private and anonymous: reads as zero, and gives the memory back */
+        /* Private and anonymous: reads as zero, and gives the memory back. */
+        return !madvise(table, KERNELS * sizeof *table, MADV_DONTNEED);
     table = map_kernels(KERNELS);
     return table != NULL;
 }
 
-/* ---- describing ---------------------------------------------------------------------------------------------------- */
+/* ---- describing ------------------------------------------------------------------------------ */
 
 /* A launched handle may be a CUkernel in disguise: that is asked first. */
 static int read_params(void *handle, struct td_gpu_param *p)
 {
-    int (*const ask[])(void *, size_t, size_t *, size_t *) = {tap_driver.kernel_param_info, tap_driver.func_param_info};
+    int (*const ask[])(void *, size_t, size_t *, size_t *) = {tap_driver.kernel_param_info,
+                                                              tap_driver.func_param_info};
     size_t offset, size;
     int i, n = 0;
 
@@ -56,13 +60,14 @@ static void describe_kernel(struct tap_gpu_kernel *k, void *handle, const char *
     if (symbol[0])
         td_gpu_adapter_find(k->symbol, NULL, 0, &known);
     if (known) {
-        k->n_params = tap_driver.named_params ? tap_driver.named_params(symbol, k->params) : read_params(handle, k->params);
+        k->n_params = tap_driver.named_params ? tap_driver.named_params(symbol, k->params)
+                                              : read_params(handle, k->params);
         k->adapter = td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
     }
     atomic_store_explicit(&k->ready, true, memory_order_release);
 }
 
-/* ---- launched kernels ---------------------------------------------------------------------------------------------- */
+/* ---- launched kernels ------------------------------------------------------------------------ */
 
 struct tap_gpu_kernel *tap_gpu_kernel_find(void *handle, const char *symbol)
 {
@@ -94,7 +99,7 @@ struct tap_gpu_kernel *tap_gpu_kernel_at(unsigned i, bool *used)
     return &table[i];
 }
 
-/* ---- captured kernels ---------------------------------------------------------------------------------------------- */
+/* ---- captured kernels ------------------------------------------------------------------------ */
 
 bool tap_gpu_graph_kernels_open(void)
 {
@@ -116,7 +121,8 @@ struct tap_gpu_kernel *tap_gpu_graph_kernel_find(void *handle, const char *symbo
     if (!symbol || strnlen(symbol, TAP_SYMBOL) == TAP_SYMBOL)
         symbol = "";                  /* a name that was cut is another name */
     for (i = 0; i < captured.n; i++)
-        if (atomic_load_explicit(&captured.table[i].handle, memory_order_relaxed) == handle && !strcmp(captured.table[i].symbol, symbol))
+        if (atomic_load_explicit(&captured.table[i].handle, memory_order_relaxed) == handle &&
+            !strcmp(captured.table[i].symbol, symbol))
             return &captured.table[i];
     if (i == GRAPH_KERNELS)
         return NULL;

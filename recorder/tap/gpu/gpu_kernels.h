@@ -1,8 +1,10 @@
-/* gpu_kernels.h - what a launched function handle is: its name, its parameters, and the adapter that reads them.
+/* gpu_kernels.h - what a launched function handle is: its name, its parameters, and the adapter
+ * that reads them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Two tables of fixed size. One holds the kernels that the server launches; it is emptied at each arm. The other holds the kernels that were captured
- * in CUDA graphs; it lives as long as the process, because graphs do.  */
+ * Two tables of fixed size. One holds the kernels that the server launches; it is emptied at each
+ * arm. The other holds the kernels that were captured in CUDA graphs; it lives as long as the
+ * process, because graphs do. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_KERNELS_H
 #define TD_RECORDER_TAP_GPU_GPU_KERNELS_H
 
@@ -13,8 +15,10 @@
 struct tap_gpu_kernel {
     _Atomic(void *) handle;           /* NULL: this place is free */
     _Atomic bool ready;               /* all below is filled in */
-    _Atomic uint64_t n;               /* launches that were counted by this kernel's name alone ... */
-    _Atomic uint64_t in_library_call; /* ... and those internal to a library GEMM that is recorded as one call */
+    /* Launches that were counted by this kernel's name alone ... */
+    _Atomic uint64_t n;
+    /* ... and those internal to a library GEMM that is recorded as one call. */
+    _Atomic uint64_t in_library_call;
     uint64_t sent, sent_in_library_call; /* of those, reported to the recorder; the sender's */
     const struct td_gpu_adapter *adapter; /* NULL: the tap cannot read this kernel's parameters */
     struct td_gpu_param params[TD_GPU_PARAMS];
@@ -22,15 +26,16 @@ struct tap_gpu_kernel {
     char symbol[TAP_SYMBOL];          /* "": not known, or too long */
 };
 
-/* ---- launched kernels: any thread of the server, without a lock ---- */
-/* Find the kernel, and describe it at its first launch of an arm. NULL: the table is full, or another thread is describing it just now. */
+/* ---- launched kernels: any thread of the server, without a lock ------------------------------ */
+/* Find the kernel, and describe it at its first launch of an arm. NULL: the table is full, or
+ * another thread is describing it just now. */
 struct tap_gpu_kernel *tap_gpu_kernel_find(void *handle, const char *symbol);
 /* Forget all of them. From the tap's thread, while nobody is inside the tap. False: no memory. */
 bool tap_gpu_kernels_clear(void);
 /* Place i of the table, NULL behind the last; *used false: the place is free. The sender's. */
 struct tap_gpu_kernel *tap_gpu_kernel_at(unsigned i, bool *used);
 
-/* ---- kernels captured in graphs: with the lock of the graphs held, but for the last one ---- */
+/* ---- kernels captured in graphs: with the lock of the graphs held, but for the last one ------ */
 bool tap_gpu_graph_kernels_open(void); /* false: no memory */
 void tap_gpu_graph_kernels_forget(void); /* in the child of a fork */
 struct tap_gpu_kernel *tap_gpu_graph_kernel_find(void *handle, const char *symbol);

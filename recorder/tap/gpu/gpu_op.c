@@ -59,7 +59,8 @@ static bool make_scratch(uint64_t n)
 }
 
 /* Describe an input or the output, with the rows of all launches. *used: bytes of the scratch. */
-static void set_copied(struct tap_operand *to, const struct tap_gpu_op *op, int operand, int64_t rows, uint64_t *used)
+static void set_copied(struct tap_operand *to, const struct tap_gpu_op *op, int operand,
+                       int64_t rows, uint64_t *used)
 {
     const struct tap_gpu_entry *first = &op->launch[0];
     const struct td_gpu_operand *o = &first->work.op[operand];
@@ -96,13 +97,16 @@ static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_
 }
 
 /* The half of the GEMM that a library computed: how it launches its kernels is not known. */
-static void add_library_call(struct tap_call *call, struct tap_call_launch *launches, const struct tap_gpu_entry *e, int64_t rows)
+static void add_library_call(struct tap_call *call, struct tap_call_launch *launches,
+                             const struct tap_gpu_entry *e, int64_t rows)
 {
     if (e->library_function && call->n_launches < TAP_MAX_LAUNCHES)
-        launches[call->n_launches++] = (struct tap_call_launch){.rows = {0, rows}, .symbol = e->library_function};
+        launches[call->n_launches++] =
+            (struct tap_call_launch){.rows = {0, rows}, .symbol = e->library_function};
 }
 
-static int64_t set_launches(const struct tap_gpu_op *op, struct tap_call_launch launches[TAP_MAX_LAUNCHES])
+static int64_t set_launches(const struct tap_gpu_op *op,
+                            struct tap_call_launch launches[TAP_MAX_LAUNCHES])
 {
     int64_t rows = 0;
     int i;
@@ -110,9 +114,11 @@ static int64_t set_launches(const struct tap_gpu_op *op, struct tap_call_launch 
     for (i = 0; i < op->n; i++) {
         const struct tap_gpu_entry *e = &op->launch[i];
 
-        launches[i] = (struct tap_call_launch){.rows = {rows, rows + e->work.m}, .shared_bytes = e->launch.shared_bytes,
-                                               .flags = e->launch.slot ? TAP_LAUNCH_IN_GRAPH : 0,
-                                               .symbol = e->kernel == op->launch[0].kernel ? NULL : e->kernel->symbol};
+        launches[i] = (struct tap_call_launch){
+            .rows = {rows, rows + e->work.m},
+            .shared_bytes = e->launch.shared_bytes,
+            .flags = e->launch.slot ? TAP_LAUNCH_IN_GRAPH : 0,
+            .symbol = e->kernel == op->launch[0].kernel ? NULL : e->kernel->symbol};
         memcpy(launches[i].grid, e->launch.grid, sizeof launches[i].grid);
         memcpy(launches[i].block, e->launch.block, sizeof launches[i].block);
         rows += e->work.m;
@@ -146,7 +152,8 @@ static uint64_t scratch_needed(const struct tap_gpu_op *op)
     for (i = 0; op->n > 1 && i < op->launch[0].work.n_op; i++) {
         enum td_gpu_use use = op->launch[0].work.op[i].use;
 
-        if (use == TD_GPU_IN || use == TD_GPU_OUT || use == TD_GPU_OUT_ZEROED) /* weights are not gathered, and are large */
+        /* Weights are not gathered, and are large. */
+        if (use == TD_GPU_IN || use == TD_GPU_OUT || use == TD_GPU_OUT_ZEROED)
             n += tap_round(bytes_of_all(op, i), 64);
     }
     return n;

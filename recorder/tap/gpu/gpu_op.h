@@ -1,7 +1,8 @@
 /* gpu_op.h - an op as it is put together from the launches that computed it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The sender's thread alone. The tensors stay in the stage's mirror until the op is sent; the sender frees them.  */
+ * The sender's thread alone. The tensors stay in the stage's mirror until the op is sent; the
+ * sender frees them. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_OP_H
 #define TD_RECORDER_TAP_GPU_GPU_OP_H
 
@@ -10,12 +11,14 @@
 #pragma GCC visibility push(hidden)
 
 struct tap_gpu_op {
-    struct tap_gpu_entry launch[TAP_MAX_LAUNCHES]; /* in order; each computed the rows behind those of the one before */
+    /* In order; each computed the rows behind those of the one before. */
+    struct tap_gpu_entry launch[TAP_MAX_LAUNCHES];
     int n;                            /* 0: there is no op */
-    bool unfit;                       /* the first launch was dropped: those that join it are dropped too */
+    /* The first launch was dropped: those that join it are dropped too. */
+    bool unfit;
 };
-/* Describe an op (n > 0) as a call, into *call; all but call->weights. The rows of several launches are gathered into memory that is valid until the
- * next call of this function. False: no memory. */
+/* Describe an op (n > 0) as a call, into *call; all but call->weights. The rows of several launches
+ * are gathered into memory that is valid until the next call of this function. False: no memory. */
 bool tap_gpu_op_describe(const struct tap_gpu_op *op, struct tap_call *call);
 
 #pragma GCC visibility pop

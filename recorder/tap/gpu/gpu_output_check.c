@@ -1,8 +1,9 @@
 /* gpu_output_check.c - do outputs look bad? On the sender's thread, in memory of the host.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An output of zeros may be right (a layer that was pruned, an input of zeros), and columns say nothing of the others: where a whole ring that was
- * kept for zeros holds nothing bad, the layer that raised the alarm is not asked for zeros again. */
+ * An output of zeros may be right (a layer that was pruned, an input of zeros), and columns say
+ * nothing of the others: where a whole ring that was kept for zeros holds nothing bad, the layer
+ * that raised the alarm is not asked for zeros again. */
 #include <string.h>
 
 #include "recorder/tap/gpu/flight_trigger.h"
@@ -25,7 +26,8 @@ static void judge(const struct tap_look *l, uint32_t set)
 {
     if (l->not_finite)
         tap_flight_trigger(TAP_FLIGHT_NOT_FINITE);
-    else if (l->n && !l->not_zero && set < TAP_GPU_WEIGHT_NUMBERS && !look.may_be_zero[set] && tap_flight_trigger(TAP_FLIGHT_ZERO))
+    else if (l->n && !l->not_zero && set < TAP_GPU_WEIGHT_NUMBERS && !look.may_be_zero[set] &&
+             tap_flight_trigger(TAP_FLIGHT_ZERO))
         look.suspect = set;
 }
 

@@ -1,4 +1,5 @@
-/* gpu_queue.c - entries on their way from the lane, which one thread holds at a time, to the sender.
+/* gpu_queue.c - entries on their way from the lane, which one thread holds at a time, to the
+ * sender.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +16,8 @@ static enum tap_count cut;            /* of the next entry; the writer's */
 bool tap_gpu_queue_clear(void)
 {
     if (!queue) {
-        void *p = mmap(NULL, ENTRIES * sizeof *queue, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *p = mmap(NULL, ENTRIES * sizeof *queue, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         if (p == MAP_FAILED)
             return false;
@@ -32,7 +34,9 @@ struct tap_gpu_entry *tap_gpu_queue_place(uint64_t ahead)
 {
     uint64_t h = atomic_load_explicit(&head, memory_order_relaxed);
 
-    return h + ahead - atomic_load_explicit(&tail, memory_order_acquire) < ENTRIES ? &queue[(h + ahead) % ENTRIES] : NULL;
+    return h + ahead - atomic_load_explicit(&tail, memory_order_acquire) < ENTRIES
+               ? &queue[(h + ahead) % ENTRIES]
+               : NULL;
 }
 
 void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch)
@@ -54,10 +58,12 @@ void tap_gpu_queue_void(void)
     atomic_store(&void_until, atomic_load(&head));
 }
 
-/* An entry whose batch was there before the graphs met is right, and is not asked about: the sender sees the batch first, then this. */
+/* An entry whose batch was there before the graphs met is right, and is not asked about: the sender
+ * sees the batch first, then this. */
 bool tap_gpu_queue_is_void(const struct tap_gpu_entry *e)
 {
-    return e->launch.slot && atomic_load_explicit(&tail, memory_order_relaxed) < atomic_load_explicit(&void_until, memory_order_acquire);
+    return e->launch.slot && atomic_load_explicit(&tail, memory_order_relaxed) <
+                                 atomic_load_explicit(&void_until, memory_order_acquire);
 }
 
 const struct tap_gpu_entry *tap_gpu_queue_entry(void)
@@ -69,7 +75,8 @@ const struct tap_gpu_entry *tap_gpu_queue_entry(void)
 
 bool tap_gpu_queue_is_empty(void)
 {
-    return atomic_load_explicit(&tail, memory_order_acquire) == atomic_load_explicit(&head, memory_order_acquire);
+    return atomic_load_explicit(&tail, memory_order_acquire) ==
+           atomic_load_explicit(&head, memory_order_acquire);
 }
 
 void tap_gpu_queue_next(void)

@@ -1,8 +1,10 @@
-/* gpu_queue.h - what the holder of the gate tells the sender: one entry for each launch, step, chunk of weights.
+/* gpu_queue.h - what the holder of the gate tells the sender: one entry for each launch, step,
+ * chunk of weights.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One writer (whoever holds the gate) and one reader (the sender), without a lock. The tensors that an entry describes lie in the stage's ring; they have
- * come when the entry's batch has. Entries are in the order of launches.  */
+ * One writer (whoever holds the gate) and one reader (the sender), without a lock. The tensors that
+ * an entry describes lie in the stage's ring; they have come when the entry's batch has. Entries
+ * are in the order of launches. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_QUEUE_H
 #define TD_RECORDER_TAP_GPU_GPU_QUEUE_H
 
@@ -21,15 +23,23 @@ enum tap_gpu_entry_kind {
 struct tap_gpu_entry {
     enum tap_gpu_entry_kind kind;
     uint32_t batch;                   /* the tensors have come when this batch has */
-    uint64_t end;                     /* the stage's ring is free up to here when the sender is done with this entry */
+    /* The stage's ring is free up to here when the sender is done with this entry. */
+    uint64_t end;
     uint64_t step;                    /* STEP; LAUNCH of the flight recorder */
     bool recorded;                    /* STEP: its record was sent before */
-    enum tap_flight flight;           /* LAUNCH, DUMP_*: why the flight recorder's ring is dumped; NOT: recorded by sampling */
+    /* LAUNCH, DUMP_*: why the flight recorder's ring is dumped; NOT: recorded by sampling. */
+    enum tap_flight flight;
     struct tap_gpu_weight_set set;    /* CHUNK, LAUNCH, CHECK */
-    uint64_t offset, at, len;         /* CHUNK: offset in the set's stream of tensors; CHUNK, CHECK: place and bytes in the stage's ring */
-    bool joins;                       /* LAUNCH: computes the next rows of the GEMM of the launch before */
-    enum tap_count cut;               /* not TAP_OPS_SENT: the op before this entry lacks rows, for that reason, and must not be sent */
-    const char *library_function;     /* LAUNCH: it only dequantises W; this function, called next, multiplies. NULL: it does all */
+    /* CHUNK: offset in the set's stream of tensors; CHUNK, CHECK: place and bytes in the stage's
+     * ring. */
+    uint64_t offset, at, len;
+    /* LAUNCH: computes the next rows of the GEMM of the launch before. */
+    bool joins;
+    /* Not TAP_OPS_SENT: the op before this entry lacks rows, for that reason, and must not be
+     * sent. */
+    enum tap_count cut;
+    /* LAUNCH: it only dequantises W; this function, called next, multiplies. NULL: it does all. */
+    const char *library_function;
     int64_t t_ns;
     const struct tap_gpu_kernel *kernel;
     struct td_gpu_work work;
@@ -38,27 +48,29 @@ struct tap_gpu_entry {
     struct tap_gpu_launch launch;     /* only its numbers */
 };
 
-/* ---- the holder of the gate ---- */
+/* ---- the holder of the gate ------------------------------------------------------------------ */
 /* The place of the next entry, to be filled in; ahead 1: of the one after it. NULL: full. */
 struct tap_gpu_entry *tap_gpu_queue_place(uint64_t ahead);
-/* Pass the next entry on, filled in but for batch, end and cut. Its tensors come with that batch. */
+/* Pass the next entry on, filled in but for batch, end and cut. Its tensors come with that
+ * batch. */
 void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch);
 /* The op before the next entry lacks rows, for that reason. */
 void tap_gpu_queue_cut(enum tap_count why);
 
-/* ---- any thread ---- */
-/* Launches of graphs that are in the queue now, and whose batch has not come, may have been overwritten: they must not be sent. */
+/* ---- any thread ------------------------------------------------------------------------------ */
+/* Launches of graphs that are in the queue now, and whose batch has not come, may have been
+ * overwritten: they must not be sent. */
 void tap_gpu_queue_void(void);
 bool tap_gpu_queue_is_empty(void);
 
-/* ---- the sender ---- */
+/* ---- the sender ------------------------------------------------------------------------------ */
 /* The next entry, NULL: none. It stays until tap_gpu_queue_next(). */
 const struct tap_gpu_entry *tap_gpu_queue_entry(void);
 /* Was the next entry voided? Asked once its batch has come. */
 bool tap_gpu_queue_is_void(const struct tap_gpu_entry *e);
 void tap_gpu_queue_next(void);
 
-/* ---- the tap's thread ---- */
+/* ---- the tap's thread ------------------------------------------------------------------------ */
 bool tap_gpu_queue_clear(void);       /* at each arm; false: no memory */
 
 #pragma GCC visibility pop

@@ -1,7 +1,9 @@
-/* gpu_record.c - record one launch: its weights, copies of its inputs and output, and the entry that describes them.
+/* gpu_record.c - record one launch: its weights, copies of its inputs and output, and the entry
+ * that describes them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The entry is filled in at the queue's next place when the launch begins, and put when it has ended: nothing else is put between the two. */
+ * The entry is filled in at the queue's next place when the launch begins, and put when it has
+ * ended: nothing else is put between the two. */
 #include <string.h>
 
 #include "recorder/tap/gpu/gpu_copies.h"
@@ -9,13 +11,15 @@
 #include "recorder/tap/gpu/gpu_record.h"
 #include "recorder/tap/gpu/gpu_weight_chunks.h"
 
-/* ---- copies -------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-static bool copy_operand(struct tap_gpu_copies *c, uint64_t at, const struct td_gpu_operand *o, void *stream)
+static bool copy_operand(struct tap_gpu_copies *c, uint64_t at, const struct td_gpu_operand *o,
+                         void *stream)
 {
     uint64_t rows = tap_gpu_operand_rows(o);
 
-    return tap_gpu_copies_add(c, tap_gpu_stage_address(at), o->address, rows, o->bytes / rows, tap_gpu_operand_pitch(o), stream);
+    return tap_gpu_copies_add(c, tap_gpu_stage_address(at), o->address, rows, o->bytes / rows,
+                              tap_gpu_operand_pitch(o), stream);
 }
 
 static bool copy_sample(struct tap_gpu_copies *c, struct tap_gpu_entry *e, void *stream)
@@ -28,21 +32,25 @@ static bool copy_sample(struct tap_gpu_copies *c, struct tap_gpu_entry *e, void 
         const uint64_t at = tap_gpu_weight_set_sample(&e->set, t, &n);
         const uint64_t to = e->sample_at + (uint64_t)t * TAP_GPU_SAMPLE_EACH;
 
-        if (n && !tap_gpu_copies_add(c, tap_gpu_stage_address(to), e->set.address[t] + at, 1, n, n, stream))
+        if (n && !tap_gpu_copies_add(c, tap_gpu_stage_address(to), e->set.address[t] + at, 1, n, n,
+                                     stream))
             return false;
     }
     return e->sample_at != TAP_GPU_FULL;
 }
 
-/* A graph's launch has copied all of its operands, output included, to its slot: one copy brings them all. */
+/* A graph's launch has copied all of its operands, output included, to its slot: one copy brings
+ * them all. */
 static bool copy_slot(struct tap_gpu_copies *c, struct tap_gpu_entry *e, void *stream)
 {
-    uint64_t bytes = tap_gpu_gemm_slot_offset(&e->work, e->work.n_op), at = tap_gpu_stage_reserve(bytes);
+    uint64_t bytes = tap_gpu_gemm_slot_offset(&e->work, e->work.n_op),
+             at = tap_gpu_stage_reserve(bytes);
     int i;
 
     for (i = 0; i < e->work.n_op; i++)
         e->op_at[i] = at + tap_gpu_gemm_slot_offset(&e->work, i);
-    return at != TAP_GPU_FULL && tap_gpu_copies_add(c, tap_gpu_stage_address(at), e->launch.slot, 1, bytes, bytes, stream);
+    return at != TAP_GPU_FULL && tap_gpu_copies_add(c, tap_gpu_stage_address(at), e->launch.slot, 1,
+                                                    bytes, bytes, stream);
 }
 
 /* Reserve room for inputs and output, and copy the inputs. */
@@ -56,7 +64,8 @@ static bool copy_operands(struct tap_gpu_copies *c, struct tap_gpu_entry *e, voi
         if (!tap_gpu_operand_is_copied(o))
             continue;
         e->op_at[i] = tap_gpu_stage_reserve(o->bytes);
-        if (e->op_at[i] == TAP_GPU_FULL || (o->use == TD_GPU_IN && !copy_operand(c, e->op_at[i], o, stream)))
+        if (e->op_at[i] == TAP_GPU_FULL ||
+            (o->use == TD_GPU_IN && !copy_operand(c, e->op_at[i], o, stream)))
             return false;
     }
     return true;
@@ -69,7 +78,8 @@ static bool copy_inputs(struct tap_gpu_entry *e, void *stream)
 
     if (!e->joins && !copy_sample(&c, e, stream))
         return false;
-    return (e->launch.slot ? copy_slot(&c, e, stream) : copy_operands(&c, e, stream)) && tap_gpu_copies_launch(&c, stream);
+    return (e->launch.slot ? copy_slot(&c, e, stream) : copy_operands(&c, e, stream)) &&
+           tap_gpu_copies_launch(&c, stream);
 }
 
 static bool copy_output(const struct tap_gpu_entry *e, void *stream)
@@ -77,13 +87,15 @@ static bool copy_output(const struct tap_gpu_entry *e, void *stream)
     const struct td_gpu_operand *o = tap_gpu_gemm_output(&e->work);
     struct tap_gpu_copies c = {.n = 0};
 
-    return e->launch.slot || (copy_operand(&c, e->op_at[o - e->work.op], o, stream) && tap_gpu_copies_launch(&c, stream));
+    return e->launch.slot || (copy_operand(&c, e->op_at[o - e->work.op], o, stream) &&
+                              tap_gpu_copies_launch(&c, stream));
 }
 
-/* ---- before and after the launch ----------------------------------------------------------------------------------- */
+/* ---- before and after the launch ------------------------------------------------------------- */
 
 /* Are all weights of the set on their way? Sends what is missing if this step may. */
-static bool send_weights(const struct tap_gpu_steps *s, struct tap_gpu_weight_set *set, void *stream)
+static bool send_weights(const struct tap_gpu_steps *s, struct tap_gpu_weight_set *set,
+                         void *stream)
 {
     if (set->staged == set->total)
         return true;
@@ -96,11 +108,14 @@ static bool send_weights(const struct tap_gpu_steps *s, struct tap_gpu_weight_se
 
 static bool fits(uint64_t bytes)
 {
-    return bytes + tap_round(sizeof(struct tap_op), 4096) * 2 < tap_largest() && bytes <= tap_gpu_stage_room();
+    return bytes + tap_round(sizeof(struct tap_op), 4096) * 2 < tap_largest() &&
+           bytes <= tap_gpu_stage_room();
 }
 
-enum tap_count tap_gpu_record_begin(struct tap_gpu_steps *s, const struct tap_gpu_launch *l, uint64_t stream, const struct tap_gpu_kernel *k,
-                                    const struct td_gpu_work *w, const char *library_function, bool joined)
+enum tap_count tap_gpu_record_begin(struct tap_gpu_steps *s, const struct tap_gpu_launch *l,
+                                    uint64_t stream, const struct tap_gpu_kernel *k,
+                                    const struct td_gpu_work *w, const char *library_function,
+                                    bool joined)
 {
     struct tap_gpu_weight_set *set = tap_gpu_weight_set_find(w);
     struct tap_gpu_entry *e;
@@ -125,7 +140,8 @@ enum tap_count tap_gpu_record_begin(struct tap_gpu_steps *s, const struct tap_gp
     e->work = *w;
     e->launch = *l;
     ok = copy_inputs(e, l->stream);
-    s->used_ns += tap_now() - e->t_ns; /* without the weights, which go once an arm and have a budget of their own */
+    /* Without the weights, which go once an arm and have a budget of their own. */
+    s->used_ns += tap_now() - e->t_ns;
     return ok ? TAP_OPS_SENT : TAP_OPS_RING;
 }
 

@@ -1,8 +1,10 @@
-/* gpu_sender.c - the thread that sends what has come from the device: launches joined into ops, weights, steps, names of kernels.
+/* gpu_sender.c - the thread that sends what has come from the device: launches joined into ops,
+ * weights, steps, names of kernels.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It makes no CUDA call: it watches a word in memory, so it may run beside a capture, and beside a driver that is being shut down. It may wait for
- * room in the recorder's ring; then the ring on the device fills up, and launches are dropped and counted. */
+ * It makes no CUDA call: it watches a word in memory, so it may run beside a capture, and beside a
+ * driver that is being shut down. It may wait for room in the recorder's ring; then the ring on the
+ * device fills up, and launches are dropped and counted. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -23,15 +25,20 @@
 #define DROP_NS 100000000LL
 
 static struct {
-    _Atomic bool running, finish, drop; /* an arm's work; send what there is, then it is done; only count it */
+    /* An arm's work; send what there is, then it is done; only count it. */
+    _Atomic bool running, finish, drop;
     bool started;
     sem_t go;
 } sender;
 
 static struct tap_gpu_op op;          /* that is being put together */
 
-/* Of our sets, by number: the recorder's number, and its samples as they were sent; known: a bit for each tensor whose sample is there. */
-static struct { uint32_t id, known; uint8_t sample[TAP_GPU_SAMPLE]; } set_sent[TAP_GPU_WEIGHT_NUMBERS];
+/* Of our sets, by number: the recorder's number, and its samples as they were sent; known: a bit
+ * for each tensor whose sample is there. */
+static struct {
+    uint32_t id, known;
+    uint8_t sample[TAP_GPU_SAMPLE];
+} set_sent[TAP_GPU_WEIGHT_NUMBERS];
 static uint32_t highest;              /* number that was used in this arm */
 
 static void nap(long ns)
@@ -52,7 +59,7 @@ static bool wait_room(uint64_t bytes)
     return true;
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static uint32_t id_of(const struct tap_gpu_weight_set *s)
 {
@@ -73,7 +80,8 @@ static void keep_sample(const struct tap_gpu_entry *e)
         at = begin + tap_gpu_weight_set_sample(&e->set, t, &n);
         if (!n || at < e->offset || at + n > e->offset + e->len)
             continue;
-        memcpy(set_sent[e->set.number].sample + t * TAP_GPU_SAMPLE_EACH, tap_gpu_stage_bytes_at(e->at + at - e->offset), n);
+        memcpy(set_sent[e->set.number].sample + t * TAP_GPU_SAMPLE_EACH,
+               tap_gpu_stage_bytes_at(e->at + at - e->offset), n);
         set_sent[e->set.number].known |= 1u << t;
     }
 }
@@ -81,14 +89,16 @@ static void keep_sample(const struct tap_gpu_entry *e)
 /* Do the weights that were sent still lie where this launch reads them? */
 static bool is_as_sent(const struct tap_gpu_entry *e)
 {
-    const uint8_t *now = tap_gpu_stage_bytes_at(e->sample_at), *sent = set_sent[e->set.number].sample;
+    const uint8_t *now = tap_gpu_stage_bytes_at(e->sample_at),
+                  *sent = set_sent[e->set.number].sample;
     bool same = true;
     uint64_t n;
     int t;
 
     for (t = 0; t < TAP_MAX_WEIGHTS && same; t++) {
         tap_gpu_weight_set_sample(&e->set, t, &n);
-        same = !n || (set_sent[e->set.number].known >> t & 1 && !memcmp(sent + t * TAP_GPU_SAMPLE_EACH, now + t * TAP_GPU_SAMPLE_EACH, n));
+        same = !n || (set_sent[e->set.number].known >> t & 1 &&
+                      !memcmp(sent + t * TAP_GPU_SAMPLE_EACH, now + t * TAP_GPU_SAMPLE_EACH, n));
     }
     return same;
 }
@@ -104,13 +114,15 @@ static void send_piece(const struct tap_gpu_entry *e)
 
         if (n > tap_largest() / 4)
             n = tap_largest() / 4;
-        if (!n || !wait_room(n + 2 * sizeof(struct tap_weight)) || !tap_weights_put(id, e->set.bytes, e->offset + done, tap_gpu_stage_bytes_at(e->at + done), (uint32_t)n))
+        if (!n || !wait_room(n + 2 * sizeof(struct tap_weight)) ||
+            !tap_weights_put(id, e->set.bytes, e->offset + done,
+                             tap_gpu_stage_bytes_at(e->at + done), (uint32_t)n))
             return;
         done += n;
     }
 }
 
-/* ---- ops ---------------------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 /* The launches put together so far are an op. */
 static void send_op(void)
@@ -139,13 +151,14 @@ static void send_op(void)
     op.n = 0;
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* In the ledger, and by its name: *sent of n launches are there already. */
 static void send_kernel(const struct tap_gpu_kernel *k, bool known, uint64_t n, uint64_t *sent)
 {
     n -= *sent;
-    if (!n || (k->symbol[0] && (!wait_room(2 * sizeof(struct tap_kernel)) || !tap_send_kernel(k->symbol, known, n))))
+    if (!n || (k->symbol[0] && (!wait_room(2 * sizeof(struct tap_kernel)) ||
+                                !tap_send_kernel(k->symbol, known, n))))
         return;
     *sent += n;
     tap_count(TAP_LAUNCHES, n, 0);
@@ -162,8 +175,10 @@ static void send_kernels_of(struct tap_gpu_kernel *(*at)(unsigned i, bool *used)
     for (i = 0; (k = at(i, &used)); i++) {
         if (!used)
             continue;
-        send_kernel(k, k->adapter != NULL, atomic_load_explicit(&k->n, memory_order_relaxed), &k->sent);
-        send_kernel(k, true, atomic_load_explicit(&k->in_library_call, memory_order_relaxed), &k->sent_in_library_call);
+        send_kernel(k, k->adapter != NULL, atomic_load_explicit(&k->n, memory_order_relaxed),
+                    &k->sent);
+        send_kernel(k, true, atomic_load_explicit(&k->in_library_call, memory_order_relaxed),
+                    &k->sent_in_library_call);
     }
 }
 
@@ -173,7 +188,7 @@ static void send_kernels(void)
     send_kernels_of(tap_gpu_graph_kernel_at); /* launched by graphs */
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 /* Its memory is in use until the op is sent. */
 static void add_launch(const struct tap_gpu_entry *e)

@@ -13,13 +13,15 @@
 
 #define DUMP_NS 150000000LL           /* of one tick, at most */
 
-/* Of this arm. Opening the stage, and the flight recorder's ring, is tried once: what fails now fails again. */
+/* Of this arm. Opening the stage, and the flight recorder's ring, is tried once: what fails now
+ * fails again. */
 static struct {
     bool tried_stage, tried_flight;
-    const char *trouble;              /* why the stage could not be opened; NULL: it could, or was not tried */
+    /* Why the stage could not be opened; NULL: it could, or was not tried. */
+    const char *trouble;
 } session;
 
-/* ---- the beginning ------------------------------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 const char *tap_gpu_session_open_flight(void)
 {
@@ -69,7 +71,7 @@ const char *tap_gpu_session_begin(const char *why, void *(*guess)(void))
     return why;
 }
 
-/* ---- while it goes on ---------------------------------------------------------------------------------------------- */
+/* ---- while it goes on ------------------------------------------------------------------------ */
 
 static void nap(void)
 {
@@ -101,12 +103,13 @@ const char *tap_gpu_session_trouble(void)
     return session.trouble;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* What was copied last may trigger a dump yet; and a dump that has begun goes on to its end. */
 static void finish_dump(int wait_ms)
 {
-    int64_t until = tap_now() + 3 * wait_ms * 1000000LL; /* the flight recorder's ring may be many times the stage's */
+    /* The flight recorder's ring may be many times the stage's. */
+    int64_t until = tap_now() + 3 * wait_ms * 1000000LL;
 
     if (wait_ms > 0)
         tap_gpu_gate_tick(true);
@@ -118,7 +121,8 @@ static void finish_dump(int wait_ms)
 void tap_gpu_session_end(int wait_ms)
 {
     tap_gpu_watch_launches(false);
-    tap_gpu_wait_until_outside();     /* or somebody stands in the driver, whom closing the gate can do without */
+    /* Or somebody stands in the driver, whom closing the gate can do without. */
+    tap_gpu_wait_until_outside();
     if (tap_flight_is_on()) {
         tap_gpu_gate_abandon();
         finish_dump(wait_ms);

@@ -1,7 +1,8 @@
-/* gpu_session.h - one arm of a GPU front, from its beginning to its end: the pipeline is opened, looked after, and closed.
+/* gpu_session.h - one arm of a GPU front, from its beginning to its end: the pipeline is opened,
+ * looked after, and closed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a GPU front calls from the functions of its struct tap_front; all from the tap's thread.  */
+ * What a GPU front calls from the functions of its struct tap_front; all from the tap's thread. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_SESSION_H
 #define TD_RECORDER_TAP_GPU_GPU_SESSION_H
 
@@ -14,11 +15,14 @@
  *   guess : a context in which launches will come, or NULL: the first launch tells
  * Returns NULL: all is ready, and the front may call tap_gpu_watch_launches(true); else why not. */
 const char *tap_gpu_session_begin(const char *why, void *(*guess)(void));
-/* Open the flight recorder if this arm asked for it and the context is known. NULL, or why it cannot be had. */
+/* Open the flight recorder if this arm asked for it and the context is known. NULL, or why it
+ * cannot be had. */
 const char *tap_gpu_session_open_flight(void);
 void tap_gpu_session_tick(void);      /* some times a second, while launches are watched */
-const char *tap_gpu_session_trouble(void); /* why the stage could not be opened after the arm began; NULL: it could */
-/* The arm ends: launches are not watched any more, and what was recorded is sent, for at most wait_ms. */
+/* Why the stage could not be opened after the arm began; NULL: it could. */
+const char *tap_gpu_session_trouble(void);
+/* The arm ends: launches are not watched any more, and what was recorded is sent, for at most
+ * wait_ms. */
 void tap_gpu_session_end(int wait_ms);
 void tap_gpu_session_forked(void);    /* this is the child of a fork */
 

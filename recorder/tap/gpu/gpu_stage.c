@@ -1,13 +1,17 @@
-/* gpu_stage.c - the way from the device to the host: a ring on the device, and its mirror in pinned memory.
+/* gpu_stage.c - the way from the device to the host: a ring on the device, and its mirror in pinned
+ * memory.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A byte lies at the same place in both. Tensors are copied into the ring on the stream of the launch, where nothing waits for the bus; what has
- * gathered is copied to the mirror on a stream of our own, behind an event of the launch's stream, and then the batch's number is written into a
- * word there, which the sender watches. Batches come in order, so one word is enough. A recorder may ask for a larger ring than the one before it
- * (--ring-mib): between two arms a new ring and mirror take the place of the old ones.
+ * A byte lies at the same place in both. Tensors are copied into the ring on the stream of the
+ * launch, where nothing waits for the bus; what has gathered is copied to the mirror on a stream of
+ * our own, behind an event of the launch's stream, and then the batch's number is written into a
+ * word there, which the sender watches. Batches come in order, so one word is enough. A recorder
+ * may ask for a larger ring than the one before it (--ring-mib): between two arms a new ring and
+ * mirror take the place of the old ones.
  *
- * The mirror is memory of our own that the driver registers, not memory of the driver: at the end of the process the driver takes its own
- * away while the sender may be reading. Nothing is ever freed: cuMemFree would wait for the device. */
+ * The mirror is memory of our own that the driver registers, not memory of the driver: at the end
+ * of the process the driver takes its own away while the sender may be reading. Nothing is ever
+ * freed: cuMemFree would wait for the device. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,36 +25,42 @@
 
 static struct {
     _Atomic(void *) context;          /* NULL: not open */
-    void *made_in;                    /* what there is belongs to this context, also when opening it did not succeed */
+    /* What there is belongs to this context, also when opening it did not succeed. */
+    void *made_in;
     unsigned long long id;            /* the context's: one that was reset has the same handle */
     _Atomic bool broken, gone;
     uint64_t bytes, device;           /* of the ring, a power of two */
     uint8_t *host;
     uint64_t spare, spare_bytes;      /* a larger ring, which there was no pinned memory for */
-    uint8_t *idle; uint64_t idle_bytes; /* a mirror, head and all, that the driver did not say the address of */
+    /* A mirror, head and all, that the driver did not say the address of. */
+    uint8_t *idle; uint64_t idle_bytes;
     char sentence[160];
     const volatile uint32_t *word;
     uint64_t word_address;
     void *side, *event;
     uint64_t stream_number;           /* of the stream that is marked now; 0: nobody's */
-    uint64_t head, marked, handed;    /* taken; covered by the event; on their way: counted since the start, the lane's */
+    /* Taken; covered by the event; on their way: counted since the start, the lane's. */
+    uint64_t head, marked, handed;
     _Atomic uint64_t tail;            /* freed, the sender's */
     uint32_t batch;
 } stage;
 
-/* ---- opening ------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-/* As much as the recorder takes in one piece, if that is of GEMMs alone; --all-ops is of servers on a CPU. */
+/* As much as the recorder takes in one piece, if that is of GEMMs alone; --all-ops is of servers on
+ * a CPU. */
 static uint64_t wanted_bytes(void)
 {
     uint64_t bytes = TAP_GPU_STAGE_BYTES;
 
-    while (tap_plan.kinds == TAP_KINDS_GEMM && bytes < tap_plan.ring_bytes && bytes < TAP_MAX_RING_BYTES)
+    while (tap_plan.kinds == TAP_KINDS_GEMM && bytes < tap_plan.ring_bytes &&
+           bytes < TAP_MAX_RING_BYTES)
         bytes *= 2;
     return bytes;
 }
 
-/* Of more than `least` bytes, into *made and *made_bytes: a server leaves little, and a small ring drops more, and counts it. */
+/* Of more than `least` bytes, into *made and *made_bytes: a server leaves little, and a small ring
+ * drops more, and counts it. */
 static bool make_ring(uint64_t least, uint64_t *made, uint64_t *made_bytes)
 {
     uint64_t bytes = wanted_bytes(), device;
@@ -67,10 +77,13 @@ static bool make_pinned(uint64_t bytes)
 
     if (stage.idle_bytes >= bytes)
         return true;
-    p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    p = mmap(NULL, HEAD_BYTES + bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (p == MAP_FAILED)
         return false;
-    if (tap_driver.host_register(p, HEAD_BYTES + bytes, TAP_CUDA_MEMHOSTREGISTER_PORTABLE | TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
+    if (tap_driver.host_register(p, HEAD_BYTES + bytes,
+                                 TAP_CUDA_MEMHOSTREGISTER_PORTABLE |
+                                     TAP_CUDA_MEMHOSTREGISTER_DEVICEMAP)) {
         munmap(p, HEAD_BYTES + bytes);
         return false;
     }
@@ -106,7 +119,8 @@ static bool make_stream(void)
 static void begin(void)
 {
     stage.batch = 1;
-    stage.head = stage.marked = stage.handed = TAP_GPU_TRIAL_BYTES; /* what was written there may still come, if the GPU is busy */
+    /* What was written there may still come, if the GPU is busy. */
+    stage.head = stage.marked = stage.handed = TAP_GPU_TRIAL_BYTES;
     atomic_store(&stage.tail, TAP_GPU_TRIAL_BYTES);
 }
 
@@ -119,13 +133,15 @@ static const char *make(void)
     if (!make_stream())
         return "the GPU's driver gives no stream for copies";
     begin();
-    tap_gpu_copies_open(&(struct tap_gpu_copies_trial){stage.device, stage.host, stage.word + 1, stage.word_address + 4, stage.side});
+    tap_gpu_copies_open(&(struct tap_gpu_copies_trial){stage.device, stage.host, stage.word + 1,
+                                                       stage.word_address + 4, stage.side});
     return NULL;
 }
 
 const char *tap_gpu_stage_open(void *context)
 {
-    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED; /* a thread of the server may be capturing: our allocations are no part of that */
+    /* A thread of the server may be capturing: our allocations are no part of that. */
+    int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
     const char *why;
     void *popped;
 
@@ -136,7 +152,9 @@ const char *tap_gpu_stage_open(void *context)
     if (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
         return "the GPU's driver does not let us into the server's context";
     stage.made_in = context;
-    why = tap_driver.context_id(context, &stage.id) ? "the GPU's driver does not know the server's context" : make();
+    why = tap_driver.context_id(context, &stage.id)
+              ? "the GPU's driver does not know the server's context"
+              : make();
     tap_driver.ctx_pop(&popped);
     if (!why)
         atomic_store_explicit(&stage.context, context, memory_order_release);
@@ -146,7 +164,8 @@ const char *tap_gpu_stage_open(void *context)
 /* In the context. A ring without a mirror is kept for the next time. */
 static bool make_larger(void)
 {
-    if (!make_ring(stage.bytes, &stage.spare, &stage.spare_bytes) || !make_mirror(stage.spare_bytes))
+    if (!make_ring(stage.bytes, &stage.spare, &stage.spare_bytes) ||
+        !make_mirror(stage.spare_bytes))
         return false;
     stage.device = stage.spare, stage.bytes = stage.spare_bytes;
     stage.spare = stage.spare_bytes = 0;
@@ -159,7 +178,8 @@ void tap_gpu_stage_grow(void)
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
     void *context = tap_gpu_stage_context(), *popped;
 
-    if (wanted_bytes() <= TAP_GPU_STAGE_BYTES || wanted_bytes() <= stage.bytes || tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
+    if (wanted_bytes() <= TAP_GPU_STAGE_BYTES || wanted_bytes() <= stage.bytes ||
+        tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
         return;
     if (tap_gpu_stage_is_for(context))
         make_larger();
@@ -172,7 +192,10 @@ const char *tap_gpu_stage_shortage(void)
 
     if (!asked || !tap_gpu_stage_context() || stage.bytes >= wanted_bytes())
         return NULL;
-    snprintf(stage.sentence, sizeof stage.sentence, "there was memory, of the GPU and pinned, for a ring of %u MiB only: no op of more is kept (--ring-mib)", (unsigned)(stage.bytes >> 20));
+    snprintf(stage.sentence, sizeof stage.sentence,
+             "there was memory, of the GPU and pinned, for a ring of %u MiB only: no op of more is "
+             "kept (--ring-mib)",
+             (unsigned)(stage.bytes >> 20));
     return stage.sentence;
 }
 
@@ -189,7 +212,8 @@ bool tap_gpu_stage_is_for(const void *context)
         return false;
     if (!tap_driver.context_id((void *)(uintptr_t)context, &id) && id == stage.id)
         return true;
-    atomic_store(&stage.gone, true);  /* our memory was the old one's, and may be anybody's by now */
+    /* Our memory was the old one's, and may be anybody's by now. */
+    atomic_store(&stage.gone, true);
     atomic_store(&stage.broken, true);
     return false;
 }
@@ -215,7 +239,7 @@ void tap_gpu_stage_forget(void)
     memset(&stage, 0, sizeof stage);
 }
 
-/* ---- with the lane held -------------------------------------------------------------------------------------------- */
+/* ---- with the lane held ---------------------------------------------------------------------- */
 
 uint64_t tap_gpu_stage_room(void)
 {
@@ -224,7 +248,8 @@ uint64_t tap_gpu_stage_room(void)
 
 uint64_t tap_gpu_stage_reserve(uint64_t n)
 {
-    uint64_t size = tap_round(n, ALIGN), at = stage.head % stage.bytes, skip = size > stage.bytes - at ? stage.bytes - at : 0;
+    uint64_t size = tap_round(n, ALIGN), at = stage.head % stage.bytes,
+             skip = size > stage.bytes - at ? stage.bytes - at : 0;
 
     if (n > stage.bytes || size + skip > tap_gpu_stage_room())
         return TAP_GPU_FULL;
@@ -237,7 +262,8 @@ uint64_t tap_gpu_stage_end(void)
     return stage.head;
 }
 
-bool tap_gpu_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes, uint64_t pitch, void *stream)
+bool tap_gpu_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes,
+                        uint64_t pitch, void *stream)
 {
     return tap_gpu_copy_rows(stage.device + at, from, rows, row_bytes, pitch, stream);
 }
@@ -270,13 +296,15 @@ bool tap_gpu_stage_mark(void *stream)
 
 static bool fetch(uint64_t from, uint64_t to)
 {
-    return from == to || !tap_driver.copy_to_host(stage.host + from, stage.device + from, to - from, stage.side);
+    return from == to ||
+           !tap_driver.copy_to_host(stage.host + from, stage.device + from, to - from, stage.side);
 }
 
 /* [from, to), counted since the start: at most one turn of the ring. */
 static bool fetch_range(uint64_t from, uint64_t to)
 {
-    uint64_t a = from % stage.bytes, n = to - from, first = n < stage.bytes - a ? n : stage.bytes - a;
+    uint64_t a = from % stage.bytes, n = to - from,
+             first = n < stage.bytes - a ? n : stage.bytes - a;
 
     return fetch(a, a + first) && fetch(0, n - first);
 }
@@ -287,7 +315,8 @@ bool tap_gpu_stage_hand_over(void)
         return true;
     if (stage.marked - stage.handed > stage.bytes)
         stage.handed = stage.marked - stage.bytes; /* what was taken in vain before is nobody's */
-    if (tap_driver.stream_wait(stage.side, stage.event, 0) || !fetch_range(stage.handed, stage.marked) ||
+    if (tap_driver.stream_wait(stage.side, stage.event, 0) ||
+        !fetch_range(stage.handed, stage.marked) ||
         tap_driver.stream_write(stage.side, stage.word_address, stage.batch, 0)) {
         atomic_store(&stage.broken, true);
         return false;
@@ -307,7 +336,7 @@ uint32_t tap_gpu_stage_batch(void)
     return stage.batch;
 }
 
-/* ---- the sender's -------------------------------------------------------------------------------------------------- */
+/* ---- the sender's ---------------------------------------------------------------------------- */
 
 const uint8_t *tap_gpu_stage_bytes_at(uint64_t at)
 {

@@ -1,4 +1,5 @@
-/* gpu_steps.c - the steps of the server: which are recorded, what that costs, and how long nothing need be watched.
+/* gpu_steps.c - the steps of the server: which are recorded, what that costs, and how long nothing
+ * need be watched.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 #define REST_NS 250000000LL           /* a rest, at most: requests of sizes that are new may come */
 
-/* ---- entries ------------------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 bool tap_gpu_steps_put_boundary(struct tap_gpu_steps *s)
 {
@@ -40,10 +41,10 @@ static void put_step(struct tap_gpu_steps *s)
     tap_gpu_queue_put(e, tap_gpu_stage_batch() - 1);
 }
 
-/* ---- a step begins ------------------------------------------------------------------------------------------------- */
+/* ---- a step begins --------------------------------------------------------------------------- */
 
-/* Estimate how long a step is. The estimate grows by a quarter at most: a long step may be a server that was idle. And steps went by unseen in a rest
- * only if the next one came soon after it. */
+/* Estimate how long a step is. The estimate grows by a quarter at most: a long step may be a server
+ * that was idle. And steps went by unseen in a rest only if the next one came soon after it. */
 static void note_step_time(struct tap_gpu_steps *s, int64_t now)
 {
     int64_t took = now - s->began_ns, longest = s->step_ns + s->step_ns / 4 + 1000;
@@ -70,20 +71,26 @@ static void begin_step(struct tap_gpu_steps *s, int64_t rows)
     note_step_time(s, now);
     tap_gpu_stage_hand_over();        /* columns of outputs, which the flight recorder looks at */
     s->number++;
-    s->doing = tap_flight_is_dumping() ? TAP_SKIP_FLIGHT : tap_sampler_decide(&s->sampler, rows, &s->may_send_weights);
+    s->doing = tap_flight_is_dumping()
+                   ? TAP_SKIP_FLIGHT
+                   : tap_sampler_decide(&s->sampler, rows, &s->may_send_weights);
     record = s->doing == TAP_TAKE;
     if (record)
         put_step(s);                  /* the sender counts it when it writes its record */
     else if (!tap_flight_is_on())
         tap_count_untaken(s->doing, true, 1, 0);
-    atomic_store_explicit(&s->free, s->doing == TAP_SKIP_SAMPLING ? tap_sampler_free(&s->sampler, now) : 0, memory_order_release);
-    if (tap_flight_is_on())           /* a step that is not recorded is counted when its last op leaves the flight recorder's ring */
+    atomic_store_explicit(&s->free,
+                          s->doing == TAP_SKIP_SAMPLING ? tap_sampler_free(&s->sampler, now) : 0,
+                          memory_order_release);
+    /* A step that is not recorded is counted when its last op leaves the flight recorder's ring. */
+    if (tap_flight_is_on())
         tap_flight_ring_step(s->number, record);
 }
 
 void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, uint64_t others)
 {
-    switch (tap_gpu_step_finder_note(&s->finder, tap_gpu_gemm_weights(w), others, s->doing == TAP_WAIT)) {
+    switch (tap_gpu_step_finder_note(&s->finder, tap_gpu_gemm_weights(w), others,
+                                     s->doing == TAP_WAIT)) {
     case TAP_GPU_STEP_BEGINS:
         begin_step(s, w->m);
         break;
@@ -95,7 +102,7 @@ void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, ui
     }
 }
 
-/* ---- arms and rests ------------------------------------------------------------------------------------------------ */
+/* ---- arms and rests -------------------------------------------------------------------------- */
 
 void tap_gpu_steps_clear(struct tap_gpu_steps *s, uint64_t others)
 {

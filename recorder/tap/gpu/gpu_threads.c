@@ -6,7 +6,8 @@
 
 #define WAIT_MS 200                   /* for threads that are still inside */
 
-static _Atomic bool watching;         /* else a callback that comes late does nothing: all may be about to change */
+/* Else a callback that comes late does nothing: all may be about to change. */
+static _Atomic bool watching;
 static _Atomic uint32_t inside;       /* threads of the server */
 
 __thread __attribute__((tls_model("initial-exec"))) struct tap_gpu_thread tap_gpu_thread;

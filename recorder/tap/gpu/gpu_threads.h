@@ -1,8 +1,9 @@
-/* gpu_threads.h - which threads of the server may be inside the tap, and what this thread's launches are.
+/* gpu_threads.h - which threads of the server may be inside the tap, and what this thread's
+ * launches are.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Between tap_gpu_come_in() and tap_gpu_go_out() a thread of the server works inside the tap. The tap's thread arms, allocates and closes only
- * while nobody is inside.  */
+ * Between tap_gpu_come_in() and tap_gpu_go_out() a thread of the server works inside the tap. The
+ * tap's thread arms, allocates and closes only while nobody is inside. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_THREADS_H
 #define TD_RECORDER_TAP_GPU_GPU_THREADS_H
 
@@ -10,15 +11,18 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ---- any thread of the server ---- */
+/* ---- any thread of the server ---------------------------------------------------------------- */
 /* Come in. False: launches are not watched now; do nothing, and do not go out. */
 bool tap_gpu_come_in(void);
 void tap_gpu_go_out(void);
 
-/* What the launches of this thread are. Both flags are the thread's own; each function sets one and returns the value before it. */
+/* What the launches of this thread are. Both flags are the thread's own; each function sets one and
+ * returns the value before it. */
 struct tap_gpu_thread {
-    bool own_calls;                   /* the tap itself calls the driver: no callback looks at such a call */
-    bool in_library_call;             /* launches are internal to a GEMM of a library, which is recorded as one call */
+    /* The tap itself calls the driver: no callback looks at such a call. */
+    bool own_calls;
+    /* Launches are internal to a GEMM of a library, which is recorded as one call. */
+    bool in_library_call;
 };
 /* Initial-exec: the tap is loaded at the program's start, so the first use allocates nothing. */
 extern __thread __attribute__((tls_model("initial-exec"))) struct tap_gpu_thread tap_gpu_thread;
@@ -29,7 +33,8 @@ static inline bool tap_gpu_own_calls(bool on)
     tap_gpu_thread.own_calls = on;
     return before;
 }
-/* Mark this thread's launches as internal to a library GEMM: they are counted by name, but not recorded. */
+/* Mark this thread's launches as internal to a library GEMM: they are counted by name, but not
+ * recorded. */
 static inline bool tap_gpu_in_library_call(bool on)
 {
     bool before = tap_gpu_thread.in_library_call;
@@ -38,7 +43,7 @@ static inline bool tap_gpu_in_library_call(bool on)
     return before;
 }
 
-/* ---- the tap's thread ---- */
+/* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_gpu_watch_launches(bool on); /* from now on threads may, or may not, come in */
 bool tap_gpu_is_watching(void);
 bool tap_gpu_is_anybody_inside(void);

@@ -1,4 +1,5 @@
-/* gpu_weight_chunks.c - weights on their way to the recorder: piece after piece through the stage's ring.
+/* gpu_weight_chunks.c - weights on their way to the recorder: piece after piece through the stage's
+ * ring.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -19,7 +20,8 @@ bool tap_gpu_weight_chunk_fits(void)
 {
     uint64_t piece = piece_bytes();
 
-    return tap_gpu_queue_place(1) && tap_gpu_stage_room() >= 2 * piece + tap_gpu_stage_bytes() / 8; /* it may not fit before the ring's end */
+    /* It may not fit before the ring's end. */
+    return tap_gpu_queue_place(1) && tap_gpu_stage_room() >= 2 * piece + tap_gpu_stage_bytes() / 8;
 }
 
 /* One more piece of the set: within one tensor. False: no room, or the driver refused. */
@@ -38,7 +40,8 @@ static bool send_piece(struct tap_gpu_weight_set *s, void *stream)
     if (tap_gpu_stage_room() < len + tap_gpu_stage_bytes() / 8)
         return false;                 /* activations come before weights */
     at = tap_gpu_stage_reserve(len);
-    if (at == TAP_GPU_FULL || !tap_gpu_stage_copy(at, s->address[t] + in, 1, len, len, stream) || !tap_gpu_stage_mark(stream))
+    if (at == TAP_GPU_FULL || !tap_gpu_stage_copy(at, s->address[t] + in, 1, len, len, stream) ||
+        !tap_gpu_stage_mark(stream))
         return false;
     memset(e, 0, sizeof *e);
     e->kind = TAP_GPU_WEIGHT_CHUNK;

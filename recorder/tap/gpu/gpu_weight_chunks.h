@@ -1,7 +1,8 @@
-/* gpu_weight_chunks.h - weights on their way to the sender: chunk after chunk through the stage's ring.
+/* gpu_weight_chunks.h - weights on their way to the sender: chunk after chunk through the stage's
+ * ring.
  * SPDX-License-Identifier: Apache-2.0
  *
- * All of it by the holder of the gate.  */
+ * All of it by the holder of the gate. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_WEIGHT_CHUNKS_H
 #define TD_RECORDER_TAP_GPU_GPU_WEIGHT_CHUNKS_H
 

@@ -1,7 +1,7 @@
 /* gpu_weight_sets.c - the weights that launches use: known by where they lie, sent once an arm.
  *
- * What lies there may change: an allocator gives the memory to another model, a server reloads its weights. So a sample comes with every op, and the
- * sender compares it with what was sent.
+ * What lies there may change: an allocator gives the memory to another model, a server reloads its
+ * weights. So a sample comes with every op, and the sender compares it with what was sent.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -11,7 +11,8 @@ static struct tap_gpu_weight_set table[TAP_GPU_WEIGHT_SETS];
 static _Atomic uint32_t stale[TAP_GPU_WEIGHT_SETS]; /* numbers, by slot */
 static _Atomic uint32_t refused[TAP_GPU_WEIGHT_SETS]; /* the same */
 static uint32_t numbers;
-static struct { struct tap_gpu_weight_set *set; uint64_t step; } unfinished; /* goes over now; the step in which it was looked at last */
+/* Goes over now; the step in which it was looked at last. */
+static struct { struct tap_gpu_weight_set *set; uint64_t step; } unfinished;
 
 #define UNFINISHED_STEPS 32           /* so many steps a set whose layer does not run any more keeps others waiting */
 
@@ -113,7 +114,8 @@ struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w)
             s->slot = i % TAP_GPU_WEIGHT_SETS;
             return renew(s);
         }
-        if (!memcmp(s->address, key.address, sizeof key.address) && !memcmp(s->bytes, key.bytes, sizeof key.bytes))
+        if (!memcmp(s->address, key.address, sizeof key.address) &&
+            !memcmp(s->bytes, key.bytes, sizeof key.bytes))
             return renew(s);
     }
     return NULL;

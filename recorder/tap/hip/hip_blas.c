@@ -1,8 +1,10 @@
-/* hip_blas.c - hipblasHgemm, with which vLLM on ROCm multiplies the weights that reconstruct_exllama has just made whole: the second half of a GEMM.
+/* hip_blas.c - hipblasHgemm, with which vLLM on ROCm multiplies the weights that
+ * reconstruct_exllama has just made whole: the second half of a GEMM.
  * SPDX-License-Identifier: Apache-2.0
  *
- * As cublas_gemm.c, which says which call it is. Source: vLLM's csrc/quantization/gptq/q_gemm.cu, where hipblasHgemm stands for cublasHgemm under
- * USE_ROCM; hipblas.h: numbers of operations, pointer modes and statuses, and that a hipblasHalf is a uint16_t. */
+ * As cublas_gemm.c, which says which call it is. Source: vLLM's csrc/quantization/gptq/q_gemm.cu,
+ * where hipblasHgemm stands for cublasHgemm under USE_ROCM; hipblas.h: numbers of operations,
+ * pointer modes and statuses, and that a hipblasHalf is a uint16_t. */
 #include <errno.h>
 
 #include "recorder/tap/gpu/gpu_gate.h"
@@ -19,16 +21,22 @@ enum { FAILED = 5 /* HIPBLAS_STATUS_EXECUTION_FAILED */, OP_N = 111, MODE_HOST =
 typedef int hgemm_fn ARGUMENTS;
 TAP_EXPORT hgemm_fn hipblasHgemm;
 
-static struct tap_symbol symbol = {.name = "hipblasHgemm"}, get_mode = {.name = "hipblasGetPointerMode"}, get_stream = {.name = "hipblasGetStream"};
+static struct tap_symbol symbol = {.name = "hipblasHgemm"},
+                         get_mode = {.name = "hipblasGetPointerMode"},
+                         get_stream = {.name = "hipblasGetStream"};
 
 /* C = A W, and no more: factors that lie on the device cannot be read. */
-static bool is_product(void *handle, hgemm_fn *real, const uint16_t *alpha, const uint16_t *beta, void **stream)
+static bool is_product(void *handle, hgemm_fn *real, const uint16_t *alpha, const uint16_t *beta,
+                       void **stream)
 {
-    int (*mode_of)(void *, int *) = (int (*)(void *, int *))tap_real_find(&get_mode, (const void *)real);
-    int (*stream_of)(void *, void **) = (int (*)(void *, void **))tap_real_find(&get_stream, (const void *)real);
+    int (*mode_of)(void *, int *) =
+        (int (*)(void *, int *))tap_real_find(&get_mode, (const void *)real);
+    int (*stream_of)(void *, void **) =
+        (int (*)(void *, void **))tap_real_find(&get_stream, (const void *)real);
     int mode;
 
-    return mode_of && stream_of && !mode_of(handle, &mode) && mode == MODE_HOST && alpha && beta && *alpha == ONE && *beta == ZERO && !stream_of(handle, stream);
+    return mode_of && stream_of && !mode_of(handle, &mode) && mode == MODE_HOST && alpha && beta &&
+           *alpha == ONE && *beta == ZERO && !stream_of(handle, stream);
 }
 
 int hipblasHgemm ARGUMENTS
@@ -46,7 +54,8 @@ int hipblasHgemm ARGUMENTS
         return real VALUES;
     error = tap_hip.peek_error();
     ours = is_product(handle, real, alpha, beta, &stream) &&
-           tap_gpu_gate_enter_library(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, n, m, k, ldb, ldc, &token);
+           tap_gpu_gate_enter_library(symbol.name, stream, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c,
+                                      n, m, k, ldb, ldc, &token);
     tap_hip_restore_error(error);
     tap_gpu_go_out();
     errno = e;

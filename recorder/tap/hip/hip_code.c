@@ -1,12 +1,15 @@
 /* hip_code.c - how the parameters of kernels lie, out of the code objects that HIP's runtime loads.
  * SPDX-License-Identifier: Apache-2.0
  *
- * kernelParams is one pointer a parameter, and HIP has no cuFuncGetParamInfo: who reads more pointers than the kernel has reads beyond the server's array.
- * The code object's metadata (note 32 of owner AMDGPU, LLVM's AMDGPUUsage; kernels/gpucode/hsaco.c reads the same of files) says what a kernel declares.
+ * kernelParams is one pointer a parameter, and HIP has no cuFuncGetParamInfo: who reads more
+ * pointers than the kernel has reads beyond the server's array. The code object's metadata (note 32
+ * of owner AMDGPU, LLVM's AMDGPUUsage; kernels/gpucode/hsaco.c reads the same of files) says what a
+ * kernel declares.
  *
- * Where code objects pass: HIP loads each, from a fat binary or a module, packed (CCOB) or not, by hsa_code_object_reader_create_from_memory of
- * libhsa-runtime64, to which it is linked (ROCclr's rocprogram.cpp; so in Debian's 5.2.3, and as others saw it in 7.0). At that place code is one unpacked
- * ELF file for one device, with its size. */
+ * Where code objects pass: HIP loads each, from a fat binary or a module, packed (CCOB) or not, by
+ * hsa_code_object_reader_create_from_memory of libhsa-runtime64, to which it is linked (ROCclr's
+ * rocprogram.cpp; so in Debian's 5.2.3, and as others saw it in 7.0). At that place code is one
+ * unpacked ELF file for one device, with its size. */
 #include <elf.h>
 #include <errno.h>
 #include <pthread.h>
@@ -29,7 +32,7 @@ static struct known {
 static _Atomic unsigned used;         /* of table, complete */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- what is known ------------------------------------------------------------------------------------------------- */
+/* ---- what is known --------------------------------------------------------------------------- */
 
 static struct known *find(const char *symbol)
 {
@@ -51,7 +54,8 @@ int tap_hip_code_params(const char *symbol, struct td_gpu_param params[TD_GPU_PA
     return atomic_load_explicit(&k->n, memory_order_relaxed);
 }
 
-/* The same kernel for another device is the same; another build's of that name with other parameters makes both unreadable. */
+/* The same kernel for another device is the same; another build's of that name with other
+ * parameters makes both unreadable. */
 static void add(const char *symbol, const struct td_gpu_param params[TD_GPU_PARAMS], int n)
 {
     struct known *k;
@@ -72,9 +76,10 @@ static void add(const char *symbol, const struct td_gpu_param params[TD_GPU_PARA
     pthread_mutex_unlock(&adding);
 }
 
-/* ---- metadata ------------------------------------------------------------------------------------------------------ */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
-static bool number_of(struct td_msgpack m, uint64_t pairs, const char *key, uint64_t most, uint32_t *to)
+static bool number_of(struct td_msgpack m, uint64_t pairs, const char *key, uint64_t most,
+                      uint32_t *to)
 {
     struct td_msgpack_value v;
 
@@ -89,8 +94,10 @@ static bool is_hidden(const struct td_msgpack_value *v)
     return v->len > 7 && !memcmp(v->str, "hidden_", 7);
 }
 
-/* The parameters that a kernel declares: .args without the runtime's own. m: at the array's first element. -1: none of that makes sense. */
-static int read_args(struct td_msgpack m, uint64_t count, uint32_t block_bytes, struct td_gpu_param params[TD_GPU_PARAMS])
+/* The parameters that a kernel declares: .args without the runtime's own. m: at the array's first
+ * element. -1: none of that makes sense. */
+static int read_args(struct td_msgpack m, uint64_t count, uint32_t block_bytes,
+                     struct td_gpu_param params[TD_GPU_PARAMS])
 {
     struct td_msgpack_value map, kind;
     int n = 0;
@@ -106,7 +113,8 @@ static int read_args(struct td_msgpack m, uint64_t count, uint32_t block_bytes, 
             return -1;
         if (is_hidden(&kind))
             continue;
-        if (n == TD_GPU_PARAMS || !number_of(first, map.u, ".offset", block_bytes, &p.offset) || !number_of(first, map.u, ".size", block_bytes - p.offset, &p.size) || !p.size)
+        if (n == TD_GPU_PARAMS || !number_of(first, map.u, ".offset", block_bytes, &p.offset) ||
+            !number_of(first, map.u, ".size", block_bytes - p.offset, &p.size) || !p.size)
             return -1;
         params[n++] = p;
     }
@@ -124,7 +132,8 @@ static void read_kernel(struct td_msgpack m, uint64_t pairs)
     bool known;
     int n;
 
-    if (td_msgpack_find(&seek, pairs, ".name", &v) != 1 || v.kind != TD_MP_STR || v.len >= sizeof symbol || memchr(v.str, 0, v.len))
+    if (td_msgpack_find(&seek, pairs, ".name", &v) != 1 || v.kind != TD_MP_STR ||
+        v.len >= sizeof symbol || memchr(v.str, 0, v.len))
         return;
     memcpy(symbol, v.str, v.len);
     symbol[v.len] = '\0';
@@ -144,7 +153,8 @@ static void read_metadata(const uint8_t *note, size_t n)
     struct td_msgpack m = {note, note + n}, seek;
     struct td_msgpack_value root, v, map;
 
-    if (!td_msgpack_next(&m, &root) || root.kind != TD_MP_MAP || td_msgpack_find(&m, root.u, "amdhsa.kernels", &v) != 1 || v.kind != TD_MP_ARRAY)
+    if (!td_msgpack_next(&m, &root) || root.kind != TD_MP_MAP ||
+        td_msgpack_find(&m, root.u, "amdhsa.kernels", &v) != 1 || v.kind != TD_MP_ARRAY)
         return;
     while (v.u--) {
         seek = m;
@@ -154,7 +164,7 @@ static void read_metadata(const uint8_t *note, size_t n)
     }
 }
 
-/* ---- the ELF file -------------------------------------------------------------------------------------------------- */
+/* ---- the ELF file ---------------------------------------------------------------------------- */
 
 /* The notes of one segment: n bytes at p. */
 static bool read_notes(const uint8_t *p, size_t n)
@@ -169,7 +179,8 @@ static bool read_notes(const uint8_t *p, size_t n)
         all = sizeof h + name + tap_round(h.n_descsz, 4);
         if (sizeof h + name > n || h.n_descsz > n - sizeof h - name)
             return false;
-        if (h.n_type == METADATA && h.n_namesz == sizeof "AMDGPU" && !memcmp(p + sizeof h, "AMDGPU", sizeof "AMDGPU")) {
+        if (h.n_type == METADATA && h.n_namesz == sizeof "AMDGPU" &&
+            !memcmp(p + sizeof h, "AMDGPU", sizeof "AMDGPU")) {
             read_metadata(p + sizeof h + name, h.n_descsz);
             return true;
         }
@@ -191,18 +202,20 @@ void tap_hip_code_note(const void *object, size_t n)
     if (!p || n < sizeof e)
         return;
     memcpy(&e, p, sizeof e);
-    if (memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_machine != AMDGPU || e.e_phentsize != sizeof h)
+    if (memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 ||
+        e.e_machine != AMDGPU || e.e_phentsize != sizeof h)
         return;
     for (i = 0; i < e.e_phnum; i++) {
         if (e.e_phoff > n || n - e.e_phoff < (i + 1) * sizeof h)
             return;
         memcpy(&h, p + e.e_phoff + i * sizeof h, sizeof h);
-        if (h.p_type == PT_NOTE && h.p_offset <= n && h.p_filesz <= n - h.p_offset && read_notes(p + h.p_offset, h.p_filesz))
+        if (h.p_type == PT_NOTE && h.p_offset <= n && h.p_filesz <= n - h.p_offset &&
+            read_notes(p + h.p_offset, h.p_filesz))
             return;
     }
 }
 
-/* ---- where code objects pass --------------------------------------------------------------------------------------- */
+/* ---- where code objects pass ----------------------------------------------------------------- */
 
 typedef int reader_fn(const void *object, size_t n, uint64_t *reader);
 TAP_EXPORT reader_fn hsa_code_object_reader_create_from_memory;

@@ -1,9 +1,11 @@
 /* hip_front.c - the front end for HIP (AMD GPUs): arming and its end.
  * SPDX-License-Identifier: Apache-2.0
  *
- * There is no CUPTI for AMD, and none is needed: LD_PRELOAD stands before the exported functions that launch. Two things of a kernel are asked for: its
- * name, of the runtime (hipKernelNameRef), and where its parameters lie, which HIP cannot say: its code object's metadata does, and every code
- * object passes, unpacked and with its size, through hsa_code_object_reader_create_from_memory when the runtime loads it.
+ * There is no CUPTI for AMD, and none is needed: LD_PRELOAD stands before the exported functions
+ * that launch. Two things of a kernel are asked for: its name, of the runtime (hipKernelNameRef),
+ * and where its parameters lie, which HIP cannot say: its code object's metadata does, and every
+ * code object passes, unpacked and with its size, through hsa_code_object_reader_create_from_memory
+ * when the runtime loads it.
  *
  * It has run on a fake runtime only (tests/helpers/lib_fake_hip.c), never on AMD hardware. */
 #include "recorder/tap/core/tap.h"
@@ -69,5 +71,11 @@ static bool describe(char *library, char *build, size_t n)
     return true;
 }
 
-const struct tap_front tap_front_hip = {.name = "hip", .awake = tap_hip_set_awake, .describe = describe, .start = start, .stop = stop, .tick = tick, .forked = forked,
+const struct tap_front tap_front_hip = {.name = "hip",
+                                        .awake = tap_hip_set_awake,
+                                        .describe = describe,
+                                        .start = start,
+                                        .stop = stop,
+                                        .tick = tick,
+                                        .forked = forked,
                                         .trouble = tap_gpu_stage_shortage};

@@ -1,8 +1,9 @@
-/* hip_hooks.c - the functions of libamdhip64 that launch, and those that end what the tap relies on: the tap stands before each.
+/* hip_hooks.c - the functions of libamdhip64 that launch, and those that end what the tap relies
+ * on: the tap stands before each.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Not here: hipLaunchByPtr (of programs from before HIP 4), and launches on several devices at once. Who asks dlsym for these functions (Triton does)
- * does not come by. */
+ * Not here: hipLaunchByPtr (of programs from before HIP 4), and launches on several devices at
+ * once. Who asks dlsym for these functions (Triton does) does not come by. */
 #include "recorder/tap/hip/hip_launch.h"
 #include "recorder/tap/hip/hip_load.h"
 #include "recorder/tap/hip/hip_real.h"
@@ -31,28 +32,41 @@
 #define TEXT_OF(fn) #fn
 
 #define OF_STUB .stub = stub, .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y, block.z}, .shared_bytes = shared_bytes, .stream = stream, .params = params
-#define OF_FUNCTION \
-    .function = function, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared_bytes = shared_bytes, .stream = stream, .params = params
+#define OF_FUNCTION                                                                                \
+    .function = function, .grid = {gx, gy, gz}, .block = {bx, by, bz},                             \
+    .shared_bytes = shared_bytes, .stream = stream, .params = params
 
 THROUGH(hipLaunchKernel, TAP_HIP_STUB_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB)
-THROUGH(hipLaunchKernel_spt, TAP_HIP_STUB_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB, .per_thread = true)
+THROUGH(hipLaunchKernel_spt, TAP_HIP_STUB_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB,
+        .per_thread = true)
 THROUGH(hipLaunchCooperativeKernel, TAP_HIP_TOGETHER_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB)
-THROUGH(hipLaunchCooperativeKernel_spt, TAP_HIP_TOGETHER_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB, .per_thread = true)
+THROUGH(hipLaunchCooperativeKernel_spt, TAP_HIP_TOGETHER_ARGUMENTS, TAP_HIP_STUB_VALUES, OF_STUB,
+        .per_thread = true)
 THROUGH(hipExtLaunchKernel, TAP_HIP_EXT_STUB_ARGUMENTS, TAP_HIP_EXT_STUB_VALUES, OF_STUB)
-THROUGH(hipModuleLaunchKernel, TAP_HIP_MODULE_ARGUMENTS, TAP_HIP_MODULE_VALUES, OF_FUNCTION, .extra = extra)
-THROUGH(hipModuleLaunchCooperativeKernel, TAP_HIP_MODULE_TOGETHER_ARGUMENTS, TAP_HIP_MODULE_TOGETHER_VALUES, OF_FUNCTION)
-THROUGH(TAP_HIP_EXT_MANGLED, TAP_HIP_EXT_ARGUMENTS, TAP_HIP_EXT_VALUES, OF_FUNCTION, .extra = extra, .items = true)
-THROUGH(TAP_HIP_HCC_MANGLED, TAP_HIP_HCC_ARGUMENTS, TAP_HIP_HCC_VALUES, OF_FUNCTION, .extra = extra, .items = true)
-THROUGH(hipExtModuleLaunchKernel, TAP_HIP_EXT_ARGUMENTS, TAP_HIP_EXT_VALUES, OF_FUNCTION, .extra = extra, .items = true)
-THROUGH(hipHccModuleLaunchKernel, TAP_HIP_HCC_ARGUMENTS, TAP_HIP_HCC_VALUES, OF_FUNCTION, .extra = extra, .items = true)
+THROUGH(hipModuleLaunchKernel, TAP_HIP_MODULE_ARGUMENTS, TAP_HIP_MODULE_VALUES, OF_FUNCTION,
+        .extra = extra)
+THROUGH(hipModuleLaunchCooperativeKernel, TAP_HIP_MODULE_TOGETHER_ARGUMENTS,
+        TAP_HIP_MODULE_TOGETHER_VALUES, OF_FUNCTION)
+THROUGH(TAP_HIP_EXT_MANGLED, TAP_HIP_EXT_ARGUMENTS, TAP_HIP_EXT_VALUES, OF_FUNCTION, .extra = extra,
+        .items = true)
+THROUGH(TAP_HIP_HCC_MANGLED, TAP_HIP_HCC_ARGUMENTS, TAP_HIP_HCC_VALUES, OF_FUNCTION, .extra = extra,
+        .items = true)
+THROUGH(hipExtModuleLaunchKernel, TAP_HIP_EXT_ARGUMENTS, TAP_HIP_EXT_VALUES, OF_FUNCTION,
+        .extra = extra, .items = true)
+THROUGH(hipHccModuleLaunchKernel, TAP_HIP_HCC_ARGUMENTS, TAP_HIP_HCC_VALUES, OF_FUNCTION,
+        .extra = extra, .items = true)
 
 #define OF_CONFIG .shared_bytes = config ? config->shared_bytes : 0, .stream = config ? config->stream : NULL, .params = params
 #define OF_DIM(d) {config ? config->d.x : 0, config ? config->d.y : 0, config ? config->d.z : 0}
 #define OF_ARRAY(d) {config ? config->d[0] : 0, config ? config->d[1] : 0, config ? config->d[2] : 0}
-THROUGH(hipLaunchKernelExC, (const struct tap_hip_stub_config *config, const void *stub, void **params), (config, stub, params), .stub = stub, OF_CONFIG,
-        .grid = OF_DIM(grid), .block = OF_DIM(block))
-THROUGH(hipDrvLaunchKernelEx, (const struct tap_hip_config *config, void *function, void **params, void **extra), (config, function, params, extra),
-        .function = function, OF_CONFIG, .grid = OF_ARRAY(grid), .block = OF_ARRAY(block), .extra = extra)
+THROUGH(hipLaunchKernelExC,
+        (const struct tap_hip_stub_config *config, const void *stub, void **params),
+        (config, stub, params), .stub = stub, OF_CONFIG, .grid = OF_DIM(grid),
+        .block = OF_DIM(block))
+THROUGH(hipDrvLaunchKernelEx,
+        (const struct tap_hip_config *config, void *function, void **params, void **extra),
+        (config, function, params, extra), .function = function, OF_CONFIG, .grid = OF_ARRAY(grid),
+        .block = OF_ARRAY(block), .extra = extra)
 
 /* Other functions: `before` runs when the tap is awake, or always. */
 #define BESIDE(fn, arguments, values, before) \
@@ -68,8 +82,10 @@ THROUGH(hipDrvLaunchKernelEx, (const struct tap_hip_config *config, void *functi
         return real values; \
     }
 #define WHEN_AWAKE(x) if (tap_hip_awake()) x
-BESIDE(hipGraphLaunch, (void *graph, void *stream), (graph, stream), WHEN_AWAKE(tap_hip_note_graph((const void *)real)))
-BESIDE(hipGraphLaunch_spt, (void *graph, void *stream), (graph, stream), WHEN_AWAKE(tap_hip_note_graph((const void *)real)))
+BESIDE(hipGraphLaunch, (void *graph, void *stream), (graph, stream),
+       WHEN_AWAKE(tap_hip_note_graph((const void *)real)))
+BESIDE(hipGraphLaunch_spt, (void *graph, void *stream), (graph, stream),
+       WHEN_AWAKE(tap_hip_note_graph((const void *)real)))
 BESIDE(hipSetDevice, (int device), (device), tap_hip_note_device(device))
 BESIDE(hipDeviceReset, (void), (), tap_hip_reset())
 BESIDE(hipDevicePrimaryCtxReset, (int device), (device), tap_hip_reset())

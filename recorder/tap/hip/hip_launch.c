@@ -1,8 +1,9 @@
 /* hip_launch.c - around a call of HIP that launches a kernel.
  * SPDX-License-Identifier: Apache-2.0
  *
- * hipGetLastError is part of what a server sees. Up to ROCm 6 every call overwrites a thread's last error, a success too; from 7 on only errors do
- * (HIP_RETURN in clr's hip_internal.hpp). So nothing is called after a launch that failed, and an error of our own is taken back. */
+ * hipGetLastError is part of what a server sees. Up to ROCm 6 every call overwrites a thread's last
+ * error, a success too; from 7 on only errors do (HIP_RETURN in clr's hip_internal.hpp). So nothing
+ * is called after a launch that failed, and an error of our own is taken back. */
 #include <errno.h>
 
 #include "recorder/tap/gpu/gpu_gate.h"
@@ -14,9 +15,10 @@
 
 static _Atomic bool watching;         /* armed, and HIP's launches are to be looked at */
 static _Atomic(const void *) any_real;
-static __thread __attribute__((tls_model("initial-exec"))) unsigned depth; /* launches within launches */
+/* Launches within launches. */
+static __thread __attribute__((tls_model("initial-exec"))) unsigned depth;
 
-/* ---- around a launch ----------------------------------------------------------------------------------------------- */
+/* ---- around a launch ------------------------------------------------------------------------- */
 
 static bool is_plain(const void *stream)
 {
@@ -49,11 +51,16 @@ static void read_call(struct tap_hip_call *c)
     struct tap_gpu_launch *l = &c->launch;
     int i;
 
-    *l = (struct tap_gpu_launch){.function = (void *)(uintptr_t)(c->stub ? c->stub : c->function), .shared_bytes = (unsigned)c->shared_bytes,
-                                  .stream = c->per_thread && !c->stream ? TAP_HIP_STREAM_PER_THREAD : c->stream, .params = c->params};
+    *l = (struct tap_gpu_launch){.function = (void *)(uintptr_t)(c->stub ? c->stub : c->function),
+                                 .shared_bytes = (unsigned)c->shared_bytes,
+                                 .stream = c->per_thread && !c->stream ? TAP_HIP_STREAM_PER_THREAD
+                                                                       : c->stream,
+                                 .params = c->params};
     for (i = 0; i < 3; i++) {
         l->block[i] = c->block[i];
-        l->grid[i] = c->items && c->block[i] ? c->grid[i] / c->block[i] + (c->grid[i] % c->block[i] != 0) : c->grid[i];
+        l->grid[i] = c->items && c->block[i]
+                         ? c->grid[i] / c->block[i] + (c->grid[i] % c->block[i] != 0)
+                         : c->grid[i];
     }
     l->context = context_of(l->stream);
     if (!l->params)
@@ -115,7 +122,8 @@ int tap_hip_launch_end(struct tap_hip_call *c, int rc)
         return rc;
     if (tap_hip_come_in()) {
         before = rc ? -1 : tap_hip.peek_error();
-        tap_gpu_gate_leave(c->token, &c->launch, rc == 0); /* calls nothing of HIP when the launch failed */
+        /* Calls nothing of HIP when the launch failed. */
+        tap_gpu_gate_leave(c->token, &c->launch, rc == 0);
         if (!rc)
             tap_hip_restore_error(before);
         tap_gpu_go_out();
@@ -138,7 +146,7 @@ void tap_hip_note_graph(const void *real)
     errno = e;
 }
 
-/* ---- the tap's thread ---------------------------------------------------------------------------------------------- */
+/* ---- the tap's thread ------------------------------------------------------------------------ */
 
 const void *tap_hip_any_real(void)
 {

@@ -1,5 +1,6 @@
-/* hip_launch.h - around a call of HIP that launches a kernel: it is read as a launch, and enters the pipeline.
- * SPDX-License-Identifier: Apache-2.0  */
+/* hip_launch.h - around a call of HIP that launches a kernel: it is read as a launch, and enters
+ * the pipeline.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_RECORDER_TAP_HIP_HIP_LAUNCH_H
 #define TD_RECORDER_TAP_HIP_HIP_LAUNCH_H
 
@@ -20,18 +21,23 @@ struct tap_hip_call {                 /* a call that launches a kernel, with its
     uint64_t token;
 };
 
-/* ---- a thread of the server ---- */
-/* Before and after the real function; end returns rc. A launch inside a launch is the runtime's own affair. */
+/* ---- a thread of the server ------------------------------------------------------------------ */
+/* Before and after the real function; end returns rc. A launch inside a launch is the runtime's own
+ * affair. */
 void tap_hip_launch_begin(struct tap_hip_call *call, const void *real);
 int tap_hip_launch_end(struct tap_hip_call *call, int rc);
-void tap_hip_note_graph(const void *real); /* a whole graph is about to be launched, by this function */
-/* For calls that are no launches. False: HIP's launches are not watched; else tap_gpu_go_out() when done. */
+/* A whole graph is about to be launched, by this function. */
+void tap_hip_note_graph(const void *real);
+/* For calls that are no launches. False: HIP's launches are not watched; else tap_gpu_go_out() when
+ * done. */
 bool tap_hip_come_in(void);
-/* After calls of HIP by the tap: take back an error of theirs, unless the thread's last error before them was one (error_before). */
+/* After calls of HIP by the tap: take back an error of theirs, unless the thread's last error
+ * before them was one (error_before). */
 void tap_hip_restore_error(int error_before);
 
-/* ---- the tap's thread ---- */
-const void *tap_hip_any_real(void);   /* a real function of the runtime that the server called; NULL: none yet */
+/* ---- the tap's thread ------------------------------------------------------------------------ */
+/* A real function of the runtime that the server called; NULL: none yet. */
+const void *tap_hip_any_real(void);
 bool tap_hip_watch_launches(bool on); /* returns what it was before */
 bool tap_hip_is_watching(void);
 void tap_hip_launch_forget(void);     /* in the child of a fork */

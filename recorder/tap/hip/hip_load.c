@@ -2,9 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * What HIP has otherwise than CUDA is made up here:
- *   contexts          a device stands for its context (hipCtx* are deprecated); its number is how often a device was reset in this process
- *   numbers of streams  the handle, and how often a stream has ended: a handle is used again only after that
- *   a batch's number  hipStreamWriteValue32, as with CUDA; where that is missing or refuses (a device may), a fill of one word in the same place. Not
+ *   contexts          a device stands for its context (hipCtx* are deprecated); its number is how
+ *                     often a device was reset in this process
+ *   numbers of streams  the handle, and how often a stream has ended: a handle is used again only
+ *   after that
+ *   a batch's number  hipStreamWriteValue32, as with CUDA; where that is missing or refuses (a
+ *   device may), a fill of one word in the same place. Not
  *                     hipLaunchHostFunc: it would need a thread of the runtime's to get a CPU */
 #include <dlfcn.h>
 #include <link.h>
@@ -19,9 +22,10 @@ struct tap_hip_runtime tap_hip;
 static _Atomic uint64_t resets, ended;
 static bool write_refused;            /* with the lane held */
 static int device_before;             /* the tap's thread's */
-static __thread __attribute__((tls_model("initial-exec"))) char mine; /* its address: a number of this thread */
+/* Its address: a number of this thread. */
+static __thread __attribute__((tls_model("initial-exec"))) char mine;
 
-/* ---- contexts and streams ------------------------------------------------------------------------------------------ */
+/* ---- contexts and streams -------------------------------------------------------------------- */
 
 void *tap_hip_context(int device)
 {
@@ -66,11 +70,12 @@ static int stream_number(void *stream, unsigned long long *id)
     return 0;
 }
 
-/* ---- copies -------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static int copy_2d(const struct tap_cuda_copy_2d *c, void *stream)
 {
-    return tap_hip.copy_2d(c->dst_device, c->dst_pitch, c->src_device, c->src_pitch, c->width_bytes, c->height, TAP_HIP_COPY_ON_DEVICE, stream);
+    return tap_hip.copy_2d(c->dst_device, c->dst_pitch, c->src_device, c->src_pitch, c->width_bytes,
+                           c->height, TAP_HIP_COPY_ON_DEVICE, stream);
 }
 
 static int write_number(void *stream, uint64_t to, uint32_t value, unsigned flags)
@@ -81,7 +86,7 @@ static int write_number(void *stream, uint64_t to, uint32_t value, unsigned flag
     return tap_hip.set_32 ? tap_hip.set_32(to, (int)value, 1, stream) : TAP_HIP_ERROR_UNKNOWN;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 struct look { const char *part; char *path; size_t n; };
 
@@ -90,7 +95,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
     struct look *l = arg;
 
     (void)size;
-    return info->dlpi_name && strstr(info->dlpi_name, l->part) && snprintf(l->path, l->n, "%s", info->dlpi_name) < (int)l->n;
+    return info->dlpi_name && strstr(info->dlpi_name, l->part) &&
+           snprintf(l->path, l->n, "%s", info->dlpi_name) < (int)l->n;
 }
 
 static bool mapped(const char *part, char *path, size_t n)
@@ -103,10 +109,12 @@ static bool mapped(const char *part, char *path, size_t n)
 static void fill_table(void)
 {
 #define SAME(member) tap_driver.member = tap_hip.member;
-    SAME(mem_alloc) SAME(host_register) SAME(host_device_pointer) SAME(copy_on_device) SAME(copy_to_host) SAME(stream_create) SAME(stream_wait)
-    SAME(stream_is_capturing) SAME(event_create) SAME(event_record) SAME(exchange_capture_mode)
+    SAME(mem_alloc)
+    SAME(host_register) SAME(host_device_pointer) SAME(copy_on_device) SAME(copy_to_host)
+        SAME(stream_create) SAME(stream_wait) SAME(stream_is_capturing) SAME(event_create)
+            SAME(event_record) SAME(exchange_capture_mode)
 #undef SAME
-    tap_driver.ctx_push = push;
+                tap_driver.ctx_push = push;
     tap_driver.ctx_pop = pop;
     tap_driver.context_id = context_number;
     tap_driver.stream_id = stream_number;
@@ -124,7 +132,9 @@ const char *tap_hip_load(const void *fn)
 
     if (loaded)
         return NULL;
-    h = fn ? tap_real_library(fn, NULL, 0) : mapped("/libamdhip64", path, sizeof path) ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+    h = fn                                          ? tap_real_library(fn, NULL, 0)
+        : mapped("/libamdhip64", path, sizeof path) ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY)
+                                                    : NULL;
     if (!h)
         return "libamdhip64 is not mapped in this process";
 #define FIND(name, member, args) *(void **)&tap_hip.member = dlsym(h, #name);

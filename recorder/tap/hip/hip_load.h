@@ -10,17 +10,21 @@
 
 #define TAP_HIP_MEMBER(name, member, args) int (*member) args;
 #define TAP_HIP_TEXT(name, member, args) const char *(*member) args;
-struct tap_hip_runtime { TAP_HIP_FUNCTIONS(TAP_HIP_MEMBER) TAP_HIP_OPTIONAL(TAP_HIP_MEMBER) TAP_HIP_TEXTS(TAP_HIP_TEXT) };
+struct tap_hip_runtime {
+    TAP_HIP_FUNCTIONS(TAP_HIP_MEMBER) TAP_HIP_OPTIONAL(TAP_HIP_MEMBER) TAP_HIP_TEXTS(TAP_HIP_TEXT)
+};
 extern struct tap_hip_runtime tap_hip;
 
-/* Fill tap_hip and tap_driver from the library that defines fn (NULL: the libamdhip64 that is mapped), once. NULL: done; else why not. From the tap's
- * thread. */
+/* Fill tap_hip and tap_driver from the library that defines fn (NULL: the libamdhip64 that is
+ * mapped), once. NULL: done; else why not. From the tap's thread. */
 const char *tap_hip_load(const void *fn);
-/* The path of the library whose kernels an adapter knows best, if the process has one; else of the runtime: into library[n]. */
+/* The path of the library whose kernels an adapter knows best, if the process has one; else of the
+ * runtime: into library[n]. */
 void tap_hip_library(char *library, size_t n);
 void *tap_hip_context(int device);    /* stands for that device where CUDA has a context */
 void tap_hip_reset(void);             /* a device was reset: the tap's memory there is gone */
-void tap_hip_stream_ended(void);      /* a stream was destroyed: its handle may be another stream's from now on */
+/* A stream was destroyed: its handle may be another stream's from now on. */
+void tap_hip_stream_ended(void);
 
 #pragma GCC visibility pop
 #endif

@@ -1,15 +1,17 @@
 /* hip_real.c - the real functions of libamdhip64, for thousands of callers.
  * SPDX-License-Identifier: Apache-2.0
  *
- * hipcc gives each kernel a stub that calls hipLaunchKernel, and a Python server has the runtime in a local scope, where the answer depends on the caller
- * (tap_real.c). So answers are kept by call site, in one table for all functions. A full table costs time, no more. */
+ * hipcc gives each kernel a stub that calls hipLaunchKernel, and a Python server has the runtime in
+ * a local scope, where the answer depends on the caller (tap_real.c). So answers are kept by call
+ * site, in one table for all functions. A full table costs time, no more. */
 #include "recorder/tap/hip/hip_real.h"
 
 #define SITES 16384u                  /* a power of two */
 
 #define TRIES 16u
 
-/* key: the call site's address and which function, for a library may be loaded where another was. 0: free */
+/* key: the call site's address and which function, for a library may be loaded where another was.
+ * 0: free */
 static struct { _Atomic uint64_t key; _Atomic(void *) fn; } site[SITES];
 
 static unsigned first_place(uint64_t key)
@@ -25,7 +27,8 @@ static void *look(uint64_t key)
         uint64_t there = atomic_load_explicit(&site[i].key, memory_order_acquire);
 
         if (there == key)
-            return atomic_load_explicit(&site[i].fn, memory_order_acquire); /* NULL: another thread is about to write it */
+            /* NULL: another thread is about to write it. */
+            return atomic_load_explicit(&site[i].fn, memory_order_acquire);
         if (!there)
             return NULL;
     }

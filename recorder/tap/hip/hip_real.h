@@ -7,7 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* As tap_real_find(), for functions with thousands of callers: each kernel has a stub of its own that calls. which: a number of s's own, below 32. */
+/* As tap_real_find(), for functions with thousands of callers: each kernel has a stub of its own
+ * that calls. which: a number of s's own, below 32. */
 void *tap_hip_real(struct tap_symbol *s, unsigned which, const void *caller);
 
 #pragma GCC visibility pop

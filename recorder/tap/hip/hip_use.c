@@ -1,10 +1,12 @@
-/* hip_use.c - whether this process uses HIP, on which device, and whether calls of HIP must come to the tap.
+/* hip_use.c - whether this process uses HIP, on which device, and whether calls of HIP must come to
+ * the tap.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/hip/hip_use.h"
 
 static _Atomic bool awake = true, used;
-static _Atomic int device = -1;       /* the only one that hipSetDevice named; -1: none yet, -2: several */
+/* The only one that hipSetDevice named; -1: none yet, -2: several. */
+static _Atomic int device = -1;
 
 bool tap_hip_awake(void)
 {
