@@ -1,5 +1,5 @@
 /* cuda_load.h - find CUDA's driver and CUPTI in a process that uses CUDA.
- * SPDX-License-Identifier: Apache-2.0  */
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_RECORDER_TAP_CUDA_CUDA_LOAD_H
 #define TD_RECORDER_TAP_CUDA_CUDA_LOAD_H
 
@@ -10,7 +10,7 @@
 struct tap_cuda_cupti { TAP_CUPTI_FUNCTIONS(TAP_GPU_MEMBER) TAP_CUPTI_OPTIONAL(TAP_GPU_MEMBER) };
 extern struct tap_cuda_cupti tap_cupti;
 
-/* Fill tap_driver and tap_cupti, once. NULL: done; else why not. From the tap's thread, or at the
+/* Fill tap_driver and tap_cupti, once. Returns NULL, or the reason why not. From the tap's thread, or at the
  * process's start. */
 const char *tap_cuda_load(void);
 /* The path of the library whose kernels an adapter knows best, if the process has one; else of the

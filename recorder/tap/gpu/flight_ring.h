@@ -17,14 +17,16 @@
 #define TAP_FLIGHT_SMALLEST (64u << 10) /* bytes of a ring; of less there is none */
 
 struct tap_flight_launch {            /* a launch in the ring */
-    /* Op_at and sample_at: offsets in the flight recorder's ring. */
+    /* Its op_at and sample_at are offsets in the flight recorder's ring. */
     struct tap_gpu_entry e;
-    uint64_t stream, end, step_at;    /* end: of its bytes, counted; step_at: its step, counted */
+    uint64_t stream;                  /* number of the stream that copied it */
+    uint64_t end;                     /* of its bytes, counted since the arm began */
+    uint64_t step_at;                 /* its step, counted since the arm began */
 };
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
-/* For an arm that asked for a ring of `bytes`, in that context. A ring that is there already is
- * used again. NULL: done; else why not. */
+/* Allocate the ring in that context, `bytes` or less, and turn the flight recorder on. A ring of an
+ * earlier arm is used again. Returns NULL, or the reason why there is none. */
 const char *tap_flight_ring_open(void *context, uint64_t bytes);
 void tap_flight_ring_clear(void);     /* at each arm: empty, and off until it is opened */
 void tap_flight_ring_close(void);     /* with the gate held: off; what is still there is counted */
@@ -33,23 +35,25 @@ void tap_flight_ring_forget(void);    /* the memory is gone, or this is the chil
 /* ---- the holder of the gate ------------------------------------------------------------------ */
 /* A step begins. counted: it is in the ledger already. */
 void tap_flight_ring_step(uint64_t step, bool counted);
-/* Around a launch that is not recorded; arguments as of tap_gpu_record_begin(). False: no room, or
- * the driver refused; nothing of it is there, and nothing is counted. */
+/* Before a launch that is not recorded; arguments as of tap_gpu_record_begin(). False: there is no
+ * room, or the driver refused. Then nothing of the launch is in the ring, and nothing is counted. */
 bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
                            const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
                            const char *library_function, bool joined);
-/* False: it is not in the ring; it, and the launches that it joined, are counted. */
+/* After the launch. False: the op is not in the ring (the launches that this one joined left it
+ * too), and is counted. */
 bool tap_flight_ring_leave(const struct tap_gpu_launch *l, bool ok);
-/* The last op lacks rows: it leaves the ring, and is counted for that reason. */
+/* The last op lacks rows: take it out of the ring, and count it for that reason. */
 void tap_flight_ring_cut(enum tap_count why);
 
 /* ---- for the dump, with the gate held -------------------------------------------------------- */
 uint64_t tap_flight_ring_address(void); /* on the device */
 /* Launch i of the oldest op; NULL: there is none, or the op has fewer. */
 struct tap_flight_launch *tap_flight_ring_oldest(unsigned i);
-/* The oldest op leaves: it was dumped (SENT), or it is counted for that reason. */
+/* Take the oldest op out. TAP_OPS_SENT: it was dumped; else it is counted for that reason. */
 void tap_flight_ring_drop(enum tap_count why);
-/* *step: of that launch. True: no record of the step was sent yet, and from now on one was. */
+/* Fill in the step of that launch. True: no record of this step was sent before; the caller sends
+ * one now. */
 bool tap_flight_ring_step_is_new(const struct tap_flight_launch *f, uint64_t *step);
 
 #pragma GCC visibility pop

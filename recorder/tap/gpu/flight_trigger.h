@@ -13,17 +13,17 @@
 #pragma GCC visibility push(hidden)
 
 /* ---- any thread ------------------------------------------------------------------------------ */
-bool tap_flight_is_on(void);
-bool tap_flight_is_dumping(void);
-/* Dump the ring. An output's trigger counts once an arm: all that comes after the first bad output
- * is bad. False: off, dumping already, or had. */
+bool tap_flight_is_on(void);           /* this arm has a ring */
+bool tap_flight_is_dumping(void);      /* from the trigger until the sender has sent the ring */
+/* Have the ring dumped. An output triggers once an arm only, because all that comes after the first
+ * bad output is bad too. False: off, dumping already, or an output triggered before. */
 bool tap_flight_trigger(enum tap_flight why);
 uint64_t tap_flight_ring_bytes(void); /* 0: off */
 
 /* ---- the sender ------------------------------------------------------------------------------ */
 /* The dumped ring held nothing bad: an output may trigger again. */
 void tap_flight_false_alarm(void);
-void tap_flight_dumped(void);         /* the dump has come */
+void tap_flight_dumped(void);         /* all of the ring was sent */
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_flight_set_on(uint64_t ring_bytes); /* 0: off, and no longer dumping */

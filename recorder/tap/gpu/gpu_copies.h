@@ -14,10 +14,10 @@
 
 #define TAP_GPU_COPIES 16u
 struct tap_gpu_copy {                 /* as the kernel reads it */
-    /* bytes: of all rows; `to` is dense, rows at `from` lie `pitch` apart. */
-    uint64_t to, from, bytes, pitch;
-    /* unit: 16, 4 or 1 bytes, which all of the copy is a multiple of. */
-    uint32_t row_bytes, unit;
+    uint64_t to, from;                /* addresses; rows at `to` lie one after the other ... */
+    uint64_t bytes, pitch;            /* of all rows; ... and those at `from` `pitch` bytes apart */
+    uint32_t row_bytes;
+    uint32_t unit;                    /* 16, 4 or 1: all of the above are multiples of it */
 };
 struct tap_gpu_copies {               /* copies on one stream that go together; zeroed: none */
     struct tap_gpu_copy copy[TAP_GPU_COPIES];
@@ -29,7 +29,7 @@ struct tap_gpu_copies {               /* copies on one stream that go together; 
  * False: the driver refused. */
 bool tap_gpu_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes,
                        uint64_t pitch, void *stream);
-/* The same, but it may wait for tap_gpu_copies_launch(). */
+/* The same, but the copy may be made no earlier than tap_gpu_copies_launch(). */
 bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
                         uint64_t row_bytes, uint64_t pitch, void *stream);
 /* Launch what was added. False: the driver refused. */
@@ -38,11 +38,10 @@ bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream);
 /* ---- the tap's thread, with the context current ---------------------------------------------- */
 #define TAP_GPU_TRIAL_BYTES 1024u
 struct tap_gpu_copies_trial {         /* where the kernel may be tried */
-    /* TAP_GPU_TRIAL_BYTES on the device that nobody else uses now ... */
-    uint64_t ring;
-    const uint8_t *host;              /* ... and their mirror in pinned memory */
-    const volatile uint32_t *word;    /* in pinned memory, 0 ... */
-    uint64_t word_address;            /* ... and its address on the device */
+    uint64_t ring;                    /* address of TAP_GPU_TRIAL_BYTES that nobody else uses now */
+    const uint8_t *host;              /* their mirror in pinned memory */
+    const volatile uint32_t *word;    /* a word in pinned memory, 0 */
+    uint64_t word_address;            /* the same, as the device sees it */
     void *stream;
 };
 /* Have the driver compile the kernel, and try it. Where either fails, copies are made one by

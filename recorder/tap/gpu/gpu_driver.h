@@ -3,7 +3,7 @@
  *
  * One table, with the names and arguments of CUDA's driver. The front of the vendor whose GPU the
  * process uses fills it before the first launch is recorded: cuda_load.c with CUDA's functions,
- * hip_load.c with HIP's. Nothing below recorder/tap/gpu asks which one it was. */
+ * hip_load.c with HIP's. Nothing in recorder/tap/gpu asks which of the two it was. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_DRIVER_H
 #define TD_RECORDER_TAP_GPU_GPU_DRIVER_H
 
@@ -17,8 +17,8 @@
 struct tap_gpu_driver {
     TAP_CUDA_FUNCTIONS(TAP_GPU_MEMBER)
     TAP_CUDA_OPTIONAL(TAP_GPU_MEMBER) /* each may be NULL */
-    /* Not NULL: the parameters of a kernel, found by its name; used in place of CUDA's ParamInfo
-     * functions. Returns their number. */
+    /* Find the parameters of a kernel by its name, return their number. Used in place of CUDA's
+     * ParamInfo functions unless NULL. */
     int (*named_params)(const char *symbol, struct td_gpu_param params[TD_GPU_PARAMS]);
 };
 extern struct tap_gpu_driver tap_driver;

@@ -14,32 +14,36 @@
 #pragma GCC visibility push(hidden)
 
 /* ---- a thread of the server, inside the tap (gpu_threads.h) ---------------------------------- */
-/* Before and after a launch of a kernel that has an adapter. A token for leave; 0: nothing is to be
- * done after the launch. */
+/* Before and after a launch of a kernel that has an adapter. enter decides what becomes of the
+ * launch and copies its inputs; leave copies its output. enter returns a token for leave; 0: leave
+ * need not be called. */
 uint64_t tap_gpu_gate_enter(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k);
 void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok);
 /* Around C = A W by a library's `function` (a static string), where the launch before, on the same
  * stream, wrote W at the address w.
  *   a, c : addresses of A [m, k] and C [m, n], F16, rows lda and ldc elements apart
- * False: w is not such a W. Then, and with *token 0, nothing is to be done after the call. */
+ * False: w is not such a W, and the call is not recorded. *token: for leave; 0: leave need not be
+ * called. */
 bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, uint64_t a,
                                 uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda,
                                 int64_t ldc, uint64_t *token);
 void tap_gpu_gate_leave_library(uint64_t token, bool ok);
-/* A launch that a graph has made on l->stream: enter and leave in one. */
+/* A launch that a graph has made on l->stream, and whose operands lie in its slot: enter and leave
+ * in one. */
 void tap_gpu_gate_replay(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
                          const struct td_gpu_work *w);
 void tap_gpu_gate_note_other(void);   /* a launch without an adapter, or of a graph */
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_gpu_gate_open(void);         /* at each arm, while nobody is inside the tap */
-/* Hand over what was staged and has been lying there; now: whatever was staged. */
+/* Hand over what was staged if no launch has come for a while; now: in any case. */
 void tap_gpu_gate_tick(bool now);
 void tap_gpu_gate_dump(void);         /* tap_flight_dump_some(), unless a GEMM is half recorded */
-/* Launches are not watched any more: one between enter and leave will not come back. */
+/* Free the gate of a launch between enter and leave that will not come back, because launches are
+ * not watched any more. */
 void tap_gpu_gate_abandon(void);
-/* Between two windows of a sample: close, and nothing need be watched for so many ns. 0: the next
- * step must be watched. */
+/* Between two windows of a sample: close the gate. Returns for how many ns launches need not be
+ * watched; 0: the next step must be, and the gate stays open. */
 int64_t tap_gpu_gate_rest(void);
 /* Open again. False: a thread of the server is still inside; try again later. */
 bool tap_gpu_gate_wake(void);

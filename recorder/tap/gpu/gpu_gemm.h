@@ -14,11 +14,12 @@
 struct tap_gpu_launch {               /* a launch as the server makes it */
     void *function, *stream, *context;
     unsigned grid[3], block[3], shared_bytes;
-    /* Pointers to the parameters; or NULL: then they lie packed. */
+    /* Pointers to the parameters; NULL: the parameters lie one after the other at `packed`. */
     void *const *params;
     const void *packed;
     size_t packed_bytes;
-    /* By a CUDA graph: where the graph copies this launch's operands on the device; else 0. */
+    /* Launched by a CUDA graph: device address of the copies that the graph makes of its operands;
+     * else 0. */
     uint64_t slot;
 };
 
@@ -32,9 +33,9 @@ uint64_t tap_gpu_operand_rows(const struct td_gpu_operand *o);
 uint64_t tap_gpu_operand_pitch(const struct td_gpu_operand *o); /* bytes from row to row */
 /* Address at which the next row would begin. */
 uint64_t tap_gpu_operand_end(const struct td_gpu_operand *o);
-/* An input or the output: not a weight, not scratch memory. */
+/* Is it an input or the output, neither a weight nor scratch memory? */
 bool tap_gpu_operand_is_copied(const struct td_gpu_operand *o);
-/* Of all operands that are copied. */
+/* Bytes of all operands that are copied. */
 uint64_t tap_gpu_gemm_copied_bytes(const struct td_gpu_work *w);
 /* A slot holds all copied operands in a row: the offset of operand i in it. For i = n_op: the
  * slot's size. */

@@ -15,11 +15,9 @@
 struct tap_gpu_kernel {
     _Atomic(void *) handle;           /* NULL: this place is free */
     _Atomic bool ready;               /* all below is filled in */
-    /* Launches that were counted by this kernel's name alone ... */
-    _Atomic uint64_t n;
-    /* ... and those internal to a library GEMM that is recorded as one call. */
-    _Atomic uint64_t in_library_call;
-    uint64_t sent, sent_in_library_call; /* of those, reported to the recorder; the sender's */
+    _Atomic uint64_t n;               /* launches, without those in the next line */
+    _Atomic uint64_t in_library_call; /* launches inside a library's GEMM that is recorded as one call */
+    uint64_t sent, sent_in_library_call; /* how many of each the sender has reported */
     const struct td_gpu_adapter *adapter; /* NULL: the tap cannot read this kernel's parameters */
     struct td_gpu_param params[TD_GPU_PARAMS];
     int n_params;
@@ -32,7 +30,7 @@ struct tap_gpu_kernel {
 struct tap_gpu_kernel *tap_gpu_kernel_find(void *handle, const char *symbol);
 /* Forget all of them. From the tap's thread, while nobody is inside the tap. False: no memory. */
 bool tap_gpu_kernels_clear(void);
-/* Place i of the table, NULL behind the last; *used false: the place is free. The sender's. */
+/* Place i of the table, NULL behind the last. *used: a kernel has it. From the sender. */
 struct tap_gpu_kernel *tap_gpu_kernel_at(unsigned i, bool *used);
 
 /* ---- kernels captured in graphs: with the lock of the graphs held, but for the last one ------ */

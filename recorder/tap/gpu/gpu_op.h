@@ -11,7 +11,7 @@
 #pragma GCC visibility push(hidden)
 
 struct tap_gpu_op {
-    /* In order; each computed the rows behind those of the one before. */
+    /* In order; each computes the rows that follow those of the launch before. */
     struct tap_gpu_entry launch[TAP_MAX_LAUNCHES];
     int n;                            /* 0: there is no op */
     /* The first launch was dropped: those that join it are dropped too. */

@@ -1,8 +1,8 @@
-/* gpu_output_check.h - do outputs look bad? The sender looks at them, and triggers a dump of the
- * flight recorder.
+/* gpu_output_check.h - look for outputs that are not finite, or all zeros, and trigger a dump of
+ * the flight recorder.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The sender's thread alone; the values lie in the host's memory by then. */
+ * From the sender alone; the values lie in the host's memory by then. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_OUTPUT_CHECK_H
 #define TD_RECORDER_TAP_GPU_GPU_OUTPUT_CHECK_H
 

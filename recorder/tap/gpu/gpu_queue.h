@@ -1,8 +1,8 @@
-/* gpu_queue.h - what the holder of the gate tells the sender: one entry for each launch, step,
+/* gpu_queue.h - what the sender has to send, in order: one entry for each launch, step and
  * chunk of weights.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One writer (whoever holds the gate) and one reader (the sender), without a lock. The tensors that
+ * The holder of the gate writes, the sender reads; no lock. The tensors that
  * an entry describes lie in the stage's ring; they have come when the entry's batch has. Entries
  * are in the order of launches. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_QUEUE_H
@@ -23,11 +23,10 @@ enum tap_gpu_entry_kind {
 struct tap_gpu_entry {
     enum tap_gpu_entry_kind kind;
     uint32_t batch;                   /* the tensors have come when this batch has */
-    /* The stage's ring is free up to here when the sender is done with this entry. */
-    uint64_t end;
+    uint64_t end;                     /* up to here the sender frees the stage's ring after it */
     uint64_t step;                    /* STEP; LAUNCH of the flight recorder */
     bool recorded;                    /* STEP: its record was sent before */
-    /* LAUNCH, DUMP_*: why the flight recorder's ring is dumped; NOT: recorded by sampling. */
+    /* LAUNCH, DUMP_*: why the flight recorder's ring is dumped; NOT: it was recorded at once. */
     enum tap_flight flight;
     struct tap_gpu_weight_set set;    /* CHUNK, LAUNCH, CHECK */
     /* CHUNK: offset in the set's stream of tensors; CHUNK, CHECK: place and bytes in the stage's
@@ -35,8 +34,8 @@ struct tap_gpu_entry {
     uint64_t offset, at, len;
     /* LAUNCH: computes the next rows of the GEMM of the launch before. */
     bool joins;
-    /* Not TAP_OPS_SENT: the op before this entry lacks rows, for that reason, and must not be
-     * sent. */
+    /* Not TAP_OPS_SENT: the op before this entry lacks rows, for that reason. It must not be sent,
+     * because its first rows would pass for all of it. */
     enum tap_count cut;
     /* LAUNCH: it only dequantises W; this function, called next, multiplies. NULL: it does all. */
     const char *library_function;
@@ -54,7 +53,7 @@ struct tap_gpu_entry *tap_gpu_queue_place(uint64_t ahead);
 /* Pass the next entry on, filled in but for batch, end and cut. Its tensors come with that
  * batch. */
 void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch);
-/* The op before the next entry lacks rows, for that reason. */
+/* The op at hand lacks rows, for that reason: the next entry says so. */
 void tap_gpu_queue_cut(enum tap_count why);
 
 /* ---- any thread ------------------------------------------------------------------------------ */

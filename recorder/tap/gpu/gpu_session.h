@@ -1,8 +1,7 @@
-/* gpu_session.h - one arm of a GPU front, from its beginning to its end: the pipeline is opened,
- * looked after, and closed.
+/* gpu_session.h - open the pipeline when a GPU front is armed, look after it, and close it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What a GPU front calls from the functions of its struct tap_front; all from the tap's thread. */
+ * The functions of a GPU front's struct tap_front call these, on the tap's thread. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_SESSION_H
 #define TD_RECORDER_TAP_GPU_GPU_SESSION_H
 

@@ -6,10 +6,10 @@
  *    of the launch.
  * 2. It marks the stream: what was copied until now belongs to the batch that is being filled.
  * 3. At the end of a step, or after 1 MiB, it hands the batch over: a stream of the tap's own
- *    copies the new bytes to the mirror, then writes
- *    the batch's number into a word there.
- * 4. The sender sees the number, reads the mirror, and frees the piece. Nothing here waits for the
- *    GPU. */
+ *    copies the new bytes to the mirror, then writes the batch's number into a word there.
+ * 4. The sender sees the number, reads the mirror, and frees the piece.
+ *
+ * Nothing here waits for the GPU. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_STAGE_H
 #define TD_RECORDER_TAP_GPU_GPU_STAGE_H
 
@@ -22,7 +22,7 @@
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 /* Allocate ring and mirror in that context, once: they are kept for the life of the process,
- * because cuMemFree waits for the device. NULL: done, or there already; else why not. */
+ * because cuMemFree waits for the device. Returns NULL, or the reason why not. */
 const char *tap_gpu_stage_open(void *context);
 /* Replace ring and mirror by larger ones if this arm's recorder takes larger records and there is
  * memory. The old ones stay allocated (all together are less than twice the largest). While the
@@ -56,8 +56,8 @@ void *tap_gpu_stage_stream(void);
 /* Copy rows to an offset. As tap_gpu_copy_rows(). */
 bool tap_gpu_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes,
                         uint64_t pitch, void *stream);
-/* From now on the stream of that number (0: nobody's) is marked. The stage has one event, so what
- * was marked on another one is handed over first. False: the driver refused. */
+/* Say which stream is marked from now on, by its number; 0: none of the server's. The stage has one
+ * event, so what was marked on another stream is handed over first. False: the driver refused. */
 bool tap_gpu_stage_use_stream(uint64_t number);
 /* What was copied on the stream until now belongs to the batch that is being filled. False: the
  * driver refused. */

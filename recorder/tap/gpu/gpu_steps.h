@@ -2,8 +2,8 @@
  * it cost, and how long nothing need be watched.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A step is recorded whole or not at all. The gate has one struct tap_gpu_steps; all but the
- * atomics belongs to the holder of the gate. */
+ * A step is recorded whole or not at all. The gate has one struct tap_gpu_steps. Its holder alone
+ * reads and writes it, but for the atomics, which the tap's thread may read at any time. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_STEPS_H
 #define TD_RECORDER_TAP_GPU_GPU_STEPS_H
 
@@ -19,8 +19,7 @@ struct tap_gpu_steps {
     uint64_t number;                  /* of the step at hand; goes on from arm to arm */
     enum tap_doing doing;             /* what happens to its GEMMs */
     bool may_send_weights;
-    /* Of the server's thread, by recording, not yet reported to the sampler. */
-    int64_t used_ns;
+    int64_t used_ns;                  /* that recording took, not yet reported to the sampler */
     int64_t began_ns;                 /* this step; 0: not seen */
     int64_t step_ns;                  /* how long one step is, about */
     /* Steps from now on that are in no window of the sample: they need not be watched. */
@@ -31,8 +30,8 @@ struct tap_gpu_steps {
 };
 
 /* ---- the holder of the gate ------------------------------------------------------------------ */
-/* A GEMM comes that joins no other; others: launches of other kernels so far. It may begin a
- * step. */
+/* A GEMM comes; it may begin a step. others: launches of other kernels so far. Not for a launch that
+ * computes further rows of a GEMM. */
 void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, uint64_t others);
 /* Put a boundary into the queue and hand over what was staged before it. False: the queue is full,
  * and boundary_due stays. */

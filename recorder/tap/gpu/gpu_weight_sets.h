@@ -1,5 +1,5 @@
-/* gpu_weight_sets.h - the weights of each layer: known again by where they lie, and sent once an
- * arm.
+/* gpu_weight_sets.h - the weights of each layer: found again by their addresses, and sent once
+ * an arm.
  * SPDX-License-Identifier: Apache-2.0
  *
  * A set is the weights of one layer. It is copied in chunks, as there is room; an op of the layer

@@ -1,5 +1,5 @@
 /* hip_load.h - find HIP's functions, and put them into the table of the GPU's driver.
- * SPDX-License-Identifier: Apache-2.0  */
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_RECORDER_TAP_HIP_HIP_LOAD_H
 #define TD_RECORDER_TAP_HIP_HIP_LOAD_H
 
@@ -16,7 +16,7 @@ struct tap_hip_runtime {
 extern struct tap_hip_runtime tap_hip;
 
 /* Fill tap_hip and tap_driver from the library that defines fn (NULL: the libamdhip64 that is
- * mapped), once. NULL: done; else why not. From the tap's thread. */
+ * mapped), once. Returns NULL, or the reason why not. From the tap's thread. */
 const char *tap_hip_load(const void *fn);
 /* The path of the library whose kernels an adapter knows best, if the process has one; else of the
  * runtime: into library[n]. */

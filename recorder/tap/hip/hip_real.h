@@ -1,5 +1,5 @@
 /* hip_real.h - the real functions of libamdhip64, for thousands of callers.
- * SPDX-License-Identifier: Apache-2.0  */
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_RECORDER_TAP_HIP_HIP_REAL_H
 #define TD_RECORDER_TAP_HIP_HIP_REAL_H
 
