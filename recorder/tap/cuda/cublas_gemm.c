@@ -1,18 +1,17 @@
-/* cublas_gemm.c - cublasHgemm, with which vLLM multiplies the weights that reconstruct_exllama has
- * just made whole: the second half of a GEMM; and cublasGemmEx, with which torch computes layers
- * that are not quantised.
+/* cublas_gemm.c - the tap before cublasHgemm and cublasGemmEx.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: vLLM 0.26, csrc/quantization/gptq/q_gemm.cu, gemm_half_q_half_cuda: for more than 50 rows
- * it calls reconstruct_exllama(..., temp_dq) and then cublasHgemm(handle, N, N, size_n, size_m,
- * size_k, &one, temp_dq, size_n, a, size_k, &zero, c, size_n). cuBLAS is column-major, so that is C
- * = A W in rows. Any other call is passed on: which one it is, W's address tells, and that no other
- * kernel was launched between the two.
+ * cublasHgemm is the second half of a GEMM of vLLM's: it multiplies with the W that
+ * reconstruct_exllama has just dequantised. Source: vLLM 0.26, csrc/quantization/gptq/q_gemm.cu,
+ * gemm_half_q_half_cuda: for more than 50 rows it calls reconstruct_exllama(..., temp_dq) and then
+ * cublasHgemm(handle, N, N, size_n, size_m, size_k, &one, temp_dq, size_n, a, size_k, &zero, c,
+ * size_n). cuBLAS is column-major, so in rows that is C = A W. Any other call is passed on. The
+ * address of W, and that no other kernel was launched between the two, tell which calls are meant.
  *
- * cublasGemmEx (TD_TAP_CUBLAS=1 at the server's start, else it is passed on): torch's linear
- * without a bias is GemmEx(T, N, n, m, k, 1, W, k, A, lda, 0, C, ldc) with W [n, k] dense, float16
- * or bfloat16 throughout, added in float32 (ATen/cuda/CUDABlas.cpp, gemm_internal). cublas_linear.c
- * says what is made of it. */
+ * torch computes layers that are not quantised with cublasGemmEx. It is recorded if the server was
+ * started with TD_TAP_CUBLAS=1, else passed on. torch's linear without a bias is GemmEx(T, N, n, m,
+ * k, 1, W, k, A, lda, 0, C, ldc) with W [n, k] dense, float16 or bfloat16 throughout, added in
+ * float32 (ATen/cuda/CUDABlas.cpp, gemm_internal). See cublas_linear.h. */
 #include <errno.h>
 
 #include "recorder/tap/cuda/cublas_linear.h"
@@ -39,7 +38,8 @@ static struct tap_symbol gemm_ex = {.name = "cublasGemmEx"}, symbol = {.name = "
 enum { ONE = 0x3c00, ZERO = 0, MODE_HOST = 0, OP_N = 0, OP_T = 1 };
 enum { TYPE_F16 = 2, TYPE_BF16 = 14, COMPUTE_32F = 68 }; /* cudaDataType, cublasComputeType_t */
 
-/* Factors lie on the host; those on the device cannot be read. */
+/* Do the factors alpha and beta lie on the host? Those on the device cannot be read. Also finds the
+ * stream. */
 static bool is_readable(void *handle, const void *real, void **stream)
 {
     int (*mode_of)(void *, int *) = (int (*)(void *, int *))tap_real_find(&get_mode, real);
@@ -50,7 +50,7 @@ static bool is_readable(void *handle, const void *real, void **stream)
            !stream_of(handle, stream);
 }
 
-/* C = A W, and no more. */
+/* Is it C = A W, unscaled, and nothing added? */
 static bool is_product(void *handle, hgemm_fn *real, const uint16_t *alpha, const uint16_t *beta,
                        void **stream)
 {
@@ -94,7 +94,7 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
 
 /* ---- layers that are not quantised ----------------------------------------------------------- */
 
-/* A [m, k] and C [m, n] in rows, of that type, by W [n, k]. */
+/* Is it C [m, n] = A [m, k] by W [n, k] in rows, of one type that is recorded? */
 static bool is_linear(int trans_a, int trans_b, int m, int n, int k, int a_type, int lda,
                       int b_type, int c_type, int compute)
 {
@@ -103,7 +103,7 @@ static bool is_linear(int trans_a, int trans_b, int m, int n, int k, int a_type,
            n > 0 && k > 0;
 }
 
-/* Nothing is scaled, nothing added. */
+/* Is nothing scaled, and nothing added? */
 static bool is_plain(void *handle, gemm_ex_fn *real, const float *alpha, const float *beta,
                      void **stream)
 {
@@ -132,7 +132,7 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta,
                     c, c_type, ldc, compute, algorithm);
     before = tap_gpu_in_library_call(true);
-    /* Else part of a product that is seen as a whole. */
+    /* Else the call is internal to another library call, which is recorded as one. */
     ours = !before && is_plain(handle, real, alpha, beta, &l.stream);
     if (ours)
         token = tap_cublas_linear_enter(&p, TAP_CUBLAS_GEMM_EX, a_type == TYPE_BF16, &l);

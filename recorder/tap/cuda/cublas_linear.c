@@ -1,11 +1,11 @@
-/* cublas_linear.c - a layer that is not quantised, as cuBLAS is asked for it: read by a row of its
- * own, as if the call were a launch.
+/* cublas_linear.c - a layer that is not quantised, multiplied by cuBLAS: read by an adapter of its
+ * own, as if the library's call were one launch.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Every call of that form is taken for a layer, its factor W for weights: attention multiplies in
- * batches, by other functions. Where it is none after all, the op is right as it stands (W is
- * copied before the call as A is), and the next one of that address is dropped, as its sample of W
- * is not what was sent. What it cannot be told from is a step that begins anew at such an
+ * Every call of this form is taken for a layer, and its factor W for weights: attention multiplies
+ * in batches, by other functions. Where it is none after all, the op is right as it stands (W is
+ * copied before the call, as A is), and the next op of that address is dropped, because its sample
+ * of W is not what was sent. One case cannot be told apart: a step that begins anew at such an
  * address. */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "recorder/tap/gpu/gpu_threads.h"
 
 enum { A, W, BIAS, C, M, N, K, LDA, LDC, N_FIELDS };
-/* As adapter.c has it: no product of two sizes by 8 overflows. */
+/* As in adapter.c: no product of two sizes by 8 overflows. */
 enum { MOST = 1 << 28 };
 static const struct td_gpu_field fields[N_FIELDS] = {
     [A] = {"a", 8, TD_GPU_IN},           [W] = {"w", 8, TD_GPU_WEIGHT},
@@ -81,18 +81,23 @@ static bool read_bf16(const struct td_gpu_adapter *row, const struct td_gpu_valu
     return read_linear(v, "BF16", w);
 }
 
-#define ROW(function, read) {function, function, "gemm", "checkpoint", fields, N_FIELDS, 0, NULL, 0, read}
-#define ROWS(function) {ROW(function, read_f16), ROW(function, read_bf16)}
-#define CALLS(call, function) {{.adapter = &adapters[call][0], .symbol = function}, {.adapter = &adapters[call][1], .symbol = function}}
+#define ADAPTER(function, read) \
+    {function, function, "gemm", "checkpoint", fields, N_FIELDS, 0, NULL, 0, read}
+#define ADAPTERS(function) {ADAPTER(function, read_f16), ADAPTER(function, read_bf16)}
+#define CALLS(call, function) \
+    {{.adapter = &adapters[call][0], .symbol = function}, \
+     {.adapter = &adapters[call][1], .symbol = function}}
 static const struct td_gpu_adapter adapters[][2] = {
-    [TAP_CUBLAS_GEMM_EX] = ROWS("cublasGemmEx"), [TAP_CUBLAS_LT_MATMUL] = ROWS("cublasLtMatmul")};
+    [TAP_CUBLAS_GEMM_EX] = ADAPTERS("cublasGemmEx"),
+    [TAP_CUBLAS_LT_MATMUL] = ADAPTERS("cublasLtMatmul"),
+};
 static const struct tap_gpu_kernel calls[][2] = {
     [TAP_CUBLAS_GEMM_EX] = CALLS(TAP_CUBLAS_GEMM_EX, "cublasGemmEx"),
     [TAP_CUBLAS_LT_MATMUL] = CALLS(TAP_CUBLAS_LT_MATMUL, "cublasLtMatmul")};
 
 bool tap_cublas_linear_wanted(void)
 {
-    static _Atomic int wanted;         /* 0: not looked yet; 1: no; 2: yes */
+    static _Atomic int wanted;         /* 0: not known yet; 1: no; 2: yes */
     int now = atomic_load_explicit(&wanted, memory_order_relaxed);
     const char *set;
 

@@ -1,13 +1,13 @@
-/* cublas_lt.c - cublasLtMatmul, with which torch computes layers that are not quantised and have a
- * bias, and some without one.
+/* cublas_lt.c - the tap before cublasLtMatmul, with which torch computes layers that are not
+ * quantised and have a bias, and some without one.
  * SPDX-License-Identifier: Apache-2.0
  *
- * With TD_TAP_CUBLAS=1 at the server's start, else it is passed on. Source: torch 2.11,
- * ATen/cuda/CUDABlas.cpp, gemm_and_bias and gemm_internal_cublaslt: D = W A^T in columns, which is
- * A W^T in rows; W and A as cublasGemmEx has them (cublas_gemm.c), the bias by the epilogue. What
- * the call means stands in descriptors, which the library itself is asked for: its getters look
- * into memory of the host and do no more. Whatever they do not answer, or answer in another way
- * than below, makes it a call that is passed on, its kernels counted by name. */
+ * It is recorded if the server was started with TD_TAP_CUBLAS=1, else passed on. Source: torch
+ * 2.11, ATen/cuda/CUDABlas.cpp, gemm_and_bias and gemm_internal_cublaslt: D = W A^T in columns,
+ * which is A W^T in rows; W and A as cublasGemmEx has them (cublas_gemm.c), the bias by the
+ * epilogue. Descriptors hold what the call means, and the library itself is asked for their values:
+ * its getters read memory of the host and do no more. A call for which they do not answer as below
+ * is passed on, and its kernels are counted by name. */
 #include <errno.h>
 
 #include "kernels/abi/blas_lt_abi.h"
@@ -15,7 +15,9 @@
 #include "recorder/tap/gpu/gpu_threads.h"
 
 #define FAILED 13                     /* CUBLAS_STATUS_EXECUTION_FAILED */
-#define VALUES (handle, desc, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout, algorithm, workspace, workspace_bytes, stream)
+#define VALUES \
+    (handle, desc, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout, algorithm, \
+     workspace, workspace_bytes, stream)
 
 typedef int matmul_fn TD_CUBLASLT_MATMUL_ARGS;
 typedef int get_fn TD_CUBLASLT_GET_ARGS;
@@ -39,8 +41,8 @@ static bool ask(get_fn *get, const void *of, int attribute, void *to, size_t byt
 
 /* ---- the descriptor -------------------------------------------------------------------------- */
 
-/* W transposed by A as it is, added and scaled in float32, by factors on the host, and by none of
- * their own that the operands may have (fp8). */
+/* Does the descriptor say: W transposed by A as it is, added and scaled in float32, factors on the
+ * host, and no scales of the operands' own (fp8)? */
 static bool is_product(get_fn *get, const void *desc)
 {
     static const struct { int attribute; int32_t value;
@@ -65,7 +67,8 @@ static bool is_product(get_fn *get, const void *desc)
     return true;
 }
 
-/* Nothing, or a bias of D's type, is added to the product, and nothing else is made of it. */
+/* Read the epilogue. False: something other than a bias of D's type is made of the product. *bias:
+ * its address; 0: none. */
 static bool read_bias(get_fn *get, const void *desc, int32_t type, uint64_t *bias)
 {
     const void *at = NULL;
@@ -88,8 +91,8 @@ static bool read_bias(get_fn *get, const void *desc, int32_t type, uint64_t *bia
 
 /* ---- the layouts ----------------------------------------------------------------------------- */
 
-/* One matrix in columns, that lies where the call says. A library that knows no batch modes has no
- * other; sizes and strides are positive, and fit an int. */
+/* Read the layout of one matrix in columns. False: it is none, or its sizes or stride do not fit an
+ * int. (A library that knows no batch modes has strided ones only.) */
 static bool read_layout(get_fn *get, const void *of, struct layout *l)
 {
     if (!of || !ask(get, of, TD_CUBLASLT_LAYOUT_TYPE, &l->type, sizeof l->type) ||
@@ -110,8 +113,8 @@ static bool is_like(const struct layout *l, int32_t type, uint64_t rows, uint64_
     return l->type == type && l->rows == rows && l->cols == cols && (uint64_t)l->ld >= rows;
 }
 
-/* W [n, k] dense, A [m, k], D [m, n], all of one type; C is not read, but says how D comes to
- * be. */
+/* Are W [n, k] dense, A [m, k] and D [m, n] of one type that is recorded? C is not read, but must
+ * be shaped as D. */
 static bool read_sizes(get_fn *get, const struct call *x, struct tap_cublas_linear *p,
                        int32_t *type)
 {
@@ -132,7 +135,7 @@ static bool read_sizes(get_fn *get, const struct call *x, struct tap_cublas_line
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* The factors are looked at last: only by then they are floats of the host. */
+/* The factors are read last, when they are known to be floats on the host. */
 static bool read_linear(matmul_fn *real, const struct call *x, struct tap_cublas_linear *p,
                         bool *bf16)
 {
@@ -165,7 +168,7 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     if (!tap_armed() || !tap_cublas_linear_wanted() || !tap_gpu_come_in())
         return real VALUES;
     before = tap_gpu_in_library_call(true);
-    /* Else part of a product that is seen as a whole, or another product. */
+    /* Else the call is internal to another library call, or is no such GEMM. */
     if (!before && read_linear(real, &x, &p, &bf16))
         token = tap_cublas_linear_enter(&p, TAP_CUBLAS_LT_MATMUL, bf16, &l);
     else

@@ -12,11 +12,12 @@
 
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     uint64_t token;                   /* of a launch that is recorded, between its two callbacks */
-    struct tap_cuda_slot *slot;       /* of a launch that is captured, between its two callbacks */
-    const void *exec;                 /* a graph that is launched, between the two callbacks */
+    struct tap_cuda_captured *captured; /* of a launch that is captured, the same */
+    const void *exec;                 /* of a graph that is launched, the same */
 } me;
 
-/* The packed form: words of `extra`, with the block's address and size. */
+/* Parameters in the packed form: `extra` holds pairs of a word and a value; two of them give the
+ * block's address and size. */
 static void read_extra(struct tap_gpu_launch *l, void *const *extra)
 {
     int i;
@@ -56,7 +57,7 @@ static void read_launch_ex(struct tap_gpu_launch *l, const struct tap_cuda_launc
     read_launch(l, &as, true);
 }
 
-/* False: no launch of a kernel. */
+/* Read a call as a launch. False: it is no launch of a kernel. */
 static bool read_call(struct tap_gpu_launch *l, uint32_t cbid, const struct tap_cupti_data *d)
 {
     bool per_thread = false;
@@ -100,7 +101,7 @@ static void *graph_stream(uint32_t cbid, const struct tap_cupti_data *d)
                                                             : p->stream;
 }
 
-static void entered(uint32_t cbid, const struct tap_cupti_data *d)
+static void before_launch(uint32_t cbid, const struct tap_cupti_data *d)
 {
     struct tap_gpu_launch l;
 
@@ -117,7 +118,7 @@ static void entered(uint32_t cbid, const struct tap_cupti_data *d)
     me.token = tap_gpu_recognise(&l, d->symbol);
 }
 
-static void left(uint32_t cbid, const struct tap_cupti_data *d)
+static void after_launch(uint32_t cbid, const struct tap_cupti_data *d)
 {
     bool ok = d->result && *(const int *)d->result == 0;
     const void *exec = me.exec;
@@ -132,28 +133,28 @@ static void left(uint32_t cbid, const struct tap_cupti_data *d)
         tap_gpu_gate_leave(token, &l, ok);
 }
 
-/* What becomes a graph, and what is done to graphs, is looked at while asleep too. True: it was
- * that. */
-static bool of_graphs(uint32_t cbid, const struct tap_cupti_data *d)
+/* Watch captures and graphs, while asleep too. True: the call was about them, and nothing else is
+ * to be done. */
+static bool handle_graphs(uint32_t cbid, const struct tap_cupti_data *d)
 {
-    struct tap_cuda_slot *slot = me.slot;
+    struct tap_cuda_captured *captured = me.captured;
     struct tap_gpu_launch l;
 
     if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
-        me.exec = NULL;               /* of one whose end was not watched */
+        me.exec = NULL;               /* left by a launch whose end was not watched */
     if (d->site == TAP_CUPTI_ENTER && is_graph_launch(cbid))
         tap_cuda_graphs_launch(((const struct tap_cuda_graph_launch_params *)d->params)->exec,
                                graph_stream(cbid, d));
     if (is_graph_launch(cbid))
         return false;
-    me.slot = NULL;
+    me.captured = NULL;
     if (!read_call(&l, cbid, d))
         return tap_cuda_graphs_call(cbid, d);
     if (d->site == TAP_CUPTI_ENTER)
-        return tap_cuda_graphs_enter(&l, d->symbol, &me.slot);
-    if (slot)
-        tap_cuda_graphs_leave(slot, &l, d->result && *(const int *)d->result == 0);
-    return slot;
+        return tap_cuda_graphs_enter(&l, d->symbol, &me.captured);
+    if (captured)
+        tap_cuda_graphs_leave(captured, &l, d->result && *(const int *)d->result == 0);
+    return captured;
 }
 
 void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
@@ -166,11 +167,11 @@ void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
         (d->site == TAP_CUPTI_EXIT && !me.token && !tap_cuda_graphs_on()))
         return;
     tap_gpu_thread.own_calls = true;
-    if ((!tap_cuda_graphs_on() || !of_graphs(cbid, d)) && tap_gpu_come_in()) {
+    if ((!tap_cuda_graphs_on() || !handle_graphs(cbid, d)) && tap_gpu_come_in()) {
         if (tap_armed() && d->site == TAP_CUPTI_ENTER)
-            entered(cbid, d);
+            before_launch(cbid, d);
         else if (me.token || me.exec)
-            left(cbid, d);
+            after_launch(cbid, d);
         tap_gpu_go_out();
     }
     tap_gpu_thread.own_calls = false;
@@ -180,6 +181,6 @@ void tap_cuda_on_call(void *user, int domain, uint32_t cbid, const void *data)
 void tap_cuda_callback_forget(void)
 {
     me.token = 0;
-    me.slot = NULL;
+    me.captured = NULL;
     me.exec = NULL;
 }

@@ -1,11 +1,13 @@
-/* cuda_front.c - the front end for CUDA: loaded by the driver (CUDA_INJECTION64_PATH), it sees
- * every launch of a kernel through CUPTI's callbacks, whoever makes it and however it is linked,
- * while it is armed; asleep it is not subscribed.
+/* cuda_front.c - the front end for CUDA: arming, rests, and the driver's call that loads it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: CUPTI's documentation of CUDA 13.0 and its headers (tap_cuda_abi.h); seen on an H100 and
- * an H200: subscribing in a live server takes 12 us, unsubscribing 6 us, any number of times; CUDA
- * calls within a callback are allowed, those of the driver call the callback again; no destructor
+ * CUDA's driver loads the tap (CUDA_INJECTION64_PATH). While armed, the tap sees every launch of a
+ * kernel by CUPTI's callbacks, whichever library makes it and however that is linked; asleep it is
+ * not subscribed to them.
+ *
+ * Source: CUPTI's documentation of CUDA 13.0 and its headers. Seen on an H100 and an H200:
+ * subscribing in a live server takes 12 us, unsubscribing 6 us, any number of times; CUDA calls
+ * within a callback are allowed, and those of the driver call the callback again; no destructor
  * runs in vLLM's engine. A process has one subscriber: a profiler that came first is left in
  * peace. */
 #include <errno.h>
@@ -24,19 +26,21 @@
 #include "recorder/tap/gpu/gpu_threads.h"
 
 #define TICK_MS 3
-#define IDLE_TICK_MS 20               /* so soon it is seen that the server computes again */
+#define IDLE_TICK_MS 20               /* how soon the tap sees that the server computes again */
 #define RETRY_NS 1000000000LL
 
 TAP_EXPORT int InitializeInjection(void);
 
 static _Atomic bool injected;
-static struct { int64_t began_ns, until_ns; } resting; /* until_ns 0: it does not */
+static struct { int64_t began_ns, until_ns; } resting; /* a rest; until_ns 0: there is none */
 static const char *not_woken;         /* why the last rest could not be ended; NULL: it could */
-static char no_graphs[TAP_TEXT];      /* why they are not watched, though they should be */
+/* Why graphs are not watched, though --graphs was asked for. */
+static char no_graphs[TAP_TEXT];
 
 /* ---- for the core ---------------------------------------------------------------------------- */
 
-/* Of the devices with a primary context, if there is but one; else a launch will tell. */
+/* The context of the one device that has a primary context; NULL: there are several, or none, and a
+ * launch will tell. */
 static void *guess_context(void)
 {
     int n = 0, i, device, active, found = -1;
@@ -54,7 +58,7 @@ static void *guess_context(void)
             return NULL;
         found = device;
     }
-    /* kept: what we allocate in it is kept too. */
+    /* kept: the memory allocated in it is kept too */
     return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context;
 }
 
@@ -89,7 +93,7 @@ uint32_t tap_cuda_flight_mib(void)
     return (uint32_t)(tap_flight_ring_bytes() >> 20);
 }
 
-/* If one is over, or is cut short. */
+/* Count the rest that is over, or is cut short. */
 static void count_rest(void)
 {
     if (resting.until_ns)
@@ -108,8 +112,8 @@ static void stop(int wait_ms)
     tap_gpu_session_end(wait_ms);
 }
 
-/* Nothing is watched while the next passes are in no window of the sample: being subscribed costs
- * each launch half a microsecond (docs/tap.md). */
+/* May the tap rest? Being subscribed costs each launch half a microsecond, so it unsubscribes while
+ * the next steps are in no window of the sample. */
 static bool may_rest(void)
 {
     return tap_gpu_is_watching() && tap_cupti_is_watching() && !tap_cuda_graphs_on() &&
@@ -126,7 +130,8 @@ static void rest(int64_t ns)
     tap_count(TAP_RESTS, 1, 0);
 }
 
-/* Another profiler may have come: then the rest goes on, and it is tried again. */
+/* End the rest. If that fails (another profiler may have come), the rest goes on, and is tried to
+ * end again. */
 static void wake(void)
 {
     not_woken = tap_cupti_watch(tap_cuda_on_call);
@@ -153,7 +158,7 @@ static void tick(void)
         rest(ns);
 }
 
-/* Soon where a rest may begin, or is over: it is some passes long. */
+/* Ticks come often where a rest may begin, or is about to end. */
 static int tick_ms(void)
 {
     int64_t ms = (resting.until_ns - tap_now()) / 1000000 + 1;
@@ -165,7 +170,7 @@ static int tick_ms(void)
     return tap_gpu_gate_is_at_work() ? TICK_MS : IDLE_TICK_MS;
 }
 
-/* What was CUDA's in the parent is of no use here. A child that uses CUDA itself is injected
+/* CUDA's state of the parent is of no use in a child. A child that uses CUDA itself is injected
  * anew. */
 static void forked(void)
 {
@@ -184,7 +189,7 @@ static const char *trouble(void)
     return why ? why : not_woken ? not_woken : tap_gpu_stage_shortage();
 }
 
-/* "CUDA device 1": the process's own count of them, those on which it computes. */
+/* "CUDA device 1": the devices on which the process computes, by its own count. */
 static void name_devices(char *out, size_t n)
 {
     int count = 0, i, device, active;
@@ -224,7 +229,7 @@ bool tap_cuda_injected(void)
     return atomic_load_explicit(&injected, memory_order_relaxed);
 }
 
-/* With --graphs: subscribed before the server can capture anything, and for good. */
+/* With --graphs the tap subscribes before the server can capture anything, and stays subscribed. */
 static void watch_graphs(void)
 {
     uint64_t bytes = tap_cuda_graphs_wanted();
@@ -240,14 +245,15 @@ static void watch_graphs(void)
                  (int)sizeof no_graphs - 56, why);
 }
 
-/* Called by the driver when it is initialised, in every process that uses CUDA. 1: loaded. */
+/* The driver calls this when it is initialised, in every process that uses CUDA. Returns 1:
+ * loaded. */
 int InitializeInjection(void)
 {
     int e = errno;
 
     if (!atomic_load(&injected))
         watch_graphs();
-    atomic_store(&injected, true);    /* before this the tap's thread leaves all of CUDA alone */
+    atomic_store(&injected, true);    /* until now the tap's thread leaves all of CUDA alone */
     tap_take_note();
     errno = e;
     return 1;

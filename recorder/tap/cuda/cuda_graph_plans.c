@@ -1,5 +1,4 @@
-/* cuda_graph_plans.c - what is known of CUDA graphs: which handle stands for which capture, and
- * what was captured in it. Fixed tables.
+/* cuda_graph_plans.c - what is known of CUDA graphs, in tables of fixed size.
  * SPDX-License-Identifier: Apache-2.0
  *
  * vLLM captures two thousand graphs of four to some hundred GEMMs. The tables are mapped once and
@@ -10,7 +9,7 @@
 #include "recorder/tap/cuda/cuda_graph_plans.h"
 
 #define PLANS 8192u
-#define SLOTS 65536u
+#define CAPTURED 65536u
 #define HANDLES 16384u
 #define BUCKETS 4096u                 /* a power of two */
 
@@ -23,12 +22,12 @@ struct handle {
 
 static struct {
     struct tap_cuda_plan plan[PLANS];
-    struct tap_cuda_slot slot[SLOTS];
+    struct tap_cuda_captured captured[CAPTURED];
     struct handle handle[HANDLES];
     struct handle *bucket[BUCKETS], *free_handles;
-    struct tap_cuda_slot *free_slots;
-    /* That were ever used; look: where a free plan was found last. */
-    unsigned n_plans, n_slots, n_handles, look;
+    struct tap_cuda_captured *free_captured;
+    /* How many were ever used; look: where a free plan was found last. */
+    unsigned n_plans, n_captured, n_handles, look;
 } *all;
 
 bool tap_cuda_plans_open(void)
@@ -53,8 +52,8 @@ void tap_cuda_plans_forget(void)
 static void free_plan(struct tap_cuda_plan *p)
 {
     if (p->last) {
-        p->last->next = all->free_slots;
-        all->free_slots = p->first;
+        p->last->next = all->free_captured;
+        all->free_captured = p->first;
     }
     memset(p, 0, sizeof *p);
 }
@@ -76,7 +75,7 @@ static struct tap_cuda_plan *new_plan(void)
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-static struct handle **place_of(enum tap_cuda_handle kind, const void *handle)
+static struct handle **find_handle(enum tap_cuda_handle kind, const void *handle)
 {
     struct handle **at =
         &all->bucket[((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15u >> 40 & (BUCKETS - 1)];
@@ -88,7 +87,7 @@ static struct handle **place_of(enum tap_cuda_handle kind, const void *handle)
 
 struct tap_cuda_plan *tap_cuda_plan_at(enum tap_cuda_handle kind, const void *handle)
 {
-    struct handle *h = *place_of(kind, handle);
+    struct handle *h = *find_handle(kind, handle);
 
     return h ? h->plan : NULL;
 }
@@ -99,7 +98,7 @@ void tap_cuda_plan_release(struct tap_cuda_plan *p)
         free_plan(p);
 }
 
-static void drop(struct handle **at)
+static void drop_handle(struct handle **at)
 {
     struct handle *h = *at;
 
@@ -125,16 +124,16 @@ void tap_cuda_plan_link(enum tap_cuda_handle kind, void *handle, struct tap_cuda
     struct handle **at, *h;
 
     if (p)
-        p->users++;                   /* it may be the one that the handle stands for now */
-    at = place_of(kind, handle);
+        p->users++;                   /* p may be the plan that the handle stands for now */
+    at = find_handle(kind, handle);
     if (*at)
-        drop(at);
+        drop_handle(at);
     h = p ? new_handle() : NULL;
     if (p && !h && !--p->users)
-        free_plan(p);                 /* too many: this graph is one that was not watched */
+        free_plan(p);                 /* no handle is left: this graph counts as not watched */
     if (!h)
         return;
-    at = place_of(kind, handle);
+    at = find_handle(kind, handle);
     *h = (struct handle){*at, handle, p, kind};
     *at = h;
 }
@@ -148,14 +147,14 @@ void tap_cuda_plans_forget_graphs(void)
 
         while (*at)
             if ((*at)->kind == TAP_CUDA_GRAPH)
-                drop(at);
+                drop_handle(at);
             else
                 at = &(*at)->next;
     }
 }
 
-/* A handle of a capture that came to nothing may be another graph's by now. One that has ended is
- * gone on with: cuStreamBeginCaptureToGraph. */
+/* The handle of a capture that failed may be another graph's by now. A capture that has ended may
+ * go on: cuStreamBeginCaptureToGraph. */
 struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture)
 {
     struct tap_cuda_plan *p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
@@ -174,15 +173,15 @@ struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-static void kill(struct tap_cuda_plan *p, struct tap_cuda_slot *s)
+static void leave_launch_out(struct tap_cuda_plan *p, struct tap_cuda_captured *s)
 {
-    p->left_bytes += s->dead ? 0 : tap_gpu_gemm_copied_bytes(&s->work);
-    s->dead = true;
+    p->left_bytes += s->left_out ? 0 : tap_gpu_gemm_copied_bytes(&s->work);
+    s->left_out = true;
 }
 
 void tap_cuda_plan_leave_out(struct tap_cuda_plan *p, uint64_t bytes)
 {
-    struct tap_cuda_slot *s;
+    struct tap_cuda_captured *s;
 
     p->left_bytes += bytes;
     if (p->op_left)
@@ -190,51 +189,51 @@ void tap_cuda_plan_leave_out(struct tap_cuda_plan *p, uint64_t bytes)
     p->op_left = true;
     p->left++;
     for (s = p->op; s; s = s->next)
-        kill(p, s);
+        leave_launch_out(p, s);
 }
 
 void tap_cuda_plan_nest(struct tap_cuda_plan *p, const struct tap_cuda_plan *inner)
 {
-    struct tap_cuda_slot *s;
+    struct tap_cuda_captured *s;
 
     for (s = p->first; s; s = s->next) {
-        p->left += !s->dead && !s->goes_on;
-        kill(p, s);
+        p->left += !s->left_out && !s->joins;
+        leave_launch_out(p, s);
     }
     for (s = inner->first; s; s = s->next)
-        p->left += !s->dead && !s->goes_on;
+        p->left += !s->left_out && !s->joins;
     p->left += inner->left;
     p->nested = true;
 }
 
-static struct tap_cuda_slot *new_slot(void)
+static struct tap_cuda_captured *new_captured(void)
 {
-    struct tap_cuda_slot *s = all->free_slots;
+    struct tap_cuda_captured *s = all->free_captured;
 
     if (s)
-        all->free_slots = s->next;
-    else if (all->n_slots < SLOTS)
-        s = &all->slot[all->n_slots++];
+        all->free_captured = s->next;
+    else if (all->n_captured < CAPTURED)
+        s = &all->captured[all->n_captured++];
     return s;
 }
 
-struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
+struct tap_cuda_captured *tap_cuda_plan_add(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
                                          const struct tap_gpu_kernel *k,
                                          const struct td_gpu_work *w, uint64_t arena_bytes)
 {
     uint64_t bytes = tap_gpu_gemm_slot_offset(w, w->n_op);
-    struct tap_cuda_slot *s = NULL;
+    struct tap_cuda_captured *s = NULL;
 
     if (tap_gpu_gemm_weights(w) != p->weights)
         p->weights = tap_gpu_gemm_weights(w), p->op = NULL, p->op_left = false;
     if (!p->op_left && !p->nested && tap_gpu_gemm_operand(w, TD_GPU_IN) && p->used <= arena_bytes &&
         bytes <= arena_bytes - p->used)
-        s = new_slot();
+        s = new_captured();
     if (!s) {
         tap_cuda_plan_leave_out(p, tap_gpu_gemm_copied_bytes(w));
         return NULL;
     }
-    *s = (struct tap_cuda_slot){.kernel = k, .launch = *l, .work = *w, .goes_on = p->op};
+    *s = (struct tap_cuda_captured){.kernel = k, .launch = *l, .work = *w, .joins = p->op};
     s->launch.slot = p->used;
     s->launch.params = NULL;
     s->launch.packed = NULL;

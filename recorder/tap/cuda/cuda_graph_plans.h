@@ -12,14 +12,14 @@
 
 /* A captured launch: after each launch of the graph, copies of its inputs and output lie at
  * launch.slot. */
-struct tap_cuda_slot {
-    struct tap_cuda_slot *next;
+struct tap_cuda_captured {
+    struct tap_cuda_captured *next;
     const struct tap_gpu_kernel *kernel;
     struct tap_gpu_launch launch;     /* only its numbers */
     struct td_gpu_work work;
-    bool goes_on;                     /* the launch before was of the same op */
+    bool joins;                       /* the launch before was of the same op */
     /* Not all launches of its op have slots: it is not recorded. */
-    bool dead;
+    bool left_out;
 };
 
 #define TAP_CUDA_TALLIES 96           /* different kernels in one graph */
@@ -28,11 +28,11 @@ struct tap_cuda_plan {                /* what a graph does */
     bool ended;                       /* the capture is over, and succeeded */
     /* Handles that stand for it, and threads that walk its slots. */
     uint32_t users;
-    struct tap_cuda_slot *first, *last; /* in the order of launches */
+    struct tap_cuda_captured *first, *last; /* in the order of launches */
     uint64_t used;                    /* of the arena, bytes */
     uint64_t left, left_bytes;        /* ops of known kernels without slots */
     uint64_t weights;                 /* of the op at hand: its launches follow each other */
-    struct tap_cuda_slot *op;         /* the first slot of the op at hand */
+    struct tap_cuda_captured *op;         /* the first slot of the op at hand */
     bool op_left;                     /* the op at hand is counted in left */
     /* Another graph is launched in it, which has the same slots. */
     bool nested;
@@ -58,7 +58,7 @@ void tap_cuda_plan_release(struct tap_cuda_plan *p);
 void tap_cuda_plans_forget_graphs(void);
 /* A launch of this op gets a slot of the arena (launch.slot: its offset); NULL: it does not, and is
  * counted in left. */
-struct tap_cuda_slot *tap_cuda_plan_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
+struct tap_cuda_captured *tap_cuda_plan_add(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
                                          const struct tap_gpu_kernel *k,
                                          const struct td_gpu_work *w, uint64_t arena_bytes);
 /* A launch of the op at hand has no slot: none of the op is recorded. */

@@ -17,22 +17,23 @@
 #include "recorder/tap/gpu/gpu_gate.h"
 #include "recorder/tap/gpu/gpu_queue.h"
 
-#define SMALLEST (1u << 20)           /* an arena of less is none */
+#define SMALLEST (1u << 20)           /* bytes; a smaller arena is not worth having */
 #define LARGEST_MIB (64u << 10)
 
 static struct {
     _Atomic bool on;
-    /* Captures that go on; while there are none, launches are not asked about. */
+    /* Captures that go on; while there are none, launches are not checked for being captured. */
     _Atomic uint32_t begun;
-    /* Of what follows and of the plans; held for microseconds, but for a launch that is taken. */
+    /* Protects what follows, and the plans. Held for microseconds, but for a launch that is
+     * captured. */
     pthread_mutex_t lock;
     uint64_t wanted;                  /* bytes of the arena */
-    void *context;                    /* that it was asked for in */
+    void *context;                    /* in which the arena was, or should have been, allocated */
     unsigned long long id;
     uint64_t arena, bytes;            /* 0: there is none */
-    /* That graphs with slots are launched on in this arm; 0: none was. */
+    /* Number of the stream that graphs with slots are launched on in this arm; 0: none was. */
     uint64_t stream;
-    _Atomic bool crossed;             /* on more than one */
+    _Atomic bool crossed;             /* they are launched on more than one */
 } graphs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -99,7 +100,7 @@ void tap_cuda_graphs_forget(void)
 
 /* ---- the arena ------------------------------------------------------------------------------- */
 
-static void allocate(void)
+static void allocate_arena(void)
 {
     uint64_t bytes = graphs.wanted;
 
@@ -109,23 +110,23 @@ static void allocate(void)
             graphs.bytes = bytes;
 }
 
-/* A capture is about to begin on this thread: the last moment at which it may allocate. Once in a
- * context; that of a second device gets none. */
+/* Allocate the arena, once in a context: a capture is about to begin on this thread, and during a
+ * capture nothing may be allocated. The context of a second device gets no arena. */
 static void open_arena(void *context)
 {
-    /* Another thread may be capturing: this is no part of that. */
+    /* Another thread may be capturing: the allocation is no part of that. */
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
     unsigned long long id;
 
     if (!context || tap_driver.context_id(context, &id) ||
         (graphs.context && (graphs.context != context || graphs.id == id)))
         return;
-    /* Or there again after a reset, which took our memory along. */
+    /* A new context, or the same one after a reset, which took the arena along. */
     graphs.context = context;
     graphs.id = id;
     if (tap_driver.exchange_capture_mode(&mode))
         return;
-    allocate();
+    allocate_arena();
     tap_driver.exchange_capture_mode(&mode);
 }
 
@@ -178,7 +179,7 @@ static const struct { uint32_t cbid; enum call call;
     {TAP_CBID_GRAPH_KERNEL_SET, ANY_GRAPH_CHANGED},
     {TAP_CBID_GRAPH_KERNEL_SET_V2, ANY_GRAPH_CHANGED},
     {TAP_CBID_GRAPH_MEMCPY_SET, ANY_GRAPH_CHANGED},
-    /* They name a node, not its graph. */
+    /* These name a node, not its graph. */
     {TAP_CBID_GRAPH_NODE_SET, ANY_GRAPH_CHANGED},
     {TAP_CBID_GRAPH_DESTROY_NODE, ANY_GRAPH_CHANGED},
 };
@@ -198,9 +199,9 @@ static enum call call_of(uint32_t cbid)
     return NONE;
 }
 
-/* Before the call: what will not be there any more, and what another thread may get the handle
- * of. */
-static void before(enum call call, void *const *word, void *context)
+/* Before the call: forget what will not be there any more, and handles that another thread may
+ * get. */
+static void before_call(enum call call, void *const *word, void *context)
 {
     if (call == BEGIN)
         open_arena(context);
@@ -214,7 +215,7 @@ static void before(enum call call, void *const *word, void *context)
         tap_cuda_plans_forget_graphs();
 }
 
-/* A capture that failed is over too; one that another thread tried to end goes on. */
+/* A capture that failed is over too. One that another thread tried to end goes on. */
 static void capture_ended(void *stream, void *const *graph, bool ok)
 {
     int status = TAP_CUDA_CAPTURE_NONE;
@@ -228,25 +229,25 @@ static void capture_ended(void *stream, void *const *graph, bool ok)
         atomic_fetch_sub(&graphs.begun, 1);
 }
 
-static struct tap_cuda_plan *of_graph(const void *graph)
+static struct tap_cuda_plan *plan_of_graph(const void *graph)
 {
     struct tap_cuda_plan *p = tap_cuda_plan_at(TAP_CUDA_GRAPH, graph);
 
     return p && p->ended ? p : NULL;
 }
 
-static void after(enum call call, void *const *word, bool ok)
+static void after_call(enum call call, void *const *word, bool ok)
 {
     if (call == BEGIN && ok)
         atomic_fetch_add(&graphs.begun, 1);
     if (call == END)
         capture_ended(word[0], word[1], ok);
     if (call == INSTANTIATE && ok && word[0])
-        tap_cuda_plan_link(TAP_CUDA_EXEC, *(void *const *)word[0], of_graph(word[1]));
+        tap_cuda_plan_link(TAP_CUDA_EXEC, *(void *const *)word[0], plan_of_graph(word[1]));
     if (call == CLONE && ok && word[0])
-        tap_cuda_plan_link(TAP_CUDA_GRAPH, *(void *const *)word[0], of_graph(word[1]));
-    if (call == UPDATE)               /* one that failed leaves it as nobody knows */
-        tap_cuda_plan_link(TAP_CUDA_EXEC, word[0], ok ? of_graph(word[1]) : NULL);
+        tap_cuda_plan_link(TAP_CUDA_GRAPH, *(void *const *)word[0], plan_of_graph(word[1]));
+    if (call == UPDATE)               /* after a failure its state is not known */
+        tap_cuda_plan_link(TAP_CUDA_EXEC, word[0], ok ? plan_of_graph(word[1]) : NULL);
 }
 
 bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d)
@@ -257,16 +258,17 @@ bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d)
         return false;
     pthread_mutex_lock(&graphs.lock);
     if (d->site == TAP_CUPTI_ENTER)
-        before(call, d->params, d->context);
+        before_call(call, d->params, d->context);
     else
-        after(call, d->params, d->result && *(const int *)d->result == 0);
+        after_call(call, d->params, d->result && *(const int *)d->result == 0);
     pthread_mutex_unlock(&graphs.lock);
     return true;
 }
 
 /* ---- captured launches ----------------------------------------------------------------------- */
 
-/* The plan of what is being captured on the stream; *captured: it is a capture. */
+/* The plan of the capture that goes on on the stream, NULL: there is none, or too many. *captured:
+ * a capture goes on. */
 static struct tap_cuda_plan *captured_on(void *stream, bool *captured)
 {
     int status = TAP_CUDA_CAPTURE_NONE;
@@ -282,17 +284,18 @@ static struct tap_cuda_plan *captured_on(void *stream, bool *captured)
     return tap_cuda_plan_capture(graph, id);
 }
 
-static struct tap_cuda_slot *add_slot(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
+static struct tap_cuda_captured *add_captured(struct tap_cuda_plan *p,
+                                              const struct tap_gpu_launch *l,
                                       const struct tap_gpu_kernel *k)
 {
-    struct tap_cuda_slot *s;
+    struct tap_cuda_captured *s;
     struct td_gpu_work w;
 
     if (!tap_gpu_gemm_read(l, k, &w)) {
         p->left++;
         return NULL;
     }
-    s = tap_cuda_plan_slot(p, l, k, &w, l->context == graphs.context ? graphs.bytes : p->used);
+    s = tap_cuda_plan_add(p, l, k, &w, l->context == graphs.context ? graphs.bytes : p->used);
     if (s)
         s->launch.slot += graphs.arena;
     return s;
@@ -306,8 +309,8 @@ static bool copy_operand(uint64_t to, const struct td_gpu_operand *o, void *stre
                              stream);
 }
 
-/* Copies of the inputs, or of the output, to the slot: nodes of the graph. */
-static bool copy(const struct tap_cuda_slot *s, bool output, void *stream)
+/* Have copies of the inputs, or of the output, to the slot captured as nodes of the graph. */
+static bool copy_operands(const struct tap_cuda_captured *s, bool output, void *stream)
 {
     int i;
 
@@ -322,7 +325,7 @@ static bool copy(const struct tap_cuda_slot *s, bool output, void *stream)
 }
 
 bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
-                           struct tap_cuda_slot **slot)
+                           struct tap_cuda_captured **slot)
 {
     struct tap_gpu_kernel *k;
     struct tap_cuda_plan *p;
@@ -336,8 +339,8 @@ bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
     if (p) {
         k = tap_gpu_graph_kernel_find(l->function, symbol);
         tap_cuda_plan_tally(p, k);
-        *slot = k && k->adapter ? add_slot(p, l, k) : NULL;
-        if (*slot && !copy(*slot, false, l->stream)) {
+        *slot = k && k->adapter ? add_captured(p, l, k) : NULL;
+        if (*slot && !copy_operands(*slot, false, l->stream)) {
             tap_cuda_plan_leave_out(p, 0);
             *slot = NULL;
         }
@@ -346,7 +349,7 @@ bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
     return captured;
 }
 
-void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_gpu_launch *l,
+void tap_cuda_graphs_leave(const struct tap_cuda_captured *slot, const struct tap_gpu_launch *l,
                            bool ok)
 {
     struct tap_cuda_plan *p;
@@ -354,14 +357,15 @@ void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_gp
 
     pthread_mutex_lock(&graphs.lock);
     p = captured_on(l->stream, &captured);
-    if (p && (!ok || !copy(slot, true, l->stream)))
+    if (p && (!ok || !copy_operands(slot, true, l->stream)))
         tap_cuda_plan_leave_out(p, 0);
     pthread_mutex_unlock(&graphs.lock);
 }
 
 /* ---- launches of graphs ---------------------------------------------------------------------- */
 
-/* What ran on another stream may run still, and write into the slots that this graph has too. */
+/* Graphs on two streams may run at the same time, and write into the same slots: from then on
+ * nothing of them is recorded. */
 static void note_stream(void *stream)
 {
     uint64_t number = tap_gpu_stream_number(stream);
@@ -390,7 +394,7 @@ void tap_cuda_graphs_launch(const void *exec, void *stream)
     pthread_mutex_unlock(&graphs.lock);
 }
 
-static void count(const struct tap_cuda_plan *p)
+static void count_launches(const struct tap_cuda_plan *p)
 {
     unsigned i;
 
@@ -403,23 +407,23 @@ static void count(const struct tap_cuda_plan *p)
         atomic_fetch_add_explicit(&p->tally[i].kernel->n, p->tally[i].n, memory_order_relaxed);
 }
 
-static void take(const struct tap_cuda_slot *s, void *stream, void *context)
+static void record_captured(const struct tap_cuda_captured *s, void *stream, void *context)
 {
     struct tap_gpu_launch l = s->launch;
 
     l.stream = stream;
     l.context = context;
-    if (s->dead)
+    if (s->left_out)
         return;
     if (graphs.crossed)
-        tap_count(TAP_OPS_THREADS, !s->goes_on, tap_gpu_gemm_copied_bytes(&s->work));
+        tap_count(TAP_OPS_THREADS, !s->joins, tap_gpu_gemm_copied_bytes(&s->work));
     else
         tap_gpu_gate_replay(&l, s->kernel, &s->work);
 }
 
 void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
 {
-    const struct tap_cuda_slot *s, *first = NULL;
+    const struct tap_cuda_captured *s, *first = NULL;
     struct tap_cuda_plan *p;
     int status = TAP_CUDA_CAPTURE_NONE;
 
@@ -428,9 +432,9 @@ void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
     pthread_mutex_lock(&graphs.lock);
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
     if (p) {
-        count(p);
-        /* It stays while its slots are copied: the driver may make us wait for the GPU, and
-         * others need the lock meanwhile. */
+        count_launches(p);
+        /* The plan stays while its slots are copied. Without the lock: the driver may wait for the
+         * GPU, and other threads need the lock meanwhile. */
         p->users++;
         first = p->first;
     }
@@ -438,7 +442,7 @@ void tap_cuda_graphs_launched(const void *exec, void *stream, void *context)
     if (!p)
         return;
     for (s = first; s; s = s->next)
-        take(s, stream, context);
+        record_captured(s, stream, context);
     pthread_mutex_lock(&graphs.lock);
     tap_cuda_plan_release(p);
     pthread_mutex_unlock(&graphs.lock);

@@ -23,7 +23,7 @@
 
 #pragma GCC visibility push(hidden)
 
-struct tap_cuda_slot;
+struct tap_cuda_captured;
 
 /* ---- the process's start, and the tap's thread ----------------------------------------------- */
 /* Bytes of the arena that the server was started with; 0: graphs are not watched. */
@@ -45,8 +45,8 @@ bool tap_cuda_graphs_on(void);
 bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d);
 /* Before a launch. True: it is captured. *slot: for leave; NULL: leave need not be called. */
 bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
-                           struct tap_cuda_slot **slot);
-void tap_cuda_graphs_leave(const struct tap_cuda_slot *slot, const struct tap_gpu_launch *l,
+                           struct tap_cuda_captured **slot);
+void tap_cuda_graphs_leave(const struct tap_cuda_captured *slot, const struct tap_gpu_launch *l,
                            bool ok);
 /* Before a graph is launched. */
 void tap_cuda_graphs_launch(const void *exec, void *stream);

@@ -31,7 +31,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
            snprintf(l->path, sizeof l->path, "%s", info->dlpi_name) < (int)sizeof l->path;
 }
 
-/* A mapped library whose path contains `part`. */
+/* Find a mapped library whose path contains `part`. */
 static bool mapped(const char *part, char *path, size_t n)
 {
     struct look l = {.part = part};
@@ -58,7 +58,9 @@ static const char *load_driver(void)
     if (!h)
         return "libcuda.so.1 is not mapped in this process";
 #define FIND(name, member, args) *(void **)&tap_driver.member = dlsym(h, #name);
-#define NEED(name, member, args) if (!tap_driver.member) return snprintf(why, sizeof why, "the CUDA driver has no %s: it is too old", #name), why;
+#define NEED(name, member, args) \
+    if (!tap_driver.member) \
+        return snprintf(why, sizeof why, "the CUDA driver has no %s: it is too old", #name), why;
     TAP_CUDA_FUNCTIONS(FIND)
     TAP_CUDA_OPTIONAL(FIND)
     TAP_CUDA_FUNCTIONS(NEED)
@@ -134,7 +136,7 @@ const char *tap_cuda_load(void)
 
 void tap_cuda_library(char *library, size_t n)
 {
-    /* VLLM 0.26 has its GPTQ kernels in the first. */
+    /* vLLM 0.26 has its GPTQ kernels in the first. */
     static const char *const parts[] = {"/vllm/_C_stable_libtorch", "/vllm/_C", "/libcuda.so"};
     size_t i;
 

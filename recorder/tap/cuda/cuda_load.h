@@ -10,8 +10,8 @@
 struct tap_cuda_cupti { TAP_CUPTI_FUNCTIONS(TAP_GPU_MEMBER) TAP_CUPTI_OPTIONAL(TAP_GPU_MEMBER) };
 extern struct tap_cuda_cupti tap_cupti;
 
-/* Fill tap_driver and tap_cupti, once. Returns NULL, or the reason why not. From the tap's thread, or at the
- * process's start. */
+/* Fill tap_driver and tap_cupti, once. Returns NULL, or the reason why not. From the tap's thread,
+ * or at the process's start. */
 const char *tap_cuda_load(void);
 /* The path of the library whose kernels an adapter knows best, if the process has one; else of the
  * driver: into library[n]. */

@@ -1,5 +1,4 @@
-/* cupti_watch.c - CUPTI's callbacks on and off: 12 us and 6 us in a live server, any number of
- * times.
+/* cupti_watch.c - CUPTI's callbacks on and off.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
@@ -49,7 +48,7 @@ const char *tap_cupti_watch(tap_cupti_callback *callback)
     for (i = 0; i < sizeof watched / sizeof *watched && !rc; i++)
         rc = tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, watched[i]);
     for (more = 0; tap_cuda_graphs_on() && tap_cuda_graphs_watched(more) && !rc; more++)
-        /* refused: a function that came after this CUPTI. */
+        /* a refusal is no error: this CUPTI is older than that function */
         tap_cupti.enable(1, subscriber, TAP_CUPTI_DOMAIN_DRIVER, tap_cuda_graphs_watched(more));
     if (!rc)
         return NULL;

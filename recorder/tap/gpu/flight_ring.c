@@ -1,9 +1,10 @@
 /* flight_ring.c - the flight recorder's ring: what is in it, and what leaves it, oldest first.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The ring is memory of the device; what is said of its launches lies in a table on the host, as
- * many as that holds. Nothing here waits or allocates but tap_flight_ring_open(). An op that leaves
- * unkept is counted "flight", its step when its last op has left. */
+ * The bytes lie in memory of the device; their description, a launch an entry, lies in a table on
+ * the host. Either may be what limits the ring. Nothing here waits or allocates but
+ * tap_flight_ring_open(). An op that leaves the ring without being dumped is counted under
+ * "flight", and so is its step when the last of its ops has left. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -13,27 +14,28 @@
 #define ALIGN 256u
 #define ENTRIES 8192u                 /* launches; a power of two */
 #define STEPS 4096u
-#define CHECK_BYTES 64u               /* of each row of an output that is looked at ... */
-#define CHECK_ALL 4096u               /* ... and all of one that is no larger */
+#define CHECK_BYTES 64u               /* bytes of each row of an output that are checked ... */
+#define CHECK_ALL 4096u               /* ... but all of an output that has no more than this */
 
 struct flight_step { uint64_t step; uint32_t launches; bool counted; };
 
 static struct {
-    uint64_t device, made, bytes;     /* of the device; of this arm */
+    uint64_t device, made, bytes;     /* address; bytes allocated; bytes that this arm uses */
     void *context;
     struct tap_flight_launch *entries;   /* NULL, or [ENTRIES] */
-    /* the holder's of the gate */
-    uint64_t first, next;             /* entries, counted */
-    uint64_t head, tail;              /* bytes, counted */
+    /* Below: for the holder of the gate alone. */
+    /* Entries that left, that came; counted since the arm began. */
+    uint64_t first, next;
+    uint64_t head, tail;              /* end of the bytes that came, that left; the same */
     uint64_t before;                  /* head before the launch between enter and leave */
     struct flight_step steps[STEPS];
     uint64_t first_step, next_step;
-    uint64_t turn;                    /* other columns each time */
+    uint64_t turn;                    /* counts checks: each looks at other columns */
 } flight;
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static const char *make(uint64_t bytes)
+static const char *allocate_ring(uint64_t bytes)
 {
     void *p = flight.entries;
 
@@ -64,7 +66,7 @@ const char *tap_flight_ring_open(void *context, uint64_t bytes)
     if (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
         return "the CUDA driver does not let us into the server's context";
     flight.context = context;
-    why = make(bytes);
+    why = allocate_ring(bytes);
     tap_driver.ctx_pop(&popped);
     if (why)
         return why;
@@ -91,9 +93,9 @@ void tap_flight_ring_forget(void)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* The oldest step is over and none of its launches is here any more: it was kept, or it counts as
- * dropped. */
-static void pop_steps(bool all)
+/* Forget steps that are over and have no launch in the ring any more. One whose record was not sent
+ * counts as dropped. */
+static void forget_steps(bool all)
 {
     while (flight.first_step < flight.next_step) {
         const struct flight_step *s = &flight.steps[flight.first_step % STEPS];
@@ -109,7 +111,7 @@ static void pop_steps(bool all)
 
 void tap_flight_ring_step(uint64_t step, bool counted)
 {
-    pop_steps(false);
+    forget_steps(false);
     flight.steps[flight.next_step++ % STEPS] = (struct flight_step){step, 0, counted};
 }
 
@@ -127,7 +129,7 @@ bool tap_flight_ring_step_is_new(const struct tap_flight_launch *f, uint64_t *st
 
     *step = f->e.step;
     if (is_new)
-        s->counted = true;            /* by the recorder, when it has its record */
+        s->counted = true;            /* the recorder counts it, when it gets the record */
     return is_new;
 }
 
@@ -140,7 +142,7 @@ struct tap_flight_launch *tap_flight_ring_oldest(unsigned i)
     return flight.first + i < flight.next && (!i || f->e.joins) ? f : NULL;
 }
 
-static void count(const struct tap_flight_launch *f, enum tap_count why)
+static void count_launch(const struct tap_flight_launch *f, enum tap_count why)
 {
     struct flight_step *s = step_of(f);
 
@@ -166,10 +168,10 @@ void tap_flight_ring_drop(enum tap_count why)
     while (n--) {
         const struct tap_flight_launch *f = &flight.entries[flight.first++ % ENTRIES];
 
-        count(f, why);
+        count_launch(f, why);
         flight.tail = f->end;
     }
-    pop_steps(false);
+    forget_steps(false);
 }
 
 void tap_flight_ring_cut(enum tap_count why)
@@ -178,7 +180,7 @@ void tap_flight_ring_cut(enum tap_count why)
 
     while (flight.next > flight.first && (!f || f->e.joins)) {
         f = &flight.entries[--flight.next % ENTRIES];
-        count(f, why);
+        count_launch(f, why);
     }
     flight.head =
         flight.first == flight.next ? flight.tail : flight.entries[(flight.next - 1) % ENTRIES].end;
@@ -188,7 +190,7 @@ void tap_flight_ring_close(void)
 {
     while (flight.entries && flight.first < flight.next)
         tap_flight_ring_drop(TAP_OPS_FLIGHT);
-    pop_steps(true);
+    forget_steps(true);
     tap_flight_set_on(0);
 }
 
@@ -199,9 +201,9 @@ uint64_t tap_flight_ring_address(void)
     return flight.device;
 }
 
-/* May the oldest op go, for copies on `stream`? What another stream copied to its place must have
- * been done before; what a launch joins must stay. */
-static bool may_drop(uint64_t stream, bool joined)
+/* May the oldest op leave, to make room for copies on `stream`? Not while another stream may still
+ * be writing there, and not when the new launch belongs to that op. */
+static bool may_drop_oldest(uint64_t stream, bool joined)
 {
     const struct tap_flight_launch *f = tap_flight_ring_oldest(0);
 
@@ -209,8 +211,8 @@ static bool may_drop(uint64_t stream, bool joined)
            (f->stream == stream || tap_gpu_stage_has_batch(f->e.batch));
 }
 
-/* n bytes in one piece: their place, or TAP_GPU_FULL. */
-static uint64_t take(uint64_t n, uint64_t stream, bool joined)
+/* Reserve n bytes in one piece, dropping old ops if need be. Their offset, or TAP_GPU_FULL. */
+static uint64_t reserve_bytes(uint64_t n, uint64_t stream, bool joined)
 {
     uint64_t size = tap_round(n, ALIGN), at = flight.head % flight.bytes,
              skip = size > flight.bytes - at ? flight.bytes - at : 0;
@@ -218,7 +220,7 @@ static uint64_t take(uint64_t n, uint64_t stream, bool joined)
     if (size + skip > flight.bytes)
         return TAP_GPU_FULL;
     while (flight.head + skip + size - flight.tail > flight.bytes) {
-        if (!may_drop(stream, joined))
+        if (!may_drop_oldest(stream, joined))
             return TAP_GPU_FULL;
         tap_flight_ring_drop(TAP_OPS_FLIGHT);
     }
@@ -226,59 +228,59 @@ static uint64_t take(uint64_t n, uint64_t stream, bool joined)
     return (flight.head - size) % flight.bytes;
 }
 
-static bool copy(struct tap_gpu_copies *c, uint64_t at, uint64_t from, uint64_t rows,
+static bool add_copy(struct tap_gpu_copies *c, uint64_t at, uint64_t from, uint64_t rows,
                  uint64_t row_bytes, uint64_t pitch, void *stream)
 {
     return at != TAP_GPU_FULL &&
            tap_gpu_copies_add(c, flight.device + at, from, rows, row_bytes, pitch, stream);
 }
 
-static bool copy_operand(struct tap_gpu_copies *c, uint64_t at, const struct td_gpu_operand *o,
+static bool add_operand_copy(struct tap_gpu_copies *c, uint64_t at, const struct td_gpu_operand *o,
                          void *stream)
 {
     uint64_t rows = tap_gpu_operand_rows(o);
 
-    return copy(c, at, o->address, rows, o->bytes / rows, tap_gpu_operand_pitch(o), stream);
+    return add_copy(c, at, o->address, rows, o->bytes / rows, tap_gpu_operand_pitch(o), stream);
 }
 
-static bool take_sample(struct tap_gpu_copies *c, struct tap_flight_launch *f, void *stream)
+static bool copy_sample(struct tap_gpu_copies *c, struct tap_flight_launch *f, void *stream)
 {
     uint64_t n;
     int t;
 
-    f->e.sample_at = take(TAP_GPU_SAMPLE, f->stream, false);
+    f->e.sample_at = reserve_bytes(TAP_GPU_SAMPLE, f->stream, false);
     for (t = 0; t < TAP_MAX_WEIGHTS && f->e.sample_at != TAP_GPU_FULL; t++) {
         const uint64_t at = tap_gpu_weight_set_sample(&f->e.set, t, &n);
 
-        if (n && !copy(c, f->e.sample_at + (uint64_t)t * TAP_GPU_SAMPLE_EACH,
+        if (n && !add_copy(c, f->e.sample_at + (uint64_t)t * TAP_GPU_SAMPLE_EACH,
                        f->e.set.address[t] + at, 1, n, n, stream))
             return false;
     }
     return f->e.sample_at != TAP_GPU_FULL;
 }
 
-/* Places for all, and copies of what is there before the launch. */
-static bool take_inputs(struct tap_flight_launch *f, void *stream)
+/* Reserve room for inputs and output, and copy the inputs. */
+static bool copy_inputs(struct tap_flight_launch *f, void *stream)
 {
     struct tap_gpu_copies c = {.n = 0};
     int i;
 
-    if (!f->e.joins && !take_sample(&c, f, stream))
+    if (!f->e.joins && !copy_sample(&c, f, stream))
         return false;
     for (i = 0; i < f->e.work.n_op; i++) {
         const struct td_gpu_operand *o = &f->e.work.op[i];
 
         if (!o->address || o->use == TD_GPU_WEIGHT || o->use >= TD_GPU_SCRATCH)
             continue;
-        f->e.op_at[i] = take(o->bytes, f->stream, f->e.joins);
+        f->e.op_at[i] = reserve_bytes(o->bytes, f->stream, f->e.joins);
         if (f->e.op_at[i] == TAP_GPU_FULL ||
-            (o->use == TD_GPU_IN && !copy_operand(&c, f->e.op_at[i], o, stream)))
+            (o->use == TD_GPU_IN && !add_operand_copy(&c, f->e.op_at[i], o, stream)))
             return false;
     }
     return tap_gpu_copies_launch(&c, stream);
 }
 
-/* Columns of an output that are looked at: bytes of each row, from where. */
+/* How many bytes of each row of an output are checked. */
 static uint64_t check_width(const struct td_gpu_operand *o)
 {
     uint64_t row = o->bytes / tap_gpu_operand_rows(o);
@@ -306,7 +308,7 @@ bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
         tap_gpu_gemm_copied_bytes(w) > flight.bytes / 2)
         return false;
     if (flight.next - flight.first == ENTRIES) {
-        if (!may_drop(stream, joined))
+        if (!may_drop_oldest(stream, joined))
             return false;
         tap_flight_ring_drop(TAP_OPS_FLIGHT);
     }
@@ -324,13 +326,13 @@ bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
     f->e.work = *w;
     f->e.launch = *l;
     flight.before = flight.head;
-    if (take_inputs(f, l->stream))
+    if (copy_inputs(f, l->stream))
         return true;
     flight.head = flight.before;
     return false;
 }
 
-/* Some columns of the output, where the sender can see them. */
+/* Stage some columns of the output, for the sender to check. */
 static bool put_check(struct tap_gpu_copies *c, const struct tap_flight_launch *f, void *stream)
 {
     const struct td_gpu_operand *o = tap_gpu_gemm_output(&f->e.work);
@@ -366,7 +368,7 @@ bool tap_flight_ring_leave(const struct tap_gpu_launch *l, bool ok)
     flight.next++;
     if (s)
         s->launches++;
-    if (ok && copy_operand(&c, f->e.op_at[o - f->e.work.op], o, l->stream) &&
+    if (ok && add_operand_copy(&c, f->e.op_at[o - f->e.work.op], o, l->stream) &&
         put_check(&c, f, l->stream)) {
         if (tap_gpu_stage_waiting() >= TAP_GPU_BATCH_BYTES)
             tap_gpu_stage_hand_over();

@@ -36,7 +36,7 @@ void tap_flight_ring_forget(void);    /* the memory is gone, or this is the chil
 /* A step begins. counted: it is in the ledger already. */
 void tap_flight_ring_step(uint64_t step, bool counted);
 /* Before a launch that is not recorded; arguments as of tap_gpu_record_begin(). False: there is no
- * room, or the driver refused. Then nothing of the launch is in the ring, and nothing is counted. */
+ * room, or the driver refused: nothing of the launch is in the ring, and nothing is counted. */
 bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
                            const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
                            const char *library_function, bool joined);

@@ -1,15 +1,15 @@
-/* gpu_copies.c - several small copies within the device's memory in one launch of a kernel of our
- * own.
+/* gpu_copies.c - several small copies within the device's memory, in one launch of a kernel of the
+ * tap's own.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A call of the driver is what a copy of some kilobytes costs (on an H100 5 us, whatever its size),
- * and a product needs four before it and one after. The kernel is PTX, which the driver compiles
- * when the tap is armed first (and keeps in its cache); where it cannot, or where it does not copy
- * rightly when it is tried, copies are made one by one.
+ * On an H100 a call of the driver costs 5 us, whatever the copy's size up to some kilobytes, and a
+ * GEMM needs four copies before it and one after. The kernel is PTX, which the driver compiles when
+ * the tap is armed first (and keeps in its cache). Where the driver cannot, or where the kernel
+ * fails its trial, copies are made one by one.
  *
- * A copy by the driver of what is not there is refused; a kernel that reads it ends the server's
- * context. So each piece is asked for first: it lies within one allocation, or the driver copies
- * it. */
+ * The driver refuses to copy from memory that is not there; a kernel that reads it ends the
+ * server's context. So the driver is asked about each source first: the kernel copies it if it lies
+ * within one allocation, else the driver does. */
 #include <string.h>
 #include <time.h>
 
@@ -17,13 +17,13 @@
 #include "recorder/tap/gpu/gpu_threads.h"
 
 #define BLOCK 256u
-#define ROW_BYTES 8192u               /* what is dense is copied in rows of so many, one a block */
+#define ROW_BYTES 8192u               /* dense bytes are copied as rows of so many, a row a block */
 #define MOST_BLOCKS 128u
-#define LARGEST (1u << 20)            /* beyond it a call costs nothing beside the copy */
+/* of one copy: beyond it, the call costs little beside the copy */
+#define LARGEST (1u << 20)
 
-/* Parameter: struct tap_gpu_copy[TAP_GPU_COPIES]. Grid: (any, pieces). Block x copies rows x, x +
- * grid.x ... of piece y; the last row may be shorter. All of a piece is a multiple of its unit: 16,
- * 4 or 1 bytes. */
+/* Parameter: struct tap_gpu_copy[TAP_GPU_COPIES]. Grid: (any, copies). Block x copies rows x, x +
+ * grid.x ... of copy y; the last row may be shorter. */
 static const char ptx[] =
     ".version 6.0\n"
     ".target sm_60\n"
@@ -98,7 +98,7 @@ _Static_assert(sizeof(struct tap_gpu_copy) == 40 &&
                    sizeof(struct tap_gpu_copy[TAP_GPU_COPIES]) == 640,
                "as the kernel reads them");
 
-static void *_Atomic kernel;          /* NULL: copies one by one */
+static void *_Atomic kernel;          /* NULL: copies are made one by one */
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
@@ -135,7 +135,7 @@ static bool lies_within(uint64_t from, uint64_t bytes)
            from - base <= n - bytes;
 }
 
-static bool launch(void *function, struct tap_gpu_copies *c, void *stream)
+static bool launch_kernel(void *function, struct tap_gpu_copies *c, void *stream)
 {
     void *params[] = {c->copy};
     bool before = tap_gpu_own_calls(true),
@@ -149,7 +149,7 @@ static bool launch(void *function, struct tap_gpu_copies *c, void *stream)
 bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream)
 {
     void *function = atomic_load_explicit(&kernel, memory_order_acquire);
-    bool ok = !c->n || launch(function, c, stream);
+    bool ok = !c->n || launch_kernel(function, c, stream);
 
     c->n = c->blocks = 0;
     return ok;
@@ -169,7 +169,8 @@ bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, ui
     if (c->n == TAP_GPU_COPIES && !tap_gpu_copies_launch(c, stream))
         return false;
     p = &c->copy[c->n++];
-    *p = (struct tap_gpu_copy){to, from, bytes, dense ? ROW_BYTES : pitch, dense ? ROW_BYTES : (uint32_t)row_bytes, 0};
+    *p = (struct tap_gpu_copy){
+        to, from, bytes, dense ? ROW_BYTES : pitch, dense ? ROW_BYTES : (uint32_t)row_bytes, 0};
     p->unit = unit_of(p);
     if (blocks > c->blocks)
         c->blocks = blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
@@ -178,11 +179,13 @@ bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, ui
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-#define TRY_BYTES 256u                /* what is copied; three copies of it or of parts come behind it */
+/* bytes of the source; three copies of it, or of parts of it, come behind it */
+#define TRY_BYTES 256u
 #define TRY_NS 1000000000LL
 
-/* All of it is done. A GPU may be busy for long, and this thread has others to answer. */
-static bool comes(const struct tap_gpu_copies_trial *t)
+/* Wait until all of it is done, for a second at most: a GPU may be busy, and the tap's thread has
+ * others to answer. */
+static bool wait_for_trial(const struct tap_gpu_copies_trial *t)
 {
     int64_t until = tap_now() + TRY_NS;
 
@@ -194,8 +197,8 @@ static bool comes(const struct tap_gpu_copies_trial *t)
     return *t->word;
 }
 
-/* Words 0 to 63 of the ring are written; rows of 1 MiB are not tried, all units and a pitch are. */
-static bool try(const struct tap_gpu_copies_trial *t)
+/* Copy with all three units and with a pitch, and compare. (Copies of 1 MiB are not tried.) */
+static bool try_kernel(const struct tap_gpu_copies_trial *t)
 {
     const uint64_t ring = t->ring;
     const uint8_t *host = t->host;
@@ -215,7 +218,7 @@ static bool try(const struct tap_gpu_copies_trial *t)
         !tap_gpu_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 ||
         !tap_gpu_copies_launch(&c, side) ||
         tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_GPU_TRIAL_BYTES, side) ||
-        !comes(t))
+        !wait_for_trial(t))
         return false;
     for (i = 0; i < 5; i++)
         if (memcmp(host + 3 * TRY_BYTES + 7 * i, want + 1 + 31 * i, 7))
@@ -233,7 +236,7 @@ void tap_gpu_copies_open(const struct tap_gpu_copies_trial *t)
         tap_driver.module_function(&function, module, "td_gather"))
         return;
     atomic_store_explicit(&kernel, function, memory_order_release);
-    if (!try(t))
+    if (!try_kernel(t))
         atomic_store_explicit(&kernel, NULL, memory_order_release);
 }
 

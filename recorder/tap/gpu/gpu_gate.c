@@ -13,9 +13,10 @@
 
 #define HELD UINT64_MAX               /* owner: a thread of the server */
 #define HELD_BY_TAP (UINT64_MAX - 1)  /* owner: the tap's thread */
-#define WAIT_NS 5000000LL             /* how long a launch waits for the tap's thread, at most: it holds the gate for some calls of the
-                                       * driver, once the server has been idle, and may lose its core meanwhile */
-#define SPIN_NS 50000LL               /* of these, without giving the core away */
+/* How long a launch waits for the tap's thread, at most. That thread holds the gate for some calls
+ * of the driver, once the server has been idle, and may lose its core meanwhile. */
+#define WAIT_NS 5000000LL
+#define SPIN_NS 50000LL               /* of WAIT_NS, without giving the core away */
 #define IDLE_NS 100000000LL           /* no launch for so long: the server is idle */
 
 static struct {

@@ -1,4 +1,4 @@
-/* gpu_gemm.c - what is asked of the operands of a launch, as its row describes them.
+/* gpu_gemm.c - a launch, and the GEMM that it computes.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -108,8 +108,9 @@ bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint
         return false;
     *w = *dequant;
     w->m = m;
-    w->rounding = "weight-f16";        /* W is there in halves */
-    w->n_op--;                         /* W itself, the last that the row has */
+    /* The library multiplies with the dequantised W in float16. */
+    w->rounding = "weight-f16";
+    w->n_op--;                         /* the dequantised W, which is the last operand */
     add_operand(w, "a", TD_GPU_IN, a, m, k, lda);
     add_operand(w, "c", TD_GPU_OUT, c, m, n, ldc);
     return true;
@@ -131,7 +132,7 @@ struct tap_gpu_last_launch tap_gpu_last_launch_of(uint64_t stream, const struct 
 bool tap_gpu_gemm_joins(const struct tap_gpu_last_launch *p, uint64_t stream,
                         const struct td_gpu_work *w)
 {
-    if (!strcmp(w->adapter->kind, "gemm")) /* a call of cuBLAS is a whole product */
+    if (!strcmp(w->adapter->kind, "gemm")) /* a call of cuBLAS computes all rows of its GEMM */
         return false;
     return p->adapter && !strcmp(p->adapter->family, w->adapter->family) && p->stream == stream &&
            p->weights == tap_gpu_gemm_weights(w) && p->n == w->n && p->k == w->k &&

@@ -1,9 +1,8 @@
-/* gpu_kernels.c - what the handles are that a server launches: name, parameters, the row that reads
- * them. A fixed table without a lock.
+/* gpu_kernels.c - what a launched function handle is: name, parameters, adapter.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A module that was unloaded may have left its handles to another, whose kernels have other
- * parameters: a handle is known together with the name. All are forgotten at each arm. */
+ * A module that was unloaded may have left its handles to another one, whose kernels have other
+ * parameters. So a kernel is known by its handle and its name together. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -26,7 +25,7 @@ static struct tap_gpu_kernel *map_kernels(unsigned n)
 bool tap_gpu_kernels_clear(void)
 {
     if (table)
-        /* Private and anonymous: reads as zero, and gives the memory back. */
+        /* Private anonymous memory then reads as zero, and is given back. */
         return !madvise(table, KERNELS * sizeof *table, MADV_DONTNEED);
     table = map_kernels(KERNELS);
     return table != NULL;
@@ -34,7 +33,8 @@ bool tap_gpu_kernels_clear(void)
 
 /* ---- describing ------------------------------------------------------------------------------ */
 
-/* A launched handle may be a CUkernel in disguise: that is asked first. */
+/* Ask the driver. A launched handle may be a CUkernel in place of a CUfunction: that is asked
+ * first. */
 static int read_params(void *handle, struct td_gpu_param *p)
 {
     int (*const ask[])(void *, size_t, size_t *, size_t *) = {tap_driver.kernel_param_info,
@@ -84,7 +84,8 @@ struct tap_gpu_kernel *tap_gpu_kernel_find(void *handle, const char *symbol)
             return k;
         }
         if (there == handle && !atomic_load_explicit(&k->ready, memory_order_acquire))
-            return NULL;              /* another thread is describing it: this launch is nobody's */
+            /* Another thread is describing it: this launch is not recorded. */
+            return NULL;
         if (there == handle && !strcmp(k->symbol, symbol))
             return k;
     }

@@ -16,7 +16,7 @@ struct tap_gpu_kernel {
     _Atomic(void *) handle;           /* NULL: this place is free */
     _Atomic bool ready;               /* all below is filled in */
     _Atomic uint64_t n;               /* launches, without those in the next line */
-    _Atomic uint64_t in_library_call; /* launches inside a library's GEMM that is recorded as one call */
+    _Atomic uint64_t in_library_call; /* those inside a library's GEMM, recorded as one call */
     uint64_t sent, sent_in_library_call; /* how many of each the sender has reported */
     const struct td_gpu_adapter *adapter; /* NULL: the tap cannot read this kernel's parameters */
     struct td_gpu_param params[TD_GPU_PARAMS];

@@ -12,8 +12,12 @@ static void set_operand(struct tap_operand *to, const struct td_gpu_operand *o)
 {
     int i;
 
-    *to = (struct tap_operand){.role = o->role, .dtype = o->dtype, .ndim = o->ndim, .bytes = o->bytes,
-                               .address = o->address, .data = (const void *)(uintptr_t)o->address};
+    *to = (struct tap_operand){.role = o->role,
+                               .dtype = o->dtype,
+                               .ndim = o->ndim,
+                               .bytes = o->bytes,
+                               .address = o->address,
+                               .data = (const void *)(uintptr_t)o->address};
     for (i = 0; i < o->ndim; i++)
         to->shape[i] = o->shape[i];
     to->strides[0] = o->ndim > 1 ? o->shape[1] : 1;

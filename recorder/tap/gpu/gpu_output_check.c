@@ -1,9 +1,9 @@
-/* gpu_output_check.c - do outputs look bad? On the sender's thread, in memory of the host.
+/* gpu_output_check.c - look for outputs that are not finite, or all zeros, and trigger a dump.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An output of zeros may be right (a layer that was pruned, an input of zeros), and columns say
- * nothing of the others: where a whole ring that was kept for zeros holds nothing bad, the layer
- * that raised the alarm is not asked for zeros again. */
+ * An output of zeros may be right (a layer that was pruned, an input of zeros), and the columns
+ * that are checked say nothing of the others. So where a ring that was dumped because of zeros
+ * holds nothing bad, the layer that raised the alarm is not checked for zeros again in this arm. */
 #include <string.h>
 
 #include "recorder/tap/gpu/flight_trigger.h"
@@ -12,23 +12,23 @@
 #include "recorder/tap/core/tap_look.h"
 
 static struct {
-    bool may_be_zero[TAP_GPU_WEIGHT_NUMBERS]; /* by number of the set */
-    uint32_t suspect;                 /* the set that raised the alarm */
-    bool bad;                         /* something in the ring that is coming is */
-} look;
+    bool may_be_zero[TAP_GPU_WEIGHT_NUMBERS]; /* by number of the weight set */
+    uint32_t suspect;                 /* number of the weight set that raised the alarm */
+    bool bad;                         /* an op of the dump that is coming has a bad output */
+} check;
 
 void tap_gpu_output_check_clear(void)
 {
-    memset(&look, 0, sizeof look);
+    memset(&check, 0, sizeof check);
 }
 
-static void judge(const struct tap_look *l, uint32_t set)
+static void trigger_if_bad(const struct tap_look *l, uint32_t set)
 {
     if (l->not_finite)
         tap_flight_trigger(TAP_FLIGHT_NOT_FINITE);
-    else if (l->n && !l->not_zero && set < TAP_GPU_WEIGHT_NUMBERS && !look.may_be_zero[set] &&
+    else if (l->n && !l->not_zero && set < TAP_GPU_WEIGHT_NUMBERS && !check.may_be_zero[set] &&
              tap_flight_trigger(TAP_FLIGHT_ZERO))
-        look.suspect = set;
+        check.suspect = set;
 }
 
 void tap_gpu_output_check_columns(const struct tap_gpu_entry *e)
@@ -36,10 +36,10 @@ void tap_gpu_output_check_columns(const struct tap_gpu_entry *e)
     struct tap_look l = {0};
 
     tap_look_at(&l, e->work.op[0].dtype, tap_gpu_stage_bytes_at(e->at), e->len);
-    judge(&l, e->set.number);
+    trigger_if_bad(&l, e->set.number);
 }
 
-/* Zeros of zeros are right. */
+/* Are all inputs zeros? Then an output of zeros is right. */
 static bool is_zero(const struct tap_operand *o, int n)
 {
     struct tap_look l = {0};
@@ -61,20 +61,21 @@ void tap_gpu_output_check_call(const struct tap_call *call)
     if (l.n && !l.not_zero && is_zero(call->in, call->n_in))
         return;
     if (call->flight)
-        look.bad |= l.not_finite || (l.n && !l.not_zero);
+        check.bad |= l.not_finite || (l.n && !l.not_zero);
     else
-        judge(&l, 0);                 /* 0: no set; all of it was looked at */
+        /* 0: no set to remember, because all of the output was checked. */
+        trigger_if_bad(&l, 0);
 }
 
 void tap_gpu_output_check_dump(const struct tap_gpu_entry *e)
 {
     if (e->kind == TAP_GPU_DUMP_BEGIN) {
-        look.bad = false;
+        check.bad = false;
         return;
     }
-    if (e->flight == TAP_FLIGHT_ZERO && !look.bad) {
-        if (look.suspect)
-            look.may_be_zero[look.suspect] = true;
+    if (e->flight == TAP_FLIGHT_ZERO && !check.bad) {
+        if (check.suspect)
+            check.may_be_zero[check.suspect] = true;
         tap_flight_false_alarm();
     }
     tap_flight_dumped();

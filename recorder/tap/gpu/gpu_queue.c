@@ -1,5 +1,4 @@
-/* gpu_queue.c - entries on their way from the lane, which one thread holds at a time, to the
- * sender.
+/* gpu_queue.c - what the sender has to send, in order.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <sys/mman.h>
@@ -9,9 +8,10 @@
 #define ENTRIES 4096u                 /* a power of two */
 
 static struct tap_gpu_entry *queue;
-static _Atomic uint64_t head, tail;   /* counted since the arm: the lane's, the sender's */
+/* Of the writer, of the sender; counted since the arm began. */
+static _Atomic uint64_t head, tail;
 static _Atomic uint64_t void_until;   /* entries of graphs before this one are void */
-static enum tap_count cut;            /* of the next entry; the writer's */
+static enum tap_count cut;            /* of the next entry; the writer's alone */
 
 bool tap_gpu_queue_clear(void)
 {
@@ -58,8 +58,8 @@ void tap_gpu_queue_void(void)
     atomic_store(&void_until, atomic_load(&head));
 }
 
-/* An entry whose batch was there before the graphs met is right, and is not asked about: the sender
- * sees the batch first, then this. */
+/* An entry whose batch had come before the queue was voided is right. The sender asks after it saw
+ * the batch, so it may find such an entry void, but never a wrong one valid. */
 bool tap_gpu_queue_is_void(const struct tap_gpu_entry *e)
 {
     return e->launch.slot && atomic_load_explicit(&tail, memory_order_relaxed) <

@@ -1,10 +1,9 @@
-/* gpu_sender.c - the thread that sends what has come from the device: launches joined into ops,
- * weights, steps, names of kernels.
+/* gpu_sender.c - the thread that sends what has come from the device: ops, weights, steps, names of
+ * kernels.
  * SPDX-License-Identifier: Apache-2.0
  *
  * It makes no CUDA call: it watches a word in memory, so it may run beside a capture, and beside a
- * driver that is being shut down. It may wait for room in the recorder's ring; then the ring on the
- * device fills up, and launches are dropped and counted. */
+ * driver that is being shut down. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -18,50 +17,55 @@
 #include "recorder/tap/gpu/gpu_queue.h"
 #include "recorder/tap/gpu/gpu_sender.h"
 
-#define NAP_NS 300000L                /* at first, and while a ring is full; in work() then twice as long each time: a thread that wakes often takes of the server's */
-#define NAP_BUSY_NS 1200000L          /* while something is on its way, or anything may come: the rings must not fill up meanwhile */
-#define NAP_MAX_NS 5000000L           /* while nothing of a sample comes: between its windows that is nearly all the time */
+/* The first nap, and each one while a ring is full. Other naps double from one to the next, because
+ * a thread that wakes often takes time from the server's threads. */
+#define NAP_NS 300000L
+/* The longest nap while something is on its way, or may come: the rings must not fill up
+ * meanwhile. */
+#define NAP_BUSY_NS 1200000L
+/* The longest nap of a sample with nothing on its way: nearly all the time between its windows. */
+#define NAP_MAX_NS 5000000L
 #define KERNELS_EVERY_NS 1000000000LL
 #define DROP_NS 100000000LL
 
 static struct {
-    /* An arm's work; send what there is, then it is done; only count it. */
+    /* running: at work for an arm. finish: send what there is, then stop. drop: only count it. */
     _Atomic bool running, finish, drop;
     bool started;
     sem_t go;
 } sender;
 
-static struct tap_gpu_op op;          /* that is being put together */
+static struct tap_gpu_op op;          /* the op that is being put together */
 
-/* Of our sets, by number: the recorder's number, and its samples as they were sent; known: a bit
- * for each tensor whose sample is there. */
+/* By number of the weight set: the number that the recorder knows it by, and the sample of each
+ * tensor as it was sent (known: a bit for each tensor whose sample is there). */
 static struct {
     uint32_t id, known;
     uint8_t sample[TAP_GPU_SAMPLE];
 } set_sent[TAP_GPU_WEIGHT_NUMBERS];
-static uint32_t highest;              /* number that was used in this arm */
+static uint32_t highest;              /* of the numbers used in this arm */
 
-static void nap(long ns)
+static void sleep_for(long ns)
 {
     struct timespec t = {0, ns};
 
     nanosleep(&t, NULL);
 }
 
-/* False: asleep again, or nobody has any more time. */
+/* Wait until the recorder's ring has room. False: the tap went to sleep, or time is up. */
 static bool wait_room(uint64_t bytes)
 {
     while (tap_send_room() < bytes) {
         if (!tap_armed() || atomic_load(&sender.drop))
             return false;
-        nap(NAP_NS);
+        sleep_for(NAP_NS);
     }
     return true;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static uint32_t id_of(const struct tap_gpu_weight_set *s)
+static uint32_t weights_id(const struct tap_gpu_weight_set *s)
 {
     if (s->number > highest)
         highest = s->number;
@@ -70,8 +74,8 @@ static uint32_t id_of(const struct tap_gpu_weight_set *s)
     return set_sent[s->number].id;
 }
 
-/* A piece is of one tensor. */
-static void keep_sample(const struct tap_gpu_entry *e)
+/* Remember the samples that lie in this chunk, which is of one tensor. */
+static void remember_sample(const struct tap_gpu_entry *e)
 {
     uint64_t begin = 0, at, n;
     int t;
@@ -86,7 +90,7 @@ static void keep_sample(const struct tap_gpu_entry *e)
     }
 }
 
-/* Do the weights that were sent still lie where this launch reads them? */
+/* Does this launch read the weights that were sent? Its sample tells. */
 static bool is_as_sent(const struct tap_gpu_entry *e)
 {
     const uint8_t *now = tap_gpu_stage_bytes_at(e->sample_at),
@@ -103,12 +107,12 @@ static bool is_as_sent(const struct tap_gpu_entry *e)
     return same;
 }
 
-static void send_piece(const struct tap_gpu_entry *e)
+static void send_weight_chunk(const struct tap_gpu_entry *e)
 {
-    uint32_t id = id_of(&e->set);
+    uint32_t id = weights_id(&e->set);
     uint64_t done = 0;
 
-    keep_sample(e);
+    remember_sample(e);
     while (done < e->len) {
         uint64_t n = e->len - done < TAP_MAX_CHUNK ? e->len - done : TAP_MAX_CHUNK;
 
@@ -124,7 +128,7 @@ static void send_piece(const struct tap_gpu_entry *e)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* The launches put together so far are an op. */
+/* Send the op that the launches so far make up. */
 static void send_op(void)
 {
     const struct tap_gpu_entry *first = &op.launch[0];
@@ -134,9 +138,10 @@ static void send_op(void)
     if (!op.n)
         return;
     if (tap_gpu_op_describe(&op, &call)) {
-        call.weights = id_of(&first->set);
+        call.weights = weights_id(&first->set);
         if (tap_weights_unwanted(call.weights))
-            tap_gpu_weight_set_refuse(&first->set); /* this op is counted where it is not taken */
+            /* From the next op on; this one is counted where it is not recorded. */
+            tap_gpu_weight_set_refuse(&first->set);
         tap_gpu_output_check_call(&call);
         if (tap_take_size(&call) <= tap_largest())
             wait_room(tap_take_size(&call));
@@ -153,7 +158,8 @@ static void send_op(void)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* In the ledger, and by its name: *sent of n launches are there already. */
+/* Report launches of a kernel: to the ledger, and by its name. *sent: of n, those reported
+ * before. */
 static void send_kernel(const struct tap_gpu_kernel *k, bool known, uint64_t n, uint64_t *sent)
 {
     n -= *sent;
@@ -185,12 +191,12 @@ static void send_kernels_of(struct tap_gpu_kernel *(*at)(unsigned i, bool *used)
 static void send_kernels(void)
 {
     send_kernels_of(tap_gpu_kernel_at);
-    send_kernels_of(tap_gpu_graph_kernel_at); /* launched by graphs */
+    send_kernels_of(tap_gpu_graph_kernel_at);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Its memory is in use until the op is sent. */
+/* Add a launch to the op at hand. Its part of the stage stays in use until the op is sent. */
 static void add_launch(const struct tap_gpu_entry *e)
 {
     if (!e->joins) {
@@ -198,7 +204,7 @@ static void add_launch(const struct tap_gpu_entry *e)
         if (op.unfit)
             tap_gpu_weight_set_mark_stale(&e->set);
     } else if (op.n && e->set.number != op.launch[0].set.number) {
-        send_op();                    /* other scales, or another order of rows */
+        send_op();                    /* the same GEMM with another set of weights: another op */
     }
     if (op.unfit) {
         tap_count(TAP_OPS_WEIGHTS, !e->joins, tap_gpu_gemm_copied_bytes(&e->work));
@@ -208,7 +214,7 @@ static void add_launch(const struct tap_gpu_entry *e)
     }
 }
 
-/* Rows are missing of the op: what is there would pass for the whole. */
+/* Drop the op at hand, because rows of it are missing: its first rows would pass for all of it. */
 static void cut_op(enum tap_count why)
 {
     int i;
@@ -226,10 +232,10 @@ static void send_other(const struct tap_gpu_entry *e)
         tap_send_again(e->step);
     } else if (e->kind == TAP_GPU_STEP) {
         wait_room(1024);
-        tap_send_pass(e->step);       /* counts it, either way */
+        tap_send_pass(e->step);       /* counts the step, sent or not */
     }
     if (e->kind == TAP_GPU_WEIGHT_CHUNK)
-        send_piece(e);
+        send_weight_chunk(e);
     if (e->kind == TAP_GPU_CHECK)
         tap_gpu_output_check_columns(e);
     if (e->kind == TAP_GPU_DUMP_BEGIN && wait_room(2 * sizeof(struct tap_kept)))
@@ -272,8 +278,8 @@ static void drop_entry(const struct tap_gpu_entry *e)
         return;
     if (!e->joins)
         op.unfit = false;
-    if (!op.unfit)               /* else it is counted already */
-        op.n = 1;                /* its first launch stands for it */
+    if (!op.unfit)               /* an unfit one is counted already */
+        op.n = 1;                /* for the count; the launch itself is not used */
 }
 
 static long next_nap(long nap_ns, bool on_its_way)
@@ -283,8 +289,8 @@ static long next_nap(long nap_ns, bool on_its_way)
     return 2 * nap_ns < most ? 2 * nap_ns : most;
 }
 
-/* One arm. */
-static void work(void)
+/* Send the entries of one arm. */
+static void send_arm(void)
 {
     int64_t names = tap_now();
     long nap_ns = NAP_NS;
@@ -306,7 +312,7 @@ static void work(void)
             send_kernels();
             return;
         } else {
-            nap(nap_ns);
+            sleep_for(nap_ns);
             nap_ns = next_nap(nap_ns, e);
         }
         if (tap_now() - names > KERNELS_EVERY_NS) {
@@ -316,7 +322,7 @@ static void work(void)
     }
 }
 
-static void *run(void *nothing)
+static void *run_sender(void *nothing)
 {
     (void)nothing;
     pthread_setname_np(pthread_self(), "tapedeck-cuda");
@@ -328,7 +334,7 @@ static void *run(void *nothing)
         op.n = 0;
         op.unfit = false;
         tap_gpu_output_check_clear();
-        work();
+        send_arm();
         op.n = 0;
         atomic_store(&sender.running, false);
     }
@@ -345,9 +351,9 @@ bool tap_gpu_sender_start(void)
     pthread_t thread;
 
     if (atomic_load(&sender.running))
-        return false;                 /* the last arm's is still at it */
+        return false;                 /* the last arm's work goes on */
     if (!sender.started) {
-        if (sem_init(&sender.go, 0, 0) || pthread_create(&thread, NULL, run, NULL))
+        if (sem_init(&sender.go, 0, 0) || pthread_create(&thread, NULL, run_sender, NULL))
             return false;
         pthread_detach(thread);
         sender.started = true;
@@ -365,11 +371,11 @@ void tap_gpu_sender_stop(int wait_ms)
 
     atomic_store(&sender.finish, true);
     while (atomic_load(&sender.running) && tap_now() < until)
-        nap(NAP_NS);
+        sleep_for(NAP_NS);
     atomic_store(&sender.drop, true);
     until = tap_now() + DROP_NS;
     while (atomic_load(&sender.running) && tap_now() < until)
-        nap(NAP_NS);
+        sleep_for(NAP_NS);
 }
 
 void tap_gpu_sender_forget(void)

@@ -2,15 +2,15 @@
  * memory.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A byte lies at the same place in both. Tensors are copied into the ring on the stream of the
- * launch, where nothing waits for the bus; what has gathered is copied to the mirror on a stream of
- * our own, behind an event of the launch's stream, and then the batch's number is written into a
+ * A byte lies at the same offset in both. Tensors are copied into the ring on the stream of the
+ * launch, where nothing waits for the bus. What has gathered is copied to the mirror on a stream of
+ * the tap's own, behind an event of the launch's stream; then the batch's number is written into a
  * word there, which the sender watches. Batches come in order, so one word is enough. A recorder
  * may ask for a larger ring than the one before it (--ring-mib): between two arms a new ring and
  * mirror take the place of the old ones.
  *
- * The mirror is memory of our own that the driver registers, not memory of the driver: at the end
- * of the process the driver takes its own away while the sender may be reading. Nothing is ever
+ * The mirror is memory that the tap maps and the driver registers, not memory of the driver: at the
+ * end of the process the driver takes its own away while the sender may be reading. Nothing is ever
  * freed: cuMemFree would wait for the device. */
 #include <stdio.h>
 #include <string.h>
@@ -21,34 +21,38 @@
 
 #define ALIGN 256u
 #define SMALLEST (4u << 20)
-#define HEAD_BYTES TAP_PAGE           /* of the mapping: the word, and one for the trial of the kernel that gathers */
+/* Bytes of the mapping before the mirror: the word, and another one for the trial of the copying
+ * kernel. */
+#define HEAD_BYTES TAP_PAGE
 
 static struct {
     _Atomic(void *) context;          /* NULL: not open */
-    /* What there is belongs to this context, also when opening it did not succeed. */
+    /* The context of all memory here, also after an attempt to open the stage that failed. */
     void *made_in;
-    unsigned long long id;            /* the context's: one that was reset has the same handle */
+    /* Of the context: after a reset it has the same handle, but another id. */
+    unsigned long long id;
     _Atomic bool broken, gone;
-    uint64_t bytes, device;           /* of the ring, a power of two */
+    uint64_t bytes, device;           /* of the ring: a power of two, and its address */
     uint8_t *host;
-    uint64_t spare, spare_bytes;      /* a larger ring, which there was no pinned memory for */
-    /* A mirror, head and all, that the driver did not say the address of. */
+    uint64_t spare, spare_bytes;      /* a larger ring that has no mirror yet */
+    /* A mapping for a larger mirror whose address on the device the driver did not return. */
     uint8_t *idle; uint64_t idle_bytes;
     char sentence[160];
     const volatile uint32_t *word;
     uint64_t word_address;
     void *side, *event;
     uint64_t stream_number;           /* of the stream that is marked now; 0: nobody's */
-    /* Taken; covered by the event; on their way: counted since the start, the lane's. */
+    /* Reserved; marked; handed over: ends, counted since the arm began. For the holder of the
+     * gate. */
     uint64_t head, marked, handed;
-    _Atomic uint64_t tail;            /* freed, the sender's */
+    _Atomic uint64_t tail;            /* freed by the sender */
     uint32_t batch;
 } stage;
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* As much as the recorder takes in one piece, if that is of GEMMs alone; --all-ops is of servers on
- * a CPU. */
+/* The ring that suits this arm: the size of the largest record, if only GEMMs are recorded.
+ * (--all-ops is for servers on a CPU.) */
 static uint64_t wanted_bytes(void)
 {
     uint64_t bytes = TAP_GPU_STAGE_BYTES;
@@ -59,8 +63,8 @@ static uint64_t wanted_bytes(void)
     return bytes;
 }
 
-/* Of more than `least` bytes, into *made and *made_bytes: a server leaves little, and a small ring
- * drops more, and counts it. */
+/* Allocate a ring of more than `least` bytes. A server leaves little memory, and a small ring is
+ * better than none: it drops more, and counts what it drops. */
 static bool make_ring(uint64_t least, uint64_t *made, uint64_t *made_bytes)
 {
     uint64_t bytes = wanted_bytes(), device;
@@ -91,7 +95,8 @@ static bool make_pinned(uint64_t bytes)
     return true;
 }
 
-/* For a ring of so many bytes. What was made before a failure is kept for the next time. */
+/* Make the mirror of a ring of so many bytes. What was made before a failure is kept for the next
+ * attempt. */
 static bool make_mirror(uint64_t bytes)
 {
     uint64_t address;
@@ -116,15 +121,15 @@ static bool make_stream(void)
     return stage.side && stage.event;
 }
 
-static void begin(void)
+static void start_ring(void)
 {
     stage.batch = 1;
-    /* What was written there may still come, if the GPU is busy. */
+    /* Behind the bytes of the trial, whose copies may still come if the GPU is busy. */
     stage.head = stage.marked = stage.handed = TAP_GPU_TRIAL_BYTES;
     atomic_store(&stage.tail, TAP_GPU_TRIAL_BYTES);
 }
 
-static const char *make(void)
+static const char *make_stage(void)
 {
     if (!make_ring(SMALLEST - 1, &stage.device, &stage.bytes))
         return "the GPU has no 4 MiB left for copies (vLLM: a smaller --gpu-memory-utilization)";
@@ -132,7 +137,7 @@ static const char *make(void)
         return "no pinned memory for copies from the GPU";
     if (!make_stream())
         return "the GPU's driver gives no stream for copies";
-    begin();
+    start_ring();
     tap_gpu_copies_open(&(struct tap_gpu_copies_trial){stage.device, stage.host, stage.word + 1,
                                                        stage.word_address + 4, stage.side});
     return NULL;
@@ -140,7 +145,7 @@ static const char *make(void)
 
 const char *tap_gpu_stage_open(void *context)
 {
-    /* A thread of the server may be capturing: our allocations are no part of that. */
+    /* Allocate beside a capture that a thread of the server may be making, not as part of it. */
     int mode = TAP_CUDA_CAPTURE_MODE_RELAXED;
     const char *why;
     void *popped;
@@ -154,22 +159,22 @@ const char *tap_gpu_stage_open(void *context)
     stage.made_in = context;
     why = tap_driver.context_id(context, &stage.id)
               ? "the GPU's driver does not know the server's context"
-              : make();
+              : make_stage();
     tap_driver.ctx_pop(&popped);
     if (!why)
         atomic_store_explicit(&stage.context, context, memory_order_release);
     return why;
 }
 
-/* In the context. A ring without a mirror is kept for the next time. */
-static bool make_larger(void)
+/* With the context current. A ring without a mirror is kept for the next attempt. */
+static bool make_larger_ring(void)
 {
     if (!make_ring(stage.bytes, &stage.spare, &stage.spare_bytes) ||
         !make_mirror(stage.spare_bytes))
         return false;
     stage.device = stage.spare, stage.bytes = stage.spare_bytes;
     stage.spare = stage.spare_bytes = 0;
-    begin();
+    start_ring();
     return true;
 }
 
@@ -182,7 +187,7 @@ void tap_gpu_stage_grow(void)
         tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(context))
         return;
     if (tap_gpu_stage_is_for(context))
-        make_larger();
+        make_larger_ring();
     tap_driver.ctx_pop(&popped);
 }
 
@@ -212,7 +217,7 @@ bool tap_gpu_stage_is_for(const void *context)
         return false;
     if (!tap_driver.context_id((void *)(uintptr_t)context, &id) && id == stage.id)
         return true;
-    /* Our memory was the old one's, and may be anybody's by now. */
+    /* The memory went with the old context, and may be anybody's by now. */
     atomic_store(&stage.gone, true);
     atomic_store(&stage.broken, true);
     return false;
@@ -294,19 +299,19 @@ bool tap_gpu_stage_mark(void *stream)
     return true;
 }
 
-static bool fetch(uint64_t from, uint64_t to)
+static bool copy_to_mirror(uint64_t from, uint64_t to)
 {
     return from == to ||
            !tap_driver.copy_to_host(stage.host + from, stage.device + from, to - from, stage.side);
 }
 
-/* [from, to), counted since the start: at most one turn of the ring. */
-static bool fetch_range(uint64_t from, uint64_t to)
+/* Copy [from, to) to the mirror; counted since the arm began, at most one turn of the ring. */
+static bool copy_range_to_mirror(uint64_t from, uint64_t to)
 {
     uint64_t a = from % stage.bytes, n = to - from,
              first = n < stage.bytes - a ? n : stage.bytes - a;
 
-    return fetch(a, a + first) && fetch(0, n - first);
+    return copy_to_mirror(a, a + first) && copy_to_mirror(0, n - first);
 }
 
 bool tap_gpu_stage_hand_over(void)
@@ -314,9 +319,10 @@ bool tap_gpu_stage_hand_over(void)
     if (stage.marked == stage.handed || tap_gpu_stage_is_broken())
         return true;
     if (stage.marked - stage.handed > stage.bytes)
-        stage.handed = stage.marked - stage.bytes; /* what was taken in vain before is nobody's */
+        /* Bytes reserved for copies that were not made are not needed. */
+        stage.handed = stage.marked - stage.bytes;
     if (tap_driver.stream_wait(stage.side, stage.event, 0) ||
-        !fetch_range(stage.handed, stage.marked) ||
+        !copy_range_to_mirror(stage.handed, stage.marked) ||
         tap_driver.stream_write(stage.side, stage.word_address, stage.batch, 0)) {
         atomic_store(&stage.broken, true);
         return false;
@@ -347,7 +353,7 @@ bool tap_gpu_stage_has_batch(uint32_t batch)
 {
     bool done;
 
-    if (!tap_gpu_stage_context())    /* not open yet: steps, which need nothing of a batch */
+    if (!tap_gpu_stage_context())    /* not open yet: only steps come, which need no batch */
         return true;
     done = (int32_t)(*stage.word - batch) >= 0;
     atomic_thread_fence(memory_order_acquire);

@@ -64,7 +64,8 @@ bool tap_gpu_stage_use_stream(uint64_t number);
 bool tap_gpu_stage_mark(void *stream);
 /* Hand over what was marked. False: the driver refused, and the stage is broken. */
 bool tap_gpu_stage_hand_over(void);
-#define TAP_GPU_BATCH_BYTES (1u << 20) /* a batch is handed over when it has so many, and at the end of each step */
+/* A batch is handed over when it has so many bytes, and at the end of each step. */
+#define TAP_GPU_BATCH_BYTES (1u << 20)
 uint64_t tap_gpu_stage_waiting(void); /* bytes marked and not handed over */
 uint32_t tap_gpu_stage_batch(void);   /* number of the batch that is being filled */
 

@@ -30,8 +30,8 @@ struct tap_gpu_steps {
 };
 
 /* ---- the holder of the gate ------------------------------------------------------------------ */
-/* A GEMM comes; it may begin a step. others: launches of other kernels so far. Not for a launch that
- * computes further rows of a GEMM. */
+/* A GEMM comes; it may begin a step. others: launches of other kernels so far. Not for launches
+ * that compute further rows of a GEMM. */
 void tap_gpu_steps_note(struct tap_gpu_steps *s, const struct td_gpu_work *w, uint64_t others);
 /* Put a boundary into the queue and hand over what was staged before it. False: the queue is full,
  * and boundary_due stays. */

@@ -1,20 +1,21 @@
-/* gpu_weight_sets.c - the weights that launches use: known by where they lie, sent once an arm.
- *
- * What lies there may change: an allocator gives the memory to another model, a server reloads its
- * weights. So a sample comes with every op, and the sender compares it with what was sent.
+/* gpu_weight_sets.c - the weights of each layer: found again by their addresses, and sent once an
+ * arm.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "recorder/tap/gpu/gpu_weight_sets.h"
 
 static struct tap_gpu_weight_set table[TAP_GPU_WEIGHT_SETS];
-static _Atomic uint32_t stale[TAP_GPU_WEIGHT_SETS]; /* numbers, by slot */
-static _Atomic uint32_t refused[TAP_GPU_WEIGHT_SETS]; /* the same */
+/* Numbers of sets whose memory has another content now, by slot. */
+static _Atomic uint32_t stale[TAP_GPU_WEIGHT_SETS];
+/* Numbers of sets that the recorder refused, by slot. */
+static _Atomic uint32_t refused[TAP_GPU_WEIGHT_SETS];
 static uint32_t numbers;
-/* Goes over now; the step in which it was looked at last. */
+/* The set whose chunks go now, and the step in which its layer ran last. */
 static struct { struct tap_gpu_weight_set *set; uint64_t step; } unfinished;
 
-#define UNFINISHED_STEPS 32           /* so many steps a set whose layer does not run any more keeps others waiting */
+/* A set whose layer does not run any more keeps others waiting for so many steps. */
+#define UNFINISHED_STEPS 32
 
 void tap_gpu_weight_sets_clear(void)
 {
@@ -25,7 +26,7 @@ void tap_gpu_weight_sets_clear(void)
     memset(&unfinished, 0, sizeof unfinished);
 }
 
-static bool key_of(struct tap_gpu_weight_set *s, const struct td_gpu_work *w)
+static bool read_key(struct tap_gpu_weight_set *s, const struct td_gpu_work *w)
 {
     int i, n = 0;
 
@@ -44,8 +45,9 @@ static bool key_of(struct tap_gpu_weight_set *s, const struct td_gpu_work *w)
     return n > 0;
 }
 
-/* The set with its number, if that still stands for what lies there. NULL: no numbers are left. */
-static struct tap_gpu_weight_set *renew(struct tap_gpu_weight_set *s)
+/* Give the set a new number if its number no longer stands for what its memory holds. NULL: no
+ * numbers are left. */
+static struct tap_gpu_weight_set *renew_number(struct tap_gpu_weight_set *s)
 {
     if (s->number && atomic_load_explicit(&stale[s->slot], memory_order_relaxed) != s->number)
         return s;
@@ -103,7 +105,7 @@ struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w)
     struct tap_gpu_weight_set key;
     unsigned i, tries;
 
-    if (!key_of(&key, w))
+    if (!read_key(&key, w))
         return NULL;
     i = (unsigned)((key.address[0] >> 8) * 0x9e3779b97f4a7c15u >> 40);
     for (tries = 0; tries < TAP_GPU_WEIGHT_SETS; tries++, i++) {
@@ -112,11 +114,11 @@ struct tap_gpu_weight_set *tap_gpu_weight_set_find(const struct td_gpu_work *w)
         if (!s->number) {
             *s = key;
             s->slot = i % TAP_GPU_WEIGHT_SETS;
-            return renew(s);
+            return renew_number(s);
         }
         if (!memcmp(s->address, key.address, sizeof key.address) &&
             !memcmp(s->bytes, key.bytes, sizeof key.bytes))
-            return renew(s);
+            return renew_number(s);
     }
     return NULL;
 }

@@ -15,7 +15,8 @@
 #pragma GCC visibility push(hidden)
 
 #define TAP_GPU_WEIGHT_SETS 4096u
-#define TAP_GPU_WEIGHT_NUMBERS (2 * TAP_GPU_WEIGHT_SETS) /* of an arm: a set gets another number when its memory has another content */
+/* Numbers of sets in an arm: a set gets another number when its memory has another content. */
+#define TAP_GPU_WEIGHT_NUMBERS (2 * TAP_GPU_WEIGHT_SETS)
 
 struct tap_gpu_weight_set {
     /* In the order of the adapter's operands. */

@@ -1,10 +1,10 @@
-/* hip_blas.c - hipblasHgemm, with which vLLM on ROCm multiplies the weights that
- * reconstruct_exllama has just made whole: the second half of a GEMM.
+/* hip_blas.c - the tap before hipblasHgemm, the second half of a GEMM of vLLM's on ROCm: it
+ * multiplies with the W that reconstruct_exllama has just dequantised.
  * SPDX-License-Identifier: Apache-2.0
  *
- * As cublas_gemm.c, which says which call it is. Source: vLLM's csrc/quantization/gptq/q_gemm.cu,
- * where hipblasHgemm stands for cublasHgemm under USE_ROCM; hipblas.h: numbers of operations,
- * pointer modes and statuses, and that a hipblasHalf is a uint16_t. */
+ * cublas_gemm.c says which call it is. Source: vLLM's csrc/quantization/gptq/q_gemm.cu, where
+ * hipblasHgemm stands for cublasHgemm under USE_ROCM; hipblas.h: numbers of operations, pointer
+ * modes and statuses, and that a hipblasHalf is a uint16_t. */
 #include <errno.h>
 
 #include "recorder/tap/gpu/gpu_gate.h"
@@ -12,11 +12,13 @@
 #include "recorder/tap/hip/hip_launch.h"
 #include "recorder/tap/hip/hip_load.h"
 
-enum { FAILED = 5 /* HIPBLAS_STATUS_EXECUTION_FAILED */, OP_N = 111, MODE_HOST = 0, ONE = 0x3c00, ZERO = 0 };
+enum { FAILED = 5 /* HIPBLAS_STATUS_EXECUTION_FAILED */, OP_N = 111, MODE_HOST = 0 };
+enum { ONE = 0x3c00, ZERO = 0 };      /* of float16 */
 
 #define ARGUMENTS \
-    (void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb, const uint16_t *beta, \
-     uint16_t *c, int ldc)
+    (void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, \
+     const uint16_t *a, int lda, const uint16_t *b, int ldb, const uint16_t *beta, uint16_t *c, \
+     int ldc)
 #define VALUES (handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 typedef int hgemm_fn ARGUMENTS;
 TAP_EXPORT hgemm_fn hipblasHgemm;
@@ -25,7 +27,7 @@ static struct tap_symbol symbol = {.name = "hipblasHgemm"},
                          get_mode = {.name = "hipblasGetPointerMode"},
                          get_stream = {.name = "hipblasGetStream"};
 
-/* C = A W, and no more: factors that lie on the device cannot be read. */
+/* Is it C = A W, unscaled, and nothing added? Factors that lie on the device cannot be read. */
 static bool is_product(void *handle, hgemm_fn *real, const uint16_t *alpha, const uint16_t *beta,
                        void **stream)
 {

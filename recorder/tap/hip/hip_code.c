@@ -1,14 +1,15 @@
-/* hip_code.c - how the parameters of kernels lie, out of the code objects that HIP's runtime loads.
+/* hip_code.c - how the parameters of kernels lie, read from the code objects that HIP's runtime
+ * loads.
  * SPDX-License-Identifier: Apache-2.0
  *
- * kernelParams is one pointer a parameter, and HIP has no cuFuncGetParamInfo: who reads more
- * pointers than the kernel has reads beyond the server's array. The code object's metadata (note 32
- * of owner AMDGPU, LLVM's AMDGPUUsage; kernels/gpucode/hsaco.c reads the same of files) says what a
- * kernel declares.
+ * A launch passes one pointer a parameter (kernelParams), and HIP has no cuFuncGetParamInfo.
+ * Reading more pointers than the kernel has parameters would read beyond the server's array. The
+ * code object's metadata (note 32 of owner AMDGPU, LLVM's AMDGPUUsage; kernels/gpucode/hsaco.c
+ * reads the same of files) says what parameters a kernel declares.
  *
- * Where code objects pass: HIP loads each, from a fat binary or a module, packed (CCOB) or not, by
+ * HIP loads each code object, from a fat binary or a module, packed (CCOB) or not, by
  * hsa_code_object_reader_create_from_memory of libhsa-runtime64, to which it is linked (ROCclr's
- * rocprogram.cpp; so in Debian's 5.2.3, and as others saw it in 7.0). At that place code is one
+ * rocprogram.cpp; so in Debian's 5.2.3, and as others saw it in 7.0). There the code is one
  * unpacked ELF file for one device, with its size. */
 #include <elf.h>
 #include <errno.h>
@@ -22,14 +23,15 @@
 
 #define AMDGPU 224                    /* e_machine */
 #define METADATA 32                   /* NT_AMDGPU_METADATA */
-#define KNOWN 512u                    /* kernels of vLLM's gptq and ours: some forty; the rest is room */
+/* kernels; vLLM's gptq and ours are some forty, the rest is room */
+#define KNOWN 512u
 
 static struct known {
     char symbol[TAP_SYMBOL];
     struct td_gpu_param params[TD_GPU_PARAMS];
-    _Atomic int n;                    /* of params; TAP_HIP_UNSURE */
+    _Atomic int n;                    /* number of params; or TAP_HIP_UNSURE */
 } table[KNOWN];
-static _Atomic unsigned used;         /* of table, complete */
+static _Atomic unsigned used;         /* entries of table that are complete */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- what is known --------------------------------------------------------------------------- */
@@ -54,8 +56,8 @@ int tap_hip_code_params(const char *symbol, struct td_gpu_param params[TD_GPU_PA
     return atomic_load_explicit(&k->n, memory_order_relaxed);
 }
 
-/* The same kernel for another device is the same; another build's of that name with other
- * parameters makes both unreadable. */
+/* Remember a kernel. The same kernel for another device is no news. Another build's kernel of that
+ * name with other parameters makes both unreadable: which one is launched is not known. */
 static void add(const char *symbol, const struct td_gpu_param params[TD_GPU_PARAMS], int n)
 {
     struct known *k;
@@ -94,8 +96,8 @@ static bool is_hidden(const struct td_msgpack_value *v)
     return v->len > 7 && !memcmp(v->str, "hidden_", 7);
 }
 
-/* The parameters that a kernel declares: .args without the runtime's own. m: at the array's first
- * element. -1: none of that makes sense. */
+/* Read the parameters that a kernel declares: .args without the runtime's own. m: at the array's
+ * first element. -1: they make no sense. */
 static int read_args(struct td_msgpack m, uint64_t count, uint32_t block_bytes,
                      struct td_gpu_param params[TD_GPU_PARAMS])
 {
@@ -121,7 +123,7 @@ static int read_args(struct td_msgpack m, uint64_t count, uint32_t block_bytes,
     return n;
 }
 
-/* A kernel's map; m is at its first key. */
+/* Read a kernel's map; m is at its first key. */
 static void read_kernel(struct td_msgpack m, uint64_t pairs)
 {
     struct td_gpu_param params[TD_GPU_PARAMS] = {{0, 0}};
@@ -166,7 +168,7 @@ static void read_metadata(const uint8_t *note, size_t n)
 
 /* ---- the ELF file ---------------------------------------------------------------------------- */
 
-/* The notes of one segment: n bytes at p. */
+/* Read the notes of one segment: n bytes at p. True: the metadata was among them. */
 static bool read_notes(const uint8_t *p, size_t n)
 {
     Elf64_Nhdr h;
@@ -243,5 +245,5 @@ void tap_hip_code_forked(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
-    adding = fresh;                   /* a thread of the parent may have held it */
+    adding = fresh;                   /* a thread of the parent may have held the lock */
 }

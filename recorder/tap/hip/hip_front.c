@@ -50,7 +50,8 @@ static void tick(void)
         tap_gpu_session_tick();
 }
 
-/* HIP's state is of no use in a child. One that uses HIP itself is seen by that. */
+/* HIP's state of the parent is of no use in a child. A child that uses HIP itself is seen by
+ * that. */
 static void forked(void)
 {
     bool was_watching = tap_hip_watch_launches(false);

@@ -1,21 +1,22 @@
-/* hip_hooks.c - the functions of libamdhip64 that launch, and those that end what the tap relies
- * on: the tap stands before each.
+/* hip_hooks.c - the functions of libamdhip64 before which the tap stands: those that launch, and
+ * those that end what the tap relies on.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Not here: hipLaunchByPtr (of programs from before HIP 4), and launches on several devices at
- * once. Who asks dlsym for these functions (Triton does) does not come by. */
+ * once. Calls of a function that was found by dlsym (as Triton does) do not come by here. */
 #include "recorder/tap/hip/hip_launch.h"
 #include "recorder/tap/hip/hip_load.h"
 #include "recorder/tap/hip/hip_real.h"
 #include "recorder/tap/hip/hip_use.h"
 
-/* A call with these values is described by what follows them. */
+/* Define a function that launches. What follows `values` describes the call. */
 #define THROUGH(fn, arguments, values, ...) \
     TAP_EXPORT int fn arguments; \
     int fn arguments \
     { \
         static struct tap_symbol symbol = {.name = TEXT(fn)}; \
-        int(*real) arguments = (int(*) arguments)tap_hip_real(&symbol, __COUNTER__ % 32, __builtin_return_address(0)); \
+        int(*real) arguments = (int(*) arguments)tap_hip_real(&symbol, __COUNTER__ % 32, \
+                                                              __builtin_return_address(0)); \
         struct tap_hip_call call; \
         int rc; \
 \
@@ -31,7 +32,9 @@
 #define TEXT(fn) TEXT_OF(fn)
 #define TEXT_OF(fn) #fn
 
-#define OF_STUB .stub = stub, .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y, block.z}, .shared_bytes = shared_bytes, .stream = stream, .params = params
+#define OF_STUB \
+    .stub = stub, .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y, block.z}, \
+    .shared_bytes = shared_bytes, .stream = stream, .params = params
 #define OF_FUNCTION                                                                                \
     .function = function, .grid = {gx, gy, gz}, .block = {bx, by, bz},                             \
     .shared_bytes = shared_bytes, .stream = stream, .params = params
@@ -56,9 +59,12 @@ THROUGH(hipExtModuleLaunchKernel, TAP_HIP_EXT_ARGUMENTS, TAP_HIP_EXT_VALUES, OF_
 THROUGH(hipHccModuleLaunchKernel, TAP_HIP_HCC_ARGUMENTS, TAP_HIP_HCC_VALUES, OF_FUNCTION,
         .extra = extra, .items = true)
 
-#define OF_CONFIG .shared_bytes = config ? config->shared_bytes : 0, .stream = config ? config->stream : NULL, .params = params
+#define OF_CONFIG \
+    .shared_bytes = config ? config->shared_bytes : 0, .stream = config ? config->stream : NULL, \
+    .params = params
 #define OF_DIM(d) {config ? config->d.x : 0, config ? config->d.y : 0, config ? config->d.z : 0}
-#define OF_ARRAY(d) {config ? config->d[0] : 0, config ? config->d[1] : 0, config ? config->d[2] : 0}
+#define OF_ARRAY(d) \
+    {config ? config->d[0] : 0, config ? config->d[1] : 0, config ? config->d[2] : 0}
 THROUGH(hipLaunchKernelExC,
         (const struct tap_hip_stub_config *config, const void *stub, void **params),
         (config, stub, params), .stub = stub, OF_CONFIG, .grid = OF_DIM(grid),
@@ -68,13 +74,14 @@ THROUGH(hipDrvLaunchKernelEx,
         (config, function, params, extra), .function = function, OF_CONFIG, .grid = OF_ARRAY(grid),
         .block = OF_ARRAY(block), .extra = extra)
 
-/* Other functions: `before` runs when the tap is awake, or always. */
+/* Define a function that does not launch: `before` runs before the real one. */
 #define BESIDE(fn, arguments, values, before) \
     TAP_EXPORT int fn arguments; \
     int fn arguments \
     { \
         static struct tap_symbol symbol = {.name = #fn}; \
-        int(*real) arguments = (int(*) arguments)tap_hip_real(&symbol, __COUNTER__ % 32, __builtin_return_address(0)); \
+        int(*real) arguments = (int(*) arguments)tap_hip_real(&symbol, __COUNTER__ % 32, \
+                                                              __builtin_return_address(0)); \
 \
         if (!real) \
             return TAP_HIP_ERROR_UNKNOWN; \

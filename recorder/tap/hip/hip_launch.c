@@ -3,7 +3,7 @@
  *
  * hipGetLastError is part of what a server sees. Up to ROCm 6 every call overwrites a thread's last
  * error, a success too; from 7 on only errors do (HIP_RETURN in clr's hip_internal.hpp). So nothing
- * is called after a launch that failed, and an error of our own is taken back. */
+ * is called after a launch that failed, and an error of the tap's own calls is taken back. */
 #include <errno.h>
 
 #include "recorder/tap/gpu/gpu_gate.h"
@@ -25,7 +25,8 @@ static bool is_plain(const void *stream)
     return stream && stream != TAP_HIP_STREAM_LEGACY && stream != TAP_HIP_STREAM_PER_THREAD;
 }
 
-/* A stream's device; of those that every device has one of, the thread's. */
+/* What stands for the context of a stream: its device; for the streams that every device has one
+ * of, the thread's device. */
 static void *context_of(void *stream)
 {
     int of = is_plain(stream) ? tap_hip.stream_device(stream) : -1;
@@ -33,7 +34,8 @@ static void *context_of(void *stream)
     return of < 0 && tap_hip.get_device(&of) ? NULL : tap_hip_context(of);
 }
 
-/* The packed form: words of `extra`, with the block's address and size. */
+/* Parameters in the packed form: `extra` holds pairs of a word and a value; two of them give the
+ * block's address and size. */
 static void read_extra(struct tap_gpu_launch *l, void *const *extra)
 {
     int i;
@@ -122,7 +124,7 @@ int tap_hip_launch_end(struct tap_hip_call *c, int rc)
         return rc;
     if (tap_hip_come_in()) {
         before = rc ? -1 : tap_hip.peek_error();
-        /* Calls nothing of HIP when the launch failed. */
+        /* This calls nothing of HIP when the launch failed. */
         tap_gpu_gate_leave(c->token, &c->launch, rc == 0);
         if (!rc)
             tap_hip_restore_error(before);

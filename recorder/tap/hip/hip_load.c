@@ -1,14 +1,14 @@
-/* hip_load.c - HIP's functions, in the table that the CUDA front end's parts call.
+/* hip_load.c - find HIP's functions, and put them into the table of the GPU's driver.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What HIP has otherwise than CUDA is made up here:
- *   contexts          a device stands for its context (hipCtx* are deprecated); its number is how
- *                     often a device was reset in this process
- *   numbers of streams  the handle, and how often a stream has ended: a handle is used again only
- *   after that
- *   a batch's number  hipStreamWriteValue32, as with CUDA; where that is missing or refuses (a
- *   device may), a fill of one word in the same place. Not
- *                     hipLaunchHostFunc: it would need a thread of the runtime's to get a CPU */
+ * The table has CUDA's functions. What HIP lacks, or has in another way, is made up here:
+ *   contexts           A device stands for its context (hipCtx* are deprecated). The context's
+ *                      number is how often a device was reset in this process.
+ *   numbers of streams The handle, with the count of streams that have ended: a handle is used
+ *                      again only after its stream has ended.
+ *   a batch's number   Written by hipStreamWriteValue32, as with CUDA. Where that is missing or
+ *                      refuses (a device may), a fill of one word does it. Not hipLaunchHostFunc: a
+ *                      thread of the runtime would need a CPU for it. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@
 struct tap_hip_runtime tap_hip;
 
 static _Atomic uint64_t resets, ended;
-static bool write_refused;            /* with the lane held */
-static int device_before;             /* the tap's thread's */
-/* Its address: a number of this thread. */
+static bool write_refused;            /* for the holder of the gate */
+static int device_before;             /* current before push(); for the tap's thread */
+/* Its address is a number of this thread. */
 static __thread __attribute__((tls_model("initial-exec"))) char mine;
 
 /* ---- contexts and streams -------------------------------------------------------------------- */
@@ -138,7 +138,9 @@ const char *tap_hip_load(const void *fn)
     if (!h)
         return "libamdhip64 is not mapped in this process";
 #define FIND(name, member, args) *(void **)&tap_hip.member = dlsym(h, #name);
-#define NEED(name, member, args) if (!tap_hip.member) return snprintf(why, sizeof why, "the HIP runtime has no %s: it is too old", #name), why;
+#define NEED(name, member, args) \
+    if (!tap_hip.member) \
+        return snprintf(why, sizeof why, "the HIP runtime has no %s: it is too old", #name), why;
     TAP_HIP_FUNCTIONS(FIND)
     TAP_HIP_OPTIONAL(FIND)
     TAP_HIP_TEXTS(FIND)

@@ -10,8 +10,8 @@
 
 #define TRIES 16u
 
-/* key: the call site's address and which function, for a library may be loaded where another was.
- * 0: free */
+/* key: the call site's address and the function's number, for a library may be loaded where another
+ * was. 0: free. */
 static struct { _Atomic uint64_t key; _Atomic(void *) fn; } site[SITES];
 
 static unsigned first_place(uint64_t key)

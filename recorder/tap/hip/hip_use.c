@@ -5,7 +5,7 @@
 #include "recorder/tap/hip/hip_use.h"
 
 static _Atomic bool awake = true, used;
-/* The only one that hipSetDevice named; -1: none yet, -2: several. */
+/* The only device that hipSetDevice named; -1: none yet, -2: several. */
 static _Atomic int device = -1;
 
 bool tap_hip_awake(void)
@@ -43,7 +43,7 @@ int tap_hip_only_device(void)
 {
     int d = atomic_load(&device);
 
-    return d == -2 ? -1 : d < 0 ? 0 : d; /* who never names a device has the first */
+    return d == -2 ? -1 : d < 0 ? 0 : d; /* a server that names no device uses the first */
 }
 
 void tap_hip_use_forget(void)
