@@ -58,7 +58,7 @@ static void *guess_context(void)
             return NULL;
         found = device;
     }
-    /* kept: the memory allocated in it is kept too */
+    /* never released: the memory allocated in it stays too */
     return found < 0 || tap_driver.primary_retain(&context, found) ? NULL : context;
 }
 
@@ -85,7 +85,7 @@ const char *tap_cuda_keep(enum tap_flight why)
 {
     if (!tap_flight_is_on())
         return "there is no flight recorder in this process";
-    return tap_flight_trigger(why) ? NULL : "it is being kept already";
+    return tap_flight_trigger(why) ? NULL : "the flight recorder is being dumped already";
 }
 
 uint32_t tap_cuda_flight_mib(void)

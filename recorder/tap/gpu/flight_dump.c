@@ -164,7 +164,7 @@ static enum tap_count dump_oldest(enum tap_flight why)
     return TAP_OPS_SENT;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the dump -------------------------------------------------------------------------------- */
 
 static bool put_dump_begin(enum tap_flight why, uint64_t number, int64_t t_ns)
 {

@@ -345,7 +345,7 @@ static bool is_left_lying(void)
            tap_now() - atomic_load(&gate.active_ns) > IDLE_NS;
 }
 
-/* Looks before it takes the gate: a launch that comes while the gate is held may be lost. */
+/* Look before holding the gate: a launch that comes while it is held may be lost. */
 void tap_gpu_gate_tick(bool now)
 {
     void *context;
@@ -357,7 +357,7 @@ void tap_gpu_gate_tick(bool now)
     release(context);
 }
 
-/* More rows of a recorded GEMM may yet come: without them it is no whole op. */
+/* May more rows of a GEMM come whose first rows are recorded? Without them it must not be sent. */
 static bool is_within_gemm(void)
 {
     return (gate.last.recorded || gate.last.in_flight_ring) && tap_gpu_gate_is_at_work();

@@ -42,7 +42,7 @@ static struct {
     uint64_t word_address;
     void *side, *event;
     uint64_t stream_number;           /* of the stream that is marked now; 0: nobody's */
-    /* Reserved; marked; handed over: ends, counted since the arm began. For the holder of the
+    /* Reserved; marked; handed over: ends, counted since the ring was made. For the holder of the
      * gate. */
     uint64_t head, marked, handed;
     _Atomic uint64_t tail;            /* freed by the sender */
@@ -198,8 +198,8 @@ const char *tap_gpu_stage_shortage(void)
     if (!asked || !tap_gpu_stage_context() || stage.bytes >= wanted_bytes())
         return NULL;
     snprintf(stage.sentence, sizeof stage.sentence,
-             "there was memory, of the GPU and pinned, for a ring of %u MiB only: no op of more is "
-             "kept (--ring-mib)",
+             "GPU memory and pinned memory sufficed for a ring of %u MiB only: larger ops are not "
+             "recorded (--ring-mib)",
              (unsigned)(stage.bytes >> 20));
     return stage.sentence;
 }
@@ -244,7 +244,7 @@ void tap_gpu_stage_forget(void)
     memset(&stage, 0, sizeof stage);
 }
 
-/* ---- with the lane held ---------------------------------------------------------------------- */
+/* ---- the holder of the gate ------------------------------------------------------------------ */
 
 uint64_t tap_gpu_stage_room(void)
 {
