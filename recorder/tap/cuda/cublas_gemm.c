@@ -80,9 +80,9 @@ int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, con
     errno = e;
     if (!ours)
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    before = tap_gpu_in_library_call(true);
+    before = tap_gpu_set_in_library_call(true);
     rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    tap_gpu_in_library_call(before);
+    tap_gpu_set_in_library_call(before);
     e = errno;
     if (tap_gpu_come_in()) {
         tap_gpu_gate_leave_library(token, rc == 0);
@@ -131,13 +131,13 @@ int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, co
         !tap_gpu_come_in())
         return real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta,
                     c, c_type, ldc, compute, algorithm);
-    before = tap_gpu_in_library_call(true);
+    before = tap_gpu_set_in_library_call(true);
     /* Else the call is internal to another library call, which is recorded as one. */
     ours = !before && is_plain(handle, real, alpha, beta, &l.stream);
     if (ours)
         token = tap_cublas_linear_enter(&p, TAP_CUBLAS_GEMM_EX, a_type == TYPE_BF16, &l);
     else
-        tap_gpu_in_library_call(before);
+        tap_gpu_set_in_library_call(before);
     tap_gpu_go_out();
     errno = e;
     rc = real(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c,

@@ -130,7 +130,7 @@ void tap_cublas_linear_leave(uint64_t token, struct tap_gpu_launch *l, bool in_l
 {
     int e = errno;
 
-    tap_gpu_in_library_call(in_library_call);
+    tap_gpu_set_in_library_call(in_library_call);
     if (token && tap_gpu_come_in()) {
         tap_gpu_gate_leave(token, l, done);
         tap_gpu_go_out();

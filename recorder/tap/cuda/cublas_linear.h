@@ -22,7 +22,7 @@ bool tap_cublas_linear_wanted(void);  /* the server was started with TD_TAP_CUBL
 uint64_t tap_cublas_linear_enter(const struct tap_cublas_linear *p, enum tap_cublas_call call,
                                  bool bf16, struct tap_gpu_launch *l);
 /* After the call, recorded or not, outside the tap.
- *   in_library_call : what tap_gpu_in_library_call() is to be set back to
+ *   in_library_call : what tap_gpu_set_in_library_call() is to be set back to
  *   done            : the call succeeded
  * Leaves errno as it is. */
 void tap_cublas_linear_leave(uint64_t token, struct tap_gpu_launch *l, bool in_library_call,

@@ -167,12 +167,12 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
         return FAILED;
     if (!tap_armed() || !tap_cublas_linear_wanted() || !tap_gpu_come_in())
         return real VALUES;
-    before = tap_gpu_in_library_call(true);
+    before = tap_gpu_set_in_library_call(true);
     /* Else the call is internal to another library call, or is no such GEMM. */
     if (!before && read_linear(real, &x, &p, &bf16))
         token = tap_cublas_linear_enter(&p, TAP_CUBLAS_LT_MATMUL, bf16, &l);
     else
-        tap_gpu_in_library_call(before);
+        tap_gpu_set_in_library_call(before);
     tap_gpu_go_out();
     errno = e;
     rc = real VALUES;

@@ -267,26 +267,26 @@ bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d)
 
 /* ---- captured launches ----------------------------------------------------------------------- */
 
-/* The plan of the capture that goes on on the stream, NULL: there is none, or too many. *captured:
+/* The plan of the capture that goes on on the stream, NULL: there is none, or too many. *capturing:
  * a capture goes on. */
-static struct tap_cuda_plan *captured_on(void *stream, bool *captured)
+static struct tap_cuda_plan *plan_of_capture(void *stream, bool *capturing)
 {
     int status = TAP_CUDA_CAPTURE_NONE;
     uint64_t id = 0;
     void *graph = NULL;
 
-    *captured = false;
+    *capturing = false;
     if (!atomic_load_explicit(&graphs.begun, memory_order_relaxed) ||
         tap_driver.capture_info(stream, &status, &id, &graph, NULL, NULL, NULL) ||
         status != TAP_CUDA_CAPTURE_ACTIVE || !graph)
         return NULL;
-    *captured = true;
+    *capturing = true;
     return tap_cuda_plan_capture(graph, id);
 }
 
 static struct tap_cuda_captured *add_captured(struct tap_cuda_plan *p,
                                               const struct tap_gpu_launch *l,
-                                      const struct tap_gpu_kernel *k)
+                                              const struct tap_gpu_kernel *k)
 {
     struct tap_cuda_captured *s;
     struct td_gpu_work w;
@@ -325,39 +325,39 @@ static bool copy_operands(const struct tap_cuda_captured *s, bool output, void *
 }
 
 bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
-                           struct tap_cuda_captured **slot)
+                           struct tap_cuda_captured **captured)
 {
     struct tap_gpu_kernel *k;
     struct tap_cuda_plan *p;
-    bool captured;
+    bool capturing;
 
-    *slot = NULL;
+    *captured = NULL;
     if (!atomic_load_explicit(&graphs.begun, memory_order_relaxed))
         return false;
     pthread_mutex_lock(&graphs.lock);
-    p = captured_on(l->stream, &captured);
+    p = plan_of_capture(l->stream, &capturing);
     if (p) {
         k = tap_gpu_graph_kernel_find(l->function, symbol);
         tap_cuda_plan_tally(p, k);
-        *slot = k && k->adapter ? add_captured(p, l, k) : NULL;
-        if (*slot && !copy_operands(*slot, false, l->stream)) {
+        *captured = k && k->adapter ? add_captured(p, l, k) : NULL;
+        if (*captured && !copy_operands(*captured, false, l->stream)) {
             tap_cuda_plan_leave_out(p, 0);
-            *slot = NULL;
+            *captured = NULL;
         }
     }
     pthread_mutex_unlock(&graphs.lock);
-    return captured;
+    return capturing;
 }
 
-void tap_cuda_graphs_leave(const struct tap_cuda_captured *slot, const struct tap_gpu_launch *l,
+void tap_cuda_graphs_leave(const struct tap_cuda_captured *captured, const struct tap_gpu_launch *l,
                            bool ok)
 {
     struct tap_cuda_plan *p;
-    bool captured;
+    bool capturing;
 
     pthread_mutex_lock(&graphs.lock);
-    p = captured_on(l->stream, &captured);
-    if (p && (!ok || !copy_operands(slot, true, l->stream)))
+    p = plan_of_capture(l->stream, &capturing);
+    if (p && (!ok || !copy_operands(captured, true, l->stream)))
         tap_cuda_plan_leave_out(p, 0);
     pthread_mutex_unlock(&graphs.lock);
 }
@@ -381,15 +381,15 @@ static void note_stream(void *stream)
 void tap_cuda_graphs_launch(const void *exec, void *stream)
 {
     struct tap_cuda_plan *p, *outer;
-    bool captured;
+    bool capturing;
 
     pthread_mutex_lock(&graphs.lock);
     p = tap_cuda_plan_at(TAP_CUDA_EXEC, exec);
-    outer = captured_on(stream, &captured);
+    outer = plan_of_capture(stream, &capturing);
     /* A graph in a graph: both write into the arena from its start. */
     if (outer && p && p->first)
         tap_cuda_plan_nest(outer, p);
-    if (!captured && p && p->first && tap_armed())
+    if (!capturing && p && p->first && tap_armed())
         note_stream(stream);
     pthread_mutex_unlock(&graphs.lock);
 }

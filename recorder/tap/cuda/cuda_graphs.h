@@ -43,10 +43,10 @@ bool tap_cuda_graphs_on(void);
 /* ---- CUPTI's callback, armed or not ---------------------------------------------------------- */
 /* Before and after a call that makes, changes or destroys graphs. False: it is no such call. */
 bool tap_cuda_graphs_call(uint32_t cbid, const struct tap_cupti_data *d);
-/* Before a launch. True: it is captured. *slot: for leave; NULL: leave need not be called. */
+/* Before a launch. True: it is captured. *captured: for leave; NULL: leave need not be called. */
 bool tap_cuda_graphs_enter(const struct tap_gpu_launch *l, const char *symbol,
-                           struct tap_cuda_captured **slot);
-void tap_cuda_graphs_leave(const struct tap_cuda_captured *slot, const struct tap_gpu_launch *l,
+                           struct tap_cuda_captured **captured);
+void tap_cuda_graphs_leave(const struct tap_cuda_captured *captured, const struct tap_gpu_launch *l,
                            bool ok);
 /* Before a graph is launched. */
 void tap_cuda_graphs_launch(const void *exec, void *stream);

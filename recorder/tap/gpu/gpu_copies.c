@@ -138,11 +138,11 @@ static bool lies_within(uint64_t from, uint64_t bytes)
 static bool launch_kernel(void *function, struct tap_gpu_copies *c, void *stream)
 {
     void *params[] = {c->copy};
-    bool before = tap_gpu_own_calls(true),
+    bool before = tap_gpu_set_own_calls(true),
          ok =
              !tap_driver.launch(function, c->blocks, c->n, 1, BLOCK, 1, 1, 0, stream, params, NULL);
 
-    tap_gpu_own_calls(before);
+    tap_gpu_set_own_calls(before);
     return ok;
 }
 

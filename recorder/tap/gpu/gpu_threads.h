@@ -26,7 +26,7 @@ struct tap_gpu_thread {
 };
 /* Initial-exec: the tap is loaded at the program's start, so the first use allocates nothing. */
 extern __thread __attribute__((tls_model("initial-exec"))) struct tap_gpu_thread tap_gpu_thread;
-static inline bool tap_gpu_own_calls(bool on)
+static inline bool tap_gpu_set_own_calls(bool on)
 {
     bool before = tap_gpu_thread.own_calls;
 
@@ -35,7 +35,7 @@ static inline bool tap_gpu_own_calls(bool on)
 }
 /* Mark this thread's launches as internal to a library GEMM: they are counted by name, but not
  * recorded. */
-static inline bool tap_gpu_in_library_call(bool on)
+static inline bool tap_gpu_set_in_library_call(bool on)
 {
     bool before = tap_gpu_thread.in_library_call;
 

@@ -63,9 +63,9 @@ int hipblasHgemm ARGUMENTS
     errno = e;
     if (!ours)
         return real VALUES;
-    before = tap_gpu_in_library_call(true);
+    before = tap_gpu_set_in_library_call(true);
     rc = real VALUES;
-    tap_gpu_in_library_call(before);
+    tap_gpu_set_in_library_call(before);
     e = errno;
     if (tap_hip_come_in()) {
         error = rc ? -1 : tap_hip.peek_error();
