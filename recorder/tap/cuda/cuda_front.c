@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "recorder/tap/cuda/cuda_callback.h"
+#include "recorder/tap/cuda/cuda_front.h"
 #include "recorder/tap/cuda/cuda_graphs.h"
 #include "recorder/tap/cuda/cuda_load.h"
 #include "recorder/tap/cuda/cupti_watch.h"

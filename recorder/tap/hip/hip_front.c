@@ -9,6 +9,7 @@
  *
  * It has run on a fake runtime only (tests/helpers/lib_fake_hip.c), never on AMD hardware. */
 #include "recorder/tap/core/tap.h"
+#include "recorder/tap/cuda/cuda_front.h"
 #include "recorder/tap/gpu/gpu_session.h"
 #include "recorder/tap/gpu/gpu_stage.h"
 #include "recorder/tap/gpu/gpu_threads.h"

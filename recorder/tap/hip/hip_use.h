@@ -11,7 +11,8 @@
 /* ---- any thread ------------------------------------------------------------------------------ */
 /* Must calls come to the tap? False: the real function may be called at once. */
 bool tap_hip_awake(void);
-void tap_hip_note_use(void);          /* HIP is in use in this process */
+bool tap_hip_used(void);              /* is HIP in use in this process? */
+void tap_hip_note_use(void);          /* it is */
 void tap_hip_note_device(int ordinal); /* hipSetDevice was called with it */
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */

@@ -27,7 +27,7 @@ recorder/tap/core: kernels/abi
 recorder/tap: recorder/tap/* kernels/abi kernels/adapters kernels/gpucode
 recorder/tap/gpu: recorder/tap/core kernels/abi kernels/adapters
 recorder/tap/cuda: recorder/tap/core recorder/tap/gpu kernels/abi kernels/adapters
-recorder/tap/hip: recorder/tap/core recorder/tap/gpu kernels/abi kernels/adapters kernels/gpucode
+recorder/tap/hip: recorder/tap/core recorder/tap/cuda recorder/tap/gpu kernels/abi kernels/adapters kernels/gpucode
 recorder/tap_client: common format model model/identify recorder/tap/core kernels/gpucode
 recorder: common format wire model recorder/tap_client
 replayer: common format wire model kernels/*
