@@ -1,7 +1,7 @@
 /* adapter.h - what is known of the GPU kernels of the field, a row each: what a launch of one means, and what an op must be launched with.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Two readers share the rows: the tap reads launches of a live server as ops (tap_cuda.c), the provider makes launches out of recorded ops
+ * Two readers share the rows: the tap reads launches of a live server as ops (recorder/tap/gpu), the provider makes launches out of recorded ops
  * (geometry.h). So that the tap may be injected anywhere, this file and adapter.c include nothing of ours but gpu_param.h, allocate nothing and call nothing.
  *
  * A row says how its kernel's parameters are called, in their order; their offsets and sizes come from the driver or the cubin

@@ -4,7 +4,7 @@
  * corpus/tap_code: the code object for gfx90a out of tests/unit/data/tap_like.hsaco. */
 #include <stdlib.h>
 
-#include "recorder/tap/hip/tap_hip.h"
+#include "recorder/tap/hip/hip_code.h"
 #include "tests/fuzz/replay.h"
 #include "tests/helpers/fake_gptq.h"
 

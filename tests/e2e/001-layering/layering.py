@@ -30,6 +30,9 @@ kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/g
 kernels/providers: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/gpu kernels/ops kernels/simt
 recorder/tap/core: common/desc kernels/abi
 recorder/tap: common/desc recorder/tap/* kernels/abi kernels/adapters kernels/gpucode
+recorder/tap/gpu: recorder/tap/core kernels kernels/abi kernels/adapters
+recorder/tap/cuda: recorder/tap/core recorder/tap/gpu kernels kernels/abi kernels/adapters
+recorder/tap/hip: recorder/tap/core recorder/tap/cuda recorder/tap/gpu kernels kernels/abi kernels/adapters kernels/gpucode
 recorder/tap_client: common common/desc format model model/identify recorder/tap/core kernels/gpucode
 recorder: common format wire model recorder/tap_client
 replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers

@@ -1,4 +1,4 @@
-/* gather.c - the tap's own kernel (recorder/tap/cuda/tap_cuda_gather.c has its PTX), as the fake driver runs it.
+/* gather.c - the tap's own kernel (recorder/tap/gpu/gpu_copies.c has its PTX), as the fake driver runs it.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Written from what the PTX says, not from what its caller means: another grid, a unit that does not divide, or rows that overlap go wrong here

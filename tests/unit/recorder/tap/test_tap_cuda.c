@@ -12,7 +12,9 @@
 #include "fake_gpu.h"
 #include "tap_bench.h"
 #include "model/exllama_layout.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_stage.h"
 
 static void arm(struct bench *b, uint32_t mode)
 {
@@ -634,7 +636,7 @@ static void steps_are_found(void **state)
     size_t i, last;
 
     (void)state;
-    tap_cuda_gate_forget();            /* a process that was never armed */
+    tap_gpu_gate_forget();            /* a process that was never armed */
     arm(&b, TAP_MODE_ALL);
     gpu_others(3);
     gpu_gemm(&layer[1], 1);
@@ -689,7 +691,7 @@ static void what_comes_too_late_is_counted(void **state)
     assert_int_equal(ledger(&b, "ops.seen"), 200);
     check_balance(&b);
     cu.stream_synchronize(gpu_stream);
-    while (!tap_cuda_stage_quiet())
+    while (!tap_gpu_stage_is_quiet())
         usleep(1000);
     bench_close(&b);
 }

@@ -12,7 +12,7 @@
 #include "fake_gpu.h"
 #include "tap_bench.h"
 #include "tests/helpers/fake_lt.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/core/tap.h"
 
 #define LINEAR "_Z14fake_lt_linearPK6__halfS1_S1_PS_iiiii"
 enum { N = 48, M = 5, LDA = K + 8, LDC = N + 16, F16 = TD_CUBLASLT_F16, BF16 = TD_CUBLASLT_BF16 };

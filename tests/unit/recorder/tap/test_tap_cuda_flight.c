@@ -10,7 +10,9 @@
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
-#include "recorder/tap/cuda/tap_cuda_flight.h"
+#include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/flight_ring.h"
+#include "recorder/tap/gpu/flight_trigger.h"
 
 enum { TAKEN = 2, HUGE_HALF = 0x7bff };  /* TAKEN: passes of a size that sampling takes (CLASS_STEPS) */
 
@@ -22,14 +24,14 @@ static void arm(struct bench *b, uint64_t flight_bytes)
     b->l.mode.flight_mib = flight_bytes != 0;
     pthread_mutex_init(&b->l.lock, NULL);
     assert_null(tap_front_cuda.start());
-    assert_int_equal(tap_cuda_flight_bytes(), flight_bytes);
+    assert_int_equal(tap_flight_ring_bytes(), flight_bytes);
 }
 
 static void disarm(struct bench *b)
 {
     tap_front_cuda.stop(20000);
     tap_plan.flight_bytes = 0;
-    assert_false(tap_cuda_flight_on());
+    assert_false(tap_flight_is_on());
     client_flight_facts(&b->l);
     bench_read(b);
 }
@@ -234,8 +236,8 @@ static void the_ring_holds_the_newest(void **state)
     arm(&b, 64 << 10);
     for (i = 0; i < (size_t)passes; i++)
         gpu_pass(1, (unsigned)i);
-    assert_null(tap_cuda_keep(TAP_DUMP_SIGNAL));
-    assert_non_null(tap_cuda_keep(TAP_DUMP_SIGNAL));
+    assert_null(tap_fronts_dump_flight(TAP_DUMP_SIGNAL));
+    assert_non_null(tap_fronts_dump_flight(TAP_DUMP_SIGNAL));
     be_idle(&b);
     disarm(&b);
     n = kept_by_flight(&b);
@@ -262,7 +264,7 @@ static void joined_launches_stay_together(void **state)
         gpu_pass(20, (unsigned)i);
     memcpy(a, (void *)dev_a, sizeof a);
     memcpy(c, (void *)dev_c, sizeof c);
-    assert_null(tap_cuda_keep(TAP_DUMP_COLLAPSE));
+    assert_null(tap_fronts_dump_flight(TAP_DUMP_COLLAPSE));
     be_idle(&b);
     gpu_pass(20, 40);                  /* the ring is in use again */
     disarm(&b);
@@ -320,7 +322,7 @@ static void weights_that_are_gone_are_not_read(void **state)
     cu.stream_synchronize(gpu_stream);
     cu.mem_free(gone.qweight);
     copies = gpu_copies();
-    assert_null(tap_cuda_keep(TAP_DUMP_SIGNAL));
+    assert_null(tap_fronts_dump_flight(TAP_DUMP_SIGNAL));
     be_idle(&b);
     assert_int_equal(gpu_copies(), copies + 3 * LAYERS); /* a sample, A and C each */
     disarm(&b);
@@ -340,7 +342,7 @@ static void a_full_gpu_has_no_ring(void **state)
     int i;
 
     (void)state;
-    tap_cuda_flight_forget();
+    tap_flight_ring_forget();
     for (i = 1; i <= 5; i++)           /* 1 MiB to 64 KiB */
         say->fault("alloc", i, 2);
     bench_open(&b, TAP_MODE_ALL);
@@ -375,7 +377,7 @@ static void off_it_costs_nothing(void **state)
     assert_int_equal(gpu_copies(), copies);
     assert_int_equal(say->calls("cuMemcpy2DAsync_v2"), rows);
     assert_int_equal(say->calls("cuEventRecord"), events);
-    assert_non_null(tap_cuda_keep(TAP_DUMP_SIGNAL));
+    assert_non_null(tap_fronts_dump_flight(TAP_DUMP_SIGNAL));
     disarm(&b);
     assert_int_equal(kept_by_flight(&b), 0);
     assert_int_equal(ledger(&b, "ops.dropped.sampling"), 6 * LAYERS);

@@ -11,7 +11,10 @@
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/gpu_copies.h"
+#include "recorder/tap/gpu/gpu_driver.h"
+#include "recorder/tap/gpu/gpu_stage.h"
 
 enum { MEMORY = 4 << 20 };
 
@@ -47,11 +50,11 @@ static void check_rows(const struct shape *s, const uint8_t *to, const uint8_t *
 
 static void check_shape(const struct shape *s, uint64_t from, uint64_t to)
 {
-    struct tap_cuda_copies c = {.n = 0};
+    struct tap_gpu_copies c = {.n = 0};
 
     memset((void *)to, 0xee, MEMORY);
-    assert_true(tap_cuda_copies_add(&c, to, from + s->skew, s->rows, s->row_bytes, s->pitch, gpu_stream));
-    assert_true(tap_cuda_copies_go(&c, gpu_stream));
+    assert_true(tap_gpu_copies_add(&c, to, from + s->skew, s->rows, s->row_bytes, s->pitch, gpu_stream));
+    assert_true(tap_gpu_copies_launch(&c, gpu_stream));
     cu.stream_synchronize(gpu_stream);
     check_rows(s, (const uint8_t *)to, (const uint8_t *)from + s->skew);
 }
@@ -79,7 +82,7 @@ static void every_shape_is_copied(void **state)
 static void pieces_go_together(void **state)
 {
     uint64_t from = gpu_memory(MEMORY), to = gpu_memory(MEMORY), launches, copies;
-    struct tap_cuda_copies c = {.n = 0};
+    struct tap_gpu_copies c = {.n = 0};
     struct bench b;
     unsigned i;
 
@@ -87,17 +90,17 @@ static void pieces_go_together(void **state)
     arm(&b);
     gpu_pass(1, 1);
     launches = say->calls("td_gather"), copies = say->calls("cuMemcpyDtoDAsync_v2");
-    for (i = 0; i < TAP_CUDA_PIECES + 3; i++)
-        assert_true(tap_cuda_copies_add(&c, to + 256 * i, from + 4 * i, 1, 100, 100, gpu_stream));
-    assert_true(tap_cuda_copies_go(&c, gpu_stream));
+    for (i = 0; i < TAP_GPU_COPIES + 3; i++)
+        assert_true(tap_gpu_copies_add(&c, to + 256 * i, from + 4 * i, 1, 100, 100, gpu_stream));
+    assert_true(tap_gpu_copies_launch(&c, gpu_stream));
     assert_int_equal(say->calls("td_gather") - launches, 2);
     assert_int_equal(say->calls("cuMemcpyDtoDAsync_v2"), copies);
-    assert_true(tap_cuda_copies_go(&c, gpu_stream));
+    assert_true(tap_gpu_copies_launch(&c, gpu_stream));
     assert_int_equal(say->calls("td_gather") - launches, 2);
-    assert_true(tap_cuda_copies_add(&c, to, from, 1, (1 << 20) + 1, 0, gpu_stream));
+    assert_true(tap_gpu_copies_add(&c, to, from, 1, (1 << 20) + 1, 0, gpu_stream));
     assert_int_equal(say->calls("cuMemcpyDtoDAsync_v2") - copies, 1);
-    assert_false(tap_cuda_copies_add(&c, to, from + MEMORY - 8, 1, 16, 16, gpu_stream));
-    assert_false(tap_cuda_copies_add(&c, to, 64, 1, 16, 16, gpu_stream));
+    assert_false(tap_gpu_copies_add(&c, to, from + MEMORY - 8, 1, 16, 16, gpu_stream));
+    assert_false(tap_gpu_copies_add(&c, to, 64, 1, 16, 16, gpu_stream));
     assert_int_equal(c.n, 0);
     disarm(&b);
     bench_close(&b);
@@ -144,12 +147,12 @@ static void two_launches_an_op(void **state)
 /* A driver without one of the functions; one that compiles nothing; a kernel that copies wrongly. */
 static void without_it_copies_are_single(void **state)
 {
-    struct tap_cuda_driver whole = tap_driver;
+    struct tap_gpu_driver whole = tap_driver;
     uint64_t gathers, copies, i;
 
     (void)state;
     for (i = 0; i < 3; i++) {
-        tap_cuda_stage_forget();
+        tap_gpu_stage_forget();
         tap_driver.launch = i == 0 ? NULL : whole.launch;
         if (i == 1)
             say->fault("load", 1, TD_CUDA_INVALID_IMAGE);
@@ -160,7 +163,7 @@ static void without_it_copies_are_single(void **state)
         assert_int_equal(copies, 5 * LAYERS);
     }
     tap_driver = whole;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     record_two(&gathers, &copies);
     assert_int_equal(gathers, 2 * LAYERS);
 }
@@ -192,7 +195,7 @@ static void it_is_not_in_the_ledger(void **state)
     struct bench b;
 
     (void)state;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     arm(&b);
     gpu_pass(1, 1);                   /* the kernel is tried now: nothing was open before */
     gpu_pass(1, 2);

@@ -12,7 +12,7 @@
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/core/tap.h"
 
 #define ARENA_MIB "1"
 

@@ -15,7 +15,10 @@
 #include "fake_gpu.h"
 #include "tap_bench.h"
 #include "model/exllama_layout.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/core/tap.h"
+#include "recorder/tap/gpu/gpu_driver.h"
+#include "recorder/tap/gpu/gpu_stage.h"
+#include "recorder/tap/gpu/gpu_weight_sets.h"
 
 enum { WORDS = K / 8 * 32 * LAYERS, OUT_OF_MEMORY = 2 };
 
@@ -169,11 +172,11 @@ static void a_small_ring_is_enough(void **state)
     int i;
 
     (void)state;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     for (i = 1; i <= 4; i++)
         say->fault("alloc", i, OUT_OF_MEMORY);
     arm(&b);
-    assert_int_equal(tap_cuda_stage_bytes(), 4 << 20);
+    assert_int_equal(tap_gpu_stage_bytes(), 4 << 20);
     gpu_pass(1, 1);
     disarm(&b);
     assert_int_equal(b.n_ops, LAYERS);
@@ -188,7 +191,7 @@ static void arm_for(struct bench *b, uint64_t ring_bytes, uint64_t got, const ch
     bench_open(b, TAP_MODE_ALL);
     tap_plan.ring_bytes = ring_bytes;
     why = tap_front_cuda.start();
-    assert_int_equal(tap_cuda_stage_bytes(), got);
+    assert_int_equal(tap_gpu_stage_bytes(), got);
     if (says)
         assert_true(why && strstr(why, says) && strstr(tap_front_cuda.trouble(), says));
     else
@@ -226,12 +229,12 @@ static int not_allocated(uint64_t *address, size_t bytes)
 static void the_ring_grows_with_the_recorders(void **state)
 {
     int (*real_register)(void *, size_t, unsigned), (*real_alloc)(uint64_t *, size_t), (*real_address)(uint64_t *, void *, unsigned);
-    const uint64_t usual = TAP_CUDA_STAGE_BYTES;
+    const uint64_t usual = TAP_GPU_STAGE_BYTES;
     struct bench b;
     int i;
 
     (void)state;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     arm_for(&b, RING, usual, NULL);
     expect_recorded(&b);
     for (i = 1; i <= 2; i++)
@@ -261,15 +264,15 @@ static void the_ring_grows_with_the_recorders(void **state)
     arm_for(&b, RING, 4 * usual, NULL); /* what there is stays */
     expect_recorded(&b);
     tap_plan.kinds = TAP_KINDS_ALL;    /* not of GEMMs on a GPU */
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     arm_for(&b, 3 * usual, usual, NULL);
     tap_plan.kinds = TAP_KINDS_GEMM;
     expect_recorded(&b);
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     say->fault("alloc", 1, OUT_OF_MEMORY);
     arm_for(&b, 3 * usual, 2 * usual, "128 MiB only"); /* also where it is the first */
     expect_recorded(&b);
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
 }
 
 /* Give the sender the time to see what was copied, as a server that is idle does. */
@@ -344,33 +347,33 @@ static void each_tensor_is_looked_at(void **state)
 /* A layer whose weights are half sent does not run any more: after a while the others' go over, and its own, whole, when it comes back. */
 static void half_a_set_does_not_stay_in_the_way(void **state)
 {
-    struct tap_cuda_set *half, *other;
+    struct tap_gpu_weight_set *half, *other;
     struct td_gpu_work w[2] = {0};
     uint64_t step = 7;
     uint32_t number;
 
     (void)state;
-    tap_cuda_sets_clear();
+    tap_gpu_weight_sets_clear();
     for (int i = 0; i < 2; i++) {
         w[i].n_op = 1;
         w[i].op[0] = (struct td_gpu_operand){.use = TD_GPU_WEIGHT, .address = 0x10000u * (unsigned)(i + 1), .bytes = 4096};
     }
-    half = tap_cuda_set_of(&w[0]);
-    other = tap_cuda_set_of(&w[1]);
+    half = tap_gpu_weight_set_find(&w[0]);
+    other = tap_gpu_weight_set_find(&w[1]);
     number = half->number;
-    assert_true(tap_cuda_set_may_go(half, step));
-    half->taken = 100;
-    tap_cuda_set_went(half);
-    assert_false(tap_cuda_set_may_go(other, step + 1));
-    assert_true(tap_cuda_set_may_go(half, step + 30)); /* it still runs, and waits for room */
-    assert_false(tap_cuda_set_may_go(other, step + 60));
-    assert_true(tap_cuda_set_may_go(other, step + 70));
-    other->taken = other->total;
-    tap_cuda_set_went(other);
-    assert_ptr_equal(tap_cuda_set_of(&w[0]), half);
-    assert_true(half->number != number && half->taken == 0);
-    assert_true(tap_cuda_set_may_go(half, step + 71));
-    tap_cuda_sets_clear();
+    assert_true(tap_gpu_weight_set_may_go(half, step));
+    half->staged = 100;
+    tap_gpu_weight_set_went(half);
+    assert_false(tap_gpu_weight_set_may_go(other, step + 1));
+    assert_true(tap_gpu_weight_set_may_go(half, step + 30)); /* it still runs, and waits for room */
+    assert_false(tap_gpu_weight_set_may_go(other, step + 60));
+    assert_true(tap_gpu_weight_set_may_go(other, step + 70));
+    other->staged = other->total;
+    tap_gpu_weight_set_went(other);
+    assert_ptr_equal(tap_gpu_weight_set_find(&w[0]), half);
+    assert_true(half->number != number && half->staged == 0);
+    assert_true(tap_gpu_weight_set_may_go(half, step + 71));
+    tap_gpu_weight_sets_clear();
 }
 
 /* --layers: once the recorder has seen a layer that it does not want, the tap copies nothing more of it. */
@@ -417,7 +420,7 @@ static void what_fails_within_an_arm_is_told(void **state)
     struct bench b;
 
     (void)state;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     tap_driver.host_register = refuse_register;
     tap_driver.device_count = NULL;
     arm(&b);
@@ -431,7 +434,7 @@ static void what_fails_within_an_arm_is_told(void **state)
     bench_close(&b);
     tap_driver.host_register = real;
     tap_driver.device_count = count;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     arm(&b);
     gpu_pass(1, 3);
     disarm(&b);
@@ -448,7 +451,7 @@ static void what_there_is_is_kept(void **state)
     int i;
 
     (void)state;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     real = tap_driver.host_register;
     tap_driver.host_register = refuse_register;
     for (i = 0; i < 3; i++) {
@@ -484,7 +487,7 @@ static void a_reset_takes_our_memory(void **state)
     struct bench b;
 
     (void)state;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
     tap_driver.context_id = count_resets;
     arm(&b);
     gpu_pass(1, 1);
@@ -505,7 +508,7 @@ static void a_reset_takes_our_memory(void **state)
     assert_int_equal(say->calls("cuMemAlloc_v2"), allocations + 1);
     bench_close(&b);
     tap_driver.context_id = real;
-    tap_cuda_stage_forget();
+    tap_gpu_stage_forget();
 }
 
 /* ---- two halves of a product --------------------------------------------------------------------------------------- */

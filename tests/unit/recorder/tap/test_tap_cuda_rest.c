@@ -13,7 +13,7 @@
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
-#include "recorder/tap/cuda/tap_cuda.h"
+#include "recorder/tap/core/tap.h"
 
 #define PATIENCE 4000                 /* passes until something has happened at the latest */
 

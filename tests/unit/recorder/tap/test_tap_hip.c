@@ -18,7 +18,10 @@
 #include "common/json.h"
 #include "kernels/abi/hip_abi.h"
 #include "kernels/gpucode/image_find.h"
-#include "recorder/tap/hip/tap_hip.h"
+#include "kernels/abi/hip_abi.h"
+#include "recorder/tap/core/tap.h"
+#include "recorder/tap/hip/hip_code.h"
+#include "recorder/tap/hip/hip_use.h"
 #include "tap_bench.h"
 #include "tests/helpers/fake_gptq.h"
 

@@ -1,0 +1,74 @@
+/* cuda_graph_plans.h - what is known of CUDA graphs: which handle stands for which capture, and
+ * which launches were captured in it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * All of it with the lock of cuda_graphs.c held. */
+#ifndef TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
+#define TD_RECORDER_TAP_CUDA_CUDA_GRAPH_PLANS_H
+
+#include "recorder/tap/gpu/gpu_gemm.h"
+
+#pragma GCC visibility push(hidden)
+
+/* A captured launch: after each launch of the graph, copies of its inputs and output lie at
+ * launch.slot. */
+struct tap_cuda_captured {
+    struct tap_cuda_captured *next;
+    const struct tap_gpu_kernel *kernel;
+    struct tap_gpu_launch launch;     /* only its numbers */
+    struct td_gpu_work work;
+    bool joins;                       /* the launch before was of the same op */
+    /* Not all launches of its op have slots: it is not recorded. */
+    bool left_out;
+};
+
+#define TAP_CUDA_TALLIES 96           /* different kernels in one graph */
+struct tap_cuda_plan {                /* what a graph does */
+    uint64_t capture;                 /* the driver's number of it */
+    bool ended;                       /* the capture is over, and succeeded */
+    /* Handles that stand for it, and threads that walk its slots. */
+    uint32_t users;
+    struct tap_cuda_captured *first, *last; /* in the order of launches */
+    uint64_t used;                    /* of the arena, bytes */
+    uint64_t left, left_bytes;        /* ops of known kernels without slots */
+    uint64_t weights;                 /* of the op at hand: its launches follow each other */
+    struct tap_cuda_captured *op;         /* the first slot of the op at hand */
+    bool op_left;                     /* the op at hand is counted in left */
+    /* Another graph is launched in it, which has the same slots. */
+    bool nested;
+    /* Launches by kernel. */
+    struct { struct tap_gpu_kernel *kernel; uint32_t n; } tally[TAP_CUDA_TALLIES];
+    unsigned n_tallies;
+    uint64_t unnamed;                 /* launches beyond those of tally */
+};
+
+enum tap_cuda_handle { TAP_CUDA_GRAPH, TAP_CUDA_EXEC };
+
+bool tap_cuda_plans_open(void);       /* false: no memory */
+void tap_cuda_plans_forget(void);     /* in the child of a fork */
+/* The plan of the capture that goes on in `graph`; NULL: there are too many. */
+struct tap_cuda_plan *tap_cuda_plan_capture(void *graph, uint64_t capture);
+struct tap_cuda_plan *tap_cuda_plan_at(enum tap_cuda_handle kind, const void *handle);
+/* From now on the handle stands for this plan, and no longer for an earlier one; NULL: for none. A
+ * plan without users is free. */
+void tap_cuda_plan_link(enum tap_cuda_handle kind, void *handle, struct tap_cuda_plan *p);
+/* One user less. */
+void tap_cuda_plan_release(struct tap_cuda_plan *p);
+/* All CUgraph; executable graphs that were made of them stay as they are. */
+void tap_cuda_plans_forget_graphs(void);
+/* A launch of this op gets a slot of the arena (launch.slot: its offset); NULL: it does not, and is
+ * counted in left. */
+struct tap_cuda_captured *tap_cuda_plan_add(struct tap_cuda_plan *p, const struct tap_gpu_launch *l,
+                                         const struct tap_gpu_kernel *k,
+                                         const struct td_gpu_work *w, uint64_t arena_bytes);
+/* A launch of the op at hand has no slot: none of the op is recorded. */
+void tap_cuda_plan_leave_out(struct tap_cuda_plan *p, uint64_t bytes);
+/* `inner` is launched within this graph: both write into the arena from its start, so nothing of
+ * either is recorded. */
+void tap_cuda_plan_nest(struct tap_cuda_plan *p, const struct tap_cuda_plan *inner);
+/* Count a launch of that kernel (NULL: not known), for the count of launches that the graph
+ * makes. */
+void tap_cuda_plan_tally(struct tap_cuda_plan *p, struct tap_gpu_kernel *k);
+
+#pragma GCC visibility pop
+#endif

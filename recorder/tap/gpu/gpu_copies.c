@@ -1,0 +1,246 @@
+/* gpu_copies.c - several small copies within the device's memory, in one launch of a kernel of the
+ * tap's own.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * On an H100 a call of the driver costs 5 us, whatever the copy's size up to some kilobytes, and a
+ * GEMM needs four copies before it and one after. The kernel is PTX, which the driver compiles when
+ * the tap is armed first (and keeps in its cache). Where the driver cannot, or where the kernel
+ * fails its trial, copies are made one by one.
+ *
+ * The driver refuses to copy from memory that is not there; a kernel that reads it ends the
+ * server's context. So the driver is asked about each source first: the kernel copies it if it lies
+ * within one allocation, else the driver does. */
+#include <string.h>
+#include <time.h>
+
+#include "recorder/tap/gpu/gpu_copies.h"
+#include "recorder/tap/gpu/gpu_threads.h"
+
+#define BLOCK 256u
+#define ROW_BYTES 8192u               /* dense bytes are copied as rows of so many, a row a block */
+#define MOST_BLOCKS 128u
+/* of one copy: beyond it, the call costs little beside the copy */
+#define LARGEST (1u << 20)
+
+/* Parameter: struct tap_gpu_copy[TAP_GPU_COPIES]. Grid: (any, copies). Block x copies rows x, x +
+ * grid.x ... of copy y; the last row may be shorter. */
+static const char ptx[] =
+    ".version 6.0\n"
+    ".target sm_60\n"
+    ".address_size 64\n"
+    ".visible .entry td_gather (\n"
+    "    .param .align 8 .b8 pieces[640]\n"
+    ") {\n"
+    "    .reg .pred %done;\n"
+    "    .reg .b16 %byte;\n"
+    "    .reg .b32 %y, %x, %grid, %thread, %threads, %row_bytes, %unit, %a, %b, %c, %d;\n"
+    "    .reg .b64 %piece, %base, %to, %from, %bytes, %pitch, %row, %rows, %at, %left, %n, %i, %by, %s, %t, %step;\n"
+    "    mov.u32 %y, %ctaid.y;\n"
+    "    mul.wide.u32 %piece, %y, 40;\n"
+    "    mov.b64 %base, pieces;\n"
+    "    add.s64 %piece, %piece, %base;\n"
+    "    ld.param.u64 %to, [%piece];\n"
+    "    ld.param.u64 %from, [%piece+8];\n"
+    "    ld.param.u64 %bytes, [%piece+16];\n"
+    "    ld.param.u64 %pitch, [%piece+24];\n"
+    "    ld.param.u32 %row_bytes, [%piece+32];\n"
+    "    ld.param.u32 %unit, [%piece+36];\n"
+    "    mov.u32 %x, %ctaid.x;\n"
+    "    mov.u32 %grid, %nctaid.x;\n"
+    "    mov.u32 %thread, %tid.x;\n"
+    "    mov.u32 %threads, %ntid.x;\n"
+    "    cvt.u64.u32 %row, %x;\n"
+    "    cvt.u64.u32 %rows, %grid;\n"
+    "    cvt.u64.u32 %step, %row_bytes;\n"
+    "    mul.wide.u32 %by, %threads, %unit;\n"
+    "next_row:\n"
+    "    mul.lo.u64 %at, %row, %step;\n"
+    "    setp.ge.u64 %done, %at, %bytes;\n"
+    "    @%done bra end;\n"
+    "    sub.u64 %left, %bytes, %at;\n"
+    "    min.u64 %n, %left, %step;\n"
+    "    mul.lo.u64 %s, %row, %pitch;\n"
+    "    add.u64 %s, %s, %from;\n"
+    "    add.u64 %t, %at, %to;\n"
+    "    mul.wide.u32 %i, %thread, %unit;\n"
+    "    add.u64 %s, %s, %i;\n"
+    "    add.u64 %t, %t, %i;\n"
+    "next:\n"
+    "    setp.ge.u64 %done, %i, %n;\n"
+    "    @%done bra row_done;\n"
+    "    setp.eq.u32 %done, %unit, 16;\n"
+    "    @%done bra sixteen;\n"
+    "    setp.eq.u32 %done, %unit, 4;\n"
+    "    @%done bra four;\n"
+    "    ld.global.u8 %byte, [%s];\n"
+    "    st.global.u8 [%t], %byte;\n"
+    "    bra copied;\n"
+    "four:\n"
+    "    ld.global.u32 %a, [%s];\n"
+    "    st.global.u32 [%t], %a;\n"
+    "    bra copied;\n"
+    "sixteen:\n"
+    "    ld.global.v4.u32 {%a, %b, %c, %d}, [%s];\n"
+    "    st.global.v4.u32 [%t], {%a, %b, %c, %d};\n"
+    "copied:\n"
+    "    add.u64 %i, %i, %by;\n"
+    "    add.u64 %s, %s, %by;\n"
+    "    add.u64 %t, %t, %by;\n"
+    "    bra next;\n"
+    "row_done:\n"
+    "    add.u64 %row, %row, %rows;\n"
+    "    bra next_row;\n"
+    "end:\n"
+    "    ret;\n"
+    "}\n";
+
+_Static_assert(sizeof(struct tap_gpu_copy) == 40 &&
+                   sizeof(struct tap_gpu_copy[TAP_GPU_COPIES]) == 640,
+               "as the kernel reads them");
+
+static void *_Atomic kernel;          /* NULL: copies are made one by one */
+
+/* ---- copying --------------------------------------------------------------------------------- */
+
+bool tap_gpu_copy_rows(uint64_t to, uint64_t from, uint64_t rows, uint64_t row_bytes,
+                       uint64_t pitch, void *stream)
+{
+    struct td_cuda_copy_2d c = {.src_type = TD_CUDA_MEMORY_DEVICE,
+                                 .src_device = from,
+                                 .src_pitch = pitch,
+                                 .dst_type = TD_CUDA_MEMORY_DEVICE,
+                                 .dst_device = to,
+                                 .dst_pitch = row_bytes,
+                                 .width_bytes = row_bytes,
+                                 .height = rows};
+
+    if (rows == 1 || pitch == row_bytes)
+        return !tap_driver.copy_on_device(to, from, rows * row_bytes, stream);
+    return !tap_driver.copy_2d(&c, stream);
+}
+
+static uint32_t unit_of(const struct tap_gpu_copy *p)
+{
+    uint64_t all = p->to | p->from | p->bytes | p->row_bytes | p->pitch;
+
+    return all % 16 == 0 ? 16 : all % 4 == 0 ? 4 : 1;
+}
+
+static bool lies_within(uint64_t from, uint64_t bytes)
+{
+    uint64_t base;
+    size_t n;
+
+    return !tap_driver.address_range(&base, &n, from) && from >= base && bytes <= n &&
+           from - base <= n - bytes;
+}
+
+static bool launch_kernel(void *function, struct tap_gpu_copies *c, void *stream)
+{
+    void *params[] = {c->copy};
+    bool before = tap_gpu_set_own_calls(true),
+         ok =
+             !tap_driver.launch(function, c->blocks, c->n, 1, BLOCK, 1, 1, 0, stream, params, NULL);
+
+    tap_gpu_set_own_calls(before);
+    return ok;
+}
+
+bool tap_gpu_copies_launch(struct tap_gpu_copies *c, void *stream)
+{
+    void *function = atomic_load_explicit(&kernel, memory_order_acquire);
+    bool ok = !c->n || launch_kernel(function, c, stream);
+
+    c->n = c->blocks = 0;
+    return ok;
+}
+
+bool tap_gpu_copies_add(struct tap_gpu_copies *c, uint64_t to, uint64_t from, uint64_t rows,
+                        uint64_t row_bytes, uint64_t pitch, void *stream)
+{
+    const bool dense = rows == 1 || pitch == row_bytes;
+    const uint64_t bytes = rows * row_bytes,
+                   blocks = dense ? (bytes + ROW_BYTES - 1) / ROW_BYTES : rows;
+    struct tap_gpu_copy *p;
+
+    if (!atomic_load_explicit(&kernel, memory_order_acquire) || !bytes || bytes > LARGEST ||
+        !lies_within(from, (rows - 1) * pitch + row_bytes))
+        return tap_gpu_copy_rows(to, from, rows, row_bytes, pitch, stream);
+    if (c->n == TAP_GPU_COPIES && !tap_gpu_copies_launch(c, stream))
+        return false;
+    p = &c->copy[c->n++];
+    *p = (struct tap_gpu_copy){
+        to, from, bytes, dense ? ROW_BYTES : pitch, dense ? ROW_BYTES : (uint32_t)row_bytes, 0};
+    p->unit = unit_of(p);
+    if (blocks > c->blocks)
+        c->blocks = blocks < MOST_BLOCKS ? (unsigned)blocks : MOST_BLOCKS;
+    return true;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* bytes of the source; three copies of it, or of parts of it, come behind it */
+#define TRY_BYTES 256u
+#define TRY_NS 1000000000LL
+
+/* Wait until all of it is done, for a second at most: a GPU may be busy, and the tap's thread has
+ * others to answer. */
+static bool wait_for_trial(const struct tap_gpu_copies_trial *t)
+{
+    int64_t until = tap_now() + TRY_NS;
+
+    if (tap_driver.stream_write(t->stream, t->word_address, 1, 0))
+        return false;
+    while (!*t->word && tap_now() < until)
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    atomic_thread_fence(memory_order_acquire);
+    return *t->word;
+}
+
+/* Copy with all three units and with a pitch, and compare. (Copies of 1 MiB are not tried.) */
+static bool try_kernel(const struct tap_gpu_copies_trial *t)
+{
+    const uint64_t ring = t->ring;
+    const uint8_t *host = t->host;
+    void *side = t->stream;
+    struct tap_gpu_copies c = {.n = 0};
+    uint8_t want[TRY_BYTES];
+    uint32_t i, word;
+
+    for (i = 0; i < TRY_BYTES / 4; i++) {
+        word = 0x9e3779b1u * (i + 1);
+        memcpy(want + 4 * i, &word, 4);
+        if (tap_driver.stream_write(side, ring + 4 * i, word, 0))
+            return false;
+    }
+    if (!tap_gpu_copies_add(&c, ring + TRY_BYTES, ring, 1, TRY_BYTES, TRY_BYTES, side) ||
+        !tap_gpu_copies_add(&c, ring + 2 * TRY_BYTES, ring + 4, 1, 100, 100, side) ||
+        !tap_gpu_copies_add(&c, ring + 3 * TRY_BYTES, ring + 1, 5, 7, 31, side) || c.n != 3 ||
+        !tap_gpu_copies_launch(&c, side) ||
+        tap_driver.copy_to_host((void *)(uintptr_t)host, ring, TAP_GPU_TRIAL_BYTES, side) ||
+        !wait_for_trial(t))
+        return false;
+    for (i = 0; i < 5; i++)
+        if (memcmp(host + 3 * TRY_BYTES + 7 * i, want + 1 + 31 * i, 7))
+            return false;
+    return !memcmp(host + TRY_BYTES, want, TRY_BYTES) &&
+           !memcmp(host + 2 * TRY_BYTES, want + 4, 100);
+}
+
+void tap_gpu_copies_open(const struct tap_gpu_copies_trial *t)
+{
+    void *module, *function;
+
+    if (!tap_driver.module_load || !tap_driver.module_get_function || !tap_driver.launch ||
+        !tap_driver.address_range || tap_driver.module_load(&module, ptx) ||
+        tap_driver.module_get_function(&function, module, "td_gather"))
+        return;
+    atomic_store_explicit(&kernel, function, memory_order_release);
+    if (!try_kernel(t))
+        atomic_store_explicit(&kernel, NULL, memory_order_release);
+}
+
+void tap_gpu_copies_forget(void)
+{
+    atomic_store_explicit(&kernel, NULL, memory_order_release);
+}

@@ -1,0 +1,452 @@
+/* gpu_gate.c - the launch gate: one launch after the other, each decided upon and recorded.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
+#include <string.h>
+
+#include "recorder/tap/gpu/flight_dump.h"
+#include "recorder/tap/gpu/flight_ring.h"
+#include "recorder/tap/gpu/flight_trigger.h"
+#include "recorder/tap/gpu/gpu_gate.h"
+#include "recorder/tap/gpu/gpu_queue.h"
+#include "recorder/tap/gpu/gpu_record.h"
+#include "recorder/tap/gpu/gpu_steps.h"
+
+#define HELD UINT64_MAX               /* owner: a thread of the server */
+#define HELD_BY_TAP (UINT64_MAX - 1)  /* owner: the tap's thread */
+/* How long a launch waits for the tap's thread, at most. That thread holds the gate for some calls
+ * of the driver, once the server has been idle, and may lose its core meanwhile. */
+#define WAIT_NS 5000000LL
+#define SPIN_NS 50000LL               /* of WAIT_NS, without giving the core away */
+#define IDLE_NS 100000000LL           /* no launch for so long: the server is idle */
+
+static struct {
+    /* 0: free; HELD, HELD_BY_TAP; else the token of the launch between enter and leave. */
+    _Atomic uint64_t owner;
+    _Atomic bool open;
+    _Atomic uint64_t others;          /* launches without an adapter */
+    _Atomic(void *) wanted_context;
+    _Atomic int64_t active_ns;        /* when a launch was last in the gate */
+    /* the owner's */
+    uint64_t tokens;
+    struct tap_gpu_steps steps;
+    struct tap_gpu_last_launch last;
+    bool woken;                       /* from a rest, and no GEMM has come since */
+    /* The last launch that only dequantised W, for a library to multiply with. */
+    struct {
+        _Atomic uint64_t w;           /* address of that W; 0: none */
+        uint64_t others;              /* launches by then: any later one may have written there */
+        const struct tap_gpu_kernel *kernel;
+        struct tap_gpu_launch launch;
+        struct td_gpu_work work;
+    } dequant;
+    /* What stands for the library's call between its enter and leave. */
+    struct tap_gpu_launch library_call;
+} gate;
+
+/* ---- holding the gate ------------------------------------------------------------------------ */
+
+/* Hold the gate for a thread of the server. False: another one has it. */
+static bool hold_for_launch(void)
+{
+    uint64_t owner = 0;
+    int64_t until = 0;
+
+    while (!atomic_compare_exchange_weak(&gate.owner, &owner, HELD)) {
+        if (owner == HELD_BY_TAP && !tap_flight_is_dumping()) {
+            int64_t now = tap_now();
+
+            until = until ? until : now + WAIT_NS;
+            if (now > until)
+                return false;
+            if (until - now < WAIT_NS - SPIN_NS)
+                sched_yield();
+        } else if (owner) {
+            return false;
+        }
+        owner = 0;
+    }
+    return true;
+}
+
+/* Hold the gate for the tap's thread, with the server's context current; *context NULL: it is not.
+ * abandon: also when a launch between enter and leave has it, which will not come back. */
+static bool hold_for_tap(bool abandon, void **context)
+{
+    uint64_t owner = atomic_load(&gate.owner);
+    int mode = TD_CUDA_CAPTURE_MODE_RELAXED;
+
+    if ((owner && !abandon) || owner == HELD ||
+        !atomic_compare_exchange_strong(&gate.owner, &owner, HELD_BY_TAP))
+        return false;
+    *context = tap_gpu_stage_context();
+    if (*context && (tap_driver.exchange_capture_mode(&mode) || tap_driver.ctx_push(*context)))
+        *context = NULL;
+    if (*context && !tap_gpu_stage_is_for(*context)) {
+        tap_driver.ctx_pop(context);
+        *context = NULL;
+    }
+    if (owner)
+        tap_count(TAP_OPS_PARTIAL, 1, 0);
+    return true;
+}
+
+static void release(void *context)
+{
+    if (context)
+        tap_driver.ctx_pop(&context);
+    atomic_store_explicit(&gate.owner, 0, memory_order_release);
+}
+
+/* No launch joins the ones before this; all before it is handed over. */
+static void put_boundary(void)
+{
+    if (tap_gpu_steps_put_boundary(&gate.steps))
+        memset(&gate.last, 0, sizeof gate.last);
+}
+
+/* ---- what becomes of a GEMM ------------------------------------------------------------------ */
+
+/* Why it is not recorded, before anything is copied; TAP_OPS_SENT: it may be. */
+static enum tap_count decide(const struct tap_gpu_launch *l, bool joined)
+{
+    static const enum tap_count why[] = {
+        [TAP_UNDECIDED] = TAP_OPS_PARTIAL,           [TAP_RECORD] = TAP_OPS_SENT,
+        [TAP_SKIP_SAMPLING] = TAP_OPS_SAMPLING, [TAP_SKIP_BUDGET] = TAP_OPS_BUDGET,
+        [TAP_SKIP_RING] = TAP_OPS_RING,         [TAP_SKIP_FLIGHT] = TAP_OPS_FLIGHT};
+    const enum tap_decision doing = gate.steps.doing;
+
+    if (tap_flight_is_dumping())
+        return TAP_OPS_FLIGHT;        /* nothing else goes between the ops of a dump */
+    if (joined && !gate.last.recorded)
+        return doing == TAP_RECORD ? TAP_OPS_RING : why[doing];
+    if (doing != TAP_RECORD || tap_gpu_stage_is_for(l->context))
+        return why[doing];
+    if (tap_gpu_stage_context())
+        return TAP_OPS_UNREADABLE;    /* another device's */
+    atomic_store(&gate.wanted_context, l->context);
+    return TAP_OPS_RING;
+}
+
+static bool may_enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream, bool joined)
+{
+    return tap_flight_is_on() && !l->slot && stream && gate.steps.doing != TAP_UNDECIDED &&
+           tap_gpu_stage_is_for(l->context) && (!joined || gate.last.in_flight_ring) &&
+           tap_gpu_stage_use_stream(stream);
+}
+
+/* A GEMM that is not recorded, for the reason `why`, goes into the flight recorder's ring. False:
+ * it does not, and is counted. */
+static bool enter_flight_ring(const struct tap_gpu_launch *l, uint64_t stream,
+                              const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
+                              const char *library_function, bool joined, enum tap_count why)
+{
+    if (may_enter_flight_ring(l, stream, joined) &&
+        tap_flight_ring_enter(l, stream, k, w, library_function, joined))
+        return true;
+    if (joined && gate.last.in_flight_ring)
+        tap_flight_ring_cut(TAP_OPS_FAILED); /* its first rows would pass for all of it */
+    tap_count(why, !joined, tap_gpu_gemm_copied_bytes(w));
+    return false;
+}
+
+/* The first GEMM after a rest, with no other launch before it: it may be the rest of one whose
+ * first rows were not seen. */
+static bool is_rest_of_gemm(void)
+{
+    return gate.woken && atomic_load_explicit(&gate.others, memory_order_relaxed) ==
+                             gate.steps.finder.others_before;
+}
+
+/* A GEMM is about to be computed. True: it is recorded, or in the flight recorder's ring: leave
+ * must be called. */
+static bool enter_gemm(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                       const struct td_gpu_work *w, const char *library_function)
+{
+    bool captured = tap_gpu_stream_is_capturing(l->stream);
+    uint64_t stream = captured ? (uintptr_t)l->stream : tap_gpu_stream_number(l->stream);
+    bool joined = tap_gpu_gemm_joins(&gate.last, stream, w);
+    enum tap_count why;
+    bool in_flight_ring = false;
+
+    if (captured) {
+        tap_count(TAP_OPS_GRAPH, !joined, tap_gpu_gemm_copied_bytes(w));
+        gate.last = tap_gpu_last_launch_of(stream, w);
+        return false;
+    }
+    if (!joined && !is_rest_of_gemm())
+        tap_gpu_steps_note(&gate.steps, w,
+                           atomic_load_explicit(&gate.others, memory_order_relaxed));
+    gate.woken = false;
+    why = decide(l, joined);
+    if (why == TAP_OPS_SENT)
+        why = stream ? tap_gpu_record_begin(&gate.steps, l, stream, k, w, library_function, joined)
+                     : TAP_OPS_FAILED;
+    if (why != TAP_OPS_SENT && joined && gate.last.recorded) {
+        tap_gpu_queue_cut(why);
+        tap_count(why, 0, tap_gpu_gemm_copied_bytes(w));
+    } else if (why != TAP_OPS_SENT) {
+        in_flight_ring = enter_flight_ring(l, stream, k, w, library_function, joined, why);
+    }
+    gate.last = tap_gpu_last_launch_of(stream, w);
+    gate.last.recorded = why == TAP_OPS_SENT;
+    gate.last.in_flight_ring = in_flight_ring;
+    atomic_store_explicit(&gate.active_ns, tap_now(), memory_order_relaxed);
+    return gate.last.recorded || in_flight_ring;
+}
+
+/* A launch that only dequantises W is half a GEMM: the library's call, the other half, finds it
+ * here. */
+static bool enter_launch(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k)
+{
+    struct td_gpu_work w;
+
+    if (!tap_gpu_gemm_read(l, k, &w)) {
+        tap_count(TAP_OPS_FAILED, 1, 0);
+        return false;
+    }
+    gate.dequant.w = 0;
+    if (tap_gpu_gemm_operand(&w, TD_GPU_IN))
+        return enter_gemm(l, k, &w, NULL);
+    gate.dequant.w = tap_gpu_gemm_output(&w)->address;
+    gate.dequant.others = atomic_load_explicit(&gate.others, memory_order_relaxed);
+    gate.dequant.kernel = k;
+    gate.dequant.launch = *l;
+    gate.dequant.work = w;
+    return false;
+}
+
+/* ---- the server's threads -------------------------------------------------------------------- */
+
+uint64_t tap_gpu_gate_enter(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k)
+{
+    uint64_t token = 0;
+
+    if (!hold_for_launch()) {
+        tap_count(TAP_OPS_THREADS, 1, 0);
+        return 0;
+    }
+    if (atomic_load(&gate.open) && enter_launch(l, k))
+        token = ++gate.tokens;
+    atomic_store_explicit(&gate.owner, token, memory_order_release);
+    return token;
+}
+
+void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok)
+{
+    uint64_t mine = token;
+    int64_t from;
+
+    if (!atomic_compare_exchange_strong(&gate.owner, &mine, HELD))
+        return;                       /* the tap's thread took the gate away meanwhile */
+    from = tap_now();
+    if (gate.last.in_flight_ring) {
+        gate.last.in_flight_ring = tap_flight_ring_leave(l, ok);
+        gate.steps.boundary_due = true;
+    } else {
+        gate.last.recorded = tap_gpu_record_end(&gate.steps, l, ok);
+        gate.steps.used_ns += tap_now() - from;
+    }
+    atomic_store_explicit(&gate.owner, 0, memory_order_release);
+}
+
+/* Nothing was launched since W was dequantised, and the library's call goes where that launch
+ * went. */
+static bool is_next(void *stream)
+{
+    return gate.dequant.launch.stream == stream &&
+           gate.dequant.others == atomic_load_explicit(&gate.others, memory_order_relaxed);
+}
+
+bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, uint64_t a,
+                                uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda,
+                                int64_t ldc, uint64_t *token)
+{
+    struct td_gpu_work work;
+    bool found;
+
+    *token = 0;
+    if (!hold_for_launch()) {
+        if (w && w == atomic_load(&gate.dequant.w))
+            tap_count(TAP_OPS_THREADS, 1, 0);
+        return false;                 /* its kernels are counted by name */
+    }
+    found = atomic_load(&gate.open) && w && w == gate.dequant.w && is_next(stream) &&
+            tap_gpu_gemm_by_library(&gate.dequant.work, a, c, m, n, k, lda, ldc, &work);
+    if (found) {
+        gate.library_call = gate.dequant.launch;
+        if (enter_gemm(&gate.library_call, gate.dequant.kernel, &work, function))
+            *token = ++gate.tokens;
+        gate.dequant.w = 0;
+    }
+    atomic_store_explicit(&gate.owner, *token, memory_order_release);
+    return found;
+}
+
+void tap_gpu_gate_leave_library(uint64_t token, bool ok)
+{
+    struct tap_gpu_launch l;
+
+    if (!token)
+        return;
+    l = gate.library_call;            /* the token's holder alone reads and writes it */
+    tap_gpu_gate_leave(token, &l, ok);
+}
+
+/* The other launches of the graph may have written where the last W was. */
+void tap_gpu_gate_replay(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                         const struct td_gpu_work *w)
+{
+    uint64_t token = 0;
+
+    if (!hold_for_launch()) {
+        tap_count(TAP_OPS_THREADS, 1, 0);
+        return;
+    }
+    gate.dequant.w = 0;
+    if (atomic_load(&gate.open) && enter_gemm(l, k, w, NULL))
+        token = ++gate.tokens;
+    atomic_store_explicit(&gate.owner, token, memory_order_release);
+    if (token)
+        tap_gpu_gate_leave(token, l, true);
+}
+
+void tap_gpu_gate_note_other(void)
+{
+    atomic_fetch_add_explicit(&gate.others, 1, memory_order_relaxed);
+}
+
+/* ---- the tap's thread ------------------------------------------------------------------------ */
+
+void *tap_gpu_gate_wanted_context(void)
+{
+    return atomic_load(&gate.wanted_context);
+}
+
+void tap_gpu_gate_open(void)
+{
+    memset(&gate.last, 0, sizeof gate.last);
+    gate.woken = false;
+    gate.dequant.w = 0;
+    tap_gpu_steps_clear(&gate.steps, atomic_load(&gate.others));
+    /* A launch of the last arm whose end nobody saw; nobody is inside the tap. */
+    atomic_store(&gate.owner, 0);
+    atomic_store(&gate.open, true);
+}
+
+bool tap_gpu_gate_is_at_work(void)
+{
+    return tap_now() - atomic_load(&gate.active_ns) < IDLE_NS;
+}
+
+/* Something was staged, and no launch has come for a while. */
+static bool is_left_lying(void)
+{
+    return atomic_load(&gate.steps.boundary_due) &&
+           tap_now() - atomic_load(&gate.active_ns) > IDLE_NS;
+}
+
+/* Look before holding the gate: a launch that comes while it is held may be lost. */
+void tap_gpu_gate_tick(bool now)
+{
+    void *context;
+
+    if ((!now && !is_left_lying()) || !hold_for_tap(false, &context))
+        return;
+    if (context && gate.steps.boundary_due && (now || is_left_lying()))
+        put_boundary();
+    release(context);
+}
+
+/* May more rows of a GEMM come whose first rows are recorded? Without them it must not be sent. */
+static bool is_within_gemm(void)
+{
+    return (gate.last.recorded || gate.last.in_flight_ring) && tap_gpu_gate_is_at_work();
+}
+
+void tap_gpu_gate_dump(void)
+{
+    void *context;
+
+    if (!hold_for_tap(false, &context))
+        return;
+    if (context && !is_within_gemm()) {
+        if (gate.steps.doing == TAP_RECORD)
+            /* The rest of the step would come under the number of a step of the dump. */
+            gate.steps.doing = TAP_SKIP_FLIGHT;
+        if (gate.steps.boundary_due)
+            put_boundary();
+        tap_gpu_stage_hand_over();
+        tap_gpu_stage_use_stream(0);  /* the dump marks the stage's own stream */
+        tap_flight_dump_some();
+    }
+    release(context);
+}
+
+void tap_gpu_gate_abandon(void)
+{
+    void *context;
+
+    if (hold_for_tap(true, &context))
+        release(context);
+}
+
+/* What is half seen is no op, and what comes belongs to no step until one begins. */
+static void interrupt_step(void)
+{
+    gate.dequant.w = 0;
+    memset(&gate.last, 0, sizeof gate.last);
+    tap_gpu_steps_interrupt(&gate.steps, atomic_load(&gate.others));
+}
+
+int64_t tap_gpu_gate_rest(void)
+{
+    int64_t ns = 0;
+    void *context;
+
+    if (atomic_load(&gate.steps.free) < TAP_GPU_REST_STEPS || !hold_for_tap(false, &context))
+        return 0;
+    ns = tap_gpu_steps_rest_ns(&gate.steps);
+    if (ns && context && gate.steps.boundary_due)
+        put_boundary();
+    if (ns) {
+        interrupt_step();
+        atomic_store(&gate.open, false);
+    }
+    release(context);
+    return ns;
+}
+
+bool tap_gpu_gate_wake(void)
+{
+    void *context;
+
+    if (!hold_for_tap(false, &context))
+        return false;
+    interrupt_step();
+    gate.woken = true;
+    gate.steps.woken_ns = tap_now();
+    atomic_store(&gate.open, true);
+    release(context);
+    return true;
+}
+
+void tap_gpu_gate_close(void)
+{
+    int64_t until = tap_now() + 100000000;
+    void *context;
+
+    atomic_store(&gate.open, false);
+    while (!hold_for_tap(true, &context))
+        if (tap_now() > until)
+            /* A thread stands in the driver: what it copied last stays where it is. */
+            return;
+    if (context && gate.steps.boundary_due)
+        put_boundary();
+    tap_flight_ring_close();
+    release(context);
+}
+
+void tap_gpu_gate_forget(void)
+{
+    memset(&gate, 0, sizeof gate);
+}

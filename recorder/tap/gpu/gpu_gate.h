@@ -1,0 +1,57 @@
+/* gpu_gate.h - the launch gate: one launch after the other, each decided upon and recorded.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * One launch at a time is inside the gate, from before it to after it; so the order of entries in
+ * the queue is that of the launches, and all behind the gate works without locks. A thread of the
+ * server that finds the gate taken by another one leaves at once, and its launch is counted. For
+ * the tap's thread, which holds the gate for some microseconds, it waits: 5 ms at most, should that
+ * thread have lost its core. */
+#ifndef TD_RECORDER_TAP_GPU_GPU_GATE_H
+#define TD_RECORDER_TAP_GPU_GPU_GATE_H
+
+#include "recorder/tap/gpu/gpu_gemm.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- a thread of the server, inside the tap (gpu_threads.h) ---------------------------------- */
+/* Before and after a launch of a kernel that has an adapter. enter decides what becomes of the
+ * launch and copies its inputs; leave copies its output. enter returns a token for leave; 0: leave
+ * need not be called. */
+uint64_t tap_gpu_gate_enter(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k);
+void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok);
+/* Around C = A W by a library's `function` (a static string), where the launch before, on the same
+ * stream, wrote W at the address w.
+ *   a, c : addresses of A [m, k] and C [m, n], F16, rows lda and ldc elements apart
+ * False: w is not such a W, and the call is not recorded. *token: for leave; 0: leave need not be
+ * called. */
+bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, uint64_t a,
+                                uint64_t c, int64_t m, int64_t n, int64_t k, int64_t lda,
+                                int64_t ldc, uint64_t *token);
+void tap_gpu_gate_leave_library(uint64_t token, bool ok);
+/* A launch that a graph has made on l->stream, and whose operands lie in its slot: enter and leave
+ * in one. */
+void tap_gpu_gate_replay(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k,
+                         const struct td_gpu_work *w);
+void tap_gpu_gate_note_other(void);   /* a launch without an adapter, or of a graph */
+
+/* ---- the tap's thread ------------------------------------------------------------------------ */
+void tap_gpu_gate_open(void);         /* at each arm, while nobody is inside the tap */
+/* Hand over what was staged if no launch has come for a while; now: in any case. */
+void tap_gpu_gate_tick(bool now);
+void tap_gpu_gate_dump(void);         /* tap_flight_dump_some(), unless a GEMM is half recorded */
+/* Free the gate of a launch between enter and leave that will not come back, because launches are
+ * not watched any more. */
+void tap_gpu_gate_abandon(void);
+/* Between two windows of a sample: close the gate. Returns for how many ns launches need not be
+ * watched; 0: the next step must be, and the gate stays open. */
+int64_t tap_gpu_gate_rest(void);
+/* Open again. False: a thread of the server is still inside; try again later. */
+bool tap_gpu_gate_wake(void);
+void tap_gpu_gate_close(void);        /* record no more, hand over the rest */
+void tap_gpu_gate_forget(void);       /* in the child of a fork */
+bool tap_gpu_gate_is_at_work(void);   /* a launch with an adapter came a moment ago */
+/* Context of a launch that could not be recorded because the stage is not open; NULL: none. */
+void *tap_gpu_gate_wanted_context(void);
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,76 @@
+/* gpu_queue.h - what the sender has to send, in order: one entry for each launch, step and
+ * chunk of weights.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The holder of the gate writes, the sender reads; no lock. The tensors that
+ * an entry describes lie in the stage's ring; they have come when the entry's batch has. Entries
+ * are in the order of launches. */
+#ifndef TD_RECORDER_TAP_GPU_GPU_QUEUE_H
+#define TD_RECORDER_TAP_GPU_GPU_QUEUE_H
+
+#include "recorder/tap/gpu/gpu_gemm.h"
+#include "recorder/tap/gpu/gpu_stage.h"
+#include "recorder/tap/gpu/gpu_weight_sets.h"
+
+#pragma GCC visibility push(hidden)
+
+enum tap_gpu_entry_kind {
+    TAP_GPU_STEP, TAP_GPU_WEIGHT_CHUNK, TAP_GPU_LAUNCH,
+    TAP_GPU_BOUNDARY,                 /* no launch behind it joins one before it */
+    TAP_GPU_CHECK,                    /* columns of an output, for the flight recorder to look at */
+    TAP_GPU_DUMP_BEGIN, TAP_GPU_DUMP_END, /* the flight recorder's ring begins to come; has come */
+};
+struct tap_gpu_entry {
+    enum tap_gpu_entry_kind kind;
+    uint32_t batch;                   /* the tensors have come when this batch has */
+    uint64_t end;                     /* up to here the sender frees the stage's ring after it */
+    uint64_t step;                    /* STEP; LAUNCH of the flight recorder */
+    bool recorded;                    /* STEP: its record was sent before */
+    /* LAUNCH, DUMP_*: why the flight recorder's ring is dumped; NOT: it was recorded at once. */
+    enum tap_dump_reason flight;
+    struct tap_gpu_weight_set set;    /* CHUNK, LAUNCH, CHECK */
+    /* CHUNK: offset in the set's stream of tensors; CHUNK, CHECK: place and bytes in the stage's
+     * ring. */
+    uint64_t offset, at, len;
+    /* LAUNCH: computes the next rows of the GEMM of the launch before. */
+    bool joins;
+    /* Not TAP_OPS_SENT: the op before this entry lacks rows, for that reason. It must not be sent,
+     * because its first rows would pass for all of it. */
+    enum tap_count cut;
+    /* LAUNCH: it only dequantises W; this function, called next, multiplies. NULL: it does all. */
+    const char *library_function;
+    int64_t t_ns;
+    const struct tap_gpu_kernel *kernel;
+    struct td_gpu_work work;
+    uint64_t op_at[TD_GPU_OPERANDS];  /* places of inputs and output in the ring */
+    uint64_t sample_at;               /* place of the set's sample; a launch that joins has none */
+    struct tap_gpu_launch launch;     /* only its numbers */
+};
+
+/* ---- the holder of the gate ------------------------------------------------------------------ */
+/* The place of the next entry, to be filled in; ahead 1: of the one after it. NULL: full. */
+struct tap_gpu_entry *tap_gpu_queue_place(uint64_t ahead);
+/* Pass the next entry on, filled in but for batch, end and cut. Its tensors come with that
+ * batch. */
+void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch);
+/* The op at hand lacks rows, for that reason: the next entry says so. */
+void tap_gpu_queue_cut(enum tap_count why);
+
+/* ---- any thread ------------------------------------------------------------------------------ */
+/* Launches of graphs that are in the queue now, and whose batch has not come, may have been
+ * overwritten: they must not be sent. */
+void tap_gpu_queue_void(void);
+bool tap_gpu_queue_is_empty(void);
+
+/* ---- the sender ------------------------------------------------------------------------------ */
+/* The next entry, NULL: none. It stays until tap_gpu_queue_next(). */
+const struct tap_gpu_entry *tap_gpu_queue_entry(void);
+/* Was the next entry voided? Asked once its batch has come. */
+bool tap_gpu_queue_is_void(const struct tap_gpu_entry *e);
+void tap_gpu_queue_next(void);
+
+/* ---- the tap's thread ------------------------------------------------------------------------ */
+bool tap_gpu_queue_clear(void);       /* at each arm; false: no memory */
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,38 @@
+/* gpu_step_finder.h - where a step (a forward pass) begins, inferred from the order in which
+ * weights are used.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * No state of its own; one thread at a time per finder. */
+#ifndef TD_RECORDER_TAP_GPU_GPU_STEP_FINDER_H
+#define TD_RECORDER_TAP_GPU_GPU_STEP_FINDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+struct tap_gpu_step_finder {          /* zeroed: nothing is known */
+    /* Address of the weights that begin a step; 0: none seen yet. */
+    uint64_t first;
+    uint64_t others_before;           /* other launches until the GEMM before */
+    uint64_t launches;                /* GEMMs since the step began */
+    /* The longest gap since then, in other launches, and the weights behind it. */
+    uint64_t gap, gap_at;
+    unsigned again;                   /* how often those weights have come by since */
+};
+enum tap_gpu_step_place {
+    TAP_GPU_STEP_WITHIN,              /* this GEMM belongs to the step at hand */
+    TAP_GPU_STEP_BEGINS,              /* it is the first of a step */
+    /* Steps begin elsewhere: what follows until the next BEGINS belongs to none. */
+    TAP_GPU_STEP_LOST,
+};
+/* A GEMM with these weights comes.
+ *   others  : launches of other kernels so far
+ *   waiting : no step has begun yet in this arm */
+enum tap_gpu_step_place tap_gpu_step_finder_note(struct tap_gpu_step_finder *f, uint64_t weights,
+                                                 uint64_t others, bool waiting);
+/* Forget all but the weights that begin a step: for a new arm, or after a rest. */
+void tap_gpu_step_finder_reset(struct tap_gpu_step_finder *f, uint64_t others);
+
+#pragma GCC visibility pop
+#endif
