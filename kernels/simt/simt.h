@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Only names in use are here: another one does not compile, rather than mean something else. What CUDA spells in ways that no C++ compiler
- * takes has a macro that works everywhere (kernels/gpu/gpu.h): TD_LAUNCH for <<<>>>, TD_DYNAMIC_SHARED for extern __shared__.
+ * takes has a macro that works everywhere (kernels/simt/gpu.h): TD_LAUNCH for <<<>>>, TD_DYNAMIC_SHARED for extern __shared__.
  * What is stricter than a GPU: block.c. */
 #ifndef TD_KERNELS_SIMT_SIMT_H
 #define TD_KERNELS_SIMT_SIMT_H

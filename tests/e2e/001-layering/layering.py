@@ -24,8 +24,8 @@ kernels/ops: common model kernels kernels/abi
 kernels/gemm: kernels/ops
 kernels/ggml_mul_mat: kernels/ops
 kernels/gptq_any: kernels/ops
-kernels/gptq_gemm: common kernels kernels/abi kernels/gpu kernels/simt
-kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/ops kernels/simt
+kernels/gptq_gemm: common kernels kernels/abi kernels/simt
+kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/ops
 kernels/providers: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/gpu kernels/ops kernels/simt
 recorder/tap/core: kernels/abi
 recorder/tap: recorder/tap/* kernels/abi kernels/adapters kernels/gpucode
