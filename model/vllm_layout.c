@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int begin(struct td_gptq_unpacked *w, int64_t n, int64_t k, int64_t groups, int64_t block_n, struct td_error *err)
+static int begin_unpack(struct td_gptq_unpacked *w, int64_t n, int64_t k, int64_t groups, int64_t block_n, struct td_error *err)
 {
     memset(w, 0, sizeof *w);
     if (n % block_n)
@@ -14,7 +14,7 @@ static int begin(struct td_gptq_unpacked *w, int64_t n, int64_t k, int64_t group
     return td_gptq_unpacked_init(w, 4, n, k, groups, err);
 }
 
-static void put_q(struct td_gptq_unpacked *w, int64_t k, int64_t n, unsigned q)
+static void store_q(struct td_gptq_unpacked *w, int64_t k, int64_t n, unsigned q)
 {
     w->qweight[k / 8 * w->n + n] |= (uint32_t)q << k % 8 * 4;
 }
@@ -23,7 +23,7 @@ static void put_q(struct td_gptq_unpacked *w, int64_t k, int64_t n, unsigned q)
 
 typedef int zero_fn(const void *zeros, const struct td_gptq_unpacked *w, int64_t g, int64_t n);
 
-static int put_zeros(struct td_gptq_unpacked *w, zero_fn *zero_of, const void *zeros, struct td_error *err)
+static int store_zeros(struct td_gptq_unpacked *w, zero_fn *zero_of, const void *zeros, struct td_error *err)
 {
     int64_t g, n;
 
@@ -43,7 +43,7 @@ static int put_zeros(struct td_gptq_unpacked *w, zero_fn *zero_of, const void *z
 }
 
 /* Every one exactly: BF16 if that does, else F16. */
-static int put_scales(struct td_gptq_unpacked *w, const float *blocked, struct td_error *err)
+static int store_scales(struct td_gptq_unpacked *w, const float *blocked, struct td_error *err)
 {
     int64_t all = w->groups * w->n, i;
     bool bf16 = true, f16 = true;
@@ -82,7 +82,7 @@ static unsigned int4_q(const uint8_t *block, int64_t k, int64_t n)
 }
 
 /* One block; its sums show whether this is how it is packed. */
-static bool put_block(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros, int64_t n0, int64_t k0, int64_t bk)
+static bool unpack_block(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros, int64_t n0, int64_t k0, int64_t bk)
 {
     int64_t n, k, group_size = w->k / w->groups;
 
@@ -92,7 +92,7 @@ static bool put_block(struct td_gptq_unpacked *w, const uint8_t *block, const in
         for (k = 0; k < bk; k++) {
             unsigned q = int4_q(block, k, n);
 
-            put_q(w, k0 + k, n0 + n, q);
+            store_q(w, k0 + k, n0 + n, q);
             sum += (int32_t)q - int4_zero(zeros, w, (k0 + k) / group_size, n0 + n);
         }
         memcpy(&kept, block + bk * TD_VLLM_INT4_BLOCK_N / 2 + n * 4, 4);
@@ -102,13 +102,13 @@ static bool put_block(struct td_gptq_unpacked *w, const uint8_t *block, const in
     return true;
 }
 
-static int put_blocks(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros, int64_t bk, struct td_error *err)
+static int unpack_blocks(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros, int64_t bk, struct td_error *err)
 {
     int64_t n0, k0;
 
     for (n0 = 0; n0 < w->n; n0 += TD_VLLM_INT4_BLOCK_N)
         for (k0 = 0; k0 < w->k; k0 += bk, block += bk * TD_VLLM_INT4_BLOCK_N / 2 + TD_VLLM_INT4_BLOCK_N * 4)
-            if (!put_block(w, block, zeros, n0, k0, bk))
+            if (!unpack_block(w, block, zeros, n0, k0, bk))
                 return td_fail(err, TD_ECORRUPT, "the sums beside the weights at input %lld, output %lld are not theirs; is it another layout?", (long long)k0, (long long)n0);
     return TD_OK;
 }
@@ -116,16 +116,16 @@ static int put_blocks(struct td_gptq_unpacked *w, const uint8_t *block, const in
 int td_vllm_int4_unpack(const uint8_t *w, const int8_t *zeros, const float *scales, int64_t n, int64_t k, int64_t groups, int64_t bk,
                         struct td_gptq_unpacked *out, struct td_error *err)
 {
-    int rc = begin(out, n, k, groups, TD_VLLM_INT4_BLOCK_N, err);
+    int rc = begin_unpack(out, n, k, groups, TD_VLLM_INT4_BLOCK_N, err);
 
     if (!rc && (bk <= 0 || bk % 4 || k % bk))
         rc = td_fail(err, TD_EINVAL, "blocks of %lld inputs do not divide %lld", (long long)bk, (long long)k);
     if (!rc)
-        rc = put_zeros(out, int4_zero, zeros, err);
+        rc = store_zeros(out, int4_zero, zeros, err);
     if (!rc)
-        rc = put_blocks(out, w, zeros, bk, err);
+        rc = unpack_blocks(out, w, zeros, bk, err);
     if (!rc)
-        rc = put_scales(out, scales, err);
+        rc = store_scales(out, scales, err);
     if (rc)
         td_gptq_unpacked_release(out);
     return rc;
@@ -141,11 +141,11 @@ static int wna16_zero(const void *zeros, const struct td_gptq_unpacked *w, int64
 int td_vllm_wna16_unpack(const uint32_t *w, const uint32_t *zeros, const uint16_t *scales, enum td_dtype scale_dtype, int64_t n, int64_t k, int64_t groups,
                          struct td_gptq_unpacked *out, struct td_error *err)
 {
-    int rc = begin(out, n, k, groups, TD_VLLM_WNA16_BLOCK_N, err);
+    int rc = begin_unpack(out, n, k, groups, TD_VLLM_WNA16_BLOCK_N, err);
     int64_t i, j;
 
     if (!rc)
-        rc = put_zeros(out, wna16_zero, zeros, err);
+        rc = store_zeros(out, wna16_zero, zeros, err);
     if (rc) {
         td_gptq_unpacked_release(out);
         return rc;
@@ -154,6 +154,6 @@ int td_vllm_wna16_unpack(const uint32_t *w, const uint32_t *zeros, const uint16_
     memcpy(out->scales, scales, (size_t)(groups * n) * 2);
     for (j = 0; j < n; j++)
         for (i = 0; i < k; i++)
-            put_q(out, i, j, w[j / 16 * 2 * k + 2 * i + j % 16 / 8] >> j % 8 * 4 & 15);
+            store_q(out, i, j, w[j / 16 * 2 * k + 2 * i + j % 16 / 8] >> j % 8 * 4 & 15);
     return TD_OK;
 }

@@ -76,7 +76,7 @@ struct td_gpu_adapter {
     int bits;
     const struct td_gpu_argument *arguments; int n_arguments;      /* what sets this row apart from others of the same name; may be none */
     /* Fill *w (zeroed, adapter set) from v. False: values that cannot be (a size of 0, one that does not divide, an overflow). */
-    bool (*read)(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
+    bool (*read)(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w);
 };
 
 /* ids of vLLM's scalar types (vllm/scalar_type.py: ScalarType.id), template arguments of Marlin */
@@ -87,14 +87,14 @@ struct td_gpu_adapter {
 #define TD_GPU_VLLM_U8B128 1125899923621888
 
 /* Index of the field of that name, -1: none. */
-int td_gpu_field_at(const struct td_gpu_adapter *row, const char *name);
+int td_gpu_field_at(const struct td_gpu_adapter *adapter, const char *name);
 
 /* Take the values out of kernelParams (one pointer a parameter), or, where that is NULL, out of a parameter block of block_bytes. False: the block
  * is too short. Reads exactly the bytes of the parameters. */
-bool td_gpu_values_read(const struct td_gpu_adapter *row, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
+bool td_gpu_values_read(const struct td_gpu_adapter *adapter, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
                         struct td_gpu_values *v);
 /* read() with what can be checked for every row: sizes positive and small enough that nothing overflows. */
-bool td_gpu_work_read(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
+bool td_gpu_work_read(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w);
 
 #pragma GCC visibility pop
 

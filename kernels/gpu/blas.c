@@ -70,7 +70,7 @@ static int order_versions(const struct kind *kind, const struct td_gpu_image *im
 }
 
 /* Beside the build's file: a link is followed, so that SITE is where it really lies. NULL: there is none. */
-static void *load_beside(const struct kind *kind, const char *build, const char *const *versions, int n)
+static void *load_blas_beside(const struct kind *kind, const char *build, const char *const *versions, int n)
 {
     char path[PATH_BYTES + 64], *real = realpath(build, NULL), *slash = real ? strrchr(real, '/') : NULL;
     void *library = NULL;
@@ -86,7 +86,7 @@ static void *load_beside(const struct kind *kind, const char *build, const char 
     return library;
 }
 
-static void *load(const struct kind *kind, const struct td_gpu_image *img, struct td_error *err)
+static void *load_blas(const struct kind *kind, const struct td_gpu_image *img, struct td_error *err)
 {
     const char *named = getenv(kind->variable), *versions[MAX_VERSIONS];
     const int n = order_versions(kind, img, versions);
@@ -96,7 +96,7 @@ static void *load(const struct kind *kind, const struct td_gpu_image *img, struc
 
     if (named && *named)
         library = dlopen(named, LOAD);
-    else if (!(library = load_beside(kind, td_gpu_image_path(img), versions, n)))
+    else if (!(library = load_blas_beside(kind, td_gpu_image_path(img), versions, n)))
         for (i = 0; i < n && !library && snprintf(file, sizeof file, "%s%s", kind->file, versions[i]) > 0; i++)
             library = dlopen(file, LOAD);
     if (!library)
@@ -106,7 +106,7 @@ static void *load(const struct kind *kind, const struct td_gpu_image *img, struc
 
 /* ---- open and close ------------------------------------------------------------------------------------------------ */
 
-static void find(struct td_gpu_blas *b, const char *name, void *fn, size_t bytes, const char **missing)
+static void find_function(struct td_gpu_blas *b, const char *name, void *fn, size_t bytes, const char **missing)
 {
     void *symbol = dlsym(b->library, name);
 
@@ -121,16 +121,16 @@ static int find_functions(struct td_gpu_blas *b, struct td_error *err)
     const bool cuda = b->kind == &cublas;
     const char *missing = NULL;
 
-#define FIND(c, hip, member, args) find(b, cuda ? #c : #hip, &b->member, sizeof b->member, &missing);
+#define FIND(c, hip, member, args) find_function(b, cuda ? #c : #hip, &b->member, sizeof b->member, &missing);
     TD_BLAS_FUNCTIONS(FIND)
 #undef FIND
-#define FIND(name, member, args) if (cuda) find(b, #name, &b->member, sizeof b->member, &missing);
+#define FIND(name, member, args) if (cuda) find_function(b, #name, &b->member, sizeof b->member, &missing);
     TD_CUBLAS_FUNCTIONS(FIND)
 #undef FIND
     return missing ? td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; what was found has no %s", b->kind->variable, b->kind->who, missing) : TD_OK;
 }
 
-static void read_words(struct td_gpu_blas *b)
+static void describe_library(struct td_gpu_blas *b)
 {
     int v[3] = {0, 0, 0}, i;
 
@@ -161,13 +161,13 @@ int td_gpu_blas_open(const struct td_gpu_driver *driver, void *device, const str
     b->driver = driver;
     b->device = device;
     b->workspace_bytes = facts->sm ? torch_workspace(facts->sm) : 0;
-    b->library = load(b->kind, img, err);
+    b->library = load_blas(b->kind, img, err);
     rc = b->library ? find_functions(b, err) : TD_ENOTFOUND;
     if (rc) {
         td_gpu_blas_close(b);
         return rc;
     }
-    read_words(b);
+    describe_library(b);
     *out = b;
     return TD_OK;
 }
@@ -195,7 +195,7 @@ const char *td_gpu_blas_words(const struct td_gpu_blas *b)
 /* ---- asking -------------------------------------------------------------------------------------------------------- */
 
 /* A status may be the news that the context is dead; the driver knows. */
-static int say(struct td_gpu_blas *b, int status, struct td_error *err, const char *what)
+static int fail_with_status(struct td_gpu_blas *b, int status, struct td_error *err, const char *what)
 {
     if (!status)
         return TD_OK;
@@ -206,14 +206,14 @@ static int say(struct td_gpu_blas *b, int status, struct td_error *err, const ch
 
 static int make_handle(struct td_gpu_blas *b, struct td_error *err)
 {
-    int rc = b->handle ? TD_OK : say(b, b->create(&b->handle), err, "cannot make a handle for matrix products");
+    int rc = b->handle ? TD_OK : fail_with_status(b, b->create(&b->handle), err, "cannot make a handle for matrix products");
 
     if (!rc)
-        rc = say(b, b->set_stream(b->handle, b->driver->stream(b->device)), err, "cannot choose the stream of matrix products");
+        rc = fail_with_status(b, b->set_stream(b->handle, b->driver->stream(b->device)), err, "cannot choose the stream of matrix products");
     if (!rc && b->workspace_bytes && !b->workspace.address)
         rc = b->driver->alloc(b->device, b->workspace_bytes, 256, false, &b->workspace, err);
     if (!rc && b->workspace_bytes)
-        rc = say(b, b->set_workspace(b->handle, (void *)(uintptr_t)b->workspace.address, b->workspace_bytes), err, "cannot set the workspace of matrix products");
+        rc = fail_with_status(b, b->set_workspace(b->handle, (void *)(uintptr_t)b->workspace.address, b->workspace_bytes), err, "cannot set the workspace of matrix products");
     b->ready = !rc;
     return rc;
 }
@@ -232,7 +232,7 @@ int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, 
     static const uint16_t one = ONE, zero = 0;
     const int no = b->kind->no_transpose;
 
-    return say(b, b->hgemm(b->handle, no, no, (int)n, (int)m, (int)k, &one, (const uint16_t *)(uintptr_t)w, (int)n, (const uint16_t *)(uintptr_t)a, (int)k, &zero,
+    return fail_with_status(b, b->hgemm(b->handle, no, no, (int)n, (int)m, (int)k, &one, (const uint16_t *)(uintptr_t)w, (int)n, (const uint16_t *)(uintptr_t)a, (int)k, &zero,
                            (uint16_t *)(uintptr_t)c, (int)n), err, "the matrix product failed");
 }
 
@@ -268,7 +268,7 @@ static int linear_with_bias(struct td_gpu_blas *b, const struct td_gpu_linear *x
     if (!(status = td_gpu_blas_lt_linear(b->lt, &at, x, &who)))
         return TD_OK;
     snprintf(what, sizeof what, "%s failed", who);
-    return say(b, status, err, what);
+    return fail_with_status(b, status, err, what);
 }
 
 int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err)
@@ -278,6 +278,6 @@ int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, str
 
     if (x->bias)
         return linear_with_bias(b, x, err);
-    return say(b, b->gemm_ex(b->handle, TD_CUBLAS_OP_T, TD_CUBLAS_OP_N, x->n, x->m, x->k, &one, (const void *)(uintptr_t)x->w, type, x->k, (const void *)(uintptr_t)x->a, type,
+    return fail_with_status(b, b->gemm_ex(b->handle, TD_CUBLAS_OP_T, TD_CUBLAS_OP_N, x->n, x->m, x->k, &one, (const void *)(uintptr_t)x->w, type, x->k, (const void *)(uintptr_t)x->a, type,
                              x->lda, &zero, (void *)(uintptr_t)x->c, type, x->ldc, TD_CUBLAS_COMPUTE_32F, TD_CUBLAS_TENSOR_OP), err, "cublasGemmEx failed");
 }

@@ -24,7 +24,7 @@ struct cuda {
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
 
-static void describe(struct td_gpu_core *core, int result, const char **name, const char **text)
+static void describe_error(struct td_gpu_core *core, int result, const char **name, const char **text)
 {
     struct cuda *c = (struct cuda *)core;
 
@@ -95,7 +95,7 @@ static const char *why_no_guards(struct td_gpu_core *c)
     return all && td_gpu_core_attribute(c, TD_CUDA_DEV_VIRTUAL_MEMORY) ? NULL : "this device or its driver cannot map memory (cuMemMap), so there are no guards";
 }
 
-static int start(struct cuda *c, struct td_error *err)
+static int start_device(struct cuda *c, struct td_error *err)
 {
     struct td_gpu_core *core = &c->core;
     int rc = td_gpu_core_say(core, core->init(0), err, "cannot start CUDA");
@@ -134,13 +134,13 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
     if (!c)
         return td_fail(err, TD_ENOMEM, "out of memory");
     c->core.who = "the CUDA driver";
-    c->core.describe = describe;
+    c->core.describe = describe_error;
     td_gpu_ptx_cache_open(ptx_off, sizeof ptx_off);
     c->core.library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* the driver has threads and memory of its own */
     rc = c->core.library ? find_functions(c, err)
                          : td_fail(err, TD_ENOTFOUND, "no CUDA driver on this machine (%s); a build for CUDA runs where there is a GPU with its driver", dlerror());
     if (!rc)
-        rc = start(c, err);
+        rc = start_device(c, err);
     if (rc) {
         cuda_close(c);
         return rc;

@@ -30,7 +30,7 @@ struct hip {
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
 
-static void describe(struct td_gpu_core *core, int result, const char **name, const char **text)
+static void describe_error(struct td_gpu_core *core, int result, const char **name, const char **text)
 {
     struct hip *h = (struct hip *)core;
 
@@ -90,7 +90,7 @@ static int find_functions(struct hip *h, struct td_error *err)
     return missing ? td_fail(err, TD_ENOTFOUND, "the library that should be HIP's runtime has no %s; TD_HIP_LIBRARY names another", missing) : TD_OK;
 }
 
-static int start(struct hip *h, struct td_error *err)
+static int start_device(struct hip *h, struct td_error *err)
 {
     struct td_gpu_core *c = &h->core;
     int rc = td_gpu_core_say(c, c->init(0), err, "HIP does not start (no AMD GPU, or this user may not open /dev/kfd)");
@@ -176,11 +176,11 @@ static int hip_open(void **device, struct td_gpu_facts *facts, struct td_error *
     if (!h)
         return td_fail(err, TD_ENOMEM, "out of memory");
     h->core.who = "the HIP runtime";
-    h->core.describe = describe;
+    h->core.describe = describe_error;
     h->core.library = open_library(err);
     rc = h->core.library ? find_functions(h, err) : err->code;
     if (!rc)
-        rc = start(h, err);
+        rc = start_device(h, err);
     if (!rc)
         rc = read_facts(h, facts, err);
     if (rc) {

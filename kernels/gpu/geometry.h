@@ -18,7 +18,7 @@
 
 #define TD_GPU_PLAN_MAX 16
 
-struct td_gpu_offer { const char *symbol; const struct td_gpu_adapter *row; }; /* a kernel that a build has */
+struct td_gpu_offer { const char *symbol; const struct td_gpu_adapter *adapter; }; /* a kernel that a build has */
 
 struct td_gpu_launch {
     int offer;                     /* index */
@@ -40,14 +40,14 @@ struct td_gpu_places {
 };
 
 /* The kernel that vLLM launches in the place of this one for so many rows ("reconstruct_exllama_4bit_kernel"); NULL: none. */
-const char *td_gpu_dequant_of(const struct td_gpu_adapter *row, const struct td_gptq_op *op);
+const char *td_gpu_dequant_of(const struct td_gpu_adapter *adapter, const struct td_gptq_op *op);
 
 /* Launches of offers (of one name in the source) that make up op. NULL: *plan is filled; else why not, in why or static. */
 const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, struct td_gpu_plan *plan, char *why, size_t size);
 
 /* The parameters of one launch. Read back by the row's own formulas, they must say what was asked for: TD_EUNSUPPORTED else, or where the row
  * has a parameter that nobody here knows. */
-int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *row, const struct td_gpu_launch *l, const struct td_gpu_places *at,
+int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *adapter, const struct td_gpu_launch *l, const struct td_gpu_places *at,
                        struct td_gpu_values *v, struct td_error *err);
 
 #endif

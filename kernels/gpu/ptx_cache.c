@@ -11,7 +11,7 @@
 
 #include "common/fs.h"
 
-static const char *set_to(const char *name)
+static const char *env_is(const char *name)
 {
     const char *value = getenv(name);
 
@@ -32,7 +32,7 @@ static bool is_ours(const char *path)
 /* Not for writing by others, as the driver makes it; a link, a shared home: whatever the user has there is his. */
 static bool home_can_be_written(void)
 {
-    const char *home = set_to("HOME");
+    const char *home = env_is("HOME");
     struct td_error err = {0};
     char path[PATH_MAX];
 
@@ -41,7 +41,7 @@ static bool home_can_be_written(void)
     return !td_fs_mkdirs(path, &err) && !access(path, W_OK | X_OK);
 }
 
-static bool take_folder(const char *parent, const char *name)
+static bool set_cache_folder(const char *parent, const char *name)
 {
     char path[PATH_MAX];
 
@@ -54,13 +54,13 @@ static bool take_folder(const char *parent, const char *name)
 
 void td_gpu_ptx_cache_open(char *off, size_t size)
 {
-    const char *disabled = set_to("CUDA_CACHE_DISABLE"), *cache = set_to("XDG_CACHE_HOME");
+    const char *disabled = env_is("CUDA_CACHE_DISABLE"), *cache = env_is("XDG_CACHE_HOME");
     char name[48];
 
     off[0] = '\0';
     snprintf(name, sizeof name, "tapedeck-%u", (unsigned)geteuid());
     if (disabled && strcmp(disabled, "0"))
         snprintf(off, size, "CUDA_CACHE_DISABLE is set");
-    else if (!set_to("CUDA_CACHE_PATH") && !home_can_be_written() && !(cache && take_folder(cache, "tapedeck")) && !take_folder("/tmp", name))
+    else if (!env_is("CUDA_CACHE_PATH") && !home_can_be_written() && !(cache && set_cache_folder(cache, "tapedeck")) && !set_cache_folder("/tmp", name))
         snprintf(off, size, "there is no folder for the driver's cache; CUDA_CACHE_PATH names one");
 }

@@ -39,13 +39,13 @@ static void gpu_close(void *state)
 }
 
 /* The library of products is part of what a host library computes with, and of what its user names, so it is in the words. Where it is missing, the first op that needs it says so. */
-static void find_early(struct td_gpu_state *s)
+static void find_blas_early(struct td_gpu_state *s)
 {
     if (s->facts.sm && (td_gpu_image_needed(td_gpu_build_image(s->build), "libcudart.so") || getenv("TD_CUBLAS_LIBRARY")))
         td_gpu_find_blas(s);
 }
 
-static int open_on(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
+static int open_provider(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
 {
     const char *only = getenv(choice);
     struct td_gpu_state *s;
@@ -66,7 +66,7 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
         gpu_close(s);
         return rc;
     }
-    find_early(s);
+    find_blas_early(s);
     snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s)%s%s, %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
              s->blas ? ", " : "", s->blas ? td_gpu_blas_words(s->blas) : "", td_gpu_image_what(td_gpu_build_image(s->build)));
     if (s->facts.ptx_off[0])
@@ -77,12 +77,12 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
 
 static int cuda_open(const char *arg, void **state, struct td_error *err)
 {
-    return open_on(&td_gpu_driver_cuda, "TD_CUDA_KERNEL", arg, state, err);
+    return open_provider(&td_gpu_driver_cuda, "TD_CUDA_KERNEL", arg, state, err);
 }
 
 static int hip_open(const char *arg, void **state, struct td_error *err)
 {
-    return open_on(&td_gpu_driver_hip, "TD_HIP_KERNEL", arg, state, err);
+    return open_provider(&td_gpu_driver_hip, "TD_HIP_KERNEL", arg, state, err);
 }
 
 static const char *gpu_words(void *state)
@@ -278,7 +278,7 @@ static int gpu_fetch(void *state, void *prepared, struct td_error *err)
 /* ---- timing -------------------------------------------------------------------------------------------------------- */
 
 /* More than the caches hold, written anew: what they held of the op is gone. */
-static int sweep(struct td_gpu_state *s, struct td_error *err)
+static int sweep_caches(struct td_gpu_state *s, struct td_error *err)
 {
     const size_t bytes = s->facts.l2_bytes * 2 > SWEEP_LEAST ? s->facts.l2_bytes * 2 : SWEEP_LEAST;
     int rc = s->sweep.address ? TD_OK : s->driver->alloc(s->device, bytes, 256, false, &s->sweep, err);
@@ -294,7 +294,7 @@ static void gpu_renew(void *state)
     s->renewed = true;
 }
 
-static int time_some(struct td_gpu_state *s, struct td_gpu_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
+static int time_runs(struct td_gpu_state *s, struct td_gpu_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
 
@@ -313,10 +313,10 @@ static int gpu_time(void *state, void *prepared, uint32_t runs, bool cold, int64
 
     *ns = 0;
     if (!cold)
-        return time_some(s, prepared, runs, ns, err);
+        return time_runs(s, prepared, runs, ns, err);
     for (uint32_t i = 0; i < runs && !rc; i++) {
-        if (!(rc = sweep(s, err)))
-            rc = time_some(s, prepared, 1, &one, err);
+        if (!(rc = sweep_caches(s, err)))
+            rc = time_runs(s, prepared, 1, &one, err);
         *ns += one;
     }
     return rc;

@@ -47,24 +47,24 @@ static const char *try_kernel(struct td_gpu_state *s, const char *identifier, st
 
     if (!n)
         return s->why[0] ? s->why : "";
-    layout = p->offers[0].row->layout;
+    layout = p->offers[0].adapter->layout;
     if (!strcmp(layout, "marlin"))
         no = td_gpu_plan_marlin(&p->x, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
     else
         no = plan_plain(s, p, n);
     no = no ? no : check_library(s, p);
     p->identifier = identifier;
-    p->adapter = no ? NULL : p->offers[p->plan.launch[0].offer].row;
+    p->adapter = no ? NULL : p->offers[p->plan.launch[0].offer].adapter;
     return no;
 }
 
 /* Rows of one name follow each other, some of the same bits. */
-static bool is_first_of_name(const struct td_gpu_adapter *row, int i)
+static bool is_first_of_name(const struct td_gpu_adapter *adapter, int i)
 {
     const struct td_gpu_adapter *before;
 
-    while ((before = td_gpu_adapter_at(--i)) && !strcmp(before->identifier, row->identifier))
-        if (before->bits == row->bits)
+    while ((before = td_gpu_adapter_at(--i)) && !strcmp(before->identifier, adapter->identifier))
+        if (before->bits == adapter->bits)
             return false;
     return true;
 }
@@ -74,17 +74,17 @@ static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared 
 {
     const struct td_op_call *op = p->op;
     char first[sizeof s->why] = "";
-    const struct td_gpu_adapter *row;
+    const struct td_gpu_adapter *adapter;
     const char *no;
     int pass, i;
 
     for (pass = 0; pass < 2; pass++)
-        for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
-            const char *whole = td_gpu_dequant_of(row, &p->x), *identifier = whole ? whole : row->identifier;
+        for (i = 0; (adapter = td_gpu_adapter_at(i)); i++) {
+            const char *whole = td_gpu_dequant_of(adapter, &p->x), *identifier = whole ? whole : adapter->identifier;
             bool recorded = td_gpu_symbol_is(op->symbol, identifier);
 
-            if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || !is_first_of_name(row, i)
-                || (s->only[0] && !strstr(row->identifier, s->only)))
+            if (recorded != (pass == 0) || strcmp(adapter->kind, op->kind) || adapter->bits != p->x.bits || !is_first_of_name(adapter, i)
+                || (s->only[0] && !strstr(adapter->identifier, s->only)))
                 continue;
             if (!(no = try_kernel(s, identifier, p)))
                 return NULL;
@@ -162,11 +162,11 @@ static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
 
     for (i = 0; i < p->plan.n; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
-        const struct td_gpu_adapter *row = p->offers[l->offer].row;
+        const struct td_gpu_adapter *adapter = p->offers[l->offer].adapter;
 
-        if (td_gpu_values_gptq(&p->x, row, l, &at, &p->launch[i].v, err))
+        if (td_gpu_values_gptq(&p->x, adapter, l, &at, &p->launch[i].v, err))
             return err->code;
-        for (f = 0; f < row->n_fields; f++)
+        for (f = 0; f < adapter->n_fields; f++)
             p->launch[i].params[f] = &p->launch[i].v.value[f]; /* little-endian: a narrow parameter is the value's first bytes */
     }
     return TD_OK;
@@ -186,10 +186,10 @@ static int upload_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct
 /* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
 static bool varies_gptq(const struct td_gpu_prepared *p)
 {
-    const struct td_gpu_adapter *row = p->offers[0].row;
-    const int c = td_gpu_field_at(row, "c");
+    const struct td_gpu_adapter *adapter = p->offers[0].adapter;
+    const int c = td_gpu_field_at(adapter, "c");
 
-    return c >= 0 && row->fields[c].use == TD_GPU_OUT_ZEROED;
+    return c >= 0 && adapter->fields[c].use == TD_GPU_OUT_ZEROED;
 }
 
 static int refill_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)

@@ -39,7 +39,7 @@ struct simt_prepared {
 
 /* ---- options -------------------------------------------------------------------------------------------------------- */
 
-static bool take_seed(struct simt_state *s, const char *digits)
+static bool parse_seed(struct simt_state *s, const char *digits)
 {
     char *end;
 
@@ -49,10 +49,10 @@ static bool take_seed(struct simt_state *s, const char *digits)
     return !*end;
 }
 
-static bool take_option(struct simt_state *s, const char *word)
+static bool parse_option(struct simt_state *s, const char *word)
 {
     if (!strncmp(word, "seed=", 5))
-        return take_seed(s, word + 5);
+        return parse_seed(s, word + 5);
     if (!strcmp(word, "f16") || !strcmp(word, "f32"))
         s->f16 = word[1] == '1';
     else if (!strcmp(word, "exllama") || !strcmp(word, "checkpoint"))
@@ -64,14 +64,14 @@ static bool take_option(struct simt_state *s, const char *word)
     return true;
 }
 
-static int take_options(struct simt_state *s, const char *text, struct td_error *err)
+static int parse_options(struct simt_state *s, const char *text, struct td_error *err)
 {
     char copy[200], *save = NULL;
 
     if (snprintf(copy, sizeof copy, "%s", text ? text : "") >= (int)sizeof copy)
         return td_fail(err, TD_EINVAL, "provider simt: the options are too long");
     for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
-        if (!take_option(s, word))
+        if (!parse_option(s, word))
             return td_fail(err, TD_EINVAL, "provider simt: \"%s\" is none of f32, f16 (sums), checkpoint, exllama (layout), seed=N, warp=32, warp=64", word);
     return TD_OK;
 }
@@ -114,7 +114,7 @@ static int simt_open(const char *arg, void **state, struct td_error *err)
         return td_fail(err, TD_ENOMEM, "out of memory");
     s->warp = 32;
     s->launch = td_simt_launch;
-    rc = take_options(s, is_build ? getenv("TD_SIMT") : arg, err);
+    rc = parse_options(s, is_build ? getenv("TD_SIMT") : arg, err);
     if (!rc && is_build)
         rc = load_build(s, arg, err);
     if (rc) {
