@@ -46,7 +46,7 @@ void td_awq_unpack_zeros(int64_t groups, int64_t n, const void *awq, uint32_t *o
     }
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static int require_tensor(const struct td_safetensors *st, const char *layer, const char *part, enum td_dtype dtype, int64_t d0, int64_t d1, const struct td_st_tensor **out,
                    struct td_error *err)

@@ -27,7 +27,7 @@ static int map_file(const char *path, struct td_gguf_file *out, struct td_error 
     return td_fail(err, TD_ENOMEM, "out of memory");
 }
 
-/* ---- a model in several files -------------------------------------------------------------------------------------- */
+/* ---- a model in several files ---------------------------------------------------------------- */
 
 /* "DIR/NAME-00002-of-00003.gguf" -> the name of file i of n. False: the path is not named like that. */
 static bool sibling_path(const char *path, unsigned i, unsigned n, char *out, size_t size)
@@ -70,7 +70,7 @@ static int add_siblings(struct td_gguf *g, struct td_error *err)
     return rc;
 }
 
-/* ---- the interface ------------------------------------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {

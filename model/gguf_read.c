@@ -107,7 +107,7 @@ static char *read_name(struct cursor *c, const char *what)
     return s;
 }
 
-/* ---- metadata ------------------------------------------------------------------------------------------------------ */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static void skip_array(struct cursor *c, struct td_gguf_value *v)
 {
@@ -212,7 +212,7 @@ static void read_keys(struct cursor *c, uint64_t n, struct td_gguf_key **out, si
     }
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static void name_type(struct cursor *c, struct td_gguf_tensor *t, uint32_t type)
 {
@@ -357,7 +357,7 @@ static void place_tensors(struct td_gguf *g, struct cursor *c, const struct td_g
         place_tensor(c, &g->tensors[i], offsets[i - first], alignment, f->data + at);
 }
 
-/* ---- one file ------------------------------------------------------------------------------------------------------ */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 static void read_head(struct cursor *c, uint64_t *tensors, uint64_t *keys)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- rules ----------------------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 int td_gptq_check_sizes(int bits, int64_t group_size, int64_t k, int64_t n, struct td_error *err)
 {
@@ -49,7 +49,7 @@ int td_gptq_check(const struct td_gptq_weight *w, struct td_error *err)
     return 0;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 /* NULL in *out: not there. TD_ELIMIT: the name does not fit. */
 static int layer_tensor(const struct td_safetensors *st, const char *layer, const char *part, const struct td_st_tensor **out)
@@ -153,7 +153,7 @@ void td_gptq_weight_release(struct td_gptq_weight *w)
     memset(w, 0, sizeof *w);
 }
 
-/* ---- what a weight is ------------------------------------------------------------------------------------------ */
+/* ---- what a weight is ------------------------------------------------------------------------ */
 
 unsigned td_gptq_q(const struct td_gptq_weight *w, int64_t k, int64_t n)
 {
@@ -196,7 +196,7 @@ void td_gptq_dequant_f64(const struct td_gptq_weight *w, double *out)
             *out++ = dequant_element(w, k, n);
 }
 
-/* ---- act-order ------------------------------------------------------------------------------------------------- */
+/* ---- act-order ------------------------------------------------------------------------------- */
 
 void td_gptq_argsort_groups(const struct td_gptq_weight *w, int32_t *perm)
 {

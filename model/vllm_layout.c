@@ -19,7 +19,7 @@ static void store_q(struct td_gptq_unpacked *w, int64_t k, int64_t n, unsigned q
     w->qweight[k / 8 * w->n + n] |= (uint32_t)q << k % 8 * 4;
 }
 
-/* ---- zero points and scales ---------------------------------------------------------------------------------------- */
+/* ---- zero points and scales ------------------------------------------------------------------ */
 
 typedef int zero_fn(const void *zeros, const struct td_gptq_unpacked *w, int64_t g, int64_t n);
 
@@ -66,7 +66,7 @@ static int store_scales(struct td_gptq_unpacked *w, const float *blocked, struct
     return TD_OK;
 }
 
-/* ---- W4A8 ---------------------------------------------------------------------------------------------------------- */
+/* ---- W4A8 ------------------------------------------------------------------------------------ */
 
 static int int4_zero(const void *zeros, const struct td_gptq_unpacked *w, int64_t g, int64_t n)
 {
@@ -131,7 +131,7 @@ int td_vllm_int4_unpack(const uint8_t *w, const int8_t *zeros, const float *scal
     return rc;
 }
 
-/* ---- W4A16 --------------------------------------------------------------------------------------------------------- */
+/* ---- W4A16 ----------------------------------------------------------------------------------- */
 
 static int wna16_zero(const void *zeros, const struct td_gptq_unpacked *w, int64_t g, int64_t n)
 {

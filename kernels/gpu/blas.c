@@ -49,7 +49,7 @@ struct td_gpu_blas {
 #undef MEMBER
 };
 
-/* ---- which library ------------------------------------------------------------------------------------------------- */
+/* ---- which library --------------------------------------------------------------------------- */
 
 /* Kept loaded after dlclose: it has threads and memory of its own. */
 #define LOAD (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
@@ -104,7 +104,7 @@ static void *load_blas(const struct kind *kind, const struct td_gpu_image *img, 
     return library;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static void find_function(struct td_gpu_blas *b, const char *name, void *fn, size_t bytes, const char **missing)
 {
@@ -192,7 +192,7 @@ const char *td_gpu_blas_words(const struct td_gpu_blas *b)
     return b->words;
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 /* A status may be the news that the context is dead; the driver knows. */
 static int fail_with_status(struct td_gpu_blas *b, int status, struct td_error *err, const char *what)

@@ -22,7 +22,7 @@ struct td_gpu_blas_lt {
 #undef MEMBER
 };
 
-/* ---- open and close ------------------------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static void find_function(void *library, const char *name, void *fn, const char **missing)
 {
@@ -74,7 +74,7 @@ void td_gpu_blas_lt_close(struct td_gpu_blas_lt *l)
     free(l);
 }
 
-/* ---- a plan -------------------------------------------------------------------------------------------------------- */
+/* ---- a plan ---------------------------------------------------------------------------------- */
 
 static bool is_same_layer(const struct td_gpu_linear *x, const struct td_gpu_linear *y)
 {
@@ -155,7 +155,7 @@ static int plan_layer(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_plac
     return 0;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------------------ */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 int td_gpu_blas_lt_linear(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
 {

@@ -28,7 +28,7 @@ struct hip {
 #undef TEXT
 };
 
-/* ---- open ---------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static void describe_error(struct td_gpu_core *core, int result, const char **name, const char **text)
 {
@@ -93,12 +93,12 @@ static int find_functions(struct hip *h, struct td_error *err)
 static int start_device(struct hip *h, struct td_error *err)
 {
     struct td_gpu_core *c = &h->core;
-    int rc = td_gpu_core_say(c, c->init(0), err, "HIP does not start (no AMD GPU, or this user may not open /dev/kfd)");
+    int rc = td_gpu_core_check(c, c->init(0), err, "HIP does not start (no AMD GPU, or this user may not open /dev/kfd)");
 
     if (!rc)
-        rc = td_gpu_core_say(c, c->device_get(&c->device, 0), err, "no first AMD device (HIP_VISIBLE_DEVICES chooses it)");
+        rc = td_gpu_core_check(c, c->device_get(&c->device, 0), err, "no first AMD device (HIP_VISIBLE_DEVICES chooses it)");
     if (!rc)
-        rc = td_gpu_core_say(c, h->set_device(c->device), err, "cannot use the first AMD device");
+        rc = td_gpu_core_check(c, h->set_device(c->device), err, "cannot use the first AMD device");
     return rc ? rc : td_gpu_core_start(c, err);
 }
 
@@ -111,7 +111,7 @@ static int read_gfx(struct hip *h, char *out, size_t size, struct td_error *err)
 
     if (!properties)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    rc = td_gpu_core_say(&h->core, (h->get_properties_r0600 ? h->get_properties_r0600 : h->get_properties)(properties, h->core.device), err,
+    rc = td_gpu_core_check(&h->core, (h->get_properties_r0600 ? h->get_properties_r0600 : h->get_properties)(properties, h->core.device), err,
                          "cannot ask the device for its properties");
     if (!rc && (strncmp(properties + at, "gfx", 3) || strnlen(properties + at, TD_HIP_GFX_BYTES) >= size))
         rc = td_fail(err, TD_EUNSUPPORTED, "the HIP runtime says that the device is a \"%.40s\", which is no name of AMD's code (gfx90a); is it a version of HIP that "
@@ -175,7 +175,7 @@ static int hip_open(void **device, struct td_gpu_facts *facts, struct td_error *
     err = err ? err : &own;
     if (!h)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    h->core.who = "the HIP runtime";
+    h->core.name = "the HIP runtime";
     h->core.describe = describe_error;
     h->core.library = open_library(err);
     rc = h->core.library ? find_functions(h, err) : err->code;
@@ -192,7 +192,7 @@ static int hip_open(void **device, struct td_gpu_facts *facts, struct td_error *
     return TD_OK;
 }
 
-/* ---- launch -------------------------------------------------------------------------------------------------------- */
+/* ---- launch ---------------------------------------------------------------------------------- */
 
 /* The parameters as the code object lays them out. */
 static int fill_block(const struct td_gpu_function *f, void **params, uint8_t *block, size_t *bytes, struct td_error *err)
@@ -223,7 +223,7 @@ static int hip_launch(void *device, const struct td_gpu_function *f, const uint3
 
     if (rc)
         return rc;
-    return td_gpu_core_say(c, c->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, c->stream, NULL, extra), err,
+    return td_gpu_core_check(c, c->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, c->stream, NULL, extra), err,
                            "cannot launch the kernel");
 }
 

@@ -20,7 +20,7 @@ static bool starts_with(const char *s, const char *start)
     return !strncmp(s, start, strlen(start));
 }
 
-/* ---- vLLM's exllama kernels ---------------------------------------------------------------------------------------- */
+/* ---- vLLM's exllama kernels ------------------------------------------------------------------ */
 
 /* The instance <true, m_count>; -1: the build has none. */
 static int instance_of(const struct td_gpu_offer *offers, int n, int64_t m_count)
@@ -94,7 +94,7 @@ static const char *plan_dequant_w(const struct td_gptq_op *op, struct td_gpu_pla
     return NULL;
 }
 
-/* ---- our own ------------------------------------------------------------------------------------------------------- */
+/* ---- our own --------------------------------------------------------------------------------- */
 
 static const char *plan_td(const struct td_gptq_op *op, struct td_gpu_plan *plan)
 {
@@ -128,7 +128,7 @@ const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_of
     return why;
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static bool parameter_value(const struct td_gptq_op *op, const char *name, const struct td_gpu_launch *l, const struct td_gpu_places *at, uint64_t *v)
 {

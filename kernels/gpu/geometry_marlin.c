@@ -49,7 +49,7 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* ---- what an instance can do --------------------------------------------------------------------------------------- */
+/* ---- what an instance can do ----------------------------------------------------------------- */
 
 /* get_kernel_cache_size and get_scales_cache_size, for activations of 16 bits */
 static int64_t pipeline_bytes(const struct td_gptq_op *op, bool zeros, const struct instance *x)
@@ -96,7 +96,7 @@ static bool instance_can_compute(const struct job *j, const struct td_gpu_offer 
         && j->op->k % (x.k_blocks * TILE) == 0 && (!x.m_block_size_8 || rows <= 8);
 }
 
-/* ---- as recorded --------------------------------------------------------------------------------------------------- */
+/* ---- as recorded ----------------------------------------------------------------------------- */
 
 static int find_recorded_offer(const struct job *j, const char *symbol)
 {
@@ -141,7 +141,7 @@ static bool plan_recorded(const struct job *j, const struct td_op_call *call, st
     return i && i == call->n_launches && row == j->op->m;
 }
 
-/* ---- by vLLM's rules ----------------------------------------------------------------------------------------------- */
+/* ---- by vLLM's rules ------------------------------------------------------------------------- */
 
 /* The build's instance for these tiles; -1: it has none, or its pipeline does not fit. */
 static int find_offer_by_tiles(const struct job *j, const struct tiles *t, int64_t m_blocks, int64_t rows, int64_t slack)
@@ -207,7 +207,7 @@ static bool plan_by_rules(const struct job *j, int64_t m, struct td_gpu_plan *pl
     return true;
 }
 
-/* ---- both ---------------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 static const char *refuse_marlin(const struct job *j, int64_t rows, const char *recorded, char *why, size_t size)
 {

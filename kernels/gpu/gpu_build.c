@@ -75,7 +75,7 @@ const struct td_gpu_image *td_gpu_build_image(const struct td_gpu_build *b)
     return b->img;
 }
 
-/* ---- finding ------------------------------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 /* "8 8 8 8 8 4 4 4 4 1 8" */
 static void print_sizes(const struct td_gpu_param *params, int n, char *out, size_t size)
@@ -169,7 +169,7 @@ int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier, const st
     return w ? w->n : 0;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static int load_module(struct td_gpu_build *b, const struct td_gpu_hit *hit, void **module, struct td_error *err)
 {

@@ -14,7 +14,7 @@
 enum { MAX_THREADS = 0x05, REQUIRED_BLOCK = 0x10, PARAM = 0x17, PARAM_BYTES = 0x19, REGISTERS = 0x2f, CLUSTER = 0x3d, PARAM_LARGE = 0x45 };
 enum { COMPAT_ACCELERATOR = 0x09 };
 
-/* ---- attributes ---------------------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 struct attribute { uint8_t code; uint16_t value; const uint8_t *data; size_t n; }; /* data: NULL unless the format has bytes */
 struct cursor { const uint8_t *p; size_t left; };
@@ -46,7 +46,7 @@ static struct cursor open_attributes(const struct td_elf_section *s)
     return (struct cursor){s->data, s->data ? (size_t)s->size : 0};
 }
 
-/* ---- facts --------------------------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 /* ABI 7 (CUDA 12 and before): 0x..0d5a is sm_90a; ABI 8: 0x..5a04, and the 'a' is in .nv.compat. */
 static void read_flags(const struct td_elf *elf, struct td_cubin_facts *out)
@@ -88,7 +88,7 @@ int td_cubin_facts_read(const struct td_elf *elf, struct td_cubin_facts *out, st
     return TD_OK;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* By section of code: which sections say more of its kernel. 0: none. */
 struct belongings { uint32_t info, shared; };

@@ -12,7 +12,7 @@
 #define ENTRY 24                   /* bytes before an entry's id */
 #define METADATA 32                /* NT_AMDGPU_METADATA */
 
-/* ---- bundles ------------------------------------------------------------------------------------------------------- */
+/* ---- bundles --------------------------------------------------------------------------------- */
 
 bool td_hsaco_is_bundle(const void *data, size_t n)
 {
@@ -108,7 +108,7 @@ int td_hsaco_entry_at(const struct td_hsaco_bundle *b, uint64_t i, struct td_hsa
     return size && (id_len < 4 || memcmp(id, "host", 4)) ? 1 : 0;
 }
 
-/* ---- metadata ------------------------------------------------------------------------------------------------------ */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 /* Of a map of numbers and strings: the number of that key, 0 if it has none. m is at the map's first key, and is not moved. */
 static uint64_t field_number(struct td_msgpack m, uint64_t pairs, const char *key)
@@ -244,7 +244,7 @@ int td_hsaco_kernels(const struct td_elf *elf, struct td_gpu_kernel_list *out, c
     return td_fail(err, TD_EUNSUPPORTED, "an AMD code object without a metadata note (code object version 2?); build it with -mcode-object-version=4");
 }
 
-/* ---- architectures -------------------------------------------------------------------------------------------------- */
+/* ---- architectures --------------------------------------------------------------------------- */
 
 bool td_hsaco_runs(const char *arch, const char *device)
 {

@@ -10,7 +10,7 @@
 #include "kernels/gpucode/mangled.h"
 #include "kernels/gpucode/symbol.h"
 
-/* ---- which entry of a container ------------------------------------------------------------------------------------ */
+/* ---- which entry of a container -------------------------------------------------------------- */
 
 /* Specific ones are better at equal numbers: 'a' before 'f' before none. */
 static int rank_code(const struct td_gpu_entry *e)
@@ -48,7 +48,7 @@ static int best_entry_of(const struct td_gpu_image *img, int from, int to, bool 
     return best;
 }
 
-/* ---- matching ------------------------------------------------------------------------------------------------------ */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 struct search {
     struct td_gpu_image *img;
@@ -122,7 +122,7 @@ static void search_pass(struct search *s, bool ptx)
     }
 }
 
-/* ---- when there is none -------------------------------------------------------------------------------------------- */
+/* ---- when there is none ---------------------------------------------------------------------- */
 
 static const char *wanted_name(const struct td_gpu_wanted *want)
 {

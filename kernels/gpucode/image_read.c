@@ -12,7 +12,7 @@
 
 #define WANTED "give a shared library or program with CUDA or HIP kernels, a fat binary (nvcc -fatbin), a cubin, or an AMD code object"
 
-/* ---- adding -------------------------------------------------------------------------------------------------------- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 /* Room for one more of an array. */
 static void *grow_array(void *array, int n, int *cap, size_t size)
@@ -61,7 +61,7 @@ static struct td_gpu_part *add_part(struct td_gpu_image *img, enum td_gpu_code c
     return p;
 }
 
-/* ---- NVIDIA -------------------------------------------------------------------------------------------------------- */
+/* ---- NVIDIA ---------------------------------------------------------------------------------- */
 
 static int read_container(struct td_gpu_image *img, const struct td_fatbin_container *c, struct td_error *err)
 {
@@ -97,7 +97,7 @@ static int read_cubin(struct td_gpu_image *img, const struct td_elf *elf, struct
     return add_part(img, TD_GPU_CODE_CUBIN, &whole, err) ? TD_OK : err->code;
 }
 
-/* ---- AMD ----------------------------------------------------------------------------------------------------------- */
+/* ---- AMD ------------------------------------------------------------------------------------- */
 
 static int add_object(struct td_gpu_image *img, const uint8_t *data, size_t n, const char *arch, struct td_error *err)
 {
@@ -148,7 +148,7 @@ static int read_object(struct td_gpu_image *img, const struct td_elf *elf, struc
     return add_object(img, img->data, img->n, arch, err);
 }
 
-/* ---- kinds --------------------------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 static int read_host(struct td_gpu_image *img, const struct td_elf *elf, struct td_error *err)
 {

@@ -8,7 +8,7 @@
 #define MAX_BLOCK 65536            /* bytes of parameters; the driver takes 32764 */
 #define MAX_WORDS 32               /* of one parameter's declaration */
 
-/* ---- words: names, numbers, directives and single characters; comments and strings are passed over ------------------- */
+/* ---- words: names, numbers, directives and single characters; comments and strings are passed over  */
 
 struct words { const char *p, *end; };
 struct word { const char *at; size_t n; };
@@ -74,7 +74,7 @@ static bool token_number(struct words *w, uint32_t *out)
     return true;
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 /* Bytes of a type: ".u64", ".f16x2"; 0: no type, or an opaque one. */
 static uint32_t type_bytes(const struct word *w)
@@ -203,7 +203,7 @@ static int read_kernel(struct words *w, struct td_gpu_kernel_list *out, struct t
     return TD_OK;
 }
 
-/* ---- the text ------------------------------------------------------------------------------------------------------ */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 bool td_ptx_is(const void *data, size_t n)
 {

@@ -10,7 +10,7 @@
 
 #define STRIP 16 /* columns: the words of a row of qweight are read together */
 
-/* ---- what the kernel multiplies ------------------------------------------------------------------------------------ */
+/* ---- what the kernel multiplies -------------------------------------------------------------- */
 
 /* quantize_row_int8 of vLLM; all steps in float, as there. */
 static void round_uint8(const double *row, int64_t k, double *out)
@@ -85,7 +85,7 @@ void td_gptq_op_columns(const struct td_gptq_op *x, int64_t n0, int64_t cols, do
     }
 }
 
-/* ---- the answer ---------------------------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static void multiply_strips(const struct td_gptq_op *x, double *a0, double *a1, double *w0, double *w1, struct td_op_ref *ref)
 {

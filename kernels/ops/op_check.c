@@ -106,7 +106,7 @@ int td_op_check_bias(const struct td_op_call *op, int64_t n, const struct td_ten
     return *bias ? td_op_check_in(op, &(struct td_op_expect){"bias", TD_DT_FLOATS, 1, n, 1}, NULL, &data, err) : 0;
 }
 
-/* ---- references ---------------------------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inner, bool own_r1, struct td_error *err)
 {

@@ -12,7 +12,7 @@
 #define PATH_BYTES 4096
 #define MAX_OPS 512
 
-/* ---- libraries ----------------------------------------------------------------------------------------------------- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
 /* A Python module needs the symbols of an interpreter; those of any version will do, since nothing of it is called. */
 static bool load_python(void)
@@ -139,7 +139,7 @@ static int find_functions(struct td_ggml_build *b, const char *path, struct td_e
     return TD_OK;
 }
 
-/* ---- types and ops by name ------------------------------------------------------------------------------------------ */
+/* ---- types and ops by name ------------------------------------------------------------------- */
 
 static const struct { enum td_dtype dt; int32_t number; const char *name; } types[] = {
     {TD_DT_F32, 0, "f32"}, {TD_DT_F16, 1, "f16"}, {TD_DT_BF16, 30, "bf16"}, {TD_DT_F64, 28, "f64"},
@@ -178,7 +178,7 @@ int32_t td_ggml_op(const struct td_ggml_build *b, const char *op)
     return -1;
 }
 
-/* ---- the ABI -------------------------------------------------------------------------------------------------------- */
+/* ---- the ABI --------------------------------------------------------------------------------- */
 
 static int differs(struct td_error *err, const char *what)
 {
@@ -255,7 +255,7 @@ static int check_abi(const struct td_ggml_build *b, struct td_error *err)
     return rc;
 }
 
-/* ---- words, open and close ------------------------------------------------------------------------------------------ */
+/* ---- words, open and close ------------------------------------------------------------------- */
 
 static void make_words(struct td_ggml_build *b)
 {

@@ -27,7 +27,7 @@ struct ggml_prepared {
     size_t start_bytes;
 };
 
-/* ---- what an op is in ggml ------------------------------------------------------------------------------------------ */
+/* ---- what an op is in ggml ------------------------------------------------------------------- */
 
 static bool is_product(const struct td_op_call *op)
 {
@@ -90,7 +90,7 @@ static const char *never(const struct td_op_call *op, const char *name)
     return !strcmp(name, "SET_ROWS") && !input_source(op, 2) ? "the tensor that it writes into was not recorded" : NULL;
 }
 
-/* ---- can it be run? ------------------------------------------------------------------------------------------------- */
+/* ---- can it be run? -------------------------------------------------------------------------- */
 
 static const char *set_why(struct ggml_state *s, const char *fmt, const char *a, const char *b)
 {
@@ -143,7 +143,7 @@ static const char *ggml_supports(void *state, const struct td_op_call *op)
     return check_tensor(s, op, &op->out);
 }
 
-/* ---- a node --------------------------------------------------------------------------------------------------------- */
+/* ---- a node ---------------------------------------------------------------------------------- */
 
 static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_ggml_context *context, const struct td_tensor *t)
 {
@@ -237,7 +237,7 @@ static int ggml_run(void *state, void *prepared, struct td_error *err)
     return status ? td_fail(err, TD_EINVAL, "ggml_graph_compute failed (status %d)", status) : TD_OK;
 }
 
-/* ---- the build ------------------------------------------------------------------------------------------------------ */
+/* ---- the build ------------------------------------------------------------------------------- */
 
 /* What the CPU backend turns activations into before it multiplies them with weights of this type. */
 static const char *ggml_rounding(void *state, const struct td_op_call *op)

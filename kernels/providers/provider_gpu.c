@@ -20,7 +20,7 @@
 #define GAP_FRONT 256
 #define SWEEP_LEAST ((size_t)64 << 20)
 
-/* ---- open ---------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static void gpu_close(void *state)
 {
@@ -97,7 +97,7 @@ static bool gpu_is_dead(const void *state)
     return s->driver->is_dead(s->device);
 }
 
-/* ---- what runs it -------------------------------------------------------------------------------------------------- */
+/* ---- what runs it ---------------------------------------------------------------------------- */
 
 extern const struct td_gpu_kind td_gpu_kind_gptq, td_gpu_kind_gemm;
 
@@ -174,7 +174,7 @@ static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared
     return TD_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Bytes from row to row of C, here and, where it is dense there, on the GPU. */
 static size_t stride_here(const struct td_gpu_prepared *p)
@@ -275,7 +275,7 @@ static int gpu_fetch(void *state, void *prepared, struct td_error *err)
     return rc;
 }
 
-/* ---- timing -------------------------------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 /* More than the caches hold, written anew: what they held of the op is gone. */
 static int sweep_caches(struct td_gpu_state *s, struct td_error *err)

@@ -16,7 +16,7 @@
 #include "kernels/providers/provider_gpu_blas.h"
 #include "kernels/providers/provider_gpu_upload.h"
 
-/* ---- which kernel -------------------------------------------------------------------------------------------------- */
+/* ---- which kernel ---------------------------------------------------------------------------- */
 
 /* Kernels that take F16 alone, without a bias, and round nothing. */
 static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p, int n)
@@ -124,7 +124,7 @@ static const char *rounding_gptq(const struct td_gpu_prepared *p)
     return p->x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
 }
 
-/* ---- ready to be launched ------------------------------------------------------------------------------------------ */
+/* ---- ready to be launched -------------------------------------------------------------------- */
 
 /* The plan's kernels, loaded, and whether the device takes such launches. */
 static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
@@ -181,7 +181,7 @@ static int upload_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct
     return rc ? rc : make_launches(p, err);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
 static bool varies_gptq(const struct td_gpu_prepared *p)

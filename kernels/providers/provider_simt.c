@@ -37,7 +37,7 @@ struct simt_prepared {
     int32_t *perm;
 };
 
-/* ---- options -------------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool parse_seed(struct simt_state *s, const char *digits)
 {
@@ -76,7 +76,7 @@ static int parse_options(struct simt_state *s, const char *text, struct td_error
     return TD_OK;
 }
 
-/* ---- open ----------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static int load_build(struct simt_state *s, const char *path, struct td_error *err)
 {
@@ -132,7 +132,7 @@ static const char *simt_words(void *state)
     return ((struct simt_state *)state)->words;
 }
 
-/* ---- an op ---------------------------------------------------------------------------------------------------------- */
+/* ---- an op ----------------------------------------------------------------------------------- */
 
 static const char *simt_supports(void *state, const struct td_op_call *op)
 {

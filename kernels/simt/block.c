@@ -38,7 +38,7 @@ uint32_t td_simt_random(struct td_simt_run *run, uint32_t n)
     return (uint32_t)(((z ^ z >> 31) >> 32) * n >> 32);
 }
 
-/* ---- inside a thread ------------------------------------------------------------------------------------------------ */
+/* ---- inside a thread ------------------------------------------------------------------------- */
 
 static void thread_main(void *arg)
 {
@@ -72,7 +72,7 @@ uint64_t td_simt_meet_warp(struct td_simt_site site, uint64_t mask, uint64_t val
     return self->result;
 }
 
-/* ---- who has met ---------------------------------------------------------------------------------------------------- */
+/* ---- who has met ----------------------------------------------------------------------------- */
 
 static bool same_site(const struct td_simt_site *a, const struct td_simt_site *b)
 {
@@ -113,7 +113,7 @@ static const struct thread *find_missing_thread(const struct thread *t)
     return t->state == AT_BARRIER ? missing_at_barrier(t) : missing_in_warp(t);
 }
 
-/* ---- what is said of it --------------------------------------------------------------------------------------------- */
+/* ---- what is said of it ---------------------------------------------------------------------- */
 
 static int fail_at_site(const struct thread *t, struct td_error *err, const char *what)
 {
@@ -136,7 +136,7 @@ static int fail_missing_threads(const struct thread *t, const struct thread *mis
     return fail_at_site(t, err, what);
 }
 
-/* ---- warp functions ------------------------------------------------------------------------------------------------- */
+/* ---- warp functions -------------------------------------------------------------------------- */
 
 static uint64_t ballot(const struct thread *warp, int n, uint64_t mask)
 {
@@ -202,7 +202,7 @@ static int meet_warp(struct td_error *err)
     return TD_OK;
 }
 
-/* ---- scheduling ----------------------------------------------------------------------------------------------------- */
+/* ---- scheduling ------------------------------------------------------------------------------ */
 
 static void prepare_threads(struct td_simt_run *run, struct td_simt_dim at)
 {

@@ -81,7 +81,7 @@ void td_fibre_release(void)
     pool.n = 0;
 }
 
-/* ---- what AddressSanitizer is told ---------------------------------------------------------------------------------- */
+/* ---- what AddressSanitizer is told ----------------------------------------------------------- */
 
 static void leave_fibre(struct context *from, const void *stack, size_t size)
 {
@@ -101,7 +101,7 @@ static void arrive_in_fibre(struct context *at, bool at_fibre)
 #endif
 }
 
-/* ---- the switch ----------------------------------------------------------------------------------------------------- */
+/* ---- the switch ------------------------------------------------------------------------------ */
 
 static void enter_fibre(void)
 {
