@@ -18,17 +18,17 @@
 
 /* What differs between the two. */
 struct kind {
-    const char *who, *variable;
+    const char *name, *variable;     /* variable: names a library to open */
     const char *file;              /* and its version */
     const char *versions[MAX_VERSIONS]; /* the newest first; "" is the bare name */
     const char *folders[4];        /* from the build's own */
-    const char *runtime;           /* of the same version, in what the build needs; NULL: theirs do not go together */
+    const char *runtime;           /* the CUDA runtime of that version, as the build needs it; NULL: versions do not go together */
     int no_transpose;
 };
 
-static const struct kind cublas = {.who = "cuBLAS", .variable = "TD_CUBLAS_LIBRARY", .file = "libcublas.so", .versions = {".13", ".12", ".11"}, .runtime = "libcudart.so",
+static const struct kind cublas = {.name = "cuBLAS", .variable = "TD_CUBLAS_LIBRARY", .file = "libcublas.so", .versions = {".13", ".12", ".11"}, .runtime = "libcudart.so",
                                    .folders = {"../nvidia/cu13/lib/", "../nvidia/cublas/lib/", "../torch/lib/"}, .no_transpose = TD_CUBLAS_OP_N};
-static const struct kind hipblas = {.who = "hipBLAS", .variable = "TD_HIPBLAS_LIBRARY", .file = "libhipblas.so", .versions = {".3", ".2", ".1", ".0", ""},
+static const struct kind hipblas = {.name = "hipBLAS", .variable = "TD_HIPBLAS_LIBRARY", .file = "libhipblas.so", .versions = {".3", ".2", ".1", ".0", ""},
                                     .folders = {"../torch/lib/"}, .no_transpose = TD_HIPBLAS_OP_N};
 
 struct td_gpu_blas {
@@ -38,7 +38,7 @@ struct td_gpu_blas {
     size_t workspace_bytes;
     struct td_gpu_memory workspace;
     bool ready;                    /* the handle is set up */
-    struct td_gpu_blas_lt *lt;     /* NULL: not looked for yet, or not there: */
+    struct td_gpu_blas_lt *lt;     /* NULL: not looked for yet, or not there */
     char no_lt[160];
     char words[64];
 #define MEMBER(cuda, hip, member, args) int (*member) args;
@@ -51,10 +51,10 @@ struct td_gpu_blas {
 
 /* ---- which library --------------------------------------------------------------------------- */
 
-/* Kept loaded after dlclose: it has threads and memory of its own. */
+/* Stays loaded after dlclose (RTLD_NODELETE), because it has threads and memory of its own. */
 #define LOAD (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
-/* The kind's versions, that of the build's runtime first. */
+/* The versions of the library, first the one of the build's CUDA runtime. */
 static int order_versions(const struct kind *kind, const struct td_gpu_image *img, const char *out[MAX_VERSIONS])
 {
     const char *runtime = kind->runtime ? td_gpu_image_needed(img, kind->runtime) : NULL, *own = runtime ? runtime + strlen(kind->runtime) : NULL;
@@ -69,7 +69,8 @@ static int order_versions(const struct kind *kind, const struct td_gpu_image *im
     return n;
 }
 
-/* Beside the build's file: a link is followed, so that SITE is where it really lies. NULL: there is none. */
+/* Load the library that lies beside the build's file. A link is followed, so that SITE is the real
+ * folder. NULL: there is none. */
 static void *load_blas_beside(const struct kind *kind, const char *build, const char *const *versions, int n)
 {
     char path[PATH_BYTES + 64], *real = realpath(build, NULL), *slash = real ? strrchr(real, '/') : NULL;
@@ -100,7 +101,7 @@ static void *load_blas(const struct kind *kind, const struct td_gpu_image *img, 
         for (i = 0; i < n && !library && snprintf(file, sizeof file, "%s%s", kind->file, versions[i]) > 0; i++)
             library = dlopen(file, LOAD);
     if (!library)
-        td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; there is none beside the build or where the loader looks: %.120s", kind->variable, kind->who, dlerror());
+        td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; there is none beside the build or where the loader looks: %.120s", kind->variable, kind->name, dlerror());
     return library;
 }
 
@@ -127,7 +128,7 @@ static int find_functions(struct td_gpu_blas *b, struct td_error *err)
 #define FIND(name, member, args) if (cuda) find_function(b, #name, &b->member, sizeof b->member, &missing);
     TD_CUBLAS_FUNCTIONS(FIND)
 #undef FIND
-    return missing ? td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; what was found has no %s", b->kind->variable, b->kind->who, missing) : TD_OK;
+    return missing ? td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; what was found has no %s", b->kind->variable, b->kind->name, missing) : TD_OK;
 }
 
 static void describe_library(struct td_gpu_blas *b)
@@ -137,12 +138,13 @@ static void describe_library(struct td_gpu_blas *b)
     for (i = 0; i < 3 && b->property; i++)
         b->property(i, &v[i]); /* MAJOR, MINOR, PATCH */
     if (v[0])
-        snprintf(b->words, sizeof b->words, "%s %d.%d.%d", b->kind->who, v[0], v[1], v[2]);
+        snprintf(b->words, sizeof b->words, "%s %d.%d.%d", b->kind->name, v[0], v[1], v[2]);
     else
-        snprintf(b->words, sizeof b->words, "%s", b->kind->who);
+        snprintf(b->words, sizeof b->words, "%s", b->kind->name);
 }
 
-/* getChosenWorkspaceSize: 32 MiB on compute capability 9.0, else two pieces of 4 MiB and eight of 16 KiB. */
+/* torch's getChosenWorkspaceSize: 32 MiB on compute capability 9.0, else two pieces of 4 MiB and eight
+ * of 16 KiB. */
 static size_t torch_workspace(int sm)
 {
     return sm == 90 ? (size_t)32 << 20 : ((size_t)8 << 20) + ((size_t)128 << 10);
@@ -194,7 +196,7 @@ const char *td_gpu_blas_words(const struct td_gpu_blas *b)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* A status may be the news that the context is dead; the driver knows. */
+/* The status may mean that the context is dead; the driver knows. */
 static int fail_with_status(struct td_gpu_blas *b, int status, struct td_error *err, const char *what)
 {
     if (!status)
@@ -245,7 +247,8 @@ const char *td_gpu_blas_no_bias(struct td_gpu_blas *b)
     return b->lt ? NULL : b->no_lt;
 }
 
-/* Of cublasLt: what torch's variable says, in KiB; else 1 MiB, as in torch 2.11 (seen: with it all outputs of torch's linear were equal bit for bit, with 32 MiB not all). */
+/* The workspace of cublasLt: torch's environment variable, in KiB; else 1 MiB, as in torch 2.11. Seen:
+ * with 1 MiB all outputs of torch's linear were equal bit for bit, with 32 MiB not all. */
 static size_t lt_workspace(const struct td_gpu_blas *b)
 {
     const char *text = getenv("CUBLASLT_WORKSPACE_SIZE");

@@ -111,7 +111,7 @@ static int describe_layer(struct td_gpu_blas_lt *l, const struct td_gpu_linear *
     return l->make_layout(&l->c, type, n, m, x->ldc);
 }
 
-/* torch says the bias's alignment for D's. */
+/* torch gives the bias's alignment as D's. */
 static int set_preference(struct td_gpu_blas_lt *l, void *preference, const struct td_gpu_linear *x, uint64_t workspace_bytes)
 {
     const struct { int attribute; uint64_t address; } operands[] = {

@@ -1,8 +1,9 @@
 /* driver_core.c - memory, copies, code and times behind driver.h, through functions that CUDA and HIP both have.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The stream is a blocking one: a copy in may return before its bytes have arrived, and only such a stream waits for it. A mapping has the driver's
- * granule as its size (2 MiB); the address behind it is reserved and stays without memory: there an access ends the context (CUDA:
+ * The stream is a blocking one: a copy to the device may return before its bytes have arrived, and only
+ * such a stream waits for it. The size of a guarded mapping is the driver's granule (2 MiB); the address
+ * behind it is reserved and has no memory, so that an access there ends the context (CUDA:
  * CUDA_ERROR_ILLEGAL_ADDRESS) or the process (HIP). */
 #include "kernels/gpu/driver_core.h"
 
@@ -12,7 +13,8 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* What CUDA's driver documents as ending the context: "the process must be terminated and relaunched". Those that HIP has have the same numbers. */
+/* Errors that the CUDA driver documents as final: "the process must be terminated and relaunched". HIP
+ * has some of them, with the same numbers. */
 static bool is_final(int result)
 {
     switch (result) {
@@ -92,8 +94,9 @@ void td_gpu_core_stop(struct td_gpu_core *c)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Unlike cuMemFree, cuMemUnmap waits for nothing. What may be under way: fills in our stream, and a copy of up to 64 KiB from pageable memory, which
- * has returned when it was staged; it is in the default stream. */
+/* Unlike cuMemFree, cuMemUnmap waits for nothing, so wait here for what may still use the memory: fills
+ * in our stream, and in the default stream a copy of up to 64 KiB from pageable memory, which returned
+ * once it was staged. */
 void td_gpu_core_free(void *device, struct td_gpu_memory *m)
 {
     struct td_gpu_core *c = device;
@@ -162,7 +165,7 @@ int td_gpu_core_alloc(void *device, size_t bytes, size_t align, bool guard, stru
         rc = alloc_guarded(c, bytes, align, m, err);
     } else {
         snprintf(what, sizeof what, "%zu bytes on the GPU", bytes);
-        rc = td_gpu_core_check(c, c->mem_alloc(&m->base, bytes + align), err, what); /* aligned to 256 bytes, small ones no better */
+        rc = td_gpu_core_check(c, c->mem_alloc(&m->base, bytes + align), err, what); /* the driver aligns to 256 bytes only */
         m->address = rc ? 0 : (m->base + align - 1) & ~(uint64_t)(align - 1);
     }
     m->bytes = rc ? 0 : bytes;

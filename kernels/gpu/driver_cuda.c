@@ -1,8 +1,9 @@
 /* driver_cuda.c - the CUDA driver behind driver.h; most of it is driver_core.c.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The library is found by dlopen, its functions by dlsym: nothing of CUDA is needed to build Tapedeck, and a machine without a GPU gets a sentence.
- * The primary context is used, as the CUDA runtime would. */
+ * The library is opened by dlopen and its functions found by dlsym, so that Tapedeck builds without CUDA,
+ * and says on a machine without a GPU what is missing. The primary context is used, as by the CUDA
+ * runtime. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,7 +184,8 @@ static int cuda_launch(void *device, const struct td_gpu_function *f, const uint
                            "cannot launch the kernel");
 }
 
-/* CUDA and NVML count devices differently, and CUDA_VISIBLE_DEVICES is for CUDA alone: the place on the bus is what both know. */
+/* CUDA and NVML number devices differently, and CUDA_VISIBLE_DEVICES is for CUDA alone; both know the
+ * device by its place on the bus. */
 static const char *cuda_condition(void *device, struct td_gpu_condition *out)
 {
     struct cuda *c = device;

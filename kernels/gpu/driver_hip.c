@@ -1,12 +1,15 @@
 /* driver_hip.c - AMD's HIP runtime behind driver.h; most of it is driver_core.c.
  * SPDX-License-Identifier: Apache-2.0
  *
- * As with CUDA the library is found by dlopen. It has never driven an AMD GPU for us: it was compiled against the headers of HIP 5.2 and of later ones,
- * and ran on a runtime of our own (tests/helpers/lib_fake_hip.c) and, up to "no device", on Debian's libamdhip64 5.2.3.
+ * As with CUDA the library is opened by dlopen. This file has never driven an AMD GPU: it was compared
+ * with the headers of HIP 5.2 and later, and ran on a runtime of our own (tests/helpers/lib_fake_hip.c)
+ * and, up to "no device", on Debian's libamdhip64 5.2.3.
  *
- * A launch passes its parameters as one block (`extra`): the headers up to 5.2 say that kernelParams is not implemented. The block holds what the kernel
- * declares; hidden arguments, which lie behind, the runtime adds. HIP cannot say how a kernel's block is laid out: td_gpu_function.params comes from
- * the code object's metadata (build.c). An access to memory that is not there ends the process (ROCm's queue handler aborts it), not only the context. */
+ * A launch passes its parameters as one block (`extra`), because the headers up to 5.2 say that
+ * kernelParams is not implemented. The block holds what the kernel declares; the runtime adds the hidden
+ * arguments behind it. HIP cannot tell how a kernel's block is laid out, so td_gpu_function.params comes
+ * from the code object's metadata (gpu_build.c). An access to memory that is not there ends the process
+ * (ROCm's queue handler aborts it), not only the context. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,7 @@
 #include "kernels/gpu/driver_core.h"
 #include "kernels/abi/hip_abi.h"
 
-#define BLOCK_MAX 1024             /* of parameters; TD_GPU_PARAMS of 8 bytes take 256 */
+#define BLOCK_MAX 1024             /* of a parameter block; TD_GPU_PARAMS of 8 bytes take 256 */
 
 struct hip {
     struct td_gpu_core core;
@@ -40,7 +43,7 @@ static void describe_error(struct td_gpu_core *core, int result, const char **na
         *text = NULL;
 }
 
-/* Kept loaded after dlclose: ROCm's own threads run on in it. */
+/* Stays loaded after dlclose, because ROCm's own threads run on in it. */
 #define LOAD (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 /* NULL: err says what was tried. */
@@ -58,7 +61,8 @@ static void *open_library(struct td_error *err)
     return library;
 }
 
-/* The lists of both ABIs are compared here: a function of HIP goes through a pointer of its own arguments into a member of CUDA's. */
+/* A function of HIP goes through a pointer with its own arguments into a member with CUDA's: so the
+ * compiler compares the lists of both ABIs. */
 static int find_functions(struct hip *h, struct td_error *err)
 {
     struct td_gpu_core *c = &h->core;

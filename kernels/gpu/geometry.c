@@ -13,7 +13,7 @@
 #define EXLLAMA_ROWS 8
 #define EXLLAMA_MOST_ROWS 50
 #define EXLLAMA_MOST_ROWS_8BIT 24
-#define EXLLAMA_K 32               /* of a group, and of K: what the kernel takes at a time */
+#define EXLLAMA_K 32               /* K and groups are read in steps of this */
 
 static bool starts_with(const char *s, const char *start)
 {
@@ -22,7 +22,7 @@ static bool starts_with(const char *s, const char *start)
 
 /* ---- vLLM's exllama kernels ------------------------------------------------------------------ */
 
-/* The instance <true, m_count>; -1: the build has none. */
+/* The index of the instance <true, m_count>; -1: the build has none. */
 static int instance_of(const struct td_gpu_offer *offers, int n, int64_t m_count)
 {
     int i = 0;
@@ -138,7 +138,7 @@ static bool parameter_value(const struct td_gptq_op *op, const char *name, const
         {"m", (uint64_t)l->rows}, {"n", (uint64_t)op->n}, {"k", (uint64_t)op->k}, {"groups", (uint64_t)op->groups},
         {"v2", !op->zero_offset}, {"zero_offset", (uint64_t)op->zero_offset}, {"lda", (uint64_t)at->lda}, {"ldc", (uint64_t)at->ldc},
         {"b", at->dequant_w}, {"bias", at->bias}, {"has_bias", at->bias != 0}, {"c_tmp", at->c_tmp}, {"locks", at->locks}, {"max_shared_mem", l->shared_bytes},
-        {"use_atomic_add", 0}, {"use_fp32_reduce", 1}, /* vLLM's defaults; a recording does not say */
+        {"use_atomic_add", 0}, {"use_fp32_reduce", 1}, /* vLLM's defaults; a recording does not have them */
     };
     size_t i = 0, n = sizeof all / sizeof *all;
 
@@ -151,7 +151,7 @@ static bool parameter_value(const struct td_gptq_op *op, const char *name, const
 static bool describes_op(const struct td_gptq_op *op, const struct td_gpu_launch *l, const struct td_gpu_places *at, const struct td_gpu_work *w)
 {
     return (w->m == l->rows || td_gpu_field_at(w->adapter, "m") < 0) && w->n == op->n && w->k == op->k && w->bits == op->bits && w->group_size == op->group_size && w->act_order == (at->order != 0)
-        && (w->zero_offset == op->zero_offset || !strcmp(w->adapter->layout, "marlin")); /* Marlin's zero points are the true ones, packed so */
+        && (w->zero_offset == op->zero_offset || !strcmp(w->adapter->layout, "marlin")); /* Marlin stores true zero points whatever the offset */
 }
 
 int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *adapter, const struct td_gpu_launch *l, const struct td_gpu_places *at,

@@ -11,12 +11,12 @@
 #define TILE 16
 #define MOST_M_BLOCKS 4
 #define SMALL_N 4096
-#define MOST_PARTS 16              /* of 64 rows in one launch; with a small N: */
+#define MOST_PARTS 16              /* parts of 64 rows in one launch; more with a small N: */
 #define MOST_PARTS_SMALL_N 128
 #define SLACK_BYTES 512            /* that no pipeline may take */
-#define ABSURD (1 << 20)           /* of a template argument: no product of two overflows, and nothing fits */
+#define ABSURD (1 << 20)           /* of a template argument: larger ones fit no GPU, and no product of two overflows */
 
-/* What a symbol says of its instance: the template arguments from the fifth on. */
+/* An instance of the template, by the arguments in its symbol from the fifth on. */
 struct instance { int64_t threads, m_blocks, n_blocks, k_blocks, m_block_size_8, stages, group_blocks; };
 
 /* A choice of vLLM's. */
@@ -51,7 +51,7 @@ static int64_t divide_up(int64_t a, int64_t b)
 
 /* ---- what an instance can do ----------------------------------------------------------------- */
 
-/* get_kernel_cache_size and get_scales_cache_size, for activations of 16 bits */
+/* vLLM's get_kernel_cache_size and get_scales_cache_size, for activations of 16 bits. */
 static int64_t pipeline_bytes(const struct td_gptq_op *op, bool zeros, const struct instance *x)
 {
     const int64_t k = x->k_blocks * TILE, n = x->n_blocks * TILE, m = x->m_blocks * TILE;
@@ -72,7 +72,7 @@ static bool reads_zeros(const struct td_gpu_adapter *row)
     return td_gpu_field_at(row, "qzeros") >= 0;
 }
 
-/* The types: A, C and the scales are of one; what is stored of W. */
+/* Does the instance have the op's types: one of A, C and the scales, and one of the stored W? */
 static bool has_types(const struct job *j, const struct td_gpu_offer *o)
 {
     const int64_t type = j->op->dtype == TD_DT_BF16 ? TD_GPU_VLLM_BF16 : TD_GPU_VLLM_F16;
@@ -82,7 +82,7 @@ static bool has_types(const struct job *j, const struct td_gpu_offer *o)
 
 static bool has_groups(const struct td_gptq_op *op, const struct td_gpu_offer *o, int64_t group_blocks)
 {
-    if (group_blocks == 0)         /* rows of a group anywhere: it reads g_idx */
+    if (group_blocks == 0)         /* rows of a group may lie anywhere: it reads g_idx */
         return td_gpu_field_at(o->adapter, "g_idx") >= 0 && op->groups > 1;
     return !op->g_idx && (group_blocks < 0 ? op->groups == 1 : op->groups > 1 && op->group_size == group_blocks * TILE);
 }
@@ -107,7 +107,7 @@ static int find_recorded_offer(const struct job *j, const char *symbol)
     return i < j->n ? i : -1;
 }
 
-/* Blocks wait for each other, so all of them must run at once. */
+/* Can the GPU make the recorded launch? Its blocks wait for each other, so all must run at once. */
 static bool gpu_can_launch(const struct job *j, const struct td_op_launch *l, const struct td_gpu_offer *o)
 {
     const struct instance x = read_instance(o->symbol);
@@ -116,7 +116,7 @@ static bool gpu_can_launch(const struct job *j, const struct td_op_launch *l, co
         && l->block[2] == 1 && l->shared_bytes <= j->gpu->shared_max && l->shared_bytes >= pipeline_bytes(j->op, reads_zeros(o->adapter), &x);
 }
 
-/* False: *why says what is missing. */
+/* Plan the recorded launches. False: *why names what is missing. */
 static bool plan_recorded(const struct job *j, const struct td_op_call *call, struct td_gpu_plan *plan, const char **why)
 {
     int64_t row = 0;
@@ -143,7 +143,7 @@ static bool plan_recorded(const struct job *j, const struct td_op_call *call, st
 
 /* ---- by vLLM's rules ------------------------------------------------------------------------- */
 
-/* The build's instance for these tiles; -1: it has none, or its pipeline does not fit. */
+/* The index of the build's instance for these tiles; -1: it has none, or its pipeline does not fit. */
 static int find_offer_by_tiles(const struct job *j, const struct tiles *t, int64_t m_blocks, int64_t rows, int64_t slack)
 {
     int i;
@@ -175,7 +175,7 @@ static int choose_instance(const struct job *j, int64_t m_blocks, int64_t rows)
     return few < 0 ? at : few;
 }
 
-/* Rows of the next launch, of `left`. */
+/* How many of the `left` rows the next launch computes. */
 static int64_t rows_of(const struct td_gptq_op *op, int64_t left, int64_t most_m_blocks)
 {
     const int64_t most = op->n <= SMALL_N ? MOST_PARTS_SMALL_N : MOST_PARTS, parts = left / (most_m_blocks * TILE);
@@ -183,7 +183,7 @@ static int64_t rows_of(const struct td_gptq_op *op, int64_t left, int64_t most_m
     return parts ? (parts < most ? parts : most) * most_m_blocks * TILE : left;
 }
 
-/* False: *rows is what no instance is for; 0: there would be too many launches. */
+/* Plan as vLLM would. False: there is no instance for *rows rows; 0: there would be too many launches. */
 static bool plan_by_rules(const struct job *j, int64_t m, struct td_gpu_plan *plan, int64_t *rows)
 {
     int64_t most_m_blocks = MOST_M_BLOCKS, row = 0, m_blocks;

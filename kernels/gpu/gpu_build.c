@@ -1,4 +1,4 @@
-/* gpu_build.c - the kernels of a build that the rows of adapter.h know.
+/* gpu_build.c - the kernels of a build that the adapters know.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gpu/gpu_build.h"
 
@@ -9,7 +9,7 @@
 #include "kernels/adapters/adapters.h"
 #include "kernels/gpucode/image_find.h"
 
-#define MAX_OFFERS 4096            /* of one name; vLLM's Marlin has more than a thousand instances, 420 of them for activations of 16 bits */
+#define MAX_OFFERS 4096            /* of one name; vLLM's Marlin has over a thousand instances */
 #define MAX_NAMES 64               /* looked for */
 
 struct loaded { const void *image; void *module; }; /* image NULL: of before a renewal */
@@ -96,7 +96,7 @@ static void refuse_kernel(struct named *w, const struct td_gpu_kernel *k)
              "would say what they mean", w->identifier, k->n_params < 0 ? "unknown" : sizes);
 }
 
-/* A program for the device and PTX may both hold the symbol: the first hit is the better one. */
+/* A program for the device and PTX may both hold the symbol; the first hit is the better one. */
 static bool has_symbol(const struct named *w, const char *symbol)
 {
     int i = 0;
@@ -196,7 +196,7 @@ static int check_params(const struct td_gpu_offer *o, const struct td_gpu_functi
     int i;
 
     if (f->n_params < 0)
-        return TD_OK; /* an old driver: the file has said it */
+        return TD_OK; /* an old driver; the file's parameters were checked */
     for (i = 0; f->n_params == o->adapter->n_fields && i < f->n_params && f->params[i].size == o->adapter->fields[i].size; i++)
         ;
     if (i == f->n_params && i == o->adapter->n_fields)
@@ -208,7 +208,7 @@ static int check_params(const struct td_gpu_offer *o, const struct td_gpu_functi
     return td_fail(err, TD_EUNSUPPORTED, "%s: the driver says that its parameters have %s bytes, its file says %s", o->adapter->identifier, theirs, ours);
 }
 
-/* What the file says; as many as the row has, since the row fits. */
+/* Take the parameters from the file: as many as the adapter has, because the adapter fits. */
 static void take_params(const struct td_gpu_kernel *k, struct td_gpu_function *f)
 {
     for (f->n_params = 0; f->n_params < k->n_params && f->n_params < TD_GPU_PARAMS; f->n_params++)

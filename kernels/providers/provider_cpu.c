@@ -11,11 +11,11 @@
 #include "kernels/providers/provider_common.h"
 
 struct cpu_state {
-    char name[40]; /* of the variant that was asked for; "": the fastest */
+    char name[40]; /* the variant asked for; "": the fastest */
     char why[480];
 };
 
-/* One of the two: a variant behind td_gptq.h with its arguments, or one that takes the op as it is. */
+/* Either a variant behind td_gptq.h with its arguments, or one that takes the op as it is. */
 struct cpu_prepared {
     const struct td_gptq_gemm_variant *gptq;
     struct td_gptq_gemm_args args;
@@ -29,7 +29,7 @@ static const char *wanted_name(const struct cpu_state *s)
     return s->name[0] ? s->name : NULL;
 }
 
-/* Any table has a variant of that name that runs here. */
+/* Does any table have a variant of that name that this machine can run? */
 static bool is_known_variant(const char *name)
 {
     if (td_gptq_gemm_find(name))
@@ -68,7 +68,8 @@ static int cpu_open(const char *arg, void **state, struct td_error *err)
     return 0;
 }
 
-/* Fill p->gptq or p->variant; both NULL: no variant of this name runs such an op. op passed its check. */
+/* Fill p->gptq or p->variant; both stay NULL if no variant of this name runs such an op. op has passed its
+ * check. */
 static void choose_variant(const struct cpu_state *s, const struct td_op_call *op, struct cpu_prepared *p)
 {
     if (!strcmp(op->kind, "gptq_gemm") && !td_gptq_gemm_args_of(op, &p->args, NULL))

@@ -22,7 +22,7 @@ struct ggml_state {
 struct ggml_prepared {
     void *context, *graph, *work;
     union td_ggml_plan plan;
-    void *out;               /* what an op in place starts from is copied here before each run; NULL: nothing */
+    void *out;               /* before each run, what an op in place starts from is copied here; NULL: nothing */
     const void *start;
     size_t start_bytes;
 };
@@ -63,7 +63,8 @@ static const struct td_tensor *input_source(const struct td_op_call *op, int i)
     return td_op_in(op, role);
 }
 
-/* The input whose memory the op writes into in the server; it writes parts of it only, so a copy of the whole comes first. */
+/* The input into whose memory the op writes in the server. It writes parts of it only, so all of it is
+ * copied to the output first. */
 static const struct td_tensor *in_place(const struct td_op_call *op, const char *name)
 {
     if (!strcmp(name, "SET_ROWS"))
@@ -73,7 +74,7 @@ static const struct td_tensor *in_place(const struct td_op_call *op, const char 
     return NULL;
 }
 
-/* Why no build can run such a node by itself; NULL: it can. */
+/* NULL: a build can run such a node by itself; else why not. */
 static const char *never(const struct td_op_call *op, const char *name)
 {
     static const struct { const char *name, *why; } ops[] = {
@@ -163,7 +164,7 @@ static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_
     return x;
 }
 
-/* The op's node with its sources, in a context that holds nothing else. */
+/* Make a graph of the op's node with its sources, in a context that holds nothing else. */
 static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct ggml_prepared *p, struct td_error *err)
 {
     struct td_ggml_tensor *c;
@@ -239,7 +240,7 @@ static int ggml_run(void *state, void *prepared, struct td_error *err)
 
 /* ---- the build ------------------------------------------------------------------------------- */
 
-/* What the CPU backend turns activations into before it multiplies them with weights of this type. */
+/* The rounding that this build's CPU backend applies to activations for weights of this type. */
 static const char *ggml_rounding(void *state, const struct td_op_call *op)
 {
     struct ggml_state *s = state;

@@ -1,11 +1,13 @@
 /* provider_gpu_gptq.c - ops of kind gptq_gemm: which kernel of the build runs one, loaded, with what it is launched.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Which kernel: the one that the recording names, in whatever build; else another that a row of adapter.h knows and that can do the op, in the order
- * of the rows. TD_CUDA_KERNEL or TD_HIP_KERNEL (--build-env) chooses among them: only names that contain it count ("exllama_4bit_f16").
+ * Which kernel: the one that the recording names, if the build has it; else another one that an adapter
+ * knows and that can compute the op, in the order of the adapters. TD_CUDA_KERNEL or TD_HIP_KERNEL
+ * (--build-env) narrows the choice: only names that contain it count ("exllama_4bit_f16").
  *
- * Launches follow geometry.h; those of Marlin, whose bits depend on them, the recording where this build and GPU can (geometry_marlin.h). The output is set to
- * zero where the kernel adds to it, in the stream. A kernel that adds halves atomically gives other bits each time: so does the server's. */
+ * Launches follow geometry.h. Marlin's bits depend on its launches, so they are the recorded ones if this
+ * build and GPU can make them (geometry_marlin.h). Where the kernel adds to C, C is set to zero first, in
+ * the stream. A kernel that adds halves atomically gives other bits each time, as it does in the server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@
 
 /* ---- which kernel ---------------------------------------------------------------------------- */
 
-/* Kernels that take F16 alone, without a bias, and round nothing. */
+/* Plan for kernels that take F16 alone, without a bias, and round nothing. */
 static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p, int n)
 {
     struct td_gptq_gemm_args args;
@@ -30,7 +32,7 @@ static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p,
     return s->why;
 }
 
-/* What one launch makes whole a library multiplies. */
+/* If a launch only writes the dequantised W, the GPU's library must be there to multiply. */
 static const char *check_library(struct td_gpu_state *s, const struct td_gpu_prepared *p)
 {
     if (!p->plan.dequant_w || td_gpu_find_blas(s))
@@ -39,7 +41,8 @@ static const char *check_library(struct td_gpu_state *s, const struct td_gpu_pre
     return s->why;
 }
 
-/* Everything that can be said without the GPU. NULL: yes. */
+/* Can the build's kernels of this name run the op? All that can be decided without the GPU. NULL: yes,
+ * and *p is filled. "": the build has none. */
 static const char *try_kernel(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
 {
     const char *no, *layout;
@@ -58,7 +61,7 @@ static const char *try_kernel(struct td_gpu_state *s, const char *identifier, st
     return no;
 }
 
-/* Rows of one name follow each other, some of the same bits. */
+/* Is adapter i the first of its name and bits? Adapters of one name follow each other. */
 static bool is_first_of_name(const struct td_gpu_adapter *adapter, int i)
 {
     const struct td_gpu_adapter *before;
@@ -69,7 +72,8 @@ static bool is_first_of_name(const struct td_gpu_adapter *adapter, int i)
     return true;
 }
 
-/* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
+/* Fill identifier, offers and plan. If the recording names a kernel that the build has, no other is
+ * tried, even if that one cannot run the op. */
 static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
     const struct td_op_call *op = p->op;
@@ -80,7 +84,7 @@ static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared 
 
     for (pass = 0; pass < 2; pass++)
         for (i = 0; (adapter = td_gpu_adapter_at(i)); i++) {
-            const char *whole = td_gpu_dequant_of(adapter, &p->x), *identifier = whole ? whole : adapter->identifier;
+            const char *dequant = td_gpu_dequant_of(adapter, &p->x), *identifier = dequant ? dequant : adapter->identifier;
             bool recorded = td_gpu_symbol_is(op->symbol, identifier);
 
             if (recorded != (pass == 0) || strcmp(adapter->kind, op->kind) || adapter->bits != p->x.bits || !is_first_of_name(adapter, i)
@@ -114,7 +118,8 @@ static const char *choose_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p
     return choose_kernel(s, p);
 }
 
-/* Marlin rounds each weight once it is scaled, where there are groups; the others keep (q - zero) * scale until it is multiplied. */
+/* With groups Marlin rounds each weight after it is scaled; the other kernels keep (q - zero) * scale
+ * exact until they multiply. */
 static const char *rounding_gptq(const struct td_gpu_prepared *p)
 {
     if (p->plan.dequant_w)
@@ -126,7 +131,7 @@ static const char *rounding_gptq(const struct td_gpu_prepared *p)
 
 /* ---- ready to be launched -------------------------------------------------------------------- */
 
-/* The plan's kernels, loaded, and whether the device takes such launches. */
+/* Load the plan's kernels, and check that the device can make the launches. */
 static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int i, d;
@@ -211,7 +216,7 @@ static int enqueue_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struc
     return !rc && p->plan.dequant_w ? td_gpu_dequant_w_multiply(s, p, err) : rc;
 }
 
-/* A lock that stays taken makes the next launch wait for ever, in a server as well. */
+/* A lock that is not released makes the next launch wait for ever, in a server as well. */
 static int check_locks(struct td_gpu_state *s, const struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gpu_memory *m = &p->memory[TD_GPU_AT_LOCKS];

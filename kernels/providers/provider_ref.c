@@ -9,7 +9,7 @@
 
 struct ref_state { char why[480]; };
 
-/* To float, but rounded to odd: its 24 bits keep what a second rounding to 11 or 8 bits must know. */
+/* Round to float, to odd: the 24 bits then keep what a second rounding, to 11 or 8 bits, must know. */
 static float round_to_odd(double d)
 {
     float f = (float)d;
@@ -31,7 +31,7 @@ static void store_rounded(enum td_dtype dt, void *base, int64_t i, double d)
         ((uint16_t *)base)[i] = dt == TD_DT_F16 ? td_f16_round(round_to_odd(d)) : td_f32_to_bf16(round_to_odd(d));
 }
 
-/* Where row i of the output starts; all dimensions but the last are rows. */
+/* The element at which row i of the output starts; all dimensions but the last count as rows. */
 static int64_t row_offset(const struct td_tensor *out, int64_t i)
 {
     int64_t at = 0;

@@ -1,9 +1,10 @@
 /* provider_simt.c - runs an op with our GPU kernels in the emulator, so that what a GPU does is replayed where there is none.
  * SPDX-License-Identifier: Apache-2.0
  *
- * arg: NULL or options ("f16,seed=3,warp=64,exllama"): the kernels that are linked in; else the path of a build of them for the emulator
- * (lib/td_kernels.simt.so, lib/bugs-gpu/NAME.simt.so), whose options then come from TD_SIMT in the environment (replay --build-env). Each run takes
- * another seed, so that what depends on the order of threads does not repeat. */
+ * arg: NULL, or options ("f16,seed=3,warp=64,exllama") for the kernels that are linked in; or the path of a
+ * build of them for the emulator (lib/td_kernels.simt.so, lib/bugs-gpu/NAME.simt.so), whose options come
+ * from TD_SIMT in the environment (replay --build-env). Each run has another seed, so that results that
+ * depend on the order of threads differ from run to run. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ typedef int launch_fn(const char *symbol, struct td_simt_dim grid, struct td_sim
                       int warp, struct td_error *err);
 
 struct simt_state {
-    void *handle;                       /* of a build; NULL: what is linked in */
+    void *handle;                       /* of a build; NULL: the kernels that are linked in */
     launch_fn *launch;
     uint64_t seed, runs;
     int warp;
@@ -150,7 +151,8 @@ static const char *simt_supports(void *state, const struct td_op_call *op)
     return NULL;
 }
 
-/* Exllama's group g is rows g * group_size and the following of the sorted W. */
+/* Exllama's layout needs groups of equal size: group g is group_size rows of the sorted W, from g *
+ * group_size on. */
 static bool has_even_groups(const struct td_gptq_gemm_args *x, const int32_t *perm)
 {
     for (int32_t i = 0; i < x->k; i++)
