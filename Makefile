@@ -144,7 +144,7 @@ $(LIB)/td_kernels.fatbin: $(O)/td_kernels.cu
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MF $(O)/td_kernels.fatbin.d $< -o $@
 
-$(LIB)/td_kernels.hsaco: $(O)/td_kernels.cu $(wildcard kernels/gpu/*.h kernels/gptq_gemm/*_cu*.h)
+$(LIB)/td_kernels.hsaco: $(O)/td_kernels.cu $(wildcard kernels/simt/*.h kernels/gptq_gemm/*_cu*.h)
 	@mkdir -p $(@D)
 	$(call say,HIPCC,$@)
 	$(Q)$(HIPCC) $(HIPCC_FLAGS) $< -o $@
@@ -236,7 +236,7 @@ $(O)/tests/live/simt_test.so: $(O)/tests/unit/kernels/simt/simt_kernels.cu.o $(c
 	$(call say,SO,$@)
 	$(Q)$(CC) -shared $(TD_LDFLAGS) -Wl,-Bsymbolic $^ -o $@ -lm
 
-$(O)/tests/live/gpu_kernels: tests/live/gpu_kernels.cu $(CU_SRCS) $(wildcard kernels/gpu/*.h kernels/simt/*.h kernels/gptq_gemm/*_cu*.h tests/unit/kernels/simt/simt_kernels.cu)
+$(O)/tests/live/gpu_kernels: tests/live/gpu_kernels.cu $(CU_SRCS) $(wildcard kernels/simt/*.h kernels/gptq_gemm/*_cu*.h tests/unit/kernels/simt/simt_kernels.cu)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(filter-out -fatbin,$(NVCC_FLAGS)) $< -o $@ -ldl

@@ -46,9 +46,9 @@ void td_awq_unpack_zeros(int64_t groups, int64_t n, const void *awq, uint32_t *o
     }
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
-static int require(const struct td_safetensors *st, const char *layer, const char *part, enum td_dtype dtype, int64_t d0, int64_t d1, const struct td_st_tensor **out,
+static int require_tensor(const struct td_safetensors *st, const char *layer, const char *part, enum td_dtype dtype, int64_t d0, int64_t d1, const struct td_st_tensor **out,
                    struct td_error *err)
 {
     char name[512];
@@ -66,7 +66,7 @@ static int require(const struct td_safetensors *st, const char *layer, const cha
 }
 
 /* qzeros turned, and scales as they lie: of a large model they are a gigabyte, so copied (behind qzeros) only where they are misaligned. */
-static int take_groups(const struct td_st_tensor *qz, const struct td_st_tensor *sc, struct td_gptq_weight *w, struct td_error *err)
+static int load_groups(const struct td_st_tensor *qz, const struct td_st_tensor *sc, struct td_gptq_weight *w, struct td_error *err)
 {
     const bool copy = (uintptr_t)sc->data % sizeof *w->scales;
     uint32_t *words = malloc(qz->size_bytes + (copy ? sc->size_bytes : 0));
@@ -87,7 +87,7 @@ int td_awq_weight_load(const struct td_safetensors *st, const char *layer, int g
     int rc;
 
     memset(out, 0, sizeof *out);
-    if ((rc = require(st, layer, "qweight", TD_DT_I32, 0, 0, &qw, err)))
+    if ((rc = require_tensor(st, layer, "qweight", TD_DT_I32, 0, 0, &qw, err)))
         return rc;
     w.k = qw->shape[0];
     w.n = qw->shape[1] * PACK;
@@ -97,8 +97,8 @@ int td_awq_weight_load(const struct td_safetensors *st, const char *layer, int g
         return rc;
     }
     w.groups = w.k / w.group_size;
-    if ((rc = require(st, layer, "qzeros", TD_DT_I32, w.groups, w.n / PACK, &qz, err)) || (rc = require(st, layer, "scales", TD_DT_F16, w.groups, w.n, &sc, err)) ||
-        (rc = take_groups(qz, sc, &w, err)))
+    if ((rc = require_tensor(st, layer, "qzeros", TD_DT_I32, w.groups, w.n / PACK, &qz, err)) || (rc = require_tensor(st, layer, "scales", TD_DT_F16, w.groups, w.n, &sc, err)) ||
+        (rc = load_groups(qz, sc, &w, err)))
         return rc;
     w.awq = qw->data;
     *out = w;

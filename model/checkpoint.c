@@ -14,7 +14,7 @@
 
 #define MAX_CONFIG_BYTES (4l << 20)
 
-/* ---- JSON files ------------------------------------------------------------------------------------------------ */
+/* ---- JSON files ------------------------------------------------------------------------------ */
 
 /* TD_ENOTFOUND (and no sentence) when the file is not there. */
 static int read_json(const char *folder, const char *file, cJSON **out, struct td_error *err)
@@ -81,7 +81,7 @@ static void get_bool(const cJSON *o, const char *key, bool *out)
         *out = cJSON_IsTrue(j);
 }
 
-/* ---- config ---------------------------------------------------------------------------------------------------- */
+/* ---- config ---------------------------------------------------------------------------------- */
 
 static int read_config(const cJSON *root, struct td_checkpoint_config *c, struct td_error *err)
 {
@@ -189,7 +189,7 @@ done:
     return rc;
 }
 
-/* ---- layers ---------------------------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static const char suffix[] = ".qweight";
 
@@ -239,7 +239,7 @@ static int find_layers(struct td_checkpoint *ck, struct td_error *err)
     return 0;
 }
 
-/* ---- the interface --------------------------------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 int td_checkpoint_open(const char *folder, struct td_checkpoint **out, struct td_error *err)
 {

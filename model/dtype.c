@@ -70,7 +70,7 @@ uint16_t td_f32_to_bf16(float f)
     return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 }
 
-/* ---- arrays ---------------------------------------------------------------------------------------------------- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 #ifdef HAVE_F16C_TARGET
 __attribute__((target("avx,f16c"))) static size_t widen_f16c(const uint16_t *src, float *dst, size_t n)
@@ -113,7 +113,7 @@ void td_f32_to_f16_n(const float *src, uint16_t *dst, size_t n)
         dst[i] = td_f16_round(src[i]);
 }
 
-/* ---- one element as double ------------------------------------------------------------------------------------- */
+/* ---- one element as double ------------------------------------------------------------------- */
 
 #define GET(type) do { type v; memcpy(&v, p, sizeof v); return (double)v; } while (0)
 

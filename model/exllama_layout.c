@@ -27,7 +27,7 @@ static void move_row(const struct move *m, const uint32_t *src, int64_t from, ui
         dst[i] |= (src[i] >> take & mask) << put;
 }
 
-static int check(int bits, int64_t k, int64_t n, const int32_t *perm, struct td_error *err)
+static int check_sizes(int bits, int64_t k, int64_t n, const int32_t *perm, struct td_error *err)
 {
     if (bits != 4 && bits != 8)
         return td_fail(err, TD_EUNSUPPORTED, "exllama's layout of %d-bit weights; 4 and 8 bits are supported", bits);
@@ -36,7 +36,7 @@ static int check(int bits, int64_t k, int64_t n, const int32_t *perm, struct td_
     return perm ? td_gptq_perm_check(perm, k, err) : TD_OK;
 }
 
-static void move(const struct move *m, int64_t k, const uint32_t *qweight, const int32_t *perm, bool sort, uint32_t *out)
+static void move_rows(const struct move *m, int64_t k, const uint32_t *qweight, const int32_t *perm, bool sort, uint32_t *out)
 {
     int64_t i;
 
@@ -51,25 +51,25 @@ static void move(const struct move *m, int64_t k, const uint32_t *qweight, const
 int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm, uint32_t *out, struct td_error *err)
 {
     struct move m = {bits, 4, n, both_8bit, both_8bit};
-    int rc = check(bits, k, n, perm, err);
+    int rc = check_sizes(bits, k, n, perm, err);
 
     if (rc)
         return rc;
     if (bits == 4)
         m.pack = 8, m.from_bit = checkpoint_4bit, m.to_bit = exllama_4bit;
-    move(&m, k, qweight, perm, true, out);
+    move_rows(&m, k, qweight, perm, true, out);
     return TD_OK;
 }
 
 int td_exllama_unshuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm, uint32_t *out, struct td_error *err)
 {
     struct move m = {bits, 4, n, both_8bit, both_8bit};
-    int rc = check(bits, k, n, perm, err);
+    int rc = check_sizes(bits, k, n, perm, err);
 
     if (rc)
         return rc;
     if (bits == 4)
         m.pack = 8, m.from_bit = exllama_4bit, m.to_bit = checkpoint_4bit;
-    move(&m, k, qweight, perm, false, out);
+    move_rows(&m, k, qweight, perm, false, out);
     return TD_OK;
 }

@@ -14,7 +14,7 @@ static double half_at(const uint8_t *p)
     return td_f16_load((uint16_t)(p[0] | p[1] << 8));
 }
 
-/* ---- blocks of 32 -------------------------------------------------------------------------------------------------- */
+/* ---- blocks of 32 ---------------------------------------------------------------------------- */
 
 /* Nibbles: elements 0 .. 15 in the low halves of 16 bytes, 16 .. 31 in the high ones. */
 static void nibbles(const uint8_t *qs, int minus, double d, double *out)
@@ -69,7 +69,7 @@ static void split_q8_0(const uint8_t *b, double *out, double *min) /* d, qs[32] 
         out[j] = d * (int8_t)b[2 + j];
 }
 
-/* ---- blocks of 256 ------------------------------------------------------------------------------------------------- */
+/* ---- blocks of 256 --------------------------------------------------------------------------- */
 
 /* Half h of 128 elements takes 32 bytes; 16 elements of group g (0 .. 7) lie 2 bits each at bit g / 2 * 2 of 16 bytes. */
 static void split_q2_k(const uint8_t *b, double *out, double *min) /* scales[16], qs[64], d, dmin */
@@ -169,7 +169,7 @@ static void split_q6_k(const uint8_t *b, double *out, double *min) /* ql[128], q
     }
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static const struct { split_fn *split; int min_step; enum td_ggml_act act; } formats[TD_DT_COUNT] = {
     [TD_DT_F32] = {NULL, 0, TD_ACT_NONE},        [TD_DT_F16] = {NULL, 0, TD_ACT_F16},         [TD_DT_BF16] = {NULL, 0, TD_ACT_BF16},
@@ -239,7 +239,7 @@ void td_ggml_dequant_row(enum td_dtype dt, const void *row, int64_t k, double *w
     }
 }
 
-/* ---- activations --------------------------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 static const char *const act_names[] = {"none", "q8_0", "q8_1", "q8_K", "f16", "bf16"};
 

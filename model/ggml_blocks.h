@@ -24,7 +24,7 @@ void td_ggml_split_row(enum td_dtype dt, const void *row, int64_t k, double *sca
 /* The same, put together: w : [k]. */
 void td_ggml_dequant_row(enum td_dtype dt, const void *row, int64_t k, double *w);
 
-/* ---- activations --------------------------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 enum td_ggml_act { TD_ACT_NONE, TD_ACT_Q8_0, TD_ACT_Q8_1, TD_ACT_Q8_K, TD_ACT_F16, TD_ACT_BF16, TD_ACT_UNKNOWN };
 

@@ -27,10 +27,10 @@ static int map_file(const char *path, struct td_gguf_file *out, struct td_error 
     return td_fail(err, TD_ENOMEM, "out of memory");
 }
 
-/* ---- a model in several files -------------------------------------------------------------------------------------- */
+/* ---- a model in several files ---------------------------------------------------------------- */
 
 /* "DIR/NAME-00002-of-00003.gguf" -> the name of file i of n. False: the path is not named like that. */
-static bool sibling(const char *path, unsigned i, unsigned n, char *out, size_t size)
+static bool sibling_path(const char *path, unsigned i, unsigned n, char *out, size_t size)
 {
     size_t len = strlen(path), tail = strlen("-00001-of-00003.gguf");
     unsigned a, b;
@@ -58,7 +58,7 @@ static int add_siblings(struct td_gguf *g, struct td_error *err)
         return td_fail(err, TD_ENOMEM, "out of memory");
     g->files = all;
     for (i = 1; i <= n && !rc; i++) {
-        if (!sibling(g->path, i, n, path, sizeof path) || (strcmp(path, g->path) && g->n_files == n)) /* the second: the first file is none of them */
+        if (!sibling_path(g->path, i, n, path, sizeof path) || (strcmp(path, g->path) && g->n_files == n)) /* the second: the first file is none of them */
             return td_fail(err, TD_EINVAL, "%s: one of %u files, but not named NAME-00001-of-%05u.gguf, so the others cannot be found", g->path, n, n);
         if (!strcmp(path, g->path))
             continue;
@@ -70,14 +70,14 @@ static int add_siblings(struct td_gguf *g, struct td_error *err)
     return rc;
 }
 
-/* ---- the interface ------------------------------------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct td_gguf_tensor *)a)->name, ((const struct td_gguf_tensor *)b)->name);
 }
 
-static int sort(struct td_gguf *g, struct td_error *err)
+static int sort_tensors(struct td_gguf *g, struct td_error *err)
 {
     size_t i;
 
@@ -89,7 +89,7 @@ static int sort(struct td_gguf *g, struct td_error *err)
     return TD_OK;
 }
 
-static int begin(const char *path, struct td_gguf **out, struct td_error *err)
+static int begin_open(const char *path, struct td_gguf **out, struct td_error *err)
 {
     struct td_gguf *g = calloc(1, sizeof *g);
 
@@ -99,7 +99,7 @@ static int begin(const char *path, struct td_gguf **out, struct td_error *err)
     return TD_OK;
 }
 
-static int end(struct td_gguf **out, int rc)
+static int end_open(struct td_gguf **out, int rc)
 {
     if (rc) {
         td_gguf_close(*out);
@@ -110,7 +110,7 @@ static int end(struct td_gguf **out, int rc)
 
 int td_gguf_open(const char *path, struct td_gguf **out, struct td_error *err)
 {
-    int rc = begin(path, out, err);
+    int rc = begin_open(path, out, err);
     struct td_gguf *g = *out;
 
     if (!rc)
@@ -119,12 +119,12 @@ int td_gguf_open(const char *path, struct td_gguf **out, struct td_error *err)
         rc = td_gguf_read_file(g, &g->files[g->n_files++], err);
     if (!rc)
         rc = add_siblings(g, err);
-    return end(out, rc ? rc : sort(g, err));
+    return end_open(out, rc ? rc : sort_tensors(g, err));
 }
 
 int td_gguf_memory(const void *data, size_t n, const char *name, struct td_gguf **out, struct td_error *err)
 {
-    int rc = begin(name, out, err);
+    int rc = begin_open(name, out, err);
     struct td_gguf *g = *out;
 
     if (!rc) {
@@ -132,7 +132,7 @@ int td_gguf_memory(const void *data, size_t n, const char *name, struct td_gguf 
         g->n_files = 1;
         rc = g->files[0].path ? td_gguf_read_file(g, &g->files[0], err) : td_fail(err, TD_ENOMEM, "out of memory");
     }
-    return end(out, rc ? rc : sort(g, err));
+    return end_open(out, rc ? rc : sort_tensors(g, err));
 }
 
 void td_gguf_close(struct td_gguf *g)

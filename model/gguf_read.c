@@ -34,7 +34,7 @@ struct cursor {
     int rc;
 };
 
-static bool take(struct cursor *c, void *to, size_t n)
+static bool read_bytes(struct cursor *c, void *to, size_t n)
 {
     if (!c->rc && (size_t)(c->end - c->at) < n)
         c->rc = td_fail(c->err, TD_ETRUNCATED, "%s: truncated: its header ends after %zu bytes; fetch it again", c->path, (size_t)(c->end - c->at));
@@ -47,23 +47,23 @@ static bool take(struct cursor *c, void *to, size_t n)
     return true;
 }
 
-static uint32_t take_u32(struct cursor *c)
+static uint32_t read_u32(struct cursor *c)
 {
     uint32_t v;
 
-    take(c, &v, sizeof v);
+    read_bytes(c, &v, sizeof v);
     return v;
 }
 
-static uint64_t take_u64(struct cursor *c)
+static uint64_t read_u64(struct cursor *c)
 {
     uint64_t v;
 
-    take(c, &v, sizeof v);
+    read_bytes(c, &v, sizeof v);
     return v;
 }
 
-static void skip(struct cursor *c, uint64_t n)
+static void skip_bytes(struct cursor *c, uint64_t n)
 {
     if (!c->rc && (uint64_t)(c->end - c->at) < n)
         c->rc = td_fail(c->err, TD_ETRUNCATED, "%s: truncated: %llu more bytes of metadata are due, %zu are there; fetch it again", c->path,
@@ -73,13 +73,13 @@ static void skip(struct cursor *c, uint64_t n)
 }
 
 /* A string of the file as a copy with a NUL behind it; NULL: c->rc says why. */
-static char *take_text(struct cursor *c, size_t *len)
+static char *read_text(struct cursor *c, size_t *len)
 {
-    uint64_t n = take_u64(c);
+    uint64_t n = read_u64(c);
     const uint8_t *from = c->at;
     char *s;
 
-    skip(c, n);
+    skip_bytes(c, n);
     if (c->rc)
         return NULL;
     s = malloc((size_t)n + 1);
@@ -94,10 +94,10 @@ static char *take_text(struct cursor *c, size_t *len)
 }
 
 /* A key or a tensor's name: of bounded length, without NUL. */
-static char *take_name(struct cursor *c, const char *what)
+static char *read_name(struct cursor *c, const char *what)
 {
     size_t n = 0;
-    char *s = take_text(c, &n);
+    char *s = read_text(c, &n);
 
     if (s && (!n || n > TD_GGUF_MAX_NAME || strlen(s) != n)) {
         c->rc = td_fail(c->err, TD_ECORRUPT, "%s: a name of a %s is empty, longer than %d bytes, or holds a NUL", c->path, what, TD_GGUF_MAX_NAME);
@@ -107,41 +107,41 @@ static char *take_name(struct cursor *c, const char *what)
     return s;
 }
 
-/* ---- metadata ------------------------------------------------------------------------------------------------------ */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static void skip_array(struct cursor *c, struct td_gguf_value *v)
 {
-    uint32_t type = take_u32(c);
-    uint64_t n = take_u64(c), i;
+    uint32_t type = read_u32(c);
+    uint64_t n = read_u64(c), i;
 
     *v = (struct td_gguf_value){.kind = TD_GGUF_ARRAY, .len = (size_t)n};
     if (type >= V_COUNT || type == V_ARRAY) {
         if (!c->rc)
             c->rc = td_fail(c->err, TD_ECORRUPT, "%s: an array of values of type %u, which the format does not know", c->path, type);
     } else if (type != V_STR) {
-        skip(c, n > UINT64_MAX / 8 ? UINT64_MAX : n * value_bytes[type]);
+        skip_bytes(c, n > UINT64_MAX / 8 ? UINT64_MAX : n * value_bytes[type]);
     } else {
         for (i = 0; i < n && !c->rc; i++)
-            skip(c, take_u64(c));
+            skip_bytes(c, read_u64(c));
     }
 }
 
-static struct td_gguf_value whole(enum td_gguf_kind kind, int64_t i)
+static struct td_gguf_value integer_value(enum td_gguf_kind kind, int64_t i)
 {
     return (struct td_gguf_value){.kind = kind, .v.i = i};
 }
 
-static void take_scalar(struct cursor *c, uint32_t type, struct td_gguf_value *v)
+static void read_scalar(struct cursor *c, uint32_t type, struct td_gguf_value *v)
 {
     uint8_t raw[8] = {0};
     float f;
 
-    take(c, raw, value_bytes[type]);
+    read_bytes(c, raw, value_bytes[type]);
     switch (type) {
-    case V_I8: *v = whole(TD_GGUF_INT, (int8_t)raw[0]); break;
-    case V_I16: *v = whole(TD_GGUF_INT, (int16_t)(raw[0] | raw[1] << 8)); break;
-    case V_I32: { int32_t i; memcpy(&i, raw, 4); *v = whole(TD_GGUF_INT, i); break; }
-    case V_I64: { int64_t i; memcpy(&i, raw, 8); *v = whole(TD_GGUF_INT, i); break; }
+    case V_I8: *v = integer_value(TD_GGUF_INT, (int8_t)raw[0]); break;
+    case V_I16: *v = integer_value(TD_GGUF_INT, (int16_t)(raw[0] | raw[1] << 8)); break;
+    case V_I32: { int32_t i; memcpy(&i, raw, 4); *v = integer_value(TD_GGUF_INT, i); break; }
+    case V_I64: { int64_t i; memcpy(&i, raw, 8); *v = integer_value(TD_GGUF_INT, i); break; }
     case V_F32: memcpy(&f, raw, 4); *v = (struct td_gguf_value){.kind = TD_GGUF_FLOAT, .v.f = (double)f}; break;
     case V_F64: v->kind = TD_GGUF_FLOAT; memcpy(&v->v.f, raw, 8); break;
     case V_BOOL: *v = (struct td_gguf_value){.kind = TD_GGUF_BOOL, .v.b = raw[0] != 0}; break;
@@ -149,18 +149,18 @@ static void take_scalar(struct cursor *c, uint32_t type, struct td_gguf_value *v
     }
 }
 
-static void take_value(struct cursor *c, struct td_gguf_value *v)
+static void read_value(struct cursor *c, struct td_gguf_value *v)
 {
-    uint32_t type = take_u32(c);
+    uint32_t type = read_u32(c);
 
     *v = (struct td_gguf_value){.kind = TD_GGUF_NONE};
     if (type == V_STR) {
         v->kind = TD_GGUF_STR;
-        v->str = take_text(c, &v->len);
+        v->str = read_text(c, &v->len);
     } else if (type == V_ARRAY) {
         skip_array(c, v);
     } else if (type < V_COUNT) {
-        take_scalar(c, type, v);
+        read_scalar(c, type, v);
     } else if (!c->rc) {
         c->rc = td_fail(c->err, TD_ECORRUPT, "%s: a value of type %u, which the format does not know", c->path, type);
     }
@@ -188,7 +188,7 @@ struct td_gguf_value td_gguf_find_key(const struct td_gguf_key *keys, size_t n, 
 }
 
 /* Room grows with what is really there: a count alone is only a claim. */
-static void take_keys(struct cursor *c, uint64_t n, struct td_gguf_key **out, size_t *count)
+static void read_keys(struct cursor *c, uint64_t n, struct td_gguf_key **out, size_t *count)
 {
     size_t cap = 0;
 
@@ -205,14 +205,14 @@ static void take_keys(struct cursor *c, uint64_t n, struct td_gguf_key **out, si
             cap = more;
         }
         memset(&(*out)[*count], 0, sizeof **out);
-        (*out)[*count].name = take_name(c, "key");
+        (*out)[*count].name = read_name(c, "key");
         if (!(*out)[*count].name)
             return;
-        take_value(c, &(*out)[(*count)++].value);
+        read_value(c, &(*out)[(*count)++].value);
     }
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static void name_type(struct cursor *c, struct td_gguf_tensor *t, uint32_t type)
 {
@@ -234,7 +234,7 @@ bool td_gguf_known_type(const struct td_gguf_tensor *t)
 }
 
 /* shape and bytes from ne; a type that is not known has neither blocks nor a size. */
-static void measure(struct cursor *c, struct td_gguf_tensor *t, uint32_t type)
+static void measure_tensor(struct cursor *c, struct td_gguf_tensor *t, uint32_t type)
 {
     uint64_t block = td_gguf_known_type(t) ? types[type].block : 1, bytes = td_gguf_known_type(t) ? types[type].size : 0;
     int i;
@@ -256,30 +256,30 @@ static void measure(struct cursor *c, struct td_gguf_tensor *t, uint32_t type)
     t->bytes = bytes;
 }
 
-static void take_tensor(struct cursor *c, struct td_gguf_tensor *t, uint64_t *offset)
+static void read_tensor(struct cursor *c, struct td_gguf_tensor *t, uint64_t *offset)
 {
     uint32_t ndim, type;
     int i;
 
     t->path = c->path;
-    t->name = take_name(c, "tensor");
+    t->name = read_name(c, "tensor");
     if (!t->name)
         return;
-    ndim = take_u32(c);
+    ndim = read_u32(c);
     if (!c->rc && ndim > TD_GGUF_DIMS)
         c->rc = td_fail(c->err, TD_ECORRUPT, "%s: tensor \"%s\": %u dimensions, the format has at most %d", c->path, t->name, ndim, TD_GGUF_DIMS);
     t->ndim = c->rc ? 0 : (int)ndim;
     for (i = 0; i < TD_GGUF_DIMS; i++) {
-        t->ne[i] = i < t->ndim ? (int64_t)take_u64(c) : 1;
+        t->ne[i] = i < t->ndim ? (int64_t)read_u64(c) : 1;
         if (!c->rc && t->ne[i] < 0)
             c->rc = td_fail(c->err, TD_ECORRUPT, "%s: tensor \"%s\": dimension %d is negative", c->path, t->name, i);
     }
-    type = take_u32(c);
-    *offset = take_u64(c);
+    type = read_u32(c);
+    *offset = read_u64(c);
     if (!c->rc)
         name_type(c, t, type);
     if (!c->rc)
-        measure(c, t, type);
+        measure_tensor(c, t, type);
 }
 
 static struct td_gguf_tensor *new_tensor(struct td_gguf *g, struct cursor *c)
@@ -300,7 +300,7 @@ static struct td_gguf_tensor *new_tensor(struct td_gguf *g, struct cursor *c)
 }
 
 /* Offsets are noted in `bytes of data from the start of the data`, and resolved when the header's end is known. */
-static void take_tensors(struct td_gguf *g, struct cursor *c, uint64_t n, uint64_t **offsets)
+static void read_tensors(struct td_gguf *g, struct cursor *c, uint64_t n, uint64_t **offsets)
 {
     size_t first = g->n, cap = 0, i;
 
@@ -316,11 +316,11 @@ static void take_tensors(struct td_gguf *g, struct cursor *c, uint64_t n, uint64
                 *offsets = grown;
         }
         if (!c->rc)
-            take_tensor(c, t, &(*offsets)[g->n - 1 - first]);
+            read_tensor(c, t, &(*offsets)[g->n - 1 - first]);
     }
 }
 
-static void place(struct cursor *c, struct td_gguf_tensor *t, uint64_t offset, uint64_t alignment, const uint8_t *data)
+static void place_tensor(struct cursor *c, struct td_gguf_tensor *t, uint64_t offset, uint64_t alignment, const uint8_t *data)
 {
     uint64_t room = (uint64_t)(c->end - data);
 
@@ -346,7 +346,7 @@ static uint64_t alignment_of(struct cursor *c, const struct td_gguf_key *keys, s
     return DEFAULT_ALIGNMENT;
 }
 
-static void place_all(struct td_gguf *g, struct cursor *c, const struct td_gguf_file *f, size_t first, const uint64_t *offsets, uint64_t alignment)
+static void place_tensors(struct td_gguf *g, struct cursor *c, const struct td_gguf_file *f, size_t first, const uint64_t *offsets, uint64_t alignment)
 {
     uint64_t at = ((uint64_t)(c->at - f->data) + alignment - 1) / alignment * alignment;
     size_t i;
@@ -354,24 +354,24 @@ static void place_all(struct td_gguf *g, struct cursor *c, const struct td_gguf_
     if (at > f->n)                     /* a file of metadata only may end without the padding */
         at = f->n;
     for (i = first; i < g->n && !c->rc; i++)
-        place(c, &g->tensors[i], offsets[i - first], alignment, f->data + at);
+        place_tensor(c, &g->tensors[i], offsets[i - first], alignment, f->data + at);
 }
 
-/* ---- one file ------------------------------------------------------------------------------------------------------ */
+/* ---- one file -------------------------------------------------------------------------------- */
 
-static void check_head(struct cursor *c, uint64_t *tensors, uint64_t *keys)
+static void read_head(struct cursor *c, uint64_t *tensors, uint64_t *keys)
 {
     char magic[4];
     uint32_t version;
 
-    if (take(c, magic, 4) && memcmp(magic, "GGUF", 4))
+    if (read_bytes(c, magic, 4) && memcmp(magic, "GGUF", 4))
         c->rc = td_fail(c->err, TD_ECORRUPT, "%s: no GGUF file: it does not begin with \"GGUF\"", c->path);
-    version = take_u32(c);
+    version = read_u32(c);
     if (!c->rc && version != 2 && version != 3)
         c->rc = td_fail(c->err, TD_EVERSION, "%s: GGUF version %u%s; versions 2 and 3 are read", c->path, version,
                         version && !(version & 0xffff) ? " (big-endian?)" : "");
-    *tensors = take_u64(c);
-    *keys = take_u64(c);
+    *tensors = read_u64(c);
+    *keys = read_u64(c);
     if (!c->rc && (*tensors > TD_GGUF_MAX_TENSORS || *keys > TD_GGUF_MAX_KEYS))
         c->rc = td_fail(c->err, TD_ELIMIT, "%s: %llu tensors and %llu keys, at most %d and %d are read", c->path, (unsigned long long)*tensors,
                         (unsigned long long)*keys, TD_GGUF_MAX_TENSORS, TD_GGUF_MAX_KEYS);
@@ -384,12 +384,12 @@ int td_gguf_read_file(struct td_gguf *g, const struct td_gguf_file *f, struct td
     size_t first = g->n, count = 0;
     struct td_gguf_key *keys = NULL;
 
-    check_head(&c, &n_tensors, &n_keys);
-    take_keys(&c, n_keys, &keys, &count);
+    read_head(&c, &n_tensors, &n_keys);
+    read_keys(&c, n_keys, &keys, &count);
     alignment = c.rc ? DEFAULT_ALIGNMENT : alignment_of(&c, keys, count);
-    take_tensors(g, &c, n_tensors, &offsets);
+    read_tensors(g, &c, n_tensors, &offsets);
     if (!c.rc)
-        place_all(g, &c, f, first, offsets, alignment);
+        place_tensors(g, &c, f, first, offsets, alignment);
     free(offsets);
     if (c.rc || g->keys) {
         td_gguf_release_keys(keys, count);

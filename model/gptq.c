@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- rules ----------------------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 int td_gptq_check_sizes(int bits, int64_t group_size, int64_t k, int64_t n, struct td_error *err)
 {
@@ -49,7 +49,7 @@ int td_gptq_check(const struct td_gptq_weight *w, struct td_error *err)
     return 0;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 /* NULL in *out: not there. TD_ELIMIT: the name does not fit. */
 static int layer_tensor(const struct td_safetensors *st, const char *layer, const char *part, const struct td_st_tensor **out)
@@ -91,7 +91,7 @@ static int sizes_from_qweight(const struct td_safetensors *st, const char *layer
 }
 
 /* p itself when it is aligned to 4, else a copy appended to w->owned (whose size was chosen for that). */
-static const void *aligned(const struct td_st_tensor *t, unsigned char **copy)
+static const void *align_data(const struct td_st_tensor *t, unsigned char **copy)
 {
     const void *p = t->data;
 
@@ -132,10 +132,10 @@ int td_gptq_weight_load(const struct td_safetensors *st, const char *layer, int 
         if (!copy)
             return td_fail(err, TD_ENOMEM, "out of memory");
     }
-    w.qweight = aligned(qw, &copy);
-    w.qzeros = aligned(qz, &copy);
-    w.scales = aligned(sc, &copy);
-    w.g_idx = gi && gi->size_bytes ? aligned(gi, &copy) : NULL;
+    w.qweight = align_data(qw, &copy);
+    w.qzeros = align_data(qz, &copy);
+    w.scales = align_data(sc, &copy);
+    w.g_idx = gi && gi->size_bytes ? align_data(gi, &copy) : NULL;
     if (w.g_idx && td_gptq_g_idx_is_trivial(w.g_idx, w.k, w.group_size))
         w.g_idx = NULL;
     if ((rc = td_gptq_check(&w, err))) {
@@ -153,7 +153,7 @@ void td_gptq_weight_release(struct td_gptq_weight *w)
     memset(w, 0, sizeof *w);
 }
 
-/* ---- what a weight is ------------------------------------------------------------------------------------------ */
+/* ---- what a weight is ------------------------------------------------------------------------ */
 
 unsigned td_gptq_q(const struct td_gptq_weight *w, int64_t k, int64_t n)
 {
@@ -175,7 +175,7 @@ int64_t td_gptq_group(const struct td_gptq_weight *w, int64_t k)
 }
 
 /* 9 bits times 11 bits: exact in float, so both types give the same value. */
-static float weight(const struct td_gptq_weight *w, int64_t k, int64_t n)
+static float dequant_element(const struct td_gptq_weight *w, int64_t k, int64_t n)
 {
     const int64_t g = td_gptq_group(w, k);
 
@@ -186,17 +186,17 @@ void td_gptq_dequant_f32(const struct td_gptq_weight *w, float *out)
 {
     for (int64_t k = 0; k < w->k; k++)
         for (int64_t n = 0; n < w->n; n++)
-            *out++ = weight(w, k, n);
+            *out++ = dequant_element(w, k, n);
 }
 
 void td_gptq_dequant_f64(const struct td_gptq_weight *w, double *out)
 {
     for (int64_t k = 0; k < w->k; k++)
         for (int64_t n = 0; n < w->n; n++)
-            *out++ = weight(w, k, n);
+            *out++ = dequant_element(w, k, n);
 }
 
-/* ---- act-order ------------------------------------------------------------------------------------------------- */
+/* ---- act-order ------------------------------------------------------------------------------- */
 
 void td_gptq_argsort_groups(const struct td_gptq_weight *w, int32_t *perm)
 {

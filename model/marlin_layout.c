@@ -19,7 +19,7 @@ static int check(int bits, int64_t rows, int64_t rows_of, int64_t n, struct td_e
     return TD_OK;
 }
 
-/* ---- qweight ------------------------------------------------------------------------------------------------------- */
+/* ---- qweight --------------------------------------------------------------------------------- */
 
 /* Where an element of a tile lies. */
 struct place { uint8_t word, bit; };
@@ -121,7 +121,7 @@ int td_marlin_unrepack(int bits, int64_t k, int64_t n, const uint32_t *runtime, 
     return rc;
 }
 
-/* ---- scales and zero points ---------------------------------------------------------------------------------------- */
+/* ---- scales and zero points ------------------------------------------------------------------ */
 
 /* The column whose scale lies at column i. */
 static int64_t column_at(int64_t groups, int64_t i)

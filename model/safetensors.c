@@ -32,7 +32,7 @@ struct td_safetensors {
     size_t n, capacity;
 };
 
-/* ---- files ----------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int map_file(const char *path, struct shard *out, struct td_error *err)
 {
@@ -47,7 +47,7 @@ static int map_file(const char *path, struct shard *out, struct td_error *err)
     return out->path ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
 }
 
-/* ---- header ---------------------------------------------------------------------------------------------------- */
+/* ---- header ---------------------------------------------------------------------------------- */
 
 /* A JSON number that is an integer in [0, 2^53]: what cJSON's double holds exactly. */
 static bool whole_number(const cJSON *j, int64_t *out)
@@ -144,7 +144,7 @@ static int add_tensor(struct td_safetensors *st, const struct td_st_tensor *t, s
     return st->tensors[st->n++].name ? 0 : td_fail(err, TD_ENOMEM, "out of memory");
 }
 
-/* ---- layout: the data of a file is covered without gap or overlap --------------------------------------------- */
+/* ---- layout: the data of a file is covered without gap or overlap ---------------------------- */
 
 static int by_offset(const void *a, const void *b)
 {
@@ -212,7 +212,7 @@ static int read_header(struct td_safetensors *st, const struct shard *sh, struct
     return rc ? rc : check_layout(st->tensors ? st->tensors + first : NULL, st->n - first, 8 + (size_t)len, sh->size, err);
 }
 
-/* ---- a folder -------------------------------------------------------------------------------------------------- */
+/* ---- a folder -------------------------------------------------------------------------------- */
 
 static int add_shard(struct td_safetensors *st, struct td_error *err)
 {
@@ -343,7 +343,7 @@ static int add_folder(struct td_safetensors *st, const char *folder, struct td_e
     return rc;
 }
 
-/* ---- the interface --------------------------------------------------------------------------------------------- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {

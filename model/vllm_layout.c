@@ -6,50 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DIM (1 << 24)
-
-void td_vllm_weight_release(struct td_vllm_weight *w)
-{
-    free(w->qweight);
-    free(w->qzeros);
-    free(w->scales);
-    free(w->g_idx);
-    memset(w, 0, sizeof *w);
-}
-
-int td_vllm_weight_init(struct td_vllm_weight *w, int bits, int64_t n, int64_t k, int64_t groups, struct td_error *err)
-{
-    memset(w, 0, sizeof *w);
-    if ((bits != 4 && bits != 8) || n <= 0 || k <= 0 || groups <= 0 || n > MAX_DIM || k > MAX_DIM || n % (32 / bits) || k % (32 / bits) || k % groups)
-        return td_fail(err, TD_EINVAL, "vLLM's weights of %d bits cannot be [%lld, %lld] in %lld groups", bits, (long long)k, (long long)n, (long long)groups);
-    w->bits = bits, w->n = n, w->k = k, w->groups = groups;
-    w->qweight = calloc((size_t)(k * bits / 32 * n), 4);
-    w->qzeros = calloc((size_t)(groups * (n * bits / 32)), 4);
-    w->scales = malloc((size_t)(groups * n) * 2);
-    if (w->qweight && w->qzeros && w->scales)
-        return TD_OK;
-    td_vllm_weight_release(w);
-    return td_fail(err, TD_ENOMEM, "out of memory for weights [%lld, %lld]", (long long)k, (long long)n);
-}
-
-static int begin(struct td_vllm_weight *w, int64_t n, int64_t k, int64_t groups, int64_t block_n, struct td_error *err)
+static int begin_unpack(struct td_gptq_unpacked *w, int64_t n, int64_t k, int64_t groups, int64_t block_n, struct td_error *err)
 {
     memset(w, 0, sizeof *w);
     if (n % block_n)
         return td_fail(err, TD_EINVAL, "vLLM's packed weights have blocks of %lld outputs, %lld are none", (long long)block_n, (long long)n);
-    return td_vllm_weight_init(w, 4, n, k, groups, err);
+    return td_gptq_unpacked_init(w, 4, n, k, groups, err);
 }
 
-static void put_q(struct td_vllm_weight *w, int64_t k, int64_t n, unsigned q)
+static void store_q(struct td_gptq_unpacked *w, int64_t k, int64_t n, unsigned q)
 {
     w->qweight[k / 8 * w->n + n] |= (uint32_t)q << k % 8 * 4;
 }
 
-/* ---- zero points and scales ---------------------------------------------------------------------------------------- */
+/* ---- zero points and scales ------------------------------------------------------------------ */
 
-typedef int zero_fn(const void *zeros, const struct td_vllm_weight *w, int64_t g, int64_t n);
+typedef int zero_fn(const void *zeros, const struct td_gptq_unpacked *w, int64_t g, int64_t n);
 
-static int put_zeros(struct td_vllm_weight *w, zero_fn *zero_of, const void *zeros, struct td_error *err)
+static int store_zeros(struct td_gptq_unpacked *w, zero_fn *zero_of, const void *zeros, struct td_error *err)
 {
     int64_t g, n;
 
@@ -69,7 +43,7 @@ static int put_zeros(struct td_vllm_weight *w, zero_fn *zero_of, const void *zer
 }
 
 /* Every one exactly: BF16 if that does, else F16. */
-static int put_scales(struct td_vllm_weight *w, const float *blocked, struct td_error *err)
+static int store_scales(struct td_gptq_unpacked *w, const float *blocked, struct td_error *err)
 {
     int64_t all = w->groups * w->n, i;
     bool bf16 = true, f16 = true;
@@ -92,9 +66,9 @@ static int put_scales(struct td_vllm_weight *w, const float *blocked, struct td_
     return TD_OK;
 }
 
-/* ---- W4A8 ---------------------------------------------------------------------------------------------------------- */
+/* ---- W4A8 ------------------------------------------------------------------------------------ */
 
-static int int4_zero(const void *zeros, const struct td_vllm_weight *w, int64_t g, int64_t n)
+static int int4_zero(const void *zeros, const struct td_gptq_unpacked *w, int64_t g, int64_t n)
 {
     return ((const int8_t *)zeros)[(n / TD_VLLM_INT4_BLOCK_N * w->groups + g) * TD_VLLM_INT4_BLOCK_N + n % TD_VLLM_INT4_BLOCK_N];
 }
@@ -108,7 +82,7 @@ static unsigned int4_q(const uint8_t *block, int64_t k, int64_t n)
 }
 
 /* One block; its sums show whether this is how it is packed. */
-static bool put_block(struct td_vllm_weight *w, const uint8_t *block, const int8_t *zeros, int64_t n0, int64_t k0, int64_t bk)
+static bool unpack_block(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros, int64_t n0, int64_t k0, int64_t bk)
 {
     int64_t n, k, group_size = w->k / w->groups;
 
@@ -118,7 +92,7 @@ static bool put_block(struct td_vllm_weight *w, const uint8_t *block, const int8
         for (k = 0; k < bk; k++) {
             unsigned q = int4_q(block, k, n);
 
-            put_q(w, k0 + k, n0 + n, q);
+            store_q(w, k0 + k, n0 + n, q);
             sum += (int32_t)q - int4_zero(zeros, w, (k0 + k) / group_size, n0 + n);
         }
         memcpy(&kept, block + bk * TD_VLLM_INT4_BLOCK_N / 2 + n * 4, 4);
@@ -128,58 +102,58 @@ static bool put_block(struct td_vllm_weight *w, const uint8_t *block, const int8
     return true;
 }
 
-static int put_blocks(struct td_vllm_weight *w, const uint8_t *block, const int8_t *zeros, int64_t bk, struct td_error *err)
+static int unpack_blocks(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros, int64_t bk, struct td_error *err)
 {
     int64_t n0, k0;
 
     for (n0 = 0; n0 < w->n; n0 += TD_VLLM_INT4_BLOCK_N)
         for (k0 = 0; k0 < w->k; k0 += bk, block += bk * TD_VLLM_INT4_BLOCK_N / 2 + TD_VLLM_INT4_BLOCK_N * 4)
-            if (!put_block(w, block, zeros, n0, k0, bk))
+            if (!unpack_block(w, block, zeros, n0, k0, bk))
                 return td_fail(err, TD_ECORRUPT, "the sums beside the weights at input %lld, output %lld are not theirs; is it another layout?", (long long)k0, (long long)n0);
     return TD_OK;
 }
 
 int td_vllm_int4_unpack(const uint8_t *w, const int8_t *zeros, const float *scales, int64_t n, int64_t k, int64_t groups, int64_t bk,
-                        struct td_vllm_weight *out, struct td_error *err)
+                        struct td_gptq_unpacked *out, struct td_error *err)
 {
-    int rc = begin(out, n, k, groups, TD_VLLM_INT4_BLOCK_N, err);
+    int rc = begin_unpack(out, n, k, groups, TD_VLLM_INT4_BLOCK_N, err);
 
     if (!rc && (bk <= 0 || bk % 4 || k % bk))
         rc = td_fail(err, TD_EINVAL, "blocks of %lld inputs do not divide %lld", (long long)bk, (long long)k);
     if (!rc)
-        rc = put_zeros(out, int4_zero, zeros, err);
+        rc = store_zeros(out, int4_zero, zeros, err);
     if (!rc)
-        rc = put_blocks(out, w, zeros, bk, err);
+        rc = unpack_blocks(out, w, zeros, bk, err);
     if (!rc)
-        rc = put_scales(out, scales, err);
+        rc = store_scales(out, scales, err);
     if (rc)
-        td_vllm_weight_release(out);
+        td_gptq_unpacked_release(out);
     return rc;
 }
 
-/* ---- W4A16 --------------------------------------------------------------------------------------------------------- */
+/* ---- W4A16 ----------------------------------------------------------------------------------- */
 
-static int wna16_zero(const void *zeros, const struct td_vllm_weight *w, int64_t g, int64_t n)
+static int wna16_zero(const void *zeros, const struct td_gptq_unpacked *w, int64_t g, int64_t n)
 {
     return zeros ? (int)(((const uint32_t *)zeros)[g * (w->n / 8) + n / 8] >> n % 8 * 4 & 15) : 8;
 }
 
 int td_vllm_wna16_unpack(const uint32_t *w, const uint32_t *zeros, const uint16_t *scales, enum td_dtype scale_dtype, int64_t n, int64_t k, int64_t groups,
-                         struct td_vllm_weight *out, struct td_error *err)
+                         struct td_gptq_unpacked *out, struct td_error *err)
 {
-    int rc = begin(out, n, k, groups, TD_VLLM_WNA16_BLOCK_N, err);
+    int rc = begin_unpack(out, n, k, groups, TD_VLLM_WNA16_BLOCK_N, err);
     int64_t i, j;
 
     if (!rc)
-        rc = put_zeros(out, wna16_zero, zeros, err);
+        rc = store_zeros(out, wna16_zero, zeros, err);
     if (rc) {
-        td_vllm_weight_release(out);
+        td_gptq_unpacked_release(out);
         return rc;
     }
     out->scale_dtype = scale_dtype;
     memcpy(out->scales, scales, (size_t)(groups * n) * 2);
     for (j = 0; j < n; j++)
         for (i = 0; i < k; i++)
-            put_q(out, i, j, w[j / 16 * 2 * k + 2 * i + j % 16 / 8] >> j % 8 * 4 & 15);
+            store_q(out, i, j, w[j / 16 * 2 * k + 2 * i + j % 16 / 8] >> j % 8 * 4 & 15);
     return TD_OK;
 }

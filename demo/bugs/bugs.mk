@@ -41,7 +41,7 @@ $(GPU_BUGS:%=$(LIB)/bugs-gpu/%.fatbin): $(LIB)/bugs-gpu/%.fatbin: $(O)/td_kernel
 	$(call say,NVCC,$@)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -include demo/bugs/gpu/$*.h -MMD -MF $(O)/demo/bugs/gpu/$*.fatbin.d $< -o $@
 
-$(GPU_BUGS:%=$(LIB)/bugs-gpu/%.hsaco): $(LIB)/bugs-gpu/%.hsaco: $(O)/td_kernels.cu demo/bugs/gpu/%.h $(wildcard kernels/gpu/*.h kernels/gptq_gemm/*_cu*.h)
+$(GPU_BUGS:%=$(LIB)/bugs-gpu/%.hsaco): $(LIB)/bugs-gpu/%.hsaco: $(O)/td_kernels.cu demo/bugs/gpu/%.h $(wildcard kernels/simt/*.h kernels/gptq_gemm/*_cu*.h)
 	@mkdir -p $(@D)
 	$(call say,HIPCC,$@)
 	$(Q)$(HIPCC) $(HIPCC_FLAGS) -include demo/bugs/gpu/$*.h $< -o $@

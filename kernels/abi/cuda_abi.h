@@ -148,7 +148,7 @@ struct td_cuda_launch_config {                                   /* CUlaunchConf
     X(cuFuncGetParamInfo, func_get_param_info, (void *function, size_t i, size_t *offset, \
                                                 size_t *size))
 
-/* ---- what replay's driver needs --------------------------------------------------------------- */
+/* ---- what replay's driver needs -------------------------------------------------------------- */
 
 /* HIP has a function of the same arguments for each of these (TD_HIP_SHARED in hip_abi.h), so that
  * driver_core.c calls either through one member. */
@@ -202,7 +202,7 @@ struct td_cuda_launch_config {                                   /* CUlaunchConf
 /* The members are NULL with a driver that lacks the function. */
 #define TD_CUDA_OPTIONAL(X) TD_CUDA_FUNC_PARAM_INFO(X) TD_CUDA_MAPPING(X)
 
-/* ---- what the tap needs ----------------------------------------------------------------------- */
+/* ---- what the tap needs ---------------------------------------------------------------------- */
 
 #define TD_CUDA_TAP_NEEDED(X) \
     TD_CUDA_BASIC(X) \

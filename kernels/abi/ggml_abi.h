@@ -68,7 +68,7 @@ typedef int td_ggml_compute(struct td_ggml_sched *, struct td_ggml_graph *);
 typedef void td_ggml_set_callback(struct td_ggml_sched *, td_ggml_callback *, void *data);
 typedef void td_ggml_free_sched(struct td_ggml_sched *);
 
-/* ---- functions: X(result, name without "ggml_", arguments) ------------------------------------ */
+/* ---- functions: X(result, name without "ggml_", arguments) ----------------------------------- */
 
 /* For replay and for the tap. */
 #define TD_GGML_BASIC(X) \

@@ -57,7 +57,7 @@ struct td_hip_config {                 /* HIP_LAUNCH_CONFIG, since HIP 6.5 */
     unsigned n_attributes;
 };
 
-/* ---- functions: X(name in the library, member, arguments) ------------------------------------- */
+/* ---- functions: X(name in the library, member, arguments) ------------------------------------ */
 
 /* Memory, streams and events, for replay's driver and for the tap. */
 #define TD_HIP_BASIC(X) \
@@ -68,7 +68,7 @@ struct td_hip_config {                 /* HIP_LAUNCH_CONFIG, since HIP 6.5 */
 
 #define TD_HIP_SET_DEVICE(X) X(hipSetDevice, set_device, (int device))
 
-/* ---- what replay's driver needs --------------------------------------------------------------- */
+/* ---- what replay's driver needs -------------------------------------------------------------- */
 
 /* The same members with the same arguments as TD_CUDA_SHARED. */
 #define TD_HIP_SHARED(X) \
@@ -129,7 +129,7 @@ struct td_hip_config {                 /* HIP_LAUNCH_CONFIG, since HIP 6.5 */
                                                         const struct td_cuda_allocation *what, \
                                                         int option))
 
-/* ---- what the tap needs ----------------------------------------------------------------------- */
+/* ---- what the tap needs ---------------------------------------------------------------------- */
 
 #define TD_HIP_TAP_NEEDED(X) \
     TD_HIP_BASIC(X) \

@@ -4,24 +4,24 @@
 
 #include <string.h>
 
-int td_gpu_field_at(const struct td_gpu_adapter *row, const char *name)
+int td_gpu_field_at(const struct td_gpu_adapter *adapter, const char *name)
 {
     int i;
 
-    for (i = 0; i < row->n_fields; i++)
-        if (!strcmp(row->fields[i].name, name))
+    for (i = 0; i < adapter->n_fields; i++)
+        if (!strcmp(adapter->fields[i].name, name))
             return i;
     return -1;
 }
 
-bool td_gpu_values_read(const struct td_gpu_adapter *row, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
+bool td_gpu_values_read(const struct td_gpu_adapter *adapter, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
                         struct td_gpu_values *v)
 {
     int i;
 
     memset(v, 0, sizeof *v);
-    for (i = 0; i < row->n_fields; i++) {
-        uint32_t size = row->fields[i].size;
+    for (i = 0; i < adapter->n_fields; i++) {
+        uint32_t size = adapter->fields[i].size;
         const void *from;
 
         if (!kernel_params && (!block || params[i].offset > block_bytes || size > block_bytes - params[i].offset))
@@ -35,9 +35,9 @@ bool td_gpu_values_read(const struct td_gpu_adapter *row, const struct td_gpu_pa
     return true;
 }
 
-bool td_gpu_work_read(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+bool td_gpu_work_read(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w)
 {
     memset(w, 0, sizeof *w);
-    w->adapter = row;
-    return row->read(row, v, w) && (td_gpu_field_at(row, "m") < 0 || (w->m > 0 && w->m <= TD_GPU_MAX_SIZE));
+    w->adapter = adapter;
+    return adapter->read(adapter, v, w) && (td_gpu_field_at(adapter, "m") < 0 || (w->m > 0 && w->m <= TD_GPU_MAX_SIZE));
 }

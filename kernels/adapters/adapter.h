@@ -1,13 +1,16 @@
-/* adapter.h - what is known of the GPU kernels of the field, a row each: what a launch of one means, and what an op must be launched with.
+/* adapter.h - what is known of one GPU kernel of the field: what a launch of it means, and with what an op must launch it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Two readers share the rows: the tap reads launches of a live server as ops (recorder/tap/gpu), the provider makes launches out of recorded ops
- * (geometry.h). So that the tap may be injected anywhere, this file and adapter.c include nothing of ours but gpu_param.h, allocate nothing and call nothing.
+ * The tap reads launches of a live server as ops through adapters (recorder/tap/cuda); the GPU providers
+ * make launches out of recorded ops (kernels/gpu/geometry.h). Because the tap is injected into other
+ * people's programs, kernels/adapters allocates nothing and includes nothing of ours but gpu_param.h
+ * and gpucode/mangled.h, which are as free of dependencies.
  *
- * A row says how its kernel's parameters are called, in their order; their offsets and sizes come from the driver or the cubin
- * (struct td_gpu_param) and must fit the row, or the row does not know this build's kernel. Gaps between parameters hold old stack bytes:
- * parameters are read one by one, never as a block. A pointer that a kernel has but does not read in the form that a row describes is a field
- * "unused": the tap ignores what it holds, the provider passes NULL. */
+ * An adapter names its kernel's parameters, in their order. Their offsets and sizes come from the driver
+ * or the cubin (struct td_gpu_param); if they do not fit the adapter, it does not know this build's
+ * version of the kernel. Gaps between parameters hold old bytes of a stack, so parameters are read one
+ * by one, never as a block. A pointer that the kernel does not read in the form that an adapter
+ * describes is a field "unused": the tap ignores its value, the provider passes NULL. */
 #ifndef TD_KERNELS_ADAPTERS_ADAPTER_H
 #define TD_KERNELS_ADAPTERS_ADAPTER_H
 
@@ -17,7 +20,7 @@
 
 #include "kernels/gpu_param.h"
 
-#pragma GCC visibility push(hidden) /* nobody outside the tap's library may find these there */
+#pragma GCC visibility push(hidden) /* not exported by the tap's library */
 
 #define TD_GPU_PARAMS 32           /* of a kernel, at most */
 #define TD_GPU_OPERANDS 10
@@ -61,7 +64,7 @@ struct td_gpu_work {
     const char *rounding;          /* what the kernel rounds before it multiplies, as docs/format.md names it ("weight-f16"); NULL: nothing */
 };
 
-struct td_gpu_values {             /* the parameters of one launch, by field of the row */
+struct td_gpu_values {             /* the parameters of one launch, by field of the adapter */
     uint64_t value[TD_GPU_PARAMS]; /* zero-extended from the field's size; fields wider than 8 bytes: 0 */
 };
 
@@ -69,14 +72,14 @@ struct td_gpu_values {             /* the parameters of one launch, by field of 
 struct td_gpu_argument { int at; int64_t value; };
 
 struct td_gpu_adapter {
-    const char *family;            /* "gptq_exllama": rows of one family are versions of one kernel, and may replace each other */
+    const char *family;            /* "gptq_exllama": versions of one kernel, which may replace each other */
     const char *identifier;        /* the kernel's name in the source; see td_gpu_symbol_is */
     const char *kind, *layout;     /* of the op: "gptq_gemm"; of the weights at run time: "exllama" */
     const struct td_gpu_field *fields; int n_fields;
     int bits;
-    const struct td_gpu_argument *arguments; int n_arguments;      /* what sets this row apart from others of the same name; may be none */
+    const struct td_gpu_argument *arguments; int n_arguments; /* that tell this adapter from others of its name; may be none */
     /* Fill *w (zeroed, adapter set) from v. False: values that cannot be (a size of 0, one that does not divide, an overflow). */
-    bool (*read)(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
+    bool (*read)(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w);
 };
 
 /* ids of vLLM's scalar types (vllm/scalar_type.py: ScalarType.id), template arguments of Marlin */
@@ -87,14 +90,15 @@ struct td_gpu_adapter {
 #define TD_GPU_VLLM_U8B128 1125899923621888
 
 /* Index of the field of that name, -1: none. */
-int td_gpu_field_at(const struct td_gpu_adapter *row, const char *name);
+int td_gpu_field_at(const struct td_gpu_adapter *adapter, const char *name);
 
-/* Take the values out of kernelParams (one pointer a parameter), or, where that is NULL, out of a parameter block of block_bytes. False: the block
- * is too short. Reads exactly the bytes of the parameters. */
-bool td_gpu_values_read(const struct td_gpu_adapter *row, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
+/* Read the values from kernelParams (a pointer to each parameter), or, if that is NULL, from a parameter
+ * block of block_bytes. Reads exactly the bytes of the parameters. False: the block is too short. */
+bool td_gpu_values_read(const struct td_gpu_adapter *adapter, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
                         struct td_gpu_values *v);
-/* read() with what can be checked for every row: sizes positive and small enough that nothing overflows. */
-bool td_gpu_work_read(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
+/* Call the adapter's read, with the checks that hold for every kernel: sizes are positive, and small
+ * enough that nothing overflows. False: the values are not a launch. */
+bool td_gpu_work_read(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w);
 
 #pragma GCC visibility pop
 

@@ -11,18 +11,18 @@
 #include "kernels/gpucode/mangled.h"
 
 /* a [m, k], rows lda apart, qweight [k / 16, n * bits / 2], scales [groups, n], bias [n], qzeros [groups, n * bits / 32], g_idx [k], c [m, n] */
-static bool read_marlin(const struct td_gpu_adapter *row, const struct td_gpu_values *v, const char *dtype, struct td_gpu_work *w)
+static bool read_marlin(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, const char *dtype, struct td_gpu_work *w)
 {
-    int64_t groups = (int32_t)td_gpu_value(row, v, "groups"), lda = (int32_t)td_gpu_value(row, v, "lda");
+    int64_t groups = (int32_t)td_gpu_value(adapter, v, "groups"), lda = (int32_t)td_gpu_value(adapter, v, "lda");
 
-    w->m = (int32_t)td_gpu_value(row, v, "m");
-    w->n = (int32_t)td_gpu_value(row, v, "n");
-    w->k = (int32_t)td_gpu_value(row, v, "k");
-    w->bits = row->bits;
+    w->m = (int32_t)td_gpu_value(adapter, v, "m");
+    w->n = (int32_t)td_gpu_value(adapter, v, "n");
+    w->k = (int32_t)td_gpu_value(adapter, v, "k");
+    w->bits = adapter->bits;
     if (!td_gpu_is_size(w->n) || !td_gpu_is_size(w->k) || !td_gpu_is_size(groups) || !td_gpu_is_size(lda) || w->k % groups || w->k % 16 || w->n % 64 || lda < w->k)
         return false;
     w->group_size = (int)(w->k / groups);
-    w->act_order = td_gpu_field_at(row, "g_idx") >= 0;
+    w->act_order = td_gpu_field_at(adapter, "g_idx") >= 0;
     if (groups > 1) /* else sums are scaled */
         w->rounding = dtype[0] == 'B' ? "weight-bf16" : "weight-f16";
     td_gpu_work_add(w, v, "a", dtype, 2, w->m, w->k);
@@ -31,20 +31,20 @@ static bool read_marlin(const struct td_gpu_adapter *row, const struct td_gpu_va
     td_gpu_work_add(w, v, "scales", dtype, 2, groups, w->n);
     td_gpu_work_add(w, v, "qzeros", "I32", 4, groups, w->n * w->bits / 32);
     td_gpu_work_add(w, v, "g_idx", "I32", 4, 0, w->k);
-    if (td_gpu_value(row, v, "has_bias"))
+    if (td_gpu_value(adapter, v, "has_bias"))
         td_gpu_work_add(w, v, "bias", dtype, 2, 0, w->n);
     td_gpu_work_add(w, v, "c", dtype, 2, w->m, w->n);
     return true;
 }
 
-static bool read_marlin_f16(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+static bool read_marlin_f16(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w)
 {
-    return read_marlin(row, v, "F16", w);
+    return read_marlin(adapter, v, "F16", w);
 }
 
-static bool read_marlin_bf16(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+static bool read_marlin_bf16(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w)
 {
-    return read_marlin(row, v, "BF16", w);
+    return read_marlin(adapter, v, "BF16", w);
 }
 
 #define UNUSED {"unused", 8, TD_GPU_SCALAR}

@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/adapters/adapter_read.h"
 
-uint64_t td_gpu_value(const struct td_gpu_adapter *row, const struct td_gpu_values *v, const char *name)
+uint64_t td_gpu_value(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, const char *name)
 {
-    int i = td_gpu_field_at(row, name);
+    int i = td_gpu_field_at(adapter, name);
 
     return i < 0 ? 0 : v->value[i];
 }
@@ -27,19 +27,19 @@ void td_gpu_work_add(struct td_gpu_work *w, const struct td_gpu_values *v, const
                                  .bytes = (uint64_t)(rows ? rows : 1) * (uint64_t)cols * element_bytes};
 }
 
-bool td_gpu_read_gptq(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+bool td_gpu_read_gptq(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w)
 {
-    int64_t groups = (int32_t)td_gpu_value(row, v, "groups"), per_word = 32 / row->bits;
+    int64_t groups = (int32_t)td_gpu_value(adapter, v, "groups"), per_word = 32 / adapter->bits;
 
-    w->m = td_gpu_field_at(row, "m") < 0 ? w->m : (int32_t)td_gpu_value(row, v, "m");
-    w->n = (int32_t)td_gpu_value(row, v, "n");
-    w->k = (int32_t)td_gpu_value(row, v, "k");
-    w->bits = row->bits;
+    w->m = td_gpu_field_at(adapter, "m") < 0 ? w->m : (int32_t)td_gpu_value(adapter, v, "m");
+    w->n = (int32_t)td_gpu_value(adapter, v, "n");
+    w->k = (int32_t)td_gpu_value(adapter, v, "k");
+    w->bits = adapter->bits;
     if (!td_gpu_is_size(w->n) || !td_gpu_is_size(w->k) || !td_gpu_is_size(groups) || w->k % groups || w->k % per_word || w->n % per_word)
         return false;
     w->group_size = (int)(w->k / groups);
-    w->zero_offset = td_gpu_field_at(row, "v2") < 0 || !td_gpu_value(row, v, "v2");
-    w->act_order = td_gpu_value(row, v, "perm") || td_gpu_value(row, v, "g_idx");
+    w->zero_offset = td_gpu_field_at(adapter, "v2") < 0 || !td_gpu_value(adapter, v, "v2");
+    w->act_order = td_gpu_value(adapter, v, "perm") || td_gpu_value(adapter, v, "g_idx");
     td_gpu_work_add(w, v, "a", "F16", 2, w->m, w->k);
     td_gpu_work_add(w, v, "qweight", "I32", 4, w->k / per_word, w->n);
     td_gpu_work_add(w, v, "qzeros", "I32", 4, groups, w->n / per_word);

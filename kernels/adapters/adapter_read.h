@@ -13,7 +13,7 @@
 struct td_gpu_adapters { const struct td_gpu_adapter *entries; int n; };
 
 /* The value of the parameter of that name; 0: the kernel has none. */
-uint64_t td_gpu_value(const struct td_gpu_adapter *row, const struct td_gpu_values *v, const char *name);
+uint64_t td_gpu_value(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, const char *name);
 /* Can x be m, n or k: positive, at most TD_GPU_MAX_SIZE? */
 bool td_gpu_is_size(int64_t x);
 /* Append the operand `role`, if the kernel has it: dense [rows, cols] of dtype, or [cols] if rows is
@@ -25,7 +25,7 @@ void td_gpu_work_add(struct td_gpu_work *w, const struct td_gpu_values *v, const
  * or that write the dequantised W. Operands that the kernel has, of: a [m, k] f16, qweight [k * bits /
  * 32, n], qzeros [groups, n * bits / 32], scales [groups, n] f16, perm or g_idx [k], c [m, n] f16,
  * b [k, n] f16 (W). */
-bool td_gpu_read_gptq(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w);
+bool td_gpu_read_gptq(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w);
 
 #pragma GCC visibility pop
 #endif

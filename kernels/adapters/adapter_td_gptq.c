@@ -6,12 +6,12 @@
 
 /* As td_gpu_read_gptq, with rows of a and c lda and ldc apart, g_idx or perm, and zero_offset as a
  * number. c is the last operand. */
-static bool read_td_gptq(const struct td_gpu_adapter *row, const struct td_gpu_values *v, struct td_gpu_work *w)
+static bool read_td_gptq(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w)
 {
-    int64_t lda = (int64_t)td_gpu_value(row, v, "lda"), ldc = (int64_t)td_gpu_value(row, v, "ldc");
-    uint64_t zero_offset = td_gpu_value(row, v, "zero_offset");
+    int64_t lda = (int64_t)td_gpu_value(adapter, v, "lda"), ldc = (int64_t)td_gpu_value(adapter, v, "ldc");
+    uint64_t zero_offset = td_gpu_value(adapter, v, "zero_offset");
 
-    if (!td_gpu_read_gptq(row, v, w) || lda < w->k || ldc < w->n || lda > TD_GPU_MAX_SIZE || ldc > TD_GPU_MAX_SIZE || zero_offset > 1)
+    if (!td_gpu_read_gptq(adapter, v, w) || lda < w->k || ldc < w->n || lda > TD_GPU_MAX_SIZE || ldc > TD_GPU_MAX_SIZE || zero_offset > 1)
         return false;
     w->zero_offset = (int)zero_offset;
     w->op[0].row_stride = lda;

@@ -23,48 +23,48 @@ const struct td_gpu_adapter *td_gpu_adapter_at(int i)
     return NULL;
 }
 
-static bool fits_entry(const struct td_gpu_adapter *row, const char *symbol, const struct td_gpu_param *params, int n_params)
+static bool fits_entry(const struct td_gpu_adapter *adapter, const char *symbol, const struct td_gpu_param *params, int n_params)
 {
     int i;
 
-    if (n_params != row->n_fields)
+    if (n_params != adapter->n_fields)
         return false;
-    for (i = 0; i < row->n_arguments; i++)
-        if (td_gpu_symbol_argument(symbol, row->arguments[i].at) != row->arguments[i].value)
+    for (i = 0; i < adapter->n_arguments; i++)
+        if (td_gpu_symbol_argument(symbol, adapter->arguments[i].at) != adapter->arguments[i].value)
             return false;
     for (i = 0; i < n_params; i++)
-        if (params[i].size != row->fields[i].size)
+        if (params[i].size != adapter->fields[i].size)
             return false;
     return true;
 }
 
 const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struct td_gpu_param *params, int n_params, bool *known)
 {
-    const struct td_gpu_adapter *row;
+    const struct td_gpu_adapter *adapter;
     bool named = false;
     int i;
 
-    for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
-        if (!td_gpu_symbol_is(symbol, row->identifier))
+    for (i = 0; (adapter = td_gpu_adapter_at(i)); i++) {
+        if (!td_gpu_symbol_is(symbol, adapter->identifier))
             continue;
         named = true;
-        if (fits_entry(row, symbol, params, n_params))
+        if (fits_entry(adapter, symbol, params, n_params))
             break;
     }
     if (known)
         *known = named;
-    return row;
+    return adapter;
 }
 
 bool td_gpu_symbol_adds(const char *symbol)
 {
-    const struct td_gpu_adapter *row;
+    const struct td_gpu_adapter *adapter;
 
-    for (int i = 0; (row = td_gpu_adapter_at(i)); i++)
-        if (td_gpu_symbol_is(symbol, row->identifier)) {
-            int c = td_gpu_field_at(row, "c");
+    for (int i = 0; (adapter = td_gpu_adapter_at(i)); i++)
+        if (td_gpu_symbol_is(symbol, adapter->identifier)) {
+            int c = td_gpu_field_at(adapter, "c");
 
-            return c >= 0 && row->fields[c].use == TD_GPU_OUT_ZEROED;
+            return c >= 0 && adapter->fields[c].use == TD_GPU_OUT_ZEROED;
         }
     return false;
 }

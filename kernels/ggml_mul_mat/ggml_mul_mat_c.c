@@ -21,7 +21,7 @@ static struct plan plan_of(const struct td_ggml_mul_mat *x, void *work)
     return p;
 }
 
-static size_t work_bytes(const struct td_op_call *op)
+static size_t mul_mat_work_bytes(const struct td_op_call *op)
 {
     struct td_ggml_mul_mat x;
 
@@ -32,41 +32,41 @@ static size_t work_bytes(const struct td_op_call *op)
     return (size_t)p.width * (sizeof(double) + sizeof(float)) + (size_t)p.rows * (size_t)p.width * sizeof(float);
 }
 
-static void narrow(const double *from, int64_t n, float *to)
+static void narrow_row(const double *from, int64_t n, float *to)
 {
     for (int64_t i = 0; i < n; i++)
         to[i] = (float)from[i];
 }
 
-static void take_rows(const struct td_ggml_mul_mat *x, const struct plan *p)
+static void round_rows(const struct td_ggml_mul_mat *x, const struct plan *p)
 {
     for (int64_t r = 0; r < p->rows; r++) {
         const int64_t batch = r / x->m;
 
         td_ggml_round_row(x->act, td_ggml_mul_mat_a(x, batch / x->b2, batch % x->b2, r % x->m), x->k, p->wide, (int)p->step, p->wide + x->k);
-        narrow(p->wide, p->width, p->a + r * p->width);
+        narrow_row(p->wide, p->width, p->a + r * p->width);
     }
 }
 
 /* Row n of matrix (j3, j2) of W against the rows of batch (i3, i2) of A. */
-static void one_batch(const struct td_ggml_mul_mat *x, const struct plan *p, int64_t i3, int64_t i2, int64_t n)
+static void multiply_batch(const struct td_ggml_mul_mat *x, const struct plan *p, int64_t i3, int64_t i2, int64_t n)
 {
     for (int64_t i = 0; i < x->m; i++)
         x->c[i3 * x->c_b3 + i2 * x->c_b2 + i * x->c_row + n] = td_dot_f32(p->w, p->a + ((i3 * x->b2 + i2) * x->m + i) * p->width, p->width);
 }
 
-static void one_row(const struct td_ggml_mul_mat *x, const struct plan *p, int64_t j3, int64_t j2, int64_t n)
+static void multiply_weight_row(const struct td_ggml_mul_mat *x, const struct plan *p, int64_t j3, int64_t j2, int64_t n)
 {
     const int64_t wide = x->b2 / x->w2, high = x->b3 / x->w3;
 
     td_ggml_split_row(x->w_dtype, td_ggml_mul_mat_w(x, j3, j2, n), x->k, p->wide, p->wide + x->k);
-    narrow(p->wide, p->width, p->w);
+    narrow_row(p->wide, p->width, p->w);
     for (int64_t i3 = j3 * high; i3 < (j3 + 1) * high; i3++)
         for (int64_t i2 = j2 * wide; i2 < (j2 + 1) * wide; i2++)
-            one_batch(x, p, i3, i2, n);
+            multiply_batch(x, p, i3, i2, n);
 }
 
-static void run(const struct td_op_call *op, void *work)
+static void run_mul_mat(const struct td_op_call *op, void *work)
 {
     struct td_ggml_mul_mat x;
 
@@ -74,11 +74,11 @@ static void run(const struct td_op_call *op, void *work)
         return;
     const struct plan p = plan_of(&x, work);
 
-    take_rows(&x, &p);
+    round_rows(&x, &p);
     for (int64_t j3 = 0; j3 < x.w3; j3++)
         for (int64_t j2 = 0; j2 < x.w2; j2++)
             for (int64_t n = 0; n < x.n; n++)
-                one_row(&x, &p, j3, j2, n);
+                multiply_weight_row(&x, &p, j3, j2, n);
 }
 
-const struct td_op_variant td_ggml_mul_mat_c = {"ggml_mul_mat", "c", TD_CPU_ANY, work_bytes, run};
+const struct td_op_variant td_ggml_mul_mat_c = {"ggml_mul_mat", "c", TD_CPU_ANY, mul_mat_work_bytes, run_mul_mat};

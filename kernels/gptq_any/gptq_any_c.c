@@ -16,7 +16,7 @@ static size_t doubles(const struct td_gptq_op *x)
     return (size_t)x->k * (2 + 2 * STRIP);
 }
 
-static size_t work_bytes(const struct td_op_call *op)
+static size_t gptq_any_work_bytes(const struct td_op_call *op)
 {
     struct td_gptq_op x;
 
@@ -36,7 +36,7 @@ static struct plan plan_of(const struct td_gptq_op *x, void *work)
     return p;
 }
 
-static void strip(const struct td_gptq_op *x, const struct plan *p, int64_t n0, int64_t cols)
+static void multiply_strip(const struct td_gptq_op *x, const struct plan *p, int64_t n0, int64_t cols)
 {
     td_gptq_op_columns(x, n0, cols, p->exact, p->rounded);
     for (int64_t j = 0; j < cols * x->k; j++)
@@ -49,7 +49,7 @@ static void strip(const struct td_gptq_op *x, const struct plan *p, int64_t n0, 
     }
 }
 
-static void run(const struct td_op_call *op, void *work)
+static void run_gptq_any(const struct td_op_call *op, void *work)
 {
     struct td_gptq_op x;
 
@@ -63,7 +63,7 @@ static void run(const struct td_op_call *op, void *work)
             p.a[i * x.k + j] = (float)p.row[x.k + j];
     }
     for (int64_t n = 0; n < x.n; n += STRIP)
-        strip(&x, &p, n, x.n - n < STRIP ? x.n - n : STRIP);
+        multiply_strip(&x, &p, n, x.n - n < STRIP ? x.n - n : STRIP);
 }
 
-const struct td_op_variant td_gptq_any_c = {"gptq_gemm", "c", TD_CPU_ANY, work_bytes, run};
+const struct td_op_variant td_gptq_any_c = {"gptq_gemm", "c", TD_CPU_ANY, gptq_any_work_bytes, run_gptq_any};

@@ -1,17 +1,22 @@
-/* gptq_gemm.h - C = A * dequant(W) for GPTQ weights: the contract of the variants in this folder.
+/* gptq_gemm.h - C = A * dequant(W) for GPTQ weights: the contract of the CPU variants in this folder.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Shapes, layout and formula: kernels/abi/td_gptq.h. Nothing in this folder links anything else of ours, for it becomes
- * libtdkernels.so; gptq_gemm_export.c holds what that library exports and is in no other.
+ * Shapes, layout and formula: kernels/abi/td_gptq.h. The C files of this folder are libtdkernels.so, so
+ * they link nothing else of ours; gptq_gemm_export.c holds what that library exports, and is in no other
+ * library or program.
  *
  * What every variant promises:
  *   arithmetic  (q - zero) exactly, products summed in fp32, one rounding to f16 (nearest even) at the end
- *   tolerance   |c - r| <= u_out * |r| + u_acc * sqrt(K) * (|A| * |W|), r in double (kernels/ops/gptq_gemm_ref.c), for finite values;
- *               where r rounds to an f16 denormal, half of the smallest denormal more
- *   NaN, Inf    in a row of A: NaN or Inf in that row of C where IEEE arithmetic gives one, no other row is touched
- *   repeatable  bit for bit, from call to call; an element depends on its row of A and its column of W alone: not on M, nor on
- *               its place in the batch, so that concurrency adds no noise. Variants differ from each other by rounding only.
- *   memory      reads and writes what the shapes say and nothing beyond; elements n .. ldc - 1 of a row of C stay as they are */
+ *   tolerance   |c - r| <= u_out * |r| + u_acc * sqrt(K) * (|A| * |W|), r in double
+ *               (kernels/ops/gptq_gemm_ref.c), for finite values; where r rounds to an f16 denormal, half
+ *               of the smallest denormal more
+ *   NaN, Inf    in a row of A: NaN or Inf in that row of C where IEEE arithmetic gives one; no other row
+ *               is touched
+ *   repeatable  bit for bit, from call to call. An element depends on its row of A and its column of W
+ *               alone, not on M or on its place in the batch, so that concurrency adds no noise. Variants
+ *               differ from each other by rounding only
+ *   memory      reads and writes what the shapes describe and nothing beyond; elements n .. ldc - 1 of a
+ *               row of C stay as they are */
 #ifndef TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_H
 #define TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_H
 
@@ -40,9 +45,11 @@ struct td_gptq_gemm_variant {
 extern const struct td_gptq_gemm_variant td_gptq_gemm_variants[] TD_HIDDEN;
 
 TD_HIDDEN bool td_gptq_gemm_can_run(const struct td_gptq_gemm_variant *v);
-/* name: NULL = the first that this machine can run. NULL: no such variant, or the machine cannot run it. */
+/* The variant of that name; name NULL: the first that this machine can run. NULL: there is none, or this
+ * machine cannot run it. */
 TD_HIDDEN const struct td_gptq_gemm_variant *td_gptq_gemm_find(const char *name);
-/* The rules of td_gptq.h but for the range of g_idx, which a run checks. Returns enum td_kernel_status. */
+/* Check the rules of td_gptq.h, but not the range of g_idx, which run checks. Returns enum
+ * td_kernel_status. */
 TD_HIDDEN int td_gptq_gemm_check(const struct td_gptq_gemm_args *x);
 /* Check, then run; m == 0 does nothing. */
 TD_HIDDEN int td_gptq_gemm_run(const struct td_gptq_gemm_variant *v, const struct td_gptq_gemm_args *x);

@@ -45,7 +45,7 @@ struct plan {
     void *memory;
 };
 
-/* ---- plan ------------------------------------------------------------------------------------------------------ */
+/* ---- plan ------------------------------------------------------------------------------------ */
 
 static void add_blocks(struct plan *p, int32_t first, int32_t end, int32_t group)
 {
@@ -111,7 +111,7 @@ static void gather_rows(const struct td_gptq_gemm_args *x, struct plan *p, int32
         }
 }
 
-/* ---- kernel: a tile of R rows and V vectors of columns ---------------------------------------------------------- */
+/* ---- kernel: a tile of R rows and V vectors of columns --------------------------------------- */
 
 /* The word of places i .. i + 32/bits - 1 and columns from n on. */
 INLINE vu take_word(const struct td_gptq_gemm_args *x, const struct plan *p, int32_t i, int n, const int bits)
@@ -201,7 +201,7 @@ INLINE void tile(const struct td_gptq_gemm_args *x, const struct plan *p, uint16
         store_halves(c + j / V * x->ldc + n + j % V * WIDTH, sum[j]);
 }
 
-/* ---- launcher -------------------------------------------------------------------------------------------------- */
+/* ---- launcher -------------------------------------------------------------------------------- */
 
 /* Columns [from, to). The last vector may start earlier and compute some columns twice, to the same result. */
 INLINE void span(const struct td_gptq_gemm_args *x, const struct plan *p, uint16_t *c, int from, int to, const int R, const int bits)

@@ -6,7 +6,7 @@
  *   td_gptq_gemm_exllama_4bit_f32  td_gptq_gemm_exllama_8bit_f32   weights as vLLM's exllama path has them at run time
  *   td_gptq_gemm_exllama_4bit_f16  td_gptq_gemm_exllama_8bit_f16
  *
- * Parameters, in this order (rows of family "td_gptq" in kernels/adapters/adapter.c):
+ * Parameters, in this order (also in kernels/adapters/adapter_td_gptq.c):
  *   a       [m, k] f16, rows lda apart           qweight [k * bits / 32, n] i32, 16-byte aligned
  *   qzeros  [groups, n * bits / 32] i32          scales  [groups, n] f16, 8-byte aligned
  *   g_idx   [k] i32 or NULL (checkpoint), or perm [k] i32 or NULL (exllama): the place in A of row i of W, rows sorted by group
@@ -14,12 +14,12 @@
  *   m n k groups zero_offset : i32;  lda ldc : i64, elements
  * Sizes obey the rules of td_gptq.h; group_size is k / groups. An index in g_idx or perm is not checked.
  *
- * Exllama's layout: 4 bit: inside each word of qweight the nibbles stand in the order k = 0 2 4 6 1 3 5 7 from the lowest bits on
- * (shuffle_4bit_8 in vLLM's csrc/quantization/gptq/qdq_4.cuh); 8 bit: as in the checkpoint (shuffle_8bit_4 in qdq_8.cuh does nothing).
- * Rows of W are sorted by group with act-order; qzeros and scales are as in the checkpoint.
+ * Exllama's layout: model/exllama_layout.h. Rows of W are sorted by group with act-order; qzeros and
+ * scales are as in the checkpoint.
  *
- * Promises: those of gptq_gemm.h for _f32, and an element does not depend on m. _f16 rounds each partial sum of a word to f16, of weights
- * not scaled yet, as dot22_8_f of vLLM's q_gemm.cu does, so that it is Inf or NaN once |a * (q - zero)| sums past 65504. */
+ * Promises of the _f32 kernels: those of gptq_gemm.h. The _f16 kernels round each partial sum of a word,
+ * of weights not scaled yet, to f16, as dot22_8_f of vLLM's q_gemm.cu does, so that an element is Inf or
+ * NaN once |a * (q - zero)| sums past 65504. */
 #ifndef TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_CU_H
 #define TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_CU_H
 
@@ -32,7 +32,8 @@
 #define TD_GPTQ_CU_ROWS 8     /* of C */
 #define TD_GPTQ_CU_SLICES 32  /* a word of K each, in turn */
 
-/* Grid and block of a launch, x y z; no dynamic shared memory. False: m or n is not positive, or more rows than a grid holds (524,280). */
+/* Grid and block of a launch, x y z; there is no dynamic shared memory. False: m or n is not positive, or
+ * there are more rows than a grid holds (524,280). */
 static inline bool td_gptq_cu_grid(int64_t m, int64_t n, uint32_t grid[3], uint32_t block[3])
 {
     const int64_t rows = (m + TD_GPTQ_CU_ROWS - 1) / TD_GPTQ_CU_ROWS, columns = (n + TD_GPTQ_CU_COLUMNS - 1) / TD_GPTQ_CU_COLUMNS;
@@ -49,7 +50,8 @@ static inline bool td_gptq_cu_grid(int64_t m, int64_t n, uint32_t grid[3], uint3
 
 #define TD_GPTQ_CU_PARAMS 13
 
-/* The parameters of a launch; param points into the struct, as kernelParams of cuLaunchKernel. */
+/* The parameters of a launch. param points into the struct, as kernelParams of cuLaunchKernel does, so
+ * the struct must stay in place. */
 struct td_gptq_cu_call {
     const void *a, *qweight, *qzeros, *scales, *order;
     void *c;
@@ -58,7 +60,7 @@ struct td_gptq_cu_call {
     void *param[TD_GPTQ_CU_PARAMS];
 };
 
-/* From checked arguments; those of an exllama kernel hold perm as g_idx. */
+/* Fill *p from checked arguments; for an exllama kernel x->g_idx holds perm. */
 static inline void td_gptq_cu_call_of(const struct td_gptq_gemm_args *x, struct td_gptq_cu_call *p)
 {
     const struct td_gptq_cu_call call = {x->a, x->qweight, x->qzeros, x->scales, x->g_idx, x->c, x->m, x->n, x->k, x->k / x->group_size, x->zero_offset,

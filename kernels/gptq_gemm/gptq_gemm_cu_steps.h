@@ -1,8 +1,8 @@
-/* gptq_gemm_cu_steps.h - the steps of the GPU kernels that another build may do otherwise, each with what is right.
+/* gptq_gemm_cu_steps.h - the steps of the GPU kernels that a planted bug may replace, each with the right version.
  * SPDX-License-Identifier: Apache-2.0
  *
- * As gptq_gemm_steps.h does for the CPU: a planted bug (demo/bugs/gpu/<name>.h) is included before everything else and defines one or two
- * of these. x is the launch's struct gptq_launch. */
+ * As gptq_gemm_steps.h for the CPU: a planted bug (demo/bugs/gpu/<name>.h) is included before everything
+ * else and defines one or two of these. x is the launch's struct gptq_launch. */
 #ifndef TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_CU_STEPS_H
 #define TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_CU_STEPS_H
 
@@ -18,7 +18,7 @@
 #ifndef STEP_HALF_SUMS         /* are the products of a word summed in f16? */
 #define STEP_HALF_SUMS(x, bits, half_sums) (half_sums)
 #endif
-#ifndef STEP_SYNC              /* between what threads wrote into shared memory and who reads it */
+#ifndef STEP_SYNC              /* after threads wrote to shared memory, before others read it */
 #define STEP_SYNC() __syncthreads()
 #endif
 

@@ -17,7 +17,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct td_gptq_gemm_variant *variant;
 static char build[120];
 
-static void pick(void)
+static void pick_variant(void)
 {
     const char *forced = getenv("TD_KERNEL");
 
@@ -28,13 +28,13 @@ static void pick(void)
 
 int td_gptq_gemm(const struct td_gptq_gemm_args *args)
 {
-    pthread_once(&once, pick);
+    pthread_once(&once, pick_variant);
     return variant ? td_gptq_gemm_run(variant, args) : TD_KERNEL_EUNSUPPORTED;
 }
 
 const char *td_kernels_build(void)
 {
-    pthread_once(&once, pick);
+    pthread_once(&once, pick_variant);
     return build;
 }
 

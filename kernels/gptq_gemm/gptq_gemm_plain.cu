@@ -5,7 +5,7 @@
  * neighbours read 128 bytes of a row of qweight, and takes word y of every 32 words of K; the 32 partial sums of an element meet in shared memory
  * and are added in their order. So an element depends on its row of A and its column of W alone, and repeats bit for bit.
  * (q - zero) has at most 9 bits and a scale 11, so that a weight is exact in float. */
-#include "kernels/gpu/gpu.h"
+#include "kernels/simt/gpu.h"
 #include "kernels/gptq_gemm/gptq_gemm_cu.h"
 #include "kernels/gptq_gemm/gptq_gemm_cu_steps.h"
 

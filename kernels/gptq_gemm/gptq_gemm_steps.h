@@ -1,10 +1,10 @@
-/* gptq_gemm_steps.h - the steps of the kernel that another build may do otherwise, each with what is right.
+/* gptq_gemm_steps.h - the steps of the CPU kernels that a planted bug may replace, each with the right version.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A planted bug (demo/bugs/<name>.h) is included before everything else and defines one or two of these; the rest of the
- * build is the same code, so that its speed can be compared. x is the call's struct td_gptq_gemm_args. A step may get a
- * scalar or a vector (vf floats, vu words: gptq_gemm_core.h), so it should use operators only. No parameter may be named as a
- * member of x that the step uses. */
+ * A planted bug (demo/bugs/<name>.h) is included before everything else and defines one or two of these;
+ * the rest of the build is the same code, so that its speed can be compared. x is the call's struct
+ * td_gptq_gemm_args. A step may get a scalar or a vector (vf floats, vu words: gptq_gemm_core.h), so it
+ * should use operators only. No parameter may have the name of a member of x that the step uses. */
 #ifndef TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_STEPS_H
 #define TD_KERNELS_GPTQ_GEMM_GPTQ_GEMM_STEPS_H
 

@@ -18,17 +18,17 @@
 
 /* What differs between the two. */
 struct kind {
-    const char *who, *variable;
+    const char *name, *variable;     /* variable: names a library to open */
     const char *file;              /* and its version */
     const char *versions[MAX_VERSIONS]; /* the newest first; "" is the bare name */
     const char *folders[4];        /* from the build's own */
-    const char *runtime;           /* of the same version, in what the build needs; NULL: theirs do not go together */
+    const char *runtime;           /* the CUDA runtime of that version, as the build needs it; NULL: versions do not go together */
     int no_transpose;
 };
 
-static const struct kind cublas = {.who = "cuBLAS", .variable = "TD_CUBLAS_LIBRARY", .file = "libcublas.so", .versions = {".13", ".12", ".11"}, .runtime = "libcudart.so",
+static const struct kind cublas = {.name = "cuBLAS", .variable = "TD_CUBLAS_LIBRARY", .file = "libcublas.so", .versions = {".13", ".12", ".11"}, .runtime = "libcudart.so",
                                    .folders = {"../nvidia/cu13/lib/", "../nvidia/cublas/lib/", "../torch/lib/"}, .no_transpose = TD_CUBLAS_OP_N};
-static const struct kind hipblas = {.who = "hipBLAS", .variable = "TD_HIPBLAS_LIBRARY", .file = "libhipblas.so", .versions = {".3", ".2", ".1", ".0", ""},
+static const struct kind hipblas = {.name = "hipBLAS", .variable = "TD_HIPBLAS_LIBRARY", .file = "libhipblas.so", .versions = {".3", ".2", ".1", ".0", ""},
                                     .folders = {"../torch/lib/"}, .no_transpose = TD_HIPBLAS_OP_N};
 
 struct td_gpu_blas {
@@ -38,7 +38,7 @@ struct td_gpu_blas {
     size_t workspace_bytes;
     struct td_gpu_memory workspace;
     bool ready;                    /* the handle is set up */
-    struct td_gpu_blas_lt *lt;     /* NULL: not looked for yet, or not there: */
+    struct td_gpu_blas_lt *lt;     /* NULL: not looked for yet, or not there */
     char no_lt[160];
     char words[64];
 #define MEMBER(cuda, hip, member, args) int (*member) args;
@@ -49,12 +49,12 @@ struct td_gpu_blas {
 #undef MEMBER
 };
 
-/* ---- which library ------------------------------------------------------------------------------------------------- */
+/* ---- which library --------------------------------------------------------------------------- */
 
-/* Kept loaded after dlclose: it has threads and memory of its own. */
+/* Stays loaded after dlclose (RTLD_NODELETE), because it has threads and memory of its own. */
 #define LOAD (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
-/* The kind's versions, that of the build's runtime first. */
+/* The versions of the library, first the one of the build's CUDA runtime. */
 static int order_versions(const struct kind *kind, const struct td_gpu_image *img, const char *out[MAX_VERSIONS])
 {
     const char *runtime = kind->runtime ? td_gpu_image_needed(img, kind->runtime) : NULL, *own = runtime ? runtime + strlen(kind->runtime) : NULL;
@@ -69,8 +69,9 @@ static int order_versions(const struct kind *kind, const struct td_gpu_image *im
     return n;
 }
 
-/* Beside the build's file: a link is followed, so that SITE is where it really lies. NULL: there is none. */
-static void *load_beside(const struct kind *kind, const char *build, const char *const *versions, int n)
+/* Load the library that lies beside the build's file. A link is followed, so that SITE is the real
+ * folder. NULL: there is none. */
+static void *load_blas_beside(const struct kind *kind, const char *build, const char *const *versions, int n)
 {
     char path[PATH_BYTES + 64], *real = realpath(build, NULL), *slash = real ? strrchr(real, '/') : NULL;
     void *library = NULL;
@@ -86,7 +87,7 @@ static void *load_beside(const struct kind *kind, const char *build, const char 
     return library;
 }
 
-static void *load(const struct kind *kind, const struct td_gpu_image *img, struct td_error *err)
+static void *load_blas(const struct kind *kind, const struct td_gpu_image *img, struct td_error *err)
 {
     const char *named = getenv(kind->variable), *versions[MAX_VERSIONS];
     const int n = order_versions(kind, img, versions);
@@ -96,17 +97,17 @@ static void *load(const struct kind *kind, const struct td_gpu_image *img, struc
 
     if (named && *named)
         library = dlopen(named, LOAD);
-    else if (!(library = load_beside(kind, td_gpu_image_path(img), versions, n)))
+    else if (!(library = load_blas_beside(kind, td_gpu_image_path(img), versions, n)))
         for (i = 0; i < n && !library && snprintf(file, sizeof file, "%s%s", kind->file, versions[i]) > 0; i++)
             library = dlopen(file, LOAD);
     if (!library)
-        td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; there is none beside the build or where the loader looks: %.120s", kind->variable, kind->who, dlerror());
+        td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; there is none beside the build or where the loader looks: %.120s", kind->variable, kind->name, dlerror());
     return library;
 }
 
-/* ---- open and close ------------------------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
-static void find(struct td_gpu_blas *b, const char *name, void *fn, size_t bytes, const char **missing)
+static void find_function(struct td_gpu_blas *b, const char *name, void *fn, size_t bytes, const char **missing)
 {
     void *symbol = dlsym(b->library, name);
 
@@ -121,28 +122,29 @@ static int find_functions(struct td_gpu_blas *b, struct td_error *err)
     const bool cuda = b->kind == &cublas;
     const char *missing = NULL;
 
-#define FIND(c, hip, member, args) find(b, cuda ? #c : #hip, &b->member, sizeof b->member, &missing);
+#define FIND(c, hip, member, args) find_function(b, cuda ? #c : #hip, &b->member, sizeof b->member, &missing);
     TD_BLAS_FUNCTIONS(FIND)
 #undef FIND
-#define FIND(name, member, args) if (cuda) find(b, #name, &b->member, sizeof b->member, &missing);
+#define FIND(name, member, args) if (cuda) find_function(b, #name, &b->member, sizeof b->member, &missing);
     TD_CUBLAS_FUNCTIONS(FIND)
 #undef FIND
-    return missing ? td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; what was found has no %s", b->kind->variable, b->kind->who, missing) : TD_OK;
+    return missing ? td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; what was found has no %s", b->kind->variable, b->kind->name, missing) : TD_OK;
 }
 
-static void read_words(struct td_gpu_blas *b)
+static void describe_library(struct td_gpu_blas *b)
 {
     int v[3] = {0, 0, 0}, i;
 
     for (i = 0; i < 3 && b->property; i++)
         b->property(i, &v[i]); /* MAJOR, MINOR, PATCH */
     if (v[0])
-        snprintf(b->words, sizeof b->words, "%s %d.%d.%d", b->kind->who, v[0], v[1], v[2]);
+        snprintf(b->words, sizeof b->words, "%s %d.%d.%d", b->kind->name, v[0], v[1], v[2]);
     else
-        snprintf(b->words, sizeof b->words, "%s", b->kind->who);
+        snprintf(b->words, sizeof b->words, "%s", b->kind->name);
 }
 
-/* getChosenWorkspaceSize: 32 MiB on compute capability 9.0, else two pieces of 4 MiB and eight of 16 KiB. */
+/* torch's getChosenWorkspaceSize: 32 MiB on compute capability 9.0, else two pieces of 4 MiB and eight
+ * of 16 KiB. */
 static size_t torch_workspace(int sm)
 {
     return sm == 90 ? (size_t)32 << 20 : ((size_t)8 << 20) + ((size_t)128 << 10);
@@ -161,13 +163,13 @@ int td_gpu_blas_open(const struct td_gpu_driver *driver, void *device, const str
     b->driver = driver;
     b->device = device;
     b->workspace_bytes = facts->sm ? torch_workspace(facts->sm) : 0;
-    b->library = load(b->kind, img, err);
+    b->library = load_blas(b->kind, img, err);
     rc = b->library ? find_functions(b, err) : TD_ENOTFOUND;
     if (rc) {
         td_gpu_blas_close(b);
         return rc;
     }
-    read_words(b);
+    describe_library(b);
     *out = b;
     return TD_OK;
 }
@@ -192,10 +194,10 @@ const char *td_gpu_blas_words(const struct td_gpu_blas *b)
     return b->words;
 }
 
-/* ---- asking -------------------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
-/* A status may be the news that the context is dead; the driver knows. */
-static int say(struct td_gpu_blas *b, int status, struct td_error *err, const char *what)
+/* The status may mean that the context is dead; the driver knows. */
+static int fail_with_status(struct td_gpu_blas *b, int status, struct td_error *err, const char *what)
 {
     if (!status)
         return TD_OK;
@@ -206,14 +208,14 @@ static int say(struct td_gpu_blas *b, int status, struct td_error *err, const ch
 
 static int make_handle(struct td_gpu_blas *b, struct td_error *err)
 {
-    int rc = b->handle ? TD_OK : say(b, b->create(&b->handle), err, "cannot make a handle for matrix products");
+    int rc = b->handle ? TD_OK : fail_with_status(b, b->create(&b->handle), err, "cannot make a handle for matrix products");
 
     if (!rc)
-        rc = say(b, b->set_stream(b->handle, b->driver->stream(b->device)), err, "cannot choose the stream of matrix products");
+        rc = fail_with_status(b, b->set_stream(b->handle, b->driver->stream(b->device)), err, "cannot choose the stream of matrix products");
     if (!rc && b->workspace_bytes && !b->workspace.address)
         rc = b->driver->alloc(b->device, b->workspace_bytes, 256, false, &b->workspace, err);
     if (!rc && b->workspace_bytes)
-        rc = say(b, b->set_workspace(b->handle, (void *)(uintptr_t)b->workspace.address, b->workspace_bytes), err, "cannot set the workspace of matrix products");
+        rc = fail_with_status(b, b->set_workspace(b->handle, (void *)(uintptr_t)b->workspace.address, b->workspace_bytes), err, "cannot set the workspace of matrix products");
     b->ready = !rc;
     return rc;
 }
@@ -232,7 +234,7 @@ int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, 
     static const uint16_t one = ONE, zero = 0;
     const int no = b->kind->no_transpose;
 
-    return say(b, b->hgemm(b->handle, no, no, (int)n, (int)m, (int)k, &one, (const uint16_t *)(uintptr_t)w, (int)n, (const uint16_t *)(uintptr_t)a, (int)k, &zero,
+    return fail_with_status(b, b->hgemm(b->handle, no, no, (int)n, (int)m, (int)k, &one, (const uint16_t *)(uintptr_t)w, (int)n, (const uint16_t *)(uintptr_t)a, (int)k, &zero,
                            (uint16_t *)(uintptr_t)c, (int)n), err, "the matrix product failed");
 }
 
@@ -245,7 +247,8 @@ const char *td_gpu_blas_no_bias(struct td_gpu_blas *b)
     return b->lt ? NULL : b->no_lt;
 }
 
-/* Of cublasLt: what torch's variable says, in KiB; else 1 MiB, as in torch 2.11 (seen: with it all outputs of torch's linear were equal bit for bit, with 32 MiB not all). */
+/* The workspace of cublasLt: torch's environment variable, in KiB; else 1 MiB, as in torch 2.11. Seen:
+ * with 1 MiB all outputs of torch's linear were equal bit for bit, with 32 MiB not all. */
 static size_t lt_workspace(const struct td_gpu_blas *b)
 {
     const char *text = getenv("CUBLASLT_WORKSPACE_SIZE");
@@ -268,7 +271,7 @@ static int linear_with_bias(struct td_gpu_blas *b, const struct td_gpu_linear *x
     if (!(status = td_gpu_blas_lt_linear(b->lt, &at, x, &who)))
         return TD_OK;
     snprintf(what, sizeof what, "%s failed", who);
-    return say(b, status, err, what);
+    return fail_with_status(b, status, err, what);
 }
 
 int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err)
@@ -278,6 +281,6 @@ int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, str
 
     if (x->bias)
         return linear_with_bias(b, x, err);
-    return say(b, b->gemm_ex(b->handle, TD_CUBLAS_OP_T, TD_CUBLAS_OP_N, x->n, x->m, x->k, &one, (const void *)(uintptr_t)x->w, type, x->k, (const void *)(uintptr_t)x->a, type,
+    return fail_with_status(b, b->gemm_ex(b->handle, TD_CUBLAS_OP_T, TD_CUBLAS_OP_N, x->n, x->m, x->k, &one, (const void *)(uintptr_t)x->w, type, x->k, (const void *)(uintptr_t)x->a, type,
                              x->lda, &zero, (void *)(uintptr_t)x->c, type, x->ldc, TD_CUBLAS_COMPUTE_32F, TD_CUBLAS_TENSOR_OP), err, "cublasGemmEx failed");
 }

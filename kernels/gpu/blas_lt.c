@@ -22,9 +22,9 @@ struct td_gpu_blas_lt {
 #undef MEMBER
 };
 
-/* ---- open and close ------------------------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
-static void find(void *library, const char *name, void *fn, const char **missing)
+static void find_function(void *library, const char *name, void *fn, const char **missing)
 {
     void *symbol = dlsym(library, name);
 
@@ -41,8 +41,8 @@ int td_gpu_blas_lt_open(void *library, struct td_gpu_blas_lt **out, struct td_er
     *out = NULL;
     if (!l)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    find(library, "cublasLtMatmul", &l->matmul, &missing);
-#define FIND(name, member, args) find(library, #name, &l->member, &missing);
+    find_function(library, "cublasLtMatmul", &l->matmul, &missing);
+#define FIND(name, member, args) find_function(library, #name, &l->member, &missing);
     TD_CUBLASLT_PLAN_FUNCTIONS(FIND)
 #undef FIND
     if (missing) {
@@ -53,7 +53,7 @@ int td_gpu_blas_lt_open(void *library, struct td_gpu_blas_lt **out, struct td_er
     return TD_OK;
 }
 
-static void forget(struct td_gpu_blas_lt *l)
+static void forget_plan(struct td_gpu_blas_lt *l)
 {
     if (l->desc)
         l->end_desc(l->desc);
@@ -70,13 +70,13 @@ static void forget(struct td_gpu_blas_lt *l)
 void td_gpu_blas_lt_close(struct td_gpu_blas_lt *l)
 {
     if (l)
-        forget(l);
+        forget_plan(l);
     free(l);
 }
 
-/* ---- a plan -------------------------------------------------------------------------------------------------------- */
+/* ---- a plan ---------------------------------------------------------------------------------- */
 
-static bool is_same(const struct td_gpu_linear *x, const struct td_gpu_linear *y)
+static bool is_same_layer(const struct td_gpu_linear *x, const struct td_gpu_linear *y)
 {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldc == y->ldc && x->bf16 == y->bf16 && x->a == y->a && x->w == y->w && x->c == y->c &&
            x->bias == y->bias;
@@ -91,7 +91,7 @@ static uint32_t alignment(uint64_t address)
     return bytes;
 }
 
-static int describe(struct td_gpu_blas_lt *l, const struct td_gpu_linear *x, const char **who)
+static int describe_layer(struct td_gpu_blas_lt *l, const struct td_gpu_linear *x, const char **who)
 {
     const int type = x->bf16 ? TD_CUBLASLT_BF16 : TD_CUBLASLT_F16, transpose = TD_CUBLASLT_OP_T, keep = TD_CUBLASLT_OP_N, epilogue = TD_CUBLASLT_BIAS;
     const uint64_t n = (uint64_t)x->n, k = (uint64_t)x->k, m = (uint64_t)x->m;
@@ -111,8 +111,8 @@ static int describe(struct td_gpu_blas_lt *l, const struct td_gpu_linear *x, con
     return l->make_layout(&l->c, type, n, m, x->ldc);
 }
 
-/* torch says the bias's alignment for D's. */
-static int prefer(struct td_gpu_blas_lt *l, void *preference, const struct td_gpu_linear *x, uint64_t workspace_bytes)
+/* torch gives the bias's alignment as D's. */
+static int set_preference(struct td_gpu_blas_lt *l, void *preference, const struct td_gpu_linear *x, uint64_t workspace_bytes)
 {
     const struct { int attribute; uint64_t address; } operands[] = {
         {TD_CUBLASLT_PREF_ALIGN_A, x->w}, {TD_CUBLASLT_PREF_ALIGN_B, x->a}, {TD_CUBLASLT_PREF_ALIGN_C, x->c}, {TD_CUBLASLT_PREF_ALIGN_D, x->bias}};
@@ -126,7 +126,7 @@ static int prefer(struct td_gpu_blas_lt *l, void *preference, const struct td_gp
     return rc;
 }
 
-static int choose(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
+static int choose_algorithm(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
 {
     void *preference = NULL;
     int rc, found = 0;
@@ -135,7 +135,7 @@ static int choose(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *a
     if ((rc = l->make_preference(&preference)))
         return rc;
     *who = "cublasLtMatmulPreferenceSetAttribute";
-    if (!(rc = prefer(l, preference, x, at->workspace_bytes))) {
+    if (!(rc = set_preference(l, preference, x, at->workspace_bytes))) {
         *who = "cublasLtMatmulAlgoGetHeuristic";
         rc = l->choose(at->handle, l->desc, l->w, l->a, l->c, l->c, preference, 1, &l->choice, &found);
     }
@@ -143,25 +143,25 @@ static int choose(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *a
     return rc ? rc : found < 1 ? NOT_SUPPORTED : l->choice.status;
 }
 
-static int plan(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
+static int plan_layer(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
 {
     int rc;
 
-    forget(l);
-    if ((rc = describe(l, x, who)) || (rc = choose(l, at, x, who)))
+    forget_plan(l);
+    if ((rc = describe_layer(l, x, who)) || (rc = choose_algorithm(l, at, x, who)))
         return rc;
     l->x = *x;
     l->planned = true;
     return 0;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------------------ */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 int td_gpu_blas_lt_linear(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
 {
     static const float one = 1, zero = 0;
     void *const c = (void *)(uintptr_t)x->c;
-    int rc = l->planned && is_same(&l->x, x) ? 0 : plan(l, at, x, who);
+    int rc = l->planned && is_same_layer(&l->x, x) ? 0 : plan_layer(l, at, x, who);
 
     if (rc)
         return rc;

@@ -1,8 +1,9 @@
 /* driver_core.c - memory, copies, code and times behind driver.h, through functions that CUDA and HIP both have.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The stream is a blocking one: a copy in may return before its bytes have arrived, and only such a stream waits for it. A mapping has the driver's
- * granule as its size (2 MiB); the address behind it is reserved and stays without memory: there an access ends the context (CUDA:
+ * The stream is a blocking one: a copy to the device may return before its bytes have arrived, and only
+ * such a stream waits for it. The size of a guarded mapping is the driver's granule (2 MiB); the address
+ * behind it is reserved and has no memory, so that an access there ends the context (CUDA:
  * CUDA_ERROR_ILLEGAL_ADDRESS) or the process (HIP). */
 #include "kernels/gpu/driver_core.h"
 
@@ -10,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- errors -------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* What CUDA's driver documents as ending the context: "the process must be terminated and relaunched". Those that HIP has have the same numbers. */
+/* Errors that the CUDA driver documents as final: "the process must be terminated and relaunched". HIP
+ * has some of them, with the same numbers. */
 static bool is_final(int result)
 {
     switch (result) {
@@ -33,7 +35,7 @@ static int code_of(int result)
     }
 }
 
-int td_gpu_core_say(struct td_gpu_core *c, int result, struct td_error *err, const char *what)
+int td_gpu_core_check(struct td_gpu_core *c, int result, struct td_error *err, const char *what)
 {
     const char *name = NULL, *text = NULL;
 
@@ -44,7 +46,7 @@ int td_gpu_core_say(struct td_gpu_core *c, int result, struct td_error *err, con
     c->describe(c, result, &name, &text);
     name = name ? name : "an error that it has no name for";
     text = text ? text : "";
-    return td_fail(err, code_of(result), "%s: %s says %s (%d)%s%s", what, c->who, name, result, *text ? ": " : "", text);
+    return td_fail(err, code_of(result), "%s: %s says %s (%d)%s%s", what, c->name, name, result, *text ? ": " : "", text);
 }
 
 bool td_gpu_core_is_dead(const void *device)
@@ -52,7 +54,7 @@ bool td_gpu_core_is_dead(const void *device)
     return ((const struct td_gpu_core *)device)->dead != 0;
 }
 
-/* ---- open ---------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 bool td_gpu_core_symbol(void *library, const char *name, void *fn, size_t bytes)
 {
@@ -73,10 +75,10 @@ int td_gpu_core_attribute(struct td_gpu_core *c, int which)
 
 int td_gpu_core_start(struct td_gpu_core *c, struct td_error *err)
 {
-    int rc = td_gpu_core_say(c, c->stream_create(&c->stream, 0), err, "cannot make a stream"), i;
+    int rc = td_gpu_core_check(c, c->stream_create(&c->stream, 0), err, "cannot make a stream"), i;
 
     for (i = 0; i < 2 && !rc; i++)
-        rc = td_gpu_core_say(c, c->event_create(&c->events[i], 0), err, "cannot make an event");
+        rc = td_gpu_core_check(c, c->event_create(&c->events[i], 0), err, "cannot make an event");
     return rc;
 }
 
@@ -90,10 +92,11 @@ void td_gpu_core_stop(struct td_gpu_core *c)
     c->events[0] = c->events[1] = c->stream = NULL;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Unlike cuMemFree, cuMemUnmap waits for nothing. What may be under way: fills in our stream, and a copy of up to 64 KiB from pageable memory, which
- * has returned when it was staged; it is in the default stream. */
+/* Unlike cuMemFree, cuMemUnmap waits for nothing, so wait here for what may still use the memory: fills
+ * in our stream, and in the default stream a copy of up to 64 KiB from pageable memory, which returned
+ * once it was staged. */
 void td_gpu_core_free(void *device, struct td_gpu_memory *m)
 {
     struct td_gpu_core *c = device;
@@ -118,20 +121,20 @@ static int map_guarded(struct td_gpu_core *c, size_t bytes, struct td_gpu_memory
     const struct td_cuda_allocation what = {.type = TD_CUDA_ALLOCATION_PINNED, .location = here};
     const struct td_cuda_access access = {here, TD_CUDA_ACCESS_READWRITE};
     size_t granule = 0, room;
-    int rc = td_gpu_core_say(c, c->mem_granularity(&granule, &what, TD_CUDA_GRANULARITY_MINIMUM), err, "guard");
+    int rc = td_gpu_core_check(c, c->mem_granularity(&granule, &what, TD_CUDA_GRANULARITY_MINIMUM), err, "guard");
 
     if (rc || !granule)
-        return rc ? rc : td_fail(err, TD_EIO, "%s says that mappings have no size", c->who);
+        return rc ? rc : td_fail(err, TD_EIO, "%s says that mappings have no size", c->name);
     room = (bytes + granule - 1) / granule * granule;
     m->range_bytes = room + granule;
-    if ((rc = td_gpu_core_say(c, c->address_reserve(&m->reserved, m->range_bytes, 0, 0, 0), err, "guard: cannot reserve addresses")))
+    if ((rc = td_gpu_core_check(c, c->address_reserve(&m->reserved, m->range_bytes, 0, 0, 0), err, "guard: cannot reserve addresses")))
         return rc;
-    if ((rc = td_gpu_core_say(c, c->mem_create(&m->handle, room, &what, 0), err, "guard: no memory")))
+    if ((rc = td_gpu_core_check(c, c->mem_create(&m->handle, room, &what, 0), err, "guard: no memory")))
         return rc;
-    if ((rc = td_gpu_core_say(c, c->mem_map(m->reserved, room, 0, m->handle, 0), err, "guard: cannot map")))
+    if ((rc = td_gpu_core_check(c, c->mem_map(m->reserved, room, 0, m->handle, 0), err, "guard: cannot map")))
         return rc;
     m->mapped_bytes = room;
-    return td_gpu_core_say(c, c->mem_set_access(m->reserved, room, &access, 1), err, "guard: cannot open the mapping");
+    return td_gpu_core_check(c, c->mem_set_access(m->reserved, room, &access, 1), err, "guard: cannot open the mapping");
 }
 
 static int alloc_guarded(struct td_gpu_core *c, size_t bytes, size_t align, struct td_gpu_memory *m, struct td_error *err)
@@ -162,7 +165,7 @@ int td_gpu_core_alloc(void *device, size_t bytes, size_t align, bool guard, stru
         rc = alloc_guarded(c, bytes, align, m, err);
     } else {
         snprintf(what, sizeof what, "%zu bytes on the GPU", bytes);
-        rc = td_gpu_core_say(c, c->mem_alloc(&m->base, bytes + align), err, what); /* aligned to 256 bytes, small ones no better */
+        rc = td_gpu_core_check(c, c->mem_alloc(&m->base, bytes + align), err, what); /* the driver aligns to 256 bytes only */
         m->address = rc ? 0 : (m->base + align - 1) & ~(uint64_t)(align - 1);
     }
     m->bytes = rc ? 0 : bytes;
@@ -173,7 +176,7 @@ int td_gpu_core_wait(void *device, struct td_error *err)
 {
     struct td_gpu_core *c = device;
 
-    return td_gpu_core_say(c, c->stream_synchronize(c->stream), err, "the kernel did not end well");
+    return td_gpu_core_check(c, c->stream_synchronize(c->stream), err, "the kernel did not end well");
 }
 
 void *td_gpu_core_stream(void *device)
@@ -186,7 +189,7 @@ int td_gpu_core_copy_in(void *device, uint64_t to, const void *from, size_t byte
     struct td_gpu_core *c = device;
     int rc = td_gpu_core_wait(device, err);
 
-    return rc || !bytes ? rc : td_gpu_core_say(c, c->copy_to_device(to, from, bytes), err, "cannot copy to the GPU");
+    return rc || !bytes ? rc : td_gpu_core_check(c, c->copy_to_device(to, from, bytes), err, "cannot copy to the GPU");
 }
 
 int td_gpu_core_copy_out(void *device, void *to, uint64_t from, size_t bytes, struct td_error *err)
@@ -194,23 +197,23 @@ int td_gpu_core_copy_out(void *device, void *to, uint64_t from, size_t bytes, st
     struct td_gpu_core *c = device;
     int rc = td_gpu_core_wait(device, err);
 
-    return rc || !bytes ? rc : td_gpu_core_say(c, c->copy_to_host(to, from, bytes), err, "cannot copy from the GPU");
+    return rc || !bytes ? rc : td_gpu_core_check(c, c->copy_to_host(to, from, bytes), err, "cannot copy from the GPU");
 }
 
 int td_gpu_core_set(void *device, uint64_t to, uint8_t value, size_t bytes, struct td_error *err)
 {
     struct td_gpu_core *c = device;
 
-    return bytes ? td_gpu_core_say(c, c->set_8_async(to, value, bytes, c->stream), err, "cannot fill memory on the GPU") : TD_OK;
+    return bytes ? td_gpu_core_check(c, c->set_8_async(to, value, bytes, c->stream), err, "cannot fill memory on the GPU") : TD_OK;
 }
 
-/* ---- code ---------------------------------------------------------------------------------------------------------- */
+/* ---- code ------------------------------------------------------------------------------------ */
 
 int td_gpu_core_load(void *device, const void *image, void **module, struct td_error *err)
 {
     struct td_gpu_core *c = device;
 
-    return td_gpu_core_say(c, c->module_load(module, image), err, "cannot load the build's code");
+    return td_gpu_core_check(c, c->module_load(module, image), err, "cannot load the build's code");
 }
 
 void td_gpu_core_unload(void *device, void *module)
@@ -234,7 +237,7 @@ int td_gpu_core_function(void *device, void *module, const char *symbol, struct 
     int rc;
 
     memset(f, 0, sizeof *f);
-    if ((rc = td_gpu_core_say(c, c->module_get_function(&f->handle, module, symbol), err, "the code that was loaded lacks the kernel")))
+    if ((rc = td_gpu_core_check(c, c->module_get_function(&f->handle, module, symbol), err, "the code that was loaded lacks the kernel")))
         return rc;
     f->n_params = -1;
     f->shared_bytes = td_gpu_core_function_attribute(c, f, TD_CUDA_FUNC_SHARED_SIZE_BYTES);
@@ -247,17 +250,17 @@ int td_gpu_core_mark(void *device, int which, struct td_error *err)
 {
     struct td_gpu_core *c = device;
 
-    return td_gpu_core_say(c, c->event_record(c->events[which], c->stream), err, "cannot record an event");
+    return td_gpu_core_check(c, c->event_record(c->events[which], c->stream), err, "cannot record an event");
 }
 
 int td_gpu_core_elapsed(void *device, int64_t *ns, struct td_error *err)
 {
     struct td_gpu_core *c = device;
     float ms = 0;
-    int rc = td_gpu_core_say(c, c->event_synchronize(c->events[1]), err, "the kernel did not end well");
+    int rc = td_gpu_core_check(c, c->event_synchronize(c->events[1]), err, "the kernel did not end well");
 
     if (!rc)
-        rc = td_gpu_core_say(c, c->event_elapsed(&ms, c->events[0], c->events[1]), err, "no time between two events");
+        rc = td_gpu_core_check(c, c->event_elapsed(&ms, c->events[0], c->events[1]), err, "no time between two events");
     *ns = (int64_t)((double)ms * 1e6);
     return rc;
 }

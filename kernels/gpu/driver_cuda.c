@@ -1,8 +1,9 @@
 /* driver_cuda.c - the CUDA driver behind driver.h; most of it is driver_core.c.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The library is found by dlopen, its functions by dlsym: nothing of CUDA is needed to build Tapedeck, and a machine without a GPU gets a sentence.
- * The primary context is used, as the CUDA runtime would. */
+ * The library is opened by dlopen and its functions found by dlsym, so that Tapedeck builds without CUDA,
+ * and says on a machine without a GPU what is missing. The primary context is used, as by the CUDA
+ * runtime. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +23,9 @@ struct cuda {
     char no_nvml[200];
 };
 
-/* ---- open ---------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
-static void describe(struct td_gpu_core *core, int result, const char **name, const char **text)
+static void describe_error(struct td_gpu_core *core, int result, const char **name, const char **text)
 {
     struct cuda *c = (struct cuda *)core;
 
@@ -95,17 +96,17 @@ static const char *why_no_guards(struct td_gpu_core *c)
     return all && td_gpu_core_attribute(c, TD_CUDA_DEV_VIRTUAL_MEMORY) ? NULL : "this device or its driver cannot map memory (cuMemMap), so there are no guards";
 }
 
-static int start(struct cuda *c, struct td_error *err)
+static int start_device(struct cuda *c, struct td_error *err)
 {
     struct td_gpu_core *core = &c->core;
-    int rc = td_gpu_core_say(core, core->init(0), err, "cannot start CUDA");
+    int rc = td_gpu_core_check(core, core->init(0), err, "cannot start CUDA");
 
     if (!rc)
-        rc = td_gpu_core_say(core, core->device_get(&core->device, 0), err, "no first CUDA device (CUDA_VISIBLE_DEVICES chooses it)");
+        rc = td_gpu_core_check(core, core->device_get(&core->device, 0), err, "no first CUDA device (CUDA_VISIBLE_DEVICES chooses it)");
     if (!rc)
-        rc = td_gpu_core_say(core, c->primary_retain(&c->context, core->device), err, "cannot make a context on the first CUDA device");
+        rc = td_gpu_core_check(core, c->primary_retain(&c->context, core->device), err, "cannot make a context on the first CUDA device");
     if (!rc)
-        rc = td_gpu_core_say(core, c->ctx_set_current(c->context), err, "cannot use the context");
+        rc = td_gpu_core_check(core, c->ctx_set_current(c->context), err, "cannot use the context");
     return rc ? rc : td_gpu_core_start(core, err);
 }
 
@@ -133,14 +134,14 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
     *device = NULL;
     if (!c)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    c->core.who = "the CUDA driver";
-    c->core.describe = describe;
+    c->core.name = "the CUDA driver";
+    c->core.describe = describe_error;
     td_gpu_ptx_cache_open(ptx_off, sizeof ptx_off);
     c->core.library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* the driver has threads and memory of its own */
     rc = c->core.library ? find_functions(c, err)
                          : td_fail(err, TD_ENOTFOUND, "no CUDA driver on this machine (%s); a build for CUDA runs where there is a GPU with its driver", dlerror());
     if (!rc)
-        rc = start(c, err);
+        rc = start_device(c, err);
     if (rc) {
         cuda_close(c);
         return rc;
@@ -152,7 +153,7 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
     return TD_OK;
 }
 
-/* ---- code ---------------------------------------------------------------------------------------------------------- */
+/* ---- code ------------------------------------------------------------------------------------ */
 
 static int cuda_function(void *device, void *module, const char *symbol, struct td_gpu_function *f, struct td_error *err)
 {
@@ -177,13 +178,14 @@ static int cuda_launch(void *device, const struct td_gpu_function *f, const uint
     struct td_gpu_core *core = &c->core;
 
     if (shared_bytes && td_gpu_core_function_attribute(core, f, TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES) < shared_bytes
-        && td_gpu_core_say(core, c->func_set_attribute(f->handle, TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared_bytes), err, "shared memory"))
+        && td_gpu_core_check(core, c->func_set_attribute(f->handle, TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared_bytes), err, "shared memory"))
         return err ? err->code : TD_EIO;
-    return td_gpu_core_say(core, core->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, core->stream, params, NULL), err,
+    return td_gpu_core_check(core, core->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, core->stream, params, NULL), err,
                            "cannot launch the kernel");
 }
 
-/* CUDA and NVML count devices differently, and CUDA_VISIBLE_DEVICES is for CUDA alone: the place on the bus is what both know. */
+/* CUDA and NVML number devices differently, and CUDA_VISIBLE_DEVICES is for CUDA alone; both know the
+ * device by its place on the bus. */
 static const char *cuda_condition(void *device, struct td_gpu_condition *out)
 {
     struct cuda *c = device;

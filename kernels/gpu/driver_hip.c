@@ -1,12 +1,15 @@
 /* driver_hip.c - AMD's HIP runtime behind driver.h; most of it is driver_core.c.
  * SPDX-License-Identifier: Apache-2.0
  *
- * As with CUDA the library is found by dlopen. It has never driven an AMD GPU for us: it was compiled against the headers of HIP 5.2 and of later ones,
- * and ran on a runtime of our own (tests/helpers/lib_fake_hip.c) and, up to "no device", on Debian's libamdhip64 5.2.3.
+ * As with CUDA the library is opened by dlopen. This file has never driven an AMD GPU: it was compared
+ * with the headers of HIP 5.2 and later, and ran on a runtime of our own (tests/helpers/lib_fake_hip.c)
+ * and, up to "no device", on Debian's libamdhip64 5.2.3.
  *
- * A launch passes its parameters as one block (`extra`): the headers up to 5.2 say that kernelParams is not implemented. The block holds what the kernel
- * declares; hidden arguments, which lie behind, the runtime adds. HIP cannot say how a kernel's block is laid out: td_gpu_function.params comes from
- * the code object's metadata (build.c). An access to memory that is not there ends the process (ROCm's queue handler aborts it), not only the context. */
+ * A launch passes its parameters as one block (`extra`), because the headers up to 5.2 say that
+ * kernelParams is not implemented. The block holds what the kernel declares; the runtime adds the hidden
+ * arguments behind it. HIP cannot tell how a kernel's block is laid out, so td_gpu_function.params comes
+ * from the code object's metadata (gpu_build.c). An access to memory that is not there ends the process
+ * (ROCm's queue handler aborts it), not only the context. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,7 @@
 #include "kernels/gpu/driver_core.h"
 #include "kernels/abi/hip_abi.h"
 
-#define BLOCK_MAX 1024             /* of parameters; TD_GPU_PARAMS of 8 bytes take 256 */
+#define BLOCK_MAX 1024             /* of a parameter block; TD_GPU_PARAMS of 8 bytes take 256 */
 
 struct hip {
     struct td_gpu_core core;
@@ -28,9 +31,9 @@ struct hip {
 #undef TEXT
 };
 
-/* ---- open ---------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
-static void describe(struct td_gpu_core *core, int result, const char **name, const char **text)
+static void describe_error(struct td_gpu_core *core, int result, const char **name, const char **text)
 {
     struct hip *h = (struct hip *)core;
 
@@ -40,7 +43,7 @@ static void describe(struct td_gpu_core *core, int result, const char **name, co
         *text = NULL;
 }
 
-/* Kept loaded after dlclose: ROCm's own threads run on in it. */
+/* Stays loaded after dlclose, because ROCm's own threads run on in it. */
 #define LOAD (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 /* NULL: err says what was tried. */
@@ -58,7 +61,8 @@ static void *open_library(struct td_error *err)
     return library;
 }
 
-/* The lists of both ABIs are compared here: a function of HIP goes through a pointer of its own arguments into a member of CUDA's. */
+/* A function of HIP goes through a pointer with its own arguments into a member with CUDA's: so the
+ * compiler compares the lists of both ABIs. */
 static int find_functions(struct hip *h, struct td_error *err)
 {
     struct td_gpu_core *c = &h->core;
@@ -90,15 +94,15 @@ static int find_functions(struct hip *h, struct td_error *err)
     return missing ? td_fail(err, TD_ENOTFOUND, "the library that should be HIP's runtime has no %s; TD_HIP_LIBRARY names another", missing) : TD_OK;
 }
 
-static int start(struct hip *h, struct td_error *err)
+static int start_device(struct hip *h, struct td_error *err)
 {
     struct td_gpu_core *c = &h->core;
-    int rc = td_gpu_core_say(c, c->init(0), err, "HIP does not start (no AMD GPU, or this user may not open /dev/kfd)");
+    int rc = td_gpu_core_check(c, c->init(0), err, "HIP does not start (no AMD GPU, or this user may not open /dev/kfd)");
 
     if (!rc)
-        rc = td_gpu_core_say(c, c->device_get(&c->device, 0), err, "no first AMD device (HIP_VISIBLE_DEVICES chooses it)");
+        rc = td_gpu_core_check(c, c->device_get(&c->device, 0), err, "no first AMD device (HIP_VISIBLE_DEVICES chooses it)");
     if (!rc)
-        rc = td_gpu_core_say(c, h->set_device(c->device), err, "cannot use the first AMD device");
+        rc = td_gpu_core_check(c, h->set_device(c->device), err, "cannot use the first AMD device");
     return rc ? rc : td_gpu_core_start(c, err);
 }
 
@@ -111,7 +115,7 @@ static int read_gfx(struct hip *h, char *out, size_t size, struct td_error *err)
 
     if (!properties)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    rc = td_gpu_core_say(&h->core, (h->get_properties_r0600 ? h->get_properties_r0600 : h->get_properties)(properties, h->core.device), err,
+    rc = td_gpu_core_check(&h->core, (h->get_properties_r0600 ? h->get_properties_r0600 : h->get_properties)(properties, h->core.device), err,
                          "cannot ask the device for its properties");
     if (!rc && (strncmp(properties + at, "gfx", 3) || strnlen(properties + at, TD_HIP_GFX_BYTES) >= size))
         rc = td_fail(err, TD_EUNSUPPORTED, "the HIP runtime says that the device is a \"%.40s\", which is no name of AMD's code (gfx90a); is it a version of HIP that "
@@ -175,12 +179,12 @@ static int hip_open(void **device, struct td_gpu_facts *facts, struct td_error *
     err = err ? err : &own;
     if (!h)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    h->core.who = "the HIP runtime";
-    h->core.describe = describe;
+    h->core.name = "the HIP runtime";
+    h->core.describe = describe_error;
     h->core.library = open_library(err);
     rc = h->core.library ? find_functions(h, err) : err->code;
     if (!rc)
-        rc = start(h, err);
+        rc = start_device(h, err);
     if (!rc)
         rc = read_facts(h, facts, err);
     if (rc) {
@@ -192,7 +196,7 @@ static int hip_open(void **device, struct td_gpu_facts *facts, struct td_error *
     return TD_OK;
 }
 
-/* ---- launch -------------------------------------------------------------------------------------------------------- */
+/* ---- launch ---------------------------------------------------------------------------------- */
 
 /* The parameters as the code object lays them out. */
 static int fill_block(const struct td_gpu_function *f, void **params, uint8_t *block, size_t *bytes, struct td_error *err)
@@ -223,7 +227,7 @@ static int hip_launch(void *device, const struct td_gpu_function *f, const uint3
 
     if (rc)
         return rc;
-    return td_gpu_core_say(c, c->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, c->stream, NULL, extra), err,
+    return td_gpu_core_check(c, c->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, c->stream, NULL, extra), err,
                            "cannot launch the kernel");
 }
 

@@ -13,16 +13,16 @@
 #define EXLLAMA_ROWS 8
 #define EXLLAMA_MOST_ROWS 50
 #define EXLLAMA_MOST_ROWS_8BIT 24
-#define EXLLAMA_K 32               /* of a group, and of K: what the kernel takes at a time */
+#define EXLLAMA_K 32               /* K and groups are read in steps of this */
 
 static bool starts_with(const char *s, const char *start)
 {
     return !strncmp(s, start, strlen(start));
 }
 
-/* ---- vLLM's exllama kernels ---------------------------------------------------------------------------------------- */
+/* ---- vLLM's exllama kernels ------------------------------------------------------------------ */
 
-/* The instance <true, m_count>; -1: the build has none. */
+/* The index of the instance <true, m_count>; -1: the build has none. */
 static int instance_of(const struct td_gpu_offer *offers, int n, int64_t m_count)
 {
     int i = 0;
@@ -39,7 +39,7 @@ static const char *add_exllama(const struct td_gptq_op *op, const struct td_gpu_
     int at = instance_of(offers, n, m_count);
 
     if (at < 0) {
-        snprintf(why, size, "the build has %s, but not for %lld rows at a time (<true, %lld>)", offers[0].row->identifier, (long long)m_count, (long long)m_count);
+        snprintf(why, size, "the build has %s, but not for %lld rows at a time (<true, %lld>)", offers[0].adapter->identifier, (long long)m_count, (long long)m_count);
         return why;
     }
     *l = (struct td_gpu_launch){.offer = at, .row0 = row0, .rows = rows, .block = {EXLLAMA_BLOCK, 1, 1}};
@@ -50,11 +50,11 @@ static const char *add_exllama(const struct td_gptq_op *op, const struct td_gpu_
     return NULL;
 }
 
-const char *td_gpu_dequant_of(const struct td_gpu_adapter *row, const struct td_gptq_op *op)
+const char *td_gpu_dequant_of(const struct td_gpu_adapter *adapter, const struct td_gptq_op *op)
 {
-    if (!strcmp(row->family, "gptq_exllama") && op->m > EXLLAMA_MOST_ROWS)
+    if (!strcmp(adapter->family, "gptq_exllama") && op->m > EXLLAMA_MOST_ROWS)
         return "reconstruct_exllama_4bit_kernel";
-    return !strcmp(row->family, "gptq_exllama_8bit") && op->m > EXLLAMA_MOST_ROWS_8BIT ? "reconstruct_exllama_8bit_kernel" : NULL;
+    return !strcmp(adapter->family, "gptq_exllama_8bit") && op->m > EXLLAMA_MOST_ROWS_8BIT ? "reconstruct_exllama_8bit_kernel" : NULL;
 }
 
 static const char *check_exllama(const struct td_gptq_op *op)
@@ -67,8 +67,8 @@ static const char *plan_exllama(const struct td_gptq_op *op, const struct td_gpu
     const int64_t eights = op->m / EXLLAMA_ROWS * EXLLAMA_ROWS;
     const char *no = NULL;
 
-    if (td_gpu_dequant_of(offers[0].row, op)) {
-        snprintf(why, size, "%lld rows: vLLM launches %s and cuBLAS for so many", (long long)op->m, td_gpu_dequant_of(offers[0].row, op));
+    if (td_gpu_dequant_of(offers[0].adapter, op)) {
+        snprintf(why, size, "%lld rows: vLLM launches %s and cuBLAS for so many", (long long)op->m, td_gpu_dequant_of(offers[0].adapter, op));
         return why;
     }
     no = check_exllama(op);
@@ -94,7 +94,7 @@ static const char *plan_dequant_w(const struct td_gptq_op *op, struct td_gpu_pla
     return NULL;
 }
 
-/* ---- our own ------------------------------------------------------------------------------------------------------- */
+/* ---- our own --------------------------------------------------------------------------------- */
 
 static const char *plan_td(const struct td_gptq_op *op, struct td_gpu_plan *plan)
 {
@@ -109,11 +109,11 @@ static const char *plan_td(const struct td_gptq_op *op, struct td_gpu_plan *plan
 
 const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, struct td_gpu_plan *plan, char *why, size_t size)
 {
-    const char *family = offers[0].row->family;
+    const char *family = offers[0].adapter->family;
 
     memset(plan, 0, sizeof *plan);
-    if (op->bits != offers[0].row->bits) {
-        snprintf(why, size, "%s is for %d bits, this op has %d", offers[0].row->identifier, offers[0].row->bits, op->bits);
+    if (op->bits != offers[0].adapter->bits) {
+        snprintf(why, size, "%s is for %d bits, this op has %d", offers[0].adapter->identifier, offers[0].adapter->bits, op->bits);
         return why;
     }
     if (op->m == 0)
@@ -124,13 +124,13 @@ const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_of
         return plan_dequant_w(op, plan);
     if (starts_with(family, "td_gptq"))
         return plan_td(op, plan);
-    snprintf(why, size, "the build has %s for this op, whose launches this version does not know how to make", offers[0].row->identifier);
+    snprintf(why, size, "the build has %s for this op, whose launches this version does not know how to make", offers[0].adapter->identifier);
     return why;
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
-static bool value_of(const struct td_gptq_op *op, const char *name, const struct td_gpu_launch *l, const struct td_gpu_places *at, uint64_t *v)
+static bool parameter_value(const struct td_gptq_op *op, const char *name, const struct td_gpu_launch *l, const struct td_gpu_places *at, uint64_t *v)
 {
     const struct { const char *name; uint64_t value; } all[] = {
         {"a", at->a + (uint64_t)(l->row0 * at->lda) * 2}, {"c", at->c + (uint64_t)(l->row0 * at->ldc) * 2},
@@ -138,7 +138,7 @@ static bool value_of(const struct td_gptq_op *op, const char *name, const struct
         {"m", (uint64_t)l->rows}, {"n", (uint64_t)op->n}, {"k", (uint64_t)op->k}, {"groups", (uint64_t)op->groups},
         {"v2", !op->zero_offset}, {"zero_offset", (uint64_t)op->zero_offset}, {"lda", (uint64_t)at->lda}, {"ldc", (uint64_t)at->ldc},
         {"b", at->dequant_w}, {"bias", at->bias}, {"has_bias", at->bias != 0}, {"c_tmp", at->c_tmp}, {"locks", at->locks}, {"max_shared_mem", l->shared_bytes},
-        {"use_atomic_add", 0}, {"use_fp32_reduce", 1}, /* vLLM's defaults; a recording does not say */
+        {"use_atomic_add", 0}, {"use_fp32_reduce", 1}, /* vLLM's defaults; a recording does not have them */
     };
     size_t i = 0, n = sizeof all / sizeof *all;
 
@@ -148,24 +148,24 @@ static bool value_of(const struct td_gptq_op *op, const char *name, const struct
     return i < n || !strcmp(name, "unused");
 }
 
-static bool says_the_same(const struct td_gptq_op *op, const struct td_gpu_launch *l, const struct td_gpu_places *at, const struct td_gpu_work *w)
+static bool describes_op(const struct td_gptq_op *op, const struct td_gpu_launch *l, const struct td_gpu_places *at, const struct td_gpu_work *w)
 {
     return (w->m == l->rows || td_gpu_field_at(w->adapter, "m") < 0) && w->n == op->n && w->k == op->k && w->bits == op->bits && w->group_size == op->group_size && w->act_order == (at->order != 0)
-        && (w->zero_offset == op->zero_offset || !strcmp(w->adapter->layout, "marlin")); /* Marlin's zero points are the true ones, packed so */
+        && (w->zero_offset == op->zero_offset || !strcmp(w->adapter->layout, "marlin")); /* Marlin stores true zero points whatever the offset */
 }
 
-int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *row, const struct td_gpu_launch *l, const struct td_gpu_places *at,
+int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *adapter, const struct td_gpu_launch *l, const struct td_gpu_places *at,
                        struct td_gpu_values *v, struct td_error *err)
 {
     struct td_gpu_work w;
     int i;
 
     memset(v, 0, sizeof *v);
-    for (i = 0; i < row->n_fields; i++)
-        if (!value_of(op, row->fields[i].name, l, at, &v->value[i]))
-            return td_fail(err, TD_EUNSUPPORTED, "%s: nobody knows what to give for its parameter %s", row->identifier, row->fields[i].name);
-    if (!td_gpu_work_read(row, v, &w) || !says_the_same(op, l, at, &w))
-        return td_fail(err, TD_EUNSUPPORTED, "%s cannot be asked for this op: its parameters cannot say %s", row->identifier,
+    for (i = 0; i < adapter->n_fields; i++)
+        if (!parameter_value(op, adapter->fields[i].name, l, at, &v->value[i]))
+            return td_fail(err, TD_EUNSUPPORTED, "%s: nobody knows what to give for its parameter %s", adapter->identifier, adapter->fields[i].name);
+    if (!td_gpu_work_read(adapter, v, &w) || !describes_op(op, l, at, &w))
+        return td_fail(err, TD_EUNSUPPORTED, "%s cannot be asked for this op: its parameters cannot say %s", adapter->identifier,
                        op->zero_offset ? "its sizes" : "its sizes, or that stored zero points are the true ones (gptq_v2)");
     return TD_OK;
 }

@@ -11,12 +11,12 @@
 #define TILE 16
 #define MOST_M_BLOCKS 4
 #define SMALL_N 4096
-#define MOST_PARTS 16              /* of 64 rows in one launch; with a small N: */
+#define MOST_PARTS 16              /* parts of 64 rows in one launch; more with a small N: */
 #define MOST_PARTS_SMALL_N 128
 #define SLACK_BYTES 512            /* that no pipeline may take */
-#define ABSURD (1 << 20)           /* of a template argument: no product of two overflows, and nothing fits */
+#define ABSURD (1 << 20)           /* of a template argument: larger ones fit no GPU, and no product of two overflows */
 
-/* What a symbol says of its instance: the template arguments from the fifth on. */
+/* An instance of the template, by the arguments in its symbol from the fifth on. */
 struct instance { int64_t threads, m_blocks, n_blocks, k_blocks, m_block_size_8, stages, group_blocks; };
 
 /* A choice of vLLM's. */
@@ -32,7 +32,7 @@ struct job {
     bool symmetric;
 };
 
-static struct instance instance_of(const char *symbol)
+static struct instance read_instance(const char *symbol)
 {
     int64_t v[7];
 
@@ -49,9 +49,9 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* ---- what an instance can do --------------------------------------------------------------------------------------- */
+/* ---- what an instance can do ----------------------------------------------------------------- */
 
-/* get_kernel_cache_size and get_scales_cache_size, for activations of 16 bits */
+/* vLLM's get_kernel_cache_size and get_scales_cache_size, for activations of 16 bits. */
 static int64_t pipeline_bytes(const struct td_gptq_op *op, bool zeros, const struct instance *x)
 {
     const int64_t k = x->k_blocks * TILE, n = x->n_blocks * TILE, m = x->m_blocks * TILE;
@@ -72,33 +72,33 @@ static bool reads_zeros(const struct td_gpu_adapter *row)
     return td_gpu_field_at(row, "qzeros") >= 0;
 }
 
-/* The types: A, C and the scales are of one; what is stored of W. */
+/* Does the instance have the op's types: one of A, C and the scales, and one of the stored W? */
 static bool has_types(const struct job *j, const struct td_gpu_offer *o)
 {
     const int64_t type = j->op->dtype == TD_DT_BF16 ? TD_GPU_VLLM_BF16 : TD_GPU_VLLM_F16;
 
-    return o->row->bits == j->op->bits && o->row->n_arguments && o->row->arguments[0].value == type && j->op->scales_dtype == j->op->dtype && (reads_zeros(o->row) || j->symmetric);
+    return o->adapter->bits == j->op->bits && o->adapter->n_arguments && o->adapter->arguments[0].value == type && j->op->scales_dtype == j->op->dtype && (reads_zeros(o->adapter) || j->symmetric);
 }
 
 static bool has_groups(const struct td_gptq_op *op, const struct td_gpu_offer *o, int64_t group_blocks)
 {
-    if (group_blocks == 0)         /* rows of a group anywhere: it reads g_idx */
-        return td_gpu_field_at(o->row, "g_idx") >= 0 && op->groups > 1;
+    if (group_blocks == 0)         /* rows of a group may lie anywhere: it reads g_idx */
+        return td_gpu_field_at(o->adapter, "g_idx") >= 0 && op->groups > 1;
     return !op->g_idx && (group_blocks < 0 ? op->groups == 1 : op->groups > 1 && op->group_size == group_blocks * TILE);
 }
 
-static bool can_do(const struct job *j, const struct td_gpu_offer *o, int64_t rows)
+static bool instance_can_compute(const struct job *j, const struct td_gpu_offer *o, int64_t rows)
 {
-    const struct instance x = instance_of(o->symbol);
+    const struct instance x = read_instance(o->symbol);
 
     return x.threads >= 128 && x.threads <= 1024 && x.m_blocks >= 1 && x.m_blocks <= MOST_M_BLOCKS && x.n_blocks >= 4 && x.n_blocks <= 16 && x.k_blocks >= 4
         && x.k_blocks <= 16 && x.stages >= 2 && x.stages <= 8 && has_types(j, o) && has_groups(j->op, o, x.group_blocks) && j->op->n % (x.n_blocks * TILE) == 0
         && j->op->k % (x.k_blocks * TILE) == 0 && (!x.m_block_size_8 || rows <= 8);
 }
 
-/* ---- as recorded --------------------------------------------------------------------------------------------------- */
+/* ---- as recorded ----------------------------------------------------------------------------- */
 
-static int offer_of(const struct job *j, const char *symbol)
+static int find_recorded_offer(const struct job *j, const char *symbol)
 {
     int i = 0;
 
@@ -107,16 +107,16 @@ static int offer_of(const struct job *j, const char *symbol)
     return i < j->n ? i : -1;
 }
 
-/* Blocks wait for each other, so all of them must run at once. */
-static bool can_launch(const struct job *j, const struct td_op_launch *l, const struct td_gpu_offer *o)
+/* Can the GPU make the recorded launch? Its blocks wait for each other, so all must run at once. */
+static bool gpu_can_launch(const struct job *j, const struct td_op_launch *l, const struct td_gpu_offer *o)
 {
-    const struct instance x = instance_of(o->symbol);
+    const struct instance x = read_instance(o->symbol);
 
     return l->grid[0] >= 1 && (int64_t)l->grid[0] <= j->gpu->multiprocessors && l->grid[1] == 1 && l->grid[2] == 1 && l->block[0] == x.threads && l->block[1] == 1
-        && l->block[2] == 1 && l->shared_bytes <= j->gpu->shared_max && l->shared_bytes >= pipeline_bytes(j->op, reads_zeros(o->row), &x);
+        && l->block[2] == 1 && l->shared_bytes <= j->gpu->shared_max && l->shared_bytes >= pipeline_bytes(j->op, reads_zeros(o->adapter), &x);
 }
 
-/* False: *why says what is missing. */
+/* Plan the recorded launches. False: *why names what is missing. */
 static bool plan_recorded(const struct job *j, const struct td_op_call *call, struct td_gpu_plan *plan, const char **why)
 {
     int64_t row = 0;
@@ -127,11 +127,11 @@ static bool plan_recorded(const struct job *j, const struct td_op_call *call, st
         const struct td_op_launch *l = &call->launches[i];
 
         *why = "the build lacks the instance that ran";
-        if ((at = offer_of(j, l->symbol[0] ? l->symbol : call->symbol)) < 0)
+        if ((at = find_recorded_offer(j, l->symbol[0] ? l->symbol : call->symbol)) < 0)
             return false;
         *why = "the recorded launches are not those of this op, or not for this GPU";
-        if (l->rows[0] != row || l->rows[1] <= row || l->rows[1] > j->op->m || !can_do(j, &j->offers[at], l->rows[1] - row) || !can_launch(j, l, &j->offers[at])
-            || j->offers[at].row != j->offers[i ? plan->launch[0].offer : at].row)
+        if (l->rows[0] != row || l->rows[1] <= row || l->rows[1] > j->op->m || !instance_can_compute(j, &j->offers[at], l->rows[1] - row) || !gpu_can_launch(j, l, &j->offers[at])
+            || j->offers[at].adapter != j->offers[i ? plan->launch[0].offer : at].adapter)
             return false;
         plan->launch[i] = (struct td_gpu_launch){.offer = at, .row0 = row, .rows = l->rows[1] - row, .grid = {l->grid[0], 1, 1}, .block = {l->block[0], 1, 1},
                                                  .shared_bytes = l->shared_bytes};
@@ -141,10 +141,10 @@ static bool plan_recorded(const struct job *j, const struct td_op_call *call, st
     return i && i == call->n_launches && row == j->op->m;
 }
 
-/* ---- by vLLM's rules ----------------------------------------------------------------------------------------------- */
+/* ---- by vLLM's rules ------------------------------------------------------------------------- */
 
-/* The build's instance for these tiles; -1: it has none, or its pipeline does not fit. */
-static int offer_by_tiles(const struct job *j, const struct tiles *t, int64_t m_blocks, int64_t rows, int64_t slack)
+/* The index of the build's instance for these tiles; -1: it has none, or its pipeline does not fit. */
+static int find_offer_by_tiles(const struct job *j, const struct tiles *t, int64_t m_blocks, int64_t rows, int64_t slack)
 {
     int i;
 
@@ -153,29 +153,29 @@ static int offer_by_tiles(const struct job *j, const struct tiles *t, int64_t m_
 
         if (!has_types(j, &j->offers[i]))
             continue;
-        x = instance_of(j->offers[i].symbol);
+        x = read_instance(j->offers[i].symbol);
         if (x.threads == t->threads && x.k_blocks * TILE == t->k && x.n_blocks * TILE == t->n && x.m_blocks == m_blocks && x.m_block_size_8 == (rows <= 8)
-            && x.stages == (j->gpu->sm == 75 ? 2 : 4) && (x.group_blocks == 0) == (j->op->g_idx != NULL) && reads_zeros(j->offers[i].row) == !j->symmetric
-            && can_do(j, &j->offers[i], rows) && pipeline_bytes(j->op, reads_zeros(j->offers[i].row), &x) <= (int64_t)j->gpu->shared_max - slack)
+            && x.stages == (j->gpu->sm == 75 ? 2 : 4) && (x.group_blocks == 0) == (j->op->g_idx != NULL) && reads_zeros(j->offers[i].adapter) == !j->symmetric
+            && instance_can_compute(j, &j->offers[i], rows) && pipeline_bytes(j->op, reads_zeros(j->offers[i].adapter), &x) <= (int64_t)j->gpu->shared_max - slack)
             return i;
     }
     return -1;
 }
 
-static int choose(const struct job *j, int64_t m_blocks, int64_t rows)
+static int choose_instance(const struct job *j, int64_t m_blocks, int64_t rows)
 {
     const struct tiles *all = m_blocks > 1 ? large_batch : small_batch;
     int i, at = -1, few;
 
     for (i = 0; i < 3 && at < 0; i++)
-        at = offer_by_tiles(j, &all[i], m_blocks, rows, SLACK_BYTES);
+        at = find_offer_by_tiles(j, &all[i], m_blocks, rows, SLACK_BYTES);
     if (at < 0 || j->op->n / all[i - 1].n * divide_up(rows, m_blocks * TILE) * 4 > j->gpu->multiprocessors)
         return at;
-    few = offer_by_tiles(j, &few_tiles, m_blocks, rows, 0);
+    few = find_offer_by_tiles(j, &few_tiles, m_blocks, rows, 0);
     return few < 0 ? at : few;
 }
 
-/* Rows of the next launch, of `left`. */
+/* How many of the `left` rows the next launch computes. */
 static int64_t rows_of(const struct td_gptq_op *op, int64_t left, int64_t most_m_blocks)
 {
     const int64_t most = op->n <= SMALL_N ? MOST_PARTS_SMALL_N : MOST_PARTS, parts = left / (most_m_blocks * TILE);
@@ -183,7 +183,7 @@ static int64_t rows_of(const struct td_gptq_op *op, int64_t left, int64_t most_m
     return parts ? (parts < most ? parts : most) * most_m_blocks * TILE : left;
 }
 
-/* False: *rows is what no instance is for; 0: there would be too many launches. */
+/* Plan as vLLM would. False: there is no instance for *rows rows; 0: there would be too many launches. */
 static bool plan_by_rules(const struct job *j, int64_t m, struct td_gpu_plan *plan, int64_t *rows)
 {
     int64_t most_m_blocks = MOST_M_BLOCKS, row = 0, m_blocks;
@@ -193,7 +193,7 @@ static bool plan_by_rules(const struct job *j, int64_t m, struct td_gpu_plan *pl
         do {
             *rows = rows_of(j->op, m - row, most_m_blocks);
             m_blocks = divide_up(*rows, TILE) < most_m_blocks ? divide_up(*rows, TILE) : most_m_blocks;
-            at = choose(j, m_blocks, *rows);
+            at = choose_instance(j, m_blocks, *rows);
         } while (at < 0 && --most_m_blocks);
         if (at < 0)
             return false;
@@ -202,14 +202,14 @@ static bool plan_by_rules(const struct job *j, int64_t m, struct td_gpu_plan *pl
             return false;
         }
         plan->launch[plan->n++] = (struct td_gpu_launch){.offer = at, .row0 = row, .rows = *rows, .grid = {(uint32_t)j->gpu->multiprocessors, 1, 1},
-                                                         .block = {(uint32_t)instance_of(j->offers[at].symbol).threads, 1, 1}, .shared_bytes = j->gpu->shared_max};
+                                                         .block = {(uint32_t)read_instance(j->offers[at].symbol).threads, 1, 1}, .shared_bytes = j->gpu->shared_max};
     }
     return true;
 }
 
-/* ---- both ---------------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
-static const char *refuse(const struct job *j, int64_t rows, const char *recorded, char *why, size_t size)
+static const char *refuse_marlin(const struct job *j, int64_t rows, const char *recorded, char *why, size_t size)
 {
     const struct td_gptq_op *op = j->op;
 
@@ -241,7 +241,7 @@ const char *td_gpu_plan_marlin(const struct td_gptq_op *op, const struct td_op_c
     if (plan_recorded(&j, call, plan, &recorded))
         return NULL;
     if (!plan_by_rules(&j, op->m ? op->m : 1, plan, &rows))
-        return refuse(&j, rows, recorded, why, size);
+        return refuse_marlin(&j, rows, recorded, why, size);
     plan->n = op->m ? plan->n : 0;
     return NULL;
 }

@@ -1,4 +1,4 @@
-/* gpu_build.c - the kernels of a build that the rows of adapter.h know.
+/* gpu_build.c - the kernels of a build that the adapters know.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gpu/gpu_build.h"
 
@@ -9,7 +9,7 @@
 #include "kernels/adapters/adapters.h"
 #include "kernels/gpucode/image_find.h"
 
-#define MAX_OFFERS 4096            /* of one name; vLLM's Marlin has more than a thousand instances, 420 of them for activations of 16 bits */
+#define MAX_OFFERS 4096            /* of one name; vLLM's Marlin has over a thousand instances */
 #define MAX_NAMES 64               /* looked for */
 
 struct loaded { const void *image; void *module; }; /* image NULL: of before a renewal */
@@ -75,10 +75,10 @@ const struct td_gpu_image *td_gpu_build_image(const struct td_gpu_build *b)
     return b->img;
 }
 
-/* ---- finding ------------------------------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 /* "8 8 8 8 8 4 4 4 4 1 8" */
-static void say_sizes(const struct td_gpu_param *params, int n, char *out, size_t size)
+static void print_sizes(const struct td_gpu_param *params, int n, char *out, size_t size)
 {
     size_t at = 0;
 
@@ -87,16 +87,16 @@ static void say_sizes(const struct td_gpu_param *params, int n, char *out, size_
         at += (size_t)snprintf(out + at, size - at, "%s%u", i ? " " : "", params[i].size);
 }
 
-static void refuse(struct named *w, const struct td_gpu_kernel *k)
+static void refuse_kernel(struct named *w, const struct td_gpu_kernel *k)
 {
     char sizes[200];
 
-    say_sizes(k->params, k->n_params, sizes, sizeof sizes);
-    snprintf(w->refused, sizeof w->refused, "the build's %s takes parameters of %s bytes, which no version that is known takes; a row in kernels/adapters/adapter.c "
+    print_sizes(k->params, k->n_params, sizes, sizeof sizes);
+    snprintf(w->refused, sizeof w->refused, "the build's %s takes parameters of %s bytes, which no version that is known takes; an entry in kernels/adapters "
              "would say what they mean", w->identifier, k->n_params < 0 ? "unknown" : sizes);
 }
 
-/* A program for the device and PTX may both hold the symbol: the first hit is the better one. */
+/* A program for the device and PTX may both hold the symbol; the first hit is the better one. */
 static bool has_symbol(const struct named *w, const char *symbol)
 {
     int i = 0;
@@ -106,22 +106,22 @@ static bool has_symbol(const struct named *w, const char *symbol)
     return i < w->n;
 }
 
-static void take_hit(struct named *w, const struct td_gpu_hit *hit)
+static void add_offer(struct named *w, const struct td_gpu_hit *hit)
 {
     const struct td_gpu_kernel *k = hit->kernel;
-    const struct td_gpu_adapter *row = k->n_params < 0 ? NULL : td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
+    const struct td_gpu_adapter *adapter = k->n_params < 0 ? NULL : td_gpu_adapter_find(k->symbol, k->params, k->n_params, NULL);
 
-    if (!row) {
-        refuse(w, k);
+    if (!adapter) {
+        refuse_kernel(w, k);
         return;
     }
     if (has_symbol(w, k->symbol))
         return;
-    w->offers[w->n] = (struct td_gpu_offer){k->symbol, row};
+    w->offers[w->n] = (struct td_gpu_offer){k->symbol, adapter};
     w->hits[w->n++] = *hit;
 }
 
-static void look_for(struct td_gpu_build *b, struct named *w)
+static void find_offers(struct td_gpu_build *b, struct named *w)
 {
     const struct td_gpu_wanted want = {.identifier = w->identifier, .device = b->fits};
     struct td_gpu_hit *hits = calloc(MAX_OFFERS, sizeof *hits);
@@ -140,11 +140,11 @@ static void look_for(struct td_gpu_build *b, struct named *w)
     if (n < 0 && n != TD_ENOTFOUND)
         snprintf(w->refused, sizeof w->refused, "%.479s", err.msg);
     for (i = 0; i < n; i++)
-        take_hit(w, &hits[i]);
+        add_offer(w, &hits[i]);
     free(hits);
 }
 
-static struct named *name_of(struct td_gpu_build *b, const char *identifier)
+static struct named *find_name(struct td_gpu_build *b, const char *identifier)
 {
     struct named *w;
     int i;
@@ -156,22 +156,22 @@ static struct named *name_of(struct td_gpu_build *b, const char *identifier)
         return NULL;
     w = &b->names[b->n_names++];
     strcpy(w->identifier, identifier);
-    look_for(b, w);
+    find_offers(b, w);
     return w;
 }
 
 int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier, const struct td_gpu_offer **offers, char *why, size_t size)
 {
-    const struct named *w = name_of(b, identifier);
+    const struct named *w = find_name(b, identifier);
 
     *offers = w ? w->offers : NULL;
     snprintf(why, size, "%s", w && !w->n ? w->refused : "");
     return w ? w->n : 0;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
-static int module_of(struct td_gpu_build *b, const struct td_gpu_hit *hit, void **module, struct td_error *err)
+static int load_module(struct td_gpu_build *b, const struct td_gpu_hit *hit, void **module, struct td_error *err)
 {
     struct loaded *more;
     int i, rc;
@@ -196,19 +196,19 @@ static int check_params(const struct td_gpu_offer *o, const struct td_gpu_functi
     int i;
 
     if (f->n_params < 0)
-        return TD_OK; /* an old driver: the file has said it */
-    for (i = 0; f->n_params == o->row->n_fields && i < f->n_params && f->params[i].size == o->row->fields[i].size; i++)
+        return TD_OK; /* an old driver; the file's parameters were checked */
+    for (i = 0; f->n_params == o->adapter->n_fields && i < f->n_params && f->params[i].size == o->adapter->fields[i].size; i++)
         ;
-    if (i == f->n_params && i == o->row->n_fields)
+    if (i == f->n_params && i == o->adapter->n_fields)
         return TD_OK;
-    say_sizes(f->params, f->n_params, theirs, sizeof theirs);
+    print_sizes(f->params, f->n_params, theirs, sizeof theirs);
     ours[0] = '\0';
-    for (i = 0; i < o->row->n_fields; i++)
-        snprintf(ours + strlen(ours), sizeof ours - strlen(ours), "%s%u", i ? " " : "", o->row->fields[i].size);
-    return td_fail(err, TD_EUNSUPPORTED, "%s: the driver says that its parameters have %s bytes, its file says %s", o->row->identifier, theirs, ours);
+    for (i = 0; i < o->adapter->n_fields; i++)
+        snprintf(ours + strlen(ours), sizeof ours - strlen(ours), "%s%u", i ? " " : "", o->adapter->fields[i].size);
+    return td_fail(err, TD_EUNSUPPORTED, "%s: the driver says that its parameters have %s bytes, its file says %s", o->adapter->identifier, theirs, ours);
 }
 
-/* What the file says; as many as the row has, since the row fits. */
+/* Take the parameters from the file: as many as the adapter has, because the adapter fits. */
 static void take_params(const struct td_gpu_kernel *k, struct td_gpu_function *f)
 {
     for (f->n_params = 0; f->n_params < k->n_params && f->n_params < TD_GPU_PARAMS; f->n_params++)
@@ -217,7 +217,7 @@ static void take_params(const struct td_gpu_kernel *k, struct td_gpu_function *f
 
 int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i, const struct td_gpu_function **f, struct td_error *err)
 {
-    struct named *w = name_of(b, identifier);
+    struct named *w = find_name(b, identifier);
     struct td_gpu_function *to;
     void *module;
     int rc;
@@ -228,7 +228,7 @@ int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
     *f = to;
     if (to->handle)
         return TD_OK;
-    if ((rc = module_of(b, &w->hits[i], &module, err)) || (rc = b->driver->function(b->device, module, w->offers[i].symbol, to, err)))
+    if ((rc = load_module(b, &w->hits[i], &module, err)) || (rc = b->driver->function(b->device, module, w->offers[i].symbol, to, err)))
         return td_fail_at(err, "%s (%s)", w->identifier, w->hits[i].entry->arch);
     if ((rc = check_params(&w->offers[i], to, err)))
         memset(to, 0, sizeof *to);

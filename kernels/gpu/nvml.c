@@ -22,7 +22,7 @@ struct td_nvml {
     int (*reasons)(void *device, unsigned long long *bits);
 };
 
-static void *find(void *library, const char *name, void *fn)
+static void *find_function(void *library, const char *name, void *fn)
 {
     void *symbol = dlsym(library, name);
 
@@ -32,19 +32,19 @@ static void *find(void *library, const char *name, void *fn)
 
 static const char *find_functions(struct td_nvml *n)
 {
-    find(n->library, "nvmlShutdown", &n->shutdown);
-    find(n->library, "nvmlErrorString", &n->error_string);
-    find(n->library, "nvmlDeviceGetClockInfo", &n->clock);
-    find(n->library, "nvmlDeviceGetTemperature", &n->temperature);
-    find(n->library, "nvmlDeviceGetPowerUsage", &n->power);
-    if (!find(n->library, "nvmlDeviceGetCurrentClocksEventReasons", &n->reasons))
-        find(n->library, "nvmlDeviceGetCurrentClocksThrottleReasons", &n->reasons); /* its name before driver 535 */
-    if (!find(n->library, "nvmlInit_v2", &n->init))
+    find_function(n->library, "nvmlShutdown", &n->shutdown);
+    find_function(n->library, "nvmlErrorString", &n->error_string);
+    find_function(n->library, "nvmlDeviceGetClockInfo", &n->clock);
+    find_function(n->library, "nvmlDeviceGetTemperature", &n->temperature);
+    find_function(n->library, "nvmlDeviceGetPowerUsage", &n->power);
+    if (!find_function(n->library, "nvmlDeviceGetCurrentClocksEventReasons", &n->reasons))
+        find_function(n->library, "nvmlDeviceGetCurrentClocksThrottleReasons", &n->reasons); /* its name before driver 535 */
+    if (!find_function(n->library, "nvmlInit_v2", &n->init))
         return "nvmlInit_v2";
-    return find(n->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus_id) ? NULL : "nvmlDeviceGetHandleByPciBusId_v2";
+    return find_function(n->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus_id) ? NULL : "nvmlDeviceGetHandleByPciBusId_v2";
 }
 
-static int start(struct td_nvml *n, const char *bus_id, char *why, size_t size)
+static int start_nvml(struct td_nvml *n, const char *bus_id, char *why, size_t size)
 {
     const char *missing = find_functions(n);
     int rc;
@@ -74,13 +74,13 @@ struct td_nvml *td_nvml_open(const char *bus_id, char *why, size_t size)
     n->library = dlopen(named && *named ? named : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!n->library)
         snprintf(why, size, "there is no NVML: %s", dlerror());
-    if (n->library && !start(n, bus_id, why, size))
+    if (n->library && !start_nvml(n, bus_id, why, size))
         return n;
     td_nvml_close(n);
     return NULL;
 }
 
-static int clock_of(const struct td_nvml *n, int type)
+static int read_clock(const struct td_nvml *n, int type)
 {
     unsigned mhz = 0;
 
@@ -92,8 +92,8 @@ void td_nvml_read(struct td_nvml *n, struct td_gpu_condition *out)
     unsigned celsius = 0, milliwatt = 0;
     unsigned long long bits = 0;
 
-    out->sm_mhz = clock_of(n, CLOCK_SM);
-    out->mem_mhz = clock_of(n, CLOCK_MEM);
+    out->sm_mhz = read_clock(n, CLOCK_SM);
+    out->mem_mhz = read_clock(n, CLOCK_MEM);
     out->temp_c = n->temperature && !n->temperature(n->device, SENSOR_GPU, &celsius) && celsius <= INT_MAX ? (int)celsius : -1;
     out->power_mw = n->power && !n->power(n->device, &milliwatt) && milliwatt <= INT_MAX ? (int)milliwatt : -1;
     out->reasons = n->reasons && !n->reasons(n->device, &bits) && bits <= INT64_MAX ? (int64_t)bits : -1;

@@ -11,15 +11,15 @@
 
 #include "common/fs.h"
 
-static const char *set_to(const char *name)
+static const char *env_value(const char *name)
 {
     const char *value = getenv(name);
 
     return value && *value ? value : NULL;
 }
 
-/* A folder of this user that can be written, made where it is missing. Somebody else's, or one that others may write (in /tmp), could hold code that
- * is not what was compiled. */
+/* Is this a folder of the user that can be written? It is made where it is missing. A folder of somebody
+ * else, or one that others may write (in /tmp), could hold code that is not what was compiled. */
 static bool is_ours(const char *path)
 {
     struct td_error err = {0};
@@ -29,10 +29,10 @@ static bool is_ours(const char *path)
            && !access(path, W_OK | X_OK);
 }
 
-/* Not for writing by others, as the driver makes it; a link, a shared home: whatever the user has there is his. */
+/* Can the driver write its default folder in the home? Links and shared homes are the user's choice. */
 static bool home_can_be_written(void)
 {
-    const char *home = set_to("HOME");
+    const char *home = env_value("HOME");
     struct td_error err = {0};
     char path[PATH_MAX];
 
@@ -41,7 +41,7 @@ static bool home_can_be_written(void)
     return !td_fs_mkdirs(path, &err) && !access(path, W_OK | X_OK);
 }
 
-static bool take_folder(const char *parent, const char *name)
+static bool set_cache_folder(const char *parent, const char *name)
 {
     char path[PATH_MAX];
 
@@ -54,13 +54,13 @@ static bool take_folder(const char *parent, const char *name)
 
 void td_gpu_ptx_cache_open(char *off, size_t size)
 {
-    const char *disabled = set_to("CUDA_CACHE_DISABLE"), *cache = set_to("XDG_CACHE_HOME");
+    const char *disabled = env_value("CUDA_CACHE_DISABLE"), *cache = env_value("XDG_CACHE_HOME");
     char name[48];
 
     off[0] = '\0';
     snprintf(name, sizeof name, "tapedeck-%u", (unsigned)geteuid());
     if (disabled && strcmp(disabled, "0"))
         snprintf(off, size, "CUDA_CACHE_DISABLE is set");
-    else if (!set_to("CUDA_CACHE_PATH") && !home_can_be_written() && !(cache && take_folder(cache, "tapedeck")) && !take_folder("/tmp", name))
+    else if (!env_value("CUDA_CACHE_PATH") && !home_can_be_written() && !(cache && set_cache_folder(cache, "tapedeck")) && !set_cache_folder("/tmp", name))
         snprintf(off, size, "there is no folder for the driver's cache; CUDA_CACHE_PATH names one");
 }

@@ -14,7 +14,7 @@
 enum { MAX_THREADS = 0x05, REQUIRED_BLOCK = 0x10, PARAM = 0x17, PARAM_BYTES = 0x19, REGISTERS = 0x2f, CLUSTER = 0x3d, PARAM_LARGE = 0x45 };
 enum { COMPAT_ACCELERATOR = 0x09 };
 
-/* ---- attributes ---------------------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 struct attribute { uint8_t code; uint16_t value; const uint8_t *data; size_t n; }; /* data: NULL unless the format has bytes */
 struct cursor { const uint8_t *p; size_t left; };
@@ -41,12 +41,12 @@ static int next_attribute(struct cursor *c, struct attribute *a)
     return 1;
 }
 
-static struct cursor cursor_of(const struct td_elf_section *s)
+static struct cursor open_attributes(const struct td_elf_section *s)
 {
     return (struct cursor){s->data, s->data ? (size_t)s->size : 0};
 }
 
-/* ---- facts --------------------------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 /* ABI 7 (CUDA 12 and before): 0x..0d5a is sm_90a; ABI 8: 0x..5a04, and the 'a' is in .nv.compat. */
 static void read_flags(const struct td_elf *elf, struct td_cubin_facts *out)
@@ -59,7 +59,7 @@ static void read_flags(const struct td_elf *elf, struct td_cubin_facts *out)
 
 static void read_compat(const struct td_elf_section *s, struct td_cubin_facts *out)
 {
-    struct cursor c = cursor_of(s);
+    struct cursor c = open_attributes(s);
     struct attribute a;
 
     while (next_attribute(&c, &a) > 0)
@@ -88,7 +88,7 @@ int td_cubin_facts_read(const struct td_elf *elf, struct td_cubin_facts *out, st
     return TD_OK;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* By section of code: which sections say more of its kernel. 0: none. */
 struct belongings { uint32_t info, shared; };
@@ -101,7 +101,7 @@ struct program {
     struct td_elf_symbols symbols;
 };
 
-static void triple(const struct attribute *a, uint32_t out[3])
+static void read_triple(const struct attribute *a, uint32_t out[3])
 {
     int i;
 
@@ -109,7 +109,7 @@ static void triple(const struct attribute *a, uint32_t out[3])
         out[i] = td_le32(a->data + i * 4);
 }
 
-static uint32_t product(const uint32_t d[3])
+static uint32_t threads_of_block(const uint32_t d[3])
 {
     uint64_t n = (uint64_t)d[0] * d[1];
 
@@ -146,7 +146,7 @@ static int check_params(const struct td_gpu_kernel *k, struct td_error *err)
 
 static int count_params(const struct td_elf_section *s, const char *symbol, size_t *n, struct td_error *err)
 {
-    struct cursor c = cursor_of(s);
+    struct cursor c = open_attributes(s);
     struct attribute a;
     int rc;
 
@@ -157,7 +157,7 @@ static int count_params(const struct td_elf_section *s, const char *symbol, size
 
 static int read_info(struct td_gpu_kernel *k, const struct td_elf_section *s, struct td_error *err)
 {
-    struct cursor c = cursor_of(s);
+    struct cursor c = open_attributes(s);
     struct attribute a;
     uint32_t most[3] = {0};
     size_t n;
@@ -171,17 +171,17 @@ static int read_info(struct td_gpu_kernel *k, const struct td_elf_section *s, st
         if (a.code == PARAM_BYTES)
             k->param_bytes = a.value;
         else if (a.code == MAX_THREADS)
-            triple(&a, most);
+            read_triple(&a, most);
         else if (a.code == REQUIRED_BLOCK)
-            triple(&a, k->block);
+            read_triple(&a, k->block);
         else if (a.code == CLUSTER)
-            triple(&a, k->cluster);
+            read_triple(&a, k->cluster);
     }
-    k->max_threads = product(most[0] ? most : k->block);
+    k->max_threads = threads_of_block(most[0] ? most : k->block);
     return check_params(k, err);
 }
 
-static int read_belongings(struct td_gpu_kernel *k, const struct program *p, uint32_t code, struct td_error *err)
+static int read_kernel_sections(struct td_gpu_kernel *k, const struct program *p, uint32_t code, struct td_error *err)
 {
     struct td_elf_section s;
     int rc;
@@ -201,7 +201,7 @@ static int read_belongings(struct td_gpu_kernel *k, const struct program *p, uin
 
 static void read_registers(struct program *p, const struct td_elf_section *s)
 {
-    struct cursor c = cursor_of(s);
+    struct cursor c = open_attributes(s);
     struct attribute a;
 
     while (next_attribute(&c, &a) > 0)
@@ -245,7 +245,7 @@ static int read_kernels(struct program *p, struct td_gpu_kernel_list *out, struc
         if (!(k = td_gpu_kernel_add(out, sym.name, strlen(sym.name), err)))
             return err ? err->code : TD_ENOMEM;
         k->registers = p->registers[i];
-        rc = read_belongings(k, p, sym.section, err);
+        rc = read_kernel_sections(k, p, sym.section, err);
     }
     return rc;
 }

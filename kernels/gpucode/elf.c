@@ -29,7 +29,7 @@ bool td_elf_is(const void *data, size_t n)
     return n >= 4 && !memcmp(data, "\177ELF", 4);
 }
 
-/* ---- sections ------------------------------------------------------------------------------------------------------ */
+/* ---- sections -------------------------------------------------------------------------------- */
 
 /* A string of a table, NULL if it does not end there. */
 static const char *string_at(const char *table, size_t len, uint64_t at)
@@ -138,7 +138,7 @@ int td_elf_section_find(const struct td_elf *elf, const char *name, struct td_el
     return 0;
 }
 
-/* ---- symbols ------------------------------------------------------------------------------------------------------- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 int td_elf_symbols_open(const struct td_elf *elf, struct td_elf_symbols *t, struct td_error *err)
 {
@@ -176,7 +176,7 @@ bool td_elf_symbol_at(const struct td_elf_symbols *t, size_t i, struct td_elf_sy
     return out->name != NULL;
 }
 
-/* ---- notes --------------------------------------------------------------------------------------------------------- */
+/* ---- notes ----------------------------------------------------------------------------------- */
 
 static size_t round4(uint32_t n)
 {

@@ -1,8 +1,9 @@
-/* elf.h - 64-bit little-endian ELF in memory, read without believing it: host libraries, cubins, AMD code objects.
+/* elf.h - 64-bit little-endian ELF in memory: host libraries, cubins, AMD code objects.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: System V gABI, chapter 4 (headers, sections, symbols, notes; extended numbering of sections). Only sections are read: all three kinds of
- * file keep theirs. Nothing is copied; what is handed out lies in the caller's bytes. */
+ * Nothing that the file says is believed unchecked. Source: System V gABI, chapter 4 (headers, sections,
+ * symbols, notes; extended numbering of sections). Only sections are read, because all three kinds of
+ * file have them. Nothing is copied: results point into the caller's bytes. */
 #ifndef TD_KERNELS_GPUCODE_ELF_H
 #define TD_KERNELS_GPUCODE_ELF_H
 
@@ -33,7 +34,7 @@ struct td_elf_section {
     const char *name;              /* "" where it has none */
     uint32_t type, link, info;
     const uint8_t *data;           /* NULL for NOBITS */
-    uint64_t size;                 /* of NOBITS: what it will take in memory, unchecked */
+    uint64_t size;                 /* of NOBITS: its size in memory, unchecked */
 };
 
 struct td_elf_symbol {
@@ -42,22 +43,22 @@ struct td_elf_symbol {
     uint32_t section;              /* index, extended numbering resolved; 0: undefined */
 };
 
-bool td_elf_is(const void *data, size_t n);   /* the first four bytes say so */
+bool td_elf_is(const void *data, size_t n);   /* by the first four bytes */
 /* TD_EUNSUPPORTED: 32 bits or big-endian. TD_ETRUNCATED, TD_ECORRUPT. The bytes must outlive *elf. */
 int td_elf_open(struct td_elf *elf, const void *data, size_t n, struct td_error *err);
 /* Section i < n_sections. */
 int td_elf_section_at(const struct td_elf *elf, uint32_t i, struct td_elf_section *out, struct td_error *err);
-/* The first of that name: 1 found, 0 none, < 0 its header is bad. */
+/* Find the first section of that name: 1: found; 0: none; < 0: its header is bad. */
 int td_elf_section_find(const struct td_elf *elf, const char *name, struct td_elf_section *out, struct td_error *err);
 
 /* The symbols of a file: open, then for (i = 0; i < t.n; i++) at. */
 struct td_elf_symbols { const uint8_t *entry; size_t n; const char *names; size_t names_len; const uint8_t *more; size_t n_more; };
-/* No symbol table: t.n is 0. */
+/* A file without a symbol table gives t->n 0. */
 int td_elf_symbols_open(const struct td_elf *elf, struct td_elf_symbols *t, struct td_error *err);
-/* False: its name does not end inside the table of names. */
+/* Symbol i < t->n. False: its name does not end inside the table of names. */
 bool td_elf_symbol_at(const struct td_elf_symbols *t, size_t i, struct td_elf_symbol *out);
 
-/* The first note of a NOTE section with that owner and type: its bytes, or NULL. */
+/* The bytes of the first note of that owner and type in a NOTE section. NULL: none. */
 const uint8_t *td_elf_note_find(const struct td_elf_section *s, const char *owner, uint32_t type, size_t *len);
 
 uint16_t td_le16(const uint8_t *p);

@@ -93,7 +93,7 @@ int td_fatbin_entry_next(const struct td_fatbin_container *c, size_t *at, struct
 }
 
 /* The number of bytes that came out, or -1. */
-static int64_t unpack(const struct td_fatbin_entry *e, uint8_t *to)
+static int64_t unpack_payload(const struct td_fatbin_entry *e, uint8_t *to)
 {
     size_t n;
 
@@ -128,7 +128,7 @@ int td_fatbin_unpack(const struct td_fatbin_entry *e, uint8_t **out, struct td_e
         return rc;
     if (!(to = malloc(e->bytes ? (size_t)e->bytes : 1)))
         return td_fail(err, TD_ENOMEM, "out of memory (%llu bytes of GPU code)", (unsigned long long)e->bytes);
-    if (unpack(e, to) != (int64_t)e->bytes) {
+    if (unpack_payload(e, to) != (int64_t)e->bytes) {
         free(to);
         return td_fail(err, TD_ECORRUPT, "an entry for sm_%d does not unpack (%s); was the file copied whole?", e->sm,
                        e->packing == TD_PACKING_LZ4 ? "LZ4" : "zstd");

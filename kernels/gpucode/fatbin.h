@@ -1,12 +1,17 @@
 /* fatbin.h - NVIDIA's fat binaries: a container holds one program for several architectures.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A container is {u32 magic BA55ED50, u16 version 1, u16 header bytes 16, u64 bytes that follow} and entries, each
- *     +0  u16 kind: 1 PTX, 2 cubin      +2  u16 version          +4  u32 bytes of this header (64, 80, 112)    +8  u64 bytes of the payload, padded
- *     +16 u32 compressed bytes, or 0    +24 u16 minor, u16 major +28 u32 architecture, 90                      +40 u64 flags
- *     +56 u64 bytes when unpacked, or 0
- * In .nv_fatbin of a host library containers follow one another, with zeros between them. There is no public description: seen in files of nvcc 13.0
- * (--compress-mode none, speed: LZ4, balance and size: zstd; sm_90a, sm_100f) and checked against cuobjdump 13.1. */
+ * A container is {u32 magic BA55ED50, u16 version 1, u16 header bytes 16, u64 bytes that follow} and then
+ * entries, each
+ *     +0   u16 kind: 1 PTX, 2 cubin         +2   u16 version
+ *     +4   u32 bytes of this header (64, 80, 112)
+ *     +8   u64 bytes of the payload, padded
+ *     +16  u32 compressed bytes, or 0       +24  u16 minor, u16 major
+ *     +28  u32 architecture, 90             +40  u64 flags
+ *     +56  u64 bytes when unpacked, or 0
+ * In .nv_fatbin of a host library containers follow one another, with zeros between them. NVIDIA
+ * publishes no description: this was seen in files of nvcc 13.0 (--compress-mode none, speed: LZ4,
+ * balance and size: zstd; sm_90a, sm_100f) and checked against cuobjdump 13.1. */
 #ifndef TD_KERNELS_GPUCODE_FATBIN_H
 #define TD_KERNELS_GPUCODE_FATBIN_H
 
@@ -32,12 +37,14 @@ struct td_fatbin_entry {
 };
 
 bool td_fatbin_is(const void *data, size_t n);
-/* The next container at or after *at (zeros are skipped); *at moves behind it. 1 filled, 0 no more, TD_ETRUNCATED, TD_ECORRUPT. */
+/* The next container at or after *at (zeros are skipped); *at moves behind it. 1: filled; 0: no more;
+ * TD_ETRUNCATED, TD_ECORRUPT. */
 int td_fatbin_next(const uint8_t *data, size_t n, size_t *at, struct td_fatbin_container *out, struct td_error *err);
-/* The next entry of a container; *at starts at 0. As above. */
+/* The next entry of a container; *at starts at 0. Returns as td_fatbin_next. */
 int td_fatbin_entry_next(const struct td_fatbin_container *c, size_t *at, struct td_fatbin_entry *out, struct td_error *err);
-/* Unpack into a new block of e->bytes (free it). A raw entry is copied too. TD_ECORRUPT, TD_ENOMEM,
- * TD_ELIMIT: it claims more than can be; TD_EUNSUPPORTED: packed in a way that is not known. */
+/* Unpack into a new block of e->bytes, which the caller frees; a raw entry is copied. TD_ECORRUPT,
+ * TD_ENOMEM; TD_ELIMIT: it claims more bytes than its packing can give; TD_EUNSUPPORTED: this version does
+ * not know the packing. */
 int td_fatbin_unpack(const struct td_fatbin_entry *e, uint8_t **out, struct td_error *err);
 
 #endif

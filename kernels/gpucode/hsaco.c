@@ -12,7 +12,7 @@
 #define ENTRY 24                   /* bytes before an entry's id */
 #define METADATA 32                /* NT_AMDGPU_METADATA */
 
-/* ---- bundles ------------------------------------------------------------------------------------------------------- */
+/* ---- bundles --------------------------------------------------------------------------------- */
 
 bool td_hsaco_is_bundle(const void *data, size_t n)
 {
@@ -43,7 +43,7 @@ static int entry_fields(const uint8_t *b, size_t n, uint64_t i, uint64_t *offset
     return *offset > n || *size > n - *offset ? -1 : 0;
 }
 
-static int measure(const uint8_t *b, size_t n, size_t *len, struct td_error *err)
+static int measure_bundle(const uint8_t *b, size_t n, size_t *len, struct td_error *err)
 {
     uint64_t count, i, offset, size, id_len;
     const char *id;
@@ -78,7 +78,7 @@ int td_hsaco_bundle_next(const uint8_t *data, size_t n, size_t *at, struct td_hs
     if (!td_hsaco_is_bundle(data + *at, n - *at))
         return td_fail(err, TD_ECORRUPT, "at byte %zu of the AMD code stands no bundle (%s)", *at, MAGIC);
     out->data = data + *at;
-    if ((rc = measure(out->data, n - *at, &out->n, err)))
+    if ((rc = measure_bundle(out->data, n - *at, &out->n, err)))
         return rc;
     *at += out->n;
     return 1;
@@ -108,7 +108,7 @@ int td_hsaco_entry_at(const struct td_hsaco_bundle *b, uint64_t i, struct td_hsa
     return size && (id_len < 4 || memcmp(id, "host", 4)) ? 1 : 0;
 }
 
-/* ---- metadata ------------------------------------------------------------------------------------------------------ */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 /* Of a map of numbers and strings: the number of that key, 0 if it has none. m is at the map's first key, and is not moved. */
 static uint64_t field_number(struct td_msgpack m, uint64_t pairs, const char *key)
@@ -118,7 +118,7 @@ static uint64_t field_number(struct td_msgpack m, uint64_t pairs, const char *ke
     return td_msgpack_find(&m, pairs, key, &v) == 1 && v.kind == TD_MP_UINT ? v.u : 0;
 }
 
-static uint32_t small(uint64_t u)
+static uint32_t read_small(uint64_t u)
 {
     return u > UINT32_MAX ? UINT32_MAX : (uint32_t)u;
 }
@@ -143,7 +143,7 @@ static int read_args(struct td_gpu_kernel *k, struct td_msgpack m, uint64_t coun
             return td_fail(err, TD_ECORRUPT, "kernel %.200s: argument %llu has no .value_kind", k->symbol, (unsigned long long)i);
         if (kind.len > 7 && !memcmp(kind.str, "hidden_", 7))
             continue;
-        ((struct td_gpu_param *)k->params)[n] = (struct td_gpu_param){small(field_number(whole, map.u, ".offset")), small(field_number(whole, map.u, ".size"))};
+        ((struct td_gpu_param *)k->params)[n] = (struct td_gpu_param){read_small(field_number(whole, map.u, ".offset")), read_small(field_number(whole, map.u, ".size"))};
         ((bool *)k->pointer)[n++] = td_msgpack_is(&kind, "global_buffer");
     }
     k->n_params = (int)n;
@@ -169,7 +169,7 @@ static void read_block(struct td_gpu_kernel *k, struct td_msgpack m, uint64_t pa
     if (td_msgpack_find(&m, pairs, ".reqd_workgroup_size", &v) != 1 || v.kind != TD_MP_ARRAY || v.u != 3)
         return;
     for (i = 0; i < 3 && td_msgpack_next(&m, &v); i++)
-        k->block[i] = small(v.u);
+        k->block[i] = read_small(v.u);
 }
 
 /* One map of amdhsa.kernels; m is at its first key. */
@@ -184,10 +184,10 @@ static int read_kernel(struct td_msgpack m, uint64_t pairs, struct td_gpu_kernel
         return td_fail(err, TD_ECORRUPT, "a kernel in the AMD metadata has no name");
     if (!(k = td_gpu_kernel_add(out, v.str, v.len, err)))
         return err->code;
-    k->param_bytes = small(field_number(m, pairs, ".kernarg_segment_size"));
-    k->shared_bytes = small(field_number(m, pairs, ".group_segment_fixed_size"));
-    k->max_threads = small(field_number(m, pairs, ".max_flat_workgroup_size"));
-    k->registers = small(field_number(m, pairs, ".vgpr_count"));
+    k->param_bytes = read_small(field_number(m, pairs, ".kernarg_segment_size"));
+    k->shared_bytes = read_small(field_number(m, pairs, ".group_segment_fixed_size"));
+    k->max_threads = read_small(field_number(m, pairs, ".max_flat_workgroup_size"));
+    k->registers = read_small(field_number(m, pairs, ".vgpr_count"));
     read_block(k, m, pairs);
     seek = m;
     rc = td_msgpack_find(&seek, pairs, ".args", &v);
@@ -244,7 +244,7 @@ int td_hsaco_kernels(const struct td_elf *elf, struct td_gpu_kernel_list *out, c
     return td_fail(err, TD_EUNSUPPORTED, "an AMD code object without a metadata note (code object version 2?); build it with -mcode-object-version=4");
 }
 
-/* ---- architectures -------------------------------------------------------------------------------------------------- */
+/* ---- architectures --------------------------------------------------------------------------- */
 
 bool td_hsaco_runs(const char *arch, const char *device)
 {

@@ -13,7 +13,7 @@
 #include "kernels/gpucode/image_read.h"
 #include "kernels/gpucode/ptx.h"
 
-/* ---- opening and closing ------------------------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static int map_file(const char *path, struct td_gpu_image *img, struct td_error *err)
 {
@@ -92,7 +92,7 @@ void td_gpu_image_close(struct td_gpu_image *img)
     free(img);
 }
 
-/* ---- what it holds ------------------------------------------------------------------------------------------------- */
+/* ---- what it holds --------------------------------------------------------------------------- */
 
 const char *td_gpu_image_path(const struct td_gpu_image *img)
 {
@@ -142,7 +142,7 @@ const void *td_gpu_image_container(const struct td_gpu_image *img, int container
     return img->containers[container].data;
 }
 
-/* ---- the kernels of an entry --------------------------------------------------------------------------------------- */
+/* ---- the kernels of an entry ----------------------------------------------------------------- */
 
 static int read_cubin(struct td_gpu_part *p, const uint8_t *code, size_t n, struct td_error *err)
 {

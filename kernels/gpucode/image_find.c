@@ -10,10 +10,10 @@
 #include "kernels/gpucode/mangled.h"
 #include "kernels/gpucode/symbol.h"
 
-/* ---- which entry of a container ------------------------------------------------------------------------------------ */
+/* ---- which entry of a container -------------------------------------------------------------- */
 
 /* Specific ones are better at equal numbers: 'a' before 'f' before none. */
-static int rank(const struct td_gpu_entry *e)
+static int rank_code(const struct td_gpu_entry *e)
 {
     return e->sm * 3 + (e->variant == 'a' ? 2 : e->variant == 'f') + 1;
 }
@@ -28,11 +28,11 @@ int td_gpu_entry_fits(const struct td_gpu_entry *e, const struct td_gpu_device *
         return 0;
     if ((e->code == TD_GPU_CODE_CUBIN || e->variant == 'f') && e->sm / 10 != device->sm / 10)
         return 0;
-    return rank(e);
+    return rank_code(e);
 }
 
 /* The best entry of entries [from, to) that is PTX or is not; -1: none. */
-static int best_of(const struct td_gpu_image *img, int from, int to, bool ptx, const struct td_gpu_device *device)
+static int best_entry_of(const struct td_gpu_image *img, int from, int to, bool ptx, const struct td_gpu_device *device)
 {
     int i, best = -1, fit = 0;
 
@@ -48,7 +48,7 @@ static int best_of(const struct td_gpu_image *img, int from, int to, bool ptx, c
     return best;
 }
 
-/* ---- matching ------------------------------------------------------------------------------------------------------ */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 struct search {
     struct td_gpu_image *img;
@@ -59,7 +59,7 @@ struct search {
     struct td_error trouble;       /* the first entry that could not be read */
 };
 
-static enum td_gpu_match match_of(const struct td_gpu_wanted *want, const char *symbol)
+static enum td_gpu_match match_symbol(const struct td_gpu_wanted *want, const char *symbol)
 {
     if (want->symbol && !strcmp(symbol, want->symbol))
         return TD_GPU_MATCH_EXACT;
@@ -91,14 +91,14 @@ static void search_entry(struct search *s, int i)
     if (s->img->parts[i].e.relocatable)
         return;
     for (k = 0; k < list->n; k++) {
-        enum td_gpu_match m = match_of(s->want, list->kernels[k].symbol);
+        enum td_gpu_match m = match_symbol(s->want, list->kernels[k].symbol);
 
         if (m && m >= s->match)
             add_hit(s, &s->img->parts[i], &list->kernels[k], m);
     }
 }
 
-static bool is_done(const struct search *s)
+static bool is_search_done(const struct search *s)
 {
     return s->max == 1 && s->n && s->match == TD_GPU_MATCH_EXACT;
 }
@@ -109,27 +109,27 @@ static void search_pass(struct search *s, bool ptx)
     const struct td_gpu_image *img = s->img;
     int from, to;
 
-    for (from = 0; from < img->n_parts && !is_done(s); from = to) {
+    for (from = 0; from < img->n_parts && !is_search_done(s); from = to) {
         int i;
 
         for (to = from + 1; to < img->n_parts && img->parts[to].e.container == img->parts[from].e.container; to++)
             ;
-        i = best_of(img, from, to, false, &s->want->device);
+        i = best_entry_of(img, from, to, false, &s->want->device);
         if (ptx)
-            i = i < 0 ? best_of(img, from, to, true, &s->want->device) : -1;
+            i = i < 0 ? best_entry_of(img, from, to, true, &s->want->device) : -1;
         if (i >= 0)
             search_entry(s, i);
     }
 }
 
-/* ---- when there is none -------------------------------------------------------------------------------------------- */
+/* ---- when there is none ---------------------------------------------------------------------- */
 
-static const char *name_of(const struct td_gpu_wanted *want)
+static const char *wanted_name(const struct td_gpu_wanted *want)
 {
     return want->symbol ? want->symbol : want->identifier;
 }
 
-static void device_name(const struct td_gpu_device *device, struct td_buf *out)
+static void add_device_name(const struct td_gpu_device *device, struct td_buf *out)
 {
     if (device->gfx)
         td_buf_adds(out, device->gfx);
@@ -150,32 +150,32 @@ static void add_arch(struct td_buf *b, const char *arch)
 }
 
 /* Every entry that was not asked yet is read: the search failed, and the sentence should say why. */
-static int explain(struct search *s, struct td_error *err)
+static int explain_no_hit(struct search *s, struct td_error *err)
 {
     struct td_buf has, device;
     int i, rc;
 
     td_buf_init(&has, 256);
     td_buf_init(&device, 128);
-    device_name(&s->want->device, &device);
+    add_device_name(&s->want->device, &device);
     for (i = 0; i < s->img->n_parts; i++) {
         const struct td_gpu_kernel_list *list;
         size_t k;
 
         td_gpu_image_kernels(s->img, i, &list, &s->trouble);
         for (k = 0; k < list->n; k++)
-            if (match_of(s->want, list->kernels[k].symbol)) {
+            if (match_symbol(s->want, list->kernels[k].symbol)) {
                 add_arch(&has, s->img->parts[i].e.arch);
                 break;
             }
     }
     if (has.len)
-        rc = td_fail(err, TD_EUNSUPPORTED, "%s: has kernel %.200s for %s, none of which runs on %s; build it for that too", s->img->path, name_of(s->want), has.data,
+        rc = td_fail(err, TD_EUNSUPPORTED, "%s: has kernel %.200s for %s, none of which runs on %s; build it for that too", s->img->path, wanted_name(s->want), has.data,
                      td_buf_str(&device));
     else if (s->trouble.code)
-        rc = td_fail(err, s->trouble.code, "%s (looking for kernel %.200s)", s->trouble.msg, name_of(s->want));
+        rc = td_fail(err, s->trouble.code, "%s (looking for kernel %.200s)", s->trouble.msg, wanted_name(s->want));
     else
-        rc = td_fail(err, TD_ENOTFOUND, "%s: no kernel %.200s in its %d programs; `replay --kernels` lists what it has", s->img->path, name_of(s->want),
+        rc = td_fail(err, TD_ENOTFOUND, "%s: no kernel %.200s in its %d programs; `replay --kernels` lists what it has", s->img->path, wanted_name(s->want),
                      s->img->n_parts);
     td_buf_release(&has);
     td_buf_release(&device);
@@ -189,7 +189,7 @@ int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want
     search_pass(&s, false);
     if (s.match != TD_GPU_MATCH_EXACT)
         search_pass(&s, true);
-    return s.n ? s.n : explain(&s, err);
+    return s.n ? s.n : explain_no_hit(&s, err);
 }
 
 static bool entry_has(struct td_gpu_image *img, int i, const char *symbol)

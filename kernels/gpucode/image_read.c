@@ -12,10 +12,10 @@
 
 #define WANTED "give a shared library or program with CUDA or HIP kernels, a fat binary (nvcc -fatbin), a cubin, or an AMD code object"
 
-/* ---- adding -------------------------------------------------------------------------------------------------------- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 /* Room for one more of an array. */
-static void *grow(void *array, int n, int *cap, size_t size)
+static void *grow_array(void *array, int n, int *cap, size_t size)
 {
     int wanted = *cap ? *cap * 2 : 16;
     void *grown = n < *cap ? array : realloc(array, (size_t)wanted * size);
@@ -31,7 +31,7 @@ static int add_container(struct td_gpu_image *img, const uint8_t *data, size_t n
 
     if (img->n_containers == TD_GPU_MAX_CONTAINERS)
         return td_fail(err, TD_ELIMIT, "more than %d containers of GPU code", TD_GPU_MAX_CONTAINERS);
-    if (!(grown = grow(img->containers, img->n_containers, &img->cap_containers, sizeof *grown)))
+    if (!(grown = grow_array(img->containers, img->n_containers, &img->cap_containers, sizeof *grown)))
         return td_fail(err, TD_ENOMEM, "out of memory");
     img->containers = grown;
     grown[img->n_containers++] = (struct td_gpu_slice){data, n};
@@ -48,7 +48,7 @@ static struct td_gpu_part *add_part(struct td_gpu_image *img, enum td_gpu_code c
         td_fail(err, TD_ELIMIT, "more than %d programs of GPU code", TD_GPU_MAX_ENTRIES);
         return NULL;
     }
-    if (!(p = grow(img->parts, img->n_parts, &img->cap_parts, sizeof *p))) {
+    if (!(p = grow_array(img->parts, img->n_parts, &img->cap_parts, sizeof *p))) {
         td_fail(err, TD_ENOMEM, "out of memory");
         return NULL;
     }
@@ -61,7 +61,7 @@ static struct td_gpu_part *add_part(struct td_gpu_image *img, enum td_gpu_code c
     return p;
 }
 
-/* ---- NVIDIA -------------------------------------------------------------------------------------------------------- */
+/* ---- NVIDIA ---------------------------------------------------------------------------------- */
 
 static int read_container(struct td_gpu_image *img, const struct td_fatbin_container *c, struct td_error *err)
 {
@@ -97,7 +97,7 @@ static int read_cubin(struct td_gpu_image *img, const struct td_elf *elf, struct
     return add_part(img, TD_GPU_CODE_CUBIN, &whole, err) ? TD_OK : err->code;
 }
 
-/* ---- AMD ----------------------------------------------------------------------------------------------------------- */
+/* ---- AMD ------------------------------------------------------------------------------------- */
 
 static int add_object(struct td_gpu_image *img, const uint8_t *data, size_t n, const char *arch, struct td_error *err)
 {
@@ -148,7 +148,7 @@ static int read_object(struct td_gpu_image *img, const struct td_elf *elf, struc
     return add_object(img, img->data, img->n, arch, err);
 }
 
-/* ---- kinds --------------------------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 static int read_host(struct td_gpu_image *img, const struct td_elf *elf, struct td_error *err)
 {
@@ -184,7 +184,7 @@ static int read_elf(struct td_gpu_image *img, struct td_error *err)
     return elf.machine == TD_ELF_CUDA ? read_cubin(img, &elf, err) : elf.machine == TD_ELF_AMDGPU ? read_object(img, &elf, err) : read_host(img, &elf, err);
 }
 
-static int refuse(const struct td_gpu_image *img, struct td_error *err)
+static int refuse_file(const struct td_gpu_image *img, struct td_error *err)
 {
     static const struct { const char *magic, *what; } kinds[] = {
         {"PK\3\4", "a zip archive or Python wheel; unpack it and name the library inside"}, {"!<arch>", "an archive of objects; link it, or name one object"},
@@ -213,5 +213,5 @@ int td_gpu_image_read(struct td_gpu_image *img, struct td_error *err)
         img->what = "bundle of AMD code";
         return read_bundles(img, img->data, img->n, err);
     }
-    return refuse(img, err);
+    return refuse_file(img, err);
 }

@@ -15,8 +15,8 @@ struct td_gpu_slice { const uint8_t *data; size_t n; };
 struct td_gpu_part {
     struct td_gpu_entry e;
     struct td_fatbin_entry stored; /* AMD and bare cubins: a raw one */
-    uint8_t *code;                 /* unpacked, once asked for; NULL for raw ones */
-    bool read;                     /* kernels and result are there */
+    uint8_t *code;                 /* owned: unpacked when first asked for; NULL for raw ones */
+    bool read;                     /* kernels and result are filled in */
     struct td_gpu_kernel_list kernels;
     struct td_error result;        /* of reading the kernels */
 };
@@ -31,7 +31,8 @@ struct td_gpu_image {
     struct td_gpu_part *parts; int n_parts, cap_parts;
 };
 
-/* Fill in what and the parts from data. err is not NULL. */
+/* Fill in what, containers and parts from data[n]; they lie in it. After an error the caller closes img.
+ * err must not be NULL. */
 int td_gpu_image_read(struct td_gpu_image *img, struct td_error *err);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* n bytes, big-endian. False: they are not there. */
-static bool take(struct td_msgpack *m, int n, uint64_t *u)
+static bool take_bytes(struct td_msgpack *m, int n, uint64_t *u)
 {
     int i;
 
@@ -28,19 +28,19 @@ static bool bytes(struct td_msgpack *m, enum td_msgpack_kind kind, uint64_t len,
 }
 
 /* Every element takes a byte at least. */
-static bool head(struct td_msgpack *m, enum td_msgpack_kind kind, uint64_t count, struct td_msgpack_value *v)
+static bool read_head(struct td_msgpack *m, enum td_msgpack_kind kind, uint64_t count, struct td_msgpack_value *v)
 {
     v->kind = kind;
     v->u = count;
     return count * (kind == TD_MP_MAP ? 2 : 1) <= (uint64_t)(m->end - m->p);
 }
 
-static bool number(struct td_msgpack *m, enum td_msgpack_kind kind, int n, struct td_msgpack_value *v)
+static bool read_number(struct td_msgpack *m, enum td_msgpack_kind kind, int n, struct td_msgpack_value *v)
 {
     int unused = 64 - 8 * n;
 
     v->kind = kind;
-    if (!take(m, n, &v->u))
+    if (!take_bytes(m, n, &v->u))
         return false;
     if (kind == TD_MP_INT)
         v->u = (uint64_t)((int64_t)(v->u << unused) >> unused);
@@ -49,30 +49,30 @@ static bool number(struct td_msgpack *m, enum td_msgpack_kind kind, int n, struc
     return true;
 }
 
-static bool sized(struct td_msgpack *m, enum td_msgpack_kind kind, int length_bytes, struct td_msgpack_value *v)
+static bool read_sized(struct td_msgpack *m, enum td_msgpack_kind kind, int length_bytes, struct td_msgpack_value *v)
 {
     uint64_t len;
 
-    if (!take(m, length_bytes, &len))
+    if (!take_bytes(m, length_bytes, &len))
         return false;
-    return kind == TD_MP_ARRAY || kind == TD_MP_MAP ? head(m, kind, len, v) : bytes(m, kind, len + (kind == TD_MP_EXT), v);
+    return kind == TD_MP_ARRAY || kind == TD_MP_MAP ? read_head(m, kind, len, v) : bytes(m, kind, len + (kind == TD_MP_EXT), v);
 }
 
 /* 0xc0 to 0xdf: what says its kind in its first byte and its size after it. */
-static bool typed(struct td_msgpack *m, uint8_t b, struct td_msgpack_value *v)
+static bool read_typed(struct td_msgpack *m, uint8_t b, struct td_msgpack_value *v)
 {
     switch (b) {
     case 0xc0: v->kind = TD_MP_NIL; return true;
     case 0xc2: case 0xc3: v->kind = TD_MP_BOOL; v->u = b & 1; return true;
-    case 0xc4: case 0xc5: case 0xc6: return sized(m, TD_MP_BIN, 1 << (b - 0xc4), v);
-    case 0xc7: case 0xc8: case 0xc9: return sized(m, TD_MP_EXT, 1 << (b - 0xc7), v);
-    case 0xca: case 0xcb: return number(m, TD_MP_FLOAT, 4 << (b - 0xca), v);
-    case 0xcc: case 0xcd: case 0xce: case 0xcf: return number(m, TD_MP_UINT, 1 << (b - 0xcc), v);
-    case 0xd0: case 0xd1: case 0xd2: case 0xd3: return number(m, TD_MP_INT, 1 << (b - 0xd0), v);
+    case 0xc4: case 0xc5: case 0xc6: return read_sized(m, TD_MP_BIN, 1 << (b - 0xc4), v);
+    case 0xc7: case 0xc8: case 0xc9: return read_sized(m, TD_MP_EXT, 1 << (b - 0xc7), v);
+    case 0xca: case 0xcb: return read_number(m, TD_MP_FLOAT, 4 << (b - 0xca), v);
+    case 0xcc: case 0xcd: case 0xce: case 0xcf: return read_number(m, TD_MP_UINT, 1 << (b - 0xcc), v);
+    case 0xd0: case 0xd1: case 0xd2: case 0xd3: return read_number(m, TD_MP_INT, 1 << (b - 0xd0), v);
     case 0xd4: case 0xd5: case 0xd6: case 0xd7: case 0xd8: return bytes(m, TD_MP_EXT, 1 + (1u << (b - 0xd4)), v);
-    case 0xd9: case 0xda: case 0xdb: return sized(m, TD_MP_STR, 1 << (b - 0xd9), v);
-    case 0xdc: case 0xdd: return sized(m, TD_MP_ARRAY, 2 << (b - 0xdc), v);
-    case 0xde: case 0xdf: return sized(m, TD_MP_MAP, 2 << (b - 0xde), v);
+    case 0xd9: case 0xda: case 0xdb: return read_sized(m, TD_MP_STR, 1 << (b - 0xd9), v);
+    case 0xdc: case 0xdd: return read_sized(m, TD_MP_ARRAY, 2 << (b - 0xdc), v);
+    case 0xde: case 0xdf: return read_sized(m, TD_MP_MAP, 2 << (b - 0xde), v);
     default: return false; /* 0xc1 is never used */
     }
 }
@@ -91,8 +91,8 @@ bool td_msgpack_next(struct td_msgpack *m, struct td_msgpack_value *v)
         return true;
     }
     if (b < 0xa0)
-        return head(m, b < 0x90 ? TD_MP_MAP : TD_MP_ARRAY, b & 15, v);
-    return b < 0xc0 ? bytes(m, TD_MP_STR, b & 31, v) : typed(m, b, v);
+        return read_head(m, b < 0x90 ? TD_MP_MAP : TD_MP_ARRAY, b & 15, v);
+    return b < 0xc0 ? bytes(m, TD_MP_STR, b & 31, v) : read_typed(m, b, v);
 }
 
 bool td_msgpack_skip(struct td_msgpack *m)

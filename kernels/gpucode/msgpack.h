@@ -1,8 +1,8 @@
-/* msgpack.h - MessagePack, pulled value by value out of bytes that are not believed.
+/* msgpack.h - read MessagePack value by value, out of bytes that are not believed.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Source: the MessagePack specification (msgpack.org). Nothing is copied and nothing recurses; a value that ends after the bytes is refused, and so is an
- * array or map of more values than there are bytes left. */
+ * Source: the MessagePack specification (msgpack.org). Nothing is copied and nothing recurses. A value
+ * that ends after the bytes is refused, and so is an array or map of more values than bytes are left. */
 #ifndef TD_KERNELS_GPUCODE_MSGPACK_H
 #define TD_KERNELS_GPUCODE_MSGPACK_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#pragma GCC visibility push(hidden) /* the tap's library holds it too: nobody outside may find it there */
+#pragma GCC visibility push(hidden) /* also in the tap's library, which must not export it */
 
 enum td_msgpack_kind { TD_MP_NIL, TD_MP_BOOL, TD_MP_UINT, TD_MP_INT, TD_MP_FLOAT, TD_MP_STR, TD_MP_BIN, TD_MP_ARRAY, TD_MP_MAP, TD_MP_EXT };
 
@@ -22,12 +22,15 @@ struct td_msgpack_value {
     const char *str; uint32_t len; /* STR, BIN, EXT: not NUL-terminated */
 };
 
-/* The next value; of an array or map only its head, the elements follow. False: the bytes end or hold no value. */
+/* Read the next value; of an array or map only the head, whose elements follow. False: the bytes end, or
+ * hold no value. */
 bool td_msgpack_next(struct td_msgpack *m, struct td_msgpack_value *v);
-/* Pass over one whole value, elements included. */
+/* Pass over one value with all its elements. */
 bool td_msgpack_skip(struct td_msgpack *m);
-/* The value of a key of the map whose head was just read: 1 found, and m stands behind the value's head; 0 not there, and m is behind the map; -1 broken. */
+/* Find a key in the map of so many pairs whose head was just read. 1: found, and m is behind the value's
+ * head. 0: not there, and m is behind the map. -1: broken. */
 int td_msgpack_find(struct td_msgpack *m, uint64_t pairs, const char *key, struct td_msgpack_value *v);
+/* Is the value this string? */
 bool td_msgpack_is(const struct td_msgpack_value *v, const char *text);
 
 #pragma GCC visibility pop

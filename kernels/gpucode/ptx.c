@@ -8,12 +8,12 @@
 #define MAX_BLOCK 65536            /* bytes of parameters; the driver takes 32764 */
 #define MAX_WORDS 32               /* of one parameter's declaration */
 
-/* ---- words: names, numbers, directives and single characters; comments and strings are passed over ------------------- */
+/* ---- words: names, numbers, directives and single characters; comments and strings are passed over  */
 
 struct words { const char *p, *end; };
 struct word { const char *at; size_t n; };
 
-static const char *find(const struct words *w, const char *from, const char *what)
+static const char *find_word(const struct words *w, const char *from, const char *what)
 {
     const char *hit = from < w->end ? memmem(from, (size_t)(w->end - from), what, strlen(what)) : NULL;
 
@@ -26,11 +26,11 @@ static void skip_blanks(struct words *w)
         if (isspace((unsigned char)*w->p))
             w->p++;
         else if (w->end - w->p >= 2 && !memcmp(w->p, "//", 2))
-            w->p = find(w, w->p, "\n");
+            w->p = find_word(w, w->p, "\n");
         else if (w->end - w->p >= 2 && !memcmp(w->p, "/*", 2))
-            w->p = find(w, w->p + 2, "*/");
+            w->p = find_word(w, w->p + 2, "*/");
         else if (*w->p == '"')
-            w->p = find(w, w->p + 1, "\"");
+            w->p = find_word(w, w->p + 1, "\"");
         else
             return;
     }
@@ -41,7 +41,7 @@ static bool is_name(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
 }
 
-static bool next(struct words *w, struct word *out)
+static bool next_token(struct words *w, struct word *out)
 {
     skip_blanks(w);
     if (w->p >= w->end || !*w->p)
@@ -53,18 +53,18 @@ static bool next(struct words *w, struct word *out)
     return true;
 }
 
-static bool is(const struct word *w, const char *text)
+static bool token_is(const struct word *w, const char *text)
 {
     return w->n == strlen(text) && !memcmp(w->at, text, w->n);
 }
 
 /* A decimal number below 2^24. */
-static bool number(struct words *w, uint32_t *out)
+static bool token_number(struct words *w, uint32_t *out)
 {
     struct word x;
     size_t i;
 
-    if (!next(w, &x) || !x.n || x.n > 7)
+    if (!next_token(w, &x) || !x.n || x.n > 7)
         return false;
     for (*out = 0, i = 0; i < x.n; i++) {
         if (!isdigit((unsigned char)x.at[i]))
@@ -74,7 +74,7 @@ static bool number(struct words *w, uint32_t *out)
     return true;
 }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 /* Bytes of a type: ".u64", ".f16x2"; 0: no type, or an opaque one. */
 static uint32_t type_bytes(const struct word *w)
@@ -85,7 +85,7 @@ static uint32_t type_bytes(const struct word *w)
     size_t i;
 
     for (i = 0; i < sizeof types / sizeof *types; i++)
-        if (is(w, types[i].name))
+        if (token_is(w, types[i].name))
             return types[i].bytes;
     return 0;
 }
@@ -101,23 +101,23 @@ static bool read_param(struct words *w, struct param *p)
     int left = MAX_WORDS;
 
     *p = (struct param){0};
-    while (left-- && next(w, &x)) {
-        if (is(&x, ",") || is(&x, ")")) {
-            p->end = is(&x, ")");
+    while (left-- && next_token(w, &x)) {
+        if (token_is(&x, ",") || token_is(&x, ")")) {
+            p->end = token_is(&x, ")");
             p->size = type * elements;
             p->align = p->align ? p->align : type;
             return type && elements && p->size <= MAX_BLOCK && !(p->align & (p->align - 1)) && p->align <= MAX_BLOCK;
         }
-        if (is(&x, ".align")) {
+        if (token_is(&x, ".align")) {
             uint32_t align;
 
-            if (!number(w, &align))
+            if (!token_number(w, &align))
                 return false;
             p->align = of_pointee ? p->align : align;
-        } else if (is(&x, ".ptr")) {
+        } else if (token_is(&x, ".ptr")) {
             of_pointee = true;
-        } else if (is(&x, "[")) {
-            if (!number(w, &elements) || elements > MAX_BLOCK || !next(w, &x) || !is(&x, "]"))
+        } else if (token_is(&x, "[")) {
+            if (!token_number(w, &elements) || elements > MAX_BLOCK || !next_token(w, &x) || !token_is(&x, "]"))
                 return false;
         } else if (!type) {
             type = type_bytes(&x);
@@ -134,12 +134,12 @@ static bool read_params(struct words w, struct td_gpu_param *params, size_t *n, 
     uint32_t at = 0;
 
     *n = 0;
-    if (!next(&w, &x))
+    if (!next_token(&w, &x))
         return false;
-    if (is(&x, ")"))
+    if (token_is(&x, ")"))
         return true;
     do {
-        if (!is(&x, ".param") || !read_param(&w, &p) || *n == TD_GPU_MAX_PARAMS)
+        if (!token_is(&x, ".param") || !read_param(&w, &p) || *n == TD_GPU_MAX_PARAMS)
             return false;
         at = (at + p.align - 1) & ~(p.align - 1);
         if (params)
@@ -148,7 +148,7 @@ static bool read_params(struct words w, struct td_gpu_param *params, size_t *n, 
         ++*n;
         if (at > MAX_BLOCK)
             return false;
-    } while (!p.end && next(&w, &x));
+    } while (!p.end && next_token(&w, &x));
     *block = at;
     return p.end;
 }
@@ -158,17 +158,17 @@ static void read_bounds(struct words *w, struct td_gpu_kernel *k)
 {
     struct word x;
 
-    while (next(w, &x) && !is(&x, "{") && !is(&x, ";")) {
-        bool most = is(&x, ".maxntid"), block = is(&x, ".reqntid");
+    while (next_token(w, &x) && !token_is(&x, "{") && !token_is(&x, ";")) {
+        bool most = token_is(&x, ".maxntid"), block = token_is(&x, ".reqntid");
         uint32_t d[3] = {1, 1, 1};
         int i = 0;
 
         if (!most && !block)
             continue;
-        while (number(w, &d[i]) && ++i < 3) {
+        while (token_number(w, &d[i]) && ++i < 3) {
             struct words before = *w;
 
-            if (!next(w, &x) || !is(&x, ",")) {
+            if (!next_token(w, &x) || !token_is(&x, ",")) {
                 *w = before;
                 break;
             }
@@ -187,30 +187,30 @@ static int read_kernel(struct words *w, struct td_gpu_kernel_list *out, struct t
     size_t n;
     int rc;
 
-    if (!next(w, &name) || !is_name(*name.at) || *name.at == '.' || name.n > TD_GPU_MAX_KERNELS)
+    if (!next_token(w, &name) || !is_name(*name.at) || *name.at == '.' || name.n > TD_GPU_MAX_KERNELS)
         return TD_OK;
     if (!(k = td_gpu_kernel_add(out, name.at, name.n, err)))
         return err->code;
-    if (!next(w, &x) || !is(&x, "(") || !read_params(*w, NULL, &n, &block))
+    if (!next_token(w, &x) || !token_is(&x, "(") || !read_params(*w, NULL, &n, &block))
         return TD_OK;
     if ((rc = td_gpu_kernel_set_params(k, n, false, err)))
         return rc;
     read_params(*w, (struct td_gpu_param *)k->params, &n, &block);
     k->param_bytes = block;
-    while (next(w, &x) && !is(&x, ")"))
+    while (next_token(w, &x) && !token_is(&x, ")"))
         ;
     read_bounds(w, k);
     return TD_OK;
 }
 
-/* ---- the text ------------------------------------------------------------------------------------------------------ */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 bool td_ptx_is(const void *data, size_t n)
 {
     struct words w = {data, (const char *)data + n};
     struct word x;
 
-    return next(&w, &x) && is(&x, ".version");
+    return next_token(&w, &x) && token_is(&x, ".version");
 }
 
 bool td_ptx_target(const char *text, size_t n, int *sm, char *variant)
@@ -219,8 +219,8 @@ bool td_ptx_target(const char *text, size_t n, int *sm, char *variant)
     struct word x;
     size_t i;
 
-    while (next(&w, &x))
-        if (is(&x, ".target") && next(&w, &x) && x.n > 3 && x.n < 8 && !memcmp(x.at, "sm_", 3)) {
+    while (next_token(&w, &x))
+        if (token_is(&x, ".target") && next_token(&w, &x) && x.n > 3 && x.n < 8 && !memcmp(x.at, "sm_", 3)) {
             for (*sm = 0, i = 3; i < x.n && isdigit((unsigned char)x.at[i]); i++)
                 *sm = *sm * 10 + (x.at[i] - '0');
             *variant = i < x.n ? x.at[i] : 0;
@@ -246,7 +246,7 @@ int td_ptx_kernels(const char *text, size_t n, struct td_gpu_kernel_list *out, s
     int rc = TD_OK;
 
     err = err ? err : &local;
-    while (!rc && (w.p = find(&w, w.p, ".entry")) < w.end)
+    while (!rc && (w.p = find_word(&w, w.p, ".entry")) < w.end)
         if (isspace((unsigned char)*w.p) && is_declaration(text, w.p - strlen(".entry")))
             rc = read_kernel(&w, out, err);
     return rc;

@@ -16,7 +16,7 @@ bool td_gpu_symbol_is_local(const char *symbol)
 }
 
 /* Digits at p: their value, and *end behind them. 0: none, or more than a name has. */
-static size_t number(const char *p, const char **end)
+static size_t read_length(const char *p, const char **end)
 {
     size_t n = 0;
 
@@ -34,7 +34,7 @@ static const char *skip_static(const char *symbol)
 
     if (strncmp(symbol, STATIC, strlen(STATIC)))
         return symbol;
-    len = number(symbol + strlen(STATIC), &p);
+    len = read_length(symbol + strlen(STATIC), &p);
     if (!len || *p != '_' || strnlen(p + 1, len + 2) < len + 2 || p[1 + len] != '_')
         return symbol;
     return p + len + 2;
@@ -63,7 +63,7 @@ int td_gpu_symbol_normal(const char *symbol, struct td_buf *out)
     }
     while (*p) {
         const char *name;
-        size_t len = number(p, &name);
+        size_t len = read_length(p, &name);
 
         if (name == p)
             name = p + 1;

@@ -10,7 +10,7 @@
 
 struct dims { int64_t shape[4], stride[4]; }; /* [0] outermost; missing ones are 1 */
 
-static int take_dims(const struct td_tensor *t, const char *role, struct dims *d, struct td_error *err)
+static int read_dims(const struct td_tensor *t, const char *role, struct dims *d, struct td_error *err)
 {
     const int missing = 4 - t->ndim;
     int64_t need;
@@ -70,7 +70,7 @@ static int check_shapes(const struct td_ggml_mul_mat *x, const struct dims *a, c
     return 0;
 }
 
-static void take_strides(struct td_ggml_mul_mat *x, const struct dims *a, const struct dims *w, const struct dims *c)
+static void set_strides(struct td_ggml_mul_mat *x, const struct dims *a, const struct dims *w, const struct dims *c)
 {
     const int64_t size = (int64_t)td_dtype_size(x->w_dtype);
 
@@ -88,7 +88,7 @@ int td_ggml_mul_mat_of(const struct td_op_call *op, struct td_ggml_mul_mat *x, s
     memset(x, 0, sizeof *x);
     if ((rc = td_op_check_attr(op, "m", 0, INT64_MIN, &x->m, err)) || (rc = td_op_check_attr(op, "n", 1, INT64_MIN, &x->n, err))
         || (rc = td_op_check_attr(op, "k", 1, INT64_MIN, &x->k, err)) || (rc = check_dtypes(op, a, w, err))
-        || (rc = take_dims(a, "a", &da, err)) || (rc = take_dims(w, "w", &dw, err)) || (rc = take_dims(&op->out, "c", &dc, err)))
+        || (rc = read_dims(a, "a", &da, err)) || (rc = read_dims(w, "w", &dw, err)) || (rc = read_dims(&op->out, "c", &dc, err)))
         return rc;
     x->act = td_ggml_act_parse(op->act_rounding);
     if (x->act == TD_ACT_UNKNOWN)
@@ -98,7 +98,7 @@ int td_ggml_mul_mat_of(const struct td_op_call *op, struct td_ggml_mul_mat *x, s
     x->w2 = dw.shape[1], x->w3 = dw.shape[0];
     if ((rc = check_shapes(x, &da, &dw, &dc, err)))
         return rc;
-    take_strides(x, &da, &dw, &dc);
+    set_strides(x, &da, &dw, &dc);
     x->a = a->data;
     x->w = w->data;
     x->c = op->out.data;

@@ -14,7 +14,7 @@ struct work {
 };
 
 /* A as stored (TD_ACT_NONE) or rounded; behind each row the sums that meet the minima. */
-static void take_rows(const struct td_ggml_mul_mat *x, enum td_ggml_act act, const struct work *k, double *to)
+static void round_rows(const struct td_ggml_mul_mat *x, enum td_ggml_act act, const struct work *k, double *to)
 {
     for (int64_t i3 = 0; i3 < x->b3; i3++)
         for (int64_t i2 = 0; i2 < x->b2; i2++)
@@ -33,14 +33,14 @@ static int make_work(const struct td_ggml_mul_mat *x, struct work *k, int64_t ro
         return td_fail(err, TD_ENOMEM, "ggml_mul_mat: out of memory for %lld rows of a reference", (long long)rows);
     k->w = k->memory;
     k->a0 = k->a1 = k->w + k->width;
-    take_rows(x, TD_ACT_NONE, k, k->a0);
+    round_rows(x, TD_ACT_NONE, k, k->a0);
     if (rounds)
-        take_rows(x, x->act, k, k->a1 = k->a0 + rows * k->width);
+        round_rows(x, x->act, k, k->a1 = k->a0 + rows * k->width);
     return 0;
 }
 
 /* Matrix (j3, j2) of W with the batches that it serves: those are neighbours, in both directions. */
-static void one_matrix(const struct td_ggml_mul_mat *x, const struct work *k, struct td_op_ref *ref, int64_t j3, int64_t j2)
+static void multiply_matrix(const struct td_ggml_mul_mat *x, const struct work *k, struct td_op_ref *ref, int64_t j3, int64_t j2)
 {
     const int64_t wide = x->b2 / x->w2, high = x->b3 / x->w3;
 
@@ -71,7 +71,7 @@ int td_ggml_mul_mat_ref(const struct td_ggml_mul_mat *x, struct td_op_ref *ref, 
     }
     for (int64_t j3 = 0; j3 < x->w3; j3++)
         for (int64_t j2 = 0; j2 < x->w2; j2++)
-            one_matrix(x, &k, ref, j3, j2);
+            multiply_matrix(x, &k, ref, j3, j2);
     free(k.memory);
     return 0;
 }

@@ -10,7 +10,7 @@
 
 #define STRIP 16 /* columns: the words of a row of qweight are read together */
 
-/* ---- what the kernel multiplies ------------------------------------------------------------------------------------ */
+/* ---- what the kernel multiplies -------------------------------------------------------------- */
 
 /* quantize_row_int8 of vLLM; all steps in float, as there. */
 static void round_uint8(const double *row, int64_t k, double *out)
@@ -48,7 +48,7 @@ static double round_weight(enum td_gptq_rounding how, double w)
 }
 
 /* scale and zero point of group g, columns n0 .. n0 + cols */
-static void take_group(const struct td_gptq_op *x, int64_t g, int64_t n0, int64_t cols, double *scale, int *zero)
+static void read_group(const struct td_gptq_op *x, int64_t g, int64_t n0, int64_t cols, double *scale, int *zero)
 {
     const int pack = 32 / x->bits;
     const uint32_t mask = (1u << x->bits) - 1;
@@ -73,7 +73,7 @@ void td_gptq_op_columns(const struct td_gptq_op *x, int64_t n0, int64_t cols, do
         const int64_t g = x->g_idx ? x->g_idx[k] : k / x->group_size;
 
         if (g != group)
-            take_group(x, group = g, n0, cols, scale, zero);
+            read_group(x, group = g, n0, cols, scale, zero);
         for (int64_t i = 0; i < cols; i++) {
             const int q = (int)(x->qweight[k / pack * x->n + n0 + i] >> (x->bits * (k % pack)) & mask);
             const double w = (q - zero[i]) * scale[i];
@@ -85,9 +85,9 @@ void td_gptq_op_columns(const struct td_gptq_op *x, int64_t n0, int64_t cols, do
     }
 }
 
-/* ---- the answer ---------------------------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
-static void compute(const struct td_gptq_op *x, double *a0, double *a1, double *w0, double *w1, struct td_op_ref *ref)
+static void multiply_strips(const struct td_gptq_op *x, double *a0, double *a1, double *w0, double *w1, struct td_op_ref *ref)
 {
     for (int64_t i = 0; i < x->m; i++)
         td_gptq_op_row(x, i, a0 + i * x->k, a1 + i * x->k);
@@ -115,7 +115,7 @@ int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_
         td_op_ref_release(ref);
         return td_fail(err, TD_ENOMEM, "gptq_gemm: out of memory for the reference");
     }
-    compute(x, memory, own_a ? memory + rows : memory, memory + rows * 2, own_w ? memory + rows * 2 + strip : memory + rows * 2, ref);
+    multiply_strips(x, memory, own_a ? memory + rows : memory, memory + rows * 2, own_w ? memory + rows * 2 + strip : memory + rows * 2, ref);
     free(memory);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "kernels/ops/op_check.h"
 #include "model/gptq.h"
 
-static int take_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+static int read_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
 {
     int64_t bits, group, offset;
     int rc;
@@ -27,7 +27,7 @@ static int take_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct 
     return 0;
 }
 
-static int take_rounding(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+static int read_rounding(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
 {
     static const char *const names[] = {"none", "uint8-token", "weight-bf16", "weight-f16"};
     const char *name = op->act_rounding[0] ? op->act_rounding : names[0];
@@ -38,7 +38,7 @@ static int take_rounding(const struct td_op_call *op, struct td_gptq_op *x, stru
     return td_fail(err, TD_EUNSUPPORTED, "gptq_gemm: the rounding of activations \"%s\" is not known", name);
 }
 
-static int take_tensors(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
+static int read_tensors(const struct td_op_call *op, struct td_gptq_op *x, struct td_error *err)
 {
     const unsigned words = TD_DT_BIT(TD_DT_I32) | TD_DT_BIT(TD_DT_U32), halves = TD_DT_BIT(TD_DT_F16) | TD_DT_BIT(TD_DT_BF16);
     const int64_t pack = 32 / x->bits;
@@ -70,7 +70,7 @@ int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_e
     int rc;
 
     memset(x, 0, sizeof *x);
-    if ((rc = take_sizes(op, x, err)) || (rc = take_tensors(op, x, err)) || (rc = take_rounding(op, x, err)))
+    if ((rc = read_sizes(op, x, err)) || (rc = read_tensors(op, x, err)) || (rc = read_rounding(op, x, err)))
         return rc;
     /* scales of another float would do as well: it looks at g_idx and pointers */
     if (td_gptq_check(&(struct td_gptq_weight){.bits = x->bits, .group_size = x->group_size, .zero_offset = x->zero_offset, .k = x->k, .n = x->n, .groups = x->groups,
@@ -92,7 +92,7 @@ void td_gptq_op_args(const struct td_gptq_op *o, struct td_gptq_gemm_args *x)
                                     o->qweight, o->qzeros, o->scales, o->g_idx, o->c, o->ldc};
 }
 
-static int take_args(const struct td_op_call *op, bool exact, struct td_gptq_gemm_args *x, struct td_error *err)
+static int args_of_op(const struct td_op_call *op, bool exact, struct td_gptq_gemm_args *x, struct td_error *err)
 {
     struct td_gptq_op o;
     const int rc = td_gptq_op_of(op, &o, err);
@@ -112,12 +112,12 @@ static int take_args(const struct td_op_call *op, bool exact, struct td_gptq_gem
 
 int td_gptq_gemm_args_of(const struct td_op_call *op, struct td_gptq_gemm_args *x, struct td_error *err)
 {
-    return take_args(op, false, x, err);
+    return args_of_op(op, false, x, err);
 }
 
 int td_gptq_gemm_args_exact(const struct td_op_call *op, struct td_gptq_gemm_args *x, struct td_error *err)
 {
-    return take_args(op, true, x, err);
+    return args_of_op(op, true, x, err);
 }
 
 const char *td_kernel_status_text(int status)

@@ -34,7 +34,7 @@ int64_t td_op_span_bytes(const struct td_tensor *t)
     return bytes;
 }
 
-static void names_of(unsigned dtypes, char *text, size_t size)
+static void list_dtypes(unsigned dtypes, char *text, size_t size)
 {
     size_t at = 0;
 
@@ -43,13 +43,13 @@ static void names_of(unsigned dtypes, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, "%s%s", at ? " or " : "", td_dtype_name((enum td_dtype)dt));
 }
 
-static int check_shape(const struct td_op_call *op, const struct td_tensor *t, const struct td_op_expect *want, struct td_error *err)
+static int check_dtype_and_shape(const struct td_op_call *op, const struct td_tensor *t, const struct td_op_expect *want, struct td_error *err)
 {
     char names[160] = "";
 
     if (!t)
         return td_fail(err, TD_EINVAL, "%s: tensor \"%s\" is missing", op->kind, want->role);
-    names_of(want->dtypes, names, sizeof names);
+    list_dtypes(want->dtypes, names, sizeof names);
     if (t->dtype <= TD_DT_NONE || t->dtype >= TD_DT_COUNT || !(want->dtypes & TD_DT_BIT(t->dtype)))
         return td_fail(err, TD_EINVAL, "%s: tensor \"%s\": expected %s, found %s", op->kind, want->role, names, td_dtype_name(t->dtype));
     if (t->ndim != want->ndim || t->shape[0] != want->d0 || (want->ndim == 2 && t->shape[1] != want->d1))
@@ -61,7 +61,7 @@ static int check_shape(const struct td_op_call *op, const struct td_tensor *t, c
 int td_op_check_tensor(const struct td_op_call *op, const struct td_tensor *t, const struct td_op_expect *want, int64_t *ld, struct td_error *err)
 {
     const int64_t cols = want->ndim == 2 ? want->d1 : 1;
-    const int rc = check_shape(op, t, want, err);
+    const int rc = check_dtype_and_shape(op, t, want, err);
     int64_t pitch, need;
 
     if (rc)
@@ -106,7 +106,7 @@ int td_op_check_bias(const struct td_op_call *op, int64_t n, const struct td_ten
     return *bias ? td_op_check_in(op, &(struct td_op_expect){"bias", TD_DT_FLOATS, 1, n, 1}, NULL, &data, err) : 0;
 }
 
-/* ---- references ---------------------------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inner, bool own_r1, struct td_error *err)
 {

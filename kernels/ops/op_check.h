@@ -1,5 +1,7 @@
-/* op_check.h - checks of recorded ops that several kinds share. A record comes from a file, which may be damaged or hostile.
- * SPDX-License-Identifier: Apache-2.0 */
+/* op_check.h - checks of recorded ops that several kinds share, and the memory of their references.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A record comes from a file, which may be damaged or hostile: nothing of it is believed. */
 #ifndef TD_KERNELS_OPS_OP_CHECK_H
 #define TD_KERNELS_OPS_OP_CHECK_H
 
@@ -8,10 +10,12 @@
 #define TD_DT_BIT(dt) (1u << (dt))
 #define TD_DT_FLOATS (TD_DT_BIT(TD_DT_F16) | TD_DT_BIT(TD_DT_BF16) | TD_DT_BIT(TD_DT_F32))
 
-/* Attribute `name` within [min, INT32_MAX]; missing: its value when the record has none, INT64_MIN = it must be there. */
+/* Read attribute `name`, which must be within [min, INT32_MAX]. missing : its value if the record has
+ * none; INT64_MIN: it must be there. 0 or TD_EINVAL. */
 int td_op_check_attr(const struct td_op_call *op, const char *name, int64_t min, int64_t missing, int64_t *out, struct td_error *err);
 
-/* What a kind expects of one of its tensors: dtypes (bits), [d0, d1] or, ndim 1, [d0]. */
+/* What a kind expects of one of its tensors: one of dtypes (TD_DT_BIT), shape [d0, d1], or [d0] when
+ * ndim is 1. */
 struct td_op_expect {
     const char *role;
     unsigned dtypes;
@@ -19,20 +23,23 @@ struct td_op_expect {
     int64_t d0, d1;
 };
 
-/* Dtype, shape, strides (the last one 1; rows *ld apart and not overlapping, or dense throughout when ld is NULL), size of the memory
- * and alignment to elements. t NULL: it is missing. t->data may be NULL. 0 or TD_EINVAL with a sentence. */
+/* Check dtype, shape, strides, size of the memory and alignment to elements. The last stride must be 1;
+ * rows must lie *ld apart without overlapping, or, when ld is NULL, be dense.
+ * t : NULL when it is missing; t->data may be NULL. 0, or TD_EINVAL with a sentence. */
 int td_op_check_tensor(const struct td_op_call *op, const struct td_tensor *t, const struct td_op_expect *want, int64_t *ld, struct td_error *err);
-/* The same of an input, whose data must be there. */
+/* The same for the input want->role, whose data must be there: *data. */
 int td_op_check_in(const struct td_op_call *op, const struct td_op_expect *want, int64_t *ld, const void **data, struct td_error *err);
-/* An optional bias [n] of any float: *bias is NULL when there is none. */
+/* Check the optional input "bias", [n] of any float. *bias is NULL when there is none. */
 int td_op_check_bias(const struct td_op_call *op, int64_t n, const struct td_tensor **bias, struct td_error *err);
-/* Bytes that a tensor of this shape and these strides spans, up to its last element or block; < 0: no such thing. */
+/* Bytes that a tensor of this shape and these strides spans, up to the end of its last element or block.
+ * < 0: a negative size or stride, or an overflow. */
 int64_t td_op_span_bytes(const struct td_tensor *t);
 
-/* Memory for rows x cols results, at most TD_OP_REF_MAX. own_r1: R1 differs from R0. TD_ENOMEM, TD_ELIMIT. */
+/* Allocate *ref for rows x cols results, at most TD_OP_REF_MAX of them; contents are undefined.
+ * own_r1 : R1 differs from R0 and has memory of its own. TD_ENOMEM, TD_ELIMIT. */
 #define TD_OP_REF_MAX ((int64_t)1 << 31)
 int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inner, bool own_r1, struct td_error *err);
-/* Add bias [cols] to r0 and r1, its magnitude to mag; NULL: nothing. */
+/* Add bias [cols] to r0 and r1, and its magnitude to mag. NULL: do nothing. */
 void td_op_ref_add_bias(struct td_op_ref *ref, const struct td_tensor *bias);
 
 #endif

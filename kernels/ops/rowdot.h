@@ -13,7 +13,8 @@ struct td_rowdot {
     int64_t ld;
 };
 
-/* Set r0, r1 and mag. Sums of double in eight parts, the same on every machine; NaN and Inf as IEEE arithmetic gives them. */
+/* Set r0, r1 and mag. Sums are double, in eight parts, bit for bit the same on every machine; NaN and
+ * Inf as IEEE arithmetic gives them. */
 void td_rowdot(const struct td_rowdot *x);
 
 #endif

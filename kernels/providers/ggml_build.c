@@ -12,9 +12,10 @@
 #define PATH_BYTES 4096
 #define MAX_OPS 512
 
-/* ---- libraries ----------------------------------------------------------------------------------------------------- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
-/* A Python module needs the symbols of an interpreter; those of any version will do, since nothing of it is called. */
+/* A Python module needs the symbols of an interpreter. Those of any version will do, because none is
+ * called. */
 static bool load_python(void)
 {
     char name[64];
@@ -87,7 +88,8 @@ static bool best_variant(const char *dir, char *out)
     return best > 0;
 }
 
-/* libggml-base.so comes first: the other needs it by its soname, and finds it loaded, wherever its run path points. */
+/* libggml-base.so comes first: the other one needs it by its soname and then finds it loaded, wherever its
+ * run path points. */
 static int open_folder(struct td_ggml_build *b, const char *dir, struct td_error *err)
 {
     char path[PATH_BYTES], cpu[PATH_BYTES];
@@ -139,7 +141,7 @@ static int find_functions(struct td_ggml_build *b, const char *path, struct td_e
     return TD_OK;
 }
 
-/* ---- types and ops by name ------------------------------------------------------------------------------------------ */
+/* ---- types and ops by name ------------------------------------------------------------------- */
 
 static const struct { enum td_dtype dt; int32_t number; const char *name; } types[] = {
     {TD_DT_F32, 0, "f32"}, {TD_DT_F16, 1, "f16"}, {TD_DT_BF16, 30, "bf16"}, {TD_DT_F64, 28, "f64"},
@@ -162,8 +164,8 @@ int32_t td_ggml_type(const struct td_ggml_build *b, enum td_dtype dt)
     return -1;
 }
 
-/* ggml_op_name() reads a table without looking at its end: beyond it stand other pointers of the library, or none. What does
- * not point into a library is not followed. */
+/* ggml_op_name() reads a table without checking its end, beyond which other pointers of the library stand.
+ * A result that does not point into a library is not followed. */
 int32_t td_ggml_op(const struct td_ggml_build *b, const char *op)
 {
     for (int32_t i = 0; i < MAX_OPS; i++) {
@@ -178,7 +180,7 @@ int32_t td_ggml_op(const struct td_ggml_build *b, const char *op)
     return -1;
 }
 
-/* ---- the ABI -------------------------------------------------------------------------------------------------------- */
+/* ---- the ABI --------------------------------------------------------------------------------- */
 
 static int differs(struct td_error *err, const char *what)
 {
@@ -211,7 +213,7 @@ static int check_fields(const struct td_ggml_build *b, struct td_ggml_context *c
     return TD_OK;
 }
 
-/* [1 2 3] x [1 1 1; 1 0 0] and [0 1 0], by the whole way that an op goes later. */
+/* Compute a small product in the same way as ops later: [1 2 3] x [1 1 1; 1 0 0] and [0 1 0]. */
 static int check_product(const struct td_ggml_build *b, struct td_ggml_context *ctx, struct td_error *err)
 {
     struct td_ggml_tensor *w = b->new_tensor_4d(ctx, 0, 3, 2, 1, 1), *a = b->new_tensor_4d(ctx, 0, 3, 2, 1, 1), *c;
@@ -255,7 +257,7 @@ static int check_abi(const struct td_ggml_build *b, struct td_error *err)
     return rc;
 }
 
-/* ---- words, open and close ------------------------------------------------------------------------------------------ */
+/* ---- words, open and close ------------------------------------------------------------------- */
 
 static void make_words(struct td_ggml_build *b)
 {
@@ -281,7 +283,8 @@ static void make_words(struct td_ggml_build *b)
         b->words[at - 1] = '\0';
 }
 
-/* Before libgomp is loaded: one thread, which sleeps when it waits; and no debugger is started when ggml gives up. */
+/* Before libgomp is loaded: one thread, which sleeps while it waits; and ggml starts no debugger when it
+ * gives up. */
 static void set_environment(void)
 {
     setenv("OMP_NUM_THREADS", "1", 1);

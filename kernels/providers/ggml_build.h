@@ -1,4 +1,4 @@
-/* ggml_build.h - a build of ggml, loaded by path: its functions, checked for the ABI that ggml_abi.h declares.
+/* ggml_build.h - a build of ggml, loaded by path and checked against ggml_abi.h.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_PROVIDERS_GGML_BUILD_H
 #define TD_KERNELS_PROVIDERS_GGML_BUILD_H
@@ -18,14 +18,17 @@ struct td_ggml_build {
 #undef TD_GGML_MEMBER
 };
 
-/* Load a build into this process: a folder with libggml-base.so and libggml-cpu.so (or several libggml-cpu-*.so: the one that
- * ggml itself would choose), one of its libraries, or one library that holds all of ggml.
- * One thread, no spinning: the environment of this process is set accordingly first.
- * TD_EINVAL, TD_EIO, TD_ENOTFOUND, TD_EUNSUPPORTED (its ABI is another one: the sentence says what differs). */
+/* Load a build into this process.
+ *   path : a folder with libggml-base.so and libggml-cpu.so (or several libggml-cpu-*.so: then the one
+ *          that ggml itself would choose), one of its libraries, or one library that holds all of ggml
+ * The environment of this process is set first so that ggml runs in one thread and does not spin.
+ * TD_EINVAL, TD_EIO, TD_ENOTFOUND; TD_EUNSUPPORTED: its ABI is another one; the sentence names the
+ * difference. */
 int td_ggml_open(const char *path, struct td_ggml_build *b, struct td_error *err);
 void td_ggml_close(struct td_ggml_build *b);
 
-/* Number of a type or an op of this build, -1: it has none (or a type of another size). op: ggml's name, "RMS_NORM". */
+/* The number that this build has for a type or an op (ggml's name, "RMS_NORM"). -1: it has none, or a
+ * type of that name with another size. */
 int32_t td_ggml_type(const struct td_ggml_build *b, enum td_dtype dt);
 int32_t td_ggml_op(const struct td_ggml_build *b, const char *op);
 

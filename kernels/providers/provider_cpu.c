@@ -11,11 +11,11 @@
 #include "kernels/providers/provider_common.h"
 
 struct cpu_state {
-    char name[40]; /* of the variant that was asked for; "": the fastest */
+    char name[40]; /* the variant asked for; "": the fastest */
     char why[480];
 };
 
-/* One of the two: a variant behind td_gptq.h with its arguments, or one that takes the op as it is. */
+/* Either a variant behind td_gptq.h with its arguments, or one that takes the op as it is. */
 struct cpu_prepared {
     const struct td_gptq_gemm_variant *gptq;
     struct td_gptq_gemm_args args;
@@ -24,13 +24,13 @@ struct cpu_prepared {
     void *work;
 };
 
-static const char *name_of(const struct cpu_state *s)
+static const char *wanted_name(const struct cpu_state *s)
 {
     return s->name[0] ? s->name : NULL;
 }
 
-/* Any table has a variant of that name that runs here. */
-static bool is_known(const char *name)
+/* Does any table have a variant of that name that this machine can run? */
+static bool is_known_variant(const char *name)
 {
     if (td_gptq_gemm_find(name))
         return true;
@@ -40,7 +40,7 @@ static bool is_known(const char *name)
     return false;
 }
 
-static int no_variant(const char *name, struct td_error *err)
+static int fail_no_variant(const char *name, struct td_error *err)
 {
     char names[200] = "";
 
@@ -59,22 +59,23 @@ static int cpu_open(const char *arg, void **state, struct td_error *err)
     *state = NULL;
     if (!(s = calloc(1, sizeof *s)))
         return td_fail(err, TD_ENOMEM, "out of memory");
-    if (arg && *arg && (strlen(arg) >= sizeof s->name || !is_known(arg))) {
+    if (arg && *arg && (strlen(arg) >= sizeof s->name || !is_known_variant(arg))) {
         free(s);
-        return no_variant(arg, err);
+        return fail_no_variant(arg, err);
     }
     snprintf(s->name, sizeof s->name, "%s", arg ? arg : "");
     *state = s;
     return 0;
 }
 
-/* Fill p->gptq or p->variant; both NULL: no variant of this name runs such an op. op passed its check. */
-static void choose(const struct cpu_state *s, const struct td_op_call *op, struct cpu_prepared *p)
+/* Fill p->gptq or p->variant; both stay NULL if no variant of this name runs such an op. op has passed its
+ * check. */
+static void choose_variant(const struct cpu_state *s, const struct td_op_call *op, struct cpu_prepared *p)
 {
     if (!strcmp(op->kind, "gptq_gemm") && !td_gptq_gemm_args_of(op, &p->args, NULL))
-        p->gptq = td_gptq_gemm_find(name_of(s));
+        p->gptq = td_gptq_gemm_find(wanted_name(s));
     else
-        p->variant = td_op_variant_find(op->kind, name_of(s));
+        p->variant = td_op_variant_find(op->kind, wanted_name(s));
 }
 
 static const char *cpu_supports(void *state, const struct td_op_call *op)
@@ -84,7 +85,7 @@ static const char *cpu_supports(void *state, const struct td_op_call *op)
 
     if (td_op_unfit(op, s->why, sizeof s->why))
         return s->why;
-    choose(s, op, &p);
+    choose_variant(s, op, &p);
     if (p.gptq || p.variant)
         return NULL;
     snprintf(s->why, sizeof s->why, "no variant \"%s\" of our kernels runs this %s; without a name the default does", s->name, op->kind);
@@ -114,7 +115,7 @@ static int cpu_prepare(void *state, const struct td_op_call *op, void **prepared
         return td_fail(err, TD_EINVAL, "%s", why);
     }
     p->op = op;
-    choose(state, op, p);
+    choose_variant(state, op, p);
     if (p->variant && !(p->work = malloc(p->variant->work_bytes(op) + 1))) {
         free(p);
         return td_fail(err, TD_ENOMEM, "out of memory for the work of a %s", op->kind);

@@ -22,12 +22,12 @@ struct ggml_state {
 struct ggml_prepared {
     void *context, *graph, *work;
     union td_ggml_plan plan;
-    void *out;               /* what an op in place starts from is copied here before each run; NULL: nothing */
+    void *out;               /* before each run, what an op in place starts from is copied here; NULL: nothing */
     const void *start;
     size_t start_bytes;
 };
 
-/* ---- what an op is in ggml ------------------------------------------------------------------------------------------ */
+/* ---- what an op is in ggml ------------------------------------------------------------------- */
 
 static bool is_product(const struct td_op_call *op)
 {
@@ -53,7 +53,7 @@ static int32_t param(const struct td_op_call *op, int i)
 }
 
 /* src of the node; NULL: none. */
-static const struct td_tensor *source(const struct td_op_call *op, int i)
+static const struct td_tensor *input_source(const struct td_op_call *op, int i)
 {
     char role[16];
 
@@ -63,17 +63,18 @@ static const struct td_tensor *source(const struct td_op_call *op, int i)
     return td_op_in(op, role);
 }
 
-/* The input whose memory the op writes into in the server; it writes parts of it only, so a copy of the whole comes first. */
+/* The input into whose memory the op writes in the server. It writes parts of it only, so all of it is
+ * copied to the output first. */
 static const struct td_tensor *in_place(const struct td_op_call *op, const char *name)
 {
     if (!strcmp(name, "SET_ROWS"))
-        return source(op, 2);
+        return input_source(op, 2);
     if ((!strcmp(name, "ACC") || !strcmp(name, "SET")) && param(op, 4))
-        return source(op, 0);
+        return input_source(op, 0);
     return NULL;
 }
 
-/* Why no build can run such a node by itself; NULL: it can. */
+/* NULL: a build can run such a node by itself; else why not. */
 static const char *never(const struct td_op_call *op, const char *name)
 {
     static const struct { const char *name, *why; } ops[] = {
@@ -87,12 +88,12 @@ static const char *never(const struct td_op_call *op, const char *name)
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (!strcmp(ops[i].name, name))
             return ops[i].why;
-    return !strcmp(name, "SET_ROWS") && !source(op, 2) ? "the tensor that it writes into was not recorded" : NULL;
+    return !strcmp(name, "SET_ROWS") && !input_source(op, 2) ? "the tensor that it writes into was not recorded" : NULL;
 }
 
-/* ---- can it be run? ------------------------------------------------------------------------------------------------- */
+/* ---- can it be run? -------------------------------------------------------------------------- */
 
-static const char *say(struct ggml_state *s, const char *fmt, const char *a, const char *b)
+static const char *set_why(struct ggml_state *s, const char *fmt, const char *a, const char *b)
 {
     snprintf(s->why, sizeof s->why, fmt, a, b);
     return s->why;
@@ -101,11 +102,11 @@ static const char *say(struct ggml_state *s, const char *fmt, const char *a, con
 static const char *check_tensor(struct ggml_state *s, const struct td_op_call *op, const struct td_tensor *t)
 {
     if (t->ndim < 0 || t->ndim > TD_GGML_DIMS)
-        return say(s, "%s: %s has more dimensions than a tensor of ggml", op->kind, t->role);
+        return set_why(s, "%s: %s has more dimensions than a tensor of ggml", op->kind, t->role);
     if (td_ggml_type(&s->build, t->dtype) < 0)
-        return say(s, "%s: this build of ggml has no type %s of the size that is known here", op->kind, td_dtype_name(t->dtype));
+        return set_why(s, "%s: this build of ggml has no type %s of the size that is known here", op->kind, td_dtype_name(t->dtype));
     if (td_dtype_block(t->dtype) > 1 && (t->ndim < 1 || t->strides[t->ndim - 1] != 1))
-        return say(s, "%s: the blocks of a row of %s do not lie side by side", op->kind, t->role);
+        return set_why(s, "%s: the blocks of a row of %s do not lie side by side", op->kind, t->role);
     return NULL;
 }
 
@@ -125,25 +126,25 @@ static const char *ggml_supports(void *state, const struct td_op_call *op)
     char name[32];
 
     if (!kind)
-        return say(s, "ops of kind \"%s\" are not supported; this provider runs the ops of ggml%s", op->kind, "");
+        return set_why(s, "ops of kind \"%s\" are not supported; this provider runs the ops of ggml%s", op->kind, "");
     if (kind->check(op, &err))
-        return say(s, "%s%s", err.msg, "");
+        return set_why(s, "%s%s", err.msg, "");
     op_name(op, name, sizeof name);
     if ((why = never(op, name)))
-        return say(s, "%s: it %s, so it is not replayed", op->kind, why);
+        return set_why(s, "%s: it %s, so it is not replayed", op->kind, why);
     if (td_ggml_op(&s->build, name) < 0)
-        return say(s, "%s: this build of ggml has no op %s", op->kind, name);
+        return set_why(s, "%s: this build of ggml has no op %s", op->kind, name);
     for (int i = 0; i < TD_GGML_SRC; i++)
-        if ((t = source(op, i)) && (why = check_tensor(s, op, t)))
+        if ((t = input_source(op, i)) && (why = check_tensor(s, op, t)))
             return why;
-    if (is_product(op) && (!source(op, 0) || !source(op, 1)))
-        return say(s, "%s: no tensor %s", op->kind, source(op, 0) ? "a" : "w");
+    if (is_product(op) && (!input_source(op, 0) || !input_source(op, 1)))
+        return set_why(s, "%s: no tensor %s", op->kind, input_source(op, 0) ? "a" : "w");
     if ((t = in_place(op, name)) && !same_memory(t, &op->out))
-        return say(s, "%s: its output is not all of %s, into which it writes", op->kind, t->role);
+        return set_why(s, "%s: its output is not all of %s, into which it writes", op->kind, t->role);
     return check_tensor(s, op, &op->out);
 }
 
-/* ---- a node --------------------------------------------------------------------------------------------------------- */
+/* ---- a node ---------------------------------------------------------------------------------- */
 
 static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_ggml_context *context, const struct td_tensor *t)
 {
@@ -163,7 +164,7 @@ static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_
     return x;
 }
 
-/* The op's node with its sources, in a context that holds nothing else. */
+/* Make a graph of the op's node with its sources, in a context that holds nothing else. */
 static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct ggml_prepared *p, struct td_error *err)
 {
     struct td_ggml_tensor *c;
@@ -178,8 +179,8 @@ static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct 
     for (int i = 0; i < TD_GGML_PARAMS; i++)
         c->op_params[i] = param(op, i);
     for (int i = 0; i < TD_GGML_SRC; i++)
-        if (source(op, i))
-            c->src[i] = make_tensor(s, p->context, source(op, i));
+        if (input_source(op, i))
+            c->src[i] = make_tensor(s, p->context, input_source(op, i));
     p->graph = s->build.new_graph(p->context);
     s->build.build_forward_expand(p->graph, c);
     p->plan = s->build.graph_plan(p->graph, 1, NULL);
@@ -237,9 +238,9 @@ static int ggml_run(void *state, void *prepared, struct td_error *err)
     return status ? td_fail(err, TD_EINVAL, "ggml_graph_compute failed (status %d)", status) : TD_OK;
 }
 
-/* ---- the build ------------------------------------------------------------------------------------------------------ */
+/* ---- the build ------------------------------------------------------------------------------- */
 
-/* What the CPU backend turns activations into before it multiplies them with weights of this type. */
+/* The rounding that this build's CPU backend applies to activations for weights of this type. */
 static const char *ggml_rounding(void *state, const struct td_op_call *op)
 {
     struct ggml_state *s = state;
@@ -248,7 +249,7 @@ static const char *ggml_rounding(void *state, const struct td_op_call *op)
 
     if (!is_product(op) || !s->build.get_type_traits_cpu)
         return NULL;
-    traits = s->build.get_type_traits_cpu(td_ggml_type(&s->build, source(op, 0)->dtype));
+    traits = s->build.get_type_traits_cpu(td_ggml_type(&s->build, input_source(op, 0)->dtype));
     if (!traits || traits->vec_dot_type < 0 || traits->vec_dot_type > 40)
         return NULL;
     name = s->build.type_name(traits->vec_dot_type);

@@ -3,12 +3,15 @@
  *
  * Providers cuda and hip are this file on two drivers (gpu/driver.h).
  *
- * What runs an op is its kind's (struct td_gpu_kind): provider_gpu_gptq.c finds a kernel in the build, provider_gpu_gemm.c asks the GPU's library. Here stand
- * the life of a run, its output, its guards and its clock. prepare brings the weights into the layout that the kernel reads, and everything to the GPU. run is
- * what a server does for one op, and waits for it. time does that between two events of the stream without waiting in between.
+ * A kind of op (struct td_gpu_kind) decides what runs an op: provider_gpu_gptq.c finds a kernel in the
+ * build, provider_gpu_gemm.c asks the GPU's library. This file has the life of a run, its output, its
+ * guards and its clock. prepare brings the weights into the layout that the kernel reads, and all
+ * tensors to the GPU. run does what a server does for one op, and waits for it. time does the same
+ * between two events of the stream, without waiting in between.
  *
- * A context and the containers of a large library cost a second or so, so the starts of a timed op are no new processes (renew): each loads the code
- * again and allocates all tensors while those of the starts before are still there. Context, stream and events stay. */
+ * A context and the containers of a large library cost a second or so. So the starts of a timed op are
+ * not new processes (renew): each loads the code again and allocates all tensors while those of the
+ * earlier starts are still there. Context, stream and events stay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +23,7 @@
 #define GAP_FRONT 256
 #define SWEEP_LEAST ((size_t)64 << 20)
 
-/* ---- open ---------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static void gpu_close(void *state)
 {
@@ -38,14 +41,16 @@ static void gpu_close(void *state)
     free(s);
 }
 
-/* The library of products is part of what a host library computes with, and of what its user names, so it is in the words. Where it is missing, the first op that needs it says so. */
-static void find_early(struct td_gpu_state *s)
+/* A host library computes with the library of products, and a user may name it, so it belongs into the
+ * words and is looked for when the provider opens. If it is missing, the first op that needs it reports
+ * that. */
+static void find_blas_early(struct td_gpu_state *s)
 {
     if (s->facts.sm && (td_gpu_image_needed(td_gpu_build_image(s->build), "libcudart.so") || getenv("TD_CUBLAS_LIBRARY")))
         td_gpu_find_blas(s);
 }
 
-static int open_on(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
+static int open_provider(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
 {
     const char *only = getenv(choice);
     struct td_gpu_state *s;
@@ -66,7 +71,7 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
         gpu_close(s);
         return rc;
     }
-    find_early(s);
+    find_blas_early(s);
     snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s)%s%s, %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
              s->blas ? ", " : "", s->blas ? td_gpu_blas_words(s->blas) : "", td_gpu_image_what(td_gpu_build_image(s->build)));
     if (s->facts.ptx_off[0])
@@ -77,12 +82,12 @@ static int open_on(const struct td_gpu_driver *driver, const char *choice, const
 
 static int cuda_open(const char *arg, void **state, struct td_error *err)
 {
-    return open_on(&td_gpu_driver_cuda, "TD_CUDA_KERNEL", arg, state, err);
+    return open_provider(&td_gpu_driver_cuda, "TD_CUDA_KERNEL", arg, state, err);
 }
 
 static int hip_open(const char *arg, void **state, struct td_error *err)
 {
-    return open_on(&td_gpu_driver_hip, "TD_HIP_KERNEL", arg, state, err);
+    return open_provider(&td_gpu_driver_hip, "TD_HIP_KERNEL", arg, state, err);
 }
 
 static const char *gpu_words(void *state)
@@ -97,14 +102,14 @@ static bool gpu_is_dead(const void *state)
     return s->driver->is_dead(s->device);
 }
 
-/* ---- what runs it -------------------------------------------------------------------------------------------------- */
+/* ---- what runs it ---------------------------------------------------------------------------- */
 
 extern const struct td_gpu_kind td_gpu_kind_gptq, td_gpu_kind_gemm;
 
 static const struct td_gpu_kind *const kinds[] = {&td_gpu_kind_gptq, &td_gpu_kind_gemm};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-/* NULL: it can be run, and p says by what. */
+/* Find the op's kind and have it choose what runs it: fills *p. NULL: it can be run; else why not. */
 static const char *choose_kind(struct td_gpu_state *s, const struct td_op_call *op, struct td_gpu_prepared *p)
 {
     size_t i, at;
@@ -167,16 +172,16 @@ static int gpu_prepare(void *state, const struct td_op_call *op, void **prepared
     if (no || p->kind->upload(s, p, err)) {
         gpu_release(s, p);
         if (err->code == TD_ENOMEM)
-            err->code = TD_EUNSUPPORTED; /* this machine's want, no fault of the build */
+            err->code = TD_EUNSUPPORTED; /* this machine has too little memory: no fault of the build */
         return err->code;
     }
     *prepared = p;
     return TD_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
-/* Bytes from row to row of C, here and, where it is dense there, on the GPU. */
+/* Bytes from row to row of C: in op->out, and on the GPU if it is dense there. */
 static size_t stride_here(const struct td_gpu_prepared *p)
 {
     return (size_t)p->op->out.strides[0] * td_dtype_size(p->op->out.dtype);
@@ -225,7 +230,7 @@ static int gpu_run(void *state, void *prepared, struct td_error *err)
     return rc == TD_ECRASH && p->op->guard ? td_fail_at(err, "with guards behind its tensors") : rc;
 }
 
-/* Did somebody write where the tensor's mapping goes on, behind it or in front of it? */
+/* Check that nothing was written around a guarded tensor, in the rest of its mapping. */
 static int check_gaps(struct td_gpu_state *s, const struct td_gpu_prepared *p, enum td_gpu_place at, struct td_error *err)
 {
     const struct td_gpu_memory *m = &p->memory[at];
@@ -275,10 +280,10 @@ static int gpu_fetch(void *state, void *prepared, struct td_error *err)
     return rc;
 }
 
-/* ---- timing -------------------------------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
-/* More than the caches hold, written anew: what they held of the op is gone. */
-static int sweep(struct td_gpu_state *s, struct td_error *err)
+/* Empty the caches of the op: write more memory than they hold. */
+static int sweep_caches(struct td_gpu_state *s, struct td_error *err)
 {
     const size_t bytes = s->facts.l2_bytes * 2 > SWEEP_LEAST ? s->facts.l2_bytes * 2 : SWEEP_LEAST;
     int rc = s->sweep.address ? TD_OK : s->driver->alloc(s->device, bytes, 256, false, &s->sweep, err);
@@ -294,7 +299,7 @@ static void gpu_renew(void *state)
     s->renewed = true;
 }
 
-static int time_some(struct td_gpu_state *s, struct td_gpu_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
+static int time_runs(struct td_gpu_state *s, struct td_gpu_prepared *p, uint32_t runs, int64_t *ns, struct td_error *err)
 {
     int rc = s->driver->mark(s->device, 0, err);
 
@@ -313,10 +318,10 @@ static int gpu_time(void *state, void *prepared, uint32_t runs, bool cold, int64
 
     *ns = 0;
     if (!cold)
-        return time_some(s, prepared, runs, ns, err);
+        return time_runs(s, prepared, runs, ns, err);
     for (uint32_t i = 0; i < runs && !rc; i++) {
-        if (!(rc = sweep(s, err)))
-            rc = time_some(s, prepared, 1, &one, err);
+        if (!(rc = sweep_caches(s, err)))
+            rc = time_runs(s, prepared, 1, &one, err);
         *ns += one;
     }
     return rc;

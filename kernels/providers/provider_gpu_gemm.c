@@ -1,21 +1,24 @@
-/* provider_gpu_gemm.c - ops of kind gemm, layers that are not quantised, by the GPU's library of products, asked as torch asks it. No kernel of the build runs.
+/* provider_gpu_gemm.c - ops of kind gemm (layers that are not quantised), by the GPU's library of products.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Whoever recorded the op, without a bias it is cublasGemmEx that answers, with one cublasLtMatmul: of one that was recorded from it, with the recording's library, GPU and settings, the
- * recording's bits. What torch asks otherwise is refused: float32. As for a W that was made whole, the library's own code stays where it is when a timed op starts anew. */
+ * The library is asked as torch asks it, and no kernel of the build runs: without a bias cublasGemmEx,
+ * with a bias cublasLtMatmul, whatever the op was recorded from. An op that was recorded from the same
+ * call gives the recording's bits on the recording's library, GPU and settings. float32 is refused,
+ * because torch asks otherwise for it. The library's own code stays where it is when a timed op starts
+ * anew. */
 #include <stdio.h>
 
 #include "kernels/ops/gemm_op.h"
 #include "kernels/providers/provider_gpu_blas.h"
 #include "kernels/providers/provider_gpu_memory.h"
 
-/* Rows so far apart, as torch says it: of a single one, or none, their length. */
+/* The distance of rows as torch gives it: of a single row, or none, its length. */
 static int64_t stride_of(const struct td_gemm *x, int64_t ld, int64_t length)
 {
     return x->m > 1 ? ld : length;
 }
 
-/* NULL: it is what torch leaves to cublasGemmEx or cublasLtMatmul. */
+/* NULL: torch would ask cublasGemmEx or cublasLtMatmul for this. Else why not. */
 static const char *check_form(struct td_gpu_state *s, const struct td_gemm *x)
 {
     if ((x->a_dtype != TD_DT_F16 && x->a_dtype != TD_DT_BF16) || x->w_dtype != x->a_dtype || x->c_dtype != x->a_dtype) {
@@ -100,6 +103,6 @@ static int enqueue_gemm(struct td_gpu_state *s, struct td_gpu_prepared *p, struc
     return p->linear.m ? td_gpu_blas_linear(s->blas, &p->linear, err) : TD_OK;
 }
 
-/* No varies: what cuBLAS splits over K it adds in one order, in one stream of one handle. */
+/* No varies: in one stream of one handle cuBLAS adds what it splits over K in one order. */
 const struct td_gpu_kind td_gpu_kind_gemm = {
     .name = "gemm", .choose = choose_gemm, .rounding = round_nothing, .upload = upload_gemm, .enqueue = enqueue_gemm};

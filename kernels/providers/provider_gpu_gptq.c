@@ -1,11 +1,13 @@
 /* provider_gpu_gptq.c - ops of kind gptq_gemm: which kernel of the build runs one, loaded, with what it is launched.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Which kernel: the one that the recording names, in whatever build; else another that a row of adapter.h knows and that can do the op, in the order
- * of the rows. TD_CUDA_KERNEL or TD_HIP_KERNEL (--build-env) chooses among them: only names that contain it count ("exllama_4bit_f16").
+ * Which kernel: the one that the recording names, if the build has it; else another one that an adapter
+ * knows and that can compute the op, in the order of the adapters. TD_CUDA_KERNEL or TD_HIP_KERNEL
+ * (--build-env) narrows the choice: only names that contain it count ("exllama_4bit_f16").
  *
- * Launches follow geometry.h; those of Marlin, whose bits depend on them, the recording where this build and GPU can (geometry_marlin.h). The output is set to
- * zero where the kernel adds to it, in the stream. A kernel that adds halves atomically gives other bits each time: so does the server's. */
+ * Launches follow geometry.h. Marlin's bits depend on its launches, so they are the recorded ones if this
+ * build and GPU can make them (geometry_marlin.h). Where the kernel adds to C, C is set to zero first, in
+ * the stream. A kernel that adds halves atomically gives other bits each time, as it does in the server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +18,9 @@
 #include "kernels/providers/provider_gpu_blas.h"
 #include "kernels/providers/provider_gpu_upload.h"
 
-/* ---- which kernel -------------------------------------------------------------------------------------------------- */
+/* ---- which kernel ---------------------------------------------------------------------------- */
 
-/* Kernels that take F16 alone, without a bias, and round nothing. */
+/* Plan for kernels that take F16 alone, without a bias, and round nothing. */
 static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p, int n)
 {
     struct td_gptq_gemm_args args;
@@ -30,7 +32,7 @@ static const char *plan_plain(struct td_gpu_state *s, struct td_gpu_prepared *p,
     return s->why;
 }
 
-/* What one launch makes whole a library multiplies. */
+/* If a launch only writes the dequantised W, the GPU's library must be there to multiply. */
 static const char *check_library(struct td_gpu_state *s, const struct td_gpu_prepared *p)
 {
     if (!p->plan.dequant_w || td_gpu_find_blas(s))
@@ -39,7 +41,8 @@ static const char *check_library(struct td_gpu_state *s, const struct td_gpu_pre
     return s->why;
 }
 
-/* Everything that can be said without the GPU. NULL: yes. */
+/* Can the build's kernels of this name run the op? All that can be decided without the GPU. NULL: yes,
+ * and *p is filled. "": the build has none. */
 static const char *try_kernel(struct td_gpu_state *s, const char *identifier, struct td_gpu_prepared *p)
 {
     const char *no, *layout;
@@ -47,44 +50,45 @@ static const char *try_kernel(struct td_gpu_state *s, const char *identifier, st
 
     if (!n)
         return s->why[0] ? s->why : "";
-    layout = p->offers[0].row->layout;
+    layout = p->offers[0].adapter->layout;
     if (!strcmp(layout, "marlin"))
         no = td_gpu_plan_marlin(&p->x, p->op, p->offers, n, &s->facts, &p->plan, s->why, sizeof s->why);
     else
         no = plan_plain(s, p, n);
     no = no ? no : check_library(s, p);
     p->identifier = identifier;
-    p->adapter = no ? NULL : p->offers[p->plan.launch[0].offer].row;
+    p->adapter = no ? NULL : p->offers[p->plan.launch[0].offer].adapter;
     return no;
 }
 
-/* Rows of one name follow each other, some of the same bits. */
-static bool is_first_of_name(const struct td_gpu_adapter *row, int i)
+/* Is adapter i the first of its name and bits? Adapters of one name follow each other. */
+static bool is_first_of_name(const struct td_gpu_adapter *adapter, int i)
 {
     const struct td_gpu_adapter *before;
 
-    while ((before = td_gpu_adapter_at(--i)) && !strcmp(before->identifier, row->identifier))
-        if (before->bits == row->bits)
+    while ((before = td_gpu_adapter_at(--i)) && !strcmp(before->identifier, adapter->identifier))
+        if (before->bits == adapter->bits)
             return false;
     return true;
 }
 
-/* Fill identifier, offers and plan. A kernel that the recording names and the build has is the one: no other is tried when it cannot. */
+/* Fill identifier, offers and plan. If the recording names a kernel that the build has, no other is
+ * tried, even if that one cannot run the op. */
 static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared *p)
 {
     const struct td_op_call *op = p->op;
     char first[sizeof s->why] = "";
-    const struct td_gpu_adapter *row;
+    const struct td_gpu_adapter *adapter;
     const char *no;
     int pass, i;
 
     for (pass = 0; pass < 2; pass++)
-        for (i = 0; (row = td_gpu_adapter_at(i)); i++) {
-            const char *whole = td_gpu_dequant_of(row, &p->x), *identifier = whole ? whole : row->identifier;
+        for (i = 0; (adapter = td_gpu_adapter_at(i)); i++) {
+            const char *dequant = td_gpu_dequant_of(adapter, &p->x), *identifier = dequant ? dequant : adapter->identifier;
             bool recorded = td_gpu_symbol_is(op->symbol, identifier);
 
-            if (recorded != (pass == 0) || strcmp(row->kind, op->kind) || row->bits != p->x.bits || !is_first_of_name(row, i)
-                || (s->only[0] && !strstr(row->identifier, s->only)))
+            if (recorded != (pass == 0) || strcmp(adapter->kind, op->kind) || adapter->bits != p->x.bits || !is_first_of_name(adapter, i)
+                || (s->only[0] && !strstr(adapter->identifier, s->only)))
                 continue;
             if (!(no = try_kernel(s, identifier, p)))
                 return NULL;
@@ -114,7 +118,8 @@ static const char *choose_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p
     return choose_kernel(s, p);
 }
 
-/* Marlin rounds each weight once it is scaled, where there are groups; the others keep (q - zero) * scale until it is multiplied. */
+/* With groups Marlin rounds each weight after it is scaled; the other kernels keep (q - zero) * scale
+ * exact until they multiply. */
 static const char *rounding_gptq(const struct td_gpu_prepared *p)
 {
     if (p->plan.dequant_w)
@@ -124,9 +129,9 @@ static const char *rounding_gptq(const struct td_gpu_prepared *p)
     return p->x.dtype == TD_DT_BF16 ? "weight-bf16" : "weight-f16";
 }
 
-/* ---- ready to be launched ------------------------------------------------------------------------------------------ */
+/* ---- ready to be launched -------------------------------------------------------------------- */
 
-/* The plan's kernels, loaded, and whether the device takes such launches. */
+/* Load the plan's kernels, and check that the device can make the launches. */
 static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     int i, d;
@@ -162,11 +167,11 @@ static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
 
     for (i = 0; i < p->plan.n; i++) {
         const struct td_gpu_launch *l = &p->plan.launch[i];
-        const struct td_gpu_adapter *row = p->offers[l->offer].row;
+        const struct td_gpu_adapter *adapter = p->offers[l->offer].adapter;
 
-        if (td_gpu_values_gptq(&p->x, row, l, &at, &p->launch[i].v, err))
+        if (td_gpu_values_gptq(&p->x, adapter, l, &at, &p->launch[i].v, err))
             return err->code;
-        for (f = 0; f < row->n_fields; f++)
+        for (f = 0; f < adapter->n_fields; f++)
             p->launch[i].params[f] = &p->launch[i].v.value[f]; /* little-endian: a narrow parameter is the value's first bytes */
     }
     return TD_OK;
@@ -181,15 +186,15 @@ static int upload_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct
     return rc ? rc : make_launches(p, err);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Does the kernel add to C? Then its blocks do so in any order, and C must be zero before. */
 static bool varies_gptq(const struct td_gpu_prepared *p)
 {
-    const struct td_gpu_adapter *row = p->offers[0].row;
-    const int c = td_gpu_field_at(row, "c");
+    const struct td_gpu_adapter *adapter = p->offers[0].adapter;
+    const int c = td_gpu_field_at(adapter, "c");
 
-    return c >= 0 && row->fields[c].use == TD_GPU_OUT_ZEROED;
+    return c >= 0 && adapter->fields[c].use == TD_GPU_OUT_ZEROED;
 }
 
 static int refill_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
@@ -211,7 +216,7 @@ static int enqueue_gptq(struct td_gpu_state *s, struct td_gpu_prepared *p, struc
     return !rc && p->plan.dequant_w ? td_gpu_dequant_w_multiply(s, p, err) : rc;
 }
 
-/* A lock that stays taken makes the next launch wait for ever, in a server as well. */
+/* A lock that is not released makes the next launch wait for ever, in a server as well. */
 static int check_locks(struct td_gpu_state *s, const struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gpu_memory *m = &p->memory[TD_GPU_AT_LOCKS];

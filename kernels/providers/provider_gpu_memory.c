@@ -40,7 +40,7 @@ int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum 
     bytes = bytes ? bytes : 1;
     align = align < 16 ? 16 : align; /* kernels load 16 bytes at once */
     if (s->n_held && s->driver->alloc(s->device, bytes, align, p->op->guard, m, NULL) == TD_ENOMEM)
-        td_gpu_memory_free_held(s); /* a start in a place of before is better than none */
+        td_gpu_memory_free_held(s); /* a start at an old place is better than none */
     rc = m->address ? TD_OK : s->driver->alloc(s->device, bytes, align, p->op->guard, m, err);
     if (!rc && m->reserved)
         rc = s->driver->set(s->device, m->reserved, TD_GPU_GAP_BYTE, m->mapped_bytes, err);

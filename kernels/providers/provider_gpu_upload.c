@@ -11,7 +11,7 @@
 #include "model/exllama_layout.h"
 #include "model/gptq.h"
 
-/* Is the order of rows what k / group_size says? Then no kernel needs to be told. */
+/* Is row k in group k / group_size throughout? Then no kernel needs an order. */
 static bool is_in_order(const struct td_gptq_op *x)
 {
     int64_t k = 0;
@@ -21,7 +21,7 @@ static bool is_in_order(const struct td_gptq_op *x)
     return !x->g_idx || k == x->k;
 }
 
-/* A as the kernel reads it: dense, or as recorded when it takes lda (Marlin only in steps of 8). */
+/* Upload A dense, or with the recorded lda if the kernel takes one (Marlin takes only multiples of 8). */
 static int upload_a(struct td_gpu_state *s, struct td_gpu_prepared *p, bool dense, struct td_error *err)
 {
     const struct td_tensor *a = td_op_in(p->op, "a");
@@ -39,7 +39,7 @@ static int upload_a(struct td_gpu_state *s, struct td_gpu_prepared *p, bool dens
     return rc;
 }
 
-/* qweight and the order of rows, as exllama has them. */
+/* Upload qweight and the order of rows in exllama's layout. */
 static int upload_exllama(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gptq_op *x = &p->x;
@@ -77,7 +77,7 @@ static int upload_checkpoint(struct td_gpu_state *s, struct td_gpu_prepared *p, 
     return rc;
 }
 
-/* Of kernels that read zero points and scales as the checkpoint has them. */
+/* Upload the weights of kernels that read zero points and scales as the checkpoint has them. */
 static int upload_weights(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_tensor *z = td_op_in(p->op, "qzeros"), *sc = td_op_in(p->op, "scales");

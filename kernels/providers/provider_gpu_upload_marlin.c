@@ -1,7 +1,8 @@
 /* provider_gpu_upload_marlin.c - an op's weights on the GPU as vLLM's Marlin kernel reads them, and the memory that it works in.
  * SPDX-License-Identifier: Apache-2.0
  *
- * c_tmp and locks are as large as vLLM makes them. c_tmp is filled with bytes that are NaN as floats: what is read of it before it was written shows. */
+ * c_tmp and locks are as large as vLLM makes them. c_tmp is filled with NaN, so that reading it before it
+ * is written shows in C. */
 #include "kernels/providers/provider_gpu_upload_marlin.h"
 
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static int upload_qweight(struct td_gpu_state *s, struct td_gpu_prepared *p, str
     return to ? upload_and_free(s, p, TD_GPU_AT_QWEIGHT, to, bytes, td_marlin_repack(x->bits, x->k, x->n, x->qweight, NULL, to, err), err) : TD_ENOMEM;
 }
 
-/* Scales, and a bias, which lies as the scales of one group. */
+/* Upload scales, or a bias, which is laid out as the scales of one group. */
 static int upload_scales(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, int64_t groups, const void *from, struct td_error *err)
 {
     const size_t bytes = (size_t)groups * (size_t)p->x.n * 2;
@@ -58,7 +59,8 @@ static int upload_zeros(struct td_gpu_state *s, struct td_gpu_prepared *p, struc
     return to ? upload_and_free(s, p, TD_GPU_AT_QZEROS, to, bytes, td_marlin_pack_zeros(x->bits, x->groups, x->n, x->qzeros, x->zero_offset, to, err), err) : TD_ENOMEM;
 }
 
-/* The kernel has no perm, so rows must be sorted by group already: a recording has them so, with A's columns to match. */
+/* The kernel has no perm, so rows must be sorted by group already. A recording of Marlin has them sorted,
+ * with A's columns to match. */
 static int upload_g_idx(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gptq_op *x = &p->x;

@@ -9,8 +9,8 @@
 
 struct ref_state { char why[480]; };
 
-/* To float, but rounded to odd: its 24 bits keep what a second rounding to 11 or 8 bits must know. */
-static float to_odd(double d)
+/* Round to float, to odd: the 24 bits then keep what a second rounding, to 11 or 8 bits, must know. */
+static float round_to_odd(double d)
 {
     float f = (float)d;
     uint32_t u = td_f32_bits(f);
@@ -23,16 +23,16 @@ static float to_odd(double d)
     return f;
 }
 
-static void store(enum td_dtype dt, void *base, int64_t i, double d)
+static void store_rounded(enum td_dtype dt, void *base, int64_t i, double d)
 {
     if (dt == TD_DT_F32)
         ((float *)base)[i] = (float)d;
     else
-        ((uint16_t *)base)[i] = dt == TD_DT_F16 ? td_f16_round(to_odd(d)) : td_f32_to_bf16(to_odd(d));
+        ((uint16_t *)base)[i] = dt == TD_DT_F16 ? td_f16_round(round_to_odd(d)) : td_f32_to_bf16(round_to_odd(d));
 }
 
-/* Where row i of the output starts; all dimensions but the last are rows. */
-static int64_t row_at(const struct td_tensor *out, int64_t i)
+/* The element at which row i of the output starts; all dimensions but the last count as rows. */
+static int64_t row_offset(const struct td_tensor *out, int64_t i)
 {
     int64_t at = 0;
 
@@ -84,7 +84,7 @@ static int ref_run(void *state, void *prepared, struct td_error *err)
         return rc;
     for (int64_t i = 0; i < ref.rows; i++)
         for (int64_t j = 0; j < ref.cols; j++)
-            store(op->out.dtype, op->out.data, row_at(&op->out, i) + j, ref.r1[i * ref.cols + j]);
+            store_rounded(op->out.dtype, op->out.data, row_offset(&op->out, i) + j, ref.r1[i * ref.cols + j]);
     td_op_ref_release(&ref);
     return 0;
 }

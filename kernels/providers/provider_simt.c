@@ -1,9 +1,10 @@
 /* provider_simt.c - runs an op with our GPU kernels in the emulator, so that what a GPU does is replayed where there is none.
  * SPDX-License-Identifier: Apache-2.0
  *
- * arg: NULL or options ("f16,seed=3,warp=64,exllama"): the kernels that are linked in; else the path of a build of them for the emulator
- * (lib/td_kernels.simt.so, lib/bugs-gpu/NAME.simt.so), whose options then come from TD_SIMT in the environment (replay --build-env). Each run takes
- * another seed, so that what depends on the order of threads does not repeat. */
+ * arg: NULL, or options ("f16,seed=3,warp=64,exllama") for the kernels that are linked in; or the path of a
+ * build of them for the emulator (lib/td_kernels.simt.so, lib/bugs-gpu/NAME.simt.so), whose options come
+ * from TD_SIMT in the environment (replay --build-env). Each run has another seed, so that results that
+ * depend on the order of threads differ from run to run. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ typedef int launch_fn(const char *symbol, struct td_simt_dim grid, struct td_sim
                       int warp, struct td_error *err);
 
 struct simt_state {
-    void *handle;                       /* of a build; NULL: what is linked in */
+    void *handle;                       /* of a build; NULL: the kernels that are linked in */
     launch_fn *launch;
     uint64_t seed, runs;
     int warp;
@@ -37,9 +38,9 @@ struct simt_prepared {
     int32_t *perm;
 };
 
-/* ---- options -------------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
-static bool take_seed(struct simt_state *s, const char *digits)
+static bool parse_seed(struct simt_state *s, const char *digits)
 {
     char *end;
 
@@ -49,10 +50,10 @@ static bool take_seed(struct simt_state *s, const char *digits)
     return !*end;
 }
 
-static bool take_option(struct simt_state *s, const char *word)
+static bool parse_option(struct simt_state *s, const char *word)
 {
     if (!strncmp(word, "seed=", 5))
-        return take_seed(s, word + 5);
+        return parse_seed(s, word + 5);
     if (!strcmp(word, "f16") || !strcmp(word, "f32"))
         s->f16 = word[1] == '1';
     else if (!strcmp(word, "exllama") || !strcmp(word, "checkpoint"))
@@ -64,19 +65,19 @@ static bool take_option(struct simt_state *s, const char *word)
     return true;
 }
 
-static int take_options(struct simt_state *s, const char *text, struct td_error *err)
+static int parse_options(struct simt_state *s, const char *text, struct td_error *err)
 {
     char copy[200], *save = NULL;
 
     if (snprintf(copy, sizeof copy, "%s", text ? text : "") >= (int)sizeof copy)
         return td_fail(err, TD_EINVAL, "provider simt: the options are too long");
     for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
-        if (!take_option(s, word))
+        if (!parse_option(s, word))
             return td_fail(err, TD_EINVAL, "provider simt: \"%s\" is none of f32, f16 (sums), checkpoint, exllama (layout), seed=N, warp=32, warp=64", word);
     return TD_OK;
 }
 
-/* ---- open ----------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static int load_build(struct simt_state *s, const char *path, struct td_error *err)
 {
@@ -114,7 +115,7 @@ static int simt_open(const char *arg, void **state, struct td_error *err)
         return td_fail(err, TD_ENOMEM, "out of memory");
     s->warp = 32;
     s->launch = td_simt_launch;
-    rc = take_options(s, is_build ? getenv("TD_SIMT") : arg, err);
+    rc = parse_options(s, is_build ? getenv("TD_SIMT") : arg, err);
     if (!rc && is_build)
         rc = load_build(s, arg, err);
     if (rc) {
@@ -132,7 +133,7 @@ static const char *simt_words(void *state)
     return ((struct simt_state *)state)->words;
 }
 
-/* ---- an op ---------------------------------------------------------------------------------------------------------- */
+/* ---- an op ----------------------------------------------------------------------------------- */
 
 static const char *simt_supports(void *state, const struct td_op_call *op)
 {
@@ -150,7 +151,8 @@ static const char *simt_supports(void *state, const struct td_op_call *op)
     return NULL;
 }
 
-/* Exllama's group g is rows g * group_size and the following of the sorted W. */
+/* Exllama's layout needs groups of equal size: group g is group_size rows of the sorted W, from g *
+ * group_size on. */
 static bool has_even_groups(const struct td_gptq_gemm_args *x, const int32_t *perm)
 {
     for (int32_t i = 0; i < x->k; i++)

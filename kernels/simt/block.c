@@ -38,7 +38,7 @@ uint32_t td_simt_random(struct td_simt_run *run, uint32_t n)
     return (uint32_t)(((z ^ z >> 31) >> 32) * n >> 32);
 }
 
-/* ---- inside a thread ------------------------------------------------------------------------------------------------ */
+/* ---- inside a thread ------------------------------------------------------------------------- */
 
 static void thread_main(void *arg)
 {
@@ -72,7 +72,7 @@ uint64_t td_simt_meet_warp(struct td_simt_site site, uint64_t mask, uint64_t val
     return self->result;
 }
 
-/* ---- who has met ---------------------------------------------------------------------------------------------------- */
+/* ---- who has met ----------------------------------------------------------------------------- */
 
 static bool same_site(const struct td_simt_site *a, const struct td_simt_site *b)
 {
@@ -108,14 +108,14 @@ static const struct thread *missing_in_warp(const struct thread *t)
     return NULL;
 }
 
-static const struct thread *missing_for(const struct thread *t)
+static const struct thread *find_missing_thread(const struct thread *t)
 {
     return t->state == AT_BARRIER ? missing_at_barrier(t) : missing_in_warp(t);
 }
 
-/* ---- what is said of it --------------------------------------------------------------------------------------------- */
+/* ---- what is said of it ---------------------------------------------------------------------- */
 
-static int fail_at(const struct thread *t, struct td_error *err, const char *what)
+static int fail_at_site(const struct thread *t, struct td_error *err, const char *what)
 {
     const struct td_simt_place *p = &t->place;
 
@@ -123,7 +123,7 @@ static int fail_at(const struct thread *t, struct td_error *err, const char *wha
                    t->site.line, p->thread.x, p->thread.y, p->thread.z, p->block.x, p->block.y, p->block.z, what);
 }
 
-static int never_came(const struct thread *t, const struct thread *missing, struct td_error *err)
+static int fail_missing_threads(const struct thread *t, const struct thread *missing, struct td_error *err)
 {
     const struct td_simt_dim *m = &missing->place.thread;
     char what[240];
@@ -133,10 +133,10 @@ static int never_came(const struct thread *t, const struct thread *missing, stru
     else
         snprintf(what, sizeof what, "thread (%u,%u,%u) never comes, it waits in %s at %s:%d%s", m->x, m->y, m->z, missing->site.name, missing->site.file,
                  missing->site.line, missing->state == AT_WARP && t->state == AT_WARP && missing->mask != t->mask ? " with another mask" : "");
-    return fail_at(t, err, what);
+    return fail_at_site(t, err, what);
 }
 
-/* ---- warp functions ------------------------------------------------------------------------------------------------- */
+/* ---- warp functions -------------------------------------------------------------------------- */
 
 static uint64_t ballot(const struct thread *warp, int n, uint64_t mask)
 {
@@ -161,7 +161,7 @@ static int exchange(const struct thread *any, struct td_error *err)
         if (!(mask >> i & 1))
             continue;
         if (from >= 0 && (from >= n || !(mask >> from & 1)))
-            return fail_at(&warp[i], err, "it reads a lane that takes no part");
+            return fail_at_site(&warp[i], err, "it reads a lane that takes no part");
         warp[i].result = from < 0 ? bits : warp[from].value;
     }
     for (int i = 0; i < n; i++)
@@ -171,7 +171,7 @@ static int exchange(const struct thread *any, struct td_error *err)
 }
 
 /* Nobody runs. Make those ready that have met; all or none of the others may still be waiting for them. */
-static int meet(struct td_error *err)
+static int meet_warp(struct td_error *err)
 {
     struct thread *waits = NULL;
     bool met = false;
@@ -183,7 +183,7 @@ static int meet(struct td_error *err)
         if (t->state != AT_WARP)
             continue;
         if (!(t->mask >> t->place.lane & 1))
-            return fail_at(t, err, "its own lane is not in the mask");
+            return fail_at_site(t, err, "its own lane is not in the mask");
         if (missing_in_warp(t))
             continue;
         if ((rc = exchange(t, err)))
@@ -195,16 +195,16 @@ static int meet(struct td_error *err)
             waits = &block.thread[i];
     if (met || !waits)
         return TD_OK;
-    if (missing_for(waits))
-        return never_came(waits, missing_for(waits), err);
+    if (find_missing_thread(waits))
+        return fail_missing_threads(waits, find_missing_thread(waits), err);
     for (i = 0; i < block.run->n_threads; i++)
         block.thread[i].state = READY;
     return TD_OK;
 }
 
-/* ---- scheduling ----------------------------------------------------------------------------------------------------- */
+/* ---- scheduling ------------------------------------------------------------------------------ */
 
-static void prepare(struct td_simt_run *run, struct td_simt_dim at)
+static void prepare_threads(struct td_simt_run *run, struct td_simt_dim at)
 {
     for (int i = 0; i < run->n_threads; i++) {
         const uint32_t u = (uint32_t)i, row = u / run->block.x;
@@ -242,8 +242,8 @@ int td_simt_block_run(struct td_simt_run *run, struct td_simt_dim at, struct td_
     int rc = TD_OK;
 
     block.run = run;
-    prepare(run, at);
+    prepare_threads(run, at);
     while (!rc && run_ready(run))
-        rc = meet(err);
+        rc = meet_warp(err);
     return rc;
 }

@@ -81,9 +81,9 @@ void td_fibre_release(void)
     pool.n = 0;
 }
 
-/* ---- what AddressSanitizer is told ---------------------------------------------------------------------------------- */
+/* ---- what AddressSanitizer is told ----------------------------------------------------------- */
 
-static void leave(struct context *from, const void *stack, size_t size)
+static void leave_fibre(struct context *from, const void *stack, size_t size)
 {
 #ifdef TD_ASAN
     __sanitizer_start_switch_fiber(&from->fake_stack, stack, size);
@@ -92,7 +92,7 @@ static void leave(struct context *from, const void *stack, size_t size)
 #endif
 }
 
-static void arrive(struct context *at, bool at_fibre)
+static void arrive_in_fibre(struct context *at, bool at_fibre)
 {
 #ifdef TD_ASAN
     __sanitizer_finish_switch_fiber(at->fake_stack, at_fibre ? &pool.scheduler_stack : NULL, at_fibre ? &pool.scheduler_size : NULL);
@@ -101,13 +101,13 @@ static void arrive(struct context *at, bool at_fibre)
 #endif
 }
 
-/* ---- the switch ----------------------------------------------------------------------------------------------------- */
+/* ---- the switch ------------------------------------------------------------------------------ */
 
-static void enter(void)
+static void enter_fibre(void)
 {
     const int i = pool.running;
 
-    arrive(&pool.fibre[i], true);
+    arrive_in_fibre(&pool.fibre[i], true);
     pool.entry[i](pool.arg[i]);
     __builtin_trap(); /* entry never returns */
 }
@@ -127,33 +127,33 @@ __asm__(".text\n"
         "  ret\n"
         ".size td_fibre_switch, .-td_fibre_switch\n");
 
-static void make(int i)
+static void prepare_context(int i)
 {
     uint64_t *top = (uint64_t *)(void *)(stack_of(i) + STACK) - 2;
 
-    top[0] = (uint64_t)(uintptr_t)enter; /* ret goes there, and leaves sp as a call does: a multiple of 16 and 8 */
-    top[1] = 0;                          /* where enter would return to */
+    top[0] = (uint64_t)(uintptr_t)enter_fibre; /* ret goes there, and leaves sp as a call does: a multiple of 16 and 8 */
+    top[1] = 0;                          /* where enter_fibre would return to */
     top -= 6;
     memset(top, 0, 6 * sizeof *top);     /* the six registers */
     pool.fibre[i].sp = top;
 }
 
-static void swap(struct context *from, struct context *to)
+static void switch_context(struct context *from, struct context *to)
 {
     td_fibre_switch(&from->sp, to->sp);
 }
 
 #else
 
-static void make(int i)
+static void prepare_context(int i)
 {
     getcontext(&pool.fibre[i].uc);
     pool.fibre[i].uc.uc_stack.ss_sp = stack_of(i);
     pool.fibre[i].uc.uc_stack.ss_size = STACK;
-    makecontext(&pool.fibre[i].uc, enter, 0);
+    makecontext(&pool.fibre[i].uc, enter_fibre, 0);
 }
 
-static void swap(struct context *from, struct context *to)
+static void switch_context(struct context *from, struct context *to)
 {
     swapcontext(&from->uc, &to->uc);
 }
@@ -168,22 +168,22 @@ void td_fibre_start(int i, void (*entry)(void *arg), void *arg)
 #ifdef TD_ASAN
     __asan_unpoison_memory_region(stack_of(i), STACK); /* frames that were never left */
 #endif
-    make(i);
+    prepare_context(i);
 }
 
 void td_fibre_resume(int i)
 {
     pool.running = i;
-    leave(&pool.scheduler, stack_of(i), STACK);
-    swap(&pool.scheduler, &pool.fibre[i]);
-    arrive(&pool.scheduler, false);
+    leave_fibre(&pool.scheduler, stack_of(i), STACK);
+    switch_context(&pool.scheduler, &pool.fibre[i]);
+    arrive_in_fibre(&pool.scheduler, false);
 }
 
 void td_fibre_yield(void)
 {
     struct context *self = &pool.fibre[pool.running];
 
-    leave(self, pool.scheduler_stack, pool.scheduler_size);
-    swap(self, &pool.scheduler);
-    arrive(self, true);
+    leave_fibre(self, pool.scheduler_stack, pool.scheduler_size);
+    switch_context(self, &pool.scheduler);
+    arrive_in_fibre(self, true);
 }

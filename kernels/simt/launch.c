@@ -43,7 +43,7 @@ static int check_sizes(const struct td_simt_run *run, size_t shared_bytes, struc
     return TD_OK;
 }
 
-/* ---- shared memory -------------------------------------------------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
 static int map_shared(struct td_error *err)
 {
@@ -80,7 +80,7 @@ static void poison_shared(uint64_t seed)
         memset(__start_td_simt_shared, byte, (size_t)(__stop_td_simt_shared - __start_td_simt_shared));
 }
 
-/* ---- blocks --------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static int shuffle_blocks(struct td_simt_run *run, uint32_t n, struct td_error *err)
 {
@@ -160,7 +160,7 @@ __attribute__((destructor)) static void release(void)
     block_order_room = 0;
 }
 
-/* ---- TD_LAUNCH ------------------------------------------------------------------------------------------------------ */
+/* ---- TD_LAUNCH ------------------------------------------------------------------------------- */
 
 static struct { uint64_t seed; int warp; struct td_error err; } noted = {0, 32, {0}};
 

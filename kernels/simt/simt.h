@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Only names in use are here: another one does not compile, rather than mean something else. What CUDA spells in ways that no C++ compiler
- * takes has a macro that works everywhere (kernels/gpu/gpu.h): TD_LAUNCH for <<<>>>, TD_DYNAMIC_SHARED for extern __shared__.
+ * takes has a macro that works everywhere (kernels/simt/gpu.h): TD_LAUNCH for <<<>>>, TD_DYNAMIC_SHARED for extern __shared__.
  * What is stricter than a GPU: block.c. */
 #ifndef TD_KERNELS_SIMT_SIMT_H
 #define TD_KERNELS_SIMT_SIMT_H
@@ -14,7 +14,7 @@
 #include "kernels/simt/simt_thread.h"
 #include "kernels/simt/simt_types.h"
 
-/* ---- the language --------------------------------------------------------------------------------------------------- */
+/* ---- the language ---------------------------------------------------------------------------- */
 
 #define __global__
 #define __device__
@@ -30,7 +30,7 @@
 #define gridDim (td_simt_now.grid_dim)
 #define warpSize (td_simt_now.warp_size)
 
-/* ---- meeting others ------------------------------------------------------------------------------------------------- */
+/* ---- meeting others -------------------------------------------------------------------------- */
 
 #define TD_SIMT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE() /* of the caller */
 
@@ -85,7 +85,7 @@ template <class T> static inline T __shfl_xor_sync(uint64_t mask, T value, int w
     return td_simt::shuffle({"__shfl_xor_sync", file, line}, mask, value, td_simt::lane_in(width) ^ with, width);
 }
 
-/* ---- memory: threads are fibres, so nothing comes between ----------------------------------------------------------- */
+/* ---- memory: threads are fibres, so nothing comes between ------------------------------------ */
 
 template <class T> static inline T td_simt_add(T *at, T value)
 {
@@ -115,7 +115,7 @@ static inline __half2 atomicAdd(__half2 *at, __half2 value)
 static inline void __threadfence(void) {}
 template <class T> static inline T __ldg(const T *p) { return *p; }
 
-/* ---- numbers -------------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 #define TD_SIMT_MIN_MAX(T) \
     static inline T min(T a, T b) { return b < a ? b : a; } \
@@ -136,7 +136,7 @@ static inline unsigned __float_as_uint(float f) { return td_f32_bits(f); }
 static inline float __uint_as_float(unsigned u) { return td_f32_from_bits(u); }
 static inline int __popc(unsigned u) { return __builtin_popcount(u); }
 
-/* ---- kernels by name ------------------------------------------------------------------------------------------------ */
+/* ---- kernels by name ------------------------------------------------------------------------- */
 
 namespace td_simt {
 

@@ -18,7 +18,7 @@ struct alignas(4) __half2 { __half x, y; };
 typedef __half half;
 typedef __half2 half2;
 
-/* ---- conversions ---------------------------------------------------------------------------------------------------- */
+/* ---- conversions ----------------------------------------------------------------------------- */
 
 static inline __half __ushort_as_half(uint16_t bits) { return __half{bits}; }
 static inline uint16_t __half_as_ushort(__half h) { return h.bits; }
@@ -44,7 +44,7 @@ static inline __half __double2half(double d)
 static inline __half __int2half_rn(int i) { return __double2half((double)i); }
 static inline __half __uint2half_rn(unsigned i) { return __double2half((double)i); }
 
-/* ---- one half ------------------------------------------------------------------------------------------------------- */
+/* ---- one half -------------------------------------------------------------------------------- */
 
 static inline __half __hadd(__half a, __half b) { return __float2half_rn(__half2float(a) + __half2float(b)); }
 static inline __half __hsub(__half a, __half b) { return __float2half_rn(__half2float(a) - __half2float(b)); }
@@ -78,7 +78,7 @@ static inline __half __hmin(__half a, __half b)
     return __hlt(a, b) || (__heq(a, b) && a.bits == 0x8000) ? a : b;
 }
 
-/* ---- pairs: .x is the low half -------------------------------------------------------------------------------------- */
+/* ---- pairs: .x is the low half --------------------------------------------------------------- */
 
 static inline __half2 __halves2half2(__half x, __half y) { return __half2{x, y}; }
 static inline __half2 make_half2(__half x, __half y) { return __half2{x, y}; }

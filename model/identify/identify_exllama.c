@@ -9,7 +9,7 @@
 
 struct sent { const void *qweight, *qzeros, *scales, *perm; };
 
-static bool take_sent(const struct td_identify *s, const struct td_vllm_weight *w, struct sent *sent)
+static bool take_sent(const struct td_identify *s, const struct td_gptq_unpacked *w, struct sent *sent)
 {
     sent->qweight = td_identify_sent(s, "qweight", "I32", 2, (int64_t[]){w->k * w->bits / 32, w->n});
     sent->qzeros = td_identify_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, w->n * w->bits / 32});
@@ -19,7 +19,7 @@ static bool take_sent(const struct td_identify *s, const struct td_vllm_weight *
 }
 
 /* perm says which row is where, and with that which group each row has. */
-static int set_g_idx(struct td_vllm_weight *w, const int32_t *perm, struct td_error *err)
+static int set_g_idx(struct td_gptq_unpacked *w, const int32_t *perm, struct td_error *err)
 {
     w->g_idx = malloc((size_t)w->k * sizeof *w->g_idx);
     if (!w->g_idx)
@@ -32,7 +32,7 @@ static int set_g_idx(struct td_vllm_weight *w, const int32_t *perm, struct td_er
     return TD_OK;
 }
 
-static int unshuffle(const struct td_identify *s, struct td_vllm_weight *w, struct td_error *err)
+static int unshuffle(const struct td_identify *s, struct td_gptq_unpacked *w, struct td_error *err)
 {
     struct sent sent;
     int rc;
@@ -55,14 +55,14 @@ int td_identify_exllama(struct td_identify *s, struct td_error *err)
 {
     int64_t bits = td_identify_attr(s, "bits", 0), k = td_identify_attr(s, "k", 0), group_size = td_identify_attr(s, "group_size", 0);
     bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
-    struct td_vllm_weight w = {0};
-    int rc = sane ? td_vllm_weight_init(&w, (int)bits, td_identify_attr(s, "n", 0), k, k / group_size, err)
+    struct td_gptq_unpacked w = {0};
+    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, td_identify_attr(s, "n", 0), k, k / group_size, err)
                   : td_fail(err, TD_EINVAL, "weights of gptq_gemm in sizes that it cannot have");
 
     if (!rc)
         rc = unshuffle(s, &w, err);
     if (!rc)
         td_identify_weight(s, &w, 0);
-    td_vllm_weight_release(&w);
+    td_gptq_unpacked_release(&w);
     return td_identify_unknown(rc, err);
 }

@@ -21,7 +21,7 @@ static const void *sent_16bit(const struct td_identify *s, const char *role, enu
     return data;
 }
 
-static int take_zeros(const struct td_identify *s, struct td_vllm_weight *w, struct td_error *err)
+static int take_zeros(const struct td_identify *s, struct td_gptq_unpacked *w, struct td_error *err)
 {
     const int64_t words = w->n * w->bits / 32;
     const void *zeros;
@@ -38,7 +38,7 @@ static int take_zeros(const struct td_identify *s, struct td_vllm_weight *w, str
 }
 
 /* The groups of rows that belong together in any order; vLLM gives them sorted. */
-static int take_g_idx(const struct td_identify *s, struct td_vllm_weight *w, struct td_error *err)
+static int take_g_idx(const struct td_identify *s, struct td_gptq_unpacked *w, struct td_error *err)
 {
     const int32_t *g_idx = td_identify_sent(s, "g_idx", "I32", 1, (int64_t[]){w->k});
     int64_t i;
@@ -59,7 +59,7 @@ static int take_g_idx(const struct td_identify *s, struct td_vllm_weight *w, str
     return TD_OK;
 }
 
-static int unpack(const struct td_identify *s, struct td_vllm_weight *w, struct td_error *err)
+static int unpack(const struct td_identify *s, struct td_gptq_unpacked *w, struct td_error *err)
 {
     const void *qweight = td_identify_sent(s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
     const void *scales = sent_16bit(s, "scales", &w->scale_dtype, 2, (int64_t[]){w->groups, w->n});
@@ -102,8 +102,8 @@ int td_identify_marlin(struct td_identify *s, struct td_error *err)
 {
     int64_t bits = td_identify_attr(s, "bits", 0), k = td_identify_attr(s, "k", 0), group_size = td_identify_attr(s, "group_size", 0), n = td_identify_attr(s, "n", 0);
     bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
-    struct td_vllm_weight w = {0};
-    int rc = sane ? td_vllm_weight_init(&w, (int)bits, n, k, k / group_size, err) : td_fail(err, TD_EINVAL, "weights of Marlin in sizes that it cannot have");
+    struct td_gptq_unpacked w = {0};
+    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, n, k, k / group_size, err) : td_fail(err, TD_EINVAL, "weights of Marlin in sizes that it cannot have");
 
     if (!rc)
         rc = unpack(s, &w, err);
@@ -111,6 +111,6 @@ int td_identify_marlin(struct td_identify *s, struct td_error *err)
         td_identify_weight(s, &w, TD_IDENTIFY_SORTED);
         rc = keep_bias(s, n, err);
     }
-    td_vllm_weight_release(&w);
+    td_gptq_unpacked_release(&w);
     return td_identify_unknown(rc, err);
 }

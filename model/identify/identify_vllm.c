@@ -31,7 +31,7 @@ static bool read_sizes(const struct td_identify *s, int64_t block_n, struct size
 }
 
 /* The result takes w over; what came beside it stays as it is. */
-static int identify_weight(struct td_identify *s, struct td_vllm_weight *w)
+static int identify_weight(struct td_identify *s, struct td_gptq_unpacked *w)
 {
     int i;
 
@@ -42,14 +42,14 @@ static int identify_weight(struct td_identify *s, struct td_vllm_weight *w)
     return TD_OK;
 }
 
-static int unpacked(struct td_identify *s, struct td_vllm_weight *w, int rc, struct td_error *err)
+static int unpacked(struct td_identify *s, struct td_gptq_unpacked *w, int rc, struct td_error *err)
 {
     return rc ? td_identify_unknown(rc, err) : identify_weight(s, w);
 }
 
 int td_identify_vllm_int4(struct td_identify *s, struct td_error *err)
 {
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
     const void *q, *zeros, *scales;
     struct sizes z;
     int64_t bk = s->n_w && s->w[0].ndim == 3 ? (s->w[0].shape[2] - TD_VLLM_INT4_BLOCK_N * 4) / (TD_VLLM_INT4_BLOCK_N / 2) : 0;
@@ -66,7 +66,7 @@ int td_identify_vllm_int4(struct td_identify *s, struct td_error *err)
 
 int td_identify_vllm_wna16(struct td_identify *s, struct td_error *err)
 {
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
     const void *q, *zeros = NULL, *scales;
     enum td_dtype dtype = TD_DT_F16;
     struct sizes z;

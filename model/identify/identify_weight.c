@@ -22,7 +22,7 @@ static unsigned field(const uint32_t *words, int bits, int64_t i)
     return words[i * bits / 32] >> i * bits % 32 & ((1u << bits) - 1);
 }
 
-static int zero_of(const struct td_vllm_weight *w, int64_t g, int64_t n)
+static int zero_of(const struct td_gptq_unpacked *w, int64_t g, int64_t n)
 {
     return (int)field(w->qzeros + g * (w->n * w->bits / 32), w->bits, n) + w->zero_offset;
 }
@@ -33,7 +33,7 @@ static int64_t first_group(const struct part *p)
 }
 
 /* Row i of w, outputs n0 and on, and row r of the part. */
-static bool same_row(const struct td_vllm_weight *w, int64_t i, int64_t n0, const struct part *p, int64_t r)
+static bool same_row(const struct td_gptq_unpacked *w, int64_t i, int64_t n0, const struct part *p, int64_t r)
 {
     const int pack = 32 / w->bits, a = (int)(i % pack) * w->bits, b = (int)(r % pack) * w->bits;
     const uint32_t *have = w->qweight + i / pack * w->n + n0, *want = p->w->qweight + r / pack * p->w->n + p->n0, mask = (1u << w->bits) - 1;
@@ -46,7 +46,7 @@ static bool same_row(const struct td_vllm_weight *w, int64_t i, int64_t n0, cons
 }
 
 /* Eight rows at a time, as AWQ has them turned into GPTQ's words. */
-static bool same_rows_awq(const struct td_vllm_weight *w, int64_t n0, const struct part *p)
+static bool same_rows_awq(const struct td_gptq_unpacked *w, int64_t n0, const struct part *p)
 {
     const unsigned char *rows = (const unsigned char *)p->w->awq + p->k0 * p->w->n / 2;
     uint32_t *words = malloc((size_t)p->w->n * 4);
@@ -61,7 +61,7 @@ static bool same_rows_awq(const struct td_vllm_weight *w, int64_t n0, const stru
     return same;
 }
 
-static bool same_rows(const struct td_vllm_weight *w, int64_t n0, const struct part *p, const int32_t *perm)
+static bool same_rows(const struct td_gptq_unpacked *w, int64_t n0, const struct part *p, const int32_t *perm)
 {
     const int pack = 32 / w->bits;
     int64_t i;
@@ -77,7 +77,7 @@ static bool same_rows(const struct td_vllm_weight *w, int64_t n0, const struct p
     return true;
 }
 
-static bool same_groups(const struct td_vllm_weight *w, int64_t n0, const struct part *p)
+static bool same_groups(const struct td_gptq_unpacked *w, int64_t n0, const struct part *p)
 {
     int64_t g, i;
 
@@ -92,7 +92,7 @@ static bool same_groups(const struct td_vllm_weight *w, int64_t n0, const struct
     return true;
 }
 
-static bool same_parts(const struct td_vllm_weight *w, const struct found *f, const int32_t *perm)
+static bool same_parts(const struct td_gptq_unpacked *w, const struct found *f, const int32_t *perm)
 {
     int64_t n0 = 0;
     int i;
@@ -106,7 +106,7 @@ static bool same_parts(const struct td_vllm_weight *w, const struct found *f, co
 /* ---- rows that are sorted by group --------------------------------------------------------------------------------- */
 
 /* order : the checkpoint's rows by group. perm becomes the order that w has them in, told by the first part's content. */
-static bool match_rows(const struct td_vllm_weight *w, const struct part *p, const int32_t *order, unsigned char *used, int32_t *perm)
+static bool match_rows(const struct td_gptq_unpacked *w, const struct part *p, const int32_t *order, unsigned char *used, int32_t *perm)
 {
     const int64_t size = w->k / w->groups;
     int64_t i, j;
@@ -127,7 +127,7 @@ static bool match_rows(const struct td_vllm_weight *w, const struct part *p, con
     return true;
 }
 
-static bool same_sorted(const struct td_vllm_weight *w, const struct found *f)
+static bool same_sorted(const struct td_gptq_unpacked *w, const struct found *f)
 {
     int32_t *order = malloc((size_t)w->k * sizeof *order), *perm = malloc((size_t)w->k * sizeof *perm);
     unsigned char *used = calloc((size_t)w->k, 1);
@@ -146,7 +146,7 @@ static bool same_sorted(const struct td_vllm_weight *w, const struct found *f)
 /* ---- finding ------------------------------------------------------------------------------------------------------- */
 
 /* The layer's parts, if they fit together; the sum of their outputs, or 0. */
-static int64_t take_parts(const struct td_checkpoint *ck, const struct td_vllm_weight *w, struct found *f)
+static int64_t take_parts(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w, struct found *f)
 {
     int64_t n = 0;
     int i;
@@ -165,7 +165,7 @@ static int64_t take_parts(const struct td_checkpoint *ck, const struct td_vllm_w
 }
 
 /* What rank `rank` has of it: of `ranks_n` that share the outputs, or `ranks_k` that share the inputs. */
-static bool cut(const struct td_vllm_weight *w, struct found *f, int64_t ranks_n, int64_t ranks_k, int64_t rank)
+static bool cut(const struct td_gptq_unpacked *w, struct found *f, int64_t ranks_n, int64_t ranks_k, int64_t rank)
 {
     int i;
 
@@ -182,7 +182,7 @@ static bool cut(const struct td_vllm_weight *w, struct found *f, int64_t ranks_n
     return true;
 }
 
-static bool same(const struct td_vllm_weight *w, struct found *f, int may)
+static bool same(const struct td_gptq_unpacked *w, struct found *f, int may)
 {
     const struct td_gptq_weight *first = f->part[0].w;
     bool all_k = first->k == w->k;
@@ -196,7 +196,7 @@ static bool same(const struct td_vllm_weight *w, struct found *f, int may)
 }
 
 /* How many cuts of the layer named in *f are w; *out, if there was none before, becomes the first. */
-static void try_layer(const struct td_checkpoint *ck, const struct td_vllm_weight *w, struct found *f, int may, int *found, struct found *out)
+static void try_layer(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w, struct found *f, int may, int *found, struct found *out)
 {
     int64_t n = take_parts(ck, w, f), ranks_n = n / w->n, ranks_k = n ? f->part[0].w->k / w->k : 0, rank;
 
@@ -207,7 +207,7 @@ static void try_layer(const struct td_checkpoint *ck, const struct td_vllm_weigh
             *out = *f;
 }
 
-static int find_layer(const struct td_checkpoint *ck, const struct td_vllm_weight *w, int may, struct found *out)
+static int find_layer(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w, int may, struct found *out)
 {
     struct found try;
     int found = 0;
@@ -298,7 +298,7 @@ static void name_weight(struct td_identify *s, const struct found *f)
 /* ---- keeping ------------------------------------------------------------------------------------------------------- */
 
 /* qzeros in the checkpoint's own form, which can hold the same zero points: none is 0 where 1 is taken off, none the largest where it is added. */
-static void set_zero_offset(struct td_vllm_weight *w, int offset)
+static void set_zero_offset(struct td_gptq_unpacked *w, int offset)
 {
     const uint32_t ones = w->bits == 4 ? 0x11111111u : 0x01010101u;
     int64_t i;
@@ -322,7 +322,7 @@ static void keep(struct td_identify *s, const char *role, const char *dtype, int
     s->size[s->n++] = (size_t)(rows * (cols ? cols : 1)) * td_dtype_size(td_dtype_parse(dtype));
 }
 
-static void keep_weight(struct td_identify *s, struct td_vllm_weight *w)
+static void keep_weight(struct td_identify *s, struct td_gptq_unpacked *w)
 {
     keep(s, "qweight", "I32", w->k * w->bits / 32, w->n, w->qweight);
     keep(s, "qzeros", "I32", w->groups, w->n * w->bits / 32, w->qzeros);
@@ -343,7 +343,7 @@ int td_identify_unknown(int rc, struct td_error *err)
     return TD_EUNSUPPORTED;
 }
 
-void td_identify_weight(struct td_identify *s, struct td_vllm_weight *w, int may)
+void td_identify_weight(struct td_identify *s, struct td_gptq_unpacked *w, int may)
 {
     const struct td_checkpoint *ck = s->layers ? td_layer_index_checkpoint(s->layers) : NULL;
     struct found found;

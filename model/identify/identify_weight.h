@@ -17,7 +17,7 @@
 
 /* The result takes the arrays of *w over: qweight, qzeros, scales and, where it has one, g_idx; zero_offset becomes the checkpoint's. Attributes zero_offset
  * and act_order are set. Layers without a match have no name. A weight whose rows are sorted is named, and its qweight has no reference. */
-void td_identify_weight(struct td_identify *s, struct td_vllm_weight *w, int may);
+void td_identify_weight(struct td_identify *s, struct td_gptq_unpacked *w, int may);
 
 /* What a settler returns that could not undo a layout (rc): its weights are kept as they were sent; only what cannot be kept is lost. */
 int td_identify_unknown(int rc, struct td_error *err);

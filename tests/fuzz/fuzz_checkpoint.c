@@ -82,7 +82,7 @@ static struct td_gptq_weight as_gptq(const struct td_gptq_weight *layer, uint32_
 }
 
 /* Its inputs from k0 and outputs [n0, n0 + n) become all inputs and the outputs from `to` on of w. */
-static void put_part(struct td_vllm_weight *w, int64_t to, const struct td_gptq_weight *layer, int64_t k0, int64_t n0, int64_t n)
+static void put_part(struct td_gptq_unpacked *w, int64_t to, const struct td_gptq_weight *layer, int64_t k0, int64_t n0, int64_t n)
 {
     uint32_t *words;
     struct td_gptq_weight g = as_gptq(layer, &words);
@@ -132,13 +132,13 @@ static void settle(struct td_layer_index *l, const struct td_fused *f, int ranks
     const struct td_gptq_weight *part[TD_FUSED_PARTS], *first;
     const int ranks_n = inputs ? 1 : ranks, ranks_k = inputs ? ranks : 1;
     struct td_identify s = {.layers = l};
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
     int64_t n = find_parts(td_layer_index_checkpoint(l), f, part), at = 0;
     int i;
 
     first = part[0];
     if (!n || (inputs && first->g_idx) || first->groups % ranks_k ||
-        td_vllm_weight_init(&w, first->bits, n / ranks_n, first->k / ranks_k, first->groups / ranks_k, NULL))
+        td_gptq_unpacked_init(&w, first->bits, n / ranks_n, first->k / ranks_k, first->groups / ranks_k, NULL))
         return;
     w.scale_dtype = TD_DT_F16;
     w.zero_offset = first->zero_offset;

@@ -23,26 +23,26 @@ static void *take(struct bytes *b, size_t n)
 
 static unsigned q_of(const void *ctx, int64_t k, int64_t n)
 {
-    const struct td_vllm_weight *w = ctx;
+    const struct td_gptq_unpacked *w = ctx;
 
     return w->qweight[k / 8 * w->n + n] >> k % 8 * 4 & 15;
 }
 
 static int zero_of(const void *ctx, int64_t g, int64_t n)
 {
-    const struct td_vllm_weight *w = ctx;
+    const struct td_gptq_unpacked *w = ctx;
 
     return (int)(w->qzeros[g * (w->n / 8) + n / 8] >> n % 8 * 4 & 15) + w->zero_offset;
 }
 
 static uint16_t scale_of(const void *ctx, int64_t g, int64_t n)
 {
-    const struct td_vllm_weight *w = ctx;
+    const struct td_gptq_unpacked *w = ctx;
 
     return w->scales[g * w->n + n];
 }
 
-static struct pack_in packing(const struct td_vllm_weight *w)
+static struct pack_in packing(const struct td_gptq_unpacked *w)
 {
     return (struct pack_in){w->n, w->k, w->groups, q_of, zero_of, scale_of, w};
 }
@@ -60,7 +60,7 @@ static void try_int4(struct bytes *b, int64_t n, int64_t k, int64_t groups, int6
     int8_t *zeros = take(b, all), *zeros2 = malloc(all + 1);
     float *scales = take(b, all * 4), *scales2 = malloc(all * 4 + 1);
     struct td_error err = {0};
-    struct td_vllm_weight out;
+    struct td_gptq_unpacked out;
     struct pack_in in;
     int rc = td_vllm_int4_unpack(w, zeros, scales, n, k, groups, bk, &out, &err);
 
@@ -70,7 +70,7 @@ static void try_int4(struct bytes *b, int64_t n, int64_t k, int64_t groups, int6
         pack_int4(&in, bk, again, zeros2, scales2);
         if (memcmp(w, again, size) || memcmp(zeros, zeros2, all))
             abort();
-        td_vllm_weight_release(&out);
+        td_gptq_unpacked_release(&out);
     }
     free(w), free(again), free(zeros), free(zeros2), free(scales), free(scales2);
 }
@@ -81,7 +81,7 @@ static void try_wna16(struct bytes *b, int64_t n, int64_t k, int64_t groups)
     uint32_t *w = take(b, size), *zeros = take(b, (size_t)(groups * (n / 8)) * 4), *again = malloc(size + 1);
     uint16_t *scales = take(b, (size_t)(groups * n) * 2);
     struct td_error err = {0};
-    struct td_vllm_weight out;
+    struct td_gptq_unpacked out;
     struct pack_in in;
     int rc = td_vllm_wna16_unpack(w, zeros, scales, TD_DT_BF16, n, k, groups, &out, &err);
 
@@ -91,7 +91,7 @@ static void try_wna16(struct bytes *b, int64_t n, int64_t k, int64_t groups)
         pack_wna16(&in, again);
         if (memcmp(w, again, size) || memcmp(scales, out.scales, (size_t)(groups * n) * 2))
             abort();
-        td_vllm_weight_release(&out);
+        td_gptq_unpacked_release(&out);
     }
     free(w), free(zeros), free(scales), free(again);
 }

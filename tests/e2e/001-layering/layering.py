@@ -25,8 +25,8 @@ kernels/ops: common common/desc model kernels kernels/abi
 kernels/gemm: kernels/ops
 kernels/ggml_mul_mat: kernels/ops
 kernels/gptq_any: kernels/ops
-kernels/gptq_gemm: common kernels kernels/abi kernels/gpu kernels/simt
-kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/ops kernels/simt
+kernels/gptq_gemm: common kernels kernels/abi kernels/simt
+kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/ops
 kernels/providers: common model kernels/abi kernels/adapters kernels/gpucode kernels/gptq_gemm kernels/gpu kernels/ops kernels/simt
 recorder/tap/core: common/desc kernels/abi
 recorder/tap: common/desc recorder/tap/* kernels/abi kernels/adapters kernels/gpucode

@@ -10,7 +10,7 @@
 //   hipcc -std=c++17 -I. -O3 --genco --offload-arch=gfx90a -x hip tests/unit/data/gptq_like.cu -o tests/unit/data/gptq_like.hsaco
 #include <cstdint>
 #ifdef __HIPCC__
-#include "kernels/gpu/hip.h"
+#include "kernels/simt/hip.h"
 #else
 #include <cuda_fp16.h>
 #endif

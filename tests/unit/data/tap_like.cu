@@ -5,7 +5,7 @@
 // folder of the Makefile:
 //   hipcc -std=c++17 -I. -O3 --genco --offload-arch=gfx908 --offload-arch=gfx90a -x hip tests/unit/data/tap_like.cu -o tests/unit/data/tap_like.hsaco
 #include <cstdint>
-#include "kernels/gpu/hip.h"
+#include "kernels/simt/hip.h"
 
 namespace vllm { namespace gptq {
 

@@ -35,7 +35,7 @@ static uint16_t scale_of(const void *ctx, int64_t g, int64_t n)
 
 static const struct pack_in layer = {PACK_N, PACK_K, PACK_GROUPS, q_of, zero_of, scale_of, NULL};
 
-static void expect_layer(const struct td_vllm_weight *w, const uint8_t *zeros)
+static void expect_layer(const struct td_gptq_unpacked *w, const uint8_t *zeros)
 {
     int g, n;
 
@@ -52,35 +52,35 @@ static void expect_layer(const struct td_vllm_weight *w, const uint8_t *zeros)
 static void wna16_comes_back(void **state)
 {
     struct td_error err = {0};
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
 
     (void)state;
     assert_memory_equal(pack_wna16_scales, pack_scales, sizeof pack_scales);
     assert_int_equal(td_vllm_wna16_unpack(pack_wna16_words, pack_wna16_zeros, pack_wna16_scales, TD_DT_BF16, PACK_N, PACK_K, PACK_GROUPS, &w, &err), 0);
     expect_layer(&w, pack_zeros);
     assert_int_equal(w.zero_offset, 1);
-    td_vllm_weight_release(&w);
+    td_gptq_unpacked_release(&w);
     assert_int_equal(td_vllm_wna16_unpack(pack_wna16_words, NULL, pack_wna16_scales, TD_DT_BF16, PACK_N, PACK_K, PACK_GROUPS, &w, &err), 0);
     expect_layer(&w, NULL);
-    td_vllm_weight_release(&w);
+    td_gptq_unpacked_release(&w);
 }
 
 static void int4_comes_back(void **state)
 {
     struct td_error err = {0};
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
 
     (void)state;
     assert_int_equal(td_vllm_int4_unpack(pack_int4_bytes, pack_int4_zeros, pack_int4_scales, PACK_N, PACK_K, PACK_GROUPS, BK, &w, &err), 0);
     expect_layer(&w, pack_zeros);
-    td_vllm_weight_release(&w);
+    td_gptq_unpacked_release(&w);
 }
 
 /* ---- packed here --------------------------------------------------------------------------------------------------- */
 
 struct packed { uint8_t w[PACK_N / 32 * (PACK_K * 16 + PACK_K / 16 * 128)]; int8_t zeros[PACK_N * PACK_GROUPS]; float scales[PACK_N * PACK_GROUPS]; };
 
-static int unpack(const struct packed *p, int64_t bk, struct td_vllm_weight *w)
+static int unpack(const struct packed *p, int64_t bk, struct td_gptq_unpacked *w)
 {
     struct td_error err = {0};
     int rc = td_vllm_int4_unpack(p->w, p->zeros, p->scales, PACK_N, PACK_K, PACK_GROUPS, bk, w, &err);
@@ -92,7 +92,7 @@ static int unpack(const struct packed *p, int64_t bk, struct td_vllm_weight *w)
 static void int4_of_any_block(void **state)
 {
     static const int64_t blocks[] = {16, 32, BK};
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
     struct packed p;
     size_t i;
 
@@ -101,7 +101,7 @@ static void int4_of_any_block(void **state)
         pack_int4(&layer, blocks[i], p.w, p.zeros, p.scales);
         assert_int_equal(unpack(&p, blocks[i], &w), 0);
         expect_layer(&w, pack_zeros);
-        td_vllm_weight_release(&w);
+        td_gptq_unpacked_release(&w);
     }
 }
 
@@ -118,7 +118,7 @@ static void our_packing_is_vllms(void **state)
 
 static void another_layout_is_noticed(void **state)
 {
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
     struct packed p;
 
     (void)state;
@@ -140,7 +140,7 @@ static void another_layout_is_noticed(void **state)
 
 static void scales_keep_their_type(void **state)
 {
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
     struct packed p;
     int i;
 
@@ -151,14 +151,14 @@ static void scales_keep_their_type(void **state)
     assert_int_equal(unpack(&p, BK, &w), 0);
     assert_int_equal(w.scale_dtype, TD_DT_F16);
     assert_int_equal(w.scales[3], 0x3c01);
-    td_vllm_weight_release(&w);
+    td_gptq_unpacked_release(&w);
     p.scales[7] = 1.0001f;
     assert_int_equal(unpack(&p, BK, &w), TD_EUNSUPPORTED);
 }
 
 static void zero_points_of_zero(void **state)
 {
-    struct td_vllm_weight w;
+    struct td_gptq_unpacked w;
     uint32_t zeros[PACK_GROUPS * PACK_N / 8];
 
     (void)state;
@@ -167,7 +167,7 @@ static void zero_points_of_zero(void **state)
     assert_int_equal(td_vllm_wna16_unpack(pack_wna16_words, zeros, pack_wna16_scales, TD_DT_BF16, PACK_N, PACK_K, PACK_GROUPS, &w, NULL), 0);
     assert_int_equal(w.zero_offset, 0);
     assert_memory_equal(w.qzeros, zeros, sizeof zeros);
-    td_vllm_weight_release(&w);
+    td_gptq_unpacked_release(&w);
 }
 
 int main(void)

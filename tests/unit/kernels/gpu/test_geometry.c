@@ -137,7 +137,7 @@ static void test_many_rows_are_one_launch_and_a_product(void **state)
     assert_int_equal(plan.n, 1);
     assert_memory_equal(plan.launch[0].grid, grid, sizeof grid);
     assert_int_equal(plan.launch[0].block[0], 128);
-    assert_int_equal(td_gpu_values_gptq(&op, whole.row, &plan.launch[0], &at, &v, &err), TD_OK);
+    assert_int_equal(td_gpu_values_gptq(&op, whole.adapter, &plan.launch[0], &at, &v, &err), TD_OK);
     assert_int_equal(v.value[0], 0x2000); /* qweight, perm, qzeros, scales, k, n, groups, v2, b */
     assert_int_equal(v.value[1], 0x5000);
     assert_int_equal(v.value[4], 11008);
@@ -209,10 +209,10 @@ static void test_our_own_kernels(void **state)
     assert_int_equal(plan.launch[0].rows, 60);
     assert_int_equal(plan.launch[0].grid[0], 20);
     assert_int_equal(plan.launch[0].grid[1], 8);
-    assert_int_equal(td_gpu_values_gptq(&op, ours.row, &plan.launch[0], &at, &v, &err), TD_OK);
-    assert_int_equal(v.value[td_gpu_field_at(ours.row, "g_idx")], 0x5000);
-    assert_int_equal(v.value[td_gpu_field_at(ours.row, "lda")], 300);
-    assert_int_equal(v.value[td_gpu_field_at(ours.row, "ldc")], 700);
+    assert_int_equal(td_gpu_values_gptq(&op, ours.adapter, &plan.launch[0], &at, &v, &err), TD_OK);
+    assert_int_equal(v.value[td_gpu_field_at(ours.adapter, "g_idx")], 0x5000);
+    assert_int_equal(v.value[td_gpu_field_at(ours.adapter, "lda")], 300);
+    assert_int_equal(v.value[td_gpu_field_at(ours.adapter, "ldc")], 700);
 }
 
 int main(void)

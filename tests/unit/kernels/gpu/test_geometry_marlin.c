@@ -40,7 +40,7 @@ static void offer(const char *symbol)
 {
     strcpy(symbols[n_offers], symbol);
     offers[n_offers] = (struct td_gpu_offer){symbols[n_offers], td_gpu_adapter_find(symbol, params, 20, NULL)};
-    assert_non_null(offers[n_offers++].row);
+    assert_non_null(offers[n_offers++].adapter);
 }
 
 /* What vLLM's generate_kernels.py makes for sm_80 and later: 75 instances of each type of W with groups of any size, 60 of uint4. */

@@ -1,6 +1,6 @@
 /* simt_kernels.cu - small kernels that test_simt.c runs in the emulator: right ones, and ones that are wrong on purpose.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/gpu/gpu.h"
+#include "kernels/simt/gpu.h"
 
 #define THREADS 96
 

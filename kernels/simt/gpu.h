@@ -8,8 +8,8 @@
  *                                                                   (file as in kernels.def: <table>_<name>)
  * A __shared__ variable stands in a kernel or a plain function, not in a template (simt.h). Sums that must not be fused, or must, say so
  * (fmaf, __fadd_rn): nvcc and hipcc fuse where they can, the emulator never. */
-#ifndef TD_KERNELS_GPU_GPU_H
-#define TD_KERNELS_GPU_GPU_H
+#ifndef TD_KERNELS_SIMT_GPU_H
+#define TD_KERNELS_SIMT_GPU_H
 
 #include <stdint.h>
 
@@ -17,7 +17,7 @@
 #include "kernels/simt/simt.h"
 #else
 #if defined(__HIPCC__)
-#include "kernels/gpu/hip.h"
+#include "kernels/simt/hip.h"
 #else
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -4,8 +4,8 @@
  * HIP has most of the names as they are (__syncthreads, __half, __hfma2, atomicAdd, uint4); mapped is what Debian's HIP 5.2 lacks. Its warp
  * functions take no mask: all lanes that are active take part, which is the same where the mask names them. warpSize is 64 on gfx9.
  * Compiled here for gfx906, gfx908 and gfx90a; never run on AMD hardware. */
-#ifndef TD_KERNELS_GPU_HIP_H
-#define TD_KERNELS_GPU_HIP_H
+#ifndef TD_KERNELS_SIMT_HIP_H
+#define TD_KERNELS_SIMT_HIP_H
 
 #include <hip/hip_runtime.h>
 
