@@ -161,9 +161,11 @@ $(LIB)/td_kernels.simt.so: $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
 # ---- dependencies --------------------------------------------------------------------------------------------------
 DEB := gcc g++ make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev \
        libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates
+# The GPU kernels for AMD and what their tests compare with: 66 MB. HIP=0 leaves them out; `make check` then names what it skips.
+DEB_HIP := hipcc libamdhip64-dev libhsa-runtime-dev
 
-deps: ## install the Debian packages that building and testing need (prints the line to run when not root)
-	@sh demo/deps.sh $(DEB)
+deps: ## install the Debian packages that building and testing need (prints the line to run when not root; HIP=0: without hipcc)
+	@sh demo/deps.sh $(DEB) $(if $(filter 0,$(HIP)),,$(DEB_HIP))
 
 # ---- tests ---------------------------------------------------------------------------------------------------------
 # tests/unit/<folder>/test_x.c is one cmocka program for a part of <folder>; tests/e2e/NNN-what/cmd one case of the whole;

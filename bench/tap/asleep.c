@@ -1,7 +1,9 @@
-/* asleep.c - nanoseconds per call of a function that the tap stands before, the median of many short loops.
+/* asleep.c - measure nanoseconds per call of a function that the tap intercepts: the median of many short loops.
  * SPDX-License-Identifier: Apache-2.0
  *
- * usage: asleep demo|llamacpp|vllm     td_gptq_gemm (a GEMM), ggml_backend_sched_graph_compute_async (a step), at::linear (a GEMM) */
+ * usage: asleep demo      td_gptq_gemm (a GEMM)
+ *        asleep llamacpp  ggml_backend_sched_graph_compute_async (a step)
+ *        asleep vllm      at::linear (a GEMM) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,8 @@ import hashlib, itertools, json, os, random, statistics, subprocess, sys, time
 import servers
 
 work, rounds, tap, kind, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:]
-seconds = float(os.environ.get("BENCH_SECONDS", "inf"))  # of the rounds of one number of streams, the server's start not counted; at least one is run
+# No round begins later than this after the server's start. At least one round is run.
+seconds = float(os.environ.get("BENCH_SECONDS", "inf"))
 random.seed(1)
 SAMPLE = "sample (--gemms auto)"
 MODES = {"asleep": "off", "asleep again": "off", SAMPLE: "auto", "everything": "all"}
@@ -41,13 +42,13 @@ def asleep():
 
 
 class Control:
-    """tapctl, and what it cost."""
+    """A running tapctl, which arms and disarms the tap, and its CPU time."""
 
     def __init__(self, port, name):
         self.p = subprocess.Popen([work + "/tapctl", str(port), f"{work}/{name}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def say(self, line):
-        """What all arms together have come to: ops kept, ops dropped, ms between windows in which nothing was watched."""
+        """Send a command. Returns the sums over all arms so far: ops recorded, ops dropped, ms in which the tap rested."""
         self.p.stdin.write(line + "\n")
         self.p.stdin.flush()
         answer = self.p.stdout.readline().split()
@@ -59,65 +60,66 @@ class Control:
         return servers.cpu_seconds([self.p.pid])
 
     def warm_up(self, server, mode, streams):
-        """What comes once an arm is not timed: the weights, within the budget, and on a GPU the 5 s before a sample first rests. The prompts are those that
-        will be timed: one of a new size would wake the tap."""
+        """Send requests until the work that comes once an arm is done, so that it is not timed: the weights go over, and on a GPU a
+        sample first rests after 5 s. The prompts are those that will be timed: a prompt of a new size would wake the tap."""
         end = time.monotonic() + WARM_S.get(mode, 0)
         for i in itertools.count():
             server.ask(i % (2 * streams))
             if time.monotonic() >= end:
                 break
 
-    def settle(self, patience_s=30):
-        """Wait until the recorder has done with what came: weights, once an arm, are hashed, named and compressed."""
+    def wait_until_idle(self, patience_s=30):
+        """Wait until the recorder has hashed, named and compressed the weights, which come once an arm."""
         end, before = time.monotonic() + patience_s, -1.0
         while time.monotonic() < end and self.cpu() - before > 0.01:
             before = self.cpu()
             time.sleep(0.3)
 
 
-def so_far(got, done):
-    """On stderr, so that a run that is cut off has said something."""
+def print_progress(got, done):
+    """Print the ratios so far to stderr: a run that is cut off has then shown its figures."""
     if sys.stderr.isatty() or done % 10 == 0:
         ratios = ", ".join(f"{m} {statistics.median(x[0] / max(y[0], 1e-9) for x, y in zip(got[m], got['asleep'])):.3f}" for m in got if m != "asleep")
         print(f"\rround {done}/{rounds}: {ratios}", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
 
 
-def keep_path(streams):
+def rounds_path(streams):
     return f"{os.environ['BENCH_KEEP']}/rounds-{kind}-{streams}.json"
 
 
 def setting():
-    """What the figures are of: rounds of another tap, model or server do not go together with these."""
+    """The tap, model and server of these figures. Rounds of another setting must not be joined with them."""
     with open(tap, "rb") as f:
         return {"tap": hashlib.sha256(f.read()).hexdigest(), "arguments": arguments, "tokens": os.environ.get("TOKENS", ""), "graphs": os.environ.get("GRAPHS", "")}
 
 
-def keep(streams, got, ops):
-    """After each round, for one that is cut off."""
+def save_rounds(streams, got, ops):
+    """Write all rounds so far, so that a later run can go on from here."""
     if os.environ.get("BENCH_KEEP"):
-        path = keep_path(streams)
+        path = rounds_path(streams)
         with open(path + ".new", "w") as f:
             json.dump({"setting": setting(), "rounds": got, "ops": ops}, f)
         os.replace(path + ".new", path)
 
 
-def kept(streams):
-    """What an earlier run of the same modes kept: a round is of one server, the rounds may be of several."""
-    if os.environ.get("BENCH_KEEP") and os.path.exists(keep_path(streams)):
-        with open(keep_path(streams)) as f:
+def saved_rounds(streams):
+    """Read the rounds of an earlier run of the same modes. One round has one server; several rounds may have several."""
+    if os.environ.get("BENCH_KEEP") and os.path.exists(rounds_path(streams)):
+        with open(rounds_path(streams)) as f:
             before = json.load(f)
         if list(before["rounds"]) != list(MODES) or before.get("setting") != setting():
-            raise SystemExit(f"{keep_path(streams)} is of other modes, another tap or another setting; name another folder, or remove it")
-        print(f"  {len(before['rounds']['asleep'])} rounds were kept by an earlier run, with a server of its own", flush=True)
+            raise SystemExit(f"{rounds_path(streams)} holds rounds of other modes, another tap or another setting; name another folder, or remove that file")
+        print(f"  {len(before['rounds']['asleep'])} rounds were saved by an earlier run, which had another server", flush=True)
         return before["rounds"], before["ops"]
     return {m: [] for m in MODES}, {m: [0, 0, 0] for m in MODES}
 
 
 def armed(streams):
-    """mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], mode -> [ops kept, dropped, ms rested]"""
-    got, ops = kept(streams)
+    """Run the rounds. Returns mode -> [(tokens/s, CPU ms of the server a token, CPU ms of the recorder a token)], and
+    mode -> [ops recorded, ops dropped, ms rested]."""
+    got, ops = saved_rounds(streams)
     done = len(got["asleep"])
-    random.seed(1 + done)                 # else each run would take the modes in the same orders
+    random.seed(1 + done)                 # a run that goes on draws other orders than the run before
     if done >= rounds:
         return got, ops
     s = getattr(servers, kind)(*arguments, tap)
@@ -133,7 +135,7 @@ def armed(streams):
                 if MODES[m] != "off":
                     c.say(MODES[m])
                     c.warm_up(s, m, streams)
-                c.settle()                # each mode is timed after the same rest ...
+                c.wait_until_idle()       # each mode is timed after the same rest ...
                 s.ask(0)                  # ... and a request that wakes the server
                 busy = c.cpu()
                 c.say("pause")            # as record does around requests
@@ -142,8 +144,8 @@ def armed(streams):
                 after = c.say("off")
                 got[m].append((speed, cpu, 1000 * (c.cpu() - busy) / (2 * streams * s.tokens)))
                 ops[m] = [o + b - a for o, a, b in zip(ops[m], before, after)]
-            so_far(got, i + 1)
-            keep(streams, got, ops)
+            print_progress(got, i + 1)
+            save_rounds(streams, got, ops)
         c.p.stdin.close()
         c.p.wait()
         return got, ops
@@ -151,7 +153,7 @@ def armed(streams):
         s.stop()
 
 
-def row(got, m, streams, ops):
+def print_row(got, m, streams, ops):
     cells = []
     for k in (0, 1):
         ratios = [x[k] / max(y[k], 1e-9) for x, y in zip(got[m], got["asleep"])]
@@ -161,12 +163,12 @@ def row(got, m, streams, ops):
     print(f"  {m:22} {streams:7} {len(got[m]):6} {med[0]:9.1f} {cells[0]:>23} {med[1]:9.2f} {cells[1]:>23} {med[2]:9.2f} {ops[m][0]:9} {ops[m][1]:8} {ops[m][2] / 1000:8.1f}", flush=True)
 
 
-if kind != "vllm_gpu":  # there nothing is in the way while asleep: it is not subscribed
+if kind != "vllm_gpu":  # while asleep, the tap is not subscribed there: no call passes through it
     asleep()
 print(f"armed: one {kind} server, modes switched in it, up to {rounds} rounds in random order; ratios to asleep of the same round, 95 % intervals;")
 print("  CPU of the server's processes, and of the recorder (hash, compress, write), in ms a token; the recorder shares the machine's cores")
-print(f"  {'mode':22} {'streams':>7} {'rounds':>6} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'ops kept':>9} {'dropped':>8} {'rested s':>8}")
+print(f"  {'mode':22} {'streams':>7} {'rounds':>6} {'tokens/s':>9} {'ratio':>23} {'CPU ms/tk':>9} {'ratio':>23} {'recorder':>9} {'recorded':>9} {'dropped':>8} {'rested s':>8}")
 for streams in map(int, os.environ.get("STREAMS", "1 4").split()):
     got, ops = armed(streams)
     for m in got:
-        row(got, m, streams, ops)
+        print_row(got, m, streams, ops)

@@ -1,8 +1,8 @@
-/* nothing.c - kernels that take no time, so that a loop over them shows what stands before them.
+/* nothing.c - functions that take no time, so that a loop over them shows the cost of the tap in front of them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One function of each front end: td_gptq_gemm (a GEMM), ggml's computing of a graph (a step), torch's at::linear (a GEMM) with those functions
- * of torch that tell what a tensor is. */
+ * One function for each front: td_gptq_gemm (a GEMM), ggml's computing of a graph (a step), torch's at::linear (a GEMM) with the
+ * functions of torch that describe a tensor. */
 #include "bench/tap/nothing.h"
 
 int td_gptq_gemm(const struct td_gptq_gemm_args *args)

@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
-# run.sh - what the tap costs: asleep per call, armed in tokens per second and CPU per token. Prints a table; asserts nothing.
-# usage: BIN=… LIB=… bench/tap/run.sh [demo|llamacpp|vllm|vllm_gpu] [ROUNDS]      default: demo 20; 60 rounds make a figure to quote
-#   demo      MODEL=DIR (default demo/checkpoints/gptq4)
-#   llamacpp  what `make live-llamacpp` put into TD_LIVE_CACHE (default ~/.cache/tapedeck-live)
-#   vllm      what `make live-vllm` put there; MODEL=DIR (default: its bf16 model)
-#   vllm_gpu  PYTHON=… that imports vllm and sees a GPU, MODEL=DIR of GPTQ weights (tests/live/vllm_gpu.sh model makes one); GRAPHS=1 with CUDA graphs
-#   STREAMS="1 4"  requests in flight      BENCH_SECONDS=600  no further round after that      TOKENS=…  of each request      MODES=sample,everything  beside asleep
-#   BENCH_KEEP=DIR  goes on where an earlier run with it ended; what each round measured so far: rounds: mode -> [tokens/s, CPU ms of the server a token, of the recorder]; ops: mode -> [kept, dropped, ms rested]
+# run.sh - measure what the tap costs: per call while asleep; in tokens per second and CPU per token while armed. Asserts nothing.
+# usage: BIN=… LIB=… bench/tap/run.sh [demo|llamacpp|vllm|vllm_gpu] [ROUNDS]
+#   ROUNDS    20 by default; a figure to quote needs 60
+#   demo      the embedded server; MODEL=DIR (default demo/checkpoints/gptq4)
+#   llamacpp  as `make live-llamacpp` put it into TD_LIVE_CACHE (default ~/.cache/tapedeck-live)
+#   vllm      as `make live-vllm` put it there; MODEL=DIR (default: its bf16 model)
+#   vllm_gpu  PYTHON=… that imports vllm and sees a GPU; MODEL=DIR of GPTQ weights (tests/live/vllm_gpu.sh model makes one);
+#             GRAPHS=1 with CUDA graphs
+# environment:
+#   STREAMS="1 4"      requests in flight
+#   TOKENS=N           tokens of each request
+#   MODES=sample,…     measure only these modes beside asleep
+#   BENCH_SECONDS=600  begin no further round after that
+#   BENCH_KEEP=DIR     save each round in DIR, and go on where an earlier run with this folder ended. A file holds
+#                      rounds: mode -> [tokens/s, CPU ms of the server a token, CPU ms of the recorder a token]
+#                      ops:    mode -> [recorded, dropped, ms rested]
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
@@ -27,7 +35,7 @@ cd "$ROOT"
 flags="-std=c17 -O2 -D_GNU_SOURCE -I. -pthread"
 $CC $flags -fPIC -shared bench/tap/nothing.c -o "$work/libnothing.so"
 $CC $flags bench/tap/asleep.c -o "$work/asleep" -L"$work" -lnothing -Wl,-rpath,"$work"
-$CC $flags bench/tap/tapctl.c $(ls recorder/*.c | grep -vE 'recorder/(main|record|figures|host|started)\.c') "$O/libtapedeck.a" -o "$work/tapctl" \
+$CC $flags bench/tap/tapctl.c recorder/tap_client/*.c "$O/libtapedeck.a" -o "$work/tapctl" \
     -lcurl -lzstd -llz4 -lcjson -lxxhash -lm -ldl
 export TD_TAP_DIR="$work/run" TD_TAP_LIBRARY="$LIB/libtapedeck-tap.so"
 python3 bench/tap/bench.py "$work" "${1:-20}" "$TD_TAP_LIBRARY" "$kind" "${arguments[@]}"

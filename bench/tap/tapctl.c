@@ -1,8 +1,13 @@
 /* tapctl.c - switch the tap of a running server on command, for measurements.
  * SPDX-License-Identifier: Apache-2.0
  *
- * usage: tapctl PORT DIR     reads lines "off", "auto", "sample P MIB_PER_S [FLIGHT_MIB]", "all", "count" (all, with a budget for nothing) and, as record does
- *                            around a group of requests, "pause", "resume"; answers "ok OPS_KEPT OPS_DROPPED RESTED_MS" */
+ * usage: tapctl PORT DIR     reads a command a line from stdin, answers each with "ok OPS_RECORDED OPS_DROPPED RESTED_MS":
+ *   off                                   disarm
+ *   auto                                  arm as `record --gemms auto` does
+ *   sample P MIB_PER_S [FLIGHT_MIB]       arm for P % of the steps, within that budget, with a flight recorder of that size
+ *   all                                   arm for every op
+ *   count                                 arm for every op with a budget of 1 byte/s: ops are counted, not copied
+ *   pause, resume                         let the writer's thread rest, as record does around a group of requests */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
