@@ -1,4 +1,4 @@
-# Tapedeck: `make help` lists the targets; docs/internals.md says how the tree is put together.
+# Tapedeck: `make help` lists the targets; docs/architecture.md explains how the tree is put together.
 # SPDX-License-Identifier: Apache-2.0
 
 # ---- options: CC=gcc|clang  CXX=...  SAN=address,undefined  V=1  O=dir  CUDA=auto|0|1  HIP=auto|0|1  PCAP=auto|0|1 --------
@@ -28,7 +28,7 @@ CUDA ?= auto
 HIP  ?= auto
 PCAP ?= auto
 # Asked for with 1, what is not there is an error, never a silent skip.
-$(if $(filter 1,$(PCAP)),$(error PCAP=1: this version has no PCAP front end yet; see docs/internals.md, "what is not there"))
+$(if $(filter 1,$(PCAP)),$(error PCAP=1: this version has no PCAP front end yet; see docs/limits.md))
 has = $(if $(filter 0,$($(1))),,$(shell command -v $(2) 2>/dev/null))
 HAVE_NVCC  := $(call has,CUDA,$(NVCC))
 HAVE_HIPCC := $(call has,HIP,$(HIPCC))

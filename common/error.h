@@ -37,7 +37,7 @@ int td_fail_at(struct td_error *err, const char *fmt, ...) __attribute__((format
 void td_error_clear(struct td_error *err);
 const char *td_code_name(int code); /* "corrupt", "not found" ... */
 
-/* Exit codes of the programs (design: docs/internals.md). */
+/* Exit codes of the programs (docs/verdicts.md). */
 enum td_exit { TD_EXIT_OK = 0, TD_EXIT_REGRESSED = 1, TD_EXIT_USAGE = 2, TD_EXIT_INCONCLUSIVE = 3, TD_EXIT_BROKEN = 4 };
 /* 2 for TD_EINVAL and TD_EEXIST, 4 for the others, 0 for TD_OK. */
 int td_exit_code(int code);
