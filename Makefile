@@ -1,4 +1,4 @@
-# Tapedeck: `make help` lists the targets; docs/architecture.md says how the tree is put together.
+# Tapedeck: `make help` lists the targets; docs/architecture.md explains how the tree is put together.
 # SPDX-License-Identifier: Apache-2.0
 
 # ---- options: CC=gcc|clang  CXX=...  SAN=address,undefined  V=1  O=dir  CUDA=auto|0|1  HIP=auto|0|1  PCAP=auto|0|1 --------
