@@ -4,8 +4,8 @@
  * A step is one forward pass over a batch of rows. Inputs and outputs of the linear layers are f16,
  * as on a GPU; all else (residual, norms, RoPE, KV cache, softmax, lm_head) is f32 in a fixed order
  * that sees one row only. If the same holds for the kernel, a row's logits are bit-identical
- * whatever else is in the batch and however the prompt is
- * cut: equal greedy requests give equal bytes. */
+ * whatever else is in the batch and however the prompt is cut: equal greedy requests give equal
+ * bytes. */
 #ifndef TD_DEMO_SERVER_LLAMA_H
 #define TD_DEMO_SERVER_LLAMA_H
 
