@@ -31,7 +31,7 @@ static void print_help(const struct td_args *a)
 }
 
 /* Edit distance of short words, for "did you mean". */
-static int distance(const char *a, const char *b)
+static int edit_distance(const char *a, const char *b)
 {
     int row[64], i, j, la = (int)strlen(a), lb = (int)strlen(b);
 
@@ -57,13 +57,13 @@ static int distance(const char *a, const char *b)
     return row[lb];
 }
 
-static int unknown(const struct td_args *a, const char *given, struct td_error *err)
+static int fail_unknown_option(const struct td_args *a, const char *given, struct td_error *err)
 {
     const struct td_arg *t, *near = NULL;
     int best = 4;
 
     for (t = a->table; t->name; t++) {
-        int d = distance(given, t->name);
+        int d = edit_distance(given, t->name);
 
         if (t->help && d < best) {
             best = d;
@@ -75,7 +75,7 @@ static int unknown(const struct td_args *a, const char *given, struct td_error *
     return td_fail(err, TD_EINVAL, "unknown option --%s (%s --help lists all)", given, a->program);
 }
 
-static int store(const struct td_arg *t, const char *v, struct td_error *err)
+static int store_value(const struct td_arg *t, const char *v, struct td_error *err)
 {
     char *end;
 
@@ -124,7 +124,8 @@ static int store(const struct td_arg *t, const char *v, struct td_error *err)
     return TD_EINVAL;
 }
 
-static const struct td_arg *find(const struct td_arg *t, const char *name, size_t n, char short_name)
+static const struct td_arg *find_option(const struct td_arg *t, const char *name, size_t n,
+                                        char short_name)
 {
     for (; t->name; t++)
         if (name ? strlen(t->name) == n && !memcmp(t->name, name, n) : t->short_name && t->short_name == short_name)
@@ -162,13 +163,13 @@ int td_args_parse(struct td_args *a, int argc, char **argv, struct td_error *err
             const char *eq = strchr(s, '=');
             size_t n = eq ? (size_t)(eq - s) - 2 : strlen(s) - 2;
 
-            t = find(a->table, s + 2, n, 0);
+            t = find_option(a->table, s + 2, n, 0);
             if (!t)
-                return unknown(a, s + 2, err);
+                return fail_unknown_option(a, s + 2, err);
             if (eq)
                 value = eq + 1;
         } else {
-            t = find(a->table, NULL, 0, s[1]);
+            t = find_option(a->table, NULL, 0, s[1]);
             if (!t)
                 return td_fail(err, TD_EINVAL, "unknown option -%c (%s --help lists all)", s[1], a->program);
             if (s[2])
@@ -181,7 +182,7 @@ int td_args_parse(struct td_args *a, int argc, char **argv, struct td_error *err
                 return td_fail(err, TD_EINVAL, "--%s needs %s", t->name, t->operand);
             value = argv[i];
         }
-        rc = store(t, value, err);
+        rc = store_value(t, value, err);
         if (rc)
             return rc;
     }

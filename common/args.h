@@ -1,4 +1,4 @@
-/* args.h - command lines: a table of options, help with examples.
+/* args.h - parse a command line by a table of options; print help with examples.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_COMMON_ARGS_H
 #define TD_COMMON_ARGS_H
@@ -12,13 +12,15 @@ enum td_arg_type { TD_ARG_FLAG, TD_ARG_STR, TD_ARG_I64, TD_ARG_NUM, TD_ARG_LIST,
 
 #define TD_ARG_ALONE (-1)
 #define TD_ARG_LIST_MAX 64
-struct td_arg_list { const char *item[TD_ARG_LIST_MAX]; int n; }; /* an option that may be given several times */
+/* The values of an option that may be given several times. */
+struct td_arg_list { const char *item[TD_ARG_LIST_MAX]; int n; };
 
 struct td_arg {
     const char *name;     /* "server" for --server; table ends with NULL */
     char short_name;      /* 'o' for -o, or 0 */
     enum td_arg_type type;
-    void *value;          /* bool *, const char **, int64_t *, double *, struct td_arg_list *; of MAYBE int64_t *: --x=N, or --x alone: TD_ARG_ALONE */
+    void *value;          /* by type: bool *, const char **, int64_t *, double *, td_arg_list *,
+                             int64_t * of MAYBE (--x=N; --x alone: TD_ARG_ALONE) */
     const char *operand;  /* "HOST:PORT", shown in the help; NULL for a flag */
     const char *help;     /* one line; NULL hides the option */
     double min, max;      /* numbers: checked when max > min */
@@ -35,9 +37,10 @@ struct td_args {
     char **command;       /* what follows "--", NULL-terminated, or NULL */
 };
 
-/* Parse. 0 = go on; 1 = --help or --version was asked for and printed: exit 0; TD_EINVAL: usage error, print err and exit 2.
- * Strings are borrowed from argv. "--x=v" and "--x v" are both read; an unknown option names the nearest known one.
- * An option "run" of type TD_ARG_FLAG together with "--" gives `command`. */
+/* Parse the command line. 0: go on; 1: --help or --version was printed, exit 0; TD_EINVAL: a usage
+ * error, print err and exit 2. Strings are borrowed from argv. "--x=v" and "--x v" are the same;
+ * the error about an unknown option names the nearest known one. An option "run" of type
+ * TD_ARG_FLAG together with "--" gives `command`. */
 int td_args_parse(struct td_args *args, int argc, char **argv, struct td_error *err);
 
 #endif

@@ -28,7 +28,7 @@ void td_buf_clear(struct td_buf *b)
         b->data[0] = '\0';
 }
 
-static int grow(struct td_buf *b, size_t n)
+static int grow_buf(struct td_buf *b, size_t n)
 {
     size_t want, cap = b->cap ? b->cap : 64;
     char *p;
@@ -58,12 +58,12 @@ static int grow(struct td_buf *b, size_t n)
 
 char *td_buf_reserve(struct td_buf *b, size_t n)
 {
-    return grow(b, n) ? NULL : b->data + b->len;
+    return grow_buf(b, n) ? NULL : b->data + b->len;
 }
 
 int td_buf_add(struct td_buf *b, const void *data, size_t n)
 {
-    int rc = grow(b, n);
+    int rc = grow_buf(b, n);
 
     if (rc)
         return rc;
@@ -76,7 +76,7 @@ int td_buf_add(struct td_buf *b, const void *data, size_t n)
 
 int td_buf_addc(struct td_buf *b, char c)
 {
-    int rc = grow(b, 1);
+    int rc = grow_buf(b, 1);
 
     if (rc)
         return rc;
@@ -99,7 +99,7 @@ int td_buf_addf(struct td_buf *b, const char *fmt, ...)
     va_copy(again, ap);
     n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    rc = n < 0 ? TD_EINVAL : grow(b, (size_t)n);
+    rc = n < 0 ? TD_EINVAL : grow_buf(b, (size_t)n);
     if (!rc) {
         vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;

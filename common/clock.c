@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-static int64_t now(clockid_t id)
+static int64_t read_clock_ns(clockid_t id)
 {
     struct timespec ts;
 
@@ -14,12 +14,12 @@ static int64_t now(clockid_t id)
 
 int64_t td_clock_mono_ns(void)
 {
-    return now(CLOCK_MONOTONIC);
+    return read_clock_ns(CLOCK_MONOTONIC);
 }
 
 int64_t td_clock_wall_ns(void)
 {
-    return now(CLOCK_REALTIME);
+    return read_clock_ns(CLOCK_REALTIME);
 }
 
 void td_clock_sleep_until(int64_t mono_ns)
@@ -30,7 +30,7 @@ void td_clock_sleep_until(int64_t mono_ns)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 }
 
-static void format(int64_t wall_ns, const char *fmt, char *out, size_t n)
+static void format_utc(int64_t wall_ns, const char *fmt, char *out, size_t n)
 {
     time_t t = (time_t)(wall_ns / TD_NS_PER_S);
     struct tm tm;
@@ -42,10 +42,10 @@ static void format(int64_t wall_ns, const char *fmt, char *out, size_t n)
 
 void td_clock_stamp(int64_t wall_ns, char *out, size_t n)
 {
-    format(wall_ns, "%Y%m%dT%H%M%SZ", out, n);
+    format_utc(wall_ns, "%Y%m%dT%H%M%SZ", out, n);
 }
 
 void td_clock_iso(int64_t wall_ns, char *out, size_t n)
 {
-    format(wall_ns, "%Y-%m-%dT%H:%M:%SZ", out, n);
+    format_utc(wall_ns, "%Y-%m-%dT%H:%M:%SZ", out, n);
 }

@@ -1,9 +1,12 @@
-/* error.h - how a failure travels: a code goes up, one sentence stands beside it.
+/* error.h - how errors are passed up: a code, and one sentence beside it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A function that can fail takes a struct td_error * as its last argument and returns 0 (or a count) or a TD_E* code.
- *     return td_fail(err, TD_EIO, "%s: cannot open: %s; does the folder exist?", path, strerror(errno));
- * The first sentence wins: what it names is nearest to the cause. It should name the cause and the next step. */
+ * A function that can fail takes a struct td_error * as its last argument and returns 0 (or a
+ * count) or a TD_E* code.
+ *     return td_fail(err, TD_EIO, "%s: cannot open: %s; does the folder exist?", path,
+ *     strerror(errno));
+ * The first sentence wins, as it is nearest to the cause. It should name the cause and what to do
+ * next. */
 #ifndef TD_COMMON_ERROR_H
 #define TD_COMMON_ERROR_H
 
@@ -32,7 +35,7 @@ struct td_error {
 
 /* Note code and sentence unless one is there already; returns code. err may be NULL. */
 int td_fail(struct td_error *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Put "where: " before the sentence that is there. Returns err->code. */
+/* Put "where: " in front of the sentence. Returns err->code. */
 int td_fail_at(struct td_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void td_error_clear(struct td_error *err);
 const char *td_code_name(int code); /* "corrupt", "not found" ... */

@@ -1,7 +1,8 @@
-/* hash.h - content addresses: XXH3, 128 bits (libxxhash), written as 32 hexadecimal digits, high half first.
+/* hash.h - content addresses: XXH3-128 (libxxhash) as 32 hexadecimal digits, high half first.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Not a cryptographic hash: it finds equal content and damage, not a forger. manifest.json names it "xxh3-128". */
+ * This is no cryptographic hash: it detects equal content and damage, not forgery. manifest.json
+ * names it "xxh3-128". */
 #ifndef TD_COMMON_HASH_H
 #define TD_COMMON_HASH_H
 

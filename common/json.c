@@ -1,4 +1,4 @@
-/* json.c - a careful door to cJSON: rewrite what it would damage, then parse.
+/* json.c - read JSON with cJSON: rewrite what it would damage, then parse; and write JSON.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/json.h"
 
@@ -137,8 +137,8 @@ static void scan_number(struct scan *c)
     td_buf_add(c->out, c->s + from, len);
 }
 
-/* One pass over the text: strings made safe, large integers and NaN turned into coded strings. */
-static int rewrite(struct scan *c, struct td_error *err)
+/* Copy the text with safe strings, and large integers and NaN as coded strings. */
+static int rewrite_text(struct scan *c, struct td_error *err)
 {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     int depth = 0;
@@ -182,7 +182,7 @@ cJSON *td_json_parse(const char *text, size_t n, struct td_error *err)
         td_fail(err, TD_ELIMIT, "JSON: %zu bytes are more than the maximum of %zu", n, TD_JSON_MAX_BYTES / 4);
         return NULL;
     }
-    if (rewrite(&c, err))
+    if (rewrite_text(&c, err))
         goto out;
     tree = cJSON_ParseWithLengthOpts(td_buf_str(&safe), safe.len + 1, &end, false);
     if (tree)
@@ -318,7 +318,7 @@ void td_jw_init(struct td_jw *w, struct td_buf *out, bool pretty)
     w->first[0] = 1;
 }
 
-static void newline(struct td_jw *w)
+static void put_newline(struct td_jw *w)
 {
     int i;
 
@@ -329,7 +329,7 @@ static void newline(struct td_jw *w)
         td_buf_adds(w->out, "  ");
 }
 
-/* Bytes of s[n] from its start that stand for themselves in a JSON string. */
+/* How many bytes at the start of s[n] stand for themselves in a JSON string. */
 static size_t plain_run(const char *s, size_t n)
 {
     size_t i;
@@ -372,12 +372,12 @@ static void put_string(struct td_buf *out, const char *s, size_t n)
     td_buf_addc(out, '"');
 }
 
-static void begin(struct td_jw *w, const char *key)
+static void begin_member(struct td_jw *w, const char *key)
 {
     if (!w->first[w->depth])
         td_buf_addc(w->out, ',');
     if (w->depth)
-        newline(w);
+        put_newline(w);
     w->first[w->depth] = 0;
     if (key) {
         put_string(w->out, key, strlen(key));
@@ -387,7 +387,7 @@ static void begin(struct td_jw *w, const char *key)
 
 static void open_level(struct td_jw *w, const char *key, char open, char close)
 {
-    begin(w, key);
+    begin_member(w, key);
     td_buf_addc(w->out, open);
     if (w->depth + 1 >= TD_JSON_MAX_DEPTH) {
         w->out->failed = true;
@@ -417,7 +417,7 @@ void td_jw_end(struct td_jw *w)
     empty = w->first[w->depth];
     w->depth--;
     if (!empty)
-        newline(w);
+        put_newline(w);
     td_buf_addc(w->out, w->close[w->depth + 1]);
     if (!w->depth && w->pretty)
         td_buf_addc(w->out, '\n');
@@ -425,7 +425,7 @@ void td_jw_end(struct td_jw *w)
 
 void td_jw_str(struct td_jw *w, const char *key, const char *s, size_t n)
 {
-    begin(w, key);
+    begin_member(w, key);
     put_string(w->out, s, n);
 }
 
@@ -437,7 +437,8 @@ void td_jw_cstr(struct td_jw *w, const char *key, const char *s)
         td_jw_null(w, key);
 }
 
-/* A line of ops holds four dozen of them: printf would be a tenth of what recording costs. */
+/* A line of ops holds four dozen integers: with printf they would be a tenth of the cost of
+ * recording. */
 static void put_integer(struct td_buf *out, int64_t v)
 {
     uint64_t left = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
@@ -455,7 +456,7 @@ void td_jw_i64(struct td_jw *w, const char *key, int64_t v)
 {
     bool exact = v <= (1LL << 53) && v >= -(1LL << 53);
 
-    begin(w, key);
+    begin_member(w, key);
     if (!exact)
         td_buf_addc(w->out, '"');
     put_integer(w->out, v);
@@ -468,12 +469,12 @@ void td_jw_num(struct td_jw *w, const char *key, double v)
     char s[40];
     int digits;
 
-    begin(w, key);
+    begin_member(w, key);
     if (isnan(v) || isinf(v)) {
         td_buf_adds(w->out, isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
         return;
     }
-    for (digits = 6; digits <= 17; digits++) { /* the shortest that reads back the same */
+    for (digits = 6; digits <= 17; digits++) { /* the shortest form that reads back the same */
         snprintf(s, sizeof s, "%.*g", digits, v);
         if (strtod(s, NULL) == v)
             break;
@@ -493,13 +494,13 @@ void td_jw_i32s(struct td_jw *w, const char *key, const int32_t *v, int n)
 
 void td_jw_bool(struct td_jw *w, const char *key, bool v)
 {
-    begin(w, key);
+    begin_member(w, key);
     td_buf_adds(w->out, v ? "true" : "false");
 }
 
 void td_jw_null(struct td_jw *w, const char *key)
 {
-    begin(w, key);
+    begin_member(w, key);
     td_buf_adds(w->out, "null");
 }
 
@@ -508,7 +509,7 @@ static void put_coded_string(struct td_jw *w, const char *key, const char *s)
     struct td_buf plain = TD_BUF_INIT(TD_JSON_MAX_BYTES);
 
     if (!strncmp(s, CODE_INT, 2)) {
-        begin(w, key);
+        begin_member(w, key);
         td_buf_adds(w->out, s + 2);
     } else if (!strncmp(s, CODE_NAN, 2)) {
         td_jw_cstr(w, key, s + 2);

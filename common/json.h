@@ -1,11 +1,13 @@
-/* json.h - JSON in and out: a careful door to cJSON for reading, a streaming writer for writing.
+/* json.h - read JSON with cJSON without losing data, and write JSON as a stream.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Reading. cJSON 1.7 cuts strings at \u0000, turns large integers into doubles, takes bad UTF-8 and stops at the NaN that
- * Python writes. td_json_parse() rewrites its input first, so that the tree keeps all of it:
+ * Reading. cJSON 1.7 cuts strings at \u0000, turns large integers into doubles, accepts bad UTF-8
+ * and stops at the NaN that Python writes. td_json_parse() rewrites the text first, so that nothing
+ * is lost:
  *   \u0000                  -> the two bytes C0 80 inside the string (td_json_get_bytes turns them back)
  *   integers beyond 2^53    -> a string C0 81 + digits (td_json_get_i64 reads it, the writer prints the digits)
- *   NaN Infinity -Infinity  -> a string C0 82 + the word (td_json_get_num gives NaN or Inf, the writer prints "NaN")
+ *   NaN Infinity -Infinity  -> a string C0 82 + the word (td_json_get_num gives NaN or Inf, the
+ *   writer prints "NaN")
  *   bytes that are not UTF-8-> U+FFFD (counted); C0 80..82 can therefore come from nowhere else
  * Trees are walked with cJSON's own functions and freed with cJSON_Delete. */
 #ifndef TD_COMMON_JSON_H
@@ -63,7 +65,7 @@ void td_jw_i64(struct td_jw *w, const char *key, int64_t v);        /* a number 
 void td_jw_num(struct td_jw *w, const char *key, double v);
 void td_jw_bool(struct td_jw *w, const char *key, bool v);
 void td_jw_null(struct td_jw *w, const char *key);
-void td_jw_value(struct td_jw *w, const char *key, const cJSON *v); /* a parsed tree, what td_json_parse kept included */
+void td_jw_value(struct td_jw *w, const char *key, const cJSON *v); /* a tree of td_json_parse() */
 
 /* Copy n bytes as UTF-8 into out: bad sequences become U+FFFD. Returns how many were replaced. */
 size_t td_utf8_clean(const char *s, size_t n, struct td_buf *out);

@@ -15,7 +15,7 @@ void td_log_program(const char *name)
     program = name;
 }
 
-static int level_of(const char *area)
+static int area_level(const char *area)
 {
     const char *s = getenv("TD_LOG");
     size_t n = strlen(area);
@@ -35,7 +35,7 @@ static int level_of(const char *area)
 
 bool td_log_on(enum td_log_level level, const char *area)
 {
-    return (int)level <= level_of(area);
+    return (int)level <= area_level(area);
 }
 
 void td_log(enum td_log_level level, const char *area, const char *fmt, ...)
@@ -55,7 +55,7 @@ void td_log(enum td_log_level level, const char *area, const char *fmt, ...)
         n = (int)sizeof line - 2;
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return; /* nowhere left to say so */
+        return; /* there is no other place to report to */
 }
 
 bool td_log_colour(int fd)

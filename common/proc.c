@@ -26,7 +26,7 @@ static void clear_cloexec(int fd)
 }
 
 /* In the child, after fork: only async-signal-safe calls. On failure errno goes through the pipe. */
-static void child(const struct td_proc_options *o, char **env, int report)
+static void exec_child(const struct td_proc_options *o, char **env, int report)
 {
     sigset_t none;
     int in = o->stdin_fd, e;
@@ -97,7 +97,7 @@ int td_proc_start(struct td_proc *p, const struct td_proc_options *o, struct td_
     pid = fork();
     if (pid == 0) {
         close(report[0]);
-        child(o, env, report[1]);
+        exec_child(o, env, report[1]);
     }
     free(env);
     close(report[1]);

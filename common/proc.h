@@ -1,4 +1,4 @@
-/* proc.h - child processes: start, wait with a deadline, end.
+/* proc.h - start child processes, wait for them with a deadline, end them.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_COMMON_PROC_H
 #define TD_COMMON_PROC_H
@@ -22,17 +22,21 @@ struct td_proc_options {
     bool own_group;            /* a process group of its own, ended as a whole */
 };
 
-/* A program that cannot be executed is a failure here, with errno's reason, not a child that exits 127. */
+/* Start a child. A program that cannot be executed is an error here, with errno's text, not a child
+ * that exits with 127. */
 int td_proc_start(struct td_proc *p, const struct td_proc_options *opt, struct td_error *err);
-/* timeout_ms < 0 waits for ever. 0 = ended, p->status set; TD_ETIMEOUT; TD_EIO. */
+/* Wait for the end of the child; timeout_ms < 0: for ever. 0: it ended, p->status is set;
+ * TD_ETIMEOUT; TD_EIO. */
 int td_proc_wait(struct td_proc *p, int timeout_ms, struct td_error *err);
-/* SIGTERM, then SIGKILL after grace_ms; waits. Does nothing when not running. */
+/* End the child: SIGTERM, then SIGKILL after grace_ms; wait. Does nothing when it is not
+ * running. */
 void td_proc_end(struct td_proc *p, int grace_ms);
-/* "exit 3", "killed by signal 11 (Segmentation fault)" */
+/* Describe a wait status: "exit 3", "killed by signal 11 (Segmentation fault)". Returns out. */
 const char *td_proc_describe(int status, char *out, size_t n);
 
-/* Let this thread give way to others (nice 10): what works beside a server that is being measured. A server whose threads meet at
- * barriers is slowed as a whole by whoever takes one of its cores. */
+/* Lower the priority of this thread (nice 10), so that it does not disturb a server that is being
+ * measured: a server whose threads meet at barriers slows down as a whole when another thread uses
+ * one of its cores. */
 void td_proc_give_way(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* progress.h - one line on stderr that says how far a long work is; silent unless stderr is a terminal.
+/* progress.h - show the progress of long work in one line on stderr, if stderr is a terminal.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_COMMON_PROGRESS_H
 #define TD_COMMON_PROGRESS_H

@@ -1,4 +1,4 @@
-/* coverage.c - what share of a server's GEMMs a fixture holds, and what nobody saw of them.
+/* coverage.c - which share of a server's GEMMs a fixture holds, and what the tap did not see.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "format/coverage.h"
 
@@ -8,8 +8,9 @@
 
 #include "common/json.h"
 
-/* A figure that a manifest may give: large enough for any recording, small enough to add and subtract. */
-static int64_t count(int64_t n)
+/* Clamp a figure of the manifest: large enough for any recording, small enough to add and
+ * subtract. */
+static int64_t clamp_figure(int64_t n)
 {
     return n < 0 ? 0 : n > INT64_MAX / 4 ? INT64_MAX / 4 : n;
 }
@@ -20,14 +21,15 @@ void td_coverage_read(const struct td_fixture *fx, struct td_coverage *out)
 
     *out = (struct td_coverage){0};
     if ((!tap && !td_json_get(m, "extract")) || td_json_get(m, "replay") || td_json_get(m, "merge"))
-        return;                        /* its ledger counts what was computed again, no server's GEMMs */
+        return;                        /* the ledger counts replayed ops, no server's GEMMs */
     *out = (struct td_coverage){
-        .kept = count(td_fixture_ledger(fx, "ops.kept")),
-        .seen = count(td_fixture_ledger(fx, "ops.seen")),
-        .unread = count(td_json_get_i64(tap, "unread_gemms", 0)),
+        .kept = clamp_figure(td_fixture_ledger(fx, "ops.kept")),
+        .seen = clamp_figure(td_fixture_ledger(fx, "ops.seen")),
+        .unread = clamp_figure(td_json_get_i64(tap, "unread_gemms", 0)),
         .unread_most = td_json_get_str(tap, "unread_most", NULL),
-        .graphs = count(count(td_fixture_ledger(fx, "launches.graphs")) - count(td_fixture_ledger(fx, "launches.graphs_read"))),
-        .rested_ms = count(td_fixture_ledger(fx, "watch.rested_ms")),
+        .graphs = clamp_figure(clamp_figure(td_fixture_ledger(fx, "launches.graphs")) -
+                               clamp_figure(td_fixture_ledger(fx, "launches.graphs_read"))),
+        .rested_ms = clamp_figure(td_fixture_ledger(fx, "watch.rested_ms")),
         .all_kinds = !strcmp(td_json_get_str(td_json_get(tap, "mode"), "kinds", ""), "all"),
         .extract = td_json_get(m, "extract") != NULL,
     };
@@ -40,11 +42,12 @@ double td_coverage_percent(const struct td_coverage *c)
     return seen > 0 ? 100.0 * (double)c->kept / (double)seen : NAN;
 }
 
-/* A kernel's name out of a manifest may be anything; a terminal shall not obey it. */
+/* Replace everything but printable ASCII: a kernel's name from a manifest may hold control
+ * characters of a terminal. */
 static void make_printable(char *s)
 {
     for (; *s; s++)
-        if (*s < ' ' || *s > '~')      /* char may be signed or not: what is no ASCII is out either way */
+        if (*s < ' ' || *s > '~')      /* whether char is signed or not */
             *s = '?';
 }
 

@@ -1,4 +1,4 @@
-/* exchange.c - an exchange as one JSON line, both ways.
+/* exchange.c - write and read an exchange as one JSON line.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -69,8 +69,8 @@ static void put_top(struct td_jw *w, const struct td_exchange *x)
     td_jw_end(w);
 }
 
-/* Valid UTF-8 once json.h's two bytes for NUL are allowed for. */
-static bool clean(const char *s, size_t n)
+/* Is s valid UTF-8, but for json.h's two bytes for NUL? */
+static bool is_clean_utf8(const char *s, size_t n)
 {
     size_t i = 0;
 
@@ -107,7 +107,7 @@ static void put_token_text(struct td_jw *w, const struct td_exchange *x)
 
         if (!s) {
             td_jw_null(w, NULL);
-        } else if (clean(s, strlen(s))) {
+        } else if (is_clean_utf8(s, strlen(s))) {
             td_rec_put_str(w, NULL, s);
         } else {
             td_jw_obj(w, NULL);
@@ -118,7 +118,7 @@ static void put_token_text(struct td_jw *w, const struct td_exchange *x)
     td_jw_end(w);
 }
 
-static bool utf8(const char *s, size_t n)
+static bool is_utf8_text(const char *s, size_t n)
 {
     size_t i = 0;
     int len;
@@ -149,7 +149,7 @@ static void put_answer(struct td_jw *w, const struct td_exchange *x)
         put_token_text(w, x);
     if (x->text) {
         td_jw_str(w, "text", x->text, x->text_len);
-        if (!utf8(x->text, x->text_len))
+        if (!is_utf8_text(x->text, x->text_len))
             put_base64(w, "text_base64", x->text, x->text_len);
     }
     td_rec_put_str(w, "finish_reason", x->finish_reason);
@@ -230,7 +230,7 @@ static int get_i32(const cJSON *o, const char *key, int32_t missing, int32_t *ou
     return v < INT32_MIN || v > INT32_MAX ? td_fail(err, TD_ECORRUPT, "\"%s\" is no 32-bit integer", key) : TD_OK;
 }
 
-static int expect(int64_t n, int32_t want, const char *key, struct td_error *err)
+static int check_count(int64_t n, int32_t want, const char *key, struct td_error *err)
 {
     return n == want ? TD_OK
                      : td_fail(err, TD_ECORRUPT, "\"%s\" holds %lld items, n_tokens is %d", key, (long long)n, want);
@@ -244,7 +244,7 @@ static int read_logprobs(const cJSON *o, struct td_exchange *x, struct td_error 
 
     if (n < 0 || !cJSON_IsArray(td_json_get(o, "logprobs")))
         return n < 0 ? (int)n : TD_OK;
-    if (expect(n, x->n_tokens, "logprobs", err))
+    if (check_count(n, x->n_tokens, "logprobs", err))
         return TD_ECORRUPT;
     x->logprobs = malloc(((size_t)n + 1) * sizeof *x->logprobs);
     if (!x->logprobs)
@@ -263,7 +263,7 @@ static int read_top(const cJSON *o, struct td_exchange *x, struct td_error *err)
 
     if (n < 0 || !cJSON_IsArray(td_json_get(o, "top")))
         return n < 0 ? (int)n : TD_OK;
-    if (expect(n, x->n_tokens, "top", err) || get_i32(o, "top_k", 0, &k, err))
+    if (check_count(n, x->n_tokens, "top", err) || get_i32(o, "top_k", 0, &k, err))
         return TD_ECORRUPT;
     if (k < 1 || k > TD_REC_MAX_TOP || n * k > TD_REC_MAX_TOKENS * 4LL)
         return td_fail(err, TD_ELIMIT, "\"top_k\" is %d, of %lld tokens", k, (long long)n);
@@ -298,7 +298,7 @@ static int read_token_text(const cJSON *o, struct td_exchange *x, struct td_erro
 
     if (n < 0 || !cJSON_IsArray(td_json_get(o, "token_text")))
         return n < 0 ? (int)n : TD_OK;
-    if (expect(n, x->n_tokens, "token_text", err))
+    if (check_count(n, x->n_tokens, "token_text", err))
         return TD_ECORRUPT;
     x->token_text = calloc((size_t)n + 1, sizeof *x->token_text);
     cJSON_ArrayForEach(m, td_json_get(o, "token_text")) {
@@ -349,7 +349,7 @@ static int read_events(const cJSON *o, struct td_exchange *x, struct td_error *e
     return TD_OK;
 }
 
-/* As many as the prompt has tokens; "scores_top" as many as "scores", or absent. */
+/* Read the scores: one per token of the prompt; "scores_top" has as many, or is absent. */
 static int read_scores(const cJSON *o, struct td_exchange *x, struct td_error *err)
 {
     int64_t n = td_rec_count(o, "scores", TD_REC_MAX_TOKENS, err), tops = n < 0 ? n : td_rec_count(o, "scores_top", TD_REC_MAX_TOKENS, err);

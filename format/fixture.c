@@ -1,4 +1,4 @@
-/* fixture.c - read a fixture: manifest, cursors over its streams, blobs.
+/* fixture.c - read a fixture: its manifest, its streams, its blobs.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "format/fixture.h"
 
@@ -14,7 +14,7 @@
 #include "format/pack.h"
 
 #define WIRE_HEAD 20
-#define MAX_ITEMS ((size_t)1 << 26)   /* records that td_fixture_exchanges and its kin load */
+#define MAX_ITEMS ((size_t)1 << 26) /* records that td_fixture_exchanges() and the like load */
 
 struct td_fixture {
     char dir[TD_PATH_MAX];
@@ -142,8 +142,8 @@ int64_t td_cursor_bad_frames(const struct td_cursor *c)
     return c->frames.bad + c->bad_records + c->frames.torn;
 }
 
-/* Have bytes in frames.raw at `at`. 1, 0 or an error as td_frames_next. */
-static int fill(struct td_cursor *c, struct td_error *err)
+/* Make sure that frames.raw has bytes at `at`. 1, 0 or an error, as td_frames_next(). */
+static int read_frame(struct td_cursor *c, struct td_error *err)
 {
     int rc;
 
@@ -157,13 +157,14 @@ static int fill(struct td_cursor *c, struct td_error *err)
             continue;
         c->at = 0;
         td_buf_clear(&c->frames.raw);
-        c->done = rc != TD_ECORRUPT && rc != TD_ETRUNCATED; /* an end, or nothing one can read past */
+        /* the end, or an error that stops reading */
+        c->done = rc != TD_ECORRUPT && rc != TD_ETRUNCATED;
         return rc;
     }
     return 1;
 }
 
-/* What is inside a frame whose checksums hold does not parse: skip the rest of it, or this line. */
+/* A record does not parse though the frame's checksums hold: go on at `next`. */
 static int bad_record(struct td_cursor *c, size_t next, int rc, struct td_error *err)
 {
     td_fail_at(err, "%s: frame %llu, byte %zu", c->frames.src.name, (unsigned long long)c->frames.head.number, c->at);
@@ -176,7 +177,7 @@ int td_cursor_wire(struct td_cursor *c, struct td_wire *out, struct td_error *er
 {
     const uint8_t *p;
     size_t left, len;
-    int rc = fill(c, err);
+    int rc = read_frame(c, err);
 
     if (rc != 1)
         return rc;
@@ -192,13 +193,13 @@ int td_cursor_wire(struct td_cursor *c, struct td_wire *out, struct td_error *er
     return 1;
 }
 
-/* start: where the line was, for messages about what it holds. */
+/* Parse the next line. *start: its offset, for error messages. */
 static int next_line(struct td_cursor *c, cJSON **out, size_t *start, struct td_error *err)
 {
     struct td_error why = {0};
     const char *p, *nl;
     size_t next;
-    int rc = fill(c, err);
+    int rc = read_frame(c, err);
 
     *out = NULL;
     if (rc != 1)
@@ -225,8 +226,9 @@ int td_cursor_json(struct td_cursor *c, cJSON **out, struct td_error *err)
     return next_line(c, out, &start, err);
 }
 
-/* Wrap a reader of records: the line's own error gets the place in front. */
-static int after_read(struct td_cursor *c, cJSON *line, size_t start, int rc, struct td_error *err)
+/* A record was read with rc: release its line; an error gets the place in front. */
+static int finish_record(struct td_cursor *c, cJSON *line, size_t start, int rc,
+                         struct td_error *err)
 {
     size_t next = c->at;
 
@@ -245,7 +247,7 @@ int td_cursor_exchange(struct td_cursor *c, struct td_exchange *out, struct td_e
 
     td_exchange_release(out);
     rc = next_line(c, &line, &start, err);
-    return rc == 1 ? after_read(c, line, start, td_exchange_read(line, out, err), err) : rc;
+    return rc == 1 ? finish_record(c, line, start, td_exchange_read(line, out, err), err) : rc;
 }
 
 int td_cursor_step(struct td_cursor *c, struct td_step *out, struct td_error *err)
@@ -256,7 +258,7 @@ int td_cursor_step(struct td_cursor *c, struct td_step *out, struct td_error *er
 
     td_step_release(out);
     rc = next_line(c, &line, &start, err);
-    return rc == 1 ? after_read(c, line, start, td_step_read(line, out, err), err) : rc;
+    return rc == 1 ? finish_record(c, line, start, td_step_read(line, out, err), err) : rc;
 }
 
 int td_cursor_op(struct td_cursor *c, struct td_op *out, struct td_error *err)
@@ -267,12 +269,12 @@ int td_cursor_op(struct td_cursor *c, struct td_op *out, struct td_error *err)
 
     td_op_release(out);
     rc = next_line(c, &line, &start, err);
-    return rc == 1 ? after_read(c, line, start, td_op_read(line, out, err), err) : rc;
+    return rc == 1 ? finish_record(c, line, start, td_op_read(line, out, err), err) : rc;
 }
 
 /* ---- all of a stream ------------------------------------------------------------------------------------------------- */
 
-static int next_of(struct td_cursor *c, void *slot, struct td_error *err)
+static int next_record_of_kind(struct td_cursor *c, void *slot, struct td_error *err)
 {
     switch (c->kind) {
     case TD_STREAM_EXCHANGES: return td_cursor_exchange(c, slot, err);
@@ -281,8 +283,8 @@ static int next_of(struct td_cursor *c, void *slot, struct td_error *err)
     }
 }
 
-static int read_all(struct td_fixture *fx, enum td_stream_kind kind, size_t size, void **out, size_t *n, size_t *bad,
-                    struct td_error *err)
+static int read_all_records(struct td_fixture *fx, enum td_stream_kind kind, size_t size,
+                            void **out, size_t *n, size_t *bad, struct td_error *err)
 {
     struct td_cursor *c;
     size_t cap = 0, have = 0;
@@ -306,7 +308,7 @@ static int read_all(struct td_fixture *fx, enum td_stream_kind kind, size_t size
             all = grown;
         }
         memset(all + have * size, 0, size);
-        rc = next_of(c, all + have * size, &why);
+        rc = next_record_of_kind(c, all + have * size, &why);
         if (rc == 1)
             have++;
         else if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED && rc != TD_ELIMIT) {
@@ -326,7 +328,7 @@ static int read_all(struct td_fixture *fx, enum td_stream_kind kind, size_t size
 int td_fixture_exchanges(struct td_fixture *fx, struct td_exchange **out, size_t *n, size_t *bad, struct td_error *err)
 {
     void *all;
-    int rc = read_all(fx, TD_STREAM_EXCHANGES, sizeof **out, &all, n, bad, err);
+    int rc = read_all_records(fx, TD_STREAM_EXCHANGES, sizeof **out, &all, n, bad, err);
 
     *out = all;
     if (rc) {
@@ -340,7 +342,7 @@ int td_fixture_exchanges(struct td_fixture *fx, struct td_exchange **out, size_t
 int td_fixture_ops(struct td_fixture *fx, struct td_op **out, size_t *n, size_t *bad, struct td_error *err)
 {
     void *all;
-    int rc = read_all(fx, TD_STREAM_OPS, sizeof **out, &all, n, bad, err);
+    int rc = read_all_records(fx, TD_STREAM_OPS, sizeof **out, &all, n, bad, err);
 
     *out = all;
     if (rc) {
@@ -354,7 +356,7 @@ int td_fixture_ops(struct td_fixture *fx, struct td_op **out, size_t *n, size_t 
 int td_fixture_steps(struct td_fixture *fx, struct td_step **out, size_t *n, size_t *bad, struct td_error *err)
 {
     void *all;
-    int rc = read_all(fx, TD_STREAM_STEPS, sizeof **out, &all, n, bad, err);
+    int rc = read_all_records(fx, TD_STREAM_STEPS, sizeof **out, &all, n, bad, err);
 
     *out = all;
     if (rc) {
@@ -394,7 +396,7 @@ void td_steps_free(struct td_step *x, size_t n)
 
 /* ---- blobs ---------------------------------------------------------------------------------------------------------- */
 
-static int have_pack(struct td_fixture *fx, struct td_error *err)
+static int open_pack_once(struct td_fixture *fx, struct td_error *err)
 {
     char path[TD_PATH_MAX];
     int rc;
@@ -414,7 +416,7 @@ int td_fixture_blob(struct td_fixture *fx, struct td_hash hash, void **data, siz
 {
     const struct td_pack_entry *e;
     char hex[TD_HASH_HEX];
-    int rc = have_pack(fx, err);
+    int rc = open_pack_once(fx, err);
 
     *data = NULL;
     *n = 0;
@@ -431,5 +433,5 @@ bool td_fixture_has_blob(const struct td_fixture *fx, struct td_hash hash)
 {
     struct td_fixture *own = (struct td_fixture *)(uintptr_t)fx; /* opens the pack on first use, under its lock */
 
-    return !have_pack(own, NULL) && td_pack_index_find(&fx->pack.index, hash);
+    return !open_pack_once(own, NULL) && td_pack_index_find(&fx->pack.index, hash);
 }

@@ -27,10 +27,11 @@ struct td_writer_options {
     int level;                    /* zstd level; 0: 3 for lines, 1 for blobs */
 };
 
-/* Create the directory (0700) and its files (0600), and start the writer thread. TD_EEXIST: there is something already.
- * All td_writer_* functions may be called from several threads. They copy what they are given and return at once unless
- * the queue is full (then they wait; the recorder's tap reader drops before it comes to that). The first failure of the
- * disk is kept: every later call and close return it. */
+/* Create the directory (0700) and its files (0600), and start the writer thread. TD_EEXIST: there
+ * is something already. All td_writer_* functions may be called from several threads. They copy
+ * what they are given and return at once unless the queue is full (then they wait; the recorder's
+ * tap reader drops before it comes to that). After the first failure of the disk every later call,
+ * and close, return it. */
 int td_writer_create(const char *dir, const struct td_writer_options *opt, struct td_writer **out, struct td_error *err);
 
 /* Facts for manifest.json, merged under "server", "host", "build", "suite", "options" ...; `value` is copied. */
@@ -49,8 +50,8 @@ bool td_writer_has_blob(struct td_writer *w, struct td_hash hash);
 /* The ledger: n things and their bytes under a dotted name ("ops.seen", "ops.dropped.budget", "wire.bytes").
  * Sums end up in the manifest. */
 void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes);
-/* While a server computes, its cores are its own: what comes only queues up, for 5 s or until the queue is half full. resume goes on, and returns when what
- * was queued has been written. */
+/* pause: leave the cores to the server. Records only queue up, for at most 5 s or until the queue
+ * is half full. resume: write again; returns once everything queued has been written. */
 void td_writer_pause(struct td_writer *w);
 void td_writer_resume(struct td_writer *w);
 /* Commit what came so far to disk now (it is done about once a second anyway) and wait for it. */

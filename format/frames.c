@@ -79,7 +79,7 @@ int td_frame_write(struct td_sink *s, ZSTD_CCtx *z, int level, const struct td_f
 
 /* ---- reading -------------------------------------------------------------------------------------------------------- */
 
-static int start(struct td_frames *f, uint16_t kind, struct td_error *err)
+static int start_frames(struct td_frames *f, uint16_t kind, struct td_error *err)
 {
     f->kind = kind;
     td_buf_init(&f->comp, COMP_MAX);
@@ -95,14 +95,14 @@ int td_frames_open(struct td_frames *f, const char *path, uint16_t kind, struct 
     memset(f, 0, sizeof *f);
     f->src.fd = -1;
     rc = td_source_open(&f->src, path, err);
-    return rc ? rc : start(f, kind, err);
+    return rc ? rc : start_frames(f, kind, err);
 }
 
 int td_frames_memory(struct td_frames *f, const void *data, size_t n, uint16_t kind, struct td_error *err)
 {
     memset(f, 0, sizeof *f);
     td_source_memory(&f->src, data, n, "memory");
-    return start(f, kind, err);
+    return start_frames(f, kind, err);
 }
 
 void td_frames_close(struct td_frames *f)
@@ -114,8 +114,8 @@ void td_frames_close(struct td_frames *f)
     td_buf_release(&f->raw);
 }
 
-/* A header that can be believed at `at`: whole, its checksum right, of our kind. */
-static int head_at(struct td_frames *f, uint64_t at, struct td_frame_head *h)
+/* Read the header at `at`. TD_OK: complete, with a valid checksum, and of the right kind. */
+static int frame_head_at(struct td_frames *f, uint64_t at, struct td_frame_head *h)
 {
     uint8_t raw[TD_FRAME_HEAD];
     int rc = td_source_read(&f->src, at, raw, sizeof raw, NULL);
@@ -127,23 +127,25 @@ static int head_at(struct td_frames *f, uint64_t at, struct td_frame_head *h)
     return rc;
 }
 
-/* The next offset >= at with a believable header, or the end. */
-static uint64_t find_head(struct td_frames *f, uint64_t at)
+/* The next offset >= at with a valid header, or the end of the file. */
+static uint64_t find_frame_head(struct td_frames *f, uint64_t at)
 {
     struct td_frame_head h;
 
     for (;;) {
         at = td_source_find(&f->src, at, MARK, sizeof MARK);
-        if (at >= f->src.size || head_at(f, at, &h) != TD_ECORRUPT)
+        if (at >= f->src.size || frame_head_at(f, at, &h) != TD_ECORRUPT)
             return at + TD_FRAME_HEAD <= f->src.size ? at : f->src.size;
         at++;
     }
 }
 
-/* What lies at `at` is bad: skip to the next header. A tail that can be the beginning of a frame is torn, not corrupt. */
-static int damage(struct td_frames *f, uint64_t from, uint64_t at, const char *what, bool maybe_torn, struct td_error *err)
+/* The bytes at `at` are bad: skip to the next header. A tail that may be the beginning of a frame
+ * is torn, not corrupt. */
+static int skip_damage(struct td_frames *f, uint64_t from, uint64_t at, const char *what,
+                       bool maybe_torn, struct td_error *err)
 {
-    uint64_t next = find_head(f, from);
+    uint64_t next = find_frame_head(f, from);
     bool torn = maybe_torn && next >= f->src.size;
 
     f->at = next;
@@ -158,7 +160,7 @@ static int damage(struct td_frames *f, uint64_t from, uint64_t at, const char *w
                    (unsigned long long)f->expect, (unsigned long long)at, what, (unsigned long long)(next - at));
 }
 
-static int unpack(struct td_frames *f, struct td_error *err)
+static int unpack_frame(struct td_frames *f, struct td_error *err)
 {
     const struct td_frame_head *h = &f->head;
     uint64_t at = f->at;
@@ -168,21 +170,25 @@ static int unpack(struct td_frames *f, struct td_error *err)
     td_buf_clear(&f->comp);
     td_buf_clear(&f->raw);
     if (h->comp_len > f->src.size - at - TD_FRAME_HEAD)
-        return damage(f, at + TD_FRAME_HEAD, at, "the file ends within it", true, err);
+        return skip_damage(f, at + TD_FRAME_HEAD, at, "the file ends within it", true, err);
     if (!td_buf_reserve(&f->comp, h->comp_len))
         return td_fail(err, TD_ENOMEM, "%s: no memory for a frame of %u bytes", f->src.name, h->comp_len);
     rc = td_source_read(&f->src, at + TD_FRAME_HEAD, f->comp.data, h->comp_len, err);
     if (rc)
         return rc;
     if (td_hash64(f->comp.data, h->comp_len) != h->sum)
-        return damage(f, at + TD_FRAME_HEAD, at, "checksum of the compressed bytes differs", false, err);
-    if (ZSTD_getFrameContentSize(f->comp.data, h->comp_len) != h->raw_len) /* before memory is given for a claim */
-        return damage(f, at + TD_FRAME_HEAD, at, "zstd cannot decompress it to the length given", false, err);
+        return skip_damage(f, at + TD_FRAME_HEAD, at, "checksum of the compressed bytes differs",
+                           false, err);
+    /* before memory is allocated for that length */
+    if (ZSTD_getFrameContentSize(f->comp.data, h->comp_len) != h->raw_len)
+        return skip_damage(f, at + TD_FRAME_HEAD, at,
+                           "zstd cannot decompress it to the length given", false, err);
     if (!td_buf_reserve(&f->raw, h->raw_len))
         return td_fail(err, TD_ENOMEM, "%s: no memory for a frame of %u bytes", f->src.name, h->raw_len);
     got = ZSTD_decompressDCtx(f->z, f->raw.data, h->raw_len, f->comp.data, h->comp_len);
     if (ZSTD_isError(got) || got != h->raw_len)
-        return damage(f, at + TD_FRAME_HEAD, at, "zstd cannot decompress it to the length given", false, err);
+        return skip_damage(f, at + TD_FRAME_HEAD, at,
+                           "zstd cannot decompress it to the length given", false, err);
     f->raw.len = got;
     f->raw.data[got] = '\0';
     f->comp.len = h->comp_len;
@@ -200,16 +206,18 @@ int td_frames_next(struct td_frames *f, struct td_error *err)
 
     if (!left)
         return 0;
-    rc = head_at(f, f->at, &f->head);
+    rc = frame_head_at(f, f->at, &f->head);
     if (rc == TD_EVERSION)
         return td_fail(err, TD_EVERSION, "%s: frame at offset %llu is of a later version; a newer tapedeck reads it", f->src.name,
                        (unsigned long long)f->at);
     if (rc == TD_ETRUNCATED || rc == TD_ECORRUPT)
-        return damage(f, f->at + 1, f->at, left < TD_FRAME_HEAD ? "the file ends within its header" : "no valid header here",
-                      left < TD_FRAME_HEAD, err);
+        return skip_damage(f, f->at + 1, f->at,
+                           left < TD_FRAME_HEAD ? "the file ends within its header"
+                                                : "no valid header here",
+                           left < TD_FRAME_HEAD, err);
     if (rc)
         return td_fail(err, rc, "%s: cannot read at offset %llu", f->src.name, (unsigned long long)f->at);
-    if (f->head.number != f->expect && !f->in_damage) { /* said once, then read on from here */
+    if (f->head.number != f->expect && !f->in_damage) { /* report it once, then read on from here */
         rc = td_fail(err, TD_ECORRUPT, "%s: frame %llu stands at offset %llu where frame %llu is due; frames are missing",
                      f->src.name, (unsigned long long)f->head.number, (unsigned long long)f->at, (unsigned long long)f->expect);
         f->expect = f->head.number;
@@ -217,5 +225,5 @@ int td_frames_next(struct td_frames *f, struct td_error *err)
         return rc;
     }
     f->expect = f->head.number;
-    return unpack(f, err);
+    return unpack_frame(f, err);
 }

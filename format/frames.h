@@ -1,4 +1,4 @@
-/* frames.h - a stream file as a row of committed frames: write one, walk them, step over damage.
+/* frames.h - the frames of a stream file: write one, walk them, skip damage.
  * SPDX-License-Identifier: Apache-2.0
  *
  * A frame is 8 bytes that zstd skips (magic 0x184D2A5D, size 48), 48 bytes of our header, and an ordinary zstd frame with
@@ -34,24 +34,27 @@ int td_frame_head_get(const uint8_t in[TD_FRAME_HEAD], struct td_frame_head *h);
 /* Compress n bytes as one frame and append it. n <= TD_FRAME_MAX_RAW. scratch: reused between calls. */
 int td_frame_write(struct td_sink *s, ZSTD_CCtx *z, int level, const struct td_frame_head *h, const void *raw, size_t n,
                    struct td_buf *scratch, struct td_error *err);
-/* Append a frame that is compressed already, renumbered (repair, merge). */
+/* Append a frame that is compressed already, with the header h (repair and merge renumber
+ * frames). */
 int td_frame_copy(struct td_sink *s, const struct td_frame_head *h, const void *comp, struct td_error *err);
 
 struct td_frames {
     struct td_source src;
     uint16_t kind;            /* 0: any */
-    uint64_t at;              /* where the next frame is looked for */
-    uint64_t expect;          /* its number */
+    uint64_t at;              /* where the next frame should begin */
+    uint64_t expect;          /* the number it should have */
     bool in_damage;           /* between bad bytes and the next good header */
     ZSTD_DCtx *z;
     struct td_buf comp, raw;  /* of the current frame */
     struct td_frame_head head;
-    uint64_t head_at;         /* its offset */
+    uint64_t head_at;         /* offset of the current frame */
     uint64_t good_end;        /* end of the last good frame: a torn tail is cut here */
     int64_t bad;              /* frames or stretches of bytes that were skipped */
     bool torn;                /* the last frame is incomplete */
 };
 
+/* Open a stream file, or bytes in memory (borrowed), for walking.
+ *   kind : enum td_stream_kind + 1; frames of another kind count as damage; 0: any */
 int td_frames_open(struct td_frames *f, const char *path, uint16_t kind, struct td_error *err);
 int td_frames_memory(struct td_frames *f, const void *data, size_t n, uint16_t kind, struct td_error *err);
 void td_frames_close(struct td_frames *f);

@@ -1,4 +1,4 @@
-/* m_class.h - classes of M, the rows of an activation: what replay samples by, and what differ reports by.
+/* m_class.h - classes of M, the rows of an activation; replay samples and differ reports by them.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The bounds are where GPTQ kernels are known to change their path: one row (decode of one sequence), 8 (rows of a block of

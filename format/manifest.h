@@ -1,4 +1,4 @@
-/* manifest.h - manifest.json: what it must hold, and writing it.
+/* manifest.h - manifest.json: its required members, and writing it.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_FORMAT_MANIFEST_H
 #define TD_FORMAT_MANIFEST_H
@@ -19,13 +19,15 @@ extern const char *const td_file_names[TD_FILE_COUNT]; /* the first five in the 
 struct td_file_fact { uint64_t bytes, frames, records; struct td_hash hash; };
 
 void td_manifest_new_id(char out[33]);                      /* 128 random bits as hexadecimal digits */
-/* Members every manifest has, in a new tree: format, version, tool, tool_version, id, state, hash. */
+/* A new tree with the members that every manifest has: format, version, tool, tool_version, id,
+ * hash. The caller owns it. */
 cJSON *td_manifest_new(const char *tool, const char *id);
-bool td_manifest_reserved(const char *section);             /* a name that no section of facts may have */
+bool td_manifest_reserved(const char *section); /* may no section of facts have this name? */
 void td_manifest_put_i64(cJSON *obj, const char *key, int64_t v); /* beyond 2^53 as a string of digits */
 void td_manifest_put_file(cJSON *manifest, int file, const struct td_file_fact *f);
 int td_manifest_get_file(const cJSON *manifest, const char *name, struct td_file_fact *f); /* TD_OK, TD_ENOTFOUND, TD_ECORRUPT */
-/* format, version, id, hash are as this version needs them. TD_ECORRUPT, TD_EVERSION. */
+/* Check that this version can read the fixture, by format, version, id and hash. TD_ECORRUPT,
+ * TD_EVERSION. */
 int td_manifest_check(const cJSON *manifest, struct td_error *err);
 int td_manifest_save(const char *dir, const cJSON *manifest, struct td_error *err);
 

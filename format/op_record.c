@@ -1,4 +1,4 @@
-/* op_record.c - an op as one JSON line, both ways.
+/* op_record.c - write and read an op as one JSON line.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Unknown members of the line, of `impl` and of each tensor survive: they wait in extra under their own name, "impl",
@@ -141,7 +141,7 @@ static int read_dims(const cJSON *o, const char *key, int64_t out[TD_REC_MAX_DIM
     return TD_OK;
 }
 
-/* Elements as a product that fits in 62 bits. */
+/* Check that the number of elements fits in 62 bits. */
 static int check_shape(const struct td_tensor_rec *t, struct td_error *err)
 {
     int64_t total = 1;
@@ -192,8 +192,8 @@ static int read_tensor(const cJSON *o, struct td_tensor_rec *t, cJSON **extra, s
     return TD_OK;
 }
 
-/* Keep unknown members of a part under extra.<key>. */
-static void keep(struct td_op *op, const char *key, const char *role, cJSON *what)
+/* Store unknown members of a part under extra.<key>. */
+static void store_unknown(struct td_op *op, const char *key, const char *role, cJSON *what)
 {
     cJSON *in;
 
@@ -228,14 +228,14 @@ static int read_tensors(const cJSON *o, struct td_op *op, struct td_error *err)
 
         extra = NULL;
         rc = read_tensor(m, t, &extra, err);
-        keep(op, "in", t->role, extra);
+        store_unknown(op, "in", t->role, extra);
         if (rc)
             return rc;
     }
     if (cJSON_IsObject(td_json_get(o, "out"))) {
         extra = NULL;
         rc = read_tensor(td_json_get(o, "out"), &op->out, &extra, err);
-        keep(op, "out", NULL, extra);
+        store_unknown(op, "out", NULL, extra);
         op->has_out = !rc;
         return rc;
     }
@@ -254,7 +254,7 @@ static void read_impl(const cJSON *o, struct td_op *op)
     p->duration_ns = td_json_get_i64(o, "duration_ns", -1);
     p->clock = td_rec_dup(o, "clock");
     p->launches = cJSON_IsArray(launches) ? cJSON_Duplicate(launches, true) : NULL;
-    keep(op, "impl", NULL, td_rec_extra(o, KNOWN_IMPL));
+    store_unknown(op, "impl", NULL, td_rec_extra(o, KNOWN_IMPL));
 }
 
 static cJSON *copy_object(const cJSON *o, const char *key)

@@ -43,7 +43,7 @@ int td_pack_head_get(const uint8_t in[TD_PACK_HEAD], struct td_pack_head *h)
 
 /* ---- index ---------------------------------------------------------------------------------------------------------- */
 
-static struct td_pack_entry *slot_of(const struct td_pack_index *ix, struct td_hash hash)
+static struct td_pack_entry *index_slot(const struct td_pack_index *ix, struct td_hash hash)
 {
     size_t i = (size_t)hash.lo & (ix->cap - 1);
 
@@ -64,7 +64,7 @@ static int index_grow(struct td_pack_index *ix)
         big.slot[i].at = UINT64_MAX;
     for (i = 0; i < ix->cap; i++)
         if (ix->slot[i].at != UINT64_MAX)
-            *slot_of(&big, ix->slot[i].hash) = ix->slot[i];
+            *index_slot(&big, ix->slot[i].hash) = ix->slot[i];
     free(ix->slot);
     *ix = big;
     return TD_OK;
@@ -78,7 +78,7 @@ int td_pack_index_add(struct td_pack_index *ix, const struct td_pack_entry *e)
         return TD_ELIMIT;
     if (ix->n * 3 >= ix->cap * 2 && index_grow(ix))
         return TD_ENOMEM;
-    slot = slot_of(ix, e->hash);
+    slot = index_slot(ix, e->hash);
     if (slot->at == UINT64_MAX) {
         *slot = *e;
         ix->n++;
@@ -88,7 +88,7 @@ int td_pack_index_add(struct td_pack_index *ix, const struct td_pack_entry *e)
 
 const struct td_pack_entry *td_pack_index_find(const struct td_pack_index *ix, struct td_hash hash)
 {
-    const struct td_pack_entry *slot = ix->cap ? slot_of(ix, hash) : NULL;
+    const struct td_pack_entry *slot = ix->cap ? index_slot(ix, hash) : NULL;
 
     return slot && slot->at != UINT64_MAX ? slot : NULL;
 }
@@ -149,7 +149,7 @@ int td_pack_write(struct td_sink *s, struct td_pack_index *ix, ZSTD_CCtx *z, int
     ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 0); /* the header holds one */
     if (n >= 64 && elem_bytes)
         got = ZSTD_compress2(z, room, bound, from, n);
-    if (!ZSTD_isError(got) && got < n - n / 32) { /* else not worth a decoder's time */
+    if (!ZSTD_isError(got) && got < n - n / 32) { /* else decoding costs more than it saves */
         h.encoding = planes ? TD_PACK_PLANES : TD_PACK_ZSTD;
         h.stored_len = got;
         stored = room;

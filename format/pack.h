@@ -39,32 +39,35 @@ struct td_pack_head {
 void td_pack_head_put(const struct td_pack_head *h, uint8_t out[TD_PACK_HEAD]);
 int td_pack_head_get(const uint8_t in[TD_PACK_HEAD], struct td_pack_head *h); /* TD_OK, TD_ECORRUPT, TD_EVERSION */
 
-/* Where each blob lies; a hash table. */
+/* The offset of each blob; a hash table. */
 struct td_pack_entry { struct td_hash hash; uint64_t at, raw_len; };
 struct td_pack_index { struct td_pack_entry *slot; size_t n, cap; };
 
-int td_pack_index_add(struct td_pack_index *ix, const struct td_pack_entry *e); /* equal hash: kept as it was. TD_ENOMEM, TD_ELIMIT */
+/* a known hash stays as it is. TD_ENOMEM, TD_ELIMIT */
+int td_pack_index_add(struct td_pack_index *ix, const struct td_pack_entry *e);
 const struct td_pack_entry *td_pack_index_find(const struct td_pack_index *ix, struct td_hash hash);
 void td_pack_index_release(struct td_pack_index *ix);
 
-/* Append a blob (elem_bytes 2: byte planes are tried; 0: stored as it is). Adds to ix. */
+/* Append a blob and add it to ix.
+ *   elem_bytes : 2: try byte planes; 1: zstd; 0: store the bytes as they are */
 int td_pack_write(struct td_sink *s, struct td_pack_index *ix, ZSTD_CCtx *z, int level, struct td_hash hash, const void *raw,
                   size_t n, int elem_bytes, struct td_buf *scratch, struct td_error *err);
-/* Append a frame as it is stored (repair, merge). */
+/* Append a frame whose bytes are encoded already (repair, merge), and add it to ix unless NULL. */
 int td_pack_copy(struct td_sink *s, struct td_pack_index *ix, const struct td_pack_head *h, const void *stored, struct td_error *err);
-/* Append index and trailer: the last thing written to a pack. */
+/* Append index and trailer, the end of a pack. */
 int td_pack_finish(struct td_sink *s, const struct td_pack_index *ix, struct td_error *err);
 
 struct td_pack {
     struct td_source src;
     struct td_pack_index index;
     bool indexed;             /* the index came from the index frame, not from a walk */
-    uint64_t good_end;        /* end of the last whole frame (walks only) */
+    uint64_t good_end;        /* end of the last complete frame (walks only) */
     int64_t bad;              /* frames or stretches of bytes that a walk skipped */
     bool torn;                /* the last frame is incomplete */
 };
 
-/* Open and index. Damage found by the walk is counted and, the first of it, logged; the blobs around it are there. */
+/* Open a pack and read or rebuild its index. Damage is counted in pk->bad and logged; blobs around
+ * it can be read. */
 int td_pack_open(struct td_pack *pk, const char *path, struct td_error *err);
 int td_pack_memory(struct td_pack *pk, const void *data, size_t n, struct td_error *err);
 void td_pack_close(struct td_pack *pk);

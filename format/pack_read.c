@@ -10,7 +10,7 @@
 static const uint8_t MARK[6] = {'T', 'D', 'B', 'L', TD_PACK_VERSION, 0};
 static const uint8_t END_MARK[8] = {'T', 'D', 'B', 'L', 'E', 'N', 'D', '1'};
 
-static int head_at(const struct td_pack *pk, uint64_t at, struct td_pack_head *h)
+static int blob_head_at(const struct td_pack *pk, uint64_t at, struct td_pack_head *h)
 {
     uint8_t raw[TD_PACK_HEAD];
     int rc = td_source_read(&pk->src, at, raw, sizeof raw, NULL);
@@ -20,7 +20,7 @@ static int head_at(const struct td_pack *pk, uint64_t at, struct td_pack_head *h
 
 /* ---- walking -------------------------------------------------------------------------------------------------------- */
 
-/* A whole trailer, or (at the end of the file) the beginning of one. */
+/* Is there a trailer at `at`? */
 static bool trailer_at(const struct td_pack *pk, uint64_t at)
 {
     uint8_t raw[TD_PACK_TRAILER];
@@ -29,21 +29,22 @@ static bool trailer_at(const struct td_pack *pk, uint64_t at)
            td_get64(raw + 16) == td_hash64(raw, 16);
 }
 
-static uint64_t find_head(const struct td_pack *pk, uint64_t at)
+static uint64_t find_blob_head(const struct td_pack *pk, uint64_t at)
 {
     struct td_pack_head h;
 
     for (;;) {
         at = td_source_find(&pk->src, at, MARK, sizeof MARK);
-        if (at >= pk->src.size || head_at(pk, at, &h) == TD_OK)
+        if (at >= pk->src.size || blob_head_at(pk, at, &h) == TD_OK)
             return at;
         at++;
     }
 }
 
-static int damage(struct td_pack *pk, uint64_t *at, uint64_t from, const char *what, bool maybe_torn, struct td_error *err)
+static int skip_damaged_blob(struct td_pack *pk, uint64_t *at, uint64_t from, const char *what,
+                             bool maybe_torn, struct td_error *err)
 {
-    uint64_t bad = *at, next = find_head(pk, from);
+    uint64_t bad = *at, next = find_blob_head(pk, from);
 
     *at = next;
     if (maybe_torn && next >= pk->src.size) {
@@ -56,9 +57,8 @@ static int damage(struct td_pack *pk, uint64_t *at, uint64_t from, const char *w
                    (unsigned long long)(next - bad));
 }
 
-/* stored NULL: lengths only, the stored bytes are not read. */
-static int step(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64_t *frame_at, struct td_buf *stored,
-                struct td_error *err)
+int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64_t *frame_at,
+                 struct td_buf *stored, struct td_error *err)
 {
     uint64_t left = pk->src.size - *at;
     int rc;
@@ -70,17 +70,20 @@ static int step(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64
     }
     if (!left)
         return 0;
-    rc = head_at(pk, *at, h);
+    rc = blob_head_at(pk, *at, h);
     if (rc == TD_EVERSION)
         return td_fail(err, rc, "%s: frame at offset %llu is of a later version; a newer tapedeck reads it", pk->src.name,
                        (unsigned long long)*at);
     if (rc == TD_ECORRUPT || rc == TD_ETRUNCATED)
-        return damage(pk, at, *at + 1, left < TD_PACK_HEAD ? "the file ends within its header" : "no valid header here",
-                      left < TD_PACK_HEAD, err);
+        return skip_damaged_blob(pk, at, *at + 1,
+                                 left < TD_PACK_HEAD ? "the file ends within its header"
+                                                     : "no valid header here",
+                                 left < TD_PACK_HEAD, err);
     if (rc)
         return td_fail(err, rc, "%s: cannot read at offset %llu", pk->src.name, (unsigned long long)*at);
     if (h->stored_len > left - TD_PACK_HEAD)
-        return damage(pk, at, *at + TD_PACK_HEAD, "the file ends within the blob", true, err);
+        return skip_damaged_blob(pk, at, *at + TD_PACK_HEAD, "the file ends within the blob", true,
+                                 err);
     if (stored) {
         td_buf_clear(stored);
         if (!td_buf_reserve(stored, h->stored_len))
@@ -90,18 +93,13 @@ static int step(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64
             return rc;
         stored->len = h->stored_len;
         if (td_hash64(stored->data, stored->len) != h->sum)
-            return damage(pk, at, *at + TD_PACK_HEAD, "checksum of the stored bytes differs", false, err);
+            return skip_damaged_blob(pk, at, *at + TD_PACK_HEAD,
+                                     "checksum of the stored bytes differs", false, err);
     }
     *frame_at = *at;
     *at += TD_PACK_HEAD + h->stored_len;
     pk->good_end = *at;
     return 1;
-}
-
-int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64_t *frame_at, struct td_buf *stored,
-                 struct td_error *err)
-{
-    return step(pk, at, h, frame_at, stored, err);
 }
 
 /* ---- index ---------------------------------------------------------------------------------------------------------- */
@@ -113,7 +111,7 @@ static int index_by_walk(struct td_pack *pk, struct td_error *err)
 
     for (;;) {
         struct td_error why = {0};
-        int rc = step(pk, &at, &h, &frame_at, NULL, &why);
+        int rc = td_pack_walk(pk, &at, &h, &frame_at, NULL, &why);
 
         if (!rc)
             return TD_OK;
@@ -133,7 +131,7 @@ static int index_by_walk(struct td_pack *pk, struct td_error *err)
     }
 }
 
-/* The index frame named by the trailer; anything that does not hold makes the caller walk instead. */
+/* Read the index frame that the trailer names. After any error the caller walks instead. */
 static int index_by_frame(struct td_pack *pk)
 {
     struct td_pack_head h;
@@ -148,8 +146,9 @@ static int index_by_frame(struct td_pack *pk)
     if (!trailer_at(pk, end) || td_source_read(&pk->src, end, raw, 8, NULL))
         return TD_ECORRUPT;
     at = td_get64(raw);
-    if (at > end - TD_PACK_HEAD || head_at(pk, at, &h) || h.encoding != TD_PACK_INDEX || h.stored_len != h.raw_len ||
-        h.stored_len != end - at - TD_PACK_HEAD || h.stored_len % 32 || h.stored_len > TD_PACK_MAX_BLOBS * 32)
+    if (at > end - TD_PACK_HEAD || blob_head_at(pk, at, &h) || h.encoding != TD_PACK_INDEX ||
+        h.stored_len != h.raw_len || h.stored_len != end - at - TD_PACK_HEAD || h.stored_len % 32 ||
+        h.stored_len > TD_PACK_MAX_BLOBS * 32)
         return TD_ECORRUPT;
     if (td_buf_reserve(&b, h.stored_len + 1) && !td_source_read(&pk->src, at + TD_PACK_HEAD, b.data, h.stored_len, NULL) &&
         td_hash64(b.data, h.stored_len) == h.sum) {
@@ -217,7 +216,7 @@ static void join_planes(const uint8_t *in, size_t n, uint8_t *out)
         out[n - 1] = in[n - 1];
 }
 
-static int decode(const struct td_pack_head *h, const uint8_t *stored, uint8_t *raw)
+static int decode_blob(const struct td_pack_head *h, const uint8_t *stored, uint8_t *raw)
 {
     uint8_t *planes;
     size_t got;
@@ -245,8 +244,9 @@ static int decode(const struct td_pack_head *h, const uint8_t *stored, uint8_t *
     }
 }
 
-/* A frame may claim 4 GiB: believe it only as far as the stored bytes can hold it. */
-static bool plausible(const struct td_pack_head *h, const uint8_t *stored)
+/* A header may claim up to 4 GiB: check the claim against the stored bytes before memory is
+ * allocated for it. */
+static bool is_plausible(const struct td_pack_head *h, const uint8_t *stored)
 {
     if (h->encoding == TD_PACK_ZSTD || h->encoding == TD_PACK_PLANES)
         return ZSTD_getFrameContentSize(stored, h->stored_len) == h->raw_len;
@@ -258,7 +258,7 @@ int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *wa
     struct td_pack_head h;
     char hex[TD_HASH_HEX] = "?";
     uint8_t *stored = NULL, *raw = NULL;
-    int rc = head_at(pk, at, &h);
+    int rc = blob_head_at(pk, at, &h);
 
     *data = NULL;
     *n = 0;
@@ -272,12 +272,12 @@ int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *wa
         return td_fail(err, TD_ETRUNCATED, "%s: blob %s at offset %llu is incomplete", pk->src.name, hex, (unsigned long long)at);
     stored = malloc(h.stored_len ? h.stored_len : 1);
     rc = stored ? td_source_read(&pk->src, at + TD_PACK_HEAD, stored, h.stored_len, err) : TD_ENOMEM;
-    if (!rc && (td_hash64(stored, h.stored_len) != h.sum || !plausible(&h, stored)))
+    if (!rc && (td_hash64(stored, h.stored_len) != h.sum || !is_plausible(&h, stored)))
         rc = TD_ECORRUPT;
     if (!rc && !(raw = malloc(h.raw_len ? h.raw_len : 1)))
         rc = TD_ENOMEM;
     if (!rc)
-        rc = decode(&h, stored, raw);
+        rc = decode_blob(&h, stored, raw);
     if (!rc && !td_hash_eq(td_hash_bytes(raw, h.raw_len), h.hash))
         rc = TD_ECORRUPT;
     free(stored);

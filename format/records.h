@@ -1,8 +1,9 @@
 /* records.h - what a fixture holds, as structs: exchange, step, op. docs/format.md gives the bytes on disk.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Every record keeps the JSON tree that it was read from in `extra`-bearing trees, so that attributes unknown to this
- * version survive a rewrite. Times are nanoseconds of the recording machine's monotonic clock (t_ns). */
+ * Members that no field holds are in each record's `extra`, so that attributes unknown to this
+ * version survive a rewrite. Times are nanoseconds of the recording machine's monotonic clock
+ * (t_ns). */
 #ifndef TD_FORMAT_RECORDS_H
 #define TD_FORMAT_RECORDS_H
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool named(const char *const *names, const char *s)
+static bool is_named(const char *const *names, const char *s)
 {
     for (; names && *names; names++)
         if (!strcmp(*names, s))
@@ -21,7 +21,7 @@ cJSON *td_rec_extra(const cJSON *obj, const char *const *known)
     const cJSON *m;
 
     cJSON_ArrayForEach(m, obj) {
-        if (!m->string || named(known, m->string))
+        if (!m->string || is_named(known, m->string))
             continue;
         if (!extra)
             extra = cJSON_CreateObject();
@@ -35,7 +35,7 @@ void td_rec_put_extra(struct td_jw *w, const cJSON *extra, const char *const *sk
     const cJSON *m;
 
     cJSON_ArrayForEach(m, extra)
-        if (m->string && !named(skip, m->string))
+        if (m->string && !is_named(skip, m->string))
             td_jw_value(w, m->string, m);
 }
 

@@ -1,4 +1,4 @@
-/* records_json.h - what exchange.c, step.c and op.c share: arrays of numbers, enum names, members that no field holds.
+/* records_json.h - helpers of exchange.c, step.c and op_record.c: arrays, names, unknown members.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_FORMAT_RECORDS_JSON_H
 #define TD_FORMAT_RECORDS_JSON_H

@@ -1,4 +1,4 @@
-/* redact.c - rules of redaction, and what they do to whole records.
+/* redact.c - the rules of redaction, applied to records.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "format/redact.h"
 
@@ -102,7 +102,7 @@ int td_redactor_wire(struct td_redactor *r, const struct td_wire *rec, td_redact
     s = *at;
     if (is_close_note(rec))
         td_redact_stream_end(&r->http, s);
-    rc = td_redact_stream_take(&r->http, s, rec);
+    rc = td_redact_stream_add(&r->http, s, rec);
     if (!rc)
         rc = td_redact_stream_emit(&r->http, s, emit, ctx);
     if (!rc && is_close_note(rec)) {
@@ -125,7 +125,7 @@ int td_redactor_finish(struct td_redactor *r, td_redact_emit *emit, void *ctx)
     return rc;
 }
 
-/* A path that can reach the answer's text hides the text that was derived from it. */
+/* Can a path reach the answer's text in its body? Then the text derived from it is hidden, too. */
 static bool reaches_answers(const struct td_redact_rules *rules)
 {
     static const char *const names[] = {"choices", "content", "text", "delta", "message", "token", "tokens", "completion_probabilities", NULL};
@@ -152,14 +152,14 @@ void td_redactor_exchange(struct td_redactor *r, char *line, size_t n)
     struct td_redact_rules own = *rules;
     bool from_server = memmem(line, n, "\"error_kind\":\"http\"", 19) || memmem(line, n, "\"error_kind\":\"stream\"", 21) ||
                        memmem(line, n, "\"error_kind\":\"parse\"", 20);
-    char *path = memmem(line, n, "\"path\":\"", 8); /* stands before the request in our own lines */
+    char *path = memmem(line, n, "\"path\":\"", 8); /* our own lines have it before the request */
     int64_t changed;
 
     if (path)
         r->http.counts.urls += td_redact_query(path, strcspn(path + 8, "\"") + 8);
     if (!rules->n_paths && !rules->no_text)
         return;
-    own.no_errors = true; /* what our own client said stays */
+    own.no_errors = true; /* errors of our own client stay readable */
     changed = td_redact_exchange_json(&own, rules->no_text || reaches_answers(rules), rules->no_text && from_server, line, n);
     if (changed > 0)
         r->http.counts.json += changed;

@@ -52,30 +52,30 @@ void td_redact_stream_free(struct td_redact_http *h, struct td_redact_stream *s)
 
 /* ---- units ---------------------------------------------------------------------------------------------------------- */
 
-static void mark(struct td_redact_held *rec)
+static void mark_changed(struct td_redact_held *rec)
 {
     rec->rec.redacted = true;
 }
 
-static bool line_end(uint8_t c)
+static bool is_line_end(uint8_t c)
 {
     return c == '\r' || c == '\n';
 }
 
-static int64_t wipe(uint8_t *p, size_t n)
+static int64_t overwrite(uint8_t *p, size_t n)
 {
     int64_t changed = 0;
     size_t i;
 
     for (i = 0; i < n; i++)
-        if (!line_end(p[i])) {
+        if (!is_line_end(p[i])) {
             p[i] = '*';
             changed++;
         }
     return changed;
 }
 
-/* The unit is judged: bring changed bytes to where they lie and let go of the records. */
+/* The unit is redacted: copy changed bytes back into the records, and release these. */
 static void unit_close(struct td_redact_http *h, struct td_redact_side *d)
 {
     const char *p = d->unit.data;
@@ -86,7 +86,7 @@ static void unit_close(struct td_redact_http *h, struct td_redact_side *d)
 
         if (memcmp(sp->rec->data + sp->at, p, sp->len)) {
             memcpy(sp->rec->data + sp->at, p, sp->len);
-            mark(sp->rec);
+            mark_changed(sp->rec);
         }
         sp->rec->open--;
         p += sp->len;
@@ -137,7 +137,8 @@ static bool name_is(const char *line, size_t n_name, const char *name)
 }
 
 /* "HTTP/1.1 200 OK" or "POST /path HTTP/1.1". */
-static bool start_line(struct td_redact_stream *s, struct td_redact_side *d, const char *p, size_t n)
+static bool read_start_line(struct td_redact_stream *s, struct td_redact_side *d, const char *p,
+                            size_t n)
 {
     const char *sp = memchr(p, ' ', n);
     size_t method = sp ? (size_t)(sp - p) : 0, i;
@@ -157,7 +158,8 @@ static bool start_line(struct td_redact_stream *s, struct td_redact_side *d, con
     return true;
 }
 
-static void learn(struct td_redact_side *d, const char *p, size_t name, const char *value, size_t n)
+static void note_header(struct td_redact_side *d, const char *p, size_t name, const char *value,
+                        size_t n)
 {
     char digits[24];
 
@@ -174,15 +176,16 @@ static void learn(struct td_redact_side *d, const char *p, size_t name, const ch
     }
 }
 
-/* One header line in place, its line end not included. */
-static void header_line(struct td_redact_http *h, struct td_redact_side *d, char *p, size_t n)
+/* Redact one header line in place, without its line end. */
+static void redact_header_line(struct td_redact_http *h, struct td_redact_side *d, char *p,
+                               size_t n)
 {
     char *colon = memchr(p, ':', n), *value;
     const char *const *name;
 
-    if (n && (*p == ' ' || *p == '\t')) { /* goes on from the line before */
+    if (n && (*p == ' ' || *p == '\t')) { /* continues the line before */
         if (d->hide_fold)
-            h->counts.headers += wipe((uint8_t *)p + 1, n - 1);
+            h->counts.headers += overwrite((uint8_t *)p + 1, n - 1);
         return;
     }
     d->hide_fold = false;
@@ -192,29 +195,30 @@ static void header_line(struct td_redact_http *h, struct td_redact_side *d, char
         ;
     for (name = h->headers; *name; name++)
         if (name_is(p, (size_t)(colon - p), *name)) {
-            h->counts.headers += wipe((uint8_t *)value, (size_t)(p + n - value));
+            h->counts.headers += overwrite((uint8_t *)value, (size_t)(p + n - value));
             d->hide_fold = true;
             return;
         }
-    learn(d, p, (size_t)(colon - p), value, (size_t)(p + n - value));
+    note_header(d, p, (size_t)(colon - p), value, (size_t)(p + n - value));
     h->counts.urls += td_redact_query(value, (size_t)(p + n - value));
 }
 
 /* ---- bodies --------------------------------------------------------------------------------------------------------- */
 
-static void message_begins(struct td_redact_side *d)
+static void begin_message(struct td_redact_side *d)
 {
     d->length = -1;
     d->chunked = d->encoded = d->sse = d->hide_fold = false;
     d->state = TD_RS_HEADERS;
 }
 
-static bool body_rules(const struct td_redact_http *h)
+static bool has_body_rules(const struct td_redact_http *h)
 {
     return h->rules.n_paths || h->rules.no_text;
 }
 
-static void body_begins(struct td_redact_http *h, struct td_redact_stream *s, struct td_redact_side *d)
+static void begin_body(struct td_redact_http *h, struct td_redact_stream *s,
+                       struct td_redact_side *d)
 {
     bool none = d->request ? !d->chunked && d->length <= 0
                            : (d->status >= 100 && d->status < 200 && d->status != 101) || d->status == 204 || d->status == 304 ||
@@ -223,12 +227,12 @@ static void body_begins(struct td_redact_http *h, struct td_redact_stream *s, st
     d->state = TD_RS_START;
     if (none)
         return;
-    if (!body_rules(h))
+    if (!has_body_rules(h))
         d->body = TD_RB_PASS;
     else if (d->encoded || d->status == 101)
         d->body = TD_RB_WIPE;
     else
-        d->body = d->sse ? TD_RB_LINES : TD_RB_WHOLE;
+        d->body = d->sse ? TD_RB_LINES : TD_RB_COMPLETE;
     d->n_chunk = 0;
     d->chunk[0] = '\0';
     d->first_chunk = true;
@@ -237,23 +241,23 @@ static void body_begins(struct td_redact_http *h, struct td_redact_stream *s, st
     d->state = d->chunked ? TD_RS_CHUNK_SIZE : d->length > 0 ? TD_RS_LENGTH : TD_RS_UNTIL_CLOSE;
 }
 
-/* A whole body: JSON by the rules, anything else entirely. */
-static void judge_whole(struct td_redact_http *h, char *p, size_t n)
+/* Redact a complete body: JSON by the rules, anything else entirely. */
+static void redact_body(struct td_redact_http *h, char *p, size_t n)
 {
     int64_t changed = td_redact_json(&h->rules, p, n);
 
     if (changed >= 0)
         h->counts.json += changed;
     else
-        h->counts.unparsed += wipe((uint8_t *)p, n);
+        h->counts.unparsed += overwrite((uint8_t *)p, n);
 }
 
-/* One line of SSE or of JSON lines, its line end included. */
-static void judge_line(struct td_redact_http *h, char *p, size_t n)
+/* Redact one line of SSE or of JSON lines, with its line end. */
+static void redact_body_line(struct td_redact_http *h, char *p, size_t n)
 {
     size_t at = 0;
 
-    while (n && line_end((uint8_t)p[n - 1]))
+    while (n && is_line_end((uint8_t)p[n - 1]))
         n--;
     if (!n || (n >= 6 && !memcmp(p, "event:", 6)) || (n >= 6 && !memcmp(p, "retry:", 6)))
         return;
@@ -268,31 +272,32 @@ static void judge_line(struct td_redact_http *h, char *p, size_t n)
     if (n - at == 6 && !memcmp(p + at, "[DONE]", 6))
         return;
     if (at < n)
-        judge_whole(h, p + at, n - at);
+        redact_body(h, p + at, n - at);
 }
 
-/* Too much is held: overwrite it, and the rest of this body as it comes. */
-static void give_up(struct td_redact_http *h, struct td_redact_side *d)
+/* The unit exceeds a limit: overwrite it, and the rest of this body as it comes. */
+static void wipe_unit(struct td_redact_http *h, struct td_redact_side *d)
 {
-    h->counts.over_limit += wipe((uint8_t *)d->unit.data, d->unit.len);
+    h->counts.over_limit += overwrite((uint8_t *)d->unit.data, d->unit.len);
     unit_close(h, d);
     d->body = TD_RB_WIPE;
     d->over = true;
 }
 
-static void body_ends(struct td_redact_http *h, struct td_redact_side *d)
+static void end_body(struct td_redact_http *h, struct td_redact_side *d)
 {
     if (d->unit.len) {
         if (d->body == TD_RB_LINES)
-            judge_line(h, d->unit.data, d->unit.len);
+            redact_body_line(h, d->unit.data, d->unit.len);
         else
-            judge_whole(h, d->unit.data, d->unit.len);
+            redact_body(h, d->unit.data, d->unit.len);
     }
     unit_close(h, d);
     d->state = TD_RS_START;
 }
 
-static int body_bytes(struct td_redact_http *h, struct td_redact_side *d, struct td_redact_held *rec, size_t at, size_t n)
+static int add_body_bytes(struct td_redact_http *h, struct td_redact_side *d,
+                          struct td_redact_held *rec, size_t at, size_t n)
 {
     while (n) {
         uint8_t *nl;
@@ -301,21 +306,21 @@ static int body_bytes(struct td_redact_http *h, struct td_redact_side *d, struct
         if (d->body == TD_RB_PASS)
             return TD_OK;
         if (d->body == TD_RB_WIPE) {
-            *(d->over ? &h->counts.over_limit : &h->counts.unparsed) += wipe(rec->data + at, n);
-            mark(rec);
+            *(d->over ? &h->counts.over_limit : &h->counts.unparsed) += overwrite(rec->data + at, n);
+            mark_changed(rec);
             return TD_OK;
         }
         nl = d->body == TD_RB_LINES ? memchr(rec->data + at, '\n', n) : NULL;
         if (nl)
             part = (size_t)(nl - (rec->data + at)) + 1;
         if (d->unit.len + part > TD_REDACT_HOLD_MAX || h->held + part > TD_REDACT_HOLD_ALL_MAX) {
-            give_up(h, d);
+            wipe_unit(h, d);
             continue;
         }
         if (unit_add(h, d, rec, at, part))
             return TD_ENOMEM;
         if (nl) {
-            judge_line(h, d->unit.data, d->unit.len);
+            redact_body_line(h, d->unit.data, d->unit.len);
             unit_close(h, d);
         }
         at += part;
@@ -324,35 +329,36 @@ static int body_bytes(struct td_redact_http *h, struct td_redact_side *d, struct
     return TD_OK;
 }
 
-/* ---- the machine ---------------------------------------------------------------------------------------------------- */
+/* ---- the parser ------------------------------------------------------------------------------ */
 
-/* A whole line of the head is in the unit. */
-static void head_line(struct td_redact_http *h, struct td_redact_stream *s, struct td_redact_side *d)
+/* Redact a complete line of a message's head, which is in the unit. */
+static void redact_head_line(struct td_redact_http *h, struct td_redact_stream *s,
+                             struct td_redact_side *d)
 {
     char *p = d->unit.data;
     size_t n = d->unit.len;
 
-    while (n && line_end((uint8_t)p[n - 1]))
+    while (n && is_line_end((uint8_t)p[n - 1]))
         n--;
-    if ((d->state == TD_RS_START || d->state == TD_RS_UNSYNCED) && start_line(s, d, p, n)) {
-        message_begins(d);
+    if ((d->state == TD_RS_START || d->state == TD_RS_UNSYNCED) && read_start_line(s, d, p, n)) {
+        begin_message(d);
         h->counts.urls += td_redact_query(p, n);
         unit_close(h, d);
         return;
     }
     if (d->state == TD_RS_START && n)
         d->state = TD_RS_UNSYNCED;
-    if (d->state == TD_RS_UNSYNCED && body_rules(h)) {
-        h->counts.unparsed += wipe((uint8_t *)p, n);
+    if (d->state == TD_RS_UNSYNCED && has_body_rules(h)) {
+        h->counts.unparsed += overwrite((uint8_t *)p, n);
     } else if (d->state == TD_RS_UNSYNCED) {
-        header_line(h, d, p, n);
+        redact_header_line(h, d, p, n);
         h->counts.urls += td_redact_query(p, n);
     } else if (d->state == TD_RS_TRAILERS || d->state == TD_RS_HEADERS) {
         if (n)
-            header_line(h, d, p, n);
+            redact_header_line(h, d, p, n);
         unit_close(h, d);
         if (!n && d->state == TD_RS_HEADERS)
-            body_begins(h, s, d);
+            begin_body(h, s, d);
         else if (!n)
             d->state = TD_RS_START;
         return;
@@ -360,8 +366,9 @@ static void head_line(struct td_redact_http *h, struct td_redact_stream *s, stru
     unit_close(h, d);
 }
 
-static int head_bytes(struct td_redact_http *h, struct td_redact_stream *s, struct td_redact_side *d, struct td_redact_held *rec,
-                      size_t at, size_t *used)
+static int add_head_bytes(struct td_redact_http *h, struct td_redact_stream *s,
+                          struct td_redact_side *d, struct td_redact_held *rec, size_t at,
+                          size_t *used)
 {
     size_t n = rec->rec.len - at;
     uint8_t *nl = memchr(rec->data + at, '\n', n);
@@ -369,8 +376,9 @@ static int head_bytes(struct td_redact_http *h, struct td_redact_stream *s, stru
     if (nl)
         n = (size_t)(nl - (rec->data + at)) + 1;
     *used = n;
-    if (d->unit.len + n > TD_REDACT_LINE_MAX) { /* no header is that long: nothing of this side can be trusted any more */
-        give_up(h, d);
+    /* no header is that long: overwrite all of this side from here on */
+    if (d->unit.len + n > TD_REDACT_LINE_MAX) {
+        wipe_unit(h, d);
         d->state = TD_RS_UNTIL_CLOSE;
         *used = 0;
         return TD_OK;
@@ -378,14 +386,14 @@ static int head_bytes(struct td_redact_http *h, struct td_redact_stream *s, stru
     if (unit_add(h, d, rec, at, n))
         return TD_ENOMEM;
     if (nl)
-        head_line(h, s, d);
+        redact_head_line(h, s, d);
     return TD_OK;
 }
 
-/* A byte of a chunk's size line. Returns false when this cannot be one. */
-static bool chunk_byte(struct td_redact_side *d, char c)
+/* Read a byte of a chunk's size line. False: it cannot belong to one. */
+static bool read_chunk_size_byte(struct td_redact_side *d, char c)
 {
-    bool sized = strpbrk(d->chunk, ";\r \t") != NULL; /* an extension may follow the size; it is of no interest */
+    bool sized = strpbrk(d->chunk, ";\r \t") != NULL; /* a chunk extension follows the size */
 
     if (c == '\n') {
         d->left = strtoull(d->chunk, NULL, 16);
@@ -406,29 +414,32 @@ static bool chunk_byte(struct td_redact_side *d, char c)
     return sized;
 }
 
-static int chunk_size(struct td_redact_http *h, struct td_redact_side *d, struct td_redact_held *rec, size_t at, size_t *used)
+static int read_chunk_size(struct td_redact_http *h, struct td_redact_side *d,
+                           struct td_redact_held *rec, size_t at, size_t *used)
 {
     size_t i, from = at;
 
     for (i = at; i < rec->rec.len && d->state == TD_RS_CHUNK_SIZE; i++)
-        if (!chunk_byte(d, (char)rec->data[i])) {
-            /* No chunk: either the transport took the framing off already (all of it is body), or it is broken. What went
-             * before as a size line was hexadecimal digits and is let go. */
+        if (!read_chunk_size_byte(d, (char)rec->data[i])) {
+            /* No chunk: either the transport has removed the framing (then all bytes are body), or
+             * the message is broken. The bytes read as a size line were hexadecimal digits and may
+             * pass. */
             d->state = TD_RS_UNTIL_CLOSE;
-            if (!d->first_chunk && body_rules(h))
-                give_up(h, d);
+            if (!d->first_chunk && has_body_rules(h))
+                wipe_unit(h, d);
             *used = i - from;
-            return d->first_chunk ? body_bytes(h, d, rec, from, i - from) : TD_OK;
+            return d->first_chunk ? add_body_bytes(h, d, rec, from, i - from) : TD_OK;
         }
     *used = i - from;
     if (d->state == TD_RS_TRAILERS && d->body != TD_RB_WIPE && d->body != TD_RB_PASS) {
-        body_ends(h, d);
+        end_body(h, d);
         d->state = TD_RS_TRAILERS;
     }
     return TD_OK;
 }
 
-static int side_bytes(struct td_redact_http *h, struct td_redact_stream *s, struct td_redact_side *d, struct td_redact_held *rec)
+static int add_side_bytes(struct td_redact_http *h, struct td_redact_stream *s,
+                          struct td_redact_side *d, struct td_redact_held *rec)
 {
     size_t at = 0, used, len = rec->rec.len;
     int rc = TD_OK;
@@ -440,22 +451,22 @@ static int side_bytes(struct td_redact_http *h, struct td_redact_stream *s, stru
         case TD_RS_HEADERS:
         case TD_RS_UNSYNCED:
         case TD_RS_TRAILERS:
-            rc = head_bytes(h, s, d, rec, at, &used);
+            rc = add_head_bytes(h, s, d, rec, at, &used);
             break;
         case TD_RS_UNTIL_CLOSE:
-            rc = body_bytes(h, d, rec, at, used);
+            rc = add_body_bytes(h, d, rec, at, used);
             break;
         case TD_RS_CHUNK_SIZE:
-            rc = chunk_size(h, d, rec, at, &used);
+            rc = read_chunk_size(h, d, rec, at, &used);
             break;
         case TD_RS_LENGTH:
         case TD_RS_CHUNK_DATA:
             if (used > d->left)
                 used = (size_t)d->left;
-            rc = body_bytes(h, d, rec, at, used);
+            rc = add_body_bytes(h, d, rec, at, used);
             d->left -= used;
             if (!d->left && d->state == TD_RS_LENGTH)
-                body_ends(h, d);
+                end_body(h, d);
             else if (!d->left)
                 d->state = TD_RS_CHUNK_END;
             break;
@@ -465,8 +476,8 @@ static int side_bytes(struct td_redact_http *h, struct td_redact_stream *s, stru
                 d->state = TD_RS_CHUNK_SIZE;
             else if (rec->data[at] != '\r') {
                 d->state = TD_RS_UNTIL_CLOSE;
-                if (body_rules(h))
-                    give_up(h, d);
+                if (has_body_rules(h))
+                    wipe_unit(h, d);
                 used = 0;
             }
             break;
@@ -476,7 +487,8 @@ static int side_bytes(struct td_redact_http *h, struct td_redact_stream *s, stru
     return rc;
 }
 
-int td_redact_stream_take(struct td_redact_http *h, struct td_redact_stream *s, const struct td_wire *rec)
+int td_redact_stream_add(struct td_redact_http *h, struct td_redact_stream *s,
+                         const struct td_wire *rec)
 {
     struct td_redact_held *held = malloc(sizeof *held + rec->len);
 
@@ -495,7 +507,7 @@ int td_redact_stream_take(struct td_redact_http *h, struct td_redact_stream *s, 
         held->rec.redacted = held->rec.redacted || changed;
         return TD_OK;
     }
-    return side_bytes(h, s, &s->side[rec->dir == TD_WIRE_RECEIVED], held);
+    return add_side_bytes(h, s, &s->side[rec->dir == TD_WIRE_RECEIVED], held);
 }
 
 void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s)
@@ -507,10 +519,10 @@ void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s)
 
         if (d->state == TD_RS_START || d->state == TD_RS_HEADERS || d->state == TD_RS_UNSYNCED || d->state == TD_RS_TRAILERS) {
             if (d->unit.len)
-                head_line(h, s, d);
+                redact_head_line(h, s, d);
             d->state = TD_RS_START;
         } else {
-            body_ends(h, d);
+            end_body(h, d);
         }
     }
 }

@@ -1,9 +1,10 @@
-/* redact_http.h - one stream of wire records: HTTP understood as far as redaction needs it.
+/* redact_http.h - redact one stream of wire records: parse HTTP as far as redaction needs it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Records wait in a queue per stream, so that their order stays. Bytes that cannot be judged yet belong to a unit (a header line,
- * an SSE line, a whole body): a copy of them in one piece, and the places where they lie. A record leaves when no unit holds any
- * of its bytes and nothing waits before it. */
+ * Records wait in a queue per stream, so that their order stays. Bytes that are not decided yet
+ * belong to a unit (a header line, an SSE line, a body): a copy of the bytes in one piece, and the
+ * places in records where they lie. A record leaves when no unit holds any of its bytes and no
+ * record waits before it. */
 #ifndef TD_FORMAT_REDACT_HTTP_H
 #define TD_FORMAT_REDACT_HTTP_H
 
@@ -37,13 +38,13 @@ enum td_redact_state {
     TD_RS_CHUNK_SIZE, TD_RS_CHUNK_DATA, TD_RS_CHUNK_END, TD_RS_TRAILERS
 };
 
-enum td_redact_body { TD_RB_PASS, TD_RB_WHOLE, TD_RB_LINES, TD_RB_WIPE };
+enum td_redact_body { TD_RB_PASS, TD_RB_COMPLETE, TD_RB_LINES, TD_RB_WIPE };
 
 struct td_redact_side {                       /* one direction */
     enum td_redact_state state;
     enum td_redact_body body;
     bool request;
-    bool over;                                /* wiped because a limit was hit */
+    bool over;                                /* overwritten because a limit was hit */
     bool first_chunk;                         /* "chunked", but no chunk was seen yet */
     uint64_t left;
     char chunk[32];                           /* a chunk size line so far */
@@ -52,7 +53,7 @@ struct td_redact_side {                       /* one direction */
     struct td_redact_span *span; size_t n_spans, cap_spans;
     /* of the message whose headers are read */
     int status;
-    int64_t length;                           /* -1: not said */
+    int64_t length;                           /* -1: not given */
     bool chunked, encoded, sse, hide_fold;
 };
 
@@ -66,8 +67,9 @@ struct td_redact_stream {
 
 struct td_redact_stream *td_redact_stream_new(uint32_t stream);
 void td_redact_stream_free(struct td_redact_http *h, struct td_redact_stream *s);
-int td_redact_stream_take(struct td_redact_http *h, struct td_redact_stream *s, const struct td_wire *rec); /* TD_ENOMEM */
-/* No more bytes will come: judge what is held. */
+int td_redact_stream_add(struct td_redact_http *h, struct td_redact_stream *s,
+                         const struct td_wire *rec); /* TD_ENOMEM */
+/* No more bytes will come: redact what is held. */
 void td_redact_stream_end(struct td_redact_http *h, struct td_redact_stream *s);
 int td_redact_stream_emit(struct td_redact_http *h, struct td_redact_stream *s, td_redact_emit *emit, void *ctx);
 

@@ -1,8 +1,9 @@
 /* redact_json.c - overwrite values inside JSON text at equal length.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The text is walked twice: once to see that it is JSON at all (a half-known text is not touched here: the caller overwrites
- * the whole), once to write. Strings keep their length, raw and decoded: an escape stays an escape of the same decoded length. */
+ * The text is walked twice: first to check that all of it is JSON (else it stays unchanged, and the
+ * caller overwrites all of it), then to write. Strings keep their length, raw and decoded: an
+ * escape stays an escape of the same decoded length. */
 #include "format/redact_json.h"
 
 #include <ctype.h>
@@ -91,7 +92,7 @@ struct walk {
     struct step step[TD_JSON_MAX_DEPTH + 1];
 };
 
-/* Text by these names, wherever they stand: a string, or an array of strings. */
+/* Members of these names are text at any depth: a string, or an array of strings. */
 static const char *const TEXT_NAMES[] = {
     "prompt", "content", "text", "token", "tokens", "bytes", "decoded_token", "tok_str", "reasoning_content", "reasoning",
     "thinking", "refusal", "arguments", "suffix", "prefix", "system_prompt", "system", "instructions", "input", "inputs", "output",
@@ -102,7 +103,7 @@ static const char *const TEXT_NAMES[] = {
 static const char *const ERROR_NAMES[] = {"error", "message", "detail", "msg", NULL};
 static const char *const TOP_NAMES[] = {"token", "logprob", "bytes", "id", "top_logprobs", "prob", "rank", "decoded_token", NULL};
 
-static bool listed(const char *const *names, const char *s)
+static bool is_listed(const char *const *names, const char *s)
 {
     for (; *names; names++)
         if (!strcmp(*names, s))
@@ -157,7 +158,8 @@ static bool is_text(const struct walk *w)
 {
     const char *name = w->rules->no_text ? near_name(w) : "";
 
-    return *name && (listed(TEXT_NAMES, name) || (!w->rules->no_errors && listed(ERROR_NAMES, name)));
+    return *name &&
+           (is_listed(TEXT_NAMES, name) || (!w->rules->no_errors && is_listed(ERROR_NAMES, name)));
 }
 
 /* ---- values --------------------------------------------------------------------------------------------------------- */
@@ -173,7 +175,7 @@ static unsigned hex4(const char *p)
 }
 
 /* An escape of the same decoded length in UTF-8. */
-static const char *cover(unsigned code)
+static const char *cover_escape(unsigned code)
 {
     if (code < 0x80)
         return "002a";
@@ -193,7 +195,7 @@ static void hide_string(struct walk *w, size_t from, size_t to)
     w->changed += (int64_t)(to - from);
     while (i < to) {
         if (w->s[i] == '\\' && to - i >= 6 && w->s[i + 1] == 'u') {
-            memcpy(w->s + i + 2, cover(hex4(w->s + i + 2)), 4);
+            memcpy(w->s + i + 2, cover_escape(hex4(w->s + i + 2)), 4);
             i += 6;
         } else if (w->s[i] == '\\' && to - i >= 2) {
             w->s[i + 1] = '/';
@@ -307,7 +309,7 @@ static int walk_word(struct walk *w, bool all)
     return TD_ECORRUPT;
 }
 
-static void blanks(struct walk *w)
+static void skip_blanks(struct walk *w)
 {
     while (w->at < w->n && w->s[w->at] && strchr(" \t\r\n", w->s[w->at]))
         w->at++;
@@ -316,7 +318,7 @@ static void blanks(struct walk *w)
 static int walk_value(struct walk *w, bool all);
 
 /* Decode a key so that \u0063ontent is content. */
-static void take_key(struct walk *w, size_t from, size_t to)
+static void read_key(struct walk *w, size_t from, size_t to)
 {
     struct step *st = &w->step[w->depth];
     size_t n = 0, i = from;
@@ -341,8 +343,8 @@ static void take_key(struct walk *w, size_t from, size_t to)
 /* Keys of {" Paris": -0.1, ...} below top_logprobs are tokens. */
 static bool key_is_text(const struct walk *w, size_t from, size_t to)
 {
-    return w->rules->no_text && !strcmp(near_name(w), "top_logprobs") && !listed(TOP_NAMES, w->step[w->depth].key) &&
-           !is_token_id(w->s + from, to - from);
+    return w->rules->no_text && !strcmp(near_name(w), "top_logprobs") &&
+           !is_listed(TOP_NAMES, w->step[w->depth].key) && !is_token_id(w->s + from, to - from);
 }
 
 static int walk_member(struct walk *w, bool all)
@@ -352,11 +354,11 @@ static int walk_member(struct walk *w, bool all)
 
     if (w->at >= w->n || w->s[w->at] != '"' || !(end = string_end(w)))
         return TD_ECORRUPT;
-    take_key(w, from, end - 1);
+    read_key(w, from, end - 1);
     if (w->write && key_is_text(w, from, end - 1))
         hide_string(w, from, end - 1);
     w->at = end;
-    blanks(w);
+    skip_blanks(w);
     if (w->at >= w->n || w->s[w->at] != ':')
         return TD_ECORRUPT;
     w->at++;
@@ -373,13 +375,13 @@ static int walk_container(struct walk *w, char close, bool all)
     if (w->depth >= TD_JSON_MAX_DEPTH)
         return TD_ECORRUPT;
     w->at++;
-    blanks(w);
+    skip_blanks(w);
     if (w->at < w->n && w->s[w->at] == close) {
         w->at++;
         return TD_OK;
     }
     for (;;) {
-        blanks(w);
+        skip_blanks(w);
         if (close == '}') {
             rc = walk_member(w, all);
         } else {
@@ -390,7 +392,7 @@ static int walk_container(struct walk *w, char close, bool all)
         }
         if (rc)
             return rc;
-        blanks(w);
+        skip_blanks(w);
         if (w->at >= w->n)
             return TD_ECORRUPT;
         if (w->s[w->at] == close) {
@@ -404,7 +406,7 @@ static int walk_container(struct walk *w, char close, bool all)
 
 static int walk_value(struct walk *w, bool all)
 {
-    blanks(w);
+    skip_blanks(w);
     if (w->at >= w->n)
         return TD_ECORRUPT;
     all = all || any_path(w);
@@ -442,7 +444,7 @@ int64_t td_redact_json(const struct td_redact_rules *rules, char *text, size_t n
         w->write = pass == 1;
         if (walk_value(w, false))
             break;
-        blanks(w);
+        skip_blanks(w);
         if (w->at != n)
             break;
         if (w->write)
@@ -452,7 +454,6 @@ int64_t td_redact_json(const struct td_redact_rules *rules, char *text, size_t n
     return changed;
 }
 
-/* An exchange's line: the paths begin anew below "request"; text members go when `answers` says so. */
 int64_t td_redact_exchange_json(const struct td_redact_rules *rules, bool answers, bool error, char *text, size_t n)
 {
     static const char *const ANSWER[] = {"text", "text_base64", "token_text", NULL};
@@ -469,11 +470,12 @@ int64_t td_redact_exchange_json(const struct td_redact_rules *rules, bool answer
 
         if (!end || end >= n)
             break;
-        take_key(w, from, end - 1);
+        read_key(w, from, end - 1);
         w->at = end + 1; /* our own line: no blanks */
         w->depth = 1;
         w->base = strcmp(w->step[0].key, "request") ? 0 : 1;
-        rc = walk_value(w, (answers && listed(ANSWER, w->step[0].key)) || (error && !strcmp(w->step[0].key, "error")));
+        rc = walk_value(w, (answers && is_listed(ANSWER, w->step[0].key)) ||
+                               (error && !strcmp(w->step[0].key, "error")));
         w->depth = w->base = 0;
         if (w->at < n && w->s[w->at] == ',')
             w->at++;

@@ -17,17 +17,20 @@ struct td_redact_path { struct td_redact_part part[TD_REDACT_MAX_PARTS]; int n; 
 struct td_redact_rules {
     struct td_redact_path path[TD_REDACT_MAX_PATHS];
     int n_paths;
-    bool no_text;         /* and every string that is text: docs/format.md, "Redaction", lists the names */
+    bool no_text;         /* also every text; docs/format.md, "Redaction", lists the names */
     bool no_errors;       /* no_text spares "error", "message" and "detail" */
 };
 
-/* "messages[*].content", "a.b[0]", "**.token" (at any depth). TD_EINVAL with the reason. */
+/* Parse "messages[*].content", "a.b[0]" or "**.token" (at any depth). TD_EINVAL. */
 int td_redact_path_parse(struct td_redact_path *p, const char *text, struct td_error *err);
 void td_redact_path_release(struct td_redact_path *p);
-/* Overwrite in n bytes of JSON. Returns the bytes overwritten, or TD_ECORRUPT: no JSON (then text is as it was). */
+/* Overwrite values in n bytes of JSON. Returns how many bytes, or TD_ECORRUPT: no JSON, and text is
+ * unchanged. */
 int64_t td_redact_json(const struct td_redact_rules *rules, char *text, size_t n);
-/* The same for the line of an exchange (compact, as td_exchange_write makes it): the rules' paths begin anew below "request".
- * answers: overwrite text and token_text whatever the rules say; error: and the sentence in "error". */
+/* The same for the line of an exchange (compact, from td_exchange_write()), where paths begin anew
+ * below "request".
+ *   answers : also overwrite text and token_text      error : also overwrite the sentence in
+ * "error" */
 int64_t td_redact_exchange_json(const struct td_redact_rules *rules, bool answers, bool error, char *text, size_t n);
 
 #endif

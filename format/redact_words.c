@@ -12,7 +12,7 @@ static const char *const SECRET_NAMES[] = {"key", "token", "api_key", "apikey", 
     "password", "passwd", "client_secret", "sig", "signature", "auth", "authorization", "bearer", NULL};
 
 /* "--Api-Key" and "OPENAI_API_KEY" are named too. */
-static bool secret_name(const char *s, size_t n)
+static bool is_secret_name(const char *s, size_t n)
 {
     char name[NAME_MAX_BYTES];
     size_t i, len;
@@ -34,7 +34,7 @@ static bool secret_name(const char *s, size_t n)
     return false;
 }
 
-static int64_t stars(char *s, size_t n)
+static int64_t overwrite_with_stars(char *s, size_t n)
 {
     memset(s, '*', n);
     return (int64_t)n;
@@ -54,7 +54,7 @@ static int64_t hide_userinfo(char *text, size_t n)
             if (text[k] == '@')
                 at = k;
         if (at)
-            changed += stars(text + i + 3, at - i - 3);
+            changed += overwrite_with_stars(text + i + 3, at - i - 3);
         i = k - 1;
     }
     return changed;
@@ -70,11 +70,11 @@ int64_t td_redact_query(char *text, size_t n)
             continue;
         for (name = i + 1; name < n && (isalnum((unsigned char)text[name]) || text[name] == '_' || text[name] == '-'); name++)
             ;
-        if (name >= n || text[name] != '=' || !secret_name(text + i + 1, name - i - 1))
+        if (name >= n || text[name] != '=' || !is_secret_name(text + i + 1, name - i - 1))
             continue;
         for (end = name + 1; end < n && text[end] && !strchr("&# \"'\\<>\r\n\t", text[end]); end++)
             ;
-        changed += stars(text + name + 1, end - name - 1);
+        changed += overwrite_with_stars(text + name + 1, end - name - 1);
         i = end - 1;
     }
     return changed;
@@ -90,10 +90,10 @@ int64_t td_redact_word(const char *before, char *word)
     while (*p) {
         size_t n = strcspn(p, " \t\n"), eq = strcspn(p, "= \t\n");
 
-        if (prev && n_prev > 2 && *prev == '-' && *p != '-' && secret_name(prev, n_prev))
-            changed += stars(p, n);
-        else if (eq < n && secret_name(p, eq))
-            changed += stars(p + eq + 1, n - eq - 1);
+        if (prev && n_prev > 2 && *prev == '-' && *p != '-' && is_secret_name(prev, n_prev))
+            changed += overwrite_with_stars(p, n);
+        else if (eq < n && is_secret_name(p, eq))
+            changed += overwrite_with_stars(p + eq + 1, n - eq - 1);
         prev = p;
         n_prev = n;
         p += n;

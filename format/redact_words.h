@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /* Overwrite the values of key, token, api_key, access_token ... after '?' or '&' in any text, and user:password@ in URLs.
- * Returns bytes overwritten. */
+ * Returns the bytes overwritten. */
 int64_t td_redact_query(char *text, size_t n);
-/* The same in a command line: "--api-key X", "--api-key=X", "HF_TOKEN=X". before: the word in front of it, or NULL. */
+/* Overwrite secrets in a word of a command line: "--api-key X", "--api-key=X", "HF_TOKEN=X".
+ *   before : the word in front of it, or NULL */
 int64_t td_redact_word(const char *before, char *word);
 
 #endif

@@ -29,7 +29,7 @@ struct repair {
     int64_t dropped, cut_bytes;   /* frames or stretches given up, bytes cut off */
     bool had_manifest, changed;
     cJSON *manifest;
-    char failure[480];        /* why the recording had failed; "" when it had not */
+    char failure[480];        /* why the recording had failed; "": it had not */
 };
 
 static int file_path(const struct repair *r, int file, const char *suffix, char *out, struct td_error *err)
@@ -40,32 +40,33 @@ static int file_path(const struct repair *r, int file, const char *suffix, char 
     return td_fs_join(out, TD_PATH_MAX, r->dir, name, err);
 }
 
-static void __attribute__((format(printf, 2, 3))) say(const struct repair *r, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3)))
+report_repair(const struct repair *r, const char *fmt, ...)
 {
     char text[TD_PATH_MAX + 512];
     va_list ap;
 
-    if (!r->opt->say)
+    if (!r->opt->report)
         return;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    r->opt->say(r->opt->ctx, text);
+    r->opt->report(r->opt->ctx, text);
 }
 
-static int cut(const char *path, uint64_t size, struct td_error *err)
+static int cut_file(const char *path, uint64_t size, struct td_error *err)
 {
     return truncate(path, (off_t)size) ? td_fail(err, TD_EIO, "%s: cannot cut: %s", path, strerror(errno)) : TD_OK;
 }
 
-static int replace(const char *tmp, const char *path, struct td_error *err)
+static int replace_file(const char *tmp, const char *path, struct td_error *err)
 {
     return rename(tmp, path) ? td_fail(err, TD_EIO, "%s: cannot rename: %s", tmp, strerror(errno)) : TD_OK;
 }
 
 /* ---- streams ---------------------------------------------------------------------------------------------------------- */
 
-/* Walk a stream; copy its good frames to `to` unless NULL. Counts go to the fact. */
+/* Walk a stream, and copy its good frames to `to` unless NULL. The file's fact gets the counts. */
 static int walk_stream(struct repair *r, int file, struct td_frames *f, struct td_sink *to, bool loud, struct td_error *err)
 {
     struct td_file_fact *fact = &r->fact[file];
@@ -80,7 +81,7 @@ static int walk_stream(struct repair *r, int file, struct td_frames *f, struct t
             return TD_OK;
         if (rc == TD_ECORRUPT || rc == TD_ETRUNCATED) {
             if (loud)
-                say(r, "%s", why.msg);
+                report_repair(r, "%s", why.msg);
             continue;
         }
         if (rc < 0)
@@ -114,7 +115,7 @@ static int rewrite_stream(struct repair *r, int file, const char *path, struct t
     if (!rc)
         rc = td_sink_sync(&to, err);
     td_sink_close(&to);
-    return rc ? rc : replace(tmp, path, err);
+    return rc ? rc : replace_file(tmp, path, err);
 }
 
 static int create_empty(struct repair *r, int file, struct td_error *err)
@@ -124,7 +125,7 @@ static int create_empty(struct repair *r, int file, struct td_error *err)
 
     if (!rc)
         td_sink_close(&s);
-    say(r, "%s/%s: missing; an empty one takes its place", r->dir, td_file_names[file]);
+    report_repair(r, "%s/%s: missing; an empty one takes its place", r->dir, td_file_names[file]);
     r->touched[file] = true;
     return rc;
 }
@@ -158,8 +159,9 @@ static int repair_stream(struct repair *r, int file, struct td_error *err)
     if (bad)
         return rewrite_stream(r, file, path, err);
     r->cut_bytes += (int64_t)(size - good_end);
-    say(r, "%s: %llu bytes of an unfinished frame cut off", path, (unsigned long long)(size - good_end));
-    return cut(path, good_end, err);
+    report_repair(r, "%s: %llu bytes of an unfinished frame cut off", path,
+                  (unsigned long long)(size - good_end));
+    return cut_file(path, good_end, err);
 }
 
 /* ---- the pack ---------------------------------------------------------------------------------------------------------- */
@@ -196,7 +198,7 @@ static int rewrite_pack(struct repair *r, struct td_pack *pk, const char *path, 
     if (!rc)
         rc = td_sink_sync(&to, err);
     if (!rc)
-        rc = replace(tmp, path, err);
+        rc = replace_file(tmp, path, err);
     td_sink_close(&to);
     td_buf_release(&stored);
     r->fact[TD_FILE_PACK].frames = r->fact[TD_FILE_PACK].records = ix.n;
@@ -208,7 +210,7 @@ static int rewrite_pack(struct repair *r, struct td_pack *pk, const char *path, 
 static int finish_pack(const char *path, const struct td_pack *pk, struct td_error *err)
 {
     struct td_sink s;
-    int rc = cut(path, pk->good_end, err);
+    int rc = cut_file(path, pk->good_end, err);
 
     if (!rc)
         rc = td_sink_reopen(&s, path, pk->good_end, err);
@@ -251,7 +253,7 @@ static int repair_pack(struct repair *r, struct td_error *err)
         rc = td_pack_walk(&pk, &at, &h, &frame_at, &stored, &why);
         old_index |= rc == 1 && h.encoding == TD_PACK_INDEX;
         if (rc == TD_ECORRUPT || rc == TD_ETRUNCATED)
-            say(r, "%s", why.msg);
+            report_repair(r, "%s", why.msg);
         else if (rc < 0)
             td_fail(err, rc, "%s", why.msg);
     } while (rc == 1 || rc == TD_ECORRUPT || rc == TD_ETRUNCATED);
@@ -262,7 +264,7 @@ static int repair_pack(struct repair *r, struct td_error *err)
         r->dropped += pk.bad;
         if (!pk.bad && pk.good_end < pk.src.size)
             r->cut_bytes += (int64_t)(pk.src.size - pk.good_end);
-        say(r, "%s: index rebuilt", path);
+        report_repair(r, "%s: index rebuilt", path);
         rc = pk.bad || old_index ? rewrite_pack(r, &pk, path, err) : finish_pack(path, &pk, err);
     }
     td_pack_close(&pk);
@@ -281,8 +283,8 @@ static void merge_member(cJSON *m, const char *section, const char *key, const c
     cJSON_AddItemToObject(s, key, cJSON_Duplicate(value, true));
 }
 
-/* One line of the ledger brought into the manifest: how it began, a fact, a count. */
-static void take_line(struct repair *r, const cJSON *line)
+/* Merge one line of the ledger into the manifest: its beginning, a fact or a count. */
+static void merge_ledger_line(struct repair *r, const cJSON *line)
 {
     const cJSON *begin = td_json_get(line, "begin"), *value = td_json_get(line, "value"), *item;
     const char *section = td_json_get_str(line, "section", NULL), *key = td_json_get_str(line, "key", NULL);
@@ -320,16 +322,17 @@ static int manifest_from_ledger(struct repair *r, struct td_error *err)
         for (; p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {
             cJSON *line = td_json_parse(p, (size_t)(nl - p), NULL);
 
-            take_line(r, line);
+            merge_ledger_line(r, line);
             cJSON_Delete(line);
         }
     }
     td_frames_close(&f);
-    if (!td_json_get(r->manifest, "id")) { /* killed before the first commit */
+    if (!td_json_get(r->manifest, "id")) { /* the recorder was killed before its first commit */
         cJSON_Delete(r->manifest);
         td_manifest_new_id(id);
         r->manifest = td_manifest_new("repair", id);
-        say(r, "%s: nothing is known about how this recording began; it gets a new id", r->dir);
+        report_repair(r, "%s: nothing is known about how this recording began; it gets a new id",
+                      r->dir);
     }
     cJSON_AddStringToObject(r->manifest, "state", "interrupted");
     return TD_OK;
@@ -352,16 +355,16 @@ static int load_manifest(struct repair *r, struct td_error *err)
             r->had_manifest = true;
             return TD_OK;
         }
-        say(r, "%s: %s; rebuilt from the ledger", path, why.msg);
+        report_repair(r, "%s: %s; rebuilt from the ledger", path, why.msg);
         cJSON_Delete(r->manifest);
         r->manifest = NULL;
     } else {
-        say(r, "%s: missing; rebuilt from the ledger", path);
+        report_repair(r, "%s: missing; rebuilt from the ledger", path);
     }
     return manifest_from_ledger(r, err);
 }
 
-/* Do size and checksum of every file agree with the manifest? Fills the facts. */
+/* Fill the facts with size and checksum of every file. *same: the manifest agrees. */
 static int digest_files(struct repair *r, bool *same, struct td_error *err)
 {
     struct td_file_fact was;
@@ -403,14 +406,15 @@ static int derive_exchanges(struct repair *r, struct td_error *err)
         unlink(tmp);
         return rc;
     }
-    say(r, "%s: %llu exchanges derived again from the wire", path, (unsigned long long)fact->records);
+    report_repair(r, "%s: %llu exchanges derived again from the wire", path,
+                  (unsigned long long)fact->records);
     r->touched[TD_FILE_EXCHANGES] = true;
-    return replace(tmp, path, err);
+    return replace_file(tmp, path, err);
 }
 
-/* A recording that failed (a full disk) is one that was interrupted, once its frames and files agree again; why it failed
- * stays in the note. */
-static bool identify_failure(struct repair *r)
+/* A recording that had failed (a full disk) counts as interrupted once its frames and files agree
+ * again. The note keeps the reason. */
+static bool clear_failed_state(struct repair *r)
 {
     if (strcmp(td_json_get_str(r->manifest, "state", ""), "failed") != 0)
         return false;
@@ -418,13 +422,15 @@ static bool identify_failure(struct repair *r)
     cJSON_DeleteItemFromObjectCaseSensitive(r->manifest, "failure");
     cJSON_DeleteItemFromObjectCaseSensitive(r->manifest, "state");
     cJSON_AddStringToObject(r->manifest, "state", "interrupted");
-    say(r, "%s/" TD_MANIFEST_NAME ": the recording had failed (%s); what was committed is kept", r->dir, r->failure);
+    report_repair(
+        r, "%s/" TD_MANIFEST_NAME ": the recording had failed (%s); what was committed is kept",
+        r->dir, r->failure);
     return true;
 }
 
 /* ---- all together ------------------------------------------------------------------------------------------------------- */
 
-static int save(struct repair *r, struct td_error *err)
+static int save_repaired_manifest(struct repair *r, struct td_error *err)
 {
     cJSON *note;
     int i;
@@ -441,7 +447,7 @@ static int save(struct repair *r, struct td_error *err)
     return td_manifest_save(r->dir, r->manifest, err);
 }
 
-static int mend(struct repair *r, struct td_error *err)
+static int repair_folder(struct repair *r, struct td_error *err)
 {
     bool same = false, any = false, had_failed = false;
     int i, rc = TD_OK;
@@ -453,7 +459,7 @@ static int mend(struct repair *r, struct td_error *err)
     if (!rc)
         rc = load_manifest(r, err);
     if (!rc)
-        had_failed = identify_failure(r);
+        had_failed = clear_failed_state(r);
     if (!rc)
         rc = digest_files(r, &same, err);
     for (i = 0; i < TD_FILE_COUNT; i++)
@@ -461,13 +467,13 @@ static int mend(struct repair *r, struct td_error *err)
     if (rc || (same && !any && r->had_manifest && !had_failed && !r->opt->always_derive))
         return rc;
     r->changed = true;
-    rc = save(r, err); /* the reader that derives needs a manifest */
+    rc = save_repaired_manifest(r, err); /* the reader that derives needs a manifest */
     if (!rc && (r->opt->always_derive || !r->had_manifest || had_failed || r->touched[TD_FILE_EXCHANGES])) {
         rc = derive_exchanges(r, err);
         if (!rc)
             rc = digest_files(r, &same, err);
         if (!rc)
-            rc = save(r, err);
+            rc = save_repaired_manifest(r, err);
     }
     return rc;
 }
@@ -475,7 +481,8 @@ static int mend(struct repair *r, struct td_error *err)
 int td_fixture_repair(const char *dir, const struct td_repair_options *opt, struct td_repair_sums *sums, struct td_error *err)
 {
     struct repair r = {.dir = dir, .opt = opt};
-    int rc = td_fs_is_dir(dir) ? mend(&r, err) : td_fail(err, TD_ENOTFOUND, "%s: no such folder", dir);
+    int rc = td_fs_is_dir(dir) ? repair_folder(&r, err)
+                               : td_fail(err, TD_ENOTFOUND, "%s: no such folder", dir);
 
     cJSON_Delete(r.manifest);
     *sums = (struct td_repair_sums){r.changed, r.dropped, r.cut_bytes};

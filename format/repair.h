@@ -1,8 +1,9 @@
 /* repair.h - make a damaged or unfinished recording readable again.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Torn tails are cut, bad frames dropped and those around them renumbered, the pack gets its index, and a manifest is written from the
- * old one or else from the ledger. No recorder may still be writing. A sound fixture is left as it is. */
+ * Repair cuts torn tails, drops bad frames and renumbers the others, rebuilds the index of the
+ * pack, and writes a manifest from the old one, or else from the ledger. No recorder may still be
+ * writing. A sound fixture is not changed. */
 #ifndef TD_FORMAT_REPAIR_H
 #define TD_FORMAT_REPAIR_H
 
@@ -15,15 +16,18 @@ struct td_file_fact;
 
 struct td_repair_options {
     bool always_derive;                              /* derive exchanges again in any case */
-    void (*say)(void *ctx, const char *sentence);    /* what was found and done; NULL: nobody listens */
+    void (*report)(void *ctx, const char *sentence); /* gets what was found and done; or NULL */
     /* Derive the exchanges of dir (it has a manifest) from its wire into a new stream file of that name in dir, and fill frames and
      * records of *fact. NULL: exchanges are not derived. */
     int (*derive)(void *ctx, const char *dir, const char *name, struct td_file_fact *fact, struct td_error *err);
     void *ctx;
 };
 
-struct td_repair_sums { bool changed; int64_t dropped, cut_bytes; }; /* dropped: frames, or stretches of bytes, given up */
+/* dropped: frames, or stretches of bytes */
+struct td_repair_sums { bool changed; int64_t dropped, cut_bytes; };
 
+/* Repair the fixture in `dir`. *sums: what was changed. TD_ENOTFOUND: no such folder; TD_EVERSION:
+ * written by a later version; TD_EIO, TD_ENOMEM. */
 int td_fixture_repair(const char *dir, const struct td_repair_options *opt, struct td_repair_sums *sums, struct td_error *err);
 
 #endif

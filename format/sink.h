@@ -1,4 +1,4 @@
-/* sink.h - where bytes leave (a file with a running checksum) and where they come from (a file or memory).
+/* sink.h - a growing file with a running checksum, and reading at offsets of a file or of memory.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_FORMAT_SINK_H
 #define TD_FORMAT_SINK_H
@@ -9,12 +9,12 @@
 #include "common/fs.h"
 #include "common/hash.h"
 
-/* A file that only grows. A write that fails is undone (the file is cut to its size before), so that a full disk leaves
- * whole frames. */
+/* A file that only grows. A failed write is undone by cutting the file to its size before, so that
+ * a full disk leaves complete frames. */
 struct td_sink {
     int fd;               /* -1: closed */
     char path[TD_PATH_MAX];
-    uint64_t size;        /* bytes written and kept */
+    uint64_t size;        /* bytes written successfully */
     void *hash;           /* running XXH3-128 of them */
 };
 
@@ -37,11 +37,11 @@ struct td_source {
 int td_source_open(struct td_source *s, const char *path, struct td_error *err); /* TD_ENOTFOUND, TD_EIO */
 void td_source_memory(struct td_source *s, const void *data, size_t n, const char *name);
 void td_source_close(struct td_source *s);
-/* Exactly n bytes from offset, or TD_ETRUNCATED / TD_EIO. */
+/* Read exactly n bytes at an offset. TD_ETRUNCATED, TD_EIO. */
 int td_source_read(const struct td_source *s, uint64_t at, void *out, size_t n, struct td_error *err);
-/* The first place >= at where the n <= 16 bytes of `needle` stand; s->size when there is none. */
+/* The first offset >= at of the n <= 16 bytes of `needle`; s->size: none. */
 uint64_t td_source_find(const struct td_source *s, uint64_t at, const void *needle, size_t n);
-/* XXH3-128 of all of it. */
+/* XXH3-128 of all bytes. */
 int td_source_digest(const struct td_source *s, struct td_hash *out, struct td_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* step.c - a step as one JSON line, both ways.
+/* step.c - write and read a step as one JSON line.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

@@ -22,12 +22,12 @@ struct check {
     struct td_fixture *fx;
 };
 
-static void problem(struct check *c, int code, const char *file, const char *sentence)
+static void report_problem(struct check *c, int code, const char *file, const char *sentence)
 {
     char here[TD_PATH_MAX + 8];
     int n = td_fs_join(here, TD_PATH_MAX, c->dir, file, NULL) ? 0 : (int)strlen(here);
 
-    if (n) /* the reader names the file as well: once is enough */
+    if (n) /* the reader's sentence begins with the file: name it once */
         n = strncmp(sentence, strcat(here, ": "), (size_t)n + 2) ? 0 : n + 2;
     c->sums->problems++;
     c->report(c->ctx, code, file, sentence + n);
@@ -46,11 +46,15 @@ static void check_file(struct check *c, int file)
     int rc = td_manifest_get_file(td_fixture_manifest(c->fx), name, &want);
 
     if (rc) {
-        problem(c, TD_ECORRUPT, name, rc == TD_ENOTFOUND ? "the manifest does not list it" : "the manifest's entry is damaged");
+        report_problem(c, TD_ECORRUPT, name,
+                       rc == TD_ENOTFOUND ? "the manifest does not list it"
+                                          : "the manifest's entry is damaged");
         return;
     }
     if (td_fs_join(path, sizeof path, c->dir, name, &err) || td_source_open(&src, path, &err)) {
-        problem(c, err.code, name, err.code == TD_ENOTFOUND ? "missing, though the manifest lists it" : err.msg);
+        report_problem(c, err.code, name,
+                       err.code == TD_ENOTFOUND ? "missing, though the manifest lists it"
+                                                : err.msg);
         return;
     }
     c->sums->files++;
@@ -58,11 +62,11 @@ static void check_file(struct check *c, int file)
     if (src.size != want.bytes) {
         snprintf(said, sizeof said, "%llu bytes, the manifest says %llu%s", (unsigned long long)src.size, (unsigned long long)want.bytes,
                  src.size < want.bytes ? ": truncated" : ": it grew");
-        problem(c, src.size < want.bytes ? TD_ETRUNCATED : TD_ECORRUPT, name, said);
+        report_problem(c, src.size < want.bytes ? TD_ETRUNCATED : TD_ECORRUPT, name, said);
     } else if (td_source_digest(&src, &have, &err)) {
-        problem(c, err.code, name, err.msg);
+        report_problem(c, err.code, name, err.msg);
     } else if (!td_hash_eq(have, want.hash)) {
-        problem(c, TD_ECORRUPT, name, "its checksum is not the manifest's");
+        report_problem(c, TD_ECORRUPT, name, "its checksum is not the manifest's");
     }
     td_source_close(&src);
 }
@@ -77,10 +81,10 @@ static void need_blob(struct check *c, const struct td_op *op, const struct td_t
         return;
     td_hash_hex(t->blob, hex);
     snprintf(said, sizeof said, "op %lld needs blob %s (\"%s\"), which is not there", (long long)op->op, hex, t->role);
-    problem(c, TD_ENOTFOUND, td_file_names[TD_FILE_PACK], said);
+    report_problem(c, TD_ENOTFOUND, td_file_names[TD_FILE_PACK], said);
 }
 
-/* Read one record of any kind; 1, 0 or the cursor's error. */
+/* Read one record of any kind. 1, 0 or the cursor's error. */
 static int next_record(struct check *c, struct td_cursor *cur, enum td_stream_kind kind, struct td_error *err)
 {
     struct td_exchange x = {0};
@@ -135,7 +139,7 @@ static void check_stream(struct check *c, enum td_stream_kind kind)
             break;
         n += rc == 1;
         if (rc < 0 && said++ < MAX_PROBLEMS_PER_FILE)
-            problem(c, rc, name, err.msg);
+            report_problem(c, rc, name, err.msg);
         if (rc < 0 && rc != TD_ECORRUPT && rc != TD_ETRUNCATED && rc != TD_ELIMIT)
             break;
     }
@@ -144,7 +148,7 @@ static void check_stream(struct check *c, enum td_stream_kind kind)
         c->sums->frames += (int64_t)want.frames;
         if ((uint64_t)n != want.records) {
             snprintf(text, sizeof text, "%lld records, the manifest says %llu", (long long)n, (unsigned long long)want.records);
-            problem(c, TD_ECORRUPT, name, text);
+            report_problem(c, TD_ECORRUPT, name, text);
         }
     }
     td_cursor_close(cur);
@@ -164,7 +168,7 @@ static int check_blob(struct check *c, const struct td_pack *pk, const struct td
     if (!rc && (!e || e->at != at || e->raw_len != h->raw_len))
         rc = td_fail(&err, TD_ECORRUPT, "the index does not agree with the frame at offset %llu", (unsigned long long)at);
     if (rc)
-        problem(c, rc, td_file_names[TD_FILE_PACK], err.msg);
+        report_problem(c, rc, td_file_names[TD_FILE_PACK], err.msg);
     return rc;
 }
 
@@ -182,7 +186,8 @@ static void check_pack(struct check *c)
     if (td_fs_join(path, sizeof path, c->dir, name, &err) || td_pack_open(&pk, path, &err))
         return;
     if (!pk.indexed)
-        problem(c, TD_ETRUNCATED, name, "no valid index at its end; \"fixture repair\" writes one");
+        report_problem(c, TD_ETRUNCATED, name,
+                       "no valid index at its end; \"fixture repair\" writes one");
     for (;;) {
         td_error_clear(&err);
         rc = td_pack_walk(&pk, &at, &h, &frame_at, &stored, &err);
@@ -193,7 +198,7 @@ static void check_pack(struct check *c)
             if (said < MAX_PROBLEMS_PER_FILE && check_blob(c, &pk, &h, frame_at))
                 said++;
         } else if (rc < 0 && said++ < MAX_PROBLEMS_PER_FILE) {
-            problem(c, rc, name, err.msg);
+            report_problem(c, rc, name, err.msg);
         }
         if (rc < 0 && rc != TD_ECORRUPT && rc != TD_ETRUNCATED)
             break;
@@ -202,7 +207,7 @@ static void check_pack(struct check *c)
     td_pack_close(&pk);
 }
 
-/* The code of GPU kernels: its blobs are there, but for what extract left out. */
+/* Check that the code of GPU kernels is there, unless extract left it out. */
 static void check_images(struct check *c)
 {
     const cJSON *m = td_fixture_manifest(c->fx), *image;
@@ -211,7 +216,8 @@ static void check_images(struct check *c)
         struct td_hash hash;
 
         if (td_hash_parse(td_json_get_str(image, "blob", ""), &hash) || (!td_fixture_has_blob(c->fx, hash) && !td_json_get(m, "extract")))
-            problem(c, TD_ECORRUPT, TD_MANIFEST_NAME, "tap.images: the code of a GPU kernel is not there");
+            report_problem(c, TD_ECORRUPT, TD_MANIFEST_NAME,
+                           "tap.images: the code of a GPU kernel is not there");
     }
 }
 
@@ -225,11 +231,13 @@ int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, stru
     if (!td_fs_is_dir(dir))
         return td_fail(err, TD_ENOTFOUND, "%s: no such folder", dir);
     if (td_fixture_open(dir, &c.fx, &why)) {
-        problem(&c, why.code, TD_MANIFEST_NAME, why.msg);
+        report_problem(&c, why.code, TD_MANIFEST_NAME, why.msg);
         return TD_OK;
     }
     if (!strcmp(td_json_get_str(td_fixture_manifest(c.fx), "state", ""), "failed"))
-        problem(&c, TD_ECORRUPT, TD_MANIFEST_NAME, td_json_get_str(td_fixture_manifest(c.fx), "failure", "the recording failed"));
+        report_problem(
+            &c, TD_ECORRUPT, TD_MANIFEST_NAME,
+            td_json_get_str(td_fixture_manifest(c.fx), "failure", "the recording failed"));
     for (i = 0; i < TD_FILE_COUNT; i++)
         check_file(&c, i);
     for (i = 0; i < TD_FILE_PACK; i++)

@@ -1,8 +1,8 @@
 /* writer.c - a recording while it happens: a bounded queue, one thread that redacts, compresses and writes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Callers copy a record into the queue; everything behind it (redaction, frames, blobs, the ledger) belongs to the writer thread
- * and needs no lock. `lock` guards the queue and the state callers share; `stat_lock` the facts and counts. */
+ * Callers copy a record into the queue (writer_queue.c). The writer thread (writer_thread.c) does
+ * the rest: redaction, frames, blobs, the ledger. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -116,8 +116,9 @@ int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_byt
         it->elem_bytes = elem_bytes;
         return td_writer_queue_push(w, it);
     }
-    rc = TD_ENOMEM; /* it is marked as seen and never will be: the recording is not whole */
-    td_writer_keep_failure(w, &(struct td_error){TD_ENOMEM, "no memory to queue a blob"});
+    /* the blob is marked as seen, but will never be written: the recording is incomplete */
+    rc = TD_ENOMEM;
+    td_writer_note_failure(w, &(struct td_error){TD_ENOMEM, "no memory to queue a blob"});
     return rc;
 }
 
@@ -185,7 +186,7 @@ static int open_files(struct td_writer *w, struct td_error *err)
     return rc;
 }
 
-static void release(struct td_writer *w)
+static void release_writer(struct td_writer *w)
 {
     struct td_writer_item *it, *next;
     int i;
@@ -216,7 +217,7 @@ static void release(struct td_writer *w)
     free(w);
 }
 
-static void init(struct td_writer *w, const struct td_writer_options *opt)
+static void init_writer(struct td_writer *w, const struct td_writer_options *opt)
 {
     pthread_condattr_t mono;
     int k;
@@ -230,7 +231,8 @@ static void init(struct td_writer *w, const struct td_writer_options *opt)
     td_buf_init(&w->fact_lines, TD_MANIFEST_MAX);
     w->tail = &w->head;
     w->level = opt && opt->level ? opt->level : 3;
-    w->blob_level = opt && opt->level ? opt->level : 1; /* of small activations: as small as with 3, in less time */
+    /* activations get as small as with 3, in less time */
+    w->blob_level = opt && opt->level ? opt->level : 1;
     w->queue_max = opt && opt->queue_max_bytes ? opt->queue_max_bytes : 256 << 20;
     strncpy(w->tool, opt && opt->tool ? opt->tool : "tapedeck", sizeof w->tool - 1);
     w->wall_ns = td_clock_wall_ns();
@@ -255,7 +257,7 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
     *out = NULL;
     if (!w)
         return td_fail(err, TD_ENOMEM, "%s: out of memory", dir);
-    init(w, opt);
+    init_writer(w, opt);
     if (strlen(dir) + 32 >= sizeof w->dir)
         rc = td_fail(err, TD_ELIMIT, "%s: path too long", dir);
     else
@@ -282,7 +284,7 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
     *out = w;
     return TD_OK;
 fail:
-    release(w);
+    release_writer(w);
     return rc;
 }
 
@@ -348,7 +350,7 @@ int td_writer_close(struct td_writer *w, const char *state, struct td_error *err
         rc = td_fail(err, w->failure.code, "%s", w->failure.msg);
     else if (rc)
         td_fail(err, rc, "%s", why.msg);
-    release(w);
+    release_writer(w);
     return rc;
 }
 
@@ -357,5 +359,5 @@ void td_writer_abandon(struct td_writer *w)
     if (!w)
         return;
     stop_thread(w);
-    release(w);
+    release_writer(w);
 }

@@ -19,7 +19,7 @@ int td_writer_failure(struct td_writer *w)
     return code;
 }
 
-void td_writer_keep_failure(struct td_writer *w, const struct td_error *why)
+void td_writer_note_failure(struct td_writer *w, const struct td_error *why)
 {
     pthread_mutex_lock(&w->lock);
     if (!w->failure.code)
@@ -44,7 +44,7 @@ struct td_writer_item *td_writer_item_new(enum td_writer_item_type type, const v
     return it;
 }
 
-/* Is the queue to be left alone? With `lock` held. */
+/* Is writing paused now? Call with `lock` held. */
 static bool is_paused(const struct td_writer *w)
 {
     return w->paused && w->queued <= w->queue_max / 2 && td_clock_mono_ns() - w->paused_ns < TD_WRITER_PAUSE_NS;

@@ -17,7 +17,7 @@ int td_writer_queue_push(struct td_writer *w, struct td_writer_item *it);
 /* The code of the writer's first failure, TD_OK when there is none. */
 int td_writer_failure(struct td_writer *w);
 /* Note the first failure, and wake every caller that waits for room. */
-void td_writer_keep_failure(struct td_writer *w, const struct td_error *why);
+void td_writer_note_failure(struct td_writer *w, const struct td_error *why);
 
 /* ---- the writer's thread ---- */
 

@@ -19,7 +19,7 @@
 
 #define TD_WRITER_STREAMS 5
 #define TD_WRITER_COUNTERS 1024   /* names in the ledger */
-#define TD_WRITER_PAUSE_NS (5 * TD_NS_PER_S) /* so much is lost at most when the process is killed */
+#define TD_WRITER_PAUSE_NS (5 * TD_NS_PER_S) /* at most so much is lost if the process is killed */
 
 enum td_writer_item_type { TD_ITEM_WIRE, TD_ITEM_LINE, TD_ITEM_BLOB, TD_ITEM_COMMIT };
 
@@ -53,7 +53,7 @@ struct td_writer {
     bool idle, stop, paused;
     int64_t paused_ns;          /* since when */
     struct td_error failure;    /* the first; code 0: none */
-    struct td_pack_index seen;  /* blobs taken, written or not (at = 0) */
+    struct td_pack_index seen;  /* blobs queued or written (at = 0) */
 
     pthread_mutex_t stat_lock;
     cJSON *facts;

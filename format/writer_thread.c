@@ -101,7 +101,7 @@ static int flush_ledger(struct td_writer *w, struct td_error *err)
     return rc;
 }
 
-static int commit(struct td_writer *w, struct td_error *err)
+static int commit_all(struct td_writer *w, struct td_error *err)
 {
     int k, rc = flush_ledger(w, err);
 
@@ -131,7 +131,7 @@ static int64_t commit_due_ns(const struct td_writer *w)
 
 /* ---- its loop ------------------------------------------------------------------------------------- */
 
-static int handle(struct td_writer *w, struct td_writer_item *it, struct td_error *err)
+static int handle_item(struct td_writer *w, struct td_writer_item *it, struct td_error *err)
 {
     struct emit_ctx ctx = {w, err};
 
@@ -146,7 +146,7 @@ static int handle(struct td_writer *w, struct td_writer_item *it, struct td_erro
     case TD_ITEM_BLOB:
         return td_pack_write(&w->pack, &w->index, w->z, w->blob_level, it->hash, it->data, it->len, it->elem_bytes, &w->scratch, err);
     case TD_ITEM_COMMIT:
-        return commit(w, err);
+        return commit_all(w, err);
     }
     return TD_OK;
 }
@@ -162,17 +162,19 @@ void *td_writer_thread(void *arg)
     while (!stop) {
         for (it = td_writer_queue_take(w, commit_due_ns(w), &stop); it; it = next) {
             next = it->next;
-            if (!why.code && handle(w, it, &why)) {
+            if (!why.code && handle_item(w, it, &why)) {
                 if (!why.code)
                     td_fail(&why, TD_ENOMEM, "%s: out of memory", w->dir);
-                td_writer_keep_failure(w, &why);
+                td_writer_note_failure(w, &why);
             }
             td_writer_queue_done(w, it);
-            if (!why.code && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
-                td_writer_keep_failure(w, &why);
+            if (!why.code && oldest_ns(w) &&
+                td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit_all(w, &why))
+                td_writer_note_failure(w, &why);
         }
-        if (!why.code && !stop && oldest_ns(w) && td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit(w, &why))
-            td_writer_keep_failure(w, &why);
+        if (!why.code && !stop && oldest_ns(w) &&
+            td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit_all(w, &why))
+            td_writer_note_failure(w, &why);
     }
     return NULL;
 }
@@ -182,5 +184,5 @@ int td_writer_drain(struct td_writer *w, struct td_error *err)
     struct emit_ctx ctx = {w, err};
     int rc = td_redactor_finish(w->redactor, emit_wire, &ctx);
 
-    return rc ? rc : commit(w, err);
+    return rc ? rc : commit_all(w, err);
 }

@@ -6,7 +6,7 @@
 #include "format/writer_state.h"
 
 /* The thread: takes the queue, redacts, compresses, writes, commits, until w->stop is set and the queue is empty.
- * arg: the writer. Its first failure goes to td_writer_keep_failure(); what comes after that is dropped. */
+ * arg: the writer. Its first failure goes to td_writer_note_failure(); later items are dropped. */
 void *td_writer_thread(void *arg);
 /* After the thread has ended: write what redaction still holds, and commit. */
 int td_writer_drain(struct td_writer *w, struct td_error *err);

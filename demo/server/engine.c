@@ -1,4 +1,4 @@
-/* engine.c - the scheduler thread and the jobs it shares with the HTTP threads.
+/* engine.c - the scheduler thread, and the jobs it shares with the HTTP threads.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "demo/server/engine.h"
 
@@ -12,7 +12,8 @@
 #include "common/log.h"
 #include "kernels/abi/td_gptq.h"
 
-/* Everything but the constants of a job is guarded by the engine's lock. A job is freed when both sides have let go. */
+/* The engine's lock guards all of a job but its constants. A job is freed once reader and scheduler
+ * have released it. */
 struct td_job {
     struct td_engine *engine;
     struct td_job *next;
@@ -27,7 +28,7 @@ struct td_job {
     struct td_sampler sampling;
     int slot;               /* -1 while waiting */
     int n_computed;         /* tokens whose K and V are cached */
-    int n_rows;             /* of the pass that runs */
+    int n_rows;             /* in the current step */
     int64_t t_last_ns;      /* of the last token */
     /* shared */
     struct td_token *token; /* [max_tokens] */
@@ -51,7 +52,7 @@ struct td_engine {
     struct td_job **slot;                  /* [max_slots]: the running jobs */
     bool stop, dead;
     uint64_t n_jobs, n_steps;
-    /* scratch of a pass */
+    /* scratch of a step */
     struct td_llama_row *row;
     struct td_step_span *span;
     struct td_job **span_job;
@@ -84,10 +85,10 @@ static void finish_job(struct td_engine *e, struct td_job *j, enum td_finish fin
         job_free(j);
 }
 
-/* ---- what runs in the next pass ---------------------------------------------------------------------------------- */
+/* ---- the next step --------------------------------------------------------------------------- */
 
-/* Drop jobs that nobody reads any more, then fill free slots from the queue. Under the lock. */
-static void admit(struct td_engine *e)
+/* Drop jobs without a reader, then fill free slots from the queue. Under the lock. */
+static void admit_jobs(struct td_engine *e)
 {
     for (int s = 0; s < e->model->max_slots; s++)
         if (e->slot[s] && e->slot[s]->reader_gone)
@@ -133,7 +134,8 @@ static void add_span(struct td_engine *e, struct td_job *j, int n_rows)
     }
 }
 
-/* Decoding rows first, then prompts in what room is left, both in order of slots. Under the lock. */
+/* Put decoding rows first, then as much of the prompts as fits, both in order of slots. Under the
+ * lock. */
 static void build_batch(struct td_engine *e)
 {
     e->n_rows = e->n_spans = 0;
@@ -148,9 +150,9 @@ static void build_batch(struct td_engine *e)
         }
 }
 
-/* ---- one pass ---------------------------------------------------------------------------------------------------- */
+/* ---- one step -------------------------------------------------------------------------------- */
 
-/* n_logprobs: -1 none. */
+/* Fill in the token's logprob and those of the likeliest tokens. n_logprobs -1: none. */
 static void fill_top(struct td_engine *e, int n_logprobs, struct td_token *t, const float *logits)
 {
     int vocab = e->model->cfg.vocab_size, n;
@@ -173,7 +175,7 @@ static void fill_top(struct td_engine *e, int n_logprobs, struct td_token *t, co
 }
 
 /* Choose the next token of a job from its logits and hand it over. Under the lock. */
-static void take_token(struct td_engine *e, struct td_job *j, const float *logits, int64_t now_ns)
+static void choose_token(struct td_engine *e, struct td_job *j, const float *logits, int64_t now_ns)
 {
     int eos = e->model->cfg.eos_token_id;
     struct td_token *t = &j->token[j->n_tokens];
@@ -193,8 +195,10 @@ static void take_token(struct td_engine *e, struct td_job *j, const float *logit
         pthread_cond_broadcast(&j->changed);
 }
 
-/* What rows of a prompt say of the tokens that follow them. Returns the logits behind those that were used. */
-static const float *take_scores(struct td_engine *e, struct td_job *j, const struct td_step_span *span, const float *logits)
+/* Store the logprobs that rows of a prompt give the tokens behind them. Returns the logits after
+ * those that were used. */
+static const float *store_scores(struct td_engine *e, struct td_job *j,
+                                 const struct td_step_span *span, const float *logits)
 {
     for (int i = 0; i < span->n_rows; i++) {
         int position = span->position + i;
@@ -207,7 +211,7 @@ static const float *take_scores(struct td_engine *e, struct td_job *j, const str
     return logits;
 }
 
-static void take_results(struct td_engine *e)
+static void store_results(struct td_engine *e)
 {
     int64_t now_ns = td_clock_mono_ns();
     const float *logits = e->logits;
@@ -218,16 +222,16 @@ static void take_results(struct td_engine *e)
         const struct td_llama_row *last = &e->row[e->span[i].first_row + e->span[i].n_rows - 1];
         j->n_computed += j->n_rows;
         if (j->score)
-            logits = take_scores(e, j, &e->span[i], logits);
+            logits = store_scores(e, j, &e->span[i], logits);
         if (!last->wants_logits || j->n_computed < j->n_prompt)
             continue;
-        take_token(e, j, logits, now_ns);
+        choose_token(e, j, logits, now_ns);
         logits += e->model->cfg.vocab_size;
     }
     pthread_mutex_unlock(&e->lock);
 }
 
-static void die(struct td_engine *e, const struct td_error *err)
+static void declare_dead(struct td_engine *e, const struct td_error *err)
 {
     td_log(TD_LOG_ERROR, "engine", "the engine is dead: %s", err->msg);
     pthread_mutex_lock(&e->lock);
@@ -235,23 +239,23 @@ static void die(struct td_engine *e, const struct td_error *err)
     pthread_mutex_unlock(&e->lock);
 }
 
-static void run_pass(struct td_engine *e)
+static void run_step(struct td_engine *e)
 {
     struct td_error err = {0};
     struct td_step_args step = {.struct_size = sizeof step, .n_spans = e->n_spans, .step = e->n_steps++, .spans = e->span};
 
     td_step(&step);
-    if (td_llama_forward(e->model, e->row, e->n_rows, e->logits, &err)) {
-        die(e, &err);
+    if (td_llama_step(e->model, e->row, e->n_rows, e->logits, &err)) {
+        declare_dead(e, &err);
         return;
     }
     if (e->step_pause_ms > 0)
         td_clock_sleep_until(td_clock_mono_ns() + e->step_pause_ms * TD_NS_PER_MS);
-    take_results(e);
+    store_results(e);
 }
 
 /* End every job. Under the lock. */
-static void end_all(struct td_engine *e, enum td_finish finish)
+static void end_all_jobs(struct td_engine *e, enum td_finish finish)
 {
     for (int s = 0; s < e->model->max_slots; s++)
         if (e->slot[s])
@@ -266,28 +270,28 @@ static void end_all(struct td_engine *e, enum td_finish finish)
     td_server_metrics_set_queue(e->metrics, 0, 0);
 }
 
-static void *scheduler(void *arg)
+static void *scheduler_thread(void *arg)
 {
     struct td_engine *e = arg;
 
     pthread_mutex_lock(&e->lock);
     while (!e->stop && !e->dead) {
-        admit(e);
+        admit_jobs(e);
         if (e->n_running == 0) {
             pthread_cond_wait(&e->work, &e->lock);
             continue;
         }
         build_batch(e);
         pthread_mutex_unlock(&e->lock);
-        run_pass(e);
+        run_step(e);
         pthread_mutex_lock(&e->lock);
     }
-    end_all(e, e->dead ? TD_FINISH_ERROR : TD_FINISH_ABORT);
+    end_all_jobs(e, e->dead ? TD_FINISH_ERROR : TD_FINISH_ABORT);
     pthread_mutex_unlock(&e->lock);
     return NULL;
 }
 
-/* ---- from outside ------------------------------------------------------------------------------------------------ */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 int td_engine_open(struct td_engine **out, struct td_llama *model,
                    struct td_server_metrics *metrics, int step_pause_ms, struct td_error *err)
@@ -308,15 +312,15 @@ int td_engine_open(struct td_engine **out, struct td_llama *model,
     e->row = calloc((size_t)model->max_rows, sizeof *e->row);
     e->span = calloc(slots, sizeof *e->span);
     e->span_job = calloc(slots, sizeof *e->span_job);
-    e->logits = calloc((rows > slots ? rows : slots) * vocab, /* of a prompt that is scored, every row has some */
-                        sizeof *e->logits);
+    /* every row of a scored prompt has logits */
+    e->logits = calloc((rows > slots ? rows : slots) * vocab, sizeof *e->logits);
     e->work_row = calloc(vocab, sizeof *e->work_row);
     e->logprob = calloc(vocab, sizeof *e->logprob);
     if (!e->slot || !e->row || !e->span || !e->span_job || !e->logits || !e->work_row || !e->logprob) {
         td_engine_close(e);
         return td_fail(err, TD_ENOMEM, "out of memory");
     }
-    if (pthread_create(&e->thread, NULL, scheduler, e)) {
+    if (pthread_create(&e->thread, NULL, scheduler_thread, e)) {
         td_engine_close(e);
         return td_fail(err, TD_EIO, "cannot start the scheduler's thread");
     }
@@ -474,6 +478,6 @@ void td_job_release(struct td_job *j)
     if (j->scheduler_gone)
         job_free(j);
     else
-        pthread_cond_signal(&e->work); /* a waiting job is dropped at once, a running one after the pass */
+        pthread_cond_signal(&e->work); /* drops a waiting job at once, a running one after the step */
     pthread_mutex_unlock(&e->lock);
 }

@@ -1,8 +1,9 @@
-/* engine.h - the scheduler: many requests, one forward pass at a time over all of them (continuous batching).
+/* engine.h - the scheduler: run many requests, one step at a time over all (continuous batching).
  * SPDX-License-Identifier: Apache-2.0
  *
- * One thread owns the model. Before each pass it admits waiting jobs, then batches one row for every job that decodes and as much
- * of the prompts as fits; td_step announces the rows. HTTP threads submit jobs and read tokens from them. */
+ * A step is one forward pass over a batch of rows. One thread owns the model. Before each step it
+ * admits waiting jobs, then batches one row for every job that decodes, and as much of the prompts
+ * as fits; td_step announces the rows. HTTP threads submit jobs and read tokens from them. */
 #ifndef TD_DEMO_SERVER_ENGINE_H
 #define TD_DEMO_SERVER_ENGINE_H
 
@@ -22,7 +23,7 @@
 struct td_token {
     int32_t id;
     int n_top;
-    int rank;                  /* tokens as likely or more; 0: its logprob is NaN, or none was wanted */
+    int rank;                  /* number of tokens as likely or likelier; 0: NaN, or not wanted */
     int32_t top_id[TD_TOP_MAX + 1];
     float top_logprob[TD_TOP_MAX + 1]; /* may be NaN */
 };
@@ -34,28 +35,31 @@ struct td_job_spec {
     int n_logprobs;            /* -1: none wanted */
     int n_prompt_logprobs;     /* the same, of the prompt's tokens */
     struct td_sampler sampling;
-    const char *id;            /* what the client sees: "cmpl-..." */
+    const char *id;            /* for the client: "cmpl-..." */
 };
 
 struct td_engine;
 struct td_job;
 
-/* Start the thread. model and metrics are borrowed until close. step_pause_ms: a sleep after each pass (--fault slow). */
+/* Start the thread. model and metrics are borrowed until close. step_pause_ms: a sleep after each
+ * step (--fault slow). */
 int td_engine_open(struct td_engine **out, struct td_llama *model,
                    struct td_server_metrics *metrics, int step_pause_ms, struct td_error *err);
-/* No new jobs; those that run end as "abort" at the next pass. For the end of the program, before the HTTP threads are joined. */
+/* Accept no new jobs; running ones end as "abort" after the step. For the end of the program,
+ * before the HTTP threads are joined. */
 void td_engine_stop(struct td_engine *e);
 void td_engine_close(struct td_engine *e); /* stop and free; every job must have been released */
-/* False after a kernel refused: nothing can be computed any more (vLLM: EngineDeadError). */
+/* False after a kernel has refused: the engine computes nothing any more (vLLM:
+ * EngineDeadError). */
 bool td_engine_is_alive(struct td_engine *e);
 
-/* NULL: TD_ELIMIT (too many wait), TD_EINTR (stopped, or dead), TD_ENOMEM. */
+/* Queue a job. NULL: TD_ELIMIT (too many wait), TD_EINTR (stopped, or dead), TD_ENOMEM. */
 struct td_job *td_engine_submit(struct td_engine *e, const struct td_job_spec *spec, struct td_error *err);
 /* The next token. 1 = *out is filled; 0 = there are no more; TD_ETIMEOUT = none yet. One reader per job. */
 int td_job_next(struct td_job *j, struct td_token *out, int timeout_ms);
-enum td_finish td_job_finish(struct td_job *j); /* once td_job_next has said 0 or the last token was read; else NONE */
-/* [n_prompt] the prompt's tokens with their logprobs (that of the first says nothing), once td_job_next has said 0; NULL: not wanted. Lives
- * as long as the job. */
+enum td_finish td_job_finish(struct td_job *j); /* NONE until the last token was read */
+/* [n_prompt] the prompt's tokens with their logprobs (but for the first), once td_job_next() has
+ * returned 0. Lives as long as the job. NULL: not wanted. */
 const struct td_token *td_job_prompt_scores(struct td_job *j);
 void td_job_release(struct td_job *j);           /* a job that still runs is aborted */
 

@@ -1,4 +1,4 @@
-/* fault.h - faults on request, so that the tests of a recorder can meet them. For tests only.
+/* fault.h - faults on request, so that tests of a recorder can meet them. For tests only.
  * SPDX-License-Identifier: Apache-2.0
  *
  *   http500[:N]  every N-th generation request (default: every one) is answered 500
@@ -6,7 +6,7 @@
  *   nul-text[:N] from event N on (default 0) the text holds a NUL (as \u0000) and bytes that are not UTF-8
  *   cut[:N]      the connection is closed in the middle of event N (default 3), or instead of a body
  *   die[:N]      the process exits with code 70 instead of event N (default 3), or instead of a body
- *   slow:MS      every forward pass takes MS milliseconds longer */
+ *   slow:MS      every step takes MS milliseconds longer */
 #ifndef TD_DEMO_SERVER_FAULT_H
 #define TD_DEMO_SERVER_FAULT_H
 

@@ -16,14 +16,14 @@
 
 enum stage { STAGE_ROLE, STAGE_TOKENS, STAGE_USAGE, STAGE_DONE };
 
-/* A request on its way. Lives until its answer is complete. */
+/* A request that is being answered. Lives until its answer is complete. */
 struct generation {
     struct td_server *server;
     struct td_call *call;
     struct td_request request;
     struct td_reply reply;
     struct td_job *job;
-    enum stage stage;         /* of a stream: what comes next */
+    enum stage stage;         /* of a stream: the next event */
     int n_events;
 };
 
@@ -36,7 +36,7 @@ static void generation_free(void *p)
     free(g);
 }
 
-static bool fill_id(struct generation *g, struct td_server_error *e)
+static bool choose_reply_id(struct generation *g, struct td_server_error *e)
 {
     const char *prefix = g->request.chat ? "chatcmpl-" : "cmpl-", *id = td_call_header(g->call, "X-Request-Id");
     unsigned char random[16] = {0};
@@ -53,15 +53,15 @@ static bool fill_id(struct generation *g, struct td_server_error *e)
     return true;
 }
 
-/* The engine has died: vLLM's words. */
-static bool fail_dead(struct td_server_error *e)
+/* Fail as vLLM does when its engine has died. */
+static bool fail_dead_engine(struct td_server_error *e)
 {
     return td_server_error_set(
         e, 500, NULL,
         "EngineCore encountered an issue. See stack trace (above) for the root cause.");
 }
 
-static bool start(struct generation *g, struct td_server_error *e)
+static bool start_generation(struct generation *g, struct td_server_error *e)
 {
     struct td_server *s = g->server;
     struct td_error err = {0};
@@ -69,7 +69,9 @@ static bool start(struct generation *g, struct td_server_error *e)
 
     if (td_fault_refuses(&s->fault, atomic_fetch_add(&s->n_requests, 1) + 1))
         return td_server_error_set(e, 500, NULL, "a fault that was asked for: --fault http500");
-    if (!td_request_parse(&g->request, &s->model, g->request.chat, td_buf_str(&g->call->body), g->call->body.len, e) || !fill_id(g, e))
+    if (!td_request_parse(&g->request, &s->model, g->request.chat, td_buf_str(&g->call->body),
+                          g->call->body.len, e) ||
+        !choose_reply_id(g, e))
         return false;
     g->reply.request = &g->request;
     g->reply.tokenizer = s->tokenizer;
@@ -83,7 +85,8 @@ static bool start(struct generation *g, struct td_server_error *e)
     g->job = td_engine_submit(s->engine, &spec, &err);
     if (g->job)
         return true;
-    return err.code == TD_EINTR ? fail_dead(e) : td_server_error_set(e, 503, NULL, "%s", err.msg);
+    return err.code == TD_EINTR ? fail_dead_engine(e)
+                                : td_server_error_set(e, 503, NULL, "%s", err.msg);
 }
 
 /* ---- streamed ------------------------------------------------------------------------------------------------------ */
@@ -101,7 +104,7 @@ static int next_token_event(struct generation *g, struct td_buf *out)
             return -1;
     finish = td_job_finish(g->job);
     if (finish == TD_FINISH_ERROR) {
-        fail_dead(&e);
+        fail_dead_engine(&e);
         td_reply_error_event(&e, out);
     } else {
         td_reply_token_event(&g->reply, rc == 1 ? &token : NULL, finish, out);
@@ -138,10 +141,10 @@ static int next_event(void *p, struct td_buf *out)
     return rc;
 }
 
-/* ---- whole --------------------------------------------------------------------------------------------------------- */
+/* ---- not streamed ---------------------------------------------------------------------------- */
 
-/* All tokens of the job. False: the client has gone, or *e. */
-static bool collect(struct generation *g, struct td_token *tokens, int *n,
+/* Collect all tokens of the job. False: the client has gone, or *e is set. */
+static bool collect_tokens(struct generation *g, struct td_token *tokens, int *n,
                     struct td_server_error *e)
 {
     int rc;
@@ -152,10 +155,10 @@ static bool collect(struct generation *g, struct td_token *tokens, int *n,
         if (td_call_is_gone(g->call))
             return false;
     }
-    return td_job_finish(g->job) != TD_FINISH_ERROR || fail_dead(e);
+    return td_job_finish(g->job) != TD_FINISH_ERROR || fail_dead_engine(e);
 }
 
-static void answer_whole(struct generation *g)
+static void answer_complete(struct generation *g)
 {
     struct td_server_error e = {0};
     struct td_buf out = TD_BUF_INIT(MAX_ANSWER);
@@ -164,13 +167,14 @@ static void answer_whole(struct generation *g)
 
     if (!tokens)
         td_server_error_set(&e, 500, NULL, "out of memory");
-    else if (collect(g, tokens, &n, &e)) {
+    else if (collect_tokens(g, tokens, &n, &e)) {
         g->reply.prompt_scores = td_job_prompt_scores(g->job);
-        td_reply_whole(&g->reply, tokens, n, td_job_finish(g->job), &out, &e);
+        td_reply_complete(&g->reply, tokens, n, td_job_finish(g->job), &out, &e);
     }
     if (e.status)
         td_server_error_reply(&e, g->call);
-    else if (!out.len || td_fault_spoil_body(&g->server->fault, &out)) /* nobody is there to read it, or a fault */
+    else if (!out.len || td_fault_spoil_body(&g->server->fault, &out))
+        /* the client has gone, or a fault was asked for */
         td_call_drop(g->call);
     else
         td_call_reply_json(g->call, 200, &out);
@@ -191,13 +195,13 @@ void td_server_generate(struct td_server *s, struct td_call *c, bool chat)
     g->call = c;
     g->request.chat = chat;
     g->stage = chat ? STAGE_ROLE : STAGE_TOKENS;
-    if (!start(g, &e)) {
+    if (!start_generation(g, &e)) {
         td_server_error_reply(&e, c);
         generation_free(g);
     } else if (g->request.stream) {
         td_call_stream(c, next_event, generation_free, g);
     } else {
-        answer_whole(g);
+        answer_complete(g);
         generation_free(g);
     }
 }

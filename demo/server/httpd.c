@@ -1,4 +1,4 @@
-/* httpd.c - libmicrohttpd's callbacks.
+/* httpd.c - listen and speak HTTP, by libmicrohttpd.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "demo/server/httpd.h"
 
@@ -82,7 +82,7 @@ static void add_headers(struct td_call *c, struct MHD_Response *r, const char *c
 
     if (content_type)
         MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-    if (!id) { /* as vLLM: an id of its own, which is not that of the completion */
+    if (!id) { /* as vLLM: another id than that of the completion */
         if (getrandom(random, sizeof random, 0) < 0)
             random[0] = 1;
         for (size_t i = 0; i < sizeof random; i++)
@@ -135,8 +135,8 @@ struct stream {
     td_httpd_source *source;
     void (*finish)(void *state);
     void *state;
-    struct td_buf pending; /* bytes that the source gave and the socket has not taken */
-    int last;              /* what the source said */
+    struct td_buf pending; /* bytes of the source that were not sent yet */
+    int last;              /* result of the source */
 };
 
 static ssize_t read_stream(void *cls, uint64_t pos, char *out, size_t max)

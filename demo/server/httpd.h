@@ -1,4 +1,4 @@
-/* httpd.h - the listening socket and HTTP, by libmicrohttpd: one thread for each connection, which may block.
+/* httpd.h - listen and speak HTTP, by libmicrohttpd: one thread per connection, which may block.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DEMO_SERVER_HTTPD_H
 #define TD_DEMO_SERVER_HTTPD_H
@@ -17,22 +17,23 @@ struct td_call {
     char *url;                /* path without the query */
     const char *method;
     struct td_buf body;
-    int answer;               /* what libmicrohttpd is told; set by the functions below */
+    int answer;               /* for libmicrohttpd; set by the functions below */
     bool started;
-    char request_id[48];      /* X-Request-Id of the answer when the request had none */
+    char request_id[48];      /* X-Request-Id of the answer, if the request had none */
 };
 
-/* Called once the body is there. Must call one of the answering functions. */
+/* Handle a call, once its body is complete. Must call one of the answering functions. */
 typedef void td_httpd_handler(void *user, struct td_call *call);
 
-/* Of a stream: append the next bytes (an event) to out. 1 = more will come, 0 = that was the last, < 0 = close the connection
- * after these. May block, but looks at td_call_is_gone. */
+/* Append the next bytes of a stream (an event) to out. 1: more will come; 0: these were the last; <
+ * 0: close the connection after these. May block, but must check td_call_is_gone(). */
 typedef int td_httpd_source(void *state, struct td_buf *out);
 
 struct td_httpd;
 /* port 0 takes any; *port is the real one. host: a name or an address. */
 int td_httpd_open(struct td_httpd **out, const char *host, int *port, td_httpd_handler *handler, void *user, struct td_error *err);
-/* Waits for the threads of the connections: what their handlers wait for must have ended. */
+/* Wait for the threads of all connections. Whatever their handlers wait for must have ended
+ * before. */
 void td_httpd_close(struct td_httpd *h);
 
 const char *td_call_header(const struct td_call *c, const char *name); /* NULL: not there */
@@ -40,7 +41,8 @@ bool td_call_is_gone(const struct td_call *c);                           /* the 
 /* Answer; body is copied. */
 void td_call_reply(struct td_call *c, int status, const char *content_type, const struct td_buf *body);
 void td_call_reply_json(struct td_call *c, int status, const struct td_buf *body);
-/* Answer 200 with a chunked event stream, one chunk for each call of source; finish(state) when it is over, however it ends. */
+/* Answer 200 with a chunked event stream, one chunk for each call of source; finish(state) is
+ * called at its end, however it ends. */
 void td_call_stream(struct td_call *c, td_httpd_source *source, void (*finish)(void *state), void *state);
 void td_call_drop(struct td_call *c); /* close the connection without an answer */
 

@@ -1,4 +1,4 @@
-/* llama.c - the forward pass.
+/* llama.c - one step: the forward pass over a batch of rows.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Source of the formulas: transformers' modeling_llama.py (RMSNorm in f32, rotate_half RoPE, grouped-query attention, SwiGLU). */
@@ -10,11 +10,12 @@
 #include "kernels/abi/td_gptq.h"
 #include "model/dtype.h"
 
-/* Four lanes: what every x86-64 and ARM has, through the vector types that gcc and clang share. */
+/* Vectors of four floats, which every x86-64 and ARM has, by the vector types that gcc and clang
+ * share. */
 typedef float vec4 __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* The sum always runs in the same order, whatever n or alignment. */
-static float dot(const float *a, const float *b, int n)
+static float dot_product(const float *a, const float *b, int n)
 {
     vec4 s0 = {0}, s1 = {0};
     float sum;
@@ -41,7 +42,8 @@ static void add_scaled(float *out, const float *v, float scale, int n)
         out[i] += v[i] * scale;
 }
 
-static int gemm(struct td_llama *m, int l, enum td_llama_linear which, const uint16_t *a, int rows, struct td_error *err)
+static int run_gemm(struct td_llama *m, int l, enum td_llama_linear which, const uint16_t *a,
+                    int rows, struct td_error *err)
 {
     const struct td_gptq_weight *w = m->layer[l].linear[which];
     const struct td_gptq_gemm_args args = {
@@ -65,13 +67,14 @@ static void rms_norm(const struct td_llama *m, const float *weight, float *out, 
     for (int r = 0; r < rows; r++) {
         const float *x = m->x + (size_t)r * (size_t)hidden;
         float *y = out + (size_t)r * (size_t)hidden;
-        float scale = 1.0f / sqrtf(dot(x, x, hidden) / (float)hidden + (float)m->cfg.rms_norm_eps);
+        float scale =
+            1.0f / sqrtf(dot_product(x, x, hidden) / (float)hidden + (float)m->cfg.rms_norm_eps);
         for (int i = 0; i < hidden; i++)
             y[i] = weight[i] * (x[i] * scale);
     }
 }
 
-/* A linear layer's output joins the residual. */
+/* Add a linear layer's output to the residual. */
 static void add_residual(struct td_llama *m, enum td_llama_linear which, int rows)
 {
     size_t n = (size_t)rows * (size_t)m->cfg.hidden_size;
@@ -81,7 +84,7 @@ static void add_residual(struct td_llama *m, enum td_llama_linear which, int row
 }
 
 /* Rotate one head in place; element i pairs with i + half (rotate_half). */
-static void rope(const struct td_llama *m, float *head, int position)
+static void rotate_head(const struct td_llama *m, float *head, int position)
 {
     int half = m->cfg.head_dim / 2;
     const float *c = m->rope_cos + (size_t)position * (size_t)half, *s = m->rope_sin + (size_t)position * (size_t)half;
@@ -110,12 +113,12 @@ static void store_kv(struct td_llama *m, int l, const struct td_llama_row *rows,
         td_f16_to_f32_n(m->c[TD_LIN_K] + (size_t)r * kv, m->cache_k + at, kv);
         td_f16_to_f32_n(m->c[TD_LIN_V] + (size_t)r * kv, m->cache_v + at, kv);
         for (int h = 0; h < heads; h++)
-            rope(m, m->cache_k + at + (size_t)h * (size_t)dim, rows[r].position);
+            rotate_head(m, m->cache_k + at + (size_t)h * (size_t)dim, rows[r].position);
     }
 }
 
 /* Softmax of s[0..n) in place; returns the sum by which the caller divides. A NaN makes all of it NaN. */
-static float softmax(float *s, int n)
+static float softmax_in_place(float *s, int n)
 {
     float max = s[0], sum = 0;
 
@@ -126,7 +129,7 @@ static float softmax(float *s, int n)
     return sum;
 }
 
-/* One head of one row against everything its sequence has cached so far. */
+/* Run attention of one head of one row, over all that its sequence has cached. */
 static void attend_head(struct td_llama *m, int l, const struct td_llama_row *row, int h, const float *q, float *out)
 {
     int dim = m->cfg.head_dim, kv_head = h / (m->cfg.num_heads / m->cfg.num_kv_heads), n = row->position + 1;
@@ -134,8 +137,8 @@ static void attend_head(struct td_llama *m, int l, const struct td_llama_row *ro
     float scale = 1.0f / sqrtf((float)dim), sum;
 
     for (int p = 0; p < n; p++)
-        m->score[p] = dot(q, m->cache_k + at + (size_t)p * stride, dim) * scale;
-    sum = softmax(m->score, n);
+        m->score[p] = dot_product(q, m->cache_k + at + (size_t)p * stride, dim) * scale;
+    sum = softmax_in_place(m->score, n);
     memset(out, 0, (size_t)dim * sizeof *out);
     for (int p = 0; p < n; p++)
         add_scaled(out, m->cache_v + at + (size_t)p * stride, m->score[p], dim);
@@ -143,7 +146,7 @@ static void attend_head(struct td_llama *m, int l, const struct td_llama_row *ro
         out[i] /= sum;
 }
 
-static void attend(struct td_llama *m, int l, const struct td_llama_row *rows, int n)
+static void run_attention(struct td_llama *m, int l, const struct td_llama_row *rows, int n)
 {
     int dim = m->cfg.head_dim, heads = m->cfg.num_heads;
     size_t width = (size_t)heads * (size_t)dim;
@@ -153,13 +156,13 @@ static void attend(struct td_llama *m, int l, const struct td_llama_row *rows, i
     for (int r = 0; r < n; r++)
         for (int h = 0; h < heads; h++) {
             size_t at = (size_t)r * width + (size_t)h * (size_t)dim;
-            rope(m, m->tmp + at, rows[r].position);
+            rotate_head(m, m->tmp + at, rows[r].position);
             attend_head(m, l, &rows[r], h, m->tmp + at, m->attn + at);
         }
 }
 
 /* silu(gate) * up, in f32 */
-static void swiglu(struct td_llama *m, int rows)
+static void apply_swiglu(struct td_llama *m, int rows)
 {
     size_t n = (size_t)rows * (size_t)m->cfg.intermediate_size;
 
@@ -178,12 +181,12 @@ static int run_layer(struct td_llama *m, int l, const struct td_llama_row *rows,
     rms_norm(m, m->layer[l].norm_attn, m->tmp, n);
     td_f32_to_f16_n(m->tmp, m->a_hidden, hidden);
     for (int i = TD_LIN_Q; i <= TD_LIN_V && !rc; i++)
-        rc = gemm(m, l, (enum td_llama_linear)i, m->a_hidden, n, err);
+        rc = run_gemm(m, l, (enum td_llama_linear)i, m->a_hidden, n, err);
     if (rc)
         return rc;
-    attend(m, l, rows, n);
+    run_attention(m, l, rows, n);
     td_f32_to_f16_n(m->attn, m->a_attn, (size_t)n * (size_t)m->cfg.num_heads * (size_t)m->cfg.head_dim);
-    rc = gemm(m, l, TD_LIN_O, m->a_attn, n, err);
+    rc = run_gemm(m, l, TD_LIN_O, m->a_attn, n, err);
     if (rc)
         return rc;
     add_residual(m, TD_LIN_O, n);
@@ -191,17 +194,18 @@ static int run_layer(struct td_llama *m, int l, const struct td_llama_row *rows,
     rms_norm(m, m->layer[l].norm_mlp, m->tmp, n);
     td_f32_to_f16_n(m->tmp, m->a_hidden, hidden);
     for (int i = TD_LIN_GATE; i <= TD_LIN_UP && !rc; i++)
-        rc = gemm(m, l, (enum td_llama_linear)i, m->a_hidden, n, err);
+        rc = run_gemm(m, l, (enum td_llama_linear)i, m->a_hidden, n, err);
     if (rc)
         return rc;
-    swiglu(m, n);
-    rc = gemm(m, l, TD_LIN_DOWN, m->a_ffn, n, err);
+    apply_swiglu(m, n);
+    rc = run_gemm(m, l, TD_LIN_DOWN, m->a_ffn, n, err);
     if (!rc)
         add_residual(m, TD_LIN_DOWN, n);
     return rc;
 }
 
-int td_llama_forward(struct td_llama *m, const struct td_llama_row *rows, int n, float *logits, struct td_error *err)
+int td_llama_step(struct td_llama *m, const struct td_llama_row *rows, int n, float *logits,
+                  struct td_error *err)
 {
     size_t hidden = (size_t)m->cfg.hidden_size;
     int rc = TD_OK;
@@ -217,7 +221,7 @@ int td_llama_forward(struct td_llama *m, const struct td_llama_row *rows, int n,
         if (!rows[r].wants_logits)
             continue;
         for (int v = 0; v < m->cfg.vocab_size; v++)
-            *logits++ = dot(m->tmp + (size_t)r * hidden, m->head + (size_t)v * hidden, m->cfg.hidden_size);
+            *logits++ = dot_product(m->tmp + (size_t)r * hidden, m->head + (size_t)v * hidden, m->cfg.hidden_size);
     }
     return TD_OK;
 }

@@ -1,9 +1,11 @@
-/* llama.h - a Llama-type GPTQ model on the CPU: load, and one forward pass over a batch of rows.
+/* llama.h - a Llama-type GPTQ model on the CPU: load it, and run steps.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Inputs and outputs of the linear layers are f16, as on a GPU; all else (residual, norms, RoPE, KV cache, softmax, lm_head) is
- * f32 in a fixed order that sees one row only. With a kernel of which the same holds, a row's logits are bit-identical whatever
- * else is in the batch and however the prompt was cut: equal greedy requests give equal bytes. */
+ * A step is one forward pass over a batch of rows. Inputs and outputs of the linear layers are f16,
+ * as on a GPU; all else (residual, norms, RoPE, KV cache, softmax, lm_head) is f32 in a fixed order
+ * that sees one row only. If the same holds for the kernel, a row's logits are bit-identical
+ * whatever else is in the batch and however the prompt is cut: equal greedy requests give equal
+ * bytes. */
 #ifndef TD_DEMO_SERVER_LLAMA_H
 #define TD_DEMO_SERVER_LLAMA_H
 
@@ -30,8 +32,9 @@ struct td_llama {
     float *rope_cos, *rope_sin;      /* [context, head_dim / 2] */
     struct td_llama_layer *layer;
     float *cache_k, *cache_v;        /* [slot, layer, context, kv_heads * head_dim], after RoPE */
-    /* scratch of a pass, allocated once. The f16 outputs are never cleared between calls, as in real servers: a kernel that
-     * does not write all of C shows what the last call left there. */
+    /* Scratch of a step, allocated once. As in real servers, the f16 outputs are never cleared
+     * between calls: after a kernel that does not write all of C, the rest holds the output of an
+     * earlier call. */
     float *x, *tmp, *attn, *score;   /* [rows, hidden], [rows, widest], [rows, heads * head_dim], [context] */
     uint16_t *a_hidden, *a_attn, *a_ffn;                       /* inputs, f16 */
     uint16_t *c[TD_LIN_COUNT];                                 /* outputs, f16, [rows, n] */
@@ -45,14 +48,18 @@ struct td_llama_row {
     bool wants_logits;
 };
 
-/* Load a checkpoint folder. max_rows: rows of a pass; max_slots: sequences at once. Missing or misshapen tensors and sizes that
- * the kernels do not take fail by name. */
+/* Load a checkpoint folder.
+ *   max_rows : rows of a step      max_slots : sequences at once
+ * Tensors that are missing or misshapen, and sizes that the kernels do not support, fail by
+ * name. */
 int td_llama_open(struct td_llama **out, const char *dir, int max_rows, int max_slots, struct td_error *err);
 void td_llama_close(struct td_llama *m);
 
-/* One pass: n <= max_rows rows, for each of which K and V enter the cache.
+/* Run one step over n <= max_rows rows. K and V of each row enter the cache.
  *   logits : [rows that want them, vocab], in order of rows
- * NaN and Inf from the kernels go through to the logits of their row. TD_EUNSUPPORTED: a kernel refused; the sentence says which. */
-int td_llama_forward(struct td_llama *m, const struct td_llama_row *rows, int n, float *logits, struct td_error *err);
+ * NaN and Inf of the kernels reach the logits of their row. TD_EUNSUPPORTED: a kernel refused,
+ * which the sentence names. */
+int td_llama_step(struct td_llama *m, const struct td_llama_row *rows, int n, float *logits,
+                  struct td_error *err);
 
 #endif

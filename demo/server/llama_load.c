@@ -1,4 +1,4 @@
-/* llama_load.c - read a checkpoint into the form the forward pass wants.
+/* llama_load.c - read a checkpoint into the form that steps need.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

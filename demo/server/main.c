@@ -36,7 +36,7 @@ static int fill_fingerprint(struct td_server *s, struct td_error *err)
     return rc;
 }
 
-static int load(struct td_server *s, const struct options *o, struct td_error *err)
+static int load_server(struct td_server *s, const struct options *o, struct td_error *err)
 {
     int rc = td_fault_parse(&s->fault, o->fault, err);
 
@@ -74,7 +74,7 @@ static void wait_for_end(struct td_server *s, const sigset_t *signals, double lo
     }
 }
 
-static int serve(struct td_server *s, const struct options *o, struct td_error *err)
+static int run_server(struct td_server *s, const struct options *o, struct td_error *err)
 {
     struct td_httpd *http = NULL;
     sigset_t signals;
@@ -85,7 +85,7 @@ static int serve(struct td_server *s, const struct options *o, struct td_error *
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread starts */
     signal(SIGPIPE, SIG_IGN);
-    rc = load(s, o, err);
+    rc = load_server(s, o, err);
     atomic_store(&s->is_loading, o->load_delay_s > 0);
     if (!rc)
         rc = td_httpd_open(&http, o->host, &port, td_server_route, s, err);
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
         rc = td_fail(&err, TD_EINVAL, o.model ? "unexpected operand; see --help" : "--model DIR is needed; see --help");
     if (!rc) {
         td_server_metrics_init(&server.metrics);
-        rc = serve(&server, &o, &err);
+        rc = run_server(&server, &o, &err);
         td_server_metrics_release(&server.metrics);
     }
     if (rc)

@@ -1,4 +1,4 @@
-/* reply.c - write answers.
+/* reply.c - write the JSON of vLLM's answers.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "demo/server/reply.h"
 
@@ -12,7 +12,8 @@
 
 /* ---- tokens as strings --------------------------------------------------------------------------------------------- */
 
-/* How a token is called in logprobs: "token_id:17", or its text with U+FFFD for a byte that is no character alone. */
+/* The name of a token in logprobs: "token_id:17", or its text with U+FFFD for a byte that is no
+ * character alone. */
 static void token_string(const struct td_reply *r, int32_t id, struct td_buf *out)
 {
     const char *bytes;
@@ -298,7 +299,7 @@ void td_reply_error_event(const struct td_server_error *e, struct td_buf *out)
     td_buf_adds(out, "\n\n");
 }
 
-/* ---- whole answers --------------------------------------------------------------------------------------------------- */
+/* ---- answers that are not streamed ----------------------------------------------------------- */
 
 static bool any_nan(const struct td_token *tokens, int n)
 {
@@ -387,8 +388,8 @@ static void write_choice(struct td_jw *w, struct td_reply *r, const struct td_to
     td_buf_release(&text);
 }
 
-bool td_reply_whole(struct td_reply *r, const struct td_token *tokens, int n, enum td_finish finish,
-                    struct td_buf *out, struct td_server_error *e)
+bool td_reply_complete(struct td_reply *r, const struct td_token *tokens, int n,
+                       enum td_finish finish, struct td_buf *out, struct td_server_error *e)
 {
     struct td_jw w;
 

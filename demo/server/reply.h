@@ -1,8 +1,9 @@
-/* reply.h - what goes back: the JSON of vLLM's answers, streamed and whole.
+/* reply.h - write the JSON of vLLM's answers, streamed or not.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Shapes: vLLM 0.32's CompletionResponse, ChatCompletionResponse and their stream variants; members in vLLM's order. A NaN
- * logprob is null in a stream, and fails a whole answer, as Python's json does. */
+ * Shapes: vLLM 0.32's CompletionResponse, ChatCompletionResponse and their stream variants; members
+ * in vLLM's order. A NaN logprob is null in a stream, and fails an answer that is not streamed, as
+ * Python's json does. */
 #ifndef TD_DEMO_SERVER_REPLY_H
 #define TD_DEMO_SERVER_REPLY_H
 
@@ -33,8 +34,8 @@ void td_reply_token_event(struct td_reply *r, const struct td_token *token, enum
 void td_reply_usage_event(struct td_reply *r, struct td_buf *out); /* after the last token, when asked for */
 void td_reply_error_event(const struct td_server_error *e, struct td_buf *out);
 
-/* A whole answer. False: a number in it is NaN, *e says so as vLLM does. */
-bool td_reply_whole(struct td_reply *r, const struct td_token *tokens, int n, enum td_finish finish,
-                    struct td_buf *out, struct td_server_error *e);
+/* Write an answer that is not streamed. False: it holds NaN; *e is vLLM's error. */
+bool td_reply_complete(struct td_reply *r, const struct td_token *tokens, int n,
+                       enum td_finish finish, struct td_buf *out, struct td_server_error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* request.c - generation requests: which fields are read, their defaults, their limits.
+/* request.c - read generation requests: their fields, defaults and limits.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Defaults and messages: vllm/entrypoints/openai/{completion,chat_completion}/protocol.py, vllm/sampling_params.py. Fields that
@@ -18,7 +18,7 @@
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
-/* What FastAPI says of a field with the wrong type. */
+/* FastAPI's error for a field of the wrong type. */
 static bool fail_type(struct td_server_error *e, const char *key, const char *kind,
                       const char *what)
 {
@@ -263,7 +263,7 @@ int td_request_prompt(const struct td_request_model *model, const cJSON *root, b
     return chat ? chat_prompt(model, root, ids, e) : completion_prompt(model, td_json_get(root, "prompt"), ids, e);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------ */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 static bool read_sampling(struct td_sampler *s, const cJSON *root,
                           struct td_server_error *e)
@@ -303,7 +303,7 @@ static bool read_logprobs(struct td_request *r, const cJSON *root, struct td_ser
     return true;
 }
 
-/* vLLM's words. Of chats, which have them too, this server has none. */
+/* vLLM's checks and errors. vLLM has prompt_logprobs for chats too; this server does not. */
 static bool read_prompt_logprobs(struct td_request *r, const cJSON *root, struct td_server_error *e)
 {
     r->n_prompt_logprobs = -1;

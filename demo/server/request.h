@@ -1,4 +1,4 @@
-/* request.h - the body of a generation request, checked as vLLM checks it.
+/* request.h - read the body of a generation request, and check it as vLLM does.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DEMO_SERVER_REQUEST_H
 #define TD_DEMO_SERVER_REQUEST_H
@@ -13,7 +13,7 @@
 #include "demo/server/server_error.h"
 #include "demo/server/tokenizer.h"
 
-/* The model as far as a request depends on it. */
+/* The properties of the model that requests depend on. */
 struct td_request_model {
     const struct td_tokenizer *tokenizer;
     const char *name;    /* the served name */
@@ -31,7 +31,8 @@ struct td_request {
     int n_prompt;
 };
 
-/* Parse and check a body of /v1/completions or /v1/chat/completions. False: *e says why and *r holds nothing. */
+/* Parse and check a body of /v1/completions or /v1/chat/completions. False: *e is set, and *r holds
+ * nothing. */
 bool td_request_parse(struct td_request *r, const struct td_request_model *model, bool chat, const char *body, size_t n,
                       struct td_server_error *e);
 void td_request_release(struct td_request *r);

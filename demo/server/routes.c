@@ -1,4 +1,4 @@
-/* routes.c - which path is answered by what, and the small endpoints.
+/* routes.c - the table of paths, and the small endpoints.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "demo/server/routes.h"
 
@@ -20,7 +20,7 @@ static void reply_detail(struct td_call *c, int status, const char *detail)
     td_buf_release(&out);
 }
 
-/* vLLM's check of the content type; false: answered. */
+/* Check the content type as vLLM does. False: the call was answered with an error. */
 static bool wants_json(struct td_call *c)
 {
     const char *type = td_call_header(c, "Content-Type");
@@ -197,7 +197,7 @@ static void post_chat(struct td_server *s, struct td_call *c)
     td_server_generate(s, c, true);
 }
 
-/* ---- which -------------------------------------------------------------------------------------------------------- */
+/* ---- the table of paths ---------------------------------------------------------------------- */
 
 static const struct {
     const char *method, *path;

@@ -1,4 +1,4 @@
-/* routes.h - which path is answered by what.
+/* routes.h - answer each path.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DEMO_SERVER_ROUTES_H
 #define TD_DEMO_SERVER_ROUTES_H

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-static bool greater(float a, float b)
+static bool is_greater(float a, float b)
 {
     return a > b || (isnan(a) && !isnan(b));
 }
@@ -17,7 +17,7 @@ int td_sampler_argmax(const float *x, int n)
     int best = 0;
 
     for (int i = 1; i < n; i++)
-        if (greater(x[i], x[best]))
+        if (is_greater(x[i], x[best]))
             best = i;
     return best;
 }
@@ -38,11 +38,11 @@ int td_sampler_top(const float *x, int n, int k, int32_t *index)
 
     for (int i = 0; i < n; i++) {
         int at = have < k ? have++ : k;
-        if (at == k && (k == 0 || !greater(x[i], x[index[k - 1]])))
+        if (at == k && (k == 0 || !is_greater(x[i], x[index[k - 1]])))
             continue;
         if (at == k)
             at = k - 1;
-        for (; at > 0 && greater(x[i], x[index[at - 1]]); at--)
+        for (; at > 0 && is_greater(x[i], x[index[at - 1]]); at--)
             index[at] = index[at - 1];
         index[at] = i;
     }
@@ -59,7 +59,8 @@ static uint64_t next_u64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* The logit of rank k (0 the greatest): nothing below it may be chosen. O(k n), k is small or the row is. */
+/* The logit of rank k (0: the greatest), below which no token may be chosen. O(k n): k is small, or
+ * the row is. */
 static float value_of_rank(const float *x, int n, int k)
 {
     float limit = INFINITY;
@@ -125,7 +126,8 @@ int td_sampler_pick(struct td_sampler *s, const float *logits, int n, int banned
     for (int i = 0; i < n; i++)
         scratch[i] = expf(scratch[i]);
     limit = s->top_p < 1 ? top_p_limit(scratch, n, s->top_p) : 0;
-    for (int i = 0; i < n; i++) { /* the noise is drawn for every token, so that a seed means the same with any filter */
+    /* noise is drawn for every token, so that a seed gives the same with any filter */
+    for (int i = 0; i < n; i++) {
         double u = ((double)(next_u64(&s->rng) >> 11) + 0.5) * 0x1p-53;
         scratch[i] = scratch[i] < limit ? 0 : (float)(scratch[i] / -log(u));
     }

@@ -1,4 +1,4 @@
-/* sampler.h - from a row of logits to a token and its log-probabilities.
+/* sampler.h - choose a token from a row of logits, and compute log-probabilities.
  * SPDX-License-Identifier: Apache-2.0
  *
  * NaN behaves as in torch: it is the greatest value, the first one wins. A row of NaN therefore gives token 0, which this

@@ -1,4 +1,4 @@
-/* server.h - what the endpoints share.
+/* server.h - the state that all endpoints share.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DEMO_SERVER_SERVER_H
 #define TD_DEMO_SERVER_SERVER_H
@@ -23,7 +23,7 @@ struct td_server {
     struct td_fault fault;
     struct td_request_model model;
     const char *model_dir;
-    char fingerprint[64];        /* says what is served (config.json); two builds of the kernels share it */
+    char fingerprint[64];        /* of the model (config.json); builds of the kernels share it */
     int64_t created_s;
     atomic_bool is_loading;      /* --load-delay: everything answers 503 */
     atomic_uint_fast64_t n_requests;

@@ -1,4 +1,4 @@
-/* server_metrics.h - the few of vLLM's Prometheus metrics that a recorder reads, with vLLM's names.
+/* server_metrics.h - those of vLLM's Prometheus metrics that a recorder reads, with vLLM's names.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DEMO_SERVER_SERVER_METRICS_H
 #define TD_DEMO_SERVER_SERVER_METRICS_H

@@ -31,7 +31,7 @@ static bool is_printable(unsigned b)
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
 }
 
-/* The byte that a spelling of one character stands for, -1 when it is none. */
+/* The byte that a spelling of one character stands for; -1: none. */
 static int byte_of_spelling(const char *s)
 {
     const unsigned char *u = (const unsigned char *)s;
@@ -145,7 +145,7 @@ int td_tokenizer_size(const struct td_tokenizer *t)
     return t->size;
 }
 
-/* The special word that the text begins with, -1 when none. */
+/* The special word that the text begins with; -1: none. */
 static int32_t special_at(const struct td_tokenizer *t, const char *text, size_t n, size_t *len)
 {
     for (int i = 0; i < t->size; i++) {
@@ -196,7 +196,7 @@ const char *td_tokenizer_spelling(const struct td_tokenizer *t, int32_t id)
     return t->token[id].spelling;
 }
 
-/* Bytes of the maximal prefix of a character at s that is bad: at least 1. */
+/* The length of the bad bytes at s: the longest prefix of a character, at least 1. */
 static size_t bad_prefix(const char *s, size_t n)
 {
     for (size_t len = n < 3 ? n : 3; len > 1; len--)
@@ -216,7 +216,7 @@ void td_detok_add(struct td_detok *d, const char *bytes, size_t n, struct td_buf
         taken = n < sizeof four - have ? n : sizeof four - have;
         memcpy(four + have, bytes, taken);
         seq = td_utf8_seq(four, have + taken);
-        if (seq == -1) { /* a beginning: fewer than four bytes, so all input is in it */
+        if (seq == -1) { /* the beginning of a character, which holds all input */
             memcpy(d->held, four, have + taken);
             d->n_held = (int)(have + taken);
             return;
@@ -230,7 +230,7 @@ void td_detok_add(struct td_detok *d, const char *bytes, size_t n, struct td_buf
             bytes += used - have;
             n -= used - have;
             d->n_held = 0;
-        } else { /* part of what was held stays */
+        } else { /* some of the held bytes stay */
             memmove(d->held, d->held + used, have - used);
             d->n_held = (int)(have - used);
         }

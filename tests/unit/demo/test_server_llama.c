@@ -72,7 +72,7 @@ static void run_alone(struct td_llama *m, int slot, const int32_t *tokens, int n
         int here = n - at < piece ? n - at : piece;
         for (int i = 0; i < here; i++)
             row[i] = (struct td_llama_row){tokens[at + i], slot, at + i, at + i == n - 1};
-        assert_int_equal(td_llama_forward(m, row, here, logits, NULL), 0);
+        assert_int_equal(td_llama_step(m, row, here, logits, NULL), 0);
     }
 }
 
@@ -94,7 +94,7 @@ static void test_a_row_depends_on_nothing_else_in_the_batch(void **state)
         row[i] = (struct td_llama_row){a[i], 2, i, i == 4};
     for (int i = 0; i < 8; i++)
         row[5 + i] = (struct td_llama_row){b[i], 0, i, i == 7};
-    assert_int_equal(td_llama_forward(m, row, 13, both, NULL), 0);
+    assert_int_equal(td_llama_step(m, row, 13, both, NULL), 0);
     assert_memory_equal(both, alone_a, sizeof alone_a);
     assert_memory_equal(both + TINY_VOCAB, alone_b, sizeof alone_b);
     assert_memory_not_equal(alone_a, alone_b, sizeof alone_a);
@@ -115,7 +115,7 @@ static void test_nan_stays_in_its_sequence(void **state)
     run_alone(m, 1, a, 3, 3, clean);
     for (int i = 0; i < TINY_HIDDEN; i++)
         m->embed[11 * TINY_HIDDEN + i] = NAN;
-    assert_int_equal(td_llama_forward(m, row, 4, both, NULL), 0);
+    assert_int_equal(td_llama_step(m, row, 4, both, NULL), 0);
     assert_true(isnan(both[0]) && isnan(both[TINY_VOCAB - 1]));
     for (int i = 0; i < TINY_VOCAB; i++) /* the head is tied: only the spoiled token's own logit is NaN */
         assert_true(i == 11 ? isnan(both[TINY_VOCAB + i]) : both[TINY_VOCAB + i] == clean[i]);

@@ -146,7 +146,7 @@ static void test_a_whole_answer(void **state)
     struct td_buf out = TD_BUF_INIT(4096);
 
     (void)state;
-    assert_true(td_reply_whole(&r, t, 2, TD_FINISH_STOP, &out, &e));
+    assert_true(td_reply_complete(&r, t, 2, TD_FINISH_STOP, &out, &e));
     expect(&out, "{\"id\":\"cmpl-X\",\"object\":\"text_completion\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":\"a\",\"logprobs\":"
                  "{\"text_offset\":[0,1],\"token_logprobs\":[-0.25,-0.5],\"tokens\":[\"a\",\"<|endoftext|>\"],\"top_logprobs\":[{\"a\":-0.25},"
                  "{\"<|endoftext|>\":-0.5}]},\"finish_reason\":\"stop\",\"stop_reason\":null,\"token_ids\":[64,256],\"prompt_logprobs\":null,"
@@ -154,7 +154,7 @@ static void test_a_whole_answer(void **state)
                  "{\"prompt_tokens\":2,\"total_tokens\":4,\"completion_tokens\":2,\"prompt_tokens_details\":null},\"kv_transfer_params\":null,"
                  "\"metrics\":null}");
     t[1].top_logprob[0] = NAN;
-    assert_false(td_reply_whole(&r, t, 2, TD_FINISH_STOP, &out, &e));
+    assert_false(td_reply_complete(&r, t, 2, TD_FINISH_STOP, &out, &e));
     assert_int_equal(e.status, 400);
     assert_string_equal(e.message, "Out of range float values are not JSON compliant: nan");
     td_buf_release(&out);
@@ -172,11 +172,11 @@ static void test_logprobs_of_the_prompt(void **state)
 
     (void)state;
     r.prompt_scores = of_prompt;
-    assert_true(td_reply_whole(&r, &t, 1, TD_FINISH_LENGTH, &out, &e));
+    assert_true(td_reply_complete(&r, &t, 1, TD_FINISH_LENGTH, &out, &e));
     assert_non_null(strstr(td_buf_str(&out), "\"prompt_logprobs\":[null,{\"2\":{\"logprob\":-2.5,\"rank\":3,\"decoded_token\":\"#\"},"
                                              "\"64\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\"a\"}}],"));
     of_prompt[1].top_logprob[1] = NAN;
-    assert_false(td_reply_whole(&r, &t, 1, TD_FINISH_LENGTH, &out, &e));
+    assert_false(td_reply_complete(&r, &t, 1, TD_FINISH_LENGTH, &out, &e));
     assert_string_equal(e.message, "Out of range float values are not JSON compliant: nan");
     td_buf_release(&out);
 }

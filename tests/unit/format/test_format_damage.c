@@ -208,7 +208,7 @@ static int64_t problems(const char *folder, int file)
 
 static void mend(const char *folder)
 {
-    struct td_repair_options opt = {.say = NULL};
+    struct td_repair_options opt = {.report = NULL};
     struct td_repair_sums sums;
     struct td_error err = {0};
 
@@ -256,7 +256,7 @@ static void test_verify_and_repair(void **state)
 /* Any damage of the manifest: refused or read, never a crash; without one it is rebuilt with the same id and facts. */
 static void test_manifest(void **state)
 {
-    struct td_repair_options opt = {.say = NULL};
+    struct td_repair_options opt = {.report = NULL};
     struct td_repair_sums sums;
     struct td_fixture *fx, *was;
     struct td_buf b;

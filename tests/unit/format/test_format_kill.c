@@ -131,7 +131,7 @@ static int missing_files(const char *dir)
 
 static void check_committed(const char *dir, uint32_t committed)
 {
-    struct td_repair_options opt = {.say = NULL};
+    struct td_repair_options opt = {.report = NULL};
     struct td_repair_sums sums;
     struct td_error err = {0};
     struct td_fixture *fx;
@@ -267,7 +267,7 @@ static int fill(const char *dir)
     assert_int_equal(rc, TD_EIO);
     assert_string_equal(again.msg, err.msg); /* the first failure */
     if (td_fixture_open(dir, &fx, NULL)) { /* no room even for the manifest */
-        struct td_repair_options opt = {.say = NULL};
+        struct td_repair_options opt = {.report = NULL};
         struct td_repair_sums sums;
 
         td_fixture_repair(dir, &opt, &sums, NULL);
