@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "differ/blame.h"
-#include "differ/collapse_lane.h"
+#include "differ/lane_collapse.h"
 #include "differ/numerics.h"
 #include "differ/rescore.h"
 #include "differ/speed.h"

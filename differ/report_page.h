@@ -13,7 +13,7 @@ struct td_page { FILE *out; bool colour, verbose; };
 
 void td_page_title(const struct td_page *p, const char *text);
 
-/* report_answers.c */
+/* lane_tokens.c */
 void td_page_lost(const struct td_page *p, const struct td_weighing *w);
 void td_page_collapses(const struct td_page *p, const struct td_weighing *w);
 void td_page_forks(const struct td_page *p, const struct td_weighing *w);

@@ -1,4 +1,4 @@
-/* report_text.c - the report for a person: what was compared, lanes, ops, speed, blame, verdict; the answers are report_answers.c.
+/* report_text.c - the report for a person: what was compared, lanes, ops, speed, blame, verdict; the answers are lane_tokens.c.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>

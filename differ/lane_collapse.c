@@ -1,6 +1,6 @@
-/* collapse_lane.c - apply the rules of wire/collapse.h to a candidate and excuse what its baseline does as well.
+/* lane_collapse.c - apply the rules of wire/collapse.h to a candidate and excuse what its baseline does as well.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "differ/collapse_lane.h"
+#include "differ/lane_collapse.h"
 
 #include <stdio.h>
 #include <stdlib.h>

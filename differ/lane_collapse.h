@@ -1,7 +1,7 @@
-/* collapse_lane.h - which answers have collapsed beyond what the baseline does for that prompt.
+/* lane_collapse.h - which answers have collapsed beyond what the baseline does for that prompt.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_DIFFER_COLLAPSE_LANE_H
-#define TD_DIFFER_COLLAPSE_LANE_H
+#ifndef TD_DIFFER_LANE_COLLAPSE_H
+#define TD_DIFFER_LANE_COLLAPSE_H
 
 #include "differ/align.h"
 #include "differ/verdict.h"

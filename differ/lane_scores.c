@@ -1,4 +1,4 @@
-/* rescore_lane.c - say what two scorings of the same texts mean.
+/* lane_scores.c - say what two scorings of the same texts mean.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* report_answers.c - the part of the text report about answers: forks side by side, noise, collapses, what was lost.
+/* lane_tokens.c - the part of the text report about answers: forks side by side, noise, collapses, what was lost.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>

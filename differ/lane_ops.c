@@ -1,4 +1,4 @@
-/* numerics_lane.c - what the ops lane says about what numerics.c measured.
+/* lane_ops.c - what the ops lane says about what numerics.c measured.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
