@@ -11,6 +11,7 @@ import sys
 
 RULES = """
 common:
+report: common
 format: common
 wire: common format
 model: common
@@ -28,7 +29,7 @@ recorder/tap: recorder/tap/* kernels/abi kernels/adapters kernels/gpucode
 recorder/tap_client: common format model model/identify recorder/tap/core kernels/gpucode
 recorder: common format wire model recorder/tap_client
 replayer: common format wire model kernels/*
-differ: common format wire
+differ: common report format wire
 gate: common
 fixture: common format wire
 demo/server: common model kernels/abi
