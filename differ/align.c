@@ -8,6 +8,13 @@
 
 #include "common/json.h"
 
+const char *td_role_key(enum td_role role)
+{
+    static const char *const KEYS[TD_N_ROLES] = {"baseline", "baseline-live", "candidate", "calibrate"};
+
+    return KEYS[role];
+}
+
 int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out, struct td_error *err)
 {
     int rc;

@@ -14,6 +14,7 @@ enum td_role {
     TD_CALIBRATE, /* honest builds: what difference is noise */
     TD_N_ROLES
 };
+const char *td_role_key(enum td_role role); /* in JSON: "baseline", "baseline-live", "candidate", "calibrate" */
 
 #define TD_SIDE_MAX 64 /* fixtures of one role */
 

@@ -1,10 +1,10 @@
-/* lane_collapse.h - which answers have collapsed beyond what the baseline does for that prompt.
+/* lane_collapse.h - the lane "collapse": which answers have collapsed ("!!!!", loops), and not in the baseline.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DIFFER_LANE_COLLAPSE_H
 #define TD_DIFFER_LANE_COLLAPSE_H
 
 #include "differ/align.h"
-#include "differ/verdict.h"
+#include "differ/lane.h"
 #include "wire/collapse.h"
 
 struct td_collapsed {
@@ -14,6 +14,7 @@ struct td_collapsed {
 };
 
 struct td_collapses {
+    size_t attempts;           /* candidate exchanges of any outcome; no warm-ups */
     size_t answers;            /* candidate answers looked at */
     struct td_collapsed *found; size_t n;
     size_t excused;            /* hard by themselves, but the baseline does it too */
@@ -21,8 +22,11 @@ struct td_collapses {
     char excuse[200];          /* of the first one excused */
 };
 
+/* Apply the rules of wire/collapse.h to the candidate's answers. An answer is excused when the baseline does the same for
+ * that prompt. */
 int td_collapse_measure(const struct td_groups *g, struct td_collapses *out, struct td_error *err);
 void td_collapses_release(struct td_collapses *c);
+/* Note what the measurement means (docs/verdicts.md). */
 void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane);
 
 #endif

@@ -1,100 +1,238 @@
-/* lane_tokens.c - the part of the text report about answers: forks side by side, noise, collapses, what was lost.
+/* lane_tokens.c - the lane "tokens": do the candidate's answers equal the baseline's, and if not, can noise explain it?
  * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/lane_tokens.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "differ/report_page.h"
+#include "differ/comparison.h"
+#include "differ/lane_collapse.h"
+#include "differ/lane_ops.h"
+#include "differ/lane_scores.h"
+#include "differ/report_answer.h"
+#include "differ/report_verdict.h"
 
-#define BEFORE 56    /* bytes of text around a fork */
-#define AFTER 72
+/* ---- verdict ------------------------------------------------------------------------------------------------------- */
 
-size_t td_report_common_prefix(const struct td_exchange *a, const struct td_exchange *b)
+static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
 {
-    size_t n = a->text_len < b->text_len ? a->text_len : b->text_len, i = 0;
+    char names[400] = "";
+    size_t i, len = 0;
 
-    while (i < n && a->text[i] == b->text[i])
-        i++;
-    while (i > 0 && i < a->text_len && ((unsigned char)a->text[i] & 0xC0) == 0x80)
-        i--;
-    return i;
+    for (i = 0; i < t->n_lost && i < 3; i++)
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s%.60s/%d: %.60s", i ? "; " : "", t->lost[i]->prompt_id,
+                                t->lost[i]->repeat, t->lost[i]->error);
+    td_lane_note(lane, TD_REGRESSED, "%zu of %zu requests failed where the baseline answered (%s%s)", t->n_lost, t->attempts,
+                names, t->n_lost > 3 ? "; ..." : "");
 }
 
-void td_report_excerpt(const char *text, size_t len, size_t at, size_t before, size_t after, struct td_buf *out)
+/* Every GEMM came out bit for bit as recorded, and yet the texts differ: where did the difference begin? */
+static void note_birthplace(const struct td_ops_view *ops, struct td_lane *lane)
 {
-    struct td_buf clean = TD_BUF_INIT(1 << 16);
-    size_t from = at > before ? at - before : 0, to = at + after < len ? at + after : len, i;
+    if (ops->born)
+        td_lane_note(lane, TD_NOT_JUDGED, "all %zu GEMMs bit-equal and texts differ: born at %s", ops->ops, ops->born);
+    else if (ops->compared && ops->compared_equal == ops->compared)
+        td_lane_note(lane, TD_NOT_JUDGED, "all %zu GEMMs and all %zu other ops bit-equal: the difference was born elsewhere, in what was not recorded",
+                    ops->ops, ops->compared);
+    else
+        td_lane_note(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference was born elsewhere (record --all-ops: which op)", ops->ops);
+}
 
-    while (from > 0 && from < len && ((unsigned char)text[from] & 0xC0) == 0x80)
-        from--;
-    while (to < len && ((unsigned char)text[to] & 0xC0) == 0x80)
-        to++;
-    if (from < to)
-        td_utf8_clean(text + from, to - from, &clean);
-    td_buf_adds(out, from ? "...\"" : "\"");
-    for (i = 0; i < clean.len; i++) {
-        unsigned char c = (unsigned char)clean.data[i];
+/* Why noise does not explain the forks. */
+static void note_gaps_and_shares(const struct td_tokens *t, const struct td_policy *policy, size_t noise_forks,
+                                 struct td_lane *lane)
+{
+    if (noise_forks && t->share_p < policy->tokens_alpha)
+        td_lane_note(lane, TD_NOT_JUDGED, "more prompts fork than noise explains (p=%.2g)", t->share_p);
+    if (noise_forks && t->gap_p < policy->tokens_alpha)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "%zu of %zu forked prompts have a larger gap than noise's largest, %.3g nats (p=%.2g)",
+                     t->prompts_over, t->gap_prompts, t->gap_noise, t->gap_p);
+    if (t->gaps_hopeless)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "%zu forks are no close call: a gap over %.3g nats, or a choice outside the recorded alternatives",
+                     t->gaps_hopeless, t->gap_limit);
+    if (t->gaps_unknown)
+        td_lane_note(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs", t->gaps_unknown);
+}
 
-        if (c == '\n')
-            td_buf_adds(out, "\\n");
-        else if (c == '\t')
-            td_buf_adds(out, "\\t");
-        else if (c < 0x20 || c == 0x7F || (c == 0xC2 && i + 1 < clean.len && (unsigned char)clean.data[i + 1] < 0xA0))
-            td_buf_addf(out, "\\x%02x", c == 0xC2 ? (unsigned char)clean.data[++i] : c);
-        else
-            td_buf_addc(out, (char)c);
+/* What the ops say about answers that differ. */
+static void note_ops(const struct td_ops_view *ops, struct td_lane *lane)
+{
+    if (!ops->judged)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "no op was judged: text alone cannot tell rounding from a bug (gate --build PATH judges the ops)");
+    else if (ops->ops && ops->bit_equal == ops->ops)
+        note_birthplace(ops, lane);
+    else
+        td_lane_note(lane, TD_NOT_JUDGED, "no judged op is worse");
+    if (ops->coverage && *ops->coverage)
+        td_lane_note(lane, TD_NOT_JUDGED, "covered: %s", ops->coverage);
+}
+
+static void judge_forks(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
+                        struct td_lane *lane)
+{
+    size_t i, noise_forks = 0, calibrations = 0;
+    bool like_noise;
+
+    for (i = 0; i < t->n_noise; i++) {
+        noise_forks += t->noise[i].forks;
+        calibrations += i > 0 && t->noise[i].answers > 0;
     }
-    td_buf_adds(out, to < len ? "\"..." : "\"");
-    td_buf_release(&clean);
+    if (ops->judged && ops->worse) {
+        td_lane_note(lane, TD_REGRESSED, "%zu of %zu answers differ from every repeat of the baseline, and %zu ops are worse",
+                     t->n_forks, t->answers, ops->worse);
+        return;
+    }
+    like_noise = noise_forks && !isnan(t->gap_noise) && !(t->share_p < policy->tokens_alpha) &&
+                 !(t->gap_p < policy->tokens_alpha) && t->gaps_hopeless == 0 && t->gaps_unknown == 0;
+    if (like_noise) {
+        td_lane_note(lane, TD_PASS,
+                     "%zu of %zu answers differ, as noise does: prompts forked %zu of %zu (p=%.2g that this is no more "
+                     "than noise), of these with a larger gap than noise's largest, %.3g nats, %zu (p=%.2g)",
+                     t->n_forks, t->answers, t->prompts_forked, t->prompts, t->share_p, t->gap_noise, t->prompts_over, t->gap_p);
+        return;
+    }
+    td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu answers (%zu of %zu prompts) differ from every repeat of the baseline",
+                 t->n_forks, t->answers, t->prompts_forked, t->prompts);
+    if (noise_forks == 0)
+        td_lane_note(lane, TD_NOT_JUDGED, "%s",
+                     t->repeats_min < 2 && !calibrations
+                         ? "the baseline was recorded once per prompt, so it shows no spread: record with --repeat 5"
+                         : "the baseline repeats itself exactly, which says nothing about another build");
+    note_gaps_and_shares(t, policy, noise_forks, lane);
+    note_ops(ops, lane);
+    if (!calibrations)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "a replay of a build known to be honest says what rounding alone does: --calibrate FIXTURE");
 }
 
-static void print_text(const struct td_page *p, const char *name, const struct td_exchange *x, size_t at)
+void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
+                     struct td_lane *lane)
 {
-    struct td_buf b = TD_BUF_INIT(1 << 16);
-
-    td_report_excerpt(x->text ? x->text : "", x->text_len, at, BEFORE, AFTER, &b);
-    fprintf(p->out, "    %-5s %s\n", name, td_buf_str(&b));
-    td_buf_release(&b);
+    if (t->attempts == 0) {
+        td_lane_no_evidence(lane, "the candidate holds no exchanges (replay --server HOST:PORT makes them)");
+        return;
+    }
+    if (t->unreached) {
+        td_lane_note(lane, TD_BROKEN, "the candidate's server was never reached: %s", t->n_lost ? t->lost[0]->error : "no connection");
+        return;
+    }
+    if (t->n_lost)
+        judge_lost(t, lane);
+    if (t->answers == 0 && !t->n_lost) {
+        td_lane_note(lane, TD_INCONCLUSIVE, "no answer of the candidate has an answer of the baseline to compare with");
+        return;
+    }
+    if (t->n_forks)
+        judge_forks(t, policy, ops, lane);
+    else if (t->answers)
+        td_lane_note(lane, TD_PASS, "all %zu answers equal the baseline's", t->answers);
+    if (t->missing)
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed", t->missing);
+    if (t->errors_alike)
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu requests failed as the baseline's did", t->errors_alike);
 }
+
+/* What the lane "ops" measured, if it was asked for. `place` is written to. */
+static struct td_ops_view view_of_ops(const struct td_comparison *c, char *place, size_t size)
+{
+    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+    const struct td_numerics *n = &found->numerics;
+    struct td_ops_view view = {
+        .judged = c->lane[TD_LANE_OPS].asked && n->judged > n->broken && n->joined > 0,
+        .ops = n->judged,
+        .worse = n->worse,
+        .bit_equal = n->bit_equal,
+        .undecided = n->undecided + n->broken,
+        .compared = n->compared,
+        .compared_equal = n->compared_equal,
+    };
+
+    if (n->first_departs) {
+        td_op_place(n->first_departs, place, size);
+        view.born = place;
+    }
+    view.coverage = view.judged ? n->coverage : "";
+    return view;
+}
+
+static void judge_tokens(const struct td_comparison *c, struct td_lane *lane)
+{
+    const struct td_tokens *t = lane->measured;
+    const struct td_rescore *scores = c->lane[TD_LANE_SCORES].measured;
+    char place[200], words[400];
+    const struct td_ops_view view = view_of_ops(c, place, sizeof place);
+
+    td_tokens_judge(t, &c->policy, &view, lane);
+    /* Behind a fork the texts cannot be compared, but the recorded answer was scored to its end. This is information: it
+     * never turns forks into a pass (docs/verdicts.md). */
+    if (lane->verdict == TD_INCONCLUSIVE && t->n_forks && scores->n) {
+        td_rescore_words(scores, words, sizeof words);
+        td_lane_note(lane, TD_NOT_JUDGED, "%s", words);
+    }
+}
+
+static int measure_tokens(struct td_comparison *c, void *measured, struct td_error *err)
+{
+    return td_tokens_measure(&c->groups, &c->policy, measured, err);
+}
+
+static void release_tokens(void *measured)
+{
+    td_tokens_release(measured);
+}
+
+static bool has_exchanges(const void *measured)
+{
+    const struct td_tokens *t = measured;
+
+    return t->attempts > 0;
+}
+
+/* ---- text report --------------------------------------------------------------------------------------------------- */
 
 static void print_fork(const struct td_page *p, const struct td_fork *f)
 {
-    size_t at = td_report_common_prefix(f->good, f->bad);
+    size_t at = td_answers_common_prefix(f->good, f->bad);
 
     fprintf(p->out, "  %s%s%s%s, repeat %d: parts at %s %d", f->group->prompt_id, *f->group->category ? " (" : "", f->group->category,
             *f->group->category ? ")" : "", f->bad->repeat, td_unit_name(f->at.unit), f->at.position);
     if (!isnan(f->gap))
         fprintf(p->out, ", gap %s%.3f nats", f->outside_top_k ? ">= " : "", f->gap);
     fprintf(p->out, "\n");
-    print_text(p, "good", f->good, at);
-    print_text(p, "new", f->bad, at);
+    td_answer_print(p, "good", f->good, at);
+    td_answer_print(p, "new", f->bad, at);
 }
 
-static bool collapsed(const struct td_weighing *w, const struct td_exchange *x)
+static bool has_collapsed(const struct td_comparison *c, const struct td_exchange *x)
 {
-    const struct td_collapses *c = &w->collapses;
+    const struct td_collapses *all = c->lane[TD_LANE_COLLAPSE].measured;
     size_t i;
 
-    for (i = 0; i < c->n; i++)
-        if (c->found[i].bad == x)
+    for (i = 0; i < all->n; i++)
+        if (all->found[i].bad == x)
             return true;
     return false;
 }
 
-/* What has collapsed was shown already and is not shown again. */
-void td_page_forks(const struct td_page *p, const struct td_weighing *w)
+/* Answers that have collapsed stand in a section of their own and are only counted here. */
+static void print_forks(const struct td_comparison *c, const struct td_page *p)
 {
-    const struct td_tokens *t = &w->tokens;
+    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
     const char *last = NULL;
     size_t i, shown = 0, prompts = 0, fallen = 0;
 
-    if (t->n_forks == 0 || !w->lane[TD_LANE_TOKENS].asked)
+    if (t->n_forks == 0)
         return;
     td_page_title(p, "answers that part from the baseline");
     for (i = 0; i < t->n_forks; i++) { /* one per prompt unless verbose */
         bool first;
 
-        if (collapsed(w, t->forks[i].bad)) {
+        if (has_collapsed(c, t->forks[i].bad)) {
             fallen++;
             continue;
         }
@@ -112,12 +250,13 @@ void td_page_forks(const struct td_page *p, const struct td_weighing *w)
         fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown, t->n_forks - fallen, prompts);
 }
 
-void td_page_noise(const struct td_page *p, const struct td_weighing *w)
+static void print_noise(const struct td_comparison *c, const struct td_page *p)
 {
-    const struct td_tokens *t = &w->tokens;
+    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+    char name[64];
     size_t i;
 
-    if (t->answers == 0 || !w->lane[TD_LANE_TOKENS].asked)
+    if (t->answers == 0)
         return;
     td_page_title(p, "tokens: prompts with a fork, and how close the calls were");
     fprintf(p->out, "  %-28s %5zu of %-5zu", "candidate", t->prompts_forked, t->prompts);
@@ -126,51 +265,25 @@ void td_page_noise(const struct td_page *p, const struct td_weighing *w)
     fprintf(p->out, "\n");
     for (i = 0; i < t->n_noise; i++) {
         const struct td_noise *z = &t->noise[i];
-        char name[64];
 
-        snprintf(name, sizeof name, i == 0 ? "baseline against itself" : z->role == TD_LIVE ? "live baseline, round %d" : "honest build %d",
-                 z->round + 1);
         if (z->prompts)
-            fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n", name, z->forked, z->prompts, z->gap_max);
+            fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n", td_noise_name(z->role, z->round, name), z->forked,
+                    z->prompts, z->gap_max);
     }
     if (t->prompts_forked && !isnan(t->gap_noise))
-        fprintf(p->out, "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap p=%.3g (limit %g); no gap over %.3g nats\n", t->share_p,
-                t->prompts_over, t->gap_prompts, t->gap_p, w->policy.tokens_alpha, t->gap_limit);
-}
-
-void td_page_collapses(const struct td_page *p, const struct td_weighing *w)
-{
-    const struct td_collapses *c = &w->collapses;
-    const struct td_prompt_group *last = NULL;
-    size_t i, shown = 0;
-
-    if (c->n == 0 || !w->lane[TD_LANE_COLLAPSE].asked)
-        return;
-    td_page_title(p, "collapsed answers");
-    for (i = 0; i < c->n; i++) { /* one per prompt unless verbose */
-        const struct td_collapsed *f = &c->found[i];
-        size_t at = f->good ? td_report_common_prefix(f->good, f->bad) : 0;
-
-        if (!p->verbose && (f->group == last || shown == TD_PAGE_SHOWN))
-            continue;
-        last = f->group;
-        shown++;
-        fprintf(p->out, "  %s, repeat %d: %s: %s\n", f->group->prompt_id, f->bad->repeat, td_collapse_name(f->what.kind), f->what.why);
-        if (f->good)
-            print_text(p, "good", f->good, at);
-        print_text(p, "new", f->bad, at);
-    }
-    if (shown < c->n)
-        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, c->n);
+        fprintf(p->out,
+                "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap p=%.3g (limit %g); "
+                "no gap over %.3g nats\n",
+                t->share_p, t->prompts_over, t->gap_prompts, t->gap_p, c->policy.tokens_alpha, t->gap_limit);
 }
 
 /* Why a server that was ready answered nothing, as replay found it. */
-static void print_engines(const struct td_page *p, const struct td_weighing *w)
+static void print_dead_engines(const struct td_comparison *c, const struct td_page *p)
 {
     size_t i;
 
-    for (i = 1; i < w->n_sides; i++) {
-        const char *why = td_json_get_str(td_json_get(td_fixture_manifest(w->side[i].fx), "replay"), "engine", NULL);
+    for (i = 1; i < c->n_sides; i++) {
+        const char *why = td_json_get_str(td_json_get(td_fixture_manifest(c->side[i].fx), "replay"), "engine", NULL);
 
         if (why)
             fprintf(p->out, "  %.600s\n", why);
@@ -198,16 +311,181 @@ static size_t print_lost(const struct td_page *p, const struct td_tokens *t, boo
     return shown;
 }
 
-void td_page_lost(const struct td_page *p, const struct td_weighing *w)
+static void print_lost_answers(const struct td_comparison *c, const struct td_page *p)
 {
-    const struct td_tokens *t = &w->tokens;
+    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
     size_t shown;
 
-    if (t->n_lost == 0 || !w->lane[TD_LANE_TOKENS].asked)
+    if (t->n_lost == 0 || !c->lane[TD_LANE_TOKENS].asked)
         return;
     td_page_title(p, "requests that failed where the baseline answered");
-    print_engines(p, w);
+    print_dead_engines(c, p);
     shown = print_lost(p, t, true, print_lost(p, t, false, 0));
     if (shown < t->n_lost)
         fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, t->n_lost);
 }
+
+static void print_tokens(const struct td_comparison *c, const struct td_page *p)
+{
+    if (!c->lane[TD_LANE_TOKENS].asked)
+        return;
+    print_forks(c, p);
+    print_noise(c, p);
+}
+
+static void add_token_figures(const struct td_comparison *c, struct td_buf *line)
+{
+    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+
+    if (!c->lane[TD_LANE_TOKENS].asked || !t->attempts)
+        return;
+    td_buf_addf(line, " tokens=%zu/%zu", t->n_forks, t->answers);
+    if (t->n_lost)
+        td_buf_addf(line, " lost=%zu/%zu", t->n_lost, t->attempts);
+}
+
+/* ---- JSON and JUnit ------------------------------------------------------------------------------------------------ */
+
+static void write_forks(struct td_jw *w, const struct td_tokens *t)
+{
+    size_t i;
+
+    td_jw_arr(w, "forks");
+    for (i = 0; i < t->n_forks; i++) {
+        const struct td_fork *f = &t->forks[i];
+        size_t at = td_answers_common_prefix(f->good, f->bad);
+
+        td_jw_obj(w, NULL);
+        td_answer_write_name(w, f->group->prompt_id, f->group->category, f->bad);
+        td_jw_i64(w, "round", f->round);
+        td_jw_i64(w, "closest_repeat", f->good->repeat);
+        td_jw_cstr(w, "unit", td_unit_name(f->at.unit));
+        td_jw_i64(w, "position", f->at.position);
+        td_jw_num_or_null(w, "gap", f->gap);
+        td_jw_bool(w, "outside_top_k", f->outside_top_k);
+        td_jw_num_or_null(w, "mean_dlogprob", f->mean_dlogprob);
+        td_answer_write_text(w, "good", f->good, at);
+        td_answer_write_text(w, "new", f->bad, at);
+        td_jw_end(w);
+    }
+    td_jw_end(w);
+}
+
+static void write_lost(struct td_jw *w, const struct td_tokens *t)
+{
+    size_t i;
+
+    td_jw_arr(w, "lost");
+    for (i = 0; i < t->n_lost; i++) {
+        td_jw_obj(w, NULL);
+        td_answer_write_name(w, t->lost[i]->prompt_id, t->lost[i]->category, t->lost[i]);
+        td_jw_cstr(w, "kind", t->lost[i]->error_kind);
+        td_jw_cstr(w, "error", t->lost[i]->error);
+        td_jw_end(w);
+    }
+    td_jw_end(w);
+}
+
+static void write_noise(struct td_jw *w, const struct td_tokens *t)
+{
+    size_t i;
+
+    td_jw_arr(w, "noise");
+    for (i = 0; i < t->n_noise; i++) {
+        const struct td_noise *z = &t->noise[i];
+
+        td_jw_obj(w, NULL);
+        td_jw_cstr(w, "of", td_role_key(z->role));
+        td_jw_i64(w, "round", z->round);
+        td_jw_i64(w, "prompts", (int64_t)z->prompts);
+        td_jw_i64(w, "prompts_forked", (int64_t)z->forked);
+        td_jw_i64(w, "answers", (int64_t)z->answers);
+        td_jw_i64(w, "forks", (int64_t)z->forks);
+        td_jw_num(w, "gap_max", z->gap_max);
+        td_jw_end(w);
+    }
+    td_jw_end(w);
+}
+
+static void write_tokens(const struct td_comparison *c, struct td_jw *w)
+{
+    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+
+    td_jw_obj(w, "tokens");
+    td_jw_i64(w, "prompts", (int64_t)t->prompts);
+    td_jw_i64(w, "prompts_forked", (int64_t)t->prompts_forked);
+    td_jw_i64(w, "answers", (int64_t)t->answers);
+    td_jw_i64(w, "attempts", (int64_t)t->attempts);
+    td_jw_i64(w, "errors_alike", (int64_t)t->errors_alike);
+    td_jw_i64(w, "prompts_missing", (int64_t)t->missing);
+    td_jw_num_or_null(w, "gap_noise", t->gap_noise);
+    td_jw_i64(w, "prompts_over", (int64_t)t->prompts_over);
+    td_jw_num_or_null(w, "gap_p", t->gap_p);
+    td_jw_num(w, "gap_limit", t->gap_limit);
+    td_jw_i64(w, "gaps_hopeless", (int64_t)t->gaps_hopeless);
+    td_jw_i64(w, "gaps_unknown", (int64_t)t->gaps_unknown);
+    td_jw_num(w, "share_p", t->share_p);
+    td_jw_num_or_null(w, "mean_dlogprob", t->mean_dlogprob);
+    write_forks(w, t);
+    write_lost(w, t);
+    write_noise(w, t);
+    td_jw_end(w);
+}
+
+/* The verdict of one prompt: the gravest of its answers, with the reason in `why`. */
+static enum td_verdict judge_prompt(const struct td_comparison *c, const struct td_prompt_group *g, char why[200])
+{
+    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_collapses *collapses = c->lane[TD_LANE_COLLAPSE].measured;
+    enum td_verdict v = TD_PASS, forked = c->lane[TD_LANE_TOKENS].verdict;
+    size_t j;
+
+    why[0] = '\0';
+    for (j = 0; j < t->n_forks && v == TD_PASS; j++)
+        if (t->forks[j].group == g) {
+            v = forked;
+            snprintf(why, 200, "repeat %d parts from the baseline at %s %d", t->forks[j].bad->repeat,
+                     td_unit_name(t->forks[j].at.unit), t->forks[j].at.position);
+        }
+    for (j = 0; j < collapses->n; j++)
+        if (collapses->found[j].group == g && c->lane[TD_LANE_COLLAPSE].asked) {
+            v = TD_REGRESSED;
+            snprintf(why, 200, "collapsed: %.180s", collapses->found[j].what.why);
+        }
+    for (j = 0; j < t->n_lost; j++)
+        if (strcmp(t->lost[j]->prompt_id, g->prompt_id) == 0) {
+            v = t->unreached ? TD_BROKEN : TD_REGRESSED;
+            snprintf(why, 200, "%.190s", t->lost[j]->error);
+        }
+    return v;
+}
+
+static void add_prompt_cases(const struct td_comparison *c, struct td_junit *junit)
+{
+    char why[200];
+    size_t i;
+
+    if (!c->lane[TD_LANE_TOKENS].asked)
+        return;
+    for (i = 0; i < c->groups.n; i++)
+        if (c->groups.group[i].n[TD_NEW]) {
+            enum td_verdict v = judge_prompt(c, &c->groups.group[i], why);
+
+            td_junit_verdict(junit, "prompt", c->groups.group[i].prompt_id, v, why);
+        }
+}
+
+const struct td_lane_type td_lane_tokens = {
+    .reads = TD_READS_EXCHANGES,
+    .judges = TD_REPLAYED_ANSWERS,
+    .measured_size = sizeof(struct td_tokens),
+    .measure = measure_tokens,
+    .release = release_tokens,
+    .has_evidence = has_exchanges,
+    .judge = judge_tokens,
+    .print_failures = print_lost_answers,
+    .print_details = print_tokens,
+    .add_answer_figures = add_token_figures,
+    .write_json = write_tokens,
+    .add_cases = add_prompt_cases,
+};

@@ -7,11 +7,14 @@
 #include "common/args.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "differ/smoke.h"
 #include "differ/compare.h"
+#include "differ/lanes.h"
+#include "differ/reports.h"
+#include "differ/smoke.h"
+#include "report/excerpt.h"
 
 struct options {
-    const char *json, *junit, *lanes, *also, *policy;
+    const char *json, *junit, *lanes, *replayed, *policy;
     struct td_arg_list calibrate, live, more;
     bool smoke, verbose, check_only;
 };
@@ -30,44 +33,22 @@ static int broken(const struct td_error *err)
     return TD_EXIT_BROKEN;
 }
 
-/* by_name: without evidence they are inconclusive. */
-static int choose_lanes(const char *list, bool by_name, struct td_lane *lanes, struct td_error *err)
-{
-    const char *p = list, *end;
-    int i;
-
-    if (p && !*p)
-        return td_fail(err, TD_EINVAL, "--lanes is empty; name some of tokens, collapse, scores, ops, speed, or leave it away");
-    for (; p && *p; p = *end ? end + 1 : end) {
-        end = strchrnul(p, ',');
-        for (i = 0; i < TD_N_LANES; i++)
-            if (strlen(td_lane_name((enum td_lane_id)i)) == (size_t)(end - p) &&
-                strncmp(td_lane_name((enum td_lane_id)i), p, (size_t)(end - p)) == 0)
-                break;
-        if (i == TD_N_LANES)
-            return td_fail(err, TD_EINVAL, "--lanes: \"%.*s\" is none of tokens, collapse, scores, ops, speed", (int)(end - p), p);
-        lanes[i].asked = true;
-        lanes[i].by_name |= by_name;
-    }
-    return TD_OK;
-}
-
-static int open_sides(struct td_weighing *w, const char *base, const char *candidate, const struct options *opt, struct td_error *err)
+static int open_sides(struct td_comparison *c, const char *base, const char *candidate, const struct options *opt, struct td_error *err)
 {
     const struct { enum td_role role; const struct td_arg_list *dirs; int first; } more[] = {
         {TD_NEW, &opt->more, 1}, {TD_LIVE, &opt->live, 0}, {TD_CALIBRATE, &opt->calibrate, 0}};
     size_t i;
     int j, rc;
 
-    w->side = calloc(2 + 3 * TD_ARG_LIST_MAX, sizeof *w->side);
-    if (!w->side)
+    c->side = calloc(2 + 3 * TD_ARG_LIST_MAX, sizeof *c->side);
+    if (!c->side)
         return td_fail(err, TD_ENOMEM, "no memory");
-    rc = td_side_open(base, TD_BASE, 0, &w->side[w->n_sides++], err);
+    rc = td_side_open(base, TD_BASE, 0, &c->side[c->n_sides++], err);
     if (!rc)
-        rc = td_side_open(candidate, TD_NEW, 0, &w->side[w->n_sides++], err);
+        rc = td_side_open(candidate, TD_NEW, 0, &c->side[c->n_sides++], err);
     for (i = 0; i < sizeof more / sizeof more[0]; i++)
         for (j = 0; j < more[i].dirs->n && !rc; j++)
-            rc = td_side_open(more[i].dirs->item[j], more[i].role, more[i].first + j, &w->side[w->n_sides++], err);
+            rc = td_side_open(more[i].dirs->item[j], more[i].role, more[i].first + j, &c->side[c->n_sides++], err);
     return rc;
 }
 
@@ -89,7 +70,7 @@ static int run_smoke(const char *dir, const struct options *opt)
     for (i = 0; opt->verbose && i < side.n_xs; i++) {
         struct td_buf b = TD_BUF_INIT(1 << 16);
 
-        td_report_excerpt(side.xs[i].text ? side.xs[i].text : "", side.xs[i].text_len, 0, 0, 100, &b);
+        td_excerpt(side.xs[i].text ? side.xs[i].text : "", side.xs[i].text_len, 0, 0, 100, &b);
         printf("  %s: %s\n", side.xs[i].prompt_id, side.xs[i].error ? side.xs[i].error : td_buf_str(&b));
         td_buf_release(&b);
     }
@@ -99,53 +80,63 @@ static int run_smoke(const char *dir, const struct options *opt)
     return td_verdict_exit(s.verdict);
 }
 
-static int run_diff(const struct td_args *args, const struct options *opt)
+/* What the options say: the policy, and the lanes that are asked for. */
+static int read_options(const struct options *opt, struct td_comparison *c, struct td_error *err)
+{
+    int rc;
+
+    td_lanes_init(c->lane);
+    td_policy_default(&c->policy);
+    rc = opt->policy ? td_policy_load(opt->policy, &c->policy, err) : TD_OK;
+    if (!rc)
+        rc = td_lanes_ask(c->lane, opt->lanes, err);
+    if (!rc)
+        rc = td_lanes_ask_for_replayed(c->lane, opt->replayed, err);
+    return rc;
+}
+
+static int run_differ(const struct td_args *args, const struct options *opt)
 {
     struct td_error err = {0, ""};
-    struct td_weighing w;
+    struct td_comparison c;
     int rc, code;
 
-    memset(&w, 0, sizeof w);
-    td_lanes_init(w.lane);
-    td_policy_default(&w.policy);
-    w.verbose = opt->verbose;
-    rc = opt->policy ? td_policy_load(opt->policy, &w.policy, &err) : TD_OK;
-    if (!rc)
-        rc = choose_lanes(opt->lanes, true, w.lane, &err);
-    if (!rc)
-        rc = choose_lanes(opt->also, false, w.lane, &err);
+    memset(&c, 0, sizeof c);
+    rc = read_options(opt, &c, &err);
     if (rc)
         return fail(&err);
     if (opt->check_only)
         return TD_EXIT_OK;
-    rc = open_sides(&w, args->rest[0], args->rest[1], opt, &err);
+    rc = open_sides(&c, args->rest[0], args->rest[1], opt, &err);
     if (!rc)
-        rc = td_compare(&w, &err);
+        rc = td_compare(&c, &err);
     if (rc) {
         code = rc == TD_EINVAL ? fail(&err) : broken(&err);
-        td_weighing_release(&w);
+        td_comparison_release(&c);
         return code;
     }
     if (opt->json)
-        rc = td_report_json(&w, opt->json, &err);
+        rc = td_report_json(&c, opt->json, &err);
     if (!rc && opt->junit)
-        rc = td_report_junit(&w, opt->junit, &err);
-    td_report_text(&w, stdout, td_log_colour(1));
-    code = td_verdict_exit(w.verdict);
-    td_weighing_release(&w);
+        rc = td_report_junit(&c, opt->junit, &err);
+    td_report_text(&c, stdout, td_log_colour(1), opt->verbose);
+    code = td_verdict_exit(c.verdict);
+    td_comparison_release(&c);
     return rc ? broken(&err) : code; /* a report that was asked for is missing: the last line says so */
 }
 
 int main(int argc, char **argv)
 {
+    char lanes[TD_LANES_LIST_MAX], lanes_help[TD_LANES_LIST_MAX + 80];
     struct options opt;
     struct td_error err = {0, ""};
     int rc;
 
     memset(&opt, 0, sizeof opt);
+    snprintf(lanes_help, sizeof lanes_help, "%s: what to judge (default: what there is evidence for)", td_lanes_list(",", lanes));
     const struct td_arg table[] = {
-        {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", "tokens,collapse,scores,ops,speed: what to judge (default: what there is evidence for)", 0, 0},
-        {"also", 0, TD_ARG_STR, &opt.also, "LIST", NULL, 0, 0}, /* for gate: lanes that may have no evidence */
+        {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", lanes_help, 0, 0},
+        {"replayed", 0, TD_ARG_STR, &opt.replayed, "LIST", NULL, 0, 0}, /* for gate: judge what was replayed */
         {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},
         {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR", "replay of an honest build: its forks are noise (may be repeated)", 0, 0},
         {"new", 0, TD_ARG_LIST, &opt.more, "DIR", "a further round of the candidate (may be repeated)", 0, 0},
@@ -173,5 +164,5 @@ int main(int argc, char **argv)
         td_fail(&err, TD_EINVAL, opt.smoke ? "--smoke needs one recording" : "two fixtures are due, BASE and NEW; got %d", args.n_rest);
         return fail(&err);
     }
-    return opt.smoke ? run_smoke(args.rest[0], &opt) : run_diff(&args, &opt);
+    return opt.smoke ? run_smoke(args.rest[0], &opt) : run_differ(&args, &opt);
 }

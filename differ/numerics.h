@@ -5,7 +5,6 @@
 
 #include "differ/opset.h"
 #include "differ/policy.h"
-#include "differ/verdict.h"
 
 /* Ops that one kernel is expected to treat alike: kind, shape, class of M, type of the output. */
 struct td_op_group {
@@ -54,7 +53,5 @@ void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, cons
 int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base, const struct td_policy *policy,
                         struct td_numerics *out, struct td_error *err);
 void td_numerics_release(struct td_numerics *n);
-/* ops_recorded : ops in the baseline's fixture; what it says goes to the lane. */
-void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *candidate, size_t ops_recorded, struct td_lane *lane);
 
 #endif

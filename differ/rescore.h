@@ -4,8 +4,6 @@
 #define TD_DIFFER_RESCORE_H
 
 #include "differ/align.h"
-#include "differ/policy.h"
-#include "differ/verdict.h"
 
 /* Positions of one kind: tokens of prompts, or of recorded answers. Positions where the baseline says no number are left out. */
 struct td_rescore_part {
@@ -53,15 +51,5 @@ struct td_rescore {
 /* Compare the exchanges of role "scores" of all sides; pure. sides : [n], borrowed as long as out lives. */
 int td_rescore_measure(const struct td_side *sides, size_t n, struct td_rescore *out, struct td_error *err);
 void td_rescore_release(struct td_rescore *r);
-
-/* May this shift be called worse? REGRESSED: certainly over `limit` (by three standard errors) and over the policy's factor of the
- * noise; INCONCLUSIVE: over the limit; else PASS. */
-enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy);
-/* Say what the measurement means (docs/verdicts.md, "Scores"). */
-void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane);
-/* What is printed with four digits: no "-0.0000". */
-double td_rescore_shown(double shift);
-/* "teacher-forced over 640 tokens of 10 recorded answers: NLL +0.0012 nats a token …" */
-void td_rescore_words(const struct td_rescore *r, char *out, size_t n);
 
 #endif

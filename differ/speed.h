@@ -6,14 +6,13 @@
 #ifndef TD_DIFFER_SPEED_H
 #define TD_DIFFER_SPEED_H
 
-#include "differ/align.h"
-#include "differ/opset.h"
-#include "differ/policy.h"
+#include "common/error.h"
 #include "differ/stats.h"
 #include "differ/verdict.h"
 
 enum td_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
 const char *td_metric_name(enum td_metric m); /* "ttft" "itl" "e2e" "throughput" "op, hot cache" "op, cold cache" */
+bool td_metric_is_op(enum td_metric m);       /* of single ops; else of requests to a server */
 
 /* Pairs of timings as log ratios, with the values they came from. */
 struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
@@ -30,11 +29,6 @@ struct td_speed_row {
     enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its own */
     bool faster;                 /* significant the other way */
 };
-
-/* Ops whose builds were timed on a GPU at clocks that far apart, or of which one was held down (power, heat) in that much larger a share of its samples, are
- * not judged. */
-#define TD_CLOCKS_DIFFER 0.03
-#define TD_THROTTLED_DIFFERS 0.25
 
 struct td_speed {
     struct td_speed_row *row; size_t n, cap;
@@ -54,18 +48,7 @@ struct td_speed {
  * `noise`, and, in a row of ops that is no total, two ops or more with three quarters of their starts agree. Pure. */
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
 
-/* May the op's pairs be judged by the GPU's clocks? Counts it either way. And what the lane says of them. */
-bool td_speed_clocks_even(struct td_speed *s, const struct td_judged_op *op);
-void td_speed_clocks_say(const struct td_speed *s, struct td_lane *lane);
-/* Rows of the ops that hold pairs. */
-int td_speed_ops(const struct td_op_set *candidate, struct td_speed *out, struct td_error *err);
-/* Rows of the exchanges: live rounds of both builds in turn, else candidate against recording (information). */
-int td_speed_server(const struct td_groups *g, struct td_speed *out, struct td_error *err);
-/* Both, then decide all rows. */
-int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *g, const struct td_policy *policy,
-                     struct td_speed *out, struct td_error *err);
 void td_speed_release(struct td_speed *s);
-void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane);
 
 /* For the two measurers. A row found by metric and label, or a new one; valid until the next call. NULL: out of memory. */
 struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label, bool total);

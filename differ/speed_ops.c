@@ -1,10 +1,12 @@
 /* speed_ops.c - pairs of timings of single ops, grouped by kernel, shape and class of M.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/speed_ops.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "differ/speed.h"
+#include "differ/speed_clocks.h"
 
 /* The starts of one op: how many, and how many are slower by their own median. Noise that lasts takes a few of them, not most. */
 static void count_starts(struct td_speed_row *row, const double *ratio, size_t n, size_t starts)

@@ -1,11 +1,12 @@
 /* speed_server.c - what requests took, paired: the same prompt and repeat, of both builds.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/speed_server.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/speed.h"
 #include "wire/derive.h"
 
 #define N_SERVER_METRICS 4

@@ -5,7 +5,6 @@
 
 #include "differ/align.h"
 #include "differ/policy.h"
-#include "differ/verdict.h"
 
 enum td_unit { TD_UNIT_IDS, TD_UNIT_PIECES, TD_UNIT_BYTES }; /* token ids, tokens as text, bytes of the text */
 const char *td_unit_name(enum td_unit u);                    /* "token", "token", "byte" */
@@ -41,7 +40,6 @@ struct td_noise {             /* forks that are no bug: of the baseline against 
     double gap_max;
 };
 
-
 struct td_tokens {
     size_t prompts, prompts_forked;
     size_t answers;           /* candidate answers compared with at least one of the baseline */
@@ -65,20 +63,8 @@ struct td_tokens {
     int32_t repeats_min;      /* fewest baseline answers of a prompt */
 };
 
-/* What the ops say to the tokens lane. */
-struct td_ops_view {
-    bool judged;
-    size_t ops, worse, bit_equal, undecided;
-    size_t compared, compared_equal;     /* ops without a reference */
-    const char *born;                    /* "Qcur-0 ROPE": the first op that departs under equal input; NULL: none is known */
-    const char *coverage;
-};
-
 /* Compare everything; pure. */
 int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy, struct td_tokens *out, struct td_error *err);
 void td_tokens_release(struct td_tokens *t);
-/* Say what the measurement means (docs/verdicts.md, "Tokens"). */
-void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
-                     struct td_lane *lane);
 
 #endif

@@ -21,7 +21,7 @@ struct gate {
     bool smoke, verbose;
     char folder[TD_PATH_MAX];                                        /* where the replays go */
     char replayed[MAX_ROUNDS][TD_PATH_MAX], live[MAX_ROUNDS][TD_PATH_MAX];
-    char chosen_lanes[64];
+    char replayed_words[32];
 };
 
 static volatile sig_atomic_t stop;
@@ -131,16 +131,14 @@ static int replay_all(struct gate *g)
     return rc;
 }
 
-/* What was asked for by naming a server or a build. */
-static const char *lanes_of(struct gate *g)
+/* What was replayed, in the words of `differ --replayed`: differ knows which lanes judge it. */
+static const char *replayed_words(struct gate *g)
 {
-    bool ops = g->build || g->provider;
+    const bool ops = g->build || g->provider;
 
-    if (g->lanes)
-        return g->lanes;
-    snprintf(g->chosen_lanes, sizeof g->chosen_lanes, "%s%s%s", g->server ? "tokens,collapse" : "", ops ? g->server ? ",ops" : "ops" : "",
-             g->baseline_server || g->baseline_build ? ",speed" : "");
-    return g->chosen_lanes;
+    snprintf(g->replayed_words, sizeof g->replayed_words, "%s%s%s", g->server ? "answers" : "",
+             ops ? g->server ? ",ops" : "ops" : "", g->baseline_server || g->baseline_build ? ",pairs" : "");
+    return g->replayed_words;
 }
 
 /* Run differ with its report on our stdout; its verdict line is the last one. */
@@ -160,9 +158,10 @@ static int compare(struct gate *g)
         td_command_opt(&c, "--new", g->replayed[round]);
     for (round = 0; g->baseline_server && round < g->rounds; round++)
         td_command_opt(&c, "--baseline-live", g->live[round]);
-    td_command_opt(&c, "--lanes", lanes_of(g));
-    if (g->server && !g->lanes)
-        td_command_opt(&c, "--also", "scores"); /* not every server offers them */
+    if (g->lanes)
+        td_command_opt(&c, "--lanes", g->lanes);
+    else
+        td_command_opt(&c, "--replayed", replayed_words(g));
     td_command_opt(&c, "--policy", g->policy);
     td_command_opt(&c, "--json", g->json);
     td_command_opt(&c, "--junit", g->junit);
@@ -324,7 +323,7 @@ int main(int argc, char **argv)
         {"baseline-env", 0, TD_ARG_LIST, &g.baseline_env, "N=V", "and this in that of the baseline's build", 0, 0},
         {"provider", 0, TD_ARG_STR, &g.provider, "NAME", "our own kernels as the candidate: cpu, ref, simt; of a build: lib, ggml, vllm, cuda, hip (default: found out)", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &g.checkpoint, "DIR", "where the model's checkpoint lies now", 0, 0},
-        {"lanes", 0, TD_ARG_STR, &g.lanes, "LIST", "tokens,collapse,scores,ops,speed (default: what was named above)", 0, 0},
+        {"lanes", 0, TD_ARG_STR, &g.lanes, "LIST", "lanes to judge, as differ --lanes names them (default: those of what was named above)", 0, 0},
         {"policy", 0, TD_ARG_STR, &g.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},
         {"calibrate", 0, TD_ARG_LIST, &g.calibrate, "DIR", "replay of an honest build: its forks are noise (may be repeated)", 0, 0},
         {"json", 0, TD_ARG_STR, &g.json, "FILE", "write the whole report as JSON", 0, 0},

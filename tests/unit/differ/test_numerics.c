@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "differ/numerics.h"
+#include "differ/lane_ops.h"
 
 #define REC "{\"score\":0.98,\"rel_l2\":2e-4,\"max_abs\":0.01,\"worst_row\":[1,0.5],\"worst_col\":[7,0.9],\"worst_tile\":[0,32,0.6]," \
             "\"nan\":0,\"inf\":0,\"zero\":0,\"ref_nonzero\":2048,\"repeats\":1,\"unstable\":0,\"spread\":0}"

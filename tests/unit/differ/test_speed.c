@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/speed.h"
+#include "differ/lane_speed.h"
 
 static unsigned long long seed;
 

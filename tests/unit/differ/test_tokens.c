@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/tokens.h"
+#include "differ/lane_tokens.h"
 
 #define LEN 12
 #define K 3
