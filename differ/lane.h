@@ -23,7 +23,7 @@ enum td_lane_id {
 };
 const char *td_lane_name(enum td_lane_id id); /* "tokens", "collapse" ... */
 
-/* ---- what a lane found --------------------------------------------------------------------------------------------- */
+/* ---- what a lane found ----------------------------------------------------------------------- */
 
 #define TD_LANE_MAX_NOTES 24
 struct td_note { enum td_verdict verdict; char *text; }; /* NOT_JUDGED: information, or what to do next */
@@ -48,7 +48,7 @@ void td_lanes_release(struct td_lane lanes[TD_N_LANES]); /* the notes; `measured
 /* The gravest verdict of the lanes that were asked for. */
 enum td_verdict td_lanes_verdict(const struct td_lane lanes[TD_N_LANES]);
 
-/* ---- what a lane does ---------------------------------------------------------------------------------------------- */
+/* ---- what a lane does ------------------------------------------------------------------------ */
 
 /* What a lane reads of a fixture: corrupt frames of it make the lane inconclusive. */
 #define TD_READS_EXCHANGES 1u

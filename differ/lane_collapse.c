@@ -91,7 +91,7 @@ void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu answers repeat themselves, as the baseline does: %s", c->excused, c->excuse);
 }
 
-/* ---- the lane ------------------------------------------------------------------------------------------------------ */
+/* ---- the lane -------------------------------------------------------------------------------- */
 
 static int measure_collapses(struct td_comparison *c, void *measured, struct td_error *err)
 {

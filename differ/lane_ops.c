@@ -100,7 +100,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *cand
         td_lane_note(lane, TD_NOT_JUDGED, "%zu recorded ops were not replayed", n->not_replayed);
 }
 
-/* ---- the lane ------------------------------------------------------------------------------------------------------ */
+/* ---- the lane -------------------------------------------------------------------------------- */
 
 static int measure_ops(struct td_comparison *c, void *measured, struct td_error *err)
 {

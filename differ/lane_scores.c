@@ -10,10 +10,10 @@
 #include "differ/comparison.h"
 #include "differ/report_answer.h"
 
-#define ERRORS 3.0        /* standard errors that a shift must be over its limit by */
-#define SYSTEMATIC 4.0    /* standard errors from which a shift below the limit is called so */
-#define TELLING 1e-3      /* nats below which it is not worth a word */
-#define TEXT_MIN 16       /* tokens below which one answer alone is never judged */
+#define ERRORS 3.0        /* a shift must be over its limit by this many standard errors */
+#define SYSTEMATIC 4.0    /* a shift below its limit is called systematic from this many on */
+#define NOTED 1e-3        /* nats: a smaller shift below its limit is not noted */
+#define TEXT_MIN 16       /* tokens: a shorter answer alone is never judged */
 
 enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy)
 {
@@ -36,7 +36,7 @@ void td_rescore_words(const struct td_rescore *r, char *out, size_t n)
              a->top_known ? 100.0 * (double)a->top_changed / (double)a->top_known : 0.0, td_rescore_shown(r->prompt.shift));
 }
 
-static const struct td_rescore_text *largest(const struct td_rescore *r, const struct td_policy *policy, enum td_verdict *v)
+static const struct td_rescore_text *find_largest_shift(const struct td_rescore *r, const struct td_policy *policy, enum td_verdict *v)
 {
     const struct td_rescore_text *most = NULL;
     size_t i;
@@ -54,7 +54,7 @@ static const struct td_rescore_text *largest(const struct td_rescore *r, const s
     return most;
 }
 
-static void say_shift(struct td_lane *lane, enum td_verdict v, const char *what, const struct td_rescore_part *p, double limit, double noise)
+static void note_shift(struct td_lane *lane, enum td_verdict v, const char *what, const struct td_rescore_part *p, double limit, double noise)
 {
     if (v == TD_REGRESSED)
         td_lane_note(lane, v, "%s are less likely by %.3f nats a token (over %zu tokens, +- %.3f; limit %.3g, noise %.4f)", what, p->shift, p->tokens,
@@ -67,17 +67,17 @@ static void say_shift(struct td_lane *lane, enum td_verdict v, const char *what,
 static void judge_shifts(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane)
 {
     enum td_verdict of_text;
-    const struct td_rescore_text *t = largest(r, policy, &of_text);
+    const struct td_rescore_text *t = find_largest_shift(r, policy, &of_text);
     char what[160], words[400];
 
-    say_shift(lane, td_rescore_compare(&r->answer, policy->scores_nll_max, r->noise_answer, policy), "the recorded answers", &r->answer,
+    note_shift(lane, td_rescore_compare(&r->answer, policy->scores_nll_max, r->noise_answer, policy), "the recorded answers", &r->answer,
               policy->scores_nll_max, r->noise_answer);
-    say_shift(lane, td_rescore_compare(&r->prompt, policy->scores_nll_max, r->noise_prompt, policy), "the prompts", &r->prompt, policy->scores_nll_max,
+    note_shift(lane, td_rescore_compare(&r->prompt, policy->scores_nll_max, r->noise_prompt, policy), "the prompts", &r->prompt, policy->scores_nll_max,
               r->noise_prompt);
     snprintf(what, sizeof what, "the tokens of the answer to %.100s", t ? t->prompt_id : "");
     if (t)
-        say_shift(lane, of_text, what, &t->answer, policy->scores_text_nll_max, r->noise_text);
-    if (lane->verdict <= TD_PASS && r->answer.shift > TELLING && r->answer.shift > SYSTEMATIC * r->answer.error &&
+        note_shift(lane, of_text, what, &t->answer, policy->scores_text_nll_max, r->noise_text);
+    if (lane->verdict <= TD_PASS && r->answer.shift > NOTED && r->answer.shift > SYSTEMATIC * r->answer.error &&
         r->answer.shift > policy->factor * r->noise_answer)
         td_lane_note(lane, TD_NOT_JUDGED, "small but systematic: the recorded answers are less likely by %.4f nats a token (standard error %.4f), below the limit of %.3g",
                     r->answer.shift, r->answer.error, policy->scores_nll_max);
@@ -155,7 +155,7 @@ static void add_score_figures(const struct td_comparison *c, struct td_buf *line
         td_buf_addf(line, " nll=%+.4f", td_rescore_shown(r->answer.shift));
 }
 
-/* ---- text report --------------------------------------------------------------------------------------------------- */
+/* ---- text report ----------------------------------------------------------------------------- */
 
 static void print_part(const struct td_page *p, const char *name, const struct td_rescore_part *a)
 {
@@ -177,8 +177,8 @@ static void print_noise(const struct td_page *p, const struct td_rescore *r)
     }
 }
 
-/* Number of a token within the prompt or the answer, and which of them. */
-static int place_in(const struct td_rescore_place *w, const char **part)
+/* The number of the token within the prompt or the answer. *part: which of the two. */
+static int position_in_part(const struct td_rescore_place *w, const char **part)
 {
     bool answer = w->position >= w->base->scored_from;
 
@@ -193,7 +193,7 @@ static void print_worst(const struct td_page *p, const struct td_rescore_place *
 
     if (!w->base || w->delta == 0)
         return;
-    at = place_in(w, &part);
+    at = position_in_part(w, &part);
     fprintf(p->out, "  largest change: %s, token %d of the %s (id %d): logprob %.3f, now %.3f\n", w->base->prompt_id, at, part,
             w->base->prompt_ids[w->position], w->base->scores[w->position], w->now->scores[w->position]);
 }
@@ -238,7 +238,7 @@ static void print_scores(const struct td_comparison *c, const struct td_page *p)
     print_worst(p, &r->worst);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void write_part(struct td_jw *w, const char *key, const struct td_rescore_part *a)
 {
@@ -263,7 +263,7 @@ static void write_worst(struct td_jw *w, const struct td_rescore_place *p)
         td_jw_null(w, "worst");
         return;
     }
-    at = place_in(p, &part);
+    at = position_in_part(p, &part);
     td_jw_obj(w, "worst");
     td_jw_cstr(w, "prompt_id", p->base->prompt_id);
     td_jw_cstr(w, "part", part);

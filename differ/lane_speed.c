@@ -16,9 +16,10 @@
 
 #define ROWS_SHOWN 10 /* rows of ops in the text report, without --verbose */
 
-/* ---- measurement --------------------------------------------------------------------------------------------------- */
+/* ---- measurement ----------------------------------------------------------------------------- */
 
-static double row_alpha(const struct td_speed *s, const struct td_policy *policy)
+/* The level of one row, so that all rows together keep the policy's level. */
+static double level_of_row(const struct td_speed *s, const struct td_policy *policy)
 {
     size_t i, rows = 0;
 
@@ -42,7 +43,7 @@ int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *
         rc = td_speed_server(g, s, err);
     if (rc)
         return rc;
-    s->alpha_row = row_alpha(s, policy);
+    s->alpha_row = level_of_row(s, policy);
     for (i = 0; i < s->n; i++) {
         struct td_speed_row *r = &s->row[i];
 
@@ -59,9 +60,10 @@ int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *
     return TD_OK;
 }
 
-/* ---- verdict ------------------------------------------------------------------------------------------------------- */
+/* ---- verdict --------------------------------------------------------------------------------- */
 
-/* Could a total slowdown of policy->detect have hidden in this row? Then about so many pairs would do; else 0. */
+/* If a total slowdown of policy->detect could have gone unseen in this row: how many pairs would show it,
+ * roughly. Else 0. */
 static size_t pairs_needed(const struct td_speed_row *r, const struct td_policy *policy)
 {
     double room = policy->detect - fmax(r->effect.est, 0), half;
@@ -174,7 +176,7 @@ static void add_slower_ops(const struct td_comparison *c, struct td_buf *line)
     td_buf_addf(line, " slower=%zu/%zu", slower, rows);
 }
 
-/* ---- text report --------------------------------------------------------------------------------------------------- */
+/* ---- text report ----------------------------------------------------------------------------- */
 
 static const char *value_words(enum td_metric m, double v, char *out, size_t n)
 {
@@ -249,7 +251,7 @@ static void print_speed(const struct td_comparison *c, const struct td_page *p)
     free(rows);
 }
 
-/* ---- JSON and JUnit ------------------------------------------------------------------------------------------------ */
+/* ---- JSON and JUnit -------------------------------------------------------------------------- */
 
 static void write_speed(const struct td_comparison *c, struct td_jw *w)
 {

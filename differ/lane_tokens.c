@@ -14,7 +14,7 @@
 #include "differ/report_answer.h"
 #include "differ/report_verdict.h"
 
-/* ---- verdict ------------------------------------------------------------------------------------------------------- */
+/* ---- verdict --------------------------------------------------------------------------------- */
 
 static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
 {
@@ -193,7 +193,7 @@ static bool has_exchanges(const void *measured)
     return t->attempts > 0;
 }
 
-/* ---- text report --------------------------------------------------------------------------------------------------- */
+/* ---- text report ----------------------------------------------------------------------------- */
 
 static void print_fork(const struct td_page *p, const struct td_fork *f)
 {
@@ -344,7 +344,7 @@ static void add_token_figures(const struct td_comparison *c, struct td_buf *line
         td_buf_addf(line, " lost=%zu/%zu", t->n_lost, t->attempts);
 }
 
-/* ---- JSON and JUnit ------------------------------------------------------------------------------------------------ */
+/* ---- JSON and JUnit -------------------------------------------------------------------------- */
 
 static void write_forks(struct td_jw *w, const struct td_tokens *t)
 {

@@ -1,4 +1,4 @@
-/* numerics.c - weigh what the replayer judged: floors, four times the baseline's own worst, stability, coverage.
+/* numerics.c - decide for each replayed op whether it is worse than the baseline's, and count by groups.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/numerics.h"
 
@@ -44,7 +44,7 @@ static double rms_of(const struct td_op_error *e, int part)
     return part == TD_RMS_COL ? e->col : part == TD_RMS_ROW ? e->row : e->tile;
 }
 
-/* The part that is furthest over its limit; -1: none is. */
+/* The part (column, row, tile) whose rms is furthest over its limit; -1: none is over it. */
 static int part_over(const struct td_judged_op *op)
 {
     const struct td_op_error *c = &op->candidate;
@@ -66,10 +66,10 @@ static bool finite_error(const struct td_op_error *e)
     return e->present && !e->crash && isfinite(e->score);
 }
 
-/* ---- one op -------------------------------------------------------------------------------------------------------- */
+/* ---- one op ---------------------------------------------------------------------------------- */
 
-static void decided(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void decided(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...)
+__attribute__((format(printf, 3, 4)))
+static void set_result(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -79,7 +79,7 @@ static void decided(struct td_judged_op *op, enum td_op_result r, const char *fm
     va_end(ap);
 }
 
-/* Anything but a number that can be compared: true when that settled the op. */
+/* Ops without an error that can be compared. Returns true when the op is decided. */
 static bool decide_status(struct td_judged_op *op, const struct td_op_error *base)
 {
     const char *reason = op->reason ? op->reason : op->candidate.crash ? op->candidate.crash : "no reason given";
@@ -91,10 +91,10 @@ static bool decide_status(struct td_judged_op *op, const struct td_op_error *bas
             break;
         if (op->candidate.present)
             return false;
-        decided(op, TD_RESULT_BROKEN, "judged ok, but without an error measure");
+        set_result(op, TD_RESULT_BROKEN, "judged ok, but without an error measure");
         return true;
     case TD_OP_UNSUPPORTED:
-        decided(op, TD_RESULT_UNDECIDED, "unsupported: %s", reason);
+        set_result(op, TD_RESULT_UNDECIDED, "unsupported: %s", reason);
         return true;
     case TD_OP_FAILED:
     case TD_OP_CRASHED:
@@ -102,10 +102,10 @@ static bool decide_status(struct td_judged_op *op, const struct td_op_error *bas
         break;
     case TD_OP_NONE:
     case TD_OP_BROKEN:
-        decided(op, TD_RESULT_BROKEN, "could not be judged: %s", reason);
+        set_result(op, TD_RESULT_BROKEN, "could not be judged: %s", reason);
         return true;
     }
-    decided(op, base_died ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "%s: %s%s",
+    set_result(op, base_died ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "%s: %s%s",
             op->status == TD_OP_OK ? "crashed" : td_op_status_name(op->status), reason, base_died ? " (so does the baseline)" : "");
     return true;
 }
@@ -120,19 +120,19 @@ static bool decide_special_values(struct td_judged_op *op, const struct td_op_er
         long long count = c->nan > 0 ? c->nan : c->inf;
 
         if (!base)
-            decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements; the baseline's output is not known (--baseline-build PATH)",
+            set_result(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements; the baseline's output is not known (--baseline-build PATH)",
                     what, count, total);
         else if (isfinite(base->score) || c->nan > base->nan || c->inf > base->inf)
-            decided(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what, count, total,
+            set_result(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what, count, total,
                     (long long)(c->nan > 0 ? base->nan : base->inf));
         else
-            decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline", what, count, total);
+            set_result(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline", what, count, total);
         return true;
     }
     if (c->ref_nonzero > 0 && total > 0 && c->zero == total) {
         bool base_zero = base && base->zero == total;
 
-        decided(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "all %lld elements are zero%s", total,
+        set_result(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "all %lld elements are zero%s", total,
                 base_zero ? ", as in the baseline" : "");
         return true;
     }
@@ -146,16 +146,16 @@ static bool decide_stability(struct td_judged_op *op, const struct td_op_error *
     if (c->unstable == 0 || (base && (base->unstable > 0 || base->varies)))
         return false;
     if (base && base->repeats > 1)
-        decided(op, TD_RESULT_WORSE, "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",
+        set_result(op, TD_RESULT_WORSE, "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",
                 (long long)c->unstable, (long long)c->repeats);
     else
-        decided(op, TD_RESULT_UNDECIDED,
+        set_result(op, TD_RESULT_UNDECIDED,
                 "unstable: %lld elements differ between %lld runs; whether the baseline's do is not known (--baseline-build PATH)",
                 (long long)c->unstable, (long long)c->repeats);
     return true;
 }
 
-static void say_score(struct td_judged_op *op, enum td_op_result r, const struct td_op_error *base)
+static void decide_by_score(struct td_judged_op *op, enum td_op_result r, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
     const char *unknown = base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
@@ -164,17 +164,18 @@ static void say_score(struct td_judged_op *op, enum td_op_result r, const struct
     if (part >= 0)
         op->limit_rms = op->limit_of[part];
     if (!(c->score <= op->limit))
-        decided(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
+        set_result(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
     else if (part == TD_RMS_COL)
-        decided(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col, op->limit_rms, unknown);
+        set_result(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col, op->limit_rms, unknown);
     else if (part == TD_RMS_ROW)
-        decided(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row, op->limit_rms, unknown);
+        set_result(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row, op->limit_rms, unknown);
     else
-        decided(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s", (long long)c->tile_row,
+        set_result(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s", (long long)c->tile_row,
                 (long long)c->tile_col, c->tile, op->limit_rms, unknown);
 }
 
-/* Without a reference nothing but a crash, a hang, or NaN for a number (status failed) says that an op is worse. */
+/* Without a reference an op is worse only if it crashed, hung, or gave NaN where a number is due (status
+ * failed). */
 static bool decide_without_reference(struct td_judged_op *op, const struct td_op_error *base)
 {
     if (!op->without_reference)
@@ -182,13 +183,13 @@ static bool decide_without_reference(struct td_judged_op *op, const struct td_op
     if (op->status == TD_OP_FAILED || op->status == TD_OP_CRASHED || op->status == TD_OP_HUNG)
         return decide_status(op, base);
     if (op->status != TD_OP_OK)
-        decided(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status), op->reason ? op->reason : "no reason given");
+        set_result(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status), op->reason ? op->reason : "no reason given");
     else if (op->same)
-        decided(op, TD_RESULT_COMPARED, "bit-equal");
+        set_result(op, TD_RESULT_COMPARED, "bit-equal");
     else if (isnan(op->departs))
-        decided(op, TD_RESULT_COMPARED, "there is no other output to compare with");
+        set_result(op, TD_RESULT_COMPARED, "there is no other output to compare with");
     else
-        decided(op, TD_RESULT_COMPARED, "departs by %.3g (relative L2) under equal input", op->departs);
+        set_result(op, TD_RESULT_COMPARED, "departs by %.3g (relative L2) under equal input", op->departs);
     return true;
 }
 
@@ -217,7 +218,8 @@ void td_op_rounding_change(const char *now, const char *was, char *out, size_t n
     snprintf(out, n, "%s; before: %s", a, b);
 }
 
-/* An op that is right by its own format, which is not the baseline's: undecided unless the policy accepts that. */
+/* An op that is right by its own format, but the baseline has another one: undecided, unless the policy
+ * accepts the change. */
 static bool decide_format(struct td_judged_op *op, const struct td_op_error *base, const struct td_policy *policy)
 {
     const char *was = td_op_baseline_rounding(op);
@@ -227,7 +229,7 @@ static bool decide_format(struct td_judged_op *op, const struct td_op_error *bas
     if (!op->format_changed || policy->accept_format_change)
         return false;
     td_op_rounding_change(op->act_rounding, was, change, sizeof change);
-    decided(op, TD_RESULT_UNDECIDED, "the format changed: %s; distance to exact arithmetic %.3g, before %.3g", change,
+    set_result(op, TD_RESULT_UNDECIDED, "the format changed: %s; distance to exact arithmetic %.3g, before %.3g", change,
             op->candidate.r0_rel_l2, base ? base->r0_rel_l2 : NAN);
     return true;
 }
@@ -256,7 +258,7 @@ void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, cons
         return;
     over = !(c->score <= op->limit) || part_over(op) >= 0;
     if (over)
-        say_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
+        decide_by_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
     else if (decide_stability(op, base))
         return;
     else if (decide_format(op, base, policy))
@@ -265,7 +267,7 @@ void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, cons
         op->result = TD_RESULT_OK;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static int compare_key(const struct td_judged_op *a, const struct td_op_group *b)
 {
@@ -286,7 +288,7 @@ static int by_key(const void *a, const void *b)
     return compare_key(p, &g);
 }
 
-static struct td_op_group *find_group(struct td_numerics *n, const struct td_judged_op *op)
+static struct td_op_group *group_of_op(struct td_numerics *n, const struct td_judged_op *op)
 {
     size_t lo = 0, hi = n->n;
 
@@ -395,7 +397,7 @@ static void add_result(struct td_op_group *g, const struct td_judged_op *op)
     }
 }
 
-static void describe_coverage(struct td_numerics *n)
+static void describe_group_coverage(struct td_numerics *n)
 {
     size_t i, judged = 0, groups = 0, len = 0, ops = 0, recorded = 0;
 
@@ -444,13 +446,13 @@ int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *bas
     if (rc)
         return rc;
     for (i = 0; i < base->n; i++)
-        find_group(n, &base->op[i])->recorded++;
+        group_of_op(n, &base->op[i])->recorded++;
     for (i = 0; i < candidate->n; i++)
         if (candidate->op[i].status != TD_OP_NONE)
-            add_baseline(find_group(n, &candidate->op[i]), td_op_baseline(&candidate->op[i]));
+            add_baseline(group_of_op(n, &candidate->op[i]), td_op_baseline(&candidate->op[i]));
     for (i = 0; i < candidate->n; i++) {
         struct td_judged_op *op = &candidate->op[i];
-        struct td_op_group *g = find_group(n, op);
+        struct td_op_group *g = group_of_op(n, op);
 
         n->joined += op->origin != NULL;
         if (op->status == TD_OP_NONE)
@@ -480,7 +482,7 @@ int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *bas
         n->not_replayed += g->recorded > had ? g->recorded - had : 0;
     }
     n->ok = n->judged - n->worse - n->undecided - n->broken;
-    describe_coverage(n);
+    describe_group_coverage(n);
     return TD_OK;
 }
 

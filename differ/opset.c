@@ -9,7 +9,7 @@
 
 #include "common/json.h"
 
-/* ---- interned strings: open addressing, grown at half full --------------------------------------------------------- */
+/* ---- interned strings: open addressing, grown at half full ----------------------------------- */
 
 struct td_strings { char **slot; size_t n, cap; };
 
@@ -69,7 +69,7 @@ static void strings_free(struct td_strings *t)
     free(t);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const char *const STATUS[] = {"none", "ok", "unsupported", "failed", "crashed", "hung", "broken"};
 
@@ -95,7 +95,7 @@ int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64
     return missing;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static double item_num(const cJSON *array, int i)
 {
@@ -348,7 +348,7 @@ void td_op_set_release(struct td_op_set *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static int by_origin(const void *a, const void *b)
 {

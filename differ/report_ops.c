@@ -8,7 +8,7 @@
 
 #include "differ/report_verdict.h"
 
-/* ---- text report --------------------------------------------------------------------------------------------------- */
+/* ---- text report ----------------------------------------------------------------------------- */
 
 static int by_execution(const void *a, const void *b)
 {
@@ -167,7 +167,7 @@ void td_ops_print(const struct td_page *p, const struct td_numerics *n, const st
     print_formats(p, n);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void write_op_error(struct td_jw *w, const char *key, const struct td_op_error *e)
 {
@@ -313,7 +313,7 @@ void td_ops_write_json(struct td_jw *w, const struct td_numerics *n, const struc
     td_jw_end(w);
 }
 
-/* ---- JUnit --------------------------------------------------------------------------------------------------------- */
+/* ---- JUnit ----------------------------------------------------------------------------------- */
 
 void td_ops_add_cases(struct td_junit *junit, const struct td_numerics *n)
 {

@@ -1,4 +1,4 @@
-/* smoke.c - does a server answer at all, and not with "!!!!"?
+/* smoke.c - does a server without a baseline answer soundly? Absolute rules on one recording.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/smoke.h"
 
@@ -11,7 +11,7 @@
 #include "wire/collapse.h"
 #include "wire/derive.h"
 
-static void note(struct td_smoke *s, const struct td_exchange *x, const char *what)
+static void note_first(struct td_smoke *s, const struct td_exchange *x, const char *what)
 {
     if (!*s->first)
         snprintf(s->first, sizeof s->first, "%.80s: %.200s", x->prompt_id ? x->prompt_id : "?", what);
@@ -23,18 +23,18 @@ static bool answer_is_sound(const struct td_exchange *x, struct td_smoke *s)
 
     if (x->error) {
         s->errors++;
-        note(s, x, x->error);
+        note_first(s, x, x->error);
         return false;
     }
     if (x->n_tokens == 0 && x->text_len == 0) {
         s->empty++;
-        note(s, x, "the answer is empty");
+        note_first(s, x, "the answer is empty");
         return false;
     }
     td_collapse_check(x, NULL, &c);
     if (c.hard) {
         s->collapsed++;
-        note(s, x, c.why);
+        note_first(s, x, c.why);
         return false;
     }
     return true;

@@ -19,7 +19,7 @@ bool td_metric_is_op(enum td_metric m)
     return m == TD_OP_HOT || m == TD_OP_COLD;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label, bool total)
 {
@@ -85,13 +85,13 @@ void td_speed_release(struct td_speed *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ---- deciding ------------------------------------------------------------------------------------------------------ */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise)
 {
     const struct td_ratios *p = &row->pairs;
     struct td_interval *e = &row->effect;
-    /* a total may be made of faster and slower ones */
+    /* in a total some ops may be faster and others slower */
     bool agreed = row->ops == 0 || row->total || (row->ops >= 2 && row->starts_slower * 4 >= row->starts * 3);
 
     *e = td_stat_hodges_lehmann(p->log_ratio, p->n, alpha);

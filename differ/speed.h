@@ -1,8 +1,9 @@
-/* speed.h - is the candidate slower: servers by TTFT, ITL, E2E and throughput, ops by pairs of timings.
+/* speed.h - rows of paired timings: collect pairs, decide whether the candidate is slower.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An effect is a share: +0.05 is 5 % slower (for throughput: base / new - 1). All intervals of a lane hold together at
- * policy's speed_alpha (Bonferroni over its rows), so that many rows raise no more alarms than one. */
+ * An effect is a share: +0.05 is 5 % slower (for throughput: base / new - 1). All intervals of a
+ * comparison hold together at the policy's speed_alpha (Bonferroni over the rows), so that many rows raise
+ * no more false alarms than one. */
 #ifndef TD_DIFFER_SPEED_H
 #define TD_DIFFER_SPEED_H
 
@@ -11,8 +12,10 @@
 #include "differ/verdict.h"
 
 enum td_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
-const char *td_metric_name(enum td_metric m); /* "ttft" "itl" "e2e" "throughput" "op, hot cache" "op, cold cache" */
-bool td_metric_is_op(enum td_metric m);       /* of single ops; else of requests to a server */
+/* "ttft", "itl", "e2e", "throughput", "op, hot cache", "op, cold cache" */
+const char *td_metric_name(enum td_metric m);
+/* Is it a metric of single ops, and not of requests to a server? */
+bool td_metric_is_op(enum td_metric m);
 
 /* Pairs of timings as log ratios, with the values they came from. */
 struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
@@ -44,15 +47,17 @@ struct td_speed {
     const char *clocks_unknown;  /* borrowed from the ops; NULL: they are known, or there is no GPU */
 };
 
-/* Decide a row from its pairs: slower is a regression when the estimate exceeds `effect`, the interval at 1 - alpha lies above
- * `noise`, and, in a row of ops that is no total, two ops or more with three quarters of their starts agree. Pure. */
+/* Decide a row from its pairs: fill base, now, effect, verdict, faster. Pure. REGRESSED: the estimate is
+ * larger than `effect`, the interval at level 1 - alpha lies above `noise`, and, in a row of ops that is no
+ * total, there are two ops or more and three quarters of their starts are slower. */
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
 
 void td_speed_release(struct td_speed *s);
 
-/* For the two measurers. A row found by metric and label, or a new one; valid until the next call. NULL: out of memory. */
+/* Find the row of a metric with this label, or add it. Valid until the next call. NULL: out of memory. */
 struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label, bool total);
-/* now and base must be positive and finite, else the pair is left out. TD_OK or TD_ENOMEM. */
+/* Add a pair of timings in ns, or of throughputs. Left out unless both are positive and finite.
+ * TD_OK or TD_ENOMEM. */
 int td_ratios_add(struct td_ratios *r, double base, double now, bool larger_is_faster);
 
 #endif

@@ -1,24 +1,24 @@
-/* speed_clocks.c - were two builds timed at the same clocks? Else their times say nothing of them.
+/* speed_clocks.c - were two builds timed at the same GPU clocks? If not, their times cannot be compared.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/speed_clocks.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* 0.04: the candidate's clock is 4 % lower; NaN: not known. */
-static double lower_by(const struct td_judged_op_device *d)
+/* By which share the candidate's clock is lower: 0.04 is 4 %. NaN: not known. */
+static double clock_deficit(const struct td_judged_op_device *d)
 {
     return d->sm_mhz[0] > 0 && d->sm_mhz[1] > 0 ? 1 - d->sm_mhz[1] / d->sm_mhz[0] : NAN;
 }
 
 static bool are_uneven(const struct td_judged_op_device *d)
 {
-    return fabs(lower_by(d)) > TD_CLOCKS_DIFFER || fabs(d->throttled[1] - d->throttled[0]) > TD_THROTTLED_DIFFERS;
+    return fabs(clock_deficit(d)) > TD_CLOCKS_DIFFER || fabs(d->throttled[1] - d->throttled[0]) > TD_THROTTLED_DIFFERS;
 }
 
 static void describe_uneven_clocks(const struct td_judged_op_device *d, char *out, size_t size)
 {
-    const double by = lower_by(d);
+    const double by = clock_deficit(d);
     const int side = fabs(by) > TD_CLOCKS_DIFFER ? by > 0 : d->throttled[1] > d->throttled[0];
     int used = 0;
 

@@ -1,4 +1,4 @@
-/* speed_server.c - what requests took, paired: the same prompt and repeat, of both builds.
+/* speed_server.c - what requests took on both servers, paired by prompt and repeat.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/speed_server.h"
 
@@ -12,10 +12,10 @@
 #define N_SERVER_METRICS 4
 #define MAX_GAPS 65536
 
-struct figures { double v[N_SERVER_METRICS]; int32_t tokens; }; /* NaN: cannot be told */
+struct figures { double v[N_SERVER_METRICS]; int32_t tokens; }; /* of one answer; NaN: not known */
 
 /* TTFT and E2E as wire/derive.h has them; ITL: mean of the gaps of one answer; throughput: tokens per second of E2E. */
-static void figures_of(const struct td_exchange *x, struct figures *f)
+static void measure_answer(const struct td_exchange *x, struct figures *f)
 {
     int64_t ttft = td_exchange_ttft_ns(x), e2e = td_exchange_e2e_ns(x);
     double *gaps = malloc(MAX_GAPS * sizeof *gaps), sum = 0;
@@ -41,12 +41,12 @@ static int add_pair(struct td_speed *s, const char *category, const struct td_ex
     struct figures fa, fb;
     int m, t, rc = TD_OK;
 
-    figures_of(a, &fa);
-    figures_of(b, &fb);
+    measure_answer(a, &fa);
+    measure_answer(b, &fb);
     s->server_pairs++;
     for (m = 0; m < N_SERVER_METRICS && !rc; m++) {
         if (m == TD_E2E && fa.tokens != fb.tokens)
-            continue; /* another length of answer takes another time: no effect of speed */
+            continue; /* answers of different lengths take different times, however fast the server is */
         for (t = *category ? 0 : 1; t < 2 && !rc; t++) { /* its category, then the total */
             struct td_speed_row *row = td_speed_row(s, (enum td_metric)m, t ? "total" : category, t);
 
@@ -56,7 +56,7 @@ static int add_pair(struct td_speed *s, const char *category, const struct td_ex
     return rc;
 }
 
-static const struct td_exchange *find_round(const struct td_prompt_group *g, enum td_role role, int round, int32_t repeat)
+static const struct td_exchange *find_answer_of_round(const struct td_prompt_group *g, enum td_role role, int round, int32_t repeat)
 {
     size_t i;
 
@@ -78,7 +78,7 @@ static int count_rounds(const struct td_groups *g, enum td_role role)
     return max;
 }
 
-/* How far two rounds of the live baseline lie apart, by each metric's median. */
+/* Measure how far two rounds of the live baseline lie apart, by the median of each metric. */
 static int measure_spread(const struct td_groups *g, int rounds, struct td_speed *s)
 {
     struct td_ratios r[N_SERVER_METRICS] = {{0}};
@@ -96,10 +96,10 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
                 struct figures fa, fb;
 
                 if (p->by_role[TD_LIVE][j].round != round - 1 || !is_evidence(a) ||
-                    !(b = find_round(p, TD_LIVE, round, a->repeat)))
+                    !(b = find_answer_of_round(p, TD_LIVE, round, a->repeat)))
                     continue;
-                figures_of(a, &fa);
-                figures_of(b, &fb);
+                measure_answer(a, &fa);
+                measure_answer(b, &fb);
                 for (m = 0; m < N_SERVER_METRICS && !rc; m++)
                     if (m != TD_E2E || fa.tokens == fb.tokens)
                         rc = td_ratios_add(&r[m], fa.v[m], fb.v[m], false);
@@ -133,7 +133,7 @@ int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_err
 
             if (!is_evidence(x->x))
                 continue;
-            base = s->server_judged ? find_round(p, TD_LIVE, x->round, x->x->repeat) : find_round(p, TD_BASE, 0, x->x->repeat);
+            base = s->server_judged ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat) : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
             if (base)
                 rc = add_pair(s, p->category, base, x->x);
         }

@@ -55,7 +55,7 @@ double td_stat_median(const double *x, size_t n)
     return td_stat_quantile(x, n, 0.5);
 }
 
-/* ---- Hodges-Lehmann ------------------------------------------------------------------------------------------------ */
+/* ---- Hodges-Lehmann -------------------------------------------------------------------------- */
 
 /* How many Walsh averages (s[i] + s[j]) / 2, i <= j, are <= t. s ascending. */
 static double walsh_at_most(const double *s, size_t n, double t)
@@ -172,7 +172,7 @@ struct td_interval td_stat_hodges_lehmann(const double *x, size_t n, double alph
     return r;
 }
 
-/* ---- shares -------------------------------------------------------------------------------------------------------- */
+/* ---- shares ---------------------------------------------------------------------------------- */
 
 static double log_choose(size_t n, size_t k)
 {

@@ -1,4 +1,4 @@
-/* tokens.c - align token streams, name the first divergence, weigh it against the noise.
+/* tokens.c - align token streams, name the first divergence, compare it with the noise.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/tokens.h"
 
@@ -14,7 +14,7 @@ const char *td_unit_name(enum td_unit u)
     return u == TD_UNIT_BYTES ? "byte" : "token";
 }
 
-/* ---- two answers --------------------------------------------------------------------------------------------------- */
+/* ---- two answers ----------------------------------------------------------------------------- */
 
 struct td_difference td_tokens_compare(const struct td_exchange *a, const struct td_exchange *b)
 {
@@ -43,7 +43,8 @@ struct td_difference td_tokens_compare(const struct td_exchange *a, const struct
     return d;
 }
 
-/* logprobs of row i, best first; what the caller looks for is `id` (ids known). Returns the gap. */
+/* The gap between the token that x chose at position i and its alternative `id`; NaN: not recorded.
+ * *outside: `id` is not among the alternatives, and the gap is that of the last one. */
 static double gap_to(const struct td_exchange *x, int32_t i, int32_t id, bool *outside)
 {
     const struct td_alt *row;
@@ -68,7 +69,7 @@ static double gap_to(const struct td_exchange *x, int32_t i, int32_t id, bool *o
     return fabs(best - last);
 }
 
-/* The two best alternatives of row i, whatever their ids. */
+/* The gap between the two best alternatives at position i. */
 static double top2_gap(const struct td_exchange *x, int32_t i)
 {
     double first = NAN, second = NAN;
@@ -107,7 +108,7 @@ static void measure_gap(struct td_fork *f)
         f->gap = gap_to(f->good, i, f->bad->token_ids[i], &f->outside_top_k);
 }
 
-/* Sum of |logprob - logprob| over the common beginning. */
+/* Add |logprob - logprob| of the first `upto` tokens to *sum. Returns how many were added. */
 static size_t logprob_distance(const struct td_exchange *a, const struct td_exchange *b, int32_t upto, double *sum)
 {
     size_t n = 0;
@@ -152,14 +153,14 @@ bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, siz
     return true;
 }
 
-/* ---- all answers --------------------------------------------------------------------------------------------------- */
+/* ---- all answers ----------------------------------------------------------------------------- */
 
 static bool answered(const struct td_exchange *x)
 {
     return !x->error;
 }
 
-static size_t n_answered(const struct td_xref *refs, size_t n)
+static size_t count_answered(const struct td_xref *refs, size_t n)
 {
     size_t i, k = 0;
 
@@ -168,8 +169,8 @@ static size_t n_answered(const struct td_xref *refs, size_t n)
     return k;
 }
 
-/* A fork of a prompt; *known: the largest gap of the prompt's forks so far, NaN: none is known. */
-static void noise_add(struct td_noise *noise, const struct td_fork *f, double *known)
+/* Count one fork of a prompt. *known: the largest gap of this prompt's forks so far; NaN: none is known. */
+static void add_noise_fork(struct td_noise *noise, const struct td_fork *f, double *known)
 {
     noise->forks++;
     if (isnan(f->gap) || f->outside_top_k)
@@ -184,7 +185,7 @@ static void noise_of_baseline(const struct td_prompt_group *g, struct td_noise *
     size_t i, before = noise->forks;
     double known = NAN;
 
-    if (n_answered(g->by_role[TD_BASE], g->n[TD_BASE]) < 2)
+    if (count_answered(g->by_role[TD_BASE], g->n[TD_BASE]) < 2)
         return;
     noise->prompts++;
     for (i = 0; i < g->n[TD_BASE]; i++) {
@@ -194,7 +195,7 @@ static void noise_of_baseline(const struct td_prompt_group *g, struct td_noise *
             continue;
         noise->answers++;
         if (td_tokens_fork(g->by_role[TD_BASE][i].x, g->by_role[TD_BASE], g->n[TD_BASE], i, &f))
-            noise_add(noise, &f, &known);
+            add_noise_fork(noise, &f, &known);
     }
     noise->forked += noise->forks > before;
     noise->gap_prompts += !isnan(known);
@@ -206,7 +207,7 @@ static void noise_of_others(const struct td_prompt_group *g, enum td_role role, 
     size_t i, before = noise->forks, answers = noise->answers;
     double known = NAN;
 
-    if (n_answered(g->by_role[TD_BASE], g->n[TD_BASE]) == 0)
+    if (count_answered(g->by_role[TD_BASE], g->n[TD_BASE]) == 0)
         return;
     for (i = 0; i < g->n[role]; i++) {
         const struct td_xref *r = &g->by_role[role][i];
@@ -216,7 +217,7 @@ static void noise_of_others(const struct td_prompt_group *g, enum td_role role, 
             continue;
         noise->answers++;
         if (td_tokens_fork(r->x, g->by_role[TD_BASE], g->n[TD_BASE], g->n[TD_BASE], &f))
-            noise_add(noise, &f, &known);
+            add_noise_fork(noise, &f, &known);
     }
     noise->prompts += noise->answers > answers;
     noise->forked += noise->forks > before;
@@ -225,7 +226,7 @@ static void noise_of_others(const struct td_prompt_group *g, enum td_role role, 
 
 static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, double *dsum, size_t *dn)
 {
-    size_t i, forks = t->n_forks, answers = t->answers, good = n_answered(g->by_role[TD_BASE], g->n[TD_BASE]);
+    size_t i, forks = t->n_forks, answers = t->answers, good = count_answered(g->by_role[TD_BASE], g->n[TD_BASE]);
 
     if (g->n[TD_BASE] && !g->n[TD_NEW])
         t->missing++;
@@ -264,7 +265,7 @@ static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, 
     t->prompts_forked += t->n_forks > forks;
 }
 
-static int rounds_of(const struct td_groups *g, enum td_role role)
+static int count_rounds_of(const struct td_groups *g, enum td_role role)
 {
     size_t i, j;
     int max = 0;
@@ -298,7 +299,7 @@ static void count_gaps(struct td_tokens *t, const struct td_policy *policy)
     }
 }
 
-/* Are gaps and shares of the forks within what the noises show? */
+/* Test whether gaps and shares of the forks are within what the noise shows. */
 static void compare_with_noise(struct td_tokens *t, const struct td_policy *policy)
 {
     size_t i, prompts = 0;
@@ -322,7 +323,7 @@ static void compare_with_noise(struct td_tokens *t, const struct td_policy *poli
 int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy, struct td_tokens *t, struct td_error *err)
 {
     size_t i, n = 0, dn = 0;
-    int r, live = rounds_of(g, TD_LIVE), cal = rounds_of(g, TD_CALIBRATE);
+    int r, live = count_rounds_of(g, TD_LIVE), cal = count_rounds_of(g, TD_CALIBRATE);
     double dsum = 0;
 
     memset(t, 0, sizeof *t);

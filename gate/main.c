@@ -49,7 +49,7 @@ static int usage(const char *sentence)
     return TD_EXIT_USAGE;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* One program to its end. 0: it did its work; else the exit code of gate, and everything is said. */
 static int step(const struct gate *g, struct td_command *c, const char *what)
@@ -247,7 +247,7 @@ static int run_smoke(struct gate *g)
     return out.exited && out.code >= 0 ? out.code : broken(g, out.ended);
 }
 
-/* ---- the folder ---------------------------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static int make_folder(struct gate *g, struct td_error *err)
 {

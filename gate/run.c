@@ -46,7 +46,7 @@ void td_command_opt(struct td_command *c, const char *option, const char *value)
     td_command_add(c, value);
 }
 
-/* ---- listening ----------------------------------------------------------------------------------------------------- */
+/* ---- listening ------------------------------------------------------------------------------- */
 
 struct line { char text[480]; size_t len; char *last; size_t last_size; bool is_error; /* what is kept */ };
 
