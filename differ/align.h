@@ -29,13 +29,15 @@ struct td_side {
 };
 
 /* Open a fixture and read all its exchanges. */
-int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out, struct td_error *err);
+int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out,
+                 struct td_error *err);
 void td_side_close(struct td_side *s);
 
 /* Check that two fixtures may be compared: model, sampling settings and suite of prompts must be
- * equal. A fact that one manifest lacks is not compared. TD_EINVAL names the fact and both values. */
-int td_align_check(const cJSON *base_manifest, const char *base_name, const cJSON *other_manifest, const char *other_name,
-                   struct td_error *err);
+ * equal. A fact that one manifest lacks is not compared. TD_EINVAL names the fact and both
+ * values. */
+int td_align_check(const cJSON *base_manifest, const char *base_name, const cJSON *other_manifest,
+                   const char *other_name, struct td_error *err);
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
@@ -50,7 +52,8 @@ struct td_prompt_group {
 };
 
 struct td_groups {
-    struct td_prompt_group *group;  /* in the order in which the baseline was asked, then the rest */
+    struct td_prompt_group *group;  /* in the order in which the baseline was asked, then the
+                                       rest */
     size_t n;
     struct td_xref *xrefs;          /* the memory of all lists */
     bool candidate_reached;         /* some request of TD_NEW, warm-ups included, could connect */
@@ -59,11 +62,13 @@ struct td_groups {
 /* Group the exchanges of all sides by prompt.
  *   sides : [n], borrowed as long as the groups live
  * TD_OK or TD_ENOMEM. */
-int td_align_exchanges(const struct td_side *sides, size_t n, struct td_groups *out, struct td_error *err);
+int td_align_exchanges(const struct td_side *sides, size_t n, struct td_groups *out,
+                       struct td_error *err);
 void td_groups_release(struct td_groups *g);
 
 /* The baseline's exchange that x is compared with: of the same repeat and phase, else of the same
  * repeat, else the first. NULL: the baseline has no answer to this prompt. */
-const struct td_exchange *td_groups_counterpart(const struct td_prompt_group *g, const struct td_exchange *x);
+const struct td_exchange *td_groups_counterpart(const struct td_prompt_group *g,
+                                                const struct td_exchange *x);
 
 #endif

@@ -1,4 +1,5 @@
-/* blame.h - which rule separates the bad ops from the good ones ("M <= 50"), and which bad op ran first.
+/* blame.h - which rule separates the bad ops from the good ones ("M <= 50"), and which bad op
+ * ran first.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DIFFER_BLAME_H
 #define TD_DIFFER_BLAME_H
@@ -13,8 +14,8 @@
 enum td_relation { TD_IS, TD_IS_NOT, TD_AT_MOST, TD_MORE_THAN, TD_MULTIPLE_OF, TD_NOT_MULTIPLE_OF };
 struct td_term { int feature; enum td_relation rel; int64_t value; };
 
-/* "All terms hold". The best rule makes the fewest mistakes (bad ops missed plus good ops hit); among
- * equals it has the fewest terms, then the plainest ones. */
+/* "All terms hold". The best rule makes the fewest mistakes (bad ops missed plus good ops hit);
+ * among equals it has the fewest terms, then the plainest ones. */
 struct td_rule {
     struct td_term term[TD_BLAME_TERMS]; int n_terms;  /* 0 terms: every op */
     size_t bad_hit, good_hit;                          /* ops for which the rule holds */
@@ -32,11 +33,11 @@ struct td_blame {
     char same_text[TD_BLAME_SAME][200];
     const struct td_judged_op *first;     /* the bad op that ran first */
     const struct td_judged_op *first_nan; /* the first with NaN or Inf in its output; NULL: none */
-    /* The prompt whose row is the worst one of `first`; "" and -1: not known. inferred: concluded, not
-     * told by the server. */
+    /* The prompt whose row is the worst one of `first`; "" and -1: not known. inferred:
+     * concluded, not told by the server. */
     char prompt_id[128]; int32_t repeat, position; bool decode, inferred;
-    /* When it is not known whose row is whose: prompts of exchanges that shared the step, and how many
-     * exchanges shared it. */
+    /* When it is not known whose row is whose: prompts of exchanges that shared the step, and
+     * how many exchanges shared it. */
     const char *among[TD_BLAME_AMONG]; int n_among, n_sharing;
 };
 
@@ -47,8 +48,8 @@ void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, st
                    struct td_rule *same, int *n_same);
 /* Find the rule over the judged ops of a set, and the first bad op. False: no op is bad. */
 bool td_blame_ops(const struct td_op_set *candidate, struct td_blame *out);
-/* Find the prompt whose row the first bad op computed, from the recording's steps and exchanges. Leaves
- * it unknown when they do not tell. */
+/* Find the prompt whose row the first bad op computed, from the recording's steps and exchanges.
+ * Leaves it unknown when they do not tell. */
 void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps,
                     const struct td_exchange *xs, size_t n_xs);
 

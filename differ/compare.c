@@ -18,7 +18,7 @@ static int check_sides(const struct td_comparison *c, struct td_error *err)
     return rc;
 }
 
-/* Answers on both sides, but not one prompt in common: another suite. */
+/* Refuse sides that have answers, but not one prompt in common: they come from different suites. */
 static int check_prompts(const struct td_comparison *c, struct td_error *err)
 {
     const struct td_prompt_group *base = NULL, *other = NULL;

@@ -1,4 +1,5 @@
-/* lane_collapse.c - the lane "collapse": which answers have collapsed ("!!!!", loops), and not in the baseline.
+/* lane_collapse.c - the lane "collapse": which answers have collapsed ("!!!!", loops) that the baseline
+ * gave soundly?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lane_collapse.h"
 
@@ -10,6 +11,7 @@
 #include "differ/comparison.h"
 #include "differ/report_answer.h"
 
+/* Apply the rules to the baseline's answers to one prompt. *out : [*n], which the caller frees. */
 static int check_baseline(const struct td_prompt_group *g, struct td_collapse **out, size_t *n, struct td_error *err)
 {
     enum td_role roles[] = {TD_BASE, TD_LIVE};
@@ -174,7 +176,7 @@ static void write_collapses(const struct td_comparison *c, struct td_jw *w)
     td_jw_end(w);
 }
 
-/* Evidence of the lane "tokens" is evidence of this one: answers, whatever became of them. */
+/* Any exchange is evidence, as it is for the lane "tokens". */
 static bool has_answers(const void *measured)
 {
     const struct td_collapses *all = measured;

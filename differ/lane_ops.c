@@ -1,4 +1,5 @@
-/* lane_ops.c - the lane "ops": does every replayed op compute what the baseline's did, and which one went wrong first?
+/* lane_ops.c - the lane "ops": does every replayed op compute what the baseline's did, and which one went
+ * wrong first?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lane_ops.h"
 
@@ -34,7 +35,7 @@ static void note_compared(const struct td_numerics *n, struct td_lane *lane)
                     n->not_compared_first->why);
 }
 
-/* What changed, and what that means for how exact the results are. */
+/* Note which format changed, and how much less or more exact the results are. */
 static void note_format(const struct td_numerics *n, struct td_lane *lane)
 {
     const struct td_op_group *first = NULL;
@@ -140,7 +141,7 @@ static void judge_ops(const struct td_comparison *c, struct td_lane *lane)
     char words[TD_COVERAGE_WORDS];
 
     td_numerics_judge(&found->numerics, &c->ops, c->base_ops.n, lane);
-    td_coverage_words(&c->coverage, words); /* ops that were not recorded are in no verdict: say how many they are */
+    td_coverage_words(&c->coverage, words); /* how many ops were not recorded, so that no verdict covers them */
     if (*words)
         td_lane_note(lane, TD_NOT_JUDGED, "%s", words);
 }

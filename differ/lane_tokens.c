@@ -1,4 +1,5 @@
-/* lane_tokens.c - the lane "tokens": do the candidate's answers equal the baseline's, and if not, can noise explain it?
+/* lane_tokens.c - the lane "tokens": do the candidate's answers equal the baseline's, and if not, can noise
+ * explain it?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lane_tokens.h"
 
@@ -28,7 +29,7 @@ static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
                 names, t->n_lost > 3 ? "; ..." : "");
 }
 
-/* Every GEMM came out bit for bit as recorded, and yet the texts differ: where did the difference begin? */
+/* Note where the difference began, when every GEMM is bit-equal to the recorded one and texts differ. */
 static void note_birthplace(const struct td_ops_view *ops, struct td_lane *lane)
 {
     if (ops->born)
@@ -40,7 +41,7 @@ static void note_birthplace(const struct td_ops_view *ops, struct td_lane *lane)
         td_lane_note(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference was born elsewhere (record --all-ops: which op)", ops->ops);
 }
 
-/* Why noise does not explain the forks. */
+/* Note why noise does not explain the forks. */
 static void note_gaps_and_shares(const struct td_tokens *t, const struct td_policy *policy, size_t noise_forks,
                                  struct td_lane *lane)
 {
@@ -58,7 +59,7 @@ static void note_gaps_and_shares(const struct td_tokens *t, const struct td_poli
         td_lane_note(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs", t->gaps_unknown);
 }
 
-/* What the ops say about answers that differ. */
+/* Note what the ops show about answers that differ. */
 static void note_ops(const struct td_ops_view *ops, struct td_lane *lane)
 {
     if (!ops->judged)
@@ -277,7 +278,7 @@ static void print_noise(const struct td_comparison *c, const struct td_page *p)
                 t->share_p, t->prompts_over, t->gap_prompts, t->gap_p, c->policy.tokens_alpha, t->gap_limit);
 }
 
-/* Why a server that was ready answered nothing, as replay found it. */
+/* Print why a server that was ready answered nothing, where replay found out. */
 static void print_dead_engines(const struct td_comparison *c, const struct td_page *p)
 {
     size_t i;
@@ -290,7 +291,7 @@ static void print_dead_engines(const struct td_comparison *c, const struct td_pa
     }
 }
 
-/* A request that never reached the server tells less than one that was cut: it is what came of that. */
+/* A request that could not connect comes after those that were cut: they say more about the cause. */
 static bool is_unsent(const struct td_exchange *x)
 {
     return x->error_kind && !strcmp(x->error_kind, "connect");

@@ -1,4 +1,4 @@
-/* main.c - differ: compare a baseline with a candidate, lane by lane, and say the verdict.
+/* main.c - the program `differ`: compare a baseline with a candidate, lane by lane, and print the verdict.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +19,14 @@ struct options {
     bool smoke, verbose, check_only;
 };
 
-static int fail(const struct td_error *err)
+static int print_error(const struct td_error *err)
 {
     td_log(TD_LOG_ERROR, "diff", "%s", err->msg);
     return td_exit_code(err->code);
 }
 
-/* A fixture that cannot be opened: the verdict is broken, and its line stays the last one. */
-static int broken(const struct td_error *err)
+/* A fixture that cannot be opened: the verdict is broken, and its line is the last one of the output. */
+static int print_broken(const struct td_error *err)
 {
     td_log(TD_LOG_ERROR, "diff", "%s", err->msg);
     printf("verdict: broken cause=\"%s\"\n", err->msg);
@@ -80,7 +80,7 @@ static int run_smoke(const char *dir, const struct options *opt)
     return td_verdict_exit(s.verdict);
 }
 
-/* What the options say: the policy, and the lanes that are asked for. */
+/* Read the policy and the lanes that are asked for from the options. */
 static int read_options(const struct options *opt, struct td_comparison *c, struct td_error *err)
 {
     int rc;
@@ -104,14 +104,14 @@ static int run_differ(const struct td_args *args, const struct options *opt)
     memset(&c, 0, sizeof c);
     rc = read_options(opt, &c, &err);
     if (rc)
-        return fail(&err);
+        return print_error(&err);
     if (opt->check_only)
         return TD_EXIT_OK;
     rc = open_sides(&c, args->rest[0], args->rest[1], opt, &err);
     if (!rc)
         rc = td_compare(&c, &err);
     if (rc) {
-        code = rc == TD_EINVAL ? fail(&err) : broken(&err);
+        code = rc == TD_EINVAL ? print_error(&err) : print_broken(&err);
         td_comparison_release(&c);
         return code;
     }
@@ -122,7 +122,7 @@ static int run_differ(const struct td_args *args, const struct options *opt)
     td_report_text(&c, stdout, td_log_colour(1), opt->verbose);
     code = td_verdict_exit(c.verdict);
     td_comparison_release(&c);
-    return rc ? broken(&err) : code; /* a report that was asked for is missing: the last line says so */
+    return rc ? print_broken(&err) : code; /* a report that was asked for is missing: the last line says so */
 }
 
 int main(int argc, char **argv)
@@ -136,16 +136,16 @@ int main(int argc, char **argv)
     snprintf(lanes_help, sizeof lanes_help, "%s: what to judge (default: what there is evidence for)", td_lanes_list(",", lanes));
     const struct td_arg table[] = {
         {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", lanes_help, 0, 0},
-        {"replayed", 0, TD_ARG_STR, &opt.replayed, "LIST", NULL, 0, 0}, /* for gate: judge what was replayed */
-        {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds (docs/verdicts.md)", 0, 0},
-        {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR", "replay of an honest build: its forks are noise (may be repeated)", 0, 0},
-        {"new", 0, TD_ARG_LIST, &opt.more, "DIR", "a further round of the candidate (may be repeated)", 0, 0},
-        {"baseline-live", 0, TD_ARG_LIST, &opt.live, "DIR", "a round of the baseline's live server, beside NEW in turn", 0, 0},
+        {"replayed", 0, TD_ARG_STR, &opt.replayed, "LIST", NULL, 0, 0}, /* for gate: ask for the lanes that judge what it replayed */
+        {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0, 0},
+        {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR", "a replay of a build known to be right: its forks are noise (may be repeated)", 0, 0},
+        {"new", 0, TD_ARG_LIST, &opt.more, "DIR", "one more round of the candidate (may be repeated)", 0, 0},
+        {"baseline-live", 0, TD_ARG_LIST, &opt.live, "DIR", "a round of the baseline's live server, which took turns with NEW (may be repeated)", 0, 0},
         {"json", 0, TD_ARG_STR, &opt.json, "FILE", "write the whole report as JSON", 0, 0},
         {"junit", 0, TD_ARG_STR, &opt.junit, "FILE", "write the report as JUnit XML", 0, 0},
-        {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL, "absolute rules on one recording", 0, 0},
+        {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL, "judge one recording by absolute rules, without a baseline", 0, 0},
         {"verbose", 'v', TD_ARG_FLAG, &opt.verbose, NULL, "show every fork, collapse and op", 0, 0},
-        {"check-options", 0, TD_ARG_FLAG, &opt.check_only, NULL, NULL, 0, 0}, /* for gate: are --policy and --lanes right? */
+        {"check-options", 0, TD_ARG_FLAG, &opt.check_only, NULL, NULL, 0, 0}, /* for gate: check --policy and --lanes before the replay */
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};
     struct td_args args = {
         .program = "differ",
@@ -159,10 +159,10 @@ int main(int argc, char **argv)
     td_log_program("differ");
     rc = td_args_parse(&args, argc, argv, &err);
     if (rc)
-        return rc > 0 ? TD_EXIT_OK : fail(&err);
+        return rc > 0 ? TD_EXIT_OK : print_error(&err);
     if (args.n_rest != (opt.smoke ? 1 : 2) && !opt.check_only) {
-        td_fail(&err, TD_EINVAL, opt.smoke ? "--smoke needs one recording" : "two fixtures are due, BASE and NEW; got %d", args.n_rest);
-        return fail(&err);
+        td_fail(&err, TD_EINVAL, opt.smoke ? "--smoke needs one recording" : "two fixtures are needed, BASE and NEW; got %d", args.n_rest);
+        return print_error(&err);
     }
     return opt.smoke ? run_smoke(args.rest[0], &opt) : run_differ(&args, &opt);
 }

@@ -1,8 +1,10 @@
-/* numerics.h - decide for each replayed op whether it is worse than the baseline's, and count by groups.
+/* numerics.h - decide for each replayed op whether it is worse than the baseline's, and count by
+ * groups.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The replayer judged every op against the reference and wrote its errors into the fixture; here they are
- * compared with the baseline's errors. Errors are in units of what correct rounding allows. */
+ * The replayer judged every op against the reference and wrote its errors into the fixture; here
+ * they are compared with the baseline's errors. Errors are in units of what correct rounding
+ * allows. */
 #ifndef TD_DIFFER_NUMERICS_H
 #define TD_DIFFER_NUMERICS_H
 
@@ -23,9 +25,11 @@ struct td_op_group {
     /* Ops without a reference, compared with another output. NaN compares as no departure. */
     size_t compared, compared_equal, departed, not_compared;
     double departs;                   /* their largest relative L2; NaN: not known */
-    size_t format_changed;            /* ops whose activations are rounded otherwise than the baseline's */
+    size_t format_changed;            /* ops whose activations are rounded otherwise than the
+                                         baseline's */
     const char *old_rounding, *new_rounding; /* of the first of them */
-    double old_r0, new_r0;            /* their worst relative L2 to exact arithmetic; NaN: not known */
+    double old_r0, new_r0;            /* their worst relative L2 to exact arithmetic; NaN: not
+                                         known */
 };
 
 struct td_numerics {
@@ -34,17 +38,19 @@ struct td_numerics {
     size_t joined;                    /* ops of the candidate that were found in the baseline */
     size_t not_replayed;              /* ops of the baseline that the candidate does not hold */
     size_t format_changed;
-    /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave NaN where
-     * a number is due. */
+    /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave
+     * NaN where a number is due. */
     size_t compared, compared_equal, departed, not_compared;
     const struct td_judged_op *not_compared_first;
-    /* The first op of any kind, in order of execution, that is not bit-equal although its input is. */
+    /* The first op of any kind, in order of execution, that is not bit-equal although its input
+     * is. */
     const struct td_judged_op *first_departs;
     char coverage[400];               /* which shapes and classes of M were judged, in words */
 };
 
-/* The baseline's error of an op: of the baseline build's run beside it, else of the baseline's own replay,
- * else of the recorded output. NULL: not known (only a digest of the output was recorded). */
+/* The baseline's error of an op: of the baseline build's run beside it, else of the baseline's
+ * own replay, else of the recorded output. NULL: not known (only a digest of the output was
+ * recorded). */
 const struct td_op_error *td_op_baseline(const struct td_judged_op *op);
 
 /* How the activations behind that error were rounded. */
@@ -57,11 +63,14 @@ void td_op_place(const struct td_judged_op *op, char *out, size_t n);
 
 /* Decide one op: fill its result, why and limits. Pure.
  *   group : the op's group, with the baseline's worst errors */
-void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, const struct td_policy *policy);
+void td_op_decide(struct td_judged_op *op, const struct td_op_group *group,
+                  const struct td_policy *policy);
 
-/* Group the ops, decide each and count. The candidate must be joined with the baseline. TD_OK, TD_ENOMEM. */
+/* Group the ops, decide each and count. The candidate must be joined with the baseline. TD_OK,
+ * TD_ENOMEM. */
 int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base,
-                        const struct td_policy *policy, struct td_numerics *out, struct td_error *err);
+                        const struct td_policy *policy, struct td_numerics *out,
+                        struct td_error *err);
 void td_numerics_release(struct td_numerics *n);
 
 #endif

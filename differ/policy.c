@@ -111,7 +111,7 @@ int td_policy_parse(const cJSON *json, struct td_policy *p, struct td_error *err
     int rc;
 
     if (!cJSON_IsObject(json))
-        return td_fail(err, TD_EINVAL, "policy: a JSON object is due");
+        return td_fail(err, TD_EINVAL, "policy: must be a JSON object");
     cJSON_ArrayForEach(section, json) {
         if (strcmp(section->string, "name") == 0 && cJSON_IsString(section)) {
             snprintf(p->name, sizeof p->name, "%s", section->valuestring);

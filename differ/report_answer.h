@@ -7,15 +7,19 @@
 #include "differ/align.h"
 #include "report/page.h"
 
-/* How many bytes the texts of a and b have in common from their start, down to a whole character. */
+/* How many bytes the texts of a and b have in common from their start, down to a whole
+ * character. */
 size_t td_answers_common_prefix(const struct td_exchange *a, const struct td_exchange *b);
-/* Text: a line with `name` and the answer's text around byte `at`. */
-void td_answer_print(const struct td_page *p, const char *name, const struct td_exchange *x, size_t at);
-/* JSON: the answer's text around byte `at`, as a string. */
+/* Text: print a line with `name` and the answer's text around byte `at`. */
+void td_answer_print(const struct td_page *p, const char *name, const struct td_exchange *x,
+                     size_t at);
+/* JSON: write the answer's text around byte `at`, as a string. */
 void td_answer_write_text(struct td_jw *w, const char *key, const struct td_exchange *x, size_t at);
-/* JSON: the members prompt_id, category, repeat and stream, which name the answer. */
-void td_answer_write_name(struct td_jw *w, const char *prompt_id, const char *category, const struct td_exchange *x);
-/* Text: what a measurement of noise came from: "baseline against itself", "live baseline, round 1", "honest build 1". */
+/* JSON: write the members prompt_id, category, repeat and stream, which name the answer. */
+void td_answer_write_name(struct td_jw *w, const char *prompt_id, const char *category,
+                          const struct td_exchange *x);
+/* Text: write where noise was measured into out, and return out: "baseline against itself",
+ * "live baseline, round 1", "honest build 1". */
 const char *td_noise_name(enum td_role role, int round, char out[64]);
 
 #endif

@@ -1,10 +1,10 @@
-/* report_blame.c - the pattern of the bad ops and the first of them, in the text report and in the JSON report.
+/* report_blame.c - the pattern of the bad ops and the first of them, in the text and the JSON report.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/report_blame.h"
 
 #include "differ/report_ops.h"
 
-/* Whose row it was. */
+/* Print whose row the first bad op computed. */
 static void print_place(const struct td_page *p, const struct td_blame *b)
 {
     int i;

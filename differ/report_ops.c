@@ -30,7 +30,7 @@ static const char *number(double v, char *out, size_t n)
     return out;
 }
 
-/* " M=20"; nothing for a kind that has no M. */
+/* " M=20"; "" for a kind of op that has no M. */
 static const char *rows_words(const struct td_judged_op *op, char *out, size_t n)
 {
     out[0] = '\0';
@@ -54,7 +54,7 @@ static bool is_bad(const struct td_judged_op *op)
     return op->status != TD_OP_NONE && op->result != TD_RESULT_OK && op->result != TD_RESULT_COMPARED;
 }
 
-/* One by one, in order of execution. */
+/* The bad ops one by one, in order of execution. */
 static void print_bad_ops(const struct td_page *p, const struct td_op_set *ops)
 {
     const struct td_judged_op **bad = malloc((ops->n + 1) * sizeof(*bad));
@@ -76,7 +76,7 @@ static void print_bad_ops(const struct td_page *p, const struct td_op_set *ops)
     free(bad);
 }
 
-/* Each build by the R1 of its own format; what the format itself costs is the distance to R0. */
+/* Each build is judged by the R1 of its own format; its distance to R0 is what the format costs. */
 static void print_formats(const struct td_page *p, const struct td_numerics *n)
 {
     char change[200], a[24], b[24];
@@ -96,7 +96,7 @@ static void print_formats(const struct td_page *p, const struct td_numerics *n)
     }
 }
 
-/* Ops that have no reference, a line for each kind; groups stand in order of their kinds. */
+/* Ops without a reference, a line for each kind: groups of one kind stand together. */
 static void print_compared(const struct td_page *p, const struct td_numerics *n)
 {
     size_t i, ops = 0, equal = 0, skipped = 0;
@@ -123,7 +123,7 @@ static void print_compared(const struct td_page *p, const struct td_numerics *n)
     }
 }
 
-/* The widest text of a column of group names. */
+/* The width of the column of kinds or of shapes: that of the longest text, at least `least`. */
 static int width_of(const struct td_numerics *n, bool shapes, int least)
 {
     size_t i;
@@ -229,7 +229,7 @@ void td_op_write_json(struct td_jw *w, const char *key, const struct td_judged_o
     td_jw_end(w);
 }
 
-/* Of ops whose format changed, and of those that have no reference. */
+/* Figures of ops without a reference, and of ops whose format changed. */
 static void write_group_extras(struct td_jw *w, const struct td_op_group *g)
 {
     td_jw_i64(w, "compared", (int64_t)g->compared);

@@ -9,8 +9,9 @@
 
 /* Text: print text in the verdict's colour, padded to `width` columns. */
 void td_page_verdict(const struct td_page *p, enum td_verdict v, const char *text, int width);
-/* JUnit: regressed is a <failure>; inconclusive and broken are an <error>, for the build is not known to be good; not judged is
- * <skipped>. */
-void td_junit_verdict(struct td_junit *j, const char *class, const char *name, enum td_verdict v, const char *message);
+/* JUnit: add a case. Regressed is a <failure>; inconclusive and broken are an <error>, because
+ * the build is not known to be good; not judged is <skipped>. */
+void td_junit_verdict(struct td_junit *j, const char *class, const char *name, enum td_verdict v,
+                      const char *message);
 
 #endif

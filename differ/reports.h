@@ -8,12 +8,13 @@
 #include "common/buf.h"
 #include "differ/comparison.h"
 
-/* Append "verdict: regressed tokens=12/60 collapsed=3 ..." without a line feed. Figures of lanes that were not asked for
- * are left out. */
+/* Append "verdict: regressed tokens=12/60 collapsed=3 ..." without a line feed. Figures of lanes
+ * that were not asked for are left out. */
 void td_report_verdict_line(const struct td_comparison *c, struct td_buf *out);
 /* Print the report for a person. verbose: lists in full. */
 void td_report_text(const struct td_comparison *c, FILE *out, bool colour, bool verbose);
-/* Write everything that the text report says and more (schema: docs/verdicts.md, "The JSON report"). */
+/* Write everything that the text report says and more (schema: docs/verdicts.md, "The JSON
+ * report"). */
 int td_report_json(const struct td_comparison *c, const char *path, struct td_error *err);
 /* Write JUnit XML for CI: a case for each lane, prompt, group of ops and row of speed. */
 int td_report_junit(const struct td_comparison *c, const char *path, struct td_error *err);

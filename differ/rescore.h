@@ -7,15 +7,16 @@
 
 #include "differ/align.h"
 
-/* Positions of one kind: tokens of prompts, or of recorded answers. A position for which the baseline has
- * no finite logprob is left out. */
+/* Positions of one kind: tokens of prompts, or of recorded answers. A position for which the
+ * baseline has no finite logprob is left out. */
 struct td_rescore_part {
     size_t tokens;               /* positions, however often they were scored */
     size_t n;                    /* comparisons: positions x scorings x rounds */
     double base_nll;             /* mean of -logprob, nats a token */
-    double shift;                /* candidate's mean minus base_nll; > 0: it finds the text less likely */
-    double error;                /* standard error of shift, over positions: to score one again is no more
-                                    evidence */
+    double shift;                /* candidate's mean minus base_nll; > 0: it finds the text less
+                                    likely */
+    double error;                /* standard error of shift, over positions: to score one again
+                                    is no more evidence */
     double mean_abs;             /* mean |logprob - logprob| */
     size_t top_known;            /* comparisons where both sides named their likeliest token */
     size_t top_changed;          /* of these, where it is another one */
@@ -45,8 +46,8 @@ struct td_rescore {
     struct td_rescore_part answer, prompt;  /* over all of them */
     struct td_rescore_place worst; /* largest |delta|; base NULL: nothing was compared */
     size_t asked;                /* scorings that the candidate was asked for, whatever came out */
-    size_t not_finite;           /* positions where the baseline has a logprob, and the candidate NaN, -9999
-                                    or nothing */
+    size_t not_finite;           /* positions where the baseline has a logprob, and the candidate
+                                    NaN, -9999 or nothing */
     struct td_rescore_place first_not_finite;
     const struct td_exchange *nan, *failed, *refused; /* the first of each outcome; NULL: none */
     size_t n_nan, n_failed, n_refused;

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * An effect is a share: +0.05 is 5 % slower (for throughput: base / new - 1). All intervals of a
- * comparison hold together at the policy's speed_alpha (Bonferroni over the rows), so that many rows raise
- * no more false alarms than one. */
+ * comparison hold together at the policy's speed_alpha (Bonferroni over the rows), so that many
+ * rows raise no more false alarms than one. */
 #ifndef TD_DIFFER_SPEED_H
 #define TD_DIFFER_SPEED_H
 
@@ -29,7 +29,8 @@ struct td_speed_row {
     size_t starts, starts_slower;/* of their processes; those slower by their own median */
     double base, now;            /* medians: ns, or tokens per second for throughput */
     struct td_interval effect;
-    enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its own */
+    enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its
+                                    own */
     bool faster;                 /* significant the other way */
 };
 
@@ -37,25 +38,30 @@ struct td_speed {
     struct td_speed_row *row; size_t n, cap;
     size_t op_pairs, server_pairs;
     bool server_judged;          /* live rounds of both builds */
-    double spread[TD_N_METRICS]; /* servers: the policy's start_spread, or what live rounds showed, whichever is larger */
+    double spread[TD_N_METRICS]; /* servers: the policy's start_spread, or what live rounds
+                                    showed, whichever is larger */
     double alpha_row;
     double itl;                  /* total effect; NaN: none */
     int rounds;
     size_t timed, uneven;        /* ops that hold pairs; those left out for their clocks */
     size_t throttled;            /* clocks held down in both builds */
     char uneven_how[240];        /* of the first of them */
-    const char *clocks_unknown;  /* borrowed from the ops; NULL: they are known, or there is no GPU */
+    const char *clocks_unknown;  /* borrowed from the ops; NULL: they are known, or there is no
+                                    GPU */
 };
 
-/* Decide a row from its pairs: fill base, now, effect, verdict, faster. Pure. REGRESSED: the estimate is
- * larger than `effect`, the interval at level 1 - alpha lies above `noise`, and, in a row of ops that is no
- * total, there are two ops or more and three quarters of their starts are slower. */
+/* Decide a row from its pairs: fill base, now, effect, verdict, faster. Pure. REGRESSED: the
+ * estimate is larger than `effect`, the interval at level 1 - alpha lies above `noise`, and, in
+ * a row of ops that is no total, there are two ops or more and three quarters of their starts
+ * are slower. */
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
 
 void td_speed_release(struct td_speed *s);
 
-/* Find the row of a metric with this label, or add it. Valid until the next call. NULL: out of memory. */
-struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label, bool total);
+/* Find the row of a metric with this label, or add it. Valid until the next call. NULL: out of
+ * memory. */
+struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label,
+                                  bool total);
 /* Add a pair of timings in ns, or of throughputs. Left out unless both are positive and finite.
  * TD_OK or TD_ENOMEM. */
 int td_ratios_add(struct td_ratios *r, double base, double now, bool larger_is_faster);

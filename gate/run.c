@@ -1,4 +1,4 @@
-/* run.c - run a neighbour program and keep the last line of its complaints.
+/* run.c - run the programs beside gate: start, listen to their errors, wait.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gate/run.h"
 
@@ -48,11 +48,16 @@ void td_command_opt(struct td_command *c, const char *option, const char *value)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-struct line { char text[480]; size_t len; char *last; size_t last_size; bool is_error; /* what is kept */ };
+/* The line being read from a program's stderr, and the line that is its cause so far. */
+struct stderr_lines {
+    char text[480]; size_t len;
+    char *cause; size_t cause_size;
+    bool is_error; /* the cause is an error, and no later line replaces it */
+};
 
-/* Keep the last line that holds something, without what log.c puts in front ("replay: error: "). An error is kept even when
- * other lines follow it. */
-static void keep_line(struct line *l)
+/* The line is complete: if it is not empty it becomes the cause, without what log.c puts in front
+ * ("replay: error: "). An error is replaced by a later error only. */
+static void end_line(struct stderr_lines *l)
 {
     const char *text = l->text, *error;
 
@@ -66,24 +71,24 @@ static void keep_line(struct line *l)
         return;
     }
     if (*text)
-        snprintf(l->last, l->last_size, "%s", text);
+        snprintf(l->cause, l->cause_size, "%s", text);
     l->len = 0;
 }
 
-static void hear(struct line *l, const char *bytes, size_t n)
+static void read_lines(struct stderr_lines *l, const char *bytes, size_t n)
 {
     size_t i;
 
     for (i = 0; i < n; i++) {
         if (bytes[i] == '\n')
-            keep_line(l);
+            end_line(l);
         else if (l->len + 1 < sizeof l->text && (unsigned char)bytes[i] >= 0x20)
             l->text[l->len++] = bytes[i];
     }
 }
 
-/* Pass on what comes from fd until it ends, the child ends, or the user stops it. */
-static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *stop, struct line *l)
+/* Copy what comes from fd to our stderr until it ends, the child ends, or the user stops it. */
+static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *stop, struct stderr_lines *l)
 {
     struct pollfd pf = {fd, POLLIN, 0};
     struct td_error none = {0, ""};
@@ -94,14 +99,14 @@ static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *st
         ssize_t n;
 
         if (ready == 0 && td_proc_wait(p, 0, &none) == TD_OK)
-            return; /* it ended; a grandchild may hold the pipe for ever */
+            return; /* the child ended; a grandchild may hold the pipe open for ever */
         if (ready <= 0)
             continue;
         n = read(fd, bytes, sizeof bytes);
         if (n == 0 || (n < 0 && errno != EINTR))
             return;
         if (n > 0) {
-            hear(l, bytes, (size_t)n);
+            read_lines(l, bytes, (size_t)n);
             td_fs_write_all(STDERR_FILENO, bytes, (size_t)n, "stderr", &none);
         }
     }
@@ -125,7 +130,7 @@ int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atom
     bool see = isatty(STDERR_FILENO);
     struct td_proc p;
     struct td_proc_options o = {.argv = c->argv, .stdin_fd = -1, .stdout_fd = results_to_stdout ? -1 : STDERR_FILENO, .stderr_fd = -1};
-    struct line l = {.last = out->cause, .last_size = sizeof out->cause};
+    struct stderr_lines l = {.cause = out->cause, .cause_size = sizeof out->cause};
     int fds[2] = {-1, -1}, rc;
 
     memset(out, 0, sizeof *out);
@@ -145,7 +150,7 @@ int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atom
     if (!rc && !see)
         listen_to(fds[0], &p, stop, &l);
     if (l.len)
-        keep_line(&l);
+        end_line(&l);
     if (fds[0] >= 0)
         close(fds[0]);
     if (!rc)

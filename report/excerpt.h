@@ -5,8 +5,10 @@
 
 #include "common/buf.h"
 
-/* Append to out, in quotes, the bytes of text from `before` bytes before `at` to `after` bytes behind it, widened to whole
- * UTF-8 characters. Control characters become escapes, bad UTF-8 is replaced, "..." stands where the text was cut. */
-void td_excerpt(const char *text, size_t len, size_t at, size_t before, size_t after, struct td_buf *out);
+/* Append to out, in quotes, the bytes of text from `before` bytes before `at` to `after` bytes
+ * behind it, widened to whole UTF-8 characters. Control characters become escapes, bad UTF-8 is
+ * replaced, "..." stands where the text was cut. */
+void td_excerpt(const char *text, size_t len, size_t at, size_t before, size_t after,
+                struct td_buf *out);
 
 #endif

@@ -16,8 +16,8 @@ struct td_junit {
 void td_junit_init(struct td_junit *j);
 void td_junit_property(struct td_junit *j, const char *name, const char *value);
 /* Append a case of class "tapedeck.<class>". message: shown unless the case passed. */
-void td_junit_case(struct td_junit *j, const char *class, const char *name, enum td_junit_result result,
-                   const char *message);
+void td_junit_case(struct td_junit *j, const char *class, const char *name,
+                   enum td_junit_result result, const char *message);
 /* Write the file in one step. TD_ELIMIT: the report is larger than 256 MiB; TD_EIO. */
 int td_junit_save(const struct td_junit *j, const char *path, struct td_error *err);
 void td_junit_release(struct td_junit *j);
