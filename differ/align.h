@@ -12,7 +12,7 @@ enum td_role {
     TD_BASE,      /* the baseline: the recording */
     TD_LIVE,      /* the baseline again, replayed on its live server beside the candidate */
     TD_NEW,       /* the candidate */
-    TD_CALIBRATE, /* a build known to be right: its differences from the baseline are noise */
+    TD_CALIBRATE, /* an honest build (known to be right): its differences are noise */
     TD_N_ROLES
 };
 /* The role in JSON: "baseline", "baseline-live", "candidate", "calibrate". */

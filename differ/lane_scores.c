@@ -229,7 +229,7 @@ static void print_scores(const struct td_comparison *c, const struct td_page *p)
 
     if (!r->n || !c->lane[TD_LANE_SCORES].asked)
         return;
-    td_page_title(p, "scores (the recorded texts, token by token: how likely the baseline finds them, and the candidate)");
+    td_page_title(p, "scores (the recorded texts, token by token: how likely baseline and candidate find them)");
     fprintf(p->out, "  %-28s %7s  %8s  %-19s  %9s  %s\n", "", "tokens", "NLL", "NLL, candidate's", "mean |d|", "top token changed");
     print_part(p, "answers", &r->answer);
     print_texts(p, r);

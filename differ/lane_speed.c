@@ -97,11 +97,11 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
         }
         need = r->total ? pairs_needed(r, policy) : 0;
         if (need)
-            td_lane_note(lane, TD_INCONCLUSIVE, "%s: %zu pairs cannot exclude a slowdown of %.0f %%; about %zu would do",
+            td_lane_note(lane, TD_INCONCLUSIVE, "%s: %zu pairs cannot exclude a slowdown of %.0f %%; about %zu are needed",
                         td_metric_name(r->metric), r->pairs.n, policy->detect * 100, need);
     }
     if (worst)
-        td_lane_note(lane, TD_REGRESSED, "%zu of %zu rows are slower; surest: %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu", slower, rows,
+        td_lane_note(lane, TD_REGRESSED, "%zu of %zu rows are slower; most certain: %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu", slower, rows,
                     worst->label, td_metric_name(worst->metric), worst->effect.est * 100, worst->effect.lo * 100,
                     worst->effect.hi * 100, worst->pairs.n);
     else
@@ -109,7 +109,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
                     (ops ? policy->ops_effect : policy->server_effect) * 100, (ops ? policy->ops_noise : policy->start_spread) * 100, rows);
     for (i = 0; i < TD_OP_HOT && !ops; i++)
         if (s->spread[i] > policy->start_spread)
-            td_lane_note(lane, TD_NOT_JUDGED, "%s: rounds of the baseline differ by %.0f %% among themselves, which is taken as noise",
+            td_lane_note(lane, TD_NOT_JUDGED, "%s: rounds of the baseline differ by %.0f %% among themselves, which counts as noise",
                         td_metric_name((enum td_metric)i), s->spread[i] * 100);
     if (faster)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu rows are faster", faster);
@@ -122,7 +122,7 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
     if (s->server_judged)
         judge_rows(s, policy, false, lane);
     else if (s->server_pairs && !s->op_pairs)
-        td_lane_no_evidence(lane, "one server against a recording of another day is information; --baseline-server runs both in turn");
+        td_lane_no_evidence(lane, "one server against an older recording is information; --baseline-server runs both in turn");
     else if (s->server_pairs)
         td_lane_note(lane, TD_NOT_JUDGED, "the server's speed is information; --baseline-server runs both in turn");
     if (!s->op_pairs && !s->server_pairs && !s->uneven)

@@ -32,13 +32,13 @@ static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
 /* Note where the difference began, when every GEMM is bit-equal to the recorded one and texts differ. */
 static void note_birthplace(const struct td_ops_view *ops, struct td_lane *lane)
 {
-    if (ops->born)
-        td_lane_note(lane, TD_NOT_JUDGED, "all %zu GEMMs bit-equal and texts differ: born at %s", ops->ops, ops->born);
+    if (ops->first_departs)
+        td_lane_note(lane, TD_NOT_JUDGED, "all %zu GEMMs are bit-equal and texts differ: the difference begins at %s", ops->ops, ops->first_departs);
     else if (ops->compared && ops->compared_equal == ops->compared)
-        td_lane_note(lane, TD_NOT_JUDGED, "all %zu GEMMs and all %zu other ops bit-equal: the difference was born elsewhere, in what was not recorded",
+        td_lane_note(lane, TD_NOT_JUDGED, "all %zu GEMMs and all %zu other ops are bit-equal: the difference begins elsewhere, in what was not recorded",
                     ops->ops, ops->compared);
     else
-        td_lane_note(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference was born elsewhere (record --all-ops: which op)", ops->ops);
+        td_lane_note(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference begins elsewhere (record --all-ops finds the op)", ops->ops);
 }
 
 /* Note why noise does not explain the forks. */
@@ -108,7 +108,7 @@ static void judge_forks(const struct td_tokens *t, const struct td_policy *polic
     note_ops(ops, lane);
     if (!calibrations)
         td_lane_note(lane, TD_NOT_JUDGED,
-                     "a replay of a build known to be honest says what rounding alone does: --calibrate FIXTURE");
+                     "a replay of an honest build shows what rounding alone does: --calibrate FIXTURE");
 }
 
 void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
@@ -155,7 +155,7 @@ static struct td_ops_view view_of_ops(const struct td_comparison *c, char *place
 
     if (n->first_departs) {
         td_op_place(n->first_departs, place, size);
-        view.born = place;
+        view.first_departs = place;
     }
     view.coverage = view.judged ? n->coverage : "";
     return view;
@@ -200,7 +200,7 @@ static void print_fork(const struct td_page *p, const struct td_fork *f)
 {
     size_t at = td_answers_common_prefix(f->good, f->bad);
 
-    fprintf(p->out, "  %s%s%s%s, repeat %d: parts at %s %d", f->group->prompt_id, *f->group->category ? " (" : "", f->group->category,
+    fprintf(p->out, "  %s%s%s%s, repeat %d: forks at %s %d", f->group->prompt_id, *f->group->category ? " (" : "", f->group->category,
             *f->group->category ? ")" : "", f->bad->repeat, td_unit_name(f->at.unit), f->at.position);
     if (!isnan(f->gap))
         fprintf(p->out, ", gap %s%.3f nats", f->outside_top_k ? ">= " : "", f->gap);
@@ -229,7 +229,7 @@ static void print_forks(const struct td_comparison *c, const struct td_page *p)
 
     if (t->n_forks == 0)
         return;
-    td_page_title(p, "answers that part from the baseline");
+    td_page_title(p, "answers that fork from the baseline");
     for (i = 0; i < t->n_forks; i++) { /* one per prompt unless verbose */
         bool first;
 
@@ -246,7 +246,7 @@ static void print_forks(const struct td_comparison *c, const struct td_page *p)
         }
     }
     if (fallen)
-        fprintf(p->out, "  %zu of %zu: the collapsed ones\n", fallen, t->n_forks);
+        fprintf(p->out, "  %zu of %zu have collapsed (see above)\n", fallen, t->n_forks);
     if (shown + fallen < t->n_forks)
         fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown, t->n_forks - fallen, prompts);
 }
@@ -445,7 +445,7 @@ static enum td_verdict judge_prompt(const struct td_comparison *c, const struct 
     for (j = 0; j < t->n_forks && v == TD_PASS; j++)
         if (t->forks[j].group == g) {
             v = forked;
-            snprintf(why, 200, "repeat %d parts from the baseline at %s %d", t->forks[j].bad->repeat,
+            snprintf(why, 200, "repeat %d forks from the baseline at %s %d", t->forks[j].bad->repeat,
                      td_unit_name(t->forks[j].at.unit), t->forks[j].at.position);
         }
     for (j = 0; j < collapses->n; j++)

@@ -138,7 +138,7 @@ int main(int argc, char **argv)
         {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", lanes_help, 0, 0},
         {"replayed", 0, TD_ARG_STR, &opt.replayed, "LIST", NULL, 0, 0}, /* for gate: ask for the lanes that judge what it replayed */
         {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0, 0},
-        {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR", "a replay of a build known to be right: its forks are noise (may be repeated)", 0, 0},
+        {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR", "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
         {"new", 0, TD_ARG_LIST, &opt.more, "DIR", "one more round of the candidate (may be repeated)", 0, 0},
         {"baseline-live", 0, TD_ARG_LIST, &opt.live, "DIR", "a round of the baseline's live server, which took turns with NEW (may be repeated)", 0, 0},
         {"json", 0, TD_ARG_STR, &opt.json, "FILE", "write the whole report as JSON", 0, 0},

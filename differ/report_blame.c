@@ -39,7 +39,7 @@ void td_blame_print(const struct td_page *p, const struct td_blame *b)
         fprintf(p->out, "  pattern  %s: holds for %zu of %zu bad ops and %zu of %zu good ones\n", b->text, b->rule.bad_hit, b->bad,
                 b->rule.good_hit, b->good);
     for (i = 0; i < b->n_same && b->good; i++)
-        fprintf(p->out, "           %s says the same of these ops\n", b->same_text[i]);
+        fprintf(p->out, "           %s separates these ops equally well\n", b->same_text[i]);
     fprintf(p->out, "  first    op %lld", (long long)op->op);
     if (op->step >= 0)
         fprintf(p->out, ", step %lld", (long long)op->step);

@@ -325,7 +325,7 @@ static int read_options(struct gate *g, int argc, char **argv)
         {"checkpoint", 0, TD_ARG_STR, &g->checkpoint, "DIR", "where the model's checkpoint is now", 0, 0},
         {"lanes", 0, TD_ARG_STR, &g->lanes, "LIST", "lanes to judge, as differ --lanes names them (default: those of what was named above)", 0, 0},
         {"policy", 0, TD_ARG_STR, &g->policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0, 0},
-        {"calibrate", 0, TD_ARG_LIST, &g->calibrate, "DIR", "a replay of a build known to be right: its forks are noise (may be repeated)", 0, 0},
+        {"calibrate", 0, TD_ARG_LIST, &g->calibrate, "DIR", "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
         {"json", 0, TD_ARG_STR, &g->json, "FILE", "write the whole report as JSON", 0, 0},
         {"junit", 0, TD_ARG_STR, &g->junit, "FILE", "write the report as JUnit XML", 0, 0},
         {"keep", 0, TD_ARG_STR, &g->keep, "DIR", "keep the replays there (a new folder)", 0, 0},
