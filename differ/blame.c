@@ -1,23 +1,36 @@
-/* blame.c - try every simple rule on the ops' attributes; the one that separates bad from good best wins.
+/* blame.c - try every simple rule on the ops' attributes; the one that separates bad from good
+ * best wins.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset, the last
- * part of the layer's name, the layer, the dtype of W, and, for ggml's formats with blocks of 32, the
- * number of blocks in a row: their kernels handle several blocks at a time, so a remainder is what may
- * go wrong. Values and thresholds come from the data, multiples from a short list (tails of tiles). The
- * search is exhaustive: some hundred terms and ten thousand pairs, over ops merged into rows. */
+ * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset,
+ * the last part of the layer's name, the layer, the dtype of W, and, for ggml's formats with
+ * blocks of 32, the number of blocks in a row: their kernels handle several blocks at a time, so
+ * a remainder is what may go wrong. Values and thresholds come from the data, multiples from a
+ * short list (tails of tiles). The search is exhaustive: some hundred terms and ten thousand
+ * pairs, over ops merged into rows. */
 #include "differ/blame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_LAYER, F_WEIGHTS, F_BLOCKS, N_FEATURES };
+enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_LAYER, F_WEIGHTS, F_BLOCKS,
+       N_FEATURES };
+/* rank: how plain a term over the feature is; smaller is plainer. K/32 has -3, so that "K/32 % 4
+ * != 0" is plainer than "K = 576", and "K/32 % 8 != 0" is not. */
 static const struct { const char *name, *attr; int rank; } FEATURES[N_FEATURES] = {
-    [F_KIND] = {"kernel", NULL, 0},    [F_M] = {"M", "m", 2},          [F_BITS] = {"bits", "bits", 4},
-    [F_GROUP] = {"group_size", "group_size", 6}, [F_ACT] = {"act_order", "act_order", 8}, [F_K] = {"K", "k", 10},
-    [F_N] = {"N", "n", 12},            [F_ZERO] = {"zero_offset", "zero_offset", 14}, [F_PART] = {"layer", NULL, 16},
-    [F_LAYER] = {"layer", NULL, 48},   [F_WEIGHTS] = {"W", NULL, 1},   [F_BLOCKS] = {"K/32", NULL, -3}, /* "% 4 != 0" before "K = 576", "% 8 != 0" after it */
+    [F_KIND] = {"kernel", NULL, 0},
+    [F_M] = {"M", "m", 2},
+    [F_BITS] = {"bits", "bits", 4},
+    [F_GROUP] = {"group_size", "group_size", 6},
+    [F_ACT] = {"act_order", "act_order", 8},
+    [F_K] = {"K", "k", 10},
+    [F_N] = {"N", "n", 12},
+    [F_ZERO] = {"zero_offset", "zero_offset", 14},
+    [F_PART] = {"layer", NULL, 16}, /* the last part of its name */
+    [F_LAYER] = {"layer", NULL, 48},
+    [F_WEIGHTS] = {"W", NULL, 1},
+    [F_BLOCKS] = {"K/32", NULL, -3},
 };
 static const int64_t MULTIPLES[] = {512, 256, 128, 64, 32, 16, 8}, BLOCK_MULTIPLES[] = {2, 4, 8};
 #define MAX_TERMS 600
@@ -61,7 +74,8 @@ static int plainness(const struct td_term *t)
 {
     static const int BY_RELATION[] = {0, 3, 1, 1, 5, 4};
 
-    return FEATURES[t->feature].rank + BY_RELATION[t->rel] * 3 + (t->feature == F_BLOCKS ? (int)t->value - 4 : 0);
+    return FEATURES[t->feature].rank + BY_RELATION[t->rel] * 3 +
+           (t->feature == F_BLOCKS ? (int)t->value - 4 : 0);
 }
 
 static int by_i64(const void *a, const void *b)
@@ -71,7 +85,8 @@ static int by_i64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t distinct_values(const struct td_blame_row *rows, size_t n, int f, int64_t *out, size_t max)
+static size_t distinct_values(const struct td_blame_row *rows, size_t n, int f, int64_t *out,
+                              size_t max)
 {
     size_t i, k = 0, u = 0;
     int64_t *v = malloc((n + 1) * sizeof *v);
@@ -94,7 +109,8 @@ static void add_term(struct td_term *terms, int *n, int f, enum td_relation rel,
         terms[(*n)++] = (struct td_term){f, rel, value};
 }
 
-static int make_terms(const struct td_blame_row *rows, size_t n, int n_features, struct td_term *terms)
+static int make_terms(const struct td_blame_row *rows, size_t n, int n_features,
+                      struct td_term *terms)
 {
     int f, n_terms = 0;
     size_t i, u;
@@ -116,7 +132,8 @@ static int make_terms(const struct td_blame_row *rows, size_t n, int n_features,
         }
         for (i = 1; !is_name(f) && u > 2 && i + 2 < u + 1; i++) {
             add_term(terms, &n_terms, f, TD_AT_MOST, v[i]);      /* at most v[0] is "is v[0]" */
-            add_term(terms, &n_terms, f, TD_MORE_THAN, v[i - 1]); /* more than v[u - 2] is "is v[u - 1]" */
+            /* more than v[u - 2] is "is v[u - 1]" */
+            add_term(terms, &n_terms, f, TD_MORE_THAN, v[i - 1]);
         }
         for (i = 0; is_size(f) && i < sizeof MULTIPLES / sizeof MULTIPLES[0]; i++) {
             add_term(terms, &n_terms, f, TD_NOT_MULTIPLE_OF, MULTIPLES[i]);
@@ -158,21 +175,24 @@ static int rule_plainness(const struct td_rule *r)
     return sum;
 }
 
-/* The best rule so far, and others that make as few mistakes with as many terms, the plainest first. */
+/* The best rule so far, and others that make as few mistakes with as many terms, the plainest
+ * first. */
 struct search { struct td_rule *best, *same; int *n_same; size_t bad; };
 
 static void add_equal_rule(struct search *s, const struct td_rule *r)
 {
     int i = *s->n_same < TD_BLAME_SAME ? (*s->n_same)++ : TD_BLAME_SAME - 1;
 
-    if (i == TD_BLAME_SAME - 1 && s->same[i].n_terms && rule_plainness(&s->same[i]) <= rule_plainness(r))
+    if (i == TD_BLAME_SAME - 1 && s->same[i].n_terms &&
+        rule_plainness(&s->same[i]) <= rule_plainness(r))
         return;
     for (; i > 0 && rule_plainness(&s->same[i - 1]) > rule_plainness(r); i--)
         s->same[i] = s->same[i - 1];
     s->same[i] = *r;
 }
 
-/* A rule with fewer mistakes replaces all others. A second term is accepted only if it saves mistakes. */
+/* A rule with fewer mistakes replaces all others. A second term is accepted only if it saves
+ * mistakes. */
 static void consider_rule(struct search *s, const struct td_rule *r)
 {
     const size_t now = mistakes(r, s->bad), least = mistakes(s->best, s->bad);
@@ -191,7 +211,8 @@ static void consider_rule(struct search *s, const struct td_rule *r)
     }
 }
 
-void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best, struct td_rule *same, int *n_same)
+void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best,
+                   struct td_rule *same, int *n_same)
 {
     struct td_term *terms = malloc(MAX_TERMS * sizeof *terms);
     struct search s = {.best = best, .same = same, .n_same = n_same};
@@ -251,7 +272,8 @@ static const char *last_name(const char *layer)
 /* Q4_0, Q5_1 ...: ggml's K-quants have blocks of 256, other dtypes none. */
 static bool has_blocks_of_32(const char *weights)
 {
-    return weights && weights[0] == 'Q' && strchr(weights, '_') && (strchr(weights, '_')[1] == '0' || strchr(weights, '_')[1] == '1');
+    return weights && weights[0] == 'Q' && strchr(weights, '_') &&
+           (strchr(weights, '_')[1] == '0' || strchr(weights, '_')[1] == '1');
 }
 
 static void fill_row(struct names *names, const struct td_judged_op *op, struct td_blame_row *row)
@@ -269,7 +291,8 @@ static void fill_row(struct names *names, const struct td_judged_op *op, struct 
     row->value[F_LAYER] = number_of_name(names, op->layer);
 }
 
-static size_t collect_rows(const struct td_op_set *s, struct names *names, struct td_blame_row *rows)
+static size_t collect_rows(const struct td_op_set *s, struct names *names,
+                           struct td_blame_row *rows)
 {
     struct td_blame_row row;
     size_t i, j, n = 0;
@@ -295,8 +318,8 @@ static size_t collect_rows(const struct td_op_set *s, struct names *names, struc
     return n;
 }
 
-static void describe_term(const struct td_term *t, const struct names *names, const struct td_blame_row *rows, size_t n, char *out,
-                     size_t size)
+static void describe_term(const struct td_term *t, const struct names *names,
+                          const struct td_blame_row *rows, size_t n, char *out, size_t size)
 {
     static const char *const RELATION[] = {"=", "!=", "<=", ">", "%", "%"};
     const char *name = FEATURES[t->feature].name;
@@ -310,23 +333,27 @@ static void describe_term(const struct td_term *t, const struct names *names, co
             next = v;
     }
     if (is_name(t->feature))
-        snprintf(out, size, "%s %s %s", name, RELATION[t->rel], t->value < 0 ? "unknown" : names->name[t->value]);
+        snprintf(out, size, "%s %s %s", name, RELATION[t->rel],
+                 t->value < 0 ? "unknown" : names->name[t->value]);
     else if (t->rel == TD_MULTIPLE_OF)
         snprintf(out, size, "%s %% %lld = 0", name, (long long)t->value);
     else if (t->rel == TD_NOT_MULTIPLE_OF)
         snprintf(out, size, "%s %% %lld != 0", name, (long long)t->value);
-    else if (t->rel == TD_AT_MOST && next != INT64_MAX && next > t->value + 1) /* the true limit lies in between */
-        snprintf(out, size, "%s <= %lld (next seen: %lld)", name, (long long)t->value, (long long)next);
+    /* the true limit lies in between */
+    else if (t->rel == TD_AT_MOST && next != INT64_MAX && next > t->value + 1)
+        snprintf(out, size, "%s <= %lld (next seen: %lld)", name, (long long)t->value,
+                 (long long)next);
     else if (t->rel == TD_MORE_THAN && next != INT64_MAX && next > t->value + 1)
-        snprintf(out, size, "%s >= %lld (next below: %lld)", name, (long long)next, (long long)t->value);
+        snprintf(out, size, "%s >= %lld (next below: %lld)", name, (long long)next,
+                 (long long)t->value);
     else if (t->rel == TD_MORE_THAN) /* as people say it: from the smallest that was seen */
         snprintf(out, size, "%s >= %lld", name, (long long)t->value + 1);
     else
         snprintf(out, size, "%s %s %lld", name, RELATION[t->rel], (long long)t->value);
 }
 
-static void describe_rule(const struct td_rule *r, const struct names *names, const struct td_blame_row *rows, size_t n, char *out,
-                     size_t size)
+static void describe_rule(const struct td_rule *r, const struct names *names,
+                          const struct td_blame_row *rows, size_t n, char *out, size_t size)
 {
     char term[TD_BLAME_TERMS][80];
     int t;
@@ -336,7 +363,8 @@ static void describe_rule(const struct td_rule *r, const struct names *names, co
     if (r->n_terms == 0)
         snprintf(out, size, "every op");
     else
-        snprintf(out, size, "%s%s%s", term[0], r->n_terms > 1 ? " and " : "", r->n_terms > 1 ? term[1] : "");
+        snprintf(out, size, "%s%s%s", term[0], r->n_terms > 1 ? " and " : "",
+                 r->n_terms > 1 ? term[1] : "");
 }
 
 static bool runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
@@ -367,7 +395,8 @@ bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
         b->good += op->result == TD_RESULT_OK;
         if (op->result == TD_RESULT_WORSE && (!b->first || runs_before(op, b->first)))
             b->first = op;
-        if (op->result == TD_RESULT_WORSE && op->candidate.nan + op->candidate.inf > 0 && (!b->first_nan || runs_before(op, b->first_nan)))
+        if (op->result == TD_RESULT_WORSE && op->candidate.nan + op->candidate.inf > 0 &&
+            (!b->first_nan || runs_before(op, b->first_nan)))
             b->first_nan = op;
     }
     found = b->first != NULL;
@@ -393,11 +422,14 @@ static const struct td_exchange *exchange_of(int64_t stream, const struct td_exc
     return stream >= 0 && i < n ? &xs[i] : NULL;
 }
 
-static void set_row(struct td_blame *b, const struct td_span *s, const struct td_exchange *x, int64_t row)
+static void set_row(struct td_blame *b, const struct td_span *s, const struct td_exchange *x,
+                    int64_t row)
 {
     snprintf(b->prompt_id, sizeof b->prompt_id, "%s", x->prompt_id ? x->prompt_id : "");
     b->repeat = x->repeat;
-    b->position = row < 0 || s->position < 0 || row - s->first_row > INT32_MAX - s->position ? -1 : s->position + (int32_t)(row - s->first_row);
+    b->position = row < 0 || s->position < 0 || row - s->first_row > INT32_MAX - s->position
+                      ? -1
+                      : s->position + (int32_t)(row - s->first_row);
     b->decode = s->decode;
 }
 
@@ -412,8 +444,8 @@ static void add_sharing(struct td_blame *b, const struct td_exchange *x)
         b->among[b->n_among++] = x->prompt_id;
 }
 
-/* Does the op compute every row of its step? One of the last layer may compute only the rows that give a
- * token; then its row numbers are not the step's. */
+/* Does the op compute every row of its step? One of the last layer may compute only the rows
+ * that give a token; then its row numbers are not the step's. */
 static bool has_all_rows(const struct td_judged_op *op, const struct td_step *step)
 {
     for (int32_t k = 0; k < step->n_spans; k++)
@@ -422,16 +454,19 @@ static bool has_all_rows(const struct td_judged_op *op, const struct td_step *st
     return true;
 }
 
-void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps, const struct td_exchange *xs, size_t n_xs)
+void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps,
+                    const struct td_exchange *xs, size_t n_xs)
 {
-    const int64_t row = b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
+    const int64_t row =
+        b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
     const struct td_step *step = NULL;
     bool all;
     size_t i;
     int32_t k;
 
     for (i = 0; i < n_steps && b->first && b->first->step >= 0 && !step; i++)
-        if (steps[i].step == b->first->step && steps[i].pid == b->first->pid && steps[i].how != TD_HOW_UNKNOWN)
+        if (steps[i].step == b->first->step && steps[i].pid == b->first->pid &&
+            steps[i].how != TD_HOW_UNKNOWN)
             step = &steps[i];
     if (!step)
         return;
@@ -442,7 +477,8 @@ void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_st
         const struct td_exchange *x = exchange_of(s->stream, xs, n_xs);
         const bool alone = step->n_spans == 1 && s->first_row >= 0;
 
-        if (x && (all ? s->first_row >= 0 && row >= s->first_row && row - s->first_row < s->n_rows : alone))
+        if (x && (all ? s->first_row >= 0 && row >= s->first_row && row - s->first_row < s->n_rows
+                      : alone))
             set_row(b, s, x, all ? row : -1);
         else if (x && (!all || s->first_row < 0))
             add_sharing(b, x);

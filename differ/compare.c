@@ -13,8 +13,8 @@ static int check_sides(const struct td_comparison *c, struct td_error *err)
     int rc = TD_OK;
 
     for (i = 1; i < c->n_sides && !rc; i++)
-        rc = td_align_check(td_fixture_manifest(base->fx), td_fixture_dir(base->fx), td_fixture_manifest(c->side[i].fx),
-                            td_fixture_dir(c->side[i].fx), err);
+        rc = td_align_check(td_fixture_manifest(base->fx), td_fixture_dir(base->fx),
+                            td_fixture_manifest(c->side[i].fx), td_fixture_dir(c->side[i].fx), err);
     return rc;
 }
 
@@ -36,8 +36,11 @@ static int check_prompts(const struct td_comparison *c, struct td_error *err)
     }
     if (!base || !other)
         return TD_OK;
-    return td_fail(err, TD_EINVAL, "these must not be compared: %s has prompts such as \"%s\", %s has none of them but others such as \"%s\"",
-                   td_fixture_dir(c->side[0].fx), base->prompt_id, td_fixture_dir(c->side[1].fx), other->prompt_id);
+    return td_fail(err, TD_EINVAL,
+                   "these must not be compared: %s has prompts such as \"%s\", %s has none of them "
+                   "but others such as \"%s\"",
+                   td_fixture_dir(c->side[0].fx), base->prompt_id, td_fixture_dir(c->side[1].fx),
+                   other->prompt_id);
 }
 
 static int load_ops(struct td_comparison *c, struct td_error *err)
@@ -82,7 +85,8 @@ static void ask_where_evidence_is(struct td_comparison *c)
         c->lane[i].asked = td_lane_types[i]->has_evidence(c->lane[i].measured);
 }
 
-/* Records that cannot be read were not compared, so the lanes that would have read them cannot pass. */
+/* Records that cannot be read were not compared, so the lanes that would have read them cannot
+ * pass. */
 static void note_damage(const struct td_comparison *c, struct td_lane *lane)
 {
     const char *next = "fixture verify DIR names them, fixture repair DIR derives what it can";
@@ -92,9 +96,12 @@ static void note_damage(const struct td_comparison *c, struct td_lane *lane)
     for (i = 0; i < c->n_sides; i++)
         exchanges += c->side[i].bad_frames;
     if (exchanges && reads & TD_READS_EXCHANGES)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu frames of exchanges are corrupt and were not compared (%s)", exchanges, next);
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "%zu frames of exchanges are corrupt and were not compared (%s)", exchanges,
+                     next);
     if (c->bad_frames > exchanges && reads & TD_READS_OPS)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu frames of ops are corrupt and were not judged (%s)",
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "%zu frames of ops are corrupt and were not judged (%s)",
                      c->bad_frames - exchanges, next);
 }
 

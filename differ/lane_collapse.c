@@ -1,5 +1,5 @@
-/* lane_collapse.c - the lane "collapse": which answers have collapsed ("!!!!", loops) that the baseline
- * gave soundly?
+/* lane_collapse.c - the lane "collapse": which answers have collapsed ("!!!!", loops) that the
+ * baseline gave soundly?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lane_collapse.h"
 
@@ -12,7 +12,8 @@
 #include "differ/report_answer.h"
 
 /* Apply the rules to the baseline's answers to one prompt. *out : [*n], which the caller frees. */
-static int check_baseline(const struct td_prompt_group *g, struct td_collapse **out, size_t *n, struct td_error *err)
+static int check_baseline(const struct td_prompt_group *g, struct td_collapse **out, size_t *n,
+                          struct td_error *err)
 {
     enum td_role roles[] = {TD_BASE, TD_LIVE};
     size_t r, i;
@@ -28,7 +29,8 @@ static int check_baseline(const struct td_prompt_group *g, struct td_collapse **
     return TD_OK;
 }
 
-int td_collapse_measure(const struct td_groups *groups, struct td_collapses *c, struct td_error *err)
+int td_collapse_measure(const struct td_groups *groups, struct td_collapses *c,
+                        struct td_error *err)
 {
     size_t i, j, total = 0;
 
@@ -85,12 +87,14 @@ void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
         return;
     }
     if (c->n)
-        td_lane_note(lane, TD_REGRESSED, "%zu of %zu answers collapsed beyond what the baseline does (first: %s)", c->n, c->answers,
-                    c->found[0].what.why);
+        td_lane_note(lane, TD_REGRESSED,
+                     "%zu of %zu answers collapsed beyond what the baseline does (first: %s)", c->n,
+                     c->answers, c->found[0].what.why);
     else
         td_lane_note(lane, TD_PASS, "no answer of %zu collapsed", c->answers);
     if (c->excused)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu answers repeat themselves, as the baseline does: %s", c->excused, c->excuse);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu answers repeat themselves, as the baseline does: %s",
+                     c->excused, c->excuse);
 }
 
 /* ---- the lane -------------------------------------------------------------------------------- */
@@ -128,8 +132,8 @@ static void print_collapses(const struct td_comparison *c, const struct td_page 
             continue;
         last = f->group;
         shown++;
-        fprintf(p->out, "  %s, repeat %d: %s: %s\n", f->group->prompt_id, f->bad->repeat, td_collapse_name(f->what.kind),
-                f->what.why);
+        fprintf(p->out, "  %s, repeat %d: %s: %s\n", f->group->prompt_id, f->bad->repeat,
+                td_collapse_name(f->what.kind), f->what.why);
         if (f->good)
             td_answer_print(p, "good", f->good, at);
         td_answer_print(p, "new", f->bad, at);

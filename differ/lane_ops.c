@@ -1,5 +1,5 @@
-/* lane_ops.c - the lane "ops": does every replayed op compute what the baseline's did, and which one went
- * wrong first?
+/* lane_ops.c - the lane "ops": does every replayed op compute what the baseline's did, and which
+ * one went wrong first?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lane_ops.h"
 
@@ -25,14 +25,16 @@ static void note_compared(const struct td_numerics *n, struct td_lane *lane)
     char place[200];
 
     if (n->compared)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu ops without reference: bit-equal %zu", n->compared, n->compared_equal);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu ops without reference: bit-equal %zu", n->compared,
+                     n->compared_equal);
     if (n->departed && n->first_departs) {
         td_op_place(n->first_departs, place, sizeof place);
-        td_lane_note(lane, TD_NOT_JUDGED, "first op that departs under equal input: %s (op %lld)", place, (long long)n->first_departs->op);
+        td_lane_note(lane, TD_NOT_JUDGED, "first op that departs under equal input: %s (op %lld)",
+                     place, (long long)n->first_departs->op);
     }
     if (n->not_compared)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu ops without reference were not compared (first: %s)", n->not_compared,
-                    n->not_compared_first->why);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu ops without reference were not compared (first: %s)",
+                     n->not_compared, n->not_compared_first->why);
 }
 
 /* Note which format changed, and how much less or more exact the results are. */
@@ -53,12 +55,17 @@ static void note_format(const struct td_numerics *n, struct td_lane *lane)
     if (!first)
         return;
     td_op_rounding_change(first->new_rounding, first->old_rounding, change, sizeof change);
-    td_lane_note(lane, TD_NOT_JUDGED, "%zu ops are computed in another format: %s; each is judged by its own", n->format_changed, change);
-    td_lane_note(lane, TD_NOT_JUDGED, "largest relative distance to exact arithmetic: %.3g, before %.3g%s", now, was,
-                n->undecided ? "; numerics.accept_format_change in a policy accepts the change" : " (the policy accepts the change)");
+    td_lane_note(lane, TD_NOT_JUDGED,
+                 "%zu ops are computed in another format: %s; each is judged by its own",
+                 n->format_changed, change);
+    td_lane_note(lane, TD_NOT_JUDGED,
+                 "largest relative distance to exact arithmetic: %.3g, before %.3g%s", now, was,
+                 n->undecided ? "; numerics.accept_format_change in a policy accepts the change"
+                              : " (the policy accepts the change)");
 }
 
-void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *candidate, size_t ops_recorded, struct td_lane *lane)
+void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *candidate,
+                       size_t ops_recorded, struct td_lane *lane)
 {
     if (n->judged == 0 && n->compared) {
         td_lane_no_evidence(lane, "no op with a reference was judged");
@@ -67,11 +74,15 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *cand
     }
     if (n->judged == 0) {
         if (ops_recorded == 0)
-            td_lane_no_evidence(lane, "the fixture holds no ops: record with a tap (record --run -- SERVER ..., or record --tap-env)");
+            td_lane_no_evidence(lane, "the fixture holds no ops: record with a tap (record --run "
+                                      "-- SERVER ..., or record --tap-env)");
         else if (candidate->n)
-            td_lane_no_evidence(lane, "the candidate is a recording of its own: ops are judged by replay --build PATH");
+            td_lane_no_evidence(lane, "the candidate is a recording of its own: ops are judged by "
+                                      "replay --build PATH");
         else
-            td_lane_no_evidence(lane, "no op was replayed (replay --build PATH does it; the fixture holds %zu)", ops_recorded);
+            td_lane_no_evidence(
+                lane, "no op was replayed (replay --build PATH does it; the fixture holds %zu)",
+                ops_recorded);
         return;
     }
     if (n->joined == 0) {
@@ -79,21 +90,24 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *cand
         return;
     }
     if (n->worse)
-        td_lane_note(lane, TD_REGRESSED, "%zu of %zu ops are worse than the baseline", n->worse, n->judged);
+        td_lane_note(lane, TD_REGRESSED, "%zu of %zu ops are worse than the baseline", n->worse,
+                     n->judged);
     if (n->broken == n->judged)
         td_lane_note(lane, TD_BROKEN, "none of %zu ops could be judged (first: %s)", n->judged,
                     first_op_with(candidate, TD_RESULT_BROKEN)->why);
     else if (n->broken)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops could not be judged (first: %s)", n->broken, n->judged,
-                    first_op_with(candidate, TD_RESULT_BROKEN)->why);
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops could not be judged (first: %s)",
+                     n->broken, n->judged, first_op_with(candidate, TD_RESULT_BROKEN)->why);
     if (n->undecided)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops are undecided (first: %s)", n->undecided, n->judged,
-                    first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops are undecided (first: %s)",
+                     n->undecided, n->judged, first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
     if (lane->verdict == TD_NOT_JUDGED)
         td_lane_note(lane, TD_PASS, "no op of %zu is worse%s", n->judged,
-                    n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal" : "");
+                     n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal"
+                                                                             : "");
     if (n->bit_equal < n->judged && n->with_total)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu of %zu ops are bit-equal to the recorded output", n->bit_equal, n->with_total);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu of %zu ops are bit-equal to the recorded output",
+                     n->bit_equal, n->with_total);
     note_format(n, lane);
     note_compared(n, lane);
     td_lane_note(lane, TD_NOT_JUDGED, "covered: %s", n->coverage);
@@ -141,7 +155,8 @@ static void judge_ops(const struct td_comparison *c, struct td_lane *lane)
     char words[TD_COVERAGE_WORDS];
 
     td_numerics_judge(&found->numerics, &c->ops, c->base_ops.n, lane);
-    td_coverage_words(&c->coverage, words); /* how many ops were not recorded, so that no verdict covers them */
+    td_coverage_words(&c->coverage, words); /* how many ops were not recorded, so that no verdict
+                                               covers them */
     if (*words)
         td_lane_note(lane, TD_NOT_JUDGED, "%s", words);
 }

@@ -1,4 +1,5 @@
-/* lane_scores.c - the lane "scores": does the candidate find the recorded texts as likely as the baseline does?
+/* lane_scores.c - the lane "scores": does the candidate find the recorded texts as likely as the
+ * baseline does?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lane_scores.h"
 
@@ -15,11 +16,14 @@
 #define NOTED 1e-3        /* nats: a smaller shift below its limit is not noted */
 #define TEXT_MIN 16       /* tokens: a shorter answer alone is never judged */
 
-enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy)
+enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise,
+                                   const struct td_policy *policy)
 {
     if (!p->n || !(p->shift > limit))
         return TD_PASS;
-    return p->shift - ERRORS * p->error > limit && p->shift > policy->factor * noise ? TD_REGRESSED : TD_INCONCLUSIVE;
+    return p->shift - ERRORS * p->error > limit && p->shift > policy->factor * noise
+               ? TD_REGRESSED
+               : TD_INCONCLUSIVE;
 }
 
 double td_rescore_shown(double shift)
@@ -31,22 +35,32 @@ void td_rescore_words(const struct td_rescore *r, char *out, size_t n)
 {
     const struct td_rescore_part *a = &r->answer;
 
-    snprintf(out, n, "teacher-forced over %zu tokens of %zu recorded answers: NLL %+.4f nats a token (the baseline's own noise %.4f), mean |dlogprob| %.4f, "
-             "top token changed at %.2f %%; of their prompts NLL %+.4f", a->tokens, r->n, td_rescore_shown(a->shift), r->noise_answer, a->mean_abs,
-             a->top_known ? 100.0 * (double)a->top_changed / (double)a->top_known : 0.0, td_rescore_shown(r->prompt.shift));
+    snprintf(out, n,
+             "teacher-forced over %zu tokens of %zu recorded answers: NLL %+.4f nats a token "
+             "(the baseline's own noise %.4f), mean |dlogprob| %.4f, top token changed at %.2f %%; "
+             "of their prompts NLL %+.4f",
+             a->tokens, r->n, td_rescore_shown(a->shift), r->noise_answer, a->mean_abs,
+             a->top_known ? 100.0 * (double)a->top_changed / (double)a->top_known : 0.0,
+             td_rescore_shown(r->prompt.shift));
 }
 
-static const struct td_rescore_text *find_largest_shift(const struct td_rescore *r, const struct td_policy *policy, enum td_verdict *v)
+static const struct td_rescore_text *find_largest_shift(const struct td_rescore *r,
+                                                        const struct td_policy *policy,
+                                                        enum td_verdict *v)
 {
     const struct td_rescore_text *most = NULL;
     size_t i;
 
     *v = TD_PASS;
     for (i = 0; i < r->n; i++) {
-        enum td_verdict one = r->text[i].answer.tokens < TEXT_MIN ? TD_PASS
-                              : td_rescore_compare(&r->text[i].answer, policy->scores_text_nll_max, r->noise_text, policy);
+        enum td_verdict one =
+            r->text[i].answer.tokens < TEXT_MIN
+                ? TD_PASS
+                : td_rescore_compare(&r->text[i].answer, policy->scores_text_nll_max, r->noise_text,
+                                     policy);
 
-        if (one > *v || (one == *v && one != TD_PASS && r->text[i].answer.shift > most->answer.shift)) {
+        if (one > *v ||
+            (one == *v && one != TD_PASS && r->text[i].answer.shift > most->answer.shift)) {
             *v = one;
             most = &r->text[i];
         }
@@ -54,33 +68,45 @@ static const struct td_rescore_text *find_largest_shift(const struct td_rescore 
     return most;
 }
 
-static void note_shift(struct td_lane *lane, enum td_verdict v, const char *what, const struct td_rescore_part *p, double limit, double noise)
+static void note_shift(struct td_lane *lane, enum td_verdict v, const char *what,
+                       const struct td_rescore_part *p, double limit, double noise)
 {
     if (v == TD_REGRESSED)
-        td_lane_note(lane, v, "%s are less likely by %.3f nats a token (over %zu tokens, +- %.3f; limit %.3g, noise %.4f)", what, p->shift, p->tokens,
-                    ERRORS * p->error, limit, noise);
+        td_lane_note(lane, v,
+                     "%s are less likely by %.3f nats a token (over %zu tokens, +- %.3f; limit "
+                     "%.3g, noise %.4f)",
+                     what, p->shift, p->tokens, ERRORS * p->error, limit, noise);
     else if (v == TD_INCONCLUSIVE)
-        td_lane_note(lane, v, "%s are less likely by %.3f nats a token, over the limit %.3g, but %s", what, p->shift, limit,
-                    p->shift - ERRORS * p->error > limit ? "the baseline scatters so much itself" : "over too few tokens to be sure");
+        td_lane_note(lane, v,
+                     "%s are less likely by %.3f nats a token, over the limit %.3g, but %s", what,
+                     p->shift, limit,
+                     p->shift - ERRORS * p->error > limit ? "the baseline scatters so much itself"
+                                                          : "over too few tokens to be sure");
 }
 
-static void judge_shifts(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane)
+static void judge_shifts(const struct td_rescore *r, const struct td_policy *policy,
+                         struct td_lane *lane)
 {
     enum td_verdict of_text;
     const struct td_rescore_text *t = find_largest_shift(r, policy, &of_text);
     char what[160], words[400];
 
-    note_shift(lane, td_rescore_compare(&r->answer, policy->scores_nll_max, r->noise_answer, policy), "the recorded answers", &r->answer,
-              policy->scores_nll_max, r->noise_answer);
-    note_shift(lane, td_rescore_compare(&r->prompt, policy->scores_nll_max, r->noise_prompt, policy), "the prompts", &r->prompt, policy->scores_nll_max,
-              r->noise_prompt);
+    note_shift(lane,
+               td_rescore_compare(&r->answer, policy->scores_nll_max, r->noise_answer, policy),
+               "the recorded answers", &r->answer, policy->scores_nll_max, r->noise_answer);
+    note_shift(lane,
+               td_rescore_compare(&r->prompt, policy->scores_nll_max, r->noise_prompt, policy),
+               "the prompts", &r->prompt, policy->scores_nll_max, r->noise_prompt);
     snprintf(what, sizeof what, "the tokens of the answer to %.100s", t ? t->prompt_id : "");
     if (t)
         note_shift(lane, of_text, what, &t->answer, policy->scores_text_nll_max, r->noise_text);
-    if (lane->verdict <= TD_PASS && r->answer.shift > NOTED && r->answer.shift > SYSTEMATIC * r->answer.error &&
+    if (lane->verdict <= TD_PASS && r->answer.shift > NOTED &&
+        r->answer.shift > SYSTEMATIC * r->answer.error &&
         r->answer.shift > policy->factor * r->noise_answer)
-        td_lane_note(lane, TD_NOT_JUDGED, "small but systematic: the recorded answers are less likely by %.4f nats a token (standard error %.4f), below the limit of %.3g",
-                    r->answer.shift, r->answer.error, policy->scores_nll_max);
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "small but systematic: the recorded answers are less likely by %.4f nats a "
+                     "token (standard error %.4f), below the limit of %.3g",
+                     r->answer.shift, r->answer.error, policy->scores_nll_max);
     td_rescore_words(r, words, sizeof words);
     td_lane_note(lane, lane->verdict > TD_PASS ? TD_NOT_JUDGED : TD_PASS, "%s", words);
 }
@@ -90,39 +116,57 @@ static void judge_failures(const struct td_rescore *r, struct td_lane *lane)
     const struct td_rescore_place *p = &r->first_not_finite;
 
     if (r->n_nan)
-        td_lane_note(lane, TD_REGRESSED, "in %zu scorings of recorded texts the candidate's logprobs are NaN (first: %.80s: %.160s)", r->n_nan, r->nan->prompt_id, r->nan->error);
+        td_lane_note(lane, TD_REGRESSED,
+                     "in %zu scorings of recorded texts the candidate's logprobs are NaN (first: "
+                     "%.80s: %.160s)",
+                     r->n_nan, r->nan->prompt_id, r->nan->error);
     if (r->not_finite)
-        td_lane_note(lane, TD_REGRESSED, "no number where the baseline has a logprob, at %zu positions (first: %.80s, token %d of the %s)", r->not_finite,
-                    p->base->prompt_id, p->position < p->base->scored_from ? p->position : p->position - p->base->scored_from,
-                    p->position < p->base->scored_from ? "prompt" : "answer");
+        td_lane_note(lane, TD_REGRESSED,
+                     "no number where the baseline has a logprob, at %zu positions (first: %.80s, "
+                     "token %d of the %s)",
+                     r->not_finite, p->base->prompt_id,
+                     p->position < p->base->scored_from ? p->position
+                                                        : p->position - p->base->scored_from,
+                     p->position < p->base->scored_from ? "prompt" : "answer");
     if (r->n_failed)
-        td_lane_note(lane, TD_REGRESSED, "%zu requests to score recorded answers failed where the baseline's did not (first: %.80s: %.160s)", r->n_failed,
-                    r->failed->prompt_id, r->failed->error);
+        td_lane_note(lane, TD_REGRESSED,
+                     "%zu requests to score recorded answers failed where the baseline's did not "
+                     "(first: %.80s: %.160s)",
+                     r->n_failed, r->failed->prompt_id, r->failed->error);
 }
 
-void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane)
+void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy,
+                      struct td_lane *lane)
 {
     size_t unexplained = r->missing;
 
     if (!r->base_texts) {
-        td_lane_no_evidence(lane, "the baseline holds no scores (record --scores on makes them, where the server offers prompt_logprobs)");
+        td_lane_no_evidence(lane, "the baseline holds no scores (record --scores on makes them, "
+                                  "where the server offers prompt_logprobs)");
         return;
     }
     judge_failures(r, lane);
     if (r->n)
         judge_shifts(r, policy, lane);
     if (!r->n && !r->asked)
-        td_lane_no_evidence(lane, "the candidate scored none of the %zu recorded answers (replay --server HOST:PORT asks it)", r->base_texts);
+        td_lane_no_evidence(lane,
+                            "the candidate scored none of the %zu recorded answers (replay "
+                            "--server HOST:PORT asks it)",
+                            r->base_texts);
     else if (!r->n && r->n_refused)
         td_lane_no_evidence(lane, "the candidate does not score texts, as the baseline did: %.200s",
-                            r->refused->error ? r->refused->error : "prompt_logprobs were taken, and not answered");
+                            r->refused->error ? r->refused->error
+                                              : "prompt_logprobs were taken, and not answered");
     else if (!r->n && !r->n_nan && !r->n_failed)
-        td_lane_no_evidence(lane, "the candidate scored other answers than the baseline (a replay has the baseline's scored)");
+        td_lane_no_evidence(lane, "the candidate scored other answers than the baseline (a replay "
+                                  "has the baseline's scored)");
     else if (unexplained && !r->n_nan && !r->n_failed)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu recorded answers were not scored%s%.160s", unexplained, r->base_texts, r->n_refused ? ": " : "",
-                    r->n_refused && r->refused->error ? r->refused->error : "");
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu recorded answers were not scored%s%.160s",
+                     unexplained, r->base_texts, r->n_refused ? ": " : "",
+                     r->n_refused && r->refused->error ? r->refused->error : "");
     if (r->n && r->other)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu scorings are of other answers, and were not compared", r->other);
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "%zu scorings are of other answers, and were not compared", r->other);
 }
 
 static int measure_scores(struct td_comparison *c, void *measured, struct td_error *err)
@@ -161,7 +205,8 @@ static void print_part(const struct td_page *p, const char *name, const struct t
 {
     if (!a->n)
         return;
-    fprintf(p->out, "  %-28s %7zu  %8.4f  %+9.4f +- %.4f  %9.4f  %5.1f %%\n", name, a->tokens, a->base_nll, td_rescore_shown(a->shift), a->error, a->mean_abs,
+    fprintf(p->out, "  %-28s %7zu  %8.4f  %+9.4f +- %.4f  %9.4f  %5.1f %%\n", name, a->tokens,
+            a->base_nll, td_rescore_shown(a->shift), a->error, a->mean_abs,
             a->top_known ? 100.0 * (double)a->top_changed / (double)a->top_known : 0.0);
 }
 
@@ -194,13 +239,15 @@ static void print_worst(const struct td_page *p, const struct td_rescore_place *
     if (!w->base || w->delta == 0)
         return;
     at = position_in_part(w, &part);
-    fprintf(p->out, "  largest change: %s, token %d of the %s (id %d): logprob %.3f, now %.3f\n", w->base->prompt_id, at, part,
-            w->base->prompt_ids[w->position], w->base->scores[w->position], w->now->scores[w->position]);
+    fprintf(p->out, "  largest change: %s, token %d of the %s (id %d): logprob %.3f, now %.3f\n",
+            w->base->prompt_id, at, part, w->base->prompt_ids[w->position],
+            w->base->scores[w->position], w->now->scores[w->position]);
 }
 
 static int by_shift(const void *a, const void *b)
 {
-    const struct td_rescore_text *p = *(const struct td_rescore_text *const *)a, *q = *(const struct td_rescore_text *const *)b;
+    const struct td_rescore_text *p = *(const struct td_rescore_text *const *)a,
+                                 *q = *(const struct td_rescore_text *const *)b;
 
     return (p->answer.shift < q->answer.shift) - (p->answer.shift > q->answer.shift);
 }
@@ -229,8 +276,10 @@ static void print_scores(const struct td_comparison *c, const struct td_page *p)
 
     if (!r->n || !c->lane[TD_LANE_SCORES].asked)
         return;
-    td_page_title(p, "scores (the recorded texts, token by token: how likely baseline and candidate find them)");
-    fprintf(p->out, "  %-28s %7s  %8s  %-19s  %9s  %s\n", "", "tokens", "NLL", "NLL, candidate's", "mean |d|", "top token changed");
+    td_page_title(p, "scores (the recorded texts, token by token: how likely baseline and "
+                     "candidate find them)");
+    fprintf(p->out, "  %-28s %7s  %8s  %-19s  %9s  %s\n", "", "tokens", "NLL", "NLL, candidate's",
+            "mean |d|", "top token changed");
     print_part(p, "answers", &r->answer);
     print_texts(p, r);
     print_part(p, "prompts", &r->prompt);

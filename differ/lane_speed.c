@@ -28,8 +28,8 @@ static double level_of_row(const struct td_speed *s, const struct td_policy *pol
     return policy->speed_alpha / (double)(rows ? rows : 1);
 }
 
-int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *g, const struct td_policy *policy,
-                     struct td_speed *s, struct td_error *err)
+int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *g,
+                     const struct td_policy *policy, struct td_speed *s, struct td_error *err)
 {
     size_t i;
     int rc;
@@ -50,7 +50,8 @@ int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *
         if (td_metric_is_op(r->metric)) {
             td_speed_decide(r, s->alpha_row, policy->ops_effect, policy->ops_noise);
         } else {
-            td_speed_decide(r, s->server_judged ? s->alpha_row : policy->speed_alpha, policy->server_effect, s->spread[r->metric]);
+            td_speed_decide(r, s->server_judged ? s->alpha_row : policy->speed_alpha,
+                            policy->server_effect, s->spread[r->metric]);
             if (!s->server_judged)
                 r->verdict = TD_NOT_JUDGED;
         }
@@ -62,8 +63,8 @@ int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *
 
 /* ---- verdict --------------------------------------------------------------------------------- */
 
-/* If a total slowdown of policy->detect could have gone unseen in this row: how many pairs would show it,
- * roughly. Else 0. */
+/* If a total slowdown of policy->detect could have gone unseen in this row: how many pairs would
+ * show it, roughly. Else 0. */
 static size_t pairs_needed(const struct td_speed_row *r, const struct td_policy *policy)
 {
     double room = policy->detect - fmax(r->effect.est, 0), half;
@@ -77,7 +78,8 @@ static size_t pairs_needed(const struct td_speed_row *r, const struct td_policy 
     return (size_t)ceil((double)r->pairs.n * (half / room) * (half / room)) + 1;
 }
 
-static void judge_rows(const struct td_speed *s, const struct td_policy *policy, bool ops, struct td_lane *lane)
+static void judge_rows(const struct td_speed *s, const struct td_policy *policy, bool ops,
+                       struct td_lane *lane)
 {
     const struct td_speed_row *worst = NULL;
     size_t i, rows = 0, slower = 0, faster = 0;
@@ -97,20 +99,27 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
         }
         need = r->total ? pairs_needed(r, policy) : 0;
         if (need)
-            td_lane_note(lane, TD_INCONCLUSIVE, "%s: %zu pairs cannot exclude a slowdown of %.0f %%; about %zu are needed",
-                        td_metric_name(r->metric), r->pairs.n, policy->detect * 100, need);
+            td_lane_note(lane, TD_INCONCLUSIVE,
+                         "%s: %zu pairs cannot exclude a slowdown of %.0f %%; about %zu are needed",
+                         td_metric_name(r->metric), r->pairs.n, policy->detect * 100, need);
     }
     if (worst)
-        td_lane_note(lane, TD_REGRESSED, "%zu of %zu rows are slower; most certain: %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu", slower, rows,
-                    worst->label, td_metric_name(worst->metric), worst->effect.est * 100, worst->effect.lo * 100,
-                    worst->effect.hi * 100, worst->pairs.n);
+        td_lane_note(
+            lane, TD_REGRESSED,
+            "%zu of %zu rows are slower; most certain: %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu",
+            slower, rows, worst->label, td_metric_name(worst->metric), worst->effect.est * 100,
+            worst->effect.lo * 100, worst->effect.hi * 100, worst->pairs.n);
     else
-        td_lane_note(lane, TD_PASS, "%s: no slowdown over %.0f %% beyond %.0f %% of noise in %zu rows", ops ? "ops" : "server",
-                    (ops ? policy->ops_effect : policy->server_effect) * 100, (ops ? policy->ops_noise : policy->start_spread) * 100, rows);
+        td_lane_note(
+            lane, TD_PASS, "%s: no slowdown over %.0f %% beyond %.0f %% of noise in %zu rows",
+            ops ? "ops" : "server", (ops ? policy->ops_effect : policy->server_effect) * 100,
+            (ops ? policy->ops_noise : policy->start_spread) * 100, rows);
     for (i = 0; i < TD_OP_HOT && !ops; i++)
         if (s->spread[i] > policy->start_spread)
-            td_lane_note(lane, TD_NOT_JUDGED, "%s: rounds of the baseline differ by %.0f %% among themselves, which counts as noise",
-                        td_metric_name((enum td_metric)i), s->spread[i] * 100);
+            td_lane_note(lane, TD_NOT_JUDGED,
+                         "%s: rounds of the baseline differ by %.0f %% among themselves, which "
+                         "counts as noise",
+                         td_metric_name((enum td_metric)i), s->spread[i] * 100);
     if (faster)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu rows are faster", faster);
 }
@@ -122,11 +131,14 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
     if (s->server_judged)
         judge_rows(s, policy, false, lane);
     else if (s->server_pairs && !s->op_pairs)
-        td_lane_no_evidence(lane, "one server against an older recording is information; --baseline-server runs both in turn");
+        td_lane_no_evidence(lane, "one server against an older recording is information; "
+                                  "--baseline-server runs both in turn");
     else if (s->server_pairs)
-        td_lane_note(lane, TD_NOT_JUDGED, "the server's speed is information; --baseline-server runs both in turn");
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "the server's speed is information; --baseline-server runs both in turn");
     if (!s->op_pairs && !s->server_pairs && !s->uneven)
-        td_lane_no_evidence(lane, "no timings of both builds (ops: --baseline-build LIB; servers: --baseline-server HOST:PORT)");
+        td_lane_no_evidence(lane, "no timings of both builds (ops: --baseline-build LIB; servers: "
+                                  "--baseline-server HOST:PORT)");
     td_speed_clocks_judge(s, lane);
 }
 
@@ -159,7 +171,8 @@ static void add_latency(const struct td_comparison *c, struct td_buf *line)
     const bool asked = c->lane[TD_LANE_SPEED].asked;
 
     if (!isnan(s->itl) && (asked || c->lane[TD_LANE_TOKENS].asked))
-        td_buf_addf(line, " itl=%+.1f%%%s", s->itl * 100, s->server_judged && asked ? "" : "(info)");
+        td_buf_addf(line, " itl=%+.1f%%%s", s->itl * 100,
+                    s->server_judged && asked ? "" : "(info)");
 }
 
 static void add_slower_ops(const struct td_comparison *c, struct td_buf *line)
@@ -194,7 +207,8 @@ static const char *value_words(enum td_metric m, double v, char *out, size_t n)
 /* Totals first, then by how much slower. */
 static int by_slowdown(const void *a, const void *b)
 {
-    const struct td_speed_row *p = *(const struct td_speed_row *const *)a, *q = *(const struct td_speed_row *const *)b;
+    const struct td_speed_row *p = *(const struct td_speed_row *const *)a,
+                              *q = *(const struct td_speed_row *const *)b;
 
     if (p->total != q->total)
         return p->total ? -1 : 1;
@@ -211,11 +225,17 @@ static void print_speed_row(const struct td_page *p, const struct td_speed_row *
     bool op = td_metric_is_op(r->metric); /* many sizes in a row: two medians would mislead */
 
     if (r->effect.reached)
-        snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100, r->effect.hi * 100);
-    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_metric_name(r->metric), label, r->label,
-            value_words(r->metric, r->base, a, sizeof a), op ? "" : value_words(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval,
+        snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100,
+                 r->effect.hi * 100);
+    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_metric_name(r->metric),
+            label, r->label, value_words(r->metric, r->base, a, sizeof a),
+            op ? "" : value_words(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval,
             r->pairs.n);
-    td_page_verdict(p, r->verdict, r->verdict == TD_REGRESSED ? "slower" : r->faster && r->verdict != TD_NOT_JUDGED ? "faster" : "", 0);
+    td_page_verdict(p, r->verdict,
+                    r->verdict == TD_REGRESSED                 ? "slower"
+                    : r->faster && r->verdict != TD_NOT_JUDGED ? "faster"
+                                                               : "",
+                    0);
     fprintf(p->out, "\n");
 }
 
@@ -236,10 +256,14 @@ static void print_speed(const struct td_comparison *c, const struct td_page *p)
         label = (int)strlen(s->row[i].label) > label ? (int)strlen(s->row[i].label) : label;
     }
     qsort(rows, s->n, sizeof(*rows), by_slowdown);
-    td_page_title(p, s->server_judged || s->op_pairs ? "speed (+ is slower; all intervals hold together)" : "speed (+ is slower; information, see lanes)");
-    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new", "slower", "interval", "n");
+    td_page_title(p, s->server_judged || s->op_pairs
+                         ? "speed (+ is slower; all intervals hold together)"
+                         : "speed (+ is slower; information, see lanes)");
+    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new",
+            "slower", "interval", "n");
     for (i = 0; i < s->n; i++) {
-        bool op = td_metric_is_op(rows[i]->metric), shown = p->verbose || rows[i]->total || (op ? n_ops < ROWS_SHOWN : s->server_judged);
+        bool op = td_metric_is_op(rows[i]->metric),
+             shown = p->verbose || rows[i]->total || (op ? n_ops < ROWS_SHOWN : s->server_judged);
 
         n_ops += op && shown;
         n_shown += shown;
@@ -299,8 +323,8 @@ static void add_speed_cases(const struct td_comparison *c, struct td_junit *juni
         const struct td_speed_row *r = &s->row[i];
 
         snprintf(name, sizeof name, "%s %s", td_metric_name(r->metric), r->label);
-        snprintf(why, sizeof why, "%+.1f %% [%+.1f, %+.1f] n=%zu", r->effect.est * 100, r->effect.lo * 100, r->effect.hi * 100,
-                 r->pairs.n);
+        snprintf(why, sizeof why, "%+.1f %% [%+.1f, %+.1f] n=%zu", r->effect.est * 100,
+                 r->effect.lo * 100, r->effect.hi * 100, r->pairs.n);
         td_junit_verdict(junit, "speed", name, r->verdict, why);
     }
 }

@@ -1,5 +1,5 @@
-/* lane_tokens.c - the lane "tokens": do the candidate's answers equal the baseline's, and if not, can noise
- * explain it?
+/* lane_tokens.c - the lane "tokens": do the candidate's answers equal the baseline's, and if
+ * not, can noise explain it?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lane_tokens.h"
 
@@ -23,40 +23,53 @@ static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
     size_t i, len = 0;
 
     for (i = 0; i < t->n_lost && i < 3; i++)
-        len += (size_t)snprintf(names + len, sizeof names - len, "%s%.60s/%d: %.60s", i ? "; " : "", t->lost[i]->prompt_id,
-                                t->lost[i]->repeat, t->lost[i]->error);
-    td_lane_note(lane, TD_REGRESSED, "%zu of %zu requests failed where the baseline answered (%s%s)", t->n_lost, t->attempts,
-                names, t->n_lost > 3 ? "; ..." : "");
+        len += (size_t)snprintf(names + len, sizeof names - len, "%s%.60s/%d: %.60s", i ? "; " : "",
+                                t->lost[i]->prompt_id, t->lost[i]->repeat, t->lost[i]->error);
+    td_lane_note(lane, TD_REGRESSED,
+                 "%zu of %zu requests failed where the baseline answered (%s%s)", t->n_lost,
+                 t->attempts, names, t->n_lost > 3 ? "; ..." : "");
 }
 
-/* Note where the difference began, when every GEMM is bit-equal to the recorded one and texts differ. */
+/* Note where the difference began, when every GEMM is bit-equal to the recorded one and texts
+ * differ. */
 static void note_birthplace(const struct td_ops_view *ops, struct td_lane *lane)
 {
     if (ops->first_departs)
-        td_lane_note(lane, TD_NOT_JUDGED, "all %zu GEMMs are bit-equal and texts differ: the difference begins at %s", ops->ops, ops->first_departs);
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "all %zu GEMMs are bit-equal and texts differ: the difference begins at %s",
+                     ops->ops, ops->first_departs);
     else if (ops->compared && ops->compared_equal == ops->compared)
-        td_lane_note(lane, TD_NOT_JUDGED, "all %zu GEMMs and all %zu other ops are bit-equal: the difference begins elsewhere, in what was not recorded",
-                    ops->ops, ops->compared);
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "all %zu GEMMs and all %zu other ops are bit-equal: the difference begins "
+                     "elsewhere, in what was not recorded",
+                     ops->ops, ops->compared);
     else
-        td_lane_note(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference begins elsewhere (record --all-ops finds the op)", ops->ops);
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "all %zu judged ops are bit-equal: the difference begins elsewhere (record "
+                     "--all-ops finds the op)",
+                     ops->ops);
 }
 
 /* Note why noise does not explain the forks. */
-static void note_gaps_and_shares(const struct td_tokens *t, const struct td_policy *policy, size_t noise_forks,
-                                 struct td_lane *lane)
+static void note_gaps_and_shares(const struct td_tokens *t, const struct td_policy *policy,
+                                 size_t noise_forks, struct td_lane *lane)
 {
     if (noise_forks && t->share_p < policy->tokens_alpha)
-        td_lane_note(lane, TD_NOT_JUDGED, "more prompts fork than noise explains (p=%.2g)", t->share_p);
+        td_lane_note(lane, TD_NOT_JUDGED, "more prompts fork than noise explains (p=%.2g)",
+                     t->share_p);
     if (noise_forks && t->gap_p < policy->tokens_alpha)
-        td_lane_note(lane, TD_NOT_JUDGED,
-                     "%zu of %zu forked prompts have a larger gap than noise's largest, %.3g nats (p=%.2g)",
-                     t->prompts_over, t->gap_prompts, t->gap_noise, t->gap_p);
+        td_lane_note(
+            lane, TD_NOT_JUDGED,
+            "%zu of %zu forked prompts have a larger gap than noise's largest, %.3g nats (p=%.2g)",
+            t->prompts_over, t->gap_prompts, t->gap_noise, t->gap_p);
     if (t->gaps_hopeless)
         td_lane_note(lane, TD_NOT_JUDGED,
-                     "%zu forks are no close call: a gap over %.3g nats, or a choice outside the recorded alternatives",
+                     "%zu forks are no close call: a gap over %.3g nats, or a choice outside the "
+                     "recorded alternatives",
                      t->gaps_hopeless, t->gap_limit);
     if (t->gaps_unknown)
-        td_lane_note(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs", t->gaps_unknown);
+        td_lane_note(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs",
+                     t->gaps_unknown);
 }
 
 /* Note what the ops show about answers that differ. */
@@ -64,7 +77,8 @@ static void note_ops(const struct td_ops_view *ops, struct td_lane *lane)
 {
     if (!ops->judged)
         td_lane_note(lane, TD_NOT_JUDGED,
-                     "no op was judged: text alone cannot tell rounding from a bug (gate --build PATH judges the ops)");
+                     "no op was judged: text alone cannot tell rounding from a bug (gate --build "
+                     "PATH judges the ops)");
     else if (ops->ops && ops->bit_equal == ops->ops)
         note_birthplace(ops, lane);
     else
@@ -73,8 +87,8 @@ static void note_ops(const struct td_ops_view *ops, struct td_lane *lane)
         td_lane_note(lane, TD_NOT_JUDGED, "covered: %s", ops->coverage);
 }
 
-static void judge_forks(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
-                        struct td_lane *lane)
+static void judge_forks(const struct td_tokens *t, const struct td_policy *policy,
+                        const struct td_ops_view *ops, struct td_lane *lane)
 {
     size_t i, noise_forks = 0, calibrations = 0;
     bool like_noise;
@@ -84,48 +98,60 @@ static void judge_forks(const struct td_tokens *t, const struct td_policy *polic
         calibrations += i > 0 && t->noise[i].answers > 0;
     }
     if (ops->judged && ops->worse) {
-        td_lane_note(lane, TD_REGRESSED, "%zu of %zu answers differ from every repeat of the baseline, and %zu ops are worse",
-                     t->n_forks, t->answers, ops->worse);
+        td_lane_note(
+            lane, TD_REGRESSED,
+            "%zu of %zu answers differ from every repeat of the baseline, and %zu ops are worse",
+            t->n_forks, t->answers, ops->worse);
         return;
     }
     like_noise = noise_forks && !isnan(t->gap_noise) && !(t->share_p < policy->tokens_alpha) &&
-                 !(t->gap_p < policy->tokens_alpha) && t->gaps_hopeless == 0 && t->gaps_unknown == 0;
+                 !(t->gap_p < policy->tokens_alpha) && t->gaps_hopeless == 0 &&
+                 t->gaps_unknown == 0;
     if (like_noise) {
         td_lane_note(lane, TD_PASS,
-                     "%zu of %zu answers differ, as noise does: prompts forked %zu of %zu (p=%.2g that this is no more "
-                     "than noise), of these with a larger gap than noise's largest, %.3g nats, %zu (p=%.2g)",
-                     t->n_forks, t->answers, t->prompts_forked, t->prompts, t->share_p, t->gap_noise, t->prompts_over, t->gap_p);
+                     "%zu of %zu answers differ, as noise does: prompts forked %zu of %zu "
+                     "(p=%.2g that this is no more than noise), of these with a larger gap "
+                     "than noise's largest, %.3g nats, %zu (p=%.2g)",
+                     t->n_forks, t->answers, t->prompts_forked, t->prompts, t->share_p,
+                     t->gap_noise, t->prompts_over, t->gap_p);
         return;
     }
-    td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu answers (%zu of %zu prompts) differ from every repeat of the baseline",
+    td_lane_note(lane, TD_INCONCLUSIVE,
+                 "%zu of %zu answers (%zu of %zu prompts) differ from every repeat of the baseline",
                  t->n_forks, t->answers, t->prompts_forked, t->prompts);
     if (noise_forks == 0)
-        td_lane_note(lane, TD_NOT_JUDGED, "%s",
-                     t->repeats_min < 2 && !calibrations
-                         ? "the baseline was recorded once per prompt, so it shows no spread: record with --repeat 5"
-                         : "the baseline repeats itself exactly, which says nothing about another build");
+        td_lane_note(
+            lane, TD_NOT_JUDGED, "%s",
+            t->repeats_min < 2 && !calibrations
+                ? "the baseline was recorded once per prompt, so it shows no spread: record with "
+                  "--repeat 5"
+                : "the baseline repeats itself exactly, which says nothing about another build");
     note_gaps_and_shares(t, policy, noise_forks, lane);
     note_ops(ops, lane);
     if (!calibrations)
-        td_lane_note(lane, TD_NOT_JUDGED,
-                     "a replay of an honest build shows what rounding alone does: --calibrate FIXTURE");
+        td_lane_note(
+            lane, TD_NOT_JUDGED,
+            "a replay of an honest build shows what rounding alone does: --calibrate FIXTURE");
 }
 
-void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
-                     struct td_lane *lane)
+void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy,
+                     const struct td_ops_view *ops, struct td_lane *lane)
 {
     if (t->attempts == 0) {
-        td_lane_no_evidence(lane, "the candidate holds no exchanges (replay --server HOST:PORT makes them)");
+        td_lane_no_evidence(
+            lane, "the candidate holds no exchanges (replay --server HOST:PORT makes them)");
         return;
     }
     if (t->unreached) {
-        td_lane_note(lane, TD_BROKEN, "the candidate's server was never reached: %s", t->n_lost ? t->lost[0]->error : "no connection");
+        td_lane_note(lane, TD_BROKEN, "the candidate's server was never reached: %s",
+                     t->n_lost ? t->lost[0]->error : "no connection");
         return;
     }
     if (t->n_lost)
         judge_lost(t, lane);
     if (t->answers == 0 && !t->n_lost) {
-        td_lane_note(lane, TD_INCONCLUSIVE, "no answer of the candidate has an answer of the baseline to compare with");
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "no answer of the candidate has an answer of the baseline to compare with");
         return;
     }
     if (t->n_forks)
@@ -133,9 +159,11 @@ void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, 
     else if (t->answers)
         td_lane_note(lane, TD_PASS, "all %zu answers equal the baseline's", t->answers);
     if (t->missing)
-        td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed", t->missing);
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed",
+                     t->missing);
     if (t->errors_alike)
-        td_lane_note(lane, TD_NOT_JUDGED, "%zu requests failed as the baseline's did", t->errors_alike);
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu requests failed as the baseline's did",
+                     t->errors_alike);
 }
 
 /* What the lane "ops" measured, if it was asked for. `place` is written to. */
@@ -169,8 +197,8 @@ static void judge_tokens(const struct td_comparison *c, struct td_lane *lane)
     const struct td_ops_view view = view_of_ops(c, place, sizeof place);
 
     td_tokens_judge(t, &c->policy, &view, lane);
-    /* Behind a fork the texts cannot be compared, but the recorded answer was scored to its end. This is information: it
-     * never turns forks into a pass (docs/verdicts.md). */
+    /* Behind a fork the texts cannot be compared, but the recorded answer was scored to its end.
+     * This is information: it never turns forks into a pass (docs/verdicts.md). */
     if (lane->verdict == TD_INCONCLUSIVE && t->n_forks && scores->n) {
         td_rescore_words(scores, words, sizeof words);
         td_lane_note(lane, TD_NOT_JUDGED, "%s", words);
@@ -200,8 +228,9 @@ static void print_fork(const struct td_page *p, const struct td_fork *f)
 {
     size_t at = td_answers_common_prefix(f->good, f->bad);
 
-    fprintf(p->out, "  %s%s%s%s, repeat %d: forks at %s %d", f->group->prompt_id, *f->group->category ? " (" : "", f->group->category,
-            *f->group->category ? ")" : "", f->bad->repeat, td_unit_name(f->at.unit), f->at.position);
+    fprintf(p->out, "  %s%s%s%s, repeat %d: forks at %s %d", f->group->prompt_id,
+            *f->group->category ? " (" : "", f->group->category, *f->group->category ? ")" : "",
+            f->bad->repeat, td_unit_name(f->at.unit), f->at.position);
     if (!isnan(f->gap))
         fprintf(p->out, ", gap %s%.3f nats", f->outside_top_k ? ">= " : "", f->gap);
     fprintf(p->out, "\n");
@@ -248,7 +277,8 @@ static void print_forks(const struct td_comparison *c, const struct td_page *p)
     if (fallen)
         fprintf(p->out, "  %zu of %zu have collapsed (see above)\n", fallen, t->n_forks);
     if (shown + fallen < t->n_forks)
-        fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown, t->n_forks - fallen, prompts);
+        fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown,
+                t->n_forks - fallen, prompts);
 }
 
 static void print_noise(const struct td_comparison *c, const struct td_page *p)
@@ -268,14 +298,16 @@ static void print_noise(const struct td_comparison *c, const struct td_page *p)
         const struct td_noise *z = &t->noise[i];
 
         if (z->prompts)
-            fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n", td_noise_name(z->role, z->round, name), z->forked,
-                    z->prompts, z->gap_max);
+            fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n",
+                    td_noise_name(z->role, z->round, name), z->forked, z->prompts, z->gap_max);
     }
     if (t->prompts_forked && !isnan(t->gap_noise))
-        fprintf(p->out,
-                "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap p=%.3g (limit %g); "
-                "no gap over %.3g nats\n",
-                t->share_p, t->prompts_over, t->gap_prompts, t->gap_p, c->policy.tokens_alpha, t->gap_limit);
+        fprintf(
+            p->out,
+            "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap "
+            "p=%.3g (limit %g); no gap over %.3g nats\n",
+            t->share_p, t->prompts_over, t->gap_prompts, t->gap_p, c->policy.tokens_alpha,
+            t->gap_limit);
 }
 
 /* Print why a server that was ready answered nothing, where replay found out. */
@@ -284,20 +316,23 @@ static void print_dead_engines(const struct td_comparison *c, const struct td_pa
     size_t i;
 
     for (i = 1; i < c->n_sides; i++) {
-        const char *why = td_json_get_str(td_json_get(td_fixture_manifest(c->side[i].fx), "replay"), "engine", NULL);
+        const char *why = td_json_get_str(td_json_get(td_fixture_manifest(c->side[i].fx), "replay"),
+                                          "engine", NULL);
 
         if (why)
             fprintf(p->out, "  %.600s\n", why);
     }
 }
 
-/* A request that could not connect comes after those that were cut: they say more about the cause. */
+/* A request that could not connect comes after those that were cut: they say more about the
+ * cause. */
 static bool is_unsent(const struct td_exchange *x)
 {
     return x->error_kind && !strcmp(x->error_kind, "connect");
 }
 
-static size_t print_lost(const struct td_page *p, const struct td_tokens *t, bool unsent, size_t shown)
+static size_t print_lost(const struct td_page *p, const struct td_tokens *t, bool unsent,
+                         size_t shown)
 {
     size_t i;
 
@@ -306,7 +341,8 @@ static size_t print_lost(const struct td_page *p, const struct td_tokens *t, boo
 
         if (is_unsent(x) != unsent)
             continue;
-        fprintf(p->out, "  %s, repeat %d: %s%s%s\n", x->prompt_id, x->repeat, x->error_kind ? x->error_kind : "", x->error_kind ? ": " : "", x->error);
+        fprintf(p->out, "  %s, repeat %d: %s%s%s\n", x->prompt_id, x->repeat,
+                x->error_kind ? x->error_kind : "", x->error_kind ? ": " : "", x->error);
         shown++;
     }
     return shown;
@@ -434,7 +470,8 @@ static void write_tokens(const struct td_comparison *c, struct td_jw *w)
 }
 
 /* The verdict of one prompt: the gravest of its answers, with the reason in `why`. */
-static enum td_verdict judge_prompt(const struct td_comparison *c, const struct td_prompt_group *g, char why[200])
+static enum td_verdict judge_prompt(const struct td_comparison *c, const struct td_prompt_group *g,
+                                    char why[200])
 {
     const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
     const struct td_collapses *collapses = c->lane[TD_LANE_COLLAPSE].measured;
@@ -445,8 +482,9 @@ static enum td_verdict judge_prompt(const struct td_comparison *c, const struct 
     for (j = 0; j < t->n_forks && v == TD_PASS; j++)
         if (t->forks[j].group == g) {
             v = forked;
-            snprintf(why, 200, "repeat %d forks from the baseline at %s %d", t->forks[j].bad->repeat,
-                     td_unit_name(t->forks[j].at.unit), t->forks[j].at.position);
+            snprintf(why, 200, "repeat %d forks from the baseline at %s %d",
+                     t->forks[j].bad->repeat, td_unit_name(t->forks[j].at.unit),
+                     t->forks[j].at.position);
         }
     for (j = 0; j < collapses->n; j++)
         if (collapses->found[j].group == g && c->lane[TD_LANE_COLLAPSE].asked) {

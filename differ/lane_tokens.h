@@ -12,7 +12,7 @@ struct td_ops_view {
     bool judged;                         /* the lane "ops" was asked for and has evidence */
     size_t ops, worse, bit_equal, undecided;
     size_t compared, compared_equal;     /* ops without a reference */
-    const char *first_departs;                    /* "Qcur-0 ROPE": the first op that departs under equal
+    const char *first_departs;           /* "Qcur-0 ROPE": the first op that departs under equal
                                             input; NULL: not known */
     const char *coverage;                /* which ops were judged, in words; "": nothing to add */
 };

@@ -27,9 +27,20 @@ const char *td_lanes_list(const char *separator, char out[TD_LANES_LIST_MAX])
     return out;
 }
 
+/* Is the text of len bytes this word? */
 static bool is_word(const char *word, const char *text, size_t len)
 {
     return strlen(word) == len && strncmp(word, text, len) == 0;
+}
+
+/* The lane of this name; TD_N_LANES: there is none. */
+static int find_lane(const char *name, size_t len)
+{
+    int i = 0;
+
+    while (i < TD_N_LANES && !is_word(td_lane_name((enum td_lane_id)i), name, len))
+        i++;
+    return i;
 }
 
 int td_lanes_ask(struct td_lane lanes[TD_N_LANES], const char *list, struct td_error *err)
@@ -43,8 +54,7 @@ int td_lanes_ask(struct td_lane lanes[TD_N_LANES], const char *list, struct td_e
                        td_lanes_list(", ", known));
     for (; p && *p; p = *end ? end + 1 : end) {
         end = strchrnul(p, ',');
-        for (i = 0; i < TD_N_LANES && !is_word(td_lane_name((enum td_lane_id)i), p, (size_t)(end - p)); i++)
-            ;
+        i = find_lane(p, (size_t)(end - p));
         if (i == TD_N_LANES)
             return td_fail(err, TD_EINVAL, "--lanes: \"%.*s\" is none of %s", (int)(end - p), p,
                            td_lanes_list(", ", known));
@@ -53,7 +63,8 @@ int td_lanes_ask(struct td_lane lanes[TD_N_LANES], const char *list, struct td_e
     return TD_OK;
 }
 
-int td_lanes_ask_for_replayed(struct td_lane lanes[TD_N_LANES], const char *list, struct td_error *err)
+int td_lanes_ask_for_replayed(struct td_lane lanes[TD_N_LANES], const char *list,
+                              struct td_error *err)
 {
     static const struct { const char *word; unsigned what; } WORDS[] = {
         {"answers", TD_REPLAYED_ANSWERS}, {"ops", TD_REPLAYED_OPS}, {"pairs", TD_REPLAYED_PAIRS}};
@@ -67,7 +78,8 @@ int td_lanes_ask_for_replayed(struct td_lane lanes[TD_N_LANES], const char *list
         for (w = 0; w < n_words && !is_word(WORDS[w].word, p, (size_t)(end - p)); w++)
             ;
         if (w == n_words)
-            return td_fail(err, TD_EINVAL, "--replayed: \"%.*s\" is none of answers, ops, pairs", (int)(end - p), p);
+            return td_fail(err, TD_EINVAL, "--replayed: \"%.*s\" is none of answers, ops, pairs",
+                           (int)(end - p), p);
         for (i = 0; i < TD_N_LANES; i++)
             if (td_lane_types[i]->judges & WORDS[w].what) {
                 lanes[i].asked = true;

@@ -1,4 +1,5 @@
-/* main.c - the program `differ`: compare a baseline with a candidate, lane by lane, and print the verdict.
+/* main.c - the program `differ`: compare a baseline with a candidate, lane by lane, and print
+ * the verdict.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ static int print_error(const struct td_error *err)
     return td_exit_code(err->code);
 }
 
-/* A fixture that cannot be opened: the verdict is broken, and its line is the last one of the output. */
+/* A fixture that cannot be opened: the verdict is broken, and its line is the last one of the
+ * output. */
 static int print_broken(const struct td_error *err)
 {
     td_log(TD_LOG_ERROR, "diff", "%s", err->msg);
@@ -33,7 +35,8 @@ static int print_broken(const struct td_error *err)
     return TD_EXIT_BROKEN;
 }
 
-static int open_sides(struct td_comparison *c, const char *base, const char *candidate, const struct options *opt, struct td_error *err)
+static int open_sides(struct td_comparison *c, const char *base, const char *candidate,
+                      const struct options *opt, struct td_error *err)
 {
     const struct { enum td_role role; const struct td_arg_list *dirs; int first; } more[] = {
         {TD_NEW, &opt->more, 1}, {TD_LIVE, &opt->live, 0}, {TD_CALIBRATE, &opt->calibrate, 0}};
@@ -48,7 +51,8 @@ static int open_sides(struct td_comparison *c, const char *base, const char *can
         rc = td_side_open(candidate, TD_NEW, 0, &c->side[c->n_sides++], err);
     for (i = 0; i < sizeof more / sizeof more[0]; i++)
         for (j = 0; j < more[i].dirs->n && !rc; j++)
-            rc = td_side_open(more[i].dirs->item[j], more[i].role, more[i].first + j, &c->side[c->n_sides++], err);
+            rc = td_side_open(more[i].dirs->item[j], more[i].role, more[i].first + j,
+                              &c->side[c->n_sides++], err);
     return rc;
 }
 
@@ -66,12 +70,15 @@ static int run_smoke(const char *dir, const struct options *opt)
         return TD_EXIT_BROKEN;
     }
     td_smoke_check(side.xs, side.n_xs, &s);
-    td_smoke_line(&s, td_json_get_str(td_json_get(td_fixture_manifest(side.fx), "server"), "model", ""), &line);
+    td_smoke_line(&s,
+                  td_json_get_str(td_json_get(td_fixture_manifest(side.fx), "server"), "model", ""),
+                  &line);
     for (i = 0; opt->verbose && i < side.n_xs; i++) {
         struct td_buf b = TD_BUF_INIT(1 << 16);
 
         td_excerpt(side.xs[i].text ? side.xs[i].text : "", side.xs[i].text_len, 0, 0, 100, &b);
-        printf("  %s: %s\n", side.xs[i].prompt_id, side.xs[i].error ? side.xs[i].error : td_buf_str(&b));
+        printf("  %s: %s\n", side.xs[i].prompt_id,
+               side.xs[i].error ? side.xs[i].error : td_buf_str(&b));
         td_buf_release(&b);
     }
     printf("%s\n", td_buf_str(&line));
@@ -122,7 +129,8 @@ static int run_differ(const struct td_args *args, const struct options *opt)
     td_report_text(&c, stdout, td_log_colour(1), opt->verbose);
     code = td_verdict_exit(c.verdict);
     td_comparison_release(&c);
-    return rc ? print_broken(&err) : code; /* a report that was asked for is missing: the last line says so */
+    return rc ? print_broken(&err) : code; /* a report that was asked for is missing: the last
+                                              line says so */
 }
 
 int main(int argc, char **argv)
@@ -133,27 +141,39 @@ int main(int argc, char **argv)
     int rc;
 
     memset(&opt, 0, sizeof opt);
-    snprintf(lanes_help, sizeof lanes_help, "%s: what to judge (default: what there is evidence for)", td_lanes_list(",", lanes));
+    snprintf(lanes_help, sizeof lanes_help,
+             "%s: what to judge (default: what there is evidence for)", td_lanes_list(",", lanes));
     const struct td_arg table[] = {
         {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", lanes_help, 0, 0},
-        {"replayed", 0, TD_ARG_STR, &opt.replayed, "LIST", NULL, 0, 0}, /* for gate: ask for the lanes that judge what it replayed */
-        {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0, 0},
-        {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR", "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
-        {"new", 0, TD_ARG_LIST, &opt.more, "DIR", "one more round of the candidate (may be repeated)", 0, 0},
-        {"baseline-live", 0, TD_ARG_LIST, &opt.live, "DIR", "a round of the baseline's live server, which took turns with NEW (may be repeated)", 0, 0},
+        /* for gate: ask for the lanes that judge what it replayed */
+        {"replayed", 0, TD_ARG_STR, &opt.replayed, "LIST", NULL, 0, 0},
+        {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0,
+         0},
+        {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR",
+         "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
+        {"new", 0, TD_ARG_LIST, &opt.more, "DIR",
+         "one more round of the candidate (may be repeated)", 0, 0},
+        {"baseline-live", 0, TD_ARG_LIST, &opt.live, "DIR",
+         "a round of the baseline's live server, which took turns with NEW (may be repeated)", 0,
+         0},
         {"json", 0, TD_ARG_STR, &opt.json, "FILE", "write the whole report as JSON", 0, 0},
         {"junit", 0, TD_ARG_STR, &opt.junit, "FILE", "write the report as JUnit XML", 0, 0},
-        {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL, "judge one recording by absolute rules, without a baseline", 0, 0},
+        {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL,
+         "judge one recording by absolute rules, without a baseline", 0, 0},
         {"verbose", 'v', TD_ARG_FLAG, &opt.verbose, NULL, "show every fork, collapse and op", 0, 0},
-        {"check-options", 0, TD_ARG_FLAG, &opt.check_only, NULL, NULL, 0, 0}, /* for gate: check --policy and --lanes before the replay */
+        /* for gate: check --policy and --lanes before the replay */
+        {"check-options", 0, TD_ARG_FLAG, &opt.check_only, NULL, NULL, 0, 0},
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};
     struct td_args args = {
         .program = "differ",
         .usage = "differ BASE NEW [options] | differ --smoke RECORDING",
-        .about = "Compare a baseline (a recording) with a candidate (a replay) and say whether it regressed.\n"
-                 "Exit: 0 pass, 1 regressed, 3 inconclusive, 4 broken, 2 usage or fixtures that must not be compared.",
+        .about = "Compare a baseline (a recording) with a candidate (a replay) and say whether it "
+                 "regressed.\n"
+                 "Exit: 0 pass, 1 regressed, 3 inconclusive, 4 broken, 2 usage or fixtures that "
+                 "must not be compared.",
         .table = table,
-        .examples = "  differ fixtures/qwen replay-1\n  differ fixtures/qwen replay-1 --lanes tokens,ops --json report.json\n"
+        .examples = "  differ fixtures/qwen replay-1\n  differ fixtures/qwen replay-1 --lanes "
+                    "tokens,ops --json report.json\n"
                     "  differ fixtures/qwen replay-1 --calibrate replay-of-an-honest-build\n"};
 
     td_log_program("differ");
@@ -161,7 +181,10 @@ int main(int argc, char **argv)
     if (rc)
         return rc > 0 ? TD_EXIT_OK : print_error(&err);
     if (args.n_rest != (opt.smoke ? 1 : 2) && !opt.check_only) {
-        td_fail(&err, TD_EINVAL, opt.smoke ? "--smoke needs one recording" : "two fixtures are needed, BASE and NEW; got %d", args.n_rest);
+        td_fail(&err, TD_EINVAL,
+                opt.smoke ? "--smoke needs one recording"
+                          : "two fixtures are needed, BASE and NEW; got %d",
+                args.n_rest);
         return print_error(&err);
     }
     return opt.smoke ? run_smoke(args.rest[0], &opt) : run_differ(&args, &opt);

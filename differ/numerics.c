@@ -1,4 +1,5 @@
-/* numerics.c - decide for each replayed op whether it is worse than the baseline's, and count by groups.
+/* numerics.c - decide for each replayed op whether it is worse than the baseline's, and count by
+ * groups.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/numerics.h"
 
@@ -51,7 +52,8 @@ static int part_over(const struct td_judged_op *op)
     int i, worst = -1;
 
     for (i = 0; i < TD_RMS_PARTS; i++)
-        if (rms_of(c, i) > op->limit_of[i] && (worst < 0 || rms_of(c, i) * op->limit_of[worst] > rms_of(c, worst) * op->limit_of[i]))
+        if (rms_of(c, i) > op->limit_of[i] &&
+            (worst < 0 || rms_of(c, i) * op->limit_of[worst] > rms_of(c, worst) * op->limit_of[i]))
             worst = i;
     return worst;
 }
@@ -82,7 +84,9 @@ static void set_result(struct td_judged_op *op, enum td_op_result r, const char 
 /* Ops without an error that can be compared. Returns true when the op is decided. */
 static bool decide_status(struct td_judged_op *op, const struct td_op_error *base)
 {
-    const char *reason = op->reason ? op->reason : op->candidate.crash ? op->candidate.crash : "no reason given";
+    const char *reason = op->reason            ? op->reason
+                         : op->candidate.crash ? op->candidate.crash
+                                               : "no reason given";
     bool base_died = op->baseline.crash || (base && base->crash);
 
     switch (op->status) {
@@ -106,34 +110,39 @@ static bool decide_status(struct td_judged_op *op, const struct td_op_error *bas
         return true;
     }
     set_result(op, base_died ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "%s: %s%s",
-            op->status == TD_OP_OK ? "crashed" : td_op_status_name(op->status), reason, base_died ? " (so does the baseline)" : "");
+               op->status == TD_OP_OK ? "crashed" : td_op_status_name(op->status), reason,
+               base_died ? " (so does the baseline)" : "");
     return true;
 }
 
 static bool decide_special_values(struct td_judged_op *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
-    long long total = op->total > 0 ? op->total : op->m > 0 && op->n > 0 ? op->m * op->n : 0; /* m and n are of one matrix of a batch */
+    /* m and n are of one matrix of a batch */
+    long long total = op->total > 0 ? op->total : op->m > 0 && op->n > 0 ? op->m * op->n : 0;
 
     if (!isfinite(c->score)) { /* NaN where NaN is right has a finite score (replayer/judge.h) */
         const char *what = c->nan > 0 ? "NaN" : c->inf > 0 ? "Inf" : "a hidden NaN";
         long long count = c->nan > 0 ? c->nan : c->inf;
 
         if (!base)
-            set_result(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements; the baseline's output is not known (--baseline-build PATH)",
-                    what, count, total);
+            set_result(op, TD_RESULT_UNDECIDED,
+                       "%s in %lld of %lld elements; the baseline's output is not known "
+                       "(--baseline-build PATH)",
+                       what, count, total);
         else if (isfinite(base->score) || c->nan > base->nan || c->inf > base->inf)
-            set_result(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what, count, total,
-                    (long long)(c->nan > 0 ? base->nan : base->inf));
+            set_result(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what,
+                       count, total, (long long)(c->nan > 0 ? base->nan : base->inf));
         else
-            set_result(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline", what, count, total);
+            set_result(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline",
+                       what, count, total);
         return true;
     }
     if (c->ref_nonzero > 0 && total > 0 && c->zero == total) {
         bool base_zero = base && base->zero == total;
 
-        set_result(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "all %lld elements are zero%s", total,
-                base_zero ? ", as in the baseline" : "");
+        set_result(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE,
+                   "all %lld elements are zero%s", total, base_zero ? ", as in the baseline" : "");
         return true;
     }
     return false;
@@ -146,19 +155,24 @@ static bool decide_stability(struct td_judged_op *op, const struct td_op_error *
     if (c->unstable == 0 || (base && (base->unstable > 0 || base->varies)))
         return false;
     if (base && base->repeats > 1)
-        set_result(op, TD_RESULT_WORSE, "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",
-                (long long)c->unstable, (long long)c->repeats);
+        set_result(
+            op, TD_RESULT_WORSE,
+            "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",
+            (long long)c->unstable, (long long)c->repeats);
     else
         set_result(op, TD_RESULT_UNDECIDED,
-                "unstable: %lld elements differ between %lld runs; whether the baseline's do is not known (--baseline-build PATH)",
-                (long long)c->unstable, (long long)c->repeats);
+                   "unstable: %lld elements differ between %lld runs; whether the baseline's do is "
+                   "not known (--baseline-build PATH)",
+                   (long long)c->unstable, (long long)c->repeats);
     return true;
 }
 
-static void decide_by_score(struct td_judged_op *op, enum td_op_result r, const struct td_op_error *base)
+static void decide_by_score(struct td_judged_op *op, enum td_op_result r,
+                            const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
-    const char *unknown = base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
+    const char *unknown =
+        base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
     const int part = part_over(op);
 
     if (part >= 0)
@@ -166,16 +180,18 @@ static void decide_by_score(struct td_judged_op *op, enum td_op_result r, const 
     if (!(c->score <= op->limit))
         set_result(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
     else if (part == TD_RMS_COL)
-        set_result(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col, op->limit_rms, unknown);
+        set_result(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col,
+                   op->limit_rms, unknown);
     else if (part == TD_RMS_ROW)
-        set_result(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row, op->limit_rms, unknown);
+        set_result(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row,
+                   op->limit_rms, unknown);
     else
-        set_result(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s", (long long)c->tile_row,
-                (long long)c->tile_col, c->tile, op->limit_rms, unknown);
+        set_result(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s",
+                   (long long)c->tile_row, (long long)c->tile_col, c->tile, op->limit_rms, unknown);
 }
 
-/* Without a reference an op is worse only if it crashed, hung, or gave NaN where a number is due (status
- * failed). */
+/* Without a reference an op is worse only if it crashed, hung, or gave NaN where a number is due
+ * (status failed). */
 static bool decide_without_reference(struct td_judged_op *op, const struct td_op_error *base)
 {
     if (!op->without_reference)
@@ -183,21 +199,24 @@ static bool decide_without_reference(struct td_judged_op *op, const struct td_op
     if (op->status == TD_OP_FAILED || op->status == TD_OP_CRASHED || op->status == TD_OP_HUNG)
         return decide_status(op, base);
     if (op->status != TD_OP_OK)
-        set_result(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status), op->reason ? op->reason : "no reason given");
+        set_result(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status),
+                   op->reason ? op->reason : "no reason given");
     else if (op->same)
         set_result(op, TD_RESULT_COMPARED, "bit-equal");
     else if (isnan(op->departs))
         set_result(op, TD_RESULT_COMPARED, "there is no other output to compare with");
     else
-        set_result(op, TD_RESULT_COMPARED, "departs by %.3g (relative L2) under equal input", op->departs);
+        set_result(op, TD_RESULT_COMPARED, "departs by %.3g (relative L2) under equal input",
+                   op->departs);
     return true;
 }
 
 static void rounding_words(const char *rounding, char *out, size_t n)
 {
-    static const struct { const char *name, *words; } known[] = {
-        {"none", "activations are not rounded"}, {"uint8-token", "activations are rounded to 8 bits per token (uint8-token)"},
-        {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"}, {"weight-f16", "weights are rounded to F16 (weight-f16)"}};
+    static const struct { const char *name, *words; } known[] = {{"none", "activations are not rounded"},
+                 {"uint8-token", "activations are rounded to 8 bits per token (uint8-token)"},
+                 {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"},
+                 {"weight-f16", "weights are rounded to F16 (weight-f16)"}};
     size_t i;
 
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -218,23 +237,27 @@ void td_op_rounding_change(const char *now, const char *was, char *out, size_t n
     snprintf(out, n, "%s; before: %s", a, b);
 }
 
-/* An op that is right by its own format, but the baseline has another one: undecided, unless the policy
- * accepts the change. */
-static bool decide_format(struct td_judged_op *op, const struct td_op_error *base, const struct td_policy *policy)
+/* An op that is right by its own format, but the baseline has another one: undecided, unless the
+ * policy accepts the change. */
+static bool decide_format(struct td_judged_op *op, const struct td_op_error *base,
+                          const struct td_policy *policy)
 {
     const char *was = td_op_baseline_rounding(op);
     char change[200];
 
-    op->format_changed = strcmp(was, op->act_rounding) != 0 || (op->origin && strcmp(op->origin->kind, op->kind) != 0);
+    op->format_changed = strcmp(was, op->act_rounding) != 0 ||
+                         (op->origin && strcmp(op->origin->kind, op->kind) != 0);
     if (!op->format_changed || policy->accept_format_change)
         return false;
     td_op_rounding_change(op->act_rounding, was, change, sizeof change);
-    set_result(op, TD_RESULT_UNDECIDED, "the format changed: %s; distance to exact arithmetic %.3g, before %.3g", change,
-            op->candidate.r0_rel_l2, base ? base->r0_rel_l2 : NAN);
+    set_result(op, TD_RESULT_UNDECIDED,
+               "the format changed: %s; distance to exact arithmetic %.3g, before %.3g", change,
+               op->candidate.r0_rel_l2, base ? base->r0_rel_l2 : NAN);
     return true;
 }
 
-void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, const struct td_policy *policy)
+void td_op_decide(struct td_judged_op *op, const struct td_op_group *group,
+                  const struct td_policy *policy)
 {
     const struct td_op_error *base = td_op_baseline(op), *c = &op->candidate;
     double floor = td_policy_floor(policy, op->kind, op->dtype, op->judge_floor);
@@ -249,12 +272,14 @@ void td_op_decide(struct td_judged_op *op, const struct td_op_group *group, cons
     if (group->baselines) /* fmax ignores NaN: a group without a finite baseline keeps the floor */
         op->limit = fmax(floor, policy->factor * group->old_score);
     for (i = 0; i < TD_RMS_PARTS; i++) {
-        op->limit_of[i] = group->baselines ? fmax(floor_rms, policy->factor * group->old_of[i]) : floor_rms;
+        op->limit_of[i] =
+            group->baselines ? fmax(floor_rms, policy->factor * group->old_of[i]) : floor_rms;
         op->limit_rms = fmax(op->limit_rms, op->limit_of[i]);
     }
     if (base)
         op->limit = fmax(op->limit, base->spread);
-    if (decide_without_reference(op, base) || decide_status(op, base) || decide_special_values(op, base))
+    if (decide_without_reference(op, base) || decide_status(op, base) ||
+        decide_special_values(op, base))
         return;
     over = !(c->score <= op->limit) || part_over(op) >= 0;
     if (over)
@@ -282,8 +307,10 @@ static int compare_key(const struct td_judged_op *a, const struct td_op_group *b
 
 static int by_key(const void *a, const void *b)
 {
-    const struct td_judged_op *p = *(const struct td_judged_op *const *)a, *q = *(const struct td_judged_op *const *)b;
-    struct td_op_group g = {.kind = q->kind, .shape = q->shape, .dtype = q->dtype, .m_class = q->m_class};
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a,
+                              *q = *(const struct td_judged_op *const *)b;
+    struct td_op_group g = {
+        .kind = q->kind, .shape = q->shape, .dtype = q->dtype, .m_class = q->m_class};
 
     return compare_key(p, &g);
 }
@@ -306,7 +333,8 @@ static struct td_op_group *group_of_op(struct td_numerics *n, const struct td_ju
     return NULL;
 }
 
-static int make_groups(const struct td_op_set *a, const struct td_op_set *b, struct td_numerics *n, struct td_error *err)
+static int make_groups(const struct td_op_set *a, const struct td_op_set *b, struct td_numerics *n,
+                       struct td_error *err)
 {
     size_t total = a->n + b->n, i;
     const struct td_judged_op **all = malloc((total + 1) * sizeof(*all));
@@ -321,10 +349,20 @@ static int make_groups(const struct td_op_set *a, const struct td_op_set *b, str
     qsort(all, total, sizeof(*all), by_key);
     for (i = 0; i < total; i++)
         if (n->n == 0 || compare_key(all[i], &n->group[n->n - 1]) != 0)
-            n->group[n->n++] = (struct td_op_group){.kind = all[i]->kind, .shape = all[i]->shape, .dtype = all[i]->dtype,
-                                                    .m_class = all[i]->m_class, .old_score = NAN, .old_of = {NAN, NAN, NAN}, .old_rms = NAN, .old_rel = NAN,
-                                                    .new_score = NAN, .new_rms = NAN, .new_rel = NAN, .departs = NAN,
-                                                    .old_r0 = NAN, .new_r0 = NAN};
+            n->group[n->n++] = (struct td_op_group){.kind = all[i]->kind,
+                                                    .shape = all[i]->shape,
+                                                    .dtype = all[i]->dtype,
+                                                    .m_class = all[i]->m_class,
+                                                    .old_score = NAN,
+                                                    .old_of = {NAN, NAN, NAN},
+                                                    .old_rms = NAN,
+                                                    .old_rel = NAN,
+                                                    .new_score = NAN,
+                                                    .new_rms = NAN,
+                                                    .new_rel = NAN,
+                                                    .departs = NAN,
+                                                    .old_r0 = NAN,
+                                                    .new_r0 = NAN};
     free(all);
     return TD_OK;
 }
@@ -343,7 +381,8 @@ static void add_baseline(struct td_op_group *g, const struct td_op_error *e)
     g->old_rel = fmax(g->old_rel, e->rel_l2);
 }
 
-static void add_compared(struct td_op_group *g, const struct td_judged_op *op, struct td_numerics *n)
+static void add_compared(struct td_op_group *g, const struct td_judged_op *op,
+                         struct td_numerics *n)
 {
     if (op->status != TD_OP_OK || (!op->same && isnan(op->departs))) {
         n->not_compared++;
@@ -404,7 +443,8 @@ static void describe_group_coverage(struct td_numerics *n)
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
 
-        if (g->compared + g->not_compared == 0 || g->judged) { /* the others have a sentence of their own */
+        /* the others have a sentence of their own */
+        if (g->compared + g->not_compared == 0 || g->judged) {
             groups++;
             judged += g->judged > g->broken;
             ops += g->judged - g->broken;
@@ -413,8 +453,10 @@ static void describe_group_coverage(struct td_numerics *n)
         if (i + 1 < n->n && strcmp(g->kind, n->group[i + 1].kind) == 0)
             continue;
         if (groups && len < sizeof n->coverage)
-            len += (size_t)snprintf(n->coverage + len, sizeof n->coverage - len, "%s%s %zu of %zu shapes x M classes (%zu of %zu ops)",
-                                    len ? ", " : "", g->kind, judged, groups, ops, recorded > ops ? recorded : ops);
+            len += (size_t)snprintf(n->coverage + len, sizeof n->coverage - len,
+                                    "%s%s %zu of %zu shapes x M classes (%zu of %zu ops)",
+                                    len ? ", " : "", g->kind, judged, groups, ops,
+                                    recorded > ops ? recorded : ops);
         judged = groups = ops = recorded = 0;
     }
 }
@@ -435,8 +477,8 @@ static bool runs_before(const struct td_judged_op *a, const struct td_judged_op 
     return a->op < b->op;
 }
 
-int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base, const struct td_policy *policy,
-                        struct td_numerics *n, struct td_error *err)
+int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base,
+                        const struct td_policy *policy, struct td_numerics *n, struct td_error *err)
 {
     size_t i, had;
     int rc;

@@ -9,7 +9,8 @@
 
 struct number { const char *section, *key; size_t at; double min, max; };
 static const struct number NUMBERS[] = {
-#define THRESHOLD(section, key, field, preset, min, max) {#section, #key, offsetof(struct td_policy, field), min, max},
+#define THRESHOLD(section, key, field, preset, min, max)                                           \
+    {#section, #key, offsetof(struct td_policy, field), min, max},
 #include "differ/policy.def"
 #undef THRESHOLD
 };
@@ -56,22 +57,29 @@ static int parse_floors(const cJSON *floors, struct td_policy *p, struct td_erro
     const cJSON *f;
 
     if (!cJSON_IsObject(floors))
-        return td_fail(err, TD_EINVAL, "policy: numerics.floors must be an object such as {\"gptq_gemm/F16\": 4}");
+        return td_fail(err, TD_EINVAL,
+                       "policy: numerics.floors must be an object such as {\"gptq_gemm/F16\": 4}");
     cJSON_ArrayForEach(f, floors) {
         double v = td_json_num(f, NAN);
 
         if (p->n_floors == TD_POLICY_MAX_FLOORS)
             return td_fail(err, TD_ELIMIT, "policy: more than %d floors", TD_POLICY_MAX_FLOORS);
         if (!(v >= 0 && v <= 1e9)) /* as numerics.floor */
-            return td_fail(err, TD_EINVAL, "policy: numerics.floors.%s must be a number from 0 to 1e+09", f->string);
-        if (snprintf(p->floors[p->n_floors].key, sizeof p->floors[0].key, "%s", f->string) >= (int)sizeof p->floors[0].key)
-            return td_fail(err, TD_EINVAL, "policy: numerics.floors.%s: no kind of op has such a long name", f->string);
+            return td_fail(err, TD_EINVAL,
+                           "policy: numerics.floors.%s must be a number from 0 to 1e+09",
+                           f->string);
+        if (snprintf(p->floors[p->n_floors].key, sizeof p->floors[0].key, "%s", f->string) >=
+            (int)sizeof p->floors[0].key)
+            return td_fail(err, TD_EINVAL,
+                           "policy: numerics.floors.%s: no kind of op has such a long name",
+                           f->string);
         p->floors[p->n_floors++].floor = v;
     }
     return TD_OK;
 }
 
-static int parse_member(const char *section, const cJSON *v, struct td_policy *p, struct td_error *err)
+static int parse_member(const char *section, const cJSON *v, struct td_policy *p,
+                        struct td_error *err)
 {
     char known[400] = "";
     size_t i, len = 0;
@@ -80,7 +88,8 @@ static int parse_member(const char *section, const cJSON *v, struct td_policy *p
         return parse_floors(v, p, err);
     if (strcmp(section, "numerics") == 0 && strcmp(v->string, "accept_format_change") == 0) {
         if (!cJSON_IsBool(v))
-            return td_fail(err, TD_EINVAL, "policy: numerics.accept_format_change must be true or false");
+            return td_fail(err, TD_EINVAL,
+                           "policy: numerics.accept_format_change must be true or false");
         p->accept_format_change = cJSON_IsTrue(v);
         return TD_OK;
     }
@@ -94,14 +103,15 @@ static int parse_member(const char *section, const cJSON *v, struct td_policy *p
             continue;
         x = td_json_num(v, NAN);
         if (!(x >= NUMBERS[i].min && x <= NUMBERS[i].max))
-            return td_fail(err, TD_EINVAL, "policy: %s.%s must be a number from %g to %g", section, v->string, NUMBERS[i].min,
-                           NUMBERS[i].max);
+            return td_fail(err, TD_EINVAL, "policy: %s.%s must be a number from %g to %g", section,
+                           v->string, NUMBERS[i].min, NUMBERS[i].max);
         *to = x;
         if (to == &p->floor)
             p->floor_given = true;
         return TD_OK;
     }
-    return td_fail(err, TD_EINVAL, "policy: unknown threshold %s.%s; known in %s:%s%s", section, v->string, section, known,
+    return td_fail(err, TD_EINVAL, "policy: unknown threshold %s.%s; known in %s:%s%s", section,
+                   v->string, section, known,
                    strcmp(section, "numerics") == 0 ? " floors accept_format_change" : "");
 }
 
@@ -178,15 +188,19 @@ void td_policy_write(const struct td_policy *p, struct td_jw *w, const char *key
 
 void td_policy_describe(const struct td_policy *p, struct td_buf *out)
 {
-    td_buf_addf(out,
-                "  policy %s: ops worse when over a floor (default %.3g, rms %.3g) and over %.3g x the baseline's own worst;\n"
-                "  forks: level %.3g, gap at most %.3g nats; scores: NLL +%.3g, of one answer +%.3g; "
-                "speed: ops +%.3g %% beyond %.3g %%, servers +%.3g %% beyond %.3g %%\n",
-                p->name, p->floor, p->floor_rms, p->factor, p->tokens_alpha, p->gap_max, p->scores_nll_max,
-                p->scores_text_nll_max, p->ops_effect * 100, p->ops_noise * 100, p->server_effect * 100, p->start_spread * 100);
+    td_buf_addf(
+        out,
+        "  policy %s: ops worse when over a floor (default %.3g, rms %.3g) and over %.3g x the "
+        "baseline's own worst;\n"
+        "  forks: level %.3g, gap at most %.3g nats; scores: NLL +%.3g, of one answer +%.3g; "
+        "speed: ops +%.3g %% beyond %.3g %%, servers +%.3g %% beyond %.3g %%\n",
+        p->name, p->floor, p->floor_rms, p->factor, p->tokens_alpha, p->gap_max, p->scores_nll_max,
+        p->scores_text_nll_max, p->ops_effect * 100, p->ops_noise * 100, p->server_effect * 100,
+        p->start_spread * 100);
 }
 
-double td_policy_floor(const struct td_policy *p, const char *kind, const char *dtype, double judge_floor)
+double td_policy_floor(const struct td_policy *p, const char *kind, const char *dtype,
+                       double judge_floor)
 {
     char key[80];
     int i;

@@ -15,7 +15,8 @@ size_t td_answers_common_prefix(const struct td_exchange *a, const struct td_exc
     return i;
 }
 
-void td_answer_print(const struct td_page *p, const char *name, const struct td_exchange *x, size_t at)
+void td_answer_print(const struct td_page *p, const char *name, const struct td_exchange *x,
+                     size_t at)
 {
     struct td_buf b = TD_BUF_INIT(1 << 16);
 
@@ -33,7 +34,8 @@ void td_answer_write_text(struct td_jw *w, const char *key, const struct td_exch
     td_buf_release(&b);
 }
 
-void td_answer_write_name(struct td_jw *w, const char *prompt_id, const char *category, const struct td_exchange *x)
+void td_answer_write_name(struct td_jw *w, const char *prompt_id, const char *category,
+                          const struct td_exchange *x)
 {
     td_jw_cstr(w, "prompt_id", prompt_id);
     td_jw_cstr(w, "category", category);
@@ -46,6 +48,7 @@ const char *td_noise_name(enum td_role role, int round, char out[64])
     if (role == TD_BASE)
         snprintf(out, 64, "baseline against itself");
     else
-        snprintf(out, 64, role == TD_LIVE ? "live baseline, round %d" : "honest build %d", round + 1);
+        snprintf(out, 64, role == TD_LIVE ? "live baseline, round %d" : "honest build %d",
+                 round + 1);
     return out;
 }

@@ -1,4 +1,5 @@
-/* report_blame.c - the pattern of the bad ops and the first of them, in the text and the JSON report.
+/* report_blame.c - the pattern of the bad ops and the first of them, in the text and the JSON
+ * report.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/report_blame.h"
 
@@ -10,15 +11,20 @@ static void print_place(const struct td_page *p, const struct td_blame *b)
     int i;
 
     if (*b->prompt_id) {
-        fprintf(p->out, "           while the server %s prompt %s, repeat %d", b->decode ? "answered" : "read", b->prompt_id, b->repeat);
+        fprintf(p->out, "           while the server %s prompt %s, repeat %d",
+                b->decode ? "answered" : "read", b->prompt_id, b->repeat);
         if (b->position >= 0)
             fprintf(p->out, ", at position %d", b->position);
         fprintf(p->out, b->inferred ? " (inferred)\n" : "\n");
     } else if (b->n_among) {
-        fprintf(p->out, "           while the server computed %s", b->n_sharing > 1 ? "together, and it is not known which row is whose, prompts" : "prompt");
+        fprintf(p->out, "           while the server computed %s",
+                b->n_sharing > 1 ? "together, and it is not known which row is whose, prompts"
+                                 : "prompt");
         for (i = 0; i < b->n_among; i++)
             fprintf(p->out, "%s %s", i ? "," : "", b->among[i]);
-        fprintf(p->out, "%s%s\n", b->n_among == TD_BLAME_AMONG && b->n_sharing > b->n_among ? " and more" : "", b->inferred ? " (inferred)" : "");
+        fprintf(p->out, "%s%s\n",
+                b->n_among == TD_BLAME_AMONG && b->n_sharing > b->n_among ? " and more" : "",
+                b->inferred ? " (inferred)" : "");
     }
 }
 
@@ -34,22 +40,30 @@ void td_blame_print(const struct td_page *p, const struct td_blame *b)
     else if (b->rule.n_terms == 0 && b->good * 20 < b->bad)
         fprintf(p->out, "  pattern  nearly every op: %zu bad, %zu good\n", b->bad, b->good);
     else if (b->rule.n_terms == 0)
-        fprintf(p->out, "  pattern  none: no simple rule separates %zu bad ops from %zu good ones\n", b->bad, b->good);
+        fprintf(p->out,
+                "  pattern  none: no simple rule separates %zu bad ops from %zu good ones\n",
+                b->bad, b->good);
     else
-        fprintf(p->out, "  pattern  %s: holds for %zu of %zu bad ops and %zu of %zu good ones\n", b->text, b->rule.bad_hit, b->bad,
-                b->rule.good_hit, b->good);
+        fprintf(p->out, "  pattern  %s: holds for %zu of %zu bad ops and %zu of %zu good ones\n",
+                b->text, b->rule.bad_hit, b->bad, b->rule.good_hit, b->good);
     for (i = 0; i < b->n_same && b->good; i++)
         fprintf(p->out, "           %s separates these ops equally well\n", b->same_text[i]);
     fprintf(p->out, "  first    op %lld", (long long)op->op);
     if (op->step >= 0)
         fprintf(p->out, ", step %lld", (long long)op->step);
-    fprintf(p->out, ": %s/%s, %s, M=%lld%s%s%s\n           %s\n", td_judged_op_layer_words(op, "unknown layer", layer, sizeof layer), op->kind, op->shape,
-            (long long)op->m, op->symbol ? " (" : "", op->symbol ? op->symbol : "", op->symbol ? ")" : "", op->why);
+    fprintf(p->out, ": %s/%s, %s, M=%lld%s%s%s\n           %s\n",
+            td_judged_op_layer_words(op, "unknown layer", layer, sizeof layer), op->kind, op->shape,
+            (long long)op->m, op->symbol ? " (" : "", op->symbol ? op->symbol : "",
+            op->symbol ? ")" : "", op->why);
     print_place(p, b);
     if (b->first_nan && b->first_nan != op)
-        fprintf(p->out, "  first NaN or Inf: op %lld, %s/%s, %s, M=%lld: %lld NaN, %lld Inf in its output\n", (long long)b->first_nan->op,
-                b->first_nan->layer ? b->first_nan->layer : "unknown layer", b->first_nan->kind, b->first_nan->shape,
-                (long long)b->first_nan->m, (long long)b->first_nan->candidate.nan, (long long)b->first_nan->candidate.inf);
+        fprintf(
+            p->out,
+            "  first NaN or Inf: op %lld, %s/%s, %s, M=%lld: %lld NaN, %lld Inf in its output\n",
+            (long long)b->first_nan->op,
+            b->first_nan->layer ? b->first_nan->layer : "unknown layer", b->first_nan->kind,
+            b->first_nan->shape, (long long)b->first_nan->m, (long long)b->first_nan->candidate.nan,
+            (long long)b->first_nan->candidate.inf);
 }
 
 void td_blame_write_json(struct td_jw *w, const struct td_blame *b)

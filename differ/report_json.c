@@ -47,7 +47,9 @@ static void write_lanes(struct td_jw *w, const struct td_comparison *c)
         td_jw_arr(w, "notes");
         for (j = 0; j < l->n_notes; j++) {
             td_jw_obj(w, NULL);
-            td_jw_cstr(w, "verdict", l->notes[j].verdict == TD_NOT_JUDGED ? "note" : td_verdict_name(l->notes[j].verdict));
+            td_jw_cstr(w, "verdict",
+                       l->notes[j].verdict == TD_NOT_JUDGED ? "note"
+                                                            : td_verdict_name(l->notes[j].verdict));
             td_jw_cstr(w, "text", l->notes[j].text);
             td_jw_end(w);
         }
@@ -68,7 +70,8 @@ int td_report_json(const struct td_comparison *c, const char *path, struct td_er
     td_jw_obj(&w, NULL);
     td_jw_cstr(&w, "schema", SCHEMA);
     td_jw_cstr(&w, "tool", "tapedeck differ " TD_VERSION);
-    td_jw_cstr(&w, "verdict", td_verdict_name(c->verdict == TD_NOT_JUDGED ? TD_INCONCLUSIVE : c->verdict));
+    td_jw_cstr(&w, "verdict",
+               td_verdict_name(c->verdict == TD_NOT_JUDGED ? TD_INCONCLUSIVE : c->verdict));
     td_jw_i64(&w, "exit", td_verdict_exit(c->verdict));
     td_jw_str(&w, "line", td_buf_str(&line), line.len);
     write_sides(&w, c);

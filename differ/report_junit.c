@@ -1,4 +1,5 @@
-/* report_junit.c - the report as JUnit XML for CI: a case for each lane, and the cases of the lanes.
+/* report_junit.c - the report as JUnit XML for CI: a case for each lane, and the cases of the
+ * lanes.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lanes.h"
 #include "differ/report_verdict.h"
@@ -28,7 +29,8 @@ int td_report_junit(const struct td_comparison *c, const char *path, struct td_e
     for (i = 0; i < TD_N_LANES; i++) {
         const struct td_lane *l = &c->lane[i];
 
-        td_junit_verdict(&junit, "lane", td_lane_name(l->id), l->asked ? l->verdict : TD_NOT_JUDGED, reason_of(l));
+        td_junit_verdict(&junit, "lane", td_lane_name(l->id), l->asked ? l->verdict : TD_NOT_JUDGED,
+                         reason_of(l));
     }
     for (i = 0; i < TD_N_LANES; i++)
         if (td_lane_types[i]->add_cases)

@@ -12,7 +12,8 @@
 
 static int by_execution(const void *a, const void *b)
 {
-    const struct td_judged_op *p = *(const struct td_judged_op *const *)a, *q = *(const struct td_judged_op *const *)b;
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a,
+                              *q = *(const struct td_judged_op *const *)b;
 
     if (p->step >= 0 && q->step >= 0 && p->step != q->step)
         return p->step < q->step ? -1 : 1;
@@ -43,15 +44,17 @@ static void print_bad_op(const struct td_page *p, const struct td_judged_op *op)
 {
     char m[32], layer[300];
 
-    fprintf(p->out, "  op %-6lld %s %s%s%s%s: %s: %s\n", (long long)op->op, op->kind, op->shape, rows_words(op, m, sizeof m),
-            op->layer ? " " : "", op->layer ? td_judged_op_layer_words(op, "", layer, sizeof layer) : "",
+    fprintf(p->out, "  op %-6lld %s %s%s%s%s: %s: %s\n", (long long)op->op, op->kind, op->shape,
+            rows_words(op, m, sizeof m), op->layer ? " " : "",
+            op->layer ? td_judged_op_layer_words(op, "", layer, sizeof layer) : "",
             td_op_result_name(op->result), op->why);
 }
 
 /* Ops that were judged and are not ok. */
 static bool is_bad(const struct td_judged_op *op)
 {
-    return op->status != TD_OP_NONE && op->result != TD_RESULT_OK && op->result != TD_RESULT_COMPARED;
+    return op->status != TD_OP_NONE && op->result != TD_RESULT_OK &&
+           op->result != TD_RESULT_COMPARED;
 }
 
 /* The bad ops one by one, in order of execution. */
@@ -91,7 +94,8 @@ static void print_formats(const struct td_page *p, const struct td_numerics *n)
         if (!g->format_changed)
             continue;
         td_op_rounding_change(g->new_rounding, g->old_rounding, change, sizeof change);
-        fprintf(p->out, "  %s %s %s: new %s, old %s; %s\n", g->kind, g->shape, td_m_class_name(g->m_class), number(g->new_r0, a, sizeof a),
+        fprintf(p->out, "  %s %s %s: new %s, old %s; %s\n", g->kind, g->shape,
+                td_m_class_name(g->m_class), number(g->new_r0, a, sizeof a),
                 number(g->old_r0, b, sizeof b), change);
     }
 }
@@ -105,8 +109,10 @@ static void print_compared(const struct td_page *p, const struct td_numerics *n)
 
     if (n->compared + n->not_compared == 0)
         return;
-    td_page_title(p, "ops without a reference (their outputs beside the baseline's, under equal input)");
-    fprintf(p->out, "  %-24s %6s %6s %12s  %s\n", "kind", "ops", "equal", "not compared", "largest relative departure");
+    td_page_title(
+        p, "ops without a reference (their outputs beside the baseline's, under equal input)");
+    fprintf(p->out, "  %-24s %6s %6s %12s  %s\n", "kind", "ops", "equal", "not compared",
+            "largest relative departure");
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
 
@@ -117,7 +123,8 @@ static void print_compared(const struct td_page *p, const struct td_numerics *n)
         if (i + 1 < n->n && strcmp(g->kind, n->group[i + 1].kind) == 0)
             continue;
         if (ops + skipped)
-            fprintf(p->out, "  %-24s %6zu %6zu %12zu  %s\n", g->kind, ops, equal, skipped, number(worst, a, sizeof a));
+            fprintf(p->out, "  %-24s %6zu %6zu %12zu  %s\n", g->kind, ops, equal, skipped,
+                    number(worst, a, sizeof a));
         ops = equal = skipped = 0;
         worst = NAN;
     }
@@ -140,13 +147,17 @@ static void print_group(const struct td_page *p, const struct td_op_group *g, in
 {
     char a[24], b[24], c[24], d[24], e[24], f[24];
 
-    fprintf(p->out, "  %-*s  %-*s  %-8s %6zu ", kind, g->kind, shape, g->shape, td_m_class_name(g->m_class), g->judged);
+    fprintf(p->out, "  %-*s  %-*s  %-8s %6zu ", kind, g->kind, shape, g->shape,
+            td_m_class_name(g->m_class), g->judged);
     snprintf(a, sizeof a, "%6zu", g->worse);
     td_page_verdict(p, g->worse ? TD_REGRESSED : TD_NOT_JUDGED, a, 6);
-    fprintf(p->out, " %6zu | %8s %8s %8s | %8s %8s %8s%s\n", g->bit_equal, number(g->new_score, a, sizeof a),
-            number(g->old_score, b, sizeof b), number(g->limit, c, sizeof c), number(g->new_rms, d, sizeof d),
+    fprintf(p->out, " %6zu | %8s %8s %8s | %8s %8s %8s%s\n", g->bit_equal,
+            number(g->new_score, a, sizeof a), number(g->old_score, b, sizeof b),
+            number(g->limit, c, sizeof c), number(g->new_rms, d, sizeof d),
             number(g->old_rms, e, sizeof e), number(g->limit_rms, f, sizeof f),
-            g->judged == 0 ? "  not replayed" : g->undecided + g->broken ? "  some undecided" : "");
+            g->judged == 0             ? "  not replayed"
+            : g->undecided + g->broken ? "  some undecided"
+                                       : "");
 }
 
 void td_ops_print(const struct td_page *p, const struct td_numerics *n, const struct td_op_set *ops)
@@ -157,9 +168,11 @@ void td_ops_print(const struct td_page *p, const struct td_numerics *n, const st
     print_compared(p, n);
     if (n->judged == 0)
         return;
-    td_page_title(p, "ops (error in units of correct rounding: worst element, and rms of the worst row, column or tile)");
-    fprintf(p->out, "  %-*s  %-*s  %-8s %6s %6s %6s | %8s %8s %8s | %8s %8s %8s\n", kind, "kernel", shape, "N x K", "M", "ops",
-            "worse", "equal", "new", "old", "limit", "rms new", "rms old", "limit");
+    td_page_title(p, "ops (error in units of correct rounding: worst element, and rms of the worst "
+                     "row, column or tile)");
+    fprintf(p->out, "  %-*s  %-*s  %-8s %6s %6s %6s | %8s %8s %8s | %8s %8s %8s\n", kind, "kernel",
+            shape, "N x K", "M", "ops", "worse", "equal", "new", "old", "limit", "rms new",
+            "rms old", "limit");
     for (i = 0; i < n->n; i++)
         if (n->group[i].judged || n->group[i].compared + n->group[i].not_compared == 0)
             print_group(p, &n->group[i], kind, shape);
@@ -279,8 +292,8 @@ static void write_group(struct td_jw *w, const struct td_op_group *g)
     td_jw_end(w);
 }
 
-void td_ops_write_json(struct td_jw *w, const struct td_numerics *n, const struct td_op_set *ops, size_t recorded,
-                       const struct td_coverage *coverage)
+void td_ops_write_json(struct td_jw *w, const struct td_numerics *n, const struct td_op_set *ops,
+                       size_t recorded, const struct td_coverage *coverage)
 {
     size_t i;
 
@@ -322,13 +335,18 @@ void td_ops_add_cases(struct td_junit *junit, const struct td_numerics *n)
 
     for (i = 0; i < n->n; i++) {
         const struct td_op_group *g = &n->group[i];
-        enum td_verdict v = g->worse ? TD_REGRESSED : g->undecided + g->broken ? TD_INCONCLUSIVE : g->judged ? TD_PASS : TD_NOT_JUDGED;
+        enum td_verdict v = g->worse                   ? TD_REGRESSED
+                            : g->undecided + g->broken ? TD_INCONCLUSIVE
+                            : g->judged                ? TD_PASS
+                                                       : TD_NOT_JUDGED;
 
         if (g->judged == 0 && g->compared + g->not_compared)
             continue; /* information only: nothing is judged by them */
         snprintf(name, sizeof name, "%s %s %s", g->kind, g->shape, td_m_class_name(g->m_class));
-        snprintf(why, sizeof why, "%zu of %zu worse, %zu undecided; worst error %.3g, baseline %.3g, limit %.3g", g->worse, g->judged,
-                 g->undecided + g->broken, g->new_score, g->old_score, g->limit);
+        snprintf(why, sizeof why,
+                 "%zu of %zu worse, %zu undecided; worst error %.3g, baseline %.3g, limit %.3g",
+                 g->worse, g->judged, g->undecided + g->broken, g->new_score, g->old_score,
+                 g->limit);
         td_junit_verdict(junit, "op", name, v, why);
     }
 }

@@ -1,4 +1,5 @@
-/* report_text.c - the report for a person: what was compared, the lanes' sections, limits, lanes, verdict.
+/* report_text.c - the report for a person: what was compared, the lanes' sections, limits,
+ * lanes, verdict.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/json.h"
 #include "differ/lanes.h"
@@ -7,16 +8,21 @@
 
 static void print_side(const struct td_page *p, const struct td_side *s)
 {
-    static const char *const ROLE[TD_N_ROLES] = {"baseline", "baseline, live", "candidate", "calibration"};
-    const cJSON *m = td_fixture_manifest(s->fx), *server = td_json_get(m, "server"), *replay = td_json_get(m, "replay");
-    const char *model = td_json_get_str(server, "model", ""), *version = td_json_get_str(server, "version", "");
-    const char *build = td_json_get_str(replay, "build", ""), *base_build = td_json_get_str(replay, "baseline_build", "");
+    static const char *const ROLE[TD_N_ROLES] = {"baseline", "baseline, live", "candidate",
+                                                 "calibration"};
+    const cJSON *m = td_fixture_manifest(s->fx), *server = td_json_get(m, "server"),
+                *replay = td_json_get(m, "replay");
+    const char *model = td_json_get_str(server, "model", ""),
+               *version = td_json_get_str(server, "version", "");
+    const char *build = td_json_get_str(replay, "build", ""),
+               *base_build = td_json_get_str(replay, "baseline_build", "");
 
     fprintf(p->out, "  %-14s %s", ROLE[s->role], td_fixture_dir(s->fx));
     if (*model)
         fprintf(p->out, "  %s", model);
     if (*td_json_get_str(server, "kind", ""))
-        fprintf(p->out, " on %s%s%s", td_json_get_str(server, "kind", ""), *version ? " " : "", version);
+        fprintf(p->out, " on %s%s%s", td_json_get_str(server, "kind", ""), *version ? " " : "",
+                version);
     if (*build)
         fprintf(p->out, "  build %s", build);
     if (*base_build)
@@ -80,7 +86,9 @@ static void print_lanes(const struct td_comparison *c, const struct td_page *p)
     for (i = 0; i < TD_N_LANES; i++)
         print_lane(&c->lane[i], p);
     if (c->bad_frames)
-        fprintf(p->out, "  %zu frames of the fixtures are corrupt and were skipped (fixture verify DIR names them)\n",
+        fprintf(p->out,
+                "  %zu frames of the fixtures are corrupt and were skipped (fixture verify DIR "
+                "names them)\n",
                 c->bad_frames);
 }
 
@@ -88,7 +96,8 @@ void td_report_verdict_line(const struct td_comparison *c, struct td_buf *out)
 {
     int i;
 
-    td_buf_addf(out, "verdict: %s", td_verdict_name(c->verdict == TD_NOT_JUDGED ? TD_INCONCLUSIVE : c->verdict));
+    td_buf_addf(out, "verdict: %s",
+                td_verdict_name(c->verdict == TD_NOT_JUDGED ? TD_INCONCLUSIVE : c->verdict));
     for (i = 0; i < TD_N_LANES; i++)
         if (td_lane_types[i]->add_answer_figures)
             td_lane_types[i]->add_answer_figures(c, out);

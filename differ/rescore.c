@@ -22,10 +22,12 @@ static bool is_sound(float logprob)
     return isfinite(logprob) && logprob > CLAMPED;
 }
 
-static void add_position(struct td_rescore_part *p, const struct td_exchange *b, const struct td_exchange *x, int32_t i)
+static void add_position(struct td_rescore_part *p, const struct td_exchange *b,
+                         const struct td_exchange *x, int32_t i)
 {
     double d = (double)b->scores[i] - (double)x->scores[i];
-    bool tops = b->scores_top && x->scores_top && b->scores_top[i].id >= 0 && x->scores_top[i].id >= 0;
+    bool tops =
+        b->scores_top && x->scores_top && b->scores_top[i].id >= 0 && x->scores_top[i].id >= 0;
 
     p->n++;
     p->sum_base -= (double)b->scores[i];
@@ -37,8 +39,9 @@ static void add_position(struct td_rescore_part *p, const struct td_exchange *b,
 }
 
 /* Compare x with b and add to the two parts. r NULL: noise, whose worst place is not kept. */
-static void compare_scorings(const struct td_exchange *b, const struct td_exchange *x, struct td_rescore_part *answer, struct td_rescore_part *prompt,
-                    struct td_rescore *r)
+static void compare_scorings(const struct td_exchange *b, const struct td_exchange *x,
+                             struct td_rescore_part *answer, struct td_rescore_part *prompt,
+                             struct td_rescore *r)
 {
     int32_t i;
 
@@ -78,12 +81,15 @@ static void finish_part(struct td_rescore_part *p)
     p->base_nll = p->n ? p->sum_base / n : NAN;
     p->shift = p->n ? p->sum / n : 0;
     p->mean_abs = p->n ? p->sum_abs / n : NAN;
-    p->error = p->tokens > 1 ? sqrt(fmax(p->sum_sq - p->sum * p->sum / n, 0) / n / (double)(p->tokens - 1)) : 0;
+    p->error = p->tokens > 1
+                   ? sqrt(fmax(p->sum_sq - p->sum * p->sum / n, 0) / n / (double)(p->tokens - 1))
+                   : 0;
 }
 
 static bool same_text(const struct td_exchange *a, const struct td_exchange *b)
 {
-    return a->scored_from == b->scored_from && a->n_prompt_ids == b->n_prompt_ids && a->n_scores == b->n_scores &&
+    return a->scored_from == b->scored_from && a->n_prompt_ids == b->n_prompt_ids &&
+           a->n_scores == b->n_scores &&
            !memcmp(a->prompt_ids, b->prompt_ids, (size_t)a->n_prompt_ids * sizeof *a->prompt_ids);
 }
 
@@ -109,7 +115,8 @@ static int by_text(const void *a, const void *b)
     return c ? c : (p->x->stream > q->x->stream) - (p->x->stream < q->x->stream);
 }
 
-static int gather_scorings(const struct td_side *sides, size_t n, struct scorings *out, struct td_error *err)
+static int gather_scorings(const struct td_side *sides, size_t n, struct scorings *out,
+                           struct td_error *err)
 {
     size_t i, j, total = 0;
 
@@ -127,9 +134,11 @@ static int gather_scorings(const struct td_side *sides, size_t n, struct scoring
     return TD_OK;
 }
 
-/* The baseline's scoring that x is compared with: of the same repeat, else its first. NULL: it has none.
+/* The baseline's scoring that x is compared with: of the same repeat, else its first. NULL: it
+ * has none.
  *   s : [n], all scorings of one prompt */
-static const struct td_exchange *find_counterpart(const struct scoring *s, size_t n, const struct td_exchange *x)
+static const struct td_exchange *find_counterpart(const struct scoring *s, size_t n,
+                                                  const struct td_exchange *x)
 {
     const struct td_exchange *first = NULL;
     size_t i;
@@ -177,7 +186,9 @@ static void add_noise(struct td_rescore *r, const struct scoring *s, const struc
 
 static void count_failure(enum td_scored o, const struct td_exchange *x, struct td_rescore *r)
 {
-    const struct td_exchange **first = o == TD_SCORED_NAN ? &r->nan : o == TD_SCORED_REFUSED ? &r->refused : &r->failed;
+    const struct td_exchange **first = o == TD_SCORED_NAN       ? &r->nan
+                                       : o == TD_SCORED_REFUSED ? &r->refused
+                                                                : &r->failed;
 
     *(o == TD_SCORED_NAN ? &r->n_nan : o == TD_SCORED_REFUSED ? &r->n_refused : &r->n_failed) += 1;
     if (!*first)
@@ -187,7 +198,8 @@ static void count_failure(enum td_scored o, const struct td_exchange *x, struct 
 /* s : [n], all scorings of one prompt */
 static void measure_text(struct td_rescore *r, const struct scoring *s, size_t n)
 {
-    struct td_rescore_text t = {.prompt_id = id_of(s->x), .category = s->x->category ? s->x->category : ""};
+    struct td_rescore_text t = {.prompt_id = id_of(s->x),
+                                .category = s->x->category ? s->x->category : ""};
     size_t i, compared = 0, others = 0;
 
     if (!find_counterpart(s, n, s->x))
@@ -244,7 +256,8 @@ static void finish_all(struct td_rescore *r)
     }
 }
 
-int td_rescore_measure(const struct td_side *sides, size_t n_sides, struct td_rescore *r, struct td_error *err)
+int td_rescore_measure(const struct td_side *sides, size_t n_sides, struct td_rescore *r,
+                       struct td_error *err)
 {
     struct scorings all;
     size_t i, j;

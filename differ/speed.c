@@ -9,7 +9,8 @@
 
 const char *td_metric_name(enum td_metric m)
 {
-    static const char *const NAMES[TD_N_METRICS] = {"ttft", "itl", "e2e", "throughput", "op, hot cache", "op, cold cache"};
+    static const char *const NAMES[TD_N_METRICS] = {
+        "ttft", "itl", "e2e", "throughput", "op, hot cache", "op, cold cache"};
 
     return NAMES[m];
 }
@@ -21,13 +22,15 @@ bool td_metric_is_op(enum td_metric m)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label, bool total)
+struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label,
+                                  bool total)
 {
     struct td_speed_row *r;
     size_t i;
 
     for (i = 0; i < s->n; i++)
-        if (s->row[i].metric == m && s->row[i].total == total && strcmp(s->row[i].label, label) == 0)
+        if (s->row[i].metric == m && s->row[i].total == total &&
+            strcmp(s->row[i].label, label) == 0)
             return &s->row[i];
     if (s->n == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 32;
@@ -92,7 +95,8 @@ void td_speed_decide(struct td_speed_row *row, double alpha, double effect, doub
     const struct td_ratios *p = &row->pairs;
     struct td_interval *e = &row->effect;
     /* in a total some ops may be faster and others slower */
-    bool agreed = row->ops == 0 || row->total || (row->ops >= 2 && row->starts_slower * 4 >= row->starts * 3);
+    bool agreed =
+        row->ops == 0 || row->total || (row->ops >= 2 && row->starts_slower * 4 >= row->starts * 3);
 
     *e = td_stat_hodges_lehmann(p->log_ratio, p->n, alpha);
     e->est = expm1(e->est);

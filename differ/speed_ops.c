@@ -8,8 +8,8 @@
 
 #include "differ/speed_clocks.h"
 
-/* Count the starts of one op, and those that are slower by their own median: noise that lasts for a while
- * makes a few starts slower, not most of them.
+/* Count the starts of one op, and those that are slower by their own median: noise that lasts
+ * for a while makes a few starts slower, not most of them.
  *   ratio : [n], log ratios in order of the starts, equally many of each */
 static void count_starts(struct td_speed_row *row, const double *ratio, size_t n, size_t starts)
 {
@@ -42,7 +42,8 @@ static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n, si
 
 /* Add one op's pairs to the row of its group and to the total.
  *   pairs : [n][2], baseline and candidate in ns */
-static int add_op(struct td_speed *s, enum td_metric m, const struct td_judged_op *op, const double *pairs, size_t n)
+static int add_op(struct td_speed *s, enum td_metric m, const struct td_judged_op *op,
+                  const double *pairs, size_t n)
 {
     struct td_speed_row *row;
     char label[96];

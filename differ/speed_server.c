@@ -14,7 +14,8 @@
 
 struct figures { double v[N_SERVER_METRICS]; int32_t tokens; }; /* of one answer; NaN: not known */
 
-/* TTFT and E2E as wire/derive.h has them; ITL: mean of the gaps of one answer; throughput: tokens per second of E2E. */
+/* TTFT and E2E as wire/derive.h has them; ITL: mean of the gaps of one answer; throughput:
+ * tokens per second of E2E. */
 static void measure_answer(const struct td_exchange *x, struct figures *f)
 {
     int64_t ttft = td_exchange_ttft_ns(x), e2e = td_exchange_e2e_ns(x);
@@ -36,7 +37,8 @@ static bool is_evidence(const struct td_exchange *x)
     return !x->error && x->phase == TD_PHASE_TIMED && x->n_tokens > 0;
 }
 
-static int add_pair(struct td_speed *s, const char *category, const struct td_exchange *a, const struct td_exchange *b)
+static int add_pair(struct td_speed *s, const char *category, const struct td_exchange *a,
+                    const struct td_exchange *b)
 {
     struct figures fa, fb;
     int m, t, rc = TD_OK;
@@ -46,9 +48,11 @@ static int add_pair(struct td_speed *s, const char *category, const struct td_ex
     s->server_pairs++;
     for (m = 0; m < N_SERVER_METRICS && !rc; m++) {
         if (m == TD_E2E && fa.tokens != fb.tokens)
-            continue; /* answers of different lengths take different times, however fast the server is */
+            continue; /* answers of different lengths take different times, however fast the
+                         server is */
         for (t = *category ? 0 : 1; t < 2 && !rc; t++) { /* its category, then the total */
-            struct td_speed_row *row = td_speed_row(s, (enum td_metric)m, t ? "total" : category, t);
+            struct td_speed_row *row =
+                td_speed_row(s, (enum td_metric)m, t ? "total" : category, t);
 
             rc = row ? td_ratios_add(&row->pairs, fa.v[m], fb.v[m], m == TD_THROUGHPUT) : TD_ENOMEM;
         }
@@ -56,12 +60,14 @@ static int add_pair(struct td_speed *s, const char *category, const struct td_ex
     return rc;
 }
 
-static const struct td_exchange *find_answer_of_round(const struct td_prompt_group *g, enum td_role role, int round, int32_t repeat)
+static const struct td_exchange *find_answer_of_round(const struct td_prompt_group *g,
+                                                      enum td_role role, int round, int32_t repeat)
 {
     size_t i;
 
     for (i = 0; i < g->n[role]; i++)
-        if (g->by_role[role][i].round == round && g->by_role[role][i].x->repeat == repeat && is_evidence(g->by_role[role][i].x))
+        if (g->by_role[role][i].round == round && g->by_role[role][i].x->repeat == repeat &&
+            is_evidence(g->by_role[role][i].x))
             return g->by_role[role][i].x;
     return NULL;
 }
@@ -73,7 +79,8 @@ static int count_rounds(const struct td_groups *g, enum td_role role)
 
     for (i = 0; i < g->n; i++)
         for (j = 0; j < g->group[i].n[role]; j++)
-            if (is_evidence(g->group[i].by_role[role][j].x) && g->group[i].by_role[role][j].round >= max)
+            if (is_evidence(g->group[i].by_role[role][j].x) &&
+                g->group[i].by_role[role][j].round >= max)
                 max = g->group[i].by_role[role][j].round + 1;
     return max;
 }
@@ -107,7 +114,8 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
         }
         for (m = 0; m < N_SERVER_METRICS; m++)
             if (r[m].n)
-                s->spread[m] = fmax(s->spread[m], expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
+                s->spread[m] =
+                    fmax(s->spread[m], expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
     }
     for (m = 0; m < N_SERVER_METRICS; m++) {
         free(r[m].log_ratio);
@@ -133,7 +141,8 @@ int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_err
 
             if (!is_evidence(x->x))
                 continue;
-            base = s->server_judged ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat) : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
+            base = s->server_judged ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat)
+                                    : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
             if (base)
                 rc = add_pair(s, p->category, base, x->x);
         }

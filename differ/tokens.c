@@ -27,7 +27,8 @@ struct td_difference td_tokens_compare(const struct td_exchange *a, const struct
             i++;
     } else if (a->token_text && b->token_text && na > 0 && nb > 0) {
         d.unit = TD_UNIT_PIECES;
-        while (i < n && a->token_text[i] && b->token_text[i] && strcmp(a->token_text[i], b->token_text[i]) == 0)
+        while (i < n && a->token_text[i] && b->token_text[i] &&
+               strcmp(a->token_text[i], b->token_text[i]) == 0)
             i++;
     } else {
         size_t len = a->text_len < b->text_len ? a->text_len : b->text_len, k = 0;
@@ -109,7 +110,8 @@ static void measure_gap(struct td_fork *f)
 }
 
 /* Add |logprob - logprob| of the first `upto` tokens to *sum. Returns how many were added. */
-static size_t logprob_distance(const struct td_exchange *a, const struct td_exchange *b, int32_t upto, double *sum)
+static size_t logprob_distance(const struct td_exchange *a, const struct td_exchange *b,
+                               int32_t upto, double *sum)
 {
     size_t n = 0;
     int32_t i;
@@ -124,7 +126,8 @@ static size_t logprob_distance(const struct td_exchange *a, const struct td_exch
     return n;
 }
 
-bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, size_t n, size_t skip, struct td_fork *out)
+bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, size_t n, size_t skip,
+                    struct td_fork *out)
 {
     size_t i, k;
     double sum = 0;
@@ -169,7 +172,8 @@ static size_t count_answered(const struct td_xref *refs, size_t n)
     return k;
 }
 
-/* Count one fork of a prompt. *known: the largest gap of this prompt's forks so far; NaN: none is known. */
+/* Count one fork of a prompt. *known: the largest gap of this prompt's forks so far; NaN: none
+ * is known. */
 static void add_noise_fork(struct td_noise *noise, const struct td_fork *f, double *known)
 {
     noise->forks++;
@@ -201,8 +205,10 @@ static void noise_of_baseline(const struct td_prompt_group *g, struct td_noise *
     noise->gap_prompts += !isnan(known);
 }
 
-/* The answers of one fixture (an honest build, or the baseline's live server) against the baseline. */
-static void noise_of_others(const struct td_prompt_group *g, enum td_role role, struct td_noise *noise)
+/* The answers of one fixture (an honest build, or the baseline's live server) against the
+ * baseline. */
+static void noise_of_others(const struct td_prompt_group *g, enum td_role role,
+                            struct td_noise *noise)
 {
     size_t i, before = noise->forks, answers = noise->answers;
     double known = NAN;
@@ -224,9 +230,11 @@ static void noise_of_others(const struct td_prompt_group *g, enum td_role role, 
     noise->gap_prompts += !isnan(known);
 }
 
-static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, double *dsum, size_t *dn)
+static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, double *dsum,
+                          size_t *dn)
 {
-    size_t i, forks = t->n_forks, answers = t->answers, good = count_answered(g->by_role[TD_BASE], g->n[TD_BASE]);
+    size_t i, forks = t->n_forks, answers = t->answers,
+              good = count_answered(g->by_role[TD_BASE], g->n[TD_BASE]);
 
     if (g->n[TD_BASE] && !g->n[TD_NEW])
         t->missing++;
@@ -255,7 +263,8 @@ static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, 
             f->group = g;
             f->role = TD_NEW;
             f->round = g->by_role[TD_NEW][i].round;
-            *dn += logprob_distance(f->good, x, f->at.unit == TD_UNIT_BYTES ? 0 : f->at.position, dsum);
+            *dn += logprob_distance(f->good, x, f->at.unit == TD_UNIT_BYTES ? 0 : f->at.position,
+                                    dsum);
             t->n_forks++;
         } else if (b && !b->error) {
             *dn += logprob_distance(b, x, x->n_tokens, dsum);
@@ -313,14 +322,16 @@ static void compare_with_noise(struct td_tokens *t, const struct td_policy *poli
             t->gap_noise = fmax(t->gap_noise, z->gap_max);
         prompts += z->gap_prompts;
         if (z->prompts && z->forked)
-            p = fmax(p, td_stat_share_larger_p(t->prompts_forked, t->prompts, z->forked, z->prompts));
+            p = fmax(p,
+                     td_stat_share_larger_p(t->prompts_forked, t->prompts, z->forked, z->prompts));
     }
     t->share_p = t->prompts_forked ? p : 1;
     count_gaps(t, policy);
     t->gap_p = prompts ? td_stat_rank_over_p(t->prompts_over, t->gap_prompts, prompts) : 1;
 }
 
-int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy, struct td_tokens *t, struct td_error *err)
+int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy,
+                      struct td_tokens *t, struct td_error *err)
 {
     size_t i, n = 0, dn = 0;
     int r, live = count_rounds_of(g, TD_LIVE), cal = count_rounds_of(g, TD_CALIBRATE);

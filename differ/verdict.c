@@ -6,7 +6,8 @@
 
 const char *td_verdict_name(enum td_verdict v)
 {
-    static const char *const NAMES[] = {"not judged", "pass", "inconclusive", "regressed", "broken"};
+    static const char *const NAMES[] = {"not judged", "pass", "inconclusive", "regressed",
+                                        "broken"};
 
     return NAMES[v];
 }

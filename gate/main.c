@@ -1,4 +1,5 @@
-/* main.c - the program `gate`: replay a recording on a new build, compare, and end with one line and an exit code.
+/* main.c - the program `gate`: replay a recording on a new build, compare, and end with one line
+ * and an exit code.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 
 struct gate {
     const char *fixture, *server, *baseline_server, *build, *baseline_build, *provider, *checkpoint;
-    const char *lanes, *policy, *json, *junit, *keep, *timing, *repeat, *api, *timeout, *max_ops, *op_repeat, *deadline;
+    const char *lanes, *policy, *json, *junit, *keep, *timing, *repeat, *api, *timeout, *max_ops,
+        *op_repeat, *deadline;
     struct td_arg_list calibrate, headers, only, build_env, baseline_env;
     int64_t rounds;
     bool smoke, verbose;
@@ -51,7 +53,8 @@ static int usage_error(const char *sentence)
 
 /* ---- programs ----------------------------------------------------------------------------------- */
 
-/* Run one program to its end. Returns 0: it did its work; else the exit code of gate, with everything printed. */
+/* Run one program to its end. Returns 0: it did its work; else the exit code of gate, with
+ * everything printed. */
 static int run_program(const struct gate *g, struct td_command *c, const char *what)
 {
     struct td_outcome out;
@@ -77,7 +80,8 @@ static void add_list(struct td_command *c, const char *option, const struct td_a
 }
 
 /* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build. */
-static int replay(struct gate *g, const char *server, bool with_ops, const char *output, const char *what)
+static int replay(struct gate *g, const char *server, bool with_ops, const char *output,
+                  const char *what)
 {
     struct td_command c;
     struct td_error err = {0, ""};
@@ -111,7 +115,9 @@ static int replay(struct gate *g, const char *server, bool with_ops, const char 
 
 static int path_in(const struct gate *g, char *out, const char *name, int round)
 {
-    return snprintf(out, TD_PATH_MAX, "%s/%s-%d", g->folder, name, round) < TD_PATH_MAX ? 0 : TD_EXIT_BROKEN;
+    return snprintf(out, TD_PATH_MAX, "%s/%s-%d", g->folder, name, round) < TD_PATH_MAX
+               ? 0
+               : TD_EXIT_BROKEN;
 }
 
 /* With a baseline server the two take turns, so that a change of the machine's speed hits both. */
@@ -121,10 +127,12 @@ static int replay_all(struct gate *g)
     int round, rc = 0;
 
     for (round = 0; round < g->rounds && !rc; round++) {
-        if (path_in(g, g->replayed[round], "candidate", round) || path_in(g, g->live[round], "baseline", round))
+        if (path_in(g, g->replayed[round], "candidate", round) ||
+            path_in(g, g->live[round], "baseline", round))
             return print_broken(g, "the path of the temporary folder is too long");
         if (g->baseline_server)
-            rc = replay(g, g->baseline_server, false, g->live[round], "replay on the baseline server");
+            rc = replay(g, g->baseline_server, false, g->live[round],
+                        "replay on the baseline server");
         if (!rc)
             rc = replay(g, g->server, ops && round == 0, g->replayed[round], "replay");
     }
@@ -137,7 +145,8 @@ static const char *replayed_words(struct gate *g)
     const bool ops = g->build || g->provider;
 
     snprintf(g->replayed_words, sizeof g->replayed_words, "%s%s%s", g->server ? "answers" : "",
-             ops ? g->server ? ",ops" : "ops" : "", g->baseline_server || g->baseline_build ? ",pairs" : "");
+             ops ? g->server ? ",ops" : "ops" : "",
+             g->baseline_server || g->baseline_build ? ",pairs" : "");
     return g->replayed_words;
 }
 
@@ -185,7 +194,9 @@ static int check_options(struct gate *g)
 
     for (i = 0; i < g->calibrate.n; i++)
         if (!td_fs_is_dir(g->calibrate.item[i])) {
-            td_log(TD_LOG_ERROR, "gate", "--calibrate %s: no such fixture; gate --keep DIR keeps a replay", g->calibrate.item[i]);
+            td_log(TD_LOG_ERROR, "gate",
+                   "--calibrate %s: no such fixture; gate --keep DIR keeps a replay",
+                   g->calibrate.item[i]);
             return TD_EXIT_USAGE;
         }
     if (!g->policy && !g->lanes)
@@ -261,7 +272,9 @@ static int make_folder(struct gate *g, struct td_error *err)
     }
     snprintf(g->folder, sizeof g->folder, "%s/tapedeck-gate-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(g->folder))
-        return td_fail(err, TD_EIO, "%s: cannot make a temporary folder (set TMPDIR, or use --keep DIR)", g->folder);
+        return td_fail(err, TD_EIO,
+                       "%s: cannot make a temporary folder (set TMPDIR, or use --keep DIR)",
+                       g->folder);
     return TD_OK;
 }
 
@@ -269,11 +282,16 @@ static int make_folder(struct gate *g, struct td_error *err)
 static int check_usage(const struct gate *g, int operands)
 {
     if (g->smoke)
-        return !g->server ? usage_error("--smoke needs --server HOST:PORT") : operands ? usage_error("--smoke takes no fixture") : 0;
+        return !g->server ? usage_error("--smoke needs --server HOST:PORT")
+               : operands ? usage_error("--smoke takes no fixture")
+                          : 0;
     if (operands != 1)
-        return usage_error(operands ? "one fixture at a time" : "which fixture? gate FIXTURE --server HOST:PORT or --build PATH (record makes one)");
+        return usage_error(operands ? "one fixture at a time"
+                                    : "which fixture? gate FIXTURE --server HOST:PORT or --build "
+                                      "PATH (record makes one)");
     if (!g->server && !g->build && !g->provider)
-        return usage_error("what is to be judged? name a candidate: --server HOST:PORT, --build PATH, or both");
+        return usage_error(
+            "what is to be judged? name a candidate: --server HOST:PORT, --build PATH, or both");
     if (g->baseline_server && !g->server)
         return usage_error("--baseline-server is compared with the candidate's --server");
     if (g->baseline_build && !g->build && !g->provider)
@@ -287,7 +305,9 @@ static int run_gate(struct gate *g)
     int code;
 
     if (!g->smoke && !td_fs_is_dir(g->fixture)) {
-        snprintf(err.msg, sizeof err.msg, "%.300s: no such fixture; record makes one: record --server HOST:PORT", g->fixture);
+        snprintf(err.msg, sizeof err.msg,
+                 "%.300s: no such fixture; record makes one: record --server HOST:PORT",
+                 g->fixture);
         td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
         return print_broken(g, err.msg);
     }
@@ -310,50 +330,83 @@ static int run_gate(struct gate *g)
     return code;
 }
 
-/* Read the command line into g. Returns -1: go on; else the exit code, with help or the error printed. */
+/* Read the command line into g. Returns -1: go on; else the exit code, with help or the error
+ * printed. */
 static int read_options(struct gate *g, int argc, char **argv)
 {
     struct td_error err = {0, ""};
     const struct td_arg table[] = {
-        {"server", 0, TD_ARG_STR, &g->server, "HOST:PORT", "the candidate's server: replay the requests on it", 0, 0},
-        {"baseline-server", 0, TD_ARG_STR, &g->baseline_server, "HOST:PORT", "the baseline's server: both take turns, and speed is judged", 0, 0},
-        {"build", 0, TD_ARG_STR, &g->build, "PATH", "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM, a .fatbin, .cubin or .hsaco): replay the recorded ops with it", 0, 0},
-        {"baseline-build", 0, TD_ARG_STR, &g->baseline_build, "PATH", "the baseline's kernels: errors and speed are compared side by side", 0, 0},
-        {"build-env", 0, TD_ARG_LIST, &g->build_env, "N=V", "an environment variable for the build (may be repeated)", 0, 0},
-        {"baseline-env", 0, TD_ARG_LIST, &g->baseline_env, "N=V", "an environment variable for the baseline's build (may be repeated)", 0, 0},
-        {"provider", 0, TD_ARG_STR, &g->provider, "NAME", "our own kernels as the candidate: cpu, ref, simt; of a build: lib, ggml, vllm, cuda, hip (default: found out)", 0, 0},
-        {"checkpoint", 0, TD_ARG_STR, &g->checkpoint, "DIR", "where the model's checkpoint is now", 0, 0},
-        {"lanes", 0, TD_ARG_STR, &g->lanes, "LIST", "lanes to judge, as differ --lanes names them (default: those of what was named above)", 0, 0},
-        {"policy", 0, TD_ARG_STR, &g->policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0, 0},
-        {"calibrate", 0, TD_ARG_LIST, &g->calibrate, "DIR", "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
+        {"server", 0, TD_ARG_STR, &g->server, "HOST:PORT",
+         "the candidate's server: replay the requests on it", 0, 0},
+        {"baseline-server", 0, TD_ARG_STR, &g->baseline_server, "HOST:PORT",
+         "the baseline's server: both take turns, and speed is judged", 0, 0},
+        {"build", 0, TD_ARG_STR, &g->build, "PATH",
+         "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM, a .fatbin, "
+         ".cubin or .hsaco): replay the recorded ops with it",
+         0, 0},
+        {"baseline-build", 0, TD_ARG_STR, &g->baseline_build, "PATH",
+         "the baseline's kernels: errors and speed are compared side by side", 0, 0},
+        {"build-env", 0, TD_ARG_LIST, &g->build_env, "N=V",
+         "an environment variable for the build (may be repeated)", 0, 0},
+        {"baseline-env", 0, TD_ARG_LIST, &g->baseline_env, "N=V",
+         "an environment variable for the baseline's build (may be repeated)", 0, 0},
+        {"provider", 0, TD_ARG_STR, &g->provider, "NAME",
+         "our own kernels as the candidate: cpu, ref, simt; of a build: lib, ggml, vllm, cuda, hip "
+         "(default: found out)",
+         0, 0},
+        {"checkpoint", 0, TD_ARG_STR, &g->checkpoint, "DIR", "where the model's checkpoint is now",
+         0, 0},
+        {"lanes", 0, TD_ARG_STR, &g->lanes, "LIST",
+         "lanes to judge, as differ --lanes names them (default: those of what was named above)", 0,
+         0},
+        {"policy", 0, TD_ARG_STR, &g->policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0,
+         0},
+        {"calibrate", 0, TD_ARG_LIST, &g->calibrate, "DIR",
+         "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
         {"json", 0, TD_ARG_STR, &g->json, "FILE", "write the whole report as JSON", 0, 0},
         {"junit", 0, TD_ARG_STR, &g->junit, "FILE", "write the report as JUnit XML", 0, 0},
         {"keep", 0, TD_ARG_STR, &g->keep, "DIR", "keep the replays there (a new folder)", 0, 0},
-        {"timing", 0, TD_ARG_STR, &g->timing, "HOW", "when requests are sent: asap (default), recorded, xN", 0, 0},
-        {"repeat", 0, TD_ARG_STR, &g->repeat, "K", "repeats of each request (default: as recorded)", 0, 0},
-        {"timeout", 0, TD_ARG_STR, &g->timeout, "S", "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)", 0, 0},
-        {"rounds", 0, TD_ARG_I64, &g->rounds, "N", "rounds of both servers with --baseline-server (default 3)", 1, MAX_ROUNDS},
-        {"api", 0, TD_ARG_STR, &g->api, "KIND", "dialect of the servers: vllm, openai, llamacpp, sglang (default: found out)", 0, 0},
-        {"header", 0, TD_ARG_LIST, &g->headers, "K:V", "send this header with every request (may be repeated)", 0, 0},
-        {"only", 0, TD_ARG_LIST, &g->only, "PATTERN", "only ops whose layer or kernel matches (may be repeated)", 0, 0},
+        {"timing", 0, TD_ARG_STR, &g->timing, "HOW",
+         "when requests are sent: asap (default), recorded, xN", 0, 0},
+        {"repeat", 0, TD_ARG_STR, &g->repeat, "K", "repeats of each request (default: as recorded)",
+         0, 0},
+        {"timeout", 0, TD_ARG_STR, &g->timeout, "S",
+         "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)", 0,
+         0},
+        {"rounds", 0, TD_ARG_I64, &g->rounds, "N",
+         "rounds of both servers with --baseline-server (default 3)", 1, MAX_ROUNDS},
+        {"api", 0, TD_ARG_STR, &g->api, "KIND",
+         "dialect of the servers: vllm, openai, llamacpp, sglang (default: found out)", 0, 0},
+        {"header", 0, TD_ARG_LIST, &g->headers, "K:V",
+         "send this header with every request (may be repeated)", 0, 0},
+        {"only", 0, TD_ARG_LIST, &g->only, "PATTERN",
+         "only ops whose layer or kernel matches (may be repeated)", 0, 0},
         {"max-ops", 0, TD_ARG_STR, &g->max_ops, "N", "replay at most N ops, a fair sample", 0, 0},
-        {"op-repeat", 0, TD_ARG_STR, &g->op_repeat, "N", "run each op N times, to find results that vary", 0, 0},
-        {"deadline", 0, TD_ARG_STR, &g->deadline, "S", "an op that runs longer counts as hung (default 20)", 0, 0},
-        {"smoke", 0, TD_ARG_FLAG, &g->smoke, NULL, "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
+        {"op-repeat", 0, TD_ARG_STR, &g->op_repeat, "N",
+         "run each op N times, to find results that vary", 0, 0},
+        {"deadline", 0, TD_ARG_STR, &g->deadline, "S",
+         "an op that runs longer counts as hung (default 20)", 0, 0},
+        {"smoke", 0, TD_ARG_FLAG, &g->smoke, NULL,
+         "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
         {"verbose", 'v', TD_ARG_FLAG, &g->verbose, NULL, "show every fork, collapse and op", 0, 0},
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};
     struct td_args args = {
         .program = "gate",
-        .usage = "gate FIXTURE --server HOST:PORT [--build PATH] [options] | gate --smoke --server HOST:PORT",
-        .about = "The pre-merge gate: replay a recording on a new server, a new build of the kernels, or both, and compare.\n"
-                 "The last line is the verdict. Exit: 0 pass, 1 regressed, 3 inconclusive, 4 broken, 2 usage.",
+        .usage = "gate FIXTURE --server HOST:PORT [--build PATH] [options] | gate --smoke --server "
+                 "HOST:PORT",
+        .about = "The pre-merge gate: replay a recording on a new server, a new build of the "
+                 "kernels, or both, and compare.\n"
+                 "The last line is the verdict. Exit: 0 pass, 1 regressed, 3 inconclusive, 4 "
+                 "broken, 2 usage.",
         .table = table,
-        .examples = "  gate fixtures/qwen --server localhost:8000 --build lib/libtdkernels.so\n"
-                    "  gate fixtures/qwen --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
-                    "  gate fixtures/qwen --server localhost:8001 --baseline-server localhost:8000\n"
-                    "  gate fixtures/llama --server localhost:8080 --build llama.cpp/build/bin\n"
-                    "  gate fixtures/vllm --build new-venv/bin/python --baseline-build venv/bin/python\n"
-                    "  gate --smoke --server localhost:8000\n"};
+        .examples =
+            "  gate fixtures/qwen --server localhost:8000 --build lib/libtdkernels.so\n"
+            "  gate fixtures/qwen --build new/libtdkernels.so --baseline-build "
+            "old/libtdkernels.so\n"
+            "  gate fixtures/qwen --server localhost:8001 --baseline-server localhost:8000\n"
+            "  gate fixtures/llama --server localhost:8080 --build llama.cpp/build/bin\n"
+            "  gate fixtures/vllm --build new-venv/bin/python --baseline-build venv/bin/python\n"
+            "  gate --smoke --server localhost:8000\n"};
     int rc = td_args_parse(&args, argc, argv, &err);
 
     if (rc)

@@ -22,7 +22,9 @@ int td_command_init(struct td_command *c, const char *program, struct td_error *
     if (!rc)
         rc = td_fs_join(c->program, sizeof c->program, dir, program, err);
     if (!rc && access(c->program, X_OK) != 0)
-        rc = td_fail(err, TD_ENOTFOUND, "%s is not there: gate needs record, replay and differ beside itself", c->program);
+        rc = td_fail(err, TD_ENOTFOUND,
+                     "%s is not there: gate needs record, replay and differ beside itself",
+                     c->program);
     c->argv[0] = c->program;
     c->argc = 1;
     return rc;
@@ -34,7 +36,8 @@ void td_command_add(struct td_command *c, const char *arg)
         c->failed = true;
         return;
     }
-    c->argv[c->argc++] = (char *)(uintptr_t)arg; /* execv's argv is char *const[] for old reasons; nobody writes to it */
+    c->argv[c->argc++] = (char *)(uintptr_t)arg; /* execv's argv is char *const[] for old
+                                                    reasons; nobody writes to it */
     c->argv[c->argc] = NULL;
 }
 
@@ -88,7 +91,8 @@ static void read_lines(struct stderr_lines *l, const char *bytes, size_t n)
 }
 
 /* Copy what comes from fd to our stderr until it ends, the child ends, or the user stops it. */
-static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *stop, struct stderr_lines *l)
+static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *stop,
+                      struct stderr_lines *l)
 {
     struct pollfd pf = {fd, POLLIN, 0};
     struct td_error none = {0, ""};
@@ -124,18 +128,22 @@ static int wait_for(struct td_proc *p, const volatile sig_atomic_t *stop, struct
     return td_fail(err, TD_EINTR, "interrupted");
 }
 
-int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop, struct td_outcome *out,
-           struct td_error *err)
+int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop,
+           struct td_outcome *out, struct td_error *err)
 {
     bool see = isatty(STDERR_FILENO);
     struct td_proc p;
-    struct td_proc_options o = {.argv = c->argv, .stdin_fd = -1, .stdout_fd = results_to_stdout ? -1 : STDERR_FILENO, .stderr_fd = -1};
+    struct td_proc_options o = {.argv = c->argv,
+                                .stdin_fd = -1,
+                                .stdout_fd = results_to_stdout ? -1 : STDERR_FILENO,
+                                .stderr_fd = -1};
     struct stderr_lines l = {.cause = out->cause, .cause_size = sizeof out->cause};
     int fds[2] = {-1, -1}, rc;
 
     memset(out, 0, sizeof *out);
     if (c->failed)
-        return td_fail(err, TD_ELIMIT, "more than %d arguments for %s", TD_RUN_MAX_ARGS, c->program);
+        return td_fail(err, TD_ELIMIT, "more than %d arguments for %s", TD_RUN_MAX_ARGS,
+                       c->program);
     if (!see && pipe2(fds, O_CLOEXEC))
         return td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
     if (!see) {

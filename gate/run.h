@@ -28,8 +28,8 @@ struct td_outcome {
     bool exited;
     int code;             /* exit code; -1: it did not exit by itself */
     char ended[80];       /* "exit 4", "killed by signal 9 (Killed)" */
-    char cause[480];      /* its error, else the last line that it wrote to stderr; "" when stderr is a
-                             terminal, where the user sees it */
+    char cause[480];      /* its error, else the last line that it wrote to stderr; "" when
+                             stderr is a terminal, where the user sees it */
 };
 /* Run a program to its end.
  *   results_to_stdout : its stdout is ours (a report); else it goes to stderr, as progress does

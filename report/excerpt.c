@@ -4,7 +4,8 @@
 
 #include "common/json.h"
 
-void td_excerpt(const char *text, size_t len, size_t at, size_t before, size_t after, struct td_buf *out)
+void td_excerpt(const char *text, size_t len, size_t at, size_t before, size_t after,
+                struct td_buf *out)
 {
     struct td_buf clean = TD_BUF_INIT(1 << 16);
     size_t from = at > before ? at - before : 0, to = at + after < len ? at + after : len, i;
@@ -23,7 +24,8 @@ void td_excerpt(const char *text, size_t len, size_t at, size_t before, size_t a
             td_buf_adds(out, "\\n");
         else if (c == '\t')
             td_buf_adds(out, "\\t");
-        else if (c < 0x20 || c == 0x7F || (c == 0xC2 && i + 1 < clean.len && (unsigned char)clean.data[i + 1] < 0xA0))
+        else if (c < 0x20 || c == 0x7F ||
+                 (c == 0xC2 && i + 1 < clean.len && (unsigned char)clean.data[i + 1] < 0xA0))
             td_buf_addf(out, "\\x%02x", c == 0xC2 ? (unsigned char)clean.data[++i] : c);
         else
             td_buf_addc(out, (char)c);

@@ -46,8 +46,8 @@ void td_junit_property(struct td_junit *j, const char *name, const char *value)
     td_buf_adds(&j->properties, "\"/>");
 }
 
-void td_junit_case(struct td_junit *j, const char *class, const char *name, enum td_junit_result result,
-                   const char *message)
+void td_junit_case(struct td_junit *j, const char *class, const char *name,
+                   enum td_junit_result result, const char *message)
 {
     static const char *const TAG[] = {NULL, "skipped", "error", "failure"};
 
@@ -73,7 +73,8 @@ int td_junit_save(const struct td_junit *j, const char *path, struct td_error *e
 
     td_buf_addf(&out,
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
-                "  <testsuite name=\"tapedeck\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\">\n",
+                "  <testsuite name=\"tapedeck\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" "
+                "skipped=\"%zu\">\n",
                 j->n, j->failures, j->errors, j->skipped);
     if (j->properties.len)
         td_buf_addf(&out, "    <properties>%s</properties>\n", td_buf_str(&j->properties));
