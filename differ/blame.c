@@ -246,7 +246,7 @@ void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, st
 /* ---- ops ------------------------------------------------------------------------------------- */
 
 /* Small numbers for names, in order of first use. */
-struct names { const char *name[4096]; int n; };
+struct names { const char **name; int n, cap; };
 
 static int64_t number_of_name(struct names *names, const char *s)
 {
@@ -257,8 +257,16 @@ static int64_t number_of_name(struct names *names, const char *s)
     for (i = 0; i < names->n; i++)
         if (strcmp(names->name[i], s) == 0)
             return i;
-    if (names->n < (int)(sizeof names->name / sizeof names->name[0]))
-        names->name[names->n++] = s;
+    if (names->n == names->cap) {
+        int cap = names->cap ? 2 * names->cap : 64;
+        const char **more = realloc(names->name, (size_t)cap * sizeof *more);
+
+        if (!more)
+            return -1;
+        names->name = more;
+        names->cap = cap;
+    }
+    names->name[names->n++] = s;
     return i;
 }
 
@@ -291,8 +299,9 @@ static void fill_row(struct names *names, const struct td_judged_op *op, struct 
     row->value[F_LAYER] = number_of_name(names, op->layer);
 }
 
+/* Merge the judged ops into rows. *unseen: judged ops for which there was no row left. */
 static size_t collect_rows(const struct td_op_set *s, struct names *names,
-                           struct td_blame_row *rows)
+                           struct td_blame_row *rows, size_t *unseen)
 {
     struct td_blame_row row;
     size_t i, j, n = 0;
@@ -307,8 +316,10 @@ static size_t collect_rows(const struct td_op_set *s, struct names *names,
         for (j = n; j > 0 && memcmp(rows[j - 1].value, row.value, sizeof row.value) != 0; j--)
             ;
         if (j == 0) {
-            if (n == MAX_ROWS)
+            if (n == MAX_ROWS) {
+                ++*unseen;
                 continue;
+            }
             rows[n] = row;
             j = ++n;
         }
@@ -376,7 +387,7 @@ static bool runs_before(const struct td_judged_op *a, const struct td_judged_op 
 
 bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
 {
-    struct names *names = calloc(1, sizeof *names);
+    struct names names = {0};
     struct td_blame_row *rows = malloc(MAX_ROWS * sizeof *rows);
     size_t i, n;
     int j;
@@ -384,7 +395,7 @@ bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
 
     memset(b, 0, sizeof *b);
     b->repeat = b->position = -1;
-    if (!names || !rows)
+    if (!rows)
         goto done;
     for (i = 0; i < s->n; i++) {
         const struct td_judged_op *op = &s->op[i];
@@ -402,14 +413,14 @@ bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
     found = b->first != NULL;
     if (!found)
         goto done;
-    n = collect_rows(s, names, rows);
+    n = collect_rows(s, &names, rows, &b->unseen);
     td_blame_find(rows, n, N_FEATURES, &b->rule, b->same, &b->n_same);
-    describe_rule(&b->rule, names, rows, n, b->text, sizeof b->text);
+    describe_rule(&b->rule, &names, rows, n, b->text, sizeof b->text);
     for (j = 0; j < b->n_same; j++)
-        describe_rule(&b->same[j], names, rows, n, b->same_text[j], sizeof b->same_text[j]);
+        describe_rule(&b->same[j], &names, rows, n, b->same_text[j], sizeof b->same_text[j]);
 done:
     free(rows);
-    free(names);
+    free(names.name);
     return found;
 }
 

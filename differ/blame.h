@@ -26,6 +26,8 @@ struct td_blame_row { int64_t value[TD_BLAME_FEATURES]; size_t bad, good; };
 
 struct td_blame {
     size_t bad, good;                     /* judged ops */
+    size_t unseen;                        /* of these, ops that no rule was tried on, because there
+                                             are too many different ones */
     struct td_rule rule;
     /* other rules that separate exactly as well, with as many terms */
     struct td_rule same[TD_BLAME_SAME]; int n_same;

@@ -24,9 +24,15 @@ static void add_note(struct td_lane *lane, enum td_verdict v, const char *fmt, v
 
     if (v > lane->verdict)
         lane->verdict = v;
-    if (lane->n_notes == TD_LANE_MAX_NOTES)
-        return;
-    vsnprintf(text, sizeof text, fmt, ap);
+    if (lane->n_notes >= TD_LANE_MAX_NOTES) {
+        lane->n_notes = TD_LANE_MAX_NOTES;
+        free(lane->notes[TD_LANE_MAX_NOTES].text);
+        v = TD_NOT_JUDGED;
+        snprintf(text, sizeof text, "%d more such notes are left out; the verdict counts them",
+                 ++lane->n_more);
+    } else {
+        vsnprintf(text, sizeof text, fmt, ap);
+    }
     lane->notes[lane->n_notes].verdict = v;
     lane->notes[lane->n_notes].text = strdup(text);
     if (lane->notes[lane->n_notes].text)

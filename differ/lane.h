@@ -26,7 +26,7 @@ const char *td_lane_name(enum td_lane_id id); /* "tokens", "collapse" ... */
 
 /* ---- what a lane found ----------------------------------------------------------------------- */
 
-#define TD_LANE_MAX_NOTES 24
+#define TD_LANE_MAX_NOTES 24 /* and one that counts those beyond */
 /* A sentence of a lane. Verdict NOT_JUDGED: information, or what the user can do next. */
 struct td_note { enum td_verdict verdict; char *text; };
 
@@ -36,12 +36,12 @@ struct td_lane {
     bool by_name;                /* the user named it: without evidence it is inconclusive */
     void *measured;              /* its measurement, a struct of its own; NULL: not measured yet */
     enum td_verdict verdict;     /* the gravest of its notes */
-    struct td_note notes[TD_LANE_MAX_NOTES];
-    int n_notes;
+    struct td_note notes[TD_LANE_MAX_NOTES + 1];
+    int n_notes, n_more;         /* n_more: notes that were left out */
 };
 
 /* Add a sentence. The lane's verdict becomes the graver of v and what it was. After
- * TD_LANE_MAX_NOTES sentences only the verdict counts. */
+ * TD_LANE_MAX_NOTES sentences a last one tells how many more there were. */
 __attribute__((format(printf, 3, 4)))
 void td_lane_note(struct td_lane *lane, enum td_verdict v, const char *fmt, ...);
 /* Note that there is no evidence: inconclusive when the user named the lane, else not judged. */

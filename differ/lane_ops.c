@@ -40,7 +40,7 @@ static void note_compared(const struct td_numerics *n, struct td_lane *lane)
 /* Note which format changed, and how much less or more exact the results are. */
 static void note_format(const struct td_numerics *n, struct td_lane *lane)
 {
-    const struct td_op_group *first = NULL;
+    const struct td_judged_group *first = NULL;
     double now = NAN, was = NAN;
     char change[200];
     size_t i;

@@ -24,11 +24,11 @@ static double level_of_row(const struct td_speed *s, const struct td_policy *pol
     size_t i, rows = 0;
 
     for (i = 0; i < s->n; i++)
-        rows += td_metric_is_op(s->row[i].metric) || s->server_judged;
+        rows += td_speed_metric_is_op(s->row[i].metric) || s->server_judged;
     return policy->speed_alpha / (double)(rows ? rows : 1);
 }
 
-int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *g,
+int td_speed_compare(const struct td_op_set *candidate, const struct td_groups *g,
                      const struct td_policy *policy, struct td_speed *s, struct td_error *err)
 {
     size_t i;
@@ -47,7 +47,7 @@ int td_speed_measure(const struct td_op_set *candidate, const struct td_groups *
     for (i = 0; i < s->n; i++) {
         struct td_speed_row *r = &s->row[i];
 
-        if (td_metric_is_op(r->metric)) {
+        if (td_speed_metric_is_op(r->metric)) {
             td_speed_decide(r, s->alpha_row, policy->ops_effect, policy->ops_noise);
         } else {
             td_speed_decide(r, s->server_judged ? s->alpha_row : policy->speed_alpha,
@@ -88,7 +88,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
         const struct td_speed_row *r = &s->row[i];
         size_t need;
 
-        if (td_metric_is_op(r->metric) != ops)
+        if (td_speed_metric_is_op(r->metric) != ops)
             continue;
         rows++;
         faster += r->faster;
@@ -101,13 +101,13 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
         if (need)
             td_lane_note(lane, TD_INCONCLUSIVE,
                          "%s: %zu pairs cannot exclude a slowdown of %.0f %%; about %zu are needed",
-                         td_metric_name(r->metric), r->pairs.n, policy->detect * 100, need);
+                         td_speed_metric_name(r->metric), r->pairs.n, policy->detect * 100, need);
     }
     if (worst)
         td_lane_note(
             lane, TD_REGRESSED,
             "%zu of %zu rows are slower; most certain: %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu",
-            slower, rows, worst->label, td_metric_name(worst->metric), worst->effect.est * 100,
+            slower, rows, worst->label, td_speed_metric_name(worst->metric), worst->effect.est * 100,
             worst->effect.lo * 100, worst->effect.hi * 100, worst->pairs.n);
     else
         td_lane_note(
@@ -119,7 +119,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
             td_lane_note(lane, TD_NOT_JUDGED,
                          "%s: rounds of the baseline differ by %.0f %% among themselves, which "
                          "counts as noise",
-                         td_metric_name((enum td_metric)i), s->spread[i] * 100);
+                         td_speed_metric_name((enum td_speed_metric)i), s->spread[i] * 100);
     if (faster)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu rows are faster", faster);
 }
@@ -144,7 +144,7 @@ void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, st
 
 static int measure_speed(struct td_comparison *c, void *measured, struct td_error *err)
 {
-    return td_speed_measure(&c->ops, &c->groups, &c->policy, measured, err);
+    return td_speed_compare(&c->ops, &c->groups, &c->policy, measured, err);
 }
 
 static void release_speed(void *measured)
@@ -191,7 +191,7 @@ static void add_slower_ops(const struct td_comparison *c, struct td_buf *line)
 
 /* ---- text report ----------------------------------------------------------------------------- */
 
-static const char *value_words(enum td_metric m, double v, char *out, size_t n)
+static const char *value_words(enum td_speed_metric m, double v, char *out, size_t n)
 {
     if (isnan(v))
         snprintf(out, n, "-");
@@ -222,12 +222,12 @@ static int by_slowdown(const void *a, const void *b)
 static void print_speed_row(const struct td_page *p, const struct td_speed_row *r, int label)
 {
     char a[32], b[32], interval[48] = "too few pairs";
-    bool op = td_metric_is_op(r->metric); /* many sizes in a row: two medians would mislead */
+    bool op = td_speed_metric_is_op(r->metric); /* many sizes in a row: two medians would mislead */
 
     if (r->effect.reached)
         snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100,
                  r->effect.hi * 100);
-    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_metric_name(r->metric),
+    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_speed_metric_name(r->metric),
             label, r->label, value_words(r->metric, r->base, a, sizeof a),
             op ? "" : value_words(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval,
             r->pairs.n);
@@ -262,7 +262,7 @@ static void print_speed(const struct td_comparison *c, const struct td_page *p)
     fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new",
             "slower", "interval", "n");
     for (i = 0; i < s->n; i++) {
-        bool op = td_metric_is_op(rows[i]->metric),
+        bool op = td_speed_metric_is_op(rows[i]->metric),
              shown = p->verbose || rows[i]->total || (op ? n_ops < ROWS_SHOWN : s->server_judged);
 
         n_ops += op && shown;
@@ -287,7 +287,7 @@ static void write_speed(const struct td_comparison *c, struct td_jw *w)
     td_jw_i64(w, "rounds", s->rounds);
     td_jw_obj(w, "spread");
     for (i = 0; i < TD_OP_HOT; i++)
-        td_jw_num(w, td_metric_name((enum td_metric)i), s->spread[i]);
+        td_jw_num(w, td_speed_metric_name((enum td_speed_metric)i), s->spread[i]);
     td_jw_end(w);
     td_jw_num(w, "alpha_row", s->alpha_row);
     td_jw_arr(w, "rows");
@@ -295,7 +295,7 @@ static void write_speed(const struct td_comparison *c, struct td_jw *w)
         const struct td_speed_row *r = &s->row[i];
 
         td_jw_obj(w, NULL);
-        td_jw_cstr(w, "metric", td_metric_name(r->metric));
+        td_jw_cstr(w, "metric", td_speed_metric_name(r->metric));
         td_jw_cstr(w, "what", r->label);
         td_jw_bool(w, "total", r->total);
         td_jw_cstr(w, "unit", r->metric == TD_THROUGHPUT ? "tok/s" : "ns");
@@ -322,7 +322,7 @@ static void add_speed_cases(const struct td_comparison *c, struct td_junit *juni
     for (i = 0; i < s->n && c->lane[TD_LANE_SPEED].asked; i++) {
         const struct td_speed_row *r = &s->row[i];
 
-        snprintf(name, sizeof name, "%s %s", td_metric_name(r->metric), r->label);
+        snprintf(name, sizeof name, "%s %s", td_speed_metric_name(r->metric), r->label);
         snprintf(why, sizeof why, "%+.1f %% [%+.1f, %+.1f] n=%zu", r->effect.est * 100,
                  r->effect.lo * 100, r->effect.hi * 100, r->pairs.n);
         td_junit_verdict(junit, "speed", name, r->verdict, why);

@@ -256,7 +256,7 @@ static bool decide_format(struct td_judged_op *op, const struct td_op_error *bas
     return true;
 }
 
-void td_op_decide(struct td_judged_op *op, const struct td_op_group *group,
+void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
                   const struct td_policy *policy)
 {
     const struct td_op_error *base = td_op_baseline(op), *c = &op->candidate;
@@ -294,7 +294,7 @@ void td_op_decide(struct td_judged_op *op, const struct td_op_group *group,
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static int compare_key(const struct td_judged_op *a, const struct td_op_group *b)
+static int compare_key(const struct td_judged_op *a, const struct td_judged_group *b)
 {
     int c = strcmp(a->kind, b->kind);
 
@@ -309,13 +309,13 @@ static int by_key(const void *a, const void *b)
 {
     const struct td_judged_op *p = *(const struct td_judged_op *const *)a,
                               *q = *(const struct td_judged_op *const *)b;
-    struct td_op_group g = {
+    struct td_judged_group g = {
         .kind = q->kind, .shape = q->shape, .dtype = q->dtype, .m_class = q->m_class};
 
     return compare_key(p, &g);
 }
 
-static struct td_op_group *group_of_op(struct td_numerics *n, const struct td_judged_op *op)
+static struct td_judged_group *group_of_op(struct td_numerics *n, const struct td_judged_op *op)
 {
     size_t lo = 0, hi = n->n;
 
@@ -349,7 +349,7 @@ static int make_groups(const struct td_op_set *a, const struct td_op_set *b, str
     qsort(all, total, sizeof(*all), by_key);
     for (i = 0; i < total; i++)
         if (n->n == 0 || compare_key(all[i], &n->group[n->n - 1]) != 0)
-            n->group[n->n++] = (struct td_op_group){.kind = all[i]->kind,
+            n->group[n->n++] = (struct td_judged_group){.kind = all[i]->kind,
                                                     .shape = all[i]->shape,
                                                     .dtype = all[i]->dtype,
                                                     .m_class = all[i]->m_class,
@@ -367,7 +367,7 @@ static int make_groups(const struct td_op_set *a, const struct td_op_set *b, str
     return TD_OK;
 }
 
-static void add_baseline(struct td_op_group *g, const struct td_op_error *e)
+static void add_baseline(struct td_judged_group *g, const struct td_op_error *e)
 {
     if (!e)
         return;
@@ -381,7 +381,7 @@ static void add_baseline(struct td_op_group *g, const struct td_op_error *e)
     g->old_rel = fmax(g->old_rel, e->rel_l2);
 }
 
-static void add_compared(struct td_op_group *g, const struct td_judged_op *op,
+static void add_compared(struct td_judged_group *g, const struct td_judged_op *op,
                          struct td_numerics *n)
 {
     if (op->status != TD_OP_OK || (!op->same && isnan(op->departs))) {
@@ -398,7 +398,7 @@ static void add_compared(struct td_op_group *g, const struct td_judged_op *op,
         g->departs = fmax(g->departs, op->departs);
 }
 
-static void add_format(struct td_op_group *g, const struct td_judged_op *op)
+static void add_format(struct td_judged_group *g, const struct td_judged_op *op)
 {
     const struct td_op_error *base = td_op_baseline(op);
 
@@ -411,7 +411,7 @@ static void add_format(struct td_op_group *g, const struct td_judged_op *op)
         g->old_r0 = fmax(g->old_r0, base->r0_rel_l2);
 }
 
-static void add_result(struct td_op_group *g, const struct td_judged_op *op)
+static void add_result(struct td_judged_group *g, const struct td_judged_op *op)
 {
     const struct td_op_error *c = &op->candidate;
 
@@ -441,7 +441,7 @@ static void describe_group_coverage(struct td_numerics *n)
     size_t i, judged = 0, groups = 0, len = 0, ops = 0, recorded = 0;
 
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
 
         /* the others have a sentence of their own */
         if (g->compared + g->not_compared == 0 || g->judged) {
@@ -494,7 +494,7 @@ int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *bas
             add_baseline(group_of_op(n, &candidate->op[i]), td_op_baseline(&candidate->op[i]));
     for (i = 0; i < candidate->n; i++) {
         struct td_judged_op *op = &candidate->op[i];
-        struct td_op_group *g = group_of_op(n, op);
+        struct td_judged_group *g = group_of_op(n, op);
 
         n->joined += op->origin != NULL;
         if (op->status == TD_OP_NONE)
@@ -508,7 +508,7 @@ int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *bas
             n->first_departs = op;
     }
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
 
         n->judged += g->judged;
         n->worse += g->worse;

@@ -12,7 +12,7 @@
 #include "differ/policy.h"
 
 /* Ops that one kernel is expected to treat alike: kind, shape, class of M, type of the output. */
-struct td_op_group {
+struct td_judged_group {
     const char *kind, *shape, *dtype; int m_class;
     size_t recorded;                  /* ops of the baseline's fixture */
     size_t judged;                    /* ops that the replayer judged, whatever came out */
@@ -33,7 +33,7 @@ struct td_op_group {
 };
 
 struct td_numerics {
-    struct td_op_group *group; size_t n; /* ordered by kind, shape, class of M */
+    struct td_judged_group *group; size_t n; /* ordered by kind, shape, class of M */
     size_t judged, ok, worse, undecided, broken, bit_equal, with_total;
     size_t joined;                    /* ops of the candidate that were found in the baseline */
     size_t not_replayed;              /* ops of the baseline that the candidate does not hold */
@@ -63,7 +63,7 @@ void td_op_place(const struct td_judged_op *op, char *out, size_t n);
 
 /* Decide one op: fill its result, why and limits. Pure.
  *   group : the op's group, with the baseline's worst errors */
-void td_op_decide(struct td_judged_op *op, const struct td_op_group *group,
+void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
                   const struct td_policy *policy);
 
 /* Group the ops, decide each and count. The candidate must be joined with the baseline. TD_OK,

@@ -71,13 +71,6 @@ static void strings_free(struct td_strings *t)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static const char *const STATUS[] = {"none", "ok", "unsupported", "failed", "crashed", "hung", "broken"};
-
-const char *td_op_status_name(enum td_op_status s)
-{
-    return STATUS[s];
-}
-
 const char *td_op_result_name(enum td_op_result r)
 {
     static const char *const NAMES[] = {"ok", "inconclusive", "broken", "worse", "compared"};
@@ -190,13 +183,7 @@ static void read_device(struct td_op_set *set, const cJSON *device, struct td_ju
 
 static void read_judge(struct td_op_set *set, const cJSON *j, struct td_judged_op *x)
 {
-    const char *status = td_json_get_str(j, "status", "broken");
-    size_t i;
-
-    x->status = TD_OP_BROKEN;
-    for (i = 1; i < sizeof STATUS / sizeof STATUS[0]; i++)
-        if (strcmp(status, STATUS[i]) == 0)
-            x->status = (enum td_op_status)i;
+    x->status = td_op_status_parse(td_json_get_str(j, "status", "broken"));
     x->reason = intern(set, td_json_get_str(j, "reason", NULL));
     x->judge_floor = td_json_get_num(td_json_get(j, "limits"), "floor", NAN);
     x->format_cost = td_json_get_num(j, "format_cost", NAN);
@@ -218,22 +205,30 @@ static void read_judge(struct td_op_set *set, const cJSON *j, struct td_judged_o
     x->cold = read_pairs(td_json_get(td_json_get(j, "speed"), "cold"), &x->n_cold);
 }
 
-static void read_attrs(struct td_op_set *set, const cJSON *attrs, struct td_judged_op *x)
+/* Every integer among the attributes: one that was left out could not be blamed for a bad op. */
+static int read_attrs(struct td_op_set *set, const struct td_op *op, struct td_judged_op *x, struct td_error *err)
 {
     const cJSON *a;
-    int64_t v;
+    int n = 0;
 
-    cJSON_ArrayForEach(a, attrs) {
-        v = td_json_i64(a, INT64_MIN);
-        if (v == INT64_MIN || x->n_attrs == TD_OPX_ATTRS)
-            continue;
-        x->attr[x->n_attrs].name = intern(set, a->string);
-        x->attr[x->n_attrs++].value = v;
+    cJSON_ArrayForEach(a, op->attrs)
+        n += td_json_i64(a, INT64_MIN) != INT64_MIN;
+    if (n > TD_OP_MAX_ATTRS)
+        return td_fail(err, TD_ELIMIT, "op %lld (%.60s) has %d attributes; this version takes %d", (long long)op->op, x->kind, n, TD_OP_MAX_ATTRS);
+    x->attr = calloc((size_t)n + 1, sizeof *x->attr);
+    if (!x->attr)
+        return td_fail(err, TD_ENOMEM, "no memory for the attributes of op %lld", (long long)op->op);
+    cJSON_ArrayForEach(a, op->attrs) {
+        int64_t v = td_json_i64(a, INT64_MIN);
+
+        if (v != INT64_MIN)
+            x->attr[x->n_attrs++] = (struct td_attr_view){intern(set, a->string), v};
     }
     x->m = td_judged_op_attr(x, "m", -1);
     x->n = td_judged_op_attr(x, "n", -1);
     x->k = td_judged_op_attr(x, "k", -1);
     x->m_class = td_m_class(x->m);
+    return TD_OK;
 }
 
 /* A GEMM's sizes but for M, or those of the output. */
@@ -272,6 +267,7 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
 {
     const struct td_tensor_rec *w = td_op_rec_in(op, "w");
     struct td_judged_op *x;
+    int rc;
 
     if (s->n == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 256;
@@ -296,7 +292,10 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
     x->act_rounding = intern(s, op->act_rounding ? op->act_rounding : "none");
     x->judge_floor = x->format_cost = x->departs = NAN;
     x->weights = w ? intern(s, w->dtype) : NULL;
-    read_attrs(s, op->attrs, x);
+    if ((rc = read_attrs(s, op, x, err))) {
+        s->n--;
+        return rc;
+    }
     x->shape = shape_of(s, x, &op->out);
     if (op->judge)
         read_judge(s, op->judge, x);
@@ -340,6 +339,7 @@ void td_op_set_release(struct td_op_set *s)
     size_t i;
 
     for (i = 0; i < s->n; i++) {
+        free(s->op[i].attr);
         free(s->op[i].hot);
         free(s->op[i].cold);
     }

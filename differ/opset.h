@@ -5,6 +5,7 @@
 
 #include "differ/align.h"
 #include "format/m_class.h"
+#include "format/op_status.h"
 
 /* One E of the replayer's judgement (docs/format.md, "judge"). Scores are in units of what correct rounding allows. */
 enum td_rms_part { TD_RMS_COL, TD_RMS_ROW, TD_RMS_TILE, TD_RMS_PARTS }; /* whose worst rms score: td_op_error.col, row, tile */
@@ -20,13 +21,8 @@ struct td_op_error {
     const char *crash;                  /* NULL: none */
 };
 
-enum td_op_status { TD_OP_NONE, TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP_CRASHED, TD_OP_HUNG, TD_OP_BROKEN };
-
 /* COMPARED: there is no reference for this kind, its output was set beside another; never worse, whatever came out. */
 enum td_op_result { TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESULT_WORSE, TD_RESULT_COMPARED };
-
-#define TD_OPX_ATTRS 12
-struct td_judged_op_attr { const char *name; int64_t value; };
 
 /* What the GPU was like when a sample of the baseline's [0] and of the candidate's [1] ended. */
 struct td_judged_op_device {
@@ -45,7 +41,7 @@ struct td_judged_op {
     const char *dtype;                  /* of the output */
     const char *act_rounding;           /* of the candidate, in a replay */
     const char *recorded_rounding, *baseline_rounding; /* NULL: as act_rounding */
-    struct td_judged_op_attr attr[TD_OPX_ATTRS];
+    struct td_attr_view *attr;          /* [n_attrs], owned by the set */
     int n_attrs;
     int64_t m, n, k;
     const char *weights;                /* dtype of the input "w": "Q4_1"; NULL: the kind has no such input */
@@ -77,7 +73,7 @@ struct td_op_set {
     struct td_strings *strings;
 };
 
-/* Append a fixture's ops; an op without an origin is its own. Bad frames are counted in *bad. */
+/* Both refuse an op with more than TD_OP_MAX_ATTRS attributes: TD_ELIMIT. Append a fixture's ops; an op without an origin is its own. Bad frames are counted in *bad. */
 int td_op_set_load(struct td_op_set *s, struct td_fixture *fx, size_t *bad, struct td_error *err);
 int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_op *op, struct td_error *err);
 /* Set `origin` of each candidate op; returns how many found theirs. Both sets keep their order. */
@@ -87,7 +83,6 @@ void td_op_set_release(struct td_op_set *s);
 /* "model.layers.0.mlp.up_proj", "model.layers.0.mlp.up_proj of rank 1"; `unknown` where it has no name. out: where it has a rank. */
 const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out, size_t size);
 int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing);
-const char *td_op_status_name(enum td_op_status s);
 const char *td_op_result_name(enum td_op_result r); /* "ok", "inconclusive", "broken", "worse", "compared" */
 
 #endif

@@ -89,7 +89,7 @@ static void print_formats(const struct td_page *p, const struct td_numerics *n)
         return;
     td_page_title(p, "formats that changed (relative L2 distance to exact arithmetic, worst op)");
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
 
         if (!g->format_changed)
             continue;
@@ -114,7 +114,7 @@ static void print_compared(const struct td_page *p, const struct td_numerics *n)
     fprintf(p->out, "  %-24s %6s %6s %12s  %s\n", "kind", "ops", "equal", "not compared",
             "largest relative departure");
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
 
         ops += g->compared;
         equal += g->compared_equal;
@@ -143,7 +143,7 @@ static int width_of(const struct td_numerics *n, bool shapes, int least)
     return least;
 }
 
-static void print_group(const struct td_page *p, const struct td_op_group *g, int kind, int shape)
+static void print_group(const struct td_page *p, const struct td_judged_group *g, int kind, int shape)
 {
     char a[24], b[24], c[24], d[24], e[24], f[24];
 
@@ -243,7 +243,7 @@ void td_op_write_json(struct td_jw *w, const char *key, const struct td_judged_o
 }
 
 /* Figures of ops without a reference, and of ops whose format changed. */
-static void write_group_extras(struct td_jw *w, const struct td_op_group *g)
+static void write_group_extras(struct td_jw *w, const struct td_judged_group *g)
 {
     td_jw_i64(w, "compared", (int64_t)g->compared);
     td_jw_i64(w, "compared_equal", (int64_t)g->compared_equal);
@@ -267,7 +267,7 @@ static void write_coverage(struct td_jw *w, const struct td_coverage *c)
     td_jw_bool(w, "extract", c->extract);
 }
 
-static void write_group(struct td_jw *w, const struct td_op_group *g)
+static void write_group(struct td_jw *w, const struct td_judged_group *g)
 {
     td_jw_obj(w, NULL);
     td_jw_cstr(w, "kind", g->kind);
@@ -334,7 +334,7 @@ void td_ops_add_cases(struct td_junit *junit, const struct td_numerics *n)
     size_t i;
 
     for (i = 0; i < n->n; i++) {
-        const struct td_op_group *g = &n->group[i];
+        const struct td_judged_group *g = &n->group[i];
         enum td_verdict v = g->worse                   ? TD_REGRESSED
                             : g->undecided + g->broken ? TD_INCONCLUSIVE
                             : g->judged                ? TD_PASS

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *td_metric_name(enum td_metric m)
+const char *td_speed_metric_name(enum td_speed_metric m)
 {
     static const char *const NAMES[TD_N_METRICS] = {
         "ttft", "itl", "e2e", "throughput", "op, hot cache", "op, cold cache"};
@@ -15,14 +15,14 @@ const char *td_metric_name(enum td_metric m)
     return NAMES[m];
 }
 
-bool td_metric_is_op(enum td_metric m)
+bool td_speed_metric_is_op(enum td_speed_metric m)
 {
     return m == TD_OP_HOT || m == TD_OP_COLD;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label,
+struct td_speed_row *td_speed_row(struct td_speed *s, enum td_speed_metric m, const char *label,
                                   bool total)
 {
     struct td_speed_row *r;
@@ -41,12 +41,10 @@ struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const ch
         s->row = grown;
         s->cap = cap;
     }
-    r = &s->row[s->n++];
-    memset(r, 0, sizeof *r);
-    r->metric = m;
-    r->total = total;
-    snprintf(r->label, sizeof r->label, "%s", label);
-    return r;
+    r = &s->row[s->n];
+    *r = (struct td_speed_row){.metric = m, .total = total, .label = strdup(label)};
+    s->n += r->label != NULL;
+    return r->label ? r : NULL;
 }
 
 int td_ratios_add(struct td_ratios *r, double base, double now, bool larger_is_faster)
@@ -80,6 +78,7 @@ void td_speed_release(struct td_speed *s)
     size_t i;
 
     for (i = 0; i < s->n; i++) {
+        free(s->row[i].label);
         free(s->row[i].pairs.log_ratio);
         free(s->row[i].pairs.base);
         free(s->row[i].pairs.now);

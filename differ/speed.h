@@ -11,19 +11,19 @@
 #include "differ/stats.h"
 #include "differ/verdict.h"
 
-enum td_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
+enum td_speed_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
 /* "ttft", "itl", "e2e", "throughput", "op, hot cache", "op, cold cache" */
-const char *td_metric_name(enum td_metric m);
+const char *td_speed_metric_name(enum td_speed_metric m);
 /* Is it a metric of single ops, and not of requests to a server? */
-bool td_metric_is_op(enum td_metric m);
+bool td_speed_metric_is_op(enum td_speed_metric m);
 
 /* Pairs of timings as log ratios, with the values they came from. */
 struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
 
 struct td_speed_row {
-    enum td_metric metric;
+    enum td_speed_metric metric;
     struct td_ratios pairs;
-    char label[96];              /* category, "kernel shape M class", or "total" */
+    char *label;                 /* category, "kernel shape M class", or "total" */
     bool total;
     size_t ops;                  /* timed ops in it; 0: a row of servers */
     size_t starts, starts_slower;/* of their processes; those slower by their own median */
@@ -60,7 +60,7 @@ void td_speed_release(struct td_speed *s);
 
 /* Find the row of a metric with this label, or add it. Valid until the next call. NULL: out of
  * memory. */
-struct td_speed_row *td_speed_row(struct td_speed *s, enum td_metric m, const char *label,
+struct td_speed_row *td_speed_row(struct td_speed *s, enum td_speed_metric m, const char *label,
                                   bool total);
 /* Add a pair of timings in ns, or of throughputs. Left out unless both are positive and finite.
  * TD_OK or TD_ENOMEM. */

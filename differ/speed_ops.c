@@ -42,18 +42,20 @@ static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n, si
 
 /* Add one op's pairs to the row of its group and to the total.
  *   pairs : [n][2], baseline and candidate in ns */
-static int add_op(struct td_speed *s, enum td_metric m, const struct td_judged_op *op,
+static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_judged_op *op,
                   const double *pairs, size_t n)
 {
     struct td_speed_row *row;
-    char label[96];
+    char *label;
     int rc;
 
     if (n == 0)
         return TD_OK;
     s->op_pairs += n;
-    snprintf(label, sizeof label, "%s %s %s", op->kind, op->shape, td_m_class_name(op->m_class));
+    if (asprintf(&label, "%s %s %s", op->kind, op->shape, td_m_class_name(op->m_class)) < 0)
+        return TD_ENOMEM;
     row = td_speed_row(s, m, label, false);
+    free(label);
     rc = row ? add_pairs(row, pairs, n, op->starts) : TD_ENOMEM;
     if (rc)
         return rc;

@@ -52,7 +52,7 @@ static int add_pair(struct td_speed *s, const char *category, const struct td_ex
                          server is */
         for (t = *category ? 0 : 1; t < 2 && !rc; t++) { /* its category, then the total */
             struct td_speed_row *row =
-                td_speed_row(s, (enum td_metric)m, t ? "total" : category, t);
+                td_speed_row(s, (enum td_speed_metric)m, t ? "total" : category, t);
 
             rc = row ? td_ratios_add(&row->pairs, fa.v[m], fb.v[m], m == TD_THROUGHPUT) : TD_ENOMEM;
         }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/buf.h"
+#include "common/desc/op_desc.h"
 #include "common/error.h"
 #include "common/hash.h"
 
@@ -104,12 +105,12 @@ int td_step_read(const cJSON *line, struct td_step *out, struct td_error *err);
 
 /* ---- op: one kernel call in logical terms -------------------------------------------------------------------------- */
 
-#define TD_REC_MAX_DIMS 8
+#define TD_REC_MAX_DIMS TD_OP_MAX_DIMS
 
 /* A tensor of an op. Its bytes are a blob of this fixture, or live in a checkpoint, or are only known by hash. */
 struct td_tensor_rec {
-    char role[24];                /* "a", "qweight", "qzeros", "scales", "g_idx", "c" ... */
-    char dtype[16];               /* safetensors' names, or a block format's */
+    char role[TD_OP_MAX_ROLE];    /* "a", "qweight", "qzeros", "scales", "g_idx", "c" ... */
+    char dtype[TD_OP_MAX_DTYPE];  /* safetensors' names, or a block format's */
     int32_t ndim;
     int64_t shape[TD_REC_MAX_DIMS];
     int64_t strides[TD_REC_MAX_DIMS]; /* shape and strides in elements (in blocks for block formats) */

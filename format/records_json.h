@@ -9,6 +9,7 @@
 
 #define TD_REC_MAX_TOKENS (1 << 24)   /* token ids, logprobs, events of an exchange; spans of a step */
 #define TD_REC_MAX_TOP 1024           /* alternatives per token */
+/* Of an op's record. A fixture may hold more than a program takes (common/desc/op_desc.h), which refuses the op then. */
 #define TD_REC_MAX_TENSORS 64         /* inputs of an op */
 #define TD_REC_MAX_LAUNCHES 4096
 

@@ -32,7 +32,7 @@ struct child {
     struct td_proto_arena *arena;
     uint64_t arena_size;
     struct td_guard guards[N_GUARDS];
-    char roles[N_GUARDS][24];
+    char roles[N_GUARDS][TD_OP_MAX_ROLE];
     struct td_fault_watch watch;
     struct td_op_call op;        /* the op in guarded memory */
     struct td_op_call source;    /* the op in the arena */
@@ -389,7 +389,7 @@ int td_child_main(int sock)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* a crash is a result, not a reason to fill the disk */
     signal(SIGINT, SIG_IGN);                        /* Ctrl-C is the parent's business */
     c.sock = sock;
-    c.watch = (struct td_fault_watch){.guards = c.guards, .roles = (const char (*)[24])c.roles, .n_guards = N_GUARDS};
+    c.watch = (struct td_fault_watch){.guards = c.guards, .roles = (const char (*)[TD_OP_MAX_ROLE])c.roles, .n_guards = N_GUARDS};
     rc = td_fault_install(&c.watch, &err);
     while (!rc && !(rc = td_proto_recv(sock, &m, &fd, -1, &err)) && m.type != TD_PROTO_BYE) {
         if (m.type == TD_PROTO_ARENA) {

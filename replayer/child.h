@@ -13,7 +13,7 @@ int td_child_main(int sock);
  * the fault lies), then die of the same signal. The arrays are borrowed for the process's life and may change. */
 struct td_fault_watch {
     const struct td_guard *guards;        /* [n_guards] */
-    const char (*roles)[24];              /* [n_guards] */
+    const char (*roles)[TD_OP_MAX_ROLE];              /* [n_guards] */
     int n_guards;
     char *volatile note;                  /* NULL: nowhere to write */
     size_t note_bytes;

@@ -134,8 +134,8 @@ static void name_means(cJSON *o, const char *provider)
     cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
 }
 
-int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, const struct td_op_call *op, uint64_t seed,
-                     cJSON **out, struct td_error *err)
+int td_op_timing_measure(struct td_runner *baseline, struct td_runner *candidate, const struct td_op_call *op, uint64_t seed,
+                         cJSON **out, struct td_error *err)
 {
     struct td_runner *side[2] = {baseline, candidate};
     uint64_t state = seed * 2654435761u + 88172645463325252u;

@@ -17,7 +17,7 @@
  * *out: {"hot":[[base_ns,new_ns],...],"cold":[...],"starts":5,"runs_hot":n,"runs_cold":n,"start":"process",
  * "clock":"monotonic","cold_by":"clflush"}, and on a GPU "device" (condition.h): each number is the mean of a single run in ns; the pairs stand in order of the starts, equally many
  * of each. The caller owns it. TD_ECRASH, TD_EUNSUPPORTED ...: no timing, *out is NULL. */
-int td_speed_measure(struct td_runner *baseline, struct td_runner *candidate, const struct td_op_call *op, uint64_t seed,
-                     cJSON **out, struct td_error *err);
+int td_op_timing_measure(struct td_runner *baseline, struct td_runner *candidate, const struct td_op_call *op, uint64_t seed,
+                         cJSON **out, struct td_error *err);
 
 #endif

@@ -3,15 +3,12 @@
 #ifndef TD_REPLAYER_OPITEM_H
 #define TD_REPLAYER_OPITEM_H
 
+#include "format/op_status.h"
 #include "format/records.h"
 #include "replayer/judge.h"
 #include "replayer/opload.h"
 #include "replayer/poison.h"
 #include "replayer/runner.h"
-
-/* The status of docs/format.md "judge"; the order is that of the summary's columns. */
-enum td_op_status { TD_OP_OK, TD_OP_UNSUPPORTED, TD_OP_FAILED, TD_OP_CRASHED, TD_OP_HUNG, TD_OP_BROKEN, TD_OP_STATUS_COUNT };
-const char *td_op_status_name(enum td_op_status s);
 
 /* The candidate's output beside the recorded one and beside the baseline build's, where there is no reference. */
 struct td_op_compared {
@@ -35,7 +32,7 @@ struct td_op_item {
     bool has_baseline;
     cJSON *speed;                     /* owned until the judgement takes it */
     /* judged */
-    enum td_op_status status;
+    enum td_op_status status;         /* OK until something is found */
     char reason[480];
     struct td_judge_limits limits;
     struct td_judge_result e_candidate, e_baseline, e_recorded; /* each against the R1 of its own rounding */

@@ -12,13 +12,6 @@
 #define MAX_JOINED 64
 #define MAX_THREADS 16
 
-const char *td_op_status_name(enum td_op_status s)
-{
-    static const char *const names[] = {"ok", "unsupported", "failed", "crashed", "hung", "broken"};
-
-    return s < TD_OP_STATUS_COUNT ? names[s] : "?";
-}
-
 void td_op_item_release(struct td_op_item *it)
 {
     td_op_release(&it->rec);

@@ -204,8 +204,10 @@ int td_op_list_scan(struct td_fixture *fx, const struct td_replay_options *opt, 
         if (rc < 0) { /* what can be read is replayed */
             td_log(TD_LOG_WARN, "replay", "%s", bad.msg);
             td_error_clear(&bad);
-            if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED)
+            if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED && rc != TD_ELIMIT) {
+                td_fail(err, rc, "the recorded ops cannot be read to their end");
                 break;
+            }
             continue;
         }
         if (scan_one(l, &op, seq++, opt, err))

@@ -9,10 +9,12 @@
 #include "format/m_class.h"
 #include "replayer/options.h"
 
+#define TD_OP_SHAPE_WORDS 192 /* td_op_shape_words() of any op fits: an element type and 8 sizes, or 4 attributes */
+
 /* Ops with the same kernel, the same sizes but for M, and the same M class: reports and samples go by these. */
 struct td_op_group {
     char kernel[64];     /* "gptq_gemm" */
-    char shape[64];      /* "k256 n640 b4 g128 act", "Q4_1 k256 n640": sizes without M; those of the output where there is no n or k */
+    char shape[TD_OP_SHAPE_WORDS]; /* "k256 n640 b4 g128 act", "Q4_1 k256 n640": sizes without M; those of the output where there is no n or k */
     int m_class;         /* td_m_class() */
     int64_t seen, chosen;
 };

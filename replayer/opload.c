@@ -258,21 +258,38 @@ static int load_in(struct td_loader *l, const struct td_tensor_rec *r, struct td
                                           size, need);
 }
 
-/* Attributes are integers with short names: what is neither belongs to no kind of op that this version knows. */
+/* Copy a string of the record. One that does not fit is refused: half a name is another name. from NULL: "". */
+static int copy_text(const char *what, const char *from, char *to, size_t size, struct td_error *err)
+{
+    size_t len = from ? strlen(from) : 0;
+
+    if (len >= size)
+        return td_fail(err, TD_ELIMIT, "the %s \"%.60s...\" has %zu bytes; this version takes %zu", what, from, len, size - 1);
+    memcpy(to, from ? from : "", len + 1);
+    return TD_OK;
+}
+
+/* Attributes are integers: what is none belongs to no kind of op that this version knows. No integer is left out, for a kernel must
+ * not run with a default in place of what was recorded. */
 static int copy_attrs(const struct td_op *rec, struct td_op_call *op, struct td_error *err)
 {
-    const int max = (int)(sizeof op->attrs / sizeof *op->attrs);
     const cJSON *a;
+    int n = 0;
 
+    cJSON_ArrayForEach(a, rec->attrs)
+        n += td_json_i64(a, INT64_MIN) != INT64_MIN;
+    if (n > TD_OP_MAX_ATTRS)
+        return td_fail(err, TD_ELIMIT, "%d attributes; this version takes %d", n, TD_OP_MAX_ATTRS);
     cJSON_ArrayForEach(a, rec->attrs) {
         int64_t v = td_json_i64(a, INT64_MIN);
+        struct td_attr *to = &op->attrs[op->n_attrs];
 
-        if (v == INT64_MIN || !a->string || strlen(a->string) >= sizeof op->attrs[0].name)
+        if (v == INT64_MIN)
             continue;
-        if (op->n_attrs == max) /* a kernel must not run with a default in place of what was recorded */
-            return td_fail(err, TD_ELIMIT, "more than %d attributes; this version takes no more", max);
-        snprintf(op->attrs[op->n_attrs].name, sizeof op->attrs[0].name, "%s", a->string);
-        op->attrs[op->n_attrs++].value = v;
+        if (copy_text("name of an attribute", a->string, to->name, sizeof to->name, err))
+            return TD_ELIMIT;
+        to->value = v;
+        op->n_attrs++;
     }
     return TD_OK;
 }
@@ -290,7 +307,8 @@ static bool copy_numbers(const cJSON *array, uint32_t *out, int n, int64_t max)
     return cJSON_GetArraySize(array) == n;
 }
 
-static bool copy_launch(const cJSON *from, struct td_op_launch *l)
+/* False: it makes no sense, or, with an error, it exceeds a limit. */
+static bool copy_launch(const cJSON *from, struct td_op_launch *l, struct td_error *err)
 {
     const char *symbol = td_json_get_str(from, "symbol", "");
     int64_t shared = td_json_get_i64(from, "shared_bytes", 0);
@@ -298,28 +316,34 @@ static bool copy_launch(const cJSON *from, struct td_op_launch *l)
 
     memset(l, 0, sizeof *l);
     if (!copy_numbers(td_json_get(from, "rows"), rows, 2, INT32_MAX) || !copy_numbers(td_json_get(from, "grid"), l->grid, 3, INT32_MAX)
-        || !copy_numbers(td_json_get(from, "block"), l->block, 3, 65535) || shared < 0 || shared > INT32_MAX || strlen(symbol) >= sizeof l->symbol)
+        || !copy_numbers(td_json_get(from, "block"), l->block, 3, 65535) || shared < 0 || shared > INT32_MAX)
         return false;
+    if (td_json_get_bool(from, "graph", false))
+        l->flags |= TD_LAUNCH_IN_GRAPH;
     l->rows[0] = rows[0];
     l->rows[1] = rows[1];
     l->shared_bytes = (uint32_t)shared;
-    strcpy(l->symbol, symbol);
-    return true;
+    return !copy_text("symbol of a launch", symbol, l->symbol, sizeof l->symbol, err);
 }
 
-/* All launches or none: a provider must not make half an op of them. Like the symbol they are help, so that no op is broken for want of them. */
-static void copy_launches(const struct td_op *rec, struct td_op_call *op)
+/* All launches or none: a provider must not make half an op of them. They are help, so that no op is broken for want of them, or where
+ * they make no sense; more or longer ones than this version takes are refused. */
+static int copy_launches(const struct td_op *rec, struct td_op_call *op, struct td_error *err)
 {
     const cJSON *l;
+    int n = cJSON_GetArraySize(rec->impl.launches);
 
-    if (cJSON_GetArraySize(rec->impl.launches) > TD_OP_MAX_LAUNCHES)
-        return;
+    if (n > TD_OP_MAX_LAUNCHES)
+        return td_fail(err, TD_ELIMIT, "%d launches; this version takes %d", n, TD_OP_MAX_LAUNCHES);
     cJSON_ArrayForEach(l, rec->impl.launches) {
-        if (!copy_launch(l, &op->launches[op->n_launches++])) {
-            op->n_launches = 0;
-            return;
-        }
+        struct td_error refused = {0};
+
+        if (copy_launch(l, &op->launches[op->n_launches++], &refused))
+            continue;
+        op->n_launches = 0;
+        return refused.code ? td_fail(err, refused.code, "%s", refused.msg) : TD_OK;
     }
+    return TD_OK;
 }
 
 /* The recorded output counts only when it is whole; it is evidence, not a need. */
@@ -341,17 +365,13 @@ int td_loader_get(struct td_loader *l, const struct td_op *rec, struct td_op_cal
     memset(op, 0, sizeof *op);
     hold->n = 0;
     *recorded = NULL;
-    snprintf(op->kind, sizeof op->kind, "%s", rec->kind ? rec->kind : "");
     if (rec->act_rounding && strlen(rec->act_rounding) >= sizeof op->act_rounding)
         return td_fail(err, TD_EUNSUPPORTED, "activation rounding \"%.40s...\" is unknown to this version", rec->act_rounding);
     snprintf(op->act_rounding, sizeof op->act_rounding, "%s", rec->act_rounding && rec->act_rounding[0] ? rec->act_rounding : "none");
-    if (rec->impl.symbol && strlen(rec->impl.symbol) < sizeof op->symbol)
-        strcpy(op->symbol, rec->impl.symbol);
-    if (rec->impl.layout && strlen(rec->impl.layout) < sizeof op->layout)
-        strcpy(op->layout, rec->impl.layout);
-    copy_launches(rec, op);
-    rc = copy_attrs(rec, op, err);
-    if (rc)
+    if ((rc = copy_text("kind", rec->kind, op->kind, sizeof op->kind, err)) ||
+        (rc = copy_text("symbol", rec->impl.symbol, op->symbol, sizeof op->symbol, err)) ||
+        (rc = copy_text("layout", rec->impl.layout, op->layout, sizeof op->layout, err)) || (rc = copy_launches(rec, op, err)) ||
+        (rc = copy_attrs(rec, op, err)))
         return rc;
     if (!rec->has_out)
         return td_fail(err, TD_EINVAL, "the record does not describe its output");

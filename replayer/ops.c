@@ -113,21 +113,21 @@ static int read_chosen(struct job *j, struct td_error *err)
         const struct td_op_choice *ch = &j->list.items[i];
 
         if (rc < 0) {
-            td_error_clear(&bad);
-            if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED)
+            if (rc != TD_ECORRUPT && rc != TD_ETRUNCATED && rc != TD_ELIMIT)
                 break;
+            td_error_clear(&bad);
             continue;
         }
         i++;
         if (!ch->chosen)
             continue;
-        j->items[j->n++] = (struct td_op_item){.rec = op, .group = ch->group, .weights = ch->weights, .equal = -1};
+        j->items[j->n++] = (struct td_op_item){.rec = op, .group = ch->group, .weights = ch->weights, .status = TD_OP_OK, .equal = -1};
         memset(&op, 0, sizeof op);
     }
     td_op_release(&op);
     td_cursor_close(c);
     qsort(j->items, j->n, sizeof *j->items, by_weights);
-    return TD_OK;
+    return bad.code ? td_fail(err, bad.code, "%s", bad.msg) : TD_OK;
 }
 
 static int make_rows(struct job *j, struct td_error *err)
@@ -210,6 +210,14 @@ static enum td_run_status given_up(const struct job *j, const struct group_state
     return TD_RUN_HUNG;
 }
 
+static enum td_op_status status_of(enum td_run_status s)
+{
+    static const enum td_op_status status[] = {[TD_RUN_OK] = TD_OP_OK, [TD_RUN_UNSUPPORTED] = TD_OP_UNSUPPORTED, [TD_RUN_FAILED] = TD_OP_FAILED,
+                                               [TD_RUN_CRASHED] = TD_OP_CRASHED, [TD_RUN_HUNG] = TD_OP_HUNG};
+
+    return status[s];
+}
+
 static int run_candidate(struct job *j, struct td_op_item *it, struct td_error *err)
 {
     struct group_state *g = &j->groups[it->group];
@@ -229,7 +237,7 @@ static int run_candidate(struct job *j, struct td_op_item *it, struct td_error *
         j->hangs += it->candidate.status == TD_RUN_HUNG;
     }
     if (it->candidate.status != TD_RUN_OK)
-        give_status(it, (enum td_op_status)it->candidate.status, it->candidate.reason); /* the same words in the same order */
+        give_status(it, status_of(it->candidate.status), it->candidate.reason);
     return TD_OK;
 }
 
@@ -257,7 +265,7 @@ static int run_item(struct job *j, struct td_op_item *it, struct td_error *err)
         return rc;
     it->has_baseline = true;
     if (!it->without_reference && due_for_timing(j, it) && it->candidate.status == TD_RUN_OK && it->baseline.status == TD_RUN_OK) {
-        if (td_speed_measure(&j->builds->baseline, &j->builds->candidate, &it->call, (uint64_t)it->rec.op, &it->speed, &slow))
+        if (td_op_timing_measure(&j->builds->baseline, &j->builds->candidate, &it->call, (uint64_t)it->rec.op, &it->speed, &slow))
             td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
         j->stats->timed += it->speed != NULL;
     }

@@ -7,7 +7,7 @@
 #include "replayer/oplist.h"
 
 struct td_ops_row {                    /* of the summary: a kernel and a shape */
-    char kernel[64], shape[64];
+    char kernel[64], shape[TD_OP_SHAPE_WORDS];
     int64_t count[TD_OP_STATUS_COUNT];
     double worst, worst_baseline, worst_recorded; /* scores; -1: none */
     int64_t worst_op;

@@ -155,10 +155,7 @@ int td_proto_pack(const struct td_op_call *op, void *arena, uint64_t size, int r
     h->n_launches = op->n_launches;
     memcpy(h->launches, op->launches, sizeof h->launches);
     h->n_attrs = op->n_attrs;
-    for (t = 0; t < op->n_attrs; t++) {
-        memcpy(h->attrs[t].name, op->attrs[t].name, sizeof h->attrs[t].name);
-        h->attrs[t].value = op->attrs[t].value;
-    }
+    memcpy(h->attrs, op->attrs, sizeof h->attrs);
     h->n_in = op->n_in;
     for (t = 0; t < op->n_in; t++) {
         pack_tensor(&op->in[t], at, &h->in[t]);
@@ -199,7 +196,7 @@ int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *
     memset(op, 0, sizeof *op);
     if (size < sizeof *h || h->magic != TD_PROTO_MAGIC || h->version != TD_PROTO_VERSION)
         return td_fail(err, TD_EPROTO, "the arena does not begin as version %d of the child protocol does", TD_PROTO_VERSION);
-    if (h->n_attrs < 0 || h->n_attrs > 16 || h->n_in < 0 || h->n_in > TD_OP_MAX_TENSORS || h->n_launches < 0
+    if (h->n_attrs < 0 || h->n_attrs > TD_OP_MAX_ATTRS || h->n_in < 0 || h->n_in > TD_OP_MAX_TENSORS || h->n_launches < 0
         || h->n_launches > TD_OP_MAX_LAUNCHES)
         return td_fail(err, TD_EPROTO, "an op with %lld attributes, %lld inputs and %lld launches", (long long)h->n_attrs, (long long)h->n_in,
                        (long long)h->n_launches);
@@ -216,10 +213,9 @@ int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *
     for (t = 0; t < TD_OP_MAX_LAUNCHES; t++)
         op->launches[t].symbol[sizeof op->launches[t].symbol - 1] = '\0';
     op->n_attrs = (int)h->n_attrs;
-    for (t = 0; t < op->n_attrs; t++) {
-        memcpy(op->attrs[t].name, h->attrs[t].name, sizeof op->attrs[t].name);
-        op->attrs[t].value = h->attrs[t].value;
-    }
+    memcpy(op->attrs, h->attrs, sizeof op->attrs);
+    for (t = 0; t < TD_OP_MAX_ATTRS; t++)
+        op->attrs[t].name[sizeof op->attrs[t].name - 1] = '\0';
     op->n_in = (int)h->n_in;
     for (t = 0; t < op->n_in; t++)
         if (unpack_tensor(&h->in[t], arena, size, 1, &op->in[t], err))

@@ -25,8 +25,8 @@
 
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
 /* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the
- * arena */
-#define TD_PROTO_VERSION 4
+ * arena; 5: the limits of common/desc/op_desc.h, flags of launches */
+#define TD_PROTO_VERSION 5
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
@@ -46,18 +46,17 @@ struct td_proto_msg {
     uint64_t size;           /* of the arena */
     int64_t ns;
     char provider[32];
-    char rounding[16];       /* what the build does to the op's activations; "": what the op says */
+    char rounding[TD_OP_MAX_ROUNDING]; /* what the build does to the op's activations; "": what the op says */
     char text[3992];
 };
 
+/* Not struct td_tensor: another process may be another program, so element types go by name and data by offsets. */
 struct td_proto_tensor {
-    char role[24], dtype[16];
+    char role[TD_OP_MAX_ROLE], dtype[TD_OP_MAX_DTYPE];
     int64_t ndim;
     int64_t shape[TD_OP_MAX_DIMS], strides[TD_OP_MAX_DIMS];
     uint64_t offset, size_bytes, align; /* offset in the arena */
 };
-
-struct td_proto_attr { char name[24]; int64_t value; };
 
 /* What the child is doing, for the parent to read when it crashed or hangs. */
 enum td_proto_stage { TD_STAGE_IDLE, TD_STAGE_LOAD, TD_STAGE_PREPARE, TD_STAGE_RUN, TD_STAGE_FETCH, TD_STAGE_RELEASE };
@@ -67,11 +66,11 @@ struct td_proto_arena {
     volatile uint32_t stage, repeat;
     volatile uint64_t progress;     /* goes up with every stage: a deadline holds for one stage */
     char fault[256];                /* written by the child's signal handler: where it faulted */
-    char kind[32], act_rounding[16];
+    char kind[TD_OP_MAX_KIND], act_rounding[TD_OP_MAX_ROUNDING];
     int64_t n_attrs, n_in;
-    struct td_proto_attr attrs[16];
+    struct td_attr attrs[TD_OP_MAX_ATTRS];
     struct td_proto_tensor in[TD_OP_MAX_TENSORS], out; /* out.offset: the first image; images lie at size_bytes rounded up to 64 */
-    char symbol[TD_OP_MAX_SYMBOL], layout[24]; /* of the recorded kernel */
+    char symbol[TD_OP_MAX_SYMBOL], layout[TD_OP_MAX_LAYOUT]; /* of the recorded kernel */
     int64_t n_launches;
     struct td_op_launch launches[TD_OP_MAX_LAUNCHES];
 };

@@ -16,7 +16,7 @@
 #include "format/manifest.h"
 #include "replayer/build.h"
 
-#define MAX_PATHS 64
+#define MAX_PATHS 65 /* one more than a writer takes, so that it refuses what is too much */
 
 struct session {
     const struct td_replay_options *opt;
@@ -195,7 +195,7 @@ static int create_output(struct session *s, const char *output, struct td_error 
 
     same_redaction(s->manifest, &red, headers, paths);
     if (output)
-        snprintf(path, sizeof path, "%s", output);
+        rc = snprintf(path, sizeof path, "%s", output) < (int)sizeof path ? TD_OK : td_fail(err, TD_ELIMIT, "%.60s...: path too long", output);
     else
         rc = default_output(s, path, sizeof path, err);
     if (!rc)

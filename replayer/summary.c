@@ -37,7 +37,7 @@ static void score_words(double score, char *out, size_t n)
 
 static void print_row(const struct td_ops_row *r, bool with_baseline, int wide)
 {
-    char new_score[32], base[32], rec[32], name[160];
+    char new_score[32], base[32], rec[32], name[64 + TD_OP_SHAPE_WORDS];
     int64_t total = 0;
     int i;
 

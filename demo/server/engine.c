@@ -24,7 +24,7 @@ struct td_job {
     bool ignore_eos;
     int64_t t_submit_ns;
     /* the scheduler's */
-    struct td_sampling sampling;
+    struct td_sampler sampling;
     int slot;               /* -1 while waiting */
     int n_computed;         /* tokens whose K and V are cached */
     int n_rows;             /* of the pass that runs */
@@ -40,7 +40,7 @@ struct td_job {
 
 struct td_engine {
     struct td_llama *model;
-    struct td_metrics *metrics;
+    struct td_server_metrics *metrics;
     int step_pause_ms;
     pthread_t thread;
     bool has_thread;
@@ -77,8 +77,8 @@ static void finish_job(struct td_engine *e, struct td_job *j, enum td_finish fin
         e->slot[j->slot] = NULL;
         e->n_running--;
     }
-    td_metrics_add_finished(e->metrics, finish);
-    td_metrics_add_time(e->metrics, TD_TIME_E2E, td_clock_mono_ns() - j->t_submit_ns);
+    td_server_metrics_add_finished(e->metrics, finish);
+    td_server_metrics_add_time(e->metrics, TD_TIME_E2E, td_clock_mono_ns() - j->t_submit_ns);
     pthread_cond_broadcast(&j->changed);
     if (j->reader_gone)
         job_free(j);
@@ -114,7 +114,7 @@ static void admit(struct td_engine *e)
     e->waiting_end = &e->waiting;
     while (*e->waiting_end)
         e->waiting_end = &(*e->waiting_end)->next;
-    td_metrics_set_queue(e->metrics, e->n_running, e->n_waiting);
+    td_server_metrics_set_queue(e->metrics, e->n_running, e->n_waiting);
 }
 
 static void add_span(struct td_engine *e, struct td_job *j, int n_rows)
@@ -180,8 +180,8 @@ static void take_token(struct td_engine *e, struct td_job *j, const float *logit
 
     t->id = td_sampler_pick(&j->sampling, logits, e->model->cfg.vocab_size, j->n_tokens < j->min_tokens ? eos : -1, e->work_row);
     fill_top(e, j->n_logprobs, t, logits);
-    td_metrics_add_time(e->metrics, j->n_tokens ? TD_TIME_ITL : TD_TIME_TTFT, now_ns - (j->n_tokens ? j->t_last_ns : j->t_submit_ns));
-    td_metrics_add_tokens(e->metrics, j->n_tokens ? 0 : j->n_prompt, 1);
+    td_server_metrics_add_time(e->metrics, j->n_tokens ? TD_TIME_ITL : TD_TIME_TTFT, now_ns - (j->n_tokens ? j->t_last_ns : j->t_submit_ns));
+    td_server_metrics_add_tokens(e->metrics, j->n_tokens ? 0 : j->n_prompt, 1);
     j->t_last_ns = now_ns;
     j->n_tokens++;
     if (t->id == eos && !j->ignore_eos)
@@ -262,7 +262,7 @@ static void end_all(struct td_engine *e, enum td_finish finish)
     }
     e->waiting_end = &e->waiting;
     e->n_waiting = 0;
-    td_metrics_set_queue(e->metrics, 0, 0);
+    td_server_metrics_set_queue(e->metrics, 0, 0);
 }
 
 static void *scheduler(void *arg)
@@ -288,7 +288,7 @@ static void *scheduler(void *arg)
 
 /* ---- from outside ------------------------------------------------------------------------------------------------ */
 
-int td_engine_open(struct td_engine **out, struct td_llama *model, struct td_metrics *metrics, int step_pause_ms, struct td_error *err)
+int td_engine_open(struct td_engine **out, struct td_llama *model, struct td_server_metrics *metrics, int step_pause_ms, struct td_error *err)
 {
     struct td_engine *e = calloc(1, sizeof *e);
     size_t slots = (size_t)model->max_slots, rows = (size_t)model->max_rows, vocab = (size_t)model->cfg.vocab_size;
@@ -415,7 +415,7 @@ struct td_job *td_engine_submit(struct td_engine *e, const struct td_job_spec *s
         *e->waiting_end = j;
         e->waiting_end = &j->next;
         e->n_waiting++;
-        td_metrics_set_queue(e->metrics, e->n_running, e->n_waiting);
+        td_server_metrics_set_queue(e->metrics, e->n_running, e->n_waiting);
         pthread_cond_signal(&e->work);
     }
     pthread_mutex_unlock(&e->lock);

@@ -33,7 +33,7 @@ struct td_job_spec {
     bool ignore_eos;
     int n_logprobs;            /* -1: none wanted */
     int n_prompt_logprobs;     /* the same, of the prompt's tokens */
-    struct td_sampling sampling;
+    struct td_sampler sampling;
     const char *id;            /* what the client sees: "cmpl-..." */
 };
 
@@ -41,7 +41,7 @@ struct td_engine;
 struct td_job;
 
 /* Start the thread. model and metrics are borrowed until close. step_pause_ms: a sleep after each pass (--fault slow). */
-int td_engine_open(struct td_engine **out, struct td_llama *model, struct td_metrics *metrics, int step_pause_ms, struct td_error *err);
+int td_engine_open(struct td_engine **out, struct td_llama *model, struct td_server_metrics *metrics, int step_pause_ms, struct td_error *err);
 /* No new jobs; those that run end as "abort" at the next pass. For the end of the program, before the HTTP threads are joined. */
 void td_engine_stop(struct td_engine *e);
 void td_engine_close(struct td_engine *e); /* stop and free; every job must have been released */

@@ -136,9 +136,9 @@ int main(int argc, char **argv)
     if (!rc && (!o.model || args.n_rest > 0))
         rc = td_fail(&err, TD_EINVAL, o.model ? "unexpected operand; see --help" : "--model DIR is needed; see --help");
     if (!rc) {
-        td_metrics_init(&server.metrics);
+        td_server_metrics_init(&server.metrics);
         rc = serve(&server, &o, &err);
-        td_metrics_release(&server.metrics);
+        td_server_metrics_release(&server.metrics);
     }
     if (rc)
         td_log(TD_LOG_ERROR, "server", "%s", err.msg);

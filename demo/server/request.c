@@ -275,11 +275,11 @@ int td_request_prompt(const struct td_request_model *model, const cJSON *root, b
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------ */
 
-static bool read_sampling(struct td_sampling *s, const cJSON *root, struct td_api_error *e)
+static bool read_sampling(struct td_sampler *s, const cJSON *root, struct td_api_error *e)
 {
     int64_t seed = 0;
 
-    *s = (struct td_sampling){.temperature = 1, .top_p = 1, .top_k = 0};
+    *s = (struct td_sampler){.temperature = 1, .top_p = 1, .top_k = 0};
     if (getrandom(&s->rng, sizeof s->rng, 0) != sizeof s->rng)
         s->rng = 0;
     if (!read_num(root, "temperature", &s->temperature, e) || !read_num(root, "top_p", &s->top_p, e) ||

@@ -37,7 +37,7 @@ struct td_request {
     int n_logprobs;      /* -1: none; else alternatives per token */
     int n_prompt_logprobs; /* of the prompt's tokens: -1 none; else alternatives of each */
     int max_tokens, min_tokens;
-    struct td_sampling sampling;
+    struct td_sampler sampling;
     int32_t *prompt;     /* malloc'd, [n_prompt], n_prompt >= 1 */
     int n_prompt;
 };

@@ -106,7 +106,7 @@ static void get_metrics(struct td_server *s, struct td_call *c)
 {
     struct td_buf out = TD_BUF_INIT(1 << 20);
 
-    td_metrics_render(&s->metrics, s->model.name, &out);
+    td_server_metrics_render(&s->metrics, s->model.name, &out);
     td_call_reply(c, 200, "text/plain; version=1.0.0; charset=utf-8", &out);
     td_buf_release(&out);
 }

@@ -105,7 +105,7 @@ static float top_p_limit(const float *prob, int n, double top_p)
     return limit;
 }
 
-int td_sampler_pick(struct td_sampling *s, const float *logits, int n, int banned, float *scratch)
+int td_sampler_pick(struct td_sampler *s, const float *logits, int n, int banned, float *scratch)
 {
     float limit;
 

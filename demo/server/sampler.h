@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-struct td_sampling {
+struct td_sampler {
     double temperature; /* 0: greedy */
     double top_p;       /* (0, 1]; 1: off */
     int top_k;          /* <= 0: off */
@@ -18,7 +18,7 @@ struct td_sampling {
 /* Index of the first NaN, else of the first maximum. n > 0. */
 int td_sampler_argmax(const float *x, int n);
 /* Choose a token. scratch : [n], for the callee; banned : a token that cannot be chosen, or -1. */
-int td_sampler_pick(struct td_sampling *s, const float *logits, int n, int banned, float *scratch);
+int td_sampler_pick(struct td_sampler *s, const float *logits, int n, int banned, float *scratch);
 /* log_softmax. A NaN or +Inf in the row makes every element NaN. out : [n] */
 void td_sampler_logprobs(const float *logits, int n, float *out);
 /* The k greatest, greatest first, equal ones by index. Writes min(k, n) indices and returns how many. */

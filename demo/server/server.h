@@ -19,7 +19,7 @@ struct td_server {
     struct td_llama *llama;
     struct td_tokenizer *tokenizer;
     struct td_engine *engine;
-    struct td_metrics metrics;
+    struct td_server_metrics metrics;
     struct td_fault fault;
     struct td_request_model model;
     const char *model_dir;

@@ -25,18 +25,18 @@ const char *td_finish_name(enum td_finish f)
     return f < TD_FINISH_COUNT ? name[f] : NULL;
 }
 
-void td_metrics_init(struct td_metrics *m)
+void td_server_metrics_init(struct td_server_metrics *m)
 {
     memset(m, 0, sizeof *m);
     pthread_mutex_init(&m->lock, NULL);
 }
 
-void td_metrics_release(struct td_metrics *m)
+void td_server_metrics_release(struct td_server_metrics *m)
 {
     pthread_mutex_destroy(&m->lock);
 }
 
-void td_metrics_set_queue(struct td_metrics *m, int running, int waiting)
+void td_server_metrics_set_queue(struct td_server_metrics *m, int running, int waiting)
 {
     pthread_mutex_lock(&m->lock);
     m->running = running;
@@ -44,7 +44,7 @@ void td_metrics_set_queue(struct td_metrics *m, int running, int waiting)
     pthread_mutex_unlock(&m->lock);
 }
 
-void td_metrics_add_tokens(struct td_metrics *m, int prompt, int generated)
+void td_server_metrics_add_tokens(struct td_server_metrics *m, int prompt, int generated)
 {
     pthread_mutex_lock(&m->lock);
     m->prompt_tokens += (uint64_t)prompt;
@@ -52,14 +52,14 @@ void td_metrics_add_tokens(struct td_metrics *m, int prompt, int generated)
     pthread_mutex_unlock(&m->lock);
 }
 
-void td_metrics_add_finished(struct td_metrics *m, enum td_finish f)
+void td_server_metrics_add_finished(struct td_server_metrics *m, enum td_finish f)
 {
     pthread_mutex_lock(&m->lock);
     m->finished[f]++;
     pthread_mutex_unlock(&m->lock);
 }
 
-void td_metrics_add_time(struct td_metrics *m, enum td_metric_time which, int64_t ns)
+void td_server_metrics_add_time(struct td_server_metrics *m, enum td_metric_time which, int64_t ns)
 {
     struct td_histogram *h = &m->time[which];
     double s = (double)ns / 1e9;
@@ -118,7 +118,7 @@ static void add_histogram(struct td_buf *out, const struct histogram_spec *s, co
     add_sample(out, name, NULL, NULL, model, h->sum_s);
 }
 
-void td_metrics_render(struct td_metrics *m, const char *model, struct td_buf *out)
+void td_server_metrics_render(struct td_server_metrics *m, const char *model, struct td_buf *out)
 {
     pthread_mutex_lock(&m->lock);
     add_head(out, "num_requests_running", "Number of requests in model execution batches.", "gauge");

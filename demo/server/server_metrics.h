@@ -17,20 +17,20 @@ enum td_metric_time { TD_TIME_TTFT, TD_TIME_ITL, TD_TIME_E2E, TD_TIME_COUNT };
 struct td_histogram { uint64_t bucket[TD_METRIC_BUCKETS + 1], count; double sum_s; };
 
 /* Shared by the engine and the HTTP threads; every function locks. */
-struct td_metrics {
+struct td_server_metrics {
     pthread_mutex_t lock;
     int running, waiting;
     uint64_t prompt_tokens, generation_tokens, finished[TD_FINISH_COUNT];
     struct td_histogram time[TD_TIME_COUNT];
 };
 
-void td_metrics_init(struct td_metrics *m);
-void td_metrics_release(struct td_metrics *m);
-void td_metrics_set_queue(struct td_metrics *m, int running, int waiting);
-void td_metrics_add_tokens(struct td_metrics *m, int prompt, int generated);
-void td_metrics_add_finished(struct td_metrics *m, enum td_finish f);
-void td_metrics_add_time(struct td_metrics *m, enum td_metric_time which, int64_t ns);
+void td_server_metrics_init(struct td_server_metrics *m);
+void td_server_metrics_release(struct td_server_metrics *m);
+void td_server_metrics_set_queue(struct td_server_metrics *m, int running, int waiting);
+void td_server_metrics_add_tokens(struct td_server_metrics *m, int prompt, int generated);
+void td_server_metrics_add_finished(struct td_server_metrics *m, enum td_finish f);
+void td_server_metrics_add_time(struct td_server_metrics *m, enum td_metric_time which, int64_t ns);
 /* Append all of it in Prometheus' text format. */
-void td_metrics_render(struct td_metrics *m, const char *model_name, struct td_buf *out);
+void td_server_metrics_render(struct td_server_metrics *m, const char *model_name, struct td_buf *out);
 
 #endif

@@ -10,16 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/desc/op_desc.h"
 #include "common/error.h"
 #include "model/dtype.h"
 
-#define TD_OP_MAX_TENSORS 16
-#define TD_OP_MAX_DIMS 8
-#define TD_OP_MAX_SYMBOL 512
-#define TD_OP_MAX_LAUNCHES 16
-
 struct td_tensor {
-    char role[24];                   /* "a", "qweight", "qzeros", "scales", "g_idx", "w", "bias", "c", "s0" ... "s9" */
+    char role[TD_OP_MAX_ROLE];       /* "a", "qweight", "qzeros", "scales", "g_idx", "w", "bias", "c", "s0" ... "s9" */
     enum td_dtype dtype;
     int ndim;
     int64_t shape[TD_OP_MAX_DIMS];   /* the last dimension of a block format counts blocks of td_dtype_block() elements */
@@ -29,29 +25,19 @@ struct td_tensor {
     size_t align;                    /* alignment of the address when recorded (largest power of two, at most 4096) */
 };
 
-/* Attributes are small integers with a name; unknown names are carried along and ignored. */
-struct td_attr { char name[24]; int64_t value; };
-
-/* One launch of a recorded kernel, as docs/format.md "impl" has it. It travels in the child protocol's arena as it is. */
-struct td_op_launch {
-    int64_t rows[2];                 /* of the op: the first, and the one behind the last */
-    uint32_t grid[3], block[3], shared_bytes; /* shared_bytes: dynamic */
-    char symbol[TD_OP_MAX_SYMBOL];   /* "": the op's */
-};
-
 struct td_op_call {
-    char kind[32];                   /* "gptq_gemm" */
-    char act_rounding[16];           /* what the recorded kernel does to its activations: "none", "q8_1" ...; "" is "none" */
-    struct td_attr attrs[16];        /* gptq_gemm: m n k bits group_size zero_offset act_order */
+    char kind[TD_OP_MAX_KIND];       /* "gptq_gemm" */
+    char act_rounding[TD_OP_MAX_ROUNDING]; /* what the recorded kernel does to its activations: "none", "q8_1" ...; "" is "none" */
+    struct td_attr attrs[TD_OP_MAX_ATTRS]; /* gptq_gemm: m n k bits group_size zero_offset act_order */
     int n_attrs;
     struct td_tensor in[TD_OP_MAX_TENSORS];
     int n_in;
     struct td_tensor out;            /* the output's description; data is NULL until somebody provides it */
-    /* of the record's impl: what helps a provider to choose among kernels, never what the op means; "" unknown, or longer than this */
+    /* of the record's impl: what helps a provider to choose among kernels, never what the op means; "" unknown */
     char symbol[TD_OP_MAX_SYMBOL];   /* the kernel that ran */
-    char layout[24];                 /* how its weights lay: "exllama"; the tensors here are in the checkpoint's layout whatever it says */
+    char layout[TD_OP_MAX_LAYOUT];   /* how its weights lay: "exllama"; the tensors here are in the checkpoint's layout whatever it says */
     struct td_op_launch launches[TD_OP_MAX_LAUNCHES]; /* what it was made of, in order */
-    int n_launches;                  /* 0: not recorded, more than fit here, or not whole */
+    int n_launches;                  /* 0: not recorded, or not whole */
     bool guard;                      /* tensors end at memory that nobody may touch; a provider that copies them places its copies so too */
 };
 

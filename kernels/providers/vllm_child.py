@@ -20,7 +20,7 @@ import socket
 import sys
 import time
 
-MAGIC, VERSION = 0x4F525054, 4
+MAGIC, VERSION = 0x4F525054, 5
 MAX_REPEATS, ARENA_MAX = 64, 1 << 36
 HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
 OK, UNSUPPORTED, FAILED = range(3)
@@ -31,7 +31,7 @@ RESTART_EXIT = 75                        # a worker's exit that asks its keeper 
 
 # ---- the structs of replayer/proto.h; e2e case 046 compares them with the C compiler's ---------------------------------
 
-MAX_TENSORS, MAX_DIMS = 16, 8
+MAX_TENSORS, MAX_DIMS, MAX_ATTRS, MAX_LAUNCHES = 18, 8, 32, 64      # common/desc/op_desc.h
 u32, i32, u64, i64 = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64
 
 
@@ -55,15 +55,16 @@ class ArenaAttr(ctypes.Structure):
 
 
 class ArenaLaunch(ctypes.Structure):
-    _fields_ = [("rows", i64 * 2), ("grid", u32 * 3), ("block", u32 * 3), ("shared_bytes", u32), ("symbol", text(512))]
+    _fields_ = [("rows", i64 * 2), ("grid", u32 * 3), ("block", u32 * 3), ("shared_bytes", u32), ("flags", u32),
+                ("symbol", text(512))]
 
 
 class ArenaHead(ctypes.Structure):
     _fields_ = [("magic", u32), ("version", u32), ("stage", u32), ("repeat", u32), ("progress", u64),
                 ("fault", text(256)), ("kind", text(32)), ("act_rounding", text(16)), ("n_attrs", i64), ("n_in", i64),
-                ("attrs", ArenaAttr * 16), ("inputs", ArenaTensor * MAX_TENSORS), ("out", ArenaTensor),
-                ("symbol", text(512)), ("layout", text(24)), ("n_launches", i64),
-                ("launches", ArenaLaunch * 16)]
+                ("attrs", ArenaAttr * MAX_ATTRS), ("inputs", ArenaTensor * MAX_TENSORS), ("out", ArenaTensor),
+                ("symbol", text(512)), ("layout", text(32)), ("n_launches", i64),
+                ("launches", ArenaLaunch * MAX_LAUNCHES)]
 
 
 class Refused(Exception):
@@ -111,7 +112,7 @@ def unpack(head, base, size, images):
     """The arena's op, its tensors where they lie in the arena."""
     if head.magic != MAGIC or head.version != VERSION:
         raise Refused(f"the arena does not begin as version {VERSION} of the child protocol does")
-    if not 0 <= head.n_attrs <= 16 or not 0 <= head.n_in <= MAX_TENSORS:
+    if not 0 <= head.n_attrs <= MAX_ATTRS or not 0 <= head.n_in <= MAX_TENSORS:
         raise Refused(f"an op with {head.n_attrs} attributes and {head.n_in} inputs")
     return Op(head.kind.decode(), {a.name.decode(): a.value for a in head.attrs[:head.n_attrs]},
               [tensor_in(t, base, size, 1) for t in head.inputs[:head.n_in]], tensor_in(head.out, base, size, images))

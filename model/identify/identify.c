@@ -108,7 +108,7 @@ void td_identify_add_attr(struct td_identify *s, const char *name, int64_t value
 {
     if (s->n_extra == TD_IDENTIFY_EXTRA)
         return;
-    snprintf(s->extra[s->n_extra].name, TAP_ATTR_NAME, "%s", name);
+    snprintf(s->extra[s->n_extra].name, TD_OP_MAX_ATTR_NAME, "%s", name);
     s->extra[s->n_extra++].value = value;
 }
 

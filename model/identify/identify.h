@@ -13,8 +13,8 @@
 #include "model/identify/layer_index.h"
 #include "recorder/tap/core/tap_proto.h"
 
-#define TD_IDENTIFY_TENSORS (TAP_MAX_WEIGHTS + 2)
-#define TD_IDENTIFY_EXTRA 8
+#define TD_IDENTIFY_TENSORS TD_OP_MAX_STORED_WEIGHTS
+#define TD_IDENTIFY_EXTRA TD_OP_MAX_WEIGHT_ATTRS
 
 struct td_identify {
     /* in, borrowed; written by another process: counts, strings, ndim and the fit of shape and bytes (of dtypes that model/dtype.h knows) are
@@ -22,7 +22,7 @@ struct td_identify {
     const char *kind, *layout;
     const char *name;                  /* what the front end calls the layer, or NULL */
     const struct tap_fingerprint *print;     /* or NULL */
-    const struct tap_attr *attrs; int n_attrs;
+    const struct td_attr *attrs; int n_attrs;
     const struct tap_tensor *w; int n_w;
     const uint8_t *const *bytes;       /* [n_w] of w[i].bytes each, aligned for any type; NULL: opaque */
     struct td_layer_index *layers;          /* the checkpoint, or NULL: none known */
@@ -35,7 +35,7 @@ struct td_identify {
     int matches;                       /* layers of the checkpoint with this content. 1: layer is its name. 0: the bytes (if any) are all we know */
     char layer[512];                   /* "": no name */
     bool named_by_call;                /* layer is nothing to go by: ops that share these weights have names of their own, the front end's */
-    struct tap_attr extra[TD_IDENTIFY_EXTRA]; int n_extra; /* attributes that the weights decide; one that the op has already is replaced */
+    struct td_attr extra[TD_IDENTIFY_EXTRA]; int n_extra; /* attributes that the weights decide; one that the op has already is replaced */
 };
 
 /* 0; TD_ECORRUPT: no tap sends this (the ring is not read any further); TD_EUNSUPPORTED: kept as sent, without a name; others: the op is lost. */

@@ -22,13 +22,10 @@ static void **strange(const struct td_identify *s)
 
 static bool same_form(const struct td_gguf_tensor *t, const struct tap_tensor *w)
 {
-    int64_t shape[TAP_DIMS] = {1, 1, 1, 1};
-    int i, at = TAP_DIMS;
+    int i;
 
-    for (i = t->ndim; i--;)            /* leading dimensions of 1 say nothing */
-        shape[--at] = t->shape[i];
-    for (i = 0; i < TAP_DIMS; i++)
-        if (shape[i] != (i < TAP_DIMS - w->ndim ? 1 : w->shape[i - (TAP_DIMS - w->ndim)]))
+    for (i = 1; i <= t->ndim || i <= w->ndim; i++) /* from the last dimension on; leading dimensions of 1 say nothing */
+        if ((i <= t->ndim ? t->shape[t->ndim - i] : 1) != (i <= w->ndim ? w->shape[w->ndim - i] : 1))
             return false;
     return !strcmp(t->dtype, w->dtype) && t->data;
 }

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Another process wrote the record and may go on writing it: its head is copied first, and what was checked is what is used. */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/dtype.h"
@@ -111,14 +112,22 @@ static bool read_op(struct client_op *op, const struct tap_op *rec, const uint8_
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
-static void set_attr(cJSON *o, const struct tap_attr *a)
+/* As docs/format.md has integers: digits in a string where a double would round. */
+static cJSON *integer(int64_t v)
 {
-    cJSON *old = cJSON_GetObjectItemCaseSensitive(o, a->name);
+    const int64_t exact = (int64_t)1 << 53;
+    char digits[24];
 
-    if (old)
-        cJSON_SetNumberValue(old, (double)a->value);
+    snprintf(digits, sizeof digits, "%lld", (long long)v);
+    return v >= -exact && v <= exact ? cJSON_CreateNumber((double)v) : cJSON_CreateString(digits);
+}
+
+static void set_attr(cJSON *o, const struct td_attr *a)
+{
+    if (cJSON_GetObjectItemCaseSensitive(o, a->name))
+        cJSON_ReplaceItemInObjectCaseSensitive(o, a->name, integer(a->value));
     else
-        cJSON_AddNumberToObject(o, a->name, (double)a->value);
+        cJSON_AddItemToObject(o, a->name, integer(a->value));
 }
 
 static cJSON *attributes(const struct client_op *op, const struct client_set *set)
@@ -149,7 +158,7 @@ static cJSON *launches_of(const struct client_op *op)
     int i;
 
     for (i = 0; i < op->rec->n_launches; i++) {
-        const struct tap_launch *l = &op->launch[i];
+        const struct td_op_launch *l = &op->launch[i];
         cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
 
         cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)l->rows[0]));
@@ -160,7 +169,7 @@ static cJSON *launches_of(const struct client_op *op)
             cJSON_AddNumberToObject(o, "shared_bytes", l->shared_bytes);
         if (l->symbol[0])
             cJSON_AddStringToObject(o, "symbol", l->symbol);
-        if (l->flags & TAP_LAUNCH_IN_GRAPH)
+        if (l->flags & TD_LAUNCH_IN_GRAPH)
             cJSON_AddTrueToObject(o, "graph");
         cJSON_AddItemToArray(all, o);
     }
@@ -190,7 +199,7 @@ static int write_op(struct td_tap_client *l, struct client_tap *lk, const struct
 {
     struct tap_op rec = *op->rec;     /* td_op's strings are not const */
     char clock[] = "monotonic";
-    struct td_tensor_rec in[TAP_MAX_INPUTS + TD_IDENTIFY_TENSORS];
+    struct td_tensor_rec in[TD_OP_MAX_TENSORS];
     struct td_op out = {.op = l->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = lk->pid, .t_ns = rec.rec.t_ns, .kind = rec.kind,
                         .layer = set && !set->named_by_call ? set->layer : op->name ? rec.name : NULL, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in, .has_out = true,
                         .impl = {.symbol = rec.symbol, .library = lk->library[0] ? lk->library : NULL, .build = lk->build[0] ? lk->build : NULL,
@@ -208,7 +217,7 @@ static int write_op(struct td_tap_client *l, struct client_tap *lk, const struct
     out.impl.launches = launches_of(op);
     out.extra = cJSON_CreateObject();
     cJSON_AddNumberToObject(out.extra, "tid", rec.rec.tid);
-    cJSON_AddNumberToObject(out.extra, "seq", (double)rec.seq);
+    cJSON_AddItemToObject(out.extra, "seq", integer((int64_t)rec.seq));
     if (lk->rank >= 0)
         cJSON_AddNumberToObject(out.extra, "rank", lk->rank);
     if (client_flight_word(&rec))

@@ -59,7 +59,7 @@ void client_step_rows(struct td_tap_client *l, const struct client_tap *lk, cons
         if (!p->begun_ns || op->rec->rec.t_ns < p->begun_ns)
             p->begun_ns = op->rec->rec.t_ns;
         p->rows = rows > p->rows ? rows : p->rows; /* the last layer of llama.cpp has fewer */
-        p->padded |= op->rec->n_launches && (op->launch[0].flags & TAP_LAUNCH_IN_GRAPH);
+        p->padded |= op->rec->n_launches && (op->launch[0].flags & TD_LAUNCH_IN_GRAPH);
         return;
     }
 }

@@ -41,7 +41,7 @@ struct client_set {                     /* weights of one layer as ops of the fi
     bool named_by_call;               /* ops of the set have names of their own */
     bool unwanted;                    /* by its layer's name: nothing of it is kept */
     struct td_tensor_rec t[TD_IDENTIFY_TENSORS]; int n;
-    struct tap_attr extra[TD_IDENTIFY_EXTRA]; int n_extra;
+    struct td_attr extra[TD_IDENTIFY_EXTRA]; int n_extra;
 };
 
 struct client_weight {                  /* a set that is sent; index = the tap's id for it in this ring */
@@ -56,10 +56,10 @@ struct client_opaque { struct td_hash key; struct client_set *set; }; /* keys si
 struct client_op {
     const struct tap_op *rec;
     const char *name;                 /* NULL: none */
-    struct tap_attr attr[TAP_MAX_ATTRS];
+    struct td_attr attr[TAP_MAX_ATTRS];
     struct tap_tensor tensor[TAP_MAX_WEIGHTS + TAP_MAX_INPUTS + 1]; /* weights, inputs, output */
     struct tap_fingerprint print;
-    struct tap_launch launch[TAP_MAX_LAUNCHES];
+    struct td_op_launch launch[TAP_MAX_LAUNCHES];
     const uint8_t *data[TAP_MAX_INPUTS + 1]; /* of inputs (NULL: opaque) and the output */
     uint64_t bytes;                   /* of inputs and output */
 };

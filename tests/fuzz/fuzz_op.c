@@ -42,7 +42,7 @@ static void take_op(const struct td_op *rec, struct td_op_call *op, struct memor
     snprintf(op->kind, sizeof op->kind, "%s", rec->kind);
     snprintf(op->act_rounding, sizeof op->act_rounding, "%.15s", rec->act_rounding ? rec->act_rounding : "");
     cJSON_ArrayForEach(a, rec->attrs)
-        if (a->string && op->n_attrs < 16) {
+        if (a->string && op->n_attrs < TD_OP_MAX_ATTRS) {
             snprintf(op->attrs[op->n_attrs].name, sizeof op->attrs[0].name, "%s", a->string);
             op->attrs[op->n_attrs++].value = td_json_i64(a, 0);
         }

@@ -10,6 +10,7 @@
 #define FIELD(s, f) printf("%s %s %zu %zu\n", #s, #f, offsetof(struct td_proto_##s, f), sizeof ((struct td_proto_##s *)0)->f)
 #define END(s) printf("%s %zu\n", #s, sizeof(struct td_proto_##s))
 
+#define ATTR(f) printf("attr %s %zu %zu\n", #f, offsetof(struct td_attr, f), sizeof ((struct td_attr *)0)->f)
 #define LAUNCH(f) printf("launch %s %zu %zu\n", #f, offsetof(struct td_op_launch, f), sizeof ((struct td_op_launch *)0)->f)
 
 static void messages(void)
@@ -25,9 +26,9 @@ static void arenas(void)
     FIELD(tensor, role); FIELD(tensor, dtype); FIELD(tensor, ndim); FIELD(tensor, shape); FIELD(tensor, strides);
     FIELD(tensor, offset); FIELD(tensor, size_bytes); FIELD(tensor, align);
     END(tensor);
-    FIELD(attr, name); FIELD(attr, value);
-    END(attr);
-    LAUNCH(rows); LAUNCH(grid); LAUNCH(block); LAUNCH(shared_bytes); LAUNCH(symbol);
+    ATTR(name); ATTR(value);
+    printf("attr %zu\n", sizeof(struct td_attr));
+    LAUNCH(rows); LAUNCH(grid); LAUNCH(block); LAUNCH(shared_bytes); LAUNCH(flags); LAUNCH(symbol);
     printf("launch %zu\n", sizeof(struct td_op_launch));
     FIELD(arena, magic); FIELD(arena, version); FIELD(arena, stage); FIELD(arena, repeat); FIELD(arena, progress);
     FIELD(arena, fault); FIELD(arena, kind); FIELD(arena, act_rounding); FIELD(arena, n_attrs); FIELD(arena, n_in);

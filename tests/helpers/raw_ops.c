@@ -24,7 +24,7 @@ static void *read_all(const char *path, size_t *size)
 
 static void take_tensor(const char *line, struct td_tensor *t)
 {
-    char dtype[16], path[256];
+    char dtype[TD_OP_MAX_DTYPE], path[256];
     long long rows, cols, ld;
 
     memset(t, 0, sizeof *t);
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 
         if (sscanf(line, "op %ld %31s %127s %63s %15s", &rec.step, op.kind, layer, symbol, op.act_rounding) == 5)
             continue;
-        if (op.n_attrs < 16 && sscanf(line, "attr %23s %ld", a->name, &a->value) == 2)
+        if (op.n_attrs < TD_OP_MAX_ATTRS && sscanf(line, "attr %23s %ld", a->name, &a->value) == 2)
             op.n_attrs++;
         else if (op.n_in < TD_OP_MAX_TENSORS && !strncmp(line, "in ", 3))
             take_tensor(line, &op.in[op.n_in++]);

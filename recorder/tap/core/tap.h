@@ -24,7 +24,7 @@
 
 /* ---- a call -------------------------------------------------------------------------------------------------------- */
 
-/* A tensor of a call. The strings are static; data is borrowed until the call ends. */
+/* A tensor of a call. The strings are static; data is borrowed until the call ends. (A record, struct tap_tensor, holds copies.) */
 struct tap_operand {
     const char *role, *dtype;      /* as in docs/format.md: "a", "F16"; "w", "Q4_1" */
     int32_t ndim;                  /* <= TAP_DIMS; outermost dimension first */
@@ -35,15 +35,14 @@ struct tap_operand {
     uint64_t row_bytes, pitch;     /* rows of row_bytes that lie `pitch` bytes apart are put densely one after the other */
 };
 
-struct tap_call_launch { int64_t rows[2]; uint32_t grid[3], block[3], shared_bytes, flags; const char *symbol; }; /* flags: enum tap_launch_flags; symbol NULL: the call's */
-
-struct tap_call_attr { const char *name; int64_t value; }; /* name: static, fewer than TAP_ATTR_NAME characters */
+/* struct td_op_launch with a borrowed symbol, which is copied once, into the record. */
+struct tap_call_launch { int64_t rows[2]; uint32_t grid[3], block[3], shared_bytes, flags; const char *symbol; }; /* flags: enum td_launch_flags; symbol NULL: the call's */
 
 struct tap_call {                  /* what a front end knows of one call of a kernel; all of it is borrowed by tap_take_begin only */
     const char *kind, *symbol, *layout, *rounding; /* static: "gptq_gemm", "td_gptq_gemm", "checkpoint", "none" */
     const char *name;              /* what the format calls this layer or node ("blk.3.ffn_down.weight"), or NULL */
     const struct tap_fingerprint *print; /* of opaque weights (tap_proto.h), or NULL */
-    struct tap_call_attr attrs[TAP_MAX_ATTRS]; int n_attrs;
+    struct td_attr_view attrs[TAP_MAX_ATTRS]; int n_attrs;
     struct tap_operand w[TAP_MAX_WEIGHTS]; int n_w;   /* equal from call to call: sent once an arm and kept by the recorder */
     uint32_t weights;              /* not 0: w[] went over already, by tap_weights_put; of their data only the alignment is looked at */
     const struct tap_call_launch *launches; int n_launches; /* <= TAP_MAX_LAUNCHES; NULL: the call is not made of launches */

@@ -18,8 +18,10 @@
 
 #include <stdint.h>
 
+#include "common/desc/op_desc.h"
+
 #define TAP_MAGIC 0x50415444u /* "DTAP" */
-#define TAP_VERSION 6u        /* both sides must be equal */
+#define TAP_VERSION 7u        /* both sides must be equal */
 #define TAP_PAGE 4096u
 #define TAP_MAX_RINGS 64u
 #define TAP_MIN_RING_BYTES (64u << 10)
@@ -121,47 +123,33 @@ struct tap_span {
     uint16_t decode, id_len;
 };
 
-/* What the words for tensors are bounded by, on both sides. */
-#define TAP_DIMS 4
-#define TAP_MAX_ATTRS 24
-#define TAP_MAX_WEIGHTS 6          /* tensors of a layer that stay equal from call to call */
-#define TAP_MAX_INPUTS 10
-#define TAP_NAME 96                /* with the NUL, as the next ones */
-#define TAP_ATTR_NAME 16
-#define TAP_ROLE 16
-#define TAP_DTYPE 12
-#define TAP_SYMBOL 512             /* with the NUL: C++ names of kernels are long */
-#define TAP_MAX_LAUNCHES 64        /* of one op */
+/* The limits of an op are those of common/desc/op_desc.h, under the tap's names. */
+#define TAP_DIMS TD_OP_MAX_DIMS
+#define TAP_MAX_ATTRS TD_OP_MAX_CALL_ATTRS
+#define TAP_MAX_WEIGHTS TD_OP_MAX_WEIGHTS
+#define TAP_MAX_INPUTS TD_OP_MAX_INPUTS
+#define TAP_SYMBOL TD_OP_MAX_SYMBOL
+#define TAP_MAX_LAUNCHES TD_OP_MAX_LAUNCHES
+#define TAP_NAME 96                /* of a layer or node, with the NUL */
 
 /* A sample of a dense, row-major [n, k] tensor whose run-time bytes cannot be read: 256 words spread evenly over what its checkpoint holds.
  * word i: the 4 bytes at byte offset 4 * floor(i * floor(bytes / 4) / 256), little-endian. */
 #define TAP_FINGERPRINT_WORDS 256
 struct tap_fingerprint {
     int64_t n, k;
-    char dtype[TAP_DTYPE];         /* "BF16" */
+    char dtype[TD_OP_MAX_DTYPE];   /* "BF16" */
     uint32_t word[TAP_FINGERPRINT_WORDS];
-    uint32_t reserved;
 };
 
-/* A tensor of a record as it is described there, and an attribute. Strings end with NUL. */
+/* A tensor of a record: strings end with NUL, so that the recorder can check them; its bytes follow elsewhere in the record. Without padding, for
+ * the recorder compares whole descriptions. */
 struct tap_tensor {
-    char role[TAP_ROLE], dtype[TAP_DTYPE];
+    char role[TD_OP_MAX_ROLE], dtype[TD_OP_MAX_DTYPE];
     int32_t ndim;
+    uint16_t opaque;               /* 1: no bytes came along, they cannot be read */
+    uint16_t align;                /* log2 of the address's alignment, at most 12 */
     int64_t shape[TAP_DIMS], strides[TAP_DIMS]; /* elements; blocks of a block format */
     uint64_t bytes;                /* that came along */
-    uint32_t opaque;               /* 1: none did, they cannot be read */
-    uint32_t align;                /* log2 of the address's alignment, at most 12 */
-};
-struct tap_attr { char name[TAP_ATTR_NAME]; int64_t value; };
-
-enum tap_launch_flags { TAP_LAUNCH_IN_GRAPH = 1 }; /* launched by a CUDA graph */
-
-/* A launch that is part of an op. */
-struct tap_launch {
-    int64_t rows[2];               /* of the op's rows: first, and one behind the last */
-    uint32_t grid[3], block[3], shared_bytes;
-    uint32_t flags;                /* enum tap_launch_flags */
-    char symbol[TAP_SYMBOL];       /* "": the op's */
 };
 
 /* The readable tensors of a layer in a row, in the order of the op's w[], are one stream; this is [offset, offset + len) of it. */
@@ -173,15 +161,15 @@ struct tap_weight {
     uint64_t bytes[TAP_MAX_WEIGHTS]; /* 0: opaque, or there is none */
 };                                 /* len bytes follow */
 
-/* A call that was taken. In this order follow: n_attrs struct tap_attr; n_w + n_in + 1 struct tap_tensor: weights, inputs, the output; struct tap_fingerprint
- * if has_fingerprint; n_launches struct tap_launch; then, each at the next multiple of TAP_REC_ALIGN from the start of the record, the bytes of the inputs that are not opaque and of
+/* A call that was taken. In this order follow: n_attrs struct td_attr; n_w + n_in + 1 struct tap_tensor: weights, inputs, the output; struct tap_fingerprint
+ * if has_fingerprint; n_launches struct td_op_launch; then, each at the next multiple of TAP_REC_ALIGN from the start of the record, the bytes of the inputs that are not opaque and of
  * the output. Strings end with NUL; "" means none. */
 struct tap_op {
     struct tap_rec rec;            /* t_ns: start of the real call */
     uint64_t seq;                  /* of taken ops, over all threads of the process */
     uint64_t step;
     int64_t duration_ns;           /* of the real call; -1: not measured */
-    char kind[32], symbol[TAP_SYMBOL], layout[32], rounding[16], name[TAP_NAME];
+    char kind[TD_OP_MAX_KIND], symbol[TAP_SYMBOL], layout[TD_OP_MAX_LAYOUT], rounding[TD_OP_MAX_ROUNDING], name[TAP_NAME];
     uint32_t weight;               /* a set that came complete before, in the same ring; 0: no weights, or all are opaque */
     uint16_t has_step, has_fingerprint, n_attrs, n_w, n_in, n_launches;
     uint16_t flight, reserved[3];  /* enum tap_flight */
@@ -207,7 +195,7 @@ static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { r
 
 _Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE, "a page each");
 _Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 && sizeof(struct tap_fingerprint) % 8 == 0, "what follows is aligned");
-_Static_assert(sizeof(struct tap_attr) == 24 && sizeof(struct tap_tensor) == 112 && sizeof(struct tap_launch) % 8 == 0 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0 &&
+_Static_assert(sizeof(struct tap_tensor) == 184 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0 &&
                sizeof(struct tap_kept) % TAP_REC_ALIGN == 0,
                "no padding");
 

@@ -63,12 +63,12 @@ struct places { uint64_t in, out, size; }; /* offsets in the record */
 static struct places place(const struct tap_call *call)
 {
     struct places p;
-    uint64_t at = sizeof(struct tap_op) + (uint64_t)call->n_attrs * sizeof(struct tap_attr) + (uint64_t)(call->n_w + call->n_in + 1) * sizeof(struct tap_tensor);
+    uint64_t at = sizeof(struct tap_op) + (uint64_t)call->n_attrs * sizeof(struct td_attr) + (uint64_t)(call->n_w + call->n_in + 1) * sizeof(struct tap_tensor);
     int i;
 
     if (call->print)
         at += sizeof(struct tap_fingerprint);
-    at += (uint64_t)call->n_launches * sizeof(struct tap_launch);
+    at += (uint64_t)call->n_launches * sizeof(struct td_op_launch);
     p.in = at = tap_round(at, TAP_REC_ALIGN);
     for (i = 0; i < call->n_in; i++)
         at += tap_round(bytes_of(&call->in[i]), TAP_REC_ALIGN);
@@ -77,31 +77,37 @@ static struct places place(const struct tap_call *call)
     return p;
 }
 
-static void put_name(char *to, size_t n, const char *from)
+/* False: it does not fit; to is empty then, for half a name is another name. */
+static bool put_name(char *to, size_t n, const char *from)
 {
-    size_t len = from ? strnlen(from, n - 1) : 0;
+    size_t len = from ? strnlen(from, n) : 0;
+    bool fits = len < n;
 
+    if (!fits)
+        len = 0;
     if (len)
         memcpy(to, from, len);
     memset(to + len, 0, n - len);
+    return fits;
 }
 
 /* The same for words of a few letters, of which there are two dozen: without a call. */
-static inline __attribute__((always_inline)) void put_word(char *to, size_t n, const char *from)
+static inline __attribute__((always_inline)) bool put_word(char *to, size_t n, const char *from)
 {
     size_t i;
 
     memset(to, 0, n);
     for (i = 0; i < n - 1 && from && from[i]; i++)
         to[i] = from[i];
+    return !from || !from[i];
 }
 
-static void put_tensor(struct tap_tensor *t, const struct tap_operand *o)
+static bool put_tensor(struct tap_tensor *t, const struct tap_operand *o)
 {
+    bool fits = put_word(t->role, sizeof t->role, o->role);
     int i;
 
-    put_word(t->role, sizeof t->role, o->role);
-    put_word(t->dtype, sizeof t->dtype, o->dtype);
+    fits &= put_word(t->dtype, sizeof t->dtype, o->dtype);
     t->ndim = o->ndim;
     for (i = 0; i < TAP_DIMS; i++) {
         t->shape[i] = i < o->ndim ? o->shape[i] : 0;
@@ -109,36 +115,40 @@ static void put_tensor(struct tap_tensor *t, const struct tap_operand *o)
     }
     t->bytes = bytes_of(o);
     t->opaque = !o->data;
-    t->align = o->data ? (uint32_t)__builtin_ctzll((o->address ? o->address : (uintptr_t)o->data) | 4096u) : 0;
+    t->align = o->data ? (uint16_t)__builtin_ctzll((o->address ? o->address : (uintptr_t)o->data) | 4096u) : 0;
+    return fits;
 }
 
-static void put_launches(struct tap_launch *to, const struct tap_call *call)
+static bool put_launches(struct td_op_launch *to, const struct tap_call *call)
 {
+    bool fits = true;
     int i;
 
     for (i = 0; i < call->n_launches; i++) {
         const struct tap_call_launch *from = &call->launches[i];
 
-        to[i] = (struct tap_launch){.rows = {from->rows[0], from->rows[1]}, .grid = {from->grid[0], from->grid[1], from->grid[2]},
+        to[i] = (struct td_op_launch){.rows = {from->rows[0], from->rows[1]}, .grid = {from->grid[0], from->grid[1], from->grid[2]},
                                     .block = {from->block[0], from->block[1], from->block[2]}, .shared_bytes = from->shared_bytes, .flags = from->flags};
-        put_name(to[i].symbol, sizeof to[i].symbol, from->symbol);
+        fits &= put_name(to[i].symbol, sizeof to[i].symbol, from->symbol);
     }
+    return fits;
 }
 
-/* All that is known before the call but rec, seq, duration and the output, whose description comes to the place that is returned. Nothing is
- * read back from the record, now or later: others may write there. */
+/* All that is known before the call but rec, seq, duration and the output, whose description comes to the place that is returned. NULL: a string is
+ * longer than a record takes. Nothing is read back from the record, now or later: others may write there. */
 static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *call, uint32_t weight)
 {
-    struct tap_attr *attr = (struct tap_attr *)(rec + 1);
+    struct td_attr *attr = (struct td_attr *)(rec + 1);
     struct tap_tensor *t = (struct tap_tensor *)(attr + call->n_attrs);
+    bool fits;
     int i;
 
     rec->step = tap_me.uses_steps ? tap_me.step : 0;
-    put_name(rec->kind, sizeof rec->kind, call->kind);
-    put_name(rec->symbol, sizeof rec->symbol, call->symbol);
-    put_name(rec->layout, sizeof rec->layout, call->layout);
-    put_name(rec->rounding, sizeof rec->rounding, call->rounding);
-    put_name(rec->name, sizeof rec->name, call->name && strnlen(call->name, TAP_NAME) < TAP_NAME ? call->name : NULL); /* half a name is another name */
+    fits = put_name(rec->kind, sizeof rec->kind, call->kind);
+    fits &= put_name(rec->symbol, sizeof rec->symbol, call->symbol);
+    fits &= put_name(rec->layout, sizeof rec->layout, call->layout);
+    fits &= put_name(rec->rounding, sizeof rec->rounding, call->rounding);
+    put_name(rec->name, sizeof rec->name, call->name); /* an author may give a longer one: the op goes without */
     rec->weight = weight;
     rec->has_step = tap_me.uses_steps;
     rec->has_fingerprint = call->print != NULL;
@@ -147,17 +157,17 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     rec->flight = (uint16_t)call->flight;
     memset(rec->reserved, 0, sizeof rec->reserved);
     for (i = 0; i < call->n_attrs; i++) {
-        put_word(attr[i].name, sizeof attr[i].name, call->attrs[i].name);
+        fits &= put_word(attr[i].name, sizeof attr[i].name, call->attrs[i].name);
         attr[i].value = call->attrs[i].value;
     }
     for (i = 0; i < call->n_w; i++)
-        put_tensor(t++, &call->w[i]);
+        fits &= put_tensor(t++, &call->w[i]);
     for (i = 0; i < call->n_in; i++)
-        put_tensor(t++, &call->in[i]);
+        fits &= put_tensor(t++, &call->in[i]);
     if (call->print)
         memcpy(t + 1, call->print, sizeof *call->print);
-    put_launches((struct tap_launch *)((uint8_t *)(t + 1) + (call->print ? sizeof *call->print : 0)), call);
-    return t;
+    fits &= put_launches((struct td_op_launch *)((uint8_t *)(t + 1) + (call->print ? sizeof *call->print : 0)), call);
+    return fits ? t : NULL;
 }
 
 static void put_inputs(uint8_t *to, const struct tap_call *call)
@@ -206,6 +216,10 @@ static bool take(struct tap_ring_slot *s, struct tap_taking *t, const struct tap
     t->out_bytes = call->out.bytes;
     t->bytes = call_bytes(call);
     t->out_tensor = put_head(t->rec, call, weight);
+    if (!t->out_tensor) {
+        tap_ring_slot_count(s, TAP_OPS_FAILED, 1, t->bytes);
+        return false;
+    }
     put_inputs((uint8_t *)t->rec + p.in, call);
     return true;
 }
@@ -252,7 +266,10 @@ static void finish(struct tap_taking *t, int64_t duration_ns)
 {
     struct tap_op *rec = t->rec;
 
-    put_tensor(t->out_tensor, &t->out);
+    if (!put_tensor(t->out_tensor, &t->out)) {
+        tap_ring_slot_count(t->seat, TAP_OPS_FAILED, 1, t->bytes);
+        return;
+    }
     tap_operand_copy((uint8_t *)rec + t->out_at, &t->out, 0, t->out_bytes);
     rec->rec = tap_ring_slot_rec(t->seat, TAP_REC_OP, (uint32_t)t->size, t->t0_ns);
     rec->seq = atomic_fetch_add_explicit(&tap_plan.seq, 1, memory_order_relaxed);

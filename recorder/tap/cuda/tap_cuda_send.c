@@ -185,7 +185,7 @@ static void set_copied(struct tap_operand *to, int operand, int64_t rows, uint64
 
 static void add_attr(struct tap_call *call, const char *name, int64_t value)
 {
-    call->attrs[call->n_attrs++] = (struct tap_call_attr){name, value};
+    call->attrs[call->n_attrs++] = (struct td_attr_view){name, value};
 }
 
 static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_t rows)
@@ -206,7 +206,7 @@ static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_
 /* The half that a function of a library does: it says nothing of its launches. */
 static void add_product(struct tap_call *call, struct tap_call_launch *launches, const struct tap_cuda_entry *e, int64_t rows)
 {
-    if (e->product && call->n_launches < TAP_MAX_LAUNCHES)
+    if (e->product)                   /* send_entry() left room for it */
         launches[call->n_launches++] = (struct tap_call_launch){.rows = {0, rows}, .symbol = e->product};
 }
 
@@ -219,7 +219,7 @@ static int64_t set_launches(struct tap_call_launch launches[TAP_MAX_LAUNCHES])
         const struct tap_cuda_entry *e = &open_op.launch[i];
 
         launches[i] = (struct tap_call_launch){.rows = {rows, rows + e->work.m}, .shared_bytes = e->launch.shared_bytes,
-                                               .flags = e->launch.slot ? TAP_LAUNCH_IN_GRAPH : 0,
+                                               .flags = e->launch.slot ? TD_LAUNCH_IN_GRAPH : 0,
                                                .symbol = e->kernel == open_op.launch[0].kernel ? NULL : e->kernel->symbol};
         memcpy(launches[i].grid, e->launch.grid, sizeof launches[i].grid);
         memcpy(launches[i].block, e->launch.block, sizeof launches[i].block);
@@ -386,7 +386,7 @@ static void send_entry(const struct tap_cuda_entry *e)
 {
     if (e->cut != TAP_OPS_SENT)
         cut_op(e->cut);
-    if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n == TAP_MAX_LAUNCHES)
+    if (e->what != TAP_CUDA_LAUNCH || !e->joins || open_op.n + (open_op.launch[0].product != NULL) == TAP_MAX_LAUNCHES)
         send_op();
     if (e->what == TAP_CUDA_LAUNCH && tap_cuda_queue_is_void(e)) {
         cut_op(TAP_OPS_THREADS);

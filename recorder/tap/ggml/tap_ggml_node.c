@@ -117,7 +117,7 @@ static bool operand(const struct tg_host *h, const struct tg_tensor *t, const ch
 
 static void attr(struct tap_call *call, const char *name, int64_t value)
 {
-    call->attrs[call->n_attrs++] = (struct tap_call_attr){name, value};
+    call->attrs[call->n_attrs++] = (struct td_attr_view){name, value};
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------------------- */
@@ -226,6 +226,8 @@ static bool any_kind(const struct tg_host *h, const struct tg_tensor *t, struct 
 
     for (; *op && n + 1 < sizeof words->kind; op++)
         words->kind[n++] = (char)tolower((unsigned char)*op);
+    if (*op)
+        return false;                  /* half a kind is another kind */
     words->kind[n] = '\0';
     call->kind = words->kind;
     call->name = tap_ggml_is_gemm(h, t) && is_weight(h, t->src[0]) ? t->src[0]->name : t->name;

@@ -80,7 +80,7 @@ static void set_weights(struct tap_call *call, const struct td_gptq_gemm_args *g
 
 static void set_attrs(struct tap_call *call, const struct td_gptq_gemm_args *g)
 {
-    const struct tap_call_attr all[] = {
+    const struct td_attr_view all[] = {
         {"m", g->m}, {"n", g->n}, {"k", g->k}, {"bits", g->bits}, {"group_size", g->group_size}, {"zero_offset", g->zero_offset},
         {"act_order", g->g_idx != NULL}, {"flags", g->flags}, {"lda", g->lda}, {"ldc", g->ldc}};
     size_t i;

@@ -171,7 +171,7 @@ int64_t create_onednn_mm_handler(tensor b, int64_t cache)
 
 static void add_attr(struct tap_call *call, const char *name, int64_t value)
 {
-    call->attrs[call->n_attrs++] = (struct tap_call_attr){name, value};
+    call->attrs[call->n_attrs++] = (struct td_attr_view){name, value};
 }
 
 static bool add_weight(struct tap_call *call, const char *role, const struct tap_torch_tensor *t)

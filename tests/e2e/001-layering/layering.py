@@ -11,27 +11,28 @@ import sys
 
 RULES = """
 common:
+common/desc:
 report: common
-format: common
+format: common common/desc
 wire: common format
 model: common
-model/identify: common format model recorder/tap/core
+model/identify: common common/desc format model recorder/tap/core
 kernels/abi:
 kernels/adapters: kernels/abi
 kernels/simt: common model kernels kernels/adapters
 kernels/gpucode: common kernels/adapters
-kernels/ops: common model kernels kernels/abi kernels/gptq_gemm
+kernels/ops: common common/desc model kernels kernels/abi kernels/gptq_gemm
 kernels/gpu: common model kernels/abi kernels/adapters kernels/gpucode kernels/ops kernels/gptq_gemm kernels/simt
 kernels/providers: common model kernels kernels/*
 kernels: common model kernels/*
-recorder/tap/core: kernels/abi
-recorder/tap: recorder/tap/* kernels/abi kernels/adapters kernels/gpucode
-recorder/tap_client: common format model model/identify recorder/tap/core kernels/gpucode
+recorder/tap/core: common/desc kernels/abi
+recorder/tap: common/desc recorder/tap/* kernels/abi kernels/adapters kernels/gpucode
+recorder/tap_client: common common/desc format model model/identify recorder/tap/core kernels/gpucode
 recorder: common format wire model recorder/tap_client
-replayer: common format wire model kernels/*
-differ: common report format wire
+replayer: common common/desc format wire model kernels/*
+differ: common common/desc report format wire
 gate: common
-fixture: common format wire
+fixture: common common/desc format wire
 demo/server: common model kernels/abi
 """
 SKIPPED = ("tests", "bench", "demo/bugs", "demo/model", "docs", "build", "bin", "lib", "fixtures")

@@ -53,7 +53,7 @@ static void test_top(void **state)
 static void test_a_seed_decides(void **state)
 {
     static const float x[] = {0, 1, 2, 3};
-    struct td_sampling a = {.temperature = 1, .top_p = 1, .rng = 5}, b = a;
+    struct td_sampler a = {.temperature = 1, .top_p = 1, .rng = 5}, b = a;
     float scratch[4];
     int seen[4] = {0};
 
@@ -77,8 +77,8 @@ static void test_filters(void **state)
 
     (void)state;
     for (uint64_t seed = 0; seed < 500; seed++) {
-        struct td_sampling k = {.temperature = 2, .top_p = 1, .top_k = 2, .rng = seed}, p = {.temperature = 1, .top_p = 0.7, .rng = seed};
-        struct td_sampling first = {.temperature = 1, .top_p = 0.1, .rng = seed};
+        struct td_sampler k = {.temperature = 2, .top_p = 1, .top_k = 2, .rng = seed}, p = {.temperature = 1, .top_p = 0.7, .rng = seed};
+        struct td_sampler first = {.temperature = 1, .top_p = 0.1, .rng = seed};
         assert_true(td_sampler_pick(&k, x, 5, -1, scratch) >= 2);
         int t = td_sampler_pick(&p, x, 5, -1, scratch); /* probabilities 0.64 and 0.23: both are needed for 0.7 */
         assert_in_range(t, 2, 3);
@@ -90,7 +90,7 @@ static void test_filters(void **state)
 
 static void test_a_row_of_nan_gives_token_0(void **state)
 {
-    struct td_sampling greedy = {.temperature = 0, .top_p = 1}, warm = {.temperature = 0.8, .top_p = 0.5, .top_k = 3, .rng = 1};
+    struct td_sampler greedy = {.temperature = 0, .top_p = 1}, warm = {.temperature = 0.8, .top_p = 0.5, .top_k = 3, .rng = 1};
     static const float nan_row[] = {NAN, NAN, NAN, NAN, NAN}, inf_row[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
     float scratch[5];
 

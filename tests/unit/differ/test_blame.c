@@ -21,6 +21,8 @@ typedef bool bad_fn(const struct shape *s, int64_t m, int layer);
 
 static void set_attr(struct td_judged_op *x, const char *name, int64_t v)
 {
+    x->attr = realloc(x->attr, ((size_t)x->n_attrs + 1) * sizeof *x->attr);
+    assert_non_null(x->attr);
     x->attr[x->n_attrs].name = name;
     x->attr[x->n_attrs++].value = v;
 }
@@ -67,7 +69,7 @@ static void expect(bad_fn *bad, const char *text)
     if (strcmp(b.text, text) != 0)
         printf("expected \"%s\", got \"%s\" (bad %zu/%zu, good %zu/%zu)\n", text, b.text, b.rule.bad_hit, b.bad, b.rule.good_hit, b.good);
     assert_string_equal(b.text, text);
-    free(set.op);
+    td_op_set_release(&set);
 }
 
 static bool small_m(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m <= 50; }
@@ -102,7 +104,7 @@ static void test_rules_that_say_the_same_are_named(void **state)
     assert_true(td_blame_ops(&set, &b));
     assert_true(b.n_same >= 1);
     assert_true(b.rule.bad_hit == b.bad && b.rule.good_hit == 0);
-    free(set.op);
+    td_op_set_release(&set);
 }
 
 static bool none(const struct shape *s, int64_t m, int l) { (void)s; (void)m; (void)l; return false; }
@@ -116,12 +118,12 @@ static void test_nothing_and_everything(void **state)
     (void)state;
     make(&set, none);
     assert_false(td_blame_ops(&set, &b));
-    free(set.op);
+    td_op_set_release(&set);
     make(&set, all);
     assert_true(td_blame_ops(&set, &b));
     assert_int_equal(b.good, 0);
     assert_string_equal(b.text, "every op");
-    free(set.op);
+    td_op_set_release(&set);
 }
 
 static void test_first_in_order_of_execution(void **state)
@@ -193,7 +195,7 @@ static void test_first_in_order_of_execution(void **state)
     spans[0] = (struct td_span){9, 0, 6, INT32_MAX, true};
     td_blame_place(&b, &step, 1, xs, 2);
     assert_int_equal(b.position, -1);
-    free(set.op);
+    td_op_set_release(&set);
 }
 
 /* ---- llama.cpp's day: weights of several formats, and products of F16 views whose N grows with the context ---------- */
@@ -235,7 +237,7 @@ static struct td_blame blame_products(bad_product *bad)
     make_products(&set, bad);
     assert_true(td_blame_ops(&set, &b));
     assert_true(b.rule.bad_hit == b.bad && b.rule.good_hit == 0);
-    free(set.op);
+    td_op_set_release(&set);
     return b;
 }
 
@@ -259,6 +261,34 @@ static void test_blocks_of_ggml(void **state)
     assert_string_equal(b.text, "W = Q4_1");
     b = blame_products(q4_1_rows);
     assert_string_equal(b.text, "M >= 2 and W = Q4_1");
+}
+
+/* Any number of layers' names are told apart. */
+static void test_many_names(void **state)
+{
+    struct td_op op = {.kind = (char[]){"gptq_gemm"}, .out = {.dtype = "F16"}, .has_out = true};
+    struct td_op_set set = {0};
+    struct td_blame b;
+    char layer[40];
+    int i;
+
+    (void)state;
+    op.layer = layer;
+    for (i = 0; i < 4116; i++) {
+        bool bad = i >= 4108;
+
+        snprintf(layer, sizeof layer, i < 4100 ? "L%d.x_proj" : bad ? "Z.bad_proj" : "Z.good_proj", i);
+        op.op = i;
+        assert_int_equal(td_op_set_add(&set, "x", &op, NULL), 0);
+        set.op[i].status = TD_OP_OK;
+        set.op[i].result = bad ? TD_RESULT_WORSE : TD_RESULT_OK;
+    }
+    assert_true(td_blame_ops(&set, &b));
+    assert_non_null(strstr(b.text, "bad_proj"));
+    assert_int_equal(b.rule.bad_hit, 8);
+    assert_int_equal(b.rule.good_hit, 0);
+    assert_int_equal(b.unseen, 0);
+    td_op_set_release(&set);
 }
 
 static void test_shapes_name_the_weights(void **state)
@@ -296,7 +326,7 @@ static void test_no_clean_rule(void **state)
         set.op[i].result = TD_RESULT_WORSE;
     assert_true(td_blame_ops(&set, &b));
     assert_true(b.rule.bad_hit < b.bad || b.rule.good_hit > 0);
-    free(set.op);
+    td_op_set_release(&set);
 }
 
 int main(void)
@@ -307,7 +337,7 @@ int main(void)
         cmocka_unit_test(test_nothing_and_everything),
         cmocka_unit_test(test_first_in_order_of_execution),
         cmocka_unit_test(test_blocks_of_ggml),
-        cmocka_unit_test(test_shapes_name_the_weights),
+        cmocka_unit_test(test_many_names), cmocka_unit_test(test_shapes_name_the_weights),
         cmocka_unit_test(test_no_clean_rule),
     };
 

@@ -218,7 +218,7 @@ static void timing_gives_pairs(void **state)
     int n = 0;
 
     (void)state;
-    if (td_speed_measure(&a, &b, &op, 1, &t, &err))
+    if (td_op_timing_measure(&a, &b, &op, 1, &t, &err))
         fail_msg("%s", err.msg);
     cJSON_ArrayForEach(pair, cJSON_GetObjectItem(t, "hot")) {
         assert_int_equal(cJSON_GetArraySize(pair), 2);
@@ -244,7 +244,7 @@ static void a_lost_build_is_no_failed_op(void **state)
     (void)state;
     find_helper("gone.so", gone, sizeof gone);
     a.opt.arg = gone;
-    assert_int_equal(td_speed_measure(&a, &b, &op, 1, &t, &err), TD_EIO);
+    assert_int_equal(td_op_timing_measure(&a, &b, &op, 1, &t, &err), TD_EIO);
     td_error_clear(&err);
     assert_true(td_runner_run(&a, &op, 1, &res, &err) < 0);
     assert_non_null(strstr(err.msg, "gone.so"));
@@ -284,7 +284,7 @@ static void a_gpu_process_stays(void **state)
     if (td_runner_start(&a, &o, &err) || td_runner_start(&b, &o, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(unlink(gone), 0);
-    if (td_speed_measure(&a, &b, &op, 1, &t, &err))
+    if (td_op_timing_measure(&a, &b, &op, 1, &t, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(t, "hot")), TD_SPEED_STARTS * TD_SPEED_PAIRS);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(t, "start")), "places");
@@ -303,7 +303,7 @@ static void timing_survives_a_crash(void **state)
     td_runner_stop(&a);
     a = start("null", 2000);
     b = start("null", 2000);
-    assert_int_equal(td_speed_measure(&a, &b, &op, 1, &t, NULL), TD_ECRASH);
+    assert_int_equal(td_op_timing_measure(&a, &b, &op, 1, &t, NULL), TD_ECRASH);
     assert_null(t);
     td_runner_stop(&a);
     td_runner_stop(&b);
@@ -322,7 +322,7 @@ static void packets_of_others_are_refused(void **state)
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 10, &err), TD_ETIMEOUT);
     assert_int_equal(td_proto_send(s[0], &m, -1, NULL), TD_OK);
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, &err), TD_EPROTO);
-    assert_non_null(strstr(err.msg, "version 4"));
+    assert_non_null(strstr(err.msg, "version 5"));
     m.magic = 7;
     assert_int_equal(td_proto_send(s[0], &m, -1, NULL), TD_OK);
     assert_int_equal(td_proto_recv(s[1], &got, NULL, 1000, NULL), TD_EPROTO);

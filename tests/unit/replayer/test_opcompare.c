@@ -20,6 +20,7 @@ static void start(void)
     int i;
 
     memset(&it, 0, sizeof it);
+    it.status = TD_OP_OK;
     it.call.out = (struct td_tensor){.role = "c", .dtype = TD_DT_F32, .ndim = 2, .shape = {2, 4}, .strides = {4, 1}, .size_bytes = sizeof recorded};
     it.recorded = recorded;
     it.equal = -1;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <stdlib.h>
+
 #include "replayer/oplist.h"
 
 static char kind[] = "gptq_gemm";
@@ -51,6 +53,62 @@ static void groups_by_shape_and_m(void **state)
     assert_int_equal(l.items[0].weights, l.items[2].weights); /* M is not part of the weights */
     assert_true(l.items[0].weights != l.items[4].weights);
     td_op_list_release(&l);
+}
+
+/* Sizes of any length tell shapes apart. */
+static void long_shapes_are_groups_of_their_own(void **state)
+{
+    struct td_op op = {.kind = kind, .out = {.ndim = TD_OP_MAX_DIMS}};
+    struct td_op_list l = {0};
+    char longest[TD_OP_SHAPE_WORDS];
+    int d;
+
+    (void)state;
+    for (d = 0; d < TD_OP_MAX_DIMS; d++)
+        op.out.shape[d] = 1000000000;
+    assert_int_equal(td_op_list_add(&l, &op, 0, true, NULL), TD_OK);
+    op.out.shape[TD_OP_MAX_DIMS - 1]++;
+    assert_int_equal(td_op_list_add(&l, &op, 1, true, NULL), TD_OK);
+    assert_int_equal(l.n_groups, 2);
+    for (d = 0; d < TD_OP_MAX_DIMS; d++)
+        op.out.shape[d] = INT64_MAX;
+    td_op_shape_words(&op, longest, sizeof longest);
+    assert_true(strlen(longest) + TD_OP_MAX_DTYPE < sizeof longest);
+    td_op_list_release(&l);
+}
+
+/* An op with more inputs than a fixture may hold is refused by name; those behind it are replayed. */
+static void an_op_over_the_limit_does_not_end_the_list(void **state)
+{
+    char dir[] = "/tmp/td-oplist-XXXXXX", tape[64], command[80];
+    struct td_tensor_rec in[65] = {{.role = "a", .dtype = "F16"}};
+    struct td_op ops[3] = {{.op = 0, .kind = kind, .in = in, .n_in = 1}, {.op = 1, .kind = kind, .in = in, .n_in = 65}, {.op = 2, .kind = kind, .in = in, .n_in = 1}};
+    struct td_writer_options how = {.tool = "record"};
+    struct td_replay_options opt = {0};
+    struct td_fixture *fx = NULL;
+    struct td_writer *w = NULL;
+    struct td_op_list l;
+    struct td_error err = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(tape, sizeof tape, "%s/tape", dir);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    for (int i = 1; i < 65; i++)
+        in[i] = in[0];
+    assert_int_equal(td_writer_create(tape, &how, &w, &err), TD_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(td_writer_op(w, &ops[i]), TD_OK);
+    assert_int_equal(td_writer_close(w, "complete", &err), TD_OK);
+    assert_int_equal(td_fixture_open(tape, &fx, &err), TD_OK);
+    opt.shard = (struct td_shard){1, 1};
+    assert_int_equal(td_op_list_scan(fx, &opt, &l, &err), TD_OK);
+    assert_int_equal(l.n, 2);
+    assert_int_equal(l.items[1].op, 2);
+    assert_int_equal(l.bad_frames, 1);
+    td_op_list_release(&l);
+    td_fixture_close(fx);
+    assert_int_equal(system(command), 0);
 }
 
 static void shapes_name_the_weights(void **state)
@@ -168,7 +226,8 @@ static void timing_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(shapes_name_the_weights),
+        cmocka_unit_test(groups_by_shape_and_m), cmocka_unit_test(long_shapes_are_groups_of_their_own),
+        cmocka_unit_test(an_op_over_the_limit_does_not_end_the_list), cmocka_unit_test(shapes_name_the_weights),
         cmocka_unit_test(sample_is_fair), cmocka_unit_test(sample_leaves_no_group_out),
         cmocka_unit_test(no_maximum_takes_all), cmocka_unit_test(shards_cover_once), cmocka_unit_test(shard_words),
         cmocka_unit_test(timing_words),

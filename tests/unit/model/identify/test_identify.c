@@ -40,7 +40,7 @@ static int teardown(void **state)
 }
 
 /* up_proj as td_gptq_gemm is given it. */
-struct sent { struct td_identify s; struct tap_tensor w[4]; const uint8_t *bytes[4]; struct tap_attr attrs[4]; int32_t g_idx[TINY_HIDDEN]; };
+struct sent { struct td_identify s; struct tap_tensor w[4]; const uint8_t *bytes[4]; struct td_attr attrs[4]; int32_t g_idx[TINY_HIDDEN]; };
 
 static void tensor(struct sent *sent, int i, const char *role, const char *dtype, int64_t d0, int64_t d1, const void *data, size_t bytes)
 {
@@ -65,8 +65,8 @@ static void send(struct sent *sent)
     tensor(sent, 1, "qzeros", "I32", g->groups, g->n / 8, g->qzeros, (size_t)(g->groups * g->n / 8 * 4));
     tensor(sent, 2, "scales", "F16", g->groups, g->n, g->scales, (size_t)(g->groups * g->n * 2));
     tensor(sent, 3, "g_idx", "I32", g->k, 0, sent->g_idx, sizeof sent->g_idx);
-    sent->attrs[0] = (struct tap_attr){"n", g->n}, sent->attrs[1] = (struct tap_attr){"k", g->k};
-    sent->attrs[2] = (struct tap_attr){"bits", 4}, sent->attrs[3] = (struct tap_attr){"group_size", 32};
+    sent->attrs[0] = (struct td_attr){"n", g->n}, sent->attrs[1] = (struct td_attr){"k", g->k};
+    sent->attrs[2] = (struct td_attr){"bits", 4}, sent->attrs[3] = (struct td_attr){"group_size", 32};
     sent->s = (struct td_identify){.kind = "gptq_gemm", .layout = "checkpoint", .attrs = sent->attrs, .n_attrs = 4, .w = sent->w, .n_w = 4, .bytes = sent->bytes, .layers = layers};
 }
 

@@ -123,7 +123,7 @@ static void free_weight(struct weight *w)
     free(w->qweight), free(w->qzeros), free(w->scales), free(w->g_idx), free(w->perm);
 }
 
-struct run_time { struct weight w; struct td_identify s; struct tap_tensor t[6]; struct tap_attr attrs[5]; uint8_t *bytes[6]; };
+struct run_time { struct weight w; struct td_identify s; struct tap_tensor t[6]; struct td_attr attrs[5]; uint8_t *bytes[6]; };
 
 static void *add(struct run_time *r, const char *role, const char *dtype, int64_t d0, int64_t d1)
 {
@@ -142,8 +142,8 @@ static void begin(struct run_time *r, const char *layout, int model, struct weig
 {
     memset(r, 0, sizeof *r);
     r->w = w;
-    r->attrs[0] = (struct tap_attr){"n", w.n}, r->attrs[1] = (struct tap_attr){"k", w.k}, r->attrs[2] = (struct tap_attr){"bits", w.bits};
-    r->attrs[3] = (struct tap_attr){"group_size", 32}, r->attrs[4] = (struct tap_attr){"zero_offset", 1};
+    r->attrs[0] = (struct td_attr){"n", w.n}, r->attrs[1] = (struct td_attr){"k", w.k}, r->attrs[2] = (struct td_attr){"bits", w.bits};
+    r->attrs[3] = (struct td_attr){"group_size", 32}, r->attrs[4] = (struct td_attr){"zero_offset", 1};
     r->s = (struct td_identify){.kind = "gptq_gemm", .layout = layout, .attrs = r->attrs, .n_attrs = 5, .w = r->t, .bytes = (const uint8_t *const *)r->bytes,
                               .layers = models[model]};
 }

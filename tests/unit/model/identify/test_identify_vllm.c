@@ -44,7 +44,7 @@ struct run_time {
     struct pack_in in;
     struct td_identify s;
     struct tap_tensor w[4];
-    struct tap_attr attrs[3];
+    struct td_attr attrs[3];
     uint8_t *bytes[4];
 };
 
@@ -89,9 +89,9 @@ static void open_run_time(struct run_time *r, const char *const *names)
     r->in.k = r->part[0]->k;
     r->in.groups = r->part[0]->groups;
     r->in.q = q_of, r->in.zero = zero_of, r->in.scale = scale_of, r->in.ctx = r;
-    r->attrs[0] = (struct tap_attr){"n", r->in.n};
-    r->attrs[1] = (struct tap_attr){"k", r->in.k};
-    r->attrs[2] = (struct tap_attr){"group_size", r->in.k / r->in.groups};
+    r->attrs[0] = (struct td_attr){"n", r->in.n};
+    r->attrs[1] = (struct td_attr){"k", r->in.k};
+    r->attrs[2] = (struct td_attr){"group_size", r->in.k / r->in.groups};
     r->s = (struct td_identify){.kind = "gptq_gemm", .attrs = r->attrs, .n_attrs = 3, .w = r->w, .bytes = (const uint8_t *const *)r->bytes, .layers = layers};
 }
 

@@ -393,6 +393,65 @@ static void test_forked_inside(void **state)
     bench_close(&b);
 }
 
+/* What is longer than a record takes is counted as failed, never cut: half a name is another name. */
+static void test_words_over_the_limit(void **state)
+{
+    char longest[TD_OP_MAX_SYMBOL + 1];
+    struct tap_call good = simple(), bad[8];
+    struct tap_call_launch launch = {.rows = {0, 1}, .symbol = longest};
+    struct bench b;
+    size_t i;
+
+    (void)state;
+    memset(longest, 's', sizeof longest);
+    longest[TD_OP_MAX_SYMBOL] = '\0';
+    bench_open(&b, TAP_MODE_ALL);
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        bad[i] = good;
+    bad[0].kind = longest + sizeof longest - 1 - TD_OP_MAX_KIND;
+    bad[1].symbol = longest;
+    bad[2].layout = longest + sizeof longest - 1 - TD_OP_MAX_LAYOUT;
+    bad[3].rounding = longest + sizeof longest - 1 - TD_OP_MAX_ROUNDING;
+    bad[4].in[0].role = longest + sizeof longest - 1 - TD_OP_MAX_ROLE;
+    bad[5].in[0].dtype = longest + sizeof longest - 1 - TD_OP_MAX_DTYPE;
+    bad[6].attrs[0].name = longest + sizeof longest - 1 - TD_OP_MAX_ATTR_NAME;
+    bad[7].launches = &launch, bad[7].n_launches = 1;
+    if (!bad[6].n_attrs)
+        bad[6].n_attrs = 1;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(take(&bad[i]));
+    good.out.role = bad[4].in[0].role;
+    take(&good);                      /* the output is described at the end of the call */
+    good = simple();
+    good.symbol = longest + 1;
+    assert_true(take(&good));
+    assert_true(tap_ring_slots_quiet());
+    bench_read(&b);
+    assert_int_equal(b.n_ops, 1);
+    assert_string_equal(b.ops[0].impl.symbol, longest + 1);
+    assert_int_equal(ledger(&b, "ops.dropped.failed"), 9);
+    bench_close(&b);
+}
+
+static void test_large_attributes(void **state)
+{
+    struct tap_call call = simple();
+    struct bench b;
+
+    (void)state;
+    bench_open(&b, TAP_MODE_ALL);
+    call.n_attrs = 3;
+    call.attrs[0] = (struct td_attr_view){"most", INT64_MAX};
+    call.attrs[1] = (struct td_attr_view){"exact", ((int64_t)1 << 53) + 1};
+    call.attrs[2] = (struct td_attr_view){"small", -3};
+    assert_true(take(&call));
+    bench_read(&b);
+    assert_int_equal(td_json_get_i64(b.ops[0].attrs, "most", 0), INT64_MAX);
+    assert_int_equal(td_json_get_i64(b.ops[0].attrs, "exact", 0), ((int64_t)1 << 53) + 1);
+    assert_int_equal(td_json_get_i64(b.ops[0].attrs, "small", 0), -3);
+    bench_close(&b);
+}
+
 static void test_names(void **state)
 {
     char longest[TAP_NAME], longer[TAP_NAME + 1];
@@ -539,7 +598,7 @@ int main(void)
         cmocka_unit_test(test_between_begin_and_end),
         cmocka_unit_test(test_what_makes_no_sense),
         cmocka_unit_test(test_forked_inside),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_words_over_the_limit), cmocka_unit_test(test_large_attributes), cmocka_unit_test(test_names),
         cmocka_unit_test(test_passes),
         cmocka_unit_test(test_wanted),
     };

@@ -74,7 +74,7 @@ static void put(struct bench *b, const void *head, size_t n, size_t size)
 }
 
 /* The head of an op as the tap writes it. */
-struct op_head { struct tap_op op; struct tap_attr attr[4]; struct tap_tensor t[5]; };
+struct op_head { struct tap_op op; struct td_attr attr[4]; struct tap_tensor t[5]; };
 
 static struct tap_tensor tensor(const char *role, const char *dtype, int64_t rows, int64_t cols, uint64_t elem)
 {

@@ -1,0 +1,42 @@
+/* long_ops.c - write a fixture whose names differ only behind a long common part, or with an op of too many attributes.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * long_ops DIR PART [ATTRS]: part PART of one replay: two ops of one kind, whose symbols of 2000 bytes differ in the last, of an origin with
+ * a long name, and the answer to a prompt with a name of 400 bytes that ends with PART. ATTRS: so many attributes of the first op. */
+#include "tests/helpers/op_writer.h"
+
+int main(int argc, char **argv)
+{
+    struct td_writer_options opt = {.tool = "replay"};
+    struct td_tensor_rec in[1] = {{.role = "a", .dtype = "F16", .ndim = 1, .shape = {4}, .strides = {1}}};
+    char symbol[2001], origin[121], prompt[401], name[TD_OP_MAX_ATTR_NAME];
+    int part = argc > 2 ? atoi(argv[2]) : 0, attrs = argc > 3 ? atoi(argv[3]) : 1, i, a;
+    struct td_exchange x = {.stream = 1, .prompt_id = prompt, .phase = TD_PHASE_TIMED, .concurrency = 1};
+    struct td_error err = {0};
+    struct td_writer *w = NULL;
+
+    op_writer_check(part ? td_writer_create(argv[1], &opt, &w, &err) : TD_EINVAL, "long_ops DIR PART [ATTRS]");
+    td_writer_fact_str(w, "replay", "of", "a recording");
+    memset(symbol, 's', sizeof symbol - 1), memset(origin, 'o', sizeof origin - 1), memset(prompt, 'p', sizeof prompt - 1);
+    symbol[2000] = origin[120] = prompt[400] = '\0';
+    origin[119] = prompt[399] = (char)('0' + part);
+    for (i = 0; i < 2; i++) {
+        struct td_op op = {.op = i, .step = -1, .pid = 1, .kind = (char[]){"ggml_rope"}, .attrs = cJSON_CreateObject(), .in = in, .n_in = 1, .out = in[0],
+                           .has_out = true, .origin = cJSON_CreateObject(), .impl = {.symbol = attrs > 1 ? NULL : symbol, .duration_ns = -1}};
+
+        snprintf(op.out.role, sizeof op.out.role, "c");
+        symbol[1999] = (char)('0' + i);
+        cJSON_AddStringToObject(op.origin, "fixture", origin);
+        cJSON_AddNumberToObject(op.origin, "op", i);
+        for (a = 0; a < (i ? 1 : attrs); a++) {
+            snprintf(name, sizeof name, "p%d", a);
+            cJSON_AddNumberToObject(op.attrs, name, a);
+        }
+        op_writer_check(td_writer_op(w, &op), "op");
+        cJSON_Delete(op.attrs);
+        cJSON_Delete(op.origin);
+    }
+    op_writer_check(td_writer_exchange(w, &x), "exchange");
+    op_writer_check(td_writer_close(w, "complete", &err), "close");
+    return 0;
+}
