@@ -4,7 +4,7 @@
 #ifndef TD_DIFFER_BLAME_H
 #define TD_DIFFER_BLAME_H
 
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 
 #define TD_BLAME_FEATURES 16
 #define TD_BLAME_TERMS 2

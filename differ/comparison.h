@@ -5,7 +5,7 @@
 
 #include "differ/align.h"
 #include "differ/lane.h"
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 #include "differ/policy.h"
 #include "format/coverage.h"
 

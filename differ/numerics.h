@@ -8,7 +8,7 @@
 #ifndef TD_DIFFER_NUMERICS_H
 #define TD_DIFFER_NUMERICS_H
 
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 #include "differ/policy.h"
 
 /* Ops that one kernel is expected to treat alike: kind, shape, class of M, type of the output. */

@@ -5,7 +5,7 @@
 #define TD_DIFFER_SPEED_CLOCKS_H
 
 #include "differ/lane.h"
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 #include "differ/speed.h"
 
 /* An op is not judged when the mean clocks of its two builds differ by more than this share ... */

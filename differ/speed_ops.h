@@ -3,7 +3,7 @@
 #ifndef TD_DIFFER_SPEED_OPS_H
 #define TD_DIFFER_SPEED_OPS_H
 
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 #include "differ/speed.h"
 
 /* Add a row for each group of ops that hold pairs, and rows of totals. TD_OK or TD_ENOMEM. */

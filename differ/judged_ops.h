@@ -1,7 +1,7 @@
-/* opset.h - the ops of two sides in a compact form, joined by origin.
+/* judged_ops.h - the ops of two sides in a compact form, joined by origin.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_DIFFER_OPSET_H
-#define TD_DIFFER_OPSET_H
+#ifndef TD_DIFFER_JUDGED_OPS_H
+#define TD_DIFFER_JUDGED_OPS_H
 
 #include "differ/align.h"
 #include "format/m_class.h"

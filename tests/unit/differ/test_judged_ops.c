@@ -1,4 +1,4 @@
-/* test_opset.c - every attribute of an op reaches the differ; more than an op may have are refused.
+/* test_judged_ops.c - every attribute of an op reaches the differ; more than an op may have are refused.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "differ/lane.h"
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 #include "differ/speed.h"
 
 static cJSON *attributes(int n)
@@ -100,5 +100,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_attributes_arrive), cmocka_unit_test(one_more_is_refused_by_name),
                                        cmocka_unit_test(long_labels_are_rows_of_their_own), cmocka_unit_test(notes_that_are_left_out_are_counted)};
 
-    return cmocka_run_group_tests_name("opset", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("judged_ops", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* opset.c - read ops into a compact form and join them by origin.
+/* judged_ops.c - read ops into a compact form and join them by origin.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 
 #include <math.h>
 #include <stdio.h>
