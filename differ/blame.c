@@ -300,7 +300,7 @@ static void fill_row(struct names *names, const struct td_judged_op *op, struct 
 }
 
 /* Merge the judged ops into rows. *unseen: judged ops for which there was no row left. */
-static size_t collect_rows(const struct td_op_set *s, struct names *names,
+static size_t collect_rows(const struct td_judged_ops *s, struct names *names,
                            struct td_blame_row *rows, size_t *unseen)
 {
     struct td_blame_row row;
@@ -385,7 +385,7 @@ static bool runs_before(const struct td_judged_op *a, const struct td_judged_op 
     return a->op < b->op;
 }
 
-bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
+bool td_blame_ops(const struct td_judged_ops *s, struct td_blame *b)
 {
     struct names names = {0};
     struct td_blame_row *rows = malloc(MAX_ROWS * sizeof *rows);

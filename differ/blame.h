@@ -49,7 +49,7 @@ struct td_blame {
 void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best,
                    struct td_rule *same, int *n_same);
 /* Find the rule over the judged ops of a set, and the first bad op. False: no op is bad. */
-bool td_blame_ops(const struct td_op_set *candidate, struct td_blame *out);
+bool td_blame_ops(const struct td_judged_ops *candidate, struct td_blame *out);
 /* Find the prompt whose row the first bad op computed, from the recording's steps and exchanges.
  * Leaves it unknown when they do not tell. */
 void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps,

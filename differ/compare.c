@@ -46,14 +46,14 @@ static int check_prompts(const struct td_comparison *c, struct td_error *err)
 static int load_ops(struct td_comparison *c, struct td_error *err)
 {
     size_t i;
-    int rc = td_op_set_load(&c->base_ops, c->side[0].fx, &c->bad_frames, err);
+    int rc = td_judged_ops_load(&c->base_ops, c->side[0].fx, &c->bad_frames, err);
 
     for (i = 1; i < c->n_sides && !rc; i++)
         if (c->side[i].role == TD_NEW)
-            rc = td_op_set_load(&c->ops, c->side[i].fx, &c->bad_frames, err);
+            rc = td_judged_ops_load(&c->ops, c->side[i].fx, &c->bad_frames, err);
     if (rc)
         return rc;
-    td_op_set_join(&c->ops, &c->base_ops);
+    td_judged_ops_join(&c->ops, &c->base_ops);
     td_coverage_read(c->side[0].fx, &c->coverage);
     return TD_OK;
 }
@@ -149,8 +149,8 @@ void td_comparison_release(struct td_comparison *c)
         free(c->lane[i].measured);
         c->lane[i].measured = NULL;
     }
-    td_op_set_release(&c->ops);
-    td_op_set_release(&c->base_ops);
+    td_judged_ops_release(&c->ops);
+    td_judged_ops_release(&c->base_ops);
     td_groups_release(&c->groups);
     td_lanes_release(c->lane);
     for (i = 0; i < c->n_sides; i++)

@@ -15,7 +15,7 @@ struct td_comparison {
     struct td_side *side; size_t n_sides;   /* [0] the baseline, [1] the first candidate */
     /* read from the fixtures */
     struct td_groups groups;                /* answers to each prompt, side by side */
-    struct td_op_set base_ops, ops;         /* of the baseline; of the candidates, joined with
+    struct td_judged_ops base_ops, ops;         /* of the baseline; of the candidates, joined with
                                                them */
     size_t bad_frames;                      /* of all fixtures: corrupt, and skipped */
     struct td_coverage coverage;            /* how much of its server's work the baseline

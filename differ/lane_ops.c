@@ -10,7 +10,7 @@
 #include "differ/report_blame.h"
 #include "differ/report_ops.h"
 
-static const struct td_judged_op *first_op_with(const struct td_op_set *s, enum td_op_result r)
+static const struct td_judged_op *first_op_with(const struct td_judged_ops *s, enum td_op_result r)
 {
     size_t i;
 
@@ -64,7 +64,7 @@ static void note_format(const struct td_numerics *n, struct td_lane *lane)
                               : " (the policy accepts the change)");
 }
 
-void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *candidate,
+void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *candidate,
                        size_t ops_recorded, struct td_lane *lane)
 {
     if (n->judged == 0 && n->compared) {

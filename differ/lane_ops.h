@@ -17,7 +17,7 @@ struct td_ops_found {
 
 /* Note what the numerics mean (docs/verdicts.md, "Ops").
  *   ops_recorded : how many ops the baseline's fixture holds */
-void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *candidate,
+void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *candidate,
                        size_t ops_recorded, struct td_lane *lane);
 
 #endif

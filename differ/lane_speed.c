@@ -28,7 +28,7 @@ static double level_of_row(const struct td_speed *s, const struct td_policy *pol
     return policy->speed_alpha / (double)(rows ? rows : 1);
 }
 
-int td_speed_compare(const struct td_op_set *candidate, const struct td_groups *g,
+int td_speed_compare(const struct td_judged_ops *candidate, const struct td_groups *g,
                      const struct td_policy *policy, struct td_speed *s, struct td_error *err)
 {
     size_t i;
@@ -107,8 +107,9 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
         td_lane_note(
             lane, TD_REGRESSED,
             "%zu of %zu rows are slower; most certain: %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu",
-            slower, rows, worst->label, td_speed_metric_name(worst->metric), worst->effect.est * 100,
-            worst->effect.lo * 100, worst->effect.hi * 100, worst->pairs.n);
+            slower, rows, worst->label, td_speed_metric_name(worst->metric),
+            worst->effect.est * 100, worst->effect.lo * 100, worst->effect.hi * 100,
+            worst->pairs.n);
     else
         td_lane_note(
             lane, TD_PASS, "%s: no slowdown over %.0f %% beyond %.0f %% of noise in %zu rows",
@@ -227,8 +228,9 @@ static void print_speed_row(const struct td_page *p, const struct td_speed_row *
     if (r->effect.reached)
         snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100,
                  r->effect.hi * 100);
-    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ", td_speed_metric_name(r->metric),
-            label, r->label, value_words(r->metric, r->base, a, sizeof a),
+    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ",
+            td_speed_metric_name(r->metric), label, r->label,
+            value_words(r->metric, r->base, a, sizeof a),
             op ? "" : value_words(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval,
             r->pairs.n);
     td_page_verdict(p, r->verdict,

@@ -213,7 +213,9 @@ static bool decide_without_reference(struct td_judged_op *op, const struct td_op
 
 static void rounding_words(const char *rounding, char *out, size_t n)
 {
-    static const struct { const char *name, *words; } known[] = {{"none", "activations are not rounded"},
+    static const struct {
+        const char *name, *words;
+    } known[] = {{"none", "activations are not rounded"},
                  {"uint8-token", "activations are rounded to 8 bits per token (uint8-token)"},
                  {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"},
                  {"weight-f16", "weights are rounded to F16 (weight-f16)"}};
@@ -333,8 +335,8 @@ static struct td_judged_group *group_of_op(struct td_numerics *n, const struct t
     return NULL;
 }
 
-static int make_groups(const struct td_op_set *a, const struct td_op_set *b, struct td_numerics *n,
-                       struct td_error *err)
+static int make_groups(const struct td_judged_ops *a, const struct td_judged_ops *b,
+                       struct td_numerics *n, struct td_error *err)
 {
     size_t total = a->n + b->n, i;
     const struct td_judged_op **all = malloc((total + 1) * sizeof(*all));
@@ -477,7 +479,7 @@ static bool runs_before(const struct td_judged_op *a, const struct td_judged_op 
     return a->op < b->op;
 }
 
-int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base,
+int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_ops *base,
                         const struct td_policy *policy, struct td_numerics *n, struct td_error *err)
 {
     size_t i, had;

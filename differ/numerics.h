@@ -68,7 +68,7 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
 
 /* Group the ops, decide each and count. The candidate must be joined with the baseline. TD_OK,
  * TD_ENOMEM. */
-int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base,
+int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_ops *base,
                         const struct td_policy *policy, struct td_numerics *out,
                         struct td_error *err);
 void td_numerics_release(struct td_numerics *n);

@@ -49,9 +49,10 @@ void td_blame_print(const struct td_page *p, const struct td_blame *b)
     for (i = 0; i < b->n_same && b->good; i++)
         fprintf(p->out, "           %s separates these ops equally well\n", b->same_text[i]);
     if (b->unseen)
-        fprintf(p->out,
-                "           no rule was tried on %zu of these ops: there are too many different ones\n",
-                b->unseen);
+        fprintf(
+            p->out,
+            "           no rule was tried on %zu of these ops: there are too many different ones\n",
+            b->unseen);
     fprintf(p->out, "  first    op %lld", (long long)op->op);
     if (op->step >= 0)
         fprintf(p->out, ", step %lld", (long long)op->step);

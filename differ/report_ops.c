@@ -58,7 +58,7 @@ static bool is_bad(const struct td_judged_op *op)
 }
 
 /* The bad ops one by one, in order of execution. */
-static void print_bad_ops(const struct td_page *p, const struct td_op_set *ops)
+static void print_bad_ops(const struct td_page *p, const struct td_judged_ops *ops)
 {
     const struct td_judged_op **bad = malloc((ops->n + 1) * sizeof(*bad));
     size_t i, n = 0, shown;
@@ -143,7 +143,8 @@ static int width_of(const struct td_numerics *n, bool shapes, int least)
     return least;
 }
 
-static void print_group(const struct td_page *p, const struct td_judged_group *g, int kind, int shape)
+static void print_group(const struct td_page *p, const struct td_judged_group *g, int kind,
+                        int shape)
 {
     char a[24], b[24], c[24], d[24], e[24], f[24];
 
@@ -160,7 +161,8 @@ static void print_group(const struct td_page *p, const struct td_judged_group *g
                                        : "");
 }
 
-void td_ops_print(const struct td_page *p, const struct td_numerics *n, const struct td_op_set *ops)
+void td_ops_print(const struct td_page *p, const struct td_numerics *n,
+                  const struct td_judged_ops *ops)
 {
     const int kind = width_of(n, false, 6), shape = width_of(n, true, 5);
     size_t i;
@@ -292,8 +294,9 @@ static void write_group(struct td_jw *w, const struct td_judged_group *g)
     td_jw_end(w);
 }
 
-void td_ops_write_json(struct td_jw *w, const struct td_numerics *n, const struct td_op_set *ops,
-                       size_t recorded, const struct td_coverage *coverage)
+void td_ops_write_json(struct td_jw *w, const struct td_numerics *n,
+                       const struct td_judged_ops *ops, size_t recorded,
+                       const struct td_coverage *coverage)
 {
     size_t i;
 

@@ -11,7 +11,15 @@
 #include "differ/stats.h"
 #include "differ/verdict.h"
 
-enum td_speed_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
+enum td_speed_metric {
+    TD_TTFT,
+    TD_ITL,
+    TD_E2E,
+    TD_THROUGHPUT,
+    TD_OP_HOT,
+    TD_OP_COLD,
+    TD_N_METRICS
+};
 /* "ttft", "itl", "e2e", "throughput", "op, hot cache", "op, cold cache" */
 const char *td_speed_metric_name(enum td_speed_metric m);
 /* Is it a metric of single ops, and not of requests to a server? */

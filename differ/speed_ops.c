@@ -64,7 +64,7 @@ static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_ju
     return rc;
 }
 
-int td_speed_ops(const struct td_op_set *set, struct td_speed *s, struct td_error *err)
+int td_speed_ops(const struct td_judged_ops *set, struct td_speed *s, struct td_error *err)
 {
     size_t i;
     int rc = TD_OK;

@@ -7,6 +7,6 @@
 #include "differ/speed.h"
 
 /* Add a row for each group of ops that hold pairs, and rows of totals. TD_OK or TD_ENOMEM. */
-int td_speed_ops(const struct td_op_set *candidate, struct td_speed *out, struct td_error *err);
+int td_speed_ops(const struct td_judged_ops *candidate, struct td_speed *out, struct td_error *err);
 
 #endif

@@ -29,35 +29,35 @@ static cJSON *attributes(int n)
 static void all_attributes_arrive(void **state)
 {
     struct td_op op = {.op = 7, .kind = (char[]){"ggml_rope"}};
-    struct td_op_set set = {0};
+    struct td_judged_ops set = {0};
     struct td_error err = {0, ""};
     char name[TD_OP_MAX_ATTR_NAME];
 
     (void)state;
     op.attrs = attributes(TD_OP_MAX_ATTRS);
-    assert_int_equal(td_op_set_add(&set, "fx", &op, &err), TD_OK);
+    assert_int_equal(td_judged_ops_add(&set, "fx", &op, &err), TD_OK);
     assert_int_equal(set.op[0].n_attrs, TD_OP_MAX_ATTRS);
     for (int i = 0; i < TD_OP_MAX_ATTRS; i++) {
         snprintf(name, sizeof name, "p%d", i);
         assert_int_equal(td_judged_op_attr(&set.op[0], name, -1), 100 + i);
     }
     cJSON_Delete(op.attrs);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 static void one_more_is_refused_by_name(void **state)
 {
     struct td_op op = {.op = 7, .kind = (char[]){"ggml_rope"}};
-    struct td_op_set set = {0};
+    struct td_judged_ops set = {0};
     struct td_error err = {0, ""};
 
     (void)state;
     op.attrs = attributes(TD_OP_MAX_ATTRS + 1);
-    assert_int_equal(td_op_set_add(&set, "fx", &op, &err), TD_ELIMIT);
+    assert_int_equal(td_judged_ops_add(&set, "fx", &op, &err), TD_ELIMIT);
     assert_string_equal(err.msg, "op 7 (ggml_rope) has 33 attributes; this version takes 32");
     assert_int_equal(set.n, 0);
     cJSON_Delete(op.attrs);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 /* Rows of the speed table are told apart by all of their words. */
