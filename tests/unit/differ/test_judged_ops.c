@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "differ/lane.h"
 #include "differ/judged_ops.h"
 #include "differ/speed.h"
 
@@ -77,28 +76,10 @@ static void long_labels_are_rows_of_their_own(void **state)
     td_speed_release(&s);
 }
 
-static void notes_that_are_left_out_are_counted(void **state)
-{
-    struct td_lane lanes[TD_N_LANES];
-
-    (void)state;
-    td_lanes_init(lanes);
-    for (int i = 0; i < TD_LANE_MAX_NOTES; i++)
-        td_lane_note(&lanes[0], TD_INCONCLUSIVE, "note %d", i);
-    assert_int_equal(lanes[0].n_notes, TD_LANE_MAX_NOTES);
-    td_lane_note(&lanes[0], TD_BROKEN, "one more");
-    td_lane_note(&lanes[0], TD_PASS, "two more");
-    assert_int_equal(lanes[0].n_notes, TD_LANE_MAX_NOTES + 1);
-    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES].text, "2 more such notes are left out; the verdict counts them");
-    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES - 1].text, "note 23");
-    assert_int_equal(lanes[0].verdict, TD_BROKEN);
-    td_lanes_release(lanes);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_attributes_arrive), cmocka_unit_test(one_more_is_refused_by_name),
-                                       cmocka_unit_test(long_labels_are_rows_of_their_own), cmocka_unit_test(notes_that_are_left_out_are_counted)};
+                                       cmocka_unit_test(long_labels_are_rows_of_their_own)};
 
     return cmocka_run_group_tests_name("judged_ops", tests, NULL, NULL);
 }
