@@ -378,13 +378,6 @@ static void describe_rule(const struct td_rule *r, const struct names *names,
                  r->n_terms > 1 ? term[1] : "");
 }
 
-static bool runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
-{
-    if (a->step >= 0 && b->step >= 0 && a->step != b->step)
-        return a->step < b->step;
-    return a->op < b->op;
-}
-
 bool td_blame_ops(const struct td_judged_ops *s, struct td_blame *b)
 {
     struct names names = {0};
@@ -404,10 +397,10 @@ bool td_blame_ops(const struct td_judged_ops *s, struct td_blame *b)
             continue;
         b->bad += op->result == TD_RESULT_WORSE;
         b->good += op->result == TD_RESULT_OK;
-        if (op->result == TD_RESULT_WORSE && (!b->first || runs_before(op, b->first)))
+        if (op->result == TD_RESULT_WORSE && (!b->first || td_judged_op_runs_before(op, b->first)))
             b->first = op;
         if (op->result == TD_RESULT_WORSE && op->candidate.nan + op->candidate.inf > 0 &&
-            (!b->first_nan || runs_before(op, b->first_nan)))
+            (!b->first_nan || td_judged_op_runs_before(op, b->first_nan)))
             b->first_nan = op;
     }
     found = b->first != NULL;

@@ -78,6 +78,13 @@ const char *td_op_result_name(enum td_op_result r)
     return NAMES[r];
 }
 
+bool td_judged_op_runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
+{
+    if (a->step >= 0 && b->step >= 0 && a->step != b->step)
+        return a->step < b->step;
+    return a->op < b->op;
+}
+
 int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing)
 {
     int i;

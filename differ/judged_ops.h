@@ -18,7 +18,7 @@ struct td_op_error {
     double score;                       /* of the worst element */
     double rel_l2, r0_rel_l2;           /* to the reference; to exact arithmetic. NaN: not given */
     double max_abs;
-    double spread;                      /* between repeated runs, at the worst element; units of score */
+    double spread;                      /* between repeated runs, at the worst element */
     double row, col, tile;              /* rms score of the worst row, column, tile */
     int64_t row_at, col_at, tile_row, tile_col; /* where they are */
     int64_t nan, inf, zero;             /* elements of the output */
@@ -110,6 +110,8 @@ void td_judged_ops_release(struct td_judged_ops *s);
  *   out : the memory of the result when there is a rank; else the result is the layer itself */
 const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out,
                                      size_t size);
+/* Does a run before b, as far as their steps and numbers tell? */
+bool td_judged_op_runs_before(const struct td_judged_op *a, const struct td_judged_op *b);
 /* The value of an attribute, or `missing`. */
 int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing);
 /* "ok", "inconclusive", "broken", "worse", "compared" */

@@ -155,8 +155,7 @@ static void judge_ops(const struct td_comparison *c, struct td_lane *lane)
     char words[TD_COVERAGE_WORDS];
 
     td_numerics_judge(&found->numerics, &c->ops, c->base_ops.n, lane);
-    td_coverage_words(&c->coverage, words); /* how many ops were not recorded, so that no verdict
-                                               covers them */
+    td_coverage_words(&c->coverage, words); /* ops that no verdict covers */
     if (*words)
         td_lane_note(lane, TD_NOT_JUDGED, "%s", words);
 }

@@ -156,7 +156,7 @@ void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy
     else if (!r->n && r->n_refused)
         td_lane_no_evidence(lane, "the candidate does not score texts, as the baseline did: %.200s",
                             r->refused->error ? r->refused->error
-                                              : "prompt_logprobs were taken, and not answered");
+                                              : "prompt_logprobs was accepted, but not answered");
     else if (!r->n && !r->n_nan && !r->n_failed)
         td_lane_no_evidence(lane, "the candidate scored other answers than the baseline (a replay "
                                   "has the baseline's scored)");

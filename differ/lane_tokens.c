@@ -32,7 +32,7 @@ static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
 
 /* Note where the difference began, when every GEMM is bit-equal to the recorded one and texts
  * differ. */
-static void note_birthplace(const struct td_ops_view *ops, struct td_lane *lane)
+static void note_where_difference_begins(const struct td_ops_view *ops, struct td_lane *lane)
 {
     if (ops->first_departs)
         td_lane_note(lane, TD_NOT_JUDGED,
@@ -80,7 +80,7 @@ static void note_ops(const struct td_ops_view *ops, struct td_lane *lane)
                      "no op was judged: text alone cannot tell rounding from a bug (gate --build "
                      "PATH judges the ops)");
     else if (ops->ops && ops->bit_equal == ops->ops)
-        note_birthplace(ops, lane);
+        note_where_difference_begins(ops, lane);
     else
         td_lane_note(lane, TD_NOT_JUDGED, "no judged op is worse");
     if (ops->coverage && *ops->coverage)

@@ -129,8 +129,7 @@ static int run_differ(const struct td_args *args, const struct options *opt)
     td_report_text(&c, stdout, td_log_colour(1), opt->verbose);
     code = td_verdict_exit(c.verdict);
     td_comparison_release(&c);
-    return rc ? print_broken(&err) : code; /* a report that was asked for is missing: the last
-                                              line says so */
+    return rc ? print_broken(&err) : code; /* a report could not be written: broken */
 }
 
 int main(int argc, char **argv)
@@ -156,7 +155,7 @@ int main(int argc, char **argv)
         {"baseline-live", 0, TD_ARG_LIST, &opt.live, "DIR",
          "a round of the baseline's live server, which took turns with NEW (may be repeated)", 0,
          0},
-        {"json", 0, TD_ARG_STR, &opt.json, "FILE", "write the whole report as JSON", 0, 0},
+        {"json", 0, TD_ARG_STR, &opt.json, "FILE", "write the full report as JSON", 0, 0},
         {"junit", 0, TD_ARG_STR, &opt.junit, "FILE", "write the report as JUnit XML", 0, 0},
         {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL,
          "judge one recording by absolute rules, without a baseline", 0, 0},

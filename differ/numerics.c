@@ -286,11 +286,7 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
     over = !(c->score <= op->limit) || part_over(op) >= 0;
     if (over)
         decide_by_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
-    else if (decide_stability(op, base))
-        return;
-    else if (decide_format(op, base, policy))
-        return;
-    else
+    else if (!decide_stability(op, base) && !decide_format(op, base, policy))
         op->result = TD_RESULT_OK;
 }
 
@@ -472,17 +468,33 @@ static bool departs(const struct td_judged_op *op)
     return op->status == TD_OP_OK && op->total > 0 && op->equal < op->total;
 }
 
-static bool runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
+static void add_up_groups(struct td_numerics *n)
 {
-    if (a->step >= 0 && b->step >= 0 && a->step != b->step)
-        return a->step < b->step;
-    return a->op < b->op;
+    size_t i, had;
+
+    for (i = 0; i < n->n; i++) {
+        const struct td_judged_group *g = &n->group[i];
+
+        n->judged += g->judged;
+        n->worse += g->worse;
+        n->undecided += g->undecided;
+        n->broken += g->broken;
+        n->bit_equal += g->bit_equal;
+        n->with_total += g->with_total;
+        n->compared += g->compared;
+        n->compared_equal += g->compared_equal;
+        n->departed += g->departed;
+        n->format_changed += g->format_changed;
+        had = g->judged + g->compared + g->not_compared;
+        n->not_replayed += g->recorded > had ? g->recorded - had : 0;
+    }
+    n->ok = n->judged - n->worse - n->undecided - n->broken;
 }
 
 int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_ops *base,
                         const struct td_policy *policy, struct td_numerics *n, struct td_error *err)
 {
-    size_t i, had;
+    size_t i;
     int rc;
 
     memset(n, 0, sizeof *n);
@@ -506,26 +518,10 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
             add_compared(g, op, n);
         else
             add_result(g, op);
-        if (departs(op) && (!n->first_departs || runs_before(op, n->first_departs)))
+        if (departs(op) && (!n->first_departs || td_judged_op_runs_before(op, n->first_departs)))
             n->first_departs = op;
     }
-    for (i = 0; i < n->n; i++) {
-        const struct td_judged_group *g = &n->group[i];
-
-        n->judged += g->judged;
-        n->worse += g->worse;
-        n->undecided += g->undecided;
-        n->broken += g->broken;
-        n->bit_equal += g->bit_equal;
-        n->with_total += g->with_total;
-        n->compared += g->compared;
-        n->compared_equal += g->compared_equal;
-        n->departed += g->departed;
-        n->format_changed += g->format_changed;
-        had = g->judged + g->compared + g->not_compared;
-        n->not_replayed += g->recorded > had ? g->recorded - had : 0;
-    }
-    n->ok = n->judged - n->worse - n->undecided - n->broken;
+    add_up_groups(n);
     describe_group_coverage(n);
     return TD_OK;
 }

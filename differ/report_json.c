@@ -1,4 +1,4 @@
-/* report_json.c - everything that the text report says and more, for programs.
+/* report_json.c - everything that the text report holds and more, for programs.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The schema is in docs/verdicts.md, "The JSON report". */

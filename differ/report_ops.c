@@ -12,12 +12,10 @@
 
 static int by_execution(const void *a, const void *b)
 {
-    const struct td_judged_op *p = *(const struct td_judged_op *const *)a,
-                              *q = *(const struct td_judged_op *const *)b;
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a;
+    const struct td_judged_op *q = *(const struct td_judged_op *const *)b;
 
-    if (p->step >= 0 && q->step >= 0 && p->step != q->step)
-        return p->step < q->step ? -1 : 1;
-    return (p->op > q->op) - (p->op < q->op);
+    return td_judged_op_runs_before(q, p) - td_judged_op_runs_before(p, q);
 }
 
 static const char *number(double v, char *out, size_t n)

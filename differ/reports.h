@@ -13,7 +13,7 @@
 void td_report_verdict_line(const struct td_comparison *c, struct td_buf *out);
 /* Print the report for a person. verbose: lists in full. */
 void td_report_text(const struct td_comparison *c, FILE *out, bool colour, bool verbose);
-/* Write everything that the text report says and more (schema: docs/verdicts.md, "The JSON
+/* Write everything that the text report holds and more (schema: docs/verdicts.md, "The JSON
  * report"). */
 int td_report_json(const struct td_comparison *c, const char *path, struct td_error *err);
 /* Write JUnit XML for CI: a case for each lane, prompt, group of ops and row of speed. */

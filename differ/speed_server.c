@@ -48,8 +48,7 @@ static int add_pair(struct td_speed *s, const char *category, const struct td_ex
     s->server_pairs++;
     for (m = 0; m < N_SERVER_METRICS && !rc; m++) {
         if (m == TD_E2E && fa.tokens != fb.tokens)
-            continue; /* answers of different lengths take different times, however fast the
-                         server is */
+            continue; /* answers of unequal length say nothing about speed */
         for (t = *category ? 0 : 1; t < 2 && !rc; t++) { /* its category, then the total */
             struct td_speed_row *row =
                 td_speed_row(s, (enum td_speed_metric)m, t ? "total" : category, t);

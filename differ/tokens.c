@@ -119,7 +119,7 @@ static size_t logprob_distance(const struct td_exchange *a, const struct td_exch
     if (!a->logprobs || !b->logprobs)
         return 0;
     for (i = 0; i < upto && i < a->n_tokens && i < b->n_tokens; i++)
-        if (isfinite(a->logprobs[i]) && isfinite(b->logprobs[i])) { /* -Infinity: not said */
+        if (isfinite(a->logprobs[i]) && isfinite(b->logprobs[i])) { /* -Infinity: not given */
             *sum += fabs((double)a->logprobs[i] - (double)b->logprobs[i]);
             n++;
         }

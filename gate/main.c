@@ -51,7 +51,7 @@ static int usage_error(const char *sentence)
     return TD_EXIT_USAGE;
 }
 
-/* ---- programs ----------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 /* Run one program to its end. Returns 0: it did its work; else the exit code of gate, with
  * everything printed. */
@@ -352,20 +352,20 @@ static int read_options(struct gate *g, int argc, char **argv)
          "an environment variable for the baseline's build (may be repeated)", 0, 0},
         {"provider", 0, TD_ARG_STR, &g->provider, "NAME",
          "our own kernels as the candidate: cpu, ref, simt; of a build: lib, ggml, vllm, cuda, hip "
-         "(default: found out)",
+         "(default: detected)",
          0, 0},
         {"checkpoint", 0, TD_ARG_STR, &g->checkpoint, "DIR", "where the model's checkpoint is now",
          0, 0},
         {"lanes", 0, TD_ARG_STR, &g->lanes, "LIST",
-         "lanes to judge, as differ --lanes names them (default: those of what was named above)", 0,
+         "the lanes to judge: differ --help lists them (default: those that fit what is named above)", 0,
          0},
         {"policy", 0, TD_ARG_STR, &g->policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0,
          0},
         {"calibrate", 0, TD_ARG_LIST, &g->calibrate, "DIR",
          "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
-        {"json", 0, TD_ARG_STR, &g->json, "FILE", "write the whole report as JSON", 0, 0},
+        {"json", 0, TD_ARG_STR, &g->json, "FILE", "write the full report as JSON", 0, 0},
         {"junit", 0, TD_ARG_STR, &g->junit, "FILE", "write the report as JUnit XML", 0, 0},
-        {"keep", 0, TD_ARG_STR, &g->keep, "DIR", "keep the replays there (a new folder)", 0, 0},
+        {"keep", 0, TD_ARG_STR, &g->keep, "DIR", "keep the replays in this new folder", 0, 0},
         {"timing", 0, TD_ARG_STR, &g->timing, "HOW",
          "when requests are sent: asap (default), recorded, xN", 0, 0},
         {"repeat", 0, TD_ARG_STR, &g->repeat, "K", "repeats of each request (default: as recorded)",
@@ -376,7 +376,7 @@ static int read_options(struct gate *g, int argc, char **argv)
         {"rounds", 0, TD_ARG_I64, &g->rounds, "N",
          "rounds of both servers with --baseline-server (default 3)", 1, MAX_ROUNDS},
         {"api", 0, TD_ARG_STR, &g->api, "KIND",
-         "dialect of the servers: vllm, openai, llamacpp, sglang (default: found out)", 0, 0},
+         "dialect of the servers: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
         {"header", 0, TD_ARG_LIST, &g->headers, "K:V",
          "send this header with every request (may be repeated)", 0, 0},
         {"only", 0, TD_ARG_LIST, &g->only, "PATTERN",
