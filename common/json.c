@@ -474,14 +474,6 @@ void td_jw_num(struct td_jw *w, const char *key, double v)
     td_buf_adds(w->out, s);
 }
 
-void td_jw_num_or_null(struct td_jw *w, const char *key, double v)
-{
-    if (isnan(v))
-        td_jw_null(w, key);
-    else
-        td_jw_num(w, key, v);
-}
-
 void td_jw_bool(struct td_jw *w, const char *key, bool v)
 {
     begin(w, key);
@@ -492,6 +484,14 @@ void td_jw_null(struct td_jw *w, const char *key)
 {
     begin(w, key);
     td_buf_adds(w->out, "null");
+}
+
+void td_jw_num_or_null(struct td_jw *w, const char *key, double v)
+{
+    if (isnan(v))
+        td_jw_null(w, key);
+    else
+        td_jw_num(w, key, v);
 }
 
 static void put_coded_string(struct td_jw *w, const char *key, const char *s)

@@ -351,9 +351,7 @@ static int read_options(struct gate *g, int argc, char **argv)
         {"baseline-env", 0, TD_ARG_LIST, &g->baseline_env, "N=V",
          "an environment variable for the baseline's build (may be repeated)", 0, 0},
         {"provider", 0, TD_ARG_STR, &g->provider, "NAME",
-         "our own kernels as the candidate: cpu, ref, simt; of a build: lib, ggml, vllm, cuda, hip "
-         "(default: detected)",
-         0, 0},
+         "the provider that runs the ops; replay --help lists them (default: detected)", 0, 0},
         {"checkpoint", 0, TD_ARG_STR, &g->checkpoint, "DIR", "where the model's checkpoint is now",
          0, 0},
         {"lanes", 0, TD_ARG_STR, &g->lanes, "LIST",
