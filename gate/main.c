@@ -330,64 +330,68 @@ static int run_gate(struct gate *g)
     return code;
 }
 
+static struct gate gate;
+
+static const struct td_arg OPTIONS[] = {
+    {"server", 0, TD_ARG_STR, &gate.server, "HOST:PORT",
+     "the candidate's server: replay the requests on it", 0, 0},
+    {"baseline-server", 0, TD_ARG_STR, &gate.baseline_server, "HOST:PORT",
+     "the baseline's server: both take turns, and speed is judged", 0, 0},
+    {"build", 0, TD_ARG_STR, &gate.build, "PATH",
+     "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM, a .fatbin, "
+     ".cubin or .hsaco): replay the recorded ops with it",
+     0, 0},
+    {"baseline-build", 0, TD_ARG_STR, &gate.baseline_build, "PATH",
+     "the baseline's kernels: errors and speed are compared side by side", 0, 0},
+    {"build-env", 0, TD_ARG_LIST, &gate.build_env, "N=V",
+     "an environment variable for the build (may be repeated)", 0, 0},
+    {"baseline-env", 0, TD_ARG_LIST, &gate.baseline_env, "N=V",
+     "an environment variable for the baseline's build (may be repeated)", 0, 0},
+    {"provider", 0, TD_ARG_STR, &gate.provider, "NAME",
+     "the provider that runs the ops; replay --help lists them (default: detected)", 0, 0},
+    {"checkpoint", 0, TD_ARG_STR, &gate.checkpoint, "DIR", "where the model's checkpoint is now",
+     0, 0},
+    {"lanes", 0, TD_ARG_STR, &gate.lanes, "LIST",
+     "the lanes to judge: differ --help lists them (default: those that fit what is named above)",
+     0, 0},
+    {"policy", 0, TD_ARG_STR, &gate.policy, "FILE", "thresholds, as JSON (docs/verdicts.md)",
+     0, 0},
+    {"calibrate", 0, TD_ARG_LIST, &gate.calibrate, "DIR",
+     "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
+    {"json", 0, TD_ARG_STR, &gate.json, "FILE", "write the full report as JSON", 0, 0},
+    {"junit", 0, TD_ARG_STR, &gate.junit, "FILE", "write the report as JUnit XML", 0, 0},
+    {"keep", 0, TD_ARG_STR, &gate.keep, "DIR", "keep the replays in this new folder", 0, 0},
+    {"timing", 0, TD_ARG_STR, &gate.timing, "HOW",
+     "when requests are sent: asap (default), recorded, xN", 0, 0},
+    {"repeat", 0, TD_ARG_STR, &gate.repeat, "K", "repeats of each request (default: as recorded)",
+     0, 0},
+    {"timeout", 0, TD_ARG_STR, &gate.timeout, "S",
+     "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)",
+     0, 0},
+    {"rounds", 0, TD_ARG_I64, &gate.rounds, "N",
+     "rounds of both servers with --baseline-server (default 3)", 1, MAX_ROUNDS},
+    {"api", 0, TD_ARG_STR, &gate.api, "KIND",
+     "dialect of the servers: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
+    {"header", 0, TD_ARG_LIST, &gate.headers, "K:V",
+     "send this header with every request (may be repeated)", 0, 0},
+    {"only", 0, TD_ARG_LIST, &gate.only, "PATTERN",
+     "only ops whose layer or kernel matches (may be repeated)", 0, 0},
+    {"max-ops", 0, TD_ARG_STR, &gate.max_ops, "N", "replay at most N ops, a fair sample", 0, 0},
+    {"op-repeat", 0, TD_ARG_STR, &gate.op_repeat, "N",
+     "run each op N times, to find results that vary", 0, 0},
+    {"deadline", 0, TD_ARG_STR, &gate.deadline, "S",
+     "an op that runs longer counts as hung (default 20)", 0, 0},
+    {"smoke", 0, TD_ARG_FLAG, &gate.smoke, NULL,
+     "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
+    {"verbose", 'v', TD_ARG_FLAG, &gate.verbose, NULL, "show every fork, collapse and op", 0, 0},
+    {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
+};
+
 /* Read the command line into g. Returns -1: go on; else the exit code, with help or the error
  * printed. */
 static int read_options(struct gate *g, int argc, char **argv)
 {
     struct td_error err = {0, ""};
-    const struct td_arg table[] = {
-        {"server", 0, TD_ARG_STR, &g->server, "HOST:PORT",
-         "the candidate's server: replay the requests on it", 0, 0},
-        {"baseline-server", 0, TD_ARG_STR, &g->baseline_server, "HOST:PORT",
-         "the baseline's server: both take turns, and speed is judged", 0, 0},
-        {"build", 0, TD_ARG_STR, &g->build, "PATH",
-         "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM, a .fatbin, "
-         ".cubin or .hsaco): replay the recorded ops with it",
-         0, 0},
-        {"baseline-build", 0, TD_ARG_STR, &g->baseline_build, "PATH",
-         "the baseline's kernels: errors and speed are compared side by side", 0, 0},
-        {"build-env", 0, TD_ARG_LIST, &g->build_env, "N=V",
-         "an environment variable for the build (may be repeated)", 0, 0},
-        {"baseline-env", 0, TD_ARG_LIST, &g->baseline_env, "N=V",
-         "an environment variable for the baseline's build (may be repeated)", 0, 0},
-        {"provider", 0, TD_ARG_STR, &g->provider, "NAME",
-         "the provider that runs the ops; replay --help lists them (default: detected)", 0, 0},
-        {"checkpoint", 0, TD_ARG_STR, &g->checkpoint, "DIR", "where the model's checkpoint is now",
-         0, 0},
-        {"lanes", 0, TD_ARG_STR, &g->lanes, "LIST",
-         "the lanes to judge: differ --help lists them (default: those that fit what is named above)", 0,
-         0},
-        {"policy", 0, TD_ARG_STR, &g->policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0,
-         0},
-        {"calibrate", 0, TD_ARG_LIST, &g->calibrate, "DIR",
-         "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
-        {"json", 0, TD_ARG_STR, &g->json, "FILE", "write the full report as JSON", 0, 0},
-        {"junit", 0, TD_ARG_STR, &g->junit, "FILE", "write the report as JUnit XML", 0, 0},
-        {"keep", 0, TD_ARG_STR, &g->keep, "DIR", "keep the replays in this new folder", 0, 0},
-        {"timing", 0, TD_ARG_STR, &g->timing, "HOW",
-         "when requests are sent: asap (default), recorded, xN", 0, 0},
-        {"repeat", 0, TD_ARG_STR, &g->repeat, "K", "repeats of each request (default: as recorded)",
-         0, 0},
-        {"timeout", 0, TD_ARG_STR, &g->timeout, "S",
-         "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)", 0,
-         0},
-        {"rounds", 0, TD_ARG_I64, &g->rounds, "N",
-         "rounds of both servers with --baseline-server (default 3)", 1, MAX_ROUNDS},
-        {"api", 0, TD_ARG_STR, &g->api, "KIND",
-         "dialect of the servers: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
-        {"header", 0, TD_ARG_LIST, &g->headers, "K:V",
-         "send this header with every request (may be repeated)", 0, 0},
-        {"only", 0, TD_ARG_LIST, &g->only, "PATTERN",
-         "only ops whose layer or kernel matches (may be repeated)", 0, 0},
-        {"max-ops", 0, TD_ARG_STR, &g->max_ops, "N", "replay at most N ops, a fair sample", 0, 0},
-        {"op-repeat", 0, TD_ARG_STR, &g->op_repeat, "N",
-         "run each op N times, to find results that vary", 0, 0},
-        {"deadline", 0, TD_ARG_STR, &g->deadline, "S",
-         "an op that runs longer counts as hung (default 20)", 0, 0},
-        {"smoke", 0, TD_ARG_FLAG, &g->smoke, NULL,
-         "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
-        {"verbose", 'v', TD_ARG_FLAG, &g->verbose, NULL, "show every fork, collapse and op", 0, 0},
-        {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};
     struct td_args args = {
         .program = "gate",
         .usage = "gate FIXTURE --server HOST:PORT [--build PATH] [options] | gate --smoke --server "
@@ -396,7 +400,7 @@ static int read_options(struct gate *g, int argc, char **argv)
                  "kernels, or both, and compare.\n"
                  "The last line is the verdict. Exit: 0 pass, 1 regressed, 3 inconclusive, 4 "
                  "broken, 2 usage.",
-        .table = table,
+        .table = OPTIONS,
         .examples =
             "  gate fixtures/qwen --server localhost:8000 --build lib/libtdkernels.so\n"
             "  gate fixtures/qwen --build new/libtdkernels.so --baseline-build "
@@ -422,16 +426,15 @@ static int read_options(struct gate *g, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static struct gate g = {.rounds = 0};
     struct sigaction sa = {.sa_handler = on_signal};
     int rc;
 
     td_log_program("gate");
-    rc = read_options(&g, argc, argv);
+    rc = read_options(&gate, argc, argv);
     if (rc >= 0)
         return rc;
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
-    return run_gate(&g);
+    return run_gate(&gate);
 }
