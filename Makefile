@@ -44,7 +44,7 @@ TD_LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),-fsanitize=$(SAN))
 LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
-LIB_DIRS  := common format wire model model/identify
+LIB_DIRS  := common report format wire model model/identify
 PROGRAMS  := record replay replay-child differ gate fixture demo-server
 SRC_record      := $(wildcard recorder/*.c recorder/tap_client/*.c)
 SRC_replay      := $(wildcard replayer/*.c)

@@ -504,6 +504,14 @@ void td_jw_null(struct td_jw *w, const char *key)
     td_buf_adds(w->out, "null");
 }
 
+void td_jw_num_or_null(struct td_jw *w, const char *key, double v)
+{
+    if (isnan(v))
+        td_jw_null(w, key);
+    else
+        td_jw_num(w, key, v);
+}
+
 static void put_coded_string(struct td_jw *w, const char *key, const char *s)
 {
     struct td_buf plain = TD_BUF_INIT(TD_JSON_MAX_BYTES);

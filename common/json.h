@@ -63,6 +63,7 @@ void td_jw_str(struct td_jw *w, const char *key, const char *s, size_t n);
 void td_jw_cstr(struct td_jw *w, const char *key, const char *s);   /* NULL writes null */
 void td_jw_i64(struct td_jw *w, const char *key, int64_t v);        /* a number within +-2^53, else a string of digits */
 void td_jw_num(struct td_jw *w, const char *key, double v);
+void td_jw_num_or_null(struct td_jw *w, const char *key, double v); /* NaN writes null */
 void td_jw_bool(struct td_jw *w, const char *key, bool v);
 void td_jw_null(struct td_jw *w, const char *key);
 void td_jw_value(struct td_jw *w, const char *key, const cJSON *v); /* a tree of td_json_parse() */

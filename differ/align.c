@@ -1,4 +1,5 @@
-/* align.c - refuse what must not be compared, then put the answers to each prompt side by side.
+/* align.c - open the fixtures of a comparison, check that they may be compared, and put the answers
+ * to each prompt side by side.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/align.h"
 
@@ -8,7 +9,16 @@
 
 #include "common/json.h"
 
-int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out, struct td_error *err)
+const char *td_role_key(enum td_role role)
+{
+    static const char *const KEYS[TD_N_ROLES] = {"baseline", "baseline-live", "candidate",
+                                                 "calibrate"};
+
+    return KEYS[role];
+}
+
+int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out,
+                 struct td_error *err)
 {
     int rc;
 
@@ -31,9 +41,10 @@ void td_side_close(struct td_side *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ---- may they be compared ------------------------------------------------------------------------------------------ */
+/* ---- may they be compared? ------------------------------------------------------------------- */
 
-static char *compact(const cJSON *v)
+/* The value as JSON on one line, which the caller frees; NULL: out of memory. */
+static char *compact_json(const cJSON *v)
 {
     struct td_buf b = TD_BUF_INIT(4096);
     struct td_jw w;
@@ -43,13 +54,13 @@ static char *compact(const cJSON *v)
     return b.failed ? (td_buf_release(&b), NULL) : td_buf_detach(&b, NULL);
 }
 
-static int differ_in(const char *what, const cJSON *a, const char *a_name, const cJSON *b, const char *b_name,
-                     struct td_error *err)
+static int fail_for_difference(const char *what, const cJSON *a, const char *a_name, const cJSON *b,
+                               const char *b_name, struct td_error *err)
 {
-    char *sa = compact(a), *sb = compact(b);
+    char *sa = compact_json(a), *sb = compact_json(b);
 
-    td_fail(err, TD_EINVAL, "these must not be compared: %s is %s in %s, but %s in %s", what, sa ? sa : "?", a_name,
-            sb ? sb : "?", b_name);
+    td_fail(err, TD_EINVAL, "these must not be compared: %s is %s in %s, but %s in %s", what,
+            sa ? sa : "?", a_name, sb ? sb : "?", b_name);
     free(sa);
     free(sb);
     return TD_EINVAL;
@@ -57,21 +68,25 @@ static int differ_in(const char *what, const cJSON *a, const char *a_name, const
 
 static bool same_value(const cJSON *a, const cJSON *b)
 {
-    return cJSON_IsNumber(a) && cJSON_IsNumber(b) ? a->valuedouble == b->valuedouble : cJSON_Compare(a, b, true);
+    return cJSON_IsNumber(a) && cJSON_IsNumber(b) ? a->valuedouble == b->valuedouble
+                                                  : cJSON_Compare(a, b, true);
 }
 
-int td_align_check(const cJSON *base, const char *base_name, const cJSON *other, const char *other_name, struct td_error *err)
+int td_align_check(const cJSON *base, const char *base_name, const cJSON *other,
+                   const char *other_name, struct td_error *err)
 {
     const cJSON *a, *b;
 
     a = td_json_get(td_json_get(base, "server"), "model");
     b = td_json_get(td_json_get(other, "server"), "model");
-    if (cJSON_IsString(a) && cJSON_IsString(b) && *a->valuestring && *b->valuestring && !same_value(a, b))
-        return differ_in("the model (server.model)", a, base_name, b, other_name, err);
+    if (cJSON_IsString(a) && cJSON_IsString(b) && *a->valuestring && *b->valuestring &&
+        !same_value(a, b))
+        return fail_for_difference("the model (server.model)", a, base_name, b, other_name, err);
     a = td_json_get(td_json_get(base, "server"), "model_meta");
     b = td_json_get(td_json_get(other, "server"), "model_meta");
     if (cJSON_IsString(a) && cJSON_IsString(b) && !same_value(a, b))
-        return differ_in("the model's content (server.model_meta)", a, base_name, b, other_name, err);
+        return fail_for_difference("the model's content (server.model_meta)", a, base_name, b,
+                                   other_name, err);
     cJSON_ArrayForEach(a, td_json_get(base, "sampling")) {
         char what[96];
 
@@ -79,16 +94,18 @@ int td_align_check(const cJSON *base, const char *base_name, const cJSON *other,
         if (!b || same_value(a, b))
             continue;
         snprintf(what, sizeof what, "sampling.%.70s", a->string);
-        return differ_in(what, a, base_name, b, other_name, err);
+        return fail_for_difference(what, a, base_name, b, other_name, err);
     }
     a = td_json_get(td_json_get(base, "suite"), "hash");
     b = td_json_get(td_json_get(other, "suite"), "hash");
-    if (cJSON_IsString(a) && cJSON_IsString(b) && *a->valuestring && *b->valuestring && !same_value(a, b))
-        return differ_in("the suite of prompts (suite.hash)", a, base_name, b, other_name, err);
+    if (cJSON_IsString(a) && cJSON_IsString(b) && *a->valuestring && *b->valuestring &&
+        !same_value(a, b))
+        return fail_for_difference("the suite of prompts (suite.hash)", a, base_name, b, other_name,
+                                   err);
     return TD_OK;
 }
 
-/* ---- exchanges ----------------------------------------------------------------------------------------------------- */
+/* ---- exchanges ------------------------------------------------------------------------------- */
 
 static int by_prompt(const void *a, const void *b)
 {
@@ -108,8 +125,9 @@ static int by_prompt(const void *a, const void *b)
     return c;
 }
 
-/* Where a group stands: by its first answer of the lowest role. */
-static int by_first_stream(const void *a, const void *b)
+/* Groups stand in the order of their first answers; a group with answers of a lower role comes
+ * first. */
+static int by_first_answer(const void *a, const void *b)
 {
     const struct td_prompt_group *p = a, *q = b;
     int r;
@@ -126,7 +144,8 @@ static int by_first_stream(const void *a, const void *b)
     return 0;
 }
 
-int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_groups *out, struct td_error *err)
+int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_groups *out,
+                       struct td_error *err)
 {
     size_t i, j, n = 0, total = 0;
 
@@ -143,7 +162,8 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
         for (j = 0; j < sides[i].n_xs; j++) {
             const struct td_exchange *x = &sides[i].xs[j];
 
-            out->candidate_reached |= sides[i].role == TD_NEW && (!x->error_kind || strcmp(x->error_kind, "connect") != 0);
+            out->candidate_reached |= sides[i].role == TD_NEW &&
+                                      (!x->error_kind || strcmp(x->error_kind, "connect") != 0);
             if (x->phase != TD_PHASE_WARMUP)
                 out->xrefs[n++] = (struct td_xref){x, sides[i].role, sides[i].round};
         }
@@ -161,7 +181,7 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
         if (g->n[x->role]++ == 0)
             g->by_role[x->role] = x;
     }
-    qsort(out->group, out->n, sizeof *out->group, by_first_stream);
+    qsort(out->group, out->n, sizeof *out->group, by_first_answer);
     return TD_OK;
 }
 
@@ -172,7 +192,8 @@ void td_groups_release(struct td_groups *g)
     memset(g, 0, sizeof *g);
 }
 
-const struct td_exchange *td_groups_counterpart(const struct td_prompt_group *g, const struct td_exchange *x)
+const struct td_exchange *td_groups_counterpart(const struct td_prompt_group *g,
+                                                const struct td_exchange *x)
 {
     const struct td_exchange *same_repeat = NULL;
     size_t i;

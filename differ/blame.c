@@ -1,28 +1,42 @@
-/* blame.c - try every simple rule on the ops' attributes and keep the one that separates bad from good best.
+/* blame.c - try every simple rule on the ops' attributes; the one that separates bad from good
+ * best wins.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset, the layer's last name, the layer, the
- * dtype of W, and the blocks in a row of ggml's formats of 32, whose kernels take several blocks a turn: only the remainder of those
- * is asked for. Thresholds and values come from the data, multiples from a short list (tails of tiles). The search is exhaustive:
- * some hundred terms, some ten thousand pairs, over rows that were merged when alike in every feature. */
+ * A rule is one or two terms over: kernel, M, bits, group size, act-order, K, N, zero offset,
+ * the last part of the layer's name, the layer, the dtype of W, and, for ggml's formats with
+ * blocks of 32, the number of blocks in a row: their kernels handle several blocks at a time, so
+ * a remainder is what may go wrong. Values and thresholds come from the data, multiples from a
+ * short list (tails of tiles). The search is exhaustive: some hundred terms and ten thousand
+ * pairs, over ops merged into rows. */
 #include "differ/blame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_LAYER, F_WEIGHTS, F_BLOCKS, N_FEATURES };
+enum { F_KIND, F_M, F_BITS, F_GROUP, F_ACT, F_K, F_N, F_ZERO, F_PART, F_LAYER, F_WEIGHTS, F_BLOCKS,
+       N_FEATURES };
+/* rank: how plain a term over the feature is; smaller is plainer. K/32 has -3, so that "K/32 % 4
+ * != 0" is plainer than "K = 576", and "K/32 % 8 != 0" is not. */
 static const struct { const char *name, *attr; int rank; } FEATURES[N_FEATURES] = {
-    [F_KIND] = {"kernel", NULL, 0},    [F_M] = {"M", "m", 2},          [F_BITS] = {"bits", "bits", 4},
-    [F_GROUP] = {"group_size", "group_size", 6}, [F_ACT] = {"act_order", "act_order", 8}, [F_K] = {"K", "k", 10},
-    [F_N] = {"N", "n", 12},            [F_ZERO] = {"zero_offset", "zero_offset", 14}, [F_PART] = {"layer", NULL, 16},
-    [F_LAYER] = {"layer", NULL, 48},   [F_WEIGHTS] = {"W", NULL, 1},   [F_BLOCKS] = {"K/32", NULL, -3}, /* "% 4 != 0" before "K = 576", "% 8 != 0" after it */
+    [F_KIND] = {"kernel", NULL, 0},
+    [F_M] = {"M", "m", 2},
+    [F_BITS] = {"bits", "bits", 4},
+    [F_GROUP] = {"group_size", "group_size", 6},
+    [F_ACT] = {"act_order", "act_order", 8},
+    [F_K] = {"K", "k", 10},
+    [F_N] = {"N", "n", 12},
+    [F_ZERO] = {"zero_offset", "zero_offset", 14},
+    [F_PART] = {"layer", NULL, 16}, /* the last part of its name */
+    [F_LAYER] = {"layer", NULL, 48},
+    [F_WEIGHTS] = {"W", NULL, 1},
+    [F_BLOCKS] = {"K/32", NULL, -3},
 };
 static const int64_t MULTIPLES[] = {512, 256, 128, 64, 32, 16, 8}, BLOCK_MULTIPLES[] = {2, 4, 8};
 #define MAX_TERMS 600
 #define MAX_ROWS 20000
 
-/* ---- terms --------------------------------------------------------------------------------------------------------- */
+/* ---- terms ----------------------------------------------------------------------------------- */
 
 static bool is_name(int feature)
 {
@@ -34,7 +48,7 @@ static bool is_size(int feature)
     return feature == F_M || feature == F_K || feature == F_N;
 }
 
-static bool holds(const struct td_term *t, const struct td_blame_row *r)
+static bool term_holds(const struct td_term *t, const struct td_blame_row *r)
 {
     int64_t v = r->value[t->feature];
 
@@ -55,12 +69,13 @@ static bool holds(const struct td_term *t, const struct td_blame_row *r)
     return false;
 }
 
-/* How plain a term is; smaller is plainer. Kernels change their path at a value or a threshold of M first of all. */
+/* How plain a term is; smaller is plainer. M comes first: kernels choose their path by it. */
 static int plainness(const struct td_term *t)
 {
     static const int BY_RELATION[] = {0, 3, 1, 1, 5, 4};
 
-    return FEATURES[t->feature].rank + BY_RELATION[t->rel] * 3 + (t->feature == F_BLOCKS ? (int)t->value - 4 : 0);
+    return FEATURES[t->feature].rank + BY_RELATION[t->rel] * 3 +
+           (t->feature == F_BLOCKS ? (int)t->value - 4 : 0);
 }
 
 static int by_i64(const void *a, const void *b)
@@ -70,7 +85,8 @@ static int by_i64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t distinct(const struct td_blame_row *rows, size_t n, int f, int64_t *out, size_t max)
+static size_t distinct_values(const struct td_blame_row *rows, size_t n, int f, int64_t *out,
+                              size_t max)
 {
     size_t i, k = 0, u = 0;
     int64_t *v = malloc((n + 1) * sizeof *v);
@@ -93,14 +109,15 @@ static void add_term(struct td_term *terms, int *n, int f, enum td_relation rel,
         terms[(*n)++] = (struct td_term){f, rel, value};
 }
 
-static int make_terms(const struct td_blame_row *rows, size_t n, int n_features, struct td_term *terms)
+static int make_terms(const struct td_blame_row *rows, size_t n, int n_features,
+                      struct td_term *terms)
 {
     int f, n_terms = 0;
     size_t i, u;
     int64_t v[128];
 
     for (f = 0; f < n_features; f++) {
-        u = distinct(rows, n, f, v, 128);
+        u = distinct_values(rows, n, f, v, 128);
         if (u < 2)
             continue;
         if (f == F_BLOCKS) {
@@ -115,7 +132,8 @@ static int make_terms(const struct td_blame_row *rows, size_t n, int n_features,
         }
         for (i = 1; !is_name(f) && u > 2 && i + 2 < u + 1; i++) {
             add_term(terms, &n_terms, f, TD_AT_MOST, v[i]);      /* at most v[0] is "is v[0]" */
-            add_term(terms, &n_terms, f, TD_MORE_THAN, v[i - 1]); /* more than v[u - 2] is "is v[u - 1]" */
+            /* more than v[u - 2] is "is v[u - 1]" */
+            add_term(terms, &n_terms, f, TD_MORE_THAN, v[i - 1]);
         }
         for (i = 0; is_size(f) && i < sizeof MULTIPLES / sizeof MULTIPLES[0]; i++) {
             add_term(terms, &n_terms, f, TD_NOT_MULTIPLE_OF, MULTIPLES[i]);
@@ -125,16 +143,16 @@ static int make_terms(const struct td_blame_row *rows, size_t n, int n_features,
     return n_terms;
 }
 
-/* ---- rules --------------------------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
-static void count(struct td_rule *rule, const struct td_blame_row *rows, size_t n)
+static void count_hits(struct td_rule *rule, const struct td_blame_row *rows, size_t n)
 {
     size_t i;
     int t;
 
     rule->bad_hit = rule->good_hit = 0;
     for (i = 0; i < n; i++) {
-        for (t = 0; t < rule->n_terms && holds(&rule->term[t], &rows[i]); t++)
+        for (t = 0; t < rule->n_terms && term_holds(&rule->term[t], &rows[i]); t++)
             ;
         if (t < rule->n_terms)
             continue;
@@ -157,22 +175,25 @@ static int rule_plainness(const struct td_rule *r)
     return sum;
 }
 
-/* The rules found so far: the best, and others that make as few mistakes with as many terms, the plainest first. */
+/* The best rule so far, and others that make as few mistakes with as many terms, the plainest
+ * first. */
 struct search { struct td_rule *best, *same; int *n_same; size_t bad; };
 
-static void keep_same(struct search *s, const struct td_rule *r)
+static void add_equal_rule(struct search *s, const struct td_rule *r)
 {
     int i = *s->n_same < TD_BLAME_SAME ? (*s->n_same)++ : TD_BLAME_SAME - 1;
 
-    if (i == TD_BLAME_SAME - 1 && s->same[i].n_terms && rule_plainness(&s->same[i]) <= rule_plainness(r))
+    if (i == TD_BLAME_SAME - 1 && s->same[i].n_terms &&
+        rule_plainness(&s->same[i]) <= rule_plainness(r))
         return;
     for (; i > 0 && rule_plainness(&s->same[i - 1]) > rule_plainness(r); i--)
         s->same[i] = s->same[i - 1];
     s->same[i] = *r;
 }
 
-/* A rule of fewer mistakes replaces all; a second term must earn its place. */
-static void consider(struct search *s, const struct td_rule *r)
+/* A rule with fewer mistakes replaces all others. A second term is accepted only if it saves
+ * mistakes. */
+static void consider_rule(struct search *s, const struct td_rule *r)
 {
     const size_t now = mistakes(r, s->bad), least = mistakes(s->best, s->bad);
 
@@ -183,14 +204,15 @@ static void consider(struct search *s, const struct td_rule *r)
         memset(s->same, 0, TD_BLAME_SAME * sizeof *s->same);
         *s->best = *r;
     } else if (rule_plainness(r) < rule_plainness(s->best)) {
-        keep_same(s, s->best);
+        add_equal_rule(s, s->best);
         *s->best = *r;
     } else {
-        keep_same(s, r);
+        add_equal_rule(s, r);
     }
 }
 
-void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best, struct td_rule *same, int *n_same)
+void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best,
+                   struct td_rule *same, int *n_same)
 {
     struct td_term *terms = malloc(MAX_TERMS * sizeof *terms);
     struct search s = {.best = best, .same = same, .n_same = n_same};
@@ -202,31 +224,31 @@ void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, st
     *n_same = 0;
     memset(best, 0, sizeof *best);
     memset(same, 0, TD_BLAME_SAME * sizeof *same);
-    count(best, rows, n);
+    count_hits(best, rows, n);
     for (i = 0; i < n; i++)
         s.bad += rows[i].bad;
     n_terms = terms ? make_terms(rows, n, n_features, terms) : 0;
     for (a = 0; a < n_terms; a++) {
         r = (struct td_rule){.term = {terms[a]}, .n_terms = 1};
-        count(&r, rows, n);
-        consider(&s, &r);
+        count_hits(&r, rows, n);
+        consider_rule(&s, &r);
     }
     clean = mistakes(best, s.bad) == 0;
     for (a = 0; a < n_terms && !clean; a++)
         for (b = a + 1; b < n_terms; b++) {
             r = (struct td_rule){.term = {terms[a], terms[b]}, .n_terms = 2};
-            count(&r, rows, n);
-            consider(&s, &r);
+            count_hits(&r, rows, n);
+            consider_rule(&s, &r);
         }
     free(terms);
 }
 
-/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 /* Small numbers for names, in order of first use. */
 struct names { const char **name; int n, cap; };
 
-static int64_t number_of(struct names *names, const char *s)
+static int64_t number_of_name(struct names *names, const char *s)
 {
     int i;
 
@@ -258,7 +280,8 @@ static const char *last_name(const char *layer)
 /* Q4_0, Q5_1 ...: ggml's K-quants have blocks of 256, other dtypes none. */
 static bool has_blocks_of_32(const char *weights)
 {
-    return weights && weights[0] == 'Q' && strchr(weights, '_') && (strchr(weights, '_')[1] == '0' || strchr(weights, '_')[1] == '1');
+    return weights && weights[0] == 'Q' && strchr(weights, '_') &&
+           (strchr(weights, '_')[1] == '0' || strchr(weights, '_')[1] == '1');
 }
 
 static void fill_row(struct names *names, const struct td_judged_op *op, struct td_blame_row *row)
@@ -269,15 +292,16 @@ static void fill_row(struct names *names, const struct td_judged_op *op, struct 
     for (f = 0; f < N_FEATURES; f++)
         if (FEATURES[f].attr)
             row->value[f] = td_judged_op_attr(op, FEATURES[f].attr, 0);
-    row->value[F_WEIGHTS] = number_of(names, op->weights);
+    row->value[F_WEIGHTS] = number_of_name(names, op->weights);
     row->value[F_BLOCKS] = has_blocks_of_32(op->weights) ? row->value[F_K] / 32 : 0;
-    row->value[F_KIND] = number_of(names, op->kind);
-    row->value[F_PART] = number_of(names, last_name(op->layer));
-    row->value[F_LAYER] = number_of(names, op->layer);
+    row->value[F_KIND] = number_of_name(names, op->kind);
+    row->value[F_PART] = number_of_name(names, last_name(op->layer));
+    row->value[F_LAYER] = number_of_name(names, op->layer);
 }
 
-/* *unseen: bad and good ops that found no room. */
-static size_t collect(const struct td_op_set *s, struct names *names, struct td_blame_row *rows, size_t *unseen)
+/* Merge the judged ops into rows. *unseen: judged ops for which there was no row left. */
+static size_t collect_rows(const struct td_judged_ops *s, struct names *names,
+                           struct td_blame_row *rows, size_t *unseen)
 {
     struct td_blame_row row;
     size_t i, j, n = 0;
@@ -305,8 +329,8 @@ static size_t collect(const struct td_op_set *s, struct names *names, struct td_
     return n;
 }
 
-static void say_term(const struct td_term *t, const struct names *names, const struct td_blame_row *rows, size_t n, char *out,
-                     size_t size)
+static void describe_term(const struct td_term *t, const struct names *names,
+                          const struct td_blame_row *rows, size_t n, char *out, size_t size)
 {
     static const char *const RELATION[] = {"=", "!=", "<=", ">", "%", "%"};
     const char *name = FEATURES[t->feature].name;
@@ -320,43 +344,41 @@ static void say_term(const struct td_term *t, const struct names *names, const s
             next = v;
     }
     if (is_name(t->feature))
-        snprintf(out, size, "%s %s %s", name, RELATION[t->rel], t->value < 0 ? "unknown" : names->name[t->value]);
+        snprintf(out, size, "%s %s %s", name, RELATION[t->rel],
+                 t->value < 0 ? "unknown" : names->name[t->value]);
     else if (t->rel == TD_MULTIPLE_OF)
         snprintf(out, size, "%s %% %lld = 0", name, (long long)t->value);
     else if (t->rel == TD_NOT_MULTIPLE_OF)
         snprintf(out, size, "%s %% %lld != 0", name, (long long)t->value);
-    else if (t->rel == TD_AT_MOST && next != INT64_MAX && next > t->value + 1) /* the true limit lies in between */
-        snprintf(out, size, "%s <= %lld (next seen: %lld)", name, (long long)t->value, (long long)next);
+    /* the true limit lies in between */
+    else if (t->rel == TD_AT_MOST && next != INT64_MAX && next > t->value + 1)
+        snprintf(out, size, "%s <= %lld (next seen: %lld)", name, (long long)t->value,
+                 (long long)next);
     else if (t->rel == TD_MORE_THAN && next != INT64_MAX && next > t->value + 1)
-        snprintf(out, size, "%s >= %lld (next below: %lld)", name, (long long)next, (long long)t->value);
+        snprintf(out, size, "%s >= %lld (next below: %lld)", name, (long long)next,
+                 (long long)t->value);
     else if (t->rel == TD_MORE_THAN) /* as people say it: from the smallest that was seen */
         snprintf(out, size, "%s >= %lld", name, (long long)t->value + 1);
     else
         snprintf(out, size, "%s %s %lld", name, RELATION[t->rel], (long long)t->value);
 }
 
-static void say_rule(const struct td_rule *r, const struct names *names, const struct td_blame_row *rows, size_t n, char *out,
-                     size_t size)
+static void describe_rule(const struct td_rule *r, const struct names *names,
+                          const struct td_blame_row *rows, size_t n, char *out, size_t size)
 {
     char term[TD_BLAME_TERMS][80];
     int t;
 
     for (t = 0; t < r->n_terms; t++)
-        say_term(&r->term[t], names, rows, n, term[t], sizeof term[t]);
+        describe_term(&r->term[t], names, rows, n, term[t], sizeof term[t]);
     if (r->n_terms == 0)
         snprintf(out, size, "every op");
     else
-        snprintf(out, size, "%s%s%s", term[0], r->n_terms > 1 ? " and " : "", r->n_terms > 1 ? term[1] : "");
+        snprintf(out, size, "%s%s%s", term[0], r->n_terms > 1 ? " and " : "",
+                 r->n_terms > 1 ? term[1] : "");
 }
 
-static bool runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
-{
-    if (a->step >= 0 && b->step >= 0 && a->step != b->step)
-        return a->step < b->step;
-    return a->op < b->op;
-}
-
-bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
+bool td_blame_ops(const struct td_judged_ops *s, struct td_blame *b)
 {
     struct names names = {0};
     struct td_blame_row *rows = malloc(MAX_ROWS * sizeof *rows);
@@ -375,19 +397,20 @@ bool td_blame_ops(const struct td_op_set *s, struct td_blame *b)
             continue;
         b->bad += op->result == TD_RESULT_WORSE;
         b->good += op->result == TD_RESULT_OK;
-        if (op->result == TD_RESULT_WORSE && (!b->first || runs_before(op, b->first)))
+        if (op->result == TD_RESULT_WORSE && (!b->first || td_judged_op_runs_before(op, b->first)))
             b->first = op;
-        if (op->result == TD_RESULT_WORSE && op->candidate.nan + op->candidate.inf > 0 && (!b->first_nan || runs_before(op, b->first_nan)))
+        if (op->result == TD_RESULT_WORSE && op->candidate.nan + op->candidate.inf > 0 &&
+            (!b->first_nan || td_judged_op_runs_before(op, b->first_nan)))
             b->first_nan = op;
     }
     found = b->first != NULL;
     if (!found)
         goto done;
-    n = collect(s, &names, rows, &b->unseen);
+    n = collect_rows(s, &names, rows, &b->unseen);
     td_blame_find(rows, n, N_FEATURES, &b->rule, b->same, &b->n_same);
-    say_rule(&b->rule, &names, rows, n, b->text, sizeof b->text);
+    describe_rule(&b->rule, &names, rows, n, b->text, sizeof b->text);
     for (j = 0; j < b->n_same; j++)
-        say_rule(&b->same[j], &names, rows, n, b->same_text[j], sizeof b->same_text[j]);
+        describe_rule(&b->same[j], &names, rows, n, b->same_text[j], sizeof b->same_text[j]);
 done:
     free(rows);
     free(names.name);
@@ -403,15 +426,18 @@ static const struct td_exchange *exchange_of(int64_t stream, const struct td_exc
     return stream >= 0 && i < n ? &xs[i] : NULL;
 }
 
-static void place_row(struct td_blame *b, const struct td_span *s, const struct td_exchange *x, int64_t row)
+static void set_row(struct td_blame *b, const struct td_span *s, const struct td_exchange *x,
+                    int64_t row)
 {
     snprintf(b->prompt_id, sizeof b->prompt_id, "%s", x->prompt_id ? x->prompt_id : "");
     b->repeat = x->repeat;
-    b->position = row < 0 || s->position < 0 || row - s->first_row > INT32_MAX - s->position ? -1 : s->position + (int32_t)(row - s->first_row);
+    b->position = row < 0 || s->position < 0 || row - s->first_row > INT32_MAX - s->position
+                      ? -1
+                      : s->position + (int32_t)(row - s->first_row);
     b->decode = s->decode;
 }
 
-static void place_among(struct td_blame *b, const struct td_exchange *x)
+static void add_sharing(struct td_blame *b, const struct td_exchange *x)
 {
     int i = 0;
 
@@ -422,7 +448,8 @@ static void place_among(struct td_blame *b, const struct td_exchange *x)
         b->among[b->n_among++] = x->prompt_id;
 }
 
-/* The op's rows are the step's: those of a last layer may be only the ones that give a token. */
+/* Does the op compute every row of its step? One of the last layer may compute only the rows
+ * that give a token; then its row numbers are not the step's. */
 static bool has_all_rows(const struct td_judged_op *op, const struct td_step *step)
 {
     for (int32_t k = 0; k < step->n_spans; k++)
@@ -431,16 +458,19 @@ static bool has_all_rows(const struct td_judged_op *op, const struct td_step *st
     return true;
 }
 
-void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps, const struct td_exchange *xs, size_t n_xs)
+void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps,
+                    const struct td_exchange *xs, size_t n_xs)
 {
-    const int64_t row = b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
+    const int64_t row =
+        b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
     const struct td_step *step = NULL;
     bool all;
     size_t i;
     int32_t k;
 
     for (i = 0; i < n_steps && b->first && b->first->step >= 0 && !step; i++)
-        if (steps[i].step == b->first->step && steps[i].pid == b->first->pid && steps[i].how != TD_HOW_UNKNOWN)
+        if (steps[i].step == b->first->step && steps[i].pid == b->first->pid &&
+            steps[i].how != TD_HOW_UNKNOWN)
             step = &steps[i];
     if (!step)
         return;
@@ -451,9 +481,10 @@ void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_st
         const struct td_exchange *x = exchange_of(s->stream, xs, n_xs);
         const bool alone = step->n_spans == 1 && s->first_row >= 0;
 
-        if (x && (all ? s->first_row >= 0 && row >= s->first_row && row - s->first_row < s->n_rows : alone))
-            place_row(b, s, x, all ? row : -1);
+        if (x && (all ? s->first_row >= 0 && row >= s->first_row && row - s->first_row < s->n_rows
+                      : alone))
+            set_row(b, s, x, all ? row : -1);
         else if (x && (!all || s->first_row < 0))
-            place_among(b, x);
+            add_sharing(b, x);
     }
 }

@@ -1,4 +1,5 @@
-/* numerics.c - weigh what the replayer judged: floors, four times the baseline's own worst, stability, coverage.
+/* numerics.c - decide for each replayed op whether it is worse than the baseline's, and count by
+ * groups.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/numerics.h"
 
@@ -44,14 +45,15 @@ static double rms_of(const struct td_op_error *e, int part)
     return part == TD_RMS_COL ? e->col : part == TD_RMS_ROW ? e->row : e->tile;
 }
 
-/* The part that is furthest over its limit; -1: none is. */
+/* The part (column, row, tile) whose rms is furthest over its limit; -1: none is over it. */
 static int part_over(const struct td_judged_op *op)
 {
     const struct td_op_error *c = &op->candidate;
     int i, worst = -1;
 
     for (i = 0; i < TD_RMS_PARTS; i++)
-        if (rms_of(c, i) > op->limit_of[i] && (worst < 0 || rms_of(c, i) * op->limit_of[worst] > rms_of(c, worst) * op->limit_of[i]))
+        if (rms_of(c, i) > op->limit_of[i] &&
+            (worst < 0 || rms_of(c, i) * op->limit_of[worst] > rms_of(c, worst) * op->limit_of[i]))
             worst = i;
     return worst;
 }
@@ -66,10 +68,10 @@ static bool finite_error(const struct td_op_error *e)
     return e->present && !e->crash && isfinite(e->score);
 }
 
-/* ---- one op -------------------------------------------------------------------------------------------------------- */
+/* ---- one op ---------------------------------------------------------------------------------- */
 
-static void decided(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void decided(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...)
+__attribute__((format(printf, 3, 4)))
+static void set_result(struct td_judged_op *op, enum td_op_result r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -79,10 +81,12 @@ static void decided(struct td_judged_op *op, enum td_op_result r, const char *fm
     va_end(ap);
 }
 
-/* Anything but a number that can be compared: true when that settled the op. */
+/* Ops without an error that can be compared. Returns true when the op is decided. */
 static bool decide_status(struct td_judged_op *op, const struct td_op_error *base)
 {
-    const char *reason = op->reason ? op->reason : op->candidate.crash ? op->candidate.crash : "no reason given";
+    const char *reason = op->reason            ? op->reason
+                         : op->candidate.crash ? op->candidate.crash
+                                               : "no reason given";
     bool base_died = op->baseline.crash || (base && base->crash);
 
     switch (op->status) {
@@ -91,10 +95,10 @@ static bool decide_status(struct td_judged_op *op, const struct td_op_error *bas
             break;
         if (op->candidate.present)
             return false;
-        decided(op, TD_RESULT_BROKEN, "judged ok, but without an error measure");
+        set_result(op, TD_RESULT_BROKEN, "judged ok, but without an error measure");
         return true;
     case TD_OP_UNSUPPORTED:
-        decided(op, TD_RESULT_UNDECIDED, "unsupported: %s", reason);
+        set_result(op, TD_RESULT_UNDECIDED, "unsupported: %s", reason);
         return true;
     case TD_OP_FAILED:
     case TD_OP_CRASHED:
@@ -102,38 +106,43 @@ static bool decide_status(struct td_judged_op *op, const struct td_op_error *bas
         break;
     case TD_OP_NONE:
     case TD_OP_BROKEN:
-        decided(op, TD_RESULT_BROKEN, "could not be judged: %s", reason);
+        set_result(op, TD_RESULT_BROKEN, "could not be judged: %s", reason);
         return true;
     }
-    decided(op, base_died ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "%s: %s%s",
-            op->status == TD_OP_OK ? "crashed" : td_op_status_name(op->status), reason, base_died ? " (so does the baseline)" : "");
+    set_result(op, base_died ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "%s: %s%s",
+               op->status == TD_OP_OK ? "crashed" : td_op_status_name(op->status), reason,
+               base_died ? " (so does the baseline)" : "");
     return true;
 }
 
 static bool decide_special_values(struct td_judged_op *op, const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
-    long long total = op->total > 0 ? op->total : op->m > 0 && op->n > 0 ? op->m * op->n : 0; /* m and n are of one matrix of a batch */
+    /* m and n are of one matrix of a batch */
+    long long total = op->total > 0 ? op->total : op->m > 0 && op->n > 0 ? op->m * op->n : 0;
 
     if (!isfinite(c->score)) { /* NaN where NaN is right has a finite score (replayer/judge.h) */
         const char *what = c->nan > 0 ? "NaN" : c->inf > 0 ? "Inf" : "a hidden NaN";
         long long count = c->nan > 0 ? c->nan : c->inf;
 
         if (!base)
-            decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements; the baseline's output is not known (--baseline-build PATH)",
-                    what, count, total);
+            set_result(op, TD_RESULT_UNDECIDED,
+                       "%s in %lld of %lld elements; the baseline's output is not known "
+                       "(--baseline-build PATH)",
+                       what, count, total);
         else if (isfinite(base->score) || c->nan > base->nan || c->inf > base->inf)
-            decided(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what, count, total,
-                    (long long)(c->nan > 0 ? base->nan : base->inf));
+            set_result(op, TD_RESULT_WORSE, "%s in %lld of %lld elements, baseline %lld", what,
+                       count, total, (long long)(c->nan > 0 ? base->nan : base->inf));
         else
-            decided(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline", what, count, total);
+            set_result(op, TD_RESULT_UNDECIDED, "%s in %lld of %lld elements, as in the baseline",
+                       what, count, total);
         return true;
     }
     if (c->ref_nonzero > 0 && total > 0 && c->zero == total) {
         bool base_zero = base && base->zero == total;
 
-        decided(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE, "all %lld elements are zero%s", total,
-                base_zero ? ", as in the baseline" : "");
+        set_result(op, base_zero ? TD_RESULT_UNDECIDED : TD_RESULT_WORSE,
+                   "all %lld elements are zero%s", total, base_zero ? ", as in the baseline" : "");
         return true;
     }
     return false;
@@ -146,35 +155,43 @@ static bool decide_stability(struct td_judged_op *op, const struct td_op_error *
     if (c->unstable == 0 || (base && (base->unstable > 0 || base->varies)))
         return false;
     if (base && base->repeats > 1)
-        decided(op, TD_RESULT_WORSE, "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",
-                (long long)c->unstable, (long long)c->repeats);
+        set_result(
+            op, TD_RESULT_WORSE,
+            "unstable: %lld elements differ between %lld runs; the baseline repeats bit for bit",
+            (long long)c->unstable, (long long)c->repeats);
     else
-        decided(op, TD_RESULT_UNDECIDED,
-                "unstable: %lld elements differ between %lld runs; whether the baseline's do is not known (--baseline-build PATH)",
-                (long long)c->unstable, (long long)c->repeats);
+        set_result(op, TD_RESULT_UNDECIDED,
+                   "unstable: %lld elements differ between %lld runs; whether the baseline's do is "
+                   "not known (--baseline-build PATH)",
+                   (long long)c->unstable, (long long)c->repeats);
     return true;
 }
 
-static void say_score(struct td_judged_op *op, enum td_op_result r, const struct td_op_error *base)
+static void decide_by_score(struct td_judged_op *op, enum td_op_result r,
+                            const struct td_op_error *base)
 {
     const struct td_op_error *c = &op->candidate;
-    const char *unknown = base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
+    const char *unknown =
+        base ? "" : "; the baseline's output is not known (--baseline-build PATH)";
     const int part = part_over(op);
 
     if (part >= 0)
         op->limit_rms = op->limit_of[part];
     if (!(c->score <= op->limit))
-        decided(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
+        set_result(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
     else if (part == TD_RMS_COL)
-        decided(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col, op->limit_rms, unknown);
+        set_result(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col,
+                   op->limit_rms, unknown);
     else if (part == TD_RMS_ROW)
-        decided(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row, op->limit_rms, unknown);
+        set_result(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row,
+                   op->limit_rms, unknown);
     else
-        decided(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s", (long long)c->tile_row,
-                (long long)c->tile_col, c->tile, op->limit_rms, unknown);
+        set_result(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s",
+                   (long long)c->tile_row, (long long)c->tile_col, c->tile, op->limit_rms, unknown);
 }
 
-/* Without a reference nothing but a crash, a hang, or NaN for a number (status failed) says that an op is worse. */
+/* Without a reference an op is worse only if it crashed, hung, or gave NaN where a number is due
+ * (status failed). */
 static bool decide_without_reference(struct td_judged_op *op, const struct td_op_error *base)
 {
     if (!op->without_reference)
@@ -182,21 +199,26 @@ static bool decide_without_reference(struct td_judged_op *op, const struct td_op
     if (op->status == TD_OP_FAILED || op->status == TD_OP_CRASHED || op->status == TD_OP_HUNG)
         return decide_status(op, base);
     if (op->status != TD_OP_OK)
-        decided(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status), op->reason ? op->reason : "no reason given");
+        set_result(op, TD_RESULT_COMPARED, "%s: %s", td_op_status_name(op->status),
+                   op->reason ? op->reason : "no reason given");
     else if (op->same)
-        decided(op, TD_RESULT_COMPARED, "bit-equal");
+        set_result(op, TD_RESULT_COMPARED, "bit-equal");
     else if (isnan(op->departs))
-        decided(op, TD_RESULT_COMPARED, "there is no other output to compare with");
+        set_result(op, TD_RESULT_COMPARED, "there is no other output to compare with");
     else
-        decided(op, TD_RESULT_COMPARED, "departs by %.3g (relative L2) under equal input", op->departs);
+        set_result(op, TD_RESULT_COMPARED, "departs by %.3g (relative L2) under equal input",
+                   op->departs);
     return true;
 }
 
 static void rounding_words(const char *rounding, char *out, size_t n)
 {
-    static const struct { const char *name, *words; } known[] = {
-        {"none", "activations are not rounded"}, {"uint8-token", "activations are rounded to 8 bits per token (uint8-token)"},
-        {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"}, {"weight-f16", "weights are rounded to F16 (weight-f16)"}};
+    static const struct {
+        const char *name, *words;
+    } known[] = {{"none", "activations are not rounded"},
+                 {"uint8-token", "activations are rounded to 8 bits per token (uint8-token)"},
+                 {"weight-bf16", "weights are rounded to BF16 (weight-bf16)"},
+                 {"weight-f16", "weights are rounded to F16 (weight-f16)"}};
     size_t i;
 
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -217,22 +239,27 @@ void td_op_rounding_change(const char *now, const char *was, char *out, size_t n
     snprintf(out, n, "%s; before: %s", a, b);
 }
 
-/* An op that is right by its own format, which is not the baseline's: undecided unless the policy accepts that. */
-static bool decide_format(struct td_judged_op *op, const struct td_op_error *base, const struct td_policy *policy)
+/* An op that is right by its own format, but the baseline has another one: undecided, unless the
+ * policy accepts the change. */
+static bool decide_format(struct td_judged_op *op, const struct td_op_error *base,
+                          const struct td_policy *policy)
 {
     const char *was = td_op_baseline_rounding(op);
     char change[200];
 
-    op->format_changed = strcmp(was, op->act_rounding) != 0 || (op->origin && strcmp(op->origin->kind, op->kind) != 0);
+    op->format_changed = strcmp(was, op->act_rounding) != 0 ||
+                         (op->origin && strcmp(op->origin->kind, op->kind) != 0);
     if (!op->format_changed || policy->accept_format_change)
         return false;
     td_op_rounding_change(op->act_rounding, was, change, sizeof change);
-    decided(op, TD_RESULT_UNDECIDED, "the format changed: %s; distance to exact arithmetic %.3g, before %.3g", change,
-            op->candidate.r0_rel_l2, base ? base->r0_rel_l2 : NAN);
+    set_result(op, TD_RESULT_UNDECIDED,
+               "the format changed: %s; distance to exact arithmetic %.3g, before %.3g", change,
+               op->candidate.r0_rel_l2, base ? base->r0_rel_l2 : NAN);
     return true;
 }
 
-void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group, const struct td_policy *policy)
+void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
+                  const struct td_policy *policy)
 {
     const struct td_op_error *base = td_op_baseline(op), *c = &op->candidate;
     double floor = td_policy_floor(policy, op->kind, op->dtype, op->judge_floor);
@@ -247,25 +274,23 @@ void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group, 
     if (group->baselines) /* fmax ignores NaN: a group without a finite baseline keeps the floor */
         op->limit = fmax(floor, policy->factor * group->old_score);
     for (i = 0; i < TD_RMS_PARTS; i++) {
-        op->limit_of[i] = group->baselines ? fmax(floor_rms, policy->factor * group->old_of[i]) : floor_rms;
+        op->limit_of[i] =
+            group->baselines ? fmax(floor_rms, policy->factor * group->old_of[i]) : floor_rms;
         op->limit_rms = fmax(op->limit_rms, op->limit_of[i]);
     }
     if (base)
         op->limit = fmax(op->limit, base->spread);
-    if (decide_without_reference(op, base) || decide_status(op, base) || decide_special_values(op, base))
+    if (decide_without_reference(op, base) || decide_status(op, base) ||
+        decide_special_values(op, base))
         return;
     over = !(c->score <= op->limit) || part_over(op) >= 0;
     if (over)
-        say_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
-    else if (decide_stability(op, base))
-        return;
-    else if (decide_format(op, base, policy))
-        return;
-    else
+        decide_by_score(op, base ? TD_RESULT_WORSE : TD_RESULT_UNDECIDED, base);
+    else if (!decide_stability(op, base) && !decide_format(op, base, policy))
         op->result = TD_RESULT_OK;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static int compare_key(const struct td_judged_op *a, const struct td_judged_group *b)
 {
@@ -280,13 +305,15 @@ static int compare_key(const struct td_judged_op *a, const struct td_judged_grou
 
 static int by_key(const void *a, const void *b)
 {
-    const struct td_judged_op *p = *(const struct td_judged_op *const *)a, *q = *(const struct td_judged_op *const *)b;
-    struct td_judged_group g = {.kind = q->kind, .shape = q->shape, .dtype = q->dtype, .m_class = q->m_class};
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a,
+                              *q = *(const struct td_judged_op *const *)b;
+    struct td_judged_group g = {
+        .kind = q->kind, .shape = q->shape, .dtype = q->dtype, .m_class = q->m_class};
 
     return compare_key(p, &g);
 }
 
-static struct td_judged_group *find_group(struct td_numerics *n, const struct td_judged_op *op)
+static struct td_judged_group *group_of_op(struct td_numerics *n, const struct td_judged_op *op)
 {
     size_t lo = 0, hi = n->n;
 
@@ -304,7 +331,8 @@ static struct td_judged_group *find_group(struct td_numerics *n, const struct td
     return NULL;
 }
 
-static int make_groups(const struct td_op_set *a, const struct td_op_set *b, struct td_numerics *n, struct td_error *err)
+static int make_groups(const struct td_judged_ops *a, const struct td_judged_ops *b,
+                       struct td_numerics *n, struct td_error *err)
 {
     size_t total = a->n + b->n, i;
     const struct td_judged_op **all = malloc((total + 1) * sizeof(*all));
@@ -319,10 +347,20 @@ static int make_groups(const struct td_op_set *a, const struct td_op_set *b, str
     qsort(all, total, sizeof(*all), by_key);
     for (i = 0; i < total; i++)
         if (n->n == 0 || compare_key(all[i], &n->group[n->n - 1]) != 0)
-            n->group[n->n++] = (struct td_judged_group){.kind = all[i]->kind, .shape = all[i]->shape, .dtype = all[i]->dtype,
-                                                    .m_class = all[i]->m_class, .old_score = NAN, .old_of = {NAN, NAN, NAN}, .old_rms = NAN, .old_rel = NAN,
-                                                    .new_score = NAN, .new_rms = NAN, .new_rel = NAN, .departs = NAN,
-                                                    .old_r0 = NAN, .new_r0 = NAN};
+            n->group[n->n++] = (struct td_judged_group){.kind = all[i]->kind,
+                                                    .shape = all[i]->shape,
+                                                    .dtype = all[i]->dtype,
+                                                    .m_class = all[i]->m_class,
+                                                    .old_score = NAN,
+                                                    .old_of = {NAN, NAN, NAN},
+                                                    .old_rms = NAN,
+                                                    .old_rel = NAN,
+                                                    .new_score = NAN,
+                                                    .new_rms = NAN,
+                                                    .new_rel = NAN,
+                                                    .departs = NAN,
+                                                    .old_r0 = NAN,
+                                                    .new_r0 = NAN};
     free(all);
     return TD_OK;
 }
@@ -341,7 +379,8 @@ static void add_baseline(struct td_judged_group *g, const struct td_op_error *e)
     g->old_rel = fmax(g->old_rel, e->rel_l2);
 }
 
-static void add_compared(struct td_judged_group *g, const struct td_judged_op *op, struct td_numerics *n)
+static void add_compared(struct td_judged_group *g, const struct td_judged_op *op,
+                         struct td_numerics *n)
 {
     if (op->status != TD_OP_OK || (!op->same && isnan(op->departs))) {
         n->not_compared++;
@@ -395,14 +434,15 @@ static void add_result(struct td_judged_group *g, const struct td_judged_op *op)
     }
 }
 
-static void describe_coverage(struct td_numerics *n)
+static void describe_group_coverage(struct td_numerics *n)
 {
     size_t i, judged = 0, groups = 0, len = 0, ops = 0, recorded = 0;
 
     for (i = 0; i < n->n; i++) {
         const struct td_judged_group *g = &n->group[i];
 
-        if (g->compared + g->not_compared == 0 || g->judged) { /* the others have a sentence of their own */
+        /* the others have a sentence of their own */
+        if (g->compared + g->not_compared == 0 || g->judged) {
             groups++;
             judged += g->judged > g->broken;
             ops += g->judged - g->broken;
@@ -411,8 +451,10 @@ static void describe_coverage(struct td_numerics *n)
         if (i + 1 < n->n && strcmp(g->kind, n->group[i + 1].kind) == 0)
             continue;
         if (groups && len < sizeof n->coverage)
-            len += (size_t)snprintf(n->coverage + len, sizeof n->coverage - len, "%s%s %zu of %zu shapes x M classes (%zu of %zu ops)",
-                                    len ? ", " : "", g->kind, judged, groups, ops, recorded > ops ? recorded : ops);
+            len += (size_t)snprintf(n->coverage + len, sizeof n->coverage - len,
+                                    "%s%s %zu of %zu shapes x M classes (%zu of %zu ops)",
+                                    len ? ", " : "", g->kind, judged, groups, ops,
+                                    recorded > ops ? recorded : ops);
         judged = groups = ops = recorded = 0;
     }
 }
@@ -426,43 +468,10 @@ static bool departs(const struct td_judged_op *op)
     return op->status == TD_OP_OK && op->total > 0 && op->equal < op->total;
 }
 
-static bool runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
-{
-    if (a->step >= 0 && b->step >= 0 && a->step != b->step)
-        return a->step < b->step;
-    return a->op < b->op;
-}
-
-int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base, const struct td_policy *policy,
-                        struct td_numerics *n, struct td_error *err)
+static void add_up_groups(struct td_numerics *n)
 {
     size_t i, had;
-    int rc;
 
-    memset(n, 0, sizeof *n);
-    rc = make_groups(candidate, base, n, err);
-    if (rc)
-        return rc;
-    for (i = 0; i < base->n; i++)
-        find_group(n, &base->op[i])->recorded++;
-    for (i = 0; i < candidate->n; i++)
-        if (candidate->op[i].status != TD_OP_NONE)
-            add_baseline(find_group(n, &candidate->op[i]), td_op_baseline(&candidate->op[i]));
-    for (i = 0; i < candidate->n; i++) {
-        struct td_judged_op *op = &candidate->op[i];
-        struct td_judged_group *g = find_group(n, op);
-
-        n->joined += op->origin != NULL;
-        if (op->status == TD_OP_NONE)
-            continue;
-        td_op_decide(op, g, policy);
-        if (op->result == TD_RESULT_COMPARED)
-            add_compared(g, op, n);
-        else
-            add_result(g, op);
-        if (departs(op) && (!n->first_departs || runs_before(op, n->first_departs)))
-            n->first_departs = op;
-    }
     for (i = 0; i < n->n; i++) {
         const struct td_judged_group *g = &n->group[i];
 
@@ -480,7 +489,40 @@ int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *bas
         n->not_replayed += g->recorded > had ? g->recorded - had : 0;
     }
     n->ok = n->judged - n->worse - n->undecided - n->broken;
-    describe_coverage(n);
+}
+
+int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_ops *base,
+                        const struct td_policy *policy, struct td_numerics *n, struct td_error *err)
+{
+    size_t i;
+    int rc;
+
+    memset(n, 0, sizeof *n);
+    rc = make_groups(candidate, base, n, err);
+    if (rc)
+        return rc;
+    for (i = 0; i < base->n; i++)
+        group_of_op(n, &base->op[i])->recorded++;
+    for (i = 0; i < candidate->n; i++)
+        if (candidate->op[i].status != TD_OP_NONE)
+            add_baseline(group_of_op(n, &candidate->op[i]), td_op_baseline(&candidate->op[i]));
+    for (i = 0; i < candidate->n; i++) {
+        struct td_judged_op *op = &candidate->op[i];
+        struct td_judged_group *g = group_of_op(n, op);
+
+        n->joined += op->origin != NULL;
+        if (op->status == TD_OP_NONE)
+            continue;
+        td_op_decide(op, g, policy);
+        if (op->result == TD_RESULT_COMPARED)
+            add_compared(g, op, n);
+        else
+            add_result(g, op);
+        if (departs(op) && (!n->first_departs || td_judged_op_runs_before(op, n->first_departs)))
+            n->first_departs = op;
+    }
+    add_up_groups(n);
+    describe_group_coverage(n);
     return TD_OK;
 }
 

@@ -1,60 +1,76 @@
-/* numerics.h - which ops are worse than the baseline's, and what was covered.
- * SPDX-License-Identifier: Apache-2.0 */
+/* numerics.h - decide for each replayed op whether it is worse than the baseline's, and count by
+ * groups.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The replayer judged every op against the reference and wrote its errors into the fixture; here
+ * they are compared with the baseline's errors. Errors are in units of what correct rounding
+ * allows. */
 #ifndef TD_DIFFER_NUMERICS_H
 #define TD_DIFFER_NUMERICS_H
 
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 #include "differ/policy.h"
-#include "differ/verdict.h"
 
 /* Ops that one kernel is expected to treat alike: kind, shape, class of M, type of the output. */
 struct td_judged_group {
     const char *kind, *shape, *dtype; int m_class;
-    size_t recorded;                  /* in the baseline's fixture */
-    size_t judged;                    /* status anything but NONE */
+    size_t recorded;                  /* ops of the baseline's fixture */
+    size_t judged;                    /* ops that the replayer judged, whatever came out */
     size_t worse, undecided, broken, bit_equal, with_total;
     size_t baselines;                 /* judged ops whose baseline error is known */
-    double old_score, old_of[TD_RMS_PARTS], old_rms, old_rel; /* the baseline's own worst, old_rms that of all parts; NaN: unknown */
-    double new_score, new_rms, new_rel; /* the candidate's worst; Inf: NaN, Inf, a crash */
-    double limit, limit_rms;          /* what a score and an rms must exceed to be worse */
-    size_t compared, compared_equal, departed, not_compared; /* ops without a reference: set beside another output; NaN: nothing departs */
-    double departs;                   /* largest relative L2 of one of them; NaN: none is known */
-    size_t format_changed;            /* ops whose activations are rounded otherwise than in the baseline */
+    double old_score, old_rms, old_rel; /* the baseline's worst errors; NaN: not known */
+    double old_of[TD_RMS_PARTS];      /* the same as old_rms, for each part */
+    double new_score, new_rms, new_rel; /* the candidate's worst errors; Inf: NaN, Inf or a crash */
+    double limit, limit_rms;          /* an op with a larger score or rms is worse */
+    /* Ops without a reference, compared with another output. NaN compares as no departure. */
+    size_t compared, compared_equal, departed, not_compared;
+    double departs;                   /* their largest relative L2; NaN: not known */
+    size_t format_changed;            /* ops whose activations are rounded otherwise than the
+                                         baseline's */
     const char *old_rounding, *new_rounding; /* of the first of them */
-    double old_r0, new_r0;            /* their worst relative L2 distance to exact arithmetic; NaN: not known */
+    double old_r0, new_r0;            /* their worst relative L2 to exact arithmetic; NaN: not
+                                         known */
 };
 
 struct td_numerics {
     struct td_judged_group *group; size_t n; /* ordered by kind, shape, class of M */
     size_t judged, ok, worse, undecided, broken, bit_equal, with_total;
-    size_t joined, not_replayed;      /* baseline ops that the candidate does not hold */
+    size_t joined;                    /* ops of the candidate that were found in the baseline */
+    size_t not_replayed;              /* ops of the baseline that the candidate does not hold */
     size_t format_changed;
-    /* ops without a reference take no part in the figures above, unless they crashed, hung or gave NaN for a number */
+    /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave
+     * NaN where a number is due. */
     size_t compared, compared_equal, departed, not_compared;
     const struct td_judged_op *not_compared_first;
-    const struct td_judged_op *first_departs; /* the first op of any kind, in order of execution, that is not bit-equal under equal input */
-    char coverage[400];
+    /* The first op of any kind, in order of execution, that is not bit-equal although its input
+     * is. */
+    const struct td_judged_op *first_departs;
+    char coverage[400];               /* which shapes and classes of M were judged, in words */
 };
 
-/* Where the baseline's error of an op comes from: --baseline-build's run, else the baseline's own replay, else the recorded
- * output. NULL: only a digest. */
+/* The baseline's error of an op: of the baseline build's run beside it, else of the baseline's
+ * own replay, else of the recorded output. NULL: not known (only a digest of the output was
+ * recorded). */
 const struct td_op_error *td_op_baseline(const struct td_judged_op *op);
 
-/* The activation rounding of that output: whether the build declared another format is judged by it. */
+/* How the activations behind that error were rounded. */
 const char *td_op_baseline_rounding(const struct td_judged_op *op);
-/* "activations are not rounded; before: activations are rounded to q8_1" */
+/* Write "activations are not rounded; before: activations are rounded to q8_1" into out. */
 void td_op_rounding_change(const char *now, const char *was, char *out, size_t n);
-/* "blk.0.attn_norm RMS_NORM", "model.layers.1.mlp.down_proj gptq_gemm": where an op stands in the model. */
+/* Write where an op stands in the model into out: "blk.0.attn_norm RMS_NORM",
+ * "model.layers.1.mlp.down_proj gptq_gemm". */
 void td_op_place(const struct td_judged_op *op, char *out, size_t n);
 
-/* Decide one op: fills result, why, limit, limit_rms. worst: of its group; NaN score: no baseline known. Pure. */
-void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group, const struct td_policy *policy);
+/* Decide one op: fill its result, why and limits. Pure.
+ *   group : the op's group, with the baseline's worst errors */
+void td_op_decide(struct td_judged_op *op, const struct td_judged_group *group,
+                  const struct td_policy *policy);
 
-/* Group, decide and count. Candidate must be joined with base. */
-int td_numerics_measure(struct td_op_set *candidate, const struct td_op_set *base, const struct td_policy *policy,
-                        struct td_numerics *out, struct td_error *err);
+/* Group the ops, decide each and count. The candidate must be joined with the baseline. TD_OK,
+ * TD_ENOMEM. */
+int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_ops *base,
+                        const struct td_policy *policy, struct td_numerics *out,
+                        struct td_error *err);
 void td_numerics_release(struct td_numerics *n);
-/* ops_recorded : ops in the baseline's fixture; what it says goes to the lane. */
-void td_numerics_judge(const struct td_numerics *n, const struct td_op_set *candidate, size_t ops_recorded, struct td_lane *lane);
 
 #endif

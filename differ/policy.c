@@ -1,4 +1,4 @@
-/* policy.c - default thresholds and reading them from JSON. Why each has its value: docs/verdicts.md.
+/* policy.c - the thresholds of a verdict: defaults, and reading them from JSON.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/policy.h"
 
@@ -8,21 +8,11 @@
 #include <string.h>
 
 struct number { const char *section, *key; size_t at; double min, max; };
-#define NUM(section, key, field, min, max) {section, key, offsetof(struct td_policy, field), min, max}
 static const struct number NUMBERS[] = {
-    NUM("numerics", "floor", floor, 0, 1e9),
-    NUM("numerics", "floor_rms", floor_rms, 0, 1e9),
-    NUM("numerics", "factor", factor, 1, 1e6),
-    NUM("tokens", "alpha", tokens_alpha, 1e-9, 0.5),
-    NUM("tokens", "gap_max", gap_max, 0, 1e6),
-    NUM("scores", "nll_max", scores_nll_max, 0, 1e6),
-    NUM("scores", "text_nll_max", scores_text_nll_max, 0, 1e6),
-    NUM("speed", "alpha", speed_alpha, 1e-9, 0.5),
-    NUM("speed", "ops_effect", ops_effect, 0, 100),
-    NUM("speed", "ops_noise", ops_noise, 0, 100),
-    NUM("speed", "server_effect", server_effect, 0, 100),
-    NUM("speed", "start_spread", start_spread, 0, 100),
-    NUM("speed", "detect", detect, 0, 100),
+#define THRESHOLD(section, key, field, preset, min, max)                                           \
+    {#section, #key, offsetof(struct td_policy, field), min, max},
+#include "differ/policy.def"
+#undef THRESHOLD
 };
 #define N_NUMBERS (sizeof NUMBERS / sizeof NUMBERS[0])
 
@@ -30,19 +20,36 @@ void td_policy_default(struct td_policy *p)
 {
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "default");
-    p->floor = 4;
-    p->floor_rms = 2;
-    p->factor = 4;
-    p->tokens_alpha = 0.05;
-    p->gap_max = 1.0;
-    p->scores_nll_max = 0.05;
-    p->scores_text_nll_max = 0.25;
-    p->speed_alpha = 0.05;
-    p->ops_effect = 0.05;
-    p->ops_noise = 0.02;
-    p->server_effect = 0.05;
-    p->start_spread = 0.05;
-    p->detect = 0.10;
+#define THRESHOLD(section, key, field, preset, min, max) p->field = preset;
+#include "differ/policy.def"
+#undef THRESHOLD
+}
+
+/* Does NUMBERS[i] begin a section? */
+static bool begins_section(size_t i)
+{
+    return i == 0 || strcmp(NUMBERS[i].section, NUMBERS[i - 1].section) != 0;
+}
+
+static bool is_section(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < N_NUMBERS; i++)
+        if (strcmp(NUMBERS[i].section, name) == 0)
+            return true;
+    return false;
+}
+
+static int unknown_section(const char *name, struct td_error *err)
+{
+    char known[200] = "";
+    size_t i, len = 0;
+
+    for (i = 0; i < N_NUMBERS && len < sizeof known; i++)
+        if (begins_section(i))
+            len += (size_t)snprintf(known + len, sizeof known - len, " %s", NUMBERS[i].section);
+    return td_fail(err, TD_EINVAL, "policy: unknown section \"%s\"; known: name%s", name, known);
 }
 
 static int parse_floors(const cJSON *floors, struct td_policy *p, struct td_error *err)
@@ -50,22 +57,29 @@ static int parse_floors(const cJSON *floors, struct td_policy *p, struct td_erro
     const cJSON *f;
 
     if (!cJSON_IsObject(floors))
-        return td_fail(err, TD_EINVAL, "policy: numerics.floors must be an object such as {\"gptq_gemm/F16\": 4}");
+        return td_fail(err, TD_EINVAL,
+                       "policy: numerics.floors must be an object such as {\"gptq_gemm/F16\": 4}");
     cJSON_ArrayForEach(f, floors) {
         double v = td_json_num(f, NAN);
 
         if (p->n_floors == TD_POLICY_MAX_FLOORS)
             return td_fail(err, TD_ELIMIT, "policy: more than %d floors", TD_POLICY_MAX_FLOORS);
         if (!(v >= 0 && v <= 1e9)) /* as numerics.floor */
-            return td_fail(err, TD_EINVAL, "policy: numerics.floors.%s must be a number from 0 to 1e+09", f->string);
-        if (snprintf(p->floors[p->n_floors].key, sizeof p->floors[0].key, "%s", f->string) >= (int)sizeof p->floors[0].key)
-            return td_fail(err, TD_EINVAL, "policy: numerics.floors.%s: no kind of op has such a long name", f->string);
+            return td_fail(err, TD_EINVAL,
+                           "policy: numerics.floors.%s must be a number from 0 to 1e+09",
+                           f->string);
+        if (snprintf(p->floors[p->n_floors].key, sizeof p->floors[0].key, "%s", f->string) >=
+            (int)sizeof p->floors[0].key)
+            return td_fail(err, TD_EINVAL,
+                           "policy: numerics.floors.%s: no kind of op has such a long name",
+                           f->string);
         p->floors[p->n_floors++].floor = v;
     }
     return TD_OK;
 }
 
-static int parse_member(const char *section, const cJSON *v, struct td_policy *p, struct td_error *err)
+static int parse_member(const char *section, const cJSON *v, struct td_policy *p,
+                        struct td_error *err)
 {
     char known[400] = "";
     size_t i, len = 0;
@@ -74,7 +88,8 @@ static int parse_member(const char *section, const cJSON *v, struct td_policy *p
         return parse_floors(v, p, err);
     if (strcmp(section, "numerics") == 0 && strcmp(v->string, "accept_format_change") == 0) {
         if (!cJSON_IsBool(v))
-            return td_fail(err, TD_EINVAL, "policy: numerics.accept_format_change must be true or false");
+            return td_fail(err, TD_EINVAL,
+                           "policy: numerics.accept_format_change must be true or false");
         p->accept_format_change = cJSON_IsTrue(v);
         return TD_OK;
     }
@@ -88,14 +103,15 @@ static int parse_member(const char *section, const cJSON *v, struct td_policy *p
             continue;
         x = td_json_num(v, NAN);
         if (!(x >= NUMBERS[i].min && x <= NUMBERS[i].max))
-            return td_fail(err, TD_EINVAL, "policy: %s.%s must be a number from %g to %g", section, v->string, NUMBERS[i].min,
-                           NUMBERS[i].max);
+            return td_fail(err, TD_EINVAL, "policy: %s.%s must be a number from %g to %g", section,
+                           v->string, NUMBERS[i].min, NUMBERS[i].max);
         *to = x;
         if (to == &p->floor)
             p->floor_given = true;
         return TD_OK;
     }
-    return td_fail(err, TD_EINVAL, "policy: unknown threshold %s.%s; known in %s:%s%s", section, v->string, section, known,
+    return td_fail(err, TD_EINVAL, "policy: unknown threshold %s.%s; known in %s:%s%s", section,
+                   v->string, section, known,
                    strcmp(section, "numerics") == 0 ? " floors accept_format_change" : "");
 }
 
@@ -105,15 +121,14 @@ int td_policy_parse(const cJSON *json, struct td_policy *p, struct td_error *err
     int rc;
 
     if (!cJSON_IsObject(json))
-        return td_fail(err, TD_EINVAL, "policy: a JSON object is due");
+        return td_fail(err, TD_EINVAL, "policy: must be a JSON object");
     cJSON_ArrayForEach(section, json) {
         if (strcmp(section->string, "name") == 0 && cJSON_IsString(section)) {
             snprintf(p->name, sizeof p->name, "%s", section->valuestring);
             continue;
         }
-        if (strcmp(section->string, "numerics") != 0 && strcmp(section->string, "tokens") != 0 &&
-            strcmp(section->string, "scores") != 0 && strcmp(section->string, "speed") != 0)
-            return td_fail(err, TD_EINVAL, "policy: unknown section \"%s\"; known: name numerics tokens scores speed", section->string);
+        if (!is_section(section->string))
+            return unknown_section(section->string, err);
         if (!cJSON_IsObject(section))
             return td_fail(err, TD_EINVAL, "policy: \"%s\" must be an object", section->string);
         cJSON_ArrayForEach(v, section) {
@@ -140,32 +155,52 @@ int td_policy_load(const char *path, struct td_policy *p, struct td_error *err)
     return rc ? TD_EINVAL : TD_OK;
 }
 
+/* The members of "numerics" that are no plain numbers. */
+static void write_numerics(const struct td_policy *p, struct td_jw *w)
+{
+    int i;
+
+    td_jw_bool(w, "accept_format_change", p->accept_format_change);
+    td_jw_obj(w, "floors");
+    for (i = 0; i < p->n_floors; i++)
+        td_jw_num(w, p->floors[i].key, p->floors[i].floor);
+    td_jw_end(w);
+}
+
 void td_policy_write(const struct td_policy *p, struct td_jw *w, const char *key)
 {
-    static const char *const SECTIONS[] = {"numerics", "tokens", "scores", "speed"};
-    size_t s, i;
-    int f;
+    size_t i;
 
     td_jw_obj(w, key);
     td_jw_cstr(w, "name", p->name);
-    for (s = 0; s < sizeof SECTIONS / sizeof *SECTIONS; s++) {
-        td_jw_obj(w, SECTIONS[s]);
-        for (i = 0; i < N_NUMBERS; i++)
-            if (strcmp(NUMBERS[i].section, SECTIONS[s]) == 0)
-                td_jw_num(w, NUMBERS[i].key, *(const double *)((const char *)p + NUMBERS[i].at));
-        if (s == 0) {
-            td_jw_bool(w, "accept_format_change", p->accept_format_change);
-            td_jw_obj(w, "floors");
-            for (f = 0; f < p->n_floors; f++)
-                td_jw_num(w, p->floors[f].key, p->floors[f].floor);
-            td_jw_end(w);
-        }
+    for (i = 0; i < N_NUMBERS; i++) {
+        if (begins_section(i))
+            td_jw_obj(w, NUMBERS[i].section);
+        td_jw_num(w, NUMBERS[i].key, *(const double *)((const char *)p + NUMBERS[i].at));
+        if (i + 1 < N_NUMBERS && !begins_section(i + 1))
+            continue;
+        if (strcmp(NUMBERS[i].section, "numerics") == 0)
+            write_numerics(p, w);
         td_jw_end(w);
     }
     td_jw_end(w);
 }
 
-double td_policy_floor(const struct td_policy *p, const char *kind, const char *dtype, double judge_floor)
+void td_policy_describe(const struct td_policy *p, struct td_buf *out)
+{
+    td_buf_addf(
+        out,
+        "  policy %s: ops worse when over a floor (default %.3g, rms %.3g) and over %.3g x the "
+        "baseline's own worst;\n"
+        "  forks: level %.3g, gap at most %.3g nats; scores: NLL +%.3g, of one answer +%.3g; "
+        "speed: ops +%.3g %% beyond %.3g %%, servers +%.3g %% beyond %.3g %%\n",
+        p->name, p->floor, p->floor_rms, p->factor, p->tokens_alpha, p->gap_max, p->scores_nll_max,
+        p->scores_text_nll_max, p->ops_effect * 100, p->ops_noise * 100, p->server_effect * 100,
+        p->start_spread * 100);
+}
+
+double td_policy_floor(const struct td_policy *p, const char *kind, const char *dtype,
+                       double judge_floor)
 {
     char key[80];
     int i;

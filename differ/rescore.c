@@ -1,4 +1,4 @@
-/* rescore.c - compare two scorings of the same texts, position by position.
+/* rescore.c - how likely do baseline and candidate find the same texts, token by token?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/rescore.h"
 
@@ -8,24 +8,26 @@
 
 #include "wire/scores.h"
 
-#define CLAMPED (-9999.0f) /* how vLLM writes -inf, and its generate NaN */
+#define CLAMPED (-9999.0f) /* what vLLM writes for -inf, and its endpoint generate for NaN */
 
-/* One scored exchange and whose it is. */
-struct sheet { const struct td_exchange *x; enum td_role role; int round; };
+/* One scored exchange and where it comes from. */
+struct scoring { const struct td_exchange *x; enum td_role role; int round; };
 
-struct sheets { struct sheet *s; size_t n; };
+struct scorings { struct scoring *s; size_t n; };
 
-/* ---- two scorings of one text --------------------------------------------------------------------------------------- */
+/* ---- two scorings of one text ---------------------------------------------------------------- */
 
-static bool sound(float logprob)
+static bool is_sound(float logprob)
 {
     return isfinite(logprob) && logprob > CLAMPED;
 }
 
-static void add(struct td_rescore_part *p, const struct td_exchange *b, const struct td_exchange *x, int32_t i)
+static void add_position(struct td_rescore_part *p, const struct td_exchange *b,
+                         const struct td_exchange *x, int32_t i)
 {
     double d = (double)b->scores[i] - (double)x->scores[i];
-    bool tops = b->scores_top && x->scores_top && b->scores_top[i].id >= 0 && x->scores_top[i].id >= 0;
+    bool tops =
+        b->scores_top && x->scores_top && b->scores_top[i].id >= 0 && x->scores_top[i].id >= 0;
 
     p->n++;
     p->sum_base -= (double)b->scores[i];
@@ -36,29 +38,30 @@ static void add(struct td_rescore_part *p, const struct td_exchange *b, const st
     p->top_changed += tops && b->scores_top[i].id != x->scores_top[i].id;
 }
 
-/* What one comparison adds to: r may be NULL (noise has no worst place). */
-static void compare(const struct td_exchange *b, const struct td_exchange *x, struct td_rescore_part *answer, struct td_rescore_part *prompt,
-                    struct td_rescore *r)
+/* Compare x with b and add to the two parts. r NULL: noise, whose worst place is not kept. */
+static void compare_scorings(const struct td_exchange *b, const struct td_exchange *x,
+                             struct td_rescore_part *answer, struct td_rescore_part *prompt,
+                             struct td_rescore *r)
 {
     int32_t i;
 
     for (i = 0; i < b->n_scores; i++) {
         double delta = (double)x->scores[i] - (double)b->scores[i];
 
-        if (!sound(b->scores[i]))
+        if (!is_sound(b->scores[i]))
             continue;
-        if (!sound(x->scores[i])) {
+        if (!is_sound(x->scores[i])) {
             if (r && r->not_finite++ == 0)
                 r->first_not_finite = (struct td_rescore_place){b, x, i, NAN};
             continue;
         }
-        add(i >= b->scored_from ? answer : prompt, b, x, i);
+        add_position(i >= b->scored_from ? answer : prompt, b, x, i);
         if (r && (!r->worst.base || fabs(delta) > fabs(r->worst.delta)))
             r->worst = (struct td_rescore_place){b, x, i, delta};
     }
 }
 
-static void join(struct td_rescore_part *to, const struct td_rescore_part *p)
+static void join_parts(struct td_rescore_part *to, const struct td_rescore_part *p)
 {
     to->tokens += p->tokens;
     to->n += p->n;
@@ -70,34 +73,37 @@ static void join(struct td_rescore_part *to, const struct td_rescore_part *p)
     to->top_changed += p->top_changed;
 }
 
-/* Means out of the sums. */
-static void finish(struct td_rescore_part *p)
+/* Compute the means from the sums. */
+static void finish_part(struct td_rescore_part *p)
 {
     double n = (double)p->n;
 
     p->base_nll = p->n ? p->sum_base / n : NAN;
     p->shift = p->n ? p->sum / n : 0;
     p->mean_abs = p->n ? p->sum_abs / n : NAN;
-    p->error = p->tokens > 1 ? sqrt(fmax(p->sum_sq - p->sum * p->sum / n, 0) / n / (double)(p->tokens - 1)) : 0;
+    p->error = p->tokens > 1
+                   ? sqrt(fmax(p->sum_sq - p->sum * p->sum / n, 0) / n / (double)(p->tokens - 1))
+                   : 0;
 }
 
 static bool same_text(const struct td_exchange *a, const struct td_exchange *b)
 {
-    return a->scored_from == b->scored_from && a->n_prompt_ids == b->n_prompt_ids && a->n_scores == b->n_scores &&
+    return a->scored_from == b->scored_from && a->n_prompt_ids == b->n_prompt_ids &&
+           a->n_scores == b->n_scores &&
            !memcmp(a->prompt_ids, b->prompt_ids, (size_t)a->n_prompt_ids * sizeof *a->prompt_ids);
 }
 
-/* ---- all texts ------------------------------------------------------------------------------------------------------ */
+/* ---- all texts ------------------------------------------------------------------------------- */
 
 static const char *id_of(const struct td_exchange *x)
 {
     return x->prompt_id ? x->prompt_id : "";
 }
 
-/* By prompt, then role, round and pass. */
+/* By prompt, then role, round and repeat. */
 static int by_text(const void *a, const void *b)
 {
-    const struct sheet *p = a, *q = b;
+    const struct scoring *p = a, *q = b;
     int c = strcmp(id_of(p->x), id_of(q->x));
 
     if (!c)
@@ -109,7 +115,8 @@ static int by_text(const void *a, const void *b)
     return c ? c : (p->x->stream > q->x->stream) - (p->x->stream < q->x->stream);
 }
 
-static int gather(const struct td_side *sides, size_t n, struct sheets *out, struct td_error *err)
+static int gather_scorings(const struct td_side *sides, size_t n, struct scorings *out,
+                           struct td_error *err)
 {
     size_t i, j, total = 0;
 
@@ -122,13 +129,16 @@ static int gather(const struct td_side *sides, size_t n, struct sheets *out, str
     for (i = 0; i < n; i++)
         for (j = 0; j < sides[i].n_xs; j++)
             if (td_scores_role(&sides[i].xs[j]))
-                out->s[out->n++] = (struct sheet){&sides[i].xs[j], sides[i].role, sides[i].round};
+                out->s[out->n++] = (struct scoring){&sides[i].xs[j], sides[i].role, sides[i].round};
     qsort(out->s, out->n, sizeof *out->s, by_text);
     return TD_OK;
 }
 
-/* The baseline's scoring of the same pass, else its first; NULL: the baseline has none. s : [n] of one prompt */
-static const struct td_exchange *counterpart(const struct sheet *s, size_t n, const struct td_exchange *x)
+/* The baseline's scoring that x is compared with: of the same repeat, else its first. NULL: it
+ * has none.
+ *   s : [n], all scorings of one prompt */
+static const struct td_exchange *find_counterpart(const struct scoring *s, size_t n,
+                                                  const struct td_exchange *x)
 {
     const struct td_exchange *first = NULL;
     size_t i;
@@ -155,60 +165,63 @@ static struct td_rescore_noise *noise_of(struct td_rescore *r, enum td_role role
     return &r->noise[r->n_noise++];
 }
 
-/* One scoring that is no candidate's. */
-static void take_noise(struct td_rescore *r, const struct sheet *s, const struct td_exchange *b)
+/* Compare a scoring that is not the candidate's with b. */
+static void add_noise(struct td_rescore *r, const struct scoring *s, const struct td_exchange *b)
 {
     struct td_rescore_part answer = {0}, prompt = {0};
     struct td_rescore_noise *z;
 
     if (td_scores_outcome(s->x) != TD_SCORED || s->x == b || !same_text(s->x, b))
         return;
-    compare(b, s->x, &answer, &prompt, NULL);
+    compare_scorings(b, s->x, &answer, &prompt, NULL);
     answer.tokens = answer.n;
     prompt.tokens = prompt.n;
     z = noise_of(r, s->role, s->round);
     z->texts++;
-    join(&z->answer, &answer);
-    join(&z->prompt, &prompt);
-    finish(&answer);
+    join_parts(&z->answer, &answer);
+    join_parts(&z->prompt, &prompt);
+    finish_part(&answer);
     z->text_max = fmax(z->text_max, fabs(answer.shift));
 }
 
-static void note_failure(enum td_scored o, const struct td_exchange *x, struct td_rescore *r)
+static void count_failure(enum td_scored o, const struct td_exchange *x, struct td_rescore *r)
 {
-    const struct td_exchange **first = o == TD_SCORED_NAN ? &r->nan : o == TD_SCORED_REFUSED ? &r->refused : &r->failed;
+    const struct td_exchange **first = o == TD_SCORED_NAN       ? &r->nan
+                                       : o == TD_SCORED_REFUSED ? &r->refused
+                                                                : &r->failed;
 
     *(o == TD_SCORED_NAN ? &r->n_nan : o == TD_SCORED_REFUSED ? &r->n_refused : &r->n_failed) += 1;
     if (!*first)
         *first = x;
 }
 
-/* s : [n] everything of one prompt */
-static void measure_text(struct td_rescore *r, const struct sheet *s, size_t n)
+/* s : [n], all scorings of one prompt */
+static void measure_text(struct td_rescore *r, const struct scoring *s, size_t n)
 {
-    struct td_rescore_text t = {.prompt_id = id_of(s->x), .category = s->x->category ? s->x->category : ""};
+    struct td_rescore_text t = {.prompt_id = id_of(s->x),
+                                .category = s->x->category ? s->x->category : ""};
     size_t i, compared = 0, others = 0;
 
-    if (!counterpart(s, n, s->x))
+    if (!find_counterpart(s, n, s->x))
         return;
     r->base_texts++;
     for (i = 0; i < n; i++) {
-        const struct td_exchange *x = s[i].x, *b = counterpart(s, n, x);
+        const struct td_exchange *x = s[i].x, *b = find_counterpart(s, n, x);
         enum td_scored o = td_scores_outcome(x);
 
         if (s[i].role == TD_BASE)
-            b = s->x; /* a later pass against the first one */
+            b = s->x; /* a later scoring is compared with the first */
         if (s[i].role != TD_NEW) {
-            take_noise(r, &s[i], b);
+            add_noise(r, &s[i], b);
             continue;
         }
         r->asked++;
         if (o != TD_SCORED) {
-            note_failure(o, x, r);
+            count_failure(o, x, r);
         } else if (!same_text(x, b)) {
             others++;
         } else {
-            compare(b, x, &t.answer, &t.prompt, r);
+            compare_scorings(b, x, &t.answer, &t.prompt, r);
             if (!compared++) {
                 t.answer.tokens = t.answer.n;
                 t.prompt.tokens = t.prompt.n;
@@ -219,10 +232,10 @@ static void measure_text(struct td_rescore *r, const struct sheet *s, size_t n)
     r->missing += !compared && !others;
     if (!compared)
         return;
-    join(&r->answer, &t.answer);
-    join(&r->prompt, &t.prompt);
-    finish(&t.answer);
-    finish(&t.prompt);
+    join_parts(&r->answer, &t.answer);
+    join_parts(&r->prompt, &t.prompt);
+    finish_part(&t.answer);
+    finish_part(&t.prompt);
     r->text[r->n++] = t;
 }
 
@@ -230,24 +243,25 @@ static void finish_all(struct td_rescore *r)
 {
     size_t i;
 
-    finish(&r->answer);
-    finish(&r->prompt);
+    finish_part(&r->answer);
+    finish_part(&r->prompt);
     for (i = 0; i < r->n_noise; i++) {
         struct td_rescore_noise *z = &r->noise[i];
 
-        finish(&z->answer);
-        finish(&z->prompt);
+        finish_part(&z->answer);
+        finish_part(&z->prompt);
         r->noise_answer = fmax(r->noise_answer, fabs(z->answer.shift));
         r->noise_prompt = fmax(r->noise_prompt, fabs(z->prompt.shift));
         r->noise_text = fmax(r->noise_text, z->text_max);
     }
 }
 
-int td_rescore_measure(const struct td_side *sides, size_t n_sides, struct td_rescore *r, struct td_error *err)
+int td_rescore_measure(const struct td_side *sides, size_t n_sides, struct td_rescore *r,
+                       struct td_error *err)
 {
-    struct sheets all;
+    struct scorings all;
     size_t i, j;
-    int rc = gather(sides, n_sides, &all, err);
+    int rc = gather_scorings(sides, n_sides, &all, err);
 
     memset(r, 0, sizeof *r);
     if (rc)

@@ -1,67 +1,66 @@
-/* rescore.h - what both sides say of the same texts, token by token (wire/scores.h: how they were asked).
- * SPDX-License-Identifier: Apache-2.0 */
+/* rescore.h - how likely do baseline and candidate find the same texts, token by token?
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The recorded answers were given to both servers as prompts (wire/scores.h says how). */
 #ifndef TD_DIFFER_RESCORE_H
 #define TD_DIFFER_RESCORE_H
 
 #include "differ/align.h"
-#include "differ/policy.h"
-#include "differ/verdict.h"
 
-/* Positions of one kind: tokens of prompts, or of recorded answers. Positions where the baseline says no number are left out. */
+/* Positions of one kind: tokens of prompts, or of recorded answers. A position for which the
+ * baseline has no finite logprob is left out. */
 struct td_rescore_part {
     size_t tokens;               /* positions, however often they were scored */
-    size_t n;                    /* comparisons: positions x passes x rounds */
+    size_t n;                    /* comparisons: positions x scorings x rounds */
     double base_nll;             /* mean of -logprob, nats a token */
-    double shift;                /* the candidate's less the baseline's; > 0: it finds the text less likely */
-    double error;                /* standard error of shift, over positions: passes are no further evidence */
+    double shift;                /* candidate's mean minus base_nll; > 0: it finds the text less
+                                    likely */
+    double error;                /* standard error of shift, over positions: to score one again
+                                    is no more evidence */
     double mean_abs;             /* mean |logprob - logprob| */
-    size_t top_known, top_changed; /* comparisons where both sides named their likeliest token; where it is another one */
+    size_t top_known;            /* comparisons where both sides named their likeliest token */
+    size_t top_changed;          /* of these, where it is another one */
     double sum_base, sum, sum_sq, sum_abs; /* while measuring */
 };
 
+/* One text: a prompt and its recorded answer. */
 struct td_rescore_text {
     const char *prompt_id, *category;
     struct td_rescore_part answer, prompt;
 };
 
-struct td_rescore_noise {        /* the same figures where nothing was changed */
-    enum td_role role; int round; /* TD_BASE: the baseline's passes against its first */
+/* The same figures where nothing was changed. */
+struct td_rescore_noise {
+    enum td_role role; int round; /* TD_BASE: the baseline's later scorings against its first */
     size_t texts;
     struct td_rescore_part answer, prompt;
     double text_max;             /* largest |shift| of one text's answer */
 };
 
-/* One position. */
-struct td_rescore_place { const struct td_exchange *base, *now; int32_t position; double delta; }; /* delta: now less base */
+/* One position of a text. delta: the candidate's logprob minus the baseline's. */
+struct td_rescore_place { const struct td_exchange *base, *now; int32_t position; double delta; };
 
 struct td_rescore {
-    size_t base_texts;           /* that the baseline scored */
-    struct td_rescore_text *text; size_t n; /* compared, in the order in which the baseline asked */
-    struct td_rescore_part answer, prompt;
-    struct td_rescore_place worst; /* base NULL: nothing was compared */
-    size_t asked;                /* the candidate's exchanges of this kind, of whatever outcome */
-    size_t not_finite;           /* positions where the candidate says NaN, -9999 or nothing, and the baseline a number */
+    size_t base_texts;           /* texts that the baseline scored */
+    struct td_rescore_text *text; size_t n; /* those that were compared, by prompt id */
+    struct td_rescore_part answer, prompt;  /* over all of them */
+    struct td_rescore_place worst; /* largest |delta|; base NULL: nothing was compared */
+    size_t asked;                /* scorings that the candidate was asked for, whatever came out */
+    size_t not_finite;           /* positions where the baseline has a logprob, and the candidate
+                                    NaN, -9999 or nothing */
     struct td_rescore_place first_not_finite;
-    const struct td_exchange *nan, *failed, *refused; /* the first of each outcome, NULL: none */
+    const struct td_exchange *nan, *failed, *refused; /* the first of each outcome; NULL: none */
     size_t n_nan, n_failed, n_refused;
-    size_t missing;              /* texts of the baseline that the candidate did not score, for whatever reason */
-    size_t other;                /* exchanges whose text is not the baseline's: two recordings whose answers fork */
+    size_t missing;              /* texts of the baseline that the candidate did not score */
+    size_t other;                /* scorings of another text: two recordings whose answers fork */
     struct td_rescore_noise *noise; size_t n_noise;
     double noise_answer, noise_prompt, noise_text; /* largest |shift| of any noise; 0: none */
 };
 
-/* Compare the exchanges of role "scores" of all sides; pure. sides : [n], borrowed as long as out lives. */
-int td_rescore_measure(const struct td_side *sides, size_t n, struct td_rescore *out, struct td_error *err);
+/* Compare the exchanges of role "scores" of all sides. Pure. TD_OK or TD_ENOMEM.
+ *   sides : [n], borrowed as long as out lives */
+int td_rescore_measure(const struct td_side *sides, size_t n, struct td_rescore *out,
+                       struct td_error *err);
 void td_rescore_release(struct td_rescore *r);
-
-/* May this shift be called worse? REGRESSED: certainly over `limit` (by three standard errors) and over the policy's factor of the
- * noise; INCONCLUSIVE: over the limit; else PASS. */
-enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise, const struct td_policy *policy);
-/* Say what the measurement means (docs/verdicts.md, "Scores"). */
-void td_rescore_judge(const struct td_rescore *r, const struct td_policy *policy, struct td_lane *lane);
-/* What is printed with four digits: no "-0.0000". */
-double td_rescore_shown(double shift);
-/* "teacher-forced over 640 tokens of 10 recorded answers: NLL +0.0012 nats a token …" */
-void td_rescore_words(const struct td_rescore *r, char *out, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* smoke.c - does a server answer at all, and not with "!!!!"?
+/* smoke.c - does a server without a baseline answer soundly? Absolute rules on one recording.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/smoke.h"
 
@@ -11,10 +11,11 @@
 #include "wire/collapse.h"
 #include "wire/derive.h"
 
-static void note(struct td_smoke *s, const struct td_exchange *x, const char *what)
+static void note_first(struct td_smoke *s, const struct td_exchange *x, const char *what)
 {
     if (!*s->first)
-        snprintf(s->first, sizeof s->first, "%.80s: %.200s", x->prompt_id ? x->prompt_id : "?", what);
+        snprintf(s->first, sizeof s->first, "%.80s: %.200s", x->prompt_id ? x->prompt_id : "?",
+                 what);
 }
 
 static bool answer_is_sound(const struct td_exchange *x, struct td_smoke *s)
@@ -23,18 +24,18 @@ static bool answer_is_sound(const struct td_exchange *x, struct td_smoke *s)
 
     if (x->error) {
         s->errors++;
-        note(s, x, x->error);
+        note_first(s, x, x->error);
         return false;
     }
     if (x->n_tokens == 0 && x->text_len == 0) {
         s->empty++;
-        note(s, x, "the answer is empty");
+        note_first(s, x, "the answer is empty");
         return false;
     }
     td_collapse_check(x, NULL, &c);
     if (c.hard) {
         s->collapsed++;
-        note(s, x, c.why);
+        note_first(s, x, c.why);
         return false;
     }
     return true;
@@ -61,7 +62,9 @@ void td_smoke_check(const struct td_exchange *xs, size_t n, struct td_smoke *s)
     }
     s->ttft_p50_ns = td_stat_median(ttft, ttft ? n_ttft : 0);
     s->tokens_per_s = td_stat_median(rate, rate ? n_rate : 0);
-    s->verdict = s->prompts == 0 || !s->reached ? TD_BROKEN : s->ok == s->prompts ? TD_PASS : TD_REGRESSED;
+    s->verdict = s->prompts == 0 || !s->reached ? TD_BROKEN
+                 : s->ok == s->prompts          ? TD_PASS
+                                                : TD_REGRESSED;
     if (s->prompts == 0)
         snprintf(s->first, sizeof s->first, "the recording holds no answers");
     free(ttft);
@@ -70,7 +73,8 @@ void td_smoke_check(const struct td_exchange *xs, size_t n, struct td_smoke *s)
 
 void td_smoke_line(const struct td_smoke *s, const char *model, struct td_buf *out)
 {
-    td_buf_addf(out, "smoke: %s %zu/%zu prompts", s->verdict == TD_PASS ? "ok" : "failed", s->ok, s->prompts);
+    td_buf_addf(out, "smoke: %s %zu/%zu prompts", s->verdict == TD_PASS ? "ok" : "failed", s->ok,
+                s->prompts);
     if (!isnan(s->ttft_p50_ns))
         td_buf_addf(out, ", ttft p50 %.3g ms", s->ttft_p50_ns / 1e6);
     if (!isnan(s->tokens_per_s))

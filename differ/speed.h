@@ -1,19 +1,29 @@
-/* speed.h - is the candidate slower: servers by TTFT, ITL, E2E and throughput, ops by pairs of timings.
+/* speed.h - rows of paired timings: collect pairs, decide whether the candidate is slower.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An effect is a share: +0.05 is 5 % slower (for throughput: base / new - 1). All intervals of a lane hold together at
- * policy's speed_alpha (Bonferroni over its rows), so that many rows raise no more alarms than one. */
+ * An effect is a share: +0.05 is 5 % slower (for throughput: base / new - 1). All intervals of a
+ * comparison hold together at the policy's speed_alpha (Bonferroni over the rows), so that many
+ * rows raise no more false alarms than one. */
 #ifndef TD_DIFFER_SPEED_H
 #define TD_DIFFER_SPEED_H
 
-#include "differ/align.h"
-#include "differ/opset.h"
-#include "differ/policy.h"
+#include "common/error.h"
 #include "differ/stats.h"
 #include "differ/verdict.h"
 
-enum td_speed_metric { TD_TTFT, TD_ITL, TD_E2E, TD_THROUGHPUT, TD_OP_HOT, TD_OP_COLD, TD_N_METRICS };
-const char *td_speed_metric_name(enum td_speed_metric m); /* "ttft" "itl" "e2e" "throughput" "op, hot cache" "op, cold cache" */
+enum td_speed_metric {
+    TD_TTFT,
+    TD_ITL,
+    TD_E2E,
+    TD_THROUGHPUT,
+    TD_OP_HOT,
+    TD_OP_COLD,
+    TD_N_METRICS
+};
+/* "ttft", "itl", "e2e", "throughput", "op, hot cache", "op, cold cache" */
+const char *td_speed_metric_name(enum td_speed_metric m);
+/* Is it a metric of single ops, and not of requests to a server? */
+bool td_speed_metric_is_op(enum td_speed_metric m);
 
 /* Pairs of timings as log ratios, with the values they came from. */
 struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
@@ -27,49 +37,41 @@ struct td_speed_row {
     size_t starts, starts_slower;/* of their processes; those slower by their own median */
     double base, now;            /* medians: ns, or tokens per second for throughput */
     struct td_interval effect;
-    enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its own */
+    enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its
+                                    own */
     bool faster;                 /* significant the other way */
 };
-
-/* Ops whose builds were timed on a GPU at clocks that far apart, or of which one was held down (power, heat) in that much larger a share of its samples, are
- * not judged. */
-#define TD_CLOCKS_DIFFER 0.03
-#define TD_THROTTLED_DIFFERS 0.25
 
 struct td_speed {
     struct td_speed_row *row; size_t n, cap;
     size_t op_pairs, server_pairs;
     bool server_judged;          /* live rounds of both builds */
-    double spread[TD_N_METRICS]; /* servers: the policy's start_spread, or what live rounds showed, whichever is larger */
+    double spread[TD_N_METRICS]; /* servers: the policy's start_spread, or what live rounds
+                                    showed, whichever is larger */
     double alpha_row;
     double itl;                  /* total effect; NaN: none */
     int rounds;
     size_t timed, uneven;        /* ops that hold pairs; those left out for their clocks */
     size_t throttled;            /* clocks held down in both builds */
     char uneven_how[240];        /* of the first of them */
-    const char *clocks_unknown;  /* borrowed from the ops; NULL: they are known, or there is no GPU */
+    const char *clocks_unknown;  /* borrowed from the ops; NULL: they are known, or there is no
+                                    GPU */
 };
 
-/* Decide a row from its pairs: slower is a regression when the estimate exceeds `effect`, the interval at 1 - alpha lies above
- * `noise`, and, in a row of ops that is no total, two ops or more with three quarters of their starts agree. Pure. */
+/* Decide a row from its pairs: fill base, now, effect, verdict, faster. Pure. REGRESSED: the
+ * estimate is larger than `effect`, the interval at level 1 - alpha lies above `noise`, and, in
+ * a row of ops that is no total, there are two ops or more and three quarters of their starts
+ * are slower. */
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
 
-/* May the op's pairs be judged by the GPU's clocks? Counts it either way. And what the lane says of them. */
-bool td_speed_clocks_even(struct td_speed *s, const struct td_judged_op *op);
-void td_speed_clocks_say(const struct td_speed *s, struct td_lane *lane);
-/* Rows of the ops that hold pairs. */
-int td_speed_ops(const struct td_op_set *candidate, struct td_speed *out, struct td_error *err);
-/* Rows of the exchanges: live rounds of both builds in turn, else candidate against recording (information). */
-int td_speed_server(const struct td_groups *g, struct td_speed *out, struct td_error *err);
-/* Both, then decide all rows. */
-int td_speed_compare(const struct td_op_set *candidate, const struct td_groups *g, const struct td_policy *policy,
-                     struct td_speed *out, struct td_error *err);
 void td_speed_release(struct td_speed *s);
-void td_speed_judge(const struct td_speed *s, const struct td_policy *policy, struct td_lane *lane);
 
-/* For the two measurers. A row found by metric and label, or a new one; valid until the next call. NULL: out of memory. */
-struct td_speed_row *td_speed_row(struct td_speed *s, enum td_speed_metric m, const char *label, bool total);
-/* now and base must be positive and finite, else the pair is left out. TD_OK or TD_ENOMEM. */
+/* Find the row of a metric with this label, or add it. Valid until the next call. NULL: out of
+ * memory. */
+struct td_speed_row *td_speed_row(struct td_speed *s, enum td_speed_metric m, const char *label,
+                                  bool total);
+/* Add a pair of timings in ns, or of throughputs. Left out unless both are positive and finite.
+ * TD_OK or TD_ENOMEM. */
 int td_ratios_add(struct td_ratios *r, double base, double now, bool larger_is_faster);
 
 #endif

@@ -1,12 +1,16 @@
-/* speed_ops.c - pairs of timings of single ops, grouped by kernel, shape and class of M.
+/* speed_ops.c - pairs of timings of single ops, as rows of kernel, shape and class of M.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/speed_ops.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "differ/speed.h"
+#include "differ/speed_clocks.h"
 
-/* The starts of one op: how many, and how many are slower by their own median. Noise that lasts takes a few of them, not most. */
+/* Count the starts of one op, and those that are slower by their own median: noise that lasts
+ * for a while makes a few starts slower, not most of them.
+ *   ratio : [n], log ratios in order of the starts, equally many of each */
 static void count_starts(struct td_speed_row *row, const double *ratio, size_t n, size_t starts)
 {
     size_t each, i;
@@ -36,8 +40,10 @@ static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n, si
     return rc;
 }
 
-/* One op's pairs go to the row of its group and to the total. */
-static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_judged_op *op, const double *pairs, size_t n)
+/* Add one op's pairs to the row of its group and to the total.
+ *   pairs : [n][2], baseline and candidate in ns */
+static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_judged_op *op,
+                  const double *pairs, size_t n)
 {
     struct td_speed_row *row;
     char *label;
@@ -58,7 +64,7 @@ static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_ju
     return rc;
 }
 
-int td_speed_ops(const struct td_op_set *set, struct td_speed *s, struct td_error *err)
+int td_speed_ops(const struct td_judged_ops *set, struct td_speed *s, struct td_error *err)
 {
     size_t i;
     int rc = TD_OK;

@@ -1,20 +1,22 @@
-/* speed_server.c - what requests took, paired: the same prompt and repeat, of both builds.
+/* speed_server.c - what requests took on both servers, paired by prompt and repeat.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/speed_server.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/speed.h"
 #include "wire/derive.h"
 
 #define N_SERVER_METRICS 4
 #define MAX_GAPS 65536
 
-struct figures { double v[N_SERVER_METRICS]; int32_t tokens; }; /* NaN: cannot be told */
+struct figures { double v[N_SERVER_METRICS]; int32_t tokens; }; /* of one answer; NaN: not known */
 
-/* TTFT and E2E as wire/derive.h has them; ITL: mean of the gaps of one answer; throughput: tokens per second of E2E. */
-static void figures_of(const struct td_exchange *x, struct figures *f)
+/* TTFT and E2E as wire/derive.h has them; ITL: mean of the gaps of one answer; throughput:
+ * tokens per second of E2E. */
+static void measure_answer(const struct td_exchange *x, struct figures *f)
 {
     int64_t ttft = td_exchange_ttft_ns(x), e2e = td_exchange_e2e_ns(x);
     double *gaps = malloc(MAX_GAPS * sizeof *gaps), sum = 0;
@@ -35,19 +37,21 @@ static bool is_evidence(const struct td_exchange *x)
     return !x->error && x->phase == TD_PHASE_TIMED && x->n_tokens > 0;
 }
 
-static int add_pair(struct td_speed *s, const char *category, const struct td_exchange *a, const struct td_exchange *b)
+static int add_pair(struct td_speed *s, const char *category, const struct td_exchange *a,
+                    const struct td_exchange *b)
 {
     struct figures fa, fb;
     int m, t, rc = TD_OK;
 
-    figures_of(a, &fa);
-    figures_of(b, &fb);
+    measure_answer(a, &fa);
+    measure_answer(b, &fb);
     s->server_pairs++;
     for (m = 0; m < N_SERVER_METRICS && !rc; m++) {
         if (m == TD_E2E && fa.tokens != fb.tokens)
-            continue; /* another length of answer takes another time: no effect of speed */
+            continue; /* answers of unequal length say nothing about speed */
         for (t = *category ? 0 : 1; t < 2 && !rc; t++) { /* its category, then the total */
-            struct td_speed_row *row = td_speed_row(s, (enum td_speed_metric)m, t ? "total" : category, t);
+            struct td_speed_row *row =
+                td_speed_row(s, (enum td_speed_metric)m, t ? "total" : category, t);
 
             rc = row ? td_ratios_add(&row->pairs, fa.v[m], fb.v[m], m == TD_THROUGHPUT) : TD_ENOMEM;
         }
@@ -55,12 +59,14 @@ static int add_pair(struct td_speed *s, const char *category, const struct td_ex
     return rc;
 }
 
-static const struct td_exchange *find_round(const struct td_prompt_group *g, enum td_role role, int round, int32_t repeat)
+static const struct td_exchange *find_answer_of_round(const struct td_prompt_group *g,
+                                                      enum td_role role, int round, int32_t repeat)
 {
     size_t i;
 
     for (i = 0; i < g->n[role]; i++)
-        if (g->by_role[role][i].round == round && g->by_role[role][i].x->repeat == repeat && is_evidence(g->by_role[role][i].x))
+        if (g->by_role[role][i].round == round && g->by_role[role][i].x->repeat == repeat &&
+            is_evidence(g->by_role[role][i].x))
             return g->by_role[role][i].x;
     return NULL;
 }
@@ -72,12 +78,13 @@ static int count_rounds(const struct td_groups *g, enum td_role role)
 
     for (i = 0; i < g->n; i++)
         for (j = 0; j < g->group[i].n[role]; j++)
-            if (is_evidence(g->group[i].by_role[role][j].x) && g->group[i].by_role[role][j].round >= max)
+            if (is_evidence(g->group[i].by_role[role][j].x) &&
+                g->group[i].by_role[role][j].round >= max)
                 max = g->group[i].by_role[role][j].round + 1;
     return max;
 }
 
-/* How far two rounds of the live baseline lie apart, by each metric's median. */
+/* Measure how far two rounds of the live baseline lie apart, by the median of each metric. */
 static int measure_spread(const struct td_groups *g, int rounds, struct td_speed *s)
 {
     struct td_ratios r[N_SERVER_METRICS] = {{0}};
@@ -95,10 +102,10 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
                 struct figures fa, fb;
 
                 if (p->by_role[TD_LIVE][j].round != round - 1 || !is_evidence(a) ||
-                    !(b = find_round(p, TD_LIVE, round, a->repeat)))
+                    !(b = find_answer_of_round(p, TD_LIVE, round, a->repeat)))
                     continue;
-                figures_of(a, &fa);
-                figures_of(b, &fb);
+                measure_answer(a, &fa);
+                measure_answer(b, &fb);
                 for (m = 0; m < N_SERVER_METRICS && !rc; m++)
                     if (m != TD_E2E || fa.tokens == fb.tokens)
                         rc = td_ratios_add(&r[m], fa.v[m], fb.v[m], false);
@@ -106,7 +113,8 @@ static int measure_spread(const struct td_groups *g, int rounds, struct td_speed
         }
         for (m = 0; m < N_SERVER_METRICS; m++)
             if (r[m].n)
-                s->spread[m] = fmax(s->spread[m], expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
+                s->spread[m] =
+                    fmax(s->spread[m], expm1(fabs(td_stat_median(r[m].log_ratio, r[m].n))));
     }
     for (m = 0; m < N_SERVER_METRICS; m++) {
         free(r[m].log_ratio);
@@ -132,7 +140,8 @@ int td_speed_server(const struct td_groups *g, struct td_speed *s, struct td_err
 
             if (!is_evidence(x->x))
                 continue;
-            base = s->server_judged ? find_round(p, TD_LIVE, x->round, x->x->repeat) : find_round(p, TD_BASE, 0, x->x->repeat);
+            base = s->server_judged ? find_answer_of_round(p, TD_LIVE, x->round, x->x->repeat)
+                                    : find_answer_of_round(p, TD_BASE, 0, x->x->repeat);
             if (base)
                 rc = add_pair(s, p->category, base, x->x);
         }

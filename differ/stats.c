@@ -55,7 +55,7 @@ double td_stat_median(const double *x, size_t n)
     return td_stat_quantile(x, n, 0.5);
 }
 
-/* ---- Hodges-Lehmann ------------------------------------------------------------------------------------------------ */
+/* ---- Hodges-Lehmann -------------------------------------------------------------------------- */
 
 /* How many Walsh averages (s[i] + s[j]) / 2, i <= j, are <= t. s ascending. */
 static double walsh_at_most(const double *s, size_t n, double t)
@@ -73,7 +73,8 @@ static double walsh_at_most(const double *s, size_t n, double t)
     return count;
 }
 
-/* The k-th smallest Walsh average, k from 1: bisection down to neighbouring doubles, so it is exact, ties included. */
+/* The k-th smallest Walsh average, k from 1: bisection down to neighbouring doubles, so it is
+ * exact, ties included. */
 static double walsh_kth(const double *s, size_t n, double k)
 {
     double lo = s[0], hi = s[n - 1];
@@ -94,7 +95,8 @@ static double walsh_kth(const double *s, size_t n, double k)
     return hi;
 }
 
-/* Smallest k with P(W <= k) >= p for Wilcoxon's signed-rank statistic W of n values (R: qsignrank). */
+/* Smallest k with P(W <= k) >= p for Wilcoxon's signed-rank statistic W of n values (R:
+ * qsignrank). */
 static double signed_rank_quantile(size_t n, double p)
 {
     static const double SMALL = 1e-12; /* a p that was reached but for rounding */
@@ -162,7 +164,8 @@ struct td_interval td_stat_hodges_lehmann(const double *x, size_t n, double alph
         if (n <= EXACT_MAX)
             k = signed_rank_quantile(n, alpha / 2);
         else
-            k = floor(total / 2 + normal_quantile(alpha / 2) * sqrt(total * (2 * (double)n + 1) / 12) - 0.5);
+            k = floor(total / 2 +
+                      normal_quantile(alpha / 2) * sqrt(total * (2 * (double)n + 1) / 12) - 0.5);
         if (k < 1)
             k = 1;
         r.lo = walsh_kth(s, n, k);
@@ -172,7 +175,7 @@ struct td_interval td_stat_hodges_lehmann(const double *x, size_t n, double alph
     return r;
 }
 
-/* ---- shares -------------------------------------------------------------------------------------------------------- */
+/* ---- shares ---------------------------------------------------------------------------------- */
 
 static double log_choose(size_t n, size_t k)
 {

@@ -1,39 +1,48 @@
-/* stats.h - the few statistics that verdicts rest on. Checked against scipy in tests/unit/differ/test_stats.c.
+/* stats.h - the few statistics that verdicts rest on. Checked against scipy in
+ * tests/unit/differ/test_stats.c.
  * SPDX-License-Identifier: Apache-2.0
  *
- * NaN in an input is the caller's mistake unless a line says otherwise. Nothing here is random: equal data, equal verdict. */
+ * Inputs must not hold NaN unless a line says otherwise. Nothing here is random: equal data give
+ * an equal verdict. */
 #ifndef TD_DIFFER_STATS_H
 #define TD_DIFFER_STATS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Quantile by linear interpolation between order statistics (Hyndman and Fan's type 7, as numpy). NaN when n is 0. */
+/* Quantile by linear interpolation between order statistics (Hyndman and Fan's type 7, as
+ * numpy). NaN when n is 0. */
 double td_stat_quantile(const double *x, size_t n, double q);
 double td_stat_median(const double *x, size_t n);
 
 struct td_interval {
-    double est, lo, hi; /* NaN when n is 0; lo -Inf and hi Inf when the level cannot be reached with n values */
+    double est, lo, hi; /* NaN when n is 0; lo -Inf and hi Inf when n values are too few for the
+                           level */
     size_t n;
-    bool reached;       /* n is large enough for the level asked for */
+    bool reached;       /* n is large enough for the level */
 };
 
-/* Hodges-Lehmann estimate of the centre of x (the median of all pairwise means) with the interval of Wilcoxon's signed-rank
- * test at level 1 - alpha: exact distribution up to n = 60, normal with continuity correction above
- * (Hollander and Wolfe, Nonparametric Statistical Methods, 3.2 and 3.3; R: wilcox.test(conf.int = TRUE)). */
+/* Hodges-Lehmann estimate of the centre of x (the median of all pairwise means) with the
+ * interval of Wilcoxon's signed-rank test at level 1 - alpha: exact distribution up to n = 60,
+ * normal with continuity correction above (Hollander and Wolfe, Nonparametric Statistical
+ * Methods, 3.2 and 3.3; R: wilcox.test(conf.int = TRUE)). */
 struct td_interval td_stat_hodges_lehmann(const double *x, size_t n, double alpha);
-/* How few values can reach a two-sided level 1 - alpha at all with that test: the smallest n with 2^(1 - n) < alpha. */
+/* How many values that test needs for a two-sided level 1 - alpha: the smallest n with 2^(1 - n)
+ * < alpha. */
 size_t td_stat_signed_rank_need(double alpha);
 
-/* Clopper and Pearson's upper limit, one-sided at 1 - alpha, for k of n. 1 when k == n; 1 when n is 0. */
+/* Clopper and Pearson's upper limit of a share, one-sided at 1 - alpha, for k of n. 1 when k ==
+ * n or n is 0. */
 double td_stat_share_upper(size_t k, size_t n, double alpha);
+/* The lower limit. 0 when k or n is 0. */
 double td_stat_share_lower(size_t k, size_t n, double alpha);
-/* Fisher's exact test, one-sided: how likely is a share of k1 of n1 or more when k0 of n0 has the same rate? 1 when either
- * n is 0. */
+/* Fisher's exact test, one-sided: how likely are k1 or more of n1, if k0 of n0 come from the
+ * same rate? 1 when n1 or n0 is 0. */
 double td_stat_share_larger_p(size_t k1, size_t n1, size_t k0, size_t n0);
 
-/* How likely it is that the k largest of m new and n old values are all new ones, when they come from one distribution, whichever it is:
- * C(m, k) / C(m + n, k). So p for "k of the new exceed all of the old" by chance. 1 when k is 0; needs k <= m. */
+/* How likely are the k largest of m new and n old values all new ones, if all come from one
+ * distribution, whichever it is? C(m, k) / C(m + n, k): the p of "k of the new exceed all of the
+ * old". 1 when k is 0. k must be <= m. */
 double td_stat_rank_over_p(size_t k, size_t m, size_t n);
 
 #endif

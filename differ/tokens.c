@@ -1,4 +1,4 @@
-/* tokens.c - align token streams, name the first divergence, weigh it against the noise.
+/* tokens.c - align token streams, name the first divergence, compare it with the noise.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/tokens.h"
 
@@ -14,7 +14,7 @@ const char *td_unit_name(enum td_unit u)
     return u == TD_UNIT_BYTES ? "byte" : "token";
 }
 
-/* ---- two answers --------------------------------------------------------------------------------------------------- */
+/* ---- two answers ----------------------------------------------------------------------------- */
 
 struct td_difference td_tokens_compare(const struct td_exchange *a, const struct td_exchange *b)
 {
@@ -27,7 +27,8 @@ struct td_difference td_tokens_compare(const struct td_exchange *a, const struct
             i++;
     } else if (a->token_text && b->token_text && na > 0 && nb > 0) {
         d.unit = TD_UNIT_PIECES;
-        while (i < n && a->token_text[i] && b->token_text[i] && strcmp(a->token_text[i], b->token_text[i]) == 0)
+        while (i < n && a->token_text[i] && b->token_text[i] &&
+               strcmp(a->token_text[i], b->token_text[i]) == 0)
             i++;
     } else {
         size_t len = a->text_len < b->text_len ? a->text_len : b->text_len, k = 0;
@@ -43,7 +44,8 @@ struct td_difference td_tokens_compare(const struct td_exchange *a, const struct
     return d;
 }
 
-/* logprobs of row i, best first; what the caller looks for is `id` (ids known). Returns the gap. */
+/* The gap between the token that x chose at position i and its alternative `id`; NaN: not recorded.
+ * *outside: `id` is not among the alternatives, and the gap is that of the last one. */
 static double gap_to(const struct td_exchange *x, int32_t i, int32_t id, bool *outside)
 {
     const struct td_alt *row;
@@ -68,7 +70,7 @@ static double gap_to(const struct td_exchange *x, int32_t i, int32_t id, bool *o
     return fabs(best - last);
 }
 
-/* The two best alternatives of row i, whatever their ids. */
+/* The gap between the two best alternatives at position i. */
 static double top2_gap(const struct td_exchange *x, int32_t i)
 {
     double first = NAN, second = NAN;
@@ -107,8 +109,9 @@ static void measure_gap(struct td_fork *f)
         f->gap = gap_to(f->good, i, f->bad->token_ids[i], &f->outside_top_k);
 }
 
-/* Sum of |logprob - logprob| over the common beginning. */
-static size_t logprob_distance(const struct td_exchange *a, const struct td_exchange *b, int32_t upto, double *sum)
+/* Add |logprob - logprob| of the first `upto` tokens to *sum. Returns how many were added. */
+static size_t logprob_distance(const struct td_exchange *a, const struct td_exchange *b,
+                               int32_t upto, double *sum)
 {
     size_t n = 0;
     int32_t i;
@@ -116,14 +119,15 @@ static size_t logprob_distance(const struct td_exchange *a, const struct td_exch
     if (!a->logprobs || !b->logprobs)
         return 0;
     for (i = 0; i < upto && i < a->n_tokens && i < b->n_tokens; i++)
-        if (isfinite(a->logprobs[i]) && isfinite(b->logprobs[i])) { /* -Infinity: not said */
+        if (isfinite(a->logprobs[i]) && isfinite(b->logprobs[i])) { /* -Infinity: not given */
             *sum += fabs((double)a->logprobs[i] - (double)b->logprobs[i]);
             n++;
         }
     return n;
 }
 
-bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, size_t n, size_t skip, struct td_fork *out)
+bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, size_t n, size_t skip,
+                    struct td_fork *out)
 {
     size_t i, k;
     double sum = 0;
@@ -152,14 +156,14 @@ bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, siz
     return true;
 }
 
-/* ---- all answers --------------------------------------------------------------------------------------------------- */
+/* ---- all answers ----------------------------------------------------------------------------- */
 
 static bool answered(const struct td_exchange *x)
 {
     return !x->error;
 }
 
-static size_t n_answered(const struct td_xref *refs, size_t n)
+static size_t count_answered(const struct td_xref *refs, size_t n)
 {
     size_t i, k = 0;
 
@@ -168,8 +172,9 @@ static size_t n_answered(const struct td_xref *refs, size_t n)
     return k;
 }
 
-/* A fork of a prompt; *known: the largest gap of the prompt's forks so far, NaN: none is known. */
-static void noise_add(struct td_noise *noise, const struct td_fork *f, double *known)
+/* Count one fork of a prompt. *known: the largest gap of this prompt's forks so far; NaN: none
+ * is known. */
+static void add_noise_fork(struct td_noise *noise, const struct td_fork *f, double *known)
 {
     noise->forks++;
     if (isnan(f->gap) || f->outside_top_k)
@@ -184,7 +189,7 @@ static void noise_of_baseline(const struct td_prompt_group *g, struct td_noise *
     size_t i, before = noise->forks;
     double known = NAN;
 
-    if (n_answered(g->by_role[TD_BASE], g->n[TD_BASE]) < 2)
+    if (count_answered(g->by_role[TD_BASE], g->n[TD_BASE]) < 2)
         return;
     noise->prompts++;
     for (i = 0; i < g->n[TD_BASE]; i++) {
@@ -194,19 +199,21 @@ static void noise_of_baseline(const struct td_prompt_group *g, struct td_noise *
             continue;
         noise->answers++;
         if (td_tokens_fork(g->by_role[TD_BASE][i].x, g->by_role[TD_BASE], g->n[TD_BASE], i, &f))
-            noise_add(noise, &f, &known);
+            add_noise_fork(noise, &f, &known);
     }
     noise->forked += noise->forks > before;
     noise->gap_prompts += !isnan(known);
 }
 
-/* The answers of one fixture (an honest build, or the baseline's live server) against the baseline. */
-static void noise_of_others(const struct td_prompt_group *g, enum td_role role, struct td_noise *noise)
+/* The answers of one fixture (an honest build, or the baseline's live server) against the
+ * baseline. */
+static void noise_of_others(const struct td_prompt_group *g, enum td_role role,
+                            struct td_noise *noise)
 {
     size_t i, before = noise->forks, answers = noise->answers;
     double known = NAN;
 
-    if (n_answered(g->by_role[TD_BASE], g->n[TD_BASE]) == 0)
+    if (count_answered(g->by_role[TD_BASE], g->n[TD_BASE]) == 0)
         return;
     for (i = 0; i < g->n[role]; i++) {
         const struct td_xref *r = &g->by_role[role][i];
@@ -216,16 +223,18 @@ static void noise_of_others(const struct td_prompt_group *g, enum td_role role, 
             continue;
         noise->answers++;
         if (td_tokens_fork(r->x, g->by_role[TD_BASE], g->n[TD_BASE], g->n[TD_BASE], &f))
-            noise_add(noise, &f, &known);
+            add_noise_fork(noise, &f, &known);
     }
     noise->prompts += noise->answers > answers;
     noise->forked += noise->forks > before;
     noise->gap_prompts += !isnan(known);
 }
 
-static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, double *dsum, size_t *dn)
+static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, double *dsum,
+                          size_t *dn)
 {
-    size_t i, forks = t->n_forks, answers = t->answers, good = n_answered(g->by_role[TD_BASE], g->n[TD_BASE]);
+    size_t i, forks = t->n_forks, answers = t->answers,
+              good = count_answered(g->by_role[TD_BASE], g->n[TD_BASE]);
 
     if (g->n[TD_BASE] && !g->n[TD_NEW])
         t->missing++;
@@ -254,7 +263,8 @@ static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, 
             f->group = g;
             f->role = TD_NEW;
             f->round = g->by_role[TD_NEW][i].round;
-            *dn += logprob_distance(f->good, x, f->at.unit == TD_UNIT_BYTES ? 0 : f->at.position, dsum);
+            *dn += logprob_distance(f->good, x, f->at.unit == TD_UNIT_BYTES ? 0 : f->at.position,
+                                    dsum);
             t->n_forks++;
         } else if (b && !b->error) {
             *dn += logprob_distance(b, x, x->n_tokens, dsum);
@@ -264,7 +274,7 @@ static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, 
     t->prompts_forked += t->n_forks > forks;
 }
 
-static int rounds_of(const struct td_groups *g, enum td_role role)
+static int count_rounds_of(const struct td_groups *g, enum td_role role)
 {
     size_t i, j;
     int max = 0;
@@ -298,7 +308,7 @@ static void count_gaps(struct td_tokens *t, const struct td_policy *policy)
     }
 }
 
-/* Are gaps and shares of the forks within what the noises show? */
+/* Test whether gaps and shares of the forks are within what the noise shows. */
 static void compare_with_noise(struct td_tokens *t, const struct td_policy *policy)
 {
     size_t i, prompts = 0;
@@ -312,17 +322,19 @@ static void compare_with_noise(struct td_tokens *t, const struct td_policy *poli
             t->gap_noise = fmax(t->gap_noise, z->gap_max);
         prompts += z->gap_prompts;
         if (z->prompts && z->forked)
-            p = fmax(p, td_stat_share_larger_p(t->prompts_forked, t->prompts, z->forked, z->prompts));
+            p = fmax(p,
+                     td_stat_share_larger_p(t->prompts_forked, t->prompts, z->forked, z->prompts));
     }
     t->share_p = t->prompts_forked ? p : 1;
     count_gaps(t, policy);
     t->gap_p = prompts ? td_stat_rank_over_p(t->prompts_over, t->gap_prompts, prompts) : 1;
 }
 
-int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy, struct td_tokens *t, struct td_error *err)
+int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy,
+                      struct td_tokens *t, struct td_error *err)
 {
     size_t i, n = 0, dn = 0;
-    int r, live = rounds_of(g, TD_LIVE), cal = rounds_of(g, TD_CALIBRATE);
+    int r, live = count_rounds_of(g, TD_LIVE), cal = count_rounds_of(g, TD_CALIBRATE);
     double dsum = 0;
 
     memset(t, 0, sizeof *t);
@@ -358,108 +370,4 @@ void td_tokens_release(struct td_tokens *t)
     free(t->lost);
     free(t->noise);
     memset(t, 0, sizeof *t);
-}
-
-/* ---- what it means ------------------------------------------------------------------------------------------------- */
-
-static void judge_lost(const struct td_tokens *t, struct td_lane *lane)
-{
-    char names[400] = "";
-    size_t i, len = 0;
-
-    for (i = 0; i < t->n_lost && i < 3; i++)
-        len += (size_t)snprintf(names + len, sizeof names - len, "%s%.60s/%d: %.60s", i ? "; " : "", t->lost[i]->prompt_id,
-                                t->lost[i]->repeat, t->lost[i]->error);
-    td_lane_say(lane, TD_REGRESSED, "%zu of %zu requests failed where the baseline answered (%s%s)", t->n_lost, t->attempts,
-                names, t->n_lost > 3 ? "; ..." : "");
-}
-
-/* Every GEMM came out bit for bit as recorded, and yet the texts differ. */
-static void say_born(const struct td_ops_view *ops, struct td_lane *lane)
-{
-    if (ops->born)
-        td_lane_say(lane, TD_NOT_JUDGED, "all %zu GEMMs bit-equal and texts differ: born at %s", ops->ops, ops->born);
-    else if (ops->compared && ops->compared_equal == ops->compared)
-        td_lane_say(lane, TD_NOT_JUDGED, "all %zu GEMMs and all %zu other ops bit-equal: the difference was born elsewhere, in what was not recorded",
-                    ops->ops, ops->compared);
-    else
-        td_lane_say(lane, TD_NOT_JUDGED, "all %zu judged ops are bit-equal: the difference was born elsewhere (record --all-ops: which op)", ops->ops);
-}
-
-static void judge_forks(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
-                        struct td_lane *lane)
-{
-    size_t i, noise_forks = 0, calibrations = 0;
-    bool share_larger = t->share_p < policy->tokens_alpha, gaps_larger = t->gap_p < policy->tokens_alpha;
-
-    for (i = 0; i < t->n_noise; i++) {
-        noise_forks += t->noise[i].forks;
-        calibrations += i > 0 && t->noise[i].answers > 0;
-    }
-    if (ops->judged && ops->worse) {
-        td_lane_say(lane, TD_REGRESSED, "%zu of %zu answers differ from every repeat of the baseline, and %zu ops are worse", t->n_forks,
-                    t->answers, ops->worse);
-        return;
-    }
-    if (noise_forks && !isnan(t->gap_noise) && !share_larger && !gaps_larger && t->gaps_hopeless == 0 && t->gaps_unknown == 0) {
-        td_lane_say(lane, TD_PASS,
-                    "%zu of %zu answers differ, as noise does: prompts forked %zu of %zu (p=%.2g that this is no more than noise), of these with "
-                    "a larger gap than noise's largest, %.3g nats, %zu (p=%.2g)",
-                    t->n_forks, t->answers, t->prompts_forked, t->prompts, t->share_p, t->gap_noise, t->prompts_over, t->gap_p);
-        return;
-    }
-    td_lane_say(lane, TD_INCONCLUSIVE, "%zu of %zu answers (%zu of %zu prompts) differ from every repeat of the baseline",
-                t->n_forks, t->answers, t->prompts_forked, t->prompts);
-    if (noise_forks == 0)
-        td_lane_say(lane, TD_NOT_JUDGED, "%s", t->repeats_min < 2 && !calibrations
-                        ? "the baseline was recorded once per prompt, so it shows no spread: record with --repeat 5"
-                        : "the baseline repeats itself exactly, which says nothing about another build");
-    if (noise_forks && share_larger)
-        td_lane_say(lane, TD_NOT_JUDGED, "more prompts fork than noise explains (p=%.2g)", t->share_p);
-    if (noise_forks && gaps_larger)
-        td_lane_say(lane, TD_NOT_JUDGED, "%zu of %zu forked prompts have a larger gap than noise's largest, %.3g nats (p=%.2g)", t->prompts_over,
-                    t->gap_prompts, t->gap_noise, t->gap_p);
-    if (t->gaps_hopeless)
-        td_lane_say(lane, TD_NOT_JUDGED, "%zu forks are no close call: a gap over %.3g nats, or a choice outside the recorded alternatives",
-                    t->gaps_hopeless, t->gap_limit);
-    if (t->gaps_unknown)
-        td_lane_say(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs", t->gaps_unknown);
-    if (!ops->judged) {
-        td_lane_say(lane, TD_NOT_JUDGED, "no op was judged: text alone cannot tell rounding from a bug (gate --build PATH judges the ops)");
-    } else if (ops->ops && ops->bit_equal == ops->ops) {
-        say_born(ops, lane);
-    } else {
-        td_lane_say(lane, TD_NOT_JUDGED, "no judged op is worse");
-    }
-    if (ops->coverage && *ops->coverage)
-        td_lane_say(lane, TD_NOT_JUDGED, "covered: %s", ops->coverage);
-    if (!calibrations)
-        td_lane_say(lane, TD_NOT_JUDGED, "a replay of a build known to be honest says what rounding alone does: --calibrate FIXTURE");
-}
-
-void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
-                     struct td_lane *lane)
-{
-    if (t->attempts == 0) {
-        td_lane_no_evidence(lane, "the candidate holds no exchanges (replay --server HOST:PORT makes them)");
-        return;
-    }
-    if (t->unreached) {
-        td_lane_say(lane, TD_BROKEN, "the candidate's server was never reached: %s", t->n_lost ? t->lost[0]->error : "no connection");
-        return;
-    }
-    if (t->n_lost)
-        judge_lost(t, lane);
-    if (t->answers == 0 && !t->n_lost) {
-        td_lane_say(lane, TD_INCONCLUSIVE, "no answer of the candidate has an answer of the baseline to compare with");
-        return;
-    }
-    if (t->n_forks)
-        judge_forks(t, policy, ops, lane);
-    else if (t->answers)
-        td_lane_say(lane, TD_PASS, "all %zu answers equal the baseline's", t->answers);
-    if (t->missing)
-        td_lane_say(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed", t->missing);
-    if (t->errors_alike)
-        td_lane_say(lane, TD_NOT_JUDGED, "%zu requests failed as the baseline's did", t->errors_alike);
 }

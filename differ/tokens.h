@@ -1,21 +1,22 @@
-/* tokens.h - where answers to one prompt part, how close a call it was, and whether noise explains it.
+/* tokens.h - where do two answers to one prompt part (fork), how close a call was it, and how
+ * often do answers of unchanged builds fork (noise)?
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DIFFER_TOKENS_H
 #define TD_DIFFER_TOKENS_H
 
 #include "differ/align.h"
 #include "differ/policy.h"
-#include "differ/verdict.h"
 
-enum td_unit { TD_UNIT_IDS, TD_UNIT_PIECES, TD_UNIT_BYTES }; /* token ids, tokens as text, bytes of the text */
-const char *td_unit_name(enum td_unit u);                    /* "token", "token", "byte" */
+/* What is compared: token ids, tokens as text, bytes of the text. */
+enum td_unit { TD_UNIT_IDS, TD_UNIT_PIECES, TD_UNIT_BYTES };
+const char *td_unit_name(enum td_unit u); /* "token", "token", "byte" */
 
 struct td_difference {
     bool equal;
-    enum td_unit unit;        /* the finest that both answers have, complete */
+    enum td_unit unit;        /* the finest unit that both answers have in full */
     int32_t position;         /* length of the common beginning, in units */
 };
-/* Compare two answers. Ids need ids_complete on both sides. */
+/* Compare two answers. Token ids are compared when they are complete on both sides. */
 struct td_difference td_tokens_compare(const struct td_exchange *a, const struct td_exchange *b);
 
 /* One answer that equals none of the baseline's repeats. */
@@ -24,61 +25,65 @@ struct td_fork {
     const struct td_exchange *good, *bad; /* good: the baseline's repeat that agrees longest */
     enum td_role role; int round;         /* of bad */
     struct td_difference at;
-    /* logprob of the good side's token minus that of the other's choice, both as the good side saw them; where the good side
-     * had ended, the top-2 gap of the side that went on. NaN: not recorded. */
+    /* How close the call was, in nats: the logprob of the good side's token minus that of the
+     * bad side's token, both as the good side gave them. Where the good side had ended: the gap
+     * between the two best tokens of the bad side. NaN: not recorded. */
     double gap;
-    bool outside_top_k;                   /* the other choice is not among the alternatives: the gap is at least this */
-    double mean_dlogprob;                 /* |logprob - logprob| of equal tokens before the fork, mean; NaN: not recorded */
+    bool outside_top_k;                   /* bad's token is no alternative of good's: gap is a
+                                             lower bound */
+    double mean_dlogprob;                 /* mean |logprob - logprob| before the fork; NaN: not
+                                             recorded */
 };
-/* Compare x with each of refs ([n], skip: index left out, or n), and fill *out unless it equals one of them. True: forked. */
-bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, size_t n, size_t skip, struct td_fork *out);
+/* Compare x with each answer of refs. True: it equals none of them, and *out is filled.
+ *   refs : [n]; refs[skip] is left out (n: none is) */
+bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, size_t n, size_t skip,
+                    struct td_fork *out);
 
-struct td_noise {             /* forks that are no bug: of the baseline against itself, of one honest build */
+/* Forks where nothing was changed: the baseline against itself, or one honest build against the
+ * baseline. */
+struct td_noise {
     enum td_role role; int round;
-    size_t prompts, forked;   /* prompts with enough answers; with at least one fork */
+    size_t prompts, forked;   /* prompts with enough answers to compare; of these, with a fork */
     size_t answers, forks;
-    size_t gap_prompts;       /* prompts with a fork whose gap is known, and inside the alternatives: their repeats are not independent */
-    double gap_max;
+    size_t gap_prompts;       /* prompts with a fork whose gap is known and inside the
+                                 alternatives. Prompts are counted, not forks: repeats of one
+                                 prompt are not independent */
+    double gap_max;           /* largest such gap */
 };
-
 
 struct td_tokens {
     size_t prompts, prompts_forked;
-    size_t answers;           /* candidate answers compared with at least one of the baseline */
+    size_t answers;           /* of the candidate, compared with at least one of the baseline */
     struct td_fork *forks; size_t n_forks;
-    const struct td_exchange **lost; size_t n_lost;
-    size_t errors_alike;      /* errors where the baseline erred too */
-    bool unreached;           /* every candidate exchange, warm-ups too, failed to connect */
-    size_t attempts;          /* candidate exchanges of any outcome; no warm-ups */
-    size_t missing;           /* prompts of the baseline without any candidate exchange */
-    size_t unmatched;         /* candidate exchanges without a baseline answer */
-    struct td_noise *noise; size_t n_noise; /* [0] the baseline's own repeats, then one per calibrating fixture */
+    const struct td_exchange **lost; size_t n_lost; /* failed where the baseline answered */
+    size_t errors_alike;      /* failed as the baseline's did */
+    bool unreached;           /* every exchange of the candidate, warm-ups included, could not
+                                 connect */
+    size_t attempts;          /* exchanges of the candidate of any outcome, without warm-ups */
+    size_t missing;           /* prompts of the baseline that the candidate was not asked */
+    size_t unmatched;         /* exchanges of the candidate whose prompt the baseline did not
+                                 answer */
+    /* The baseline's own repeats, then each live round and each honest build: [n_noise]. */
+    struct td_noise *noise; size_t n_noise;
     double gap_noise;         /* largest gap of any noise; NaN: no noise fork with a known gap */
     size_t gap_prompts;       /* forked prompts with a known gap */
     size_t prompts_over;      /* of these, with a larger gap than gap_noise */
-    double gap_p;             /* that so many are by chance (td_stat_rank_over_p); 1 without */
-    double gap_limit;         /* the policy's gap_max, or its factor times gap_noise if that is less */
-    size_t gaps_hopeless;     /* forks over gap_limit, or to a token outside the alternatives: never noise */
+    double gap_p;             /* p that so many are chance (td_stat_rank_over_p); 1: no noise */
+    double gap_limit;         /* the smaller of the policy's gap_max and its factor times
+                                 gap_noise */
+    size_t gaps_hopeless;     /* forks over gap_limit, or to a token outside the alternatives:
+                                 never noise */
     size_t gaps_unknown;
-    double share_p;           /* smallest one-sided p that the share of forked prompts is no larger than a noise's; 1 without */
+    double share_p;           /* one-sided p that so many prompts fork by chance, under the noise
+                                 that explains them best; 1: none forks; 0: no noise forks */
     double mean_dlogprob;     /* over all answers, up to the fork; NaN: not recorded */
     int32_t repeats_min;      /* fewest baseline answers of a prompt */
 };
 
-/* What the ops say to the tokens lane. */
-struct td_ops_view {
-    bool judged;
-    size_t ops, worse, bit_equal, undecided;
-    size_t compared, compared_equal;     /* ops without a reference */
-    const char *born;                    /* "Qcur-0 ROPE": the first op that departs under equal input; NULL: none is known */
-    const char *coverage;
-};
-
-/* Compare everything; pure. */
-int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy, struct td_tokens *out, struct td_error *err);
+/* Compare the candidate's answers with the baseline's, and measure the noise. Pure. TD_OK or
+ * TD_ENOMEM. */
+int td_tokens_measure(const struct td_groups *g, const struct td_policy *policy,
+                      struct td_tokens *out, struct td_error *err);
 void td_tokens_release(struct td_tokens *t);
-/* Say what the measurement means (docs/verdicts.md, "Tokens"). */
-void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy, const struct td_ops_view *ops,
-                     struct td_lane *lane);
 
 #endif

@@ -1,4 +1,4 @@
-/* run.c - run a neighbour program and keep the last line of its complaints.
+/* run.c - run the programs beside gate: start, listen to their errors, wait.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gate/run.h"
 
@@ -22,7 +22,9 @@ int td_command_init(struct td_command *c, const char *program, struct td_error *
     if (!rc)
         rc = td_fs_join(c->program, sizeof c->program, dir, program, err);
     if (!rc && access(c->program, X_OK) != 0)
-        rc = td_fail(err, TD_ENOTFOUND, "%s is not there: gate needs record, replay and differ beside itself", c->program);
+        rc = td_fail(err, TD_ENOTFOUND,
+                     "%s is not there: gate needs record, replay and differ beside itself",
+                     c->program);
     c->argv[0] = c->program;
     c->argc = 1;
     return rc;
@@ -34,7 +36,8 @@ void td_command_add(struct td_command *c, const char *arg)
         c->failed = true;
         return;
     }
-    c->argv[c->argc++] = (char *)(uintptr_t)arg; /* execv's argv is char *const[] for old reasons; nobody writes to it */
+    c->argv[c->argc++] = (char *)(uintptr_t)arg; /* execv's argv is char *const[] for old
+                                                    reasons; nobody writes to it */
     c->argv[c->argc] = NULL;
 }
 
@@ -46,13 +49,18 @@ void td_command_opt(struct td_command *c, const char *option, const char *value)
     td_command_add(c, value);
 }
 
-/* ---- listening ----------------------------------------------------------------------------------------------------- */
+/* ---- listening ------------------------------------------------------------------------------- */
 
-struct line { char text[480]; size_t len; char *last; size_t last_size; bool is_error; /* what is kept */ };
+/* The line being read from a program's stderr, and the line that is its cause so far. */
+struct stderr_lines {
+    char text[480]; size_t len;
+    char *cause; size_t cause_size;
+    bool is_error; /* the cause is an error, and no later line replaces it */
+};
 
-/* Keep the last line that holds something, without what log.c puts in front ("replay: error: "). An error is kept even when
- * other lines follow it. */
-static void keep_line(struct line *l)
+/* The line is complete: if it is not empty it becomes the cause, without what log.c puts in front
+ * ("replay: error: "). An error is replaced by a later error only. */
+static void end_line(struct stderr_lines *l)
 {
     const char *text = l->text, *error;
 
@@ -66,24 +74,25 @@ static void keep_line(struct line *l)
         return;
     }
     if (*text)
-        snprintf(l->last, l->last_size, "%s", text);
+        snprintf(l->cause, l->cause_size, "%s", text);
     l->len = 0;
 }
 
-static void hear(struct line *l, const char *bytes, size_t n)
+static void read_lines(struct stderr_lines *l, const char *bytes, size_t n)
 {
     size_t i;
 
     for (i = 0; i < n; i++) {
         if (bytes[i] == '\n')
-            keep_line(l);
+            end_line(l);
         else if (l->len + 1 < sizeof l->text && (unsigned char)bytes[i] >= 0x20)
             l->text[l->len++] = bytes[i];
     }
 }
 
-/* Pass on what comes from fd until it ends, the child ends, or the user stops it. */
-static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *stop, struct line *l)
+/* Copy what comes from fd to our stderr until it ends, the child ends, or the user stops it. */
+static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *stop,
+                      struct stderr_lines *l)
 {
     struct pollfd pf = {fd, POLLIN, 0};
     struct td_error none = {0, ""};
@@ -94,14 +103,14 @@ static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *st
         ssize_t n;
 
         if (ready == 0 && td_proc_wait(p, 0, &none) == TD_OK)
-            return; /* it ended; a grandchild may hold the pipe for ever */
+            return; /* the child ended; a grandchild may hold the pipe open for ever */
         if (ready <= 0)
             continue;
         n = read(fd, bytes, sizeof bytes);
         if (n == 0 || (n < 0 && errno != EINTR))
             return;
         if (n > 0) {
-            hear(l, bytes, (size_t)n);
+            read_lines(l, bytes, (size_t)n);
             td_fs_write_all(STDERR_FILENO, bytes, (size_t)n, "stderr", &none);
         }
     }
@@ -119,18 +128,22 @@ static int wait_for(struct td_proc *p, const volatile sig_atomic_t *stop, struct
     return td_fail(err, TD_EINTR, "interrupted");
 }
 
-int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop, struct td_outcome *out,
-           struct td_error *err)
+int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop,
+           struct td_outcome *out, struct td_error *err)
 {
     bool see = isatty(STDERR_FILENO);
     struct td_proc p;
-    struct td_proc_options o = {.argv = c->argv, .stdin_fd = -1, .stdout_fd = results_to_stdout ? -1 : STDERR_FILENO, .stderr_fd = -1};
-    struct line l = {.last = out->cause, .last_size = sizeof out->cause};
+    struct td_proc_options o = {.argv = c->argv,
+                                .stdin_fd = -1,
+                                .stdout_fd = results_to_stdout ? -1 : STDERR_FILENO,
+                                .stderr_fd = -1};
+    struct stderr_lines l = {.cause = out->cause, .cause_size = sizeof out->cause};
     int fds[2] = {-1, -1}, rc;
 
     memset(out, 0, sizeof *out);
     if (c->failed)
-        return td_fail(err, TD_ELIMIT, "more than %d arguments for %s", TD_RUN_MAX_ARGS, c->program);
+        return td_fail(err, TD_ELIMIT, "more than %d arguments for %s", TD_RUN_MAX_ARGS,
+                       c->program);
     if (!see && pipe2(fds, O_CLOEXEC))
         return td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
     if (!see) {
@@ -145,7 +158,7 @@ int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atom
     if (!rc && !see)
         listen_to(fds[0], &p, stop, &l);
     if (l.len)
-        keep_line(&l);
+        end_line(&l);
     if (fds[0] >= 0)
         close(fds[0]);
     if (!rc)

@@ -1,4 +1,4 @@
-/* run.h - the other programs as processes: start, listen to what they complain about, wait.
+/* run.h - run the programs beside gate: start, listen to their errors, wait.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_GATE_RUN_H
 #define TD_GATE_RUN_H
@@ -11,25 +11,30 @@
 
 #define TD_RUN_MAX_ARGS 400
 
-/* A command line for a program that lies beside ours. Strings are borrowed. */
+/* The command line of a program that lies beside ours. Arguments are borrowed. */
 struct td_command {
     char program[4096];
     char *argv[TD_RUN_MAX_ARGS + 1]; int argc; /* NULL-terminated; argv[0] is program */
-    bool failed;                               /* too many arguments */
+    bool failed;                               /* too many arguments; td_run() reports it */
 };
+/* Find the program. TD_ENOTFOUND: it is not there. */
 int td_command_init(struct td_command *c, const char *program, struct td_error *err);
 void td_command_add(struct td_command *c, const char *arg);
-void td_command_opt(struct td_command *c, const char *option, const char *value); /* nothing when value is NULL */
+/* Add an option and its value; nothing when value is NULL. */
+void td_command_opt(struct td_command *c, const char *option, const char *value);
 
+/* How a program ended. */
 struct td_outcome {
     bool exited;
-    int code;             /* of the exit */
+    int code;             /* exit code; -1: it did not exit by itself */
     char ended[80];       /* "exit 4", "killed by signal 9 (Killed)" */
-    char cause[480];      /* its error, else the last line that it wrote to stderr; "" when stderr is a terminal: it was seen there */
+    char cause[480];      /* its error, else the last line that it wrote to stderr; "" when
+                             stderr is a terminal, where the user sees it */
 };
-/* Run to the end. results_to_stdout: its stdout is ours (a report); else it goes to stderr, as progress does.
- * *stop set by a signal: the child is ended, TD_EINTR. */
-int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop, struct td_outcome *out,
-           struct td_error *err);
+/* Run a program to its end.
+ *   results_to_stdout : its stdout is ours (a report); else it goes to stderr, as progress does
+ *   stop : when a signal handler sets *stop, the program is ended and TD_EINTR returned */
+int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop,
+           struct td_outcome *out, struct td_error *err);
 
 #endif

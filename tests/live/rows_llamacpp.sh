@@ -110,7 +110,7 @@ row_llamacpp_elsewhere() {
     serve_llama honest_norm
     judge "$FIXTURE" --server "$URL" --build "$(llama_libraries honest_norm)" --max-ops 3000
     want 'all are bit-equal' 'ops'
-    want 'born' 'where the texts part'
+    want 'begins' 'where the texts part'
     want 'first op that departs' 'named'
 }
 
@@ -131,7 +131,7 @@ row_llamacpp_old_tree() {
     judge "$FIXTURE" --server "$URL" --build "$old" --max-ops 3000
     want 'all are bit-equal' 'ops'
     want 'ops without reference: bit-equal' 'the other kinds'
-    [ "$WANT" = pass ] || want 'born' 'where the texts part'
+    [ "$WANT" = pass ] || want 'begins' 'where the texts part'
 }
 
 row_llamacpp_dies_midstream() {

@@ -36,7 +36,8 @@ recorder/tap/hip: recorder/tap/core recorder/tap/cuda recorder/tap/gpu kernels k
 recorder/tap_client: common common/desc format model model/identify recorder/tap/core kernels/gpucode
 recorder: common format wire model recorder/tap_client
 replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers
-differ: common common/desc format wire
+report: common
+differ: common common/desc report format wire
 gate: common
 fixture: common common/desc format wire
 demo/server: common model kernels/abi

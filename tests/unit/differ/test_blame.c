@@ -27,7 +27,7 @@ static void set_attr(struct td_judged_op *x, const char *name, int64_t v)
     x->attr[x->n_attrs++].value = v;
 }
 
-static void make(struct td_op_set *set, bad_fn *bad)
+static void make(struct td_judged_ops *set, bad_fn *bad)
 {
     static char layers[8][64];
     size_t s, m;
@@ -61,7 +61,7 @@ static void make(struct td_op_set *set, bad_fn *bad)
 
 static void expect(bad_fn *bad, const char *text)
 {
-    struct td_op_set set;
+    struct td_judged_ops set;
     struct td_blame b;
 
     make(&set, bad);
@@ -69,7 +69,7 @@ static void expect(bad_fn *bad, const char *text)
     if (strcmp(b.text, text) != 0)
         printf("expected \"%s\", got \"%s\" (bad %zu/%zu, good %zu/%zu)\n", text, b.text, b.rule.bad_hit, b.bad, b.rule.good_hit, b.good);
     assert_string_equal(b.text, text);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 static bool small_m(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m <= 50; }
@@ -96,7 +96,7 @@ static void test_patterns_of_real_bugs(void **state)
 
 static void test_rules_that_say_the_same_are_named(void **state)
 {
-    struct td_op_set set;
+    struct td_judged_ops set;
     struct td_blame b;
 
     (void)state;
@@ -104,7 +104,7 @@ static void test_rules_that_say_the_same_are_named(void **state)
     assert_true(td_blame_ops(&set, &b));
     assert_true(b.n_same >= 1);
     assert_true(b.rule.bad_hit == b.bad && b.rule.good_hit == 0);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 static bool none(const struct shape *s, int64_t m, int l) { (void)s; (void)m; (void)l; return false; }
@@ -112,23 +112,23 @@ static bool all(const struct shape *s, int64_t m, int l) { (void)s; (void)m; (vo
 
 static void test_nothing_and_everything(void **state)
 {
-    struct td_op_set set;
+    struct td_judged_ops set;
     struct td_blame b;
 
     (void)state;
     make(&set, none);
     assert_false(td_blame_ops(&set, &b));
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
     make(&set, all);
     assert_true(td_blame_ops(&set, &b));
     assert_int_equal(b.good, 0);
     assert_string_equal(b.text, "every op");
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 static void test_first_in_order_of_execution(void **state)
 {
-    struct td_op_set set;
+    struct td_judged_ops set;
     struct td_blame b;
     struct td_span spans[2] = {{7, 0, 4, 0, false}, {9, 4, 2, 30, true}};
     struct td_step step = {.step = 2, .how = TD_HOW_EXACT, .spans = spans, .n_spans = 2};
@@ -195,7 +195,7 @@ static void test_first_in_order_of_execution(void **state)
     spans[0] = (struct td_span){9, 0, 6, INT32_MAX, true};
     td_blame_place(&b, &step, 1, xs, 2);
     assert_int_equal(b.position, -1);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 /* ---- llama.cpp's day: weights of several formats, and products of F16 views whose N grows with the context ---------- */
@@ -207,7 +207,7 @@ static const struct product PRODUCTS[] = {{"Q4_1", "blk.0.attn_q.weight", 576, 5
 
 typedef bool bad_product(const struct product *p, int64_t m);
 
-static void make_products(struct td_op_set *set, bad_product *bad)
+static void make_products(struct td_judged_ops *set, bad_product *bad)
 {
     static const int64_t ms[] = {1, 2, 4, 9};
 
@@ -231,13 +231,13 @@ static void make_products(struct td_op_set *set, bad_product *bad)
 
 static struct td_blame blame_products(bad_product *bad)
 {
-    struct td_op_set set;
+    struct td_judged_ops set;
     struct td_blame b;
 
     make_products(&set, bad);
     assert_true(td_blame_ops(&set, &b));
     assert_true(b.rule.bad_hit == b.bad && b.rule.good_hit == 0);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
     return b;
 }
 
@@ -267,7 +267,7 @@ static void test_blocks_of_ggml(void **state)
 static void test_many_names(void **state)
 {
     struct td_op op = {.kind = (char[]){"gptq_gemm"}, .out = {.dtype = "F16"}, .has_out = true};
-    struct td_op_set set = {0};
+    struct td_judged_ops set = {0};
     struct td_blame b;
     char layer[40];
     int i;
@@ -279,7 +279,7 @@ static void test_many_names(void **state)
 
         snprintf(layer, sizeof layer, i < 4100 ? "L%d.x_proj" : bad ? "Z.bad_proj" : "Z.good_proj", i);
         op.op = i;
-        assert_int_equal(td_op_set_add(&set, "x", &op, NULL), 0);
+        assert_int_equal(td_judged_ops_add(&set, "x", &op, NULL), 0);
         set.op[i].status = TD_OP_OK;
         set.op[i].result = bad ? TD_RESULT_WORSE : TD_RESULT_OK;
     }
@@ -288,35 +288,35 @@ static void test_many_names(void **state)
     assert_int_equal(b.rule.bad_hit, 8);
     assert_int_equal(b.rule.good_hit, 0);
     assert_int_equal(b.unseen, 0);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 static void test_shapes_name_the_weights(void **state)
 {
     struct td_tensor_rec w = {.role = "w", .dtype = "Q4_1"};
     struct td_op op = {.in = &w, .n_in = 1, .out = {.ndim = 3, .shape = {9, 2, 64}}, .has_out = true};
-    struct td_op_set set = {0};
+    struct td_judged_ops set = {0};
 
     (void)state;
     op.attrs = cJSON_CreateObject();
     cJSON_AddNumberToObject(op.attrs, "n", 576);
     cJSON_AddNumberToObject(op.attrs, "k", 1536);
-    assert_int_equal(td_op_set_add(&set, "x", &op, NULL), 0);
+    assert_int_equal(td_judged_ops_add(&set, "x", &op, NULL), 0);
     assert_string_equal(set.op[0].weights, "Q4_1");
     assert_string_equal(set.op[0].shape, "Q4_1 576x1536");
     cJSON_Delete(op.attrs);
     op.attrs = NULL;
     op.n_in = 0; /* no GEMM: the sizes of its output */
-    assert_int_equal(td_op_set_add(&set, "x", &op, NULL), 0);
+    assert_int_equal(td_judged_ops_add(&set, "x", &op, NULL), 0);
     assert_null(set.op[1].weights);
     assert_string_equal(set.op[1].shape, "9x2x64");
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 /* A bug that depends on the data: no rule is clean, and the text must not claim one. */
 static void test_no_clean_rule(void **state)
 {
-    struct td_op_set set;
+    struct td_judged_ops set;
     struct td_blame b;
     size_t i;
 
@@ -326,7 +326,7 @@ static void test_no_clean_rule(void **state)
         set.op[i].result = TD_RESULT_WORSE;
     assert_true(td_blame_ops(&set, &b));
     assert_true(b.rule.bad_hit < b.bad || b.rule.good_hit > 0);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "differ/numerics.h"
+#include "differ/lane_ops.h"
 
 #define REC "{\"score\":0.98,\"rel_l2\":2e-4,\"max_abs\":0.01,\"worst_row\":[1,0.5],\"worst_col\":[7,0.9],\"worst_tile\":[0,32,0.6]," \
             "\"nan\":0,\"inf\":0,\"zero\":0,\"ref_nonzero\":2048,\"repeats\":1,\"unstable\":0,\"spread\":0}"
@@ -39,7 +39,7 @@ static const char *error_json(double score, double col, int repeats, int unstabl
     return s;
 }
 
-struct world { struct td_op_set base, now; struct td_policy policy; struct td_numerics n; struct td_lane lane; };
+struct world { struct td_judged_ops base, now; struct td_policy policy; struct td_numerics n; struct td_lane lane; };
 
 static void start(struct world *w)
 {
@@ -66,7 +66,7 @@ static void add(struct world *w, int64_t op, int64_t m, const char *status, cons
     r.has_out = true;
     strcpy(r.out.dtype, "F16");
     r.layer = (char *)"model.layers.0.mlp.down_proj";
-    assert_int_equal(td_op_set_add(&w->base, "fx", &r, &err), TD_OK);
+    assert_int_equal(td_judged_ops_add(&w->base, "fx", &r, &err), TD_OK);
     if (status) {
         snprintf(json, sizeof json,
                  "{\"status\":\"%s\",\"reason\":\"because\",\"limits\":{\"floor\":4},\"recorded\":%s,\"baseline\":%s,\"candidate\":%s,"
@@ -78,7 +78,7 @@ static void add(struct world *w, int64_t op, int64_t m, const char *status, cons
         cJSON_ReplaceItemInObject(r.origin, "op", cJSON_CreateNumber((double)op));
         r.op = 1000 + op;
         r.layer = NULL;
-        assert_int_equal(td_op_set_add(&w->now, "other", &r, &err), TD_OK);
+        assert_int_equal(td_judged_ops_add(&w->now, "other", &r, &err), TD_OK);
         cJSON_Delete(r.judge);
         cJSON_Delete(r.origin);
     }
@@ -89,7 +89,7 @@ static enum td_verdict finish(struct world *w)
 {
     struct td_error err = {0, ""};
 
-    td_op_set_join(&w->now, &w->base);
+    td_judged_ops_join(&w->now, &w->base);
     assert_int_equal(td_numerics_measure(&w->now, &w->base, &w->policy, &w->n, &err), TD_OK);
     td_numerics_judge(&w->n, &w->now, w->base.n, &w->lane);
     return w->lane.verdict;
@@ -102,8 +102,8 @@ static void stop(struct world *w)
     for (i = 0; i < w->lane.n_notes; i++)
         free(w->lane.notes[i].text);
     td_numerics_release(&w->n);
-    td_op_set_release(&w->now);
-    td_op_set_release(&w->base);
+    td_judged_ops_release(&w->now);
+    td_judged_ops_release(&w->base);
 }
 
 /* One op with its judgement; the lane's verdict. why: a word of the op's sentence, or NULL. */
@@ -261,14 +261,14 @@ static void add_node(struct world *w, int64_t op, const char *kind, const char *
     r.layer = (char *)"Qcur-0";
     r.has_out = true;
     strcpy(r.out.dtype, "F32");
-    assert_int_equal(td_op_set_add(&w->base, "fx", &r, &err), TD_OK);
+    assert_int_equal(td_judged_ops_add(&w->base, "fx", &r, &err), TD_OK);
     snprintf(json, sizeof json, "{\"status\":\"%s\",\"reason\":\"because\",\"reference\":false,\"recorded\":null,\"baseline\":null,"
              "\"candidate\":null,\"total\":64,%s}", status, extra);
     r.judge = td_json_parse(json, strlen(json), NULL);
     assert_non_null(r.judge);
     r.origin = td_json_parse("{\"fixture\":\"fx\",\"op\":0}", 23, NULL);
     cJSON_ReplaceItemInObject(r.origin, "op", cJSON_CreateNumber((double)op));
-    assert_int_equal(td_op_set_add(&w->now, "other", &r, &err), TD_OK);
+    assert_int_equal(td_judged_ops_add(&w->now, "other", &r, &err), TD_OK);
     cJSON_Delete(r.judge);
     cJSON_Delete(r.origin);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/rescore.h"
+#include "differ/lane_scores.h"
 #include "tests/unit/data/rescore_expected.h"
 #include "wire/scores.h"
 

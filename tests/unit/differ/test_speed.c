@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/speed.h"
+#include "differ/lane_speed.h"
 
 static unsigned long long seed;
 
@@ -45,7 +45,7 @@ static double jitter(double ns)
 #define PAIRS 15
 
 /* As replay writes it: six ops of each of 14 groups, 15 pairs hot and cold. slower(group) is the candidate's factor. */
-static void make_ops(struct td_op_set *s, double (*slower)(int), int ops_per_group, int pairs)
+static void make_ops(struct td_judged_ops *s, double (*slower)(int), int ops_per_group, int pairs)
 {
     static char shape[GROUPS][24];
     int g, o, p, cold;
@@ -84,7 +84,7 @@ static double all_faster(int g) { (void)g; return 0.90; }
 struct result { enum td_verdict verdict; size_t slower, faster; char first[200]; };
 
 /* Releases the set. */
-static struct result judge_set(struct td_op_set *set)
+static struct result judge_set(struct td_judged_ops *set)
 {
     struct td_groups none = {0};
     struct td_policy policy;
@@ -108,13 +108,13 @@ static struct result judge_set(struct td_op_set *set)
         free(lane.notes[i].text);
     }
     td_speed_release(&s);
-    td_op_set_release(set);
+    td_judged_ops_release(set);
     return r;
 }
 
 static struct result judge_ops(double (*slower)(int), int ops_per_group, int pairs)
 {
-    struct td_op_set set;
+    struct td_judged_ops set;
 
     make_ops(&set, slower, ops_per_group, pairs);
     return judge_set(&set);
@@ -130,7 +130,7 @@ static void test_a_lower_clock_is_no_regression(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct td_op_set set;
+        struct td_judged_ops set;
         struct result r;
 
         make_ops(&set, all_slower, 4, 15);
@@ -191,7 +191,7 @@ static void test_faster_is_no_regression(void **state)
 
 static void test_too_few_pairs_are_inconclusive_and_say_how_many_would_do(void **state)
 {
-    struct td_op_set set;
+    struct td_judged_ops set;
     struct td_groups none = {0};
     struct td_policy policy;
     struct td_speed s;
@@ -206,12 +206,12 @@ static void test_too_few_pairs_are_inconclusive_and_say_how_many_would_do(void *
     assert_int_equal(td_speed_compare(&set, &none, &policy, &s, &err), TD_OK);
     td_speed_judge(&s, &policy, &lane);
     assert_int_equal(lane.verdict, TD_INCONCLUSIVE);
-    assert_non_null(strstr(lane.notes[0].text, "would do"));
+    assert_non_null(strstr(lane.notes[0].text, "are needed"));
     while (lane.n_notes)
         free(lane.notes[--lane.n_notes].text);
     td_speed_release(&s);
     set.n = GROUPS;
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 /* ---- servers ------------------------------------------------------------------------------------------------------- */
@@ -265,7 +265,7 @@ static struct td_side make_round(enum td_role role, int round, double factor)
 static enum td_verdict judge_servers(int rounds, double factor, bool by_name)
 {
     struct td_side side[2 * MAX_ROUNDS + 1];
-    struct td_op_set no_ops = {0};
+    struct td_judged_ops no_ops = {0};
     struct td_groups g;
     struct td_policy policy;
     struct td_speed s;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/tokens.h"
+#include "differ/lane_tokens.h"
 
 #define LEN 12
 #define K 3
@@ -246,12 +246,12 @@ static void test_forks_with_clean_ops_name_what_was_covered(void **state)
     w = honest(8, 0.03);
     w->ops = (struct td_ops_view){.judged = true, .ops = 40, .bit_equal = 40, .coverage = "all"};
     assert_int_equal(judge(w), TD_INCONCLUSIVE);
-    assert_true(says(w, "born elsewhere"));
+    assert_true(says(w, "begins elsewhere"));
     stop(w);
     w = honest(8, 0.03); /* with ops of other kinds recorded, the first that departs is where */
-    w->ops = (struct td_ops_view){.judged = true, .ops = 40, .bit_equal = 40, .compared = 90, .compared_equal = 80, .born = "Qcur-0 ROPE"};
+    w->ops = (struct td_ops_view){.judged = true, .ops = 40, .bit_equal = 40, .compared = 90, .compared_equal = 80, .first_departs = "Qcur-0 ROPE"};
     assert_int_equal(judge(w), TD_INCONCLUSIVE);
-    assert_true(says(w, "all 40 GEMMs bit-equal and texts differ: born at Qcur-0 ROPE"));
+    assert_true(says(w, "all 40 GEMMs are bit-equal and texts differ: the difference begins at Qcur-0 ROPE"));
     stop(w);
     w = honest(8, 0.03);
     w->ops = (struct td_ops_view){.judged = true, .ops = 40, .bit_equal = 40, .compared = 90, .compared_equal = 90};

@@ -1,6 +1,6 @@
-/* opset.c - read ops into a compact form and join them by origin.
+/* judged_ops.c - read the ops of a fixture into a compact form, and join them by origin.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "common/json.h"
 
-/* ---- interned strings: open addressing, grown at half full --------------------------------------------------------- */
+/* ---- interned strings: open addressing, grown at half full ----------------------------------- */
 
 struct td_strings { char **slot; size_t n, cap; };
 
@@ -22,7 +22,7 @@ static size_t slot_of(char **slot, size_t cap, const char *s)
     return i;
 }
 
-static const char *intern(struct td_op_set *set, const char *s)
+static const char *intern(struct td_judged_ops *set, const char *s)
 {
     struct td_strings *t = set->strings;
     size_t i;
@@ -69,13 +69,20 @@ static void strings_free(struct td_strings *t)
     free(t);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 const char *td_op_result_name(enum td_op_result r)
 {
     static const char *const NAMES[] = {"ok", "inconclusive", "broken", "worse", "compared"};
 
     return NAMES[r];
+}
+
+bool td_judged_op_runs_before(const struct td_judged_op *a, const struct td_judged_op *b)
+{
+    if (a->step >= 0 && b->step >= 0 && a->step != b->step)
+        return a->step < b->step;
+    return a->op < b->op;
 }
 
 int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing)
@@ -88,21 +95,22 @@ int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64
     return missing;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-static double item_num(const cJSON *array, int i)
+static double number_at(const cJSON *array, int i)
 {
     return td_json_num(cJSON_GetArrayItem(array, i), NAN);
 }
 
-static int64_t item_i64(const cJSON *array, int i)
+static int64_t integer_at(const cJSON *array, int i)
 {
     return td_json_i64(cJSON_GetArrayItem(array, i), -1);
 }
 
-static void read_error(struct td_op_set *set, const cJSON *e, struct td_op_error *out)
+static void read_op_error(struct td_judged_ops *set, const cJSON *e, struct td_op_error *out)
 {
-    const cJSON *row = td_json_get(e, "worst_row"), *col = td_json_get(e, "worst_col"), *tile = td_json_get(e, "worst_tile");
+    const cJSON *row = td_json_get(e, "worst_row"), *col = td_json_get(e, "worst_col"),
+                *tile = td_json_get(e, "worst_tile");
 
     memset(out, 0, sizeof *out);
     if (!cJSON_IsObject(e))
@@ -113,13 +121,13 @@ static void read_error(struct td_op_set *set, const cJSON *e, struct td_op_error
     out->r0_rel_l2 = td_json_get_num(e, "r0_rel_l2", NAN);
     out->max_abs = td_json_get_num(e, "max_abs", NAN);
     out->spread = td_json_get_num(e, "spread", 0);
-    out->row_at = item_i64(row, 0);
-    out->row = item_num(row, 1);
-    out->col_at = item_i64(col, 0);
-    out->col = item_num(col, 1);
-    out->tile_row = item_i64(tile, 0);
-    out->tile_col = item_i64(tile, 1);
-    out->tile = item_num(tile, 2);
+    out->row_at = integer_at(row, 0);
+    out->row = number_at(row, 1);
+    out->col_at = integer_at(col, 0);
+    out->col = number_at(col, 1);
+    out->tile_row = integer_at(tile, 0);
+    out->tile_col = integer_at(tile, 1);
+    out->tile = number_at(tile, 2);
     out->nan = td_json_get_i64(e, "nan", 0);
     out->inf = td_json_get_i64(e, "inf", 0);
     out->zero = td_json_get_i64(e, "zero", 0);
@@ -130,7 +138,8 @@ static void read_error(struct td_op_set *set, const cJSON *e, struct td_op_error
     out->crash = intern(set, td_json_get_str(e, "crash", NULL));
 }
 
-/* [[base_ns, new_ns], ...]; pairs that are not two positive numbers are left out */
+/* Read [[base_ns, new_ns], ...] into [*n][2]. Pairs that are not two positive numbers are left
+ * out. */
 static double *read_pairs(const cJSON *pairs, size_t *n)
 {
     const cJSON *p;
@@ -143,7 +152,7 @@ static double *read_pairs(const cJSON *pairs, size_t *n)
     if (!out)
         return NULL;
     cJSON_ArrayForEach(p, pairs) {
-        double a = item_num(p, 0), b = item_num(p, 1);
+        double a = number_at(p, 0), b = number_at(p, 1);
 
         if (!(a > 0 && b > 0 && isfinite(a) && isfinite(b)))
             continue;
@@ -154,7 +163,8 @@ static double *read_pairs(const cJSON *pairs, size_t *n)
     return out;
 }
 
-/* Of an op that has no reference: the baseline build's output ran on the same machine, so it comes before the recorded one. */
+/* Read how an op without a reference compares. The baseline build's output is preferred to the
+ * recorded one, because it was computed on the same machine. */
 static void read_compared(const cJSON *j, struct td_judged_op *x)
 {
     bool base = td_json_get(j, "baseline_equal") != NULL;
@@ -164,16 +174,20 @@ static void read_compared(const cJSON *j, struct td_judged_op *x)
     x->same = x->total > 0 && td_json_get_i64(j, base ? "baseline_equal" : "equal", -1) == x->total;
 }
 
-static void read_device(struct td_op_set *set, const cJSON *device, struct td_judged_op_device *d)
+static void read_device(struct td_judged_ops *set, const cJSON *device,
+                        struct td_judged_op_device *d)
 {
     static const char *const side[2] = {"baseline", "candidate"};
 
     for (int i = 0; i < 2; i++) {
         const cJSON *of = td_json_get(device, side[i]), *after = td_json_get(of, "after");
         const double samples = td_json_get_num(after, "samples", 0);
-        const char *by = cJSON_GetStringValue(cJSON_GetArrayItem(td_json_get(after, "throttled_by"), 0)), *unknown = td_json_get_str(of, "unknown", NULL);
+        const char *by = cJSON_GetStringValue(
+                       cJSON_GetArrayItem(td_json_get(after, "throttled_by"), 0)),
+                   *unknown = td_json_get_str(of, "unknown", NULL);
 
-        d->sm_mhz[i] = td_json_get(after, "sm_mhz") ? item_num(td_json_get(after, "sm_mhz"), 1) : NAN;
+        d->sm_mhz[i] =
+            td_json_get(after, "sm_mhz") ? number_at(td_json_get(after, "sm_mhz"), 1) : NAN;
         d->throttled[i] = samples > 0 ? td_json_get_num(after, "throttled", 0) / samples : 0;
         d->throttled_by[i] = intern(set, by);
         if (unknown)
@@ -181,7 +195,7 @@ static void read_device(struct td_op_set *set, const cJSON *device, struct td_ju
     }
 }
 
-static void read_judge(struct td_op_set *set, const cJSON *j, struct td_judged_op *x)
+static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judged_op *x)
 {
     x->status = td_op_status_parse(td_json_get_str(j, "status", "broken"));
     x->reason = intern(set, td_json_get_str(j, "reason", NULL));
@@ -189,13 +203,16 @@ static void read_judge(struct td_op_set *set, const cJSON *j, struct td_judged_o
     x->format_cost = td_json_get_num(j, "format_cost", NAN);
     x->equal = td_json_get_i64(j, "equal", 0);
     x->total = td_json_get_i64(j, "total", 0);
-    x->recorded_rounding = intern(set, td_json_get_str(td_json_get(j, "roundings"), "recorded", NULL));
-    x->baseline_rounding = intern(set, td_json_get_str(td_json_get(j, "roundings"), "baseline", NULL));
+    x->recorded_rounding =
+        intern(set, td_json_get_str(td_json_get(j, "roundings"), "recorded", NULL));
+    x->baseline_rounding =
+        intern(set, td_json_get_str(td_json_get(j, "roundings"), "baseline", NULL));
     read_compared(j, x);
-    read_error(set, td_json_get(j, "recorded"), &x->recorded);
-    read_error(set, td_json_get(j, "baseline"), &x->baseline);
-    read_error(set, td_json_get(j, "candidate"), &x->candidate);
-    if (!x->baseline.present && strcmp(td_json_get_str(j, "baseline_status", "ok"), "failed") == 0) {
+    read_op_error(set, td_json_get(j, "recorded"), &x->recorded);
+    read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
+    read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
+    if (!x->baseline.present &&
+        strcmp(td_json_get_str(j, "baseline_status", "ok"), "failed") == 0) {
         x->baseline.present = true; /* a baseline that fails is known to fail */
         x->baseline.crash = intern(set, td_json_get_str(j, "baseline_reason", "failed"));
     }
@@ -205,8 +222,10 @@ static void read_judge(struct td_op_set *set, const cJSON *j, struct td_judged_o
     x->cold = read_pairs(td_json_get(td_json_get(j, "speed"), "cold"), &x->n_cold);
 }
 
-/* Every integer among the attributes: one that was left out could not be blamed for a bad op. */
-static int read_attrs(struct td_op_set *set, const struct td_op *op, struct td_judged_op *x, struct td_error *err)
+/* Read every integer among the attributes: one that is left out could not be blamed for a bad
+ * op. */
+static int read_attrs(struct td_judged_ops *set, const struct td_op *op, struct td_judged_op *x,
+                      struct td_error *err)
 {
     const cJSON *a;
     int n = 0;
@@ -214,10 +233,12 @@ static int read_attrs(struct td_op_set *set, const struct td_op *op, struct td_j
     cJSON_ArrayForEach(a, op->attrs)
         n += td_json_i64(a, INT64_MIN) != INT64_MIN;
     if (n > TD_OP_MAX_ATTRS)
-        return td_fail(err, TD_ELIMIT, "op %lld (%.60s) has %d attributes; this version takes %d", (long long)op->op, x->kind, n, TD_OP_MAX_ATTRS);
+        return td_fail(err, TD_ELIMIT, "op %lld (%.60s) has %d attributes; this version takes %d",
+                       (long long)op->op, x->kind, n, TD_OP_MAX_ATTRS);
     x->attr = calloc((size_t)n + 1, sizeof *x->attr);
     if (!x->attr)
-        return td_fail(err, TD_ENOMEM, "no memory for the attributes of op %lld", (long long)op->op);
+        return td_fail(err, TD_ENOMEM, "no memory for the attributes of op %lld",
+                       (long long)op->op);
     cJSON_ArrayForEach(a, op->attrs) {
         int64_t v = td_json_i64(a, INT64_MIN);
 
@@ -231,19 +252,25 @@ static int read_attrs(struct td_op_set *set, const struct td_op *op, struct td_j
     return TD_OK;
 }
 
-/* A GEMM's sizes but for M, or those of the output. */
-static const char *shape_of(struct td_op_set *set, const struct td_judged_op *x, const struct td_tensor_rec *out)
+/* What tells kernels apart: a GEMM's sizes but for M, with bits, group size and act-order; or the
+ * sizes of the output. */
+static const char *shape_of(struct td_judged_ops *set, const struct td_judged_op *x,
+                            const struct td_tensor_rec *out)
 {
     char shape[200];
-    int len = snprintf(shape, sizeof shape, "%s%s", x->weights ? x->weights : "", x->weights ? " " : ""), d;
+    int len = snprintf(shape, sizeof shape, "%s%s", x->weights ? x->weights : "",
+                       x->weights ? " " : ""),
+        d;
     int64_t v;
 
     if (x->n < 0 && x->k < 0) {
         for (d = 0; d < out->ndim; d++)
-            len += snprintf(shape + len, sizeof shape - (size_t)len, "%s%lld", d ? "x" : "", (long long)out->shape[d]);
+            len += snprintf(shape + len, sizeof shape - (size_t)len, "%s%lld", d ? "x" : "",
+                            (long long)out->shape[d]);
         return intern(set, shape);
     }
-    len += snprintf(shape + len, sizeof shape - (size_t)len, "%lldx%lld", (long long)x->n, (long long)x->k);
+    len += snprintf(shape + len, sizeof shape - (size_t)len, "%lldx%lld", (long long)x->n,
+                    (long long)x->k);
     if ((v = td_judged_op_attr(x, "bits", -1)) >= 0)
         len += snprintf(shape + len, sizeof shape - (size_t)len, " b%lld", (long long)v);
     if ((v = td_judged_op_attr(x, "group_size", 0)) != 0)
@@ -253,9 +280,11 @@ static const char *shape_of(struct td_op_set *set, const struct td_judged_op *x,
     return intern(set, shape);
 }
 
-const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out, size_t size)
+const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out,
+                                     size_t size)
 {
-    const struct td_judged_op *recorded = op->origin ? op->origin : op; /* a replay does not say it again */
+    /* a replay does not repeat the rank */
+    const struct td_judged_op *recorded = op->origin ? op->origin : op;
 
     if (recorded->rank < 0)
         return op->layer ? op->layer : unknown;
@@ -263,7 +292,8 @@ const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *
     return out;
 }
 
-int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_op *op, struct td_error *err)
+int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const struct td_op *op,
+                      struct td_error *err)
 {
     const struct td_tensor_rec *w = td_op_rec_in(op, "w");
     struct td_judged_op *x;
@@ -302,7 +332,8 @@ int td_op_set_add(struct td_op_set *s, const char *fixture_id, const struct td_o
     return TD_OK;
 }
 
-int td_op_set_load(struct td_op_set *s, struct td_fixture *fx, size_t *bad, struct td_error *err)
+int td_judged_ops_load(struct td_judged_ops *s, struct td_fixture *fx, size_t *bad,
+                       struct td_error *err)
 {
     struct td_cursor *c;
     struct td_op op;
@@ -325,7 +356,7 @@ int td_op_set_load(struct td_op_set *s, struct td_fixture *fx, size_t *bad, stru
             }
             continue;
         }
-        rc = td_op_set_add(s, td_fixture_id(fx), &op, err);
+        rc = td_judged_ops_add(s, td_fixture_id(fx), &op, err);
         if (rc)
             break;
     }
@@ -334,7 +365,7 @@ int td_op_set_load(struct td_op_set *s, struct td_fixture *fx, size_t *bad, stru
     return rc;
 }
 
-void td_op_set_release(struct td_op_set *s)
+void td_judged_ops_release(struct td_judged_ops *s)
 {
     size_t i;
 
@@ -348,17 +379,18 @@ void td_op_set_release(struct td_op_set *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static int by_origin(const void *a, const void *b)
 {
-    const struct td_judged_op *p = *(const struct td_judged_op *const *)a, *q = *(const struct td_judged_op *const *)b;
+    const struct td_judged_op *p = *(const struct td_judged_op *const *)a,
+                              *q = *(const struct td_judged_op *const *)b;
     int c = strcmp(p->fixture, q->fixture);
 
     return c ? c : (p->op > q->op) - (p->op < q->op);
 }
 
-size_t td_op_set_join(struct td_op_set *candidate, const struct td_op_set *base)
+size_t td_judged_ops_join(struct td_judged_ops *candidate, const struct td_judged_ops *base)
 {
     const struct td_judged_op **index = malloc((base->n + 1) * sizeof(*index));
     size_t i, joined = 0;

@@ -1,4 +1,4 @@
-/* test_opset.c - every attribute of an op reaches the differ; more than an op may have are refused.
+/* test_judged_ops.c - every attribute of an op reaches the differ; more than an op may have are refused.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "differ/opset.h"
+#include "differ/judged_ops.h"
 #include "differ/speed.h"
-#include "differ/verdict.h"
 
 static cJSON *attributes(int n)
 {
@@ -29,35 +28,35 @@ static cJSON *attributes(int n)
 static void all_attributes_arrive(void **state)
 {
     struct td_op op = {.op = 7, .kind = (char[]){"ggml_rope"}};
-    struct td_op_set set = {0};
+    struct td_judged_ops set = {0};
     struct td_error err = {0, ""};
     char name[TD_OP_MAX_ATTR_NAME];
 
     (void)state;
     op.attrs = attributes(TD_OP_MAX_ATTRS);
-    assert_int_equal(td_op_set_add(&set, "fx", &op, &err), TD_OK);
+    assert_int_equal(td_judged_ops_add(&set, "fx", &op, &err), TD_OK);
     assert_int_equal(set.op[0].n_attrs, TD_OP_MAX_ATTRS);
     for (int i = 0; i < TD_OP_MAX_ATTRS; i++) {
         snprintf(name, sizeof name, "p%d", i);
         assert_int_equal(td_judged_op_attr(&set.op[0], name, -1), 100 + i);
     }
     cJSON_Delete(op.attrs);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 static void one_more_is_refused_by_name(void **state)
 {
     struct td_op op = {.op = 7, .kind = (char[]){"ggml_rope"}};
-    struct td_op_set set = {0};
+    struct td_judged_ops set = {0};
     struct td_error err = {0, ""};
 
     (void)state;
     op.attrs = attributes(TD_OP_MAX_ATTRS + 1);
-    assert_int_equal(td_op_set_add(&set, "fx", &op, &err), TD_ELIMIT);
+    assert_int_equal(td_judged_ops_add(&set, "fx", &op, &err), TD_ELIMIT);
     assert_string_equal(err.msg, "op 7 (ggml_rope) has 33 attributes; this version takes 32");
     assert_int_equal(set.n, 0);
     cJSON_Delete(op.attrs);
-    td_op_set_release(&set);
+    td_judged_ops_release(&set);
 }
 
 /* Rows of the speed table are told apart by all of their words. */
@@ -77,28 +76,10 @@ static void long_labels_are_rows_of_their_own(void **state)
     td_speed_release(&s);
 }
 
-static void notes_that_are_left_out_are_counted(void **state)
-{
-    struct td_lane lanes[TD_N_LANES];
-
-    (void)state;
-    td_lanes_init(lanes);
-    for (int i = 0; i < TD_LANE_MAX_NOTES; i++)
-        td_lane_say(&lanes[0], TD_INCONCLUSIVE, "note %d", i);
-    assert_int_equal(lanes[0].n_notes, TD_LANE_MAX_NOTES);
-    td_lane_say(&lanes[0], TD_BROKEN, "one more");
-    td_lane_say(&lanes[0], TD_PASS, "two more");
-    assert_int_equal(lanes[0].n_notes, TD_LANE_MAX_NOTES + 1);
-    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES].text, "2 more such notes are left out; the verdict counts them");
-    assert_string_equal(lanes[0].notes[TD_LANE_MAX_NOTES - 1].text, "note 23");
-    assert_int_equal(lanes[0].verdict, TD_BROKEN);
-    td_lanes_release(lanes);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_attributes_arrive), cmocka_unit_test(one_more_is_refused_by_name),
-                                       cmocka_unit_test(long_labels_are_rows_of_their_own), cmocka_unit_test(notes_that_are_left_out_are_counted)};
+                                       cmocka_unit_test(long_labels_are_rows_of_their_own)};
 
-    return cmocka_run_group_tests_name("opset", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("judged_ops", tests, NULL, NULL);
 }

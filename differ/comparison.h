@@ -1,0 +1,28 @@
+/* comparison.h - all that one comparison reads, measures and finds. Lanes and reports read it.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_DIFFER_COMPARISON_H
+#define TD_DIFFER_COMPARISON_H
+
+#include "differ/align.h"
+#include "differ/lane.h"
+#include "differ/judged_ops.h"
+#include "differ/policy.h"
+#include "format/coverage.h"
+
+struct td_comparison {
+    /* given */
+    struct td_policy policy;
+    struct td_side *side; size_t n_sides;   /* [0] the baseline, [1] the first candidate */
+    /* read from the fixtures */
+    struct td_groups groups;                /* answers to each prompt, side by side */
+    struct td_judged_ops base_ops, ops;         /* of the baseline; of the candidates, joined with
+                                               them */
+    size_t bad_frames;                      /* of all fixtures: corrupt, and skipped */
+    struct td_coverage coverage;            /* how much of its server's work the baseline
+                                               recorded */
+    /* found */
+    struct td_lane lane[TD_N_LANES];        /* asked, by_name: given */
+    enum td_verdict verdict;
+};
+
+#endif

@@ -1,0 +1,120 @@
+/* judged_ops.h - the ops of a fixture with the replayer's judgement on each, in a compact form;
+ * those of the candidate joined with those of the baseline.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_DIFFER_JUDGED_OPS_H
+#define TD_DIFFER_JUDGED_OPS_H
+
+#include "differ/align.h"
+#include "format/m_class.h"
+#include "format/op_status.h"
+
+/* Parts of an output over which an rms error is taken; a column, a row or a tile at a time. */
+enum td_rms_part { TD_RMS_COL, TD_RMS_ROW, TD_RMS_TILE, TD_RMS_PARTS };
+
+/* The error of one output, as the replayer's judge wrote it (docs/format.md, "judge"). Scores
+ * are in units of what correct rounding allows. */
+struct td_op_error {
+    bool present;
+    double score;                       /* of the worst element */
+    double rel_l2, r0_rel_l2;           /* to the reference; to exact arithmetic. NaN: not given */
+    double max_abs;
+    double spread;                      /* between repeated runs, at the worst element */
+    double row, col, tile;              /* rms score of the worst row, column, tile */
+    int64_t row_at, col_at, tile_row, tile_col; /* where they are */
+    int64_t nan, inf, zero;             /* elements of the output */
+    int64_t ref_nonzero;                /* elements of the reference */
+    int64_t repeats, unstable;          /* runs; elements that differ between them */
+    bool varies;                        /* the kernel is known to give other bits each time */
+    const char *crash;                  /* NULL: none */
+};
+
+/* What differ makes of an op. COMPARED: the kind has no reference, so the output was compared with
+ * another one; such an op is never worse. */
+enum td_op_result {
+    TD_RESULT_OK, TD_RESULT_UNDECIDED, TD_RESULT_BROKEN, TD_RESULT_WORSE, TD_RESULT_COMPARED
+};
+
+/* The GPU while an op was timed: [0] the baseline, [1] the candidate. */
+struct td_judged_op_device {
+    double sm_mhz[2];                   /* mean clock; NaN: not known */
+    double throttled[2];                /* share of samples in which something held the clocks
+                                           down */
+    const char *throttled_by[2];        /* the first reason, or NULL */
+    const char *unknown;                /* why nothing is known; NULL: it is known, or the op was
+                                           not timed on a GPU */
+};
+
+/* One op. Strings are interned in the set: equal text, equal pointer. */
+struct td_judged_op {
+    const char *fixture; int64_t op;    /* its origin: the recording that holds it, its number
+                                           there */
+    int64_t step, pid;
+    int rank;                           /* of a tensor-parallel server; -1: none, or not known */
+    const char *kind, *layer, *symbol;  /* layer, symbol: NULL when not known */
+    const char *dtype;                  /* of the output */
+    const char *act_rounding;           /* of the candidate, in a replay */
+    const char *recorded_rounding, *baseline_rounding; /* NULL: as act_rounding */
+    struct td_attr_view *attr;          /* [n_attrs], owned by the set */
+    int n_attrs;
+    int64_t m, n, k;                    /* -1: the kind has no such size */
+    const char *weights;                /* dtype of the input "w": "Q4_1"; NULL: there is none */
+    const char *shape;                  /* what tells kernels apart: "640x256 b4 g128 act" or
+                                           "Q4_1 640x256" (N x K); the sizes of the output for a
+                                           kind without N and K */
+    int m_class;                        /* td_m_class() */
+    /* from the replayer's judgement */
+    enum td_op_status status;           /* NONE: not judged */
+    const char *reason;
+    double judge_floor, format_cost;    /* NaN: not given */
+    struct td_op_error recorded, baseline, candidate;
+    int64_t equal, total;               /* elements equal to the recorded output; total 0: only a
+                                           digest was recorded */
+    bool without_reference;
+    /* of an op without a reference, beside the baseline build's output, else the recorded one: */
+    bool same;                          /* bit-equal */
+    double departs;                     /* relative L2; NaN: there was no output to compare with */
+    double *hot, *cold;                 /* [n_hot][2], [n_cold][2]: ns of baseline and candidate */
+    size_t n_hot, n_cold;
+    size_t starts;                      /* how often both processes were started while it was
+                                           timed; pairs stand in order of the starts, equally
+                                           many of each */
+    struct td_judged_op_device device;
+    const struct td_judged_op *origin;  /* the baseline's record of the same op; NULL: none */
+    /* filled by td_op_decide() */
+    enum td_op_result result;
+    bool format_changed;
+    char why[240];
+    double limit, limit_of[TD_RMS_PARTS];
+    double limit_rms;                   /* of the part that is over its limit, else the largest */
+};
+
+struct td_judged_ops {
+    struct td_judged_op *op; size_t n, cap;
+    struct td_strings *strings;
+};
+
+/* Append all ops of a fixture. Corrupt frames are counted in *bad and skipped. TD_ELIMIT: an op has
+ * more than TD_OP_MAX_ATTRS attributes. */
+int td_judged_ops_load(struct td_judged_ops *s, struct td_fixture *fx, size_t *bad,
+                       struct td_error *err);
+/* Append one op. An op without an origin is its own origin. TD_ELIMIT as above. */
+int td_judged_ops_add(struct td_judged_ops *s, const char *fixture_id, const struct td_op *op,
+                      struct td_error *err);
+/* Find the baseline's record of each candidate op by its origin, and set `origin`. Returns how many
+ * were found. Both sets keep their order; base must live as long as the candidate. */
+size_t td_judged_ops_join(struct td_judged_ops *candidate, const struct td_judged_ops *base);
+void td_judged_ops_release(struct td_judged_ops *s);
+
+/* The op's layer, with the rank of its server's process: "model.layers.0.mlp.up_proj of rank 1".
+ *   unknown : what stands for a layer that is not known
+ *   out : the memory of the result when there is a rank; else the result is the layer itself */
+const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *unknown, char *out,
+                                     size_t size);
+/* Does a run before b, as far as their steps and numbers tell? */
+bool td_judged_op_runs_before(const struct td_judged_op *a, const struct td_judged_op *b);
+/* The value of an attribute, or `missing`. */
+int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing);
+/* "ok", "inconclusive", "broken", "worse", "compared" */
+const char *td_op_result_name(enum td_op_result r);
+
+#endif

@@ -1,0 +1,226 @@
+/* lane_ops.c - the lane "ops": does every replayed op compute what the baseline's did, and which
+ * one went wrong first?
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/lane_ops.h"
+
+#include <math.h>
+
+#include "common/buf.h"
+#include "differ/comparison.h"
+#include "differ/report_blame.h"
+#include "differ/report_ops.h"
+
+static const struct td_judged_op *first_op_with(const struct td_judged_ops *s, enum td_op_result r)
+{
+    size_t i;
+
+    for (i = 0; i < s->n; i++)
+        if (s->op[i].status != TD_OP_NONE && s->op[i].result == r)
+            return &s->op[i];
+    return NULL;
+}
+
+static void note_compared(const struct td_numerics *n, struct td_lane *lane)
+{
+    char place[200];
+
+    if (n->compared)
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu ops without reference: bit-equal %zu", n->compared,
+                     n->compared_equal);
+    if (n->departed && n->first_departs) {
+        td_op_place(n->first_departs, place, sizeof place);
+        td_lane_note(lane, TD_NOT_JUDGED, "first op that departs under equal input: %s (op %lld)",
+                     place, (long long)n->first_departs->op);
+    }
+    if (n->not_compared)
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu ops without reference were not compared (first: %s)",
+                     n->not_compared, n->not_compared_first->why);
+}
+
+/* Note which format changed, and how much less or more exact the results are. */
+static void note_format(const struct td_numerics *n, struct td_lane *lane)
+{
+    const struct td_judged_group *first = NULL;
+    double now = NAN, was = NAN;
+    char change[200];
+    size_t i;
+
+    for (i = 0; i < n->n; i++) {
+        if (!n->group[i].format_changed)
+            continue;
+        first = first ? first : &n->group[i];
+        now = fmax(now, n->group[i].new_r0);
+        was = fmax(was, n->group[i].old_r0);
+    }
+    if (!first)
+        return;
+    td_op_rounding_change(first->new_rounding, first->old_rounding, change, sizeof change);
+    td_lane_note(lane, TD_NOT_JUDGED,
+                 "%zu ops are computed in another format: %s; each is judged by its own",
+                 n->format_changed, change);
+    td_lane_note(lane, TD_NOT_JUDGED,
+                 "largest relative distance to exact arithmetic: %.3g, before %.3g%s", now, was,
+                 n->undecided ? "; numerics.accept_format_change in a policy accepts the change"
+                              : " (the policy accepts the change)");
+}
+
+void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *candidate,
+                       size_t ops_recorded, struct td_lane *lane)
+{
+    if (n->judged == 0 && n->compared) {
+        td_lane_no_evidence(lane, "no op with a reference was judged");
+        note_compared(n, lane);
+        return;
+    }
+    if (n->judged == 0) {
+        if (ops_recorded == 0)
+            td_lane_no_evidence(lane, "the fixture holds no ops: record with a tap (record --run "
+                                      "-- SERVER ..., or record --tap-env)");
+        else if (candidate->n)
+            td_lane_no_evidence(lane, "the candidate is a recording of its own: ops are judged by "
+                                      "replay --build PATH");
+        else
+            td_lane_no_evidence(
+                lane, "no op was replayed (replay --build PATH does it; the fixture holds %zu)",
+                ops_recorded);
+        return;
+    }
+    if (n->joined == 0) {
+        td_lane_no_evidence(lane, "the replayed ops come from another recording than the baseline");
+        return;
+    }
+    if (n->worse)
+        td_lane_note(lane, TD_REGRESSED, "%zu of %zu ops are worse than the baseline", n->worse,
+                     n->judged);
+    if (n->broken == n->judged)
+        td_lane_note(lane, TD_BROKEN, "none of %zu ops could be judged (first: %s)", n->judged,
+                    first_op_with(candidate, TD_RESULT_BROKEN)->why);
+    else if (n->broken)
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops could not be judged (first: %s)",
+                     n->broken, n->judged, first_op_with(candidate, TD_RESULT_BROKEN)->why);
+    if (n->undecided)
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops are undecided (first: %s)",
+                     n->undecided, n->judged, first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
+    if (lane->verdict == TD_NOT_JUDGED)
+        td_lane_note(lane, TD_PASS, "no op of %zu is worse%s", n->judged,
+                     n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal"
+                                                                             : "");
+    if (n->bit_equal < n->judged && n->with_total)
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu of %zu ops are bit-equal to the recorded output",
+                     n->bit_equal, n->with_total);
+    note_format(n, lane);
+    note_compared(n, lane);
+    td_lane_note(lane, TD_NOT_JUDGED, "covered: %s", n->coverage);
+    if (n->not_replayed)
+        td_lane_note(lane, TD_NOT_JUDGED, "%zu recorded ops were not replayed", n->not_replayed);
+}
+
+/* ---- the lane -------------------------------------------------------------------------------- */
+
+static int measure_ops(struct td_comparison *c, void *measured, struct td_error *err)
+{
+    struct td_ops_found *found = measured;
+    struct td_error ignored = {0, ""};
+    struct td_step *steps = NULL;
+    size_t n = 0, bad = 0;
+    int rc = td_numerics_measure(&c->ops, &c->base_ops, &c->policy, &found->numerics, err);
+
+    if (rc)
+        return rc;
+    found->blamed = td_blame_ops(&c->ops, &found->blame);
+    if (found->blamed && td_fixture_steps(c->side[0].fx, &steps, &n, &bad, &ignored) == TD_OK) {
+        td_blame_place(&found->blame, steps, n, c->side[0].xs, c->side[0].n_xs);
+        td_steps_free(steps, n);
+    } /* without steps it stays unknown which prompt the bad op served */
+    return TD_OK;
+}
+
+static void release_ops(void *measured)
+{
+    struct td_ops_found *found = measured;
+
+    td_numerics_release(&found->numerics);
+}
+
+static bool has_ops(const void *measured)
+{
+    const struct td_ops_found *found = measured;
+
+    return found->numerics.judged + found->numerics.compared > 0;
+}
+
+static void judge_ops(const struct td_comparison *c, struct td_lane *lane)
+{
+    const struct td_ops_found *found = lane->measured;
+    char words[TD_COVERAGE_WORDS];
+
+    td_numerics_judge(&found->numerics, &c->ops, c->base_ops.n, lane);
+    td_coverage_words(&c->coverage, words); /* ops that no verdict covers */
+    if (*words)
+        td_lane_note(lane, TD_NOT_JUDGED, "%s", words);
+}
+
+static void add_op_figures(const struct td_comparison *c, struct td_buf *line)
+{
+    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+
+    if (c->lane[TD_LANE_OPS].asked && found->numerics.judged)
+        td_buf_addf(line, " ops=%zu/%zu", found->numerics.worse, found->numerics.judged);
+}
+
+static void add_first_bad_op(const struct td_comparison *c, struct td_buf *line)
+{
+    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+    const struct td_judged_op *first = found->blame.first;
+
+    if (c->lane[TD_LANE_OPS].asked && found->blamed)
+        td_buf_addf(line, " first=%s/%s", first->layer ? first->layer : "?", first->kind);
+}
+
+static void print_ops(const struct td_comparison *c, const struct td_page *p)
+{
+    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+
+    if (c->lane[TD_LANE_OPS].asked)
+        td_ops_print(p, &found->numerics, &c->ops);
+}
+
+static void print_blame(const struct td_comparison *c, const struct td_page *p)
+{
+    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+
+    if (c->lane[TD_LANE_OPS].asked && found->blamed)
+        td_blame_print(p, &found->blame);
+}
+
+static void write_ops(const struct td_comparison *c, struct td_jw *w)
+{
+    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+
+    td_ops_write_json(w, &found->numerics, &c->ops, c->base_ops.n, &c->coverage);
+    td_blame_write_json(w, found->blamed ? &found->blame : NULL);
+}
+
+static void add_op_cases(const struct td_comparison *c, struct td_junit *junit)
+{
+    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+
+    if (c->lane[TD_LANE_OPS].asked)
+        td_ops_add_cases(junit, &found->numerics);
+}
+
+const struct td_lane_type td_lane_ops = {
+    .reads = TD_READS_OPS,
+    .judges = TD_REPLAYED_OPS,
+    .measured_size = sizeof(struct td_ops_found),
+    .measure = measure_ops,
+    .release = release_ops,
+    .has_evidence = has_ops,
+    .judge = judge_ops,
+    .print_details = print_ops,
+    .print_cause = print_blame,
+    .add_op_figures = add_op_figures,
+    .add_cause = add_first_bad_op,
+    .write_json = write_ops,
+    .add_cases = add_op_cases,
+};

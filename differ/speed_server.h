@@ -1,0 +1,14 @@
+/* speed_server.h - what requests took on both servers, paired by prompt and repeat, as rows of
+ * metric and category.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_DIFFER_SPEED_SERVER_H
+#define TD_DIFFER_SPEED_SERVER_H
+
+#include "differ/align.h"
+#include "differ/speed.h"
+
+/* Add the rows of the exchanges: rounds of both live servers in turn when there are two or more
+ * of each, else the candidate against the recording, which is information. TD_OK or TD_ENOMEM. */
+int td_speed_server(const struct td_groups *g, struct td_speed *out, struct td_error *err);
+
+#endif
