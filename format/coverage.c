@@ -23,7 +23,7 @@ void td_coverage_read(const struct td_fixture *fx, struct td_coverage *out)
     if ((!tap && !td_json_get(m, "extract")) || td_json_get(m, "replay") || td_json_get(m, "merge"))
         return;                        /* the ledger counts replayed ops, no server's GEMMs */
     *out = (struct td_coverage){
-        .kept = clamp_figure(td_fixture_ledger(fx, "ops.kept")),
+        .stored = clamp_figure(td_fixture_ledger(fx, "ops.stored")),
         .seen = clamp_figure(td_fixture_ledger(fx, "ops.seen")),
         .unread = clamp_figure(td_json_get_i64(tap, "unread_gemms", 0)),
         .unread_most = td_json_get_str(tap, "unread_most", NULL),
@@ -39,7 +39,7 @@ double td_coverage_percent(const struct td_coverage *c)
 {
     int64_t seen = c->seen + c->unread;
 
-    return seen > 0 ? 100.0 * (double)c->kept / (double)seen : NAN;
+    return seen > 0 ? 100.0 * (double)c->stored / (double)seen : NAN;
 }
 
 /* Replace everything but printable ASCII: a kernel's name from a manifest may hold control
@@ -59,12 +59,13 @@ void td_coverage_words(const struct td_coverage *c, char out[TD_COVERAGE_WORDS])
 
     out[0] = '\0';
     if (c->extract) {
-        snprintf(out, max, "%s%lld, an extract of a recording", before, (long long)c->kept);
+        snprintf(out, max, "%s%lld, an extract of a recording", before, (long long)c->stored);
         return;
     }
     if (c->seen + c->unread > 0) {
-        n += (size_t)snprintf(out, max, "%s%lld of %lld that were seen are in the fixture (%.1f %%)", before, (long long)c->kept,
-                              (long long)(c->seen + c->unread), td_coverage_percent(c));
+        n += (size_t)snprintf(
+            out, max, "%s%lld of %lld that were seen are in the fixture (%.1f %%)", before,
+            (long long)c->stored, (long long)(c->seen + c->unread), td_coverage_percent(c));
         before = "; ";
     }
     if (c->unread > 0)

@@ -8,7 +8,7 @@
 #define TD_COVERAGE_WORDS 640 /* bytes: more than the longest line of td_coverage_words */
 
 struct td_coverage {
-    int64_t kept, seen;       /* ops stored and seen by the tap; seen 0: unknown */
+    int64_t stored, seen;       /* ops stored and seen by the tap; seen 0: unknown */
     int64_t unread;           /* launches of matrix kernels that the tap cannot read; each counts as
                                  an op that was seen */
     const char *unread_most;  /* the most launched of them; borrowed; NULL: unknown */

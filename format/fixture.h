@@ -56,7 +56,8 @@ void td_writer_pause(struct td_writer *w);
 void td_writer_resume(struct td_writer *w);
 /* Commit what came so far to disk now (it is done about once a second anyway) and wait for it. */
 int td_writer_commit(struct td_writer *w, struct td_error *err);
-/* Commit, write manifest.json last, free. state: "complete", "interrupted". err says the first failure. NULL is allowed. */
+/* Commit, write manifest.json last, free. state: "complete", "interrupted". err gets the first
+ * failure. NULL is allowed. */
 int td_writer_close(struct td_writer *w, const char *state, struct td_error *err);
 /* Free without a manifest: what a crash leaves behind (for failures and tests). */
 void td_writer_abandon(struct td_writer *w);
@@ -68,7 +69,7 @@ struct td_fixture;
 /* TD_ENOTFOUND: no such folder, or no manifest ("fixture repair DIR" is then the next step); TD_EVERSION; TD_ECORRUPT. */
 int td_fixture_open(const char *dir, struct td_fixture **out, struct td_error *err);
 void td_fixture_close(struct td_fixture *fx);
-const cJSON *td_fixture_manifest(const struct td_fixture *fx);   /* the whole of manifest.json */
+const cJSON *td_fixture_manifest(const struct td_fixture *fx);   /* manifest.json; borrowed */
 const char *td_fixture_id(const struct td_fixture *fx);          /* "id" of the manifest: random, unique to a recording */
 const char *td_fixture_dir(const struct td_fixture *fx);
 

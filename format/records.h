@@ -39,7 +39,7 @@ struct td_wire {
 
 enum td_phase { TD_PHASE_TIMED, TD_PHASE_TAPPED, TD_PHASE_WARMUP }; /* timings are evidence in TIMED only */
 
-struct td_token_event { int64_t t_ns; int32_t n_tokens; }; /* one SSE event (or the whole body) that carried tokens */
+struct td_token_event { int64_t t_ns; int32_t n_tokens; }; /* an SSE event, or the body */
 
 struct td_alt { int32_t id; float logprob; };               /* id -1: not known, NaN logprob: the server said NaN or null */
 
@@ -58,7 +58,7 @@ struct td_exchange {
     int32_t http_status;          /* 0: no answer */
     char *error;                  /* NULL = complete; else what went wrong, one sentence */
     char *error_kind;             /* NULL or "connect", "timeout", "http", "stream", "parse", "cut", "server" */
-    int32_t *prompt_ids; int32_t n_prompt_ids;   /* NULL, 0: the server did not say */
+    int32_t *prompt_ids; int32_t n_prompt_ids;   /* NULL, 0: unknown */
     int32_t *token_ids;  int32_t n_tokens;       /* the answer; ids NULL when the server gives none */
     bool ids_complete;            /* ids agree with usage.completion_tokens (llama.cpp's SSE may lose some) */
     float *logprobs;              /* [n_tokens] of the chosen tokens, NULL: none; NaN: NaN or null on the wire */
@@ -71,9 +71,10 @@ struct td_exchange {
     int64_t t_first_byte_ns;      /* first byte of the response */
     int64_t t_end_ns;             /* last byte read, or the failure */
     struct td_token_event *events; int32_t n_events;
-    /* What the server says of a text that it was given (role "scores"): of each token of prompt_ids the logprob, after all before it. */
-    float *scores; int32_t n_scores;             /* NULL, or [n_prompt_ids]; -Infinity: not said (the first), NaN as in logprobs */
-    struct td_alt *scores_top;                   /* [n_scores] the likeliest token there; id -1: not said */
+    /* role "scores": the server's logprob of each token of prompt_ids, after all tokens before
+     * it */
+    float *scores; int32_t n_scores;             /* NULL, or [n_prompt_ids]; -Inf: unknown */
+    struct td_alt *scores_top;                   /* [n_scores] likeliest token; id -1: unknown */
     int32_t scored_from;                         /* prompt_ids from here on are a recorded answer; 0: no such request */
     cJSON *extra;                 /* members of the JSON line that no field above holds; NULL: none */
 };

@@ -33,7 +33,7 @@ static void report_problem(struct check *c, int code, const char *file, const ch
     c->report(c->ctx, code, file, sentence + n);
 }
 
-/* ---- the file as a whole ---------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void check_file(struct check *c, int file)
 {

@@ -5,7 +5,8 @@
 
 #include "format/writer_state.h"
 
-/* The thread: takes the queue, redacts, compresses, writes, commits, until w->stop is set and the queue is empty.
+/* The thread: redact, compress and write queued items, and commit, until w->stop is set and the
+ * queue is empty.
  * arg: the writer. Its first failure goes to td_writer_note_failure(); later items are dropped. */
 void *td_writer_thread(void *arg);
 /* After the thread has ended: write what redaction still holds, and commit. */

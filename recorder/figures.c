@@ -115,7 +115,7 @@ static void print_phase(struct td_phase_figures *p, const char *name, size_t pro
 /* What a fixture would say that held only this. */
 static struct td_coverage coverage(const struct td_tap_client_state *ops)
 {
-    return (struct td_coverage){.kept = ops->ops_kept, .seen = ops->ops_kept + ops->ops_dropped, .unread = ops->gemms_other,
+    return (struct td_coverage){.stored = ops->ops_kept, .seen = ops->ops_kept + ops->ops_dropped, .unread = ops->gemms_other,
                                 .graphs = ops->graphs - ops->graphs_read};
 }
 

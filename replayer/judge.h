@@ -22,7 +22,7 @@
 
 struct td_judge_limits { double u_out, u_acc, tiny, floor; };
 
-/* The limits of a kind and output dtype. TD_EUNSUPPORTED: an output dtype that nobody set limits for. */
+/* Find the limits of a kind and output dtype. TD_EUNSUPPORTED: there are none for this dtype. */
 int td_judge_limits_find(const char *kind, enum td_dtype out, struct td_judge_limits *lim, struct td_error *err);
 
 struct td_judge_spot { int64_t i, j; double rms; }; /* a row (i), a column (j), or a tile's first row and column */

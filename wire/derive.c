@@ -225,7 +225,8 @@ static void find_first_error(struct stream *s)
     if (s->mode == BODY_SSE)
         check_sse(s, complete && ok);
     if (a->limit)
-        td_answer_fail(a, "parse", "the answer is longer than what is kept (%d tokens)", TD_ANSWER_MAX_TOKENS);
+        td_answer_fail(a, "parse", "the answer has more tokens than the maximum of %d",
+                       TD_ANSWER_MAX_TOKENS);
     if (close && !ok)
         fail_by_note(s, close);
     else if (!close)

@@ -12,7 +12,7 @@
 
 #define SHORT_MS 5000
 #define INFO_MS 30000           /* vLLM collects versions of packages at the first call */
-#define MAX_INFO ((size_t)64 << 10) /* of each member that is kept */
+#define MAX_INFO ((size_t)64 << 10) /* of each member that is stored */
 
 void td_extras_set(struct td_extras *e, const char *name, const char *got, const char *why)
 {
@@ -57,9 +57,9 @@ void td_extras_check_answer(struct td_extras *e, const struct td_api_server *s,
     int64_t max_tokens = td_json_get_i64(x->request, "max_tokens", td_json_get_i64(x->request, "n_predict", -1));
     bool usage = x->usage.completion_tokens >= 0;
 
-    check_field(e, s, x, TD_FIELD_TOKEN_IDS, x->token_ids != NULL, "taken, and not answered");
-    check_field(e, s, x, TD_FIELD_IDS_AS_TEXT, ids_as_text(x), "taken, and not answered");
-    check_field(e, s, x, TD_FIELD_USAGE, usage, "taken, and not answered");
+    check_field(e, s, x, TD_FIELD_TOKEN_IDS, x->token_ids != NULL, "accepted, but not answered");
+    check_field(e, s, x, TD_FIELD_IDS_AS_TEXT, ids_as_text(x), "accepted, but not answered");
+    check_field(e, s, x, TD_FIELD_USAGE, usage, "accepted, but not answered");
     check_field(e, s, x, TD_FIELD_SALT, true, NULL); /* nothing in an answer shows it */
     set_bool(e, "token_ids", x->token_ids != NULL, "no id in the answer");
     set_bool(e, "token_ids_complete", x->ids_complete, x->token_ids ? "ids and the count of tokens differ" : "no id in the answer");
@@ -205,15 +205,15 @@ static bool ask_info(struct td_extras *e, const struct td_api_server *s, const c
 void td_extras_server_info(struct td_extras *e, const struct td_api_server *s, const char *const *headers, struct td_writer *w)
 {
     struct td_http_reply r = TD_HTTP_REPLY_INIT;
-    cJSON *v = NULL, *kept;
+    cJSON *v = NULL, *selected;
 
     if (ask_info(e, s, headers, &r))
         v = td_json_parse(td_buf_str(&r.body), r.body.len, NULL);
     if (cJSON_IsObject(v)) {
         hide_secrets(v);
-        kept = select_info(v);
-        td_writer_fact(w, "server", "info", kept);
-        cJSON_Delete(kept);
+        selected = select_info(v);
+        td_writer_fact(w, "server", "info", selected);
+        cJSON_Delete(selected);
     }
     cJSON_Delete(v);
     td_buf_release(&r.body);

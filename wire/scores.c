@@ -99,7 +99,8 @@ static void count_outcome(struct td_scores *s, const struct td_exchange *x)
 
     s->count[o]++;
     if (o != TD_SCORED && !*s->why)
-        snprintf(s->why, sizeof s->why, "%.190s", x->error ? x->error : "taken, and not answered");
+        snprintf(s->why, sizeof s->why, "%.190s",
+                 x->error ? x->error : "accepted, but not answered");
 }
 
 int td_scores_add(struct td_scores *s, const struct td_exchange *x, struct td_error *err)

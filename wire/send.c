@@ -21,7 +21,7 @@ struct sender {
     const struct td_send_options *opt;
     struct td_send_stats *stats;
     struct td_client *client;
-    struct td_deriver *deriver;   /* NULL: nobody wants exchanges */
+    struct td_deriver *deriver;   /* NULL: no exchanges are wanted */
     struct td_buf tee;
     int rc;                       /* the first failure of writer or deriver */
     struct td_error *err;

@@ -29,7 +29,7 @@ void td_suite_release(struct td_suite *s);
 
 struct td_suite_sending {
     int32_t first_repeat, repeats;
-    int32_t concurrency;      /* 0: as the suite says */
+    int32_t concurrency;      /* 0: that of the suite */
     enum td_phase phase;
 };
 /* Append the requests of `repeats` repetitions of the suite. A group is up to N prompts that ask

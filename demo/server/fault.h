@@ -27,7 +27,8 @@ struct td_fault {
 int td_fault_parse(struct td_fault *f, const char *spec, struct td_error *err);
 /* Is this generation request (counted from 1) to be answered 500? */
 bool td_fault_refuses(const struct td_fault *f, uint64_t request);
-/* Spoil event number `event` (a whole "data: ...\n\n") as asked. True: close the connection once it is sent. May exit. */
+/* Spoil event number `event` (one "data: ...\n\n") as asked. True: close the connection once it is
+ * sent. May exit. */
 bool td_fault_spoil_event(const struct td_fault *f, int event, struct td_buf *bytes);
 /* The same for the body of an answer that is not streamed. True: close the connection instead of sending it. */
 bool td_fault_spoil_body(const struct td_fault *f, struct td_buf *bytes);

@@ -14,7 +14,7 @@
 #include "demo/server/routes.h"
 #include "kernels/abi/td_gptq.h"
 
-#define MAX_ROWS 512 /* of a forward pass: decoding rows and pieces of prompts */
+#define MAX_ROWS 512 /* of a step: decoding rows and pieces of prompts */
 
 struct options {
     const char *model, *host, *name, *fault;
@@ -107,14 +107,46 @@ int main(int argc, char **argv)
 {
     struct options o = {.host = "127.0.0.1", .port = 8000, .max_num_seqs = 8};
     const struct td_arg table[] = {
-        {.name = "model", .type = TD_ARG_STR, .value = &o.model, .operand = "DIR", .help = "checkpoint folder: a Llama-type GPTQ model with byte-level tokens"},
-        {.name = "host", .type = TD_ARG_STR, .value = &o.host, .operand = "HOST", .help = "where to listen (127.0.0.1)"},
-        {.name = "port", .type = TD_ARG_I64, .value = &o.port, .operand = "PORT", .help = "port; 0 takes any and prints it (8000)", .max = 65535},
-        {.name = "served-model-name", .type = TD_ARG_STR, .value = &o.name, .operand = "NAME", .help = "the model's name in requests (DIR)"},
-        {.name = "max-num-seqs", .type = TD_ARG_I64, .value = &o.max_num_seqs, .operand = "N", .help = "sequences that run at once (8)", .min = 1, .max = 64},
-        {.name = "load-delay", .type = TD_ARG_NUM, .value = &o.load_delay_s, .operand = "S", .help = "for tests: answer 503 for S seconds first", .max = 3600},
-        {.name = "fault", .type = TD_ARG_STR, .value = &o.fault, .operand = "KIND[:N]",
-         .help = "for tests: http500, garbage, nul-text, cut, die, slow:MS (see demo/server/fault.h)"},
+        {.name = "model",
+         .type = TD_ARG_STR,
+         .value = &o.model,
+         .operand = "DIR",
+         .help = "checkpoint folder: a Llama-type GPTQ model with byte-level tokens"},
+        {.name = "host",
+         .type = TD_ARG_STR,
+         .value = &o.host,
+         .operand = "HOST",
+         .help = "where to listen (127.0.0.1)"},
+        {.name = "port",
+         .type = TD_ARG_I64,
+         .value = &o.port,
+         .operand = "PORT",
+         .help = "port; 0: any free port, which is printed (8000)",
+         .max = 65535},
+        {.name = "served-model-name",
+         .type = TD_ARG_STR,
+         .value = &o.name,
+         .operand = "NAME",
+         .help = "the model's name in requests (DIR)"},
+        {.name = "max-num-seqs",
+         .type = TD_ARG_I64,
+         .value = &o.max_num_seqs,
+         .operand = "N",
+         .help = "sequences that run at once (8)",
+         .min = 1,
+         .max = 64},
+        {.name = "load-delay",
+         .type = TD_ARG_NUM,
+         .value = &o.load_delay_s,
+         .operand = "S",
+         .help = "for tests: answer 503 for S seconds first",
+         .max = 3600},
+        {.name = "fault",
+         .type = TD_ARG_STR,
+         .value = &o.fault,
+         .operand = "KIND[:N]",
+         .help =
+             "for tests: http500, garbage, nul-text, cut, die, slow:MS (see demo/server/fault.h)"},
         {0}};
     struct td_args args = {.program = "demo-server",
                            .usage = "demo-server --model DIR [options]",

@@ -209,19 +209,19 @@ void td_detok_add(struct td_detok *d, const char *bytes, size_t n, struct td_buf
 {
     while (n > 0 || d->n_held > 0) {
         char four[4];
-        size_t have = (size_t)d->n_held, taken, used;
+        size_t have = (size_t)d->n_held, fresh, used;
         int seq;
 
         memcpy(four, d->held, have);
-        taken = n < sizeof four - have ? n : sizeof four - have;
-        memcpy(four + have, bytes, taken);
-        seq = td_utf8_seq(four, have + taken);
+        fresh = n < sizeof four - have ? n : sizeof four - have;
+        memcpy(four + have, bytes, fresh);
+        seq = td_utf8_seq(four, have + fresh);
         if (seq == -1) { /* the beginning of a character, which holds all input */
-            memcpy(d->held, four, have + taken);
-            d->n_held = (int)(have + taken);
+            memcpy(d->held, four, have + fresh);
+            d->n_held = (int)(have + fresh);
             return;
         }
-        used = seq > 0 ? (size_t)seq : bad_prefix(four, have + taken);
+        used = seq > 0 ? (size_t)seq : bad_prefix(four, have + fresh);
         if (seq > 0)
             td_buf_add(out, four, used);
         else

@@ -30,7 +30,7 @@ static void share_and_what_was_not_seen_in_one_line(void **state)
     assert_true(isnan(td_coverage_percent(&c)));
     c.graphs = 23;
     expect(&c, "gemms: what 23 launches of CUDA graphs computed was not seen");
-    c.kept = 90, c.seen = 100, c.graphs = 0;
+    c.stored = 90, c.seen = 100, c.graphs = 0;
     expect(&c, "gemms: 90 of 100 that were seen are in the fixture (90.0 %)");
     c.unread = 100, c.unread_most = "machete", c.rested_ms = 2500, c.graphs = 2;
     expect(&c, "gemms: 90 of 200 that were seen are in the fixture (45.0 %), 100 launches of kernels that the tap does not read among those, most of all machete; "
@@ -46,7 +46,7 @@ static void the_longest_line_fits(void **state)
     char name[400];
     char out[TD_COVERAGE_WORDS];
     const int64_t most = INT64_MAX / 4;
-    const struct td_coverage c = {.kept = most, .seen = 1, .unread = most, .unread_most = name, .graphs = most, .rested_ms = most};
+    const struct td_coverage c = {.stored = most, .seen = 1, .unread = most, .unread_most = name, .graphs = most, .rested_ms = most};
 
     (void)state;
     memset(name, 'x', sizeof name - 1);
@@ -69,7 +69,7 @@ static struct td_fixture *recording(const char *dir, bool replay)
 
     assert_int_equal(td_writer_create(dir, &opt, &w, &err), TD_OK);
     td_writer_count(w, "ops.seen", 10, 0);
-    td_writer_count(w, "ops.kept", 4, 0);
+    td_writer_count(w, "ops.stored", 4, 0);
     td_writer_count(w, "launches.graphs", 5, 0);
     td_writer_count(w, "launches.graphs_read", 3, 0);
     td_writer_count(w, "watch.rested_ms", INT64_MIN, 0); /* nonsense is nothing */
@@ -96,7 +96,7 @@ static void it_is_read_from_ledger_and_manifest(void **state)
     snprintf(dir, sizeof dir, "%s/fx", root);
     fx = recording(dir, false);
     td_coverage_read(fx, &c);
-    assert_int_equal(c.kept, 4);
+    assert_int_equal(c.stored, 4);
     assert_int_equal(c.seen, 10);
     assert_int_equal(c.unread, 7);
     assert_string_equal(c.unread_most, "machete");
@@ -109,7 +109,7 @@ static void it_is_read_from_ledger_and_manifest(void **state)
     fx = recording(dir, true);
     td_coverage_read(fx, &c);
     expect(&c, "");
-    assert_true(!c.kept && !c.seen && !c.unread && !c.graphs);
+    assert_true(!c.stored && !c.seen && !c.unread && !c.graphs);
     td_fixture_close(fx);
     td_fs_remove_tree(root, NULL);
 }
