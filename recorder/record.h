@@ -1,9 +1,9 @@
 /* record.h - one recording: its options, its parts, its figures.
  * SPDX-License-Identifier: Apache-2.0
  *
- *   main.c     options and signals       record.c   the order of things        started.c  the server that --run started
- *   flight.c   the flight recorder, and what ops say
- *   host.c     facts about this machine  figures.c  what the summary says      links*.c   the tap's other end */
+ *   main.c     options and signals       record.c   the order of things        run_server.c  the server that --run started
+ *   flight_watch.c   the flight recorder, and what ops say
+ *   host_facts.c     facts about this machine  recording_summary.c  what the summary says      links*.c   the tap's other end */
 #ifndef TD_RECORDER_RECORD_H
 #define TD_RECORDER_RECORD_H
 
@@ -41,7 +41,7 @@ int td_record_gemms(const char *text, struct td_record_options *opt, struct td_e
 /* "on", "off", "N" into opt->scores. TD_EINVAL. */
 int td_record_scores(const char *text, struct td_record_options *opt, struct td_error *err);
 
-/* ---- figures.c: medians and counts ---------------------------------------------------------------------------------- */
+/* ---- recording_summary.c: medians and counts ---------------------------------------------------------------------------------- */
 
 struct td_samples { double *v; size_t n, cap; int64_t seen; }; /* at most 1 M are kept; every one is counted */
 struct td_phase_figures {
@@ -61,16 +61,16 @@ void td_figures_release(struct td_figures *f);
 double td_samples_median(struct td_samples *s);
 void td_figures_print(struct td_figures *f, size_t prompts, const struct td_tap_client_state *ops, const char *no_tap, FILE *to);
 
-/* ---- flight.c: what the ops themselves say ---- */
+/* ---- flight_watch.c: what the ops themselves say ---- */
 /* An answer of the tapped phase: has it collapsed? Then what led to it is kept. True: it is. */
 bool td_flight_watch(struct td_tap_client *l, const struct td_record_options *opt, const struct td_exchange *x);
 void td_flight_say(struct td_tap_client *l, bool interrupted); /* the first bad op; what --layers did not find */
 
-/* ---- host.c ---- */
+/* ---- host_facts.c ---- */
 void td_host_facts(struct td_writer *w);
 int td_host_local_port(const char *url); /* the port when the server runs on this machine, else 0 */
 
-/* ---- started.c: the server that --run started ---------------------------------------------------------------------- */
+/* ---- run_server.c: the server that --run started ---------------------------------------------------------------------- */
 
 struct td_started { struct td_proc proc; char how[80]; };
 /* with_tap: put the tap into its environment, graphs_mib as for td_tap_client_env_graphs; *no_tap gets a sentence when that is not possible. Its output goes to stderr.

@@ -69,10 +69,10 @@ int td_identify_gptq(struct td_identify *s, struct td_error *err); /* identify_g
 int td_identify_gguf(struct td_identify *s, struct td_error *err); /* identify_gguf.c: every ggml_* kind, any layout */
 int td_identify_exllama(struct td_identify *s, struct td_error *err); /* identify_exllama.c: gptq_gemm, layout "exllama" */
 int td_identify_marlin(struct td_identify *s, struct td_error *err); /* identify_marlin.c: gptq_gemm, layout "marlin" */
-/* identify_vllm.c: gptq_gemm, layouts "vllm_int4_vnni" and "vllm_wna16_n16"; gemm, any layout (by its print) */
+/* identify_vllm_cpu.c: gptq_gemm, layouts "vllm_int4_vnni" and "vllm_wna16_n16"; gemm, any layout (by its print) */
 int td_identify_vllm_int4(struct td_identify *s, struct td_error *err);
 int td_identify_vllm_wna16(struct td_identify *s, struct td_error *err);
 int td_identify_vllm_gemm(struct td_identify *s, struct td_error *err);
-int td_identify_gemm(struct td_identify *s, struct td_error *err); /* identify_vllm.c: gemm, layout "checkpoint": its bytes came along */
+int td_identify_gemm(struct td_identify *s, struct td_error *err); /* identify_vllm_cpu.c: gemm, layout "checkpoint": its bytes came along */
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "model/exllama_layout.h"
 #include "model/gptq.h"
-#include "model/identify/identify_weight.h"
+#include "model/identify/identify_unpacked.h"
 
 struct sent { const void *qweight, *qzeros, *scales, *perm; };
 

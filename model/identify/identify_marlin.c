@@ -9,7 +9,7 @@
 
 #include "model/gptq.h"
 #include "model/marlin_layout.h"
-#include "model/identify/identify_weight.h"
+#include "model/identify/identify_unpacked.h"
 
 static const void *sent_16bit(const struct td_identify *s, const char *role, enum td_dtype *dtype, int ndim, const int64_t *shape)
 {

@@ -12,7 +12,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 #define INODES_MAX 64
 #define PROCESSES_MAX 65536

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 #include "recorder/tap/core/tap_look.h"
 
 #define KEPT_MAX 64                   /* facts of the manifest */

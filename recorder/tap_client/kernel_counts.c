@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "recorder/tap_client/kernel_names.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 #define KERNELS_MAX 16384u            /* names; a server has some hundreds */
 #define KERNELS_TOLD 256u             /* in the manifest, the most launched */

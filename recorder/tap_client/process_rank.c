@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 #define RANK_MAX 65535
 

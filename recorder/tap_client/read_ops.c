@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "model/dtype.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------------------- */
 

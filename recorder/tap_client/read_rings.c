@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 void client_keep_failure(struct td_tap_client *l, int rc, const char *what)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 #define WEIGHTS_MAX 1000000u
 #define WEIGHTS_AHEAD 16384u          /* ids count up; so many may be given and not sent */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 #define TAP_LIBRARY "libtapedeck-tap.so"
 #define PRELOAD_MAX 16384

@@ -14,7 +14,7 @@
 
 #include "common/fs.h"
 #include "kernels/gpucode/image.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 #define LARGEST_FILE ((off_t)2 << 30)
 #define LARGEST_BYTES ((size_t)64 << 20) /* of one container; vLLM's largest with GEMMs has a few MB */

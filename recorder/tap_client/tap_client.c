@@ -17,7 +17,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/proc.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 #define DEFAULT_RINGS 4
 #define DEFAULT_RING_BYTES (16LL << 20)

@@ -4,7 +4,7 @@
  * A layer's name is known when its weights are settled, at its first op. That op, and what is on its way by then, is dropped here. */
 #include <stdio.h>
 
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 bool client_wants_layer(struct td_tap_client *l, const char *layer)
 {

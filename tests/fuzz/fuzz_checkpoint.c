@@ -11,7 +11,7 @@
 #include "common/fs.h"
 #include "model/awq.h"
 #include "model/checkpoint.h"
-#include "model/identify/identify_weight.h"
+#include "model/identify/identify_unpacked.h"
 #include "replayer/opref.h"
 #include "tests/fuzz/replay.h"
 #include "tests/fuzz/tensors.h"

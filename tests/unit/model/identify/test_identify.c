@@ -16,7 +16,7 @@
 
 #include "common/clock.h"
 #include "model/checkpoint.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 #include "tests/unit/tiny_checkpoint.h"
 
 #define LAYER "model.layers.0.mlp.up_proj"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 #include "recorder/tap/core/tap_core.h"
 
 enum { RING = 1 << 20 };

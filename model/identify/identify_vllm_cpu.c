@@ -1,4 +1,4 @@
-/* identify_vllm.c - weights as vLLM's CPU build has them at run time: unpacked, found in the checkpoint, named.
+/* identify_vllm_cpu.c - weights as vLLM's CPU build has them at run time: unpacked, found in the checkpoint, named.
  * SPDX-License-Identifier: Apache-2.0
  *
  * 4-bit weights come with their bytes, packed (model/vllm_layout.h): they are kept in the checkpoint's layout and compared with it, column by
@@ -11,7 +11,7 @@
 #include "model/checkpoint.h"
 #include "model/vllm_layout.h"
 #include "model/identify/fused_layers.h"
-#include "model/identify/identify_weight.h"
+#include "model/identify/identify_unpacked.h"
 
 /* ---- 4-bit weights ------------------------------------------------------------------------------------------------- */
 

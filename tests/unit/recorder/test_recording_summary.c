@@ -1,4 +1,4 @@
-/* test_figures.c - what record says at its end of the ops that it did not get.
+/* test_recording_summary.c - what record says at its end of the ops that it did not get.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
-/* identify_weight.h - GPTQ weights whose run-time layout was undone: found in the checkpoint, named, referred to.
+/* identify_unpacked.h - GPTQ weights whose run-time layout was undone: found in the checkpoint, named, referred to.
  * SPDX-License-Identifier: Apache-2.0
  *
  * What a server has at run time is a layer of the checkpoint, or several stacked along n (q, k and v; gate and up), or what one rank of a
  * tensor-parallel server has of that: an n-th of the outputs of every part, or an n-th of the inputs. Content decides; sizes say where to look. */
-#ifndef TD_MODEL_IDENTIFY_IDENTIFY_WEIGHT_H
-#define TD_MODEL_IDENTIFY_IDENTIFY_WEIGHT_H
+#ifndef TD_MODEL_IDENTIFY_IDENTIFY_UNPACKED_H
+#define TD_MODEL_IDENTIFY_IDENTIFY_UNPACKED_H
 
 #include "model/vllm_layout.h"
 #include "model/identify/fused_layers.h"

@@ -1,4 +1,4 @@
-/* figures.c - what a recording's summary says.
+/* recording_summary.c - what a recording's summary says.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* flight.c - when the flight recorder is asked to keep what it has, and what the recorded ops say of themselves.
+/* flight_watch.c - when the flight recorder is asked to keep what it has, and what the recorded ops say of themselves.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/log.h"
 #include "recorder/record.h"

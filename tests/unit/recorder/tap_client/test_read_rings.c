@@ -1,4 +1,4 @@
-/* test_tap_pump.c - what a broken or dying server may leave in a ring: read to the last whole record, never past it.
+/* test_read_rings.c - what a broken or dying server may leave in a ring: read to the last whole record, never past it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 enum { RING = 64 << 10, K = 64, N = 32, GROUP = 32 };
 

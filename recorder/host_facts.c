@@ -1,4 +1,4 @@
-/* host.c - facts about the machine that records.
+/* host_facts.c - facts about the machine that records.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* started.c - the server that `record --run` starts, in a process group of its own.
+/* run_server.c - the server that `record --run` starts, in a process group of its own.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

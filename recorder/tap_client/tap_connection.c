@@ -1,4 +1,4 @@
-/* tap_talk.c - messages to a tap, and the memory shared with it.
+/* tap_connection.c - messages to a tap, and the memory shared with it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_state.h"
 
 static int send_message(struct client_tap *lk, struct tap_msg *m, int memory)
 {

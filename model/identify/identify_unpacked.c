@@ -1,8 +1,8 @@
-/* identify_weight.c - GPTQ weights whose run-time layout was undone: found in the checkpoint, named, referred to.
+/* identify_unpacked.c - GPTQ weights whose run-time layout was undone: found in the checkpoint, named, referred to.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Scales are compared as the server has them: it converts them to the type it computes in, to nearest even, as it loads them. */
-#include "model/identify/identify_weight.h"
+#include "model/identify/identify_unpacked.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
-/* tap_client_parts.h - what the files links*.c share. Others include tap_client.h.
+/* client_state.h - what the files links*.c share. Others include tap_client.h.
  * SPDX-License-Identifier: Apache-2.0
  *
  *   tap_client.c      the life of a link: open, arm, disarm, close      find_taps.c  processes, ports, sockets
- *   server_env.c  the environment of a server with the tap          tap_talk.c  messages and shared memory
+ *   server_env.c  the environment of a server with the tap          tap_connection.c  messages and shared memory
  *   read_rings.c rings -> the fixture: the ledger                  read_ops.c   one op: its record checked and written
  *   read_weights.c  sets of weights, put together and settled       kernel_counts.c  kernels of a GPU, counted by name
  *   flight_facts.c   what flight recorders kept, the first bad op     wanted_layers.c  --layers
  *   server_images.c   the code of the GPU kernels that were recorded    read_steps.c    steps, and whose rows they computed */
-#ifndef TD_RECORDER_TAP_CLIENT_TAP_CLIENT_PARTS_H
-#define TD_RECORDER_TAP_CLIENT_TAP_CLIENT_PARTS_H
+#ifndef TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
+#define TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -138,7 +138,7 @@ void client_images_keep(struct td_tap_client *l);
 /* Fill title and rank of the process (its number is ours, not a container's). */
 void client_rank(struct client_tap *lk, pid_t pid);
 
-/* ---- tap_talk.c ---- */
+/* ---- tap_connection.c ---- */
 /* Connect and greet; lk->fd, pid, library, build are filled. */
 int client_greet(struct client_tap *lk, const struct client_found *at, struct td_error *err);
 int client_attach(struct client_tap *lk, uint32_t rings, uint64_t ring_bytes, struct td_error *err);

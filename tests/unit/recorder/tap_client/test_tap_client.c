@@ -1,4 +1,4 @@
-/* test_tap_link.c - the tap in real processes (tests/helpers/gemm_host.c), the recorder's end beside it.
+/* test_tap_client.c - the tap in real processes (tests/helpers/gemm_host.c), the recorder's end beside it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
