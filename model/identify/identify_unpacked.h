@@ -1,28 +1,21 @@
-/* identify_unpacked.h - GPTQ weights whose run-time layout was undone: found in the checkpoint, named, referred to.
- * SPDX-License-Identifier: Apache-2.0
- *
- * What a server has at run time is a layer of the checkpoint, or several stacked along n (q, k and v; gate and up), or what one rank of a
- * tensor-parallel server has of that: an n-th of the outputs of every part, or an n-th of the inputs. Content decides; sizes say where to look. */
+/* identify_unpacked.h - the last step of every identifier that unpacks a run-time layout into GPTQ's: store, name, refer.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_MODEL_IDENTIFY_IDENTIFY_UNPACKED_H
 #define TD_MODEL_IDENTIFY_IDENTIFY_UNPACKED_H
 
+#include "model/identify/weight_set.h"
 #include "model/vllm_layout.h"
-#include "model/identify/fused_layers.h"
-#include "model/identify/identify.h"
 
-#define TD_IDENTIFY_RANKS 64         /* of a tensor-parallel server, at most */
+/* Make w the output of s: qweight, qzeros, scales and, where it has one, g_idx; attributes zero_offset and act_order. If the
+ * checkpoint has a layer with this content, qzeros get its zero_offset, and the tensors references; exactly one such layer names
+ * the set.
+ *   w           : the set takes its arrays; zeroed afterwards
+ *   sorted_rows : rows of w may be sorted by the groups of the checkpoint's g_idx, in any order within a group. Such a weight is
+ *                 named, and its qweight has no reference */
+void td_identify_unpacked(struct td_weight_set *s, struct td_vllm_weight *w, bool sorted_rows);
 
-/* How w may differ from the checkpoint's layer. */
-#define TD_IDENTIFY_SORTED 1         /* rows may be sorted by the groups of the checkpoint's g_idx (in any order within a group), w->g_idx being NULL */
-
-/* The result takes the arrays of *w over: qweight, qzeros, scales and, where it has one, g_idx; zero_offset becomes the checkpoint's. Attributes zero_offset
- * and act_order are set. Layers without a match have no name. A weight whose rows are sorted is named, and its qweight has no reference. */
-void td_identify_weight(struct td_identify *s, struct td_vllm_weight *w, int may);
-
-/* What a settler returns that could not undo a layout (rc): its weights are kept as they were sent; only what cannot be kept is lost. */
-int td_identify_unknown(int rc, struct td_error *err);
-
-/* s->t[at] is these tensors, "<part>.<tail>", stacked if they are several and converted if their type, from, was another. */
-void td_identify_refer(struct td_identify *s, int at, const struct td_fused *layer, const char *tail, enum td_dtype from);
+/* Map the error of an unpacking function: TD_ENOMEM stays, others become TD_EUNSUPPORTED, so that the weights are stored as they
+ * were sent. 0 stays 0. err, if not NULL, is changed alike. */
+int td_identify_unpack_error(int rc, struct td_error *err);
 
 #endif

@@ -40,8 +40,8 @@ struct client_set {                     /* weights of one layer as ops of the fi
     char *layer;                      /* NULL: unknown */
     bool named_by_call;               /* ops of the set have names of their own */
     bool unwanted;                    /* by its layer's name: nothing of it is kept */
-    struct td_tensor_rec t[TD_IDENTIFY_TENSORS]; int n;
-    struct tap_attr extra[TD_IDENTIFY_EXTRA]; int n_extra;
+    struct td_tensor_rec t[TD_WEIGHT_SET_TENSORS]; int n;
+    struct td_weight_attr extra[TD_WEIGHT_SET_EXTRA]; int n_extra;
 };
 
 struct client_weight {                  /* a set that is sent; index = the tap's id for it in this ring */
@@ -167,6 +167,8 @@ void client_name_held(struct td_tap_client *l, struct td_rows_request *requests,
 void client_write_held(struct td_tap_client *l);
 
 /* ---- read_ops.c ---- */
+/* A tap's description of a tensor as the fixture's; no blob, no ref. */
+void client_tensor_rec(struct td_tensor_rec *t, const struct tap_tensor *from);
 /* Ends with NUL inside its n bytes, and prints: it will stand in JSON and on terminals. */
 bool client_is_text(const char *s, size_t n, bool may_be_empty);
 /* rec : our copy of the head of the record, which lies at `at`. False: it does not hold together. */

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Another process wrote the record and may go on writing it: its head is copied first, and what was checked is what is used. */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/dtype.h"
@@ -111,14 +112,29 @@ static bool read_op(struct client_op *op, const struct tap_op *rec, const uint8_
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
-static void set_attr(cJSON *o, const struct tap_attr *a)
+void client_tensor_rec(struct td_tensor_rec *t, const struct tap_tensor *from)
 {
-    cJSON *old = cJSON_GetObjectItemCaseSensitive(o, a->name);
+    int i;
+
+    memset(t, 0, sizeof *t);
+    snprintf(t->role, sizeof t->role, "%s", from->role);
+    snprintf(t->dtype, sizeof t->dtype, "%s", from->dtype);
+    t->ndim = from->ndim;
+    for (i = 0; i < from->ndim; i++) {
+        t->shape[i] = from->shape[i];
+        t->strides[i] = from->strides[i];
+    }
+    t->align = from->opaque ? 0 : (int64_t)1 << (from->align <= 12 ? from->align : 0);
+}
+
+static void set_attr(cJSON *o, const char *name, int64_t value)
+{
+    cJSON *old = cJSON_GetObjectItemCaseSensitive(o, name);
 
     if (old)
-        cJSON_SetNumberValue(old, (double)a->value);
+        cJSON_SetNumberValue(old, (double)value);
     else
-        cJSON_AddNumberToObject(o, a->name, (double)a->value);
+        cJSON_AddNumberToObject(o, name, (double)value);
 }
 
 static cJSON *attributes(const struct client_op *op, const struct client_set *set)
@@ -127,9 +143,9 @@ static cJSON *attributes(const struct client_op *op, const struct client_set *se
     int i;
 
     for (i = 0; i < op->rec->n_attrs; i++)
-        set_attr(o, &op->attr[i]);
+        set_attr(o, op->attr[i].name, op->attr[i].value);
     for (i = 0; set && i < set->n_extra; i++)
-        set_attr(o, &set->extra[i]);
+        set_attr(o, set->extra[i].name, set->extra[i].value);
     return o;
 }
 
@@ -179,7 +195,7 @@ static int store(struct td_tap_client *l, const struct tap_tensor *from, const u
 {
     int rc = TD_OK;
 
-    td_identify_tensor(to, from);
+    client_tensor_rec(to, from);
     if (data)
         rc = td_writer_blob(l->opt.writer, data, from->bytes, elem_bytes(from->dtype), &to->blob);
     to->stored = data && !rc;
@@ -190,7 +206,7 @@ static int write_op(struct td_tap_client *l, struct client_tap *lk, const struct
 {
     struct tap_op rec = *op->rec;     /* td_op's strings are not const */
     char clock[] = "monotonic";
-    struct td_tensor_rec in[TAP_MAX_INPUTS + TD_IDENTIFY_TENSORS];
+    struct td_tensor_rec in[TAP_MAX_INPUTS + TD_WEIGHT_SET_TENSORS];
     struct td_op out = {.op = l->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = lk->pid, .t_ns = rec.rec.t_ns, .kind = rec.kind,
                         .layer = set && !set->named_by_call ? set->layer : op->name ? rec.name : NULL, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in, .has_out = true,
                         .impl = {.symbol = rec.symbol, .library = lk->library[0] ? lk->library : NULL, .build = lk->build[0] ? lk->build : NULL,

@@ -1,5 +1,6 @@
-/* read_weights.c - sets of weights: put together from their chunks, settled at the first op that uses them.
+/* read_weights.c - sets of weights: put together from their chunks, identified at the first op that uses them.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,32 +124,32 @@ bool client_take_chunk(struct td_tap_client *l, struct client_ring *r, const str
     return true;
 }
 
-/* ---- settling ------------------------------------------------------------------------------------------------------ */
+/* ---- identifying --------------------------------------------------------------------------------------------------- */
 
 static int elem_bytes(const char *dtype)
 {
     return strcmp(dtype, "F16") && strcmp(dtype, "BF16") ? 1 : 2;
 }
 
-/* Into the fixture, or, when a reference is enough, as a hash only. */
-static int store(struct td_tap_client *l, struct td_identify *s)
+/* Store the set in the fixture; or, where a reference is enough, only its hashes. */
+static int store_set(struct td_tap_client *l, struct td_weight_set *s)
 {
     bool by_reference = s->matches && l->opt.weights_by_reference, stored = false;
     int64_t bytes = 0;
     int t, rc = TD_OK;
 
     for (t = 0; t < s->n && !rc; t++) {
-        struct td_tensor_rec *rec = &s->t[t];
+        struct td_weight_tensor *from = &s->t[t];
 
-        if (!s->data[t])
+        if (!from->data)
             continue;
-        bytes += (int64_t)s->size[t];
-        if (by_reference && rec->ref) {
-            rec->blob = td_hash_bytes(s->data[t], s->size[t]);
+        bytes += (int64_t)from->size;
+        if (by_reference && from->rec.ref) {
+            from->rec.blob = td_hash_bytes(from->data, from->size);
             continue;
         }
-        rc = td_writer_blob(l->opt.writer, s->data[t], s->size[t], elem_bytes(rec->dtype), &rec->blob);
-        rec->stored = !rc;
+        rc = td_writer_blob(l->opt.writer, from->data, from->size, elem_bytes(from->rec.dtype), &from->rec.blob);
+        from->rec.stored = !rc;
         stored = true;
     }
     td_writer_count(l->opt.writer, "weights.seen", 1, bytes);
@@ -158,42 +159,92 @@ static int store(struct td_tap_client *l, struct td_identify *s)
     return rc;
 }
 
-static void take_over(struct client_set *set, struct td_identify *s)
+/* The output of s becomes the set; its refs change hands. */
+static void move_output(struct client_set *set, struct td_weight_set *s)
 {
-    memcpy(set->t, s->t, sizeof set->t);
-    memset(s->t, 0, sizeof s->t);
+    int i;
+
+    for (i = 0; i < s->n; i++) {
+        set->t[i] = s->t[i].rec;
+        s->t[i].rec.ref = NULL;
+    }
     set->n = s->n;
     memcpy(set->extra, s->extra, sizeof set->extra);
     set->n_extra = s->n_extra;
     set->named_by_call = s->named_by_call;
 }
 
-/* bytes : of each weight of the op, or NULL */
-static int settle(struct td_tap_client *l, const struct client_op *op, const uint8_t *const *bytes, struct td_hash key, struct client_set **out)
+/* The weights of an op in the words of model/identify. */
+struct identify_input {
+    struct td_weight_tensor sent[TAP_MAX_WEIGHTS];
+    struct td_weight_attr attrs[TAP_MAX_ATTRS];
+    struct td_weight_fingerprint fingerprint;
+};
+
+static void fill_fingerprint(struct td_weight_fingerprint *to, const struct tap_fingerprint *from)
 {
-    struct td_identify s = {.kind = op->rec->kind, .layout = op->rec->layout, .name = op->name, .print = op->rec->has_fingerprint ? &op->print : NULL,
-                          .attrs = op->attr, .n_attrs = op->rec->n_attrs, .w = op->tensor, .n_w = op->rec->n_w, .bytes = bytes, .layers = l->layers};
+    _Static_assert(sizeof to->word == sizeof from->word, "the same sample");
+    to->n = from->n;
+    to->k = from->k;
+    snprintf(to->dtype, sizeof to->dtype, "%s", from->dtype);
+    memcpy(to->word, from->word, sizeof to->word);
+}
+
+/* bytes : of each weight of the op, or NULL. s borrows from in and op. */
+static void fill_input(struct td_weight_set *s, struct identify_input *in, const struct client_op *op, const uint8_t *const *bytes)
+{
+    int i;
+
+    for (i = 0; i < op->rec->n_w; i++) {
+        client_tensor_rec(&in->sent[i].rec, &op->tensor[i]);
+        in->sent[i].data = bytes[i];
+        in->sent[i].size = op->tensor[i].bytes;
+    }
+    for (i = 0; i < op->rec->n_attrs; i++) {
+        snprintf(in->attrs[i].name, sizeof in->attrs[i].name, "%s", op->attr[i].name);
+        in->attrs[i].value = op->attr[i].value;
+    }
+    if (op->rec->has_fingerprint) {
+        fill_fingerprint(&in->fingerprint, &op->print);
+        s->fingerprint = &in->fingerprint;
+    }
+    s->kind = op->rec->kind;
+    s->layout = op->rec->layout;
+    s->name = op->name;
+    s->sent = in->sent, s->n_sent = op->rec->n_w;
+    s->attrs = in->attrs, s->n_attrs = op->rec->n_attrs;
+}
+
+/* Identify and store the weights of an op, which is the first to use them. bytes : of each weight, or NULL */
+static int identify_set(struct td_tap_client *l, const struct client_op *op, const uint8_t *const *bytes, struct td_hash key, struct client_set **out)
+{
+    struct identify_input in = {0};
+    struct td_weight_set s = {.layers = l->layers};
     struct client_set *set = calloc(1, sizeof *set);
     struct td_error err = {0};
     bool unwanted = false;
-    int rc = set ? td_identify_weights(&s, &err) : TD_ENOMEM;
+    int rc = TD_ENOMEM;
 
+    if (set) {
+        fill_input(&s, &in, op, bytes);
+        rc = td_identify_weights(&s, &err);
+    }
     if (!rc && s.layer[0] && !(set->layer = strdup(s.layer)))
         rc = TD_ENOMEM;
     unwanted = !rc && !s.named_by_call && !client_wants_layer(l, set->layer);
     if (!rc && !unwanted)
-        rc = store(l, &s);
+        rc = store_set(l, &s);
     if (unwanted)
         td_writer_count(l->opt.writer, "weights.unwanted", 1, 0);
     if (!rc) {
         set->unwanted = unwanted;
         set->key = key;
-        take_over(set, &s);
+        move_output(set, &s);
         *out = set;
     } else {
         free_set(set);
     }
-    td_identify_release(&s);
+    td_weight_set_release(&s);
     return rc;
 }
 
@@ -242,7 +293,7 @@ static int opaque_weights(struct td_tap_client *l, struct client_ring *r, const 
             return TD_ENOMEM;
         r->opaque = more;
     }
-    rc = settle(l, op, none, key, &set);
+    rc = identify_set(l, op, none, key, &set);
     if (rc)
         return rc;
     r->opaque[r->n_opaque++] = (struct client_opaque){key, set};
@@ -268,7 +319,7 @@ static int sent_weights(struct td_tap_client *l, struct client_ring *r, const st
             bytes[t] = piece(w, t);
     }
     if (!w->set) {
-        rc = settle(l, op, bytes, key, &w->set);
+        rc = identify_set(l, op, bytes, key, &w->set);
         if (rc)
             return rc;
         free(w->data);

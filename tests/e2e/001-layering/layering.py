@@ -14,7 +14,7 @@ common:
 format: common
 wire: common format
 model: common
-model/identify: common format model recorder/tap/core
+model/identify: common format model
 kernels/abi:
 kernels/adapters: kernels/abi
 kernels/simt: common model kernels kernels/adapters
