@@ -13,6 +13,8 @@
 #include "common/args.h"
 #include "common/proc.h"
 #include "format/fixture.h"
+#include "recorder/tap_client/request_ids.h"
+#include "recorder/tap_client/server_env.h"
 #include "recorder/tap_client/tap_client.h"
 #include "wire/extras.h"
 #include "wire/scores.h"

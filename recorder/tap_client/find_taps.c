@@ -1,5 +1,7 @@
 /* find_taps.c - from a port or a process to the sockets of the taps in it and its descendants.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/find_taps.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +14,6 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
-#include "recorder/tap_client/client_state.h"
 
 #define INODES_MAX 64
 #define PROCESSES_MAX 65536

@@ -1,15 +1,30 @@
 /* read_weights.c - sets of weights: put together from their chunks, identified at the first op that uses them.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/read_weights.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap_client/client_state.h"
+#include "model/identify/identify.h"
+#include "recorder/tap_client/client_ledger.h"
+#include "recorder/tap_client/wanted_layers.h"
 
+#define ALIGN 64u                     /* of each tensor in memory */
 #define WEIGHTS_MAX 1000000u
 #define WEIGHTS_AHEAD 16384u          /* ids count up; so many may be given and not sent */
 #define OPAQUE_MAX 16384u
 #define WEIGHT_BYTES_MAX (16ULL << 30)
+
+/* A set that is sent; its index in the ring's list is the tap's id for it. */
+struct client_weight {
+    uint8_t *data;                    /* until it is identified: each tensor at a multiple of ALIGN */
+    uint64_t have, total, bytes[TAP_MAX_WEIGHTS];
+    struct client_set *set;           /* NULL: not identified yet */
+};
+
+/* A set whose bytes cannot be read, known by its description. */
+struct client_opaque { struct td_hash key; struct client_set *set; }; /* keys side by side: they are searched */
 
 static void free_set(struct client_set *set)
 {
@@ -59,7 +74,7 @@ static struct client_weight *weight_slot(struct client_ring *r, uint32_t id)
 }
 
 /* Room for the set, each tensor aligned. */
-static bool begin_set(struct td_tap_client *l, struct client_weight *w, const struct tap_weight *rec)
+static bool begin_set(struct td_tap_client *c, struct client_weight *w, const struct tap_weight *rec)
 {
     uint64_t room = 0;
     int t;
@@ -70,13 +85,13 @@ static bool begin_set(struct td_tap_client *l, struct client_weight *w, const st
             return false;
         w->bytes[t] = rec->bytes[t];
         w->total += rec->bytes[t];
-        room += tap_round(rec->bytes[t], CLIENT_ALIGN);
+        room += tap_round(rec->bytes[t], ALIGN);
     }
     if (!w->total || w->total > WEIGHT_BYTES_MAX)
         return false;
-    w->data = aligned_alloc(CLIENT_ALIGN, room);
+    w->data = aligned_alloc(ALIGN, room);
     if (!w->data)
-        client_keep_failure(l, TD_ENOMEM, "weights");
+        client_note_failure(c, TD_ENOMEM, "weights");
     return w->data != NULL;
 }
 
@@ -87,7 +102,7 @@ static uint8_t *piece(const struct client_weight *w, int t)
     int i;
 
     for (i = 0; i < t; i++)
-        at += tap_round(w->bytes[i], CLIENT_ALIGN);
+        at += tap_round(w->bytes[i], ALIGN);
     return w->data + at;
 }
 
@@ -111,11 +126,11 @@ static void scatter(struct client_weight *w, const uint8_t *from, uint64_t len)
     }
 }
 
-bool client_take_chunk(struct td_tap_client *l, struct client_ring *r, const struct tap_weight *rec, const uint8_t *data)
+bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const struct tap_weight *rec, const uint8_t *data)
 {
     struct client_weight *w = weight_slot(r, rec->id);
 
-    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set || (!w->data && !begin_set(l, w, rec)))
+    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set || (!w->data && !begin_set(c, w, rec)))
         return false;
     if (rec->offset != w->have || rec->len > w->total - w->have)
         return false;
@@ -132,9 +147,9 @@ static int elem_bytes(const char *dtype)
 }
 
 /* Store the set in the fixture; or, where a reference is enough, only its hashes. */
-static int store_set(struct td_tap_client *l, struct td_weight_set *s)
+static int store_set(struct td_tap_client *c, struct td_weight_set *s)
 {
-    bool by_reference = s->matches && l->opt.weights_by_reference, stored = false;
+    bool by_reference = s->matches && c->opt.weights_by_reference, stored = false;
     int64_t bytes = 0;
     int t, rc = TD_OK;
 
@@ -148,14 +163,14 @@ static int store_set(struct td_tap_client *l, struct td_weight_set *s)
             from->rec.blob = td_hash_bytes(from->data, from->size);
             continue;
         }
-        rc = td_writer_blob(l->opt.writer, from->data, from->size, elem_bytes(from->rec.dtype), &from->rec.blob);
+        rc = td_writer_blob(c->opt.writer, from->data, from->size, elem_bytes(from->rec.dtype), &from->rec.blob);
         from->rec.stored = !rc;
         stored = true;
     }
-    td_writer_count(l->opt.writer, "weights.seen", 1, bytes);
-    td_writer_count(l->opt.writer, s->matches == 1 ? "weights.matched" : s->matches ? "weights.ambiguous" : "weights.unmatched", 1, bytes);
+    td_writer_count(c->opt.writer, "weights.seen", 1, bytes);
+    td_writer_count(c->opt.writer, s->matches == 1 ? "weights.matched" : s->matches ? "weights.ambiguous" : "weights.unmatched", 1, bytes);
     if (!rc && stored)
-        td_writer_count(l->opt.writer, "weights.stored", 1, bytes);
+        td_writer_count(c->opt.writer, "weights.stored", 1, bytes);
     return rc;
 }
 
@@ -205,7 +220,7 @@ static void fill_input(struct td_weight_set *s, struct identify_input *in, const
         in->attrs[i].value = op->attr[i].value;
     }
     if (op->rec->has_fingerprint) {
-        fill_fingerprint(&in->fingerprint, &op->print);
+        fill_fingerprint(&in->fingerprint, &op->fingerprint);
         s->fingerprint = &in->fingerprint;
     }
     s->kind = op->rec->kind;
@@ -216,10 +231,10 @@ static void fill_input(struct td_weight_set *s, struct identify_input *in, const
 }
 
 /* Identify and store the weights of an op, which is the first to use them. bytes : of each weight, or NULL */
-static int identify_set(struct td_tap_client *l, const struct client_op *op, const uint8_t *const *bytes, struct td_hash key, struct client_set **out)
+static int identify_set(struct td_tap_client *c, const struct client_op *op, const uint8_t *const *bytes, struct td_hash key, struct client_set **out)
 {
     struct identify_input in = {0};
-    struct td_weight_set s = {.layers = l->layers};
+    struct td_weight_set s = {.layers = c->layers};
     struct client_set *set = calloc(1, sizeof *set);
     struct td_error err = {0};
     bool unwanted = false;
@@ -231,11 +246,11 @@ static int identify_set(struct td_tap_client *l, const struct client_op *op, con
     }
     if (!rc && s.layer[0] && !(set->layer = strdup(s.layer)))
         rc = TD_ENOMEM;
-    unwanted = !rc && !s.named_by_call && !client_wants_layer(l, set->layer);
+    unwanted = !rc && !s.named_by_call && !client_wants_layer(c, set->layer);
     if (!rc && !unwanted)
-        rc = store_set(l, &s);
+        rc = store_set(c, &s);
     if (unwanted)
-        td_writer_count(l->opt.writer, "weights.unwanted", 1, 0);
+        td_writer_count(c->opt.writer, "weights.unwanted", 1, 0);
     if (!rc) {
         set->unwanted = unwanted;
         set->key = key;
@@ -248,13 +263,13 @@ static int identify_set(struct td_tap_client *l, const struct client_op *op, con
     return rc;
 }
 
-/* How the tap described the weights; with their name and print where no bytes tell them apart. */
+/* How the tap described the weights; with their name and fingerprint where no bytes tell them apart. */
 static struct td_hash key_of(const struct client_op *op, bool opaque)
 {
     struct {
         char kind[sizeof op->rec->kind], layout[sizeof op->rec->layout], name[TAP_NAME];
         struct tap_tensor w[TAP_MAX_WEIGHTS];
-        struct tap_fingerprint print;
+        struct tap_fingerprint fingerprint;
     } all;
 
     memset(&all, 0, sizeof all);
@@ -264,11 +279,11 @@ static struct td_hash key_of(const struct client_op *op, bool opaque)
     if (opaque)
         memcpy(all.name, op->rec->name, sizeof all.name);
     if (opaque && op->rec->has_fingerprint)
-        all.print = op->print;
+        all.fingerprint = op->fingerprint;
     return td_hash_bytes(&all, sizeof all);
 }
 
-static int opaque_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **out)
+static int opaque_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_set **out)
 {
     static const uint8_t *const none[TAP_MAX_WEIGHTS];
     struct td_hash key = key_of(op, true);
@@ -293,7 +308,7 @@ static int opaque_weights(struct td_tap_client *l, struct client_ring *r, const 
             return TD_ENOMEM;
         r->opaque = more;
     }
-    rc = identify_set(l, op, none, key, &set);
+    rc = identify_set(c, op, none, key, &set);
     if (rc)
         return rc;
     r->opaque[r->n_opaque++] = (struct client_opaque){key, set};
@@ -301,7 +316,7 @@ static int opaque_weights(struct td_tap_client *l, struct client_ring *r, const 
     return TD_OK;
 }
 
-static int sent_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **out)
+static int sent_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_set **out)
 {
     struct client_weight *w = op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
     const uint8_t *bytes[TAP_MAX_WEIGHTS] = {NULL};
@@ -319,7 +334,7 @@ static int sent_weights(struct td_tap_client *l, struct client_ring *r, const st
             bytes[t] = piece(w, t);
     }
     if (!w->set) {
-        rc = identify_set(l, op, bytes, key, &w->set);
+        rc = identify_set(c, op, bytes, key, &w->set);
         if (rc)
             return rc;
         free(w->data);
@@ -329,10 +344,10 @@ static int sent_weights(struct td_tap_client *l, struct client_ring *r, const st
     return TD_OK;
 }
 
-int client_op_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **set)
+int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_set **set)
 {
     *set = NULL;
     if (op->rec->weight)
-        return sent_weights(l, r, op, set);
-    return op->rec->n_w ? opaque_weights(l, r, op, set) : TD_OK;
+        return sent_weights(c, r, op, set);
+    return op->rec->n_w ? opaque_weights(c, r, op, set) : TD_OK;
 }

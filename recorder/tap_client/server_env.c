@@ -3,6 +3,8 @@
  *
  * A program built with a sanitizer ends at once when another library is loaded before the sanitizer's own, and so does a plain
  * program with a sanitized tap: what either needs is read from its ELF headers and put first. */
+#include "recorder/tap_client/server_env.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "recorder/tap_client/client_state.h"
+#include "recorder/tap_client/find_taps.h"
 
 #define TAP_LIBRARY "libtapedeck-tap.so"
 #define PRELOAD_MAX 16384

@@ -16,7 +16,8 @@
 
 #include "common/clock.h"
 #include "model/checkpoint.h"
-#include "recorder/tap_client/client_state.h"
+#include "model/identify/identify.h"
+#include "recorder/tap_client/find_taps.h"
 #include "tests/unit/tiny_checkpoint.h"
 
 #define LAYER "model.layers.0.mlp.up_proj"

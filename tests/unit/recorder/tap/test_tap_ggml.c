@@ -18,6 +18,7 @@
 #include "common/json.h"
 #include "common/proc.h"
 #include "format/fixture.h"
+#include "recorder/tap_client/server_env.h"
 #include "recorder/tap_client/tap_client.h"
 
 enum { K = 8, N = 6, CELLS = 5, WIDE = 32, GEMMS = 3, NODES = 7 }; /* as in lib_fake_llama.c */

@@ -24,6 +24,8 @@
 #include "common/json.h"
 #include "common/proc.h"
 #include "format/fixture.h"
+#include "recorder/tap_client/request_ids.h"
+#include "recorder/tap_client/server_env.h"
 #include "recorder/tap_client/tap_client.h"
 #include "recorder/tap/core/tap_proto.h"
 

@@ -1,0 +1,41 @@
+/* flight_dump.c - ask the taps to dump the rings of their flight recorders.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/flight_dump.h"
+
+#include "common/log.h"
+
+#define ANSWER_MS 3000
+
+bool client_flight_dump(struct td_tap_client *c, enum tap_flight why, bool *busy)
+{
+    int i, n = 0;
+
+    *busy = pthread_mutex_trylock(&c->talk) != 0; /* not waited for: a tap that disarms waits for the pump, which may be us */
+    if (*busy)
+        return false;
+    for (i = 0; i < c->n; i++) {
+        struct tap_msg m = {.type = TAP_KEEP, .mode = why}, reply;
+        struct td_error err = {0};
+
+        if (!c->tap[i].alive || !c->tap[i].armed)
+            continue;
+        if (client_ask(&c->tap[i], &m, &reply, ANSWER_MS, &err))
+            td_log(TD_LOG_INFO, "tap", "%s", err.msg);
+        else
+            n++;
+    }
+    pthread_mutex_unlock(&c->talk);
+    return n > 0;
+}
+
+void client_flight_poll(struct td_tap_client *c)
+{
+    bool busy = false;
+
+    if (!c->opt.keep || !*c->opt.keep)
+        return;
+    if (!client_flight_dump(c, TAP_FLIGHT_SIGNAL, &busy) && !busy)
+        td_log(TD_LOG_WARN, "tap", "SIGUSR1: no flight recorder is on its way (it runs in the tapped repeats, on a GPU), or what it has is being kept already");
+    if (!busy)
+        *c->opt.keep = 0;
+}

@@ -1,0 +1,30 @@
+/* read_weights.h - weight sets: put together from chunks, identified and stored at the first op that uses them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_RECORDER_TAP_CLIENT_READ_WEIGHTS_H
+#define TD_RECORDER_TAP_CLIENT_READ_WEIGHTS_H
+
+#include "model/identify/weight_set.h"
+#include "recorder/tap_client/client_state.h"
+
+/* The weights of one layer as its ops in the fixture have them. */
+struct client_set {
+    struct td_hash key;               /* of how the tap described them: all ops of the set must agree */
+    char *layer;                      /* NULL: unknown */
+    bool named_by_call;               /* ops of the set have names of their own */
+    bool unwanted;                    /* by its layer's name: nothing of it is stored */
+    struct td_tensor_rec t[TD_WEIGHT_SET_TENSORS]; int n;
+    struct td_weight_attr extra[TD_WEIGHT_SET_EXTRA]; int n_extra;
+};
+
+/* Read a chunk of a weight set. rec : a copy of the record's head; data : what follows the head in the ring. False: the record
+ * does not hold together. The lock is held. */
+bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const struct tap_weight *rec, const uint8_t *data);
+
+/* Find the weight set of an op; identify and store it if the op is the first to use it. 0, with *set NULL: the op has no weights.
+ * TD_ECORRUPT: the record does not hold together; TD_ELIMIT: more sets than a server has; others: the op is lost. *set lives as
+ * long as the ring. The lock is held. */
+int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_set **set);
+
+void client_weights_release(struct client_ring *r);
+
+#endif
