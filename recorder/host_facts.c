@@ -1,15 +1,15 @@
 /* host_facts.c - facts about the machine that records.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/host_facts.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "recorder/record.h"
 
 /* The value of the first line "key : value" of a text; "" when there is none. */
 static void value_of(const char *text, const char *key, char *out, size_t n)
@@ -74,7 +74,7 @@ static void gpu_of(struct td_buf *text, char *out, size_t n)
         snprintf(out, n, "AMD (kfd)");
 }
 
-void td_host_facts(struct td_writer *w)
+void td_host_facts_write(struct td_writer *w)
 {
     struct td_buf text = TD_BUF_INIT(4 << 20);
     char value[256], isa[256], flags[8192];
@@ -97,22 +97,4 @@ void td_host_facts(struct td_writer *w)
     gpu_of(&text, value, sizeof value);
     td_writer_fact_str(w, "host", "gpu", value);
     td_buf_release(&text);
-}
-
-int td_host_local_port(const char *url)
-{
-    bool https = !strncmp(url, "https", 5);
-    char host[256], mine[256] = "", *end;
-    const char *at = strstr(url, "://") + 3, *colon;
-    int port = https ? 443 : 80;
-
-    snprintf(host, sizeof host, "%.*s", (int)strcspn(at, "/"), at);
-    end = *host == '[' ? strchr(host, ']') : host;
-    colon = end ? strchr(end, ':') : NULL;
-    if (colon) {
-        port = atoi(colon + 1);
-        host[colon - host] = '\0';
-    }
-    gethostname(mine, sizeof mine - 1);
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") || !strcasecmp(host, mine) ? port : 0;
 }

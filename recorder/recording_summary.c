@@ -1,12 +1,14 @@
-/* recording_summary.c - what a recording's summary says.
+/* recording_summary.c - what `record` prints at its end: medians and counts of each phase, and what is not in the fixture.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/recording_summary.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/coverage.h"
-#include "recorder/record.h"
 #include "wire/collapse.h"
+#include "wire/derive.h"
 
 #define MAX_SAMPLES 1000000
 
@@ -32,7 +34,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-double td_samples_median(struct td_samples *s)
+static double median_of(struct td_samples *s)
 {
     if (!s->n)
         return NAN;
@@ -40,7 +42,7 @@ double td_samples_median(struct td_samples *s)
     return s->n % 2 ? s->v[s->n / 2] : (s->v[s->n / 2 - 1] + s->v[s->n / 2]) / 2;
 }
 
-static void add_times(struct td_phase_figures *p, const struct td_exchange *x)
+static void add_times(struct td_phase_summary *p, const struct td_exchange *x)
 {
     int64_t ttft = td_exchange_ttft_ns(x);
     double gaps[4096];
@@ -56,37 +58,37 @@ static void add_times(struct td_phase_figures *p, const struct td_exchange *x)
         p->t_last_ns = x->t_end_ns;
 }
 
-void td_figures_add(struct td_figures *f, const struct td_exchange *x)
+void td_recording_summary_add(struct td_recording_summary *s, const struct td_exchange *x)
 {
-    struct td_phase_figures *p = &f->phase[x->phase];
+    struct td_phase_summary *p = &s->phase[x->phase];
     struct td_collapse c;
 
     p->requests++;
     p->failed += x->error != NULL;
     p->tokens += x->n_tokens;
-    if (x->error && !*f->first_error)
-        snprintf(f->first_error, sizeof f->first_error, "%.60s: %.220s", x->prompt_id, x->error);
+    if (x->error && !*s->first_error)
+        snprintf(s->first_error, sizeof s->first_error, "%.60s: %.220s", x->prompt_id, x->error);
     if (!x->error && x->t_sent_ns)
         add_times(p, x);
     if (x->phase == TD_PHASE_WARMUP)
         return;
-    f->ids_incomplete += !x->error && x->token_ids && !x->ids_complete;
-    f->without_logprobs += !x->error && !x->logprobs;
+    s->ids_incomplete += !x->error && x->token_ids && !x->ids_complete;
+    s->without_logprobs += !x->error && !x->logprobs;
     td_collapse_check(x, NULL, &c);
-    f->collapsed += c.hard;
-    if (c.hard && !*f->first_collapse)
-        snprintf(f->first_collapse, sizeof f->first_collapse, "%.60s: %.220s", x->prompt_id, c.why);
+    s->collapsed += c.hard;
+    if (c.hard && !*s->first_collapse)
+        snprintf(s->first_collapse, sizeof s->first_collapse, "%.60s: %.220s", x->prompt_id, c.why);
 }
 
-void td_figures_release(struct td_figures *f)
+void td_recording_summary_release(struct td_recording_summary *s)
 {
     int i;
 
     for (i = 0; i < 3; i++) {
-        free(f->phase[i].ttft_ns.v);
-        free(f->phase[i].itl_ns.v);
+        free(s->phase[i].ttft_ns.v);
+        free(s->phase[i].itl_ns.v);
     }
-    memset(f, 0, sizeof *f);
+    memset(s, 0, sizeof *s);
 }
 
 static const char *ms(double ns, char *out, size_t n)
@@ -98,7 +100,7 @@ static const char *ms(double ns, char *out, size_t n)
     return out;
 }
 
-static void print_phase(struct td_phase_figures *p, const char *name, size_t prompts, FILE *to)
+static void print_phase(struct td_phase_summary *p, const char *name, size_t prompts, FILE *to)
 {
     char ttft[32], itl[32], rate[32] = "-";
     double s = (double)(p->t_last_ns - p->t_first_ns) / 1e9;
@@ -108,8 +110,8 @@ static void print_phase(struct td_phase_figures *p, const char *name, size_t pro
     if (s > 0)
         snprintf(rate, sizeof rate, "%.0f", (double)p->tokens / s);
     fprintf(to, "%-8s %8zu %9lld %7lld %8lld %12s %12s %9s\n", name, prompts, (long long)p->requests, (long long)p->failed,
-            (long long)p->tokens, ms(td_samples_median(&p->ttft_ns), ttft, sizeof ttft),
-            ms(td_samples_median(&p->itl_ns), itl, sizeof itl), rate);
+            (long long)p->tokens, ms(median_of(&p->ttft_ns), ttft, sizeof ttft),
+            ms(median_of(&p->itl_ns), itl, sizeof itl), rate);
 }
 
 /* What a fixture would say that held only this. */
@@ -159,12 +161,12 @@ static void print_ops(const struct td_tap_client_state *ops, FILE *to)
                 (long long)ops->ops_ring);
 }
 
-void td_figures_print(struct td_figures *f, size_t prompts, const struct td_tap_client_state *ops, const char *no_tap, FILE *to)
+void td_recording_summary_print(struct td_recording_summary *s, size_t prompts, const struct td_tap_client_state *ops, const char *no_tap, FILE *to)
 {
     fprintf(to, "%-8s %8s %9s %7s %8s %12s %12s %9s\n", "phase", "prompts", "requests", "failed", "tokens", "TTFT median",
             "ITL median", "tokens/s");
-    print_phase(&f->phase[TD_PHASE_TIMED], "timed", prompts, to);
-    print_phase(&f->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
+    print_phase(&s->phase[TD_PHASE_TIMED], "timed", prompts, to);
+    print_phase(&s->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
     if (ops)
         print_ops(ops, to);
     if (ops)

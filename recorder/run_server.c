@@ -1,17 +1,19 @@
 /* run_server.c - the server that `record --run` starts, in a process group of its own.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/run_server.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "recorder/record.h"
+#include "recorder/tap_client/server_env.h"
 #include "wire/client.h"
 
 #define GRACE_MS 15000
 
-volatile sig_atomic_t td_started_group;
+volatile sig_atomic_t td_run_server_group;
 
-/* Whoever answers there now would be recorded instead of the server that is about to start. */
+/* A server that listens there already would be recorded instead of the one that is about to start. */
 static int check_free(const char *url, struct td_error *err)
 {
     struct td_http_reply reply = TD_HTTP_REPLY_INIT;
@@ -23,7 +25,7 @@ static int check_free(const char *url, struct td_error *err)
                                             : TD_OK;
 }
 
-int td_started_run(struct td_started *s, char **command, const char *url, bool with_tap, int64_t graphs_mib, char *no_tap, size_t no_tap_size,
+int td_run_server_start(struct td_run_server *s, char **command, const char *url, bool with_tap, int64_t graphs_mib, char *no_tap, size_t no_tap_size,
                    struct td_error *err)
 {
     struct td_tap_client_env env = {{NULL}};
@@ -39,14 +41,14 @@ int td_started_run(struct td_started *s, char **command, const char *url, bool w
     else if (with_tap)
         o.extra_env = env.vars;
     rc = td_proc_start(&s->proc, &o, err);
-    td_started_group = rc ? 0 : (sig_atomic_t)s->proc.pid;
+    td_run_server_group = rc ? 0 : (sig_atomic_t)s->proc.pid;
     td_tap_client_env_release(&env);
     return rc;
 }
 
-bool td_started_alive(void *started)
+bool td_run_server_alive(void *arg)
 {
-    struct td_started *s = started;
+    struct td_run_server *s = arg;
 
     if (s->proc.pid <= 0)
         return !*s->how;
@@ -56,8 +58,8 @@ bool td_started_alive(void *started)
     return false;
 }
 
-void td_started_end(struct td_started *s)
+void td_run_server_end(struct td_run_server *s)
 {
     td_proc_end(&s->proc, GRACE_MS);
-    td_started_group = 0;
+    td_run_server_group = 0;
 }
