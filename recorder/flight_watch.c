@@ -13,7 +13,7 @@ bool td_flight_watch_answer(struct td_tap_client *c, const struct td_exchange *x
     if (!found.hard)
         return false;
     td_log(TD_LOG_WARN, "record", "%s, repeat %d, collapsed: %s", x->prompt_id, x->repeat, found.why);
-    return td_tap_client_keep(c);
+    return td_tap_client_dump_flight(c);
 }
 
 void td_flight_watch_report(struct td_tap_client *c, bool interrupted)
@@ -22,6 +22,6 @@ void td_flight_watch_report(struct td_tap_client *c, bool interrupted)
 
     if (td_tap_client_first_bad(c, sentence, sizeof sentence))
         td_log(TD_LOG_WARN, "record", "%s", sentence);
-    if (!interrupted && td_tap_client_layers_said(c, sentence, sizeof sentence))
+    if (!interrupted && td_tap_client_report_layers(c, sentence, sizeof sentence))
         td_log(TD_LOG_WARN, "record", "%s", sentence);
 }

@@ -183,7 +183,7 @@ static int record(struct given *g, struct td_error *err)
     list_to_array(&g->redact, g->o.redact);
     if (g->o.scores)
         redact_scores(g->o.redact);
-    g->o.keep = &dump_asked;
+    g->o.dump_asked = &dump_asked;
     catch_signals(g->o.flight != 0);
     return td_record(&g->o, &stop, err);
 }

@@ -53,7 +53,7 @@ static int reach_server(struct td_recording *r, struct td_error *err)
     struct td_api_options api = {.server = o->server, .kind = o->api, .model = o->model, .headers = o->headers,
                                  .timeout_ms = (int)(o->timeout_s * 1000), .wait_unreachable = o->wait || o->command,
                                  .alive = td_run_server_alive, .alive_arg = &r->started, .stop = r->stop};
-    bool with_tap = o->mode.take != TD_TAP_CLIENT_OFF;
+    bool with_tap = o->mode.steps != TD_TAP_CLIENT_OFF;
     int rc = TD_OK;
 
     if (o->command)
@@ -252,7 +252,7 @@ static int check_answers(const struct td_recording *r, struct td_error *err)
 
 static void print_summary(struct td_recording *r)
 {
-    const char *no_tap = r->opt->mode.take == TD_TAP_CLIENT_OFF ? "--gemms off" : *r->no_tap ? "no tap in the server" : "not reached";
+    const char *no_tap = r->opt->mode.steps == TD_TAP_CLIENT_OFF ? "--gemms off" : *r->no_tap ? "no tap in the server" : "not reached";
 
     td_recording_summary_print(&r->summary, r->suite.n, r->have_ops ? &r->ops : NULL, no_tap, stdout);
     printf("%s\n", r->dir);

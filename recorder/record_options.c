@@ -17,7 +17,7 @@ int td_record_options_gemms(const char *text, struct td_record_options *opt, str
     char *end;
     double percent = strtod(text, &end);
 
-    opt->mode.take = TD_TAP_CLIENT_SAMPLE;
+    opt->mode.steps = TD_TAP_CLIENT_SAMPLE;
     opt->mode.percent = 0;
     opt->mode.time_ppm = 0;
     opt->gemms_required = false;
@@ -26,12 +26,12 @@ int td_record_options_gemms(const char *text, struct td_record_options *opt, str
         return TD_OK;
     }
     if (!strcmp(text, "off")) {
-        opt->mode.take = TD_TAP_CLIENT_OFF;
+        opt->mode.steps = TD_TAP_CLIENT_OFF;
         return TD_OK;
     }
     opt->gemms_required = true;
     if (!strcmp(text, "all")) {
-        opt->mode.take = TD_TAP_CLIENT_ALL;
+        opt->mode.steps = TD_TAP_CLIENT_ALL;
         return TD_OK;
     }
     if (end == text || strcmp(end, "%") || !(percent > 0 && percent <= 100))
@@ -65,7 +65,7 @@ int td_record_options_graphs(bool graphs, bool starts, struct td_record_options 
 /* A sample must not disturb the server. Who asks for all gets all, unless they name a budget. */
 static int64_t budget_of(const struct td_record_options *opt)
 {
-    if (opt->budget_mib < 0 || (!opt->budget_mib && opt->mode.take == TD_TAP_CLIENT_ALL))
+    if (opt->budget_mib < 0 || (!opt->budget_mib && opt->mode.steps == TD_TAP_CLIENT_ALL))
         return -1;
     return (int64_t)(opt->budget_mib * (1 << 20));
 }
@@ -73,7 +73,7 @@ static int64_t budget_of(const struct td_record_options *opt)
 /* Options that need GEMMs to be recorded. */
 static int check_with_gemms(struct td_record_options *opt, struct td_error *err)
 {
-    bool off = opt->mode.take == TD_TAP_CLIENT_OFF;
+    bool off = opt->mode.steps == TD_TAP_CLIENT_OFF;
 
     if (opt->mode.all_kinds && off)
         return td_fail(err, TD_EINVAL, "--all-ops and --gemms off exclude each other");

@@ -25,7 +25,7 @@ struct td_record_options {
     char **command;               /* of --run, or NULL */
     struct td_tap_client_mode mode; /* of --gemms, --flight, --budget and --all-ops */
     int64_t flight;               /* --flight: MiB; TD_ARG_ALONE: the default; 0: none */
-    volatile sig_atomic_t *keep;  /* set by SIGUSR1: dump the flight recorder's ring */
+    volatile sig_atomic_t *dump_asked;  /* set by SIGUSR1: dump the flight recorder's ring */
     bool gemms_required;          /* they were asked for by name: without a tap the recording fails */
 };
 

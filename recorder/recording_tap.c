@@ -44,7 +44,7 @@ static struct td_tap_client_options client_options(const struct td_recording *r)
     const struct td_record_options *o = r->opt;
     struct td_tap_client_options c = {.writer = r->writer, .nonce = r->nonce, .checkpoint = o->checkpoint ? o->checkpoint : r->server.root,
                                       .weights_by_reference = o->weights_by_reference, .no_code = o->no_code,
-                                      .wanted_layers = o->layers, .keep = o->keep};
+                                      .wanted_layers = o->layers, .dump_asked = o->dump_asked};
 
     if (r->server.kind == TD_API_LLAMACPP) {
         c.rings = o->mode.all_kinds ? 1 : LLAMACPP_RINGS;
@@ -64,7 +64,7 @@ static void connect_tap(struct td_recording *r)
     struct td_tap_client_options options = client_options(r);
     struct td_error why = {0};
 
-    if (o->mode.take == TD_TAP_CLIENT_OFF)
+    if (o->mode.steps == TD_TAP_CLIENT_OFF)
         snprintf(r->no_tap, sizeof r->no_tap, "--gemms off");
     else if (*r->no_tap)
         return;
@@ -81,7 +81,7 @@ int td_recording_find_tap(struct td_recording *r, struct td_error *err)
 
     connect_tap(r);
     td_tap_client_facts(r->client, r->writer, r->client ? NULL : r->no_tap);
-    if (r->client || o->mode.take == TD_TAP_CLIENT_OFF)
+    if (r->client || o->mode.steps == TD_TAP_CLIENT_OFF)
         return TD_OK;
     if (o->gemms_required)
         return td_fail(err, TD_ENOTFOUND, "%s%s needs a tap: %s", all ? "--all-ops" : "--gemms ", all ? "" : o->gemms, r->no_tap);

@@ -13,16 +13,16 @@ static cJSON *describe_mode(const struct td_tap_client_mode *m)
     static const char *const name[] = {"off", "sample", "all"};
     cJSON *o = cJSON_CreateObject();
 
-    cJSON_AddStringToObject(o, "take", name[m->take]);
-    if (m->take == TD_TAP_CLIENT_SAMPLE)
+    cJSON_AddStringToObject(o, "take", name[m->steps]);
+    if (m->steps == TD_TAP_CLIENT_SAMPLE)
         cJSON_AddNumberToObject(o, "percent", m->percent);
-    if (m->take == TD_TAP_CLIENT_SAMPLE && m->time_ppm)
+    if (m->steps == TD_TAP_CLIENT_SAMPLE && m->time_ppm)
         cJSON_AddNumberToObject(o, "time_percent", m->time_ppm / 1e4);
-    if (m->take != TD_TAP_CLIENT_OFF)
+    if (m->steps != TD_TAP_CLIENT_OFF)
         cJSON_AddNumberToObject(o, "budget_bytes_per_s", (double)m->budget_bytes_per_s);
-    if (m->take != TD_TAP_CLIENT_OFF)
+    if (m->steps != TD_TAP_CLIENT_OFF)
         cJSON_AddStringToObject(o, "kinds", m->all_kinds ? "all" : "gemm");
-    if (m->take != TD_TAP_CLIENT_OFF && m->flight_mib)
+    if (m->steps != TD_TAP_CLIENT_OFF && m->flight_mib)
         cJSON_AddNumberToObject(o, "flight_mib", m->flight_mib);
     return o;
 }

@@ -4,13 +4,13 @@
 
 /* ---- what was sent ------------------------------------------------------------------------------------------------- */
 
-void client_note_failure(struct td_tap_client *c, int rc, const char *what)
+void client_ledger_failure(struct td_tap_client *c, int rc, const char *what)
 {
     if (rc)
         td_fail(&c->failed, rc, "the tap's %s could not be written to the fixture", what);
 }
 
-void client_count_one(struct td_tap_client *c, const char *seen, const char *name, int64_t bytes)
+void client_ledger_count(struct td_tap_client *c, const char *seen, const char *name, int64_t bytes)
 {
     td_writer_count(c->opt.writer, seen, 1, bytes);
     td_writer_count(c->opt.writer, name, 1, bytes);
@@ -31,7 +31,7 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_LAUNCHES] = {NULL, "launches.seen"},                    [TAP_LAUNCHES_KNOWN] = {NULL, "launches.known"},
     [TAP_GRAPHS] = {NULL, "launches.graphs"},                    [TAP_GRAPHS_READ] = {NULL, "launches.graphs_read"},
     [TAP_RESTS] = {NULL, "watch.rests"},                         [TAP_RESTED_MS] = {NULL, "watch.rested_ms"},
-}; /* ops and steps that were sent are counted when they are written: client_count_one() */
+}; /* ops and steps that were sent are counted when they are written: client_ledger_count() */
 
 static void count_changes(struct td_tap_client *c, struct tap_counter *now, struct tap_counter *before)
 {
@@ -65,7 +65,7 @@ static void count_changes(struct td_tap_client *c, struct tap_counter *now, stru
     }
 }
 
-void client_count(struct td_tap_client *c, struct client_tap *tap)
+void client_ledger_update(struct td_tap_client *c, struct client_tap *tap)
 {
     uint32_t i;
 

@@ -18,10 +18,10 @@
 #include "recorder/tap_client/client_state.h"
 
 /* Count one op or step as seen, and as what became of it. The lock is held, as for all of these. */
-void client_count_one(struct td_tap_client *c, const char *seen, const char *name, int64_t bytes);
+void client_ledger_count(struct td_tap_client *c, const char *seen, const char *name, int64_t bytes);
 /* Count what the tap's own counters say since the last call: what it dropped before it was sent. */
-void client_count(struct td_tap_client *c, struct client_tap *tap);
+void client_ledger_update(struct td_tap_client *c, struct client_tap *tap);
 /* Note that `what` could not be written, for td_tap_client_close() to return; the first failure stays. rc 0: nothing failed. */
-void client_note_failure(struct td_tap_client *c, int rc, const char *what);
+void client_ledger_failure(struct td_tap_client *c, int rc, const char *what);
 
 #endif

@@ -34,7 +34,7 @@ void client_drain_all(struct td_tap_client *c, struct client_tap *tap)
 {
     while (client_drain(c, tap))
         ;
-    client_count(c, tap);
+    client_ledger_update(c, tap);
 }
 
 void client_lose(struct td_tap_client *c, struct client_tap *tap)
@@ -49,10 +49,10 @@ void client_lose(struct td_tap_client *c, struct client_tap *tap)
 
 static void look_after(struct td_tap_client *c, struct client_tap *tap)
 {
-    client_count(c, tap);
+    client_ledger_update(c, tap);
     if (!tap->alive)
         return;
-    if (client_hung_up(tap)) {
+    if (client_tap_hung_up(tap)) {
         client_lose(c, tap);
     } else if (tap->armed && !atomic_load(&tap->shared->armed) && atomic_load(&tap->shared->why_asleep) == TAP_ASLEEP_HEARTBEAT) {
         tap->armed = 0;
@@ -89,7 +89,7 @@ static void *pump(void *arg)
                 look_after(c, &c->tap[i]);
         }
         pthread_mutex_unlock(&c->lock);
-        client_flight_poll(c);
+        client_dump_if_asked(c);
         if (now - looked > LOOK_NS)
             looked = now;
         nap_ns = next_nap(nap_ns, full);

@@ -24,7 +24,7 @@ struct td_tap_client {
     char nonce[TD_TAP_CLIENT_NONCE];
     struct td_layer_index *layers;    /* the checkpoint; NULL: none is known */
     char *why_no_layers;
-    struct client_tap tap[CLIENT_MAX]; int n; /* one for each process */
+    struct client_tap tap[CLIENT_MAX_TAPS]; int n; /* one for each process */
 
     pthread_mutex_t talk;             /* held for a message to a tap and its answer. Locked before `lock` where both are needed */
     pthread_mutex_t lock;             /* all below, and the rings and counts of the taps */

@@ -184,9 +184,9 @@ static bool owned_folder(const char *dir, uid_t uid)
     return !lstat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == uid && !(st.st_mode & 077);
 }
 
-static bool socket_of(pid_t pid, char out[CLIENT_SOCKET])
+static bool socket_of(pid_t pid, char out[CLIENT_SOCKET_PATH])
 {
-    char proc[64], base[CLIENT_SOCKET], dir[CLIENT_SOCKET + 16];
+    char proc[64], base[CLIENT_SOCKET_PATH], dir[CLIENT_SOCKET_PATH + 16];
     struct stat st;
 
     snprintf(proc, sizeof proc, "/proc/%d", (int)pid);
@@ -198,7 +198,7 @@ static bool socket_of(pid_t pid, char out[CLIENT_SOCKET])
         snprintf(dir, sizeof dir, "%s/tapedeck", base);
     else
         snprintf(dir, sizeof dir, "/tmp/tapedeck-%u", (unsigned)st.st_uid);
-    return owned_folder(dir, st.st_uid) && snprintf(out, CLIENT_SOCKET, "%s/tap-%d.sock", dir, (int)pid) < (int)CLIENT_SOCKET && !stat(out, &st) &&
+    return owned_folder(dir, st.st_uid) && snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) < (int)CLIENT_SOCKET_PATH && !stat(out, &st) &&
            S_ISSOCK(st.st_mode);
 }
 
@@ -211,7 +211,7 @@ static bool has_tap_loaded(pid_t pid)
     return found;
 }
 
-static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX], int *n, struct td_error *err)
+static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS], int *n, struct td_error *err)
 {
     struct process *all;
     size_t n_all, i;
@@ -225,7 +225,7 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
     rc = t->pid > 0 ? mark_pid(all, n_all, t->pid, err) : mark_port(all, n_all, t->port, err);
     if (!rc)
         add_descendants(all, n_all);
-    for (i = 0; i < n_all && !rc && *n < CLIENT_MAX; i++) {
+    for (i = 0; i < n_all && !rc && *n < CLIENT_MAX_TAPS; i++) {
         if (!all[i].in)
             continue;
         if (socket_of(all[i].pid, out[*n].socket))
@@ -242,7 +242,7 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
     return rc;
 }
 
-int client_find(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX], int *n, struct td_error *err)
+int client_find_taps(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS], int *n, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + t->wait_ms * TD_NS_PER_MS;
     struct td_error last = {0};
@@ -251,8 +251,8 @@ int client_find(const struct td_tap_client_target *t, struct client_found out[CL
     if (t->socket) {
         *n = 1;
         out[0].pid = 0;
-        if (snprintf(out[0].socket, CLIENT_SOCKET, "%s", t->socket) >= (int)CLIENT_SOCKET)
-            return td_fail(err, TD_EINVAL, "%s: longer than the %zu bytes that a socket's path may have", t->socket, CLIENT_SOCKET - 1);
+        if (snprintf(out[0].socket, CLIENT_SOCKET_PATH, "%s", t->socket) >= (int)CLIENT_SOCKET_PATH)
+            return td_fail(err, TD_EINVAL, "%s: longer than the %zu bytes that a socket's path may have", t->socket, CLIENT_SOCKET_PATH - 1);
         return TD_OK;
     }
     if (t->pid <= 0 && (t->port <= 0 || t->port > 65535))
@@ -267,7 +267,7 @@ int client_find(const struct td_tap_client_target *t, struct client_found out[CL
     return rc ? td_fail(err, rc, "%s", last.msg) : TD_OK;
 }
 
-int client_runtime_dir(char *out, size_t n, struct td_error *err)
+int client_socket_dir(char *out, size_t n, struct td_error *err)
 {
     const char *set = getenv("TD_TAP_DIR"), *xdg = getenv("XDG_RUNTIME_DIR");
     int len;
@@ -278,7 +278,7 @@ int client_runtime_dir(char *out, size_t n, struct td_error *err)
         len = snprintf(out, n, "%s/tapedeck", xdg);
     else
         len = snprintf(out, n, "/tmp/tapedeck-%u", (unsigned)geteuid());
-    if (len >= (int)n || len + 24 >= (int)CLIENT_SOCKET)
+    if (len >= (int)n || len + 24 >= (int)CLIENT_SOCKET_PATH)
         return td_fail(err, TD_EINVAL, "the runtime folder's path is too long for a socket; set TD_TAP_DIR to a shorter one");
     if (mkdir(out, 0700) && errno != EEXIST)
         return td_fail(err, TD_EIO, "%s: cannot create the runtime folder: %s; set TD_TAP_DIR to another", out, strerror(errno));

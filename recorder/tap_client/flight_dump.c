@@ -6,7 +6,7 @@
 
 #define ANSWER_MS 3000
 
-bool client_flight_dump(struct td_tap_client *c, enum tap_flight why, bool *busy)
+bool client_dump_flight(struct td_tap_client *c, enum tap_flight why, bool *busy)
 {
     int i, n = 0;
 
@@ -19,7 +19,7 @@ bool client_flight_dump(struct td_tap_client *c, enum tap_flight why, bool *busy
 
         if (!c->tap[i].alive || !c->tap[i].armed)
             continue;
-        if (client_ask(&c->tap[i], &m, &reply, ANSWER_MS, &err))
+        if (client_tap_ask(&c->tap[i], &m, &reply, ANSWER_MS, &err))
             td_log(TD_LOG_INFO, "tap", "%s", err.msg);
         else
             n++;
@@ -28,14 +28,14 @@ bool client_flight_dump(struct td_tap_client *c, enum tap_flight why, bool *busy
     return n > 0;
 }
 
-void client_flight_poll(struct td_tap_client *c)
+void client_dump_if_asked(struct td_tap_client *c)
 {
     bool busy = false;
 
-    if (!c->opt.keep || !*c->opt.keep)
+    if (!c->opt.dump_asked || !*c->opt.dump_asked)
         return;
-    if (!client_flight_dump(c, TAP_FLIGHT_SIGNAL, &busy) && !busy)
+    if (!client_dump_flight(c, TAP_FLIGHT_SIGNAL, &busy) && !busy)
         td_log(TD_LOG_WARN, "tap", "SIGUSR1: no flight recorder is on its way (it runs in the tapped repeats, on a GPU), or what it has is being kept already");
     if (!busy)
-        *c->opt.keep = 0;
+        *c->opt.dump_asked = 0;
 }

@@ -22,7 +22,7 @@ static void set_attr(cJSON *o, const char *name, int64_t value)
         cJSON_AddNumberToObject(o, name, (double)value);
 }
 
-static cJSON *attributes(const struct client_op *op, const struct client_set *set)
+static cJSON *attributes(const struct client_op *op, const struct client_weight_set *set)
 {
     cJSON *o = cJSON_CreateObject();
     int i;
@@ -87,7 +87,7 @@ static int store(struct td_tap_client *c, const struct tap_tensor *from, const u
     return rc;
 }
 
-static int write_op(struct td_tap_client *c, struct client_tap *tap, const struct client_op *op, const struct client_set *set)
+static int write_op(struct td_tap_client *c, struct client_tap *tap, const struct client_op *op, const struct client_weight_set *set)
 {
     struct tap_op rec = *op->rec;     /* td_op's strings are not const */
     char clock[] = "monotonic";
@@ -124,7 +124,7 @@ static int write_op(struct td_tap_client *c, struct client_tap *tap, const struc
 }
 
 /* Does --layers want the op? An op whose set has no name of its own is judged by the name that the call gave it. */
-static bool is_wanted(struct td_tap_client *c, const struct client_op *op, const struct client_set *set)
+static bool is_wanted(struct td_tap_client *c, const struct client_op *op, const struct client_weight_set *set)
 {
     bool named_by_set = set && !set->named_by_call;
 
@@ -136,7 +136,7 @@ static bool is_wanted(struct td_tap_client *c, const struct client_op *op, const
 
 bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r, const struct tap_op *rec, const uint8_t *at)
 {
-    const struct client_set *set;
+    const struct client_weight_set *set;
     struct client_op op;
     bool crowded;
     int rc;
@@ -149,7 +149,7 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
         return false;
     if (!rc && !is_wanted(c, &op, set)) {
         client_refuse_weight(r, set && set->unwanted ? rec->weight : 0);
-        client_count_one(c, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
+        client_ledger_count(c, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
         c->state.ops_dropped++;
         return true;
     }
@@ -159,8 +159,8 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
     if (!rc)
         c->next_op++;
     if (!crowded)
-        client_note_failure(c, rc, "ops");
-    client_count_one(c, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
+        client_ledger_failure(c, rc, "ops");
+    client_ledger_count(c, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
     c->state.ops_kept += !rc;
     c->state.ops_dropped += rc != 0;
     return true;

@@ -17,8 +17,8 @@ static void write_step(struct td_tap_client *c, const struct td_step *s)
 {
     int rc = td_writer_step(c->opt.writer, s);
 
-    client_note_failure(c, rc, "steps");
-    client_count_one(c, "steps.seen", rc ? "steps.dropped.recorder" : "steps.kept", 0);
+    client_ledger_failure(c, rc, "steps");
+    client_ledger_count(c, "steps.seen", rc ? "steps.dropped.recorder" : "steps.kept", 0);
     c->state.steps_kept += !rc;
 }
 
@@ -93,7 +93,7 @@ void client_name_held(struct td_tap_client *c, struct td_rows_request *requests,
         for (end = i; end < c->n_held && c->held[end].step.pid == c->held[i].step.pid;)
             end++;
         if (td_rows_infer(c->held + i, end - i, requests, n) < 0)
-            client_note_failure(c, TD_ENOMEM, "rows of steps");
+            client_ledger_failure(c, TD_ENOMEM, "rows of steps");
     }
 }
 
@@ -113,7 +113,7 @@ bool client_read_step(struct td_tap_client *c, struct client_tap *tap, const str
     id = (const char *)(spans + rec->n_spans);
     s.spans = calloc((size_t)rec->n_spans + 1, sizeof *s.spans);
     if (!s.spans) {
-        client_note_failure(c, TD_ENOMEM, "steps");
+        client_ledger_failure(c, TD_ENOMEM, "steps");
         return true;
     }
     for (i = 0; i < rec->n_spans; i++) {

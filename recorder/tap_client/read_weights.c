@@ -17,16 +17,16 @@
 #define WEIGHT_BYTES_MAX (16ULL << 30)
 
 /* A set that is sent; its index in the ring's list is the tap's id for it. */
-struct client_weight {
+struct client_sent_set {
     uint8_t *data;                    /* until it is identified: each tensor at a multiple of ALIGN */
     uint64_t have, total, bytes[TAP_MAX_WEIGHTS];
-    struct client_set *set;           /* NULL: not identified yet */
+    struct client_weight_set *set;           /* NULL: not identified yet */
 };
 
 /* A set whose bytes cannot be read, known by its description. */
-struct client_opaque { struct td_hash key; struct client_set *set; }; /* keys side by side: they are searched */
+struct client_opaque_set { struct td_hash key; struct client_weight_set *set; }; /* keys side by side: they are searched */
 
-static void free_set(struct client_set *set)
+static void free_set(struct client_weight_set *set)
 {
     int t;
 
@@ -56,13 +56,13 @@ void client_weights_release(struct client_ring *r)
 
 /* ---- chunks -------------------------------------------------------------------------------------------------------- */
 
-static struct client_weight *weight_slot(struct client_ring *r, uint32_t id)
+static struct client_sent_set *weight_slot(struct client_ring *r, uint32_t id)
 {
     if (!id || id > WEIGHTS_MAX || id > r->n_weights + WEIGHTS_AHEAD)
         return NULL;
     if (id >= r->n_weights) {
         uint32_t n = id + 64;
-        struct client_weight *more = realloc(r->weights, n * sizeof *more);
+        struct client_sent_set *more = realloc(r->weights, n * sizeof *more);
 
         if (!more)
             return NULL;
@@ -74,7 +74,7 @@ static struct client_weight *weight_slot(struct client_ring *r, uint32_t id)
 }
 
 /* Room for the set, each tensor aligned. */
-static bool begin_set(struct td_tap_client *c, struct client_weight *w, const struct tap_weight *rec)
+static bool begin_set(struct td_tap_client *c, struct client_sent_set *w, const struct tap_weight *rec)
 {
     uint64_t room = 0;
     int t;
@@ -91,12 +91,12 @@ static bool begin_set(struct td_tap_client *c, struct client_weight *w, const st
         return false;
     w->data = aligned_alloc(ALIGN, room);
     if (!w->data)
-        client_note_failure(c, TD_ENOMEM, "weights");
+        client_ledger_failure(c, TD_ENOMEM, "weights");
     return w->data != NULL;
 }
 
 /* Where tensor t begins. */
-static uint8_t *piece(const struct client_weight *w, int t)
+static uint8_t *piece(const struct client_sent_set *w, int t)
 {
     uint64_t at = 0;
     int i;
@@ -106,7 +106,7 @@ static uint8_t *piece(const struct client_weight *w, int t)
     return w->data + at;
 }
 
-static void scatter(struct client_weight *w, const uint8_t *from, uint64_t len)
+static void scatter(struct client_sent_set *w, const uint8_t *from, uint64_t len)
 {
     uint64_t offset = w->have;
     int t;
@@ -128,7 +128,7 @@ static void scatter(struct client_weight *w, const uint8_t *from, uint64_t len)
 
 bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const struct tap_weight *rec, const uint8_t *data)
 {
-    struct client_weight *w = weight_slot(r, rec->id);
+    struct client_sent_set *w = weight_slot(r, rec->id);
 
     if (!w || rec->len > rec->rec.size - sizeof *rec || w->set || (!w->data && !begin_set(c, w, rec)))
         return false;
@@ -175,7 +175,7 @@ static int store_set(struct td_tap_client *c, struct td_weight_set *s)
 }
 
 /* The output of s becomes the set; its refs change hands. */
-static void move_output(struct client_set *set, struct td_weight_set *s)
+static void move_output(struct client_weight_set *set, struct td_weight_set *s)
 {
     int i;
 
@@ -231,11 +231,11 @@ static void fill_input(struct td_weight_set *s, struct identify_input *in, const
 }
 
 /* Identify and store the weights of an op, which is the first to use them. bytes : of each weight, or NULL */
-static int identify_set(struct td_tap_client *c, const struct client_op *op, const uint8_t *const *bytes, struct td_hash key, struct client_set **out)
+static int identify_set(struct td_tap_client *c, const struct client_op *op, const uint8_t *const *bytes, struct td_hash key, struct client_weight_set **out)
 {
     struct identify_input in = {0};
     struct td_weight_set s = {.layers = c->layers};
-    struct client_set *set = calloc(1, sizeof *set);
+    struct client_weight_set *set = calloc(1, sizeof *set);
     struct td_error err = {0};
     bool unwanted = false;
     int rc = TD_ENOMEM;
@@ -283,12 +283,12 @@ static struct td_hash key_of(const struct client_op *op, bool opaque)
     return td_hash_bytes(&all, sizeof all);
 }
 
-static int opaque_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_set **out)
+static int opaque_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set **out)
 {
     static const uint8_t *const none[TAP_MAX_WEIGHTS];
     struct td_hash key = key_of(op, true);
-    struct client_opaque *more;
-    struct client_set *set;
+    struct client_opaque_set *more;
+    struct client_weight_set *set;
     uint32_t i;
     int rc;
 
@@ -311,14 +311,14 @@ static int opaque_weights(struct td_tap_client *c, struct client_ring *r, const 
     rc = identify_set(c, op, none, key, &set);
     if (rc)
         return rc;
-    r->opaque[r->n_opaque++] = (struct client_opaque){key, set};
+    r->opaque[r->n_opaque++] = (struct client_opaque_set){key, set};
     *out = set;
     return TD_OK;
 }
 
-static int sent_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_set **out)
+static int sent_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set **out)
 {
-    struct client_weight *w = op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
+    struct client_sent_set *w = op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
     const uint8_t *bytes[TAP_MAX_WEIGHTS] = {NULL};
     struct td_hash key = key_of(op, false);
     int t, rc;
@@ -344,7 +344,7 @@ static int sent_weights(struct td_tap_client *c, struct client_ring *r, const st
     return TD_OK;
 }
 
-int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_set **set)
+int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set **set)
 {
     *set = NULL;
     if (op->rec->weight)

@@ -7,7 +7,7 @@
 #include "recorder/tap_client/client_state.h"
 
 /* The weights of one layer as its ops in the fixture have them. */
-struct client_set {
+struct client_weight_set {
     struct td_hash key;               /* of how the tap described them: all ops of the set must agree */
     char *layer;                      /* NULL: unknown */
     bool named_by_call;               /* ops of the set have names of their own */
@@ -23,7 +23,7 @@ bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const str
 /* Find the weight set of an op; identify and store it if the op is the first to use it. 0, with *set NULL: the op has no weights.
  * TD_ECORRUPT: the record does not hold together; TD_ELIMIT: more sets than a server has; others: the op is lost. *set lives as
  * long as the ring. The lock is held. */
-int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_set **set);
+int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set **set);
 
 void client_weights_release(struct client_ring *r);
 

@@ -218,13 +218,13 @@ static int preload(const char *program, struct td_buf *out, struct td_error *err
 int td_tap_client_env_make(const char *program, struct td_tap_client_env *out, struct td_error *err)
 {
     struct td_buf value = TD_BUF_INIT(PRELOAD_MAX);
-    char dir[CLIENT_SOCKET], tap[TD_PATH_MAX];
+    char dir[CLIENT_SOCKET_PATH], tap[TD_PATH_MAX];
     int rc;
 
     memset(out, 0, sizeof *out);
     rc = preload(program, &value, err);
     if (!rc)
-        rc = client_runtime_dir(dir, sizeof dir, err);
+        rc = client_socket_dir(dir, sizeof dir, err);
     if (!rc)
         rc = tap_library(tap, err);
     if (!rc && (asprintf(&out->vars[0], "LD_PRELOAD=%s", td_buf_str(&value)) < 0 || asprintf(&out->vars[1], "TD_TAP_DIR=%s", dir) < 0 ||

@@ -63,7 +63,7 @@ static int attach(const struct td_tap_client *c, struct client_tap *tap, struct 
     int64_t rings = c->opt.rings > 0 ? c->opt.rings : gpu ? GPU_RINGS : DEFAULT_RINGS;
     int64_t bytes = c->opt.ring_bytes > 0 ? c->opt.ring_bytes : gpu ? GPU_RING_BYTES : DEFAULT_RING_BYTES;
 
-    return client_attach(tap, (uint32_t)rings, tap_round((uint64_t)bytes, TAP_PAGE), err);
+    return client_tap_attach(tap, (uint32_t)rings, tap_round((uint64_t)bytes, TAP_PAGE), err);
 }
 
 static int check_rings(const struct td_tap_client_options *o, struct td_error *err)
@@ -84,9 +84,9 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
         struct client_tap *tap = &c->tap[c->n];
         struct td_error why = {0};
 
-        rc = client_greet(tap, &found[i], &why);
+        rc = client_tap_greet(tap, &found[i], &why);
         if (!rc && (rc = attach(c, tap, &why)))
-            client_release(tap);
+            client_tap_close(tap);
         if (!rc)
             c->n++;
         else if (td_log(TD_LOG_INFO, "tap", "%s", why.msg), true)
@@ -102,13 +102,13 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
 static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_target *target, pid_t *pid, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + target->wait_ms * TD_NS_PER_MS;
-    struct client_found found[CLIENT_MAX];
+    struct client_found found[CLIENT_MAX_TAPS];
     struct td_error last = {0};
     int n, rc;
 
     for (;;) {
         td_error_clear(&last);
-        rc = client_find(target, found, &n, &last);
+        rc = client_find_taps(target, found, &n, &last);
         if (!rc) {
             *pid = found[0].pid;
             rc = connect_all(c, found, n, &last);
@@ -167,7 +167,7 @@ static int ask(struct td_tap_client *c, struct client_tap *tap, struct tap_msg *
     int rc;
 
     pthread_mutex_lock(&c->talk);
-    rc = client_ask(tap, m, reply, ANSWER_MS, err);
+    rc = client_tap_ask(tap, m, reply, ANSWER_MS, err);
     pthread_mutex_unlock(&c->talk);
     return rc;
 }
@@ -197,12 +197,12 @@ static int arm_one(struct td_tap_client *c, struct client_tap *tap, struct tap_m
 
 int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *mode, struct td_error *err)
 {
-    struct tap_msg m = {.type = TAP_ARM, .mode = mode->take == TD_TAP_CLIENT_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
+    struct tap_msg m = {.type = TAP_ARM, .mode = mode->steps == TD_TAP_CLIENT_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
     double percent = mode->percent > 0 ? mode->percent : TD_TAP_CLIENT_DEFAULT_PERCENT;
     struct td_error why = {0};
     int i, armed = 0;
 
-    if (mode->take == TD_TAP_CLIENT_OFF)
+    if (mode->steps == TD_TAP_CLIENT_OFF)
         return td_tap_client_disarm(c, err);
     m.percent_ppm = percent >= 100 ? 1000000 : (uint32_t)(percent * 1e4 + 0.5);
     m.time_ppm = mode->time_ppm;
@@ -227,13 +227,13 @@ static int disarm_one(struct td_tap_client *c, struct client_tap *tap, struct td
     struct tap_msg m = {.type = TAP_DISARM}, reply = {0};
     int rc = TD_OK;
 
-    if (tap->alive && !client_hung_up(tap))
+    if (tap->alive && !client_tap_hung_up(tap))
         rc = ask(c, tap, &m, &reply, err);
     if (!rc)
         note_answer(c, tap, reply.text);
     lock(c);
     tap->armed = 0;
-    if (tap->alive && client_hung_up(tap)) {
+    if (tap->alive && client_tap_hung_up(tap)) {
         client_lose(c, tap);
         rc = TD_OK;
     }
@@ -271,7 +271,7 @@ static void release_tap(struct client_tap *tap)
 
     for (i = 0; i < tap->rings; i++)
         client_weights_release(&tap->ring[i]);
-    client_release(tap);
+    client_tap_close(tap);
 }
 
 /* What is written at the end: the last ops and steps, and facts about all of the recording. The threads have ended. */
@@ -325,11 +325,11 @@ int td_tap_client_close(struct td_tap_client *c, struct td_error *err)
 
 /* ---- questions ----------------------------------------------------------------------------------------------------- */
 
-bool td_tap_client_keep(struct td_tap_client *c)
+bool td_tap_client_dump_flight(struct td_tap_client *c)
 {
     bool busy;
 
-    return c->mode.flight_mib && client_flight_dump(c, TAP_FLIGHT_COLLAPSE, &busy);
+    return c->mode.flight_mib && client_dump_flight(c, TAP_FLIGHT_COLLAPSE, &busy);
 }
 
 bool td_tap_client_first_bad(struct td_tap_client *c, char *to, size_t n)
@@ -342,7 +342,7 @@ bool td_tap_client_first_bad(struct td_tap_client *c, char *to, size_t n)
     return found;
 }
 
-bool td_tap_client_layers_said(struct td_tap_client *c, char *to, size_t n)
+bool td_tap_client_report_layers(struct td_tap_client *c, char *to, size_t n)
 {
     bool some;
 

@@ -40,14 +40,14 @@ void td_tap_client_name_rows(struct td_tap_client *c, struct td_rows_request *re
 int td_tap_client_close(struct td_tap_client *c, struct td_error *err);
 
 /* Dump the flight recorders' rings, because an answer collapsed. False: there is none, or one is being dumped already. */
-bool td_tap_client_keep(struct td_tap_client *c);
+bool td_tap_client_dump_flight(struct td_tap_client *c);
 
 /* Describe in a sentence the earliest op recorded so far whose output is not finite, or all zero. Only with a flight recorder.
  * False: there is none. Thread-safe. */
 bool td_tap_client_first_bad(struct td_tap_client *c, char *to, size_t n);
 
 /* Describe what --layers did not find: items that fit no layer's name, ops without a name. False: nothing. Thread-safe. */
-bool td_tap_client_layers_said(struct td_tap_client *c, char *to, size_t n);
+bool td_tap_client_report_layers(struct td_tap_client *c, char *to, size_t n);
 
 /* The counts so far. Thread-safe. */
 void td_tap_client_state(struct td_tap_client *c, struct td_tap_client_state *out);

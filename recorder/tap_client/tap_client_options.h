@@ -27,19 +27,19 @@ struct td_tap_client_options {
     bool weights_by_reference;  /* weights that match the checkpoint: store a reference only. Default: the bytes, once, as well */
     bool no_code;               /* do not store the code of the recorded GPU kernels */
     const char *wanted_layers;  /* --layers (layer_filter.h); NULL: all */
-    volatile sig_atomic_t *keep; /* a signal handler sets it to 1: dump the flight recorder's ring; reset to 0. NULL: never */
+    volatile sig_atomic_t *dump_asked; /* a signal handler sets it to 1: dump the flight recorder's ring; reset to 0. NULL: never */
     int rings;                  /* calling threads per process; 0: 4, of a GPU 2 */
     int64_t ring_bytes;         /* of each ring; 0: 16 MiB, of a GPU 64. A larger op (A and C together) is dropped, counted "ring" */
 };
 
-enum td_tap_client_take { TD_TAP_CLIENT_OFF, TD_TAP_CLIENT_SAMPLE, TD_TAP_CLIENT_ALL };
+enum td_tap_client_steps { TD_TAP_CLIENT_OFF, TD_TAP_CLIENT_SAMPLE, TD_TAP_CLIENT_ALL };
 #define TD_TAP_CLIENT_DEFAULT_PERCENT 10.0
 #define TD_TAP_CLIENT_AUTO_TIME_PPM 5000    /* time_ppm of --gemms auto: 0.5 % */
 #define TD_TAP_CLIENT_DEFAULT_BUDGET (64LL << 20)
 
 /* Which steps are recorded while the taps are armed. */
 struct td_tap_client_mode {
-    enum td_tap_client_take take; /* ALL: every step, as far as the budget goes */
+    enum td_tap_client_steps steps; /* ALL: every step, as far as the budget goes */
     double percent;             /* SAMPLE: share of steps, in windows of consecutive steps, and the first steps of every size; 0: 10 */
     int64_t budget_bytes_per_s; /* bytes of A and C per process; steps above it are dropped. 0: 64 MiB/s; -1: no limit. Weights,
                                    which are sent once per arm, have as much again beside it */

@@ -79,7 +79,7 @@ static int receive(struct client_tap *tap, struct tap_msg *reply, int timeout_ms
     return TD_OK;
 }
 
-int client_ask(struct client_tap *tap, struct tap_msg *m, struct tap_msg *reply, int timeout_ms, struct td_error *err)
+int client_tap_ask(struct client_tap *tap, struct tap_msg *m, struct tap_msg *reply, int timeout_ms, struct td_error *err)
 {
     while (recv(tap->fd, reply, sizeof *reply, MSG_DONTWAIT) > 0)
         ;                             /* an answer that came too late for who asked */
@@ -88,7 +88,7 @@ int client_ask(struct client_tap *tap, struct tap_msg *m, struct tap_msg *reply,
     return receive(tap, reply, timeout_ms, err);
 }
 
-int client_greet(struct client_tap *tap, const struct client_found *at, struct td_error *err)
+int client_tap_greet(struct client_tap *tap, const struct client_found *at, struct td_error *err)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char real[TD_PATH_MAX];
@@ -133,7 +133,7 @@ int client_greet(struct client_tap *tap, const struct client_found *at, struct t
     return TD_OK;
 }
 
-bool client_hung_up(const struct client_tap *tap)
+bool client_tap_hung_up(const struct client_tap *tap)
 {
     struct pollfd p = {tap->fd, POLLRDHUP, 0};
 
@@ -174,7 +174,7 @@ static int map_memory(struct client_tap *tap, int fd, struct td_error *err)
     return TD_OK;
 }
 
-int client_attach(struct client_tap *tap, uint32_t rings, uint64_t ring_bytes, struct td_error *err)
+int client_tap_attach(struct client_tap *tap, uint32_t rings, uint64_t ring_bytes, struct td_error *err)
 {
     struct tap_msg m = {.type = TAP_ATTACH, .rings = rings, .ring_bytes = ring_bytes}, reply;
     uint64_t total = tap_memory_bytes(rings, ring_bytes);
@@ -200,7 +200,7 @@ int client_attach(struct client_tap *tap, uint32_t rings, uint64_t ring_bytes, s
     return rc;
 }
 
-void client_release(struct client_tap *tap)
+void client_tap_close(struct client_tap *tap)
 {
     uint32_t i;
 

@@ -78,7 +78,7 @@ static inline void bench_read(struct bench *b)
     atomic_store(&tap_generation, 0);
     while (client_drain(&b->l, b->lk))
         ;
-    client_count(&b->l, b->lk);
+    client_ledger_update(&b->l, b->lk);
     assert_false(b->lk->ring[0].corrupt);
     client_write_held(&b->l);
     assert_int_equal(td_writer_close(b->l.opt.writer, "complete", &err), 0);

@@ -159,7 +159,7 @@ static void host_end(struct host *h)
 
 struct tape { char dir[256]; struct td_writer *w; struct td_tap_client *l; };
 
-static const struct td_tap_client_mode everything = {.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1};
+static const struct td_tap_client_mode everything = {.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1};
 
 static void tape_open(struct tape *t, struct host *h, struct td_tap_client_options opt)
 {
@@ -399,7 +399,7 @@ static void test_sampling_keeps_whole_steps(void **state)
     host_start(&h);
     host_do(&h, "steps 1 1");
     tape_open(&t, &h, (struct td_tap_client_options){0});
-    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .percent = 10, .budget_bytes_per_s = -1});
+    tape_arm(&t, &(struct td_tap_client_mode){.steps = TD_TAP_CLIENT_SAMPLE, .percent = 10, .budget_bytes_per_s = -1});
     host_do(&h, "steps 1000 2");
     host_do(&h, "steps 2 64");        /* a rare size is taken whatever the window says */
     tape_close(&t, &c);
@@ -425,7 +425,7 @@ static void test_budget_drops_whole_steps(void **state)
     host_start(&h);
     host_do(&h, "steps 1 1");
     tape_open(&t, &h, (struct td_tap_client_options){0});
-    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 100000});
+    tape_arm(&t, &(struct td_tap_client_mode){.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 100000});
     host_do(&h, "steps 500 16");
     tape_close(&t, &c);
     assert_int_equal(ledger(&c, "steps.seen"), 500);
@@ -447,7 +447,7 @@ static void test_weights_over_budget(void **state)
     host_start(&h);
     host_do(&h, "steps 1 1");
     tape_open(&t, &h, (struct td_tap_client_options){0});
-    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 10});
+    tape_arm(&t, &(struct td_tap_client_mode){.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 10});
     host_do(&h, "steps 2 0");         /* the first brings all weights, and a debt of minutes */
     host_do(&h, "reload");
     host_do(&h, "steps 2 0");
