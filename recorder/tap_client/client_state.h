@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Calls go one way: tap_client (open, arm, disarm, close) -> client_pump (the threads) -> read_rings -> read_ops, read_steps,
- * read_weights, kernel_counts, flight_facts -> client_ledger, wanted_layers, received_op. */
+ * read_weights, kernel_counts, flight_facts -> store_weights, client_ledger, wanted_layers, received_op. */
 #ifndef TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 #define TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 

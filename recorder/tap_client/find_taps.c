@@ -1,4 +1,4 @@
-/* find_taps.c - from a port or a process to the sockets of the taps in it and its descendants.
+/* find_taps.c - find the taps of a server: from a port or a process to the sockets of it and its descendants.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/find_taps.h"
 
@@ -18,7 +18,7 @@
 #define INODES_MAX 64
 #define PROCESSES_MAX 65536
 
-struct process { pid_t pid, parent; bool in; };
+struct process { pid_t pid, parent; bool in; }; /* in: of the server */
 
 /* ---- /proc --------------------------------------------------------------------------------------------------------- */
 
@@ -30,8 +30,8 @@ static int read_proc(pid_t pid, const char *what, struct td_buf *out)
     return td_fs_read(path, out->max - 1, out, NULL);
 }
 
-/* A value of the environment that the process started with. */
-static bool env_of(pid_t pid, const char *name, char *out, size_t max)
+/* Read a variable of the environment that the process started with. False: it is not set, or does not fit. */
+static bool read_env(pid_t pid, const char *name, char *out, size_t max)
 {
     struct td_buf b = TD_BUF_INIT(4u << 20);
     size_t len = strlen(name), at;
@@ -45,7 +45,8 @@ static bool env_of(pid_t pid, const char *name, char *out, size_t max)
     return found;
 }
 
-static pid_t parent_of(pid_t pid)
+/* -1: not known. */
+static pid_t read_parent(pid_t pid)
 {
     struct td_buf b = TD_BUF_INIT(1u << 20); /* td_fs_read wants room for a block */
     int parent = -1;
@@ -57,8 +58,8 @@ static pid_t parent_of(pid_t pid)
     return parent;
 }
 
-/* All processes that we can see. */
-static struct process *processes(size_t *n)
+/* List all processes that we can see; freed by the caller. NULL: there are none. */
+static struct process *list_processes(size_t *n)
 {
     struct process *all = NULL, *more;
     DIR *d = opendir("/proc");
@@ -75,7 +76,7 @@ static struct process *processes(size_t *n)
             all = more;
         }
         all[*n].pid = atoi(e->d_name);
-        all[*n].parent = parent_of(all[*n].pid);
+        all[*n].parent = read_parent(all[*n].pid);
         all[(*n)++].in = false;
     }
     if (d)
@@ -83,7 +84,8 @@ static struct process *processes(size_t *n)
     return all;
 }
 
-static void add_descendants(struct process *all, size_t n)
+/* Mark all descendants of marked processes. */
+static void mark_descendants(struct process *all, size_t n)
 {
     bool grew = true;
     size_t i, j;
@@ -99,6 +101,7 @@ static void add_descendants(struct process *all, size_t n)
 
 /* ---- port -> sockets' inodes -> processes -------------------------------------------------------------------------- */
 
+/* Append the inodes of the sockets that listen on a port, of one table of the kernel. Returns how many there are then. */
 static int listening_inodes(const char *table, int port, unsigned long *inode, int n)
 {
     FILE *f = fopen(table, "re");
@@ -117,6 +120,7 @@ static int listening_inodes(const char *table, int port, unsigned long *inode, i
     return n;
 }
 
+/* Has the process one of these sockets open? *denied is set when we may not look. */
 static bool has_socket(pid_t pid, const unsigned long *inode, int n, bool *denied)
 {
     char path[64], to[64], want[64];
@@ -177,14 +181,16 @@ static int mark_pid(struct process *all, size_t n, pid_t pid, struct td_error *e
 
 /* ---- process -> socket --------------------------------------------------------------------------------------------- */
 
-static bool owned_folder(const char *dir, uid_t uid)
+/* Is it a folder of this user, and closed to all others? */
+static bool is_private_folder(const char *dir, uid_t uid)
 {
     struct stat st;
 
     return !lstat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == uid && !(st.st_mode & 077);
 }
 
-static bool socket_of(pid_t pid, char out[CLIENT_SOCKET_PATH])
+/* The path of the process's socket, where its environment puts it. False: there is none, or it is in somebody else's folder. */
+static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH])
 {
     char proc[64], base[CLIENT_SOCKET_PATH], dir[CLIENT_SOCKET_PATH + 16];
     struct stat st;
@@ -192,13 +198,13 @@ static bool socket_of(pid_t pid, char out[CLIENT_SOCKET_PATH])
     snprintf(proc, sizeof proc, "/proc/%d", (int)pid);
     if (stat(proc, &st))
         return false;
-    if (env_of(pid, "TD_TAP_DIR", base, sizeof base))
+    if (read_env(pid, "TD_TAP_DIR", base, sizeof base))
         snprintf(dir, sizeof dir, "%s", base);
-    else if (env_of(pid, "XDG_RUNTIME_DIR", base, sizeof base) && base[0])
+    else if (read_env(pid, "XDG_RUNTIME_DIR", base, sizeof base) && base[0])
         snprintf(dir, sizeof dir, "%s/tapedeck", base);
     else
         snprintf(dir, sizeof dir, "/tmp/tapedeck-%u", (unsigned)st.st_uid);
-    return owned_folder(dir, st.st_uid) && snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) < (int)CLIENT_SOCKET_PATH && !stat(out, &st) &&
+    return is_private_folder(dir, st.st_uid) && snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) < (int)CLIENT_SOCKET_PATH && !stat(out, &st) &&
            S_ISSOCK(st.st_mode);
 }
 
@@ -219,16 +225,16 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
     int rc;
 
     *n = 0;
-    all = processes(&n_all);
+    all = list_processes(&n_all);
     if (!all)
         return td_fail(err, TD_EIO, "/proc cannot be read: the tap's process cannot be found; give --tap-socket");
     rc = t->pid > 0 ? mark_pid(all, n_all, t->pid, err) : mark_port(all, n_all, t->port, err);
     if (!rc)
-        add_descendants(all, n_all);
+        mark_descendants(all, n_all);
     for (i = 0; i < n_all && !rc && *n < CLIENT_MAX_TAPS; i++) {
         if (!all[i].in)
             continue;
-        if (socket_of(all[i].pid, out[*n].socket))
+        if (find_socket(all[i].pid, out[*n].socket))
             out[(*n)++].pid = all[i].pid;
         else
             loaded |= has_tap_loaded(all[i].pid);
@@ -282,12 +288,12 @@ int client_socket_dir(char *out, size_t n, struct td_error *err)
         return td_fail(err, TD_EINVAL, "the runtime folder's path is too long for a socket; set TD_TAP_DIR to a shorter one");
     if (mkdir(out, 0700) && errno != EEXIST)
         return td_fail(err, TD_EIO, "%s: cannot create the runtime folder: %s; set TD_TAP_DIR to another", out, strerror(errno));
-    if (!owned_folder(out, geteuid()))
+    if (!is_private_folder(out, geteuid()))
         return td_fail(err, TD_EIO, "%s: not a folder of mode 0700 of our own; remove it, or set TD_TAP_DIR to another", out);
     return TD_OK;
 }
 
-/* The folder of a config.json, or a GGUF file, as an absolute path. */
+/* Resolve a path as the process means it: the folder of a config.json, or a GGUF file. False: it is neither. */
 static bool resolve_model(pid_t pid, const char *value, char *out, size_t n)
 {
     char path[TD_PATH_MAX], real[TD_PATH_MAX], cwd[64] = "";

@@ -1,20 +1,9 @@
-/* read_weights.h - weight sets: put together from chunks, identified and stored at the first op that uses them.
+/* read_weights.h - weight sets: put together from chunks, stored at the first op that uses them.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_RECORDER_TAP_CLIENT_READ_WEIGHTS_H
 #define TD_RECORDER_TAP_CLIENT_READ_WEIGHTS_H
 
-#include "model/identify/weight_set.h"
-#include "recorder/tap_client/client_state.h"
-
-/* The weights of one layer as its ops in the fixture have them. */
-struct client_weight_set {
-    struct td_hash key;               /* of how the tap described them: all ops of the set must agree */
-    char *layer;                      /* NULL: unknown */
-    bool named_by_call;               /* ops of the set have names of their own */
-    bool unwanted;                    /* by its layer's name: nothing of it is stored */
-    struct td_tensor_rec t[TD_WEIGHT_SET_TENSORS]; int n;
-    struct td_weight_attr extra[TD_WEIGHT_SET_EXTRA]; int n_extra;
-};
+#include "recorder/tap_client/store_weights.h"
 
 /* Read a chunk of a weight set. rec : a copy of the record's head; data : what follows the head in the ring. False: the record
  * does not hold together. The lock is held. */

@@ -1,8 +1,8 @@
 /* server_env.c - the environment that puts the tap into a server.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A program built with a sanitizer ends at once when another library is loaded before the sanitizer's own, and so does a plain
- * program with a sanitized tap: what either needs is read from its ELF headers and put first. */
+ * A program that was built with a sanitizer ends at once when another library is loaded before the sanitizer's own; so does a plain
+ * program with a sanitized tap. The library that either needs is read from its ELF headers, and put first in LD_PRELOAD. */
 #include "recorder/tap_client/server_env.h"
 
 #include <elf.h>
@@ -20,13 +20,13 @@
 
 #define TAP_LIBRARY "libtapedeck-tap.so"
 #define PRELOAD_MAX 16384
-#define SCRIPT_DEPTH 4
+#define SCRIPT_DEPTH 4                 /* scripts that run scripts */
 
 /* ---- ELF ----------------------------------------------------------------------------------------------------------- */
 
 struct image { const uint8_t *data; size_t n; };
 
-static bool image_open(const char *path, struct image *im)
+static bool map_file(const char *path, struct image *im)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -42,6 +42,7 @@ static bool image_open(const char *path, struct image *im)
     return true;
 }
 
+/* Copy n bytes at an offset. False: they do not lie within the file. */
 static bool image_get(const struct image *im, uint64_t at, void *to, size_t n)
 {
     if (at > im->n || n > im->n - at)
@@ -55,6 +56,7 @@ static bool elf_header(const struct image *im, Elf64_Ehdr *h)
     return image_get(im, 0, h, sizeof *h) && !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64;
 }
 
+/* Find a segment of a type; of PT_LOAD the one that holds vaddr. */
 static bool elf_segment(const struct image *im, const Elf64_Ehdr *h, uint32_t type, uint64_t vaddr, Elf64_Phdr *out)
 {
     int i;
@@ -77,7 +79,7 @@ static bool is_sanitizer(const char *name)
     return false;
 }
 
-/* The sanitizer that an ELF file needs, e.g. "libasan.so.8"; "" for none. */
+/* Find the sanitizer's library that an ELF file needs, "libasan.so.8"; "": none. */
 static void needed_sanitizer(const struct image *im, const Elf64_Ehdr *h, char *out, size_t max)
 {
     Elf64_Phdr dynamic, load;
@@ -100,7 +102,8 @@ static void needed_sanitizer(const struct image *im, const Elf64_Ehdr *h, char *
 
 /* ---- programs ------------------------------------------------------------------------------------------------------ */
 
-static bool in_path(const char *program, char *out, size_t n)
+/* Look a program up in PATH, unless its name holds a slash. */
+static bool find_in_path(const char *program, char *out, size_t n)
 {
     const char *path = getenv("PATH"), *p = path ? path : "/usr/bin:/bin";
 
@@ -116,8 +119,8 @@ static bool in_path(const char *program, char *out, size_t n)
     return false;
 }
 
-/* "#!/usr/bin/env python3": the program that runs a script, into out. */
-static bool interpreter(const struct image *im, char *out, size_t n)
+/* Find the program that runs a script, "#!/usr/bin/env python3". False: the file is no script. */
+static bool find_interpreter(const struct image *im, char *out, size_t n)
 {
     char line[TD_PATH_MAX], *word, *save = NULL;
     size_t len = im->n < sizeof line - 1 ? im->n : sizeof line - 1;
@@ -132,17 +135,17 @@ static bool interpreter(const struct image *im, char *out, size_t n)
         do
             word = strtok_r(NULL, " \t", &save);
         while (word && (word[0] == '-' || strchr(word, '=')));
-    return word && in_path(word, out, n);
+    return word && find_in_path(word, out, n);
 }
 
-/* What must stand before the tap for this program: a sanitizer's name or "". Unknown programs need nothing. */
-static int program_needs(const char *program, char *out, size_t max, struct td_error *err)
+/* Find the sanitizer's library that must stand before the tap for this program; "": none, or the program is unknown. */
+static int find_program_sanitizer(const char *program, char *out, size_t max, struct td_error *err)
 {
     char path[TD_PATH_MAX], next[TD_PATH_MAX];
     int depth, rc = TD_OK;
 
     out[0] = '\0';
-    if (!program || !in_path(program, path, sizeof path))
+    if (!program || !find_in_path(program, path, sizeof path))
         return TD_OK;
     for (depth = 0; depth < SCRIPT_DEPTH; depth++) {
         struct image im;
@@ -150,14 +153,14 @@ static int program_needs(const char *program, char *out, size_t max, struct td_e
         Elf64_Phdr p;
         bool script = false;
 
-        if (!image_open(path, &im))
+        if (!map_file(path, &im))
             break;
         if (elf_header(&im, &h)) {
             needed_sanitizer(&im, &h, out, max);
             if (!elf_segment(&im, &h, PT_INTERP, 0, &p))
                 rc = td_fail(err, TD_EUNSUPPORTED, "%s is linked statically: no library can be preloaded into it", path);
         } else {
-            script = interpreter(&im, next, sizeof next);
+            script = find_interpreter(&im, next, sizeof next);
         }
         munmap((void *)im.data, im.n);
         if (!script)
@@ -169,7 +172,8 @@ static int program_needs(const char *program, char *out, size_t max, struct td_e
 
 /* ---- the variables ------------------------------------------------------------------------------------------------- */
 
-static int tap_library(char out[TD_PATH_MAX], struct td_error *err)
+/* The absolute path of the tap. */
+static int find_tap_library(char out[TD_PATH_MAX], struct td_error *err)
 {
     const char *set = getenv("TD_TAP_LIBRARY");
     char dir[TD_PATH_MAX - 64], guess[TD_PATH_MAX];
@@ -190,19 +194,20 @@ static int tap_library(char out[TD_PATH_MAX], struct td_error *err)
     return TD_OK;
 }
 
-static int preload(const char *program, struct td_buf *out, struct td_error *err)
+/* The value of LD_PRELOAD. */
+static int make_preload(const char *program, struct td_buf *out, struct td_error *err)
 {
     char tap[TD_PATH_MAX], first[64], own[64] = "";
     const char *have = getenv("LD_PRELOAD");
     struct image im;
     Elf64_Ehdr h;
-    int rc = tap_library(tap, err);
+    int rc = find_tap_library(tap, err);
 
     if (!rc)
-        rc = program_needs(program, first, sizeof first, err);
+        rc = find_program_sanitizer(program, first, sizeof first, err);
     if (rc)
         return rc;
-    if (image_open(tap, &im)) {
+    if (map_file(tap, &im)) {
         if (elf_header(&im, &h))
             needed_sanitizer(&im, &h, own, sizeof own);
         munmap((void *)im.data, im.n);
@@ -222,11 +227,11 @@ int td_tap_client_env_make(const char *program, struct td_tap_client_env *out, s
     int rc;
 
     memset(out, 0, sizeof *out);
-    rc = preload(program, &value, err);
+    rc = make_preload(program, &value, err);
     if (!rc)
         rc = client_socket_dir(dir, sizeof dir, err);
     if (!rc)
-        rc = tap_library(tap, err);
+        rc = find_tap_library(tap, err);
     if (!rc && (asprintf(&out->vars[0], "LD_PRELOAD=%s", td_buf_str(&value)) < 0 || asprintf(&out->vars[1], "TD_TAP_DIR=%s", dir) < 0 ||
                 asprintf(&out->vars[2], "CUDA_INJECTION64_PATH=%s", tap) < 0))
         rc = td_fail(err, TD_ENOMEM, "out of memory");
