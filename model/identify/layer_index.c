@@ -1,4 +1,4 @@
-/* layer_index.c - name a layer by the content of its weights.
+/* layer_index.c - the checkpoint that a server loaded: which of its layers has these very bytes?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "model/identify/layer_index.h"
 
@@ -96,11 +96,12 @@ void **td_layer_index_state(struct td_layer_index *l, const char *name, void (*r
     return &l->state[i].p;
 }
 
-static bool same_shape(const struct td_gptq_weight *w, const struct td_layer_index_key *key)
+static bool same_sizes(const struct td_gptq_weight *w, const struct td_layer_index_key *key)
 {
     return w->qweight && w->bits == key->bits && w->group_size == key->group_size && w->k == key->k && w->n == key->n;
 }
 
+/* The hashes of a layer of the checkpoint, computed once. */
 static const struct td_layer_index_key *hash_layer(struct known *known, const struct td_gptq_weight *w)
 {
     struct td_layer_index_key *key = &known->key;
@@ -126,7 +127,7 @@ int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_ke
         const struct td_checkpoint_layer *layer = &l->ck->layers[i];
         const struct td_layer_index_key *have;
 
-        if (!same_shape(&layer->weight, key))
+        if (!same_sizes(&layer->weight, key))
             continue;
         have = hash_layer(&l->known[i], &layer->weight);
         if (!td_hash_eq(have->qweight, key->qweight) || !td_hash_eq(have->qzeros, key->qzeros) || !td_hash_eq(have->scales, key->scales) ||

@@ -43,6 +43,7 @@ const char *client_flight_reason(const struct tap_op *rec)
 
 /* ---- the first bad op ---------------------------------------------------------------------------------------------- */
 
+/* Count the values of a tensor; data NULL: none. */
 static struct tap_look look_at(const struct tap_tensor *t, const uint8_t *data)
 {
     struct tap_look look = {0};

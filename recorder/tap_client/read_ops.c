@@ -22,7 +22,8 @@ static void set_attr(cJSON *o, const char *name, int64_t value)
         cJSON_AddNumberToObject(o, name, (double)value);
 }
 
-static cJSON *attributes(const struct client_op *op, const struct client_weight_set *set)
+/* The attributes of the call; those that the weights decide replace those of the same name. */
+static cJSON *merge_attributes(const struct client_op *op, const struct client_weight_set *set)
 {
     cJSON *o = cJSON_CreateObject();
     int i;
@@ -43,8 +44,8 @@ static void add_three(cJSON *o, const char *name, const uint32_t v[3])
         cJSON_AddItemToArray(list, cJSON_CreateNumber(v[i]));
 }
 
-/* NULL: the op is not made of launches. */
-static cJSON *launches_of(const struct client_op *op)
+/* The launches that the op is made of; NULL: it is not made of launches. */
+static cJSON *describe_launches(const struct client_op *op)
 {
     cJSON *all = op->rec->n_launches ? cJSON_CreateArray() : NULL;
     int i;
@@ -68,7 +69,7 @@ static cJSON *launches_of(const struct client_op *op)
     return all;
 }
 
-/* How td_writer_blob packs it: of activations in 32 bits zstd takes 6 % off, for half of the recorder's time. */
+/* How td_writer_blob() is to pack it. 0, not at all: zstd takes 6 % off 32-bit activations, for half of the recorder's time. */
 static int elem_bytes(const char *dtype)
 {
     size_t size = td_dtype_size(td_dtype_parse(dtype));
@@ -76,7 +77,7 @@ static int elem_bytes(const char *dtype)
     return size == 4 ? 0 : size == 2 ? 2 : 1;
 }
 
-static int store(struct td_tap_client *c, const struct tap_tensor *from, const uint8_t *data, struct td_tensor_rec *to)
+static int store_tensor(struct td_tap_client *c, const struct tap_tensor *from, const uint8_t *data, struct td_tensor_rec *to)
 {
     int rc = TD_OK;
 
@@ -87,51 +88,85 @@ static int store(struct td_tap_client *c, const struct tap_tensor *from, const u
     return rc;
 }
 
+/* Fill out->out and out->in: inputs, then weights. */
+static int store_tensors(struct td_tap_client *c, const struct client_op *op, const struct client_weight_set *set, struct td_op *out)
+{
+    const struct tap_op *rec = op->rec;
+    int i, rc = store_tensor(c, &op->tensor[rec->n_w + rec->n_in], op->data[rec->n_in], &out->out);
+
+    for (i = 0; i < rec->n_in && !rc; i++)
+        rc = store_tensor(c, &op->tensor[rec->n_w + i], op->data[i], &out->in[out->n_in++]);
+    for (i = 0; set && i < set->n && !rc; i++)
+        out->in[out->n_in++] = set->t[i];
+    return rc;
+}
+
+static cJSON *make_extra(const struct client_tap *tap, const struct tap_op *rec)
+{
+    cJSON *o = cJSON_CreateObject();
+
+    cJSON_AddNumberToObject(o, "tid", rec->rec.tid);
+    cJSON_AddNumberToObject(o, "seq", (double)rec->seq);
+    if (tap->rank >= 0)
+        cJSON_AddNumberToObject(o, "rank", tap->rank);
+    if (client_flight_reason(rec))
+        cJSON_AddStringToObject(o, "flight", client_flight_reason(rec));
+    return o;
+}
+
+/* NULL: the op has no name. */
+static const char *layer_name(const struct client_op *op, const struct client_weight_set *set)
+{
+    return set && !set->named_by_call ? set->layer : op->name;
+}
+
 static int write_op(struct td_tap_client *c, struct client_tap *tap, const struct client_op *op, const struct client_weight_set *set)
 {
-    struct tap_op rec = *op->rec;     /* td_op's strings are not const */
+    struct tap_op rec = *op->rec;     /* a copy: td_op's strings are not const */
+    const char *layer = layer_name(op, set);
     char clock[] = "monotonic";
+    bool timed = rec.duration_ns >= 0;
     struct td_tensor_rec in[TAP_MAX_INPUTS + TD_WEIGHT_SET_TENSORS];
-    struct td_op out = {.op = c->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = tap->pid, .t_ns = rec.rec.t_ns, .kind = rec.kind,
-                        .layer = set && !set->named_by_call ? set->layer : op->name ? rec.name : NULL, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in, .has_out = true,
-                        .impl = {.symbol = rec.symbol, .library = tap->library[0] ? tap->library : NULL, .build = tap->build[0] ? tap->build : NULL,
-                                 .layout = rec.layout[0] ? rec.layout : NULL, .duration_ns = rec.duration_ns < 0 ? -1 : rec.duration_ns,
-                                 .clock = rec.duration_ns < 0 ? NULL : clock}};
-    int i, rc = store(c, &op->tensor[rec.n_w + rec.n_in], op->data[rec.n_in], &out.out);
+    struct td_op out = {.op = c->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = tap->pid, .t_ns = rec.rec.t_ns,
+                        .kind = rec.kind, .layer = (char *)layer, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in,
+                        .has_out = true};
+    int rc = store_tensors(c, op, set, &out);
 
-    for (i = 0; i < rec.n_in && !rc; i++)
-        rc = store(c, &op->tensor[rec.n_w + i], op->data[i], &in[out.n_in++]);
     if (rc)
         return rc;
-    for (i = 0; set && i < set->n; i++)
-        in[out.n_in++] = set->t[i];
-    out.attrs = attributes(op, set);
-    out.impl.launches = launches_of(op);
-    out.extra = cJSON_CreateObject();
-    cJSON_AddNumberToObject(out.extra, "tid", rec.rec.tid);
-    cJSON_AddNumberToObject(out.extra, "seq", (double)rec.seq);
-    if (tap->rank >= 0)
-        cJSON_AddNumberToObject(out.extra, "rank", tap->rank);
-    if (client_flight_reason(&rec))
-        cJSON_AddStringToObject(out.extra, "flight", client_flight_reason(&rec));
+    out.impl = (struct td_impl){.symbol = rec.symbol, .library = tap->library[0] ? tap->library : NULL,
+                                .build = tap->build[0] ? tap->build : NULL, .layout = rec.layout[0] ? rec.layout : NULL,
+                                .duration_ns = timed ? rec.duration_ns : -1, .clock = timed ? clock : NULL,
+                                .launches = describe_launches(op)};
+    out.attrs = merge_attributes(op, set);
+    out.extra = make_extra(tap, &rec);
     rc = td_writer_op(c->opt.writer, &out);
     if (!rc && c->mode.flight_mib)
-        client_flight_check_op(&c->flight, op, out.layer, out.op);
+        client_flight_check_op(&c->flight, op, layer, out.op);
     cJSON_Delete(out.attrs);
     cJSON_Delete(out.impl.launches);
     cJSON_Delete(out.extra);
     return rc;
 }
 
-/* Does --layers want the op? An op whose set has no name of its own is judged by the name that the call gave it. */
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+/* Does --layers want the op? */
 static bool is_wanted(struct td_tap_client *c, const struct client_op *op, const struct client_weight_set *set)
 {
     bool named_by_set = set && !set->named_by_call;
 
     if (!c->filter || (named_by_set && !set->unwanted))
         return true;
-    c->nameless |= !(named_by_set ? set->layer : op->name);
-    return set && set->unwanted ? false : client_wants_layer(c, named_by_set ? set->layer : op->name);
+    c->nameless |= !layer_name(op, set);
+    return set && set->unwanted ? false : client_wants_layer(c, layer_name(op, set));
+}
+
+static void drop_unwanted(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set *set)
+{
+    client_refuse_weight(r, set && set->unwanted ? op->rec->weight : 0);
+    client_ledger_count(c, "ops.seen", "ops.dropped.layers", (int64_t)op->bytes);
+    c->state.ops_dropped++;
 }
 
 bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r, const struct tap_op *rec, const uint8_t *at)
@@ -148,19 +183,16 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
     if (rc == TD_ECORRUPT)
         return false;
     if (!rc && !is_wanted(c, &op, set)) {
-        client_refuse_weight(r, set && set->unwanted ? rec->weight : 0);
-        client_ledger_count(c, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
-        c->state.ops_dropped++;
+        drop_unwanted(c, r, &op, set);
         return true;
     }
-    crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: these ops are dropped, and counted */
+    crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: no failure, its ops are dropped and counted */
     if (!rc)
         rc = write_op(c, tap, &op, set);
-    if (!rc)
-        c->next_op++;
     if (!crowded)
         client_ledger_failure(c, rc, "ops");
     client_ledger_count(c, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
+    c->next_op += !rc;
     c->state.ops_kept += !rc;
     c->state.ops_dropped += rc != 0;
     return true;

@@ -12,12 +12,20 @@
 #include "recorder/tap_client/read_steps.h"
 #include "recorder/tap_client/read_weights.h"
 
-/* at : the record in the ring; size was read once and checked. Its head is copied: what was checked is what is used. */
+/* Read one record. at : the record in its ring; size : read once, and checked. The record's head is copied, because the tap's
+ * process may go on writing: what was checked is what is used. False: the record does not hold together. */
 static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r, const uint8_t *at, uint32_t size)
 {
     static const size_t least[] = {[TAP_REC_STEP] = sizeof(struct tap_step), [TAP_REC_WEIGHT] = sizeof(struct tap_weight), [TAP_REC_OP] = sizeof(struct tap_op),
                                    [TAP_REC_KERNEL] = sizeof(struct tap_kernel), [TAP_REC_FLIGHT] = sizeof(struct tap_kept)};
-    union { struct tap_rec rec; struct tap_step step; struct tap_weight weight; struct tap_op op; struct tap_kernel kernel; struct tap_kept kept; } head;
+    union {
+        struct tap_rec rec;
+        struct tap_step step;
+        struct tap_weight weight;
+        struct tap_op op;
+        struct tap_kernel kernel;
+        struct tap_kept dump;
+    } head;
     unsigned type = ((const struct tap_rec *)at)->type;
 
     if (type < TAP_REC_STEP || type > TAP_REC_FLIGHT || size < least[type])
@@ -31,8 +39,14 @@ static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct 
     if (type == TAP_REC_KERNEL)
         return client_kernels_read(&c->kernels, &head.kernel);
     if (type == TAP_REC_FLIGHT)
-        return client_flight_read_dump(&c->flight, c->opt.writer, (int)tap->pid, &head.kept);
+        return client_flight_read_dump(&c->flight, c->opt.writer, (int)tap->pid, &head.dump);
     return client_read_op(c, tap, r, &head.op, at);
+}
+
+/* Is size the size of a record, when `have` bytes lie in the ring? */
+static bool check_size(const struct client_tap *tap, uint64_t have, uint32_t size)
+{
+    return have <= tap->ring_bytes && size >= sizeof(struct tap_rec) && size <= have && size % TAP_REC_ALIGN == 0;
 }
 
 static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r)
@@ -48,7 +62,7 @@ static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct cl
         if (!have)
             break;
         size = *(const volatile uint32_t *)at;
-        r->corrupt = have > tap->ring_bytes || size < sizeof(struct tap_rec) || size > have || size % TAP_REC_ALIGN || !read_record(c, tap, r, at, size);
+        r->corrupt = !check_size(tap, have, size) || !read_record(c, tap, r, at, size);
         if (r->corrupt) {
             td_log(TD_LOG_WARN, "tap", "process %d: a ring holds what no tap writes; it is not read any further", (int)tap->pid);
             td_writer_count(c->opt.writer, "links.corrupt", 1, 0);

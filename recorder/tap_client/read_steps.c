@@ -9,7 +9,7 @@
 
 #include "recorder/tap_client/client_ledger.h"
 
-#define MOST_HELD ((size_t)1 << 18)
+#define MOST_HELD ((size_t)1 << 18)   /* steps beyond that are written without names */
 #define FIRST_HELD 1024
 #define LOOK_BACK 64                  /* an op belongs to one of the last steps, of any process */
 
@@ -24,8 +24,8 @@ static void write_step(struct td_tap_client *c, const struct td_step *s)
 
 /* ---- holding --------------------------------------------------------------------------------------------------------- */
 
-/* False: there is no room, and s is the caller's. */
-static bool hold(struct td_tap_client *c, struct td_step *s)
+/* Hold a step; the list takes its spans. False: there is no room, and s stays the caller's. */
+static bool hold_step(struct td_tap_client *c, struct td_step *s)
 {
     if (c->n_held == c->cap_held) {
         const size_t cap = c->cap_held ? c->cap_held * 2 : FIRST_HELD;
@@ -97,40 +97,51 @@ void client_name_held(struct td_tap_client *c, struct td_rows_request *requests,
     }
 }
 
-/* ---- a step comes --------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------------------- */
+
+/* Fill to[n] from the spans of a record and the ids behind them, `room` bytes in all. False: they do not hold together. */
+static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_t room, int32_t n, struct td_span *to)
+{
+    const struct tap_span *spans = (const struct tap_span *)data;
+    const char *id = (const char *)(spans + n);
+    int32_t i;
+
+    room -= (size_t)n * sizeof *spans;
+    for (i = 0; i < n; i++) {
+        struct tap_span from = spans[i]; /* a copy: the tap's process may go on writing */
+        char name[TAP_MAX_ID + 1];
+
+        if (from.id_len > TAP_MAX_ID || from.id_len > room)
+            return false;
+        memcpy(name, id, from.id_len);
+        name[from.id_len] = '\0';
+        id += from.id_len;
+        room -= from.id_len;
+        to[i] = (struct td_span){.stream = c->nonce[0] ? td_tap_client_request_stream(c->nonce, name) : -1,
+                                 .first_row = from.first_row, .n_rows = from.n_rows, .position = from.position,
+                                 .decode = from.decode != 0};
+    }
+    return true;
+}
 
 bool client_read_step(struct td_tap_client *c, struct client_tap *tap, const struct tap_step *rec, const uint8_t *data)
 {
     size_t room = rec->rec.size - sizeof *rec;
-    const struct tap_span *spans = (const struct tap_span *)data;
-    struct td_step s = {.step = (int64_t)rec->step, .t_ns = rec->rec.t_ns, .how = rec->n_spans ? TD_HOW_EXACT : TD_HOW_UNKNOWN, .n_spans = rec->n_spans, .pid = tap->pid};
-    const char *id;
-    int32_t i;
+    struct td_step s = {.step = (int64_t)rec->step, .t_ns = rec->rec.t_ns, .how = rec->n_spans ? TD_HOW_EXACT : TD_HOW_UNKNOWN,
+                        .n_spans = rec->n_spans, .pid = tap->pid};
 
-    if (rec->n_spans < 0 || rec->n_spans > TAP_MAX_SPANS || (size_t)rec->n_spans * sizeof *spans > room)
+    if (rec->n_spans < 0 || rec->n_spans > TAP_MAX_SPANS || (size_t)rec->n_spans * sizeof(struct tap_span) > room)
         return false;
-    room -= (size_t)rec->n_spans * sizeof *spans;
-    id = (const char *)(spans + rec->n_spans);
     s.spans = calloc((size_t)rec->n_spans + 1, sizeof *s.spans);
     if (!s.spans) {
         client_ledger_failure(c, TD_ENOMEM, "steps");
         return true;
     }
-    for (i = 0; i < rec->n_spans; i++) {
-        struct tap_span from = spans[i];
-        char name[TAP_MAX_ID + 1];
-
-        if (from.id_len > TAP_MAX_ID || from.id_len > room) {
-            free(s.spans);
-            return false;
-        }
-        memcpy(name, id, from.id_len);
-        name[from.id_len] = '\0';
-        id += from.id_len;
-        room -= from.id_len;
-        s.spans[i] = (struct td_span){c->nonce[0] ? td_tap_client_request_stream(c->nonce, name) : -1, from.first_row, from.n_rows, from.position, from.decode != 0};
+    if (!read_spans(c, data, room, rec->n_spans, s.spans)) {
+        free(s.spans);
+        return false;
     }
-    if (!rec->n_spans && hold(c, &s))
+    if (!rec->n_spans && hold_step(c, &s))
         return true;
     write_step(c, &s);
     td_step_release(&s);

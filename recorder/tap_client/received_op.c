@@ -31,24 +31,29 @@ static bool check_tensor(const struct tap_tensor *t)
     uint64_t elements = 1;
     int i;
 
-    if (!client_is_text(t->role, sizeof t->role, false) || !client_is_text(t->dtype, sizeof t->dtype, false) || t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 ||
-        (t->opaque && t->bytes))
+    if (!client_is_text(t->role, sizeof t->role, false) || !client_is_text(t->dtype, sizeof t->dtype, false))
         return false;
-    for (i = 0; i < t->ndim; i++)
-        if (t->shape[i] < 0 || t->strides[i] < 0 || __builtin_mul_overflow(elements, (uint64_t)t->shape[i], &elements) || elements > INT64_MAX)
+    if (t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 || (t->opaque && t->bytes))
+        return false;
+    for (i = 0; i < t->ndim; i++) {
+        if (t->shape[i] < 0 || t->strides[i] < 0)
             return false;
+        if (__builtin_mul_overflow(elements, (uint64_t)t->shape[i], &elements) || elements > INT64_MAX)
+            return false;
+    }
     return elements_fit(t);
 }
 
 static bool check_head(const struct tap_op *rec)
 {
-    return client_is_text(rec->kind, sizeof rec->kind, false) && client_is_text(rec->symbol, sizeof rec->symbol, false) && client_is_text(rec->layout, sizeof rec->layout, true) &&
-           client_is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
-           rec->has_fingerprint <= 1 && rec->flight < TAP_FLIGHTS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
-           rec->n_launches <= TAP_MAX_LAUNCHES;
+    return client_is_text(rec->kind, sizeof rec->kind, false) && client_is_text(rec->symbol, sizeof rec->symbol, false) &&
+           client_is_text(rec->layout, sizeof rec->layout, true) && client_is_text(rec->rounding, sizeof rec->rounding, true) &&
+           strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 && rec->has_fingerprint <= 1 &&
+           rec->flight < TAP_FLIGHTS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS &&
+           rec->n_in <= TAP_MAX_INPUTS && rec->n_launches <= TAP_MAX_LAUNCHES;
 }
 
-/* Copy n bytes at *pos of the record, and move on. */
+/* Copy n bytes at *pos of the record, and move *pos behind them. False: the record ends before. */
 static bool copy_out(const struct tap_op *rec, const uint8_t *at, size_t *pos, void *to, size_t n)
 {
     if (n > rec->rec.size - *pos)
@@ -58,6 +63,7 @@ static bool copy_out(const struct tap_op *rec, const uint8_t *at, size_t *pos, v
     return true;
 }
 
+/* Find the bytes of inputs and output, which begin at pos of the record. */
 static bool find_tensor_bytes(struct client_op *op, const uint8_t *at, size_t pos)
 {
     int i;
@@ -75,28 +81,49 @@ static bool find_tensor_bytes(struct client_op *op, const uint8_t *at, size_t po
     return pos == op->rec->rec.size && op->data[op->rec->n_in];
 }
 
-bool client_op_read(struct client_op *op, const struct tap_op *rec, const uint8_t *at)
+/* Copy all but the bytes of tensors; *pos becomes where these begin. */
+static bool copy_parts(struct client_op *op, const uint8_t *at, size_t *pos)
 {
-    size_t pos = sizeof *rec;
-    int i, n = rec->n_w + rec->n_in + 1;
+    const struct tap_op *rec = op->rec;
+    size_t tensors = (size_t)rec->n_w + rec->n_in + 1;
 
-    op->rec = rec;
-    op->bytes = 0;
-    if (!check_head(rec) || !copy_out(rec, at, &pos, op->attr, rec->n_attrs * sizeof *op->attr) || !copy_out(rec, at, &pos, op->tensor, (size_t)n * sizeof *op->tensor) ||
-        (rec->has_fingerprint && !copy_out(rec, at, &pos, &op->fingerprint, sizeof op->fingerprint)) || !copy_out(rec, at, &pos, op->launch, rec->n_launches * sizeof *op->launch))
-        return false;
+    return copy_out(rec, at, pos, op->attr, rec->n_attrs * sizeof *op->attr) && copy_out(rec, at, pos, op->tensor, tensors * sizeof *op->tensor) &&
+           (!rec->has_fingerprint || copy_out(rec, at, pos, &op->fingerprint, sizeof op->fingerprint)) &&
+           copy_out(rec, at, pos, op->launch, rec->n_launches * sizeof *op->launch);
+}
+
+static bool check_launch(const struct tap_launch *l)
+{
+    return client_is_text(l->symbol, sizeof l->symbol, true) && l->rows[0] >= 0 && l->rows[1] >= l->rows[0];
+}
+
+static bool check_parts(const struct client_op *op)
+{
+    const struct tap_op *rec = op->rec;
+    int i;
+
     for (i = 0; i < rec->n_attrs; i++)
         if (!client_is_text(op->attr[i].name, sizeof op->attr[i].name, false))
             return false;
-    for (i = 0; i < n; i++)
+    for (i = 0; i < rec->n_w + rec->n_in + 1; i++)
         if (!check_tensor(&op->tensor[i]))
             return false;
     for (i = 0; i < rec->n_launches; i++)
-        if (!client_is_text(op->launch[i].symbol, sizeof op->launch[i].symbol, true) || op->launch[i].rows[0] < 0 || op->launch[i].rows[1] < op->launch[i].rows[0])
+        if (!check_launch(&op->launch[i]))
             return false;
-    if (rec->has_fingerprint && !client_is_text(op->fingerprint.dtype, sizeof op->fingerprint.dtype, false))
+    return !rec->has_fingerprint || client_is_text(op->fingerprint.dtype, sizeof op->fingerprint.dtype, false);
+}
+
+bool client_op_read(struct client_op *op, const struct tap_op *rec, const uint8_t *at)
+{
+    size_t pos = sizeof *rec;
+
+    op->rec = rec;
+    op->bytes = 0;
+    if (!check_head(rec) || !copy_parts(op, at, &pos) || !check_parts(op))
         return false;
-    op->name = rec->name[0] && client_is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL; /* a model's author may call a tensor anything */
+    /* a model's author may call a tensor anything: a name that does not print is none */
+    op->name = rec->name[0] && client_is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL;
     return find_tensor_bytes(op, at, pos);
 }
 

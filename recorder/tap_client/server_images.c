@@ -35,7 +35,7 @@ static void count_dropped(struct storing *k, const char *name, int64_t bytes)
     td_writer_count(k->c->opt.writer, counter, 1, bytes);
 }
 
-/* All of the file. NULL: k->why says why. */
+/* Read all of the library's file, freed by the caller. NULL: the reason is noted. */
 static uint8_t *read_library(struct storing *k, size_t *n)
 {
     uint8_t *data = NULL;
@@ -61,7 +61,7 @@ static uint8_t *read_library(struct storing *k, size_t *n)
     return NULL;
 }
 
-/* The list of the container's kernels in tap.images; NULL: it is not kept. */
+/* Store one container, and add it to tap.images. Returns its list of kernels there; NULL: it is not stored. */
 static cJSON *store_container(struct storing *k, const struct td_gpu_image *img, int container)
 {
     char hex[TD_HASH_HEX];
@@ -87,6 +87,7 @@ static cJSON *store_container(struct storing *k, const struct td_gpu_image *img,
     return cJSON_AddArrayToObject(o, "kernels");
 }
 
+/* Store the containers of every recorded kernel. */
 static void store_kernels(struct storing *k, struct td_gpu_image *img)
 {
     cJSON *kernels[CONTAINERS] = {NULL}; /* of each container that was looked at */
@@ -131,7 +132,7 @@ static void store_library(struct storing *k)
     free(data);
 }
 
-/* Ranks of one server have one library. */
+/* Ranks of one server have the same library: it is stored once. */
 static bool is_first_of_library(const struct td_tap_client *c, int process)
 {
     int i = 0;
@@ -141,6 +142,7 @@ static bool is_first_of_library(const struct td_tap_client *c, int process)
     return i == process;
 }
 
+/* Was any kernel recorded? */
 static bool has_known(const struct td_tap_client *c)
 {
     uint32_t i = 0;

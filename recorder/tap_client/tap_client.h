@@ -29,7 +29,7 @@ int td_tap_client_open(const struct td_tap_client_target *target, const struct t
  * process is armed. Mode TD_TAP_CLIENT_OFF disarms. */
 int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *mode, struct td_error *err);
 
-/* Put the taps to sleep, then write what they sent. Safe when a server is gone. */
+/* Put the taps to sleep, at most 20 s for each process to answer, then write what they sent. Safe when a server is gone. */
 int td_tap_client_disarm(struct td_tap_client *c, struct td_error *err);
 
 /* Name the rows of steps that came without names (step_rows.h), from the requests that there were, and write these steps. Call it
