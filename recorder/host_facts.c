@@ -11,8 +11,8 @@
 
 #include "common/fs.h"
 
-/* The value of the first line "key : value" of a text; "" when there is none. */
-static void value_of(const char *text, const char *key, char *out, size_t n)
+/* Find the value of the first line "key : value" of a text; "" without one. */
+static void find_value(const char *text, const char *key, char *out, size_t n)
 {
     const char *at = strstr(text, key);
     size_t len;
@@ -31,8 +31,8 @@ static void read_text(const char *path, struct td_buf *out)
     td_fs_read(path, out->max, out, NULL);
 }
 
-/* Instruction sets that decide which kernels run. */
-static void isa_of(const char *flags, char *out, size_t n)
+/* List the instruction sets that decide which kernels run. */
+static void list_isa(const char *flags, char *out, size_t n)
 {
     static const char *const known[] = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_tile",
                                         "amx_int8", "amx_bf16", "asimd", "sve"};
@@ -50,7 +50,8 @@ static void isa_of(const char *flags, char *out, size_t n)
     }
 }
 
-static void gpu_of(struct td_buf *text, char *out, size_t n)
+/* The model of the GPU, and how many there are; "none" without one. */
+static void describe_gpu(struct td_buf *text, char *out, size_t n)
 {
     DIR *d = opendir("/proc/driver/nvidia/gpus");
     struct dirent *e;
@@ -63,7 +64,7 @@ static void gpu_of(struct td_buf *text, char *out, size_t n)
             continue;
         snprintf(path, sizeof path, "/proc/driver/nvidia/gpus/%s/information", e->d_name);
         read_text(path, text);
-        value_of(td_buf_str(text), "Model", out, n);
+        find_value(td_buf_str(text), "Model", out, n);
         count++;
     }
     if (d)
@@ -82,10 +83,10 @@ void td_host_facts_write(struct td_writer *w)
     cJSON *n;
 
     read_text("/proc/cpuinfo", &text);
-    value_of(td_buf_str(&text), "model name", value, sizeof value);
+    find_value(td_buf_str(&text), "model name", value, sizeof value);
     td_writer_fact_str(w, "host", "cpu", *value ? value : "unknown");
-    value_of(td_buf_str(&text), strstr(td_buf_str(&text), "flags") ? "flags" : "Features", flags, sizeof flags);
-    isa_of(flags, isa, sizeof isa);
+    find_value(td_buf_str(&text), strstr(td_buf_str(&text), "flags") ? "flags" : "Features", flags, sizeof flags);
+    list_isa(flags, isa, sizeof isa);
     td_writer_fact_str(w, "host", "isa", isa);
     n = cJSON_CreateNumber((double)sysconf(_SC_NPROCESSORS_ONLN));
     td_writer_fact(w, "host", "cores", n);
@@ -94,7 +95,7 @@ void td_host_facts_write(struct td_writer *w)
         snprintf(value, sizeof value, "%.60s %.120s", u.sysname, u.release);
         td_writer_fact_str(w, "host", "kernel", value);
     }
-    gpu_of(&text, value, sizeof value);
+    describe_gpu(&text, value, sizeof value);
     td_writer_fact_str(w, "host", "gpu", value);
     td_buf_release(&text);
 }

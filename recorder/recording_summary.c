@@ -12,7 +12,7 @@
 
 #define MAX_SAMPLES 1000000
 
-static void add(struct td_samples *s, double v)
+static void add_sample(struct td_samples *s, double v)
 {
     s->seen++;
     if (s->n == s->cap) {
@@ -20,7 +20,7 @@ static void add(struct td_samples *s, double v)
         double *more = cap > MAX_SAMPLES * 2 ? NULL : realloc(s->v, cap * sizeof *more);
 
         if (!more)
-            return; /* counted, not kept */
+            return; /* counted, not stored */
         s->v = more;
         s->cap = cap;
     }
@@ -34,6 +34,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* NaN without samples. Sorts. */
 static double median_of(struct td_samples *s)
 {
     if (!s->n)
@@ -49,9 +50,9 @@ static void add_times(struct td_phase_summary *p, const struct td_exchange *x)
     size_t i, n = td_exchange_gaps(x, gaps, sizeof gaps / sizeof *gaps);
 
     if (ttft >= 0)
-        add(&p->ttft_ns, (double)ttft);
+        add_sample(&p->ttft_ns, (double)ttft);
     for (i = 0; i < n; i++)
-        add(&p->itl_ns, gaps[i]);
+        add_sample(&p->itl_ns, gaps[i]);
     if (!p->t_first_ns || x->t_sent_ns < p->t_first_ns)
         p->t_first_ns = x->t_sent_ns;
     if (x->t_end_ns > p->t_last_ns)
@@ -91,7 +92,7 @@ void td_recording_summary_release(struct td_recording_summary *s)
     memset(s, 0, sizeof *s);
 }
 
-static const char *ms(double ns, char *out, size_t n)
+static const char *format_ms(double ns, char *out, size_t n)
 {
     if (isnan(ns))
         snprintf(out, n, "-");
@@ -110,12 +111,12 @@ static void print_phase(struct td_phase_summary *p, const char *name, size_t pro
     if (s > 0)
         snprintf(rate, sizeof rate, "%.0f", (double)p->tokens / s);
     fprintf(to, "%-8s %8zu %9lld %7lld %8lld %12s %12s %9s\n", name, prompts, (long long)p->requests, (long long)p->failed,
-            (long long)p->tokens, ms(median_of(&p->ttft_ns), ttft, sizeof ttft),
-            ms(median_of(&p->itl_ns), itl, sizeof itl), rate);
+            (long long)p->tokens, format_ms(median_of(&p->ttft_ns), ttft, sizeof ttft),
+            format_ms(median_of(&p->itl_ns), itl, sizeof itl), rate);
 }
 
-/* What a fixture would say that held only this. */
-static struct td_coverage coverage(const struct td_tap_client_state *ops)
+/* The coverage of a fixture that held only this recording. */
+static struct td_coverage coverage_of(const struct td_tap_client_state *ops)
 {
     return (struct td_coverage){.kept = ops->ops_kept, .seen = ops->ops_kept + ops->ops_dropped, .unread = ops->gemms_other,
                                 .graphs = ops->graphs - ops->graphs_read};
@@ -123,7 +124,7 @@ static struct td_coverage coverage(const struct td_tap_client_state *ops)
 
 static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
 {
-    int64_t unread = coverage(ops).graphs;
+    int64_t unread = coverage_of(ops).graphs;
 
     if (ops->graphs_read)
         fprintf(to, "graphs   %lld launched that were read when they were captured\n", (long long)ops->graphs_read);
@@ -148,7 +149,7 @@ static void print_launches(const struct td_tap_client_state *ops, FILE *to)
 
 static void print_ops(const struct td_tap_client_state *ops, FILE *to)
 {
-    const struct td_coverage c = coverage(ops);
+    const struct td_coverage c = coverage_of(ops);
 
     fprintf(to, "ops      %lld kept in %lld steps, %lld dropped", (long long)ops->ops_kept, (long long)ops->steps_kept, (long long)ops->ops_dropped);
     if (ops->launches && !isnan(td_coverage_percent(&c)))

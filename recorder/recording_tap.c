@@ -110,6 +110,6 @@ int td_recording_tapped_phase(struct td_recording *r, struct td_error *err)
     r->have_ops = true;
     td_flight_watch_report(r->client, r->interrupted);
     if (!rc && !r->ops.ops_kept && !r->interrupted)
-        td_log(TD_LOG_WARN, "record", "the tap is there, but kept no GEMM: does this server compute with a kernel that the tap knows?");
+        td_log(TD_LOG_WARN, "record", "the tap is in the server, but recorded no GEMM: does the server compute with a kernel that the tap knows?");
     return rc;
 }

@@ -13,7 +13,7 @@
 
 volatile sig_atomic_t td_run_server_group;
 
-/* A server that listens there already would be recorded instead of the one that is about to start. */
+/* A server that listens at url already would be recorded instead of the one that is about to start. */
 static int check_free(const char *url, struct td_error *err)
 {
     struct td_http_reply reply = TD_HTTP_REPLY_INIT;

@@ -81,7 +81,7 @@ static void convert_stack(const struct stack *st, enum td_dtype dtype, uint8_t *
 /* ---- fingerprints -------------------------------------------------------------------------------------------------- */
 
 /* The fingerprint of a dense [n, k] weight whose bytes were sent. */
-static struct td_weight_fingerprint take_fingerprint(const struct td_weight_tensor *w)
+static struct td_weight_fingerprint make_fingerprint(const struct td_weight_tensor *w)
 {
     struct td_weight_fingerprint p = {.n = w->rec.shape[0], .k = w->rec.shape[1]};
     const uint64_t words = w->size / 4;
@@ -235,7 +235,7 @@ int td_identify_float(struct td_weight_set *s, struct td_error *err)
 
     if (!is_float(dtype) || !bytes)
         return td_fail(err, TD_EUNSUPPORTED, "a weight that is no matrix of floats");
-    p = take_fingerprint(w);
+    p = make_fingerprint(w);
     rc = add_match(s, &p, dtype, &st, err);
     if (rc)
         return rc;

@@ -16,6 +16,7 @@
 #define ASLEEP_NS (20 * TD_NS_PER_MS)
 #define LOOK_NS (100 * TD_NS_PER_MS)
 
+/* The heart. */
 static void *beat(void *arg)
 {
     struct td_tap_client *c = arg;
@@ -39,7 +40,7 @@ void client_drain_all(struct td_tap_client *c, struct client_tap *tap)
 
 void client_lose(struct td_tap_client *c, struct client_tap *tap)
 {
-    client_drain_all(c, tap);                 /* what it sent before it died is whole */
+    client_drain_all(c, tap);          /* what it sent before it died is complete */
     tap->alive = false;
     tap->armed = 0;
     c->state.alive--;
@@ -47,6 +48,7 @@ void client_lose(struct td_tap_client *c, struct client_tap *tap)
     td_log(TD_LOG_WARN, "tap", "process %d of the server is gone", (int)tap->pid);
 }
 
+/* Count, and note a process that ended, or whose tap went to sleep. */
 static void look_after(struct td_tap_client *c, struct client_tap *tap)
 {
     client_ledger_update(c, tap);
@@ -61,13 +63,14 @@ static void look_after(struct td_tap_client *c, struct client_tap *tap)
     }
 }
 
-/* Each waking takes a core from the server for a moment: the fuller the fullest ring was, the sooner the next. */
+/* How long the pump sleeps next: shorter when the fullest ring was fuller. Each waking takes a core from the server for a moment. */
 static int64_t next_nap(int64_t nap_ns, double full)
 {
     nap_ns = full > 0.125 ? nap_ns / 4 : nap_ns * 2;
     return nap_ns < NAP_MIN_NS ? NAP_MIN_NS : nap_ns > NAP_MAX_NS ? NAP_MAX_NS : nap_ns;
 }
 
+/* Empty the rings, and look after the processes every LOOK_NS. The lock is given up in between for others. */
 static void *pump(void *arg)
 {
     struct td_tap_client *c = arg;

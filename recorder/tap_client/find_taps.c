@@ -18,6 +18,12 @@
 #define INODES_MAX 64
 #define PROCESSES_MAX 65536
 
+#define LOADED                                                                                                               \
+    "the tap is loaded but has seen no GEMM yet: send the server a request first; it sees td_gptq_gemm, and the CPU builds of " \
+    "vLLM and llama.cpp in shared libraries, but nothing that is linked statically or looked up by dlsym"
+#define NOT_LOADED \
+    "the server runs without the tap: start it with `record --run -- COMMAND`, or after `eval \"$(record --tap-env)\"` in its shell"
+
 struct process { pid_t pid, parent; bool in; }; /* in: of the server */
 
 /* ---- /proc --------------------------------------------------------------------------------------------------------- */
@@ -241,10 +247,7 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
     }
     free(all);
     if (!rc && !*n)
-        rc = td_fail(err, TD_ENOTFOUND, "%s", loaded ? "the tap is loaded but has seen no GEMM yet: send the server a request first; it knows td_gptq_gemm, "
-                                                       "the CPU builds of vLLM and llama.cpp with shared libraries, nothing that is linked statically or asked by dlsym"
-                                                     : "the server runs without the tap: start it with `record --run -- COMMAND`, or after "
-                                                       "`eval \"$(record --tap-env)\"` in its shell");
+        rc = td_fail(err, TD_ENOTFOUND, "%s", loaded ? LOADED : NOT_LOADED);
     return rc;
 }
 

@@ -35,7 +35,7 @@ void client_dump_if_asked(struct td_tap_client *c)
     if (!c->opt.dump_asked || !*c->opt.dump_asked)
         return;
     if (!client_dump_flight(c, TAP_FLIGHT_SIGNAL, &busy) && !busy)
-        td_log(TD_LOG_WARN, "tap", "SIGUSR1: no flight recorder is on its way (it runs in the tapped repeats, on a GPU), or what it has is being kept already");
+        td_log(TD_LOG_WARN, "tap", "SIGUSR1: no flight recorder is running (it runs in the tapped repeats, on a GPU), or its ring is being dumped already");
     if (!busy)
         *c->opt.dump_asked = 0;
 }

@@ -26,7 +26,7 @@ bool client_flight_read_dump(struct client_flight *f, struct td_writer *w, int p
     f->dumps = f->dumps ? f->dumps : cJSON_CreateArray();
     if (cJSON_GetArraySize(f->dumps) >= DUMPS_LISTED)
         return true;
-    td_log(TD_LOG_WARN, "tap", "process %d: %s; what the flight recorder has is kept", pid, reason[rec->why]);
+    td_log(TD_LOG_WARN, "tap", "process %d: %s; the flight recorder's ring is dumped", pid, reason[rec->why]);
     one = cJSON_CreateObject();
     cJSON_AddNumberToObject(one, "pid", pid);
     cJSON_AddStringToObject(one, "why", reason[rec->why]);

@@ -13,7 +13,7 @@
 
 #define MAPS_BYTES ((size_t)64 << 20)
 
-/* Has the process a mapping of this file? Device numbers of overlays differ between stat and maps, so the inode alone must do. */
+/* Does the process have this file mapped? Device numbers of overlays differ between stat and maps: the inode alone must do. */
 static bool is_mapped(pid_t pid, const struct stat *st)
 {
     struct td_buf b = TD_BUF_INIT(MAPS_BYTES);
@@ -32,6 +32,7 @@ static bool is_mapped(pid_t pid, const struct stat *st)
     return found;
 }
 
+/* Open a file if the process has it mapped; else -1. */
 static int open_mapped(pid_t pid, const char *path)
 {
     struct stat st;

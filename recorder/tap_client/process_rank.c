@@ -1,8 +1,9 @@
 /* process_rank.c - which rank of a tensor-parallel server a process is.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each rank is a process with a slice of every layer on its own GPU. vLLM's workers say it in their titles, "VLLM::Worker_TP1" (0.9 and later,
- * v1/executor/multiproc_executor.py and utils: setproctitle, only where there is more than one); torchrun's have it in their environment as RANK. */
+ * Each rank is a process with a slice of every layer on its own GPU. vLLM's workers have it in their titles, "VLLM::Worker_TP1"
+ * (0.9 and later, v1/executor/multiproc_executor.py and utils: setproctitle, only where there are several); torchrun's have it in
+ * their environment as RANK. */
 #include "recorder/tap_client/process_rank.h"
 
 #include <ctype.h>
@@ -42,6 +43,7 @@ static int rank_in_environment(const char *env, size_t n)
     return -1;
 }
 
+/* The text of /proc/PID/<what>, in b; "": it cannot be read. */
 static const char *read_proc(pid_t pid, const char *what, struct td_buf *b)
 {
     struct td_error err = {0};

@@ -64,7 +64,7 @@ static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct cl
         size = *(const volatile uint32_t *)at;
         r->corrupt = !check_size(tap, have, size) || !read_record(c, tap, r, at, size);
         if (r->corrupt) {
-            td_log(TD_LOG_WARN, "tap", "process %d: a ring holds what no tap writes; it is not read any further", (int)tap->pid);
+            td_log(TD_LOG_WARN, "tap", "process %d: a ring does not hold together, and is not read any further", (int)tap->pid);
             td_writer_count(c->opt.writer, "links.corrupt", 1, 0);
             break;
         }

@@ -25,7 +25,7 @@
 #define GPU_RING_BYTES (64LL << 20)
 #define ANSWER_MS 20000               /* longer than the tap's own patience */
 
-/* A mutex is not fair: a pump with much to do would take it again before anybody else wakes up. */
+/* A mutex is not fair: a pump with much to do would lock it again before another thread wakes up. `waiting` makes it pause. */
 static void lock(struct td_tap_client *c)
 {
     atomic_fetch_add(&c->waiting, 1);
@@ -40,7 +40,8 @@ static void unlock(struct td_tap_client *c)
 
 /* ---- open ---------------------------------------------------------------------------------------------------------- */
 
-static void open_layers(struct td_tap_client *c, pid_t pid)
+/* Open the checkpoint that the user named, or the one that the server's command line names. */
+static void open_checkpoint(struct td_tap_client *c, pid_t pid)
 {
     char path[4096], real[4096];
     struct td_error err = {0};
@@ -56,8 +57,8 @@ static void open_layers(struct td_tap_client *c, pid_t pid)
         c->why_no_layers = strdup(err.msg);
 }
 
-/* With as much memory as was asked for; unasked, with what a GPU needs where there is one. */
-static int attach(const struct td_tap_client *c, struct client_tap *tap, struct td_error *err)
+/* Share as much memory as the options ask for; else what a GPU needs where there is one, and less without. */
+static int share_memory(const struct td_tap_client *c, struct client_tap *tap, struct td_error *err)
 {
     bool gpu = strstr(tap->fronts, "cuda") || strstr(tap->fronts, "hip");
     int64_t rings = c->opt.rings > 0 ? c->opt.rings : gpu ? GPU_RINGS : DEFAULT_RINGS;
@@ -74,6 +75,7 @@ static int check_rings(const struct td_tap_client_options *o, struct td_error *e
                    TAP_MAX_RING_BYTES);
 }
 
+/* Connect to all that were found. One good connection is enough; without one, *err holds the first reason. */
 static int connect_all(struct td_tap_client *c, const struct client_found *found, int n, struct td_error *err)
 {
     int i, rc = check_rings(&c->opt, err);
@@ -85,7 +87,7 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
         struct td_error why = {0};
 
         rc = client_tap_greet(tap, &found[i], &why);
-        if (!rc && (rc = attach(c, tap, &why)))
+        if (!rc && (rc = share_memory(c, tap, &why)))
             client_tap_close(tap);
         if (!rc)
             c->n++;
@@ -98,7 +100,7 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
     return TD_OK;
 }
 
-/* A socket of a process that ended is no reason to give up while there is time. */
+/* Go on while there is time: a socket may be that of a process that ended. *pid : a process of the server, or 0 */
 static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_target *target, pid_t *pid, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + target->wait_ms * TD_NS_PER_MS;
@@ -139,7 +141,7 @@ int td_tap_client_open(const struct td_tap_client_target *target, const struct t
         rc = find_and_connect(c, target, &pid, err);
     if (!rc) {
         c->state.processes = c->state.alive = c->n;
-        open_layers(c, pid ? pid : c->tap[0].pid);
+        open_checkpoint(c, pid ? pid : c->tap[0].pid);
         rc = client_pump_start(c, err);
     }
     if (rc) {
@@ -152,7 +154,7 @@ int td_tap_client_open(const struct td_tap_client_target *target, const struct t
 
 /* ---- arm and disarm ------------------------------------------------------------------------------------------------ */
 
-/* Done, but: what the user should know. */
+/* The tap did what was asked, and may add what the user should know. */
 static void note_answer(struct td_tap_client *c, const struct client_tap *tap, const char *text)
 {
     if (!text[0])
@@ -162,6 +164,7 @@ static void note_answer(struct td_tap_client *c, const struct client_tap *tap, c
     c->unseen = strdup(text);
 }
 
+/* Send a message from the caller's thread. */
 static int ask(struct td_tap_client *c, struct client_tap *tap, struct tap_msg *m, struct tap_msg *reply, struct td_error *err)
 {
     int rc;
@@ -177,7 +180,7 @@ static void warn_flight(const struct client_tap *tap, uint32_t wanted, uint32_t 
     if (wanted && !strstr(tap->fronts, "cuda"))
         td_log(TD_LOG_WARN, "tap", "process %d: --flight records launches on an NVIDIA GPU, and none was seen here; GEMMs are recorded without it", (int)tap->pid);
     else if (got && got < wanted)
-        td_log(TD_LOG_WARN, "tap", "process %d: the flight recorder has %u MiB instead of %u, no more are free on the GPU", (int)tap->pid, got, wanted);
+        td_log(TD_LOG_WARN, "tap", "process %d: the flight recorder has %u MiB instead of %u; no more is free on the GPU", (int)tap->pid, got, wanted);
 }
 
 static int arm_one(struct td_tap_client *c, struct client_tap *tap, struct tap_msg m, struct td_error *err)
@@ -274,7 +277,7 @@ static void release_tap(struct client_tap *tap)
     client_tap_close(tap);
 }
 
-/* What is written at the end: the last ops and steps, and facts about all of the recording. The threads have ended. */
+/* Write the last ops and steps, and the facts that cover all of the recording. The threads have ended. */
 static void write_rest(struct td_tap_client *c)
 {
     int i;

@@ -71,7 +71,7 @@ static int check_message(const struct client_tap *tap, struct tap_msg *m, ssize_
     if (n <= 0)
         return td_fail(err, TD_EIO, "process %d is gone, and the tap with it", (int)tap->pid);
     if (n < 8 || m->magic != TAP_MAGIC)
-        return td_fail(err, TD_EPROTO, "%s: what answers there is no tap", tap->socket);
+        return td_fail(err, TD_EPROTO, "%s: the answer there is not a tap's", tap->socket);
     if (m->version != TAP_VERSION)
         return td_fail(err, TD_EVERSION, "%s: the tap speaks protocol %u and this record %u; start the server with the tap of this version",
                        tap->socket, m->version, TAP_VERSION);
@@ -79,7 +79,7 @@ static int check_message(const struct client_tap *tap, struct tap_msg *m, ssize_
         return td_fail(err, TD_EPROTO, "%s: the tap's answer has %zd bytes, expected %zu", tap->socket, n, sizeof *m);
     m->text[TAP_TEXT - 1] = m->library[TAP_TEXT - 1] = m->build[TAP_TEXT - 1] = m->fronts[TAP_FRONTS - 1] = '\0';
     if (m->status == TAP_BUSY)
-        return td_fail(err, TD_EEXIST, "process %d: another recorder is linked to its tap; wait until it has ended", (int)tap->pid);
+        return td_fail(err, TD_EEXIST, "process %d: another recorder is connected to its tap; wait until it has ended", (int)tap->pid);
     if (m->status == TAP_BAD_VERSION)
         return td_fail(err, TD_EVERSION, "%s: the tap refuses protocol %u", tap->socket, TAP_VERSION);
     if (m->status != TAP_OK)
