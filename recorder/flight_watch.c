@@ -1,4 +1,4 @@
-/* flight_watch.c - watch for what the flight recorder should dump, and report what the recorded ops show.
+/* flight_watch.c - watch for what the flight recorder should dump.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/flight_watch.h"
 
@@ -12,7 +12,8 @@ bool td_flight_watch_answer(struct td_tap_client *c, const struct td_exchange *x
     td_collapse_check(x, NULL, &found);
     if (!found.hard)
         return false;
-    td_log(TD_LOG_WARN, "record", "%s, repeat %d, collapsed: %s", x->prompt_id, x->repeat, found.why);
+    td_log(TD_LOG_WARN, "record", "%s, repeat %d, collapsed: %s", x->prompt_id, x->repeat,
+           found.why);
     return td_tap_client_dump_flight(c);
 }
 

@@ -34,8 +34,9 @@ static void read_text(const char *path, struct td_buf *out)
 /* List the instruction sets that decide which kernels run. */
 static void list_isa(const char *flags, char *out, size_t n)
 {
-    static const char *const known[] = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_tile",
-                                        "amx_int8", "amx_bf16", "asimd", "sve"};
+    static const char *const known[] = {"avx2",     "fma",         "f16c",        "avx512f",
+                                        "avx512bw", "avx512_vnni", "avx512_bf16", "amx_tile",
+                                        "amx_int8", "amx_bf16",    "asimd",       "sve"};
     size_t i, used = 0;
 
     out[0] = '\0';
@@ -43,7 +44,8 @@ static void list_isa(const char *flags, char *out, size_t n)
         size_t len = strlen(known[i]);
         const char *at = flags;
 
-        while ((at = strstr(at, known[i])) && ((at > flags && at[-1] != ' ') || (at[len] && at[len] != ' ')))
+        while ((at = strstr(at, known[i])) &&
+               ((at > flags && at[-1] != ' ') || (at[len] && at[len] != ' ')))
             at += len;
         if (at && used < n)
             used += (size_t)snprintf(out + used, n - used, "%s%s", used ? " " : "", known[i]);
@@ -85,7 +87,8 @@ void td_host_facts_write(struct td_writer *w)
     read_text("/proc/cpuinfo", &text);
     find_value(td_buf_str(&text), "model name", value, sizeof value);
     td_writer_fact_str(w, "host", "cpu", *value ? value : "unknown");
-    find_value(td_buf_str(&text), strstr(td_buf_str(&text), "flags") ? "flags" : "Features", flags, sizeof flags);
+    find_value(td_buf_str(&text), strstr(td_buf_str(&text), "flags") ? "flags" : "Features", flags,
+               sizeof flags);
     list_isa(flags, isa, sizeof isa);
     td_writer_fact_str(w, "host", "isa", isa);
     n = cJSON_CreateNumber((double)sysconf(_SC_NPROCESSORS_ONLN));

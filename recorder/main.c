@@ -12,51 +12,121 @@
 #include "recorder/run_server.h"
 #include "recorder/tap_client/server_env.h"
 
-static volatile sig_atomic_t stop, dump_asked;
+/* ---- the command line ------------------------------------------------------------------------ */
 
-/* The first signal ends the recording in order. The second ends this process at once, and kills the server that --run started. */
-static void on_signal(int number)
-{
-    (void)number;
-    if (stop) {
-        if (td_run_server_group > 0)
-            kill(-(pid_t)td_run_server_group, SIGKILL);
-        _exit(130);
-    }
-    stop = 1;
-}
+/* What it says. */
+static struct {
+    struct td_record_options o;
+    struct td_arg_list headers, redact;
+    const char *api, *scores;
+    bool tap_env, run, graphs;
+} given = {
+    .o = {.server = "localhost:8000", .suite = "quick", .gemms = "auto", .repeat = 5,
+          .tapped_repeat = 1, .logprobs = 5, .timeout_s = 300},
+    .api = "auto",
+    .scores = "on",
+};
 
-static void on_dump_signal(int number)
-{
-    (void)number;
-    dump_asked = 1;
-}
+static const struct td_arg table[] = {
+    {"server", 's', TD_ARG_STR, &given.o.server, "HOST:PORT",
+     "the server to record, or its URL (default localhost:8000)", 0, 0},
+    {"out", 'o', TD_ARG_STR, &given.o.out, "DIR",
+     "the fixture to write (default fixtures/MODEL-TIME)", 0, 0},
+    {"suite", 0, TD_ARG_STR, &given.o.suite, "quick|full|FILE",
+     "the prompts: built in, or a file of JSON lines (default quick)", 0, 0},
+    {"repeat", 'k', TD_ARG_I64, &given.o.repeat, "K",
+     "times that each prompt is sent: the noise floor (default 5)", 1, 10000},
+    {"concurrency", 'c', TD_ARG_I64, &given.o.concurrency, "N",
+     "requests in flight (default: as the suite says)", 1, 4096},
+    {"max-tokens", 'n', TD_ARG_I64, &given.o.max_tokens, "N",
+     "length of the answers (default: as the suite says, else 64)", 1, 1 << 20},
+    {"logprobs", 0, TD_ARG_I64, &given.o.logprobs, "K",
+     "alternatives per token; 0: none (default 5)", 0, 100},
+    {"scores", 0, TD_ARG_STR, &given.scores, "on|off|N",
+     "have the server score its first answer to each prompt, where it can (default "
+     "on: at most 256)", 0, 0},
+    {"seed", 0, TD_ARG_I64, &given.o.seed, "N", "seed sent with every request (default 0)", 0, 0},
+    {"ignore-eos", 0, TD_ARG_FLAG, &given.o.ignore_eos, NULL,
+     "let every answer run to its full length", 0, 0},
+    {"model", 'm', TD_ARG_STR, &given.o.model, "NAME",
+     "model to ask for (default: the first that the server lists)", 0, 0},
+    {"api", 0, TD_ARG_STR, &given.api, "auto|vllm|openai|llamacpp|sglang",
+     "the server's dialect (default auto)", 0, 0},
+    {"header", 'H', TD_ARG_LIST, &given.headers, "NAME:VALUE",
+     "sent with every request; may be given again", 0, 0},
+    {"timeout", 't', TD_ARG_NUM, &given.o.timeout_s, "S",
+     "time to wait for the model to load, and for each next byte (default 300)", 0.1, 86400},
+    {"wait", 'w', TD_ARG_FLAG, &given.o.wait, NULL,
+     "also wait while nothing listens there yet", 0, 0},
+    {"gemms", 0, TD_ARG_STR, &given.o.gemms, "auto|off|all|P%",
+     "steps whose GEMM inputs the tap records: a sample (10 %; on a GPU at most "
+     "0.5 % of the time), none, all, a share", 0, 0},
+    {"layers", 0, TD_ARG_STR, &given.o.layers, "LIST",
+     "record ops of these layers only, by number or part of the name: "
+     "0-3,mlp.down_proj,8.*_proj", 0, 0},
+    {"flight", 0, TD_ARG_MAYBE, &given.o.flight, "[=MB]",
+     "on a GPU: dump what led to a bad output, a collapsed answer or SIGUSR1, from "
+     "a ring of MB (default 256)", 1, 65536},
+    {"all-ops", 0, TD_ARG_FLAG, &given.o.mode.all_kinds, NULL,
+     "of llama.cpp: record every node of the graph, not only matrix products; "
+     "needs the tap", 0, 0},
+    {"tapped-repeat", 0, TD_ARG_I64, &given.o.tapped_repeat, "K",
+     "times that the suite is sent with the tap armed (default 1)", 1, 1000},
+    {"budget", 0, TD_ARG_NUM, &given.o.budget_mib, "MIB",
+     "MiB that the tap may copy a second; -1: no limit (default: 64 for a sample, "
+     "no limit with --gemms all)", -1, 1 << 20},
+    {"graphs", 0, TD_ARG_FLAG, &given.graphs, NULL,
+     "on a GPU: record inside CUDA graphs, too; needs --run or --tap-env, for "
+     "servers capture graphs when they start", 0, 0},
+    {"graphs-mib", 0, TD_ARG_I64, &given.o.graphs_mib, "MIB",
+     "the same, with so much GPU memory for copies (default 256)", 1, 65536},
+    {"ring-mib", 0, TD_ARG_I64, &given.o.ring_mib, "MIB",
+     "buffer between the tap and record: at least twice A and C of the largest op "
+     "(default 16; for a GPU and llama.cpp 64)", 1, 1024},
+    {"tap-socket", 0, TD_ARG_STR, &given.o.tap_socket, "PATH",
+     "the tap's socket, where it is not found by itself", 0, 0},
+    {"checkpoint", 0, TD_ARG_STR, &given.o.checkpoint, "DIR",
+     "the model's files, or its GGUF file, to name layers (default: as the server "
+     "says)", 0, 0},
+    {"weights-by-reference", 0, TD_ARG_FLAG, &given.o.weights_by_reference, NULL,
+     "of weights that match the checkpoint store a reference, not the bytes", 0, 0},
+    {"redact", 0, TD_ARG_LIST, &given.redact, "PATH",
+     "overwrite this part of JSON bodies, \"messages[*].content\"; may be given "
+     "again", 0, 0},
+    {"no-code", 0, TD_ARG_FLAG, &given.o.no_code, NULL,
+     "do not store the compiled code of the recorded GPU kernels (see fixture code)", 0, 0},
+    {"no-text", 0, TD_ARG_FLAG, &given.o.no_text, NULL,
+     "store ids, times and lengths, but no text", 0, 0},
+    {"run", 0, TD_ARG_FLAG, &given.run, NULL,
+     "start the server that follows \"--\", with the tap in it; end it afterwards", 0, 0},
+    {"tap-env", 0, TD_ARG_FLAG, &given.tap_env, NULL,
+     "print what a shell must eval before it starts a server with the tap", 0, 0},
+    {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
+};
 
-static void catch_signals(bool flight)
-{
-    struct sigaction sa = {.sa_handler = on_signal}, dump = {.sa_handler = on_dump_signal, .sa_flags = SA_RESTART};
+static struct td_args args = {
+    .program = "record",
+    .usage = "record [--server HOST:PORT] [-o DIR] [options] [--run -- COMMAND ...]",
+    .about = "Record a live LLM server: send a suite of prompts several times, store every "
+             "byte and its time, and the inputs\n"
+             "of the server's GEMMs where the tap is in it. The fixture's path is the last "
+             "line of the output.",
+    .table = table,
+    .examples = "  record --server localhost:8000\n"
+                "  record -o good --run -- demo-server --model DIR --port 8000\n"
+                "  eval \"$(record --tap-env)\"; demo-server --model DIR &   then: record "
+                "--server localhost:8000\n"
+                "  record -o good --run -- llama-server -m model.gguf --port 8000\n"
+                "  record -o good --run -- vllm serve MODEL --port 8000\n"
+                "  record -o good --gemms all --run -- vllm serve MODEL --enforce-eager "
+                "--linear-backend exllama\n"
+                "\nThe tap knows td_gptq_gemm, llama.cpp and vLLM on a CPU, in shared "
+                "libraries, and vLLM's gptq and Marlin kernels on an\n"
+                "NVIDIA GPU (docs/kernels.md); of other servers the requests are recorded.\n"};
 
-    sigemptyset(&sa.sa_mask);
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-    if (flight)
-        sigaction(SIGUSR1, &dump, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
-static int print_tap_env(int64_t graphs_mib, struct td_error *err)
-{
-    struct td_buf b = TD_BUF_INIT(1 << 16);
-    int rc = td_tap_client_env_print(graphs_mib, &b, err);
-
-    if (!rc)
-        fputs(td_buf_str(&b), stdout);
-    td_buf_release(&b);
-    return rc;
-}
-
-/* Any redaction also redacts decoded_token, the text of the tokens that a scored answer names. Redacting answers also redacts
- * choices[*].text: scoring a chat's answer is a completion, whose own answer is one token. paths : NULL-terminated, with room */
+/* Any redaction also redacts decoded_token, the text of the tokens that a scored answer names.
+ * Redacting answers also redacts choices[*].text: scoring a chat's answer is a completion, whose
+ * own answer is one token. paths : NULL-terminated, with room */
 static void redact_scores(const char **paths)
 {
     bool answers = false;
@@ -91,119 +161,110 @@ static int check_headers(const struct td_arg_list *list, struct td_error *err)
     return TD_OK;
 }
 
-/* What the command line says, before it is checked. */
-struct given {
-    struct td_record_options o;
-    struct td_arg_list headers, redact;
-    const char *api, *scores;
-    bool tap_env, run, graphs;
-};
-
 /* Parse the command line. Returns 0; > 0: --help or --version was printed; < 0: TD_E*. */
-static int parse(int argc, char **argv, struct given *g, struct td_error *err)
+static int parse(int argc, char **argv, struct td_error *err)
 {
-    struct td_record_options *o = &g->o;
-    const struct td_arg table[] = {
-        {"server", 's', TD_ARG_STR, &o->server, "HOST:PORT", "the server to record, or its URL (default localhost:8000)", 0, 0},
-        {"out", 'o', TD_ARG_STR, &o->out, "DIR", "the fixture to write (default fixtures/MODEL-TIME)", 0, 0},
-        {"suite", 0, TD_ARG_STR, &o->suite, "quick|full|FILE", "the prompts: built in, or a file of JSON lines (default quick)", 0, 0},
-        {"repeat", 'k', TD_ARG_I64, &o->repeat, "K", "times that each prompt is sent: the noise floor (default 5)", 1, 10000},
-        {"concurrency", 'c', TD_ARG_I64, &o->concurrency, "N", "requests in flight (default: as the suite says)", 1, 4096},
-        {"max-tokens", 'n', TD_ARG_I64, &o->max_tokens, "N", "length of the answers (default: as the suite says, else 64)", 1, 1 << 20},
-        {"logprobs", 0, TD_ARG_I64, &o->logprobs, "K", "alternatives per token; 0: none (default 5)", 0, 100},
-        {"scores", 0, TD_ARG_STR, &g->scores, "on|off|N", "have the server score its first answer to each prompt, where it can (default on: at most 256)", 0, 0},
-        {"seed", 0, TD_ARG_I64, &o->seed, "N", "seed sent with every request (default 0)", 0, 0},
-        {"ignore-eos", 0, TD_ARG_FLAG, &o->ignore_eos, NULL, "let every answer run to its full length", 0, 0},
-        {"model", 'm', TD_ARG_STR, &o->model, "NAME", "model to ask for (default: the first that the server lists)", 0, 0},
-        {"api", 0, TD_ARG_STR, &g->api, "auto|vllm|openai|llamacpp|sglang", "the server's dialect (default auto)", 0, 0},
-        {"header", 'H', TD_ARG_LIST, &g->headers, "NAME:VALUE", "sent with every request; may be given again", 0, 0},
-        {"timeout", 't', TD_ARG_NUM, &o->timeout_s, "S", "time to wait for the model to load, and for each next byte (default 300)", 0.1, 86400},
-        {"wait", 'w', TD_ARG_FLAG, &o->wait, NULL, "also wait while nothing listens there yet", 0, 0},
-        {"gemms", 0, TD_ARG_STR, &o->gemms, "auto|off|all|P%", "steps whose GEMM inputs the tap records: a sample (10 %; on a GPU at most 0.5 % of the time), none, all, a share", 0, 0},
-        {"layers", 0, TD_ARG_STR, &o->layers, "LIST", "record GEMMs of these layers only, by number or part of the name: 0-3,mlp.down_proj,8.*_proj", 0, 0},
-        {"flight", 0, TD_ARG_MAYBE, &o->flight, "[=MB]", "on a GPU: dump what led to a bad output, a collapsed answer or SIGUSR1, from a ring of MB (default 256)", 1, 65536},
-        {"all-ops", 0, TD_ARG_FLAG, &o->mode.all_kinds, NULL, "of llama.cpp: record every node of the graph, not only matrix products; needs the tap", 0, 0},
-        {"tapped-repeat", 0, TD_ARG_I64, &o->tapped_repeat, "K", "times that the suite is sent with the tap armed (default 1)", 1, 1000},
-        {"budget", 0, TD_ARG_NUM, &o->budget_mib, "MIB", "MiB that the tap may copy a second; -1: no limit (default: 64 for a sample, no limit with --gemms all)", -1, 1 << 20},
-        {"graphs", 0, TD_ARG_FLAG, &g->graphs, NULL, "on a GPU: record inside CUDA graphs, too; needs --run or --tap-env, for servers capture graphs when they start", 0, 0},
-        {"graphs-mib", 0, TD_ARG_I64, &o->graphs_mib, "MIB", "the same, with so much GPU memory for copies (default 256)", 1, 65536},
-        {"ring-mib", 0, TD_ARG_I64, &o->ring_mib, "MIB", "buffer between the tap and record: at least twice A and C of the largest op (default 16; for a GPU and llama.cpp 64)", 1, 1024},
-        {"tap-socket", 0, TD_ARG_STR, &o->tap_socket, "PATH", "the tap's socket, where it is not found by itself", 0, 0},
-        {"checkpoint", 0, TD_ARG_STR, &o->checkpoint, "DIR", "the model's files, or its GGUF file, to name layers (default: as the server says)", 0, 0},
-        {"weights-by-reference", 0, TD_ARG_FLAG, &o->weights_by_reference, NULL, "of weights that match the checkpoint store a reference, not the bytes", 0, 0},
-        {"redact", 0, TD_ARG_LIST, &g->redact, "PATH", "overwrite this part of JSON bodies, \"messages[*].content\"; may be given again", 0, 0},
-        {"no-code", 0, TD_ARG_FLAG, &o->no_code, NULL, "do not store the compiled code of the recorded GPU kernels (see fixture code)", 0, 0},
-        {"no-text", 0, TD_ARG_FLAG, &o->no_text, NULL, "store ids, times and lengths, but no text", 0, 0},
-        {"run", 0, TD_ARG_FLAG, &g->run, NULL, "start the server that follows \"--\", with the tap in it; end it afterwards", 0, 0},
-        {"tap-env", 0, TD_ARG_FLAG, &g->tap_env, NULL, "print what a shell must eval before it starts a server with the tap", 0, 0},
-        {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
-    };
-    struct td_args args = {.program = "record", .usage = "record [--server HOST:PORT] [-o DIR] [options] [--run -- COMMAND ...]",
-        .about = "Record a live LLM server: send a suite of prompts several times, store every byte and its time, and the inputs\n"
-                 "of the server's GEMMs where the tap is in it. The fixture's path is the last line of the output.",
-        .table = table,
-        .examples = "  record --server localhost:8000\n"
-                    "  record -o good --run -- demo-server --model DIR --port 8000\n"
-                    "  eval \"$(record --tap-env)\"; demo-server --model DIR &   then: record --server localhost:8000\n"
-                    "  record -o good --run -- llama-server -m model.gguf --port 8000\n"
-                    "  record -o good --run -- vllm serve MODEL --port 8000\n"
-                    "  record -o good --gemms all --run -- vllm serve MODEL --enforce-eager --linear-backend exllama\n"
-                    "\nThe tap knows td_gptq_gemm, llama.cpp and vLLM on a CPU, in shared libraries, and vLLM's gptq and Marlin kernels on an\n"
-                    "NVIDIA GPU (docs/kernels.md); of other servers the requests are recorded.\n"};
     int rc = td_args_parse(&args, argc, argv, err);
 
-    g->o.command = args.command;
+    given.o.command = args.command;
     if (!rc && args.n_rest)
         rc = td_fail(err, TD_EINVAL, "\"%s\" is no option; see record --help", args.rest[0]);
+    if (!rc && given.run != (args.command != NULL))
+        rc = td_fail(err, TD_EINVAL,
+                     "--run and \"-- COMMAND ...\" belong together; see record --help");
     return rc;
 }
 
-static int check(struct given *g, struct td_error *err)
+/* Read the options that are texts, and check that options go together. */
+static int check(struct td_record_options *o, struct td_error *err)
 {
-    int rc = TD_OK;
+    int rc = td_record_options_graphs(given.graphs, given.run || given.tap_env, o, err);
 
-    if (g->run != (g->o.command != NULL))
-        rc = td_fail(err, TD_EINVAL, "--run and \"-- COMMAND ...\" belong together; see record --help");
     if (!rc)
-        rc = td_record_options_graphs(g->graphs, g->run || g->tap_env, &g->o, err);
+        rc = td_api_parse(given.api, &o->api, err);
     if (!rc)
-        rc = td_api_parse(g->api, &g->o.api, err);
+        rc = td_record_options_gemms(o->gemms, o, err);
     if (!rc)
-        rc = td_record_options_gemms(g->o.gemms, &g->o, err);
+        rc = td_record_options_scores(given.scores, o, err);
     if (!rc)
-        rc = td_record_options_scores(g->scores, &g->o, err);
+        rc = td_record_options_check(o, err);
     if (!rc)
-        rc = td_record_options_check(&g->o, err);
-    return rc ? rc : check_headers(&g->headers, err);
+        rc = check_headers(&given.headers, err);
+    list_to_array(&given.headers, o->headers);
+    list_to_array(&given.redact, o->redact);
+    if (o->scores)
+        redact_scores(o->redact);
+    return rc;
 }
 
-static int record(struct given *g, struct td_error *err)
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stop, dump_asked;
+
+/* The first signal ends the recording in order. The second ends this process at once, and kills the
+ * server that --run started. */
+static void on_signal(int number)
 {
-    list_to_array(&g->headers, g->o.headers);
-    list_to_array(&g->redact, g->o.redact);
-    if (g->o.scores)
-        redact_scores(g->o.redact);
-    g->o.dump_asked = &dump_asked;
-    catch_signals(g->o.flight != 0);
-    return td_record(&g->o, &stop, err);
+    (void)number;
+    if (stop) {
+        if (td_run_server_group > 0)
+            kill(-(pid_t)td_run_server_group, SIGKILL);
+        _exit(130);
+    }
+    stop = 1;
+}
+
+static void on_dump_signal(int number)
+{
+    (void)number;
+    dump_asked = 1;
+}
+
+static void catch_signals(bool flight)
+{
+    struct sigaction sa = {.sa_handler = on_signal},
+                     dump = {.sa_handler = on_dump_signal, .sa_flags = SA_RESTART};
+
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    if (flight)
+        sigaction(SIGUSR1, &dump, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* ---- doing it -------------------------------------------------------------------------------- */
+
+static int print_tap_env(int64_t graphs_mib, struct td_error *err)
+{
+    struct td_buf b = TD_BUF_INIT(1 << 16);
+    int rc = td_tap_client_env_print(graphs_mib, &b, err);
+
+    if (!rc)
+        fputs(td_buf_str(&b), stdout);
+    td_buf_release(&b);
+    return rc;
 }
 
 int main(int argc, char **argv)
 {
-    struct given g = {.o = {.server = "localhost:8000", .suite = "quick", .gemms = "auto", .repeat = 5, .tapped_repeat = 1, .logprobs = 5,
-                            .timeout_s = 300},
-                      .api = "auto", .scores = "on"};
+    struct td_record_options *o = &given.o;
     struct td_error err = {0};
     int rc;
 
     td_log_program("record");
-    rc = parse(argc, argv, &g, &err);
+    rc = parse(argc, argv, &err);
     if (rc > 0)
         return TD_EXIT_OK;
     if (!rc)
-        rc = check(&g, &err);
-    if (!rc)
-        rc = g.tap_env ? print_tap_env(g.o.graphs_mib, &err) : record(&g, &err);
+        rc = check(o, &err);
+    if (!rc && given.tap_env) {
+        rc = print_tap_env(o->graphs_mib, &err);
+    } else if (!rc) {
+        o->dump_asked = &dump_asked;
+        catch_signals(o->flight != 0);
+        rc = td_record(o, &stop, &err);
+    }
     if (!rc)
         return TD_EXIT_OK;
     td_log(TD_LOG_ERROR, "record", "%s", err.msg);

@@ -18,7 +18,7 @@
 
 #define WARMUP_TOKENS 8
 
-/* ---- 1. before the server is asked --------------------------------------------------------------------------------- */
+/* ---- 1. before the server is asked ----------------------------------------------------------- */
 
 static int prepare(struct td_recording *r, struct td_error *err)
 {
@@ -37,27 +37,36 @@ static int prepare(struct td_recording *r, struct td_error *err)
     if (!r->fill_ids)
         return td_fail(err, TD_ENOMEM, "out of memory");
     if (o->out && td_fs_exists(o->out))
-        return td_fail(err, TD_EEXIST, "%s is there already, and a recording is never overwritten; choose another -o", o->out);
+        return td_fail(
+            err, TD_EEXIST,
+            "%s is there already, and a recording is never overwritten; choose another -o", o->out);
     rc = td_suite_load(o->suite, &r->suite, err);
     for (i = 0; !rc && o->max_tokens && i < r->suite.n; i++)
         r->suite.prompts[i].max_tokens = (int32_t)o->max_tokens;
     return rc ? rc : td_api_url(o->server, r->url, sizeof r->url, err);
 }
 
-/* ---- 2. the server ------------------------------------------------------------------------------------------------- */
+/* ---- 2. the server --------------------------------------------------------------------------- */
 
 /* Start it if --run says so, then wait until it answers. */
 static int reach_server(struct td_recording *r, struct td_error *err)
 {
     const struct td_record_options *o = r->opt;
-    struct td_api_options api = {.server = o->server, .kind = o->api, .model = o->model, .headers = o->headers,
-                                 .timeout_ms = (int)(o->timeout_s * 1000), .wait_unreachable = o->wait || o->command,
-                                 .alive = td_run_server_alive, .alive_arg = &r->started, .stop = r->stop};
+    struct td_api_options api = {.server = o->server,
+                                 .kind = o->api,
+                                 .model = o->model,
+                                 .headers = o->headers,
+                                 .timeout_ms = (int)(o->timeout_s * 1000),
+                                 .wait_unreachable = o->wait || o->command,
+                                 .alive = td_run_server_alive,
+                                 .alive_arg = &r->started,
+                                 .stop = r->stop};
     bool with_tap = o->mode.steps != TD_TAP_CLIENT_OFF;
     int rc = TD_OK;
 
     if (o->command)
-        rc = td_run_server_start(&r->started, o->command, r->url, with_tap, o->graphs_mib, r->no_tap, sizeof r->no_tap, err);
+        rc = td_run_server_start(&r->started, o->command, r->url, with_tap, o->graphs_mib,
+                                 r->no_tap, sizeof r->no_tap, err);
     if (!rc && o->gemms_required && *r->no_tap)
         rc = td_fail(err, TD_ENOTFOUND, "--gemms %s: %s", o->gemms, r->no_tap);
     if (!rc)
@@ -66,23 +75,26 @@ static int reach_server(struct td_recording *r, struct td_error *err)
         td_fail_at(err, "%s: %s", o->command[0], r->started.how);
     if (rc)
         return rc;
-    td_log(TD_LOG_INFO, "record", "%s: %s %s, model %s", r->server.url, td_api_name(r->server.kind), r->server.version, r->server.model);
+    td_log(TD_LOG_INFO, "record", "%s: %s %s, model %s", r->server.url, td_api_name(r->server.kind),
+           r->server.version, r->server.model);
     if (*r->server.note)
         td_log(TD_LOG_WARN, "record", "%s", r->server.note);
     return TD_OK;
 }
 
-/* ---- 3. the fixture ------------------------------------------------------------------------------------------------ */
+/* ---- 3. the fixture -------------------------------------------------------------------------- */
 
 /* "fixtures/MODEL-20261121T111730Z" */
 static void default_dir(struct td_recording *r)
 {
-    const char *slash = strrchr(r->server.model, '/'), *model = slash && slash[1] ? slash + 1 : r->server.model;
+    const char *slash = strrchr(r->server.model, '/'),
+               *model = slash && slash[1] ? slash + 1 : r->server.model;
     char name[65], stamp[32];
     size_t i;
 
     for (i = 0; i < sizeof name - 1 && model[i]; i++)
-        name[i] = isalnum((unsigned char)model[i]) || (i && strchr("._-", model[i])) ? model[i] : '_';
+        name[i] =
+            isalnum((unsigned char)model[i]) || (i && strchr("._-", model[i])) ? model[i] : '_';
     name[i] = '\0';
     td_clock_stamp(td_clock_wall_ns(), stamp, sizeof stamp);
     snprintf(r->dir, sizeof r->dir, "fixtures/%s-%s", *name ? name : "model", stamp);
@@ -103,7 +115,8 @@ static int make_parent(const char *dir, struct td_error *err)
 static int open_fixture(struct td_recording *r, struct td_error *err)
 {
     const struct td_record_options *o = r->opt;
-    struct td_redaction redaction = {.json_paths = *o->redact ? o->redact : NULL, .no_text = o->no_text};
+    struct td_redaction redaction = {.json_paths = *o->redact ? o->redact : NULL,
+                                     .no_text = o->no_text};
     struct td_writer_options wo = {.tool = "record", .redaction = &redaction};
     int rc;
 
@@ -119,9 +132,10 @@ static int open_fixture(struct td_recording *r, struct td_error *err)
     return rc;
 }
 
-/* ---- 4. the phases ------------------------------------------------------------------------------------------------- */
+/* ---- 4. the phases --------------------------------------------------------------------------- */
 
-/* One short request: the tap's socket exists from the first op on, caches are warm, and fields that this server refuses show. */
+/* One short request: the tap's socket exists from the first op on, caches are warm, and fields that
+ * this server refuses show. */
 static int warm_up(struct td_recording *r, struct td_error *err)
 {
     int rc;
@@ -133,18 +147,21 @@ static int warm_up(struct td_recording *r, struct td_error *err)
     return rc;
 }
 
-/* The timed repeats, and the server's own metrics before and after them. A prefix cache would save equal prefills: where no salt
- * in the request prevents that, and the cache can be emptied, it is emptied before each repeat. */
+/* The timed repeats, and the server's own metrics before and after them. A prefix cache would save
+ * equal prefills: where no salt in the request prevents that, and the cache can be emptied, it is
+ * emptied before each repeat. */
 static int timed_phase(struct td_recording *r, struct td_error *err)
 {
     const char *const *headers = r->opt->headers;
     bool reset = td_extras_reset_cache(&r->extras, &r->server, headers);
-    bool singly = reset && (r->server.without >> TD_FIELD_SALT & 1 || r->server.kind == TD_API_SGLANG);
+    bool singly =
+        reset && (r->server.without >> TD_FIELD_SALT & 1 || r->server.kind == TD_API_SGLANG);
     int64_t from, step = singly ? 1 : r->opt->repeat;
     int rc = TD_OK;
 
     td_extras_metrics(&r->extras, &r->server, headers, &r->metrics[0]);
-    for (from = 0; from < r->opt->repeat && !rc && !r->interrupted && !r->server_gone; from += step) {
+    for (from = 0; from < r->opt->repeat && !rc && !r->interrupted && !r->server_gone;
+         from += step) {
         if (from)
             td_extras_reset_cache(&r->extras, &r->server, headers);
         rc = td_recording_send_phase(r, TD_PHASE_TIMED, from, step, "recording", err);
@@ -177,7 +194,9 @@ static int send_scores(void *arg, const struct td_plan *plan, struct td_error *e
 /* Have answers scored. The last requests of all: nobody knows what they cost this server. */
 static int score_phase(struct td_recording *r, struct td_error *err)
 {
-    return r->interrupted || r->server_gone ? TD_OK : td_scores_ask(&r->scores, &r->server, send_scores, r, err);
+    return r->interrupted || r->server_gone
+               ? TD_OK
+               : td_scores_ask(&r->scores, &r->server, send_scores, r, err);
 }
 
 static int run_phases(struct td_recording *r, struct td_error *err)
@@ -197,11 +216,12 @@ static int run_phases(struct td_recording *r, struct td_error *err)
     if (!rc)
         rc = score_phase(r, err);
     if (!rc && r->server_gone) /* what came before is a recording all the same */
-        td_log(TD_LOG_WARN, "record", "%s ended while it was recorded (%s)", r->opt->command[0], r->started.how);
+        td_log(TD_LOG_WARN, "record", "%s ended while it was recorded (%s)", r->opt->command[0],
+               r->started.how);
     return rc;
 }
 
-/* ---- 5. the end ---------------------------------------------------------------------------------------------------- */
+/* ---- 5. the end ------------------------------------------------------------------------------ */
 
 static void warn(const struct td_recording *r)
 {
@@ -211,11 +231,15 @@ static void warn(const struct td_recording *r)
     if (r->interrupted)
         td_log(TD_LOG_WARN, "record", "interrupted: the fixture holds what came until then");
     if (failed && !(r->interrupted && strstr(s->first_error, "stopped by the user")))
-        td_log(TD_LOG_WARN, "record", "%lld requests failed, and are recorded as such; the first: %s", (long long)failed, s->first_error);
+        td_log(TD_LOG_WARN, "record",
+               "%lld requests failed, and are recorded as such; the first: %s", (long long)failed,
+               s->first_error);
     if (s->collapsed)
-        td_log(TD_LOG_WARN, "record", "%lld answers look collapsed; the first: %s", (long long)s->collapsed, s->first_collapse);
+        td_log(TD_LOG_WARN, "record", "%lld answers look collapsed; the first: %s",
+               (long long)s->collapsed, s->first_collapse);
     if (s->ids_incomplete)
-        td_log(TD_LOG_INFO, "record", "token ids are incomplete in %lld answers", (long long)s->ids_incomplete);
+        td_log(TD_LOG_INFO, "record", "token ids are incomplete in %lld answers",
+               (long long)s->ids_incomplete);
 }
 
 /* Write what is left, then close the tap client and the fixture. rc : how the phases ended. */
@@ -231,7 +255,8 @@ static int close_fixture(struct td_recording *r, int rc, struct td_error *err)
     memset(&late, 0, sizeof late);
     if (td_writer_close(r->writer, state, &late)) {
         td_error_clear(err); /* what else went wrong followed from it */
-        rc = td_fail(err, late.code, "%s; what was committed before is in %s (fixture repair %s)", late.msg, r->dir, r->dir);
+        rc = td_fail(err, late.code, "%s; what was committed before is in %s (fixture repair %s)",
+                     late.msg, r->dir, r->dir);
     }
     r->writer = NULL;
     return rc;
@@ -240,21 +265,27 @@ static int close_fixture(struct td_recording *r, int rc, struct td_error *err)
 /* A recording needs one answer. The fixture without is left, so that one can look into it. */
 static int check_answers(const struct td_recording *r, struct td_error *err)
 {
-    const struct td_phase_summary *timed = &r->summary.phase[TD_PHASE_TIMED], *tapped = &r->summary.phase[TD_PHASE_TAPPED];
+    const struct td_phase_summary *timed = &r->summary.phase[TD_PHASE_TIMED],
+                                  *tapped = &r->summary.phase[TD_PHASE_TAPPED];
 
     if (timed->requests - timed->failed + tapped->requests - tapped->failed)
         return TD_OK;
     if (r->interrupted)
-        return td_fail(err, TD_EINTR, "interrupted before the first answer; %s holds nothing to compare", r->dir);
-    return td_fail(err, TD_EPROTO, "no request succeeded; %s%s (kept in %s)", *r->engine ? "" : "the first: ",
-                   *r->engine ? r->engine : r->summary.first_error, r->dir);
+        return td_fail(err, TD_EINTR,
+                       "interrupted before the first answer; %s holds nothing to compare", r->dir);
+    return td_fail(err, TD_EPROTO, "no request succeeded; %s%s (kept in %s)",
+                   *r->engine ? "" : "the first: ", *r->engine ? r->engine : r->summary.first_error,
+                   r->dir);
 }
 
 static void print_summary(struct td_recording *r)
 {
-    const char *no_tap = r->opt->mode.steps == TD_TAP_CLIENT_OFF ? "--gemms off" : *r->no_tap ? "no tap in the server" : "not reached";
+    const char *no_tap = r->opt->mode.steps == TD_TAP_CLIENT_OFF ? "--gemms off"
+                         : *r->no_tap                            ? "no tap in the server"
+                                                                 : "not reached";
 
-    td_recording_summary_print(&r->summary, r->suite.n, r->have_ops ? &r->ops : NULL, no_tap, stdout);
+    td_recording_summary_print(&r->summary, r->suite.n, r->have_ops ? &r->ops : NULL, no_tap,
+                               stdout);
     printf("%s\n", r->dir);
 }
 
@@ -271,7 +302,8 @@ static void release(struct td_recording *r)
     td_suite_release(&r->suite);
 }
 
-int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *stop, struct td_error *err)
+int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *stop,
+              struct td_error *err)
 {
     struct td_recording r = {.opt = opt, .stop = stop};
     bool useless;
@@ -284,7 +316,8 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
         rc = open_fixture(&r, err);
     if (!rc) {
         rc = run_phases(&r, err);
-        useless = rc && !r.summary.phase[TD_PHASE_TIMED].requests; /* no tap where one is required, or no disk */
+        useless = rc && !r.summary.phase[TD_PHASE_TIMED].requests; /* no tap where one is required,
+                                                                      or no disk */
         rc = close_fixture(&r, rc, err);
         warn(&r);
         if (!rc)

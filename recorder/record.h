@@ -10,8 +10,9 @@
 
 /* Record a server. The summary and, last, the fixture's path are printed on stdout.
  *   stop : set to 1 by a signal handler: the recording ends early, and in order
- * Returns TD_OK, also when interrupted after something succeeded. TD_EINTR: interrupted before the first answer; TD_EPROTO: no
- * request succeeded; others: what failed. */
-int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *stop, struct td_error *err);
+ * Returns TD_OK, also when interrupted after something succeeded. TD_EINTR: interrupted before the
+ * first answer; TD_EPROTO: no request succeeded; others: what failed. */
+int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *stop,
+              struct td_error *err);
 
 #endif

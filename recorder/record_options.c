@@ -1,4 +1,4 @@
-/* record_options.c - read the options of `record` that are texts, and check that options go together.
+/* record_options.c - read the options of `record` that are texts, and check them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/record_options.h"
 
@@ -35,7 +35,8 @@ int td_record_options_gemms(const char *text, struct td_record_options *opt, str
         return TD_OK;
     }
     if (end == text || strcmp(end, "%") || !(percent > 0 && percent <= 100))
-        return td_fail(err, TD_EINVAL, "--gemms %s: give auto, off, all, or a share of steps such as 10%%", text);
+        return td_fail(err, TD_EINVAL,
+                       "--gemms %s: give auto, off, all, or a share of steps such as 10%%", text);
     opt->mode.percent = percent;
     return TD_OK;
 }
@@ -49,16 +50,20 @@ int td_record_options_scores(const char *text, struct td_record_options *opt, st
         return TD_OK;
     opt->scores = strtoll(text, &end, 10);
     if (end == text || *end || opt->scores < 1 || opt->scores > TD_SUITE_MAX_PROMPTS)
-        return td_fail(err, TD_EINVAL, "--scores %s: give on, off, or how many answers, 1 to %d", text, TD_SUITE_MAX_PROMPTS);
+        return td_fail(err, TD_EINVAL, "--scores %s: give on, off, or how many answers, 1 to %d",
+                       text, TD_SUITE_MAX_PROMPTS);
     return TD_OK;
 }
 
-int td_record_options_graphs(bool graphs, bool starts, struct td_record_options *opt, struct td_error *err)
+int td_record_options_graphs(bool graphs, bool starts, struct td_record_options *opt,
+                             struct td_error *err)
 {
     if (graphs && !opt->graphs_mib)
         opt->graphs_mib = TD_TAP_CLIENT_GRAPHS_MIB;
     if (opt->graphs_mib && !starts)
-        return td_fail(err, TD_EINVAL, "--graphs is chosen when the server starts: give it with --run, or with --tap-env before you start the server");
+        return td_fail(err, TD_EINVAL,
+                       "--graphs is chosen when the server starts: give it with --run, or with "
+                       "--tap-env before you start the server");
     return TD_OK;
 }
 

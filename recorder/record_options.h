@@ -26,18 +26,20 @@ struct td_record_options {
     struct td_tap_client_mode mode; /* of --gemms, --flight, --budget and --all-ops */
     int64_t flight;               /* --flight: MiB; TD_ARG_ALONE: the default; 0: none */
     volatile sig_atomic_t *dump_asked;  /* set by SIGUSR1: dump the flight recorder's ring */
-    bool gemms_required;          /* they were asked for by name: without a tap the recording fails */
+    bool gemms_required;          /* they were asked for by name: without a tap the recording
+                                     fails */
 };
 
 /* Read --gemms, "auto", "off", "all" or "25%", into mode and gemms_required. TD_EINVAL. */
 int td_record_options_gemms(const char *text, struct td_record_options *opt, struct td_error *err);
 /* Read --scores, "on", "off" or a number, into scores. TD_EINVAL. */
 int td_record_options_scores(const char *text, struct td_record_options *opt, struct td_error *err);
-/* Complete graphs_mib of --graphs. graphs : the option was given without a size; starts : the server is started with these options
- * (--run, or --tap-env). TD_EINVAL: it is not. */
-int td_record_options_graphs(bool graphs, bool starts, struct td_record_options *opt, struct td_error *err);
-/* Complete mode and gemms_required, and check that the options go together. After the functions above. TD_EINVAL, with a sentence
- * that names the two options. */
+/* Complete graphs_mib of --graphs. graphs : the option was given without a size; starts : the
+ * server is started with these options (--run, or --tap-env). TD_EINVAL: it is not. */
+int td_record_options_graphs(bool graphs, bool starts, struct td_record_options *opt,
+                             struct td_error *err);
+/* Complete mode and gemms_required, and check that the options go together. After the functions
+ * above. TD_EINVAL, with a sentence that names the two options. */
 int td_record_options_check(struct td_record_options *opt, struct td_error *err);
 
 #endif

@@ -44,9 +44,11 @@ static void write_ids_extra(struct td_recording *r)
     char why[120] = "";
 
     if (r->summary.ids_incomplete)
-        snprintf(why, sizeof why, "ids are missing in %lld answers", (long long)r->summary.ids_incomplete);
+        snprintf(why, sizeof why, "ids are missing in %lld answers",
+                 (long long)r->summary.ids_incomplete);
     else if (r->ids_filled)
-        snprintf(why, sizeof why, "in %lld answers by a second request, unstreamed", (long long)r->ids_filled);
+        snprintf(why, sizeof why, "in %lld answers by a second request, unstreamed",
+                 (long long)r->ids_filled);
     td_extras_set(&r->extras, "token_ids_complete", r->summary.ids_incomplete ? "no" : "yes", why);
 }
 

@@ -1,4 +1,4 @@
-/* recording_summary.c - what `record` prints at its end: medians and counts of each phase, and what is not in the fixture.
+/* recording_summary.c - what `record` prints at its end: medians and counts.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/recording_summary.h"
 
@@ -110,15 +110,18 @@ static void print_phase(struct td_phase_summary *p, const char *name, size_t pro
         return;
     if (s > 0)
         snprintf(rate, sizeof rate, "%.0f", (double)p->tokens / s);
-    fprintf(to, "%-8s %8zu %9lld %7lld %8lld %12s %12s %9s\n", name, prompts, (long long)p->requests, (long long)p->failed,
-            (long long)p->tokens, format_ms(median_of(&p->ttft_ns), ttft, sizeof ttft),
+    fprintf(to, "%-8s %8zu %9lld %7lld %8lld %12s %12s %9s\n", name, prompts,
+            (long long)p->requests, (long long)p->failed, (long long)p->tokens,
+            format_ms(median_of(&p->ttft_ns), ttft, sizeof ttft),
             format_ms(median_of(&p->itl_ns), itl, sizeof itl), rate);
 }
 
 /* The coverage of a fixture that held only this recording. */
 static struct td_coverage coverage_of(const struct td_tap_client_state *ops)
 {
-    return (struct td_coverage){.kept = ops->ops_kept, .seen = ops->ops_kept + ops->ops_dropped, .unread = ops->gemms_other,
+    return (struct td_coverage){.kept = ops->ops_kept,
+                                .seen = ops->ops_kept + ops->ops_dropped,
+                                .unread = ops->gemms_other,
                                 .graphs = ops->graphs - ops->graphs_read};
 }
 
@@ -127,12 +130,18 @@ static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
     int64_t unread = coverage_of(ops).graphs;
 
     if (ops->graphs_read)
-        fprintf(to, "graphs   %lld launched that were read when they were captured\n", (long long)ops->graphs_read);
+        fprintf(to, "graphs   %lld launched that were read when they were captured\n",
+                (long long)ops->graphs_read);
     if (unread > 0)
-        fprintf(to, "graphs   %lld launched whose GEMMs were not seen and are not counted: start the server with record --graphs, or vLLM with --enforce-eager\n",
+        fprintf(to,
+                "graphs   %lld launched whose GEMMs were not seen and are not counted: start the "
+                "server with record --graphs, or vLLM with --enforce-eager\n",
                 (long long)unread);
     if (ops->graphs_read && ops->ops_graph)
-        fprintf(to, "         %lld GEMMs in graphs had no room for their copies, or are of a form that is not read: more room is --graphs-mib\n", (long long)ops->ops_graph);
+        fprintf(to,
+                "         %lld GEMMs in graphs had no room for their copies, or are of a form that "
+                "is not read: more room is --graphs-mib\n",
+                (long long)ops->ops_graph);
 }
 
 static void print_launches(const struct td_tap_client_state *ops, FILE *to)
@@ -140,10 +149,14 @@ static void print_launches(const struct td_tap_client_state *ops, FILE *to)
     int64_t gemms = ops->gemms + ops->gemms_other;
 
     if (gemms)
-        fprintf(to, "kernels  %lld launches on the GPU; of %lld that multiply matrices the tap reads %lld (%.1f %%)\n", (long long)ops->launches, (long long)gemms,
-                (long long)ops->gemms, 100.0 * (double)ops->gemms / (double)gemms);
+        fprintf(to,
+                "kernels  %lld launches on the GPU; of %lld that multiply matrices the tap reads "
+                "%lld (%.1f %%)\n",
+                (long long)ops->launches, (long long)gemms, (long long)ops->gemms,
+                100.0 * (double)ops->gemms / (double)gemms);
     if (ops->gemms_other)
-        fprintf(to, "         not read, counted by name: %lld, most of all %s\n", (long long)ops->gemms_other, ops->other);
+        fprintf(to, "         not read, counted by name: %lld, most of all %s\n",
+                (long long)ops->gemms_other, ops->other);
     print_graphs(ops, to);
 }
 
@@ -151,21 +164,26 @@ static void print_ops(const struct td_tap_client_state *ops, FILE *to)
 {
     const struct td_coverage c = coverage_of(ops);
 
-    fprintf(to, "ops      %lld kept in %lld steps, %lld dropped", (long long)ops->ops_kept, (long long)ops->steps_kept, (long long)ops->ops_dropped);
+    fprintf(to, "ops      %lld kept in %lld steps, %lld dropped", (long long)ops->ops_kept,
+            (long long)ops->steps_kept, (long long)ops->ops_dropped);
     if (ops->launches && !isnan(td_coverage_percent(&c)))
         fprintf(to, "; %.1f %% of the GEMMs that were seen", td_coverage_percent(&c));
     if (ops->rested_ms)
-        fprintf(to, "; for %.1f s, between samples, none were looked at", (double)ops->rested_ms / 1000);
+        fprintf(to, "; for %.1f s, between samples, none were looked at",
+                (double)ops->rested_ms / 1000);
     fputc('\n', to);
     if (ops->ops_ring)
-        fprintf(to, "         %lld of those dropped most likely found no room on their way here: record less at a time (--budget, --layers), or give more room (--ring-mib)\n",
+        fprintf(to,
+                "         %lld of those dropped most likely found no room on their way here: "
+                "record less at a time (--budget, --layers), or give more room (--ring-mib)\n",
                 (long long)ops->ops_ring);
 }
 
-void td_recording_summary_print(struct td_recording_summary *s, size_t prompts, const struct td_tap_client_state *ops, const char *no_tap, FILE *to)
+void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
+                                const struct td_tap_client_state *ops, const char *no_tap, FILE *to)
 {
-    fprintf(to, "%-8s %8s %9s %7s %8s %12s %12s %9s\n", "phase", "prompts", "requests", "failed", "tokens", "TTFT median",
-            "ITL median", "tokens/s");
+    fprintf(to, "%-8s %8s %9s %7s %8s %12s %12s %9s\n", "phase", "prompts", "requests", "failed",
+            "tokens", "TTFT median", "ITL median", "tokens/s");
     print_phase(&s->phase[TD_PHASE_TIMED], "timed", prompts, to);
     print_phase(&s->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
     if (ops)

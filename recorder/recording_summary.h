@@ -1,5 +1,7 @@
-/* recording_summary.h - what `record` prints at its end: medians and counts of each phase, and what is not in the fixture.
- * SPDX-License-Identifier: Apache-2.0 */
+/* recording_summary.h - what `record` prints at its end: medians and counts.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * It also names what is not in the fixture. */
 #ifndef TD_RECORDER_RECORDING_SUMMARY_H
 #define TD_RECORDER_RECORDING_SUMMARY_H
 
@@ -9,7 +11,8 @@
 #include "format/records.h"
 #include "recorder/tap_client/tap_client_options.h"
 
-struct td_samples { double *v; size_t n, cap; int64_t seen; }; /* at most 1 M are stored; every one is counted */
+struct td_samples { double *v; size_t n, cap; int64_t seen; }; /* at most 1 M are stored; every one
+                                                                  is counted */
 
 struct td_phase_summary {
     int64_t requests, failed, tokens;
@@ -30,7 +33,8 @@ void td_recording_summary_release(struct td_recording_summary *s);
 /* Print the table of phases, then what is known of ops. Sorts the samples.
  *   ops    : counts of the tap client; NULL: there was no tap
  *   no_tap : why, in a few words */
-void td_recording_summary_print(struct td_recording_summary *s, size_t prompts, const struct td_tap_client_state *ops, const char *no_tap,
+void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
+                                const struct td_tap_client_state *ops, const char *no_tap,
                                 FILE *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* recording_tap.c - the tap in a recording: find it, and record ops while the suite is sent once more.
+/* recording_tap.c - find the tap, and record ops while the suite is sent once more.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/recording_tap.h"
 
@@ -13,12 +13,16 @@
 #include "recorder/send_requests.h"
 #include "recorder/tap_client/tap_client.h"
 
-#define LLAMACPP_RINGS 2            /* it computes on one thread, a prompt of many tokens at once ... */
+#define LLAMACPP_RINGS 2            /* it computes on one thread, a prompt of many tokens at once
+                                       ... */
 #define LLAMACPP_RING (64LL << 20)
-#define ALL_OPS_RING (256LL << 20)  /* ... and with every node a step brings its K/V cache several times */
-#define HOW_TO_TAP "start the server with `record … --run -- COMMAND`, or in a shell after eval \"$(record --tap-env)\""
+#define ALL_OPS_RING (256LL << 20)  /* ... and with every node a step brings its K/V cache several
+                                       times */
+#define HOW_TO_TAP                                                                                 \
+    "start the server with `record … --run -- COMMAND`, or in a shell after "                     \
+    "eval \"$(record --tap-env)\""
 
-/* ---- finding it ---------------------------------------------------------------------------------------------------- */
+/* ---- finding it ------------------------------------------------------------------------------ */
 
 /* The server's port when it runs on this machine, else 0. */
 static int local_port(const char *url)
@@ -36,15 +40,22 @@ static int local_port(const char *url)
         host[colon - host] = '\0';
     }
     gethostname(mine, sizeof mine - 1);
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") || !strcasecmp(host, mine) ? port : 0;
+    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") ||
+                   !strcasecmp(host, mine)
+               ? port
+               : 0;
 }
 
 static struct td_tap_client_options client_options(const struct td_recording *r)
 {
     const struct td_record_options *o = r->opt;
-    struct td_tap_client_options c = {.writer = r->writer, .nonce = r->nonce, .checkpoint = o->checkpoint ? o->checkpoint : r->server.root,
-                                      .weights_by_reference = o->weights_by_reference, .no_code = o->no_code,
-                                      .wanted_layers = o->layers, .dump_asked = o->dump_asked};
+    struct td_tap_client_options c = {.writer = r->writer,
+                                      .nonce = r->nonce,
+                                      .checkpoint = o->checkpoint ? o->checkpoint : r->server.root,
+                                      .weights_by_reference = o->weights_by_reference,
+                                      .no_code = o->no_code,
+                                      .wanted_layers = o->layers,
+                                      .dump_asked = o->dump_asked};
 
     if (r->server.kind == TD_API_LLAMACPP) {
         c.rings = o->mode.all_kinds ? 1 : LLAMACPP_RINGS;
@@ -59,7 +70,9 @@ static struct td_tap_client_options client_options(const struct td_recording *r)
 static void connect_tap(struct td_recording *r)
 {
     const struct td_record_options *o = r->opt;
-    struct td_tap_client_target target = {.socket = o->tap_socket, .pid = r->started.proc.pid, .port = local_port(r->url),
+    struct td_tap_client_target target = {.socket = o->tap_socket,
+                                          .pid = r->started.proc.pid,
+                                          .port = local_port(r->url),
                                           .wait_ms = r->started.proc.pid > 0 ? 5000 : 500};
     struct td_tap_client_options options = client_options(r);
     struct td_error why = {0};
@@ -69,7 +82,8 @@ static void connect_tap(struct td_recording *r)
     else if (*r->no_tap)
         return;
     else if (!target.socket && !target.pid && !target.port)
-        snprintf(r->no_tap, sizeof r->no_tap, "the server runs on another machine; run record there to get its GEMMs");
+        snprintf(r->no_tap, sizeof r->no_tap,
+                 "the server runs on another machine; run record there to get its GEMMs");
     else if (td_tap_client_open(&target, &options, &r->client, &why))
         snprintf(r->no_tap, sizeof r->no_tap, "%.300s", why.msg);
 }
@@ -84,14 +98,15 @@ int td_recording_find_tap(struct td_recording *r, struct td_error *err)
     if (r->client || o->mode.steps == TD_TAP_CLIENT_OFF)
         return TD_OK;
     if (o->gemms_required)
-        return td_fail(err, TD_ENOTFOUND, "%s%s needs a tap: %s", all ? "--all-ops" : "--gemms ", all ? "" : o->gemms, r->no_tap);
+        return td_fail(err, TD_ENOTFOUND, "%s%s needs a tap: %s", all ? "--all-ops" : "--gemms ",
+                       all ? "" : o->gemms, r->no_tap);
     td_log(TD_LOG_WARN, "record", "no tap, so no GEMMs: %s", r->no_tap);
     if (!strstr(r->no_tap, "--run"))
         td_log(TD_LOG_WARN, "record", "to get them, %s", HOW_TO_TAP);
     return TD_OK;
 }
 
-/* ---- the tapped phase ---------------------------------------------------------------------------------------------- */
+/* ---- the tapped phase ------------------------------------------------------------------------ */
 
 int td_recording_tapped_phase(struct td_recording *r, struct td_error *err)
 {
@@ -103,13 +118,16 @@ int td_recording_tapped_phase(struct td_recording *r, struct td_error *err)
     if (rc)
         return rc;
     td_tap_client_facts(r->client, r->writer, NULL);
-    rc = td_recording_send_phase(r, TD_PHASE_TAPPED, 0, r->opt->tapped_repeat, "recording GEMMs", err);
+    rc = td_recording_send_phase(r, TD_PHASE_TAPPED, 0, r->opt->tapped_repeat, "recording GEMMs",
+                                 err);
     if (td_tap_client_disarm(r->client, rc ? NULL : err) && !rc)
         rc = err->code;
     td_tap_client_state(r->client, &r->ops);
     r->have_ops = true;
     td_flight_watch_report(r->client, r->interrupted);
     if (!rc && !r->ops.ops_kept && !r->interrupted)
-        td_log(TD_LOG_WARN, "record", "the tap is in the server, but recorded no GEMM: does the server compute with a kernel that the tap knows?");
+        td_log(TD_LOG_WARN, "record",
+               "the tap is in the server, but recorded no GEMM: does the server compute with a "
+               "kernel that the tap knows?");
     return rc;
 }

@@ -8,15 +8,18 @@
 #include "common/log.h"
 #include "recorder/flight_watch.h"
 
-/* ---- answers ------------------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* Leave out a field that this server refuses, or find out why it answers nothing. */
 static void on_failed_warmup(struct td_recording *r, const struct td_exchange *x)
 {
     r->ask_again = td_api_refuse(&r->server, x);
     if (r->ask_again)
-        td_log(TD_LOG_INFO, "record", "the server refuses a field that can be left out, and is asked without it: %s", x->error);
-    else if (!*r->engine && !r->server_gone && td_api_autopsy(&r->server, r->opt->headers, x, r->engine, sizeof r->engine))
+        td_log(TD_LOG_INFO, "record",
+               "the server refuses a field that can be left out, and is asked without it: %s",
+               x->error);
+    else if (!*r->engine && !r->server_gone &&
+             td_api_autopsy(&r->server, r->opt->headers, x, r->engine, sizeof r->engine))
         td_log(TD_LOG_WARN, "record", "%s", r->engine);
 }
 
@@ -44,7 +47,8 @@ int td_recording_receive(void *arg, struct td_exchange *x, struct td_error *err)
         rc = TD_ENOMEM;
     r->ids_filled += td_json_get(x->extra, "ids_from") != NULL;
     if (x->error)
-        td_log(TD_LOG_INFO, "record", "%s, repeat %d: %s: %s", x->prompt_id, x->repeat, x->error_kind, x->error);
+        td_log(TD_LOG_INFO, "record", "%s, repeat %d: %s: %s", x->prompt_id, x->repeat,
+               x->error_kind, x->error);
     if (!r->have_sample && !x->error) {
         r->sample = *x;
         r->have_sample = true;
@@ -53,7 +57,7 @@ int td_recording_receive(void *arg, struct td_exchange *x, struct td_error *err)
     return rc ? td_fail(err, rc, "%s: cannot write an exchange", r->dir) : TD_OK;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void request_id(void *arg, uint32_t stream, char out[64])
 {
@@ -62,7 +66,8 @@ static void request_id(void *arg, uint32_t stream, char out[64])
     td_tap_client_request_id(r->nonce, stream, out);
 }
 
-static void count_requests(struct td_writer *w, const struct td_plan *plan, const struct td_send_stats *st)
+static void count_requests(struct td_writer *w, const struct td_plan *plan,
+                           const struct td_send_stats *st)
 {
     int64_t interrupted = (int64_t)plan->n - st->sent - st->unsent;
 
@@ -77,13 +82,23 @@ static void count_requests(struct td_writer *w, const struct td_plan *plan, cons
         td_writer_count(w, "exchanges.dropped.interrupted", interrupted, 0);
 }
 
-int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, const char *progress, struct td_error *err)
+int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, const char *progress,
+                           struct td_error *err)
 {
     struct td_send_stats st;
-    struct td_send_options o = {.server = &r->server, .headers = r->opt->headers, .idle_timeout_ms = (int)(r->opt->timeout_s * 1000),
-                                .writer = r->writer, .emit = td_fill_ids_take, .emit_arg = r->fill_ids, .request_id = request_id,
-                                .request_id_arg = r, .first_stream = r->next_stream, .stop = r->stop,
-                                .alive = td_run_server_alive, .alive_arg = &r->started, .progress = progress};
+    struct td_send_options o = {.server = &r->server,
+                                .headers = r->opt->headers,
+                                .idle_timeout_ms = (int)(r->opt->timeout_s * 1000),
+                                .writer = r->writer,
+                                .emit = td_fill_ids_take,
+                                .emit_arg = r->fill_ids,
+                                .request_id = request_id,
+                                .request_id_arg = r,
+                                .first_stream = r->next_stream,
+                                .stop = r->stop,
+                                .alive = td_run_server_alive,
+                                .alive_arg = &r->started,
+                                .progress = progress};
     int rc = td_suite_run(plan, &o, &st, err);
 
     r->next_stream = st.next_stream;
@@ -97,10 +112,11 @@ int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, c
     return rc;
 }
 
-int td_recording_send_phase(struct td_recording *r, enum td_phase phase, int64_t from, int64_t repeats, const char *progress,
-                            struct td_error *err)
+int td_recording_send_phase(struct td_recording *r, enum td_phase phase, int64_t from,
+                            int64_t repeats, const char *progress, struct td_error *err)
 {
-    struct td_suite_sending how = {(int32_t)from, (int32_t)repeats, (int32_t)r->opt->concurrency, phase};
+    struct td_suite_sending how = {(int32_t)from, (int32_t)repeats, (int32_t)r->opt->concurrency,
+                                   phase};
     struct td_plan plan = TD_PLAN_INIT;
     int rc = td_suite_plan(&r->suite, &r->server, &r->sampling, &how, &plan, err);
 
@@ -110,7 +126,8 @@ int td_recording_send_phase(struct td_recording *r, enum td_phase phase, int64_t
     return rc;
 }
 
-int td_recording_send_first(struct td_recording *r, enum td_phase phase, int32_t tokens, struct td_error *err)
+int td_recording_send_first(struct td_recording *r, enum td_phase phase, int32_t tokens,
+                            struct td_error *err)
 {
     struct td_prompt first = r->suite.prompts[0];
     struct td_suite one = {.name = r->suite.name, .prompts = &first, .n = 1};

@@ -7,7 +7,8 @@
 
 #include "model/checkpoint.h"
 
-void td_checkpoint_ref_set(struct td_tensor_rec *rec, const char *checkpoint, const char *const *tensors, int n, const char *transform,
+void td_checkpoint_ref_set(struct td_tensor_rec *rec, const char *checkpoint,
+                           const char *const *tensors, int n, const char *transform,
                            struct td_hash hash)
 {
     cJSON *ref = cJSON_CreateObject(), *list;
@@ -28,7 +29,8 @@ void td_checkpoint_ref_set(struct td_tensor_rec *rec, const char *checkpoint, co
     rec->ref = ref;
 }
 
-/* AWQ checkpoints pack their words in another order: a reader must undo that before anything else. */
+/* AWQ checkpoints pack their words in another order: a reader must undo that before anything
+ * else. */
 static const char *awq_transform(const struct td_layer_index *layers, const char *tail)
 {
     if (!td_layer_index_checkpoint(layers)->quant.awq)
@@ -36,7 +38,8 @@ static const char *awq_transform(const struct td_layer_index *layers, const char
     return !strcmp(tail, "qweight") ? "awq-qweight" : !strcmp(tail, "qzeros") ? "awq-qzeros" : NULL;
 }
 
-void td_checkpoint_ref_layer(struct td_weight_set *s, int at, const struct td_fused *layer, const char *tail, enum td_dtype from)
+void td_checkpoint_ref_layer(struct td_weight_set *s, int at, const struct td_fused *layer,
+                             const char *tail, enum td_dtype from)
 {
     struct td_weight_tensor *t = &s->t[at];
     const char *names[TD_FUSED_PARTS], *awq = awq_transform(s->layers, tail);
@@ -48,11 +51,12 @@ void td_checkpoint_ref_layer(struct td_weight_set *s, int at, const struct td_fu
         snprintf(name[i], sizeof name[i], "%s.%s", layer->part[i], tail);
         names[i] = name[i];
     }
-    td_checkpoint_ref_set(&t->rec, td_layer_index_path(s->layers), names, layer->n, layer->n > 1 ? "stack" : NULL,
-                          td_hash_bytes(t->data, t->size));
+    td_checkpoint_ref_set(&t->rec, td_layer_index_path(s->layers), names, layer->n,
+                          layer->n > 1 ? "stack" : NULL, td_hash_bytes(t->data, t->size));
     transforms = cJSON_GetObjectItemCaseSensitive(t->rec.ref, "transforms");
     if (awq)
         cJSON_InsertItemInArray(transforms, 0, cJSON_CreateString(awq));
     if (from != td_dtype_parse(t->rec.dtype))
-        cJSON_AddItemToArray(transforms, cJSON_CreateString(td_dtype_name(td_dtype_parse(t->rec.dtype))));
+        cJSON_AddItemToArray(transforms,
+                             cJSON_CreateString(td_dtype_name(td_dtype_parse(t->rec.dtype))));
 }

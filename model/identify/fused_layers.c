@@ -38,5 +38,6 @@ int td_fused_single(const char *name, struct td_fused *out)
     size_t len = strlen(name);
 
     out->n = 1;
-    return len < TD_FUSED_NAME && put_name(out->layer, name, len, "") && put_name(out->part[0], name, len, "");
+    return len < TD_FUSED_NAME && put_name(out->layer, name, len, "") &&
+           put_name(out->part[0], name, len, "");
 }

@@ -1,5 +1,7 @@
-/* identify.c - ask the identifier that knows the weights of an op; store weights of no identifier as they were sent.
- * SPDX-License-Identifier: Apache-2.0 */
+/* identify.c - ask the identifier that knows the weights of an op.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights that no identifier knows are stored as they were sent. */
 #include "model/identify/identify.h"
 
 #include <stdio.h>
@@ -27,7 +29,8 @@ static int store_as_sent(struct td_weight_set *s)
 static bool entry_fits(const struct entry *e, const struct td_weight_set *s)
 {
     size_t n = strlen(e->kind);
-    bool same = e->kind[n - 1] == '*' ? !strncmp(e->kind, s->kind, n - 1) : !strcmp(e->kind, s->kind);
+    bool same =
+        e->kind[n - 1] == '*' ? !strncmp(e->kind, s->kind, n - 1) : !strcmp(e->kind, s->kind);
 
     return same && (!e->layout || !strcmp(e->layout, s->layout));
 }

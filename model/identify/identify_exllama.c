@@ -1,4 +1,4 @@
-/* identify_exllama.c - identify weights that vLLM shuffled for its exllama kernels (gptq_gemm on a GPU).
+/* identify_exllama.c - identify weights that vLLM shuffled for its exllama kernels.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +10,23 @@
 
 struct sent { const void *qweight, *qzeros, *scales, *perm; };
 
-static bool find_sent(const struct td_weight_set *s, const struct td_vllm_weight *w, struct sent *sent)
+static bool find_sent(const struct td_weight_set *s, const struct td_vllm_weight *w,
+                      struct sent *sent)
 {
-    sent->qweight = td_weight_set_sent(s, "qweight", "I32", 2, (int64_t[]){w->k * w->bits / 32, w->n});
-    sent->qzeros = td_weight_set_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, w->n * w->bits / 32});
+    sent->qweight =
+        td_weight_set_sent(s, "qweight", "I32", 2, (int64_t[]){w->k * w->bits / 32, w->n});
+    sent->qzeros =
+        td_weight_set_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, w->n * w->bits / 32});
     sent->scales = td_weight_set_sent(s, "scales", "F16", 2, (int64_t[]){w->groups, w->n});
-    sent->perm = td_weight_set_has(s, "perm") ? td_weight_set_sent(s, "perm", "I32", 1, (int64_t[]){w->k}) : NULL;
-    return sent->qweight && sent->qzeros && sent->scales && !sent->perm == !td_weight_set_has(s, "perm");
+    sent->perm = td_weight_set_has(s, "perm")
+                     ? td_weight_set_sent(s, "perm", "I32", 1, (int64_t[]){w->k})
+                     : NULL;
+    return sent->qweight && sent->qzeros && sent->scales &&
+           !sent->perm == !td_weight_set_has(s, "perm");
 }
 
-/* Derive w->g_idx, each row's group, from perm, each row's place. NULL when rows are in group order. */
+/* Derive w->g_idx, each row's group, from perm, each row's place. NULL when rows are in group
+ * order. */
 static int set_g_idx(struct td_vllm_weight *w, const int32_t *perm, struct td_error *err)
 {
     w->g_idx = malloc((size_t)w->k * sizeof *w->g_idx);
@@ -39,7 +46,8 @@ static int unshuffle(const struct td_weight_set *s, struct td_vllm_weight *w, st
     int rc;
 
     if (!find_sent(s, w, &sent))
-        return td_fail(err, TD_EINVAL, "weights of gptq_gemm in another form than its arguments say");
+        return td_fail(err, TD_EINVAL,
+                       "weights of gptq_gemm in another form than its arguments say");
     rc = td_exllama_unshuffle(w->bits, w->k, w->n, sent.qweight, sent.perm, w->qweight, err);
     if (!rc && sent.perm)
         rc = set_g_idx(w, sent.perm, err);
@@ -54,10 +62,12 @@ static int unshuffle(const struct td_weight_set *s, struct td_vllm_weight *w, st
 
 int td_identify_exllama(struct td_weight_set *s, struct td_error *err)
 {
-    int64_t bits = td_weight_set_attr(s, "bits", 0), k = td_weight_set_attr(s, "k", 0), group_size = td_weight_set_attr(s, "group_size", 0);
+    int64_t bits = td_weight_set_attr(s, "bits", 0), k = td_weight_set_attr(s, "k", 0),
+            group_size = td_weight_set_attr(s, "group_size", 0);
     bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
     struct td_vllm_weight w = {0};
-    int rc = sane ? td_vllm_weight_init(&w, (int)bits, td_weight_set_attr(s, "n", 0), k, k / group_size, err)
+    int rc = sane ? td_vllm_weight_init(&w, (int)bits, td_weight_set_attr(s, "n", 0), k,
+                                        k / group_size, err)
                   : td_fail(err, TD_EINVAL, "weights of gptq_gemm in sizes that it cannot have");
 
     if (!rc)

@@ -1,9 +1,10 @@
-/* identify_float.c - identify weights that are plain floats: by a fingerprint of them, then, where they were sent, by every byte.
+/* identify_float.c - identify weights that are plain floats.
  * SPDX-License-Identifier: Apache-2.0
  *
- * vLLM's CPU build gives some weights to oneDNN, which keeps them in a layout of its own behind a handler: the tap can read a
- * fingerprint only, and the bytes are the checkpoint's. Servers convert 16-bit floats to the type that they compute in, to
- * nearest even, when they load them: so does the comparison. */
+ * vLLM's CPU build gives some weights to oneDNN, which keeps them in a layout of its own behind a
+ * handler: the tap can read a fingerprint only, and the bytes are the checkpoint's. Servers convert
+ * 16-bit floats to the type that they compute in, to nearest even, when they load them: so does the
+ * comparison. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,14 @@
 #include "model/identify/checkpoint_ref.h"
 #include "model/identify/identify_entries.h"
 
-/* ---- stacks of the checkpoint's tensors ---------------------------------------------------------------------------- */
+/* ---- stacks of the checkpoint's tensors ------------------------------------------------------ */
 
 /* One tensor of the checkpoint, or those of a fused layer one under the other: [n, k]. */
-struct stack { struct td_fused layer; const struct td_st_tensor *part[TD_FUSED_PARTS]; int64_t n, k; };
+struct stack {
+    struct td_fused layer;
+    const struct td_st_tensor *part[TD_FUSED_PARTS];
+    int64_t n, k;
+};
 
 static bool is_float(enum td_dtype dt)
 {
@@ -78,7 +83,7 @@ static void convert_stack(const struct stack *st, enum td_dtype dtype, uint8_t *
     }
 }
 
-/* ---- fingerprints -------------------------------------------------------------------------------------------------- */
+/* ---- fingerprints ---------------------------------------------------------------------------- */
 
 /* The fingerprint of a dense [n, k] weight whose bytes were sent. */
 static struct td_weight_fingerprint make_fingerprint(const struct td_weight_tensor *w)
@@ -93,9 +98,11 @@ static struct td_weight_fingerprint make_fingerprint(const struct td_weight_tens
     return p;
 }
 
-static bool fingerprint_fits(const struct td_weight_fingerprint *p, enum td_dtype dtype, const struct stack *st)
+static bool fingerprint_fits(const struct td_weight_fingerprint *p, enum td_dtype dtype,
+                             const struct stack *st)
 {
-    uint64_t size = td_dtype_size(dtype), per = 4 / size, words = (uint64_t)st->n * (uint64_t)st->k * size / 4, i, j;
+    uint64_t size = td_dtype_size(dtype), per = 4 / size,
+             words = (uint64_t)st->n * (uint64_t)st->k * size / 4, i, j;
 
     if (st->n != p->n || st->k != p->k || !words)
         return false;
@@ -111,7 +118,7 @@ static bool fingerprint_fits(const struct td_weight_fingerprint *p, enum td_dtyp
     return true;
 }
 
-/* ---- finding ------------------------------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 static bool is_embedding(const char *layer)
 {
@@ -120,10 +127,10 @@ static bool is_embedding(const char *layer)
     return strstr(dot ? dot : layer, "embed") != NULL;
 }
 
-/* Count st->layer if it has the fingerprint; the first such becomes *best. An output layer may share the embeddings' content:
- * embeddings count only where no other layer has it. */
-static void try_stack(const struct td_checkpoint *ck, const struct td_weight_fingerprint *p, enum td_dtype dtype, struct stack *st,
-                      int *found, struct stack *best)
+/* Count st->layer if it has the fingerprint; the first such becomes *best. An output layer may
+ * share the embeddings' content: embeddings count only where no other layer has it. */
+static void try_stack(const struct td_checkpoint *ck, const struct td_weight_fingerprint *p,
+                      enum td_dtype dtype, struct stack *st, int *found, struct stack *best)
 {
     bool replaces;
 
@@ -138,7 +145,8 @@ static void try_stack(const struct td_checkpoint *ck, const struct td_weight_fin
 }
 
 /* Count the layers, single or fused, that have this fingerprint. The first is described in *out. */
-static int find_stack(const struct td_checkpoint *ck, const struct td_weight_fingerprint *p, enum td_dtype dtype, struct stack *out)
+static int find_stack(const struct td_checkpoint *ck, const struct td_weight_fingerprint *p,
+                      enum td_dtype dtype, struct stack *out)
 {
     const size_t tail = strlen(".weight");
     struct stack try;
@@ -150,7 +158,8 @@ static int find_stack(const struct td_checkpoint *ck, const struct td_weight_fin
         size_t len = strlen(t->name);
         char name[TD_FUSED_NAME];
 
-        if (t->ndim != 2 || t->shape[1] != p->k || len <= tail || len - tail >= sizeof name || strcmp(t->name + len - tail, ".weight"))
+        if (t->ndim != 2 || t->shape[1] != p->k || len <= tail || len - tail >= sizeof name ||
+            strcmp(t->name + len - tail, ".weight"))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(len - tail), t->name);
         if (td_fused_single(name, &try.layer))
@@ -161,11 +170,11 @@ static int find_stack(const struct td_checkpoint *ck, const struct td_weight_fin
     return found;
 }
 
-/* ---- the set ------------------------------------------------------------------------------------------------------- */
+/* ---- the set --------------------------------------------------------------------------------- */
 
 /* Add tensor w with the stack's bytes, in w's own type. */
-static int add_stack(struct td_weight_set *s, const struct td_weight_tensor *w, enum td_dtype dtype, const struct stack *st,
-                     struct td_error *err)
+static int add_stack(struct td_weight_set *s, const struct td_weight_tensor *w, enum td_dtype dtype,
+                     const struct stack *st, struct td_error *err)
 {
     struct td_weight_tensor *t = &s->t[s->n];
 
@@ -182,9 +191,10 @@ static int add_stack(struct td_weight_set *s, const struct td_weight_tensor *w, 
     return TD_OK;
 }
 
-/* Find the stack with this fingerprint and make it the first tensor of the output. The caller has none yet; s->matches is set. */
-static int add_match(struct td_weight_set *s, const struct td_weight_fingerprint *p, enum td_dtype dtype, struct stack *st,
-                     struct td_error *err)
+/* Find the stack with this fingerprint and make it the first tensor of the output. The caller has
+ * none yet; s->matches is set. */
+static int add_match(struct td_weight_set *s, const struct td_weight_fingerprint *p,
+                     enum td_dtype dtype, struct stack *st, struct td_error *err)
 {
     const struct td_checkpoint *ck = s->layers ? td_layer_index_checkpoint(s->layers) : NULL;
 
@@ -192,7 +202,8 @@ static int add_match(struct td_weight_set *s, const struct td_weight_fingerprint
     return s->matches ? add_stack(s, &s->sent[0], dtype, st, err) : TD_OK;
 }
 
-/* Refer to the stack, or, without one, add the first tensor as it was sent; then add what came beside it, a bias. */
+/* Refer to the stack, or, without one, add the first tensor as it was sent; then add what came
+ * beside it, a bias. */
 static void finish(struct td_weight_set *s, const struct stack *st)
 {
     int i;
@@ -215,9 +226,10 @@ int td_identify_float_opaque(struct td_weight_set *s, struct td_error *err)
     struct stack st;
     int rc;
 
-    if (!is_float(dtype) || !w || s->sent[0].data || w->ndim != 2 || w->shape[0] != p->n || w->shape[1] != p->k ||
-        td_dtype_parse(w->dtype) != dtype)
-        return td_fail(err, TD_EUNSUPPORTED, "a weight behind a handler, without a fingerprint of it");
+    if (!is_float(dtype) || !w || s->sent[0].data || w->ndim != 2 || w->shape[0] != p->n ||
+        w->shape[1] != p->k || td_dtype_parse(w->dtype) != dtype)
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "a weight behind a handler, without a fingerprint of it");
     rc = add_match(s, p, dtype, &st, err);
     if (!rc)
         finish(s, &st);
@@ -228,7 +240,8 @@ int td_identify_float(struct td_weight_set *s, struct td_error *err)
 {
     const struct td_weight_tensor *w = s->n_sent ? &s->sent[0] : NULL;
     const enum td_dtype dtype = w ? td_dtype_parse(w->rec.dtype) : TD_DT_NONE;
-    const void *bytes = w && w->rec.ndim == 2 ? td_weight_set_sent(s, "w", w->rec.dtype, 2, w->rec.shape) : NULL;
+    const void *bytes =
+        w && w->rec.ndim == 2 ? td_weight_set_sent(s, "w", w->rec.dtype, 2, w->rec.shape) : NULL;
     struct td_weight_fingerprint p;
     struct stack st;
     int rc;
@@ -239,7 +252,8 @@ int td_identify_float(struct td_weight_set *s, struct td_error *err)
     rc = add_match(s, &p, dtype, &st, err);
     if (rc)
         return rc;
-    if (s->matches && memcmp(s->t[0].data, bytes, s->t[0].size)) { /* the server's copy is what its ops are to have */
+    if (s->matches && memcmp(s->t[0].data, bytes, s->t[0].size)) { /* the server's copy is what its
+                                                                      ops are to have */
         free(s->t[0].owned);
         s->t[0].owned = NULL;
         s->matches = s->n = 0;

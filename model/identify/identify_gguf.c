@@ -1,9 +1,10 @@
-/* identify_gguf.c - identify weights of llama.cpp: find them in its GGUF file, by ggml's name for them or by their bytes.
+/* identify_gguf.c - identify weights of llama.cpp, by name or by their bytes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Bytes that were sent are stored as they are; equal bytes in the file make the reference. Bytes that could not be read (repacked
- * by ggml's CPU backend, or in another memory) are read from the file, found there by name, shape and type alone, unless the file
- * has shown that it is another model's. */
+ * Bytes that were sent are stored as they are; equal bytes in the file make the reference. Bytes
+ * that could not be read (repacked by ggml's CPU backend, or in another memory) are read from the
+ * file, found there by name, shape and type alone, unless the file has shown that it is another
+ * model's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +17,9 @@ static void release_nothing(void *p)
     (void)p;
 }
 
-/* A slot that lives as long as the file is open, not NULL once a weight had other bytes than the file's tensor of the same name:
- * then this file is not what the server loaded. NULL: there is no room for the slot. */
+/* A slot that lives as long as the file is open, not NULL once a weight had other bytes than the
+ * file's tensor of the same name: then this file is not what the server loaded. NULL: there is no
+ * room for the slot. */
 static void **other_model(const struct td_weight_set *s)
 {
     return td_layer_index_state(s->layers, "gguf", release_nothing);
@@ -30,7 +32,8 @@ static bool same_form(const struct td_gguf_tensor *t, const struct td_weight_ten
     int i;
 
     for (i = 1; i <= t->ndim || i <= r->ndim; i++) /* from the last dimension on */
-        if ((i <= t->ndim ? t->shape[t->ndim - i] : 1) != (i <= r->ndim ? r->shape[r->ndim - i] : 1))
+        if ((i <= t->ndim ? t->shape[t->ndim - i] : 1) !=
+            (i <= r->ndim ? r->shape[r->ndim - i] : 1))
             return false;
     return !strcmp(t->dtype, r->dtype) && t->data;
 }
@@ -44,13 +47,16 @@ static void refer_tensor(struct td_weight_set *s, int i, const struct td_gguf_te
 {
     const char *names[] = {t->name};
 
-    td_checkpoint_ref_set(&s->t[i].rec, td_layer_index_path(s->layers), names, 1, NULL, td_hash_bytes(t->data, t->bytes));
+    td_checkpoint_ref_set(&s->t[i].rec, td_layer_index_path(s->layers), names, 1, NULL,
+                          td_hash_bytes(t->data, t->bytes));
 }
 
-/* ---- weights whose bytes were sent --------------------------------------------------------------------------------- */
+/* ---- weights whose bytes were sent ----------------------------------------------------------- */
 
 /* The tensor of the file that has these bytes: the one of that name if it does, else any. */
-static const struct td_gguf_tensor *find_by_content(const struct td_weight_set *s, const struct td_gguf *g, const struct td_weight_tensor *w)
+static const struct td_gguf_tensor *find_by_content(const struct td_weight_set *s,
+                                                    const struct td_gguf *g,
+                                                    const struct td_weight_tensor *w)
 {
     const struct td_gguf_tensor *t = s->name ? td_gguf_find(g, s->name) : NULL;
     void **other = other_model(s);
@@ -66,7 +72,8 @@ static const struct td_gguf_tensor *find_by_content(const struct td_weight_set *
     return NULL;
 }
 
-static bool identify_sent(struct td_weight_set *s, const struct td_gguf *g, const struct td_weight_tensor *w)
+static bool identify_sent(struct td_weight_set *s, const struct td_gguf *g,
+                          const struct td_weight_tensor *w)
 {
     const struct td_gguf_tensor *t = g ? find_by_content(s, g, w) : NULL;
 
@@ -76,10 +83,11 @@ static bool identify_sent(struct td_weight_set *s, const struct td_gguf *g, cons
     return t != NULL;
 }
 
-/* ---- weights that could not be read -------------------------------------------------------------------------------- */
+/* ---- weights that could not be read ---------------------------------------------------------- */
 
 /* Add w with the bytes of the file's tensor, dense as they lie there. */
-static void add_from_file(struct td_weight_set *s, const struct td_weight_tensor *w, const struct td_gguf_tensor *t)
+static void add_from_file(struct td_weight_set *s, const struct td_weight_tensor *w,
+                          const struct td_gguf_tensor *t)
 {
     struct td_weight_tensor *out = &s->t[s->n];
     int64_t stride = 1;
@@ -93,7 +101,8 @@ static void add_from_file(struct td_weight_set *s, const struct td_weight_tensor
     refer_tensor(s, s->n - 1, t);
 }
 
-static bool identify_opaque(struct td_weight_set *s, const struct td_gguf *g, const struct td_weight_tensor *w)
+static bool identify_opaque(struct td_weight_set *s, const struct td_gguf *g,
+                            const struct td_weight_tensor *w)
 {
     const struct td_gguf_tensor *t = g && s->name ? td_gguf_find(g, s->name) : NULL;
     void **other = g ? other_model(s) : NULL;
@@ -115,9 +124,11 @@ int td_identify_gguf(struct td_weight_set *s, struct td_error *err)
 
     (void)err;
     for (i = 0; i < s->n_sent; i++)
-        all &= s->sent[i].data ? identify_sent(s, g, &s->sent[i]) : identify_opaque(s, g, &s->sent[i]);
+        all &=
+            s->sent[i].data ? identify_sent(s, g, &s->sent[i]) : identify_opaque(s, g, &s->sent[i]);
     s->matches = all;
-    s->named_by_call = !product;       /* a norm's weights may serve many nodes; those of a product name it */
+    s->named_by_call = !product;       /* a norm's weights may serve many nodes; those of a product
+                                          name it */
     if (len > tail && !strcmp(s->name + len - tail, ".weight"))
         len -= tail;
     snprintf(s->layer, sizeof s->layer, "%.*s", (int)len, s->name ? s->name : "");

@@ -1,9 +1,10 @@
 /* identify_marlin.c - identify weights that vLLM repacked for its Marlin kernel.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Without zero points the type is symmetric (uint4b8, uint8b128): the fixture gets qzeros of 8 or 128 throughout, so that the op
- * means what any gptq_gemm means. With act-order the rows of an unsliced layer are sorted by group, and so are the columns of the
- * A that the kernel gets: the op is stored like that, without a g_idx. */
+ * Without zero points the type is symmetric (uint4b8, uint8b128): the fixture gets qzeros of 8 or
+ * 128 throughout, so that the op means what any gptq_gemm means. With act-order the rows of an
+ * unsliced layer are sorted by group, and so are the columns of the A that the kernel gets: the op
+ * is stored like that, without a g_idx. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 #include "model/identify/identify_entries.h"
 #include "model/identify/identify_unpacked.h"
 
-static const void *sent_16bit(const struct td_weight_set *s, const char *role, enum td_dtype *dtype, int ndim, const int64_t *shape)
+static const void *sent_16bit(const struct td_weight_set *s, const char *role, enum td_dtype *dtype,
+                              int ndim, const int64_t *shape)
 {
     const void *data = td_weight_set_sent(s, role, "F16", ndim, shape);
 
@@ -22,7 +24,8 @@ static const void *sent_16bit(const struct td_weight_set *s, const char *role, e
     return data;
 }
 
-static int unpack_zeros(const struct td_weight_set *s, struct td_vllm_weight *w, struct td_error *err)
+static int unpack_zeros(const struct td_weight_set *s, struct td_vllm_weight *w,
+                        struct td_error *err)
 {
     const int64_t words = w->n * w->bits / 32;
     const void *zeros;
@@ -34,11 +37,13 @@ static int unpack_zeros(const struct td_weight_set *s, struct td_vllm_weight *w,
     }
     zeros = td_weight_set_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, words});
     if (!zeros)
-        return td_fail(err, TD_EINVAL, "zero points of Marlin in another form than its arguments say");
+        return td_fail(err, TD_EINVAL,
+                       "zero points of Marlin in another form than its arguments say");
     return td_marlin_unpack_zeros(w->bits, w->groups, w->n, zeros, w->qzeros, err);
 }
 
-/* Copy g_idx, which vLLM gives sorted: the rows of a group are together, in any order. Left out when it is the trivial one. */
+/* Copy g_idx, which vLLM gives sorted: the rows of a group are together, in any order. Left out
+ * when it is the trivial one. */
 static int copy_g_idx(const struct td_weight_set *s, struct td_vllm_weight *w, struct td_error *err)
 {
     const int32_t *g_idx = td_weight_set_sent(s, "g_idx", "I32", 1, (int64_t[]){w->k});
@@ -48,7 +53,8 @@ static int copy_g_idx(const struct td_weight_set *s, struct td_vllm_weight *w, s
         return TD_OK;
     for (i = 0; g_idx && i < w->k; i++)
         if (g_idx[i] < 0 || g_idx[i] >= w->groups)
-            return td_fail(err, TD_EINVAL, "Marlin's g_idx[%lld] is %d, there are %lld groups", (long long)i, g_idx[i], (long long)w->groups);
+            return td_fail(err, TD_EINVAL, "Marlin's g_idx[%lld] is %d, there are %lld groups",
+                           (long long)i, g_idx[i], (long long)w->groups);
     if (!g_idx)
         return td_fail(err, TD_EINVAL, "Marlin's g_idx is not a number for each row");
     if (td_gptq_g_idx_is_trivial(g_idx, w->k, w->k / w->groups))
@@ -62,7 +68,8 @@ static int copy_g_idx(const struct td_weight_set *s, struct td_vllm_weight *w, s
 
 static int unpack(const struct td_weight_set *s, struct td_vllm_weight *w, struct td_error *err)
 {
-    const void *qweight = td_weight_set_sent(s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
+    const void *qweight = td_weight_set_sent(
+        s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
     const void *scales = sent_16bit(s, "scales", &w->scale_dtype, 2, (int64_t[]){w->groups, w->n});
     int rc;
 
@@ -100,7 +107,8 @@ static int add_bias(struct td_weight_set *s, int64_t n, struct td_error *err)
 
 int td_identify_marlin(struct td_weight_set *s, struct td_error *err)
 {
-    int64_t bits = td_weight_set_attr(s, "bits", 0), group_size = td_weight_set_attr(s, "group_size", 0);
+    int64_t bits = td_weight_set_attr(s, "bits", 0),
+            group_size = td_weight_set_attr(s, "group_size", 0);
     int64_t k = td_weight_set_attr(s, "k", 0), n = td_weight_set_attr(s, "n", 0);
     bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
     struct td_vllm_weight w = {0};

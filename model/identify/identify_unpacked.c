@@ -1,4 +1,4 @@
-/* identify_unpacked.c - weights that were unpacked into GPTQ's layout: store them, name their layer, refer to the checkpoint.
+/* identify_unpacked.c - identify weights that were unpacked into GPTQ's layout.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "model/identify/identify_unpacked.h"
 
@@ -9,15 +9,17 @@
 #include "model/identify/checkpoint_ref.h"
 #include "model/identify/gptq_match.h"
 
-/* ---- references ---------------------------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 static cJSON *range(int64_t from, int64_t count)
 {
     return cJSON_CreateDoubleArray((const double[]){(double)from, (double)(from + count)}, 2);
 }
 
-/* Set t->ref's slice: the rows and columns of each part that t is made of. n_per outputs are one column of t. */
-static void set_slice(struct td_tensor_rec *t, const struct td_gptq_match *m, int64_t (*row_of)(const struct td_gptq_part *), int64_t n_per)
+/* Set t->ref's slice: the rows and columns of each part that t is made of. n_per outputs are one
+ * column of t. */
+static void set_slice(struct td_tensor_rec *t, const struct td_gptq_match *m,
+                      int64_t (*row_of)(const struct td_gptq_part *), int64_t n_per)
 {
     cJSON *all = cJSON_CreateArray();
     int i;
@@ -62,9 +64,10 @@ static void refer_tensors(struct td_weight_set *s, const struct td_gptq_match *m
     }
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Rewrite qzeros for another zero_offset. The checkpoint holds the same zero points in that form, so no field over- or underflows. */
+/* Rewrite qzeros for another zero_offset. The checkpoint holds the same zero points in that form,
+ * so no field over- or underflows. */
 static void set_zero_offset(struct td_vllm_weight *w, int offset)
 {
     const uint32_t ones = w->bits == 4 ? 0x11111111u : 0x01010101u;

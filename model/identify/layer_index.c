@@ -98,11 +98,13 @@ void **td_layer_index_state(struct td_layer_index *l, const char *name, void (*r
 
 static bool same_sizes(const struct td_gptq_weight *w, const struct td_layer_index_key *key)
 {
-    return w->qweight && w->bits == key->bits && w->group_size == key->group_size && w->k == key->k && w->n == key->n;
+    return w->qweight && w->bits == key->bits && w->group_size == key->group_size &&
+           w->k == key->k && w->n == key->n;
 }
 
 /* The hashes of a layer of the checkpoint, computed once. */
-static const struct td_layer_index_key *hash_layer(struct known *known, const struct td_gptq_weight *w)
+static const struct td_layer_index_key *hash_layer(struct known *known,
+                                                   const struct td_gptq_weight *w)
 {
     struct td_layer_index_key *key = &known->key;
 
@@ -117,7 +119,8 @@ static const struct td_layer_index_key *hash_layer(struct known *known, const st
     return key;
 }
 
-int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_key *key, const char **name)
+int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_key *key,
+                        const char **name)
 {
     int found = 0;
     size_t i;
@@ -130,8 +133,8 @@ int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_ke
         if (!same_sizes(&layer->weight, key))
             continue;
         have = hash_layer(&l->known[i], &layer->weight);
-        if (!td_hash_eq(have->qweight, key->qweight) || !td_hash_eq(have->qzeros, key->qzeros) || !td_hash_eq(have->scales, key->scales) ||
-            !td_hash_eq(have->g_idx, key->g_idx))
+        if (!td_hash_eq(have->qweight, key->qweight) || !td_hash_eq(have->qzeros, key->qzeros) ||
+            !td_hash_eq(have->scales, key->scales) || !td_hash_eq(have->g_idx, key->g_idx))
             continue;
         if (!found++)
             *name = layer->name;

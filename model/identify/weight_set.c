@@ -8,20 +8,22 @@
 
 #include "model/dtype.h"
 
-/* ---- the input ----------------------------------------------------------------------------------------------------- */
+/* ---- the input ------------------------------------------------------------------------------- */
 
-static bool has_form(const struct td_weight_tensor *t, const char *dtype, int ndim, const int64_t *shape)
+static bool has_form(const struct td_weight_tensor *t, const char *dtype, int ndim,
+                     const int64_t *shape)
 {
     uint64_t bytes = td_dtype_size(td_dtype_parse(dtype));
     int i;
 
     for (i = 0; i < ndim; i++)
         bytes *= (uint64_t)shape[i];
-    return !strcmp(t->rec.dtype, dtype) && t->rec.ndim == ndim && !memcmp(t->rec.shape, shape, (size_t)ndim * sizeof *shape) &&
-           t->size == bytes;
+    return !strcmp(t->rec.dtype, dtype) && t->rec.ndim == ndim &&
+           !memcmp(t->rec.shape, shape, (size_t)ndim * sizeof *shape) && t->size == bytes;
 }
 
-const void *td_weight_set_sent(const struct td_weight_set *s, const char *role, const char *dtype, int ndim, const int64_t *shape)
+const void *td_weight_set_sent(const struct td_weight_set *s, const char *role, const char *dtype,
+                               int ndim, const int64_t *shape)
 {
     int i;
 
@@ -51,7 +53,7 @@ int64_t td_weight_set_attr(const struct td_weight_set *s, const char *name, int6
     return otherwise;
 }
 
-/* ---- the output ---------------------------------------------------------------------------------------------------- */
+/* ---- the output ------------------------------------------------------------------------------ */
 
 void td_weight_set_add_sent(struct td_weight_set *s, const struct td_weight_tensor *from)
 {
@@ -63,7 +65,8 @@ void td_weight_set_add_sent(struct td_weight_set *s, const struct td_weight_tens
         t->size = 0;
 }
 
-void td_weight_set_add_dense(struct td_weight_set *s, const char *role, const char *dtype, int64_t rows, int64_t cols, void *data)
+void td_weight_set_add_dense(struct td_weight_set *s, const char *role, const char *dtype,
+                             int64_t rows, int64_t cols, void *data)
 {
     struct td_weight_tensor *t = &s->t[s->n++];
 

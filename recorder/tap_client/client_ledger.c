@@ -1,8 +1,8 @@
-/* client_ledger.c - what the tap client counts in the fixture's ledger, so that nothing is lost in silence.
+/* client_ledger.c - what the tap client counts in the fixture's ledger.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/client_ledger.h"
 
-/* ---- what was sent ------------------------------------------------------------------------------------------------- */
+/* ---- what was sent --------------------------------------------------------------------------- */
 
 void client_ledger_failure(struct td_tap_client *c, int rc, const char *what)
 {
@@ -16,9 +16,10 @@ void client_ledger_count(struct td_tap_client *c, const char *seen, const char *
     td_writer_count(c->opt.writer, name, 1, bytes);
 }
 
-/* ---- what the tap counted ------------------------------------------------------------------------------------------ */
+/* ---- what the tap counted -------------------------------------------------------------------- */
 
-/* Where each counter of the tap goes. Ops and steps that were sent are not here: they are counted when they are written. */
+/* Where each counter of the tap goes. Ops and steps that were sent are not here: they are counted
+ * when they are written. */
 static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_OPS_SAMPLING] = {"ops.seen", "ops.dropped.sampling"},
     [TAP_OPS_BUDGET] = {"ops.seen", "ops.dropped.budget"},
@@ -60,9 +61,10 @@ static void add_to_state(struct td_tap_client_state *state, enum tap_count i, in
     }
 }
 
-/* Count what was added to the tap's counters `now` since `before`, and bring that up to date. A counter that fell is ignored: the
- * tap's process may write anything. */
-static void count_changes(struct td_tap_client *c, struct tap_counter *now, struct tap_counter *before)
+/* Count what was added to the tap's counters `now` since `before`, and bring that up to date. A
+ * counter that fell is ignored: the tap's process may write anything. */
+static void count_changes(struct td_tap_client *c, struct tap_counter *now,
+                          struct tap_counter *before)
 {
     int i;
 

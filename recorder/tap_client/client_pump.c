@@ -1,4 +1,4 @@
-/* client_pump.c - the tap client's two threads: the heart moves the heartbeat, the pump empties the rings.
+/* client_pump.c - the tap client's two threads, the heart and the pump.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/client_pump.h"
 
@@ -56,21 +56,26 @@ static void look_after(struct td_tap_client *c, struct client_tap *tap)
         return;
     if (client_tap_hung_up(tap)) {
         client_lose(c, tap);
-    } else if (tap->armed && !atomic_load(&tap->shared->armed) && atomic_load(&tap->shared->why_asleep) == TAP_ASLEEP_HEARTBEAT) {
+    } else if (tap->armed && !atomic_load(&tap->shared->armed) &&
+               atomic_load(&tap->shared->why_asleep) == TAP_ASLEEP_HEARTBEAT) {
         tap->armed = 0;
         td_writer_count(c->opt.writer, "links.disarmed", 1, 0);
-        td_log(TD_LOG_WARN, "tap", "process %d: the tap went to sleep by itself, it saw no heartbeat for %d ms", (int)tap->pid, TAP_DEAD_MS);
+        td_log(TD_LOG_WARN, "tap",
+               "process %d: the tap went to sleep by itself, it saw no heartbeat for %d ms",
+               (int)tap->pid, TAP_DEAD_MS);
     }
 }
 
-/* How long the pump sleeps next: shorter when the fullest ring was fuller. Each waking takes a core from the server for a moment. */
+/* How long the pump sleeps next: shorter when the fullest ring was fuller. Each waking takes a core
+ * from the server for a moment. */
 static int64_t next_nap(int64_t nap_ns, double full)
 {
     nap_ns = full > 0.125 ? nap_ns / 4 : nap_ns * 2;
     return nap_ns < NAP_MIN_NS ? NAP_MIN_NS : nap_ns > NAP_MAX_NS ? NAP_MAX_NS : nap_ns;
 }
 
-/* Empty the rings, and look after the processes every LOOK_NS. The lock is given up in between for others. */
+/* Empty the rings, and look after the processes every LOOK_NS. The lock is given up in between for
+ * others. */
 static void *pump(void *arg)
 {
     struct td_tap_client *c = arg;

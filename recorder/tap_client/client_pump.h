@@ -1,7 +1,8 @@
-/* client_pump.h - the tap client's two threads: the heart moves the heartbeat, the pump empties the rings.
+/* client_pump.h - the tap client's two threads, the heart and the pump.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The heart is a thread of its own because it must not stop when the disk is slow: a tap that sees no heartbeat goes to sleep. */
+ * The heart moves the heartbeat, the pump empties the rings. The heart is a thread of its own
+ * because it must not stop when the disk is slow: a tap that sees no heartbeat goes to sleep. */
 #ifndef TD_RECORDER_TAP_CLIENT_CLIENT_PUMP_H
 #define TD_RECORDER_TAP_CLIENT_CLIENT_PUMP_H
 

@@ -1,8 +1,9 @@
-/* client_state.h - the state of the tap client, which its files share. Programs include tap_client.h.
+/* client_state.h - the state of the tap client, which its files share.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Calls go one way: tap_client (open, arm, disarm, close) -> client_pump (the threads) -> read_rings -> read_ops, read_steps,
- * read_weights, kernel_counts, flight_facts -> store_weights, client_ledger, wanted_layers, received_op. */
+ * Calls go one way: tap_client (open, arm, disarm, close) -> client_pump (the threads) ->
+ * read_rings -> read_ops, read_steps, read_weights, kernel_counts, flight_facts -> store_weights,
+ * client_ledger, wanted_layers, received_op. */
 #ifndef TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 #define TD_RECORDER_TAP_CLIENT_CLIENT_STATE_H
 
@@ -26,7 +27,8 @@ struct td_tap_client {
     char *why_no_layers;
     struct client_tap tap[CLIENT_MAX_TAPS]; int n; /* one for each process */
 
-    pthread_mutex_t talk;             /* held for a message to a tap and its answer. Locked before `lock` where both are needed */
+    pthread_mutex_t talk;             /* held for a message to a tap and its answer. Locked before
+                                         `lock` where both are needed */
     pthread_mutex_t lock;             /* all below, and the rings and counts of the taps */
     pthread_t pump, heart;
     bool pumping, beating;            /* these threads run */
@@ -37,8 +39,10 @@ struct td_tap_client {
     struct td_layer_filter *filter;   /* NULL: all layers are wanted */
     bool nameless;                    /* the filter dropped ops because they have no name */
     struct client_flight flight;
-    struct td_rows_step *held; size_t n_held, cap_held; /* read_steps.h: steps whose rows are not named yet */
-    char *unseen;                     /* what a tap said when it was armed: why launches are not seen; NULL: nothing */
+    struct td_rows_step *held; size_t n_held, cap_held; /* read_steps.h: steps whose rows are not
+                                                           named yet */
+    char *unseen;                     /* what a tap said when it was armed: why launches are not
+                                         seen; NULL: nothing */
     struct td_tap_client_state state;
     struct td_error failed;           /* the first failure of the writer */
 };

@@ -1,4 +1,4 @@
-/* find_taps.c - find the taps of a server: from a port or a process to the sockets of it and its descendants.
+/* find_taps.c - from a port or a process to the sockets of its taps.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/find_taps.h"
 
@@ -18,15 +18,17 @@
 #define INODES_MAX 64
 #define PROCESSES_MAX 65536
 
-#define LOADED                                                                                                               \
-    "the tap is loaded but has seen no GEMM yet: send the server a request first; it sees td_gptq_gemm, and the CPU builds of " \
-    "vLLM and llama.cpp in shared libraries, but nothing that is linked statically or looked up by dlsym"
-#define NOT_LOADED \
-    "the server runs without the tap: start it with `record --run -- COMMAND`, or after `eval \"$(record --tap-env)\"` in its shell"
+static const char loaded[] =
+    "the tap is loaded but has seen no GEMM yet: send the server a request first; it sees "
+    "td_gptq_gemm, and the CPU builds of vLLM and llama.cpp in shared libraries, but nothing that "
+    "is linked statically or looked up by dlsym";
+static const char not_loaded[] =
+    "the server runs without the tap: start it with `record --run -- COMMAND`, or after "
+    "`eval \"$(record --tap-env)\"` in its shell";
 
 struct process { pid_t pid, parent; bool in; }; /* in: of the server */
 
-/* ---- /proc --------------------------------------------------------------------------------------------------------- */
+/* ---- /proc ----------------------------------------------------------------------------------- */
 
 static int read_proc(pid_t pid, const char *what, struct td_buf *out)
 {
@@ -36,7 +38,8 @@ static int read_proc(pid_t pid, const char *what, struct td_buf *out)
     return td_fs_read(path, out->max - 1, out, NULL);
 }
 
-/* Read a variable of the environment that the process started with. False: it is not set, or does not fit. */
+/* Read a variable of the environment that the process started with. False: it is not set, or does
+ * not fit. */
 static bool read_env(pid_t pid, const char *name, char *out, size_t max)
 {
     struct td_buf b = TD_BUF_INIT(4u << 20);
@@ -58,7 +61,8 @@ static pid_t read_parent(pid_t pid)
     int parent = -1;
     char *p;
 
-    if (!read_proc(pid, "stat", &b) && (p = strrchr(td_buf_str(&b), ')')) && sscanf(p, ") %*c %d", &parent) != 1)
+    if (!read_proc(pid, "stat", &b) && (p = strrchr(td_buf_str(&b), ')')) &&
+        sscanf(p, ") %*c %d", &parent) != 1)
         parent = -1;
     td_buf_release(&b);
     return parent;
@@ -105,9 +109,10 @@ static void mark_descendants(struct process *all, size_t n)
     }
 }
 
-/* ---- port -> sockets' inodes -> processes -------------------------------------------------------------------------- */
+/* ---- port -> sockets' inodes -> processes ---------------------------------------------------- */
 
-/* Append the inodes of the sockets that listen on a port, of one table of the kernel. Returns how many there are then. */
+/* Append the inodes of the sockets that listen on a port, of one table of the kernel. Returns how
+ * many there are then. */
 static int listening_inodes(const char *table, int port, unsigned long *inode, int n)
 {
     FILE *f = fopen(table, "re");
@@ -117,7 +122,9 @@ static int listening_inodes(const char *table, int port, unsigned long *inode, i
         unsigned local, status;
         unsigned long i;
 
-        if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &local, &status, &i) == 3 &&
+        if (sscanf(line,
+                   " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu",
+                   &local, &status, &i) == 3 &&
             status == 0x0a && (int)local == port)
             inode[n++] = i;
     }
@@ -157,19 +164,23 @@ static bool has_socket(pid_t pid, const unsigned long *inode, int n, bool *denie
 static int mark_port(struct process *all, size_t n_all, int port, struct td_error *err)
 {
     unsigned long inode[INODES_MAX];
-    int n = listening_inodes("/proc/net/tcp6", port, inode, listening_inodes("/proc/net/tcp", port, inode, 0));
+    int n = listening_inodes("/proc/net/tcp6", port, inode,
+                             listening_inodes("/proc/net/tcp", port, inode, 0));
     bool denied = false, any = false;
     size_t i;
 
     if (!n)
-        return td_fail(err, TD_ENOTFOUND, "no process of this machine listens on port %d; for a server in a container give --tap-socket", port);
+        return td_fail(err, TD_ENOTFOUND,
+                       "no process of this machine listens on port %d; for a server in a container "
+                       "give --tap-socket",
+                       port);
     for (i = 0; i < n_all; i++) {
         all[i].in = has_socket(all[i].pid, inode, n, &denied);
         any |= all[i].in;
     }
     if (!any)
-        return td_fail(err, TD_ENOTFOUND, "port %d belongs to a process that %s; give --tap-socket", port,
-                       denied ? "another user owns" : "is hidden from us (a container?)");
+        return td_fail(err, TD_ENOTFOUND, "port %d belongs to a process that %s; give --tap-socket",
+                       port, denied ? "another user owns" : "is hidden from us (a container?)");
     return TD_OK;
 }
 
@@ -185,7 +196,7 @@ static int mark_pid(struct process *all, size_t n, pid_t pid, struct td_error *e
     return td_fail(err, TD_ENOTFOUND, "process %d is gone", (int)pid);
 }
 
-/* ---- process -> socket --------------------------------------------------------------------------------------------- */
+/* ---- process -> socket ----------------------------------------------------------------------- */
 
 /* Is it a folder of this user, and closed to all others? */
 static bool is_private_folder(const char *dir, uid_t uid)
@@ -195,7 +206,8 @@ static bool is_private_folder(const char *dir, uid_t uid)
     return !lstat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == uid && !(st.st_mode & 077);
 }
 
-/* The path of the process's socket, where its environment puts it. False: there is none, or it is in somebody else's folder. */
+/* The path of the process's socket, where its environment puts it. False: there is none, or it is
+ * in somebody else's folder. */
 static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH])
 {
     char proc[64], base[CLIENT_SOCKET_PATH], dir[CLIENT_SOCKET_PATH + 16];
@@ -210,8 +222,10 @@ static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH])
         snprintf(dir, sizeof dir, "%s/tapedeck", base);
     else
         snprintf(dir, sizeof dir, "/tmp/tapedeck-%u", (unsigned)st.st_uid);
-    return is_private_folder(dir, st.st_uid) && snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) < (int)CLIENT_SOCKET_PATH && !stat(out, &st) &&
-           S_ISSOCK(st.st_mode);
+    return is_private_folder(dir, st.st_uid) &&
+           snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) <
+               (int)CLIENT_SOCKET_PATH &&
+           !stat(out, &st) && S_ISSOCK(st.st_mode);
 }
 
 static bool has_tap_loaded(pid_t pid)
@@ -223,17 +237,20 @@ static bool has_tap_loaded(pid_t pid)
     return found;
 }
 
-static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS], int *n, struct td_error *err)
+static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
+                     int *n, struct td_error *err)
 {
     struct process *all;
     size_t n_all, i;
-    bool loaded = false;
+    bool any_loaded = false;
     int rc;
 
     *n = 0;
     all = list_processes(&n_all);
     if (!all)
-        return td_fail(err, TD_EIO, "/proc cannot be read: the tap's process cannot be found; give --tap-socket");
+        return td_fail(
+            err, TD_EIO,
+            "/proc cannot be read: the tap's process cannot be found; give --tap-socket");
     rc = t->pid > 0 ? mark_pid(all, n_all, t->pid, err) : mark_port(all, n_all, t->port, err);
     if (!rc)
         mark_descendants(all, n_all);
@@ -243,15 +260,16 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
         if (find_socket(all[i].pid, out[*n].socket))
             out[(*n)++].pid = all[i].pid;
         else
-            loaded |= has_tap_loaded(all[i].pid);
+            any_loaded |= has_tap_loaded(all[i].pid);
     }
     free(all);
     if (!rc && !*n)
-        rc = td_fail(err, TD_ENOTFOUND, "%s", loaded ? LOADED : NOT_LOADED);
+        rc = td_fail(err, TD_ENOTFOUND, "%s", any_loaded ? loaded : not_loaded);
     return rc;
 }
 
-int client_find_taps(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS], int *n, struct td_error *err)
+int client_find_taps(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
+                     int *n, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + t->wait_ms * TD_NS_PER_MS;
     struct td_error last = {0};
@@ -261,7 +279,9 @@ int client_find_taps(const struct td_tap_client_target *t, struct client_found o
         *n = 1;
         out[0].pid = 0;
         if (snprintf(out[0].socket, CLIENT_SOCKET_PATH, "%s", t->socket) >= (int)CLIENT_SOCKET_PATH)
-            return td_fail(err, TD_EINVAL, "%s: longer than the %zu bytes that a socket's path may have", t->socket, CLIENT_SOCKET_PATH - 1);
+            return td_fail(err, TD_EINVAL,
+                           "%s: longer than the %zu bytes that a socket's path may have", t->socket,
+                           CLIENT_SOCKET_PATH - 1);
         return TD_OK;
     }
     if (t->pid <= 0 && (t->port <= 0 || t->port > 65535))
@@ -288,15 +308,23 @@ int client_socket_dir(char *out, size_t n, struct td_error *err)
     else
         len = snprintf(out, n, "/tmp/tapedeck-%u", (unsigned)geteuid());
     if (len >= (int)n || len + 24 >= (int)CLIENT_SOCKET_PATH)
-        return td_fail(err, TD_EINVAL, "the runtime folder's path is too long for a socket; set TD_TAP_DIR to a shorter one");
+        return td_fail(
+            err, TD_EINVAL,
+            "the runtime folder's path is too long for a socket; set TD_TAP_DIR to a shorter one");
     if (mkdir(out, 0700) && errno != EEXIST)
-        return td_fail(err, TD_EIO, "%s: cannot create the runtime folder: %s; set TD_TAP_DIR to another", out, strerror(errno));
+        return td_fail(err, TD_EIO,
+                       "%s: cannot create the runtime folder: %s; set TD_TAP_DIR to another", out,
+                       strerror(errno));
     if (!is_private_folder(out, geteuid()))
-        return td_fail(err, TD_EIO, "%s: not a folder of mode 0700 of our own; remove it, or set TD_TAP_DIR to another", out);
+        return td_fail(
+            err, TD_EIO,
+            "%s: not a folder of mode 0700 of our own; remove it, or set TD_TAP_DIR to another",
+            out);
     return TD_OK;
 }
 
-/* Resolve a path as the process means it: the folder of a config.json, or a GGUF file. False: it is neither. */
+/* Resolve a path as the process means it: the folder of a config.json, or a GGUF file. False: it is
+ * neither. */
 static bool resolve_model(pid_t pid, const char *value, char *out, size_t n)
 {
     char path[TD_PATH_MAX], real[TD_PATH_MAX], cwd[64] = "";
@@ -312,7 +340,8 @@ static bool resolve_model(pid_t pid, const char *value, char *out, size_t n)
         return snprintf(out, n, "%s", real) < (int)n;
     }
     path[strlen(path) - strlen("/config.json")] = '\0';
-    return len > 5 && !strcasecmp(value + len - 5, ".gguf") && realpath(path, real) && snprintf(out, n, "%s", real) < (int)n;
+    return len > 5 && !strcasecmp(value + len - 5, ".gguf") && realpath(path, real) &&
+           snprintf(out, n, "%s", real) < (int)n;
 }
 
 bool client_model_path(pid_t pid, char *out, size_t n)
@@ -327,7 +356,8 @@ bool client_model_path(pid_t pid, char *out, size_t n)
 
             if (!strncmp(arg, "--model=", 8))
                 value = arg + 8;
-            next = !strcmp(arg, "--model") || !strcmp(arg, "-m") || !strcmp(arg, "serve"); /* "vllm serve DIR" */
+            /* "vllm serve DIR" */
+            next = !strcmp(arg, "--model") || !strcmp(arg, "-m") || !strcmp(arg, "serve");
             found = value && resolve_model(pid, value, out, n);
         }
     td_buf_release(&b);

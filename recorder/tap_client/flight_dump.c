@@ -10,7 +10,8 @@ bool client_dump_flight(struct td_tap_client *c, enum tap_flight why, bool *busy
 {
     int i, n = 0;
 
-    *busy = pthread_mutex_trylock(&c->talk) != 0; /* not waited for: a tap that disarms waits for the pump, which may be us */
+    *busy = pthread_mutex_trylock(&c->talk) != 0; /* not waited for: a tap that disarms waits for
+                                                     the pump, which may be us */
     if (*busy)
         return false;
     for (i = 0; i < c->n; i++) {
@@ -35,7 +36,9 @@ void client_dump_if_asked(struct td_tap_client *c)
     if (!c->opt.dump_asked || !*c->opt.dump_asked)
         return;
     if (!client_dump_flight(c, TAP_FLIGHT_SIGNAL, &busy) && !busy)
-        td_log(TD_LOG_WARN, "tap", "SIGUSR1: no flight recorder is running (it runs in the tapped repeats, on a GPU), or its ring is being dumped already");
+        td_log(TD_LOG_WARN, "tap",
+               "SIGUSR1: no flight recorder is running (it runs in the tapped repeats, on a GPU), "
+               "or its ring is being dumped already");
     if (!busy)
         *c->opt.dump_asked = 0;
 }

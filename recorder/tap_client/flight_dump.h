@@ -5,8 +5,8 @@
 
 #include "recorder/tap_client/client_state.h"
 
-/* Ask every armed process. False: none could; with *busy set, because another message is on its way: ask again. Not under the
- * lock. */
+/* Ask every armed process. False: none could; with *busy set, because another message is on its
+ * way: ask again. Not under the lock. */
 bool client_dump_flight(struct td_tap_client *c, enum tap_flight why, bool *busy);
 /* Do so if the signal was sent since the last call (td_tap_client_options.dump_asked). */
 void client_dump_if_asked(struct td_tap_client *c);

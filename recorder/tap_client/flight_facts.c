@@ -1,4 +1,4 @@
-/* flight_facts.c - what the flight recorders of a server dumped, and which recorded op was the first with a bad output.
+/* flight_facts.c - dumps of the flight recorders, and the first op with a bad output.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/flight_facts.h"
 
@@ -11,12 +11,17 @@
 
 #define DUMPS_LISTED 64               /* in the manifest */
 
-static const char *const reason[TAP_FLIGHTS] = {[TAP_FLIGHT_NOT_FINITE] = "an output was not finite", [TAP_FLIGHT_ZERO] = "an output was all zero",
-                                                [TAP_FLIGHT_SIGNAL] = "SIGUSR1", [TAP_FLIGHT_COLLAPSE] = "an answer collapsed"};
+static const char *const reason[TAP_FLIGHTS] = {
+    [TAP_FLIGHT_NOT_FINITE] = "an output was not finite",
+    [TAP_FLIGHT_ZERO] = "an output was all zero",
+    [TAP_FLIGHT_SIGNAL] = "SIGUSR1",
+    [TAP_FLIGHT_COLLAPSE] = "an answer collapsed",
+};
 
-/* ---- dumps --------------------------------------------------------------------------------------------------------- */
+/* ---- dumps ----------------------------------------------------------------------------------- */
 
-bool client_flight_read_dump(struct client_flight *f, struct td_writer *w, int pid, const struct tap_kept *rec)
+bool client_flight_read_dump(struct client_flight *f, struct td_writer *w, int pid,
+                             const struct tap_kept *rec)
 {
     cJSON *one;
 
@@ -26,7 +31,8 @@ bool client_flight_read_dump(struct client_flight *f, struct td_writer *w, int p
     f->dumps = f->dumps ? f->dumps : cJSON_CreateArray();
     if (cJSON_GetArraySize(f->dumps) >= DUMPS_LISTED)
         return true;
-    td_log(TD_LOG_WARN, "tap", "process %d: %s; the flight recorder's ring is dumped", pid, reason[rec->why]);
+    td_log(TD_LOG_WARN, "tap", "process %d: %s; the flight recorder's ring is dumped", pid,
+           reason[rec->why]);
     one = cJSON_CreateObject();
     cJSON_AddNumberToObject(one, "pid", pid);
     cJSON_AddStringToObject(one, "why", reason[rec->why]);
@@ -41,7 +47,7 @@ const char *client_flight_reason(const struct tap_op *rec)
     return reason[rec->flight];
 }
 
-/* ---- the first bad op ---------------------------------------------------------------------------------------------- */
+/* ---- the first bad op ------------------------------------------------------------------------ */
 
 /* Count the values of a tensor; data NULL: none. */
 static struct tap_look look_at(const struct tap_tensor *t, const uint8_t *data)
@@ -53,8 +59,10 @@ static struct tap_look look_at(const struct tap_tensor *t, const uint8_t *data)
     return look;
 }
 
-/* Processes are ranks of one server: the earliest op of all counts, on the clock that they share. */
-void client_flight_check_op(struct client_flight *f, const struct client_op *op, const char *layer, int64_t number)
+/* Processes are ranks of one server: the earliest op of all counts, on the clock that they
+ * share. */
+void client_flight_check_op(struct client_flight *f, const struct client_op *op, const char *layer,
+                            int64_t number)
 {
     struct client_first_bad *b = &f->bad;
     const struct tap_op *rec = op->rec;
@@ -66,12 +74,19 @@ void client_flight_check_op(struct client_flight *f, const struct client_op *op,
     out = look_at(&op->tensor[rec->n_w + rec->n_in], op->data[rec->n_in]);
     for (i = 0; i < rec->n_in; i++)
         if (op->data[i])
-            tap_look_at(&in, op->tensor[rec->n_w + i].dtype, op->data[i], op->tensor[rec->n_w + i].bytes);
+            tap_look_at(&in, op->tensor[rec->n_w + i].dtype, op->data[i],
+                        op->tensor[rec->n_w + i].bytes);
     if (!out.not_finite && (!out.n || out.not_zero || (in.n && !in.not_zero)))
         return;
-    *b = (struct client_first_bad){.found = true, .t_ns = rec->rec.t_ns, .op = number, .values = out.n, .not_finite = out.not_finite,
-                                   .in_not_finite = in.not_finite, .m = client_op_attr(op, "m", -1),
-                                   .n = client_op_attr(op, "n", -1), .k = client_op_attr(op, "k", -1)};
+    *b = (struct client_first_bad){.found = true,
+                                   .t_ns = rec->rec.t_ns,
+                                   .op = number,
+                                   .values = out.n,
+                                   .not_finite = out.not_finite,
+                                   .in_not_finite = in.not_finite,
+                                   .m = client_op_attr(op, "m", -1),
+                                   .n = client_op_attr(op, "n", -1),
+                                   .k = client_op_attr(op, "k", -1)};
     snprintf(b->layer, sizeof b->layer, "%s", layer ? layer : "a layer without a name");
     snprintf(b->symbol, sizeof b->symbol, "%s", rec->symbol);
 }
@@ -84,19 +99,26 @@ bool client_flight_describe_bad(const struct client_flight *f, char *to, size_t 
     if (!b->found)
         return false;
     if (b->not_finite)
-        snprintf(what, sizeof what, "%" PRIu64 " of %" PRIu64 " values of its output are not finite", b->not_finite, b->values);
+        snprintf(what, sizeof what,
+                 "%" PRIu64 " of %" PRIu64 " values of its output are not finite", b->not_finite,
+                 b->values);
     else
         snprintf(what, sizeof what, "all %" PRIu64 " values of its output are zero", b->values);
     if (b->in_not_finite)
-        snprintf(in, sizeof in, ", and neither are %" PRIu64 " of its input: it began before, outside of what was recorded", b->in_not_finite);
+        snprintf(in, sizeof in,
+                 ", and neither are %" PRIu64
+                 " of its input: it began before, outside of what was recorded",
+                 b->in_not_finite);
     else
         snprintf(in, sizeof in, ", its inputs all are finite");
-    snprintf(to, n, "the first bad op is %" PRId64 ": %s, %.200s, M %" PRId64 " N %" PRId64 " K %" PRId64 ": %s%s", b->op, b->layer,
-             b->symbol, b->m, b->n, b->k, what, in);
+    snprintf(to, n,
+             "the first bad op is %" PRId64 ": %s, %.200s, M %" PRId64 " N %" PRId64 " K %" PRId64
+             ": %s%s",
+             b->op, b->layer, b->symbol, b->m, b->n, b->k, what, in);
     return true;
 }
 
-/* ---- facts --------------------------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 static cJSON *first_bad_fact(const struct client_flight *f)
 {

@@ -11,8 +11,8 @@
 #define KERNELS_MAX 16384u            /* names; a server has some hundreds */
 #define KERNELS_LISTED 256u           /* in the manifest, the most launched */
 
-/* The entry of a kernel, made if need be; NULL: there is no room for another. A kernel that is part of a recorded product, and
- * elsewhere of one that is not, has two entries. */
+/* The entry of a kernel, made if need be; NULL: there is no room for another. A kernel that is part
+ * of a recorded product, and elsewhere of one that is not, has two entries. */
 static struct client_kernel *find_kernel(struct client_kernels *k, const char *symbol, bool known)
 {
     struct client_kernel *more;
@@ -37,11 +37,13 @@ bool client_kernels_read(struct client_kernels *k, const struct tap_kernel *rec)
 {
     struct client_kernel *one;
 
-    if (!client_is_text(rec->symbol, sizeof rec->symbol, false) || rec->known > 1 || rec->n > INT64_MAX / 2)
+    if (!client_is_text(rec->symbol, sizeof rec->symbol, false) || rec->known > 1 ||
+        rec->n > INT64_MAX / 2)
         return false;
     one = find_kernel(k, rec->symbol, rec->known);
     if (!one)
-        return true;                  /* more names than a program has: only counted, as "launches.seen" */
+        return true;                  /* more names than a program has: only counted, as
+                                         "launches.seen" */
     if (one->n < INT64_MAX / 2)
         one->n += (int64_t)rec->n;
     return true;

@@ -1,20 +1,32 @@
-/* kernel_names.c - what the symbol of a GPU's kernel tells: is it a matrix product, and a short name for people.
+/* kernel_names.c - what the symbol of a GPU's kernel tells.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Of the Itanium C++ ABI's mangling only this is read: "_Z", then "N...E" around the parts of a nested name, each a length and its
- * letters; "I" begins template arguments. */
+ * Of the Itanium C++ ABI's mangling only this is read: "_Z", then "N...E" around the parts of a
+ * nested name, each a length and its letters; "I" begins template arguments. */
 #include "recorder/tap_client/kernel_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* CUTLASS's matrix products have "gemm" in their names; its attention and its copies do not. cuBLASLt adds up the parts of a product
- * in splitKreduce_kernel. */
-static const char *const products[] = {"gemm", "Gemm", "GEMM", "Marlin", "machete", "w4a16", "xmma", "nvjet", "gemv", "splitKreduce", "reconstruct_exllama"};
-static const char *const attention[] = {"flash", "Flash", "fmha", "Fmha", "FMHA", "attention", "Attention", "attn", "Attn"};
+/* CUTLASS's matrix products have "gemm" in their names; its attention and its copies do not.
+ * cuBLASLt adds up the parts of a product in splitKreduce_kernel. */
+static const char *const products[] = {"gemm",
+                                       "Gemm",
+                                       "GEMM",
+                                       "Marlin",
+                                       "machete",
+                                       "w4a16",
+                                       "xmma",
+                                       "nvjet",
+                                       "gemv",
+                                       "splitKreduce",
+                                       "reconstruct_exllama"};
+static const char *const attention[] = {"flash",     "Flash",     "fmha", "Fmha", "FMHA",
+                                        "attention", "Attention", "attn", "Attn"};
 
-/* machete's prepack_B, in a namespace of that name, only brings weights into its layout when they are loaded. */
+/* machete's prepack_B, in a namespace of that name, only brings weights into its layout when they
+ * are loaded. */
 static const char *const loading[] = {"prepack"};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -34,13 +46,15 @@ bool td_kernel_is_gemm(const char *symbol)
 {
     size_t n = strlen(symbol);
 
-    return strncmp(symbol, "triton_", 7) && !word_in(attention, COUNT(attention), symbol, n) && !word_in(loading, COUNT(loading), symbol, n) &&
+    return strncmp(symbol, "triton_", 7) && !word_in(attention, COUNT(attention), symbol, n) &&
+           !word_in(loading, COUNT(loading), symbol, n) &&
            word_in(products, COUNT(products), symbol, n);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* Read a length and so many letters at *p, and move *p behind them. Returns the letters, *n of them; NULL: there are none. */
+/* Read a length and so many letters at *p, and move *p behind them. Returns the letters, *n of
+ * them; NULL: there are none. */
 static const char *read_part(const char **p, size_t *n)
 {
     char *end;
@@ -92,7 +106,8 @@ static const char *append_name(const char *p, char *out, size_t n)
     return p;
 }
 
-/* Append the first name among the arguments that holds a word for a product, and more than that word. */
+/* Append the first name among the arguments that holds a word for a product, and more than that
+ * word. */
 static void append_argument(const char *p, char *out, size_t n)
 {
     const char *part, *word;

@@ -1,4 +1,4 @@
-/* layer_filter.c - the list that `record --layers` is given: which layers are wanted, by their names.
+/* layer_filter.c - the list of `record --layers`: which layers are wanted.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/layer_filter.h"
 
@@ -60,7 +60,10 @@ static int read_item(struct td_layer_filter *f, char *words, const char *text, s
     i->n_parts = cut_at_dots(words, i->part);
     for (p = 0; p < i->n_parts; p++)
         if (!*i->part[p])
-            return td_fail(err, TD_EINVAL, "--layers \"%s\": a part of a name is empty; give 0-3, mlp.down_proj, 8.*_proj, with commas between", text);
+            return td_fail(err, TD_EINVAL,
+                           "--layers \"%s\": a part of a name is empty; give 0-3, mlp.down_proj, "
+                           "8.*_proj, with commas between",
+                           text);
     if (i->n_parts < 0)
         return td_fail(err, TD_EINVAL, "--layers \"%s\": more than %d parts", text, PARTS);
     i->has_range = read_range(i->part[0], &i->from, &i->to);
@@ -115,9 +118,10 @@ int td_layer_filter_check(const char *text, struct td_error *err)
     return rc;
 }
 
-/* ---- matching ------------------------------------------------------------------------------------------------------ */
+/* ---- matching -------------------------------------------------------------------------------- */
 
-struct name { char bytes[NAME_BYTES]; char *part[PARTS]; int n, number_at; long number; }; /* number -1: it has none */
+/* number -1: it has none */
+struct name { char bytes[NAME_BYTES]; char *part[PARTS]; int n, number_at; long number; };
 
 static bool is_number(const char *s)
 {
@@ -142,7 +146,8 @@ static void read_name(struct name *n, const char *name)
         n->number = strtol(hyphen + 1, NULL, 10);
 }
 
-/* Does the name have, anywhere from its part `at` on, the item's parts from `first` on, one after the other? */
+/* Does the name have, anywhere from its part `at` on, the item's parts from `first` on, one after
+ * the other? */
 static bool has_parts(const struct item *i, int first, const struct name *n, int at)
 {
     int p;
@@ -160,7 +165,8 @@ static bool item_fits(const struct item *i, const struct name *n, const char *na
 {
     if (!i->has_range)
         return has_parts(i, 0, n, 0) || !fnmatch(i->text, name, 0);
-    return n->number >= i->from && n->number <= i->to && (i->n_parts == 1 || has_parts(i, 1, n, n->number_at + 1));
+    return n->number >= i->from && n->number <= i->to &&
+           (i->n_parts == 1 || has_parts(i, 1, n, n->number_at + 1));
 }
 
 bool td_layer_filter_wants(struct td_layer_filter *f, const char *name)

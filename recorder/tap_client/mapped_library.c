@@ -13,7 +13,8 @@
 
 #define MAPS_BYTES ((size_t)64 << 20)
 
-/* Does the process have this file mapped? Device numbers of overlays differ between stat and maps: the inode alone must do. */
+/* Does the process have this file mapped? Device numbers of overlays differ between stat and maps:
+ * the inode alone must do. */
 static bool is_mapped(pid_t pid, const struct stat *st)
 {
     struct td_buf b = TD_BUF_INIT(MAPS_BYTES);
@@ -23,10 +24,12 @@ static bool is_mapped(pid_t pid, const struct stat *st)
 
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     if (!td_fs_read(path, MAPS_BYTES - 1, &b, NULL))
-        for (line = td_buf_str(&b); line && *line && !found; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        for (line = td_buf_str(&b); line && *line && !found;
+             line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
             unsigned long long inode = 0;
 
-            found = sscanf(line, "%*s %*s %*s %*s %llu", &inode) == 1 && inode == (unsigned long long)st->st_ino;
+            found = sscanf(line, "%*s %*s %*s %*s %llu", &inode) == 1 &&
+                    inode == (unsigned long long)st->st_ino;
         }
     td_buf_release(&b);
     return found;

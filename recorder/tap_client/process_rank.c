@@ -1,9 +1,9 @@
 /* process_rank.c - which rank of a tensor-parallel server a process is.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each rank is a process with a slice of every layer on its own GPU. vLLM's workers have it in their titles, "VLLM::Worker_TP1"
- * (0.9 and later, v1/executor/multiproc_executor.py and utils: setproctitle, only where there are several); torchrun's have it in
- * their environment as RANK. */
+ * Each rank is a process with a slice of every layer on its own GPU. vLLM's workers have it in
+ * their titles, "VLLM::Worker_TP1" (0.9 and later, v1/executor/multiproc_executor.py and utils:
+ * setproctitle, only where there are several); torchrun's have it in their environment as RANK. */
 #include "recorder/tap_client/process_rank.h"
 
 #include <ctype.h>
@@ -22,7 +22,8 @@ static int number_at(const char *s, const char *more)
     char *end;
     long n = strtol(s, &end, 10);
 
-    return isdigit((unsigned char)*s) && n <= RANK_MAX && (!*end || strchr(more, *end)) ? (int)n : -1;
+    return isdigit((unsigned char)*s) && n <= RANK_MAX && (!*end || strchr(more, *end)) ? (int)n
+                                                                                        : -1;
 }
 
 static int rank_in_title(const char *title)
@@ -61,7 +62,8 @@ int client_process_rank(pid_t pid, char *title, size_t title_bytes)
     int rank;
 
     title[0] = '\0';
-    if (strstr(line, "::") && client_is_text(line, strlen(line) + 1, false)) /* a title that was set, not a path */
+    /* a title that was set, not a path */
+    if (strstr(line, "::") && client_is_text(line, strlen(line) + 1, false))
         snprintf(title, title_bytes, "%s", line);
     rank = rank_in_title(title);
     if (rank < 0 && pid > 0) {

@@ -10,7 +10,7 @@
 #include "recorder/tap_client/read_weights.h"
 #include "recorder/tap_client/wanted_layers.h"
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void set_attr(cJSON *o, const char *name, int64_t value)
 {
@@ -69,7 +69,8 @@ static cJSON *describe_launches(const struct client_op *op)
     return all;
 }
 
-/* How td_writer_blob() is to pack it. 0, not at all: zstd takes 6 % off 32-bit activations, for half of the recorder's time. */
+/* How td_writer_blob() is to pack it. 0, not at all: zstd takes 6 % off 32-bit activations, for
+ * half of the recorder's time. */
 static int elem_bytes(const char *dtype)
 {
     size_t size = td_dtype_size(td_dtype_parse(dtype));
@@ -77,7 +78,8 @@ static int elem_bytes(const char *dtype)
     return size == 4 ? 0 : size == 2 ? 2 : 1;
 }
 
-static int store_tensor(struct td_tap_client *c, const struct tap_tensor *from, const uint8_t *data, struct td_tensor_rec *to)
+static int store_tensor(struct td_tap_client *c, const struct tap_tensor *from, const uint8_t *data,
+                        struct td_tensor_rec *to)
 {
     int rc = TD_OK;
 
@@ -89,7 +91,8 @@ static int store_tensor(struct td_tap_client *c, const struct tap_tensor *from, 
 }
 
 /* Fill out->out and out->in: inputs, then weights. */
-static int store_tensors(struct td_tap_client *c, const struct client_op *op, const struct client_weight_set *set, struct td_op *out)
+static int store_tensors(struct td_tap_client *c, const struct client_op *op,
+                         const struct client_weight_set *set, struct td_op *out)
 {
     const struct tap_op *rec = op->rec;
     int i, rc = store_tensor(c, &op->tensor[rec->n_w + rec->n_in], op->data[rec->n_in], &out->out);
@@ -120,23 +123,33 @@ static const char *layer_name(const struct client_op *op, const struct client_we
     return set && !set->named_by_call ? set->layer : op->name;
 }
 
-static int write_op(struct td_tap_client *c, struct client_tap *tap, const struct client_op *op, const struct client_weight_set *set)
+static int write_op(struct td_tap_client *c, struct client_tap *tap, const struct client_op *op,
+                    const struct client_weight_set *set)
 {
     struct tap_op rec = *op->rec;     /* a copy: td_op's strings are not const */
     const char *layer = layer_name(op, set);
     char clock[] = "monotonic";
     bool timed = rec.duration_ns >= 0;
     struct td_tensor_rec in[TAP_MAX_INPUTS + TD_WEIGHT_SET_TENSORS];
-    struct td_op out = {.op = c->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = tap->pid, .t_ns = rec.rec.t_ns,
-                        .kind = rec.kind, .layer = (char *)layer, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in,
+    struct td_op out = {.op = c->next_op,
+                        .step = rec.has_step ? (int64_t)rec.step : -1,
+                        .pid = tap->pid,
+                        .t_ns = rec.rec.t_ns,
+                        .kind = rec.kind,
+                        .layer = (char *)layer,
+                        .act_rounding = rec.rounding[0] ? rec.rounding : NULL,
+                        .in = in,
                         .has_out = true};
     int rc = store_tensors(c, op, set, &out);
 
     if (rc)
         return rc;
-    out.impl = (struct td_impl){.symbol = rec.symbol, .library = tap->library[0] ? tap->library : NULL,
-                                .build = tap->build[0] ? tap->build : NULL, .layout = rec.layout[0] ? rec.layout : NULL,
-                                .duration_ns = timed ? rec.duration_ns : -1, .clock = timed ? clock : NULL,
+    out.impl = (struct td_impl){.symbol = rec.symbol,
+                                .library = tap->library[0] ? tap->library : NULL,
+                                .build = tap->build[0] ? tap->build : NULL,
+                                .layout = rec.layout[0] ? rec.layout : NULL,
+                                .duration_ns = timed ? rec.duration_ns : -1,
+                                .clock = timed ? clock : NULL,
                                 .launches = describe_launches(op)};
     out.attrs = merge_attributes(op, set);
     out.extra = make_extra(tap, &rec);
@@ -149,10 +162,11 @@ static int write_op(struct td_tap_client *c, struct client_tap *tap, const struc
     return rc;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Does --layers want the op? */
-static bool is_wanted(struct td_tap_client *c, const struct client_op *op, const struct client_weight_set *set)
+static bool is_wanted(struct td_tap_client *c, const struct client_op *op,
+                      const struct client_weight_set *set)
 {
     bool named_by_set = set && !set->named_by_call;
 
@@ -162,14 +176,16 @@ static bool is_wanted(struct td_tap_client *c, const struct client_op *op, const
     return set && set->unwanted ? false : client_wants_layer(c, layer_name(op, set));
 }
 
-static void drop_unwanted(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set *set)
+static void drop_unwanted(struct td_tap_client *c, struct client_ring *r,
+                          const struct client_op *op, const struct client_weight_set *set)
 {
     client_refuse_weight(r, set && set->unwanted ? op->rec->weight : 0);
     client_ledger_count(c, "ops.seen", "ops.dropped.layers", (int64_t)op->bytes);
     c->state.ops_dropped++;
 }
 
-bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r, const struct tap_op *rec, const uint8_t *at)
+bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r,
+                    const struct tap_op *rec, const uint8_t *at)
 {
     const struct client_weight_set *set;
     struct client_op op;
@@ -186,7 +202,8 @@ bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct clie
         drop_unwanted(c, r, &op, set);
         return true;
     }
-    crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: no failure, its ops are dropped and counted */
+    crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: no
+                                          failure, its ops are dropped and counted */
     if (!rc)
         rc = write_op(c, tap, &op, set);
     if (!crowded)

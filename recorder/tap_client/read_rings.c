@@ -1,8 +1,8 @@
 /* read_rings.c - from the rings of a server's process into the fixture.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What lies in a ring was written by another process, which may be broken or dying: every length is checked before it is used, and
- * a ring that does not hold together is not read any further. */
+ * What lies in a ring was written by another process, which may be broken or dying: every length is
+ * checked before it is used, and a ring that does not hold together is not read any further. */
 #include "recorder/tap_client/read_rings.h"
 
 #include <string.h>
@@ -12,12 +12,17 @@
 #include "recorder/tap_client/read_steps.h"
 #include "recorder/tap_client/read_weights.h"
 
-/* Read one record. at : the record in its ring; size : read once, and checked. The record's head is copied, because the tap's
- * process may go on writing: what was checked is what is used. False: the record does not hold together. */
-static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r, const uint8_t *at, uint32_t size)
+/* Read one record. at : the record in its ring; size : read once, and checked. The record's head is
+ * copied, because the tap's process may go on writing: what was checked is what is used. False: the
+ * record does not hold together. */
+static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r,
+                        const uint8_t *at, uint32_t size)
 {
-    static const size_t least[] = {[TAP_REC_STEP] = sizeof(struct tap_step), [TAP_REC_WEIGHT] = sizeof(struct tap_weight), [TAP_REC_OP] = sizeof(struct tap_op),
-                                   [TAP_REC_KERNEL] = sizeof(struct tap_kernel), [TAP_REC_FLIGHT] = sizeof(struct tap_kept)};
+    static const size_t least[] = {[TAP_REC_STEP] = sizeof(struct tap_step),
+                                   [TAP_REC_WEIGHT] = sizeof(struct tap_weight),
+                                   [TAP_REC_OP] = sizeof(struct tap_op),
+                                   [TAP_REC_KERNEL] = sizeof(struct tap_kernel),
+                                   [TAP_REC_FLIGHT] = sizeof(struct tap_kept)};
     union {
         struct tap_rec rec;
         struct tap_step step;
@@ -46,7 +51,8 @@ static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct 
 /* Is size the size of a record, when `have` bytes lie in the ring? */
 static bool check_size(const struct client_tap *tap, uint64_t have, uint32_t size)
 {
-    return have <= tap->ring_bytes && size >= sizeof(struct tap_rec) && size <= have && size % TAP_REC_ALIGN == 0;
+    return have <= tap->ring_bytes && size >= sizeof(struct tap_rec) && size <= have &&
+           size % TAP_REC_ALIGN == 0;
 }
 
 static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r)
@@ -55,7 +61,8 @@ static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct cl
     int n = 0;
 
     while (!r->corrupt && n < CLIENT_DRAIN_MAX) {
-        uint64_t head = atomic_load_explicit(&r->shared->head, memory_order_acquire), have = head - tail;
+        uint64_t head = atomic_load_explicit(&r->shared->head, memory_order_acquire),
+                 have = head - tail;
         const uint8_t *at = r->data + tail % tap->ring_bytes;
         uint32_t size;
 
@@ -64,7 +71,9 @@ static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct cl
         size = *(const volatile uint32_t *)at;
         r->corrupt = !check_size(tap, have, size) || !read_record(c, tap, r, at, size);
         if (r->corrupt) {
-            td_log(TD_LOG_WARN, "tap", "process %d: a ring does not hold together, and is not read any further", (int)tap->pid);
+            td_log(TD_LOG_WARN, "tap",
+                   "process %d: a ring does not hold together, and is not read any further",
+                   (int)tap->pid);
             td_writer_count(c->opt.writer, "links.corrupt", 1, 0);
             break;
         }
@@ -92,7 +101,8 @@ double client_fullest(const struct client_tap *tap)
 
     for (i = 0; tap->shared && i < tap->rings; i++) {
         const struct tap_ring *r = tap->ring[i].shared;
-        uint64_t used = atomic_load_explicit(&r->head, memory_order_relaxed) - atomic_load_explicit(&r->tail, memory_order_relaxed);
+        uint64_t used = atomic_load_explicit(&r->head, memory_order_relaxed) -
+                        atomic_load_explicit(&r->tail, memory_order_relaxed);
 
         most = used > most ? used : most;
     }

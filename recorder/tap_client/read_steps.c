@@ -1,7 +1,8 @@
 /* read_steps.c - steps as the tap sends them, into the fixture.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Steps that are held are lost when record is killed: their ops are in the fixture then, without a line for their step. */
+ * Steps that are held are lost when record is killed: their ops are in the fixture then, without a
+ * line for their step. */
 #include "recorder/tap_client/read_steps.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void write_step(struct td_tap_client *c, const struct td_step *s)
     c->state.steps_kept += !rc;
 }
 
-/* ---- holding --------------------------------------------------------------------------------------------------------- */
+/* ---- holding --------------------------------------------------------------------------------- */
 
 /* Hold a step; the list takes its spans. False: there is no room, and s stays the caller's. */
 static bool hold_step(struct td_tap_client *c, struct td_step *s)
@@ -46,7 +47,8 @@ static int64_t rows_of(const struct client_op *op)
     return op->rec->n_w ? client_op_attr(op, "m", -1) : -1;
 }
 
-void client_note_rows(struct td_tap_client *c, const struct client_tap *tap, const struct client_op *op)
+void client_note_rows(struct td_tap_client *c, const struct client_tap *tap,
+                      const struct client_op *op)
 {
     size_t i = c->n_held, k;
 
@@ -97,10 +99,12 @@ void client_name_held(struct td_tap_client *c, struct td_rows_request *requests,
     }
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-/* Fill to[n] from the spans of a record and the ids behind them, `room` bytes in all. False: they do not hold together. */
-static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_t room, int32_t n, struct td_span *to)
+/* Fill to[n] from the spans of a record and the ids behind them, `room` bytes in all. False: they
+ * do not hold together. */
+static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_t room, int32_t n,
+                       struct td_span *to)
 {
     const struct tap_span *spans = (const struct tap_span *)data;
     const char *id = (const char *)(spans + n);
@@ -117,20 +121,28 @@ static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_
         name[from.id_len] = '\0';
         id += from.id_len;
         room -= from.id_len;
-        to[i] = (struct td_span){.stream = c->nonce[0] ? td_tap_client_request_stream(c->nonce, name) : -1,
-                                 .first_row = from.first_row, .n_rows = from.n_rows, .position = from.position,
-                                 .decode = from.decode != 0};
+        to[i] = (struct td_span){
+            .stream = c->nonce[0] ? td_tap_client_request_stream(c->nonce, name) : -1,
+            .first_row = from.first_row,
+            .n_rows = from.n_rows,
+            .position = from.position,
+            .decode = from.decode != 0};
     }
     return true;
 }
 
-bool client_read_step(struct td_tap_client *c, struct client_tap *tap, const struct tap_step *rec, const uint8_t *data)
+bool client_read_step(struct td_tap_client *c, struct client_tap *tap, const struct tap_step *rec,
+                      const uint8_t *data)
 {
     size_t room = rec->rec.size - sizeof *rec;
-    struct td_step s = {.step = (int64_t)rec->step, .t_ns = rec->rec.t_ns, .how = rec->n_spans ? TD_HOW_EXACT : TD_HOW_UNKNOWN,
-                        .n_spans = rec->n_spans, .pid = tap->pid};
+    struct td_step s = {.step = (int64_t)rec->step,
+                        .t_ns = rec->rec.t_ns,
+                        .how = rec->n_spans ? TD_HOW_EXACT : TD_HOW_UNKNOWN,
+                        .n_spans = rec->n_spans,
+                        .pid = tap->pid};
 
-    if (rec->n_spans < 0 || rec->n_spans > TAP_MAX_SPANS || (size_t)rec->n_spans * sizeof(struct tap_span) > room)
+    if (rec->n_spans < 0 || rec->n_spans > TAP_MAX_SPANS ||
+        (size_t)rec->n_spans * sizeof(struct tap_span) > room)
         return false;
     s.spans = calloc((size_t)rec->n_spans + 1, sizeof *s.spans);
     if (!s.spans) {

@@ -17,7 +17,8 @@
 struct client_sent_set {
     uint8_t *data;                    /* until it is stored: each tensor at a multiple of ALIGN */
     uint64_t have, total, bytes[TAP_MAX_WEIGHTS];
-    struct td_hash key;               /* of how the tap described it: all ops of the set must agree */
+    struct td_hash key;               /* of how the tap described it: all ops of the set must
+                                         agree */
     struct client_weight_set *set;    /* NULL: not stored yet */
 };
 
@@ -41,7 +42,7 @@ void client_weights_release(struct client_ring *r)
     r->n_weights = r->n_opaque = 0;
 }
 
-/* ---- chunks -------------------------------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 /* The set of an id; made if need be. NULL: no tap gives such an id, or out of memory. */
 static struct client_sent_set *find_sent_set(struct client_ring *r, uint32_t id)
@@ -62,7 +63,8 @@ static struct client_sent_set *find_sent_set(struct client_ring *r, uint32_t id)
 }
 
 /* Make room for the set. False: sizes that no set has, or out of memory. */
-static bool begin_set(struct td_tap_client *c, struct client_sent_set *w, const struct tap_weight *rec)
+static bool begin_set(struct td_tap_client *c, struct client_sent_set *w,
+                      const struct tap_weight *rec)
 {
     uint64_t room = 0;
     int t;
@@ -115,11 +117,13 @@ static void append_bytes(struct client_sent_set *w, const uint8_t *from, uint64_
     }
 }
 
-bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const struct tap_weight *rec, const uint8_t *data)
+bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const struct tap_weight *rec,
+                       const uint8_t *data)
 {
     struct client_sent_set *w = find_sent_set(r, rec->id);
 
-    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set || (!w->data && !begin_set(c, w, rec)))
+    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set ||
+        (!w->data && !begin_set(c, w, rec)))
         return false;
     if (rec->offset != w->have || rec->len > w->total - w->have)
         return false;
@@ -128,9 +132,10 @@ bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const str
     return true;
 }
 
-/* ---- the set of an op ---------------------------------------------------------------------------------------------- */
+/* ---- the set of an op ------------------------------------------------------------------------ */
 
-/* A hash of how the tap described the weights; of opaque ones also of their name and fingerprint, as no bytes tell them apart. */
+/* A hash of how the tap described the weights; of opaque ones also of their name and fingerprint,
+ * as no bytes tell them apart. */
 static struct td_hash hash_description(const struct client_op *op, bool opaque)
 {
     struct {
@@ -150,7 +155,8 @@ static struct td_hash hash_description(const struct client_op *op, bool opaque)
     return td_hash_bytes(&all, sizeof all);
 }
 
-static int find_opaque_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set **out)
+static int find_opaque_weights(struct td_tap_client *c, struct client_ring *r,
+                               const struct client_op *op, const struct client_weight_set **out)
 {
     static const uint8_t *const none[TAP_MAX_WEIGHTS];
     struct td_hash key = hash_description(op, true);
@@ -183,9 +189,11 @@ static int find_opaque_weights(struct td_tap_client *c, struct client_ring *r, c
     return TD_OK;
 }
 
-static int find_sent_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set **out)
+static int find_sent_weights(struct td_tap_client *c, struct client_ring *r,
+                             const struct client_op *op, const struct client_weight_set **out)
 {
-    struct client_sent_set *w = op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
+    struct client_sent_set *w =
+        op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
     const uint8_t *bytes[TAP_MAX_WEIGHTS] = {NULL};
     struct td_hash key = hash_description(op, false);
     int t, rc;
@@ -212,7 +220,8 @@ static int find_sent_weights(struct td_tap_client *c, struct client_ring *r, con
     return TD_OK;
 }
 
-int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op, const struct client_weight_set **set)
+int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op,
+                      const struct client_weight_set **set)
 {
     *set = NULL;
     if (op->rec->weight)

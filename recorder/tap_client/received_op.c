@@ -8,7 +8,7 @@
 #include "model/dtype.h"
 #include "recorder/tap_client/client_text.h"
 
-/* ---- checks -------------------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Do all elements that shape and strides can reach lie within the bytes? */
 static bool elements_fit(const struct tap_tensor *t)
@@ -21,9 +21,11 @@ static bool elements_fit(const struct tap_tensor *t)
         if (!t->shape[i])
             return true;
     for (i = 0; i < t->ndim; i++)
-        if (__builtin_mul_overflow((uint64_t)t->shape[i] - 1, (uint64_t)t->strides[i], &part) || __builtin_add_overflow(last, part, &last))
+        if (__builtin_mul_overflow((uint64_t)t->shape[i] - 1, (uint64_t)t->strides[i], &part) ||
+            __builtin_add_overflow(last, part, &last))
             return false;
-    return t->opaque || !size || (!__builtin_mul_overflow(last + 1, (uint64_t)size, &all) && all <= t->bytes);
+    return t->opaque || !size ||
+           (!__builtin_mul_overflow(last + 1, (uint64_t)size, &all) && all <= t->bytes);
 }
 
 static bool check_tensor(const struct tap_tensor *t)
@@ -31,14 +33,16 @@ static bool check_tensor(const struct tap_tensor *t)
     uint64_t elements = 1;
     int i;
 
-    if (!client_is_text(t->role, sizeof t->role, false) || !client_is_text(t->dtype, sizeof t->dtype, false))
+    if (!client_is_text(t->role, sizeof t->role, false) ||
+        !client_is_text(t->dtype, sizeof t->dtype, false))
         return false;
     if (t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 || (t->opaque && t->bytes))
         return false;
     for (i = 0; i < t->ndim; i++) {
         if (t->shape[i] < 0 || t->strides[i] < 0)
             return false;
-        if (__builtin_mul_overflow(elements, (uint64_t)t->shape[i], &elements) || elements > INT64_MAX)
+        if (__builtin_mul_overflow(elements, (uint64_t)t->shape[i], &elements) ||
+            elements > INT64_MAX)
             return false;
     }
     return elements_fit(t);
@@ -46,10 +50,13 @@ static bool check_tensor(const struct tap_tensor *t)
 
 static bool check_head(const struct tap_op *rec)
 {
-    return client_is_text(rec->kind, sizeof rec->kind, false) && client_is_text(rec->symbol, sizeof rec->symbol, false) &&
-           client_is_text(rec->layout, sizeof rec->layout, true) && client_is_text(rec->rounding, sizeof rec->rounding, true) &&
-           strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 && rec->has_fingerprint <= 1 &&
-           rec->flight < TAP_FLIGHTS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS &&
+    return client_is_text(rec->kind, sizeof rec->kind, false) &&
+           client_is_text(rec->symbol, sizeof rec->symbol, false) &&
+           client_is_text(rec->layout, sizeof rec->layout, true) &&
+           client_is_text(rec->rounding, sizeof rec->rounding, true) &&
+           strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
+           rec->has_fingerprint <= 1 && rec->flight < TAP_FLIGHTS &&
+           rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS &&
            rec->n_in <= TAP_MAX_INPUTS && rec->n_launches <= TAP_MAX_LAUNCHES;
 }
 
@@ -87,14 +94,17 @@ static bool copy_parts(struct client_op *op, const uint8_t *at, size_t *pos)
     const struct tap_op *rec = op->rec;
     size_t tensors = (size_t)rec->n_w + rec->n_in + 1;
 
-    return copy_out(rec, at, pos, op->attr, rec->n_attrs * sizeof *op->attr) && copy_out(rec, at, pos, op->tensor, tensors * sizeof *op->tensor) &&
-           (!rec->has_fingerprint || copy_out(rec, at, pos, &op->fingerprint, sizeof op->fingerprint)) &&
+    return copy_out(rec, at, pos, op->attr, rec->n_attrs * sizeof *op->attr) &&
+           copy_out(rec, at, pos, op->tensor, tensors * sizeof *op->tensor) &&
+           (!rec->has_fingerprint ||
+            copy_out(rec, at, pos, &op->fingerprint, sizeof op->fingerprint)) &&
            copy_out(rec, at, pos, op->launch, rec->n_launches * sizeof *op->launch);
 }
 
 static bool check_launch(const struct tap_launch *l)
 {
-    return client_is_text(l->symbol, sizeof l->symbol, true) && l->rows[0] >= 0 && l->rows[1] >= l->rows[0];
+    return client_is_text(l->symbol, sizeof l->symbol, true) && l->rows[0] >= 0 &&
+           l->rows[1] >= l->rows[0];
 }
 
 static bool check_parts(const struct client_op *op)
@@ -111,7 +121,8 @@ static bool check_parts(const struct client_op *op)
     for (i = 0; i < rec->n_launches; i++)
         if (!check_launch(&op->launch[i]))
             return false;
-    return !rec->has_fingerprint || client_is_text(op->fingerprint.dtype, sizeof op->fingerprint.dtype, false);
+    return !rec->has_fingerprint ||
+           client_is_text(op->fingerprint.dtype, sizeof op->fingerprint.dtype, false);
 }
 
 bool client_op_read(struct client_op *op, const struct tap_op *rec, const uint8_t *at)
@@ -123,11 +134,12 @@ bool client_op_read(struct client_op *op, const struct tap_op *rec, const uint8_
     if (!check_head(rec) || !copy_parts(op, at, &pos) || !check_parts(op))
         return false;
     /* a model's author may call a tensor anything: a name that does not print is none */
-    op->name = rec->name[0] && client_is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL;
+    op->name =
+        rec->name[0] && client_is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL;
     return find_tensor_bytes(op, at, pos);
 }
 
-/* ---- what it holds ------------------------------------------------------------------------------------------------- */
+/* ---- what it holds --------------------------------------------------------------------------- */
 
 int64_t client_op_attr(const struct client_op *op, const char *name, int64_t otherwise)
 {

@@ -1,8 +1,9 @@
 /* request_ids.h - name each request so that the tap's steps can be joined with the exchanges.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Every request carries the header "X-Request-Id: td-<nonce>-<stream>". A server that uses this id for the rows of its steps, also
- * as a part of a longer one ("cmpl-td-<nonce>-7-0"), thereby names the exchange of each row. */
+ * Every request carries the header "X-Request-Id: td-<nonce>-<stream>". A server that uses this id
+ * for the rows of its steps, also as a part of a longer one ("cmpl-td-<nonce>-7-0"), thereby names
+ * the exchange of each row. */
 #ifndef TD_RECORDER_TAP_CLIENT_REQUEST_IDS_H
 #define TD_RECORDER_TAP_CLIENT_REQUEST_IDS_H
 

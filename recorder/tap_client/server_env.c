@@ -1,8 +1,9 @@
 /* server_env.c - the environment that puts the tap into a server.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A program that was built with a sanitizer ends at once when another library is loaded before the sanitizer's own; so does a plain
- * program with a sanitized tap. The library that either needs is read from its ELF headers, and put first in LD_PRELOAD. */
+ * A program that was built with a sanitizer ends at once when another library is loaded before the
+ * sanitizer's own; so does a plain program with a sanitized tap. The library that either needs is
+ * read from its ELF headers, and put first in LD_PRELOAD. */
 #include "recorder/tap_client/server_env.h"
 
 #include <elf.h>
@@ -22,7 +23,7 @@
 #define PRELOAD_MAX 16384
 #define SCRIPT_DEPTH 4                 /* scripts that run scripts */
 
-/* ---- ELF ----------------------------------------------------------------------------------------------------------- */
+/* ---- ELF ------------------------------------------------------------------------------------- */
 
 struct image { const uint8_t *data; size_t n; };
 
@@ -53,16 +54,19 @@ static bool image_get(const struct image *im, uint64_t at, void *to, size_t n)
 
 static bool elf_header(const struct image *im, Elf64_Ehdr *h)
 {
-    return image_get(im, 0, h, sizeof *h) && !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64;
+    return image_get(im, 0, h, sizeof *h) && !memcmp(h->e_ident, ELFMAG, SELFMAG) &&
+           h->e_ident[EI_CLASS] == ELFCLASS64;
 }
 
 /* Find a segment of a type; of PT_LOAD the one that holds vaddr. */
-static bool elf_segment(const struct image *im, const Elf64_Ehdr *h, uint32_t type, uint64_t vaddr, Elf64_Phdr *out)
+static bool elf_segment(const struct image *im, const Elf64_Ehdr *h, uint32_t type, uint64_t vaddr,
+                        Elf64_Phdr *out)
 {
     int i;
 
     for (i = 0; i < h->e_phnum; i++)
-        if (image_get(im, h->e_phoff + (uint64_t)i * sizeof *out, out, sizeof *out) && out->p_type == type &&
+        if (image_get(im, h->e_phoff + (uint64_t)i * sizeof *out, out, sizeof *out) &&
+            out->p_type == type &&
             (type != PT_LOAD || (vaddr >= out->p_vaddr && vaddr - out->p_vaddr < out->p_filesz)))
             return true;
     return false;
@@ -70,7 +74,8 @@ static bool elf_segment(const struct image *im, const Elf64_Ehdr *h, uint32_t ty
 
 static bool is_sanitizer(const char *name)
 {
-    static const char *const known[] = {"libasan.so", "libtsan.so", "libclang_rt.asan", "libclang_rt.tsan"};
+    static const char *const known[] = {"libasan.so", "libtsan.so", "libclang_rt.asan",
+                                        "libclang_rt.tsan"};
     size_t i;
 
     for (i = 0; i < sizeof known / sizeof *known; i++)
@@ -89,18 +94,23 @@ static void needed_sanitizer(const struct image *im, const Elf64_Ehdr *h, char *
     out[0] = '\0';
     if (!elf_segment(im, h, PT_DYNAMIC, 0, &dynamic))
         return;
-    for (at = 0; at + sizeof d <= dynamic.p_filesz && image_get(im, dynamic.p_offset + at, &d, sizeof d) && d.d_tag != DT_NULL; at += sizeof d)
+    for (at = 0; at + sizeof d <= dynamic.p_filesz &&
+                 image_get(im, dynamic.p_offset + at, &d, sizeof d) && d.d_tag != DT_NULL;
+         at += sizeof d)
         if (d.d_tag == DT_STRTAB && elf_segment(im, h, PT_LOAD, d.d_un.d_ptr, &load))
             strings = d.d_un.d_ptr - load.p_vaddr + load.p_offset;
-    for (at = 0; strings && at + sizeof d <= dynamic.p_filesz && image_get(im, dynamic.p_offset + at, &d, sizeof d) && d.d_tag != DT_NULL; at += sizeof d) {
+    for (at = 0; strings && at + sizeof d <= dynamic.p_filesz &&
+                 image_get(im, dynamic.p_offset + at, &d, sizeof d) && d.d_tag != DT_NULL;
+         at += sizeof d) {
         uint64_t name = strings + d.d_un.d_val;
 
-        if (d.d_tag == DT_NEEDED && name < im->n && memchr(im->data + name, 0, im->n - name) && is_sanitizer((const char *)im->data + name))
+        if (d.d_tag == DT_NEEDED && name < im->n && memchr(im->data + name, 0, im->n - name) &&
+            is_sanitizer((const char *)im->data + name))
             snprintf(out, max, "%s", (const char *)im->data + name);
     }
 }
 
-/* ---- programs ------------------------------------------------------------------------------------------------------ */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 /* Look a program up in PATH, unless its name holds a slash. */
 static bool find_in_path(const char *program, char *out, size_t n)
@@ -138,7 +148,8 @@ static bool find_interpreter(const struct image *im, char *out, size_t n)
     return word && find_in_path(word, out, n);
 }
 
-/* Find the sanitizer's library that must stand before the tap for this program; "": none, or the program is unknown. */
+/* Find the sanitizer's library that must stand before the tap for this program; "": none, or the
+ * program is unknown. */
 static int find_program_sanitizer(const char *program, char *out, size_t max, struct td_error *err)
 {
     char path[TD_PATH_MAX], next[TD_PATH_MAX];
@@ -158,7 +169,8 @@ static int find_program_sanitizer(const char *program, char *out, size_t max, st
         if (elf_header(&im, &h)) {
             needed_sanitizer(&im, &h, out, max);
             if (!elf_segment(&im, &h, PT_INTERP, 0, &p))
-                rc = td_fail(err, TD_EUNSUPPORTED, "%s is linked statically: no library can be preloaded into it", path);
+                rc = td_fail(err, TD_EUNSUPPORTED,
+                             "%s is linked statically: no library can be preloaded into it", path);
         } else {
             script = find_interpreter(&im, next, sizeof next);
         }
@@ -170,7 +182,7 @@ static int find_program_sanitizer(const char *program, char *out, size_t max, st
     return rc;
 }
 
-/* ---- the variables ------------------------------------------------------------------------------------------------- */
+/* ---- the variables --------------------------------------------------------------------------- */
 
 /* The absolute path of the tap. */
 static int find_tap_library(char out[TD_PATH_MAX], struct td_error *err)
@@ -188,9 +200,14 @@ static int find_tap_library(char out[TD_PATH_MAX], struct td_error *err)
         snprintf(guess, sizeof guess, "%s/../lib/%s", dir, TAP_LIBRARY);
     }
     if (!realpath(guess, out))
-        return td_fail(err, TD_ENOTFOUND, "%s: %s; build it with `make`, or name it in TD_TAP_LIBRARY", guess, strerror(errno));
+        return td_fail(err, TD_ENOTFOUND,
+                       "%s: %s; build it with `make`, or name it in TD_TAP_LIBRARY", guess,
+                       strerror(errno));
     if (strpbrk(out, ": \t"))
-        return td_fail(err, TD_EUNSUPPORTED, "%s: LD_PRELOAD cannot hold a path with a blank or a colon; put the tap elsewhere and name it in TD_TAP_LIBRARY", out);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "%s: LD_PRELOAD cannot hold a path with a blank or a colon; put the tap "
+                       "elsewhere and name it in TD_TAP_LIBRARY",
+                       out);
     return TD_OK;
 }
 
@@ -232,7 +249,8 @@ int td_tap_client_env_make(const char *program, struct td_tap_client_env *out, s
         rc = client_socket_dir(dir, sizeof dir, err);
     if (!rc)
         rc = find_tap_library(tap, err);
-    if (!rc && (asprintf(&out->vars[0], "LD_PRELOAD=%s", td_buf_str(&value)) < 0 || asprintf(&out->vars[1], "TD_TAP_DIR=%s", dir) < 0 ||
+    if (!rc && (asprintf(&out->vars[0], "LD_PRELOAD=%s", td_buf_str(&value)) < 0 ||
+                asprintf(&out->vars[1], "TD_TAP_DIR=%s", dir) < 0 ||
                 asprintf(&out->vars[2], "CUDA_INJECTION64_PATH=%s", tap) < 0))
         rc = td_fail(err, TD_ENOMEM, "out of memory");
     td_buf_release(&value);

@@ -1,9 +1,10 @@
-/* server_images.c - store the GPU code that the server ran: a build that is gone can still be run (docs/kernels.md).
+/* server_images.c - store the GPU code that the server ran (docs/kernels.md).
  * SPDX-License-Identifier: Apache-2.0
  *
- * The file was opened while the server had it mapped, and is read when the recording ends: what is installed over it meanwhile is
- * another file. Of a library of hundreds of megabytes only the containers that hold a recorded kernel are stored, each once, for
- * all architectures as they lie there. The file is read into memory, not mapped: one that is cut short meanwhile must not end a
+ * The file was opened while the server had it mapped, and is read when the recording ends: what is
+ * installed over it meanwhile is another file. Of a library of hundreds of megabytes only the
+ * containers that hold a recorded kernel are stored, each once, for all architectures as they lie
+ * there. The file is read into memory, not mapped: one that is cut short meanwhile must not end a
  * recording of hours. */
 #include "recorder/tap_client/server_images.h"
 
@@ -17,7 +18,8 @@
 #include "kernels/gpucode/image.h"
 
 #define LARGEST_FILE ((off_t)2 << 30)
-#define LARGEST_BYTES ((size_t)64 << 20) /* of one container; vLLM's largest with GEMMs has a few MB */
+#define LARGEST_BYTES ((size_t)64 << 20) /* of one container; vLLM's largest with GEMMs has a few
+                                            MB */
 #define CONTAINERS 256                   /* of one library */
 
 struct storing {
@@ -44,24 +46,29 @@ static uint8_t *read_library(struct storing *k, size_t *n)
     size_t at = 0;
 
     if (k->tap->code_fd < 0 || fstat(k->tap->code_fd, &st)) {
-        td_fail(&k->why, TD_ENOTFOUND, "%s: could not be opened as the file that the server had mapped", k->tap->library);
+        td_fail(&k->why, TD_ENOTFOUND,
+                "%s: could not be opened as the file that the server had mapped", k->tap->library);
     } else if (st.st_size > LARGEST_FILE || !(data = malloc((size_t)st.st_size + 1))) {
-        td_fail(&k->why, TD_ELIMIT, "%s: %lld bytes are too many to be looked through", k->tap->library, (long long)st.st_size);
+        td_fail(&k->why, TD_ELIMIT, "%s: %lld bytes are too many to be looked through",
+                k->tap->library, (long long)st.st_size);
     } else {
-        while (at < (size_t)st.st_size && (got = pread(k->tap->code_fd, data + at, (size_t)st.st_size - at, (off_t)at)) > 0)
+        while (at < (size_t)st.st_size &&
+               (got = pread(k->tap->code_fd, data + at, (size_t)st.st_size - at, (off_t)at)) > 0)
             at += (size_t)got;
         if (at == (size_t)st.st_size) {
             *n = at;
             return data;
         }
-        td_fail(&k->why, TD_EIO, "%s: cannot be read: %s", k->tap->library, got ? strerror(errno) : "it was cut short");
+        td_fail(&k->why, TD_EIO, "%s: cannot be read: %s", k->tap->library,
+                got ? strerror(errno) : "it was cut short");
     }
     free(data);
     count_dropped(k, "unreadable", 0);
     return NULL;
 }
 
-/* Store one container, and add it to tap.images. Returns its list of kernels there; NULL: it is not stored. */
+/* Store one container, and add it to tap.images. Returns its list of kernels there; NULL: it is not
+ * stored. */
 static cJSON *store_container(struct storing *k, const struct td_gpu_image *img, int container)
 {
     char hex[TD_HASH_HEX];
@@ -71,7 +78,8 @@ static cJSON *store_container(struct storing *k, const struct td_gpu_image *img,
     const void *data = td_gpu_image_container(img, container, &n);
 
     if (n > LARGEST_BYTES) {
-        td_fail(&k->why, TD_ELIMIT, "%s: container %d has %zu bytes", k->tap->library, container, n);
+        td_fail(&k->why, TD_ELIMIT, "%s: container %d has %zu bytes", k->tap->library, container,
+                n);
         count_dropped(k, "large", (int64_t)n);
         return NULL;
     }
@@ -104,7 +112,8 @@ static void store_kernels(struct storing *k, struct td_gpu_image *img)
         }
         for (; c >= 0; c = td_gpu_image_holding(img, symbol, c + 1)) {
             if (c >= CONTAINERS) {
-                td_fail(&k->why, TD_ELIMIT, "%s has more than %d containers", k->tap->library, CONTAINERS);
+                td_fail(&k->why, TD_ELIMIT, "%s has more than %d containers", k->tap->library,
+                        CONTAINERS);
                 count_dropped(k, "many", 0);
                 break;
             }

@@ -1,4 +1,4 @@
-/* step_rows.c - infer whose rows a step computed: groups of requests, and their steps walked in order of time.
+/* step_rows.c - infer whose rows a step computed, where the server does not tell.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/step_rows.h"
 
@@ -7,9 +7,12 @@
 
 #define MOST_SPANS ((int64_t)1 << 22)
 #define MOST_TOKENS ((int64_t)1 << 24) /* of a prompt, of an answer; and rows of a step */
-#define AHEAD 3                       /* steps that may begin before a token of an earlier one has arrived */
-#define SLACK_NS 5000000              /* a server may begin so long before the client notes that all was sent */
-#define LATE_STEPS 2                  /* behind the last row of a group: begun before the server knew that it was the last */
+#define AHEAD 3                       /* steps that may begin before a token of an earlier one has
+                                         arrived */
+#define SLACK_NS 5000000              /* a server may begin so long before the client notes that all
+                                         was sent */
+#define LATE_STEPS 2                  /* behind the last row of a group: begun before the server
+                                         knew that it was the last */
 
 /* A request in its group.
  *   fed  : its rows that were computed so far
@@ -22,7 +25,7 @@ struct group {
     int64_t *room;                    /* spans that may still be made, by all groups together */
 };
 
-/* ---- one request ---------------------------------------------------------------------------------------------------- */
+/* ---- one request ----------------------------------------------------------------------------- */
 
 static int64_t first_known(int64_t reported, int64_t counted)
 {
@@ -41,13 +44,19 @@ bool td_rows_add(struct td_rows_requests *all, const struct td_exchange *x)
         all->cap = cap;
     }
     all->x[all->n++] = (struct td_rows_request){
-        .stream = x->stream, .sent_ns = x->t_sent_ns, .first_ns = x->n_events ? x->events[0].t_ns : 0, .end_ns = x->t_end_ns,
-        .prompt = x->error ? -1 : first_known(x->usage.prompt_tokens, x->n_prompt_ids), .generated = x->error ? -1 : first_known(x->usage.completion_tokens, x->token_ids ? x->n_tokens : 0),
+        .stream = x->stream,
+        .sent_ns = x->t_sent_ns,
+        .first_ns = x->n_events ? x->events[0].t_ns : 0,
+        .end_ns = x->t_end_ns,
+        .prompt = x->error ? -1 : first_known(x->usage.prompt_tokens, x->n_prompt_ids),
+        .generated =
+            x->error ? -1 : first_known(x->usage.completion_tokens, x->token_ids ? x->n_tokens : 0),
         .stopped = x->finish_reason && !strcmp(x->finish_reason, "stop")};
     return true;
 }
 
-/* All rows of a request. The last token of the answer is computed from the one before it: it has no row of its own. */
+/* All rows of a request. The last token of the answer is computed from the one before it: it has no
+ * row of its own. */
 static int64_t total_rows(const struct td_rows_request *x)
 {
     return x->prompt + x->generated - 1;
@@ -55,7 +64,8 @@ static int64_t total_rows(const struct td_rows_request *x)
 
 static bool is_known(const struct td_rows_request *x)
 {
-    return x->prompt > 0 && x->prompt <= MOST_TOKENS && x->generated > 0 && x->generated <= MOST_TOKENS && x->first_ns > 0;
+    return x->prompt > 0 && x->prompt <= MOST_TOKENS && x->generated > 0 &&
+           x->generated <= MOST_TOKENS && x->first_ns > 0;
 }
 
 static bool is_running(const struct member *m)
@@ -63,7 +73,7 @@ static bool is_running(const struct member *m)
     return m->fed && m->fed < total_rows(m->x);
 }
 
-/* ---- spans ----------------------------------------------------------------------------------------------------------- */
+/* ---- spans ----------------------------------------------------------------------------------- */
 
 static void remove_spans(struct td_rows_step *p)
 {
@@ -73,31 +83,37 @@ static void remove_spans(struct td_rows_step *p)
     p->step.how = TD_HOW_UNKNOWN;
 }
 
-/* Give `rows` rows of step p, from `row` on, to request x. position -1: not known; the span is decoding then if a token has come
- * before. False: out of memory, or no room for another span. */
-static bool add_span(struct group *g, struct td_rows_step *p, const struct td_rows_request *x, int64_t row, int64_t rows, int64_t position)
+/* Give `rows` rows of step p, from `row` on, to request x. position -1: not known; the span is
+ * decoding then if a token has come before. False: out of memory, or no room for another span. */
+static bool add_span(struct group *g, struct td_rows_step *p, const struct td_rows_request *x,
+                     int64_t row, int64_t rows, int64_t position)
 {
-    struct td_span *more = *g->room > 0 ? realloc(p->step.spans, ((size_t)p->step.n_spans + 1) * sizeof *more) : NULL;
+    struct td_span *more =
+        *g->room > 0 ? realloc(p->step.spans, ((size_t)p->step.n_spans + 1) * sizeof *more) : NULL;
 
     if (!more)
         return false;
     --*g->room;
     p->step.spans = more;
-    p->step.spans[p->step.n_spans++] = (struct td_span){x->stream, (int32_t)row, (int32_t)rows, (int32_t)position,
-                                                          position < 0 ? p->begun_ns > x->first_ns : position >= x->prompt};
+    p->step.spans[p->step.n_spans++] =
+        (struct td_span){x->stream, (int32_t)row, (int32_t)rows, (int32_t)position,
+                         position < 0 ? p->begun_ns > x->first_ns : position >= x->prompt};
     p->step.how = TD_HOW_INFERRED;
     return true;
 }
 
-/* Did the first token of x come when it should if step i computed the end of its prompt? Some steps may begin before it is out. */
+/* Did the first token of x come when it should if step i computed the end of its prompt? Some steps
+ * may begin before it is out. */
 static bool came_after(const struct group *g, int64_t i, const struct td_rows_request *x)
 {
-    return x->sent_ns <= g->step[i].begun_ns + SLACK_NS && x->first_ns > g->step[i].begun_ns && (i + AHEAD >= g->n_steps || x->first_ns < g->step[i + AHEAD].begun_ns);
+    return x->sent_ns <= g->step[i].begun_ns + SLACK_NS && x->first_ns > g->step[i].begun_ns &&
+           (i + AHEAD >= g->n_steps || x->first_ns < g->step[i + AHEAD].begun_ns);
 }
 
-/* ---- a request that was alone ---------------------------------------------------------------------------------------- */
+/* ---- a request that was alone ---------------------------------------------------------------- */
 
-/* Walk the steps of a request that was alone. 1: they are exactly its rows; 0: they are not; -1: out of memory. */
+/* Walk the steps of a request that was alone. 1: they are exactly its rows; 0: they are not; -1:
+ * out of memory. */
 static int walk_one(struct group *g)
 {
     struct member *m = g->m;
@@ -123,7 +139,8 @@ static int walk_one(struct group *g)
     return m->fed == total_rows(m->x);
 }
 
-/* Some steps are missing (a sample). Could all that are there be this request's, its prompt first? */
+/* Some steps are missing (a sample). Could all that are there be this request's, its prompt
+ * first? */
 static bool could_be_of_one(const struct group *g)
 {
     const struct td_rows_request *x = g->m->x;
@@ -139,7 +156,8 @@ static bool could_be_of_one(const struct group *g)
     return is_known(x) && ones <= x->generated;
 }
 
-/* Give a request that was alone all steps that there are, at unknown positions, if they could be its own. -1: out of memory. */
+/* Give a request that was alone all steps that there are, at unknown positions, if they could be
+ * its own. -1: out of memory. */
 static int guess_one(struct group *g)
 {
     int64_t i;
@@ -152,9 +170,10 @@ static int guess_one(struct group *g)
     return 1;
 }
 
-/* ---- several at once -------------------------------------------------------------------------------------------------- */
+/* ---- several at once ------------------------------------------------------------------------- */
 
-/* Is there, behind the first k members, another prompt of this length that step i may have computed as well? */
+/* Is there, behind the first k members, another prompt of this length that step i may have computed
+ * as well? */
 static bool has_twin(const struct group *g, int k, int64_t i, int64_t prompt)
 {
     for (; k < g->n; k++)
@@ -163,8 +182,8 @@ static bool has_twin(const struct group *g, int k, int64_t i, int64_t prompt)
     return false;
 }
 
-/* Count the next prompts, in the order of their first tokens, that are exactly `rows` rows of step i. 0: none are, or other prompts
- * could be as well. */
+/* Count the next prompts, in the order of their first tokens, that are exactly `rows` rows of step
+ * i. 0: none are, or other prompts could be as well. */
 static int count_prompts(const struct group *g, int64_t rows, int64_t i)
 {
     int64_t sum = 0;
@@ -192,8 +211,9 @@ static bool may_begin(const struct group *g, int64_t i)
     return false;
 }
 
-/* Explain `more` rows of step i beyond one for each running answer: by prompts that begin, and by up to `late` rows of answers that
- * have just ended. Returns how many prompts begin; -1: there is no explanation, or more than one. */
+/* Explain `more` rows of step i beyond one for each running answer: by prompts that begin, and by
+ * up to `late` rows of answers that have just ended. Returns how many prompts begin; -1: there is
+ * no explanation, or more than one. */
 static int explain_rows(const struct group *g, int64_t more, int64_t late, int64_t i)
 {
     int found = -1, ways = 0;
@@ -211,7 +231,8 @@ static int explain_rows(const struct group *g, int64_t more, int64_t late, int64
     return ways == 1 ? found : -1;
 }
 
-/* Give step p to the answers that run, a row each, and to the next `begin` prompts. False: out of memory, or no room. */
+/* Give step p to the answers that run, a row each, and to the next `begin` prompts. False: out of
+ * memory, or no room. */
 static bool feed_all(struct group *g, struct td_rows_step *p, int begin)
 {
     int k;
@@ -242,7 +263,8 @@ static int walk_step(struct group *g, int64_t i)
         running += is_running(&g->m[k]);
         late += g->m[k].late;
     }
-    if (p->rows < 1 || p->rows > MOST_TOKENS || (begin = explain_rows(g, p->rows - running, late, i)) < 0)
+    if (p->rows < 1 || p->rows > MOST_TOKENS ||
+        (begin = explain_rows(g, p->rows - running, late, i)) < 0)
         return 0;
     return feed_all(g, p, begin) ? 1 : -1;
 }
@@ -275,9 +297,10 @@ static int walk_several(struct group *g)
     return is_done(g);
 }
 
-/* ---- groups ----------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Name the steps of a group, or remove what was named when it does not come out. -1: out of memory. */
+/* Name the steps of a group, or remove what was named when it does not come out. -1: out of
+ * memory. */
 static int walk_group(struct group *g)
 {
     int64_t i;
@@ -310,7 +333,8 @@ static int by_first_token(const void *a, const void *b)
 }
 
 /* Requests that were never sent come first in time, and belong to no group. */
-int64_t td_rows_infer(struct td_rows_step *steps, size_t n_steps, struct td_rows_request *requests, size_t n_requests)
+int64_t td_rows_infer(struct td_rows_step *steps, size_t n_steps, struct td_rows_request *requests,
+                      size_t n_requests)
 {
     struct member *m = calloc(n_requests + 1, sizeof *m);
     size_t i = 0, at = 0, end;
@@ -322,7 +346,8 @@ int64_t td_rows_infer(struct td_rows_step *steps, size_t n_steps, struct td_rows
     if (n_requests)
         qsort(requests, n_requests, sizeof *requests, by_sent);
     for (; i < n_requests && rc >= 0; i = end) {
-        const int64_t from = requests[i].sent_ns - SLACK_NS > until ? requests[i].sent_ns - SLACK_NS : until;
+        const int64_t from =
+            requests[i].sent_ns - SLACK_NS > until ? requests[i].sent_ns - SLACK_NS : until;
         struct group g = {.m = m, .room = &room};
 
         until = requests[i].end_ns;
@@ -340,5 +365,6 @@ int64_t td_rows_infer(struct td_rows_step *steps, size_t n_steps, struct td_rows
     free(m);
     for (i = 0; i < n_steps; i++)
         named += steps[i].step.how == TD_HOW_INFERRED;
-    return rc < 0 && room ? -1 : named; /* no room is no failure: steps that were not reached stay unknown */
+    return rc < 0 && room ? -1 : named; /* no room is no failure: steps that were not reached stay
+                                           unknown */
 }

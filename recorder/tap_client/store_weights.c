@@ -43,12 +43,17 @@ static int store_set(struct td_tap_client *c, struct td_weight_set *s)
             from->rec.blob = td_hash_bytes(from->data, from->size);
             continue;
         }
-        rc = td_writer_blob(c->opt.writer, from->data, from->size, elem_bytes(from->rec.dtype), &from->rec.blob);
+        rc = td_writer_blob(c->opt.writer, from->data, from->size, elem_bytes(from->rec.dtype),
+                            &from->rec.blob);
         from->rec.stored = !rc;
         stored = true;
     }
     td_writer_count(c->opt.writer, "weights.seen", 1, bytes);
-    td_writer_count(c->opt.writer, s->matches == 1 ? "weights.matched" : s->matches ? "weights.ambiguous" : "weights.unmatched", 1, bytes);
+    td_writer_count(c->opt.writer,
+                    s->matches == 1 ? "weights.matched"
+                    : s->matches    ? "weights.ambiguous"
+                                    : "weights.unmatched",
+                    1, bytes);
     if (!rc && stored)
         td_writer_count(c->opt.writer, "weights.stored", 1, bytes);
     return rc;
@@ -86,7 +91,8 @@ static void fill_fingerprint(struct td_weight_fingerprint *to, const struct tap_
 }
 
 /* bytes : of each weight of the op, or NULL. s borrows from in and op. */
-static void fill_input(struct td_weight_set *s, struct identify_input *in, const struct client_op *op, const uint8_t *const *bytes)
+static void fill_input(struct td_weight_set *s, struct identify_input *in,
+                       const struct client_op *op, const uint8_t *const *bytes)
 {
     int i;
 
@@ -110,8 +116,8 @@ static void fill_input(struct td_weight_set *s, struct identify_input *in, const
     s->attrs = in->attrs, s->n_attrs = op->rec->n_attrs;
 }
 
-int client_store_weights(struct td_tap_client *c, const struct client_op *op, const uint8_t *const *bytes,
-                         struct client_weight_set **out)
+int client_store_weights(struct td_tap_client *c, const struct client_op *op,
+                         const uint8_t *const *bytes, struct client_weight_set **out)
 {
     struct identify_input in = {0};
     struct td_weight_set s = {.layers = c->layers};

@@ -12,13 +12,16 @@ struct client_weight_set {
     bool named_by_call;               /* ops of the set have names of their own */
     bool unwanted;                    /* by its layer's name: nothing of it is stored */
     struct td_tensor_rec t[TD_WEIGHT_SET_TENSORS]; int n;
-    struct td_weight_attr extra[TD_WEIGHT_SET_EXTRA]; int n_extra; /* attributes that the weights decide */
+    struct td_weight_attr extra[TD_WEIGHT_SET_EXTRA]; int n_extra; /* attributes that the weights
+                                                                      decide */
 };
 
-/* Identify the weights of an op, the first to use them, and store them: their bytes, or hashes only where a reference is enough.
+/* Identify the weights of an op, the first to use them, and store them: their bytes, or hashes only
+ * where a reference is enough.
  *   bytes : of each weight of the op, as the tap described it; NULL: it cannot be read
  * Returns 0; TD_ECORRUPT: no tap sends such weights; others: the op is lost. The lock is held. */
-int client_store_weights(struct td_tap_client *c, const struct client_op *op, const uint8_t *const *bytes, struct client_weight_set **out);
+int client_store_weights(struct td_tap_client *c, const struct client_op *op,
+                         const uint8_t *const *bytes, struct client_weight_set **out);
 
 void client_weight_set_free(struct client_weight_set *set); /* NULL is allowed */
 

@@ -1,8 +1,9 @@
 /* tap_client.c - the life of the connections to a server's taps: open, arm, disarm, close.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Two threads stand beside the caller's (client_pump.h). Messages to the taps are sent by the caller's thread, and by the pump when
- * a signal asks for a dump of the flight recorder: the mutex `talk` keeps them apart. */
+ * Two threads stand beside the caller's (client_pump.h). Messages to the taps are sent by the
+ * caller's thread, and by the pump when a signal asks for a dump of the flight recorder: the mutex
+ * `talk` keeps them apart. */
 #include "recorder/tap_client/tap_client.h"
 
 #include <stdio.h>
@@ -21,11 +22,13 @@
 
 #define DEFAULT_RINGS 4
 #define DEFAULT_RING_BYTES (16LL << 20)
-#define GPU_RINGS 2                   /* one thread sends what the GPU did; prompts of thousands of rows are one op */
+#define GPU_RINGS 2                   /* one thread sends what the GPU did; prompts of thousands of
+                                         rows are one op */
 #define GPU_RING_BYTES (64LL << 20)
 #define ANSWER_MS 20000               /* longer than the tap's own patience */
 
-/* A mutex is not fair: a pump with much to do would lock it again before another thread wakes up. `waiting` makes it pause. */
+/* A mutex is not fair: a pump with much to do would lock it again before another thread wakes up.
+ * `waiting` makes it pause. */
 static void lock(struct td_tap_client *c)
 {
     atomic_fetch_add(&c->waiting, 1);
@@ -38,7 +41,7 @@ static void unlock(struct td_tap_client *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- open ---------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 /* Open the checkpoint that the user named, or the one that the server's command line names. */
 static void open_checkpoint(struct td_tap_client *c, pid_t pid)
@@ -52,31 +55,40 @@ static void open_checkpoint(struct td_tap_client *c, pid_t pid)
     else
         from = real;
     if (!from)
-        c->why_no_layers = strdup("no checkpoint known; give --checkpoint DIR (of llama.cpp: its GGUF file)");
+        c->why_no_layers =
+            strdup("no checkpoint known; give --checkpoint DIR (of llama.cpp: its GGUF file)");
     else if (td_layer_index_open(from, &c->layers, &err))
         c->why_no_layers = strdup(err.msg);
 }
 
-/* Share as much memory as the options ask for; else what a GPU needs where there is one, and less without. */
+/* Share as much memory as the options ask for; else what a GPU needs where there is one, and less
+ * without. */
 static int share_memory(const struct td_tap_client *c, struct client_tap *tap, struct td_error *err)
 {
     bool gpu = strstr(tap->fronts, "cuda") || strstr(tap->fronts, "hip");
     int64_t rings = c->opt.rings > 0 ? c->opt.rings : gpu ? GPU_RINGS : DEFAULT_RINGS;
-    int64_t bytes = c->opt.ring_bytes > 0 ? c->opt.ring_bytes : gpu ? GPU_RING_BYTES : DEFAULT_RING_BYTES;
+    int64_t bytes = c->opt.ring_bytes > 0 ? c->opt.ring_bytes
+                    : gpu                 ? GPU_RING_BYTES
+                                          : DEFAULT_RING_BYTES;
 
     return client_tap_attach(tap, (uint32_t)rings, tap_round((uint64_t)bytes, TAP_PAGE), err);
 }
 
 static int check_rings(const struct td_tap_client_options *o, struct td_error *err)
 {
-    if (o->rings <= (int)TAP_MAX_RINGS && (o->ring_bytes <= 0 || (o->ring_bytes >= TAP_MIN_RING_BYTES && o->ring_bytes <= TAP_MAX_RING_BYTES)))
+    if (o->rings <= (int)TAP_MAX_RINGS &&
+        (o->ring_bytes <= 0 ||
+         (o->ring_bytes >= TAP_MIN_RING_BYTES && o->ring_bytes <= TAP_MAX_RING_BYTES)))
         return TD_OK;
-    return td_fail(err, TD_EINVAL, "%d rings of %lld bytes: at most %u, of %u to %u bytes", o->rings, (long long)o->ring_bytes, TAP_MAX_RINGS, TAP_MIN_RING_BYTES,
+    return td_fail(err, TD_EINVAL, "%d rings of %lld bytes: at most %u, of %u to %u bytes",
+                   o->rings, (long long)o->ring_bytes, TAP_MAX_RINGS, TAP_MIN_RING_BYTES,
                    TAP_MAX_RING_BYTES);
 }
 
-/* Connect to all that were found. One good connection is enough; without one, *err holds the first reason. */
-static int connect_all(struct td_tap_client *c, const struct client_found *found, int n, struct td_error *err)
+/* Connect to all that were found. One good connection is enough; without one, *err holds the first
+ * reason. */
+static int connect_all(struct td_tap_client *c, const struct client_found *found, int n,
+                       struct td_error *err)
 {
     int i, rc = check_rings(&c->opt, err);
 
@@ -100,8 +112,10 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
     return TD_OK;
 }
 
-/* Go on while there is time: a socket may be that of a process that ended. *pid : a process of the server, or 0 */
-static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_target *target, pid_t *pid, struct td_error *err)
+/* Go on while there is time: a socket may be that of a process that ended. *pid : a process of the
+ * server, or 0 */
+static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_target *target,
+                            pid_t *pid, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + target->wait_ms * TD_NS_PER_MS;
     struct client_found found[CLIENT_MAX_TAPS];
@@ -122,7 +136,9 @@ static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_
     return rc ? td_fail(err, rc, "%s", last.msg) : TD_OK;
 }
 
-int td_tap_client_open(const struct td_tap_client_target *target, const struct td_tap_client_options *opt, struct td_tap_client **out, struct td_error *err)
+int td_tap_client_open(const struct td_tap_client_target *target,
+                       const struct td_tap_client_options *opt, struct td_tap_client **out,
+                       struct td_error *err)
 {
     struct td_tap_client *c = calloc(1, sizeof *c);
     pid_t pid = 0;
@@ -152,7 +168,7 @@ int td_tap_client_open(const struct td_tap_client_target *target, const struct t
     return TD_OK;
 }
 
-/* ---- arm and disarm ------------------------------------------------------------------------------------------------ */
+/* ---- arm and disarm -------------------------------------------------------------------------- */
 
 /* The tap did what was asked, and may add what the user should know. */
 static void note_answer(struct td_tap_client *c, const struct client_tap *tap, const char *text)
@@ -165,7 +181,8 @@ static void note_answer(struct td_tap_client *c, const struct client_tap *tap, c
 }
 
 /* Send a message from the caller's thread. */
-static int ask(struct td_tap_client *c, struct client_tap *tap, struct tap_msg *m, struct tap_msg *reply, struct td_error *err)
+static int ask(struct td_tap_client *c, struct client_tap *tap, struct tap_msg *m,
+               struct tap_msg *reply, struct td_error *err)
 {
     int rc;
 
@@ -178,15 +195,23 @@ static int ask(struct td_tap_client *c, struct client_tap *tap, struct tap_msg *
 static void warn_flight(const struct client_tap *tap, uint32_t wanted, uint32_t got)
 {
     if (wanted && !strstr(tap->fronts, "cuda"))
-        td_log(TD_LOG_WARN, "tap", "process %d: --flight records launches on an NVIDIA GPU, and none was seen here; GEMMs are recorded without it", (int)tap->pid);
+        td_log(TD_LOG_WARN, "tap",
+               "process %d: --flight records launches on an NVIDIA GPU, and none was seen here; "
+               "GEMMs are recorded without it",
+               (int)tap->pid);
     else if (got && got < wanted)
-        td_log(TD_LOG_WARN, "tap", "process %d: the flight recorder has %u MiB instead of %u; no more is free on the GPU", (int)tap->pid, got, wanted);
+        td_log(
+            TD_LOG_WARN, "tap",
+            "process %d: the flight recorder has %u MiB instead of %u; no more is free on the GPU",
+            (int)tap->pid, got, wanted);
 }
 
-static int arm_one(struct td_tap_client *c, struct client_tap *tap, struct tap_msg m, struct td_error *err)
+static int arm_one(struct td_tap_client *c, struct client_tap *tap, struct tap_msg m,
+                   struct td_error *err)
 {
     struct tap_msg reply;
-    int rc = tap->alive ? ask(c, tap, &m, &reply, err) : td_fail(err, TD_EIO, "process %d of the server is gone", (int)tap->pid);
+    int rc = tap->alive ? ask(c, tap, &m, &reply, err)
+                        : td_fail(err, TD_EIO, "process %d of the server is gone", (int)tap->pid);
 
     lock(c);
     tap->armed = rc ? 0 : reply.generation;
@@ -198,9 +223,11 @@ static int arm_one(struct td_tap_client *c, struct client_tap *tap, struct tap_m
     return rc;
 }
 
-int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *mode, struct td_error *err)
+int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *mode,
+                      struct td_error *err)
 {
-    struct tap_msg m = {.type = TAP_ARM, .mode = mode->steps == TD_TAP_CLIENT_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
+    struct tap_msg m = {.type = TAP_ARM,
+                        .mode = mode->steps == TD_TAP_CLIENT_ALL ? TAP_MODE_ALL : TAP_MODE_SAMPLE};
     double percent = mode->percent > 0 ? mode->percent : TD_TAP_CLIENT_DEFAULT_PERCENT;
     struct td_error why = {0};
     int i, armed = 0;
@@ -211,7 +238,8 @@ int td_tap_client_arm(struct td_tap_client *c, const struct td_tap_client_mode *
     m.time_ppm = mode->time_ppm;
     m.flight_mib = mode->flight_mib;
     m.kinds = mode->all_kinds ? TAP_KINDS_ALL : TAP_KINDS_GEMM;
-    m.budget_bytes_per_s = mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_TAP_CLIENT_DEFAULT_BUDGET;
+    m.budget_bytes_per_s =
+        mode->budget_bytes_per_s ? mode->budget_bytes_per_s : TD_TAP_CLIENT_DEFAULT_BUDGET;
     for (i = 0; i < c->n; i++)
         armed += !arm_one(c, &c->tap[i], m, &why);
     if (!armed)
@@ -277,7 +305,8 @@ static void release_tap(struct client_tap *tap)
     client_tap_close(tap);
 }
 
-/* Write the last ops and steps, and the facts that cover all of the recording. The threads have ended. */
+/* Write the last ops and steps, and the facts that cover all of the recording. The threads have
+ * ended. */
 static void write_rest(struct td_tap_client *c)
 {
     int i;
@@ -326,7 +355,7 @@ int td_tap_client_close(struct td_tap_client *c, struct td_error *err)
     return rc;
 }
 
-/* ---- questions ----------------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 bool td_tap_client_dump_flight(struct td_tap_client *c)
 {

@@ -1,4 +1,4 @@
-/* tap_connection.c - one connection: the socket to the tap of a server's process, and the memory shared with it.
+/* tap_connection.c - one connection: a tap's socket, and the memory shared with it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/tap_connection.h"
 
@@ -22,7 +22,7 @@
 #define GREETING_MS 3000
 #define ATTACH_MS 5000
 
-/* ---- messages ------------------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* memory : a file descriptor to pass on, or -1 */
 static int send_message(struct client_tap *tap, struct tap_msg *m, int memory)
@@ -59,35 +59,47 @@ static int wait_for_message(const struct client_tap *tap, int timeout_ms, struct
         if (r > 0)
             return TD_OK;
         if (r == 0)
-            return td_fail(err, TD_ETIMEOUT, "process %d: the tap does not answer within %d ms", (int)tap->pid, timeout_ms);
+            return td_fail(err, TD_ETIMEOUT, "process %d: the tap does not answer within %d ms",
+                           (int)tap->pid, timeout_ms);
         if (errno != EINTR)
             return td_fail(err, TD_EIO, "poll: %s", strerror(errno));
     }
 }
 
-/* Check a message of n bytes: is it one of a tap of our version, and does the tap do what was asked? Ends its strings. */
-static int check_message(const struct client_tap *tap, struct tap_msg *m, ssize_t n, struct td_error *err)
+/* Check a message of n bytes: is it one of a tap of our version, and does the tap do what was
+ * asked? Ends its strings. */
+static int check_message(const struct client_tap *tap, struct tap_msg *m, ssize_t n,
+                         struct td_error *err)
 {
     if (n <= 0)
         return td_fail(err, TD_EIO, "process %d is gone, and the tap with it", (int)tap->pid);
     if (n < 8 || m->magic != TAP_MAGIC)
         return td_fail(err, TD_EPROTO, "%s: the answer there is not a tap's", tap->socket);
     if (m->version != TAP_VERSION)
-        return td_fail(err, TD_EVERSION, "%s: the tap speaks protocol %u and this record %u; start the server with the tap of this version",
+        return td_fail(err, TD_EVERSION,
+                       "%s: the tap speaks protocol %u and this record %u; start the server with "
+                       "the tap of this version",
                        tap->socket, m->version, TAP_VERSION);
     if (n != (ssize_t)sizeof *m)
-        return td_fail(err, TD_EPROTO, "%s: the tap's answer has %zd bytes, expected %zu", tap->socket, n, sizeof *m);
-    m->text[TAP_TEXT - 1] = m->library[TAP_TEXT - 1] = m->build[TAP_TEXT - 1] = m->fronts[TAP_FRONTS - 1] = '\0';
+        return td_fail(err, TD_EPROTO, "%s: the tap's answer has %zd bytes, expected %zu",
+                       tap->socket, n, sizeof *m);
+    m->text[TAP_TEXT - 1] = m->library[TAP_TEXT - 1] = m->build[TAP_TEXT - 1] =
+        m->fronts[TAP_FRONTS - 1] = '\0';
     if (m->status == TAP_BUSY)
-        return td_fail(err, TD_EEXIST, "process %d: another recorder is connected to its tap; wait until it has ended", (int)tap->pid);
+        return td_fail(
+            err, TD_EEXIST,
+            "process %d: another recorder is connected to its tap; wait until it has ended",
+            (int)tap->pid);
     if (m->status == TAP_BAD_VERSION)
-        return td_fail(err, TD_EVERSION, "%s: the tap refuses protocol %u", tap->socket, TAP_VERSION);
+        return td_fail(err, TD_EVERSION, "%s: the tap refuses protocol %u", tap->socket,
+                       TAP_VERSION);
     if (m->status != TAP_OK)
         return td_fail(err, TD_EPROTO, "process %d: the tap refuses: %s", (int)tap->pid, m->text);
     return TD_OK;
 }
 
-static int receive_message(const struct client_tap *tap, struct tap_msg *m, int timeout_ms, struct td_error *err)
+static int receive_message(const struct client_tap *tap, struct tap_msg *m, int timeout_ms,
+                           struct td_error *err)
 {
     int rc = wait_for_message(tap, timeout_ms, err);
 
@@ -95,7 +107,8 @@ static int receive_message(const struct client_tap *tap, struct tap_msg *m, int 
     return rc ? rc : check_message(tap, m, recv(tap->fd, m, sizeof *m, MSG_DONTWAIT), err);
 }
 
-int client_tap_ask(struct client_tap *tap, struct tap_msg *m, struct tap_msg *reply, int timeout_ms, struct td_error *err)
+int client_tap_ask(struct client_tap *tap, struct tap_msg *m, struct tap_msg *reply, int timeout_ms,
+                   struct td_error *err)
 {
     while (recv(tap->fd, reply, sizeof *reply, MSG_DONTWAIT) > 0)
         ;                             /* drop an answer that came after its question was given up */
@@ -104,7 +117,7 @@ int client_tap_ask(struct client_tap *tap, struct tap_msg *m, struct tap_msg *re
     return receive_message(tap, reply, timeout_ms, err);
 }
 
-/* ---- the greeting -------------------------------------------------------------------------------------------------- */
+/* ---- the greeting ---------------------------------------------------------------------------- */
 
 static int connect_socket(struct client_tap *tap, struct td_error *err)
 {
@@ -116,7 +129,8 @@ static int connect_socket(struct client_tap *tap, struct td_error *err)
     if (connect(tap->fd, (struct sockaddr *)&a, sizeof a))
         return td_fail(err, TD_ENOTFOUND, "%s: cannot connect: %s%s", tap->socket, strerror(errno),
                        errno == ECONNREFUSED ? "; no process serves it any more" : "");
-    if (getsockopt(tap->fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) || (geteuid() != 0 && peer.uid != geteuid()))
+    if (getsockopt(tap->fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) ||
+        (geteuid() != 0 && peer.uid != geteuid()))
         return td_fail(err, TD_EPROTO, "%s: served by another user", tap->socket);
     return TD_OK;
 }
@@ -130,7 +144,8 @@ static void copy_greeting(struct client_tap *tap, pid_t pid, struct tap_msg *m)
     if (!client_is_text(m->library, sizeof m->library, true))
         m->library[0] = '\0';
     tap->code_fd = client_open_mapped_library(pid, m->library);
-    if (!realpath(m->library, real) || snprintf(tap->library, sizeof tap->library, "%s", real) >= (int)sizeof tap->library)
+    if (!realpath(m->library, real) ||
+        snprintf(tap->library, sizeof tap->library, "%s", real) >= (int)sizeof tap->library)
         memcpy(tap->library, m->library, sizeof tap->library); /* a container's path, for example */
     memcpy(tap->build, m->build, sizeof tap->build);
     memcpy(tap->fronts, m->fronts, sizeof tap->fronts);
@@ -171,9 +186,10 @@ bool client_tap_hung_up(const struct client_tap *tap)
     return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* ---- shared memory ------------------------------------------------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
-/* Map n bytes twice in a row, so that a record that wraps around lies in one piece. NULL: not possible. */
+/* Map n bytes twice in a row, so that a record that wraps around lies in one piece. NULL: not
+ * possible. */
 static const uint8_t *map_twice(int fd, off_t at, size_t n)
 {
     uint8_t *p = mmap(NULL, 2 * n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -190,7 +206,8 @@ static const uint8_t *map_twice(int fd, off_t at, size_t n)
 
 static int map_memory(struct client_tap *tap, int fd, struct td_error *err)
 {
-    uint8_t *head = mmap(NULL, (size_t)TAP_PAGE * (1 + tap->rings), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    uint8_t *head =
+        mmap(NULL, (size_t)TAP_PAGE * (1 + tap->rings), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     uint32_t i;
 
     if (head == MAP_FAILED)
@@ -200,7 +217,8 @@ static int map_memory(struct client_tap *tap, int fd, struct td_error *err)
     tap->shared->version = TAP_VERSION;
     for (i = 0; i < tap->rings; i++) {
         tap->ring[i].shared = (struct tap_ring *)(head + (size_t)TAP_PAGE * (1 + i));
-        tap->ring[i].data = map_twice(fd, (off_t)(tap_memory_bytes(tap->rings, 0) + i * tap->ring_bytes), tap->ring_bytes);
+        tap->ring[i].data = map_twice(
+            fd, (off_t)(tap_memory_bytes(tap->rings, 0) + i * tap->ring_bytes), tap->ring_bytes);
         if (!tap->ring[i].data)
             return td_fail(err, TD_ENOMEM, "shared memory: %s", strerror(errno));
     }
@@ -218,7 +236,8 @@ static int make_memory(uint32_t rings, uint64_t ring_bytes, struct td_error *err
     /* allocated now: a page that cannot be had later would be a SIGBUS in the server */
     e = ftruncate(fd, (off_t)total) ? errno : posix_fallocate(fd, 0, (off_t)total);
     if (e)
-        rc = td_fail(err, TD_ENOMEM, "cannot get %llu MiB of shared memory for the tap: %s", (unsigned long long)(total >> 20), strerror(e));
+        rc = td_fail(err, TD_ENOMEM, "cannot get %llu MiB of shared memory for the tap: %s",
+                     (unsigned long long)(total >> 20), strerror(e));
     else if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         rc = td_fail(err, TD_EIO, "cannot seal shared memory: %s", strerror(errno));
     else
@@ -227,7 +246,8 @@ static int make_memory(uint32_t rings, uint64_t ring_bytes, struct td_error *err
     return rc;
 }
 
-int client_tap_attach(struct client_tap *tap, uint32_t rings, uint64_t ring_bytes, struct td_error *err)
+int client_tap_attach(struct client_tap *tap, uint32_t rings, uint64_t ring_bytes,
+                      struct td_error *err)
 {
     struct tap_msg m = {.type = TAP_ATTACH, .rings = rings, .ring_bytes = ring_bytes}, reply;
     int fd = make_memory(rings, ring_bytes, err), rc;

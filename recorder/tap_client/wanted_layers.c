@@ -1,8 +1,8 @@
-/* wanted_layers.c - --layers: which layers' ops are recorded, and telling the tap to copy no more of the others.
+/* wanted_layers.c - record the ops of wanted layers only (--layers).
  * SPDX-License-Identifier: Apache-2.0
  *
- * A layer's name is known when its weights are identified, at its first op. That op, and others of the layer that are on their way
- * by then, are dropped by the recorder. */
+ * A layer's name is known when its weights are identified, at its first op. That op, and others of
+ * the layer that are on their way by then, are dropped by the recorder. */
 #include "recorder/tap_client/wanted_layers.h"
 
 #include <stdio.h>
@@ -30,7 +30,8 @@ bool client_report_layers(struct td_tap_client *c, char *to, size_t n)
     if (some)
         at = snprintf(to, n, "--layers: no layer that was seen has a name that fits %s", unused);
     if (c->nameless && at >= 0 && (size_t)at < n)
-        snprintf(to + at, n - (size_t)at, "%sops without a layer's name were dropped%s%s", some ? "; " : "--layers: ",
-                 c->why_no_layers ? ": " : "", c->why_no_layers ? c->why_no_layers : "");
+        snprintf(to + at, n - (size_t)at, "%sops without a layer's name were dropped%s%s",
+                 some ? "; " : "--layers: ", c->why_no_layers ? ": " : "",
+                 c->why_no_layers ? c->why_no_layers : "");
     return some || c->nameless;
 }
