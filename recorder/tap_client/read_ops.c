@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/read_ops.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "model/dtype.h"
 #include "recorder/tap_client/client_ledger.h"
@@ -12,14 +12,22 @@
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* An integer as docs/format.md has it: a string of digits where a double would round. */
+static cJSON *make_integer(int64_t v)
+{
+    const int64_t exact = (int64_t)1 << 53;
+    char digits[24];
+
+    snprintf(digits, sizeof digits, "%lld", (long long)v);
+    return v >= -exact && v <= exact ? cJSON_CreateNumber((double)v) : cJSON_CreateString(digits);
+}
+
 static void set_attr(cJSON *o, const char *name, int64_t value)
 {
-    cJSON *old = cJSON_GetObjectItemCaseSensitive(o, name);
-
-    if (old)
-        cJSON_SetNumberValue(old, (double)value);
+    if (cJSON_GetObjectItemCaseSensitive(o, name))
+        cJSON_ReplaceItemInObjectCaseSensitive(o, name, make_integer(value));
     else
-        cJSON_AddNumberToObject(o, name, (double)value);
+        cJSON_AddItemToObject(o, name, make_integer(value));
 }
 
 /* The attributes of the call; those that the weights decide replace those of the same name. */
@@ -109,7 +117,7 @@ static cJSON *make_extra(const struct client_tap *tap, const struct tap_op *rec)
     cJSON *o = cJSON_CreateObject();
 
     cJSON_AddNumberToObject(o, "tid", rec->rec.tid);
-    cJSON_AddNumberToObject(o, "seq", (double)rec->seq);
+    cJSON_AddItemToObject(o, "seq", make_integer((int64_t)rec->seq));
     if (tap->rank >= 0)
         cJSON_AddNumberToObject(o, "rank", tap->rank);
     if (client_flight_reason(rec))
