@@ -401,7 +401,7 @@ static void test_sampling_keeps_whole_steps(void **state)
     tape_open(&t, &h, (struct td_tap_client_options){0});
     tape_arm(&t, &(struct td_tap_client_mode){.steps = TD_TAP_CLIENT_SAMPLE, .percent = 10, .budget_bytes_per_s = -1});
     host_do(&h, "steps 1000 2");
-    host_do(&h, "steps 2 64");        /* a rare size is taken whatever the window says */
+    host_do(&h, "steps 2 64");        /* a rare size is recorded whatever the window says */
     tape_close(&t, &c);
     assert_int_equal(ledger(&c, "steps.seen"), 1002);
     assert_int_equal(ledger(&c, "ops.seen"), 1002 * LAYERS);
@@ -611,7 +611,7 @@ static void test_server_killed(void **state)
     host_end(&h);
 }
 
-/* A recorder in a process of its own, that links, arms, says so and waits for a signal or a byte. */
+/* A recorder in a process of its own: connects, arms, reports that and waits for a signal or a byte. */
 static pid_t recorder_process(struct host *h, struct tape *t, int go[2])
 {
     struct td_error err = {0};
@@ -821,7 +821,7 @@ static void test_protocol(void **state)
     assert_int_equal(recv(fd, &r, sizeof r, 0), sizeof r);
     assert_int_equal(r.status, TAP_REFUSED);
     assert_string_equal(r.text, "the memory is not sealed");
-    assert_int_equal(send(fd, "x", 1, 0), 1); /* no message at all: the link is cut, the server runs on */
+    assert_int_equal(send(fd, "x", 1, 0), 1); /* no message at all: the connection is cut, the server runs on */
     assert_int_equal(recv(fd, &r, sizeof r, 0), 0);
     close(memory);
     close(fd);
