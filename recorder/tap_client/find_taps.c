@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fs.h"
+#include "recorder/tap_client/proc_files.h"
 
 #define INODES_MAX 64
 #define PROCESSES_MAX 65536
@@ -30,14 +30,6 @@ struct process { pid_t pid, parent; bool in; }; /* in: of the server */
 
 /* ---- /proc ----------------------------------------------------------------------------------- */
 
-static int read_proc(pid_t pid, const char *what, struct td_buf *out)
-{
-    char path[64];
-
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
-    return td_fs_read(path, out->max - 1, out, NULL);
-}
-
 /* Read a variable of the environment that the process started with. False: it is not set, or does
  * not fit. */
 static bool read_env(pid_t pid, const char *name, char *out, size_t max)
@@ -46,7 +38,7 @@ static bool read_env(pid_t pid, const char *name, char *out, size_t max)
     size_t len = strlen(name), at;
     bool found = false;
 
-    if (!read_proc(pid, "environ", &b))
+    if (client_read_proc(pid, "environ", &b))
         for (at = 0; at < b.len && !found; at += strlen(b.data + at) + 1)
             if (!strncmp(b.data + at, name, len) && b.data[at + len] == '=')
                 found = snprintf(out, max, "%s", b.data + at + len + 1) < (int)max;
@@ -57,11 +49,11 @@ static bool read_env(pid_t pid, const char *name, char *out, size_t max)
 /* -1: not known. */
 static pid_t read_parent(pid_t pid)
 {
-    struct td_buf b = TD_BUF_INIT(1u << 20); /* td_fs_read wants room for a block */
+    struct td_buf b = TD_BUF_INIT(1u << 20);
     int parent = -1;
     char *p;
 
-    if (!read_proc(pid, "stat", &b) && (p = strrchr(td_buf_str(&b), ')')) &&
+    if (client_read_proc(pid, "stat", &b) && (p = strrchr(td_buf_str(&b), ')')) &&
         sscanf(p, ") %*c %d", &parent) != 1)
         parent = -1;
     td_buf_release(&b);
@@ -231,7 +223,7 @@ static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH])
 static bool has_tap_loaded(pid_t pid)
 {
     struct td_buf b = TD_BUF_INIT(64u << 20);
-    bool found = !read_proc(pid, "maps", &b) && b.data && strstr(b.data, "libtapedeck-tap.so");
+    bool found = client_read_proc(pid, "maps", &b) && strstr(b.data, "libtapedeck-tap.so");
 
     td_buf_release(&b);
     return found;
@@ -321,45 +313,4 @@ int client_socket_dir(char *out, size_t n, struct td_error *err)
             "%s: not a folder of mode 0700 of our own; remove it, or set TD_TAP_DIR to another",
             out);
     return TD_OK;
-}
-
-/* Resolve a path as the process means it: the folder of a config.json, or a GGUF file. False: it is
- * neither. */
-static bool resolve_model(pid_t pid, const char *value, char *out, size_t n)
-{
-    char path[TD_PATH_MAX], real[TD_PATH_MAX], cwd[64] = "";
-    size_t len = strlen(value);
-    char *slash;
-
-    if (value[0] != '/')
-        snprintf(cwd, sizeof cwd, "/proc/%d/cwd/", (int)pid);
-    if (snprintf(path, sizeof path, "%s%s/config.json", cwd, value) >= (int)sizeof path)
-        return false;
-    if (realpath(path, real) && (slash = strrchr(real, '/'))) {
-        *slash = '\0';
-        return snprintf(out, n, "%s", real) < (int)n;
-    }
-    path[strlen(path) - strlen("/config.json")] = '\0';
-    return len > 5 && !strcasecmp(value + len - 5, ".gguf") && realpath(path, real) &&
-           snprintf(out, n, "%s", real) < (int)n;
-}
-
-bool client_model_path(pid_t pid, char *out, size_t n)
-{
-    struct td_buf b = TD_BUF_INIT(1u << 20);
-    bool found = false, next = false;
-    size_t at;
-
-    if (!read_proc(pid, "cmdline", &b))
-        for (at = 0; at < b.len && !found; at += strlen(b.data + at) + 1) {
-            const char *arg = b.data + at, *value = next ? arg : NULL;
-
-            if (!strncmp(arg, "--model=", 8))
-                value = arg + 8;
-            /* "vllm serve DIR" */
-            next = !strcmp(arg, "--model") || !strcmp(arg, "-m") || !strcmp(arg, "serve");
-            found = value && resolve_model(pid, value, out, n);
-        }
-    td_buf_release(&b);
-    return found;
 }

@@ -3,7 +3,6 @@
 #ifndef TD_RECORDER_TAP_CLIENT_FIND_TAPS_H
 #define TD_RECORDER_TAP_CLIENT_FIND_TAPS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/un.h>
 
@@ -23,9 +22,5 @@ int client_find_taps(const struct td_tap_client_target *t, struct client_found o
 
 /* The folder for the sockets of a server that is about to start; made if need be. */
 int client_socket_dir(char *out, size_t n, struct td_error *err);
-
-/* The model that a process's command line names (--model, -m, "serve"), as an absolute path: a
- * folder with a config.json, or a GGUF file. False: it names none. */
-bool client_model_path(pid_t pid, char *out, size_t n);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
+#include "recorder/tap_client/proc_files.h"
 
 #define MAPS_BYTES ((size_t)64 << 20)
 
@@ -18,12 +19,10 @@
 static bool is_mapped(pid_t pid, const struct stat *st)
 {
     struct td_buf b = TD_BUF_INIT(MAPS_BYTES);
-    char path[64];
     const char *line;
     bool found = false;
 
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
-    if (!td_fs_read(path, MAPS_BYTES - 1, &b, NULL))
+    if (client_read_proc(pid, "maps", &b))
         for (line = td_buf_str(&b); line && *line && !found;
              line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
             unsigned long long inode = 0;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fs.h"
 #include "recorder/tap_client/client_text.h"
+#include "recorder/tap_client/proc_files.h"
 
 #define RANK_MAX 65535
 
@@ -44,21 +44,10 @@ static int rank_in_environment(const char *env, size_t n)
     return -1;
 }
 
-/* The text of /proc/PID/<what>, in b; "": it cannot be read. */
-static const char *read_proc(pid_t pid, const char *what, struct td_buf *b)
-{
-    struct td_error err = {0};
-    char path[64];
-
-    td_buf_clear(b);
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
-    return td_fs_read(path, b->max - 1, b, &err) ? "" : td_buf_str(b);
-}
-
 int client_process_rank(pid_t pid, char *title, size_t title_bytes)
 {
     struct td_buf b = TD_BUF_INIT(4u << 20);
-    const char *line = pid > 0 ? read_proc(pid, "cmdline", &b) : "";
+    const char *line = pid > 0 && client_read_proc(pid, "cmdline", &b) ? td_buf_str(&b) : "";
     int rank;
 
     title[0] = '\0';
@@ -66,11 +55,8 @@ int client_process_rank(pid_t pid, char *title, size_t title_bytes)
     if (strstr(line, "::") && client_is_text(line, strlen(line) + 1, false))
         snprintf(title, title_bytes, "%s", line);
     rank = rank_in_title(title);
-    if (rank < 0 && pid > 0) {
-        const char *env = read_proc(pid, "environ", &b);
-
-        rank = rank_in_environment(env, b.len);
-    }
+    if (rank < 0 && pid > 0 && client_read_proc(pid, "environ", &b))
+        rank = rank_in_environment(td_buf_str(&b), b.len);
     td_buf_release(&b);
     return rank;
 }

@@ -15,6 +15,7 @@
 #include "recorder/tap_client/client_facts.h"
 #include "recorder/tap_client/client_pump.h"
 #include "recorder/tap_client/flight_dump.h"
+#include "recorder/tap_client/process_model.h"
 #include "recorder/tap_client/read_steps.h"
 #include "recorder/tap_client/read_weights.h"
 #include "recorder/tap_client/server_images.h"
@@ -51,7 +52,7 @@ static void open_checkpoint(struct td_tap_client *c, pid_t pid)
     const char *from = c->opt.checkpoint;
 
     if (!from || !realpath(from, real))
-        from = client_model_path(pid, path, sizeof path) ? path : NULL;
+        from = client_process_model(pid, path, sizeof path) ? path : NULL;
     else
         from = real;
     if (!from)

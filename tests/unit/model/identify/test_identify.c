@@ -17,7 +17,7 @@
 #include "common/clock.h"
 #include "model/checkpoint.h"
 #include "model/identify/identify.h"
-#include "recorder/tap_client/find_taps.h"
+#include "recorder/tap_client/process_model.h"
 #include "tests/unit/tiny_checkpoint.h"
 
 #define LAYER "model.layers.0.mlp.up_proj"
@@ -235,7 +235,7 @@ static void test_model_path(void **state)
             _exit(1);
         }
         for (tries = 0; tries < 100 && !found; tries++) { /* until the child is the shell */
-            found = client_model_path(pid, path, sizeof path);
+            found = client_process_model(pid, path, sizeof path);
             td_clock_sleep_until(td_clock_mono_ns() + (i == 1 || i == 2 ? 20 : 1) * TD_NS_PER_MS);
         }
         kill(pid, SIGKILL);
