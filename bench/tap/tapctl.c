@@ -26,11 +26,11 @@ static int command(struct td_tap_client *l, struct td_writer *w, const char *lin
     if (!strncmp(line, "off", 3))
         return td_tap_client_disarm(l, err);
     if (!strncmp(line, "auto", 4))
-        return td_tap_client_arm(l, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM}, err);
-    m.take = TD_TAP_CLIENT_ALL;
+        return td_tap_client_arm(l, &(struct td_tap_client_mode){.steps = TD_TAP_CLIENT_SAMPLE, .time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM}, err);
+    m.steps = TD_TAP_CLIENT_ALL;
     m.budget_bytes_per_s = strncmp(line, "count", 5) ? -1 : 1;
     if (sscanf(line, "sample %lf %lf %u", &m.percent, &mib, &m.flight_mib) >= 2) {
-        m.take = TD_TAP_CLIENT_SAMPLE;
+        m.steps = TD_TAP_CLIENT_SAMPLE;
         m.budget_bytes_per_s = (int64_t)(mib * 1048576);
     }
     return td_tap_client_arm(l, &m, err);

@@ -10,7 +10,8 @@ static const struct { const char *fused, *part[TD_FUSED_PARTS]; } known[] = {
     {"gate_up_proj", {"gate_proj", "up_proj", NULL}},
 };
 
-static int put(char *to, const char *name, size_t prefix, const char *tail)
+/* Write the first `prefix` bytes of name, then tail. False: too long. */
+static int put_name(char *to, const char *name, size_t prefix, const char *tail)
 {
     return snprintf(to, TD_FUSED_NAME, "%.*s%s", (int)prefix, name, tail) < TD_FUSED_NAME;
 }
@@ -24,9 +25,9 @@ int td_fused_from(const char *name, struct td_fused *out)
     for (i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(last, known[i].part[0]) || prefix >= TD_FUSED_NAME)
             continue;
-        ok = put(out->layer, name, prefix, known[i].fused);
+        ok = put_name(out->layer, name, prefix, known[i].fused);
         for (out->n = 0; ok && out->n < TD_FUSED_PARTS && known[i].part[out->n]; out->n++)
-            ok = put(out->part[out->n], name, prefix, known[i].part[out->n]);
+            ok = put_name(out->part[out->n], name, prefix, known[i].part[out->n]);
         return ok;
     }
     return 0;
@@ -37,5 +38,6 @@ int td_fused_single(const char *name, struct td_fused *out)
     size_t len = strlen(name);
 
     out->n = 1;
-    return len < TD_FUSED_NAME && put(out->layer, name, len, "") && put(out->part[0], name, len, "");
+    return len < TD_FUSED_NAME && put_name(out->layer, name, len, "") &&
+           put_name(out->part[0], name, len, "");
 }

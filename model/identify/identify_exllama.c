@@ -1,24 +1,32 @@
-/* identify_exllama.c - weights as vLLM's exllama kernels (gptq_gemm on a GPU) read them: unshuffled, named.
+/* identify_exllama.c - identify weights that vLLM shuffled for its exllama kernels.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/exllama_layout.h"
 #include "model/gptq.h"
-#include "model/identify/identify_weight.h"
+#include "model/identify/identify_entries.h"
+#include "model/identify/identify_unpacked.h"
 
 struct sent { const void *qweight, *qzeros, *scales, *perm; };
 
-static bool take_sent(const struct td_identify *s, const struct td_gptq_unpacked *w, struct sent *sent)
+static bool find_sent(const struct td_weight_set *s, const struct td_gptq_unpacked *w,
+                      struct sent *sent)
 {
-    sent->qweight = td_identify_sent(s, "qweight", "I32", 2, (int64_t[]){w->k * w->bits / 32, w->n});
-    sent->qzeros = td_identify_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, w->n * w->bits / 32});
-    sent->scales = td_identify_sent(s, "scales", "F16", 2, (int64_t[]){w->groups, w->n});
-    sent->perm = td_identify_has(s, "perm") ? td_identify_sent(s, "perm", "I32", 1, (int64_t[]){w->k}) : NULL;
-    return sent->qweight && sent->qzeros && sent->scales && !sent->perm == !td_identify_has(s, "perm");
+    sent->qweight =
+        td_weight_set_sent(s, "qweight", "I32", 2, (int64_t[]){w->k * w->bits / 32, w->n});
+    sent->qzeros =
+        td_weight_set_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, w->n * w->bits / 32});
+    sent->scales = td_weight_set_sent(s, "scales", "F16", 2, (int64_t[]){w->groups, w->n});
+    sent->perm = td_weight_set_has(s, "perm")
+                     ? td_weight_set_sent(s, "perm", "I32", 1, (int64_t[]){w->k})
+                     : NULL;
+    return sent->qweight && sent->qzeros && sent->scales &&
+           !sent->perm == !td_weight_set_has(s, "perm");
 }
 
-/* perm says which row is where, and with that which group each row has. */
+/* Derive w->g_idx, each row's group, from perm, each row's place. NULL when rows are in group
+ * order. */
 static int set_g_idx(struct td_gptq_unpacked *w, const int32_t *perm, struct td_error *err)
 {
     w->g_idx = malloc((size_t)w->k * sizeof *w->g_idx);
@@ -32,13 +40,14 @@ static int set_g_idx(struct td_gptq_unpacked *w, const int32_t *perm, struct td_
     return TD_OK;
 }
 
-static int unshuffle(const struct td_identify *s, struct td_gptq_unpacked *w, struct td_error *err)
+static int unshuffle(const struct td_weight_set *s, struct td_gptq_unpacked *w, struct td_error *err)
 {
     struct sent sent;
     int rc;
 
-    if (!take_sent(s, w, &sent))
-        return td_fail(err, TD_EINVAL, "weights of gptq_gemm in another form than its arguments say");
+    if (!find_sent(s, w, &sent))
+        return td_fail(err, TD_EINVAL,
+                       "weights of gptq_gemm in another form than its arguments say");
     rc = td_exllama_unshuffle(w->bits, w->k, w->n, sent.qweight, sent.perm, w->qweight, err);
     if (!rc && sent.perm)
         rc = set_g_idx(w, sent.perm, err);
@@ -47,22 +56,24 @@ static int unshuffle(const struct td_identify *s, struct td_gptq_unpacked *w, st
     memcpy(w->qzeros, sent.qzeros, (size_t)(w->groups * (w->n * w->bits / 32)) * 4);
     memcpy(w->scales, sent.scales, (size_t)(w->groups * w->n) * 2);
     w->scale_dtype = TD_DT_F16;
-    w->zero_offset = td_identify_attr(s, "zero_offset", 1) != 0;
+    w->zero_offset = td_weight_set_attr(s, "zero_offset", 1) != 0;
     return TD_OK;
 }
 
-int td_identify_exllama(struct td_identify *s, struct td_error *err)
+int td_identify_exllama(struct td_weight_set *s, struct td_error *err)
 {
-    int64_t bits = td_identify_attr(s, "bits", 0), k = td_identify_attr(s, "k", 0), group_size = td_identify_attr(s, "group_size", 0);
+    int64_t bits = td_weight_set_attr(s, "bits", 0), k = td_weight_set_attr(s, "k", 0),
+            group_size = td_weight_set_attr(s, "group_size", 0);
     bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
     struct td_gptq_unpacked w = {0};
-    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, td_identify_attr(s, "n", 0), k, k / group_size, err)
+    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, td_weight_set_attr(s, "n", 0), k,
+                                        k / group_size, err)
                   : td_fail(err, TD_EINVAL, "weights of gptq_gemm in sizes that it cannot have");
 
     if (!rc)
         rc = unshuffle(s, &w, err);
     if (!rc)
-        td_identify_weight(s, &w, 0);
+        td_identify_unpacked(s, &w, false);
     td_gptq_unpacked_release(&w);
-    return td_identify_unknown(rc, err);
+    return td_identify_unpack_error(rc, err);
 }

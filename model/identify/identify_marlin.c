@@ -1,53 +1,60 @@
-/* identify_marlin.c - weights as vLLM's Marlin kernel reads them: unpacked, named.
+/* identify_marlin.c - identify weights that vLLM repacked for its Marlin kernel.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Without zero points the type is symmetric (uint4b8, uint8b128): the fixture gets qzeros that say 8 or 128 throughout, so that the op means what
- * any gptq_gemm means. With act-order the rows of a whole layer are sorted, and so are the columns of the A that the kernel gets: the op is kept like
- * that, without a g_idx. */
+ * Without zero points the type is symmetric (uint4b8, uint8b128): the fixture gets qzeros of 8 or
+ * 128 throughout, so that the op means what any gptq_gemm means. With act-order the rows of an
+ * unsliced layer are sorted by group, and so are the columns of the A that the kernel gets: the op
+ * is stored like that, without a g_idx. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/gptq.h"
 #include "model/marlin_layout.h"
-#include "model/identify/identify_weight.h"
+#include "model/identify/identify_entries.h"
+#include "model/identify/identify_unpacked.h"
 
-static const void *sent_16bit(const struct td_identify *s, const char *role, enum td_dtype *dtype, int ndim, const int64_t *shape)
+static const void *sent_16bit(const struct td_weight_set *s, const char *role, enum td_dtype *dtype,
+                              int ndim, const int64_t *shape)
 {
-    const void *data = td_identify_sent(s, role, "F16", ndim, shape);
+    const void *data = td_weight_set_sent(s, role, "F16", ndim, shape);
 
     *dtype = TD_DT_F16;
-    if (!data && (data = td_identify_sent(s, role, "BF16", ndim, shape)))
+    if (!data && (data = td_weight_set_sent(s, role, "BF16", ndim, shape)))
         *dtype = TD_DT_BF16;
     return data;
 }
 
-static int take_zeros(const struct td_identify *s, struct td_gptq_unpacked *w, struct td_error *err)
+static int unpack_zeros(const struct td_weight_set *s, struct td_gptq_unpacked *w,
+                        struct td_error *err)
 {
     const int64_t words = w->n * w->bits / 32;
     const void *zeros;
 
-    if (!td_identify_has(s, "qzeros")) {
+    if (!td_weight_set_has(s, "qzeros")) {
         memset(w->qzeros, w->bits == 4 ? 0x77 : 0x7f, (size_t)(w->groups * words) * 4);
         w->zero_offset = 1;
         return TD_OK;
     }
-    zeros = td_identify_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, words});
+    zeros = td_weight_set_sent(s, "qzeros", "I32", 2, (int64_t[]){w->groups, words});
     if (!zeros)
-        return td_fail(err, TD_EINVAL, "zero points of Marlin in another form than its arguments say");
+        return td_fail(err, TD_EINVAL,
+                       "zero points of Marlin in another form than its arguments say");
     return td_marlin_unpack_zeros(w->bits, w->groups, w->n, zeros, w->qzeros, err);
 }
 
-/* The groups of rows that belong together in any order; vLLM gives them sorted. */
-static int take_g_idx(const struct td_identify *s, struct td_gptq_unpacked *w, struct td_error *err)
+/* Copy g_idx, which vLLM gives sorted: the rows of a group are together, in any order. Left out
+ * when it is the trivial one. */
+static int copy_g_idx(const struct td_weight_set *s, struct td_gptq_unpacked *w, struct td_error *err)
 {
-    const int32_t *g_idx = td_identify_sent(s, "g_idx", "I32", 1, (int64_t[]){w->k});
+    const int32_t *g_idx = td_weight_set_sent(s, "g_idx", "I32", 1, (int64_t[]){w->k});
     int64_t i;
 
-    if (!td_identify_has(s, "g_idx"))
+    if (!td_weight_set_has(s, "g_idx"))
         return TD_OK;
     for (i = 0; g_idx && i < w->k; i++)
         if (g_idx[i] < 0 || g_idx[i] >= w->groups)
-            return td_fail(err, TD_EINVAL, "Marlin's g_idx[%lld] is %d, there are %lld groups", (long long)i, g_idx[i], (long long)w->groups);
+            return td_fail(err, TD_EINVAL, "Marlin's g_idx[%lld] is %d, there are %lld groups",
+                           (long long)i, g_idx[i], (long long)w->groups);
     if (!g_idx)
         return td_fail(err, TD_EINVAL, "Marlin's g_idx is not a number for each row");
     if (td_gptq_g_idx_is_trivial(g_idx, w->k, w->k / w->groups))
@@ -59,9 +66,10 @@ static int take_g_idx(const struct td_identify *s, struct td_gptq_unpacked *w, s
     return TD_OK;
 }
 
-static int unpack(const struct td_identify *s, struct td_gptq_unpacked *w, struct td_error *err)
+static int unpack(const struct td_weight_set *s, struct td_gptq_unpacked *w, struct td_error *err)
 {
-    const void *qweight = td_identify_sent(s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
+    const void *qweight = td_weight_set_sent(
+        s, "qweight", "I32", 2, (int64_t[]){w->k / TD_MARLIN_TILE_K, w->n * w->bits / 2});
     const void *scales = sent_16bit(s, "scales", &w->scale_dtype, 2, (int64_t[]){w->groups, w->n});
     int rc;
 
@@ -71,46 +79,48 @@ static int unpack(const struct td_identify *s, struct td_gptq_unpacked *w, struc
     if (!rc)
         rc = td_marlin_unpermute_scales(w->groups, w->n, scales, w->scales, err);
     if (!rc)
-        rc = take_zeros(s, w, err);
-    return rc ? rc : take_g_idx(s, w, err);
+        rc = unpack_zeros(s, w, err);
+    return rc ? rc : copy_g_idx(s, w, err);
 }
 
-/* A bias lies as the scales of one group. */
-static int keep_bias(struct td_identify *s, int64_t n, struct td_error *err)
+/* Add the bias, if one was sent. It lies permuted like the scales of one group. */
+static int add_bias(struct td_weight_set *s, int64_t n, struct td_error *err)
 {
+    struct td_weight_tensor *t = &s->t[s->n];
     enum td_dtype dtype;
     const void *data = sent_16bit(s, "bias", &dtype, 1, &n);
-    int i, rc;
+    int i;
 
-    for (i = 0; i < s->n_w && strcmp(s->w[i].role, "bias"); i++)
+    for (i = 0; i < s->n_sent && strcmp(s->sent[i].rec.role, "bias"); i++)
         ;
-    if (i == s->n_w)
+    if (i == s->n_sent)
         return TD_OK;
     if (!data)
         return td_fail(err, TD_EINVAL, "Marlin's bias is not a number for each output");
-    s->owned[s->n] = malloc((size_t)n * 2);
-    if (!s->owned[s->n])
+    td_weight_set_add_sent(s, &s->sent[i]);
+    t->size = (size_t)n * 2;
+    t->data = t->owned = malloc(t->size);
+    if (!t->owned)
         return td_fail(err, TD_ENOMEM, "out of memory for %lld outputs", (long long)n);
-    rc = td_marlin_unpermute_scales(1, n, data, s->owned[s->n], err);
-    td_identify_tensor(&s->t[s->n], &s->w[i]);
-    s->data[s->n] = s->owned[s->n];
-    s->size[s->n++] = (size_t)n * 2;
-    return rc;
+    return td_marlin_unpermute_scales(1, n, data, t->owned, err);
 }
 
-int td_identify_marlin(struct td_identify *s, struct td_error *err)
+int td_identify_marlin(struct td_weight_set *s, struct td_error *err)
 {
-    int64_t bits = td_identify_attr(s, "bits", 0), k = td_identify_attr(s, "k", 0), group_size = td_identify_attr(s, "group_size", 0), n = td_identify_attr(s, "n", 0);
+    int64_t bits = td_weight_set_attr(s, "bits", 0),
+            group_size = td_weight_set_attr(s, "group_size", 0);
+    int64_t k = td_weight_set_attr(s, "k", 0), n = td_weight_set_attr(s, "n", 0);
     bool sane = (bits == 4 || bits == 8) && group_size > 0 && k % group_size == 0;
     struct td_gptq_unpacked w = {0};
-    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, n, k, k / group_size, err) : td_fail(err, TD_EINVAL, "weights of Marlin in sizes that it cannot have");
+    int rc = sane ? td_gptq_unpacked_init(&w, (int)bits, n, k, k / group_size, err)
+                  : td_fail(err, TD_EINVAL, "weights of Marlin in sizes that it cannot have");
 
     if (!rc)
         rc = unpack(s, &w, err);
     if (!rc) {
-        td_identify_weight(s, &w, TD_IDENTIFY_SORTED);
-        rc = keep_bias(s, n, err);
+        td_identify_unpacked(s, &w, true);
+        rc = add_bias(s, n, err);
     }
     td_gptq_unpacked_release(&w);
-    return td_identify_unknown(rc, err);
+    return td_identify_unpack_error(rc, err);
 }

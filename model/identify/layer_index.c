@@ -1,4 +1,4 @@
-/* layer_index.c - name a layer by the content of its weights.
+/* layer_index.c - the checkpoint that a server loaded: which of its layers has these very bytes?
  * SPDX-License-Identifier: Apache-2.0 */
 #include "model/identify/layer_index.h"
 
@@ -96,12 +96,15 @@ void **td_layer_index_state(struct td_layer_index *l, const char *name, void (*r
     return &l->state[i].p;
 }
 
-static bool same_shape(const struct td_gptq_weight *w, const struct td_layer_index_key *key)
+static bool same_sizes(const struct td_gptq_weight *w, const struct td_layer_index_key *key)
 {
-    return w->qweight && w->bits == key->bits && w->group_size == key->group_size && w->k == key->k && w->n == key->n;
+    return w->qweight && w->bits == key->bits && w->group_size == key->group_size &&
+           w->k == key->k && w->n == key->n;
 }
 
-static const struct td_layer_index_key *hash_layer(struct known *known, const struct td_gptq_weight *w)
+/* The hashes of a layer of the checkpoint, computed once. */
+static const struct td_layer_index_key *hash_layer(struct known *known,
+                                                   const struct td_gptq_weight *w)
 {
     struct td_layer_index_key *key = &known->key;
 
@@ -116,7 +119,8 @@ static const struct td_layer_index_key *hash_layer(struct known *known, const st
     return key;
 }
 
-int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_key *key, const char **name)
+int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_key *key,
+                        const char **name)
 {
     int found = 0;
     size_t i;
@@ -126,11 +130,11 @@ int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_ke
         const struct td_checkpoint_layer *layer = &l->ck->layers[i];
         const struct td_layer_index_key *have;
 
-        if (!same_shape(&layer->weight, key))
+        if (!same_sizes(&layer->weight, key))
             continue;
         have = hash_layer(&l->known[i], &layer->weight);
-        if (!td_hash_eq(have->qweight, key->qweight) || !td_hash_eq(have->qzeros, key->qzeros) || !td_hash_eq(have->scales, key->scales) ||
-            !td_hash_eq(have->g_idx, key->g_idx))
+        if (!td_hash_eq(have->qweight, key->qweight) || !td_hash_eq(have->qzeros, key->qzeros) ||
+            !td_hash_eq(have->scales, key->scales) || !td_hash_eq(have->g_idx, key->g_idx))
             continue;
         if (!found++)
             *name = layer->name;

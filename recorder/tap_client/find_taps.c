@@ -1,5 +1,7 @@
-/* find_taps.c - from a port or a process to the sockets of the taps in it and its descendants.
+/* find_taps.c - from a port or a process to the sockets of its taps.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/find_taps.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -11,32 +13,32 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/proc_files.h"
 
 #define INODES_MAX 64
 #define PROCESSES_MAX 65536
 
-struct process { pid_t pid, parent; bool in; };
+static const char loaded[] =
+    "the tap is loaded but has seen no GEMM yet: send the server a request first; it sees "
+    "td_gptq_gemm, and the CPU builds of vLLM and llama.cpp in shared libraries, but nothing that "
+    "is linked statically or looked up by dlsym";
+static const char not_loaded[] =
+    "the server runs without the tap: start it with `record --run -- COMMAND`, or after "
+    "`eval \"$(record --tap-env)\"` in its shell";
 
-/* ---- /proc --------------------------------------------------------------------------------------------------------- */
+struct process { pid_t pid, parent; bool in; }; /* in: of the server */
 
-static int read_proc(pid_t pid, const char *what, struct td_buf *out)
-{
-    char path[64];
+/* ---- /proc ----------------------------------------------------------------------------------- */
 
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
-    return td_fs_read(path, out->max - 1, out, NULL);
-}
-
-/* A value of the environment that the process started with. */
-static bool env_of(pid_t pid, const char *name, char *out, size_t max)
+/* Read a variable of the environment that the process started with. False: it is not set, or does
+ * not fit. */
+static bool read_env(pid_t pid, const char *name, char *out, size_t max)
 {
     struct td_buf b = TD_BUF_INIT(4u << 20);
     size_t len = strlen(name), at;
     bool found = false;
 
-    if (!read_proc(pid, "environ", &b))
+    if (client_read_proc(pid, "environ", &b))
         for (at = 0; at < b.len && !found; at += strlen(b.data + at) + 1)
             if (!strncmp(b.data + at, name, len) && b.data[at + len] == '=')
                 found = snprintf(out, max, "%s", b.data + at + len + 1) < (int)max;
@@ -44,20 +46,22 @@ static bool env_of(pid_t pid, const char *name, char *out, size_t max)
     return found;
 }
 
-static pid_t parent_of(pid_t pid)
+/* -1: not known. */
+static pid_t read_parent(pid_t pid)
 {
-    struct td_buf b = TD_BUF_INIT(1u << 20); /* td_fs_read wants room for a block */
+    struct td_buf b = TD_BUF_INIT(1u << 20);
     int parent = -1;
     char *p;
 
-    if (!read_proc(pid, "stat", &b) && (p = strrchr(td_buf_str(&b), ')')) && sscanf(p, ") %*c %d", &parent) != 1)
+    if (client_read_proc(pid, "stat", &b) && (p = strrchr(td_buf_str(&b), ')')) &&
+        sscanf(p, ") %*c %d", &parent) != 1)
         parent = -1;
     td_buf_release(&b);
     return parent;
 }
 
-/* All processes that we can see. */
-static struct process *processes(size_t *n)
+/* List all processes that we can see; freed by the caller. NULL: there are none. */
+static struct process *list_processes(size_t *n)
 {
     struct process *all = NULL, *more;
     DIR *d = opendir("/proc");
@@ -74,7 +78,7 @@ static struct process *processes(size_t *n)
             all = more;
         }
         all[*n].pid = atoi(e->d_name);
-        all[*n].parent = parent_of(all[*n].pid);
+        all[*n].parent = read_parent(all[*n].pid);
         all[(*n)++].in = false;
     }
     if (d)
@@ -82,7 +86,8 @@ static struct process *processes(size_t *n)
     return all;
 }
 
-static void add_descendants(struct process *all, size_t n)
+/* Mark all descendants of marked processes. */
+static void mark_descendants(struct process *all, size_t n)
 {
     bool grew = true;
     size_t i, j;
@@ -96,8 +101,10 @@ static void add_descendants(struct process *all, size_t n)
     }
 }
 
-/* ---- port -> sockets' inodes -> processes -------------------------------------------------------------------------- */
+/* ---- port -> sockets' inodes -> processes ---------------------------------------------------- */
 
+/* Append the inodes of the sockets that listen on a port, of one table of the kernel. Returns how
+ * many there are then. */
 static int listening_inodes(const char *table, int port, unsigned long *inode, int n)
 {
     FILE *f = fopen(table, "re");
@@ -107,7 +114,9 @@ static int listening_inodes(const char *table, int port, unsigned long *inode, i
         unsigned local, status;
         unsigned long i;
 
-        if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &local, &status, &i) == 3 &&
+        if (sscanf(line,
+                   " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu",
+                   &local, &status, &i) == 3 &&
             status == 0x0a && (int)local == port)
             inode[n++] = i;
     }
@@ -116,6 +125,7 @@ static int listening_inodes(const char *table, int port, unsigned long *inode, i
     return n;
 }
 
+/* Has the process one of these sockets open? *denied is set when we may not look. */
 static bool has_socket(pid_t pid, const unsigned long *inode, int n, bool *denied)
 {
     char path[64], to[64], want[64];
@@ -146,19 +156,23 @@ static bool has_socket(pid_t pid, const unsigned long *inode, int n, bool *denie
 static int mark_port(struct process *all, size_t n_all, int port, struct td_error *err)
 {
     unsigned long inode[INODES_MAX];
-    int n = listening_inodes("/proc/net/tcp6", port, inode, listening_inodes("/proc/net/tcp", port, inode, 0));
+    int n = listening_inodes("/proc/net/tcp6", port, inode,
+                             listening_inodes("/proc/net/tcp", port, inode, 0));
     bool denied = false, any = false;
     size_t i;
 
     if (!n)
-        return td_fail(err, TD_ENOTFOUND, "no process of this machine listens on port %d; for a server in a container give --tap-socket", port);
+        return td_fail(err, TD_ENOTFOUND,
+                       "no process of this machine listens on port %d; for a server in a container "
+                       "give --tap-socket",
+                       port);
     for (i = 0; i < n_all; i++) {
         all[i].in = has_socket(all[i].pid, inode, n, &denied);
         any |= all[i].in;
     }
     if (!any)
-        return td_fail(err, TD_ENOTFOUND, "port %d belongs to a process that %s; give --tap-socket", port,
-                       denied ? "another user owns" : "is hidden from us (a container?)");
+        return td_fail(err, TD_ENOTFOUND, "port %d belongs to a process that %s; give --tap-socket",
+                       port, denied ? "another user owns" : "is hidden from us (a container?)");
     return TD_OK;
 }
 
@@ -174,74 +188,80 @@ static int mark_pid(struct process *all, size_t n, pid_t pid, struct td_error *e
     return td_fail(err, TD_ENOTFOUND, "process %d is gone", (int)pid);
 }
 
-/* ---- process -> socket --------------------------------------------------------------------------------------------- */
+/* ---- process -> socket ----------------------------------------------------------------------- */
 
-static bool owned_folder(const char *dir, uid_t uid)
+/* Is it a folder of this user, and closed to all others? */
+static bool is_private_folder(const char *dir, uid_t uid)
 {
     struct stat st;
 
     return !lstat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == uid && !(st.st_mode & 077);
 }
 
-static bool socket_of(pid_t pid, char out[CLIENT_SOCKET])
+/* The path of the process's socket, where its environment puts it. False: there is none, or it is
+ * in somebody else's folder. */
+static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH])
 {
-    char proc[64], base[CLIENT_SOCKET], dir[CLIENT_SOCKET + 16];
+    char proc[64], base[CLIENT_SOCKET_PATH], dir[CLIENT_SOCKET_PATH + 16];
     struct stat st;
 
     snprintf(proc, sizeof proc, "/proc/%d", (int)pid);
     if (stat(proc, &st))
         return false;
-    if (env_of(pid, "TD_TAP_DIR", base, sizeof base))
+    if (read_env(pid, "TD_TAP_DIR", base, sizeof base))
         snprintf(dir, sizeof dir, "%s", base);
-    else if (env_of(pid, "XDG_RUNTIME_DIR", base, sizeof base) && base[0])
+    else if (read_env(pid, "XDG_RUNTIME_DIR", base, sizeof base) && base[0])
         snprintf(dir, sizeof dir, "%s/tapedeck", base);
     else
         snprintf(dir, sizeof dir, "/tmp/tapedeck-%u", (unsigned)st.st_uid);
-    return owned_folder(dir, st.st_uid) && snprintf(out, CLIENT_SOCKET, "%s/tap-%d.sock", dir, (int)pid) < (int)CLIENT_SOCKET && !stat(out, &st) &&
-           S_ISSOCK(st.st_mode);
+    return is_private_folder(dir, st.st_uid) &&
+           snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) <
+               (int)CLIENT_SOCKET_PATH &&
+           !stat(out, &st) && S_ISSOCK(st.st_mode);
 }
 
 static bool has_tap_loaded(pid_t pid)
 {
     struct td_buf b = TD_BUF_INIT(64u << 20);
-    bool found = !read_proc(pid, "maps", &b) && b.data && strstr(b.data, "libtapedeck-tap.so");
+    bool found = client_read_proc(pid, "maps", &b) && strstr(b.data, "libtapedeck-tap.so");
 
     td_buf_release(&b);
     return found;
 }
 
-static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX], int *n, struct td_error *err)
+static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
+                     int *n, struct td_error *err)
 {
     struct process *all;
     size_t n_all, i;
-    bool loaded = false;
+    bool any_loaded = false;
     int rc;
 
     *n = 0;
-    all = processes(&n_all);
+    all = list_processes(&n_all);
     if (!all)
-        return td_fail(err, TD_EIO, "/proc cannot be read: the tap's process cannot be found; give --tap-socket");
+        return td_fail(
+            err, TD_EIO,
+            "/proc cannot be read: the tap's process cannot be found; give --tap-socket");
     rc = t->pid > 0 ? mark_pid(all, n_all, t->pid, err) : mark_port(all, n_all, t->port, err);
     if (!rc)
-        add_descendants(all, n_all);
-    for (i = 0; i < n_all && !rc && *n < CLIENT_MAX; i++) {
+        mark_descendants(all, n_all);
+    for (i = 0; i < n_all && !rc && *n < CLIENT_MAX_TAPS; i++) {
         if (!all[i].in)
             continue;
-        if (socket_of(all[i].pid, out[*n].socket))
+        if (find_socket(all[i].pid, out[*n].socket))
             out[(*n)++].pid = all[i].pid;
         else
-            loaded |= has_tap_loaded(all[i].pid);
+            any_loaded |= has_tap_loaded(all[i].pid);
     }
     free(all);
     if (!rc && !*n)
-        rc = td_fail(err, TD_ENOTFOUND, "%s", loaded ? "the tap is loaded but has seen no GEMM yet: send the server a request first; it knows td_gptq_gemm, "
-                                                       "the CPU builds of vLLM and llama.cpp with shared libraries, nothing that is linked statically or asked by dlsym"
-                                                     : "the server runs without the tap: start it with `record --run -- COMMAND`, or after "
-                                                       "`eval \"$(record --tap-env)\"` in its shell");
+        rc = td_fail(err, TD_ENOTFOUND, "%s", any_loaded ? loaded : not_loaded);
     return rc;
 }
 
-int client_find(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX], int *n, struct td_error *err)
+int client_find_taps(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
+                     int *n, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + t->wait_ms * TD_NS_PER_MS;
     struct td_error last = {0};
@@ -250,8 +270,10 @@ int client_find(const struct td_tap_client_target *t, struct client_found out[CL
     if (t->socket) {
         *n = 1;
         out[0].pid = 0;
-        if (snprintf(out[0].socket, CLIENT_SOCKET, "%s", t->socket) >= (int)CLIENT_SOCKET)
-            return td_fail(err, TD_EINVAL, "%s: longer than the %zu bytes that a socket's path may have", t->socket, CLIENT_SOCKET - 1);
+        if (snprintf(out[0].socket, CLIENT_SOCKET_PATH, "%s", t->socket) >= (int)CLIENT_SOCKET_PATH)
+            return td_fail(err, TD_EINVAL,
+                           "%s: longer than the %zu bytes that a socket's path may have", t->socket,
+                           CLIENT_SOCKET_PATH - 1);
         return TD_OK;
     }
     if (t->pid <= 0 && (t->port <= 0 || t->port > 65535))
@@ -266,7 +288,7 @@ int client_find(const struct td_tap_client_target *t, struct client_found out[CL
     return rc ? td_fail(err, rc, "%s", last.msg) : TD_OK;
 }
 
-int client_runtime_dir(char *out, size_t n, struct td_error *err)
+int client_socket_dir(char *out, size_t n, struct td_error *err)
 {
     const char *set = getenv("TD_TAP_DIR"), *xdg = getenv("XDG_RUNTIME_DIR");
     int len;
@@ -277,49 +299,18 @@ int client_runtime_dir(char *out, size_t n, struct td_error *err)
         len = snprintf(out, n, "%s/tapedeck", xdg);
     else
         len = snprintf(out, n, "/tmp/tapedeck-%u", (unsigned)geteuid());
-    if (len >= (int)n || len + 24 >= (int)CLIENT_SOCKET)
-        return td_fail(err, TD_EINVAL, "the runtime folder's path is too long for a socket; set TD_TAP_DIR to a shorter one");
+    if (len >= (int)n || len + 24 >= (int)CLIENT_SOCKET_PATH)
+        return td_fail(
+            err, TD_EINVAL,
+            "the runtime folder's path is too long for a socket; set TD_TAP_DIR to a shorter one");
     if (mkdir(out, 0700) && errno != EEXIST)
-        return td_fail(err, TD_EIO, "%s: cannot create the runtime folder: %s; set TD_TAP_DIR to another", out, strerror(errno));
-    if (!owned_folder(out, geteuid()))
-        return td_fail(err, TD_EIO, "%s: not a folder of mode 0700 of our own; remove it, or set TD_TAP_DIR to another", out);
+        return td_fail(err, TD_EIO,
+                       "%s: cannot create the runtime folder: %s; set TD_TAP_DIR to another", out,
+                       strerror(errno));
+    if (!is_private_folder(out, geteuid()))
+        return td_fail(
+            err, TD_EIO,
+            "%s: not a folder of mode 0700 of our own; remove it, or set TD_TAP_DIR to another",
+            out);
     return TD_OK;
-}
-
-/* The folder of a config.json, or a GGUF file, as an absolute path. */
-static bool resolve_model(pid_t pid, const char *value, char *out, size_t n)
-{
-    char path[TD_PATH_MAX], real[TD_PATH_MAX], cwd[64] = "";
-    size_t len = strlen(value);
-    char *slash;
-
-    if (value[0] != '/')
-        snprintf(cwd, sizeof cwd, "/proc/%d/cwd/", (int)pid);
-    if (snprintf(path, sizeof path, "%s%s/config.json", cwd, value) >= (int)sizeof path)
-        return false;
-    if (realpath(path, real) && (slash = strrchr(real, '/'))) {
-        *slash = '\0';
-        return snprintf(out, n, "%s", real) < (int)n;
-    }
-    path[strlen(path) - strlen("/config.json")] = '\0';
-    return len > 5 && !strcasecmp(value + len - 5, ".gguf") && realpath(path, real) && snprintf(out, n, "%s", real) < (int)n;
-}
-
-bool client_model_path(pid_t pid, char *out, size_t n)
-{
-    struct td_buf b = TD_BUF_INIT(1u << 20);
-    bool found = false, next = false;
-    size_t at;
-
-    if (!read_proc(pid, "cmdline", &b))
-        for (at = 0; at < b.len && !found; at += strlen(b.data + at) + 1) {
-            const char *arg = b.data + at, *value = next ? arg : NULL;
-
-            if (!strncmp(arg, "--model=", 8))
-                value = arg + 8;
-            next = !strcmp(arg, "--model") || !strcmp(arg, "-m") || !strcmp(arg, "serve"); /* "vllm serve DIR" */
-            found = value && resolve_model(pid, value, out, n);
-        }
-    td_buf_release(&b);
-    return found;
 }

@@ -1,123 +1,132 @@
-/* flight_facts.c - what the flight recorders of a server kept, asking them to keep it, and which recorded op was the first bad one.
+/* flight_facts.c - dumps of the flight recorders, and the first op with a bad output.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/flight_facts.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/log.h"
-#include "recorder/tap_client/tap_client_parts.h"
 #include "recorder/tap/core/tap_values.h"
 
-#define KEPT_MAX 64                   /* facts of the manifest */
+#define DUMPS_LISTED 64               /* in the manifest */
 
-static const char *const reason[TAP_DUMP_REASONS] = {[TAP_DUMP_NOT_FINITE] = "an output was not finite", [TAP_DUMP_ZERO] = "an output was all zero",
-                                                [TAP_DUMP_SIGNAL] = "SIGUSR1", [TAP_DUMP_COLLAPSE] = "an answer collapsed"};
+static const char *const reason[TAP_DUMP_REASONS] = {
+    [TAP_DUMP_NOT_FINITE] = "an output was not finite",
+    [TAP_DUMP_ZERO] = "an output was all zero",
+    [TAP_DUMP_SIGNAL] = "SIGUSR1",
+    [TAP_DUMP_COLLAPSE] = "an answer collapsed",
+};
 
-/* ---- what was kept ------------------------------------------------------------------------------------------------- */
+/* ---- dumps ----------------------------------------------------------------------------------- */
 
-bool client_take_kept(struct td_tap_client *l, const struct client_tap *lk, const struct tap_dump *rec)
+bool client_flight_read_dump(struct client_flight *f, struct td_writer *w, int pid,
+                             const struct tap_dump *rec)
 {
     cJSON *one;
 
     if (rec->why == TAP_DUMP_NONE || rec->why >= TAP_DUMP_REASONS)
         return false;
-    td_writer_count(l->opt.writer, "flight.kept", 1, 0);
-    l->flight.kept = l->flight.kept ? l->flight.kept : cJSON_CreateArray();
-    if (cJSON_GetArraySize(l->flight.kept) >= KEPT_MAX)
+    td_writer_count(w, "flight.kept", 1, 0);
+    f->dumps = f->dumps ? f->dumps : cJSON_CreateArray();
+    if (cJSON_GetArraySize(f->dumps) >= DUMPS_LISTED)
         return true;
-    td_log(TD_LOG_WARN, "tap", "process %d: %s; what the flight recorder has is kept", (int)lk->pid, reason[rec->why]);
+    td_log(TD_LOG_WARN, "tap", "process %d: %s; the flight recorder's ring is dumped", pid,
+           reason[rec->why]);
     one = cJSON_CreateObject();
-    cJSON_AddNumberToObject(one, "pid", lk->pid);
+    cJSON_AddNumberToObject(one, "pid", pid);
     cJSON_AddStringToObject(one, "why", reason[rec->why]);
     cJSON_AddNumberToObject(one, "t_ns", (double)rec->rec.t_ns);
     cJSON_AddNumberToObject(one, "ring_bytes", (double)rec->ring_bytes);
-    cJSON_AddItemToArray(l->flight.kept, one);
+    cJSON_AddItemToArray(f->dumps, one);
     return true;
 }
 
-const char *client_flight_word(const struct tap_op *rec)
+const char *client_flight_reason(const struct tap_op *rec)
 {
     return reason[rec->dump_reason];
 }
 
-/* ---- the first bad op ---------------------------------------------------------------------------------------------- */
+/* ---- the first bad op ------------------------------------------------------------------------ */
 
+/* Count the values of a tensor; data NULL: none. */
 static struct tap_value_counts look_at(const struct tap_tensor *t, const uint8_t *data)
 {
-    struct tap_value_counts l = {0};
+    struct tap_value_counts look = {0};
 
     if (data)
-        tap_values_count(&l, t->dtype, data, t->bytes);
-    return l;
+        tap_values_count(&look, t->dtype, data, t->bytes);
+    return look;
 }
 
-static int64_t attr(const struct client_op *op, const char *name)
+/* Processes are ranks of one server: the earliest op of all counts, on the clock that they
+ * share. */
+void client_flight_check_op(struct client_flight *f, const struct client_op *op, const char *layer,
+                            int64_t number)
 {
-    int i;
-
-    for (i = 0; i < op->rec->n_attrs; i++)
-        if (!strcmp(op->attr[i].name, name))
-            return op->attr[i].value;
-    return -1;
-}
-
-/* Another process is another rank: the earliest of all counts, on the clock that they share. */
-void client_flight_look(struct td_tap_client *l, const struct client_op *op, const char *layer, int64_t number)
-{
-    struct client_bad *b = &l->flight.bad;
+    struct client_first_bad *b = &f->bad;
     const struct tap_op *rec = op->rec;
     struct tap_value_counts out, in = {0};
     int i;
 
-    if (!l->mode.flight_mib || (b->found && b->t_ns <= rec->rec.t_ns))
+    if (b->found && b->t_ns <= rec->rec.t_ns)
         return;
     out = look_at(&op->tensor[rec->n_w + rec->n_in], op->data[rec->n_in]);
     for (i = 0; i < rec->n_in; i++)
         if (op->data[i])
-            tap_values_count(&in, op->tensor[rec->n_w + i].dtype, op->data[i], op->tensor[rec->n_w + i].bytes);
+            tap_values_count(&in, op->tensor[rec->n_w + i].dtype, op->data[i],
+                        op->tensor[rec->n_w + i].bytes);
     if (!out.not_finite && (!out.n || out.not_zero || (in.n && !in.not_zero)))
         return;
-    *b = (struct client_bad){.found = true, .t_ns = rec->rec.t_ns, .op = number, .m = attr(op, "m"), .n = attr(op, "n"), .k = attr(op, "k"),
-                            .values = out.n, .not_finite = out.not_finite, .in_not_finite = in.not_finite};
+    *b = (struct client_first_bad){.found = true,
+                                   .t_ns = rec->rec.t_ns,
+                                   .op = number,
+                                   .values = out.n,
+                                   .not_finite = out.not_finite,
+                                   .in_not_finite = in.not_finite,
+                                   .m = client_op_attr(op, "m", -1),
+                                   .n = client_op_attr(op, "n", -1),
+                                   .k = client_op_attr(op, "k", -1)};
     snprintf(b->layer, sizeof b->layer, "%s", layer ? layer : "a layer without a name");
     snprintf(b->symbol, sizeof b->symbol, "%s", rec->symbol);
 }
 
-static void say_bad(const struct client_bad *b, char *to, size_t n)
+bool client_flight_describe_bad(const struct client_flight *f, char *to, size_t n)
 {
+    const struct client_first_bad *b = &f->bad;
     char what[120], in[120] = "";
 
+    if (!b->found)
+        return false;
     if (b->not_finite)
-        snprintf(what, sizeof what, "%" PRIu64 " of %" PRIu64 " values of its output are not finite", b->not_finite, b->values);
+        snprintf(what, sizeof what,
+                 "%" PRIu64 " of %" PRIu64 " values of its output are not finite", b->not_finite,
+                 b->values);
     else
         snprintf(what, sizeof what, "all %" PRIu64 " values of its output are zero", b->values);
     if (b->in_not_finite)
-        snprintf(in, sizeof in, ", and neither are %" PRIu64 " of its input: it began before, outside of what was recorded", b->in_not_finite);
+        snprintf(in, sizeof in,
+                 ", and neither are %" PRIu64
+                 " of its input: it began before, outside of what was recorded",
+                 b->in_not_finite);
     else
         snprintf(in, sizeof in, ", its inputs all are finite");
-    snprintf(to, n, "the first bad op is %" PRId64 ": %s, %.200s, M %" PRId64 " N %" PRId64 " K %" PRId64 ": %s%s", b->op, b->layer, b->symbol, b->m, b->n, b->k, what, in);
+    snprintf(to, n,
+             "the first bad op is %" PRId64 ": %s, %.200s, M %" PRId64 " N %" PRId64 " K %" PRId64
+             ": %s%s",
+             b->op, b->layer, b->symbol, b->m, b->n, b->k, what, in);
+    return true;
 }
 
-bool td_tap_client_first_bad(struct td_tap_client *l, char *to, size_t n)
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+static cJSON *first_bad_fact(const struct client_flight *f)
 {
-    bool found;
-
-    pthread_mutex_lock(&l->lock);
-    found = l->flight.bad.found;
-    if (found)
-        say_bad(&l->flight.bad, to, n);
-    pthread_mutex_unlock(&l->lock);
-    return found;
-}
-
-/* ---- facts --------------------------------------------------------------------------------------------------------- */
-
-static cJSON *describe_bad(const struct client_bad *b)
-{
+    const struct client_first_bad *b = &f->bad;
     cJSON *o = cJSON_CreateObject();
     char sentence[1024];
 
-    say_bad(b, sentence, sizeof sentence);
+    client_flight_describe_bad(f, sentence, sizeof sentence);
     cJSON_AddNumberToObject(o, "op", (double)b->op);
     cJSON_AddStringToObject(o, "layer", b->layer);
     cJSON_AddStringToObject(o, "symbol", b->symbol);
@@ -128,64 +137,21 @@ static cJSON *describe_bad(const struct client_bad *b)
     return o;
 }
 
-void client_flight_facts(struct td_tap_client *l)
+void client_flight_facts(struct client_flight *f, uint32_t mib, struct td_writer *w)
 {
     cJSON *o;
 
-    if (!l->mode.flight_mib || !l->opt.writer) {
-        cJSON_Delete(l->flight.kept);
+    if (!mib || !w) {
+        cJSON_Delete(f->dumps);
+        f->dumps = NULL;
         return;
     }
     o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "mib", (double)l->mode.flight_mib);
-    cJSON_AddItemToObject(o, "kept", l->flight.kept ? l->flight.kept : cJSON_CreateArray());
-    l->flight.kept = NULL;
-    if (l->flight.bad.found)
-        cJSON_AddItemToObject(o, "first_bad", describe_bad(&l->flight.bad));
-    td_writer_fact(l->opt.writer, "tap", "flight", o);
+    cJSON_AddNumberToObject(o, "mib", (double)mib);
+    cJSON_AddItemToObject(o, "kept", f->dumps ? f->dumps : cJSON_CreateArray());
+    f->dumps = NULL;
+    if (f->bad.found)
+        cJSON_AddItemToObject(o, "first_bad", first_bad_fact(f));
+    td_writer_fact(w, "tap", "flight", o);
     cJSON_Delete(o);
-}
-
-/* ---- asking -------------------------------------------------------------------------------------------------------- */
-
-/* False: nobody could; *busy: another message is on its way, ask again. */
-static bool keep(struct td_tap_client *l, enum tap_dump_reason why, bool *busy)
-{
-    int i, n = 0;
-
-    *busy = pthread_mutex_trylock(&l->talk) != 0; /* a tap that disarms waits for the pump, which may be us */
-    if (*busy)
-        return false;
-    for (i = 0; i < l->n; i++) {
-        struct tap_msg m = {.type = TAP_DUMP, .mode = why}, reply;
-        struct td_error err = {0};
-
-        if (!l->link[i].alive || !l->link[i].armed)
-            continue;
-        if (client_ask(&l->link[i], &m, &reply, CLIENT_KEEP_MS, &err))
-            td_log(TD_LOG_INFO, "tap", "%s", err.msg);
-        else
-            n++;
-    }
-    pthread_mutex_unlock(&l->talk);
-    return n > 0;
-}
-
-void client_flight_poll(struct td_tap_client *l)
-{
-    bool busy = false;
-
-    if (!l->opt.keep || !*l->opt.keep)
-        return;
-    if (!keep(l, TAP_DUMP_SIGNAL, &busy) && !busy)
-        td_log(TD_LOG_WARN, "tap", "SIGUSR1: no flight recorder is on its way (it runs in the tapped repeats, on a GPU), or what it has is being kept already");
-    if (!busy)
-        *l->opt.keep = 0;
-}
-
-bool td_tap_client_keep(struct td_tap_client *l)
-{
-    bool busy;
-
-    return l->mode.flight_mib && keep(l, TAP_DUMP_COLLAPSE, &busy);
 }

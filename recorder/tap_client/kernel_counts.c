@@ -1,64 +1,69 @@
-/* kernel_counts.c - the kernels that a server launched on its GPU, by name: what the fixture covers of them, and what it does not.
+/* kernel_counts.c - count the kernels that a server launched on its GPU, by name.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/kernel_counts.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder/tap_client/client_text.h"
 #include "recorder/tap_client/kernel_names.h"
-#include "recorder/tap_client/tap_client_parts.h"
 
 #define KERNELS_MAX 16384u            /* names; a server has some hundreds */
-#define KERNELS_TOLD 256u             /* in the manifest, the most launched */
+#define KERNELS_LISTED 256u           /* in the manifest, the most launched */
 
-/* One kernel can be part of a product that is recorded, and elsewhere of one that is not. */
-static struct client_kernel *find(struct td_tap_client *l, const char *symbol, bool known)
+/* The entry of a kernel, made if need be; NULL: there is no room for another. A kernel that is part
+ * of a recorded product, and elsewhere of one that is not, has two entries. */
+static struct client_kernel *find_kernel(struct client_kernels *k, const char *symbol, bool known)
 {
     struct client_kernel *more;
     uint32_t i;
 
-    for (i = 0; i < l->n_kernels; i++)
-        if (l->kernels[i].known == known && !strcmp(l->kernels[i].symbol, symbol))
-            return &l->kernels[i];
-    if (l->n_kernels == KERNELS_MAX)
+    for (i = 0; i < k->n; i++)
+        if (k->all[i].known == known && !strcmp(k->all[i].symbol, symbol))
+            return &k->all[i];
+    if (k->n == KERNELS_MAX)
         return NULL;
-    if (!(l->n_kernels & (l->n_kernels - 1))) { /* a power of two, or none: full */
-        more = realloc(l->kernels, (l->n_kernels ? 2 * l->n_kernels : 1) * sizeof *more);
+    if (!(k->n & (k->n - 1))) {        /* a power of two, or none: full */
+        more = realloc(k->all, (k->n ? 2 * k->n : 1) * sizeof *more);
         if (!more)
             return NULL;
-        l->kernels = more;
+        k->all = more;
     }
-    l->kernels[l->n_kernels] = (struct client_kernel){.known = known, .symbol = strdup(symbol)};
-    return l->kernels[l->n_kernels].symbol ? &l->kernels[l->n_kernels++] : NULL;
+    k->all[k->n] = (struct client_kernel){.known = known, .symbol = strdup(symbol)};
+    return k->all[k->n].symbol ? &k->all[k->n++] : NULL;
 }
 
-bool client_take_kernel(struct td_tap_client *l, const struct tap_kernel *rec)
+bool client_kernels_read(struct client_kernels *k, const struct tap_kernel *rec)
 {
-    struct client_kernel *k;
+    struct client_kernel *one;
 
-    if (!client_is_text(rec->symbol, sizeof rec->symbol, false) || rec->known > 1 || rec->n > INT64_MAX / 2)
+    if (!client_is_text(rec->symbol, sizeof rec->symbol, false) || rec->known > 1 ||
+        rec->n > INT64_MAX / 2)
         return false;
-    k = find(l, rec->symbol, rec->known);
-    if (!k)
-        return true;                  /* more names than a program has: only counted, as "launches.seen" */
-    if (k->n < INT64_MAX / 2)
-        k->n += (int64_t)rec->n;
+    one = find_kernel(k, rec->symbol, rec->known);
+    if (!one)
+        return true;                  /* more names than a program has: only counted, as
+                                         "launches.seen" */
+    if (one->n < INT64_MAX / 2)
+        one->n += (int64_t)rec->n;
     return true;
 }
 
-void client_kernels_state(const struct td_tap_client *l, struct td_tap_client_state *out)
+void client_kernels_state(const struct client_kernels *k, struct td_tap_client_state *out)
 {
     int64_t most = 0;
     uint32_t i;
 
-    for (i = 0; i < l->n_kernels; i++) {
-        const struct client_kernel *k = &l->kernels[i];
+    for (i = 0; i < k->n; i++) {
+        const struct client_kernel *one = &k->all[i];
 
-        if (k->known)
-            out->gemms += k->n;
-        else if (td_kernel_is_gemm(k->symbol))
-            out->gemms_other += k->n;
-        if (!k->known && td_kernel_is_gemm(k->symbol) && k->n > most) {
-            most = k->n;
-            td_kernel_short_name(k->symbol, out->other, sizeof out->other);
+        if (one->known)
+            out->gemms += one->n;
+        else if (td_kernel_is_gemm(one->symbol))
+            out->gemms_other += one->n;
+        if (!one->known && td_kernel_is_gemm(one->symbol) && one->n > most) {
+            most = one->n;
+            td_kernel_short_name(one->symbol, out->other, sizeof out->other);
         }
     }
 }
@@ -70,45 +75,44 @@ static int by_count(const void *a, const void *b)
     return x->n != y->n ? (x->n < y->n) - (x->n > y->n) : strcmp(x->symbol, y->symbol);
 }
 
-void client_kernels_facts(struct td_tap_client *l)
+static cJSON *describe_kernel(const struct client_kernel *k)
+{
+    cJSON *o = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(o, "symbol", k->symbol);
+    cJSON_AddNumberToObject(o, "launches", (double)k->n);
+    cJSON_AddBoolToObject(o, "recorded", k->known);
+    return o;
+}
+
+void client_kernels_facts(struct client_kernels *k, struct td_writer *w)
 {
     struct td_tap_client_state state = {0};
     cJSON *all, *unread;
     uint32_t i;
 
-    if (l->unseen)
-        td_writer_fact_str(l->opt.writer, "tap", "unseen", l->unseen);
-    if (!l->n_kernels)
+    if (!k->n)
         return;
-    qsort(l->kernels, l->n_kernels, sizeof *l->kernels, by_count);
+    qsort(k->all, k->n, sizeof *k->all, by_count);
     all = cJSON_CreateArray();
-    for (i = 0; i < l->n_kernels && i < KERNELS_TOLD; i++) {
-        cJSON *o = cJSON_CreateObject();
-
-        cJSON_AddStringToObject(o, "symbol", l->kernels[i].symbol);
-        cJSON_AddNumberToObject(o, "launches", (double)l->kernels[i].n);
-        cJSON_AddBoolToObject(o, "recorded", l->kernels[i].known);
-        cJSON_AddItemToArray(all, o);
-    }
-    td_writer_fact(l->opt.writer, "tap", "kernels", all);
+    for (i = 0; i < k->n && i < KERNELS_LISTED; i++)
+        cJSON_AddItemToArray(all, describe_kernel(&k->all[i]));
+    td_writer_fact(w, "tap", "kernels", all);
     cJSON_Delete(all);
-    client_kernels_state(l, &state);
+    client_kernels_state(k, &state);
     unread = cJSON_CreateNumber((double)state.gemms_other);
-    td_writer_fact(l->opt.writer, "tap", "unread_gemms", unread);
+    td_writer_fact(w, "tap", "unread_gemms", unread);
     cJSON_Delete(unread);
     if (*state.other)
-        td_writer_fact_str(l->opt.writer, "tap", "unread_most", state.other);
+        td_writer_fact_str(w, "tap", "unread_most", state.other);
 }
 
-void client_kernels_release(struct td_tap_client *l)
+void client_kernels_release(struct client_kernels *k)
 {
     uint32_t i;
 
-    for (i = 0; i < l->n_kernels; i++)
-        free(l->kernels[i].symbol);
-    free(l->kernels);
-    free(l->unseen);
-    l->kernels = NULL;
-    l->unseen = NULL;
-    l->n_kernels = 0;
+    for (i = 0; i < k->n; i++)
+        free(k->all[i].symbol);
+    free(k->all);
+    memset(k, 0, sizeof *k);
 }

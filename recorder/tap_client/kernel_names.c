@@ -1,24 +1,37 @@
-/* kernel_names.c - what the symbol of a GPU's kernel tells a reader.
+/* kernel_names.c - what the symbol of a GPU's kernel tells.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Of the Itanium C++ ABI's mangling only this is read: "_Z", then "N...E" around the parts of a nested name, each its length and its letters; "I" begins
- * template arguments. */
+ * Of the Itanium C++ ABI's mangling only this is read: "_Z", then "N...E" around the parts of a
+ * nested name, each a length and its letters; "I" begins template arguments. */
 #include "recorder/tap_client/kernel_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* CUTLASS's kernels of products have "gemm" in their names, those of attention and of copies do not; cuBLASLt adds up parts in splitKreduce_kernel. */
-static const char *const products[] = {"gemm", "Gemm", "GEMM", "Marlin", "machete", "w4a16", "xmma", "nvjet", "gemv", "splitKreduce", "reconstruct_exllama"};
-static const char *const attention[] = {"flash", "Flash", "fmha", "Fmha", "FMHA", "attention", "Attention", "attn", "Attn"};
+/* CUTLASS's matrix products have "gemm" in their names; its attention and its copies do not.
+ * cuBLASLt adds up the parts of a product in splitKreduce_kernel. */
+static const char *const products[] = {"gemm",
+                                       "Gemm",
+                                       "GEMM",
+                                       "Marlin",
+                                       "machete",
+                                       "w4a16",
+                                       "xmma",
+                                       "nvjet",
+                                       "gemv",
+                                       "splitKreduce",
+                                       "reconstruct_exllama"};
+static const char *const attention[] = {"flash",     "Flash",     "fmha", "Fmha", "FMHA",
+                                        "attention", "Attention", "attn", "Attn"};
 
-/* Brings weights into a layout once, when they are loaded: machete's prepack_B, in a namespace that says machete. */
+/* machete's prepack_B, in a namespace of that name, only brings weights into its layout when they
+ * are loaded. */
 static const char *const loading[] = {"prepack"};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* The first of the words that stands in the n letters; NULL: none. */
+/* The first of the words that is found in the n letters; NULL: none is. */
 static const char *word_in(const char *const *words, size_t n_words, const char *letters, size_t n)
 {
     size_t i;
@@ -33,13 +46,15 @@ bool td_kernel_is_gemm(const char *symbol)
 {
     size_t n = strlen(symbol);
 
-    return strncmp(symbol, "triton_", 7) && !word_in(attention, COUNT(attention), symbol, n) && !word_in(loading, COUNT(loading), symbol, n) &&
+    return strncmp(symbol, "triton_", 7) && !word_in(attention, COUNT(attention), symbol, n) &&
+           !word_in(loading, COUNT(loading), symbol, n) &&
            word_in(products, COUNT(products), symbol, n);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* A length and that many letters at *p, which moves behind them. NULL: there is none. */
+/* Read a length and so many letters at *p, and move *p behind them. Returns the letters, *n of
+ * them; NULL: there are none. */
 static const char *read_part(const char **p, size_t *n)
 {
     char *end;
@@ -71,7 +86,7 @@ static void append(char *out, size_t n, const char *text, size_t len)
     }
 }
 
-/* The parts of the name at p, up to its arguments; returns what follows. */
+/* Append the parts of the name at p, up to its arguments. Returns what follows. */
 static const char *append_name(const char *p, char *out, size_t n)
 {
     const char *part;
@@ -81,7 +96,7 @@ static const char *append_name(const char *p, char *out, size_t n)
         p++;
     while ((part = read_part(&p, &len))) {
         if (len > 8 && !strncmp(part, "_GLOBAL_", 8))
-            continue;                  /* a namespace without a name */
+            continue;                  /* an anonymous namespace */
         if (out[0])
             append(out, n, "::", 2);
         append(out, n, part, len);
@@ -91,7 +106,8 @@ static const char *append_name(const char *p, char *out, size_t n)
     return p;
 }
 
-/* Among the arguments the first name that says more than the word for a product. */
+/* Append the first name among the arguments that holds a word for a product, and more than that
+ * word. */
 static void append_argument(const char *p, char *out, size_t n)
 {
     const char *part, *word;

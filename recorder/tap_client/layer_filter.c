@@ -1,4 +1,4 @@
-/* layer_filter.c - which layers' ops are wanted, by their names.
+/* layer_filter.c - the list of `record --layers`: which layers are wanted.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap_client/layer_filter.h"
 
@@ -19,10 +19,11 @@ struct item {
     long from, to;
     char *part[PARTS]; int n_parts;
 };
+/* text : the list, its commas cut; words : the same, each item cut at its dots as well */
 struct td_layer_filter { char *text, *words; struct item item[ITEMS]; int n; };
 
-/* Cut at dots, in place. -1: too many. */
-static int cut(char *s, char *part[PARTS])
+/* Cut s at its dots, in place. Returns how many parts; -1: too many. */
+static int cut_at_dots(char *s, char *part[PARTS])
 {
     int n = 0;
 
@@ -35,7 +36,7 @@ static int cut(char *s, char *part[PARTS])
     return s ? -1 : n;
 }
 
-/* "3" or "0-3". */
+/* Read "3" or "0-3". */
 static bool read_range(const char *s, long *from, long *to)
 {
     char *end;
@@ -56,10 +57,13 @@ static int read_item(struct td_layer_filter *f, char *words, const char *text, s
     if (f->n == ITEMS)
         return td_fail(err, TD_EINVAL, "--layers: more than %d items", ITEMS);
     i->text = text;
-    i->n_parts = cut(words, i->part);
+    i->n_parts = cut_at_dots(words, i->part);
     for (p = 0; p < i->n_parts; p++)
         if (!*i->part[p])
-            return td_fail(err, TD_EINVAL, "--layers \"%s\": a part of a name is empty; give 0-3, mlp.down_proj, 8.*_proj, with commas between", text);
+            return td_fail(err, TD_EINVAL,
+                           "--layers \"%s\": a part of a name is empty; give 0-3, mlp.down_proj, "
+                           "8.*_proj, with commas between",
+                           text);
     if (i->n_parts < 0)
         return td_fail(err, TD_EINVAL, "--layers \"%s\": more than %d parts", text, PARTS);
     i->has_range = read_range(i->part[0], &i->from, &i->to);
@@ -114,9 +118,10 @@ int td_layer_filter_check(const char *text, struct td_error *err)
     return rc;
 }
 
-/* ---- does it fit? -------------------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
-struct name { char bytes[NAME_BYTES]; char *part[PARTS]; int n, number_at; long number; }; /* number -1: it has none */
+/* number -1: it has none */
+struct name { char bytes[NAME_BYTES]; char *part[PARTS]; int n, number_at; long number; };
 
 static bool is_number(const char *s)
 {
@@ -129,7 +134,7 @@ static void read_name(struct name *n, const char *name)
     int i;
 
     snprintf(n->bytes, sizeof n->bytes, "%s", name);
-    n->n = cut(n->bytes, n->part);
+    n->n = cut_at_dots(n->bytes, n->part);
     n->number = -1;
     n->number_at = -1;
     for (i = 0; i < n->n && n->number < 0; i++)
@@ -141,7 +146,8 @@ static void read_name(struct name *n, const char *name)
         n->number = strtol(hyphen + 1, NULL, 10);
 }
 
-/* The item's parts from `first` on, one after the other in the name from part `at` on. */
+/* Does the name have, anywhere from its part `at` on, the item's parts from `first` on, one after
+ * the other? */
 static bool has_parts(const struct item *i, int first, const struct name *n, int at)
 {
     int p;
@@ -155,11 +161,12 @@ static bool has_parts(const struct item *i, int first, const struct name *n, int
     return false;
 }
 
-static bool fits(const struct item *i, const struct name *n, const char *name)
+static bool item_fits(const struct item *i, const struct name *n, const char *name)
 {
     if (!i->has_range)
         return has_parts(i, 0, n, 0) || !fnmatch(i->text, name, 0);
-    return n->number >= i->from && n->number <= i->to && (i->n_parts == 1 || has_parts(i, 1, n, n->number_at + 1));
+    return n->number >= i->from && n->number <= i->to &&
+           (i->n_parts == 1 || has_parts(i, 1, n, n->number_at + 1));
 }
 
 bool td_layer_filter_wants(struct td_layer_filter *f, const char *name)
@@ -172,7 +179,7 @@ bool td_layer_filter_wants(struct td_layer_filter *f, const char *name)
         return false;
     read_name(&n, name);
     for (i = 0; i < f->n; i++)
-        if (fits(&f->item[i], &n, name))
+        if (item_fits(&f->item[i], &n, name))
             wanted = f->item[i].fitted = true;
     return wanted;
 }

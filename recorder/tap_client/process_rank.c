@@ -1,28 +1,32 @@
 /* process_rank.c - which rank of a tensor-parallel server a process is.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each rank is a process with a slice of every layer on its own GPU. vLLM's workers say it in their titles, "VLLM::Worker_TP1" (0.9 and later,
- * v1/executor/multiproc_executor.py and utils: setproctitle, only where there is more than one); torchrun's have it in their environment as RANK. */
+ * Each rank is a process with a slice of every layer on its own GPU. vLLM's workers have it in
+ * their titles, "VLLM::Worker_TP1" (0.9 and later, v1/executor/multiproc_executor.py and utils:
+ * setproctitle, only where there are several); torchrun's have it in their environment as RANK. */
+#include "recorder/tap_client/process_rank.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_text.h"
+#include "recorder/tap_client/proc_files.h"
 
 #define RANK_MAX 65535
 
-/* Digits at s, and nothing but them or `more` behind; -1: not. */
+/* The number at s, if the text ends behind it or goes on with a letter of `more`; -1: not. */
 static int number_at(const char *s, const char *more)
 {
     char *end;
     long n = strtol(s, &end, 10);
 
-    return isdigit((unsigned char)*s) && n <= RANK_MAX && (!*end || strchr(more, *end)) ? (int)n : -1;
+    return isdigit((unsigned char)*s) && n <= RANK_MAX && (!*end || strchr(more, *end)) ? (int)n
+                                                                                        : -1;
 }
 
-static int of_title(const char *title)
+static int rank_in_title(const char *title)
 {
     const char *at = strstr(title, "Worker");
 
@@ -30,7 +34,7 @@ static int of_title(const char *title)
     return at ? number_at(at + 3, "_ ") : -1;
 }
 
-static int of_environment(const char *env, size_t n)
+static int rank_in_environment(const char *env, size_t n)
 {
     size_t at;
 
@@ -40,30 +44,19 @@ static int of_environment(const char *env, size_t n)
     return -1;
 }
 
-static const char *read_of(pid_t pid, const char *what, struct td_buf *b)
-{
-    struct td_error err = {0};
-    char path[64];
-
-    td_buf_clear(b);
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
-    return td_fs_read(path, b->max - 1, b, &err) ? "" : td_buf_str(b);
-}
-
-void client_rank(struct client_tap *lk, pid_t pid)
+int client_process_rank(pid_t pid, char *title, size_t title_bytes)
 {
     struct td_buf b = TD_BUF_INIT(4u << 20);
-    const char *title = pid > 0 ? read_of(pid, "cmdline", &b) : "";
+    const char *line = pid > 0 && client_read_proc(pid, "cmdline", &b) ? td_buf_str(&b) : "";
+    int rank;
 
-    lk->rank = -1;
-    lk->title[0] = '\0';
-    if (strstr(title, "::") && client_is_text(title, strlen(title) + 1, false)) /* a title that was set, not a path */
-        snprintf(lk->title, sizeof lk->title, "%.63s", title);
-    lk->rank = of_title(lk->title);
-    if (lk->rank < 0 && pid > 0) {
-        const char *env = read_of(pid, "environ", &b);
-
-        lk->rank = of_environment(env, b.len);
-    }
+    title[0] = '\0';
+    /* a title that was set, not a path */
+    if (strstr(line, "::") && client_is_text(line, strlen(line) + 1, false))
+        snprintf(title, title_bytes, "%s", line);
+    rank = rank_in_title(title);
+    if (rank < 0 && pid > 0 && client_read_proc(pid, "environ", &b))
+        rank = rank_in_environment(td_buf_str(&b), b.len);
     td_buf_release(&b);
+    return rank;
 }

@@ -1,119 +1,19 @@
-/* read_ops.c - an op as the tap sends it: its record checked, then written to the fixture.
- * SPDX-License-Identifier: Apache-2.0
- *
- * Another process wrote the record and may go on writing it: its head is copied first, and what was checked is what is used. */
+/* read_ops.c - ops as the tap sends them, into the fixture.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/read_ops.h"
+
 #include <stdio.h>
-#include <string.h>
 
 #include "model/dtype.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_ledger.h"
+#include "recorder/tap_client/read_steps.h"
+#include "recorder/tap_client/read_weights.h"
+#include "recorder/tap_client/wanted_layers.h"
 
-/* ---- checks -------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-bool client_is_text(const char *s, size_t n, bool may_be_empty)
-{
-    size_t i, len = strnlen(s, n);
-
-    for (i = 0; i < len; i++)
-        if (s[i] < ' ' || s[i] > '~')
-            return false;
-    return len < n && (len || may_be_empty);
-}
-
-/* Do the elements that shape and strides speak of lie within the bytes? */
-static bool fits(const struct tap_tensor *t)
-{
-    size_t size = td_dtype_size(td_dtype_parse(t->dtype));
-    uint64_t last = 0, all, part;
-    int i;
-
-    for (i = 0; i < t->ndim; i++)
-        if (!t->shape[i])
-            return true;
-    for (i = 0; i < t->ndim; i++)
-        if (__builtin_mul_overflow((uint64_t)t->shape[i] - 1, (uint64_t)t->strides[i], &part) || __builtin_add_overflow(last, part, &last))
-            return false;
-    return t->opaque || !size || (!__builtin_mul_overflow(last + 1, (uint64_t)size, &all) && all <= t->bytes);
-}
-
-static bool check_tensor(const struct tap_tensor *t)
-{
-    uint64_t elements = 1;
-    int i;
-
-    if (!client_is_text(t->role, sizeof t->role, false) || !client_is_text(t->dtype, sizeof t->dtype, false) || t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 ||
-        (t->opaque && t->bytes))
-        return false;
-    for (i = 0; i < t->ndim; i++)
-        if (t->shape[i] < 0 || t->strides[i] < 0 || __builtin_mul_overflow(elements, (uint64_t)t->shape[i], &elements) || elements > INT64_MAX)
-            return false;
-    return fits(t);
-}
-
-static bool check_head(const struct tap_op *rec)
-{
-    return client_is_text(rec->kind, sizeof rec->kind, false) && client_is_text(rec->symbol, sizeof rec->symbol, false) && client_is_text(rec->layout, sizeof rec->layout, true) &&
-           client_is_text(rec->rounding, sizeof rec->rounding, true) && strnlen(rec->name, sizeof rec->name) < sizeof rec->name && rec->has_step <= 1 &&
-           rec->has_fingerprint <= 1 && rec->dump_reason < TAP_DUMP_REASONS && rec->n_attrs <= TAP_MAX_ATTRS && rec->n_w <= TAP_MAX_WEIGHTS && rec->n_in <= TAP_MAX_INPUTS &&
-           rec->n_launches <= TAP_MAX_LAUNCHES;
-}
-
-/* Copy n bytes at *pos of the record, and move on. */
-static bool copy_out(const struct tap_op *rec, const uint8_t *at, size_t *pos, void *to, size_t n)
-{
-    if (n > rec->rec.size - *pos)
-        return false;
-    memcpy(to, at + *pos, n);
-    *pos += n;
-    return true;
-}
-
-static bool find_data(struct client_op *op, const uint8_t *at, size_t pos)
-{
-    int i;
-
-    pos = tap_round_up(pos, TAP_REC_ALIGN); /* size is a multiple of it too: pos stays within */
-    for (i = 0; i <= op->rec->n_in; i++) {
-        const struct tap_tensor *t = &op->tensor[op->rec->n_w + i];
-
-        if (t->bytes > op->rec->rec.size - pos)
-            return false;
-        op->data[i] = t->opaque ? NULL : at + pos;
-        op->bytes += t->bytes;
-        pos += tap_round_up(t->bytes, TAP_REC_ALIGN);
-    }
-    return pos == op->rec->rec.size && op->data[op->rec->n_in];
-}
-
-static bool read_op(struct client_op *op, const struct tap_op *rec, const uint8_t *at)
-{
-    size_t pos = sizeof *rec;
-    int i, n = rec->n_w + rec->n_in + 1;
-
-    op->rec = rec;
-    op->bytes = 0;
-    if (!check_head(rec) || !copy_out(rec, at, &pos, op->attr, rec->n_attrs * sizeof *op->attr) || !copy_out(rec, at, &pos, op->tensor, (size_t)n * sizeof *op->tensor) ||
-        (rec->has_fingerprint && !copy_out(rec, at, &pos, &op->print, sizeof op->print)) || !copy_out(rec, at, &pos, op->launch, rec->n_launches * sizeof *op->launch))
-        return false;
-    for (i = 0; i < rec->n_attrs; i++)
-        if (!client_is_text(op->attr[i].name, sizeof op->attr[i].name, false))
-            return false;
-    for (i = 0; i < n; i++)
-        if (!check_tensor(&op->tensor[i]))
-            return false;
-    for (i = 0; i < rec->n_launches; i++)
-        if (!client_is_text(op->launch[i].symbol, sizeof op->launch[i].symbol, true) || op->launch[i].rows[0] < 0 || op->launch[i].rows[1] < op->launch[i].rows[0])
-            return false;
-    if (rec->has_fingerprint && !client_is_text(op->print.dtype, sizeof op->print.dtype, false))
-        return false;
-    op->name = rec->name[0] && client_is_text(rec->name, sizeof rec->name, false) ? rec->name : NULL; /* a model's author may call a tensor anything */
-    return find_data(op, at, pos);
-}
-
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
-
-/* As docs/format.md has integers: digits in a string where a double would round. */
-static cJSON *integer(int64_t v)
+/* An integer as docs/format.md has it: a string of digits where a double would round. */
+static cJSON *make_integer(int64_t v)
 {
     const int64_t exact = (int64_t)1 << 53;
     char digits[24];
@@ -122,23 +22,24 @@ static cJSON *integer(int64_t v)
     return v >= -exact && v <= exact ? cJSON_CreateNumber((double)v) : cJSON_CreateString(digits);
 }
 
-static void set_attr(cJSON *o, const struct td_attr *a)
+static void set_attr(cJSON *o, const char *name, int64_t value)
 {
-    if (cJSON_GetObjectItemCaseSensitive(o, a->name))
-        cJSON_ReplaceItemInObjectCaseSensitive(o, a->name, integer(a->value));
+    if (cJSON_GetObjectItemCaseSensitive(o, name))
+        cJSON_ReplaceItemInObjectCaseSensitive(o, name, make_integer(value));
     else
-        cJSON_AddItemToObject(o, a->name, integer(a->value));
+        cJSON_AddItemToObject(o, name, make_integer(value));
 }
 
-static cJSON *attributes(const struct client_op *op, const struct client_set *set)
+/* The attributes of the call; those that the weights decide replace those of the same name. */
+static cJSON *merge_attributes(const struct client_op *op, const struct client_weight_set *set)
 {
     cJSON *o = cJSON_CreateObject();
     int i;
 
     for (i = 0; i < op->rec->n_attrs; i++)
-        set_attr(o, &op->attr[i]);
+        set_attr(o, op->attr[i].name, op->attr[i].value);
     for (i = 0; set && i < set->n_extra; i++)
-        set_attr(o, &set->extra[i]);
+        set_attr(o, set->extra[i].name, set->extra[i].value);
     return o;
 }
 
@@ -151,32 +52,33 @@ static void add_three(cJSON *o, const char *name, const uint32_t v[3])
         cJSON_AddItemToArray(list, cJSON_CreateNumber(v[i]));
 }
 
-/* NULL: the op is not made of launches. */
-static cJSON *launches_of(const struct client_op *op)
+/* The launches that the op is made of; NULL: it is not made of launches. */
+static cJSON *describe_launches(const struct client_op *op)
 {
     cJSON *all = op->rec->n_launches ? cJSON_CreateArray() : NULL;
     int i;
 
     for (i = 0; i < op->rec->n_launches; i++) {
-        const struct td_op_launch *l = &op->launch[i];
+        const struct td_op_launch *launch = &op->launch[i];
         cJSON *o = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(o, "rows");
 
-        cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)l->rows[0]));
-        cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)l->rows[1]));
-        add_three(o, "grid", l->grid);
-        add_three(o, "block", l->block);
-        if (l->shared_bytes)
-            cJSON_AddNumberToObject(o, "shared_bytes", l->shared_bytes);
-        if (l->symbol[0])
-            cJSON_AddStringToObject(o, "symbol", l->symbol);
-        if (l->flags & TD_LAUNCH_IN_GRAPH)
+        cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)launch->rows[0]));
+        cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)launch->rows[1]));
+        add_three(o, "grid", launch->grid);
+        add_three(o, "block", launch->block);
+        if (launch->shared_bytes)
+            cJSON_AddNumberToObject(o, "shared_bytes", launch->shared_bytes);
+        if (launch->symbol[0])
+            cJSON_AddStringToObject(o, "symbol", launch->symbol);
+        if (launch->flags & TD_LAUNCH_IN_GRAPH)
             cJSON_AddTrueToObject(o, "graph");
         cJSON_AddItemToArray(all, o);
     }
     return all;
 }
 
-/* How td_writer_blob packs it: of activations in 32 bits zstd takes 6 % off, for half of the recorder's time. */
+/* How td_writer_blob() is to pack it. 0, not at all: zstd takes 6 % off 32-bit activations, for
+ * half of the recorder's time. */
 static int elem_bytes(const char *dtype)
 {
     size_t size = td_dtype_size(td_dtype_parse(dtype));
@@ -184,81 +86,139 @@ static int elem_bytes(const char *dtype)
     return size == 4 ? 0 : size == 2 ? 2 : 1;
 }
 
-static int store(struct td_tap_client *l, const struct tap_tensor *from, const uint8_t *data, struct td_tensor_rec *to)
+static int store_tensor(struct td_tap_client *c, const struct tap_tensor *from, const uint8_t *data,
+                        struct td_tensor_rec *to)
 {
     int rc = TD_OK;
 
-    td_identify_tensor(to, from);
+    client_tensor_rec(to, from);
     if (data)
-        rc = td_writer_blob(l->opt.writer, data, from->bytes, elem_bytes(from->dtype), &to->blob);
+        rc = td_writer_blob(c->opt.writer, data, from->bytes, elem_bytes(from->dtype), &to->blob);
     to->stored = data && !rc;
     return rc;
 }
 
-static int write_op(struct td_tap_client *l, struct client_tap *lk, const struct client_op *op, const struct client_set *set)
+/* Fill out->out and out->in: inputs, then weights. */
+static int store_tensors(struct td_tap_client *c, const struct client_op *op,
+                         const struct client_weight_set *set, struct td_op *out)
 {
-    struct tap_op rec = *op->rec;     /* td_op's strings are not const */
-    char clock[] = "monotonic";
-    struct td_tensor_rec in[TD_OP_MAX_TENSORS];
-    struct td_op out = {.op = l->next_op, .step = rec.has_step ? (int64_t)rec.step : -1, .pid = lk->pid, .t_ns = rec.rec.t_ns, .kind = rec.kind,
-                        .layer = set && !set->named_by_call ? set->layer : op->name ? rec.name : NULL, .act_rounding = rec.rounding[0] ? rec.rounding : NULL, .in = in, .has_out = true,
-                        .impl = {.symbol = rec.symbol, .library = lk->library[0] ? lk->library : NULL, .build = lk->build[0] ? lk->build : NULL,
-                                 .layout = rec.layout[0] ? rec.layout : NULL, .duration_ns = rec.duration_ns < 0 ? -1 : rec.duration_ns,
-                                 .clock = rec.duration_ns < 0 ? NULL : clock}};
-    int i, rc = store(l, &op->tensor[rec.n_w + rec.n_in], op->data[rec.n_in], &out.out);
+    const struct tap_op *rec = op->rec;
+    int i, rc = store_tensor(c, &op->tensor[rec->n_w + rec->n_in], op->data[rec->n_in], &out->out);
 
-    for (i = 0; i < rec.n_in && !rc; i++)
-        rc = store(l, &op->tensor[rec.n_w + i], op->data[i], &in[out.n_in++]);
+    for (i = 0; i < rec->n_in && !rc; i++)
+        rc = store_tensor(c, &op->tensor[rec->n_w + i], op->data[i], &out->in[out->n_in++]);
+    for (i = 0; set && i < set->n && !rc; i++)
+        out->in[out->n_in++] = set->t[i];
+    return rc;
+}
+
+static cJSON *make_extra(const struct client_tap *tap, const struct tap_op *rec)
+{
+    cJSON *o = cJSON_CreateObject();
+
+    cJSON_AddNumberToObject(o, "tid", rec->rec.tid);
+    cJSON_AddItemToObject(o, "seq", make_integer((int64_t)rec->seq));
+    if (tap->rank >= 0)
+        cJSON_AddNumberToObject(o, "rank", tap->rank);
+    if (client_flight_reason(rec))
+        cJSON_AddStringToObject(o, "flight", client_flight_reason(rec));
+    return o;
+}
+
+/* NULL: the op has no name. */
+static const char *layer_name(const struct client_op *op, const struct client_weight_set *set)
+{
+    return set && !set->named_by_call ? set->layer : op->name;
+}
+
+static int write_op(struct td_tap_client *c, struct client_tap *tap, const struct client_op *op,
+                    const struct client_weight_set *set)
+{
+    struct tap_op rec = *op->rec;     /* a copy: td_op's strings are not const */
+    const char *layer = layer_name(op, set);
+    char clock[] = "monotonic";
+    bool timed = rec.duration_ns >= 0;
+    struct td_tensor_rec in[TD_OP_MAX_TENSORS];
+    struct td_op out = {.op = c->next_op,
+                        .step = rec.has_step ? (int64_t)rec.step : -1,
+                        .pid = tap->pid,
+                        .t_ns = rec.rec.t_ns,
+                        .kind = rec.kind,
+                        .layer = (char *)layer,
+                        .act_rounding = rec.rounding[0] ? rec.rounding : NULL,
+                        .in = in,
+                        .has_out = true};
+    int rc = store_tensors(c, op, set, &out);
+
     if (rc)
         return rc;
-    for (i = 0; set && i < set->n; i++)
-        in[out.n_in++] = set->t[i];
-    out.attrs = attributes(op, set);
-    out.impl.launches = launches_of(op);
-    out.extra = cJSON_CreateObject();
-    cJSON_AddNumberToObject(out.extra, "tid", rec.rec.tid);
-    cJSON_AddItemToObject(out.extra, "seq", integer((int64_t)rec.seq));
-    if (lk->rank >= 0)
-        cJSON_AddNumberToObject(out.extra, "rank", lk->rank);
-    if (client_flight_word(&rec))
-        cJSON_AddStringToObject(out.extra, "flight", client_flight_word(&rec));
-    rc = td_writer_op(l->opt.writer, &out);
-    if (!rc)
-        client_flight_look(l, op, out.layer, out.op);
+    out.impl = (struct td_impl){.symbol = rec.symbol,
+                                .library = tap->library[0] ? tap->library : NULL,
+                                .build = tap->build[0] ? tap->build : NULL,
+                                .layout = rec.layout[0] ? rec.layout : NULL,
+                                .duration_ns = timed ? rec.duration_ns : -1,
+                                .clock = timed ? clock : NULL,
+                                .launches = describe_launches(op)};
+    out.attrs = merge_attributes(op, set);
+    out.extra = make_extra(tap, &rec);
+    rc = td_writer_op(c->opt.writer, &out);
+    if (!rc && c->mode.flight_mib)
+        client_flight_check_op(&c->flight, op, layer, out.op);
     cJSON_Delete(out.attrs);
     cJSON_Delete(out.impl.launches);
     cJSON_Delete(out.extra);
     return rc;
 }
 
-bool client_take_op(struct td_tap_client *l, struct client_tap *lk, struct client_ring *r, const struct tap_op *rec, const uint8_t *at)
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Does --layers want the op? */
+static bool is_wanted(struct td_tap_client *c, const struct client_op *op,
+                      const struct client_weight_set *set)
 {
-    const struct client_set *set;
+    bool named_by_set = set && !set->named_by_call;
+
+    if (!c->filter || (named_by_set && !set->unwanted))
+        return true;
+    c->nameless |= !layer_name(op, set);
+    return set && set->unwanted ? false : client_wants_layer(c, layer_name(op, set));
+}
+
+static void drop_unwanted(struct td_tap_client *c, struct client_ring *r,
+                          const struct client_op *op, const struct client_weight_set *set)
+{
+    client_refuse_weight(r, set && set->unwanted ? op->rec->weight : 0);
+    client_ledger_count(c, "ops.seen", "ops.dropped.layers", (int64_t)op->bytes);
+    c->state.ops_dropped++;
+}
+
+bool client_read_op(struct td_tap_client *c, struct client_tap *tap, struct client_ring *r,
+                    const struct tap_op *rec, const uint8_t *at)
+{
+    const struct client_weight_set *set;
     struct client_op op;
     bool crowded;
     int rc;
 
-    if (!read_op(&op, rec, at))
+    if (!client_op_read(&op, rec, at))
         return false;
-    client_step_rows(l, lk, &op);
-    rc = client_op_weights(l, r, &op, &set);
+    client_note_rows(c, tap, &op);
+    rc = client_op_weights(c, r, &op, &set);
     if (rc == TD_ECORRUPT)
         return false;
-    if (!rc && !client_wants(l, &op, set)) {
-        client_refuse(r, set && set->unwanted ? rec->weight : 0);
-        client_took(l, "ops.seen", "ops.dropped.layers", (int64_t)op.bytes);
-        l->state.ops_dropped++;
+    if (!rc && !is_wanted(c, &op, set)) {
+        drop_unwanted(c, r, &op, set);
         return true;
     }
-    crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: these ops are dropped, and counted */
+    crowded = rc == TD_ELIMIT;         /* a server that multiplies with ever new weights: no
+                                          failure, its ops are dropped and counted */
     if (!rc)
-        rc = write_op(l, lk, &op, set);
-    if (!rc)
-        l->next_op++;
+        rc = write_op(c, tap, &op, set);
     if (!crowded)
-        client_keep_failure(l, rc, "ops");
-    client_took(l, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
-    l->state.ops_kept += !rc;
-    l->state.ops_dropped += rc != 0;
+        client_ledger_failure(c, rc, "ops");
+    client_ledger_count(c, "ops.seen", rc ? "ops.dropped.recorder" : "ops.kept", (int64_t)op.bytes);
+    c->next_op += !rc;
+    c->state.ops_kept += !rc;
+    c->state.ops_dropped += rc != 0;
     return true;
 }

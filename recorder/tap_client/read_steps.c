@@ -1,60 +1,62 @@
-/* read_steps.c - steps as the tap sends them. Those whose rows nobody named are held until the requests are known, and named by rows.c then.
+/* read_steps.c - steps as the tap sends them, into the fixture.
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is held is lost when record is killed: its ops are in the fixture, without a line for their step. */
+ * Steps that are held are lost when record is killed: their ops are in the fixture then, without a
+ * line for their step. */
+#include "recorder/tap_client/read_steps.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_ledger.h"
 
-#define MOST_HELD ((size_t)1 << 18)
+#define MOST_HELD ((size_t)1 << 18)   /* steps beyond that are written without names */
 #define FIRST_HELD 1024
 #define LOOK_BACK 64                  /* an op belongs to one of the last steps, of any process */
 
-static void write_step(struct td_tap_client *l, const struct td_step *s)
+static void write_step(struct td_tap_client *c, const struct td_step *s)
 {
-    int rc = td_writer_step(l->opt.writer, s);
+    int rc = td_writer_step(c->opt.writer, s);
 
-    client_keep_failure(l, rc, "steps");
-    client_took(l, "steps.seen", rc ? "steps.dropped.recorder" : "steps.kept", 0);
-    l->state.steps_kept += !rc;
+    client_ledger_failure(c, rc, "steps");
+    client_ledger_count(c, "steps.seen", rc ? "steps.dropped.recorder" : "steps.kept", 0);
+    c->state.steps_kept += !rc;
 }
 
-/* ---- holding --------------------------------------------------------------------------------------------------------- */
+/* ---- holding --------------------------------------------------------------------------------- */
 
-/* False: there is no room, and s is the caller's. */
-static bool hold(struct td_tap_client *l, struct td_step *s)
+/* Hold a step; the list takes its spans. False: there is no room, and s stays the caller's. */
+static bool hold_step(struct td_tap_client *c, struct td_step *s)
 {
-    if (l->n_held == l->cap_held) {
-        const size_t cap = l->cap_held ? l->cap_held * 2 : FIRST_HELD;
-        struct td_rows_step *more = cap <= MOST_HELD ? realloc(l->held, cap * sizeof *more) : NULL;
+    if (c->n_held == c->cap_held) {
+        const size_t cap = c->cap_held ? c->cap_held * 2 : FIRST_HELD;
+        struct td_rows_step *more = cap <= MOST_HELD ? realloc(c->held, cap * sizeof *more) : NULL;
 
         if (!more)
             return false;
-        l->held = more;
-        l->cap_held = cap;
+        c->held = more;
+        c->cap_held = cap;
     }
-    l->held[l->n_held++] = (struct td_rows_step){.step = *s, .rows = -1};
+    c->held[c->n_held++] = (struct td_rows_step){.step = *s, .rows = -1};
     return true;
 }
 
+/* The rows of an op with weights; -1: it has no weights, or does not tell. */
 static int64_t rows_of(const struct client_op *op)
 {
-    for (int a = 0; op->rec->n_w && a < op->rec->n_attrs; a++)
-        if (!strcmp(op->attr[a].name, "m"))
-            return (int64_t)op->attr[a].value;
-    return -1;
+    return op->rec->n_w ? client_op_attr(op, "m", -1) : -1;
 }
 
-void client_step_rows(struct td_tap_client *l, const struct client_tap *lk, const struct client_op *op)
+void client_note_rows(struct td_tap_client *c, const struct client_tap *tap,
+                      const struct client_op *op)
 {
-    size_t i = l->n_held, k;
+    size_t i = c->n_held, k;
 
     for (k = 0; op->rec->has_step && k < LOOK_BACK && i; k++) {
-        struct td_rows_step *p = &l->held[--i];
+        struct td_rows_step *p = &c->held[--i];
         const int64_t rows = rows_of(op);
 
-        if (p->step.pid != lk->pid || (uint64_t)p->step.step != op->rec->step)
+        if (p->step.pid != tap->pid || (uint64_t)p->step.step != op->rec->step)
             continue;
         if (!p->begun_ns || op->rec->rec.t_ns < p->begun_ns)
             p->begun_ns = op->rec->rec.t_ns;
@@ -64,15 +66,15 @@ void client_step_rows(struct td_tap_client *l, const struct client_tap *lk, cons
     }
 }
 
-void client_write_held(struct td_tap_client *l)
+void client_write_held(struct td_tap_client *c)
 {
-    for (size_t i = 0; i < l->n_held; i++) {
-        write_step(l, &l->held[i].step);
-        td_step_release(&l->held[i].step);
+    for (size_t i = 0; i < c->n_held; i++) {
+        write_step(c, &c->held[i].step);
+        td_step_release(&c->held[i].step);
     }
-    free(l->held);
-    l->held = NULL;
-    l->n_held = l->cap_held = 0;
+    free(c->held);
+    c->held = NULL;
+    c->n_held = c->cap_held = 0;
 }
 
 static int by_process(const void *a, const void *b)
@@ -82,57 +84,78 @@ static int by_process(const void *a, const void *b)
     return (x->step.pid > y->step.pid) - (x->step.pid < y->step.pid);
 }
 
-/* Each process has passes of its own, of the same requests. */
-void client_name_held(struct td_tap_client *l, struct td_rows_request *requests, size_t n)
+/* Each process has steps of its own, for the same requests. */
+void client_name_held(struct td_tap_client *c, struct td_rows_request *requests, size_t n)
 {
     size_t i = 0, end;
 
-    if (l->n_held)
-        qsort(l->held, l->n_held, sizeof *l->held, by_process);
-    for (; i < l->n_held; i = end) {
-        for (end = i; end < l->n_held && l->held[end].step.pid == l->held[i].step.pid;)
+    if (c->n_held)
+        qsort(c->held, c->n_held, sizeof *c->held, by_process);
+    for (; i < c->n_held; i = end) {
+        for (end = i; end < c->n_held && c->held[end].step.pid == c->held[i].step.pid;)
             end++;
-        if (td_rows_infer(l->held + i, end - i, requests, n) < 0)
-            client_keep_failure(l, TD_ENOMEM, "rows of steps");
+        if (td_rows_infer(c->held + i, end - i, requests, n) < 0)
+            client_ledger_failure(c, TD_ENOMEM, "rows of steps");
     }
 }
 
-/* ---- a step comes --------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-bool client_take_step(struct td_tap_client *l, struct client_tap *lk, const struct tap_step *rec, const uint8_t *data)
+/* Fill to[n] from the spans of a record and the ids behind them, `room` bytes in all. False: they
+ * do not hold together. */
+static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_t room, int32_t n,
+                       struct td_span *to)
 {
-    size_t room = rec->rec.size - sizeof *rec;
     const struct tap_span *spans = (const struct tap_span *)data;
-    struct td_step s = {.step = (int64_t)rec->step, .t_ns = rec->rec.t_ns, .how = rec->n_spans ? TD_HOW_EXACT : TD_HOW_UNKNOWN, .n_spans = rec->n_spans, .pid = lk->pid};
-    const char *id;
+    const char *id = (const char *)(spans + n);
     int32_t i;
 
-    if (rec->n_spans < 0 || rec->n_spans > TAP_MAX_SPANS || (size_t)rec->n_spans * sizeof *spans > room)
-        return false;
-    room -= (size_t)rec->n_spans * sizeof *spans;
-    id = (const char *)(spans + rec->n_spans);
-    s.spans = calloc((size_t)rec->n_spans + 1, sizeof *s.spans);
-    if (!s.spans) {
-        client_keep_failure(l, TD_ENOMEM, "steps");
-        return true;
-    }
-    for (i = 0; i < rec->n_spans; i++) {
-        struct tap_span from = spans[i];
+    room -= (size_t)n * sizeof *spans;
+    for (i = 0; i < n; i++) {
+        struct tap_span from = spans[i]; /* a copy: the tap's process may go on writing */
         char name[TAP_MAX_ID + 1];
 
-        if (from.id_len > TAP_MAX_ID || from.id_len > room) {
-            free(s.spans);
+        if (from.id_len > TAP_MAX_ID || from.id_len > room)
             return false;
-        }
         memcpy(name, id, from.id_len);
         name[from.id_len] = '\0';
         id += from.id_len;
         room -= from.id_len;
-        s.spans[i] = (struct td_span){l->nonce[0] ? td_tap_client_request_stream(l->nonce, name) : -1, from.first_row, from.n_rows, from.position, from.decode != 0};
+        to[i] = (struct td_span){
+            .stream = c->nonce[0] ? td_tap_client_request_stream(c->nonce, name) : -1,
+            .first_row = from.first_row,
+            .n_rows = from.n_rows,
+            .position = from.position,
+            .decode = from.decode != 0};
     }
-    if (!rec->n_spans && hold(l, &s))
+    return true;
+}
+
+bool client_read_step(struct td_tap_client *c, struct client_tap *tap, const struct tap_step *rec,
+                      const uint8_t *data)
+{
+    size_t room = rec->rec.size - sizeof *rec;
+    struct td_step s = {.step = (int64_t)rec->step,
+                        .t_ns = rec->rec.t_ns,
+                        .how = rec->n_spans ? TD_HOW_EXACT : TD_HOW_UNKNOWN,
+                        .n_spans = rec->n_spans,
+                        .pid = tap->pid};
+
+    if (rec->n_spans < 0 || rec->n_spans > TAP_MAX_SPANS ||
+        (size_t)rec->n_spans * sizeof(struct tap_span) > room)
+        return false;
+    s.spans = calloc((size_t)rec->n_spans + 1, sizeof *s.spans);
+    if (!s.spans) {
+        client_ledger_failure(c, TD_ENOMEM, "steps");
         return true;
-    write_step(l, &s);
+    }
+    if (!read_spans(c, data, room, rec->n_spans, s.spans)) {
+        free(s.spans);
+        return false;
+    }
+    if (!rec->n_spans && hold_step(c, &s))
+        return true;
+    write_step(c, &s);
     td_step_release(&s);
     return true;
 }

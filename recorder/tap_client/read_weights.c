@@ -1,25 +1,29 @@
-/* read_weights.c - sets of weights: put together from their chunks, settled at the first op that uses them.
+/* read_weights.c - weight sets: put together from chunks, stored at the first op that uses them.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/tap_client/read_weights.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_ledger.h"
 
+#define ALIGN 64u                     /* of each tensor in memory */
 #define WEIGHTS_MAX 1000000u
 #define WEIGHTS_AHEAD 16384u          /* ids count up; so many may be given and not sent */
 #define OPAQUE_MAX 16384u
 #define WEIGHT_BYTES_MAX (16ULL << 30)
 
-static void free_set(struct client_set *set)
-{
-    int t;
+/* A set whose bytes are sent. Its index in the ring's list is the tap's id for it. */
+struct client_sent_set {
+    uint8_t *data;                    /* until it is stored: each tensor at a multiple of ALIGN */
+    uint64_t have, total, bytes[TAP_MAX_WEIGHTS];
+    struct td_hash key;               /* of how the tap described it: all ops of the set must
+                                         agree */
+    struct client_weight_set *set;    /* NULL: not stored yet */
+};
 
-    for (t = 0; set && t < set->n; t++)
-        cJSON_Delete(set->t[t].ref);
-    if (set)
-        free(set->layer);
-    free(set);
-}
+/* A set whose bytes cannot be read, found by how the tap described it. */
+struct client_opaque_set { struct td_hash key; struct client_weight_set *set; };
 
 void client_weights_release(struct client_ring *r)
 {
@@ -27,10 +31,10 @@ void client_weights_release(struct client_ring *r)
 
     for (i = 0; i < r->n_weights; i++) {
         free(r->weights[i].data);
-        free_set(r->weights[i].set);
+        client_weight_set_free(r->weights[i].set);
     }
     for (i = 0; i < r->n_opaque; i++)
-        free_set(r->opaque[i].set);
+        client_weight_set_free(r->opaque[i].set);
     free(r->weights);
     free(r->opaque);
     r->weights = NULL;
@@ -38,15 +42,16 @@ void client_weights_release(struct client_ring *r)
     r->n_weights = r->n_opaque = 0;
 }
 
-/* ---- chunks -------------------------------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
-static struct client_weight *weight_slot(struct client_ring *r, uint32_t id)
+/* The set of an id; made if need be. NULL: no tap gives such an id, or out of memory. */
+static struct client_sent_set *find_sent_set(struct client_ring *r, uint32_t id)
 {
     if (!id || id > WEIGHTS_MAX || id > r->n_weights + WEIGHTS_AHEAD)
         return NULL;
     if (id >= r->n_weights) {
         uint32_t n = id + 64;
-        struct client_weight *more = realloc(r->weights, n * sizeof *more);
+        struct client_sent_set *more = realloc(r->weights, n * sizeof *more);
 
         if (!more)
             return NULL;
@@ -57,8 +62,9 @@ static struct client_weight *weight_slot(struct client_ring *r, uint32_t id)
     return &r->weights[id];
 }
 
-/* Room for the set, each tensor aligned. */
-static bool begin_set(struct td_tap_client *l, struct client_weight *w, const struct tap_weight *rec)
+/* Make room for the set. False: sizes that no set has, or out of memory. */
+static bool begin_set(struct td_tap_client *c, struct client_sent_set *w,
+                      const struct tap_weight *rec)
 {
     uint64_t room = 0;
     int t;
@@ -69,28 +75,29 @@ static bool begin_set(struct td_tap_client *l, struct client_weight *w, const st
             return false;
         w->bytes[t] = rec->bytes[t];
         w->total += rec->bytes[t];
-        room += tap_round_up(rec->bytes[t], CLIENT_ALIGN);
+        room += tap_round_up(rec->bytes[t], ALIGN);
     }
     if (!w->total || w->total > WEIGHT_BYTES_MAX)
         return false;
-    w->data = aligned_alloc(CLIENT_ALIGN, room);
+    w->data = aligned_alloc(ALIGN, room);
     if (!w->data)
-        client_keep_failure(l, TD_ENOMEM, "weights");
+        client_ledger_failure(c, TD_ENOMEM, "weights");
     return w->data != NULL;
 }
 
-/* Where tensor t begins. */
-static uint8_t *piece(const struct client_weight *w, int t)
+/* Where the bytes of tensor t begin. */
+static uint8_t *tensor_bytes(const struct client_sent_set *w, int t)
 {
     uint64_t at = 0;
     int i;
 
     for (i = 0; i < t; i++)
-        at += tap_round_up(w->bytes[i], CLIENT_ALIGN);
+        at += tap_round_up(w->bytes[i], ALIGN);
     return w->data + at;
 }
 
-static void scatter(struct client_weight *w, const uint8_t *from, uint64_t len)
+/* Append len bytes to the set, each to its tensor. */
+static void append_bytes(struct client_sent_set *w, const uint8_t *from, uint64_t len)
 {
     uint64_t offset = w->have;
     int t;
@@ -103,107 +110,38 @@ static void scatter(struct client_weight *w, const uint8_t *from, uint64_t len)
             continue;
         }
         n = w->bytes[t] - offset < len ? w->bytes[t] - offset : len;
-        memcpy(piece(w, t) + offset, from, n);
+        memcpy(tensor_bytes(w, t) + offset, from, n);
         from += n;
         len -= n;
         offset = 0;
     }
 }
 
-bool client_take_chunk(struct td_tap_client *l, struct client_ring *r, const struct tap_weight *rec, const uint8_t *data)
+bool client_read_chunk(struct td_tap_client *c, struct client_ring *r, const struct tap_weight *rec,
+                       const uint8_t *data)
 {
-    struct client_weight *w = weight_slot(r, rec->id);
+    struct client_sent_set *w = find_sent_set(r, rec->id);
 
-    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set || (!w->data && !begin_set(l, w, rec)))
+    if (!w || rec->len > rec->rec.size - sizeof *rec || w->set ||
+        (!w->data && !begin_set(c, w, rec)))
         return false;
     if (rec->offset != w->have || rec->len > w->total - w->have)
         return false;
-    scatter(w, data, rec->len);
+    append_bytes(w, data, rec->len);
     w->have += rec->len;
     return true;
 }
 
-/* ---- settling ------------------------------------------------------------------------------------------------------ */
+/* ---- the set of an op ------------------------------------------------------------------------ */
 
-static int elem_bytes(const char *dtype)
-{
-    return strcmp(dtype, "F16") && strcmp(dtype, "BF16") ? 1 : 2;
-}
-
-/* Into the fixture, or, when a reference is enough, as a hash only. */
-static int store(struct td_tap_client *l, struct td_identify *s)
-{
-    bool by_reference = s->matches && l->opt.weights_by_reference, stored = false;
-    int64_t bytes = 0;
-    int t, rc = TD_OK;
-
-    for (t = 0; t < s->n && !rc; t++) {
-        struct td_tensor_rec *rec = &s->t[t];
-
-        if (!s->data[t])
-            continue;
-        bytes += (int64_t)s->size[t];
-        if (by_reference && rec->ref) {
-            rec->blob = td_hash_bytes(s->data[t], s->size[t]);
-            continue;
-        }
-        rc = td_writer_blob(l->opt.writer, s->data[t], s->size[t], elem_bytes(rec->dtype), &rec->blob);
-        rec->stored = !rc;
-        stored = true;
-    }
-    td_writer_count(l->opt.writer, "weights.seen", 1, bytes);
-    td_writer_count(l->opt.writer, s->matches == 1 ? "weights.matched" : s->matches ? "weights.ambiguous" : "weights.unmatched", 1, bytes);
-    if (!rc && stored)
-        td_writer_count(l->opt.writer, "weights.stored", 1, bytes);
-    return rc;
-}
-
-static void take_over(struct client_set *set, struct td_identify *s)
-{
-    memcpy(set->t, s->t, sizeof set->t);
-    memset(s->t, 0, sizeof s->t);
-    set->n = s->n;
-    memcpy(set->extra, s->extra, sizeof set->extra);
-    set->n_extra = s->n_extra;
-    set->named_by_call = s->named_by_call;
-}
-
-/* bytes : of each weight of the op, or NULL */
-static int settle(struct td_tap_client *l, const struct client_op *op, const uint8_t *const *bytes, struct td_hash key, struct client_set **out)
-{
-    struct td_identify s = {.kind = op->rec->kind, .layout = op->rec->layout, .name = op->name, .print = op->rec->has_fingerprint ? &op->print : NULL,
-                          .attrs = op->attr, .n_attrs = op->rec->n_attrs, .w = op->tensor, .n_w = op->rec->n_w, .bytes = bytes, .layers = l->layers};
-    struct client_set *set = calloc(1, sizeof *set);
-    struct td_error err = {0};
-    bool unwanted = false;
-    int rc = set ? td_identify_weights(&s, &err) : TD_ENOMEM;
-
-    if (!rc && s.layer[0] && !(set->layer = strdup(s.layer)))
-        rc = TD_ENOMEM;
-    unwanted = !rc && !s.named_by_call && !client_wants_layer(l, set->layer);
-    if (!rc && !unwanted)
-        rc = store(l, &s);
-    if (unwanted)
-        td_writer_count(l->opt.writer, "weights.unwanted", 1, 0);
-    if (!rc) {
-        set->unwanted = unwanted;
-        set->key = key;
-        take_over(set, &s);
-        *out = set;
-    } else {
-        free_set(set);
-    }
-    td_identify_release(&s);
-    return rc;
-}
-
-/* How the tap described the weights; with their name and print where no bytes tell them apart. */
-static struct td_hash key_of(const struct client_op *op, bool opaque)
+/* A hash of how the tap described the weights; of opaque ones also of their name and fingerprint,
+ * as no bytes tell them apart. */
+static struct td_hash hash_description(const struct client_op *op, bool opaque)
 {
     struct {
         char kind[sizeof op->rec->kind], layout[sizeof op->rec->layout], name[TAP_NAME];
         struct tap_tensor w[TAP_MAX_WEIGHTS];
-        struct tap_fingerprint print;
+        struct tap_fingerprint fingerprint;
     } all;
 
     memset(&all, 0, sizeof all);
@@ -213,16 +151,17 @@ static struct td_hash key_of(const struct client_op *op, bool opaque)
     if (opaque)
         memcpy(all.name, op->rec->name, sizeof all.name);
     if (opaque && op->rec->has_fingerprint)
-        all.print = op->print;
+        all.fingerprint = op->fingerprint;
     return td_hash_bytes(&all, sizeof all);
 }
 
-static int opaque_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **out)
+static int find_opaque_weights(struct td_tap_client *c, struct client_ring *r,
+                               const struct client_op *op, const struct client_weight_set **out)
 {
     static const uint8_t *const none[TAP_MAX_WEIGHTS];
-    struct td_hash key = key_of(op, true);
-    struct client_opaque *more;
-    struct client_set *set;
+    struct td_hash key = hash_description(op, true);
+    struct client_opaque_set *more;
+    struct client_weight_set *set;
     uint32_t i;
     int rc;
 
@@ -242,22 +181,24 @@ static int opaque_weights(struct td_tap_client *l, struct client_ring *r, const 
             return TD_ENOMEM;
         r->opaque = more;
     }
-    rc = settle(l, op, none, key, &set);
+    rc = client_store_weights(c, op, none, &set);
     if (rc)
         return rc;
-    r->opaque[r->n_opaque++] = (struct client_opaque){key, set};
+    r->opaque[r->n_opaque++] = (struct client_opaque_set){key, set};
     *out = set;
     return TD_OK;
 }
 
-static int sent_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **out)
+static int find_sent_weights(struct td_tap_client *c, struct client_ring *r,
+                             const struct client_op *op, const struct client_weight_set **out)
 {
-    struct client_weight *w = op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
+    struct client_sent_set *w =
+        op->rec->weight < r->n_weights ? &r->weights[op->rec->weight] : NULL;
     const uint8_t *bytes[TAP_MAX_WEIGHTS] = {NULL};
-    struct td_hash key = key_of(op, false);
+    struct td_hash key = hash_description(op, false);
     int t, rc;
 
-    if (!w || !w->total || w->have != w->total || (w->set && !td_hash_eq(w->set->key, key)))
+    if (!w || !w->total || w->have != w->total || (w->set && !td_hash_eq(w->key, key)))
         return TD_ECORRUPT;
     for (t = 0; t < TAP_MAX_WEIGHTS; t++) {
         bool sent = t < op->rec->n_w && !op->tensor[t].opaque;
@@ -265,12 +206,13 @@ static int sent_weights(struct td_tap_client *l, struct client_ring *r, const st
         if (w->bytes[t] != (sent ? op->tensor[t].bytes : 0))
             return TD_ECORRUPT;
         if (sent && !w->set)
-            bytes[t] = piece(w, t);
+            bytes[t] = tensor_bytes(w, t);
     }
     if (!w->set) {
-        rc = settle(l, op, bytes, key, &w->set);
+        rc = client_store_weights(c, op, bytes, &w->set);
         if (rc)
             return rc;
+        w->key = key;
         free(w->data);
         w->data = NULL;
     }
@@ -278,10 +220,11 @@ static int sent_weights(struct td_tap_client *l, struct client_ring *r, const st
     return TD_OK;
 }
 
-int client_op_weights(struct td_tap_client *l, struct client_ring *r, const struct client_op *op, const struct client_set **set)
+int client_op_weights(struct td_tap_client *c, struct client_ring *r, const struct client_op *op,
+                      const struct client_weight_set **set)
 {
     *set = NULL;
     if (op->rec->weight)
-        return sent_weights(l, r, op, set);
-    return op->rec->n_w ? opaque_weights(l, r, op, set) : TD_OK;
+        return find_sent_weights(c, r, op, set);
+    return op->rec->n_w ? find_opaque_weights(c, r, op, set) : TD_OK;
 }

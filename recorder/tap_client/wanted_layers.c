@@ -1,48 +1,37 @@
-/* wanted_layers.c - ops of layers that --layers does not want: dropped, counted, and refused to the tap, which then copies no more of them.
+/* wanted_layers.c - record the ops of wanted layers only (--layers).
  * SPDX-License-Identifier: Apache-2.0
  *
- * A layer's name is known when its weights are settled, at its first op. That op, and what is on its way by then, is dropped here. */
+ * A layer's name is known when its weights are identified, at its first op. That op, and others of
+ * the layer that are on their way by then, are dropped by the recorder. */
+#include "recorder/tap_client/wanted_layers.h"
+
 #include <stdio.h>
 
-#include "recorder/tap_client/tap_client_parts.h"
-
-bool client_wants_layer(struct td_tap_client *l, const char *layer)
+bool client_wants_layer(struct td_tap_client *c, const char *layer)
 {
-    return !l->filter || td_layer_filter_wants(l->filter, layer);
+    return !c->filter || td_layer_filter_wants(c->filter, layer);
 }
 
-bool client_wants(struct td_tap_client *l, const struct client_op *op, const struct client_set *set)
-{
-    const char *name = set && !set->named_by_call ? set->layer : op->name;
-
-    if (!l->filter || (set && !set->named_by_call && !set->unwanted))
-        return true;
-    l->nameless |= !name;
-    return set && set->unwanted ? false : td_layer_filter_wants(l->filter, name);
-}
-
-void client_refuse(struct client_ring *r, uint32_t weight)
+void client_refuse_weight(struct client_ring *r, uint32_t weight)
 {
     if (weight && weight < TAP_REFUSABLE_SETS)
         atomic_fetch_or(&r->shared->refused_sets[weight / 64], (uint64_t)1 << weight % 64);
 }
 
-bool td_tap_client_layers_said(struct td_tap_client *l, char *to, size_t n)
+bool client_report_layers(struct td_tap_client *c, char *to, size_t n)
 {
     char unused[512];
     bool some;
     int at = 0;
 
-    if (!l->filter)
+    if (!c->filter)
         return false;
-    pthread_mutex_lock(&l->lock);
-    some = td_layer_filter_unused(l->filter, unused, sizeof unused);
+    some = td_layer_filter_unused(c->filter, unused, sizeof unused);
     if (some)
         at = snprintf(to, n, "--layers: no layer that was seen has a name that fits %s", unused);
-    if (l->nameless && at >= 0 && (size_t)at < n)
-        snprintf(to + at, n - (size_t)at, "%sops without a layer's name were dropped%s%s", some ? "; " : "--layers: ", l->why_no_layers ? ": " : "",
-                 l->why_no_layers ? l->why_no_layers : "");
-    some |= l->nameless;
-    pthread_mutex_unlock(&l->lock);
-    return some;
+    if (c->nameless && at >= 0 && (size_t)at < n)
+        snprintf(to + at, n - (size_t)at, "%sops without a layer's name were dropped%s%s",
+                 some ? "; " : "--layers: ", c->why_no_layers ? ": " : "",
+                 c->why_no_layers ? c->why_no_layers : "");
+    return some || c->nameless;
 }

@@ -11,7 +11,8 @@
 #include "common/fs.h"
 #include "model/awq.h"
 #include "model/checkpoint.h"
-#include "model/identify/identify_weight.h"
+#include "model/identify/fused_layers.h"
+#include "model/identify/identify_unpacked.h"
 #include "replayer/weight_ref.h"
 #include "tests/fuzz/replay.h"
 #include "tests/fuzz/tensors.h"
@@ -98,7 +99,7 @@ static void put_part(struct td_gptq_unpacked *w, int64_t to, const struct td_gpt
     free(words);
 }
 
-static void expect_loaded(const struct td_checkpoint *ck, const struct td_identify *s)
+static void expect_loaded(const struct td_checkpoint *ck, const struct td_weight_set *s)
 {
     struct td_error err = {0};
     void *data;
@@ -106,7 +107,7 @@ static void expect_loaded(const struct td_checkpoint *ck, const struct td_identi
     int i;
 
     for (i = 0; i < s->n; i++) {
-        if (!s->t[i].ref || td_weight_ref_load(ck->tensors, ck->path, &s->t[i], &data, &size, &err) || size != s->size[i] || memcmp(data, s->data[i], size))
+        if (!s->t[i].rec.ref || td_weight_ref_load(ck->tensors, ck->path, &s->t[i].rec, &data, &size, &err) || size != s->t[i].size || memcmp(data, s->t[i].data, size))
             abort();
         free(data);
     }
@@ -127,11 +128,11 @@ static int64_t find_parts(const struct td_checkpoint *ck, const struct td_fused 
 }
 
 /* Of this layer, or of those that are stacked into it: what one rank of `ranks` has that share the outputs, or the inputs. */
-static void settle(struct td_layer_index *l, const struct td_fused *f, int ranks, bool inputs, int rank)
+static void identify_share(struct td_layer_index *l, const struct td_fused *f, int ranks, bool inputs, int rank)
 {
     const struct td_gptq_weight *part[TD_FUSED_PARTS], *first;
     const int ranks_n = inputs ? 1 : ranks, ranks_k = inputs ? ranks : 1;
-    struct td_identify s = {.layers = l};
+    struct td_weight_set s = {.layers = l};
     struct td_gptq_unpacked w;
     int64_t n = find_parts(td_layer_index_checkpoint(l), f, part), at = 0;
     int i;
@@ -146,20 +147,20 @@ static void settle(struct td_layer_index *l, const struct td_fused *f, int ranks
         put_part(&w, at, part[i], inputs ? rank * w.k : 0, inputs ? 0 : rank * (part[i]->n / ranks_n), part[i]->n / ranks_n);
     if (first->g_idx)
         w.g_idx = memcpy(malloc((size_t)w.k * 4), first->g_idx, (size_t)w.k * 4);
-    td_identify_weight(&s, &w, 0);
+    td_identify_unpacked(&s, &w, false);
     if (ranks == 1 && !s.matches)
         abort();
     if (s.matches)
         expect_loaded(td_layer_index_checkpoint(l), &s);
-    td_identify_release(&s);
+    td_weight_set_release(&s);
 }
 
 static void identify_all(struct td_layer_index *l, const struct td_fused *f)
 {
-    settle(l, f, 1, false, 0);
+    identify_share(l, f, 1, false, 0);
     for (int rank = 0; rank < 2; rank++) {
-        settle(l, f, 2, false, rank);
-        settle(l, f, 2, true, rank);
+        identify_share(l, f, 2, false, rank);
+        identify_share(l, f, 2, true, rank);
     }
 }
 

@@ -6,8 +6,8 @@ $(foreach t,$(TESTS_server),$(call unit,server_$(t))): $(call obj,kernels/gptq_g
 # parts of differ, under the names of their tests
 $(foreach t,align tokens rescore numerics speed blame policy stats judged_ops lanes,$(eval OBJS_test_$(t) := differ))
 
-OBJS_test_tap_link := recorder recorder/tap_client
-OBJS_test_tap_pump := recorder recorder/tap_client
+OBJS_test_tap_client := recorder recorder/tap_client
+OBJS_test_read_rings := recorder recorder/tap_client
 OBJS_test_tap_ggml := recorder recorder/tap_client
 # both ends in one process
 OBJS_test_tap_call := recorder recorder/tap_client
@@ -32,7 +32,7 @@ OBJS_fuzz_checkpoint := recorder recorder/tap_client replayer
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_identify := recorder recorder/tap_client
 OBJS_test_kernel_names := recorder recorder/tap_client
-OBJS_test_figures := recorder recorder/tap_client
+OBJS_test_recording_summary := recorder recorder/tap_client
 OBJS_test_identify_vllm := recorder recorder/tap_client
 OBJS_test_identify_gpu := recorder recorder/tap_client replayer
 OBJS_test_step_rows := recorder recorder/tap_client

@@ -15,7 +15,7 @@ common/desc:
 format: common common/desc
 wire: common format
 model: common
-model/identify: common common/desc format model recorder/tap/core
+model/identify: common common/desc format model
 kernels:
 kernels/abi:
 kernels/gpucode: common kernels

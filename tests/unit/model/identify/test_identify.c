@@ -16,12 +16,13 @@
 
 #include "common/clock.h"
 #include "model/checkpoint.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "model/identify/identify.h"
+#include "recorder/tap_client/process_model.h"
 #include "tests/unit/tiny_checkpoint.h"
 
 #define LAYER "model.layers.0.mlp.up_proj"
 
-static char root[] = "/tmp/td-settle-XXXXXX";
+static char root[] = "/tmp/td-identify-XXXXXX";
 static struct td_layer_index *layers;
 
 static int setup(void **state)
@@ -40,16 +41,16 @@ static int teardown(void **state)
 }
 
 /* up_proj as td_gptq_gemm is given it. */
-struct sent { struct td_identify s; struct tap_tensor w[4]; const uint8_t *bytes[4]; struct td_attr attrs[4]; int32_t g_idx[TINY_HIDDEN]; };
+struct sent { struct td_weight_set s; struct td_weight_tensor w[4]; struct td_attr attrs[4]; int32_t g_idx[TINY_HIDDEN]; };
 
 static void tensor(struct sent *sent, int i, const char *role, const char *dtype, int64_t d0, int64_t d1, const void *data, size_t bytes)
 {
-    struct tap_tensor *t = &sent->w[i];
+    struct td_weight_tensor *t = &sent->w[i];
 
-    *t = (struct tap_tensor){.ndim = d1 ? 2 : 1, .shape = {d0, d1}, .strides = {d1 ? d1 : 1, d1 ? 1 : 0}, .bytes = bytes, .align = 6};
-    strcpy(t->role, role);
-    strcpy(t->dtype, dtype);
-    sent->bytes[i] = data;
+    *t = (struct td_weight_tensor){.data = data, .size = bytes};
+    t->rec = (struct td_tensor_rec){.ndim = d1 ? 2 : 1, .shape = {d0, d1}, .strides = {d1 ? d1 : 1, d1 ? 1 : 0}, .align = 64};
+    strcpy(t->rec.role, role);
+    strcpy(t->rec.dtype, dtype);
 }
 
 static void send(struct sent *sent)
@@ -67,7 +68,7 @@ static void send(struct sent *sent)
     tensor(sent, 3, "g_idx", "I32", g->k, 0, sent->g_idx, sizeof sent->g_idx);
     sent->attrs[0] = (struct td_attr){"n", g->n}, sent->attrs[1] = (struct td_attr){"k", g->k};
     sent->attrs[2] = (struct td_attr){"bits", 4}, sent->attrs[3] = (struct td_attr){"group_size", 32};
-    sent->s = (struct td_identify){.kind = "gptq_gemm", .layout = "checkpoint", .attrs = sent->attrs, .n_attrs = 4, .w = sent->w, .n_w = 4, .bytes = sent->bytes, .layers = layers};
+    sent->s = (struct td_weight_set){.kind = "gptq_gemm", .layout = "checkpoint", .attrs = sent->attrs, .n_attrs = 4, .sent = sent->w, .n_sent = 4, .layers = layers};
 }
 
 static void test_named_by_content(void **state)
@@ -85,20 +86,20 @@ static void test_named_by_content(void **state)
     assert_string_equal(sent.s.layer, LAYER);
     assert_int_equal(sent.s.n, 4);
     for (i = 0; i < 4; i++) {
-        assert_ptr_equal(sent.s.data[i], sent.bytes[i]);
-        assert_int_equal(sent.s.size[i], sent.w[i].bytes);
-        assert_string_equal(sent.s.t[i].role, sent.w[i].role);
-        assert_int_equal(sent.s.t[i].align, 64);
+        assert_ptr_equal(sent.s.t[i].data, sent.w[i].data);
+        assert_int_equal(sent.s.t[i].size, sent.w[i].size);
+        assert_string_equal(sent.s.t[i].rec.role, sent.w[i].rec.role);
+        assert_int_equal(sent.s.t[i].rec.align, 64);
     }
-    ref = sent.s.t[2].ref;
+    ref = sent.s.t[2].rec.ref;
     assert_string_equal(cJSON_GetObjectItem(ref, "checkpoint")->valuestring, root);
     assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(ref, "tensors"), 0)->valuestring, LAYER ".scales");
-    td_hash_hex(td_hash_bytes(sent.bytes[2], sent.w[2].bytes), hex);
+    td_hash_hex(td_hash_bytes(sent.w[2].data, sent.w[2].size), hex);
     assert_string_equal(cJSON_GetObjectItem(ref, "hash")->valuestring, hex);
     assert_int_equal(sent.s.n_extra, 1);
     assert_string_equal(sent.s.extra[0].name, "act_order");
     assert_int_equal(sent.s.extra[0].value, 0);
-    td_identify_release(&sent.s);
+    td_weight_set_release(&sent.s);
 }
 
 static void test_other_content(void **state)
@@ -109,16 +110,16 @@ static void test_other_content(void **state)
 
     (void)state;
     send(&sent);
-    other = malloc(sent.w[0].bytes);
-    memcpy(other, sent.bytes[0], sent.w[0].bytes);
-    other[sent.w[0].bytes - 1] ^= 1;
-    sent.bytes[0] = other;
+    other = malloc(sent.w[0].size);
+    memcpy(other, sent.w[0].data, sent.w[0].size);
+    other[sent.w[0].size - 1] ^= 1;
+    sent.w[0].data = other;
     assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_int_equal(sent.s.matches, 0);
     assert_string_equal(sent.s.layer, "");
-    assert_null(sent.s.t[0].ref);
-    assert_ptr_equal(sent.s.data[0], other);
-    td_identify_release(&sent.s);
+    assert_null(sent.s.t[0].rec.ref);
+    assert_ptr_equal(sent.s.t[0].data, other);
+    td_weight_set_release(&sent.s);
     free(other);
 
     send(&sent);                      /* rows in another order: another layer, and act-order */
@@ -126,13 +127,13 @@ static void test_other_content(void **state)
     assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_int_equal(sent.s.matches, 0);
     assert_int_equal(sent.s.extra[0].value, 1);
-    td_identify_release(&sent.s);
+    td_weight_set_release(&sent.s);
 
     send(&sent);                      /* no checkpoint known */
     sent.s.layers = NULL;
     assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_int_equal(sent.s.matches, 0);
-    td_identify_release(&sent.s);
+    td_weight_set_release(&sent.s);
 }
 
 static void test_not_of_the_call(void **state)
@@ -148,17 +149,17 @@ static void test_not_of_the_call(void **state)
         case 0: sent.attrs[0].value *= 2; break;
         case 1: sent.attrs[2].value = 8; break;
         case 2: sent.attrs[3].value = 0; break;
-        case 3: sent.bytes[1] = NULL; break;
-        case 4: strcpy(sent.w[2].dtype, "F32"); break;
-        case 5: sent.s.n_w = 2; break;
+        case 3: sent.w[1].data = NULL; break;
+        case 4: strcpy(sent.w[2].rec.dtype, "F32"); break;
+        case 5: sent.s.n_sent = 2; break;
         }
         assert_int_equal(td_identify_weights(&sent.s, &err), TD_ECORRUPT);
-        td_identify_release(&sent.s);
+        td_weight_set_release(&sent.s);
         td_error_clear(&err);
     }
 }
 
-/* What no settler knows. */
+/* A kind that no identifier knows. */
 static void test_as_sent(void **state)
 {
     struct td_error err = {0};
@@ -168,15 +169,15 @@ static void test_as_sent(void **state)
     send(&sent);
     sent.s.kind = "other_gemm";
     sent.s.name = "blk.7.up";
-    sent.bytes[1] = NULL;
+    sent.w[1].data = NULL;
     assert_int_equal(td_identify_weights(&sent.s, &err), 0);
     assert_string_equal(sent.s.layer, "blk.7.up");
     assert_int_equal(sent.s.matches, 0);
     assert_int_equal(sent.s.n, 4);
-    assert_ptr_equal(sent.s.data[0], sent.bytes[0]);
-    assert_null(sent.s.data[1]);
-    assert_int_equal(sent.s.size[1], 0);
-    td_identify_release(&sent.s);
+    assert_ptr_equal(sent.s.t[0].data, sent.w[0].data);
+    assert_null(sent.s.t[1].data);
+    assert_int_equal(sent.s.t[1].size, 0);
+    td_weight_set_release(&sent.s);
     assert_int_equal(sent.s.n, 0);
 }
 
@@ -234,7 +235,7 @@ static void test_model_path(void **state)
             _exit(1);
         }
         for (tries = 0; tries < 100 && !found; tries++) { /* until the child is the shell */
-            found = client_model_path(pid, path, sizeof path);
+            found = client_process_model(pid, path, sizeof path);
             td_clock_sleep_until(td_clock_mono_ns() + (i == 1 || i == 2 ? 20 : 1) * TD_NS_PER_MS);
         }
         kill(pid, SIGKILL);

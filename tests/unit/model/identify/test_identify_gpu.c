@@ -28,7 +28,7 @@
 #define MLP "model.layers.0.mlp"
 enum { FFN = 256 };
 
-static char root[] = "/tmp/td-settle-gpu-XXXXXX";
+static char root[] = "/tmp/td-identify-gpu-XXXXXX";
 
 /* Of 4 bits, with and without act-order, and of 8; what only Marlin runs. */
 enum { PLAIN, ACT_ORDER, EIGHT, EIGHT_ACT_ORDER, GPTQ_MODELS, AWQ = GPTQ_MODELS, MODELS };
@@ -124,19 +124,21 @@ static void free_weight(struct weight *w)
     free(w->qweight), free(w->qzeros), free(w->scales), free(w->g_idx), free(w->perm);
 }
 
-struct run_time { struct weight w; struct td_identify s; struct tap_tensor t[6]; struct td_attr attrs[5]; uint8_t *bytes[6]; };
+struct run_time { struct weight w; struct td_weight_set s; struct td_weight_tensor t[6]; struct td_attr attrs[5]; uint8_t *bytes[6]; };
 
 static void *add(struct run_time *r, const char *role, const char *dtype, int64_t d0, int64_t d1)
 {
-    struct tap_tensor *t = &r->t[r->s.n_w];
+    struct td_weight_tensor *w = &r->t[r->s.n_sent];
+    struct td_tensor_rec *t = &w->rec;
 
     snprintf(t->role, sizeof t->role, "%s", role);
     snprintf(t->dtype, sizeof t->dtype, "%s", dtype);
     t->ndim = d1 ? 2 : 1;
     t->shape[0] = d0, t->shape[1] = d1;
     t->strides[0] = d1 ? d1 : 1, t->strides[1] = d1 ? 1 : 0;
-    t->bytes = (uint64_t)(d0 * (d1 ? d1 : 1)) * td_dtype_size(td_dtype_parse(dtype));
-    return r->bytes[r->s.n_w++] = calloc(1, t->bytes);
+    w->size = (size_t)(d0 * (d1 ? d1 : 1)) * td_dtype_size(td_dtype_parse(dtype));
+    w->data = r->bytes[r->s.n_sent] = calloc(1, w->size);
+    return r->bytes[r->s.n_sent++];
 }
 
 static void begin(struct run_time *r, const char *layout, int model, struct weight w)
@@ -145,8 +147,8 @@ static void begin(struct run_time *r, const char *layout, int model, struct weig
     r->w = w;
     r->attrs[0] = (struct td_attr){"n", w.n}, r->attrs[1] = (struct td_attr){"k", w.k}, r->attrs[2] = (struct td_attr){"bits", w.bits};
     r->attrs[3] = (struct td_attr){"group_size", 32}, r->attrs[4] = (struct td_attr){"zero_offset", 1};
-    r->s = (struct td_identify){.kind = "gptq_gemm", .layout = layout, .attrs = r->attrs, .n_attrs = 5, .w = r->t, .bytes = (const uint8_t *const *)r->bytes,
-                              .layers = models[model]};
+    r->s = (struct td_weight_set){.kind = "gptq_gemm", .layout = layout, .attrs = r->attrs, .n_attrs = 5, .sent = r->t,
+                               .layers = models[model]};
 }
 
 static void as_exllama(struct run_time *r, int model, struct weight w)
@@ -182,13 +184,13 @@ static void end(struct run_time *r)
 {
     size_t i;
 
-    td_identify_release(&r->s);
+    td_weight_set_release(&r->s);
     free_weight(&r->w);
     for (i = 0; i < sizeof r->bytes / sizeof *r->bytes; i++)
         free(r->bytes[i]);
 }
 
-static int settle(struct run_time *r)
+static int identify(struct run_time *r)
 {
     struct td_error err = {0};
 
@@ -197,7 +199,7 @@ static int settle(struct run_time *r)
 
 /* ---- expectations -------------------------------------------------------------------------------------------------- */
 
-static int64_t extra(const struct td_identify *s, const char *name)
+static int64_t extra(const struct td_weight_set *s, const char *name)
 {
     int i;
 
@@ -207,31 +209,31 @@ static int64_t extra(const struct td_identify *s, const char *name)
     return -1;
 }
 
-static int at(const struct td_identify *s, const char *role)
+static int at(const struct td_weight_set *s, const char *role)
 {
     int i;
 
     for (i = 0; i < s->n; i++)
-        if (!strcmp(s->t[i].role, role))
+        if (!strcmp(s->t[i].rec.role, role))
             return i;
     return -1;
 }
 
-static void expect_bytes(const struct td_identify *s, const char *role, const void *bytes, int64_t rows, int64_t cols, size_t elem)
+static void expect_bytes(const struct td_weight_set *s, const char *role, const void *bytes, int64_t rows, int64_t cols, size_t elem)
 {
     int i = at(s, role);
 
     assert_true(i >= 0);
-    assert_int_equal(s->t[i].shape[0], rows);
-    assert_int_equal(s->t[i].ndim, cols ? 2 : 1);
-    assert_int_equal(s->t[i].shape[1], cols);
-    assert_int_equal(s->size[i], (size_t)(rows * (cols ? cols : 1)) * elem);
-    assert_memory_equal(s->data[i], bytes, s->size[i]);
+    assert_int_equal(s->t[i].rec.shape[0], rows);
+    assert_int_equal(s->t[i].rec.ndim, cols ? 2 : 1);
+    assert_int_equal(s->t[i].rec.shape[1], cols);
+    assert_int_equal(s->t[i].size, (size_t)(rows * (cols ? cols : 1)) * elem);
+    assert_memory_equal(s->t[i].data, bytes, s->t[i].size);
 }
 
-static void expect_ref(const struct td_identify *s, const char *role, const char *const *names, const char *transform)
+static void expect_ref(const struct td_weight_set *s, const char *role, const char *const *names, const char *transform)
 {
-    const cJSON *ref = s->t[at(s, role)].ref;
+    const cJSON *ref = s->t[at(s, role)].rec.ref;
     char name[128], hex[TD_HASH_HEX];
     int i;
 
@@ -244,7 +246,7 @@ static void expect_ref(const struct td_identify *s, const char *role, const char
     assert_int_equal(cJSON_GetArraySize(td_json_get(ref, "transforms")), (i > 1) + (transform != NULL));
     if (transform)
         assert_string_equal(cJSON_GetArrayItem(td_json_get(ref, "transforms"), i > 1)->valuestring, transform);
-    td_hash_hex(td_hash_bytes(s->data[at(s, role)], s->size[at(s, role)]), hex);
+    td_hash_hex(td_hash_bytes(s->t[at(s, role)].data, s->t[at(s, role)].size), hex);
     assert_string_equal(td_json_get(ref, "hash")->valuestring, hex);
 }
 
@@ -280,11 +282,11 @@ static void exllama_is_found(void **state)
             bool act_order = model == ACT_ORDER || model == EIGHT_ACT_ORDER;
 
             as_exllama(&r, model, cut(model, layers[i].names, 1, 1, 0));
-            assert_int_equal(settle(&r), 0);
+            assert_int_equal(identify(&r), 0);
             expect_found(&r, layers[i].layer, layers[i].names);
             expect_bytes(&r.s, "scales", r.w.scales, r.w.groups, r.w.n, 2);
             expect_ref(&r.s, "scales", layers[i].names, NULL);
-            assert_true(cJSON_IsNull(td_json_get(r.s.t[0].ref, "slice")));
+            assert_true(cJSON_IsNull(td_json_get(r.s.t[0].rec.ref, "slice")));
             assert_int_equal(extra(&r.s, "act_order"), act_order);
             assert_int_equal(r.s.n, act_order ? 4 : 3);
             if (act_order) {
@@ -311,7 +313,7 @@ static void exllama_sorted_otherwise(void **state)
         w.perm[i + 1] = first;
     }
     as_exllama(&r, ACT_ORDER, w);
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     expect_found(&r, MLP ".down_proj", down);
     end(&r);
 }
@@ -327,7 +329,7 @@ static void exllama_perm_of_nothing(void **state)
     perm = add(&r, "perm", "I32", r.w.k, 0);
     for (i = 0; i < r.w.k; i++)
         perm[i] = i;
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     expect_found(&r, MLP ".down_proj", down);
     assert_int_equal(extra(&r.s, "act_order"), 0);
     assert_int_equal(r.s.n, 3);
@@ -343,9 +345,9 @@ static void zero_offset_becomes_the_checkpoints(void **state)
     (void)state;
     as_exllama(&r, PLAIN, cut(PLAIN, gate_up, 1, 1, 0));
     r.attrs[4].value = 0;
-    for (i = 0; i < r.t[1].bytes; i++)
+    for (i = 0; i < r.t[1].size; i++)
         r.bytes[1][i] = (uint8_t)(r.bytes[1][i] + 0x11);
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     expect_found(&r, MLP ".gate_up_proj", gate_up);
     end(&r);
 }
@@ -356,16 +358,16 @@ static void other_content_is_unshuffled(void **state)
 
     (void)state;
     as_exllama(&r, PLAIN, cut(PLAIN, wrong_order, 1, 1, 0));
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     assert_int_equal(r.s.matches, 0);
     assert_string_equal(r.s.layer, "");
-    assert_null(r.s.t[0].ref);
+    assert_null(r.s.t[0].rec.ref);
     expect_bytes(&r.s, "qweight", r.w.qweight, r.w.k / 8, r.w.n, 4);
     end(&r);
     as_exllama(&r, ACT_ORDER, cut(ACT_ORDER, down, 1, 1, 0));
     r.bytes[0][77] ^= 1;
     r.s.layers = NULL;
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     assert_int_equal(r.s.matches, 0);
     expect_bytes(&r.s, "g_idx", r.w.g_idx, r.w.k, 0, 4);
     assert_int_equal(extra(&r.s, "act_order"), 1);
@@ -386,13 +388,13 @@ static void marlin_is_found(void **state)
             int model = eight ? EIGHT : PLAIN;
 
             as_marlin(&r, model, cut(model, layers[i].names, 1, 1, 0), "F16");
-            assert_int_equal(settle(&r), 0);
+            assert_int_equal(identify(&r), 0);
             expect_found(&r, layers[i].layer, layers[i].names);
             expect_bytes(&r.s, "scales", r.w.scales, r.w.groups, r.w.n, 2);
             assert_int_equal(extra(&r.s, "act_order"), 0);
             end(&r);
             as_marlin(&r, model, cut(model, layers[i].names, 1, 1, 0), "BF16");
-            assert_int_equal(settle(&r), 0);
+            assert_int_equal(identify(&r), 0);
             expect_found(&r, layers[i].layer, layers[i].names);
             expect_ref(&r.s, "scales", layers[i].names, "BF16");
             end(&r);
@@ -410,7 +412,7 @@ static void marlin_keeps_a_bias(void **state)
         bias[i] = (uint16_t)(i * 3);
     as_marlin(&r, PLAIN, cut(PLAIN, gate_up, 1, 1, 0), "F16");
     assert_int_equal(td_marlin_permute_scales(1, r.w.n, bias, add(&r, "bias", "F16", r.w.n, 0), NULL), 0);
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     expect_found(&r, MLP ".gate_up_proj", gate_up);
     expect_bytes(&r.s, "bias", bias, r.w.n, 0, 2);
     end(&r);
@@ -431,14 +433,14 @@ static void marlin_sorted_rows(void **state)
             const uint32_t *q;
 
             as_marlin(&r, model, cut(model, layers[i].names, 1, 1, 0), "F16");
-            assert_int_equal(settle(&r), 0);
+            assert_int_equal(identify(&r), 0);
             assert_int_equal(r.s.matches, 1);
             assert_string_equal(r.s.layer, layers[i].layer);
             assert_int_equal(extra(&r.s, "act_order"), 0);
             assert_int_equal(at(&r.s, "g_idx"), -1);
-            assert_null(r.s.t[0].ref);
+            assert_null(r.s.t[0].rec.ref);
             expect_ref(&r.s, "scales", layers[i].names, NULL);
-            q = r.s.data[0];
+            q = r.s.t[0].data;
             for (k = 0; k < r.w.k; k++)
                 for (n = 0; n < r.w.n; n++) {
                     int64_t pack = 32 / r.w.bits, from = r.w.perm[k];
@@ -450,7 +452,7 @@ static void marlin_sorted_rows(void **state)
         }
     as_marlin(&r, ACT_ORDER, cut(ACT_ORDER, down, 1, 1, 0), "F16");
     ((uint16_t *)r.bytes[1])[5] ^= 1;      /* another scale */
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     assert_int_equal(r.s.matches, 0);
     end(&r);
 }
@@ -469,7 +471,7 @@ static void marlin_rows_that_are_not_there(void **state)
         *word = (*word & ~(255u << to % 4 * 8)) | (w.qweight[from / 4 * w.n + n] >> from % 4 * 8 & 255) << to % 4 * 8;
     }
     as_marlin(&r, EIGHT_ACT_ORDER, w, "F16");
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     assert_int_equal(r.s.matches, 0);
     end(&r);
 }
@@ -485,7 +487,7 @@ static void marlin_keeps_g_idx(void **state)
     g_idx = add(&r, "g_idx", "I32", r.w.k, 0);
     for (i = 0; i < r.w.k; i++)
         g_idx[i] = i < 50 ? 0 : i < 100 ? 3 : 7;
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     assert_int_equal(r.s.matches, 0);
     assert_int_equal(extra(&r.s, "act_order"), 1);
     expect_bytes(&r.s, "g_idx", g_idx, r.w.k, 0, 4);
@@ -505,7 +507,7 @@ static void marlin_with_zero_points(void **state)
         zeros[i] = (uint32_t)i * 2654435761u;
     as_marlin(&r, PLAIN, cut(PLAIN, gate_up, 1, 1, 0), "F16");
     assert_int_equal(td_marlin_pack_zeros(4, r.w.groups, r.w.n, zeros, 0, add(&r, "qzeros", "I32", r.w.groups, r.w.n / 8), NULL), 0);
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     assert_int_equal(r.s.matches, 0);
     assert_int_equal(extra(&r.s, "zero_offset"), 0);
     expect_bytes(&r.s, "qzeros", zeros, r.w.groups, r.w.n / 8, 4);
@@ -517,15 +519,15 @@ static void expect_loaded(const struct run_time *r, int model, const char *role,
 {
     const struct td_checkpoint *ck = td_layer_index_checkpoint(models[model]);
     const int i = at(&r->s, role);
-    char *text = cJSON_PrintUnformatted(td_json_get(r->s.t[i].ref, "transforms"));
+    char *text = cJSON_PrintUnformatted(td_json_get(r->s.t[i].rec.ref, "transforms"));
     struct td_error err = {0};
     void *data;
     size_t size;
 
     assert_string_equal(text, transforms);
-    assert_int_equal(td_weight_ref_load(ck->tensors, ck->path, &r->s.t[i], &data, &size, &err), 0);
-    assert_int_equal(size, r->s.size[i]);
-    assert_memory_equal(data, r->s.data[i], size);
+    assert_int_equal(td_weight_ref_load(ck->tensors, ck->path, &r->s.t[i].rec, &data, &size, &err), 0);
+    assert_int_equal(size, r->s.t[i].size);
+    assert_memory_equal(data, r->s.t[i].data, size);
     free(data);
     free(text);
 }
@@ -543,7 +545,7 @@ static void marlin_of_awq(void **state)
             bool one = !layers[i].names[1];
 
             as_marlin(&r, AWQ, cut(AWQ, layers[i].names, rank && !one ? 2 : 1, rank && one ? 2 : 1, rank), "F16");
-            assert_int_equal(settle(&r), 0);
+            assert_int_equal(identify(&r), 0);
             assert_int_equal(r.s.matches, 1);
             assert_string_equal(r.s.layer, layers[i].layer);
             assert_int_equal(extra(&r.s, "zero_offset"), 0);
@@ -555,8 +557,8 @@ static void marlin_of_awq(void **state)
             end(&r);
         }
     as_marlin(&r, AWQ, cut(AWQ, down, 1, 1, 0), "F16");
-    r.bytes[0][r.t[0].bytes - 1] ^= 1;
-    assert_int_equal(settle(&r), 0);
+    r.bytes[0][r.t[0].size - 1] ^= 1;
+    assert_int_equal(identify(&r), 0);
     assert_int_equal(r.s.matches, 0);
     end(&r);
 }
@@ -565,7 +567,7 @@ static void marlin_of_awq(void **state)
 
 static void expect_slice(const struct run_time *r, const char *role, const char *want)
 {
-    char *text = cJSON_PrintUnformatted(td_json_get(r->s.t[at(&r->s, role)].ref, "slice"));
+    char *text = cJSON_PrintUnformatted(td_json_get(r->s.t[at(&r->s, role)].rec.ref, "slice"));
 
     assert_string_equal(text, want);
     free(text);
@@ -581,14 +583,14 @@ static void slices_of_ranks(void **state)
         struct weight columns = cut(PLAIN, gate_up, 2, 1, 1), rows = cut(PLAIN, down, 1, 2, 1);
 
         marlin ? as_marlin(&r, PLAIN, columns, "F16") : as_exllama(&r, PLAIN, columns);
-        assert_int_equal(settle(&r), 0);
+        assert_int_equal(identify(&r), 0);
         expect_found(&r, MLP ".gate_up_proj", gate_up);
         expect_slice(&r, "qweight", "[[[0,8],[128,256]],[[0,8],[128,256]]]");
         expect_slice(&r, "qzeros", "[[[0,2],[16,32]],[[0,2],[16,32]]]");
         expect_slice(&r, "scales", "[[[0,2],[128,256]],[[0,2],[128,256]]]");
         end(&r);
         marlin ? as_marlin(&r, PLAIN, rows, "F16") : as_exllama(&r, PLAIN, rows);
-        assert_int_equal(settle(&r), 0);
+        assert_int_equal(identify(&r), 0);
         expect_found(&r, MLP ".down_proj", down);
         expect_slice(&r, "qweight", "[[16,32],[0,64]]");
         expect_slice(&r, "qzeros", "[[4,8],[0,8]]");
@@ -596,7 +598,7 @@ static void slices_of_ranks(void **state)
         end(&r);
     }
     as_exllama(&r, EIGHT_ACT_ORDER, cut(EIGHT_ACT_ORDER, gate_up, 4, 1, 2));
-    assert_int_equal(settle(&r), 0);
+    assert_int_equal(identify(&r), 0);
     expect_found(&r, MLP ".gate_up_proj", gate_up);
     expect_slice(&r, "qweight", "[[[0,16],[128,192]],[[0,16],[128,192]]]");
     expect_slice(&r, "g_idx", "null");
@@ -637,7 +639,7 @@ static void op_of(const struct run_time *r, const uint16_t *a, struct td_op_call
         add_attr(op, r->s.extra[i].name, r->s.extra[i].value);
     op->in[op->n_in++] = tensor("a", TD_DT_F16, (int64_t[]){M, k}, 2, a, (size_t)(M * k) * 2);
     for (i = 0; i < r->s.n; i++)
-        op->in[op->n_in++] = tensor(r->s.t[i].role, td_dtype_parse(r->s.t[i].dtype), r->s.t[i].shape, r->s.t[i].ndim, r->s.data[i], r->s.size[i]);
+        op->in[op->n_in++] = tensor(r->s.t[i].rec.role, td_dtype_parse(r->s.t[i].rec.dtype), r->s.t[i].rec.shape, r->s.t[i].rec.ndim, r->s.t[i].data, r->s.t[i].size);
     op->out = tensor("c", TD_DT_F16, (int64_t[]){M, n}, 2, NULL, (size_t)(M * n) * 2);
 }
 
@@ -658,7 +660,7 @@ static void expect_product(int model, const char *name, struct run_time *r, bool
         a[i] = td_f32_to_f16((float)(i * 37 % 101 - 50) / 64);
     for (i = 0; i < M * g->k; i++)
         given[i] = sorted ? a[i / g->k * g->k + r->w.perm[i % g->k]] : a[i];
-    assert_int_equal(settle(r), 0);
+    assert_int_equal(identify(r), 0);
     op_of(r, given, &op);
     assert_non_null(kind);
     assert_int_equal(kind->check(&op, &err), 0);
@@ -697,10 +699,10 @@ static void the_product_is_the_models(void **state)
 
 static void expect_as_sent(struct run_time *r)
 {
-    assert_int_equal(settle(r), 0);
+    assert_int_equal(identify(r), 0);
     assert_int_equal(r->s.matches, 0);
-    assert_int_equal(r->s.n, r->s.n_w);
-    assert_ptr_equal(r->s.data[0], r->bytes[0]);
+    assert_int_equal(r->s.n, r->s.n_sent);
+    assert_ptr_equal(r->s.t[0].data, r->bytes[0]);
     end(r);
 }
 
@@ -722,8 +724,8 @@ static void lies_are_not_followed(void **state)
             case 2: r.attrs[2].value = 2; break;
             case 3: r.attrs[3].value = 0; break;
             case 4: r.attrs[3].value = 1; break;
-            case 5: r.t[0].bytes /= 2; break;
-            case 6: r.t[1].role[0] = 'x'; break;
+            case 5: r.t[0].size /= 2; break;
+            case 6: r.t[1].rec.role[0] = 'x'; break;
             case 7: r.attrs[0].value = -64; break;
             case 8:
                 if (marlin)
@@ -731,7 +733,7 @@ static void lies_are_not_followed(void **state)
                 else
                     ((int32_t *)r.bytes[3])[3] = ((int32_t *)r.bytes[3])[4];
                 break;
-            default: add(&r, marlin ? "g_idx" : "perm", "I32", 3, 0); if (!marlin) r.t[3].bytes = 4; break;
+            default: add(&r, marlin ? "g_idx" : "perm", "I32", 3, 0); if (!marlin) r.t[3].size = 4; break;
             }
             expect_as_sent(&r);
         }

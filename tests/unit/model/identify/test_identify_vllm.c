@@ -20,7 +20,7 @@
 #define ATTENTION "model.layers.0.self_attn"
 #define MLP "model.layers.0.mlp"
 
-static char dir[] = "/tmp/td-settle-vllm-XXXXXX";
+static char dir[] = "/tmp/td-identify-vllm-XXXXXX";
 static struct td_layer_index *layers;
 
 static int setup(void **state)
@@ -42,8 +42,8 @@ struct run_time {
     const struct td_gptq_weight *part[3];
     int n_parts;
     struct pack_in in;
-    struct td_identify s;
-    struct tap_tensor w[4];
+    struct td_weight_set s;
+    struct td_weight_tensor w[4];
     struct td_attr attrs[3];
     uint8_t *bytes[4];
 };
@@ -92,27 +92,29 @@ static void open_run_time(struct run_time *r, const char *const *names)
     r->attrs[0] = (struct td_attr){"n", r->in.n};
     r->attrs[1] = (struct td_attr){"k", r->in.k};
     r->attrs[2] = (struct td_attr){"group_size", r->in.k / r->in.groups};
-    r->s = (struct td_identify){.kind = "gptq_gemm", .attrs = r->attrs, .n_attrs = 3, .w = r->w, .bytes = (const uint8_t *const *)r->bytes, .layers = layers};
+    r->s = (struct td_weight_set){.kind = "gptq_gemm", .attrs = r->attrs, .n_attrs = 3, .sent = r->w, .layers = layers};
 }
 
 static void *add(struct run_time *r, const char *role, const char *dtype, int ndim, int64_t d0, int64_t d1, int64_t d2)
 {
-    struct tap_tensor *t = &r->w[r->s.n_w];
+    struct td_weight_tensor *w = &r->w[r->s.n_sent];
+    struct td_tensor_rec *t = &w->rec;
 
     snprintf(t->role, sizeof t->role, "%s", role);
     snprintf(t->dtype, sizeof t->dtype, "%s", dtype);
     t->ndim = ndim;
     t->shape[0] = d0, t->shape[1] = d1, t->shape[2] = d2;
     t->strides[0] = d1 * (ndim > 2 ? d2 : 1), t->strides[1] = ndim > 2 ? d2 : 1, t->strides[2] = 1;
-    t->bytes = (uint64_t)(d0 * d1 * (ndim > 2 ? d2 : 1)) * td_dtype_size(td_dtype_parse(dtype));
-    return r->bytes[r->s.n_w++] = calloc(1, t->bytes);
+    w->size = (size_t)(d0 * d1 * (ndim > 2 ? d2 : 1)) * td_dtype_size(td_dtype_parse(dtype));
+    w->data = r->bytes[r->s.n_sent] = calloc(1, w->size);
+    return r->bytes[r->s.n_sent++];
 }
 
 static void close_run_time(struct run_time *r)
 {
     int i;
 
-    td_identify_release(&r->s);
+    td_weight_set_release(&r->s);
     for (i = 0; i < 4; i++)
         free(r->bytes[i]);
 }
@@ -142,7 +144,7 @@ static void as_wna16(struct run_time *r, const char *const *names)
         scales[i] = scale_of(r, i / r->in.n, i % r->in.n);
 }
 
-static int settle(struct td_identify *s)
+static int identify(struct td_weight_set *s)
 {
     struct td_error err = {0};
 
@@ -160,8 +162,8 @@ static const char *member(const cJSON *ref, const char *list, int i)
 
 static void expect_weights(struct run_time *r, const char *layer, const char *const *names)
 {
-    const uint32_t *qweight = r->s.data[0], *qzeros = r->s.data[1];
-    const uint16_t *scales = r->s.data[2];
+    const uint32_t *qweight = r->s.t[0].data, *qzeros = r->s.t[1].data;
+    const uint16_t *scales = r->s.t[2].data;
     int64_t n = r->in.n, k = r->in.k, i, j;
     char name[128];
     int p;
@@ -169,10 +171,10 @@ static void expect_weights(struct run_time *r, const char *layer, const char *co
     assert_int_equal(r->s.matches, 1);
     assert_string_equal(r->s.layer, layer);
     assert_int_equal(r->s.n, 3);
-    assert_string_equal(r->s.t[0].role, "qweight");
-    assert_int_equal(r->s.t[0].shape[0], k / 8);
-    assert_int_equal(r->s.t[0].shape[1], n);
-    assert_string_equal(r->s.t[2].dtype, "BF16");
+    assert_string_equal(r->s.t[0].rec.role, "qweight");
+    assert_int_equal(r->s.t[0].rec.shape[0], k / 8);
+    assert_int_equal(r->s.t[0].rec.shape[1], n);
+    assert_string_equal(r->s.t[2].rec.dtype, "BF16");
     for (i = 0; i < k; i++)
         for (j = 0; j < n; j++)
             assert_int_equal(qweight[i / 8 * n + j] >> i % 8 * 4 & 15, q_of(r, i, j));
@@ -183,11 +185,11 @@ static void expect_weights(struct run_time *r, const char *layer, const char *co
         }
     for (p = 0; names[p]; p++) {
         snprintf(name, sizeof name, "%s.qweight", names[p]);
-        assert_string_equal(member(r->s.t[0].ref, "tensors", p), name);
+        assert_string_equal(member(r->s.t[0].rec.ref, "tensors", p), name);
     }
-    assert_string_equal(member(r->s.t[0].ref, "tensors", p), "");
-    assert_string_equal(member(r->s.t[0].ref, "transforms", 0), p > 1 ? "stack" : "");
-    assert_string_equal(member(r->s.t[2].ref, "transforms", p > 1), "BF16");
+    assert_string_equal(member(r->s.t[0].rec.ref, "tensors", p), "");
+    assert_string_equal(member(r->s.t[0].rec.ref, "transforms", 0), p > 1 ? "stack" : "");
+    assert_string_equal(member(r->s.t[2].rec.ref, "transforms", p > 1), "BF16");
 }
 
 /* ---- 4-bit weights ------------------------------------------------------------------------------------------------- */
@@ -207,11 +209,11 @@ static void packed_layers_are_found(void **state)
     (void)state;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         as_int4(&r, cases[i].names);
-        assert_int_equal(settle(&r.s), 0);
+        assert_int_equal(identify(&r.s), 0);
         expect_weights(&r, cases[i].layer, cases[i].names);
         close_run_time(&r);
         as_wna16(&r, cases[i].names);
-        assert_int_equal(settle(&r.s), 0);
+        assert_int_equal(identify(&r.s), 0);
         expect_weights(&r, cases[i].layer, cases[i].names);
         close_run_time(&r);
     }
@@ -223,16 +225,16 @@ static void other_content_has_no_name(void **state)
 
     (void)state;
     as_int4(&r, wrong_order);
-    assert_int_equal(settle(&r.s), 0);
+    assert_int_equal(identify(&r.s), 0);
     assert_int_equal(r.s.matches, 0);
     assert_string_equal(r.s.layer, "");
-    assert_string_equal(r.s.t[0].role, "qweight"); /* unpacked all the same */
-    assert_int_equal(r.s.t[0].shape[1], r.in.n);
-    assert_null(r.s.t[0].ref);
+    assert_string_equal(r.s.t[0].rec.role, "qweight"); /* unpacked all the same */
+    assert_int_equal(r.s.t[0].rec.shape[1], r.in.n);
+    assert_null(r.s.t[0].rec.ref);
     close_run_time(&r);
     as_wna16(&r, down);
     ((uint16_t *)r.bytes[1])[3] ^= 1;
-    assert_int_equal(settle(&r.s), 0);
+    assert_int_equal(identify(&r.s), 0);
     assert_int_equal(r.s.matches, 0);
     close_run_time(&r);
 }
@@ -245,10 +247,10 @@ static void another_layout_stays(void **state)
     (void)state;
     as_int4(&r, down);
     r.bytes[0][9] ^= 4;
-    assert_int_equal(settle(&r.s), 0);
+    assert_int_equal(identify(&r.s), 0);
     assert_int_equal(r.s.n, 3);
-    assert_string_equal(r.s.t[0].dtype, "U8");
-    assert_ptr_equal(r.s.data[0], r.bytes[0]);
+    assert_string_equal(r.s.t[0].rec.dtype, "U8");
+    assert_ptr_equal(r.s.t[0].data, r.bytes[0]);
     close_run_time(&r);
 }
 
@@ -265,110 +267,110 @@ static void lies_are_not_followed(void **state)
         case 0: r.attrs[0].value *= 2; break;
         case 1: r.attrs[1].value = INT64_MAX / 8 * 8; break;
         case 2: r.attrs[2].value = 0; break;
-        case 3: r.w[0].bytes /= 2, r.w[0].strides[0] = 0; break;
-        case 4: r.w[1].bytes = 1, r.w[1].strides[0] = r.w[1].strides[1] = r.w[1].strides[2] = 0; break;
-        case 5: r.w[0].shape[2] = 128; break;
-        case 6: r.w[2].role[0] = 'x'; break;
+        case 3: r.w[0].size /= 2, r.w[0].rec.strides[0] = 0; break;
+        case 4: r.w[1].size = 1, r.w[1].rec.strides[0] = r.w[1].rec.strides[1] = r.w[1].rec.strides[2] = 0; break;
+        case 5: r.w[0].rec.shape[2] = 128; break;
+        case 6: r.w[2].rec.role[0] = 'x'; break;
         default: r.attrs[2].value = 1; break;
         }
-        assert_int_equal(settle(&r.s), 0);
+        assert_int_equal(identify(&r.s), 0);
         assert_int_equal(r.s.matches, 0);
-        assert_string_equal(r.s.t[0].dtype, "U8");
+        assert_string_equal(r.s.t[0].rec.dtype, "U8");
         close_run_time(&r);
     }
 }
 
 /* ---- behind a handler ---------------------------------------------------------------------------------------------- */
 
-/* The words of tap_proto.h, from a matrix of BF16. */
-static void print_of(struct tap_fingerprint *p, const uint16_t *w, int64_t n, int64_t k)
+/* The fingerprint of a matrix of BF16. */
+static void fill_fingerprint(struct td_weight_fingerprint *p, const uint16_t *w, int64_t n, int64_t k)
 {
     int64_t words = n * k / 2, i;
 
     memset(p, 0, sizeof *p);
     p->n = n, p->k = k;
     strcpy(p->dtype, "BF16");
-    for (i = 0; i < TAP_FINGERPRINT_WORDS; i++)
-        memcpy(&p->word[i], w + words * i / TAP_FINGERPRINT_WORDS * 2, 4);
+    for (i = 0; i < TD_FINGERPRINT_WORDS; i++)
+        memcpy(&p->word[i], w + words * i / TD_FINGERPRINT_WORDS * 2, 4);
 }
 
-static void embeddings_by_their_print(void **state)
+static void embeddings_by_their_fingerprint(void **state)
 {
     const struct td_st_tensor *t = td_safetensors_find(td_layer_index_checkpoint(layers)->tensors, "model.embed_tokens.weight");
     static uint16_t w[TINY_VOCAB * TINY_HIDDEN];
-    struct tap_tensor tensor = {.role = "w", .dtype = "BF16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}, .opaque = 1};
-    const uint8_t *bytes[1] = {NULL};
-    struct tap_fingerprint print;
-    struct td_identify s = {.kind = "gemm", .layout = "onednn", .print = &print, .w = &tensor, .n_w = 1, .bytes = bytes, .layers = layers};
+    struct td_weight_tensor tensor = {
+        .rec = {.role = "w", .dtype = "BF16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}}};
+    struct td_weight_fingerprint fingerprint;
+    struct td_weight_set s = {.kind = "gemm", .layout = "onednn", .fingerprint = &fingerprint, .sent = &tensor, .n_sent = 1, .layers = layers};
     int i;
 
     (void)state;
     for (i = 0; i < TINY_VOCAB * TINY_HIDDEN; i++)
         w[i] = td_f32_to_bf16(td_f16_to_f32(((const uint16_t *)t->data)[i]));
-    print_of(&print, w, TINY_VOCAB, TINY_HIDDEN);
-    assert_int_equal(settle(&s), 0);
+    fill_fingerprint(&fingerprint, w, TINY_VOCAB, TINY_HIDDEN);
+    assert_int_equal(identify(&s), 0);
     assert_int_equal(s.matches, 1);
     assert_string_equal(s.layer, "model.embed_tokens");
-    assert_int_equal(s.size[0], sizeof w);
-    assert_memory_equal(s.data[0], w, sizeof w);
-    assert_string_equal(member(s.t[0].ref, "tensors", 0), "model.embed_tokens.weight");
-    assert_string_equal(member(s.t[0].ref, "transforms", 0), "BF16");
-    td_identify_release(&s);
+    assert_int_equal(s.t[0].size, sizeof w);
+    assert_memory_equal(s.t[0].data, w, sizeof w);
+    assert_string_equal(member(s.t[0].rec.ref, "tensors", 0), "model.embed_tokens.weight");
+    assert_string_equal(member(s.t[0].rec.ref, "transforms", 0), "BF16");
+    td_weight_set_release(&s);
 
-    print.word[200] ^= 1;
-    assert_int_equal(settle(&s), 0);
+    fingerprint.word[200] ^= 1;
+    assert_int_equal(identify(&s), 0);
     assert_int_equal(s.matches, 0);
-    assert_null(s.data[0]);            /* described only */
-    td_identify_release(&s);
-    s.print = NULL;
-    assert_int_equal(settle(&s), 0);
+    assert_null(s.t[0].data);            /* described only */
+    td_weight_set_release(&s);
+    s.fingerprint = NULL;
+    assert_int_equal(identify(&s), 0);
     assert_int_equal(s.matches, 0);
-    td_identify_release(&s);
+    td_weight_set_release(&s);
 }
 
-/* A layer that is not quantised, its bytes as the server has them (cublasGemmEx): found by them all, not by a print alone. */
+/* A layer that is not quantised, its bytes as the server has them (cublasGemmEx): found by them all, not by a fingerprint alone. */
 static void plain_weights_by_their_bytes(void **state)
 {
     const struct td_st_tensor *t = td_safetensors_find(td_layer_index_checkpoint(layers)->tensors, "model.embed_tokens.weight");
     static uint16_t w[TINY_VOCAB * TINY_HIDDEN];
     static uint16_t bias[TINY_VOCAB];
-    struct tap_tensor tensor[] = {{.role = "w", .dtype = "F16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}, .bytes = sizeof w},
-                                  {.role = "bias", .dtype = "F16", .ndim = 1, .shape = {TINY_VOCAB}, .strides = {1}, .bytes = sizeof bias}};
-    const uint8_t *bytes[2] = {(const uint8_t *)w, (const uint8_t *)bias};
-    struct td_identify s = {.kind = "gemm", .layout = "checkpoint", .w = tensor, .n_w = 1, .bytes = bytes, .layers = layers};
+    struct td_weight_tensor tensor[] = {
+        {.rec = {.role = "w", .dtype = "F16", .ndim = 2, .shape = {TINY_VOCAB, TINY_HIDDEN}, .strides = {TINY_HIDDEN, 1}}, .data = w, .size = sizeof w},
+        {.rec = {.role = "bias", .dtype = "F16", .ndim = 1, .shape = {TINY_VOCAB}, .strides = {1}}, .data = bias, .size = sizeof bias}};
+    struct td_weight_set s = {.kind = "gemm", .layout = "checkpoint", .sent = tensor, .n_sent = 1, .layers = layers};
 
     (void)state;
     memcpy(w, t->data, sizeof w);
-    assert_int_equal(settle(&s), 0);
+    assert_int_equal(identify(&s), 0);
     assert_int_equal(s.matches, 1);
     assert_string_equal(s.layer, "model.embed_tokens");
-    assert_memory_equal(s.data[0], w, sizeof w);
-    assert_string_equal(member(s.t[0].ref, "tensors", 0), "model.embed_tokens.weight");
-    td_identify_release(&s);
+    assert_memory_equal(s.t[0].data, w, sizeof w);
+    assert_string_equal(member(s.t[0].rec.ref, "tensors", 0), "model.embed_tokens.weight");
+    td_weight_set_release(&s);
 
-    s.n_w = 2;
-    assert_int_equal(settle(&s), 0);
+    s.n_sent = 2;
+    assert_int_equal(identify(&s), 0);
     assert_int_equal(s.matches, 1);
     assert_int_equal(s.n, 2);
-    assert_string_equal(s.t[1].role, "bias");
-    assert_ptr_equal(s.data[1], bias); /* as it came */
-    assert_int_equal(s.size[1], sizeof bias);
-    td_identify_release(&s);
+    assert_string_equal(s.t[1].rec.role, "bias");
+    assert_ptr_equal(s.t[1].data, bias); /* as it came */
+    assert_int_equal(s.t[1].size, sizeof bias);
+    td_weight_set_release(&s);
 
-    w[TINY_HIDDEN + 1] ^= 1;           /* in no print: every one of its words is at another place */
-    assert_int_equal(settle(&s), 0);
+    w[TINY_HIDDEN + 1] ^= 1;           /* in no fingerprint: every one of its words is at another place */
+    assert_int_equal(identify(&s), 0);
     assert_int_equal(s.matches, 0);
     assert_int_equal(s.n, 2);
-    assert_ptr_equal(s.data[0], w);    /* the server's own */
-    assert_ptr_equal(s.data[1], bias);
-    td_identify_release(&s);
+    assert_ptr_equal(s.t[0].data, w);    /* the server's own */
+    assert_ptr_equal(s.t[1].data, bias);
+    td_weight_set_release(&s);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_layers_are_found), cmocka_unit_test(other_content_has_no_name), cmocka_unit_test(another_layout_stays),
-        cmocka_unit_test(lies_are_not_followed),   cmocka_unit_test(embeddings_by_their_print),
+        cmocka_unit_test(lies_are_not_followed),   cmocka_unit_test(embeddings_by_their_fingerprint),
         cmocka_unit_test(plain_weights_by_their_bytes),
     };
 

@@ -10,7 +10,11 @@
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/client_ledger.h"
+#include "recorder/tap_client/read_rings.h"
+#include "recorder/tap_client/read_steps.h"
+#include "recorder/tap_client/read_weights.h"
+#include "recorder/tap_client/tap_client.h"
 #include "recorder/tap/core/tap.h"
 #include "recorder/tap/core/tap_ring_slot.h"
 #include "recorder/tap/fronts.h"
@@ -55,7 +59,7 @@ static inline void bench_open(struct bench *b, uint32_t mode)
     tap_plan.mode = mode;
     tap_plan.percent_ppm = 1000;
     tap_plan.ours = &ours;
-    b->lk = &b->l.link[0];
+    b->lk = &b->l.tap[0];
     b->l.n = 1;
     b->lk->rings = 1;
     b->lk->ring_bytes = RING;
@@ -76,7 +80,7 @@ static inline void bench_read(struct bench *b)
     atomic_store(&tap_generation, 0);
     while (client_drain(&b->l, b->lk))
         ;
-    client_count(&b->l, b->lk);
+    client_ledger_update(&b->l, b->lk);
     assert_false(b->lk->ring[0].corrupt);
     client_write_held(&b->l);
     assert_int_equal(td_writer_close(b->l.opt.writer, "complete", &err), 0);
@@ -93,7 +97,7 @@ static inline void bench_close(struct bench *b)
     td_steps_free(b->steps, b->n_steps);
     td_fixture_close(b->fx);
     client_weights_release(&b->lk->ring[0]);
-    client_kernels_release(&b->l);
+    client_kernels_release(&b->l.kernels);
     munmap(s->data, 2 * RING);
     free(s->ring);
     free(s->weights);

@@ -71,7 +71,7 @@ static void a_mode_arrives(void **state)
     struct td_error err = {0};
 
     (void)state;
-    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE,
+    arm((struct td_tap_client_mode){.steps = TD_TAP_CLIENT_SAMPLE,
                                     .percent = 2.5,
                                     .budget_bytes_per_s = 12345,
                                     .time_ppm = 678,
@@ -92,7 +92,7 @@ static void a_mode_arrives(void **state)
 static void nothing_stays_of_the_mode_before(void **state)
 {
     (void)state;
-    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1});
+    arm((struct td_tap_client_mode){.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1});
     assert_int_equal(tap_plan.mode, TAP_MODE_ALL);
     assert_int_equal(tap_plan.budget, -1);
     assert_int_equal(tap_plan.time_ppm, 0);
@@ -103,7 +103,7 @@ static void nothing_stays_of_the_mode_before(void **state)
 static void the_defaults_are_those_of_auto(void **state)
 {
     (void)state;
-    arm((struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE,
+    arm((struct td_tap_client_mode){.steps = TD_TAP_CLIENT_SAMPLE,
                                     .time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM});
     assert_int_equal(tap_plan.percent_ppm, 100000);
     assert_int_equal(tap_plan.budget, 64 << 20);

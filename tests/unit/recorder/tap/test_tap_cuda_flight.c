@@ -32,7 +32,7 @@ static void disarm(struct bench *b)
     tap_front_cuda.stop(20000);
     tap_plan.flight_bytes = 0;
     assert_false(tap_flight_is_on());
-    client_flight_facts(&b->l);
+    client_flight_facts(&b->l.flight, b->l.mode.flight_mib, b->l.opt.writer);
     bench_read(b);
 }
 

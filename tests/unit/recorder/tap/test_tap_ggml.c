@@ -18,6 +18,7 @@
 #include "common/json.h"
 #include "common/proc.h"
 #include "format/fixture.h"
+#include "recorder/tap_client/server_env.h"
 #include "recorder/tap_client/tap_client.h"
 
 enum { K = 8, N = 6, CELLS = 5, WIDE = 32, GEMMS = 3, NODES = 7 }; /* as in lib_fake_llama.c */
@@ -172,7 +173,7 @@ static void rig_end(struct rig *r)
     close(r->out);
 }
 
-static const struct td_tap_client_mode gemms = {.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1}, nodes = {.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1, .all_kinds = true};
+static const struct td_tap_client_mode gemms = {.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1}, nodes = {.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1, .all_kinds = true};
 
 /* ---- what was recorded --------------------------------------------------------------------------------------------- */
 
@@ -449,7 +450,7 @@ static void test_sampling(void **state)
 
     (void)state;
     rig_start(&r, "lib_fake_llama.so");
-    rig_arm(&r, (struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .percent = 1, .budget_bytes_per_s = -1}, NULL);
+    rig_arm(&r, (struct td_tap_client_mode){.steps = TD_TAP_CLIENT_SAMPLE, .percent = 1, .budget_bytes_per_s = -1}, NULL);
     rig_do(&r, "graphs 300");
     rig_read(&r);
     assert_true(r.n_steps >= 4 && r.n_steps < 60); /* two of each size at least; three sizes are two classes */

@@ -1,4 +1,5 @@
-/* test_step_rows.c - whose rows passes computed, inferred: a scheduler that is played here says what is true, and what disturbs it makes passes unknown, never wrong.
+/* test_step_rows.c - infer whose rows steps computed. A scheduler that is played here knows what is
+ * true; what disturbs the inference makes steps unknown, never wrong.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,14 +14,15 @@
 #define MS 1000000LL
 #define MOST 400
 
-/* A server that takes a pass every 10 ms; a token arrives 8 ms after its pass began, two passes of which may have begun by then where it is asynchronous. */
+/* A server that begins a step every 10 ms. A token arrives 8 ms after its step began; an asynchronous
+ * server may have begun two more steps by then. */
 struct played {
-    struct td_rows_step pass[MOST], truth[MOST];
+    struct td_rows_step step[MOST], truth[MOST];
     struct td_rows_request request[64];
     size_t n, n_requests;
     int64_t now, token_ms;
-    int budget;                       /* rows of new prompts in one pass, whole ones */
-    int late;                         /* rows that one who stopped has too many */
+    int budget;                       /* rows of new prompts in one step, whole ones */
+    int late;                         /* rows too many of an answer that stopped by itself */
 };
 
 static void start(struct played *s)
@@ -34,14 +36,14 @@ static void start(struct played *s)
 static void end(struct played *s)
 {
     for (size_t i = 0; i < s->n; i++) {
-        td_step_release(&s->pass[i].step);
+        td_step_release(&s->step[i].step);
         td_step_release(&s->truth[i].step);
     }
 }
 
-static struct td_rows_step *new_pass(struct played *s, int64_t rows)
+static struct td_rows_step *new_step(struct played *s, int64_t rows)
 {
-    struct td_rows_step *p = &s->pass[s->n];
+    struct td_rows_step *p = &s->step[s->n];
 
     assert_true(s->n < MOST);
     *p = (struct td_rows_step){.step = {.step = (int64_t)s->n, .t_ns = s->now, .how = TD_HOW_UNKNOWN, .pid = 7}, .begun_ns = s->now, .rows = rows};
@@ -53,18 +55,18 @@ static struct td_rows_step *new_pass(struct played *s, int64_t rows)
 
 static void is_true_of(struct played *s, const struct td_rows_request *x, int64_t rows, int64_t position)
 {
-    struct td_step *t = &s->truth[s->n].step; /* of the pass that comes next */
+    struct td_step *t = &s->truth[s->n].step; /* of the step that comes next */
 
     t->spans = realloc(t->spans, ((size_t)t->n_spans + 1) * sizeof *t->spans);
     t->spans[t->n_spans++] = (struct td_span){x->stream, 0, (int32_t)rows, (int32_t)position, position >= x->prompt};
 }
 
-/* The pass for which is_true_of was said. */
-static void pass_of(struct played *s, int64_t rows)
+/* The step for which is_true_of was said. */
+static void step_of(struct played *s, int64_t rows)
 {
     struct td_step t = s->truth[s->n].step;
 
-    new_pass(s, rows);
+    new_step(s, rows);
     s->truth[s->n - 1].step.spans = t.spans;
     s->truth[s->n - 1].step.n_spans = t.n_spans;
 }
@@ -102,14 +104,14 @@ static void serve(struct played *s, int n, const int *prompt, const int *answer,
                 x[i].first_ns = s->now + s->token_ms * MS + i;
                 x[i].end_ns = s->now + (s->token_ms + 1) * MS;
             }
-        pass_of(s, rows);
+        step_of(s, rows);
     }
     s->now += s->token_ms * MS;
 }
 
 static int64_t infer(struct played *s)
 {
-    return td_rows_infer(s->pass, s->n, s->request, s->n_requests);
+    return td_rows_infer(s->step, s->n, s->request, s->n_requests);
 }
 
 static const struct td_span *span_of(const struct td_step *s, int64_t stream)
@@ -141,7 +143,7 @@ static void expect_all(struct played *s)
 {
     assert_int_equal(infer(s), s->n);
     for (size_t i = 0; i < s->n; i++)
-        expect_true(&s->pass[i], &s->truth[i]);
+        expect_true(&s->step[i], &s->truth[i]);
 }
 
 static void test_one_after_another(void **state)
@@ -154,10 +156,10 @@ static void test_one_after_another(void **state)
     serve(&s, 1, (int[]){1}, (int[]){1}, NULL);
     serve(&s, 1, (int[]){60}, (int[]){9}, (int[]){1});
     expect_all(&s);
-    assert_int_equal(s.pass[0].step.spans[0].n_rows, 7);
-    assert_false(s.pass[0].step.spans[0].decode);
-    assert_int_equal(s.pass[3].step.spans[0].position, 9);
-    assert_true(s.pass[3].step.spans[0].decode);
+    assert_int_equal(s.step[0].step.spans[0].n_rows, 7);
+    assert_false(s.step[0].step.spans[0].decode);
+    assert_int_equal(s.step[3].step.spans[0].position, 9);
+    assert_true(s.step[3].step.spans[0].decode);
     end(&s);
 }
 
@@ -169,13 +171,13 @@ static void test_several_together(void **state)
     start(&s);
     serve(&s, 3, (int[]){5, 40, 21}, (int[]){6, 3, 8}, NULL); /* 5 + 40 rows, then 21 and two */
     expect_all(&s);
-    assert_int_equal(s.pass[0].rows, 45);
-    assert_int_equal(s.pass[1].rows, 23);
-    assert_int_equal(s.pass[s.n - 1].step.spans[0].first_row, 0); /* the last has nobody beside it */
+    assert_int_equal(s.step[0].rows, 45);
+    assert_int_equal(s.step[1].rows, 23);
+    assert_int_equal(s.step[s.n - 1].step.spans[0].first_row, 0); /* the last has nobody beside it */
     end(&s);
 }
 
-/* Groups of any sizes, tokens that arrive at once or when the next pass or two have begun: what is said is true, and nearly always something is said. */
+/* Groups of any sizes, tokens that arrive at once or when the next step or two have begun: what is said is true, and nearly always something is said. */
 static void test_any_groups(void **state)
 {
     int named = 0, all = 0, trial, i, g;
@@ -200,8 +202,8 @@ static void test_any_groups(void **state)
         named += (int)infer(&s);
         all += (int)s.n;
         for (i = 0; i < (int)s.n; i++)
-            if (s.pass[i].step.how == TD_HOW_INFERRED)
-                expect_true(&s.pass[i], &s.truth[i]);
+            if (s.step[i].step.how == TD_HOW_INFERRED)
+                expect_true(&s.step[i], &s.truth[i]);
         end(&s);
     }
     assert_true(named > all * 95 / 100);
@@ -217,17 +219,17 @@ static void test_a_row_too_many(void **state)
     s.late = 1;
     serve(&s, 3, (int[]){5, 9, 3}, (int[]){3, 9, 6}, (int[]){1, 0, 1});
     assert_int_equal(infer(&s), s.n);
-    assert_int_equal(s.pass[3].rows, 3); /* two run, and the one that had stopped */
-    assert_int_equal(s.pass[3].step.n_spans, 2);
+    assert_int_equal(s.step[3].rows, 3); /* two run, and the one that had stopped */
+    assert_int_equal(s.step[3].step.n_spans, 2);
     end(&s);
 
     start(&s);
     serve(&s, 1, (int[]){5}, (int[]){3}, (int[]){1});
     s.request[0].end_ns += 30 * MS;
     s.now -= s.token_ms * MS;
-    new_pass(&s, 1);
+    new_step(&s, 1);
     assert_int_equal(infer(&s), s.n - 1);
-    assert_int_equal(s.pass[3].step.how, TD_HOW_UNKNOWN);
+    assert_int_equal(s.step[3].step.how, TD_HOW_UNKNOWN);
     end(&s);
 }
 
@@ -239,14 +241,14 @@ static void test_a_prompt_in_pieces(void **state)
     start(&s);
     s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 25 * MS, s.now + 48 * MS, 100, 3, false};
     s.n_requests = 1;
-    new_pass(&s, 64);
-    new_pass(&s, 36);
-    new_pass(&s, 1);
-    new_pass(&s, 1);
+    new_step(&s, 64);
+    new_step(&s, 36);
+    new_step(&s, 1);
+    new_step(&s, 1);
     assert_int_equal(infer(&s), 4);
-    assert_int_equal(s.pass[1].step.spans[0].position, 64);
-    assert_false(s.pass[1].step.spans[0].decode);
-    assert_int_equal(s.pass[2].step.spans[0].position, 100);
+    assert_int_equal(s.step[1].step.spans[0].position, 64);
+    assert_false(s.step[1].step.spans[0].decode);
+    assert_int_equal(s.step[2].step.spans[0].position, 100);
     end(&s);
 }
 
@@ -260,15 +262,15 @@ static void test_graphs_are_padded(void **state)
     serve(&s, 3, (int[]){5, 9, 3}, (int[]){4, 9, 6}, NULL);
     serve(&s, 1, (int[]){5}, (int[]){4}, NULL);
     for (size_t i = 0; i < s.n; i++)
-        if (s.pass[i].rows <= 8) {
-            s.pass[i].padded = true;
-            s.pass[i].rows = s.pass[i].rows <= 2 ? 2 : s.pass[i].rows <= 4 ? 4 : 8;
+        if (s.step[i].rows <= 8) {
+            s.step[i].padded = true;
+            s.step[i].rows = s.step[i].rows <= 2 ? 2 : s.step[i].rows <= 4 ? 4 : 8;
         }
     assert_int_equal(infer(&s), s.n);
     for (size_t i = 0; i < s.n; i++) {
-        assert_int_equal(s.pass[i].step.n_spans, s.truth[i].step.n_spans);
-        assert_int_equal(s.pass[i].step.spans[0].n_rows, s.truth[i].step.spans[0].n_rows);
-        assert_int_equal(s.pass[i].step.spans[0].first_row, s.truth[i].step.n_spans == 1 ? 0 : -1);
+        assert_int_equal(s.step[i].step.n_spans, s.truth[i].step.n_spans);
+        assert_int_equal(s.step[i].step.spans[0].n_rows, s.truth[i].step.spans[0].n_rows);
+        assert_int_equal(s.step[i].step.spans[0].first_row, s.truth[i].step.n_spans == 1 ? 0 : -1);
     }
     end(&s);
 }
@@ -288,25 +290,25 @@ static void expect_unknown(void (*disturb)(struct played *s, size_t first, size_
     disturb(&s, first, n);
     infer(&s);
     for (size_t i = 0; i < s.n; i++)
-        if (s.pass[i].begun_ns >= s.truth[first].begun_ns && s.pass[i].begun_ns <= s.truth[first + n - 1].begun_ns) {
-            assert_int_equal(s.pass[i].step.how, TD_HOW_UNKNOWN);
-            assert_int_equal(s.pass[i].step.n_spans, 0);
+        if (s.step[i].begun_ns >= s.truth[first].begun_ns && s.step[i].begun_ns <= s.truth[first + n - 1].begun_ns) {
+            assert_int_equal(s.step[i].step.how, TD_HOW_UNKNOWN);
+            assert_int_equal(s.step[i].step.n_spans, 0);
         } else {
-            assert_int_equal(s.pass[i].step.how, TD_HOW_INFERRED);
+            assert_int_equal(s.step[i].step.how, TD_HOW_INFERRED);
         }
     end(&s);
 }
 
-static void a_strangers_row(struct played *s, size_t first, size_t n) { s->pass[first + n / 2].rows++; }
-static void a_row_is_missing(struct played *s, size_t first, size_t n) { s->pass[first + n - 1].rows = 0; }
-static void nothing_is_known_of_a_pass(struct played *s, size_t first, size_t n) { (void)n; s->pass[first].rows = -1; }
+static void a_strangers_row(struct played *s, size_t first, size_t n) { s->step[first + n / 2].rows++; }
+static void a_row_is_missing(struct played *s, size_t first, size_t n) { s->step[first + n - 1].rows = 0; }
+static void nothing_is_known_of_a_step(struct played *s, size_t first, size_t n) { (void)n; s->step[first].rows = -1; }
 static void a_request_failed(struct played *s, size_t first, size_t n) { (void)first; (void)n; s->request[2].prompt = s->request[2].generated = -1; }
 static void no_token_came(struct played *s, size_t first, size_t n) { (void)first; (void)n; s->request[2].first_ns = 0; }
-static void a_prefix_was_cached(struct played *s, size_t first, size_t n) { (void)n; s->pass[first].rows -= 3; }
-static void a_pass_is_missing(struct played *s, size_t first, size_t n)
+static void a_prefix_was_cached(struct played *s, size_t first, size_t n) { (void)n; s->step[first].rows -= 3; }
+static void a_step_is_missing(struct played *s, size_t first, size_t n)
 {
-    s->pass[first + n / 2].begun_ns = s->request[s->n_requests - 1].end_ns + MS; /* nobody's, behind all */
-    s->pass[first + n / 2].step.how = TD_HOW_INFERRED;                          /* so that expect_unknown passes it over */
+    s->step[first + n / 2].begun_ns = s->request[s->n_requests - 1].end_ns + MS; /* nobody's, behind all */
+    s->step[first + n / 2].step.how = TD_HOW_INFERRED;                          /* so that expect_unknown skips it */
 }
 
 static void test_what_does_not_come_out_is_unknown(void **state)
@@ -314,17 +316,17 @@ static void test_what_does_not_come_out_is_unknown(void **state)
     (void)state;
     expect_unknown(a_strangers_row);
     expect_unknown(a_row_is_missing);
-    expect_unknown(nothing_is_known_of_a_pass);
+    expect_unknown(nothing_is_known_of_a_step);
     expect_unknown(a_request_failed);
     expect_unknown(no_token_came);
     expect_unknown(a_prefix_was_cached);
-    expect_unknown(a_pass_is_missing);
+    expect_unknown(a_step_is_missing);
 }
 
 /* A sample: of a request that was alone whose rows they are is clear, where they stand is not. What its own cannot be makes all unknown. */
 static void test_a_sample_of_one(void **state)
 {
-    static const struct { int64_t rows; bool padded; int pass; } strangers[] = {{3, false, 3}, {8, false, 3}, {1, true, 3}, {-1, false, 0}, {INT64_MAX, false, 4}};
+    static const struct { int64_t rows; bool padded; int step; } strangers[] = {{3, false, 3}, {8, false, 3}, {1, true, 3}, {-1, false, 0}, {INT64_MAX, false, 4}};
     struct played s;
     size_t i, k;
 
@@ -335,21 +337,21 @@ static void test_a_sample_of_one(void **state)
         start(&s);
         serve(&s, 1, (int[]){8}, (int[]){6}, NULL);
         td_step_release(&s.truth[2].step);
-        s.pass[2] = s.pass[5];
+        s.step[2] = s.step[5];
         s.n = 5;
         if (!alone) {
-            s.pass[strangers[k].pass].rows = strangers[k].rows;
-            s.pass[strangers[k].pass].padded = strangers[k].padded;
+            s.step[strangers[k].step].rows = strangers[k].rows;
+            s.step[strangers[k].step].padded = strangers[k].padded;
         }
         assert_int_equal(infer(&s), alone ? 5 : 0);
         for (i = 0; i < 5 && alone; i++) {
-            assert_int_equal(s.pass[i].step.spans[0].stream, 0);
-            assert_int_equal(s.pass[i].step.spans[0].n_rows, i ? 1 : 8);
-            assert_int_equal(s.pass[i].step.spans[0].position, -1);
-            assert_int_equal(s.pass[i].step.spans[0].decode, i > 0);
+            assert_int_equal(s.step[i].step.spans[0].stream, 0);
+            assert_int_equal(s.step[i].step.spans[0].n_rows, i ? 1 : 8);
+            assert_int_equal(s.step[i].step.spans[0].position, -1);
+            assert_int_equal(s.step[i].step.spans[0].decode, i > 0);
         }
         s.n = 6;
-        memset(&s.pass[5], 0, sizeof s.pass[5]);
+        memset(&s.step[5], 0, sizeof s.step[5]);
         end(&s);
     }
 }
@@ -364,7 +366,7 @@ static void test_twins_are_not_told_apart(void **state)
     start(&s);
     s.budget = 10;
     serve(&s, 2, (int[]){9, 9}, (int[]){4, 4}, NULL);
-    assert_int_equal(s.pass[0].rows, 9);
+    assert_int_equal(s.step[0].rows, 9);
     assert_int_equal(infer(&s), 0);
     end(&s);
     start(&s);
@@ -376,12 +378,12 @@ static void test_twins_are_not_told_apart(void **state)
     assert_int_equal(infer(&s), 0);
     end(&s);
     start(&s);
-    serve(&s, 2, (int[]){9, 9}, (int[]){4, 4}, NULL); /* both in one pass: they are alike */
+    serve(&s, 2, (int[]){9, 9}, (int[]){4, 4}, NULL); /* both in one step: they are alike */
     expect_all(&s);
     end(&s);
 }
 
-/* Arrivals that jitter more than passes last, prompts of a few lengths: much stays unknown, nothing is wrong. */
+/* Arrivals that jitter more than steps last, prompts of a few lengths: much stays unknown, nothing is wrong. */
 static void test_jitter(void **state)
 {
     int named = 0, trial, i;
@@ -405,14 +407,14 @@ static void test_jitter(void **state)
         }
         named += (int)infer(&s);
         for (i = 0; i < (int)s.n; i++)
-            if (s.pass[i].step.how == TD_HOW_INFERRED)
-                expect_true(&s.pass[i], &s.truth[i]);
+            if (s.step[i].step.how == TD_HOW_INFERRED)
+                expect_true(&s.step[i], &s.truth[i]);
         end(&s);
     }
     assert_true(named > 0);
 }
 
-/* A row of an answer that has ended is not taken for a prompt of one token. */
+/* A row of an answer that has ended is not mistaken for a prompt of one token. */
 static void test_a_late_row_and_a_short_prompt(void **state)
 {
     struct played s;
@@ -423,16 +425,16 @@ static void test_a_late_row_and_a_short_prompt(void **state)
     s.request[0] = (struct td_rows_request){0, s.now - MS, s.now + 8 * MS, s.now + 20 * MS, 5, 2, true};
     s.request[1] = (struct td_rows_request){1, s.now - MS, s.now + 8 * MS, s.now + 60 * MS, 4, 5, false};
     s.request[2] = (struct td_rows_request){2, s.now + 18 * MS, s.now + 28 * MS, s.now + 60 * MS, 1, 3, false};
-    new_pass(&s, 9);
-    new_pass(&s, 2);
-    new_pass(&s, 2);                  /* 1 goes on; beside it 0's late row, or all of 2 */
-    new_pass(&s, 2);
-    new_pass(&s, 2);
+    new_step(&s, 9);
+    new_step(&s, 2);
+    new_step(&s, 2);                  /* 1 goes on; beside it 0's late row, or all of 2 */
+    new_step(&s, 2);
+    new_step(&s, 2);
     assert_int_equal(infer(&s), 0);
     end(&s);
 }
 
-/* Numbers that no server has, and a pass for which there is no room. */
+/* Numbers that no server has, and a step for which there is no room. */
 static void test_hostile_numbers(void **state)
 {
     static const int64_t numbers[] = {INT64_MAX, INT64_MIN, -1, 0, 1, (int64_t)1 << 31, ((int64_t)1 << 32) + 1, 1 << 24};
@@ -445,11 +447,11 @@ static void test_hostile_numbers(void **state)
         serve(&s, 2, (int[]){9, 7}, (int[]){4, 4}, NULL);
         s.request[0].prompt = numbers[i % n];
         s.request[1].generated = numbers[i / n % n];
-        s.pass[i % s.n].rows = numbers[i / n / n];
+        s.step[i % s.n].rows = numbers[i / n / n];
         assert_true(infer(&s) >= 0);
         for (size_t k = 0; k < s.n; k++)
-            for (int32_t j = 0; j < s.pass[k].step.n_spans; j++)
-                assert_true(s.pass[k].step.spans[j].n_rows > 0 && s.pass[k].step.spans[j].position >= -1);
+            for (int32_t j = 0; j < s.step[k].step.n_spans; j++)
+                assert_true(s.step[k].step.spans[j].n_rows > 0 && s.step[k].step.spans[j].position >= -1);
         end(&s);
     }
 }
@@ -461,7 +463,7 @@ static void test_nothing_at_all(void **state)
     (void)state;
     start(&s);
     assert_int_equal(infer(&s), 0);
-    new_pass(&s, 4);                  /* a server's own */
+    new_step(&s, 4);                  /* a server's own */
     assert_int_equal(infer(&s), 0);
     s.request[0] = (struct td_rows_request){.stream = 1, .prompt = -1, .generated = -1}; /* never sent */
     s.n_requests = 1;

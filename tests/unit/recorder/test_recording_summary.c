@@ -1,4 +1,4 @@
-/* test_figures.c - what record says at its end of the ops that it did not get.
+/* test_recording_summary.c - what record says at its end of the ops that it did not get.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,18 +10,18 @@
 
 #include <cmocka.h>
 
-#include "recorder/record.h"
+#include "recorder/recording_summary.h"
 
 static char *printed(const struct td_tap_client_state *ops, const char *no_tap)
 {
-    struct td_figures f;
+    struct td_recording_summary f;
     char *text = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&text, &size);
 
     memset(&f, 0, sizeof f);
     assert_non_null(to);
-    td_figures_print(&f, 3, ops, no_tap, to);
+    td_recording_summary_print(&f, 3, ops, no_tap, to);
     fclose(to);
     return text;
 }
@@ -62,5 +62,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_missing_is_said_with_the_next_step)};
 
-    return cmocka_run_group_tests_name("figures", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("recording_summary", tests, NULL, NULL);
 }

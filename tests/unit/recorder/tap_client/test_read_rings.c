@@ -1,4 +1,4 @@
-/* test_tap_pump.c - what a broken or dying server may leave in a ring: read to the last whole record, never past it.
+/* test_read_rings.c - what a broken or dying server may leave in a ring: read to the last whole record, never past it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +12,13 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
-#include "recorder/tap_client/tap_client_parts.h"
+#include "recorder/tap_client/read_rings.h"
+#include "recorder/tap_client/read_steps.h"
+#include "recorder/tap_client/read_weights.h"
 
 enum { RING = 64 << 10, K = 64, N = 32, GROUP = 32 };
 
-struct bench { char root[64]; struct td_tap_client l; struct client_tap *lk; uint8_t *data; uint64_t head; };
+struct bench { char root[64]; struct td_tap_client l; struct client_tap *tap; uint8_t *data; uint64_t head; };
 
 static void bench_open(struct bench *b)
 {
@@ -29,23 +31,23 @@ static void bench_open(struct bench *b)
     snprintf(dir, sizeof dir, "%s/fx", b->root);
     assert_int_equal(td_writer_create(dir, &(struct td_writer_options){.tool = "test"}, &b->l.opt.writer, &err), 0);
     strcpy(b->l.nonce, "0123456789abcdef");
-    b->lk = &b->l.link[0];
+    b->tap = &b->l.tap[0];
     b->l.n = 1;
-    b->lk->rings = 1;
-    b->lk->ring_bytes = RING;
-    b->lk->shared = calloc(1, TAP_PAGE);
-    b->lk->ring[0].shared = aligned_alloc(64, TAP_PAGE);
-    memset(b->lk->ring[0].shared, 0, TAP_PAGE);
+    b->tap->rings = 1;
+    b->tap->ring_bytes = RING;
+    b->tap->shared = calloc(1, TAP_PAGE);
+    b->tap->ring[0].shared = aligned_alloc(64, TAP_PAGE);
+    memset(b->tap->ring[0].shared, 0, TAP_PAGE);
     b->data = aligned_alloc(64, RING);
     memset(b->data, 0, RING);
-    b->lk->ring[0].data = b->data;
+    b->tap->ring[0].data = b->data;
 }
 
 static void bench_close(struct bench *b)
 {
-    client_weights_release(&b->lk->ring[0]);
-    free(b->lk->shared);
-    free(b->lk->ring[0].shared);
+    client_weights_release(&b->tap->ring[0]);
+    free(b->tap->shared);
+    free(b->tap->ring[0].shared);
     free(b->data);
     td_writer_abandon(b->l.opt.writer);
     td_fs_remove_tree(b->root, NULL);
@@ -53,11 +55,11 @@ static void bench_close(struct bench *b)
 
 static void rewind_ring(struct bench *b)
 {
-    client_weights_release(&b->lk->ring[0]);
-    b->lk->ring[0].corrupt = false;
+    client_weights_release(&b->tap->ring[0]);
+    b->tap->ring[0].corrupt = false;
     b->head = 0;
-    atomic_store(&b->lk->ring[0].shared->head, 0);
-    atomic_store(&b->lk->ring[0].shared->tail, 0);
+    atomic_store(&b->tap->ring[0].shared->head, 0);
+    atomic_store(&b->tap->ring[0].shared->tail, 0);
 }
 
 static struct tap_rec rec_of(uint16_t type, size_t size)
@@ -70,7 +72,7 @@ static void put(struct bench *b, const void *head, size_t n, size_t size)
     memset(b->data + b->head, 0x3c, tap_round_up(size, TAP_REC_ALIGN));
     memcpy(b->data + b->head, head, n);
     b->head += tap_round_up(size, TAP_REC_ALIGN);
-    atomic_store(&b->lk->ring[0].shared->head, b->head);
+    atomic_store(&b->tap->ring[0].shared->head, b->head);
 }
 
 /* The head of an op as the tap writes it. */
@@ -130,19 +132,19 @@ static void test_fill_ids(void **state)
     (void)state;
     bench_open(&b);
     put_all(&b, at);
-    assert_int_equal(client_drain(&b.l, b.lk), 4);
-    assert_false(b.lk->ring[0].corrupt);
+    assert_int_equal(client_drain(&b.l, b.tap), 4);
+    assert_false(b.tap->ring[0].corrupt);
     assert_int_equal(b.l.state.ops_kept, 1);
     assert_int_equal(b.l.state.steps_kept, 1);
-    assert_int_equal(atomic_load(&b.lk->ring[0].shared->tail), b.head);
+    assert_int_equal(atomic_load(&b.tap->ring[0].shared->tail), b.head);
     bench_close(&b);
 }
 
 static void expect_corrupt(struct bench *b, int64_t ops)
 {
-    while (client_drain(&b->l, b->lk))
+    while (client_drain(&b->l, b->tap))
         ;
-    assert_true(b->lk->ring[0].corrupt);
+    assert_true(b->tap->ring[0].corrupt);
     assert_int_equal(b->l.state.ops_kept, ops);
     rewind_ring(b);
 }
@@ -169,7 +171,7 @@ static void test_named_faults(void **state)
 
     (void)state;
     bench_open(&b);
-    FAULT(&b, atomic_store(&b.lk->ring[0].shared->head, (uint64_t)2 * RING)); /* a head beyond the ring */
+    FAULT(&b, atomic_store(&b.tap->ring[0].shared->head, (uint64_t)2 * RING)); /* a head beyond the ring */
     FAULT(&b, op->op.rec.size += 4096);          /* an op that is longer than what came */
     FAULT(&b, op->op.rec.size -= 16);            /* shorter than its tensors */
     FAULT(&b, op->op.weight = 7);                /* a set that never came */
@@ -181,7 +183,7 @@ static void test_named_faults(void **state)
     FAULT(&b, op->t[1].opaque = 1; op->t[1].bytes = 0); /* sent and opaque */
     FAULT(&b, strcpy(op->op.kind, "thing"); op->t[2].bytes += 64); /* more than was sent, of a kind that nobody knows */
     FAULT(&b, strcpy(op->op.kind, "thing"); op->op.weight = 0); /* readable, and never sent */
-    FAULT(&b, op->op.dump_reason = TAP_DUMP_REASONS); /* kept for no reason that there is */
+    FAULT(&b, op->op.dump_reason = TAP_DUMP_REASONS);      /* kept for no reason that there is */
     bench_close(&b);
 }
 
@@ -229,7 +231,7 @@ static void test_set_described_twice(void **state)
     bench_open(&b);
     put_all(&b, at);
     put(&b, &op, sizeof op, op.op.rec.size);
-    assert_int_equal(client_drain(&b.l, b.lk), 5);
+    assert_int_equal(client_drain(&b.l, b.tap), 5);
     strcpy(op.op.kind, "gemm");
     put(&b, &op, sizeof op, op.op.rec.size);
     expect_corrupt(&b, 2);
@@ -245,10 +247,9 @@ static void test_kept(void **state)
     (void)state;
     bench_open(&b);
     put(&b, &k, sizeof k, sizeof k);
-    assert_int_equal(client_drain(&b.l, b.lk), 1);
-    assert_int_equal(cJSON_GetArraySize(b.l.flight.kept), 1);
-    client_flight_facts(&b.l);          /* nobody asked for it: no fact, and nothing is left */
-    b.l.flight.kept = NULL;
+    assert_int_equal(client_drain(&b.l, b.tap), 1);
+    assert_int_equal(cJSON_GetArraySize(b.l.flight.dumps), 1);
+    client_flight_facts(&b.l.flight, b.l.mode.flight_mib, b.l.opt.writer); /* nobody asked for it: no fact, and nothing is left */
     k.why = TAP_DUMP_REASONS;
     put(&b, &k, sizeof k, sizeof k);
     expect_corrupt(&b, 0);
@@ -279,7 +280,7 @@ static void test_too_many_inputs(void **state)
     rec.op.n_in = TAP_MAX_INPUTS;     /* what is allowed */
     rec.op.rec.size -= TAP_MAX_WEIGHTS * sizeof *rec.t;
     put(&b, &rec, rec.op.rec.size, rec.op.rec.size);
-    assert_int_equal(client_drain(&b.l, b.lk), 1);
+    assert_int_equal(client_drain(&b.l, b.tap), 1);
     assert_int_equal(b.l.state.ops_kept, 1);
     bench_close(&b);
 }
@@ -303,13 +304,13 @@ static void test_endless_names(void **state)
     rec.t[0] = tensor("w", "Q4_1", 0, 0, 1);
     rec.t[0].opaque = 1;
     rec.t[1] = tensor("c", "F16", 0, 0, 2);
-    for (i = 0; i < 20000 && !b.lk->ring[0].corrupt; i++) {
+    for (i = 0; i < 20000 && !b.tap->ring[0].corrupt; i++) {
         snprintf(rec.op.name, sizeof rec.op.name, "blk.%d", i);
         b.head = 0;
-        atomic_store(&b.lk->ring[0].shared->head, 0);
-        atomic_store(&b.lk->ring[0].shared->tail, 0);
+        atomic_store(&b.tap->ring[0].shared->head, 0);
+        atomic_store(&b.tap->ring[0].shared->tail, 0);
         put(&b, &rec, sizeof rec, sizeof rec);
-        client_drain(&b.l, b.lk);
+        client_drain(&b.l, b.tap);
     }
     assert_int_equal(i, 20000);        /* read on: some models have so many weights */
     assert_int_equal(b.l.state.ops_kept, 16384);
@@ -330,7 +331,7 @@ static void test_unknown_rows(void **state)
     (void)state;
     bench_open(&b);
     put(&b, &step, sizeof step, sizeof step);
-    assert_int_equal(client_drain(&b.l, b.lk), 1);
+    assert_int_equal(client_drain(&b.l, b.tap), 1);
     client_write_held(&b.l);
     assert_int_equal(td_writer_close(b.l.opt.writer, "complete", &err), 0);
     b.l.opt.writer = NULL;
@@ -370,9 +371,9 @@ static void test_any_byte(void **state)
             if (where < b.head)
                 b.data[where] = (uint8_t)(x >> 32);
         }
-        while (client_drain(&b.l, b.lk))
+        while (client_drain(&b.l, b.tap))
             ;
-        assert_true(atomic_load(&b.lk->ring[0].shared->tail) <= b.head);
+        assert_true(atomic_load(&b.tap->ring[0].shared->tail) <= b.head);
         rewind_ring(&b);
         td_error_clear(&b.l.failed);
     }

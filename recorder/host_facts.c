@@ -1,18 +1,18 @@
-/* host.c - facts about the machine that records.
+/* host_facts.c - facts about the machine that records.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/host_facts.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/fs.h"
-#include "recorder/record.h"
 
-/* The value of the first line "key : value" of a text; "" when there is none. */
-static void value_of(const char *text, const char *key, char *out, size_t n)
+/* Find the value of the first line "key : value" of a text; "" without one. */
+static void find_value(const char *text, const char *key, char *out, size_t n)
 {
     const char *at = strstr(text, key);
     size_t len;
@@ -31,11 +31,12 @@ static void read_text(const char *path, struct td_buf *out)
     td_fs_read(path, out->max, out, NULL);
 }
 
-/* Instruction sets that decide which kernels run. */
-static void isa_of(const char *flags, char *out, size_t n)
+/* List the instruction sets that decide which kernels run. */
+static void list_isa(const char *flags, char *out, size_t n)
 {
-    static const char *const known[] = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_tile",
-                                        "amx_int8", "amx_bf16", "asimd", "sve"};
+    static const char *const known[] = {"avx2",     "fma",         "f16c",        "avx512f",
+                                        "avx512bw", "avx512_vnni", "avx512_bf16", "amx_tile",
+                                        "amx_int8", "amx_bf16",    "asimd",       "sve"};
     size_t i, used = 0;
 
     out[0] = '\0';
@@ -43,14 +44,16 @@ static void isa_of(const char *flags, char *out, size_t n)
         size_t len = strlen(known[i]);
         const char *at = flags;
 
-        while ((at = strstr(at, known[i])) && ((at > flags && at[-1] != ' ') || (at[len] && at[len] != ' ')))
+        while ((at = strstr(at, known[i])) &&
+               ((at > flags && at[-1] != ' ') || (at[len] && at[len] != ' ')))
             at += len;
         if (at && used < n)
             used += (size_t)snprintf(out + used, n - used, "%s%s", used ? " " : "", known[i]);
     }
 }
 
-static void gpu_of(struct td_buf *text, char *out, size_t n)
+/* The model of the GPU, and how many there are; "none" without one. */
+static void describe_gpu(struct td_buf *text, char *out, size_t n)
 {
     DIR *d = opendir("/proc/driver/nvidia/gpus");
     struct dirent *e;
@@ -63,7 +66,7 @@ static void gpu_of(struct td_buf *text, char *out, size_t n)
             continue;
         snprintf(path, sizeof path, "/proc/driver/nvidia/gpus/%s/information", e->d_name);
         read_text(path, text);
-        value_of(td_buf_str(text), "Model", out, n);
+        find_value(td_buf_str(text), "Model", out, n);
         count++;
     }
     if (d)
@@ -74,7 +77,7 @@ static void gpu_of(struct td_buf *text, char *out, size_t n)
         snprintf(out, n, "AMD (kfd)");
 }
 
-void td_host_facts(struct td_writer *w)
+void td_host_facts_write(struct td_writer *w)
 {
     struct td_buf text = TD_BUF_INIT(4 << 20);
     char value[256], isa[256], flags[8192];
@@ -82,10 +85,11 @@ void td_host_facts(struct td_writer *w)
     cJSON *n;
 
     read_text("/proc/cpuinfo", &text);
-    value_of(td_buf_str(&text), "model name", value, sizeof value);
+    find_value(td_buf_str(&text), "model name", value, sizeof value);
     td_writer_fact_str(w, "host", "cpu", *value ? value : "unknown");
-    value_of(td_buf_str(&text), strstr(td_buf_str(&text), "flags") ? "flags" : "Features", flags, sizeof flags);
-    isa_of(flags, isa, sizeof isa);
+    find_value(td_buf_str(&text), strstr(td_buf_str(&text), "flags") ? "flags" : "Features", flags,
+               sizeof flags);
+    list_isa(flags, isa, sizeof isa);
     td_writer_fact_str(w, "host", "isa", isa);
     n = cJSON_CreateNumber((double)sysconf(_SC_NPROCESSORS_ONLN));
     td_writer_fact(w, "host", "cores", n);
@@ -94,25 +98,7 @@ void td_host_facts(struct td_writer *w)
         snprintf(value, sizeof value, "%.60s %.120s", u.sysname, u.release);
         td_writer_fact_str(w, "host", "kernel", value);
     }
-    gpu_of(&text, value, sizeof value);
+    describe_gpu(&text, value, sizeof value);
     td_writer_fact_str(w, "host", "gpu", value);
     td_buf_release(&text);
-}
-
-int td_host_local_port(const char *url)
-{
-    bool https = !strncmp(url, "https", 5);
-    char host[256], mine[256] = "", *end;
-    const char *at = strstr(url, "://") + 3, *colon;
-    int port = https ? 443 : 80;
-
-    snprintf(host, sizeof host, "%.*s", (int)strcspn(at, "/"), at);
-    end = *host == '[' ? strchr(host, ']') : host;
-    colon = end ? strchr(end, ':') : NULL;
-    if (colon) {
-        port = atoi(colon + 1);
-        host[colon - host] = '\0';
-    }
-    gethostname(mine, sizeof mine - 1);
-    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") || !strcasecmp(host, mine) ? port : 0;
 }

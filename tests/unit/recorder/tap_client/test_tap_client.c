@@ -1,4 +1,4 @@
-/* test_tap_link.c - the tap in real processes (tests/helpers/gemm_host.c), the recorder's end beside it.
+/* test_tap_client.c - the tap in real processes (tests/helpers/gemm_host.c), the recorder's end beside it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,6 +24,8 @@
 #include "common/json.h"
 #include "common/proc.h"
 #include "format/fixture.h"
+#include "recorder/tap_client/request_ids.h"
+#include "recorder/tap_client/server_env.h"
 #include "recorder/tap_client/tap_client.h"
 #include "recorder/tap/core/tap_proto.h"
 
@@ -157,7 +159,7 @@ static void host_end(struct host *h)
 
 struct tape { char dir[256]; struct td_writer *w; struct td_tap_client *l; };
 
-static const struct td_tap_client_mode everything = {.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1};
+static const struct td_tap_client_mode everything = {.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = -1};
 
 static void tape_open(struct tape *t, struct host *h, struct td_tap_client_options opt)
 {
@@ -397,9 +399,9 @@ static void test_sampling_keeps_whole_steps(void **state)
     host_start(&h);
     host_do(&h, "steps 1 1");
     tape_open(&t, &h, (struct td_tap_client_options){0});
-    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_SAMPLE, .percent = 10, .budget_bytes_per_s = -1});
+    tape_arm(&t, &(struct td_tap_client_mode){.steps = TD_TAP_CLIENT_SAMPLE, .percent = 10, .budget_bytes_per_s = -1});
     host_do(&h, "steps 1000 2");
-    host_do(&h, "steps 2 64");        /* a rare size is taken whatever the window says */
+    host_do(&h, "steps 2 64");        /* a rare size is recorded whatever the window says */
     tape_close(&t, &c);
     assert_int_equal(ledger(&c, "steps.seen"), 1002);
     assert_int_equal(ledger(&c, "ops.seen"), 1002 * LAYERS);
@@ -423,7 +425,7 @@ static void test_budget_drops_whole_steps(void **state)
     host_start(&h);
     host_do(&h, "steps 1 1");
     tape_open(&t, &h, (struct td_tap_client_options){0});
-    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 100000});
+    tape_arm(&t, &(struct td_tap_client_mode){.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 100000});
     host_do(&h, "steps 500 16");
     tape_close(&t, &c);
     assert_int_equal(ledger(&c, "steps.seen"), 500);
@@ -445,7 +447,7 @@ static void test_weights_over_budget(void **state)
     host_start(&h);
     host_do(&h, "steps 1 1");
     tape_open(&t, &h, (struct td_tap_client_options){0});
-    tape_arm(&t, &(struct td_tap_client_mode){.take = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 10});
+    tape_arm(&t, &(struct td_tap_client_mode){.steps = TD_TAP_CLIENT_ALL, .budget_bytes_per_s = 10});
     host_do(&h, "steps 2 0");         /* the first brings all weights, and a debt of minutes */
     host_do(&h, "reload");
     host_do(&h, "steps 2 0");
@@ -609,7 +611,7 @@ static void test_server_killed(void **state)
     host_end(&h);
 }
 
-/* A recorder in a process of its own, that links, arms, says so and waits for a signal or a byte. */
+/* A recorder in a process of its own: connects, arms, reports that and waits for a signal or a byte. */
 static pid_t recorder_process(struct host *h, struct tape *t, int go[2])
 {
     struct td_error err = {0};
@@ -819,7 +821,7 @@ static void test_protocol(void **state)
     assert_int_equal(recv(fd, &r, sizeof r, 0), sizeof r);
     assert_int_equal(r.status, TAP_REFUSED);
     assert_string_equal(r.text, "the memory is not sealed");
-    assert_int_equal(send(fd, "x", 1, 0), 1); /* no message at all: the link is cut, the server runs on */
+    assert_int_equal(send(fd, "x", 1, 0), 1); /* no message at all: the connection is cut, the server runs on */
     assert_int_equal(recv(fd, &r, sizeof r, 0), 0);
     close(memory);
     close(fd);

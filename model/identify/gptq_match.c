@@ -1,0 +1,252 @@
+/* gptq_match.c - find the layer of a checkpoint that has the content of a GPTQ weight.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "model/identify/gptq_match.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/awq.h"
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static unsigned packed_value(const uint32_t *words, int bits, int64_t i)
+{
+    return words[i * bits / 32] >> i * bits % 32 & ((1u << bits) - 1);
+}
+
+static int zero_of(const struct td_gptq_unpacked *w, int64_t g, int64_t n)
+{
+    return (int)packed_value(w->qzeros + g * (w->n * w->bits / 32), w->bits, n) + w->zero_offset;
+}
+
+int64_t td_gptq_part_first_group(const struct td_gptq_part *p)
+{
+    return p->w->groups == 1 ? 0 : p->k0 / p->w->group_size;
+}
+
+/* Compare row i of w, from output n0 on, with row r of the part. */
+static bool same_row(const struct td_gptq_unpacked *w, int64_t i, int64_t n0,
+                     const struct td_gptq_part *p, int64_t r)
+{
+    const int pack = 32 / w->bits, a = (int)(i % pack) * w->bits, b = (int)(r % pack) * w->bits;
+    const uint32_t *have = w->qweight + i / pack * w->n + n0,
+                   *want = p->w->qweight + r / pack * p->w->n + p->n0;
+    const uint32_t mask = (1u << w->bits) - 1;
+    int64_t j;
+
+    for (j = 0; j < p->n; j++)
+        if ((have[j] >> a & mask) != (want[j] >> b & mask))
+            return false;
+    return true;
+}
+
+/* The same where the checkpoint is AWQ's: its words are turned into GPTQ's, eight rows at a
+ * time. */
+static bool same_rows_awq(const struct td_gptq_unpacked *w, int64_t n0, const struct td_gptq_part *p)
+{
+    const unsigned char *rows = (const unsigned char *)p->w->awq + p->k0 * p->w->n / 2;
+    uint32_t *words = malloc((size_t)p->w->n * 4);
+    bool same = words;
+    int64_t i;
+
+    for (i = 0; same && i < w->k / 8; i++) {
+        td_awq_unpack_weight(8, p->w->n, rows + i * p->w->n * 4, words);
+        same = !memcmp(&w->qweight[i * w->n + n0], words + p->n0, (size_t)p->n * 4);
+    }
+    free(words);
+    return same;
+}
+
+/* All rows of w, from output n0 on, against the part's; perm: row i of w is row perm[i] of the
+ * part, NULL: rows agree in order. */
+static bool same_rows(const struct td_gptq_unpacked *w, int64_t n0, const struct td_gptq_part *p,
+                      const int32_t *perm)
+{
+    const int pack = 32 / w->bits;
+    int64_t i;
+
+    if (p->w->awq)
+        return !perm && same_rows_awq(w, n0, p);
+    for (i = 0; !perm && i < w->k / pack; i++)
+        if (memcmp(&w->qweight[i * w->n + n0], &p->w->qweight[(p->k0 / pack + i) * p->w->n + p->n0],
+                   (size_t)p->n * 4))
+            return false;
+    for (i = 0; perm && i < w->k; i++)
+        if (!same_row(w, i, n0, p, perm[i]))
+            return false;
+    return true;
+}
+
+/* Zero points and scales of every group. */
+static bool same_groups(const struct td_gptq_unpacked *w, int64_t n0, const struct td_gptq_part *p)
+{
+    int64_t g, i;
+
+    for (g = 0; g < w->groups; g++)
+        for (i = 0; i < p->n; i++) {
+            int64_t from = td_gptq_part_first_group(p) + g, col = p->n0 + i;
+
+            if (td_gptq_zero(p->w, from, col) != zero_of(w, g, n0 + i) ||
+                td_dtype_bits(TD_DT_F16, p->w->scales, (size_t)(from * p->w->n + col),
+                              w->scale_dtype) != w->scales[g * w->n + n0 + i])
+                return false;
+        }
+    return true;
+}
+
+static bool same_parts(const struct td_gptq_unpacked *w, const struct td_gptq_match *m,
+                       const int32_t *perm)
+{
+    int64_t n0 = 0;
+    int i;
+
+    for (i = 0; i < m->layer.n; n0 += m->part[i++].n)
+        if (!same_rows(w, n0, &m->part[i], perm) || !same_groups(w, n0, &m->part[i]))
+            return false;
+    return true;
+}
+
+/* ---- rows that are sorted by group ----------------------------------------------------------- */
+
+/* Find out which row of the part each row of w is, by content.
+ *   order : [k] the part's rows, sorted by group
+ *   used  : [k] zeros, scratch
+ *   perm  : [k] filled: row i of w is row perm[i] of the part */
+static bool match_rows(const struct td_gptq_unpacked *w, const struct td_gptq_part *p,
+                       const int32_t *order, unsigned char *used, int32_t *perm)
+{
+    const int64_t size = w->k / w->groups;
+    int64_t i, j;
+
+    for (i = 0; i < w->k; i++) {
+        int64_t g = i / size;
+
+        if (p->w->g_idx[order[i]] != g)    /* the groups have other sizes than w's */
+            return false;
+        for (j = g * size; j < (g + 1) * size; j++)
+            if (!used[j] && same_row(w, i, 0, p, order[j]))
+                break;
+        if (j == (g + 1) * size)
+            return false;
+        used[j] = 1;
+        perm[i] = order[j];
+    }
+    return true;
+}
+
+static bool same_sorted(const struct td_gptq_unpacked *w, const struct td_gptq_match *m)
+{
+    int32_t *order = malloc((size_t)w->k * sizeof *order),
+            *perm = malloc((size_t)w->k * sizeof *perm);
+    unsigned char *used = calloc((size_t)w->k, 1);
+    bool same = false;
+
+    if (order && perm && used) {
+        td_gptq_argsort_groups(m->part[0].w, order);
+        same = match_rows(w, &m->part[0], order, used, perm) && same_parts(w, m, perm);
+    }
+    free(order);
+    free(perm);
+    free(used);
+    return same;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+static bool same_g_idx(const struct td_gptq_weight *a, const struct td_gptq_weight *b)
+{
+    return !a->g_idx == !b->g_idx && (!a->g_idx || !memcmp(a->g_idx, b->g_idx, (size_t)a->k * 4));
+}
+
+/* Look up the parts of m->layer. Returns the sum of their outputs; 0: one is missing, or they do
+ * not fit each other or w. */
+static int64_t find_parts(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w,
+                          struct td_gptq_match *m)
+{
+    int64_t n = 0;
+    int i;
+
+    for (i = 0; i < m->layer.n; i++) {
+        const struct td_gptq_weight *part = td_checkpoint_find(ck, m->layer.part[i]),
+                                    *first = m->part[0].w;
+
+        m->part[i] = (struct td_gptq_part){.w = part};
+        if (!part || part->bits != w->bits || part->k % w->k)
+            return 0;
+        if ((part->groups > 1 || w->groups > 1) && part->group_size != w->k / w->groups)
+            return 0;
+        if (i && (part->k != first->k || !same_g_idx(part, first)))
+            return 0;
+        n += part->n;
+    }
+    return n;
+}
+
+/* Cut every part to the share of one rank, of ranks_n that share the outputs, or of ranks_k that
+ * share the inputs. */
+static bool cut_rank_share(const struct td_gptq_unpacked *w, struct td_gptq_match *m, int64_t ranks_n,
+                           int64_t ranks_k, int64_t rank)
+{
+    int i;
+
+    for (i = 0; i < m->layer.n; i++) {
+        struct td_gptq_part *p = &m->part[i];
+
+        p->n = p->w->n / ranks_n;
+        p->n0 = ranks_n > 1 ? rank * p->n : 0;
+        p->k0 = ranks_k > 1 ? rank * w->k : 0;
+        if (p->w->n % ranks_n || p->n * w->bits % 32) /* a ref cannot name part of a word of zero
+                                                         points */
+            return false;
+    }
+    m->unsliced = ranks_n == 1 && ranks_k == 1;
+    return true;
+}
+
+static bool same_content(const struct td_gptq_unpacked *w, struct td_gptq_match *m, bool sorted_rows)
+{
+    const struct td_gptq_weight *first = m->part[0].w;
+    bool all_k = first->k == w->k;
+
+    m->sorted = !w->g_idx && first->g_idx;
+    if (m->sorted)
+        return sorted_rows && all_k && same_sorted(w, m);
+    if (w->g_idx && (!all_k || !first->g_idx || memcmp(w->g_idx, first->g_idx, (size_t)w->k * 4)))
+        return false;
+    return same_parts(w, m, NULL);
+}
+
+/* Add to *found how many shares of m->layer have the content of w. *out becomes the first that was
+ * ever found. */
+static void try_layer(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w,
+                      struct td_gptq_match *m, bool sorted_rows, int *found,
+                      struct td_gptq_match *out)
+{
+    int64_t n = find_parts(ck, w, m), ranks_n = n / w->n, ranks_k = n ? m->part[0].w->k / w->k : 0,
+            rank;
+
+    if (!n || n % w->n || (ranks_n > 1 && ranks_k > 1) || ranks_n * ranks_k > TD_GPTQ_MATCH_RANKS)
+        return;
+    if (ranks_k > 1 && m->layer.n > 1)   /* layers whose inputs are shared out are not stacked */
+        return;
+    for (rank = 0; rank < ranks_n * ranks_k; rank++)
+        if (cut_rank_share(w, m, ranks_n, ranks_k, rank) && same_content(w, m, sorted_rows) &&
+            !(*found)++)
+            *out = *m;
+}
+
+int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w,
+                       bool sorted_rows, struct td_gptq_match *out)
+{
+    struct td_gptq_match try;
+    int found = 0;
+    size_t i;
+
+    for (i = 0; i < ck->n_layers; i++) {
+        if (td_fused_single(ck->layers[i].name, &try.layer))
+            try_layer(ck, w, &try, sorted_rows, &found, out);
+        if (td_fused_from(ck->layers[i].name, &try.layer))
+            try_layer(ck, w, &try, sorted_rows, &found, out);
+    }
+    return found;
+}

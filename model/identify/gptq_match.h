@@ -1,0 +1,41 @@
+/* gptq_match.h - find the layer of a checkpoint that has the content of a GPTQ weight.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A server holds a layer of the checkpoint, or several stacked along n (q, k and v; gate and up),
+ * or what one rank of a tensor-parallel server has of that: an n-th of the outputs of every part,
+ * or an n-th of the inputs. Sizes say where to look, content decides. Scales are compared as the
+ * server has them: it converts them to the type it computes in, to nearest even, when it loads
+ * them. */
+#ifndef TD_MODEL_IDENTIFY_GPTQ_MATCH_H
+#define TD_MODEL_IDENTIFY_GPTQ_MATCH_H
+
+#include <stdbool.h>
+
+#include "model/checkpoint.h"
+#include "model/identify/fused_layers.h"
+#include "model/gptq_unpacked.h"
+
+#define TD_GPTQ_MATCH_RANKS 64       /* of a tensor-parallel server, at most */
+
+/* Of one layer of the checkpoint: outputs [n0, n0 + n), inputs [k0, k0 + the weight's k). */
+struct td_gptq_part { const struct td_gptq_weight *w; int64_t k0, n0, n; };
+
+struct td_gptq_match {
+    struct td_fused layer;
+    struct td_gptq_part part[TD_FUSED_PARTS]; /* one for each part of the layer */
+    bool unsliced;                     /* all of every part; false: one rank's share */
+    bool sorted;                       /* rows lie sorted by group: the order within a group is not
+                                          the checkpoint's */
+};
+
+/* The first group of the part's inputs. */
+int64_t td_gptq_part_first_group(const struct td_gptq_part *p);
+
+/* Count the layers, and the ranks' shares of layers, that have the content of w. The first is
+ * described in *out.
+ *   sorted_rows : w without g_idx may also match a layer with one, its rows sorted by group, in any
+ *                 order within a group */
+int td_gptq_match_find(const struct td_checkpoint *ck, const struct td_gptq_unpacked *w,
+                       bool sorted_rows, struct td_gptq_match *out);
+
+#endif

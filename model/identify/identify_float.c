@@ -1,0 +1,263 @@
+/* identify_float.c - identify weights that are plain floats.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * vLLM's CPU build gives some weights to oneDNN, which keeps them in a layout of its own behind a
+ * handler: the tap can read a fingerprint only, and the bytes are the checkpoint's. Servers convert
+ * 16-bit floats to the type that they compute in, to nearest even, when they load them: so does the
+ * comparison. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/checkpoint.h"
+#include "model/identify/checkpoint_ref.h"
+#include "model/identify/identify_entries.h"
+
+/* ---- stacks of the checkpoint's tensors ------------------------------------------------------ */
+
+/* One tensor of the checkpoint, or those of a fused layer one under the other: [n, k]. */
+struct stack {
+    struct td_fused layer;
+    const struct td_st_tensor *part[TD_FUSED_PARTS];
+    int64_t n, k;
+};
+
+static bool is_float(enum td_dtype dt)
+{
+    return dt == TD_DT_BF16 || dt == TD_DT_F16 || dt == TD_DT_F32;
+}
+
+/* Look up the tensors of st->layer. False: one is missing, or they do not fit together. */
+static bool open_stack(const struct td_checkpoint *ck, struct stack *st)
+{
+    char name[TD_FUSED_NAME + 16];
+    int i;
+
+    st->n = st->k = 0;
+    for (i = 0; i < st->layer.n; i++) {
+        const struct td_st_tensor *t;
+
+        snprintf(name, sizeof name, "%s.weight", st->layer.part[i]);
+        t = td_safetensors_find(ck->tensors, name);
+        if (!t || !is_float(t->dtype) || t->ndim != 2 || !t->data)
+            return false;
+        if (i && (t->shape[1] != st->k || t->dtype != st->part[0]->dtype))
+            return false;
+        st->part[i] = t;
+        st->n += t->shape[0];
+        st->k = t->shape[1];
+    }
+    return true;
+}
+
+/* The bits of one element, converted. */
+static uint32_t stack_bits(const struct stack *st, uint64_t element, enum td_dtype to)
+{
+    int64_t row = (int64_t)(element / (uint64_t)st->k), col = (int64_t)(element % (uint64_t)st->k);
+    int i;
+
+    for (i = 0; row >= st->part[i]->shape[0]; i++)
+        row -= st->part[i]->shape[0];
+    return td_dtype_bits(st->part[i]->dtype, st->part[i]->data, (size_t)(row * st->k + col), to);
+}
+
+/* All of its bytes, converted. to : room for n * k elements */
+static void convert_stack(const struct stack *st, enum td_dtype dtype, uint8_t *to)
+{
+    size_t size = td_dtype_size(dtype), n, e;
+    int i;
+
+    for (i = 0; i < st->layer.n; i++, to += n * size) {
+        const struct td_st_tensor *part = st->part[i];
+
+        n = (size_t)part->shape[0] * (size_t)st->k;
+        if (part->dtype == dtype) {
+            memcpy(to, part->data, n * size);
+            continue;
+        }
+        for (e = 0; e < n; e++) {
+            uint32_t bits = td_dtype_bits(part->dtype, part->data, e, dtype);
+
+            memcpy(to + e * size, &bits, size); /* little-endian, as the file is */
+        }
+    }
+}
+
+/* ---- fingerprints ---------------------------------------------------------------------------- */
+
+/* The fingerprint of a dense [n, k] weight whose bytes were sent. */
+static struct td_weight_fingerprint make_fingerprint(const struct td_weight_tensor *w)
+{
+    struct td_weight_fingerprint p = {.n = w->rec.shape[0], .k = w->rec.shape[1]};
+    const uint64_t words = w->size / 4;
+    uint64_t i;
+
+    memcpy(p.dtype, w->rec.dtype, sizeof p.dtype);
+    for (i = 0; i < TD_FINGERPRINT_WORDS && words; i++)
+        memcpy(&p.word[i], (const uint8_t *)w->data + words * i / TD_FINGERPRINT_WORDS * 4, 4);
+    return p;
+}
+
+static bool fingerprint_fits(const struct td_weight_fingerprint *p, enum td_dtype dtype,
+                             const struct stack *st)
+{
+    uint64_t size = td_dtype_size(dtype), per = 4 / size,
+             words = (uint64_t)st->n * (uint64_t)st->k * size / 4, i, j;
+
+    if (st->n != p->n || st->k != p->k || !words)
+        return false;
+    for (i = 0; i < TD_FINGERPRINT_WORDS; i++) {
+        uint64_t at = words * i / TD_FINGERPRINT_WORDS * per;
+        uint32_t word = 0;
+
+        for (j = 0; j < per; j++)
+            word |= stack_bits(st, at + j, dtype) << 8 * size * j;
+        if (word != p->word[i])
+            return false;
+    }
+    return true;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+static bool is_embedding(const char *layer)
+{
+    const char *dot = strrchr(layer, '.');
+
+    return strstr(dot ? dot : layer, "embed") != NULL;
+}
+
+/* Count st->layer if it has the fingerprint; the first such becomes *best. An output layer may
+ * share the embeddings' content: embeddings count only where no other layer has it. */
+static void try_stack(const struct td_checkpoint *ck, const struct td_weight_fingerprint *p,
+                      enum td_dtype dtype, struct stack *st, int *found, struct stack *best)
+{
+    bool replaces;
+
+    if (!open_stack(ck, st) || !fingerprint_fits(p, dtype, st))
+        return;
+    replaces = *found && is_embedding(best->layer.layer);
+    if (*found && is_embedding(st->layer.layer))
+        return;
+    if (!*found || replaces)
+        *best = *st;
+    *found += !replaces;
+}
+
+/* Count the layers, single or fused, that have this fingerprint. The first is described in *out. */
+static int find_stack(const struct td_checkpoint *ck, const struct td_weight_fingerprint *p,
+                      enum td_dtype dtype, struct stack *out)
+{
+    const size_t tail = strlen(".weight");
+    struct stack try;
+    int found = 0;
+    size_t i;
+
+    for (i = 0; i < td_safetensors_count(ck->tensors); i++) {
+        const struct td_st_tensor *t = td_safetensors_at(ck->tensors, i);
+        size_t len = strlen(t->name);
+        char name[TD_FUSED_NAME];
+
+        if (t->ndim != 2 || t->shape[1] != p->k || len <= tail || len - tail >= sizeof name ||
+            strcmp(t->name + len - tail, ".weight"))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(len - tail), t->name);
+        if (td_fused_single(name, &try.layer))
+            try_stack(ck, p, dtype, &try, &found, out);
+        if (td_fused_from(name, &try.layer))
+            try_stack(ck, p, dtype, &try, &found, out);
+    }
+    return found;
+}
+
+/* ---- the set --------------------------------------------------------------------------------- */
+
+/* Add tensor w with the stack's bytes, in w's own type. */
+static int add_stack(struct td_weight_set *s, const struct td_weight_tensor *w, enum td_dtype dtype,
+                     const struct stack *st, struct td_error *err)
+{
+    struct td_weight_tensor *t = &s->t[s->n];
+
+    td_weight_set_add_sent(s, w);
+    t->size = (size_t)st->n * (size_t)st->k * td_dtype_size(dtype);
+    if (st->layer.n == 1 && st->part[0]->dtype == dtype) {
+        t->data = st->part[0]->data;
+        return TD_OK;
+    }
+    t->data = t->owned = malloc(t->size);
+    if (!t->owned)
+        return td_fail(err, TD_ENOMEM, "out of memory for a weight of %zu bytes", t->size);
+    convert_stack(st, dtype, t->owned);
+    return TD_OK;
+}
+
+/* Find the stack with this fingerprint and make it the first tensor of the output. The caller has
+ * none yet; s->matches is set. */
+static int add_match(struct td_weight_set *s, const struct td_weight_fingerprint *p,
+                     enum td_dtype dtype, struct stack *st, struct td_error *err)
+{
+    const struct td_checkpoint *ck = s->layers ? td_layer_index_checkpoint(s->layers) : NULL;
+
+    s->matches = ck ? find_stack(ck, p, dtype, st) : 0;
+    return s->matches ? add_stack(s, &s->sent[0], dtype, st, err) : TD_OK;
+}
+
+/* Refer to the stack, or, without one, add the first tensor as it was sent; then add what came
+ * beside it, a bias. */
+static void finish(struct td_weight_set *s, const struct stack *st)
+{
+    int i;
+
+    if (s->matches)
+        td_checkpoint_ref_layer(s, 0, &st->layer, "weight", st->part[0]->dtype);
+    else
+        td_weight_set_add_sent(s, &s->sent[0]);
+    if (s->matches == 1)
+        snprintf(s->layer, sizeof s->layer, "%s", st->layer.layer);
+    for (i = 1; i < s->n_sent; i++)
+        td_weight_set_add_sent(s, &s->sent[i]);
+}
+
+int td_identify_float_opaque(struct td_weight_set *s, struct td_error *err)
+{
+    const struct td_weight_fingerprint *p = s->fingerprint;
+    enum td_dtype dtype = p ? td_dtype_parse(p->dtype) : TD_DT_NONE;
+    const struct td_tensor_rec *w = s->n_sent ? &s->sent[0].rec : NULL;
+    struct stack st;
+    int rc;
+
+    if (!is_float(dtype) || !w || s->sent[0].data || w->ndim != 2 || w->shape[0] != p->n ||
+        w->shape[1] != p->k || td_dtype_parse(w->dtype) != dtype)
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "a weight behind a handler, without a fingerprint of it");
+    rc = add_match(s, p, dtype, &st, err);
+    if (!rc)
+        finish(s, &st);
+    return rc;
+}
+
+int td_identify_float(struct td_weight_set *s, struct td_error *err)
+{
+    const struct td_weight_tensor *w = s->n_sent ? &s->sent[0] : NULL;
+    const enum td_dtype dtype = w ? td_dtype_parse(w->rec.dtype) : TD_DT_NONE;
+    const void *bytes =
+        w && w->rec.ndim == 2 ? td_weight_set_sent(s, "w", w->rec.dtype, 2, w->rec.shape) : NULL;
+    struct td_weight_fingerprint p;
+    struct stack st;
+    int rc;
+
+    if (!is_float(dtype) || !bytes)
+        return td_fail(err, TD_EUNSUPPORTED, "a weight that is no matrix of floats");
+    p = make_fingerprint(w);
+    rc = add_match(s, &p, dtype, &st, err);
+    if (rc)
+        return rc;
+    if (s->matches && memcmp(s->t[0].data, bytes, s->t[0].size)) { /* the server's copy is what its
+                                                                      ops are to have */
+        free(s->t[0].owned);
+        s->t[0].owned = NULL;
+        s->matches = s->n = 0;
+    }
+    finish(s, &st);
+    return TD_OK;
+}

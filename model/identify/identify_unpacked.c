@@ -1,0 +1,115 @@
+/* identify_unpacked.c - identify weights that were unpacked into GPTQ's layout.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "model/identify/identify_unpacked.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/checkpoint.h"
+#include "model/identify/checkpoint_ref.h"
+#include "model/identify/gptq_match.h"
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+static cJSON *range(int64_t from, int64_t count)
+{
+    return cJSON_CreateDoubleArray((const double[]){(double)from, (double)(from + count)}, 2);
+}
+
+/* Set t->ref's slice: the rows and columns of each part that t is made of. n_per outputs are one
+ * column of t. */
+static void set_slice(struct td_tensor_rec *t, const struct td_gptq_match *m,
+                      int64_t (*row_of)(const struct td_gptq_part *), int64_t n_per)
+{
+    cJSON *all = cJSON_CreateArray();
+    int i;
+
+    for (i = 0; i < m->layer.n; i++) {
+        const struct td_gptq_part *p = &m->part[i];
+        cJSON *one = m->layer.n > 1 ? cJSON_CreateArray() : all;
+
+        cJSON_AddItemToArray(one, range(row_of(p), t->shape[0]));
+        cJSON_AddItemToArray(one, range(p->n0 / n_per, p->n / n_per));
+        if (one != all)
+            cJSON_AddItemToArray(all, one);
+    }
+    cJSON_ReplaceItemInObjectCaseSensitive(t->ref, "slice", all);
+}
+
+static int64_t first_word(const struct td_gptq_part *p)
+{
+    return p->k0 * p->w->bits / 32;
+}
+
+/* Tensors 0 to 2 of the output are qweight, qzeros and scales; 3 may be g_idx. */
+static void refer_tensors(struct td_weight_set *s, const struct td_gptq_match *m)
+{
+    int64_t pack = 32 / m->part[0].w->bits;
+
+    if (!m->sorted)
+        td_checkpoint_ref_layer(s, 0, &m->layer, "qweight", TD_DT_I32);
+    td_checkpoint_ref_layer(s, 1, &m->layer, "qzeros", TD_DT_I32);
+    td_checkpoint_ref_layer(s, 2, &m->layer, "scales", TD_DT_F16);
+    if (!m->unsliced) {
+        if (!m->sorted)
+            set_slice(&s->t[0].rec, m, first_word, 1);
+        set_slice(&s->t[1].rec, m, td_gptq_part_first_group, pack);
+        set_slice(&s->t[2].rec, m, td_gptq_part_first_group, 1);
+    }
+    if (s->n > 3) {
+        struct td_fused first = m->layer;
+
+        first.n = 1;                   /* all parts have the same */
+        td_checkpoint_ref_layer(s, 3, &first, "g_idx", TD_DT_I32);
+    }
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/* Rewrite qzeros for another zero_offset. The checkpoint holds the same zero points in that form,
+ * so no field over- or underflows. */
+static void set_zero_offset(struct td_gptq_unpacked *w, int offset)
+{
+    const uint32_t ones = w->bits == 4 ? 0x11111111u : 0x01010101u;
+    int64_t i;
+
+    for (i = 0; i < w->groups * (w->n * w->bits / 32); i++)
+        w->qzeros[i] += (uint32_t)(w->zero_offset - offset) * ones;
+    w->zero_offset = offset;
+}
+
+static void store_weight(struct td_weight_set *s, struct td_gptq_unpacked *w)
+{
+    td_weight_set_add_dense(s, "qweight", "I32", w->k * w->bits / 32, w->n, w->qweight);
+    td_weight_set_add_dense(s, "qzeros", "I32", w->groups, w->n * w->bits / 32, w->qzeros);
+    td_weight_set_add_dense(s, "scales", td_dtype_name(w->scale_dtype), w->groups, w->n, w->scales);
+    if (w->g_idx)
+        td_weight_set_add_dense(s, "g_idx", "I32", w->k, 0, w->g_idx);
+    td_weight_set_add_attr(s, "zero_offset", w->zero_offset);
+    td_weight_set_add_attr(s, "act_order", w->g_idx != NULL);
+    memset(w, 0, sizeof *w);
+}
+
+int td_identify_unpack_error(int rc, struct td_error *err)
+{
+    if (!rc || rc == TD_ENOMEM)
+        return rc;
+    if (err)
+        err->code = TD_EUNSUPPORTED;
+    return TD_EUNSUPPORTED;
+}
+
+void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows)
+{
+    const struct td_checkpoint *ck = s->layers ? td_layer_index_checkpoint(s->layers) : NULL;
+    struct td_gptq_match match;
+
+    s->matches = ck ? td_gptq_match_find(ck, w, sorted_rows, &match) : 0;
+    if (s->matches)
+        set_zero_offset(w, match.part[0].w->zero_offset);
+    store_weight(s, w);
+    if (s->matches)
+        refer_tensors(s, &match);
+    if (s->matches == 1)
+        snprintf(s->layer, sizeof s->layer, "%s", match.layer.layer);
+}

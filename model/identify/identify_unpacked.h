@@ -1,0 +1,21 @@
+/* identify_unpacked.h - identify weights that were unpacked into GPTQ's layout.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_MODEL_IDENTIFY_IDENTIFY_UNPACKED_H
+#define TD_MODEL_IDENTIFY_IDENTIFY_UNPACKED_H
+
+#include "model/identify/weight_set.h"
+#include "model/gptq_unpacked.h"
+
+/* Make w the output of s: qweight, qzeros, scales and, where it has one, g_idx; attributes
+ * zero_offset and act_order. If the checkpoint has a layer with this content, qzeros get its
+ * zero_offset, and the tensors references; exactly one such layer names the set.
+ *   w           : the set takes its arrays; zeroed afterwards
+ *   sorted_rows : rows of w may be sorted by the groups of the checkpoint's g_idx, in any order
+ *                 within a group. Such a weight is named, and its qweight has no reference */
+void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows);
+
+/* Map the error of an unpacking function: TD_ENOMEM stays, others become TD_EUNSUPPORTED, so that
+ * the weights are stored as they were sent. 0 stays 0. err, if not NULL, is changed alike. */
+int td_identify_unpack_error(int rc, struct td_error *err);
+
+#endif

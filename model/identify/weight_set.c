@@ -1,0 +1,106 @@
+/* weight_set.c - the weights of one layer: look into what was sent, build what is stored.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "model/identify/weight_set.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/dtype.h"
+
+/* ---- the input ------------------------------------------------------------------------------- */
+
+static bool has_form(const struct td_weight_tensor *t, const char *dtype, int ndim,
+                     const int64_t *shape)
+{
+    uint64_t bytes = td_dtype_size(td_dtype_parse(dtype));
+    int i;
+
+    for (i = 0; i < ndim; i++)
+        bytes *= (uint64_t)shape[i];
+    return !strcmp(t->rec.dtype, dtype) && t->rec.ndim == ndim &&
+           !memcmp(t->rec.shape, shape, (size_t)ndim * sizeof *shape) && t->size == bytes;
+}
+
+const void *td_weight_set_sent(const struct td_weight_set *s, const char *role, const char *dtype,
+                               int ndim, const int64_t *shape)
+{
+    int i;
+
+    for (i = 0; i < s->n_sent; i++)
+        if (!strcmp(s->sent[i].rec.role, role))
+            return has_form(&s->sent[i], dtype, ndim, shape) ? s->sent[i].data : NULL;
+    return NULL;
+}
+
+bool td_weight_set_has(const struct td_weight_set *s, const char *role)
+{
+    int i;
+
+    for (i = 0; i < s->n_sent; i++)
+        if (!strcmp(s->sent[i].rec.role, role))
+            return true;
+    return false;
+}
+
+int64_t td_weight_set_attr(const struct td_weight_set *s, const char *name, int64_t otherwise)
+{
+    int i;
+
+    for (i = 0; i < s->n_attrs; i++)
+        if (!strcmp(s->attrs[i].name, name))
+            return s->attrs[i].value;
+    return otherwise;
+}
+
+/* ---- the output ------------------------------------------------------------------------------ */
+
+void td_weight_set_add_sent(struct td_weight_set *s, const struct td_weight_tensor *from)
+{
+    struct td_weight_tensor *t = &s->t[s->n++];
+
+    *t = *from;
+    t->owned = NULL;
+    if (!t->data)
+        t->size = 0;
+}
+
+void td_weight_set_add_dense(struct td_weight_set *s, const char *role, const char *dtype,
+                             int64_t rows, int64_t cols, void *data)
+{
+    struct td_weight_tensor *t = &s->t[s->n++];
+
+    memset(t, 0, sizeof *t);
+    snprintf(t->rec.role, sizeof t->rec.role, "%s", role);
+    snprintf(t->rec.dtype, sizeof t->rec.dtype, "%s", dtype);
+    t->rec.ndim = cols ? 2 : 1;
+    t->rec.shape[0] = rows, t->rec.shape[1] = cols;
+    t->rec.strides[0] = cols ? cols : 1, t->rec.strides[1] = cols ? 1 : 0;
+    t->data = t->owned = data;
+    t->size = (size_t)(rows * (cols ? cols : 1)) * td_dtype_size(td_dtype_parse(dtype));
+}
+
+void td_weight_set_add_attr(struct td_weight_set *s, const char *name, int64_t value)
+{
+    struct td_attr *a = &s->extra[s->n_extra];
+
+    if (s->n_extra == TD_OP_MAX_WEIGHT_ATTRS)
+        return;
+    snprintf(a->name, sizeof a->name, "%s", name);
+    a->value = value;
+    s->n_extra++;
+}
+
+void td_weight_set_release(struct td_weight_set *s)
+{
+    int i;
+
+    for (i = 0; i < TD_OP_MAX_STORED_WEIGHTS; i++) {
+        cJSON_Delete(s->t[i].rec.ref);
+        free(s->t[i].owned);
+    }
+    memset(s->t, 0, sizeof s->t);
+    s->n = s->matches = s->n_extra = 0;
+    s->layer[0] = '\0';
+    s->named_by_call = false;
+}

@@ -1,0 +1,98 @@
+/* record_options.c - read the options of `record` that are texts, and check them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/record_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "recorder/tap_client/layer_filter.h"
+#include "recorder/tap_client/server_env.h"
+#include "wire/scores.h"
+#include "wire/suite.h"
+
+#define FLIGHT_MIB 256
+
+int td_record_options_gemms(const char *text, struct td_record_options *opt, struct td_error *err)
+{
+    char *end;
+    double percent = strtod(text, &end);
+
+    opt->mode.steps = TD_TAP_CLIENT_SAMPLE;
+    opt->mode.percent = 0;
+    opt->mode.time_ppm = 0;
+    opt->gemms_required = false;
+    if (!strcmp(text, "auto")) {
+        opt->mode.time_ppm = TD_TAP_CLIENT_AUTO_TIME_PPM;
+        return TD_OK;
+    }
+    if (!strcmp(text, "off")) {
+        opt->mode.steps = TD_TAP_CLIENT_OFF;
+        return TD_OK;
+    }
+    opt->gemms_required = true;
+    if (!strcmp(text, "all")) {
+        opt->mode.steps = TD_TAP_CLIENT_ALL;
+        return TD_OK;
+    }
+    if (end == text || strcmp(end, "%") || !(percent > 0 && percent <= 100))
+        return td_fail(err, TD_EINVAL,
+                       "--gemms %s: give auto, off, all, or a share of steps such as 10%%", text);
+    opt->mode.percent = percent;
+    return TD_OK;
+}
+
+int td_record_options_scores(const char *text, struct td_record_options *opt, struct td_error *err)
+{
+    char *end;
+
+    opt->scores = !strcmp(text, "on") ? TD_SCORES_PROMPTS : 0;
+    if (!strcmp(text, "on") || !strcmp(text, "off"))
+        return TD_OK;
+    opt->scores = strtoll(text, &end, 10);
+    if (end == text || *end || opt->scores < 1 || opt->scores > TD_SUITE_MAX_PROMPTS)
+        return td_fail(err, TD_EINVAL, "--scores %s: give on, off, or how many answers, 1 to %d",
+                       text, TD_SUITE_MAX_PROMPTS);
+    return TD_OK;
+}
+
+int td_record_options_graphs(bool graphs, bool starts, struct td_record_options *opt,
+                             struct td_error *err)
+{
+    if (graphs && !opt->graphs_mib)
+        opt->graphs_mib = TD_TAP_CLIENT_GRAPHS_MIB;
+    if (opt->graphs_mib && !starts)
+        return td_fail(err, TD_EINVAL,
+                       "--graphs is chosen when the server starts: give it with --run, or with "
+                       "--tap-env before you start the server");
+    return TD_OK;
+}
+
+/* A sample must not disturb the server. Who asks for all gets all, unless they name a budget. */
+static int64_t budget_of(const struct td_record_options *opt)
+{
+    if (opt->budget_mib < 0 || (!opt->budget_mib && opt->mode.steps == TD_TAP_CLIENT_ALL))
+        return -1;
+    return (int64_t)(opt->budget_mib * (1 << 20));
+}
+
+/* Options that need GEMMs to be recorded. */
+static int check_with_gemms(struct td_record_options *opt, struct td_error *err)
+{
+    bool off = opt->mode.steps == TD_TAP_CLIENT_OFF;
+
+    if (opt->mode.all_kinds && off)
+        return td_fail(err, TD_EINVAL, "--all-ops and --gemms off exclude each other");
+    if (opt->flight && off)
+        return td_fail(err, TD_EINVAL, "--flight and --gemms off exclude each other");
+    if (opt->layers && off)
+        return td_fail(err, TD_EINVAL, "--layers and --gemms off exclude each other");
+    return opt->layers ? td_layer_filter_check(opt->layers, err) : TD_OK;
+}
+
+int td_record_options_check(struct td_record_options *opt, struct td_error *err)
+{
+    opt->gemms_required |= opt->mode.all_kinds;
+    opt->mode.flight_mib = opt->flight == TD_ARG_ALONE ? FLIGHT_MIB : (uint32_t)opt->flight;
+    opt->mode.budget_bytes_per_s = budget_of(opt);
+    return check_with_gemms(opt, err);
+}

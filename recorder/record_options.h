@@ -1,0 +1,45 @@
+/* record_options.h - the options of `record`, and the texts that some of them are given as.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_RECORDER_RECORD_OPTIONS_H
+#define TD_RECORDER_RECORD_OPTIONS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/args.h"
+#include "common/error.h"
+#include "recorder/tap_client/tap_client_options.h"
+#include "wire/api.h"
+
+struct td_record_options {
+    const char *server, *out, *suite, *model, *gemms, *tap_socket, *checkpoint, *layers;
+    enum td_api_kind api;
+    int64_t repeat, tapped_repeat, concurrency, max_tokens, logprobs, seed;
+    int64_t scores;               /* answers to have scored, 0: none */
+    int64_t graphs_mib;           /* of --graphs; 0: without */
+    int64_t ring_mib;             /* --ring-mib; 0: the default of struct td_tap_client_options */
+    double timeout_s, budget_mib;
+    bool no_text, no_code, ignore_eos, wait, weights_by_reference;
+    const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
+    char **command;               /* of --run, or NULL */
+    struct td_tap_client_mode mode; /* of --gemms, --flight, --budget and --all-ops */
+    int64_t flight;               /* --flight: MiB; TD_ARG_ALONE: the default; 0: none */
+    volatile sig_atomic_t *dump_asked;  /* set by SIGUSR1: dump the flight recorder's ring */
+    bool gemms_required;          /* they were asked for by name: without a tap the recording
+                                     fails */
+};
+
+/* Read --gemms, "auto", "off", "all" or "25%", into mode and gemms_required. TD_EINVAL. */
+int td_record_options_gemms(const char *text, struct td_record_options *opt, struct td_error *err);
+/* Read --scores, "on", "off" or a number, into scores. TD_EINVAL. */
+int td_record_options_scores(const char *text, struct td_record_options *opt, struct td_error *err);
+/* Complete graphs_mib of --graphs. graphs : the option was given without a size; starts : the
+ * server is started with these options (--run, or --tap-env). TD_EINVAL: it is not. */
+int td_record_options_graphs(bool graphs, bool starts, struct td_record_options *opt,
+                             struct td_error *err);
+/* Complete mode and gemms_required, and check that the options go together. After the functions
+ * above. TD_EINVAL, with a sentence that names the two options. */
+int td_record_options_check(struct td_record_options *opt, struct td_error *err);
+
+#endif

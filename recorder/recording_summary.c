@@ -1,0 +1,195 @@
+/* recording_summary.c - what `record` prints at its end: medians and counts.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/recording_summary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/coverage.h"
+#include "wire/collapse.h"
+#include "wire/derive.h"
+
+#define MAX_SAMPLES 1000000
+
+static void add_sample(struct td_samples *s, double v)
+{
+    s->seen++;
+    if (s->n == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 256;
+        double *more = cap > MAX_SAMPLES * 2 ? NULL : realloc(s->v, cap * sizeof *more);
+
+        if (!more)
+            return; /* counted, not stored */
+        s->v = more;
+        s->cap = cap;
+    }
+    s->v[s->n++] = v;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* NaN without samples. Sorts. */
+static double median_of(struct td_samples *s)
+{
+    if (!s->n)
+        return NAN;
+    qsort(s->v, s->n, sizeof *s->v, by_value);
+    return s->n % 2 ? s->v[s->n / 2] : (s->v[s->n / 2 - 1] + s->v[s->n / 2]) / 2;
+}
+
+static void add_times(struct td_phase_summary *p, const struct td_exchange *x)
+{
+    int64_t ttft = td_exchange_ttft_ns(x);
+    double gaps[4096];
+    size_t i, n = td_exchange_gaps(x, gaps, sizeof gaps / sizeof *gaps);
+
+    if (ttft >= 0)
+        add_sample(&p->ttft_ns, (double)ttft);
+    for (i = 0; i < n; i++)
+        add_sample(&p->itl_ns, gaps[i]);
+    if (!p->t_first_ns || x->t_sent_ns < p->t_first_ns)
+        p->t_first_ns = x->t_sent_ns;
+    if (x->t_end_ns > p->t_last_ns)
+        p->t_last_ns = x->t_end_ns;
+}
+
+void td_recording_summary_add(struct td_recording_summary *s, const struct td_exchange *x)
+{
+    struct td_phase_summary *p = &s->phase[x->phase];
+    struct td_collapse c;
+
+    p->requests++;
+    p->failed += x->error != NULL;
+    p->tokens += x->n_tokens;
+    if (x->error && !*s->first_error)
+        snprintf(s->first_error, sizeof s->first_error, "%.60s: %.220s", x->prompt_id, x->error);
+    if (!x->error && x->t_sent_ns)
+        add_times(p, x);
+    if (x->phase == TD_PHASE_WARMUP)
+        return;
+    s->ids_incomplete += !x->error && x->token_ids && !x->ids_complete;
+    s->without_logprobs += !x->error && !x->logprobs;
+    td_collapse_check(x, NULL, &c);
+    s->collapsed += c.hard;
+    if (c.hard && !*s->first_collapse)
+        snprintf(s->first_collapse, sizeof s->first_collapse, "%.60s: %.220s", x->prompt_id, c.why);
+}
+
+void td_recording_summary_release(struct td_recording_summary *s)
+{
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        free(s->phase[i].ttft_ns.v);
+        free(s->phase[i].itl_ns.v);
+    }
+    memset(s, 0, sizeof *s);
+}
+
+static const char *format_ms(double ns, char *out, size_t n)
+{
+    if (isnan(ns))
+        snprintf(out, n, "-");
+    else
+        snprintf(out, n, ns < 1e7 ? "%.2f ms" : ns < 1e9 ? "%.1f ms" : "%.0f ms", ns / 1e6);
+    return out;
+}
+
+static void print_phase(struct td_phase_summary *p, const char *name, size_t prompts, FILE *to)
+{
+    char ttft[32], itl[32], rate[32] = "-";
+    double s = (double)(p->t_last_ns - p->t_first_ns) / 1e9;
+
+    if (!p->requests)
+        return;
+    if (s > 0)
+        snprintf(rate, sizeof rate, "%.0f", (double)p->tokens / s);
+    fprintf(to, "%-8s %8zu %9lld %7lld %8lld %12s %12s %9s\n", name, prompts,
+            (long long)p->requests, (long long)p->failed, (long long)p->tokens,
+            format_ms(median_of(&p->ttft_ns), ttft, sizeof ttft),
+            format_ms(median_of(&p->itl_ns), itl, sizeof itl), rate);
+}
+
+/* The coverage of a fixture that held only this recording. */
+static struct td_coverage coverage_of(const struct td_tap_client_state *ops)
+{
+    return (struct td_coverage){.stored = ops->ops_kept,
+                                .seen = ops->ops_kept + ops->ops_dropped,
+                                .unread = ops->gemms_other,
+                                .graphs = ops->graphs - ops->graphs_read};
+}
+
+static void print_graphs(const struct td_tap_client_state *ops, FILE *to)
+{
+    int64_t unread = coverage_of(ops).graphs;
+
+    if (ops->graphs_read)
+        fprintf(to, "graphs   %lld launched that were read when they were captured\n",
+                (long long)ops->graphs_read);
+    if (unread > 0)
+        fprintf(to,
+                "graphs   %lld launched whose GEMMs were not seen and are not counted: start the "
+                "server with record --graphs, or vLLM with --enforce-eager\n",
+                (long long)unread);
+    if (ops->graphs_read && ops->ops_graph)
+        fprintf(to,
+                "         %lld GEMMs in graphs had no room for their copies, or are of a form that "
+                "is not read: more room is --graphs-mib\n",
+                (long long)ops->ops_graph);
+}
+
+static void print_launches(const struct td_tap_client_state *ops, FILE *to)
+{
+    int64_t gemms = ops->gemms + ops->gemms_other;
+
+    if (gemms)
+        fprintf(to,
+                "kernels  %lld launches on the GPU; of %lld that multiply matrices the tap reads "
+                "%lld (%.1f %%)\n",
+                (long long)ops->launches, (long long)gemms, (long long)ops->gemms,
+                100.0 * (double)ops->gemms / (double)gemms);
+    if (ops->gemms_other)
+        fprintf(to, "         not read, counted by name: %lld, most of all %s\n",
+                (long long)ops->gemms_other, ops->other);
+    print_graphs(ops, to);
+}
+
+static void print_ops(const struct td_tap_client_state *ops, FILE *to)
+{
+    const struct td_coverage c = coverage_of(ops);
+
+    fprintf(to, "ops      %lld kept in %lld steps, %lld dropped", (long long)ops->ops_kept,
+            (long long)ops->steps_kept, (long long)ops->ops_dropped);
+    if (ops->launches && !isnan(td_coverage_percent(&c)))
+        fprintf(to, "; %.1f %% of the GEMMs that were seen", td_coverage_percent(&c));
+    if (ops->rested_ms)
+        fprintf(to, "; for %.1f s, between samples, none were looked at",
+                (double)ops->rested_ms / 1000);
+    fputc('\n', to);
+    if (ops->ops_ring)
+        fprintf(to,
+                "         %lld of those dropped most likely found no room on their way here: "
+                "record less at a time (--budget, --layers), or give more room (--ring-mib)\n",
+                (long long)ops->ops_ring);
+}
+
+void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
+                                const struct td_tap_client_state *ops, const char *no_tap, FILE *to)
+{
+    fprintf(to, "%-8s %8s %9s %7s %8s %12s %12s %9s\n", "phase", "prompts", "requests", "failed",
+            "tokens", "TTFT median", "ITL median", "tokens/s");
+    print_phase(&s->phase[TD_PHASE_TIMED], "timed", prompts, to);
+    print_phase(&s->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
+    if (ops)
+        print_ops(ops, to);
+    if (ops)
+        print_launches(ops, to);
+    else
+        fprintf(to, "ops      none: %s\n", no_tap);
+}

@@ -1,0 +1,133 @@
+/* recording_tap.c - find the tap, and record ops while the suite is sent once more.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/recording_tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "recorder/flight_watch.h"
+#include "recorder/send_requests.h"
+#include "recorder/tap_client/tap_client.h"
+
+#define LLAMACPP_RINGS 2            /* it computes on one thread, a prompt of many tokens at once
+                                       ... */
+#define LLAMACPP_RING (64LL << 20)
+#define ALL_OPS_RING (256LL << 20)  /* ... and with every node a step brings its K/V cache several
+                                       times */
+#define HOW_TO_TAP                                                                                 \
+    "start the server with `record … --run -- COMMAND`, or in a shell after "                     \
+    "eval \"$(record --tap-env)\""
+
+/* ---- finding it ------------------------------------------------------------------------------ */
+
+/* The server's port when it runs on this machine, else 0. */
+static int local_port(const char *url)
+{
+    bool https = !strncmp(url, "https", 5);
+    char host[256], mine[256] = "", *end;
+    const char *at = strstr(url, "://") + 3, *colon;
+    int port = https ? 443 : 80;
+
+    snprintf(host, sizeof host, "%.*s", (int)strcspn(at, "/"), at);
+    end = *host == '[' ? strchr(host, ']') : host;
+    colon = end ? strchr(end, ':') : NULL;
+    if (colon) {
+        port = atoi(colon + 1);
+        host[colon - host] = '\0';
+    }
+    gethostname(mine, sizeof mine - 1);
+    return !strcasecmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]") ||
+                   !strcasecmp(host, mine)
+               ? port
+               : 0;
+}
+
+static struct td_tap_client_options client_options(const struct td_recording *r)
+{
+    const struct td_record_options *o = r->opt;
+    struct td_tap_client_options c = {.writer = r->writer,
+                                      .nonce = r->nonce,
+                                      .checkpoint = o->checkpoint ? o->checkpoint : r->server.root,
+                                      .weights_by_reference = o->weights_by_reference,
+                                      .no_code = o->no_code,
+                                      .wanted_layers = o->layers,
+                                      .dump_asked = o->dump_asked};
+
+    if (r->server.kind == TD_API_LLAMACPP) {
+        c.rings = o->mode.all_kinds ? 1 : LLAMACPP_RINGS;
+        c.ring_bytes = o->mode.all_kinds ? ALL_OPS_RING : LLAMACPP_RING;
+    }
+    if (o->ring_mib)
+        c.ring_bytes = o->ring_mib << 20;
+    return c;
+}
+
+/* Fill r->client, or r->no_tap, which --run may have filled before. */
+static void connect_tap(struct td_recording *r)
+{
+    const struct td_record_options *o = r->opt;
+    struct td_tap_client_target target = {.socket = o->tap_socket,
+                                          .pid = r->started.proc.pid,
+                                          .port = local_port(r->url),
+                                          .wait_ms = r->started.proc.pid > 0 ? 5000 : 500};
+    struct td_tap_client_options options = client_options(r);
+    struct td_error why = {0};
+
+    if (o->mode.steps == TD_TAP_CLIENT_OFF)
+        snprintf(r->no_tap, sizeof r->no_tap, "--gemms off");
+    else if (*r->no_tap)
+        return;
+    else if (!target.socket && !target.pid && !target.port)
+        snprintf(r->no_tap, sizeof r->no_tap,
+                 "the server runs on another machine; run record there to get its GEMMs");
+    else if (td_tap_client_open(&target, &options, &r->client, &why))
+        snprintf(r->no_tap, sizeof r->no_tap, "%.300s", why.msg);
+}
+
+int td_recording_find_tap(struct td_recording *r, struct td_error *err)
+{
+    const struct td_record_options *o = r->opt;
+    bool all = o->mode.all_kinds;
+
+    connect_tap(r);
+    td_tap_client_facts(r->client, r->writer, r->client ? NULL : r->no_tap);
+    if (r->client || o->mode.steps == TD_TAP_CLIENT_OFF)
+        return TD_OK;
+    if (o->gemms_required)
+        return td_fail(err, TD_ENOTFOUND, "%s%s needs a tap: %s", all ? "--all-ops" : "--gemms ",
+                       all ? "" : o->gemms, r->no_tap);
+    td_log(TD_LOG_WARN, "record", "no tap, so no GEMMs: %s", r->no_tap);
+    if (!strstr(r->no_tap, "--run"))
+        td_log(TD_LOG_WARN, "record", "to get them, %s", HOW_TO_TAP);
+    return TD_OK;
+}
+
+/* ---- the tapped phase ------------------------------------------------------------------------ */
+
+int td_recording_tapped_phase(struct td_recording *r, struct td_error *err)
+{
+    int rc;
+
+    if (!r->client || r->interrupted || r->server_gone)
+        return TD_OK;
+    rc = td_tap_client_arm(r->client, &r->opt->mode, err);
+    if (rc)
+        return rc;
+    td_tap_client_facts(r->client, r->writer, NULL);
+    rc = td_recording_send_phase(r, TD_PHASE_TAPPED, 0, r->opt->tapped_repeat, "recording GEMMs",
+                                 err);
+    if (td_tap_client_disarm(r->client, rc ? NULL : err) && !rc)
+        rc = err->code;
+    td_tap_client_state(r->client, &r->ops);
+    r->have_ops = true;
+    td_flight_watch_report(r->client, r->interrupted);
+    if (!rc && !r->ops.ops_kept && !r->interrupted)
+        td_log(TD_LOG_WARN, "record",
+               "the tap is in the server, but recorded no GEMM: does the server compute with a "
+               "kernel that the tap knows?");
+    return rc;
+}

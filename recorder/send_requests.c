@@ -1,0 +1,144 @@
+/* send_requests.c - send the requests of a recording, and pass on what comes back.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/send_requests.h"
+
+#include <string.h>
+
+#include "common/json.h"
+#include "common/log.h"
+#include "recorder/flight_watch.h"
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Leave out a field that this server refuses, or find out why it answers nothing. */
+static void on_failed_warmup(struct td_recording *r, const struct td_exchange *x)
+{
+    r->ask_again = td_api_note_refusal(&r->server, x);
+    if (r->ask_again)
+        td_log(TD_LOG_INFO, "record",
+               "the server refuses a field that can be left out, and is asked without it: %s",
+               x->error);
+    else if (!*r->engine && !r->server_gone &&
+             td_api_explain_failure(&r->server, r->opt->headers, x, r->engine, sizeof r->engine))
+        td_log(TD_LOG_WARN, "record", "%s", r->engine);
+}
+
+static int on_tapped(struct td_recording *r, const struct td_exchange *x)
+{
+    int rc = r->client && !td_rows_add(&r->tapped, x) ? TD_ENOMEM : TD_OK;
+
+    if (r->client && r->opt->flight && !r->collapse_dumped)
+        r->collapse_dumped = td_flight_watch_answer(r->client, x);
+    return rc;
+}
+
+int td_recording_receive(void *arg, struct td_exchange *x, struct td_error *err)
+{
+    struct td_recording *r = arg;
+    int rc = td_writer_exchange(r->writer, x);
+
+    if (!rc)
+        rc = td_scores_add(&r->scores, x, err);
+    if (x->error && x->phase == TD_PHASE_WARMUP && !td_json_get(x->extra, "role"))
+        on_failed_warmup(r, x);
+    if (!td_scores_role(x))
+        td_recording_summary_add(&r->summary, x);
+    if (x->phase == TD_PHASE_TAPPED && on_tapped(r, x))
+        rc = TD_ENOMEM;
+    r->ids_filled += td_json_get(x->extra, "ids_from") != NULL;
+    if (x->error)
+        td_log(TD_LOG_INFO, "record", "%s, repeat %d: %s: %s", x->prompt_id, x->repeat,
+               x->error_kind, x->error);
+    if (!r->have_sample && !x->error) {
+        r->sample = *x;
+        r->have_sample = true;
+        memset(x, 0, sizeof *x);
+    }
+    return rc ? td_fail(err, rc, "%s: cannot write an exchange", r->dir) : TD_OK;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static void request_id(void *arg, uint32_t stream, char out[64])
+{
+    const struct td_recording *r = arg;
+
+    td_tap_client_request_id(r->nonce, stream, out);
+}
+
+static void count_requests(struct td_writer *w, const struct td_plan *plan,
+                           const struct td_send_stats *st)
+{
+    int64_t interrupted = (int64_t)plan->n - st->sent - st->unsent;
+
+    td_writer_count(w, "exchanges.planned", (int64_t)plan->n, 0);
+    td_writer_count(w, "exchanges.sent", st->sent, st->bytes_sent);
+    td_writer_count(w, "wire.received", st->records, st->bytes_received);
+    if (st->failed)
+        td_writer_count(w, "exchanges.failed.transfer", st->failed, 0);
+    if (st->unsent)
+        td_writer_count(w, "exchanges.dropped.server_gone", st->unsent, 0);
+    if (interrupted > 0)
+        td_writer_count(w, "exchanges.dropped.interrupted", interrupted, 0);
+}
+
+int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, const char *progress,
+                           struct td_error *err)
+{
+    struct td_send_stats st;
+    struct td_send_options o = {.server = &r->server,
+                                .headers = r->opt->headers,
+                                .idle_timeout_ms = (int)(r->opt->timeout_s * 1000),
+                                .writer = r->writer,
+                                .emit = td_fill_ids_add,
+                                .emit_arg = r->fill_ids,
+                                .request_id = request_id,
+                                .request_id_arg = r,
+                                .first_stream = r->next_stream,
+                                .stop = r->stop,
+                                .alive = td_run_server_alive,
+                                .alive_arg = &r->started,
+                                .progress = progress};
+    int rc = td_send_plan(plan, &o, &st, err);
+
+    r->next_stream = st.next_stream;
+    r->server_gone |= st.server_gone;
+    count_requests(r->writer, plan, &st);
+    if (rc == TD_EINTR) {
+        r->interrupted = true;
+        td_error_clear(err);
+        rc = TD_OK;
+    }
+    return rc;
+}
+
+int td_recording_send_phase(struct td_recording *r, enum td_phase phase, int64_t from,
+                            int64_t repeats, const char *progress, struct td_error *err)
+{
+    struct td_suite_sending how = {(int32_t)from, (int32_t)repeats, (int32_t)r->opt->concurrency,
+                                   phase};
+    struct td_plan plan = TD_PLAN_INIT;
+    int rc = td_suite_plan(&r->suite, &r->server, &r->sampling, &how, &plan, err);
+
+    if (!rc)
+        rc = td_recording_send_plan(r, &plan, progress, err);
+    td_plan_release(&plan);
+    return rc;
+}
+
+int td_recording_send_first(struct td_recording *r, enum td_phase phase, int32_t tokens,
+                            struct td_error *err)
+{
+    struct td_prompt first = r->suite.prompts[0];
+    struct td_suite one = {.name = r->suite.name, .prompts = &first, .n = 1};
+    struct td_suite_sending how = {0, 1, 1, phase};
+    struct td_plan plan = TD_PLAN_INIT;
+    int rc;
+
+    first.max_tokens = tokens;
+    rc = td_suite_plan(&one, &r->server, &r->sampling, &how, &plan, err);
+    if (!rc)
+        rc = td_recording_send_plan(r, &plan, NULL, err);
+    td_plan_release(&plan);
+    return rc;
+}

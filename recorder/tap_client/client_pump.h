@@ -1,0 +1,20 @@
+/* client_pump.h - the tap client's two threads, the heart and the pump.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The heart moves the heartbeat, the pump empties the rings. The heart is a thread of its own
+ * because it must not stop when the disk is slow: a tap that sees no heartbeat goes to sleep. */
+#ifndef TD_RECORDER_TAP_CLIENT_CLIENT_PUMP_H
+#define TD_RECORDER_TAP_CLIENT_CLIENT_PUMP_H
+
+#include "recorder/tap_client/client_state.h"
+
+int client_pump_start(struct td_tap_client *c, struct td_error *err);
+/* End the threads, as far as they were started, and wait for them. */
+void client_pump_stop(struct td_tap_client *c);
+
+/* Read all that lies in the rings of a process, and its counters. The lock is held. */
+void client_drain_all(struct td_tap_client *c, struct client_tap *tap);
+/* The process is gone: read what it sent before, and count it as lost. The lock is held. */
+void client_lose(struct td_tap_client *c, struct client_tap *tap);
+
+#endif

@@ -1,0 +1,79 @@
+/* tap_client_options.h - what a recording asks of the taps in a server.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_RECORDER_TAP_CLIENT_TAP_CLIENT_OPTIONS_H
+#define TD_RECORDER_TAP_CLIENT_TAP_CLIENT_OPTIONS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct td_writer;
+
+/* Where to look for taps. The first member that is set counts; a process stands for itself and all
+ * its descendants. */
+struct td_tap_client_target {
+    const char *socket;         /* --tap-socket PATH: this one tap, wherever its process is */
+    pid_t pid;                  /* the server that we started */
+    int port;                   /* the process that listens on this TCP port of this machine */
+    int wait_ms;                /* keep looking for so long; 0: look once */
+};
+
+/* Zeroed: the defaults. */
+struct td_tap_client_options {
+    struct td_writer *writer;   /* required; borrowed until td_tap_client_close() */
+    const char *nonce;          /* of request_ids.h; NULL: every row is stream -1 */
+    const char *checkpoint;     /* --checkpoint DIR or FILE.gguf, or `root` of /v1/models. NULL, or
+                                   no such path: --model of the server's command line; without that,
+                                   layers have no names */
+    bool weights_by_reference;  /* weights that match the checkpoint: store a reference only.
+                                   Default: the bytes, once, as well */
+    bool no_code;               /* do not store the code of the recorded GPU kernels */
+    const char *wanted_layers;  /* --layers (layer_filter.h); NULL: all */
+    volatile sig_atomic_t *dump_asked; /* a signal handler sets it to 1: dump the flight recorder's
+                                          ring; reset to 0. NULL: never */
+    int rings;                  /* calling threads per process; 0: 4, of a GPU 2 */
+    int64_t ring_bytes;         /* of each ring; 0: 16 MiB, of a GPU 64. A larger op (A and C
+                                   together) is dropped, counted "ring" */
+};
+
+enum td_tap_client_steps { TD_TAP_CLIENT_OFF, TD_TAP_CLIENT_SAMPLE, TD_TAP_CLIENT_ALL };
+#define TD_TAP_CLIENT_DEFAULT_PERCENT 10.0
+#define TD_TAP_CLIENT_AUTO_TIME_PPM 5000    /* time_ppm of --gemms auto: 0.5 % */
+#define TD_TAP_CLIENT_DEFAULT_BUDGET (64LL << 20)
+
+/* Which steps are recorded while the taps are armed. */
+struct td_tap_client_mode {
+    enum td_tap_client_steps steps; /* ALL: every step, as far as the budget goes */
+    double percent;             /* SAMPLE: share of steps, in windows of consecutive steps, and the
+                                   first steps of every size; 0: 10 */
+    int64_t budget_bytes_per_s; /* bytes of A and C per process; steps above it are dropped. 0: 64
+                                   MiB/s; -1: no limit. Weights, which are sent once per arm, have
+                                   as much again beside it */
+    uint32_t time_ppm;          /* SAMPLE: millionths of the time of the thread that launches on a
+                                   GPU that copies may cost; steps above it are dropped as those
+                                   above the budget. 0: no limit */
+    uint32_t flight_mib;        /* the flight recorder's ring on the GPU (--flight); 0: none */
+    bool all_kinds;             /* every kind of op that a front of the tap sees (--all-ops), not
+                                   only matrix products */
+};
+
+/* Counts of the recording so far. */
+struct td_tap_client_state {
+    int processes, alive;       /* connected at open; still there */
+    bool armed;
+    int64_t ops_kept, ops_dropped, steps_kept;
+    /* Of a GPU, while armed; all 0 without one: */
+    int64_t launches;           /* of any kernel */
+    int64_t gemms, gemms_other; /* of kernels that the tap reads; of others that are matrix products
+                                   by their names */
+    int64_t graphs, graphs_read; /* launches of CUDA graphs; of graphs whose capture was watched.
+                                    The rest is not seen */
+    int64_t ops_graph, ops_ring; /* of ops_dropped: in graphs; for want of room on their way */
+    int64_t rested_ms;          /* all processes together: time between windows of a sample, in
+                                   which nothing was watched */
+    char other[80];             /* the most launched of gemms_other: a short name
+                                   (kernel_names.h) */
+};
+
+#endif
