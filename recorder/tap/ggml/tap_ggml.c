@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recorder/tap/ggml/tap_ggml.h"
+#include "recorder/tap/ggml/tap_ggml_check.h"
+#include "recorder/tap/ggml/tap_ggml_node.h"
 #include "recorder/tap/core/tap.h"
 
 #define HOSTS 4                        /* copies of ggml in one process */

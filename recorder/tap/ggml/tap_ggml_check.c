@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recorder/tap/ggml/tap_ggml.h"
+#include "recorder/tap/ggml/tap_ggml_check.h"
 
 #define ARENA (64u << 10)
 #define AREA 4096u                     /* a buffer of ggml's, aligned to that */

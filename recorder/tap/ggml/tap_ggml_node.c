@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "recorder/tap/ggml/tap_ggml.h"
+#include "recorder/tap/ggml/tap_ggml_node.h"
 #include "recorder/tap/core/tap.h"
 
 /* How activations are rounded for weights of a type: vec_dot_type in type_traits_cpu of
