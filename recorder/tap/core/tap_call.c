@@ -115,7 +115,7 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
     fits &= put_name(rec->symbol, sizeof rec->symbol, call->symbol);
     fits &= put_name(rec->layout, sizeof rec->layout, call->layout);
     fits &= put_name(rec->rounding, sizeof rec->rounding, call->rounding);
-    put_name(rec->name, sizeof rec->name, call->name); /* an op goes without a name that is longer */
+    put_name(rec->name, sizeof rec->name, call->name); /* too long: the op goes without a name */
     rec->weight = weight_set;
     rec->has_step = tap_thread.uses_steps;
     rec->has_fingerprint = call->fingerprint != NULL;
@@ -134,9 +134,10 @@ static struct tap_tensor *put_head(struct tap_op *rec, const struct tap_call *ca
         fits &= put_tensor(t++, &call->in[i]);
     if (call->fingerprint)
         memcpy(t + 1, call->fingerprint, sizeof *call->fingerprint);
-    fits &= put_launches((struct td_op_launch *)((uint8_t *)(t + 1) +
-                                                 (call->fingerprint ? sizeof *call->fingerprint : 0)),
-                         call);
+    fits &=
+        put_launches((struct td_op_launch *)((uint8_t *)(t + 1) +
+                                             (call->fingerprint ? sizeof *call->fingerprint : 0)),
+                     call);
     return fits ? t : NULL;
 }
 

@@ -35,10 +35,11 @@ struct tap_open_call {
 
 /* Decide whether the call is recorded; if so, send its weights if need be, and copy its inputs.
  *   open   : filled when true; must live until tap_call_end
- *   call   : borrowed for this function only; NULL, or one that makes no sense, is counted as failed
- * False: the call is not recorded, and counted; there is nothing to end.
- * True: this thread must call tap_call_end, whatever happens, from this function or another one: the
- * shared memory stays mapped until then. A call inside a recorded call is not recorded. */
+ *   call   : borrowed for this function only; NULL, or one that makes no sense, is counted as
+ *            failed
+ * False: the call is not recorded, and counted; there is nothing to end. True: this thread must
+ * call tap_call_end, whatever happens, from this function or another one: the shared memory stays
+ * mapped until then. A call inside a recorded call is not recorded. */
 bool tap_call_begin(struct tap_open_call *open, const struct tap_call *call);
 /* ok: the output is there, copy it and publish the record. Not ok, or open->out makes no sense:
  * counted as failed, nothing is sent. duration_ns -1: not measured. */

@@ -27,7 +27,8 @@ struct tap_operand {
                                     * apart, are copied densely one after the other */
 };
 
-/* One of several launches of which a call is made: a struct td_op_launch whose symbol is borrowed. */
+/* One of several launches of which a call is made: a struct td_op_launch whose symbol is
+ * borrowed. */
 struct tap_call_launch {
     int64_t rows[2];               /* of the call's rows: first, and one behind the last */
     uint32_t grid[3], block[3], shared_bytes;

@@ -4,18 +4,19 @@
  *
  * Socket: AF_UNIX, SOCK_SEQPACKET, "tap-<pid>.sock" in a folder of mode 0700; one message a packet,
  * one recorder at a time. The tap greets whoever connects with a TAP_GREETING, which names the
- * process or says why not, and answers each message with one TAP_REPLY. The tap speaks first so that
- * a refusal arrives: closing a socket with unread words of the peer would reset the connection.
+ * process or says why not, and answers each message with one TAP_REPLY. The tap speaks first so
+ * that a refusal arrives: closing a socket with unread words of the peer would reset the
+ * connection.
  *
- * Memory: a memfd that the recorder makes, so that a server never pays for one that nobody reads. It
- * is sealed against any change of size, and the tap checks that before mapping it: a recorder that
- * truncated the memory could otherwise kill the server by SIGBUS.
+ * Memory: a memfd that the recorder makes, so that a server never pays for one that nobody reads.
+ * It is sealed against any change of size, and the tap checks that before mapping it: a recorder
+ * that truncated the memory could otherwise kill the server by SIGBUS.
  *     page 0              struct tap_shared
  *     page 1 .. rings     struct tap_ring, one each
  *     then                the rings' data, ring_bytes each, a multiple of TAP_PAGE
- * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A ring
- * has one writer, a thread of the server, and one reader, the recorder's pump. head and tail count
- * bytes since the start and never wrap.
+ * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A
+ * ring has one writer, a thread of the server, and one reader, the recorder's pump. head and tail
+ * count bytes since the start and never wrap.
  *
  * Neither side trusts the other: the tap keeps its own head and geometry and checks tail; the
  * recorder checks every length. */
@@ -40,9 +41,9 @@
                                     * higher numbers are sent, and dropped by the recorder */
 #define TAP_FRONTS 64
 #define TAP_BEAT_MS 100            /* how often the recorder moves the heartbeat */
-#define TAP_DEAD_MS 1500           /* the tap goes to sleep when the heartbeat stood still so long */
+#define TAP_DEAD_MS 1500           /* so long without a heartbeat: the tap goes to sleep */
 
-/* ---- messages ------------------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 enum tap_msg_type { TAP_GREETING = 1, TAP_ATTACH, TAP_ARM, TAP_DISARM, TAP_REPLY, TAP_DUMP };
 enum tap_status { TAP_OK = 0, TAP_BAD_VERSION, TAP_BUSY, TAP_REFUSED };
@@ -58,9 +59,9 @@ struct tap_msg {
     uint32_t percent_ppm;          /* ARM, sampling: share of steps in millionths */
     uint32_t generation;           /* REPLY to ARM: number of this arm */
     uint32_t kinds;                /* ARM: enum tap_kinds */
-    uint32_t flight_mib;           /* ARM: ring of the flight recorder, 0: none; REPLY: what there is */
-    uint32_t time_ppm;             /* ARM, sampling: share of the time of a thread that launches on a
-                                    * GPU that copies may take, in millionths; 0: no limit */
+    uint32_t flight_mib;           /* ARM: flight recorder's ring, 0: none; REPLY: what there is */
+    uint32_t time_ppm;             /* ARM, sampling: share of the time of a thread that launches on
+                                    * a GPU that copies may take, in millionths; 0: no limit */
     uint32_t unused;
     int64_t budget_bytes_per_s;    /* ARM: <= 0: no limit */
     int64_t pid;                   /* GREETING, REPLY */
@@ -84,7 +85,7 @@ enum tap_dump_reason {
     TAP_DUMP_REASONS
 };
 
-/* ---- shared memory ------------------------------------------------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
 /* Counters. Each is written by one side only; the other may read it at any time, also after the
  * writer's death. Bytes are those of an op's inputs and output. OPS_ and STEPS_ other than SENT say
@@ -114,7 +115,7 @@ enum tap_count {
     TAP_LAUNCHES_KNOWN,            /* of kernels that an adapter reads */
     TAP_GRAPHS,                    /* launches of whole CUDA graphs */
     TAP_GRAPHS_READ,               /* of graphs whose capture was watched (--graphs) */
-    TAP_RESTS,                     /* times that nothing was watched between windows of the sample, */
+    TAP_RESTS,                     /* pauses between windows of the sample: nothing was watched, */
     TAP_RESTED_MS,                 /* and the ms of all of them */
     TAP_COUNTS
 };
@@ -131,14 +132,14 @@ struct tap_shared {
 };
 
 struct tap_ring {
-    _Alignas(64) _Atomic uint64_t head; /* by the server's thread: everything before it is complete */
+    _Alignas(64) _Atomic uint64_t head; /* by the server's thread: all before it is complete */
     _Alignas(64) _Atomic uint64_t tail; /* by the recorder */
     _Alignas(64) struct tap_counter counts[TAP_COUNTS];
     /* By the recorder, a bit for each number of a set of weights: ops with them are not wanted. */
     _Atomic uint64_t refused_sets[TAP_REFUSABLE_SETS / 64];
 };
 
-/* ---- records ------------------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 enum tap_rec_type { TAP_REC_STEP = 1, TAP_REC_WEIGHT, TAP_REC_OP, TAP_REC_KERNEL, TAP_REC_DUMP };
 #define TAP_REC_ALIGN 16u
@@ -184,8 +185,8 @@ struct tap_fingerprint {
     uint32_t word[TAP_FINGERPRINT_WORDS];
 };
 
-/* A tensor of a record. Strings end with NUL; the tensor's bytes follow elsewhere in the record. The
- * struct has no padding: the recorder compares descriptions byte by byte. */
+/* A tensor of a record. Strings end with NUL; the tensor's bytes follow elsewhere in the record.
+ * The struct has no padding: the recorder compares descriptions byte by byte. */
 struct tap_tensor {
     char role[TD_OP_MAX_ROLE], dtype[TD_OP_MAX_DTYPE];
     int32_t ndim;
@@ -210,8 +211,8 @@ struct tap_weight {
  *   struct tap_tensor       n_w + n_in + 1 of them: weights, inputs, the output
  *   struct tap_fingerprint  if has_fingerprint
  *   struct td_op_launch     n_launches of them
- *   bytes                   of each input that is not opaque, then of the output; each begins at the
- *                           next multiple of TAP_REC_ALIGN from the start of the record
+ *   bytes                   of each input that is not opaque, then of the output; each begins at
+ *                           the next multiple of TAP_REC_ALIGN from the start of the record
  * Strings end with NUL; "" means none. */
 struct tap_op {
     struct tap_rec rec;            /* t_ns: start of the real call */
@@ -220,7 +221,8 @@ struct tap_op {
     int64_t duration_ns;           /* of the real call; -1: not measured */
     char kind[TD_OP_MAX_KIND], symbol[TAP_SYMBOL], layout[TD_OP_MAX_LAYOUT];
     char rounding[TD_OP_MAX_ROUNDING], name[TAP_NAME];
-    uint32_t weight;               /* a set that came complete before, in the same ring; 0: no weights, or all are opaque */
+    uint32_t weight;               /* a set that came complete before, in the same ring; 0: none, or
+                                    * all weights are opaque */
     uint16_t has_step, has_fingerprint, n_attrs, n_w, n_in, n_launches;
     uint16_t dump_reason, reserved[3]; /* enum tap_dump_reason */
 };
@@ -241,10 +243,16 @@ struct tap_dump {
 };
 
 static inline uint64_t tap_round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
-static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes) { return (uint64_t)TAP_PAGE * (1 + rings) + rings * ring_bytes; }
+static inline uint64_t tap_memory_bytes(uint32_t rings, uint64_t ring_bytes)
+{
+    return (uint64_t)TAP_PAGE * (1 + rings) + rings * ring_bytes;
+}
 
-_Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE, "a page each");
-_Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 && sizeof(struct tap_fingerprint) % 8 == 0, "what follows is aligned");
+_Static_assert(sizeof(struct tap_shared) <= TAP_PAGE && sizeof(struct tap_ring) <= TAP_PAGE,
+               "a page each");
+_Static_assert(sizeof(struct tap_op) % 8 == 0 && sizeof(struct tap_step) % 8 == 0 &&
+                   sizeof(struct tap_fingerprint) % 8 == 0,
+               "what follows is aligned");
 _Static_assert(sizeof(struct tap_tensor) == 184 && sizeof(struct tap_kernel) % TAP_REC_ALIGN == 0 &&
                sizeof(struct tap_dump) % TAP_REC_ALIGN == 0,
                "no padding");

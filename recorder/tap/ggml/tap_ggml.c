@@ -104,7 +104,11 @@ TAP_FRONT(ggml) = {.name = "ggml", .describe = describe};
 
 /* A scheduler with a callback of the server's own. One thread at a time uses a scheduler; only the
  * table is shared. A scheduler without an entry has no callback. */
-struct app_callback { _Atomic(struct td_ggml_sched *) sched; td_ggml_callback *callback; void *data; };
+struct app_callback {
+    _Atomic(struct td_ggml_sched *) sched;
+    td_ggml_callback *callback;
+    void *data;
+};
 static struct app_callback app_callbacks[APP_CALLBACKS];
 static _Atomic bool table_was_full; /* a callback found no room: from then on nothing is recorded */
 
@@ -245,7 +249,8 @@ static void unwatch(const struct td_ggml_sched *sched)
     watched.sched = NULL;
 }
 
-static int compute_watched(const struct host *h, struct td_ggml_sched *sched, struct td_ggml_graph *graph)
+static int compute_watched(const struct host *h, struct td_ggml_sched *sched,
+                           struct td_ggml_graph *graph)
 {
     const struct app_callback *o = app_callback_of(sched);
     int status;
@@ -261,8 +266,8 @@ static int compute_watched(const struct host *h, struct td_ggml_sched *sched, st
     return status;
 }
 
-static int compute_armed(const struct host *h, td_ggml_compute *compute, struct td_ggml_sched *sched,
-                         struct td_ggml_graph *graph)
+static int compute_armed(const struct host *h, td_ggml_compute *compute,
+                         struct td_ggml_sched *sched, struct td_ggml_graph *graph)
 {
     tap_step_begin_rows(atomic_fetch_add_explicit(&steps, 1, memory_order_relaxed),
                         rows_of(&h->fn, graph));
@@ -281,7 +286,8 @@ TAP_EXPORT td_ggml_free_sched ggml_backend_sched_free;
 
 int ggml_backend_sched_graph_compute_async(struct td_ggml_sched *sched, struct td_ggml_graph *graph)
 {
-    td_ggml_compute *compute = (td_ggml_compute *)tap_real_find(&compute_symbol, __builtin_return_address(0));
+    td_ggml_compute *compute =
+        (td_ggml_compute *)tap_real_find(&compute_symbol, __builtin_return_address(0));
     const struct host *h;
 
     if (!compute)
@@ -293,7 +299,8 @@ int ggml_backend_sched_graph_compute_async(struct td_ggml_sched *sched, struct t
     return h && tap_armed() ? compute_armed(h, compute, sched, graph) : compute(sched, graph);
 }
 
-void ggml_backend_sched_set_eval_callback(struct td_ggml_sched *sched, td_ggml_callback *callback, void *data)
+void ggml_backend_sched_set_eval_callback(struct td_ggml_sched *sched, td_ggml_callback *callback,
+                                          void *data)
 {
     td_ggml_set_callback *set =
         (td_ggml_set_callback *)tap_real_find(&set_symbol, __builtin_return_address(0));
@@ -305,7 +312,8 @@ void ggml_backend_sched_set_eval_callback(struct td_ggml_sched *sched, td_ggml_c
 
 void ggml_backend_sched_free(struct td_ggml_sched *sched)
 {
-    td_ggml_free_sched *real = (td_ggml_free_sched *)tap_real_find(&free_symbol, __builtin_return_address(0));
+    td_ggml_free_sched *real =
+        (td_ggml_free_sched *)tap_real_find(&free_symbol, __builtin_return_address(0));
 
     unwatch(sched);
     app_callback_forget(sched);

@@ -32,8 +32,8 @@ static const char *check_own_memory(const struct tap_ggml_host *h, char *why, si
     size_t size = h->tensor_overhead();
 
     if (size != TD_GGML_OBJECT + sizeof *t) {
-        snprintf(why, n, "struct ggml_tensor of this ggml has %zu bytes, not %zu", size - TD_GGML_OBJECT,
-                 sizeof *t);
+        snprintf(why, n, "struct ggml_tensor of this ggml has %zu bytes, not %zu",
+                 size - TD_GGML_OBJECT, sizeof *t);
         return why;
     }
     if (h->get_name(t) != t->name)
@@ -59,7 +59,8 @@ static int number_of_product(const struct tap_ggml_host *h)
     return op;
 }
 
-static const char *check_graph(struct tap_ggml_host *h, struct td_ggml_context *ctx, struct td_ggml_tensor *node)
+static const char *check_graph(struct tap_ggml_host *h, struct td_ggml_context *ctx,
+                               struct td_ggml_tensor *node)
 {
     struct td_ggml_graph *graph = h->new_graph_custom(ctx, 16, false);
 
@@ -105,7 +106,8 @@ static const char *check_view(const struct tap_ggml_host *h, struct td_ggml_cont
                : NULL;
 }
 
-static const char *check_buffer(const struct tap_ggml_host *h, struct td_ggml_context *ctx, void *area)
+static const char *check_buffer(const struct tap_ggml_host *h, struct td_ggml_context *ctx,
+                                void *area)
 {
     struct td_ggml_buffer *buffer = h->backend_cpu_buffer_from_ptr(area, AREA);
     struct td_ggml_tensor *t = h->new_tensor_4d(ctx, 0, 4, 3, 1, 1);

@@ -99,8 +99,8 @@ static bool is_weight(const struct tap_ggml_host *h, const struct td_ggml_tensor
 
 /* Describe a tensor, with no more dimensions than it needs but at least min. False: a fixture
  * cannot say where its elements lie. */
-static bool describe_operand(const struct tap_ggml_host *h, const struct td_ggml_tensor *t, const char *role,
-                             int min, struct tap_operand *o)
+static bool describe_operand(const struct tap_ggml_host *h, const struct td_ggml_tensor *t,
+                             const char *role, int min, struct tap_operand *o)
 {
     int64_t block = h->blck_size(t->type), size = (int64_t)h->type_size(t->type);
     bool empty = !has_elements(t);
@@ -267,8 +267,8 @@ static bool describe_other(const struct tap_ggml_host *h, const struct td_ggml_t
     return true;
 }
 
-bool tap_ggml_describe(const struct tap_ggml_host *h, const struct td_ggml_tensor *t, struct tap_call *call,
-                       struct tap_ggml_words *words)
+bool tap_ggml_describe(const struct tap_ggml_host *h, const struct td_ggml_tensor *t,
+                       struct tap_call *call, struct tap_ggml_words *words)
 {
     bool is_product = tap_ggml_is_gemm(h, t) && !strcmp(h->op_name(t->op), "MUL_MAT");
 

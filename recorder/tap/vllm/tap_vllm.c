@@ -12,8 +12,8 @@
  * the weights that a thread multiplies with first of all are those of the first layer: each time
  * they come round, a step begins.
  *
- * oneDNN repacks a weight when the model is loaded and keeps it
- * behind a handler: a fingerprint that is taken before says what the handler holds. */
+ * oneDNN repacks a weight when the model is loaded and keeps it behind a handler: a fingerprint
+ * made before that says what the handler holds. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -499,7 +499,8 @@ void *at_linear(void *ret, tensor x, tensor w, const optional *bias)
         tap_torch_ready((const void *)real) && tap_torch_is_on_device(x))
         return real(ret, x, w, bias);  /* a GPU front sees its launches, and counts them by name */
     if (note_call((const void *)real, data_of((const void *)real, w), x))
-        begin(tap_torch_ready((const void *)real) && describe_linear(&call, x, w, bias, &fingerprint)
+        begin(tap_torch_ready((const void *)real) &&
+                      describe_linear(&call, x, w, bias, &fingerprint)
                   ? &call
                   : NULL);
     ret = real(ret, x, w, bias);
@@ -521,8 +522,9 @@ static bool describe(char *library, char *build, size_t n)
         return false;
     handle = tap_real_library(fn, library, n);
     snprintf(build, n, "%s",
-             tap_torch_ready(fn) ? ""
-                                 : "its GEMMs cannot be recorded: torch has no aoti_torch_get_* functions");
+             tap_torch_ready(fn)
+                 ? ""
+                 : "its GEMMs cannot be recorded: torch has no aoti_torch_get_* functions");
     if (handle)
         dlclose(handle);
     return true;
