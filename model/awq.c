@@ -65,7 +65,8 @@ static int require_tensor(const struct td_safetensors *st, const char *layer, co
     return TD_OK;
 }
 
-/* qzeros turned, and scales as they lie: of a large model they are a gigabyte, so copied (behind qzeros) only where they are misaligned. */
+/* Unpack qzeros; borrow scales, which are a gigabyte of a large model: they are copied (behind qzeros) only
+ * if they are misaligned. */
 static int load_groups(const struct td_st_tensor *qz, const struct td_st_tensor *sc, struct td_gptq_weight *w, struct td_error *err)
 {
     const bool copy = (uintptr_t)sc->data % sizeof *w->scales;

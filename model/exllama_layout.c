@@ -7,7 +7,7 @@
 
 #include "model/gptq.h"
 
-/* The bit at which element j of a word begins. */
+/* The bit of a word at which element j begins. */
 static const uint8_t checkpoint_4bit[] = {0, 4, 8, 12, 16, 20, 24, 28}, exllama_4bit[] = {0, 16, 4, 20, 8, 24, 12, 28};
 static const uint8_t both_8bit[] = {0, 8, 16, 24};
 

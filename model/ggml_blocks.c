@@ -275,7 +275,7 @@ static int32_t nearest(float x)
     return fabsf(x) < 0x1p22f ? (int32_t)(td_f32_bits(x + 0x1.8p23f) & 0x7fffff) - 0x400000 : INT32_MIN;
 }
 
-/* The largest magnitude; NaN or Inf as soon as one is among them. */
+/* The largest magnitude; NaN or Inf if there is one among them. */
 static float amax_of(const float *x, int n)
 {
     float amax = 0;

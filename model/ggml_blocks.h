@@ -1,4 +1,4 @@
-/* ggml_blocks.h - ggml's block formats: what a row of weights is worth, and what the kernels do to activations first.
+/* ggml_blocks.h - ggml's block formats: the values of a row of weights, and how kernels round activations first.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Layouts: ggml-common.h (block_q4_0 ... block_q6_K); values: dequantize_row_* in ggml-quants.c; activations: quantize_row_q8_0
@@ -12,7 +12,7 @@
 
 #include "model/dtype.h"
 
-/* True for F32, F16, BF16 and the block formats: what a row of W may be. */
+/* Can a row of W have this dtype: F32, F16, BF16 or a block format? */
 bool td_ggml_is_weight(enum td_dtype dt);
 /* Elements that share a minimum, a number that is added to them: 32 (Q4_1 Q5_1 Q4_K Q5_K), 16 (Q2_K), 0: the format has none. */
 int td_ggml_min_step(enum td_dtype dt);

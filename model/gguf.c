@@ -58,7 +58,7 @@ static int add_siblings(struct td_gguf *g, struct td_error *err)
         return td_fail(err, TD_ENOMEM, "out of memory");
     g->files = all;
     for (i = 1; i <= n && !rc; i++) {
-        if (!sibling_path(g->path, i, n, path, sizeof path) || (strcmp(path, g->path) && g->n_files == n)) /* the second: the first file is none of them */
+        if (!sibling_path(g->path, i, n, path, sizeof path) || (strcmp(path, g->path) && g->n_files == n)) /* the latter: the first file is none of the siblings */
             return td_fail(err, TD_EINVAL, "%s: one of %u files, but not named NAME-00001-of-%05u.gguf, so the others cannot be found", g->path, n, n);
         if (!strcmp(path, g->path))
             continue;

@@ -1,4 +1,4 @@
-/* gguf_read.c - one GGUF file: its header into keys and tensors; nothing that it says is believed unchecked.
+/* gguf_read.c - read the header of one GGUF file into keys and tensors; nothing in it is believed unchecked.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "model/gguf_read.h"
 
@@ -9,7 +9,8 @@
 #define DEFAULT_ALIGNMENT 32u
 #define MAX_ALIGNMENT (1u << 20)
 
-/* Types of tensors by their number in files: gguf-py/gguf/constants.py, GGMLQuantizationType and GGML_QUANT_SIZES of llama.cpp b11434. */
+/* Types of tensors by their number in files. Source: gguf-py/gguf/constants.py of llama.cpp b11434,
+ * GGMLQuantizationType and GGML_QUANT_SIZES. */
 static const struct { const char *name; uint16_t block, size; } types[] = {
     [0] = {"F32", 1, 4},         [1] = {"F16", 1, 2},         [2] = {"Q4_0", 32, 18},      [3] = {"Q4_1", 32, 20},
     [6] = {"Q5_0", 32, 22},      [7] = {"Q5_1", 32, 24},      [8] = {"Q8_0", 32, 34},      [9] = {"Q8_1", 32, 36},
@@ -26,7 +27,7 @@ static const struct { const char *name; uint16_t block, size; } types[] = {
 enum { V_U8, V_I8, V_U16, V_I16, V_U32, V_I32, V_F32, V_BOOL, V_STR, V_ARRAY, V_U64, V_I64, V_F64, V_COUNT };
 static const uint8_t value_bytes[V_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-/* Where the header is read; the first thing that goes wrong stays. */
+/* The place in the header; the first error is remembered. */
 struct cursor {
     const char *path;
     const uint8_t *at, *end;
@@ -72,7 +73,7 @@ static void skip_bytes(struct cursor *c, uint64_t n)
         c->at += n;
 }
 
-/* A string of the file as a copy with a NUL behind it; NULL: c->rc says why. */
+/* Copy a string of the file and put a NUL behind it. NULL: c->rc has the error. */
 static char *read_text(struct cursor *c, size_t *len)
 {
     uint64_t n = read_u64(c);
@@ -187,7 +188,7 @@ struct td_gguf_value td_gguf_find_key(const struct td_gguf_key *keys, size_t n, 
     return (struct td_gguf_value){.kind = TD_GGUF_NONE};
 }
 
-/* Room grows with what is really there: a count alone is only a claim. */
+/* Memory grows with the keys that are really there, because the count is only a claim. */
 static void read_keys(struct cursor *c, uint64_t n, struct td_gguf_key **out, size_t *count)
 {
     size_t cap = 0;
@@ -233,7 +234,7 @@ bool td_gguf_known_type(const struct td_gguf_tensor *t)
     return t->dtype && strncmp(t->dtype, "type-", 5);
 }
 
-/* shape and bytes from ne; a type that is not known has neither blocks nor a size. */
+/* Compute shape and bytes from ne; an unknown type has neither blocks nor a size. */
 static void measure_tensor(struct cursor *c, struct td_gguf_tensor *t, uint32_t type)
 {
     uint64_t block = td_gguf_known_type(t) ? types[type].block : 1, bytes = td_gguf_known_type(t) ? types[type].size : 0;
@@ -299,7 +300,7 @@ static struct td_gguf_tensor *new_tensor(struct td_gguf *g, struct cursor *c)
     return &g->tensors[g->n++];
 }
 
-/* Offsets are noted in `bytes of data from the start of the data`, and resolved when the header's end is known. */
+/* *offsets is relative to the start of the data, which is known once the header has been read. */
 static void read_tensors(struct td_gguf *g, struct cursor *c, uint64_t n, uint64_t **offsets)
 {
     size_t first = g->n, cap = 0, i;

@@ -17,19 +17,19 @@
 
 struct td_gguf_tensor {
     const char *name;                 /* "blk.3.ffn_down.weight"; valid until close */
-    const char *dtype;                /* "Q4_1", "IQ4_XS"; "type-N" when this version has no name for it */
+    const char *dtype;                /* "Q4_1", "IQ4_XS"; "type-N": this version has no name for it */
     enum td_dtype td;                 /* TD_DT_NONE: a type that has no td_dtype */
     int ndim;
     int64_t ne[TD_GGUF_DIMS];         /* elements, innermost dimension first, as the file has it; 1 beyond ndim */
-    int64_t shape[TD_GGUF_DIMS];      /* outermost first, the last one in blocks: as a fixture has it; ndim of them */
-    const void *data;                 /* dense, valid until close; NULL: of a type whose size is not known, or empty */
+    int64_t shape[TD_GGUF_DIMS];      /* [ndim], outermost first, the last in blocks, as in a fixture */
+    const void *data;                 /* dense, valid until close; NULL: empty, or of an unknown size */
     uint64_t bytes;
     const char *path;                 /* the file it lies in */
 };
 
 enum td_gguf_kind { TD_GGUF_NONE, TD_GGUF_INT, TD_GGUF_UINT, TD_GGUF_FLOAT, TD_GGUF_BOOL, TD_GGUF_STR, TD_GGUF_ARRAY };
 
-struct td_gguf_value {                /* of an array only its length is kept */
+struct td_gguf_value {                /* of an array only its length */
     enum td_gguf_kind kind;
     union { int64_t i; uint64_t u; double f; bool b; } v;
     const char *str;                  /* STR: len bytes and a NUL behind them; it may hold others */

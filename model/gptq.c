@@ -90,7 +90,8 @@ static int sizes_from_qweight(const struct td_safetensors *st, const char *layer
     return 0;
 }
 
-/* p itself when it is aligned to 4, else a copy appended to w->owned (whose size was chosen for that). */
+/* The tensor's data if it is aligned to 4, else a copy at *copy, which moves on; w->owned has room for all
+ * copies. */
 static const void *align_data(const struct td_st_tensor *t, unsigned char **copy)
 {
     const void *p = t->data;

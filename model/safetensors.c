@@ -360,7 +360,7 @@ static int sort(struct td_safetensors *st, struct td_error *err)
     return 0;
 }
 
-/* A file or a folder; or, where data is not NULL, n bytes of memory. */
+/* Open a file or a folder; or n bytes of memory, if data is not NULL. */
 static int open_any(const char *path, const void *data, size_t n, struct td_safetensors **out, struct td_error *err)
 {
     struct td_error local = {0};

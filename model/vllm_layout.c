@@ -1,4 +1,4 @@
-/* vllm_layout.c - vLLM's run-time layouts of 4-bit weights, undone into GPTQ's.
+/* vllm_layout.c - unpack the layouts of vLLM's CPU build for 4-bit weights into GPTQ's.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "model/vllm_layout.h"
 
@@ -42,7 +42,7 @@ static int store_zeros(struct td_gptq_unpacked *w, zero_fn *zero_of, const void 
     return TD_OK;
 }
 
-/* Every one exactly: BF16 if that does, else F16. */
+/* Store every scale exactly: as BF16 if that is possible, else as F16. */
 static int store_scales(struct td_gptq_unpacked *w, const float *blocked, struct td_error *err)
 {
     int64_t all = w->groups * w->n, i;
@@ -81,7 +81,7 @@ static unsigned int4_q(const uint8_t *block, int64_t k, int64_t n)
     return n % 16 < 8 ? byte & 15 : byte >> 4;
 }
 
-/* One block; its sums show whether this is how it is packed. */
+/* Unpack one block. False: its stored sums do not match, so it is packed in another way. */
 static bool unpack_block(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros, int64_t n0, int64_t k0, int64_t bk)
 {
     int64_t n, k, group_size = w->k / w->groups;

@@ -1,4 +1,4 @@
-/* td_gptq.h - the public C ABI of libtdkernels.so: one quantised matrix product and one empty marker.
+/* td_gptq.h - the public binary interface of libtdkernels.so: one quantised matrix product and one empty marker.
  * SPDX-License-Identifier: Apache-2.0
  *
  * This header is the contract between three parties that never link each other statically:
@@ -56,9 +56,10 @@ int td_gptq_gemm(const struct td_gptq_gemm_args *args);
 /* One sentence about the build ("tdkernels 0.1 avx2"), static storage. Informational: it never decides a verdict. */
 const char *td_kernels_build(void);
 
-/* The row map of the forward pass that starts now: who owns which rows of every A until the next call.
- * The function does nothing; it exists so that a tap can link calls to requests. One call per forward pass,
- * from the thread that then calls td_gptq_gemm. Rows of `spans` are in order and cover [0, n_rows). */
+/* The row map of the step (one forward pass over a batch of rows) that starts now: which request owns which
+ * rows of every A until the next call. td_step does nothing; it exists so that a tap can link calls to
+ * requests. One call per step, from the thread that then calls td_gptq_gemm. Rows of `spans` are in order
+ * and cover [0, n_rows). */
 struct td_step_span {
     uint64_t request;    /* the server's number of the request, unique within the process */
     const char *id;      /* the id that went to the client ("cmpl-..."), NUL-terminated, borrowed */
@@ -70,7 +71,7 @@ struct td_step_span {
 struct td_step_args {
     uint32_t struct_size;
     int32_t n_spans;
-    uint64_t step;       /* counts from 0, one up per forward pass */
+    uint64_t step;       /* counts from 0, one up per step */
     const struct td_step_span *spans;
 };
 void td_step(const struct td_step_args *args);

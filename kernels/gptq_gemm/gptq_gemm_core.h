@@ -1,4 +1,4 @@
-/* gptq_gemm_core.h - the kernel, written once over a vector of columns; each variant gives it a width and a few primitives.
+/* gptq_gemm_core.h - the CPU kernel, written once over a vector of columns; each variant gives it a width and a few primitives.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The including file defines, before:
@@ -9,11 +9,11 @@
  *   vf madd(vf a, vf b, vf c)         vf to_float(vu): values below 2^31
  *   vu load_zeros(const uint32_t *row, int n, int bits): WIDTH stored zero points from column n on
  *
- * Order of the sum, the same whatever M: K is cut into blocks of at most BLOCK rows of W, none across a group, and a block
- * into words of 32/bits rows. In a word the products a * (q - zero) of even and of odd rows are added up apart (as dot22_8_f
- * of vLLM's q_gemm.cu does), then  sum += (even + odd) * scale.
- * With act-order, rows of W are taken in the order of their groups, each group filled up to whole words with rows whose
- * activation is 0; A is gathered to match, and words are put together as they are needed. */
+ * Order of the sum, the same for every M: K is cut into blocks of at most BLOCK rows of W, none across a
+ * group, and a block into words of 32/bits rows. In a word the products a * (q - zero) of even and of odd
+ * rows are added up apart (as dot22_8_f of vLLM's q_gemm.cu does), then  sum += (even + odd) * scale.
+ * With act-order, rows of W come in the order of their groups, each group filled up to whole words with
+ * rows whose activation is 0; A is gathered to match, and words are put together as they are needed. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 #define BLOCK 32
 #define ROWS 4 /* of A at once, or one */
 #define INLINE static inline __attribute__((always_inline))
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* checked builds: a minute less to compile */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) /* sanitized builds: saves a minute of compiling */
 #define UNROLL
 #elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -35,7 +35,7 @@
 
 struct block { int32_t first, end, group; }; /* places [first, end) in the order of the sum */
 
-/* One allocation, laid out as the members stand here. */
+/* The arrays lie in one allocation, in this order. */
 struct plan {
     float *a;             /* [ROWS, len] a chunk of A in the order of the sum */
     struct block *blocks;

@@ -1,15 +1,18 @@
-/* gptq_gemm_export.c - what libtdkernels.so exports (td_gptq.h), and nothing else of ours holds: a program that links
- * libtapedeck.a must get these from the library, or neither a tap nor another build could take its place.
+/* gptq_gemm_export.c - the functions that libtdkernels.so exports (td_gptq.h).
  * SPDX-License-Identifier: Apache-2.0
  *
- * TD_KERNEL=c|avx2 in the environment forces a variant; one that is unknown or cannot run here makes every call fail. */
+ * libtapedeck.a does not hold them: a program must get them from the library, so that a tap or another
+ * build can take its place.
+ *
+ * TD_KERNEL=c|avx2 in the environment forces a variant; if it is unknown or cannot run here, every call
+ * fails. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/gptq_gemm/gptq_gemm.h"
 
-#ifndef TD_BUILD_NOTE /* a planted bug says its name here */
+#ifndef TD_BUILD_NOTE /* a planted bug gives its name here */
 #define TD_BUILD_NOTE ""
 #endif
 
@@ -38,7 +41,7 @@ const char *td_kernels_build(void)
     return build;
 }
 
-/* Empty on purpose, and never inlined: a tap stands in its place. */
+/* Empty on purpose, and never inlined, because a tap stands in its place. */
 __attribute__((noinline)) void td_step(const struct td_step_args *args)
 {
     __asm__ volatile("" : : "r"(args) : "memory");

@@ -1,4 +1,4 @@
-/* gptq_gemm_pick.c - the variants as a table, the rules of the arguments, and what this machine can run.
+/* gptq_gemm_pick.c - the table of the variants, the choice of one for this machine, the rules of the arguments.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

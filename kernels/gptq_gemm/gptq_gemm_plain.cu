@@ -1,9 +1,10 @@
 /* gptq_gemm_plain.cu - C = A * dequant(W) for GPTQ weights on a GPU: plain and right, no tensor cores, no atomics.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Names, parameters, layouts and promises: gptq_gemm_cu.h. A block computes 8 rows by 32 columns of C. Thread (x, y) holds 4 columns, so that 8
- * neighbours read 128 bytes of a row of qweight, and takes word y of every 32 words of K; the 32 partial sums of an element meet in shared memory
- * and are added in their order. So an element depends on its row of A and its column of W alone, and repeats bit for bit.
+ * Names, parameters, layouts and promises: gptq_gemm_cu.h. A block computes 8 rows by 32 columns of C.
+ * Thread (x, y) holds 4 columns, so that 8 neighbours read 128 bytes of a row of qweight, and computes word
+ * y of every 32 words of K; the 32 partial sums of an element meet in shared memory and are added in their
+ * order. So an element depends on its row of A and its column of W alone, and repeats bit for bit.
  * (q - zero) has at most 9 bits and a scale 11, so that a weight is exact in float. */
 #include "kernels/simt/gpu.h"
 #include "kernels/gptq_gemm/gptq_gemm_cu.h"
@@ -57,7 +58,7 @@ template <int BITS, bool EXLLAMA> __device__ __forceinline__ int integer_of(uint
     return (int)(word >> BITS * place & ((1u << BITS) - 1));
 }
 
-/* A's part for rows of W from k0 on, in the order of W; zeros where A ends. */
+/* Load the chunk of A for rows of W from k0 on, in the order of W; zeros where A ends. */
 template <int BITS, bool EXLLAMA> __device__ __forceinline__ void load_a(const gptq_launch &x, gptq_shared &s, int k0, int row0)
 {
     const int chunk = SLICES * (32 / BITS);
@@ -126,7 +127,7 @@ __device__ __forceinline__ void add_word(const gptq_launch &x, const gptq_shared
         flush_halves(h, g, sum);
 }
 
-/* The sums of all slices of an element, in the order of the slices; a thread an element. */
+/* Add up the slices of each element in their order, a thread an element, and store C. */
 __device__ __forceinline__ void store(const gptq_launch &x, const gptq_shared &s, int row0, int column0)
 {
     const int t = (int)(threadIdx.y * blockDim.x + threadIdx.x), row = row0 + t / COLUMNS, column = column0 + t % COLUMNS;

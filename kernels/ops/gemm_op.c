@@ -6,7 +6,7 @@
 
 #include "kernels/ops/op_check.h"
 
-/* What this version would silently leave out of the product. */
+/* Refuse what this version would leave out of the product. */
 static int check_unknown(const struct td_op_call *op, struct td_error *err)
 {
     if (td_op_attr(op, "trans_a", 0) != 0 || td_op_attr(op, "trans_b", 1) != 1)

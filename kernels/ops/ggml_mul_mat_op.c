@@ -1,4 +1,4 @@
-/* ggml_mul_mat_op.c - what a recorded "ggml_mul_mat" means: its roles and its rules. Its right answer: ggml_mul_mat_ref.c.
+/* ggml_mul_mat_op.c - what a recorded "ggml_mul_mat" means: its roles and its rules.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/ops/ggml_mul_mat_op.h"
 

@@ -8,12 +8,13 @@
 #include "kernels/ops/rowdot.h"
 
 struct work {
-    int64_t step, width;  /* of minima; k and as many columns more as a row has minima */
+    int64_t step, width;  /* elements that share a minimum; k, and a column more for each minimum of a row */
     double *a0, *a1, *w;  /* [rows, width], [rows, width] (may be a0), [width] */
     void *memory;
 };
 
-/* A as stored (TD_ACT_NONE) or rounded; behind each row the sums that meet the minima. */
+/* Fill `to` with A as stored (TD_ACT_NONE) or rounded; behind each row stand the sums that are multiplied
+ * by the minima. */
 static void round_rows(const struct td_ggml_mul_mat *x, enum td_ggml_act act, const struct work *k, double *to)
 {
     for (int64_t i3 = 0; i3 < x->b3; i3++)
@@ -39,7 +40,7 @@ static int make_work(const struct td_ggml_mul_mat *x, struct work *k, int64_t ro
     return 0;
 }
 
-/* Matrix (j3, j2) of W with the batches that it serves: those are neighbours, in both directions. */
+/* Multiply matrix (j3, j2) of W with the batches that it serves, which are neighbours in both directions. */
 static void multiply_matrix(const struct td_ggml_mul_mat *x, const struct work *k, struct td_op_ref *ref, int64_t j3, int64_t j2)
 {
     const int64_t wide = x->b2 / x->w2, high = x->b3 / x->w3;

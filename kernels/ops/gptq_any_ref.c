@@ -12,7 +12,7 @@
 
 /* ---- what the kernel multiplies -------------------------------------------------------------- */
 
-/* quantize_row_int8 of vLLM; all steps in float, as there. */
+/* vLLM's quantize_row_int8; all steps are in float, as there. */
 static void round_uint8(const double *row, int64_t k, double *out)
 {
     float amax = 0, scale, inverse;
@@ -47,7 +47,7 @@ static double round_weight(enum td_gptq_rounding how, double w)
                                        : w;
 }
 
-/* scale and zero point of group g, columns n0 .. n0 + cols */
+/* Scale and zero point of group g, columns n0 .. n0 + cols. */
 static void read_group(const struct td_gptq_op *x, int64_t g, int64_t n0, int64_t cols, double *scale, int *zero)
 {
     const int pack = 32 / x->bits;

@@ -72,7 +72,7 @@ int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_e
     memset(x, 0, sizeof *x);
     if ((rc = read_sizes(op, x, err)) || (rc = read_tensors(op, x, err)) || (rc = read_rounding(op, x, err)))
         return rc;
-    /* scales of another float would do as well: it looks at g_idx and pointers */
+    /* checks g_idx and that pointers are there; the type of scales does not matter to it */
     if (td_gptq_check(&(struct td_gptq_weight){.bits = x->bits, .group_size = x->group_size, .zero_offset = x->zero_offset, .k = x->k, .n = x->n, .groups = x->groups,
                                                .qweight = x->qweight, .qzeros = x->qzeros, .scales = x->scales, .g_idx = x->g_idx}, err)) {
         td_fail_at(err, "gptq_gemm");

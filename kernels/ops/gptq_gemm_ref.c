@@ -1,9 +1,10 @@
 /* gptq_gemm_ref.c - the right answer: the formula of td_gptq.h in double, each element's products added in the order of K.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A product of an f16 and a weight is exact in double, so the error is that of K additions: about K * 2^-53 * |A| * |W|.
- * The judge spends most of its time here, so W is dequantised once per strip of columns and the sums of a row of a strip
- * stay in the cache; the order of additions is the plain one, whatever the machine. */
+ * A product of an f16 and a weight is exact in double, so the error is that of K additions: about
+ * K * 2^-53 * |A| * |W|. The judge spends most of its time here, so W is dequantised once per strip of
+ * columns, and the sums of a row of a strip stay in the cache. The order of additions is the same on every
+ * machine. */
 #include "kernels/ops/gptq_gemm_ref.h"
 
 #include <math.h>
@@ -14,14 +15,15 @@
 
 #define STRIP 64 /* columns */
 
-/* The same arithmetic compiled twice, chosen by the loader. Not under a sanitizer: its runtime is not up yet when that happens. */
+/* The same arithmetic compiled twice, chosen by the loader. Not under a sanitizer, whose runtime is not
+ * ready when the loader chooses. */
 #if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define WIDE
 #endif
 
-/* w : [k, STRIP], the columns [n0, n0 + cols) of the dequantised W; the rest of a row is 0 */
+/* Fill w, [k, STRIP], with columns [n0, n0 + cols) of the dequantised W; the rest of a row is 0. */
 static int weight_strip(const struct td_gptq_gemm_args *x, int64_t n0, int64_t cols, double *w)
 {
     const int pack = 32 / x->bits, mask = (1 << x->bits) - 1;
@@ -47,7 +49,7 @@ static int weight_strip(const struct td_gptq_gemm_args *x, int64_t n0, int64_t c
     return TD_KERNEL_OK;
 }
 
-/* sum, mag : [STRIP]; a : [k]; w : [k, STRIP] */
+/* One row of A times a strip. sum, mag : [STRIP]; a : [k]; w : [k, STRIP] */
 WIDE static void row_strip(int64_t k, const double *restrict a, const double *restrict w, double *restrict sum, double *restrict mag)
 {
     for (int i = 0; i < STRIP; i++)

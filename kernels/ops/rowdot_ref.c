@@ -7,7 +7,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-typedef double vd __attribute__((vector_size(32))); /* without AVX the compiler takes two halves: the same sums */
+typedef double vd __attribute__((vector_size(32))); /* without AVX two halves, with the same sums */
 
 struct sums { vd r0[2], r1[2], mag[2]; };
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""vllm_child.py - the child of `replay` that runs vLLM's kernels: replayer/child_protocol.h spoken by the Python of the user's venv.
+"""vllm_child.py - the program of provider vllm: it runs vLLM's kernels for `replay`, in the Python of the user's venv.
 SPDX-License-Identifier: Apache-2.0
 
-`replay` starts PYTHON vllm_child.py --child FD. What replayer/child/child_serve.c does for libraries this does for vLLM, by the same
-rules: everything the build touches lies in guarded copies, outputs are poisoned before each run, the arena is only read
-from and written to between runs. What vLLM makes of an op is in vllm_ops.py.
+`replay` starts PYTHON vllm_child.py --child FD and speaks the protocol of replayer/child_protocol.h with it. This
+program does for vLLM what replayer/child/child_serve.c does for libraries, by the same rules: every tensor that the
+build touches lies in a guarded copy, outputs are poisoned before each run, and the shared arena is only
+read from and written to between runs. vllm_ops.py decides how vLLM runs an op.
 
-Two processes: loading torch takes seconds and a timed op starts its builds anew ten times, so a keeper loads the build
-once and every (re)start is a fork of it with nothing computed yet and its heap moved by a random distance. The keeper
-ends as its worker ends, by the same signal, for the parent to see."""
+There are two processes, because loading torch takes seconds and a timed op starts its builds anew ten
+times. A keeper loads the build once. Each start or restart is a worker: a fork of the keeper in which
+nothing was computed yet, with the heap moved by a random distance. When a worker ends, the keeper ends in
+the same way (by the same signal), so that the parent sees how."""
 import array
 import ctypes
 import mmap
@@ -27,7 +29,7 @@ OK, UNSUPPORTED, FAILED = range(3)
 GUARD, COLD = 1, 2
 STAGE_IDLE, STAGE_LOAD, STAGE_PREPARE, STAGE_RUN, STAGE_FETCH, STAGE_RELEASE = range(6)
 TD_EINVAL, TD_EXIT_OK, TD_EXIT_USAGE, TD_EXIT_BROKEN = -3, 0, 2, 4
-RESTART_EXIT = 75                        # a worker's exit that asks its keeper for another
+RESTART_EXIT = 75                        # a worker exits so to ask its keeper for another
 
 # ---- the structs of replayer/child_protocol.h; e2e case 046 compares them with the C compiler's ---------------------------------
 
@@ -68,13 +70,13 @@ class ArenaHead(ctypes.Structure):
 
 
 class Refused(Exception):
-    """The op breaks the protocol's or the memory's rules; the reply is FAILED with this sentence."""
+    """The op breaks a rule of the protocol or of its memory; the reply is FAILED with this sentence."""
 
 
 # ---- an op in memory ---------------------------------------------------------------------------------------------------
 
 class Tensor:
-    """data: an address. shape and strides in elements, as recorded."""
+    """A tensor. data: its address. shape and strides: in elements, as recorded."""
 
     def __init__(self, t, data):
         if not 0 <= t.ndim <= MAX_DIMS:
@@ -109,7 +111,7 @@ def tensor_in(t, base, size, images):
 
 
 def unpack(head, base, size, images):
-    """The arena's op, its tensors where they lie in the arena."""
+    """Read the op from the arena; its tensors stay where they lie there."""
     if head.magic != MAGIC or head.version != VERSION:
         raise Refused(f"the arena does not begin as version {VERSION} of the child protocol does")
     if not 0 <= head.n_attrs <= MAX_ATTRS or not 0 <= head.n_in <= MAX_TENSORS:
@@ -140,7 +142,8 @@ def map_memory(size, prot, flags, fd=-1):
 
 
 class Guard:
-    """Memory for one tensor between two pages nobody may touch; poisoned gaps around it tell of smaller trespasses."""
+    """Memory for one tensor between two pages whose access is a fault. Gaps around the tensor are filled, so
+    that writes which do not reach a page show too."""
 
     def __init__(self):
         self.map = self.map_bytes = 0
@@ -224,7 +227,7 @@ class Worker:
         return plan
 
     def trespass(self):
-        """A sentence on what the build wrote besides its output, or None."""
+        """A sentence about what the build wrote besides its output, or None."""
         for t, s, g in zip(self.op.inputs, self.source.inputs, self.guards):
             if libc.memcmp(t.data, s.data, t.size):
                 return f"wrote into its input {t.role}"
@@ -284,7 +287,8 @@ class Worker:
         m.ns = now() - start
 
     def make_cold(self):
-        """Push the op out of the caches by reading a large buffer: its packed weights lie in memory of the build's own."""
+        """Push the op out of the caches by reading a large buffer. Its packed weights lie in memory that only the
+        build knows, so they cannot be flushed by address."""
         if not self.sweep:
             self.sweep = Sweep()
         self.sweep.read()
@@ -338,7 +342,7 @@ class Worker:
         self.plan = None
 
     def serve(self):
-        """Requests until BYE, RESTART or the parent's end. Returns the exit code."""
+        """Answer requests until BYE, RESTART, or the parent is gone. Returns the exit code."""
         while True:
             m, fd = receive(self.sock)
             if m is None:
@@ -360,7 +364,7 @@ class Worker:
 
 
 def answer(m, status, words):
-    """A status and a sentence; the first that is not OK wins."""
+    """Set the reply's status and sentence; the first that is not OK stays."""
     if m.status != OK:
         return
     m.status = status
@@ -372,14 +376,14 @@ def first_line(e):
 
 
 def follow_cpus(build):
-    """The parent pins the keeper for timings; its worker follows, and computes on as many threads as it has CPUs."""
+    """Take over the keeper's CPUs, to which the parent pins it for timings, and compute on as many threads."""
     cpus = os.sched_getaffinity(os.getppid())
     os.sched_setaffinity(0, cpus)
     build.threads(len(cpus))
 
 
 def receive(sock):
-    """(message, descriptor or -1); (None, -1) when the parent is gone or speaks something else."""
+    """Return (message, descriptor or -1); (None, -1): the parent is gone, or speaks another protocol."""
     try:
         data, control, _, _ = sock.recvmsg(ctypes.sizeof(Msg), socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
     except OSError:
@@ -395,7 +399,7 @@ def receive(sock):
 
 
 class Sweep:
-    """A buffer larger than the last cache, read one line after the other."""
+    """A buffer larger than the last-level cache, to be read line by line."""
 
     def __init__(self):
         import numpy
@@ -417,8 +421,9 @@ class Sweep:
 PR_SET_PDEATHSIG = 1
 
 
-def settle(parent):
-    """A crash is a result, no reason to fill the disk; Ctrl-C is the parent's business; nobody outlives the parent."""
+def prepare_process(parent):
+    """Set up the process: no core files, because a crash is a result; ignore Ctrl-C, which the parent handles;
+    die with the parent."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(TD_EXIT_BROKEN)
@@ -436,14 +441,14 @@ def load_build():
         return e, vllm_ops.Unsupported
 
 
-def work(fd, keeper, build, unsupported):
-    settle(keeper)
+def run_worker(fd, keeper, build, unsupported):
+    prepare_process(keeper)
     map_memory(PAGE * random.SystemRandom().randrange(1, 1 << 16), PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE)
     return Worker(socket.socket(fileno=fd), build, unsupported).serve()
 
 
 def end_as(status):
-    """End this process as waitpid() says another ended."""
+    """End this process in the way in which another one ended, by its status from waitpid()."""
     if os.WIFSIGNALED(status):
         sig = os.WTERMSIG(status)
         if sig != signal.SIGKILL:
@@ -452,14 +457,14 @@ def end_as(status):
     os._exit(os.WEXITSTATUS(status))
 
 
-def keep(fd):
-    settle(os.getppid())
+def run_keeper(fd):
+    prepare_process(os.getppid())
     build, unsupported = load_build()
     keeper = os.getpid()
     while True:
         pid = os.fork()
         if pid == 0:
-            os._exit(work(fd, keeper, build, unsupported))
+            os._exit(run_worker(fd, keeper, build, unsupported))
         _, status = os.waitpid(pid, 0)
         if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != RESTART_EXIT:
             end_as(status)
@@ -467,7 +472,7 @@ def keep(fd):
 
 def main(argv):
     if len(argv) == 3 and argv[1] == "--child":
-        return keep(int(argv[2]))
+        return run_keeper(int(argv[2]))
     sys.stderr.write("vllm_child.py: started by `replay --build PYTHON`, not by hand\n")
     return TD_EXIT_USAGE
 

@@ -1,9 +1,10 @@
-"""vllm_ops.py - what vLLM makes of an op on this CPU: which library, which kernel, which layout of weights.
+"""vllm_ops.py - how vLLM runs an op on this CPU: which library, which kernel, which layout of weights.
 SPDX-License-Identifier: Apache-2.0
 
-Importing vLLM's Python takes ten seconds and more, so only its library of kernels is loaded, and what its Python decides
-is decided here as vLLM 0.32 does; the function that each rule comes from is named beside it. That a kernel still takes
-what 0.32's took is checked by the number of its arguments before it is used. Needs numpy and torch."""
+Importing vLLM's Python takes ten seconds and more, so only its library of kernels is loaded. What vLLM's
+Python would decide is decided here as vLLM 0.32 decides it; beside each rule stands the name of the
+function that it comes from. Before a kernel is used, the number of its arguments is compared with that of
+0.32's. Needs numpy and torch."""
 import ctypes
 import glob
 import importlib.util
@@ -15,7 +16,7 @@ TD_EINVAL, TD_ENOTFOUND, TD_EUNSUPPORTED = -3, -9, -10
 
 
 class LoadError(Exception):
-    """There is no build to run; code: an enum td_code."""
+    """There is no build to run. code: an enum td_code."""
 
     def __init__(self, code, sentence):
         super().__init__(sentence)
@@ -23,13 +24,13 @@ class LoadError(Exception):
 
 
 class Unsupported(Exception):
-    """vLLM cannot run this op here; the sentence says why."""
+    """vLLM cannot run this op here; the sentence is the reason."""
 
 
 # ---- the build ---------------------------------------------------------------------------------------------------------
 
 class Build:
-    """vLLM's library for this CPU, loaded into this process. words: what it is, for reports."""
+    """vLLM's library for this CPU, loaded into this process. words: its description, for reports."""
 
     def __init__(self):
         try:
@@ -44,7 +45,7 @@ class Build:
         self.dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32}
         self.amx = cpu_has(torch, "_is_amx_tile_supported")
         if self.amx and hasattr(torch.cpu, "_init_amx"):
-            torch.cpu._init_amx()  # Linux wants to be asked once a process; cpu_gemm_wna16 does not ask, and dies of SIGILL
+            torch.cpu._init_amx()  # Linux allows AMX once asked; cpu_gemm_wna16 does not ask, and dies of SIGILL
         self.max_threads = torch.get_num_threads()
         self.library = self.load_library()
         self.words = f"vLLM {self.version()}, torch {torch.__version__}, {self.cpu()}, {self.library}"
@@ -52,7 +53,7 @@ class Build:
             raise LoadError(TD_EUNSUPPORTED, f"{self.words}: has no CPU kernels of linear layers; is it a build for GPUs?")
 
     def load_library(self):
-        """CpuPlatform.import_kernels: one library for each instruction set; the older releases have only _C."""
+        """As CpuPlatform.import_kernels: a library for each instruction set; older releases have only _C."""
         for name in (self.wanted_library(), "_C"):
             for path in sorted(glob.glob(os.path.join(self.folder, name + ".*so"))):
                 try:
@@ -99,7 +100,7 @@ class Build:
         self.torch.set_num_threads(max(1, min(n, self.max_threads)))
 
     def plan(self, op):
-        """What will run this op. Raises Unsupported."""
+        """Choose the kernel that will run this op. Raises Unsupported."""
         choose = {"gptq_gemm": choose_int4, "gemm": choose_linear}.get(op.kind)
         if not choose:
             raise Unsupported(f"vLLM's kernels run gptq_gemm and gemm here, no {op.kind}")
@@ -108,7 +109,7 @@ class Build:
     # -- tensors
 
     def tensor(self, t):
-        """A torch tensor on the memory where t lies."""
+        """A torch tensor over the memory of t."""
         if t.dtype not in self.dtypes:
             raise Unsupported(f"{t.role}: no kernel for {t.dtype}")
         dtype = self.dtypes[t.dtype]
@@ -140,14 +141,15 @@ def need(op, *roles):
 
 
 class Plan:
-    """One op, ready to be prepared and run. rounding: what the kernel rounds before it multiplies, as docs/format.md names it."""
+    """One op, ready to be prepared and run. rounding: what the kernel rounds before it multiplies, in the words
+    of docs/format.md."""
     rounding = "none"
 
     def __init__(self, build, op):
         self.build, self.op = build, op
 
     def load_rows(self):
-        """a and where c goes: kernels write dense rows, other outputs are written by fetch()."""
+        """Make tensors for a and c. Kernels write dense rows; an output with gaps is written by fetch()."""
         self.a, self.c = self.build.tensor(self.op.get("a")), self.build.tensor(self.op.out)
         self.result = self.c if self.c.is_contiguous() else self.build.torch.empty(self.op.out.shape, dtype=self.c.dtype)
         bias = self.op.get("bias")
@@ -191,7 +193,7 @@ def choose_int4(build, op):
 
 
 def unpack_rows(qweight):
-    """[k/8, n] of eight values along k a word -> [k, n] uint8."""
+    """Unpack [k/8, n], eight values along k in a word, into [k, n] uint8."""
     import numpy
 
     out = numpy.empty((qweight.shape[0], 8, qweight.shape[1]), dtype=numpy.uint8)
@@ -201,7 +203,7 @@ def unpack_rows(qweight):
 
 
 def pack_columns(w, order):
-    """[k, n] -> [k, n/8] int32; the i-th nibble of a word is the column order[i] of its eight."""
+    """Pack [k, n] into [k, n/8] int32; the i-th nibble of a word is column order[i] of its eight."""
     import numpy
 
     eights = w.reshape(w.shape[0], -1, 8)

@@ -1,8 +1,8 @@
-/* block.c - the threads of a block: run until all of them wait, let those go on that have met, and say who never came.
+/* block.c - the threads of a block: run them until all wait, let those go on that have met, name the missing ones.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Stricter than a GPU on purpose: a barrier counts every thread of the block, also one that has returned (a GPU forgives it, the CUDA guide does
- * not), and threads that meet must stand in the same line. */
+ * Stricter than a GPU on purpose: a barrier counts every thread of the block, also one that has returned
+ * (a GPU forgives that, the CUDA guide does not), and threads that meet must stand in the same line. */
 #include "kernels/simt/block.h"
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ struct thread {
     int from;
 };
 
-static struct {                      /* of the launch that runs; launch.c holds a lock */
+static struct {                      /* of the launch that runs; launch.c holds a lock meanwhile */
     struct td_simt_run *run;
     struct thread thread[TD_SIMT_MAX_THREADS];
     struct thread *self;
@@ -79,7 +79,7 @@ static bool same_site(const struct td_simt_site *a, const struct td_simt_site *b
     return a->line == b->line && !strcmp(a->file, b->file) && !strcmp(a->name, b->name);
 }
 
-/* A thread that is not where t waits; NULL: all are. */
+/* A thread that does not wait where t waits; NULL: all do. */
 static const struct thread *missing_at_barrier(const struct thread *t)
 {
     for (int i = 0; i < block.run->n_threads; i++)
@@ -148,7 +148,7 @@ static uint64_t ballot(const struct thread *warp, int n, uint64_t mask)
     return bits;
 }
 
-/* All lanes of the mask are there: give each its result. */
+/* All lanes of the mask have come: give each lane its result. */
 static int exchange(const struct thread *any, struct td_error *err)
 {
     struct thread *warp;
@@ -170,7 +170,7 @@ static int exchange(const struct thread *any, struct td_error *err)
     return TD_OK;
 }
 
-/* Nobody runs. Make those ready that have met; all or none of the others may still be waiting for them. */
+/* No thread runs. Make those ready that have met. */
 static int meet_warp(struct td_error *err)
 {
     struct thread *waits = NULL;
@@ -216,7 +216,7 @@ static void prepare_threads(struct td_simt_run *run, struct td_simt_dim at)
     }
 }
 
-/* Let every thread that can run do so, in a random order, until it waits or leaves. Returns how many there were. */
+/* Run every thread that is ready, in a random order, until it waits or returns. Returns how many ran. */
 static int run_ready(struct td_simt_run *run)
 {
     static uint16_t order[TD_SIMT_MAX_THREADS];

@@ -1,4 +1,4 @@
-/* block.h - one block of a launch: its threads, run in a random order, and where they meet. Inside the emulator only.
+/* block.h - run one block of a launch: its threads, in a random order, and where they meet. For launch.c.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_SIMT_BLOCK_H
 #define TD_KERNELS_SIMT_BLOCK_H
@@ -16,9 +16,10 @@ struct td_simt_run {
     uint64_t random;                 /* state of the generator */
 };
 
-/* Uniform below n > 0. */
+/* A random number, uniform in [0, n), n > 0. */
 uint32_t td_simt_random(struct td_simt_run *run, uint32_t n);
-/* Run block `at` to its end; fibres for n_threads are there. TD_EINVAL: threads wait for one that does not come. */
+/* Run block `at` to its end. Fibres for n_threads exist (fibre.h). TD_EINVAL: threads wait for one that
+ * does not come; the sentence names it. */
 int td_simt_block_run(struct td_simt_run *run, struct td_simt_dim at, struct td_error *err);
 
 #endif

@@ -1,5 +1,8 @@
-/* fibre.c - stacks and the switch between them: eight instructions on x86-64 (a system call less than swapcontext), ucontext elsewhere.
- * SPDX-License-Identifier: Apache-2.0 */
+/* fibre.c - stacks and the switch between them.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * On x86-64 the switch is a few instructions, which saves the system call of swapcontext; elsewhere it is
+ * ucontext. */
 #include "kernels/simt/fibre.h"
 
 #include <errno.h>

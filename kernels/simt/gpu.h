@@ -1,13 +1,15 @@
-/* gpu.h - the first include of every .cu file: CUDA, HIP, or the emulator on the CPU, as the compiler says.
+/* gpu.h - the first include of every .cu file: CUDA, HIP, or the emulator on the CPU, by the compiler.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Kernels are written in CUDA's spelling, `extern "C" __global__ void td_name(...)`. What differs between the three:
+ * Kernels are written in CUDA's spelling, `extern "C" __global__ void td_name(...)`. What the three need
+ * spelt otherwise:
  *   TD_LAUNCH(kernel, grid, block, shared_bytes, stream, args...)   for kernel<<<...>>>(args)
- *   TD_DYNAMIC_SHARED(type, name)                                   for extern __shared__ type name[], one a kernel
- *   TD_GPU_KERNELS(file) TD_GPU_KERNEL(name) ... TD_GPU_KERNELS_END at the end of a file: its kernels, for the emulator's table
- *                                                                   (file as in kernels.def: <table>_<name>)
- * A __shared__ variable stands in a kernel or a plain function, not in a template (simt.h). Sums that must not be fused, or must, say so
- * (fmaf, __fadd_rn): nvcc and hipcc fuse where they can, the emulator never. */
+ *   TD_DYNAMIC_SHARED(type, name)   for extern __shared__ type name[], one a kernel
+ *   TD_GPU_KERNELS(file) TD_GPU_KERNEL(name) ... TD_GPU_KERNELS_END   at the end of a file: its kernels,
+ *                                   for the emulator's table (file: <folder>_<name> of kernels.def)
+ * A __shared__ variable stands in a kernel or a plain function, not in a template (simt.h). Sums that must
+ * be fused, or must not, are written so (fmaf, __fadd_rn), because nvcc and hipcc fuse where they can and
+ * the emulator never does. */
 #ifndef TD_KERNELS_SIMT_GPU_H
 #define TD_KERNELS_SIMT_GPU_H
 

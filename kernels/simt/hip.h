@@ -1,9 +1,10 @@
-/* hip.h - CUDA's names on AMD's compiler: hipcc compiles the same .cu files.
+/* hip.h - CUDA's names for AMD's compiler, so that hipcc compiles the same .cu files.
  * SPDX-License-Identifier: Apache-2.0
  *
- * HIP has most of the names as they are (__syncthreads, __half, __hfma2, atomicAdd, uint4); mapped is what Debian's HIP 5.2 lacks. Its warp
- * functions take no mask: all lanes that are active take part, which is the same where the mask names them. warpSize is 64 on gfx9.
- * Compiled here for gfx906, gfx908 and gfx90a; never run on AMD hardware. */
+ * HIP has most names as they are (__syncthreads, __half, __hfma2, atomicAdd, uint4); this maps those that
+ * Debian's HIP 5.2 lacks. HIP's warp functions take no mask: all active lanes take part, which is the same
+ * if the mask names them. warpSize is 64 on gfx9. Compiled for gfx906, gfx908 and gfx90a; never run on AMD
+ * hardware. */
 #ifndef TD_KERNELS_SIMT_HIP_H
 #define TD_KERNELS_SIMT_HIP_H
 

@@ -1,8 +1,8 @@
 /* launch.c - a launch: its sizes, its shared memory, its blocks in a random order.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Static __shared__ variables lie in a section of their own (simt.h), so that they can be poisoned before each block. Limits of a launch are those
- * of the CUDA programming guide, for compute capability 9.0. */
+ * Static __shared__ variables lie in a section of their own (simt.h), so that they can be poisoned before
+ * each block. The limits of a launch are those of the CUDA programming guide for compute capability 9.0. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ void *td_simt_dynamic_shared(void)
     return shared_end - (shared_bytes_now + 15) / 16 * 16;
 }
 
-/* What a block finds in its shared memory is what others left there: NaN throughout, or the same small number. */
+/* Fill shared memory with what an earlier block might have left: NaN throughout, or one small number. */
 static void poison_shared(uint64_t seed)
 {
     const size_t dynamic = (shared_bytes_now + 15) / 16 * 16;
@@ -146,7 +146,7 @@ int td_simt_launch(const char *symbol, struct td_simt_dim grid, struct td_simt_d
     return td_simt_launch_kernel(kernel, grid, block, shared_bytes, params, seed, warp, err);
 }
 
-/* When the library that this lies in is unloaded, or at exit. */
+/* Runs at exit, or when the library that holds this file is unloaded. */
 __attribute__((destructor)) static void release(void)
 {
     const size_t size = (MAX_SHARED + PAGE - 1) / PAGE * PAGE;

@@ -1,9 +1,10 @@
-/* simt.h - what stands for cuda_runtime.h and cuda_fp16.h when a .cu file is compiled for the CPU. C++17, no library of C++.
+/* simt.h - what stands for cuda_runtime.h and cuda_fp16.h when a .cu file is compiled for the CPU.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Only names in use are here: another one does not compile, rather than mean something else. What CUDA spells in ways that no C++ compiler
- * takes has a macro that works everywhere (kernels/simt/gpu.h): TD_LAUNCH for <<<>>>, TD_DYNAMIC_SHARED for extern __shared__.
- * What is stricter than a GPU: block.c. */
+ * C++17 without the C++ library. Only names in use are here, so that another one does not compile rather
+ * than mean something else. What CUDA spells in ways that no C++ compiler takes has a macro that works
+ * everywhere (gpu.h): TD_LAUNCH for <<<>>>, TD_DYNAMIC_SHARED for extern __shared__. Where the emulator is
+ * stricter than a GPU: block.c. */
 #ifndef TD_KERNELS_SIMT_SIMT_H
 #define TD_KERNELS_SIMT_SIMT_H
 
@@ -51,7 +52,8 @@ static inline int __all_sync(uint64_t mask, int predicate, TD_SIMT_SITE)
 
 namespace td_simt {
 
-/* The value that lane `from` of this thread's part of the warp (width lanes) brought; its own where from lies outside of it. */
+/* The value that warp lane `from` of this thread's part of the warp (width lanes) brought; the thread's own
+ * value if from lies outside that part. */
 template <class T> static inline T shuffle(const td_simt_site &site, uint64_t mask, T value, int from, int width)
 {
     static_assert(sizeof(T) <= 8, "shuffles move up to 8 bytes");

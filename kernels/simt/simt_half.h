@@ -1,9 +1,11 @@
-/* simt_half.h - __half and __half2 as cuda_fp16.h has them, in software: each operation rounds once, to nearest even, denormals kept.
+/* simt_half.h - __half and __half2 as cuda_fp16.h has them, in software.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Sources: PTX ISA (add, mul, fma, min, max, cvt of f16): a NaN that an operation makes is 0x7fff, whatever its operands held; min and max give
- * the operand that is no NaN. Sums and products of halves are formed in float, which holds a product exactly and rounds a sum so that the
- * second rounding does no harm (24 >= 2 * 11 + 2 bits); a fused multiply-add is formed in double, which holds what decides its rounding. */
+ * Each operation rounds once, to nearest even, and keeps denormals. Sources: PTX ISA (add, mul, fma, min,
+ * max, cvt of f16): a NaN that an operation makes is 0x7fff, whatever its operands held; min and max give
+ * the operand that is no NaN. Sums and products of halves are formed in float, which holds a product
+ * exactly and rounds a sum so that the second rounding does no harm (24 >= 2 * 11 + 2 bits); a fused
+ * multiply-add is formed in double, which holds what decides its rounding. */
 #ifndef TD_KERNELS_SIMT_SIMT_HALF_H
 #define TD_KERNELS_SIMT_SIMT_HALF_H
 
@@ -27,7 +29,8 @@ static inline float __half2float(__half h) { return td_f16_load(h.bits); }
 static inline __half __float2half_rn(float f) { return __half{f != f ? (uint16_t)0x7fff : td_f16_round(f)}; }
 static inline __half __float2half(float f) { return __float2half_rn(f); }
 
-/* Through a float that is rounded to odd, so that the second rounding sees whether anything lay below. */
+/* Round through a float that is rounded to odd, so that the second rounding sees whether any bits were
+ * lost in the first. */
 static inline __half __double2half(double d)
 {
     float f = (float)d;
@@ -49,7 +52,7 @@ static inline __half __uint2half_rn(unsigned i) { return __double2half((double)i
 static inline __half __hadd(__half a, __half b) { return __float2half_rn(__half2float(a) + __half2float(b)); }
 static inline __half __hsub(__half a, __half b) { return __float2half_rn(__half2float(a) - __half2float(b)); }
 static inline __half __hmul(__half a, __half b) { return __float2half_rn(__half2float(a) * __half2float(b)); }
-/* nvcc may fuse a product of __hmul into __hadd; never one of these */
+/* nvcc may fuse __hmul into __hadd, but never these */
 static inline __half __hadd_rn(__half a, __half b) { return __hadd(a, b); }
 static inline __half __hsub_rn(__half a, __half b) { return __hsub(a, b); }
 static inline __half __hmul_rn(__half a, __half b) { return __hmul(a, b); }

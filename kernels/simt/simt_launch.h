@@ -1,9 +1,10 @@
-/* simt_launch.h - run a CUDA kernel of ours on the CPU: the emulator's side that C programs see.
+/* simt_launch.h - run a CUDA kernel of ours on the CPU: the emulator as C programs see it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The .cu file is compiled as C++ (simt.h stands for CUDA's headers). The threads of a block are fibres that meet at barriers and in warp
- * functions; blocks run one after the other. Order of blocks and of threads between two meetings is drawn from a seed, so that a race or a
- * missing barrier shows as results that differ from seed to seed. For truth, not for speed. Memory of the device is memory of the process. */
+ * The .cu file is compiled as C++ (simt.h stands for CUDA's headers). The threads of a block are fibres
+ * that meet at barriers and in warp functions; blocks run one after the other. The order of blocks, and of
+ * threads between two meetings, is drawn from a seed, so that a race or a missing barrier shows as results
+ * that differ from seed to seed. For truth, not for speed. Device memory is memory of the process. */
 #ifndef TD_KERNELS_SIMT_SIMT_LAUNCH_H
 #define TD_KERNELS_SIMT_SIMT_LAUNCH_H
 
@@ -24,24 +25,26 @@ struct td_simt_kernel {
     const char *symbol;                /* as in a fatbin: unmangled */
     const struct td_gpu_param *params; /* offset and size as nvcc lays them out */
     int n_params;
-    void (*run)(void *const *params);  /* what one thread does; called by td_simt_launch only */
+    void (*run)(void *const *params);  /* what one thread does; for td_simt_launch alone */
 };
 
 /* Kernel i of all .cu files that are linked in; NULL after the last. */
 const struct td_simt_kernel *td_simt_kernel_at(int i);
 const struct td_simt_kernel *td_simt_kernel_find(const char *symbol); /* NULL: none of that name */
 
-/* Run a kernel to its end, as cuLaunchKernel does and then waits.
+/* Launch a kernel as cuLaunchKernel does, and run it to its end.
  *   shared_bytes : dynamic shared memory
  *   params       : a pointer to each parameter's value, as kernelParams of cuLaunchKernel
- *   seed         : any; equal seeds give equal orders. Its second bit chooses what uninitialised shared memory holds: NaN, or small numbers
+ *   seed         : any; equal seeds give equal orders. Its second bit chooses what uninitialised shared
+ *                  memory holds: NaN, or small numbers
  *   warp         : threads of a warp, 32 or 64 (AMD's wavefront)
- * TD_ENOTFOUND: no such kernel. TD_EINVAL: a size that no GPU takes; a barrier or a warp function that not all threads reach (the sentence
- * names it, its line, and a thread that is missing; memory is then half written). TD_ENOMEM. Allocates only when a launch needs more threads
- * than any before it. Launches of several threads wait for each other. A fault in a kernel is a fault of the process. */
+ * TD_ENOTFOUND: no such kernel. TD_EINVAL: a size that no GPU takes; or a barrier or warp function that not
+ * all threads reach: the sentence names it, its line, and a missing thread; memory is then half written.
+ * TD_ENOMEM. Allocates only when a launch needs more threads than any before. Thread-safe: launches wait
+ * for each other. A fault in a kernel is a fault of the process. */
 int td_simt_launch(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params, uint64_t seed, int warp,
                    struct td_error *err);
-/* The same of a kernel in hand, which need not be in the table. */
+/* The same for a given kernel, which need not be in the table. */
 int td_simt_launch_kernel(const struct td_simt_kernel *kernel, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes,
                           void *const *params, uint64_t seed, int warp, struct td_error *err);
 

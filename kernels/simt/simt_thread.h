@@ -1,4 +1,4 @@
-/* simt_thread.h - what a thread of a kernel asks of the emulator: where it is, and to meet others. For simt.h; C and C++.
+/* simt_thread.h - what a thread of a kernel asks of the emulator: its place, and to meet others. For simt.h; C and C++.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_KERNELS_SIMT_SIMT_THREAD_H
 #define TD_KERNELS_SIMT_SIMT_THREAD_H
@@ -16,7 +16,8 @@ struct td_simt_place {
 };
 extern struct td_simt_place td_simt_now;
 
-/* Where in the .cu file a thread waits; names are for sentences, and threads that meet must wait at the same place. */
+/* Where in the .cu file a thread waits. Threads that meet must wait at the same place; the name is for
+ * sentences. */
 struct td_simt_site {
     const char *name, *file; /* "__syncthreads" */
     int line;
@@ -25,19 +26,22 @@ struct td_simt_site {
 /* Wait for all threads of the block. */
 void td_simt_barrier(struct td_simt_site site);
 
-/* Wait for the threads of `mask` in this warp (bit = lane; 0xffffffff is every lane, of a wavefront of 64 too), then
- *   from >= 0   : return what lane `from` brought
- *   from == -1  : return a bit for each lane of the mask that brought something else than 0 (ballot) */
+/* Wait for the threads of `mask` in this warp (a bit for each warp lane; 0xffffffff means all of them, also
+ * of a wavefront of 64). Then
+ *   from >= 0   : return what warp lane `from` brought
+ *   from == -1  : return a bit for each warp lane of the mask that brought a value other than 0 (ballot) */
 uint64_t td_simt_meet_warp(struct td_simt_site site, uint64_t mask, uint64_t value, int from);
 
-/* The block's dynamic shared memory, 16-byte aligned; it ends at a guard page, when its size is a multiple of 16. */
+/* The block's dynamic shared memory, 16-byte aligned. A guard page follows if its size is a multiple of
+ * 16. */
 void *td_simt_dynamic_shared(void);
 
-/* TD_LAUNCH in the emulator: the first failure of a launch since td_simt_take_error is kept. */
+/* TD_LAUNCH in the emulator. The first failure of a launch is remembered until td_simt_take_error. */
 void td_simt_launch_note(const struct td_simt_kernel *kernel, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params);
-/* Seed and warp of the TD_LAUNCHes that follow (0 and 32 at first). */
+/* Set seed and warp of later TD_LAUNCHes; at first 0 and 32. */
 void td_simt_choose(uint64_t seed, int warp);
-/* The first failure since the last call into *err (may be NULL); TD_OK: none. */
+/* Return and clear the first failure since the last call; *err (may be NULL) gets its sentence. TD_OK:
+ * none. */
 int td_simt_take_error(struct td_error *err);
 
 #ifdef __cplusplus
