@@ -8,7 +8,7 @@
 #include "common/log.h"
 #include "common/proc.h"
 #include "recorder/tap_client/client_ledger.h"
-#include "recorder/tap_client/flight_dump.h"
+#include "recorder/tap_client/ask_flight_dump.h"
 #include "recorder/tap_client/read_rings.h"
 
 #define NAP_MIN_NS TD_NS_PER_MS

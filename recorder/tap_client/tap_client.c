@@ -14,7 +14,7 @@
 #include "common/log.h"
 #include "recorder/tap_client/client_facts.h"
 #include "recorder/tap_client/client_pump.h"
-#include "recorder/tap_client/flight_dump.h"
+#include "recorder/tap_client/ask_flight_dump.h"
 #include "recorder/tap_client/process_model.h"
 #include "recorder/tap_client/read_steps.h"
 #include "recorder/tap_client/read_weights.h"

@@ -1,7 +1,7 @@
-/* flight_dump.h - ask the taps to dump the rings of their flight recorders.
+/* ask_flight_dump.h - ask the taps to dump the rings of their flight recorders.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_RECORDER_TAP_CLIENT_FLIGHT_DUMP_H
-#define TD_RECORDER_TAP_CLIENT_FLIGHT_DUMP_H
+#ifndef TD_RECORDER_TAP_CLIENT_ASK_FLIGHT_DUMP_H
+#define TD_RECORDER_TAP_CLIENT_ASK_FLIGHT_DUMP_H
 
 #include "recorder/tap_client/client_state.h"
 

@@ -1,6 +1,6 @@
-/* flight_dump.c - ask the taps to dump the rings of their flight recorders.
+/* ask_flight_dump.c - ask the taps to dump the rings of their flight recorders.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "recorder/tap_client/flight_dump.h"
+#include "recorder/tap_client/ask_flight_dump.h"
 
 #include "common/log.h"
 
