@@ -18,9 +18,8 @@
  * PREPARE   flags; keeps the arena's op ready    status, reason
  *           for TIME
  * TIME      iterations, flags                    status, ns of all iterations together; text = ""
- * or
- *                                                the device's condition, a line before and a line
- *                                                after (provider.h, condition)
+ *                                                or the device's condition, a line before and a
+ *                                                line after (provider.h, condition)
  * RELEASE   forgets what PREPARE made            status
  * RESTART   become a new process image, or the   no reply; HELLO is next
  *           provider's equivalent (provider.h,

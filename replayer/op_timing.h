@@ -15,13 +15,12 @@
 #define TD_OP_TIMING_BUDGET_NS 4000000000LL
 
 /* Time an op in pairs of samples, a sample in each build. Samples never overlap; which build comes
- * first in a pair is drawn from `seed`. *out, which the caller owns:
- *   {"hot":[[base_ns,new_ns],...],"cold":[...],"starts":5,"runs_hot":n,"runs_cold":n,
- *    "start":"process","clock":"monotonic","cold_by":"clflush"}, on a GPU also "device"
- *    (device_condition.h). A number is the mean time of a single run; the pairs stand in order of
- *    the
- *    starts, equally many of each.
- * TD_ECRASH, TD_EUNSUPPORTED and others: this op could not be timed, and *out is NULL. */
+ * first in a pair is drawn from `seed`.
+ *   *out : {"hot":[[base_ns,new_ns],...],"cold":[...],"starts":5,"runs_hot":n,"runs_cold":n,
+ *          "start":"process","clock":"monotonic","cold_by":"clflush"}, on a GPU also "device"
+ *          (device_condition.h); the caller owns it
+ * A number is the mean time of a single run. The pairs stand in order of the starts, equally many of
+ * each. TD_ECRASH, TD_EUNSUPPORTED and others: this op could not be timed, and *out is NULL. */
 int td_op_timing_measure(struct td_build_process *baseline, struct td_build_process *candidate,
                          const struct td_op_call *op, uint64_t seed, cJSON **out,
                          struct td_error *err);

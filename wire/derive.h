@@ -14,9 +14,8 @@
  * Times   an event has the time of the read that completed it; an answer without a stream is one
  *         event, at its last byte
  * Tokens  token_ids, else ids in the logprobs ("token_id:N", llama.cpp's "id"), else only a count.
- * NaN
- *         and null logprobs become NaN. Rows of `top` are sorted, best first, NaN last. Only choice
- *         0 is part of the exchange; others are counted in extra.
+ *         NaN and null logprobs become NaN. Rows of `top` are sorted, best first, NaN last. Only
+ *         choice 0 is part of the exchange; others are counted in extra.
  * extra   "fingerprint", "response_id", "group", "due_ns", "other_choices", "bad_events",
  *         "no_end_mark" (finished, but without [DONE]) and more (docs/format.md), each only where
  *         it applies
