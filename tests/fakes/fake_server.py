@@ -32,7 +32,7 @@ ap.add_argument("--die-after", type=int, default=0, help="with so many answers b
 ap.add_argument("--renamed", action="store_true", help="SGLang's /get_model_info and /get_server_info under their new names only")
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--worse", type=float, default=0.0, help="scored texts (prompt_logprobs) are so many nats a token less likely")
-ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
+ap.add_argument("--gpu", default="", help="lib_cuda_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
 ap.add_argument("--library", default="", help="with --gpu: a library that is loaded too, as the one with the kernels is")
 ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graphs that are captured at the start; of a pass that fits, the smallest is launched")
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")

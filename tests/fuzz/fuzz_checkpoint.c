@@ -13,7 +13,7 @@
 #include "model/checkpoint.h"
 #include "model/identify/identify_weight.h"
 #include "replayer/weight_ref.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/fuzz/tensors.h"
 
 static char folder[] = "/tmp/td-fuzz-XXXXXX";

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "wire/collapse.h"
 #include "wire/derive.h"
 

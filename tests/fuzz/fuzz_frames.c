@@ -5,7 +5,7 @@
 
 #include "format/bytes.h"
 #include "format/frames.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static void walk(const uint8_t *data, size_t n)
 {

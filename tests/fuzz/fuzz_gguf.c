@@ -5,7 +5,7 @@
 
 #include "common/hash.h"
 #include "model/gguf.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static volatile uint64_t all; /* so that every byte is read */
 

@@ -7,7 +7,7 @@
 
 #include "kernels/adapters/adapters.h"
 #include "kernels/gpucode/mangled.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 /* As a compiler lays them out. */
 static int take_params(const uint8_t *data, size_t n, struct td_gpu_param *params)

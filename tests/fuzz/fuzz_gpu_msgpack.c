@@ -3,7 +3,7 @@
 #include "kernels/gpucode/hsaco.h"
 #include "kernels/gpucode/msgpack.h"
 #include "tests/fuzz/gpu_image.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static void walk(const uint8_t *data, size_t n)
 {

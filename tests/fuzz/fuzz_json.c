@@ -6,7 +6,7 @@
 #include "common/json.h"
 #include "format/redact_json.h"
 #include "format/redact_words.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static void print(const cJSON *v, struct td_buf *b)
 {

@@ -6,7 +6,7 @@
 #include "common/json.h"
 #include "format/manifest.h"
 #include "format/records.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 union record { struct td_exchange x; struct td_step s; struct td_op op; };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "wire/metrics.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -9,7 +9,7 @@
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/providers/providers.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 
 #define MAX_BYTES 65536

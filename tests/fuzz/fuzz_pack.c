@@ -5,7 +5,7 @@
 
 #include "format/bytes.h"
 #include "format/pack.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static void read_blobs(struct td_pack *pk)
 {

@@ -4,7 +4,7 @@
  * The file ends at a page nobody may touch: the parser of its header is a library that no sanitizer looks into. */
 #include "common/hash.h"
 #include "model/safetensors.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 
 static volatile uint64_t all; /* so that every byte is read */

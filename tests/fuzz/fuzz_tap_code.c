@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "recorder/tap/hip/tap_hip.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/helpers/fake_gptq.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "model/vllm_layout.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/unit/model/vllm_pack.h"
 
 struct bytes { const uint8_t *data; size_t n, at; };

@@ -8,7 +8,7 @@
 #include "common/hash.h"
 #include "format/records.h"
 #include "replayer/weight_ref.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/fuzz/tensors.h"
 
 static volatile uint64_t all; /* so that every byte is read */

@@ -7,7 +7,7 @@
 
 #include "kernels/abi/cublas_abi.h"
 #include "tests/helpers/fake_blas.h"
-#include "tests/helpers/fake_lt.h"
+#include "tests/helpers/fake_cublaslt.h"
 
 #define DECLARE(name, hip, member, args) int name args;
 TD_BLAS_FUNCTIONS(DECLARE)

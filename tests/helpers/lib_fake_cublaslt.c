@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "tests/helpers/fake_blas.h"
-#include "tests/helpers/fake_lt.h"
+#include "tests/helpers/fake_cublaslt.h"
 
 #define LINEAR "_Z14fake_lt_linearPK6__halfS1_S1_PS_iiiii"
 #define DECLARE(name, member, args) int name args;

@@ -1,4 +1,4 @@
-/* lib_gptq_image.c - a host library with GPU code where nvcc puts it: two containers, of which one has the kernels that lib_gpu_model.so launches.
+/* lib_gptq_image.c - a host library with GPU code where nvcc puts it: two containers, of which one has the kernels that lib_cuda_model.so launches.
  * SPDX-License-Identifier: Apache-2.0 */
 __asm__(".section .nv_fatbin,\"a\"\n.balign 16\n.incbin \"tests/unit/data/gptq_other.fatbin\"\n.balign 16\n.incbin \"tests/unit/data/gptq_like.fatbin\"\n.previous\n");
 

@@ -1,4 +1,4 @@
-/* lib_hip_model.c - the model of a fake server (tests/fakes/fake_server.py --gpu) on the fake HIP runtime: as lib_gpu_model.c, launched as programs for AMD do.
+/* lib_hip_model.c - the model of a fake server (tests/fakes/fake_server.py --gpu) on the fake HIP runtime: as lib_cuda_model.c, launched as programs for AMD do.
  * SPDX-License-Identifier: Apache-2.0
  *
  * It is linked to libamdhip64.so.6, as vLLM's libraries are, and registers its kernels as hipcc's code does (fake_hip/server.c). Layers take turns: <<<>>>

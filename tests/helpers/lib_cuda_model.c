@@ -1,4 +1,4 @@
-/* lib_gpu_model.c - the model of a fake server (tests/fakes/fake_server.py --gpu): GPTQ layers on the fake driver, launched as vLLM does.
+/* lib_cuda_model.c - the model of a fake server (tests/fakes/fake_server.py --gpu): GPTQ layers on the fake driver, launched as vLLM does.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The driver is opened by its own name, as vLLM's libraries do, so LD_LIBRARY_PATH says which it is; cuInit loads what CUDA_INJECTION64_PATH says. */

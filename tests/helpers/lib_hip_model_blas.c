@@ -1,4 +1,4 @@
-/* lib_model_hipblas.c - hipblasHgemm over the fake HIP runtime, for the one form of call that vLLM makes. It launches as rocBLAS does: hipExtModuleLaunchKernel
+/* lib_hip_model_blas.c - hipblasHgemm over the fake HIP runtime, for the one form of call that vLLM makes. It launches as rocBLAS does: hipExtModuleLaunchKernel
  * and one packed block.
  * SPDX-License-Identifier: Apache-2.0
  *

@@ -1,10 +1,10 @@
-/* lib_fake_cublas_whole.c - lib_fake_cublas.so with a cublasLt: products with a bias over the fake driver, planned and asked for as torch does.
+/* lib_fake_cublas_with_lt.c - lib_fake_cublas.so with a cublasLt: products with a bias over the fake driver, planned and asked for as torch does.
  * SPDX-License-Identifier: Apache-2.0
  *
  * The handle is one of cuBLAS; a descriptor, layout or preference is struct fake_lt. It is strict: it takes what torch asks, by the algorithm that was chosen for these addresses.
  * TD_FAKE_BLAS, beside what fake_blas.h takes: no-algorithm, the heuristic offers none. */
 #include "tests/helpers/fake_blas.h"
-#include "tests/helpers/fake_lt.h"
+#include "tests/helpers/fake_cublaslt.h"
 
 #define DECLARE(name, member, args) int name args;
 DECLARE(cublasLtMatmul, , TD_CUBLASLT_MATMUL_ARGS)

@@ -1,4 +1,4 @@
-/* lib_no_kernels.c - a module that calls kernels which nobody has loaded.
+/* lib_unresolved_kernels.c - a module that calls kernels which nobody has loaded.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/abi/td_gptq.h"
 

@@ -1,9 +1,9 @@
-/* fake_lt.h - what lib_fake_cublaslt.c takes for a descriptor or a layout: values by attribute.
+/* fake_cublaslt.h - what lib_fake_cublaslt.c takes for a descriptor or a layout: values by attribute.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Sizes and defaults are those that libcublasLt 13.1 answers with. */
-#ifndef TD_TESTS_HELPERS_FAKE_LT_H
-#define TD_TESTS_HELPERS_FAKE_LT_H
+#ifndef TD_TESTS_HELPERS_FAKE_CUBLASLT_H
+#define TD_TESTS_HELPERS_FAKE_CUBLASLT_H
 
 #include <stdint.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* long_ops.c - write a fixture whose names differ only behind a long common part, or with an op of too many attributes.
+/* make_long_ops.c - write a fixture whose names differ only behind a long common part, or with an op of too many attributes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * long_ops DIR PART [ATTRS]: part PART of one replay: two ops of one kind, whose symbols of 2000 bytes differ in the last, of an origin with
+ * make_long_ops DIR PART [ATTRS]: part PART of one replay: two ops of one kind, whose symbols of 2000 bytes differ in the last, of an origin with
  * a long name, and the answer to a prompt with a name of 400 bytes that ends with PART. ATTRS: so many attributes of the first op. */
 #include "tests/helpers/op_writer.h"
 
@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     struct td_error err = {0};
     struct td_writer *w = NULL;
 
-    op_writer_check(part ? td_writer_create(argv[1], &opt, &w, &err) : TD_EINVAL, "long_ops DIR PART [ATTRS]");
+    op_writer_check(part ? td_writer_create(argv[1], &opt, &w, &err) : TD_EINVAL, "make_long_ops DIR PART [ATTRS]");
     td_writer_fact_str(w, "replay", "of", "a recording");
     memset(symbol, 's', sizeof symbol - 1), memset(origin, 'o', sizeof origin - 1), memset(prompt, 'p', sizeof prompt - 1);
     symbol[2000] = origin[120] = prompt[400] = '\0';
