@@ -38,7 +38,7 @@ ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graph
 ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
 ap.add_argument("--ranks", type=int, default=1, help="tensor parallel: so many worker processes, a GPU and a slice of each layer each")
 ap.add_argument("--rank", type=int, default=-1, help="be one of them: a number of rows a line on stdin is a forward pass")
-ap.add_argument("--true-passes", action="store_true", help="with --gpu: a pass for the prompt and one for each further token, no more; usage says how many words the prompt has")
+ap.add_argument("--true-steps", action="store_true", help="with --gpu: a pass for the prompt and one for each further token, no more; usage says how many words the prompt has")
 ap.add_argument("--overflow", default="", help="with --gpu: in answers to prompts with the word overflow, this layer's input is too large at the sixth event")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
@@ -112,21 +112,21 @@ elif args.gpu:
 if args.rank >= 0:
     print("ready", flush=True)
     for line in sys.stdin:
-        if gpu.gpu_model_pass(int(line)):
+        if gpu.gpu_model_step(int(line)):
             os._exit(1)
         print("done", flush=True)
     os._exit(0)
 
 
-def passes_of(event, first):
+def steps_of(event, first):
     """How often a server computes one row to say this: once a token, but for the first, which the prompt's pass gave."""
-    if not args.true_passes:
+    if not args.true_steps:
         return 1
     tokens = len(event["choices"][0].get("token_ids", [])) if isinstance(event, dict) and event["choices"] else 0
     return tokens - 1 if first else tokens
 
 
-def forward(rows, overflow=False):
+def run_step(rows, overflow=False):
     if workers:
         with engine:
             for w in workers:
@@ -139,7 +139,7 @@ def forward(rows, overflow=False):
         with engine:
             if overflow:
                 gpu.gpu_model_overflow(names.index(args.overflow))
-            if gpu.gpu_model_pass(rows):
+            if gpu.gpu_model_step(rows):
                 os._exit(1)
 
 
@@ -245,10 +245,10 @@ class Handler(socketserver.StreamRequestHandler):
         Handler.answers += 1
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         words = len(str(req.get("prompt", "")).split()) or 1
-        forward(words)
+        run_step(words)
         for i, event in enumerate(self.events(path, req, n, headers)):
-            for _ in range(passes_of(event, i == 0)):
-                forward(1, args.overflow and i == 5 and "overflow" in str(req.get("prompt", "")))
+            for _ in range(steps_of(event, i == 0)):
+                run_step(1, args.overflow and i == 5 and "overflow" in str(req.get("prompt", "")))
             if args.pause:
                 time.sleep(args.pause)
             if args.fault == "hang" and i == 3:
@@ -354,7 +354,7 @@ class Handler(socketserver.StreamRequestHandler):
                 yield None
             i += k
         if req.get("stream_options", {}).get("include_usage"):
-            p = len(str(req.get("prompt", "")).split()) if args.true_passes else 3
+            p = len(str(req.get("prompt", "")).split()) if args.true_steps else 3
             yield {"id": rid, "choices": [], "usage": {"prompt_tokens": p, "completion_tokens": n, "total_tokens": p + n}, "system_fingerprint": "fp-fake"}
         yield b"[DONE]"
 

@@ -127,7 +127,7 @@ static int64_t find_parts(const struct td_checkpoint *ck, const struct td_fused 
 }
 
 /* Of this layer, or of those that are stacked into it: what one rank of `ranks` has that share the outputs, or the inputs. */
-static void settle(struct td_layer_index *l, const struct td_fused *f, int ranks, bool inputs, int rank)
+static void identify_share(struct td_layer_index *l, const struct td_fused *f, int ranks, bool inputs, int rank)
 {
     const struct td_gptq_weight *part[TD_FUSED_PARTS], *first;
     const int ranks_n = inputs ? 1 : ranks, ranks_k = inputs ? ranks : 1;
@@ -156,10 +156,10 @@ static void settle(struct td_layer_index *l, const struct td_fused *f, int ranks
 
 static void identify_all(struct td_layer_index *l, const struct td_fused *f)
 {
-    settle(l, f, 1, false, 0);
+    identify_share(l, f, 1, false, 0);
     for (int rank = 0; rank < 2; rank++) {
-        settle(l, f, 2, false, rank);
-        settle(l, f, 2, true, rank);
+        identify_share(l, f, 2, false, rank);
+        identify_share(l, f, 2, true, rank);
     }
 }
 

@@ -1,4 +1,4 @@
-/* fuzz_gpu_adapter.c - launches of kernels with any name and any parameters: no row knows them, or what it reads of them fits together.
+/* fuzz_gpu_adapter.c - launches of kernels with any name and any parameters: PLACEHOLDER.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Input: a symbol and a NUL; sizes of the parameters, a byte each, and a zero; the parameter block. */
@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz_main.h"
 
 /* As a compiler lays them out. */
-static int take_params(const uint8_t *data, size_t n, struct td_gpu_param *params)
+static int read_params(const uint8_t *data, size_t n, struct td_gpu_param *params)
 {
     uint32_t at = 0;
     int i;
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     const uint8_t *end = memchr(data, 0, n);
     struct td_gpu_param params[TD_GPU_PARAMS];
-    const struct td_gpu_adapter *row;
+    const struct td_gpu_adapter *adapter;
     struct td_gpu_values v;
     struct td_gpu_work w;
     int n_params, i;
@@ -52,13 +52,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!end)
         return 0;
     n -= (size_t)(end + 1 - data);
-    n_params = take_params(end + 1, n, params);
-    row = td_gpu_adapter_find((const char *)data, params, n_params, NULL);
+    n_params = read_params(end + 1, n, params);
+    adapter = td_gpu_adapter_find((const char *)data, params, n_params, NULL);
     for (i = 0; i < 14; i++)
         td_gpu_symbol_argument((const char *)data, i);
     end += 1 + n_params + 1;
     n = n > (size_t)n_params ? n - (size_t)n_params - 1 : 0;
-    if (row && td_gpu_values_read(row, params, NULL, n ? end : NULL, n, &v) && td_gpu_work_read(row, &v, &w))
+    if (adapter && td_gpu_values_read(adapter, params, NULL, n ? end : NULL, n, &v) && td_gpu_work_read(adapter, &v, &w))
         expect_sane(&w);
     return 0;
 }

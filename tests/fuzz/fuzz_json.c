@@ -8,7 +8,7 @@
 #include "format/redact_words.h"
 #include "tests/fuzz/fuzz_main.h"
 
-static void print(const cJSON *v, struct td_buf *b)
+static void print_json(const cJSON *v, struct td_buf *b)
 {
     struct td_jw w;
 
@@ -22,12 +22,12 @@ static void check_roundtrip(const cJSON *tree)
     struct td_buf a = TD_BUF_INIT(1 << 26), b = TD_BUF_INIT(1 << 26);
     cJSON *again;
 
-    print(tree, &a);
+    print_json(tree, &a);
     if (!a.failed) { /* deeper than the writer goes */
         again = td_json_parse(td_buf_str(&a), a.len, NULL);
         if (!again)
             abort();
-        print(again, &b);
+        print_json(again, &b);
         if (a.len != b.len || memcmp(a.data, b.data, a.len))
             abort();
         cJSON_Delete(again);

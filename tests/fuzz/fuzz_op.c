@@ -17,7 +17,7 @@
 
 struct memory { struct guarded g[TD_OP_MAX_TENSORS + 1]; int n; };
 
-static void take_tensor(const struct td_tensor_rec *r, struct td_tensor *t, struct memory *m)
+static void make_tensor(const struct td_tensor_rec *r, struct td_tensor *t, struct memory *m)
 {
     int64_t need;
 
@@ -48,9 +48,9 @@ static void take_op(const struct td_op *rec, struct td_op_call *op, struct memor
             op->attrs[op->n_attrs++].value = td_json_i64(a, 0);
         }
     for (int t = 0; t < rec->n_in && t < TD_OP_MAX_TENSORS; t++)
-        take_tensor(&rec->in[t], &op->in[op->n_in++], m);
+        make_tensor(&rec->in[t], &op->in[op->n_in++], m);
     if (rec->has_out)
-        take_tensor(&rec->out, &op->out, m);
+        make_tensor(&rec->out, &op->out, m);
 }
 
 static double work_of(const struct td_op_call *op)

@@ -11,7 +11,7 @@
 
 struct bytes { const uint8_t *data; size_t n, at; };
 
-static void *take(struct bytes *b, size_t n)
+static void *copy_bytes(struct bytes *b, size_t n)
 {
     uint8_t *p = malloc(n ? n : 1);       /* of the very size that was announced: reading further is seen */
     size_t i;
@@ -56,9 +56,9 @@ static void check(int rc, const struct td_error *err)
 static void try_int4(struct bytes *b, int64_t n, int64_t k, int64_t groups, int64_t bk)
 {
     size_t size = bk && k % bk == 0 ? (size_t)(n / 32 * (k / bk) * (bk * 16 + 128)) : 0, all = (size_t)(n * groups);
-    uint8_t *w = take(b, size), *again = malloc(size + 1);
-    int8_t *zeros = take(b, all), *zeros2 = malloc(all + 1);
-    float *scales = take(b, all * 4), *scales2 = malloc(all * 4 + 1);
+    uint8_t *w = copy_bytes(b, size), *again = malloc(size + 1);
+    int8_t *zeros = copy_bytes(b, all), *zeros2 = malloc(all + 1);
+    float *scales = copy_bytes(b, all * 4), *scales2 = malloc(all * 4 + 1);
     struct td_error err = {0};
     struct td_vllm_weight out;
     struct pack_in in;
@@ -78,8 +78,8 @@ static void try_int4(struct bytes *b, int64_t n, int64_t k, int64_t groups, int6
 static void try_wna16(struct bytes *b, int64_t n, int64_t k, int64_t groups)
 {
     size_t size = (size_t)(n / 16 * 2 * k) * 4;
-    uint32_t *w = take(b, size), *zeros = take(b, (size_t)(groups * (n / 8)) * 4), *again = malloc(size + 1);
-    uint16_t *scales = take(b, (size_t)(groups * n) * 2);
+    uint32_t *w = copy_bytes(b, size), *zeros = copy_bytes(b, (size_t)(groups * (n / 8)) * 4), *again = malloc(size + 1);
+    uint16_t *scales = copy_bytes(b, (size_t)(groups * n) * 2);
     struct td_error err = {0};
     struct td_vllm_weight out;
     struct pack_in in;

@@ -125,13 +125,13 @@ static inline void fake_blas_run_linear(const struct fake_cuda_launch *l, void *
         c[(m - 1) * ldc + n] = 0x3c00;
 }
 
-static inline void *fake_blas_find(const char *name)
+static inline void *fake_blas_driver_function(const char *name)
 {
     return dlsym(fake_blas_driver ? fake_blas_driver : RTLD_DEFAULT, name);
 }
 
 /* The driver that the environment names, where the product has loaded it by that. */
-static inline void fake_blas_use(const char *library)
+static inline void fake_blas_open_driver(const char *library)
 {
     const char *named = getenv(library);
 
@@ -148,10 +148,10 @@ static inline int fake_blas_create(void **handle, const char *library)
     int (*load)(void **, const void *), (*function)(void **, void *, const char *);
     struct fake_blas *h = calloc(1, sizeof *h);
 
-    fake_blas_use(library);
-    *(void **)&api = fake_blas_find("fake_cuda_api");
-    *(void **)&load = fake_blas_find("cuModuleLoadData");
-    *(void **)&function = fake_blas_find("cuModuleGetFunction");
+    fake_blas_open_driver(library);
+    *(void **)&api = fake_blas_driver_function("fake_cuda_api");
+    *(void **)&load = fake_blas_driver_function("cuModuleLoadData");
+    *(void **)&function = fake_blas_driver_function("cuModuleGetFunction");
     if (h && api && load && function) {
         api()->add_kernel(&product);
         api()->add_kernel(&linear);
@@ -172,7 +172,7 @@ static inline int fake_blas_destroy(void *handle)
     struct fake_blas **at = &fake_blas_handles;
     int (*unload)(void *);
 
-    *(void **)&unload = fake_blas_find("cuModuleUnload");
+    *(void **)&unload = fake_blas_driver_function("cuModuleUnload");
     while (*at && *at != handle)
         at = &(*at)->next;
     if (*at)
@@ -182,7 +182,7 @@ static inline int fake_blas_destroy(void *handle)
 }
 
 /* Was the handle made here? */
-static inline int fake_blas_made(const struct fake_blas *h)
+static inline int fake_blas_is_ours(const struct fake_blas *h)
 {
     const struct fake_blas *at = fake_blas_handles;
 
@@ -196,7 +196,7 @@ static inline int fake_blas_launch(struct fake_blas *h, int m, int n, int k, con
     int (*launch) FAKE_CUDA_LAUNCH_ARGS;
     void *at[] = {&a, &w, &c, &m, &n, &k};
 
-    *(void **)&launch = fake_blas_find("cuLaunchKernel");
+    *(void **)&launch = fake_blas_driver_function("cuLaunchKernel");
     return !launch || launch(h->kernel, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);
 }
 
@@ -206,7 +206,7 @@ static inline int fake_blas_launch_linear(struct fake_blas *h, int m, int n, int
     int (*launch) FAKE_CUDA_LAUNCH_ARGS;
     void *at[] = {&a, &w, &c, &m, &n, &k, &lda, &ldc, &bf16, &bias};
 
-    *(void **)&launch = fake_blas_find("cuLaunchKernel");
+    *(void **)&launch = fake_blas_driver_function("cuLaunchKernel");
     return !launch || launch(h->linear, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);
 }
 

@@ -147,11 +147,11 @@ static inline void fake_gptq_run_old(const struct fake_cuda_launch *l, void *use
 static inline void fake_gptq_add(const struct fake_cuda_api *api)
 {
     static const struct fake_cuda_kernel all[] = {
-#define FAKE_GPTQ_ROWS(r) \
+#define FAKE_GPTQ_ENTRIES(r) \
         {.symbol = FAKE_GPTQ_4BIT(r), .n_params = 11, .param = {FAKE_GPTQ_PARAMS, {56, 1}, {64, 8}}, .run = fake_gptq_run_4}, \
         {.symbol = FAKE_GPTQ_8BIT(r), .n_params = 11, .param = {FAKE_GPTQ_PARAMS, {56, 1}, {64, 8}}, .run = fake_gptq_run_8}, \
         {.symbol = FAKE_GPTQ_4BIT_OLD(r), .n_params = 10, .param = {FAKE_GPTQ_PARAMS, {56, 8}}, .run = fake_gptq_run_old},
-        FAKE_GPTQ_KERNELS(FAKE_GPTQ_ROWS)
+        FAKE_GPTQ_KERNELS(FAKE_GPTQ_ENTRIES)
         {.symbol = FAKE_RECONSTRUCT, .n_params = 9, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}, {36, 4}, {40, 4}, {44, 1}, {48, 8}}, .run = fake_reconstruct_run},
         {.symbol = FAKE_HGEMM, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_hgemm_run},
         {.symbol = FAKE_LINEAR, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_linear_run},

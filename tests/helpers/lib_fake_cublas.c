@@ -82,9 +82,9 @@ int cublasGemmEx TD_CUBLAS_GEMM_EX_ARGS
     if (trans_a != TD_CUBLAS_OP_T || trans_b != TD_CUBLAS_OP_N || lda != k || a_type != b_type || a_type != c_type || (a_type != TD_CUBLAS_F16 && a_type != TD_CUBLAS_BF16)
         || compute != TD_CUBLAS_COMPUTE_32F || (!h->mode && *(const float *)alpha != 1))
         return 7;
-    if (!fake_blas_made(h) && fake_cublas_lt)
+    if (!fake_blas_is_ours(h) && fake_cublas_lt)
         return by_lt(h, m, n, k, alpha, a, a_type, b, beta, c);
-    if (!fake_blas_made(h))
+    if (!fake_blas_is_ours(h))
         return ldb != k || ldc != m ? 7 : fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
     if (needs_workspace || *(const float *)beta != 0 || ldb < k || ldc < m || algorithm != TD_CUBLAS_TENSOR_OP)
         return 7;

@@ -14,7 +14,7 @@ TD_CUBLASLT_PLAN_FUNCTIONS(DECLARE)
 
 /* ---- as torch plans a product ---------------------------------------------------------------------------------------- */
 
-static int give(void **out, struct fake_lt value)
+static int new_object(void **out, struct fake_lt value)
 {
     if (!(*out = malloc(sizeof value)))
         return 3;                      /* CUBLAS_STATUS_ALLOC_FAILED */
@@ -22,13 +22,13 @@ static int give(void **out, struct fake_lt value)
     return 0;
 }
 
-static int take(void *of)
+static int free_object(void *of)
 {
     free(of);
     return 0;
 }
 
-static int set(void *of, int attribute, const void *value, size_t bytes)
+static int set_attribute(void *of, int attribute, const void *value, size_t bytes)
 {
     struct fake_lt *o = of;
 
@@ -46,12 +46,12 @@ int cublasLtMatmulDescCreate(void **out, int compute_type, int scale_type)
     fake_lt_set(&o, TD_CUBLASLT_DESC_COMPUTE_TYPE, 4, (uint64_t)compute_type);
     fake_lt_set(&o, TD_CUBLASLT_DESC_SCALE_TYPE, 4, (uint64_t)scale_type);
     fake_lt_set(&o, TD_CUBLASLT_DESC_TRANSA, 4, TD_CUBLASLT_OP_N);
-    return give(out, o);
+    return new_object(out, o);
 }
 
 int cublasLtMatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t cols, int64_t ld)
 {
-    return give(out, fake_lt_layout(type, rows, cols, (uint64_t)ld));
+    return new_object(out, fake_lt_layout(type, rows, cols, (uint64_t)ld));
 }
 
 int cublasLtMatmulPreferenceCreate(void **out)
@@ -63,14 +63,14 @@ int cublasLtMatmulPreferenceCreate(void **out)
     fake_lt_set(&o, TD_CUBLASLT_PREF_WORKSPACE, 8, 0);
     for (i = TD_CUBLASLT_PREF_ALIGN_A; i <= TD_CUBLASLT_PREF_ALIGN_D; i++)
         fake_lt_set(&o, i, 4, 256);
-    return give(out, o);
+    return new_object(out, o);
 }
 
-int cublasLtMatmulDescDestroy(void *desc) { return take(desc); }
-int cublasLtMatrixLayoutDestroy(void *layout) { return take(layout); }
-int cublasLtMatmulPreferenceDestroy(void *preference) { return take(preference); }
-int cublasLtMatmulDescSetAttribute TD_CUBLASLT_SET_ARGS { return set(of, attribute, value, bytes); }
-int cublasLtMatmulPreferenceSetAttribute TD_CUBLASLT_SET_ARGS { return set(of, attribute, value, bytes); }
+int cublasLtMatmulDescDestroy(void *desc) { return free_object(desc); }
+int cublasLtMatrixLayoutDestroy(void *layout) { return free_object(layout); }
+int cublasLtMatmulPreferenceDestroy(void *preference) { return free_object(preference); }
+int cublasLtMatmulDescSetAttribute TD_CUBLASLT_SET_ARGS { return set_attribute(of, attribute, value, bytes); }
+int cublasLtMatmulPreferenceSetAttribute TD_CUBLASLT_SET_ARGS { return set_attribute(of, attribute, value, bytes); }
 
 static uint64_t value_of(const void *of, int attribute)
 {
@@ -122,7 +122,7 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
             return 7;
     if (fake_blas_is("refuse"))
         return 14;
-    fake_blas_use("TD_CUDA_LIBRARY");
+    fake_blas_open_driver("TD_CUDA_LIBRARY");
     return fake_blas_launch_linear(handle, (int)value_of(d_layout, TD_CUBLASLT_LAYOUT_COLS), (int)value_of(d_layout, TD_CUBLASLT_LAYOUT_ROWS),
                                    (int)value_of(a_layout, TD_CUBLASLT_LAYOUT_ROWS), b, (int)value_of(b_layout, TD_CUBLASLT_LAYOUT_LD), a, d,
                                    (int)value_of(d_layout, TD_CUBLASLT_LAYOUT_LD), value_of(a_layout, TD_CUBLASLT_LAYOUT_TYPE) == TD_CUBLASLT_BF16, (const void *)(uintptr_t)bias)

@@ -40,9 +40,9 @@ int cublasLtCreate(void **handle)
     const struct fake_cuda_api *(*api)(void);
     int (*load)(void **, const void *), (*function)(void **, void *, const char *);
 
-    *(void **)&api = fake_blas_find("fake_cuda_api");
-    *(void **)&load = fake_blas_find("cuModuleLoadData");
-    *(void **)&function = fake_blas_find("cuModuleGetFunction");
+    *(void **)&api = fake_blas_driver_function("fake_cuda_api");
+    *(void **)&load = fake_blas_driver_function("cuModuleLoadData");
+    *(void **)&function = fake_blas_driver_function("cuModuleGetFunction");
     api()->add_kernel(&linear);
     *handle = &h;
     return load(&module, "TDFAKE " LINEAR) || function(&h.kernel, module, LINEAR);
@@ -79,7 +79,7 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     void *at[] = {&b, &a, &bias, &d, &m, &n, &k, &lda, &ldc};
     int (*launch) FAKE_CUDA_LAUNCH_ARGS;
 
-    *(void **)&launch = fake_blas_find("cuLaunchKernel");
+    *(void **)&launch = fake_blas_driver_function("cuLaunchKernel");
     if (!alpha || !a_layout || !beta || c != d || !c_layout || !algorithm || !workspace || workspace_bytes != 1 << 20)
         return 7;
     if (fake_blas_is("refuse"))

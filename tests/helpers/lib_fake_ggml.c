@@ -20,7 +20,7 @@ struct context { struct td_ggml_tensor t[64]; int n; struct td_ggml_tensor *node
 TD_GGML_NEEDED(DECLARE)
 TD_GGML_OPTIONAL(DECLARE)
 
-static int how(const char *word)
+static int mode_is(const char *word)
 {
     const char *env = getenv("TD_FAKE_GGML");
 
@@ -55,7 +55,7 @@ const struct td_ggml_traits_cpu *ggml_get_type_traits_cpu(int32_t type)
 {
     static struct td_ggml_traits_cpu t;
 
-    t.vec_dot_type = how("exact") && type == Q8_0 ? F32 : type;
+    t.vec_dot_type = mode_is("exact") && type == Q8_0 ? F32 : type;
     return &t;
 }
 
@@ -67,7 +67,7 @@ void ggml_cpu_init(void) {}
 
 struct td_ggml_context *ggml_init(struct td_ggml_init p) { (void)p; return calloc(1, sizeof(struct context)); }
 void ggml_free(struct td_ggml_context *ctx) { free(ctx); }
-size_t ggml_tensor_overhead(void) { return sizeof(struct td_ggml_tensor) + (how("layout") ? 1024 : 32); }
+size_t ggml_tensor_overhead(void) { return sizeof(struct td_ggml_tensor) + (mode_is("layout") ? 1024 : 32); }
 void *ggml_get_data(const struct td_ggml_tensor *t) { return t->data; }
 void ggml_set_input(struct td_ggml_tensor *t) { t->flags |= 1; }
 
@@ -163,8 +163,8 @@ static float block_dot(const char *w, const float *a)
         top = fmaxf(top, fabsf(a[i]));
     d = top / 127;
     for (i = 0; i < 32; i++)
-        sum += (float)q[i] * (how("exact") ? a[i] : roundf(a[i] * (d > 0 ? 1 / d : 0)));
-    return sum * td_f16_load(half) * (how("exact") ? 1 : td_f16_load(td_f16_round(d)));
+        sum += (float)q[i] * (mode_is("exact") ? a[i] : roundf(a[i] * (d > 0 ? 1 / d : 0)));
+    return sum * td_f16_load(half) * (mode_is("exact") ? 1 : td_f16_load(td_f16_round(d)));
 }
 
 static float dot(const struct td_ggml_tensor *w, const char *wr, const float *a)
@@ -173,7 +173,7 @@ static float dot(const struct td_ggml_tensor *w, const char *wr, const float *a)
     uint16_t half;
     float sum = 0;
 
-    if (w->type == Q8_0 && how("tail"))
+    if (w->type == Q8_0 && mode_is("tail"))
         n -= n % 4;
     for (k = 0; k < n; k++) {
         if (w->type == Q8_0) {
@@ -204,7 +204,7 @@ static void rms_norm(const struct td_ggml_tensor *c)
 {
     float eps;
 
-    if (how("abort"))
+    if (mode_is("abort"))
         abort();
     memcpy(&eps, c->op_params, sizeof eps);
     for (int64_t m = 0; m < c->ne[1]; m++) {
@@ -215,7 +215,7 @@ static void rms_norm(const struct td_ggml_tensor *c)
         for (i = 0; i < c->ne[0]; i++)
             sum += a[i] * a[i];
         for (i = 0; i < c->ne[0]; i++)
-            to[i] = how("nan") ? NAN : a[i] / sqrtf(sum / (float)c->ne[0] + eps) * (how("norm") ? 1.001f : 1);
+            to[i] = mode_is("nan") ? NAN : a[i] / sqrtf(sum / (float)c->ne[0] + eps) * (mode_is("norm") ? 1.001f : 1);
     }
 }
 

@@ -28,7 +28,7 @@ struct gemm {
     int shift;                     /* scales are those of the next column */
 };
 
-static int is(const char *word)
+static int mode_is(const char *word)
 {
     const char *env = getenv("TD_FAKE_GPTQ");
 
@@ -38,7 +38,7 @@ static int is(const char *word)
 static struct gemm read_params(void **p, int bits)
 {
     struct gemm g = {*(void **)p[0], *(void **)p[3], *(void **)p[1], *(void **)p[2], *(void **)p[4], *(int *)p[5], *(int *)p[6], *(int *)p[7], *(int *)p[8],
-                     !*(char *)p[9], bits, *(void **)p[10], is("scale")};
+                     !*(char *)p[9], bits, *(void **)p[10], mode_is("scale")};
 
     return g;
 }
@@ -95,8 +95,8 @@ static void run_column(const struct gemm *g, int row, int last, int n, int k0, i
 
 static void run_block(const struct gemm *g, const struct fake_cuda_launch *l, unsigned x, unsigned y, unsigned z, int m_count)
 {
-    int k0 = (int)z * KN, k1 = k0 + KN < g->k ? k0 + KN : g->k, row = (int)y * m_count, last = row + m_count + (is("overrun") && y + 1 == l->grid[1]);
-    int exact = is("exact");
+    int k0 = (int)z * KN, k1 = k0 + KN < g->k ? k0 + KN : g->k, row = (int)y * m_count, last = row + m_count + (mode_is("overrun") && y + 1 == l->grid[1]);
+    int exact = mode_is("exact");
 
     for (int n = (int)x * KN * 4; n < g->n && n < (int)(x + 1) * KN * 4; n++)
         if (!exact)
@@ -115,16 +115,16 @@ static void run_gptq(const struct fake_cuda_launch *l, void *bits)
     if (!launches)
         launches = (unsigned)getpid();
     turn = launches++;
-    if (is("fault") || g.k > MAX_K)
+    if (mode_is("fault") || g.k > MAX_K)
         g.a = NULL;
     for (y = 0; y < l->grid[1]; y++)
         for (x = 0; x < l->grid[0]; x++)
             for (i = 0; i < l->grid[2]; i++)
-                run_block(&g, l, x, y, is("steady") ? i : (i + turn) % l->grid[2], m_count);
-    if (is("notzero"))
+                run_block(&g, l, x, y, mode_is("steady") ? i : (i + turn) % l->grid[2], m_count);
+    if (mode_is("notzero"))
         for (i = 0; i < (unsigned)(g.m * g.n); i++)
             add(&g.c[i], td_f16_load(g.c[i]));
-    if (is("behind"))
+    if (mode_is("behind"))
         g.c[(size_t)g.m * (size_t)g.n] = 0x3c00;
 }
 
@@ -133,13 +133,13 @@ __attribute__((no_sanitize("undefined"))) static void run_reconstruct(const stru
 {
     void **p = l->params;
     const struct gemm g = {.scales = *(void **)p[3], .qweight = *(void **)p[0], .qzeros = *(void **)p[2], .n = *(int *)p[5], .k = *(int *)p[4], .groups = *(int *)p[6],
-                           .zero_offset = !*(char *)p[7], .bits = (int)(intptr_t)bits, .perm = *(void **)p[1], .shift = is("scale")};
-    uint16_t *b = is("fault") ? NULL : *(void **)p[8];
+                           .zero_offset = !*(char *)p[7], .bits = (int)(intptr_t)bits, .perm = *(void **)p[1], .shift = mode_is("scale")};
+    uint16_t *b = mode_is("fault") ? NULL : *(void **)p[8];
 
-    for (int k = 0; k < g.k - is("hole") && l->grid[0] * KN >= (unsigned)g.n && l->grid[1] * KN >= (unsigned)g.k; k++)
+    for (int k = 0; k < g.k - mode_is("hole") && l->grid[0] * KN >= (unsigned)g.n && l->grid[1] * KN >= (unsigned)g.k; k++)
         for (int n = 0; n < g.n; n++)
             b[(size_t)(g.perm ? g.perm[k] : k) * (size_t)g.n + (size_t)n] = td_f16_round((float)weight_at(&g, k, n));
-    if (is("behind"))
+    if (mode_is("behind"))
         b[(size_t)g.k * (size_t)g.n] = 0x3c00;
 }
 
@@ -148,7 +148,7 @@ void fake_cuda_plugin(const struct fake_cuda_api *api);
 void fake_cuda_plugin(const struct fake_cuda_api *api)
 {
 #define VLLM(bits, m) {"_ZN4vllm4gptq33gemm_half_q_half_gptq_" #bits "bit_kernelILb1ELi" #m "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi", bits}
-#define WHOLE(bits) "_ZN4vllm4gptq31reconstruct_exllama_" #bits "bit_kernelEPKjPKiS2_PK6__halfiiibPS5_"
+#define RECONSTRUCT(bits) "_ZN4vllm4gptq31reconstruct_exllama_" #bits "bit_kernelEPKjPKiS2_PK6__halfiiibPS5_"
     static const struct { const char *symbol; int bits; } names[] = {VLLM(4, 1), VLLM(4, 4), VLLM(4, 8), VLLM(8, 1), VLLM(8, 4), VLLM(8, 8)};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -158,7 +158,7 @@ void fake_cuda_plugin(const struct fake_cuda_api *api)
         api->add_kernel(&k);
     }
     for (int bits = 4; bits <= 8; bits += 4) {
-        struct fake_cuda_kernel k = {.symbol = bits == 4 ? WHOLE(4) : WHOLE(8), .n_params = 9, .run = run_reconstruct, .user = (void *)(intptr_t)bits,
+        struct fake_cuda_kernel k = {.symbol = bits == 4 ? RECONSTRUCT(4) : RECONSTRUCT(8), .n_params = 9, .run = run_reconstruct, .user = (void *)(intptr_t)bits,
                                      .param = {{0, 8}, {0, 8}, {0, 8}, {0, 8}, {0, 4}, {0, 4}, {0, 4}, {0, 1}, {0, 8}}};
 
         api->add_kernel(&k);

@@ -107,7 +107,7 @@ int hipSetDevice(int device)
     void *context = NULL;
     int rc = cuDevicePrimaryCtxRetain(&context, device);
 
-    return fake_hip_say(rc ? rc : cuCtxSetCurrent(context));
+    return fake_hip_return(rc ? rc : cuCtxSetCurrent(context));
 }
 
 int hipDeviceGetName(char *name, int len, int device)
@@ -279,12 +279,12 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     void *block[] = {(void *)TD_CUDA_PARAM_BUFFER_POINTER, NULL, (void *)TD_CUDA_PARAM_BUFFER_SIZE, NULL, (void *)TD_CUDA_PARAM_END};
 
     if (!is_launch(function, params, extra))
-        return fake_hip_say(TD_CUDA_INVALID_VALUE);
+        return fake_hip_return(TD_CUDA_INVALID_VALUE);
     if (shared_bytes > 64 << 10 || (uint64_t)gx * bx >> 32 || (uint64_t)gy * by >> 32 || (uint64_t)gz * bz >> 32)
-        return fake_hip_say(TD_CUDA_INVALID_VALUE);
+        return fake_hip_return(TD_CUDA_INVALID_VALUE);
     block[1] = extra ? extra[1] : NULL;
     block[3] = extra ? extra[3] : NULL;
-    return fake_hip_say(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, params ? NULL : block));
+    return fake_hip_return(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, params ? NULL : block));
 }
 
 /* ---- what is only called otherwise --------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ struct gemm {
     int groups, m, n, k, lda, bits, grid, wrong_scales;
 };
 
-static int is(const char *word)
+static int mode_is(const char *word)
 {
     const char *env = getenv("TD_FAKE_MARLIN");
 
@@ -60,7 +60,7 @@ static struct gemm read_params(const struct fake_cuda_launch *l, const struct in
     void **p = l->params;
     struct gemm g = {.x = x, .a = *(void **)p[0], .b = *(void **)p[1], .c = *(void **)p[2], .c_tmp = *(void **)p[3], .scales = *(void **)p[6], .zeros = *(void **)p[8],
                      .g_idx = *(void **)p[9], .groups = *(int *)p[10], .m = *(int *)p[11], .n = *(int *)p[12], .k = *(int *)p[13], .lda = *(int *)p[14],
-                     .locks = *(void **)p[15], .bits = x->b == U8B128 ? 8 : 4, .grid = (int)l->grid[0], .wrong_scales = is("scale")};
+                     .locks = *(void **)p[15], .bits = x->b == U8B128 ? 8 : 4, .grid = (int)l->grid[0], .wrong_scales = mode_is("scale")};
 
     if (*(char *)p[16])
         g.bias = *(void **)p[4];
@@ -159,7 +159,7 @@ static void run(const struct fake_cuda_launch *l, void *user)
     int share = share_of(&g);
     float *w;
 
-    g.c_tmp[floats - 1 + (size_t)is("overrun")] = 0;
+    g.c_tmp[floats - 1 + (size_t)mode_is("overrun")] = 0;
     if (!is_launched_well(&g, l))
         return; /* C stays as it was */
     w = malloc((size_t)g.k * sizeof *w);
@@ -168,7 +168,7 @@ static void run(const struct fake_cuda_launch *l, void *user)
             w[k] = weight_at(&g, k, n);
         run_column(&g, w, n, share);
     }
-    g.locks[g.grid - 1] = is("lock");
+    g.locks[g.grid - 1] = mode_is("lock");
     free(w);
 }
 
@@ -177,9 +177,9 @@ void fake_cuda_plugin(const struct fake_cuda_api *api);
 void fake_cuda_plugin(const struct fake_cuda_api *api)
 {
     enum { n1 = -1 };
-#define ROW(a, b, threads, m, n, k, eight, groups) \
+#define ENTRY(a, b, threads, m, n, k, eight, groups) \
     {FAKE_MARLIN(FAKE_MARLIN_##a, FAKE_MARLIN_##b, threads, m, n, k, eight, #groups), {a, b, threads, m, n, k, eight, groups}},
-    static const struct { const char *symbol; struct instance x; } all[] = {FAKE_MARLIN_INSTANCES(ROW)};
+    static const struct { const char *symbol; struct instance x; } all[] = {FAKE_MARLIN_INSTANCES(ENTRY)};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct fake_cuda_kernel k = {.symbol = all[i].symbol, .n_params = 20, .run = run, .user = (void *)(uintptr_t)&all[i].x};

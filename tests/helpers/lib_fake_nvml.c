@@ -41,7 +41,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, void **device)
     return strcmp(bus_id, "00000001:1b:00.0") ? 6 : 0;
 }
 
-static int give(const void *device, int which, unsigned *value)
+static int read_value(const void *device, int which, unsigned *value)
 {
     if (device != given)
         return 2;
@@ -51,23 +51,23 @@ static int give(const void *device, int which, unsigned *value)
 
 int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz)
 {
-    return type == 1 || type == 2 ? give(device, type - 1, mhz) : 2;
+    return type == 1 || type == 2 ? read_value(device, type - 1, mhz) : 2;
 }
 
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius)
 {
-    return sensor ? 2 : give(device, 2, celsius);
+    return sensor ? 2 : read_value(device, 2, celsius);
 }
 
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatt)
 {
-    return give(device, 3, milliwatt);
+    return read_value(device, 3, milliwatt);
 }
 
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *bits)
 {
     unsigned low = 0;
-    int rc = give(device, 4, &low);
+    int rc = read_value(device, 4, &low);
 
     *bits = low;
     return rc;

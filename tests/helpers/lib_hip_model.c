@@ -27,7 +27,7 @@ const struct fake_cuda_api *fake_cuda_api(void);
 
 int gpu_model_open(void);
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm);
-int gpu_model_pass(int rows);
+int gpu_model_step(int rows);
 
 enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
@@ -37,7 +37,7 @@ static const char *const symbols[] = {
     FAKE_GPTQ_KERNELS(SYMBOL)};
 static char stubs[9];                 /* of the eight, and of the other one; their addresses count */
 static void *functions[8], *reconstruct, *hgemm, *module, *stream;
-static uint64_t a, c, whole;
+static uint64_t a, c, dequant_w;
 static unsigned seed;
 
 /* What hipcc's constructor does when the library is loaded. */
@@ -68,7 +68,7 @@ int gpu_model_open(void)
     fake_cuda_api()->use_thread(true);
     fake_gptq_add(fake_cuda_api());
     rc = hipInit(0) || hipSetDevice(0) || hipModuleLoadData(&module, hip_model_code) || hipStreamCreateWithFlags(&stream, TD_CUDA_STREAM_NON_BLOCKING) ||
-         hipMalloc(&a, MAX_ROWS * MAX_SIZE * 2) || hipMalloc(&c, MAX_ROWS * MAX_SIZE * 2) || hipMalloc(&whole, 1024 * 1024 * 2) ||
+         hipMalloc(&a, MAX_ROWS * MAX_SIZE * 2) || hipMalloc(&c, MAX_ROWS * MAX_SIZE * 2) || hipMalloc(&dequant_w, 1024 * 1024 * 2) ||
          hipModuleGetFunction(&reconstruct, module, FAKE_RECONSTRUCT) || hipModuleGetFunction(&hgemm, module, FAKE_HGEMM);
     for (i = 0; i < 8 && !rc; i++)
         rc = hipModuleGetFunction(&functions[i], module, symbols[i]);
@@ -111,18 +111,18 @@ static int launch(int which, int first, int m, int block_rows)
 }
 
 /* More rows than exllama's kernel takes: W in halves, then hipBLAS. */
-static int launch_whole(const struct layer *l, int m)
+static int launch_dequantised(const struct layer *l, int m)
 {
     struct { void *kernel, *stream; int mode; } handle = {hgemm, stream, 0};
     struct layer w = *l;
     uint16_t one = 0x3c00, zero = 0;
-    void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &whole};
+    void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &dequant_w};
 
     return (size_t)l->n * (size_t)l->k > 1024 * 1024 || hipModuleLaunchKernel(reconstruct, 1, 1, 1, 128, 1, 1, 0, stream, at, NULL) ||
-           hipblasHgemm(&handle, 111, 111, l->n, m, l->k, &one, (void *)whole, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
+           hipblasHgemm(&handle, 111, 111, l->n, m, l->k, &one, (void *)dequant_w, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
 }
 
-static int others(int n)
+static int launch_others(int n)
 {
     int count = 4, rc = 0;
     void *at[] = {&count, &a};
@@ -144,19 +144,19 @@ static void fill_activations(int n)
 }
 
 /* One forward pass: new activations for every layer, so that every op differs. */
-int gpu_model_pass(int rows)
+int gpu_model_step(int rows)
 {
     int i, rc = hipSetDevice(0), eights;
 
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
     eights = rows / 8 * 8;
-    rc |= others(20);
+    rc |= launch_others(20);
     for (i = 0; i < n_layers && !rc; i++) {
-        rc |= others(3) | hipStreamSynchronize(stream);
+        rc |= launch_others(3) | hipStreamSynchronize(stream);
         fill_activations(rows * layers[i].k);
         if (rows > EXLLAMA_ROWS)
-            rc |= launch_whole(&layers[i], rows);
+            rc |= launch_dequantised(&layers[i], rows);
         else if (eights)
             rc |= launch(i, 0, eights, 8);
         if (rows <= EXLLAMA_ROWS && rows > eights)

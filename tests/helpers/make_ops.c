@@ -39,15 +39,15 @@ static void add_launch(struct td_op_call *call, int64_t first, int64_t rows, con
 
 static void make_marlin(struct td_op_call *call, const struct random_gptq *d)
 {
-    const int64_t whole = d->m / 64 * 64;
+    const int64_t full_blocks = d->m / 64 * 64;
 
     memset(call->in[2].data, d->bits == 4 ? 0x77 : 0x7f, call->in[2].size_bytes);
     strcpy(call->layout, "marlin");
     strcpy(call->act_rounding, "weight-f16");
-    if (whole)
-        add_launch(call, 0, whole, d);
-    if (d->m > whole)
-        add_launch(call, whole, d->m - whole, d);
+    if (full_blocks)
+        add_launch(call, 0, full_blocks, d);
+    if (d->m > full_blocks)
+        add_launch(call, full_blocks, d->m - full_blocks, d);
 }
 
 /* As vLLM's exllama kernels are called, as ours. */

@@ -22,7 +22,7 @@ static void *read_all(const char *path, size_t *size)
     return data;
 }
 
-static void take_tensor(const char *line, struct td_tensor *t)
+static void read_tensor(const char *line, struct td_tensor *t)
 {
     char dtype[TD_OP_MAX_DTYPE], path[256];
     long long rows, cols, ld;
@@ -67,9 +67,9 @@ int main(int argc, char **argv)
         if (op.n_attrs < TD_OP_MAX_ATTRS && sscanf(line, "attr %23s %ld", a->name, &a->value) == 2)
             op.n_attrs++;
         else if (op.n_in < TD_OP_MAX_TENSORS && !strncmp(line, "in ", 3))
-            take_tensor(line, &op.in[op.n_in++]);
+            read_tensor(line, &op.in[op.n_in++]);
         else if (!strncmp(line, "out ", 4)) {
-            take_tensor(line, &op.out);
+            read_tensor(line, &op.out);
             rec.layer = layer;
             rec.symbol = symbol;
             op_writer_put(w, &op, &rec);

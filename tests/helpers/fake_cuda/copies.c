@@ -24,10 +24,10 @@ static int issue_copy(struct stream *s, void *to, const void *from, size_t bytes
     t->u.copy.from = from;
     t->u.copy.bytes = bytes;
     if (keep && bytes) {
-        if (!(t->u.copy.kept = malloc(bytes)))
+        if (!(t->u.copy.owned = malloc(bytes)))
             abort();
-        memcpy(t->u.copy.kept, from, bytes);
-        t->u.copy.from = t->u.copy.kept;
+        memcpy(t->u.copy.owned, from, bytes);
+        t->u.copy.from = t->u.copy.owned;
     }
     return stream_issue(s, t);
 }

@@ -198,7 +198,7 @@ int cuLibraryUnload(void *library)
 
 /* ---- functions ----------------------------------------------------------------------------------------------------- */
 
-static int find(const char *name, void **out, void *module, const char *symbol, bool as_kernel)
+static int find_function(const char *name, void **out, void *module, const char *symbol, bool as_kernel)
 {
     struct module *m = module;
     int rc = enter(name, NEED_CONTEXT);
@@ -216,12 +216,12 @@ static int find(const char *name, void **out, void *module, const char *symbol, 
 
 int cuModuleGetFunction(void **function, void *module, const char *symbol)
 {
-    return find("cuModuleGetFunction", function, module, symbol, false);
+    return find_function("cuModuleGetFunction", function, module, symbol, false);
 }
 
 int cuLibraryGetKernel(void **kernel, void *library, const char *symbol)
 {
-    return find("cuLibraryGetKernel", kernel, library, symbol, true);
+    return find_function("cuLibraryGetKernel", kernel, library, symbol, true);
 }
 
 int cuKernelGetFunction(void **function, void *kernel)

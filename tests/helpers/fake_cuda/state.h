@@ -35,7 +35,7 @@ struct task {
     struct task *next;
     enum task_kind kind;
     union {
-        struct { void *to; const void *from; size_t bytes; void *kept; } copy;             /* kept: copy of pageable bytes, freed with the task */
+        struct { void *to; const void *from; size_t bytes; void *owned; } copy;            /* owned: copy of pageable bytes, freed with the task */
         struct td_cuda_copy_2d copy_2d;
         struct { void *to; uint32_t value; size_t n, width; } set;
         struct { const struct fake_cuda_kernel *kernel; struct fake_cuda_launch launch; void *params[FAKE_CUDA_PARAMS]; uint8_t *values; size_t bytes; } kernel;

@@ -11,7 +11,7 @@ struct task *task_free(struct task *t)
     struct task *next = t->next;
 
     if (t->kind == TASK_COPY)
-        free(t->u.copy.kept);
+        free(t->u.copy.owned);
     if (t->kind == TASK_KERNEL)
         free(t->u.kernel.values);
     free(t);
@@ -35,10 +35,10 @@ struct task *task_copy(const struct task *from)
 
     *t = *from;
     t->next = NULL;
-    if (t->kind == TASK_COPY && t->u.copy.kept) {
-        t->u.copy.kept = malloc(t->u.copy.bytes);
-        memcpy(t->u.copy.kept, from->u.copy.kept, t->u.copy.bytes);
-        t->u.copy.from = t->u.copy.kept;
+    if (t->kind == TASK_COPY && t->u.copy.owned) {
+        t->u.copy.owned = malloc(t->u.copy.bytes);
+        memcpy(t->u.copy.owned, from->u.copy.owned, t->u.copy.bytes);
+        t->u.copy.from = t->u.copy.owned;
     }
     if (t->kind == TASK_KERNEL) {
         t->u.kernel.values = malloc(t->u.kernel.bytes + 1);
@@ -312,7 +312,7 @@ struct stream *stream_of(void *handle, bool per_thread)
 
 /* ---- streams ------------------------------------------------------------------------------------------------------- */
 
-static int create(void **stream, unsigned flags)
+static int create_stream(void **stream, unsigned flags)
 {
     struct stream *s = calloc(1, sizeof *s);
 
@@ -329,7 +329,7 @@ int cuStreamCreate(void **stream, unsigned flags)
 {
     int rc = enter("cuStreamCreate", NEED_CONTEXT);
 
-    return leave(rc ? rc : create(stream, flags));
+    return leave(rc ? rc : create_stream(stream, flags));
 }
 
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
@@ -337,7 +337,7 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
     int rc = enter("cuStreamCreateWithPriority", NEED_CONTEXT);
 
     (void)priority;
-    return leave(rc ? rc : create(stream, flags));
+    return leave(rc ? rc : create_stream(stream, flags));
 }
 
 int cuStreamDestroy_v2(void *stream)

@@ -9,6 +9,6 @@ int fake_hip_is_old(void);
 /* The kernel that a handle of hipModuleGetFunction stands for, as its code object describes it; NULL: none. */
 const struct td_gpu_kernel *fake_hip_kernel(const void *function);
 /* Leave a function of HIP: it sets the thread's last error. */
-int fake_hip_say(int result);
+int fake_hip_return(int result);
 
 #endif

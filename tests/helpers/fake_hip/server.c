@@ -31,7 +31,7 @@ TD_HIP_SHARED(DECLARE_SHARED)
 
 /* ---- errors and devices -------------------------------------------------------------------------------------------- */
 
-int fake_hip_say(int result)
+int fake_hip_return(int result)
 {
     if (result || fake_hip_is_old())
         last_error = result;
@@ -63,7 +63,7 @@ static void have_device(void)
 int hipGetDevice(int *device)
 {
     have_device();
-    return fake_hip_say(cuCtxGetDevice(device));
+    return fake_hip_return(cuCtxGetDevice(device));
 }
 
 /* The runtime follows the handle, whatever it is: so does a fault. */
@@ -160,7 +160,7 @@ static int launch_stub(const void *stub, struct td_hip_dim grid, struct td_hip_d
 {
     void *f = function_of(stub);
 
-    return f ? hipModuleLaunchKernel(f, DIM(grid), DIM(block), (unsigned)shared_bytes, stream, params, NULL) : fake_hip_say(98);
+    return f ? hipModuleLaunchKernel(f, DIM(grid), DIM(block), (unsigned)shared_bytes, stream, params, NULL) : fake_hip_return(98);
 }
 
 int hipLaunchKernel TD_HIP_STUB_ARGUMENTS
@@ -188,7 +188,7 @@ int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS
 {
     (void)from, (void)to, (void)flags;
     if (!bx || !by || !bz || gx % bx || gy % by || gz % bz)
-        return fake_hip_say(TD_CUDA_INVALID_VALUE);
+        return fake_hip_return(TD_CUDA_INVALID_VALUE);
     return hipModuleLaunchKernel(function, gx / bx, gy / by, gz / bz, bx, by, bz, (unsigned)shared_bytes, stream, params, extra);
 }
 
@@ -206,7 +206,7 @@ int hipDeviceReset(void);
     int hip args \
     { \
         have_device(); \
-        return fake_hip_say(cuda values); \
+        return fake_hip_return(cuda values); \
     }
 SAME(hipHostRegister, cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags), (p, bytes, flags))
 SAME(hipHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (uint64_t *address, void *p, unsigned flags), (address, p, flags))
@@ -226,7 +226,7 @@ SAME(hipGraphLaunch, cuGraphLaunch, (void *graph, void *stream), (graph, stream)
 /* What was allocated stays; who relies on that is wrong all the same. */
 int hipDeviceReset(void)
 {
-    return fake_hip_say(cuCtxSynchronize());
+    return fake_hip_return(cuCtxSynchronize());
 }
 
 /* TD_FAKE_HIP_NO_WRITE=1: a device that cannot. */
@@ -234,7 +234,7 @@ int hipStreamWriteValue32(void *stream, uint64_t to, uint32_t value, unsigned fl
 {
     const char *no = getenv("TD_FAKE_HIP_NO_WRITE");
 
-    return fake_hip_say(no && *no == '1' ? TD_CUDA_NOT_SUPPORTED : cuStreamWriteValue32_v2(stream, to, value, flags));
+    return fake_hip_return(no && *no == '1' ? TD_CUDA_NOT_SUPPORTED : cuStreamWriteValue32_v2(stream, to, value, flags));
 }
 
 int hipMemcpy2DAsync(uint64_t to, size_t to_pitch, uint64_t from, size_t from_pitch, size_t width_bytes, size_t height, int kind, void *stream)
@@ -242,5 +242,5 @@ int hipMemcpy2DAsync(uint64_t to, size_t to_pitch, uint64_t from, size_t from_pi
     const struct td_cuda_copy_2d c = {.src_type = 2, .src_device = from, .src_pitch = from_pitch, .dst_type = 2, .dst_device = to, .dst_pitch = to_pitch,
                                       .width_bytes = width_bytes, .height = height};
 
-    return fake_hip_say(kind == TD_HIP_COPY_ON_DEVICE ? cuMemcpy2DAsync_v2(&c, stream) : TD_CUDA_INVALID_VALUE);
+    return fake_hip_return(kind == TD_HIP_COPY_ON_DEVICE ? cuMemcpy2DAsync_v2(&c, stream) : TD_CUDA_INVALID_VALUE);
 }
