@@ -1,8 +1,12 @@
-/* lib_fake_cublas_with_lt.c - lib_fake_cublas.so with a cublasLt: products with a bias over the fake driver, planned and asked for as torch does.
+/* lib_fake_cublas_with_lt.c - lib_fake_cublas.so plus the part of cublasLt that provider cuda needs
+ * to replay a linear layer with a bias: planning a product, and running it on the fake driver.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The handle is one of cuBLAS; a descriptor, layout or preference is struct fake_lt. It is strict: it takes what torch asks, by the algorithm that was chosen for these addresses.
- * TD_FAKE_BLAS, beside what fake_blas.h takes: no-algorithm, the heuristic offers none. */
+ * lib_fake_cublaslt.c is the cublasLt of a recorded server: it answers questions about a call and
+ * has no planning. This library refuses every call that torch would not make: another descriptor,
+ * another workspace, or an algorithm that was chosen for other addresses or alignments. A handle is
+ * a struct fake_blas; a descriptor, layout or preference is a struct fake_lt. TD_FAKE_BLAS: the
+ * words of fake_blas.h, and no-algorithm: the heuristic finds no algorithm. */
 #include "tests/helpers/fake_blas.h"
 #include "tests/helpers/fake_cublaslt.h"
 
@@ -10,9 +14,9 @@
 DECLARE(cublasLtMatmul, , TD_CUBLASLT_MATMUL_ARGS)
 TD_CUBLASLT_PLAN_FUNCTIONS(DECLARE)
 #define TORCH_WORKSPACE (1u << 20)
-#define CHOSEN 0x7f4c74u               /* an algorithm */
+#define CHOSEN 0x7f4c74u               /* marks an algorithm of this library */
 
-/* ---- as torch plans a product ---------------------------------------------------------------------------------------- */
+/* ---- planning a product ------------------------------------------------------------------ */
 
 static int new_object(void **out, struct fake_lt value)
 {
@@ -84,7 +88,8 @@ static int is_torchs(const void *desc)
            value_of(desc, TD_CUBLASLT_DESC_EPILOGUE) == TD_CUBLASLT_BIAS && value_of(desc, TD_CUBLASLT_DESC_BIAS_POINTER);
 }
 
-/* What was asked for goes into the algorithm, for cublasLtMatmul to compare. */
+/* The algorithm holds the alignments and the bias that the caller asked for. cublasLtMatmul
+ * compares them with its arguments. */
 int cublasLtMatmulAlgoGetHeuristic TD_CUBLASLT_HEURISTIC_ARGS
 {
     int i;
@@ -101,9 +106,9 @@ int cublasLtMatmulAlgoGetHeuristic TD_CUBLASLT_HEURISTIC_ARGS
     return 0;
 }
 
-/* ---- the product ------------------------------------------------------------------------------------------------------- */
+/* ---- the product ------------------------------------------------------------------------- */
 
-/* Is that the largest power of two, up to 256, which divides the address? */
+/* True if `bytes` is the largest power of two, up to 256, that divides the address. */
 static int is_alignment(uint64_t bytes, uint64_t address)
 {
     return bytes && address % bytes == 0 && (bytes == 256 || address % (2 * bytes));

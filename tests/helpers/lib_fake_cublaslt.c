@@ -1,7 +1,10 @@
-/* lib_fake_cublaslt.c - cublasLtMatmul over the fake driver: C = A W^T + bias, whatever else was asked for; and what tells how it was asked.
+/* lib_fake_cublaslt.c - a fake libcublasLt.so.13 for tests of the tap: cublasLtMatmul over the fake
+ * driver, and the functions that read a descriptor's or a layout's attributes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A handle is struct fake_blas, a descriptor or layout struct fake_lt. */
+ * cublasLtMatmul computes C = A W^T + bias whatever the descriptor asks for: the test is about what
+ * the tap reads from the call. lib_fake_cublas_with_lt.c is the strict fake for replay. A handle is
+ * a struct fake_blas; a descriptor or layout is a struct fake_lt. */
 #include <errno.h>
 
 #include "tests/helpers/fake_blas.h"
@@ -52,7 +55,7 @@ static int get(const void *of, int attribute, void *to, size_t bytes, size_t *wr
 {
     const struct fake_lt *o = of;
 
-    errno = EINVAL;                    /* a library may leave anything there */
+    errno = EINVAL;                    /* a real library may change errno: the tap must restore it */
     if (attribute < 0 || attribute >= FAKE_LT_ATTRIBUTES || !bytes || (bytes != o->at[attribute].bytes && o->at[attribute].bytes != FAKE_LT_SHORT))
         return 7;                      /* CUBLAS_STATUS_INVALID_VALUE */
     memcpy(to, &o->at[attribute].value, bytes);

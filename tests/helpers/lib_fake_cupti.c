@@ -1,7 +1,10 @@
-/* lib_fake_cupti.c - what the tap uses of libcupti.so.13, over the fake driver's hook: one subscriber, callbacks around launches.
+/* lib_fake_cupti.c - a fake libcupti.so.13: one subscriber, called before and after each call of
+ * the fake driver. It has only what the tap uses.
  * SPDX-License-Identifier: Apache-2.0
  *
- * fake_cupti_occupy(name) makes somebody else the subscriber, as a profiler would be; so does TD_FAKE_CUPTI_TAKEN=name from the start. */
+ * CUPTI allows one subscriber. fake_cupti_occupy(name) makes another tool the subscriber, as if a
+ * profiler had come first; TD_FAKE_CUPTI_TAKEN=name does so from the start. fake_cupti_occupy(NULL)
+ * frees the place. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>

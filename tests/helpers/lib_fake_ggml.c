@@ -1,10 +1,15 @@
-/* lib_fake_ggml.c - a library with the part of ggml that provider ggml uses, small and slow, for tests without llama.cpp.
+/* lib_fake_ggml.c - a small, slow ggml for tests of provider ggml (replay) without llama.cpp.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It computes MUL_MAT (weights F32, F16, Q8_0), RMS_NORM and SET_ROWS, right or wrong in the way that TD_FAKE_GGML names:
- * layout  says that its tensors are larger          exact  Q8_0 without rounding the activations, and says so
- * tail    Q8_0 without the blocks after the last four       norm   RMS_NORM off by 0.1 %
- * nan     RMS_NORM gives NaN                        abort  RMS_NORM ends the process */
+ * It computes MUL_MAT (weights F32, F16, Q8_0), RMS_NORM and SET_ROWS. TD_FAKE_GGML=<word> makes it
+ * wrong:
+ *   layout   report larger tensors: the layout does not fit
+ *   exact    Q8_0 without rounding the activations, and report so
+ *   tail     Q8_0 without the blocks behind the last multiple of four
+ *   norm     RMS_NORM off by 0.1 %
+ *   nan      RMS_NORM gives NaN
+ *   abort    RMS_NORM ends the process
+ * lib_fake_llama.c is the ggml that the tap sees inside a server. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +32,7 @@ static int mode_is(const char *word)
     return env && !strcmp(env, word);
 }
 
-/* ---- types and ops -------------------------------------------------------------------------------------------------- */
+/* ---- types and ops --------------------------------------------------------------------------- */
 
 const char *ggml_type_name(int32_t type)
 {
@@ -63,7 +68,7 @@ const char *ggml_version(void) { return "fake"; }
 const char *ggml_commit(void) { return "none"; }
 void ggml_cpu_init(void) {}
 
-/* ---- tensors and graphs --------------------------------------------------------------------------------------------- */
+/* ---- tensors and graphs ---------------------------------------------------------------------- */
 
 struct td_ggml_context *ggml_init(struct td_ggml_init p) { (void)p; return calloc(1, sizeof(struct context)); }
 void ggml_free(struct td_ggml_context *ctx) { free(ctx); }
@@ -143,14 +148,15 @@ union td_ggml_plan ggml_graph_plan(const struct td_ggml_graph *graph, int thread
     return p;
 }
 
-/* ---- computing ------------------------------------------------------------------------------------------------------ */
+/* ---- computing ------------------------------------------------------------------------------- */
 
 static char *row(const struct td_ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3)
 {
     return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
 }
 
-/* One block of Q8_0 against 32 activations, which ggml rounds to the same format (quantize_row_q8_0). */
+/* One block of Q8_0 against 32 activations, which ggml rounds to the same format
+ * (quantize_row_q8_0). */
 static float block_dot(const char *w, const float *a)
 {
     const int8_t *q = (const int8_t *)w + 2;

@@ -1,13 +1,19 @@
-/* lib_fake_gptq.c - plugin of the fake CUDA driver: vLLM's gptq kernels and ours as C functions, right, or wrong in the way that TD_FAKE_GPTQ names.
+/* lib_fake_gptq.c - plugin of the fake CUDA driver for tests of replay: vLLM's gptq kernels as C
+ * functions that work block by block, right or wrong.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A block of the launch does what a block of the kernel does (vLLM csrc/quantization/gptq/q_gemm.cu): m_count rows, 512 columns, 128 of K, and adds the
- * sums as halves; blocks come in an order that changes from launch to launch, so that results repeat as little as the kernel's.
- *   overrun  the last block writes a row too many            behind  it writes one element behind C
- *   notzero  adds to what was there twice over               scale   takes the next column's scale in the columns from 64 on
- *   exact    adds in float, once, so that results repeat     fault   follows a NULL pointer
- *   hole     leaves out the last row, of a W that is made whole
- *   steady   right, in one order, as a device may keep to it for a few launches */
+ * A block of the launch does what a block of the kernel does (vLLM
+ * csrc/quantization/gptq/q_gemm.cu): it computes m_count rows, 512 columns and 128 of K, and adds
+ * the sums in float16. The order of the blocks changes from launch to launch, so results repeat no
+ * better than the real kernel's. TD_FAKE_GPTQ=<word>:
+ *   steady    right, always in one order, as a device may do for a few launches
+ *   exact     right, one sum in float: results repeat bit for bit
+ *   overrun   the last block writes one row too many
+ *   behind    write one element behind C (or behind the dequantised W)
+ *   notzero   add C to itself at the end, as if C had not been cleared
+ *   scale     from column 64 on, use the next column's scale
+ *   hole      leave out the last row of the dequantised W
+ *   fault     follow a NULL pointer */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +31,7 @@ struct gemm {
     uint16_t *c;
     int m, n, k, groups, zero_offset, bits;
     const int32_t *perm;
-    int shift;                     /* scales are those of the next column */
+    int shift;                     /* use the next column's scales */
 };
 
 static int mode_is(const char *word)
@@ -59,7 +65,7 @@ static double weight_at(const struct gemm *g, int k, int n)
     return (integer_at(g, k, n) - (int)z - g->zero_offset) * (double)td_f16_load(g->scales[(size_t)group * (size_t)g->n + (size_t)from]);
 }
 
-/* A fault's NULL is to be the GPU's error, not the sanitizer's. */
+/* Mode fault: the NULL pointer must become an error of the GPU, not of the sanitizer. */
 __attribute__((no_sanitize("undefined"))) static double sum_of(const struct gemm *g, int row, const double *w, int k0, int k1)
 {
     double sum = 0;
@@ -107,7 +113,7 @@ static void run_block(const struct gemm *g, const struct fake_cuda_launch *l, un
 
 static void run_gptq(const struct fake_cuda_launch *l, void *bits)
 {
-    static unsigned launches;      /* counted from a number that no other process has */
+    static unsigned launches;      /* starts at the pid, so that processes differ */
     struct gemm g = read_params(l->params, (int)(intptr_t)bits);
     int m_count = (g.m + (int)l->grid[1] - 1) / (int)l->grid[1];
     unsigned turn, x, y, i;
@@ -128,7 +134,8 @@ static void run_gptq(const struct fake_cuda_launch *l, void *bits)
         g.c[(size_t)g.m * (size_t)g.n] = 0x3c00;
 }
 
-/* qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n]: W in halves, its rows in A's order. */
+/* Parameters: qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n]. b becomes the dequantised
+ * W, its rows in the order of A's columns. */
 __attribute__((no_sanitize("undefined"))) static void run_reconstruct(const struct fake_cuda_launch *l, void *bits)
 {
     void **p = l->params;

@@ -1,10 +1,20 @@
-/* lib_fake_llama.c - as much of ggml as the tap asks for, and a "model" of a few nodes that uses it as llama.cpp does. Written from
- * ggml/include/ggml.h; numbers of ops differ from any real tree on purpose. With -DALIEN tensors are laid out otherwise.
+/* lib_fake_llama.c - a fake llama.cpp server for tests of the tap's ggml front: the part of ggml
+ * that the tap uses, and a model of a few nodes that runs as llama.cpp runs its own. ggml_host.c
+ * loads it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * fake_command(): "graphs N" computes N graphs and checks every result; "threads T N" the same in T threads, a scheduler each; "own" and "noown"
- * set the server's own callback, which asks for every third node; "stop" makes it end the graph at once; "gpu": activations in memory that is
- * not the host's; "fail": the last node fails; "throw": it leaves the graph as an exception does, and the server tries again. Returns what was wrong. */
+ * Written from ggml/include/ggml.h. The numbers of the ops differ from every real tree on purpose:
+ * the tap must go by names. lib_fake_llama_old_layout.c compiles this file with OLD_LAYOUT.
+ *
+ * fake_command(line) does one command and returns how many results were wrong:
+ *   graphs N      compute N graphs and check every result
+ *   threads T N   the same in T threads, each with its own scheduler
+ *   own, noown    set or remove the server's own callback, which asks for about half of the nodes
+ *   stop          the server's callback ends each graph at once
+ *   gpu           activations lie in memory that is not the host's
+ *   fail          one node fails
+ *   throw         one node leaves the graph as an exception would, and the server computes the
+ *                 graph again */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -14,7 +24,7 @@
 #include <string.h>
 
 #define API __attribute__((visibility("default")))
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* there is no header: dlsym and the dynamic linker find these */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* no header: dlsym or the linker finds these */
 
 enum { F32, F16, Q4_0, I32, I64, TYPES };
 enum { NONE, VIEW, ADD, GET_ROWS, UNARY, SCALE, MUL_MAT, SET_ROWS, OPS };
@@ -154,7 +164,10 @@ API void ggml_build_forward_expand(struct graph *g, struct tensor *t)
 API struct tensor *ggml_graph_node(struct graph *g, int i) { return g->node[i]; }
 API int ggml_graph_n_nodes(struct graph *g) { return g->n; }
 
-/* ---- the scheduler: two splits, each in pieces when there is a callback, as ggml_backend_sched_compute_splits does it ---------------- */
+/* ---- the scheduler ------------------------------------------------------------------------- */
+
+/* It computes a graph in two splits, and each split in pieces if there is a callback, as
+ * ggml_backend_sched_compute_splits does. */
 
 static __thread bool fails, throws;
 static __thread jmp_buf out;
@@ -186,7 +199,7 @@ static bool compute(struct tensor *t)
                 *to = f32(t->src[0], ((int32_t *)t->src[1]->data)[j])[i];
             else if (t->op == UNARY)
                 *to = f32(t->src[0], j)[i] * 2;
-            else if (t->src[0]->type == Q4_0) /* nobody can read these weights */
+            else if (t->src[0]->type == Q4_0) /* these weights cannot be read */
                 *to = (float)(i + 10 * j);
             else
                 for (k = 0, *to = 0; k < t->src[0]->ne[0]; k++)
@@ -233,7 +246,7 @@ API void ggml_backend_sched_set_eval_callback(struct sched *s, callback *cb, voi
 }
 API void ggml_backend_sched_free(struct sched *s) { free(s); }
 
-/* ---- the model ----------------------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 enum { K = 8, N = 6, CELLS = 5, LONG = 600, WIDE = 32, ROWS = 16, MAX_M = 3 };
 
@@ -248,7 +261,7 @@ static bool own_callback(struct tensor *t, bool ask, void *data)
     pthread_mutex_lock(&mode.lock);
     mode.asked += ask;
     mode.shown += !ask;
-    mode.total += !ask && !mine;        /* shown what it did not ask for */
+    mode.total += !ask && !mine;        /* shown a node that it did not ask for */
     pthread_mutex_unlock(&mode.lock);
     return ask ? mine : !mode.stop;
 }
@@ -271,7 +284,7 @@ static void build(struct model *m, struct context *c, int rows)
     int i;
     struct tensor *table = named_tensor(ggml_new_tensor_4d(c, F32, K, ROWS, 1, 1), &weights, "token_embd.weight", 1), *view, *wq, *keys, *wide, *w4;
 
-    wq = named_tensor(ggml_new_tensor_4d(c, F32, K, N, 1, 1), &weights, "blk.0.attn_q.weight", 2); /* where it was in the last graph */
+    wq = named_tensor(ggml_new_tensor_4d(c, F32, K, N, 1, 1), &weights, "blk.0.attn_q.weight", 2); /* at the same address in every graph */
     m->g = ggml_new_graph_custom(c, 16, false);
     m->ids = named_tensor(ggml_new_tensor_4d(c, I32, rows, 1, 1, 1), &plain, "inp_tokens", 0);
     ggml_build_forward_expand(m->g, m->in = named_tensor(result(c, GET_ROWS, K, rows, table, m->ids), act, "embd", 0));
@@ -290,10 +303,10 @@ static void build(struct model *m, struct context *c, int rows)
     ggml_build_forward_expand(m->g, m->kq = named_tensor(ggml_mul_mat(c, keys, m->sum), act, "kq-0", 0));
     wide = named_tensor(ggml_new_tensor_4d(c, F32, WIDE, rows, 1, 1), act, "ffn_inp-0", 1);
     w4 = named_tensor(ggml_new_tensor_4d(c, Q4_0, WIDE, 3, 1, 1), &repacked, "blk.0.ffn_up.weight", 0);
-    w4->data = (void *)16;             /* who reads there, dies */
+    w4->data = (void *)16;             /* reading there is a fault */
     ggml_build_forward_expand(m->g, m->up = named_tensor(ggml_mul_mat(c, w4, wide), act, "ffn_up-0", 0));
     ggml_build_forward_expand(m->g, m->lost = named_tensor(ggml_mul_mat(c, wq, view), act, "left out", 0));
-    m->lost->flags = 0;                /* stands in the graph, is not computed */
+    m->lost->flags = 0;                /* in the graph, but not to be computed */
     ggml_build_forward_expand(m->g, m->act = named_tensor(result(c, UNARY, CELLS, rows, m->kq, NULL), act, "act-0", 0));
     m->v = named_tensor(ggml_new_tensor_4d(c, F32, K, LONG, 1, 1), &plain, "cache_v_l0", 5);
     m->where = named_tensor(ggml_new_tensor_4d(c, I64, rows, 1, 1, 1), &plain, "inp_cells", 0);
@@ -307,7 +320,7 @@ static void build(struct model *m, struct context *c, int rows)
     m->act->data = m->kq->data;
 }
 
-/* Every result from its formula, computed anew. */
+/* Compute every result again from its formula; returns how many differ. */
 static long check(const struct model *m, int rows)
 {
     float q[N], want;
@@ -334,7 +347,7 @@ static long check(const struct model *m, int rows)
     return wrong;
 }
 
-/* As llama.cpp does that keeps a graph: its callback is not set again. */
+/* llama.cpp may reuse a graph: it then does not set its callback again. */
 static int compute_again(struct sched *s, struct graph *g)
 {
     throws = true;
@@ -366,13 +379,13 @@ static long graphs(int n)
         wrong += s->cb != (mode.own ? own_callback : NULL);
         if (!mode.stop)
             wrong += check(&m, rows);
-        if (i % 2) {                   /* another one, perhaps at the same address */
+        if (i % 2) {                   /* a new scheduler, perhaps at the same address */
             ggml_backend_sched_free(s);
             s = calloc(1, sizeof *s);
         }
     }
     ggml_backend_sched_free(s);
-    ggml_backend_sched_free(NULL);     /* allowed: nothing happens */
+    ggml_backend_sched_free(NULL);     /* allowed, does nothing */
     free(memory);
     return wrong;
 }

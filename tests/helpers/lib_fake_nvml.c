@@ -1,8 +1,10 @@
-/* lib_fake_nvml.c - a look-alike of libnvidia-ml.so.1: one GPU at the place where the fake driver's is.
+/* lib_fake_nvml.c - a fake libnvidia-ml.so.1 with one GPU, at the PCI address of the fake driver's
+ * GPU.
  * SPDX-License-Identifier: Apache-2.0
  *
- * TD_FAKE_NVML "1980 2619 41 300000 0": MHz of the multiprocessors and of the memory, degrees, milliwatt, reasons; a value of -1 is an error that the real
- * one gives for what a GPU does not have (NVML_ERROR_NOT_SUPPORTED, 3). Unset: nvmlInit says that there is no driver (9). */
+ * TD_FAKE_NVML="1980 2619 41 300000 0": MHz of the multiprocessors, MHz of the memory, degrees
+ * Celsius, milliwatts, throttle reasons. A value of -1 gives NVML_ERROR_NOT_SUPPORTED (3), as for a
+ * sensor that a GPU does not have. Without the variable nvmlInit fails: no driver (9). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

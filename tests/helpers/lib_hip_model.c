@@ -1,9 +1,12 @@
-/* lib_hip_model.c - the model of a fake server (tests/fakes/fake_server.py --gpu) on the fake HIP runtime: as lib_cuda_model.c, launched as programs for AMD do.
+/* lib_hip_model.c - the GPU side of the fake server (tests/fakes/fake_server.py --gpu) on the fake
+ * HIP runtime. lib_cuda_model.c is the same for CUDA and documents the functions.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It is linked to libamdhip64.so.6, as vLLM's libraries are, and registers its kernels as hipcc's code does (fake_hip/server.c). Layers take turns: <<<>>>
- * (hipLaunchKernel of a stub), hipModuleLaunchKernel with kernelParams, and hipExtModuleLaunchKernel with one packed block, as rocBLAS launches.
- * The code objects are real ones (tests/unit/data/tap_like.cu); what they compute is fake_gptq.h's. */
+ * It is linked to libamdhip64.so.6, as vLLM's libraries are, and registers its kernels as code from
+ * hipcc does (fake_hip/server.c). The layers take turns at three forms of launch: <<<>>>
+ * (hipLaunchKernel of a stub), hipModuleLaunchKernel with kernelParams, and
+ * hipExtModuleLaunchKernel with one packed block, as rocBLAS launches. The code objects are real
+ * (tests/unit/data/tap_like.cu); fake_gptq.h computes their results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,12 +38,12 @@ static int n_layers;
 static const char *const symbols[] = {
 #define SYMBOL(r) FAKE_GPTQ_4BIT(r),
     FAKE_GPTQ_KERNELS(SYMBOL)};
-static char stubs[9];                 /* of the eight, and of the other one; their addresses count */
+static char stubs[9];                 /* for eight GEMM kernels and one other; only the addresses matter */
 static void *functions[8], *reconstruct, *hgemm, *module, *stream;
 static uint64_t a, c, dequant_w;
 static unsigned seed;
 
-/* What hipcc's constructor does when the library is loaded. */
+/* hipcc compiles such a constructor into every library. */
 __attribute__((constructor)) static void register_kernels(void)
 {
     static const struct { uint32_t magic, version; const void *binary; void *unused; } wrapper = {0x48495046, 1, hip_model_code, NULL};
@@ -75,7 +78,8 @@ int gpu_model_open(void)
     return rc;
 }
 
-/* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in the order of their groups. */
+/* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in
+ * the order of their groups. */
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm)
 {
     uint32_t *shuffled = malloc((size_t)(k / 8 * n) * 4);
@@ -90,7 +94,7 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
     return !l->qweight || !l->qzeros || !l->scales;
 }
 
-/* The block of parameters, as the code object lays it out; gaps hold old bytes. */
+/* The block of parameters, as the code object lays it out. The gaps hold old bytes. */
 struct block { uint64_t a, qweight, qzeros, scales, c; int m, n, k, groups; uint8_t v2, gap[7]; uint64_t perm; };
 
 static int launch(int which, int first, int m, int block_rows)
@@ -110,7 +114,7 @@ static int launch(int which, int first, int m, int block_rows)
     }
 }
 
-/* More rows than exllama's kernel takes: W in halves, then hipBLAS. */
+/* More rows than exllama's kernel computes: dequantise W, then hipblasHgemm. */
 static int launch_dequantised(const struct layer *l, int m)
 {
     struct { void *kernel, *stream; int mode; } handle = {hgemm, stream, 0};
@@ -143,7 +147,7 @@ static void fill_activations(int n)
     }
 }
 
-/* One forward pass: new activations for every layer, so that every op differs. */
+/* One step: new activations for every layer, so that every op differs. */
 int gpu_model_step(int rows)
 {
     int i, rc = hipSetDevice(0), eights;

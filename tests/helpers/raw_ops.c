@@ -1,11 +1,13 @@
-/* raw_ops.c - write a fixture of ops whose tensors lie in files, so that another program (numpy) can make the numbers.
+/* raw_ops.c - write a fixture of ops whose tensors lie in files, so that another program (numpy,
+ * torch) can compute the numbers. raw_ops.py writes the description from Python.
  * SPDX-License-Identifier: Apache-2.0
  *
- * raw_ops DIR < description; a line each, an op is the lines from "op" to "out":
+ * raw_ops DIR < DESCRIPTION       an op is the lines from "op" to "out":
  *   op STEP KIND LAYER SYMBOL ROUNDING
  *   attr NAME VALUE
- *   in ROLE DTYPE ROWSxCOLS LD FILE      LD: elements from row to row, 0 when dense; COLS 0: one dimension
- *   out ROLE DTYPE ROWSxCOLS LD FILE */
+ *   in ROLE DTYPE ROWSxCOLS LD FILE
+ *   out ROLE DTYPE ROWSxCOLS LD FILE
+ * LD: elements from one row to the next, 0 if dense. COLS 0: one dimension. FILE: the raw bytes. */
 #include "tests/helpers/op_writer.h"
 
 static void *read_all(const char *path, size_t *size)

@@ -1,9 +1,13 @@
-/* server.c - the part of the fake HIP runtime that a server uses beyond what the provider does: kernels by their stubs, other launches, captures, copies.
+/* server.c - the part of the fake HIP runtime that only a server uses: kernels by their stubs,
+ * other forms of launch, captures and copies.
  * SPDX-License-Identifier: Apache-2.0
  *
- * As hipcc 5.2.3 compiles a host program: a constructor calls __hipRegisterFatBinary and, for each kernel, __hipRegisterFunction with the address that stands
- * for it; <<<>>> is __hipPushCallConfiguration and a stub, which calls __hipPopCallConfiguration and hipLaunchKernel. Last errors as in clr's
- * hip_internal.hpp: old, each call sets it; later, errors only. */
+ * hipcc 5.2.3 compiles a host program as follows. A constructor calls __hipRegisterFatBinary and,
+ * for each kernel, __hipRegisterFunction with the address of a stub. <<<>>> becomes
+ * __hipPushCallConfiguration and a call of the stub, which calls __hipPopCallConfiguration and
+ * hipLaunchKernel. The thread's last error follows clr's hip_internal.hpp: in old versions each
+ * call sets it, in later ones only a call that fails. TD_FAKE_HIP_NO_WRITE=1: the device has no
+ * hipStreamWriteValue32. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +33,7 @@ TD_HIP_TAP_TEXTS(DECLARE_TEXT)
 #define DECLARE_SHARED(name, member, args) int name args;
 TD_HIP_SHARED(DECLARE_SHARED)
 
-/* ---- errors and devices -------------------------------------------------------------------------------------------- */
+/* ---- errors and devices ---------------------------------------------------------------------- */
 
 int fake_hip_return(int result)
 {
@@ -51,7 +55,7 @@ int hipGetLastError(void)
     return e;
 }
 
-/* A thread that named no device has the first. */
+/* A thread that has set no device uses the first. */
 static void have_device(void)
 {
     void *context = NULL;
@@ -66,7 +70,7 @@ int hipGetDevice(int *device)
     return fake_hip_return(cuCtxGetDevice(device));
 }
 
-/* The runtime follows the handle, whatever it is: so does a fault. */
+/* The real runtime dereferences the handle, so a bad handle faults. This one does the same. */
 int hipGetStreamDeviceId(void *stream)
 {
     int device = -1;
@@ -74,7 +78,7 @@ int hipGetStreamDeviceId(void *stream)
     return stream == TD_HIP_STREAM_PER_THREAD || stream == TD_HIP_STREAM_LEGACY ? *(volatile int *)stream : hipGetDevice(&device) ? -1 : device;
 }
 
-/* ---- kernels by their stubs ---------------------------------------------------------------------------------------- */
+/* ---- kernels by their stubs ------------------------------------------------------------------ */
 
 void **__hipRegisterFatBinary(const struct fat_wrapper *w);
 void __hipUnregisterFatBinary(void **modules);
@@ -117,7 +121,8 @@ int __hipPopCallConfiguration(struct td_hip_dim *grid, struct td_hip_dim *block,
     return 0;
 }
 
-/* The function of a stub: its code is loaded when the first of its kernels is used, as the runtime does. */
+/* The function of a stub. As in the runtime, the code is loaded at the first use of one of its
+ * kernels. */
 static void *function_of(const void *address)
 {
     int i = 0;
@@ -145,7 +150,7 @@ const char *hipKernelNameRefByPtr(const void *stub, void *stream)
     return hipKernelNameRef(function_of(stub));
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------ */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 #define MODULE_LAUNCH(f, g, b) hipModuleLaunchKernel(f, g, b, (unsigned)shared_bytes, stream, params, NULL)
 #define DIM(d) (d).x, (d).y, (d).z
@@ -192,7 +197,7 @@ int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS
     return hipModuleLaunchKernel(function, gx / bx, gy / by, gz / bz, bx, by, bz, (unsigned)shared_bytes, stream, params, extra);
 }
 
-/* ---- what is only called otherwise --------------------------------------------------------------------------------- */
+/* ---- functions that differ from CUDA's only in their names ---------------------------------- */
 
 int hipStreamBeginCapture(void *stream, int mode);
 int hipStreamEndCapture(void *stream, void **graph);
@@ -223,13 +228,13 @@ SAME(hipGraphDestroy, cuGraphDestroy, (void *graph), (graph))
 SAME(hipGraphExecDestroy, cuGraphExecDestroy, (void *exec), (exec))
 SAME(hipGraphLaunch, cuGraphLaunch, (void *graph, void *stream), (graph, stream))
 
-/* What was allocated stays; who relies on that is wrong all the same. */
+/* Unlike the real function, this one frees no memory. No caller may rely on that. */
 int hipDeviceReset(void)
 {
     return fake_hip_return(cuCtxSynchronize());
 }
 
-/* TD_FAKE_HIP_NO_WRITE=1: a device that cannot. */
+/* TD_FAKE_HIP_NO_WRITE=1: the device does not support this. */
 int hipStreamWriteValue32(void *stream, uint64_t to, uint32_t value, unsigned flags)
 {
     const char *no = getenv("TD_FAKE_HIP_NO_WRITE");
