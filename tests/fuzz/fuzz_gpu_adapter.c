@@ -1,7 +1,10 @@
-/* fuzz_gpu_adapter.c - launches of kernels with any name and any parameters: PLACEHOLDER.
+/* fuzz_gpu_adapter.c - fuzz the adapters (kernels/adapters) with launches of any kernel name and
+ * any parameters: no adapter knows the launch, or the op that the adapter reads from it is
+ * consistent.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Input: a symbol and a NUL; sizes of the parameters, a byte each, and a zero; the parameter block. */
+ * Input: a symbol and a NUL; the sizes of the parameters, a byte each, and a zero; the parameter
+ * block. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +12,7 @@
 #include "kernels/gpucode/mangled.h"
 #include "tests/fuzz/fuzz_main.h"
 
-/* As a compiler lays them out. */
+/* Lay out the parameters as a compiler does. */
 static int read_params(const uint8_t *data, size_t n, struct td_gpu_param *params)
 {
     uint32_t at = 0;

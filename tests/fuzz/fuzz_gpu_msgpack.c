@@ -1,4 +1,5 @@
-/* fuzz_gpu_msgpack.c - MessagePack and AMD's kernel metadata in it, of any bytes: no crash, the cursor stays inside, what is read is in bounds.
+/* fuzz_gpu_msgpack.c - fuzz the readers of MessagePack and of AMD's kernel metadata in it: no
+ * crash, the cursor stays inside, and what they return lies within the input.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gpucode/hsaco.h"
 #include "kernels/gpucode/msgpack.h"

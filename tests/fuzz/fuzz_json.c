@@ -1,4 +1,5 @@
-/* fuzz_json.c - JSON and redaction on any bytes: no crash; what was parsed prints to the same tree; redaction keeps length and validity.
+/* fuzz_json.c - fuzz JSON and redaction: no crash; a parsed tree prints to text that parses to the
+ * same tree; redaction keeps the length and the validity.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* fuzz_manifest.c - manifests and the lines of exchanges, steps and ops: no crash; a record that is read is written and read again alike.
+/* fuzz_manifest.c - fuzz the readers of manifests and of the records of exchanges, steps and ops:
+ * no crash; a record that is read can be written and read again with the same content.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* fuzz_metrics.c - /metrics of any server: no crash, bounded, and a snapshot has not moved against itself.
+/* fuzz_metrics.c - fuzz the reader of a server's /metrics: no crash, bounded memory, and a snapshot
+ * compared with itself has not changed.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

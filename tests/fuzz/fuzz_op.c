@@ -1,8 +1,9 @@
-/* fuzz_op.c - any recorded op that passes its kind's check: reference and kernel touch its tensors' memory and nothing beyond.
+/* fuzz_op.c - fuzz the operators with any recorded op that passes the check of its kind: the
+ * reference and the kernels access the memory of its tensors and nothing beyond.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An input is a line of ops.jsonl.zst. Its tensors get memory that ends at a page nobody may touch. Few mutations of a line are lines,
- * so those that are get some more changes of their numbers. */
+ * Input: a line of ops.jsonl.zst. The tensors' memory ends at a page without access. Few mutations
+ * of a line are still lines, so each valid line also gets some changes of its numbers. */
 #include "common/hash.h"
 #include "common/json.h"
 #include "format/records.h"

@@ -1,7 +1,9 @@
-/* fuzz_vllm_layout.c - vLLM's packed weights from any bytes: refused with a sentence, or unpacked so that packing gives the bytes again.
+/* fuzz_vllm_layout.c - fuzz the unpacking of vLLM's packed weights (model/vllm_layout.h): they are
+ * refused with a sentence, or unpacked so that packing gives the same bytes again.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Input: layout, blocks of outputs, k / 8, groups, k of a block / 4; then the arrays, repeated as often as they are long. */
+ * Input: layout, blocks of outputs, k / 8, groups, k of a block / 4; then the bytes of the arrays,
+ * repeated as needed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +15,7 @@ struct bytes { const uint8_t *data; size_t n, at; };
 
 static void *copy_bytes(struct bytes *b, size_t n)
 {
-    uint8_t *p = malloc(n ? n : 1);       /* of the very size that was announced: reading further is seen */
+    uint8_t *p = malloc(n ? n : 1);       /* exactly n bytes: a sanitizer sees a read past them */
     size_t i;
 
     for (i = 0; i < n; i++)

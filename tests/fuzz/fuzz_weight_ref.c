@@ -1,7 +1,9 @@
-/* fuzz_weight_ref.c - weights that an op has by reference, from any checkpoint: refused with a sentence, or bytes that are all there.
+/* fuzz_weight_ref.c - fuzz weights that an op holds by reference to a checkpoint: the reference is
+ * refused with a sentence, or gives bytes that can all be read.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Input: a line of ops.jsonl.zst; a line of tensors (tensors.h); their bytes. Each reference is also tried with other transforms, slices and shapes. */
+ * Input: a line of ops.jsonl.zst; a line of tensors (tensors.h); their bytes. Each reference is
+ * also tried with other transforms, slices and shapes. */
 #include <stdlib.h>
 #include <string.h>
 
