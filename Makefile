@@ -192,14 +192,14 @@ $(O)/tests/helpers/lib_fake_cuda.so: $(call obj,$(wildcard tests/helpers/fake_cu
 $(O)/tests/helpers/lib_fake_hip.so: $(call obj,$(wildcard tests/helpers/fake_cuda/*.c tests/helpers/fake_hip/*.c)) $(LIBTD)
 $(O)/tests/helpers/lib_fake_hip.so: SO_FLAGS := -Wl,-soname,libamdhip64.so.6 $(LDLIBS)
 $(O)/tests/helpers/lib_fake_simt.so: $(LIBTD)
-$(O)/tests/helpers/lib_fake_cublas_whole.so: $(O)/tests/helpers/lib_fake_cublas.o
-$(O)/tests/helpers/lib_fake_cublas.so $(O)/tests/helpers/lib_fake_cublas_whole.so: SO_FLAGS := -Wl,-soname,libcublas.so.13
+$(O)/tests/helpers/lib_fake_cublas_with_lt.so: $(O)/tests/helpers/lib_fake_cublas.o
+$(O)/tests/helpers/lib_fake_cublas.so $(O)/tests/helpers/lib_fake_cublas_with_lt.so: SO_FLAGS := -Wl,-soname,libcublas.so.13
 $(O)/tests/helpers/lib_fake_cublaslt.so: SO_FLAGS := -Wl,-soname,libcublasLt.so.13
-$(O)/tests/helpers/lib_gpu_model.so: $(LIBTD) $(O)/tests/helpers/lib_fake_cublas.so
-$(O)/tests/helpers/lib_gpu_model.so: SO_FLAGS := $(LDLIBS)
-$(O)/tests/helpers/lib_model_hipblas.so: $(O)/tests/helpers/lib_fake_hip.so
-$(O)/tests/helpers/lib_model_hipblas.so: SO_FLAGS := -Wl,-soname,libhipblas.so.2
-$(O)/tests/helpers/lib_hip_model.so: $(LIBTD) $(O)/tests/helpers/lib_model_hipblas.so $(O)/tests/helpers/lib_fake_hip.so
+$(O)/tests/helpers/lib_cuda_model.so: $(LIBTD) $(O)/tests/helpers/lib_fake_cublas.so
+$(O)/tests/helpers/lib_cuda_model.so: SO_FLAGS := $(LDLIBS)
+$(O)/tests/helpers/lib_hip_model_blas.so: $(O)/tests/helpers/lib_fake_hip.so
+$(O)/tests/helpers/lib_hip_model_blas.so: SO_FLAGS := -Wl,-soname,libhipblas.so.2
+$(O)/tests/helpers/lib_hip_model.so: $(LIBTD) $(O)/tests/helpers/lib_hip_model_blas.so $(O)/tests/helpers/lib_fake_hip.so
 $(O)/tests/helpers/lib_hip_model.so: SO_FLAGS := $(LDLIBS)
 $(O)/tests/helpers/lib_gptq_image.o: tests/unit/data/gptq_other.fatbin tests/unit/data/gptq_like.fatbin
 $(O)/tests/helpers/lib_hip_model.o: tests/unit/data/tap_like.hsaco

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""read_fixture.py - read a fixture with numpy and zstandard alone, written from docs/format.md.
+"""read_fixture.py - an independent reader of fixtures, written from docs/format.md with numpy and
+zstandard.
 
 SPDX-License-Identifier: Apache-2.0
-It shares no code with Tapedeck: where the two disagree, one of them or the page is wrong.
-Checksums are compared when the module xxhash is there (Debian: python3-xxhash).
+It shares no code with Tapedeck. If the two disagree, one of them or the document is wrong; case 031
+compares them. Checksums are compared if the module xxhash is installed (Debian: python3-xxhash).
 
-  read_fixture.py FIXTURE            one JSON line per record: {"stream": name, ...}, then blobs, then sums
-  read_fixture.py FIXTURE --quiet    only the sums
+  read_fixture.py FIXTURE            one JSON line for each record ({"stream": name, ...}), then one
+                                     for each blob, then the sums
+  read_fixture.py FIXTURE --quiet    the sums only
 """
 import base64
 import json
@@ -39,7 +41,7 @@ def hash128(data):
 
 
 def frames(data, kind):
-    """Raw bytes and record count of each frame of a stream file."""
+    """Yield raw bytes and number of records of each frame of a stream file."""
     at, due = 0, 0
     while at < len(data):
         if len(data) - at < 56:
@@ -70,7 +72,7 @@ def wire(raw):
 
 
 def blobs(data):
-    """Every blob: hash as written, raw bytes. Walks the headers; the index is not needed."""
+    """Yield hash, encoding and raw bytes of each blob. Walks the headers; does not use the index."""
     at = 0
     while at < len(data):
         if data[at + 8:at + 16] == b"TDBLEND1":

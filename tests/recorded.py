@@ -1,4 +1,5 @@
-# recorded.py - a fixture that the tap filled, for the look.py of e2e cases: read with zstd and json alone, nothing of Tapedeck's.
+# recorded.py - read a fixture that the tap filled, for the look.py of e2e cases: its ops, steps and
+# ledger, and checks that hold for every recording. Uses zstd and json, and no code of Tapedeck.
 # SPDX-License-Identifier: Apache-2.0
 import collections, json, subprocess
 
@@ -18,14 +19,14 @@ class Recorded:
         return self.sums.get(name, {"n": 0})["n"]
 
     def balance(self):
-        """What was seen is kept or dropped, and what was kept is there."""
+        """Every op and step that the tap saw is stored or counted as dropped, and every stored one is there."""
         for what, there in ("ops", self.ops), ("steps", self.steps):
             dropped = sum(v["n"] for k, v in self.sums.items() if k.startswith(f"{what}.dropped."))
             assert self.count(f"{what}.seen") == self.count(f"{what}.kept") + dropped, self.sums
             assert self.count(f"{what}.kept") == len(there), (what, len(there))
 
     def layers(self, n=28):
-        """The layers of a step: each has all n once, in the same order, under their names."""
+        """The names of the n layers. Every step must have each layer once, in the same order."""
         by_step = collections.defaultdict(list)
         for op in self.ops:
             by_step[op["step"]].append(op["layer"])
@@ -35,7 +36,7 @@ class Recorded:
         return layers
 
     def launches(self):
-        """Those of the ops are those that the tap knew, and all that it saw have names."""
+        """The launches of all ops must be the launches that the tap knew, and every launch it saw has a name."""
         mine = sum(len(op["impl"]["launches"]) for op in self.ops)
         assert mine == sum(k["launches"] for k in self.tap["kernels"] if k["recorded"]) == self.count("launches.known"), mine
         assert sum(k["launches"] for k in self.tap["kernels"]) == self.count("launches.seen")

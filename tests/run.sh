@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# run.sh - run the unit tests, the fuzzers' corpora and the end-to-end cases; the last line counts them.
+# run.sh - run the unit tests, the fuzzers on their corpora, and the end-to-end cases. The last line
+# gives the counts.
 # usage: BIN=.. LIB=.. O=.. [JOBS=N] tests/run.sh [--update] [WORD]     (called by `make check`)
-# N run at a time (default: as many as there are cores, at most 4; much of their time is waiting); what each says is shown in their order.
-# A case is tests/e2e/NNN-what/cmd, run by bash in an empty folder with ROOT, BIN, LIB, O, T (its folder) set:
-#   expected  its standard output, to the letter (--update writes it)      exit  its exit status when it is not 0
-#   a status of 77 is a skip: the last line of its output says why.
+#   WORD      run only the tests whose path contains WORD
+#   --update  write each case's output to its file `expected`
+#   JOBS      number of tests that run at once (default: number of cores, at most 4)
+# A case is tests/e2e/NNN-what/cmd. bash runs it in an empty folder with ROOT, BIN, LIB, O and T
+# (the case's own folder) set. Beside cmd lie `expected`, the exact standard output, and `exit`, the
+# exit status if it is not 0. Status 77 is a skip: the last line of the output names the reason.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
@@ -22,7 +25,7 @@ set -m # each job has its own process group, and SIGINT as a program at a termin
 trap 'kill -TERM $(jobs -p | sed "s/^/-/") 2>/dev/null; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 
-# In a case, whose folder is $dir: what it came to, a line each, and what is shown.
+# Called in a test's own process: add the outcome to the tally in its folder $dir.
 pass() { echo "passed $1" >>"$dir/tally"; }
 skip() { echo "skipped ${2:-1} $1" >>"$dir/tally"; }
 fail() { echo "failed ${2:-1} $1" >>"$dir/tally"; printf '  FAIL  %s\n' "$1"; }
@@ -85,7 +88,7 @@ e2e() {
     fi
 }
 
-# What a case left running, or its time-out: all of this job's process group.
+# End what a case left running: all processes of this job's process group.
 end_group() {
     local group
     read -r _ _ _ _ group _ <"/proc/$BASHPID/stat"
@@ -93,7 +96,7 @@ end_group() {
     [ "$group" != "$BASHPID" ] || kill -TERM 0
 }
 
-# begin KIND PATH: run it beside the others, once there is room
+# begin KIND PATH: run the test in the background, once fewer than JOBS are running
 started=0 shown=0 names=()
 begin() {
     while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do wait -n; done
@@ -110,7 +113,7 @@ begin() {
     names[started]=$*
 }
 
-show() { # of those that have ended, in order
+show() { # print the output of tests that have ended, in the order of their start
     while [ -e "$scratch/$((shown + 1))/done" ]; do cat "$scratch/$((++shown))/shown"; done
 }
 
@@ -131,7 +134,7 @@ done
 wait
 show
 lost=0
-for i in $(seq $started); do # a case whose shell died says nothing of itself
+for i in $(seq $started); do # a test whose shell died has written no tally
     [ ! -e "$scratch/$i/done" ] || [ "$i" -le $shown ] || cat "$scratch/$i/shown"
     [ -e "$scratch/$i/done" ] || { cat "$scratch/$i/shown" 2>/dev/null; echo "failed: ${names[i]} did not come to an end"; lost=$((lost + 1)); rm -f "$scratch/$i/tally"; }
 done

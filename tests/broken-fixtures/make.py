@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""make.py - write the broken fixtures from the golden one: one fault each, and the sentence that must name it.
+"""make.py - write the broken fixtures: copies of the golden fixture with one fault each.
 
 SPDX-License-Identifier: Apache-2.0
-usage: make.py GOLDEN OUT     (needs the modules zstandard and xxhash; what it wrote is kept in git)
-Each folder OUT/<fault> has a neighbour OUT/<fault>.expect: every line must be found in a line of `fixture verify`'s report.
+usage: make.py GOLDEN OUT     (needs the modules zstandard and xxhash; its output is committed to git)
+Beside each folder OUT/<fault> lies OUT/<fault>.expect: each of its lines must occur in a line of
+`fixture verify`'s report.
 """
 import json
 import os

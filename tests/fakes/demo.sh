@@ -1,5 +1,8 @@
-# demo.sh - start and end the embedded server in end-to-end cases (source after nothing else: it brings lib.sh's fakes too).
-# Every server listens on a port of its own choice on the loopback and is ended by its own pid. SPDX-License-Identifier: Apache-2.0
+# demo.sh - functions for end-to-end cases that use the demo server: start and stop it, a small
+# suite, and `say`, which prints a program's stable output. Source it first; it also sources lib.sh
+# (the fake server). A server listens on the loopback, on a port that it chooses, and is ended by
+# its own pid.
+# SPDX-License-Identifier: Apache-2.0
 . "$ROOT/tests/fakes/lib.sh"
 model=${CHECKPOINTS:-$ROOT/demo/checkpoints}/gptq4
 [ -f "$model/config.json" ] || { echo "there is no demo/checkpoints/gptq4"; exit 77; }
@@ -28,7 +31,8 @@ demo_suite() { # three short prompts, two of them at once
 {"id":"three","category":"short","prompt":"Let there be","max_tokens":12,"concurrency":2}
 SUITE
 }
-# run a program; print its last line of results, its errors, and its exit code, without what differs from run to run
+# say COMMAND...: run a program; print its last line of results, its errors and its exit code,
+# without the parts that differ from run to run
 say() {
     local rc
     "$@" >say.out 2>say.err

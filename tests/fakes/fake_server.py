@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""A fake LLM server for tests: the shapes of several dialects, cut into pieces, broken on request. No model.
+"""fake_server.py - a fake LLM server without a model, for end-to-end cases of record, replay and
+the tap.
 
-Prints "listening on http://127.0.0.1:PORT", serves the loopback only, and ends by itself after --seconds.
-The answer to a prompt is fixed: token i of N has id 100+i and text " wI" ("!" and id 0 with --fault bang).
+It answers in the dialect of vLLM, llama.cpp, SGLang or OpenAI (--shape), in pieces (--split), or
+with a fault (--fault). The answer to a prompt is fixed: token i has id 100+i and text " wI" (id 0
+and "!" with --fault bang). With --gpu each answer also launches the GEMMs of a checkpoint's layers
+on a fake GPU, so that a tap has something to record. It prints "listening on
+http://127.0.0.1:PORT", serves the loopback only, and ends after --seconds. tests/fakes/lib.sh
+starts and stops it: fake_start OPTIONS...; `fake_server.py --help` lists the options.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -19,27 +24,30 @@ import time
 ap = argparse.ArgumentParser()
 ap.add_argument("--shape", choices=["vllm", "llamacpp", "openai", "sglang", "nothing"], default="vllm")
 ap.add_argument("--port", type=int, default=0)
-ap.add_argument("--split", type=int, default=0, help="bytes per socket write; 0: an event a write")
+ap.add_argument("--split", type=int, default=0, help="bytes in each socket write; 0: one event in each")
 ap.add_argument("--pause", type=float, default=0.0, help="seconds between events")
-ap.add_argument("--loading", type=float, default=0.0, help="answer 503 for so many seconds")
+ap.add_argument("--loading", type=float, default=0.0, help="answer 503 for so many seconds after the start")
 ap.add_argument("--key", default="", help="require Authorization: Bearer KEY")
 ap.add_argument("--fault", default="", choices=["", "detail", "flat", "stream-error", "hang", "nan", "bang", "strict", "redirect", "no-http", "mute", "refuse", "dead", "glyphs"])
 ap.add_argument("--refuse", default="", help="with --fault refuse: answer 400 to bodies with one of these members, comma separated")
-ap.add_argument("--vague", action="store_true", help="... and do not say which")
+ap.add_argument("--vague", action="store_true", help="with --fault refuse: do not name the member")
 ap.add_argument("--context", type=int, default=1024, help="max_model_len; llama.cpp's slots get half of it")
 ap.add_argument("--params", type=int, default=0, help="n_params of llama.cpp's /v1/models")
-ap.add_argument("--die-after", type=int, default=0, help="with so many answers begun, end in the middle of the next one")
+ap.add_argument("--die-after", type=int, default=0, help="end in the middle of an answer, after so many complete ones")
 ap.add_argument("--renamed", action="store_true", help="SGLang's /get_model_info and /get_server_info under their new names only")
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
-ap.add_argument("--worse", type=float, default=0.0, help="scored texts (prompt_logprobs) are so many nats a token less likely")
-ap.add_argument("--gpu", default="", help="lib_gpu_model.so: each answer launches the GEMMs of --model's layers on the fake driver")
-ap.add_argument("--library", default="", help="with --gpu: a library that is loaded too, as the one with the kernels is")
-ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": CUDA graphs that are captured at the start; of a pass that fits, the smallest is launched")
-ap.add_argument("--model", default="", help="a GPTQ checkpoint of 4 bits")
-ap.add_argument("--ranks", type=int, default=1, help="tensor parallel: so many worker processes, a GPU and a slice of each layer each")
-ap.add_argument("--rank", type=int, default=-1, help="be one of them: a number of rows a line on stdin is a forward pass")
-ap.add_argument("--true-passes", action="store_true", help="with --gpu: a pass for the prompt and one for each further token, no more; usage says how many words the prompt has")
-ap.add_argument("--overflow", default="", help="with --gpu: in answers to prompts with the word overflow, this layer's input is too large at the sixth event")
+ap.add_argument("--worse", type=float, default=0.0, help="make each token of a scored text so many nats less likely")
+ap.add_argument("--gpu", default="", help="lib_cuda_model.so or lib_hip_model.so: answers launch the GEMMs of --model's layers")
+ap.add_argument("--library", default="", help="with --gpu: also load this library, as a server loads its kernels")
+ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": capture a CUDA graph of each at the start; "
+                "a step runs in the smallest that fits")
+ap.add_argument("--model", default="", help="with --gpu: a 4-bit GPTQ checkpoint")
+ap.add_argument("--ranks", type=int, default=1, help="tensor parallel: so many worker processes, each with a GPU and a slice of each layer")
+ap.add_argument("--rank", type=int, default=-1, help="be one of these workers: each line on stdin is a step of so many rows")
+ap.add_argument("--true-steps", action="store_true", help="with --gpu: exactly one step for the prompt and one for each "
+                "further token; usage counts the prompt's words")
+ap.add_argument("--overflow", default="", help="with --gpu: this layer gets a too large input at the sixth event of an "
+                "answer, if the prompt contains the word overflow")
 ap.add_argument("--seconds", type=float, default=120)
 args = ap.parse_args()
 start = time.monotonic()
@@ -53,13 +61,13 @@ def checkpoint(path):
 
 
 def columns(data, rows, n, first, behind):
-    """Of `rows` rows of n elements alike, elements [first, behind)."""
+    """Columns [first, behind) of a matrix of `rows` rows of n elements."""
     size = len(data) // rows // n
     return b"".join(data[(r * n + first) * size:(r * n + behind) * size] for r in range(rows))
 
 
 def slices(name, words, n, groups, qweight, qzeros, scales):
-    """A rank's part, as Megatron and vLLM cut layers: o_proj and down_proj by rows (their inputs), all others by columns."""
+    """A rank's slice of a layer, as Megatron and vLLM cut it: o_proj and down_proj by rows (inputs), others by columns."""
     if args.ranks == 1:
         return words, n, groups, qweight, qzeros, scales
     r, of = args.rank, args.ranks
@@ -71,7 +79,7 @@ def slices(name, words, n, groups, qweight, qzeros, scales):
 
 
 def load(gpu):
-    """The layers of --model, each as the checkpoint has it; act-order as vLLM prepares it: rows sorted by group."""
+    """Give the layers of --model to the fake GPU. Act-order is prepared as vLLM does it: rows sorted by group."""
     tensors = checkpoint(args.model)
     v2 = json.load(open(args.model + "/config.json"))["quantization_config"]["checkpoint_format"] == "gptq_v2"
     names[:] = sorted(k[:-len(".qweight")] for k in tensors if k.endswith(".qweight"))
@@ -92,7 +100,7 @@ def load(gpu):
 
 gpu, engine, names = None, threading.Lock(), []
 workers = []
-if args.ranks > 1 and args.rank < 0:  # spawned, each with its title, as vLLM's multiproc executor has it
+if args.ranks > 1 and args.rank < 0:  # with the process titles of vLLM's multiproc executor
     for r in range(args.ranks):
         workers.append(subprocess.Popen([f"VLLM::Worker_TP{r}", __file__, "--gpu", args.gpu, "--model", args.model, "--ranks", str(args.ranks), "--rank", str(r)],
                                         executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"TD_GPU_MODEL_DEVICE": str(r)}))
@@ -112,21 +120,21 @@ elif args.gpu:
 if args.rank >= 0:
     print("ready", flush=True)
     for line in sys.stdin:
-        if gpu.gpu_model_pass(int(line)):
+        if gpu.gpu_model_step(int(line)):
             os._exit(1)
         print("done", flush=True)
     os._exit(0)
 
 
-def passes_of(event, first):
-    """How often a server computes one row to say this: once a token, but for the first, which the prompt's pass gave."""
-    if not args.true_passes:
+def steps_of(event, first):
+    """Steps of one row that an event needs: one for each token, none for the first, which the prompt's step gives."""
+    if not args.true_steps:
         return 1
     tokens = len(event["choices"][0].get("token_ids", [])) if isinstance(event, dict) and event["choices"] else 0
     return tokens - 1 if first else tokens
 
 
-def forward(rows, overflow=False):
+def run_step(rows, overflow=False):
     if workers:
         with engine:
             for w in workers:
@@ -139,7 +147,7 @@ def forward(rows, overflow=False):
         with engine:
             if overflow:
                 gpu.gpu_model_overflow(names.index(args.overflow))
-            if gpu.gpu_model_pass(rows):
+            if gpu.gpu_model_step(rows):
                 os._exit(1)
 
 
@@ -245,10 +253,10 @@ class Handler(socketserver.StreamRequestHandler):
         Handler.answers += 1
         self.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         words = len(str(req.get("prompt", "")).split()) or 1
-        forward(words)
+        run_step(words)
         for i, event in enumerate(self.events(path, req, n, headers)):
-            for _ in range(passes_of(event, i == 0)):
-                forward(1, args.overflow and i == 5 and "overflow" in str(req.get("prompt", "")))
+            for _ in range(steps_of(event, i == 0)):
+                run_step(1, args.overflow and i == 5 and "overflow" in str(req.get("prompt", "")))
             if args.pause:
                 time.sleep(args.pause)
             if args.fault == "hang" and i == 3:
@@ -262,7 +270,7 @@ class Handler(socketserver.StreamRequestHandler):
         self.send(b"0\r\n\r\n")
 
     def score(self, path, req):
-        """Prompt logprobs: those of a token depend on its id; the likeliest at each third place is token 7."""
+        """Answer with prompt logprobs. A token's logprob depends on its id; at every third place token 7 is likelier."""
         ids = req.get("prompt", req.get("input_ids"))
         if args.fault == "nan":  # Python's json of vLLM
             return self.reply(400, {"error": {"message": "Out of range float values are not JSON compliant: nan", "type": "BadRequestError", "code": 400}})
@@ -280,7 +288,7 @@ class Handler(socketserver.StreamRequestHandler):
                                 "usage": {"prompt_tokens": len(ids), "completion_tokens": 1, "total_tokens": len(ids) + 1}})
 
     def glyph(self, i):
-        """Three tokens make one glyph; the last of an answer may be cut within one."""
+        """The text of token i if three tokens make one glyph. An answer may end within a glyph."""
         return "\U0001f9ec" if i % 3 == 2 else ""
 
     def token(self, i):
@@ -354,7 +362,7 @@ class Handler(socketserver.StreamRequestHandler):
                 yield None
             i += k
         if req.get("stream_options", {}).get("include_usage"):
-            p = len(str(req.get("prompt", "")).split()) if args.true_passes else 3
+            p = len(str(req.get("prompt", "")).split()) if args.true_steps else 3
             yield {"id": rid, "choices": [], "usage": {"prompt_tokens": p, "completion_tokens": n, "total_tokens": p + n}, "system_fingerprint": "fp-fake"}
         yield b"[DONE]"
 

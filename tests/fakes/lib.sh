@@ -1,10 +1,12 @@
-# lib.sh - start and end fake servers in end-to-end cases; every one is ended by its own pid, and ends by itself anyway.
+# lib.sh - functions for end-to-end cases that use fake_server.py: fake_start, fake_stop, and
+# `exchanges`, which prints the stable part of a fixture's exchanges. A server is ended by its own
+# pid.
 # SPDX-License-Identifier: Apache-2.0
 fake_pids=
 fake_stop() { for p in $fake_pids; do kill "$p" 2>/dev/null && wait "$p" 2>/dev/null; done; fake_pids=; }
 trap fake_stop EXIT
 fake_start() { # options of fake_server.py; sets url and fake_pid
-    : >fake.out # or the last server's line is read before the new one starts
+    : >fake.out # else the line of the last server is read
     python3 "$ROOT/tests/fakes/fake_server.py" "$@" >fake.out 2>fake.err &
     fake_pid=$!
     fake_pids="$fake_pids $fake_pid"
@@ -17,7 +19,8 @@ fake_start() { # options of fake_server.py; sets url and fake_pid
     echo "the fake server did not start: $(cat fake.err)"
     exit 1
 }
-# what is stable of exchanges: one line for each kind of (phase, error, tokens, ids, logprobs, text)
+# exchanges FIXTURE: the number of exchanges of each kind (phase, error, tokens, ids, logprobs,
+# text)
 exchanges() {
     zstd -dcq "$1/exchanges.jsonl.zst" | python3 -c '
 import collections, json, sys

@@ -1,8 +1,11 @@
-/* fuzz_checkpoint.c - any checkpoint folder: refused with a sentence; or its GPTQ and AWQ layers can be read, and what a server has of them at run time
- * is found again and referred to such that the replayer gets the same bytes.
+/* fuzz_checkpoint.c - fuzz the reader of checkpoint folders (model/checkpoint.c) and the
+ * identification of weights. A folder is refused with a sentence, or all its GPTQ and AWQ layers
+ * can be read. The weights that a server would hold of a layer are identified again, and the
+ * reference to them gives the replayer the same bytes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Input: a line of config.json; a line of model.safetensors.index.json, or nothing; a line of tensors (tensors.h); their bytes. */
+ * Input: a line of config.json; a line of model.safetensors.index.json, or nothing; a line of
+ * tensors (tensors.h); their bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +17,12 @@
 #include "model/identify/fused_layers.h"
 #include "model/identify/identify_unpacked.h"
 #include "replayer/weight_ref.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/fuzz/tensors.h"
 
 static char folder[] = "/tmp/td-fuzz-XXXXXX";
 
-/* ---- the folder ---------------------------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static void remove_folder(void)
 {
@@ -62,7 +65,7 @@ static void fill_folder(struct td_fuzz_bytes in)
     td_buf_release(&file);
 }
 
-/* ---- what a server has of it --------------------------------------------------------------------------------------- */
+/* ---- what a server has of it ----------------------------------------------------------------- */
 
 static void put_bits(uint32_t *words, int bits, int64_t i, unsigned v)
 {
@@ -82,7 +85,8 @@ static struct td_gptq_weight as_gptq(const struct td_gptq_weight *layer, uint32_
     return g;
 }
 
-/* Its inputs from k0 and outputs [n0, n0 + n) become all inputs and the outputs from `to` on of w. */
+/* Its inputs from k0 and outputs [n0, n0 + n) become all inputs and the outputs from `to` on of
+ * w. */
 static void put_part(struct td_gptq_unpacked *w, int64_t to, const struct td_gptq_weight *layer, int64_t k0, int64_t n0, int64_t n)
 {
     uint32_t *words;
@@ -127,7 +131,8 @@ static int64_t find_parts(const struct td_checkpoint *ck, const struct td_fused 
     return n;
 }
 
-/* Of this layer, or of those that are stacked into it: what one rank of `ranks` has that share the outputs, or the inputs. */
+/* Identify the weight that one rank of `ranks` holds of a layer, or of the layers fused into one.
+ * The ranks share the inputs or the outputs. */
 static void identify_share(struct td_layer_index *l, const struct td_fused *f, int ranks, bool inputs, int rank)
 {
     const struct td_gptq_weight *part[TD_FUSED_PARTS], *first;
@@ -164,7 +169,7 @@ static void identify_all(struct td_layer_index *l, const struct td_fused *f)
     }
 }
 
-/* ---- reading it ---------------------------------------------------------------------------------------------------- */
+/* ---- reading it ------------------------------------------------------------------------------ */
 
 static void read_layer(struct td_layer_index *l, const struct td_checkpoint_layer *layer)
 {

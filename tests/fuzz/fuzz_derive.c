@@ -1,13 +1,15 @@
-/* fuzz_derive.c - the deriver on any wire log: no crash, nothing lost, the exchange can be written and read back.
+/* fuzz_derive.c - fuzz the deriver of exchanges (wire/derive.c) with any wire log: no crash,
+ * nothing lost, and each exchange can be written and read back.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Input: records of  direction (1 byte, modulo 3)  stream (1 byte, modulo 4)  length (2 bytes, low first)  bytes. */
+ * Input: records of  direction (1 byte, modulo 3)  stream (1 byte, modulo 4)  length (2 bytes, low
+ * first)  bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "wire/collapse.h"
 #include "wire/derive.h"
 

@@ -1,11 +1,12 @@
-/* fuzz_frames.c - the reader of stream files on any bytes: no crash, an end, and what is read has valid checksums.
+/* fuzz_frames.c - fuzz the reader of stream files (format/frames.c): no crash, it comes to an end,
+ * and every frame that it returns has valid checksums.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/bytes.h"
 #include "format/frames.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static void walk(const uint8_t *data, size_t n)
 {
@@ -25,7 +26,8 @@ static void walk(const uint8_t *data, size_t n)
     td_frames_close(&f);
 }
 
-/* Random bytes never have valid checksums: make the first frame's right, so that what lies behind them is reached. */
+/* Random bytes never have valid checksums: make the first frame's right, so that what lies
+ * behind them is reached. */
 static void walk_believed(const uint8_t *data, size_t n)
 {
     uint8_t *copy = malloc(n);

@@ -1,11 +1,12 @@
-/* fuzz_gguf.c - the reader of GGUF on any bytes: no crash, and every byte that it hands out is there.
+/* fuzz_gguf.c - fuzz the reader of GGUF files (model/gguf.h): no crash, and every byte of a tensor
+ * that it returns can be read.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/hash.h"
 #include "model/gguf.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static volatile uint64_t all; /* so that every byte is read */
 

@@ -1,16 +1,19 @@
-/* fuzz_gpu_adapter.c - launches of kernels with any name and any parameters: no row knows them, or what it reads of them fits together.
+/* fuzz_gpu_adapter.c - fuzz the adapters (kernels/adapters) with launches of any kernel name and
+ * any parameters: no adapter knows the launch, or the op that the adapter reads from it is
+ * consistent.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Input: a symbol and a NUL; sizes of the parameters, a byte each, and a zero; the parameter block. */
+ * Input: a symbol and a NUL; the sizes of the parameters, a byte each, and a zero; the parameter
+ * block. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/adapters/adapters.h"
 #include "kernels/gpucode/mangled.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
-/* As a compiler lays them out. */
-static int take_params(const uint8_t *data, size_t n, struct td_gpu_param *params)
+/* Lay out the parameters as a compiler does. */
+static int read_params(const uint8_t *data, size_t n, struct td_gpu_param *params)
 {
     uint32_t at = 0;
     int i;
@@ -44,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     const uint8_t *end = memchr(data, 0, n);
     struct td_gpu_param params[TD_GPU_PARAMS];
-    const struct td_gpu_adapter *row;
+    const struct td_gpu_adapter *adapter;
     struct td_gpu_values v;
     struct td_gpu_work w;
     int n_params, i;
@@ -52,13 +55,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!end)
         return 0;
     n -= (size_t)(end + 1 - data);
-    n_params = take_params(end + 1, n, params);
-    row = td_gpu_adapter_find((const char *)data, params, n_params, NULL);
+    n_params = read_params(end + 1, n, params);
+    adapter = td_gpu_adapter_find((const char *)data, params, n_params, NULL);
     for (i = 0; i < 14; i++)
         td_gpu_symbol_argument((const char *)data, i);
     end += 1 + n_params + 1;
     n = n > (size_t)n_params ? n - (size_t)n_params - 1 : 0;
-    if (row && td_gpu_values_read(row, params, NULL, n ? end : NULL, n, &v) && td_gpu_work_read(row, &v, &w))
+    if (adapter && td_gpu_values_read(adapter, params, NULL, n ? end : NULL, n, &v) && td_gpu_work_read(adapter, &v, &w))
         expect_sane(&w);
     return 0;
 }

@@ -1,7 +1,8 @@
-/* fuzz_gpu_elf.c - ELF files: cubins, AMD code objects, host objects with .nv_fatbin; any bytes: no crash, and what is read is in bounds.
+/* fuzz_gpu_elf.c - fuzz the reader of GPU code in ELF files (cubins, AMD code objects, host objects
+ * with .nv_fatbin): no crash, and what it returns lies within the file.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fuzz/gpu_image.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {

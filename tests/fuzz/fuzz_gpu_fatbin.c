@@ -1,7 +1,8 @@
-/* fuzz_gpu_fatbin.c - fat binaries and bundles: containers, entries, packed and raw, PTX; any bytes: no crash, and what is read is in bounds.
+/* fuzz_gpu_fatbin.c - fuzz the reader of fat binaries and bundles (containers, entries, compressed
+ * or not, PTX): no crash, and what it returns lies within the file.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fuzz/gpu_image.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {

@@ -1,20 +1,21 @@
-/* fuzz_gpu_msgpack.c - MessagePack and AMD's kernel metadata in it, of any bytes: no crash, the cursor stays inside, what is read is in bounds.
+/* fuzz_gpu_msgpack.c - fuzz the readers of MessagePack and of AMD's kernel metadata in it: no
+ * crash, the cursor stays inside, and what they return lies within the input.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gpucode/hsaco.h"
 #include "kernels/gpucode/msgpack.h"
 #include "tests/fuzz/gpu_image.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static void walk(const uint8_t *data, size_t n)
 {
-    struct td_msgpack m = {data, data + n}, whole = m;
+    struct td_msgpack m = {data, data + n}, skipped = m;
     struct td_msgpack_value v;
-    bool ok = td_msgpack_skip(&whole);
+    bool ok = td_msgpack_skip(&skipped);
 
-    while (m.p < whole.p && td_msgpack_next(&m, &v))
+    while (m.p < skipped.p && td_msgpack_next(&m, &v))
         if (v.len)
             td_fuzz_sum += td_hash64(v.str, v.len);
-    if (m.p > m.end || whole.p > whole.end || (ok && m.p != whole.p))
+    if (m.p > m.end || skipped.p > skipped.end || (ok && m.p != skipped.p))
         abort();
 }
 

@@ -1,4 +1,5 @@
-/* fuzz_json.c - JSON and redaction on any bytes: no crash; what was parsed prints to the same tree; redaction keeps length and validity.
+/* fuzz_json.c - fuzz JSON and redaction: no crash; a parsed tree prints to text that parses to the
+ * same tree; redaction keeps the length and the validity.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -6,9 +7,9 @@
 #include "common/json.h"
 #include "format/redact_json.h"
 #include "format/redact_words.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
-static void print(const cJSON *v, struct td_buf *b)
+static void print_json(const cJSON *v, struct td_buf *b)
 {
     struct td_jw w;
 
@@ -22,12 +23,12 @@ static void check_roundtrip(const cJSON *tree)
     struct td_buf a = TD_BUF_INIT(1 << 26), b = TD_BUF_INIT(1 << 26);
     cJSON *again;
 
-    print(tree, &a);
+    print_json(tree, &a);
     if (!a.failed) { /* deeper than the writer goes */
         again = td_json_parse(td_buf_str(&a), a.len, NULL);
         if (!again)
             abort();
-        print(again, &b);
+        print_json(again, &b);
         if (a.len != b.len || memcmp(a.data, b.data, a.len))
             abort();
         cJSON_Delete(again);

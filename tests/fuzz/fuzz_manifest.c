@@ -1,4 +1,5 @@
-/* fuzz_manifest.c - manifests and the lines of exchanges, steps and ops: no crash; a record that is read is written and read again alike.
+/* fuzz_manifest.c - fuzz the readers of manifests and of the records of exchanges, steps and ops:
+ * no crash; a record that is read can be written and read again with the same content.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "common/json.h"
 #include "format/manifest.h"
 #include "format/records.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 union record { struct td_exchange x; struct td_step s; struct td_op op; };
 

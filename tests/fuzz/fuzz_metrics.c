@@ -1,9 +1,10 @@
-/* fuzz_metrics.c - /metrics of any server: no crash, bounded, and a snapshot has not moved against itself.
+/* fuzz_metrics.c - fuzz the reader of a server's /metrics: no crash, bounded memory, and a snapshot
+ * compared with itself has not changed.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "wire/metrics.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

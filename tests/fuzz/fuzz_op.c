@@ -1,15 +1,16 @@
-/* fuzz_op.c - any recorded op that passes its kind's check: reference and kernel touch its tensors' memory and nothing beyond.
+/* fuzz_op.c - fuzz the operators with any recorded op that passes the check of its kind: the
+ * reference and the kernels access the memory of its tensors and nothing beyond.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An input is a line of ops.jsonl.zst. Its tensors get memory that ends at a page nobody may touch. Few mutations of a line are lines,
- * so those that are get some more changes of their numbers. */
+ * Input: a line of ops.jsonl.zst. The tensors' memory ends at a page without access. Few mutations
+ * of a line are still lines, so each valid line also gets some changes of its numbers. */
 #include "common/hash.h"
 #include "common/json.h"
 #include "format/records.h"
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/op_kinds.h"
 #include "kernels/providers/providers.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 
 #define MAX_BYTES 65536
@@ -17,7 +18,7 @@
 
 struct memory { struct guarded g[TD_OP_MAX_TENSORS + 1]; int n; };
 
-static void take_tensor(const struct td_tensor_rec *r, struct td_tensor *t, struct memory *m)
+static void make_tensor(const struct td_tensor_rec *r, struct td_tensor *t, struct memory *m)
 {
     int64_t need;
 
@@ -48,9 +49,9 @@ static void take_op(const struct td_op *rec, struct td_op_call *op, struct memor
             op->attrs[op->n_attrs++].value = td_json_i64(a, 0);
         }
     for (int t = 0; t < rec->n_in && t < TD_OP_MAX_TENSORS; t++)
-        take_tensor(&rec->in[t], &op->in[op->n_in++], m);
+        make_tensor(&rec->in[t], &op->in[op->n_in++], m);
     if (rec->has_out)
-        take_tensor(&rec->out, &op->out, m);
+        make_tensor(&rec->out, &op->out, m);
 }
 
 static double work_of(const struct td_op_call *op)

@@ -1,11 +1,12 @@
-/* fuzz_pack.c - the reader of blob packs on any bytes: no crash, and a blob that is read has the hash it is named by.
+/* fuzz_pack.c - fuzz the reader of blob packs (format/pack.c): no crash, and a blob that is read
+ * has the hash that names it.
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/bytes.h"
 #include "format/pack.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 
 static void read_blobs(struct td_pack *pk)
 {
@@ -43,7 +44,8 @@ static void walk(const uint8_t *data, size_t n)
     td_buf_release(&stored);
 }
 
-/* Make the checksums of the first frame and of the trailer right, so that what lies behind them is reached. */
+/* Make the checksums of the first frame and of the trailer right, so that what lies behind them
+ * is reached. */
 static void walk_believed(const uint8_t *data, size_t n)
 {
     uint8_t *copy = malloc(n), *end = copy + n - TD_PACK_TRAILER;

@@ -1,10 +1,12 @@
-/* fuzz_safetensors.c - the reader of safetensors on any bytes: no crash, and every byte that it hands out is there.
+/* fuzz_safetensors.c - fuzz the reader of safetensors files: no crash, and every byte of a tensor
+ * that it returns can be read.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The file ends at a page nobody may touch: the parser of its header is a library that no sanitizer looks into. */
+ * The file ends at a page without access, because the parser of its header is a library that no
+ * sanitizer checks. */
 #include "common/hash.h"
 #include "model/safetensors.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/unit/kernels/gptq_gemm/gptq_case.h"
 
 static volatile uint64_t all; /* so that every byte is read */

@@ -1,12 +1,11 @@
-/* fuzz_sse.c - the SSE and HTTP parsers on any bytes in any pieces: no crash, and the same events however they are cut.
- * SPDX-License-Identifier: Apache-2.0
- *
- * Alone it replays tests/fuzz/corpus/sse and a bounded number of mutations; with -fsanitize=fuzzer it is a libFuzzer target. */
+/* fuzz_sse.c - fuzz the SSE and HTTP parsers: no crash, and the same events however the bytes are
+ * cut into pieces.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "wire/http.h"
 #include "wire/sse.h"
 

@@ -1,11 +1,12 @@
-/* fuzz_tap_code.c - what a server's HIP runtime loads, read in the server: any bytes: no crash, and parameters lie where parameters may.
+/* fuzz_tap_code.c - fuzz the tap's reader of code objects, which runs inside a server whenever its
+ * HIP runtime loads code: no crash, and every parameter has a size and a valid offset.
  * SPDX-License-Identifier: Apache-2.0
  *
- * corpus/tap_code: the code object for gfx90a out of tests/unit/data/tap_like.hsaco. */
+ * corpus/tap_code holds the code object for gfx90a of tests/unit/data/tap_like.hsaco. */
 #include <stdlib.h>
 
 #include "recorder/tap/hip/hip_code.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/helpers/fake_gptq.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

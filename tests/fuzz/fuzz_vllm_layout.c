@@ -1,19 +1,21 @@
-/* fuzz_vllm_layout.c - vLLM's packed weights from any bytes: refused with a sentence, or unpacked so that packing gives the bytes again.
+/* fuzz_vllm_layout.c - fuzz the unpacking of vLLM's packed weights (model/vllm_layout.h): they are
+ * refused with a sentence, or unpacked so that packing gives the same bytes again.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Input: layout, blocks of outputs, k / 8, groups, k of a block / 4; then the arrays, repeated as often as they are long. */
+ * Input: layout, blocks of outputs, k / 8, groups, k of a block / 4; then the bytes of the arrays,
+ * repeated as needed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/vllm_layout.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/unit/model/vllm_pack.h"
 
 struct bytes { const uint8_t *data; size_t n, at; };
 
-static void *take(struct bytes *b, size_t n)
+static void *copy_bytes(struct bytes *b, size_t n)
 {
-    uint8_t *p = malloc(n ? n : 1);       /* of the very size that was announced: reading further is seen */
+    uint8_t *p = malloc(n ? n : 1);       /* exactly n bytes: a sanitizer sees a read past them */
     size_t i;
 
     for (i = 0; i < n; i++)
@@ -56,9 +58,9 @@ static void check(int rc, const struct td_error *err)
 static void try_int4(struct bytes *b, int64_t n, int64_t k, int64_t groups, int64_t bk)
 {
     size_t size = bk && k % bk == 0 ? (size_t)(n / 32 * (k / bk) * (bk * 16 + 128)) : 0, all = (size_t)(n * groups);
-    uint8_t *w = take(b, size), *again = malloc(size + 1);
-    int8_t *zeros = take(b, all), *zeros2 = malloc(all + 1);
-    float *scales = take(b, all * 4), *scales2 = malloc(all * 4 + 1);
+    uint8_t *w = copy_bytes(b, size), *again = malloc(size + 1);
+    int8_t *zeros = copy_bytes(b, all), *zeros2 = malloc(all + 1);
+    float *scales = copy_bytes(b, all * 4), *scales2 = malloc(all * 4 + 1);
     struct td_error err = {0};
     struct td_gptq_unpacked out;
     struct pack_in in;
@@ -78,8 +80,8 @@ static void try_int4(struct bytes *b, int64_t n, int64_t k, int64_t groups, int6
 static void try_wna16(struct bytes *b, int64_t n, int64_t k, int64_t groups)
 {
     size_t size = (size_t)(n / 16 * 2 * k) * 4;
-    uint32_t *w = take(b, size), *zeros = take(b, (size_t)(groups * (n / 8)) * 4), *again = malloc(size + 1);
-    uint16_t *scales = take(b, (size_t)(groups * n) * 2);
+    uint32_t *w = copy_bytes(b, size), *zeros = copy_bytes(b, (size_t)(groups * (n / 8)) * 4), *again = malloc(size + 1);
+    uint16_t *scales = copy_bytes(b, (size_t)(groups * n) * 2);
     struct td_error err = {0};
     struct td_gptq_unpacked out;
     struct pack_in in;

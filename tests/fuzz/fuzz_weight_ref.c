@@ -1,14 +1,16 @@
-/* fuzz_weight_ref.c - weights that an op has by reference, from any checkpoint: refused with a sentence, or bytes that are all there.
+/* fuzz_weight_ref.c - fuzz weights that an op holds by reference to a checkpoint: the reference is
+ * refused with a sentence, or gives bytes that can all be read.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Input: a line of ops.jsonl.zst; a line of tensors (tensors.h); their bytes. Each reference is also tried with other transforms, slices and shapes. */
+ * Input: a line of ops.jsonl.zst; a line of tensors (tensors.h); their bytes. Each reference is
+ * also tried with other transforms, slices and shapes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/hash.h"
 #include "format/records.h"
 #include "replayer/weight_ref.h"
-#include "tests/fuzz/replay.h"
+#include "tests/fuzz/fuzz_main.h"
 #include "tests/fuzz/tensors.h"
 
 static volatile uint64_t all; /* so that every byte is read */

@@ -1,4 +1,5 @@
-/* gpu_image.h - what the fuzzers of GPU code share: everything that an image hands out is read, and what is promised of it is checked.
+/* gpu_image.h - what the fuzzers of GPU code share: read everything that an image gives, and check
+ * what its headers promise.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_FUZZ_GPU_IMAGE_H
 #define TD_TESTS_FUZZ_GPU_IMAGE_H
@@ -9,7 +10,7 @@
 #include "common/hash.h"
 #include "kernels/gpucode/image_find.h"
 
-static volatile uint64_t td_fuzz_sum; /* so that every byte is read */
+static volatile uint64_t td_fuzz_sum; /* sums all bytes, so that each is read */
 
 static inline void td_fuzz_kernel(const struct td_gpu_kernel *k)
 {
@@ -23,7 +24,7 @@ static inline void td_fuzz_kernel(const struct td_gpu_kernel *k)
     }
 }
 
-/* Of an entry that was read: kernels, their bounds; the code itself. */
+/* Read an entry of an image: its kernels with their bounds, and its code. */
 static inline void td_fuzz_entry(struct td_gpu_image *img, int i)
 {
     const struct td_gpu_kernel_list *list;

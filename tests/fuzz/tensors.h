@@ -1,4 +1,5 @@
-/* tensors.h - a safetensors file made of a line {"name": ["I32", 8, 16], ...}: its offsets fit, so that names, types and shapes are what is tried.
+/* tensors.h - make a safetensors file from a line {"name": ["I32", 8, 16], ...}. The offsets are
+ * made to fit, so that a fuzzer tries names, types and shapes.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_FUZZ_TENSORS_H
 #define TD_TESTS_FUZZ_TENSORS_H
@@ -11,7 +12,7 @@
 #include "common/json.h"
 #include "model/dtype.h"
 
-#define TD_FUZZ_TENSOR_BYTES 16384 /* at most; a larger one gets none, and is refused */
+#define TD_FUZZ_TENSOR_BYTES 16384 /* a larger tensor gets no bytes, and the reader must refuse it */
 
 struct td_fuzz_bytes { const uint8_t *data; size_t n; };
 
@@ -36,7 +37,7 @@ static inline size_t td_fuzz_tensor_bytes(const cJSON *tensor)
     return n > 0 && n <= TD_FUZZ_TENSOR_BYTES ? (size_t)n : 0;
 }
 
-/* Type and shape become an entry of the header; the size is what they need. */
+/* Make the header's entry of a tensor from its type and shape. */
 static inline cJSON *td_fuzz_entry(const cJSON *tensor, size_t at, size_t size)
 {
     cJSON *entry = cJSON_CreateObject(), *shape = cJSON_Duplicate(tensor, true);
@@ -47,7 +48,7 @@ static inline cJSON *td_fuzz_entry(const cJSON *tensor, size_t at, size_t size)
     return entry;
 }
 
-/* The file; `data` is repeated as often as the tensors need it. */
+/* Write the file to out; `data` is repeated to fill the tensors. */
 static inline void td_fuzz_tensors(struct td_fuzz_bytes line, struct td_fuzz_bytes data, struct td_buf *out)
 {
     cJSON *tensors = td_json_parse((const char *)line.data, line.n, NULL), *header = cJSON_CreateObject(), *tensor;

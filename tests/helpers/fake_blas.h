@@ -1,10 +1,16 @@
-/* fake_blas.h - what the look-alikes of cuBLAS and hipBLAS have in common: a handle, and C = A W and C = A W' on the fake driver.
+/* fake_blas.h - the part that the fake cuBLAS and the fake hipBLAS share: a handle, and the kernels
+ * for C = A W and C = A W' on the fake driver.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A handle that was made here finds the driver as the product's provider was told to (TD_CUDA_LIBRARY, TD_HIP_LIBRARY), where the real library finds it by
- * its usual name. TD_FAKE_BLAS says how it is wrong:
- *   half    adds in float16, sixteen products at a time, as Hgemm may              column  takes the next column of W in the columns from 64 on
- *   behind  writes one element behind C                                         refuse  says that something inside went wrong, and does nothing */
+ * The real library finds the driver by the driver's usual name. fake_blas_create() uses the driver
+ * library that TD_CUDA_LIBRARY or TD_HIP_LIBRARY names, because the provider under test loads that
+ * one.
+ *
+ * TD_FAKE_BLAS=<word> makes the products wrong:
+ *   half     round the sum to float16 after every sixteen products, as Hgemm may do
+ *   column   from column 64 on, use the next column of W
+ *   behind   write one element behind C
+ *   refuse   return an internal error and compute nothing */
 #ifndef TD_TESTS_HELPERS_FAKE_BLAS_H
 #define TD_TESTS_HELPERS_FAKE_BLAS_H
 
@@ -17,12 +23,20 @@
 #define FAKE_BLAS_PRODUCT "_Z17fake_blas_productPK6__halfS1_PS_iii"
 #define FAKE_BLAS_LINEAR "_Z16fake_blas_linearPK6__halfS1_PS_iiiiiiS1_"
 
-struct fake_blas { void *kernel, *stream; int mode; struct fake_blas *next; void *linear; }; /* mode 1: the factors lie on the device; what follows is of those made here */
+/* What a BLAS handle points to. `next` and `linear` are set in handles of fake_blas_create()
+ * only. */
+struct fake_blas {
+    void *kernel, *stream;
+    int mode;                          /* pointer mode; 1: alpha and beta lie on the device */
+    struct fake_blas *next;
+    void *linear;                      /* the kernel for C = A W' */
+};
 
-static void *fake_blas_driver;         /* NULL: that of the process */
+static void *fake_blas_driver;         /* NULL: use the driver that the process has loaded */
 static void *fake_blas_module;
-static struct fake_blas *fake_blas_handles; /* those that were not destroyed: of a device that a fault has ended nobody can */
-static float *fake_blas_held[2];       /* of a product that such a fault may have left in the middle */
+/* Handles not yet destroyed. A caller cannot destroy a handle after a fault ended the device. */
+static struct fake_blas *fake_blas_handles;
+static float *fake_blas_held[2];       /* operands in float; a fault may interrupt the product */
 
 __attribute__((destructor)) static void fake_blas_end(void)
 {
@@ -52,7 +66,7 @@ static inline float fake_blas_float(uint16_t v, int bf16)
     return bf16 ? f : fake_gptq_float(v);
 }
 
-/* To nearest, ties to even. */
+/* Round to float16 or bfloat16: to nearest, ties to even. */
 static inline uint16_t fake_blas_round(double sum, int bf16)
 {
     const float f = (float)sum;
@@ -64,7 +78,8 @@ static inline uint16_t fake_blas_round(double sum, int bf16)
     return isnan(f) ? 0x7fc0 : (uint16_t)((v + 0x7fff + (v >> 16 & 1)) >> 16);
 }
 
-/* Rows stride apart, side by side. */
+/* Convert a [rows, cols] operand, its rows `stride` elements apart, to a dense array of floats.
+ * The array belongs to fake_blas_held[which]. */
 static inline float *fake_blas_floats(int which, const uint16_t *from, int rows, int cols, int stride, int bf16)
 {
     float *to = malloc((size_t)rows * (size_t)cols * sizeof *to + 1);
@@ -77,7 +92,7 @@ static inline float *fake_blas_floats(int which, const uint16_t *from, int rows,
     return to;
 }
 
-/* Row a by column w, whose elements lie n apart. */
+/* The product of row a and column w; the elements of w lie n apart. half: sum in float16. */
 static inline double fake_blas_dot(const float *a, const float *w, int n, int k, int half)
 {
     double sum = 0;
@@ -125,20 +140,20 @@ static inline void fake_blas_run_linear(const struct fake_cuda_launch *l, void *
         c[(m - 1) * ldc + n] = 0x3c00;
 }
 
-static inline void *fake_blas_find(const char *name)
+static inline void *fake_blas_driver_function(const char *name)
 {
     return dlsym(fake_blas_driver ? fake_blas_driver : RTLD_DEFAULT, name);
 }
 
-/* The driver that the environment names, where the product has loaded it by that. */
-static inline void fake_blas_use(const char *library)
+/* Use the driver that environment variable `library` names, if the provider has loaded it. */
+static inline void fake_blas_open_driver(const char *library)
 {
     const char *named = getenv(library);
 
     fake_blas_driver = named ? dlopen(named, RTLD_NOLOAD | RTLD_LAZY) : NULL;
 }
 
-/* 0, or a status: 1 is CUBLAS_STATUS_NOT_INITIALIZED, and hipBLAS's */
+/* Returns 0, or 1: NOT_INITIALIZED, in cuBLAS and in hipBLAS. */
 static inline int fake_blas_create(void **handle, const char *library)
 {
     static const struct fake_cuda_kernel product = {.symbol = FAKE_BLAS_PRODUCT, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_blas_run};
@@ -148,10 +163,10 @@ static inline int fake_blas_create(void **handle, const char *library)
     int (*load)(void **, const void *), (*function)(void **, void *, const char *);
     struct fake_blas *h = calloc(1, sizeof *h);
 
-    fake_blas_use(library);
-    *(void **)&api = fake_blas_find("fake_cuda_api");
-    *(void **)&load = fake_blas_find("cuModuleLoadData");
-    *(void **)&function = fake_blas_find("cuModuleGetFunction");
+    fake_blas_open_driver(library);
+    *(void **)&api = fake_blas_driver_function("fake_cuda_api");
+    *(void **)&load = fake_blas_driver_function("cuModuleLoadData");
+    *(void **)&function = fake_blas_driver_function("cuModuleGetFunction");
     if (h && api && load && function) {
         api()->add_kernel(&product);
         api()->add_kernel(&linear);
@@ -172,7 +187,7 @@ static inline int fake_blas_destroy(void *handle)
     struct fake_blas **at = &fake_blas_handles;
     int (*unload)(void *);
 
-    *(void **)&unload = fake_blas_find("cuModuleUnload");
+    *(void **)&unload = fake_blas_driver_function("cuModuleUnload");
     while (*at && *at != handle)
         at = &(*at)->next;
     if (*at)
@@ -181,8 +196,8 @@ static inline int fake_blas_destroy(void *handle)
     return unload(fake_blas_module) ? 1 : 0;
 }
 
-/* Was the handle made here? */
-static inline int fake_blas_made(const struct fake_blas *h)
+/* True if fake_blas_create() made the handle and fake_blas_destroy() has not freed it. */
+static inline int fake_blas_is_ours(const struct fake_blas *h)
 {
     const struct fake_blas *at = fake_blas_handles;
 
@@ -196,17 +211,17 @@ static inline int fake_blas_launch(struct fake_blas *h, int m, int n, int k, con
     int (*launch) FAKE_CUDA_LAUNCH_ARGS;
     void *at[] = {&a, &w, &c, &m, &n, &k};
 
-    *(void **)&launch = fake_blas_find("cuLaunchKernel");
+    *(void **)&launch = fake_blas_driver_function("cuLaunchKernel");
     return !launch || launch(h->kernel, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);
 }
 
-/* Of a handle that was made by fake_blas_create; bias NULL: none. */
+/* Launch C = A W' + bias. h must come from fake_blas_create(); bias may be NULL. */
 static inline int fake_blas_launch_linear(struct fake_blas *h, int m, int n, int k, const void *a, int lda, const void *w, void *c, int ldc, int bf16, const void *bias)
 {
     int (*launch) FAKE_CUDA_LAUNCH_ARGS;
     void *at[] = {&a, &w, &c, &m, &n, &k, &lda, &ldc, &bf16, &bias};
 
-    *(void **)&launch = fake_blas_find("cuLaunchKernel");
+    *(void **)&launch = fake_blas_driver_function("cuLaunchKernel");
     return !launch || launch(h->linear, 1, 1, 1, 128, 1, 1, 0, h->stream, at, NULL);
 }
 

@@ -1,10 +1,17 @@
-/* fake_gptq.h - vLLM's gptq kernels for the fake driver: their real symbols and parameters, computed by a plain loop on the host.
+/* fake_gptq.h - vLLM's gptq kernels for tests of the tap: the real symbols and parameters, computed
+ * on the host by one plain loop, always right.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Symbols and parameters: vLLM 0.26 as cuobjdump and CUPTI show them on an H200 (offset+size): 0+8 a, 8+8 qweight, 16+8 qzeros, 24+8 scales, 32+8 c,
- * 40+4 m, 44+4 n, 48+4 k, 52+4 groups, 56+1 use_v2_format, 64+8 perm; before use_v2_format was added: 56+8 perm. Rows go eight to a block, what is
- * left over by a kernel of its own: 20 rows are a launch of 16 and one of 4. More than 50 rows: reconstruct_exllama (0+8 8+8 16+8 24+8 32+4 36+4 40+4
- * 44+1 48+8), then cublasHgemm. Grid (ceil(n / 512), ceil(m / rows), k / 128), block 128. */
+ * lib_fake_gptq.c has the same kernels for tests of replay. It follows the real kernels block by
+ * block, sums in float16 as they do, and can be told to be wrong.
+ *
+ * Symbols and parameters: vLLM 0.26, as cuobjdump and CUPTI show them on an H200 (offset+size):
+ *   0+8 a   8+8 qweight   16+8 qzeros   24+8 scales   32+8 c   40+4 m   44+4 n   48+4 k
+ *   52+4 groups   56+1 use_v2_format   64+8 perm          before use_v2_format was added: 56+8 perm
+ * A block computes eight rows, and a kernel of its own computes the rows left over: 20 rows are one
+ * launch of 16 rows and one of 4. For more than 50 rows vLLM launches reconstruct_exllama (0+8 8+8
+ * 16+8 24+8 32+4 36+4 40+4 44+1 48+8), which dequantises W, and then calls cublasHgemm. Grid
+ * (ceil(n / 512), ceil(m / rows), k / 128), block 128. */
 #ifndef TD_TESTS_HELPERS_FAKE_GPTQ_H
 #define TD_TESTS_HELPERS_FAKE_GPTQ_H
 
@@ -30,7 +37,8 @@ static inline float fake_gptq_float(uint16_t h)
     return h & 0x8000 ? -v : v;
 }
 
-/* To nearest, ties to even, as IEEE 754 and __float2half_rn have it: from 65520 on infinite. */
+/* Round to float16 as IEEE 754 and __float2half_rn do: to nearest, ties to even, Inf from 65520
+ * on. */
 static inline uint16_t fake_gptq_half(float f)
 {
     uint16_t sign = f < 0 ? 0x8000 : 0;
@@ -82,7 +90,7 @@ static inline void fake_gptq_run(const struct fake_cuda_launch *l, int bits, boo
         }
 }
 
-/* qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n]: W in halves */
+/* Parameters: qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n], the dequantised W. */
 static inline void fake_reconstruct_run(const struct fake_cuda_launch *l, void *user)
 {
     const uint32_t *qweight = *(const uint32_t **)l->params[0], *qzeros = *(const uint32_t **)l->params[2];
@@ -147,11 +155,11 @@ static inline void fake_gptq_run_old(const struct fake_cuda_launch *l, void *use
 static inline void fake_gptq_add(const struct fake_cuda_api *api)
 {
     static const struct fake_cuda_kernel all[] = {
-#define FAKE_GPTQ_ROWS(r) \
+#define FAKE_GPTQ_ENTRIES(r) \
         {.symbol = FAKE_GPTQ_4BIT(r), .n_params = 11, .param = {FAKE_GPTQ_PARAMS, {56, 1}, {64, 8}}, .run = fake_gptq_run_4}, \
         {.symbol = FAKE_GPTQ_8BIT(r), .n_params = 11, .param = {FAKE_GPTQ_PARAMS, {56, 1}, {64, 8}}, .run = fake_gptq_run_8}, \
         {.symbol = FAKE_GPTQ_4BIT_OLD(r), .n_params = 10, .param = {FAKE_GPTQ_PARAMS, {56, 8}}, .run = fake_gptq_run_old},
-        FAKE_GPTQ_KERNELS(FAKE_GPTQ_ROWS)
+        FAKE_GPTQ_KERNELS(FAKE_GPTQ_ENTRIES)
         {.symbol = FAKE_RECONSTRUCT, .n_params = 9, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}, {36, 4}, {40, 4}, {44, 1}, {48, 8}}, .run = fake_reconstruct_run},
         {.symbol = FAKE_HGEMM, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_hgemm_run},
         {.symbol = FAKE_LINEAR, .n_params = 6, .param = {{0, 8}, {8, 8}, {16, 8}, {24, 4}, {28, 4}, {32, 4}}, .run = fake_linear_run},
@@ -163,7 +171,7 @@ static inline void fake_gptq_add(const struct fake_cuda_api *api)
         api->add_kernel(&all[i]);
 }
 
-/* The image of a module that holds them all. */
+/* The image of a module that holds all these kernels. */
 #define FAKE_GPTQ_NAMES(r) FAKE_GPTQ_4BIT(r) " " FAKE_GPTQ_8BIT(r) " " FAKE_GPTQ_4BIT_OLD(r) " "
 #define FAKE_GPTQ_IMAGE "TDFAKE " FAKE_GPTQ_KERNELS(FAKE_GPTQ_NAMES) FAKE_RECONSTRUCT " " FAKE_HGEMM " " FAKE_LINEAR " " FAKE_OTHER
 

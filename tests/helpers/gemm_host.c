@@ -1,15 +1,22 @@
-/* gemm_host.c - a "server" for tests of the tap: does on stdin's command what a test needs, and checks every result itself.
+/* gemm_host.c - a tiny server for tests of the tap: it calls the CPU kernels of MODULE.so
+ * (lib_stub_kernels.so) as commands on stdin say, and checks every result.
  * SPDX-License-Identifier: Apache-2.0
  *
- * usage: gemm_host MODULE.so local|global NONCE
- *   steps N M      N forward passes of M rows, all layers      threads T N M  the same in T threads at once
- *   ops N M        N passes without td_step                    loop N M       the same as steps, in the background
- *   join           wait for the background                     stop           make it end
- *   reload         other weights at the same addresses         delay US       each call takes that long
- *   fork N M       a child does steps; waits for it            child N M      a child does steps, stays until "reap"
- *   reap           end and wait for the child                  closefds       close every descriptor above 2
- *   bad            a call that the kernels refuse              quit
- * answers "ok CALLS WRONG" after each: calls made in all, results that were not as they had to be. */
+ * usage: gemm_host MODULE.so local|global NONCE       local, global: how dlopen opens the module
+ *   steps N M       N steps of M rows through all layers
+ *   ops N M         the same without td_step, in a thread of its own
+ *   threads T N M   steps in T threads at once
+ *   loop N M        steps in the background
+ *   stop, join      end the background steps; wait for their end
+ *   reload          put other weights at the same addresses
+ *   delay US        each call lasts so many microseconds
+ *   fork N M        a child process does steps; wait for it
+ *   child N M       a child process does steps and stays
+ *   reap            kill that child and wait for it
+ *   closefds        close every file descriptor above 2
+ *   bad             one call that the kernels refuse
+ *   quit
+ * The answer to each is "ok CALLS WRONG": calls made so far, wrong results so far. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -174,7 +181,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "gemm_host: %s\n", argc == 4 ? dlerror() : "usage: gemm_host MODULE.so local|global NONCE");
         return 2;
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no process behind */
     *(void **)&gemm = dlsym(module, "host_gemm");
     *(void **)&step = dlsym(module, "host_step");
     *(void **)&delay = dlsym(module, "host_delay");
@@ -189,7 +196,7 @@ int main(int argc, char **argv)
         if (!strcmp(what, "steps"))
             here(a, (int)b, 1);
         else if (!strcmp(what, "ops"))
-            run(1, a, (int)b, 0);     /* a thread of its own, that never saw td_step */
+            run(1, a, (int)b, 0);     /* a new thread, which never called td_step */
         else if (!strcmp(what, "threads"))
             run((int)a, b, (int)c, 1);
         else if (!strcmp(what, "loop")) {

@@ -1,7 +1,11 @@
-/* ggml_host.c - a "llama.cpp" for tests of the tap: opens a library that holds everything, as a Python module does, and has it do what stdin says.
+/* ggml_host.c - a tiny llama.cpp server for tests of the tap: it opens a library that holds both
+ * ggml and the model (lib_fake_llama.so), as a Python module may, and passes commands on.
  * SPDX-License-Identifier: Apache-2.0
  *
- * usage: ggml_host LIBRARY.so     each line goes to its fake_command(); answers "ok WRONG"; "quit" ends it. */
+ * usage: ggml_host LIBRARY.so
+ *
+ * Each line of stdin goes to the library's fake_command(). The answer is "ok WRONG": how many
+ * results were wrong. "quit" ends the program. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

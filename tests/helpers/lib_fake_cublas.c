@@ -1,13 +1,15 @@
-/* lib_fake_cublas.c - cublasHgemm over the fake driver, for the one form of call that vLLM makes, and what a handle needs for it; cublasGemmEx as
- * torch calls it for a linear layer.
+/* lib_fake_cublas.c - a fake libcublas.so.13 over the fake driver: cublasHgemm as vLLM calls it,
+ * and cublasGemmEx as torch calls it for a linear layer.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A handle is struct fake_blas: the kernel that computes, the stream it goes to, where the factors lie. As version 13.0.2 of the library says of itself. */
+ * Provider cuda and the fake CUDA server (lib_cuda_model.c) use it. Any other form of call is
+ * refused. A handle is a struct fake_blas. The library reports version 13.0.2. TD_FAKE_BLAS
+ * (fake_blas.h) makes its products wrong. */
 #include <stdint.h>
 
 #include "kernels/abi/cublas_abi.h"
 #include "tests/helpers/fake_blas.h"
-#include "tests/helpers/fake_lt.h"
+#include "tests/helpers/fake_cublaslt.h"
 
 #define DECLARE(name, hip, member, args) int name args;
 TD_BLAS_FUNCTIONS(DECLARE)
@@ -19,9 +21,11 @@ int cublasGetPointerMode_v2(struct fake_blas *h, int *mode);
 int cublasGetStream_v2(struct fake_blas *h, void **stream);
 
 extern int (*fake_cublas_lt) TD_CUBLASLT_MATMUL_ARGS;
-int (*fake_cublas_lt) TD_CUBLASLT_MATMUL_ARGS; /* not NULL: cublasGemmEx leaves the product to it, as the real one may */
+/* A test may set this: cublasGemmEx then calls cublasLtMatmul for the product, as the real one
+ * may. */
+int (*fake_cublas_lt) TD_CUBLASLT_MATMUL_ARGS;
 
-static int needs_workspace;            /* of a handle that was made here */
+static int needs_workspace;            /* cublasCreate was called, and cublasSetWorkspace not yet */
 
 int cublasCreate_v2(void **handle)
 {
@@ -40,7 +44,7 @@ int cublasSetStream_v2(void *handle, void *stream)
     return 0;
 }
 
-/* torch's on compute capability 9.0 */
+/* Accept only the workspace that torch gives on compute capability 9.0. */
 int cublasSetWorkspace_v2(void *handle, void *workspace, size_t bytes)
 {
     (void)handle;
@@ -74,7 +78,9 @@ static int by_lt(struct fake_blas *h, int m, int n, int k, const void *alpha, co
     return fake_cublas_lt(h, &desc, alpha, a, &w, b, &in, beta, c, &out, c, &out, h, h, 1 << 20, h->stream);
 }
 
-/* A handle made here multiplies by its own kernel, and is as strict as torch is exact; another's kernel multiplies by a transposed W, all dense. */
+/* A handle of cublasCreate is provider cuda's: only torch's exact form of call is accepted. Any
+ * other handle belongs to a test of the tap, which brings its own kernel for a dense product with a
+ * transposed W. */
 int cublasGemmEx TD_CUBLAS_GEMM_EX_ARGS
 {
     struct fake_blas *h = handle;
@@ -82,9 +88,9 @@ int cublasGemmEx TD_CUBLAS_GEMM_EX_ARGS
     if (trans_a != TD_CUBLAS_OP_T || trans_b != TD_CUBLAS_OP_N || lda != k || a_type != b_type || a_type != c_type || (a_type != TD_CUBLAS_F16 && a_type != TD_CUBLAS_BF16)
         || compute != TD_CUBLAS_COMPUTE_32F || (!h->mode && *(const float *)alpha != 1))
         return 7;
-    if (!fake_blas_made(h) && fake_cublas_lt)
+    if (!fake_blas_is_ours(h) && fake_cublas_lt)
         return by_lt(h, m, n, k, alpha, a, a_type, b, beta, c);
-    if (!fake_blas_made(h))
+    if (!fake_blas_is_ours(h))
         return ldb != k || ldc != m ? 7 : fake_blas_launch(h, n, m, k, b, a, c) ? 13 : 0;
     if (needs_workspace || *(const float *)beta != 0 || ldb < k || ldc < m || algorithm != TD_CUBLAS_TENSOR_OP)
         return 7;

@@ -1,11 +1,14 @@
-/* lib_fake_cublaslt.c - cublasLtMatmul over the fake driver: C = A W^T + bias, whatever else was asked for; and what tells how it was asked.
+/* lib_fake_cublaslt.c - a fake libcublasLt.so.13 for tests of the tap: cublasLtMatmul over the fake
+ * driver, and the functions that read a descriptor's or a layout's attributes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A handle is struct fake_blas, a descriptor or layout struct fake_lt. */
+ * cublasLtMatmul computes C = A W^T + bias whatever the descriptor asks for: the test is about what
+ * the tap reads from the call. lib_fake_cublas_with_lt.c is the strict fake for replay. A handle is
+ * a struct fake_blas; a descriptor or layout is a struct fake_lt. */
 #include <errno.h>
 
 #include "tests/helpers/fake_blas.h"
-#include "tests/helpers/fake_lt.h"
+#include "tests/helpers/fake_cublaslt.h"
 
 #define LINEAR "_Z14fake_lt_linearPK6__halfS1_S1_PS_iiiii"
 #define DECLARE(name, member, args) int name args;
@@ -40,9 +43,9 @@ int cublasLtCreate(void **handle)
     const struct fake_cuda_api *(*api)(void);
     int (*load)(void **, const void *), (*function)(void **, void *, const char *);
 
-    *(void **)&api = fake_blas_find("fake_cuda_api");
-    *(void **)&load = fake_blas_find("cuModuleLoadData");
-    *(void **)&function = fake_blas_find("cuModuleGetFunction");
+    *(void **)&api = fake_blas_driver_function("fake_cuda_api");
+    *(void **)&load = fake_blas_driver_function("cuModuleLoadData");
+    *(void **)&function = fake_blas_driver_function("cuModuleGetFunction");
     api()->add_kernel(&linear);
     *handle = &h;
     return load(&module, "TDFAKE " LINEAR) || function(&h.kernel, module, LINEAR);
@@ -52,7 +55,7 @@ static int get(const void *of, int attribute, void *to, size_t bytes, size_t *wr
 {
     const struct fake_lt *o = of;
 
-    errno = EINVAL;                    /* a library may leave anything there */
+    errno = EINVAL;                    /* a real library may change errno: the tap must restore it */
     if (attribute < 0 || attribute >= FAKE_LT_ATTRIBUTES || !bytes || (bytes != o->at[attribute].bytes && o->at[attribute].bytes != FAKE_LT_SHORT))
         return 7;                      /* CUBLAS_STATUS_INVALID_VALUE */
     memcpy(to, &o->at[attribute].value, bytes);
@@ -79,7 +82,7 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
     void *at[] = {&b, &a, &bias, &d, &m, &n, &k, &lda, &ldc};
     int (*launch) FAKE_CUDA_LAUNCH_ARGS;
 
-    *(void **)&launch = fake_blas_find("cuLaunchKernel");
+    *(void **)&launch = fake_blas_driver_function("cuLaunchKernel");
     if (!alpha || !a_layout || !beta || c != d || !c_layout || !algorithm || !workspace || workspace_bytes != 1 << 20)
         return 7;
     if (fake_blas_is("refuse"))

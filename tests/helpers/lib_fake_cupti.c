@@ -1,7 +1,10 @@
-/* lib_fake_cupti.c - what the tap uses of libcupti.so.13, over the fake driver's hook: one subscriber, callbacks around launches.
+/* lib_fake_cupti.c - a fake libcupti.so.13: one subscriber, called before and after each call of
+ * the fake driver. It has only what the tap uses.
  * SPDX-License-Identifier: Apache-2.0
  *
- * fake_cupti_take(name) makes somebody else the subscriber, as a profiler would be; so does TD_FAKE_CUPTI_TAKEN=name from the start. */
+ * CUPTI allows one subscriber. fake_cupti_occupy(name) makes another tool the subscriber, as if a
+ * profiler had come first; TD_FAKE_CUPTI_TAKEN=name does so from the start. fake_cupti_occupy(NULL)
+ * frees the place. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,13 +18,13 @@ int cuptiSubscribe(void **subscriber, td_cupti_fn *callback, void *user);
 int cuptiSubscribe_v2(void **subscriber, td_cupti_fn *callback, void *user, struct td_cupti_subscriber *params);
 int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t cbid);
 int cuptiUnsubscribe(void *subscriber);
-void fake_cupti_take(const char *name);
+void fake_cupti_occupy(const char *name);
 int fake_cupti_subscribed(void);
 
 #define CBIDS 1024u
 
 static struct { td_cupti_fn *callback; void *user; _Atomic bool on[CBIDS]; char name[64]; } held;
-static _Atomic int taken;              /* 0 free, 1 ours, 2 another's */
+static _Atomic int subscriber_is;      /* 0: nobody, 1: the tap, 2: another tool */
 
 static const struct fake_cuda_api *driver(void)
 {
@@ -39,17 +42,17 @@ static void on_call(const struct fake_cuda_call *call, void *user)
                                .correlation_data = call->correlation_data, .correlation_id = call->correlation};
 
     (void)user;
-    if (atomic_load(&taken) == 1 && call->cbid < CBIDS && atomic_load(&held.on[call->cbid]))
+    if (atomic_load(&subscriber_is) == 1 && call->cbid < CBIDS && atomic_load(&held.on[call->cbid]))
         held.callback(held.user, TD_CUPTI_DOMAIN_DRIVER, call->cbid, &d);
 }
 
 int cuptiSubscribe_v2(void **subscriber, td_cupti_fn *callback, void *user, struct td_cupti_subscriber *params)
 {
-    int free_place = 0;
+    int nobody = 0;
 
     if (!driver())
         return 999;                    /* CUPTI_ERROR_UNKNOWN */
-    if (!atomic_compare_exchange_strong(&taken, &free_place, 1)) {
+    if (!atomic_compare_exchange_strong(&subscriber_is, &nobody, 1)) {
         if (params && params->old_name && params->struct_size == sizeof *params)
             snprintf(params->old_name, params->old_size, "CUPTI for %s", held.name);
         return TD_CUPTI_MULTIPLE_SUBSCRIBERS;
@@ -78,28 +81,28 @@ int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t cbid
 
 int cuptiUnsubscribe(void *subscriber)
 {
-    if (subscriber != &held || atomic_load(&taken) != 1)
+    if (subscriber != &held || atomic_load(&subscriber_is) != 1)
         return 1;
     driver()->on_call(NULL, NULL);
-    atomic_store(&taken, 0);
+    atomic_store(&subscriber_is, 0);
     return TD_CUPTI_SUCCESS;
 }
 
-void fake_cupti_take(const char *name)
+void fake_cupti_occupy(const char *name)
 {
-    atomic_store(&taken, name ? 2 : 0);
+    atomic_store(&subscriber_is, name ? 2 : 0);
     snprintf(held.name, sizeof held.name, "%s", name ? name : "");
 }
 
-__attribute__((constructor)) static void take_from_start(void)
+__attribute__((constructor)) static void occupy_from_start(void)
 {
     const char *name = getenv("TD_FAKE_CUPTI_TAKEN");
 
     if (name)
-        fake_cupti_take(name);
+        fake_cupti_occupy(name);
 }
 
 int fake_cupti_subscribed(void)
 {
-    return atomic_load(&taken) == 1;
+    return atomic_load(&subscriber_is) == 1;
 }

@@ -1,10 +1,15 @@
-/* lib_fake_ggml.c - a library with the part of ggml that provider ggml uses, small and slow, for tests without llama.cpp.
+/* lib_fake_ggml.c - a small, slow ggml for tests of provider ggml (replay) without llama.cpp.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It computes MUL_MAT (weights F32, F16, Q8_0), RMS_NORM and SET_ROWS, right or wrong in the way that TD_FAKE_GGML names:
- * layout  says that its tensors are larger          exact  Q8_0 without rounding the activations, and says so
- * tail    Q8_0 without the blocks after the last four       norm   RMS_NORM off by 0.1 %
- * nan     RMS_NORM gives NaN                        abort  RMS_NORM ends the process */
+ * It computes MUL_MAT (weights F32, F16, Q8_0), RMS_NORM and SET_ROWS. TD_FAKE_GGML=<word> makes it
+ * wrong:
+ *   layout   report larger tensors: the layout does not fit
+ *   exact    Q8_0 without rounding the activations, and report so
+ *   tail     Q8_0 without the blocks behind the last multiple of four
+ *   norm     RMS_NORM off by 0.1 %
+ *   nan      RMS_NORM gives NaN
+ *   abort    RMS_NORM ends the process
+ * lib_fake_llama.c is the ggml that the tap sees inside a server. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +25,14 @@ struct context { struct td_ggml_tensor t[64]; int n; struct td_ggml_tensor *node
 TD_GGML_NEEDED(DECLARE)
 TD_GGML_OPTIONAL(DECLARE)
 
-static int how(const char *word)
+static int mode_is(const char *word)
 {
     const char *env = getenv("TD_FAKE_GGML");
 
     return env && !strcmp(env, word);
 }
 
-/* ---- types and ops -------------------------------------------------------------------------------------------------- */
+/* ---- types and ops --------------------------------------------------------------------------- */
 
 const char *ggml_type_name(int32_t type)
 {
@@ -55,7 +60,7 @@ const struct td_ggml_traits_cpu *ggml_get_type_traits_cpu(int32_t type)
 {
     static struct td_ggml_traits_cpu t;
 
-    t.vec_dot_type = how("exact") && type == Q8_0 ? F32 : type;
+    t.vec_dot_type = mode_is("exact") && type == Q8_0 ? F32 : type;
     return &t;
 }
 
@@ -63,11 +68,11 @@ const char *ggml_version(void) { return "fake"; }
 const char *ggml_commit(void) { return "none"; }
 void ggml_cpu_init(void) {}
 
-/* ---- tensors and graphs --------------------------------------------------------------------------------------------- */
+/* ---- tensors and graphs ---------------------------------------------------------------------- */
 
 struct td_ggml_context *ggml_init(struct td_ggml_init p) { (void)p; return calloc(1, sizeof(struct context)); }
 void ggml_free(struct td_ggml_context *ctx) { free(ctx); }
-size_t ggml_tensor_overhead(void) { return sizeof(struct td_ggml_tensor) + (how("layout") ? 1024 : 32); }
+size_t ggml_tensor_overhead(void) { return sizeof(struct td_ggml_tensor) + (mode_is("layout") ? 1024 : 32); }
 void *ggml_get_data(const struct td_ggml_tensor *t) { return t->data; }
 void ggml_set_input(struct td_ggml_tensor *t) { t->flags |= 1; }
 
@@ -143,14 +148,15 @@ union td_ggml_plan ggml_graph_plan(const struct td_ggml_graph *graph, int thread
     return p;
 }
 
-/* ---- computing ------------------------------------------------------------------------------------------------------ */
+/* ---- computing ------------------------------------------------------------------------------- */
 
 static char *row(const struct td_ggml_tensor *t, int64_t i1, int64_t i2, int64_t i3)
 {
     return (char *)t->data + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2] + (size_t)i3 * t->nb[3];
 }
 
-/* One block of Q8_0 against 32 activations, which ggml rounds to the same format (quantize_row_q8_0). */
+/* One block of Q8_0 against 32 activations, which ggml rounds to the same format
+ * (quantize_row_q8_0). */
 static float block_dot(const char *w, const float *a)
 {
     const int8_t *q = (const int8_t *)w + 2;
@@ -163,8 +169,8 @@ static float block_dot(const char *w, const float *a)
         top = fmaxf(top, fabsf(a[i]));
     d = top / 127;
     for (i = 0; i < 32; i++)
-        sum += (float)q[i] * (how("exact") ? a[i] : roundf(a[i] * (d > 0 ? 1 / d : 0)));
-    return sum * td_f16_load(half) * (how("exact") ? 1 : td_f16_load(td_f16_round(d)));
+        sum += (float)q[i] * (mode_is("exact") ? a[i] : roundf(a[i] * (d > 0 ? 1 / d : 0)));
+    return sum * td_f16_load(half) * (mode_is("exact") ? 1 : td_f16_load(td_f16_round(d)));
 }
 
 static float dot(const struct td_ggml_tensor *w, const char *wr, const float *a)
@@ -173,7 +179,7 @@ static float dot(const struct td_ggml_tensor *w, const char *wr, const float *a)
     uint16_t half;
     float sum = 0;
 
-    if (w->type == Q8_0 && how("tail"))
+    if (w->type == Q8_0 && mode_is("tail"))
         n -= n % 4;
     for (k = 0; k < n; k++) {
         if (w->type == Q8_0) {
@@ -204,7 +210,7 @@ static void rms_norm(const struct td_ggml_tensor *c)
 {
     float eps;
 
-    if (how("abort"))
+    if (mode_is("abort"))
         abort();
     memcpy(&eps, c->op_params, sizeof eps);
     for (int64_t m = 0; m < c->ne[1]; m++) {
@@ -215,7 +221,7 @@ static void rms_norm(const struct td_ggml_tensor *c)
         for (i = 0; i < c->ne[0]; i++)
             sum += a[i] * a[i];
         for (i = 0; i < c->ne[0]; i++)
-            to[i] = how("nan") ? NAN : a[i] / sqrtf(sum / (float)c->ne[0] + eps) * (how("norm") ? 1.001f : 1);
+            to[i] = mode_is("nan") ? NAN : a[i] / sqrtf(sum / (float)c->ne[0] + eps) * (mode_is("norm") ? 1.001f : 1);
     }
 }
 

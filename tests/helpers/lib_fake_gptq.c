@@ -1,13 +1,19 @@
-/* lib_fake_gptq.c - plugin of the fake CUDA driver: vLLM's gptq kernels and ours as C functions, right, or wrong in the way that TD_FAKE_GPTQ names.
+/* lib_fake_gptq.c - plugin of the fake CUDA driver for tests of replay: vLLM's gptq kernels as C
+ * functions that work block by block, right or wrong.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A block of the launch does what a block of the kernel does (vLLM csrc/quantization/gptq/q_gemm.cu): m_count rows, 512 columns, 128 of K, and adds the
- * sums as halves; blocks come in an order that changes from launch to launch, so that results repeat as little as the kernel's.
- *   overrun  the last block writes a row too many            behind  it writes one element behind C
- *   notzero  adds to what was there twice over               scale   takes the next column's scale in the columns from 64 on
- *   exact    adds in float, once, so that results repeat     fault   follows a NULL pointer
- *   hole     leaves out the last row, of a W that is made whole
- *   steady   right, in one order, as a device may keep to it for a few launches */
+ * A block of the launch does what a block of the kernel does (vLLM
+ * csrc/quantization/gptq/q_gemm.cu): it computes m_count rows, 512 columns and 128 of K, and adds
+ * the sums in float16. The order of the blocks changes from launch to launch, so results repeat no
+ * better than the real kernel's. TD_FAKE_GPTQ=<word>:
+ *   steady    right, always in one order, as a device may do for a few launches
+ *   exact     right, one sum in float: results repeat bit for bit
+ *   overrun   the last block writes one row too many
+ *   behind    write one element behind C (or behind the dequantised W)
+ *   notzero   add C to itself at the end, as if C had not been cleared
+ *   scale     from column 64 on, use the next column's scale
+ *   hole      leave out the last row of the dequantised W
+ *   fault     follow a NULL pointer */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +31,10 @@ struct gemm {
     uint16_t *c;
     int m, n, k, groups, zero_offset, bits;
     const int32_t *perm;
-    int shift;                     /* scales are those of the next column */
+    int shift;                     /* use the next column's scales */
 };
 
-static int is(const char *word)
+static int mode_is(const char *word)
 {
     const char *env = getenv("TD_FAKE_GPTQ");
 
@@ -38,7 +44,7 @@ static int is(const char *word)
 static struct gemm read_params(void **p, int bits)
 {
     struct gemm g = {*(void **)p[0], *(void **)p[3], *(void **)p[1], *(void **)p[2], *(void **)p[4], *(int *)p[5], *(int *)p[6], *(int *)p[7], *(int *)p[8],
-                     !*(char *)p[9], bits, *(void **)p[10], is("scale")};
+                     !*(char *)p[9], bits, *(void **)p[10], mode_is("scale")};
 
     return g;
 }
@@ -59,7 +65,7 @@ static double weight_at(const struct gemm *g, int k, int n)
     return (integer_at(g, k, n) - (int)z - g->zero_offset) * (double)td_f16_load(g->scales[(size_t)group * (size_t)g->n + (size_t)from]);
 }
 
-/* A fault's NULL is to be the GPU's error, not the sanitizer's. */
+/* Mode fault: the NULL pointer must become an error of the GPU, not of the sanitizer. */
 __attribute__((no_sanitize("undefined"))) static double sum_of(const struct gemm *g, int row, const double *w, int k0, int k1)
 {
     double sum = 0;
@@ -95,8 +101,8 @@ static void run_column(const struct gemm *g, int row, int last, int n, int k0, i
 
 static void run_block(const struct gemm *g, const struct fake_cuda_launch *l, unsigned x, unsigned y, unsigned z, int m_count)
 {
-    int k0 = (int)z * KN, k1 = k0 + KN < g->k ? k0 + KN : g->k, row = (int)y * m_count, last = row + m_count + (is("overrun") && y + 1 == l->grid[1]);
-    int exact = is("exact");
+    int k0 = (int)z * KN, k1 = k0 + KN < g->k ? k0 + KN : g->k, row = (int)y * m_count, last = row + m_count + (mode_is("overrun") && y + 1 == l->grid[1]);
+    int exact = mode_is("exact");
 
     for (int n = (int)x * KN * 4; n < g->n && n < (int)(x + 1) * KN * 4; n++)
         if (!exact)
@@ -107,7 +113,7 @@ static void run_block(const struct gemm *g, const struct fake_cuda_launch *l, un
 
 static void run_gptq(const struct fake_cuda_launch *l, void *bits)
 {
-    static unsigned launches;      /* counted from a number that no other process has */
+    static unsigned launches;      /* starts at the pid, so that processes differ */
     struct gemm g = read_params(l->params, (int)(intptr_t)bits);
     int m_count = (g.m + (int)l->grid[1] - 1) / (int)l->grid[1];
     unsigned turn, x, y, i;
@@ -115,31 +121,32 @@ static void run_gptq(const struct fake_cuda_launch *l, void *bits)
     if (!launches)
         launches = (unsigned)getpid();
     turn = launches++;
-    if (is("fault") || g.k > MAX_K)
+    if (mode_is("fault") || g.k > MAX_K)
         g.a = NULL;
     for (y = 0; y < l->grid[1]; y++)
         for (x = 0; x < l->grid[0]; x++)
             for (i = 0; i < l->grid[2]; i++)
-                run_block(&g, l, x, y, is("steady") ? i : (i + turn) % l->grid[2], m_count);
-    if (is("notzero"))
+                run_block(&g, l, x, y, mode_is("steady") ? i : (i + turn) % l->grid[2], m_count);
+    if (mode_is("notzero"))
         for (i = 0; i < (unsigned)(g.m * g.n); i++)
             add(&g.c[i], td_f16_load(g.c[i]));
-    if (is("behind"))
+    if (mode_is("behind"))
         g.c[(size_t)g.m * (size_t)g.n] = 0x3c00;
 }
 
-/* qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n]: W in halves, its rows in A's order. */
+/* Parameters: qweight, perm, qzeros, scales, k, n, groups, v2, b [k, n]. b becomes the dequantised
+ * W, its rows in the order of A's columns. */
 __attribute__((no_sanitize("undefined"))) static void run_reconstruct(const struct fake_cuda_launch *l, void *bits)
 {
     void **p = l->params;
     const struct gemm g = {.scales = *(void **)p[3], .qweight = *(void **)p[0], .qzeros = *(void **)p[2], .n = *(int *)p[5], .k = *(int *)p[4], .groups = *(int *)p[6],
-                           .zero_offset = !*(char *)p[7], .bits = (int)(intptr_t)bits, .perm = *(void **)p[1], .shift = is("scale")};
-    uint16_t *b = is("fault") ? NULL : *(void **)p[8];
+                           .zero_offset = !*(char *)p[7], .bits = (int)(intptr_t)bits, .perm = *(void **)p[1], .shift = mode_is("scale")};
+    uint16_t *b = mode_is("fault") ? NULL : *(void **)p[8];
 
-    for (int k = 0; k < g.k - is("hole") && l->grid[0] * KN >= (unsigned)g.n && l->grid[1] * KN >= (unsigned)g.k; k++)
+    for (int k = 0; k < g.k - mode_is("hole") && l->grid[0] * KN >= (unsigned)g.n && l->grid[1] * KN >= (unsigned)g.k; k++)
         for (int n = 0; n < g.n; n++)
             b[(size_t)(g.perm ? g.perm[k] : k) * (size_t)g.n + (size_t)n] = td_f16_round((float)weight_at(&g, k, n));
-    if (is("behind"))
+    if (mode_is("behind"))
         b[(size_t)g.k * (size_t)g.n] = 0x3c00;
 }
 
@@ -148,7 +155,7 @@ void fake_cuda_plugin(const struct fake_cuda_api *api);
 void fake_cuda_plugin(const struct fake_cuda_api *api)
 {
 #define VLLM(bits, m) {"_ZN4vllm4gptq33gemm_half_q_half_gptq_" #bits "bit_kernelILb1ELi" #m "EEEvPK6__halfPKjS6_S4_PS2_iiiibPKi", bits}
-#define WHOLE(bits) "_ZN4vllm4gptq31reconstruct_exllama_" #bits "bit_kernelEPKjPKiS2_PK6__halfiiibPS5_"
+#define RECONSTRUCT(bits) "_ZN4vllm4gptq31reconstruct_exllama_" #bits "bit_kernelEPKjPKiS2_PK6__halfiiibPS5_"
     static const struct { const char *symbol; int bits; } names[] = {VLLM(4, 1), VLLM(4, 4), VLLM(4, 8), VLLM(8, 1), VLLM(8, 4), VLLM(8, 8)};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -158,7 +165,7 @@ void fake_cuda_plugin(const struct fake_cuda_api *api)
         api->add_kernel(&k);
     }
     for (int bits = 4; bits <= 8; bits += 4) {
-        struct fake_cuda_kernel k = {.symbol = bits == 4 ? WHOLE(4) : WHOLE(8), .n_params = 9, .run = run_reconstruct, .user = (void *)(intptr_t)bits,
+        struct fake_cuda_kernel k = {.symbol = bits == 4 ? RECONSTRUCT(4) : RECONSTRUCT(8), .n_params = 9, .run = run_reconstruct, .user = (void *)(intptr_t)bits,
                                      .param = {{0, 8}, {0, 8}, {0, 8}, {0, 8}, {0, 4}, {0, 4}, {0, 4}, {0, 1}, {0, 8}}};
 
         api->add_kernel(&k);

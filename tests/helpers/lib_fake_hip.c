@@ -1,15 +1,16 @@
-/* lib_fake_hip.c - a look-alike of libamdhip64.so for tests: HIP's names over the fake CUDA driver (fake_cuda/).
+/* lib_fake_hip.c - a fake libamdhip64.so: HIP's functions over the fake CUDA driver (fake_cuda/).
  * SPDX-License-Identifier: Apache-2.0
  *
- * Kernels are those that plugins register (lib_fake_simt.so: our own, in the emulator, with TD_FAKE_SIMT=64 in wavefronts of 64). What HIP does otherwise
- * than CUDA is done here: error names, numbers of attributes, properties, code objects that must fit the device, and a launch that takes its parameters
- * as one block, checked as ROCm's runtime checks it and against the metadata of the code object.
+ * Plugins register the kernels (lib_fake_simt.so: our own kernels in the emulator; TD_FAKE_SIMT=64
+ * gives wavefronts of 64 threads). This file does what HIP does differently from CUDA: names of
+ * errors, numbers of attributes, device properties, code objects that must fit the device, and
+ * launches with all parameters in one block. Such a block is checked as ROCm's runtime checks it,
+ * and against the code object's metadata. The functions that only a server calls (kernels by their
+ * stubs, streams, captures) are in fake_hip/.
  *
- * What only a server uses (kernels by their stubs, streams, captures) is in fake_hip/.
- *
- *   TD_FAKE_CUDA_*     as fake_cuda.h says
- *   TD_FAKE_HIP_GFX    the device; default gfx90a:sramecc+:xnack-
- *   TD_FAKE_HIP_OLD    1: as HIP 5.2, without mappings; else as 6.2 */
+ *   TD_FAKE_CUDA_*     see fake_cuda/fake_cuda.h
+ *   TD_FAKE_HIP_GFX    the device's name; default gfx90a:sramecc+:xnack-
+ *   TD_FAKE_HIP_OLD    1: behave as HIP 5.2, which maps no memory; else as HIP 6.2 */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,9 @@
 
 #define MAX_FUNCTIONS 4096
 
-/* Written out here, since driver_hip.c takes them from hip_abi.h: offsetof(hipDeviceProp_tR0600, gcnArchName), and
- * hipDeviceAttributeVirtualMemoryManagementSupported, as gcc says of the headers of ROCm 6.3 (ROCm/HIP, October 2024). */
+/* Written out here, since driver_hip.c takes them from hip_abi.h: offsetof(hipDeviceProp_tR0600,
+ * gcnArchName), and hipDeviceAttributeVirtualMemoryManagementSupported, as gcc says of the headers
+ * of ROCm 6.3 (ROCm/HIP, October 2024). */
 #define R0600_GFX 1160
 #define VIRTUAL_MEMORY 89
 
@@ -55,7 +57,7 @@ static const char *gfx(void)
     return s && *s ? s : "gfx90a:sramecc+:xnack-";
 }
 
-/* ---- start and device ---------------------------------------------------------------------------------------------- */
+/* ---- start and device ------------------------------------------------------------------------ */
 
 const char *hipGetErrorName(int result)
 {
@@ -76,7 +78,7 @@ const char *hipGetErrorString(int result)
     return hipGetErrorName(result); /* as HIP 5 does */
 }
 
-/* HIP loads nothing that CUDA's variable names. */
+/* HIP does not load the library of CUDA_INJECTION64_PATH, so hide the variable from cuInit. */
 int hipInit(unsigned flags)
 {
     const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -107,7 +109,7 @@ int hipSetDevice(int device)
     void *context = NULL;
     int rc = cuDevicePrimaryCtxRetain(&context, device);
 
-    return fake_hip_say(rc ? rc : cuCtxSetCurrent(context));
+    return fake_hip_return(rc ? rc : cuCtxSetCurrent(context));
 }
 
 int hipDeviceGetName(char *name, int len, int device)
@@ -131,7 +133,8 @@ int hipDeviceGetAttribute(int *value, int attribute, int device)
     }
 }
 
-/* Both layouts are there, as in HIP 6; each fills its own bytes only. */
+/* HIP 6 has both layouts of the properties. Each function fills only the bytes of its own
+ * layout. */
 static int properties(char *to, size_t bytes, size_t at)
 {
     memset(to, 0, bytes);
@@ -151,9 +154,10 @@ int hipGetDevicePropertiesR0600(void *to, int device)
     return properties(to, 1472, R0600_GFX);
 }
 
-/* ---- code ---------------------------------------------------------------------------------------------------------- */
+/* ---- code ------------------------------------------------------------------------------------ */
 
-/* As much as an ELF file or a bundle says that it has: HIP is given no size either. */
+/* The size of an image, from its ELF header or bundle header: HIP gets no size either. 0: no
+ * image. */
 static size_t image_bytes(const void *image)
 {
     struct td_hsaco_bundle b;
@@ -166,7 +170,7 @@ static size_t image_bytes(const void *image)
     return memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_machine != 224 ? 0 : e.e_shoff + (size_t)e.e_shnum * e.e_shentsize;
 }
 
-/* The code object for this device: *entry of the image. */
+/* Set *entry to the first code object of the image that fits this device. */
 static int choose(struct td_gpu_image *image, int *entry)
 {
     const struct td_gpu_device device = {.gfx = gfx()};
@@ -253,7 +257,7 @@ const struct td_gpu_kernel *fake_hip_kernel(const void *function)
     return NULL;
 }
 
-/* Bytes of the parameters that the kernel declares, by the metadata; hidden ones lie behind. */
+/* Bytes of the parameters that the kernel declares, without the hidden ones behind them. */
 static size_t declared_bytes(const void *function)
 {
     const struct td_gpu_kernel *k = fake_hip_kernel(function);
@@ -265,7 +269,8 @@ static size_t declared_bytes(const void *function)
     return bytes;
 }
 
-/* HIP 5.2's header calls kernelParams not implemented; its runtime takes them (clr's ihipModuleLaunchKernel), as every later one does. */
+/* Check the two forms of parameters. HIP 5.2's header calls kernelParams not implemented, but its
+ * runtime accepts them (clr's ihipModuleLaunchKernel), as every later one does. */
 static int is_launch(const void *function, void **params, void **extra)
 {
     if (params || !extra)
@@ -279,15 +284,15 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     void *block[] = {(void *)TD_CUDA_PARAM_BUFFER_POINTER, NULL, (void *)TD_CUDA_PARAM_BUFFER_SIZE, NULL, (void *)TD_CUDA_PARAM_END};
 
     if (!is_launch(function, params, extra))
-        return fake_hip_say(TD_CUDA_INVALID_VALUE);
+        return fake_hip_return(TD_CUDA_INVALID_VALUE);
     if (shared_bytes > 64 << 10 || (uint64_t)gx * bx >> 32 || (uint64_t)gy * by >> 32 || (uint64_t)gz * bz >> 32)
-        return fake_hip_say(TD_CUDA_INVALID_VALUE);
+        return fake_hip_return(TD_CUDA_INVALID_VALUE);
     block[1] = extra ? extra[1] : NULL;
     block[3] = extra ? extra[3] : NULL;
-    return fake_hip_say(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, params ? NULL : block));
+    return fake_hip_return(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, params, params ? NULL : block));
 }
 
-/* ---- what is only called otherwise --------------------------------------------------------------------------------- */
+/* ---- functions that differ from CUDA's only in their names ---------------------------------- */
 
 #define SAME(hip, cuda, args, values) \
     int hip args \

@@ -1,5 +1,9 @@
-/* lib_fake_hipblas.c - hipblasHgemm over the fake HIP runtime (lib_fake_hip.c), for the one form of call that vLLM makes.
- * SPDX-License-Identifier: Apache-2.0 */
+/* lib_fake_hipblas.c - the fake hipBLAS of provider hip: hipblasHgemm over the fake HIP runtime
+ * (lib_fake_hip.c), in the one form of call that vLLM makes. TD_FAKE_BLAS (fake_blas.h) makes it
+ * wrong.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * lib_hip_model_blas.c is the hipBLAS inside the fake server. */
 #include "kernels/abi/cublas_abi.h"
 #include "tests/helpers/fake_blas.h"
 

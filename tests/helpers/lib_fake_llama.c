@@ -1,10 +1,20 @@
-/* lib_fake_llama.c - as much of ggml as the tap asks for, and a "model" of a few nodes that uses it as llama.cpp does. Written from
- * ggml/include/ggml.h; numbers of ops differ from any real tree on purpose. With -DALIEN tensors are laid out otherwise.
+/* lib_fake_llama.c - a fake llama.cpp server for tests of the tap's ggml front: the part of ggml
+ * that the tap uses, and a model of a few nodes that runs as llama.cpp runs its own. ggml_host.c
+ * loads it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * fake_command(): "graphs N" computes N graphs and checks every result; "threads T N" the same in T threads, a scheduler each; "own" and "noown"
- * set the server's own callback, which asks for every third node; "stop" makes it end the graph at once; "gpu": activations in memory that is
- * not the host's; "fail": the last node fails; "throw": it leaves the graph as an exception does, and the server tries again. Returns what was wrong. */
+ * Written from ggml/include/ggml.h. The numbers of the ops differ from every real tree on purpose:
+ * the tap must go by names. lib_fake_llama_old_layout.c compiles this file with OLD_LAYOUT.
+ *
+ * fake_command(line) does one command and returns how many results were wrong:
+ *   graphs N      compute N graphs and check every result
+ *   threads T N   the same in T threads, each with its own scheduler
+ *   own, noown    set or remove the server's own callback, which asks for about half of the nodes
+ *   stop          the server's callback ends each graph at once
+ *   gpu           activations lie in memory that is not the host's
+ *   fail          one node fails
+ *   throw         one node leaves the graph as an exception would, and the server computes the
+ *                 graph again */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -14,7 +24,7 @@
 #include <string.h>
 
 #define API __attribute__((visibility("default")))
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* there is no header: dlsym and the dynamic linker find these */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* no header: dlsym or the linker finds these */
 
 enum { F32, F16, Q4_0, I32, I64, TYPES };
 enum { NONE, VIEW, ADD, GET_ROWS, UNARY, SCALE, MUL_MAT, SET_ROWS, OPS };
@@ -27,7 +37,7 @@ struct tensor {
     struct buffer *buffer;
     int64_t ne[4];
     size_t nb[4];
-#ifdef ALIEN
+#ifdef OLD_LAYOUT
     struct tensor *grad;
 #endif
     int32_t op, op_params[16], flags;
@@ -154,7 +164,10 @@ API void ggml_build_forward_expand(struct graph *g, struct tensor *t)
 API struct tensor *ggml_graph_node(struct graph *g, int i) { return g->node[i]; }
 API int ggml_graph_n_nodes(struct graph *g) { return g->n; }
 
-/* ---- the scheduler: two splits, each in pieces when there is a callback, as ggml_backend_sched_compute_splits does it ---------------- */
+/* ---- the scheduler ------------------------------------------------------------------------- */
+
+/* It computes a graph in two splits, and each split in pieces if there is a callback, as
+ * ggml_backend_sched_compute_splits does. */
 
 static __thread bool fails, throws;
 static __thread jmp_buf out;
@@ -186,7 +199,7 @@ static bool compute(struct tensor *t)
                 *to = f32(t->src[0], ((int32_t *)t->src[1]->data)[j])[i];
             else if (t->op == UNARY)
                 *to = f32(t->src[0], j)[i] * 2;
-            else if (t->src[0]->type == Q4_0) /* nobody can read these weights */
+            else if (t->src[0]->type == Q4_0) /* these weights cannot be read */
                 *to = (float)(i + 10 * j);
             else
                 for (k = 0, *to = 0; k < t->src[0]->ne[0]; k++)
@@ -233,29 +246,29 @@ API void ggml_backend_sched_set_eval_callback(struct sched *s, callback *cb, voi
 }
 API void ggml_backend_sched_free(struct sched *s) { free(s); }
 
-/* ---- the model ----------------------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 enum { K = 8, N = 6, CELLS = 5, LONG = 600, WIDE = 32, ROWS = 16, MAX_M = 3 };
 
 static struct buffer weights = {"CPU_Mapped", true, 1}, plain = {"CPU", true, 0}, repacked = {"CPU_REPACK", false, 1}, gpu = {"GPU0", false, 0};
-static struct { bool own, stop, gpu, fail, leap; long asked, shown, total; pthread_mutex_t lock; } way = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct { bool own, stop, gpu, fail, leap; long asked, shown, total; pthread_mutex_t lock; } mode = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool own_callback(struct tensor *t, bool ask, void *data)
 {
     bool mine = t->name[0] && (t->name[strlen(t->name) - 1] & 1);
 
     (void)data;
-    pthread_mutex_lock(&way.lock);
-    way.asked += ask;
-    way.shown += !ask;
-    way.total += !ask && !mine;        /* shown what it did not ask for */
-    pthread_mutex_unlock(&way.lock);
-    return ask ? mine : !way.stop;
+    pthread_mutex_lock(&mode.lock);
+    mode.asked += ask;
+    mode.shown += !ask;
+    mode.total += !ask && !mine;        /* shown a node that it did not ask for */
+    pthread_mutex_unlock(&mode.lock);
+    return ask ? mine : !mode.stop;
 }
 
 struct model { struct tensor *where, *v, *set, *in, *ids, *bias, *q, *sum, *cache, *kq, *act, *up, *lost; struct graph *g; };
 
-static struct tensor *put(struct tensor *t, struct buffer *b, const char *name, float first)
+static struct tensor *named_tensor(struct tensor *t, struct buffer *b, const char *name, float first)
 {
     int64_t i;
 
@@ -267,47 +280,47 @@ static struct tensor *put(struct tensor *t, struct buffer *b, const char *name, 
 
 static void build(struct model *m, struct context *c, int rows)
 {
-    struct buffer *act = way.gpu ? &gpu : &plain;
+    struct buffer *act = mode.gpu ? &gpu : &plain;
     int i;
-    struct tensor *table = put(ggml_new_tensor_4d(c, F32, K, ROWS, 1, 1), &weights, "token_embd.weight", 1), *view, *wq, *keys, *wide, *w4;
+    struct tensor *table = named_tensor(ggml_new_tensor_4d(c, F32, K, ROWS, 1, 1), &weights, "token_embd.weight", 1), *view, *wq, *keys, *wide, *w4;
 
-    wq = put(ggml_new_tensor_4d(c, F32, K, N, 1, 1), &weights, "blk.0.attn_q.weight", 2); /* where it was in the last graph */
+    wq = named_tensor(ggml_new_tensor_4d(c, F32, K, N, 1, 1), &weights, "blk.0.attn_q.weight", 2); /* at the same address in every graph */
     m->g = ggml_new_graph_custom(c, 16, false);
-    m->ids = put(ggml_new_tensor_4d(c, I32, rows, 1, 1, 1), &plain, "inp_tokens", 0);
-    ggml_build_forward_expand(m->g, m->in = put(result(c, GET_ROWS, K, rows, table, m->ids), act, "embd", 0));
-    ggml_build_forward_expand(m->g, view = put(result(c, VIEW, K, rows, m->in, NULL), act, "embd (view)", 0));
+    m->ids = named_tensor(ggml_new_tensor_4d(c, I32, rows, 1, 1, 1), &plain, "inp_tokens", 0);
+    ggml_build_forward_expand(m->g, m->in = named_tensor(result(c, GET_ROWS, K, rows, table, m->ids), act, "embd", 0));
+    ggml_build_forward_expand(m->g, view = named_tensor(result(c, VIEW, K, rows, m->in, NULL), act, "embd (view)", 0));
     view->data = m->in->data;
     view->view_src = m->in;
-    ggml_build_forward_expand(m->g, m->q = put(ggml_mul_mat(c, wq, view), act, "Qcur-0", 0));
-    m->bias = put(ggml_new_tensor_4d(c, F32, N, 1, 1, 1), &weights, "blk.0.attn_q.bias", 3);
-    ggml_build_forward_expand(m->g, m->sum = put(result(c, ADD, N, rows, m->q, m->bias), act, "Qbias-0", 0));
+    ggml_build_forward_expand(m->g, m->q = named_tensor(ggml_mul_mat(c, wq, view), act, "Qcur-0", 0));
+    m->bias = named_tensor(ggml_new_tensor_4d(c, F32, N, 1, 1, 1), &weights, "blk.0.attn_q.bias", 3);
+    ggml_build_forward_expand(m->g, m->sum = named_tensor(result(c, ADD, N, rows, m->q, m->bias), act, "Qbias-0", 0));
     m->sum->data = m->q->data;         /* in place, as the allocator does it */
-    m->cache = put(ggml_new_tensor_4d(c, F32, 2 * N, CELLS, 1, 1), &plain, "cache_k_l0", 4);
-    keys = put(ggml_new_tensor_4d(c, F32, N, CELLS, 1, 1), &plain, "k-0", 4);
+    m->cache = named_tensor(ggml_new_tensor_4d(c, F32, 2 * N, CELLS, 1, 1), &plain, "cache_k_l0", 4);
+    keys = named_tensor(ggml_new_tensor_4d(c, F32, N, CELLS, 1, 1), &plain, "k-0", 4);
     keys->data = m->cache->data;
     keys->view_src = m->cache;
     keys->nb[1] = m->cache->nb[1], keys->nb[2] = keys->nb[3] = CELLS * m->cache->nb[1];
-    ggml_build_forward_expand(m->g, m->kq = put(ggml_mul_mat(c, keys, m->sum), act, "kq-0", 0));
-    wide = put(ggml_new_tensor_4d(c, F32, WIDE, rows, 1, 1), act, "ffn_inp-0", 1);
-    w4 = put(ggml_new_tensor_4d(c, Q4_0, WIDE, 3, 1, 1), &repacked, "blk.0.ffn_up.weight", 0);
-    w4->data = (void *)16;             /* who reads there, dies */
-    ggml_build_forward_expand(m->g, m->up = put(ggml_mul_mat(c, w4, wide), act, "ffn_up-0", 0));
-    ggml_build_forward_expand(m->g, m->lost = put(ggml_mul_mat(c, wq, view), act, "left out", 0));
-    m->lost->flags = 0;                /* stands in the graph, is not computed */
-    ggml_build_forward_expand(m->g, m->act = put(result(c, UNARY, CELLS, rows, m->kq, NULL), act, "act-0", 0));
-    m->v = put(ggml_new_tensor_4d(c, F32, K, LONG, 1, 1), &plain, "cache_v_l0", 5);
-    m->where = put(ggml_new_tensor_4d(c, I64, rows, 1, 1, 1), &plain, "inp_cells", 0);
+    ggml_build_forward_expand(m->g, m->kq = named_tensor(ggml_mul_mat(c, keys, m->sum), act, "kq-0", 0));
+    wide = named_tensor(ggml_new_tensor_4d(c, F32, WIDE, rows, 1, 1), act, "ffn_inp-0", 1);
+    w4 = named_tensor(ggml_new_tensor_4d(c, Q4_0, WIDE, 3, 1, 1), &repacked, "blk.0.ffn_up.weight", 0);
+    w4->data = (void *)16;             /* reading there is a fault */
+    ggml_build_forward_expand(m->g, m->up = named_tensor(ggml_mul_mat(c, w4, wide), act, "ffn_up-0", 0));
+    ggml_build_forward_expand(m->g, m->lost = named_tensor(ggml_mul_mat(c, wq, view), act, "left out", 0));
+    m->lost->flags = 0;                /* in the graph, but not to be computed */
+    ggml_build_forward_expand(m->g, m->act = named_tensor(result(c, UNARY, CELLS, rows, m->kq, NULL), act, "act-0", 0));
+    m->v = named_tensor(ggml_new_tensor_4d(c, F32, K, LONG, 1, 1), &plain, "cache_v_l0", 5);
+    m->where = named_tensor(ggml_new_tensor_4d(c, I64, rows, 1, 1, 1), &plain, "inp_cells", 0);
     for (i = 0; i < rows; i++)
         ((int64_t *)m->where->data)[i] = 299 + rows - 1 - i;
-    ggml_build_forward_expand(m->g, m->set = put(result(c, SET_ROWS, K, LONG, m->in, m->where), act, "cache_v_l0 (view)", 0));
+    ggml_build_forward_expand(m->g, m->set = named_tensor(result(c, SET_ROWS, K, LONG, m->in, m->where), act, "cache_v_l0 (view)", 0));
     m->set->src[2] = m->set->view_src = m->v;
     m->set->data = m->v->data;
-    put(m->v, &plain, "cache_v_l0", 5);
+    named_tensor(m->v, &plain, "cache_v_l0", 5);
     m->act->op_params[0] = 10;
     m->act->data = m->kq->data;
 }
 
-/* Every result from its formula, computed anew. */
+/* Compute every result again from its formula; returns how many differ. */
 static long check(const struct model *m, int rows)
 {
     float q[N], want;
@@ -324,17 +337,17 @@ static long check(const struct model *m, int rows)
         for (i = 0; i < CELLS; i++) {
             for (k = 0, want = 0; k < N; k++)
                 want += (4 + (float)((i * 2 * N + k) % 7)) * q[k];
-            wrong += f32(m->act, j)[i] != want * (way.fail ? 1 : 2);
+            wrong += f32(m->act, j)[i] != want * (mode.fail ? 1 : 2);
         }
         for (i = 0; i < 3; i++)
             wrong += f32(m->up, j)[i] != (float)(i + 10 * j);
-        for (k = 0; k < K && !way.fail; k++)
+        for (k = 0; k < K && !mode.fail; k++)
             wrong += f32(m->v, 299 + rows - 1 - j)[k] != f32(m->in, j)[k];
     }
     return wrong;
 }
 
-/* As llama.cpp does that keeps a graph: its callback is not set again. */
+/* llama.cpp may reuse a graph: it then does not set its callback again. */
 static int compute_again(struct sched *s, struct graph *g)
 {
     throws = true;
@@ -352,7 +365,7 @@ static long graphs(int n)
     long wrong = 0;
     int i, j;
 
-    fails = way.fail;
+    fails = mode.fail;
     for (i = 0; i < n; i++) {
         int rows = 1 + i % MAX_M, rc;
         struct model m;
@@ -360,19 +373,19 @@ static long graphs(int n)
         build(&m, ggml_init((struct params){arena, memory, false}), rows);
         for (j = 0; j < rows; j++)
             ((int32_t *)m.ids->data)[j] = (i + j) % ROWS;
-        ggml_backend_sched_set_eval_callback(s, way.own ? own_callback : NULL, &way);
-        rc = way.leap ? compute_again(s, m.g) : ggml_backend_sched_graph_compute_async(s, m.g);
-        wrong += rc != (way.fail ? -1 : 0);
-        wrong += s->cb != (way.own ? own_callback : NULL);
-        if (!way.stop)
+        ggml_backend_sched_set_eval_callback(s, mode.own ? own_callback : NULL, &mode);
+        rc = mode.leap ? compute_again(s, m.g) : ggml_backend_sched_graph_compute_async(s, m.g);
+        wrong += rc != (mode.fail ? -1 : 0);
+        wrong += s->cb != (mode.own ? own_callback : NULL);
+        if (!mode.stop)
             wrong += check(&m, rows);
-        if (i % 2) {                   /* another one, perhaps at the same address */
+        if (i % 2) {                   /* a new scheduler, perhaps at the same address */
             ggml_backend_sched_free(s);
             s = calloc(1, sizeof *s);
         }
     }
     ggml_backend_sched_free(s);
-    ggml_backend_sched_free(NULL);     /* allowed: nothing happens */
+    ggml_backend_sched_free(NULL);     /* allowed, does nothing */
     free(memory);
     return wrong;
 }
@@ -387,7 +400,7 @@ API long fake_command(const char *line)
     int t, n, i;
 
     if (sscanf(line, "graphs %d", &n) == 1)
-        return graphs(n) + way.total;
+        return graphs(n) + mode.total;
     if (sscanf(line, "threads %d %d", &t, &n) == 2 && t <= 8) {
         for (i = 0; i < t; i++)
             pthread_create(&id[i], NULL, thread, &n);
@@ -397,10 +410,10 @@ API long fake_command(const char *line)
         }
         return wrong;
     }
-    way.own = strncmp(line, "noown", 5) && (way.own || !strncmp(line, "own", 3) || !strncmp(line, "stop", 4));
-    way.stop = !strncmp(line, "stop", 4);
-    way.gpu = !strncmp(line, "gpu", 3);
-    way.fail = !strncmp(line, "fail", 4);
-    way.leap = !strncmp(line, "throw", 5);
+    mode.own = strncmp(line, "noown", 5) && (mode.own || !strncmp(line, "own", 3) || !strncmp(line, "stop", 4));
+    mode.stop = !strncmp(line, "stop", 4);
+    mode.gpu = !strncmp(line, "gpu", 3);
+    mode.fail = !strncmp(line, "fail", 4);
+    mode.leap = !strncmp(line, "throw", 5);
     return 0;
 }

@@ -1,11 +1,14 @@
-/* lib_fake_marlin.c - plugin of the fake CUDA driver: vLLM's Marlin kernels as C functions, right, or wrong in the way that TD_FAKE_MARLIN names.
+/* lib_fake_marlin.c - plugin of the fake CUDA driver: vLLM's Marlin kernels as C functions, right
+ * or wrong.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Weights are read where model/marlin_layout.h says that the kernel finds them, by formulas of its own. As in the kernel a weight of several groups is
- * rounded once it is scaled, products are added in float, blocks of the grid share the tiles of K and N, and their sums meet in c_tmp: the bits of a
- * result are those of the launch's shape, and repeat.
- *   scale   scales are read as the checkpoint has them (a wrong layout)      lock   a lock stays taken
- *   overrun c_tmp is written behind what vLLM gives it */
+ * Weights lie as model/marlin_layout.h describes; the formulas here were written separately. As in
+ * the real kernel, a weight of several groups is rounded after scaling, products are added in
+ * float, the blocks of the grid share the tiles of K and N, and their sums meet in c_tmp. So the
+ * shape of the launch decides the bits of a result, and the bits repeat. TD_FAKE_MARLIN=<word>:
+ *   scale     read the scales in the checkpoint's order: a wrong layout
+ *   lock      leave a lock taken at the end
+ *   overrun   write c_tmp behind the memory that vLLM gives it */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +30,7 @@ struct gemm {
     int groups, m, n, k, lda, bits, grid, wrong_scales;
 };
 
-static int is(const char *word)
+static int mode_is(const char *word)
 {
     const char *env = getenv("TD_FAKE_MARLIN");
 
@@ -60,14 +63,14 @@ static struct gemm read_params(const struct fake_cuda_launch *l, const struct in
     void **p = l->params;
     struct gemm g = {.x = x, .a = *(void **)p[0], .b = *(void **)p[1], .c = *(void **)p[2], .c_tmp = *(void **)p[3], .scales = *(void **)p[6], .zeros = *(void **)p[8],
                      .g_idx = *(void **)p[9], .groups = *(int *)p[10], .m = *(int *)p[11], .n = *(int *)p[12], .k = *(int *)p[13], .lda = *(int *)p[14],
-                     .locks = *(void **)p[15], .bits = x->b == U8B128 ? 8 : 4, .grid = (int)l->grid[0], .wrong_scales = is("scale")};
+                     .locks = *(void **)p[15], .bits = x->b == U8B128 ? 8 : 4, .grid = (int)l->grid[0], .wrong_scales = mode_is("scale")};
 
     if (*(char *)p[16])
         g.bias = *(void **)p[4];
     return g;
 }
 
-/* ---- the layout ---------------------------------------------------------------------------------------------------- */
+/* ---- the layout ------------------------------------------------------------------------------ */
 
 static int integer_at(const struct gemm *g, int k, int n)
 {
@@ -105,7 +108,7 @@ static int zero_at(const struct gemm *g, int group, int n)
     return (int)(g->zeros[group * (g->n / 8) + p / 8] >> 4 * (e % 2 * 4 + e / 2) & 15);
 }
 
-/* ---- the product --------------------------------------------------------------------------------------------------- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
 static float weight_at(const struct gemm *g, int k, int n)
 {
@@ -115,7 +118,8 @@ static float weight_at(const struct gemm *g, int k, int n)
     return g->groups > 1 ? load(g, store(g, w * scale_at(g, group, n))) : w;
 }
 
-/* K of a block's share: tiles go down the columns, so many to each block. */
+/* How far a block goes along K: the tiles are numbered down the columns, and each block gets as
+ * many. */
 static int share_of(const struct gemm *g)
 {
     int tile = g->x->k_blocks * 16, tiles = g->k / tile * (g->n / (g->x->n_blocks * 16)), each = (tiles + g->grid - 1) / g->grid;
@@ -141,7 +145,7 @@ static void run_column(const struct gemm *g, const float *w, int n, int share)
     }
 }
 
-/* What the kernel relies on. */
+/* Check what the kernel relies on: geometry, shared memory, flags, free locks. */
 static int is_launched_well(const struct gemm *g, const struct fake_cuda_launch *l)
 {
     int ok = l->block[0] == (unsigned)g->x->threads && l->shared_bytes == (unsigned)*(int *)l->params[19] && l->shared_bytes > 48 << 10 && *(char *)l->params[18]
@@ -159,7 +163,7 @@ static void run(const struct fake_cuda_launch *l, void *user)
     int share = share_of(&g);
     float *w;
 
-    g.c_tmp[floats - 1 + (size_t)is("overrun")] = 0;
+    g.c_tmp[floats - 1 + (size_t)mode_is("overrun")] = 0;
     if (!is_launched_well(&g, l))
         return; /* C stays as it was */
     w = malloc((size_t)g.k * sizeof *w);
@@ -168,7 +172,7 @@ static void run(const struct fake_cuda_launch *l, void *user)
             w[k] = weight_at(&g, k, n);
         run_column(&g, w, n, share);
     }
-    g.locks[g.grid - 1] = is("lock");
+    g.locks[g.grid - 1] = mode_is("lock");
     free(w);
 }
 
@@ -177,9 +181,9 @@ void fake_cuda_plugin(const struct fake_cuda_api *api);
 void fake_cuda_plugin(const struct fake_cuda_api *api)
 {
     enum { n1 = -1 };
-#define ROW(a, b, threads, m, n, k, eight, groups) \
+#define ENTRY(a, b, threads, m, n, k, eight, groups) \
     {FAKE_MARLIN(FAKE_MARLIN_##a, FAKE_MARLIN_##b, threads, m, n, k, eight, #groups), {a, b, threads, m, n, k, eight, groups}},
-    static const struct { const char *symbol; struct instance x; } all[] = {FAKE_MARLIN_INSTANCES(ROW)};
+    static const struct { const char *symbol; struct instance x; } all[] = {FAKE_MARLIN_INSTANCES(ENTRY)};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct fake_cuda_kernel k = {.symbol = all[i].symbol, .n_params = 20, .run = run, .user = (void *)(uintptr_t)&all[i].x};

@@ -1,8 +1,10 @@
-/* lib_fake_nvml.c - a look-alike of libnvidia-ml.so.1: one GPU at the place where the fake driver's is.
+/* lib_fake_nvml.c - a fake libnvidia-ml.so.1 with one GPU, at the PCI address of the fake driver's
+ * GPU.
  * SPDX-License-Identifier: Apache-2.0
  *
- * TD_FAKE_NVML "1980 2619 41 300000 0": MHz of the multiprocessors and of the memory, degrees, milliwatt, reasons; a value of -1 is an error that the real
- * one gives for what a GPU does not have (NVML_ERROR_NOT_SUPPORTED, 3). Unset: nvmlInit says that there is no driver (9). */
+ * TD_FAKE_NVML="1980 2619 41 300000 0": MHz of the multiprocessors, MHz of the memory, degrees
+ * Celsius, milliwatts, throttle reasons. A value of -1 gives NVML_ERROR_NOT_SUPPORTED (3), as for a
+ * sensor that a GPU does not have. Without the variable nvmlInit fails: no driver (9). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, void **device)
     return strcmp(bus_id, "00000001:1b:00.0") ? 6 : 0;
 }
 
-static int give(const void *device, int which, unsigned *value)
+static int read_value(const void *device, int which, unsigned *value)
 {
     if (device != given)
         return 2;
@@ -51,23 +53,23 @@ static int give(const void *device, int which, unsigned *value)
 
 int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz)
 {
-    return type == 1 || type == 2 ? give(device, type - 1, mhz) : 2;
+    return type == 1 || type == 2 ? read_value(device, type - 1, mhz) : 2;
 }
 
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius)
 {
-    return sensor ? 2 : give(device, 2, celsius);
+    return sensor ? 2 : read_value(device, 2, celsius);
 }
 
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatt)
 {
-    return give(device, 3, milliwatt);
+    return read_value(device, 3, milliwatt);
 }
 
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *bits)
 {
     unsigned low = 0;
-    int rc = give(device, 4, &low);
+    int rc = read_value(device, 4, &low);
 
     *bits = low;
     return rc;

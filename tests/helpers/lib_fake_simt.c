@@ -1,8 +1,9 @@
-/* lib_fake_simt.c - plugin of the fake CUDA driver: our own GPU kernels, run by the emulator (kernels/simt).
+/* lib_fake_simt.c - plugin of the fake CUDA driver: runs our own GPU kernels in the emulator
+ * (kernels/simt).
  * SPDX-License-Identifier: Apache-2.0
  *
- *   TD_FAKE_SIMT        64: wavefronts of 64, as on AMD's gfx9; else warps of 32
- *   TD_FAKE_SIMT_BUILD  a .simt.so whose kernels run in place of ours (a planted bug) */
+ *   TD_FAKE_SIMT        64: wavefronts of 64 threads, as on AMD's gfx9; else warps of 32
+ *   TD_FAKE_SIMT_BUILD  a .simt.so whose kernels replace ours, with a planted bug for example */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

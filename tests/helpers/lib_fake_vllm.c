@@ -1,7 +1,8 @@
-/* lib_fake_vllm.c - what vLLM's CPU build and torch show to a preloaded library: the same names, the same calling convention, made-up kernels.
+/* lib_fake_vllm.c - vLLM's CPU build and torch for tests of the tap's vLLM CPU front: the same
+ * symbols and the same calling convention, with kernels that write made-up bytes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * fake_vllm.h says what a tensor is here. */
+ * tests/unit/recorder/tap/fake_vllm.h declares the tensors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ static const struct fake_impl *impl(const void *handle)
     return ((const struct fake_tensor *)handle)->impl;
 }
 
-/* ---- torch's C functions ------------------------------------------------------------------------------------------- */
+/* ---- torch's C functions --------------------------------------------------------------------- */
 
 int32_t aoti_torch_get_dim(const void *t, int64_t *out);
 int32_t aoti_torch_get_sizes(const void *t, const int64_t **out);
@@ -22,7 +23,7 @@ int32_t aoti_torch_get_device_type(const void *t, int32_t *out);
 int32_t aoti_torch_get_data_ptr(const void *t, void **out);
 int32_t torch_get_const_data_ptr(const void *t, const void **out);
 
-int64_t fake_writable;                 /* times that somebody asked for memory to write in */
+int64_t fake_writable;                 /* calls that asked for writable memory */
 
 int32_t aoti_torch_get_dim(const void *t, int64_t *out) { return *out = impl(t)->ndim, 0; }
 int32_t aoti_torch_get_sizes(const void *t, const int64_t **out) { return *out = impl(t)->sizes, 0; }
@@ -32,10 +33,10 @@ int32_t aoti_torch_get_device_type(const void *t, int32_t *out) { return *out = 
 int32_t aoti_torch_get_data_ptr(const void *t, void **out) { return fake_writable++, *out = impl(t)->data, impl(t)->no_storage; }
 int32_t torch_get_const_data_ptr(const void *t, const void **out) { return *out = impl(t)->data, impl(t)->no_storage; }
 
-/* ---- vLLM's functions ---------------------------------------------------------------------------------------------- */
+/* ---- vLLM's functions ------------------------------------------------------------------------ */
 
-int64_t fake_calls;                    /* of the three GEMMs */
-void (*fake_throw)(void);              /* leaves a GEMM as an exception would */
+int64_t fake_calls;                    /* calls of the GEMMs */
+void (*fake_throw)(void);              /* if set: called in a GEMM, leaves it as an exception would */
 
 static void fill(const struct fake_impl *c)
 {
@@ -50,7 +51,7 @@ static void fill(const struct fake_impl *c)
 
 FAKE_DECLARE
 
-struct fake_impl fake_result;          /* what the next function that returns a tensor returns */
+struct fake_impl fake_result;          /* the next tensor to return */
 
 void *FAKE_INT4(void *ret, const void *x, const void *w, const void *zeros, const void *scales, const void *bias)
 {

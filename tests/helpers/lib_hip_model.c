@@ -1,9 +1,12 @@
-/* lib_hip_model.c - the model of a fake server (tests/fakes/fake_server.py --gpu) on the fake HIP runtime: as lib_gpu_model.c, launched as programs for AMD do.
+/* lib_hip_model.c - the GPU side of the fake server (tests/fakes/fake_server.py --gpu) on the fake
+ * HIP runtime. lib_cuda_model.c is the same for CUDA and documents the functions.
  * SPDX-License-Identifier: Apache-2.0
  *
- * It is linked to libamdhip64.so.6, as vLLM's libraries are, and registers its kernels as hipcc's code does (fake_hip/server.c). Layers take turns: <<<>>>
- * (hipLaunchKernel of a stub), hipModuleLaunchKernel with kernelParams, and hipExtModuleLaunchKernel with one packed block, as rocBLAS launches.
- * The code objects are real ones (tests/unit/data/tap_like.cu); what they compute is fake_gptq.h's. */
+ * It is linked to libamdhip64.so.6, as vLLM's libraries are, and registers its kernels as code from
+ * hipcc does (fake_hip/server.c). The layers take turns at three forms of launch: <<<>>>
+ * (hipLaunchKernel of a stub), hipModuleLaunchKernel with kernelParams, and
+ * hipExtModuleLaunchKernel with one packed block, as rocBLAS launches. The code objects are real
+ * (tests/unit/data/tap_like.cu); fake_gptq.h computes their results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +30,7 @@ const struct fake_cuda_api *fake_cuda_api(void);
 
 int gpu_model_open(void);
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm);
-int gpu_model_pass(int rows);
+int gpu_model_step(int rows);
 
 enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
@@ -35,12 +38,12 @@ static int n_layers;
 static const char *const symbols[] = {
 #define SYMBOL(r) FAKE_GPTQ_4BIT(r),
     FAKE_GPTQ_KERNELS(SYMBOL)};
-static char stubs[9];                 /* of the eight, and of the other one; their addresses count */
+static char stubs[9];                 /* for eight GEMM kernels and one other; only the addresses matter */
 static void *functions[8], *reconstruct, *hgemm, *module, *stream;
-static uint64_t a, c, whole;
+static uint64_t a, c, dequant_w;
 static unsigned seed;
 
-/* What hipcc's constructor does when the library is loaded. */
+/* hipcc compiles such a constructor into every library. */
 __attribute__((constructor)) static void register_kernels(void)
 {
     static const struct { uint32_t magic, version; const void *binary; void *unused; } wrapper = {0x48495046, 1, hip_model_code, NULL};
@@ -68,14 +71,15 @@ int gpu_model_open(void)
     fake_cuda_api()->use_thread(true);
     fake_gptq_add(fake_cuda_api());
     rc = hipInit(0) || hipSetDevice(0) || hipModuleLoadData(&module, hip_model_code) || hipStreamCreateWithFlags(&stream, TD_CUDA_STREAM_NON_BLOCKING) ||
-         hipMalloc(&a, MAX_ROWS * MAX_SIZE * 2) || hipMalloc(&c, MAX_ROWS * MAX_SIZE * 2) || hipMalloc(&whole, 1024 * 1024 * 2) ||
+         hipMalloc(&a, MAX_ROWS * MAX_SIZE * 2) || hipMalloc(&c, MAX_ROWS * MAX_SIZE * 2) || hipMalloc(&dequant_w, 1024 * 1024 * 2) ||
          hipModuleGetFunction(&reconstruct, module, FAKE_RECONSTRUCT) || hipModuleGetFunction(&hgemm, module, FAKE_HGEMM);
     for (i = 0; i < 8 && !rc; i++)
         rc = hipModuleGetFunction(&functions[i], module, symbols[i]);
     return rc;
 }
 
-/* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in the order of their groups. */
+/* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in
+ * the order of their groups. */
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm)
 {
     uint32_t *shuffled = malloc((size_t)(k / 8 * n) * 4);
@@ -90,7 +94,7 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
     return !l->qweight || !l->qzeros || !l->scales;
 }
 
-/* The block of parameters, as the code object lays it out; gaps hold old bytes. */
+/* The block of parameters, as the code object lays it out. The gaps hold old bytes. */
 struct block { uint64_t a, qweight, qzeros, scales, c; int m, n, k, groups; uint8_t v2, gap[7]; uint64_t perm; };
 
 static int launch(int which, int first, int m, int block_rows)
@@ -110,19 +114,19 @@ static int launch(int which, int first, int m, int block_rows)
     }
 }
 
-/* More rows than exllama's kernel takes: W in halves, then hipBLAS. */
-static int launch_whole(const struct layer *l, int m)
+/* More rows than exllama's kernel computes: dequantise W, then hipblasHgemm. */
+static int launch_dequantised(const struct layer *l, int m)
 {
     struct { void *kernel, *stream; int mode; } handle = {hgemm, stream, 0};
     struct layer w = *l;
     uint16_t one = 0x3c00, zero = 0;
-    void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &whole};
+    void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &dequant_w};
 
     return (size_t)l->n * (size_t)l->k > 1024 * 1024 || hipModuleLaunchKernel(reconstruct, 1, 1, 1, 128, 1, 1, 0, stream, at, NULL) ||
-           hipblasHgemm(&handle, 111, 111, l->n, m, l->k, &one, (void *)whole, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
+           hipblasHgemm(&handle, 111, 111, l->n, m, l->k, &one, (void *)dequant_w, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
 }
 
-static int others(int n)
+static int launch_others(int n)
 {
     int count = 4, rc = 0;
     void *at[] = {&count, &a};
@@ -143,20 +147,20 @@ static void fill_activations(int n)
     }
 }
 
-/* One forward pass: new activations for every layer, so that every op differs. */
-int gpu_model_pass(int rows)
+/* One step: new activations for every layer, so that every op differs. */
+int gpu_model_step(int rows)
 {
     int i, rc = hipSetDevice(0), eights;
 
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
     eights = rows / 8 * 8;
-    rc |= others(20);
+    rc |= launch_others(20);
     for (i = 0; i < n_layers && !rc; i++) {
-        rc |= others(3) | hipStreamSynchronize(stream);
+        rc |= launch_others(3) | hipStreamSynchronize(stream);
         fill_activations(rows * layers[i].k);
         if (rows > EXLLAMA_ROWS)
-            rc |= launch_whole(&layers[i], rows);
+            rc |= launch_dequantised(&layers[i], rows);
         else if (eights)
             rc |= launch(i, 0, eights, 8);
         if (rows <= EXLLAMA_ROWS && rows > eights)

@@ -1,12 +1,19 @@
-/* lib_misbehave.c - a build of td_gptq_gemm that is right, or wrong in the way that TD_MISBEHAVE names.
+/* lib_misbehave.c - a CPU build of td_gptq_gemm for replay --build: right, or wrong as TD_MISBEHAVE
+ * says.
  * SPDX-License-Identifier: Apache-2.0
  *
- * null, abort, exit, hang     end or stop the process         overread      reads a byte after qweight
- * overwrite                   writes after c                  scribble      writes into a
- * skip                        leaves the last column alone    add           adds to c instead of setting it
- * flaky                       other low bits each call        nan, zero     all of c
- * refuse                      TD_KERNEL_EUNSUPPORTED          column        one column off by 2 %
- * +m                          at the end of a word: only for m > 1, else right ("null+m") */
+ * TD_MISBEHAVE=<word>; any other word: right
+ *   null, abort, exit, hang   end or stop the process
+ *   overread                  read behind qweight
+ *   overwrite                 write behind c
+ *   scribble                  write into a
+ *   skip                      leave the last column of c alone
+ *   add                       add to c instead of setting it
+ *   flaky                     other low bits at each call
+ *   nan, zero                 all of c is NaN, or 0
+ *   column                    one column off by 2 %
+ *   refuse                    return TD_KERNEL_EUNSUPPORTED
+ * "+m" at the end of a word, as in "null+m": wrong only for m > 1. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +37,7 @@ static float dot(const struct td_gptq_gemm_args *x, int32_t m, int32_t n)
     return sum;
 }
 
-/* Crashes here are meant: the sanitizer must not turn them into an exit. */
+/* These crashes are intended: the sanitizer must not turn them into an exit. */
 __attribute__((no_sanitize("undefined", "address")))
 static void before(const struct td_gptq_gemm_args *x, const char *how)
 {

@@ -1,4 +1,4 @@
-/* lib_no_symbol.c - a library that is no build of the kernels.
+/* lib_no_symbol.c - a valid library without td_gptq_gemm: `--build` must refuse it by name.
  * SPDX-License-Identifier: Apache-2.0 */
 int td_test_something_else(void);
 

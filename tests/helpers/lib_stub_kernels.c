@@ -1,8 +1,9 @@
-/* lib_stub_kernels.c - a kernel library that anyone can check: c[i][j] = a[i][j % k] + qweight[0][j], modulo 2^16.
+/* lib_stub_kernels.c - a kernel library with results that gemm_host can check at once: c[i][j] =
+ * a[i][j % k] + qweight[0][j], modulo 2^16.
  * SPDX-License-Identifier: Apache-2.0
  *
- * host_* are calls from inside this library, as a server's module would make them: opened RTLD_LOCAL, its functions are not in
- * the global scope. */
+ * The host_* functions call the kernels from inside this library, as a module of a server would.
+ * The library may be opened RTLD_LOCAL: its functions are then not in the global scope. */
 #include <time.h>
 
 #include "kernels/abi/td_gptq.h"

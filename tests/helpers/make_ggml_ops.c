@@ -1,9 +1,10 @@
-/* make_ggml_ops.c - write a fixture of ggml ops on random tensors, their outputs computed by a build of ggml; for tests of replay.
+/* make_ggml_ops.c - write a fixture of ggml ops on random tensors, for tests of replay. A build of
+ * ggml computes the outputs.
  * SPDX-License-Identifier: Apache-2.0
  *
  * make_ggml_ops DIR BUILD [steps=N] [q4_1=1] [all=0]
- *   BUILD  folder or library of the build that counts as the server's
- *   steps  forward passes; the first has 20 rows, the others 1 (default 2)
+ *   BUILD  folder or library of ggml: the build of the recorded server
+ *   steps  number of steps; the first has 20 rows, the others 1 (default 2)
  *   q4_1   1: products with Q4_1 weights too, K/32 = 18 and 48
  *   all    0: products only, no op of another kind */
 #include "tests/helpers/op_writer.h"
@@ -22,7 +23,7 @@ static const struct { const char *layer; enum td_dtype dt; const char *rounding;
 
 struct world { struct td_writer *w; const struct td_provider *provider; void *build; int64_t number; };
 
-/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static struct td_tensor *add(struct td_op_call *op, const char *role, enum td_dtype dt, int ndim, const int64_t *shape)
 {
@@ -49,7 +50,8 @@ static float random_number(uint64_t *s)
     return (float)(random_u32(s) >> 8) / 8388608.0f - 1.0f;
 }
 
-/* Blocks begin with one or two halves, scales; what follows may be any bits. */
+/* Fill a tensor with random values. A quantised block begins with one or two float16 scales; the
+ * bits behind them may be any. */
 static void fill(struct td_tensor *t, uint64_t seed)
 {
     size_t w = td_dtype_size(t->dtype), at;
@@ -92,7 +94,7 @@ static void record(struct world *w, struct td_op_call *op, int64_t step, const c
     free(op->out.data);
 }
 
-/* ---- ops ----------------------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static void start(struct td_op_call *op, const char *kind, const char *rounding)
 {
@@ -116,7 +118,8 @@ static void write_product(struct world *w, int i, int64_t step, int64_t m)
     record(w, &op, step, products[i].layer);
 }
 
-/* Two heads of a cache [16, 2, 64], four of the query: w is a view of it with the heads outermost. */
+/* Two heads of a cache [16, 2, 64], four of the query: w is a view of it with the heads
+ * outermost. */
 static void write_view(struct world *w, int64_t step, int64_t m)
 {
     struct td_op_call op;

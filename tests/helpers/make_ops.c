@@ -1,15 +1,18 @@
-/* make_ops.c - write a fixture that holds gptq_gemm ops with random weights, for tests of replay.
+/* make_ops.c - write a fixture of gptq_gemm ops with random weights, for tests of replay.
  * SPDX-License-Identifier: Apache-2.0
  *
  * make_ops DIR [steps=N] [wrong=OP] [digest=1] [narrow=1] [rows=N] [unknown=1] [gpu=1] [marlin=1]
- *   steps    forward passes of 4 layers; the first has 20 rows, the others 1 (default 3)
- *   wrong    the recorded output of this op has one element doubled
- *   digest   outputs are known by hash only
- *   rows     how many the first step has; of a GPU more than 50 (24 with 8 bits) are reconstruct_exllama and cublasHgemm
- *   narrow   the last of the layers has 72 columns
- *   unknown  one more op, of a kind that nobody knows, and one whose weights are not there
- *   gpu      as if recorded from vLLM on a GPU: outputs are those of provider cuda (or TD_MAKE_OPS_PROVIDER) with the build that TD_MAKE_OPS_BUILD names
- *   marlin   the same as if vLLM's Marlin had run: 141 rows in the first step, symmetric weights, instances and launches as an H100 had them */
+ *   steps    number of steps, each of 4 layers; the first has 20 rows, the others 1 (default 3)
+ *   rows     rows of the first step. On a GPU more than 50 rows (24 with 8 bits) are recorded as
+ *            reconstruct_exllama and cublasHgemm.
+ *   wrong    one element of the recorded output of this op is doubled
+ *   digest   outputs are stored as a hash only
+ *   narrow   the last layer has 72 columns
+ *   unknown  add an op of an unknown kind, and an op whose weights are missing
+ *   gpu      as if recorded from vLLM on a GPU: provider cuda computes the outputs with the build
+ *            that TD_MAKE_OPS_BUILD names (TD_MAKE_OPS_PROVIDER names another provider)
+ *   marlin   like gpu, as if vLLM's Marlin had run: 141 rows in the first step, symmetric weights,
+ *            kernel instances and launches as on an H100 */
 #include "tests/helpers/fake_marlin.h"
 #include "tests/helpers/op_writer.h"
 #include "tests/unit/random_gptq.h"
@@ -23,7 +26,8 @@ static const struct { const char *name; struct random_gptq d; } layers[] = {
 #define VLLM "gemm_half_q_half_gptq_"
 #define N_LAYERS ((int)(sizeof layers / sizeof *layers))
 
-/* K 128 by N 64 to a block of 128 threads, as vLLM chooses for layers so small; 64s of rows, and what is left over. */
+/* Add a launch over rows [first, first + rows). For layers so small vLLM chooses blocks of 128
+ * threads, K 128 by N 64; it launches the multiples of 64 rows first, then the rest. */
 static void add_launch(struct td_op_call *call, int64_t first, int64_t rows, const struct random_gptq *d)
 {
     struct td_op_launch *l = &call->launches[call->n_launches];
@@ -39,18 +43,18 @@ static void add_launch(struct td_op_call *call, int64_t first, int64_t rows, con
 
 static void make_marlin(struct td_op_call *call, const struct random_gptq *d)
 {
-    const int64_t whole = d->m / 64 * 64;
+    const int64_t full_blocks = d->m / 64 * 64;
 
     memset(call->in[2].data, d->bits == 4 ? 0x77 : 0x7f, call->in[2].size_bytes);
     strcpy(call->layout, "marlin");
     strcpy(call->act_rounding, "weight-f16");
-    if (whole)
-        add_launch(call, 0, whole, d);
-    if (d->m > whole)
-        add_launch(call, whole, d->m - whole, d);
+    if (full_blocks)
+        add_launch(call, 0, full_blocks, d);
+    if (d->m > full_blocks)
+        add_launch(call, full_blocks, d->m - full_blocks, d);
 }
 
-/* As vLLM's exllama kernels are called, as ours. */
+/* The symbol of the op's kernel: vLLM's exllama for a GPU, else ours. */
 static const char *symbol_of(const struct td_op_call *call, bool gpu, int bits)
 {
     if (!call->symbol[0] && gpu && td_op_attr(call, "m", 0) > (bits == 8 ? 24 : 50))

@@ -1,4 +1,5 @@
-/* op_writer.h - write ops that are in memory into a fixture, for programs that make fixtures to order.
+/* op_writer.h - write ops from memory into a fixture, for the programs here that make test fixtures
+ * (make_ops, make_ggml_ops, make_long_ops, raw_ops).
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_HELPERS_OP_WRITER_H
 #define TD_TESTS_HELPERS_OP_WRITER_H
@@ -10,7 +11,8 @@
 #include "format/fixture.h"
 #include "kernels/ops/op.h"
 
-/* The number behind "name=" on the command line, from the second argument on. */
+/* The number of option "name=N" on the command line, from the second argument on; else
+ * `missing`. */
 static inline long op_writer_option(int argc, char **argv, const char *name, long missing)
 {
     size_t n = strlen(name);
@@ -46,7 +48,7 @@ static inline void op_writer_tensor(struct td_writer *w, const struct td_tensor 
         r->blob = td_hash_bytes(t->data, t->size_bytes);
 }
 
-/* impl.launches, as the tap writes them. */
+/* Make impl.launches as the tap writes it; NULL: the op has no launches. */
 static inline cJSON *op_writer_launches(const struct td_op_call *call)
 {
     cJSON *all = call->n_launches ? cJSON_CreateArray() : NULL, *o;
@@ -71,8 +73,15 @@ static inline cJSON *op_writer_launches(const struct td_op_call *call)
     return all;
 }
 
-/* What the record says beside the tensors. */
-struct op_writer { int64_t number, step; const char *kind, *layer, *symbol; bool digest, without_weights; };
+/* What the record holds beside the tensors.
+ *   kind            NULL: the kind of the op itself
+ *   digest          store the output as a hash only
+ *   without_weights store the weights as a hash only */
+struct op_writer {
+    int64_t number, step;
+    const char *kind, *layer, *symbol;
+    bool digest, without_weights;
+};
 
 static inline void op_writer_put(struct td_writer *w, const struct td_op_call *call, const struct op_writer *o)
 {

@@ -1,7 +1,8 @@
-/* proto_layout.c - print where the fields of the child protocol's structs lie, for those who write them down in another language.
+/* proto_layout.c - print where the fields of the child protocol's structs lie. Test 046 compares
+ * the lines with kernels/providers/vllm_child.py, which writes the same structs in Python.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A line for each field: "struct field offset size"; a line for each struct: "struct size". */
+ * One line a field: "struct field offset size"; one line a struct: "struct size". */
 #include <stddef.h>
 #include <stdio.h>
 

@@ -1,11 +1,13 @@
-/* raw_ops.c - write a fixture of ops whose tensors lie in files, so that another program (numpy) can make the numbers.
+/* raw_ops.c - write a fixture of ops whose tensors lie in files, so that another program (numpy,
+ * torch) can compute the numbers. raw_ops.py writes the description from Python.
  * SPDX-License-Identifier: Apache-2.0
  *
- * raw_ops DIR < description; a line each, an op is the lines from "op" to "out":
+ * raw_ops DIR < DESCRIPTION       an op is the lines from "op" to "out":
  *   op STEP KIND LAYER SYMBOL ROUNDING
  *   attr NAME VALUE
- *   in ROLE DTYPE ROWSxCOLS LD FILE      LD: elements from row to row, 0 when dense; COLS 0: one dimension
- *   out ROLE DTYPE ROWSxCOLS LD FILE */
+ *   in ROLE DTYPE ROWSxCOLS LD FILE
+ *   out ROLE DTYPE ROWSxCOLS LD FILE
+ * LD: elements from one row to the next, 0 if dense. COLS 0: one dimension. FILE: the raw bytes. */
 #include "tests/helpers/op_writer.h"
 
 static void *read_all(const char *path, size_t *size)
@@ -22,7 +24,7 @@ static void *read_all(const char *path, size_t *size)
     return data;
 }
 
-static void take_tensor(const char *line, struct td_tensor *t)
+static void read_tensor(const char *line, struct td_tensor *t)
 {
     char dtype[TD_OP_MAX_DTYPE], path[256];
     long long rows, cols, ld;
@@ -67,9 +69,9 @@ int main(int argc, char **argv)
         if (op.n_attrs < TD_OP_MAX_ATTRS && sscanf(line, "attr %23s %ld", a->name, &a->value) == 2)
             op.n_attrs++;
         else if (op.n_in < TD_OP_MAX_TENSORS && !strncmp(line, "in ", 3))
-            take_tensor(line, &op.in[op.n_in++]);
+            read_tensor(line, &op.in[op.n_in++]);
         else if (!strncmp(line, "out ", 4)) {
-            take_tensor(line, &op.out);
+            read_tensor(line, &op.out);
             rec.layer = layer;
             rec.symbol = symbol;
             op_writer_put(w, &op, &rec);

@@ -1,7 +1,7 @@
-"""raw_ops.py - say to tests/helpers/raw_ops, with tensors of numpy, which ops a fixture shall hold.
+"""raw_ops.py - describe ops with numpy tensors for the program tests/helpers/raw_ops, which writes a fixture.
 
-Tensors are written into the working folder, the description to stdout. Outputs that are made here are in double,
-rounded once; BF16 is kept as uint16."""
+Tensors are written into the working folder, the description to stdout. Outputs computed here are computed in
+double and rounded once. BF16 values are held as uint16. SPDX-License-Identifier: Apache-2.0"""
 import numpy
 
 
@@ -19,7 +19,7 @@ DECODE = {"BF16": from_bf16, "F16": lambda x: x, "F32": lambda x: x}
 
 
 def means(h, dtype):
-    """What stored numbers mean."""
+    """Stored numbers as float64."""
     return DECODE[dtype](h).astype(numpy.float64)
 
 
@@ -31,7 +31,7 @@ files = 0
 
 
 def tensor(where, role, dtype, x, ld=0):
-    """x: as stored. ld: rows lie so many elements apart, with NaN between them."""
+    """x: as stored. ld: elements from one row to the next; the gaps hold NaN. 0: dense."""
     global files
     rows, cols = x.shape if x.ndim == 2 else (x.shape[0], 0)
     if ld:
@@ -62,7 +62,7 @@ def gemm(layer, dtype, a, w, bias=None, ld=0, symbol="onednn_mm"):
 
 
 def nibbles(words, axis):
-    """Eight 4-bit values to a word along axis, the first lowest."""
+    """Unpack eight 4-bit values from each word along axis, the lowest bits first."""
     x = numpy.moveaxis(words.view(numpy.uint32), axis, -1)[..., None] >> numpy.arange(0, 32, 4, dtype=numpy.uint32) & 15
     return numpy.moveaxis(x.reshape(*x.shape[:-2], -1), -1, axis)
 
@@ -74,7 +74,8 @@ def pack(x, axis):
 
 
 def int4(layer, dtype, a, qweight, qzeros, scales, group, bias=None, g_idx=None, ld=0):
-    """As a GPTQ checkpoint has them (v1: zeros stored minus one). The output is cpu_gemm_wna16's: weights rounded to dtype."""
+    """Tensors as in a GPTQ checkpoint, v1: zero points are stored minus one. The output is the one of
+    cpu_gemm_wna16, which rounds the weights to dtype."""
     n, k = scales.shape[1], a.shape[1]
     groups = numpy.arange(k) // group if g_idx is None else g_idx
     weight = (nibbles(qweight, 0).astype(float) - nibbles(qzeros, 1)[groups] - 1) * means(scales, dtype)[groups]

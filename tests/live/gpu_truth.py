@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gpu_truth.py - is what the tap recorded of a vLLM on a GPU true? Held against what others say, with nothing of Tapedeck's.
 
-gpu_truth.py passes EXPORTED LINEARS     of a recording with one request in flight: the requests' own counts of tokens say how many forward passes
+gpu_truth.py steps EXPORTED LINEARS      of a recording with one request in flight: the requests' own counts of tokens say how many forward passes
                                          there were; each of them runs LINEARS linear layers (fused q/k/v and gate/up are one each)
 gpu_truth.py ask EXPORTED URL            send the tapped requests again, one after the other, to a server that profiles itself (/start_profile, /stop_profile)
 gpu_truth.py profile EXPORTED TRACES     torch's profiler traced the same requests in a server without the tap: the same kernels, as often?
@@ -36,14 +36,14 @@ def check(right, what):
 
 # ---- the ledger --------------------------------------------------------------------------------------------------------
 
-def passes(folder, linears):
-    """A request of T tokens is T passes: its prompt gives the first token."""
+def steps(folder, linears):
+    """A request of T tokens takes T steps: the step over its prompt gives the first token."""
     tapped = [e for e in rows(folder, "exchanges") if e["phase"] == "tapped"]
     expected = sum(e["usage"]["completion_tokens"] for e in tapped)
     dropped = {k: v["n"] for k, v in json.load(open(folder + "/manifest.json"))["ledger"].items() if k.startswith("ops.dropped.")}
     seen = count(folder, "ops.seen")
     wrong = check(seen == count(folder, "ops.kept") + sum(dropped.values()), f"ops: {seen} seen are {count(folder, 'ops.kept')} kept and dropped {dropped}")
-    return wrong + check(seen and seen == expected * linears, f"{expected} passes of {len(tapped)} requests, {linears} layers each, are {expected * linears} ops; {seen} were seen")
+    return wrong + check(seen and seen == expected * linears, f"{expected} steps of {len(tapped)} requests, {linears} layers each, are {expected * linears} ops; {seen} were seen")
 
 
 # ---- torch's profiler --------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def torch_check(folder, checkpoint):
 
 
 def main():
-    jobs = {"passes": lambda a: passes(a[0], int(a[1])), "ask": lambda a: ask(a[0], a[1]), "profile": lambda a: profile(a[0], a[1]), "torch": lambda a: torch_check(a[0], a[1])}
+    jobs = {"steps": lambda a: steps(a[0], int(a[1])), "ask": lambda a: ask(a[0], a[1]), "profile": lambda a: profile(a[0], a[1]), "torch": lambda a: torch_check(a[0], a[1])}
     if len(sys.argv) != 4 or sys.argv[1] not in jobs:
         sys.exit(__doc__)
     sys.exit(1 if jobs[sys.argv[1]](sys.argv[2:]) else 0)

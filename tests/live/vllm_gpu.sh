@@ -175,9 +175,9 @@ stage_ledger() {
     RECORD="-c 1 --ignore-eos" record_server ledger model4 --enforce-eager --linear-backend exllama || return
     rm -rf "$WORK/ledger.out" "$WORK/traces"
     "$BIN/fixture" export "$WORK/ledger" "$WORK/ledger.out" >/dev/null || { wrong "fixture export"; return; }
-    truth ledger-passes passes "$WORK/ledger.out" 16 # 4 layers of qkv_proj, o_proj, gate_up_proj, down_proj
-    say "ledger: rows of passes: $(grep -oh '"how":"[a-z]*"' "$WORK/ledger.out/steps.jsonl" | sort | uniq -c | tr '\n' ' ')"
-    grep -q '"how":"unknown"' "$WORK/ledger.out/steps.jsonl" && wrong "ledger: one request at a time, and not all passes are named as its own"
+    truth ledger-steps steps "$WORK/ledger.out" 16 # 4 layers of qkv_proj, o_proj, gate_up_proj, down_proj
+    say "ledger: how the rows of steps were assigned: $(grep -oh '"how":"[a-z]*"' "$WORK/ledger.out/steps.jsonl" | sort | uniq -c | tr '\n' ' ')"
+    grep -q '"how":"unknown"' "$WORK/ledger.out/steps.jsonl" && wrong "ledger: one request at a time, and not all steps are assigned to it"
     truth ledger-torch torch "$WORK/ledger.out" "$WORK/model4"
     serve profiled model4 --enforce-eager --linear-backend exllama --profiler-config.profiler=torch --profiler-config.torch_profiler_dir="$WORK/traces" \
         --profiler-config.torch_profiler_with_stack=false && truth ledger-ask ask "$WORK/ledger.out" "http://127.0.0.1:$PORT"

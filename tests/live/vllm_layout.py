@@ -11,7 +11,7 @@ import torch
 
 sys.dont_write_bytecode = True
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(here, "../helpers"), os.path.join(here, "../../kernels")]
+sys.path[:0] = [os.path.join(here, "../helpers"), os.path.join(here, "../../kernels/providers")]
 import raw_ops
 import vllm_child
 import vllm_ops

@@ -1,4 +1,4 @@
-# look.py - does what the tap recorded of a GPU hold together? With nothing of Tapedeck's.
+# look.py - check that a fixture which the tap filled on a GPU is consistent; uses no code of Tapedeck.
 # usage: look.py FIXTURE [sampled]
 # SPDX-License-Identifier: Apache-2.0
 import collections, sys
@@ -12,14 +12,16 @@ fixture.balance()
 print("ledger balances")
 layers = fixture.layers()
 print("every step holds every layer once, in order, under its name:", len(layers))
-if not sampled:  # a pass for each prompt and each event of an answer; the fake server's events are its tokens, a comment, usage and [DONE]
+# The fake server computes a step for each prompt and for each event of an answer: the tokens, a comment,
+# usage and [DONE].
+if not sampled:
     assert len(ops) == len(layers) * len(steps) == count("ops.seen")
     fixture.launches()
     print("launches of ops are those that were seen")
     rows_of = collections.Counter(op["attrs"]["m"] for op in ops if op["layer"] == layers[0])
     print("rows of the steps:", sorted(r for r in rows_of if r > 1), "and 1")
-    whole = [op for op in ops if op["attrs"]["m"] == 60]
-    assert len(whole) == len(layers) and all([l.get("symbol") for l in op["impl"]["launches"]] == [None, "cublasHgemm"] for op in whole)
+    dequantised = [op for op in ops if op["attrs"]["m"] == 60]
+    assert len(dequantised) == len(layers) and all([l.get("symbol") for l in op["impl"]["launches"]] == [None, "cublasHgemm"] for op in dequantised)
     assert all(op["act_rounding"] == ("weight-f16" if op["attrs"]["m"] == 60 else "none") for op in ops)
     print("60 rows are reconstruct_exllama and cublasHgemm")
 for op in ops:

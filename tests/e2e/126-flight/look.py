@@ -1,4 +1,5 @@
-# look.py - is what the flight recorder kept whole, in order, and balanced? With nothing of Tapedeck's.
+# look.py - check that the dump of the flight recorder is complete, in order, and balanced; uses no
+# code of Tapedeck.
 # usage: look.py FIXTURE [WHY [LAYER]]
 # SPDX-License-Identifier: Apache-2.0
 import collections, sys
@@ -27,5 +28,5 @@ if layer:
     bad = tap["flight"]["first_bad"]
     op = next(op for op in ops if op["op"] == bad["op"])
     assert op["layer"] == bad["layer"] == layer and op["flight"] == why and not bad["inputs_not_finite"]
-    assert any(o["step"] < op["step"] for o in kept), "nothing of the passes before"
-    print("the first bad op is one of them, and passes before it are there")
+    assert any(o["step"] < op["step"] for o in kept), "nothing of the steps before"
+    print("the first bad op is one of them, and steps before it are there")

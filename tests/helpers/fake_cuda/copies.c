@@ -1,9 +1,10 @@
 /* copies.c - the fake driver's copies and fills.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Addresses are checked at the call. As with the driver, pageable host memory is read before the call returns, and written before it returns;
- * pinned memory is read and written when the stream comes to it. A copy of up to 64 KiB from pageable memory returns before it is done, even one that
- * is said to wait ("API synchronization behavior" in the driver's manual). */
+ * Addresses are checked at the call. As in the real driver, a copy reads or writes pageable host
+ * memory before the call returns, and pinned memory when the stream reaches the copy. A copy of up
+ * to 64 KiB from pageable memory returns before it is done, even a synchronous one ("API
+ * synchronization behavior" in the driver's manual). */
 #include "tests/helpers/fake_cuda/state.h"
 
 #include <stdlib.h>
@@ -24,10 +25,10 @@ static int issue_copy(struct stream *s, void *to, const void *from, size_t bytes
     t->u.copy.from = from;
     t->u.copy.bytes = bytes;
     if (keep && bytes) {
-        if (!(t->u.copy.kept = malloc(bytes)))
+        if (!(t->u.copy.owned = malloc(bytes)))
             abort();
-        memcpy(t->u.copy.kept, from, bytes);
-        t->u.copy.from = t->u.copy.kept;
+        memcpy(t->u.copy.owned, from, bytes);
+        t->u.copy.from = t->u.copy.owned;
     }
     return stream_issue(s, t);
 }
@@ -127,7 +128,7 @@ int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream)
                                       : to_host((void *)(uintptr_t)to, from, bytes, s, false));
 }
 
-/* One side of a copy of rows: is it memory that may be touched later? */
+/* One side of a 2D copy: may this memory be used later, when the stream reaches the copy? */
 static bool rows_fit(int type, const void *host, uint64_t device, size_t x, size_t y, size_t pitch, size_t width, size_t height)
 {
     uint64_t base = type == TD_CUDA_MEMORY_HOST ? (uint64_t)(uintptr_t)host : device;
@@ -135,7 +136,7 @@ static bool rows_fit(int type, const void *host, uint64_t device, size_t x, size
     return height == 0 || (pitch >= x + width && on_device(base, (y + height - 1) * pitch + x + width));
 }
 
-/* Both sides must be on the device or pinned: that of pageable rows is not there. */
+/* A 2D copy. Pageable memory is not supported: both sides must be on the device or pinned. */
 int cuMemcpy2DAsync_v2(const struct td_cuda_copy_2d *c, void *stream)
 {
     int rc = enter("cuMemcpy2DAsync_v2", NEED_CONTEXT);

@@ -1,4 +1,5 @@
-/* driver.c - the fake driver's start, device, contexts, errors, faults and hooks, and what a test says to it.
+/* driver.c - the fake driver's start, device, contexts, errors, faults and hooks, and the functions
+ * of struct fake_cuda_api that a test calls.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/helpers/fake_cuda/state.h"
 
@@ -17,10 +18,10 @@ struct fake fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_I
 
 static struct { char what[16]; int left, code; } due[MAX_FAULTS];
 static struct { const char *name; uint64_t n; } counts[MAX_NAMES];
-static pthread_mutex_t due_lock = PTHREAD_MUTEX_INITIALIZER; /* kernels ask without the driver's lock */
+static pthread_mutex_t due_lock = PTHREAD_MUTEX_INITIALIZER; /* kernels check without the driver's lock */
 static _Thread_local void *contexts[MAX_STACK];
 static _Thread_local int depth;
-static char context_of_device[8];                            /* its addresses are the contexts */
+static char context_of_device[8];                            /* the addresses are the context handles */
 
 int64_t now_ns(void)
 {
@@ -43,7 +44,7 @@ void *this_context(void)
     return depth ? contexts[depth - 1] : NULL;
 }
 
-/* ---- faults -------------------------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 static void add_fault(const char *what, int n, int code)
 {
@@ -72,7 +73,7 @@ int fault_due(const char *what)
     return rc;
 }
 
-/* ---- the environment ----------------------------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 static void read_faults(const char *list)
 {
@@ -130,7 +131,7 @@ static void get_ready(void)
     pthread_once(&once, read_environment);
 }
 
-/* ---- every call ---------------------------------------------------------------------------------------------------- */
+/* ---- every call ------------------------------------------------------------------------------ */
 
 void count_call(const char *name)
 {
@@ -164,7 +165,7 @@ int leave(int result)
 
 static void call_hook(struct call_site *site)
 {
-    fake_cuda_hook_fn *hook = __atomic_load_n(&fake.hook, __ATOMIC_ACQUIRE); /* it may go meanwhile */
+    fake_cuda_hook_fn *hook = __atomic_load_n(&fake.hook, __ATOMIC_ACQUIRE); /* another thread may remove it */
 
     if (hook)
         hook(&site->call, fake.hook_user);
@@ -184,9 +185,10 @@ void hook_exit(struct call_site *site, int result)
     call_hook(site);
 }
 
-/* ---- start and device ---------------------------------------------------------------------------------------------- */
+/* ---- start and device ------------------------------------------------------------------------ */
 
-/* As the real one: the library that CUDA_INJECTION64_PATH names is loaded and called, once a process. */
+/* Load the library of CUDA_INJECTION64_PATH and call it, once a process, as the real driver
+ * does. */
 static void inject(void)
 {
     static bool done;
@@ -268,7 +270,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     return leave(rc);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
@@ -363,7 +365,7 @@ int cuCtxGetId(void *context, unsigned long long *id)
     return leave(rc ? rc : context ? 0 : TD_CUDA_INVALID_CONTEXT);
 }
 
-/* ---- errors and functions by name ---------------------------------------------------------------------------------- */
+/* ---- errors and functions by name ------------------------------------------------------------ */
 
 static const struct { int code; const char *name, *text; } errors[] = {
     {0, "CUDA_SUCCESS", "no error"},
@@ -411,7 +413,7 @@ int cuGetErrorString(int result, const char **text)
     return i < 0 ? TD_CUDA_INVALID_VALUE : 0;
 }
 
-/* Names without the suffix of a version find the version of CUDA 13.0. */
+/* A name without the suffix of a version gives the version of CUDA 13.0. */
 int cuGetProcAddress_v2(const char *symbol, void **fn, int version, uint64_t flags, int *status)
 {
     static const char *const suffixes[] = {"_v2", ""};
@@ -433,7 +435,7 @@ int cuGetProcAddress_v2(const char *symbol, void **fn, int version, uint64_t fla
     return *fn ? 0 : TD_CUDA_NOT_FOUND;
 }
 
-/* ---- what a test says ---------------------------------------------------------------------------------------------- */
+/* ---- struct fake_cuda_api: what a test calls ------------------------------------------------- */
 
 static void on_call(fake_cuda_hook_fn *fn, void *user)
 {

@@ -1,4 +1,5 @@
-/* fake_api.h - the driver functions that the fake exports beyond those of kernels/abi/cuda_abi.h.
+/* fake_api.h - the driver functions that the fake CUDA driver exports: those of
+ * kernels/abi/cuda_abi.h, and those that only servers and tests call.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_TESTS_HELPERS_FAKE_CUDA_FAKE_API_H
 #define TD_TESTS_HELPERS_FAKE_CUDA_FAKE_API_H

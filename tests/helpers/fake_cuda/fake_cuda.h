@@ -1,23 +1,36 @@
-/* fake_cuda.h - a look-alike of libcuda.so.1 for tests: what a test says to it beside the driver's own functions.
+/* fake_cuda.h - a fake CUDA driver (libcuda.so.1) that runs on the host, for tests on machines
+ * without a GPU: what a test can tell it beside the driver's own functions.
  * SPDX-License-Identifier: Apache-2.0
  *
- * build/tests/helpers/lib_fake_cuda.so exports the driver functions of fake_api.h under their own names. A device address is a host address.
- * A kernel is a C function that a test registers under a symbol; a module holds the kernels whose symbols stand in its image (a fatbin, an ELF
- * file, or a NUL-terminated text that begins with "TDFAKE" or, as PTX, with ".version "; a compressed fatbin holds all). The tap's own kernel,
- * td_gather, is there from the start (gather.c).
+ * build/tests/helpers/lib_fake_cuda.so exports the driver functions that fake_api.h lists, under
+ * their own names. A device address is a host address. A kernel is a C function that a test or a
+ * plugin registers under a symbol. A module has the kernels whose symbols occur in its image; an
+ * image is a fatbin, an ELF file, or a NUL-terminated text that begins with "TDFAKE" or, like PTX,
+ * with ".version ". A compressed fatbin has all kernels. The tap's own kernel td_gather is always
+ * there.
  *
- * Work is asynchronous: every stream has a queue, and nothing in it happens before somebody must see it (a synchronisation of that stream, an
- * event that another stream waits for, a copy to pageable memory). So what is ordered by luck on a GPU is in the wrong order here, each time.
- * With TD_FAKE_CUDA=thread (or fake_cuda_use_thread()) a thread works the queues as well, one item of a random stream after the other, after
- * random delays: for code that watches memory without a call into the driver.
+ * Work is asynchronous. Every stream has a queue, and a queue runs only when its results are
+ * needed: at a synchronisation of the stream, when another stream waits for its event, at a copy to
+ * pageable memory. So an order that holds by luck on a GPU fails here every time. With
+ * TD_FAKE_CUDA=thread (or use_thread() below) a thread also runs the queues, one task of a random
+ * stream at a time, with random delays: needed by code that watches memory and does not call the
+ * driver.
  *
- * Environment (read once, at the first call):
- *   TD_FAKE_CUDA          "lazy" (default) or "thread"
- *   TD_FAKE_CUDA_PLUGIN   libraries, ':' between them, that register kernels: each exports  void fake_cuda_plugin(const struct fake_cuda_api *)
- *   TD_FAKE_CUDA_FAULT    "what:n:code,...": the n-th call (from 1) fails with that CUresult; what: init, alloc, load, launch (the call returns
- *                         it), kernel (the kernel ends with it, and it sticks to the context), gather (the tap's kernel copies nothing)
- *   TD_FAKE_CUDA_COMPILED a file that gets a line for each image of PTX alone that is compiled, since it is not in the cache (jit.c)
- *   TD_FAKE_CUDA_ARCH     compute capability as 90 (default), TD_FAKE_CUDA_DEVICES how many there are (1), TD_FAKE_CUDA_SEED of random choices */
+ * Environment, read once at the first call:
+ *   TD_FAKE_CUDA           "lazy" (default) or "thread"
+ *   TD_FAKE_CUDA_PLUGIN    libraries that register kernels, separated by ':'; each exports
+ *                          void fake_cuda_plugin(const struct fake_cuda_api *)
+ *   TD_FAKE_CUDA_FAULT     "what:n:code,...": the n-th call (from 1) fails with this CUresult.
+ *                          what is init, alloc, load or launch: the call returns the code;
+ *                            kernel: the
+ *                          kernel ends with it, and the context stays broken; gather: the tap's
+ *                            kernel
+ *                          copies nothing
+ *   TD_FAKE_CUDA_COMPILED  a file; each image of PTX alone that has to be compiled, because it is
+ *                          not in the cache, adds a line (jit.c)
+ *   TD_FAKE_CUDA_ARCH      compute capability; default 90
+ *   TD_FAKE_CUDA_DEVICES   number of devices; default 1
+ *   TD_FAKE_CUDA_SEED      seed of all random choices */
 #ifndef TD_TESTS_HELPERS_FAKE_CUDA_FAKE_CUDA_H
 #define TD_TESTS_HELPERS_FAKE_CUDA_FAKE_CUDA_H
 
@@ -34,19 +47,20 @@ struct fake_cuda_launch {
 };
 
 struct fake_cuda_kernel {
-    const char *symbol;          /* borrowed for ever, as is everything here */
+    const char *symbol;          /* borrowed for ever, like every pointer here */
     int n_params;
-    struct { size_t offset, size; } param[FAKE_CUDA_PARAMS]; /* all offsets 0: each is aligned to its size (1, 2, 4, else 8) */
-    void (*run)(const struct fake_cuda_launch *launch, void *user); /* NULL: does nothing */
+    struct { size_t offset, size; } param[FAKE_CUDA_PARAMS]; /* offsets all 0: lay out by size (1, 2, 4, 8) */
+    void (*run)(const struct fake_cuda_launch *launch, void *user); /* NULL: no effect */
     void *user;
     int static_shared_bytes, max_threads, regs;  /* 0: none, 1024, 32 */
 };
 
-/* One call of the driver, as a CUPTI callback sees it: before (exit false) and after. */
+/* One call of the driver, as a CUPTI callback sees it: before the call (exit false) and after
+ * it. */
 struct fake_cuda_call {
     const char *name;            /* "cuLaunchKernel" */
     uint32_t cbid;               /* CUpti_driver_api_trace_cbid of CUDA 13.0 */
-    const void *params;          /* in CUPTI's layout (generated_cuda_meta.h): of cuLaunchKernel f, grid[3], block[3], shared, stream, params, extra */
+    const void *params;          /* in CUPTI's layout (generated_cuda_meta.h) */
     const char *symbol;          /* of a launch's kernel; NULL else */
     void *context;
     bool exit;
@@ -59,16 +73,16 @@ typedef void fake_cuda_hook_fn(const struct fake_cuda_call *call, void *user);
 typedef void fake_cuda_load_fn(void *context, const void *image, size_t bytes, uint32_t module_id, void *user);
 
 struct fake_cuda_api {
-    void (*add_kernel)(const struct fake_cuda_kernel *kernel);   /* of one symbol the last one counts */
-    void (*on_call)(fake_cuda_hook_fn *fn, void *user);          /* fn NULL: nobody. Called without a lock; may call the driver */
+    void (*add_kernel)(const struct fake_cuda_kernel *kernel);   /* replaces a kernel of the same symbol */
+    void (*on_call)(fake_cuda_hook_fn *fn, void *user);          /* fn NULL: remove. fn holds no lock and may call the driver */
     void (*on_load)(fake_cuda_load_fn *fn, void *user);
-    void (*fault)(const char *what, int n, int code);            /* as TD_FAKE_CUDA_FAULT, counted from now */
+    void (*fault)(const char *what, int n, int code);            /* as TD_FAKE_CUDA_FAULT, counted from now on */
     void (*use_thread)(bool on);
-    uint64_t (*calls)(const char *name);                         /* how often a driver function was called: "cuMemAlloc_v2"; or a kernel launched */
+    uint64_t (*calls)(const char *name);                         /* calls of a driver function ("cuMemAlloc_v2"), or launches of a kernel */
     size_t (*bytes_in_use)(void);                                /* device memory that is allocated or mapped */
     void (*reset)(void);                                         /* finish all work, forget faults, sticky errors, hooks and counts */
 };
-/* The library's own, for tests that link it or find it by dlsym. */
+/* The functions above; tests link the library or use dlsym. */
 const struct fake_cuda_api *fake_cuda_api(void);
 
 #endif

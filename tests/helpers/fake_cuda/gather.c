@@ -1,8 +1,9 @@
-/* gather.c - the tap's own kernel (recorder/tap/gpu/gpu_copies.c has its PTX), as the fake driver runs it.
+/* gather.c - the tap's own kernel td_gather as a C function. Its PTX is in
+ * recorder/tap/gpu/gpu_copies.c.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Written from what the PTX says, not from what its caller means: another grid, a unit that does not divide, or rows that overlap go wrong here
- * as they would there. */
+ * Written from the PTX and not from the tap's intention: another grid, a unit that does not divide
+ * the size, or overlapping rows go wrong here as they would on a GPU. */
 #include "tests/helpers/fake_cuda/state.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
-/* graphs.c - the fake driver's events, captures and graphs. A graph is what was issued while it was captured, in that order.
+/* graphs.c - the fake driver's events, captures and graphs. A graph is the list of tasks that were
+ * issued during its capture, in that order.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/helpers/fake_cuda/state.h"
 
 #include <stdlib.h>
 
-/* ---- events -------------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 int cuEventCreate(void **event, unsigned flags)
 {
@@ -110,7 +111,7 @@ static bool is_being_captured(const struct graph *g)
     return s != NULL;
 }
 
-/* An event of a capture takes the stream that waits for it into the capture. */
+/* A stream that waits for an event of a capture joins the capture. */
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
     int rc = enter("cuStreamWaitEvent", NEED_CONTEXT);
@@ -128,7 +129,7 @@ int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
     return leave(0);
 }
 
-/* ---- captures and graphs ------------------------------------------------------------------------------------------- */
+/* ---- captures and graphs --------------------------------------------------------------------- */
 
 int cuStreamIsCapturing(void *stream, int *status)
 {
@@ -143,7 +144,8 @@ int cuStreamIsCapturing(void *stream, int *status)
     return leave(0);
 }
 
-/* A function of graphs as a callback sees it: its arguments are the words of `params`. */
+/* Call a graph function with the hooks before and after it; `params` holds its arguments, a word
+ * each. */
 #define HOOKED(name, cbid, call, ...) \
     do { \
         struct call_site site; \
@@ -159,8 +161,9 @@ int cuStreamIsCapturing(void *stream, int *status)
 static _Thread_local int capture_mode;  /* CU_STREAM_CAPTURE_MODE_GLOBAL */
 enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };
 
-/* As cuda.h says of cuThreadExchangeStreamCaptureMode: a global thread minds the captures of all that are global, and its own that are not relaxed; a
- * thread-local one minds its own; a relaxed one none. */
+/* Which captures forbid an unsafe call (cuda.h, cuThreadExchangeStreamCaptureMode). A thread in
+ * global mode: every global capture, and its own unless relaxed. In thread-local mode: its own. In
+ * relaxed mode: none. */
 bool capture_forbids(void)
 {
     const struct stream *s;
@@ -195,14 +198,15 @@ int cuStreamBeginCapture_v2(void *stream, int mode)
     HOOKED("cuStreamBeginCapture_v2", 539, begin_capture(stream, mode), stream, (void *)(intptr_t)mode);
 }
 
-/* cuda.h: the graph that is returned goes over to whoever ends the capture, so it is the same handle. */
+/* cuda.h: the caller that ends the capture owns the graph afterwards, so the handle stays the
+ * same. */
 int cuStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, void **graph, const void **nodes, const void **edges, size_t *n)
 {
     int rc = enter("cuStreamGetCaptureInfo_v3", NEED_CONTEXT);
     struct stream *s = stream_of(stream, false);
 
     if (rc || !s || nodes || edges || n)
-        return leave(rc ? rc : s ? TD_CUDA_INVALID_VALUE : TD_CUDA_INVALID_HANDLE); /* nodes are not there */
+        return leave(rc ? rc : s ? TD_CUDA_INVALID_VALUE : TD_CUDA_INVALID_HANDLE); /* edges and nodes are not supported */
     if (s == &fake.legacy && any_capture())
         return leave(TD_CUDA_STREAM_CAPTURE_IMPLICIT);
     *status = !s->capture ? TD_CUDA_CAPTURE_NONE : s->capture->broken ? TD_CUDA_CAPTURE_INVALIDATED : TD_CUDA_CAPTURE_ACTIVE;
@@ -290,7 +294,8 @@ int cuGraphClone(void **clone, void *graph)
     HOOKED("cuGraphClone", 523, copied("cuGraphClone", clone, graph), clone, graph);
 }
 
-/* What may differ is not looked at: the graph's nodes take the place of those of the exec. */
+/* The graph's nodes replace those of the exec. Whether the real driver would allow it is not
+ * checked. */
 static int update(struct graph *exec, const struct graph *graph)
 {
     int rc = enter("cuGraphExecUpdate_v2", NEED_CONTEXT);

@@ -1,5 +1,6 @@
-/* jit.c - the fake driver's cache of compiled PTX, as the CUDA C++ Programming Guide describes the real one: CUDA_CACHE_PATH, else ~/.nv/ComputeCache,
- * unless CUDA_CACHE_DISABLE is 1. Nothing is compiled: a file stands for the code.
+/* jit.c - the fake driver's cache of compiled PTX, by the rules of the CUDA C++ Programming Guide:
+ * it lies in CUDA_CACHE_PATH, else ~/.nv/ComputeCache; CUDA_CACHE_DISABLE=1 turns it off. Nothing
+ * is compiled: an empty file stands for the code.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/helpers/fake_cuda/state.h"
 
@@ -9,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A container of PTX alone: each entry is {u16 kind, u16, u32 bytes of its header, u64 bytes of its payload}; kind 1 is PTX. */
+/* True if a fatbin container holds PTX alone. An entry is {u16 kind, u16, u32 bytes of its header,
+ * u64 bytes of its payload}; kind 1 is PTX. */
 static bool is_ptx(const uint8_t *image, size_t bytes)
 {
     uint16_t header, kind;

@@ -1,7 +1,9 @@
-/* launch.c - the fake driver's launches: parameters are copied at the call, the kernel runs when its stream comes to it.
+/* launch.c - the fake driver's launches. A launch copies the parameters at the call; the kernel
+ * runs when its stream reaches it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A kernel that touches memory which is not there ends with CUDA_ERROR_ILLEGAL_ADDRESS, which sticks to the context, as on a device. */
+ * A kernel that accesses unmapped memory ends with CUDA_ERROR_ILLEGAL_ADDRESS, and the context
+ * stays broken, as on a device. */
 #include "tests/helpers/fake_cuda/state.h"
 
 #include <setjmp.h>
@@ -9,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static _Thread_local sigjmp_buf *in_kernel;
 static pthread_mutex_t handlers = PTHREAD_MUTEX_INITIALIZER;
@@ -65,9 +67,9 @@ int kernel_run(struct task *t)
     return rc;
 }
 
-/* ---- launching ----------------------------------------------------------------------------------------------------- */
+/* ---- launching ------------------------------------------------------------------------------- */
 
-/* The packed block of `extra`; NULL: there is none. */
+/* The packed parameter block in `extra`; NULL: none. */
 static const uint8_t *block_of(void **extra, size_t *bytes)
 {
     const uint8_t *block = NULL;
@@ -136,7 +138,7 @@ static int launch(const struct function *f, const struct td_cuda_launch_config *
     return stream_issue(s, t);
 }
 
-/* All forms of a launch: params is the call's arguments as a CUPTI callback gets them. */
+/* All forms of a launch. params: the call's arguments as a CUPTI callback gets them. */
 static int launch_call(const char *name, uint32_t cbid, const void *params_of_call, void *function, const struct td_cuda_launch_config *c, void **params,
                        void **extra, bool per_thread)
 {

@@ -1,8 +1,10 @@
-/* memory.c - the fake driver's memory: allocations, pinned host memory, reserved and mapped address ranges, copies.
+/* memory.c - the fake driver's memory: allocations, pinned host memory, reserved and mapped address
+ * ranges.
  * SPDX-License-Identifier: Apache-2.0
  *
- * An allocation has slack behind it, as on a device, where a kernel that writes a little too far damages a neighbour or nobody. A mapping ends
- * where it ends: behind it lies a page that nobody may touch. New memory holds 0xd5, never zeros. */
+ * An allocation has slack behind it, as on a device: a kernel that writes a little too far is not
+ * noticed there. Behind a mapping lies a page without access. New memory holds 0xd5, never
+ * zeros. */
 #include "tests/helpers/fake_cuda/state.h"
 
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 #define FRESH 0xd5
 #define DEVICE_ALIGN 512
 
-/* ---- regions ------------------------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
 struct region *region_of(uint64_t address, size_t bytes, bool reservations)
 {
@@ -81,7 +83,7 @@ static int map_new(enum region_kind kind, size_t bytes, void **out)
     if (p == MAP_FAILED)
         return TD_CUDA_OUT_OF_MEMORY;
     memset(p, FRESH, room);
-    *out = (uint8_t *)p + (kind == REGION_DEVICE ? DEVICE_ALIGN : 0); /* no better aligned than the driver's small allocations */
+    *out = (uint8_t *)p + (kind == REGION_DEVICE ? DEVICE_ALIGN : 0); /* aligned as the driver's small allocations, no better */
     region_add(kind, *out, bytes, room);
     return 0;
 }
@@ -92,13 +94,13 @@ static int unmap(uint64_t base, enum region_kind kind)
 
     if (!r)
         return TD_CUDA_INVALID_VALUE;
-    streams_finish_all(); /* freeing waits for the device */
+    streams_finish_all(); /* cuMemFree waits for the device */
     munmap((void *)((uintptr_t)r->base & ~(uintptr_t)4095), r->map_bytes);
     region_drop(r);
     return 0;
 }
 
-/* ---- allocation ---------------------------------------------------------------------------------------------------- */
+/* ---- allocation ------------------------------------------------------------------------------ */
 
 int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 {
@@ -186,7 +188,7 @@ int cuMemHostGetDevicePointer_v2(uint64_t *address, void *p, unsigned flags)
     return leave(rc ? rc : is_pinned(p, 1) ? 0 : TD_CUDA_INVALID_VALUE);
 }
 
-/* ---- address ranges ------------------------------------------------------------------------------------------------ */
+/* ---- address ranges -------------------------------------------------------------------------- */
 
 static bool whole(uint64_t x)
 {
@@ -233,7 +235,7 @@ int cuMemAddressFree(uint64_t address, size_t bytes)
     return leave(rc ? rc : r && r->bytes == bytes ? unmap(address, REGION_RESERVED) : TD_CUDA_INVALID_VALUE);
 }
 
-/* A handle is nothing but its size in granules: memory comes into being when it is mapped. */
+/* A handle is the size in granules and nothing else: cuMemMap makes the memory. */
 int cuMemCreate(unsigned long long *handle, size_t bytes, const struct td_cuda_allocation *what, unsigned long long flags)
 {
     int rc = enter("cuMemCreate", NEED_CONTEXT);
@@ -289,7 +291,7 @@ int cuMemUnmap(uint64_t address, size_t bytes)
         bool in_use = streams_touch(r->base, bytes);
 
         streams_finish_all();
-        if (in_use) /* the driver unmaps at once, and what was under way finds nothing */
+        if (in_use) /* the driver unmaps at once; work under way then faults */
             fake.sticky = TD_CUDA_LAUNCH_FAILED;
         madvise(r->base, bytes, MADV_DONTNEED);
         mprotect(r->base, bytes, PROT_NONE);
@@ -298,7 +300,7 @@ int cuMemUnmap(uint64_t address, size_t bytes)
     return leave(rc);
 }
 
-/* ---- what an address is -------------------------------------------------------------------------------------------- */
+/* ---- what an address is ---------------------------------------------------------------------- */
 
 int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t address)
 {
@@ -343,7 +345,7 @@ int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
     return leave(rc ? rc : region_of(address, 1, true) ? attribute_of(value, attribute, address) : TD_CUDA_INVALID_VALUE);
 }
 
-/* As the driver's: of what is no pointer it gives zeros, and no error. */
+/* As in the real driver, an address that is no pointer gives zeros and no error. */
 int cuPointerGetAttributes(unsigned n, int *attributes, void **values, uint64_t address)
 {
     int rc = enter("cuPointerGetAttributes", NEED_CONTEXT);

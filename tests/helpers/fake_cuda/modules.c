@@ -11,14 +11,14 @@
 #define IS_FUNCTION 0xf0f0f0f0u
 #define IS_KERNEL 0xcececeecu
 
-/* A module, and a library: its functions come after it. As a CUkernel a function has another address (2 of them stand for one symbol). */
+/* A module or library. Each kernel has two handles: a CUfunction and a CUkernel. */
 struct module { struct module *next; unsigned n; uint32_t id; struct function functions[MAX_KERNELS], kernels[MAX_KERNELS]; };
 
 static struct fake_cuda_kernel registered[MAX_KERNELS];
 static int n_registered;
 static uint32_t last_module;
-static struct module *modules; /* those that a dead context never lets go, too */
-static struct module *spare;   /* the one that went last: the next has its handles */
+static struct module *modules; /* including those that a broken context never unloads */
+static struct module *spare;   /* the last one unloaded: the next one reuses its handles */
 
 static void lay_out(struct fake_cuda_kernel *k)
 {
@@ -50,9 +50,9 @@ void add_kernel(const struct fake_cuda_kernel *kernel)
     n_registered += i == n_registered;
 }
 
-/* ---- images -------------------------------------------------------------------------------------------------------- */
+/* ---- images ---------------------------------------------------------------------------------- */
 
-/* A loader has no length either: each form says it. 0: no image. */
+/* The size of an image, from its own header: a loader gets no length either. 0: no image. */
 static size_t image_bytes(const void *image)
 {
     uint32_t magic;
@@ -77,7 +77,8 @@ static size_t image_bytes(const void *image)
     return !memcmp(image, "TDFAKE", 6) || !memcmp(image, ".version ", 9) ? strlen(image) + 1 : 0;
 }
 
-/* Does the name stand there as a whole? Names in texts end at a space or a line's end. */
+/* True if the image has exactly this name. In a text a name ends at a space or at the end of a
+ * line. */
 static bool holds(const char *image, size_t bytes, const char *symbol)
 {
     size_t n = strlen(symbol);
@@ -93,7 +94,7 @@ static bool holds(const char *image, size_t bytes, const char *symbol)
     return false;
 }
 
-/* A fat binary whose first entry is compressed: names cannot be seen. */
+/* True for a fatbin whose first entry is compressed: its names cannot be seen. */
 static bool is_packed(const uint8_t *image, size_t bytes)
 {
     uint32_t magic, packed_bytes;
@@ -196,9 +197,9 @@ int cuLibraryUnload(void *library)
     return unload("cuLibraryUnload", library);
 }
 
-/* ---- functions ----------------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
-static int find(const char *name, void **out, void *module, const char *symbol, bool as_kernel)
+static int find_function(const char *name, void **out, void *module, const char *symbol, bool as_kernel)
 {
     struct module *m = module;
     int rc = enter(name, NEED_CONTEXT);
@@ -216,12 +217,12 @@ static int find(const char *name, void **out, void *module, const char *symbol, 
 
 int cuModuleGetFunction(void **function, void *module, const char *symbol)
 {
-    return find("cuModuleGetFunction", function, module, symbol, false);
+    return find_function("cuModuleGetFunction", function, module, symbol, false);
 }
 
 int cuLibraryGetKernel(void **kernel, void *library, const char *symbol)
 {
-    return find("cuLibraryGetKernel", kernel, library, symbol, true);
+    return find_function("cuLibraryGetKernel", kernel, library, symbol, true);
 }
 
 int cuKernelGetFunction(void **function, void *kernel)

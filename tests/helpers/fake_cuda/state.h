@@ -1,7 +1,9 @@
-/* state.h - what the parts of the fake driver share: one device's memory, streams with their queues, modules.
+/* state.h - the state that the fake driver's files share: memory, streams with their queues,
+ * modules.
  * SPDX-License-Identifier: Apache-2.0
  *
- * One lock guards everything; it is free while a task runs and while a hook is called. Functions here want it held. */
+ * One lock, fake.lock, guards everything. It is not held while a task runs or a hook is called. The
+ * caller of a function declared here holds it, unless the comment says otherwise. */
 #ifndef TD_TESTS_HELPERS_FAKE_CUDA_STATE_H
 #define TD_TESTS_HELPERS_FAKE_CUDA_STATE_H
 
@@ -13,20 +15,20 @@
 #define LEGACY_STREAM ((void *)1)
 #define THREAD_STREAM ((void *)2)
 
-/* ---- memory (memory.c) --------------------------------------------------------------------------------------------- */
+/* ---- memory (memory.c) ----------------------------------------------------------------------- */
 
 enum region_kind { REGION_DEVICE, REGION_PINNED, REGION_RESERVED, REGION_MAPPED };
 struct region {
     struct region *next;
     enum region_kind kind;
     uint8_t *base;
-    size_t bytes, map_bytes;         /* as asked for; as mapped */
+    size_t bytes, map_bytes;         /* requested; mapped */
     bool open;                       /* MAPPED: cuMemSetAccess was called */
 };
-struct region *region_of(uint64_t address, size_t bytes, bool reservations); /* the innermost that holds it whole; NULL: none */
+struct region *region_of(uint64_t address, size_t bytes, bool reservations); /* the innermost that contains all of it; NULL: none */
 bool is_pinned(const void *p, size_t bytes);
 
-/* ---- streams (streams.c) ------------------------------------------------------------------------------------------- */
+/* ---- streams (streams.c) --------------------------------------------------------------------- */
 
 enum task_kind { TASK_COPY, TASK_COPY_2D, TASK_SET, TASK_KERNEL, TASK_MARK, TASK_WAIT, TASK_HOST };
 struct stream;
@@ -35,7 +37,7 @@ struct task {
     struct task *next;
     enum task_kind kind;
     union {
-        struct { void *to; const void *from; size_t bytes; void *kept; } copy;             /* kept: copy of pageable bytes, freed with the task */
+        struct { void *to; const void *from; size_t bytes; void *owned; } copy;            /* owned: copy of pageable bytes, freed with the task */
         struct td_cuda_copy_2d copy_2d;
         struct { void *to; uint32_t value; size_t n, width; } set;
         struct { const struct fake_cuda_kernel *kernel; struct fake_cuda_launch launch; void *params[FAKE_CUDA_PARAMS]; uint8_t *values; size_t bytes; } kernel;
@@ -45,20 +47,20 @@ struct task {
     } u;
 };
 
-struct graph { struct task *first, *last; bool broken; uint64_t capture; int mode; pthread_t thread; }; /* capture: its number; who began it, and how */
+struct graph { struct task *first, *last; bool broken; uint64_t capture; int mode; pthread_t thread; }; /* capture: its number; mode, thread: how and where it began */
 
 struct stream {
     struct stream *next;
     bool blocking, busy, dead;
     struct task *first, *last;
-    uint64_t issued, done;           /* tasks ever; those that are over */
-    struct graph *capture;           /* not NULL: what is issued goes there */
+    uint64_t issued, done;           /* number of tasks ever queued; ended */
+    struct graph *capture;           /* not NULL: new tasks go there */
     bool origin;                     /* cuStreamBeginCapture was called on it */
 };
 
 struct event {
     struct event *next;
-    struct stream *stream;           /* where it was recorded last; NULL: never */
+    struct stream *stream;           /* last recorded on this stream; NULL: never */
     uint64_t ticket, marks;
     struct graph *captured;
     int64_t t_ns;
@@ -66,20 +68,21 @@ struct event {
 
 struct stream *stream_of(void *handle, bool per_thread);                /* NULL: no such stream */
 struct task *task_new(enum task_kind kind);
-/* Into the stream's queue, or its graph. Takes t. An error: that of a stream that must not be used now. */
+/* Add t to the stream's queue, or to the graph that it captures. Takes t. Returns 0, or the
+ * CUresult of a stream that must not be used now. */
 int stream_issue(struct stream *s, struct task *t);
-void stream_finish(struct stream *s, uint64_t ticket);                  /* until that many of its tasks are over */
+void stream_finish(struct stream *s, uint64_t ticket);                  /* run tasks until `ticket` of them have ended */
 void streams_finish_all(void);
-bool streams_touch(const void *memory, size_t bytes);                   /* is a copy or a fill under way there? */
+bool streams_touch(const void *memory, size_t bytes);                   /* a queued copy or fill uses this memory */
 void stream_wait_for(struct stream *s, struct stream *on, uint64_t ticket);
 void wake_worker(void);
 bool any_capture(void);
-bool capture_forbids(void);                                             /* graphs.c: an unsafe call, as an allocation, of this thread */
+bool capture_forbids(void);                                             /* graphs.c: may this thread not make an unsafe call now? */
 struct task *task_copy(const struct task *from);
 struct task *task_free(struct task *t);                                 /* gives the next one */
 void graph_append(struct graph *g, struct task *t);
 
-/* ---- modules and launches ------------------------------------------------------------------------------------------ */
+/* ---- modules and launches -------------------------------------------------------------------- */
 
 struct module;
 struct function {
@@ -89,11 +92,11 @@ struct function {
     uint32_t magic;                  /* tells a CUfunction from a CUkernel */
 };
 void add_kernel(const struct fake_cuda_kernel *kernel); /* modules.c */
-extern const struct fake_cuda_kernel gather_kernel;     /* gather.c: the tap's own */
-void jit_load(const void *image, size_t bytes, bool fatbin); /* jit.c: compile PTX, unless it is in the cache */
-int kernel_run(struct task *t);      /* launch.c; the lock is free. CUDA_SUCCESS, or what then sticks */
+extern const struct fake_cuda_kernel gather_kernel;     /* gather.c: the tap's own kernel */
+void jit_load(const void *image, size_t bytes, bool fatbin); /* jit.c: "compile" PTX that is not in the cache */
+int kernel_run(struct task *t);      /* launch.c; call without the lock. Not 0: the sticky error */
 
-/* ---- everything else (driver.c) ------------------------------------------------------------------------------------ */
+/* ---- everything else (driver.c) -------------------------------------------------------------- */
 
 struct fake {
     pthread_mutex_t lock;
@@ -101,7 +104,7 @@ struct fake {
     bool ready, threaded, thread_runs;
     int initialised;                 /* by cuInit */
     int arch, devices, retained, retained_on;
-    int sticky;                      /* CUresult of a kernel that failed: the context is dead */
+    int sticky;                      /* CUresult of a failed kernel: the context stays broken */
     uint64_t random;
     struct region *regions;
     struct stream *streams, legacy, per_thread;
@@ -114,16 +117,17 @@ struct fake {
 extern struct fake fake;
 
 enum { NEED_NOTHING, NEED_INIT, NEED_CONTEXT };
-/* Begin a driver function: takes the lock, counts the call. Not 0: the result to return by way of leave(). */
+/* Begin a driver function: lock, count the call, check what it needs. Not 0: an error, to be
+ * returned through leave(), which unlocks. */
 int enter(const char *name, int need);
 int leave(int result);
-void count_call(const char *name);   /* or a kernel that is launched; borrowed for ever */
-int fault_due(const char *what);     /* 0: none is due */
+void count_call(const char *name);   /* or a launch; name borrowed for ever */
+int fault_due(const char *what);     /* the CUresult of TD_FAKE_CUDA_FAULT; 0: none now */
 uint64_t fake_random(void);
 int64_t now_ns(void);
 void *this_context(void);
 
-/* Call the hook before or after, if there is one; the lock is free. */
+/* Call the hook, if there is one, before and after a driver function. Call without the lock. */
 struct call_site { struct fake_cuda_call call; uint64_t word; };
 void hook_enter(struct call_site *site, const char *name, uint32_t cbid, const void *params, const char *symbol);
 void hook_exit(struct call_site *site, int result);

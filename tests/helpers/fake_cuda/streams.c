@@ -1,4 +1,5 @@
-/* streams.c - the fake driver's queues: tasks, their order, and the thread that may work them.
+/* streams.c - the fake driver's streams: queues of tasks, their order, and the thread that may run
+ * them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "tests/helpers/fake_cuda/state.h"
 
@@ -11,7 +12,7 @@ struct task *task_free(struct task *t)
     struct task *next = t->next;
 
     if (t->kind == TASK_COPY)
-        free(t->u.copy.kept);
+        free(t->u.copy.owned);
     if (t->kind == TASK_KERNEL)
         free(t->u.kernel.values);
     free(t);
@@ -35,10 +36,10 @@ struct task *task_copy(const struct task *from)
 
     *t = *from;
     t->next = NULL;
-    if (t->kind == TASK_COPY && t->u.copy.kept) {
-        t->u.copy.kept = malloc(t->u.copy.bytes);
-        memcpy(t->u.copy.kept, from->u.copy.kept, t->u.copy.bytes);
-        t->u.copy.from = t->u.copy.kept;
+    if (t->kind == TASK_COPY && t->u.copy.owned) {
+        t->u.copy.owned = malloc(t->u.copy.bytes);
+        memcpy(t->u.copy.owned, from->u.copy.owned, t->u.copy.bytes);
+        t->u.copy.from = t->u.copy.owned;
     }
     if (t->kind == TASK_KERNEL) {
         t->u.kernel.values = malloc(t->u.kernel.bytes + 1);
@@ -50,7 +51,7 @@ struct task *task_copy(const struct task *from)
     return t;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void run_copy_2d(const struct td_cuda_copy_2d *c)
 {
@@ -67,14 +68,14 @@ static void run_set(const struct task *t)
     const uint8_t *value = (const uint8_t *)&t->u.set.value;
     size_t i;
 
-    if (t->u.set.width == 4 && t->u.set.n == 1) /* a flag that somebody may be watching */
+    if (t->u.set.width == 4 && t->u.set.n == 1) /* a flag that another thread may watch */
         __atomic_store_n((uint32_t *)t->u.set.to, t->u.set.value, __ATOMIC_RELEASE);
     else
         for (i = 0; i < t->u.set.n * t->u.set.width; i++)
             ((uint8_t *)t->u.set.to)[i] = value[i % t->u.set.width];
 }
 
-/* The lock is free. */
+/* Call without the lock. */
 static int run_task(struct task *t)
 {
     switch (t->kind) {
@@ -94,7 +95,7 @@ static void mark_event(const struct task *t)
         t->u.mark.event->t_ns = now_ns();
 }
 
-/* The first task of a stream, which is not busy. */
+/* Run the first task of a stream that is not busy. */
 static void run_first(struct stream *s)
 {
     struct task *t = s->first;
@@ -130,7 +131,7 @@ void stream_finish(struct stream *s, uint64_t ticket)
     }
 }
 
-/* The newest stream first: an order that a careless caller does not expect. */
+/* The newest stream goes first, an order that a careless caller does not expect. */
 void streams_finish_all(void)
 {
     struct stream *s;
@@ -223,7 +224,7 @@ void wake_worker(void)
     pthread_cond_broadcast(&fake.changed);
 }
 
-/* ---- issuing ------------------------------------------------------------------------------------------------------- */
+/* ---- issuing --------------------------------------------------------------------------------- */
 
 static void append(struct stream *s, struct task *t)
 {
@@ -247,7 +248,7 @@ void stream_wait_for(struct stream *s, struct stream *on, uint64_t ticket)
     append(s, t);
 }
 
-/* The legacy stream waits for all blocking streams, and they for it. */
+/* The legacy stream waits for all blocking streams, and all blocking streams wait for it. */
 static void order_with_legacy(struct stream *s)
 {
     struct stream *o;
@@ -310,9 +311,9 @@ struct stream *stream_of(void *handle, bool per_thread)
     return s;
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
-static int create(void **stream, unsigned flags)
+static int create_stream(void **stream, unsigned flags)
 {
     struct stream *s = calloc(1, sizeof *s);
 
@@ -329,7 +330,7 @@ int cuStreamCreate(void **stream, unsigned flags)
 {
     int rc = enter("cuStreamCreate", NEED_CONTEXT);
 
-    return leave(rc ? rc : create(stream, flags));
+    return leave(rc ? rc : create_stream(stream, flags));
 }
 
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
@@ -337,7 +338,7 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority)
     int rc = enter("cuStreamCreateWithPriority", NEED_CONTEXT);
 
     (void)priority;
-    return leave(rc ? rc : create(stream, flags));
+    return leave(rc ? rc : create_stream(stream, flags));
 }
 
 int cuStreamDestroy_v2(void *stream)
@@ -349,12 +350,12 @@ int cuStreamDestroy_v2(void *stream)
         rc = TD_CUDA_INVALID_HANDLE;
     if (!rc) {
         stream_finish(s, s->issued);
-        s->dead = true; /* kept: somebody may wait for a ticket of it */
+        s->dead = true; /* not freed: another stream may wait for it */
     }
     return leave(rc);
 }
 
-/* No stream is ever freed, so that its address is a number of its own. */
+/* No stream is ever freed, so its address is a unique number. */
 int cuStreamGetId(void *stream, unsigned long long *id)
 {
     int rc = enter("cuStreamGetId", NEED_CONTEXT);
@@ -364,7 +365,7 @@ int cuStreamGetId(void *stream, unsigned long long *id)
     return leave(rc ? rc : s ? 0 : TD_CUDA_INVALID_HANDLE);
 }
 
-/* A call that would wait for a capturing stream ends the capture. */
+/* A call that would wait for a capturing stream breaks the capture. */
 static int not_captured(struct stream *s)
 {
     if (!s->capture)

@@ -1,9 +1,13 @@
-/* server.c - the part of the fake HIP runtime that a server uses beyond what the provider does: kernels by their stubs, other launches, captures, copies.
+/* server.c - the part of the fake HIP runtime that only a server uses: kernels by their stubs,
+ * other forms of launch, captures and copies.
  * SPDX-License-Identifier: Apache-2.0
  *
- * As hipcc 5.2.3 compiles a host program: a constructor calls __hipRegisterFatBinary and, for each kernel, __hipRegisterFunction with the address that stands
- * for it; <<<>>> is __hipPushCallConfiguration and a stub, which calls __hipPopCallConfiguration and hipLaunchKernel. Last errors as in clr's
- * hip_internal.hpp: old, each call sets it; later, errors only. */
+ * hipcc 5.2.3 compiles a host program as follows. A constructor calls __hipRegisterFatBinary and,
+ * for each kernel, __hipRegisterFunction with the address of a stub. <<<>>> becomes
+ * __hipPushCallConfiguration and a call of the stub, which calls __hipPopCallConfiguration and
+ * hipLaunchKernel. The thread's last error follows clr's hip_internal.hpp: in old versions each
+ * call sets it, in later ones only a call that fails. TD_FAKE_HIP_NO_WRITE=1: the device has no
+ * hipStreamWriteValue32. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,9 +33,9 @@ TD_HIP_TAP_TEXTS(DECLARE_TEXT)
 #define DECLARE_SHARED(name, member, args) int name args;
 TD_HIP_SHARED(DECLARE_SHARED)
 
-/* ---- errors and devices -------------------------------------------------------------------------------------------- */
+/* ---- errors and devices ---------------------------------------------------------------------- */
 
-int fake_hip_say(int result)
+int fake_hip_return(int result)
 {
     if (result || fake_hip_is_old())
         last_error = result;
@@ -51,7 +55,7 @@ int hipGetLastError(void)
     return e;
 }
 
-/* A thread that named no device has the first. */
+/* A thread that has set no device uses the first. */
 static void have_device(void)
 {
     void *context = NULL;
@@ -63,10 +67,10 @@ static void have_device(void)
 int hipGetDevice(int *device)
 {
     have_device();
-    return fake_hip_say(cuCtxGetDevice(device));
+    return fake_hip_return(cuCtxGetDevice(device));
 }
 
-/* The runtime follows the handle, whatever it is: so does a fault. */
+/* The real runtime dereferences the handle, so a bad handle faults. This one does the same. */
 int hipGetStreamDeviceId(void *stream)
 {
     int device = -1;
@@ -74,7 +78,7 @@ int hipGetStreamDeviceId(void *stream)
     return stream == TD_HIP_STREAM_PER_THREAD || stream == TD_HIP_STREAM_LEGACY ? *(volatile int *)stream : hipGetDevice(&device) ? -1 : device;
 }
 
-/* ---- kernels by their stubs ---------------------------------------------------------------------------------------- */
+/* ---- kernels by their stubs ------------------------------------------------------------------ */
 
 void **__hipRegisterFatBinary(const struct fat_wrapper *w);
 void __hipUnregisterFatBinary(void **modules);
@@ -117,7 +121,8 @@ int __hipPopCallConfiguration(struct td_hip_dim *grid, struct td_hip_dim *block,
     return 0;
 }
 
-/* The function of a stub: its code is loaded when the first of its kernels is used, as the runtime does. */
+/* The function of a stub. As in the runtime, the code is loaded at the first use of one of its
+ * kernels. */
 static void *function_of(const void *address)
 {
     int i = 0;
@@ -145,7 +150,7 @@ const char *hipKernelNameRefByPtr(const void *stub, void *stream)
     return hipKernelNameRef(function_of(stub));
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------ */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 #define MODULE_LAUNCH(f, g, b) hipModuleLaunchKernel(f, g, b, (unsigned)shared_bytes, stream, params, NULL)
 #define DIM(d) (d).x, (d).y, (d).z
@@ -160,7 +165,7 @@ static int launch_stub(const void *stub, struct td_hip_dim grid, struct td_hip_d
 {
     void *f = function_of(stub);
 
-    return f ? hipModuleLaunchKernel(f, DIM(grid), DIM(block), (unsigned)shared_bytes, stream, params, NULL) : fake_hip_say(98);
+    return f ? hipModuleLaunchKernel(f, DIM(grid), DIM(block), (unsigned)shared_bytes, stream, params, NULL) : fake_hip_return(98);
 }
 
 int hipLaunchKernel TD_HIP_STUB_ARGUMENTS
@@ -188,11 +193,11 @@ int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS
 {
     (void)from, (void)to, (void)flags;
     if (!bx || !by || !bz || gx % bx || gy % by || gz % bz)
-        return fake_hip_say(TD_CUDA_INVALID_VALUE);
+        return fake_hip_return(TD_CUDA_INVALID_VALUE);
     return hipModuleLaunchKernel(function, gx / bx, gy / by, gz / bz, bx, by, bz, (unsigned)shared_bytes, stream, params, extra);
 }
 
-/* ---- what is only called otherwise --------------------------------------------------------------------------------- */
+/* ---- functions that differ from CUDA's only in their names ---------------------------------- */
 
 int hipStreamBeginCapture(void *stream, int mode);
 int hipStreamEndCapture(void *stream, void **graph);
@@ -206,7 +211,7 @@ int hipDeviceReset(void);
     int hip args \
     { \
         have_device(); \
-        return fake_hip_say(cuda values); \
+        return fake_hip_return(cuda values); \
     }
 SAME(hipHostRegister, cuMemHostRegister_v2, (void *p, size_t bytes, unsigned flags), (p, bytes, flags))
 SAME(hipHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (uint64_t *address, void *p, unsigned flags), (address, p, flags))
@@ -223,18 +228,18 @@ SAME(hipGraphDestroy, cuGraphDestroy, (void *graph), (graph))
 SAME(hipGraphExecDestroy, cuGraphExecDestroy, (void *exec), (exec))
 SAME(hipGraphLaunch, cuGraphLaunch, (void *graph, void *stream), (graph, stream))
 
-/* What was allocated stays; who relies on that is wrong all the same. */
+/* Unlike the real function, this one frees no memory. No caller may rely on that. */
 int hipDeviceReset(void)
 {
-    return fake_hip_say(cuCtxSynchronize());
+    return fake_hip_return(cuCtxSynchronize());
 }
 
-/* TD_FAKE_HIP_NO_WRITE=1: a device that cannot. */
+/* TD_FAKE_HIP_NO_WRITE=1: the device does not support this. */
 int hipStreamWriteValue32(void *stream, uint64_t to, uint32_t value, unsigned flags)
 {
     const char *no = getenv("TD_FAKE_HIP_NO_WRITE");
 
-    return fake_hip_say(no && *no == '1' ? TD_CUDA_NOT_SUPPORTED : cuStreamWriteValue32_v2(stream, to, value, flags));
+    return fake_hip_return(no && *no == '1' ? TD_CUDA_NOT_SUPPORTED : cuStreamWriteValue32_v2(stream, to, value, flags));
 }
 
 int hipMemcpy2DAsync(uint64_t to, size_t to_pitch, uint64_t from, size_t from_pitch, size_t width_bytes, size_t height, int kind, void *stream)
@@ -242,5 +247,5 @@ int hipMemcpy2DAsync(uint64_t to, size_t to_pitch, uint64_t from, size_t from_pi
     const struct td_cuda_copy_2d c = {.src_type = 2, .src_device = from, .src_pitch = from_pitch, .dst_type = 2, .dst_device = to, .dst_pitch = to_pitch,
                                       .width_bytes = width_bytes, .height = height};
 
-    return fake_hip_say(kind == TD_HIP_COPY_ON_DEVICE ? cuMemcpy2DAsync_v2(&c, stream) : TD_CUDA_INVALID_VALUE);
+    return fake_hip_return(kind == TD_HIP_COPY_ON_DEVICE ? cuMemcpy2DAsync_v2(&c, stream) : TD_CUDA_INVALID_VALUE);
 }

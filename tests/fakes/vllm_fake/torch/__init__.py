@@ -1,10 +1,15 @@
-"""A fake of torch and of vLLM's CPU ops, in numpy: as much of both as kernels/providers/vllm_ops.py uses.
+"""A fake of torch and of vLLM's CPU ops, in numpy: the part of both that
+kernels/providers/vllm_ops.py uses.
 SPDX-License-Identifier: Apache-2.0
 
-FAKE_CPU       avx2, avx512 (default) or amx: what torch.cpu says, and with it which ops the library has
-FAKE_LIBRARY   broken: it cannot be loaded; gpu: it has no CPU ops; changed: an op takes another argument
-TD_MISBEHAVE   raise, abort, hang, skip (leave the last column alone), scribble (write into a), past (write past c),
-               flaky, nan; +m at the end: only for more than one row. Computes in double, rounds once."""
+Cases 046 and 047 run vLLM's child process on it. The ops compute in double and round once.
+
+FAKE_CPU       avx2, avx512 (default) or amx: the CPU that torch.cpu reports; it decides which ops
+               exist
+FAKE_LIBRARY   broken: vLLM's library cannot be loaded; gpu: it has no CPU ops; changed: an op has
+               one more argument
+TD_MISBEHAVE   raise, abort, hang; skip: leave the last column alone; scribble: write into a; past:
+               write past c; flaky, nan; "+m" at the end of a word: only for more than one row"""
 import itertools
 import os
 import time
@@ -94,7 +99,7 @@ def tensor(value, dtype):
     return Tensor(numpy.array(value, dtype=dtype), dtype)
 
 
-# ---- what a kernel does besides its work -------------------------------------------------------------------------------
+# ---- what a kernel does besides its work ---------------------------------------------------------
 
 calls = itertools.count()
 
@@ -124,7 +129,7 @@ def put(c, values, how):
     c.set(values, slice(None, -1) if how == "skip" else slice(None))
 
 
-# ---- vLLM's ops --------------------------------------------------------------------------------------------------------
+# ---- vLLM's ops ----------------------------------------------------------------------------------
 
 AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)     # where the columns of eight lie among a word's nibbles, in AWQ's layout
 

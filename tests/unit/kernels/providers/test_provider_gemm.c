@@ -21,7 +21,7 @@ static int setup(void **state)
     (void)state;
     beside("tests/unit/data/gptq_like.fatbin", like);
     setenv("TD_FAKE_GPTQ", "exact", 1);
-    setenv("TD_CUBLAS_LIBRARY", beside("tests/helpers/lib_fake_cublas_whole.so", cublas), 1);
+    setenv("TD_CUBLAS_LIBRARY", beside("tests/helpers/lib_fake_cublas_with_lt.so", cublas), 1);
     return rig_open("cuda", "TD_CUDA_LIBRARY", "tests/helpers/lib_fake_cuda.so", "tests/helpers/lib_fake_gptq.so", NULL);
 }
 

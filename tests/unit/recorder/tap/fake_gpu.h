@@ -85,7 +85,7 @@ static inline bool gpu_open(const char *dir)
 #define CU_FIND(name, member, args) *(void **)&cu.member = dlsym(cuda, #name);
     TD_CUDA_NEEDED(CU_FIND) TD_CUDA_OPTIONAL(CU_FIND) FAKE_CUDA_MORE(CU_FIND)
     *(void **)&api = dlsym(cuda, "fake_cuda_api");
-    *(void **)&cupti_take = dlsym(cupti, "fake_cupti_take");
+    *(void **)&cupti_take = dlsym(cupti, "fake_cupti_occupy");
     *(void **)&cupti_subscribed = dlsym(cupti, "fake_cupti_subscribed");
     say = api();
     say->use_thread(true);             /* the sender watches memory, and calls nothing */

@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "fake_gpu.h"
 #include "tap_bench.h"
-#include "tests/helpers/fake_lt.h"
+#include "tests/helpers/fake_cublaslt.h"
 #include "recorder/tap/core/tap.h"
 
 #define LINEAR "_Z14fake_lt_linearPK6__halfS1_S1_PS_iiiii"

@@ -466,7 +466,7 @@ static void test_alien_layout(void **state)
     struct rig r;
 
     (void)state;
-    rig_start(&r, "lib_alien_llama.so");
+    rig_start(&r, "lib_fake_llama_old_layout.so");
     rig_arm(&r, nodes, NULL);
     rig_do(&r, "graphs 6");
     rig_read(&r);

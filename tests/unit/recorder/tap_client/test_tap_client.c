@@ -572,7 +572,7 @@ static void test_real_function_missing(void **state)
     struct host h;
 
     (void)state;
-    host_start_with(&h, "lib_no_kernels.so", "local");
+    host_start_with(&h, "lib_unresolved_kernels.so", "local");
     host_do(&h, "bad");               /* TD_KERNEL_EUNSUPPORTED, not a crash */
     host_do(&h, "bad");
     host_end(&h);

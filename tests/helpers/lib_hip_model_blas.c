@@ -1,11 +1,12 @@
-/* lib_model_hipblas.c - hipblasHgemm over the fake HIP runtime, for the one form of call that vLLM makes. It launches as rocBLAS does: hipExtModuleLaunchKernel
- * and one packed block.
+/* lib_hip_model_blas.c - the hipBLAS of the fake server (lib_hip_model.c): hipblasHgemm over the
+ * fake HIP runtime, in the one form of call that vLLM makes. Like rocBLAS it launches by
+ * hipExtModuleLaunchKernel with one packed block of parameters.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A handle is struct fake_hipblas: the kernel that computes, the stream it goes to, where the factors lie (1: on the device). */
+ * lib_fake_hipblas.c is the hipBLAS of provider hip, and makes handles of its own. */
 #include "kernels/abi/hip_abi.h"
 
-struct fake_hipblas { void *kernel, *stream; int mode; };
+struct fake_hipblas { void *kernel, *stream; int mode; }; /* mode 1: alpha and beta lie on the device */
 
 int TD_HIP_EXT_MANGLED TD_HIP_EXT_ARGUMENTS;
 int hipblasGetPointerMode(struct fake_hipblas *h, int *mode);

@@ -1,10 +1,12 @@
-/* replay.h - main() of a fuzzer without libFuzzer: its corpus, every prefix of it, and a bounded number of mutations.
+/* fuzz_main.h - main() of every fuzzer here, for builds without libFuzzer: run the fuzzer's corpus,
+ * every prefix of each file, and a bounded number of mutations.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The mutations come from a fixed seed, so that a failure repeats; FUZZ_RUNS and FUZZ_SEED choose others. With
- * -DTD_LIBFUZZER (clang -fsanitize=fuzzer) there is no main. */
-#ifndef TD_TESTS_FUZZ_REPLAY_H
-#define TD_TESTS_FUZZ_REPLAY_H
+ * The mutations come from a fixed seed, so a failure repeats; FUZZ_RUNS and FUZZ_SEED choose
+ * others. With -DTD_LIBFUZZER (clang -fsanitize=fuzzer) there is no main. `make check ONLY=fuzz`
+ * runs all. */
+#ifndef TD_TESTS_FUZZ_FUZZ_MAIN_H
+#define TD_TESTS_FUZZ_FUZZ_MAIN_H
 
 #include <dirent.h>
 #include <stdint.h>

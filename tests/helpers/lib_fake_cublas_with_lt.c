@@ -1,20 +1,24 @@
-/* lib_fake_cublas_whole.c - lib_fake_cublas.so with a cublasLt: products with a bias over the fake driver, planned and asked for as torch does.
+/* lib_fake_cublas_with_lt.c - lib_fake_cublas.so plus the part of cublasLt that provider cuda needs
+ * to replay a linear layer with a bias: planning a product, and running it on the fake driver.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The handle is one of cuBLAS; a descriptor, layout or preference is struct fake_lt. It is strict: it takes what torch asks, by the algorithm that was chosen for these addresses.
- * TD_FAKE_BLAS, beside what fake_blas.h takes: no-algorithm, the heuristic offers none. */
+ * lib_fake_cublaslt.c is the cublasLt of a recorded server: it answers questions about a call and
+ * has no planning. This library refuses every call that torch would not make: another descriptor,
+ * another workspace, or an algorithm that was chosen for other addresses or alignments. A handle is
+ * a struct fake_blas; a descriptor, layout or preference is a struct fake_lt. TD_FAKE_BLAS: the
+ * words of fake_blas.h, and no-algorithm: the heuristic finds no algorithm. */
 #include "tests/helpers/fake_blas.h"
-#include "tests/helpers/fake_lt.h"
+#include "tests/helpers/fake_cublaslt.h"
 
 #define DECLARE(name, member, args) int name args;
 DECLARE(cublasLtMatmul, , TD_CUBLASLT_MATMUL_ARGS)
 TD_CUBLASLT_PLAN_FUNCTIONS(DECLARE)
 #define TORCH_WORKSPACE (1u << 20)
-#define CHOSEN 0x7f4c74u               /* an algorithm */
+#define CHOSEN 0x7f4c74u               /* marks an algorithm of this library */
 
-/* ---- as torch plans a product ---------------------------------------------------------------------------------------- */
+/* ---- planning a product ------------------------------------------------------------------ */
 
-static int give(void **out, struct fake_lt value)
+static int new_object(void **out, struct fake_lt value)
 {
     if (!(*out = malloc(sizeof value)))
         return 3;                      /* CUBLAS_STATUS_ALLOC_FAILED */
@@ -22,13 +26,13 @@ static int give(void **out, struct fake_lt value)
     return 0;
 }
 
-static int take(void *of)
+static int free_object(void *of)
 {
     free(of);
     return 0;
 }
 
-static int set(void *of, int attribute, const void *value, size_t bytes)
+static int set_attribute(void *of, int attribute, const void *value, size_t bytes)
 {
     struct fake_lt *o = of;
 
@@ -46,12 +50,12 @@ int cublasLtMatmulDescCreate(void **out, int compute_type, int scale_type)
     fake_lt_set(&o, TD_CUBLASLT_DESC_COMPUTE_TYPE, 4, (uint64_t)compute_type);
     fake_lt_set(&o, TD_CUBLASLT_DESC_SCALE_TYPE, 4, (uint64_t)scale_type);
     fake_lt_set(&o, TD_CUBLASLT_DESC_TRANSA, 4, TD_CUBLASLT_OP_N);
-    return give(out, o);
+    return new_object(out, o);
 }
 
 int cublasLtMatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t cols, int64_t ld)
 {
-    return give(out, fake_lt_layout(type, rows, cols, (uint64_t)ld));
+    return new_object(out, fake_lt_layout(type, rows, cols, (uint64_t)ld));
 }
 
 int cublasLtMatmulPreferenceCreate(void **out)
@@ -63,14 +67,14 @@ int cublasLtMatmulPreferenceCreate(void **out)
     fake_lt_set(&o, TD_CUBLASLT_PREF_WORKSPACE, 8, 0);
     for (i = TD_CUBLASLT_PREF_ALIGN_A; i <= TD_CUBLASLT_PREF_ALIGN_D; i++)
         fake_lt_set(&o, i, 4, 256);
-    return give(out, o);
+    return new_object(out, o);
 }
 
-int cublasLtMatmulDescDestroy(void *desc) { return take(desc); }
-int cublasLtMatrixLayoutDestroy(void *layout) { return take(layout); }
-int cublasLtMatmulPreferenceDestroy(void *preference) { return take(preference); }
-int cublasLtMatmulDescSetAttribute TD_CUBLASLT_SET_ARGS { return set(of, attribute, value, bytes); }
-int cublasLtMatmulPreferenceSetAttribute TD_CUBLASLT_SET_ARGS { return set(of, attribute, value, bytes); }
+int cublasLtMatmulDescDestroy(void *desc) { return free_object(desc); }
+int cublasLtMatrixLayoutDestroy(void *layout) { return free_object(layout); }
+int cublasLtMatmulPreferenceDestroy(void *preference) { return free_object(preference); }
+int cublasLtMatmulDescSetAttribute TD_CUBLASLT_SET_ARGS { return set_attribute(of, attribute, value, bytes); }
+int cublasLtMatmulPreferenceSetAttribute TD_CUBLASLT_SET_ARGS { return set_attribute(of, attribute, value, bytes); }
 
 static uint64_t value_of(const void *of, int attribute)
 {
@@ -84,7 +88,8 @@ static int is_torchs(const void *desc)
            value_of(desc, TD_CUBLASLT_DESC_EPILOGUE) == TD_CUBLASLT_BIAS && value_of(desc, TD_CUBLASLT_DESC_BIAS_POINTER);
 }
 
-/* What was asked for goes into the algorithm, for cublasLtMatmul to compare. */
+/* The algorithm holds the alignments and the bias that the caller asked for. cublasLtMatmul
+ * compares them with its arguments. */
 int cublasLtMatmulAlgoGetHeuristic TD_CUBLASLT_HEURISTIC_ARGS
 {
     int i;
@@ -101,9 +106,9 @@ int cublasLtMatmulAlgoGetHeuristic TD_CUBLASLT_HEURISTIC_ARGS
     return 0;
 }
 
-/* ---- the product ------------------------------------------------------------------------------------------------------- */
+/* ---- the product ------------------------------------------------------------------------- */
 
-/* Is that the largest power of two, up to 256, which divides the address? */
+/* True if `bytes` is the largest power of two, up to 256, that divides the address. */
 static int is_alignment(uint64_t bytes, uint64_t address)
 {
     return bytes && address % bytes == 0 && (bytes == 256 || address % (2 * bytes));
@@ -122,7 +127,7 @@ int cublasLtMatmul TD_CUBLASLT_MATMUL_ARGS
             return 7;
     if (fake_blas_is("refuse"))
         return 14;
-    fake_blas_use("TD_CUDA_LIBRARY");
+    fake_blas_open_driver("TD_CUDA_LIBRARY");
     return fake_blas_launch_linear(handle, (int)value_of(d_layout, TD_CUBLASLT_LAYOUT_COLS), (int)value_of(d_layout, TD_CUBLASLT_LAYOUT_ROWS),
                                    (int)value_of(a_layout, TD_CUBLASLT_LAYOUT_ROWS), b, (int)value_of(b_layout, TD_CUBLASLT_LAYOUT_LD), a, d,
                                    (int)value_of(d_layout, TD_CUBLASLT_LAYOUT_LD), value_of(a_layout, TD_CUBLASLT_LAYOUT_TYPE) == TD_CUBLASLT_BF16, (const void *)(uintptr_t)bias)

@@ -1,9 +1,10 @@
-/* fake_lt.h - what lib_fake_cublaslt.c takes for a descriptor or a layout: values by attribute.
+/* fake_cublaslt.h - descriptors, layouts and preferences of the fake cublasLt: one value per
+ * attribute.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Sizes and defaults are those that libcublasLt 13.1 answers with. */
-#ifndef TD_TESTS_HELPERS_FAKE_LT_H
-#define TD_TESTS_HELPERS_FAKE_LT_H
+ * Sizes and default values are those that libcublasLt 13.1 returns. */
+#ifndef TD_TESTS_HELPERS_FAKE_CUBLASLT_H
+#define TD_TESTS_HELPERS_FAKE_CUBLASLT_H
 
 #include <stdint.h>
 #include <string.h>
@@ -11,9 +12,10 @@
 #include "kernels/abi/cublaslt_abi.h"
 
 #define FAKE_LT_ATTRIBUTES 40
-#define FAKE_LT_SHORT 1               /* bytes that any question is said to be answered with */
+#define FAKE_LT_SHORT 1               /* this `bytes` answers a question of any size */
 
-struct fake_lt { struct { uint64_t value; uint32_t bytes; } at[FAKE_LT_ATTRIBUTES]; }; /* of 0 bytes: not known, and cannot be asked for */
+/* bytes 0: the attribute is unknown, and a question for it fails. */
+struct fake_lt { struct { uint64_t value; uint32_t bytes; } at[FAKE_LT_ATTRIBUTES]; };
 
 static inline void fake_lt_set(struct fake_lt *o, int attribute, uint32_t bytes, uint64_t value)
 {
@@ -21,7 +23,7 @@ static inline void fake_lt_set(struct fake_lt *o, int attribute, uint32_t bytes,
     o->at[attribute].bytes = bytes;
 }
 
-/* As torch makes it for a linear layer; bias 0: none. */
+/* The descriptor that torch makes for a linear layer; bias 0: the layer has no bias. */
 static inline struct fake_lt fake_lt_desc(uint64_t bias)
 {
     struct fake_lt o;

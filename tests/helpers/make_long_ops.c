@@ -1,8 +1,13 @@
-/* long_ops.c - write a fixture whose names differ only behind a long common part, or with an op of too many attributes.
+/* make_long_ops.c - write a fixture for tests of limits: names that differ only in their last byte,
+ * or an op with too many attributes.
  * SPDX-License-Identifier: Apache-2.0
  *
- * long_ops DIR PART [ATTRS]: part PART of one replay: two ops of one kind, whose symbols of 2000 bytes differ in the last, of an origin with
- * a long name, and the answer to a prompt with a name of 400 bytes that ends with PART. ATTRS: so many attributes of the first op. */
+ * make_long_ops DIR PART [ATTRS]
+ *   PART    1 .. 9: the number of this fixture among the parts of one replay. Each part has two ops
+ *           of one kind and the answer to one prompt. The ops' symbols have 2000 bytes, the name of
+ *           their origin 120 and the prompt's name 400; only the last byte differs, in the latter
+ *           two by PART.
+ *   ATTRS   number of attributes of the first op (default 1) */
 #include "tests/helpers/op_writer.h"
 
 int main(int argc, char **argv)
@@ -15,7 +20,7 @@ int main(int argc, char **argv)
     struct td_error err = {0};
     struct td_writer *w = NULL;
 
-    op_writer_check(part ? td_writer_create(argv[1], &opt, &w, &err) : TD_EINVAL, "long_ops DIR PART [ATTRS]");
+    op_writer_check(part ? td_writer_create(argv[1], &opt, &w, &err) : TD_EINVAL, "make_long_ops DIR PART [ATTRS]");
     td_writer_fact_str(w, "replay", "of", "a recording");
     memset(symbol, 's', sizeof symbol - 1), memset(origin, 'o', sizeof origin - 1), memset(prompt, 'p', sizeof prompt - 1);
     symbol[2000] = origin[120] = prompt[400] = '\0';

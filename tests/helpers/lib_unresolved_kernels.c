@@ -1,4 +1,6 @@
-/* lib_no_kernels.c - a module that calls kernels which nobody has loaded.
+/* lib_unresolved_kernels.c - a module for gemm_host that calls td_gptq_gemm and td_step in a
+ * process where no library but the tap defines them: the tap must return TD_KERNEL_EUNSUPPORTED,
+ * not crash.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/abi/td_gptq.h"
 

@@ -1,7 +1,19 @@
-/* lib_gpu_model.c - the model of a fake server (tests/fakes/fake_server.py --gpu): GPTQ layers on the fake driver, launched as vLLM does.
+/* lib_cuda_model.c - the GPU side of the fake server (tests/fakes/fake_server.py --gpu): the GPTQ
+ * layers of a checkpoint on the fake CUDA driver, launched as vLLM launches them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The driver is opened by its own name, as vLLM's libraries do, so LD_LIBRARY_PATH says which it is; cuInit loads what CUDA_INJECTION64_PATH says. */
+ * It opens libcuda.so.1 by name, as vLLM's libraries do, so LD_LIBRARY_PATH chooses the driver.
+ * cuInit loads the library of CUDA_INJECTION64_PATH: the tap. lib_hip_model.c is the same for HIP.
+ *
+ *   gpu_model_open()           start the driver; call it once, first
+ *   gpu_model_layer(...)       add a layer, from the checkpoint's tensors
+ *   gpu_model_capture(rows)    capture a CUDA graph of a step of so many rows
+ *   gpu_model_overflow(layer)  in the next step this layer's input is too large for float16
+ *   gpu_model_step(rows)       one step through all layers
+ * All return 0, or not 0 on an error.
+ *
+ *   TD_GPU_MODEL_DEVICE   number of the device, for a rank of a tensor-parallel server
+ *   TD_GPU_MODEL_UNREAD   each step also launches a GEMM that no adapter can read */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -12,7 +24,8 @@
 #define MEMBER(name, member, args) int (*member) args;
 static struct { TD_CUDA_NEEDED(MEMBER) TD_CUDA_OPTIONAL(MEMBER) FAKE_CUDA_MORE(MEMBER) } cu;
 
-/* As vLLM's libraries have it: undefined here, so whoever comes first in the process is called. */
+/* As in vLLM's libraries the symbol is undefined here, so the first definition in the process is
+ * called: the tap's, if it is preloaded. */
 int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const void *w, int lda, const void *b, int ldb,
                 const uint16_t *beta, void *to, int ldc);
 
@@ -20,18 +33,18 @@ enum { MAX_GRAPHS = 8, GRAPH_ROWS = 32 };
 enum { LAYERS = 64, MAX_ROWS = 128, EXLLAMA_ROWS = 50, MAX_SIZE = 4096 };
 static struct layer { int n, k, groups; uint8_t v2; uint64_t qweight, qzeros, scales, perm; } layers[LAYERS];
 static int n_layers;
-static uint64_t a, c, whole;
+static uint64_t a, c, dequant_w;
 static void *context, *module, *stream;
 static unsigned seed;
 static struct { int rows; void *exec; } graphs[MAX_GRAPHS]; /* smallest first */
 static int n_graphs;
-static uint64_t graph_a;               /* of each layer [GRAPH_ROWS, MAX_SIZE], so that all activations are there before a graph runs */
-static int overflows = -1;             /* the layer whose input is too large in the next pass; -1: none */
+static uint64_t graph_a;               /* inputs of graphs: [GRAPH_ROWS, MAX_SIZE] for each layer */
+static int overflows = -1;             /* see gpu_model_overflow(); -1: none */
 
 int gpu_model_open(void);
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm);
 int gpu_model_capture(int rows);
-int gpu_model_pass(int rows);
+int gpu_model_step(int rows);
 void gpu_model_overflow(int layer);
 
 static uint64_t upload(const void *from, size_t bytes)
@@ -45,7 +58,7 @@ int gpu_model_open(void)
 {
     void *h = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     const struct fake_cuda_api *(*api)(void);
-    const char *device = getenv("TD_GPU_MODEL_DEVICE"); /* a rank's */
+    const char *device = getenv("TD_GPU_MODEL_DEVICE"); /* set for a rank */
 
     if (!h)
         return 1;
@@ -57,10 +70,11 @@ int gpu_model_open(void)
     api()->use_thread(true);
     fake_gptq_add(api());
     return cu.init(0) || cu.primary_retain(&context, device ? atoi(device) : 0) || cu.ctx_set_current(context) || cu.module_load(&module, FAKE_GPTQ_IMAGE) ||
-           cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.mem_alloc(&a, MAX_ROWS * MAX_SIZE * 2) || cu.mem_alloc(&whole, 1024 * 1024 * 2) || cu.mem_alloc(&c, MAX_ROWS * MAX_SIZE * 2);
+           cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.mem_alloc(&a, MAX_ROWS * MAX_SIZE * 2) || cu.mem_alloc(&dequant_w, 1024 * 1024 * 2) || cu.mem_alloc(&c, MAX_ROWS * MAX_SIZE * 2);
 }
 
-/* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in the order of their groups. */
+/* From the checkpoint's layout; v2: zero points are stored as they are; perm NULL: rows lie in
+ * the order of their groups. */
 int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, const uint32_t *qzeros, const uint16_t *scales, const int32_t *perm)
 {
     uint32_t *shuffled = malloc((size_t)(k / 8 * n) * 4);
@@ -75,7 +89,7 @@ int gpu_model_layer(int n, int k, int groups, int v2, const uint32_t *qweight, c
     return !l->qweight || !l->qzeros || !l->scales;
 }
 
-static void *kernel(const char *symbol)
+static void *kernel_of(const char *symbol)
 {
     void *f = NULL;
 
@@ -91,39 +105,39 @@ static int launch(const struct layer *l, uint64_t in, int first, int m, int bloc
     struct layer w = *l;
     void *at[] = {&from, &w.qweight, &w.qzeros, &w.scales, &to, &m, &w.n, &w.k, &w.groups, &w.v2, &w.perm};
 
-    return cu.launch(kernel(symbols[block_rows - 1]), (unsigned)(l->n + 511) / 512, (unsigned)((m + block_rows - 1) / block_rows), (unsigned)(l->k + 127) / 128, 128, 1, 1, 0,
+    return cu.launch(kernel_of(symbols[block_rows - 1]), (unsigned)(l->n + 511) / 512, (unsigned)((m + block_rows - 1) / block_rows), (unsigned)(l->k + 127) / 128, 128, 1, 1, 0,
                      stream, at, NULL);
 }
 
-/* More rows than exllama's kernel takes: W in halves, then cuBLAS. */
-static int launch_whole(const struct layer *l, int m)
+/* More rows than exllama's kernel computes: dequantise W, then cublasHgemm. */
+static int launch_dequantised(const struct layer *l, int m)
 {
-    struct { void *kernel, *stream; int mode; } handle = {kernel(FAKE_HGEMM), stream, 0};
+    struct { void *kernel, *stream; int mode; } handle = {kernel_of(FAKE_HGEMM), stream, 0};
     struct layer w = *l;
     uint16_t one = 0x3c00, zero = 0;
-    void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &whole};
+    void *at[] = {&w.qweight, &w.perm, &w.qzeros, &w.scales, &w.k, &w.n, &w.groups, &w.v2, &dequant_w};
 
-    return (size_t)l->n * (size_t)l->k > 1024 * 1024 || cu.launch(kernel(FAKE_RECONSTRUCT), 1, 1, 1, 128, 1, 1, 0, stream, at, NULL) ||
-           cublasHgemm(&handle, 0, 0, l->n, m, l->k, &one, (void *)whole, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
+    return (size_t)l->n * (size_t)l->k > 1024 * 1024 || cu.launch(kernel_of(FAKE_RECONSTRUCT), 1, 1, 1, 128, 1, 1, 0, stream, at, NULL) ||
+           cublasHgemm(&handle, 0, 0, l->n, m, l->k, &one, (void *)dequant_w, l->n, (void *)a, l->k, &zero, (void *)c, l->n);
 }
 
-static void others(int n)
+static void launch_others(int n)
 {
     int count = 4;
-    void *at[] = {&count, &a}, *f = kernel(FAKE_OTHER);
+    void *at[] = {&count, &a}, *f = kernel_of(FAKE_OTHER);
 
     while (n--)
         cu.launch(f, 1, 1, 1, 32, 1, 1, 0, stream, at, NULL);
 }
 
-/* A product of nothing by nothing, by a kernel that the tap has no row for. */
-static void unread(void)
+/* Launch a product of no rows, by a kernel that no adapter of the tap knows. */
+static void launch_unreadable(void)
 {
     uint64_t none = 0;
     int size = 0;
     void *at[] = {&none, &none, &none, &size, &size, &size};
 
-    cu.launch(kernel(FAKE_HGEMM), 1, 1, 1, 32, 1, 1, 0, stream, at, NULL);
+    cu.launch(kernel_of(FAKE_HGEMM), 1, 1, 1, 32, 1, 1, 0, stream, at, NULL);
 }
 
 static int launch_rows(const struct layer *l, uint64_t in, int rows)
@@ -151,7 +165,8 @@ static uint64_t graph_in(int i)
     return graph_a + (uint64_t)i * GRAPH_ROWS * MAX_SIZE * 2;
 }
 
-/* As vLLM does when it starts, for each batch size that it will pad to: captured on a stream of its own, in global mode. Sizes in ascending order. */
+/* Capture a graph on a stream of its own, in global mode, as vLLM does at its start for each batch
+ * size that it pads to. Call it with the smallest size first. */
 int gpu_model_capture(int rows)
 {
     void *served = stream, *graph;
@@ -161,7 +176,7 @@ int gpu_model_capture(int rows)
         cu.stream_create(&stream, TD_CUDA_STREAM_NON_BLOCKING) || cu.stream_begin_capture(stream, 0))
         return 1;
     for (i = 0; i < n_layers && !rc; i++) {
-        others(3);
+        launch_others(3);
         rc = launch_rows(&layers[i], graph_in(i), rows);
     }
     rc = rc || cu.stream_end_capture(stream, &graph) || cu.graph_instantiate(&graphs[n_graphs].exec, graph, 0) || cu.graph_destroy(graph);
@@ -171,8 +186,9 @@ int gpu_model_capture(int rows)
     return rc;
 }
 
-/* In a graph, if one has so many rows; those beyond `rows` hold what was there before. -1: there is none. */
-static int pass_in_graph(int rows)
+/* Run a step in the smallest graph with enough rows; the rows beyond `rows` hold old values. -1:
+ * no graph. */
+static int step_in_graph(int rows)
 {
     int g = 0, i;
 
@@ -180,15 +196,15 @@ static int pass_in_graph(int rows)
         g++;
     if (g == n_graphs)
         return -1;
-    others(20);
+    launch_others(20);
     for (i = 0; i < n_layers; i++)
         fill_activations(graph_in(i), rows * layers[i].k);
     return cu.graph_launch(graphs[g].exec, stream) | cu.stream_synchronize(stream);
 }
 
-/* An input that is finite, and with the signs of the first column of W: the products add up to more than a half holds. What is behind it in this pass
- * is NaN, as it would be in a model. */
-static void spoil(int i, int rows)
+/* Give layer i a finite input whose signs are those of the first column of W, so that the sum of
+ * the products exceeds float16. The layers after it get NaN, as they would in a model. */
+static void make_overflow(int i, int rows)
 {
     uint16_t *to = (uint16_t *)a;
     const struct layer *l = &layers[i];
@@ -203,25 +219,25 @@ void gpu_model_overflow(int layer)
     overflows = layer;
 }
 
-/* One forward pass: new activations for every layer, so that every op differs. */
-int gpu_model_pass(int rows)
+/* One step: new activations for every layer, so that every op differs. */
+int gpu_model_step(int rows)
 {
     int i, rc = cu.ctx_set_current(context), graph;
 
     if (rows > MAX_ROWS)
         rows = MAX_ROWS;
-    if (!rc && (graph = pass_in_graph(rows)) >= 0)
+    if (!rc && (graph = step_in_graph(rows)) >= 0)
         return graph;
-    others(20);
+    launch_others(20);
     if (getenv("TD_GPU_MODEL_UNREAD"))
-        unread();
+        launch_unreadable();
     for (i = 0; i < n_layers && !rc; i++) {
-        others(3);
+        launch_others(3);
         rc = cu.stream_synchronize(stream);
         fill_activations(a, rows * layers[i].k);
         if (overflows >= 0 && i >= overflows)
-            spoil(i, rows);
-        rc |= rows > EXLLAMA_ROWS ? launch_whole(&layers[i], rows) : launch_rows(&layers[i], a, rows);
+            make_overflow(i, rows);
+        rc |= rows > EXLLAMA_ROWS ? launch_dequantised(&layers[i], rows) : launch_rows(&layers[i], a, rows);
     }
     overflows = -1;
     return rc | cu.stream_synchronize(stream);

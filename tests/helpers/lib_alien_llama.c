@@ -1,4 +1,0 @@
-/* lib_alien_llama.c - the same with tensors laid out as before November 2024, when they still had a gradient.
- * SPDX-License-Identifier: Apache-2.0 */
-#define ALIEN
-#include "tests/helpers/lib_fake_llama.c"
