@@ -2,7 +2,8 @@
 # cuda_provider.sh - test provider cuda on a real GPU: our kernels pass, their f16 sums are
 # regressed, a write past the end is caught, two builds are timed; with VLLM_LIB the same with
 # vLLM's own kernels.
-# usage: BIN=.. LIB=.. O=.. [VLLM_LIB=.../_C_stable_libtorch.abi3.so] tests/live/cuda_provider.sh [FOLDER]       (two minutes, with VLLM_LIB five)
+# usage: BIN=.. LIB=.. O=.. [VLLM_LIB=.../_C_stable_libtorch.abi3.so] tests/live/cuda_provider.sh [FOLDER]
+# It takes two minutes, with VLLM_LIB five.
 # Needs make_ops (make tests) and lib/td_kernels.fatbin (make with nvcc). The write past the end
 # also needs nvcc on this machine. Prints one line a case: the result, and whether it is the
 # expected one. Exit 0: all are.
