@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# run.sh - the main job on the embedded server, start to end (make demo):
-#   1 record the good build   2 break a kernel, replay on it, see which   3 the same gate on the good build passes
-# Needs BIN and LIB; every server it starts listens on the loopback and is ended by its own pid. Leaves nothing behind
-# but the folder that it names. SPDX-License-Identifier: Apache-2.0
+# run.sh - Tapedeck's main job from start to end, on the demo server (`make demo`):
+#   1 record the good build
+#   2 break a kernel; replay on the broken build, and see which kernel broke
+#   3 the same gate passes on the good build
+# usage: [BIN=..] [LIB=..] [MODEL=DIR] [BUG=NAME] demo/run.sh      BUG: a bug of demo/bugs
+# Each server listens on the loopback and is ended by its own pid. Only the folder named at the end
+# stays.
+# SPDX-License-Identifier: Apache-2.0
 set -u
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 BIN=${BIN:-$ROOT/bin} LIB=${LIB:-$ROOT/lib}
@@ -28,7 +32,7 @@ run() { # show a command the way a person would type it, then run it
     "$@"
 }
 start_server() { # $1: folder of the libtdkernels.so to serve with; sets url
-    : >"$WORK/server.out" # or the last server's line is read before the new one starts
+    : >"$WORK/server.out" # else the line of the last server is read
     LD_LIBRARY_PATH=$1 "$BIN/demo-server" --model "$MODEL" --served-model-name tapedeck-demo --port 0 >"$WORK/server.out" 2>"$WORK/server.log" &
     server_pid=$!
     for _ in $(seq 100); do

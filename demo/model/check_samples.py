@@ -41,7 +41,7 @@ PROMPTS = {
 
 
 def words_of(text):
-    """The whole words of a continuation: what stands at its two ends may be a piece of a word."""
+    """The complete words of a continuation; the first and the last may be pieces of words."""
     inner = re.sub(r"^[A-Za-z']+|[A-Za-z']+$", "", text)
     return [w.strip("'") for w in re.findall(r"[A-Za-z][A-Za-z']*", inner) if w.strip("'")]
 

@@ -7,7 +7,7 @@ Inputs:  nothing but a Debian 12 with apt sources; packages are fetched with `ap
 Outputs: OUT/train.txt and OUT/heldout.txt (every 40th document): plain ASCII, paragraphs end in a newline, documents in a form feed.
          Some documents are chats: \\x01 begins the user's part, \\x02 the assistant's (train.py turns these three into special tokens).
          OUT/words.txt: the word list of package wamerican. A table of packages, versions, licences and bytes on stdout.
-What is kept of a page: paragraphs of running text. Tables, code, menus, indices and anything with too few common words are left out.
+Of each page only paragraphs of running text are used. Tables, code, menus, indices and text with too few common words are left out.
 """
 import argparse
 import collections

@@ -145,7 +145,7 @@ def perplexity(model, ids):
 
 @torch.no_grad()
 def reference(model):
-    """What the server must reproduce: greedy ids, and the five best log-probabilities after the first token and after the whole prompt."""
+    """The values that the demo server must reproduce: greedy ids, and the five best log-probabilities after the first token and after the whole prompt."""
     def best(logits):
         top = logits.log_softmax(-1).topk(5)
         return [[int(i), round(float(v), 5)] for i, v in zip(top.indices, top.values)]

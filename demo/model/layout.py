@@ -1,8 +1,8 @@
-"""layout.py - what the demo's checkpoints look like on disk: bytes to tokens, GPTQ packing, the files of a checkpoint.
+"""layout.py - the format of the demo's checkpoints: tokens of bytes, GPTQ packing, the files of a checkpoint.
 
 SPDX-License-Identifier: Apache-2.0
 
-Numpy only; the torch model is in tinylm.py. Sources of the layouts: GPT-2's encoder.py (order of the bytes), AutoGPTQ's qlinear modules and
+Needs numpy only; tinylm.py has the model in torch. Sources of the layouts: GPT-2's encoder.py (order of the bytes), AutoGPTQ's qlinear modules and
 vLLM's gptq.py (qweight, qzeros, scales, g_idx; "gptq" stores zero - 1, "gptq_v2" stores zero), Hugging Face's LlamaConfig and tokenizer.json.
 """
 import json

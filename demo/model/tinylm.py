@@ -1,4 +1,4 @@
-"""tinylm.py - the demo model in torch: the plain forward pass, greedy sampling, loops, and the weights of a checkpoint.
+"""tinylm.py - the demo model in torch: the plain forward pass, greedy sampling, detection of loops, and loading a checkpoint.
 
 SPDX-License-Identifier: Apache-2.0
 

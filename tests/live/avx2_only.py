@@ -1,7 +1,9 @@
-"""sitecustomize.py for vLLM's processes: torch.cpu says that this CPU has neither AVX-512 nor AMX, as on a machine that has AVX2 only.
+"""avx2_only.py - makes vLLM believe that this CPU has AVX2 only: torch.cpu reports neither AVX-512
+nor AMX.
 
-Together with ATEN_CPU_CAPABILITY=avx2 and ONEDNN_MAX_CPU_ISA=AVX2. Copied into a folder of its own under that name, which stands in
-PYTHONPATH; the module torch.cpu is changed when it has been imported. SPDX-License-Identifier: Apache-2.0
+Copy it as sitecustomize.py into a folder of PYTHONPATH; it changes the module torch.cpu after its
+import. Use it together with ATEN_CPU_CAPABILITY=avx2 and ONEDNN_MAX_CPU_ISA=AVX2.
+SPDX-License-Identifier: Apache-2.0
 """
 import importlib.abc
 import importlib.util

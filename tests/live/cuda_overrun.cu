@@ -1,4 +1,5 @@
-// cuda_overrun.cu - our kernel's name and parameters, and a write past the end of C: what --guard is for.
+// cuda_overrun.cu - a kernel with the name and parameters of ours that writes past the end of C: cuda_provider.sh checks that
+// replay --guard catches it on a real GPU.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <cuda_fp16.h>

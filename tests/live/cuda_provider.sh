@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# cuda_provider.sh - provider cuda on a real GPU: our kernels right, with f16 sums wrong, past the end caught, both builds timed; and vLLM's if there.
-# usage: BIN=.. LIB=.. O=.. [VLLM_LIB=.../_C_stable_libtorch.abi3.so] tests/live/cuda_provider.sh [FOLDER]       (two minutes, with VLLM_LIB five)
-# Needs make_ops (make tests) and lib/td_kernels.fatbin (make with nvcc); the case of the write past the end needs nvcc here. A row a case: what
-# came, and whether it had to come. Exit 0: all did.
+# cuda_provider.sh - test provider cuda on a real GPU: our kernels pass, their f16 sums are
+# regressed, a write past the end is caught, two builds are timed; with VLLM_LIB the same with
+# vLLM's own kernels.
+# usage: BIN=.. LIB=.. O=.. [VLLM_LIB=.../_C_stable_libtorch.abi3.so] tests/live/cuda_provider.sh [FOLDER]
+# It takes two minutes, with VLLM_LIB five.
+# Needs make_ops (make tests) and lib/td_kernels.fatbin (make with nvcc). The write past the end
+# also needs nvcc on this machine. Prints one line a case: the result, and whether it is the
+# expected one. Exit 0: all are.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
@@ -12,7 +16,8 @@ mkdir -p "$work" && cd "$work" || exit 1
 ours=$LIB/td_kernels.fatbin
 bad=0
 
-# want NAME EXIT PATTERN gate-arguments...: exit code and, in the report, the pattern
+# want NAME EXIT PATTERN ARGUMENTS...: run gate; its exit code must be EXIT, and its report must
+# contain PATTERN
 want() {
     local name=$1 code=$2 pattern=$3 rc line
     shift 3

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""cut_gguf.py IN.gguf OUT.gguf LAYERS - another model that a server can load: the first LAYERS layers of one.
+"""cut_gguf.py IN.gguf OUT.gguf LAYERS - write the first LAYERS layers of a model as a model of its
+own.
+
+A server can load the result: rows use it as "another model", which must not be comparable.
 
 SPDX-License-Identifier: Apache-2.0
 """

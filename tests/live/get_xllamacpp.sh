@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# get_xllamacpp.sh CACHE - llama.cpp's server as a wheel, without a compiler (PyPI xllamacpp, MIT), and a real model (get_model).
-# Gives CACHE/xllamacpp (for PYTHONPATH) and CACHE/model.gguf. SPDX-License-Identifier: Apache-2.0
+# get_xllamacpp.sh CACHE - llama.cpp's server as a wheel, without a compiler (PyPI xllamacpp, MIT),
+# and a real model (get_model). Gives CACHE/xllamacpp (for PYTHONPATH) and CACHE/model.gguf.
+# SPDX-License-Identifier: Apache-2.0
 set -eu
 CACHE=${1:?usage: get_xllamacpp.sh CACHE}
 HERE=$(cd "$(dirname "$0")" && pwd)

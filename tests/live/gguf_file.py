@@ -1,4 +1,5 @@
-"""gguf_file.py - read a GGUF file, version 2 or 3: metadata with the bytes it stands in, tensors by name.
+"""gguf_file.py - read a GGUF file, version 2 or 3: metadata with the bytes it stands in, tensors by
+name.
 
 Format: docs/gguf.md of github.com/ggml-org/ggml. Plain Python; only dequantise() needs numpy.
 SPDX-License-Identifier: Apache-2.0

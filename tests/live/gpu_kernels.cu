@@ -1,9 +1,12 @@
-/* gpu_kernels.cu - our kernels on a GPU beside the same source in the emulator, bit for bit; and how long they take. `make live-gpu-kernels`.
+/* gpu_kernels.cu - compare our kernels on a real GPU with the same source in the emulator, bit for
+ * bit, and time them. `make live-gpu-kernels` builds and runs it.
  * SPDX-License-Identifier: Apache-2.0
  *
  * usage: gpu_kernels simt_test.so     Exit: 0 equal, 1 different, 77 no GPU here
- * Half arithmetic over random triples (t_half of tests/unit/kernels/simt/simt_kernels.cu), then every gptq_gemm kernel on shapes with tails and act-order. Nothing
- * is left to rounding: products and sums are spelled as fmaf and __fadd_rn, so that the emulator must give the GPU's bits. */
+ *
+ * It runs half arithmetic over random triples (t_half of tests/unit/kernels/simt/simt_kernels.cu),
+ * then every gptq_gemm kernel on shapes with tails and act-order. Products and sums are spelled as
+ * fmaf and __fadd_rn, so the emulator must give the GPU's bits. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -60,7 +63,7 @@ static bool fails(int rc, const td_error &err)
     return rc != 0;
 }
 
-/* ---- half arithmetic ------------------------------------------------------------------------------------------------ */
+/* ---- half arithmetic ------------------------------------------------------------------------- */
 
 static long compare_halves(int n)
 {
@@ -98,7 +101,7 @@ static long compare_halves(int n)
     return sum;
 }
 
-/* ---- gptq_gemm ------------------------------------------------------------------------------------------------------ */
+/* ---- gptq_gemm ------------------------------------------------------------------------------- */
 
 typedef void gptq_kernel(const __half *, const uint32_t *, const uint32_t *, const __half *, const int32_t *, __half *, int32_t, int32_t, int32_t, int32_t, int32_t,
                          int64_t, int64_t);

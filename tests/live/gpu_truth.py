@@ -1,13 +1,22 @@
 #!/usr/bin/env python3
-"""gpu_truth.py - is what the tap recorded of a vLLM on a GPU true? Held against what others say, with nothing of Tapedeck's.
+"""gpu_truth.py - check what the tap recorded of a vLLM on a GPU against independent sources,
+without code of Tapedeck.
 
-gpu_truth.py steps EXPORTED LINEARS      of a recording with one request in flight: the requests' own counts of tokens say how many forward passes
-                                         there were; each of them runs LINEARS linear layers (fused q/k/v and gate/up are one each)
-gpu_truth.py ask EXPORTED URL            send the tapped requests again, one after the other, to a server that profiles itself (/start_profile, /stop_profile)
-gpu_truth.py profile EXPORTED TRACES     torch's profiler traced the same requests in a server without the tap: the same kernels, as often?
-gpu_truth.py torch EXPORTED CHECKPOINT   C is A times the checkpoint's W, computed by torch in float64, for every recorded op
+gpu_truth.py steps EXPORTED LINEARS
+    Check the number of ops, for a recording with one request in flight: the requests' token counts
+    give the number of steps, and each step runs LINEARS linear layers (fused q/k/v is one, and so
+    is fused gate/up).
+gpu_truth.py ask EXPORTED URL
+    Send the tapped requests again, one after the other, to a server that profiles itself
+    (/start_profile, /stop_profile).
+gpu_truth.py profile EXPORTED TRACES
+    Compare the launches with the traces of torch's profiler for these requests, from a server
+    without the tap.
+gpu_truth.py torch EXPORTED CHECKPOINT
+    Compare C of every recorded op with A times the checkpoint's W, computed by torch in float64.
 
-EXPORTED is what `fixture export` writes. Each prints what it saw and ends with 1 where it does not hold. SPDX-License-Identifier: Apache-2.0
+EXPORTED is a folder of `fixture export`. Each prints its findings; exit 1: something does not hold.
+SPDX-License-Identifier: Apache-2.0
 """
 import collections
 import glob
@@ -34,7 +43,7 @@ def check(right, what):
     return 0 if right else 1
 
 
-# ---- the ledger --------------------------------------------------------------------------------------------------------
+# ---- the ledger ----------------------------------------------------------------------------------
 
 def steps(folder, linears):
     """A request of T tokens takes T steps: the step over its prompt gives the first token."""
@@ -46,7 +55,7 @@ def steps(folder, linears):
     return wrong + check(seen and seen == expected * linears, f"{expected} steps of {len(tapped)} requests, {linears} layers each, are {expected * linears} ops; {seen} were seen")
 
 
-# ---- torch's profiler --------------------------------------------------------------------------------------------------
+# ---- torch's profiler ----------------------------------------------------------------------------
 
 def post(url, body=None):
     r = urllib.request.Request(url, json.dumps(body).encode() if body else b"", {"Content-Type": "application/json"})
@@ -93,7 +102,7 @@ def profile(folder, traces):
     return wrong
 
 
-# ---- torch -------------------------------------------------------------------------------------------------------------
+# ---- torch ---------------------------------------------------------------------------------------
 
 TYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "I32": "int32"}
 

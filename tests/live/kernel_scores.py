@@ -1,4 +1,5 @@
-"""kernel_scores.py < ops.jsonl - scores of a replay by kind and rounding; exit 1 when an op is wrong, failed or missing a reason."""
+"""kernel_scores.py < ops.jsonl - scores of a replay by kind and rounding; exit 1 when an op is
+wrong, failed or missing a reason."""
 import collections
 import json
 import sys

@@ -1,10 +1,15 @@
-/* launches.c - write down the launches of a server's GEMM kernels as its driver gets them: symbol, geometry, and each parameter's place, size and
- * bytes. Golden launches for tests/unit/kernels/adapters/test_gpu_launches.c; stage `launches` of vllm_gpu.sh builds and loads it, in the place of the tap.
+/* launches.c - a library for a real server that writes the launches of its GEMM kernels to a file,
+ * as the driver gets them: symbol, geometry, and each parameter's offset, size and bytes. Stage
+ * `launches` of vllm_gpu.sh builds it and loads it in place of the tap;
+ * tests/unit/kernels/adapters/test_gpu_launches.c reads the file. Case 066 runs it on the fake
+ * driver.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Env: TD_LAUNCHES=FILE, to which is appended, for the first launch of each kernel and grid, one line:
- *     SYMBOL X,Y,Z x,y,z SHARED_BYTES OFFSET+SIZE=HEX ...        grid, block, dynamic shared memory; the bytes in memory's order
- * A parameter's bytes alone are read, never the gaps between them: those hold old bytes of the server's stack. */
+ * TD_LAUNCHES=FILE: the file. The first launch of each kernel and grid appends one line:
+ *     SYMBOL X,Y,Z x,y,z SHARED_BYTES OFFSET+SIZE=HEX ...
+ * X,Y,Z is the grid, x,y,z the block, SHARED_BYTES the dynamic shared memory; HEX are the bytes in
+ * memory's order. Only the parameters' bytes are written. The gaps between them hold old bytes of
+ * the server's stack. */
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -14,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 256                      /* kernels and grids; what comes after is not written (a model of 4 layers has 35) */
+#define MOST 256                      /* kernels and grids, later ones are not written; 4 layers have 35 */
 
 struct launch { CUfunction function; unsigned grid[3], block[3], shared; void **params; };
 
@@ -42,7 +47,7 @@ static void put_params(FILE *f, const struct launch *l)
 
     for (i = 0; !info_of_kernel((CUkernel)l->function, i, &at, &size) || !info_of_function(l->function, i, &at, &size); i++) {
         fprintf(f, " %zu+%zu=", at, size);
-        for (k = 0; k < size && size <= 8; k++) /* a larger one is a struct, and has gaps of its own */
+        for (k = 0; k < size && size <= 8; k++) /* a larger parameter is a struct with gaps of its own */
             fprintf(f, "%02x", ((const unsigned char *)l->params[i])[k]);
     }
 }

@@ -1,17 +1,22 @@
-# lib.sh - what a row of the live matrix is made of. Sourced by live.sh; a row is a function `row_<server>_<what>`, run in a subshell:
-#     row 'llama.cpp good' 'same build, restarted' pass     what is compared, and the verdict that must come
-#     need llamacpp                                         fetch and build once; cannot be had here -> "not runnable", with the reason
-#     serve_llamacpp good                                   the candidate, in a process group of its own; sets URL and SERVER
-#     judge "$(recorded llamacpp)" --server "$URL"          run gate; its exit code must be that of the verdict
-#     want 'tokens=0/' "all answers equal"                  a line of the report must match; it is shown as evidence
-# Every server is ended by the pid that was noted when it was started, at the end of its row at the latest.
+# lib.sh - the functions that a row of the live matrix calls. live.sh sources this file and runs
+# each row, a function `row_<server>_<what>` of rows_*.sh, in a subshell:
+#     row 'llama.cpp good' 'same build, restarted' pass   name baseline and candidate, and the
+#                                                         expected verdict
+#     need llamacpp                                       fetch and build once; impossible here:
+#                                                         "not runnable"
+#     serve_llama good                                    start the candidate; sets URL and SERVER
+#     judge "$FIXTURE" --server "$URL"                    run gate; its exit code must be the
+#                                                         verdict's
+#     want 'tokens +pass' "all answers equal"             a line of the report must match; shown as
+#                                                         evidence
+# Each server is ended by its own pid, at the end of its row at the latest.
 # SPDX-License-Identifier: Apache-2.0
 
 NOT_RUNNABLE=77
 
-put() { printf '%s\t%s\n' "$1" "${*:2}" >>"$RESULT"; }          # one fact about this row, for the table
+put() { printf '%s\t%s\n' "$1" "${*:2}" >>"$RESULT"; }          # store a fact about this row for the table
 say() { printf '  %s\n' "$*"; }
-wrong() { put failed "$*"; say "WRONG: $*"; }                   # the row does not hold; it goes on, to show the rest
+wrong() { put failed "$*"; say "WRONG: $*"; }                   # the row fails, but goes on to show the rest
 die() { wrong "$*"; exit 1; }
 cannot() { put cannot "$*"; say "not runnable here: $*"; exit $NOT_RUNNABLE; }
 
@@ -31,9 +36,10 @@ exit_of() {
 }
 verdict_of() { case $1 in 0) echo pass ;; 1) echo regressed ;; 2) echo refused ;; 3) echo inconclusive ;; 4) echo broken ;; *) echo "exit $1" ;; esac; }
 
-# ---- fetching ------------------------------------------------------------------------------------------------------
+# ---- fetching ------------------------------------------------------------------------------------
 
-# need WHAT...: run get_WHAT.sh once in this run of live.sh; its output goes to a log. 77: its last line says why it cannot be had here.
+# need WHAT...: run get_WHAT.sh, once in a run of live.sh; its output goes to a log. If it exits
+# with 77, the row is not runnable here, and the last line of the log gives the reason.
 need() {
     local what log rc start
     for what in "$@"; do
@@ -51,11 +57,11 @@ need() {
     done
 }
 
-# ---- servers -------------------------------------------------------------------------------------------------------
+# ---- servers -------------------------------------------------------------------------------------
 
-PIDS=            # of this row's processes; each leads a process group of its own
+PIDS=            # this row's processes; each leads its own process group
 
-# free_port: a port that nobody listens on, of the hundred from TD_LIVE_PORT on
+# free_port: print a free port, one of the hundred from TD_LIVE_PORT on
 free_port() {
     local p
     for p in $(seq "$PORT0" $((PORT0 + 99))); do
@@ -69,16 +75,17 @@ free_port() {
     return 1
 }
 
-# launch NAME COMMAND...: in the background, in a process group of its own, output in $ROW.NAME.log; sets SERVER
+# launch NAME COMMAND...: run a command in the background, in its own process group, with its output
+# in $ROW.NAME.log; sets SERVER
 launch() {
     LOG=$ROW.$1.log
     setsid "${@:2}" >"$LOG" 2>&1 </dev/null &
     SERVER=$!
-    disown $SERVER # the shell does not report how it ended
+    disown $SERVER # else the shell reports how it ended
     PIDS="$PIDS $SERVER"
 }
 
-# serve NAME PORT SECONDS COMMAND...: launch, and wait until somebody listens on PORT; sets URL
+# serve NAME PORT SECONDS COMMAND...: launch a server and wait until it listens on PORT; sets URL
 serve() {
     local name=$1 port=$2 limit=$3
     shift 3
@@ -97,7 +104,7 @@ wait_listening() { # PORT SECONDS
     return 1
 }
 
-stop() { # PID: ask it to end, and after 20 s end what is left of its group
+stop() { # PID: ask the process to end; after at most 20 s kill what is left of its group
     local i
     kill "$1" 2>/dev/null
     for i in $(seq 200); do
@@ -110,12 +117,12 @@ stop() { # PID: ask it to end, and after 20 s end what is left of its group
 }
 stop_all() { local p; for p in $PIDS; do stop "$p"; done; }
 
-# ---- recording and judging -----------------------------------------------------------------------------------------
+# ---- recording and judging -----------------------------------------------------------------------
 
-# paths the way a person would type them
+# shorten paths on stdin for display
 shown() { sed "s|$CACHE/||g; s|$WORK/||g; s|$HERE/|tests/live/|g"; }
 
-# record_to DIR OPTIONS...: one recording, or the row ends here
+# record_to DIR OPTIONS...: make a recording; if that fails, the row ends
 record_to() {
     local rc
     say "\$ record -o $(basename "$1") ${*:2}" | shown
@@ -125,7 +132,7 @@ record_to() {
     sed -n '/^phase\|^timed\|^tapped\|^ops/s/^/    /p' "$ROW.record.txt"
 }
 
-# replay_to DIR FIXTURE OPTIONS...: a replay that is kept, or the row ends here
+# replay_to DIR FIXTURE OPTIONS...: make a replay; if that fails, the row ends
 replay_to() {
     local rc
     say "\$ replay $(basename "$2") -o $(basename "$1") ${*:3}" | shown
@@ -135,7 +142,8 @@ replay_to() {
     [ $rc = 0 ] || { tail -n 20 "$ROW.replay.txt" >&2; die "replay: exit $rc, $(tail -n 1 "$ROW.replay.txt")"; }
 }
 
-# judge FIXTURE OPTIONS...: run gate; compare FIXTURE REPLAY OPTIONS...: run differ. Both set REPORT; the verdict is held against that of `row`.
+# judge FIXTURE OPTIONS...: run gate. compare FIXTURE REPLAY OPTIONS...: run differ. Both set
+# REPORT, and the verdict must be the one that `row` named.
 judge() { verdict gate "$@"; }
 compare() { verdict differ "$@"; }
 
@@ -155,14 +163,14 @@ verdict() { # PROGRAM ARGUMENTS...
     [ $rc = "$(exit_of "$WANT")" ] || { tail -n 60 "$REPORT" >&2; wrong "expected $WANT ($(exit_of "$WANT")), got exit $rc"; }
 }
 
-# the lanes that were judged, each with its verdict, as the report's table says
+# store the judged lanes with their verdicts, from the report's table
 lanes_of_report() {
     local lanes
     lanes=$(sed -n '/^lanes$/,/^$/p' "$REPORT" | awk '$1 ~ /^(tokens|collapse|ops|speed)$/ && $2 != "not" {printf "%s%s %s", s, $1, $2; s = ", "}')
     put lanes "${lanes:-none}"
 }
 
-# want REGEX [WHAT]: a line of the report matches (grep -E); the first that does is shown as measured
+# want REGEX [WHAT]: a line of the report must match (grep -E); the first match is shown as evidence
 want() {
     local line
     line=$(grep -m 1 -E -- "$1" "$REPORT" | shown | sed 's/^ *//; s/  */ /g')

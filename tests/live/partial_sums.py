@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
-"""partial_sums.py EXPORTED --checkpoint DIR - how near do recorded inputs bring the float16 sums of vLLM's exllama kernel to overflow?
+"""partial_sums.py EXPORTED --checkpoint DIR - compute how near float16 sums come to overflow.
 
-The kernel (4 bit, at most 50 rows: csrc/quantization/gptq/q_gemm.cu of vLLM, dot22_8_f) takes eight k of a column as four pairs, adds the four
-products (q - zero) * a of either half of the pairs with fused multiply-adds in float16, from zero, and goes on in float32 only then, where the
-scale comes in as well. So one "chain" is the four products of k, k+2, k+4, k+6; what would be rounded beyond 65504 is Inf, and so is the answer.
+The sums are those of vLLM's exllama kernel on the inputs of a recording.
 
-EXPORTED is what `fixture export` writes, of any server: A is rounded to float16, whatever its type, and layers of a GGUF are looked up by their
-names in transformers. DIR has GPTQ 4-bit weights of the same model (make_gptq.py). Rows of prompts longer than 50 tokens count as well: vLLM gives
-those to cuBLAS, but a shorter prompt has such rows too. Every chain of every row and column is covered: those for which the sum of
-|a| * (the largest |q - zero| of that k in any column) says that they cannot be larger than what was seen are left out, all others are computed step
-by step, exactly as the kernel rounds. `seen` is the largest exact result of a step, before it is rounded to float16. Needs numpy, and
-seconds for the suite quick. Exit 0 whatever comes out. SPDX-License-Identifier: Apache-2.0
+The kernel (4 bit, at most 50 rows: csrc/quantization/gptq/q_gemm.cu of vLLM, dot22_8_f) takes eight
+k of a column as four pairs, adds the four products (q - zero) * a of either half of the pairs with
+fused multiply-adds in float16, from zero, and goes on in float32 only then, where the scale comes
+in as well. So one "chain" is the four products of k, k+2, k+4, k+6; what would be rounded beyond
+65504 is Inf, and so is the answer.
+
+EXPORTED is what `fixture export` writes, of any server: A is rounded to float16, whatever its type,
+and layers of a GGUF are looked up by their names in transformers. DIR has GPTQ 4-bit weights of the
+same model (make_gptq.py). Rows of prompts longer than 50 tokens count as well: vLLM gives those to
+cuBLAS, but a shorter prompt has such rows too. Every chain of every row and column is covered:
+those for which the sum of |a| * (the largest |q - zero| of that k in any column) says that they
+cannot be larger than what was seen are left out, all others are computed step by step, exactly as
+the kernel rounds. `seen` is the largest exact result of a step, before it is rounded to float16.
+Needs numpy, and seconds for the suite quick. The exit status is always 0.
+SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import collections

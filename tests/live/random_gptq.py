@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """random_gptq.py OUT [OPTIONS] - a Llama of random weights: GPTQ, AWQ or not quantised.
 
-For kernels on a machine that has no model: sizes that Marlin takes (multiples of 128), weights drawn on the quantised grid, so that the file
-is exactly what the kernels see, and small enough that float16 holds all activations. It says nothing sensible. The tokenizer has a token
-for each byte, so every text is a prompt. Needs numpy. The output is the same every time. Layout: make_gptq.py.
+For kernels on a machine that has no model: sizes that Marlin takes (multiples of 128), weights
+drawn on the quantised grid, so that the file is exactly what the kernels see, and small enough that
+float16 holds all activations. It says nothing sensible. The tokenizer has a token for each byte, so
+every text is a prompt. Needs numpy. The output is the same every time. Layout: make_gptq.py.
 
---rescale S (a power of two up to 1024) writes the same function with other numbers: the scales of up_proj times S, those of down_proj divided
-by S. All scales have 5 significant bits, so that both are exact. What down_proj reads is S times larger, what it gives is the same; a kernel
-that adds products in float16 before it multiplies by the scale overflows there, others do not.
+--rescale S (a power of two up to 1024) writes the same function with other numbers: the scales of
+up_proj times S, those of down_proj divided by S. All scales have 5 significant bits, so that both
+are exact. What down_proj reads is S times larger, what it gives is the same; a kernel that adds
+products in float16 before it multiplies by the scale overflows there, others do not.
 
---bits 4|8, or 16: float16, not quantised. --awq: 4 bits, zero points that differ, in AWQ's packing. --act-order: rows of a group lie in any order
-(desc_act). --bias: every linear layer but lm_head has one. Sizes: --group 128, --hidden 1024, --ffn 2816, --layers 4; --seed 1.
+--bits 4|8, or 16: float16, not quantised. --awq: 4 bits, zero points that differ, in AWQ's packing.
+--act-order: rows of a group lie in any order (desc_act). --bias: every linear layer but lm_head has
+one. Sizes: --group 128, --hidden 1024, --ffn 2816, --layers 4; --seed 1.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -64,7 +67,8 @@ def quantization(a):
     return {"quantization_config": {"bits": a.bits, "group_size": a.group} | method}
 
 
-# What a layer reads, where several read the same: vLLM fuses them, and GPTQ, which orders rows by it, gives them one order.
+# What a layer reads, where several read the same: vLLM fuses them, and GPTQ, which orders rows by
+# it, gives them one order.
 READS = {"self_attn.q_proj": "attention", "self_attn.k_proj": "attention", "self_attn.v_proj": "attention", "mlp.gate_proj": "mlp", "mlp.up_proj": "mlp"}
 
 

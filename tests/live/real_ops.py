@@ -1,7 +1,10 @@
-"""real_ops.py MODEL_DIR [LAYERS] - describe ops on a checkpoint's real weights for tests/helpers/raw_ops (run it in an empty folder).
+"""real_ops.py MODEL_DIR [LAYERS] - describe ops on a checkpoint's real weights for the program
+tests/helpers/raw_ops.
 
-A model as make_gptq.py writes it, bf16 or GPTQ with 4 bits; q/k/v and gate/up fused as vLLM does. Activations are random
-rows with a few large features, as models have them. Needs numpy."""
+Run it in an empty folder; vllm_kernels.sh does. The model is one that make_gptq.py writes, bf16 or
+GPTQ with 4 bits; q/k/v and gate/up are fused as in vLLM. Activations are random rows with a few
+large features, as models have them. Needs numpy.
+SPDX-License-Identifier: Apache-2.0"""
 import json
 import os
 import struct

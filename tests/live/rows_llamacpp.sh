@@ -1,5 +1,6 @@
-# rows_llamacpp.sh - the matrix on llama.cpp: one function a row (lib.sh says what they are made of). Sourced by live.sh.
-# The model is SmolLM2-135M-Instruct, Q4_1. One thread (-t 1): bit-equal repeats, and a machine that does other things too.
+# rows_llamacpp.sh - the rows of the live matrix on llama.cpp, a function each; lib.sh explains how
+# a row is written. live.sh sources this file. The model is SmolLM2-135M-Instruct, Q4_1. The server
+# runs one thread (-t 1), so that repeats are bit-equal on a busy machine too.
 # SPDX-License-Identifier: Apache-2.0
 LLAMA=$CACHE/llamacpp
 
@@ -21,7 +22,8 @@ serve_llama() { # BUILD OPTIONS...: the candidate, or a baseline that goes on li
     serve "llama-$1" "$port" 120 "${COMMAND[@]}"
 }
 
-# recording NAME OPTIONS...: the good build with the tap in it, recorded once in a run of live.sh; sets FIXTURE
+# recording NAME OPTIONS...: the good build with the tap in it, recorded once in a run of live.sh;
+# sets FIXTURE
 recording() {
     local port
     FIXTURE=$WORK/llamacpp-$1
@@ -114,8 +116,9 @@ row_llamacpp_elsewhere() {
     want 'first op that departs' 'named'
 }
 
-# On a CPU with AVX-512 the older tree is built for it, as a packager does: the Q4_1 kernels stay the same, attention does not. For
-# AVX2 the two trees are equal in every kind of op (972 of 972 recorded ops of 9 kinds, and all texts).
+# On a CPU with AVX-512 the older tree is built for it, as a packager does: the Q4_1 kernels stay
+# the same, attention does not. For AVX2 the two trees are equal in every kind of op (972 of 972
+# recorded ops of 9 kinds, and all texts).
 row_llamacpp_old_tree() {
     local old=$CACHE/llamacpp_old/build/bin port
     if grep -q -w avx512f /proc/cpuinfo; then

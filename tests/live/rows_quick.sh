@@ -1,11 +1,13 @@
-# rows_quick.sh - one real server in half a minute, without a compiler: llama.cpp out of the wheel xllamacpp. Sourced by live.sh.
+# rows_quick.sh - the row of `make live-quick`: a real server in half a minute, without a compiler
+# (llama.cpp from the wheel xllamacpp). live.sh sources this file; lib.sh explains how a row is
+# written.
 # SPDX-License-Identifier: Apache-2.0
 
 quick_command() { # PORT: sets COMMAND
     COMMAND=(env OMP_WAIT_POLICY=passive PYTHONPATH="$CACHE/xllamacpp" python3 "$HERE/serve_xllamacpp.py" "$CACHE/model.gguf" "$1")
 }
 
-# The tap into the server alone, as `eval "$(record --tap-env)"` does it.
+# Set TAPPED: a command that starts the server with the tap in it, by `record --tap-env`.
 with_tap() { TAPPED=(bash -c 'eval "$("$0" --tap-env)"; exec "$@"' "$BIN/record" "$@"); }
 
 row_quick_same() {

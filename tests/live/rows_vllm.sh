@@ -1,19 +1,22 @@
-# rows_vllm.sh - the matrix on vLLM without a GPU: one function a row (lib.sh says what they are made of). Sourced by live.sh.
-# The model is the one of the llama.cpp rows, as bf16 and as GPTQ 4 bit (make_gptq.py). GPTQ needs AVX-512 here; rows that cannot run say so.
+# rows_vllm.sh - the rows of the live matrix on vLLM without a GPU, a function each; lib.sh explains
+# how a row is written. live.sh sources this file. The model is the one of the llama.cpp rows, as
+# bf16 and as GPTQ with 4 bits (make_gptq.py). vLLM's GPTQ kernels need AVX-512 here; a row that
+# cannot run names the reason.
 # SPDX-License-Identifier: Apache-2.0
 VLLM=$CACHE/vllm
 
 has_avx512() { grep -q -w avx512f /proc/cpuinfo && grep -q -w avx512bw /proc/cpuinfo; }
 need_avx512() { has_avx512 || cannot "this CPU has no AVX-512, and vLLM's GPTQ kernels for CPUs (W4A8, W4A16) need it"; }
 
-# With AMX vLLM rounds activations of GPTQ layers to 8 bits (W4A8), else it does not (W4A16), whatever VLLM_CPU_INT4_W4A8 says.
+# With AMX vLLM rounds activations of GPTQ layers to 8 bits (W4A8), else it does not (W4A16),
+# whatever VLLM_CPU_INT4_W4A8 says.
 has_amx() { grep -q -w amx_tile /proc/cpuinfo; } # as torch.cpu._is_amx_tile_supported, which vLLM asks
 need_amx() { has_amx || cannot "this CPU has no AMX: without it vLLM computes GPTQ layers in W4A16 anyway, and there is no other format to go to"; }
 GPTQ='vLLM GPTQ (W4A8)'
 has_amx || GPTQ='vLLM GPTQ (W4A16: no AMX)'
 
-# vllm_command MODEL PORT OPTIONS...: sets COMMAND. Greedy by the model's own generation_config.json; compiling is off, else the first
-# request with logprobs takes 15 s.
+# vllm_command MODEL PORT OPTIONS...: sets COMMAND. Greedy by the model's own
+# generation_config.json; compiling is off, else the first request with logprobs takes 15 s.
 vllm_command() {
     COMMAND=(env HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 VLLM_CPU_KVCACHE_SPACE=1 TORCH_COMPILE_DISABLE=1
         VLLM_CACHE_ROOT="$VLLM/cache" XDG_CACHE_HOME="$VLLM/cache" XDG_CONFIG_HOME="$VLLM/cache"
@@ -32,7 +35,8 @@ serve_vllm_env() { # NAME=VALUE, or - for none; MODEL OPTIONS...
     serve "vllm-$2" "$port" 900 "${COMMAND[@]}"
 }
 
-# recording_vllm MODEL OPTIONS...: with the tap in the server, recorded once in a run of live.sh; sets FIXTURE
+# recording_vllm MODEL OPTIONS...: with the tap in the server, recorded once in a run of live.sh;
+# sets FIXTURE
 recording_vllm() {
     local port
     FIXTURE=$WORK/vllm-$1

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""serve_xllamacpp.py MODEL.gguf PORT - llama.cpp's own server out of the wheel xllamacpp, until it is told to end.
+"""serve_xllamacpp.py MODEL.gguf PORT - run llama.cpp's server from the wheel xllamacpp until
+SIGTERM.
 
 One thread and six slots, as in rows_llamacpp.sh. SPDX-License-Identifier: Apache-2.0
 """

@@ -1,9 +1,12 @@
-"""torch_linear.py - on a machine with a GPU and torch: does provider cuda give the bits of torch's linear, without and (--bias) with a bias? Ops for tests/helpers/raw_ops:
+"""torch_linear.py - describe linear layers that torch computes on a GPU, without or (--bias) with a
+bias, for the program tests/helpers/raw_ops. Provider cuda must give the same bits:
 
     python3 tests/live/torch_linear.py [--bias] | build/tests/helpers/raw_ops FIXTURE
-    bin/gate FIXTURE --lanes ops --build lib/td_kernels.fatbin --build-env TD_CUBLAS_LIBRARY=SITE/nvidia/cu13/lib/libcublas.so.13
+    bin/gate FIXTURE --lanes ops --build lib/td_kernels.fatbin \\
+        --build-env TD_CUBLAS_LIBRARY=SITE/nvidia/cu13/lib/libcublas.so.13
 
-The last report is to say "all are bit-equal". The library must be torch's own. Tensors are written into the working folder (400 MB).
+The report must contain "all are bit-equal". The library must be torch's own. The tensors go into
+the working folder (400 MB).
 SPDX-License-Identifier: Apache-2.0"""
 import os
 import sys

@@ -1,29 +1,47 @@
 #!/usr/bin/env bash
-# vllm_gpu.sh STAGE... - a real vLLM on an NVIDIA GPU: record it with its GEMMs, replay its kernels from its own library, judge. Each stage takes
-# minutes, leaves what it saw in TD_GPU_WORK (default /tmp/tapedeck-gpu) and needs only the stages that it names, and `make all bugs` with nvcc; a stage can be run again.
-#   facts     the machine, the libraries, what vLLM's kernels are called
-#   model     two small GPTQ models of random weights: 4 bit and 8 bit (random_gptq.py)
-#   record    after model: vLLM with exllama's kernels, eager, with the tap in it: suite quick -> a fixture
-#   replay    after record: the recorded GEMMs through vLLM's own library, through our kernels, and through ours with a planted bug
+# vllm_gpu.sh STAGE... - test Tapedeck with a real vLLM on an NVIDIA GPU, stage by stage: record it
+# with its GEMMs, replay its kernels from its own library, judge. A stage takes minutes and can be
+# run again. It leaves its results in TD_GPU_WORK (default /tmp/tapedeck-gpu) and needs only the
+# stages named here after "after", and `make all bugs` with nvcc.
+#   facts     print the machine, the libraries, the names of vLLM's kernels
+#   model     make two small GPTQ models of random weights, 4 bit and 8 bit (random_gptq.py)
+#   record    after model: record suite quick on vLLM with exllama's kernels, eager, with the tap in
+#             it
+#   replay    after record: the recorded GEMMs on vLLM's own library, on our kernels, on ours with
+#             planted bugs
 #   server    after record: gate against the server started anew
-#   ledger    after model: one request in flight: do the launches balance with the requests' tokens, with torch's profiler, and C with torch's A W?
+#   ledger    after model: one request in flight; the ops must agree with the requests' token
+#             counts, the launches with torch's profiler, and C with torch's A W
 #   eight     after model: 8 bit, recorded and replayed
-#   kill      after record: record is killed while others ask the server, then the server is killed while record watches
+#   kill      after record: record is killed while others ask the server; then the server is killed
+#             during record
 #   marlin    after model: record and replay with Marlin's kernels
-#   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel and not in Marlin's
-#   graphs    after model: vLLM as it is by default, with CUDA graphs: record --graphs with exllama and Marlin, replay; and what is said without --graphs
-#   nodes     after model: what the copies in graphs cost, between two servers (ROUNDS pairs; SAME=1: between equal ones)
-#   flight    a model as of overflow, 0.1 % of its GEMMs sampled: record --flight must name the first bad launch, and its ops replay
-#   scores    after record: the same server, its scores and tokens judged five times: no alarm
-#   timing    after record: two equal builds, side by side, five times: no alarm of speed; the clocks that were seen
-#   ring      after model: record --ring-mib on a server that runs: the long prompt's op that the default ring has no room for
-#   cublas    after model: the tap reads cuBLAS too (TD_TAP_CUBLAS=1): the lm_head; then a model that is not quantised, with biases; replayed by the same cuBLAS, bit for bit
-#   forms     Marlin as other models use it: with biases, act-order, bfloat16, AWQ's zero points, 8 bits; exllama with act-order (FORMS=word: those whose name holds it);
-#             two or three of them at a time, run it again for the others
-#   launches  what vLLM passes to its GEMM kernels, parameter by parameter: the golden launches of tests/unit/kernels/adapters/test_gpu_launches.c (needs CUPTI's headers)
-#   tensor    after model, on a machine with two GPUs: tensor-parallel 2, two ranks' ops named and replayed
-#   cost      after model: what the tap costs, modes switched inside one server (bench/tap); six minutes at a time, until all ROUNDS (120) are there
-#   PYTHON    an interpreter that can import vllm (default python3)     TD_GPU_PORT  (default 18600)
+#   overflow  a model of the same function whose numbers overflow float16 in exllama's kernel, not
+#             in Marlin's
+#   graphs    after model: vLLM's default, CUDA graphs: record --graphs with exllama and Marlin,
+#             replay; and the report without --graphs
+#   nodes     after model: cost of the copies in graphs, between two servers (ROUNDS pairs; SAME=1:
+#             equal servers)
+#   flight    the model of overflow, 0.1 % of its GEMMs sampled: record --flight must name the first
+#             bad launch, and its ops replay
+#   scores    after record: scores and tokens of the same server, judged five times: no alarm
+#   timing    after record: two equal builds side by side, five times: no alarm of speed; the GPU's
+#             clocks
+#   ring      after model: record --ring-mib: the default ring is too small for the op of a long
+#             prompt
+#   cublas    after model: the tap also reads cuBLAS (TD_TAP_CUBLAS=1): the lm_head; then a model
+#             that is not quantised, with biases; replay on the same cuBLAS must be bit for bit
+#   forms     Marlin as other models use it: biases, act-order, bfloat16, AWQ's zero points, 8 bits;
+#             exllama with act-order. It runs two or three forms at a time: run it again for the
+#             rest (FORMS=WORD: only the forms whose name contains WORD)
+#   launches  what vLLM passes to its GEMM kernels, parameter by parameter: the golden launches of
+#             tests/unit/kernels/adapters/test_gpu_launches.c (needs CUPTI's headers)
+#   tensor    after model, with two GPUs: tensor-parallel 2; the ops of both ranks are named and
+#             replayed
+#   cost      after model: the cost of the tap, its modes switched inside one server (bench/tap);
+#             six minutes at a time until all ROUNDS (120) are there
+# Environment: PYTHON, an interpreter that can import vllm (default python3); TD_GPU_PORT (default
+# 18600)
 # SPDX-License-Identifier: Apache-2.0
 set -u
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -94,8 +112,10 @@ stage_record() {
     record_server exllama model4 --enforce-eager --linear-backend exllama
 }
 
-# planted NAME FIXTURE CAUGHT OPTIONS...: our kernels with each planted bug (make bugs); those of CAUGHT must be. Others need sizes that are no multiple of
-# the tile, or (float16 sums) a baseline that does not add in float16 itself: what came is said, and nothing is expected.
+# planted NAME FIXTURE CAUGHT OPTIONS...: judge our kernels with each planted bug (make bugs). Those
+# of CAUGHT must be regressed. The others show only with sizes that are no multiple of the tile, or
+# (float16 sums) beside a baseline that does not sum in float16: their result is printed, and none
+# is expected.
 planted() {
     local name=$1 fixture=$2 caught=$3 bug
     shift 3
@@ -124,7 +144,8 @@ stage_replay() {
     expect 0 exllama-cpu gate "$WORK/exllama" --provider cpu --lanes ops
 }
 
-# serve NAME MODEL OPTIONS OF vllm...: starts it (TAP=1: with the tap in it), waits until it listens; sets server
+# serve NAME MODEL OPTIONS OF vllm...: start a server (TAP=1: with the tap), wait until it listens;
+# sets server
 serve() {
     local name=$1 i
     vllm "$2" "$PORT" "${@:3}"
@@ -149,7 +170,8 @@ end_server() {
     kill -KILL -- "-$server" 2>/dev/null
 }
 
-# gate_server NAME FIXTURE MODEL OPTIONS OF vllm...: the fixture's requests to a server that is started for it; sets rc
+# gate_server NAME FIXTURE MODEL OPTIONS OF vllm...: the fixture's requests to a server that is
+# started for it; sets rc
 gate_server() {
     serve "$1" "${@:3}"
     "$BIN/gate" "$WORK/$2" --server "127.0.0.1:$PORT" --lanes tokens,collapse >"$WORK/$1.txt" 2>&1
@@ -164,7 +186,7 @@ stage_server() {
     [ $rc = 0 ] || wrong "exllama-server: exit $rc, expected 0"
 }
 
-# truth NAME ARGUMENTS...: gpu_truth.py; what it says goes into the table
+# truth NAME ARGUMENTS...: run gpu_truth.py and put its findings into the table
 truth() {
     "$PYTHON" "$HERE/gpu_truth.py" "${@:2}" >"$WORK/$1.txt" 2>&1 || wrong "$1"
     grep -E '^(holds|WRONG|[A-Za-z.]*Error)' "$WORK/$1.txt" | tee -a "$WORK/table.txt"
@@ -194,7 +216,7 @@ stage_eight() {
     expect 0 eight-cpu gate "$WORK/eight" --provider cpu --lanes ops
 }
 
-# is FIXTURE still one? A recording whose end was not written is repaired first.
+# still_valid FIXTURE: repair a recording whose end was not written; then it must verify
 still_valid() {
     "$BIN/fixture" repair "$WORK/$1" >>"$WORK/$1.record.txt" 2>&1
     "$BIN/fixture" verify "$WORK/$1" >>"$WORK/$1.record.txt" 2>&1 || wrong "fixture verify $1"
@@ -243,7 +265,8 @@ stage_marlin() {
     planted marlin "$WORK/marlin" "zero_off_by_one no_barrier fp16_overflow" --policy "$WORK/exact.json"
 }
 
-# The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds four products in float16 before it scales them.
+# The same function with larger numbers inside: Marlin adds in float32, exllama's kernel adds four
+# products in float16 before it scales them.
 stage_overflow() {
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model4r" --rescale 1024
     record_server rescaled model4r --enforce-eager --linear-backend marlin
@@ -272,7 +295,7 @@ stage_graphs() {
     grep -q 'whose GEMMs were not seen' "$WORK/graphs-unseen.record.txt" || wrong "graphs-unseen: the report does not name the graphs"
 }
 
-# The first bad launch, of thousands that are not recorded: found by what the flight recorder keeps.
+# The flight recorder must find the first bad launch among thousands that are not recorded.
 stage_flight() {
     [ -d "$WORK/model4r" ] || "$PYTHON" "$HERE/random_gptq.py" "$WORK/model4r" --rescale 1024
     vllm model4r "$PORT" --enforce-eager --linear-backend exllama
@@ -342,8 +365,9 @@ stage_cublas() {
     done
 }
 
-# form NAME BACKEND OPTIONS OF random_gptq.py...: three minutes. What held is not run again, and what would make the stage longer than eight minutes is
-# left for its next run, unless FORMS asks for it.
+# form NAME BACKEND OPTIONS OF random_gptq.py...: record and judge a form, three minutes. Unless
+# FORMS asks for it, a form that held before is not run again, and one that would make the stage
+# longer than eight minutes is left for the next run.
 form() {
     local name=$1 before=$failed
     [[ $name == *${FORMS:-}* ]] || return 0
@@ -355,7 +379,7 @@ form() {
     failed=$((before | failed))
 }
 
-# The same: a model, recorded, replayed from vLLM's own library and on the CPU
+# a_form: the work of form: make a model, record it, replay it on vLLM's own library and on the CPU
 a_form() {
     local name=$1 backend=$2
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "form $name: no model"; return; }
@@ -376,7 +400,8 @@ stage_forms() {
     form exllama-act-order exllama --act-order
 }
 
-# launched NAME BACKEND OPTIONS OF random_gptq.py...: requests of few, some and many rows
+# launched NAME BACKEND OPTIONS OF random_gptq.py...: write the launches of requests with few, some
+# and many rows
 launched() {
     local name=$1 rows
     "$PYTHON" "$HERE/random_gptq.py" "$WORK/model-$name" "${@:3}" || { wrong "launches $name: no model"; return; }
@@ -425,7 +450,7 @@ stage_cost() {
         bash "$ROOT/bench/tap/run.sh" vllm_gpu "${ROUNDS:-120}" | tee -a "$WORK/table.txt"
 }
 
-[ $# -gt 0 ] || { sed -n '2,26s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,/^# SPDX/{/SPDX/!s/^# \{0,1\}//p}' "$0"; exit 2; }
 for stage; do
     declare -F "stage_$stage" >/dev/null || { echo "vllm_gpu: no stage $stage" >&2; exit 2; }
     start=$SECONDS

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-# vllm_gpu_layouts.py - are our exllama and Marlin layouts those that vLLM's own CUDA kernels make?
+# vllm_gpu_layouts.py - check that our exllama and Marlin layouts are those that vLLM's own CUDA
+# kernels make.
 #
-# usage: vllm_gpu_layouts.py      from the root of the tree, with a Python that has vllm, torch and a GPU; needs gcc, nothing built before
+# usage: vllm_gpu_layouts.py      run it in the root of the tree, with a Python that has vllm, torch and a GPU; needs gcc
 #
-# model/exllama_layout.c and model/marlin_layout.c are compiled into a library of their own and held against gptq_shuffle and gptq_marlin_repack, on random
-# weights of several sizes, 4 and 8 bits, with and without act-order (vLLM 0.26 has it, 0.32 not), both ways. Exit 0: all equal.
+# It compiles model/exllama_layout.c and model/marlin_layout.c into a library and compares them with
+# gptq_shuffle and gptq_marlin_repack in both directions, on random weights of several sizes, 4 and
+# 8 bits, with and without act-order (vLLM 0.26 has act-order there, 0.32 not). Exit 0: all equal.
+# SPDX-License-Identifier: Apache-2.0
 import ctypes
 import inspect
 import pathlib
@@ -20,7 +23,7 @@ SOURCES = ["model/exllama_layout.c", "model/marlin_layout.c", "model/gptq.c", "c
 
 
 def library(folder):
-    """Only what is exported is kept, so the parts of gptq.c that read files need nothing."""
+    """The linker drops all that is not exported, so the file readers of gptq.c need no libraries."""
     script, out = folder / "exports", folder / "layouts.so"
     script.write_text("{ global: td_exllama_*; td_marlin_*; local: *; };")
     subprocess.run(["gcc", "-std=c17", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-ffunction-sections", "-fdata-sections", "-I.", *SOURCES, "-o", str(out),

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# vllm_kernels.sh VENV BF16_MODEL GPTQ_MODEL - vLLM's own kernels as a build: real weights through `replay --build VENV`, each op judged.
-# The packings are compared with vLLM's Python first. Where the CPU has no 4-bit kernels their ops must be `unsupported`, with the reason;
-# on AMX both kernels run, W4A8 and (VLLM_CPU_INT4_W4A8=0) W4A16. Needs `make tests` (BIN, O: where); exit 1: something is wrong.
+# vllm_kernels.sh VENV BF16_MODEL GPTQ_MODEL - replay ops with real weights on vLLM's own CPU
+# kernels, and judge each op. First vllm_layout.py compares the packings with vLLM's Python. On a
+# CPU without 4-bit kernels the 4-bit ops must be `unsupported`, with the reason; with AMX both
+# kernels run: W4A8, and W4A16 (VLLM_CPU_INT4_W4A8=0). Needs `make tests`; BIN and O name the
+# folders. Exit 1: something is wrong.
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,4 +1,4 @@
-"""What the replay wrote, without what differs from run to run."""
+"""show.py FIXTURE - print what a replay wrote, without the parts that differ from run to run."""
 import json, subprocess, sys
 
 lines = subprocess.run(["zstd", "-dcq", sys.argv[1] + "/ops.jsonl.zst"], capture_output=True, check=True).stdout.splitlines()

@@ -1,4 +1,4 @@
-"""Statuses and reasons of a replay, each distinct one once."""
+"""show.py FIXTURE - print each distinct status and reason of a replay once."""
 import json, subprocess, sys
 
 text = subprocess.run(["zstd", "-dcq", sys.argv[1] + "/ops.jsonl.zst"], capture_output=True, check=True).stdout

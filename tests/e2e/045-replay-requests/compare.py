@@ -1,4 +1,4 @@
-"""Are the answers of a replay those of the recording? Joined on (prompt id, repeat modulo the recorded repeats)."""
+"""compare.py - compare the answers of a replay with the recording, by prompt id and repeat modulo the recorded repeats."""
 import json, subprocess, sys
 
 def read(folder):

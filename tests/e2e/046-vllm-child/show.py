@@ -1,4 +1,4 @@
-"""What a replay says of each op: its layer, how it was rounded, its status, whether its numbers are right, why not."""
+"""show.py FIXTURE - print each op of a replay: layer, rounding, status, whether its numbers are right, reason."""
 import json
 import subprocess
 import sys

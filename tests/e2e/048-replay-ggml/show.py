@@ -1,4 +1,4 @@
-"""What the report in JSON says of a change of format."""
+"""show.py REPORT.json - print the part of a JSON report about a change of format."""
 import json, sys
 
 o = json.load(open(sys.argv[1]))["ops"]

@@ -1,4 +1,4 @@
-# check.py - is what the tap recorded true? Checked against the checkpoint's own bytes, with nothing of Tapedeck's.
+# check.py - check what the tap recorded against the checkpoint's own bytes; uses no code of Tapedeck.
 # usage: check.py EXPORTED-FIXTURE CHECKPOINT
 # SPDX-License-Identifier: Apache-2.0
 import collections, json, random, struct, sys

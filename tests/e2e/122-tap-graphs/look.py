@@ -1,4 +1,4 @@
-# look.py - does what the tap recorded of CUDA graphs hold together? With nothing of Tapedeck's.
+# look.py - check that a recording of CUDA graphs is consistent; uses no code of Tapedeck.
 # usage: look.py FIXTURE [sampled]
 # SPDX-License-Identifier: Apache-2.0
 import collections, sys

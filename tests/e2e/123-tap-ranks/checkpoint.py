@@ -1,4 +1,5 @@
-# checkpoint.py - the demo's gptq4 with groups of 64 instead of 128, each scale and zero point said twice: the same weights, and rows that two ranks can share.
+# checkpoint.py - write the demo's gptq4 with groups of 64 instead of 128, each scale and zero point stored twice:
+# the same weights, with rows that two ranks can share.
 # usage: checkpoint.py FROM TO
 # SPDX-License-Identifier: Apache-2.0
 import json, os, struct, sys

@@ -1,4 +1,4 @@
-# look.py - two ranks in one fixture: two streams of ops, each with its slices. With nothing of Tapedeck's.
+# look.py - check a fixture of two ranks: two streams of ops, each with its slices; uses no code of Tapedeck.
 # SPDX-License-Identifier: Apache-2.0
 import collections, sys
 

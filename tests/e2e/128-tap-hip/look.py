@@ -1,4 +1,4 @@
-# look.py - does what the tap recorded of an AMD GPU hold together? With nothing of Tapedeck's.
+# look.py - check that a recording of an AMD GPU is consistent; uses no code of Tapedeck.
 # usage: look.py FIXTURE
 # SPDX-License-Identifier: Apache-2.0
 import sys
