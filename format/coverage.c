@@ -23,7 +23,7 @@ void td_coverage_read(const struct td_fixture *fx, struct td_coverage *out)
     if ((!tap && !td_json_get(m, "extract")) || td_json_get(m, "replay") || td_json_get(m, "merge"))
         return;                        /* the ledger counts replayed ops, no server's GEMMs */
     *out = (struct td_coverage){
-        .stored = clamp_figure(td_fixture_ledger(fx, "ops.stored")),
+        .stored = clamp_figure(td_fixture_ledger(fx, "ops.kept")),
         .seen = clamp_figure(td_fixture_ledger(fx, "ops.seen")),
         .unread = clamp_figure(td_json_get_i64(tap, "unread_gemms", 0)),
         .unread_most = td_json_get_str(tap, "unread_most", NULL),
