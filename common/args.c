@@ -71,7 +71,9 @@ static int fail_unknown_option(const struct td_args *a, const char *given, struc
         }
     }
     if (near)
-        return td_fail(err, TD_EINVAL, "unknown option --%s; did you mean --%s? (%s --help lists all)", given, near->name, a->program);
+        return td_fail(err, TD_EINVAL,
+                       "unknown option --%s; did you mean --%s? (%s --help lists all)", given,
+                       near->name, a->program);
     return td_fail(err, TD_EINVAL, "unknown option --%s (%s --help lists all)", given, a->program);
 }
 

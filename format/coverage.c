@@ -69,13 +69,19 @@ void td_coverage_words(const struct td_coverage *c, char out[TD_COVERAGE_WORDS])
         before = "; ";
     }
     if (c->unread > 0)
-        n += (size_t)snprintf(out + n, max - n, ", %lld launch%s of kernels that the tap does not read among those%s%.80s", (long long)c->unread,
-                              c->unread == 1 ? "" : "es", most[0] ? ", most of all " : "", most);
+        n += (size_t)snprintf(
+            out + n, max - n,
+            ", %lld launch%s of kernels that the tap does not read among those%s%.80s",
+            (long long)c->unread, c->unread == 1 ? "" : "es", most[0] ? ", most of all " : "",
+            most);
     if (c->rested_ms > 0) {
-        n += (size_t)snprintf(out + n, max - n, "%sfor %.1f s, between samples, none were looked at", before, (double)c->rested_ms / 1000);
+        n +=
+            (size_t)snprintf(out + n, max - n, "%sfor %.1f s, between samples, none were looked at",
+                             before, (double)c->rested_ms / 1000);
         before = "; ";
     }
     if (c->graphs > 0)
-        snprintf(out + n, max - n, "%swhat %lld launch%s of CUDA graphs computed was not seen", before, (long long)c->graphs, c->graphs == 1 ? "" : "es");
+        snprintf(out + n, max - n, "%swhat %lld launch%s of CUDA graphs computed was not seen",
+                 before, (long long)c->graphs, c->graphs == 1 ? "" : "es");
     make_printable(out);
 }

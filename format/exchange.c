@@ -352,15 +352,18 @@ static int read_events(const cJSON *o, struct td_exchange *x, struct td_error *e
 /* Read the scores: one per token of the prompt; "scores_top" has as many, or is absent. */
 static int read_scores(const cJSON *o, struct td_exchange *x, struct td_error *err)
 {
-    int64_t n = td_rec_count(o, "scores", TD_REC_MAX_TOKENS, err), tops = n < 0 ? n : td_rec_count(o, "scores_top", TD_REC_MAX_TOKENS, err);
+    int64_t n = td_rec_count(o, "scores", TD_REC_MAX_TOKENS, err),
+            tops = n < 0 ? n : td_rec_count(o, "scores_top", TD_REC_MAX_TOKENS, err);
     const cJSON *m;
     int32_t i = 0;
 
     if (n < 0 || tops < 0)
         return (int)(n < 0 ? n : tops);
-    if (get_i32(o, "scored_from", 0, &x->scored_from, err) || (n && n != x->n_prompt_ids) || (tops && tops != n) || x->scored_from < 0)
-        return td_fail(err, TD_ECORRUPT, "\"scores\" holds %lld items, \"scores_top\" %lld, of %d prompt tokens", (long long)n, (long long)tops,
-                       x->n_prompt_ids);
+    if (get_i32(o, "scored_from", 0, &x->scored_from, err) || (n && n != x->n_prompt_ids) ||
+        (tops && tops != n) || x->scored_from < 0)
+        return td_fail(err, TD_ECORRUPT,
+                       "\"scores\" holds %lld items, \"scores_top\" %lld, of %d prompt tokens",
+                       (long long)n, (long long)tops, x->n_prompt_ids);
     if (!n)
         return TD_OK;
     x->scores = malloc((size_t)n * sizeof *x->scores);
@@ -373,8 +376,9 @@ static int read_scores(const cJSON *o, struct td_exchange *x, struct td_error *e
     for (i = 0; i < n; i++)
         x->scores_top[i] = (struct td_alt){-1, -INFINITY};
     i = 0;
-    cJSON_ArrayForEach(m, td_json_get(o, "scores_top"))
-        x->scores_top[i++] = (struct td_alt){(int32_t)td_json_i64(m->child, -1), (float)td_json_num(m->child ? m->child->next : NULL, NAN)};
+    cJSON_ArrayForEach(m, td_json_get(o, "scores_top")) x->scores_top[i++] =
+        (struct td_alt){(int32_t)td_json_i64(m->child, -1),
+                        (float)td_json_num(m->child ? m->child->next : NULL, NAN)};
     return TD_OK;
 }
 

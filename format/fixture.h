@@ -43,8 +43,9 @@ int td_writer_wire(struct td_writer *w, const struct td_wire *rec);      /* the 
 int td_writer_exchange(struct td_writer *w, const struct td_exchange *x);
 int td_writer_step(struct td_writer *w, const struct td_step *s);
 int td_writer_op(struct td_writer *w, const struct td_op *op);
-/* Store bytes under their content address (returned in *hash); equal content is stored once. elem_bytes 2 asks for the
- * byte-plane encoding of 16-bit floats, 1 for plain zstd, 0 for none. Hashing happens in the caller's thread, compression does not. */
+/* Store bytes under their content address (returned in *hash); equal content is stored once.
+ * elem_bytes 2 asks for the byte-plane encoding of 16-bit floats, 1 for plain zstd, 0 for none.
+ * Hashing happens in the caller's thread, compression does not. */
 int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_bytes, struct td_hash *hash);
 bool td_writer_has_blob(struct td_writer *w, struct td_hash hash);
 /* The ledger: n things and their bytes under a dotted name ("ops.seen", "ops.dropped.budget", "wire.bytes").
@@ -85,7 +86,8 @@ int td_cursor_wire(struct td_cursor *c, struct td_wire *out, struct td_error *er
 int td_cursor_exchange(struct td_cursor *c, struct td_exchange *out, struct td_error *err);
 int td_cursor_step(struct td_cursor *c, struct td_step *out, struct td_error *err);
 int td_cursor_op(struct td_cursor *c, struct td_op *out, struct td_error *err);
-int td_cursor_json(struct td_cursor *c, cJSON **out, struct td_error *err);              /* any JSONL stream, raw; caller deletes */
+int td_cursor_json(struct td_cursor *c, cJSON **out,
+                   struct td_error *err); /* any JSONL stream, raw; caller deletes */
 int64_t td_cursor_bad_frames(const struct td_cursor *c);
 
 /* Convenience for tools that need all of it: an array owned by the caller. Corrupt frames are skipped, counted in *bad. */

@@ -172,9 +172,10 @@ static int read_tensor(const cJSON *o, struct td_tensor_rec *t, cJSON **extra, s
 
     if (!cJSON_IsObject(o))
         return td_fail(err, TD_ECORRUPT, "a tensor is no object");
-    if ((rc = copy_name(o, "role", t->role, sizeof t->role, err)) || (rc = copy_name(o, "dtype", t->dtype, sizeof t->dtype, err)) ||
-        (rc = read_dims(o, "shape", t->shape, &t->ndim, err)) || (rc = read_dims(o, "strides", t->strides, &n_strides, err)) ||
-        (rc = check_shape(t, err)))
+    if ((rc = copy_name(o, "role", t->role, sizeof t->role, err)) ||
+        (rc = copy_name(o, "dtype", t->dtype, sizeof t->dtype, err)) ||
+        (rc = read_dims(o, "shape", t->shape, &t->ndim, err)) ||
+        (rc = read_dims(o, "strides", t->strides, &n_strides, err)) || (rc = check_shape(t, err)))
         return rc;
     if (!n_strides)
         for (i = t->ndim - 1; i >= 0; i--) /* dense, row-major */

@@ -113,7 +113,8 @@ static void split_planes(const uint8_t *in, size_t n, uint8_t *out)
         out[n - 1] = in[n - 1];
 }
 
-int td_pack_copy(struct td_sink *s, struct td_pack_index *ix, const struct td_pack_head *h, const void *stored, struct td_error *err)
+int td_pack_copy(struct td_sink *s, struct td_pack_index *ix, const struct td_pack_head *h,
+                 const void *stored, struct td_error *err)
 {
     struct td_pack_entry e = {h->hash, s->size, h->raw_len};
     uint8_t head[TD_PACK_HEAD];

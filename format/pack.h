@@ -53,7 +53,8 @@ void td_pack_index_release(struct td_pack_index *ix);
 int td_pack_write(struct td_sink *s, struct td_pack_index *ix, ZSTD_CCtx *z, int level, struct td_hash hash, const void *raw,
                   size_t n, int elem_bytes, struct td_buf *scratch, struct td_error *err);
 /* Append a frame whose bytes are encoded already (repair, merge), and add it to ix unless NULL. */
-int td_pack_copy(struct td_sink *s, struct td_pack_index *ix, const struct td_pack_head *h, const void *stored, struct td_error *err);
+int td_pack_copy(struct td_sink *s, struct td_pack_index *ix, const struct td_pack_head *h,
+                 const void *stored, struct td_error *err);
 /* Append index and trailer, the end of a pack. */
 int td_pack_finish(struct td_sink *s, const struct td_pack_index *ix, struct td_error *err);
 

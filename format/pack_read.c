@@ -87,7 +87,8 @@ int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint6
     if (stored) {
         td_buf_clear(stored);
         if (!td_buf_reserve(stored, h->stored_len))
-            return td_fail(err, TD_ENOMEM, "%s: no memory for a blob of %llu bytes", pk->src.name, (unsigned long long)h->stored_len);
+            return td_fail(err, TD_ENOMEM, "%s: no memory for a blob of %llu bytes", pk->src.name,
+                           (unsigned long long)h->stored_len);
         rc = td_source_read(&pk->src, *at + TD_PACK_HEAD, stored->data, h->stored_len, err);
         if (rc)
             return rc;
@@ -266,8 +267,10 @@ int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *wa
         return td_fail(err, rc, "%s: no valid blob header at offset %llu", pk->src.name, (unsigned long long)at);
     td_hash_hex(h.hash, hex);
     if (want && !td_hash_eq(h.hash, *want))
-        return td_fail(err, TD_ECORRUPT, "%s: the index points to offset %llu for another blob than the one there, %s", pk->src.name,
-                       (unsigned long long)at, hex);
+        return td_fail(
+            err, TD_ECORRUPT,
+            "%s: the index points to offset %llu for another blob than the one there, %s",
+            pk->src.name, (unsigned long long)at, hex);
     if (h.stored_len > pk->src.size - at - TD_PACK_HEAD)
         return td_fail(err, TD_ETRUNCATED, "%s: blob %s at offset %llu is incomplete", pk->src.name, hex, (unsigned long long)at);
     stored = malloc(h.stored_len ? h.stored_len : 1);

@@ -154,7 +154,8 @@ void td_op_release(struct td_op *op);
 int td_op_write(const struct td_op *op, struct td_buf *out);
 int td_op_read(const cJSON *line, struct td_op *out, struct td_error *err);
 const struct td_tensor_rec *td_op_rec_in(const struct td_op *op, const char *role); /* NULL: no such role */
-/* Does the layer's name, the kind or the symbol contain `pattern`, or match it as a shell pattern ("*.1.mlp.*")? What --only means. */
+/* Does the layer's name, the kind or the symbol contain `pattern`, or match it as a shell pattern
+ * ("*.1.mlp.*")? What --only means. */
 bool td_op_named(const struct td_op *op, const char *pattern);
 
 #endif

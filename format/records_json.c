@@ -82,7 +82,9 @@ int64_t td_rec_count(const cJSON *obj, const char *key, int64_t max, struct td_e
         return td_fail(err, TD_ECORRUPT, "\"%s\" is no array", key);
     cJSON_ArrayForEach(m, a)
         n++;
-    return n <= max ? n : td_fail(err, TD_ELIMIT, "\"%s\" holds %lld items, the maximum is %lld", key, (long long)n, (long long)max);
+    return n <= max ? n
+                    : td_fail(err, TD_ELIMIT, "\"%s\" holds %lld items, the maximum is %lld", key,
+                              (long long)n, (long long)max);
 }
 
 int td_rec_ints(const cJSON *obj, const char *key, int32_t **out, int32_t *n, struct td_error *err)

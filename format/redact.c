@@ -8,7 +8,8 @@
 #include "format/fixture.h"
 #include "format/redact_words.h"
 
-static const char *const DEFAULT_HEADERS[] = {"Authorization", "Cookie", "Set-Cookie", "Proxy-Authorization", "X-Api-Key", "Api-Key", NULL};
+static const char *const DEFAULT_HEADERS[] = {
+    "Authorization", "Cookie", "Set-Cookie", "Proxy-Authorization", "X-Api-Key", "Api-Key", NULL};
 #define MAX_HEADERS 64
 #define BUCKETS 4096
 
@@ -84,7 +85,9 @@ void td_redactor_free(struct td_redactor *r)
 
 static bool is_close_note(const struct td_wire *rec)
 {
-    return rec->dir == TD_WIRE_NOTE && rec->len >= 9 && memmem(rec->data, rec->len, "\"close\"", 7) && !memmem(rec->data, rec->len, "\"open\"", 6);
+    return rec->dir == TD_WIRE_NOTE && rec->len >= 9 &&
+           memmem(rec->data, rec->len, "\"close\"", 7) &&
+           !memmem(rec->data, rec->len, "\"open\"", 6);
 }
 
 int td_redactor_wire(struct td_redactor *r, const struct td_wire *rec, td_redact_emit *emit, void *ctx)
@@ -128,7 +131,9 @@ int td_redactor_finish(struct td_redactor *r, td_redact_emit *emit, void *ctx)
 /* Can a path reach the answer's text in its body? Then the text derived from it is hidden, too. */
 static bool reaches_answers(const struct td_redact_rules *rules)
 {
-    static const char *const names[] = {"choices", "content", "text", "delta", "message", "token", "tokens", "completion_probabilities", NULL};
+    static const char *const names[] = {"choices", "content", "text",   "delta",
+                                        "message", "token",   "tokens", "completion_probabilities",
+                                        NULL};
     int i, k;
 
     for (i = 0; i < rules->n_paths; i++) {

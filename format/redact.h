@@ -13,7 +13,8 @@
 struct td_redaction; /* format/fixture.h */
 struct td_redactor;
 
-int td_redactor_new(const struct td_redaction *r, struct td_redactor **out, struct td_error *err); /* r NULL: the default headers */
+int td_redactor_new(const struct td_redaction *r, struct td_redactor **out,
+                    struct td_error *err); /* r NULL: the default headers */
 void td_redactor_free(struct td_redactor *r);
 /* Redact a record, and emit the records of its stream that are decided, in order. Errors are those
  * of emit, or TD_ENOMEM. */

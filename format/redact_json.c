@@ -30,7 +30,8 @@ static int add_part(struct td_redact_path *p, const char *name, size_t n, const 
     struct td_redact_part *q = &p->part[p->n];
 
     if (p->n >= TD_REDACT_MAX_PARTS || n >= KEY_MAX)
-        return td_fail(err, TD_EINVAL, "\"%s\": more than %d parts, or a part longer than %d bytes", all, TD_REDACT_MAX_PARTS, KEY_MAX - 1);
+        return td_fail(err, TD_EINVAL, "\"%s\": more than %d parts, or a part longer than %d bytes",
+                       all, TD_REDACT_MAX_PARTS, KEY_MAX - 1);
     memset(q, 0, sizeof *q);
     if (n == 2 && !memcmp(name, "**", 2)) {
         if (p->n)
@@ -94,11 +95,49 @@ struct walk {
 
 /* Members of these names are text at any depth: a string, or an array of strings. */
 static const char *const TEXT_NAMES[] = {
-    "prompt", "content", "text", "token", "tokens", "bytes", "decoded_token", "tok_str", "reasoning_content", "reasoning",
-    "thinking", "refusal", "arguments", "suffix", "prefix", "system_prompt", "system", "instructions", "input", "inputs", "output",
-    "output_text", "generated_text", "stopping_word", "input_prefix", "input_suffix", "delta", "partial_json", "query", "documents",
-    "output_token_logprobs", "input_token_logprobs", "output_top_logprobs", "input_top_logprobs", "url", "data", "prompts",
-    "completion", "response", "token_text", "text_base64", "base64", NULL,
+    "prompt",
+    "content",
+    "text",
+    "token",
+    "tokens",
+    "bytes",
+    "decoded_token",
+    "tok_str",
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+    "refusal",
+    "arguments",
+    "suffix",
+    "prefix",
+    "system_prompt",
+    "system",
+    "instructions",
+    "input",
+    "inputs",
+    "output",
+    "output_text",
+    "generated_text",
+    "stopping_word",
+    "input_prefix",
+    "input_suffix",
+    "delta",
+    "partial_json",
+    "query",
+    "documents",
+    "output_token_logprobs",
+    "input_token_logprobs",
+    "output_top_logprobs",
+    "input_top_logprobs",
+    "url",
+    "data",
+    "prompts",
+    "completion",
+    "response",
+    "token_text",
+    "text_base64",
+    "base64",
+    NULL,
 };
 static const char *const ERROR_NAMES[] = {"error", "message", "detail", "msg", NULL};
 static const char *const TOP_NAMES[] = {"token", "logprob", "bytes", "id", "top_logprobs", "prob", "rank", "decoded_token", NULL};

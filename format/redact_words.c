@@ -8,8 +8,11 @@
 
 #define NAME_MAX_BYTES 64
 
-static const char *const SECRET_NAMES[] = {"key", "token", "api_key", "apikey", "access_token", "auth_token", "hf_token", "secret",
-    "password", "passwd", "client_secret", "sig", "signature", "auth", "authorization", "bearer", NULL};
+static const char *const SECRET_NAMES[] = {
+    "key",           "token",    "api_key",   "apikey",   "access_token",
+    "auth_token",    "hf_token", "secret",    "password", "passwd",
+    "client_secret", "sig",      "signature", "auth",     "authorization",
+    "bearer",        NULL};
 
 /* "--Api-Key" and "OPENAI_API_KEY" are named too. */
 static bool is_secret_name(const char *s, size_t n)

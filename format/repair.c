@@ -187,7 +187,9 @@ static int rewrite_pack(struct repair *r, struct td_pack *pk, const char *path, 
         if (!rc)
             break;
         if (rc == 1)
-            rc = h.encoding == TD_PACK_INDEX || td_pack_index_find(&ix, h.hash) ? TD_OK : td_pack_copy(&to, &ix, &h, stored.data, err);
+            rc = h.encoding == TD_PACK_INDEX || td_pack_index_find(&ix, h.hash)
+                     ? TD_OK
+                     : td_pack_copy(&to, &ix, &h, stored.data, err);
         else if (rc == TD_ECORRUPT || rc == TD_ETRUNCATED)
             rc = TD_OK;
         else

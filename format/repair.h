@@ -17,8 +17,8 @@ struct td_file_fact;
 struct td_repair_options {
     bool always_derive;                              /* derive exchanges again in any case */
     void (*report)(void *ctx, const char *sentence); /* gets what was found and done; or NULL */
-    /* Derive the exchanges of dir (it has a manifest) from its wire into a new stream file of that name in dir, and fill frames and
-     * records of *fact. NULL: exchanges are not derived. */
+    /* Derive the exchanges of dir (it has a manifest) from its wire into a new stream file of that
+     * name in dir, and fill frames and records of *fact. NULL: exchanges are not derived. */
     int (*derive)(void *ctx, const char *dir, const char *name, struct td_file_fact *fact, struct td_error *err);
     void *ctx;
 };

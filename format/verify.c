@@ -60,7 +60,8 @@ static void check_file(struct check *c, int file)
     c->sums->files++;
     c->sums->bytes += (int64_t)src.size;
     if (src.size != want.bytes) {
-        snprintf(said, sizeof said, "%llu bytes, the manifest says %llu%s", (unsigned long long)src.size, (unsigned long long)want.bytes,
+        snprintf(said, sizeof said, "%llu bytes, the manifest says %llu%s",
+                 (unsigned long long)src.size, (unsigned long long)want.bytes,
                  src.size < want.bytes ? ": truncated" : ": it grew");
         report_problem(c, src.size < want.bytes ? TD_ETRUNCATED : TD_ECORRUPT, name, said);
     } else if (td_source_digest(&src, &have, &err)) {
@@ -215,7 +216,8 @@ static void check_images(struct check *c)
     cJSON_ArrayForEach(image, td_json_get(td_json_get(m, "tap"), "images")) {
         struct td_hash hash;
 
-        if (td_hash_parse(td_json_get_str(image, "blob", ""), &hash) || (!td_fixture_has_blob(c->fx, hash) && !td_json_get(m, "extract")))
+        if (td_hash_parse(td_json_get_str(image, "blob", ""), &hash) ||
+            (!td_fixture_has_blob(c->fx, hash) && !td_json_get(m, "extract")))
             report_problem(c, TD_ECORRUPT, TD_MANIFEST_NAME,
                            "tap.images: the code of a GPU kernel is not there");
     }

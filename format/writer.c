@@ -314,7 +314,8 @@ static int save_manifest(struct td_writer *w, const char *state, struct td_error
     td_writer_ledger_sums(w, ledger);
     td_manifest_put_file(m, TD_FILE_PACK, &f);
     for (i = 0; i < TD_WRITER_STREAMS; i++) {
-        f = (struct td_file_fact){w->stream[i].sink.size, w->stream[i].frames, w->stream[i].total, td_sink_digest(&w->stream[i].sink)};
+        f = (struct td_file_fact){w->stream[i].sink.size, w->stream[i].frames, w->stream[i].total,
+                                  td_sink_digest(&w->stream[i].sink)};
         td_manifest_put_file(m, i, &f);
     }
     while ((s = cJSON_DetachItemFromArray(w->facts, 0)))

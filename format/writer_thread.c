@@ -35,7 +35,8 @@ static int flush_stream(struct td_writer *w, int kind, struct td_error *err)
     return TD_OK;
 }
 
-static int add_record(struct td_writer *w, int kind, const void *head, size_t n_head, const void *data, size_t n, struct td_error *err)
+static int add_record(struct td_writer *w, int kind, const void *head, size_t n_head,
+                      const void *data, size_t n, struct td_error *err)
 {
     struct td_writer_stream *s = &w->stream[kind];
 
@@ -46,7 +47,8 @@ static int add_record(struct td_writer *w, int kind, const void *head, size_t n_
     td_buf_add(&s->raw, head, n_head);
     td_buf_add(&s->raw, data, n);
     if (s->raw.failed)
-        return td_fail(err, TD_ELIMIT, "%s: a record of %zu bytes is more than the maximum of %u", s->sink.path, n, TD_FRAME_MAX_RAW);
+        return td_fail(err, TD_ELIMIT, "%s: a record of %zu bytes is more than the maximum of %u",
+                       s->sink.path, n, TD_FRAME_MAX_RAW);
     s->records++;
     return s->raw.len >= TD_FRAME_COMMIT_RAW ? flush_stream(w, kind, err) : TD_OK;
 }
@@ -144,7 +146,8 @@ static int handle_item(struct td_writer *w, struct td_writer_item *it, struct td
             td_redactor_exchange(w->redactor, (char *)it->data, it->len);
         return add_line(w, it->stream, (const char *)it->data, it->len, err);
     case TD_ITEM_BLOB:
-        return td_pack_write(&w->pack, &w->index, w->z, w->blob_level, it->hash, it->data, it->len, it->elem_bytes, &w->scratch, err);
+        return td_pack_write(&w->pack, &w->index, w->z, w->blob_level, it->hash, it->data, it->len,
+                             it->elem_bytes, &w->scratch, err);
     case TD_ITEM_COMMIT:
         return commit_all(w, err);
     }

@@ -48,8 +48,9 @@ void td_awq_unpack_zeros(int64_t groups, int64_t n, const void *awq, uint32_t *o
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static int require_tensor(const struct td_safetensors *st, const char *layer, const char *part, enum td_dtype dtype, int64_t d0, int64_t d1, const struct td_st_tensor **out,
-                   struct td_error *err)
+static int require_tensor(const struct td_safetensors *st, const char *layer, const char *part,
+                          enum td_dtype dtype, int64_t d0, int64_t d1,
+                          const struct td_st_tensor **out, struct td_error *err)
 {
     char name[512];
 
@@ -61,13 +62,16 @@ static int require_tensor(const struct td_safetensors *st, const char *layer, co
     if (!*out)
         return td_fail(err, TD_ENOTFOUND, "tensor \"%s\" is missing", name);
     if ((*out)->dtype != dtype || (*out)->ndim != 2 || (*out)->shape[0] > INT32_MAX || (*out)->shape[1] > INT32_MAX / PACK)
-        return td_fail(err, TD_EINVAL, "tensor \"%s\": expected %s [K, N/8], found %s of %d dimensions", name, td_dtype_name(dtype), (*out)->dtype_name, (*out)->ndim);
+        return td_fail(err, TD_EINVAL,
+                       "tensor \"%s\": expected %s [K, N/8], found %s of %d dimensions", name,
+                       td_dtype_name(dtype), (*out)->dtype_name, (*out)->ndim);
     return TD_OK;
 }
 
 /* Unpack qzeros; borrow scales, which are a gigabyte of a large model: they are copied (behind qzeros) only
  * if they are misaligned. */
-static int load_groups(const struct td_st_tensor *qz, const struct td_st_tensor *sc, struct td_gptq_weight *w, struct td_error *err)
+static int load_groups(const struct td_st_tensor *qz, const struct td_st_tensor *sc,
+                       struct td_gptq_weight *w, struct td_error *err)
 {
     const bool copy = (uintptr_t)sc->data % sizeof *w->scales;
     uint32_t *words = malloc(qz->size_bytes + (copy ? sc->size_bytes : 0));
@@ -81,7 +85,8 @@ static int load_groups(const struct td_st_tensor *qz, const struct td_st_tensor 
     return TD_OK;
 }
 
-int td_awq_weight_load(const struct td_safetensors *st, const char *layer, int group_size, struct td_gptq_weight *out, struct td_error *err)
+int td_awq_weight_load(const struct td_safetensors *st, const char *layer, int group_size,
+                       struct td_gptq_weight *out, struct td_error *err)
 {
     const struct td_st_tensor *qw, *qz, *sc;
     struct td_gptq_weight w = {.bits = 4};
@@ -98,7 +103,8 @@ int td_awq_weight_load(const struct td_safetensors *st, const char *layer, int g
         return rc;
     }
     w.groups = w.k / w.group_size;
-    if ((rc = require_tensor(st, layer, "qzeros", TD_DT_I32, w.groups, w.n / PACK, &qz, err)) || (rc = require_tensor(st, layer, "scales", TD_DT_F16, w.groups, w.n, &sc, err)) ||
+    if ((rc = require_tensor(st, layer, "qzeros", TD_DT_I32, w.groups, w.n / PACK, &qz, err)) ||
+        (rc = require_tensor(st, layer, "scales", TD_DT_F16, w.groups, w.n, &sc, err)) ||
         (rc = load_groups(qz, sc, &w, err)))
         return rc;
     w.awq = qw->data;

@@ -17,6 +17,7 @@ void td_awq_unpack_zeros(int64_t groups, int64_t n, const void *awq, uint32_t *o
 /* As td_gptq_weight_load(), but *out has its weights in .awq, not in .qweight, so that a checkpoint opens
  * without a copy of them; its zero points are turned into GPTQ's. TD_ENOTFOUND: also a layer without zero
  * points. */
-int td_awq_weight_load(const struct td_safetensors *st, const char *layer, int group_size, struct td_gptq_weight *out, struct td_error *err);
+int td_awq_weight_load(const struct td_safetensors *st, const char *layer, int group_size,
+                       struct td_gptq_weight *out, struct td_error *err);
 
 #endif

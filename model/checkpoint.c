@@ -119,7 +119,8 @@ static int read_config(const cJSON *root, struct td_checkpoint_config *c, struct
 static int read_awq(const cJSON *o, struct td_checkpoint_quant *q, struct td_error *err)
 {
     const cJSON *version = cJSON_GetObjectItemCaseSensitive(o, "version");
-    const char *bits = cJSON_HasObjectItem(o, "w_bit") ? "w_bit" : "bits", *group = cJSON_HasObjectItem(o, "q_group_size") ? "q_group_size" : "group_size";
+    const char *bits = cJSON_HasObjectItem(o, "w_bit") ? "w_bit" : "bits",
+               *group = cJSON_HasObjectItem(o, "q_group_size") ? "q_group_size" : "group_size";
     int rc;
 
     if (cJSON_IsString(version) && strcasecmp(version->valuestring, "gemm"))
@@ -127,7 +128,10 @@ static int read_awq(const cJSON *o, struct td_checkpoint_quant *q, struct td_err
     if ((rc = get_int(o, bits, true, &q->bits, err)) || (rc = get_int(o, group, false, &q->group_size, err)))
         return rc;
     if (q->bits != 4 || (q->group_size != -1 && q->group_size < 1))
-        return td_fail(err, TD_EUNSUPPORTED, "AWQ of %d bits in groups of %d; 4 bits in groups of -1 or a positive number are supported", q->bits, q->group_size);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "AWQ of %d bits in groups of %d; 4 bits in groups of -1 or a positive "
+                       "number are supported",
+                       q->bits, q->group_size);
     q->zero_offset = 0;
     q->sym = false;
     q->awq = q->present = true;
@@ -153,7 +157,9 @@ static int read_quant(const cJSON *o, struct td_checkpoint_quant *q, struct td_e
     get_bool(o, "sym", &q->sym);
     if (cJSON_IsString(format)) {
         if (strcmp(format->valuestring, "gptq") && strcmp(format->valuestring, "gptq_v2"))
-            return td_fail(err, TD_EUNSUPPORTED, "checkpoint_format is \"%s\"; gptq and gptq_v2 are supported", format->valuestring);
+            return td_fail(err, TD_EUNSUPPORTED,
+                           "checkpoint_format is \"%s\"; gptq and gptq_v2 are supported",
+                           format->valuestring);
         q->zero_offset = !strcmp(format->valuestring, "gptq");
     }
     q->present = true;
@@ -213,8 +219,11 @@ static int find_layers(struct td_checkpoint *ck, struct td_error *err)
     for (size_t i = 0; i < count; i++)
         found += layer_name_len(td_safetensors_at(ck->tensors, i)->name) > 0;
     if (!found || !ck->quant.present)
-        return found ? td_fail(err, TD_EINVAL, "%s: has .qweight tensors, but neither config.json nor quantize_config.json says gptq or awq",
-                               ck->path) : 0;
+        return found ? td_fail(err, TD_EINVAL,
+                               "%s: has .qweight tensors, but neither config.json nor "
+                               "quantize_config.json says gptq or awq",
+                               ck->path)
+                     : 0;
     if (!(ck->layers = calloc(found, sizeof *ck->layers)))
         return td_fail(err, TD_ENOMEM, "out of memory");
     for (size_t i = 0; i < count; i++) {
@@ -228,8 +237,10 @@ static int find_layers(struct td_checkpoint *ck, struct td_error *err)
         if (!(l->name = strndup(tensor, len)))
             return td_fail(err, TD_ENOMEM, "out of memory");
         ck->n_layers++;
-        rc = ck->quant.awq ? td_awq_weight_load(ck->tensors, l->name, ck->quant.group_size, &l->weight, err)
-                           : td_gptq_weight_load(ck->tensors, l->name, ck->quant.bits, ck->quant.group_size, ck->quant.zero_offset, &l->weight, err);
+        rc = ck->quant.awq
+                 ? td_awq_weight_load(ck->tensors, l->name, ck->quant.group_size, &l->weight, err)
+                 : td_gptq_weight_load(ck->tensors, l->name, ck->quant.bits, ck->quant.group_size,
+                                       ck->quant.zero_offset, &l->weight, err);
         if (rc) {
             td_fail_at(err, "%s", ck->path);
             return rc;

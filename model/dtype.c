@@ -11,15 +11,19 @@
 #define HAVE_F16C_TARGET 1
 #endif
 
-static const struct { const char *name; size_t size; int block; } types[TD_DT_COUNT] = {
-    [TD_DT_NONE] = {"none", 0, 0},
-    [TD_DT_F64] = {"F64", 8, 1}, [TD_DT_F32] = {"F32", 4, 1}, [TD_DT_F16] = {"F16", 2, 1}, [TD_DT_BF16] = {"BF16", 2, 1},
-    [TD_DT_I64] = {"I64", 8, 1}, [TD_DT_I32] = {"I32", 4, 1}, [TD_DT_I16] = {"I16", 2, 1}, [TD_DT_I8] = {"I8", 1, 1},
-    [TD_DT_U64] = {"U64", 8, 1}, [TD_DT_U32] = {"U32", 4, 1}, [TD_DT_U16] = {"U16", 2, 1}, [TD_DT_U8] = {"U8", 1, 1},
-    [TD_DT_BOOL] = {"BOOL", 1, 1},
-    [TD_DT_Q4_0] = {"Q4_0", 18, 32}, [TD_DT_Q4_1] = {"Q4_1", 20, 32}, [TD_DT_Q5_0] = {"Q5_0", 22, 32}, [TD_DT_Q5_1] = {"Q5_1", 24, 32},
-    [TD_DT_Q8_0] = {"Q8_0", 34, 32},
-    [TD_DT_Q2_K] = {"Q2_K", 84, 256}, [TD_DT_Q3_K] = {"Q3_K", 110, 256}, [TD_DT_Q4_K] = {"Q4_K", 144, 256},
+static const struct { const char *name; size_t size; int block;
+} types[TD_DT_COUNT] = {
+    [TD_DT_NONE] = {"none", 0, 0},     [TD_DT_F64] = {"F64", 8, 1},
+    [TD_DT_F32] = {"F32", 4, 1},       [TD_DT_F16] = {"F16", 2, 1},
+    [TD_DT_BF16] = {"BF16", 2, 1},     [TD_DT_I64] = {"I64", 8, 1},
+    [TD_DT_I32] = {"I32", 4, 1},       [TD_DT_I16] = {"I16", 2, 1},
+    [TD_DT_I8] = {"I8", 1, 1},         [TD_DT_U64] = {"U64", 8, 1},
+    [TD_DT_U32] = {"U32", 4, 1},       [TD_DT_U16] = {"U16", 2, 1},
+    [TD_DT_U8] = {"U8", 1, 1},         [TD_DT_BOOL] = {"BOOL", 1, 1},
+    [TD_DT_Q4_0] = {"Q4_0", 18, 32},   [TD_DT_Q4_1] = {"Q4_1", 20, 32},
+    [TD_DT_Q5_0] = {"Q5_0", 22, 32},   [TD_DT_Q5_1] = {"Q5_1", 24, 32},
+    [TD_DT_Q8_0] = {"Q8_0", 34, 32},   [TD_DT_Q2_K] = {"Q2_K", 84, 256},
+    [TD_DT_Q3_K] = {"Q3_K", 110, 256}, [TD_DT_Q4_K] = {"Q4_K", 144, 256},
     [TD_DT_Q5_K] = {"Q5_K", 176, 256}, [TD_DT_Q6_K] = {"Q6_K", 210, 256},
 };
 

@@ -32,7 +32,10 @@ static int check_sizes(int bits, int64_t k, int64_t n, const int32_t *perm, stru
     if (bits != 4 && bits != 8)
         return td_fail(err, TD_EUNSUPPORTED, "exllama's layout of %d-bit weights; 4 and 8 bits are supported", bits);
     if (k <= 0 || n <= 0 || k > INT32_MAX || n > INT32_MAX || k % (32 / bits))
-        return td_fail(err, TD_EINVAL, "exllama's layout of weights [%lld, %lld] of %d bits: sizes that it cannot have", (long long)k, (long long)n, bits);
+        return td_fail(
+            err, TD_EINVAL,
+            "exllama's layout of weights [%lld, %lld] of %d bits: sizes that it cannot have",
+            (long long)k, (long long)n, bits);
     return perm ? td_gptq_perm_check(perm, k, err) : TD_OK;
 }
 
@@ -48,7 +51,8 @@ static void move_rows(const struct move *m, int64_t k, const uint32_t *qweight, 
     }
 }
 
-int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm, uint32_t *out, struct td_error *err)
+int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm,
+                       uint32_t *out, struct td_error *err)
 {
     struct move m = {bits, 4, n, both_8bit, both_8bit};
     int rc = check_sizes(bits, k, n, perm, err);
@@ -61,7 +65,8 @@ int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, 
     return TD_OK;
 }
 
-int td_exllama_unshuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm, uint32_t *out, struct td_error *err)
+int td_exllama_unshuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight,
+                         const int32_t *perm, uint32_t *out, struct td_error *err)
 {
     struct move m = {bits, 4, n, both_8bit, both_8bit};
     int rc = check_sizes(bits, k, n, perm, err);

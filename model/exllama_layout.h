@@ -28,7 +28,9 @@
  *                  NULL: rows stay where they are
  * TD_EUNSUPPORTED: bits other than 4 and 8. TD_EINVAL: k or n that the layout cannot have, or perm is no
  * permutation; TD_ENOMEM. After an error out is undefined. */
-int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm, uint32_t *out, struct td_error *err);
-int td_exllama_unshuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm, uint32_t *out, struct td_error *err);
+int td_exllama_shuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight, const int32_t *perm,
+                       uint32_t *out, struct td_error *err);
+int td_exllama_unshuffle(int bits, int64_t k, int64_t n, const uint32_t *qweight,
+                         const int32_t *perm, uint32_t *out, struct td_error *err);
 
 #endif

@@ -165,17 +165,21 @@ static void split_q6_k(const uint8_t *b, double *out, double *min) /* ql[128], q
         const uint8_t *ql = b + h * 64 + c % 2 * 32, *qh = b + 128 + h * 32;
 
         for (int l = 0; l < 32; l++)
-            out[part * 32 + l] = d * (int8_t)b[192 + part * 2 + l / 16] * (((ql[l] >> (c / 2 * 4) & 15) | (qh[l] >> (c * 2) & 3) << 4) - 32);
+            out[part * 32 + l] = d * (int8_t)b[192 + part * 2 + l / 16] *
+                                 (((ql[l] >> (c / 2 * 4) & 15) | (qh[l] >> (c * 2) & 3) << 4) - 32);
     }
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static const struct { split_fn *split; int min_step; enum td_ggml_act act; } formats[TD_DT_COUNT] = {
-    [TD_DT_F32] = {NULL, 0, TD_ACT_NONE},        [TD_DT_F16] = {NULL, 0, TD_ACT_F16},         [TD_DT_BF16] = {NULL, 0, TD_ACT_BF16},
-    [TD_DT_Q4_0] = {split_q4_0, 0, TD_ACT_Q8_0}, [TD_DT_Q4_1] = {split_q4_1, 32, TD_ACT_Q8_1}, [TD_DT_Q5_0] = {split_q5_0, 0, TD_ACT_Q8_0},
-    [TD_DT_Q5_1] = {split_q5_1, 32, TD_ACT_Q8_1}, [TD_DT_Q8_0] = {split_q8_0, 0, TD_ACT_Q8_0}, [TD_DT_Q2_K] = {split_q2_k, 16, TD_ACT_Q8_K},
-    [TD_DT_Q3_K] = {split_q3_k, 0, TD_ACT_Q8_K}, [TD_DT_Q4_K] = {split_q4_k, 32, TD_ACT_Q8_K}, [TD_DT_Q5_K] = {split_q5_k, 32, TD_ACT_Q8_K},
+static const struct { split_fn *split; int min_step; enum td_ggml_act act;
+} formats[TD_DT_COUNT] = {
+    [TD_DT_F32] = {NULL, 0, TD_ACT_NONE},         [TD_DT_F16] = {NULL, 0, TD_ACT_F16},
+    [TD_DT_BF16] = {NULL, 0, TD_ACT_BF16},        [TD_DT_Q4_0] = {split_q4_0, 0, TD_ACT_Q8_0},
+    [TD_DT_Q4_1] = {split_q4_1, 32, TD_ACT_Q8_1}, [TD_DT_Q5_0] = {split_q5_0, 0, TD_ACT_Q8_0},
+    [TD_DT_Q5_1] = {split_q5_1, 32, TD_ACT_Q8_1}, [TD_DT_Q8_0] = {split_q8_0, 0, TD_ACT_Q8_0},
+    [TD_DT_Q2_K] = {split_q2_k, 16, TD_ACT_Q8_K}, [TD_DT_Q3_K] = {split_q3_k, 0, TD_ACT_Q8_K},
+    [TD_DT_Q4_K] = {split_q4_k, 32, TD_ACT_Q8_K}, [TD_DT_Q5_K] = {split_q5_k, 32, TD_ACT_Q8_K},
     [TD_DT_Q6_K] = {split_q6_k, 0, TD_ACT_Q8_K},
 };
 
@@ -216,7 +220,8 @@ static void widen(enum td_dtype dt, const uint8_t *row, int64_t k, double *out)
 
 void td_ggml_split_row(enum td_dtype dt, const void *row, int64_t k, double *scaled, double *min)
 {
-    const int64_t block = td_dtype_block(dt), size = (int64_t)td_dtype_size(dt), mins = formats[dt].min_step ? block / formats[dt].min_step : 0;
+    const int64_t block = td_dtype_block(dt), size = (int64_t)td_dtype_size(dt),
+                  mins = formats[dt].min_step ? block / formats[dt].min_step : 0;
     const uint8_t *b = row;
 
     if (is_float(dt)) {

@@ -52,14 +52,20 @@ static int add_siblings(struct td_gguf *g, struct td_error *err)
     if (split.kind != TD_GGUF_UINT || split.v.u <= 1)
         return TD_OK;
     if (!n)
-        return td_fail(err, TD_ELIMIT, "%s: a model in %llu files, at most %d are read", g->path, (unsigned long long)split.v.u, TD_GGUF_MAX_FILES);
+        return td_fail(err, TD_ELIMIT, "%s: a model in %llu files, at most %d are read", g->path,
+                       (unsigned long long)split.v.u, TD_GGUF_MAX_FILES);
     all = realloc(g->files, n * sizeof *all);
     if (!all)
         return td_fail(err, TD_ENOMEM, "out of memory");
     g->files = all;
     for (i = 1; i <= n && !rc; i++) {
-        if (!sibling_path(g->path, i, n, path, sizeof path) || (strcmp(path, g->path) && g->n_files == n)) /* the latter: the first file is none of the siblings */
-            return td_fail(err, TD_EINVAL, "%s: one of %u files, but not named NAME-00001-of-%05u.gguf, so the others cannot be found", g->path, n, n);
+        if (!sibling_path(g->path, i, n, path, sizeof path) ||
+            (strcmp(path, g->path) &&
+             g->n_files == n)) /* the latter: the first file is none of the siblings */
+            return td_fail(err, TD_EINVAL,
+                           "%s: one of %u files, but not named NAME-00001-of-%05u.gguf, so the "
+                           "others cannot be found",
+                           g->path, n, n);
         if (!strcmp(path, g->path))
             continue;
         memset(&g->files[g->n_files], 0, sizeof *g->files);

@@ -38,7 +38,9 @@ struct cursor {
 static bool read_bytes(struct cursor *c, void *to, size_t n)
 {
     if (!c->rc && (size_t)(c->end - c->at) < n)
-        c->rc = td_fail(c->err, TD_ETRUNCATED, "%s: truncated: its header ends after %zu bytes; fetch it again", c->path, (size_t)(c->end - c->at));
+        c->rc = td_fail(c->err, TD_ETRUNCATED,
+                        "%s: truncated: its header ends after %zu bytes; fetch it again", c->path,
+                        (size_t)(c->end - c->at));
     if (c->rc) {
         memset(to, 0, n);
         return false;
@@ -67,8 +69,10 @@ static uint64_t read_u64(struct cursor *c)
 static void skip_bytes(struct cursor *c, uint64_t n)
 {
     if (!c->rc && (uint64_t)(c->end - c->at) < n)
-        c->rc = td_fail(c->err, TD_ETRUNCATED, "%s: truncated: %llu more bytes of metadata are due, %zu are there; fetch it again", c->path,
-                        (unsigned long long)n, (size_t)(c->end - c->at));
+        c->rc = td_fail(
+            c->err, TD_ETRUNCATED,
+            "%s: truncated: %llu more bytes of metadata are due, %zu are there; fetch it again",
+            c->path, (unsigned long long)n, (size_t)(c->end - c->at));
     if (!c->rc)
         c->at += n;
 }
@@ -101,7 +105,9 @@ static char *read_name(struct cursor *c, const char *what)
     char *s = read_text(c, &n);
 
     if (s && (!n || n > TD_GGUF_MAX_NAME || strlen(s) != n)) {
-        c->rc = td_fail(c->err, TD_ECORRUPT, "%s: a name of a %s is empty, longer than %d bytes, or holds a NUL", c->path, what, TD_GGUF_MAX_NAME);
+        c->rc = td_fail(c->err, TD_ECORRUPT,
+                        "%s: a name of a %s is empty, longer than %d bytes, or holds a NUL",
+                        c->path, what, TD_GGUF_MAX_NAME);
         free(s);
         s = NULL;
     }
@@ -118,7 +124,9 @@ static void skip_array(struct cursor *c, struct td_gguf_value *v)
     *v = (struct td_gguf_value){.kind = TD_GGUF_ARRAY, .len = (size_t)n};
     if (type >= V_COUNT || type == V_ARRAY) {
         if (!c->rc)
-            c->rc = td_fail(c->err, TD_ECORRUPT, "%s: an array of values of type %u, which the format does not know", c->path, type);
+            c->rc = td_fail(c->err, TD_ECORRUPT,
+                            "%s: an array of values of type %u, which the format does not know",
+                            c->path, type);
     } else if (type != V_STR) {
         skip_bytes(c, n > UINT64_MAX / 8 ? UINT64_MAX : n * value_bytes[type]);
     } else {
@@ -243,8 +251,9 @@ static void measure_tensor(struct cursor *c, struct td_gguf_tensor *t, uint32_t 
     for (i = 0; i < t->ndim; i++)
         t->shape[i] = t->ne[t->ndim - 1 - i];
     if ((uint64_t)t->ne[0] % block) {
-        c->rc = td_fail(c->err, TD_ECORRUPT, "%s: tensor \"%s\": rows of %lld elements are no whole blocks of %s", c->path, t->name,
-                        (long long)t->ne[0], t->dtype);
+        c->rc = td_fail(c->err, TD_ECORRUPT,
+                        "%s: tensor \"%s\": rows of %lld elements are no whole blocks of %s",
+                        c->path, t->name, (long long)t->ne[0], t->dtype);
         return;
     }
     if (t->ndim)
@@ -268,7 +277,9 @@ static void read_tensor(struct cursor *c, struct td_gguf_tensor *t, uint64_t *of
         return;
     ndim = read_u32(c);
     if (!c->rc && ndim > TD_GGUF_DIMS)
-        c->rc = td_fail(c->err, TD_ECORRUPT, "%s: tensor \"%s\": %u dimensions, the format has at most %d", c->path, t->name, ndim, TD_GGUF_DIMS);
+        c->rc = td_fail(c->err, TD_ECORRUPT,
+                        "%s: tensor \"%s\": %u dimensions, the format has at most %d", c->path,
+                        t->name, ndim, TD_GGUF_DIMS);
     t->ndim = c->rc ? 0 : (int)ndim;
     for (i = 0; i < TD_GGUF_DIMS; i++) {
         t->ne[i] = i < t->ndim ? (int64_t)read_u64(c) : 1;
@@ -326,10 +337,14 @@ static void place_tensor(struct cursor *c, struct td_gguf_tensor *t, uint64_t of
     uint64_t room = (uint64_t)(c->end - data);
 
     if (offset % alignment) {
-        c->rc = td_fail(c->err, TD_ECORRUPT, "%s: tensor \"%s\": its offset is no multiple of %llu", c->path, t->name, (unsigned long long)alignment);
+        c->rc = td_fail(c->err, TD_ECORRUPT, "%s: tensor \"%s\": its offset is no multiple of %llu",
+                        c->path, t->name, (unsigned long long)alignment);
     } else if (offset > room || t->bytes > room - offset) {
-        c->rc = td_fail(c->err, TD_ETRUNCATED, "%s: truncated: tensor \"%s\" needs %llu bytes from offset %llu of the data, which has %llu; fetch it again",
-                        c->path, t->name, (unsigned long long)t->bytes, (unsigned long long)offset, (unsigned long long)room);
+        c->rc = td_fail(c->err, TD_ETRUNCATED,
+                        "%s: truncated: tensor \"%s\" needs %llu bytes from offset %llu of the "
+                        "data, which has %llu; fetch it again",
+                        c->path, t->name, (unsigned long long)t->bytes, (unsigned long long)offset,
+                        (unsigned long long)room);
     } else if (t->bytes) {
         t->data = data + offset;
     }
@@ -347,7 +362,8 @@ static uint64_t alignment_of(struct cursor *c, const struct td_gguf_key *keys, s
     return DEFAULT_ALIGNMENT;
 }
 
-static void place_tensors(struct td_gguf *g, struct cursor *c, const struct td_gguf_file *f, size_t first, const uint64_t *offsets, uint64_t alignment)
+static void place_tensors(struct td_gguf *g, struct cursor *c, const struct td_gguf_file *f,
+                          size_t first, const uint64_t *offsets, uint64_t alignment)
 {
     uint64_t at = ((uint64_t)(c->at - f->data) + alignment - 1) / alignment * alignment;
     size_t i;
@@ -374,8 +390,10 @@ static void read_head(struct cursor *c, uint64_t *tensors, uint64_t *keys)
     *tensors = read_u64(c);
     *keys = read_u64(c);
     if (!c->rc && (*tensors > TD_GGUF_MAX_TENSORS || *keys > TD_GGUF_MAX_KEYS))
-        c->rc = td_fail(c->err, TD_ELIMIT, "%s: %llu tensors and %llu keys, at most %d and %d are read", c->path, (unsigned long long)*tensors,
-                        (unsigned long long)*keys, TD_GGUF_MAX_TENSORS, TD_GGUF_MAX_KEYS);
+        c->rc =
+            td_fail(c->err, TD_ELIMIT, "%s: %llu tensors and %llu keys, at most %d and %d are read",
+                    c->path, (unsigned long long)*tensors, (unsigned long long)*keys,
+                    TD_GGUF_MAX_TENSORS, TD_GGUF_MAX_KEYS);
 }
 
 int td_gguf_read_file(struct td_gguf *g, const struct td_gguf_file *f, struct td_error *err)

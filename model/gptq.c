@@ -16,10 +16,13 @@ int td_gptq_check_sizes(int bits, int64_t group_size, int64_t k, int64_t n, stru
         return td_fail(err, TD_EUNSUPPORTED, "bits is %d; 4 and 8 are supported", bits);
     pack = 32 / bits;
     if (k <= 0 || n <= 0 || k > INT32_MAX || n > INT32_MAX)
-        return td_fail(err, TD_EUNSUPPORTED, "K = %lld, N = %lld: both must be positive and fit 32 bits", (long long)k, (long long)n);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "K = %lld, N = %lld: both must be positive and fit 32 bits", (long long)k,
+                       (long long)n);
     if (k % pack)
-        return td_fail(err, TD_EUNSUPPORTED, "K = %lld is no multiple of %lld, the weights in a word of %d-bit weights", (long long)k,
-                       (long long)pack, bits);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "K = %lld is no multiple of %lld, the weights in a word of %d-bit weights",
+                       (long long)k, (long long)pack, bits);
     if (n % pack)
         return td_fail(err, TD_EUNSUPPORTED, "N = %lld is no multiple of %lld, the zero points in a word of %d-bit zero points",
                        (long long)n, (long long)pack, bits);
@@ -40,12 +43,14 @@ int td_gptq_check(const struct td_gptq_weight *w, struct td_error *err)
     if (!w->qweight || !w->qzeros || !w->scales)
         return td_fail(err, TD_EINVAL, "qweight, qzeros and scales must all be there");
     if (w->groups != w->k / w->group_size)
-        return td_fail(err, TD_EINVAL, "groups is %lld, expected K / group_size = %lld", (long long)w->groups, (long long)(w->k / w->group_size));
+        return td_fail(err, TD_EINVAL, "groups is %lld, expected K / group_size = %lld",
+                       (long long)w->groups, (long long)(w->k / w->group_size));
     if (w->zero_offset != 0 && w->zero_offset != 1)
         return td_fail(err, TD_EINVAL, "zero_offset is %d; 1 (gptq) or 0 (gptq_v2)", w->zero_offset);
     for (int64_t k = 0; w->g_idx && k < w->k; k++)
         if (w->g_idx[k] < 0 || w->g_idx[k] >= w->groups)
-            return td_fail(err, TD_EINVAL, "g_idx[%lld] is %d, there are %lld groups", (long long)k, w->g_idx[k], (long long)w->groups);
+            return td_fail(err, TD_EINVAL, "g_idx[%lld] is %d, there are %lld groups", (long long)k,
+                           w->g_idx[k], (long long)w->groups);
     return 0;
 }
 
@@ -84,7 +89,9 @@ static int sizes_from_qweight(const struct td_safetensors *st, const char *layer
     if ((*qw)->dtype != TD_DT_I32 && (*qw)->dtype != TD_DT_U32)
         return td_fail(err, TD_EINVAL, "tensor \"%s.qweight\": expected I32, found %s", layer, (*qw)->dtype_name);
     if ((*qw)->ndim != 2 || (*qw)->shape[0] > INT32_MAX || (*qw)->shape[1] > INT32_MAX)
-        return td_fail(err, TD_EINVAL, "tensor \"%s.qweight\": expected two dimensions [K*%d/32, N], found %d", layer, w->bits, (*qw)->ndim);
+        return td_fail(err, TD_EINVAL,
+                       "tensor \"%s.qweight\": expected two dimensions [K*%d/32, N], found %d",
+                       layer, w->bits, (*qw)->ndim);
     w->k = (*qw)->shape[0] * (32 / w->bits);
     w->n = (*qw)->shape[1];
     return 0;
@@ -225,7 +232,8 @@ int td_gptq_perm_check(const int32_t *perm, int64_t k, struct td_error *err)
         seen[perm[i]] = 1;
     free(seen);
     if (i < k)
-        return td_fail(err, TD_EINVAL, "perm[%lld] is %d: it is no permutation of %lld rows", (long long)i, perm[i], (long long)k);
+        return td_fail(err, TD_EINVAL, "perm[%lld] is %d: it is no permutation of %lld rows",
+                       (long long)i, perm[i], (long long)k);
     return 0;
 }
 

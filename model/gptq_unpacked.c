@@ -19,8 +19,11 @@ void td_gptq_unpacked_release(struct td_gptq_unpacked *w)
 int td_gptq_unpacked_init(struct td_gptq_unpacked *w, int bits, int64_t n, int64_t k, int64_t groups, struct td_error *err)
 {
     memset(w, 0, sizeof *w);
-    if ((bits != 4 && bits != 8) || n <= 0 || k <= 0 || groups <= 0 || n > MAX_DIM || k > MAX_DIM || n % (32 / bits) || k % (32 / bits) || k % groups)
-        return td_fail(err, TD_EINVAL, "vLLM's weights of %d bits cannot be [%lld, %lld] in %lld groups", bits, (long long)k, (long long)n, (long long)groups);
+    if ((bits != 4 && bits != 8) || n <= 0 || k <= 0 || groups <= 0 || n > MAX_DIM || k > MAX_DIM ||
+        n % (32 / bits) || k % (32 / bits) || k % groups)
+        return td_fail(err, TD_EINVAL,
+                       "vLLM's weights of %d bits cannot be [%lld, %lld] in %lld groups", bits,
+                       (long long)k, (long long)n, (long long)groups);
     w->bits = bits, w->n = n, w->k = k, w->groups = groups;
     w->qweight = calloc((size_t)(k * bits / 32 * n), 4);
     w->qzeros = calloc((size_t)(groups * (n * bits / 32)), 4);

@@ -14,8 +14,10 @@ static int check(int bits, int64_t rows, int64_t rows_of, int64_t n, struct td_e
     if (bits != 4 && bits != 8)
         return td_fail(err, TD_EUNSUPPORTED, "Marlin's layout of %d-bit weights; 4 and 8 bits are supported", bits);
     if (rows <= 0 || n <= 0 || rows > INT32_MAX || n > INT32_MAX || rows % rows_of || n % TD_MARLIN_TILE_N)
-        return td_fail(err, TD_EINVAL, "Marlin's layout of [%lld, %lld]: rows must be a multiple of %lld, columns of %d", (long long)rows, (long long)n,
-                       (long long)rows_of, TD_MARLIN_TILE_N);
+        return td_fail(
+            err, TD_EINVAL,
+            "Marlin's layout of [%lld, %lld]: rows must be a multiple of %lld, columns of %d",
+            (long long)rows, (long long)n, (long long)rows_of, TD_MARLIN_TILE_N);
     return TD_OK;
 }
 
@@ -97,7 +99,8 @@ static int begin(int bits, int64_t k, int64_t n, const int32_t *perm, struct til
     return TD_OK;
 }
 
-int td_marlin_repack(int bits, int64_t k, int64_t n, const uint32_t *checkpoint, const int32_t *perm, uint32_t *runtime, struct td_error *err)
+int td_marlin_repack(int bits, int64_t k, int64_t n, const uint32_t *checkpoint,
+                     const int32_t *perm, uint32_t *runtime, struct td_error *err)
 {
     struct tile tile;
     const struct matrix m = {bits, n, &tile};
@@ -109,7 +112,8 @@ int td_marlin_repack(int bits, int64_t k, int64_t n, const uint32_t *checkpoint,
     return rc;
 }
 
-int td_marlin_unrepack(int bits, int64_t k, int64_t n, const uint32_t *runtime, const int32_t *perm, uint32_t *checkpoint, struct td_error *err)
+int td_marlin_unrepack(int bits, int64_t k, int64_t n, const uint32_t *runtime, const int32_t *perm,
+                       uint32_t *checkpoint, struct td_error *err)
 {
     struct tile tile;
     const struct matrix m = {bits, n, &tile};
@@ -136,7 +140,9 @@ static int move_scales(int64_t groups, int64_t n, const uint16_t *from, uint16_t
     int64_t g, i;
 
     if (groups <= 0 || groups > INT32_MAX || n <= 0 || n > INT32_MAX || n % (groups > 1 ? 64 : 32))
-        return td_fail(err, TD_EINVAL, "Marlin's scales [%lld, %lld]: columns must be a multiple of %d", (long long)groups, (long long)n, groups > 1 ? 64 : 32);
+        return td_fail(err, TD_EINVAL,
+                       "Marlin's scales [%lld, %lld]: columns must be a multiple of %d",
+                       (long long)groups, (long long)n, groups > 1 ? 64 : 32);
     for (g = 0; g < groups; g++, from += n, to += n)
         for (i = 0; i < n; i++)
             if (permute)
@@ -164,7 +170,8 @@ static int zero_bit(int bits, int64_t i)
     return bits == 4 ? order_4bit[i % 8] : order_8bit[i % 4];
 }
 
-int td_marlin_pack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *checkpoint, int zero_offset, uint32_t *runtime, struct td_error *err)
+int td_marlin_pack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *checkpoint,
+                         int zero_offset, uint32_t *runtime, struct td_error *err)
 {
     const int64_t words = bits > 0 ? n * bits / 32 : 0;
     int rc = check(bits, groups, 1, n, err);
@@ -177,14 +184,17 @@ int td_marlin_pack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *ch
             uint32_t zero = (checkpoint[col * bits / 32] >> col * bits % 32 & ((1u << bits) - 1)) + (uint32_t)zero_offset;
 
             if (zero >> bits)
-                return td_fail(err, TD_EUNSUPPORTED, "a zero point of %u; Marlin's of %d bits are at most %u", zero, bits, (1u << bits) - 1);
+                return td_fail(err, TD_EUNSUPPORTED,
+                               "a zero point of %u; Marlin's of %d bits are at most %u", zero, bits,
+                               (1u << bits) - 1);
             runtime[i * bits / 32] |= zero << zero_bit(bits, i);
         }
     }
     return rc;
 }
 
-int td_marlin_unpack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *runtime, uint32_t *checkpoint, struct td_error *err)
+int td_marlin_unpack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *runtime,
+                           uint32_t *checkpoint, struct td_error *err)
 {
     const int64_t words = bits > 0 ? n * bits / 32 : 0;
     int rc = check(bits, groups, 1, n, err);

@@ -40,8 +40,10 @@
  * Every word of the result is written. TD_EUNSUPPORTED: bits other than 4 and 8. TD_EINVAL: k is no
  * multiple of 16, n none of 64, or perm is no permutation; TD_ENOMEM. After an error the result is
  * undefined. vLLM pads other sizes with zeros before it packs; so must the caller. */
-int td_marlin_repack(int bits, int64_t k, int64_t n, const uint32_t *checkpoint, const int32_t *perm, uint32_t *runtime, struct td_error *err);
-int td_marlin_unrepack(int bits, int64_t k, int64_t n, const uint32_t *runtime, const int32_t *perm, uint32_t *checkpoint, struct td_error *err);
+int td_marlin_repack(int bits, int64_t k, int64_t n, const uint32_t *checkpoint,
+                     const int32_t *perm, uint32_t *runtime, struct td_error *err);
+int td_marlin_unrepack(int bits, int64_t k, int64_t n, const uint32_t *runtime, const int32_t *perm,
+                       uint32_t *checkpoint, struct td_error *err);
 
 /* Scales, or with one group a bias, of any 16-bit type: both [groups, n]; must not overlap. TD_EINVAL: n is
  * no multiple of 64 (of 32 with one group). */
@@ -51,8 +53,10 @@ int td_marlin_unpermute_scales(int64_t groups, int64_t n, const uint16_t *runtim
 /* Zero points: both [groups, n * bits / 32]. checkpoint holds the true ones less zero_offset; unpacking
  * gives zero_offset 0. TD_EUNSUPPORTED: bits other than 4 and 8, or a true zero point of 2^bits, which
  * Marlin cannot have; TD_EINVAL: n that the layout cannot have. */
-int td_marlin_pack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *checkpoint, int zero_offset, uint32_t *runtime, struct td_error *err);
-int td_marlin_unpack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *runtime, uint32_t *checkpoint, struct td_error *err);
+int td_marlin_pack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *checkpoint,
+                         int zero_offset, uint32_t *runtime, struct td_error *err);
+int td_marlin_unpack_zeros(int bits, int64_t groups, int64_t n, const uint32_t *runtime,
+                           uint32_t *checkpoint, struct td_error *err);
 /* Are all true zero points the ones of a symmetric type, 8 or 128? Only then Marlin's uint4b8 and uint8b128 mean the same. */
 bool td_marlin_zeros_are_symmetric(int bits, int64_t groups, int64_t n, const uint32_t *checkpoint, int zero_offset);
 

@@ -165,11 +165,15 @@ static int check_layout(struct td_st_tensor *t, size_t n, size_t data_start, siz
         if (t[i].file_offset + t[i].size_bytes > need)
             need = t[i].file_offset + t[i].size_bytes;
     if (need > file_size)
-        return td_fail(err, TD_ETRUNCATED, "truncated: %zu bytes are missing (the header describes %zu, the file has %zu); fetch it again",
+        return td_fail(err, TD_ETRUNCATED,
+                       "truncated: %zu bytes are missing (the header describes %zu, the file has "
+                       "%zu); fetch it again",
                        need - file_size, need, file_size);
     for (size_t i = 0; i < n; i++) {
         if (t[i].file_offset < at)
-            return td_fail(err, TD_ECORRUPT, "tensor \"%s\" overlaps the one before it by %zu bytes", t[i].name, at - t[i].file_offset);
+            return td_fail(err, TD_ECORRUPT,
+                           "tensor \"%s\" overlaps the one before it by %zu bytes", t[i].name,
+                           at - t[i].file_offset);
         if (t[i].file_offset > at)
             return td_fail(err, TD_ECORRUPT, "a gap of %zu bytes before tensor \"%s\"", t[i].file_offset - at, t[i].name);
         at += t[i].size_bytes;
@@ -191,7 +195,9 @@ static int read_header(struct td_safetensors *st, const struct shard *sh, struct
     for (int i = 7; i >= 0; i--)
         len = len << 8 | sh->map[i];
     if (len > TD_ST_MAX_HEADER)
-        return td_fail(err, TD_ELIMIT, "header of %llu bytes, at most %u; is this a safetensors file?", (unsigned long long)len, TD_ST_MAX_HEADER);
+        return td_fail(err, TD_ELIMIT,
+                       "header of %llu bytes, at most %u; is this a safetensors file?",
+                       (unsigned long long)len, TD_ST_MAX_HEADER);
     if (len > sh->size - 8)
         return td_fail(err, TD_ETRUNCATED, "truncated: %zu bytes are missing (in the header); fetch it again",
                        (size_t)len - (sh->size - 8));
@@ -337,7 +343,10 @@ static int add_folder(struct td_safetensors *st, const char *folder, struct td_e
     else if (!access(single, F_OK))
         rc = add_file(st, single, err);
     else
-        rc = td_fail(err, TD_ENOTFOUND, "%s: neither model.safetensors nor model.safetensors.index.json; is this a checkpoint folder?", folder);
+        rc = td_fail(err, TD_ENOTFOUND,
+                     "%s: neither model.safetensors nor model.safetensors.index.json; is this a "
+                     "checkpoint folder?",
+                     folder);
     free(single);
     free(index);
     return rc;
@@ -454,5 +463,6 @@ int td_safetensors_require(const struct td_safetensors *st, const char *name, en
         return 0;
     shape_text(expected, sizeof expected, want, ndim);
     shape_text(found, sizeof found, t->shape, t->ndim);
-    return td_fail(err, TD_EINVAL, "tensor \"%s\": expected %s [%s], found %s [%s]", name, td_dtype_name(dtype), expected, t->dtype_name, found);
+    return td_fail(err, TD_EINVAL, "tensor \"%s\": expected %s [%s], found %s [%s]", name,
+                   td_dtype_name(dtype), expected, t->dtype_name, found);
 }

@@ -10,7 +10,9 @@ static int begin_unpack(struct td_gptq_unpacked *w, int64_t n, int64_t k, int64_
 {
     memset(w, 0, sizeof *w);
     if (n % block_n)
-        return td_fail(err, TD_EINVAL, "vLLM's packed weights have blocks of %lld outputs, %lld are none", (long long)block_n, (long long)n);
+        return td_fail(err, TD_EINVAL,
+                       "vLLM's packed weights have blocks of %lld outputs, %lld are none",
+                       (long long)block_n, (long long)n);
     return td_gptq_unpacked_init(w, 4, n, k, groups, err);
 }
 
@@ -59,7 +61,9 @@ static int store_scales(struct td_gptq_unpacked *w, const float *blocked, struct
         return td_fail(err, TD_EUNSUPPORTED, "scales that are neither BF16 nor F16");
     w->scale_dtype = bf16 ? TD_DT_BF16 : TD_DT_F16;
     for (i = 0; i < all; i++) {
-        int64_t block = i / (w->groups * TD_VLLM_INT4_BLOCK_N), g = i / TD_VLLM_INT4_BLOCK_N % w->groups, n = block * TD_VLLM_INT4_BLOCK_N + i % TD_VLLM_INT4_BLOCK_N;
+        int64_t block = i / (w->groups * TD_VLLM_INT4_BLOCK_N),
+                g = i / TD_VLLM_INT4_BLOCK_N % w->groups,
+                n = block * TD_VLLM_INT4_BLOCK_N + i % TD_VLLM_INT4_BLOCK_N;
 
         w->scales[g * w->n + n] = bf16 ? td_f32_to_bf16(blocked[i]) : td_f32_to_f16(blocked[i]);
     }
@@ -82,7 +86,8 @@ static unsigned int4_q(const uint8_t *block, int64_t k, int64_t n)
 }
 
 /* Unpack one block. False: its stored sums do not match, so it is packed in another way. */
-static bool unpack_block(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros, int64_t n0, int64_t k0, int64_t bk)
+static bool unpack_block(struct td_gptq_unpacked *w, const uint8_t *block, const int8_t *zeros,
+                         int64_t n0, int64_t k0, int64_t bk)
 {
     int64_t n, k, group_size = w->k / w->groups;
 
@@ -109,12 +114,16 @@ static int unpack_blocks(struct td_gptq_unpacked *w, const uint8_t *block, const
     for (n0 = 0; n0 < w->n; n0 += TD_VLLM_INT4_BLOCK_N)
         for (k0 = 0; k0 < w->k; k0 += bk, block += bk * TD_VLLM_INT4_BLOCK_N / 2 + TD_VLLM_INT4_BLOCK_N * 4)
             if (!unpack_block(w, block, zeros, n0, k0, bk))
-                return td_fail(err, TD_ECORRUPT, "the sums beside the weights at input %lld, output %lld are not theirs; is it another layout?", (long long)k0, (long long)n0);
+                return td_fail(err, TD_ECORRUPT,
+                               "the sums beside the weights at input %lld, output %lld are not "
+                               "theirs; is it another layout?",
+                               (long long)k0, (long long)n0);
     return TD_OK;
 }
 
-int td_vllm_int4_unpack(const uint8_t *w, const int8_t *zeros, const float *scales, int64_t n, int64_t k, int64_t groups, int64_t bk,
-                        struct td_gptq_unpacked *out, struct td_error *err)
+int td_vllm_int4_unpack(const uint8_t *w, const int8_t *zeros, const float *scales, int64_t n,
+                        int64_t k, int64_t groups, int64_t bk, struct td_gptq_unpacked *out,
+                        struct td_error *err)
 {
     int rc = begin_unpack(out, n, k, groups, TD_VLLM_INT4_BLOCK_N, err);
 
@@ -138,7 +147,8 @@ static int wna16_zero(const void *zeros, const struct td_gptq_unpacked *w, int64
     return zeros ? (int)(((const uint32_t *)zeros)[g * (w->n / 8) + n / 8] >> n % 8 * 4 & 15) : 8;
 }
 
-int td_vllm_wna16_unpack(const uint32_t *w, const uint32_t *zeros, const uint16_t *scales, enum td_dtype scale_dtype, int64_t n, int64_t k, int64_t groups,
+int td_vllm_wna16_unpack(const uint32_t *w, const uint32_t *zeros, const uint16_t *scales,
+                         enum td_dtype scale_dtype, int64_t n, int64_t k, int64_t groups,
                          struct td_gptq_unpacked *out, struct td_error *err)
 {
     int rc = begin_unpack(out, n, k, groups, TD_VLLM_WNA16_BLOCK_N, err);

@@ -31,10 +31,12 @@
  * TD_EINVAL: sizes that this layout cannot have. TD_ECORRUPT: the sums do not belong to the weights, or a
  * zero point is none of 0..15, so it is another layout. TD_EUNSUPPORTED: scales that are no 16-bit floats.
  * TD_ENOMEM. *out is to be released after a success only. */
-int td_vllm_int4_unpack(const uint8_t *w, const int8_t *zeros, const float *scales, int64_t n, int64_t k, int64_t groups, int64_t bk,
-                        struct td_gptq_unpacked *out, struct td_error *err);
+int td_vllm_int4_unpack(const uint8_t *w, const int8_t *zeros, const float *scales, int64_t n,
+                        int64_t k, int64_t groups, int64_t bk, struct td_gptq_unpacked *out,
+                        struct td_error *err);
 /* zeros : NULL if there are none. */
-int td_vllm_wna16_unpack(const uint32_t *w, const uint32_t *zeros, const uint16_t *scales, enum td_dtype scale_dtype, int64_t n, int64_t k, int64_t groups,
+int td_vllm_wna16_unpack(const uint32_t *w, const uint32_t *zeros, const uint16_t *scales,
+                         enum td_dtype scale_dtype, int64_t n, int64_t k, int64_t groups,
                          struct td_gptq_unpacked *out, struct td_error *err);
 
 #endif

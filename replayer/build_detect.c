@@ -143,10 +143,15 @@ static int find_vllm_script(struct td_build *b, struct td_error *err)
     for (int i = 0; !rc && i < SCRIPT_LEVELS; i++) {
         rc = td_fs_join(up, sizeof up, at, "..", err);
         memcpy(at, up, sizeof at);
-        if (!rc && !td_fs_join(b->script, sizeof b->script, at, "kernels/providers/vllm_child.py", NULL) && td_fs_exists(b->script))
+        if (!rc &&
+            !td_fs_join(b->script, sizeof b->script, at, "kernels/providers/vllm_child.py", NULL) &&
+            td_fs_exists(b->script))
             return TD_OK;
     }
-    return rc ? rc : td_fail(err, TD_ENOTFOUND, "kernels/providers/vllm_child.py is not there beside the programs; provider vllm needs it (make install)");
+    return rc ? rc
+              : td_fail(err, TD_ENOTFOUND,
+                        "kernels/providers/vllm_child.py is not there beside the programs; "
+                        "provider vllm needs it (make install)");
 }
 
 const char *td_build_own_provider(const char *provider)

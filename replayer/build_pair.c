@@ -31,7 +31,8 @@ static int start_build(const struct td_replay_options *o, const char *name, cons
                                           .env = env_or_null(env),
                                           .deadline_ms = (int)(o->deadline_s * 1000),
                                           .guard = o->guard};
-    bool ours = o->provider && !o->build; /* --provider cpu, ref or simt concerns the candidate alone; any other names what both builds are */
+    bool ours = o->provider && !o->build; /* --provider cpu, ref or simt concerns the candidate
+                                             alone; any other names what both builds are */
     int rc = td_build_detect(path, ours && path ? NULL : o->provider, found, err);
 
     if (rc)

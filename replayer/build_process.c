@@ -41,10 +41,16 @@ static void close_socket(struct td_build_process *r)
 static int spawn_child(struct td_build_process *r, struct td_error *err)
 {
     char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
-    char *argv[] = {program, "--child", fd_text, NULL}, *with_script[] = {program, (char *)(uintptr_t)r->opt.script, "--child", fd_text, NULL};
+    char *argv[] = {program, "--child", fd_text, NULL},
+         *with_script[] = {program, (char *)(uintptr_t)r->opt.script, "--child", fd_text, NULL};
     int pair[2], keep[2] = {-1, -1}, rc;
-    struct td_proc_options po = {.argv = r->opt.script ? with_script : argv, .extra_env = r->opt.env, .stdin_fd = -1, .stdout_fd = STDERR_FILENO, .stderr_fd = -1,
-                                 .keep_fds = keep, .own_group = true};
+    struct td_proc_options po = {.argv = r->opt.script ? with_script : argv,
+                                 .extra_env = r->opt.env,
+                                 .stdin_fd = -1,
+                                 .stdout_fd = STDERR_FILENO,
+                                 .stderr_fd = -1,
+                                 .keep_fds = keep,
+                                 .own_group = true};
 
     if (r->opt.program)
         rc = snprintf(program, sizeof program, "%s", r->opt.program) < (int)sizeof program ? TD_OK : TD_ELIMIT;
@@ -188,7 +194,8 @@ static int make_arena(struct td_build_process *r, uint64_t need, struct td_error
     r->arena_sent = false;
     r->arena_fd = memfd_create("tapedeck-ops", MFD_CLOEXEC);
     if (r->arena_fd < 0 || ftruncate(r->arena_fd, (off_t)r->arena_size))
-        return td_fail(err, TD_ENOMEM, "cannot get %llu bytes of shared memory: %s", (unsigned long long)r->arena_size, strerror(errno));
+        return td_fail(err, TD_ENOMEM, "cannot get %llu bytes of shared memory: %s",
+                       (unsigned long long)r->arena_size, strerror(errno));
     r->arena = mmap(NULL, r->arena_size, PROT_READ | PROT_WRITE, MAP_SHARED, r->arena_fd, 0);
     if (r->arena == MAP_FAILED) {
         r->arena = NULL;
@@ -220,7 +227,8 @@ static int make_ready(struct td_build_process *r, const struct td_op_call *op, i
 
 static const char *describe_stage(const struct td_proto_arena *a, char *out, size_t n)
 {
-    static const char *const names[] = {"between runs", "while loading tensors", "in prepare", "in run", "in fetch", "in release"};
+    static const char *const names[] = {
+        "between runs", "while loading tensors", "in prepare", "in run", "in fetch", "in release"};
     uint32_t s = a->stage;
 
     if (s == TD_STAGE_RUN || s == TD_STAGE_FETCH)

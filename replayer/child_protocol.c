@@ -111,7 +111,8 @@ int td_proto_arena_size(const struct td_op_call *op, int repeats, uint64_t *size
 
     for (t = 0; t < op->n_in; t++) {
         if (op->in[t].size_bytes > TD_PROTO_ARENA_MAX)
-            return td_fail(err, TD_ELIMIT, "tensor %s has %zu bytes, more than a child takes", op->in[t].role, op->in[t].size_bytes);
+            return td_fail(err, TD_ELIMIT, "tensor %s has %zu bytes, more than a child takes",
+                           op->in[t].role, op->in[t].size_bytes);
         at = ALIGN_UP(at + op->in[t].size_bytes, 64);
     }
     if (op->out.size_bytes > TD_PROTO_ARENA_MAX / TD_PROTO_MAX_REPEATS)
@@ -198,8 +199,8 @@ int td_proto_unpack(void *arena, uint64_t size, int repeats, struct td_op_call *
         return td_fail(err, TD_EPROTO, "the arena does not begin as version %d of the child protocol does", TD_PROTO_VERSION);
     if (h->n_attrs < 0 || h->n_attrs > TD_OP_MAX_ATTRS || h->n_in < 0 || h->n_in > TD_OP_MAX_TENSORS || h->n_launches < 0
         || h->n_launches > TD_OP_MAX_LAUNCHES)
-        return td_fail(err, TD_EPROTO, "an op with %lld attributes, %lld inputs and %lld launches", (long long)h->n_attrs, (long long)h->n_in,
-                       (long long)h->n_launches);
+        return td_fail(err, TD_EPROTO, "an op with %lld attributes, %lld inputs and %lld launches",
+                       (long long)h->n_attrs, (long long)h->n_in, (long long)h->n_launches);
     memcpy(op->kind, h->kind, sizeof op->kind);
     op->kind[sizeof op->kind - 1] = '\0';
     memcpy(op->act_rounding, h->act_rounding, sizeof op->act_rounding);

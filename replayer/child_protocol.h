@@ -33,14 +33,23 @@
 #include "kernels/ops/op.h"
 
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
-/* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena, TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the
- * arena; 5: the limits of common/desc/op_desc.h, flags of launches */
+/* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena,
+ * TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the arena; 5: the limits of common/desc/op_desc.h,
+ * flags of launches */
 #define TD_PROTO_VERSION 5
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
-enum td_proto_type { TD_PROTO_HELLO = 1, TD_PROTO_ARENA, TD_PROTO_RUN, TD_PROTO_PREPARE, TD_PROTO_TIME, TD_PROTO_RELEASE, TD_PROTO_RESTART,
-                     TD_PROTO_BYE };
+enum td_proto_type {
+    TD_PROTO_HELLO = 1,
+    TD_PROTO_ARENA,
+    TD_PROTO_RUN,
+    TD_PROTO_PREPARE,
+    TD_PROTO_TIME,
+    TD_PROTO_RELEASE,
+    TD_PROTO_RESTART,
+    TD_PROTO_BYE
+};
 enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILED = 2 };
 enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2,
                      TD_PROTO_VARIES = 8, /* of a reply to RUN: the kernel is known to give other bits each time */
@@ -78,7 +87,8 @@ struct td_proto_arena {
     char kind[TD_OP_MAX_KIND], act_rounding[TD_OP_MAX_ROUNDING];
     int64_t n_attrs, n_in;
     struct td_attr attrs[TD_OP_MAX_ATTRS];
-    struct td_proto_tensor in[TD_OP_MAX_TENSORS], out; /* out.offset: the first image; images lie at size_bytes rounded up to 64 */
+    struct td_proto_tensor in[TD_OP_MAX_TENSORS],
+        out; /* out.offset: the first image; images lie at size_bytes rounded up to 64 */
     char symbol[TD_OP_MAX_SYMBOL], layout[TD_OP_MAX_LAYOUT]; /* of the recorded kernel */
     int64_t n_launches;
     struct td_op_launch launches[TD_OP_MAX_LAUNCHES];

@@ -104,7 +104,8 @@ static void add_side(cJSON *o, const char *name, const struct td_device_conditio
 
 static bool is_empty(const struct td_device_condition *c)
 {
-    return !c->unknown[0] && !c->after.samples && !c->after.value[0].n && !c->after.value[1].n && !c->after.value[2].n && !c->after.value[3].n;
+    return !c->unknown[0] && !c->after.samples && !c->after.value[0].n && !c->after.value[1].n &&
+           !c->after.value[2].n && !c->after.value[3].n;
 }
 
 cJSON *td_device_condition_json(const struct td_device_condition *baseline,

@@ -68,7 +68,10 @@ static int check_asked_targets(const struct replay *s, struct td_error *err)
         return td_fail(err, TD_ENOTFOUND, "%s: holds no requests for --server; its %llu ops are replayed with --build PATH", dir,
                        (unsigned long long)s->n_ops);
     if (named_build && !s->n_ops && !(o->server && s->n_exchanges))
-        return td_fail(err, TD_ENOTFOUND, "%s: holds no ops for a build; record them with the server under `record --run -- ...`", dir);
+        return td_fail(
+            err, TD_ENOTFOUND,
+            "%s: holds no ops for a build; record them with the server under `record --run -- ...`",
+            dir);
     if (o->server && !s->n_exchanges)
         td_log(TD_LOG_WARN, "replay", "%s: holds no requests, --server is not used", dir);
     if (named_build && !s->n_ops)
@@ -102,9 +105,11 @@ static int check_model(const struct replay *s, struct td_error *err)
 
     if (named_alike && (!*meta || !*s->server.meta || !strcmp(meta, s->server.meta)))
         return TD_OK;
-    return td_fail(err, TD_EINVAL, "these must not be compared: the recording was made with the model %s%s%s%s, but %s serves %s%s%s%s", model,
-                   *meta ? " (" : "", meta, *meta ? ")" : "", s->server.url, s->server.model, *s->server.meta ? " (" : "", s->server.meta,
-                   *s->server.meta ? ")" : "");
+    return td_fail(err, TD_EINVAL,
+                   "these must not be compared: the recording was made with the model %s%s%s%s, "
+                   "but %s serves %s%s%s%s",
+                   model, *meta ? " (" : "", meta, *meta ? ")" : "", s->server.url, s->server.model,
+                   *s->server.meta ? " (" : "", s->server.meta, *s->server.meta ? ")" : "");
 }
 
 /* Probe the server before anything is written. Without --server the recorded address is tried; if
@@ -202,7 +207,9 @@ static int create_output(struct replay *s, const char *output, struct td_error *
 
     copy_redaction(s->manifest, &red, headers, paths);
     if (output)
-        rc = snprintf(path, sizeof path, "%s", output) < (int)sizeof path ? TD_OK : td_fail(err, TD_ELIMIT, "%.60s...: path too long", output);
+        rc = snprintf(path, sizeof path, "%s", output) < (int)sizeof path
+                 ? TD_OK
+                 : td_fail(err, TD_ELIMIT, "%.60s...: path too long", output);
     else
         rc = choose_output_name(s, path, sizeof path, err);
     if (!rc)
@@ -364,7 +371,9 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
         if (td_writer_close(s.w, rc ? "interrupted" : "complete", &late)) {
             if (err)
                 td_error_clear(err); /* earlier errors were its consequence */
-            rc = td_fail(err, late.code, "%s; what was committed before is in %s (fixture repair %s)", late.msg, res->path, res->path);
+            rc = td_fail(err, late.code,
+                         "%s; what was committed before is in %s (fixture repair %s)", late.msg,
+                         res->path, res->path);
         }
     }
     td_fixture_close(s.fx);

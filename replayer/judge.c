@@ -197,7 +197,8 @@ static double relative(double d2, double r2)
 static void judge_elements(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
                            const struct td_judge_limits *lim, struct sums *s, struct td_judge_result *res)
 {
-    double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1)), overflow = overflow_at(out->dtype), d2 = 0, r2 = 0, d02 = 0, r02 = 0;
+    double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1)),
+           overflow = overflow_at(out->dtype), d2 = 0, r2 = 0, d02 = 0, r02 = 0;
     size_t w = td_dtype_size(out->dtype);
     int64_t i, j;
 

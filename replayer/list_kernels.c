@@ -120,7 +120,8 @@ static char *arch_text(const struct item *it, size_t n)
     td_buf_init(&b, MAX_TEXT);
     for (i = 0; i < n; i++)
         if (!i || strcmp(it[i].e->arch, it[i - 1].e->arch))
-            td_buf_addf(&b, "%s%s%s", i ? " " : "", *it[i].e->arch ? it[i].e->arch : "?", it[i].e->relocatable ? "(not linked)" : "");
+            td_buf_addf(&b, "%s%s%s", i ? " " : "", *it[i].e->arch ? it[i].e->arch : "?",
+                        it[i].e->relocatable ? "(not linked)" : "");
     return td_buf_detach(&b, NULL);
 }
 
@@ -203,10 +204,12 @@ static size_t print_lines(const struct listing *l, const char *const *words, int
             family = wider_column(family, line->family);
         }
     if (n)
-        printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, "FOR", params, "PARAMS (B)", shared, "SHARED (B)", family, "KNOWN AS", "KERNEL");
+        printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, "FOR", params, "PARAMS (B)", shared,
+               "SHARED (B)", family, "KNOWN AS", "KERNEL");
     for (i = 0; i < l->n_lines; i++)
         if (line_matches(&l->lines[i], words, n_words))
-            printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, l->lines[i].arch, params, l->lines[i].params, shared, l->lines[i].shared, family, l->lines[i].family,
+            printf("%-*s  %-*s  %*s  %-*s  %s\n", arch, l->lines[i].arch, params,
+                   l->lines[i].params, shared, l->lines[i].shared, family, l->lines[i].family,
                    l->lines[i].symbol);
     return n;
 }
@@ -217,8 +220,8 @@ static void print_listing(const struct listing *l, const struct td_gpu_image *im
     int containers = td_gpu_image_containers(img);
     size_t n;
 
-    printf("%s: %s, %d container%s, %d program%s\n", td_gpu_image_path(img), td_gpu_image_what(img), containers, containers == 1 ? "" : "s", l->n_programs,
-           l->n_programs == 1 ? "" : "s");
+    printf("%s: %s, %d container%s, %d program%s\n", td_gpu_image_path(img), td_gpu_image_what(img),
+           containers, containers == 1 ? "" : "s", l->n_programs, l->n_programs == 1 ? "" : "s");
     n = print_lines(l, words, n_words);
     if (n_words)
         printf("%zu of %zu kernels\n", n, l->n_lines);

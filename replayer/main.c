@@ -112,8 +112,10 @@ static int check_provider(const struct td_replay_options *o, struct td_error *er
     char ours[PROVIDER_NAMES], others[PROVIDER_NAMES];
 
     if (o->provider && !own && !of_builds)
-        return td_fail(err, TD_EINVAL, "--provider: \"%s\" is none of %s (our own kernels), %s (of --build)", o->provider,
-                       td_provider_names(TD_PROVIDER_OURS, ours, sizeof ours), td_provider_names(TD_PROVIDER_OF_BUILD, others, sizeof others));
+        return td_fail(err, TD_EINVAL,
+                       "--provider: \"%s\" is none of %s (our own kernels), %s (of --build)",
+                       o->provider, td_provider_names(TD_PROVIDER_OURS, ours, sizeof ours),
+                       td_provider_names(TD_PROVIDER_OF_BUILD, others, sizeof others));
     if (own && o->build)
         return td_fail(err, TD_EINVAL, "--build and --provider %s both name the candidate; give one", o->provider);
     if (of_builds && !o->build)
@@ -121,7 +123,8 @@ static int check_provider(const struct td_replay_options *o, struct td_error *er
     return TD_OK;
 }
 
-static int check_options(struct td_replay_options *o, const char *shard, const char *timing, const char *guard, const char *scores, struct td_error *err)
+static int check_options(struct td_replay_options *o, const char *shard, const char *timing,
+                         const char *guard, const char *scores, struct td_error *err)
 {
     if (shard && td_shard_parse(shard, &o->shard, err))
         return err->code;
@@ -164,13 +167,19 @@ static const char *provider_help(void)
     char ours[PROVIDER_NAMES], others[PROVIDER_NAMES];
 
     snprintf(help, sizeof help, "our own kernels: %s; of a build: %s (default: found out)",
-             td_provider_names(TD_PROVIDER_OURS, ours, sizeof ours), td_provider_names(TD_PROVIDER_OF_BUILD, others, sizeof others));
+             td_provider_names(TD_PROVIDER_OURS, ours, sizeof ours),
+             td_provider_names(TD_PROVIDER_OF_BUILD, others, sizeof others));
     return help;
 }
 
 static int run_command_line(int argc, char **argv)
 {
-    struct td_replay_options o = {.shard = {1, 1}, .op_repeat = 3, .max_ops = 20000, .deadline_s = 20, .timeout_s = 600, .stop = &stop};
+    struct td_replay_options o = {.shard = {1, 1},
+                                  .op_repeat = 3,
+                                  .max_ops = 20000,
+                                  .deadline_s = 20,
+                                  .timeout_s = 600,
+                                  .stop = &stop};
     const char *shard = NULL, *timing = "asap", *guard = "on", *scores = "on", *kernels = NULL;
     const struct td_arg table[] = {
         {"output", 'o', TD_ARG_STR, &o.output, "DIR",

@@ -81,7 +81,9 @@ cJSON *td_op_judge_json(struct td_op_item *it)
     if (it->limits.u_out > 0)
         cJSON_AddItemToObject(j, "limits", td_judge_limits_json(&it->limits));
     cJSON_AddItemToObject(j, "recorded", recorded_json(it));
-    cJSON_AddItemToObject(j, "baseline", side_json(it->judged_baseline, &it->e_baseline, it->has_baseline ? &it->baseline : NULL));
+    cJSON_AddItemToObject(
+        j, "baseline",
+        side_json(it->judged_baseline, &it->e_baseline, it->has_baseline ? &it->baseline : NULL));
     cJSON_AddItemToObject(j, "candidate", side_json(it->judged_candidate, &it->e_candidate, &it->candidate));
     if (it->has_baseline && it->baseline.status != TD_RUN_OK) {
         cJSON_AddStringToObject(j, "baseline_status", td_run_status_name(it->baseline.status));

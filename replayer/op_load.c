@@ -276,8 +276,8 @@ static int copy_text(const char *what, const char *from, char *to, size_t size, 
     return TD_OK;
 }
 
-/* Attributes are integers: what is none belongs to no kind of op that this version knows. No integer is left out, for a kernel must
- * not run with a default in place of what was recorded. */
+/* Attributes are integers: what is none belongs to no kind of op that this version knows. No
+ * integer is left out, for a kernel must not run with a default in place of what was recorded. */
 static int copy_attrs(const struct td_op *rec, struct td_op_call *op, struct td_error *err)
 {
     const cJSON *a;
@@ -322,8 +322,10 @@ static bool copy_launch(const cJSON *from, struct td_op_launch *l, struct td_err
     uint32_t rows[2];
 
     memset(l, 0, sizeof *l);
-    if (!copy_numbers(td_json_get(from, "rows"), rows, 2, INT32_MAX) || !copy_numbers(td_json_get(from, "grid"), l->grid, 3, INT32_MAX)
-        || !copy_numbers(td_json_get(from, "block"), l->block, 3, 65535) || shared < 0 || shared > INT32_MAX)
+    if (!copy_numbers(td_json_get(from, "rows"), rows, 2, INT32_MAX) ||
+        !copy_numbers(td_json_get(from, "grid"), l->grid, 3, INT32_MAX) ||
+        !copy_numbers(td_json_get(from, "block"), l->block, 3, 65535) || shared < 0 ||
+        shared > INT32_MAX)
         return false;
     if (td_json_get_bool(from, "graph", false))
         l->flags |= TD_LAUNCH_IN_GRAPH;
@@ -333,8 +335,9 @@ static bool copy_launch(const cJSON *from, struct td_op_launch *l, struct td_err
     return !copy_text("symbol of a launch", symbol, l->symbol, sizeof l->symbol, err);
 }
 
-/* All launches or none: a provider must not make half an op of them. They are help, so that no op is broken for want of them, or where
- * they make no sense; more or longer ones than this version takes are refused. */
+/* All launches or none: a provider must not make half an op of them. They are help, so that no op
+ * is broken for want of them, or where they make no sense; more or longer ones than this version
+ * takes are refused. */
 static int copy_launches(const struct td_op *rec, struct td_op_call *op, struct td_error *err)
 {
     const cJSON *l;
@@ -375,7 +378,8 @@ int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_
     *recorded = NULL;
     if (rec->act_rounding && strlen(rec->act_rounding) >= sizeof op->act_rounding)
         return td_fail(err, TD_EUNSUPPORTED, "activation rounding \"%.40s...\" is unknown to this version", rec->act_rounding);
-    snprintf(op->act_rounding, sizeof op->act_rounding, "%s", rec->act_rounding && rec->act_rounding[0] ? rec->act_rounding : "none");
+    snprintf(op->act_rounding, sizeof op->act_rounding, "%s",
+             rec->act_rounding && rec->act_rounding[0] ? rec->act_rounding : "none");
     if ((rc = copy_text("kind", rec->kind, op->kind, sizeof op->kind, err)) ||
         (rc = copy_text("symbol", rec->impl.symbol, op->symbol, sizeof op->symbol, err)) ||
         (rc = copy_text("layout", rec->impl.layout, op->layout, sizeof op->layout, err)) || (rc = copy_launches(rec, op, err)) ||

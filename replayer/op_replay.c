@@ -126,7 +126,8 @@ static int read_chosen(struct op_replay *j, struct td_error *err)
         i++;
         if (!ch->chosen)
             continue;
-        j->items[j->n++] = (struct td_op_item){.rec = op, .group = ch->group, .weights = ch->weights, .status = TD_OP_OK, .equal = -1};
+        j->items[j->n++] = (struct td_op_item){
+            .rec = op, .group = ch->group, .weights = ch->weights, .status = TD_OP_OK, .equal = -1};
         memset(&op, 0, sizeof op);
     }
     td_op_release(&op);
@@ -219,8 +220,11 @@ static enum td_run_status check_given_up(const struct op_replay *j, const struct
 
 static enum td_op_status status_of(enum td_run_status s)
 {
-    static const enum td_op_status status[] = {[TD_RUN_OK] = TD_OP_OK, [TD_RUN_UNSUPPORTED] = TD_OP_UNSUPPORTED, [TD_RUN_FAILED] = TD_OP_FAILED,
-                                               [TD_RUN_CRASHED] = TD_OP_CRASHED, [TD_RUN_HUNG] = TD_OP_HUNG};
+    static const enum td_op_status status[] = {[TD_RUN_OK] = TD_OP_OK,
+                                               [TD_RUN_UNSUPPORTED] = TD_OP_UNSUPPORTED,
+                                               [TD_RUN_FAILED] = TD_OP_FAILED,
+                                               [TD_RUN_CRASHED] = TD_OP_CRASHED,
+                                               [TD_RUN_HUNG] = TD_OP_HUNG};
 
     return status[s];
 }

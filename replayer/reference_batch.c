@@ -19,7 +19,8 @@ bool td_reference_batch_fits(const struct td_op_call *first, const struct td_op_
     const struct td_tensor *a = batchable_rows(first), *b = batchable_rows(next);
     int i;
 
-    if (!a || !b || strcmp(first->act_rounding, next->act_rounding) || a->dtype != b->dtype || a->shape[1] != b->shape[1] || strcmp(first->kind, next->kind) ||
+    if (!a || !b || strcmp(first->act_rounding, next->act_rounding) || a->dtype != b->dtype ||
+        a->shape[1] != b->shape[1] || strcmp(first->kind, next->kind) ||
         first->n_attrs != next->n_attrs || first->n_in != next->n_in)
         return false;
     for (i = 0; i < first->n_attrs; i++)

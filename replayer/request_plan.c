@@ -39,8 +39,11 @@ int td_request_plan_check_context(const struct td_exchange *xs, size_t n,
     }
     if (!longest || server->max_model_len <= 0 || most <= server->max_model_len)
         return TD_OK;
-    return td_fail(err, TD_EINVAL, "these must not be compared: the recording needs a context of %lld tokens (prompt %s), but %s gives a "
-                   "request %lld; start it with a longer one", (long long)most, longest->prompt_id ? longest->prompt_id : "?", server->url,
+    return td_fail(err, TD_EINVAL,
+                   "these must not be compared: the recording needs a context of %lld tokens "
+                   "(prompt %s), but %s gives a "
+                   "request %lld; start it with a longer one",
+                   (long long)most, longest->prompt_id ? longest->prompt_id : "?", server->url,
                    (long long)server->max_model_len);
 }
 

@@ -15,7 +15,10 @@
 int td_request_replay_probe(const struct td_replay_options *opt, const char *url,
                             struct td_api_server *server, struct td_error *err)
 {
-    struct td_api_options o = {.server = url, .timeout_ms = opt->server ? (int)(opt->timeout_s * 1000) : PROBE_TIMEOUT_MS, .stop = opt->stop};
+    struct td_api_options o = {.server = url,
+                               .timeout_ms =
+                                   opt->server ? (int)(opt->timeout_s * 1000) : PROBE_TIMEOUT_MS,
+                               .stop = opt->stop};
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
 
     memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);
@@ -96,7 +99,9 @@ static int send_warmup(const struct td_plan *plan, const struct td_send_options 
     if (!rc)
         rc = td_send_plan(&one, &opt, &st, err);
     if (!rc && (st.failed || st.unsent))
-        td_log(TD_LOG_WARN, "replay", "%s: was ready, but did not answer the warm-up request; look at the server's log", base->server->url);
+        td_log(TD_LOG_WARN, "replay",
+               "%s: was ready, but did not answer the warm-up request; look at the server's log",
+               base->server->url);
     td_plan_release(&one);
     return rc;
 }
@@ -246,7 +251,9 @@ static int send_requests(struct collector *c, const struct td_plan *plan,
         return td_fail(err, rc, "stopped after %lld of %zu requests", (long long)st.sent, plan->n);
     }
     if (!rc && c->stats->server_gone)
-        td_log(TD_LOG_WARN, "replay", "the server died or hung in the middle of the replay; %lld requests were not sent", (long long)st.unsent);
+        td_log(TD_LOG_WARN, "replay",
+               "the server died or hung in the middle of the replay; %lld requests were not sent",
+               (long long)st.unsent);
     return rc;
 }
 
@@ -325,8 +332,11 @@ int td_request_replay(struct td_fixture *fx, struct td_writer *w,
         rc = td_request_plan_make(xs, n, td_fixture_manifest(fx), opt->repeat, opt->speed, &plan,
                                   &stats->plan, err);
     if (!rc && !plan.n)
-        rc = td_fail(err, TD_EUNSUPPORTED, "%s: %zu recorded requests, none of which can be sent again (%lld redacted and without "
-                     "token ids)", td_fixture_dir(fx), n, (long long)stats->plan.skipped);
+        rc = td_fail(
+            err, TD_EUNSUPPORTED,
+            "%s: %zu recorded requests, none of which can be sent again (%lld redacted and without "
+            "token ids)",
+            td_fixture_dir(fx), n, (long long)stats->plan.skipped);
     if (!rc && opt->scores)
         rc = td_scores_plan_again(xs, n, &texts, err);
     td_exchanges_free(xs, n);

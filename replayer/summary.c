@@ -14,7 +14,8 @@ static void print_requests(const struct td_fixture_replay_result *r)
     printf("  %lld answered, %lld with an error, %lld not sent, of %lld; %.1f s\n", (long long)q->answered, (long long)q->failed,
            (long long)q->not_sent, (long long)q->plan.planned, q->seconds);
     if (q->scored + q->not_scored)
-        printf("  %lld of %lld recorded answers scored token by token\n", (long long)q->scored, (long long)(q->scored + q->not_scored));
+        printf("  %lld of %lld recorded answers scored token by token\n", (long long)q->scored,
+               (long long)(q->scored + q->not_scored));
     if (q->lag_max_ms > 0)
         printf("  sent late by %.2f ms on average, %.2f ms at most\n", q->lag_mean_ms, q->lag_max_ms);
     if (q->plan.skipped)
@@ -49,8 +50,9 @@ static void print_op_row(const struct td_op_replay_row *r, bool with_baseline, i
     format_score(r->worst_baseline, base, sizeof base);
     format_score(r->worst_recorded, rec, sizeof rec);
     snprintf(name, sizeof name, "%s %s", r->kernel, r->shape);
-    printf("  %-*s %7lld %7lld %6lld %6lld %6lld %5lld %6lld  %9s%s%9s", wide, name, (long long)total, (long long)r->count[TD_OP_OK],
-           (long long)r->count[TD_OP_UNSUPPORTED], (long long)r->count[TD_OP_FAILED], (long long)r->count[TD_OP_CRASHED],
+    printf("  %-*s %7lld %7lld %6lld %6lld %6lld %5lld %6lld  %9s%s%9s", wide, name,
+           (long long)total, (long long)r->count[TD_OP_OK], (long long)r->count[TD_OP_UNSUPPORTED],
+           (long long)r->count[TD_OP_FAILED], (long long)r->count[TD_OP_CRASHED],
            (long long)r->count[TD_OP_HUNG], (long long)r->count[TD_OP_BROKEN], new_score, " ", rec);
     if (with_baseline)
         printf(" %9s", base);
@@ -85,11 +87,14 @@ static void print_ops(const struct td_replay_options *opt, const struct td_fixtu
 
         wide = n > wide ? n : wide;
     }
-    printf("ops       %s%s%s%s%s\n", o->provider, opt->build ? " " : "", opt->build ? opt->build : "", o->build[0] ? ": " : "", o->build);
+    printf("ops       %s%s%s%s%s\n", o->provider, opt->build ? " " : "",
+           opt->build ? opt->build : "", o->build[0] ? ": " : "", o->build);
     if (opt->baseline_build)
-        printf("baseline  %s %s%s%s\n", o->baseline_provider, opt->baseline_build, o->baseline_build[0] ? ": " : "", o->baseline_build);
-    printf("  %-*s %7s %7s %6s %6s %6s %5s %6s  %9s %9s%s\n", wide, "kernel and shape", "ops", "ok", "unsup.", "failed", "crash", "hung",
-           "broken", "worst", "recorded", opt->baseline_build ? "  baseline" : "");
+        printf("baseline  %s %s%s%s\n", o->baseline_provider, opt->baseline_build,
+               o->baseline_build[0] ? ": " : "", o->baseline_build);
+    printf("  %-*s %7s %7s %6s %6s %6s %5s %6s  %9s %9s%s\n", wide, "kernel and shape", "ops", "ok",
+           "unsup.", "failed", "crash", "hung", "broken", "worst", "recorded",
+           opt->baseline_build ? "  baseline" : "");
     for (i = 0; i < o->n_rows; i++)
         print_op_row(&o->rows[i], opt->baseline_build != NULL, wide);
     print_ops_left_out(o);

@@ -45,7 +45,10 @@ static int read_transforms(const struct td_tensor_rec *t, struct transforms *tr,
         else if (is_float(td_dtype_parse(name)) && !tr->to)
             tr->to = td_dtype_parse(name);
         else
-            return td_fail(err, TD_EUNSUPPORTED, "%s: this version does not know the transform \"%.40s\" of a checkpoint's tensors", t->role, name);
+            return td_fail(
+                err, TD_EUNSUPPORTED,
+                "%s: this version does not know the transform \"%.40s\" of a checkpoint's tensors",
+                t->role, name);
     }
     return TD_OK;
 }
@@ -68,7 +71,8 @@ static bool read_range(const cJSON *range, int64_t size, int64_t *from, int64_t 
 {
     const cJSON *a = cJSON_GetArrayItem(range, 0), *b = cJSON_GetArrayItem(range, 1);
 
-    if (cJSON_GetArraySize(range) != 2 || !cJSON_IsNumber(a) || !cJSON_IsNumber(b) || !(a->valuedouble >= 0) || !(b->valuedouble > a->valuedouble) ||
+    if (cJSON_GetArraySize(range) != 2 || !cJSON_IsNumber(a) || !cJSON_IsNumber(b) ||
+        !(a->valuedouble >= 0) || !(b->valuedouble > a->valuedouble) ||
         !(b->valuedouble <= (double)size))
         return false;
     *from = (int64_t)a->valuedouble;
@@ -99,7 +103,10 @@ static int read_slices(struct parts *p, const struct td_tensor_rec *t, struct td
         return TD_OK;
     for (i = 0; ok && i < p->n; i++)
         ok = read_slice(&p->at[i], nested ? cJSON_GetArrayItem(slice, i) : slice);
-    return ok ? TD_OK : td_fail(err, TD_EUNSUPPORTED, "%s: the slice of the checkpoint's %s is not one that it has", t->role, p->at[0].t->name);
+    return ok ? TD_OK
+              : td_fail(err, TD_EUNSUPPORTED,
+                        "%s: the slice of the checkpoint's %s is not one that it has", t->role,
+                        p->at[0].t->name);
 }
 
 /* Unpack AWQ's tensor into GPTQ's packing, which has another shape. *owned: memory for the caller
@@ -139,16 +146,24 @@ static int find_tensors(const struct td_safetensors *st, const char *where,
     const cJSON *names = td_json_get(t->ref, "tensors"), *name;
 
     cJSON_ArrayForEach(name, names) {
-        const struct td_st_tensor *found = cJSON_IsString(name) ? td_safetensors_find(st, name->valuestring) : NULL, *first = p->at[0].t;
+        const struct td_st_tensor *found = cJSON_IsString(name)
+                                               ? td_safetensors_find(st, name->valuestring)
+                                               : NULL,
+                                  *first = p->at[0].t;
 
         if (!found)
-            return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, where, cJSON_IsString(name) ? name->valuestring : "without a name");
+            return td_fail(err, TD_ENOTFOUND, "%s: %s holds no tensor %s", t->role, where,
+                           cJSON_IsString(name) ? name->valuestring : "without a name");
         if (p->n == TD_WEIGHT_REF_MAX || (p->n && !tr->stack))
-            return td_fail(err, TD_EUNSUPPORTED, "%s: several tensors of a checkpoint, and nothing says how they are one", t->role);
+            return td_fail(err, TD_EUNSUPPORTED,
+                           "%s: several tensors of a checkpoint, and nothing says how they are one",
+                           t->role);
         if (p->n && (found->dtype != first->dtype || found->ndim != first->ndim))
             return td_fail(err, TD_EINVAL, "%s: %s and %s in %s cannot be stacked", t->role, first->name, found->name, where);
         if (!td_dtype_size(found->dtype))
-            return td_fail(err, TD_EUNSUPPORTED, "%s: %s in %s is %s, which this version does not know", t->role, found->name, where, found->dtype_name);
+            return td_fail(err, TD_EUNSUPPORTED,
+                           "%s: %s in %s is %s, which this version does not know", t->role,
+                           found->name, where, found->dtype_name);
         if (tr->awq && convert_awq_to_gptq(found, t, tr, &p->made[p->n], &p->owned[p->n], err))
             return err ? err->code : TD_EINVAL;
         use_complete_tensor(&p->at[p->n], tr->awq ? &p->made[p->n] : found);
@@ -227,7 +242,9 @@ static int convert_floats(enum td_dtype from, enum td_dtype to, const char *role
     uint8_t *out;
 
     if (!is_float(from))
-        return td_fail(err, TD_EINVAL, "%s: the checkpoint's tensor is %s, no float that could become %s", role, td_dtype_name(from), td_dtype_name(to));
+        return td_fail(err, TD_EINVAL,
+                       "%s: the checkpoint's tensor is %s, no float that could become %s", role,
+                       td_dtype_name(from), td_dtype_name(to));
     n = *size / td_dtype_size(from);
     out = malloc(n * td_dtype_size(to) + 1);
     if (!out)
@@ -240,7 +257,8 @@ static int convert_floats(enum td_dtype from, enum td_dtype to, const char *role
     return TD_OK;
 }
 
-static int load_parts(const struct parts *p, const struct td_tensor_rec *t, enum td_dtype to, void **data, size_t *size, struct td_error *err)
+static int load_parts(const struct parts *p, const struct td_tensor_rec *t, enum td_dtype to,
+                      void **data, size_t *size, struct td_error *err)
 {
     int rc, i;
 
@@ -286,7 +304,8 @@ int td_weight_ref_load_gguf(const struct td_gguf *g, const char *where,
     const struct td_gguf_tensor *found = name ? td_gguf_find(g, name) : NULL;
 
     *data = NULL;
-    if (!name || cJSON_GetArraySize(names) != 1 || (slice && !cJSON_IsNull(slice)) || cJSON_GetArraySize(td_json_get(t->ref, "transforms")))
+    if (!name || cJSON_GetArraySize(names) != 1 || (slice && !cJSON_IsNull(slice)) ||
+        cJSON_GetArraySize(td_json_get(t->ref, "transforms")))
         return td_fail(err, TD_EUNSUPPORTED,
                        "%s: of a GGUF file this version loads one complete tensor, and the "
                        "reference asks for more",

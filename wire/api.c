@@ -228,8 +228,10 @@ static void learn_llamacpp(struct probe *p, const cJSON *props, const cJSON *mod
     copy_str(name, sizeof name, base_name(*p->s->model ? p->s->model : *path ? path : "model"));
     copy_str(p->s->model, sizeof p->s->model, name);
     if (td_json_get(meta, "n_params"))
-        snprintf(p->s->meta, sizeof p->s->meta, "%lld vocab, %lld params, %lld bytes%s%.40s", (long long)td_json_get_i64(meta, "n_vocab", 0),
-                 (long long)td_json_get_i64(meta, "n_params", 0), (long long)td_json_get_i64(meta, "size", 0),
+        snprintf(p->s->meta, sizeof p->s->meta, "%lld vocab, %lld params, %lld bytes%s%.40s",
+                 (long long)td_json_get_i64(meta, "n_vocab", 0),
+                 (long long)td_json_get_i64(meta, "n_params", 0),
+                 (long long)td_json_get_i64(meta, "size", 0),
                  td_json_get(meta, "ftype") ? ", " : "", td_json_get_str(meta, "ftype", ""));
 }
 
@@ -282,7 +284,8 @@ static void learn_more(struct probe *p, const cJSON *props, const cJSON *models)
 
 static int learn_server(struct probe *p, struct td_error *err)
 {
-    cJSON *version = get_json(p, "/version"), *props = version ? NULL : get_json(p, "/props"), *models = get_json(p, "/v1/models");
+    cJSON *version = get_json(p, "/version"), *props = version ? NULL : get_json(p, "/props"),
+          *models = get_json(p, "/v1/models");
     const char *owner = td_json_get_str(cJSON_GetArrayItem(td_json_get(models, "data"), 0), "owned_by", "");
     int rc;
 

@@ -10,7 +10,8 @@
 #define SALT_MARK "\"cache_salt\":\"td-"
 #define SALT_DIGITS 16
 
-static const char *const FIELDS[] = {"return_token_ids", "return_tokens_as_token_ids", "cache_salt", "stream_options", "timings_per_token"};
+static const char *const FIELDS[] = {"return_token_ids", "return_tokens_as_token_ids", "cache_salt",
+                                     "stream_options", "timings_per_token"};
 _Static_assert(sizeof FIELDS / sizeof *FIELDS == TD_N_FIELDS, "a name for each field");
 
 const char *td_api_field_name(enum td_api_field f)

@@ -31,7 +31,8 @@ enum td_collapse_kind {
     TD_COLLAPSE_NONE, TD_COLLAPSE_NAN, TD_COLLAPSE_TOKEN_ZERO, TD_COLLAPSE_TOKEN_RUN, TD_COLLAPSE_LOOP,
     TD_COLLAPSE_CHAR_RUN, TD_COLLAPSE_EMPTY, TD_COLLAPSE_FLAT
 };
-const char *td_collapse_name(enum td_collapse_kind k); /* "none", "nan", "token-0", "token-run", "loop", "char-run", "empty", "flat" */
+const char *td_collapse_name(enum td_collapse_kind k); /* "none", "nan", "token-0", "token-run",
+                                                          "loop", "char-run", "empty", "flat" */
 
 struct td_collapse {
     enum td_collapse_kind kind; /* gravest that fired: hard before warning, then by that order */

@@ -271,7 +271,8 @@ static void add_extra_i64(cJSON *extra, const char *key, int64_t v)
 
 static cJSON *make_extra(const struct stream *s, bool ok)
 {
-    const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"), *role = td_json_get(o, "role"), *due = td_json_get(o, "due_ns");
+    const cJSON *o = td_json_get(s->open, "open"), *group = td_json_get(o, "group"),
+                *role = td_json_get(o, "role"), *due = td_json_get(o, "due_ns");
     const struct td_answer *a = &s->answer;
     cJSON *extra = cJSON_CreateObject();
 

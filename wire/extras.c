@@ -62,7 +62,8 @@ void td_extras_check_answer(struct td_extras *e, const struct td_api_server *s,
     check_field(e, s, x, TD_FIELD_USAGE, usage, "accepted, but not answered");
     check_field(e, s, x, TD_FIELD_SALT, true, NULL); /* nothing in an answer shows it */
     set_bool(e, "token_ids", x->token_ids != NULL, "no id in the answer");
-    set_bool(e, "token_ids_complete", x->ids_complete, x->token_ids ? "ids and the count of tokens differ" : "no id in the answer");
+    set_bool(e, "token_ids_complete", x->ids_complete,
+             x->token_ids ? "ids and the count of tokens differ" : "no id in the answer");
     set_bool(e, "prompt_token_ids", x->n_prompt_ids > 0, "not in the answer");
     set_bool(e, "logprobs", x->logprobs != NULL, "not in the answer");
     set_bool(e, "usage", usage, "not in the answer");

@@ -50,7 +50,9 @@ static void read_sample(struct td_metrics *m, const char *s, size_t n)
     value = strtod(number, &end);
     if (end == number)
         return;
-    if (len > TD_METRICS_MAX_KEY || td_array_grow(&m->v, m->n, &m->cap, sizeof *m->v, TD_METRICS_MAX) || !(m->v[m->n].key = strndup(s, len))) {
+    if (len > TD_METRICS_MAX_KEY ||
+        td_array_grow(&m->v, m->n, &m->cap, sizeof *m->v, TD_METRICS_MAX) ||
+        !(m->v[m->n].key = strndup(s, len))) {
         m->dropped++;
         return;
     }

@@ -1,8 +1,9 @@
 /* metrics.h - read a server's /metrics, and find what changed during a phase.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Format: https://prometheus.io/docs/instrumenting/exposition_formats: `name{label="value",...} number [time]` a line; # comments.
- * Only samples of the engine itself are read: names that begin with vllm:, llamacpp: or sglang:. */
+ * Format: https://prometheus.io/docs/instrumenting/exposition_formats: `name{label="value",...}
+ * number [time]` a line; # comments. Only samples of the engine itself are read: names that begin
+ * with vllm:, llamacpp: or sglang:. */
 #ifndef TD_WIRE_METRICS_H
 #define TD_WIRE_METRICS_H
 

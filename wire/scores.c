@@ -70,8 +70,10 @@ static int make_text(const struct td_exchange *x, struct td_scores_text *t, stru
 {
     int32_t room = TD_SCORES_MAX_TOKENS - x->n_prompt_ids, answer = x->n_tokens < room ? x->n_tokens : room;
 
-    *t = (struct td_scores_text){.prompt_id = strdup(x->prompt_id ? x->prompt_id : ""), .category = strdup(x->category ? x->category : ""),
-                                 .n = x->n_prompt_ids + answer, .from = x->n_prompt_ids};
+    *t = (struct td_scores_text){.prompt_id = strdup(x->prompt_id ? x->prompt_id : ""),
+                                 .category = strdup(x->category ? x->category : ""),
+                                 .n = x->n_prompt_ids + answer,
+                                 .from = x->n_prompt_ids};
     t->ids = malloc((size_t)t->n * sizeof *t->ids);
     if (!t->prompt_id || !t->category || !t->ids) {
         text_release(t);
@@ -180,9 +182,16 @@ static int plan_text(const struct td_scores_text *t, const struct td_api_server 
     int32_t n = server->max_model_len > 0 && t->n > room ? (int32_t)room : t->n;
     char path_vllm[] = "/v1/completions", path_sglang[] = "/generate", role[] = TD_SCORES_ROLE;
     struct td_buf body = TD_BUF_INIT(MAX_BODY);
-    struct td_plan_item it = {.prompt_id = t->prompt_id, .category = t->category, .path = vllm ? path_vllm : path_sglang, .role = role,
-                              .repeat = pass, .concurrency = pass ? TD_SCORES_TOGETHER : 1, .scored_from = t->from,
-                              .phase = TD_PHASE_WARMUP, .group = group, .at_ns = -1};
+    struct td_plan_item it = {.prompt_id = t->prompt_id,
+                              .category = t->category,
+                              .path = vllm ? path_vllm : path_sglang,
+                              .role = role,
+                              .repeat = pass,
+                              .concurrency = pass ? TD_SCORES_TOGETHER : 1,
+                              .scored_from = t->from,
+                              .phase = TD_PHASE_WARMUP,
+                              .group = group,
+                              .at_ns = -1};
     struct td_jw w;
     int rc;
 
@@ -200,7 +209,8 @@ static int plan_text(const struct td_scores_text *t, const struct td_api_server 
     return rc;
 }
 
-int td_scores_ask(struct td_scores *s, const struct td_api_server *server, td_scores_send_fn *send, void *arg, struct td_error *err)
+int td_scores_ask(struct td_scores *s, const struct td_api_server *server, td_scores_send_fn *send,
+                  void *arg, struct td_error *err)
 {
     struct td_plan plan = TD_PLAN_INIT;
     int64_t group = 0;
@@ -241,9 +251,18 @@ static int plan_text_again(const struct td_exchange *x, struct td_plan *plan, st
     cJSON *body = cJSON_Duplicate(x->request, true), *ids = cJSON_CreateIntArray(x->prompt_ids, x->n_prompt_ids);
     struct td_buf text = TD_BUF_INIT(MAX_BODY);
     char role[] = TD_SCORES_ROLE;
-    struct td_plan_item it = {.prompt_id = x->prompt_id, .category = x->category, .api = x->api, .method = x->method, .path = x->path,
-                              .role = role, .repeat = x->repeat, .concurrency = x->concurrency, .scored_from = x->scored_from,
-                              .phase = TD_PHASE_WARMUP, .group = td_json_get_i64(x->extra, "group", td_plan_next_group(plan)), .at_ns = -1};
+    struct td_plan_item it = {.prompt_id = x->prompt_id,
+                              .category = x->category,
+                              .api = x->api,
+                              .method = x->method,
+                              .path = x->path,
+                              .role = role,
+                              .repeat = x->repeat,
+                              .concurrency = x->concurrency,
+                              .scored_from = x->scored_from,
+                              .phase = TD_PHASE_WARMUP,
+                              .group = td_json_get_i64(x->extra, "group", td_plan_next_group(plan)),
+                              .at_ns = -1};
     struct td_jw w;
     int rc;
 
@@ -286,7 +305,9 @@ void td_scores_extra(const struct td_scores *s, const struct td_api_server *serv
     if (!s->max_texts)
         return;
     if (!is_offered(server))
-        td_extras_set(e, "prompt_logprobs", "no", "this API does not offer them: answers are compared up to their first fork only");
+        td_extras_set(
+            e, "prompt_logprobs", "no",
+            "this API does not offer them: answers are compared up to their first fork only");
     else if (s->count[TD_SCORED_REFUSED])
         td_extras_set(e, "prompt_logprobs", "refused", s->why);
     else if (s->count[TD_SCORED]) {
@@ -296,6 +317,9 @@ void td_scores_extra(const struct td_scores *s, const struct td_api_server *serv
             snprintf(why, sizeof why, "not of %lld prompts of %d tokens and more", (long long)s->too_long, TD_SCORES_MAX_TOKENS);
         td_extras_set(e, "prompt_logprobs", "yes", why);
     } else {
-        td_extras_set(e, "prompt_logprobs", "no", *s->why ? s->why : s->without_ids ? "answers or prompts come without token ids" : "nothing to ask for");
+        td_extras_set(e, "prompt_logprobs", "no",
+                      *s->why          ? s->why
+                      : s->without_ids ? "answers or prompts come without token ids"
+                                       : "nothing to ask for");
     }
 }

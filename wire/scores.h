@@ -63,7 +63,8 @@ int td_scores_add(struct td_scores *s, const struct td_exchange *x, struct td_er
 /* Send a plan. Every exchange goes to td_scores_add() before the function returns. */
 typedef int td_scores_send_fn(void *arg, const struct td_plan *plan, struct td_error *err);
 /* Have the texts scored: one first, the others unless it was refused. */
-int td_scores_ask(struct td_scores *s, const struct td_api_server *server, td_scores_send_fn *send, void *arg, struct td_error *err);
+int td_scores_ask(struct td_scores *s, const struct td_api_server *server, td_scores_send_fn *send,
+                  void *arg, struct td_error *err);
 /* Plan what a recording asked for and got: the same texts, passes and groups.
  *   xs : [n] exchanges of the recording */
 int td_scores_plan_again(const struct td_exchange *xs, size_t n, struct td_plan *plan, struct td_error *err);

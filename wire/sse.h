@@ -1,8 +1,9 @@
 /* sse.h - parse server-sent events from bytes that come in any pieces.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Lines end with LF, CRLF or CR; an event ends with a blank line (https://html.spec.whatwg.org/multipage/server-sent-events.html).
- * Several "data:" lines of one event are joined by "\n". Comments and unknown fields are skipped. One addition: llama.cpp's
+ * Lines end with LF, CRLF or CR; an event ends with a blank line
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html). Several "data:" lines of one
+ * event are joined by "\n". Comments and unknown fields are skipped. One addition: llama.cpp's
  * "error: {…}" line makes the event an error. */
 #ifndef TD_WIRE_SSE_H
 #define TD_WIRE_SSE_H

@@ -192,8 +192,11 @@ static int find_builtin(const char *name, char *path, size_t n, struct td_error 
         if (td_fs_exists(path))
             return TD_OK;
     }
-    return rc ? rc : td_fail(err, TD_ENOTFOUND, "the built-in suite \"%s\" is not installed beside %s; give a file: --suite FILE.jsonl",
-                             name, self);
+    return rc ? rc
+              : td_fail(err, TD_ENOTFOUND,
+                        "the built-in suite \"%s\" is not installed beside %s; give a file: "
+                        "--suite FILE.jsonl",
+                        name, self);
 }
 
 static void plain_name(const char *path, char *out, size_t n)
@@ -218,7 +221,10 @@ int td_suite_load(const char *name, struct td_suite *out, struct td_error *err)
     if (builtin)
         rc = find_builtin(name, path, sizeof path, err);
     else if (!td_fs_exists(name))
-        rc = td_fail(err, TD_EINVAL, "no suite \"%s\": the built-in ones are quick and full, anything else is a file of JSON lines", name);
+        rc = td_fail(err, TD_EINVAL,
+                     "no suite \"%s\": the built-in ones are quick and full, anything else is a "
+                     "file of JSON lines",
+                     name);
     else
         snprintf(path, sizeof path, "%s", name);
     if (!rc)

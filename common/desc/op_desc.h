@@ -1,16 +1,19 @@
-/* op_desc.h - how an op is described: the limits that hold everywhere, and the parts that have one layout everywhere.
- * SPDX-License-Identifier: Apache-2.0
+/* op_desc.h - how an op is described: the limits that hold everywhere, and the parts that have one
+ * layout everywhere. SPDX-License-Identifier: Apache-2.0
  *
- * An op passes through six places: the tap (tap.h), its records in shared memory (tap_proto.h), the recorder's reader, the fixture
- * (format/records.h), an op in memory (kernels/ops/op.h) and the child protocol (replayer/proto.h); the differ reads the fixture's.
- * They all use the limits of this file, so that none has to cut what another one let pass. What exceeds a limit is refused with a
- * sentence that names the op and the limit; nothing is shortened or left out.
+ * An op passes through six places: the tap (tap.h), its records in shared memory (tap_proto.h), the
+ * recorder's reader, the fixture (format/records.h), an op in memory (kernels/ops/op.h) and the
+ * child protocol (replayer/proto.h); the differ reads the fixture's. They all use the limits of
+ * this file, so that none has to cut what another one let pass. What exceeds a limit is refused
+ * with a sentence that names the op and the limit; nothing is shortened or left out.
  *
- * The tap, which links nothing of common/, includes this file: it includes <stdint.h> alone and declares no functions.
+ * The tap, which links nothing of common/, includes this file: it includes <stdint.h> alone and
+ * declares no functions.
  *
- * There is no struct for a tensor here. Each place adds its own and stores the strings its own way: a borrowed view without copies in
- * the tap's hot path, a record with the bytes that follow it, a record with its content address and JSON reference in the fixture, an
- * element type and a pointer in memory, offsets in the arena. All of them take their sizes from here. */
+ * There is no struct for a tensor here. Each place adds its own and stores the strings its own way:
+ * a borrowed view without copies in the tap's hot path, a record with the bytes that follow it, a
+ * record with its content address and JSON reference in the fixture, an element type and a pointer
+ * in memory, offsets in the arena. All of them take their sizes from here. */
 #ifndef TD_COMMON_DESC_OP_DESC_H
 #define TD_COMMON_DESC_OP_DESC_H
 

@@ -1,7 +1,8 @@
-/* unordered.h - the blocks of K are added in an order that changes from call to call; each order is as good as any other.
- * SPDX-License-Identifier: Apache-2.0
+/* unordered.h - the blocks of K are added in an order that changes from call to call; each order is
+ * as good as any other. SPDX-License-Identifier: Apache-2.0
  *
- * As partial sums that blocks of a GPU add atomically, here in fp32: about one f16 output in a thousand changes by its last bit. */
+ * As partial sums that blocks of a GPU add atomically, here in fp32: about one f16 output in a
+ * thousand changes by its last bit. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -16,7 +16,15 @@
 #include "common/buf.h"
 #include "common/error.h"
 
-enum td_fault_kind { TD_FAULT_NONE, TD_FAULT_HTTP500, TD_FAULT_GARBAGE, TD_FAULT_NUL_TEXT, TD_FAULT_CUT, TD_FAULT_DIE, TD_FAULT_SLOW };
+enum td_fault_kind {
+    TD_FAULT_NONE,
+    TD_FAULT_HTTP500,
+    TD_FAULT_GARBAGE,
+    TD_FAULT_NUL_TEXT,
+    TD_FAULT_CUT,
+    TD_FAULT_DIE,
+    TD_FAULT_SLOW
+};
 
 struct td_fault {
     enum td_fault_kind kind;

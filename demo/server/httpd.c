@@ -108,7 +108,9 @@ void td_call_reply(struct td_call *c, int status, const char *content_type, cons
     struct MHD_Response *r = NULL;
 
     if (!body || !body->failed)
-        r = MHD_create_response_from_buffer(body ? body->len : 0, body && body->len ? body->data : (void *)"", MHD_RESPMEM_MUST_COPY);
+        r = MHD_create_response_from_buffer(body ? body->len : 0,
+                                            body && body->len ? body->data : (void *)"",
+                                            MHD_RESPMEM_MUST_COPY);
     if (r)
         add_headers(c, r, content_type);
     queue_answer(c, status, r);
@@ -213,8 +215,9 @@ static void end_call(void *cls, struct MHD_Connection *connection, void **slot, 
     *slot = NULL;
 }
 
-static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *url, const char *method, const char *version,
-                              const char *data, size_t *size, void **slot)
+static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *data,
+                              size_t *size, void **slot)
 {
     struct td_httpd *h = cls;
     struct td_call *c = *slot;
@@ -284,11 +287,15 @@ int td_httpd_open(struct td_httpd **out, const char *host, int *port, td_httpd_h
         free(h);
         return fd;
     }
-    h->daemon = MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, h,
-                                 MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-                                 MHD_OPTION_URI_LOG_CALLBACK, begin_call, NULL, MHD_OPTION_NOTIFY_COMPLETED, end_call, NULL,
-                                 MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK, MHD_OPTION_END);
+    h->daemon = MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
+                                     MHD_USE_POLL | MHD_USE_ERROR_LOG,
+                                 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, log_mhd,
+                                 NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_URI_LOG_CALLBACK,
+                                 begin_call, NULL, MHD_OPTION_NOTIFY_COMPLETED, end_call, NULL,
+                                 MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,
+                                 MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
+                                 MHD_OPTION_THREAD_STACK_SIZE, THREAD_STACK, MHD_OPTION_END);
     if (!h->daemon) {
         close(fd);
         free(h);

@@ -31,7 +31,8 @@ typedef int td_httpd_source(void *state, struct td_buf *out);
 
 struct td_httpd;
 /* port 0 takes any; *port is the real one. host: a name or an address. */
-int td_httpd_open(struct td_httpd **out, const char *host, int *port, td_httpd_handler *handler, void *user, struct td_error *err);
+int td_httpd_open(struct td_httpd **out, const char *host, int *port, td_httpd_handler *handler,
+                  void *user, struct td_error *err);
 /* Wait for the threads of all connections. Whatever their handlers wait for must have ended
  * before. */
 void td_httpd_close(struct td_httpd *h);

@@ -46,16 +46,28 @@ static int run_gemm(struct td_llama *m, int l, enum td_llama_linear which, const
                     int rows, struct td_error *err)
 {
     const struct td_gptq_weight *w = m->layer[l].linear[which];
-    const struct td_gptq_gemm_args args = {
-        .struct_size = sizeof args, .m = rows, .n = (int32_t)w->n, .k = (int32_t)w->k, .bits = w->bits, .group_size = w->group_size,
-        .zero_offset = w->zero_offset, .a = a, .lda = w->k, .qweight = w->qweight, .qzeros = w->qzeros, .scales = w->scales,
-        .g_idx = w->g_idx, .c = m->c[which], .ldc = w->n};
+    const struct td_gptq_gemm_args args = {.struct_size = sizeof args,
+                                           .m = rows,
+                                           .n = (int32_t)w->n,
+                                           .k = (int32_t)w->k,
+                                           .bits = w->bits,
+                                           .group_size = w->group_size,
+                                           .zero_offset = w->zero_offset,
+                                           .a = a,
+                                           .lda = w->k,
+                                           .qweight = w->qweight,
+                                           .qzeros = w->qzeros,
+                                           .scales = w->scales,
+                                           .g_idx = w->g_idx,
+                                           .c = m->c[which],
+                                           .ldc = w->n};
     int status = td_gptq_gemm(&args);
 
     m->n_gemms++;
     if (status != TD_KERNEL_OK)
-        return td_fail(err, TD_EUNSUPPORTED, "td_gptq_gemm (%s) answered %d for layer %d, linear %d, m=%d n=%d k=%d", td_kernels_build(), status,
-                       l, (int)which, rows, (int)w->n, (int)w->k);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "td_gptq_gemm (%s) answered %d for layer %d, linear %d, m=%d n=%d k=%d",
+                       td_kernels_build(), status, l, (int)which, rows, (int)w->n, (int)w->k);
     return TD_OK;
 }
 
@@ -133,7 +145,8 @@ static float softmax_in_place(float *s, int n)
 static void attend_head(struct td_llama *m, int l, const struct td_llama_row *row, int h, const float *q, float *out)
 {
     int dim = m->cfg.head_dim, kv_head = h / (m->cfg.num_heads / m->cfg.num_kv_heads), n = row->position + 1;
-    size_t stride = (size_t)m->cfg.num_kv_heads * (size_t)dim, at = cache_offset(m, row->slot, l, 0) + (size_t)kv_head * (size_t)dim;
+    size_t stride = (size_t)m->cfg.num_kv_heads * (size_t)dim,
+           at = cache_offset(m, row->slot, l, 0) + (size_t)kv_head * (size_t)dim;
     float scale = 1.0f / sqrtf((float)dim), sum;
 
     for (int p = 0; p < n; p++)

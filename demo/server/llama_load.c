@@ -9,7 +9,8 @@
 #include "model/dtype.h"
 
 static const char *const linear_name[TD_LIN_COUNT] = {
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"};
+    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+    "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
 
 /* 64-byte aligned, not cleared; NULL for out of memory. Freed with free(). */
 static void *alloc_array(size_t count, size_t size)
@@ -29,7 +30,8 @@ static int load_f32(const struct td_llama *m, const char *name, int64_t d0, int6
     int rc;
 
     if (t && t->dtype != TD_DT_F16 && t->dtype != TD_DT_BF16 && t->dtype != TD_DT_F32)
-        return td_fail(err, TD_EUNSUPPORTED, "%s: %s is of type %s; F16, BF16 and F32 are read", m->ck->path, name, t->dtype_name);
+        return td_fail(err, TD_EUNSUPPORTED, "%s: %s is of type %s; F16, BF16 and F32 are read",
+                       m->ck->path, name, t->dtype_name);
     rc = td_safetensors_require(m->ck->tensors, name, t ? t->dtype : TD_DT_F16, d0, d1, &t, err);
     if (rc)
         return rc;
@@ -46,14 +48,21 @@ static int check_config(const struct td_llama *m, struct td_error *err)
     const struct td_checkpoint_config *c = &m->cfg;
 
     if (strcmp(c->model_type, "llama") != 0)
-        return td_fail(err, TD_EUNSUPPORTED, "%s: model_type is \"%s\"; the demo server runs \"llama\" only", m->ck->path, c->model_type);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "%s: model_type is \"%s\"; the demo server runs \"llama\" only", m->ck->path,
+                       c->model_type);
     if (!m->ck->quant.present)
-        return td_fail(err, TD_EUNSUPPORTED, "%s: not a GPTQ checkpoint (no quantization_config with quant_method gptq)", m->ck->path);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "%s: not a GPTQ checkpoint (no quantization_config with quant_method gptq)",
+                       m->ck->path);
     if (c->num_heads < 1 || c->num_kv_heads < 1 || c->num_heads % c->num_kv_heads || c->head_dim < 2 || c->head_dim % 2)
-        return td_fail(err, TD_EUNSUPPORTED, "%s: %d heads, %d key-value heads of size %d do not fit together", m->ck->path, c->num_heads,
-                       c->num_kv_heads, c->head_dim);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "%s: %d heads, %d key-value heads of size %d do not fit together",
+                       m->ck->path, c->num_heads, c->num_kv_heads, c->head_dim);
     if (c->max_position < 2 || c->max_position > 1 << 17)
-        return td_fail(err, TD_EUNSUPPORTED, "%s: max_position_embeddings is %d; 2 to %d are possible", m->ck->path, c->max_position, 1 << 17);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "%s: max_position_embeddings is %d; 2 to %d are possible", m->ck->path,
+                       c->max_position, 1 << 17);
     return TD_OK;
 }
 
@@ -67,10 +76,14 @@ static int load_linear(struct td_llama *m, int l, enum td_llama_linear which, in
     if (!w)
         return td_fail(err, TD_ENOTFOUND, "%s: there is no %s.qweight", m->ck->path, name);
     if (w->awq)
-        return td_fail(err, TD_EUNSUPPORTED, "%s: %s is in AWQ's packing; the demo server computes with GPTQ weights", m->ck->path, name);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "%s: %s is in AWQ's packing; the demo server computes with GPTQ weights",
+                       m->ck->path, name);
     if (w->k != k || w->n != n)
-        return td_fail(err, TD_EINVAL, "%s: %s is %lld x %lld (inputs x outputs), config.json wants %lld x %lld", m->ck->path, name,
-                       (long long)w->k, (long long)w->n, (long long)k, (long long)n);
+        return td_fail(err, TD_EINVAL,
+                       "%s: %s is %lld x %lld (inputs x outputs), config.json wants %lld x %lld",
+                       m->ck->path, name, (long long)w->k, (long long)w->n, (long long)k,
+                       (long long)n);
     m->layer[l].linear[which] = w;
     return TD_OK;
 }
@@ -79,8 +92,13 @@ static int load_layer(struct td_llama *m, int l, struct td_error *err)
 {
     const struct td_checkpoint_config *c = &m->cfg;
     int64_t hidden = c->hidden_size, q = (int64_t)c->num_heads * c->head_dim, kv = (int64_t)c->num_kv_heads * c->head_dim;
-    const int64_t shape[TD_LIN_COUNT][2] = {{hidden, q}, {hidden, kv}, {hidden, kv}, {q, hidden},
-                                            {hidden, c->intermediate_size}, {hidden, c->intermediate_size}, {c->intermediate_size, hidden}};
+    const int64_t shape[TD_LIN_COUNT][2] = {{hidden, q},
+                                            {hidden, kv},
+                                            {hidden, kv},
+                                            {q, hidden},
+                                            {hidden, c->intermediate_size},
+                                            {hidden, c->intermediate_size},
+                                            {c->intermediate_size, hidden}};
     char name[96];
     int rc = TD_OK;
 

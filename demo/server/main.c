@@ -51,8 +51,9 @@ static int load_server(struct td_server *s, const struct options *o, struct td_e
     if (rc)
         return rc;
     if (td_tokenizer_size(s->tokenizer) != s->llama->cfg.vocab_size)
-        return td_fail(err, TD_EINVAL, "%s: tokenizer.json has %d tokens, config.json a vocabulary of %d", o->model, td_tokenizer_size(s->tokenizer),
-                       s->llama->cfg.vocab_size);
+        return td_fail(err, TD_EINVAL,
+                       "%s: tokenizer.json has %d tokens, config.json a vocabulary of %d", o->model,
+                       td_tokenizer_size(s->tokenizer), s->llama->cfg.vocab_size);
     s->model = (struct td_request_model){.tokenizer = s->tokenizer, .name = o->name ? o->name : o->model,
                                          .context = s->llama->cfg.max_position, .vocab = s->llama->cfg.vocab_size};
     return td_engine_open(&s->engine, s->llama, &s->metrics, td_fault_pause_ms(&s->fault), err);
@@ -148,15 +149,19 @@ int main(int argc, char **argv)
          .help =
              "for tests: http500, garbage, nul-text, cut, die, slow:MS (see demo/server/fault.h)"},
         {0}};
-    struct td_args args = {.program = "demo-server",
-                           .usage = "demo-server --model DIR [options]",
-                           .about = "A small server that speaks vLLM's API on the CPU: something real to record.\n"
-                                    "Its linear layers are calls of td_gptq_gemm in libtdkernels.so: with LD_LIBRARY_PATH\n"
-                                    "another libtdkernels.so is loaded, and that is another build.",
-                           .table = table,
-                           .examples = "  demo-server --model demo/checkpoints/gptq4 --port 8000 --served-model-name tiny\n"
-                                       "  LD_LIBRARY_PATH=lib/bugs/column_tail demo-server --model demo/checkpoints/gptq4 --port 0\n"
-                                       "  demo-server --model demo/checkpoints/gptq4 --fault cut:5\n"};
+    struct td_args args = {
+        .program = "demo-server",
+        .usage = "demo-server --model DIR [options]",
+        .about =
+            "A small server that speaks vLLM's API on the CPU: something real to record.\n"
+            "Its linear layers are calls of td_gptq_gemm in libtdkernels.so: with LD_LIBRARY_PATH\n"
+            "another libtdkernels.so is loaded, and that is another build.",
+        .table = table,
+        .examples =
+            "  demo-server --model demo/checkpoints/gptq4 --port 8000 --served-model-name tiny\n"
+            "  LD_LIBRARY_PATH=lib/bugs/column_tail demo-server --model demo/checkpoints/gptq4 "
+            "--port 0\n"
+            "  demo-server --model demo/checkpoints/gptq4 --fault cut:5\n"};
     struct td_server server = {0};
     struct td_error err = {0};
     int rc;

@@ -393,7 +393,8 @@ bool td_reply_complete(struct td_reply *r, const struct td_token *tokens, int n,
 {
     struct td_jw w;
 
-    if ((r->request->n_logprobs >= 0 && any_nan(tokens, n)) || (r->prompt_scores && any_nan(r->prompt_scores, r->request->n_prompt)))
+    if ((r->request->n_logprobs >= 0 && any_nan(tokens, n)) ||
+        (r->prompt_scores && any_nan(r->prompt_scores, r->request->n_prompt)))
         return td_server_error_set(e, 400, NULL,
                                    "Out of range float values are not JSON compliant: nan");
     r->n_tokens = n;

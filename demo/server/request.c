@@ -95,9 +95,22 @@ static bool is_empty(const cJSON *v)
 
 static bool refuse_unsupported(const cJSON *root, struct td_server_error *e)
 {
-    static const char *const empty[] = {"stop", "stop_token_ids", "echo", "suffix", "logit_bias", "allowed_token_ids", "bad_words", "min_p",
-                                        "presence_penalty", "frequency_penalty", "tools", "use_beam_search",
-                                        "structured_outputs", "logprob_token_ids", "repetition_detection", "prompt_embeds"};
+    static const char *const empty[] = {"stop",
+                                        "stop_token_ids",
+                                        "echo",
+                                        "suffix",
+                                        "logit_bias",
+                                        "allowed_token_ids",
+                                        "bad_words",
+                                        "min_p",
+                                        "presence_penalty",
+                                        "frequency_penalty",
+                                        "tools",
+                                        "use_beam_search",
+                                        "structured_outputs",
+                                        "logprob_token_ids",
+                                        "repetition_detection",
+                                        "prompt_embeds"};
     static const char *const one[] = {"n", "best_of", "repetition_penalty", "length_penalty"};
 
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
@@ -330,7 +343,8 @@ static bool read_stream(struct td_request *r, const cJSON *root, struct td_serve
     if (!r->stream && options && !cJSON_IsNull(options))
         return td_server_error_set(e, 400, "stream_options",
                                    "Stream options can only be defined when `stream=True`.");
-    return read_bool(options, "include_usage", &r->include_usage, e) && read_bool(options, "continuous_usage_stats", &r->continuous_usage, e);
+    return read_bool(options, "include_usage", &r->include_usage, e) &&
+           read_bool(options, "continuous_usage_stats", &r->continuous_usage, e);
 }
 
 static bool read_length(struct td_request *r, const cJSON *root,
@@ -338,17 +352,21 @@ static bool read_length(struct td_request *r, const cJSON *root,
 {
     int room = model->context - r->n_prompt, asked = 0;
 
-    if (!read_int(root, "max_tokens", 1, INT32_MAX, &asked, e) || (r->chat && !read_int(root, "max_completion_tokens", 1, INT32_MAX, &asked, e)) ||
+    if (!read_int(root, "max_tokens", 1, INT32_MAX, &asked, e) ||
+        (r->chat && !read_int(root, "max_completion_tokens", 1, INT32_MAX, &asked, e)) ||
         !read_int(root, "min_tokens", 0, INT32_MAX, &r->min_tokens, e))
         return false;
     if (r->n_prompt == 0)
         return td_server_error_set(e, 400, "prompt", "The decoder prompt cannot be empty");
     if (room < 1 || asked > room)
         return td_server_error_set(e, 400, "input_tokens",
-                           "This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains at "
-                           "least %d input tokens, for a total of at least %lld tokens. Please reduce the length of the input prompt or the number "
-                           "of requested output tokens.",
-                           model->context, asked, r->n_prompt, (long long)r->n_prompt + asked);
+                                   "This model's maximum context length is %d tokens. However, you "
+                                   "requested %d output tokens and your prompt contains at "
+                                   "least %d input tokens, for a total of at least %lld tokens. "
+                                   "Please reduce the length of the input prompt or the number "
+                                   "of requested output tokens.",
+                                   model->context, asked, r->n_prompt,
+                                   (long long)r->n_prompt + asked);
     r->max_tokens = asked ? asked : r->chat || room < 16 ? room : 16;
     if (r->min_tokens > r->max_tokens)
         return td_server_error_set(
@@ -363,7 +381,8 @@ static bool read_fields(struct td_request *r, const cJSON *root,
     if (!refuse_unsupported(root, e) || !read_stream(r, root, e) || !read_logprobs(r, root, e) ||
         !read_prompt_logprobs(r, root, e) || !read_sampling(&r->sampling, root, e) ||
         !read_bool(root, "return_token_ids", &r->return_token_ids, e) ||
-        !read_bool(root, "return_tokens_as_token_ids", &r->tokens_as_ids, e) || !read_bool(root, "ignore_eos", &r->ignore_eos, e) ||
+        !read_bool(root, "return_tokens_as_token_ids", &r->tokens_as_ids, e) ||
+        !read_bool(root, "ignore_eos", &r->ignore_eos, e) ||
         !read_bool(root, "skip_special_tokens", &r->skip_special, e))
         return false;
     r->n_prompt = td_request_prompt(model, root, r->chat, &r->prompt, e);

@@ -9,7 +9,10 @@
 
 static const char *error_type(int status)
 {
-    return status == 404 ? "NotFoundError" : status == 501 ? "NotImplementedError" : status >= 500 ? "InternalServerError" : "BadRequestError";
+    return status == 404   ? "NotFoundError"
+           : status == 501 ? "NotImplementedError"
+           : status >= 500 ? "InternalServerError"
+                           : "BadRequestError";
 }
 
 bool td_server_error_set(struct td_server_error *e, int status, const char *param, const char *fmt, ...)

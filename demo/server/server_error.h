@@ -16,7 +16,8 @@ struct td_server_error {
     char message[400];
 };
 /* Fill *e unless it is filled already; returns false, so that a check can end with it. */
-bool td_server_error_set(struct td_server_error *e, int status, const char *param, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool td_server_error_set(struct td_server_error *e, int status, const char *param, const char *fmt,
+                         ...) __attribute__((format(printf, 4, 5)));
 void td_server_error_render(const struct td_server_error *e, struct td_buf *out);
 /* Write it and send it. */
 void td_server_error_reply(const struct td_server_error *e, struct td_call *call);

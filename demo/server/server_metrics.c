@@ -131,7 +131,8 @@ void td_server_metrics_render(struct td_server_metrics *m, const char *model, st
     add_sample(out, "generation_tokens_total", NULL, NULL, model, (double)m->generation_tokens);
     add_head(out, "request_success_total", "Count of successfully processed requests.", "counter");
     for (int f = TD_FINISH_STOP; f < TD_FINISH_COUNT; f++)
-        add_sample(out, "request_success_total", "finished_reason", td_finish_name((enum td_finish)f), model, (double)m->finished[f]);
+        add_sample(out, "request_success_total", "finished_reason",
+                   td_finish_name((enum td_finish)f), model, (double)m->finished[f]);
     for (int i = 0; i < TD_TIME_COUNT; i++)
         add_histogram(out, &spec[i], &m->time[i], model);
     pthread_mutex_unlock(&m->lock);

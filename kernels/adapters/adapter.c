@@ -14,7 +14,8 @@ int td_gpu_field_at(const struct td_gpu_adapter *adapter, const char *name)
     return -1;
 }
 
-bool td_gpu_values_read(const struct td_gpu_adapter *adapter, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
+bool td_gpu_values_read(const struct td_gpu_adapter *adapter, const struct td_gpu_param *params,
+                        void *const *kernel_params, const void *block, size_t block_bytes,
                         struct td_gpu_values *v)
 {
     int i;

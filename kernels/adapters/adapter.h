@@ -57,11 +57,14 @@ struct td_gpu_operand {
 /* What one launch computes. All strings are static. */
 struct td_gpu_work {
     const struct td_gpu_adapter *adapter;
-    int64_t m, n, k;               /* rows of this launch; the op may have more (joined: equal weights, a and c go on where these end) */
-    int bits, group_size, zero_offset, act_order; /* 0 where a kind has no such thing; zero_offset 1: zero points are stored less one */
+    int64_t m, n, k; /* rows of this launch; the op may have more (joined: equal weights, a and c go
+                        on where these end) */
+    int bits, group_size, zero_offset, act_order; /* 0 where a kind has no such thing; zero_offset
+                                                     1: zero points are stored less one */
     struct td_gpu_operand op[TD_GPU_OPERANDS];
     int n_op;
-    const char *rounding;          /* what the kernel rounds before it multiplies, as docs/format.md names it ("weight-f16"); NULL: nothing */
+    const char *rounding; /* what the kernel rounds before it multiplies, as docs/format.md names it
+                             ("weight-f16"); NULL: nothing */
 };
 
 struct td_gpu_values {             /* the parameters of one launch, by field of the adapter */
@@ -94,7 +97,8 @@ int td_gpu_field_at(const struct td_gpu_adapter *adapter, const char *name);
 
 /* Read the values from kernelParams (a pointer to each parameter), or, if that is NULL, from a parameter
  * block of block_bytes. Reads exactly the bytes of the parameters. False: the block is too short. */
-bool td_gpu_values_read(const struct td_gpu_adapter *adapter, const struct td_gpu_param *params, void *const *kernel_params, const void *block, size_t block_bytes,
+bool td_gpu_values_read(const struct td_gpu_adapter *adapter, const struct td_gpu_param *params,
+                        void *const *kernel_params, const void *block, size_t block_bytes,
                         struct td_gpu_values *v);
 /* Call the adapter's read, with the checks that hold for every kernel: sizes are positive, and small
  * enough that nothing overflows. False: the values are not a launch. */

@@ -10,8 +10,10 @@
 #include "kernels/adapters/adapter_read.h"
 #include "kernels/gpucode/mangled.h"
 
-/* a [m, k], rows lda apart, qweight [k / 16, n * bits / 2], scales [groups, n], bias [n], qzeros [groups, n * bits / 32], g_idx [k], c [m, n] */
-static bool read_marlin(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, const char *dtype, struct td_gpu_work *w)
+/* a [m, k], rows lda apart, qweight [k / 16, n * bits / 2], scales [groups, n], bias [n], qzeros
+ * [groups, n * bits / 32], g_idx [k], c [m, n] */
+static bool read_marlin(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v,
+                        const char *dtype, struct td_gpu_work *w)
 {
     int64_t groups = (int32_t)td_gpu_value(adapter, v, "groups"), lda = (int32_t)td_gpu_value(adapter, v, "lda");
 
@@ -19,7 +21,8 @@ static bool read_marlin(const struct td_gpu_adapter *adapter, const struct td_gp
     w->n = (int32_t)td_gpu_value(adapter, v, "n");
     w->k = (int32_t)td_gpu_value(adapter, v, "k");
     w->bits = adapter->bits;
-    if (!td_gpu_is_size(w->n) || !td_gpu_is_size(w->k) || !td_gpu_is_size(groups) || !td_gpu_is_size(lda) || w->k % groups || w->k % 16 || w->n % 64 || lda < w->k)
+    if (!td_gpu_is_size(w->n) || !td_gpu_is_size(w->k) || !td_gpu_is_size(groups) ||
+        !td_gpu_is_size(lda) || w->k % groups || w->k % 16 || w->n % 64 || lda < w->k)
         return false;
     w->group_size = (int)(w->k / groups);
     w->act_order = td_gpu_field_at(adapter, "g_idx") >= 0;
@@ -48,26 +51,46 @@ static bool read_marlin_bf16(const struct td_gpu_adapter *adapter, const struct 
 }
 
 #define UNUSED {"unused", 8, TD_GPU_SCALAR}
-#define MARLIN(zp, g_idx) {"a", 8, TD_GPU_IN}, {"qweight", 8, TD_GPU_WEIGHT}, {"c", 8, TD_GPU_OUT}, {"c_tmp", 8, TD_GPU_SCRATCH}, {"bias", 8, TD_GPU_WEIGHT}, \
-                          UNUSED, {"scales", 8, TD_GPU_WEIGHT}, UNUSED, zp, g_idx, {"groups", 4, TD_GPU_SCALAR}, {"m", 4, TD_GPU_SCALAR}, {"n", 4, TD_GPU_SCALAR}, \
-                          {"k", 4, TD_GPU_SCALAR}, {"lda", 4, TD_GPU_SCALAR}, {"locks", 8, TD_GPU_ZEROED}, {"has_bias", 1, TD_GPU_SCALAR}, \
-                          {"use_atomic_add", 1, TD_GPU_SCALAR}, {"use_fp32_reduce", 1, TD_GPU_SCALAR}, {"max_shared_mem", 4, TD_GPU_SCALAR}
+#define MARLIN(zp, g_idx)                                                                          \
+    {"a", 8, TD_GPU_IN}, {"qweight", 8, TD_GPU_WEIGHT}, {"c", 8, TD_GPU_OUT},                      \
+        {"c_tmp", 8, TD_GPU_SCRATCH}, {"bias", 8, TD_GPU_WEIGHT}, UNUSED,                          \
+        {"scales", 8, TD_GPU_WEIGHT}, UNUSED, zp, g_idx, {"groups", 4, TD_GPU_SCALAR},             \
+        {"m", 4, TD_GPU_SCALAR}, {"n", 4, TD_GPU_SCALAR}, {"k", 4, TD_GPU_SCALAR},                 \
+        {"lda", 4, TD_GPU_SCALAR}, {"locks", 8, TD_GPU_ZEROED}, {"has_bias", 1, TD_GPU_SCALAR},    \
+        {"use_atomic_add", 1, TD_GPU_SCALAR}, {"use_fp32_reduce", 1, TD_GPU_SCALAR},               \
+    {                                                                                              \
+        "max_shared_mem", 4, TD_GPU_SCALAR                                                         \
+    }
 #define ZEROS {"qzeros", 8, TD_GPU_WEIGHT}
 #define G_IDX {"g_idx", 8, TD_GPU_WEIGHT}
-static const struct td_gpu_field marlin[] = {MARLIN(UNUSED, UNUSED)}, marlin_g_idx[] = {MARLIN(UNUSED, G_IDX)}, marlin_zeros[] = {MARLIN(ZEROS, UNUSED)};
+static const struct td_gpu_field marlin[] = {MARLIN(UNUSED, UNUSED)},
+                                 marlin_g_idx[] = {MARLIN(UNUSED, G_IDX)},
+                                 marlin_zeros[] = {MARLIN(ZEROS, UNUSED)};
 
-/* Template arguments of Marlin: types of A, B, C and the scales, threads, blocks of m, n and k, m_block_size_8, stages, group_blocks, is_zp_float.
- * group_blocks is 0 where rows of a group do not lie together, and only then g_idx is read. */
+/* Template arguments of Marlin: types of A, B, C and the scales, threads, blocks of m, n and k,
+ * m_block_size_8, stages, group_blocks, is_zp_float. group_blocks is 0 where rows of a group do not
+ * lie together, and only then g_idx is read. */
 #define MARLIN_TYPES(a, b) {0, a}, {1, b}, {2, a}, {3, a}, {11, 0}, {12, TD_GPU_NO_ARGUMENT}
-static const struct td_gpu_argument f16_u4b8[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U4B8), {10, 0}}, bf16_u4b8[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U4B8), {10, 0}};
-static const struct td_gpu_argument f16_u8b128[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U8B128), {10, 0}}, bf16_u8b128[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U8B128), {10, 0}};
-static const struct td_gpu_argument f16_u4[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U4)}, bf16_u4[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U4)};
+static const struct td_gpu_argument f16_u4b8[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U4B8),
+                                                  {10, 0}},
+                                    bf16_u4b8[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U4B8),
+                                                   {10, 0}};
+static const struct td_gpu_argument
+    f16_u8b128[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U8B128), {10, 0}},
+    bf16_u8b128[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U8B128), {10, 0}};
+static const struct td_gpu_argument f16_u4[] = {MARLIN_TYPES(TD_GPU_VLLM_F16, TD_GPU_VLLM_U4)},
+                                    bf16_u4[] = {MARLIN_TYPES(TD_GPU_VLLM_BF16, TD_GPU_VLLM_U4)};
 
 /* The entry for weights whose rows lie in any order comes before the one for rows in the order of
  * groups, because it asks for more. */
-#define MARLIN_ENTRY(family, fields, bits, types, n, read) {family, "Marlin", "gptq_gemm", "marlin", fields, TD_GPU_COUNT(fields), bits, types, n, read}
-#define MARLIN_ENTRIES(name, bits, types, read) \
-    MARLIN_ENTRY("marlin_" name "_g_idx", marlin_g_idx, bits, types, 7, read), MARLIN_ENTRY("marlin_" name, marlin, bits, types, 6, read)
+#define MARLIN_ENTRY(family, fields, bits, types, n, read)                                         \
+    {                                                                                              \
+        family, "Marlin", "gptq_gemm", "marlin", fields, TD_GPU_COUNT(fields), bits, types, n,     \
+            read                                                                                   \
+    }
+#define MARLIN_ENTRIES(name, bits, types, read)                                                    \
+    MARLIN_ENTRY("marlin_" name "_g_idx", marlin_g_idx, bits, types, 7, read),                     \
+        MARLIN_ENTRY("marlin_" name, marlin, bits, types, 6, read)
 
 static const struct td_gpu_adapter entries[] = {
     MARLIN_ENTRIES("u4b8_f16", 4, f16_u4b8, read_marlin_f16),

@@ -14,7 +14,8 @@ bool td_gpu_is_size(int64_t x)
     return x > 0 && x <= TD_GPU_MAX_SIZE;
 }
 
-void td_gpu_work_add(struct td_gpu_work *w, const struct td_gpu_values *v, const char *role, const char *dtype, uint64_t element_bytes, int64_t rows, int64_t cols)
+void td_gpu_work_add(struct td_gpu_work *w, const struct td_gpu_values *v, const char *role,
+                     const char *dtype, uint64_t element_bytes, int64_t rows, int64_t cols)
 {
     int i = td_gpu_field_at(w->adapter, role);
     struct td_gpu_operand *o;
@@ -22,9 +23,15 @@ void td_gpu_work_add(struct td_gpu_work *w, const struct td_gpu_values *v, const
     if (i < 0 || w->n_op == TD_GPU_OPERANDS)
         return;
     o = &w->op[w->n_op++];
-    *o = (struct td_gpu_operand){.role = role, .dtype = dtype, .use = w->adapter->fields[i].use, .address = v->value[i], .ndim = rows ? 2 : 1,
-                                 .shape = {rows ? rows : cols, rows ? cols : 0}, .row_stride = cols,
-                                 .bytes = (uint64_t)(rows ? rows : 1) * (uint64_t)cols * element_bytes};
+    *o = (struct td_gpu_operand){.role = role,
+                                 .dtype = dtype,
+                                 .use = w->adapter->fields[i].use,
+                                 .address = v->value[i],
+                                 .ndim = rows ? 2 : 1,
+                                 .shape = {rows ? rows : cols, rows ? cols : 0},
+                                 .row_stride = cols,
+                                 .bytes =
+                                     (uint64_t)(rows ? rows : 1) * (uint64_t)cols * element_bytes};
 }
 
 bool td_gpu_read_gptq(const struct td_gpu_adapter *adapter, const struct td_gpu_values *v, struct td_gpu_work *w)
@@ -35,7 +42,8 @@ bool td_gpu_read_gptq(const struct td_gpu_adapter *adapter, const struct td_gpu_
     w->n = (int32_t)td_gpu_value(adapter, v, "n");
     w->k = (int32_t)td_gpu_value(adapter, v, "k");
     w->bits = adapter->bits;
-    if (!td_gpu_is_size(w->n) || !td_gpu_is_size(w->k) || !td_gpu_is_size(groups) || w->k % groups || w->k % per_word || w->n % per_word)
+    if (!td_gpu_is_size(w->n) || !td_gpu_is_size(w->k) || !td_gpu_is_size(groups) ||
+        w->k % groups || w->k % per_word || w->n % per_word)
         return false;
     w->group_size = (int)(w->k / groups);
     w->zero_offset = td_gpu_field_at(adapter, "v2") < 0 || !td_gpu_value(adapter, v, "v2");

@@ -15,7 +15,9 @@ const struct td_gpu_adapter *td_gpu_adapter_at(int i);
 /* The entry that knows this kernel: one of its name, whose template arguments the symbol has, with as
  * many parameters of the sizes that the entry has. NULL: there is none. *known (may be NULL): an entry
  * has that name, so that the kernel is another version of a known one. */
-const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol, const struct td_gpu_param *params, int n_params, bool *known);
+const struct td_gpu_adapter *td_gpu_adapter_find(const char *symbol,
+                                                 const struct td_gpu_param *params, int n_params,
+                                                 bool *known);
 
 /* Does an entry of this kernel's name declare that the kernel adds to its output? Several blocks then
  * add halves to one element in any order, so that no two runs give the same bits. */

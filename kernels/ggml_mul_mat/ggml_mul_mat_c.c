@@ -1,8 +1,9 @@
-/* ggml_mul_mat_c.c - portable C: a row of weights is dequantised once and meets all rows of A, in float.
- * SPDX-License-Identifier: Apache-2.0
+/* ggml_mul_mat_c.c - portable C: a row of weights is dequantised once and meets all rows of A, in
+ * float. SPDX-License-Identifier: Apache-2.0
  *
- * As ggml's kernels do, the minima of a format are multiplied apart, with the sums that the rounding of the activations gives; they
- * stand behind each row as further columns. d * q is exact in float but for Q6_K (25 bits) and q8_K, where it is rounded once. */
+ * As ggml's kernels do, the minima of a format are multiplied apart, with the sums that the
+ * rounding of the activations gives; they stand behind each row as further columns. d * q is exact
+ * in float but for Q6_K (25 bits) and q8_K, where it is rounded once. */
 #include "kernels/ops/dot_f32.h"
 #include "kernels/ops/ggml_mul_mat_op.h"
 #include "kernels/ops/op_variant.h"
@@ -43,7 +44,8 @@ static void round_rows(const struct td_ggml_mul_mat *x, const struct plan *p)
     for (int64_t r = 0; r < p->rows; r++) {
         const int64_t batch = r / x->m;
 
-        td_ggml_round_row(x->act, td_ggml_mul_mat_a(x, batch / x->b2, batch % x->b2, r % x->m), x->k, p->wide, (int)p->step, p->wide + x->k);
+        td_ggml_round_row(x->act, td_ggml_mul_mat_a(x, batch / x->b2, batch % x->b2, r % x->m),
+                          x->k, p->wide, (int)p->step, p->wide + x->k);
         narrow_row(p->wide, p->width, p->a + r * p->width);
     }
 }
@@ -52,7 +54,8 @@ static void round_rows(const struct td_ggml_mul_mat *x, const struct plan *p)
 static void multiply_batch(const struct td_ggml_mul_mat *x, const struct plan *p, int64_t i3, int64_t i2, int64_t n)
 {
     for (int64_t i = 0; i < x->m; i++)
-        x->c[i3 * x->c_b3 + i2 * x->c_b2 + i * x->c_row + n] = td_dot_f32(p->w, p->a + ((i3 * x->b2 + i2) * x->m + i) * p->width, p->width);
+        x->c[i3 * x->c_b3 + i2 * x->c_b2 + i * x->c_row + n] =
+            td_dot_f32(p->w, p->a + ((i3 * x->b2 + i2) * x->m + i) * p->width, p->width);
 }
 
 static void multiply_weight_row(const struct td_ggml_mul_mat *x, const struct plan *p, int64_t j3, int64_t j2, int64_t n)

@@ -131,7 +131,8 @@ INLINE vu take_word(const struct td_gptq_gemm_args *x, const struct plan *p, int
 }
 
 /* sum[r][v] += a[r][i] * (lowest value of word[v] - zero[v]); the words move on to their next place. */
-INLINE void add_row(const struct plan *p, int32_t i, vu word[], const vf zero[], vf sum[], const int R, const int V, const int bits)
+INLINE void add_row(const struct plan *p, int32_t i, vu word[], const vf zero[], vf sum[],
+                    const int R, const int V, const int bits)
 {
     UNROLL
     for (int v = 0; v < V; v++) {
@@ -164,7 +165,8 @@ INLINE void add_word(const struct td_gptq_gemm_args *x, const struct plan *p, in
         sum[j] = STEP_SCALE_ADD(STEP_LANE(x, part[0][j]) + STEP_LANE(x, part[1][j]), scale[j % V], sum[j]);
 }
 
-INLINE void take_group(const struct td_gptq_gemm_args *x, int32_t group, int n, vf zero[], vf scale[], const int V, const int bits)
+INLINE void take_group(const struct td_gptq_gemm_args *x, int32_t group, int n, vf zero[],
+                       vf scale[], const int V, const int bits)
 {
     UNROLL
     for (int v = 0; v < V; v++) {
@@ -204,7 +206,8 @@ INLINE void tile(const struct td_gptq_gemm_args *x, const struct plan *p, uint16
 /* ---- launcher -------------------------------------------------------------------------------- */
 
 /* Columns [from, to). The last vector may start earlier and compute some columns twice, to the same result. */
-INLINE void span(const struct td_gptq_gemm_args *x, const struct plan *p, uint16_t *c, int from, int to, const int R, const int bits)
+INLINE void span(const struct td_gptq_gemm_args *x, const struct plan *p, uint16_t *c, int from,
+                 int to, const int R, const int bits)
 {
     int n = from;
 

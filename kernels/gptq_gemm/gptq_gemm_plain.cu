@@ -92,7 +92,8 @@ __device__ __forceinline__ void flush_halves(gptq_halves &h, const gptq_group &g
 
 /* Add the products of one word of each of four columns: rows k .. of W. at : its place in the chunk. */
 template <int BITS, bool EXLLAMA, bool HALF_SUMS>
-__device__ __forceinline__ void add_word(const gptq_launch &x, const gptq_shared &s, int k, int at, int column, gptq_group &g, float (&sum)[ROWS][4])
+__device__ __forceinline__ void add_word(const gptq_launch &x, const gptq_shared &s, int k, int at,
+                                         int column, gptq_group &g, float (&sum)[ROWS][4])
 {
     const int pack = 32 / BITS;
     const uint4 words = *(const uint4 *)(x.qweight + (int64_t)(k / pack) * x.n + column);
@@ -163,14 +164,17 @@ template <int BITS, bool EXLLAMA, bool HALF_SUMS> __device__ __forceinline__ voi
     store(x, s, row0, column0);
 }
 
-#define KERNEL(name, bits, exllama, half_sums)                                                                                                     \
-    extern "C" __global__ void __launch_bounds__(THREADS)                                                                                          \
-        name(const __half *a, const uint32_t *qweight, const uint32_t *qzeros, const __half *scales, const int32_t *order, __half *c, int32_t m,    \
-             int32_t n, int32_t k, int32_t groups, int32_t zero_offset, int64_t lda, int64_t ldc)                                                   \
-    {                                                                                                                                              \
-        __shared__ gptq_shared s;                                                                                                                  \
-                                                                                                                                                   \
-        gptq_gemm<bits, exllama, half_sums>(gptq_launch{a, qweight, qzeros, scales, order, c, m, n, k, k / groups, zero_offset, lda, ldc}, s);      \
+#define KERNEL(name, bits, exllama, half_sums)                                                     \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                          \
+        name(const __half *a, const uint32_t *qweight, const uint32_t *qzeros,                     \
+             const __half *scales, const int32_t *order, __half *c, int32_t m, int32_t n,          \
+             int32_t k, int32_t groups, int32_t zero_offset, int64_t lda, int64_t ldc)             \
+    {                                                                                              \
+        __shared__ gptq_shared s;                                                                  \
+                                                                                                   \
+        gptq_gemm<bits, exllama, half_sums>(gptq_launch{a, qweight, qzeros, scales, order, c, m,   \
+                                                        n, k, k / groups, zero_offset, lda, ldc},  \
+                                            s);                                                    \
     }
 
 KERNEL(td_gptq_gemm_4bit_f32, 4, false, false)

@@ -22,14 +22,25 @@ struct kind {
     const char *file;              /* and its version */
     const char *versions[MAX_VERSIONS]; /* the newest first; "" is the bare name */
     const char *folders[4];        /* from the build's own */
-    const char *runtime;           /* the CUDA runtime of that version, as the build needs it; NULL: versions do not go together */
+    const char *runtime; /* the CUDA runtime of that version, as the build needs it; NULL: versions
+                            do not go together */
     int no_transpose;
 };
 
-static const struct kind cublas = {.name = "cuBLAS", .variable = "TD_CUBLAS_LIBRARY", .file = "libcublas.so", .versions = {".13", ".12", ".11"}, .runtime = "libcudart.so",
-                                   .folders = {"../nvidia/cu13/lib/", "../nvidia/cublas/lib/", "../torch/lib/"}, .no_transpose = TD_CUBLAS_OP_N};
-static const struct kind hipblas = {.name = "hipBLAS", .variable = "TD_HIPBLAS_LIBRARY", .file = "libhipblas.so", .versions = {".3", ".2", ".1", ".0", ""},
-                                    .folders = {"../torch/lib/"}, .no_transpose = TD_HIPBLAS_OP_N};
+static const struct kind cublas = {
+    .name = "cuBLAS",
+    .variable = "TD_CUBLAS_LIBRARY",
+    .file = "libcublas.so",
+    .versions = {".13", ".12", ".11"},
+    .runtime = "libcudart.so",
+    .folders = {"../nvidia/cu13/lib/", "../nvidia/cublas/lib/", "../torch/lib/"},
+    .no_transpose = TD_CUBLAS_OP_N};
+static const struct kind hipblas = {.name = "hipBLAS",
+                                    .variable = "TD_HIPBLAS_LIBRARY",
+                                    .file = "libhipblas.so",
+                                    .versions = {".3", ".2", ".1", ".0", ""},
+                                    .folders = {"../torch/lib/"},
+                                    .no_transpose = TD_HIPBLAS_OP_N};
 
 struct td_gpu_blas {
     const struct kind *kind;
@@ -57,7 +68,8 @@ struct td_gpu_blas {
 /* The versions of the library, first the one of the build's CUDA runtime. */
 static int order_versions(const struct kind *kind, const struct td_gpu_image *img, const char *out[MAX_VERSIONS])
 {
-    const char *runtime = kind->runtime ? td_gpu_image_needed(img, kind->runtime) : NULL, *own = runtime ? runtime + strlen(kind->runtime) : NULL;
+    const char *runtime = kind->runtime ? td_gpu_image_needed(img, kind->runtime) : NULL,
+               *own = runtime ? runtime + strlen(kind->runtime) : NULL;
     int n = 0, i;
 
     for (i = 0; i < MAX_VERSIONS && kind->versions[i]; i++)
@@ -81,7 +93,9 @@ static void *load_blas_beside(const struct kind *kind, const char *build, const 
         slash[1] = '\0';
     for (i = 0; i < n && slash && !library; i++)
         for (f = 0; kind->folders[f] && !library; f++)
-            if (snprintf(path, sizeof path, "%s%s%s%s", real, kind->folders[f], kind->file, versions[i]) < (int)sizeof path && !access(path, R_OK))
+            if (snprintf(path, sizeof path, "%s%s%s%s", real, kind->folders[f], kind->file,
+                         versions[i]) < (int)sizeof path &&
+                !access(path, R_OK))
                 library = dlopen(path, LOAD);
     free(real);
     return library;
@@ -101,7 +115,10 @@ static void *load_blas(const struct kind *kind, const struct td_gpu_image *img, 
         for (i = 0; i < n && !library && snprintf(file, sizeof file, "%s%s", kind->file, versions[i]) > 0; i++)
             library = dlopen(file, LOAD);
     if (!library)
-        td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; there is none beside the build or where the loader looks: %.120s", kind->variable, kind->name, dlerror());
+        td_fail(err, TD_ENOTFOUND,
+                "%s=FILE (--build-env) names %s; there is none beside the build or where the "
+                "loader looks: %.120s",
+                kind->variable, kind->name, dlerror());
     return library;
 }
 
@@ -128,7 +145,10 @@ static int find_functions(struct td_gpu_blas *b, struct td_error *err)
 #define FIND(name, member, args) if (cuda) find_function(b, #name, &b->member, sizeof b->member, &missing);
     TD_CUBLAS_FUNCTIONS(FIND)
 #undef FIND
-    return missing ? td_fail(err, TD_ENOTFOUND, "%s=FILE (--build-env) names %s; what was found has no %s", b->kind->variable, b->kind->name, missing) : TD_OK;
+    return missing ? td_fail(err, TD_ENOTFOUND,
+                             "%s=FILE (--build-env) names %s; what was found has no %s",
+                             b->kind->variable, b->kind->name, missing)
+                   : TD_OK;
 }
 
 static void describe_library(struct td_gpu_blas *b)
@@ -150,8 +170,9 @@ static size_t torch_workspace(int sm)
     return sm == 90 ? (size_t)32 << 20 : ((size_t)8 << 20) + ((size_t)128 << 10);
 }
 
-int td_gpu_blas_open(const struct td_gpu_driver *driver, void *device, const struct td_gpu_facts *facts, const struct td_gpu_image *img, struct td_gpu_blas **out,
-                     struct td_error *err)
+int td_gpu_blas_open(const struct td_gpu_driver *driver, void *device,
+                     const struct td_gpu_facts *facts, const struct td_gpu_image *img,
+                     struct td_gpu_blas **out, struct td_error *err)
 {
     struct td_gpu_blas *b = calloc(1, sizeof *b);
     int rc;
@@ -211,11 +232,15 @@ static int make_handle(struct td_gpu_blas *b, struct td_error *err)
     int rc = b->handle ? TD_OK : fail_with_status(b, b->create(&b->handle), err, "cannot make a handle for matrix products");
 
     if (!rc)
-        rc = fail_with_status(b, b->set_stream(b->handle, b->driver->stream(b->device)), err, "cannot choose the stream of matrix products");
+        rc = fail_with_status(b, b->set_stream(b->handle, b->driver->stream(b->device)), err,
+                              "cannot choose the stream of matrix products");
     if (!rc && b->workspace_bytes && !b->workspace.address)
         rc = b->driver->alloc(b->device, b->workspace_bytes, 256, false, &b->workspace, err);
     if (!rc && b->workspace_bytes)
-        rc = fail_with_status(b, b->set_workspace(b->handle, (void *)(uintptr_t)b->workspace.address, b->workspace_bytes), err, "cannot set the workspace of matrix products");
+        rc = fail_with_status(b,
+                              b->set_workspace(b->handle, (void *)(uintptr_t)b->workspace.address,
+                                               b->workspace_bytes),
+                              err, "cannot set the workspace of matrix products");
     b->ready = !rc;
     return rc;
 }
@@ -229,13 +254,18 @@ int td_gpu_blas_start(struct td_gpu_blas *b, struct td_error *err)
     return td_fail(err, b->driver->is_dead(b->device) ? own.code : TD_EUNSUPPORTED, "%s", own.msg);
 }
 
-int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, uint64_t a, uint64_t w, uint64_t c, struct td_error *err)
+int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, uint64_t a,
+                        uint64_t w, uint64_t c, struct td_error *err)
 {
     static const uint16_t one = ONE, zero = 0;
     const int no = b->kind->no_transpose;
 
-    return fail_with_status(b, b->hgemm(b->handle, no, no, (int)n, (int)m, (int)k, &one, (const uint16_t *)(uintptr_t)w, (int)n, (const uint16_t *)(uintptr_t)a, (int)k, &zero,
-                           (uint16_t *)(uintptr_t)c, (int)n), err, "the matrix product failed");
+    return fail_with_status(b,
+                            b->hgemm(b->handle, no, no, (int)n, (int)m, (int)k, &one,
+                                     (const uint16_t *)(uintptr_t)w, (int)n,
+                                     (const uint16_t *)(uintptr_t)a, (int)k, &zero,
+                                     (uint16_t *)(uintptr_t)c, (int)n),
+                            err, "the matrix product failed");
 }
 
 const char *td_gpu_blas_no_bias(struct td_gpu_blas *b)
@@ -261,7 +291,9 @@ static size_t lt_workspace(const struct td_gpu_blas *b)
 
 static int linear_with_bias(struct td_gpu_blas *b, const struct td_gpu_linear *x, struct td_error *err)
 {
-    const struct td_gpu_blas_lt_place at = {b->handle, b->driver->stream(b->device), (void *)(uintptr_t)b->workspace.address, lt_workspace(b)};
+    const struct td_gpu_blas_lt_place at = {b->handle, b->driver->stream(b->device),
+                                            (void *)(uintptr_t)b->workspace.address,
+                                            lt_workspace(b)};
     const char *no = td_gpu_blas_no_bias(b), *who = "";
     char what[64];
     int status;
@@ -281,6 +313,11 @@ int td_gpu_blas_linear(struct td_gpu_blas *b, const struct td_gpu_linear *x, str
 
     if (x->bias)
         return linear_with_bias(b, x, err);
-    return fail_with_status(b, b->gemm_ex(b->handle, TD_CUBLAS_OP_T, TD_CUBLAS_OP_N, x->n, x->m, x->k, &one, (const void *)(uintptr_t)x->w, type, x->k, (const void *)(uintptr_t)x->a, type,
-                             x->lda, &zero, (void *)(uintptr_t)x->c, type, x->ldc, TD_CUBLAS_COMPUTE_32F, TD_CUBLAS_TENSOR_OP), err, "cublasGemmEx failed");
+    return fail_with_status(b,
+                            b->gemm_ex(b->handle, TD_CUBLAS_OP_T, TD_CUBLAS_OP_N, x->n, x->m, x->k,
+                                       &one, (const void *)(uintptr_t)x->w, type, x->k,
+                                       (const void *)(uintptr_t)x->a, type, x->lda, &zero,
+                                       (void *)(uintptr_t)x->c, type, x->ldc, TD_CUBLAS_COMPUTE_32F,
+                                       TD_CUBLAS_TENSOR_OP),
+                            err, "cublasGemmEx failed");
 }

@@ -22,8 +22,9 @@ struct td_gpu_blas;
 
 /* driver and device are borrowed and must outlive *out; img is borrowed for the call. TD_ENOTFOUND: no
  * library can be loaded; the sentence says what to do. */
-int td_gpu_blas_open(const struct td_gpu_driver *driver, void *device, const struct td_gpu_facts *facts, const struct td_gpu_image *img, struct td_gpu_blas **out,
-                     struct td_error *err);
+int td_gpu_blas_open(const struct td_gpu_driver *driver, void *device,
+                     const struct td_gpu_facts *facts, const struct td_gpu_image *img,
+                     struct td_gpu_blas **out, struct td_error *err);
 void td_gpu_blas_close(struct td_gpu_blas *b);
 const char *td_gpu_blas_words(const struct td_gpu_blas *b); /* "cuBLAS 13.1.0" */
 
@@ -33,7 +34,8 @@ int td_gpu_blas_start(struct td_gpu_blas *b, struct td_error *err);
 /* After start, in the device's stream: C = A W, all float16, dense, row-major: a : [m, k], w : [k, n],
  * c : [m, n]; sizes below 2^31. As vLLM asks for it (q_gemm.cu, gemm_half_q_half_cuda):
  * Hgemm(N, N, n, m, k, 1, w, n, a, k, 0, c, n), which may add in float16. */
-int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, uint64_t a, uint64_t w, uint64_t c, struct td_error *err);
+int td_gpu_blas_product(struct td_gpu_blas *b, int64_t m, int64_t n, int64_t k, uint64_t a,
+                        uint64_t w, uint64_t c, struct td_error *err);
 
 /* After start, in the device's stream, of cuBLAS alone: the linear layer *x, as torch asks for it
  * (ATen/cuda/CUDABlas.cpp). Without a bias gemm_internal_cublas: GemmEx(T, N, n, m, k, 1, w, k, a,

@@ -78,8 +78,8 @@ void td_gpu_blas_lt_close(struct td_gpu_blas_lt *l)
 
 static bool is_same_layer(const struct td_gpu_linear *x, const struct td_gpu_linear *y)
 {
-    return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldc == y->ldc && x->bf16 == y->bf16 && x->a == y->a && x->w == y->w && x->c == y->c &&
-           x->bias == y->bias;
+    return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldc == y->ldc &&
+           x->bf16 == y->bf16 && x->a == y->a && x->w == y->w && x->c == y->c && x->bias == y->bias;
 }
 
 static uint32_t alignment(uint64_t address)
@@ -93,7 +93,8 @@ static uint32_t alignment(uint64_t address)
 
 static int describe_layer(struct td_gpu_blas_lt *l, const struct td_gpu_linear *x, const char **who)
 {
-    const int type = x->bf16 ? TD_CUBLASLT_BF16 : TD_CUBLASLT_F16, transpose = TD_CUBLASLT_OP_T, keep = TD_CUBLASLT_OP_N, epilogue = TD_CUBLASLT_BIAS;
+    const int type = x->bf16 ? TD_CUBLASLT_BF16 : TD_CUBLASLT_F16, transpose = TD_CUBLASLT_OP_T,
+              keep = TD_CUBLASLT_OP_N, epilogue = TD_CUBLASLT_BIAS;
     const uint64_t n = (uint64_t)x->n, k = (uint64_t)x->k, m = (uint64_t)x->m;
     int rc;
 
@@ -101,7 +102,8 @@ static int describe_layer(struct td_gpu_blas_lt *l, const struct td_gpu_linear *
     if ((rc = l->make_desc(&l->desc, TD_CUBLASLT_COMPUTE_32F, TD_CUBLASLT_F32)))
         return rc;
     *who = "cublasLtMatmulDescSetAttribute";
-    if ((rc = l->set_desc(l->desc, TD_CUBLASLT_DESC_TRANSA, &transpose, sizeof transpose)) || (rc = l->set_desc(l->desc, TD_CUBLASLT_DESC_TRANSB, &keep, sizeof keep)) ||
+    if ((rc = l->set_desc(l->desc, TD_CUBLASLT_DESC_TRANSA, &transpose, sizeof transpose)) ||
+        (rc = l->set_desc(l->desc, TD_CUBLASLT_DESC_TRANSB, &keep, sizeof keep)) ||
         (rc = l->set_desc(l->desc, TD_CUBLASLT_DESC_EPILOGUE, &epilogue, sizeof epilogue)) ||
         (rc = l->set_desc(l->desc, TD_CUBLASLT_DESC_BIAS_POINTER, &x->bias, sizeof x->bias)))
         return rc;
@@ -114,8 +116,11 @@ static int describe_layer(struct td_gpu_blas_lt *l, const struct td_gpu_linear *
 /* torch gives the bias's alignment as D's. */
 static int set_preference(struct td_gpu_blas_lt *l, void *preference, const struct td_gpu_linear *x, uint64_t workspace_bytes)
 {
-    const struct { int attribute; uint64_t address; } operands[] = {
-        {TD_CUBLASLT_PREF_ALIGN_A, x->w}, {TD_CUBLASLT_PREF_ALIGN_B, x->a}, {TD_CUBLASLT_PREF_ALIGN_C, x->c}, {TD_CUBLASLT_PREF_ALIGN_D, x->bias}};
+    const struct { int attribute; uint64_t address;
+    } operands[] = {{TD_CUBLASLT_PREF_ALIGN_A, x->w},
+                    {TD_CUBLASLT_PREF_ALIGN_B, x->a},
+                    {TD_CUBLASLT_PREF_ALIGN_C, x->c},
+                    {TD_CUBLASLT_PREF_ALIGN_D, x->bias}};
     int rc = l->set_preference(preference, TD_CUBLASLT_PREF_WORKSPACE, &workspace_bytes, sizeof workspace_bytes);
 
     for (size_t i = 0; i < sizeof operands / sizeof *operands && !rc; i++) {
@@ -126,7 +131,8 @@ static int set_preference(struct td_gpu_blas_lt *l, void *preference, const stru
     return rc;
 }
 
-static int choose_algorithm(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
+static int choose_algorithm(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at,
+                            const struct td_gpu_linear *x, const char **who)
 {
     void *preference = NULL;
     int rc, found = 0;
@@ -143,7 +149,8 @@ static int choose_algorithm(struct td_gpu_blas_lt *l, const struct td_gpu_blas_l
     return rc ? rc : found < 1 ? NOT_SUPPORTED : l->choice.status;
 }
 
-static int plan_layer(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
+static int plan_layer(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at,
+                      const struct td_gpu_linear *x, const char **who)
 {
     int rc;
 
@@ -157,7 +164,8 @@ static int plan_layer(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_plac
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-int td_gpu_blas_lt_linear(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who)
+int td_gpu_blas_lt_linear(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at,
+                          const struct td_gpu_linear *x, const char **who)
 {
     static const float one = 1, zero = 0;
     void *const c = (void *)(uintptr_t)x->c;
@@ -166,6 +174,7 @@ int td_gpu_blas_lt_linear(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_
     if (rc)
         return rc;
     *who = "cublasLtMatmul";
-    return l->matmul(at->handle, l->desc, &one, (const void *)(uintptr_t)x->w, l->w, (const void *)(uintptr_t)x->a, l->a, &zero, c, l->c, c, l->c, l->choice.algorithm,
-                     at->workspace, at->workspace_bytes, at->stream);
+    return l->matmul(at->handle, l->desc, &one, (const void *)(uintptr_t)x->w, l->w,
+                     (const void *)(uintptr_t)x->a, l->a, &zero, c, l->c, c, l->c,
+                     l->choice.algorithm, at->workspace, at->workspace_bytes, at->stream);
 }

@@ -24,6 +24,7 @@ struct td_gpu_blas_lt_place { void *handle, *stream, *workspace; size_t workspac
 
 /* Enqueue the product. 0, or the status of the function that failed, whose name is then in *who. The
  * heuristic's choice is used again as long as x does not change. */
-int td_gpu_blas_lt_linear(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at, const struct td_gpu_linear *x, const char **who);
+int td_gpu_blas_lt_linear(struct td_gpu_blas_lt *l, const struct td_gpu_blas_lt_place *at,
+                          const struct td_gpu_linear *x, const char **who);
 
 #endif

@@ -64,7 +64,8 @@ struct td_gpu_driver {
     int (*function)(void *device, void *module, const char *symbol, struct td_gpu_function *out, struct td_error *err);
     /* params : a pointer to each value, of the sizes in f. Dynamic shared memory beyond the default is
      * asked for. Asynchronous. */
-    int (*launch)(void *device, const struct td_gpu_function *f, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, void **params,
+    int (*launch)(void *device, const struct td_gpu_function *f, const uint32_t grid[3],
+                  const uint32_t block[3], uint32_t shared_bytes, void **params,
                   struct td_error *err);
     int (*wait)(void *device, struct td_error *err);
     void *(*stream)(void *device); /* for a library that launches (blas.h) */

@@ -18,8 +18,15 @@
 static bool is_final(int result)
 {
     switch (result) {
-    case TD_CUDA_ILLEGAL_ADDRESS: case TD_CUDA_LAUNCH_TIMEOUT: case TD_CUDA_CONTEXT_IS_DESTROYED: case TD_CUDA_ASSERT: case TD_CUDA_HARDWARE_STACK_ERROR:
-    case TD_CUDA_ILLEGAL_INSTRUCTION: case TD_CUDA_MISALIGNED_ADDRESS: case TD_CUDA_INVALID_ADDRESS_SPACE: case TD_CUDA_INVALID_PC:
+    case TD_CUDA_ILLEGAL_ADDRESS:
+    case TD_CUDA_LAUNCH_TIMEOUT:
+    case TD_CUDA_CONTEXT_IS_DESTROYED:
+    case TD_CUDA_ASSERT:
+    case TD_CUDA_HARDWARE_STACK_ERROR:
+    case TD_CUDA_ILLEGAL_INSTRUCTION:
+    case TD_CUDA_MISALIGNED_ADDRESS:
+    case TD_CUDA_INVALID_ADDRESS_SPACE:
+    case TD_CUDA_INVALID_PC:
     case TD_CUDA_LAUNCH_FAILED: case TD_CUDA_ECC_UNCORRECTABLE: return true;
     default: return false;
     }
@@ -127,7 +134,8 @@ static int map_guarded(struct td_gpu_core *c, size_t bytes, struct td_gpu_memory
         return rc ? rc : td_fail(err, TD_EIO, "%s says that mappings have no size", c->name);
     room = (bytes + granule - 1) / granule * granule;
     m->range_bytes = room + granule;
-    if ((rc = td_gpu_core_check(c, c->address_reserve(&m->reserved, m->range_bytes, 0, 0, 0), err, "guard: cannot reserve addresses")))
+    if ((rc = td_gpu_core_check(c, c->address_reserve(&m->reserved, m->range_bytes, 0, 0, 0), err,
+                                "guard: cannot reserve addresses")))
         return rc;
     if ((rc = td_gpu_core_check(c, c->mem_create(&m->handle, room, &what, 0), err, "guard: no memory")))
         return rc;
@@ -204,7 +212,9 @@ int td_gpu_core_set(void *device, uint64_t to, uint8_t value, size_t bytes, stru
 {
     struct td_gpu_core *c = device;
 
-    return bytes ? td_gpu_core_check(c, c->set_8_async(to, value, bytes, c->stream), err, "cannot fill memory on the GPU") : TD_OK;
+    return bytes ? td_gpu_core_check(c, c->set_8_async(to, value, bytes, c->stream), err,
+                                     "cannot fill memory on the GPU")
+                 : TD_OK;
 }
 
 /* ---- code ------------------------------------------------------------------------------------ */
@@ -237,7 +247,8 @@ int td_gpu_core_function(void *device, void *module, const char *symbol, struct 
     int rc;
 
     memset(f, 0, sizeof *f);
-    if ((rc = td_gpu_core_check(c, c->module_get_function(&f->handle, module, symbol), err, "the code that was loaded lacks the kernel")))
+    if ((rc = td_gpu_core_check(c, c->module_get_function(&f->handle, module, symbol), err,
+                                "the code that was loaded lacks the kernel")))
         return rc;
     f->n_params = -1;
     f->shared_bytes = td_gpu_core_function_attribute(c, f, TD_CUDA_FUNC_SHARED_SIZE_BYTES);

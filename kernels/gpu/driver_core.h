@@ -55,9 +55,10 @@ void *td_gpu_core_stream(void *device);
 int td_gpu_core_mark(void *device, int which, struct td_error *err);
 int td_gpu_core_elapsed(void *device, int64_t *ns, struct td_error *err);
 
-#define TD_GPU_CORE_TABLE                                                                                                                            \
-    .is_dead = td_gpu_core_is_dead, .alloc = td_gpu_core_alloc, .free = td_gpu_core_free, .copy_in = td_gpu_core_copy_in, .copy_out = td_gpu_core_copy_out, \
-    .set = td_gpu_core_set, .load = td_gpu_core_load, .unload = td_gpu_core_unload, .wait = td_gpu_core_wait, .stream = td_gpu_core_stream, .mark = td_gpu_core_mark,            \
-    .elapsed = td_gpu_core_elapsed
+#define TD_GPU_CORE_TABLE                                                                          \
+    .is_dead = td_gpu_core_is_dead, .alloc = td_gpu_core_alloc, .free = td_gpu_core_free,          \
+    .copy_in = td_gpu_core_copy_in, .copy_out = td_gpu_core_copy_out, .set = td_gpu_core_set,      \
+    .load = td_gpu_core_load, .unload = td_gpu_core_unload, .wait = td_gpu_core_wait,              \
+    .stream = td_gpu_core_stream, .mark = td_gpu_core_mark, .elapsed = td_gpu_core_elapsed
 
 #endif

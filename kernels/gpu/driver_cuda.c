@@ -61,7 +61,10 @@ static int find_functions(struct cuda *c, struct td_error *err)
 #undef OWN
 #undef SHARED
 #undef NEED
-    return missing ? td_fail(err, TD_ENOTFOUND, "%s has no %s: it is no CUDA driver, or one before CUDA 11", library_name(), missing) : TD_OK;
+    return missing ? td_fail(err, TD_ENOTFOUND,
+                             "%s has no %s: it is no CUDA driver, or one before CUDA 11",
+                             library_name(), missing)
+                   : TD_OK;
 }
 
 static void read_facts(struct td_gpu_core *c, struct td_gpu_facts *f)
@@ -93,7 +96,9 @@ static const char *why_no_guards(struct td_gpu_core *c)
 #define HAS(name, member, args) all = all && c->member;
     TD_CUDA_MAPPING(HAS)
 #undef HAS
-    return all && td_gpu_core_attribute(c, TD_CUDA_DEV_VIRTUAL_MEMORY) ? NULL : "this device or its driver cannot map memory (cuMemMap), so there are no guards";
+    return all && td_gpu_core_attribute(c, TD_CUDA_DEV_VIRTUAL_MEMORY)
+               ? NULL
+               : "this device or its driver cannot map memory (cuMemMap), so there are no guards";
 }
 
 static int start_device(struct cuda *c, struct td_error *err)
@@ -102,9 +107,11 @@ static int start_device(struct cuda *c, struct td_error *err)
     int rc = td_gpu_core_check(core, core->init(0), err, "cannot start CUDA");
 
     if (!rc)
-        rc = td_gpu_core_check(core, core->device_get(&core->device, 0), err, "no first CUDA device (CUDA_VISIBLE_DEVICES chooses it)");
+        rc = td_gpu_core_check(core, core->device_get(&core->device, 0), err,
+                               "no first CUDA device (CUDA_VISIBLE_DEVICES chooses it)");
     if (!rc)
-        rc = td_gpu_core_check(core, c->primary_retain(&c->context, core->device), err, "cannot make a context on the first CUDA device");
+        rc = td_gpu_core_check(core, c->primary_retain(&c->context, core->device), err,
+                               "cannot make a context on the first CUDA device");
     if (!rc)
         rc = td_gpu_core_check(core, c->ctx_set_current(c->context), err, "cannot use the context");
     return rc ? rc : td_gpu_core_start(core, err);
@@ -137,9 +144,14 @@ static int cuda_open(void **device, struct td_gpu_facts *facts, struct td_error 
     c->core.name = "the CUDA driver";
     c->core.describe = describe_error;
     td_gpu_ptx_cache_open(ptx_off, sizeof ptx_off);
-    c->core.library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); /* the driver has threads and memory of its own */
+    c->core.library = dlopen(library_name(),
+                             RTLD_NOW | RTLD_LOCAL |
+                                 RTLD_NODELETE); /* the driver has threads and memory of its own */
     rc = c->core.library ? find_functions(c, err)
-                         : td_fail(err, TD_ENOTFOUND, "no CUDA driver on this machine (%s); a build for CUDA runs where there is a GPU with its driver", dlerror());
+                         : td_fail(err, TD_ENOTFOUND,
+                                   "no CUDA driver on this machine (%s); a build for CUDA runs "
+                                   "where there is a GPU with its driver",
+                                   dlerror());
     if (!rc)
         rc = start_device(c, err);
     if (rc) {
@@ -171,17 +183,26 @@ static int cuda_function(void *device, void *module, const char *symbol, struct 
     return TD_OK;
 }
 
-static int cuda_launch(void *device, const struct td_gpu_function *f, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, void **params,
+static int cuda_launch(void *device, const struct td_gpu_function *f, const uint32_t grid[3],
+                       const uint32_t block[3], uint32_t shared_bytes, void **params,
                        struct td_error *err)
 {
     struct cuda *c = device;
     struct td_gpu_core *core = &c->core;
 
-    if (shared_bytes && td_gpu_core_function_attribute(core, f, TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES) < shared_bytes
-        && td_gpu_core_check(core, c->func_set_attribute(f->handle, TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared_bytes), err, "shared memory"))
+    if (shared_bytes &&
+        td_gpu_core_function_attribute(core, f, TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES) <
+            shared_bytes &&
+        td_gpu_core_check(core,
+                          c->func_set_attribute(f->handle,
+                                                TD_CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                (int)shared_bytes),
+                          err, "shared memory"))
         return err ? err->code : TD_EIO;
-    return td_gpu_core_check(core, core->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, core->stream, params, NULL), err,
-                           "cannot launch the kernel");
+    return td_gpu_core_check(core,
+                             core->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1],
+                                          block[2], shared_bytes, core->stream, params, NULL),
+                             err, "cannot launch the kernel");
 }
 
 /* CUDA and NVML number devices differently, and CUDA_VISIBLE_DEVICES is for CUDA alone; both know the
@@ -192,8 +213,10 @@ static const char *cuda_condition(void *device, struct td_gpu_condition *out)
     char bus_id[32];
 
     if (!c->nvml && !c->no_nvml[0]) {
-        snprintf(bus_id, sizeof bus_id, "%08x:%02x:%02x.0", (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_DOMAIN_ID) & 0xffff,
-                 (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_BUS_ID) & 0xff, (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_DEVICE_ID) & 0xff);
+        snprintf(bus_id, sizeof bus_id, "%08x:%02x:%02x.0",
+                 (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_DOMAIN_ID) & 0xffff,
+                 (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_BUS_ID) & 0xff,
+                 (unsigned)td_gpu_core_attribute(&c->core, TD_CUDA_DEV_PCI_DEVICE_ID) & 0xff);
         c->nvml = td_nvml_open(bus_id, c->no_nvml, sizeof c->no_nvml);
     }
     if (!c->nvml)
@@ -202,5 +225,10 @@ static const char *cuda_condition(void *device, struct td_gpu_condition *out)
     return NULL;
 }
 
-const struct td_gpu_driver td_gpu_driver_cuda = {.name = "cuda", .open = cuda_open, .close = cuda_close, .function = cuda_function, .launch = cuda_launch, .condition = cuda_condition,
+const struct td_gpu_driver td_gpu_driver_cuda = {.name = "cuda",
+                                                 .open = cuda_open,
+                                                 .close = cuda_close,
+                                                 .function = cuda_function,
+                                                 .launch = cuda_launch,
+                                                 .condition = cuda_condition,
                                                  TD_GPU_CORE_TABLE};

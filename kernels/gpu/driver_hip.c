@@ -56,7 +56,9 @@ static void *open_library(struct td_error *err)
     for (size_t i = 0; (!named || !*named) && !library && i < sizeof usual / sizeof *usual; i++)
         library = dlopen(usual[i], LOAD);
     if (!library)
-        td_fail(err, TD_ENOTFOUND, "no HIP runtime on this machine (%s); a build for AMD runs where there is a GPU with ROCm, whose libamdhip64.so TD_HIP_LIBRARY may name",
+        td_fail(err, TD_ENOTFOUND,
+                "no HIP runtime on this machine (%s); a build for AMD runs where there is a GPU "
+                "with ROCm, whose libamdhip64.so TD_HIP_LIBRARY may name",
                 dlerror());
     return library;
 }
@@ -91,7 +93,11 @@ static int find_functions(struct hip *h, struct td_error *err)
 #undef MAPPING
 #undef SHARED
 #undef FIND
-    return missing ? td_fail(err, TD_ENOTFOUND, "the library that should be HIP's runtime has no %s; TD_HIP_LIBRARY names another", missing) : TD_OK;
+    return missing ? td_fail(err, TD_ENOTFOUND,
+                             "the library that should be HIP's runtime has no %s; TD_HIP_LIBRARY "
+                             "names another",
+                             missing)
+                   : TD_OK;
 }
 
 static int start_device(struct hip *h, struct td_error *err)
@@ -115,11 +121,16 @@ static int read_gfx(struct hip *h, char *out, size_t size, struct td_error *err)
 
     if (!properties)
         return td_fail(err, TD_ENOMEM, "out of memory");
-    rc = td_gpu_core_check(&h->core, (h->get_properties_r0600 ? h->get_properties_r0600 : h->get_properties)(properties, h->core.device), err,
-                         "cannot ask the device for its properties");
+    rc = td_gpu_core_check(&h->core,
+                           (h->get_properties_r0600 ? h->get_properties_r0600 : h->get_properties)(
+                               properties, h->core.device),
+                           err, "cannot ask the device for its properties");
     if (!rc && (strncmp(properties + at, "gfx", 3) || strnlen(properties + at, TD_HIP_GFX_BYTES) >= size))
-        rc = td_fail(err, TD_EUNSUPPORTED, "the HIP runtime says that the device is a \"%.40s\", which is no name of AMD's code (gfx90a); is it a version of HIP that "
-                     "this program knows (5, 6)?", properties + at);
+        rc = td_fail(err, TD_EUNSUPPORTED,
+                     "the HIP runtime says that the device is a \"%.40s\", which is no name of "
+                     "AMD's code (gfx90a); is it a version of HIP that "
+                     "this program knows (5, 6)?",
+                     properties + at);
     if (!rc)
         snprintf(out, size, "%s", properties + at);
     free(properties);
@@ -208,7 +219,10 @@ static int fill_block(const struct td_gpu_function *f, void **params, uint8_t *b
         const struct td_gpu_param *p = &f->params[i];
 
         if (p->size > BLOCK_MAX || p->offset > BLOCK_MAX - p->size)
-            return td_fail(err, TD_EUNSUPPORTED, "the kernel's parameter %d lies %u bytes into its block; at most %d are passed", i, p->offset, BLOCK_MAX);
+            return td_fail(
+                err, TD_EUNSUPPORTED,
+                "the kernel's parameter %d lies %u bytes into its block; at most %d are passed", i,
+                p->offset, BLOCK_MAX);
         memcpy(block + p->offset, params[i], p->size);
         if (p->offset + p->size > *bytes)
             *bytes = p->offset + p->size;
@@ -216,19 +230,23 @@ static int fill_block(const struct td_gpu_function *f, void **params, uint8_t *b
     return f->n_params < 0 ? td_fail(err, TD_EUNSUPPORTED, "nobody says how the kernel's parameters are laid out") : TD_OK;
 }
 
-static int hip_launch(void *device, const struct td_gpu_function *f, const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes, void **params,
+static int hip_launch(void *device, const struct td_gpu_function *f, const uint32_t grid[3],
+                      const uint32_t block[3], uint32_t shared_bytes, void **params,
                       struct td_error *err)
 {
     struct td_gpu_core *c = device;
     uint8_t values[BLOCK_MAX];
     size_t bytes;
-    void *extra[] = {(void *)TD_HIP_PARAM_BUFFER_POINTER, values, (void *)TD_HIP_PARAM_BUFFER_SIZE, &bytes, (void *)TD_HIP_PARAM_END};
+    void *extra[] = {(void *)TD_HIP_PARAM_BUFFER_POINTER, values, (void *)TD_HIP_PARAM_BUFFER_SIZE,
+                     &bytes, (void *)TD_HIP_PARAM_END};
     int rc = fill_block(f, params, values, &bytes, err);
 
     if (rc)
         return rc;
-    return td_gpu_core_check(c, c->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, c->stream, NULL, extra), err,
-                           "cannot launch the kernel");
+    return td_gpu_core_check(c,
+                             c->launch(f->handle, grid[0], grid[1], grid[2], block[0], block[1],
+                                       block[2], shared_bytes, c->stream, NULL, extra),
+                             err, "cannot launch the kernel");
 }
 
 static const char *hip_condition(void *device, struct td_gpu_condition *out)
@@ -237,4 +255,10 @@ static const char *hip_condition(void *device, struct td_gpu_condition *out)
     return "clocks of AMD GPUs are not read (rocm_smi)";
 }
 
-const struct td_gpu_driver td_gpu_driver_hip = {.name = "hip", .open = hip_open, .close = hip_close, .function = td_gpu_core_function, .launch = hip_launch, .condition = hip_condition, TD_GPU_CORE_TABLE};
+const struct td_gpu_driver td_gpu_driver_hip = {.name = "hip",
+                                                .open = hip_open,
+                                                .close = hip_close,
+                                                .function = td_gpu_core_function,
+                                                .launch = hip_launch,
+                                                .condition = hip_condition,
+                                                TD_GPU_CORE_TABLE};

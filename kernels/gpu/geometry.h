@@ -1,5 +1,5 @@
-/* geometry.h - from an op to the launches of a build's kernels that compute it: which kernel, which rows, grid, block and parameters.
- * SPDX-License-Identifier: Apache-2.0
+/* geometry.h - from an op to the launches of a build's kernels that compute it: which kernel, which
+ * rows, grid, block and parameters. SPDX-License-Identifier: Apache-2.0
  *
  * The rules are those of the code that launches these kernels in the server, by family of adapter:
  *   gptq_exllama, _8bit  vLLM's csrc/quantization/gptq/q_gemm.cu (gemm_half_q_half_cuda,
@@ -7,11 +7,10 @@
  *                        eights by the kernel <true, 8>, the rest by <true, rest>; grid (n / 512,
  *                        rows / m_count, k / 128) rounded up, block 128, no dynamic shared memory
  *   reconstruct_exllama, _8bit  the same file, for more than 50 rows (24 with 8 bits): one launch
- *                        writes the dequantised W, [k, n] in float16; grid (n / 128, k / 128) rounded
- *                        up, block 128. Then cublasHgemm multiplies (blas.h)
- *   td_gptq              kernels/gptq_gemm/gptq_gemm_cu.h
- *   marlin_...           geometry_marlin.h
- * Kernels of every other family are refused by name. */
+ *                        writes the dequantised W, [k, n] in float16; grid (n / 128, k / 128)
+ * rounded up, block 128. Then cublasHgemm multiplies (blas.h) td_gptq
+ * kernels/gptq_gemm/gptq_gemm_cu.h marlin_...           geometry_marlin.h Kernels of every other
+ * family are refused by name. */
 #ifndef TD_KERNELS_GPU_GEOMETRY_H
 #define TD_KERNELS_GPU_GEOMETRY_H
 
@@ -48,12 +47,14 @@ const char *td_gpu_dequant_of(const struct td_gpu_adapter *adapter, const struct
 
 /* Plan the launches that make up op. offers : [n], kernels of one name in the source.
  * NULL: *plan is filled. Else why not, in why[size] or static. */
-const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n, struct td_gpu_plan *plan, char *why, size_t size);
+const char *td_gpu_plan_gptq(const struct td_gptq_op *op, const struct td_gpu_offer *offers, int n,
+                             struct td_gpu_plan *plan, char *why, size_t size);
 
 /* Fill *v with the parameters of one launch. They are read back by the adapter's own formulas, which must
  * give what was asked for. TD_EUNSUPPORTED: they do not, or the adapter has a parameter that this
  * function does not know. */
-int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *adapter, const struct td_gpu_launch *l, const struct td_gpu_places *at,
+int td_gpu_values_gptq(const struct td_gptq_op *op, const struct td_gpu_adapter *adapter,
+                       const struct td_gpu_launch *l, const struct td_gpu_places *at,
                        struct td_gpu_values *v, struct td_error *err);
 
 #endif

@@ -57,7 +57,8 @@ static int64_t pipeline_bytes(const struct td_gptq_op *op, bool zeros, const str
     const int64_t k = x->k_blocks * TILE, n = x->n_blocks * TILE, m = x->m_blocks * TILE;
     const bool any_order = x->group_blocks == 0;
     const int64_t groups = x->group_blocks < 0 ? 1 : divide_up(k, any_order ? 32 : op->group_size);
-    const int64_t b = x->stages * (k * n * op->bits / 32) * 4, reduce = m * (n + 8) * 2, with_bias = (b < reduce ? b : reduce) + n * 2;
+    const int64_t b = x->stages * (k * n * op->bits / 32) * 4, reduce = m * (n + 8) * 2,
+                  with_bias = (b < reduce ? b : reduce) + n * 2;
     int64_t most = b > reduce ? b : reduce, scales = groups * n * 2 * x->stages;
 
     if (with_bias > most)
@@ -77,7 +78,9 @@ static bool has_types(const struct job *j, const struct td_gpu_offer *o)
 {
     const int64_t type = j->op->dtype == TD_DT_BF16 ? TD_GPU_VLLM_BF16 : TD_GPU_VLLM_F16;
 
-    return o->adapter->bits == j->op->bits && o->adapter->n_arguments && o->adapter->arguments[0].value == type && j->op->scales_dtype == j->op->dtype && (reads_zeros(o->adapter) || j->symmetric);
+    return o->adapter->bits == j->op->bits && o->adapter->n_arguments &&
+           o->adapter->arguments[0].value == type && j->op->scales_dtype == j->op->dtype &&
+           (reads_zeros(o->adapter) || j->symmetric);
 }
 
 static bool has_groups(const struct td_gptq_op *op, const struct td_gpu_offer *o, int64_t group_blocks)
@@ -91,9 +94,11 @@ static bool instance_can_compute(const struct job *j, const struct td_gpu_offer 
 {
     const struct instance x = read_instance(o->symbol);
 
-    return x.threads >= 128 && x.threads <= 1024 && x.m_blocks >= 1 && x.m_blocks <= MOST_M_BLOCKS && x.n_blocks >= 4 && x.n_blocks <= 16 && x.k_blocks >= 4
-        && x.k_blocks <= 16 && x.stages >= 2 && x.stages <= 8 && has_types(j, o) && has_groups(j->op, o, x.group_blocks) && j->op->n % (x.n_blocks * TILE) == 0
-        && j->op->k % (x.k_blocks * TILE) == 0 && (!x.m_block_size_8 || rows <= 8);
+    return x.threads >= 128 && x.threads <= 1024 && x.m_blocks >= 1 &&
+           x.m_blocks <= MOST_M_BLOCKS && x.n_blocks >= 4 && x.n_blocks <= 16 && x.k_blocks >= 4 &&
+           x.k_blocks <= 16 && x.stages >= 2 && x.stages <= 8 && has_types(j, o) &&
+           has_groups(j->op, o, x.group_blocks) && j->op->n % (x.n_blocks * TILE) == 0 &&
+           j->op->k % (x.k_blocks * TILE) == 0 && (!x.m_block_size_8 || rows <= 8);
 }
 
 /* ---- as recorded ----------------------------------------------------------------------------- */
@@ -112,8 +117,10 @@ static bool gpu_can_launch(const struct job *j, const struct td_op_launch *l, co
 {
     const struct instance x = read_instance(o->symbol);
 
-    return l->grid[0] >= 1 && (int64_t)l->grid[0] <= j->gpu->multiprocessors && l->grid[1] == 1 && l->grid[2] == 1 && l->block[0] == x.threads && l->block[1] == 1
-        && l->block[2] == 1 && l->shared_bytes <= j->gpu->shared_max && l->shared_bytes >= pipeline_bytes(j->op, reads_zeros(o->adapter), &x);
+    return l->grid[0] >= 1 && (int64_t)l->grid[0] <= j->gpu->multiprocessors && l->grid[1] == 1 &&
+           l->grid[2] == 1 && l->block[0] == x.threads && l->block[1] == 1 && l->block[2] == 1 &&
+           l->shared_bytes <= j->gpu->shared_max &&
+           l->shared_bytes >= pipeline_bytes(j->op, reads_zeros(o->adapter), &x);
 }
 
 /* Plan the recorded launches. False: *why names what is missing. */
@@ -130,10 +137,16 @@ static bool plan_recorded(const struct job *j, const struct td_op_call *call, st
         if ((at = find_recorded_offer(j, l->symbol[0] ? l->symbol : call->symbol)) < 0)
             return false;
         *why = "the recorded launches are not those of this op, or not for this GPU";
-        if (l->rows[0] != row || l->rows[1] <= row || l->rows[1] > j->op->m || !instance_can_compute(j, &j->offers[at], l->rows[1] - row) || !gpu_can_launch(j, l, &j->offers[at])
-            || j->offers[at].adapter != j->offers[i ? plan->launch[0].offer : at].adapter)
+        if (l->rows[0] != row || l->rows[1] <= row || l->rows[1] > j->op->m ||
+            !instance_can_compute(j, &j->offers[at], l->rows[1] - row) ||
+            !gpu_can_launch(j, l, &j->offers[at]) ||
+            j->offers[at].adapter != j->offers[i ? plan->launch[0].offer : at].adapter)
             return false;
-        plan->launch[i] = (struct td_gpu_launch){.offer = at, .row0 = row, .rows = l->rows[1] - row, .grid = {l->grid[0], 1, 1}, .block = {l->block[0], 1, 1},
+        plan->launch[i] = (struct td_gpu_launch){.offer = at,
+                                                 .row0 = row,
+                                                 .rows = l->rows[1] - row,
+                                                 .grid = {l->grid[0], 1, 1},
+                                                 .block = {l->block[0], 1, 1},
                                                  .shared_bytes = l->shared_bytes};
         row = l->rows[1];
     }
@@ -154,9 +167,14 @@ static int find_offer_by_tiles(const struct job *j, const struct tiles *t, int64
         if (!has_types(j, &j->offers[i]))
             continue;
         x = read_instance(j->offers[i].symbol);
-        if (x.threads == t->threads && x.k_blocks * TILE == t->k && x.n_blocks * TILE == t->n && x.m_blocks == m_blocks && x.m_block_size_8 == (rows <= 8)
-            && x.stages == (j->gpu->sm == 75 ? 2 : 4) && (x.group_blocks == 0) == (j->op->g_idx != NULL) && reads_zeros(j->offers[i].adapter) == !j->symmetric
-            && instance_can_compute(j, &j->offers[i], rows) && pipeline_bytes(j->op, reads_zeros(j->offers[i].adapter), &x) <= (int64_t)j->gpu->shared_max - slack)
+        if (x.threads == t->threads && x.k_blocks * TILE == t->k && x.n_blocks * TILE == t->n &&
+            x.m_blocks == m_blocks && x.m_block_size_8 == (rows <= 8) &&
+            x.stages == (j->gpu->sm == 75 ? 2 : 4) &&
+            (x.group_blocks == 0) == (j->op->g_idx != NULL) &&
+            reads_zeros(j->offers[i].adapter) == !j->symmetric &&
+            instance_can_compute(j, &j->offers[i], rows) &&
+            pipeline_bytes(j->op, reads_zeros(j->offers[i].adapter), &x) <=
+                (int64_t)j->gpu->shared_max - slack)
             return i;
     }
     return -1;
@@ -201,8 +219,13 @@ static bool plan_by_rules(const struct job *j, int64_t m, struct td_gpu_plan *pl
             *rows = 0;
             return false;
         }
-        plan->launch[plan->n++] = (struct td_gpu_launch){.offer = at, .row0 = row, .rows = *rows, .grid = {(uint32_t)j->gpu->multiprocessors, 1, 1},
-                                                         .block = {(uint32_t)read_instance(j->offers[at].symbol).threads, 1, 1}, .shared_bytes = j->gpu->shared_max};
+        plan->launch[plan->n++] = (struct td_gpu_launch){
+            .offer = at,
+            .row0 = row,
+            .rows = *rows,
+            .grid = {(uint32_t)j->gpu->multiprocessors, 1, 1},
+            .block = {(uint32_t)read_instance(j->offers[at].symbol).threads, 1, 1},
+            .shared_bytes = j->gpu->shared_max};
     }
     return true;
 }
@@ -216,22 +239,31 @@ static const char *refuse_marlin(const struct job *j, int64_t rows, const char *
     if (!rows)
         snprintf(why, size, "Marlin: more than %d launches for one op; this version makes no more", TD_GPU_PLAN_MAX);
     else
-        snprintf(why, size, "the build has Marlin, but no instance for this op (%s with %d bits, %s, groups of %d%s, %lld x %lld, %lld rows at a time); %s", td_dtype_name(op->dtype),
-                 op->bits, j->symmetric ? "symmetric" : "with zero points", op->group_size, op->g_idx ? " in any order" : "", (long long)op->k, (long long)op->n,
+        snprintf(why, size,
+                 "the build has Marlin, but no instance for this op (%s with %d bits, %s, groups "
+                 "of %d%s, %lld x %lld, %lld rows at a time); %s",
+                 td_dtype_name(op->dtype), op->bits,
+                 j->symmetric ? "symmetric" : "with zero points", op->group_size,
+                 op->g_idx ? " in any order" : "", (long long)op->k, (long long)op->n,
                  (long long)rows, recorded);
     return why;
 }
 
-const char *td_gpu_plan_marlin(const struct td_gptq_op *op, const struct td_op_call *call, const struct td_gpu_offer *offers, int n, const struct td_gpu_facts *gpu,
-                               struct td_gpu_plan *plan, char *why, size_t size)
+const char *td_gpu_plan_marlin(const struct td_gptq_op *op, const struct td_op_call *call,
+                               const struct td_gpu_offer *offers, int n,
+                               const struct td_gpu_facts *gpu, struct td_gpu_plan *plan, char *why,
+                               size_t size)
 {
-    const struct job j = {op, offers, n, gpu, td_marlin_zeros_are_symmetric(op->bits, op->groups, op->n, op->qzeros, op->zero_offset)};
+    const struct job j = {
+        op, offers, n, gpu,
+        td_marlin_zeros_are_symmetric(op->bits, op->groups, op->n, op->qzeros, op->zero_offset)};
     const char *recorded;
     int64_t rows;
 
     memset(plan, 0, sizeof *plan);
     if (op->k % TD_MARLIN_TILE_K || op->n % TD_MARLIN_TILE_N) {
-        snprintf(why, size, "Marlin takes K in %ds and N in %ds, this op has %lld x %lld", TD_MARLIN_TILE_K, TD_MARLIN_TILE_N, (long long)op->k, (long long)op->n);
+        snprintf(why, size, "Marlin takes K in %ds and N in %ds, this op has %lld x %lld",
+                 TD_MARLIN_TILE_K, TD_MARLIN_TILE_N, (long long)op->k, (long long)op->n);
         return why;
     }
     if (op->bias && op->bias->dtype != op->dtype) {

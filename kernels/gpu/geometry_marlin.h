@@ -25,8 +25,10 @@
  *   offers : [n], kernels named "Marlin", of all types
  * NULL: *plan is filled; for an op without rows launch[0].offer is the kernel whose layout counts.
  * Else why not, in why[size]. */
-const char *td_gpu_plan_marlin(const struct td_gptq_op *op, const struct td_op_call *call, const struct td_gpu_offer *offers, int n, const struct td_gpu_facts *gpu,
-                               struct td_gpu_plan *plan, char *why, size_t size);
+const char *td_gpu_plan_marlin(const struct td_gptq_op *op, const struct td_op_call *call,
+                               const struct td_gpu_offer *offers, int n,
+                               const struct td_gpu_facts *gpu, struct td_gpu_plan *plan, char *why,
+                               size_t size);
 
 #define TD_MARLIN_LOCKS 4              /* ints for each multiprocessor; vLLM has 1 to 4, by version */
 /* Bytes of c_tmp for m rows and `blocks` blocks: 256 floats for each row of a block's tile. */

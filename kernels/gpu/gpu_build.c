@@ -31,7 +31,8 @@ struct td_gpu_build {
     struct loaded *loaded; int n_loaded;
 };
 
-int td_gpu_build_open(const char *path, const struct td_gpu_driver *driver, void *device, const struct td_gpu_facts *facts, struct td_gpu_build **out,
+int td_gpu_build_open(const char *path, const struct td_gpu_driver *driver, void *device,
+                      const struct td_gpu_facts *facts, struct td_gpu_build **out,
                       struct td_error *err)
 {
     struct td_gpu_build *b = calloc(1, sizeof *b);
@@ -92,8 +93,11 @@ static void refuse_kernel(struct named *w, const struct td_gpu_kernel *k)
     char sizes[200];
 
     print_sizes(k->params, k->n_params, sizes, sizeof sizes);
-    snprintf(w->refused, sizeof w->refused, "the build's %s takes parameters of %s bytes, which no version that is known takes; an entry in kernels/adapters "
-             "would say what they mean", w->identifier, k->n_params < 0 ? "unknown" : sizes);
+    snprintf(w->refused, sizeof w->refused,
+             "the build's %s takes parameters of %s bytes, which no version that is known takes; "
+             "an entry in kernels/adapters "
+             "would say what they mean",
+             w->identifier, k->n_params < 0 ? "unknown" : sizes);
 }
 
 /* A program for the device and PTX may both hold the symbol; the first hit is the better one. */
@@ -160,7 +164,8 @@ static struct named *find_name(struct td_gpu_build *b, const char *identifier)
     return w;
 }
 
-int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier, const struct td_gpu_offer **offers, char *why, size_t size)
+int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier,
+                        const struct td_gpu_offer **offers, char *why, size_t size)
 {
     const struct named *w = find_name(b, identifier);
 
@@ -205,7 +210,9 @@ static int check_params(const struct td_gpu_offer *o, const struct td_gpu_functi
     ours[0] = '\0';
     for (i = 0; i < o->adapter->n_fields; i++)
         snprintf(ours + strlen(ours), sizeof ours - strlen(ours), "%s%u", i ? " " : "", o->adapter->fields[i].size);
-    return td_fail(err, TD_EUNSUPPORTED, "%s: the driver says that its parameters have %s bytes, its file says %s", o->adapter->identifier, theirs, ours);
+    return td_fail(err, TD_EUNSUPPORTED,
+                   "%s: the driver says that its parameters have %s bytes, its file says %s",
+                   o->adapter->identifier, theirs, ours);
 }
 
 /* Take the parameters from the file: as many as the adapter has, because the adapter fits. */
@@ -215,7 +222,8 @@ static void take_params(const struct td_gpu_kernel *k, struct td_gpu_function *f
         f->params[f->n_params] = k->params[f->n_params];
 }
 
-int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i, const struct td_gpu_function **f, struct td_error *err)
+int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
+                          const struct td_gpu_function **f, struct td_error *err)
 {
     struct named *w = find_name(b, identifier);
     struct td_gpu_function *to;
@@ -228,7 +236,8 @@ int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
     *f = to;
     if (to->handle)
         return TD_OK;
-    if ((rc = load_module(b, &w->hits[i], &module, err)) || (rc = b->driver->function(b->device, module, w->offers[i].symbol, to, err)))
+    if ((rc = load_module(b, &w->hits[i], &module, err)) ||
+        (rc = b->driver->function(b->device, module, w->offers[i].symbol, to, err)))
         return td_fail_at(err, "%s (%s)", w->identifier, w->hits[i].entry->arch);
     if ((rc = check_params(&w->offers[i], to, err)))
         memset(to, 0, sizeof *to);

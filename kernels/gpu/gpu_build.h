@@ -14,7 +14,8 @@ struct td_gpu_build;
 
 /* path : as for td_gpu_image_open, whose errors it returns. driver and device are borrowed and must
  * outlive the build. */
-int td_gpu_build_open(const char *path, const struct td_gpu_driver *driver, void *device, const struct td_gpu_facts *facts, struct td_gpu_build **out,
+int td_gpu_build_open(const char *path, const struct td_gpu_driver *driver, void *device,
+                      const struct td_gpu_facts *facts, struct td_gpu_build **out,
                       struct td_error *err);
 void td_gpu_build_close(struct td_gpu_build *b);
 const struct td_gpu_image *td_gpu_build_image(const struct td_gpu_build *b);
@@ -22,10 +23,12 @@ const struct td_gpu_image *td_gpu_build_image(const struct td_gpu_build *b);
 /* The kernels named `identifier` that run on the device and whose parameters an adapter knows. Returns
  * how many; *offers is valid until close. 0: none, and why[size] describes what there is instead (a
  * kernel of that name with other parameters), or is "". */
-int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier, const struct td_gpu_offer **offers, char *why, size_t size);
+int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier,
+                        const struct td_gpu_offer **offers, char *why, size_t size);
 /* Load offer i of that name. The driver must report the parameters that the adapter has, if it reports
  * any. *f is valid until renew or close. */
-int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i, const struct td_gpu_function **f, struct td_error *err);
+int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
+                          const struct td_gpu_function **f, struct td_error *err);
 
 /* From now on functions are loaded again, at other addresses: the code loaded before stays loaded until
  * td_gpu_build_drop(), so that its place is taken. */

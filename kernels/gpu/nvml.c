@@ -41,7 +41,9 @@ static const char *find_functions(struct td_nvml *n)
         find_function(n->library, "nvmlDeviceGetCurrentClocksThrottleReasons", &n->reasons); /* its name before driver 535 */
     if (!find_function(n->library, "nvmlInit_v2", &n->init))
         return "nvmlInit_v2";
-    return find_function(n->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus_id) ? NULL : "nvmlDeviceGetHandleByPciBusId_v2";
+    return find_function(n->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus_id)
+               ? NULL
+               : "nvmlDeviceGetHandleByPciBusId_v2";
 }
 
 static int start_nvml(struct td_nvml *n, const char *bus_id, char *why, size_t size)
@@ -59,7 +61,8 @@ static int start_nvml(struct td_nvml *n, const char *bus_id, char *why, size_t s
         rc = n->by_bus_id(bus_id, &n->device);
     }
     if (rc)
-        snprintf(why, size, "NVML does not know the GPU at %s: %s (%d)", bus_id, n->error_string ? n->error_string(rc) : "error", rc);
+        snprintf(why, size, "NVML does not know the GPU at %s: %s (%d)", bus_id,
+                 n->error_string ? n->error_string(rc) : "error", rc);
     return rc;
 }
 

@@ -25,8 +25,9 @@ static bool is_ours(const char *path)
     struct td_error err = {0};
     struct stat st;
 
-    return !td_fs_mkdirs(path, &err) && !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH))
-           && !access(path, W_OK | X_OK);
+    return !td_fs_mkdirs(path, &err) && !lstat(path, &st) && S_ISDIR(st.st_mode) &&
+           st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)) &&
+           !access(path, W_OK | X_OK);
 }
 
 /* Can the driver write its default folder in the home? Links and shared homes are the user's choice. */
@@ -61,6 +62,7 @@ void td_gpu_ptx_cache_open(char *off, size_t size)
     snprintf(name, sizeof name, "tapedeck-%u", (unsigned)geteuid());
     if (disabled && strcmp(disabled, "0"))
         snprintf(off, size, "CUDA_CACHE_DISABLE is set");
-    else if (!env_value("CUDA_CACHE_PATH") && !home_can_be_written() && !(cache && set_cache_folder(cache, "tapedeck")) && !set_cache_folder("/tmp", name))
+    else if (!env_value("CUDA_CACHE_PATH") && !home_can_be_written() &&
+             !(cache && set_cache_folder(cache, "tapedeck")) && !set_cache_folder("/tmp", name))
         snprintf(off, size, "there is no folder for the driver's cache; CUDA_CACHE_PATH names one");
 }

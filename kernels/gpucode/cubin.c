@@ -11,7 +11,15 @@
 #define STO_CUDA_ENTRY 0x10
 #define RESERVED_SHARED 1024       /* of sm_90 and later: in the section, not the program's */
 
-enum { MAX_THREADS = 0x05, REQUIRED_BLOCK = 0x10, PARAM = 0x17, PARAM_BYTES = 0x19, REGISTERS = 0x2f, CLUSTER = 0x3d, PARAM_LARGE = 0x45 };
+enum {
+    MAX_THREADS = 0x05,
+    REQUIRED_BLOCK = 0x10,
+    PARAM = 0x17,
+    PARAM_BYTES = 0x19,
+    REGISTERS = 0x2f,
+    CLUSTER = 0x3d,
+    PARAM_LARGE = 0x45
+};
 enum { COMPAT_ACCELERATOR = 0x09 };
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -128,7 +136,9 @@ static int read_param(struct td_gpu_kernel *k, const struct attribute *a, struct
     ordinal = td_le16(a->data + 4);
     size = a->code == PARAM ? td_le32(a->data + 8) >> 18 : td_le16(a->data + 8);
     if (ordinal >= k->n_params || p[ordinal].size || !size)
-        return td_fail(err, TD_ECORRUPT, "kernel %.200s: parameter %u of %d is described twice, or has no size", k->symbol, ordinal, k->n_params);
+        return td_fail(err, TD_ECORRUPT,
+                       "kernel %.200s: parameter %u of %d is described twice, or has no size",
+                       k->symbol, ordinal, k->n_params);
     p[ordinal] = (struct td_gpu_param){td_le16(a->data + 6), size};
     return TD_OK;
 }
@@ -139,8 +149,10 @@ static int check_params(const struct td_gpu_kernel *k, struct td_error *err)
 
     for (i = 0; i < k->n_params; i++)
         if (k->params[i].offset > k->param_bytes || k->params[i].size > k->param_bytes - k->params[i].offset)
-            return td_fail(err, TD_ECORRUPT, "kernel %.200s: parameter %d (offset %u, %u bytes) is outside its block of %u", k->symbol, i, k->params[i].offset,
-                           k->params[i].size, k->param_bytes);
+            return td_fail(
+                err, TD_ECORRUPT,
+                "kernel %.200s: parameter %d (offset %u, %u bytes) is outside its block of %u",
+                k->symbol, i, k->params[i].offset, k->params[i].size, k->param_bytes);
     return TD_OK;
 }
 
@@ -240,7 +252,8 @@ static int read_kernels(struct program *p, struct td_gpu_kernel_list *out, struc
     for (i = 0; i < p->symbols.n && !rc; i++) {
         struct td_gpu_kernel *k;
 
-        if (!td_elf_symbol_at(&p->symbols, i, &sym) || sym.kind != STT_FUNC || !(sym.other & STO_CUDA_ENTRY) || !sym.section || sym.section >= p->elf->n_sections)
+        if (!td_elf_symbol_at(&p->symbols, i, &sym) || sym.kind != STT_FUNC ||
+            !(sym.other & STO_CUDA_ENTRY) || !sym.section || sym.section >= p->elf->n_sections)
             continue;
         if (!(k = td_gpu_kernel_add(out, sym.name, strlen(sym.name), err)))
             return err ? err->code : TD_ENOMEM;

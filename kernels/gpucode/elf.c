@@ -47,7 +47,11 @@ static int read_section(const struct td_elf *elf, uint32_t i, struct td_elf_sect
     const uint8_t *h = elf->sections + (size_t)i * SECTION;
     uint64_t offset = td_le64(h + 24);
 
-    *out = (struct td_elf_section){.name = "", .type = td_le32(h + 4), .link = td_le32(h + 40), .info = td_le32(h + 44), .size = td_le64(h + 32)};
+    *out = (struct td_elf_section){.name = "",
+                                   .type = td_le32(h + 4),
+                                   .link = td_le32(h + 40),
+                                   .info = td_le32(h + 44),
+                                   .size = td_le64(h + 32)};
     if (out->type == 0 || out->type == TD_ELF_NOBITS)
         return TD_OK;
     if (offset > elf->n || out->size > elf->n - offset)
@@ -81,14 +85,20 @@ static int open_sections(struct td_elf *elf, struct td_error *err)
     if (!at)
         return TD_OK;
     if (td_le16(elf->data + 58) != SECTION)
-        return td_fail(err, TD_ECORRUPT, "the ELF file's section headers have %u bytes, not %d", td_le16(elf->data + 58), SECTION);
+        return td_fail(err, TD_ECORRUPT, "the ELF file's section headers have %u bytes, not %d",
+                       td_le16(elf->data + 58), SECTION);
     if (at > elf->n || elf->n - at < SECTION)
-        return td_fail(err, TD_ETRUNCATED, "the ELF file's section headers begin at byte %llu of %zu; was it copied whole?", (unsigned long long)at, elf->n);
+        return td_fail(
+            err, TD_ETRUNCATED,
+            "the ELF file's section headers begin at byte %llu of %zu; was it copied whole?",
+            (unsigned long long)at, elf->n);
     elf->sections = elf->data + at;
     if (!count)
         count = td_le64(elf->sections + 32);
     if (count > (elf->n - at) / SECTION)
-        return td_fail(err, TD_ETRUNCATED, "the ELF file's %llu section headers do not fit into its %zu bytes; was it copied whole?",
+        return td_fail(err, TD_ETRUNCATED,
+                       "the ELF file's %llu section headers do not fit into its %zu bytes; was it "
+                       "copied whole?",
                        (unsigned long long)count, elf->n);
     elf->n_sections = (uint32_t)count;
     return open_names(elf, td_le16(elf->data + 62), err);
@@ -104,7 +114,9 @@ int td_elf_open(struct td_elf *elf, const void *data, size_t n, struct td_error 
     if (n < HEADER)
         return td_fail(err, TD_ETRUNCATED, "an ELF file of %zu bytes; its header alone has %d", n, HEADER);
     if (elf->data[4] != 2 || elf->data[5] != 1)
-        return td_fail(err, TD_EUNSUPPORTED, "an ELF file of %s; only 64-bit little-endian ones are read", elf->data[5] != 1 ? "a big-endian machine" : "32 bits");
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "an ELF file of %s; only 64-bit little-endian ones are read",
+                       elf->data[5] != 1 ? "a big-endian machine" : "32 bits");
     elf->abi_version = elf->data[8];
     elf->type = td_le16(elf->data + 16);
     elf->machine = td_le16(elf->data + 18);
@@ -160,7 +172,12 @@ int td_elf_symbols_open(const struct td_elf *elf, struct td_elf_symbols *t, stru
         } else if (type == TD_ELF_SYMTAB && !t->entry && s.link < elf->n_sections) {
             if ((rc = td_elf_section_at(elf, s.link, &names, err)))
                 return rc;
-            *t = (struct td_elf_symbols){s.data, (size_t)s.size / SYMBOL, (const char *)names.data, names.data ? (size_t)names.size : 0, t->more, t->n_more};
+            *t = (struct td_elf_symbols){s.data,
+                                         (size_t)s.size / SYMBOL,
+                                         (const char *)names.data,
+                                         names.data ? (size_t)names.size : 0,
+                                         t->more,
+                                         t->n_more};
         }
     }
     return TD_OK;

@@ -52,7 +52,14 @@ int td_elf_section_at(const struct td_elf *elf, uint32_t i, struct td_elf_sectio
 int td_elf_section_find(const struct td_elf *elf, const char *name, struct td_elf_section *out, struct td_error *err);
 
 /* The symbols of a file: open, then for (i = 0; i < t.n; i++) at. */
-struct td_elf_symbols { const uint8_t *entry; size_t n; const char *names; size_t names_len; const uint8_t *more; size_t n_more; };
+struct td_elf_symbols {
+    const uint8_t *entry;
+    size_t n;
+    const char *names;
+    size_t names_len;
+    const uint8_t *more;
+    size_t n_more;
+};
 /* A file without a symbol table gives t->n 0. */
 int td_elf_symbols_open(const struct td_elf *elf, struct td_elf_symbols *t, struct td_error *err);
 /* Symbol i < t->n. False: its name does not end inside the table of names. */

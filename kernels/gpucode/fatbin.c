@@ -17,7 +17,8 @@
 #define FLAG_A 0x100000u           /* sm_90a: runs on that very architecture */
 #define FLAG_F 0x200000u           /* sm_100f: and on later ones of its family */
 
-/* What the formats can reach at most: a claim beyond it need not be tried. LZ4 by its design; of zstd a run of one byte gives more, code never does. */
+/* What the formats can reach at most: a claim beyond it need not be tried. LZ4 by its design; of
+ * zstd a run of one byte gives more, code never does. */
 #define RATIO_LZ4 255u
 #define RATIO_ZSTD 4096u
 
@@ -37,15 +38,21 @@ int td_fatbin_next(const uint8_t *data, size_t n, size_t *at, struct td_fatbin_c
         return 0;
     p = data + *at;
     if (td_le32(p) != MAGIC)
-        return td_fail(err, TD_ECORRUPT, "at byte %zu of the GPU code stands %08x, not the beginning of a fat binary", *at, td_le32(p));
+        return td_fail(err, TD_ECORRUPT,
+                       "at byte %zu of the GPU code stands %08x, not the beginning of a fat binary",
+                       *at, td_le32(p));
     if (n - *at < HEADER)
         return td_fail(err, TD_ETRUNCATED, "the GPU code ends inside a fat binary's header; was the file copied whole?");
     size = td_le64(p + 8);
     if (td_le16(p + 4) != 1 || td_le16(p + 6) != HEADER)
-        return td_fail(err, TD_EVERSION, "a fat binary of version %u with a header of %u bytes; only version 1 with %d is known", td_le16(p + 4), td_le16(p + 6),
-                       HEADER);
+        return td_fail(
+            err, TD_EVERSION,
+            "a fat binary of version %u with a header of %u bytes; only version 1 with %d is known",
+            td_le16(p + 4), td_le16(p + 6), HEADER);
     if (size > n - *at - HEADER)
-        return td_fail(err, TD_ETRUNCATED, "a fat binary claims %llu bytes, %zu are there; was the file copied whole?", (unsigned long long)size, n - *at - HEADER);
+        return td_fail(err, TD_ETRUNCATED,
+                       "a fat binary claims %llu bytes, %zu are there; was the file copied whole?",
+                       (unsigned long long)size, n - *at - HEADER);
     *out = (struct td_fatbin_container){p, HEADER + (size_t)size};
     *at += out->n;
     return 1;
@@ -57,7 +64,10 @@ static int read_packing(const uint8_t *h, struct td_fatbin_entry *e, struct td_e
     uint32_t packed = td_le32(h + 16);
 
     e->variant = flags & FLAG_A ? 'a' : flags & FLAG_F ? 'f' : 0;
-    e->packing = flags & FLAG_ZSTD ? TD_PACKING_ZSTD : flags & FLAG_LZ4 ? TD_PACKING_LZ4 : packed ? TD_PACKING_OTHER : TD_PACKING_NONE;
+    e->packing = flags & FLAG_ZSTD  ? TD_PACKING_ZSTD
+                 : flags & FLAG_LZ4 ? TD_PACKING_LZ4
+                 : packed           ? TD_PACKING_OTHER
+                                    : TD_PACKING_NONE;
     e->bytes = e->payload_bytes;
     if (e->packing == TD_PACKING_NONE)
         return TD_OK;
@@ -85,8 +95,14 @@ int td_fatbin_entry_next(const struct td_fatbin_container *c, size_t *at, struct
     header = td_le32(h + 4);
     size = td_le64(h + 8);
     if (header < ENTRY || header > c->n - *at || size > c->n - *at - header)
-        return td_fail(err, TD_ECORRUPT, "an entry of a fat binary claims a header of %u and %llu bytes, %zu are left", header, (unsigned long long)size, c->n - *at);
-    *out = (struct td_fatbin_entry){.kind = td_le16(h), .sm = (int)(td_le32(h + 28) & 0xffff), .payload = h + header, .payload_bytes = (size_t)size};
+        return td_fail(
+            err, TD_ECORRUPT,
+            "an entry of a fat binary claims a header of %u and %llu bytes, %zu are left", header,
+            (unsigned long long)size, c->n - *at);
+    *out = (struct td_fatbin_entry){.kind = td_le16(h),
+                                    .sm = (int)(td_le32(h + 28) & 0xffff),
+                                    .payload = h + header,
+                                    .payload_bytes = (size_t)size};
     rc = read_packing(h, out, err);
     *at += header + (size_t)size;
     return rc ? rc : 1;
@@ -98,7 +114,10 @@ static int64_t unpack_payload(const struct td_fatbin_entry *e, uint8_t *to)
     size_t n;
 
     if (e->packing == TD_PACKING_LZ4)
-        return e->payload_bytes > INT32_MAX ? -1 : LZ4_decompress_safe((const char *)e->payload, (char *)to, (int)e->payload_bytes, (int)e->bytes);
+        return e->payload_bytes > INT32_MAX
+                   ? -1
+                   : LZ4_decompress_safe((const char *)e->payload, (char *)to,
+                                         (int)e->payload_bytes, (int)e->bytes);
     if (e->packing == TD_PACKING_ZSTD) {
         n = ZSTD_decompress(to, (size_t)e->bytes, e->payload, e->payload_bytes);
         return ZSTD_isError(n) ? -1 : (int64_t)n;
@@ -112,9 +131,13 @@ static int check_claim(const struct td_fatbin_entry *e, struct td_error *err)
     uint64_t ratio = e->packing == TD_PACKING_LZ4 ? RATIO_LZ4 : RATIO_ZSTD;
 
     if (e->packing == TD_PACKING_OTHER)
-        return td_fail(err, TD_EUNSUPPORTED, "an entry for sm_%d is packed in a way that is not known; build it with nvcc --compress-mode=none", e->sm);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "an entry for sm_%d is packed in a way that is not known; build it with "
+                       "nvcc --compress-mode=none",
+                       e->sm);
     if (e->bytes > TD_FATBIN_MAX_CODE || (e->packing && e->bytes / ratio > e->payload_bytes))
-        return td_fail(err, TD_ELIMIT, "an entry for sm_%d of %zu bytes claims to become %llu", e->sm, e->payload_bytes, (unsigned long long)e->bytes);
+        return td_fail(err, TD_ELIMIT, "an entry for sm_%d of %zu bytes claims to become %llu",
+                       e->sm, e->payload_bytes, (unsigned long long)e->bytes);
     return TD_OK;
 }
 

@@ -25,7 +25,8 @@ uint64_t td_hsaco_entry_count(const struct td_hsaco_bundle *b)
 }
 
 /* Entry i of what begins at b, whose end is not known yet. */
-static int entry_fields(const uint8_t *b, size_t n, uint64_t i, uint64_t *offset, uint64_t *size, const char **id, uint64_t *id_len)
+static int entry_fields(const uint8_t *b, size_t n, uint64_t i, uint64_t *offset, uint64_t *size,
+                        const char **id, uint64_t *id_len)
 {
     uint64_t at = MAGIC_LEN + 8, j;
 
@@ -52,10 +53,15 @@ static int measure_bundle(const uint8_t *b, size_t n, size_t *len, struct td_err
         return td_fail(err, TD_ETRUNCATED, "a bundle of AMD code ends inside its header; was the file copied whole?");
     count = td_le64(b + MAGIC_LEN);
     if (!count || count > TD_HSACO_MAX_ENTRIES)
-        return td_fail(err, TD_ECORRUPT, "a bundle of AMD code claims %llu entries, at most %d are read", (unsigned long long)count, TD_HSACO_MAX_ENTRIES);
+        return td_fail(err, TD_ECORRUPT,
+                       "a bundle of AMD code claims %llu entries, at most %d are read",
+                       (unsigned long long)count, TD_HSACO_MAX_ENTRIES);
     for (*len = 0, i = 0; i < count; i++) {
         if (entry_fields(b, n, i, &offset, &size, &id, &id_len))
-            return td_fail(err, TD_ETRUNCATED, "entry %llu of a bundle of AMD code ends after its %zu bytes; was the file copied whole?", (unsigned long long)i, n);
+            return td_fail(err, TD_ETRUNCATED,
+                           "entry %llu of a bundle of AMD code ends after its %zu bytes; was the "
+                           "file copied whole?",
+                           (unsigned long long)i, n);
         if (offset + size > *len)
             *len = (size_t)(offset + size);
         if ((size_t)(id + id_len - (const char *)b) > *len)
@@ -73,7 +79,9 @@ int td_hsaco_bundle_next(const uint8_t *data, size_t n, size_t *at, struct td_hs
     if (*at >= n)
         return 0;
     if (n - *at >= 4 && !memcmp(data + *at, "CCOB", 4))
-        return td_fail(err, TD_EUNSUPPORTED, "its AMD code is in compressed bundles, which are not read yet; build it with --no-offload-compress, or unpack it "
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "its AMD code is in compressed bundles, which are not read yet; build it "
+                       "with --no-offload-compress, or unpack it "
                        "with clang-offload-bundler --unbundle");
     if (!td_hsaco_is_bundle(data + *at, n - *at))
         return td_fail(err, TD_ECORRUPT, "at byte %zu of the AMD code stands no bundle (%s)", *at, MAGIC);
@@ -101,7 +109,9 @@ int td_hsaco_entry_at(const struct td_hsaco_bundle *b, uint64_t i, struct td_hsa
     uint64_t offset, size, id_len;
     const char *id;
 
-    if (i >= td_hsaco_entry_count(b) || entry_fields(b->data, b->n, i, &offset, &size, &id, &id_len) || !copy_arch(out->arch, id, id_len))
+    if (i >= td_hsaco_entry_count(b) ||
+        entry_fields(b->data, b->n, i, &offset, &size, &id, &id_len) ||
+        !copy_arch(out->arch, id, id_len))
         return td_fail(err, TD_ECORRUPT, "entry %llu of a bundle of AMD code is broken", (unsigned long long)i);
     out->data = b->data + offset;
     out->n = (size_t)size;
@@ -143,7 +153,9 @@ static int read_args(struct td_gpu_kernel *k, struct td_msgpack m, uint64_t coun
             return td_fail(err, TD_ECORRUPT, "kernel %.200s: argument %llu has no .value_kind", k->symbol, (unsigned long long)i);
         if (kind.len > 7 && !memcmp(kind.str, "hidden_", 7))
             continue;
-        ((struct td_gpu_param *)k->params)[n] = (struct td_gpu_param){read_small(field_number(whole, map.u, ".offset")), read_small(field_number(whole, map.u, ".size"))};
+        ((struct td_gpu_param *)k->params)[n] =
+            (struct td_gpu_param){read_small(field_number(whole, map.u, ".offset")),
+                                  read_small(field_number(whole, map.u, ".size"))};
         ((bool *)k->pointer)[n++] = td_msgpack_is(&kind, "global_buffer");
     }
     k->n_params = (int)n;
@@ -155,9 +167,12 @@ static int check_args(const struct td_gpu_kernel *k, struct td_error *err)
     int i;
 
     for (i = 0; i < k->n_params; i++)
-        if (!k->params[i].size || k->params[i].offset > k->param_bytes || k->params[i].size > k->param_bytes - k->params[i].offset)
-            return td_fail(err, TD_ECORRUPT, "kernel %.200s: argument %d (offset %u, %u bytes) is outside its block of %u", k->symbol, i, k->params[i].offset,
-                           k->params[i].size, k->param_bytes);
+        if (!k->params[i].size || k->params[i].offset > k->param_bytes ||
+            k->params[i].size > k->param_bytes - k->params[i].offset)
+            return td_fail(
+                err, TD_ECORRUPT,
+                "kernel %.200s: argument %d (offset %u, %u bytes) is outside its block of %u",
+                k->symbol, i, k->params[i].offset, k->params[i].size, k->param_bytes);
     return TD_OK;
 }
 
@@ -241,7 +256,9 @@ int td_hsaco_kernels(const struct td_elf *elf, struct td_gpu_kernel_list *out, c
         if (s.type == TD_ELF_NOTE && (note = td_elf_note_find(&s, "AMDGPU", METADATA, &len)))
             return td_hsaco_metadata(note, len, out, arch, err);
     }
-    return td_fail(err, TD_EUNSUPPORTED, "an AMD code object without a metadata note (code object version 2?); build it with -mcode-object-version=4");
+    return td_fail(err, TD_EUNSUPPORTED,
+                   "an AMD code object without a metadata note (code object version 2?); build it "
+                   "with -mcode-object-version=4");
 }
 
 /* ---- architectures --------------------------------------------------------------------------- */

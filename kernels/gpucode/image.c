@@ -111,7 +111,8 @@ const char *td_gpu_image_needed(const struct td_gpu_image *img, const char *star
     struct td_elf elf;
     size_t at, bytes;
 
-    if (!td_elf_is(img->data, img->n) || td_elf_open(&elf, img->data, img->n, NULL) || td_elf_section_find(&elf, ".dynstr", &names, NULL) != 1 || !names.data)
+    if (!td_elf_is(img->data, img->n) || td_elf_open(&elf, img->data, img->n, NULL) ||
+        td_elf_section_find(&elf, ".dynstr", &names, NULL) != 1 || !names.data)
         return NULL;
     for (at = 0; at < names.size; at += bytes + 1) {
         bytes = strnlen((const char *)names.data + at, names.size - at);

@@ -1,5 +1,5 @@
-/* image_find.c - the kernel that a recording names, in another build: by symbol, by symbol without hashes, by the name in the source.
- * SPDX-License-Identifier: Apache-2.0 */
+/* image_find.c - the kernel that a recording names, in another build: by symbol, by symbol without
+ * hashes, by the name in the source. SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/gpucode/image_find.h"
 
 #include <string.h>
@@ -170,19 +170,24 @@ static int explain_no_hit(struct search *s, struct td_error *err)
             }
     }
     if (has.len)
-        rc = td_fail(err, TD_EUNSUPPORTED, "%s: has kernel %.200s for %s, none of which runs on %s; build it for that too", s->img->path, wanted_name(s->want), has.data,
-                     td_buf_str(&device));
+        rc =
+            td_fail(err, TD_EUNSUPPORTED,
+                    "%s: has kernel %.200s for %s, none of which runs on %s; build it for that too",
+                    s->img->path, wanted_name(s->want), has.data, td_buf_str(&device));
     else if (s->trouble.code)
         rc = td_fail(err, s->trouble.code, "%s (looking for kernel %.200s)", s->trouble.msg, wanted_name(s->want));
     else
-        rc = td_fail(err, TD_ENOTFOUND, "%s: no kernel %.200s in its %d programs; `replay --kernels` lists what it has", s->img->path, wanted_name(s->want),
-                     s->img->n_parts);
+        rc =
+            td_fail(err, TD_ENOTFOUND,
+                    "%s: no kernel %.200s in its %d programs; `replay --kernels` lists what it has",
+                    s->img->path, wanted_name(s->want), s->img->n_parts);
     td_buf_release(&has);
     td_buf_release(&device);
     return rc;
 }
 
-int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want, struct td_gpu_hit *hits, int max, struct td_error *err)
+int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want,
+                      struct td_gpu_hit *hits, int max, struct td_error *err)
 {
     struct search s = {.img = img, .want = want, .hits = hits, .max = max};
 

@@ -40,7 +40,8 @@ int td_gpu_entry_fits(const struct td_gpu_entry *e, const struct td_gpu_device *
  * device come before PTX. At most max of them are filled in; with max 1 the search ends at an exact match
  * in a program. Returns how many. TD_ENOTFOUND: none. TD_EUNSUPPORTED: there is one, for other devices,
  * which the sentence names. Other TD_E*: none, and some entry could not be read. */
-int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want, struct td_gpu_hit *hits, int max, struct td_error *err);
+int td_gpu_image_find(struct td_gpu_image *img, const struct td_gpu_wanted *want,
+                      struct td_gpu_hit *hits, int max, struct td_error *err);
 /* The next container, from number `from` on, that holds code for NVIDIA's GPUs, of whatever architecture,
  * with a kernel of exactly this symbol. -1: no more that can be read. */
 int td_gpu_image_holding(struct td_gpu_image *img, const char *symbol, int from);

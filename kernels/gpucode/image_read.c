@@ -10,7 +10,9 @@
 #include "kernels/gpucode/hsaco.h"
 #include "kernels/gpucode/ptx.h"
 
-#define WANTED "give a shared library or program with CUDA or HIP kernels, a fat binary (nvcc -fatbin), a cubin, or an AMD code object"
+#define WANTED                                                                                     \
+    "give a shared library or program with CUDA or HIP kernels, a fat binary (nvcc -fatbin), a "   \
+    "cubin, or an AMD code object"
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
@@ -39,7 +41,8 @@ static int add_container(struct td_gpu_image *img, const uint8_t *data, size_t n
 }
 
 /* An entry of the container added last. */
-static struct td_gpu_part *add_part(struct td_gpu_image *img, enum td_gpu_code code, const struct td_fatbin_entry *stored, struct td_error *err)
+static struct td_gpu_part *add_part(struct td_gpu_image *img, enum td_gpu_code code,
+                                    const struct td_fatbin_entry *stored, struct td_error *err)
 {
     static const char *const packings[] = {"raw", "LZ4", "zstd", "unknown"};
     struct td_gpu_part *p;
@@ -54,10 +57,18 @@ static struct td_gpu_part *add_part(struct td_gpu_image *img, enum td_gpu_code c
     }
     img->parts = p;
     p += img->n_parts++;
-    *p = (struct td_gpu_part){.stored = *stored, .e = {.container = img->n_containers - 1, .code = code, .sm = stored->sm, .variant = stored->variant,
-                              .packing = packings[stored->packing], .stored_bytes = stored->payload_bytes, .bytes = stored->bytes}};
+    *p = (struct td_gpu_part){.stored = *stored,
+                              .e = {.container = img->n_containers - 1,
+                                    .code = code,
+                                    .sm = stored->sm,
+                                    .variant = stored->variant,
+                                    .packing = packings[stored->packing],
+                                    .stored_bytes = stored->payload_bytes,
+                                    .bytes = stored->bytes}};
     if (code != TD_GPU_CODE_HSACO)
-        snprintf(p->e.arch, sizeof p->e.arch, "%s_%d%.1s", code == TD_GPU_CODE_PTX ? "compute" : "sm", stored->sm, stored->variant ? &stored->variant : "");
+        snprintf(p->e.arch, sizeof p->e.arch, "%s_%d%.1s",
+                 code == TD_GPU_CODE_PTX ? "compute" : "sm", stored->sm,
+                 stored->variant ? &stored->variant : "");
     return p;
 }
 
@@ -70,7 +81,13 @@ static int read_container(struct td_gpu_image *img, const struct td_fatbin_conta
     int rc = add_container(img, c->data, c->n, err);
 
     while (!rc && (rc = td_fatbin_entry_next(c, &at, &e, err)) > 0)
-        rc = add_part(img, e.kind == 1 ? TD_GPU_CODE_PTX : e.kind == 2 ? TD_GPU_CODE_CUBIN : TD_GPU_CODE_OTHER, &e, err) ? 0 : err->code;
+        rc = add_part(img,
+                      e.kind == 1   ? TD_GPU_CODE_PTX
+                      : e.kind == 2 ? TD_GPU_CODE_CUBIN
+                                    : TD_GPU_CODE_OTHER,
+                      &e, err)
+                 ? 0
+                 : err->code;
     return rc;
 }
 
@@ -90,7 +107,12 @@ static int read_cubin(struct td_gpu_image *img, const struct td_elf *elf, struct
 {
     struct td_cubin_facts facts;
     int rc = td_cubin_facts_read(elf, &facts, err);
-    struct td_fatbin_entry whole = {.kind = 2, .sm = facts.sm, .variant = facts.variant, .payload = img->data, .payload_bytes = img->n, .bytes = img->n};
+    struct td_fatbin_entry whole = {.kind = 2,
+                                    .sm = facts.sm,
+                                    .variant = facts.variant,
+                                    .payload = img->data,
+                                    .payload_bytes = img->n,
+                                    .bytes = img->n};
 
     if (rc || (rc = add_container(img, img->data, img->n, err)))
         return rc;
@@ -135,7 +157,8 @@ static int read_bundles(struct td_gpu_image *img, const uint8_t *data, size_t n,
     return rc;
 }
 
-/* What it was made for stands in its metadata, together with the kernels: they are few, and are read again when they are asked for. */
+/* What it was made for stands in its metadata, together with the kernels: they are few, and are
+ * read again when they are asked for. */
 static int read_object(struct td_gpu_image *img, const struct td_elf *elf, struct td_error *err)
 {
     struct td_gpu_kernel_list list = {0};
@@ -152,8 +175,10 @@ static int read_object(struct td_gpu_image *img, const struct td_elf *elf, struc
 
 static int read_host(struct td_gpu_image *img, const struct td_elf *elf, struct td_error *err)
 {
-    static const struct { const char *section; int (*read)(struct td_gpu_image *, const uint8_t *, size_t, struct td_error *); } kinds[] = {
-        {".nv_fatbin", read_fatbin}, {".hip_fatbin", read_bundles}};
+    static const struct {
+        const char *section;
+        int (*read)(struct td_gpu_image *, const uint8_t *, size_t, struct td_error *);
+    } kinds[] = {{".nv_fatbin", read_fatbin}, {".hip_fatbin", read_bundles}};
     struct td_elf_section s;
     size_t i;
     int rc, found = 0;
@@ -180,17 +205,25 @@ static int read_elf(struct td_gpu_image *img, struct td_error *err)
 
     if (rc)
         return rc;
-    img->what = elf.machine == TD_ELF_CUDA ? "cubin" : elf.machine == TD_ELF_AMDGPU ? "AMD code object" : elf.type == TD_ELF_REL ? "host object" : "host library";
-    return elf.machine == TD_ELF_CUDA ? read_cubin(img, &elf, err) : elf.machine == TD_ELF_AMDGPU ? read_object(img, &elf, err) : read_host(img, &elf, err);
+    img->what = elf.machine == TD_ELF_CUDA     ? "cubin"
+                : elf.machine == TD_ELF_AMDGPU ? "AMD code object"
+                : elf.type == TD_ELF_REL       ? "host object"
+                                               : "host library";
+    return elf.machine == TD_ELF_CUDA     ? read_cubin(img, &elf, err)
+           : elf.machine == TD_ELF_AMDGPU ? read_object(img, &elf, err)
+                                          : read_host(img, &elf, err);
 }
 
 static int refuse_file(const struct td_gpu_image *img, struct td_error *err)
 {
-    static const struct { const char *magic, *what; } kinds[] = {
-        {"PK\3\4", "a zip archive or Python wheel; unpack it and name the library inside"}, {"!<arch>", "an archive of objects; link it, or name one object"},
-        {"!<thin>", "an archive of objects; link it, or name one object"}, {"\x1f\x8b", "packed with gzip; unpack it"},
-        {"MZ", "a Windows library; only ELF ones are read"}, {"\xcf\xfa\xed\xfe", "a Mac library; only ELF ones are read"},
-        {"BC\xc0\xde", "LLVM bitcode; compile it"}};
+    static const struct { const char *magic, *what;
+    } kinds[] = {{"PK\3\4", "a zip archive or Python wheel; unpack it and name the library inside"},
+                 {"!<arch>", "an archive of objects; link it, or name one object"},
+                 {"!<thin>", "an archive of objects; link it, or name one object"},
+                 {"\x1f\x8b", "packed with gzip; unpack it"},
+                 {"MZ", "a Windows library; only ELF ones are read"},
+                 {"\xcf\xfa\xed\xfe", "a Mac library; only ELF ones are read"},
+                 {"BC\xc0\xde", "LLVM bitcode; compile it"}};
     size_t i;
 
     for (i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct td_gpu_kernel *td_gpu_kernel_add(struct td_gpu_kernel_list *list, const char *symbol, size_t symbol_len, struct td_error *err)
+struct td_gpu_kernel *td_gpu_kernel_add(struct td_gpu_kernel_list *list, const char *symbol,
+                                        size_t symbol_len, struct td_error *err)
 {
     struct td_gpu_kernel *k;
     char *name;

@@ -33,7 +33,8 @@ struct td_gpu_kernel_list { struct td_gpu_kernel *kernels; size_t n, cap; };
 
 /* Append a kernel: zeroed, but for a copy of its symbol and n_params -1. Valid until the next add.
  * NULL: TD_ENOMEM, TD_ELIMIT. */
-struct td_gpu_kernel *td_gpu_kernel_add(struct td_gpu_kernel_list *list, const char *symbol, size_t symbol_len, struct td_error *err);
+struct td_gpu_kernel *td_gpu_kernel_add(struct td_gpu_kernel_list *list, const char *symbol,
+                                        size_t symbol_len, struct td_error *err);
 /* Allocate n parameters (zeroed) and set n_params; pointers: allocate `pointer` too. */
 int td_gpu_kernel_set_params(struct td_gpu_kernel *k, size_t n, bool pointers, struct td_error *err);
 void td_gpu_kernel_list_release(struct td_gpu_kernel_list *list);

@@ -12,13 +12,25 @@
 
 #pragma GCC visibility push(hidden) /* also in the tap's library, which must not export it */
 
-enum td_msgpack_kind { TD_MP_NIL, TD_MP_BOOL, TD_MP_UINT, TD_MP_INT, TD_MP_FLOAT, TD_MP_STR, TD_MP_BIN, TD_MP_ARRAY, TD_MP_MAP, TD_MP_EXT };
+enum td_msgpack_kind {
+    TD_MP_NIL,
+    TD_MP_BOOL,
+    TD_MP_UINT,
+    TD_MP_INT,
+    TD_MP_FLOAT,
+    TD_MP_STR,
+    TD_MP_BIN,
+    TD_MP_ARRAY,
+    TD_MP_MAP,
+    TD_MP_EXT
+};
 
 struct td_msgpack { const uint8_t *p, *end; };
 
 struct td_msgpack_value {
     enum td_msgpack_kind kind;
-    uint64_t u;                    /* BOOL, UINT; INT: negative, as two's complement; FLOAT: its bits; ARRAY: elements; MAP: pairs */
+    uint64_t u; /* BOOL, UINT; INT: negative, as two's complement; FLOAT: its bits; ARRAY: elements;
+                   MAP: pairs */
     const char *str; uint32_t len; /* STR, BIN, EXT: not NUL-terminated */
 };
 

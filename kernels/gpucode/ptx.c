@@ -79,9 +79,11 @@ static bool token_number(struct words *w, uint32_t *out)
 /* Bytes of a type: ".u64", ".f16x2"; 0: no type, or an opaque one. */
 static uint32_t type_bytes(const struct word *w)
 {
-    static const struct { const char *name; uint32_t bytes; } types[] = {
-        {".b8", 1}, {".u8", 1}, {".s8", 1}, {".b16", 2}, {".u16", 2}, {".s16", 2}, {".f16", 2}, {".bf16", 2}, {".b32", 4}, {".u32", 4}, {".s32", 4},
-        {".f32", 4}, {".f16x2", 4}, {".bf16x2", 4}, {".b64", 8}, {".u64", 8}, {".s64", 8}, {".f64", 8}, {".b128", 16}};
+    static const struct { const char *name; uint32_t bytes;
+    } types[] = {{".b8", 1},  {".u8", 1},  {".s8", 1},    {".b16", 2},    {".u16", 2},
+                 {".s16", 2}, {".f16", 2}, {".bf16", 2},  {".b32", 4},    {".u32", 4},
+                 {".s32", 4}, {".f32", 4}, {".f16x2", 4}, {".bf16x2", 4}, {".b64", 8},
+                 {".u64", 8}, {".s64", 8}, {".f64", 8},   {".b128", 16}};
     size_t i;
 
     for (i = 0; i < sizeof types / sizeof *types; i++)
@@ -229,7 +231,8 @@ bool td_ptx_target(const char *text, size_t n, int *sm, char *variant)
     return false;
 }
 
-/* Does .entry at p declare a kernel? Before it on its line stand only linkage directives (.visible, .weak, .extern), no comment and no string. */
+/* Does .entry at p declare a kernel? Before it on its line stand only linkage directives (.visible,
+ * .weak, .extern), no comment and no string. */
 static bool is_declaration(const char *text, const char *p)
 {
     while (p > text && p[-1] != '\n')

@@ -40,8 +40,8 @@ static const char *skip_static(const char *symbol)
     return p + len + 2;
 }
 
-/* Are the digits between p and name the length of an identifier, not a literal (Li128E, E3E) or a substitution (S1_, T0_, A4_)? Taken for none when in
- * doubt: then the text is merely copied. */
+/* Are the digits between p and name the length of an identifier, not a literal (Li128E, E3E) or a
+ * substitution (S1_, T0_, A4_)? Taken for none when in doubt: then the text is merely copied. */
 static bool is_length(const char *start, const char *p, const char *name, size_t len)
 {
     char before = p > start ? p[-1] : 0;

@@ -19,12 +19,16 @@ static int read_dims(const struct td_tensor *t, const char *role, struct dims *d
         return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\" has %d dimensions, expected 2 to 4", role, t->ndim);
     need = td_op_span_bytes(t);
     if (t->shape[t->ndim - 1] > 1 && t->strides[t->ndim - 1] != 1)
-        return td_fail(err, TD_EUNSUPPORTED, KIND ": the elements of a row of \"%s\" lie %lld apart; this version takes rows without gaps", role,
-                       (long long)t->strides[t->ndim - 1]);
+        return td_fail(err, TD_EUNSUPPORTED,
+                       KIND ": the elements of a row of \"%s\" lie %lld apart; this version takes "
+                            "rows without gaps",
+                       role, (long long)t->strides[t->ndim - 1]);
     if (need < 0)
         return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\": its shape and strides make no sense", role);
     if (t->data && t->size_bytes < (uint64_t)need)
-        return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\": %zu bytes, its shape and strides need %lld", role, t->size_bytes, (long long)need);
+        return td_fail(err, TD_EINVAL,
+                       KIND ": tensor \"%s\": %zu bytes, its shape and strides need %lld", role,
+                       t->size_bytes, (long long)need);
     for (int i = 0; i < 4; i++) {
         d->shape[i] = i < missing ? 1 : t->shape[i - missing];
         d->stride[i] = i < missing ? 0 : t->strides[i - missing];
@@ -46,26 +50,36 @@ static int check_dtypes(const struct td_op_call *op, const struct td_tensor *a, 
     if (!td_ggml_is_weight(w->dtype))
         return td_fail(err, TD_EUNSUPPORTED, KIND ": weights of dtype %s are not supported", td_dtype_name(w->dtype));
     if ((uintptr_t)a->data % sizeof(float) || (uintptr_t)op->out.data % sizeof(float))
-        return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\" is not aligned to its elements", (uintptr_t)a->data % sizeof(float) ? "a" : "c");
+        return td_fail(err, TD_EINVAL, KIND ": tensor \"%s\" is not aligned to its elements",
+                       (uintptr_t)a->data % sizeof(float) ? "a" : "c");
     return 0;
 }
 
-static int check_shapes(const struct td_ggml_mul_mat *x, const struct dims *a, const struct dims *w, const struct dims *c, struct td_error *err)
+static int check_shapes(const struct td_ggml_mul_mat *x, const struct dims *a, const struct dims *w,
+                        const struct dims *c, struct td_error *err)
 {
     const int block = td_dtype_block(x->w_dtype), act_block = td_ggml_act_block(x->act);
 
     if (a->shape[2] != x->m || a->shape[3] != x->k || w->shape[2] != x->n || w->shape[3] * block != x->k)
-        return td_fail(err, TD_EINVAL, KIND ": A [%lld, %lld] and W [%lld, %lld blocks of %d] do not fit m %lld, n %lld, k %lld",
-                       (long long)a->shape[2], (long long)a->shape[3], (long long)w->shape[2], (long long)w->shape[3], block, (long long)x->m,
-                       (long long)x->n, (long long)x->k);
+        return td_fail(
+            err, TD_EINVAL,
+            KIND
+            ": A [%lld, %lld] and W [%lld, %lld blocks of %d] do not fit m %lld, n %lld, k %lld",
+            (long long)a->shape[2], (long long)a->shape[3], (long long)w->shape[2],
+            (long long)w->shape[3], block, (long long)x->m, (long long)x->n, (long long)x->k);
     if (x->k % act_block)
-        return td_fail(err, TD_EINVAL, KIND ": k %lld is no multiple of %d, a block of %s", (long long)x->k, act_block, td_ggml_act_name(x->act));
+        return td_fail(err, TD_EINVAL, KIND ": k %lld is no multiple of %d, a block of %s",
+                       (long long)x->k, act_block, td_ggml_act_name(x->act));
     if (x->w2 < 1 || x->w3 < 1 || x->b2 % x->w2 || x->b3 % x->w3)
-        return td_fail(err, TD_EINVAL, KIND ": %lld x %lld batches of A do not spread over %lld x %lld matrices of W", (long long)x->b3,
-                       (long long)x->b2, (long long)x->w3, (long long)x->w2);
+        return td_fail(err, TD_EINVAL,
+                       KIND
+                       ": %lld x %lld batches of A do not spread over %lld x %lld matrices of W",
+                       (long long)x->b3, (long long)x->b2, (long long)x->w3, (long long)x->w2);
     if (c->shape[0] != x->b3 || c->shape[1] != x->b2 || c->shape[2] != x->m || c->shape[3] != x->n)
-        return td_fail(err, TD_EINVAL, KIND ": C is [%lld, %lld, %lld, %lld], expected [%lld, %lld, %lld, %lld]", (long long)c->shape[0],
-                       (long long)c->shape[1], (long long)c->shape[2], (long long)c->shape[3], (long long)x->b3, (long long)x->b2, (long long)x->m,
+        return td_fail(err, TD_EINVAL,
+                       KIND ": C is [%lld, %lld, %lld, %lld], expected [%lld, %lld, %lld, %lld]",
+                       (long long)c->shape[0], (long long)c->shape[1], (long long)c->shape[2],
+                       (long long)c->shape[3], (long long)x->b3, (long long)x->b2, (long long)x->m,
                        (long long)x->n);
     return 0;
 }

@@ -30,7 +30,9 @@ static int make_work(const struct td_ggml_mul_mat *x, struct work *k, int64_t ro
 
     k->step = td_ggml_min_step(x->w_dtype);
     k->width = x->k + (k->step ? x->k / k->step : 0);
-    if (__builtin_mul_overflow((size_t)k->width * sizeof(double), (size_t)rows * (rounds ? 2 : 1) + 1, &bytes) || !(k->memory = malloc(bytes)))
+    if (__builtin_mul_overflow((size_t)k->width * sizeof(double),
+                               (size_t)rows * (rounds ? 2 : 1) + 1, &bytes) ||
+        !(k->memory = malloc(bytes)))
         return td_fail(err, TD_ENOMEM, "ggml_mul_mat: out of memory for %lld rows of a reference", (long long)rows);
     k->w = k->memory;
     k->a0 = k->a1 = k->w + k->width;
@@ -50,8 +52,9 @@ static void multiply_matrix(const struct td_ggml_mul_mat *x, const struct work *
         for (int64_t h = 0; h < high; h++) {
             const int64_t row = ((j3 * high + h) * x->b2 + j2 * wide) * x->m, at = row * x->n + n;
 
-            td_rowdot(&(struct td_rowdot){k->width, wide * x->m, k->w, k->w, k->a0 + row * k->width, k->a1 + row * k->width, ref->r0 + at,
-                                          ref->r1 != ref->r0 ? ref->r1 + at : NULL, ref->mag + at, x->n});
+            td_rowdot(&(struct td_rowdot){
+                k->width, wide * x->m, k->w, k->w, k->a0 + row * k->width, k->a1 + row * k->width,
+                ref->r0 + at, ref->r1 != ref->r0 ? ref->r1 + at : NULL, ref->mag + at, x->n});
         }
     }
 }

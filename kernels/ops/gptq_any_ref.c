@@ -115,7 +115,8 @@ int td_gptq_op_ref(const struct td_gptq_op *x, struct td_op_ref *ref, struct td_
         td_op_ref_release(ref);
         return td_fail(err, TD_ENOMEM, "gptq_gemm: out of memory for the reference");
     }
-    multiply_strips(x, memory, own_a ? memory + rows : memory, memory + rows * 2, own_w ? memory + rows * 2 + strip : memory + rows * 2, ref);
+    multiply_strips(x, memory, own_a ? memory + rows : memory, memory + rows * 2,
+                    own_w ? memory + rows * 2 + strip : memory + rows * 2, ref);
     free(memory);
     return 0;
 }

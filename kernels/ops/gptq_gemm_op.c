@@ -12,9 +12,12 @@ static int read_sizes(const struct td_op_call *op, struct td_gptq_op *x, struct 
     int64_t bits, group, offset;
     int rc;
 
-    if ((rc = td_op_check_attr(op, "m", 0, INT64_MIN, &x->m, err)) || (rc = td_op_check_attr(op, "n", 1, INT64_MIN, &x->n, err))
-        || (rc = td_op_check_attr(op, "k", 1, INT64_MIN, &x->k, err)) || (rc = td_op_check_attr(op, "bits", 1, INT64_MIN, &bits, err))
-        || (rc = td_op_check_attr(op, "group_size", 1, INT64_MIN, &group, err)) || (rc = td_op_check_attr(op, "zero_offset", 0, 1, &offset, err)))
+    if ((rc = td_op_check_attr(op, "m", 0, INT64_MIN, &x->m, err)) ||
+        (rc = td_op_check_attr(op, "n", 1, INT64_MIN, &x->n, err)) ||
+        (rc = td_op_check_attr(op, "k", 1, INT64_MIN, &x->k, err)) ||
+        (rc = td_op_check_attr(op, "bits", 1, INT64_MIN, &bits, err)) ||
+        (rc = td_op_check_attr(op, "group_size", 1, INT64_MIN, &group, err)) ||
+        (rc = td_op_check_attr(op, "zero_offset", 0, 1, &offset, err)))
         return rc;
     if (td_gptq_check_sizes((int)bits, group, x->k, x->n, err)) {
         td_fail_at(err, "gptq_gemm");
@@ -73,8 +76,17 @@ int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_e
     if ((rc = read_sizes(op, x, err)) || (rc = read_tensors(op, x, err)) || (rc = read_rounding(op, x, err)))
         return rc;
     /* checks g_idx and that pointers are there; the type of scales does not matter to it */
-    if (td_gptq_check(&(struct td_gptq_weight){.bits = x->bits, .group_size = x->group_size, .zero_offset = x->zero_offset, .k = x->k, .n = x->n, .groups = x->groups,
-                                               .qweight = x->qweight, .qzeros = x->qzeros, .scales = x->scales, .g_idx = x->g_idx}, err)) {
+    if (td_gptq_check(&(struct td_gptq_weight){.bits = x->bits,
+                                               .group_size = x->group_size,
+                                               .zero_offset = x->zero_offset,
+                                               .k = x->k,
+                                               .n = x->n,
+                                               .groups = x->groups,
+                                               .qweight = x->qweight,
+                                               .qzeros = x->qzeros,
+                                               .scales = x->scales,
+                                               .g_idx = x->g_idx},
+                      err)) {
         td_fail_at(err, "gptq_gemm");
         return TD_EINVAL;
     }
@@ -88,8 +100,10 @@ bool td_gptq_op_is_plain(const struct td_gptq_op *x)
 
 void td_gptq_op_args(const struct td_gptq_op *o, struct td_gptq_gemm_args *x)
 {
-    *x = (struct td_gptq_gemm_args){sizeof *x, (int32_t)o->m, (int32_t)o->n, (int32_t)o->k, o->bits, o->group_size, o->zero_offset, 0, o->a, o->lda,
-                                    o->qweight, o->qzeros, o->scales, o->g_idx, o->c, o->ldc};
+    *x = (struct td_gptq_gemm_args){sizeof *x, (int32_t)o->m, (int32_t)o->n,  (int32_t)o->k,
+                                    o->bits,   o->group_size, o->zero_offset, 0,
+                                    o->a,      o->lda,        o->qweight,     o->qzeros,
+                                    o->scales, o->g_idx,      o->c,           o->ldc};
 }
 
 static int args_of_op(const struct td_op_call *op, bool exact, struct td_gptq_gemm_args *x, struct td_error *err)
@@ -103,8 +117,11 @@ static int args_of_op(const struct td_op_call *op, bool exact, struct td_gptq_ge
     if (exact && (o.rounding == TD_GPTQ_WEIGHT_F16 || o.rounding == TD_GPTQ_WEIGHT_BF16))
         o.rounding = TD_GPTQ_NONE;
     if (!td_gptq_op_is_plain(&o))
-        return td_fail(err, TD_EUNSUPPORTED, "td_gptq_gemm takes F16 without a bias, this op has %s%s, scales of %s, and rounds \"%s\"",
-                       td_dtype_name(o.dtype), o.bias ? " with a bias" : "", td_dtype_name(o.scales_dtype),
+        return td_fail(err, TD_EUNSUPPORTED,
+                       "td_gptq_gemm takes F16 without a bias, this op has %s%s, scales of %s, and "
+                       "rounds \"%s\"",
+                       td_dtype_name(o.dtype), o.bias ? " with a bias" : "",
+                       td_dtype_name(o.scales_dtype),
                        op->act_rounding[0] ? op->act_rounding : "none");
     td_gptq_op_args(&o, x);
     return 0;

@@ -50,7 +50,8 @@ static int weight_strip(const struct td_gptq_gemm_args *x, int64_t n0, int64_t c
 }
 
 /* One row of A times a strip. sum, mag : [STRIP]; a : [k]; w : [k, STRIP] */
-WIDE static void row_strip(int64_t k, const double *restrict a, const double *restrict w, double *restrict sum, double *restrict mag)
+WIDE static void row_strip(int64_t k, const double *restrict a, const double *restrict w,
+                           double *restrict sum, double *restrict mag)
 {
     for (int i = 0; i < STRIP; i++)
         sum[i] = mag[i] = 0.0;

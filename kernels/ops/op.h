@@ -27,7 +27,8 @@ struct td_tensor {
 
 struct td_op_call {
     char kind[TD_OP_MAX_KIND];       /* "gptq_gemm" */
-    char act_rounding[TD_OP_MAX_ROUNDING]; /* what the recorded kernel does to its activations: "none", "q8_1" ...; "" is "none" */
+    char act_rounding[TD_OP_MAX_ROUNDING]; /* what the recorded kernel does to its activations:
+                                              "none", "q8_1" ...; "" is "none" */
     struct td_attr attrs[TD_OP_MAX_ATTRS]; /* gptq_gemm: m n k bits group_size zero_offset act_order */
     int n_attrs;
     struct td_tensor in[TD_OP_MAX_TENSORS];
@@ -35,10 +36,12 @@ struct td_op_call {
     struct td_tensor out;            /* the output's description; data is NULL until somebody provides it */
     /* of the record's impl: what helps a provider to choose among kernels, never what the op means; "" unknown */
     char symbol[TD_OP_MAX_SYMBOL];   /* the kernel that ran */
-    char layout[TD_OP_MAX_LAYOUT];   /* how its weights lay: "exllama"; the tensors here are in the checkpoint's layout whatever it says */
+    char layout[TD_OP_MAX_LAYOUT];   /* how its weights lay: "exllama"; the tensors here are in the
+                                        checkpoint's layout whatever it says */
     struct td_op_launch launches[TD_OP_MAX_LAUNCHES]; /* what it was made of, in order */
     int n_launches;                  /* 0: not recorded, or not whole */
-    bool guard;                      /* tensors end at memory that nobody may touch; a provider that copies them places its copies so too */
+    bool guard; /* tensors end at memory that nobody may touch; a provider that copies them places
+                   its copies so too */
 };
 
 int64_t td_op_attr(const struct td_op_call *op, const char *name, int64_t missing);

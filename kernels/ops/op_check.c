@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int td_op_check_attr(const struct td_op_call *op, const char *name, int64_t min, int64_t missing, int64_t *out, struct td_error *err)
+int td_op_check_attr(const struct td_op_call *op, const char *name, int64_t min, int64_t missing,
+                     int64_t *out, struct td_error *err)
 {
     const int64_t v = td_op_attr(op, name, missing);
 
@@ -43,7 +44,8 @@ static void list_dtypes(unsigned dtypes, char *text, size_t size)
             at += (size_t)snprintf(text + at, size - at, "%s%s", at ? " or " : "", td_dtype_name((enum td_dtype)dt));
 }
 
-static int check_dtype_and_shape(const struct td_op_call *op, const struct td_tensor *t, const struct td_op_expect *want, struct td_error *err)
+static int check_dtype_and_shape(const struct td_op_call *op, const struct td_tensor *t,
+                                 const struct td_op_expect *want, struct td_error *err)
 {
     char names[160] = "";
 
@@ -51,14 +53,19 @@ static int check_dtype_and_shape(const struct td_op_call *op, const struct td_te
         return td_fail(err, TD_EINVAL, "%s: tensor \"%s\" is missing", op->kind, want->role);
     list_dtypes(want->dtypes, names, sizeof names);
     if (t->dtype <= TD_DT_NONE || t->dtype >= TD_DT_COUNT || !(want->dtypes & TD_DT_BIT(t->dtype)))
-        return td_fail(err, TD_EINVAL, "%s: tensor \"%s\": expected %s, found %s", op->kind, want->role, names, td_dtype_name(t->dtype));
+        return td_fail(err, TD_EINVAL, "%s: tensor \"%s\": expected %s, found %s", op->kind,
+                       want->role, names, td_dtype_name(t->dtype));
     if (t->ndim != want->ndim || t->shape[0] != want->d0 || (want->ndim == 2 && t->shape[1] != want->d1))
-        return td_fail(err, TD_EINVAL, "%s: tensor \"%s\": expected shape [%lld, %lld], found %d dimensions [%lld, %lld]", op->kind, want->role,
-                       (long long)want->d0, (long long)want->d1, t->ndim, (long long)t->shape[0], (long long)(t->ndim > 1 ? t->shape[1] : 1));
+        return td_fail(
+            err, TD_EINVAL,
+            "%s: tensor \"%s\": expected shape [%lld, %lld], found %d dimensions [%lld, %lld]",
+            op->kind, want->role, (long long)want->d0, (long long)want->d1, t->ndim,
+            (long long)t->shape[0], (long long)(t->ndim > 1 ? t->shape[1] : 1));
     return 0;
 }
 
-int td_op_check_tensor(const struct td_op_call *op, const struct td_tensor *t, const struct td_op_expect *want, int64_t *ld, struct td_error *err)
+int td_op_check_tensor(const struct td_op_call *op, const struct td_tensor *t,
+                       const struct td_op_expect *want, int64_t *ld, struct td_error *err)
 {
     const int64_t cols = want->ndim == 2 ? want->d1 : 1;
     const int rc = check_dtype_and_shape(op, t, want, err);
@@ -71,13 +78,15 @@ int td_op_check_tensor(const struct td_op_call *op, const struct td_tensor *t, c
     if (want->ndim == 2 && want->d0 == 1 && ld && pitch < cols)
         pitch = cols; /* the stride of a single row means nothing */
     if ((want->ndim == 2 ? t->strides[1] : t->strides[0]) != 1 || (ld ? pitch < cols : want->d0 > 1 && pitch != cols))
-        return td_fail(err, TD_EINVAL, "%s: tensor \"%s\": its strides do not describe %s rows", op->kind, want->role, ld ? "separate" : "dense");
+        return td_fail(err, TD_EINVAL, "%s: tensor \"%s\": its strides do not describe %s rows",
+                       op->kind, want->role, ld ? "separate" : "dense");
     if (__builtin_mul_overflow(want->d0 ? want->d0 - 1 : 0, pitch, &need) || __builtin_add_overflow(need, cols, &need)
         || __builtin_mul_overflow(need, elem, &need))
         return td_fail(err, TD_EINVAL, "%s: tensor \"%s\": its size overflows", op->kind, want->role);
     if (t->data && want->d0 && t->size_bytes < (uint64_t)need)
-        return td_fail(err, TD_EINVAL, "%s: tensor \"%s\": %zu bytes, its shape and strides need %lld", op->kind, want->role, t->size_bytes,
-                       (long long)need);
+        return td_fail(err, TD_EINVAL,
+                       "%s: tensor \"%s\": %zu bytes, its shape and strides need %lld", op->kind,
+                       want->role, t->size_bytes, (long long)need);
     if ((uintptr_t)t->data % (uintptr_t)elem)
         return td_fail(err, TD_EINVAL, "%s: tensor \"%s\" is not aligned to its elements", op->kind, want->role);
     if (ld)
@@ -85,7 +94,8 @@ int td_op_check_tensor(const struct td_op_call *op, const struct td_tensor *t, c
     return 0;
 }
 
-int td_op_check_in(const struct td_op_call *op, const struct td_op_expect *want, int64_t *ld, const void **data, struct td_error *err)
+int td_op_check_in(const struct td_op_call *op, const struct td_op_expect *want, int64_t *ld,
+                   const void **data, struct td_error *err)
 {
     const struct td_tensor *t = td_op_in(op, want->role);
     const int rc = td_op_check_tensor(op, t, want, ld, err);
@@ -114,7 +124,9 @@ int td_op_ref_new(struct td_op_ref *ref, int64_t rows, int64_t cols, int64_t inn
 
     memset(ref, 0, sizeof *ref);
     if (rows < 0 || cols < 0 || (cols && rows > TD_OP_REF_MAX / cols))
-        return td_fail(err, TD_ELIMIT, "an output of %lld x %lld is beyond what a reference is made for", (long long)rows, (long long)cols);
+        return td_fail(err, TD_ELIMIT,
+                       "an output of %lld x %lld is beyond what a reference is made for",
+                       (long long)rows, (long long)cols);
     *ref = (struct td_op_ref){rows, cols, inner, malloc(bytes), NULL, malloc(bytes)};
     ref->r1 = own_r1 ? malloc(bytes) : ref->r0;
     if (ref->r0 && ref->r1 && ref->mag)

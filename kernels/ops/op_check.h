@@ -12,7 +12,8 @@
 
 /* Read attribute `name`, which must be within [min, INT32_MAX]. missing : its value if the record has
  * none; INT64_MIN: it must be there. 0 or TD_EINVAL. */
-int td_op_check_attr(const struct td_op_call *op, const char *name, int64_t min, int64_t missing, int64_t *out, struct td_error *err);
+int td_op_check_attr(const struct td_op_call *op, const char *name, int64_t min, int64_t missing,
+                     int64_t *out, struct td_error *err);
 
 /* What a kind expects of one of its tensors: one of dtypes (TD_DT_BIT), shape [d0, d1], or [d0] when
  * ndim is 1. */
@@ -26,9 +27,11 @@ struct td_op_expect {
 /* Check dtype, shape, strides, size of the memory and alignment to elements. The last stride must be 1;
  * rows must lie *ld apart without overlapping, or, when ld is NULL, be dense.
  * t : NULL when it is missing; t->data may be NULL. 0, or TD_EINVAL with a sentence. */
-int td_op_check_tensor(const struct td_op_call *op, const struct td_tensor *t, const struct td_op_expect *want, int64_t *ld, struct td_error *err);
+int td_op_check_tensor(const struct td_op_call *op, const struct td_tensor *t,
+                       const struct td_op_expect *want, int64_t *ld, struct td_error *err);
 /* The same for the input want->role, whose data must be there: *data. */
-int td_op_check_in(const struct td_op_call *op, const struct td_op_expect *want, int64_t *ld, const void **data, struct td_error *err);
+int td_op_check_in(const struct td_op_call *op, const struct td_op_expect *want, int64_t *ld,
+                   const void **data, struct td_error *err);
 /* Check the optional input "bias", [n] of any float. *bias is NULL when there is none. */
 int td_op_check_bias(const struct td_op_call *op, int64_t n, const struct td_tensor **bias, struct td_error *err);
 /* Bytes that a tensor of this shape and these strides spans, up to the end of its last element or block.

@@ -23,7 +23,9 @@ static int check_ggml_node(const struct td_op_call *op, struct td_error *err)
         const struct td_tensor *x = t < 0 ? &op->out : &op->in[t];
 
         if (x->ndim < 0 || x->ndim > 4)
-            return td_fail(err, TD_EINVAL, "%s: %s has %d dimensions, a tensor of ggml has at most 4", op->kind, x->role, x->ndim);
+            return td_fail(err, TD_EINVAL,
+                           "%s: %s has %d dimensions, a tensor of ggml has at most 4", op->kind,
+                           x->role, x->ndim);
     }
     return 0;
 }

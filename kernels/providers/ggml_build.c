@@ -95,7 +95,10 @@ static int open_folder(struct td_ggml_build *b, const char *dir, struct td_error
     char path[PATH_BYTES], cpu[PATH_BYTES];
 
     if (!path_in(path, dir, "libggml-base.so") && !path_in(path, dir, "libggml-base.so.0"))
-        return td_fail(err, TD_ENOTFOUND, "%s: no libggml-base.so; give the folder that holds it and libggml-cpu.so, or a library with all of ggml", dir);
+        return td_fail(err, TD_ENOTFOUND,
+                       "%s: no libggml-base.so; give the folder that holds it and libggml-cpu.so, "
+                       "or a library with all of ggml",
+                       dir);
     if (!open_library(b, path, err))
         return err->code;
     if (!path_in(cpu, dir, "libggml-cpu.so") && !path_in(cpu, dir, "libggml-cpu.so.0") && !best_variant(dir, cpu))
@@ -132,10 +135,13 @@ static int find_functions(struct td_ggml_build *b, const char *path, struct td_e
 #define FIND(result, name, args) \
     sym = find_symbol(b, "ggml_" #name); \
     memcpy(&b->name, &sym, sizeof sym); /* ISO C has no cast from object to function */
-#define FIND_NEEDED(result, name, args) \
-    FIND(result, name, args) \
-    if (!sym) \
-        return td_fail(err, TD_EUNSUPPORTED, "%s: does not export ggml_%s; is this a build of ggml with its CPU backend?", path, #name);
+#define FIND_NEEDED(result, name, args)                                                            \
+    FIND(result, name, args)                                                                       \
+    if (!sym)                                                                                      \
+        return td_fail(                                                                            \
+            err, TD_EUNSUPPORTED,                                                                  \
+            "%s: does not export ggml_%s; is this a build of ggml with its CPU backend?", path,    \
+            #name);
     TD_GGML_NEEDED(FIND_NEEDED)
     TD_GGML_OPTIONAL(FIND)
     return TD_OK;
@@ -143,11 +149,14 @@ static int find_functions(struct td_ggml_build *b, const char *path, struct td_e
 
 /* ---- types and ops by name ------------------------------------------------------------------- */
 
-static const struct { enum td_dtype dt; int32_t number; const char *name; } types[] = {
-    {TD_DT_F32, 0, "f32"}, {TD_DT_F16, 1, "f16"}, {TD_DT_BF16, 30, "bf16"}, {TD_DT_F64, 28, "f64"},
-    {TD_DT_I8, 24, "i8"}, {TD_DT_I16, 25, "i16"}, {TD_DT_I32, 26, "i32"}, {TD_DT_I64, 27, "i64"},
-    {TD_DT_Q4_0, 2, "q4_0"}, {TD_DT_Q4_1, 3, "q4_1"}, {TD_DT_Q5_0, 6, "q5_0"}, {TD_DT_Q5_1, 7, "q5_1"}, {TD_DT_Q8_0, 8, "q8_0"},
-    {TD_DT_Q2_K, 10, "q2_K"}, {TD_DT_Q3_K, 11, "q3_K"}, {TD_DT_Q4_K, 12, "q4_K"}, {TD_DT_Q5_K, 13, "q5_K"}, {TD_DT_Q6_K, 14, "q6_K"},
+static const struct { enum td_dtype dt; int32_t number; const char *name;
+} types[] = {
+    {TD_DT_F32, 0, "f32"},    {TD_DT_F16, 1, "f16"},    {TD_DT_BF16, 30, "bf16"},
+    {TD_DT_F64, 28, "f64"},   {TD_DT_I8, 24, "i8"},     {TD_DT_I16, 25, "i16"},
+    {TD_DT_I32, 26, "i32"},   {TD_DT_I64, 27, "i64"},   {TD_DT_Q4_0, 2, "q4_0"},
+    {TD_DT_Q4_1, 3, "q4_1"},  {TD_DT_Q5_0, 6, "q5_0"},  {TD_DT_Q5_1, 7, "q5_1"},
+    {TD_DT_Q8_0, 8, "q8_0"},  {TD_DT_Q2_K, 10, "q2_K"}, {TD_DT_Q3_K, 11, "q3_K"},
+    {TD_DT_Q4_K, 12, "q4_K"}, {TD_DT_Q5_K, 13, "q5_K"}, {TD_DT_Q6_K, 14, "q6_K"},
 };
 
 int32_t td_ggml_type(const struct td_ggml_build *b, enum td_dtype dt)
@@ -261,8 +270,11 @@ static int check_abi(const struct td_ggml_build *b, struct td_error *err)
 
 static void make_words(struct td_ggml_build *b)
 {
-    static const char *const features[] = {"avx", "avx2", "fma", "f16c", "bmi2", "avx_vnni", "avx512", "avx512_vbmi", "avx512_vnni",
-        "avx512_bf16", "amx_int8", "neon", "dotprod", "matmul_int8", "sve", "sme", "vsx", "riscv_v", "llamafile"};
+    static const char *const features[] = {"avx",         "avx2",        "fma",      "f16c",
+                                           "bmi2",        "avx_vnni",    "avx512",   "avx512_vbmi",
+                                           "avx512_vnni", "avx512_bf16", "amx_int8", "neon",
+                                           "dotprod",     "matmul_int8", "sve",      "sme",
+                                           "vsx",         "riscv_v",     "llamafile"};
     const char *version = b->version ? b->version() : NULL, *commit = b->commit ? b->commit() : NULL;
     size_t at = (size_t)snprintf(b->words, sizeof b->words, "ggml%s%.40s%s%.40s%s:", version ? " " : "", version ? version : "",
                                  commit ? " (commit " : "", commit ? commit : "", commit ? ")" : "");

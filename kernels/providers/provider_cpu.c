@@ -47,7 +47,8 @@ static int fail_no_variant(const char *name, struct td_error *err)
     for (const struct td_gptq_gemm_variant *v = td_gptq_gemm_variants; v->name; v++) {
         const size_t at = strlen(names);
 
-        snprintf(names + at, sizeof names - at, "%s%s%s", at ? ", " : "", v->name, td_gptq_gemm_can_run(v) ? "" : " (not on this machine)");
+        snprintf(names + at, sizeof names - at, "%s%s%s", at ? ", " : "", v->name,
+                 td_gptq_gemm_can_run(v) ? "" : " (not on this machine)");
     }
     return td_fail(err, TD_EINVAL, "provider cpu: no variant \"%s\" that runs here; there are: %s", name, names);
 }
@@ -88,7 +89,9 @@ static const char *cpu_supports(void *state, const struct td_op_call *op)
     choose_variant(s, op, &p);
     if (p.gptq || p.variant)
         return NULL;
-    snprintf(s->why, sizeof s->why, "no variant \"%s\" of our kernels runs this %s; without a name the default does", s->name, op->kind);
+    snprintf(s->why, sizeof s->why,
+             "no variant \"%s\" of our kernels runs this %s; without a name the default does",
+             s->name, op->kind);
     return s->why;
 }
 
@@ -139,7 +142,9 @@ static int cpu_run(void *state, void *prepared, struct td_error *err)
     if (!p->gptq)
         return td_fail(err, TD_EUNSUPPORTED, "%s: no variant runs this op", p->op->kind);
     rc = td_gptq_gemm_run(p->gptq, &p->args);
-    return rc ? td_fail(err, rc == TD_KERNEL_ENOMEM ? TD_ENOMEM : TD_EINVAL, "gptq_gemm_%s: %s", p->gptq->name, td_kernel_status_text(rc)) : 0;
+    return rc ? td_fail(err, rc == TD_KERNEL_ENOMEM ? TD_ENOMEM : TD_EINVAL, "gptq_gemm_%s: %s",
+                        p->gptq->name, td_kernel_status_text(rc))
+              : 0;
 }
 
 static void cpu_close(void *state)
@@ -147,5 +152,11 @@ static void cpu_close(void *state)
     free(state);
 }
 
-const struct td_provider td_provider_cpu = {.name = "cpu", .open = cpu_open, .supports = cpu_supports, .prepare = cpu_prepare, .run = cpu_run,
-                                            .fetch = td_provider_fetch_nothing, .release = cpu_release, .close = cpu_close};
+const struct td_provider td_provider_cpu = {.name = "cpu",
+                                            .open = cpu_open,
+                                            .supports = cpu_supports,
+                                            .prepare = cpu_prepare,
+                                            .run = cpu_run,
+                                            .fetch = td_provider_fetch_nothing,
+                                            .release = cpu_release,
+                                            .close = cpu_close};

@@ -77,12 +77,19 @@ static const struct td_tensor *in_place(const struct td_op_call *op, const char 
 /* NULL: a build can run such a node by itself; else why not. */
 static const char *never(const struct td_op_call *op, const char *name)
 {
-    static const struct { const char *name, *why; } ops[] = {
-        {"NONE", "computes nothing"}, {"VIEW", "computes nothing"}, {"RESHAPE", "computes nothing"}, {"PERMUTE", "computes nothing"},
+    static const struct { const char *name, *why;
+    } ops[] = {
+        {"NONE", "computes nothing"},
+        {"VIEW", "computes nothing"},
+        {"RESHAPE", "computes nothing"},
+        {"PERMUTE", "computes nothing"},
         {"TRANSPOSE", "computes nothing"},
-        {"MAP_CUSTOM1", "calls a function of the server"}, {"MAP_CUSTOM2", "calls a function of the server"},
-        {"MAP_CUSTOM3", "calls a function of the server"}, {"CUSTOM", "calls a function of the server"},
-        {"OPT_STEP_ADAMW", "changes its inputs"}, {"OPT_STEP_SGD", "changes its inputs"},
+        {"MAP_CUSTOM1", "calls a function of the server"},
+        {"MAP_CUSTOM2", "calls a function of the server"},
+        {"MAP_CUSTOM3", "calls a function of the server"},
+        {"CUSTOM", "calls a function of the server"},
+        {"OPT_STEP_ADAMW", "changes its inputs"},
+        {"OPT_STEP_SGD", "changes its inputs"},
     };
 
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
@@ -104,7 +111,8 @@ static const char *check_tensor(struct ggml_state *s, const struct td_op_call *o
     if (t->ndim < 0 || t->ndim > TD_GGML_DIMS)
         return set_why(s, "%s: %s has more dimensions than a tensor of ggml", op->kind, t->role);
     if (td_ggml_type(&s->build, t->dtype) < 0)
-        return set_why(s, "%s: this build of ggml has no type %s of the size that is known here", op->kind, td_dtype_name(t->dtype));
+        return set_why(s, "%s: this build of ggml has no type %s of the size that is known here",
+                       op->kind, td_dtype_name(t->dtype));
     if (td_dtype_block(t->dtype) > 1 && (t->ndim < 1 || t->strides[t->ndim - 1] != 1))
         return set_why(s, "%s: the blocks of a row of %s do not lie side by side", op->kind, t->role);
     return NULL;
@@ -269,7 +277,9 @@ static int ggml_open(const char *arg, void **state, struct td_error *err)
 
     *state = NULL;
     if (!arg || !*arg)
-        return td_fail(err, TD_EINVAL, "provider ggml needs the folder of a build, such as llama.cpp/build/bin, or a library that holds ggml");
+        return td_fail(err, TD_EINVAL,
+                       "provider ggml needs the folder of a build, such as llama.cpp/build/bin, or "
+                       "a library that holds ggml");
     if (!(s = calloc(1, sizeof *s)))
         return td_fail(err, TD_ENOMEM, "out of memory");
     rc = td_ggml_open(arg, &s->build, err);
@@ -289,6 +299,13 @@ static void ggml_close(void *state)
     free(s);
 }
 
-const struct td_provider td_provider_ggml = {.name = "ggml", .open = ggml_open, .supports = ggml_supports, .prepare = ggml_prepare, .run = ggml_run,
-                                             .fetch = td_provider_fetch_nothing, .release = ggml_release, .close = ggml_close, .rounding = ggml_rounding,
+const struct td_provider td_provider_ggml = {.name = "ggml",
+                                             .open = ggml_open,
+                                             .supports = ggml_supports,
+                                             .prepare = ggml_prepare,
+                                             .run = ggml_run,
+                                             .fetch = td_provider_fetch_nothing,
+                                             .release = ggml_release,
+                                             .close = ggml_close,
+                                             .rounding = ggml_rounding,
                                              .words = ggml_words};

@@ -1,17 +1,17 @@
-/* provider_gpu.c - runs an op on a GPU with a kernel of a build: a library, a fat binary, a cubin, a code object; no torch, no Python.
- * SPDX-License-Identifier: Apache-2.0
+/* provider_gpu.c - runs an op on a GPU with a kernel of a build: a library, a fat binary, a cubin,
+ * a code object; no torch, no Python. SPDX-License-Identifier: Apache-2.0
  *
  * Providers cuda and hip are this file on two drivers (gpu/driver.h).
  *
- * A kind of op (struct td_gpu_kind) decides what runs an op: provider_gpu_gptq.c finds a kernel in the
- * build, provider_gpu_gemm.c asks the GPU's library. This file has the life of a run, its output, its
- * guards and its clock. prepare brings the weights into the layout that the kernel reads, and all
- * tensors to the GPU. run does what a server does for one op, and waits for it. time does the same
- * between two events of the stream, without waiting in between.
+ * A kind of op (struct td_gpu_kind) decides what runs an op: provider_gpu_gptq.c finds a kernel in
+ * the build, provider_gpu_gemm.c asks the GPU's library. This file has the life of a run, its
+ * output, its guards and its clock. prepare brings the weights into the layout that the kernel
+ * reads, and all tensors to the GPU. run does what a server does for one op, and waits for it. time
+ * does the same between two events of the stream, without waiting in between.
  *
- * A context and the containers of a large library cost a second or so. So the starts of a timed op are
- * not new processes (renew): each loads the code again and allocates all tensors while those of the
- * earlier starts are still there. Context, stream and events stay. */
+ * A context and the containers of a large library cost a second or so. So the starts of a timed op
+ * are not new processes (renew): each loads the code again and allocates all tensors while those of
+ * the earlier starts are still there. Context, stream and events stay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,8 @@ static void find_blas_early(struct td_gpu_state *s)
         td_gpu_find_blas(s);
 }
 
-static int open_provider(const struct td_gpu_driver *driver, const char *choice, const char *arg, void **state, struct td_error *err)
+static int open_provider(const struct td_gpu_driver *driver, const char *choice, const char *arg,
+                         void **state, struct td_error *err)
 {
     const char *only = getenv(choice);
     struct td_gpu_state *s;
@@ -58,7 +59,10 @@ static int open_provider(const struct td_gpu_driver *driver, const char *choice,
 
     *state = NULL;
     if (!arg || !*arg)
-        return td_fail(err, TD_EINVAL, "provider %s needs the path of a build: a library with GPU code, a .fatbin, a .cubin or a .hsaco", driver->name);
+        return td_fail(err, TD_EINVAL,
+                       "provider %s needs the path of a build: a library with GPU code, a .fatbin, "
+                       "a .cubin or a .hsaco",
+                       driver->name);
     if (!(s = calloc(1, sizeof *s)))
         return td_fail(err, TD_ENOMEM, "out of memory");
     s->driver = driver;
@@ -72,10 +76,13 @@ static int open_provider(const struct td_gpu_driver *driver, const char *choice,
         return rc;
     }
     find_blas_early(s);
-    snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s)%s%s, %s", driver->name, s->facts.name, s->facts.arch, s->facts.version,
-             s->blas ? ", " : "", s->blas ? td_gpu_blas_words(s->blas) : "", td_gpu_image_what(td_gpu_build_image(s->build)));
+    snprintf(s->words, sizeof s->words, "%s on %.90s (%.40s, %.40s)%s%s, %s", driver->name,
+             s->facts.name, s->facts.arch, s->facts.version, s->blas ? ", " : "",
+             s->blas ? td_gpu_blas_words(s->blas) : "",
+             td_gpu_image_what(td_gpu_build_image(s->build)));
     if (s->facts.ptx_off[0])
-        snprintf(s->words + strlen(s->words), sizeof s->words - strlen(s->words), "; PTX in it is compiled in every process: %s", s->facts.ptx_off);
+        snprintf(s->words + strlen(s->words), sizeof s->words - strlen(s->words),
+                 "; PTX in it is compiled in every process: %s", s->facts.ptx_off);
     *state = s;
     return TD_OK;
 }
@@ -121,7 +128,9 @@ static const char *choose_kind(struct td_gpu_state *s, const struct td_op_call *
             p->kind = kinds[i];
             return p->kind->choose(s, p);
         }
-    at = (size_t)snprintf(s->why, sizeof s->why, "ops of kind \"%s\" are not supported; provider %s runs", op->kind, s->driver->name);
+    at = (size_t)snprintf(s->why, sizeof s->why,
+                          "ops of kind \"%s\" are not supported; provider %s runs", op->kind,
+                          s->driver->name);
     for (i = 0; i < N_KINDS; i++)
         at += (size_t)snprintf(s->why + at, sizeof s->why - at, "%s %s", i ? "," : "", kinds[i]->name);
     return s->why;
@@ -247,8 +256,12 @@ static int check_gaps(struct td_gpu_state *s, const struct td_gpu_prepared *p, e
         rc = s->driver->copy_out(s->device, gap + front, m->address + m->bytes, tail, err);
     for (i = 0; i < front + tail && !rc; i++)
         if (gap[i] != TD_GPU_GAP_BYTE)
-            rc = i < front ? td_fail(err, TD_ECORRUPT, "wrote before the start of %s (%zu bytes before it)", td_gpu_place_names[at], front - i)
-                           : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)", td_gpu_place_names[at], i - front);
+            rc = i < front
+                     ? td_fail(err, TD_ECORRUPT,
+                               "wrote before the start of %s (%zu bytes before it)",
+                               td_gpu_place_names[at], front - i)
+                     : td_fail(err, TD_ECORRUPT, "wrote past the end of %s (byte %zu after it)",
+                               td_gpu_place_names[at], i - front);
     return rc;
 }
 
@@ -339,8 +352,10 @@ static void gpu_condition(void *state, char *out, size_t size)
         snprintf(out, size, "%d %d %d %d %lld", now.sm_mhz, now.mem_mhz, now.temp_c, now.power_mw, (long long)now.reasons);
 }
 
-#define THE_REST .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch, .release = gpu_release, .close = gpu_close, \
-                 .words = gpu_words, .refill = gpu_refill, .time = gpu_time, .varies = gpu_varies, .is_dead = gpu_is_dead, .renew = gpu_renew, \
-                 .rounding = gpu_rounding, .condition = gpu_condition
+#define THE_REST                                                                                   \
+    .supports = gpu_supports, .prepare = gpu_prepare, .run = gpu_run, .fetch = gpu_fetch,          \
+    .release = gpu_release, .close = gpu_close, .words = gpu_words, .refill = gpu_refill,          \
+    .time = gpu_time, .varies = gpu_varies, .is_dead = gpu_is_dead, .renew = gpu_renew,            \
+    .rounding = gpu_rounding, .condition = gpu_condition
 const struct td_provider td_provider_cuda = {.name = "cuda", .open = cuda_open, THE_REST};
 const struct td_provider td_provider_hip = {.name = "hip", .open = hip_open, THE_REST};

@@ -16,7 +16,9 @@ bool td_gpu_find_blas(struct td_gpu_state *s)
 {
     struct td_error err = {0};
 
-    if (!s->blas && !s->no_blas[0] && td_gpu_blas_open(s->driver, s->device, &s->facts, td_gpu_build_image(s->build), &s->blas, &err))
+    if (!s->blas && !s->no_blas[0] &&
+        td_gpu_blas_open(s->driver, s->device, &s->facts, td_gpu_build_image(s->build), &s->blas,
+                         &err))
         snprintf(s->no_blas, sizeof s->no_blas, "%.399s", err.msg);
     return s->blas;
 }
@@ -42,5 +44,7 @@ int td_gpu_dequant_w_poison(struct td_gpu_state *s, struct td_gpu_prepared *p, s
 
 int td_gpu_dequant_w_multiply(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
-    return td_gpu_blas_product(s->blas, p->x.m, p->x.n, p->x.k, p->memory[TD_GPU_AT_A].address, p->memory[TD_GPU_AT_DEQUANT_W].address, p->memory[TD_GPU_AT_C].address, err);
+    return td_gpu_blas_product(s->blas, p->x.m, p->x.n, p->x.k, p->memory[TD_GPU_AT_A].address,
+                               p->memory[TD_GPU_AT_DEQUANT_W].address,
+                               p->memory[TD_GPU_AT_C].address, err);
 }

@@ -22,20 +22,27 @@ static int64_t stride_of(const struct td_gemm *x, int64_t ld, int64_t length)
 static const char *check_form(struct td_gpu_state *s, const struct td_gemm *x)
 {
     if ((x->a_dtype != TD_DT_F16 && x->a_dtype != TD_DT_BF16) || x->w_dtype != x->a_dtype || x->c_dtype != x->a_dtype) {
-        snprintf(s->why, sizeof s->why, "gemm: a is %s, w %s, c %s; cuBLAS is asked for F16 or BF16 throughout", td_dtype_name(x->a_dtype), td_dtype_name(x->w_dtype),
-                 td_dtype_name(x->c_dtype));
+        snprintf(s->why, sizeof s->why,
+                 "gemm: a is %s, w %s, c %s; cuBLAS is asked for F16 or BF16 throughout",
+                 td_dtype_name(x->a_dtype), td_dtype_name(x->w_dtype), td_dtype_name(x->c_dtype));
         return s->why;
     }
     if (x->bias && x->bias->dtype != x->a_dtype) {
-        snprintf(s->why, sizeof s->why, "gemm: bias is %s, a %s; cublasLt is asked for one type throughout", td_dtype_name(x->bias->dtype), td_dtype_name(x->a_dtype));
+        snprintf(s->why, sizeof s->why,
+                 "gemm: bias is %s, a %s; cublasLt is asked for one type throughout",
+                 td_dtype_name(x->bias->dtype), td_dtype_name(x->a_dtype));
         return s->why;
     }
     if (x->ldw != x->k) {
-        snprintf(s->why, sizeof s->why, "gemm: rows of w lie %lld elements apart, not %lld: cuBLAS is asked for a dense W, as it was when recorded", (long long)x->ldw,
-                 (long long)x->k);
+        snprintf(s->why, sizeof s->why,
+                 "gemm: rows of w lie %lld elements apart, not %lld: cuBLAS is asked for a dense "
+                 "W, as it was when recorded",
+                 (long long)x->ldw, (long long)x->k);
         return s->why;
     }
-    return stride_of(x, x->lda, x->k) > INT32_MAX || stride_of(x, x->ldc, x->n) > INT32_MAX ? "gemm: rows lie further apart than cuBLAS can be told" : NULL;
+    return stride_of(x, x->lda, x->k) > INT32_MAX || stride_of(x, x->ldc, x->n) > INT32_MAX
+               ? "gemm: rows lie further apart than cuBLAS can be told"
+               : NULL;
 }
 
 static const char *choose_gemm(struct td_gpu_state *s, struct td_gpu_prepared *p)
@@ -45,7 +52,8 @@ static const char *choose_gemm(struct td_gpu_state *s, struct td_gpu_prepared *p
     const char *no;
 
     if (!s->facts.sm)
-        return "gemm: provider hip does not ask hipBLAS for it yet (hipblasGemmEx); provider cuda asks cuBLAS, --provider cpu runs it";
+        return "gemm: provider hip does not ask hipBLAS for it yet (hipblasGemmEx); provider cuda "
+               "asks cuBLAS, --provider cpu runs it";
     if (td_gemm_of(p->op, &x, &err)) {
         snprintf(s->why, sizeof s->why, "%.479s", err.msg);
         return s->why;
@@ -60,7 +68,11 @@ static const char *choose_gemm(struct td_gpu_state *s, struct td_gpu_prepared *p
         snprintf(s->why, sizeof s->why, "gemm: with a bias torch asks cublasLt. %s: %s", td_gpu_blas_words(s->blas), no);
         return s->why;
     }
-    p->linear = (struct td_gpu_linear){.m = (int)x.m, .n = (int)x.n, .k = (int)x.k, .lda = (int)stride_of(&x, x.lda, x.k), .ldc = (int)stride_of(&x, x.ldc, x.n),
+    p->linear = (struct td_gpu_linear){.m = (int)x.m,
+                                       .n = (int)x.n,
+                                       .k = (int)x.k,
+                                       .lda = (int)stride_of(&x, x.lda, x.k),
+                                       .ldc = (int)stride_of(&x, x.ldc, x.n),
                                        .bf16 = x.a_dtype == TD_DT_BF16};
     return NULL;
 }
@@ -71,7 +83,8 @@ static const char *round_nothing(const struct td_gpu_prepared *p)
     return "none";
 }
 
-static int upload_input(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, const char *role, struct td_error *err)
+static int upload_input(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
+                        const char *role, struct td_error *err)
 {
     const struct td_tensor *t = td_op_in(p->op, role);
 

@@ -87,8 +87,9 @@ static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared 
             const char *dequant = td_gpu_dequant_of(adapter, &p->x), *identifier = dequant ? dequant : adapter->identifier;
             bool recorded = td_gpu_symbol_is(op->symbol, identifier);
 
-            if (recorded != (pass == 0) || strcmp(adapter->kind, op->kind) || adapter->bits != p->x.bits || !is_first_of_name(adapter, i)
-                || (s->only[0] && !strstr(adapter->identifier, s->only)))
+            if (recorded != (pass == 0) || strcmp(adapter->kind, op->kind) ||
+                adapter->bits != p->x.bits || !is_first_of_name(adapter, i) ||
+                (s->only[0] && !strstr(adapter->identifier, s->only)))
                 continue;
             if (!(no = try_kernel(s, identifier, p)))
                 return NULL;
@@ -100,8 +101,12 @@ static const char *choose_kernel(struct td_gpu_state *s, struct td_gpu_prepared 
     if (first[0])
         memcpy(s->why, first, sizeof first);
     else
-        snprintf(s->why, sizeof s->why, "%.180s holds no kernel%s%s%s%s for %.31s with %d bits that is known and runs on %.31s", td_gpu_image_path(td_gpu_build_image(s->build)),
-                 s->only[0] ? " with " : "", s->only[0] ? s->choice : "", s->only[0] ? " in its name: " : "", s->only, op->kind, p->x.bits, s->facts.arch);
+        snprintf(
+            s->why, sizeof s->why,
+            "%.180s holds no kernel%s%s%s%s for %.31s with %d bits that is known and runs on %.31s",
+            td_gpu_image_path(td_gpu_build_image(s->build)), s->only[0] ? " with " : "",
+            s->only[0] ? s->choice : "", s->only[0] ? " in its name: " : "", s->only, op->kind,
+            p->x.bits, s->facts.arch);
     return s->why;
 }
 
@@ -145,13 +150,18 @@ static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, str
             return err->code;
         f = p->launch[i].f;
         if (f->threads_max && threads > f->threads_max)
-            return td_fail(err, TD_EUNSUPPORTED, "%s takes blocks of %u threads at most, this op needs %llu", p->identifier, f->threads_max, (unsigned long long)threads);
+            return td_fail(err, TD_EUNSUPPORTED,
+                           "%s takes blocks of %u threads at most, this op needs %llu",
+                           p->identifier, f->threads_max, (unsigned long long)threads);
         if (s->facts.shared_max && (uint64_t)f->shared_bytes + l->shared_bytes > s->facts.shared_max)
-            return td_fail(err, TD_EUNSUPPORTED, "%s needs %u bytes of shared memory, %s has %u", p->identifier, f->shared_bytes + l->shared_bytes, s->facts.arch,
+            return td_fail(err, TD_EUNSUPPORTED, "%s needs %u bytes of shared memory, %s has %u",
+                           p->identifier, f->shared_bytes + l->shared_bytes, s->facts.arch,
                            s->facts.shared_max);
         for (d = 0; d < 3; d++)
             if (s->facts.grid_max[d] && l->grid[d] > s->facts.grid_max[d])
-                return td_fail(err, TD_EUNSUPPORTED, "a grid of %u x %u x %u blocks is more than this GPU takes", l->grid[0], l->grid[1], l->grid[2]);
+                return td_fail(err, TD_EUNSUPPORTED,
+                               "a grid of %u x %u x %u blocks is more than this GPU takes",
+                               l->grid[0], l->grid[1], l->grid[2]);
     }
     return TD_OK;
 }
@@ -159,9 +169,17 @@ static int load_functions(struct td_gpu_state *s, struct td_gpu_prepared *p, str
 static int make_launches(struct td_gpu_prepared *p, struct td_error *err)
 {
     const bool lda = td_gpu_field_at(p->adapter, "lda") >= 0 && strcmp(p->adapter->layout, "marlin");
-    const struct td_gpu_places at = {p->memory[TD_GPU_AT_A].address, p->memory[TD_GPU_AT_QWEIGHT].address, p->memory[TD_GPU_AT_QZEROS].address, p->memory[TD_GPU_AT_SCALES].address,
-                                     p->memory[TD_GPU_AT_ORDER].address, p->memory[TD_GPU_AT_C].address, lda ? p->x.lda : p->x.k, p->c_dense ? p->x.n : p->x.ldc,
-                                     p->memory[TD_GPU_AT_BIAS].address, p->memory[TD_GPU_AT_C_TMP].address, p->memory[TD_GPU_AT_LOCKS].address,
+    const struct td_gpu_places at = {p->memory[TD_GPU_AT_A].address,
+                                     p->memory[TD_GPU_AT_QWEIGHT].address,
+                                     p->memory[TD_GPU_AT_QZEROS].address,
+                                     p->memory[TD_GPU_AT_SCALES].address,
+                                     p->memory[TD_GPU_AT_ORDER].address,
+                                     p->memory[TD_GPU_AT_C].address,
+                                     lda ? p->x.lda : p->x.k,
+                                     p->c_dense ? p->x.n : p->x.ldc,
+                                     p->memory[TD_GPU_AT_BIAS].address,
+                                     p->memory[TD_GPU_AT_C_TMP].address,
+                                     p->memory[TD_GPU_AT_LOCKS].address,
                                      p->memory[TD_GPU_AT_DEQUANT_W].address};
     int i, f;
 

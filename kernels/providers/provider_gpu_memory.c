@@ -32,7 +32,8 @@ void td_gpu_memory_release(struct td_gpu_state *s, struct td_gpu_prepared *p)
     memcpy(s->held[s->n_held++], p->memory, sizeof p->memory);
 }
 
-int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, size_t bytes, size_t align, struct td_error *err)
+int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
+                        size_t bytes, size_t align, struct td_error *err)
 {
     struct td_gpu_memory *m = &p->memory[at];
     int rc;
@@ -47,7 +48,8 @@ int td_gpu_memory_alloc(struct td_gpu_state *s, struct td_gpu_prepared *p, enum 
     return rc ? td_fail_at(err, "%s", td_gpu_place_names[at]) : TD_OK;
 }
 
-int td_gpu_memory_upload(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, const void *data, size_t bytes, size_t align, struct td_error *err)
+int td_gpu_memory_upload(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
+                         const void *data, size_t bytes, size_t align, struct td_error *err)
 {
     int rc = td_gpu_memory_alloc(s, p, at, bytes, align, err);
 

@@ -43,7 +43,12 @@ static int upload_a(struct td_gpu_state *s, struct td_gpu_prepared *p, bool dens
 static int upload_exllama(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
     const struct td_gptq_op *x = &p->x;
-    const struct td_gptq_weight w = {.bits = x->bits, .group_size = x->group_size, .k = x->k, .n = x->n, .groups = x->groups, .g_idx = x->g_idx};
+    const struct td_gptq_weight w = {.bits = x->bits,
+                                     .group_size = x->group_size,
+                                     .k = x->k,
+                                     .n = x->n,
+                                     .groups = x->groups,
+                                     .g_idx = x->g_idx};
     const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
     uint32_t *shuffled = malloc(bytes + 1);
     int32_t *perm = malloc((size_t)x->k * sizeof *perm * 2), *again = perm ? perm + x->k : NULL;
@@ -54,7 +59,10 @@ static int upload_exllama(struct td_gpu_state *s, struct td_gpu_prepared *p, str
         td_gptq_argsort_groups(&w, perm);
         td_gptq_g_idx_of_perm(perm, x->k, x->group_size, again);
         if (memcmp(again, x->g_idx, (size_t)x->k * sizeof *again))
-            rc = td_fail(err, TD_EUNSUPPORTED, "groups of other sizes than %d rows cannot be sorted into exllama's layout", x->group_size);
+            rc =
+                td_fail(err, TD_EUNSUPPORTED,
+                        "groups of other sizes than %d rows cannot be sorted into exllama's layout",
+                        x->group_size);
     }
     if (!rc)
         rc = td_exllama_shuffle(x->bits, x->k, x->n, x->qweight, ordered ? perm : NULL, shuffled, err);

@@ -15,7 +15,8 @@
 
 /* Upload the kernel's bytes, which lie in `data`, and free it. rc: how making them went; nothing is
  * uploaded after an error. */
-static int upload_and_free(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, void *data, size_t bytes, int rc, struct td_error *err)
+static int upload_and_free(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
+                           void *data, size_t bytes, int rc, struct td_error *err)
 {
     if (!rc)
         rc = td_gpu_memory_upload(s, p, at, data, bytes, 16, err);
@@ -38,11 +39,15 @@ static int upload_qweight(struct td_gpu_state *s, struct td_gpu_prepared *p, str
     const size_t bytes = (size_t)x->k * (size_t)x->bits / 8 * (size_t)x->n;
     uint32_t *to = alloc_host(bytes, err);
 
-    return to ? upload_and_free(s, p, TD_GPU_AT_QWEIGHT, to, bytes, td_marlin_repack(x->bits, x->k, x->n, x->qweight, NULL, to, err), err) : TD_ENOMEM;
+    return to ? upload_and_free(s, p, TD_GPU_AT_QWEIGHT, to, bytes,
+                                td_marlin_repack(x->bits, x->k, x->n, x->qweight, NULL, to, err),
+                                err)
+              : TD_ENOMEM;
 }
 
 /* Upload scales, or a bias, which is laid out as the scales of one group. */
-static int upload_scales(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at, int64_t groups, const void *from, struct td_error *err)
+static int upload_scales(struct td_gpu_state *s, struct td_gpu_prepared *p, enum td_gpu_place at,
+                         int64_t groups, const void *from, struct td_error *err)
 {
     const size_t bytes = (size_t)groups * (size_t)p->x.n * 2;
     uint16_t *to = alloc_host(bytes, err);
@@ -56,7 +61,11 @@ static int upload_zeros(struct td_gpu_state *s, struct td_gpu_prepared *p, struc
     const size_t bytes = (size_t)x->groups * (size_t)x->n * (size_t)x->bits / 8;
     uint32_t *to = alloc_host(bytes, err);
 
-    return to ? upload_and_free(s, p, TD_GPU_AT_QZEROS, to, bytes, td_marlin_pack_zeros(x->bits, x->groups, x->n, x->qzeros, x->zero_offset, to, err), err) : TD_ENOMEM;
+    return to ? upload_and_free(s, p, TD_GPU_AT_QZEROS, to, bytes,
+                                td_marlin_pack_zeros(x->bits, x->groups, x->n, x->qzeros,
+                                                     x->zero_offset, to, err),
+                                err)
+              : TD_ENOMEM;
 }
 
 /* The kernel has no perm, so rows must be sorted by group already. A recording of Marlin has them sorted,
@@ -74,13 +83,16 @@ static int upload_g_idx(struct td_gpu_state *s, struct td_gpu_prepared *p, struc
         to[k] = x->g_idx ? x->g_idx[k] : (int32_t)(k / x->group_size);
     for (k = 1; k < x->k && !rc; k++)
         if (to[k] < to[k - 1])
-            rc = td_fail(err, TD_EUNSUPPORTED, "Marlin reads rows sorted by group; this op was recorded from a kernel that does not");
+            rc = td_fail(err, TD_EUNSUPPORTED,
+                         "Marlin reads rows sorted by group; this op was recorded from a kernel "
+                         "that does not");
     return upload_and_free(s, p, TD_GPU_AT_ORDER, to, (size_t)x->k * sizeof *to, rc, err);
 }
 
 static int make_scratch(struct td_gpu_state *s, struct td_gpu_prepared *p, struct td_error *err)
 {
-    const size_t locks = (size_t)s->facts.multiprocessors * TD_MARLIN_LOCKS * 4, c_tmp = td_gpu_marlin_c_tmp_bytes(p->x.m, s->facts.multiprocessors);
+    const size_t locks = (size_t)s->facts.multiprocessors * TD_MARLIN_LOCKS * 4,
+                 c_tmp = td_gpu_marlin_c_tmp_bytes(p->x.m, s->facts.multiprocessors);
     int rc = td_gpu_memory_alloc(s, p, TD_GPU_AT_C_TMP, c_tmp, 256, err);
 
     if (!rc)

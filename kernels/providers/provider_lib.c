@@ -37,7 +37,10 @@ static int lib_open(const char *arg, void **state, struct td_error *err)
         goto fail;
     }
     if (!(symbol = dlsym(s->handle, "td_gptq_gemm"))) {
-        td_fail(err, TD_EINVAL, "%s: no symbol td_gptq_gemm; is this a build of the kernels? It must export what kernels/abi/td_gptq.h declares", arg);
+        td_fail(err, TD_EINVAL,
+                "%s: no symbol td_gptq_gemm; is this a build of the kernels? It must export what "
+                "kernels/abi/td_gptq.h declares",
+                arg);
         goto fail;
     }
     memcpy(&s->gptq_gemm, &symbol, sizeof symbol); /* ISO C has no cast from object to function */
@@ -89,6 +92,13 @@ static void lib_close(void *state)
     free(s);
 }
 
-const struct td_provider td_provider_lib = {.name = "lib", .open = lib_open, .supports = lib_supports, .prepare = td_provider_prepare_gptq_gemm, .run = lib_run,
-                                            .fetch = td_provider_fetch_nothing, .release = td_provider_free_prepared, .close = lib_close, .words = lib_words,
+const struct td_provider td_provider_lib = {.name = "lib",
+                                            .open = lib_open,
+                                            .supports = lib_supports,
+                                            .prepare = td_provider_prepare_gptq_gemm,
+                                            .run = lib_run,
+                                            .fetch = td_provider_fetch_nothing,
+                                            .release = td_provider_free_prepared,
+                                            .close = lib_close,
+                                            .words = lib_words,
                                             .rounding = td_provider_rounding_none};

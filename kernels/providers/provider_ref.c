@@ -99,5 +99,11 @@ static void ref_close(void *state)
     free(state);
 }
 
-const struct td_provider td_provider_ref = {.name = "ref", .open = ref_open, .supports = ref_supports, .prepare = ref_prepare, .run = ref_run,
-                                            .fetch = td_provider_fetch_nothing, .release = ref_release, .close = ref_close};
+const struct td_provider td_provider_ref = {.name = "ref",
+                                            .open = ref_open,
+                                            .supports = ref_supports,
+                                            .prepare = ref_prepare,
+                                            .run = ref_run,
+                                            .fetch = td_provider_fetch_nothing,
+                                            .release = ref_release,
+                                            .close = ref_close};

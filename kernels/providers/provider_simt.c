@@ -19,8 +19,9 @@
 
 #define MAX_PRODUCTS ((int64_t)1 << 33) /* m * n * k, with m rounded up: about a minute */
 
-typedef int launch_fn(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params, uint64_t seed,
-                      int warp, struct td_error *err);
+typedef int launch_fn(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block,
+                      size_t shared_bytes, void *const *params, uint64_t seed, int warp,
+                      struct td_error *err);
 
 struct simt_state {
     void *handle;                       /* of a build; NULL: the kernels that are linked in */
@@ -73,7 +74,10 @@ static int parse_options(struct simt_state *s, const char *text, struct td_error
         return td_fail(err, TD_EINVAL, "provider simt: the options are too long");
     for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
         if (!parse_option(s, word))
-            return td_fail(err, TD_EINVAL, "provider simt: \"%s\" is none of f32, f16 (sums), checkpoint, exllama (layout), seed=N, warp=32, warp=64", word);
+            return td_fail(err, TD_EINVAL,
+                           "provider simt: \"%s\" is none of f32, f16 (sums), checkpoint, exllama "
+                           "(layout), seed=N, warp=32, warp=64",
+                           word);
     return TD_OK;
 }
 
@@ -90,7 +94,10 @@ static int load_build(struct simt_state *s, const char *path, struct td_error *e
     if (!(s->handle = dlopen(at, RTLD_NOW | RTLD_LOCAL)))
         return td_fail(err, TD_EIO, "cannot load the build: %s; give the path of a .simt.so", dlerror());
     if (!(symbol = dlsym(s->handle, "td_simt_launch")))
-        return td_fail(err, TD_EINVAL, "%s: no symbol td_simt_launch; is this a build of our kernels for the emulator (lib/td_kernels.simt.so)?", path);
+        return td_fail(err, TD_EINVAL,
+                       "%s: no symbol td_simt_launch; is this a build of our kernels for the "
+                       "emulator (lib/td_kernels.simt.so)?",
+                       path);
     memcpy(&s->launch, &symbol, sizeof symbol); /* ISO C has no cast from object to function */
     return TD_OK;
 }
@@ -122,8 +129,10 @@ static int simt_open(const char *arg, void **state, struct td_error *err)
         simt_close(s);
         return rc;
     }
-    snprintf(s->words, sizeof s->words, "our GPU kernels, emulated: sums in %s, weights as in %s, warps of %d, seed %llu", s->f16 ? "f16" : "f32",
-             s->exllama ? "exllama" : "the checkpoint", s->warp, (unsigned long long)s->seed);
+    snprintf(s->words, sizeof s->words,
+             "our GPU kernels, emulated: sums in %s, weights as in %s, warps of %d, seed %llu",
+             s->f16 ? "f16" : "f32", s->exllama ? "exllama" : "the checkpoint", s->warp,
+             (unsigned long long)s->seed);
     *state = s;
     return 0;
 }
@@ -145,7 +154,10 @@ static const char *simt_supports(void *state, const struct td_op_call *op)
         return s->why;
     td_gptq_gemm_args_exact(op, &x, NULL);
     if (x.m && (!td_gptq_cu_grid(x.m, x.n, grid, block) || (x.m + 7ll) / 8 * 8 * x.n > MAX_PRODUCTS / x.k)) {
-        snprintf(s->why, sizeof s->why, "m %d, n %d, k %d: emulating that takes more than a minute; --provider cpu or ref runs it", x.m, x.n, x.k);
+        snprintf(s->why, sizeof s->why,
+                 "m %d, n %d, k %d: emulating that takes more than a minute; --provider cpu or ref "
+                 "runs it",
+                 x.m, x.n, x.k);
         return s->why;
     }
     return NULL;
@@ -229,10 +241,20 @@ static int simt_run(void *state, void *prepared, struct td_error *err)
         return 0;
     if (!td_gptq_cu_grid(p->args.m, p->args.n, g, b))
         return td_fail(err, TD_EUNSUPPORTED, "m %d, n %d: no grid has so many blocks", p->args.m, p->args.n);
-    snprintf(symbol, sizeof symbol, "td_gptq_gemm_%s%dbit_%s", s->exllama ? "exllama_" : "", p->args.bits, s->f16 ? "f16" : "f32");
-    return s->launch(symbol, (struct td_simt_dim){g[0], g[1], g[2]}, (struct td_simt_dim){b[0], b[1], b[2]}, 0, p->call.param, s->seed + s->runs++, s->warp, err);
+    snprintf(symbol, sizeof symbol, "td_gptq_gemm_%s%dbit_%s", s->exllama ? "exllama_" : "",
+             p->args.bits, s->f16 ? "f16" : "f32");
+    return s->launch(symbol, (struct td_simt_dim){g[0], g[1], g[2]},
+                     (struct td_simt_dim){b[0], b[1], b[2]}, 0, p->call.param, s->seed + s->runs++,
+                     s->warp, err);
 }
 
-const struct td_provider td_provider_simt = {.name = "simt", .open = simt_open, .supports = simt_supports, .prepare = simt_prepare, .run = simt_run,
-                                             .fetch = td_provider_fetch_nothing, .release = simt_release, .close = simt_close, .words = simt_words,
+const struct td_provider td_provider_simt = {.name = "simt",
+                                             .open = simt_open,
+                                             .supports = simt_supports,
+                                             .prepare = simt_prepare,
+                                             .run = simt_run,
+                                             .fetch = td_provider_fetch_nothing,
+                                             .release = simt_release,
+                                             .close = simt_close,
+                                             .words = simt_words,
                                              .rounding = td_provider_rounding_none};

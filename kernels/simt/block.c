@@ -119,8 +119,9 @@ static int fail_at_site(const struct thread *t, struct td_error *err, const char
 {
     const struct td_simt_place *p = &t->place;
 
-    return td_fail(err, TD_EINVAL, "%s: %s at %s:%d in thread (%u,%u,%u) of block (%u,%u,%u): %s", block.run->kernel->symbol, t->site.name, t->site.file,
-                   t->site.line, p->thread.x, p->thread.y, p->thread.z, p->block.x, p->block.y, p->block.z, what);
+    return td_fail(err, TD_EINVAL, "%s: %s at %s:%d in thread (%u,%u,%u) of block (%u,%u,%u): %s",
+                   block.run->kernel->symbol, t->site.name, t->site.file, t->site.line, p->thread.x,
+                   p->thread.y, p->thread.z, p->block.x, p->block.y, p->block.z, what);
 }
 
 static int fail_missing_threads(const struct thread *t, const struct thread *missing, struct td_error *err)
@@ -131,8 +132,11 @@ static int fail_missing_threads(const struct thread *t, const struct thread *mis
     if (missing->state == LEFT)
         snprintf(what, sizeof what, "thread (%u,%u,%u) never comes, it has left the kernel", m->x, m->y, m->z);
     else
-        snprintf(what, sizeof what, "thread (%u,%u,%u) never comes, it waits in %s at %s:%d%s", m->x, m->y, m->z, missing->site.name, missing->site.file,
-                 missing->site.line, missing->state == AT_WARP && t->state == AT_WARP && missing->mask != t->mask ? " with another mask" : "");
+        snprintf(what, sizeof what, "thread (%u,%u,%u) never comes, it waits in %s at %s:%d%s",
+                 m->x, m->y, m->z, missing->site.name, missing->site.file, missing->site.line,
+                 missing->state == AT_WARP && t->state == AT_WARP && missing->mask != t->mask
+                     ? " with another mask"
+                     : "");
     return fail_at_site(t, err, what);
 }
 
@@ -211,7 +215,13 @@ static void prepare_threads(struct td_simt_run *run, struct td_simt_dim at)
         struct thread *t = &block.thread[i];
 
         t->state = READY;
-        t->place = (struct td_simt_place){{u % run->block.x, row % run->block.y, row / run->block.y}, at, run->block, run->grid, run->warp, i % run->warp};
+        t->place =
+            (struct td_simt_place){{u % run->block.x, row % run->block.y, row / run->block.y},
+                                   at,
+                                   run->block,
+                                   run->grid,
+                                   run->warp,
+                                   i % run->warp};
         td_fibre_start(i, thread_main, t);
     }
 }

@@ -98,7 +98,8 @@ static void leave_fibre(struct context *from, const void *stack, size_t size)
 static void arrive_in_fibre(struct context *at, bool at_fibre)
 {
 #ifdef TD_ASAN
-    __sanitizer_finish_switch_fiber(at->fake_stack, at_fibre ? &pool.scheduler_stack : NULL, at_fibre ? &pool.scheduler_size : NULL);
+    __sanitizer_finish_switch_fiber(at->fake_stack, at_fibre ? &pool.scheduler_stack : NULL,
+                                    at_fibre ? &pool.scheduler_size : NULL);
 #else
     (void)at, (void)at_fibre;
 #endif

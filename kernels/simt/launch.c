@@ -35,11 +35,16 @@ static int check_sizes(const struct td_simt_run *run, size_t shared_bytes, struc
     if (!b->x || !b->y || !b->z || b->x > 1024 || b->y > 1024 || b->z > 64 || (uint64_t)b->x * b->y * b->z > TD_SIMT_MAX_THREADS)
         return td_fail(err, TD_EINVAL, "%s: a block of %u x %u x %u threads; a GPU takes 1 to 1024", name, b->x, b->y, b->z);
     if (!g->x || !g->y || !g->z || g->x > INT32_MAX || g->y > 65535 || g->z > 65535)
-        return td_fail(err, TD_EINVAL, "%s: a grid of %u x %u x %u blocks; a GPU takes 1 to 2147483647 x 65535 x 65535", name, g->x, g->y, g->z);
+        return td_fail(
+            err, TD_EINVAL,
+            "%s: a grid of %u x %u x %u blocks; a GPU takes 1 to 2147483647 x 65535 x 65535", name,
+            g->x, g->y, g->z);
     if ((uint64_t)g->x * g->y > MAX_BLOCKS || (uint64_t)g->x * g->y * g->z > MAX_BLOCKS)
         return td_fail(err, TD_EINVAL, "%s: more blocks than can be emulated (%llu)", name, MAX_BLOCKS);
     if (shared_bytes > MAX_SHARED)
-        return td_fail(err, TD_EINVAL, "%s: %zu bytes of dynamic shared memory; a GPU has at most %u", name, shared_bytes, MAX_SHARED);
+        return td_fail(err, TD_EINVAL,
+                       "%s: %zu bytes of dynamic shared memory; a GPU has at most %u", name,
+                       shared_bytes, MAX_SHARED);
     return TD_OK;
 }
 
@@ -116,8 +121,9 @@ static int run_blocks(struct td_simt_run *run, uint64_t seed, struct td_error *e
     return rc;
 }
 
-int td_simt_launch_kernel(const struct td_simt_kernel *kernel, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes,
-                          void *const *params, uint64_t seed, int warp, struct td_error *err)
+int td_simt_launch_kernel(const struct td_simt_kernel *kernel, struct td_simt_dim grid,
+                          struct td_simt_dim block, size_t shared_bytes, void *const *params,
+                          uint64_t seed, int warp, struct td_error *err)
 {
     struct td_simt_run run = {kernel, params, grid, block, 0, warp, seed};
     int rc = check_sizes(&run, shared_bytes, err);
@@ -136,7 +142,8 @@ int td_simt_launch_kernel(const struct td_simt_kernel *kernel, struct td_simt_di
     return rc;
 }
 
-int td_simt_launch(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params, uint64_t seed, int warp,
+int td_simt_launch(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block,
+                   size_t shared_bytes, void *const *params, uint64_t seed, int warp,
                    struct td_error *err)
 {
     const struct td_simt_kernel *kernel = td_simt_kernel_find(symbol);
@@ -170,7 +177,8 @@ void td_simt_choose(uint64_t seed, int warp)
     noted.warp = warp;
 }
 
-void td_simt_launch_note(const struct td_simt_kernel *kernel, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params)
+void td_simt_launch_note(const struct td_simt_kernel *kernel, struct td_simt_dim grid,
+                         struct td_simt_dim block, size_t shared_bytes, void *const *params)
 {
     td_simt_launch_kernel(kernel, grid, block, shared_bytes, params, noted.seed, noted.warp, &noted.err);
 }

@@ -36,7 +36,10 @@
 #define TD_SIMT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE() /* of the caller */
 
 static inline void __syncthreads(TD_SIMT_SITE) { td_simt_barrier({"__syncthreads", file, line}); }
-static inline void __syncwarp(uint64_t mask = 0xffffffffu, TD_SIMT_SITE) { td_simt_meet_warp({"__syncwarp", file, line}, mask, 0, -1); }
+static inline void __syncwarp(uint64_t mask = 0xffffffffu, TD_SIMT_SITE)
+{
+    td_simt_meet_warp({"__syncwarp", file, line}, mask, 0, -1);
+}
 static inline uint64_t __ballot_sync(uint64_t mask, int predicate, TD_SIMT_SITE)
 {
     return td_simt_meet_warp({"__ballot_sync", file, line}, mask, predicate != 0, -1);
@@ -180,12 +183,16 @@ template <class... A, void (*K)(A...)> struct kernel<K> {
 
 } // namespace td_simt
 
-#define TD_LAUNCH(kernel_, grid, block, shared, stream, ...) ((void)(stream), td_simt::kernel<&kernel_>::launch(#kernel_, grid, block, shared, __VA_ARGS__))
+#define TD_LAUNCH(kernel_, grid, block, shared, stream, ...)                                       \
+    ((void)(stream), td_simt::kernel<&kernel_>::launch(#kernel_, grid, block, shared, __VA_ARGS__))
 #define TD_DYNAMIC_SHARED(type, name) type *const name = (type *)td_simt_dynamic_shared()
 #define TD_GPU_KERNELS(file)                                         \
     extern "C" __attribute__((visibility("default"))) const struct td_simt_kernel td_simt_kernels_##file[]; \
     const struct td_simt_kernel td_simt_kernels_##file[] = {
-#define TD_GPU_KERNEL(name) {#name, td_simt::kernel<&name>::params.at, (int)(sizeof td_simt::kernel<&name>::params / sizeof(td_gpu_param)) - 1, td_simt::kernel<&name>::run},
+#define TD_GPU_KERNEL(name)                                                                        \
+    {#name, td_simt::kernel<&name>::params.at,                                                     \
+     (int)(sizeof td_simt::kernel<&name>::params / sizeof(td_gpu_param)) - 1,                      \
+     td_simt::kernel<&name>::run},
 #define TD_GPU_KERNELS_END {nullptr, nullptr, 0, nullptr}};
 
 #endif

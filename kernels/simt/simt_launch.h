@@ -42,11 +42,13 @@ const struct td_simt_kernel *td_simt_kernel_find(const char *symbol); /* NULL: n
  * all threads reach: the sentence names it, its line, and a missing thread; memory is then half written.
  * TD_ENOMEM. Allocates only when a launch needs more threads than any before. Thread-safe: launches wait
  * for each other. A fault in a kernel is a fault of the process. */
-int td_simt_launch(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params, uint64_t seed, int warp,
+int td_simt_launch(const char *symbol, struct td_simt_dim grid, struct td_simt_dim block,
+                   size_t shared_bytes, void *const *params, uint64_t seed, int warp,
                    struct td_error *err);
 /* The same for a given kernel, which need not be in the table. */
-int td_simt_launch_kernel(const struct td_simt_kernel *kernel, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes,
-                          void *const *params, uint64_t seed, int warp, struct td_error *err);
+int td_simt_launch_kernel(const struct td_simt_kernel *kernel, struct td_simt_dim grid,
+                          struct td_simt_dim block, size_t shared_bytes, void *const *params,
+                          uint64_t seed, int warp, struct td_error *err);
 
 #ifdef __cplusplus
 }

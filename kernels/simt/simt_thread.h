@@ -37,7 +37,8 @@ uint64_t td_simt_meet_warp(struct td_simt_site site, uint64_t mask, uint64_t val
 void *td_simt_dynamic_shared(void);
 
 /* TD_LAUNCH in the emulator. The first failure of a launch is remembered until td_simt_take_error. */
-void td_simt_launch_note(const struct td_simt_kernel *kernel, struct td_simt_dim grid, struct td_simt_dim block, size_t shared_bytes, void *const *params);
+void td_simt_launch_note(const struct td_simt_kernel *kernel, struct td_simt_dim grid,
+                         struct td_simt_dim block, size_t shared_bytes, void *const *params);
 /* Set seed and warp of later TD_LAUNCHes; at first 0 and 32. */
 void td_simt_choose(uint64_t seed, int warp);
 /* Return and clear the first failure since the last call; *err (may be NULL) gets its sentence. TD_OK:

@@ -314,7 +314,9 @@ static void serve_hello(struct child *c, struct td_proto_msg *m)
     c->provider = td_provider_find(m->provider);
     if (!c->provider) {
         m->status = TD_EINVAL;
-        snprintf(m->text, sizeof m->text, "no provider \"%.31s\"; this program has ref, cpu, simt, lib, ggml, cuda and hip", m->provider);
+        snprintf(m->text, sizeof m->text,
+                 "no provider \"%.31s\"; this program has ref, cpu, simt, lib, ggml, cuda and hip",
+                 m->provider);
         return;
     }
     m->status = c->provider->open(arg[0] ? arg : NULL, &c->state, &err);
