@@ -182,7 +182,7 @@ int td_suite_parse(const char *text, size_t n, const char *name, struct td_suite
 static int find_builtin(const char *name, char *path, size_t n, struct td_error *err)
 {
     static const char *const places[] = {"../fixtures/suites", "../../fixtures/suites", "../../../fixtures/suites",
-                                         "../../../../fixtures/suites"};
+                                         "../../../../fixtures/suites", "../../../../../fixtures/suites"};
     char self[TD_PATH_MAX];
     size_t i;
     int rc = td_fs_self_dir(self, sizeof self, err);

@@ -69,7 +69,7 @@ static struct td_fixture *recording(const char *dir, bool replay)
 
     assert_int_equal(td_writer_create(dir, &opt, &w, &err), TD_OK);
     td_writer_count(w, "ops.seen", 10, 0);
-    td_writer_count(w, "ops.stored", 4, 0);
+    td_writer_count(w, "ops.kept", 4, 0);
     td_writer_count(w, "launches.graphs", 5, 0);
     td_writer_count(w, "launches.graphs_read", 3, 0);
     td_writer_count(w, "watch.rested_ms", INT64_MIN, 0); /* nonsense is nothing */
