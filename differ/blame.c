@@ -33,7 +33,6 @@ static const struct { const char *name, *attr; int rank; } FEATURES[N_FEATURES] 
     [F_BLOCKS] = {"K/32", NULL, -3},
 };
 static const int64_t MULTIPLES[] = {512, 256, 128, 64, 32, 16, 8}, BLOCK_MULTIPLES[] = {2, 4, 8};
-#define MAX_TERMS 600
 #define MAX_ROWS 20000
 
 /* ---- terms ----------------------------------------------------------------------------------- */
@@ -85,62 +84,74 @@ static int by_i64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The smallest `max` values of a feature; returns how many it writes. *more: how many others there
+ * are. */
 static size_t distinct_values(const struct td_blame_row *rows, size_t n, int f, int64_t *out,
-                              size_t max)
+                              size_t max, size_t *more)
 {
     size_t i, k = 0, u = 0;
     int64_t *v = malloc((n + 1) * sizeof *v);
 
+    *more = 0;
     if (!v)
         return 0;
     for (i = 0; i < n; i++)
         v[k++] = rows[i].value[f];
     qsort(v, k, sizeof *v, by_i64);
     for (i = 0; i < k; i++)
-        if ((i == 0 || v[i] != v[i - 1]) && u < max)
+        if (i && v[i] == v[i - 1])
+            continue;
+        else if (u < max)
             out[u++] = v[i];
+        else
+            ++*more;
     free(v);
     return u;
 }
 
-static void add_term(struct td_term *terms, int *n, int f, enum td_relation rel, int64_t value)
+/* untried: terms for which there was no room */
+struct terms { struct td_term *term; int n; size_t untried; };
+
+static void add_term(struct terms *terms, int f, enum td_relation rel, int64_t value)
 {
-    if (*n < MAX_TERMS)
-        terms[(*n)++] = (struct td_term){f, rel, value};
+    if (terms->n < TD_BLAME_MAX_TERMS)
+        terms->term[terms->n++] = (struct td_term){f, rel, value};
+    else
+        terms->untried++;
 }
 
-static int make_terms(const struct td_blame_row *rows, size_t n, int n_features,
-                      struct td_term *terms)
+static void make_terms(const struct td_blame_row *rows, size_t n, int n_features,
+                       struct terms *terms)
 {
-    int f, n_terms = 0;
-    size_t i, u;
-    int64_t v[128];
+    int f;
+    size_t i, u, more;
+    int64_t v[TD_BLAME_MAX_VALUES];
 
     for (f = 0; f < n_features; f++) {
-        u = distinct_values(rows, n, f, v, 128);
+        u = distinct_values(rows, n, f, v, TD_BLAME_MAX_VALUES, &more);
         if (u < 2)
             continue;
         if (f == F_BLOCKS) {
             for (i = 0; i < sizeof BLOCK_MULTIPLES / sizeof *BLOCK_MULTIPLES; i++)
-                add_term(terms, &n_terms, f, TD_NOT_MULTIPLE_OF, BLOCK_MULTIPLES[i]);
+                add_term(terms, f, TD_NOT_MULTIPLE_OF, BLOCK_MULTIPLES[i]);
             continue;
         }
+        terms->untried += more * (is_name(f) ? 2 : 4); /* the relations below */
         for (i = 0; i < u; i++) {
-            add_term(terms, &n_terms, f, TD_IS, v[i]);
+            add_term(terms, f, TD_IS, v[i]);
             if (u > 2)
-                add_term(terms, &n_terms, f, TD_IS_NOT, v[i]);
+                add_term(terms, f, TD_IS_NOT, v[i]);
         }
         for (i = 1; !is_name(f) && u > 2 && i + 2 < u + 1; i++) {
-            add_term(terms, &n_terms, f, TD_AT_MOST, v[i]);      /* at most v[0] is "is v[0]" */
+            add_term(terms, f, TD_AT_MOST, v[i]);      /* at most v[0] is "is v[0]" */
             /* more than v[u - 2] is "is v[u - 1]" */
-            add_term(terms, &n_terms, f, TD_MORE_THAN, v[i - 1]);
+            add_term(terms, f, TD_MORE_THAN, v[i - 1]);
         }
         for (i = 0; is_size(f) && i < sizeof MULTIPLES / sizeof MULTIPLES[0]; i++) {
-            add_term(terms, &n_terms, f, TD_NOT_MULTIPLE_OF, MULTIPLES[i]);
-            add_term(terms, &n_terms, f, TD_MULTIPLE_OF, MULTIPLES[i]);
+            add_term(terms, f, TD_NOT_MULTIPLE_OF, MULTIPLES[i]);
+            add_term(terms, f, TD_MULTIPLE_OF, MULTIPLES[i]);
         }
     }
-    return n_terms;
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -211,15 +222,16 @@ static void consider_rule(struct search *s, const struct td_rule *r)
     }
 }
 
-void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best,
-                   struct td_rule *same, int *n_same)
+size_t td_blame_find(const struct td_blame_row *rows, size_t n, int n_features,
+                     struct td_rule *best, struct td_rule *same, int *n_same)
 {
-    struct td_term *terms = malloc(MAX_TERMS * sizeof *terms);
+    struct terms all = {.term = malloc(TD_BLAME_MAX_TERMS * sizeof *all.term)};
+    const struct td_term *terms = all.term;
     struct search s = {.best = best, .same = same, .n_same = n_same};
     struct td_rule r;
     bool clean;
     size_t i;
-    int n_terms, a, b;
+    int a, b;
 
     *n_same = 0;
     memset(best, 0, sizeof *best);
@@ -227,20 +239,22 @@ void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, st
     count_hits(best, rows, n);
     for (i = 0; i < n; i++)
         s.bad += rows[i].bad;
-    n_terms = terms ? make_terms(rows, n, n_features, terms) : 0;
-    for (a = 0; a < n_terms; a++) {
+    if (terms)
+        make_terms(rows, n, n_features, &all);
+    for (a = 0; a < all.n; a++) {
         r = (struct td_rule){.term = {terms[a]}, .n_terms = 1};
         count_hits(&r, rows, n);
         consider_rule(&s, &r);
     }
     clean = mistakes(best, s.bad) == 0;
-    for (a = 0; a < n_terms && !clean; a++)
-        for (b = a + 1; b < n_terms; b++) {
+    for (a = 0; a < all.n && !clean; a++)
+        for (b = a + 1; b < all.n; b++) {
             r = (struct td_rule){.term = {terms[a], terms[b]}, .n_terms = 2};
             count_hits(&r, rows, n);
             consider_rule(&s, &r);
         }
-    free(terms);
+    free(all.term);
+    return all.untried;
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -407,7 +421,7 @@ bool td_blame_ops(const struct td_judged_ops *s, struct td_blame *b)
     if (!found)
         goto done;
     n = collect_rows(s, &names, rows, &b->unseen);
-    td_blame_find(rows, n, N_FEATURES, &b->rule, b->same, &b->n_same);
+    b->untried = td_blame_find(rows, n, N_FEATURES, &b->rule, b->same, &b->n_same);
     describe_rule(&b->rule, &names, rows, n, b->text, sizeof b->text);
     for (j = 0; j < b->n_same; j++)
         describe_rule(&b->same[j], &names, rows, n, b->same_text[j], sizeof b->same_text[j]);

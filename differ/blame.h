@@ -10,6 +10,8 @@
 #define TD_BLAME_TERMS 2
 #define TD_BLAME_SAME 3
 #define TD_BLAME_AMONG 8
+#define TD_BLAME_MAX_VALUES 128           /* of one feature, that terms are made of: the smallest */
+#define TD_BLAME_MAX_TERMS 600
 
 enum td_relation { TD_IS, TD_IS_NOT, TD_AT_MOST, TD_MORE_THAN, TD_MULTIPLE_OF, TD_NOT_MULTIPLE_OF };
 struct td_term { int feature; enum td_relation rel; int64_t value; };
@@ -28,6 +30,8 @@ struct td_blame {
     size_t bad, good;                     /* judged ops */
     size_t unseen;                        /* of these, ops that no rule was tried on, because there
                                              are too many different ones */
+    size_t untried;                       /* terms that no rule was made of, because there are too
+                                             many: a better rule may be among them */
     struct td_rule rule;
     /* other rules that separate exactly as well, with as many terms */
     struct td_rule same[TD_BLAME_SAME]; int n_same;
@@ -43,11 +47,12 @@ struct td_blame {
     const char *among[TD_BLAME_AMONG]; int n_among, n_sharing;
 };
 
-/* Find the best rule by exhaustive search. Pure.
+/* Find the best rule by exhaustive search. Pure. Returns how many terms were not tried, beyond
+ * TD_BLAME_MAX_VALUES and TD_BLAME_MAX_TERMS.
  *   rows : [n], values of the first n_features features of FEATURES in blame.c
  *   same : [TD_BLAME_SAME], other rules that are as good; *n_same of them are filled */
-void td_blame_find(const struct td_blame_row *rows, size_t n, int n_features, struct td_rule *best,
-                   struct td_rule *same, int *n_same);
+size_t td_blame_find(const struct td_blame_row *rows, size_t n, int n_features,
+                     struct td_rule *best, struct td_rule *same, int *n_same);
 /* Find the rule over the judged ops of a set, and the first bad op. False: no op is bad. */
 bool td_blame_ops(const struct td_judged_ops *candidate, struct td_blame *out);
 /* Find the prompt whose row the first bad op computed, from the recording's steps and exchanges.

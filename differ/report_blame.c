@@ -53,6 +53,11 @@ void td_blame_print(const struct td_page *p, const struct td_blame *b)
             p->out,
             "           no rule was tried on %zu of these ops: there are too many different ones\n",
             b->unseen);
+    if (b->untried)
+        fprintf(p->out,
+                "           %zu terms were not tried in a rule: at most %d values of a feature and "
+                "%d terms are\n",
+                b->untried, TD_BLAME_MAX_VALUES, TD_BLAME_MAX_TERMS);
     fprintf(p->out, "  first    op %lld", (long long)op->op);
     if (op->step >= 0)
         fprintf(p->out, ", step %lld", (long long)op->step);
@@ -85,6 +90,8 @@ void td_blame_write_json(struct td_jw *w, const struct td_blame *b)
     td_jw_i64(w, "good", (int64_t)b->good);
     td_jw_i64(w, "bad_hit", (int64_t)b->rule.bad_hit);
     td_jw_i64(w, "good_hit", (int64_t)b->rule.good_hit);
+    td_jw_i64(w, "unseen", (int64_t)b->unseen);
+    td_jw_i64(w, "untried", (int64_t)b->untried);
     td_jw_arr(w, "same");
     for (i = 0; i < b->n_same; i++)
         td_jw_cstr(w, NULL, b->same_text[i]);

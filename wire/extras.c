@@ -21,8 +21,10 @@ void td_extras_set(struct td_extras *e, const char *name, const char *got, const
 
     for (i = 0; i < e->n && strcmp(e->list[i].name, name) != 0;)
         i++;
-    if (i == TD_EXTRAS_MAX)
+    if (i == TD_EXTRAS_MAX) {
+        e->left_out++;
         return;
+    }
     x = &e->list[i];
     e->n = i == e->n ? i + 1 : e->n;
     snprintf(x->name, sizeof x->name, "%s", name);
@@ -93,6 +95,8 @@ void td_extras_write_fact(const struct td_extras *e, struct td_writer *w)
     }
     td_writer_fact(w, "server", "extras", list);
     cJSON_Delete(list);
+    if (e->left_out)
+        td_writer_fact_num(w, "server", "extras_left_out", e->left_out);
 }
 
 /* ---- routes --------------------------------------------------------------------------------------------------------- */

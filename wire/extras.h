@@ -12,7 +12,8 @@
 #define TD_EXTRAS_MAX 32
 
 struct td_extra { char name[48], got[8], why[200]; };     /* got: "yes", "no", "refused"; why: "" or a sentence */
-struct td_extras { struct td_extra list[TD_EXTRAS_MAX]; int n; };
+/* left_out: notes for which there was no room */
+struct td_extras { struct td_extra list[TD_EXTRAS_MAX]; int n, left_out; };
 
 /* Note whether an extra was got; a later note on the same name replaces it. why: NULL, or a text of
  * any length. */
@@ -21,7 +22,8 @@ void td_extras_set(struct td_extras *e, const char *name, const char *got, const
  *   id : the X-Request-Id that was sent, or its beginning; NULL: none */
 void td_extras_check_answer(struct td_extras *e, const struct td_api_server *s,
                             const struct td_exchange *x, const char *id);
-/* Write them into the manifest: section "server", key "extras": [{"name", "got", "why"}]. */
+/* Write them into the manifest: section "server", key "extras": [{"name", "got", "why"}]; if notes
+ * had no room, also key "extras_left_out", their number. */
 void td_extras_write_fact(const struct td_extras *e, struct td_writer *w);
 
 /* Append the samples of /metrics to m, and note whether they could be had. */

@@ -15,7 +15,7 @@ static const struct entry { const char *kind, *layout; td_identify_fn *identify;
 #undef TABLE_LINE
 };
 
-static int store_as_sent(struct td_weight_set *s)
+static int store_as_sent(struct td_weight_set *s, struct td_error *err)
 {
     int i;
 
@@ -23,7 +23,7 @@ static int store_as_sent(struct td_weight_set *s)
         td_weight_set_add_sent(s, &s->sent[i]);
     if (s->name)
         snprintf(s->layer, sizeof s->layer, "%s", s->name);
-    return TD_OK;
+    return td_weight_set_check(s, err);
 }
 
 static bool entry_fits(const struct entry *e, const struct td_weight_set *s)
@@ -45,9 +45,9 @@ int td_identify_weights(struct td_weight_set *s, struct td_error *err)
             continue;
         rc = entries[i].identify(s, err);
         if (rc != TD_EUNSUPPORTED)
-            return rc;
+            return rc ? rc : td_weight_set_check(s, err);
         td_weight_set_release(s);
         td_error_clear(err);
     }
-    return store_as_sent(s);
+    return store_as_sent(s, err);
 }

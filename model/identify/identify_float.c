@@ -176,9 +176,10 @@ static int find_stack(const struct td_checkpoint *ck, const struct td_weight_fin
 static int add_stack(struct td_weight_set *s, const struct td_weight_tensor *w, enum td_dtype dtype,
                      const struct stack *st, struct td_error *err)
 {
-    struct td_weight_tensor *t = &s->t[s->n];
+    struct td_weight_tensor *t = td_weight_set_add_sent(s, w);
 
-    td_weight_set_add_sent(s, w);
+    if (!t)
+        return td_weight_set_check(s, err);
     t->size = (size_t)st->n * (size_t)st->k * td_dtype_size(dtype);
     if (st->layer.n == 1 && st->part[0]->dtype == dtype) {
         t->data = st->part[0]->data;

@@ -77,8 +77,7 @@ static bool identify_sent(struct td_weight_set *s, const struct td_gguf *g,
 {
     const struct td_gguf_tensor *t = g ? find_by_content(s, g, w) : NULL;
 
-    td_weight_set_add_sent(s, w);
-    if (t)
+    if (td_weight_set_add_sent(s, w) && t)
         refer_tensor(s, s->n - 1, t);
     return t != NULL;
 }
@@ -89,11 +88,12 @@ static bool identify_sent(struct td_weight_set *s, const struct td_gguf *g,
 static void add_from_file(struct td_weight_set *s, const struct td_weight_tensor *w,
                           const struct td_gguf_tensor *t)
 {
-    struct td_weight_tensor *out = &s->t[s->n];
+    struct td_weight_tensor *out = td_weight_set_add_sent(s, w);
     int64_t stride = 1;
     int d;
 
-    td_weight_set_add_sent(s, w);
+    if (!out)
+        return;
     for (d = out->rec.ndim; d--; stride *= out->rec.shape[d])
         out->rec.strides[d] = stride;
     out->data = t->data;

@@ -86,7 +86,7 @@ static int unpack(const struct td_weight_set *s, struct td_gptq_unpacked *w, str
 /* Add the bias, if one was sent. It lies permuted like the scales of one group. */
 static int add_bias(struct td_weight_set *s, int64_t n, struct td_error *err)
 {
-    struct td_weight_tensor *t = &s->t[s->n];
+    struct td_weight_tensor *t;
     enum td_dtype dtype;
     const void *data = sent_16bit(s, "bias", &dtype, 1, &n);
     int i;
@@ -97,7 +97,9 @@ static int add_bias(struct td_weight_set *s, int64_t n, struct td_error *err)
         return TD_OK;
     if (!data)
         return td_fail(err, TD_EINVAL, "Marlin's bias is not a number for each output");
-    td_weight_set_add_sent(s, &s->sent[i]);
+    t = td_weight_set_add_sent(s, &s->sent[i]);
+    if (!t)
+        return td_weight_set_check(s, err);
     t->size = (size_t)n * 2;
     t->data = t->owned = malloc(t->size);
     if (!t->owned)

@@ -92,7 +92,7 @@ static void store_weight(struct td_weight_set *s, struct td_gptq_unpacked *w)
 
 int td_identify_unpack_error(int rc, struct td_error *err)
 {
-    if (!rc || rc == TD_ENOMEM)
+    if (!rc || rc == TD_ENOMEM || rc == TD_ELIMIT)
         return rc;
     if (err)
         err->code = TD_EUNSUPPORTED;

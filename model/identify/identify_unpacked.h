@@ -14,8 +14,9 @@
  *                 within a group. Such a weight is named, and its qweight has no reference */
 void td_identify_unpacked(struct td_weight_set *s, struct td_gptq_unpacked *w, bool sorted_rows);
 
-/* Map the error of an unpacking function: TD_ENOMEM stays, others become TD_EUNSUPPORTED, so that
- * the weights are stored as they were sent. 0 stays 0. err, if not NULL, is changed alike. */
+/* Map the error of an unpacking function: TD_ENOMEM and TD_ELIMIT stay, others become
+ * TD_EUNSUPPORTED, so that the weights are stored as they were sent. 0 stays 0. err, if not NULL,
+ * is changed alike. */
 int td_identify_unpack_error(int rc, struct td_error *err);
 
 #endif

@@ -55,21 +55,38 @@ int64_t td_weight_set_attr(const struct td_weight_set *s, const char *name, int6
 
 /* ---- the output ------------------------------------------------------------------------------ */
 
-void td_weight_set_add_sent(struct td_weight_set *s, const struct td_weight_tensor *from)
+/* NULL: there is no room for another tensor. */
+static struct td_weight_tensor *new_tensor(struct td_weight_set *s)
 {
-    struct td_weight_tensor *t = &s->t[s->n++];
+    if (s->n < TD_OP_MAX_STORED_WEIGHTS)
+        return &s->t[s->n++];
+    s->no_room = "tensors";
+    return NULL;
+}
 
+struct td_weight_tensor *td_weight_set_add_sent(struct td_weight_set *s,
+                                                const struct td_weight_tensor *from)
+{
+    struct td_weight_tensor *t = new_tensor(s);
+
+    if (!t)
+        return NULL;
     *t = *from;
     t->owned = NULL;
     if (!t->data)
         t->size = 0;
+    return t;
 }
 
 void td_weight_set_add_dense(struct td_weight_set *s, const char *role, const char *dtype,
                              int64_t rows, int64_t cols, void *data)
 {
-    struct td_weight_tensor *t = &s->t[s->n++];
+    struct td_weight_tensor *t = new_tensor(s);
 
+    if (!t) {
+        free(data);
+        return;
+    }
     memset(t, 0, sizeof *t);
     snprintf(t->rec.role, sizeof t->rec.role, "%s", role);
     snprintf(t->rec.dtype, sizeof t->rec.dtype, "%s", dtype);
@@ -82,13 +99,26 @@ void td_weight_set_add_dense(struct td_weight_set *s, const char *role, const ch
 
 void td_weight_set_add_attr(struct td_weight_set *s, const char *name, int64_t value)
 {
-    struct td_attr *a = &s->extra[s->n_extra];
+    struct td_attr *a;
 
-    if (s->n_extra == TD_OP_MAX_WEIGHT_ATTRS)
+    if (s->n_extra == TD_OP_MAX_WEIGHT_ATTRS) {
+        s->no_room = "attributes";
         return;
+    }
+    a = &s->extra[s->n_extra];
     snprintf(a->name, sizeof a->name, "%s", name);
     a->value = value;
     s->n_extra++;
+}
+
+int td_weight_set_check(const struct td_weight_set *s, struct td_error *err)
+{
+    if (!s->no_room)
+        return TD_OK;
+    return td_fail(err, TD_ELIMIT,
+                   "weights of %s with more %s than an op has room for (at most %d tensors and %d "
+                   "attributes)",
+                   s->kind, s->no_room, TD_OP_MAX_STORED_WEIGHTS, TD_OP_MAX_WEIGHT_ATTRS);
 }
 
 void td_weight_set_release(struct td_weight_set *s)
@@ -101,6 +131,7 @@ void td_weight_set_release(struct td_weight_set *s)
     }
     memset(s->t, 0, sizeof s->t);
     s->n = s->matches = s->n_extra = 0;
+    s->no_room = NULL;
     s->layer[0] = '\0';
     s->named_by_call = false;
 }

@@ -58,6 +58,8 @@ struct td_weight_set {
                                           those, not `layer` */
     struct td_attr extra[TD_OP_MAX_WEIGHT_ATTRS]; int n_extra; /* they replace attributes of the
                                                                       op with the same name */
+    const char *no_room;               /* what found no room in t or extra; NULL: nothing. Then
+                                          td_identify_weights() fails with TD_ELIMIT */
 };
 
 /* ---- the input ------------------------------------------------------------------------------- */
@@ -73,13 +75,19 @@ int64_t td_weight_set_attr(const struct td_weight_set *s, const char *name, int6
 
 /* ---- the output ------------------------------------------------------------------------------ */
 
-/* Add tensor `from` as it was sent: its description and its bytes. */
-void td_weight_set_add_sent(struct td_weight_set *s, const struct td_weight_tensor *from);
+/* Each notes in s->no_room what has no room.
+ *
+ * Add tensor `from` as it was sent: its description and its bytes. Returns the new tensor; NULL:
+ * there is no room. */
+struct td_weight_tensor *td_weight_set_add_sent(struct td_weight_set *s,
+                                                const struct td_weight_tensor *from);
 /* Add a dense, row-major [rows, cols] tensor, or [rows] when cols is 0. The set takes data, which
- * malloc() made. */
+ * malloc() made, also when there is no room. */
 void td_weight_set_add_dense(struct td_weight_set *s, const char *role, const char *dtype,
                              int64_t rows, int64_t cols, void *data);
 void td_weight_set_add_attr(struct td_weight_set *s, const char *name, int64_t value);
+/* TD_ELIMIT, with a sentence: something had no room. */
+int td_weight_set_check(const struct td_weight_set *s, struct td_error *err);
 /* Free and clear the output, also a half-made one; the input stays. */
 void td_weight_set_release(struct td_weight_set *s);
 

@@ -23,6 +23,7 @@
  *   flight.kept              dumps of the flight recorder
  * processes
  *   links.lost               a connected process ended
+ *   links.left_out           a process with a tap beyond the CLIENT_MAX_TAPS that we connect to
  *   links.disarmed           its tap went to sleep by itself
  *   links.corrupt            a ring did not hold together */
 #ifndef TD_RECORDER_TAP_CLIENT_CLIENT_LEDGER_H

@@ -60,7 +60,8 @@ static pid_t read_parent(pid_t pid)
     return parent;
 }
 
-/* List all processes that we can see; freed by the caller. NULL: there are none. */
+/* List all processes that we can see; freed by the caller. NULL: there are none. *n of
+ * PROCESSES_MAX + 1: there are more. */
 static struct process *list_processes(size_t *n)
 {
     struct process *all = NULL, *more;
@@ -68,7 +69,7 @@ static struct process *list_processes(size_t *n)
     struct dirent *e;
 
     *n = 0;
-    while (d && (e = readdir(d)) && *n < PROCESSES_MAX) {
+    while (d && (e = readdir(d)) && *n <= PROCESSES_MAX) {
         if (!isdigit((unsigned char)e->d_name[0]))
             continue;
         if (*n % 256 == 0) {
@@ -104,21 +105,21 @@ static void mark_descendants(struct process *all, size_t n)
 /* ---- port -> sockets' inodes -> processes ---------------------------------------------------- */
 
 /* Append the inodes of the sockets that listen on a port, of one table of the kernel. Returns how
- * many there are then. */
+ * many there are then; INODES_MAX + 1: there are more than inode has room for. */
 static int listening_inodes(const char *table, int port, unsigned long *inode, int n)
 {
     FILE *f = fopen(table, "re");
     char line[512];
 
-    while (f && fgets(line, sizeof line, f) && n < INODES_MAX) {
+    while (f && fgets(line, sizeof line, f) && n <= INODES_MAX) {
         unsigned local, status;
         unsigned long i;
 
         if (sscanf(line,
                    " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu",
                    &local, &status, &i) == 3 &&
-            status == 0x0a && (int)local == port)
-            inode[n++] = i;
+            status == 0x0a && (int)local == port && ++n <= INODES_MAX)
+            inode[n - 1] = i;
     }
     if (f)
         fclose(f);
@@ -166,6 +167,9 @@ static int mark_port(struct process *all, size_t n_all, int port, struct td_erro
                        "no process of this machine listens on port %d; for a server in a container "
                        "give --tap-socket",
                        port);
+    if (n > INODES_MAX)
+        return td_fail(err, TD_ELIMIT, "more than %d sockets listen on port %d; give --tap-socket",
+                       INODES_MAX, port);
     for (i = 0; i < n_all; i++) {
         all[i].in = has_socket(all[i].pid, inode, n, &denied);
         any |= all[i].in;
@@ -230,29 +234,41 @@ static bool has_tap_loaded(pid_t pid)
 }
 
 static int find_once(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
-                     int *n, struct td_error *err)
+                     int *n, int *left_out, struct td_error *err)
 {
+    struct client_found one;
     struct process *all;
     size_t n_all, i;
     bool any_loaded = false;
     int rc;
 
-    *n = 0;
+    *n = *left_out = 0;
     all = list_processes(&n_all);
     if (!all)
         return td_fail(
             err, TD_EIO,
             "/proc cannot be read: the tap's process cannot be found; give --tap-socket");
-    rc = t->pid > 0 ? mark_pid(all, n_all, t->pid, err) : mark_port(all, n_all, t->port, err);
+    if (n_all > PROCESSES_MAX)
+        rc = td_fail(err, TD_ELIMIT,
+                     "more than %d processes on this machine: the tap's is not looked for; give "
+                     "--tap-socket",
+                     PROCESSES_MAX);
+    else if (t->pid > 0)
+        rc = mark_pid(all, n_all, t->pid, err);
+    else
+        rc = mark_port(all, n_all, t->port, err);
     if (!rc)
         mark_descendants(all, n_all);
-    for (i = 0; i < n_all && !rc && *n < CLIENT_MAX_TAPS; i++) {
+    for (i = 0; i < n_all && !rc; i++) {
         if (!all[i].in)
             continue;
-        if (find_socket(all[i].pid, out[*n].socket))
-            out[(*n)++].pid = all[i].pid;
+        one.pid = all[i].pid;
+        if (!find_socket(one.pid, one.socket))
+            any_loaded = any_loaded || has_tap_loaded(one.pid);
+        else if (*n < CLIENT_MAX_TAPS)
+            out[(*n)++] = one;
         else
-            any_loaded |= has_tap_loaded(all[i].pid);
+            ++*left_out;
     }
     free(all);
     if (!rc && !*n)
@@ -261,7 +277,7 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
 }
 
 int client_find_taps(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
-                     int *n, struct td_error *err)
+                     int *n, int *left_out, struct td_error *err)
 {
     int64_t until = td_clock_mono_ns() + t->wait_ms * TD_NS_PER_MS;
     struct td_error last = {0};
@@ -269,6 +285,7 @@ int client_find_taps(const struct td_tap_client_target *t, struct client_found o
 
     if (t->socket) {
         *n = 1;
+        *left_out = 0;
         out[0].pid = 0;
         if (snprintf(out[0].socket, CLIENT_SOCKET_PATH, "%s", t->socket) >= (int)CLIENT_SOCKET_PATH)
             return td_fail(err, TD_EINVAL,
@@ -280,7 +297,7 @@ int client_find_taps(const struct td_tap_client_target *t, struct client_found o
         return td_fail(err, TD_EINVAL, "no process and no port to look for a tap in");
     for (;;) {
         td_error_clear(&last);
-        rc = find_once(t, out, n, &last);
+        rc = find_once(t, out, n, left_out, &last);
         if (!rc || td_clock_mono_ns() >= until)
             break;
         td_clock_sleep_until(td_clock_mono_ns() + 50 * TD_NS_PER_MS);

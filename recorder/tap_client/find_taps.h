@@ -16,9 +16,10 @@ struct client_found { pid_t pid; char socket[CLIENT_SOCKET_PATH]; }; /* pid: in 
                                                                         0: not known */
 
 /* Find the sockets of the target's processes. TD_ENOTFOUND: there is none; the sentence says why,
- * and how to get one. */
+ * and how to get one. *left_out: how many more processes of the target have a tap, for which out
+ * has no room. */
 int client_find_taps(const struct td_tap_client_target *t, struct client_found out[CLIENT_MAX_TAPS],
-                     int *n, struct td_error *err);
+                     int *n, int *left_out, struct td_error *err);
 
 /* The folder for the sockets of a server that is about to start; made if need be. */
 int client_socket_dir(char *out, size_t n, struct td_error *err);

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "recorder/tap_client/client_text.h"
 #include "recorder/tap_client/kernel_names.h"
 
-#define KERNELS_MAX 16384u            /* names; a server has some hundreds */
 #define KERNELS_LISTED 256u           /* in the manifest, the most launched */
 
 /* The entry of a kernel, made if need be; NULL: there is no room for another. A kernel that is part
@@ -21,7 +21,7 @@ static struct client_kernel *find_kernel(struct client_kernels *k, const char *s
     for (i = 0; i < k->n; i++)
         if (k->all[i].known == known && !strcmp(k->all[i].symbol, symbol))
             return &k->all[i];
-    if (k->n == KERNELS_MAX)
+    if (k->n == CLIENT_KERNELS_MAX)
         return NULL;
     if (!(k->n & (k->n - 1))) {        /* a power of two, or none: full */
         more = realloc(k->all, (k->n ? 2 * k->n : 1) * sizeof *more);
@@ -36,16 +36,20 @@ static struct client_kernel *find_kernel(struct client_kernels *k, const char *s
 bool client_kernels_read(struct client_kernels *k, const struct tap_kernel *rec)
 {
     struct client_kernel *one;
+    int64_t *count;
 
     if (!client_is_text(rec->symbol, sizeof rec->symbol, false) || rec->known > 1 ||
         rec->n > INT64_MAX / 2)
         return false;
     one = find_kernel(k, rec->symbol, rec->known);
-    if (!one)
-        return true;                  /* more names than a program has: only counted, as
-                                         "launches.seen" */
-    if (one->n < INT64_MAX / 2)
-        one->n += (int64_t)rec->n;
+    if (!one && !k->nameless)
+        td_log(TD_LOG_WARN, "tap",
+               "the server launches more than %u kernels: launches of others are counted without "
+               "their names, and are not among unread_gemms",
+               k->n);
+    count = one ? &one->n : &k->nameless;
+    if (*count < INT64_MAX / 2)
+        *count += (int64_t)rec->n;
     return true;
 }
 
@@ -88,7 +92,8 @@ static cJSON *describe_kernel(const struct client_kernel *k)
 void client_kernels_facts(struct client_kernels *k, struct td_writer *w)
 {
     struct td_tap_client_state state = {0};
-    cJSON *all, *unread;
+    int64_t left_out = k->nameless;
+    cJSON *all;
     uint32_t i;
 
     if (!k->n)
@@ -99,10 +104,12 @@ void client_kernels_facts(struct client_kernels *k, struct td_writer *w)
         cJSON_AddItemToArray(all, describe_kernel(&k->all[i]));
     td_writer_fact(w, "tap", "kernels", all);
     cJSON_Delete(all);
+    for (; i < k->n; i++)
+        left_out += k->all[i].n;
+    if (left_out)
+        td_writer_fact_num(w, "tap", "kernels_left_out", (double)left_out);
     client_kernels_state(k, &state);
-    unread = cJSON_CreateNumber((double)state.gemms_other);
-    td_writer_fact(w, "tap", "unread_gemms", unread);
-    cJSON_Delete(unread);
+    td_writer_fact_num(w, "tap", "unread_gemms", (double)state.gemms_other);
     if (*state.other)
         td_writer_fact_str(w, "tap", "unread_most", state.other);
 }

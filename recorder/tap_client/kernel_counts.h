@@ -14,15 +14,18 @@
 
 struct client_kernel { int64_t n; bool known; char *symbol; };      /* n: launches; known: an
                                                                        adapter reads it */
-struct client_kernels { struct client_kernel *all; uint32_t n; };   /* of all processes; zeroed:
-                                                                       none */
+/* Of all processes; zeroed: none. nameless: launches of kernels beyond CLIENT_KERNELS_MAX, counted
+ * without a name. */
+struct client_kernels { struct client_kernel *all; uint32_t n; int64_t nameless; };
+
+#define CLIENT_KERNELS_MAX 16384u     /* names; a server has some hundreds */
 
 /* Add the launches of one kernel. False: the record does not hold together. */
 bool client_kernels_read(struct client_kernels *k, const struct tap_kernel *rec);
 /* Fill gemms, gemms_other and other of *out. */
 void client_kernels_state(const struct client_kernels *k, struct td_tap_client_state *out);
-/* Write facts kernels (those launched most), unread_gemms and unread_most of the manifest's section
- * "tap". Sorts. */
+/* Write facts kernels (those launched most), kernels_left_out (launches of others, if there are
+ * any), unread_gemms and unread_most of the manifest's section "tap". Sorts. */
 void client_kernels_facts(struct client_kernels *k, struct td_writer *w);
 void client_kernels_release(struct client_kernels *k);
 

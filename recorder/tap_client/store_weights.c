@@ -130,6 +130,8 @@ int client_store_weights(struct td_tap_client *c, const struct client_op *op,
         fill_input(&s, &in, op, bytes);
         rc = td_identify_weights(&s, &err);
     }
+    if (rc == TD_ELIMIT)               /* the reader only counts the op: the sentence is ours */
+        td_fail(&c->failed, rc, "%s", err.msg);
     if (!rc && s.layer[0] && !(set->layer = strdup(s.layer)))
         rc = TD_ENOMEM;
     unwanted = !rc && !s.named_by_call && !client_wants_layer(c, set->layer);

@@ -113,6 +113,18 @@ static int connect_all(struct td_tap_client *c, const struct client_found *found
     return TD_OK;
 }
 
+/* A server with more processes than we connect to: its other processes go unrecorded. */
+static void note_left_out(struct td_tap_client *c, int left_out)
+{
+    if (!left_out)
+        return;
+    td_log(TD_LOG_WARN, "tap",
+           "%d processes of the server are not recorded: it has %d with a tap, and at most %d can "
+           "be",
+           left_out, left_out + CLIENT_MAX_TAPS, CLIENT_MAX_TAPS);
+    td_writer_count(c->opt.writer, "links.left_out", left_out, 0);
+}
+
 /* Go on while there is time: a socket may be that of a process that ended. *pid : a process of the
  * server, or 0 */
 static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_target *target,
@@ -121,11 +133,11 @@ static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_
     int64_t until = td_clock_mono_ns() + target->wait_ms * TD_NS_PER_MS;
     struct client_found found[CLIENT_MAX_TAPS];
     struct td_error last = {0};
-    int n, rc;
+    int n, left_out, rc;
 
     for (;;) {
         td_error_clear(&last);
-        rc = client_find_taps(target, found, &n, &last);
+        rc = client_find_taps(target, found, &n, &left_out, &last);
         if (!rc) {
             *pid = found[0].pid;
             rc = connect_all(c, found, n, &last);
@@ -134,6 +146,8 @@ static int find_and_connect(struct td_tap_client *c, const struct td_tap_client_
             break;
         td_clock_sleep_until(td_clock_mono_ns() + 50 * TD_NS_PER_MS);
     }
+    if (!rc)
+        note_left_out(c, left_out);
     return rc ? td_fail(err, rc, "%s", last.msg) : TD_OK;
 }
 

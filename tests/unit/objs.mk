@@ -8,6 +8,7 @@ $(foreach t,align tokens rescore numerics speed blame policy stats judged_ops la
 
 OBJS_test_tap_client := recorder recorder/tap_client
 OBJS_test_read_rings := recorder recorder/tap_client
+OBJS_test_kernel_counts := recorder recorder/tap_client
 OBJS_test_tap_ggml := recorder recorder/tap_client
 # both ends in one process
 OBJS_test_tap_call := recorder recorder/tap_client

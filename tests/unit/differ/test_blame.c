@@ -288,7 +288,31 @@ static void test_many_names(void **state)
     assert_int_equal(b.rule.bad_hit, 8);
     assert_int_equal(b.rule.good_hit, 0);
     assert_int_equal(b.unseen, 0);
+    assert_int_equal(b.untried, 2 * (4102 - 128)); /* layers, each = and != */
     td_judged_ops_release(&set);
+}
+
+/* Terms beyond those that are tried are counted, whichever limit they pass. */
+static void test_untried_terms(void **state)
+{
+    enum { N = 140 };
+    static struct td_blame_row rows[N];
+    struct td_rule best, same[TD_BLAME_SAME];
+    int i, n_same;
+
+    (void)state;
+    for (i = 0; i < N; i++) {
+        rows[i].value[2] = i % 100;  /* bits */
+        rows[i].bad = i == N - 1;
+        rows[i].good = i != N - 1;
+    }
+    assert_int_equal(td_blame_find(rows, N, 3, &best, same, &n_same), 0);
+    for (i = 0; i < N; i++)
+        rows[i].value[2] = i;
+    assert_int_equal(td_blame_find(rows, N, 3, &best, same, &n_same), 4 * (N - 128));
+    for (i = 0; i < N; i++)            /* 396 terms of each; 600 are tried */
+        rows[i].value[2] = rows[i].value[3] = i % 100;
+    assert_int_equal(td_blame_find(rows, N, 4, &best, same, &n_same), 2 * 396 - 600);
 }
 
 static void test_shapes_name_the_weights(void **state)
@@ -338,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_first_in_order_of_execution),
         cmocka_unit_test(test_blocks_of_ggml),
         cmocka_unit_test(test_many_names), cmocka_unit_test(test_shapes_name_the_weights),
+        cmocka_unit_test(test_untried_terms),
         cmocka_unit_test(test_no_clean_rule),
     };
 

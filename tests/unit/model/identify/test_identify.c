@@ -181,6 +181,48 @@ static void test_as_sent(void **state)
     assert_int_equal(sent.s.n, 0);
 }
 
+/* More tensors or attributes than an op has room for are refused by name, and none is dropped. */
+static void test_no_room(void **state)
+{
+    struct td_weight_tensor many[TD_OP_MAX_STORED_WEIGHTS + 1];
+    static const char *const kinds[] = {"other_gemm", "ggml_mul_mat"};
+    struct td_error err = {0};
+    struct td_weight_set s;
+    char role[8];
+    size_t k;
+    int i;
+
+    (void)state;
+    memset(many, 0, sizeof many);
+    for (k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        s = (struct td_weight_set){.kind = kinds[k], .layout = "", .sent = many,
+                                   .n_sent = TD_OP_MAX_STORED_WEIGHTS};
+        assert_int_equal(td_identify_weights(&s, &err), 0);
+        td_weight_set_release(&s);
+        s.n_sent++;
+        assert_int_equal(td_identify_weights(&s, &err), TD_ELIMIT);
+        assert_non_null(strstr(err.msg, "more tensors than an op has room for"));
+        assert_non_null(strstr(err.msg, kinds[k]));
+        td_weight_set_release(&s);
+        td_error_clear(&err);
+        assert_int_equal(td_weight_set_check(&s, &err), 0);
+    }
+    for (i = 0; i <= TD_OP_MAX_WEIGHT_ATTRS; i++) {
+        assert_int_equal(td_weight_set_check(&s, &err), 0);
+        snprintf(role, sizeof role, "a%d", i);
+        td_weight_set_add_attr(&s, role, i);
+    }
+    assert_int_equal(td_weight_set_check(&s, &err), TD_ELIMIT);
+    assert_non_null(strstr(err.msg, "more attributes than"));
+    td_error_clear(&err);
+    td_weight_set_release(&s);
+    for (i = 0; i <= TD_OP_MAX_STORED_WEIGHTS; i++)
+        td_weight_set_add_dense(&s, "w", "F16", 2, 0, malloc(4));
+    assert_int_equal(s.n, TD_OP_MAX_STORED_WEIGHTS);
+    assert_int_equal(td_weight_set_check(&s, &err), TD_ELIMIT);
+    td_weight_set_release(&s);
+}
+
 static int released;
 
 static void release(void *p)
@@ -256,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_other_content),
         cmocka_unit_test(test_not_of_the_call),
         cmocka_unit_test(test_as_sent),
+        cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_model_path),
     };

@@ -755,6 +755,63 @@ static void test_fork(void **state)
     host_end(&h);
 }
 
+/* A process with a socket where its tap would have it. Nobody answers there. */
+static pid_t start_silent_tap(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char dir[160];
+    int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    pid_t pid = fork();
+
+    if (!pid) {
+        snprintf(dir, sizeof dir, "TD_TAP_DIR=%s", runtime);
+        execle("/bin/sleep", "sleep", "60", (char *)NULL, (char *[]){dir, NULL});
+        _exit(1);
+    }
+    assert_true(pid > 0 && s >= 0);
+    assert_true(snprintf(at.sun_path, sizeof at.sun_path, "%s/tap-%d.sock", runtime, (int)pid) <
+                (int)sizeof at.sun_path);
+    assert_int_equal(bind(s, (struct sockaddr *)&at, sizeof at), 0);
+    close(s);
+    return pid;
+}
+
+/* More processes than the recorder connects to: those left out are counted. */
+static void test_too_many_processes(void **state)
+{
+    enum { SILENT = 66 };
+    struct td_tap_client_state s;
+    struct td_error err = {0};
+    pid_t pid[SILENT];
+    struct content c;
+    struct host h;
+    struct tape t;
+    int i;
+
+    (void)state;
+    host_start(&h);
+    host_do(&h, "steps 1 1");
+    for (i = 0; i < SILENT; i++)
+        pid[i] = start_silent_tap();
+    td_clock_sleep_until(td_clock_mono_ns() + 300 * TD_NS_PER_MS); /* all are sleep by now */
+    snprintf(t.dir, sizeof t.dir, "%s", fresh_dir());
+    must(td_writer_create(t.dir, &(struct td_writer_options){.tool = "record"}, &t.w, &err), &err);
+    must(td_tap_client_open(&(struct td_tap_client_target){.pid = getpid(), .wait_ms = 3000},
+                            &(struct td_tap_client_options){.writer = t.w, .nonce = nonce}, &t.l,
+                            &err),
+         &err);
+    td_tap_client_state(t.l, &s);
+    assert_int_equal(s.processes, 1);
+    tape_close(&t, &c);
+    assert_int_equal(ledger(&c, "links.left_out"), 1 + SILENT - 64);
+    content_free(&c);
+    for (i = 0; i < SILENT; i++) {
+        kill(pid[i], SIGKILL);
+        waitpid(pid[i], NULL, 0);
+    }
+    host_end(&h);
+}
+
 static void test_descriptors_closed(void **state)
 {
     struct host h;
@@ -927,6 +984,7 @@ int main(void)
         cmocka_unit_test(test_recorder_stopped),
         cmocka_unit_test(test_one_recorder_at_a_time),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_too_many_processes),
         cmocka_unit_test(test_descriptors_closed),
         cmocka_unit_test(test_protocol),
         cmocka_unit_test(test_other_version),
