@@ -57,8 +57,8 @@ struct td_gpu_operand {
 /* What one launch computes. All strings are static. */
 struct td_gpu_work {
     const struct td_gpu_adapter *adapter;
-    int64_t m, n, k; /* rows of this launch; the op may have more (joined: equal weights, a and c go
-                        on where these end) */
+    int64_t m, n, k; /* m: rows of this launch. The op may have more: launches with the same
+                        weights, whose a and c continue this one's, are joined */
     int bits, group_size, zero_offset, act_order; /* 0 where a kind has no such thing; zero_offset
                                                      1: zero points are stored less one */
     struct td_gpu_operand op[TD_GPU_OPERANDS];
