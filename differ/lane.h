@@ -71,8 +71,8 @@ enum td_verdict td_lanes_verdict(const struct td_lane lanes[TD_N_LANES]);
 struct td_lane_type {
     unsigned reads;              /* TD_READS_* */
     unsigned judges;             /* TD_REPLAYED_* */
-    bool optional;               /* not every server offers this evidence: asked for by
-                                    --replayed, the lane may lack it */
+    bool optional;               /* not every server offers this evidence: if only --replayed asked
+                                    for it, missing evidence is not inconclusive */
     size_t measured_size;        /* bytes of its measurement, which starts as zeros */
 
     /* Measure. Every lane is measured, in the order of lanes.def, asked for or not. */

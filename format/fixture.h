@@ -29,12 +29,12 @@ struct td_writer_options {
 
 /* Create the directory (0700) and its files (0600), and start the writer thread. TD_EEXIST: there
  * is something already. All td_writer_* functions may be called from several threads. They copy
- * what they are given and return at once unless the queue is full (then they wait; the recorder's
- * tap reader drops before it comes to that). After the first failure of the disk every later call,
- * and close, return it. */
+ * what they are given and return at once unless the queue is full: then they wait. (While the thread
+ * that reads the tap's rings waits, the rings fill up, and the tap drops ops and counts them.) After
+ * the first failure of the disk every later call, and close, return it. */
 int td_writer_create(const char *dir, const struct td_writer_options *opt, struct td_writer **out, struct td_error *err);
 
-/* Facts for manifest.json, merged under "server", "host", "build", "suite", "options" ...; `value` is copied. */
+/* Facts for manifest.json, merged under "server", "host", "suite", "options" ...; `value` is copied. */
 int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value);
 int td_writer_fact_str(struct td_writer *w, const char *section, const char *key, const char *value);
 int td_writer_fact_num(struct td_writer *w, const char *section, const char *key, double value);
@@ -48,8 +48,8 @@ int td_writer_op(struct td_writer *w, const struct td_op *op);
  * Hashing happens in the caller's thread, compression does not. */
 int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_bytes, struct td_hash *hash);
 bool td_writer_has_blob(struct td_writer *w, struct td_hash hash);
-/* The ledger: n things and their bytes under a dotted name ("ops.seen", "ops.dropped.budget", "wire.bytes").
- * Sums end up in the manifest. */
+/* The ledger: n things and their bytes under a dotted name ("ops.seen", "ops.dropped.budget",
+ * "wire.received"). Sums end up in the manifest. */
 void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes);
 /* pause: leave the cores to the server. Records only queue up, for at most 5 s or until the queue
  * is half full. resume: write again; returns once everything queued has been written. */

@@ -52,7 +52,7 @@ struct td_exchange {
     int32_t repeat;               /* 0 .. K-1 */
     int32_t concurrency;          /* requests in flight that the suite asked for */
     enum td_phase phase;
-    char *api;                    /* "vllm", "openai", "llamacpp" */
+    char *api;                    /* "vllm", "openai", "llamacpp", "sglang" */
     char *method, *path;          /* "POST", "/v1/completions" */
     cJSON *request;               /* the body sent, parsed; NULL when it is no JSON (see wire) */
     int32_t http_status;          /* 0: no answer */
@@ -134,14 +134,16 @@ struct td_impl {
 };
 
 struct td_op {
-    int64_t op;                   /* number within the fixture, order of execution per pid */
+    int64_t op;                   /* number within the fixture, in the order received; extra's
+                                     "seq" is the order of execution in its process */
     int64_t step;                 /* -1: unknown */
     int64_t pid;
     int64_t t_ns;
     char *kind;                   /* "gptq_gemm" */
     char *layer;                  /* "model.layers.1.mlp.down_proj", or NULL */
     cJSON *attrs;                 /* object of integers: m n k bits group_size zero_offset act_order ... */
-    char *act_rounding;           /* "none", "int8-token", "q8_1" ...: the rounding of activations that the format declares */
+    char *act_rounding;           /* what the kernel rounds before it multiplies: "none", "uint8-token",
+                                     "q8_1", "weight-f16" ... */
     struct td_tensor_rec *in; int32_t n_in;
     struct td_tensor_rec out;     /* role "c" */
     bool has_out;

@@ -38,7 +38,13 @@ enum td_redact_state {
     TD_RS_CHUNK_SIZE, TD_RS_CHUNK_DATA, TD_RS_CHUNK_END, TD_RS_TRAILERS
 };
 
-enum td_redact_body { TD_RB_PASS, TD_RB_COMPLETE, TD_RB_LINES, TD_RB_WIPE };
+/* What happens to the body of a message. */
+enum td_redact_body {
+    TD_RB_PASS,           /* no rule applies to it: it stays as it is */
+    TD_RB_COMPLETE,       /* hold all of it, then redact it as one JSON text */
+    TD_RB_LINES,          /* server-sent events: redact each line on its own */
+    TD_RB_WIPE            /* overwrite all of it, because it cannot be parsed or held */
+};
 
 struct td_redact_side {                       /* one direction */
     enum td_redact_state state;

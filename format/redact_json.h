@@ -12,7 +12,12 @@
 #define TD_REDACT_MAX_PATHS 64
 #define TD_REDACT_MAX_PARTS 16                /* of a path */
 
-struct td_redact_part { char *name; bool any, deep; };      /* name NULL: [*]; any: one component, whatever it is */
+/* One component of a path. */
+struct td_redact_part {
+    char *name;           /* a member of this name; NULL without any and deep: an array's element */
+    bool any;             /* "*": one component, a member or an element */
+    bool deep;            /* "**": any number of components; only as the first part */
+};
 struct td_redact_path { struct td_redact_part part[TD_REDACT_MAX_PARTS]; int n; };
 struct td_redact_rules {
     struct td_redact_path path[TD_REDACT_MAX_PATHS];

@@ -144,7 +144,7 @@ static void add_method(cJSON *o, const char *provider)
 #endif
     bool cuda = !strcmp(provider, "cuda"), on_gpu = cuda || !strcmp(provider, "hip");
 
-    cJSON_AddStringToObject(o, "start", on_gpu ? "places" : "process"); /* provider_cuda.c, renew */
+    cJSON_AddStringToObject(o, "start", on_gpu ? "places" : "process"); /* provider_gpu.c, renew */
     cJSON_AddStringToObject(o, "clock", cuda ? "cuda-event" : on_gpu ? "hip-event" : "monotonic");
     cJSON_AddStringToObject(o, "cold_by", on_gpu ? "sweep" : cold_by);
 }

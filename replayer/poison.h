@@ -10,7 +10,7 @@
 #include "kernels/ops/op.h"
 
 /* Fill an image. Even repeats: a quiet NaN of the dtype (0x7e00 for F16). Odd repeats: -6.5e-4, so
- * small that a sum added to it differs from it. */
+ * small that a kernel that adds its sum changes the value. */
 void td_poison_fill(enum td_dtype dt, int repeat, void *image, size_t size);
 
 struct td_poison_found {

@@ -1,10 +1,10 @@
 /* adapter.h - what is known of one GPU kernel of the field: what a launch of it means, and with what an op must launch it.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The tap reads launches of a live server as ops through adapters (recorder/tap/cuda); the GPU providers
- * make launches out of recorded ops (kernels/gpu/geometry.h). Because the tap is injected into other
- * people's programs, kernels/adapters allocates nothing and includes nothing of ours but gpu_param.h
- * and gpucode/mangled.h, which are as free of dependencies.
+ * The tap reads launches of a live server as ops through adapters (recorder/tap/gpu, for CUDA and HIP);
+ * the GPU providers make launches out of recorded ops (kernels/gpu/geometry.h). Because
+ * the tap is injected into other people's programs, kernels/adapters allocates nothing and includes
+ * nothing of ours but gpu_param.h and gpucode/mangled.h, which are as free of dependencies.
  *
  * An adapter names its kernel's parameters, in their order. Their offsets and sizes come from the driver
  * or the cubin (struct td_gpu_param); if they do not fit the adapter, it does not know this build's
@@ -57,8 +57,8 @@ struct td_gpu_operand {
 /* What one launch computes. All strings are static. */
 struct td_gpu_work {
     const struct td_gpu_adapter *adapter;
-    int64_t m, n, k; /* rows of this launch; the op may have more (joined: equal weights, a and c go
-                        on where these end) */
+    int64_t m, n, k; /* m: rows of this launch. The op may have more: launches with the same
+                        weights, whose a and c continue this one's, are joined */
     int bits, group_size, zero_offset, act_order; /* 0 where a kind has no such thing; zero_offset
                                                      1: zero points are stored less one */
     struct td_gpu_operand op[TD_GPU_OPERANDS];

@@ -50,9 +50,9 @@ struct td_gpu_driver {
     int (*open)(void **device, struct td_gpu_facts *facts, struct td_error *err);
     void (*close)(void *device);
     bool (*is_dead)(const void *device);
-    /* Memory at a multiple of align (a power of two, at most 4096; 0: 256). guard: it ends, but for less
-     * than align bytes, at an address whose access is a fault. TD_ENOMEM; TD_EUNSUPPORTED: this driver
-     * has no guards. */
+    /* Memory at a multiple of align (a power of two, at most 4096; 0: 256). guard: behind it, after
+     * a gap smaller than align, lies memory that faults when touched. TD_ENOMEM; TD_EUNSUPPORTED:
+     * this driver has no guards. */
     int (*alloc)(void *device, size_t bytes, size_t align, bool guard, struct td_gpu_memory *out, struct td_error *err);
     void (*free)(void *device, struct td_gpu_memory *m); /* all zero: nothing to free */
     int (*copy_in)(void *device, uint64_t to, const void *from, size_t bytes, struct td_error *err);

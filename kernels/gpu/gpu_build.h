@@ -30,8 +30,8 @@ int td_gpu_build_offers(struct td_gpu_build *b, const char *identifier,
 int td_gpu_build_function(struct td_gpu_build *b, const char *identifier, int i,
                           const struct td_gpu_function **f, struct td_error *err);
 
-/* From now on functions are loaded again, at other addresses: the code loaded before stays loaded until
- * td_gpu_build_drop(), so that its place is taken. */
+/* From now on functions are loaded again, at other addresses. The code loaded before stays loaded
+ * until td_gpu_build_drop(), so that the new copy cannot land at the same address. */
 void td_gpu_build_renew(struct td_gpu_build *b);
 void td_gpu_build_drop(struct td_gpu_build *b);
 

@@ -27,8 +27,9 @@ struct td_tensor {
 
 struct td_op_call {
     char kind[TD_OP_MAX_KIND];       /* "gptq_gemm" */
-    char act_rounding[TD_OP_MAX_ROUNDING]; /* what the recorded kernel does to its activations:
-                                              "none", "q8_1" ...; "" is "none" */
+    char act_rounding[TD_OP_MAX_ROUNDING]; /* what the recorded kernel rounds before it multiplies,
+                                              activations or weights: "none", "q8_1",
+                                              "weight-f16" ...; "" is "none" */
     struct td_attr attrs[TD_OP_MAX_ATTRS]; /* gptq_gemm: m n k bits group_size zero_offset act_order */
     int n_attrs;
     struct td_tensor in[TD_OP_MAX_TENSORS];
@@ -49,7 +50,8 @@ const struct td_tensor *td_op_in(const struct td_op_call *op, const char *role);
 
 /* The reference result of an op, for the judge. All arrays [rows, cols] row-major, double, owned by the struct.
  *   r0  : double arithmetic on the stored inputs and the dequantised weights
- *   r1  : r0 with the activation rounding that the format declares; equals r0 for formats that round nothing (gptq_gemm)
+ *   r1  : r0 with the rounding that act_rounding names, of activations or weights; the same array as
+ *         r0 if it names none
  *   mag : |A| * |W| of r1, the magnitude that bounds the rounding error of any summation order
  * An element of r whose inputs hold NaN or Inf is NaN or Inf as IEEE double arithmetic gives it. */
 struct td_op_ref {

@@ -11,7 +11,8 @@
  *               reference, for finite values
  *   NaN, Inf    in a row of A: NaN or Inf in that row of C where the reference has one; no other row
  *               is touched
- *   repeatable  bit for bit; an element depends on its row of A and its row of W alone
+ *   repeatable  bit for bit; an element depends alone on its row of A and on its row of W (gptq_any,
+ *               whose W is [k, n]: its column of W)
  *   memory      reads and writes what shapes and strides describe, and nothing beyond */
 #ifndef TD_KERNELS_OPS_OP_VARIANT_H
 #define TD_KERNELS_OPS_OP_VARIANT_H

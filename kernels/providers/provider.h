@@ -54,8 +54,8 @@ struct td_provider {
     bool (*varies)(const void *state, const void *prepared);
     /* After an error: can nothing run in this process any more? */
     bool (*is_dead)(const void *state);
-    /* For timing, where a new process costs seconds; called while nothing is prepared. Code and tensors
-     * of the next prepare must lie elsewhere than those of the renewals before it, back to the last
+    /* For timing, where a new process costs seconds; called while nothing is prepared. The next
+     * prepare must place code and tensors at new addresses: none that was used since the last
      * prepare without a renewal. NULL: the replayer starts a new process instead. */
     void (*renew)(void *state);
 };

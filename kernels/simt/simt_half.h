@@ -1,11 +1,13 @@
 /* simt_half.h - __half and __half2 as cuda_fp16.h has them, in software.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each operation rounds once, to nearest even, and keeps denormals. Sources: PTX ISA (add, mul, fma, min,
- * max, cvt of f16): a NaN that an operation makes is 0x7fff, whatever its operands held; min and max give
- * the operand that is no NaN. Sums and products of halves are formed in float, which holds a product
- * exactly and rounds a sum so that the second rounding does no harm (24 >= 2 * 11 + 2 bits); a fused
- * multiply-add is formed in double, which holds what decides its rounding. */
+ * Each operation rounds once, to nearest even, and keeps denormals. The source is the PTX ISA (add,
+ * mul, fma, min, max, cvt of f16). A NaN result is always 0x7fff. min and max return the operand
+ * that is not a NaN.
+ *
+ * Sums and products are computed in float, then rounded to half. A float holds a product of two
+ * halves exactly; it rounds a sum, but the second rounding does no harm (24 >= 2 * 11 + 2 bits). A
+ * fused multiply-add is computed in double, which holds every bit that decides its rounding. */
 #ifndef TD_KERNELS_SIMT_SIMT_HALF_H
 #define TD_KERNELS_SIMT_SIMT_HALF_H
 

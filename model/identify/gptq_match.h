@@ -2,10 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A server holds a layer of the checkpoint, or several stacked along n (q, k and v; gate and up),
- * or what one rank of a tensor-parallel server has of that: an n-th of the outputs of every part,
- * or an n-th of the inputs. Sizes say where to look, content decides. Scales are compared as the
- * server has them: it converts them to the type it computes in, to nearest even, when it loads
- * them. */
+ * or what one of R ranks of a tensor-parallel server has of that: 1/R of the outputs of every part,
+ * or 1/R of the inputs. Sizes say where to look, content decides. Scales are compared as the server
+ * has them: it converts them to the type it computes in, to nearest even, when it loads them. */
 #ifndef TD_MODEL_IDENTIFY_GPTQ_MATCH_H
 #define TD_MODEL_IDENTIFY_GPTQ_MATCH_H
 

@@ -39,8 +39,9 @@ const struct td_gguf *td_layer_index_gguf(const struct td_layer_index *l);
  * NULL: eight others have a slot already. */
 void **td_layer_index_state(struct td_layer_index *l, const char *name, void (*release)(void *));
 
-/* Count the layers with this content. *name becomes the first one's, valid until close; NULL
- * without one. With several, the bytes do not tell which of them it is. Not thread-safe per l. */
+/* Count the layers with this content. *name becomes the name of the first, valid until close; NULL
+ * if there is none. If several layers have the same bytes, the weight may be any of them. One
+ * thread at a time per index. */
 int td_layer_index_find(struct td_layer_index *l, const struct td_layer_index_key *key,
                         const char **name);
 

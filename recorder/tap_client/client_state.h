@@ -33,7 +33,7 @@ struct td_tap_client {
     pthread_t pump, heart;
     bool pumping, beating;            /* these threads run */
     atomic_bool stop;                 /* they are to end */
-    atomic_int waiting;               /* threads that wait for `lock`: a busy pump makes room */
+    atomic_int waiting;               /* threads that wait for `lock`: a busy pump lets them in */
     int64_t next_op;
     struct client_kernels kernels;
     struct td_layer_filter *filter;   /* NULL: all layers are wanted */

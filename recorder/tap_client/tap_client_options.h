@@ -50,9 +50,9 @@ struct td_tap_client_mode {
     int64_t budget_bytes_per_s; /* bytes of A and C per process; steps above it are dropped. 0: 64
                                    MiB/s; -1: no limit. Weights, which are sent once per arm, have
                                    as much again beside it */
-    uint32_t time_ppm;          /* SAMPLE: millionths of the time of the thread that launches on a
-                                   GPU that copies may cost; steps above it are dropped as those
-                                   above the budget. 0: no limit */
+    uint32_t time_ppm;          /* SAMPLE, GPU: limit on copying, in parts per million of the
+                                   launching thread's time; steps above it are dropped, as those
+                                   above the budget are. 0: no limit */
     uint32_t flight_mib;        /* the flight recorder's ring on the GPU (--flight); 0: none */
     bool all_kinds;             /* every kind of op that a front of the tap sees (--all-ops), not
                                    only matrix products */

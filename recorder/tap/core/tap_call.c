@@ -184,6 +184,8 @@ static bool open_record(struct tap_ring_slot *s, struct tap_open_call *open,
     open->out_at = p.out;
     open->out_bytes = call->out.bytes;
     open->bytes = tap_call_bytes(call);
+    /* A string that is too long is noticed only here, after the weights were sent. The weights stay
+     * valid for later ops of the layer; only this op is dropped. */
     open->out_tensor = put_head(open->rec, call, weight_set);
     if (!open->out_tensor) {
         tap_ring_slot_count(s, TAP_OPS_FAILED, 1, open->bytes);

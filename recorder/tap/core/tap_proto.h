@@ -15,8 +15,8 @@
  *     page 1 .. rings     struct tap_ring, one each
  *     then                the rings' data, ring_bytes each, a multiple of TAP_PAGE
  * Both sides map the data of each ring twice in a row, so that a record is always contiguous. A
- * ring has one writer, a thread of the server, and one reader, the recorder's pump. head and tail
- * count bytes since the start and never wrap.
+ * ring has one writer, a thread of the server or the GPU tap's sender, and one reader, the
+ * recorder's pump. head and tail count bytes since the start and never wrap.
  *
  * Neither side trusts the other: the tap keeps its own head and geometry and checks tail; the
  * recorder checks every length. */
@@ -40,7 +40,7 @@
 #define TAP_REFUSABLE_SETS 16384u  /* sets of weights of a ring that the recorder can refuse; ops of
                                     * higher numbers are sent, and dropped by the recorder */
 #define TAP_FRONTS 64
-#define TAP_BEAT_MS 100            /* how often the recorder moves the heartbeat */
+#define TAP_BEAT_MS 100            /* in this time the recorder moves the heartbeat twice */
 #define TAP_DEAD_MS 1500           /* so long without a heartbeat: the tap goes to sleep */
 
 /* ---- messages -------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 
 #pragma GCC visibility push(hidden)
 
-#define TAP_FLIGHT_SMALLEST (64u << 10) /* bytes of a ring; of less there is none */
+#define TAP_FLIGHT_SMALLEST (64u << 10) /* bytes; no smaller ring is made */
 
 struct tap_flight_launch {            /* a launch in the ring */
     /* Its op_at and sample_at are offsets in the flight recorder's ring. */
@@ -40,8 +40,8 @@ void tap_flight_ring_step(uint64_t step, bool counted);
 bool tap_flight_ring_enter(const struct tap_gpu_launch *l, uint64_t stream,
                            const struct tap_gpu_kernel *k, const struct td_gpu_work *w,
                            const char *library_function, bool joined);
-/* After the launch. False: the op is not in the ring (the launches that this one joined left it
- * too), and is counted. */
+/* After the launch. False: the op was removed from the ring, with the launches that this one
+ * joined, and is counted. */
 bool tap_flight_ring_leave(const struct tap_gpu_launch *l, bool ok);
 /* The last op lacks rows: take it out of the ring, and count it for that reason. */
 void tap_flight_ring_cut(enum tap_count why);

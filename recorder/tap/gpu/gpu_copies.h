@@ -14,8 +14,8 @@
 
 #define TAP_GPU_COPIES 16u
 struct tap_gpu_copy {                 /* as the kernel reads it */
-    uint64_t to, from;                /* addresses; rows at `to` lie one after the other ... */
-    uint64_t bytes, pitch;            /* of all rows; ... and those at `from` `pitch` bytes apart */
+    uint64_t to, from;                /* addresses; the rows at `to` are dense */
+    uint64_t bytes, pitch;            /* bytes of all rows; distance of the rows at `from` */
     uint32_t row_bytes;
     uint32_t unit;                    /* 16, 4 or 1: all of the above are multiples of it */
 };

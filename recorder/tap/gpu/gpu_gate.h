@@ -19,9 +19,10 @@
  * need not be called. */
 uint64_t tap_gpu_gate_enter(const struct tap_gpu_launch *l, const struct tap_gpu_kernel *k);
 void tap_gpu_gate_leave(uint64_t token, const struct tap_gpu_launch *l, bool ok);
-/* Around C = A W by a library's `function` (a static string), where the launch before, on the same
- * stream, wrote W at the address w.
- *   a, c : addresses of A [m, k] and C [m, n], F16, rows lda and ldc elements apart
+/* Call before and after a library function that computes C = A W. The previous launch on this
+ * stream must have written W at w.
+ *   function : the library function's name, a static string
+ *   a, c     : addresses of A [m, k] and C [m, n], F16, rows lda and ldc elements apart
  * False: w is not such a W, and the call is not recorded. *token: for leave; 0: leave need not be
  * called. */
 bool tap_gpu_gate_enter_library(const char *function, void *stream, uint64_t w, uint64_t a,
@@ -36,14 +37,14 @@ void tap_gpu_gate_note_other(void);   /* a launch without an adapter, or of a gr
 
 /* ---- the tap's thread ------------------------------------------------------------------------ */
 void tap_gpu_gate_open(void);         /* at each arm, while nobody is inside the tap */
-/* Hand over what was staged if no launch has come for a while; now: in any case. */
+/* Hand over what was staged if no launch has come for a while; with `now` set, do not wait. */
 void tap_gpu_gate_tick(bool now);
 void tap_gpu_gate_dump(void);         /* tap_flight_dump_some(), unless a GEMM is half recorded */
-/* Free the gate of a launch between enter and leave that will not come back, because launches are
- * not watched any more. */
+/* Release the gate if a launch entered and will never leave, because launches are not watched any
+ * more. */
 void tap_gpu_gate_abandon(void);
-/* Between two windows of a sample: close the gate. Returns for how many ns launches need not be
- * watched; 0: the next step must be, and the gate stays open. */
+/* Between two windows of a sample: close the gate, so that launches are not watched. Returns how
+ * long to rest, in ns; 0: do not rest, the gate stays open. */
 int64_t tap_gpu_gate_rest(void);
 /* Open again. False: a thread of the server is still inside; try again later. */
 bool tap_gpu_gate_wake(void);

@@ -104,7 +104,7 @@ static void set_attrs(struct tap_call *call, const struct td_gpu_work *w, int64_
 static void add_library_call(struct tap_call *call, struct tap_call_launch *launches,
                              const struct tap_gpu_entry *e, int64_t rows)
 {
-    if (e->library_function)           /* the sender left room for it */
+    if (e->library_function && call->n_launches < TAP_MAX_LAUNCHES) /* the sender left room */
         launches[call->n_launches++] =
             (struct tap_call_launch){.rows = {0, rows}, .symbol = e->library_function};
 }

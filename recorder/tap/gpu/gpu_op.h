@@ -17,8 +17,9 @@ struct tap_gpu_op {
     /* The first launch was dropped: those that join it are dropped too. */
     bool unfit;
 };
-/* Describe an op (n > 0) as a call, into *call; all but call->weights. The rows of several launches
- * are gathered into memory that is valid until the next call of this function. False: no memory. */
+/* Describe an op (n > 0) as a call, into *call; all but
+ * call->weight_set. The rows of several launches are gathered into memory that is valid until the
+ * next call of this function. False: no memory. */
 bool tap_gpu_op_describe(const struct tap_gpu_op *op, struct tap_call *call);
 
 #pragma GCC visibility pop

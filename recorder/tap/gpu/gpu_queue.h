@@ -2,9 +2,9 @@
  * chunk of weights.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The holder of the gate writes, the sender reads; no lock. The tensors that
- * an entry describes lie in the stage's ring; they have come when the entry's batch has. Entries
- * are in the order of launches. */
+ * The holder of the gate writes, the sender reads; no lock. The tensors that an entry describes lie
+ * in the stage's ring; they are in host memory once the entry's batch is. Entries are in the order
+ * of launches. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_QUEUE_H
 #define TD_RECORDER_TAP_GPU_GPU_QUEUE_H
 
@@ -22,8 +22,8 @@ enum tap_gpu_entry_kind {
 };
 struct tap_gpu_entry {
     enum tap_gpu_entry_kind kind;
-    uint32_t batch;                   /* the tensors have come when this batch has */
-    uint64_t end;                     /* up to here the sender frees the stage's ring after it */
+    uint32_t batch;                   /* the tensors are in host memory once this batch is */
+    uint64_t end;                     /* after this entry the sender frees the ring up to here */
     uint64_t step;                    /* STEP; LAUNCH of the flight recorder */
     bool recorded;                    /* STEP: its record was sent before */
     /* LAUNCH, DUMP_*: why the flight recorder's ring is dumped; NOT: it was recorded at once. */
@@ -34,8 +34,8 @@ struct tap_gpu_entry {
     uint64_t offset, at, len;
     /* LAUNCH: computes the next rows of the GEMM of the launch before. */
     bool joins;
-    /* Not TAP_OPS_SENT: the op before this entry lacks rows, for that reason. It must not be sent,
-     * because its first rows would pass for all of it. */
+    /* If not TAP_OPS_SENT: why the previous op is incomplete. Drop that op: its first rows would
+     * pass for all of it. */
     enum tap_count cut;
     /* LAUNCH: it only dequantises W; this function, called next, multiplies. NULL: it does all. */
     const char *library_function;
@@ -50,8 +50,8 @@ struct tap_gpu_entry {
 /* ---- the holder of the gate ------------------------------------------------------------------ */
 /* The place of the next entry, to be filled in; ahead 1: of the one after it. NULL: full. */
 struct tap_gpu_entry *tap_gpu_queue_place(uint64_t ahead);
-/* Pass the next entry on, filled in but for batch, end and cut. Its tensors come with that
- * batch. */
+/* Publish the next entry, whose tensors come with that batch. This function sets batch, end and
+ * cut. */
 void tap_gpu_queue_put(struct tap_gpu_entry *e, uint32_t batch);
 /* The op at hand lacks rows, for that reason: the next entry says so. */
 void tap_gpu_queue_cut(enum tap_count why);

@@ -2,8 +2,9 @@
  * that describes them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * By the holder of the gate; begin before the launch, end after it, nothing between them. The
- * copies run on the launch's own stream, so they read what the launch reads and what it wrote. */
+ * For the holder of the gate. Call begin before the launch and end after it; no other entry may be
+ * put into the queue between them. The copies run on the launch's own stream, so they read what the
+ * launch reads and what it wrote. */
 #ifndef TD_RECORDER_TAP_GPU_GPU_RECORD_H
 #define TD_RECORDER_TAP_GPU_GPU_RECORD_H
 

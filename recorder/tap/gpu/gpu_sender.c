@@ -36,6 +36,8 @@ static struct {
 } sender;
 
 static struct tap_gpu_op op;          /* the op that is being put together */
+/* A launch of the op at hand was dropped: count the op as failed, do not send it. */
+static bool is_op_lost;
 
 /* By number of the weight set: the number that the recorder knows it by, and the sample of each
  * tensor as it was sent (known: a bit for each tensor whose sample is there). */
@@ -268,8 +270,9 @@ static void send_entry(const struct tap_gpu_entry *e)
 
 static void drop_op(void)
 {
-    tap_count(TAP_OPS_FAILED, op.n > 0, 0);
+    tap_count(TAP_OPS_FAILED, op.n > 0 || is_op_lost, 0);
     op.n = 0;
+    is_op_lost = false;
 }
 
 static void drop_entry(const struct tap_gpu_entry *e)
@@ -281,7 +284,7 @@ static void drop_entry(const struct tap_gpu_entry *e)
     if (!e->joins)
         op.unfit = false;
     if (!op.unfit)               /* an unfit one is counted already */
-        op.n = 1;                /* for the count; the launch itself is not used */
+        is_op_lost = true;
 }
 
 static long next_nap(long nap_ns, bool on_its_way)
@@ -308,7 +311,7 @@ static void send_arm(void)
             tap_gpu_queue_next();
             nap_ns = NAP_NS;
         } else if (!e && atomic_load(&sender.finish)) {
-            if (atomic_load(&sender.drop))
+            if (tap_gpu_stage_is_broken() || atomic_load(&sender.drop))
                 drop_op();
             send_op();
             send_kernels();
@@ -334,7 +337,7 @@ static void *run_sender(void *nothing)
         memset(set_sent, 0, (highest + 1) * sizeof *set_sent);
         highest = 0;
         op.n = 0;
-        op.unfit = false;
+        op.unfit = is_op_lost = false;
         tap_gpu_output_check_clear();
         send_arm();
         op.n = 0;

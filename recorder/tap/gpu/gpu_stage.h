@@ -48,7 +48,7 @@ uint64_t tap_gpu_stage_bytes(void);   /* of the ring */
 uint64_t tap_gpu_stage_room(void);
 /* Reserve n bytes in one piece, until the sender frees them. Their offset, or TAP_GPU_FULL. */
 uint64_t tap_gpu_stage_reserve(uint64_t n);
-/* End of what is reserved: what the sender frees with the next entry. */
+/* Ring position just after the last reservation; the sender frees up to it with the next entry. */
 uint64_t tap_gpu_stage_end(void);
 uint64_t tap_gpu_stage_address(uint64_t at); /* of an offset, on the device */
 /* The tap's own stream: work on it comes behind all that was handed over. */
@@ -56,8 +56,8 @@ void *tap_gpu_stage_stream(void);
 /* Copy rows to an offset. As tap_gpu_copy_rows(). */
 bool tap_gpu_stage_copy(uint64_t at, uint64_t from, uint64_t rows, uint64_t row_bytes,
                         uint64_t pitch, void *stream);
-/* Say which stream is marked from now on, by its number; 0: none of the server's. The stage has one
- * event, so what was marked on another stream is handed over first. False: the driver refused. */
+/* Set the stream that later marks belong to, by its number; 0: none of the server's. The stage has
+ * one event, so bytes marked on another stream are handed over first. False: the driver refused. */
 bool tap_gpu_stage_use_stream(uint64_t number);
 /* What was copied on the stream until now belongs to the batch that is being filled. False: the
  * driver refused. */

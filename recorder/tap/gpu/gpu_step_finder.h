@@ -14,16 +14,17 @@
 struct tap_gpu_step_finder {          /* zeroed: nothing is known */
     /* Address of the weights that begin a step; 0: none seen yet. */
     uint64_t first;
-    uint64_t others_before;           /* other launches until the GEMM before */
+    uint64_t others_before;           /* count of other launches at the previous GEMM */
     uint64_t launches;                /* GEMMs since the step began */
-    /* The longest gap since then, in other launches, and the weights behind it. */
+    /* The most other launches between two GEMMs since the step began, and the weights of the GEMM
+     * that followed them. */
     uint64_t gap, gap_at;
-    unsigned again;                   /* how often those weights have come by since */
+    unsigned again;                   /* how often a GEMM has used those weights since */
 };
 enum tap_gpu_step_place {
     TAP_GPU_STEP_WITHIN,              /* this GEMM belongs to the step at hand */
     TAP_GPU_STEP_BEGINS,              /* it is the first of a step */
-    /* Steps begin elsewhere: what follows until the next BEGINS belongs to none. */
+    /* The assumed first weights were wrong; ignore GEMMs until the next BEGINS. */
     TAP_GPU_STEP_LOST,
 };
 /* A GEMM with these weights comes.

@@ -19,13 +19,13 @@ struct tap_gpu_steps {
     uint64_t number;                  /* of the step at hand; goes on from arm to arm */
     enum tap_decision doing;             /* what happens to its GEMMs */
     bool may_send_weights;
-    int64_t used_ns;                  /* that recording took, not yet reported to the sampler */
-    int64_t began_ns;                 /* this step; 0: not seen */
-    int64_t step_ns;                  /* how long one step is, about */
-    /* Steps from now on that are in no window of the sample: they need not be watched. */
+    int64_t used_ns;                  /* time spent on recording, not yet reported to the sampler */
+    int64_t began_ns;                 /* when this step began; 0: its begin was not seen */
+    int64_t step_ns;                  /* how long one step takes, about */
+    /* How many steps from now on lie in no window of the sample: they need not be watched. */
     _Atomic uint64_t free;
     int64_t woken_ns;                 /* end of the last rest */
-    uint64_t unseen;                  /* steps that went by in it, if the server was at work */
+    uint64_t unseen;                  /* steps in that rest, if the server was not idle */
     _Atomic bool boundary_due;        /* something was recorded since the last boundary */
 };
 

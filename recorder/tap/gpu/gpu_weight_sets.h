@@ -42,8 +42,8 @@ bool tap_gpu_weight_set_is_refused(const struct tap_gpu_weight_set *s);
 void tap_gpu_weight_sets_clear(void); /* at each arm */
 
 /* ---- the sender ------------------------------------------------------------------------------ */
-/* The memory holds something else now: the next launch gets a set of another number, which is sent
- * anew. */
+/* The weights in this memory have changed: the next launch that uses it gets a set with a new
+ * number, and its weights are sent again. */
 void tap_gpu_weight_set_mark_stale(const struct tap_gpu_weight_set *s);
 /* The recorder wants no ops with these weights. */
 void tap_gpu_weight_set_refuse(const struct tap_gpu_weight_set *s);

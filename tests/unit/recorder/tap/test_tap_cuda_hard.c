@@ -511,6 +511,50 @@ static void a_reset_takes_our_memory(void **state)
     tap_gpu_stage_forget();
 }
 
+static int refuse_write(void *stream, uint64_t address, uint32_t value, unsigned flags)
+{
+    (void)stream, (void)address, (void)value, (void)flags;
+    return OUT_OF_MEMORY;
+}
+
+/* The stage breaks within the last step: it must be handed over for a launch on another stream, and the driver refuses. No
+ * boundary follows before the disarm. The ops of the step are counted as failed. No op is sent in their place: neither one
+ * that was sent before, nor, in the first arm of a process, none at all. */
+static void a_broken_stage_sends_no_old_op(void **state)
+{
+    int (*real)(void *, uint64_t, uint32_t, unsigned);
+    void *first = gpu_stream, *other;
+
+    (void)state;
+    assert_int_equal(cu.stream_create(&other, TD_CUDA_STREAM_NON_BLOCKING), 0);
+    for (int steps = 0; steps < 2; steps++) {
+        struct bench b;
+
+        tap_gpu_stage_forget();
+        arm(&b);
+        real = tap_driver.stream_write;
+        if (steps)
+            gpu_pass(1, 1);
+        be_idle();
+        gpu_others(20);
+        gpu_launch(&layer[0], 0, 1, 1);
+        tap_driver.stream_write = refuse_write;
+        gpu_stream = other;
+        gpu_launch(&layer[1], 0, 1, 1);
+        gpu_stream = first;
+        disarm(&b);
+        tap_driver.stream_write = real;
+        assert_true(tap_gpu_stage_is_broken());
+        assert_int_equal(b.n_ops, steps * LAYERS);
+        assert_int_equal(ledger(&b, "ops.seen"), steps * LAYERS + 2);
+        assert_int_equal(ledger(&b, "ops.dropped.failed"), 2);
+        check_balance(&b);
+        bench_close(&b);
+        tap_gpu_stage_forget();
+    }
+    cu.stream_destroy(other);
+}
+
 /* ---- two halves of a product --------------------------------------------------------------------------------------- */
 
 int cublasHgemm(void *handle, int trans_a, int trans_b, int m, int n, int k, const uint16_t *alpha, const uint16_t *a, int lda, const uint16_t *b, int ldb,
@@ -648,6 +692,7 @@ static void a_launch_outlasts_an_arm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_broken_stage_sends_no_old_op), /* the first: no op was put together yet */
         cmocka_unit_test(a_slow_stream_is_waited_for),
         cmocka_unit_test(a_handle_is_used_again),
         cmocka_unit_test(half_an_op_is_none),
