@@ -3,7 +3,7 @@
  *
  * An op passes through six places: the tap (tap.h), its records in shared memory (tap_proto.h), the
  * recorder's reader, the fixture (format/records.h), an op in memory (kernels/ops/op.h) and the
- * child protocol (replayer/proto.h); the differ reads the fixture's. They all use the limits of
+ * child protocol (replayer/child_protocol.h); the differ reads the fixture's. They all use the limits of
  * this file, so that none has to cut what another one let pass. What exceeds a limit is refused
  * with a sentence that names the op and the limit; nothing is shortened or left out.
  *

@@ -66,7 +66,7 @@ static struct made *make(void)
 }
 
 /* The verdict of the lane; m is released. words: its notes, or NULL. */
-static enum td_verdict weigh(struct made *m, bool by_name, char *words, size_t n)
+static enum td_verdict judge_made(struct made *m, bool by_name, char *words, size_t n)
 {
     struct td_lane lanes[TD_N_LANES];
     struct td_policy policy;
@@ -194,7 +194,7 @@ static void unchanged_builds_raise_no_alarm(void **state)
     for (run = 0; run < 200; run++)
         for (k = 0; k < 4; k++) {
             seed = (uint64_t)run * 4 + (uint64_t)k + 1;
-            assert_int_equal(weigh(servers(sigmas[k], 0, -1), true, NULL, 0), TD_PASS);
+            assert_int_equal(judge_made(servers(sigmas[k], 0, -1), true, NULL, 0), TD_PASS);
         }
 }
 
@@ -206,8 +206,8 @@ static void damage_is_caught(void **state)
     (void)state;
     for (run = 0; run < 100; run++) {
         seed = (uint64_t)run + 1000;
-        assert_int_equal(weigh(servers(0.03, 0.1, -1), true, NULL, 0), TD_REGRESSED);
-        assert_int_equal(weigh(servers(0.03, 0.5, 7), true, words, sizeof words), TD_REGRESSED);
+        assert_int_equal(judge_made(servers(0.03, 0.1, -1), true, NULL, 0), TD_REGRESSED);
+        assert_int_equal(judge_made(servers(0.03, 0.5, 7), true, words, sizeof words), TD_REGRESSED);
         assert_non_null(strstr(words, "the answer to t07"));
     }
 }
@@ -218,10 +218,10 @@ static void small_shifts_are_told_not_judged(void **state)
 
     (void)state;
     seed = 5;
-    assert_int_equal(weigh(servers(0, 0.02, -1), true, words, sizeof words), TD_PASS);
+    assert_int_equal(judge_made(servers(0, 0.02, -1), true, words, sizeof words), TD_PASS);
     assert_non_null(strstr(words, "NLL +0.0200"));
     assert_non_null(strstr(words, "small but systematic"));
-    assert_int_equal(weigh(servers(0.2, 0.002, -1), true, words, sizeof words), TD_PASS);
+    assert_int_equal(judge_made(servers(0.2, 0.002, -1), true, words, sizeof words), TD_PASS);
     assert_null(strstr(words, "small but systematic"));
 }
 
@@ -241,14 +241,14 @@ static void what_cannot_be_told_is_inconclusive(void **state)
     x = add(m, TD_NEW, "a", 0, 40, 10);
     for (i = 10; i < 40; i++)
         x->scores[i] -= 0.1f;
-    assert_int_equal(weigh(m, true, words, sizeof words), TD_INCONCLUSIVE);
+    assert_int_equal(judge_made(m, true, words, sizeof words), TD_INCONCLUSIVE);
     assert_non_null(strstr(words, "scatters"));
 
     m = make();
     add(m, TD_BASE, "a", 0, 40, 10);
     x = add(m, TD_NEW, "a", 0, 40, 10);
     x->scores[12] -= 3;
-    assert_int_equal(weigh(m, true, words, sizeof words), TD_INCONCLUSIVE);
+    assert_int_equal(judge_made(m, true, words, sizeof words), TD_INCONCLUSIVE);
     assert_non_null(strstr(words, "too few"));
 }
 
@@ -266,13 +266,13 @@ static void no_numbers_are_damage(void **state)
 
         add(m, TD_BASE, "a", 0, 40, 10);
         add(m, TD_NEW, "a", 0, 40, 10)->scores[30] = bad[k];
-        assert_int_equal(weigh(m, true, words, sizeof words), TD_REGRESSED);
+        assert_int_equal(judge_made(m, true, words, sizeof words), TD_REGRESSED);
         assert_non_null(strstr(words, "a, token 20 of the answer"));
 
         m = make(); /* as the baseline: excused */
         add(m, TD_BASE, "a", 0, 40, 10)->scores[30] = bad[k];
         add(m, TD_NEW, "a", 0, 40, 10)->scores[30] = bad[k];
-        assert_int_equal(weigh(m, true, NULL, 0), TD_PASS);
+        assert_int_equal(judge_made(m, true, NULL, 0), TD_PASS);
     }
 }
 
@@ -290,7 +290,7 @@ static enum td_verdict failing(int status, const char *kind, const char *error, 
     x->http_status = status;
     x->error_kind = kind ? strdup(kind) : NULL;
     x->error = error ? strdup(error) : NULL;
-    return weigh(m, by_name, NULL, 0);
+    return judge_made(m, by_name, NULL, 0);
 }
 
 static void failures(void **state)
@@ -306,19 +306,19 @@ static void failures(void **state)
     assert_int_equal(failing(200, NULL, NULL, true), TD_INCONCLUSIVE);
     m = make(); /* the baseline has none */
     add(m, TD_NEW, "a", 0, 40, 10);
-    assert_int_equal(weigh(m, false, NULL, 0), TD_NOT_JUDGED);
+    assert_int_equal(judge_made(m, false, NULL, 0), TD_NOT_JUDGED);
     m = make(); /* the candidate was not asked */
     add(m, TD_BASE, "a", 0, 40, 10);
-    assert_int_equal(weigh(m, true, NULL, 0), TD_INCONCLUSIVE);
+    assert_int_equal(judge_made(m, true, NULL, 0), TD_INCONCLUSIVE);
     m = make(); /* one of two */
     add(m, TD_BASE, "a", 0, 40, 10);
     add(m, TD_BASE, "b", 0, 40, 10);
     add(m, TD_NEW, "a", 0, 40, 10);
-    assert_int_equal(weigh(m, false, NULL, 0), TD_INCONCLUSIVE);
+    assert_int_equal(judge_made(m, false, NULL, 0), TD_INCONCLUSIVE);
     m = make(); /* another recording, whose answer forks */
     add(m, TD_BASE, "a", 0, 40, 10);
     add(m, TD_NEW, "a", 0, 40, 10)->prompt_ids[20] = 1;
-    assert_int_equal(weigh(m, true, NULL, 0), TD_INCONCLUSIVE);
+    assert_int_equal(judge_made(m, true, NULL, 0), TD_INCONCLUSIVE);
 }
 
 int main(void)
