@@ -150,7 +150,7 @@ $(LIB)/td_kernels.hsaco: $(O)/td_kernels.cu $(wildcard kernels/simt/*.h kernels/
 	$(Q)$(HIPCC) $(HIPCC_FLAGS) $< -o $@
 
 # The same kernels as a build for the emulator, to stand beside one with a bug
-SIMT_SO_OBJS := $(call obj,$(wildcard kernels/simt/*.c) common/error.c)
+SIMT_SO_OBJS := $(call obj,$(wildcard kernels/simt/*.c) common/error.c common/invocation.c)
 $(LIB)/td_kernels.simt.so: $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
 	@mkdir -p $(@D)
 	$(call say,SO,$@)

@@ -6,15 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/invocation.h"
+
 int td_fail(struct td_error *err, int code, const char *fmt, ...)
 {
+    char expanded[1024];
     va_list ap;
 
     if (!err || err->code)
         return code;
     err->code = code;
     va_start(ap, fmt);
-    vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    vsnprintf(err->msg, sizeof err->msg, td_invocation_expand(fmt, expanded, sizeof expanded), ap);
     va_end(ap);
     return code;
 }

@@ -33,7 +33,8 @@ struct td_error {
     char msg[480];
 };
 
-/* Note code and sentence unless one is there already; returns code. err may be NULL. */
+/* Note code and sentence unless one is there already; returns code. err may be NULL. In fmt,
+ * "{replay}" is written as the user calls that program (common/invocation.h). */
 int td_fail(struct td_error *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Put "where: " in front of the sentence. Returns err->code. */
 int td_fail_at(struct td_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

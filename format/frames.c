@@ -152,7 +152,7 @@ static int skip_damage(struct td_frames *f, uint64_t from, uint64_t at, const ch
     f->in_damage = true;
     if (torn) {
         f->torn = true;
-        return td_fail(err, TD_ETRUNCATED, "%s: frame %llu at offset %llu is incomplete (%s); \"fixture repair\" cuts it off",
+        return td_fail(err, TD_ETRUNCATED, "%s: frame %llu at offset %llu is incomplete (%s); \"{fixture} repair\" cuts it off",
                        f->src.name, (unsigned long long)f->expect, (unsigned long long)at, what);
     }
     f->bad++;

@@ -49,7 +49,7 @@ static int skip_damaged_blob(struct td_pack *pk, uint64_t *at, uint64_t from, co
     *at = next;
     if (maybe_torn && next >= pk->src.size) {
         pk->torn = true;
-        return td_fail(err, TD_ETRUNCATED, "%s: the frame at offset %llu is incomplete (%s); \"fixture repair\" cuts it off",
+        return td_fail(err, TD_ETRUNCATED, "%s: the frame at offset %llu is incomplete (%s); \"{fixture} repair\" cuts it off",
                        pk->src.name, (unsigned long long)bad, what);
     }
     pk->bad++;

@@ -179,7 +179,7 @@ static int explain_no_hit(struct search *s, struct td_error *err)
     else
         rc =
             td_fail(err, TD_ENOTFOUND,
-                    "%s: no kernel %.200s in its %d programs; `replay --kernels` lists what it has",
+                    "%s: no kernel %.200s in its %d programs; `{replay} --kernels` lists what it has",
                     s->img->path, wanted_name(s->want), s->img->n_parts);
     td_buf_release(&has);
     td_buf_release(&device);
