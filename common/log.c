@@ -3,16 +3,38 @@
 #include "common/log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/invocation.h"
+
 static const char *program = "tapedeck";
+static bool is_quiet;
+static enum td_log_colours colours;
+static atomic_bool line_stands;
 
 void td_log_program(const char *name)
 {
     program = name;
+}
+
+void td_log_set_quiet(bool quiet)
+{
+    is_quiet = quiet;
+}
+
+bool td_log_quiet(void)
+{
+    return is_quiet;
+}
+
+void td_log_set_colours(enum td_log_colours when)
+{
+    colours = when;
 }
 
 static int area_level(const char *area)
@@ -38,29 +60,71 @@ bool td_log_on(enum td_log_level level, const char *area)
     return (int)level <= area_level(area);
 }
 
-void td_log(enum td_log_level level, const char *area, const char *fmt, ...)
+/* One write a line, so that lines of several threads and processes do not mix. */
+static void print_line(const char *word, const char *fmt, va_list ap)
 {
-    static const char *const word[] = {"error: ", "warning: ", "", ""};
-    char line[2048];
-    va_list ap;
+    char line[2048], expanded[2048];
     int n;
 
-    if (!td_log_on(level, area))
-        return;
-    n = snprintf(line, sizeof line, "%s: %s", program, word[level]);
-    va_start(ap, fmt);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
-    va_end(ap);
+    n = snprintf(line, sizeof line, "%s: %s", program, word);
+    n += vsnprintf(line + n, sizeof line - (size_t)n - 1,
+                   td_invocation_expand(fmt, expanded, sizeof expanded), ap);
     if (n > (int)sizeof line - 2)
         n = (int)sizeof line - 2;
     line[n++] = '\n';
+    td_log_line_wipe();
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
         return; /* there is no other place to report to */
+}
+
+void td_log(enum td_log_level level, const char *area, const char *fmt, ...)
+{
+    static const char *const word[] = {"error: ", "warning: ", "", ""};
+    va_list ap;
+
+    if (!td_log_on(level, area))
+        return;
+    va_start(ap, fmt);
+    print_line(word[level], fmt, ap);
+    va_end(ap);
+}
+
+void td_log_note(const char *fmt, ...)
+{
+    va_list ap;
+
+    if (is_quiet || !td_log_on(TD_LOG_WARN, program))
+        return;
+    va_start(ap, fmt);
+    print_line("", fmt, ap);
+    va_end(ap);
 }
 
 bool td_log_colour(int fd)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
+    if (colours != TD_COLOUR_AUTO)
+        return colours == TD_COLOUR_ALWAYS;
     return !(no && *no) && term && strcmp(term, "dumb") && isatty(fd);
+}
+
+int td_log_columns(int fd)
+{
+    struct winsize w;
+
+    return ioctl(fd, TIOCGWINSZ, &w) ? 0 : w.ws_col;
+}
+
+void td_log_line_shown(void)
+{
+    atomic_store(&line_stands, true);
+}
+
+void td_log_line_wipe(void)
+{
+    static const char wipe[] = "\r\033[K";
+
+    if (atomic_exchange(&line_stands, false) && write(STDERR_FILENO, wipe, sizeof wipe - 1) < 0)
+        return;
 }
