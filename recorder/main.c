@@ -104,25 +104,35 @@ static const struct td_arg table[] = {
     {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
 };
 
+static const struct td_arg_env environment[] = {
+    {"TD_TAP_LIBRARY", "the tap to put into the server (default: libtapedeck-tap.so beside {record})"},
+    {"TD_TAP_DIR", "folder of the tap's sockets (default: below XDG_RUNTIME_DIR, else /tmp); the "
+                   "server must have the same value"},
+    {"TD_TAP_GRAPHS", "in a server with the tap: MiB of GPU memory for copies inside CUDA graphs; "
+                      "--graphs sets it"},
+    {"TD_TAP_CUBLAS", "in a server with the tap: 1 also records the GEMMs that it has cuBLAS do"},
+    {NULL, NULL},
+};
+
 static struct td_args args = {
     .program = "record",
-    .usage = "record [--server HOST:PORT] [-o DIR] [options] [--run -- COMMAND ...]",
-    .about = "Record a live LLM server: send a suite of prompts several times, store every "
-             "byte and its time, and the inputs\n"
-             "of the server's GEMMs where the tap is in it. The fixture's path is the last "
-             "line of the output.",
+    .usage = "{record} [--server HOST:PORT] [-o DIR] [options] [--run -- COMMAND ...]",
+    .about = "Record a live LLM server: send a suite of prompts several times, store every byte "
+             "and its time, and the inputs of the server's GEMMs where the tap is in it. The "
+             "fixture's path is the last line of the output.\n\n"
+             "The tap knows td_gptq_gemm, llama.cpp and vLLM on a CPU, in shared libraries, and "
+             "vLLM's gptq and Marlin kernels on an NVIDIA GPU (docs/kernels.md); of other servers "
+             "the requests are recorded.",
     .table = table,
-    .examples = "  record --server localhost:8000\n"
-                "  record -o good --run -- demo-server --model DIR --port 8000\n"
-                "  eval \"$(record --tap-env)\"; demo-server --model DIR &   then: record "
-                "--server localhost:8000\n"
-                "  record -o good --run -- llama-server -m model.gguf --port 8000\n"
-                "  record -o good --run -- vllm serve MODEL --port 8000\n"
-                "  record -o good --gemms all --run -- vllm serve MODEL --enforce-eager "
-                "--linear-backend exllama\n"
-                "\nThe tap knows td_gptq_gemm, llama.cpp and vLLM on a CPU, in shared "
-                "libraries, and vLLM's gptq and Marlin kernels on an\n"
-                "NVIDIA GPU (docs/kernels.md); of other servers the requests are recorded.\n"};
+    .environment = environment,
+    .command_usage = "{record} --run --",
+    .examples = "  {record} --server localhost:8000\n"
+                "  {record} -o good --run -- demo-server --model DIR --port 8000\n"
+                "  {record} -o good --run -- llama-server -m model.gguf --port 8000\n"
+                "  {record} -o good --run -- vllm serve MODEL --port 8000\n"
+                "  {record} -o good --gemms all --run -- vllm serve MODEL --enforce-eager\n"
+                "  eval \"$({record} --tap-env)\"; demo-server --model DIR &   # in one shell, then\n"
+                "  {record} --server localhost:8000\n"};
 
 /* Any redaction also redacts decoded_token, the text of the tokens that a scored answer names.
  * Redacting answers also redacts choices[*].text: scoring a chat's answer is a completion, whose
@@ -167,11 +177,9 @@ static int parse(int argc, char **argv, struct td_error *err)
     int rc = td_args_parse(&args, argc, argv, err);
 
     given.o.command = args.command;
-    if (!rc && args.n_rest)
-        rc = td_fail(err, TD_EINVAL, "\"%s\" is no option; see record --help", args.rest[0]);
     if (!rc && given.run != (args.command != NULL))
         rc = td_fail(err, TD_EINVAL,
-                     "--run and \"-- COMMAND ...\" belong together; see record --help");
+                     "--run and \"-- COMMAND ...\" belong together; see {record} --help");
     return rc;
 }
 

@@ -149,18 +149,23 @@ int main(int argc, char **argv)
          .help =
              "for tests: http500, garbage, nul-text, cut, die, slow:MS (see demo/server/fault.h)"},
         {0}};
+    static const struct td_arg_env environment[] = {
+        {"TD_KERNEL", "of libtdkernels.so: the variant to run (default: the fastest on this CPU)"},
+        {"LD_LIBRARY_PATH", "where another libtdkernels.so is looked for"},
+        {NULL, NULL},
+    };
     struct td_args args = {
         .program = "demo-server",
         .usage = "demo-server --model DIR [options]",
         .about =
-            "A small server that speaks vLLM's API on the CPU: something real to record.\n"
-            "Its linear layers are calls of td_gptq_gemm in libtdkernels.so: with LD_LIBRARY_PATH\n"
+            "A small server that speaks vLLM's API on the CPU: something real to record. "
+            "Its linear layers are calls of td_gptq_gemm in libtdkernels.so: with LD_LIBRARY_PATH "
             "another libtdkernels.so is loaded, and that is another build.",
         .table = table,
+        .environment = environment,
         .examples =
             "  demo-server --model demo/checkpoints/gptq4 --port 8000 --served-model-name tiny\n"
-            "  LD_LIBRARY_PATH=lib/bugs/column_tail demo-server --model demo/checkpoints/gptq4 "
-            "--port 0\n"
+            "  LD_LIBRARY_PATH=lib/bugs/column_tail demo-server --model demo/checkpoints/gptq4\n"
             "  demo-server --model demo/checkpoints/gptq4 --fault cut:5\n"};
     struct td_server server = {0};
     struct td_error err = {0};

@@ -9,8 +9,11 @@
 #include <cmocka.h>
 
 #include "common/args.h"
+#include "common/log.h"
 
 struct values { bool flag; const char *str; int64_t i, maybe; double num; struct td_arg_list list; };
+
+static const char *command_usage;
 
 static int parse(struct values *v, struct td_args *a, struct td_error *err, int argc, const char *const *words)
 {
@@ -27,7 +30,7 @@ static int parse(struct values *v, struct td_args *a, struct td_error *err, int 
     table[4] = (struct td_arg){"header", 'H', TD_ARG_LIST, &v->list, "NAME", "more", 0, 0};
     table[5] = (struct td_arg){"flight", 0, TD_ARG_MAYBE, &v->maybe, "[=MB]", "or alone", 1, 100};
     table[6] = (struct td_arg){.name = NULL};
-    *a = (struct td_args){.program = "p", .usage = "p", .about = "", .table = table};
+    *a = (struct td_args){.program = "p", .usage = "p", .about = "", .table = table, .command_usage = command_usage};
     for (int i = 0; i < argc; i++)
         argv[i + 1] = (char *)(uintptr_t)words[i];
     return td_args_parse(a, argc + 1, argv, err);
@@ -42,14 +45,18 @@ static void test_types(void **state)
     struct td_error err;
 
     (void)state;
-    assert_int_equal(PARSE("-v", "--server", "h:1", "x", "--repeat=7", "--scale", "0.5", "-Ha", "-H", "b", "--", "cmd", "-v"), TD_OK);
+    command_usage = "p --run --";
+    assert_int_equal(PARSE("-v", "--", "cmd", "-v"), TD_OK);
+    assert_string_equal(a.command[0], "cmd");
+    assert_string_equal(a.command[1], "-v");
+    assert_null(a.command[2]);
+    command_usage = NULL;
+    assert_int_equal(PARSE("-v", "--server", "h:1", "x", "--repeat=7", "--scale", "0.5", "-Ha", "-H", "b"), TD_OK);
     assert_true(v.flag && v.i == 7 && v.num == 0.5 && v.list.n == 2);
     assert_string_equal(v.str, "h:1");
     assert_string_equal(v.list.item[1], "b");
     assert_int_equal(a.n_rest, 1);
     assert_string_equal(a.rest[0], "x");
-    assert_string_equal(a.command[0], "cmd");
-    assert_string_equal(a.command[1], "-v");
     assert_int_equal(PARSE("--flight", "7"), TD_OK);
     assert_int_equal(v.maybe, TD_ARG_ALONE);
     assert_int_equal(a.n_rest, 1);
@@ -95,9 +102,72 @@ static void test_list_limit(void **state)
     assert_int_equal(v.list.n, 15);
 }
 
+static void test_behind_dashes(void **state)
+{
+    struct values v;
+    struct td_args a;
+    struct td_error err;
+
+    (void)state;
+    command_usage = "p --run --";
+    /* the command of a server that is to be started, without "--" */
+    assert_int_equal(PARSE("vllm", "serve", "--port=8000"), TD_EINVAL);
+    assert_string_equal(err.msg, "a command and its options belong behind \"--\": p --run -- vllm serve --port=8000");
+    assert_int_equal(PARSE("-v", "server", "-s", "x"), TD_EINVAL); /* -s is ours, too: not taken */
+    assert_null(v.str);
+    assert_int_equal(PARSE("--port", "8000"), TD_EINVAL); /* no command in sight: a typing error */
+    assert_null(strstr(err.msg, "behind"));
+    assert_int_equal(PARSE("x", "--", "server"), TD_EINVAL);
+    assert_non_null(strstr(err.msg, "\"x\" is no option"));
+    /* a program that starts nothing: what follows is operands */
+    command_usage = NULL;
+    assert_int_equal(PARSE("-v", "--", "-x", "--server"), TD_OK);
+    assert_null(a.command);
+    assert_int_equal(a.n_rest, 2);
+    assert_string_equal(a.rest[1], "--server");
+}
+
+static void test_one_dash(void **state)
+{
+    struct values v;
+    struct td_args a;
+    struct td_error err;
+
+    (void)state;
+    assert_int_equal(PARSE("-server", "h:1"), TD_EINVAL); /* not -s erver */
+    assert_string_equal(err.msg, "-server: long options have two dashes: --server");
+    assert_int_equal(PARSE("-serve"), TD_OK);
+    assert_string_equal(v.str, "erve");
+}
+
+static void test_common_options(void **state)
+{
+    struct values v;
+    struct td_args a;
+    struct td_error err;
+
+    (void)state;
+    assert_int_equal(PARSE("x"), TD_OK);
+    assert_false(td_log_quiet());
+    assert_int_equal(PARSE("-q", "x"), TD_OK);
+    assert_true(td_log_quiet());
+    assert_int_equal(a.n_rest, 1);
+    td_log_set_quiet(false);
+    assert_int_equal(PARSE("--color=always", "--colour", "never", "x"), TD_OK);
+    assert_false(td_log_colour(1));
+    assert_int_equal(PARSE("--color", "always"), TD_OK);
+    assert_true(td_log_colour(1)); /* also into a pipe, and with NO_COLOR */
+    assert_int_equal(PARSE("--color", "auto"), TD_OK);
+    assert_int_equal(PARSE("--color", "pink"), TD_EINVAL);
+    assert_int_equal(PARSE("--color"), TD_EINVAL);
+    assert_int_equal(PARSE("--quite"), TD_EINVAL);
+    assert_non_null(strstr(err.msg, "--quiet"));
+    assert_int_equal(PARSE("--color", "auto"), TD_OK);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_types), cmocka_unit_test(test_errors), cmocka_unit_test(test_list_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_behind_dashes), cmocka_unit_test(test_one_dash), cmocka_unit_test(test_common_options), cmocka_unit_test(test_types), cmocka_unit_test(test_errors), cmocka_unit_test(test_list_limit)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
