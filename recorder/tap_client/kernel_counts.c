@@ -7,7 +7,7 @@
 
 #include "common/log.h"
 #include "recorder/tap_client/client_text.h"
-#include "recorder/tap_client/kernel_names.h"
+#include "common/kernel_names.h"
 
 #define KERNELS_LISTED 256u           /* in the manifest, the most launched */
 

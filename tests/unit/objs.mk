@@ -32,7 +32,6 @@ OBJS_fuzz_checkpoint := recorder recorder/tap_client replayer
 # its parser of code objects
 $(O)/tests/fuzz/fuzz_tap_code: $(call obj,$(TAP_SRCS) $(TAP_MORE))
 OBJS_test_identify := recorder recorder/tap_client
-OBJS_test_kernel_names := recorder recorder/tap_client
 OBJS_test_recording_summary := recorder recorder/tap_client
 OBJS_test_identify_vllm := recorder recorder/tap_client
 OBJS_test_identify_gpu := recorder recorder/tap_client replayer

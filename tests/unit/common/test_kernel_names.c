@@ -13,7 +13,7 @@
 
 #include "common/fs.h"
 #include "common/json.h"
-#include "recorder/tap_client/kernel_names.h"
+#include "common/kernel_names.h"
 
 /* Every kernel of a recorded vLLM that launched 34 kinds of them. */
 static void of_a_real_server(void **state)

@@ -1,8 +1,8 @@
 /* kernel_names.h - what can be read from the symbol of a GPU kernel: whether it is a GEMM, and a
  * short name for people.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_RECORDER_TAP_CLIENT_KERNEL_NAMES_H
-#define TD_RECORDER_TAP_CLIENT_KERNEL_NAMES_H
+#ifndef TD_COMMON_KERNEL_NAMES_H
+#define TD_COMMON_KERNEL_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

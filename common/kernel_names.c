@@ -3,7 +3,7 @@
  *
  * Of the Itanium C++ ABI's mangling only this is read: "_Z", then "N...E" around the parts of a
  * nested name, each a length and its letters; "I" begins template arguments. */
-#include "recorder/tap_client/kernel_names.h"
+#include "common/kernel_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
