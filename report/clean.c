@@ -1,0 +1,76 @@
+/* clean.c - make one clean line of a text that came from outside.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "report/clean.h"
+
+#include <string.h>
+
+#include "common/json.h"
+
+/* The code point of a sequence of 2 or 3 bytes that td_utf8_seq took; 0 for other lengths. */
+static unsigned code_point(const unsigned char *u, int len)
+{
+    if (len == 2)
+        return (u[0] & 0x1Fu) << 6 | (u[1] & 0x3Fu);
+    return len == 3 ? (u[0] & 0x0Fu) << 12 | (u[1] & 0x3Fu) << 6 | (u[2] & 0x3Fu) : 0;
+}
+
+/* Characters that are not seen or change how others are shown: zero width, direction, line ends. */
+static bool is_hidden(unsigned c)
+{
+    return (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
+           (c >= 0x2060 && c <= 0x206F) || c == 0x061C || c == 0xFEFF || c == 0xFFFE || c == 0xFFFF;
+}
+
+/* Append one character of len bytes (0: a byte that is not UTF-8). */
+static void add_character(const char *s, int len, struct td_buf *out)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    unsigned c = len > 1 ? code_point(u, len) : u[0];
+
+    if (len <= 0)
+        td_buf_adds(out, "\xEF\xBF\xBD");
+    else if (c == '\n' && len == 1)
+        td_buf_adds(out, "\\n");
+    else if (c == '\t' && len == 1)
+        td_buf_adds(out, "\\t");
+    else if ((len == 1 && (c < 0x20 || c == 0x7F)) || (len == 2 && c < 0xA0))
+        td_buf_addf(out, "\\x%02x", c);
+    else if (is_hidden(c) && len > 1)
+        td_buf_addf(out, "\\u%04x", c);
+    else
+        td_buf_add(out, s, (size_t)len);
+}
+
+void td_clean_bytes(const char *text, size_t len, struct td_buf *out)
+{
+    size_t i = 0;
+
+    while (i < len) {
+        int n = td_utf8_seq(text + i, len - i);
+
+        add_character(text + i, n, out);
+        i += n > 0 ? (size_t)n : 1;
+    }
+}
+
+void td_clean_line(const char *text, size_t max, struct td_buf *out)
+{
+    size_t len = text ? strlen(text) : 0, i = 0;
+
+    while (i < len) {
+        int n = td_utf8_seq(text + i, len - i);
+        size_t step = n > 0 ? (size_t)n : 1;
+
+        if (i + step > max) {
+            td_buf_adds(out, "...");
+            return;
+        }
+        if ((unsigned char)text[i] == 0xC0 && (unsigned char)text[i + 1] == 0x80) {
+            td_buf_adds(out, "\\x00");
+            step = 2;
+        } else {
+            add_character(text + i, n, out);
+        }
+        i += step;
+    }
+}
