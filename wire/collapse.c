@@ -12,7 +12,9 @@
 #include "wire/api.h"
 
 enum { ZERO_TAIL = 8, ZERO_MIN = 16, RUN_HARD = 32, LOOP_PERIOD = 32, LOOP_TOKENS = 64, CHAR_HARD = 40, BANG_HARD = 24,
-       EMPTY_TOKENS = 8, FLAT_MIN_ROWS = 8 };
+       EMPTY_TOKENS = 8, MUTE_TOKENS = 16, MUTE_PER_BYTE = 4, FLAT_MIN_ROWS = 8 };
+/* The hard limits of runs and loops are meant for answers of this length and more. */
+enum { ASKED_FULL = 128, RUN_FILLED = 12, LOOP_FILLED = 16, LOOP_TIMES = 4 };
 
 static const char *const NAMES[] = {"none", "nan", "token-0", "token-run", "loop", "char-run", "empty", "flat"};
 
@@ -26,8 +28,41 @@ struct judged_part {                     /* the part of an answer that is judged
     const int32_t *ids;           /* NULL: no ids */
     int32_t n;                    /* tokens up to and with the first end token */
     size_t text_len;              /* bytes of the text that belong to them */
+    double scale;                 /* tokens asked for over ASKED_FULL, at most 1; 1: not known */
     struct td_collapse *out;
 };
+
+int32_t td_collapse_asked(const cJSON *request)
+{
+    static const char *const KEYS[] = {"max_tokens", "max_completion_tokens", "n_predict",
+                                       "max_new_tokens"};
+    const cJSON *in[] = {request, td_json_get(request, "sampling_params")};
+    size_t i, k;
+
+    for (i = 0; i < 2; i++)
+        for (k = 0; k < sizeof KEYS / sizeof *KEYS; k++) {
+            int64_t n = td_json_get_i64(in[i], KEYS[k], 0);
+
+            if (n > 0 && n <= INT32_MAX)
+                return (int32_t)n;
+        }
+    return 0;
+}
+
+size_t td_collapse_visible(const char *text, size_t n)
+{
+    size_t i, visible = 0;
+
+    for (i = 0; text && i < n; i++)
+        visible += !isspace((unsigned char)text[i]);
+    return visible;
+}
+
+/* A limit in tokens, as far as it falls with the length that was asked for. */
+static double scaled(const struct judged_part *k, double limit, double least)
+{
+    return fmax(least, limit * k->scale);
+}
 
 /* Note a sign of collapse. It becomes the finding if it is graver than the one so far. */
 static void add_sign(const struct judged_part *k, enum td_collapse_kind kind, double strength,
@@ -136,36 +171,48 @@ static int32_t tail_with_period(const int32_t *ids, int32_t n, int32_t period)
 static void rule_token_run(const struct judged_part *k)
 {
     int32_t tail = k->n ? tail_with_period(k->ids, k->n, 1) : 0;
+    bool filled = tail >= scaled(k, RUN_HARD, RUN_FILLED);
     char why[200], name[64];
 
-    if (tail < RUN_HARD / 2)
+    k->out->filled |= filled;
+    if (tail < RUN_HARD / 2 && !filled)
         return;
     snprintf(why, sizeof why, "%s %d times from token %d to the end",
              describe_token(k, k->n - 1, name, sizeof name), tail, k->n - tail);
     add_sign(k, TD_COLLAPSE_TOKEN_RUN, (double)tail / RUN_HARD, k->n - tail, tail, 1, why);
 }
 
+/* How far a loop of this period at the end is beyond its limits: `tokens` long, and as often as fits
+ * into them, but LOOP_TIMES at least. 1: at the limit. */
+static double loop_strength(int32_t tail, int32_t period, double tokens)
+{
+    double times = floor((double)tail / period) / fmax(LOOP_TIMES, tokens / period);
+
+    return fmin(times, tail / tokens);
+}
+
 static void rule_loop(const struct judged_part *k)
 {
-    double best = 0;
+    double best = 0, filled_at = scaled(k, LOOP_TOKENS, LOOP_FILLED);
     int32_t period, best_period = 0, best_tail = 0, run = k->n ? tail_with_period(k->ids, k->n, 1) : 0;
+    bool filled;
     char why[200];
 
     for (period = 2; period <= LOOP_PERIOD && period * 2 <= k->n; period++) {
-        int32_t tail = tail_with_period(k->ids, k->n, period), times = tail / period;
-        double need_times = period >= LOOP_TOKENS / 4 ? 4 : (double)LOOP_TOKENS / period;
-        double strength = times / need_times, by_tokens = (double)tail / LOOP_TOKENS;
+        int32_t tail = tail_with_period(k->ids, k->n, period);
+        double strength = loop_strength(tail, period, LOOP_TOKENS);
 
         if (run >= period)
             continue; /* a run of one token has its own rule */
-        strength = by_tokens < strength ? by_tokens : strength;
-        if (times >= 2 && strength > best * 1.001) { /* the smallest period of equal strength */
+        if (tail >= 2 * period && strength > best * 1.001) { /* the smallest period of equal strength */
             best = strength;
             best_period = period;
             best_tail = tail;
         }
     }
-    if (best < 0.5)
+    filled = best_period && loop_strength(best_tail, best_period, filled_at) >= 1;
+    k->out->filled |= filled;
+    if (best < 0.5 && !filled)
         return;
     snprintf(why, sizeof why, "a loop of %d tokens, %d times from token %d to the end", best_period, best_tail / best_period,
              k->n - best_tail);
@@ -208,6 +255,7 @@ static void rule_char_run(const struct judged_part *k)
     const char *t = k->x->text;
     size_t n = k->text_len, run = 1;
     double limit;
+    bool filled;
     char why[200], c;
 
     if (!n)
@@ -216,9 +264,14 @@ static void rule_char_run(const struct judged_part *k)
     while (run < n && t[n - 1 - run] == c)
         run++;
     limit = strchr("!?@G", c) && c ? BANG_HARD : is_rule_char(c) ? 2 * CHAR_HARD : CHAR_HARD;
+    filled = (double)run >= scaled(k, limit, limit / 2);
     if ((double)run < limit / 2)
         return;
-    limit = prompt_asks_for(k->x, c) ? 1.01 * (double)run : limit; /* a warning at most */
+    if (prompt_asks_for(k->x, c)) { /* a warning at most */
+        limit = 1.01 * (double)run;
+        filled = false;
+    }
+    k->out->filled |= filled;
     if (isprint((unsigned char)c))
         snprintf(why, sizeof why, "the character \"%c\" %zu times up to the end", c, run);
     else
@@ -236,15 +289,18 @@ static bool has_no_text(const struct td_exchange *x)
 static void rule_empty(const struct judged_part *k)
 {
     int64_t tokens = k->x->usage.completion_tokens > k->n ? k->x->usage.completion_tokens : k->n;
-    size_t i;
+    int64_t visible = (int64_t)td_collapse_visible(k->x->text, k->text_len);
+    bool mute = tokens >= MUTE_TOKENS && visible * MUTE_PER_BYTE < tokens;
     char why[200];
 
-    if (tokens < EMPTY_TOKENS || k->x->error || has_no_text(k->x))
+    if (tokens < EMPTY_TOKENS || (visible && !mute) || k->x->error || has_no_text(k->x))
         return;
-    for (i = 0; i < k->text_len; i++)
-        if (!isspace((unsigned char)k->x->text[i]))
-            return;
-    snprintf(why, sizeof why, "%lld tokens and %s", (long long)tokens, k->text_len ? "only blanks" : "no text");
+    k->out->filled |= mute || !k->text_len;
+    if (visible)
+        snprintf(why, sizeof why, "%lld tokens and only %lld visible bytes", (long long)tokens,
+                 (long long)visible);
+    else
+        snprintf(why, sizeof why, "%lld tokens and %s", (long long)tokens, k->text_len ? "only blanks" : "no text");
     add_sign(k, TD_COLLAPSE_EMPTY, k->text_len ? 0.5 : (double)tokens / EMPTY_TOKENS, 0,
              (int32_t)tokens, 0, why);
 }
@@ -306,8 +362,10 @@ static size_t judged_text(const struct td_exchange *x, int32_t n)
 void td_collapse_check(const struct td_exchange *x, const struct td_collapse_options *opt, struct td_collapse *out)
 {
     struct judged_part k = {.x = x, .ids = x->token_ids, .n = judged_tokens(x, opt), .out = out};
+    int32_t asked = td_collapse_asked(x->request);
 
     memset(out, 0, sizeof *out);
+    k.scale = asked > 0 && asked < ASKED_FULL ? (double)asked / ASKED_FULL : 1;
     k.text_len = judged_text(x, k.n);
     rule_nan(&k);
     if (k.ids) {

@@ -16,9 +16,17 @@
  *   LOOP        period 2..32, repeated >= max(4, 64/period) times    half of that
  *               and over >= 64 tokens up to the end
  *   CHAR_RUN    one character >= 40 times at the end; "!?@G" >= 24   half of that
- *   EMPTY       >= 8 tokens and no text at all                       only blanks
+ *   EMPTY       >= 8 tokens and no text at all                       only blanks, or >= 16 tokens
+ *                                                                    and fewer than a visible byte
+ *                                                                    in four tokens
  *   FLAT        all alternatives of a row equal (within 1e-3), in    a quarter of them
  *               half of the rows (K >= 3)
+ * The hard limits of runs and loops are lengths, and a short answer cannot reach them. Hence a second
+ * measure: is the answer *filled*, that is, does a run or a loop fill about half of the length that
+ * was asked for, or has it hardly any text? These limits fall with the request's max_tokens, from
+ * 128 down: LOOP max_tokens / 2 (16 to 64) tokens and 4 times, TOKEN_RUN max_tokens / 4 (12 to 32),
+ * CHAR_RUN down to half of its limit. One filled answer proves nothing, since honest small models
+ * loop early. Many of them do, where the baseline has few (differ/lane_collapse.c).
  * Traps kept out: with ignore_eos only the tokens up to the first EOS count; a run that the prompt
  * contains too is a warning at most; rules and banners ("----", "====", "####", "....", "~~~~",
  * blanks) count as CHAR_RUN only at twice the limit. */
@@ -40,6 +48,7 @@ struct td_collapse {
     int32_t position;           /* first bad token (bytes of the text when there are no tokens) */
     int32_t length;             /* tokens (or bytes) from there that are bad */
     int32_t period;             /* LOOP; 1 for runs; else 0 */
+    bool filled;                /* see above; every hard run, loop or empty answer is */
     double strength;            /* the measure divided by its hard limit; >= 1 is hard */
     unsigned fired;             /* bit mask of 1 << kind, hard or warning */
     double by_kind[8];          /* strength of each kind, 0 when it did not fire */
@@ -50,6 +59,11 @@ struct td_collapse_options { const int32_t *eos_ids; int32_t n_eos_ids; }; /* kn
 
 /* Does a server's error say that a logprob or a probability was NaN? error NULL: no. */
 bool td_collapse_error_names_nan(const char *error);
+/* The length that a request asked for, in tokens: max_tokens, or what the dialect calls it. 0: not
+ * known. request NULL: not known. */
+int32_t td_collapse_asked(const cJSON *request);
+/* Bytes of the text that are no blanks. */
+size_t td_collapse_visible(const char *text, size_t n);
 /* Judge one answer by itself. opt may be NULL. Never fails; no tokens and no text: NONE. */
 void td_collapse_check(const struct td_exchange *x, const struct td_collapse_options *opt, struct td_collapse *out);
 /* Is the candidate's collapse worse than what the baseline does for that prompt? It must be hard,

@@ -17,12 +17,15 @@
 static int32_t ids[512];
 static float lps[512];
 static struct td_alt top[512 * 3];
+static char honest[512 * 3];
 
-/* An answer of n tokens, all different. */
+/* An answer of n tokens, all different, with three bytes of text for each. */
 static struct td_exchange fresh(int32_t n)
 {
     int32_t i, j;
 
+    for (i = 0; i < 3 * n; i++)
+        honest[i] = "An honest answer. "[i % 18];
     for (i = 0; i < n; i++) {
         ids[i] = 100 + i;
         lps[i] = -0.5f;
@@ -30,7 +33,7 @@ static struct td_exchange fresh(int32_t n)
             top[i * 3 + j] = (struct td_alt){100 + i + j, -0.5f - (float)j};
     }
     return (struct td_exchange){.n_tokens = n, .token_ids = ids, .logprobs = lps, .top = top, .top_k = 3,
-                                .usage = {1, n}, .text = (char *)"An honest answer.", .text_len = 17};
+                                .usage = {1, n}, .text = honest, .text_len = (size_t)n * 3};
 }
 
 static void expect(const struct td_exchange *x, enum td_collapse_kind kind, bool hard, int32_t position)
@@ -164,6 +167,90 @@ static void empty_and_flat(void **state)
     expect(&x, TD_COLLAPSE_FLAT, true, 0);
 }
 
+/* The answer is no hard collapse, and `filled` says whether it is filled. */
+static void expect_filled(const struct td_exchange *x, bool filled)
+{
+    struct td_collapse c;
+
+    td_collapse_check(x, NULL, &c);
+    if (c.hard || c.filled != filled)
+        fail_msg("hard=%d filled=%d (%s)", c.hard, c.filled, c.why);
+    assert_true(!c.filled || (c.kind != TD_COLLAPSE_NONE && strlen(c.why) > 10));
+}
+
+/* ", the answer, the answer": 40 of the 50 tokens that were asked for are far from the 64 of a hard
+ * loop. */
+static void a_loop_fills_a_short_answer(void **state)
+{
+    struct td_exchange x = fresh(50);
+    int i;
+
+    (void)state;
+    for (i = 10; i < 50; i++)
+        ids[i] = 7 + i % 3;
+    expect_filled(&x, false); /* of a length that nobody knows, it may be the beginning of a table */
+    x.request = cJSON_Parse("{\"max_tokens\":50}");
+    expect_filled(&x, true);
+    for (i = 10; i < 30; i++)
+        ids[i] = 1000 + i; /* the last 20 of 50 */
+    expect_filled(&x, false);
+    cJSON_Delete(x.request);
+    x = fresh(50);
+    for (i = 10; i < 50; i++)
+        ids[i] = 7 + i % 13; /* three times, that is no loop yet */
+    x.request = cJSON_Parse("{\"n_predict\":50}");
+    expect_filled(&x, false);
+    cJSON_Delete(x.request);
+    x = fresh(64);
+    for (i = 50; i < 64; i++)
+        ids[i] = 7; /* a run of 14 */
+    x.request = cJSON_Parse("{\"sampling_params\":{\"max_new_tokens\":48}}");
+    expect_filled(&x, true);
+    cJSON_Delete(x.request);
+    x.request = cJSON_Parse("{\"sampling_params\":{\"max_new_tokens\":64}}");
+    expect_filled(&x, false);
+    cJSON_Delete(x.request);
+}
+
+/* The limits of long answers stay as they were. */
+static void a_long_answer_is_filled_at_the_hard_limit(void **state)
+{
+    struct td_exchange x = fresh(128);
+    struct td_collapse c;
+    int i;
+
+    (void)state;
+    x.request = cJSON_Parse("{\"max_tokens\":512}");
+    for (i = 65; i < 128; i++)
+        ids[i] = 7 + i % 5;
+    expect_filled(&x, false);
+    for (i = 60; i < 128; i++)
+        ids[i] = 7 + i % 5;
+    td_collapse_check(&x, NULL, &c);
+    assert_true(c.hard && c.filled);
+    cJSON_Delete(x.request);
+}
+
+static void hardly_any_text_is_counted_against_tokens(void **state)
+{
+    struct td_exchange x = fresh(48);
+
+    (void)state;
+    x.text = (char *)"erc";
+    x.text_len = 3;
+    expect(&x, TD_COLLAPSE_EMPTY, false, 0);
+    expect_filled(&x, true);
+    x.text = (char *)"erc, and a word";
+    x.text_len = 15;
+    expect(&x, TD_COLLAPSE_NONE, false, 0); /* a visible byte in four tokens: bytes of rare letters */
+    x = fresh(12);
+    x.text = (char *)"ok";
+    x.text_len = 2;
+    expect_filled(&x, false); /* too short to tell */
+    assert_int_equal(td_collapse_visible(" a\n b\t", 6), 2);
+    assert_int_equal(td_collapse_visible(NULL, 0), 0);
+}
+
 static void after_eos_nothing_counts(void **state)
 {
     struct td_exchange x = fresh(80);
@@ -217,6 +304,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(healthy_answers_pass), cmocka_unit_test(nan_logprobs), cmocka_unit_test(token_zero),
         cmocka_unit_test(token_run), cmocka_unit_test(loops), cmocka_unit_test(characters), cmocka_unit_test(empty_and_flat),
+        cmocka_unit_test(a_loop_fills_a_short_answer), cmocka_unit_test(a_long_answer_is_filled_at_the_hard_limit),
+        cmocka_unit_test(hardly_any_text_is_counted_against_tokens),
         cmocka_unit_test(after_eos_nothing_counts), cmocka_unit_test(only_beyond_the_baseline),
     };
 
