@@ -55,6 +55,8 @@ void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t b
  * is half full. resume: write again; returns once everything queued has been written. */
 void td_writer_pause(struct td_writer *w);
 void td_writer_resume(struct td_writer *w);
+/* Bytes of all files so far. */
+int64_t td_writer_bytes(const struct td_writer *w);
 /* Commit what came so far to disk now (it is done about once a second anyway) and wait for it. */
 int td_writer_commit(struct td_writer *w, struct td_error *err);
 /* Commit, write manifest.json last, free. state: "complete", "interrupted". err gets the first

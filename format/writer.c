@@ -122,6 +122,11 @@ int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_byt
     return rc;
 }
 
+int64_t td_writer_bytes(const struct td_writer *w)
+{
+    return atomic_load(&w->bytes);
+}
+
 /* ---- create --------------------------------------------------------------------------------------------------------- */
 
 static int make_dir(const char *dir, struct td_error *err)

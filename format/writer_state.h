@@ -7,6 +7,7 @@
 #define TD_FORMAT_WRITER_STATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <zstd.h>
 
 #include "common/buf.h"
@@ -40,6 +41,7 @@ struct td_writer_counter { char *name; int64_t n, bytes; bool dirty; };
 
 struct td_writer {
     char dir[TD_PATH_MAX], id[33], tool[32];
+    _Atomic int64_t bytes;      /* written to all files; set by the thread */
     int level, blob_level;      /* of zstd: lines, blobs */
     int64_t wall_ns, mono_ns;
     struct td_redactor *redactor;

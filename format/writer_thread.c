@@ -131,6 +131,17 @@ static int64_t commit_due_ns(const struct td_writer *w)
     return (since ? since : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS;
 }
 
+/* Tell others how large the files are. */
+static void note_bytes(struct td_writer *w)
+{
+    int64_t sum = (int64_t)w->pack.size;
+    int k;
+
+    for (k = 0; k < TD_WRITER_STREAMS; k++)
+        sum += (int64_t)w->stream[k].sink.size;
+    atomic_store(&w->bytes, sum);
+}
+
 /* ---- its loop ------------------------------------------------------------------------------------- */
 
 static int handle_item(struct td_writer *w, struct td_writer_item *it, struct td_error *err)
@@ -170,6 +181,7 @@ void *td_writer_thread(void *arg)
                     td_fail(&why, TD_ENOMEM, "%s: out of memory", w->dir);
                 td_writer_note_failure(w, &why);
             }
+            note_bytes(w);
             td_writer_queue_done(w, it);
             if (!why.code && oldest_ns(w) &&
                 td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit_all(w, &why))

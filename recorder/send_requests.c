@@ -98,7 +98,8 @@ int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, c
                                 .stop = r->stop,
                                 .alive = td_run_server_alive,
                                 .alive_arg = &r->started,
-                                .progress = progress};
+                                .progress = progress,
+                                .show_size = true};
     int rc = td_send_plan(plan, &o, &st, err);
 
     r->next_stream = st.next_stream;

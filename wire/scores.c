@@ -127,7 +127,7 @@ int td_scores_add(struct td_scores *s, const struct td_exchange *x, struct td_er
 
 /* ---- bodies --------------------------------------------------------------------------------------------------------- */
 
-static bool is_offered(const struct td_api_server *server)
+bool td_scores_offered(const struct td_api_server *server)
 {
     return server->kind == TD_API_VLLM || server->kind == TD_API_SGLANG;
 }
@@ -218,7 +218,7 @@ int td_scores_ask(struct td_scores *s, const struct td_api_server *server, td_sc
     size_t i;
     int rc = TD_OK;
 
-    for (pass = 0; pass < TD_SCORES_PASSES && is_offered(server); pass++)
+    for (pass = 0; pass < TD_SCORES_PASSES && td_scores_offered(server); pass++)
         for (i = 0; i < s->n && !rc; i++) {
             group += !pass || i % TD_SCORES_TOGETHER == 0;
             rc = plan_text(&s->text[i], server, pass, group, &plan, err);
@@ -304,7 +304,7 @@ void td_scores_extra(const struct td_scores *s, const struct td_api_server *serv
 
     if (!s->max_texts)
         return;
-    if (!is_offered(server))
+    if (!td_scores_offered(server))
         td_extras_set(
             e, "prompt_logprobs", "no",
             "this API does not offer them: answers are compared up to their first fork only");

@@ -65,6 +65,8 @@ typedef int td_scores_send_fn(void *arg, const struct td_plan *plan, struct td_e
 /* Have the texts scored: one first, the others unless it was refused. */
 int td_scores_ask(struct td_scores *s, const struct td_api_server *server, td_scores_send_fn *send,
                   void *arg, struct td_error *err);
+/* Does this kind of server offer to score texts? */
+bool td_scores_offered(const struct td_api_server *server);
 /* Plan what a recording asked for and got: the same texts, passes and groups.
  *   xs : [n] exchanges of the recording */
 int td_scores_plan_again(const struct td_exchange *xs, size_t n, struct td_plan *plan, struct td_error *err);

@@ -12,6 +12,7 @@
 #include "wire/api_body.h"
 #include "wire/client.h"
 
+#define STOPPED "stopped by the user"
 #define TEE_MAX ((size_t)64 << 20) /* bytes copied for the deriver between groups */
 
 struct tee_head { int64_t t_ns; uint32_t stream, dir; size_t len; };
@@ -31,6 +32,8 @@ struct sender {
     struct td_progress progress;
     int64_t ended;
 };
+
+#define SHOW_EVERY_NS (2 * TD_NS_PER_S)
 
 /* Feed the deriver with the copied records. */
 static void feed_deriver(struct sender *s)
@@ -157,6 +160,16 @@ static bool server_died(struct sender *s)
     return server_gone(s);
 }
 
+static void show_progress(struct sender *s)
+{
+    char size[48];
+
+    if (s->opt->show_size && s->opt->writer)
+        snprintf(size, sizeof size, "%.1f MiB so far",
+                 (double)td_writer_bytes(s->opt->writer) / (1 << 20));
+    td_progress_at(&s->progress, s->ended, s->opt->show_size && s->opt->writer ? size : NULL);
+}
+
 static void on_request_done(void *arg, const struct td_client_done *done)
 {
     struct sender *s = arg;
@@ -174,7 +187,8 @@ static void on_request_done(void *arg, const struct td_client_done *done)
         s->group_silent++;
     else
         s->group_ok++;
-    td_progress_at(&s->progress, ++s->ended, NULL);
+    s->ended++;
+    show_progress(s);
 }
 
 static bool is_stopped(const struct sender *s)
@@ -242,13 +256,15 @@ static int send_group(struct sender *s, size_t from, size_t to)
             break;
         rc = start_request(s, &s->plan->items[i]);
     }
-    if (!rc)
-        rc = td_client_run(s->client, INT64_MAX, s->err);
+    while (!rc && td_client_in_flight(s->client)) { /* a log learns of a long answer, too */
+        rc = td_client_run(s->client, td_clock_mono_ns() + SHOW_EVERY_NS, s->err);
+        show_progress(s);
+    }
     if (pause)
         td_writer_resume(s->opt->writer);
     if (rc == TD_EINTR || is_stopped(s)) {
         s->stats->interrupted = true;
-        td_client_cancel_all(s->client, "stopped by the user");
+        td_client_cancel_all(s->client, STOPPED);
         rc = TD_EINTR;
     }
     if (s->deriver)
@@ -338,4 +354,9 @@ int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, 
     td_deriver_free(s.deriver);
     td_buf_release(&s.tee);
     return rc ? rc : s.rc;
+}
+
+bool td_send_was_stopped(const struct td_exchange *x)
+{
+    return x->error && x->error_kind && !strcmp(x->error_kind, "cut") && strstr(x->error, STOPPED);
 }

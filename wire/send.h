@@ -24,6 +24,7 @@ struct td_send_options {
     bool (*alive)(void *arg); void *alive_arg; /* does the server's process run? asked between
                                       groups and at failures; or NULL */
     const char *progress;          /* NULL: silent */
+    bool show_size;                /* say in the progress how large the writer's fixture has become */
 };
 
 struct td_send_stats {
@@ -44,5 +45,8 @@ struct td_send_stats {
  * case. */
 int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
                  struct td_error *err);
+
+/* Was this request cut off since the user stopped the program? It says nothing about the server. */
+bool td_send_was_stopped(const struct td_exchange *x);
 
 #endif
