@@ -9,6 +9,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "format/bytes.h"
+#include "format/fixture_folder.h"
 #include "format/frames.h"
 #include "format/manifest.h"
 #include "format/pack.h"
@@ -17,7 +18,8 @@
 #define MAX_ITEMS ((size_t)1 << 26) /* records that td_fixture_exchanges() and the like load */
 
 struct td_fixture {
-    char dir[TD_PATH_MAX];
+    char name[TD_PATH_MAX];    /* as the user named it: a folder, or a pack */
+    char dir[TD_PATH_MAX];     /* where its files are */
     cJSON *manifest;
     pthread_mutex_t lock;      /* guards the opening of the pack */
     struct td_pack pack;
@@ -38,16 +40,14 @@ int td_fixture_open(const char *dir, struct td_fixture **out, struct td_error *e
         return td_fail(err, TD_ENOMEM, "%s: out of memory", dir);
     pthread_mutex_init(&fx->lock, NULL);
     fx->pack.src.fd = -1;
-    rc = td_fs_join(path, sizeof path, dir, TD_MANIFEST_NAME, err);
+    strncpy(fx->name, dir, sizeof fx->name - 1);
+    rc = td_fixture_folder(dir, fx->dir, err);
+    if (!rc)
+        rc = td_fs_join(path, sizeof path, fx->dir, TD_MANIFEST_NAME, err);
     if (rc)
         goto fail;
-    strncpy(fx->dir, dir, sizeof fx->dir - 1);
-    if (!td_fs_is_dir(dir)) {
-        rc = td_fail(err, TD_ENOTFOUND, "%s: no such folder", dir);
-        goto fail;
-    }
     if (!td_fs_exists(path)) {
-        rc = td_fail(err, TD_ENOTFOUND, "%s: no %s; if a recording ended badly, \"fixture repair %s\" rebuilds it", dir,
+        rc = td_fail(err, TD_ENOTFOUND, "%s: no %s; if a recording ended badly, \"{fixture} repair %s\" rebuilds it", dir,
                      TD_MANIFEST_NAME, dir);
         goto fail;
     }
@@ -85,6 +85,11 @@ const char *td_fixture_id(const struct td_fixture *fx)
 }
 
 const char *td_fixture_dir(const struct td_fixture *fx)
+{
+    return fx->name;
+}
+
+const char *td_fixture_files_dir(const struct td_fixture *fx)
 {
     return fx->dir;
 }

@@ -69,12 +69,14 @@ void td_writer_abandon(struct td_writer *w);
 
 struct td_fixture;
 
-/* TD_ENOTFOUND: no such folder, or no manifest ("fixture repair DIR" is then the next step); TD_EVERSION; TD_ECORRUPT. */
+/* Open a fixture: a folder, or a pack, which is unpacked into a temporary folder
+ * (fixture_folder.h). TD_ENOTFOUND: no such folder, or no manifest ("fixture repair DIR" is then the next step); TD_EVERSION; TD_ECORRUPT. */
 int td_fixture_open(const char *dir, struct td_fixture **out, struct td_error *err);
 void td_fixture_close(struct td_fixture *fx);
 const cJSON *td_fixture_manifest(const struct td_fixture *fx);   /* manifest.json; borrowed */
 const char *td_fixture_id(const struct td_fixture *fx);          /* "id" of the manifest: random, unique to a recording */
-const char *td_fixture_dir(const struct td_fixture *fx);
+const char *td_fixture_dir(const struct td_fixture *fx);         /* as td_fixture_open() was given it */
+const char *td_fixture_files_dir(const struct td_fixture *fx);   /* where its files lie; of a pack not the same */
 
 /* Streams are read from the start each time a cursor is opened; several cursors may be open at once.
  * _next: 1 = filled (release it, or pass it again: it is released first), 0 = clean end, < 0: TD_ECORRUPT (a frame

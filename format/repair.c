@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "format/fixture_folder.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "format/fixture.h"
@@ -483,8 +484,14 @@ static int repair_folder(struct repair *r, struct td_error *err)
 int td_fixture_repair(const char *dir, const struct td_repair_options *opt, struct td_repair_sums *sums, struct td_error *err)
 {
     struct repair r = {.dir = dir, .opt = opt};
-    int rc = td_fs_is_dir(dir) ? repair_folder(&r, err)
-                               : td_fail(err, TD_ENOTFOUND, "%s: no such folder", dir);
+    int rc;
+
+    if (td_fs_is_dir(dir))
+        rc = repair_folder(&r, err);
+    else if (td_fixture_is(dir))
+        rc = td_fail(err, TD_EINVAL, "%s: a pack is repaired in a folder: first {fixture} unpack %s -o DIR", dir, dir);
+    else
+        rc = td_fail(err, TD_ENOTFOUND, "%s: no such folder", dir);
 
     cJSON_Delete(r.manifest);
     *sums = (struct td_repair_sums){r.changed, r.dropped, r.cut_bytes};

@@ -9,6 +9,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "format/fixture.h"
+#include "format/fixture_folder.h"
 #include "format/manifest.h"
 #include "format/pack.h"
 
@@ -225,13 +226,14 @@ static void check_images(struct check *c)
 
 int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, struct td_verify_sums *sums, struct td_error *err)
 {
-    struct check c = {dir, report, ctx, sums, NULL};
+    char folder[TD_PATH_MAX];
+    struct check c = {folder, report, ctx, sums, NULL};
     struct td_error why = {0};
-    int i;
+    int i, rc = td_fixture_folder(dir, folder, err);
 
     memset(sums, 0, sizeof *sums);
-    if (!td_fs_is_dir(dir))
-        return td_fail(err, TD_ENOTFOUND, "%s: no such folder", dir);
+    if (rc)
+        return rc;
     if (td_fixture_open(dir, &c.fx, &why)) {
         report_problem(&c, why.code, TD_MANIFEST_NAME, why.msg);
         return TD_OK;
@@ -240,6 +242,7 @@ int td_fixture_verify(const char *dir, td_verify_report *report, void *ctx, stru
         report_problem(
             &c, TD_ECORRUPT, TD_MANIFEST_NAME,
             td_json_get_str(td_fixture_manifest(c.fx), "failure", "the recording failed"));
+    td_fixture_state_words(td_fixture_manifest(c.fx), sums->state);
     for (i = 0; i < TD_FILE_COUNT; i++)
         check_file(&c, i);
     for (i = 0; i < TD_FILE_PACK; i++)

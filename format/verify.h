@@ -6,8 +6,12 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "format/planned.h"
 
-struct td_verify_sums { int64_t files, bytes, frames, records, blobs, problems; };
+struct td_verify_sums {
+    int64_t files, bytes, frames, records, blobs, problems;
+    char state[TD_STATE_WORDS];
+};
 
 /* One problem: a code (TD_ECORRUPT, TD_ETRUNCATED, TD_ENOTFOUND ...), the file, a sentence. */
 typedef void td_verify_report(void *ctx, int code, const char *file, const char *sentence);

@@ -1,0 +1,26 @@
+/* fixture_folders.h - find the fixtures that the user names: one, or a folder of them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_COMMON_FIXTURE_FOLDERS_H
+#define TD_COMMON_FIXTURE_FOLDERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/error.h"
+
+#define TD_FIXTURE_FOLDERS_MAX 1000
+#define TD_FIXTURE_PACK_SUFFIX ".tdz" /* of the one file that `fixture pack` makes */
+
+struct td_fixture_folders { char **path; size_t n, cap; };
+
+/* Is it a folder that holds files of a fixture? True also where the manifest is lost: such a
+ * recording must not vanish out of a run in silence. */
+bool td_fixture_folder_is(const char *dir);
+/* Append what `path` stands for: the fixtures and packs (*.tdz) directly below it, in the order of
+ * their names, or, where there are none, the path itself. Hidden ones (".x") are left out; a folder
+ * that may not be looked into counts as a fixture.
+ * TD_ELIMIT: more than TD_FIXTURE_FOLDERS_MAX; TD_EIO: it cannot be read; TD_ENOMEM. */
+int td_fixture_folders_add(struct td_fixture_folders *l, const char *path, struct td_error *err);
+void td_fixture_folders_release(struct td_fixture_folders *l);
+
+#endif

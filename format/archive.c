@@ -1,0 +1,324 @@
+/* archive.c - a pack: a fixture as one file, a ustar archive in zstd.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * `zstd -dc x.tdz | tar -t` reads it, too. Sizes of 8 GiB and more are written in base 256, as
+ * GNU tar does. Unpacking accepts regular files with the names of a fixture's files only: no
+ * folders, links or paths. */
+#include "format/archive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "common/fs.h"
+#include "common/progress.h"
+#include "format/manifest.h"
+#include "format/sink.h"
+
+#define BLOCK 512
+#define CHUNK ((size_t)1 << 17)
+
+/* One archive being written or read. */
+struct zio {
+    int fd;
+    const char *name;
+    ZSTD_CCtx *c;
+    ZSTD_DCtx *d;
+    uint8_t in[CHUNK], out[CHUNK];
+    ZSTD_inBuffer ib;
+    struct td_progress progress; /* in MiB of the fixture's files, or of the pack that is read */
+    int64_t bytes;
+};
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int put_bytes(struct zio *z, const void *data, size_t n, ZSTD_EndDirective end,
+                     struct td_error *err)
+{
+    ZSTD_inBuffer in = {data, n, 0};
+    size_t left;
+
+    do {
+        ZSTD_outBuffer out = {z->out, CHUNK, 0};
+
+        left = ZSTD_compressStream2(z->c, &out, &in, end);
+        if (ZSTD_isError(left))
+            return td_fail(err, TD_EIO, "%s: zstd: %s", z->name, ZSTD_getErrorName(left));
+        if (td_fs_write_all(z->fd, z->out, out.pos, z->name, err))
+            return TD_EIO;
+    } while (end == ZSTD_e_end ? left : in.pos < in.size);
+    return TD_OK;
+}
+
+/* A number in a header field: octal digits, or base 256 where these do not suffice. */
+static void put_number(char *field, size_t n, uint64_t v)
+{
+    size_t i;
+
+    if (v >> (3 * (n - 1))) { /* base 256, big-endian, high bit set */
+        for (i = n; i-- > 0; v >>= 8)
+            field[i] = (char)(v & 255);
+        field[0] = (char)0x80;
+        return;
+    }
+    snprintf(field, n, "%0*llo", (int)n - 1, (unsigned long long)v);
+}
+
+static void make_tar_head(char h[BLOCK], const char *name, uint64_t size, int64_t mtime)
+{
+    unsigned sum = 0;
+    int i;
+
+    memset(h, 0, BLOCK);
+    snprintf(h, 100, "%s", name);
+    put_number(h + 100, 8, 0600);
+    put_number(h + 108, 8, 0);
+    put_number(h + 116, 8, 0);
+    put_number(h + 124, 12, size);
+    put_number(h + 136, 12, (uint64_t)mtime);
+    memset(h + 148, ' ', 8);
+    h[156] = '0';
+    memcpy(h + 257, "ustar\00000", 8);
+    for (i = 0; i < BLOCK; i++)
+        sum += (unsigned char)h[i];
+    snprintf(h + 148, 7, "%06o", sum);
+    h[155] = ' ';
+}
+
+static int put_file(struct zio *z, const char *dir, const char *name, struct td_error *err)
+{
+    static const char zeros[BLOCK];
+    struct td_source src;
+    char path[TD_PATH_MAX], head[BLOCK];
+    struct stat st;
+    uint64_t at = 0;
+    int rc = td_fs_join(path, sizeof path, dir, name, err);
+
+    if (!rc)
+        rc = td_source_open(&src, path, err);
+    if (rc)
+        return rc;
+    make_tar_head(head, name, src.size, fstat(src.fd, &st) ? 0 : st.st_mtime);
+    rc = put_bytes(z, head, BLOCK, ZSTD_e_continue, err);
+    while (!rc && at < src.size) {
+        size_t n = src.size - at < CHUNK ? (size_t)(src.size - at) : CHUNK;
+
+        rc = td_source_read(&src, at, z->in, n, err);
+        if (!rc)
+            rc = put_bytes(z, z->in, n, ZSTD_e_continue, err);
+        at += n;
+        z->bytes += (int64_t)n;
+        td_progress_at(&z->progress, z->bytes >> 20, NULL);
+    }
+    if (!rc && src.size % BLOCK)
+        rc = put_bytes(z, zeros, BLOCK - src.size % BLOCK, ZSTD_e_continue, err);
+    td_source_close(&src);
+    return rc;
+}
+
+static int64_t fixture_bytes(const char *dir)
+{
+    char path[TD_PATH_MAX];
+    int64_t sum = 0;
+    struct stat st;
+    int i;
+
+    for (i = 0; i < TD_FILE_COUNT; i++)
+        if (!td_fs_join(path, sizeof path, dir, td_file_names[i], NULL) && !stat(path, &st))
+            sum += st.st_size;
+    return sum;
+}
+
+int td_archive_pack(const char *dir, const char *out, struct td_error *err)
+{
+    static const char zeros[2 * BLOCK];
+    struct zio *z = calloc(1, sizeof *z);
+    char tmp[TD_PATH_MAX];
+    int i, rc = TD_OK;
+
+    if (!z || snprintf(tmp, sizeof tmp, "%s.tmp.%d", out, (int)getpid()) >= (int)sizeof tmp) {
+        free(z);
+        return td_fail(err, TD_ELIMIT, "%s: path too long", out);
+    }
+    z->name = tmp;
+    z->c = ZSTD_createCCtx();
+    z->fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (z->fd < 0 || !z->c) {
+        rc = td_fail(err, TD_EIO, "%s: cannot create: %s", tmp, strerror(errno));
+    } else {
+        ZSTD_CCtx_setParameter(z->c, ZSTD_c_checksumFlag, 1);
+        /* its content is compressed already */
+        ZSTD_CCtx_setParameter(z->c, ZSTD_c_compressionLevel, 1);
+        td_progress_start(&z->progress, "packing, MiB", fixture_bytes(dir) >> 20);
+        rc = put_file(z, dir, TD_MANIFEST_NAME, err);
+        for (i = 0; !rc && i < TD_FILE_COUNT; i++)
+            rc = put_file(z, dir, td_file_names[i], err);
+        td_progress_done(&z->progress);
+        if (!rc)
+            rc = put_bytes(z, zeros, sizeof zeros, ZSTD_e_end, err);
+        if (!rc && (fsync(z->fd) || rename(tmp, out)))
+            rc = td_fail(err, TD_EIO, "%s: cannot finish: %s", out, strerror(errno));
+        close(z->fd);
+        if (rc)
+            unlink(tmp);
+    }
+    ZSTD_freeCCtx(z->c);
+    free(z);
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Read exactly n bytes of the archive, or fail with TD_ETRUNCATED. */
+static int get_bytes(struct zio *z, void *data, size_t n, struct td_error *err)
+{
+    ZSTD_outBuffer out = {data, n, 0};
+
+    while (out.pos < n) {
+        size_t before = out.pos, r;
+
+        if (z->ib.pos == z->ib.size) {
+            ssize_t k;
+
+            do
+                k = read(z->fd, z->in, CHUNK);
+            while (k < 0 && errno == EINTR);
+            if (k < 0)
+                return td_fail(err, TD_EIO, "%s: cannot read: %s", z->name, strerror(errno));
+            z->ib = (ZSTD_inBuffer){z->in, (size_t)k, 0};
+            z->bytes += k;
+            td_progress_at(&z->progress, z->bytes >> 20, NULL);
+        }
+        r = ZSTD_decompressStream(z->d, &out, &z->ib);
+        if (ZSTD_isError(r))
+            return td_fail(err, TD_ECORRUPT, "%s: no zstd stream, or a damaged one: %s", z->name,
+                           ZSTD_getErrorName(r));
+        if (out.pos == before && !z->ib.size)
+            return td_fail(err, TD_ETRUNCATED, "%s: the archive ends too early", z->name);
+    }
+    return TD_OK;
+}
+
+static bool is_fixture_file(const char *name)
+{
+    int i;
+
+    for (i = 0; i < TD_FILE_COUNT; i++)
+        if (!strcmp(name, td_file_names[i]))
+            return true;
+    return !strcmp(name, TD_MANIFEST_NAME);
+}
+
+/* The number in a header field, or -1. */
+static int64_t get_number(const char *f, size_t n)
+{
+    int64_t v = 0;
+    size_t i = 0;
+
+    if ((unsigned char)f[0] == 0x80) {
+        for (i = n - 8; i < n; i++)
+            v = (int64_t)((uint64_t)v << 8 | (unsigned char)f[i]);
+        return v;
+    }
+    for (; i < n && f[i] >= '0' && f[i] <= '7'; i++)
+        v = v << 3 | (f[i] - '0');
+    return i && i < n && f[i] && f[i] != ' ' ? -1 : v;
+}
+
+/* 1 = a file of *size bytes follows, 0 = end of the archive. */
+static int read_tar_head(struct zio *z, char name[101], int64_t *size, struct td_error *err)
+{
+    char h[BLOCK];
+    unsigned sum = 0;
+    int i, rc = get_bytes(z, h, BLOCK, err);
+
+    if (rc)
+        return rc;
+    for (i = 0; i < BLOCK && !h[i]; i++)
+        ;
+    if (i == BLOCK)
+        return 0;
+    for (i = 0; i < BLOCK; i++)
+        sum += i >= 148 && i < 156 ? ' ' : (unsigned char)h[i];
+    if (memcmp(h + 257, "ustar", 5) || get_number(h + 148, 7) != (int64_t)sum)
+        return td_fail(err, TD_ECORRUPT, "%s: no ustar archive inside", z->name);
+    memcpy(name, h, 100);
+    name[100] = '\0';
+    if (h[345] || !is_fixture_file(name) || (h[156] != '0' && h[156]))
+        return td_fail(
+            err, TD_ECORRUPT,
+            "%s: holds \"%.100s\", which is no file of a fixture; only those are unpacked", z->name,
+            name);
+    *size = get_number(h + 124, 12);
+    return *size < 0 ? td_fail(err, TD_ECORRUPT, "%s: bad size of %s", z->name, name) : 1;
+}
+
+static int get_file(struct zio *z, const char *dir, const char *name, int64_t size,
+                    struct td_error *err)
+{
+    struct td_sink s;
+    int64_t left = size, pad = (BLOCK - size % BLOCK) % BLOCK;
+    int rc = td_sink_open(&s, dir, name, err); /* a name that comes twice fails here */
+
+    while (!rc && left) {
+        size_t n = left < (int64_t)CHUNK ? (size_t)left : CHUNK;
+
+        rc = get_bytes(z, z->out, n, err);
+        if (!rc)
+            rc = td_sink_write(&s, z->out, n, NULL, 0, err);
+        left -= (int64_t)n;
+    }
+    if (!rc && pad)
+        rc = get_bytes(z, z->out, (size_t)pad, err);
+    if (!rc)
+        rc = td_sink_sync(&s, err);
+    if (s.fd >= 0)
+        td_sink_close(&s);
+    return rc;
+}
+
+int td_archive_unpack(const char *file, const char *dir, int64_t max, struct td_error *err)
+{
+    struct zio *z = calloc(1, sizeof *z);
+    char name[101];
+    int64_t size = 0, total = 0;
+    struct stat st;
+    int rc, n = 0;
+
+    if (!z)
+        return td_fail(err, TD_ENOMEM, "out of memory");
+    z->name = file;
+    z->d = ZSTD_createDCtx();
+    z->fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (z->fd < 0 || !z->d)
+        rc = td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", file,
+                     strerror(errno));
+    else
+        rc = td_fs_mkdirs(dir, err);
+    td_progress_start(&z->progress, "unpacking, MiB",
+                      z->fd >= 0 && !fstat(z->fd, &st) ? st.st_size >> 20 : 0);
+    while (!rc && (rc = read_tar_head(z, name, &size, err)) == 1) {
+        if (size > max - total)
+            rc = td_fail(err, TD_ELIMIT,
+                         "%s: more than %lld bytes inside; {fixture} unpack --max-bytes N takes more", file,
+                         (long long)max);
+        else
+            rc = get_file(z, dir, name, size, err);
+        total += size;
+        n++;
+    }
+    if (!rc && n != TD_FILE_COUNT + 1)
+        rc = td_fail(err, TD_ETRUNCATED, "%s: holds %d of the %d files of a fixture", file, n,
+                     TD_FILE_COUNT + 1);
+    td_progress_done(&z->progress);
+    if (z->fd >= 0)
+        close(z->fd);
+    ZSTD_freeDCtx(z->d);
+    free(z);
+    return rc;
+}
