@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #define PATH_BYTES 4096
-#define MAX_OPS 512
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
@@ -173,19 +172,27 @@ int32_t td_ggml_type(const struct td_ggml_build *b, enum td_dtype dt)
     return -1;
 }
 
-/* ggml_op_name() reads a table without checking its end, beyond which other pointers of the library stand.
- * A result that does not point into a library is not followed. */
-int32_t td_ggml_op(const struct td_ggml_build *b, const char *op)
+/* Read the next name into b->op_names. ggml_op_name() reads a table without checking its end, beyond which
+ * other pointers of the library stand, so a result that does not point into a library is not followed. To
+ * find that out takes a look at all symbols of the library, so each name is read once. */
+static bool read_op_name(struct td_ggml_build *b)
 {
-    for (int32_t i = 0; i < MAX_OPS; i++) {
-        const char *name = b->op_name(i);
-        Dl_info where;
+    const char *name = b->n_op_names < TD_GGML_OPS && !b->all_op_names ? b->op_name(b->n_op_names) : NULL;
+    Dl_info where;
 
-        if (!name || !dladdr((void *)(uintptr_t)name, &where))
-            return -1;
-        if (!strcmp(name, op))
-            return i;
+    if (!name || !dladdr((void *)(uintptr_t)name, &where)) {
+        b->all_op_names = true;
+        return false;
     }
+    b->op_names[b->n_op_names++] = name;
+    return true;
+}
+
+int32_t td_ggml_op(struct td_ggml_build *b, const char *op)
+{
+    for (int32_t i = 0; i < b->n_op_names || read_op_name(b); i++)
+        if (!strcmp(b->op_names[i], op))
+            return i;
     return -1;
 }
 
@@ -196,7 +203,7 @@ static int differs(struct td_error *err, const char *what)
     return td_fail(err, TD_EUNSUPPORTED, "this build of ggml has another ABI than the one that is known here: %s", what);
 }
 
-static int check_fields(const struct td_ggml_build *b, struct td_ggml_context *ctx, struct td_error *err)
+static int check_fields(struct td_ggml_build *b, struct td_ggml_context *ctx, struct td_error *err)
 {
     struct td_ggml_tensor *t = b->new_tensor_4d(ctx, 1, 7, 5, 3, 2), *v, *s;
     char bytes[420];
@@ -223,7 +230,7 @@ static int check_fields(const struct td_ggml_build *b, struct td_ggml_context *c
 }
 
 /* Compute a small product in the same way as ops later: [1 2 3] x [1 1 1; 1 0 0] and [0 1 0]. */
-static int check_product(const struct td_ggml_build *b, struct td_ggml_context *ctx, struct td_error *err)
+static int check_product(struct td_ggml_build *b, struct td_ggml_context *ctx, struct td_error *err)
 {
     struct td_ggml_tensor *w = b->new_tensor_4d(ctx, 0, 3, 2, 1, 1), *a = b->new_tensor_4d(ctx, 0, 3, 2, 1, 1), *c;
     float wd[6] = {1, 1, 1, 1, 0, 0}, ad[6] = {1, 2, 3, 0, 1, 0}, cd[4] = {0};
@@ -248,7 +255,7 @@ static int check_product(const struct td_ggml_build *b, struct td_ggml_context *
     return TD_OK;
 }
 
-static int check_abi(const struct td_ggml_build *b, struct td_error *err)
+static int check_abi(struct td_ggml_build *b, struct td_error *err)
 {
     void *ctx;
     int rc;

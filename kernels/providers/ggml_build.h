@@ -8,9 +8,12 @@
 #include "model/dtype.h"
 
 #define TD_GGML_LIBRARIES 4
+#define TD_GGML_OPS 512 /* numbers of ops that are looked at */
 
 struct td_ggml_build {
     void *lib[TD_GGML_LIBRARIES]; int n_libs; /* handles; functions are looked for in all of them */
+    const char *op_names[TD_GGML_OPS]; int n_op_names; /* by number, as far as they were asked for */
+    bool all_op_names;                        /* there are no more */
     char words[256];                          /* "ggml 0.26.0 (commit abc): AVX2 FMA F16C" */
 #define TD_GGML_MEMBER(result, name, args) result (*name) args;
     TD_GGML_NEEDED(TD_GGML_MEMBER)
@@ -30,6 +33,6 @@ void td_ggml_close(struct td_ggml_build *b);
 /* The number that this build has for a type or an op (ggml's name, "RMS_NORM"). -1: it has none, or a
  * type of that name with another size. */
 int32_t td_ggml_type(const struct td_ggml_build *b, enum td_dtype dt);
-int32_t td_ggml_op(const struct td_ggml_build *b, const char *op);
+int32_t td_ggml_op(struct td_ggml_build *b, const char *op);
 
 #endif

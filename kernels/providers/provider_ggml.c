@@ -154,20 +154,21 @@ static const char *ggml_supports(void *state, const struct td_op_call *op)
 
 /* ---- a node ---------------------------------------------------------------------------------- */
 
+/* Make a tensor of t's type and sizes whose data are t's. The sizes are given to ggml, for a build with
+ * assertions checks that a row holds whole blocks. */
 static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_ggml_context *context, const struct td_tensor *t)
 {
-    struct td_ggml_tensor *x = s->build.new_tensor_4d(context, td_ggml_type(&s->build, t->dtype), 1, 1, 1, 1);
     int block = td_dtype_block(t->dtype), d;
+    int64_t ne[TD_GGML_DIMS];
+    struct td_ggml_tensor *x;
 
-    for (d = 0; d < TD_GGML_DIMS; d++) {
-        int from = t->ndim - 1 - d;
-
-        x->ne[d] = from < 0 ? 1 : t->shape[from] * (d ? 1 : block);
-        if (from >= 0)
-            x->nb[d] = (size_t)t->strides[from] * td_dtype_size(t->dtype);
-        else
-            x->nb[d] = d ? x->nb[d - 1] * (size_t)(d == 1 ? x->ne[0] / block : x->ne[d - 1]) : td_dtype_size(t->dtype);
-    }
+    for (d = 0; d < TD_GGML_DIMS; d++)
+        ne[d] = (d < t->ndim ? t->shape[t->ndim - 1 - d] : 1) * (d ? 1 : block);
+    x = s->build.new_tensor_4d(context, td_ggml_type(&s->build, t->dtype), ne[0], ne[1], ne[2], ne[3]);
+    for (d = 0; d < t->ndim; d++)
+        x->nb[d] = (size_t)t->strides[t->ndim - 1 - d] * td_dtype_size(t->dtype);
+    for (; d < TD_GGML_DIMS; d++)
+        x->nb[d] = d ? x->nb[d - 1] * (size_t)(d == 1 ? ne[0] / block : ne[d - 1]) : td_dtype_size(t->dtype);
     x->data = t->data;
     return x;
 }

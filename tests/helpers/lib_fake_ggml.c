@@ -1,6 +1,9 @@
 /* lib_fake_ggml.c - a small, slow ggml for tests of provider ggml (replay) without llama.cpp.
  * SPDX-License-Identifier: Apache-2.0
  *
+ * It checks what ggml 0.26 checks when it is built with assertions (no -DNDEBUG): assert() in ggml.c
+ * and GGML_ASSERT() in ggml-cpu, of the functions that it has, with ggml's words.
+ *
  * It computes MUL_MAT (weights F32, F16, Q8_0), RMS_NORM and SET_ROWS. TD_FAKE_GGML=<word> makes it
  * wrong:
  *   layout   report larger tensors: the layout does not fit
@@ -9,8 +12,11 @@
  *   norm     RMS_NORM off by 0.1 %
  *   nan      RMS_NORM gives NaN
  *   abort    RMS_NORM ends the process
+ *   plan     a failed assertion when any graph but a tiny one is planned, so before anything is computed
+ *   plan_norm  the same, of RMS_NORM only
  * lib_fake_llama.c is the ggml that the tap sees inside a server. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +37,17 @@ static int mode_is(const char *word)
 
     return env && !strcmp(env, word);
 }
+
+/* assert(), whatever NDEBUG says. */
+static void demand(int holds, const char *function, const char *condition)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "ggml.c: %s: Assertion `%s' failed.\n", function, condition);
+    abort();
+}
+
+#define DEMAND(condition) demand(condition, __func__, #condition)
 
 /* ---- types and ops --------------------------------------------------------------------------- */
 
@@ -68,6 +85,12 @@ const char *ggml_version(void) { return "fake"; }
 const char *ggml_commit(void) { return "none"; }
 void ggml_cpu_init(void) {}
 
+static size_t ggml_row_size(int32_t type, int64_t ne)
+{
+    DEMAND(ne % ggml_blck_size(type) == 0);
+    return ggml_type_size(type) * (size_t)(ne / ggml_blck_size(type));
+}
+
 /* ---- tensors and graphs ---------------------------------------------------------------------- */
 
 struct td_ggml_context *ggml_init(struct td_ggml_init p) { (void)p; return calloc(1, sizeof(struct context)); }
@@ -82,10 +105,11 @@ struct td_ggml_tensor *ggml_new_tensor_4d(struct td_ggml_context *ctx, int32_t t
     struct td_ggml_tensor *t = &x->t[x->n++];
     const int64_t ne[4] = {a, b, c, d};
 
+    DEMAND(x->n <= (int)(sizeof x->t / sizeof *x->t));
     t->type = type;
     memcpy(t->ne, ne, sizeof ne);
     t->nb[0] = ggml_type_size(type);
-    t->nb[1] = t->nb[0] * (size_t)(a / ggml_blck_size(type));
+    t->nb[1] = ggml_row_size(type, a);
     t->nb[2] = t->nb[1] * (size_t)b;
     t->nb[3] = t->nb[2] * (size_t)c;
     return t;
@@ -110,6 +134,7 @@ struct td_ggml_tensor *ggml_view_1d(struct td_ggml_context *ctx, struct td_ggml_
 {
     struct td_ggml_tensor *t = ggml_new_tensor_4d(ctx, a->type, n, 1, 1, 1);
 
+    DEMAND(ggml_row_size(a->type, n) + at <= ggml_nbytes(a));
     t->op = VIEW;
     t->src[0] = t->view_src = a;
     t->view_offs = at;
@@ -131,6 +156,8 @@ struct td_ggml_tensor *ggml_mul_mat(struct td_ggml_context *ctx, struct td_ggml_
 {
     struct td_ggml_tensor *t = ggml_new_tensor_4d(ctx, F32, w->ne[1], a->ne[1], a->ne[2], a->ne[3]);
 
+    DEMAND(w->ne[0] == a->ne[0] && a->ne[2] % w->ne[2] == 0 && a->ne[3] % w->ne[3] == 0);
+    DEMAND(w->nb[0] <= w->nb[1]);
     t->op = MUL_MAT;
     t->src[0] = w;
     t->src[1] = a;
@@ -143,8 +170,10 @@ void ggml_build_forward_expand(struct td_ggml_graph *graph, struct td_ggml_tenso
 union td_ggml_plan ggml_graph_plan(const struct td_ggml_graph *graph, int threads, void *pool)
 {
     union td_ggml_plan p = {.s = {.n_threads = threads, .threadpool = pool}};
+    const struct td_ggml_tensor *node = ((const struct context *)graph)->node;
 
-    (void)graph;
+    DEMAND(!mode_is("plan") || node->ne[0] <= 2);
+    DEMAND(!mode_is("plan_norm") || node->op != RMS_NORM);
     return p;
 }
 
@@ -198,6 +227,9 @@ static void mul_mat(const struct td_ggml_tensor *c)
 {
     const struct td_ggml_tensor *w = c->src[0], *a = c->src[1];
 
+    DEMAND(c->ne[0] == w->ne[1] && c->ne[1] == a->ne[1] && c->ne[2] == a->ne[2] && c->ne[3] == a->ne[3]);
+    DEMAND(w->nb[0] == ggml_type_size(w->type) && a->nb[0] == ggml_type_size(a->type));
+    DEMAND(c->nb[0] == sizeof(float) && c->nb[0] <= c->nb[1] && c->nb[1] <= c->nb[2] && c->nb[2] <= c->nb[3]);
     for (int64_t i3 = 0; i3 < c->ne[3]; i3++)
         for (int64_t i2 = 0; i2 < c->ne[2]; i2++)
             for (int64_t m = 0; m < c->ne[1]; m++)
@@ -213,6 +245,7 @@ static void rms_norm(const struct td_ggml_tensor *c)
     if (mode_is("abort"))
         abort();
     memcpy(&eps, c->op_params, sizeof eps);
+    DEMAND(!memcmp(c->ne, c->src[0]->ne, sizeof c->ne) && c->src[0]->nb[0] == sizeof(float) && eps >= 0);
     for (int64_t m = 0; m < c->ne[1]; m++) {
         const float *a = (float *)(void *)row(c->src[0], m, 0, 0);
         float *to = (float *)(void *)row(c, m, 0, 0), sum = 0;
@@ -229,6 +262,7 @@ static void set_rows(const struct td_ggml_tensor *c)
 {
     const int64_t *at = c->src[1]->data;
 
+    DEMAND(c->ne[0] == c->src[0]->ne[0] && c->src[0]->ne[1] == c->src[1]->ne[0] && c->src[0]->type == F32);
     for (int64_t m = 0; m < c->src[0]->ne[1]; m++)
         for (int64_t i = 0; i < c->ne[0]; i++)
             ((uint16_t *)(void *)row(c, at[m], 0, 0))[i] = td_f16_round(((float *)(void *)row(c->src[0], m, 0, 0))[i]);
@@ -238,7 +272,7 @@ int ggml_graph_compute(struct td_ggml_graph *graph, union td_ggml_plan *plan)
 {
     const struct td_ggml_tensor *c = ((struct context *)graph)->node;
 
-    (void)plan;
+    DEMAND(plan && plan->s.n_threads > 0 && (plan->s.work_size == 0 || plan->s.work_data));
     if (c->op == MUL_MAT)
         mul_mat(c);
     else if (c->op == RMS_NORM)
