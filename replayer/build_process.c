@@ -38,17 +38,23 @@ static void close_socket(struct td_build_process *r)
     r->arena_sent = false;
 }
 
+/* Receive a packet; what the process writes meanwhile is read too. */
+static int receive(struct td_build_process *r, struct td_proto_msg *m, int timeout_ms, struct td_error *err)
+{
+    int rc = td_child_output_wait(&r->output, r->sock, timeout_ms, err);
+
+    return rc ? rc : td_proto_recv(r->sock, m, NULL, 0, err);
+}
+
 static int spawn_child(struct td_build_process *r, struct td_error *err)
 {
     char fd_text[16], bin[TD_PATH_MAX], program[TD_PATH_MAX];
     char *argv[] = {program, "--child", fd_text, NULL},
          *with_script[] = {program, (char *)(uintptr_t)r->opt.script, "--child", fd_text, NULL};
-    int pair[2], keep[2] = {-1, -1}, rc;
+    int pair[2], keep[2] = {-1, -1}, rc, output = -1;
     struct td_proc_options po = {.argv = r->opt.script ? with_script : argv,
                                  .extra_env = r->opt.env,
                                  .stdin_fd = -1,
-                                 .stdout_fd = STDERR_FILENO,
-                                 .stderr_fd = -1,
                                  .keep_fds = keep,
                                  .own_group = true};
 
@@ -62,7 +68,12 @@ static int spawn_child(struct td_build_process *r, struct td_error *err)
         return td_fail(err, TD_EIO, "socketpair: %s", strerror(errno));
     keep[0] = pair[1];
     snprintf(fd_text, sizeof fd_text, "%d", pair[1]);
-    rc = td_proc_start(&r->proc, &po, err);
+    rc = td_child_output_open(&r->output, &output, err);
+    po.stdout_fd = po.stderr_fd = output;
+    if (!rc)
+        rc = td_proc_start(&r->proc, &po, err);
+    if (output >= 0)
+        close(output);
     close(pair[1]);
     if (rc) {
         close(pair[0]);
@@ -82,17 +93,19 @@ static void new_message(struct td_build_process *r, enum td_proto_type type, str
     m->seq = ++r->seq;
 }
 
-/* Collect a child that is gone or useless. text gets how it ended and, if the child could write that
- * down, where it faulted. */
-static void collect_child(struct td_build_process *r, char *text, size_t n)
+/* Collect a child that is gone or useless. text gets how it ended; if the child could write that
+ * down, where it faulted; and what it wrote last.
+ *   where : the stage it was in, in brackets; "": none */
+static void collect_child(struct td_build_process *r, const char *where, char *text, size_t n)
 {
-    const char *fault = r->arena ? ((struct td_proto_arena *)r->arena)->fault : "";
+    const char *fault = r->arena ? ((struct td_proto_arena *)r->arena)->fault : "", *said;
     char how[96];
 
     if (td_proc_wait(&r->proc, 2000, NULL))
         td_proc_end(&r->proc, 0);
     td_proc_describe(r->proc.status, how, sizeof how);
-    snprintf(text, n, "%s%s%.255s", how, fault[0] ? ": " : "", fault);
+    said = td_child_output_message(&r->output);
+    snprintf(text, n, "%s%s%.120s%s%s%.200s", how, fault[0] ? ": " : "", fault, where, said[0] ? ": " : "", said);
     close_socket(r);
 }
 
@@ -105,9 +118,10 @@ static int say_hello(struct td_build_process *r, struct td_error *err)
     new_message(r, TD_PROTO_HELLO, &m);
     snprintf(m.provider, sizeof m.provider, "%s", r->opt.provider);
     snprintf(m.text, sizeof m.text, "%s", r->opt.arg ? r->opt.arg : "");
+    td_child_output_forget(&r->output);
     rc = td_proto_send(r->sock, &m, -1, NULL);
     if (!rc)
-        rc = td_proto_recv(r->sock, &m, NULL, HELLO_TIMEOUT_MS, err);
+        rc = receive(r, &m, HELLO_TIMEOUT_MS, err);
     if (rc == TD_EPROTO)
         return rc;
     if (rc == TD_ETIMEOUT) {
@@ -117,7 +131,7 @@ static int say_hello(struct td_build_process *r, struct td_error *err)
                        HELLO_TIMEOUT_MS / 1000);
     }
     if (rc) {
-        collect_child(r, how, sizeof how);
+        collect_child(r, "", how, sizeof how);
         if (err)
             td_error_clear(err);
         return td_fail(err, TD_ECRASH, "%s: %s: the process that loads it ended (%s); a library built with a sanitizer needs "
@@ -140,6 +154,7 @@ int td_build_process_start(struct td_build_process *r, const struct td_build_pro
     memset(r, 0, sizeof *r);
     r->opt = *opt;
     r->sock = r->arena_fd = -1;
+    td_child_output_init(&r->output, opt->name);
     rc = spawn_child(r, err);
     if (!rc)
         rc = say_hello(r, err);
@@ -171,6 +186,8 @@ void td_build_process_stop(struct td_build_process *r)
             td_proc_end(&r->proc, 0);
     }
     close_socket(r);
+    if (r->output.name) /* zeroed: never opened */
+        td_child_output_close(&r->output);
     if (r->arena)
         munmap(r->arena, r->arena_size);
     if (r->arena_fd > 0)
@@ -272,11 +289,13 @@ static int call_child(struct td_build_process *r, struct td_proto_msg *m, enum t
     uint64_t seen = a->progress;
     int64_t waited_ms = 0;
     uint32_t seq = m->seq;
-    char where[64];
-    int rc = td_proto_send(r->sock, m, -1, NULL);
+    char where[64], brackets[72];
+    int rc;
 
+    td_child_output_forget(&r->output);
+    rc = td_proto_send(r->sock, m, -1, NULL);
     while (!rc) {
-        rc = td_proto_recv(r->sock, m, NULL, r->opt.deadline_ms, err);
+        rc = receive(r, m, r->opt.deadline_ms, err);
         if (rc == TD_ETIMEOUT && is_at_work(r, a, &seen, &waited_ms)) {
             rc = TD_OK;
             continue;
@@ -296,12 +315,10 @@ static int call_child(struct td_build_process *r, struct td_proto_msg *m, enum t
         close_socket(r);
         snprintf(text, n, "no answer for %.3g s %s", (double)waited_ms / 1000.0, where);
     } else {
-        char how[400];
-
         *status = TD_RUN_CRASHED;
         r->crashes++;
-        collect_child(r, how, sizeof how);
-        snprintf(text, n, "%s (%s)", how, where);
+        snprintf(brackets, sizeof brackets, " (%s)", where);
+        collect_child(r, brackets, text, n);
     }
     td_log(TD_LOG_INFO, "replay", "%s: %s", r->opt.name, text);
     return TD_ECRASH;
@@ -338,6 +355,7 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
     m.repeats = (uint32_t)repeats;
     m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
     rc = call_child(r, &m, &res->status, res->reason, sizeof res->reason, err);
+    res->reached = ((struct td_proto_arena *)r->arena)->reached;
     if (rc)
         return rc == TD_ECRASH ? TD_OK : rc;
     collect_spent_child(r, &m);

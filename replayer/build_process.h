@@ -4,6 +4,7 @@
 #define TD_REPLAYER_BUILD_PROCESS_H
 
 #include "common/proc.h"
+#include "replayer/child_output.h"
 #include "replayer/child_protocol.h"
 
 struct td_build_process_options {
@@ -21,6 +22,7 @@ struct td_build_process_options {
 struct td_build_process {
     struct td_build_process_options opt;
     struct td_proc proc;
+    struct td_child_output output;
     int sock, arena_fd;     /* -1: none */
     void *arena; uint64_t arena_size;
     bool arena_sent;        /* the running child has this arena */
@@ -36,7 +38,8 @@ const char *td_run_status_name(enum td_run_status s); /* "ok", "unsupported" ...
 
 struct td_run_result {
     enum td_run_status status;
-    char reason[480];       /* "" when ok */
+    char reason[480];       /* "" when ok; of a crash with what the process wrote last */
+    uint32_t reached;       /* enum td_proto_stage: the last stage that was begun */
     char rounding[16];      /* of the activations, as the build reports it; "": as the op has it */
     bool varies;            /* the kernel is known to give other bits each time */
     int repeats;            /* images that came back; may be > 0 when failed */

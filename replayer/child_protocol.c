@@ -95,6 +95,13 @@ int td_proto_recv(int sock, struct td_proto_msg *m, int *fd, int timeout_ms, str
     return TD_OK;
 }
 
+const char *td_proto_stage_name(uint32_t stage)
+{
+    static const char *const names[] = {"idle", "load", "prepare", "run", "fetch", "release"};
+
+    return stage < sizeof names / sizeof *names ? names[stage] : "?";
+}
+
 /* ---- arenas -------------------------------------------------------------------------------------------------------- */
 
 #define ALIGN_UP(x, a) (((x) + ((a) - 1)) & ~((uint64_t)(a) - 1))

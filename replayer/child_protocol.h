@@ -35,8 +35,8 @@
 #define TD_PROTO_MAGIC 0x4f525054u /* "TPRO" */
 /* 2: act_rounding in the arena, rounding in the reply to RUN; 3: symbol and layout in the arena,
  * TD_PROTO_LAST, TD_PROTO_VARIES; 4: launches in the arena; 5: the limits of common/desc/op_desc.h,
- * flags of launches */
-#define TD_PROTO_VERSION 5
+ * flags of launches; 6: reached in the arena */
+#define TD_PROTO_VERSION 6
 #define TD_PROTO_MAX_REPEATS 64
 #define TD_PROTO_ARENA_MAX ((uint64_t)1 << 36)
 
@@ -76,13 +76,17 @@ struct td_proto_tensor {
     uint64_t offset, size_bytes, align; /* offset in the arena */
 };
 
-/* What the child is doing, for the parent to read when it crashed or hangs. */
+/* What the child is doing, for the parent to read when it crashed or hangs. The op's kernel runs in
+ * RUN and not before it. */
 enum td_proto_stage { TD_STAGE_IDLE, TD_STAGE_LOAD, TD_STAGE_PREPARE, TD_STAGE_RUN, TD_STAGE_FETCH, TD_STAGE_RELEASE };
+/* "idle", "load", "prepare", "run", "fetch", "release"; "?" for any other number */
+const char *td_proto_stage_name(uint32_t stage);
 
 struct td_proto_arena {
     uint32_t magic, version;
     volatile uint32_t stage, repeat;
     volatile uint64_t progress;     /* goes up with every stage: a deadline holds for one stage */
+    volatile uint32_t reached, reserved; /* the last stage of the op that was begun; packing an op makes it IDLE */
     char fault[256];                /* written by the child's signal handler: where it faulted */
     char kind[TD_OP_MAX_KIND], act_rounding[TD_OP_MAX_ROUNDING];
     int64_t n_attrs, n_in;

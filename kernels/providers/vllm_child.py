@@ -22,7 +22,7 @@ import socket
 import sys
 import time
 
-MAGIC, VERSION = 0x4F525054, 5
+MAGIC, VERSION = 0x4F525054, 6
 MAX_REPEATS, ARENA_MAX = 64, 1 << 36
 HELLO, ARENA, RUN, PREPARE, TIME, RELEASE, RESTART, BYE = range(1, 9)
 OK, UNSUPPORTED, FAILED = range(3)
@@ -63,7 +63,7 @@ class ArenaLaunch(ctypes.Structure):
 
 class ArenaHead(ctypes.Structure):
     _fields_ = [("magic", u32), ("version", u32), ("stage", u32), ("repeat", u32), ("progress", u64),
-                ("fault", text(256)), ("kind", text(32)), ("act_rounding", text(16)), ("n_attrs", i64), ("n_in", i64),
+                ("reached", u32), ("reserved", u32), ("fault", text(256)), ("kind", text(32)), ("act_rounding", text(16)), ("n_attrs", i64), ("n_in", i64),
                 ("attrs", ArenaAttr * MAX_ATTRS), ("inputs", ArenaTensor * MAX_TENSORS), ("out", ArenaTensor),
                 ("symbol", text(512)), ("layout", text(32)), ("n_launches", i64),
                 ("launches", ArenaLaunch * MAX_LAUNCHES)]
@@ -206,6 +206,7 @@ class Worker:
 
     def stage(self, stage, repeat=0):
         self.head.repeat, self.head.stage = repeat, stage
+        self.head.reached = max(self.head.reached, stage)
         self.head.progress += 1
 
     def load(self, images, guard):

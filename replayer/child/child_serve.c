@@ -49,6 +49,8 @@ static void enter_stage(struct child *c, enum td_proto_stage s, uint32_t repeat)
 {
     c->arena->repeat = repeat;
     c->arena->stage = s;
+    if (s > c->arena->reached)
+        c->arena->reached = s;
     c->arena->progress++;
 }
 

@@ -4,6 +4,7 @@
  *
  * TD_MISBEHAVE=<word>; any other word: right
  *   null, abort, exit, hang   end or stop the process
+ *   assert                    write a failed assertion and more lines to stderr, then abort
  *   overread                  read behind qweight
  *   overwrite                 write behind c
  *   scribble                  write into a
@@ -15,6 +16,7 @@
  *   refuse                    return TD_KERNEL_EUNSUPPORTED
  * "+m" at the end of a word, as in "null+m": wrong only for m > 1. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,6 +49,10 @@ static void before(const struct td_gptq_gemm_args *x, const char *how)
         *(volatile int *)(uintptr_t)sink = 1;
     if (!strcmp(how, "abort"))
         abort();
+    if (!strcmp(how, "assert")) {
+        fprintf(stderr, "loading\nmisbehave.c:1: Assertion `m == 0' failed.\nbacktrace: none\n");
+        abort();
+    }
     if (!strcmp(how, "exit"))
         _exit(3);
     while (!strcmp(how, "hang"))

@@ -32,7 +32,7 @@ static void arenas(void)
     LAUNCH(rows); LAUNCH(grid); LAUNCH(block); LAUNCH(shared_bytes); LAUNCH(flags); LAUNCH(symbol);
     printf("launch %zu\n", sizeof(struct td_op_launch));
     FIELD(arena, magic); FIELD(arena, version); FIELD(arena, stage); FIELD(arena, repeat); FIELD(arena, progress);
-    FIELD(arena, fault); FIELD(arena, kind); FIELD(arena, act_rounding); FIELD(arena, n_attrs); FIELD(arena, n_in);
+    FIELD(arena, reached); FIELD(arena, reserved); FIELD(arena, fault); FIELD(arena, kind); FIELD(arena, act_rounding); FIELD(arena, n_attrs); FIELD(arena, n_in);
     FIELD(arena, attrs); FIELD(arena, in); FIELD(arena, out); FIELD(arena, symbol); FIELD(arena, layout);
     FIELD(arena, n_launches); FIELD(arena, launches);
     END(arena);
