@@ -1,8 +1,8 @@
 /* build_detect.c - find out which provider can run the build at a path.
  * SPDX-License-Identifier: Apache-2.0
  *
- * No library is loaded here: detection searches the file's bytes for the names of symbols. Whether the
- * library really exports such a symbol shows when the child opens it. */
+ * Nothing is loaded or executed here: detection looks at what kind of file it is and searches its bytes
+ * for the names of symbols. Whether a library really exports such a symbol shows when the child opens it. */
 #include "replayer/build_detect.h"
 
 #include <dirent.h>
@@ -16,6 +16,7 @@
 
 #include "common/hash.h"
 #include "kernels/providers/providers.h"
+#include "replayer/build_file.h"
 
 #define MAX_BUILD_BYTES ((size_t)8 << 30)
 #define SCRIPT_LEVELS 6
@@ -58,25 +59,17 @@ static const char *gpu_code_provider(const struct bytes *b)
     return NULL;
 }
 
-/* The provider of a library, by the names of symbols in it. gpu: a library with GPU code counts too.
- * NULL: nothing that a provider can run. */
-static const char *library_provider(const char *path, bool gpu)
+/* The provider of a library, by the names of symbols in it. NULL: nothing that a provider can run. */
+static const char *library_provider(const struct bytes *b)
 {
     static const struct { const char *provider, *symbol; size_t n; } marks[] = {
         {"lib", "\0td_gptq_gemm", sizeof "\0td_gptq_gemm"}, {"ggml", "\0ggml_mul_mat", sizeof "\0ggml_mul_mat"},
         {"simt", "\0td_simt_launch", sizeof "\0td_simt_launch"}};
-    const char *found = NULL;
-    struct bytes b;
 
-    if (!map_build_file(path, &b))
-        return NULL;
-    for (size_t i = 0; i < sizeof marks / sizeof *marks && !found; i++)
-        if (memmem(b.data, b.n, marks[i].symbol, marks[i].n))
-            found = marks[i].provider;
-    if (!found && gpu)
-        found = gpu_code_provider(&b);
-    munmap((void *)b.data, b.n);
-    return found;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (memmem(b->data, b->n, marks[i].symbol, marks[i].n))
+            return marks[i].provider;
+    return NULL;
 }
 
 static int is_library(const struct dirent *e)
@@ -91,46 +84,149 @@ static bool exists_in(const char *dir, const char *name)
     return !td_fs_join(path, sizeof path, dir, name, NULL) && td_fs_exists(path);
 }
 
+/* The provider of a library for this machine in a folder; NULL: it is none, or holds no known kernel. */
+static const char *provider_of_library(const char *path)
+{
+    const char *found = NULL;
+    struct bytes b;
+
+    if (!map_build_file(path, &b))
+        return NULL;
+    if (td_build_file_kind(b.data, b.n) == TD_FILE_LIBRARY)
+        found = library_provider(&b);
+    munmap((void *)b.data, b.n);
+    return found;
+}
+
 /* Fill *out with the folder's first library that holds a known kernel. ggml consists of several
- * libraries, so its provider opens the folder itself. */
-static int detect_folder(const char *dir, struct td_build *out, struct td_error *err)
+ * libraries, so its provider opens the folder itself. False: no build lies in this folder. */
+static bool find_in_folder(const char *dir, struct td_build *out)
 {
     struct dirent **names = NULL;
-    int n = 0, i;
+    int n, i;
 
-    if (exists_in(dir, "libggml-base.so") || exists_in(dir, "libggml-base.so.0"))
+    if (exists_in(dir, "libggml-base.so") || exists_in(dir, "libggml-base.so.0")) {
         out->provider = "ggml";
-    else if (exists_in(dir, "bin/python")) {
-        out->provider = "vllm";
-        return td_fs_join(out->arg, sizeof out->arg, dir, "bin/python", err);
-    } else {
-        n = scandir(dir, &names, is_library, alphasort);
+        return snprintf(out->arg, sizeof out->arg, "%s", dir) < (int)sizeof out->arg;
     }
+    if (exists_in(dir, "bin/python")) {
+        out->provider = "vllm";
+        return !td_fs_join(out->arg, sizeof out->arg, dir, "bin/python", NULL);
+    }
+    n = scandir(dir, &names, is_library, alphasort);
     for (i = 0; i < n; i++) {
         if (!out->provider && !td_fs_join(out->arg, sizeof out->arg, dir, names[i]->d_name, NULL))
-            out->provider = library_provider(out->arg, false);
+            out->provider = provider_of_library(out->arg);
         free(names[i]);
     }
     free(names);
+    return out->provider != NULL;
+}
+
+/* The folder below dir, or the file in it, that holds a build: people name the folder in which they
+ * built. "": none was found. */
+static const char *find_nearby(const char *dir, char *out, size_t n)
+{
+    static const char *const places[] = {"bin", "lib", "lib64", "build/bin", "build/lib", "build"};
+    struct td_build found;
+
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        memset(&found, 0, sizeof found);
+        if (!td_fs_join(out, n, dir, places[i], NULL) && td_fs_is_dir(out) && find_in_folder(out, &found))
+            return out;
+    }
+    if (exists_in(dir, "python") && exists_in(dir, "activate") && !td_fs_join(out, n, dir, "python", NULL))
+        return out; /* the bin/ of a venv */
+    *out = '\0';
+    return out;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int refuse(const char *path, const char *what, struct td_error *err)
+{
+    return td_fail(err, TD_EUNSUPPORTED, "%.300s: %s; " TD_BUILD_WANTED, path, what);
+}
+
+/* Find the provider of a file, or refuse it. `provider`: the user's choice, or NULL. */
+static int detect_bytes(const char *path, const struct bytes *b, const char *provider, struct td_build *out,
+                        struct td_error *err)
+{
+    const enum td_build_file kind = td_build_file_kind(b->data, b->n);
+    const char *gpu = gpu_code_provider(b);
+
+    if (provider && (!strcmp(provider, "cuda") || !strcmp(provider, "hip")))
+        return TD_OK; /* their reader of GPU code says what it finds; nothing of the file runs on this machine */
+    if (kind == TD_FILE_LIBRARY)
+        out->provider = provider ? provider : library_provider(b);
+    if (!out->provider && !provider)
+        out->provider = gpu;
     if (out->provider)
         return TD_OK;
+    if (kind == TD_FILE_LIBRARY)
+        return refuse(path, "a library that holds neither td_gptq_gemm nor ggml_mul_mat nor td_simt_launch, and no GPU code", err);
+    return refuse(path, td_build_file_words(kind), err);
+}
+
+/* What a file is must be known before a byte of it is executed: loading a library runs its constructors,
+ * and a Python is started with a script of ours. */
+static int detect_file(const char *path, const char *provider, struct td_build *out, struct td_error *err)
+{
+    bool runs = access(path, X_OK) == 0, python = td_build_file_is_python(path);
+    struct bytes b = {NULL, 0};
+    int rc;
+
+    if (provider ? !strcmp(provider, "vllm") : python && runs) {
+        if (!runs)
+            return refuse(path, "cannot be executed, so it is no Python", err);
+        out->provider = "vllm";
+        return TD_OK;
+    }
+    rc = td_fs_map(path, &b.data, &b.n, err);
+    if (rc)
+        return rc;
+    if (b.n > MAX_BUILD_BYTES)
+        rc = td_fail(err, TD_ELIMIT, "%s: more than %zu GiB, which no build has", path, MAX_BUILD_BYTES >> 30);
+    else
+        rc = detect_bytes(path, &b, provider, out, err);
+    if (b.n)
+        munmap((void *)b.data, b.n);
+    return rc;
+}
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+/* Refuse a folder of ggml whose libraries this machine cannot load. */
+static int check_ggml_base(const char *dir, struct td_error *err)
+{
+    char path[TD_PATH_MAX];
+    enum td_build_file kind;
+    struct bytes b = {NULL, 0};
+    int rc = td_fs_join(path, sizeof path, dir, exists_in(dir, "libggml-base.so") ? "libggml-base.so" : "libggml-base.so.0", err);
+
+    if (!rc)
+        rc = td_fs_map(path, &b.data, &b.n, err);
+    if (rc)
+        return rc;
+    kind = td_build_file_kind(b.data, b.n);
+    if (b.n)
+        munmap((void *)b.data, b.n);
+    return kind == TD_FILE_LIBRARY ? TD_OK : refuse(path, td_build_file_words(kind), err);
+}
+
+static int detect_folder(const char *dir, struct td_build *out, struct td_error *err)
+{
+    char near[TD_PATH_MAX];
+
+    if (find_in_folder(dir, out))
+        return strcmp(out->provider, "ggml") || !td_fs_is_dir(out->arg) ? TD_OK : check_ggml_base(dir, err);
+    find_nearby(dir, near, sizeof near);
+    if (near[0])
+        return td_fail(err, TD_ENOTFOUND, "%s: no build lies in this folder itself; there is one in %s: give that", dir, near);
     return td_fail(err, TD_ENOTFOUND, "%s: no build in this folder: no library that exports td_gptq_gemm or holds ggml, "
                    "no bin/python (of a library with GPU code give the file, not its folder); "
                    "--provider NAME says what it is",
                    dir);
-}
-
-static void detect_file(const char *path, struct td_build *out)
-{
-    const char *slash = strrchr(path, '/'), *found = library_provider(path, true);
-    bool for_gpu = found && (!strcmp(found, "cuda") || !strcmp(found, "hip"));
-
-    if (!strstr(slash ? slash : path, ".so") && access(path, X_OK) == 0 && !for_gpu)
-        out->provider = "vllm";
-    else
-        out->provider = found;
-    if (!out->provider)
-        out->provider = "lib";
 }
 
 /* Find vllm_child.py in the nearest kernels/ above this program. In an installation and in the source
@@ -192,8 +288,8 @@ int td_build_detect(const char *path, const char *provider, struct td_build *out
         return td_fail(err, TD_EINVAL, "%s: neither a regular file nor a folder", path);
     if (path && td_fs_is_dir(path) && !(provider && strcmp(provider, "vllm")))
         rc = detect_folder(path, out, err);
-    else if (path && !provider)
-        detect_file(path, out);
+    else if (path && !td_fs_is_dir(path))
+        rc = detect_file(path, provider, out, err);
     if (rc)
         return rc;
     if (provider && !path)

@@ -19,11 +19,14 @@ struct td_build {
  *   a library that exports td_simt_launch: our GPU kernels for the emulator         -> simt
  *   a fat binary, a cubin, or a library with .nv_fatbin that is none of the above   -> cuda
  *   a bundle of AMD code, a code object, or a library with .hip_fatbin, likewise   -> hip
- *   a program without ".so" in its name, or a folder with bin/python (a venv)       -> vllm, run by this Python
- *   any other file                                                                 -> lib, which reports what is wrong
+ *   an executable file named python* or pypy*, or a folder with bin/python (a venv) -> vllm, run by this Python
+ * Any other file is refused with a sentence that names what it is, and nothing of it is executed.
  *   path     : NULL: our own kernels, by `provider` or else cpu; "NAME:ARGUMENT" ("simt:seed=3") passes an argument
- *   provider : the user's choice, which outranks what is found; NULL: none
- * TD_ENOTFOUND (a folder without a build), TD_EINVAL (neither a file nor a folder), TD_ELIMIT (a path too long). */
+ *   provider : the user's choice, which outranks what is found; NULL: none. A file must still be of the kind
+ *              that this provider loads.
+ * TD_ENOTFOUND (no such file, a folder without a build: it names the folder below that holds one),
+ * TD_EUNSUPPORTED (a file that is no build), TD_EINVAL (neither a file nor a folder), TD_ELIMIT (a path too
+ * long). */
 int td_build_detect(const char *path, const char *provider, struct td_build *out,
                     struct td_error *err);
 

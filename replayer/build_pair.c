@@ -23,20 +23,31 @@ static void name_build(char *out, size_t n, const char *words, const char *provi
         used += (size_t)snprintf(out + used, n - used, "%s%s", i ? " " : ", with ", env->item[i]);
 }
 
+/* Our own kernels as --provider (cpu, ref, simt) concern the candidate alone; any other provider names
+ * what both builds are. */
+static const char *provider_of(const struct td_replay_options *o, const char *path)
+{
+    return o->provider && !o->build && path ? NULL : o->provider;
+}
+
+int td_build_pair_detect(const struct td_replay_options *o, struct td_build found[2], struct td_error *err)
+{
+    int rc = td_build_detect(o->build, provider_of(o, o->build), &found[0], err);
+
+    if (rc || !o->baseline_build)
+        return rc;
+    return td_build_detect(o->baseline_build, provider_of(o, o->baseline_build), &found[1], err);
+}
+
 /* Start one build's process. r borrows from *found, which must outlive it. */
-static int start_build(const struct td_replay_options *o, const char *name, const char *path, const struct td_arg_list *env,
-                       struct td_build *found, struct td_build_process *r, struct td_error *err)
+static int start_build(const struct td_replay_options *o, const char *name, const struct td_arg_list *env,
+                       const struct td_build *found, struct td_build_process *r, struct td_error *err)
 {
     struct td_build_process_options ro = {.name = name,
                                           .env = env_or_null(env),
                                           .deadline_ms = (int)(o->deadline_s * 1000),
                                           .guard = o->guard};
-    bool ours = o->provider && !o->build; /* --provider cpu, ref or simt concerns the candidate
-                                             alone; any other names what both builds are */
-    int rc = td_build_detect(path, ours && path ? NULL : o->provider, found, err);
 
-    if (rc)
-        return rc;
     ro.provider = found->provider;
     ro.arg = found->arg[0] ? found->arg : NULL;
     ro.prepare_ms = strcmp(found->provider, "cuda") ? 0 : COMPILE_MS;
@@ -54,13 +65,15 @@ int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *
 
     memset(b, 0, sizeof *b);
     b->candidate.sock = b->baseline.sock = b->candidate.arena_fd = b->baseline.arena_fd = -1;
-    rc = start_build(o, "candidate", o->build, &o->build_env, &b->found[0], &b->candidate, err);
+    rc = td_build_pair_detect(o, b->found, err);
+    if (!rc)
+        rc = start_build(o, "candidate", &o->build_env, &b->found[0], &b->candidate, err);
     if (rc)
         return rc;
     name_build(b->words[0], sizeof b->words[0], b->candidate.build, b->found[0].provider, &o->build_env);
     if (!o->baseline_build)
         return TD_OK;
-    rc = start_build(o, "baseline", o->baseline_build, &o->baseline_env, &b->found[1], &b->baseline, err);
+    rc = start_build(o, "baseline", &o->baseline_env, &b->found[1], &b->baseline, err);
     if (rc)
         return rc;
     name_build(b->words[1], sizeof b->words[1], b->baseline.build, b->found[1].provider, &o->baseline_env);

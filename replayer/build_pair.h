@@ -13,6 +13,10 @@ struct td_build_pair {
     char words[2][256];          /* candidate, baseline: how reports name them */
 };
 
+/* Find out what the builds are. Nothing of them is executed.
+ *   found : [2], candidate and baseline; the latter only with --baseline-build */
+int td_build_pair_detect(const struct td_replay_options *o, struct td_build found[2], struct td_error *err);
+
 /* Find out what the builds are and start a process for each. Errors are those of td_build_detect() and
  * td_build_process_start(). Call td_build_pair_close() also after a failure. */
 int td_build_pair_open(const struct td_replay_options *o, struct td_build_pair *b,

@@ -14,7 +14,8 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "format/manifest.h"
-#include "replayer/build_detect.h"
+#include "replayer/build_pair.h"
+#include "replayer/op_filter.h"
 
 #define MAX_PATHS 65 /* one more than a writer takes, so that it refuses what is too much */
 
@@ -328,6 +329,18 @@ static int replay_into_output(struct replay *s, struct td_error *err)
     return rc;
 }
 
+/* Refuse what cannot be replayed before a server is asked or anything of a build is executed. */
+static int check_ops_and_builds(const struct replay *s, struct td_error *err)
+{
+    struct td_build *found = calloc(2, sizeof *found);
+    int rc = found ? td_op_filter_check(s->fx, &s->opt->only, err) : td_fail(err, TD_ENOMEM, "out of memory");
+
+    if (!rc && (rc = td_build_pair_detect(s->opt, found, err)) == TD_EINVAL)
+        rc = err->code = TD_EUNSUPPORTED; /* not a usage error: this build cannot be used */
+    free(found);
+    return rc;
+}
+
 static int open_source(struct replay *s, const char *dir, struct td_error *err)
 {
     int rc = td_fixture_open(dir, &s->fx, err);
@@ -351,6 +364,8 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
     rc = open_source(&s, dir, err);
     if (!rc && output && td_fs_exists(output))
         rc = td_fail(err, TD_EEXIST, "%s: exists already; replay never writes over a fixture", output);
+    if (!rc && wants_ops(&s))
+        rc = check_ops_and_builds(&s, err);
     if (!rc && wants_requests(&s))
         rc = reach_server(&s, err);
     res->did_ops = !rc && wants_ops(&s);

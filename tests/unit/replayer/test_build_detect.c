@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,9 @@ static char dir[64];
 
 static const char *put(const char *name, const char *bytes, size_t n, mode_t mode)
 {
-    static char path[8][128];
+    static char path[32][128];
     static int turn;
-    char *p = path[turn++ & 7];
+    char *p = path[turn++ & 31];
     struct td_error err = {0};
 
     snprintf(p, sizeof path[0], "%s/%s", dir, name);
@@ -52,9 +53,38 @@ static void expect(const char *path, const char *provider, const char *found, co
     assert_int_equal(b.script[0] != '\0', !strcmp(found, "vllm"));
 }
 
-#define GGML "ELF\0abc\0ggml_mul_mat\0x"
-#define TDK "ELF\0td_gptq_gemm\0x"
-#define SIMT "ELF\0td_gptq_gemm_4bit_f32\0td_simt_launch\0x"
+/* The header of an ELF file of 64 bits, little-endian, and text behind it. Returns its size. */
+static size_t elf(char *out, uint16_t type, uint16_t machine, const char *text, size_t n)
+{
+    Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT}, .e_type = type, .e_machine = machine};
+
+    memcpy(out, &h, sizeof h);
+    memcpy(out + sizeof h, text, n);
+    return sizeof h + n;
+}
+
+static uint16_t this_machine(void)
+{
+    Elf64_Ehdr h;
+    FILE *f = fopen("/proc/self/exe", "rb");
+
+    assert_non_null(f);
+    assert_int_equal(fread(&h, sizeof h, 1, f), 1);
+    fclose(f);
+    return h.e_machine;
+}
+
+/* A library of this machine with these names in it. */
+static const char *put_library(const char *name, const char *text, size_t n)
+{
+    char bytes[400];
+
+    return put(name, bytes, elf(bytes, ET_DYN, this_machine(), text, n), 0755);
+}
+
+#define GGML "\0abc\0ggml_mul_mat\0x"
+#define TDK "\0td_gptq_gemm\0x"
+#define SIMT "\0td_gptq_gemm_4bit_f32\0td_simt_launch\0x"
 
 /* nvcc and hipcc made them (tests/unit/data/gpu/make.py, gptq_like.cu) */
 static void test_gpu_code(void **state)
@@ -70,21 +100,58 @@ static void test_gpu_code(void **state)
         expect(amd[i], NULL, "hip", amd[i]);
 }
 
+static void refused(const char *path, const char *provider, int code, const char *words)
+{
+    struct td_build b;
+    struct td_error err = {0};
+    int rc = td_build_detect(path, provider, &b, &err);
+
+    if (rc != code || !strstr(err.msg, words))
+        fail_msg("%s: %d, \"%s\"; expected %d, \"%s\"", path, rc, err.msg, code, words);
+}
+
 static void test_files(void **state)
 {
-    const char *ggml = put("a.so", GGML, sizeof GGML, 0755), *tdk = put("b.so", TDK, sizeof TDK, 0755);
-    const char *near = put("c.so", "ELF\0my_td_gptq_gemm_2\0", 22, 0644), *python = put("python", "ELF", 3, 0755);
+    const char *ggml = put_library("a.so", GGML, sizeof GGML), *tdk = put_library("b.so", TDK, sizeof TDK);
+    const char *no_name = put_library("a_module", TDK, sizeof TDK), *python = put("python", "ELF", 3, 0755);
 
     (void)state;
     expect(ggml, NULL, "ggml", ggml);
     expect(tdk, NULL, "lib", tdk);
-    expect(near, NULL, "lib", near); /* a part of a longer name is none; lib says what is missing */
-    expect(put("d.simt.so", SIMT, sizeof SIMT, 0755), NULL, "simt", put("d.simt.so", SIMT, sizeof SIMT, 0755));
+    expect(no_name, NULL, "lib", no_name); /* whatever it is called, and though it can be executed */
+    expect(put_library("d.simt.so", SIMT, sizeof SIMT), NULL, "simt", put_library("d.simt.so", SIMT, sizeof SIMT));
     expect(python, NULL, "vllm", python);
-    expect("nowhere.so", NULL, "lib", "nowhere.so");
+    expect(put("python3.11", "#!/bin/sh\n", 10, 0755), NULL, "vllm", put("python3.11", "#!/bin/sh\n", 10, 0755));
+    expect(put("wrapper", "#!/bin/sh\n", 10, 0755), "vllm", "vllm", put("wrapper", "#!/bin/sh\n", 10, 0755));
     expect(ggml, "lib", "lib", ggml);
     expect(NULL, NULL, "cpu", "");
     expect(NULL, "ref", "ref", "");
+}
+
+static void test_files_that_are_no_build(void **state)
+{
+    char bytes[400];
+    const char *none = put_library("c.so", "\0my_td_gptq_gemm_2\0", 19); /* a part of a longer name is none */
+    uint16_t other = this_machine() == EM_AARCH64 ? EM_X86_64 : EM_AARCH64;
+
+    (void)state;
+    refused(none, NULL, TD_EUNSUPPORTED, "a library that holds neither td_gptq_gemm nor");
+    refused("nowhere.so", NULL, TD_ENOTFOUND, "cannot open");
+    refused(put("text.so", "#include <stdio.h>\n", 19, 0644), NULL, TD_EUNSUPPORTED, "a text file; --build takes a library");
+    refused(put("text.so", "#include <stdio.h>\n", 19, 0644), "lib", TD_EUNSUPPORTED, "a text file");
+    refused(put("empty.so", "", 0, 0644), NULL, TD_EUNSUPPORTED, "an empty file");
+    refused(put("server", "#!/bin/sh\n", 10, 0755), NULL, TD_EUNSUPPORTED, "a script, not a library");
+    refused(put("data.so", "\1\2\3", 3, 0644), NULL, TD_EUNSUPPORTED, "neither a library nor GPU code");
+    refused(put("libx.a", "!<arch>\nx", 9, 0644), NULL, TD_EUNSUPPORTED, "a static library");
+    refused(put("a.whl", "PK\3\4x", 5, 0644), NULL, TD_EUNSUPPORTED, "a zip archive");
+    refused(put("short.so", "\177ELF", 4, 0644), NULL, TD_EUNSUPPORTED, "neither a library");
+    refused(put("p", bytes, elf(bytes, ET_EXEC, this_machine(), TDK, sizeof TDK), 0755), NULL, TD_EUNSUPPORTED, "a program, not a library");
+    refused("/bin/sh", NULL, TD_EUNSUPPORTED, "a program, not a library"); /* linked as PIE */
+    refused("/bin/sh", "lib", TD_EUNSUPPORTED, "a program, not a library");
+    refused(put("o.o", bytes, elf(bytes, ET_REL, this_machine(), TDK, sizeof TDK), 0644), NULL, TD_EUNSUPPORTED, "an object file");
+    refused(put("far.so", bytes, elf(bytes, ET_DYN, other, TDK, sizeof TDK), 0755), NULL, TD_EUNSUPPORTED, "for another kind of machine");
+    refused(put("far.so", bytes, elf(bytes, ET_DYN, other, TDK, sizeof TDK), 0755), "lib", TD_EUNSUPPORTED, "for another kind of machine");
+    refused(put("notes", "words", 5, 0644), "vllm", TD_EUNSUPPORTED, "cannot be executed, so it is no Python");
 }
 
 static void test_our_own_with_an_argument(void **state)
@@ -114,10 +181,10 @@ static void test_folders(void **state)
     char arg[160];
 
     (void)state;
-    put("base/libggml-base.so", "x", 1, 0755);
+    put_library("base/libggml-base.so", "x", 1);
     expect(base, NULL, "ggml", base);
     put("one/a_helper.so", "nothing", 7, 0755);
-    put("one/module.abi3.so", GGML, sizeof GGML, 0755);
+    put_library("one/module.abi3.so", GGML, sizeof GGML);
     snprintf(arg, sizeof arg, "%s/module.abi3.so", one);
     expect(one, NULL, "ggml", arg);
     folder("venv/bin");
@@ -127,6 +194,25 @@ static void test_folders(void **state)
     expect(one, "ggml", "ggml", one); /* named: the provider finds its way */
     assert_int_equal(td_build_detect(empty, NULL, &b, &err), TD_ENOTFOUND);
     assert_non_null(strstr(err.msg, "--provider"));
+}
+
+static void test_a_folder_below_is_suggested(void **state)
+{
+    const char *tree = folder("tree");
+
+    (void)state;
+    folder("tree/build/bin");
+    folder("tree/lib"); /* holds nothing */
+    put_library("tree/build/bin/libggml-base.so", "x", 1);
+    refused(tree, NULL, TD_ENOTFOUND, "tree/build/bin: give that");
+    put_library("tree/lib/libtdkernels.so", TDK, sizeof TDK);
+    refused(tree, NULL, TD_ENOTFOUND, "tree/lib: give that");
+    refused(folder("venv/bin"), NULL, TD_ENOTFOUND, "no build in this folder"); /* no venv yet */
+    put("venv/bin/activate", "x", 1, 0644);
+    refused(folder("venv/bin"), NULL, TD_ENOTFOUND, "venv/bin/python: give that");
+    folder("other");
+    put("other/libggml-base.so", "text", 4, 0755);
+    refused(folder("other"), NULL, TD_EUNSUPPORTED, "libggml-base.so: a text file");
 }
 
 static void test_the_hash_of_a_folder_is_that_of_its_libraries(void **state)
@@ -166,7 +252,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files), cmocka_unit_test(test_gpu_code),
         cmocka_unit_test(test_our_own_with_an_argument),
-        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_files_that_are_no_build), cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_a_folder_below_is_suggested),
         cmocka_unit_test(test_the_hash_of_a_folder_is_that_of_its_libraries),
     };
 
