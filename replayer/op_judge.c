@@ -87,7 +87,8 @@ struct work { int first, n; };   /* items that share a reference; n 0: one item 
 struct batch {
     struct td_op_item *items;
     struct work *works; int n_works;
-    atomic_int next;
+    atomic_int next, done;         /* work that is taken next; items judged */
+    td_op_judged_fn *tell; void *ctx;
 };
 
 static bool needs_reference(const struct td_op_item *it)
@@ -191,16 +192,27 @@ static void compare_work(struct td_op_item *it)
         td_op_item_fail(it, TD_OP_BROKEN, err.msg);
 }
 
+/* Take works until none is left. tell: may this thread report how far all of them are? */
+static void judge_works(struct batch *b, bool tell)
+{
+    int w, done;
+
+    while ((w = atomic_fetch_add(&b->next, 1)) < b->n_works) {
+        const struct work *work = &b->works[w];
+
+        if (work->n)
+            judge_work(b->items, work);
+        else
+            compare_work(&b->items[work->first]);
+        done = atomic_fetch_add(&b->done, work->n ? work->n : 1) + (work->n ? work->n : 1);
+        if (tell)
+            b->tell(b->ctx, done);
+    }
+}
+
 static void *judge_thread(void *arg)
 {
-    struct batch *b = arg;
-    int w;
-
-    while ((w = atomic_fetch_add(&b->next, 1)) < b->n_works)
-        if (b->works[w].n)
-            judge_work(b->items, &b->works[w]);
-        else
-            compare_work(&b->items[b->works[w].first]);
+    judge_works(arg, false);
     return NULL;
 }
 
@@ -239,9 +251,9 @@ static void divide_into_works(struct td_op_item *items, int n, struct batch *b)
     }
 }
 
-int td_op_judge_batch(struct td_op_item *items, int n, int threads, struct td_error *err)
+int td_op_judge_batch(struct td_op_item *items, int n, int threads, td_op_judged_fn *tell, void *ctx, struct td_error *err)
 {
-    struct batch b = {.items = items, .works = calloc((size_t)n + 1, sizeof *b.works)};
+    struct batch b = {.items = items, .works = calloc((size_t)n + 1, sizeof *b.works), .tell = tell, .ctx = ctx};
     pthread_t ids[MAX_THREADS];
     int started = 0, i;
 
@@ -251,9 +263,10 @@ int td_op_judge_batch(struct td_op_item *items, int n, int threads, struct td_er
     for (i = 1; i < threads && i < MAX_THREADS && i < b.n_works; i++)
         if (!pthread_create(&ids[started], NULL, judge_thread, &b))
             started++;
-    judge_thread(&b);
+    judge_works(&b, true);
     for (i = 0; i < started; i++)
         pthread_join(ids[i], NULL);
+    tell(ctx, n);
     free(b.works);
     for (i = 0; i < n; i++) {
         cJSON_Delete(items[i].rec.judge);

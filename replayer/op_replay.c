@@ -6,7 +6,6 @@
  * timed. */
 #include "replayer/op_replay.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,19 +14,26 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/progress.h"
+#include "format/planned.h"
 #include "kernels/ops/op_kinds.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_judge.h"
 #include "replayer/op_load.h"
+#include "replayer/op_rewrite.h"
 #include "replayer/op_timing.h"
 
 #define BATCH_OPS 256
 #define BATCH_BYTES ((size_t)1 << 30)
 #define MAX_CRASHES 20  /* of one group; the rest of the group is not tried then */
+#define MAX_EARLY 3     /* the same as long as no op of this build has come to its kernel: all may fail alike */
 #define MAX_HANGS 3     /* of one group; each costs a deadline */
 #define MAX_ALL_HANGS 9 /* of a build: three minutes at the default deadline */
 
-struct group_state { int crashes, hangs; int64_t seen_for_timing, timed; };
+struct group_state {
+    int crashes, hangs;
+    uint32_t reached;                  /* the last stage that a crashed or hung op of it came to */
+    int64_t seen_for_timing, timed;
+};
 
 struct op_replay {
     struct td_fixture *fx;
@@ -36,12 +42,15 @@ struct op_replay {
     struct td_op_replay_stats *stats;
     struct td_op_list list;
     struct group_state *groups;
-    int32_t *row_of;                   /* [n_groups] */
+    struct td_op_rows rows;
     struct td_op_item *items; size_t n;
     struct td_op_loader *loader;
     struct td_build_pair *builds;
     bool has_baseline;
     int hangs;                         /* of the candidate, in all groups */
+    bool came_to_run;                  /* an op of the candidate came to its kernel */
+    int64_t ran, judged;               /* for the progress: an op is half done when it ran */
+    char now[160];                     /* what is being done */
     struct td_progress progress;
 };
 
@@ -136,34 +145,6 @@ static int read_chosen(struct op_replay *j, struct td_error *err)
     return bad.code ? td_fail(err, bad.code, "%s", bad.msg) : TD_OK;
 }
 
-static int make_summary_rows(struct op_replay *j, struct td_error *err)
-{
-    size_t g, r, n = j->list.n_groups;
-
-    j->groups = calloc(n + 1, sizeof *j->groups);
-    j->row_of = calloc(n + 1, sizeof *j->row_of);
-    j->stats->rows = calloc(n + 1, sizeof *j->stats->rows);
-    if (!j->groups || !j->row_of || !j->stats->rows)
-        return td_fail(err, TD_ENOMEM, "out of memory");
-    for (g = 0; g < n; g++) {
-        const struct td_op_group *from = &j->list.groups[g];
-
-        for (r = 0; r < j->stats->n_rows; r++)
-            if (!strcmp(j->stats->rows[r].kernel, from->kernel) && !strcmp(j->stats->rows[r].shape, from->shape))
-                break;
-        if (r == j->stats->n_rows) {
-            struct td_op_replay_row *row = &j->stats->rows[j->stats->n_rows++];
-
-            snprintf(row->kernel, sizeof row->kernel, "%s", from->kernel);
-            snprintf(row->shape, sizeof row->shape, "%s", from->shape);
-            row->worst = row->worst_baseline = row->worst_recorded = -1;
-            row->worst_op = -1;
-        }
-        j->row_of[g] = (int32_t)r;
-    }
-    return TD_OK;
-}
-
 /* ---- one op -------------------------------------------------------------------------------------------------------- */
 
 static void give_status(struct td_op_item *it, enum td_op_status s, const char *reason)
@@ -205,7 +186,7 @@ static bool load_item(struct op_replay *j, struct td_op_item *it)
 static enum td_run_status check_given_up(const struct op_replay *j, const struct group_state *g,
                                          char *text, size_t n)
 {
-    if (g->crashes >= MAX_CRASHES) {
+    if (g->crashes >= (j->came_to_run ? MAX_CRASHES : MAX_EARLY)) {
         snprintf(text, n, "not tried: %d ops of this kernel, shape and M class crashed before", g->crashes);
         return TD_RUN_CRASHED;
     }
@@ -238,12 +219,16 @@ static int run_candidate(struct op_replay *j, struct td_op_item *it, struct td_e
     it->candidate.status = check_given_up(j, g, text, sizeof text);
     if (it->candidate.status != TD_RUN_OK) {
         snprintf(it->candidate.reason, sizeof it->candidate.reason, "%s", text);
+        it->candidate.reached = g->reached;
         j->stats->skipped_after_crashes++;
     } else {
         rc = td_build_process_run(&j->builds->candidate, &it->call, (int)j->opt->op_repeat,
                                   &it->candidate, err);
         if (rc)
             return rc;
+        j->came_to_run |= it->candidate.reached >= TD_STAGE_RUN;
+        if (it->candidate.reached > g->reached)
+            g->reached = it->candidate.reached;
         g->crashes += it->candidate.status == TD_RUN_CRASHED;
         g->hangs += it->candidate.status == TD_RUN_HUNG;
         j->hangs += it->candidate.status == TD_RUN_HUNG;
@@ -263,10 +248,26 @@ static bool is_due_for_timing(struct op_replay *j, const struct td_op_item *it)
            p * TD_OP_TIMING_PER_GROUP / have != (p + 1) * TD_OP_TIMING_PER_GROUP / have;
 }
 
+static void show_progress(struct op_replay *j)
+{
+    td_progress_at(&j->progress, (j->ran + j->judged) / 2, j->now);
+}
+
+/* Say what is done with the op: "timing both builds: gptq_gemm k640 n256 b4 g128 M=1-8". */
+static void show_op(struct op_replay *j, const struct td_op_item *it, const char *doing)
+{
+    const struct td_op_group *g = &j->list.groups[it->group];
+
+    snprintf(j->now, sizeof j->now, "%s: %.40s %.60s %s", doing, g->kernel, g->shape, td_m_class_name(g->m_class));
+    show_progress(j);
+}
+
 static int run_op(struct op_replay *j, struct td_op_item *it, struct td_error *err)
 {
     struct td_error slow = {0};
     int rc;
+
+    show_op(j, it, j->has_baseline ? "running both builds" : "running");
 
     if (!load_item(j, it))
         return TD_OK;
@@ -280,6 +281,7 @@ static int run_op(struct op_replay *j, struct td_op_item *it, struct td_error *e
     it->has_baseline = true;
     if (!it->without_reference && is_due_for_timing(j, it) && it->candidate.status == TD_RUN_OK &&
         it->baseline.status == TD_RUN_OK) {
+        show_op(j, it, "timing both builds");
         if (td_op_timing_measure(&j->builds->baseline, &j->builds->candidate, &it->call,
                                  (uint64_t)it->rec.op, &it->speed, &slow))
             td_log(TD_LOG_INFO, "replay", "op %lld was not timed: %s", (long long)it->rec.op, slow.msg);
@@ -292,68 +294,12 @@ static int run_op(struct op_replay *j, struct td_op_item *it, struct td_error *e
 
 static void count_status(struct op_replay *j, const struct td_op_item *it)
 {
-    struct td_op_replay_row *row = &j->stats->rows[j->row_of[it->group]];
     char name[40];
 
     snprintf(name, sizeof name, "ops.%s", td_op_status_name(it->status));
     td_writer_count(j->w, name, 1, 0);
     j->stats->count[it->status]++;
-    row->count[it->status]++;
-    if (it->judged_candidate && it->e_candidate.score > row->worst) {
-        row->worst = it->e_candidate.score;
-        row->worst_op = it->rec.op;
-    }
-    if (it->judged_baseline)
-        row->worst_baseline = fmax(row->worst_baseline, it->e_baseline.score);
-    if (it->judged_recorded)
-        row->worst_recorded = fmax(row->worst_recorded, it->e_recorded.score);
-    if (it->status != TD_OP_OK && !row->reason[0])
-        snprintf(row->reason, sizeof row->reason, "%.199s", it->reason);
-}
-
-/* Turn the recorded op into the replayed one: inputs by hash, the new output, the new build. */
-static int make_record(struct op_replay *j, struct td_op_item *it, struct td_error *err)
-{
-    struct td_op *op = &it->rec;
-    struct td_impl impl = {.duration_ns = -1};
-    int32_t t;
-    int rc = TD_OK;
-
-    for (t = 0; t < op->n_in; t++)
-        op->in[t].stored = false;
-    op->out.stored = false;
-    if (it->candidate.repeats) {
-        const void *image = it->candidate.images[0];
-        size_t n = it->call.out.size_bytes;
-
-        if (it->recorded && !memcmp(image, it->recorded, n))
-            ; /* the same bytes: the recording's hash stands */
-        else if (!(rc = td_writer_blob(j->w, image, n, td_dtype_size(it->call.out.dtype) == 2 ? 2 : 1, &op->out.blob)))
-            op->out.stored = true;
-    } else {
-        op->out.blob = (struct td_hash){0, 0}; /* no new output: the old hash would say there is */
-    }
-    if (rc)
-        return td_fail(err, rc, "cannot write the output of op %lld", (long long)op->op);
-    if (it->candidate.rounding[0]) {
-        free(op->act_rounding);
-        op->act_rounding = strdup(it->candidate.rounding);
-    }
-    impl.symbol = op->impl.symbol;
-    impl.layout = op->impl.layout;
-    op->impl.symbol = op->impl.layout = NULL;
-    free(op->impl.library);
-    free(op->impl.build);
-    free(op->impl.clock);
-    cJSON_Delete(op->impl.launches);
-    op->impl = impl;
-    op->impl.library = j->opt->build ? strdup(j->opt->build) : NULL;
-    op->impl.build = strdup(j->stats->build[0] ? j->stats->build : j->stats->provider);
-    cJSON_Delete(op->origin);
-    op->origin = cJSON_CreateObject();
-    cJSON_AddStringToObject(op->origin, "fixture", td_fixture_id(j->fx));
-    cJSON_AddNumberToObject(op->origin, "op", (double)op->op);
-    return TD_OK;
+    td_op_rows_count(&j->rows, it);
 }
 
 static int write_judged_op(struct op_replay *j, struct td_op_item *it, struct td_error *err)
@@ -361,7 +307,7 @@ static int write_judged_op(struct op_replay *j, struct td_op_item *it, struct td
     int rc;
 
     count_status(j, it);
-    rc = make_record(j, it, err);
+    rc = td_op_rewrite(it, j->w, td_fixture_id(j->fx), j->opt->build, j->stats->build[0] ? j->stats->build : j->stats->provider, err);
     if (!rc && (rc = td_writer_op(j->w, &it->rec)))
         td_fail(err, rc, "cannot write op %lld", (long long)it->rec.op);
     return rc;
@@ -397,14 +343,25 @@ static int run_batch(struct op_replay *j, size_t first, struct td_error *err)
         if (rc)
             return rc < 0 ? rc : TD_EIO;
         bytes += item_bytes(&j->items[i]);
-        td_progress_at(&j->progress, (int64_t)i + 1, j->has_baseline ? "both builds, judged" : "judged");
+        j->ran++;
     }
     return (int)(i - first);
 }
 
+static void on_judged(void *ctx, int n)
+{
+    struct op_replay *j = ctx;
+
+    j->judged = j->stats->replayed + n;
+    show_progress(j);
+}
+
 static int finish_batch(struct op_replay *j, size_t first, int n, struct td_error *err)
 {
-    int i, rc = td_op_judge_batch(j->items + first, n, choose_threads(), err);
+    int i, rc;
+
+    snprintf(j->now, sizeof j->now, "judging against the reference");
+    rc = td_op_judge_batch(j->items + first, n, choose_threads(), on_judged, j, err);
 
     for (i = 0; i < n; i++) {
         struct td_op_item *it = &j->items[first + (size_t)i];
@@ -415,6 +372,7 @@ static int finish_batch(struct op_replay *j, size_t first, int n, struct td_erro
         td_op_item_release(it);
     }
     j->stats->replayed += n;
+    j->judged = j->stats->replayed;
     return rc;
 }
 
@@ -458,6 +416,7 @@ static void count_list(struct op_replay *j)
     for (i = 0; i < 5; i++)
         if (values[i])
             td_writer_count(j->w, names[i], values[i], 0);
+    td_planned_write(j->w, "ops", values[0] - values[1] - values[2] - values[3]);
 }
 
 static void release_replay(struct op_replay *j)
@@ -471,7 +430,7 @@ static void release_replay(struct op_replay *j)
         td_op_item_release(&j->items[i]);
     free(j->items);
     free(j->groups);
-    free(j->row_of);
+    td_op_rows_release(&j->rows);
     td_op_loader_free(j->loader);
     td_op_list_release(&j->list);
 }
@@ -487,10 +446,15 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
     rc = td_op_list_scan(fx, opt, &j.list, err);
     if (!rc) {
         count_list(&j);
-        rc = make_summary_rows(&j, err);
-    }
-    if (!rc)
         rc = read_chosen(&j, err);
+    }
+    if (!rc && !(j.groups = calloc(j.list.n_groups + 1, sizeof *j.groups)))
+        rc = td_fail(err, TD_ENOMEM, "out of memory");
+    if (!rc) {
+        rc = td_op_rows_make(&j.rows, &j.list, j.n, err);
+        stats->rows = j.rows.row;
+        stats->n_rows = j.rows.n;
+    }
     if (!rc && !(j.loader = td_op_loader_new(fx, opt->checkpoint)))
         rc = td_fail(err, TD_ENOMEM, "out of memory");
     if (!rc && !(j.builds = calloc(1, sizeof *j.builds)))
@@ -499,6 +463,7 @@ int td_op_replay(struct td_fixture *fx, struct td_writer *w, const struct td_rep
         rc = open_builds(opt, j.builds, stats, err);
     if (!rc && j.n)
         rc = run_all(&j, err);
+    td_op_rows_finish(&j.rows);
     stats->children = j.builds ? j.builds->candidate.starts : 0;
     stats->seconds = (double)(td_clock_mono_ns() - start) / TD_NS_PER_S;
     release_replay(&j);

@@ -5,14 +5,7 @@
 
 #include "replayer/op_item.h"
 #include "replayer/op_list.h"
-
-struct td_op_replay_row {                    /* a line of the summary: one kernel and shape */
-    char kernel[64], shape[TD_OP_SHAPE_WORDS];
-    int64_t count[TD_OP_STATUS_COUNT];
-    double worst, worst_baseline, worst_recorded; /* scores; -1: none */
-    int64_t worst_op;
-    char reason[200];                  /* why the first op was not ok; "": all are */
-};
+#include "replayer/op_rows.h"
 
 struct td_op_replay_stats {
     struct td_op_replay_row *rows; size_t n_rows;

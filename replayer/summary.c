@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/log.h"
+
 static void print_requests(const struct td_fixture_replay_result *r)
 {
     const struct td_request_replay_stats *q = &r->requests;
@@ -36,7 +38,8 @@ static void format_score(double score, char *out, size_t n)
         snprintf(out, n, score < 1000 ? "%.3f" : "%.3g", score);
 }
 
-static void print_op_row(const struct td_op_replay_row *r, bool with_baseline, int wide)
+/* first: the reason of the row before, which is not said again. Returns the one that stands now. */
+static const char *print_op_row(const struct td_op_replay_row *r, bool with_baseline, int wide, const char *first)
 {
     char new_score[32], base[32], rec[32], name[64 + TD_OP_SHAPE_WORDS];
     int64_t total = 0;
@@ -45,20 +48,23 @@ static void print_op_row(const struct td_op_replay_row *r, bool with_baseline, i
     for (i = 0; i < TD_OP_STATUS_COUNT; i++)
         total += r->count[i];
     if (!total)
-        return;
+        return first;
     format_score(r->worst, new_score, sizeof new_score);
     format_score(r->worst_baseline, base, sizeof base);
     format_score(r->worst_recorded, rec, sizeof rec);
     snprintf(name, sizeof name, "%s %s", r->kernel, r->shape);
-    printf("  %-*s %7lld %7lld %6lld %6lld %6lld %5lld %6lld  %9s%s%9s", wide, name,
+    printf("  %-*s %7lld %7lld %6lld %6lld %6lld %5lld %6lld %6lld  %9s%s%9s", wide, name,
            (long long)total, (long long)r->count[TD_OP_OK], (long long)r->count[TD_OP_UNSUPPORTED],
            (long long)r->count[TD_OP_FAILED], (long long)r->count[TD_OP_CRASHED],
-           (long long)r->count[TD_OP_HUNG], (long long)r->count[TD_OP_BROKEN], new_score, " ", rec);
+           (long long)r->count[TD_OP_HUNG], (long long)r->count[TD_OP_BROKEN], (long long)r->over,
+           new_score, r->over ? "!" : " ", rec);
     if (with_baseline)
         printf(" %9s", base);
     printf("\n");
-    if (r->reason[0])
-        printf("    first: %s\n", r->reason);
+    if (!r->reason[0])
+        return first;
+    printf("    first: %s\n", strcmp(r->reason, first) ? r->reason : "as above");
+    return r->reason;
 }
 
 static void print_ops_left_out(const struct td_op_replay_stats *o)
@@ -79,6 +85,8 @@ static void print_ops_left_out(const struct td_op_replay_stats *o)
 static void print_ops(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
 {
     const struct td_op_replay_stats *o = &r->ops;
+    const char *first = "";
+    int64_t over = 0;
     size_t i;
     int wide = 20;
 
@@ -92,12 +100,17 @@ static void print_ops(const struct td_replay_options *opt, const struct td_fixtu
     if (opt->baseline_build)
         printf("baseline  %s %s%s%s\n", o->baseline_provider, opt->baseline_build,
                o->baseline_build[0] ? ": " : "", o->baseline_build);
-    printf("  %-*s %7s %7s %6s %6s %6s %5s %6s  %9s %9s%s\n", wide, "kernel and shape", "ops", "ok",
-           "unsup.", "failed", "crash", "hung", "broken", "worst", "recorded",
+    printf("  %-*s %7s %7s %6s %6s %6s %5s %6s %6s  %9s %9s%s\n", wide, "kernel and shape", "ops", "ran",
+           "unsup.", "failed", "crash", "hung", "broken", "over", "worst", "recorded",
            opt->baseline_build ? "  baseline" : "");
-    for (i = 0; i < o->n_rows; i++)
-        print_op_row(&o->rows[i], opt->baseline_build != NULL, wide);
+    for (i = 0; i < o->n_rows; i++) {
+        first = print_op_row(&o->rows[i], opt->baseline_build != NULL, wide, first);
+        over += o->rows[i].over;
+    }
     print_ops_left_out(o);
+    if (over)
+        printf("  ! %lld ops are over their limit: the floor, or 4 times the worst of the %s, if that is larger\n",
+               (long long)over, opt->baseline_build ? "baseline" : "recorded output");
     printf("  %lld ops judged in %.1f s (%.0f ops/s)", (long long)o->replayed, o->seconds,
            o->seconds > 0 ? (double)o->replayed / o->seconds : 0);
     if (o->timed)
@@ -107,9 +120,9 @@ static void print_ops(const struct td_replay_options *opt, const struct td_fixtu
 
 void td_summary_print(const struct td_replay_options *opt, const struct td_fixture_replay_result *r)
 {
-    if (r->did_requests)
+    if (r->did_requests && !td_log_quiet())
         print_requests(r);
-    if (r->did_ops)
+    if (r->did_ops && !td_log_quiet())
         print_ops(opt, r);
     if (r->path[0])
         printf("%s\n", r->path);
