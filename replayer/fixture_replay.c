@@ -14,6 +14,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "format/manifest.h"
+#include "format/planned.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_filter.h"
 
@@ -25,6 +26,7 @@ struct replay {
     struct td_fixture *fx;
     const cJSON *manifest;
     uint64_t n_exchanges, n_ops;      /* by the manifest */
+    int64_t lost_ops;                 /* of frames that could not be read */
     struct td_api_server server;
     struct td_writer *w;
 };
@@ -71,12 +73,12 @@ static int check_asked_targets(const struct replay *s, struct td_error *err)
     if (named_build && !s->n_ops && !(o->server && s->n_exchanges))
         return td_fail(
             err, TD_ENOTFOUND,
-            "%s: holds no ops for a build; record them with the server under `record --run -- ...`",
+            "%s: holds no ops for a build; record them with the server under `{record} --run -- ...`",
             dir);
     if (o->server && !s->n_exchanges)
         td_log(TD_LOG_WARN, "replay", "%s: holds no requests, --server is not used", dir);
     if (named_build && !s->n_ops)
-        td_log(TD_LOG_WARN, "replay", "%s: holds no ops, the build is not used; record them with `record --run -- ...`", dir);
+        td_log(TD_LOG_WARN, "replay", "%s: holds no ops, the build is not used; record them with `{record} --run -- ...`", dir);
     return TD_OK;
 }
 
@@ -297,6 +299,11 @@ static void copy_server_facts(struct replay *s)
 
 /* ---- replaying ------------------------------------------------------------------------------- */
 
+static int64_t planned_ops(const struct td_op_replay_stats *o)
+{
+    return o->seen - o->not_matching - o->other_shards - o->not_sampled;
+}
+
 /* Count the ops of unreadable frames as broken. The manifest has the number of all ops. */
 static void count_lost_ops(struct replay *s)
 {
@@ -307,6 +314,8 @@ static void count_lost_ops(struct replay *s)
         return;
     td_writer_count(s->w, "ops.broken", lost, 0);
     o->count[TD_OP_BROKEN] += lost;
+    s->lost_ops = lost;
+    td_planned_write(s->w, "ops", planned_ops(o) + lost);
 }
 
 static int replay_into_output(struct replay *s, struct td_error *err)
@@ -327,6 +336,44 @@ static int replay_into_output(struct replay *s, struct td_error *err)
         count_lost_ops(s);
     }
     return rc;
+}
+
+#define MAX_CAUSES 4
+#define CAUSE_BYTES 120
+
+/* Compare what came with what was planned, and write it down. That requests failed is the
+ * candidate's result: replay has done its work, and differ judges them. Returns the state. */
+static const char *write_state(struct replay *s, int rc)
+{
+    const struct td_request_replay_stats *q = &s->res->requests;
+    const struct td_op_replay_stats *o = &s->res->ops;
+    int64_t requests = q->plan.planned + q->plan.skipped, came = q->answered + q->failed,
+            ops = planned_ops(o) + s->lost_ops;
+    char text[MAX_CAUSES][CAUSE_BYTES];
+    const char *causes[MAX_CAUSES];
+    int n = 0, i;
+
+    if (rc)
+        snprintf(text[n++], CAUSE_BYTES, rc == TD_EINTR ? "stopped by a signal" : "replay failed");
+    if (s->res->did_requests && q->failed)
+        snprintf(text[n++], CAUSE_BYTES, "%lld of %lld requests failed", (long long)q->failed,
+                 (long long)requests);
+    if (s->res->did_requests && came < requests)
+        snprintf(text[n++], CAUSE_BYTES, "%lld of %lld requests were not sent",
+                 (long long)(requests - came), (long long)requests);
+    if (s->res->did_ops && o->replayed < ops)
+        snprintf(text[n++], CAUSE_BYTES, "%lld of %lld ops were not replayed",
+                 (long long)(ops - o->replayed), (long long)ops);
+    if (s->res->did_requests) {
+        td_planned_seen(s->w, "timed", q->answered);
+        td_planned_seen(s->w, "scores", q->scored);
+    }
+    if (s->res->did_ops)
+        td_planned_seen(s->w, "ops", o->replayed);
+    for (i = 0; i < n; i++)
+        causes[i] = text[i];
+    td_planned_causes(s->w, causes, n);
+    return rc ? "interrupted" : n ? "incomplete" : "complete";
 }
 
 /* Refuse what cannot be replayed before a server is asked or anything of a build is executed. */
@@ -383,11 +430,11 @@ int td_fixture_replay(const char *dir, const char *output, const struct td_repla
             snprintf(failure, sizeof failure, "failed: %s", td_code_name(rc));
             td_writer_fact_str(s.w, "replay", "failure", err && err->code ? err->msg : failure);
         }
-        if (td_writer_close(s.w, rc ? "interrupted" : "complete", &late)) {
+        if (td_writer_close(s.w, write_state(&s, rc), &late)) {
             if (err)
                 td_error_clear(err); /* earlier errors were its consequence */
             rc = td_fail(err, late.code,
-                         "%s; what was committed before is in %s (fixture repair %s)", late.msg,
+                         "%s; what was committed before is in %s ({fixture} repair %s)", late.msg,
                          res->path, res->path);
         }
     }

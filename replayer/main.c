@@ -1,13 +1,14 @@
 /* main.c - replay: the requests of a recording on a server, its ops on a build.
  * SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fixture_folders.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "format/fixture_folder.h"
 #include "kernels/providers/providers.h"
 #include "replayer/build_detect.h"
 #include "replayer/fixture_replay.h"
@@ -20,8 +21,7 @@ static volatile sig_atomic_t stop;
 
 static void on_signal(int sig)
 {
-    (void)sig;
-    stop = 1;
+    stop = sig;
 }
 
 /* ---- one fixture, or a folder of them -------------------------------------------------------- */
@@ -38,24 +38,7 @@ static int replay_one(const char *dir, const char *output, const struct td_repla
         td_summary_print(opt, &res);
     td_fixture_replay_result_release(&res);
     fflush(stdout);
-    return td_exit_code(rc);
-}
-
-static bool has_manifest(const char *dir)
-{
-    char path[TD_PATH_MAX];
-
-    return !td_fs_join(path, sizeof path, dir, "manifest.json", NULL) && td_fs_exists(path);
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int is_visible(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
+    return rc == TD_EINTR && stop ? 128 + stop : td_exit_code(rc);
 }
 
 /* The exit code that counts: a usage error outranks a failure, which outranks success. */
@@ -64,29 +47,47 @@ static int worse_exit(int a, int b)
     return a == TD_EXIT_USAGE || b == TD_EXIT_USAGE ? TD_EXIT_USAGE : a > b ? a : b;
 }
 
-/* Replay every fixture directly below `dir`, also after one has failed. */
+/* The folder of a fixture's replay: "monday" of "all/monday.tdz". */
+static int name_output(char *out, const char *folder, const char *fixture)
+{
+    const char *slash = strrchr(fixture, '/'), *last = slash ? slash + 1 : fixture;
+    size_t n = strlen(last), suffix = strlen(TD_FIXTURE_PACK_SUFFIX);
+    char name[TD_PATH_MAX];
+
+    if (n > suffix && !strcmp(last + n - suffix, TD_FIXTURE_PACK_SUFFIX))
+        n -= suffix;
+    snprintf(name, sizeof name, "%.*s", (int)n, last);
+    return td_fs_join(out, TD_PATH_MAX, folder, name, NULL);
+}
+
+/* Replay every fixture directly below `dir`, also after one has failed. One whose manifest is lost
+ * fails, and is named. */
 static int replay_folder(const char *dir, const struct td_replay_options *opt)
 {
-    struct dirent **names;
-    int n = scandir(dir, &names, is_visible, by_name), i, done = 0, code = TD_EXIT_OK;
+    struct td_fixture_folders found = {0};
+    struct td_error err = {0};
+    int code = TD_EXIT_OK;
+    size_t i;
 
-    for (i = 0; i < n; i++) {
-        char from[TD_PATH_MAX], to[TD_PATH_MAX];
-
-        if (!stop && !td_fs_join(from, sizeof from, dir, names[i]->d_name, NULL) && has_manifest(from) &&
-            (!opt->output || !td_fs_join(to, sizeof to, opt->output, names[i]->d_name, NULL))) {
-            printf("%s%s\n", done++ ? "\n" : "", from);
-            code = worse_exit(code, replay_one(from, opt->output ? to : NULL, opt));
-        }
-        free(names[i]);
-    }
-    if (n >= 0)
-        free(names);
-    if (!done) {
+    if (td_fixture_folders_add(&found, dir, &err)) {
+        td_log(TD_LOG_ERROR, "replay", "%s", err.msg);
+        code = TD_EXIT_BROKEN;
+    } else if (found.n == 1 && !strcmp(found.path[0], dir)) {
         td_log(TD_LOG_ERROR, "replay", "%s: neither a fixture nor a folder that holds some (no manifest.json); "
-               "`fixture repair %s` helps when the recording was killed", dir, dir);
-        return TD_EXIT_BROKEN;
+               "`{fixture} repair %s` helps when the recording was killed", dir, dir);
+        code = TD_EXIT_BROKEN;
+    } else {
+        for (i = 0; i < found.n && !stop; i++) {
+            char to[TD_PATH_MAX];
+
+            if (opt->output && name_output(to, opt->output, found.path[i]))
+                continue;
+            if (!td_log_quiet())
+                printf("%s%s\n", i ? "\n" : "", found.path[i]);
+            code = worse_exit(code, replay_one(found.path[i], opt->output ? to : NULL, opt));
+        }
     }
+    td_fixture_folders_release(&found);
     return code;
 }
 
@@ -238,7 +239,7 @@ static int run_command_line(int argc, char **argv)
         .about = "Send the requests of a recording to a server again, and run its ops on a new build, each judged against a\n"
                  "reference in double precision. Writes a fixture of the same format, for `differ`. Without --server, --build\n"
                  "or --provider everything is replayed: requests at the recorded address, ops with our own CPU kernels.\n"
-                 "A build that crashes or hangs is a result. Exit: 0 done, 2 usage, 4 could not.",
+                 "A build that crashes or hangs is a result. Exit: 0 done, 2 usage, 4 could not, 130 or 143 after a signal.",
         .table = table,
         .examples = "  replay fixtures/tiny --server localhost:8000\n"
                     "  replay fixtures/tiny --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
@@ -259,13 +260,13 @@ static int run_command_line(int argc, char **argv)
     if (!rc && kernels)
         rc = check_listing(&o, &args, &err);
     else if (!rc && (args.n_rest != 1 || args.command))
-        rc = td_fail(&err, TD_EINVAL, args.n_rest ? "one fixture or folder at a time (replay --help)"
-                                                  : "which fixture? replay FIXTURE --server HOST:PORT (replay --help)");
+        rc = td_fail(&err, TD_EINVAL, args.n_rest ? "one fixture or folder at a time ({replay} --help)"
+                                                  : "which fixture? {replay} FIXTURE --server HOST:PORT ({replay} --help)");
     if (rc)
         return fail_usage(&err);
     if (kernels)
         return td_list_kernels(kernels, args.rest, args.n_rest);
-    if (!has_manifest(args.rest[0]) && td_fs_is_dir(args.rest[0]))
+    if (!td_fixture_is(args.rest[0]) && td_fs_is_dir(args.rest[0]))
         return replay_folder(args.rest[0], &o);
     return replay_one(args.rest[0], o.output, &o);
 }

@@ -161,6 +161,10 @@ static int make_copies(const struct td_exchange *xs, size_t n, enum td_phase pha
 
             if (x.phase != phase || lap * have + x.repeat >= want)
                 continue;
+            if (!x.request && x.error) {
+                counts->never_sent++;
+                continue;
+            }
             x.repeat += (int32_t)(lap * have);
             x.stream += (uint32_t)(lap * (int64_t)n); /* the order of sending */
             x.t_sent_ns += x.t_sent_ns ? lap * span : 0;

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "format/planned.h"
 #include "wire/api_facts.h"
 
 #define PROBE_TIMEOUT_MS 10000 /* of the recorded address, when no server is named; else --timeout */
@@ -317,6 +318,13 @@ static int replay_with_collector(struct td_fixture *fx, struct td_writer *w,
     return rc;
 }
 
+/* What is planned: all that the recording asked, also what redaction keeps from being sent. */
+static void write_plan(struct td_writer *w, const struct td_request_plan_counts *plan, size_t texts)
+{
+    td_planned_write(w, "timed", plan->planned + plan->skipped);
+    td_planned_write(w, "scores", (int64_t)texts);
+}
+
 int td_request_replay(struct td_fixture *fx, struct td_writer *w,
                       const struct td_replay_options *opt, const struct td_api_server *server,
                       struct td_request_replay_stats *stats, struct td_error *err)
@@ -340,6 +348,8 @@ int td_request_replay(struct td_fixture *fx, struct td_writer *w,
     if (!rc && opt->scores)
         rc = td_scores_plan_again(xs, n, &texts, err);
     td_exchanges_free(xs, n);
+    if (!rc)
+        write_plan(w, &stats->plan, texts.n);
     if (!rc)
         rc = replay_with_collector(fx, w, opt, server, &plan, &texts, stats, err);
     td_plan_release(&plan);
