@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "wire/send.h"
 
 const char *td_role_key(enum td_role role)
 {
@@ -72,13 +73,26 @@ static bool same_value(const cJSON *a, const cJSON *b)
                                                   : cJSON_Compare(a, b, true);
 }
 
+/* The model by the name of the recording: a replay on a server that has another name for it says
+ * so. NULL: not stated. */
+static const cJSON *recorded_model(const cJSON *manifest)
+{
+    const cJSON *server = td_json_get(manifest, "server"), *replay = td_json_get(manifest, "replay");
+    const char *served_as = td_json_get_str(replay, "served_as", ""),
+               *model = td_json_get_str(server, "model", "");
+
+    if (*served_as && strcmp(served_as, model) == 0 && td_json_get(replay, "recorded_model"))
+        return td_json_get(replay, "recorded_model");
+    return td_json_get(server, "model");
+}
+
 int td_align_check(const cJSON *base, const char *base_name, const cJSON *other,
                    const char *other_name, struct td_error *err)
 {
     const cJSON *a, *b;
 
-    a = td_json_get(td_json_get(base, "server"), "model");
-    b = td_json_get(td_json_get(other, "server"), "model");
+    a = recorded_model(base);
+    b = recorded_model(other);
     if (cJSON_IsString(a) && cJSON_IsString(b) && *a->valuestring && *b->valuestring &&
         !same_value(a, b))
         return fail_for_difference("the model (server.model)", a, base_name, b, other_name, err);
@@ -164,7 +178,7 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
 
             out->candidate_reached |= sides[i].role == TD_NEW &&
                                       (!x->error_kind || strcmp(x->error_kind, "connect") != 0);
-            if (x->phase != TD_PHASE_WARMUP)
+            if (x->phase != TD_PHASE_WARMUP && !td_send_was_stopped(x))
                 out->xrefs[n++] = (struct td_xref){x, sides[i].role, sides[i].round};
         }
     qsort(out->xrefs, n, sizeof *out->xrefs, by_prompt);

@@ -44,7 +44,7 @@ int td_align_check(const cJSON *base_manifest, const char *base_name, const cJSO
 /* An exchange and where it comes from. x is borrowed from its side. */
 struct td_xref { const struct td_exchange *x; enum td_role role; int round; };
 
-/* All answers to one prompt, without warm-ups. Each list is ordered by (round, phase, repeat). */
+/* All answers to one prompt, without warm-ups and requests that the user stopped. Each list is ordered by (round, phase, repeat). */
 struct td_prompt_group {
     const char *prompt_id, *category;
     struct td_xref *by_role[TD_N_ROLES]; /* [n[role]] */

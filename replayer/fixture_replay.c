@@ -104,15 +104,19 @@ static int check_model(const struct replay *s, struct td_error *err)
     const char *model = td_json_get_str(server, "model", ""), *meta = td_json_get_str(server, "model_meta", "");
     /* early recordings hold a path */
     const char *slash = s->server.kind == TD_API_LLAMACPP ? strrchr(model, '/') : NULL;
-    bool named_alike = !*model || !strcmp(slash ? slash + 1 : model, s->server.model);
+    bool same_meta = !*meta || !*s->server.meta || !strcmp(meta, s->server.meta);
+    bool named_alike = !*model || !strcmp(slash ? slash + 1 : model, s->server.model) ||
+                       (s->opt->served_as && !strcmp(s->opt->served_as, s->server.model));
 
-    if (named_alike && (!*meta || !*s->server.meta || !strcmp(meta, s->server.meta)))
+    if (named_alike && same_meta)
         return TD_OK;
     return td_fail(err, TD_EINVAL,
                    "these must not be compared: the recording was made with the model %s%s%s%s, "
-                   "but %s serves %s%s%s%s",
+                   "but %s serves %s%s%s%s%s%s",
                    model, *meta ? " (" : "", meta, *meta ? ")" : "", s->server.url, s->server.model,
-                   *s->server.meta ? " (" : "", s->server.meta, *s->server.meta ? ")" : "");
+                   *s->server.meta ? " (" : "", s->server.meta, *s->server.meta ? ")" : "",
+                   same_meta ? "; if that is the same model, say --served-as " : "",
+                   same_meta ? s->server.model : "");
 }
 
 /* Probe the server before anything is written. Without --server the recorded address is tried; if

@@ -181,25 +181,40 @@ static int run_command_line(int argc, char **argv)
                                   .deadline_s = 20,
                                   .timeout_s = 600,
                                   .stop = &stop};
+    static const struct td_arg_env environment[] = {
+        {"TD_CUDA_KERNEL, TD_HIP_KERNEL", "a part of the name that kernels of a GPU build must have"},
+        {"TD_CUDA_LIBRARY, TD_HIP_LIBRARY", "the GPU's driver library to load"},
+        {"TD_CUBLAS_LIBRARY", "the cuBLAS to load; a build needs it when it brings none"},
+        {"TD_HIPBLAS_LIBRARY", "the hipBLAS to load"},
+        {"TD_NVML_LIBRARY", "the NVML to load, for the GPU's clocks"},
+        {"TD_SIMT", "options of a .simt.so build: f32, f16, checkpoint, exllama, seed=N, warp=N"},
+        {"TD_KERNEL", "of libtdkernels.so: the variant to run (default: the fastest on this CPU)"},
+        {NULL, NULL},
+    };
     const char *shard = NULL, *timing = "asap", *guard = "on", *scores = "on", *kernels = NULL;
     const struct td_arg table[] = {
-        {"output", 'o', TD_ARG_STR, &o.output, "DIR",
+        {"out", 'o', TD_ARG_STR, &o.output, "DIR",
          "the fixture to write (default: fixtures/replay-MODEL-TIME)", 0, 0},
-        {"server", 0, TD_ARG_STR, &o.server, "HOST:PORT",
+        {"output", 0, TD_ARG_STR, &o.output, "DIR", NULL, 0, 0}, /* its old name */
+        {"server", 's', TD_ARG_STR, &o.server, "HOST:PORT",
          "send the recorded requests to this server", 0, 0},
         {"api", 0, TD_ARG_STR, &o.api, "KIND",
          "its dialect: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
+        {"served-as", 0, TD_ARG_STR, &o.served_as, "NAME",
+         "the server's name for the recorded model, when it is another one", 0, 0},
+        {"wait", 'w', TD_ARG_MAYBE, &o.wait, "[=SECONDS]",
+         "wait for a server that is not up yet, or still loads (default: --timeout)", 1, 86400},
         {"timing", 0, TD_ARG_STR, &timing, "HOW",
          "when requests are sent: asap (default), recorded, xN (N times faster)", 0, 0},
-        {"repeat", 0, TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)",
+        {"repeat", 'k', TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)",
          1, 10000},
-        {"header", 0, TD_ARG_LIST, &o.headers, "K:V", "send this header too (may be repeated)", 0,
+        {"header", 'H', TD_ARG_LIST, &o.headers, "NAME:VALUE", "send this header too (may be repeated)", 0,
          0},
         {"scores", 0, TD_ARG_STR, &scores, "on|off",
          "have the server score the recorded answers token by token, if the recording has scores "
          "(default on)",
          0, 0},
-        {"timeout", 0, TD_ARG_NUM, &o.timeout_s, "S",
+        {"timeout", 't', TD_ARG_NUM, &o.timeout_s, "S",
          "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
         {"build", 0, TD_ARG_STR, &o.build, "PATH",
          "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM, a "
@@ -235,20 +250,21 @@ static int run_command_line(int argc, char **argv)
     };
     struct td_args args = {
         .program = "replay",
-        .usage = "replay FIXTURE|FOLDER [--server HOST:PORT] [--build PATH] [options]\n       replay --kernels PATH [WORD ...]",
-        .about = "Send the requests of a recording to a server again, and run its ops on a new build, each judged against a\n"
-                 "reference in double precision. Writes a fixture of the same format, for `differ`. Without --server, --build\n"
+        .usage = "{replay} FIXTURE|FOLDER [--server HOST:PORT] [--build PATH] [options]\n{replay} --kernels PATH [WORD ...]",
+        .about = "Send the requests of a recording to a server again, and run its ops on a new build, each judged against a "
+                 "reference in double precision. Writes a fixture of the same format, for {differ}. Without --server, --build "
                  "or --provider everything is replayed: requests at the recorded address, ops with our own CPU kernels.\n"
                  "A build that crashes or hangs is a result. Exit: 0 done, 2 usage, 4 could not, 130 or 143 after a signal.",
         .table = table,
-        .examples = "  replay fixtures/tiny --server localhost:8000\n"
-                    "  replay fixtures/tiny --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
-                    "  replay fixtures/tiny --build new/libtdkernels.so --only down_proj -o fixtures/down\n"
-                    "  replay fixtures/llama --build llama.cpp/build/bin --baseline-build llama.cpp.old/build/bin\n"
-                    "  replay fixtures/llama --build venv/lib/python3.11/site-packages/llama_cpp/lib\n"
-                    "  replay fixtures/vllm --build venv/bin/python\n"
-                    "  replay --kernels venv/lib/python3.12/site-packages/vllm/_C_stable_libtorch.abi3.so gptq sm_90\n"
-                    "  differ fixtures/tiny fixtures/down\n",
+        .examples = "  {replay} fixtures/tiny --server localhost:8000\n"
+                    "  {replay} fixtures/tiny --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
+                    "  {replay} fixtures/tiny --build new/libtdkernels.so --only down_proj -o fixtures/down\n"
+                    "  {replay} fixtures/llama --build new/build/bin --baseline-build old/build/bin\n"
+                    "  {replay} fixtures/llama --build venv/lib/python3.11/site-packages/llama_cpp/lib\n"
+                    "  {replay} fixtures/vllm --build venv/bin/python\n"
+                    "  {replay} --kernels site-packages/vllm/_C_stable_libtorch.abi3.so gptq sm_90\n"
+                    "  {differ} fixtures/tiny fixtures/down\n",
+        .environment = environment,
     };
     struct td_error err = {0};
     int rc = td_args_parse(&args, argc, argv, &err);

@@ -13,6 +13,9 @@ struct td_shard { int64_t index, of; };
 struct td_replay_options {
     const char *output;                  /* NULL: a new name */
     const char *server;                  /* NULL: none named */
+    const char *served_as;               /* the server's name for the recorded model; NULL: the same */
+    int64_t wait;                        /* for a server that is not up yet: 0: no; TD_ARG_ALONE: as
+                                            long as timeout_s; seconds */
     const char *api;                     /* dialect, NULL: to be detected */
     const char *build, *baseline_build;  /* paths, NULL: none */
     struct td_arg_list build_env, baseline_env; /* "NAME=value", set for the builds' processes */

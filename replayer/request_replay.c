@@ -17,8 +17,10 @@ int td_request_replay_probe(const struct td_replay_options *opt, const char *url
                             struct td_api_server *server, struct td_error *err)
 {
     struct td_api_options o = {.server = url,
-                               .timeout_ms =
-                                   opt->server ? (int)(opt->timeout_s * 1000) : PROBE_TIMEOUT_MS,
+                               .timeout_ms = opt->wait > 0   ? (int)(opt->wait * 1000)
+                                             : opt->server   ? (int)(opt->timeout_s * 1000)
+                                                             : PROBE_TIMEOUT_MS,
+                               .wait_unreachable = opt->wait != 0,
                                .stop = opt->stop};
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
 
@@ -199,6 +201,23 @@ static struct td_sampling recorded_sampling(const cJSON *manifest)
     return m;
 }
 
+static const char *recorded_model(struct td_fixture *fx)
+{
+    return td_json_get_str(td_json_get(td_fixture_manifest(fx), "server"), "model", "");
+}
+
+/* Note that the server has another name for the recorded model, for differ to know. */
+static void write_model_facts(struct td_fixture *fx, struct td_writer *w,
+                              const struct td_api_server *server)
+{
+    const char *model = recorded_model(fx);
+
+    if (!*model || !strcmp(model, server->model))
+        return;
+    td_writer_fact_str(w, "replay", "recorded_model", model);
+    td_writer_fact_str(w, "replay", "served_as", server->model);
+}
+
 static void write_request_facts(struct td_fixture *fx, struct td_writer *w,
                         const struct td_replay_options *opt, const struct td_api_server *server,
                         const struct td_exchange *sample, const struct td_request_replay_stats *st)
@@ -213,6 +232,8 @@ static void write_request_facts(struct td_fixture *fx, struct td_writer *w,
         cJSON_ArrayForEach(v, td_json_get(manifest, copied[i]))
             td_writer_fact(w, copied[i], v->string, v);
     td_writer_fact_str(w, "replay", "server", server->url);
+    if (opt->served_as)
+        write_model_facts(fx, w, server);
     td_writer_fact_num(w, "replay", "timing", opt->speed);
     if (st->plan.planned)
         td_writer_fact_num(w, "replay", "requests", (double)st->plan.planned);
@@ -318,6 +339,26 @@ static int replay_with_collector(struct td_fixture *fx, struct td_writer *w,
     return rc;
 }
 
+/* Ask for the model by the name that this server has for it. */
+static int rename_model(struct td_exchange *xs, size_t n, const char *from, const char *to,
+                        struct td_error *err)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        cJSON *name;
+
+        if (strcmp(td_json_get_str(xs[i].request, "model", ""), from) != 0 || !*from)
+            continue;
+        name = cJSON_CreateString(to);
+        if (!name || !cJSON_ReplaceItemInObjectCaseSensitive(xs[i].request, "model", name)) {
+            cJSON_Delete(name);
+            return td_fail(err, TD_ENOMEM, "out of memory for the requests");
+        }
+    }
+    return TD_OK;
+}
+
 /* What is planned: all that the recording asked, also what redaction keeps from being sent. */
 static void write_plan(struct td_writer *w, const struct td_request_plan_counts *plan, size_t texts)
 {
@@ -336,6 +377,8 @@ int td_request_replay(struct td_fixture *fx, struct td_writer *w,
 
     if (bad)
         td_writer_count(w, "exchanges.broken.frames", (int64_t)bad, 0);
+    if (!rc && opt->served_as)
+        rc = rename_model(xs, n, recorded_model(fx), server->model, err);
     if (!rc)
         rc = td_request_plan_make(xs, n, td_fixture_manifest(fx), opt->repeat, opt->speed, &plan,
                                   &stats->plan, err);
