@@ -94,8 +94,9 @@ void td_speed_decide(struct td_speed_row *row, double alpha, double effect, doub
     const struct td_ratios *p = &row->pairs;
     struct td_interval *e = &row->effect;
     /* in a total some ops may be faster and others slower */
-    bool agreed =
-        row->ops == 0 || row->total || (row->ops >= 2 && row->starts_slower * 4 >= row->starts * 3);
+    bool agreed = row->ops == 0 || row->total ||
+                  (row->ops >= 2 && row->starts_slower * 4 >= row->starts * 3 &&
+                   expm1(row->least_op) > noise);
 
     *e = td_stat_hodges_lehmann(p->log_ratio, p->n, alpha);
     e->est = expm1(e->est);

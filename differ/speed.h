@@ -30,11 +30,12 @@ struct td_ratios { double *log_ratio, *base, *now; size_t n, cap; };
 
 struct td_speed_row {
     enum td_speed_metric metric;
-    struct td_ratios pairs;
+    struct td_ratios pairs;      /* of ops one a start, the middle one of the start's pairs */
     char *label;                 /* category, "kernel shape M class", or "total" */
     bool total;
     size_t ops;                  /* timed ops in it; 0: a row of servers */
-    size_t starts, starts_slower;/* of their processes; those slower by their own median */
+    double least_op;             /* log ratio of the op that is least slower, by its median start */
+    size_t starts, starts_slower;/* of their processes: samples; those that are slower */
     double base, now;            /* medians: ns, or tokens per second for throughput */
     struct td_interval effect;
     enum td_verdict verdict;     /* NOT_JUDGED: information, or too few pairs for a row of its
@@ -60,8 +61,8 @@ struct td_speed {
 
 /* Decide a row from its pairs: fill base, now, effect, verdict, faster. Pure. REGRESSED: the
  * estimate is larger than `effect`, the interval at level 1 - alpha lies above `noise`, and, in
- * a row of ops that is no total, there are two ops or more and three quarters of their starts
- * are slower. */
+ * a row of ops that is no total, there are two ops or more, three quarters of their starts are
+ * slower, and each op by its median start is slower than `noise`. */
 void td_speed_decide(struct td_speed_row *row, double alpha, double effect, double noise);
 
 void td_speed_release(struct td_speed *s);

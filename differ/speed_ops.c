@@ -5,38 +5,68 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "differ/speed_clocks.h"
 
-/* Count the starts of one op, and those that are slower by their own median: noise that lasts
- * for a while makes a few starts slower, not most of them.
- *   ratio : [n], log ratios in order of the starts, equally many of each */
-static void count_starts(struct td_speed_row *row, const double *ratio, size_t n, size_t starts)
+static double log_ratio(const double *pair)
 {
-    size_t each, i;
-
-    if (starts == 0 || n % starts)
-        starts = 1;
-    each = n / starts;
-    row->ops++;
-    row->starts += starts;
-    for (i = 0; i < starts; i++)
-        row->starts_slower += td_stat_median(ratio + i * each, each) > 0;
+    return log(pair[1] / pair[0]);
 }
 
-static int add_pairs(struct td_speed_row *row, const double *pairs, size_t n, size_t starts)
+static int by_ratio(const void *a, const void *b)
 {
-    double *ratio = malloc((n + 1) * sizeof *ratio);
-    size_t i;
-    int rc = ratio ? TD_OK : TD_ENOMEM;
+    const double x = log_ratio(a), y = log_ratio(b);
 
-    for (i = 0; i < n && !rc; i++) {
-        ratio[i] = log(pairs[i * 2 + 1] / pairs[i * 2]);
-        rc = td_ratios_add(&row->pairs, pairs[i * 2], pairs[i * 2 + 1], false);
-    }
-    if (!rc && n)
-        count_starts(row, ratio, n, starts);
-    free(ratio);
+    return (x > y) - (x < y);
+}
+
+/* Add a start to the row: the pair in the middle, by its ratio, of the n pairs of this start (of an even
+ * number the geometric mean of the two in the middle).
+ *   pairs : [n][2], n > 0; sorted here */
+static int add_start(struct td_speed_row *row, double (*pairs)[2], size_t n)
+{
+    const double *a, *b;
+
+    qsort(pairs, n, sizeof *pairs, by_ratio);
+    a = pairs[(n - 1) / 2];
+    b = pairs[n / 2];
+    return td_ratios_add(&row->pairs, sqrt(a[0] * b[0]), sqrt(a[1] * b[1]), false);
+}
+
+/* Count an op, and its starts that are slower: noise that lasts for a while makes a few starts slower, not
+ * most of them, and not those of every op.
+ *   ratio : [n], log ratios of its starts, n > 0 */
+static void count_op(struct td_speed_row *row, const double *ratio, size_t n)
+{
+    const double median = td_stat_median(ratio, n);
+    size_t i;
+
+    row->least_op = row->ops ? fmin(row->least_op, median) : median;
+    row->ops++;
+    row->starts += n;
+    for (i = 0; i < n; i++)
+        row->starts_slower += ratio[i] > 0;
+}
+
+/* Add the starts of one op to the row. The pairs of one start share the memory in which both processes
+ * lie, which makes one of them faster or slower for as long as they live; so a start is a sample, and its
+ * pairs are not. A replay that counted no starts gives each pair as a sample.
+ *   pairs : [n][2], in order of the starts, equally many of each */
+static int add_starts(struct td_speed_row *row, const double *pairs, size_t n, size_t starts)
+{
+    const size_t each = starts > 1 && n % starts == 0 ? n / starts : 1, first = row->pairs.n;
+    double(*copy)[2] = malloc((n + 1) * sizeof *copy);
+    size_t i;
+    int rc = copy ? TD_OK : TD_ENOMEM;
+
+    for (i = 0; i < n && !rc; i++)
+        memcpy(copy[i], pairs + i * 2, sizeof copy[i]);
+    for (i = 0; i < n && !rc; i += each)
+        rc = add_start(row, copy + i, each);
+    free(copy);
+    if (!rc)
+        count_op(row, row->pairs.log_ratio + first, row->pairs.n - first);
     return rc;
 }
 
@@ -56,11 +86,11 @@ static int add_op(struct td_speed *s, enum td_speed_metric m, const struct td_ju
         return TD_ENOMEM;
     row = td_speed_row(s, m, label, false);
     free(label);
-    rc = row ? add_pairs(row, pairs, n, op->starts) : TD_ENOMEM;
+    rc = row ? add_starts(row, pairs, n, op->starts) : TD_ENOMEM;
     if (rc)
         return rc;
     row = td_speed_row(s, m, "total", true);
-    rc = row ? add_pairs(row, pairs, n, op->starts) : TD_ENOMEM;
+    rc = row ? add_starts(row, pairs, n, op->starts) : TD_ENOMEM;
     return rc;
 }
 
