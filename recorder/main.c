@@ -56,8 +56,8 @@ static const struct td_arg table[] = {
      "sent with every request; may be given again", 0, 0},
     {"timeout", 't', TD_ARG_NUM, &given.o.timeout_s, "S",
      "time to wait for the model to load, and for each next byte (default 300)", 0.1, 86400},
-    {"wait", 'w', TD_ARG_FLAG, &given.o.wait, NULL,
-     "also wait while nothing listens there yet", 0, 0},
+    {"wait", 'w', TD_ARG_MAYBE, &given.o.wait, "[=SECONDS]",
+     "also wait while nothing listens there yet (default: --timeout)", 1, 86400},
     {"gemms", 0, TD_ARG_STR, &given.o.gemms, "auto|off|all|P%",
      "steps whose GEMM inputs the tap records: a sample (10 %; on a GPU at most "
      "0.5 % of the time), none, all, a share", 0, 0},
@@ -99,6 +99,9 @@ static const struct td_arg table[] = {
      "store ids, times and lengths, but no text", 0, 0},
     {"run", 0, TD_ARG_FLAG, &given.run, NULL,
      "start the server that follows \"--\", with the tap in it; end it afterwards", 0, 0},
+    {"server-log", 0, TD_ARG_STR, &given.o.server_log, "FILE",
+     "where the output of the server that --run starts goes; - is stderr (default: OUT.server.log "
+     "beside the fixture, without -o fixtures/server-TIME.log)", 0, 0},
     {"tap-env", 0, TD_ARG_FLAG, &given.tap_env, NULL,
      "print what a shell must eval before it starts a server with the tap", 0, 0},
     {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
@@ -180,6 +183,8 @@ static int parse(int argc, char **argv, struct td_error *err)
     if (!rc && given.run != (args.command != NULL))
         rc = td_fail(err, TD_EINVAL,
                      "--run and \"-- COMMAND ...\" belong together; see {record} --help");
+    if (!rc && given.o.server_log && !given.run)
+        rc = td_fail(err, TD_EINVAL, "--server-log is for the server that --run starts");
     return rc;
 }
 

@@ -56,23 +56,35 @@ static int reach_server(struct td_recording *r, struct td_error *err)
                                  .kind = o->api,
                                  .model = o->model,
                                  .headers = o->headers,
-                                 .timeout_ms = (int)(o->timeout_s * 1000),
+                                 .timeout_ms =
+                                     (int)((o->wait > 0 ? (double)o->wait : o->timeout_s) * 1000),
                                  .wait_unreachable = o->wait || o->command,
-                                 .alive = td_run_server_alive,
+                                 .alive = td_run_server_is_coming,
                                  .alive_arg = &r->started,
                                  .stop = r->stop};
     bool with_tap = o->mode.steps != TD_TAP_CLIENT_OFF;
     int rc = TD_OK;
 
     if (o->command)
+        rc = td_server_log_open(&r->started.log, o->server_log, o->out, err);
+    if (o->command && !rc)
         rc = td_run_server_start(&r->started, o->command, r->url, with_tap, o->graphs_mib,
                                  r->no_tap, sizeof r->no_tap, err);
     if (!rc && o->gemms_required && *r->no_tap)
         rc = td_fail(err, TD_ENOTFOUND, "--gemms %s: %s", o->gemms, r->no_tap);
     if (!rc)
         rc = td_api_probe(&api, &r->server, err);
-    if (rc == TD_ECRASH)
+    if (rc && rc != TD_EINTR && r->started.proc.pid > 0 && !*r->started.elsewhere)
+        td_server_log_show(&r->started.log);
+    if (rc == TD_ECRASH && *r->started.elsewhere) {
+        td_error_clear(err);
+        rc = td_fail(err, TD_EINVAL,
+                     "%s: listens at %s, but --server says %s; give --server %s, or have it listen "
+                     "there (an option behind --)",
+                     o->command[0], r->started.elsewhere, o->server, r->started.elsewhere);
+    } else if (rc == TD_ECRASH) {
         td_fail_at(err, "%s: %s", o->command[0], r->started.how);
+    }
     if (rc)
         return rc;
     td_log(TD_LOG_INFO, "record", "%s: %s %s, model %s", r->server.url, td_api_name(r->server.kind),

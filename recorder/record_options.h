@@ -20,8 +20,11 @@ struct td_record_options {
     int64_t graphs_mib;           /* of --graphs; 0: without */
     int64_t ring_mib;             /* --ring-mib; 0: the default of struct td_tap_client_options */
     double timeout_s, budget_mib;
-    bool no_text, no_code, ignore_eos, wait, weights_by_reference;
+    bool no_text, no_code, ignore_eos, weights_by_reference;
+    int64_t wait;                 /* while nothing listens yet: 0: no; TD_ARG_ALONE: as long as timeout_s;
+                                     seconds */
     const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
+    const char *server_log;       /* where its output goes; NULL: beside the fixture; "-": stderr */
     char **command;               /* of --run, or NULL */
     struct td_tap_client_mode mode; /* of --gemms, --flight, --budget and --all-ops */
     int64_t flight;               /* --flight: MiB; TD_ARG_ALONE: the default; 0: none */

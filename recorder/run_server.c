@@ -3,13 +3,19 @@
 #include "recorder/run_server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "recorder/child_ports.h"
 #include "recorder/tap_client/server_env.h"
 #include "wire/client.h"
 
 #define GRACE_MS 15000
+#define MAX_PORTS 64
 
 volatile sig_atomic_t td_run_server_group;
 
@@ -35,8 +41,8 @@ int td_run_server_start(struct td_run_server *s, char **command, const char *url
     struct td_tap_client_env env = {{NULL}};
     struct td_proc_options o = {.argv = command,
                                 .stdin_fd = -1,
-                                .stdout_fd = STDERR_FILENO,
-                                .stderr_fd = -1,
+                                .stdout_fd = s->log.fd >= 0 ? s->log.fd : STDERR_FILENO,
+                                .stderr_fd = s->log.fd,
                                 .own_group = true};
     struct td_error why = {0};
     int rc = check_free(url, err);
@@ -49,8 +55,11 @@ int td_run_server_start(struct td_run_server *s, char **command, const char *url
         snprintf(no_tap, no_tap_size, "%s", why.msg);
     else if (with_tap)
         o.extra_env = env.vars;
+    s->url = url;
     rc = td_proc_start(&s->proc, &o, err);
     td_run_server_group = rc ? 0 : (sig_atomic_t)s->proc.pid;
+    if (!rc && *s->log.path)
+        td_log_note("the server's output goes to %s", s->log.path);
     td_tap_client_env_release(&env);
     return rc;
 }
@@ -64,11 +73,69 @@ bool td_run_server_alive(void *arg)
     if (td_proc_wait(&s->proc, 0, NULL) == TD_ETIMEOUT)
         return true;
     td_proc_describe(s->proc.status, s->how, sizeof s->how);
+    td_server_log_show(&s->log);
     return false;
+}
+
+/* The port of "http://host:8000/prefix"; 0: it names none. */
+static int port_of(const char *url)
+{
+    const char *host = strstr(url, "://"), *colon, *end;
+
+    host = host ? host + 3 : url;
+    end = host + strcspn(host, "/");
+    colon = memrchr(host, ':', (size_t)(end - host));
+    return colon ? atoi(colon + 1) : 0;
+}
+
+/* Does an LLM server answer at this port, be it that its model still loads? Servers also listen on
+ * ports of their own use (metrics, other processes), which answer otherwise. */
+static bool is_llm_server(int port)
+{
+    struct td_http_reply reply = TD_HTTP_REPLY_INIT;
+    char url[64];
+    cJSON *json = NULL;
+    bool is;
+
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/v1/models", port);
+    if (!td_http_fetch(url, NULL, NULL, 0, 1000, &reply, NULL))
+        json = td_json_parse(td_buf_str(&reply.body), reply.body.len, NULL);
+    is = (reply.status == 200 && td_json_get(json, "data")) ||
+         ((reply.status == 503 || reply.status == 401) &&
+          td_json_get(json, "error"));
+    cJSON_Delete(json);
+    td_buf_release(&reply.body);
+    return is;
+}
+
+bool td_run_server_is_coming(void *arg)
+{
+    struct td_run_server *s = arg;
+    const int64_t now = td_clock_mono_ns();
+    int ports[MAX_PORTS], wanted;
+    size_t n, i;
+
+    if (!td_run_server_alive(s))
+        return false;
+    if (s->proc.pid <= 0 || now - s->looked_ns < TD_NS_PER_S)
+        return true;
+    s->looked_ns = now;
+    wanted = port_of(s->url);
+    n = td_child_ports(s->proc.pid, ports, MAX_PORTS);
+    for (i = 0; i < n && wanted; i++)
+        if (ports[i] == wanted)
+            return true;
+    for (i = 0; i < n && wanted; i++)
+        if (is_llm_server(ports[i])) {
+            snprintf(s->elsewhere, sizeof s->elsewhere, "127.0.0.1:%d", ports[i]);
+            return false;
+        }
+    return true;
 }
 
 void td_run_server_end(struct td_run_server *s)
 {
     td_proc_end(&s->proc, GRACE_MS);
     td_run_server_group = 0;
+    td_server_log_close(&s->log);
 }

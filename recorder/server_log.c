@@ -1,0 +1,143 @@
+/* server_log.c - the output of the server that `record --run` starts.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "recorder/server_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#define SHOWN_LINES 12
+#define SHOWN_BYTES 1500
+
+static int choose_path(struct td_server_log *l, const char *asked, const char *out,
+                       struct td_error *err)
+{
+    char stamp[32];
+    int n;
+
+    l->by_default = !asked;
+    td_clock_stamp(td_clock_wall_ns(), stamp, sizeof stamp);
+    if (asked)
+        n = snprintf(l->path, sizeof l->path, "%s", asked);
+    else if (out)
+        n = snprintf(l->path, sizeof l->path, "%.*s.server.log",
+                     (int)(strlen(out) - (strlen(out) > 1 && out[strlen(out) - 1] == '/')), out);
+    else
+        n = snprintf(l->path, sizeof l->path, "fixtures/server-%s.log", stamp);
+    return n < (int)sizeof l->path ? TD_OK
+                                   : td_fail(err, TD_ELIMIT, "%.100s...: path too long", l->path);
+}
+
+/* The folder that our own choice lies in; one that the user named must be there. */
+static int make_parent(const char *path, struct td_error *err)
+{
+    char parent[TD_PATH_MAX], *slash;
+
+    snprintf(parent, sizeof parent, "%s", path);
+    slash = strrchr(parent, '/');
+    if (!slash || slash == parent)
+        return TD_OK;
+    *slash = '\0';
+    return td_fs_mkdirs(parent, err);
+}
+
+int td_server_log_open(struct td_server_log *l, const char *asked, const char *out,
+                       struct td_error *err)
+{
+    int rc;
+
+    *l = (struct td_server_log){.fd = -1};
+    if (asked && !strcmp(asked, "-"))
+        return TD_OK;
+    rc = choose_path(l, asked, out, err);
+    if (!rc && l->by_default)
+        rc = make_parent(l->path, err);
+    if (rc)
+        return rc;
+    /* ours is as private as the fixture; of a file that the user named the umask decides */
+    l->fd = open(l->path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY,
+                 l->by_default ? 0600 : 0666);
+    if (l->fd < 0)
+        return td_fail(err, TD_EIO,
+                       "%s: cannot write the server's output there: %s; name another file with "
+                       "--server-log",
+                       l->path, strerror(errno));
+    return TD_OK;
+}
+
+/* Where the last lines begin. */
+static const char *last_lines(const char *text, size_t n)
+{
+    const char *p = text + n;
+    int lines = 0;
+
+    while (p > text && (p == text + n || p[-1] != '\n' || ++lines < SHOWN_LINES))
+        p--;
+    return p;
+}
+
+/* Print text with a bar before each line, and without what could steer a terminal. */
+static void print_lines(const struct td_server_log *l, const char *text, size_t n)
+{
+    char shown[SHOWN_BYTES + 8 * SHOWN_LINES];
+    size_t at = 0, i;
+    bool begins = true;
+
+    while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+        n--;
+    for (i = 0; i < n && at + 8 < sizeof shown; i++) {
+        if (begins)
+            at += (size_t)snprintf(shown + at, sizeof shown - at, "\n  | ");
+        begins = text[i] == '\n';
+        if (!begins && ((unsigned char)text[i] >= 0x20 || text[i] == '\t') && text[i] != 0x7F)
+            shown[at++] = text[i];
+    }
+    shown[at] = '\0';
+    td_log(TD_LOG_WARN, "record", n ? "the server's last lines (%s):%s" : "the server wrote nothing (%s)%s",
+           l->path, shown);
+}
+
+void td_server_log_show(struct td_server_log *l)
+{
+    char text[SHOWN_BYTES];
+    const char *from;
+    struct stat st;
+    ssize_t n;
+    int fd;
+
+    if (!*l->path || l->shown)
+        return;
+    l->shown = true;
+    fd = open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    n = fstat(fd, &st) ? 0
+                       : pread(fd, text, sizeof text,
+                               st.st_size > (off_t)sizeof text ? st.st_size - (off_t)sizeof text : 0);
+    close(fd);
+    n = n < 0 ? 0 : n;
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    from = last_lines(text, (size_t)n);
+    print_lines(l, from, (size_t)n - (size_t)(from - text));
+}
+
+void td_server_log_close(struct td_server_log *l)
+{
+    struct stat st;
+
+    if (!*l->path)
+        return;
+    if (l->by_default && l->fd >= 0 && !fstat(l->fd, &st) && S_ISREG(st.st_mode) && !st.st_size)
+        unlink(l->path);
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = -1;
+    l->path[0] = '\0';
+}
