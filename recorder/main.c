@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "recorder/dry_run.h"
 #include "recorder/record.h"
 #include "recorder/run_server.h"
 #include "recorder/tap_client/server_env.h"
@@ -93,6 +94,8 @@ static const struct td_arg table[] = {
     {"redact", 0, TD_ARG_LIST, &given.redact, "PATH",
      "overwrite this part of JSON bodies, \"messages[*].content\"; may be given "
      "again", 0, 0},
+    {"dry-run", 0, TD_ARG_FLAG, &given.o.dry_run, NULL,
+     "say what would be sent and recorded, and how large it becomes; record nothing", 0, 0},
     {"no-code", 0, TD_ARG_FLAG, &given.o.no_code, NULL,
      "do not store the compiled code of the recorded GPU kernels (see fixture code)", 0, 0},
     {"no-text", 0, TD_ARG_FLAG, &given.o.no_text, NULL,
@@ -273,6 +276,8 @@ int main(int argc, char **argv)
         rc = check(o, &err);
     if (!rc && given.tap_env) {
         rc = print_tap_env(o->graphs_mib, &err);
+    } else if (!rc && o->dry_run) {
+        rc = td_dry_run(o, &err);
     } else if (!rc) {
         o->dump_asked = &dump_asked;
         catch_signals(o->flight != 0);

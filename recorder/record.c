@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "format/manifest.h"
 #include "recorder/recording.h"
 #include "recorder/recording_facts.h"
 #include "recorder/recording_tap.h"
@@ -290,14 +292,30 @@ static int check_answers(const struct td_recording *r, struct td_error *err)
                    r->dir);
 }
 
+static int64_t bytes_on_disk(const char *dir)
+{
+    char path[TD_PATH_MAX];
+    struct stat st;
+    int64_t sum = 0;
+    int i;
+
+    for (i = 0; i < TD_FILE_COUNT; i++)
+        if (!td_fs_join(path, sizeof path, dir, td_file_names[i], NULL) && !stat(path, &st))
+            sum += st.st_size;
+    return sum;
+}
+
 static void print_summary(struct td_recording *r)
 {
     const char *no_tap = r->opt->mode.steps == TD_TAP_CLIENT_OFF ? "--gemms off"
                          : *r->no_tap                            ? "no tap in the server"
                                                                  : "not reached";
 
-    td_recording_summary_print(&r->summary, r->suite.n, r->have_ops ? &r->ops : NULL, no_tap,
-                               stdout);
+    if (!td_log_quiet())
+        td_recording_summary_print(&r->summary, r->suite.n, r->have_ops ? &r->ops : NULL,
+                                   r->opt->mode.steps == TD_TAP_CLIENT_ALL, no_tap, stdout);
+    if (r->have_ops && !td_log_quiet())
+        printf("size     %.1f MiB on disk\n", (double)bytes_on_disk(r->dir) / (1 << 20));
     printf("%s\n", r->dir);
 }
 

@@ -21,6 +21,7 @@ struct td_record_options {
     int64_t ring_mib;             /* --ring-mib; 0: the default of struct td_tap_client_options */
     double timeout_s, budget_mib;
     bool no_text, no_code, ignore_eos, weights_by_reference;
+    bool dry_run;                 /* say what would be recorded, and record nothing */
     int64_t wait;                 /* while nothing listens yet: 0: no; TD_ARG_ALONE: as long as timeout_s;
                                      seconds */
     const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */

@@ -67,6 +67,8 @@ void td_recording_summary_add(struct td_recording_summary *s, const struct td_ex
     p->requests++;
     p->failed += x->error != NULL;
     p->tokens += x->n_tokens;
+    if (x->error && !*p->first_error)
+        snprintf(p->first_error, sizeof p->first_error, "%.60s: %.130s", x->prompt_id, x->error);
     if (x->error && !*s->first_error)
         snprintf(s->first_error, sizeof s->first_error, "%.60s: %.220s", x->prompt_id, x->error);
     if (!x->error && x->t_sent_ns)
@@ -160,7 +162,7 @@ static void print_launches(const struct td_tap_client_state *ops, FILE *to)
     print_graphs(ops, to);
 }
 
-static void print_ops(const struct td_tap_client_state *ops, FILE *to)
+static void print_ops(const struct td_tap_client_state *ops, bool all, FILE *to)
 {
     const struct td_coverage c = coverage_of(ops);
 
@@ -174,20 +176,25 @@ static void print_ops(const struct td_tap_client_state *ops, FILE *to)
     fputc('\n', to);
     if (ops->ops_ring)
         fprintf(to,
-                "         %lld of those dropped most likely found no room on their way here: "
-                "record less at a time (--budget, --layers), or give more room (--ring-mib)\n",
-                (long long)ops->ops_ring);
+                "         %lld of those dropped most likely found no room on their way here. What "
+                "the fixture holds is sound; %s\n"
+                "         To keep more, record less at a time (--budget, --layers), or give more "
+                "room (--ring-mib)\n",
+                (long long)ops->ops_ring,
+                all ? "but all were asked for, so it is incomplete and no gate passes its ops."
+                    : "its sample is smaller by these.");
 }
 
 void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
-                                const struct td_tap_client_state *ops, const char *no_tap, FILE *to)
+                                const struct td_tap_client_state *ops, bool all,
+                                const char *no_tap, FILE *to)
 {
     fprintf(to, "%-8s %8s %9s %7s %8s %12s %12s %9s\n", "phase", "prompts", "requests", "failed",
             "tokens", "TTFT median", "ITL median", "tokens/s");
     print_phase(&s->phase[TD_PHASE_TIMED], "timed", prompts, to);
     print_phase(&s->phase[TD_PHASE_TAPPED], "tapped", prompts, to);
     if (ops)
-        print_ops(ops, to);
+        print_ops(ops, all, to);
     if (ops)
         print_launches(ops, to);
     else

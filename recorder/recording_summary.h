@@ -18,6 +18,7 @@ struct td_phase_summary {
     int64_t requests, failed, tokens;
     struct td_samples ttft_ns, itl_ns;
     int64_t t_first_ns, t_last_ns; /* first byte sent, last byte read */
+    char first_error[200];         /* of its requests; "": none failed */
 };
 
 struct td_recording_summary {     /* zeroed: nothing */
@@ -32,9 +33,10 @@ void td_recording_summary_release(struct td_recording_summary *s);
 
 /* Print the table of phases, then what is known of ops. Sorts the samples.
  *   ops    : counts of the tap client; NULL: there was no tap
+ *   all    : every op was asked for, not a sample
  *   no_tap : why, in a few words */
 void td_recording_summary_print(struct td_recording_summary *s, size_t prompts,
-                                const struct td_tap_client_state *ops, const char *no_tap,
-                                FILE *to);
+                                const struct td_tap_client_state *ops, bool all,
+                                const char *no_tap, FILE *to);
 
 #endif

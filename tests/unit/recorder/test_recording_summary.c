@@ -12,7 +12,7 @@
 
 #include "recorder/recording_summary.h"
 
-static char *printed(const struct td_tap_client_state *ops, const char *no_tap)
+static char *printed(const struct td_tap_client_state *ops, bool all, const char *no_tap)
 {
     struct td_recording_summary f;
     char *text = NULL;
@@ -21,14 +21,14 @@ static char *printed(const struct td_tap_client_state *ops, const char *no_tap)
 
     memset(&f, 0, sizeof f);
     assert_non_null(to);
-    td_recording_summary_print(&f, 3, ops, no_tap, to);
+    td_recording_summary_print(&f, 3, ops, all, no_tap, to);
     fclose(to);
     return text;
 }
 
 static void expect(const struct td_tap_client_state *ops, const char *words, bool there)
 {
-    char *text = printed(ops, "no tap in it");
+    char *text = printed(ops, false, "no tap in it");
 
     if (!strstr(text, words) == there)
         fail_msg("\"%s\" is %s: %s", words, there ? "missing" : "there", text);
@@ -38,6 +38,7 @@ static void expect(const struct td_tap_client_state *ops, const char *words, boo
 static void what_is_missing_is_said_with_the_next_step(void **state)
 {
     struct td_tap_client_state all = {.ops_kept = 90, .steps_kept = 9}, some = all;
+    char *text;
 
     (void)state;
     expect(NULL, "ops      none: no tap in it", true);
@@ -48,6 +49,10 @@ static void what_is_missing_is_said_with_the_next_step(void **state)
     expect(&some, "ops      90 kept in 9 steps, 10 dropped; for 2.5 s, between samples, none were looked at\n", true);
     expect(&some, "4 of those dropped most likely found no room", true);
     expect(&some, "--ring-mib", true);
+    expect(&some, "What the fixture holds is sound; its sample is smaller by these.", true);
+    text = printed(&some, true, "");
+    assert_non_null(strstr(text, "all were asked for, so it is incomplete and no gate passes its ops."));
+    free(text);
     some.launches = 500, some.gemms = 100, some.gemms_other = 100;
     strcpy(some.other, "machete");
     expect(&some, "; 45.0 % of the GEMMs that were seen", true); /* 90 of 200 */
