@@ -94,6 +94,8 @@ static const struct td_arg table[] = {
     {"redact", 0, TD_ARG_LIST, &given.redact, "PATH",
      "overwrite this part of JSON bodies, \"messages[*].content\"; may be given "
      "again", 0, 0},
+    {"allow-failures", 0, TD_ARG_FLAG, &given.o.allow_failures, NULL,
+     "accept failed requests and a server that ends: exit 0, and the fixture says so", 0, 0},
     {"dry-run", 0, TD_ARG_FLAG, &given.o.dry_run, NULL,
      "say what would be sent and recorded, and how large it becomes; record nothing", 0, 0},
     {"no-code", 0, TD_ARG_FLAG, &given.o.no_code, NULL,
@@ -221,13 +223,12 @@ static volatile sig_atomic_t stop, dump_asked;
  * server that --run started. */
 static void on_signal(int number)
 {
-    (void)number;
     if (stop) {
         if (td_run_server_group > 0)
             kill(-(pid_t)td_run_server_group, SIGKILL);
-        _exit(130);
+        _exit(128 + number);
     }
-    stop = 1;
+    stop = number;
 }
 
 static void on_dump_signal(int number)
@@ -286,5 +287,5 @@ int main(int argc, char **argv)
     if (!rc)
         return TD_EXIT_OK;
     td_log(TD_LOG_ERROR, "record", "%s", err.msg);
-    return td_exit_code(err.code);
+    return err.code == TD_EINTR && stop ? 128 + stop : td_exit_code(err.code);
 }

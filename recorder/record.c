@@ -14,6 +14,7 @@
 #include "format/manifest.h"
 #include "recorder/recording.h"
 #include "recorder/recording_facts.h"
+#include "recorder/recording_state.h"
 #include "recorder/recording_tap.h"
 #include "recorder/send_requests.h"
 #include "recorder/tap_client/tap_client.h"
@@ -208,9 +209,14 @@ static int send_scores(void *arg, const struct td_plan *plan, struct td_error *e
 /* Have answers scored. The last requests of all: nobody knows what they cost this server. */
 static int score_phase(struct td_recording *r, struct td_error *err)
 {
-    return r->interrupted || r->server_gone
-               ? TD_OK
-               : td_scores_ask(&r->scores, &r->server, send_scores, r, err);
+    int rc;
+
+    if (r->interrupted || r->server_gone)
+        return TD_OK;
+    td_recording_plan_scores(r);
+    rc = td_scores_ask(&r->scores, &r->server, send_scores, r, err);
+    td_recording_plan_without_refused(r);
+    return rc;
 }
 
 static int run_phases(struct td_recording *r, struct td_error *err)
@@ -219,6 +225,7 @@ static int run_phases(struct td_recording *r, struct td_error *err)
 
     if (!rc && !r->interrupted)
         rc = td_recording_find_tap(r, err);
+    td_recording_plan_tapped(r);
     if (!rc && !r->interrupted)
         rc = timed_phase(r, err);
     if (!rc)
@@ -242,9 +249,7 @@ static void warn(const struct td_recording *r)
     const struct td_recording_summary *s = &r->summary;
     int64_t failed = s->phase[TD_PHASE_TIMED].failed + s->phase[TD_PHASE_TAPPED].failed;
 
-    if (r->interrupted)
-        td_log(TD_LOG_WARN, "record", "interrupted: the fixture holds what came until then");
-    if (failed && !(r->interrupted && strstr(s->first_error, "stopped by the user")))
+    if (failed && !r->interrupted)
         td_log(TD_LOG_WARN, "record",
                "%lld requests failed, and are recorded as such; the first: %s", (long long)failed,
                s->first_error);
@@ -257,39 +262,58 @@ static void warn(const struct td_recording *r)
 }
 
 /* Write what is left, then close the tap client and the fixture. rc : how the phases ended. */
-static int close_fixture(struct td_recording *r, int rc, struct td_error *err)
+static int close_fixture(struct td_recording *r, int rc, struct td_recording_state *state,
+                         struct td_error *err)
 {
-    const char *state = r->interrupted || r->server_gone || rc ? "interrupted" : "complete";
     struct td_error late = {0};
 
     td_recording_facts_end(r);
+    td_recording_state_end(r, rc, state);
     if (td_tap_client_close(r->client, &late))
         td_log(TD_LOG_WARN, "record", "the tap: %s", late.msg);
     r->client = NULL;
     memset(&late, 0, sizeof late);
-    if (td_writer_close(r->writer, state, &late)) {
+    if (td_writer_close(r->writer, state->name, &late)) {
         td_error_clear(err); /* what else went wrong followed from it */
-        rc = td_fail(err, late.code, "%s; what was committed before is in %s (fixture repair %s)",
+        rc = td_fail(err, late.code, "%s; what was committed before is in %s ({fixture} repair %s)",
                      late.msg, r->dir, r->dir);
     }
     r->writer = NULL;
     return rc;
 }
 
-/* A recording needs one answer. The fixture without is left, so that one can look into it. */
-static int check_answers(const struct td_recording *r, struct td_error *err)
+static int64_t count_answers(const struct td_recording *r)
 {
     const struct td_phase_summary *timed = &r->summary.phase[TD_PHASE_TIMED],
                                   *tapped = &r->summary.phase[TD_PHASE_TAPPED];
 
-    if (timed->requests - timed->failed + tapped->requests - tapped->failed)
-        return TD_OK;
+    return timed->requests - timed->failed + tapped->requests - tapped->failed;
+}
+
+/* A recording needs all that was planned, or one answer where failures are allowed. A fixture that
+ * lacks that is left, so that one can look into it. */
+static int check_state(const struct td_recording *r, const struct td_recording_state *state,
+                       struct td_error *err)
+{
+    const int64_t answers = count_answers(r);
+
     if (r->interrupted)
         return td_fail(err, TD_EINTR,
-                       "interrupted before the first answer; %s holds nothing to compare", r->dir);
-    return td_fail(err, TD_EPROTO, "no request succeeded; %s%s (kept in %s)",
-                   *r->engine ? "" : "the first: ", *r->engine ? r->engine : r->summary.first_error,
-                   r->dir);
+                       "interrupted after %lld of %lld answers; %s holds what came until then, and "
+                       "is marked as interrupted",
+                       (long long)answers, (long long)(r->planned_timed + r->planned_tapped),
+                       r->dir);
+    if (!answers)
+        return td_fail(err, TD_EPROTO, "no request succeeded; %s%s (kept in %s)",
+                       *r->engine ? "" : "the first: ",
+                       *r->engine ? r->engine : r->summary.first_error, r->dir);
+    if (!strcmp(state->name, "incomplete"))
+        return td_fail(err, TD_EPROTO,
+                       "%s is incomplete: %s%s%s; record it again, or accept that with "
+                       "--allow-failures",
+                       r->dir, state->causes[0], state->n > 1 ? "; " : "",
+                       state->n > 1 ? state->causes[1] : "");
+    return TD_OK;
 }
 
 static int64_t bytes_on_disk(const char *dir)
@@ -336,6 +360,7 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
               struct td_error *err)
 {
     struct td_recording r = {.opt = opt, .stop = stop};
+    struct td_recording_state state;
     bool useless;
     int rc;
 
@@ -348,12 +373,12 @@ int td_record(const struct td_record_options *opt, const volatile sig_atomic_t *
         rc = run_phases(&r, err);
         useless = rc && !r.summary.phase[TD_PHASE_TIMED].requests; /* no tap where one is required,
                                                                       or no disk */
-        rc = close_fixture(&r, rc, err);
+        rc = close_fixture(&r, rc, &state, err);
         warn(&r);
-        if (!rc)
-            rc = check_answers(&r, err);
-        if (!rc)
+        if (!rc && count_answers(&r))
             print_summary(&r);
+        if (!rc)
+            rc = check_state(&r, &state, err);
         if (useless)
             td_fs_remove_tree(r.dir, NULL);
     }

@@ -21,6 +21,7 @@ struct td_record_options {
     int64_t ring_mib;             /* --ring-mib; 0: the default of struct td_tap_client_options */
     double timeout_s, budget_mib;
     bool no_text, no_code, ignore_eos, weights_by_reference;
+    bool allow_failures;          /* a recording with failed requests is a recording */
     bool dry_run;                 /* say what would be recorded, and record nothing */
     int64_t wait;                 /* while nothing listens yet: 0: no; TD_ARG_ALONE: as long as timeout_s;
                                      seconds */

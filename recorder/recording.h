@@ -31,6 +31,7 @@ struct td_recording {
     struct td_writer *writer;
     char dir[TD_PATH_MAX];        /* the fixture's */
     bool interrupted, server_gone;
+    int64_t planned_timed, planned_tapped, planned_scores; /* requests (recording_state.h) */
 
     /* Requests and what came back. An exchange passes fill_ids, then the writer, scores,
      * summary. */

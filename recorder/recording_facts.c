@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "recorder/host_facts.h"
+#include "recorder/recording_state.h"
 #include "wire/api_facts.h"
 
 static void write_fact(struct td_recording *r, const char *section, const char *key, cJSON *v)
@@ -19,6 +20,7 @@ void td_recording_facts_begin(struct td_recording *r)
     char hex[TD_HASH_HEX];
 
     td_host_facts_write(r->writer);
+    td_recording_plan_begin(r);
     td_hash_hex(r->suite.hash, hex);
     td_writer_fact_str(r->writer, "suite", "name", r->suite.name);
     write_fact(r, "suite", "prompts", cJSON_CreateNumber((double)r->suite.n));
