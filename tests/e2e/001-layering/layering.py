@@ -39,7 +39,7 @@ replayer: common common/desc format wire model kernels/adapters kernels/gpucode 
 report: common
 differ: common common/desc report format wire
 gate: common
-fixture: common common/desc format wire
+fixture: common common/desc format report wire
 demo/server: common model kernels/abi
 """
 SKIPPED = ("tests", "bench", "demo/bugs", "demo/model", "docs", "build", "bin", "lib", "fixtures")
