@@ -1,0 +1,254 @@
+/* report_csv.c - a report as CSV: one table, whose column `row` tells what a row is about.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * RFC 4180, UTF-8, lines that end with CR LF. A column has one meaning and, where the JSON report
+ * has the same figure, its name there. A cell that does not apply is empty. Columns may be added at
+ * the end (docs/report-formats.md). */
+#include <string.h>
+
+#include "report/clean.h"
+#include "report/parts.h"
+#include "report/report.h"
+
+/* clang-format off */
+#define COLUMNS(X) \
+    X(row) X(fixture) X(candidate) X(verdict) X(name) X(what) X(why) \
+    X(compared) X(equal) X(tokens_equal) \
+    X(planned) X(seen) \
+    X(m_class) X(dtype) X(recorded) X(judged) X(bad) X(undecided) X(broken) X(bit_equal) \
+    X(old_score) X(new_score) X(limit) X(old_rms) X(new_rms) X(limit_rms) \
+    X(old_rel_l2) X(new_rel_l2) \
+    X(total) X(unit) X(old) X(new) X(slower) X(lo) X(hi) X(n) X(faster) X(accepted)
+/* clang-format on */
+
+enum column {
+#define COLUMN(name) COL_##name,
+    COLUMNS(COLUMN)
+#undef COLUMN
+    N_COLUMNS
+};
+
+static const char *const NAMES[N_COLUMNS] = {
+#define COLUMN(name) #name,
+    COLUMNS(COLUMN)
+#undef COLUMN
+};
+
+/* One row: borrowed texts, and figures. */
+struct row {
+    const char *text[N_COLUMNS];
+    char figure[N_COLUMNS][TD_FIGURE_MAX];
+};
+
+static void set_text(struct row *r, enum column c, const char *text)
+{
+    r->text[c] = text;
+}
+
+/* Fill the columns from first to last with the members of these names. */
+static void set_figures(struct row *r, enum column first, enum column last, const cJSON *part)
+{
+    int c;
+
+    for (c = (int)first; c <= (int)last; c++)
+        td_part_number(part, NAMES[c], r->figure[c]);
+}
+
+static void set_bool(struct row *r, enum column c, const cJSON *part)
+{
+    const cJSON *v = td_json_get(part, NAMES[c]);
+
+    set_text(r, c, cJSON_IsBool(v) ? cJSON_IsTrue(v) ? "true" : "false" : NULL);
+}
+
+/* ---- cells ---------------------------------------------------------------------------------- */
+
+/* Would a spreadsheet take this text for a formula? The second row: the same characters at full
+ * width, which East Asian spreadsheets accept. */
+static bool looks_like_formula(const char *text)
+{
+    static const char *const WIDE[] = {"\xEF\xBC\x9D", "\xEF\xBC\x8B", "\xEF\xBC\x8D",
+                                       "\xEF\xBC\xA0"};
+    size_t i;
+
+    text += strspn(text, " ");
+    if (*text && strchr("=+-@", *text))
+        return true;
+    for (i = 0; i < sizeof WIDE / sizeof WIDE[0]; i++)
+        if (!strncmp(text, WIDE[i], 3))
+            return true;
+    return false;
+}
+
+/* Append a text from outside: one line, in quotes where RFC 4180 wants them, with an apostrophe in
+ * front of what would be a formula. */
+static void add_text(const char *text, struct td_buf *out)
+{
+    struct td_buf clean = TD_BUF_INIT(1 << 18);
+    const char *p;
+
+    if (looks_like_formula(text))
+        td_buf_addc(&clean, '\'');
+    td_clean_line(text, 30000, &clean); /* a cell of a spreadsheet holds 32767 characters */
+    p = td_buf_str(&clean);
+    if (!strpbrk(p, ",\"\r\n")) {
+        td_buf_adds(out, p);
+    } else {
+        td_buf_addc(out, '"');
+        for (; *p; p++) {
+            if (*p == '"')
+                td_buf_addc(out, '"');
+            td_buf_addc(out, *p);
+        }
+        td_buf_addc(out, '"');
+    }
+    td_buf_release(&clean);
+}
+
+static void add_row(const struct row *r, struct td_buf *out)
+{
+    int c;
+
+    for (c = 0; c < N_COLUMNS; c++) {
+        if (c)
+            td_buf_addc(out, ',');
+        if (r->text[c])
+            add_text(r->text[c], out);
+        else
+            td_buf_adds(out, r->figure[c]);
+    }
+    td_buf_adds(out, "\r\n");
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static void begin_row(struct row *r, const cJSON *report, const char *kind)
+{
+    memset(r, 0, sizeof *r);
+    set_text(r, COL_row, kind);
+    set_text(r, COL_fixture, td_report_name(report));
+    set_text(r, COL_candidate, td_part_str(td_json_get(report, "names"), "new"));
+}
+
+static void add_run(const cJSON *report, struct td_buf *out)
+{
+    const char *cause = td_part_str(report, "cause");
+    struct row r;
+
+    begin_row(&r, report, "run");
+    set_text(&r, COL_verdict, td_report_verdict(report));
+    set_text(&r, COL_name, td_part_str(report, "headline"));
+    set_text(&r, COL_what, td_part_str(td_json_get(report, "names"), "model"));
+    set_text(&r, COL_why, *cause ? cause : td_part_str(report, "line"));
+    set_figures(&r, COL_compared, COL_tokens_equal, td_json_get(report, "answers"));
+    td_part_number(report, "speed_change", r.figure[COL_slower]);
+    add_row(&r, out);
+}
+
+static void add_lanes(const cJSON *report, struct td_buf *out)
+{
+    const cJSON *lane;
+    struct row r;
+
+    cJSON_ArrayForEach(lane, td_json_get(report, "lanes")) {
+        begin_row(&r, report, "lane");
+        set_text(&r, COL_verdict, td_part_str(lane, "verdict"));
+        set_text(&r, COL_name, td_part_key(lane));
+        set_text(&r, COL_why, td_part_lane_reason(lane));
+        set_bool(&r, COL_accepted, lane);
+        add_row(&r, out);
+    }
+}
+
+static void add_absences(const cJSON *report, struct td_buf *out)
+{
+    const cJSON *a;
+    struct row r;
+
+    cJSON_ArrayForEach(a, td_json_get(report, "absent")) {
+        begin_row(&r, report, "absent");
+        set_text(&r, COL_verdict, td_part_str(a, "verdict"));
+        set_text(&r, COL_name, td_part_str(a, "what"));
+        set_text(&r, COL_what, td_part_str(a, "side"));
+        set_text(&r, COL_why, td_part_str(a, "text"));
+        set_figures(&r, COL_planned, COL_seen, a);
+        add_row(&r, out);
+    }
+}
+
+static void add_prompts(const cJSON *report, struct td_buf *out)
+{
+    const cJSON *prompt;
+    struct row r;
+
+    cJSON_ArrayForEach(prompt, td_json_get(td_json_get(report, "tokens"), "by_prompt")) {
+        begin_row(&r, report, "prompt");
+        set_text(&r, COL_verdict, td_part_str(prompt, "verdict"));
+        set_text(&r, COL_name, td_part_str(prompt, "prompt_id"));
+        set_text(&r, COL_what, td_part_str(prompt, "category"));
+        set_text(&r, COL_why, td_part_str(prompt, "why"));
+        set_bool(&r, COL_accepted, prompt);
+        set_figures(&r, COL_compared, COL_equal, prompt);
+        add_row(&r, out);
+    }
+}
+
+static void add_groups(const cJSON *report, struct td_buf *out)
+{
+    const cJSON *g;
+    struct row r;
+
+    cJSON_ArrayForEach(g, td_json_get(td_json_get(report, "ops"), "groups")) {
+        begin_row(&r, report, "op");
+        set_text(&r, COL_verdict, td_part_group_verdict(g));
+        set_text(&r, COL_name, td_part_str(g, "kind"));
+        set_text(&r, COL_what, td_part_str(g, "shape"));
+        set_text(&r, COL_m_class, td_part_str(g, "m_class"));
+        set_text(&r, COL_dtype, td_part_str(g, "dtype"));
+        set_bool(&r, COL_accepted, g);
+        set_figures(&r, COL_recorded, COL_new_rel_l2, g);
+        add_row(&r, out);
+    }
+}
+
+static void add_speed_rows(const cJSON *report, struct td_buf *out)
+{
+    const cJSON *row;
+    struct row r;
+
+    cJSON_ArrayForEach(row, td_json_get(td_json_get(report, "speed"), "rows")) {
+        begin_row(&r, report, "speed");
+        set_text(&r, COL_verdict, td_part_str(row, "verdict"));
+        set_text(&r, COL_name, td_part_str(row, "metric"));
+        set_text(&r, COL_what, td_part_str(row, "what"));
+        set_text(&r, COL_unit, td_part_str(row, "unit"));
+        set_figures(&r, COL_old, COL_n, row);
+        set_bool(&r, COL_total, row);
+        set_bool(&r, COL_faster, row);
+        set_bool(&r, COL_accepted, row);
+        add_row(&r, out);
+    }
+}
+
+int td_report_csv(const cJSON *report, struct td_buf *out, struct td_error *err)
+{
+    const cJSON *part;
+    size_t i;
+    int c;
+
+    for (c = 0; c < N_COLUMNS; c++)
+        td_buf_addf(out, "%s%s", c ? "," : "", NAMES[c]);
+    td_buf_adds(out, "\r\n");
+    for (i = 0; (part = td_report_part(report, i)); i++) {
+        add_run(part, out);
+        add_lanes(part, out);
+        add_absences(part, out);
+        if (td_report_asked(part, "tokens"))
+            add_prompts(part, out);
+        if (td_report_asked(part, "ops"))
+            add_groups(part, out);
+        if (td_report_asked(part, "speed"))
+            add_speed_rows(part, out);
+    }
+    return out->failed ? td_fail(err, TD_ELIMIT, "the report as CSV is too large") : TD_OK;
+}
