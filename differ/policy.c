@@ -9,19 +9,34 @@
 
 struct number { const char *section, *key; size_t at; double min, max; };
 static const struct number NUMBERS[] = {
-#define THRESHOLD(section, key, field, preset, min, max)                                           \
+#define THRESHOLD(section, key, field, preset, min, max, meaning, source)                          \
     {#section, #key, offsetof(struct td_policy, field), min, max},
+#define FLAG(section, key, field, meaning, source)
 #include "differ/policy.def"
+#undef FLAG
 #undef THRESHOLD
 };
 #define N_NUMBERS (sizeof NUMBERS / sizeof NUMBERS[0])
+
+struct flag { const char *section, *key; size_t at; };
+static const struct flag FLAGS[] = {
+#define THRESHOLD(section, key, field, preset, min, max, meaning, source)
+#define FLAG(section, key, field, meaning, source)                                                 \
+    {#section, #key, offsetof(struct td_policy, field)},
+#include "differ/policy.def"
+#undef FLAG
+#undef THRESHOLD
+};
+#define N_FLAGS (sizeof FLAGS / sizeof FLAGS[0])
 
 void td_policy_default(struct td_policy *p)
 {
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "default");
-#define THRESHOLD(section, key, field, preset, min, max) p->field = preset;
+#define THRESHOLD(section, key, field, preset, min, max, meaning, source) p->field = preset;
+#define FLAG(section, key, field, meaning, source)
 #include "differ/policy.def"
+#undef FLAG
 #undef THRESHOLD
 }
 
@@ -78,28 +93,56 @@ static int parse_floors(const cJSON *floors, struct td_policy *p, struct td_erro
     return TD_OK;
 }
 
-static int parse_member(const char *section, const cJSON *v, struct td_policy *p,
-                        struct td_error *err)
+/* Set the flag section.v. 1: set; 0: no flag has this name; < 0: its value is no flag's. */
+static int parse_flag(const char *section, const cJSON *v, struct td_policy *p,
+                      struct td_error *err)
+{
+    size_t i;
+
+    for (i = 0; i < N_FLAGS; i++) {
+        if (strcmp(section, FLAGS[i].section) != 0 || strcmp(v->string, FLAGS[i].key) != 0)
+            continue;
+        if (!cJSON_IsBool(v))
+            return td_fail(err, TD_EINVAL, "policy: %s.%s must be true or false", section,
+                           v->string);
+        *(bool *)((char *)p + FLAGS[i].at) = cJSON_IsTrue(v);
+        return 1;
+    }
+    return 0;
+}
+
+static int unknown_member(const char *section, const char *key, struct td_error *err)
 {
     char known[400] = "";
     size_t i, len = 0;
 
+    for (i = 0; i < N_NUMBERS && len < sizeof known; i++)
+        if (strcmp(section, NUMBERS[i].section) == 0)
+            len += (size_t)snprintf(known + len, sizeof known - len, " %s", NUMBERS[i].key);
+    if (strcmp(section, "numerics") == 0 && len < sizeof known)
+        len += (size_t)snprintf(known + len, sizeof known - len, " floors");
+    for (i = 0; i < N_FLAGS && len < sizeof known; i++)
+        if (strcmp(section, FLAGS[i].section) == 0)
+            len += (size_t)snprintf(known + len, sizeof known - len, " %s", FLAGS[i].key);
+    return td_fail(err, TD_EINVAL, "policy: unknown threshold %s.%s; known in %s:%s", section, key,
+                   section, known);
+}
+
+static int parse_member(const char *section, const cJSON *v, struct td_policy *p,
+                        struct td_error *err)
+{
+    size_t i;
+    int rc;
+
     if (strcmp(section, "numerics") == 0 && strcmp(v->string, "floors") == 0)
         return parse_floors(v, p, err);
-    if (strcmp(section, "numerics") == 0 && strcmp(v->string, "accept_format_change") == 0) {
-        if (!cJSON_IsBool(v))
-            return td_fail(err, TD_EINVAL,
-                           "policy: numerics.accept_format_change must be true or false");
-        p->accept_format_change = cJSON_IsTrue(v);
-        return TD_OK;
-    }
+    rc = parse_flag(section, v, p, err);
+    if (rc)
+        return rc < 0 ? rc : TD_OK;
     for (i = 0; i < N_NUMBERS; i++) {
         double *to = (double *)((char *)p + NUMBERS[i].at), x;
 
-        if (strcmp(section, NUMBERS[i].section) != 0)
-            continue;
-        len += (size_t)snprintf(known + len, sizeof known - len, " %s", NUMBERS[i].key);
-        if (strcmp(v->string, NUMBERS[i].key) != 0)
+        if (strcmp(section, NUMBERS[i].section) != 0 || strcmp(v->string, NUMBERS[i].key) != 0)
             continue;
         x = td_json_num(v, NAN);
         if (!(x >= NUMBERS[i].min && x <= NUMBERS[i].max))
@@ -110,9 +153,7 @@ static int parse_member(const char *section, const cJSON *v, struct td_policy *p
             p->floor_given = true;
         return TD_OK;
     }
-    return td_fail(err, TD_EINVAL, "policy: unknown threshold %s.%s; known in %s:%s%s", section,
-                   v->string, section, known,
-                   strcmp(section, "numerics") == 0 ? " floors accept_format_change" : "");
+    return unknown_member(section, v->string, err);
 }
 
 int td_policy_parse(const cJSON *json, struct td_policy *p, struct td_error *err)
@@ -155,12 +196,17 @@ int td_policy_load(const char *path, struct td_policy *p, struct td_error *err)
     return rc ? TD_EINVAL : TD_OK;
 }
 
-/* The members of "numerics" that are no plain numbers. */
-static void write_numerics(const struct td_policy *p, struct td_jw *w)
+/* The members of a section that are no plain numbers. */
+static void write_others(const struct td_policy *p, const char *section, struct td_jw *w)
 {
+    size_t f;
     int i;
 
-    td_jw_bool(w, "accept_format_change", p->accept_format_change);
+    for (f = 0; f < N_FLAGS; f++)
+        if (strcmp(FLAGS[f].section, section) == 0)
+            td_jw_bool(w, FLAGS[f].key, *(const bool *)((const char *)p + FLAGS[f].at));
+    if (strcmp(section, "numerics") != 0)
+        return;
     td_jw_obj(w, "floors");
     for (i = 0; i < p->n_floors; i++)
         td_jw_num(w, p->floors[i].key, p->floors[i].floor);
@@ -179,8 +225,7 @@ void td_policy_write(const struct td_policy *p, struct td_jw *w, const char *key
         td_jw_num(w, NUMBERS[i].key, *(const double *)((const char *)p + NUMBERS[i].at));
         if (i + 1 < N_NUMBERS && !begins_section(i + 1))
             continue;
-        if (strcmp(NUMBERS[i].section, "numerics") == 0)
-            write_numerics(p, w);
+        write_others(p, NUMBERS[i].section, w);
         td_jw_end(w);
     }
     td_jw_end(w);

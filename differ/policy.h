@@ -15,13 +15,13 @@
 
 struct td_policy {
     char name[64];
-#define THRESHOLD(section, key, field, preset, min, max) double field;
+#define THRESHOLD(section, key, field, preset, min, max, meaning, source) double field;
+#define FLAG(section, key, field, meaning, source) bool field;
 #include "differ/policy.def"
+#undef FLAG
 #undef THRESHOLD
     bool floor_given;            /* the file sets numerics.floor, which then beats the judge's
                                     proposal */
-    bool accept_format_change;   /* an op that is right by another format than the baseline's is
-                                    ok */
     struct {
         char key[48];            /* kind of op and type of output, "gptq_gemm/F16", or kind alone */
         double floor;
