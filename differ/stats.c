@@ -229,6 +229,11 @@ double td_stat_share_larger_p(size_t k1, size_t n1, size_t k0, size_t n0)
     return sum > 1 ? 1 : sum;
 }
 
+double td_stat_sign_p(size_t more, size_t less)
+{
+    return more == 0 ? 1 : fmin(1, binomial_at_most(less, more + less, 0.5));
+}
+
 double td_stat_rank_over_p(size_t k, size_t m, size_t n)
 {
     double p = 1;

@@ -40,6 +40,11 @@ double td_stat_share_lower(size_t k, size_t n, double alpha);
  * same rate? 1 when n1 or n0 is 0. */
 double td_stat_share_larger_p(size_t k1, size_t n1, size_t k0, size_t n0);
 
+/* The exact sign test, one-sided (of paired yes and no: McNemar's, exact): of the pairs that changed,
+ * how likely are `more` or more in one direction against `less` in the other, if both are as
+ * likely? 1 when more is 0. */
+double td_stat_sign_p(size_t more, size_t less);
+
 /* How likely are the k largest of m new and n old values all new ones, if all come from one
  * distribution, whichever it is? C(m, k) / C(m + n, k): the p of "k of the new exceed all of the
  * old". 1 when k is 0. k must be <= m. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "differ/stats.h"
 
 const char *td_unit_name(enum td_unit u)
@@ -156,6 +157,13 @@ bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, siz
     return true;
 }
 
+bool td_tokens_greedy(const struct td_exchange *x)
+{
+    const cJSON *sampling = td_json_get(x->request, "sampling_params");
+
+    return td_json_get_num(sampling ? sampling : x->request, "temperature", NAN) == 0;
+}
+
 /* ---- all answers ----------------------------------------------------------------------------- */
 
 static bool answered(const struct td_exchange *x)
@@ -236,7 +244,7 @@ static void measure_group(const struct td_prompt_group *g, struct td_tokens *t, 
     size_t i, forks = t->n_forks, answers = t->answers,
               good = count_answered(g->by_role[TD_BASE], g->n[TD_BASE]);
 
-    if (g->n[TD_BASE] && !g->n[TD_NEW])
+    if (good && !g->n[TD_NEW])
         t->missing++;
     if (g->n[TD_NEW] && good && (t->repeats_min == 0 || (int32_t)good < t->repeats_min))
         t->repeats_min = (int32_t)good;

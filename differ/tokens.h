@@ -39,6 +39,10 @@ struct td_fork {
 bool td_tokens_fork(const struct td_exchange *x, const struct td_xref *refs, size_t n, size_t skip,
                     struct td_fork *out);
 
+/* Did the request ask for the likeliest token each time (temperature 0)? Sampled answers part at any
+ * gap. False where the request does not say. */
+bool td_tokens_greedy(const struct td_exchange *x);
+
 /* Forks where nothing was changed: the baseline against itself, or one honest build against the
  * baseline. */
 struct td_noise {
@@ -60,7 +64,8 @@ struct td_tokens {
     bool unreached;           /* every exchange of the candidate, warm-ups included, could not
                                  connect */
     size_t attempts;          /* exchanges of the candidate of any outcome, without warm-ups */
-    size_t missing;           /* prompts of the baseline that the candidate was not asked */
+    size_t missing;           /* prompts that the baseline answered and the candidate was not
+                                 asked */
     size_t unmatched;         /* exchanges of the candidate whose prompt the baseline did not
                                  answer */
     /* The baseline's own repeats, then each live round and each honest build: [n_noise]. */

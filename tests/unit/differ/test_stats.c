@@ -122,6 +122,18 @@ static void test_bound_of_the_maximum_matches_scipy(void **state)
     check_table("rankover", 8);
 }
 
+/* scipy.stats.binomtest(more, more + less, alternative="greater").pvalue: a sum of binomial
+ * coefficients over 2^n, which are exact here. */
+static void test_sign_test_is_exact(void **state)
+{
+    (void)state;
+    assert_float_equal(td_stat_sign_p(8, 0), 1.0 / 256, 1e-12);
+    assert_float_equal(td_stat_sign_p(9, 2), 67.0 / 2048, 1e-12);
+    assert_float_equal(td_stat_sign_p(1, 1), 0.75, 1e-12);
+    assert_float_equal(td_stat_sign_p(2, 9), 2036.0 / 2048, 1e-12);
+    assert_true(td_stat_sign_p(0, 0) == 1 && td_stat_sign_p(0, 5) == 1);
+}
+
 /* The interval must hold the truth as often as it says: a generator with a fixed seed, 2,000 intervals at 95 %. */
 static void test_interval_covers(void **state)
 {
@@ -162,6 +174,7 @@ int main(void)
         cmocka_unit_test(test_hodges_lehmann_matches_scipy),
         cmocka_unit_test(test_shares_match_scipy),
         cmocka_unit_test(test_bound_of_the_maximum_matches_scipy),
+        cmocka_unit_test(test_sign_test_is_exact),
         cmocka_unit_test(test_interval_covers),
         cmocka_unit_test(test_too_few_never_reach),
     };
