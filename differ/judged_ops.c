@@ -195,10 +195,21 @@ static void read_device(struct td_judged_ops *set, const cJSON *device,
     }
 }
 
+/* A recording of an older replay does not say how far the op came. */
+static bool failed_before_its_kernel(const cJSON *j, enum td_op_status status)
+{
+    const char *stage = td_json_get_str(j, "stage", "");
+
+    return (status == TD_OP_FAILED || status == TD_OP_CRASHED || status == TD_OP_HUNG) &&
+           (strcmp(stage, "idle") == 0 || strcmp(stage, "load") == 0 ||
+            strcmp(stage, "prepare") == 0);
+}
+
 static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judged_op *x)
 {
     x->status = td_op_status_parse(td_json_get_str(j, "status", "broken"));
     x->reason = intern(set, td_json_get_str(j, "reason", NULL));
+    x->never_ran = failed_before_its_kernel(j, x->status);
     x->judge_floor = td_json_get_num(td_json_get(j, "limits"), "floor", NAN);
     x->format_cost = td_json_get_num(j, "format_cost", NAN);
     x->equal = td_json_get_i64(j, "equal", 0);

@@ -92,12 +92,26 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
     if (n->worse)
         td_lane_note(lane, TD_REGRESSED, "%zu of %zu ops are worse than the baseline", n->worse,
                      n->judged);
-    if (n->broken == n->judged)
+    if (n->never_ran)
+        td_lane_note(lane, TD_BROKEN,
+                     "none of %zu ops came as far as its kernel (%s: %s); all fail alike, so replay "
+                     "or the pairing of this build with this fixture is at fault until shown "
+                     "otherwise",
+                     n->never_ran, td_op_status_name(n->never_ran_first->status),
+                     n->never_ran_first->reason ? n->never_ran_first->reason : "no reason given");
+    else if (n->broken == n->judged)
         td_lane_note(lane, TD_BROKEN, "none of %zu ops could be judged (first: %s)", n->judged,
                     first_op_with(candidate, TD_RESULT_BROKEN)->why);
     else if (n->broken)
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops could not be judged (first: %s)",
                      n->broken, n->judged, first_op_with(candidate, TD_RESULT_BROKEN)->why);
+    if (n->baseline_bad)
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "the baseline build itself is bad on %zu of %zu ops, beside what was recorded "
+                     "(first: op %lld, error %.3g, recorded %.3g): its errors are no limit; leave "
+                     "--baseline-build out, or name the build that was recorded",
+                     n->baseline_bad, n->judged, (long long)n->baseline_bad_first->op,
+                     n->baseline_bad_first->baseline.score, n->baseline_bad_first->recorded.score);
     if (n->undecided)
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops are undecided (first: %s)",
                      n->undecided, n->judged, first_op_with(candidate, TD_RESULT_UNDECIDED)->why);

@@ -351,10 +351,14 @@ static int make_groups(const struct td_judged_ops *a, const struct td_judged_ops
                                                     .shape = all[i]->shape,
                                                     .dtype = all[i]->dtype,
                                                     .m_class = all[i]->m_class,
+                                                    .n = all[i]->n,
+                                                    .k = all[i]->k,
                                                     .old_score = NAN,
                                                     .old_of = {NAN, NAN, NAN},
                                                     .old_rms = NAN,
                                                     .old_rel = NAN,
+                                                    .recorded_score = NAN,
+                                                    .recorded_of = {NAN, NAN, NAN},
                                                     .new_score = NAN,
                                                     .new_rms = NAN,
                                                     .new_rel = NAN,
@@ -377,6 +381,37 @@ static void add_baseline(struct td_judged_group *g, const struct td_op_error *e)
     g->old_score = fmax(g->old_score, e->score);
     g->old_rms = fmax(g->old_rms, worst_rms(e));
     g->old_rel = fmax(g->old_rel, e->rel_l2);
+}
+
+static void add_recorded(struct td_judged_group *g, const struct td_op_error *e)
+{
+    if (!finite_error(e))
+        return;
+    for (int i = 0; i < TD_RMS_PARTS; i++)
+        g->recorded_of[i] = fmax(g->recorded_of[i], rms_of(e, i));
+    g->recorded_score = fmax(g->recorded_score, e->score);
+}
+
+/* Is the baseline build's output of this op worse than the recorded ones, as an op of the candidate
+ * would be called bad? Only where both round activations alike. */
+static bool baseline_is_bad(const struct td_judged_op *op, const struct td_judged_group *g,
+                            const struct td_policy *policy)
+{
+    const char *recorded = op->recorded_rounding ? op->recorded_rounding : op->act_rounding,
+               *baseline = op->baseline_rounding ? op->baseline_rounding : op->act_rounding;
+    const struct td_op_error *b = &op->baseline;
+    const double floor = td_policy_floor(policy, op->kind, op->dtype, op->judge_floor),
+                 floor_rms = policy->floor_rms * floor / (policy->floor > 0 ? policy->floor : 1);
+    int i;
+
+    if (!b->present || !finite_error(&op->recorded) || strcmp(recorded, baseline) != 0)
+        return false;
+    if (!finite_error(b) || b->score > fmax(floor, policy->factor * g->recorded_score))
+        return true;
+    for (i = 0; i < TD_RMS_PARTS; i++)
+        if (rms_of(b, i) > fmax(floor_rms, policy->factor * g->recorded_of[i]))
+            return true;
+    return false;
 }
 
 static void add_compared(struct td_judged_group *g, const struct td_judged_op *op,
@@ -491,6 +526,28 @@ static void add_up_groups(struct td_numerics *n)
     n->ok = n->judged - n->worse - n->undecided - n->broken;
 }
 
+/* Count the ops that failed before their kernel ran, unless a kernel ran in another op. A failure of
+ * every op alike, in loading or preparing it, is a fault of the replayer or of the pairing of build
+ * and recording until shown otherwise: no kernel computed anything that could be wrong. */
+static void count_never_ran(const struct td_judged_ops *set, struct td_numerics *n)
+{
+    size_t i;
+
+    for (i = 0; i < set->n; i++) {
+        const struct td_judged_op *op = &set->op[i];
+
+        if (op->never_ran && !n->never_ran++)
+            n->never_ran_first = op;
+        if (op->status == TD_OP_OK || (!op->never_ran && (op->status == TD_OP_FAILED ||
+                                                          op->status == TD_OP_CRASHED ||
+                                                          op->status == TD_OP_HUNG))) {
+            n->never_ran = 0;
+            n->never_ran_first = NULL;
+            return;
+        }
+    }
+}
+
 int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_ops *base,
                         const struct td_policy *policy, struct td_numerics *n, struct td_error *err)
 {
@@ -501,11 +558,16 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
     rc = make_groups(candidate, base, n, err);
     if (rc)
         return rc;
+    count_never_ran(candidate, n);
     for (i = 0; i < base->n; i++)
         group_of_op(n, &base->op[i])->recorded++;
     for (i = 0; i < candidate->n; i++)
-        if (candidate->op[i].status != TD_OP_NONE)
-            add_baseline(group_of_op(n, &candidate->op[i]), td_op_baseline(&candidate->op[i]));
+        if (candidate->op[i].status != TD_OP_NONE) {
+            struct td_judged_group *g = group_of_op(n, &candidate->op[i]);
+
+            add_baseline(g, td_op_baseline(&candidate->op[i]));
+            add_recorded(g, &candidate->op[i].recorded);
+        }
     for (i = 0; i < candidate->n; i++) {
         struct td_judged_op *op = &candidate->op[i];
         struct td_judged_group *g = group_of_op(n, op);
@@ -514,6 +576,11 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
         if (op->status == TD_OP_NONE)
             continue;
         td_op_decide(op, g, policy);
+        if (!op->without_reference && baseline_is_bad(op, g, policy) && !n->baseline_bad++)
+            n->baseline_bad_first = op;
+        if (n->never_ran && op->never_ran)
+            set_result(op, TD_RESULT_BROKEN, "%s before its kernel ran, as all ops did",
+                       td_op_status_name(op->status));
         if (op->result == TD_RESULT_COMPARED)
             add_compared(g, op, n);
         else

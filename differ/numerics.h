@@ -14,12 +14,15 @@
 /* Ops that one kernel is expected to treat alike: kind, shape, class of M, type of the output. */
 struct td_judged_group {
     const char *kind, *shape, *dtype; int m_class;
+    int64_t n, k;                     /* -1: the kind has no such size */
     size_t recorded;                  /* ops of the baseline's fixture */
     size_t judged;                    /* ops that the replayer judged, whatever came out */
     size_t worse, undecided, broken, bit_equal, with_total;
     size_t baselines;                 /* judged ops whose baseline error is known */
     double old_score, old_rms, old_rel; /* the baseline's worst errors; NaN: not known */
     double old_of[TD_RMS_PARTS];      /* the same as old_rms, for each part */
+    double recorded_score, recorded_of[TD_RMS_PARTS]; /* worst errors of the recorded outputs; NaN:
+                                         not known */
     double new_score, new_rms, new_rel; /* the candidate's worst errors; Inf: NaN, Inf or a crash */
     double limit, limit_rms;          /* an op with a larger score or rms is worse */
     /* Ops without a reference, compared with another output. NaN compares as no departure. */
@@ -37,6 +40,12 @@ struct td_numerics {
     size_t judged, ok, worse, undecided, broken, bit_equal, with_total;
     size_t joined;                    /* ops of the candidate that were found in the baseline */
     size_t not_replayed;              /* ops of the baseline that the candidate does not hold */
+    size_t never_ran;                 /* ops that failed before their kernel ran, if no kernel of the
+                                         candidate ran at all; else 0. They are broken. */
+    const struct td_judged_op *never_ran_first;
+    size_t baseline_bad;              /* ops that the baseline build computes worse than what was
+                                         recorded: limits taken from it say nothing */
+    const struct td_judged_op *baseline_bad_first;
     size_t format_changed;
     /* Ops without a reference are not in the figures above, unless they crashed, hung, or gave
      * NaN where a number is due. */

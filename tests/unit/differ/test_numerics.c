@@ -378,6 +378,54 @@ static void test_a_change_of_format_needs_the_policy(void **state)
     stop(&w);
 }
 
+/* Add an op that crashed in that stage. */
+static void add_crash(struct world *w, int64_t op, const char *stage)
+{
+    char side[100];
+
+    snprintf(side, sizeof side, "{\"crash\":\"died\"},\"stage\":\"%s\"", stage);
+    add(w, op, 1, "crashed", REC, NULL, side, 0);
+}
+
+static void test_no_kernel_ran(void **state)
+{
+    struct world w;
+
+    (void)state;
+    start(&w); /* every op alike: no kernel is to blame */
+    add_crash(&w, 0, "prepare");
+    add_crash(&w, 1, "load");
+    add_crash(&w, 2, "idle");
+    assert_int_equal(finish(&w), TD_BROKEN);
+    assert_int_equal(w.n.never_ran, 3);
+    assert_int_equal(w.n.broken, 3);
+    assert_int_equal(w.n.worse, 0);
+    assert_non_null(strstr(w.lane.notes[0].text, "none of 3 ops came as far as its kernel (crashed: because)"));
+    stop(&w);
+    start(&w); /* the others could not be run for another reason */
+    add_crash(&w, 0, "prepare");
+    add(&w, 1, 1, "unsupported", REC, NULL, NULL, 0);
+    assert_int_equal(finish(&w), TD_BROKEN);
+    stop(&w);
+    start(&w); /* one op shows that the build can be run: the other is the build's fault */
+    add_crash(&w, 0, "prepare");
+    add(&w, 1, 1, "ok", REC, NULL, error_json(1, 1, 3, 0, NULL), 0);
+    assert_int_equal(finish(&w), TD_REGRESSED);
+    assert_int_equal(w.n.never_ran, 0);
+    assert_int_equal(w.n.worse, 1);
+    stop(&w);
+    start(&w); /* kernels that die show it too */
+    add_crash(&w, 0, "prepare");
+    add_crash(&w, 1, "run");
+    assert_int_equal(finish(&w), TD_REGRESSED);
+    assert_int_equal(w.n.worse, 2);
+    stop(&w);
+    start(&w); /* older replays do not name a stage */
+    add(&w, 0, 1, "crashed", REC, NULL, "{\"crash\":\"died\"}", 0);
+    assert_int_equal(finish(&w), TD_REGRESSED);
+    stop(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_a_crash_without_reference_is_worse),
         cmocka_unit_test(test_the_format_of_the_baseline_build_counts),
         cmocka_unit_test(test_a_change_of_format_needs_the_policy),
+        cmocka_unit_test(test_no_kernel_ran),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
