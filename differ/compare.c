@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "differ/absence.h"
 #include "differ/lanes.h"
 
 static int check_sides(const struct td_comparison *c, struct td_error *err)
@@ -73,7 +74,8 @@ static int measure_lanes(struct td_comparison *c, struct td_error *err)
     return rc;
 }
 
-/* When the user named no lane, ask for those that have evidence. */
+/* When the user named no lane, ask for those that have evidence, and for those whose evidence was
+ * planned and did not come. A lane that was planned is never merely not judged. */
 static void ask_where_evidence_is(struct td_comparison *c)
 {
     bool any = false;
@@ -81,40 +83,26 @@ static void ask_where_evidence_is(struct td_comparison *c)
 
     for (i = 0; i < TD_N_LANES; i++)
         any |= c->lane[i].asked;
-    for (i = 0; i < TD_N_LANES && !any; i++)
-        c->lane[i].asked = td_lane_types[i]->has_evidence(c->lane[i].measured);
+    for (i = 0; i < TD_N_LANES; i++) {
+        const bool planned = td_absence_is_planned(c, (enum td_lane_id)i);
+
+        if (!any)
+            c->lane[i].asked = planned || td_lane_types[i]->has_evidence(c->lane[i].measured);
+        c->lane[i].by_name |= c->lane[i].asked && planned;
+    }
 }
 
-/* Records that cannot be read were not compared, so the lanes that would have read them cannot
- * pass. */
-static void note_damage(const struct td_comparison *c, struct td_lane *lane)
+static int judge_lanes(struct td_comparison *c, struct td_error *err)
 {
-    const char *next = "fixture verify DIR names them, fixture repair DIR derives what it can";
-    const unsigned reads = td_lane_types[lane->id]->reads;
-    size_t i, exchanges = 0;
-
-    for (i = 0; i < c->n_sides; i++)
-        exchanges += c->side[i].bad_frames;
-    if (exchanges && reads & TD_READS_EXCHANGES)
-        td_lane_note(lane, TD_INCONCLUSIVE,
-                     "%zu frames of exchanges are corrupt and were not compared (%s)", exchanges,
-                     next);
-    if (c->bad_frames > exchanges && reads & TD_READS_OPS)
-        td_lane_note(lane, TD_INCONCLUSIVE,
-                     "%zu frames of ops are corrupt and were not judged (%s)",
-                     c->bad_frames - exchanges, next);
-}
-
-static void judge_lanes(struct td_comparison *c)
-{
-    int i;
+    int i, rc = td_absences_measure(c, &c->absent, err);
 
     for (i = 0; i < TD_N_LANES; i++)
         if (c->lane[i].asked) {
             td_lane_types[i]->judge(c, &c->lane[i]);
-            note_damage(c, &c->lane[i]);
+            td_absences_judge(&c->absent, &c->lane[i]);
         }
     c->verdict = td_lanes_verdict(c->lane);
+    return rc;
 }
 
 int td_compare(struct td_comparison *c, struct td_error *err)
@@ -135,8 +123,7 @@ int td_compare(struct td_comparison *c, struct td_error *err)
     if (rc)
         return rc;
     ask_where_evidence_is(c);
-    judge_lanes(c);
-    return TD_OK;
+    return judge_lanes(c, err);
 }
 
 void td_comparison_release(struct td_comparison *c)
@@ -152,6 +139,7 @@ void td_comparison_release(struct td_comparison *c)
     td_judged_ops_release(&c->ops);
     td_judged_ops_release(&c->base_ops);
     td_groups_release(&c->groups);
+    td_absences_release(&c->absent);
     td_lanes_release(c->lane);
     for (i = 0; i < c->n_sides; i++)
         td_side_close(&c->side[i]);

@@ -3,6 +3,7 @@
 #ifndef TD_DIFFER_COMPARISON_H
 #define TD_DIFFER_COMPARISON_H
 
+#include "differ/absent.h"
 #include "differ/align.h"
 #include "differ/lane.h"
 #include "differ/judged_ops.h"
@@ -22,6 +23,7 @@ struct td_comparison {
                                                recorded */
     /* found */
     struct td_lane lane[TD_N_LANES];        /* asked, by_name: given */
+    struct td_absences absent;              /* what was planned and not seen, by lane */
     enum td_verdict verdict;
 };
 
