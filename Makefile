@@ -160,7 +160,8 @@ $(LIB)/td_kernels.simt.so: $(call simt_obj,$(CU_SRCS)) $(SIMT_SO_OBJS)
 
 # ---- dependencies --------------------------------------------------------------------------------------------------
 DEB := gcc g++ make pkg-config libc6-dev libcurl4-openssl-dev libzstd-dev libcjson-dev libxxhash-dev liblz4-dev libmicrohttpd-dev \
-       libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates
+       libcmocka-dev python3 python3-venv python3-numpy python3-zstandard python3-xxhash zstd wamerican clang ca-certificates \
+       cmark-gfm python3-jsonschema
 # The GPU kernels for AMD and what their tests compare with: 66 MB. HIP=0 leaves them out; `make check` then names what it skips.
 DEB_HIP := hipcc libamdhip64-dev libhsa-runtime-dev
 

@@ -73,7 +73,7 @@ static void strings_free(struct td_strings *t)
 
 const char *td_op_result_name(enum td_op_result r)
 {
-    static const char *const NAMES[] = {"ok", "inconclusive", "broken", "worse", "compared"};
+    static const char *const NAMES[] = {"ok", "inconclusive", "broken", "bad", "compared"};
 
     return NAMES[r];
 }

@@ -115,7 +115,7 @@ const char *td_judged_op_layer_words(const struct td_judged_op *op, const char *
 bool td_judged_op_runs_before(const struct td_judged_op *a, const struct td_judged_op *b);
 /* The value of an attribute, or `missing`. */
 int64_t td_judged_op_attr(const struct td_judged_op *op, const char *name, int64_t missing);
-/* "ok", "inconclusive", "broken", "worse", "compared" */
+/* "ok", "inconclusive", "broken", "bad", "compared" */
 const char *td_op_result_name(enum td_op_result r);
 
 #endif

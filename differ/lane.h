@@ -12,9 +12,7 @@
 struct td_buf;
 struct td_comparison;
 struct td_error;
-struct td_junit;
 struct td_jw;
-struct td_page;
 
 enum td_lane_id {
 #define LANE(ID, name) TD_LANE_##ID,
@@ -55,10 +53,6 @@ enum td_verdict td_lanes_verdict(const struct td_lane lanes[TD_N_LANES]);
 
 /* ---- what a lane does ------------------------------------------------------------------------ */
 
-/* The records that a lane reads. When some of them are corrupt, the lane cannot pass. */
-#define TD_READS_EXCHANGES 1u
-#define TD_READS_OPS 2u
-
 /* What was replayed. gate names it (differ --replayed), and the lanes that judge it are asked
  * for. */
 #define TD_REPLAYED_ANSWERS 1u /* requests on the candidate's server */
@@ -69,7 +63,6 @@ enum td_verdict td_lanes_verdict(const struct td_lane lanes[TD_N_LANES]);
  * NULL. The report functions are called whether or not the lane was asked for: it is theirs to
  * print nothing. */
 struct td_lane_type {
-    unsigned reads;              /* TD_READS_* */
     unsigned judges;             /* TD_REPLAYED_* */
     bool optional;               /* not every server offers this evidence: if only --replayed asked
                                     for it, missing evidence is not inconclusive */
@@ -85,19 +78,15 @@ struct td_lane_type {
      * measured, so a lane may read the measurements of others. */
     void (*judge)(const struct td_comparison *c, struct td_lane *lane);
 
-    /* Text report: sections about what failed, then sections about what differs, then what
-     * caused it. */
-    void (*print_failures)(const struct td_comparison *c, const struct td_page *p);
-    void (*print_details)(const struct td_comparison *c, const struct td_page *p);
-    void (*print_cause)(const struct td_comparison *c, const struct td_page *p);
     /* Verdict line: " name=figure" of answers, then of ops, then of the cause. */
     void (*add_answer_figures)(const struct td_comparison *c, struct td_buf *line);
     void (*add_op_figures)(const struct td_comparison *c, struct td_buf *line);
     void (*add_cause)(const struct td_comparison *c, struct td_buf *line);
-    /* JSON report: members of the top object. JUnit report: cases besides the one of the lane
-     * itself. */
+    /* The report: the lane's verdict in one line, with the figure and its limit; NULL or nothing
+     * appended: the first of its gravest notes. */
+    void (*headline)(const struct td_comparison *c, struct td_buf *out);
+    /* The report: a member of the top object, with all that the lane measured. */
     void (*write_json)(const struct td_comparison *c, struct td_jw *w);
-    void (*add_cases)(const struct td_comparison *c, struct td_junit *j);
 };
 
 #endif

@@ -10,6 +10,8 @@
 #include "common/json.h"
 #include "differ/comparison.h"
 #include "differ/report_answer.h"
+#include "differ/report_collapse.h"
+#include "differ/stats.h"
 
 /* Apply the rules to the baseline's answers to one prompt. *out : [*n], which the caller frees. */
 static int check_baseline(const struct td_prompt_group *g, struct td_collapse **out, size_t *n,
@@ -29,55 +31,148 @@ static int check_baseline(const struct td_prompt_group *g, struct td_collapse **
     return TD_OK;
 }
 
-int td_collapse_measure(const struct td_groups *groups, struct td_collapses *c,
-                        struct td_error *err)
+/* Did the server answer, or at least begin to? */
+static bool has_answer(const struct td_exchange *x)
 {
-    size_t i, j, total = 0;
+    return !x->error || x->n_tokens > 0;
+}
 
-    memset(c, 0, sizeof *c);
-    for (i = 0; i < groups->n; i++)
-        total += groups->group[i].n[TD_NEW];
-    c->attempts = total;
-    c->found = calloc(total + 1, sizeof *c->found);
-    if (!c->found)
-        return td_fail(err, TD_ENOMEM, "no memory for %zu answers", total);
+/* Is one of the baseline's answers to this prompt filled? */
+static bool baseline_is_filled(const struct td_collapse *baseline, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        if (baseline[i].filled)
+            return true;
+    return false;
+}
+
+/* Are most of the candidate's answers to this prompt filled? *answers: how many there are. */
+static bool candidate_is_filled(const struct td_prompt_group *g, size_t *answers)
+{
+    struct td_collapse found;
+    size_t j, filled = 0;
+
+    *answers = 0;
+    for (j = 0; j < g->n[TD_NEW]; j++) {
+        const struct td_exchange *x = g->by_role[TD_NEW][j].x;
+
+        if (!has_answer(x))
+            continue;
+        td_collapse_check(x, NULL, &found);
+        filled += found.filled;
+        ++*answers;
+    }
+    return filled * 2 > *answers;
+}
+
+/* Count a prompt by which side fills it. */
+static void count_filled(const struct td_prompt_group *g, const struct td_collapse *baseline,
+                         size_t n, struct td_collapses *c)
+{
+    size_t answers;
+    bool new = candidate_is_filled(g, &answers), old = baseline_is_filled(baseline, n);
+
+    if (answers == 0 || n == 0)
+        return;
+    c->prompts++;
+    c->filled_new += new && !old;
+    c->filled_old += old && !new;
+    c->filled_both += new && old;
+}
+
+/* Note the candidate's answers to one prompt that have collapsed beyond what the baseline does; of
+ * filled ones all, where the baseline fills none. */
+static void find_collapsed(const struct td_prompt_group *g, const struct td_collapse *baseline,
+                           size_t n, struct td_collapses *c)
+{
+    const bool filled_too = c->filled_more && n > 0 && !baseline_is_filled(baseline, n);
+    size_t j;
+
+    for (j = 0; j < g->n[TD_NEW]; j++) {
+        const struct td_exchange *x = g->by_role[TD_NEW][j].x;
+        struct td_collapsed *f = &c->found[c->n];
+        char why_not[200] = "";
+
+        c->answers += has_answer(x);
+        td_collapse_check(x, NULL, &f->what);
+        if (!f->what.hard && !(filled_too && f->what.filled))
+            continue;
+        if (f->what.hard &&
+            !td_collapse_beyond(&f->what, baseline, n, why_not, sizeof why_not)) {
+            if (c->excused++ == 0)
+                snprintf(c->excuse, sizeof c->excuse, "%s", why_not);
+            continue;
+        }
+        c->no_baseline += n == 0;
+        f->group = g;
+        f->bad = x;
+        f->good = td_groups_counterpart(g, x);
+        c->n++;
+    }
+}
+
+/* Do something for each prompt, with what the rules say about the baseline's answers to it. */
+static int for_each_prompt(const struct td_groups *groups, struct td_collapses *c,
+                           void (*visit)(const struct td_prompt_group *, const struct td_collapse *,
+                                         size_t, struct td_collapses *),
+                           struct td_error *err)
+{
+    size_t i;
+
     for (i = 0; i < groups->n; i++) {
-        const struct td_prompt_group *g = &groups->group[i];
         struct td_collapse *baseline;
         size_t n;
-        int rc = check_baseline(g, &baseline, &n, err);
+        int rc = check_baseline(&groups->group[i], &baseline, &n, err);
 
         if (rc)
             return rc;
-        for (j = 0; j < g->n[TD_NEW]; j++) {
-            const struct td_exchange *x = g->by_role[TD_NEW][j].x;
-            struct td_collapsed *f = &c->found[c->n];
-            char why_not[200] = "";
-
-            c->answers += !x->error || x->n_tokens > 0;
-            td_collapse_check(x, NULL, &f->what);
-            if (!f->what.hard)
-                continue;
-            if (!td_collapse_beyond(&f->what, baseline, n, why_not, sizeof why_not)) {
-                if (c->excused++ == 0)
-                    snprintf(c->excuse, sizeof c->excuse, "%s", why_not);
-                continue;
-            }
-            c->no_baseline += n == 0;
-            f->group = g;
-            f->bad = x;
-            f->good = td_groups_counterpart(g, x);
-            c->n++;
-        }
+        visit(&groups->group[i], baseline, n, c);
         free(baseline);
     }
     return TD_OK;
+}
+
+int td_collapse_measure(const struct td_groups *groups, const struct td_policy *policy,
+                        struct td_collapses *c, struct td_error *err)
+{
+    size_t i;
+    int rc;
+
+    memset(c, 0, sizeof *c);
+    for (i = 0; i < groups->n; i++)
+        c->attempts += groups->group[i].n[TD_NEW];
+    c->found = calloc(c->attempts + 1, sizeof *c->found);
+    if (!c->found)
+        return td_fail(err, TD_ENOMEM, "no memory for %zu answers", c->attempts);
+    rc = for_each_prompt(groups, c, count_filled, err);
+    if (rc)
+        return rc;
+    c->filled_p = td_stat_sign_p(c->filled_new, c->filled_old);
+    c->filled_more = c->filled_p < policy->collapse_alpha;
+    return for_each_prompt(groups, c, find_collapsed, err);
 }
 
 void td_collapses_release(struct td_collapses *c)
 {
     free(c->found);
     memset(c, 0, sizeof *c);
+}
+
+/* Note how many prompts loop or hold hardly any text on one side only. */
+static void note_filled(const struct td_collapses *c, struct td_lane *lane)
+{
+    if (c->filled_more)
+        td_lane_note(lane, TD_REGRESSED,
+                     "%zu of %zu prompts end in a loop or have hardly any text where the baseline's "
+                     "do not, %zu the other way round (p=%.2g)",
+                     c->filled_new, c->prompts, c->filled_old, c->filled_p);
+    else if (c->filled_new)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "%zu of %zu prompts end in a loop or have hardly any text where the baseline's "
+                     "do not, %zu the other way round: it may be chance (p=%.2g)",
+                     c->filled_new, c->prompts, c->filled_old, c->filled_p);
 }
 
 void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
@@ -92,6 +187,7 @@ void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
                      c->answers, c->found[0].what.why);
     else
         td_lane_note(lane, TD_PASS, "no answer of %zu collapsed", c->answers);
+    note_filled(c, lane);
     if (c->excused)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu answers repeat themselves, as the baseline does: %s",
                      c->excused, c->excuse);
@@ -101,7 +197,7 @@ void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
 
 static int measure_collapses(struct td_comparison *c, void *measured, struct td_error *err)
 {
-    return td_collapse_measure(&c->groups, measured, err);
+    return td_collapse_measure(&c->groups, &c->policy, measured, err);
 }
 
 static void release_collapses(void *measured)
@@ -115,69 +211,12 @@ static void judge_collapses(const struct td_comparison *c, struct td_lane *lane)
     td_collapse_judge(lane->measured, lane);
 }
 
-static void print_collapses(const struct td_comparison *c, const struct td_page *p)
-{
-    const struct td_collapses *all = c->lane[TD_LANE_COLLAPSE].measured;
-    const struct td_prompt_group *last = NULL;
-    size_t i, shown = 0;
-
-    if (all->n == 0 || !c->lane[TD_LANE_COLLAPSE].asked)
-        return;
-    td_page_title(p, "collapsed answers");
-    for (i = 0; i < all->n; i++) { /* one per prompt unless verbose */
-        const struct td_collapsed *f = &all->found[i];
-        size_t at = f->good ? td_answers_common_prefix(f->good, f->bad) : 0;
-
-        if (!p->verbose && (f->group == last || shown == TD_PAGE_SHOWN))
-            continue;
-        last = f->group;
-        shown++;
-        fprintf(p->out, "  %s, repeat %d: %s: %s\n", f->group->prompt_id, f->bad->repeat,
-                td_collapse_name(f->what.kind), f->what.why);
-        if (f->good)
-            td_answer_print(p, "good", f->good, at);
-        td_answer_print(p, "new", f->bad, at);
-    }
-    if (shown < all->n)
-        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, all->n);
-}
-
 static void add_collapse_figures(const struct td_comparison *c, struct td_buf *line)
 {
     const struct td_collapses *all = c->lane[TD_LANE_COLLAPSE].measured;
 
     if (c->lane[TD_LANE_COLLAPSE].asked && all->answers)
         td_buf_addf(line, " collapsed=%zu", all->n);
-}
-
-static void write_collapses(const struct td_comparison *c, struct td_jw *w)
-{
-    const struct td_collapses *all = c->lane[TD_LANE_COLLAPSE].measured;
-    size_t i;
-
-    td_jw_obj(w, "collapse");
-    td_jw_i64(w, "answers", (int64_t)all->answers);
-    td_jw_i64(w, "excused", (int64_t)all->excused);
-    td_jw_arr(w, "collapsed");
-    for (i = 0; i < all->n; i++) {
-        const struct td_collapsed *f = &all->found[i];
-        const size_t at = f->good ? td_answers_common_prefix(f->good, f->bad) : 0;
-
-        td_jw_obj(w, NULL);
-        td_answer_write_name(w, f->group->prompt_id, f->group->category, f->bad);
-        td_jw_cstr(w, "kind", td_collapse_name(f->what.kind));
-        td_jw_i64(w, "position", f->what.position);
-        td_jw_i64(w, "length", f->what.length);
-        td_jw_i64(w, "period", f->what.period);
-        td_jw_num(w, "strength", f->what.strength);
-        td_jw_cstr(w, "why", f->what.why);
-        if (f->good)
-            td_answer_write_text(w, "good", f->good, at);
-        td_answer_write_text(w, "new", f->bad, at);
-        td_jw_end(w);
-    }
-    td_jw_end(w);
-    td_jw_end(w);
 }
 
 /* Any exchange is evidence, as it is for the lane "tokens". */
@@ -189,14 +228,13 @@ static bool has_answers(const void *measured)
 }
 
 const struct td_lane_type td_lane_collapse = {
-    .reads = TD_READS_EXCHANGES,
     .judges = TD_REPLAYED_ANSWERS,
     .measured_size = sizeof(struct td_collapses),
     .measure = measure_collapses,
     .release = release_collapses,
     .has_evidence = has_answers,
+    .headline = td_collapse_headline,
     .judge = judge_collapses,
-    .print_failures = print_collapses,
     .add_answer_figures = add_collapse_figures,
-    .write_json = write_collapses,
+    .write_json = td_collapse_write_json,
 };

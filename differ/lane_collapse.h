@@ -6,6 +6,7 @@
 
 #include "differ/align.h"
 #include "differ/lane.h"
+#include "differ/policy.h"
 #include "wire/collapse.h"
 
 struct td_collapsed {
@@ -21,11 +22,19 @@ struct td_collapses {
     size_t excused;            /* would have collapsed, but the baseline does the same */
     size_t no_baseline;        /* collapsed, and the baseline has no answer to the prompt */
     char excuse[200];          /* what the baseline does, for the first one excused */
+    /* Prompts whose answers are filled by loops or hardly hold any text (td_collapse.filled). Of the
+     * candidate: most answers to the prompt; of the baseline: any. */
+    size_t prompts;            /* answered by both sides */
+    size_t filled_new, filled_old, filled_both; /* by the candidate alone, the baseline alone */
+    double filled_p;           /* p that so many more do by chance (td_stat_sign_p) */
+    bool filled_more;          /* filled_p is below the policy's level: `found` has those answers */
 };
 
 /* Apply the rules of wire/collapse.h to the candidate's answers. An answer is excused when the
- * baseline's answers to that prompt do the same. TD_OK or TD_ENOMEM. */
-int td_collapse_measure(const struct td_groups *g, struct td_collapses *out, struct td_error *err);
+ * baseline's answers to that prompt do the same. Then test whether more prompts have filled answers
+ * than the baseline's do. TD_OK or TD_ENOMEM. */
+int td_collapse_measure(const struct td_groups *g, const struct td_policy *policy,
+                        struct td_collapses *out, struct td_error *err);
 void td_collapses_release(struct td_collapses *c);
 /* Note what the measurement means (docs/verdicts.md, "Collapse"). */
 void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane);

@@ -90,7 +90,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
         return;
     }
     if (n->worse)
-        td_lane_note(lane, TD_REGRESSED, "%zu of %zu ops are worse than the baseline", n->worse,
+        td_lane_note(lane, TD_REGRESSED, "%zu of %zu ops are bad", n->worse,
                      n->judged);
     if (n->never_ran)
         td_lane_note(lane, TD_BROKEN,
@@ -116,7 +116,7 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops are undecided (first: %s)",
                      n->undecided, n->judged, first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
     if (lane->verdict == TD_NOT_JUDGED)
-        td_lane_note(lane, TD_PASS, "no op of %zu is worse%s", n->judged,
+        td_lane_note(lane, TD_PASS, "no op of %zu is bad%s", n->judged,
                      n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal"
                                                                              : "");
     if (n->bit_equal < n->judged && n->with_total)
@@ -191,50 +191,31 @@ static void add_first_bad_op(const struct td_comparison *c, struct td_buf *line)
         td_buf_addf(line, " first=%s/%s", first->layer ? first->layer : "?", first->kind);
 }
 
-static void print_ops(const struct td_comparison *c, const struct td_page *p)
-{
-    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
-
-    if (c->lane[TD_LANE_OPS].asked)
-        td_ops_print(p, &found->numerics, &c->ops);
-}
-
-static void print_blame(const struct td_comparison *c, const struct td_page *p)
-{
-    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
-
-    if (c->lane[TD_LANE_OPS].asked && found->blamed)
-        td_blame_print(p, &found->blame);
-}
-
 static void write_ops(const struct td_comparison *c, struct td_jw *w)
 {
     const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
 
-    td_ops_write_json(w, &found->numerics, &c->ops, c->base_ops.n, &c->coverage);
-    td_blame_write_json(w, found->blamed ? &found->blame : NULL);
+    td_ops_write_json(w, c, &found->numerics);
+    td_blame_write_json(w, c->lane[TD_LANE_OPS].asked && found->blamed ? &found->blame : NULL,
+                        &c->ops);
 }
 
-static void add_op_cases(const struct td_comparison *c, struct td_junit *junit)
+static void write_headline(const struct td_comparison *c, struct td_buf *out)
 {
     const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
 
-    if (c->lane[TD_LANE_OPS].asked)
-        td_ops_add_cases(junit, &found->numerics);
+    td_ops_headline(&c->ops, &found->numerics, found->blamed ? found->blame.first->why : "", out);
 }
 
 const struct td_lane_type td_lane_ops = {
-    .reads = TD_READS_OPS,
     .judges = TD_REPLAYED_OPS,
     .measured_size = sizeof(struct td_ops_found),
     .measure = measure_ops,
     .release = release_ops,
     .has_evidence = has_ops,
+    .headline = write_headline,
     .judge = judge_ops,
-    .print_details = print_ops,
-    .print_cause = print_blame,
     .add_op_figures = add_op_figures,
     .add_cause = add_first_bad_op,
     .write_json = write_ops,
-    .add_cases = add_op_cases,
 };

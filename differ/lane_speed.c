@@ -9,7 +9,7 @@
 
 #include "common/json.h"
 #include "differ/comparison.h"
-#include "differ/report_verdict.h"
+#include "differ/report_speed.h"
 #include "differ/speed_clocks.h"
 #include "differ/speed_ops.h"
 #include "differ/speed_server.h"
@@ -82,7 +82,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
                        struct td_lane *lane)
 {
     const struct td_speed_row *worst = NULL;
-    size_t i, rows = 0, slower = 0, faster = 0;
+    size_t i, rows = 0, judged = 0, slower = 0, faster = 0;
 
     for (i = 0; i < s->n; i++) {
         const struct td_speed_row *r = &s->row[i];
@@ -90,18 +90,20 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
 
         if (td_speed_metric_is_op(r->metric) != ops)
             continue;
-        rows++;
-        faster += r->faster;
+        rows += !r->total;
+        judged += !r->total && r->verdict != TD_NOT_JUDGED;
+        faster += r->faster && !r->total;
+        slower += r->verdict == TD_REGRESSED && !r->total;
         if (r->verdict == TD_REGRESSED) {
-            slower++;
             if (!worst || r->effect.lo > worst->effect.lo)
                 worst = r;
         }
         need = r->total ? pairs_needed(r, policy) : 0;
         if (need)
             td_lane_note(lane, TD_INCONCLUSIVE,
-                         "%s: %zu pairs cannot exclude a slowdown of %.0f %%; about %zu are needed",
-                         td_speed_metric_name(r->metric), r->pairs.n, policy->detect * 100, need);
+                         "%s: %zu %s cannot exclude a slowdown of %.0f %%; about %zu are needed",
+                         td_speed_metric_name(r->metric), r->pairs.n, ops ? "starts" : "pairs",
+                         policy->detect * 100, need);
     }
     if (worst)
         td_lane_note(
@@ -112,9 +114,11 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
             worst->pairs.n);
     else
         td_lane_note(
-            lane, TD_PASS, "%s: no slowdown over %.0f %% beyond %.0f %% of noise in %zu rows",
+            lane, TD_PASS,
+            "%s: no slowdown over %.0f %% beyond %.0f %% of noise in their total, nor in the %zu of "
+            "%zu rows that have enough pairs",
             ops ? "ops" : "server", (ops ? policy->ops_effect : policy->server_effect) * 100,
-            (ops ? policy->ops_noise : policy->start_spread) * 100, rows);
+            (ops ? policy->ops_noise : policy->start_spread) * 100, judged, rows);
     for (i = 0; i < TD_OP_HOT && !ops; i++)
         if (s->spread[i] > policy->start_spread)
             td_lane_note(lane, TD_NOT_JUDGED,
@@ -184,151 +188,12 @@ static void add_slower_ops(const struct td_comparison *c, struct td_buf *line)
     if (!c->lane[TD_LANE_SPEED].asked || !s->op_pairs)
         return;
     for (i = 0; i < s->n; i++) {
-        rows += !s->row[i].total;
-        slower += !s->row[i].total && s->row[i].verdict == TD_REGRESSED;
+        const bool row = !s->row[i].total && td_speed_metric_is_op(s->row[i].metric);
+
+        rows += row;
+        slower += row && s->row[i].verdict == TD_REGRESSED;
     }
     td_buf_addf(line, " slower=%zu/%zu", slower, rows);
-}
-
-/* ---- text report ----------------------------------------------------------------------------- */
-
-static const char *value_words(enum td_speed_metric m, double v, char *out, size_t n)
-{
-    if (isnan(v))
-        snprintf(out, n, "-");
-    else if (m == TD_THROUGHPUT)
-        snprintf(out, n, "%.1f tok/s", v);
-    else if (v >= 1e6)
-        snprintf(out, n, "%.2f ms", v / 1e6);
-    else
-        snprintf(out, n, "%.2f us", v / 1e3);
-    return out;
-}
-
-/* Totals first, then by how much slower. */
-static int by_slowdown(const void *a, const void *b)
-{
-    const struct td_speed_row *p = *(const struct td_speed_row *const *)a,
-                              *q = *(const struct td_speed_row *const *)b;
-
-    if (p->total != q->total)
-        return p->total ? -1 : 1;
-    if ((p->verdict == TD_REGRESSED) != (q->verdict == TD_REGRESSED))
-        return p->verdict == TD_REGRESSED ? -1 : 1;
-    if (p->metric != q->metric && (p->metric < TD_OP_HOT || q->metric < TD_OP_HOT || p->total))
-        return p->metric < q->metric ? -1 : 1;
-    return (p->effect.est < q->effect.est) - (p->effect.est > q->effect.est);
-}
-
-static void print_speed_row(const struct td_page *p, const struct td_speed_row *r, int label)
-{
-    char a[32], b[32], interval[48] = "too few pairs";
-    bool op = td_speed_metric_is_op(r->metric); /* many sizes in a row: two medians would mislead */
-
-    if (r->effect.reached)
-        snprintf(interval, sizeof interval, "[%+.1f %%, %+.1f %%]", r->effect.lo * 100,
-                 r->effect.hi * 100);
-    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %+6.1f %%  %-19s %5zu  ",
-            td_speed_metric_name(r->metric), label, r->label,
-            value_words(r->metric, r->base, a, sizeof a),
-            op ? "" : value_words(r->metric, r->now, b, sizeof b), r->effect.est * 100, interval,
-            r->pairs.n);
-    td_page_verdict(p, r->verdict,
-                    r->verdict == TD_REGRESSED                 ? "slower"
-                    : r->faster && r->verdict != TD_NOT_JUDGED ? "faster"
-                                                               : "",
-                    0);
-    fprintf(p->out, "\n");
-}
-
-static void print_speed(const struct td_comparison *c, const struct td_page *p)
-{
-    const struct td_speed *s = c->lane[TD_LANE_SPEED].measured;
-    const struct td_speed_row **rows;
-    size_t i, n_shown = 0, n_ops = 0;
-    int label = 8;
-
-    if (s->n == 0 || (!c->lane[TD_LANE_SPEED].asked && !c->lane[TD_LANE_TOKENS].asked))
-        return;
-    rows = malloc(s->n * sizeof(*rows));
-    if (!rows)
-        return;
-    for (i = 0; i < s->n; i++) {
-        rows[i] = &s->row[i];
-        label = (int)strlen(s->row[i].label) > label ? (int)strlen(s->row[i].label) : label;
-    }
-    qsort(rows, s->n, sizeof(*rows), by_slowdown);
-    td_page_title(p, s->server_judged || s->op_pairs
-                         ? "speed (+ is slower; all intervals hold together)"
-                         : "speed (+ is slower; information, see lanes)");
-    fprintf(p->out, "  %-14s  %-*s  %12s  %12s  %8s  %-19s %5s\n", "", label, "what", "old", "new",
-            "slower", "interval", "n");
-    for (i = 0; i < s->n; i++) {
-        bool op = td_speed_metric_is_op(rows[i]->metric),
-             shown = p->verbose || rows[i]->total || (op ? n_ops < ROWS_SHOWN : s->server_judged);
-
-        n_ops += op && shown;
-        n_shown += shown;
-        if (shown)
-            print_speed_row(p, rows[i], label);
-    }
-    if (n_shown < s->n)
-        fprintf(p->out, "  (%zu of %zu rows shown; --verbose shows all)\n", n_shown, s->n);
-    free(rows);
-}
-
-/* ---- JSON and JUnit -------------------------------------------------------------------------- */
-
-static void write_speed(const struct td_comparison *c, struct td_jw *w)
-{
-    const struct td_speed *s = c->lane[TD_LANE_SPEED].measured;
-    size_t i;
-
-    td_jw_obj(w, "speed");
-    td_jw_bool(w, "server_judged", s->server_judged);
-    td_jw_i64(w, "rounds", s->rounds);
-    td_jw_obj(w, "spread");
-    for (i = 0; i < TD_OP_HOT; i++)
-        td_jw_num(w, td_speed_metric_name((enum td_speed_metric)i), s->spread[i]);
-    td_jw_end(w);
-    td_jw_num(w, "alpha_row", s->alpha_row);
-    td_jw_arr(w, "rows");
-    for (i = 0; i < s->n; i++) {
-        const struct td_speed_row *r = &s->row[i];
-
-        td_jw_obj(w, NULL);
-        td_jw_cstr(w, "metric", td_speed_metric_name(r->metric));
-        td_jw_cstr(w, "what", r->label);
-        td_jw_bool(w, "total", r->total);
-        td_jw_cstr(w, "unit", r->metric == TD_THROUGHPUT ? "tok/s" : "ns");
-        td_jw_num_or_null(w, "old", r->base);
-        td_jw_num_or_null(w, "new", r->now);
-        td_jw_num_or_null(w, "slower", r->effect.est);
-        td_jw_num_or_null(w, "lo", r->effect.reached ? r->effect.lo : NAN);
-        td_jw_num_or_null(w, "hi", r->effect.reached ? r->effect.hi : NAN);
-        td_jw_i64(w, "n", (int64_t)r->pairs.n);
-        td_jw_cstr(w, "verdict", td_verdict_name(r->verdict));
-        td_jw_bool(w, "faster", r->faster);
-        td_jw_end(w);
-    }
-    td_jw_end(w);
-    td_jw_end(w);
-}
-
-static void add_speed_cases(const struct td_comparison *c, struct td_junit *junit)
-{
-    const struct td_speed *s = c->lane[TD_LANE_SPEED].measured;
-    char name[200], why[200];
-    size_t i;
-
-    for (i = 0; i < s->n && c->lane[TD_LANE_SPEED].asked; i++) {
-        const struct td_speed_row *r = &s->row[i];
-
-        snprintf(name, sizeof name, "%s %s", td_speed_metric_name(r->metric), r->label);
-        snprintf(why, sizeof why, "%+.1f %% [%+.1f, %+.1f] n=%zu", r->effect.est * 100,
-                 r->effect.lo * 100, r->effect.hi * 100, r->pairs.n);
-        td_junit_verdict(junit, "speed", name, r->verdict, why);
-    }
 }
 
 const struct td_lane_type td_lane_speed = {
@@ -337,10 +202,9 @@ const struct td_lane_type td_lane_speed = {
     .measure = measure_speed,
     .release = release_speed,
     .has_evidence = has_timings,
+    .headline = td_speed_headline,
     .judge = judge_speed,
-    .print_details = print_speed,
     .add_answer_figures = add_latency,
     .add_op_figures = add_slower_ops,
-    .write_json = write_speed,
-    .add_cases = add_speed_cases,
+    .write_json = td_speed_write_json,
 };

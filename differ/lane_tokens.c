@@ -7,13 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
+#include "common/buf.h"
 #include "differ/comparison.h"
 #include "differ/lane_collapse.h"
 #include "differ/lane_ops.h"
 #include "differ/lane_scores.h"
-#include "differ/report_answer.h"
-#include "differ/report_verdict.h"
+#include "differ/report_tokens.h"
 
 /* ---- verdict --------------------------------------------------------------------------------- */
 
@@ -50,6 +49,20 @@ static void note_where_difference_begins(const struct td_ops_view *ops, struct t
                      ops->ops);
 }
 
+/* Why the gap of the first fork without one is unknown, and what would help. */
+static const char *why_gap_unknown(const struct td_tokens *t)
+{
+    size_t i = 0;
+
+    while (i + 1 < t->n_forks && !isnan(t->forks[i].gap))
+        i++;
+    if (!t->n_forks || !t->forks[i].good->logprobs)
+        return "record with logprobs";
+    if (t->forks[i].at.unit == TD_UNIT_BYTES)
+        return "the answers were compared as text, for their tokens are not known on both sides";
+    return "the server gave logprobs without alternatives";
+}
+
 /* Note why noise does not explain the forks. */
 static void note_gaps_and_shares(const struct td_tokens *t, const struct td_policy *policy,
                                  size_t noise_forks, struct td_lane *lane)
@@ -68,75 +81,127 @@ static void note_gaps_and_shares(const struct td_tokens *t, const struct td_poli
                      "recorded alternatives",
                      t->gaps_hopeless, t->gap_limit);
     if (t->gaps_unknown)
-        td_lane_note(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: record with logprobs",
-                     t->gaps_unknown);
+        td_lane_note(lane, TD_NOT_JUDGED, "the gap of %zu forks is unknown: %s", t->gaps_unknown,
+                     why_gap_unknown(t));
 }
 
 /* Note what the ops show about answers that differ. */
 static void note_ops(const struct td_ops_view *ops, struct td_lane *lane)
 {
     if (!ops->judged)
-        td_lane_note(lane, TD_NOT_JUDGED,
-                     "no op was judged: text alone cannot tell rounding from a bug (gate --build "
-                     "PATH judges the ops)");
+        td_lane_note(lane, TD_NOT_JUDGED, "no op was judged");
     else if (ops->ops && ops->bit_equal == ops->ops)
         note_where_difference_begins(ops, lane);
     else
-        td_lane_note(lane, TD_NOT_JUDGED, "no judged op is worse");
+        td_lane_note(lane, TD_NOT_JUDGED, "no judged op is bad");
     if (ops->coverage && *ops->coverage)
         td_lane_note(lane, TD_NOT_JUDGED, "covered: %s", ops->coverage);
 }
 
-static void judge_forks(const struct td_tokens *t, const struct td_policy *policy,
-                        const struct td_ops_view *ops, struct td_lane *lane)
+/* Note, in one line, what a person can do so that the next run decides. */
+static void note_what_decides(const struct td_ops_view *ops, bool calibrated, struct td_lane *lane)
 {
-    size_t i, noise_forks = 0, calibrations = 0;
-    bool like_noise;
+    const char *ways[3];
+    int n = 0;
 
-    for (i = 0; i < t->n_noise; i++) {
-        noise_forks += t->noise[i].forks;
-        calibrations += i > 0 && t->noise[i].answers > 0;
-    }
-    if (ops->judged && ops->worse) {
-        td_lane_note(
-            lane, TD_REGRESSED,
-            "%zu of %zu answers differ from every repeat of the baseline, and %zu ops are worse",
-            t->n_forks, t->answers, ops->worse);
-        return;
-    }
-    like_noise = noise_forks && !isnan(t->gap_noise) && !(t->share_p < policy->tokens_alpha) &&
-                 !(t->gap_p < policy->tokens_alpha) && t->gaps_hopeless == 0 &&
-                 t->gaps_unknown == 0;
-    if (like_noise) {
-        td_lane_note(lane, TD_PASS,
-                     "%zu of %zu answers differ, as noise does: prompts forked %zu of %zu "
-                     "(p=%.2g that this is no more than noise), of these with a larger gap "
-                     "than noise's largest, %.3g nats, %zu (p=%.2g)",
-                     t->n_forks, t->answers, t->prompts_forked, t->prompts, t->share_p,
-                     t->gap_noise, t->prompts_over, t->gap_p);
-        return;
-    }
+    if (!ops->judged)
+        ways[n++] = "--build DIR (judges the kernels)";
+    if (!calibrated)
+        ways[n++] = "--calibrate FIXTURE (the replay of an honest build: what rounding alone does)";
+    if (ops->judged && !ops->compared)
+        ways[n++] = "record --all-ops (finds the op where the difference begins)";
+    if (n)
+        td_lane_note(lane, TD_NOT_JUDGED,
+                     "text alone cannot tell rounding from a bug; what would decide: %s%s%s%s%s",
+                     ways[0], n > 1 ? ", " : "", n > 1 ? ways[1] : "", n > 2 ? ", " : "",
+                     n > 2 ? ways[2] : "");
+}
+
+/* Note that noise does not explain the forks, and neither does anything else. */
+static void judge_unexplained(const struct td_tokens *t, const struct td_policy *policy,
+                              const struct td_ops_view *ops, size_t noise_forks, bool calibrated,
+                              struct td_lane *lane)
+{
     td_lane_note(lane, TD_INCONCLUSIVE,
                  "%zu of %zu answers (%zu of %zu prompts) differ from every repeat of the baseline",
                  t->n_forks, t->answers, t->prompts_forked, t->prompts);
     if (noise_forks == 0)
         td_lane_note(
             lane, TD_NOT_JUDGED, "%s",
-            t->repeats_min < 2 && !calibrations
+            t->repeats_min < 2 && !calibrated
                 ? "the baseline was recorded once per prompt, so it shows no spread: record with "
                   "--repeat 5"
                 : "the baseline repeats itself exactly, which says nothing about another build");
     note_gaps_and_shares(t, policy, noise_forks, lane);
     note_ops(ops, lane);
-    if (!calibrations)
-        td_lane_note(
-            lane, TD_NOT_JUDGED,
-            "a replay of an honest build shows what rounding alone does: --calibrate FIXTURE");
+    note_what_decides(ops, calibrated, lane);
 }
 
-void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy,
+/* Can noise explain the forks? */
+static bool is_like_noise(const struct td_tokens *t, const struct td_policy *policy)
+{
+    return !isnan(t->gap_noise) && !(t->share_p < policy->tokens_alpha) &&
+           !(t->gap_p < policy->tokens_alpha) && t->gaps_hopeless == 0 && t->gaps_unknown == 0;
+}
+
+/* Note that no rounding explains the forks. */
+static void judge_damage(const struct td_tokens *t, const struct td_damage *d,
+                         const struct td_policy *policy, const struct td_ops_view *ops,
+                         struct td_lane *lane)
+{
+    struct td_buf words = TD_BUF_INIT(1024);
+
+    td_damage_words(d, policy, &words);
+    if (t->n_forks)
+        td_lane_note(lane, TD_REGRESSED,
+                     "%zu of %zu answers differ by more than any rounding explains: %s", t->n_forks,
+                     t->answers, td_buf_str(&words));
+    else
+        td_lane_note(lane, TD_REGRESSED,
+                     "the texts of all %zu answers are equal, but no rounding explains this: %s",
+                     t->answers, td_buf_str(&words));
+    td_buf_release(&words);
+    note_ops(ops, lane);
+}
+
+static void judge_forks(const struct td_tokens_found *found, const struct td_policy *policy,
+                        const struct td_ops_view *ops, struct td_lane *lane)
+{
+    const struct td_tokens *t = &found->tokens;
+    size_t i, noise_forks = 0, calibrations = 0;
+
+    for (i = 0; i < t->n_noise; i++) {
+        noise_forks += t->noise[i].forks;
+        calibrations += i > 0 && t->noise[i].answers > 0;
+    }
+    if (ops->judged && ops->worse)
+        td_lane_note(
+            lane, TD_REGRESSED,
+            "%zu of %zu answers differ from every repeat of the baseline, and %zu ops are bad",
+            t->n_forks, t->answers, ops->worse);
+    else if (policy->tokens_exact)
+        td_lane_note(lane, TD_REGRESSED,
+                     "%zu of %zu answers differ from every repeat of the baseline, and equal tokens "
+                     "were asked for (tokens.exact)",
+                     t->n_forks, t->answers);
+    else if (td_damage_found(&found->damage))
+        judge_damage(t, &found->damage, policy, ops, lane);
+    else if (noise_forks && is_like_noise(t, policy))
+        td_lane_note(lane, TD_PASS,
+                     "%zu of %zu answers differ, as noise does: prompts forked %zu of %zu "
+                     "(p=%.2g that this is no more than noise), of these with a larger gap "
+                     "than noise's largest, %.3g nats, %zu (p=%.2g)",
+                     t->n_forks, t->answers, t->prompts_forked, t->prompts, t->share_p,
+                     t->gap_noise, t->prompts_over, t->gap_p);
+    else
+        judge_unexplained(t, policy, ops, noise_forks, calibrations > 0, lane);
+}
+
+void td_tokens_judge(const struct td_tokens_found *found, const struct td_policy *policy,
                      const struct td_ops_view *ops, struct td_lane *lane)
 {
+    const struct td_tokens *t = &found->tokens;
+
     if (t->attempts == 0) {
         td_lane_no_evidence(
             lane, "the candidate holds no exchanges (replay --server HOST:PORT makes them)");
@@ -155,7 +220,9 @@ void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy,
         return;
     }
     if (t->n_forks)
-        judge_forks(t, policy, ops, lane);
+        judge_forks(found, policy, ops, lane);
+    else if (t->answers && td_damage_found(&found->damage))
+        judge_damage(t, &found->damage, policy, ops, lane);
     else if (t->answers)
         td_lane_note(lane, TD_PASS, "all %zu answers equal the baseline's", t->answers);
     if (t->missing)
@@ -196,7 +263,7 @@ static void judge_tokens(const struct td_comparison *c, struct td_lane *lane)
     char place[200], words[400];
     const struct td_ops_view view = view_of_ops(c, place, sizeof place);
 
-    td_tokens_judge(t, &c->policy, &view, lane);
+    td_tokens_judge(lane->measured, &c->policy, &view, lane);
     /* Behind a fork the texts cannot be compared, but the recorded answer was scored to its end.
      * This is information: it never turns forks into a pass (docs/verdicts.md). */
     if (lane->verdict == TD_INCONCLUSIVE && t->n_forks && scores->n) {
@@ -207,12 +274,19 @@ static void judge_tokens(const struct td_comparison *c, struct td_lane *lane)
 
 static int measure_tokens(struct td_comparison *c, void *measured, struct td_error *err)
 {
-    return td_tokens_measure(&c->groups, &c->policy, measured, err);
+    struct td_tokens_found *found = measured;
+    int rc = td_tokens_measure(&c->groups, &c->policy, &found->tokens, err);
+
+    if (!rc)
+        td_damage_measure(&c->groups, &c->policy, &found->tokens, &found->damage);
+    return rc;
 }
 
 static void release_tokens(void *measured)
 {
-    td_tokens_release(measured);
+    struct td_tokens_found *found = measured;
+
+    td_tokens_release(&found->tokens);
 }
 
 static bool has_exchanges(const void *measured)
@@ -220,154 +294,6 @@ static bool has_exchanges(const void *measured)
     const struct td_tokens *t = measured;
 
     return t->attempts > 0;
-}
-
-/* ---- text report ----------------------------------------------------------------------------- */
-
-static void print_fork(const struct td_page *p, const struct td_fork *f)
-{
-    size_t at = td_answers_common_prefix(f->good, f->bad);
-
-    fprintf(p->out, "  %s%s%s%s, repeat %d: forks at %s %d", f->group->prompt_id,
-            *f->group->category ? " (" : "", f->group->category, *f->group->category ? ")" : "",
-            f->bad->repeat, td_unit_name(f->at.unit), f->at.position);
-    if (!isnan(f->gap))
-        fprintf(p->out, ", gap %s%.3f nats", f->outside_top_k ? ">= " : "", f->gap);
-    fprintf(p->out, "\n");
-    td_answer_print(p, "good", f->good, at);
-    td_answer_print(p, "new", f->bad, at);
-}
-
-static bool has_collapsed(const struct td_comparison *c, const struct td_exchange *x)
-{
-    const struct td_collapses *all = c->lane[TD_LANE_COLLAPSE].measured;
-    size_t i;
-
-    for (i = 0; i < all->n; i++)
-        if (all->found[i].bad == x)
-            return true;
-    return false;
-}
-
-/* Answers that have collapsed stand in a section of their own and are only counted here. */
-static void print_forks(const struct td_comparison *c, const struct td_page *p)
-{
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
-    const char *last = NULL;
-    size_t i, shown = 0, prompts = 0, fallen = 0;
-
-    if (t->n_forks == 0)
-        return;
-    td_page_title(p, "answers that fork from the baseline");
-    for (i = 0; i < t->n_forks; i++) { /* one per prompt unless verbose */
-        bool first;
-
-        if (has_collapsed(c, t->forks[i].bad)) {
-            fallen++;
-            continue;
-        }
-        first = !last || strcmp(last, t->forks[i].group->prompt_id) != 0;
-        prompts += first;
-        last = t->forks[i].group->prompt_id;
-        if (p->verbose || (first && prompts <= TD_PAGE_SHOWN)) {
-            print_fork(p, &t->forks[i]);
-            shown++;
-        }
-    }
-    if (fallen)
-        fprintf(p->out, "  %zu of %zu have collapsed (see above)\n", fallen, t->n_forks);
-    if (shown + fallen < t->n_forks)
-        fprintf(p->out, "  (%zu of %zu shown, %zu prompts; --verbose shows all)\n", shown,
-                t->n_forks - fallen, prompts);
-}
-
-static void print_noise(const struct td_comparison *c, const struct td_page *p)
-{
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
-    char name[64];
-    size_t i;
-
-    if (t->answers == 0)
-        return;
-    td_page_title(p, "tokens: prompts with a fork, and how close the calls were");
-    fprintf(p->out, "  %-28s %5zu of %-5zu", "candidate", t->prompts_forked, t->prompts);
-    if (!isnan(t->mean_dlogprob))
-        fprintf(p->out, "  mean |dlogprob| %.4f", t->mean_dlogprob);
-    fprintf(p->out, "\n");
-    for (i = 0; i < t->n_noise; i++) {
-        const struct td_noise *z = &t->noise[i];
-
-        if (z->prompts)
-            fprintf(p->out, "  %-28s %5zu of %-5zu  largest gap %.3f nats\n",
-                    td_noise_name(z->role, z->round, name), z->forked, z->prompts, z->gap_max);
-    }
-    if (t->prompts_forked && !isnan(t->gap_noise))
-        fprintf(
-            p->out,
-            "  no more than noise: share of prompts p=%.3g, %zu of %zu over noise's largest gap "
-            "p=%.3g (limit %g); no gap over %.3g nats\n",
-            t->share_p, t->prompts_over, t->gap_prompts, t->gap_p, c->policy.tokens_alpha,
-            t->gap_limit);
-}
-
-/* Print why a server that was ready answered nothing, where replay found out. */
-static void print_dead_engines(const struct td_comparison *c, const struct td_page *p)
-{
-    size_t i;
-
-    for (i = 1; i < c->n_sides; i++) {
-        const char *why = td_json_get_str(td_json_get(td_fixture_manifest(c->side[i].fx), "replay"),
-                                          "engine", NULL);
-
-        if (why)
-            fprintf(p->out, "  %.600s\n", why);
-    }
-}
-
-/* A request that could not connect comes after those that were cut: they say more about the
- * cause. */
-static bool is_unsent(const struct td_exchange *x)
-{
-    return x->error_kind && !strcmp(x->error_kind, "connect");
-}
-
-static size_t print_lost(const struct td_page *p, const struct td_tokens *t, bool unsent,
-                         size_t shown)
-{
-    size_t i;
-
-    for (i = 0; i < t->n_lost && (shown < TD_PAGE_SHOWN * 2 || p->verbose); i++) {
-        const struct td_exchange *x = t->lost[i];
-
-        if (is_unsent(x) != unsent)
-            continue;
-        fprintf(p->out, "  %s, repeat %d: %s%s%s\n", x->prompt_id, x->repeat,
-                x->error_kind ? x->error_kind : "", x->error_kind ? ": " : "", x->error);
-        shown++;
-    }
-    return shown;
-}
-
-static void print_lost_answers(const struct td_comparison *c, const struct td_page *p)
-{
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
-    size_t shown;
-
-    if (t->n_lost == 0 || !c->lane[TD_LANE_TOKENS].asked)
-        return;
-    td_page_title(p, "requests that failed where the baseline answered");
-    print_dead_engines(c, p);
-    shown = print_lost(p, t, true, print_lost(p, t, false, 0));
-    if (shown < t->n_lost)
-        fprintf(p->out, "  (%zu of %zu shown; --verbose shows all)\n", shown, t->n_lost);
-}
-
-static void print_tokens(const struct td_comparison *c, const struct td_page *p)
-{
-    if (!c->lane[TD_LANE_TOKENS].asked)
-        return;
-    print_forks(c, p);
-    print_noise(c, p);
 }
 
 static void add_token_figures(const struct td_comparison *c, struct td_buf *line)
@@ -381,150 +307,14 @@ static void add_token_figures(const struct td_comparison *c, struct td_buf *line
         td_buf_addf(line, " lost=%zu/%zu", t->n_lost, t->attempts);
 }
 
-/* ---- JSON and JUnit -------------------------------------------------------------------------- */
-
-static void write_forks(struct td_jw *w, const struct td_tokens *t)
-{
-    size_t i;
-
-    td_jw_arr(w, "forks");
-    for (i = 0; i < t->n_forks; i++) {
-        const struct td_fork *f = &t->forks[i];
-        size_t at = td_answers_common_prefix(f->good, f->bad);
-
-        td_jw_obj(w, NULL);
-        td_answer_write_name(w, f->group->prompt_id, f->group->category, f->bad);
-        td_jw_i64(w, "round", f->round);
-        td_jw_i64(w, "closest_repeat", f->good->repeat);
-        td_jw_cstr(w, "unit", td_unit_name(f->at.unit));
-        td_jw_i64(w, "position", f->at.position);
-        td_jw_num_or_null(w, "gap", f->gap);
-        td_jw_bool(w, "outside_top_k", f->outside_top_k);
-        td_jw_num_or_null(w, "mean_dlogprob", f->mean_dlogprob);
-        td_answer_write_text(w, "good", f->good, at);
-        td_answer_write_text(w, "new", f->bad, at);
-        td_jw_end(w);
-    }
-    td_jw_end(w);
-}
-
-static void write_lost(struct td_jw *w, const struct td_tokens *t)
-{
-    size_t i;
-
-    td_jw_arr(w, "lost");
-    for (i = 0; i < t->n_lost; i++) {
-        td_jw_obj(w, NULL);
-        td_answer_write_name(w, t->lost[i]->prompt_id, t->lost[i]->category, t->lost[i]);
-        td_jw_cstr(w, "kind", t->lost[i]->error_kind);
-        td_jw_cstr(w, "error", t->lost[i]->error);
-        td_jw_end(w);
-    }
-    td_jw_end(w);
-}
-
-static void write_noise(struct td_jw *w, const struct td_tokens *t)
-{
-    size_t i;
-
-    td_jw_arr(w, "noise");
-    for (i = 0; i < t->n_noise; i++) {
-        const struct td_noise *z = &t->noise[i];
-
-        td_jw_obj(w, NULL);
-        td_jw_cstr(w, "of", td_role_key(z->role));
-        td_jw_i64(w, "round", z->round);
-        td_jw_i64(w, "prompts", (int64_t)z->prompts);
-        td_jw_i64(w, "prompts_forked", (int64_t)z->forked);
-        td_jw_i64(w, "answers", (int64_t)z->answers);
-        td_jw_i64(w, "forks", (int64_t)z->forks);
-        td_jw_num(w, "gap_max", z->gap_max);
-        td_jw_end(w);
-    }
-    td_jw_end(w);
-}
-
-static void write_tokens(const struct td_comparison *c, struct td_jw *w)
-{
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
-
-    td_jw_obj(w, "tokens");
-    td_jw_i64(w, "prompts", (int64_t)t->prompts);
-    td_jw_i64(w, "prompts_forked", (int64_t)t->prompts_forked);
-    td_jw_i64(w, "answers", (int64_t)t->answers);
-    td_jw_i64(w, "attempts", (int64_t)t->attempts);
-    td_jw_i64(w, "errors_alike", (int64_t)t->errors_alike);
-    td_jw_i64(w, "prompts_missing", (int64_t)t->missing);
-    td_jw_num_or_null(w, "gap_noise", t->gap_noise);
-    td_jw_i64(w, "prompts_over", (int64_t)t->prompts_over);
-    td_jw_num_or_null(w, "gap_p", t->gap_p);
-    td_jw_num(w, "gap_limit", t->gap_limit);
-    td_jw_i64(w, "gaps_hopeless", (int64_t)t->gaps_hopeless);
-    td_jw_i64(w, "gaps_unknown", (int64_t)t->gaps_unknown);
-    td_jw_num(w, "share_p", t->share_p);
-    td_jw_num_or_null(w, "mean_dlogprob", t->mean_dlogprob);
-    write_forks(w, t);
-    write_lost(w, t);
-    write_noise(w, t);
-    td_jw_end(w);
-}
-
-/* The verdict of one prompt: the gravest of its answers, with the reason in `why`. */
-static enum td_verdict judge_prompt(const struct td_comparison *c, const struct td_prompt_group *g,
-                                    char why[200])
-{
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
-    const struct td_collapses *collapses = c->lane[TD_LANE_COLLAPSE].measured;
-    enum td_verdict v = TD_PASS, forked = c->lane[TD_LANE_TOKENS].verdict;
-    size_t j;
-
-    why[0] = '\0';
-    for (j = 0; j < t->n_forks && v == TD_PASS; j++)
-        if (t->forks[j].group == g) {
-            v = forked;
-            snprintf(why, 200, "repeat %d forks from the baseline at %s %d",
-                     t->forks[j].bad->repeat, td_unit_name(t->forks[j].at.unit),
-                     t->forks[j].at.position);
-        }
-    for (j = 0; j < collapses->n; j++)
-        if (collapses->found[j].group == g && c->lane[TD_LANE_COLLAPSE].asked) {
-            v = TD_REGRESSED;
-            snprintf(why, 200, "collapsed: %.180s", collapses->found[j].what.why);
-        }
-    for (j = 0; j < t->n_lost; j++)
-        if (strcmp(t->lost[j]->prompt_id, g->prompt_id) == 0) {
-            v = t->unreached ? TD_BROKEN : TD_REGRESSED;
-            snprintf(why, 200, "%.190s", t->lost[j]->error);
-        }
-    return v;
-}
-
-static void add_prompt_cases(const struct td_comparison *c, struct td_junit *junit)
-{
-    char why[200];
-    size_t i;
-
-    if (!c->lane[TD_LANE_TOKENS].asked)
-        return;
-    for (i = 0; i < c->groups.n; i++)
-        if (c->groups.group[i].n[TD_NEW]) {
-            enum td_verdict v = judge_prompt(c, &c->groups.group[i], why);
-
-            td_junit_verdict(junit, "prompt", c->groups.group[i].prompt_id, v, why);
-        }
-}
-
 const struct td_lane_type td_lane_tokens = {
-    .reads = TD_READS_EXCHANGES,
     .judges = TD_REPLAYED_ANSWERS,
-    .measured_size = sizeof(struct td_tokens),
+    .measured_size = sizeof(struct td_tokens_found),
     .measure = measure_tokens,
     .release = release_tokens,
     .has_evidence = has_exchanges,
+    .headline = td_tokens_headline,
     .judge = judge_tokens,
-    .print_failures = print_lost_answers,
-    .print_details = print_tokens,
     .add_answer_figures = add_token_figures,
-    .write_json = write_tokens,
-    .add_cases = add_prompt_cases,
+    .write_json = td_tokens_write_json,
 };

@@ -4,6 +4,7 @@
 #ifndef TD_DIFFER_LANE_TOKENS_H
 #define TD_DIFFER_LANE_TOKENS_H
 
+#include "differ/damage.h"
 #include "differ/lane.h"
 #include "differ/tokens.h"
 
@@ -18,7 +19,7 @@ struct td_ops_view {
 };
 
 /* Note what the measurement means (docs/verdicts.md, "Tokens"). */
-void td_tokens_judge(const struct td_tokens *t, const struct td_policy *policy,
+void td_tokens_judge(const struct td_tokens_found *found, const struct td_policy *policy,
                      const struct td_ops_view *ops, struct td_lane *lane);
 
 #endif

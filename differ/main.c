@@ -1,24 +1,33 @@
 /* main.c - the program `differ`: compare a baseline with a candidate, lane by lane, and print
  * the verdict.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/args.h"
-#include "common/json.h"
 #include "common/log.h"
-#include "differ/compare.h"
+#include "differ/judge_pair.h"
 #include "differ/lanes.h"
-#include "differ/reports.h"
-#include "differ/smoke.h"
-#include "report/excerpt.h"
+#include "differ/pairs.h"
+#include "differ/policy_explain.h"
+#include "report/report_smoke.h"
+#include "report/report_unfinished.h"
 
 struct options {
-    const char *json, *junit, *lanes, *replayed, *policy;
-    struct td_arg_list calibrate, live, more;
-    bool smoke, verbose, check_only;
+    const char *policy;
+    struct td_judge_options judge;
+    struct td_report_outputs out;
+    bool smoke, check_only, exact, explain_policy;
 };
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number)
+{
+    stop = number;
+}
 
 static int print_error(const struct td_error *err)
 {
@@ -26,165 +35,210 @@ static int print_error(const struct td_error *err)
     return td_exit_code(err->code);
 }
 
-/* A fixture that cannot be opened: the verdict is broken, and its line is the last one of the
- * output. */
-static int print_broken(const struct td_error *err)
+/* Read the policy, and check the names of the lanes. */
+static int read_options(struct options *opt, struct td_error *err)
 {
-    td_log(TD_LOG_ERROR, "diff", "%s", err->msg);
-    printf("verdict: broken cause=\"%s\"\n", err->msg);
-    return TD_EXIT_BROKEN;
-}
-
-static int open_sides(struct td_comparison *c, const char *base, const char *candidate,
-                      const struct options *opt, struct td_error *err)
-{
-    const struct { enum td_role role; const struct td_arg_list *dirs; int first; } more[] = {
-        {TD_NEW, &opt->more, 1}, {TD_LIVE, &opt->live, 0}, {TD_CALIBRATE, &opt->calibrate, 0}};
-    size_t i;
-    int j, rc;
-
-    c->side = calloc(2 + 3 * TD_ARG_LIST_MAX, sizeof *c->side);
-    if (!c->side)
-        return td_fail(err, TD_ENOMEM, "no memory");
-    rc = td_side_open(base, TD_BASE, 0, &c->side[c->n_sides++], err);
-    if (!rc)
-        rc = td_side_open(candidate, TD_NEW, 0, &c->side[c->n_sides++], err);
-    for (i = 0; i < sizeof more / sizeof more[0]; i++)
-        for (j = 0; j < more[i].dirs->n && !rc; j++)
-            rc = td_side_open(more[i].dirs->item[j], more[i].role, more[i].first + j,
-                              &c->side[c->n_sides++], err);
-    return rc;
-}
-
-static int run_smoke(const char *dir, const struct options *opt)
-{
-    struct td_error err = {0, ""};
-    struct td_side side;
-    struct td_smoke s;
-    struct td_buf line = TD_BUF_INIT(4096);
-    size_t i;
-
-    if (td_side_open(dir, TD_NEW, 0, &side, &err)) {
-        td_log(TD_LOG_ERROR, "diff", "%s", err.msg);
-        printf("smoke: failed: %s\n", err.msg);
-        return TD_EXIT_BROKEN;
-    }
-    td_smoke_check(side.xs, side.n_xs, &s);
-    td_smoke_line(&s,
-                  td_json_get_str(td_json_get(td_fixture_manifest(side.fx), "server"), "model", ""),
-                  &line);
-    for (i = 0; opt->verbose && i < side.n_xs; i++) {
-        struct td_buf b = TD_BUF_INIT(1 << 16);
-
-        td_excerpt(side.xs[i].text ? side.xs[i].text : "", side.xs[i].text_len, 0, 0, 100, &b);
-        printf("  %s: %s\n", side.xs[i].prompt_id,
-               side.xs[i].error ? side.xs[i].error : td_buf_str(&b));
-        td_buf_release(&b);
-    }
-    printf("%s\n", td_buf_str(&line));
-    td_buf_release(&line);
-    td_side_close(&side);
-    return td_verdict_exit(s.verdict);
-}
-
-/* Read the policy and the lanes that are asked for from the options. */
-static int read_options(const struct options *opt, struct td_comparison *c, struct td_error *err)
-{
+    struct td_lane lanes[TD_N_LANES];
     int rc;
 
-    td_lanes_init(c->lane);
-    td_policy_default(&c->policy);
-    rc = opt->policy ? td_policy_load(opt->policy, &c->policy, err) : TD_OK;
+    td_lanes_init(lanes);
+    td_policy_default(&opt->judge.policy);
+    rc = opt->policy ? td_policy_load(opt->policy, &opt->judge.policy, err) : TD_OK;
+    opt->judge.policy.tokens_exact |= opt->exact;
     if (!rc)
-        rc = td_lanes_ask(c->lane, opt->lanes, err);
+        rc = td_lanes_ask(lanes, opt->judge.lanes, err);
     if (!rc)
-        rc = td_lanes_ask_for_replayed(c->lane, opt->replayed, err);
+        rc = td_lanes_ask_for_replayed(lanes, opt->judge.replayed, err);
+    td_lanes_release(lanes);
     return rc;
 }
 
-static int run_differ(const struct td_args *args, const struct options *opt)
+static int explain_policy(const struct td_policy *p)
+{
+    struct td_buf text = TD_BUF_INIT(1 << 16);
+
+    td_policy_explain(p, &text);
+    fputs(td_buf_str(&text), stdout);
+    td_buf_release(&text);
+    return TD_EXIT_OK;
+}
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+static cJSON *judge(const struct options *opt, const struct td_pair *pair)
+{
+    const char *named = pair->base ? pair->base : pair->candidate;
+    struct td_error interrupted = {0, ""};
+    cJSON *report;
+
+    if (pair->why.code)
+        return td_judge_broken(named, &pair->why);
+    report = stop ? NULL : td_judge_pair(&opt->judge, pair->base, pair->candidate);
+    if (!stop)
+        return report;
+    cJSON_Delete(report);
+    td_fail(&interrupted, TD_EINTR, "interrupted by SIG%s", sigabbrev_np(stop));
+    return td_judge_broken(named, &interrupted);
+}
+
+/* Compare two fixtures, or each pair of two folders, also after one has failed. */
+static cJSON *judge_all(const struct options *opt, const char *base, const char *candidate)
 {
     struct td_error err = {0, ""};
-    struct td_comparison c;
-    int rc, code;
+    struct td_pairs pairs;
+    cJSON **reports = NULL, *joined;
+    size_t i;
 
-    memset(&c, 0, sizeof c);
-    rc = read_options(opt, &c, &err);
-    if (rc)
-        return print_error(&err);
-    if (opt->check_only)
-        return TD_EXIT_OK;
-    rc = open_sides(&c, args->rest[0], args->rest[1], opt, &err);
-    if (!rc)
-        rc = td_compare(&c, &err);
-    if (rc) {
-        code = rc == TD_EINVAL ? print_error(&err) : print_broken(&err);
-        td_comparison_release(&c);
-        return code;
+    if (!td_pairs_find(base, candidate, &pairs, &err) &&
+        !(reports = calloc(pairs.n + 1, sizeof *reports)))
+        td_fail(&err, TD_ENOMEM, "out of memory for %zu reports", pairs.n);
+    if (err.code) {
+        td_pairs_release(&pairs);
+        return td_judge_broken(base, &err);
     }
-    if (opt->json)
-        rc = td_report_json(&c, opt->json, &err);
-    if (!rc && opt->junit)
-        rc = td_report_junit(&c, opt->junit, &err);
-    td_report_text(&c, stdout, td_log_colour(1), opt->verbose);
-    code = td_verdict_exit(c.verdict);
-    td_comparison_release(&c);
-    return rc ? print_broken(&err) : code; /* a report could not be written: broken */
+    for (i = 0; i < pairs.n; i++)
+        reports[i] = judge(opt, &pairs.pair[i]);
+    joined = pairs.n == 1 ? reports[0] : td_report_join(reports, pairs.n);
+    for (i = 0; i < pairs.n && pairs.n != 1; i++)
+        cJSON_Delete(reports[i]);
+    free(reports);
+    td_pairs_release(&pairs);
+    return joined;
+}
+
+/* Fixtures that must not be compared have no verdict: the sentence on stderr says why. */
+static void print_report(const struct options *opt, const cJSON *report)
+{
+    FILE *to = td_report_text_stream(&opt->out);
+
+    fflush(stderr);
+    if (opt->smoke)
+        td_report_print_smoke(report, to, opt->out.verbose);
+    else if (td_report_is_joined(report) || td_report_exit(report) != TD_EXIT_USAGE)
+        td_report_print(report, to, &opt->out);
+    fflush(to);
+}
+
+/* Write the files, print the text, and return the exit code. A file that cannot be written makes
+ * the run broken; files_fit: none was refused before. */
+static int finish(const struct options *opt, bool files_fit, cJSON *report)
+{
+    struct td_error err = {0, ""};
+    int code;
+
+    if (report && stop)
+        cJSON_ReplaceItemInObjectCaseSensitive(report, "exit", cJSON_CreateNumber(128 + stop));
+    if (!report || (td_report_write(report, &opt->out, &err) && files_fit)) {
+        td_fail(&err, TD_ENOMEM, "out of memory");
+        cJSON_Delete(report);
+        report = td_judge_broken(NULL, &err);
+    }
+    print_report(opt, report);
+    code = td_report_exit(report);
+    cJSON_Delete(report);
+    return code;
+}
+
+static int run_differ(struct options *opt, const struct td_args *args)
+{
+    struct td_error err = {0, ""};
+
+    if (opt->explain_policy || opt->check_only) {
+        if (read_options(opt, &err))
+            return print_error(&err);
+        return opt->explain_policy ? explain_policy(&opt->judge.policy) : TD_EXIT_OK;
+    }
+    if (td_report_outputs_check(&opt->out, &err) ||
+        td_report_write_unfinished(TD_DIFFER_TOOL, &opt->out, &err))
+        return finish(opt, false, td_judge_broken(NULL, &err));
+    if (read_options(opt, &err))
+        return finish(opt, true, td_judge_broken(NULL, &err));
+    return finish(opt, true,
+                  opt->smoke ? td_judge_smoke(args->rest[0])
+                             : judge_all(opt, args->rest[0], args->rest[1]));
+}
+
+/* ---- command line ---------------------------------------------------------------------------- */
+
+/* How many operands are missing or too many? */
+static int check_operands(const struct options *opt, const struct td_args *args,
+                          struct td_error *err)
+{
+    if (opt->check_only || opt->explain_policy || args->n_rest == (opt->smoke ? 1 : 2))
+        return TD_OK;
+    return opt->smoke ? td_fail(err, TD_EINVAL, "--smoke needs one recording")
+                      : td_fail(err, TD_EINVAL,
+                                "two fixtures are needed, BASE and NEW; got %d", args->n_rest);
 }
 
 int main(int argc, char **argv)
 {
+    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     char lanes[TD_LANES_LIST_MAX], lanes_help[TD_LANES_LIST_MAX + 80];
-    struct options opt;
+    static struct options opt;
     struct td_error err = {0, ""};
     int rc;
 
-    memset(&opt, 0, sizeof opt);
     snprintf(lanes_help, sizeof lanes_help,
              "%s: what to judge (default: what there is evidence for)", td_lanes_list(",", lanes));
     const struct td_arg table[] = {
-        {"lanes", 0, TD_ARG_STR, &opt.lanes, "LIST", lanes_help, 0, 0},
+        {"lanes", 0, TD_ARG_STR, &opt.judge.lanes, "LIST", lanes_help, 0, 0},
         /* for gate: ask for the lanes that judge what it replayed */
-        {"replayed", 0, TD_ARG_STR, &opt.replayed, "LIST", NULL, 0, 0},
-        {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds, as JSON (docs/verdicts.md)", 0,
+        {"replayed", 0, TD_ARG_STR, &opt.judge.replayed, "LIST", NULL, 0, 0},
+        {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds, as JSON (docs/policy.md)", 0,
          0},
-        {"calibrate", 0, TD_ARG_LIST, &opt.calibrate, "DIR",
+        {"exact", 0, TD_ARG_FLAG, &opt.exact, NULL,
+         "any token that differs from every repeat of the baseline is a regression", 0, 0},
+        {"explain-policy", 0, TD_ARG_FLAG, &opt.explain_policy, NULL,
+         "print each threshold: its value, its meaning and its source", 0, 0},
+        {"calibrate", 0, TD_ARG_LIST, &opt.judge.calibrate, "DIR",
          "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
-        {"new", 0, TD_ARG_LIST, &opt.more, "DIR",
+        {"new", 0, TD_ARG_LIST, &opt.judge.more, "DIR",
          "one more round of the candidate (may be repeated)", 0, 0},
-        {"baseline-live", 0, TD_ARG_LIST, &opt.live, "DIR",
+        {"baseline-live", 0, TD_ARG_LIST, &opt.judge.live, "DIR",
          "a round of the baseline's live server, which took turns with NEW (may be repeated)", 0,
          0},
-        {"json", 0, TD_ARG_STR, &opt.json, "FILE", "write the full report as JSON", 0, 0},
-        {"junit", 0, TD_ARG_STR, &opt.junit, "FILE", "write the report as JUnit XML", 0, 0},
+        {"json", 0, TD_ARG_STR, &opt.out.json, "FILE",
+         "write the full report as JSON (-: standard output)", 0, 0},
+        {"junit", 0, TD_ARG_STR, &opt.out.junit, "FILE", "write the report as JUnit XML", 0, 0},
+        {"markdown", 0, TD_ARG_STR, &opt.out.markdown, "FILE",
+         "write the report as Markdown, for a pull request", 0, 0},
+        {"csv", 0, TD_ARG_STR, &opt.out.csv, "FILE", "write the figures as CSV", 0, 0},
         {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL,
          "judge one recording by absolute rules, without a baseline", 0, 0},
-        {"verbose", 'v', TD_ARG_FLAG, &opt.verbose, NULL, "show every fork, collapse and op", 0, 0},
+        {"verbose", 'v', TD_ARG_FLAG, &opt.out.verbose, NULL, "show every fork, collapse and op",
+         0, 0},
         /* for gate: check --policy and --lanes before the replay */
         {"check-options", 0, TD_ARG_FLAG, &opt.check_only, NULL, NULL, 0, 0},
         {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0}};
+    static const struct td_arg_env environment[] = {
+        {"TMPDIR", "where a pack is unpacked while it is read (default /tmp)"}, {NULL, NULL}};
     struct td_args args = {
         .program = "differ",
-        .usage = "differ BASE NEW [options] | differ --smoke RECORDING",
+        .usage = "{differ} BASE NEW [options]\n{differ} --smoke RECORDING",
         .about = "Compare a baseline (a recording) with a candidate (a replay) and say whether it "
-                 "regressed.\n"
+                 "regressed. "
+                 "BASE and NEW may be folders of fixtures: each recording is compared with its own "
+                 "replay.\n"
                  "Exit: 0 pass, 1 regressed, 3 inconclusive, 4 broken, 2 usage or fixtures that "
                  "must not be compared.",
         .table = table,
-        .examples = "  differ fixtures/qwen replay-1\n  differ fixtures/qwen replay-1 --lanes "
-                    "tokens,ops --json report.json\n"
-                    "  differ fixtures/qwen replay-1 --calibrate replay-of-an-honest-build\n"};
+        .examples = "  {differ} fixtures/qwen replay-1\n"
+                    "  {differ} fixtures/qwen replay-1 --lanes tokens,ops --json report.json\n"
+                    "  {differ} fixtures/qwen replay-1 --calibrate replay-of-an-honest-build\n"
+                    "  {differ} fixtures replays --junit differ.xml\n",
+        .environment = environment};
 
     td_log_program("differ");
     rc = td_args_parse(&args, argc, argv, &err);
+    opt.out.colour = td_log_colour(1);
+    opt.out.quiet = td_log_quiet();
+    if (!rc)
+        rc = check_operands(&opt, &args, &err);
     if (rc)
         return rc > 0 ? TD_EXIT_OK : print_error(&err);
-    if (args.n_rest != (opt.smoke ? 1 : 2) && !opt.check_only) {
-        td_fail(&err, TD_EINVAL,
-                opt.smoke ? "--smoke needs one recording"
-                          : "two fixtures are needed, BASE and NEW; got %d",
-                args.n_rest);
-        return print_error(&err);
-    }
-    return opt.smoke ? run_smoke(args.rest[0], &opt) : run_differ(&args, &opt);
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return run_differ(&opt, &args);
 }

@@ -231,19 +231,6 @@ void td_policy_write(const struct td_policy *p, struct td_jw *w, const char *key
     td_jw_end(w);
 }
 
-void td_policy_describe(const struct td_policy *p, struct td_buf *out)
-{
-    td_buf_addf(
-        out,
-        "  policy %s: ops worse when over a floor (default %.3g, rms %.3g) and over %.3g x the "
-        "baseline's own worst;\n"
-        "  forks: level %.3g, gap at most %.3g nats; scores: NLL +%.3g, of one answer +%.3g; "
-        "speed: ops +%.3g %% beyond %.3g %%, servers +%.3g %% beyond %.3g %%\n",
-        p->name, p->floor, p->floor_rms, p->factor, p->tokens_alpha, p->gap_max, p->scores_nll_max,
-        p->scores_text_nll_max, p->ops_effect * 100, p->ops_noise * 100, p->server_effect * 100,
-        p->start_spread * 100);
-}
-
 double td_policy_floor(const struct td_policy *p, const char *kind, const char *dtype,
                        double judge_floor)
 {

@@ -1,7 +1,7 @@
 /* policy.h - the thresholds of a verdict, and the JSON file that may change them.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The file is described in docs/verdicts.md, "Policy". */
+ * The file is described in docs/policy.md. */
 #ifndef TD_DIFFER_POLICY_H
 #define TD_DIFFER_POLICY_H
 
@@ -36,8 +36,6 @@ int td_policy_load(const char *path, struct td_policy *p, struct td_error *err);
 int td_policy_parse(const cJSON *json, struct td_policy *p, struct td_error *err);
 /* Write the policy as JSON, as a file that would set every threshold. */
 void td_policy_write(const struct td_policy *p, struct td_jw *w, const char *key);
-/* Append the thresholds for a person: two lines of the text report. */
-void td_policy_describe(const struct td_policy *p, struct td_buf *out);
 /* The floor for an op of this kind and output type. judge_floor: what the replayer's judge
  * proposes for the op; NaN: nothing. */
 double td_policy_floor(const struct td_policy *p, const char *kind, const char *dtype,

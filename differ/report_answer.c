@@ -1,4 +1,4 @@
-/* report_answer.c - one answer, or two that differ, in the text report and in the JSON report.
+/* report_answer.c - one answer, or two that differ, in the report.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/report_answer.h"
 
@@ -13,16 +13,6 @@ size_t td_answers_common_prefix(const struct td_exchange *a, const struct td_exc
     while (i > 0 && i < a->text_len && ((unsigned char)a->text[i] & 0xC0) == 0x80)
         i--;
     return i;
-}
-
-void td_answer_print(const struct td_page *p, const char *name, const struct td_exchange *x,
-                     size_t at)
-{
-    struct td_buf b = TD_BUF_INIT(1 << 16);
-
-    td_excerpt(x->text ? x->text : "", x->text_len, at, 56, 72, &b);
-    fprintf(p->out, "    %-5s %s\n", name, td_buf_str(&b));
-    td_buf_release(&b);
 }
 
 void td_answer_write_text(struct td_jw *w, const char *key, const struct td_exchange *x, size_t at)
@@ -41,14 +31,4 @@ void td_answer_write_name(struct td_jw *w, const char *prompt_id, const char *ca
     td_jw_cstr(w, "category", category);
     td_jw_i64(w, "repeat", x->repeat);
     td_jw_i64(w, "stream", x->stream);
-}
-
-const char *td_noise_name(enum td_role role, int round, char out[64])
-{
-    if (role == TD_BASE)
-        snprintf(out, 64, "baseline against itself");
-    else
-        snprintf(out, 64, role == TD_LIVE ? "live baseline, round %d" : "honest build %d",
-                 round + 1);
-    return out;
 }

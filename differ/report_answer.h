@@ -1,25 +1,18 @@
-/* report_answer.h - one answer, or two that differ, in the text report and in the JSON report.
+/* report_answer.h - one answer, or two that differ, in the report.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_DIFFER_REPORT_ANSWER_H
 #define TD_DIFFER_REPORT_ANSWER_H
 
 #include "common/json.h"
 #include "differ/align.h"
-#include "report/page.h"
 
 /* How many bytes the texts of a and b have in common from their start, down to a whole
  * character. */
 size_t td_answers_common_prefix(const struct td_exchange *a, const struct td_exchange *b);
-/* Text: print a line with `name` and the answer's text around byte `at`. */
-void td_answer_print(const struct td_page *p, const char *name, const struct td_exchange *x,
-                     size_t at);
-/* JSON: write the answer's text around byte `at`, as a string. */
+/* Write the answer's text around byte `at`, as a string. */
 void td_answer_write_text(struct td_jw *w, const char *key, const struct td_exchange *x, size_t at);
-/* JSON: write the members prompt_id, category, repeat and stream, which name the answer. */
+/* Write the members prompt_id, category, repeat and stream, which name the answer. */
 void td_answer_write_name(struct td_jw *w, const char *prompt_id, const char *category,
                           const struct td_exchange *x);
-/* Text: write where noise was measured into out, and return out: "baseline against itself",
- * "live baseline, round 1", "honest build 1". */
-const char *td_noise_name(enum td_role role, int round, char out[64]);
 
 #endif

@@ -1,5 +1,15 @@
 /* smoke.h - does a server without a baseline answer soundly? Absolute rules on one recording.
- * SPDX-License-Identifier: Apache-2.0 */
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Each answer by itself: no error, not empty, no hard collapse but a loop. All answers together, with limits
+ * that sound servers stay far away from (docs/verdicts.md, "Smoke"):
+ *   - not every prompt ends in a loop, nor three of them in the same one (one that does is no
+ *     trouble: small models loop)
+ *   - the tokens spell some text
+ *   - the server is not unsure of all that it writes
+ *   - a greedy prompt that is sent twice gets the same answer, but for a close call
+ *   - what a server said of its tokens while it answered, it says again when it reads them (where
+ * it scores prompts) */
 #ifndef TD_DIFFER_SMOKE_H
 #define TD_DIFFER_SMOKE_H
 
@@ -8,12 +18,20 @@
 #include "format/records.h"
 
 struct td_smoke {
-    size_t prompts;                      /* exchanges, without warm-ups */
-    size_t ok, errors, collapsed, empty; /* what became of them */
-    bool reached;                        /* some request, warm-ups included, could connect */
-    double ttft_p50_ns, tokens_per_s;    /* medians; NaN: not measured */
-    enum td_verdict verdict;             /* PASS, REGRESSED; BROKEN: nothing was answered at all */
-    char first[300];                     /* the first thing that is wrong */
+    size_t prompts, ok;               /* different prompts; those with sound answers only */
+    size_t errors, collapsed, empty;  /* answers, without warm-ups */
+    size_t filled, same_loop;         /* prompts that end in a loop or hold hardly any text;
+                                         most prompts that end in one and the same loop */
+    int64_t tokens, visible;          /* of all answers; visible: bytes that are no blanks */
+    double logprob;                   /* mean of the tokens chosen; NaN: not known */
+    double repeat_gap;                /* a prompt sent twice forked at this gap, in nats; 0: it
+                                         did not; NaN: it forked, the gap is not known */
+    double said_apart;                /* mean distance of a token's logprob, said and scored;
+                                         NaN: not scored */
+    bool reached;                     /* some request, warm-ups included, could connect */
+    double ttft_p50_ns, tokens_per_s; /* medians; NaN: not measured */
+    enum td_verdict verdict;          /* PASS, REGRESSED; BROKEN: nothing was answered at all */
+    char first[300];                  /* the first thing that is wrong */
 };
 
 /* xs : [n], the exchanges of the recording */

@@ -151,8 +151,9 @@ verdict() { # PROGRAM ARGUMENTS...
     local rc line
     REPORT=$ROW.report.txt
     say "\$ $1 $(basename "$2") ${*:3}" | shown
-    "$BIN/$1" "${@:2}" >"$REPORT" 2>"$ROW.err"
+    "$BIN/$1" "${@:2}" --verbose >"$REPORT" 2>"$ROW.err"
     rc=$?
+    sed -z -i -E -f "$ROOT/tests/fakes/unwrap.sed" "$REPORT"
     cat "$ROW.err" >>"$REPORT"
     lanes_of_report
     put got "$(verdict_of $rc) ($rc)"

@@ -92,8 +92,8 @@ row_vllm_bf16_concurrent() {
     judge "$FIXTURE" --server "$URL"
     want 'tokens +pass'
     want 'scores +pass +teacher-forced' 'scores'
-    want 'candidate +[0-9]+ of' 'prompts with a fork'
-    want 'baseline against itself' 'the recorded floor'
+    want '^ +new +[0-9]+ +[0-9]+ ' 'prompts with a fork'
+    want 'old against itself' 'the recorded floor'
 }
 
 row_vllm_gptq_avx2() {

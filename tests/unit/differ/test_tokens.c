@@ -24,6 +24,7 @@ struct world {
     struct td_policy policy;
     struct td_groups g;
     struct td_tokens t;
+    struct td_tokens_found found; /* of judge(): t, and what damage there is */
     struct td_lane lane;
     struct td_ops_view ops;
 };
@@ -81,7 +82,9 @@ static void measure(struct world *w)
 static enum td_verdict judge(struct world *w)
 {
     measure(w);
-    td_tokens_judge(&w->t, &w->policy, &w->ops, &w->lane);
+    w->found.tokens = w->t;
+    td_damage_measure(&w->g, &w->policy, &w->t, &w->found.damage);
+    td_tokens_judge(&w->found, &w->policy, &w->ops, &w->lane);
     return w->lane.verdict;
 }
 
@@ -353,6 +356,23 @@ static void test_one_wider_gap_is_chance(void **state)
     }
 }
 
+/* With tokens.exact nothing excuses a fork: no noise, no honest build. */
+static void test_exact_excuses_nothing(void **state)
+{
+    struct world *w = honest(1, 0.001);
+
+    (void)state;
+    calibrate(w, 7, 0.03);
+    w->policy.tokens_exact = true;
+    assert_int_equal(judge(w), TD_REGRESSED);
+    assert_true(says(w, "1 of 12 answers differ"));
+    stop(w);
+    w = honest(0, 0.001);
+    w->policy.tokens_exact = true;
+    assert_int_equal(judge(w), TD_PASS);
+    stop(w);
+}
+
 static void test_a_baseline_that_wavers_itself_excuses_like_forks(void **state)
 {
     struct world *w = start();
@@ -439,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_calibration_does_not_excuse_more_forks),
         cmocka_unit_test(test_wide_gaps_are_not_noise), cmocka_unit_test(test_one_wider_gap_is_chance),
         cmocka_unit_test(test_a_baseline_that_wavers_itself_excuses_like_forks),
+        cmocka_unit_test(test_exact_excuses_nothing),
         cmocka_unit_test(test_lost_answers_are_a_regression_and_named),
         cmocka_unit_test(test_errors_that_the_baseline_had_too_are_no_regression),
         cmocka_unit_test(test_never_reached_is_broken),

@@ -1,0 +1,25 @@
+/* verdict_line.c - the last line of every report: the verdict and the figures of the lanes.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/lanes.h"
+#include "differ/reports.h"
+
+void td_report_verdict_line(const struct td_comparison *c, struct td_buf *out)
+{
+    int i;
+
+    td_buf_addf(out, "verdict: %s",
+                td_verdict_name(c->verdict == TD_NOT_JUDGED ? TD_INCONCLUSIVE : c->verdict));
+    for (i = 0; i < TD_N_LANES; i++)
+        if (td_lane_types[i]->add_answer_figures)
+            td_lane_types[i]->add_answer_figures(c, out);
+    for (i = 0; i < TD_N_LANES; i++)
+        if (td_lane_types[i]->add_op_figures)
+            td_lane_types[i]->add_op_figures(c, out);
+    for (i = 0; i < TD_N_LANES; i++)
+        if (td_lane_types[i]->add_cause)
+            td_lane_types[i]->add_cause(c, out);
+    /* A subtle bug forks as rounding does: who reads one line must know that no kernel was looked
+     * at. */
+    if (c->verdict == TD_PASS && c->lane[TD_LANE_TOKENS].asked && !c->lane[TD_LANE_OPS].asked)
+        td_buf_addf(out, " (kernels not checked)");
+}

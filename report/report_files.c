@@ -1,0 +1,98 @@
+/* report_files.c - write a report as the files that were asked for.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "common/outfile.h"
+#include "report/report.h"
+
+#define N_FORMATS 4
+
+/* A file that may be asked for. */
+struct output {
+    const char *option, *path;
+    int (*make)(const cJSON *report, struct td_buf *out, struct td_error *err);
+};
+
+static void list_outputs(const struct td_report_outputs *o, struct output list[N_FORMATS])
+{
+    const struct output all[N_FORMATS] = {{"--json", o->json, td_report_json},
+                                          {"--junit", o->junit, td_report_junit},
+                                          {"--markdown", o->markdown, td_report_markdown},
+                                          {"--csv", o->csv, td_report_csv}};
+    int i;
+
+    for (i = 0; i < N_FORMATS; i++)
+        list[i] = all[i];
+}
+
+/* The output before i that goes to the same file; NULL: there is none. */
+static const struct output *same_file(const struct output list[N_FORMATS], int i)
+{
+    int j;
+
+    for (j = 0; j < i; j++)
+        if (list[j].path && td_outfile_same(list[j].path, list[i].path))
+            return &list[j];
+    return NULL;
+}
+
+int td_report_outputs_check(const struct td_report_outputs *o, struct td_error *err)
+{
+    struct output list[N_FORMATS];
+    const struct output *other;
+    int i;
+
+    list_outputs(o, list);
+    for (i = 0; i < N_FORMATS; i++) {
+        if (!list[i].path)
+            continue;
+        if (td_outfile_check(list[i].path, err))
+            return td_fail_at(err, "%s", list[i].option);
+        other = same_file(list, i);
+        if (other)
+            return td_fail(err, TD_EINVAL,
+                           "%s %s and %s %s are one file; give each report a file of its own",
+                           other->option, other->path, list[i].option, list[i].path);
+    }
+    return TD_OK;
+}
+
+FILE *td_report_text_stream(const struct td_report_outputs *o)
+{
+    struct output list[N_FORMATS];
+    int i;
+
+    list_outputs(o, list);
+    for (i = 0; i < N_FORMATS; i++)
+        if (list[i].path && td_outfile_is_stdout(list[i].path))
+            return stderr;
+    return stdout;
+}
+
+int td_report_json(const cJSON *report, struct td_buf *out, struct td_error *err)
+{
+    struct td_jw w;
+
+    td_jw_init(&w, out, true);
+    td_jw_value(&w, NULL, report);
+    return out->failed ? td_fail(err, TD_ELIMIT, "the report as JSON is too large") : TD_OK;
+}
+
+int td_report_write(const cJSON *report, const struct td_report_outputs *o, struct td_error *err)
+{
+    struct output list[N_FORMATS];
+    int i, first = TD_OK;
+
+    list_outputs(o, list);
+    for (i = 0; i < N_FORMATS; i++) {
+        struct td_buf text = TD_BUF_INIT(TD_REPORT_MAX);
+        int rc;
+
+        if (!list[i].path || same_file(list, i))
+            continue;
+        rc = list[i].make(report, &text, err);
+        if (!rc)
+            rc = td_outfile_write(list[i].path, text.data, text.len, err);
+        first = first ? first : rc;
+        td_buf_release(&text);
+    }
+    return first;
+}
