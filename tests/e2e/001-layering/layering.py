@@ -38,7 +38,7 @@ recorder: common format wire model recorder/tap_client
 replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers
 report: common
 differ: common common/desc report format wire
-gate: common
+gate: common report
 fixture: common common/desc format report wire
 demo/server: common model kernels/abi
 """

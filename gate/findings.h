@@ -1,0 +1,20 @@
+/* findings.h - what a lane of a report found, thing by thing, so that one can be told from another.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_GATE_FINDINGS_H
+#define TD_GATE_FINDINGS_H
+
+#include "common/json.h"
+
+/* The findings of a lane: {"gptq_gemm 256x384 b4 g128 M=1 F16": 32.7, ...}. The figure grows with
+ * how bad it is: the largest error of a group of ops, the shift of a score, the upper limit of a
+ * slowdown; 0 where there is nothing to measure (a fork, a collapse, a crash). An empty object: the
+ * lane's verdict rests on nothing that could be named. The caller frees it. NULL: out of memory. */
+cJSON *td_findings_of(const cJSON *report, const char *lane);
+/* Is a finding with this figure no worse than an accepted one? Errors of ops vary from run to run by
+ * less than twice (docs/verdicts.md, Ops), scores and speed by a quarter. */
+bool td_finding_within(const char *lane, double figure, double accepted);
+/* A note without its numbers: "693 of 700 ops are bad" and "2 of 700 ops are bad" are one sentence.
+ * Appends to out. */
+void td_note_skeleton(const char *text, struct td_buf *out);
+
+#endif
