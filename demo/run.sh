@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh - Tapedeck's main job from start to end, on the demo server (`make demo`):
 #   1 record the good build
-#   2 break a kernel; replay on the broken build, and see which kernel broke
+#   2 break a kernel; the gate fails, shows the answers, and says which kernel broke
 #   3 the same gate passes on the good build
 # usage: [BIN=..] [LIB=..] [MODEL=DIR] [BUG=NAME] demo/run.sh      BUG: a bug of demo/bugs
 # Each server listens on the loopback and is ended by its own pid. Only the folder named at the end
@@ -56,24 +56,21 @@ port=$(free_port)
 run "$BIN/record" --server "127.0.0.1:$port" -o "$WORK/good" --suite quick --repeat 3 \
     --run -- "$BIN/demo-server" --model "$MODEL" --served-model-name tapedeck-demo --port "$port" || die "record failed"
 
-say "2. A new build with a planted bug ($BUG): replay what was recorded, on it"
+say "2. A new build with a planted bug ($BUG): does it pass the gate before a merge?"
 start_server "$LIB/bugs/$BUG"
-run "$BIN/replay" "$WORK/good" -o "$WORK/candidate" --server "$url" --build "$LIB/bugs/$BUG/libtdkernels.so" \
-    --baseline-build "$LIB/libtdkernels.so" || die "replay failed"
-say "   What differs, and which kernel broke it"
-run "$BIN/differ" "$WORK/good" "$WORK/candidate"
-say "   The same as a gate before a merge: replay, differ, exit code"
-run "$BIN/gate" "$WORK/good" --server "$url" --build "$LIB/bugs/$BUG/libtdkernels.so" --baseline-build "$LIB/libtdkernels.so" | tail -n 1
-bad=${PIPESTATUS[0]}
+run "$BIN/gate" "$WORK/good" --server "$url" --build "$LIB/bugs/$BUG/libtdkernels.so" --baseline-build "$LIB/libtdkernels.so" \
+    --artifacts "$WORK/failed"
+bad=$?
 echo "exit code $bad"
 stop_server
 
 say "3. The unchanged build passes the same gate"
 start_server "$LIB"
-run "$BIN/gate" "$WORK/good" --server "$url" --build "$LIB/libtdkernels.so" --baseline-build "$LIB/libtdkernels.so" | tail -n 1
-good=${PIPESTATUS[0]}
+run "$BIN/gate" "$WORK/good" --server "$url" --build "$LIB/libtdkernels.so" --baseline-build "$LIB/libtdkernels.so"
+good=$?
 echo "exit code $good"
 stop_server
 
-say "Kept in $WORK: good/ (the recording) and candidate/ (the replay). Look around with: bin/fixture show $WORK/good"
+say "Kept in $WORK: good/ (the recording) and failed/ (the report, the replay, the first bad op)"
+echo "Look around with: bin/fixture show $WORK/good"
 [ "$bad" = 1 ] && [ "$good" = 0 ] || die "expected exit codes 1 and 0, got $bad and $good"

@@ -13,6 +13,8 @@
 #include "common/fs.h"
 #include "common/proc.h"
 
+volatile sig_atomic_t td_gate_signal;
+
 int td_command_init(struct td_command *c, const char *program, struct td_error *err)
 {
     char dir[TD_PATH_MAX];
@@ -91,14 +93,13 @@ static void read_lines(struct stderr_lines *l, const char *bytes, size_t n)
 }
 
 /* Copy what comes from fd to our stderr until it ends, the child ends, or the user stops it. */
-static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *stop,
-                      struct stderr_lines *l)
+static void listen_to(int fd, struct td_proc *p, struct stderr_lines *l)
 {
     struct pollfd pf = {fd, POLLIN, 0};
     struct td_error none = {0, ""};
     char bytes[4096];
 
-    while (!*stop) {
+    while (!td_gate_signal) {
         int ready = poll(&pf, 1, 200);
         ssize_t n;
 
@@ -116,57 +117,72 @@ static void listen_to(int fd, struct td_proc *p, const volatile sig_atomic_t *st
     }
 }
 
-static int wait_for(struct td_proc *p, const volatile sig_atomic_t *stop, struct td_error *err)
+static int wait_for(struct td_proc *p, struct td_error *err)
 {
-    while (!*stop) {
+    while (!td_gate_signal) {
         int rc = td_proc_wait(p, 100, err);
 
         if (rc != TD_ETIMEOUT)
             return rc;
     }
     td_proc_end(p, 5000);
-    return td_fail(err, TD_EINTR, "interrupted");
+    return td_fail(err, TD_EINTR, "interrupted by SIG%s", sigabbrev_np((int)td_gate_signal));
 }
 
-int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop,
-           struct td_outcome *out, struct td_error *err)
+/* Start the program with its stderr in a pipe, whose reading end is put into *from; with a stderr
+ * that is a terminal, the program writes there itself, and *from is -1. */
+static int start(struct td_command *c, enum td_run_output output, struct td_proc *p, int *from,
+                 struct td_error *err)
 {
-    bool see = isatty(STDERR_FILENO);
-    struct td_proc p;
-    struct td_proc_options o = {.argv = c->argv,
-                                .stdin_fd = -1,
-                                .stdout_fd = results_to_stdout ? -1 : STDERR_FILENO,
-                                .stderr_fd = -1};
-    struct stderr_lines l = {.cause = out->cause, .cause_size = sizeof out->cause};
-    int fds[2] = {-1, -1}, rc;
+    struct td_proc_options o = {
+        .argv = c->argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1};
+    int fds[2] = {-1, -1}, nowhere = -1, rc;
 
-    memset(out, 0, sizeof *out);
+    *from = -1;
     if (c->failed)
         return td_fail(err, TD_ELIMIT, "more than %d arguments for %s", TD_RUN_MAX_ARGS,
                        c->program);
-    if (!see && pipe2(fds, O_CLOEXEC))
-        return td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
-    if (!see) {
+    if (output == TD_RUN_DROP && (nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
+        return td_fail(err, TD_EIO, "/dev/null: %s", strerror(errno));
+    o.stdout_fd = output == TD_RUN_TO_STDERR ? STDERR_FILENO : nowhere;
+    if (!isatty(STDERR_FILENO) && pipe2(fds, O_CLOEXEC)) {
+        rc = td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
+    } else {
         o.stderr_fd = fds[1];
-        if (!results_to_stdout)
-            o.stdout_fd = STDERR_FILENO;
+        fflush(stdout);
+        rc = td_proc_start(p, &o, err);
+        *from = fds[0];
     }
-    fflush(stdout);
-    rc = td_proc_start(&p, &o, err);
     if (fds[1] >= 0)
         close(fds[1]);
-    if (!rc && !see)
-        listen_to(fds[0], &p, stop, &l);
+    if (nowhere >= 0)
+        close(nowhere);
+    return rc;
+}
+
+int td_run(struct td_command *c, enum td_run_output output, struct td_outcome *out,
+           struct td_error *err)
+{
+    struct stderr_lines l = {.cause = out->cause, .cause_size = sizeof out->cause};
+    struct td_proc p;
+    int from, rc;
+
+    memset(out, 0, sizeof *out);
+    rc = start(c, output, &p, &from, err);
+    if (!rc && from >= 0)
+        listen_to(from, &p, &l);
     if (l.len)
         end_line(&l);
-    if (fds[0] >= 0)
-        close(fds[0]);
+    if (from >= 0)
+        close(from);
     if (!rc)
-        rc = wait_for(&p, stop, err);
+        rc = wait_for(&p, err);
     if (rc)
         return rc;
     out->exited = WIFEXITED(p.status);
     out->code = out->exited ? WEXITSTATUS(p.status) : -1;
     td_proc_describe(p.status, out->ended, sizeof out->ended);
+    if (!*out->cause)
+        snprintf(out->cause, sizeof out->cause, "%s", out->ended);
     return TD_OK;
 }

@@ -28,13 +28,18 @@ struct td_outcome {
     bool exited;
     int code;             /* exit code; -1: it did not exit by itself */
     char ended[80];       /* "exit 4", "killed by signal 9 (Killed)" */
-    char cause[480];      /* its error, else the last line that it wrote to stderr; "" when
-                             stderr is a terminal, where the user sees it */
+    char cause[480];      /* its error, else the last line that it wrote to stderr, else (stderr
+                             is a terminal, where the user sees it) the same as ended */
 };
-/* Run a program to its end.
- *   results_to_stdout : its stdout is ours (a report); else it goes to stderr, as progress does
- *   stop : when a signal handler sets *stop, the program is ended and TD_EINTR returned */
-int td_run(struct td_command *c, bool results_to_stdout, const volatile sig_atomic_t *stop,
-           struct td_outcome *out, struct td_error *err);
+/* The signal that asked gate to end, or 0; set by main's handler. */
+extern volatile sig_atomic_t td_gate_signal;
+
+/* Where a program's standard output goes: to ours, to standard error as progress does, nowhere. */
+enum td_run_output { TD_RUN_TO_STDOUT, TD_RUN_TO_STDERR, TD_RUN_DROP };
+
+/* Run a program to its end. When td_gate_signal is set, the program is ended and TD_EINTR
+ * returned. */
+int td_run(struct td_command *c, enum td_run_output output, struct td_outcome *out,
+           struct td_error *err);
 
 #endif

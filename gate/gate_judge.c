@@ -1,0 +1,303 @@
+/* gate_judge.c - one fixture, or one smoke test, from replay to report: run the programs, read what
+ * differ found.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "gate/gate_judge.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "gate/run.h"
+
+#define REPORT_NAME "differ.json"
+
+static int exit_code_of(const struct td_error *err)
+{
+    return err->code == TD_EINTR ? 128 + (int)td_gate_signal : td_exit_code(err->code);
+}
+
+/* Name the fixture in a report that differ had no part in. */
+static void name_fixture(cJSON *report, const char *fixture)
+{
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(report, "fixtures"), *one;
+
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list))
+        return;
+    one = cJSON_CreateObject();
+    cJSON_AddStringToObject(one, "role", "baseline");
+    cJSON_AddStringToObject(one, "dir", fixture);
+    cJSON_AddItemToArray(list, one);
+}
+
+cJSON *td_gate_broken(const char *fixture, const struct td_error *err)
+{
+    cJSON *report = td_report_broken(TD_GATE_TOOL, exit_code_of(err), "%s", err->msg);
+
+    if (report && fixture && *fixture)
+        name_fixture(report, fixture);
+    return report;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Run one program to its end. TD_OK: it did its work; else err says how it failed, with the
+ * program's own words. What the program prints as its result is shown with --verbose alone: the
+ * report says what came of it. Its progress, warnings and errors are always shown. */
+static int run_program(const struct td_gate_options *o, struct td_command *c, const char *what,
+                       struct td_error *err)
+{
+    struct td_outcome out;
+
+    if (td_run(c, o->out.verbose ? TD_RUN_TO_STDERR : TD_RUN_DROP, &out, err))
+        return err->code;
+    if (out.exited && out.code == TD_EXIT_OK)
+        return TD_OK;
+    return td_fail(err, out.exited && out.code == TD_EXIT_USAGE ? TD_EINVAL : TD_EIO, "%s: %s",
+                   what, out.cause);
+}
+
+static void add_list(struct td_command *c, const char *option, const struct td_arg_list *list)
+{
+    int i;
+
+    for (i = 0; i < list->n; i++)
+        td_command_opt(c, option, list->item[i]);
+}
+
+static void add_flag(struct td_command *c, const char *option, bool given)
+{
+    if (given)
+        td_command_add(c, option);
+}
+
+/* "--wait", or "--wait=30" in `text`. */
+static void add_wait(struct td_command *c, int64_t wait, char *text, size_t n)
+{
+    if (wait == TD_ARG_ALONE)
+        snprintf(text, n, "--wait");
+    else
+        snprintf(text, n, "--wait=%lld", (long long)wait);
+    if (wait)
+        td_command_add(c, text);
+}
+
+/* Replay the requests on `server` (NULL: none) and, when with_ops, the ops on the build. */
+static int replay(const struct td_gate_options *o, const char *fixture, const char *server,
+                  bool with_ops, const char *output, const char *what, struct td_error *err)
+{
+    struct td_command c;
+    char wait[32];
+
+    if (td_command_init(&c, "replay", err))
+        return err->code;
+    td_command_add(&c, fixture);
+    td_command_opt(&c, "-o", output);
+    add_flag(&c, "--quiet", td_log_quiet());
+    if (server) {
+        td_command_opt(&c, "--server", server);
+        td_command_opt(&c, "--served-as", o->served_as);
+        td_command_opt(&c, "--api", o->api);
+        td_command_opt(&c, "--timing", o->timing);
+        td_command_opt(&c, "--repeat", o->repeat);
+        td_command_opt(&c, "--timeout", o->timeout);
+        add_wait(&c, o->wait, wait, sizeof wait);
+        add_list(&c, "--header", &o->headers);
+    }
+    if (with_ops) {
+        td_command_opt(&c, "--build", o->build);
+        td_command_opt(&c, "--baseline-build", o->baseline_build);
+        td_command_opt(&c, "--provider", o->provider);
+        td_command_opt(&c, "--checkpoint", o->checkpoint);
+        td_command_opt(&c, "--max-ops", o->max_ops);
+        td_command_opt(&c, "--op-repeat", o->op_repeat);
+        td_command_opt(&c, "--deadline", o->deadline);
+        add_list(&c, "--only", &o->only);
+        add_list(&c, "--build-env", &o->build_env);
+        add_list(&c, "--baseline-env", &o->baseline_env);
+    }
+    return run_program(o, &c, what, err);
+}
+
+/* ---- the rounds of one fixture --------------------------------------------------------------- */
+
+struct rounds {
+    char candidate[TD_GATE_MAX_ROUNDS][TD_PATH_MAX], live[TD_GATE_MAX_ROUNDS][TD_PATH_MAX];
+};
+
+static int path_in(const struct td_gate_item *it, char *out, const char *name, int round,
+                   struct td_error *err)
+{
+    return snprintf(out, TD_PATH_MAX, "%s/%s-%d", it->folder, name, round) < TD_PATH_MAX
+               ? TD_OK
+               : td_fail(err, TD_ELIMIT, "the path of the folder for replays is too long");
+}
+
+/* With a baseline server the two take turns, so that a change of the machine's speed hits both. */
+static int replay_all(const struct td_gate_options *o, const struct td_gate_item *it,
+                      struct rounds *r, struct td_error *err)
+{
+    const bool ops = o->build || o->provider;
+    int round, rc = TD_OK;
+
+    for (round = 0; round < o->rounds && !rc; round++) {
+        rc = path_in(it, r->candidate[round], "candidate", round, err);
+        if (!rc)
+            rc = path_in(it, r->live[round], "baseline", round, err);
+        if (!rc && o->baseline_server)
+            rc = replay(o, it->fixture, o->baseline_server, false, r->live[round],
+                        "replay on the baseline server", err);
+        if (!rc)
+            rc = replay(o, it->fixture, o->server, ops && round == 0, r->candidate[round], "replay",
+                        err);
+    }
+    return rc;
+}
+
+/* What was replayed, in the words of `differ --replayed`: differ knows which lanes judge it. */
+static const char *replayed_words(const struct td_gate_options *o, char *out, size_t n)
+{
+    const bool ops = o->build || o->provider;
+
+    snprintf(out, n, "%s%s%s", o->server ? "answers" : "", ops ? o->server ? ",ops" : "ops" : "",
+             o->baseline_server || o->baseline_build ? ",pairs" : "");
+    return out;
+}
+
+/* Run differ, and read its report. differ leaves one however it ends, unless it crashes. */
+static cJSON *read_differ(struct td_command *c, const char *json, struct td_error *err)
+{
+    struct td_outcome out;
+    cJSON *report;
+
+    td_command_opt(c, "--json", json);
+    td_command_add(c, "--quiet");
+    if (td_run(c, TD_RUN_DROP, &out, err))
+        return NULL;
+    report = out.exited && td_fs_exists(json) ? td_report_load(json, err) : NULL;
+    unlink(json);
+    if (!report)
+        td_fail(err, out.exited && out.code == TD_EXIT_USAGE ? TD_EINVAL : TD_EIO, "differ: %s",
+                out.cause);
+    return report;
+}
+
+static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item *it,
+                      const struct rounds *r, struct td_error *err)
+{
+    char json[TD_PATH_MAX], words[32];
+    struct td_command c;
+    int round;
+
+    if (td_fs_join(json, sizeof json, it->folder, REPORT_NAME, err) ||
+        td_command_init(&c, "differ", err))
+        return NULL;
+    td_command_add(&c, it->fixture);
+    td_command_add(&c, r->candidate[0]);
+    for (round = 1; round < o->rounds; round++)
+        td_command_opt(&c, "--new", r->candidate[round]);
+    for (round = 0; o->baseline_server && round < o->rounds; round++)
+        td_command_opt(&c, "--baseline-live", r->live[round]);
+    if (o->lanes)
+        td_command_opt(&c, "--lanes", o->lanes);
+    else
+        td_command_opt(&c, "--replayed", replayed_words(o, words, sizeof words));
+    td_command_opt(&c, "--policy", o->policy);
+    add_flag(&c, "--exact", o->exact);
+    add_list(&c, "--calibrate", &o->calibrate);
+    add_flag(&c, "--verbose", o->out.verbose);
+    return read_differ(&c, json, err);
+}
+
+cJSON *td_gate_judge(const struct td_gate_options *o, const struct td_gate_item *it)
+{
+    const int64_t began_ns = td_clock_mono_ns();
+    static struct rounds r;
+    struct td_error err = {0, ""};
+    cJSON *report = NULL;
+
+    if (!td_fs_exists(it->fixture)) {
+        td_fail(&err, TD_ENOTFOUND,
+                "%.300s: no such fixture; {record} makes one: {record} --server HOST:PORT",
+                it->fixture);
+        td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
+    } else if (!replay_all(o, it, &r, &err)) {
+        report = compare(o, it, &r, &err);
+    }
+    if (report)
+        cJSON_ReplaceItemInObjectCaseSensitive(report, "tool", cJSON_CreateString(TD_GATE_TOOL));
+    else
+        report = td_gate_broken(it->fixture, &err);
+    td_report_stamp(report, began_ns);
+    return report;
+}
+
+/* ---- smoke ----------------------------------------------------------------------------------- */
+
+/* The suite lies beside the programs; those under build/san/bin are two folders deeper. */
+static int find_suite(char *suite, size_t n, struct td_error *err)
+{
+    char dir[TD_PATH_MAX];
+    int rc = td_fs_self_dir(dir, sizeof dir, err);
+
+    if (!rc)
+        rc = td_fs_join(suite, n, dir, "../fixtures/suites/smoke.jsonl", err);
+    if (!rc && !td_fs_exists(suite))
+        rc = td_fs_join(suite, n, dir, "../../../fixtures/suites/smoke.jsonl", err);
+    return rc;
+}
+
+/* TD_OK: there is a recording, whatever the requests came to; differ reports that. */
+static int record_smoke(const struct td_gate_options *o, const char *output, struct td_error *err)
+{
+    char suite[TD_PATH_MAX], manifest[TD_PATH_MAX], wait[32];
+    struct td_command c;
+    int rc;
+
+    if (td_command_init(&c, "record", err) || find_suite(suite, sizeof suite, err) ||
+        td_fs_join(manifest, sizeof manifest, output, "manifest.json", err))
+        return err->code;
+    td_command_opt(&c, "--server", o->server);
+    td_command_opt(&c, "--suite", suite);
+    td_command_opt(&c, "--repeat", "1");
+    td_command_opt(&c, "--gemms", "off");
+    td_command_opt(&c, "--timeout", o->timeout);
+    add_wait(&c, o->wait, wait, sizeof wait);
+    td_command_opt(&c, "--api", o->api);
+    add_list(&c, "--header", &o->headers);
+    td_command_opt(&c, "-o", output);
+    add_flag(&c, "--quiet", td_log_quiet());
+    rc = run_program(o, &c, "record", err);
+    if (rc == TD_EIO && td_fs_exists(manifest)) {
+        td_error_clear(err);
+        rc = TD_OK;
+    }
+    return rc;
+}
+
+cJSON *td_gate_broken_smoke(const struct td_error *err)
+{
+    cJSON *report = td_gate_broken(NULL, err);
+    char line[sizeof err->msg + 32];
+
+    snprintf(line, sizeof line, "smoke: failed: %s", err->msg);
+    cJSON_ReplaceItemInObjectCaseSensitive(report, "line", cJSON_CreateString(line));
+    return report;
+}
+
+cJSON *td_gate_smoke(const struct td_gate_options *o, const struct td_gate_item *it)
+{
+    char recording[TD_PATH_MAX], json[TD_PATH_MAX];
+    struct td_error err = {0, ""};
+    struct td_command c;
+    cJSON *report = NULL;
+
+    if (!path_in(it, recording, "smoke", 0, &err) &&
+        !td_fs_join(json, sizeof json, it->folder, REPORT_NAME, &err) &&
+        !record_smoke(o, recording, &err) && !td_command_init(&c, "differ", &err)) {
+        td_command_opt(&c, "--smoke", recording);
+        report = read_differ(&c, json, &err);
+    }
+    return report ? report : td_gate_broken_smoke(&err);
+}

@@ -1,0 +1,195 @@
+/* gate_options.c - read the command line of `gate`, and refuse what does not fit together.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "gate/gate_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/invocation.h"
+#include "common/log.h"
+
+static struct td_gate_options given;
+static const char *fail_on;
+
+static const struct td_arg OPTIONS[] = {
+    {"server", 's', TD_ARG_STR, &given.server, "HOST:PORT",
+     "the candidate's server: replay the requests on it", 0, 0},
+    {"baseline-server", 0, TD_ARG_STR, &given.baseline_server, "HOST:PORT",
+     "the baseline's server: both take turns, and speed is judged", 0, 0},
+    {"build", 0, TD_ARG_STR, &given.build, "PATH",
+     "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM, a .fatbin, "
+     ".cubin or .hsaco): replay the recorded ops with it",
+     0, 0},
+    {"baseline-build", 0, TD_ARG_STR, &given.baseline_build, "PATH",
+     "the baseline's kernels: errors and speed are compared side by side", 0, 0},
+    {"build-env", 0, TD_ARG_LIST, &given.build_env, "N=V",
+     "an environment variable for the build (may be repeated)", 0, 0},
+    {"baseline-env", 0, TD_ARG_LIST, &given.baseline_env, "N=V",
+     "an environment variable for the baseline's build (may be repeated)", 0, 0},
+    {"provider", 0, TD_ARG_STR, &given.provider, "NAME",
+     "the provider that runs the ops; {replay} --help lists them (default: detected)", 0, 0},
+    {"checkpoint", 0, TD_ARG_STR, &given.checkpoint, "DIR", "where the model's checkpoint is now",
+     0, 0},
+    {"served-as", 0, TD_ARG_STR, &given.served_as, "NAME",
+     "the servers' name for the recorded model, when it is another one", 0, 0},
+    {"wait", 'w', TD_ARG_MAYBE, &given.wait, "[=SECONDS]",
+     "wait for servers that are not up yet, or still load (default: --timeout)", 1, 86400},
+    {"lanes", 0, TD_ARG_STR, &given.lanes, "LIST",
+     "the lanes to judge: {differ} --help lists them (default: those that fit what is named above)",
+     0, 0},
+    {"exact", 0, TD_ARG_FLAG, &given.exact, NULL,
+     "an answer that differs from every repeat of the baseline is a regression", 0, 0},
+    {"policy", 0, TD_ARG_STR, &given.policy, "FILE", "thresholds, as JSON (docs/policy.md)",
+     0, 0},
+    {"explain-policy", 0, TD_ARG_FLAG, &given.explain_policy, NULL,
+     "print each threshold: its value, its meaning and its source", 0, 0},
+    {"fail-on", 0, TD_ARG_STR, &fail_on, "KIND",
+     "regressions that end with exit 1: wrong, slower, any (default)", 0, 0},
+    {"accept", 0, TD_ARG_STR, &given.accept, "REASON",
+     "accept what this run finds, for a reason and until a date (docs/ci.md)", 0, 0},
+    {"until", 0, TD_ARG_STR, &given.until, "YYYY-MM-DD", "the last day of --accept", 0, 0},
+    {"calibrate", 0, TD_ARG_LIST, &given.calibrate, "DIR",
+     "a replay of an honest build: its forks are noise (may be repeated)", 0, 0},
+    {"json", 0, TD_ARG_STR, &given.out.json, "FILE", "write the full report as JSON (-: stdout)",
+     0, 0},
+    {"junit", 0, TD_ARG_STR, &given.out.junit, "FILE", "write the report as JUnit XML", 0, 0},
+    {"markdown", 0, TD_ARG_STR, &given.out.markdown, "FILE",
+     "write the report as Markdown, for a pull request", 0, 0},
+    {"csv", 0, TD_ARG_STR, &given.out.csv, "FILE", "write the figures as CSV", 0, 0},
+    {"keep", 0, TD_ARG_STR, &given.keep, "DIR", "keep the replays in this new folder", 0, 0},
+    {"artifacts", 0, TD_ARG_STR, &given.artifacts, "DIR",
+     "unless it passes, keep reports, replays and the first bad op in this new folder", 0, 0},
+    {"timing", 0, TD_ARG_STR, &given.timing, "HOW",
+     "when requests are sent: asap (default), recorded, xN", 0, 0},
+    {"repeat", 'k', TD_ARG_STR, &given.repeat, "K",
+     "repeats of each request (default: as recorded)", 0, 0},
+    {"timeout", 't', TD_ARG_STR, &given.timeout, "S",
+     "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)",
+     0, 0},
+    {"rounds", 0, TD_ARG_I64, &given.rounds, "N",
+     "rounds of both servers with --baseline-server (default 3)", 1, TD_GATE_MAX_ROUNDS},
+    {"api", 0, TD_ARG_STR, &given.api, "KIND",
+     "dialect of the servers: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
+    {"header", 'H', TD_ARG_LIST, &given.headers, "NAME:VALUE",
+     "send this header with every request (may be repeated)", 0, 0},
+    {"only", 0, TD_ARG_LIST, &given.only, "PATTERN",
+     "only ops whose layer or kernel matches (may be repeated)", 0, 0},
+    {"max-ops", 0, TD_ARG_STR, &given.max_ops, "N", "replay at most N ops, a fair sample", 0, 0},
+    {"op-repeat", 0, TD_ARG_STR, &given.op_repeat, "N",
+     "run each op N times, to find results that vary", 0, 0},
+    {"deadline", 0, TD_ARG_STR, &given.deadline, "S",
+     "an op that runs longer counts as hung (default 20)", 0, 0},
+    {"smoke", 0, TD_ARG_FLAG, &given.smoke, NULL,
+     "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
+    {"verbose", 'v', TD_ARG_FLAG, &given.out.verbose, NULL, "show every fork, collapse and op",
+     0, 0},
+    {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
+};
+
+static const struct td_arg_env environment[] = {
+    {"TMPDIR", "where replays and unpacked packs go until the verdict is known (default /tmp)"},
+    {"TD_*", "what {replay} --help lists"},
+    {NULL, NULL},
+};
+
+static struct td_args args = {
+    .program = "gate",
+    .usage = "{gate} FIXTURE|FOLDER ... --server HOST:PORT [--build PATH] [options]\n"
+             "{gate} --smoke --server HOST:PORT",
+    .about = "The pre-merge gate: replay recordings on a new server, a new build of the kernels, "
+             "or both, and compare. "
+             "The last line is the verdict. Exit: 0 pass, 1 regressed, 3 inconclusive, 4 broken, "
+             "2 usage.",
+    .table = OPTIONS,
+    .examples =
+        "  {gate} fixtures/qwen --server localhost:8000 --build lib/libtdkernels.so\n"
+        "  {gate} fixtures/qwen --build new/libtdkernels.so --baseline-build old/libtdkernels.so\n"
+        "  {gate} fixtures/qwen --server localhost:8001 --baseline-server localhost:8000\n"
+        "  {gate} fixtures/llama --server localhost:8080 --build llama.cpp/build/bin\n"
+        "  {gate} fixtures --server localhost:8000 --wait --junit gate.xml --artifacts failed\n"
+        "  {gate} fixtures/qwen --build new/libtdkernels.so --accept \"ticket 12\" "
+        "--until 2027-01-31\n"
+        "  {gate} --smoke --server localhost:8000\n",
+    .environment = environment};
+
+static int usage_error(const char *sentence)
+{
+    char text[480];
+
+    td_log(TD_LOG_ERROR, "gate", "%s", td_invocation_expand(sentence, text, sizeof text));
+    return TD_EXIT_USAGE;
+}
+
+static int check_smoke(const struct td_gate_options *o)
+{
+    if (!o->server)
+        return usage_error("--smoke needs --server HOST:PORT");
+    if (o->n_operands)
+        return usage_error("--smoke takes no fixture");
+    if (o->accept)
+        return usage_error("--accept is for fixtures; --smoke has none");
+    return 0;
+}
+
+/* Do the options fit together? Returns 0, or the exit code with the error printed. */
+static int check_usage(const struct td_gate_options *o)
+{
+    if (!o->accept != !o->until)
+        return usage_error("--accept REASON and --until YYYY-MM-DD belong together");
+    if (o->keep && o->artifacts)
+        return usage_error("--keep and --artifacts both keep the replays; give one");
+    if (o->smoke)
+        return check_smoke(o);
+    if (!o->n_operands)
+        return usage_error("which fixture? {gate} FIXTURE --server HOST:PORT or --build PATH "
+                           "({record} makes one)");
+    if (!o->server && !o->build && !o->provider)
+        return usage_error(
+            "what is to be judged? name a candidate: --server HOST:PORT, --build PATH, or both");
+    if (o->baseline_server && !o->server)
+        return usage_error("--baseline-server is compared with the candidate's --server");
+    if (o->baseline_build && !o->build && !o->provider)
+        return usage_error("--baseline-build is compared with the candidate's --build");
+    if (o->fail_on == TD_FAIL_ON_SLOWER && !o->baseline_build && !o->baseline_server)
+        return usage_error("--fail-on slower: nothing tells how fast the old build is; give "
+                           "--baseline-build PATH, or --baseline-server HOST:PORT");
+    return 0;
+}
+
+static int read_fail_on(enum td_fail_on *out)
+{
+    static const char *const NAMES[] = {"any", "wrong", "slower"};
+    size_t i;
+
+    for (i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (!fail_on || strcmp(fail_on, NAMES[i]) == 0) {
+            *out = (enum td_fail_on)i;
+            return 0;
+        }
+    td_log(TD_LOG_ERROR, "gate", "--fail-on: \"%s\" is none of wrong, slower, any", fail_on);
+    return TD_EXIT_USAGE;
+}
+
+int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)
+{
+    struct td_error err = {0, ""};
+    int rc = td_args_parse(&args, argc, argv, &err);
+
+    if (rc)
+        return rc > 0 ? TD_EXIT_OK : usage_error(err.msg);
+    given.operand = args.rest;
+    given.n_operands = args.n_rest;
+    rc = read_fail_on(&given.fail_on);
+    if (!rc && !given.explain_policy)
+        rc = check_usage(&given);
+    if (rc)
+        return rc;
+    if (!given.baseline_server)
+        given.rounds = 1;
+    else if (given.rounds == 0)
+        given.rounds = 3;
+    given.out.colour = td_log_colour(1);
+    given.out.quiet = td_log_quiet();
+    *o = given;
+    return -1;
+}

@@ -1,0 +1,164 @@
+/* gate_plan.c - find the fixtures of a run, check what can be checked, make folders for the replays.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "gate/gate_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fixture_folders.h"
+#include "gate/run.h"
+
+static bool name_is_taken(const struct td_gate_plan *p, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < p->n; i++)
+        if (strcmp(p->item[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The last part of the path; "-2" behind it when another fixture has this name. */
+static void choose_name(const struct td_gate_plan *p, const char *path, char *out, size_t n)
+{
+    char trimmed[TD_PATH_MAX];
+    size_t len = (size_t)snprintf(trimmed, sizeof trimmed, "%s", path);
+    const char *slash;
+    int i;
+
+    while (len > 1 && len < sizeof trimmed && trimmed[len - 1] == '/')
+        trimmed[--len] = '\0';
+    slash = strrchr(trimmed, '/');
+    slash = slash && slash[1] ? slash + 1 : trimmed;
+    if (!strcmp(slash, ".") || !strcmp(slash, "..") || !strcmp(slash, "/"))
+        slash = "fixture";
+    snprintf(out, n, "%.200s", slash);
+    for (i = 2; name_is_taken(p, out); i++)
+        snprintf(out, n, "%.200s-%d", slash, i);
+}
+
+static int list_items(const struct td_gate_options *o, struct td_gate_plan *p, struct td_error *err)
+{
+    struct td_fixture_folders found = {0};
+    int rc = TD_OK, k;
+    size_t i;
+
+    for (k = 0; k < o->n_operands && !rc; k++)
+        rc = td_fixture_folders_add(&found, o->operand[k], err);
+    if (!rc) {
+        p->item = calloc(found.n + 1, sizeof *p->item);
+        rc = p->item ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory for %zu fixtures", found.n);
+    }
+    for (i = 0; i < found.n && !rc; i++) {
+        struct td_gate_item *it = &p->item[p->n];
+
+        if (snprintf(it->fixture, sizeof it->fixture, "%s", found.path[i]) >=
+            (int)sizeof it->fixture)
+            rc = td_fail(err, TD_ELIMIT, "%.60s...: the path is too long", found.path[i]);
+        choose_name(p, it->fixture, it->name, sizeof it->name);
+        p->n++;
+    }
+    if (!rc && o->smoke)
+        snprintf(p->item[p->n++].name, sizeof p->item->name, "smoke");
+    td_fixture_folders_release(&found);
+    return rc;
+}
+
+/* Have differ check --policy and --lanes, so that a typing error is found before the replay. */
+static int check_with_differ(struct td_gate_plan *p, struct td_error *err)
+{
+    const struct td_gate_options *o = p->opt;
+    struct td_command c;
+    struct td_outcome out;
+
+    if (!o->policy && !o->lanes)
+        return TD_OK;
+    if (td_command_init(&c, "differ", err))
+        return err->code;
+    td_command_add(&c, "--check-options");
+    td_command_opt(&c, "--policy", o->policy);
+    td_command_opt(&c, "--lanes", o->lanes);
+    if (td_run(&c, TD_RUN_DROP, &out, err))
+        return err->code;
+    if (out.exited && out.code == TD_EXIT_OK)
+        return TD_OK;
+    p->said = true;
+    return td_fail(err, out.exited && out.code == TD_EXIT_USAGE ? TD_EINVAL : TD_EIO, "differ: %s",
+                   out.cause);
+}
+
+static int check_calibrate(const struct td_gate_options *o, struct td_error *err)
+{
+    int i;
+
+    for (i = 0; i < o->calibrate.n; i++)
+        if (!td_fs_exists(o->calibrate.item[i]))
+            return td_fail(err, TD_EINVAL,
+                           "--calibrate %s: no such fixture; {gate} --keep DIR keeps a replay",
+                           o->calibrate.item[i]);
+    return TD_OK;
+}
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+static int make_root(struct td_gate_plan *p, struct td_error *err)
+{
+    const char *wanted = p->opt->keep ? p->opt->keep : p->opt->artifacts;
+    const char *tmp = getenv("TMPDIR");
+
+    if (wanted) {
+        if (td_fs_exists(wanted))
+            return td_fail(err, TD_EEXIST, "--%s %s: exists already; name a new folder",
+                           p->opt->keep ? "keep" : "artifacts", wanted);
+        if (snprintf(p->folder, sizeof p->folder, "%s", wanted) >= (int)sizeof p->folder)
+            return td_fail(err, TD_ELIMIT, "%.60s...: the path is too long", wanted);
+        return td_fs_mkdirs(wanted, err);
+    }
+    snprintf(p->folder, sizeof p->folder, "%s/tapedeck-gate-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(p->folder))
+        return td_fail(err, TD_EIO,
+                       "%s: cannot make a temporary folder (set TMPDIR, or use --keep DIR)",
+                       p->folder);
+    p->temporary = true;
+    return TD_OK;
+}
+
+/* One fixture uses the folder itself; several have a folder each. */
+static int make_item_folder(struct td_gate_plan *p, struct td_gate_item *it, struct td_error *err)
+{
+    if (p->n == 1) {
+        memcpy(it->folder, p->folder, sizeof it->folder);
+        return TD_OK;
+    }
+    if (td_fs_join(it->folder, sizeof it->folder, p->folder, it->name, err))
+        return err->code;
+    return td_fs_mkdirs(it->folder, err);
+}
+
+int td_gate_plan_make(const struct td_gate_options *o, struct td_gate_plan *p, struct td_error *err)
+{
+    size_t i;
+    int rc;
+
+    memset(p, 0, sizeof *p);
+    p->opt = o;
+    rc = list_items(o, p, err);
+    if (!rc)
+        rc = check_calibrate(o, err);
+    if (!rc)
+        rc = check_with_differ(p, err);
+    if (!rc)
+        rc = make_root(p, err);
+    for (i = 0; i < p->n && !rc; i++)
+        rc = make_item_folder(p, &p->item[i], err);
+    return rc;
+}
+
+void td_gate_plan_end(struct td_gate_plan *p)
+{
+    if (p->temporary)
+        td_fs_remove_tree(p->folder, NULL);
+    free(p->item);
+    memset(p, 0, sizeof *p);
+}

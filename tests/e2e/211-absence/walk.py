@@ -1,0 +1,438 @@
+"""walk.py - make everything happen that docs/verdicts.md says can be absent.
+
+A row of its table "What can be absent" names what comes out. case_<row>() makes the fixture, and
+returns what came out: "record exit 4", or the verdict of the report's entry `absent` of that name.
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT, BIN, O = os.environ["ROOT"], os.environ["BIN"], os.environ["O"]
+SUITE = [{"id": "one", "prompt": "a", "max_tokens": 8}, {"id": "two", "prompt": "b", "max_tokens": 8},
+         {"id": "three", "messages": [{"role": "user", "content": "c"}], "max_tokens": 8}]
+
+
+def run(program, *args, stop_after=None):
+    """Run a program to its end; stop_after(): send SIGINT as soon as it says so. Returns the exit code."""
+    with open("out", "w") as out, open("err", "w") as err:
+        p = subprocess.Popen([f"{BIN}/{program}", *args], stdout=out, stderr=err)
+        while stop_after and p.poll() is None and not stop_after():
+            time.sleep(0.02)
+        if stop_after and p.poll() is None:
+            p.send_signal(signal.SIGINT)
+        return p.wait()
+
+
+class Server:
+    """A fake server, for as long as the with statement lasts."""
+
+    def __init__(self, *options):
+        self.options = options
+
+    def __enter__(self):
+        self.p = subprocess.Popen([sys.executable, f"{ROOT}/tests/fakes/fake_server.py", *self.options],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return self.p.stdout.readline().split("//")[1].strip()
+
+    def __exit__(self, *_):
+        self.p.kill()
+        self.p.wait()
+
+
+def suite(name, prompts):
+    with open(name, "w") as f:
+        f.writelines(json.dumps(p) + "\n" for p in prompts)
+    return name
+
+
+def record(name, *options, server=(), repeat=2, prompts="suite.jsonl"):
+    with Server(*server) as url:
+        return run("record", "--server", url, "-o", name, "--suite", prompts, "--repeat", str(repeat),
+                   "--gemms", "off", *options)
+
+
+def replay(fixture, name, *options, server=()):
+    with Server(*server) as url:
+        return run("replay", fixture, "-o", name, "--server", url, *options)
+
+
+def replay_ops(fixture, name, *options):
+    assert run("replay", fixture, "-o", name, "--provider", "cpu", *options) == 0, open("err").read()
+
+
+def copy(name, new):
+    shutil.copytree(name, new)
+    return new
+
+
+def edit(fixture, change):
+    """Change the manifest, as if another version, or another course of events, had written it."""
+    path = f"{fixture}/manifest.json"
+    m = json.load(open(path))
+    change(m)
+    json.dump(m, open(path, "w"))
+    return fixture
+
+
+def differ(base, new, *options):
+    code = run("differ", base, new, "--json", "report.json", *options)
+    report = json.load(open("report.json"))
+    assert code == report["exit"]
+    return report
+
+
+def absent(row, base, new, *options):
+    """What the report says of this row, which must fit the verdict of its lane and of all."""
+    if os.path.exists("report.json"):
+        os.remove("report.json")
+    report = differ(base, new, *options)
+    found = [a for a in report["absent"] if a["what"] == row]
+    if not found:
+        return f"not found, but {report['absent']} {report['lanes']}"
+    for a in found:
+        lane = report["lanes"][a["lane"]]
+        assert a["seen"] < a["planned"], a
+        assert any(n["text"] == a["text"] for n in lane["notes"]), lane
+        assert lane["asked"] and lane["verdict"] != ("pass" if a["verdict"] != "note" else "inconclusive"), lane
+    if found[0]["verdict"] != "note":
+        assert report["verdict"] == "inconclusive", report["verdict"]
+    return found[0]["verdict"]
+
+
+def good():
+    """A recording without fault, and its replay."""
+    if not os.path.exists("good"):
+        assert record("good") == 0, open("err").read()
+        assert replay("good", "same") == 0
+        r = differ("good", "same")
+        assert r["verdict"] == "pass" and r["absent"] == [], r["absent"]
+    return "good", "same"
+
+
+def tapped():
+    """A recording with ops, as a tap leaves it, and its replay."""
+    if not os.path.exists("ops"):
+        subprocess.run([f"{O}/tests/helpers/make_ops", "ops", "steps=4"], check=True)
+        n = json.load(open("ops/manifest.json"))["files"]["ops.jsonl.zst"]["records"]
+
+        def tap(m):
+            m["tap"] = {"present": True, "mode": {"take": "all"}, "processes": [{"pid": 1}]}
+            m["ledger"].update({"ops.seen": {"n": n, "bytes": 0}, "ops.kept": {"n": n, "bytes": 0}})
+            m["plan"] = {"timed": 0, "tapped": 0, "scores": 0}
+        edit("ops", tap)
+        replay_ops("ops", "ops-same")
+        r = differ("ops", "ops-same")
+        assert r["verdict"] == "pass" and r["absent"] == [], r["absent"]
+    return "ops", "ops-same"
+
+
+def ledger(name, n):
+    return lambda m: m["ledger"].update({name: {"n": n, "bytes": 0}})
+
+
+def flip(path):
+    b = bytearray(open(path, "rb").read())
+    b[-20] ^= 255
+    open(path, "wb").write(b)
+
+
+# ---- recording -----------------------------------------------------------------------------------
+
+def case_suite():
+    with open("empty.jsonl", "w") as f:
+        f.write("# nothing\n\n")
+    return f"record exit {record('empty', prompts='empty.jsonl')}"
+
+
+def case_failed_requests():
+    code = record("refused", server=("--fault", "refuse", "--refuse", "messages"))
+    assert json.load(open("refused/manifest.json"))["state"] == "incomplete"
+    assert record("taken", "--allow-failures", server=("--fault", "refuse", "--refuse", "messages")) == 0
+    assert json.load(open("taken/manifest.json"))["state"] == "failures_allowed"
+    return f"record exit {code}"
+
+
+def case_server():
+    code = record("died", server=("--die-after", "4"))
+    assert json.load(open("died/manifest.json"))["state"] == "incomplete"
+    return f"record exit {code}"
+
+
+def timed(fixture):
+    """Are there answers in this fixture, which is still being written?"""
+    p = subprocess.run(f"zstd -dcq {fixture}/exchanges.jsonl.zst 2>/dev/null | grep -c timed", shell=True,
+                       capture_output=True, text=True)
+    return int(p.stdout or 0) > 0
+
+
+def case_signal():
+    with Server("--pause", "0.02") as url:
+        code = run("record", "--server", url, "-o", "stopped", "--suite", "suite.jsonl", "--repeat", "1000",
+                   "--gemms", "off", stop_after=lambda: timed("stopped"))
+    assert json.load(open("stopped/manifest.json"))["state"] == "interrupted"
+    return f"record exit {code}"
+
+
+def case_replay_signal():
+    base, _ = good()
+    with Server("--pause", "0.02") as url:
+        code = run("replay", base, "--server", url, "-o", "part", "--repeat", "1000",
+                   stop_after=lambda: timed("part"))
+    assert json.load(open("part/manifest.json"))["state"] == "interrupted"
+    return f"replay exit {code}"
+
+
+def case_no_ops():
+    port = subprocess.run([sys.executable, "-c", "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"],
+                          capture_output=True, text=True).stdout.strip()
+    model = f"{ROOT}/demo/checkpoints/gptq4"
+    code = run("record", "--server", f"127.0.0.1:{port}", "-o", "no-ops", "--suite", suite("short.jsonl", SUITE[:1]),
+               "--repeat", "1", "--gemms", "all", "--layers", "no_such_layer", "--run", "--", f"{BIN}/demo-server", "--model", model,
+               "--port", port)
+    assert json.load(open("no-ops/manifest.json"))["state"] == "incomplete", open("err").read()
+    return f"record exit {code}"
+
+
+def case_only():
+    base, _ = tapped()
+    code = run("replay", base, "-o", "nothing", "--provider", "cpu", "--only", "no_such_layer")
+    assert "model.layers." in open("err").read(), open("err").read()
+    return f"replay exit {code}"
+
+
+def case_baseline():
+    with Server() as url:
+        return f"gate exit {run('gate', 'nowhere', '--server', url)}"
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
+def case_plan():
+    base, new = good()
+
+    def older(m):
+        for member in ("plan", "seen", "suite"):
+            del m[member]
+        m["state"] = "interrupted"
+    return absent("plan", edit(copy(base, "older"), older), new)
+
+
+def case_prompts():
+    return case_of_refused("prompts")
+
+
+def case_of_refused(row):
+    if not os.path.exists("refused"):
+        case_failed_requests()
+    if not os.path.exists("refused-same"):
+        replay("refused", "refused-same")
+    return absent(row, "refused", "refused-same")
+
+
+def case_answers():
+    """One repeat of one prompt is missing; and an older fixture says so by its suite."""
+    assert record("one-less", server=("--die-after", "6")) == 4
+    replay("one-less", "one-less-same")
+    edit(copy("one-less", "one-less-old"), lambda m: (m.pop("plan"), m.pop("seen"), m.update(state="complete")))
+    assert absent("answers", "one-less-old", "one-less-same") == "inconclusive"
+    return absent("answers", "one-less", "one-less-same")
+
+
+def case_failures_allowed():
+    if not os.path.exists("taken"):
+        case_failed_requests()
+    replay("taken", "taken-same", server=("--fault", "refuse", "--refuse", "messages"))
+    assert differ("taken", "taken-same")["verdict"] == "pass"
+    return absent("failures_allowed", "taken", "taken-same")
+
+
+def case_not_replayed():
+    """A candidate that planned two of three prompts."""
+    base, _ = good()
+    record("two", prompts=suite("two.jsonl", SUITE[:2]))
+    report = differ(edit(copy(base, "three"), lambda m: m["suite"].pop("hash")), "two")
+    assert "1 prompts of the baseline were not replayed" in [n["text"] for n in report["lanes"]["tokens"]["notes"]]
+    return report["lanes"]["tokens"]["verdict"]
+
+
+def case_requests():
+    """A replay that was stopped; what it holds is equal."""
+    if not os.path.exists("part"):
+        case_replay_signal()
+    return absent("requests", good()[0], "part")
+
+
+def case_exchange_frames():
+    base, new = good()
+    flip(copy(base, "torn") + "/exchanges.jsonl.zst")
+    return absent("exchange_frames", "torn", new)
+
+
+def case_content():
+    """Without text and without token ids all answers are equal."""
+    assert record("mute", "--no-text", server=("--shape", "openai"), prompts=suite("chat.jsonl", SUITE[2:])) == 0
+    return absent("content", "mute", copy("mute", "mute-too"))
+
+
+def case_scores():
+    base, new = good()
+    assert json.load(open(f"{base}/manifest.json"))["plan"]["scores"] > 0
+    replay(base, "unscored", server=("--fault", "refuse", "--refuse", "prompt_logprobs"))
+    assert absent("scores", base, "unscored") == "inconclusive"
+    record("nan", server=("--fault", "nan"))
+    return absent("scores", "nan", copy("nan", "nan-too"), "--lanes", "scores")
+
+
+# ---- ops -----------------------------------------------------------------------------------------
+
+def ops_with(name, change):
+    base, new = tapped()
+    return edit(copy(base, name), change), new
+
+
+def case_tapped():
+    return absent("tapped", *ops_with("untapped", lambda m: m["plan"].update(tapped=3)))
+
+
+def case_ops_kept():
+    return absent("ops_kept", *ops_with("full", ledger("ops.dropped.ring", 5)))
+
+
+def case_ops_sampled():
+    def sample(m):
+        m["tap"]["mode"]["take"] = "sample"
+        ledger("ops.dropped.ring", 5)(m)
+    fixtures = ops_with("sampled", sample)
+    assert differ(*fixtures)["verdict"] == "pass"
+    return absent("ops_sampled", *fixtures)
+
+
+def case_op_lines():
+    return absent("op_lines", *ops_with("fewer", ledger("ops.kept", 100)))
+
+
+def case_taps():
+    return absent("taps", *ops_with("ended", ledger("links.lost", 1)))
+
+
+def case_steps():
+    return absent("steps", *ops_with("stepless", ledger("steps.kept", 100)))
+
+
+def case_files():
+    base, new = tapped()
+    for n, name in enumerate(("ledger.jsonl.zst", "steps.jsonl.zst", "wire.zst")):
+        lost = copy(base, f"lost-{n}")
+        os.remove(f"{lost}/{name}")
+        assert absent("files", lost, new, "--lanes", "ops") == "inconclusive", name
+    cut = copy(new, "cut")
+    with open(cut + "/ops.jsonl.zst", "r+b") as f:
+        f.truncate(os.path.getsize(f.name) - 1)
+    return absent("files", base, "cut", "--lanes", "ops")
+
+
+def case_op_frames():
+    base, new = tapped()
+    flip(copy(new, "torn-ops") + "/ops.jsonl.zst")
+    return absent("op_frames", base, "torn-ops", "--lanes", "ops")
+
+
+def case_ops_replayed():
+    base, new = tapped()
+    for i in "123":
+        replay_ops(base, f"shard{i}", "--shard", f"{i}/3")
+    assert absent("ops_replayed", base, "shard1") == "inconclusive"
+    assert run("fixture", "merge", "-o", "merged", "shard1", "shard2", "shard3") == 0
+    assert differ(base, "merged")["verdict"] == "pass"
+    assert run("fixture", "merge", "-o", "two-of-three", "shard1", "shard3") == 0
+    assert absent("ops_replayed", base, "two-of-three") == "inconclusive"
+    for option, value in (("--only", "model.layers.1.*"), ("--max-ops", "8")): # left out by choice
+        replay_ops(base, "chosen" + option, option, value)
+        assert differ(base, "chosen" + option)["verdict"] == "pass"
+    return absent("ops_replayed", base, "shard2")
+
+
+# ---- timings -------------------------------------------------------------------------------------
+
+def case_pairs():
+    base, new = tapped()
+    edit(copy(new, "untimed"), lambda m: m["replay"].update(baseline_build="old.so"))
+    return absent("pairs", base, "untimed")
+
+
+def rounds():
+    base, new = good()
+    for name in ("live0", "live1", "new1"):
+        if not os.path.exists(name):
+            replay(base, name)
+    return base, new
+
+
+def case_rounds():
+    base, new = rounds()
+    return absent("rounds", base, new, "--new", "new1", "--baseline-live", "live0", "--lanes", "speed")
+
+
+def case_live_answers():
+    base, new = rounds()
+    replay(base, "live-died", server=("--die-after", "4"))
+    return absent("live_answers", base, new, "--new", "new1", "--baseline-live", "live0", "--baseline-live",
+                  "live-died", "--lanes", "speed")
+
+
+def case_lane():
+    """A replay that planned requests and holds none, and nobody named a lane: its ops alone would pass."""
+    base, new = tapped()
+    edit(copy(new, "answerless"), lambda m: m["plan"].update(timed=6))
+    report = differ(base, "answerless")
+    assert report["lanes"]["ops"]["verdict"] == "pass"
+    assert report["verdict"] == "inconclusive"
+    return report["lanes"]["tokens"]["verdict"]
+
+
+def case_smoke():
+    """A smoke test of which one planned answer never came; the others are sound."""
+    good()
+    assert run("differ", "--smoke", "good") == 0, open("out").read()
+    code = run("differ", "--smoke", edit(copy("good", "stopped-smoke"), lambda m: m["plan"].update(timed=7)))
+    assert "6 of 7 planned answers" in open("out").read(), open("out").read()
+    return f"differ exit {code}"
+
+
+# ---- the walk ------------------------------------------------------------------------------------
+
+def table():
+    """{row: what comes out} of the document."""
+    text = open(f"{ROOT}/docs/verdicts.md").read().split("## What can be absent", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", text, re.M)
+    assert len(rows) == len(dict(rows)), "two rows of one name"
+    return {row: out.replace("`", "") for row, out in rows}
+
+
+def main():
+    rows, cases = table(), {n[5:]: f for n, f in globals().items() if n.startswith("case_") and n != "case_of_refused"}
+    lines = re.findall(r"^ABSENCE\((\w+),", open(f"{ROOT}/differ/absence.def").read(), re.M)
+    bad = [f"{r}: a row of docs/verdicts.md without a case" for r in rows if r not in cases]
+    bad += [f"{c}: a case without a row in docs/verdicts.md" for c in cases if c not in rows]
+    bad += [f"{n}: a line of absence.def without a row in docs/verdicts.md" for n in lines if n not in rows]
+    suite("suite.jsonl", SUITE)
+    for row, want in rows.items():
+        if row not in cases:
+            continue
+        try:
+            got = cases[row]()
+        except AssertionError as e:
+            got = f"failed: {e!r} at line {e.__traceback__.tb_next.tb_lineno}"
+        if got != want:
+            bad.append(f"{row}: comes out as {got}; the document says {want}")
+    print("\n".join(bad) if bad else "every row comes out as it says")
+    return bool(bad) or len(rows) < len(lines)
+
+
+sys.exit(main())

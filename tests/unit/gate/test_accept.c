@@ -1,0 +1,275 @@
+/* test_accept.c - what an acceptance excuses, and what it does not.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "gate/accept.h"
+#include "gate/accept_file.h"
+#include "gate/findings.h"
+#include "gate/gate_verdict.h"
+
+#define TODAY 20000 /* 2024-10-04 */
+
+static cJSON *parse(const char *text)
+{
+    struct td_error err = {0, ""};
+    cJSON *j = td_json_parse(text, strlen(text), &err);
+
+    if (!j)
+        fail_msg("%s", err.msg);
+    return j;
+}
+
+/* A report whose lane ops regressed: one group with this error, this many ops. */
+static cJSON *report_of(const char *score, const char *shape, const char *note)
+{
+    char text[4000];
+
+    snprintf(text, sizeof text,
+             "{\"schema\":\"tapedeck-report-2\",\"tool\":\"t\",\"verdict\":\"regressed\",\"exit\":1,"
+             "\"headline\":\"WRONG\",\"cause\":null,\"line\":\"verdict: regressed ops=1/4 first=x\","
+             "\"fixtures\":[{\"role\":\"baseline\",\"dir\":\"fx\",\"id\":\"abc\"}],"
+             "\"lanes\":{\"ops\":{\"asked\":true,\"verdict\":\"regressed\",\"headline\":\"bad\","
+             "\"notes\":[{\"verdict\":\"regressed\",\"text\":\"%s\"}]},"
+             "\"speed\":{\"asked\":false,\"verdict\":\"not judged\",\"headline\":\"\",\"notes\":[]}},"
+             "\"absent\":[],\"accepted\":[],\"ops\":{\"groups\":[{\"kind\":\"gemm\",\"shape\":\"%s\","
+             "\"m_class\":\"M=1\",\"dtype\":\"F16\",\"judged\":4,\"bad\":1,\"new_score\":%s,"
+             "\"new_rms\":1}],\"not_ok\":[]}}",
+             note, shape, score);
+    return parse(text);
+}
+
+/* The file after somebody accepted the report. */
+static cJSON *accepted_of(cJSON *report, int64_t until)
+{
+    cJSON *file = parse("{\"schema\":\"tapedeck-accepted-1\",\"accepted\":[]}");
+    struct td_error err = {0, ""};
+
+    assert_int_equal(td_accept_add(file, report, "why", "who", TODAY, until, &err), 1);
+    assert_int_equal(td_accept_check(file, &err), TD_OK);
+    return file;
+}
+
+static const char *const NOTE = "1 of 4 ops are bad: the worst error is 20.5, limit 4";
+
+static cJSON *accept_file(void)
+{
+    cJSON *report = report_of("20.5", "a", NOTE), *file = accepted_of(report, TODAY + 10);
+
+    cJSON_Delete(report);
+    return file;
+}
+
+/* The exit code of a report once the file is applied. */
+static int exit_with(const cJSON *file, int64_t today, cJSON *report)
+{
+    struct td_error err = {0, ""};
+    int code;
+
+    assert_int_equal(td_accept_apply(file, today, report, &err), TD_OK);
+    code = td_report_exit(report);
+    cJSON_Delete(report);
+    return code;
+}
+
+static void test_the_same_findings_are_excused_until_the_date(void **state)
+{
+    cJSON *file = accept_file(), *report = report_of("20.5", "a", NOTE);
+    struct td_error err = {0, ""};
+
+    (void)state;
+    assert_int_equal(td_accept_apply(file, TODAY + 10, report, &err), TD_OK);
+    assert_int_equal(td_report_exit(report), TD_EXIT_OK);
+    assert_string_equal(td_json_get_str(report, "line", ""),
+                        "verdict: pass accepted=ops ops=1/4 first=x");
+    assert_string_equal(td_json_get_str(report, "headline", ""), "PASS");
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY + 11, report_of("20.5", "a", NOTE)), 1);
+    cJSON_Delete(file);
+}
+
+static void test_other_numbers_of_the_same_sentence_are_excused(void **state)
+{
+    cJSON *file = accept_file();
+
+    (void)state;
+    assert_int_equal(exit_with(file, TODAY, report_of("39", "a", "3 of 17 ops are bad: the worst error is 3.9e+01, limit 4")), 0);
+    cJSON_Delete(file);
+}
+
+static void test_nothing_else_is_excused(void **state)
+{
+    cJSON *file = accept_file(), *report;
+
+    (void)state;
+    /* a larger error, infinity, another shape, another sentence */
+    assert_int_equal(exit_with(file, TODAY, report_of("42", "a", NOTE)), 1);
+    assert_int_equal(exit_with(file, TODAY, report_of("\"Infinity\"", "a", NOTE)), 1);
+    assert_int_equal(exit_with(file, TODAY, report_of("\"NaN\"", "a", NOTE)), 1);
+    assert_int_equal(exit_with(file, TODAY, report_of("20.5", "b", NOTE)), 1);
+    assert_int_equal(exit_with(file, TODAY, report_of("20.5", "a", "elements differ between runs")), 1);
+    /* another fixture */
+    report = report_of("20.5", "a", NOTE);
+    cJSON_ReplaceItemInObject(cJSON_GetArrayItem(cJSON_GetObjectItem(report, "fixtures"), 0), "id",
+                              cJSON_CreateString("abd"));
+    assert_int_equal(exit_with(file, TODAY, report), 1);
+    /* evidence is missing, too */
+    report = report_of("20.5", "a", NOTE);
+    cJSON_DeleteItemFromObject(report, "absent");
+    cJSON_AddItemToObject(report, "absent", parse("[{\"lane\":\"ops\",\"verdict\":\"inconclusive\"}]"));
+    assert_int_equal(exit_with(file, TODAY, report), 1);
+    cJSON_Delete(file);
+}
+
+/* An op that crashed is a finding of its own beside an accepted error. */
+/* A report whose text alone shows damage: logprobs this far apart, this many prompts at clear calls. */
+static cJSON *damaged(double apart, int clear)
+{
+    char text[2000];
+
+    snprintf(text, sizeof text,
+             "{\"schema\":\"tapedeck-report-2\",\"tool\":\"t\",\"verdict\":\"regressed\",\"exit\":1,"
+             "\"headline\":\"WRONG\",\"cause\":null,\"line\":\"verdict: regressed tokens=1/4\","
+             "\"fixtures\":[{\"role\":\"baseline\",\"dir\":\"fx\",\"id\":\"abc\"}],"
+             "\"lanes\":{\"tokens\":{\"asked\":true,\"verdict\":\"regressed\",\"headline\":\"bad\","
+             "\"notes\":[{\"verdict\":\"regressed\",\"text\":\"damage\"}]}},"
+             "\"absent\":[],\"accepted\":[],\"tokens\":{\"forks\":[{\"prompt_id\":\"p\"}],\"damage\":{"
+             "\"found\":true,\"candidate\":{\"clear\":%d,\"shift\":%g,\"unsure\":null}}}}",
+             clear, apart);
+    return parse(text);
+}
+
+static void test_damage_is_accepted_as_far_as_it_went(void **state)
+{
+    cJSON *report = damaged(0.22, 4), *file = accepted_of(report, TODAY + 10);
+
+    (void)state;
+    cJSON_Delete(report);
+    assert_int_equal(exit_with(file, TODAY, damaged(0.22, 4)), 0);
+    assert_int_equal(exit_with(file, TODAY, damaged(0.25, 5)), 0);
+    assert_int_equal(exit_with(file, TODAY, damaged(5.8, 4)), 1);
+    assert_int_equal(exit_with(file, TODAY, damaged(-5.8, 4)), 1);
+    assert_int_equal(exit_with(file, TODAY, damaged(0.22, 8)), 1);
+    cJSON_Delete(file);
+}
+
+static void test_a_crash_is_no_error(void **state)
+{
+    cJSON *file = accept_file(), *report = report_of("20.5", "a", NOTE);
+
+    (void)state;
+    cJSON_AddItemToArray(cJSON_GetObjectItem(cJSON_GetObjectItem(report, "ops"), "not_ok"),
+                         parse("{\"kind\":\"gemm\",\"layer\":\"l\",\"status\":\"crash\"}"));
+    assert_int_equal(exit_with(file, TODAY, report), 1);
+    cJSON_Delete(file);
+}
+
+static void refused(const char *text, const char *word)
+{
+    struct td_error err = {0, ""};
+    cJSON *report = parse(text), *file = parse("{\"schema\":\"tapedeck-accepted-1\",\"accepted\":[]}");
+
+    assert_int_equal(td_accept_add(file, report, "why", "who", TODAY, TODAY, &err), TD_EINVAL);
+    assert_non_null(strstr(err.msg, word));
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(file, "accepted")), 0);
+    cJSON_Delete(report);
+    cJSON_Delete(file);
+}
+
+static void test_what_was_not_seen_cannot_be_accepted(void **state)
+{
+    (void)state;
+    refused("{\"verdict\":\"broken\",\"cause\":\"no server\",\"fixtures\":[{\"id\":\"a\"}]}", "no server");
+    refused("{\"verdict\":\"inconclusive\",\"fixtures\":[{\"id\":\"a\"}],\"lanes\":{\"speed\":{"
+            "\"asked\":true,\"verdict\":\"inconclusive\",\"headline\":\"too few pairs\"}}}", "too few pairs");
+    refused("{\"verdict\":\"regressed\",\"fixtures\":[{\"id\":\"a\"}],\"lanes\":{\"ops\":{"
+            "\"asked\":true,\"verdict\":\"regressed\",\"headline\":\"unnamed\"}}}", "unnamed");
+    refused("{\"verdict\":\"inconclusive\",\"fixtures\":[{\"id\":\"a\"}],\"lanes\":{\"tokens\":{"
+            "\"asked\":true,\"verdict\":\"inconclusive\",\"headline\":\"forks\"}},"
+            "\"absent\":[{\"lane\":\"tokens\",\"verdict\":\"inconclusive\"}],"
+            "\"tokens\":{\"forks\":[{\"prompt_id\":\"p\"}]}}", "forks");
+}
+
+static void test_dates(void **state)
+{
+    char text[TD_ACCEPT_DATE];
+    int64_t days = 0;
+
+    (void)state;
+    assert_int_equal(td_accept_parse_date("2024-10-04", &days, NULL), TD_OK);
+    assert_int_equal(days, TODAY);
+    td_accept_date_text(TODAY + 149, text);
+    assert_string_equal(text, "2025-03-02");
+    assert_int_equal(td_accept_parse_date("2025-02-29", &days, NULL), TD_EINVAL);
+    assert_int_equal(td_accept_parse_date("2025-2-28", &days, NULL), TD_EINVAL);
+    assert_int_equal(td_accept_parse_date("2025-13-01", &days, NULL), TD_EINVAL);
+    assert_int_equal(td_accept_parse_date("20250228ab", &days, NULL), TD_EINVAL);
+    assert_int_equal(td_accept_parse_date("", &days, NULL), TD_EINVAL);
+}
+
+static void expect_skeleton(const char *text, const char *want)
+{
+    struct td_buf b = TD_BUF_INIT(1000);
+
+    td_note_skeleton(text, &b);
+    assert_string_equal(td_buf_str(&b), want);
+    td_buf_release(&b);
+}
+
+static void test_a_sentence_without_its_numbers(void **state)
+{
+    (void)state;
+    expect_skeleton("3 of 17 ops: +1.5 % [-2.25, 1e-05] p=5.95e-05.", "# of # ops: +# % [-#, #] p=#.");
+    expect_skeleton("NaN at 4eggs", "NaN at #eggs");
+}
+
+static void test_fail_on_leaves_what_else_was_found(void **state)
+{
+    static const struct { const char *ops, *speed, *tokens; int wrong, slower; } CASES[] = {
+        {"pass", "regressed", "pass", 0, 1},
+        {"regressed", "pass", "pass", 1, 0},
+        {"regressed", "regressed", "pass", 1, 1},
+        {"pass", "regressed", "inconclusive", 3, 1},
+        {"regressed", "inconclusive", "pass", 1, 3},
+    };
+    char text[600];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        cJSON *report;
+
+        snprintf(text, sizeof text,
+                 "{\"schema\":\"tapedeck-report-2\",\"verdict\":\"regressed\",\"exit\":1,\"lanes\":{"
+                 "\"tokens\":{\"asked\":true,\"verdict\":\"%s\"},\"ops\":{\"asked\":true,\"verdict\":\"%s\"},"
+                 "\"speed\":{\"asked\":true,\"verdict\":\"%s\"},\"scores\":{\"asked\":false,\"verdict\":\"not judged\"}}}",
+                 CASES[i].tokens, CASES[i].ops, CASES[i].speed);
+        report = parse(text);
+        assert_int_equal(td_gate_exit(report, TD_FAIL_ON_ANY), 1);
+        assert_int_equal(td_gate_exit(report, TD_FAIL_ON_WRONG), CASES[i].wrong);
+        assert_int_equal(td_gate_exit(report, TD_FAIL_ON_SLOWER), CASES[i].slower);
+        cJSON_Delete(report);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_same_findings_are_excused_until_the_date),
+        cmocka_unit_test(test_other_numbers_of_the_same_sentence_are_excused),
+        cmocka_unit_test(test_nothing_else_is_excused),
+        cmocka_unit_test(test_damage_is_accepted_as_far_as_it_went),
+        cmocka_unit_test(test_a_crash_is_no_error),
+        cmocka_unit_test(test_what_was_not_seen_cannot_be_accepted),
+        cmocka_unit_test(test_dates),
+        cmocka_unit_test(test_a_sentence_without_its_numbers),
+        cmocka_unit_test(test_fail_on_leaves_what_else_was_found),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
