@@ -45,7 +45,8 @@ LDLIBS   := -lcurl -lzstd -lcjson -lxxhash -llz4 -lm -ldl
 
 # ---- what is built from what: a folder is a library or a program; adding a file to a folder is enough --------------
 LIB_DIRS  := common report format wire model model/identify
-PROGRAMS  := record replay replay-child differ gate fixture demo-server
+PROGRAMS  := tapedeck record replay replay-child differ gate fixture demo-server
+SRC_tapedeck    := $(wildcard driver/*.c)
 SRC_record      := $(wildcard recorder/*.c recorder/tap_client/*.c)
 SRC_replay      := $(wildcard replayer/*.c)
 SRC_replay-child := $(wildcard replayer/child/*.c) $(addprefix replayer/,child_protocol.c poison.c judge.c)
@@ -261,13 +262,12 @@ live-llamacpp: all ## rows of a real llama.cpp server with a real model (PyPI; 1
 # ---- install -------------------------------------------------------------------------------------------------------
 install: all ## install `tapedeck` and its commands under PREFIX (DESTDIR is honoured); SHORT_NAMES=1 links record, replay ... too
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
-	install -m 755 $(foreach p,$(filter-out demo-server,$(PROGRAMS)),$(BIN)/$(p)) $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin
+	install -m 755 $(foreach p,$(filter-out tapedeck demo-server,$(PROGRAMS)),$(BIN)/$(p)) $(DESTDIR)$(PREFIX)/libexec/tapedeck/bin
 	install -m 755 $(LIB)/libtapedeck-tap.so $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib
 	$(if $(GPU_LIBS),install -m 644 $(GPU_LIBS) $(DESTDIR)$(PREFIX)/libexec/tapedeck/lib)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/libexec/tapedeck/kernels/providers kernels/providers/vllm_child.py kernels/providers/vllm_ops.py
 	install -m 644 fixtures/suites/*.jsonl $(DESTDIR)$(PREFIX)/libexec/tapedeck/fixtures/suites
-	sed 's|@LIBEXEC@|$(PREFIX)/libexec/tapedeck/bin|; s|@VERSION@|$(VERSION)|' common/tapedeck.sh.in > $(DESTDIR)$(PREFIX)/bin/tapedeck
-	chmod 755 $(DESTDIR)$(PREFIX)/bin/tapedeck
+	install -m 755 $(BIN)/tapedeck $(DESTDIR)$(PREFIX)/bin
 	$(if $(SHORT_NAMES),for p in record replay differ gate fixture; do ln -sf ../libexec/tapedeck/bin/$$p $(DESTDIR)$(PREFIX)/bin/$$p; done)
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -38,9 +38,10 @@ recorder: common format wire model recorder/tap_client
 replayer: common common/desc format wire model kernels/adapters kernels/gpucode kernels/ops kernels/providers
 report: common
 differ: common common/desc report format wire
-gate: common report
 fixture: common common/desc format report wire
+gate: common report
 demo/server: common model kernels/abi
+driver: common
 """
 SKIPPED = ("tests", "bench", "demo/bugs", "demo/model", "docs", "build", "bin", "lib", "fixtures")
 
