@@ -83,7 +83,7 @@ static const struct td_arg table[] = {
      "the same, with so much GPU memory for copies (default 256)", 1, 65536},
     {"ring-mib", 0, TD_ARG_I64, &given.o.ring_mib, "MIB",
      "buffer between the tap and record: at least twice A and C of the largest op "
-     "(default 16; for a GPU and llama.cpp 64)", 1, 1024},
+     "(default 16; for a GPU and llama.cpp 64, for a GPU with --gemms all 256)", 1, 1024},
     {"tap-socket", 0, TD_ARG_STR, &given.o.tap_socket, "PATH",
      "the tap's socket, where it is not found by itself", 0, 0},
     {"checkpoint", 0, TD_ARG_STR, &given.o.checkpoint, "DIR",

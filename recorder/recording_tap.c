@@ -55,6 +55,7 @@ static struct td_tap_client_options client_options(const struct td_recording *r)
                                       .weights_by_reference = o->weights_by_reference,
                                       .no_code = o->no_code,
                                       .wanted_layers = o->layers,
+                                      .every_step = o->mode.steps == TD_TAP_CLIENT_ALL,
                                       .dump_asked = o->dump_asked};
 
     if (r->server.kind == TD_API_LLAMACPP) {

@@ -26,6 +26,7 @@
 #define GPU_RINGS 2                   /* one thread sends what the GPU did; prompts of thousands of
                                          rows are one op */
 #define GPU_RING_BYTES (64LL << 20)
+#define GPU_ALL_RING_BYTES (256LL << 20) /* every step: a burst of a long prompt must find room */
 #define ANSWER_MS 20000               /* longer than the tap's own patience */
 
 /* A mutex is not fair: a pump with much to do would lock it again before another thread wakes up.
@@ -63,13 +64,13 @@ static void open_checkpoint(struct td_tap_client *c, pid_t pid)
 }
 
 /* Share as much memory as the options ask for; else what a GPU needs where there is one, and less
- * without. */
+ * without. A sample may miss an op, and takes less of the GPU's memory. */
 static int share_memory(const struct td_tap_client *c, struct client_tap *tap, struct td_error *err)
 {
     bool gpu = strstr(tap->fronts, "cuda") || strstr(tap->fronts, "hip");
     int64_t rings = c->opt.rings > 0 ? c->opt.rings : gpu ? GPU_RINGS : DEFAULT_RINGS;
     int64_t bytes = c->opt.ring_bytes > 0 ? c->opt.ring_bytes
-                    : gpu                 ? GPU_RING_BYTES
+                    : gpu                 ? (c->opt.every_step ? GPU_ALL_RING_BYTES : GPU_RING_BYTES)
                                           : DEFAULT_RING_BYTES;
 
     return client_tap_attach(tap, (uint32_t)rings, tap_round_up((uint64_t)bytes, TAP_PAGE), err);

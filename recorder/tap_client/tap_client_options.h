@@ -33,8 +33,9 @@ struct td_tap_client_options {
     volatile sig_atomic_t *dump_asked; /* a signal handler sets it to 1: dump the flight recorder's
                                           ring; reset to 0. NULL: never */
     int rings;                  /* calling threads per process; 0: 4, of a GPU 2 */
-    int64_t ring_bytes;         /* of each ring; 0: 16 MiB, of a GPU 64. A larger op (A and C
-                                   together) is dropped, counted "ring" */
+    bool every_step;            /* no op may be missed (--gemms all): a GPU gets a larger ring */
+    int64_t ring_bytes;         /* of each ring; 0: 16 MiB, of a GPU 64, 256 with every_step. A
+                                   larger op (A and C together) is dropped, counted "ring" */
 };
 
 enum td_tap_client_steps { TD_TAP_CLIENT_OFF, TD_TAP_CLIENT_SAMPLE, TD_TAP_CLIENT_ALL };
