@@ -37,9 +37,6 @@ struct td_damage {
     bool clear_beyond, shift_beyond, unsure_beyond; /* what no rounding explains */
 };
 
-/* What the lane "tokens" measures. It may be read as a struct td_tokens, with which it begins. */
-struct td_tokens_found { struct td_tokens tokens; struct td_damage damage; };
-
 /* Compare the candidate's answers, and each noise, with the baseline's. Pure. */
 void td_damage_measure(const struct td_groups *g, const struct td_policy *policy,
                        const struct td_tokens *t, struct td_damage *out);

@@ -142,6 +142,7 @@ cJSON *td_findings_of(const cJSON *report, const char *lane)
         find_ops(part, out);
     if (strcmp(lane, "tokens") == 0) {
         find_prompts(td_json_get(part, "forks"), "fork in", NULL, out);
+        find_prompts(td_json_get(part, "unlike"), "same tokens, other", "what", out);
         find_prompts(td_json_get(part, "lost"), "lost", "kind", out);
         find_damage(td_json_get(part, "damage"), out);
     }
