@@ -41,6 +41,7 @@ ap.add_argument("--worse", type=float, default=0.0, help="make each token of a s
 ap.add_argument("--garble", action="store_true", help="spell the tokens of an answer wrongly, as a broken detokenizer does")
 ap.add_argument("--ignore", default="", help="ignore these members of a body, comma separated, and do not say so")
 ap.add_argument("--end", default="length", help="the finish_reason of answers")
+ap.add_argument("--mixed", type=float, default=0.0, help="make every other token of a scored text so many nats less likely, the others more")
 ap.add_argument("--gpu", default="", help="lib_cuda_model.so or lib_hip_model.so: answers launch the GEMMs of --model's layers")
 ap.add_argument("--library", default="", help="with --gpu: also load this library, as a server loads its kernels")
 ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": capture a CUDA graph of each at the start; "
@@ -280,7 +281,7 @@ class Handler(socketserver.StreamRequestHandler):
         ids = req.get("prompt", req.get("input_ids"))
         if args.fault == "nan":  # Python's json of vLLM
             return self.reply(400, {"error": {"message": "Out of range float values are not JSON compliant: nan", "type": "BadRequestError", "code": 400}})
-        lps = [-0.25 - t % 5 / 8 - args.worse for t in ids]
+        lps = [-0.25 - t % 5 / 8 - args.worse - (args.mixed if i % 2 else -args.mixed) for i, t in enumerate(ids)]
         if path == "/generate":
             meta = {"id": "r1", "finish_reason": {"type": "length", "length": 1}, "prompt_tokens": len(ids), "completion_tokens": 1,
                     "input_token_logprobs": [[lp if i else None, t, None] for i, (t, lp) in enumerate(zip(ids, lps))],
