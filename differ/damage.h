@@ -35,6 +35,8 @@ struct td_damage {
     double shift_limit;        /* the policy's, or four times the noise's if that is larger */
     double unsure_limit;
     bool clear_beyond, shift_beyond, unsure_beyond; /* what no rounding explains */
+    struct td_departure live;  /* of the first live round that is damaged itself, beside the
+                                  recording; prompts 0: none is */
 };
 
 /* Compare the candidate's answers, and each noise, with the baseline's. Pure. */

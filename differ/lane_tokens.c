@@ -197,6 +197,16 @@ static void judge_forks(const struct td_tokens_found *found, const struct td_pol
         judge_unexplained(t, policy, ops, noise_forks, calibrations > 0, lane);
 }
 
+/* Note a live baseline that is broken itself: beside it nothing can pass. */
+static void judge_live_baseline(const struct td_departure *live, struct td_lane *lane)
+{
+    td_lane_note(lane, TD_INCONCLUSIVE,
+                 "the live baseline itself departs from the recording by more than rounding explains "
+                 "(%zu of %zu prompts fork at a clear call, logprobs are %.3g nats apart, its own "
+                 "tokens less likely by %.3g): start it with the build that was recorded",
+                 live->clear, live->prompts, live->shift.mean, live->unsure.mean);
+}
+
 /* Note what was made of the same tokens. */
 static void judge_same_tokens(const struct td_same_tokens *s, const struct td_tokens *t,
                               struct td_lane *lane)
@@ -244,6 +254,8 @@ void td_tokens_judge(const struct td_tokens_found *found, const struct td_policy
         td_lane_note(lane, TD_PASS, "all %zu answers equal the baseline's", t->answers);
     if (found->same.n)
         judge_same_tokens(&found->same, t, lane);
+    if (found->damage.live.prompts)
+        judge_live_baseline(&found->damage.live, lane);
     if (t->missing)
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed",
                      t->missing);
