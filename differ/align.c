@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "format/fixture_check.h"
 #include "wire/send.h"
 
 const char *td_role_key(enum td_role role)
@@ -29,7 +30,9 @@ int td_side_open(const char *dir, enum td_role role, int round, struct td_side *
     rc = td_fixture_open(dir, &out->fx, err);
     if (rc)
         return rc;
-    rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
+    rc = td_fixture_check(out->fx, TD_FILES_JUDGED, err);
+    if (!rc)
+        rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
     if (rc)
         td_side_close(out);
     return rc;

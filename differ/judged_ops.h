@@ -65,6 +65,7 @@ struct td_judged_op {
     /* from the replayer's judgement */
     enum td_op_status status;           /* NONE: not judged */
     const char *reason;
+    bool damaged;                       /* recorded bytes that it needs are damaged */
     bool never_ran;                     /* it failed, crashed or hung before its kernel ran */
     double judge_floor, format_cost;    /* NaN: not given */
     struct td_op_error recorded, baseline, candidate;
