@@ -223,6 +223,7 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     read_op_error(set, td_json_get(j, "recorded"), &x->recorded);
     read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
     read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
+    td_op_over_read(td_json_get(j, "over"), x->candidate.score, &x->over);
     if (!x->baseline.present &&
         strcmp(td_json_get_str(j, "baseline_status", "ok"), "failed") == 0) {
         x->baseline.present = true; /* a baseline that fails is known to fail */

@@ -89,6 +89,8 @@ cJSON *td_op_judge_json(struct td_op_item *it)
         j, "baseline",
         side_json(it->judged_baseline, &it->e_baseline, it->has_baseline ? &it->baseline : NULL));
     cJSON_AddItemToObject(j, "candidate", side_json(it->judged_candidate, &it->e_candidate, &it->candidate));
+    if (it->judged_candidate && it->place.limit > 0)
+        cJSON_AddItemToObject(j, "over", td_judge_place_json(&it->place));
     if (it->has_baseline && it->baseline.status != TD_RUN_OK) {
         cJSON_AddStringToObject(j, "baseline_status", td_run_status_name(it->baseline.status));
         cJSON_AddStringToObject(j, "baseline_reason", it->baseline.reason);
