@@ -5,12 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "common/fs.h"
+#include "common/invocation.h"
 #include "common/json.h"
 #include "differ/lane_ops.h"
-#include "format/manifest.h"
+#include "format/fixture_check.h"
 #include "wire/scores.h"
 #include "wire/send.h"
 
@@ -33,33 +32,6 @@ void td_count_plan(const struct td_comparison *c, const struct td_side *side,
     out->planned = 1;
     snprintf(out->say, sizeof out->say, "%.160s is %.280s", td_fixture_dir(side->fx),
              td_fixture_state_words(m, words));
-}
-
-/* Files that are gone, or shorter than the manifest says. */
-void td_count_files(const struct td_comparison *c, const struct td_side *side,
-                    const struct td_planned *p, struct td_absence_count *out)
-{
-    const char *dir = td_fixture_files_dir(side->fx);
-    char path[TD_PATH_MAX];
-    struct td_file_fact f;
-    struct stat st;
-    int i;
-
-    (void)c;
-    (void)p;
-    for (i = 0; i < TD_FILE_COUNT; i++) {
-        if (td_manifest_get_file(td_fixture_manifest(side->fx), td_file_names[i], &f))
-            continue;
-        out->planned++;
-        if (!td_fs_join(path, sizeof path, dir, td_file_names[i], NULL) && !stat(path, &st) &&
-            (uint64_t)st.st_size >= f.bytes)
-            out->seen++;
-        else if (!*out->why)
-            snprintf(out->why, sizeof out->why,
-                     "%s is missing or cut; fixture verify DIR names all damage, and a fresh copy "
-                     "of the fixture mends it",
-                     td_file_names[i]);
-    }
 }
 
 /* ---- recorded ops ---------------------------------------------------------------------------- */
@@ -122,6 +94,34 @@ void td_count_ops_sampled(const struct td_comparison *c, const struct td_side *s
     (void)c;
     (void)p;
     count_kept(side, false, out);
+}
+
+/* The candidate's replay read the baseline's blobs, and says which ops it could not judge for want
+ * of sound ones. */
+void td_count_blobs(const struct td_comparison *c, const struct td_side *side,
+                    const struct td_planned *p, struct td_absence_count *out)
+{
+    const struct td_judged_op *first = NULL;
+    char format[400];
+    int64_t damaged = 0;
+    size_t i;
+
+    (void)p;
+    for (i = 0; i < c->ops.n; i++) {
+        const struct td_judged_op *op = &c->ops.op[i];
+
+        out->planned += op->status != TD_OP_NONE;
+        damaged += op->damaged;
+        if (op->damaged && (!first || td_judged_op_runs_before(op, first)))
+            first = op;
+    }
+    out->seen = out->planned - damaged;
+    if (first)
+        snprintf(out->say, sizeof out->say,
+                 td_invocation_expand("recorded bytes of %lld of %lld ops are damaged (first: op "
+                                      "%lld, %.200s); " TD_NEXT_OF_DAMAGE, format, sizeof format),
+                 (long long)damaged, (long long)out->planned, (long long)first->op,
+                 first->reason ? first->reason : "?", td_fixture_dir(side->fx));
 }
 
 void td_count_op_lines(const struct td_comparison *c, const struct td_side *side,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "format/fixture_check.h"
 #include "wire/send.h"
 
 const char *td_role_key(enum td_role role)
@@ -45,7 +46,9 @@ int td_side_open(const char *dir, enum td_role role, int round, struct td_side *
     if (rc)
         return rc;
     out->masked = masks_answers(td_fixture_manifest(out->fx));
-    rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
+    rc = td_fixture_check(out->fx, TD_FILES_JUDGED, err);
+    if (!rc)
+        rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
     if (rc)
         td_side_close(out);
     return rc;

@@ -107,7 +107,7 @@ def absent(row, base, new, *options):
         assert any(n["text"] == a["text"] for n in lane["notes"]), lane
         assert lane["asked"] and lane["verdict"] != ("pass" if a["verdict"] != "note" else "inconclusive"), lane
     if found[0]["verdict"] != "note":
-        assert report["verdict"] == "inconclusive", report["verdict"]
+        assert report["verdict"] == found[0]["verdict"], report["verdict"]
     return found[0]["verdict"]
 
 
@@ -286,9 +286,15 @@ def case_requests():
     return absent("requests", base, "part")
 
 
+def unlisted(fixture, name):
+    """A fixture whose manifest has no checksum of a file, of which a frame is corrupt."""
+    flip(f"{fixture}/{name}")
+    return edit(fixture, lambda m: m["files"].pop(name))
+
+
 def case_exchange_frames():
     base, new = good()
-    flip(copy(base, "torn") + "/exchanges.jsonl.zst")
+    unlisted(copy(base, "torn"), "exchanges.jsonl.zst")
     return absent("exchange_frames", "torn", new)
 
 
@@ -386,20 +392,44 @@ def case_steps():
 
 
 def case_files():
+    """A file that is gone, is cut, or holds other bytes: of every side, and also in a replay."""
     base, new = tapped()
-    for n, name in enumerate(("ledger.jsonl.zst", "steps.jsonl.zst", "wire.zst")):
+
+    def refused(a, b, name):
+        report = differ(a, b, "--lanes", "ops")
+        assert report["verdict"] == "broken" and f"is damaged: {name}: " in report["line"], report["line"]
+        assert "fetch the fixture again" in report["line"], report["line"]
+        return report["exit"]
+    for n, name in enumerate(("ledger.jsonl.zst", "steps.jsonl.zst", "wire.zst", "blobs.pack", "ops.jsonl.zst")):
         lost = copy(base, f"lost-{n}")
         os.remove(f"{lost}/{name}")
-        assert absent("files", lost, new, "--lanes", "ops") == "inconclusive", name
+        assert refused(lost, new, name) == 4
+        assert run("replay", lost, "-o", f"lost-again-{n}", "--provider", "cpu") == 4
+        assert f"is damaged: {name}: missing" in open("err").read(), open("err").read()
     cut = copy(new, "cut")
     with open(cut + "/ops.jsonl.zst", "r+b") as f:
         f.truncate(os.path.getsize(f.name) - 1)
-    return absent("files", base, "cut", "--lanes", "ops")
+    assert refused(base, "cut", "ops.jsonl.zst") == 4
+    flip(copy(new, "flipped") + "/ops.jsonl.zst")
+    return f"`differ` exit {refused(base, 'flipped', 'ops.jsonl.zst')}".replace("`", "")
+
+
+def case_blobs():
+    """A stored byte of the pack is another one, and ops need the blob that it belongs to."""
+    base, _ = tapped()
+    bad = copy(base, "bad-blob")
+    with open(bad + "/blobs.pack", "r+b") as f:
+        f.seek(70)
+        byte = f.read(1)[0] ^ 255
+        f.seek(70)
+        f.write(bytes([byte]))
+    replay_ops(bad, "bad-blob-same")
+    return absent("blobs", bad, "bad-blob-same")
 
 
 def case_op_frames():
     base, new = tapped()
-    flip(copy(new, "torn-ops") + "/ops.jsonl.zst")
+    unlisted(copy(new, "torn-ops"), "ops.jsonl.zst")
     return absent("op_frames", base, "torn-ops", "--lanes", "ops")
 
 
