@@ -7,21 +7,36 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "report/report.h"
 
 const cJSON *td_report_part(const cJSON *report, size_t i)
 {
-    const cJSON *all = td_json_get(report, "reports");
-    const size_t n = (size_t)cJSON_GetArraySize(all);
+    const cJSON *all = td_json_get(report, "reports"), *one, *next;
+    int gravity = -1, below;
 
-    if (n == 0)
+    if (cJSON_GetArraySize(all) == 0)
         return i == 0 ? report : NULL;
-    return i < n ? cJSON_GetArrayItem(all, (int)i) : NULL;
+    cJSON_ArrayForEach(one, all)
+        gravity = td_report_gravity(one) > gravity ? td_report_gravity(one) : gravity;
+    for (; gravity >= 0; gravity = below) {
+        below = -1;
+        cJSON_ArrayForEach(next, all) {
+            const int g = td_report_gravity(next);
+
+            if (g == gravity && i-- == 0)
+                return next;
+            below = g < gravity && g > below ? g : below;
+        }
+    }
+    return NULL;
 }
 
 const char *td_report_name(const cJSON *report)
 {
-    const char *name = td_part_str(td_json_get(report, "names"), "old");
+    const char *name = td_part_str(report, "name");
 
+    if (!*name)
+        name = td_part_str(td_json_get(report, "names"), "old");
     if (!*name)
         name = td_part_str(cJSON_GetArrayItem(td_json_get(report, "fixtures"), 0), "dir");
     return *name ? name : "no fixture";
@@ -85,8 +100,6 @@ const char *td_part_percent(const cJSON *part, const char *key, char out[TD_FIGU
 
 const char *td_part_group_verdict(const cJSON *group)
 {
-    if (td_json_get_bool(group, "accepted", false))
-        return "pass";
     if (td_json_get_bool(group, "accepted", false))
         return "pass";
     if (td_json_get_num(group, "bad", 0) > 0)

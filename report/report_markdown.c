@@ -270,11 +270,6 @@ static void add_report(const struct td_markdown_page *p, const cJSON *report)
     td_buf_release(&piece);
 }
 
-static bool has_passed(const cJSON *report)
-{
-    return !strcmp(td_report_verdict(report), "pass");
-}
-
 /* A table of all comparisons; it takes half of the page at most. */
 static void add_overview(const cJSON *report, struct td_buf *out)
 {
@@ -307,8 +302,8 @@ static void add_overview(const cJSON *report, struct td_buf *out)
     td_buf_release(&row);
 }
 
-/* Each comparison in a fold, those that did not pass first, as long as there is room. */
-static void add_folded(const cJSON *report, bool passed, size_t *left, struct td_buf *out)
+/* Each comparison in a fold, the gravest first, as long as there is room. */
+static void add_folded(const cJSON *report, size_t left, struct td_buf *out)
 {
     const cJSON *part;
     size_t i;
@@ -320,9 +315,7 @@ static void add_folded(const cJSON *report, bool passed, size_t *left, struct td
                                 : 0;
         size_t share;
 
-        if (has_passed(part) != passed)
-            continue;
-        share = room / (*left)--;
+        share = room / left--;
         share = share < PART_MIN ? PART_MIN : share;
         if (room < share)
             continue;
@@ -346,8 +339,7 @@ int td_report_markdown(const cJSON *report, struct td_buf *out, struct td_error 
         add_report(&p, report);
     } else {
         add_overview(report, out);
-        add_folded(report, false, &n, out);
-        add_folded(report, true, &n, out);
+        add_folded(report, n, out);
     }
     return out->failed ? td_fail(err, TD_ELIMIT, "the report as Markdown is too large") : TD_OK;
 }

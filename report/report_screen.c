@@ -55,8 +55,8 @@ void td_screen_add_head(struct td_buf *out, const cJSON *report)
     char head[32];
 
     if (cJSON_IsObject(names)) {
-        td_buf_addf(&words, "%s%s%s", td_part_str(names, "old"), *td_part_str(names, "new") ? " -> " : "",
-                    td_part_str(names, "new"));
+        td_buf_addf(&words, "%s%s%s", td_report_name(report),
+                    *td_part_str(names, "new") ? " -> " : "", td_part_str(names, "new"));
         if (*td_part_str(names, "model"))
             td_buf_addf(&words, "   %s", td_part_str(names, "model"));
         if (gemms)
@@ -64,6 +64,8 @@ void td_screen_add_head(struct td_buf *out, const cJSON *report)
         if (answers)
             td_buf_addf(&words, "%s%lld answers", gemms ? ", " : "   ", answers);
     }
+    if (!words.len)
+        td_buf_adds(&words, td_part_str(report, "name"));
     snprintf(head, sizeof head, "%s  ", td_json_get_str(report, "headline", "BROKEN"));
     td_text_wrap(out, head, (int)strlen(head), td_buf_str(&words), 1);
     words.len = 0;

@@ -14,7 +14,6 @@
 #include "report/text_table.h"
 
 #define PASS_LINES 6
-#define FIXTURES_SHOWN 12 /* rows of the table of several fixtures */
 
 static bool has_compared(const cJSON *report)
 {
@@ -50,7 +49,8 @@ static void add_one(struct td_buf *out, const cJSON *report, bool verbose)
     }
     td_screen_add_absent(out, report);
     td_screen_add_accepted(out, report);
-    td_screen_add_not_checked(out, report, pass ? PASS_LINES - 1 : TD_SCREEN_LINES - TD_SCREEN_NEXT_LINES - 1);
+    td_screen_add_not_checked(
+        out, report, (pass ? PASS_LINES : TD_SCREEN_LINES - TD_SCREEN_NEXT_LINES) - 1);
     if (!pass)
         td_screen_add_next(out, report);
     if (verbose)
@@ -58,58 +58,67 @@ static void add_one(struct td_buf *out, const cJSON *report, bool verbose)
     td_screen_add_verdict_line(out, report);
 }
 
-/* The table of verdicts, the gravest first as far as they are shown. */
-static void add_fixtures(struct td_buf *out, const cJSON *reports)
+/* ---- several --------------------------------------------------------------------------------- */
+
+/* The table of verdicts, the gravest first, in at most max_lines. */
+static void add_fixtures(struct td_buf *out, const cJSON *report, int max_lines)
 {
-    static const char *const ORDER[] = {"broken", "regressed", "inconclusive", "pass"};
-    const int n = cJSON_GetArraySize(reports);
-    int shown = 0;
+    const int n = cJSON_GetArraySize(td_json_get(report, "reports")),
+              shown = n <= max_lines ? n : max_lines - 1;
     struct td_table t;
-    size_t i;
-    const cJSON *r;
+    int i;
 
     td_table_init(&t, "lll", TD_SCREEN_INDENT);
-    for (i = 0; i < sizeof ORDER / sizeof ORDER[0]; i++)
-        cJSON_ArrayForEach(r, reports) {
-            const char *line = td_part_str(r, "line"), *behind = strchr(line, ' ');
+    for (i = 0; i < shown; i++) {
+        const cJSON *r = td_report_part(report, (size_t)i);
+        const char *line = td_part_str(r, "line"), *behind = strchr(line, ' ');
 
-            if (strcmp(td_report_verdict(r), ORDER[i]) != 0 || shown++ >= FIXTURES_SHOWN)
-                continue;
-            behind = behind ? strchr(behind + 1, ' ') : NULL;
-            td_table_add(&t, "%s", td_json_get_str(r, "headline", "BROKEN"));
-            td_table_add(&t, "%s", td_report_name(r));
-            td_table_add(&t, "%s", behind ? behind + 1 : "");
-        }
+        behind = behind ? strchr(behind + 1, ' ') : NULL;
+        td_table_add(&t, "%s", td_json_get_str(r, "headline", "BROKEN"));
+        td_table_add(&t, "%s", td_report_name(r));
+        td_table_add(&t, "%s", behind ? behind + 1 : "");
+    }
     td_table_write(&t, out);
     td_table_release(&t);
-    if (n > FIXTURES_SHOWN)
+    if (n > shown)
         td_buf_addf(out, "%*sand %d more; --verbose shows each report\n", TD_SCREEN_INDENT, "",
-                    n - FIXTURES_SHOWN);
+                    n - shown);
+}
+
+/* What is said of one fixture of several: the first of the gravest. */
+static void add_gravest(struct td_buf *out, const cJSON *report)
+{
+    struct td_buf words = TD_BUF_INIT(1 << 16);
+
+    td_buf_addf(&words, "the first of the gravest is %s", td_report_name(report));
+    td_text_wrap(out, "", TD_SCREEN_INDENT, td_buf_str(&words), 1);
+    td_screen_add_why(out, report);
+    td_screen_add_which(out, report);
+    td_screen_add_first(out, report);
+    td_screen_add_next(out, report);
+    td_buf_release(&words);
 }
 
 static void add_several(struct td_buf *out, const cJSON *report, bool verbose)
 {
-    const cJSON *reports = td_json_get(report, "reports"), *r, *gravest = NULL;
-    char words[120];
+    const bool pass = !strcmp(td_report_verdict(report), "pass");
+    struct td_buf below = TD_BUF_INIT(TD_TEXT_MAX);
+    const cJSON *r;
+    size_t i;
 
-    snprintf(words, sizeof words, "%d fixtures", cJSON_GetArraySize(reports));
-    if (verbose)
-        cJSON_ArrayForEach(r, reports) {
-            add_one(out, r, true);
-            td_buf_addc(out, '\n');
-        }
-    td_buf_addf(out, "%s  %s\n", td_json_get_str(report, "headline", "BROKEN"), words);
-    add_fixtures(out, reports);
-    cJSON_ArrayForEach(r, reports)
-        if (!gravest && !strcmp(td_part_str(r, "headline"), td_part_str(report, "headline")))
-            gravest = r;
-    if (strcmp(td_report_verdict(report), "pass") != 0 && gravest && !verbose) {
-        snprintf(words, sizeof words, "the first of the gravest is %.60s", td_report_name(gravest));
-        td_text_wrap(out, "", TD_SCREEN_INDENT, words, 1);
-        td_screen_add_why(out, gravest);
-        td_screen_add_next(out, gravest);
+    for (i = 0; verbose && (r = td_report_part(report, i)); i++) {
+        add_one(out, r, true);
+        td_buf_addc(out, '\n');
     }
+    if (!pass && !verbose)
+        add_gravest(&below, td_report_part(report, 0));
+    td_buf_addf(out, "%s  %d fixtures\n", td_json_get_str(report, "headline", "BROKEN"),
+                cJSON_GetArraySize(td_json_get(report, "reports")));
+    add_fixtures(out, report,
+                 (pass ? PASS_LINES : TD_SCREEN_LINES) - 2 - td_screen_count_lines(&below));
+    td_buf_add(out, td_buf_str(&below), below.len);
     td_screen_add_verdict_line(out, report);
+    td_buf_release(&below);
 }
 
 /* ---- colours --------------------------------------------------------------------------------- */
