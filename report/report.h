@@ -16,6 +16,7 @@
 
 #define TD_REPORT_SCHEMA "tapedeck-report-2"
 #define TD_REPORTS_SCHEMA "tapedeck-reports-2"
+#define TD_NEXT_EXTRACT "cut out the first bad op" /* the text of that item of `next` */
 #define TD_REPORT_MAX ((size_t)1 << 30) /* bytes of a report as JSON */
 
 /* Where a report goes. A path of NULL: not asked for; "-": standard output. */

@@ -321,24 +321,33 @@ void td_screen_add_absent(struct td_buf *out, const cJSON *report)
     td_buf_release(&words);
 }
 
-/* Commands that fit into the lines that are left; one that does not fit is left to --verbose. */
+/* One step in `lines` lines: its command, or its words where it has none or the command is too
+ * long. Returns how many lines; 0: it does not fit. */
+static int add_step(struct td_buf *out, const char *head, const cJSON *step, int lines)
+{
+    struct td_buf part = TD_BUF_INIT(1 << 16);
+    const char *command = td_part_str(step, "command");
+    int n = *command ? td_text_command(&part, head, TD_SCREEN_INDENT, command) : lines + 1;
+
+    if (n > lines && *td_part_str(step, "text")) {
+        td_buf_clear(&part);
+        n = td_text_wrap(&part, head, TD_SCREEN_INDENT, td_part_str(step, "text"),
+                         TD_SCREEN_NEXT_LINES);
+    }
+    if (n <= lines)
+        td_buf_add(out, td_buf_str(&part), part.len);
+    td_buf_release(&part);
+    return n <= lines ? n : 0;
+}
+
 void td_screen_add_next(struct td_buf *out, const cJSON *report)
 {
     const cJSON *step;
     int lines = 0;
 
-    cJSON_ArrayForEach(step, td_json_get(report, "next")) {
-        struct td_buf part = TD_BUF_INIT(1 << 16);
-        const char *command = td_part_str(step, "command"), *head = lines ? "" : "NEXT";
-        const int n = *command ? td_text_command(&part, head, TD_SCREEN_INDENT, command)
-                               : td_text_wrap(&part, head, TD_SCREEN_INDENT, td_part_str(step, "text"), TD_SCREEN_NEXT_LINES);
-
-        if (lines + n <= TD_SCREEN_NEXT_LINES) {
-            td_buf_add(out, td_buf_str(&part), part.len);
-            lines += n;
-        }
-        td_buf_release(&part);
-    }
+    cJSON_ArrayForEach(step, td_json_get(report, "next"))
+        if (lines < TD_SCREEN_NEXT_LINES)
+            lines += add_step(out, lines ? "" : "NEXT", step, TD_SCREEN_NEXT_LINES - lines);
 }
 
 /* What does not fit is left out, from the last figure that fits on. */

@@ -30,7 +30,7 @@ void td_screen_add_absent(struct td_buf *out, const cJSON *report);
 void td_screen_add_accepted(struct td_buf *out, const cJSON *report);
 /* What no lane looked at: a line; a second one where no more than `max` lines then stand in out. */
 void td_screen_add_not_checked(struct td_buf *out, const cJSON *report, int max);
-/* Commands that fit into three lines; one that does not fit is left to --verbose. */
+/* Commands, in three lines; of a command that is too long its words. */
 void td_screen_add_next(struct td_buf *out, const cJSON *report);
 /* The last line. What does not fit is left out, from the last figure that fits on. */
 void td_screen_add_verdict_line(struct td_buf *out, const cJSON *report);
