@@ -78,10 +78,11 @@ print(next(l.split()[-1] for l in open("/proc/self/maps") if "/libcublas.so" in 
 
 exact_policy() { echo '{"name":"exact weights","numerics":{"accept_format_change":true}}' >"$WORK/exact.json"; }
 
-# expect VERDICT NAME PROGRAM ARGUMENTS...: run gate or differ; the exit code must be the verdict's
+# expect VERDICT NAME PROGRAM ARGUMENTS...: run gate or differ; the exit code must be the verdict's.
+# With -v, for only the long report says whether outputs are bit-equal.
 expect() {
     local want=$1 name=$2 rc
-    "$BIN/$3" "${@:4}" >"$WORK/$name.txt" 2>&1
+    "$BIN/$3" "${@:4}" -v >"$WORK/$name.txt" 2>&1
     rc=$?
     say "$name: exit $rc (expected $want)  $(grep '^verdict:' "$WORK/$name.txt")"
     [ "$rc" = "$want" ] || { tail -n 25 "$WORK/$name.txt"; wrong "$name: exit $rc, expected $want"; }
@@ -180,10 +181,13 @@ gate_server() {
     end_server
 }
 
+# exllama's kernel adds halves in any order: an answer may equal none of the three recorded ones, and
+# text alone cannot tell why (3).
 stage_server() {
     need exllama/manifest.json record || return
     gate_server exllama-server exllama model4 --enforce-eager --linear-backend exllama
-    [ $rc = 0 ] || wrong "exllama-server: exit $rc, expected 0"
+    [ $rc = 0 ] || { [ $rc = 3 ] && grep -q 'answers equal none of the old ones' "$WORK/exllama-server.txt"; } ||
+        wrong "exllama-server: exit $rc, expected 0, or 3 for answers that differ"
 }
 
 # truth NAME ARGUMENTS...: run gpu_truth.py and put its findings into the table
@@ -307,7 +311,7 @@ stage_flight() {
     "$BIN/fixture" verify "$WORK/flight" >>"$WORK/flight.record.txt" 2>&1 || wrong "fixture verify flight"
     expect 0 flight-cpu gate "$WORK/flight" --provider cpu --lanes ops
     # as bad as when they were recorded: nothing to judge by
-    expect 3 flight-own-library gate "$WORK/flight" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops -v
+    expect 3 flight-own-library gate "$WORK/flight" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
 }
 
 stage_scores() {
