@@ -115,6 +115,26 @@ bool td_part_group_is_judged(const cJSON *group)
            td_json_get_num(group, "compared", 0) + td_json_get_num(group, "not_compared", 0) <= 0;
 }
 
+void td_part_add_facts(const cJSON *report, struct td_buf *words)
+{
+    const cJSON *answers = td_json_get(report, "answers"), *ops = td_json_get(report, "ops_equal");
+    const double change = td_json_get_num(report, "speed_change", NAN);
+    const size_t before = words->len;
+
+    if (cJSON_IsObject(answers))
+        td_buf_addf(words, "answers equal %lld/%lld, tokens equal %.1f %%",
+                    (long long)td_json_get_i64(answers, "equal", 0),
+                    (long long)td_json_get_i64(answers, "compared", 0),
+                    td_json_get_num(answers, "tokens_equal", 0) * 100);
+    if (cJSON_IsObject(ops))
+        td_buf_addf(words, "%sops bit-equal %lld/%lld", words->len > before ? "; " : "",
+                    (long long)td_json_get_i64(ops, "equal", 0),
+                    (long long)td_json_get_i64(ops, "compared", 0));
+    if (!isnan(change))
+        td_buf_addf(words, "%sspeed: %s %+.1f %%", words->len > before ? "; " : "",
+                    td_json_get_str(report, "speed_of", "time"), change * 100);
+}
+
 void td_part_add_accepted(const cJSON *accepted, struct td_buf *words)
 {
     const char *state = td_part_str(accepted, "state");

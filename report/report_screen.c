@@ -30,22 +30,6 @@ static bool is_asked(const cJSON *lane)
 
 /* ---- verdict --------------------------------------------------------------------------------- */
 
-/* "answers equal 47/50, tokens equal 98.1 %; speed +2.1 % (kernel time)" */
-static void add_facts(struct td_buf *words, const cJSON *report)
-{
-    const cJSON *answers = td_json_get(report, "answers");
-    const double change = td_json_get_num(report, "speed_change", NAN);
-
-    if (cJSON_IsObject(answers))
-        td_buf_addf(words, "answers equal %lld/%lld, tokens equal %.1f %%",
-                    (long long)td_json_get_i64(answers, "equal", 0),
-                    (long long)td_json_get_i64(answers, "compared", 0),
-                    td_json_get_num(answers, "tokens_equal", 0) * 100);
-    if (!isnan(change))
-        td_buf_addf(words, "%sspeed: %s %+.1f %%", words->len ? "; " : "",
-                    td_json_get_str(report, "speed_of", "time"), change * 100);
-}
-
 void td_screen_add_head(struct td_buf *out, const cJSON *report)
 {
     const cJSON *names = td_json_get(report, "names");
@@ -69,7 +53,7 @@ void td_screen_add_head(struct td_buf *out, const cJSON *report)
     snprintf(head, sizeof head, "%s  ", td_json_get_str(report, "headline", "BROKEN"));
     td_text_wrap(out, head, (int)strlen(head), td_buf_str(&words), 1);
     words.len = 0;
-    add_facts(&words, report);
+    td_part_add_facts(report, &words);
     if (words.len)
         td_text_wrap(out, "", TD_SCREEN_INDENT, td_buf_str(&words), 1);
     td_buf_release(&words);

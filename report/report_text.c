@@ -32,13 +32,17 @@ static void add_cause_line(struct td_buf *out, const cJSON *report)
 static void add_one(struct td_buf *out, const cJSON *report, bool verbose)
 {
     const bool pass = !strcmp(td_report_verdict(report), "pass");
+    struct td_buf apart = TD_BUF_INIT(1 << 16);
 
     td_screen_add_head(out, report);
+    td_screen_add_absent(&apart, report);
+    td_screen_add_accepted(&apart, report);
     if (pass) {
         const cJSON *tokens = td_json_get(td_json_get(report, "lanes"), "tokens");
 
-        if (td_json_get_i64(td_json_get(report, "answers"), "equal", 0) !=
-            td_json_get_i64(td_json_get(report, "answers"), "compared", 0))
+        if (td_screen_count_lines(&apart) < 2 &&
+            td_json_get_i64(td_json_get(report, "answers"), "equal", 0) !=
+                td_json_get_i64(td_json_get(report, "answers"), "compared", 0))
             td_text_wrap(out, "", TD_SCREEN_INDENT, td_part_str(tokens, "headline"), 1);
     } else {
         td_buf_addc(out, '\n');
@@ -47,8 +51,8 @@ static void add_one(struct td_buf *out, const cJSON *report, bool verbose)
         td_screen_add_first(out, report);
         td_screen_add_text(out, report);
     }
-    td_screen_add_absent(out, report);
-    td_screen_add_accepted(out, report);
+    td_buf_add(out, td_buf_str(&apart), apart.len);
+    td_buf_release(&apart);
     td_screen_add_not_checked(
         out, report, (pass ? PASS_LINES : TD_SCREEN_LINES - TD_SCREEN_NEXT_LINES) - 1);
     if (!pass)
