@@ -210,7 +210,7 @@ int main(int argc, char **argv)
         {"csv", 0, TD_ARG_STR, &opt.out.csv, "FILE", "write the figures as CSV", 0, 0},
         {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL,
          "judge one recording by absolute rules, without a baseline", 0, 0},
-        {"verbose", 'v', TD_ARG_FLAG, &opt.out.verbose, NULL, "show every fork, collapse and op",
+        {"verbose", 'v', TD_ARG_FLAG, &opt.out.verbose, NULL, "show forks, collapses, groups of ops, speed, limits",
          0, 0},
         /* for gate: check --policy and --lanes before the replay */
         {"check-options", 0, TD_ARG_FLAG, &opt.check_only, NULL, NULL, 0, 0},
