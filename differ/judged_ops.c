@@ -210,6 +210,7 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     x->status = td_op_status_parse(td_json_get_str(j, "status", "broken"));
     x->reason = intern(set, td_json_get_str(j, "reason", NULL));
     x->never_ran = failed_before_its_kernel(j, x->status);
+    x->damaged = x->status == TD_OP_BROKEN && td_json_get_bool(j, "damaged", false);
     x->judge_floor = td_json_get_num(td_json_get(j, "limits"), "floor", NAN);
     x->format_cost = td_json_get_num(j, "format_cost", NAN);
     x->equal = td_json_get_i64(j, "equal", 0);
@@ -222,6 +223,7 @@ static void read_judge(struct td_judged_ops *set, const cJSON *j, struct td_judg
     read_op_error(set, td_json_get(j, "recorded"), &x->recorded);
     read_op_error(set, td_json_get(j, "baseline"), &x->baseline);
     read_op_error(set, td_json_get(j, "candidate"), &x->candidate);
+    td_op_over_read(td_json_get(j, "over"), x->candidate.score, &x->over);
     if (!x->baseline.present &&
         strcmp(td_json_get_str(j, "baseline_status", "ok"), "failed") == 0) {
         x->baseline.present = true; /* a baseline that fails is known to fail */

@@ -5,6 +5,7 @@
 #define TD_DIFFER_JUDGED_OPS_H
 
 #include "differ/align.h"
+#include "differ/op_place.h"
 #include "format/m_class.h"
 #include "format/op_status.h"
 
@@ -65,6 +66,8 @@ struct td_judged_op {
     /* from the replayer's judgement */
     enum td_op_status status;           /* NONE: not judged */
     const char *reason;
+    struct td_op_over over;             /* where the candidate is over its limit */
+    bool damaged;                       /* recorded bytes that it needs are damaged */
     bool never_ran;                     /* it failed, crashed or hung before its kernel ran */
     double judge_floor, format_cost;    /* NaN: not given */
     struct td_op_error recorded, baseline, candidate;

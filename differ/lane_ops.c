@@ -20,6 +20,18 @@ static const struct td_judged_op *first_op_with(const struct td_judged_ops *s, e
     return NULL;
 }
 
+/* The first op that is broken for another reason than damage. */
+static const struct td_judged_op *first_broken(const struct td_judged_ops *s)
+{
+    size_t i;
+
+    for (i = 0; i < s->n; i++)
+        if (s->op[i].status != TD_OP_NONE && s->op[i].result == TD_RESULT_BROKEN &&
+            !s->op[i].damaged)
+            return &s->op[i];
+    return NULL;
+}
+
 static void note_compared(const struct td_numerics *n, struct td_lane *lane)
 {
     char place[200];
@@ -99,12 +111,12 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
                      "otherwise",
                      n->never_ran, td_op_status_name(n->never_ran_first->status),
                      n->never_ran_first->reason ? n->never_ran_first->reason : "no reason given");
-    else if (n->broken == n->judged)
+    else if (n->broken == n->judged && !n->damaged)
         td_lane_note(lane, TD_BROKEN, "none of %zu ops could be judged (first: %s)", n->judged,
-                    first_op_with(candidate, TD_RESULT_BROKEN)->why);
-    else if (n->broken)
+                    first_broken(candidate)->why);
+    else if (n->broken > n->damaged) /* the damaged ones are an absence of their own */
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops could not be judged (first: %s)",
-                     n->broken, n->judged, first_op_with(candidate, TD_RESULT_BROKEN)->why);
+                     n->broken - n->damaged, n->judged, first_broken(candidate)->why);
     if (n->baseline_bad)
         td_lane_note(lane, TD_INCONCLUSIVE,
                      "the baseline build itself is bad on %zu of %zu ops, beside what was recorded "
@@ -115,8 +127,8 @@ void td_numerics_judge(const struct td_numerics *n, const struct td_judged_ops *
     if (n->undecided)
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu of %zu ops are undecided (first: %s)",
                      n->undecided, n->judged, first_op_with(candidate, TD_RESULT_UNDECIDED)->why);
-    if (lane->verdict == TD_NOT_JUDGED)
-        td_lane_note(lane, TD_PASS, "no op of %zu is bad%s", n->judged,
+    if (lane->verdict == TD_NOT_JUDGED && n->judged > n->damaged)
+        td_lane_note(lane, TD_PASS, "no op of %zu is bad%s", n->judged - n->damaged,
                      n->with_total == n->judged && n->bit_equal == n->judged ? "; all are bit-equal"
                                                                              : "");
     if (n->bit_equal < n->judged && n->with_total)

@@ -573,6 +573,7 @@ int td_numerics_measure(struct td_judged_ops *candidate, const struct td_judged_
         struct td_judged_group *g = group_of_op(n, op);
 
         n->joined += op->origin != NULL;
+        n->damaged += op->damaged;
         if (op->status == TD_OP_NONE)
             continue;
         td_op_decide(op, g, policy);

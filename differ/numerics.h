@@ -40,6 +40,7 @@ struct td_numerics {
     size_t judged, ok, worse, undecided, broken, bit_equal, with_total;
     size_t joined;                    /* ops of the candidate that were found in the baseline */
     size_t not_replayed;              /* ops of the baseline that the candidate does not hold */
+    size_t damaged;                   /* of the broken ones: recorded bytes are damaged */
     size_t never_ran;                 /* ops that failed before their kernel ran, if no kernel of the
                                          candidate ran at all; else 0. They are broken. */
     const struct td_judged_op *never_ran_first;

@@ -10,6 +10,7 @@
 #include "differ/numerics.h"
 
 #define MAX_LAYERS 4 /* names of layers that a row tells */
+#define MAX_ALIKE 32 /* different places that are counted */
 
 static bool is_bad(const struct td_judged_op *op)
 {
@@ -300,12 +301,12 @@ static const char *densest_part(const struct td_judged_ops *ops)
     return votes[best] ? PART[best] : NULL;
 }
 
-static void write_matrix(struct td_jw *w, const struct td_judged_ops *ops)
+/* The spread of the worst elements of all bad ops. */
+static void add_worst_places(const struct td_judged_ops *ops, struct td_buf *words)
 {
     int64_t *memory = malloc((4 * ops->n + 1) * sizeof *memory);
     struct places rows = {memory, memory + ops->n, 0},
                   columns = {memory + 2 * ops->n, memory + 3 * ops->n, 0};
-    struct td_buf words = TD_BUF_INIT(4096);
     const char *part = densest_part(ops);
     size_t i;
 
@@ -321,15 +322,85 @@ static void write_matrix(struct td_jw *w, const struct td_judged_ops *ops)
         columns.size[columns.n++] = op->n;
     }
     if (rows.n) {
-        describe_places(&columns, "column", &words);
-        td_buf_adds(&words, ", ");
-        describe_places(&rows, "row", &words);
+        describe_places(&columns, "column", words);
+        td_buf_adds(words, ", ");
+        describe_places(&rows, "row", words);
         if (part)
-            td_buf_addf(&words, " (densest in %s)", part);
+            td_buf_addf(words, " (densest in %s)", part);
     }
-    td_jw_cstr(w, "matrix", rows.n ? td_buf_str(&words) : NULL);
-    td_buf_release(&words);
     free(memory);
+}
+
+/* How often bad ops are over the limit in the same columns, or rows, by the words for them. */
+struct alike { char words[80]; size_t n; };
+struct axis { struct alike alike[MAX_ALIKE]; size_t n, most, known; };
+
+static void count_alike(struct axis *a, const struct td_op_lines *l, const char *what)
+{
+    struct td_buf words = TD_BUF_INIT(sizeof a->alike[0].words);
+    size_t k;
+
+    if (l->all > 1)
+        a->known++;
+    td_op_lines_add_words(l, what, &words);
+    for (k = 0; k < a->n && strcmp(a->alike[k].words, td_buf_str(&words)); k++)
+        ;
+    if (words.len && k < MAX_ALIKE) {
+        if (k == a->n) {
+            snprintf(a->alike[k].words, sizeof a->alike[k].words, "%s", td_buf_str(&words));
+            a->alike[k].n = 0;
+            a->n++;
+        }
+        a->alike[k].n++;
+        a->most = a->alike[k].n > a->alike[a->most].n ? k : a->most;
+    }
+    td_buf_release(&words);
+}
+
+/* Append what most of the bad ops have in common, and in how many of them it holds. */
+static void add_alike(const struct axis *a, struct td_buf *words)
+{
+    const struct alike *most = &a->alike[a->most];
+
+    if (!a->n || 2 * most->n <= a->known)
+        return;
+    td_buf_addf(words, "%s%s", words->len ? ", " : "", most->words);
+    if (most->n < a->known)
+        td_buf_addf(words, " (%zu of %zu bad ops)", most->n, a->known);
+}
+
+static void add_common_place(const struct td_judged_ops *ops, struct td_buf *words)
+{
+    struct axis rows = {.n = 0}, cols = {.n = 0};
+    size_t known = 0, everywhere = 0, i;
+    bool numbers = true;
+
+    for (i = 0; i < ops->n; i++) {
+        const struct td_op_over *o = &ops->op[i].over;
+
+        if (!is_bad(&ops->op[i]) || !o->present)
+            continue;
+        known++;
+        everywhere += td_op_over_is_everywhere(o);
+        numbers &= o->is_finite;
+        count_alike(&cols, &o->cols, "column");
+        count_alike(&rows, &o->rows, "row");
+    }
+    add_alike(&cols, words);
+    add_alike(&rows, words);
+    if (!words->len && 2 * everywhere > known)
+        td_buf_adds(words, td_op_everywhere_words(numbers));
+}
+
+static void write_matrix(struct td_jw *w, const struct td_judged_ops *ops)
+{
+    struct td_buf words = TD_BUF_INIT(4096);
+
+    add_common_place(ops, &words);
+    if (!words.len)
+        add_worst_places(ops, &words);
+    td_jw_cstr(w, "matrix", words.len ? td_buf_str(&words) : NULL);
+    td_buf_release(&words);
 }
 
 void td_which_write_json(struct td_jw *w, const struct td_judged_ops *ops)

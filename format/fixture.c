@@ -11,6 +11,7 @@
 #include "format/bytes.h"
 #include "format/fixture_folder.h"
 #include "format/frames.h"
+#include "format/lfs.h"
 #include "format/manifest.h"
 #include "format/pack.h"
 
@@ -49,6 +50,10 @@ int td_fixture_open(const char *dir, struct td_fixture **out, struct td_error *e
     if (!td_fs_exists(path)) {
         rc = td_fail(err, TD_ENOTFOUND, "%s: no %s; if a recording ended badly, \"{fixture} repair %s\" rebuilds it", dir,
                      TD_MANIFEST_NAME, dir);
+        goto fail;
+    }
+    if (td_file_is_lfs_pointer(path)) {
+        rc = td_fail(err, TD_ENOTFOUND, "%s: " TD_LFS_POINTER, path);
         goto fail;
     }
     fx->manifest = td_json_load(path, TD_MANIFEST_MAX, err);

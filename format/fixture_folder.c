@@ -15,6 +15,7 @@
 
 #include "common/log.h"
 #include "format/archive.h"
+#include "format/lfs.h"
 #include "format/manifest.h"
 
 #define MAX_PACKS 256     /* that one process unpacks */
@@ -207,6 +208,8 @@ int td_fixture_folder(const char *path, char out[TD_PATH_MAX], struct td_error *
         return check_folder(path, err);
     if (S_ISREG(st.st_mode) && access(path, R_OK))
         return fail_reach(path, errno, err);
+    if (S_ISREG(st.st_mode) && td_file_is_lfs_pointer(path))
+        return td_fail(err, TD_ENOTFOUND, "%s: " TD_LFS_POINTER, path);
     if (!S_ISREG(st.st_mode) || !begins_as_pack(path))
         return td_fail(err, TD_ECORRUPT,
                        "%s: neither the folder of a fixture nor a pack of one (" TD_FIXTURE_PACK_SUFFIX
@@ -226,7 +229,7 @@ bool td_fixture_is(const char *path)
     if (stat(path, &st))
         return false;
     if (S_ISREG(st.st_mode))
-        return begins_as_pack(path);
+        return begins_as_pack(path) || td_file_is_lfs_pointer(path);
     return !td_fs_join(manifest, sizeof manifest, path, TD_MANIFEST_NAME, NULL) &&
            td_fs_exists(manifest);
 }

@@ -13,7 +13,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "format/manifest.h"
+#include "format/fixture_check.h"
 #include "format/planned.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_filter.h"
@@ -396,6 +396,8 @@ static int open_source(struct replay *s, const char *dir, struct td_error *err)
 {
     int rc = td_fixture_open(dir, &s->fx, err);
 
+    if (!rc)
+        rc = td_fixture_check(s->fx, TD_FILES_JUDGED, err);
     if (rc)
         return rc;
     s->manifest = td_fixture_manifest(s->fx);

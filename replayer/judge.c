@@ -123,6 +123,17 @@ static double score_of(double c, double r, double denom, double overflow)
     return fabs(c - r) / denom;
 }
 
+double td_judge_score(const struct td_op_ref *ref, const struct td_tensor *out, const void *image,
+                      const struct td_judge_limits *lim, int64_t i, int64_t j)
+{
+    const size_t at = (size_t)td_judge_offset(out, i, j) * td_dtype_size(out->dtype);
+    const int64_t e = i * ref->cols + j;
+    const double root_k = sqrt((double)(ref->inner > 0 ? ref->inner : 1));
+
+    return score_of(td_dtype_get(out->dtype, (const char *)image + at, 0), ref->r1[e],
+                    denominator(ref, e, lim, root_k), overflow_at(out->dtype));
+}
+
 static void count(struct td_judge_result *res, double c, double r)
 {
     res->nan += isnan(c) != 0;

@@ -44,6 +44,10 @@ struct td_judge_result {
 int td_judge_output(const struct td_op_ref *ref, const struct td_tensor *out, const void *const *images, int n_images,
                     const struct td_judge_limits *lim, struct td_judge_result *res, struct td_error *err);
 
+/* The score of one element of an output. */
+double td_judge_score(const struct td_op_ref *ref, const struct td_tensor *out, const void *image,
+                      const struct td_judge_limits *lim, int64_t i, int64_t j);
+
 /* Elements of two images that are bitwise equal. */
 int64_t td_judge_equal(const struct td_tensor *out, const void *a, const void *b);
 /* Relative L2 distance of r1 from r0, over elements finite in both. */

@@ -6,7 +6,7 @@
 #include "format/op_status.h"
 #include "format/records.h"
 #include "replayer/build_process.h"
-#include "replayer/judge.h"
+#include "replayer/judge_place.h"
 #include "replayer/op_load.h"
 
 /* An op without a reference: its new output against the recorded one and against the baseline
@@ -37,6 +37,7 @@ struct td_op_item {
     struct td_judge_limits limits;
     struct td_judge_result e_candidate, e_baseline, e_recorded; /* against R1 */
     bool judged_candidate, judged_baseline, judged_recorded;
+    struct td_judge_place place;      /* of the candidate's errors; limit 0: it is under its limit */
     double format_cost;               /* of the candidate's rounding */
     int64_t equal;                    /* elements equal to the recorded ones; -1: none recorded */
     struct td_op_compared compared;   /* of a kind without a reference */

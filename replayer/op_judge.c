@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_judge.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -41,6 +42,29 @@ static void check_poison(struct td_op_item *it, const struct td_op_ref *ref)
 
 enum side { RECORDED, CANDIDATE, BASELINE, N_SIDES };
 
+static double worst_part(const struct td_judge_result *e)
+{
+    return fmax(e->worst_row.rms, fmax(e->worst_col.rms, e->worst_tile.rms));
+}
+
+/* Where the candidate is over its limit, if it is. differ knows the errors of the whole group, and
+ * may set a higher limit; then the op is not bad, and nobody reads its place. */
+static int find_place(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
+{
+    const struct td_judge_result *base = it->judged_baseline   ? &it->e_baseline
+                                         : it->judged_recorded ? &it->e_recorded
+                                                               : NULL,
+                                 *e = &it->e_candidate;
+    double limit = it->limits.floor;
+
+    if (base && isfinite(base->score))
+        limit = fmax(limit, TD_JUDGE_OVER_FACTOR * base->score);
+    if (e->score <= limit && worst_part(e) <= limit / 2)
+        return TD_OK;
+    return td_judge_place_find(ref, &it->call.out, it->candidate.images[0], &it->limits, limit,
+                               &it->place, err);
+}
+
 static int judge_candidate(struct td_op_item *it, const struct td_op_ref *ref, struct td_error *err)
 {
     const struct td_tensor *out = &it->call.out;
@@ -51,6 +75,9 @@ static int judge_candidate(struct td_op_item *it, const struct td_op_ref *ref, s
         return rc;
     it->judged_candidate = true;
     it->format_cost = td_judge_format_cost(ref);
+    rc = find_place(it, ref, err);
+    if (rc)
+        return rc;
     if (it->recorded)
         it->equal = td_judge_equal(out, it->candidate.images[0], it->recorded);
     check_poison(it, ref);
@@ -70,13 +97,13 @@ static int judge_item(struct td_op_item *it, const struct td_op_ref *const ref[N
         rc = td_judge_output(ref[RECORDED], out, &it->recorded, 1, &it->limits, &it->e_recorded, err);
         it->judged_recorded = !rc;
     }
-    if (!rc && it->candidate.repeats && ref[CANDIDATE])
-        rc = judge_candidate(it, ref[CANDIDATE], err);
     if (!rc && it->baseline.repeats && ref[BASELINE]) {
         rc = td_judge_output(ref[BASELINE], out, (const void *const *)it->baseline.images, it->baseline.repeats, &it->limits,
                              &it->e_baseline, err);
         it->judged_baseline = !rc;
     }
+    if (!rc && it->candidate.repeats && ref[CANDIDATE])
+        rc = judge_candidate(it, ref[CANDIDATE], err);
     return rc;
 }
 

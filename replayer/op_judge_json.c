@@ -78,6 +78,8 @@ cJSON *td_op_judge_json(struct td_op_item *it)
     cJSON_AddStringToObject(j, "status", td_op_status_name(it->status));
     if (it->status != TD_OP_OK)
         cJSON_AddStringToObject(j, "reason", it->reason);
+    if (it->hold.damaged)
+        cJSON_AddTrueToObject(j, "damaged");
     if (it->status == TD_OP_FAILED || it->status == TD_OP_CRASHED || it->status == TD_OP_HUNG)
         cJSON_AddStringToObject(j, "stage", td_proto_stage_name(it->candidate.reached));
     if (it->limits.u_out > 0)
@@ -87,6 +89,8 @@ cJSON *td_op_judge_json(struct td_op_item *it)
         j, "baseline",
         side_json(it->judged_baseline, &it->e_baseline, it->has_baseline ? &it->baseline : NULL));
     cJSON_AddItemToObject(j, "candidate", side_json(it->judged_candidate, &it->e_candidate, &it->candidate));
+    if (it->judged_candidate && it->place.limit > 0)
+        cJSON_AddItemToObject(j, "over", td_judge_place_json(&it->place));
     if (it->has_baseline && it->baseline.status != TD_RUN_OK) {
         cJSON_AddStringToObject(j, "baseline_status", td_run_status_name(it->baseline.status));
         cJSON_AddStringToObject(j, "baseline_reason", it->baseline.reason);

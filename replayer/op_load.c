@@ -20,6 +20,7 @@ struct entry { struct td_hash hash; void *data; size_t size; int uses; uint64_t 
 
 struct td_op_loader {
     struct td_fixture *fx;
+    bool repaired;             /* the fixture lost blobs when it was repaired, and says so */
     const char *checkpoint;
     struct entry *entries; size_t n;
     size_t idle_bytes;
@@ -34,6 +35,7 @@ struct td_op_loader *td_op_loader_new(struct td_fixture *fx, const char *checkpo
 
     if (l) {
         l->fx = fx;
+        l->repaired = td_json_get(td_fixture_manifest(fx), "repaired") != NULL;
         l->checkpoint = checkpoint;
         l->entries = calloc(MAX_ENTRIES, sizeof *l->entries);
     }
@@ -176,6 +178,12 @@ static int fetch_bytes(struct td_op_loader *l, const struct td_tensor_rec *t, vo
     return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
 }
 
+/* Is that the error of a stored blob that is not as it was written? */
+static bool is_damage(const struct td_op_loader *l, int rc)
+{
+    return rc == TD_ECORRUPT || rc == TD_ETRUNCATED || (rc == TD_ENOTFOUND && !l->repaired);
+}
+
 static int hold_bytes(struct td_op_loader *l, const struct td_tensor_rec *t,
                       struct td_op_hold *hold, void **data, size_t *size, struct td_error *err)
 {
@@ -191,8 +199,10 @@ static int hold_bytes(struct td_op_loader *l, const struct td_tensor_rec *t,
         if (l->n == MAX_ENTRIES)
             return td_fail(err, TD_ELIMIT, "more than %d tensors in use at once", MAX_ENTRIES);
         rc = fetch_bytes(l, t, data, size, err);
-        if (rc)
+        if (rc) {
+            hold->damaged = t->stored && is_damage(l, rc);
             return rc;
+        }
         e = &l->entries[l->n++];
         *e = (struct entry){.hash = key, .data = *data, .size = *size};
         l->idle_bytes += *size;
@@ -356,16 +366,19 @@ static int copy_launches(const struct td_op *rec, struct td_op_call *op, struct 
     return TD_OK;
 }
 
-/* The recorded output counts only when it is whole; it is evidence, not a need. */
-static const void *load_recorded(struct td_op_loader *l, const struct td_op *rec,
-                                 const struct td_op_call *op, struct td_op_hold *hold)
+/* An output that was stored has to be there: judged without it, a bad op could pass. One of another
+ * size than the op's output counts for nothing. */
+static int load_recorded(struct td_op_loader *l, const struct td_op *rec,
+                         const struct td_op_call *op, const void **recorded,
+                         struct td_op_hold *hold, struct td_error *err)
 {
     void *data;
     size_t size;
+    int rc = rec->out.stored ? hold_bytes(l, &rec->out, hold, &data, &size, err) : TD_OK;
 
-    if (!rec->out.stored || hold_bytes(l, &rec->out, hold, &data, &size, NULL))
-        return NULL;
-    return size == op->out.size_bytes ? data : NULL;
+    if (!rc && rec->out.stored && size == op->out.size_bytes)
+        *recorded = data;
+    return rc;
 }
 
 int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_op_call *op,
@@ -375,6 +388,7 @@ int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_
 
     memset(op, 0, sizeof *op);
     hold->n = 0;
+    hold->damaged = false;
     *recorded = NULL;
     if (rec->act_rounding && strlen(rec->act_rounding) >= sizeof op->act_rounding)
         return td_fail(err, TD_EUNSUPPORTED, "activation rounding \"%.40s...\" is unknown to this version", rec->act_rounding);
@@ -392,9 +406,9 @@ int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_
     rc = describe_tensor(&rec->out, &op->out, err);
     for (t = 0; !rc && t < rec->n_in; t++)
         rc = load_input(l, &rec->in[t], &op->in[op->n_in++], hold, err);
+    if (!rc)
+        rc = load_recorded(l, rec, op, recorded, hold, err);
     if (rc)
         td_op_loader_put(l, hold);
-    else
-        *recorded = load_recorded(l, rec, op, hold);
     return rc;
 }

@@ -15,12 +15,15 @@ struct td_op_loader *td_op_loader_new(struct td_fixture *fx, const char *checkpo
 void td_op_loader_free(struct td_op_loader *l);
 
 /* The loader's tensors that an op uses. They stay in memory until td_op_loader_put(). */
-struct td_op_hold { struct td_hash keys[TD_OP_MAX_TENSORS + 1]; int n; };
+struct td_op_hold {
+    struct td_hash keys[TD_OP_MAX_TENSORS + 1]; int n;
+    bool damaged;   /* the op needs bytes of blobs.pack that are damaged or gone */
+};
 
 /* Fill *op. Its tensors borrow memory of the loader until *hold is put back; op->out.data is NULL.
  *   recorded : the recorded output's bytes, in the loader's memory; NULL: only its hash is known
  * TD_ENOTFOUND, TD_ECORRUPT, TD_EINVAL and others: the op is broken, err says why, and *hold holds
- * nothing. */
+ * nothing. So it is when the recorded output was stored and cannot be read. */
 int td_op_loader_get(struct td_op_loader *l, const struct td_op *rec, struct td_op_call *op,
                      const void **recorded, struct td_op_hold *hold, struct td_error *err);
 /* Let the hold's tensors go. A zeroed hold is allowed. */

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OVER_FACTOR 4 /* numerics.factor of the default policy */
-
 /* The row of a group; groups of one kernel and shape share one. */
 static size_t row_of_group(struct td_op_rows *r, const struct td_op_group *g)
 {
@@ -83,7 +81,7 @@ void td_op_rows_finish(struct td_op_rows *r)
     for (i = 0; i < r->n_judged; i++) {
         const int32_t g = r->judged[i].group;
 
-        r->row[r->row_of[g]].over += !(r->judged[i].score <= fmax(r->judged[i].floor, OVER_FACTOR * r->worst_base[g]));
+        r->row[r->row_of[g]].over += !(r->judged[i].score <= fmax(r->judged[i].floor, TD_JUDGE_OVER_FACTOR * r->worst_base[g]));
     }
     r->n_judged = 0;
 }

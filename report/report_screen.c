@@ -227,14 +227,17 @@ static const cJSON *first_finding(const cJSON *report, const char *lane, const c
                : NULL;
 }
 
-/* The first answer that collapsed, else the first that forks: a line of each build's text. */
 void td_screen_add_text(struct td_buf *out, const cJSON *report)
 {
     const cJSON *answer = first_finding(report, "collapse", "collapsed");
 
     if (!answer)
         answer = first_finding(report, "tokens", "forks");
-    if (!*td_part_str(answer, "new") || td_screen_count_lines(out) > MOST_ABOVE_TEXT)
+    if (!answer)
+        answer = first_finding(report, "tokens", "unlike");
+    if (!*td_part_str(answer, "new") ||
+        !strcmp(td_part_str(answer, "new"), td_part_str(answer, "old")) ||
+        td_screen_count_lines(out) > MOST_ABOVE_TEXT)
         return;
     if (*td_part_str(answer, "old"))
         td_text_wrap(out, "TEXT   old", TEXT_INDENT, td_part_str(answer, "old"), 1);

@@ -23,7 +23,8 @@ void td_screen_add_why(struct td_buf *out, const cJSON *report);
 void td_screen_add_which(struct td_buf *out, const cJSON *report);
 /* The bad op that ran first: two lines. */
 void td_screen_add_first(struct td_buf *out, const cJSON *report);
-/* The first answer that collapsed, else the first that forks: a line of each build's text. */
+/* The first answer that collapsed, else the first that forks, else the first that has the same
+ * tokens and another text: a line of each build's text. */
 void td_screen_add_text(struct td_buf *out, const cJSON *report);
 /* What was planned and never came; what was accepted, and until when: a line each. */
 void td_screen_add_absent(struct td_buf *out, const cJSON *report);

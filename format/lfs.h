@@ -1,0 +1,14 @@
+/* lfs.h - a file that git LFS keeps elsewhere, of which only the pointer was fetched.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_FORMAT_LFS_H
+#define TD_FORMAT_LFS_H
+
+#include <stdbool.h>
+
+/* What to say of such a file. */
+#define TD_LFS_POINTER "only a pointer of git LFS is here, not the file; run `git lfs pull`"
+
+/* Does the file hold what git puts in the place of a large file until it is fetched? */
+bool td_file_is_lfs_pointer(const char *path);
+
+#endif
