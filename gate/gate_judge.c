@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/invocation.h"
 #include "common/log.h"
 #include "gate/run.h"
 
@@ -194,6 +195,7 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     if (td_fs_join(json, sizeof json, it->folder, REPORT_NAME, err) ||
         td_command_init(&c, "differ", err))
         return NULL;
+    td_command_opt(&c, "--called-as", td_invocation_folder());
     td_command_add(&c, it->fixture);
     td_command_add(&c, r->candidate[0]);
     for (round = 1; round < o->rounds; round++)

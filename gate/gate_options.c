@@ -83,7 +83,7 @@ static const struct td_arg OPTIONS[] = {
      "an op that runs longer counts as hung (default 20)", 0, 0},
     {"smoke", 0, TD_ARG_FLAG, &given.smoke, NULL,
      "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
-    {"verbose", 'v', TD_ARG_FLAG, &given.out.verbose, NULL, "show every fork, collapse and op",
+    {"verbose", 'v', TD_ARG_FLAG, &given.out.verbose, NULL, "show forks, collapses, groups of ops, speed, limits",
      0, 0},
     {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
 };
