@@ -56,7 +56,9 @@ static const struct td_arg table[] = {
     {"header", 'H', TD_ARG_LIST, &given.headers, "NAME:VALUE",
      "sent with every request; may be given again", 0, 0},
     {"timeout", 't', TD_ARG_NUM, &given.o.timeout_s, "S",
-     "time to wait for the model to load, and for each next byte (default 300)", 0.1, 86400},
+     "time to wait for the model to load, and for each next piece of an answer; a whole answer "
+     "may take ten times as long (default 300)",
+     0.1, 86400},
     {"wait", 'w', TD_ARG_MAYBE, &given.o.wait, "[=SECONDS]",
      "also wait while nothing listens there yet (default: --timeout)", 1, 86400},
     {"gemms", 0, TD_ARG_STR, &given.o.gemms, "auto|off|all|P%",

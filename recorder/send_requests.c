@@ -82,12 +82,15 @@ static void count_requests(struct td_writer *w, const struct td_plan *plan,
         td_writer_count(w, "exchanges.dropped.interrupted", interrupted, 0);
 }
 
+#define WHOLE_ANSWER 10 /* times --timeout: a server that drips must not hold the recording for ever */
+
 int td_recording_send_plan(struct td_recording *r, const struct td_plan *plan, const char *progress,
                            struct td_error *err)
 {
     struct td_send_stats st;
     struct td_send_options o = {.server = &r->server,
                                 .headers = r->opt->headers,
+                                .total_timeout_ms = (int)(r->opt->timeout_s * 1000 * WHOLE_ANSWER),
                                 .idle_timeout_ms = (int)(r->opt->timeout_s * 1000),
                                 .writer = r->writer,
                                 .emit = td_fill_ids_add,

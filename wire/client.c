@@ -22,7 +22,9 @@ struct transfer {
     uint32_t stream;
     void *user;
     struct curl_slist *header; /* this request's own, followed by the client's; NULL: none */
-    int64_t last_ns;          /* last byte either way */
+    int64_t last_byte_ns;     /* either way */
+    int64_t last_ns;          /* the same, but for comments of an event stream */
+    bool in_line, in_comment; /* of the body */
     bool in_head, interim;    /* header lines came, and no empty line yet; those of a 1xx answer */
     struct transfer *prev, *next;
     char why[CURL_ERROR_SIZE];
@@ -79,17 +81,41 @@ static int on_debug(CURL *easy, curl_infotype type, char *data, size_t n, void *
         rec.dir = TD_WIRE_SENT;
     else
         return 0;
-    rec.t_ns = t->last_ns = td_clock_mono_ns();
+    rec.t_ns = t->last_byte_ns = td_clock_mono_ns();
+    if (type != CURLINFO_DATA_IN)
+        t->last_ns = rec.t_ns;
     if (n && t->client->opt.sink)
         t->client->opt.sink(t->client->opt.sink_arg, &rec);
     return 0;
 }
 
+/* Does this piece of a body hold more than comments, lines that begin with a colon? Servers and
+ * proxies send these in an event stream to keep a connection open, also when no answer will come. */
+static bool has_content(struct transfer *t, const char *data, size_t n)
+{
+    bool found = false;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (data[i] == '\n' || data[i] == '\r') {
+            t->in_line = t->in_comment = false;
+            continue;
+        }
+        t->in_comment |= !t->in_line && data[i] == ':';
+        t->in_line = true;
+        found |= !t->in_comment;
+    }
+    return found;
+}
+
+/* The bytes went to the sink in on_debug; here chunks are unpacked. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
-    (void)data;
-    (void)arg;
-    return size * n; /* on_debug had it already */
+    struct transfer *t = arg;
+
+    if (has_content(t, data, size * n))
+        t->last_ns = t->last_byte_ns;
+    return size * n;
 }
 
 /* ---- libcurl <-> epoll --------------------------------------------------------------------------------------------- */
@@ -251,6 +277,7 @@ static void set_transfer(struct transfer *t, const struct td_client_request *req
     curl_easy_setopt(t->easy, CURLOPT_DEBUGFUNCTION, on_debug);
     curl_easy_setopt(t->easy, CURLOPT_DEBUGDATA, t);
     curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(o->connect_timeout_ms ? o->connect_timeout_ms : 10000));
     curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)o->total_timeout_ms);
     if (strcmp(req->method, "GET")) {
@@ -264,6 +291,7 @@ static void set_transfer(struct transfer *t, const struct td_client_request *req
 int td_client_start(struct td_client *c, const struct td_client_request *req, struct td_error *err)
 {
     struct transfer *t;
+    CURLMcode added;
 
     if (c->n_live >= TD_CLIENT_MAX_IN_FLIGHT)
         return td_fail(err, TD_ELIMIT, "more than %d requests in flight", TD_CLIENT_MAX_IN_FLIGHT);
@@ -279,14 +307,18 @@ int td_client_start(struct td_client *c, const struct td_client_request *req, st
     curl_easy_reset(t->easy);
     t->stream = req->stream;
     t->user = req->user;
-    t->last_ns = td_clock_mono_ns();
+    t->last_ns = t->last_byte_ns = td_clock_mono_ns();
     set_transfer(t, req);
     t->next = c->live;
     if (c->live)
         c->live->prev = t;
     c->live = t;
     c->n_live++;
-    curl_multi_add_handle(c->multi, t->easy);
+    added = curl_multi_add_handle(c->multi, t->easy);
+    if (added) {
+        transfer_free(t);
+        return td_fail(err, TD_EIO, "libcurl does not take a request: %s", curl_multi_strerror(added));
+    }
     return TD_OK;
 }
 
@@ -383,7 +415,9 @@ static void finish_idle(struct td_client *c, int64_t now)
         next = t->next;
         if (now - t->last_ns <= limit)
             continue;
-        snprintf(why, sizeof why, "no byte for %.1f s", (double)limit / TD_NS_PER_S);
+        snprintf(why, sizeof why, "no %s for %.1f s",
+                 now - t->last_byte_ns > limit ? "byte" : "event, only comments,",
+                 (double)limit / TD_NS_PER_S);
         finish_transfer(t, "timeout", why);
     }
 }

@@ -29,8 +29,9 @@ typedef void td_client_done_fn(void *arg, const struct td_client_done *done);
 
 struct td_client_options {
     int connect_timeout_ms;   /* 0: 10 s */
-    int total_timeout_ms;     /* 0: none */
-    int idle_timeout_ms;      /* longest time without a byte either way; 0: 300 s */
+    int total_timeout_ms;     /* of a request with its answer; 0: none */
+    int idle_timeout_ms;      /* longest time without a byte either way, comments of an event stream
+                                 aside; 0: 300 s */
     const char *const *headers; /* "Name: value" for every request, NULL-terminated, or NULL; borrowed */
     td_client_sink_fn *sink;  void *sink_arg;
     td_client_done_fn *done;  void *done_arg;

@@ -29,7 +29,7 @@ struct sender {
     struct td_error *err;
     int64_t start_ns;
     int refused_groups, group_refused, group_ok;
-    int silent_groups, group_silent; /* timed out before the first line of an answer */
+    int silent_groups, group_silent; /* timed out */
     struct td_progress progress;
     int64_t ended;
 };
@@ -184,7 +184,7 @@ static void on_request_done(void *arg, const struct td_client_done *done)
     s->stats->failed += kind != NULL;
     if (kind && !strcmp(kind, "connect"))
         s->group_refused++;
-    else if (kind && !strcmp(kind, "timeout") && !done->http_status)
+    else if (kind && !strcmp(kind, "timeout"))
         s->group_silent++;
     else
         s->group_ok++;

@@ -38,11 +38,10 @@ struct td_send_stats {
 };
 
 /* Send the plan. Nothing is sent when it holds a request that is not allowed: TD_EINVAL. The wire
- * log gets, for each request, the open note, its bytes and the close note.
- * Failed requests are no error here: stats and exchanges show them. Once the server's process is
- * gone, or two groups in a row could not connect or timed out without one byte of an answer, the
- * rest is not sent: those requests are noted as failed ("server", "connect", "timeout") and counted
- * in `unsent`. TD_OK; TD_EINTR: stopped, requests in flight are closed as "cut", the rest is not
+ * log gets, for each request, the open note, its bytes and the close note. Failed requests are no
+ * error here: stats and exchanges show them. Once the server's process is gone, or all requests of
+ * two groups in a row could not connect or timed out, the rest is not sent: those requests are noted
+ * as failed ("server", "connect", "timeout") and counted in `unsent`. TD_OK; TD_EINTR: stopped, requests in flight are closed as "cut", the rest is not
  * noted; TD_EIO: the writer failed; else what the deriver or emit returned. stats is filled in any
  * case. */
 int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,

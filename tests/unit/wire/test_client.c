@@ -18,7 +18,7 @@
 #include "common/clock.h"
 #include "wire/client.h"
 
-/* The server answers by path: /ok /chunked /parted /interim /slow-interim /cut /hang /empty /noise; one thread a connection. */
+/* The server answers by path: /ok /chunked /parted /interim /slow-interim /cut /hang /ping /drip /empty /noise; one thread a connection. */
 static int listener, port;
 static const char INTERIM[] = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\nX: y\r\n\r\n"
                               "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
@@ -60,6 +60,15 @@ static bool answer(int fd, const char *path) /* false: close */
     } else if (!strncmp(path, "/hang", 5)) {
         say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf");
         td_clock_sleep_until(td_clock_mono_ns() + 1500 * TD_NS_PER_MS);
+        return false;
+    } else if (!strncmp(path, "/ping", 5) || !strncmp(path, "/drip", 5)) {
+        int i;
+
+        say(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\ndata: x\r\n1\r\n\n\r\n");
+        for (i = 0; i < 60; i++) {
+            say(fd, path[1] == 'd' ? "1\r\ny\r\n" : i % 2 ? "5\r\ning\n\n\r\n" : "3\r\n: p\r\n");
+            td_clock_sleep_until(td_clock_mono_ns() + 25 * TD_NS_PER_MS);
+        }
         return false;
     } else if (!strncmp(path, "/noise", 6)) {
         say(fd, "220 mail\r\n");
@@ -238,6 +247,29 @@ static void every_byte_is_kept(void **state)
     seen_free(s);
 }
 
+/* Bytes alone do not keep a request alive: comments of an event stream, and one byte now and then. */
+static void bytes_without_end(void **state)
+{
+    struct seen *s = seen_new();
+    struct td_client_options o = {.idle_timeout_ms = 300, .total_timeout_ms = 900, .sink = sink, .sink_arg = s, .done = done,
+                                  .done_arg = s};
+    struct td_client *c;
+    struct td_error err = {0};
+
+    (void)state;
+    assert_int_equal(td_client_new(&o, &c, &err), TD_OK);
+    start(c, 0, "/ping", port);
+    start(c, 1, "/drip", port);
+    assert_int_equal(td_client_run(c, INT64_MAX, NULL), TD_OK);
+    assert_int_equal(s->n_done, 2);
+    assert_string_equal(s->done[0].kind, "timeout");
+    assert_non_null(strstr(s->done[0].error, "only comments"));
+    assert_string_equal(s->done[1].kind, "timeout");
+    assert_null(strstr(s->done[1].error, "no byte"));
+    td_client_free(c);
+    seen_free(s);
+}
+
 static void failures_have_kinds(void **state)
 {
     static const struct { const char *path, *kind, *words; } f[] = {
@@ -332,7 +364,7 @@ static void fetch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte_is_kept), cmocka_unit_test(interim_answers_are_kept), cmocka_unit_test(failures_have_kinds), cmocka_unit_test(many_at_once),
+        cmocka_unit_test(every_byte_is_kept), cmocka_unit_test(interim_answers_are_kept), cmocka_unit_test(failures_have_kinds), cmocka_unit_test(bytes_without_end), cmocka_unit_test(many_at_once),
         cmocka_unit_test(stop_and_cancel), cmocka_unit_test(fetch),
     };
 
