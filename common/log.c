@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/buf.h"
+#include "common/clean.h"
 #include "common/invocation.h"
 
 static const char *program = "tapedeck";
@@ -60,21 +63,21 @@ bool td_log_on(enum td_log_level level, const char *area)
     return (int)level <= area_level(area);
 }
 
-/* One write a line, so that lines of several threads and processes do not mix. */
+/* One write a line, so that lines of several threads and processes do not mix. A message may quote a
+ * fixture or a server, so it is cleaned: it can neither begin a line of its own nor move the cursor. */
 static void print_line(const char *word, const char *fmt, va_list ap)
 {
-    char line[2048], expanded[2048];
-    int n;
+    char message[2048], expanded[2048];
+    struct td_buf line = TD_BUF_INIT(8192);
 
-    n = snprintf(line, sizeof line, "%s: %s", program, word);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1,
-                   td_invocation_expand(fmt, expanded, sizeof expanded), ap);
-    if (n > (int)sizeof line - 2)
-        n = (int)sizeof line - 2;
-    line[n++] = '\n';
+    vsnprintf(message, sizeof message, td_invocation_expand(fmt, expanded, sizeof expanded), ap);
+    td_buf_addf(&line, "%s: %s", program, word);
+    td_clean_line(message, sizeof message, &line);
+    td_buf_adds(&line, "\n");
     td_log_line_wipe();
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return; /* there is no other place to report to */
+    if (!line.failed && write(STDERR_FILENO, line.data, line.len) < 0)
+        errno = 0; /* there is no other place to report to */
+    td_buf_release(&line);
 }
 
 void td_log(enum td_log_level level, const char *area, const char *fmt, ...)
@@ -98,6 +101,26 @@ void td_log_note(const char *fmt, ...)
     va_start(ap, fmt);
     print_line("", fmt, ap);
     va_end(ap);
+}
+
+void td_log_quote(const char *text, size_t n)
+{
+    struct td_buf lines = TD_BUF_INIT(1 << 20);
+
+    while (n) {
+        const char *end = memchr(text, '\n', n);
+        const size_t len = end ? (size_t)(end - text) : n;
+
+        td_buf_adds(&lines, "  | ");
+        td_clean_bytes(text, len - (len && text[len - 1] == '\r'), &lines);
+        td_buf_adds(&lines, "\n");
+        text += len + (end != NULL);
+        n -= len + (end != NULL);
+    }
+    td_log_line_wipe();
+    if (lines.len && !lines.failed && write(STDERR_FILENO, lines.data, lines.len) < 0)
+        errno = 0; /* there is no other place to report to */
+    td_buf_release(&lines);
 }
 
 bool td_log_colour(int fd)

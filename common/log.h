@@ -8,6 +8,7 @@
 #define TD_COMMON_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG };
 
@@ -16,6 +17,8 @@ bool td_log_on(enum td_log_level level, const char *area);
 /* A line that every user should see, although nothing is wrong ("the server writes to ..."). Off
  * with --quiet and with TD_LOG=0. */
 void td_log_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Write somebody else's lines to stderr, text[n], a bar before each, cleaned (common/clean.h). */
+void td_log_quote(const char *text, size_t n);
 /* Set the program's name, which begins each message ("record: warning: ..."). Borrowed for the
  * process's life. */
 void td_log_program(const char *name);

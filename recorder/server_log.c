@@ -82,25 +82,14 @@ static const char *last_lines(const char *text, size_t n)
     return p;
 }
 
-/* Print text with a bar before each line, and without what could steer a terminal. */
 static void print_lines(const struct td_server_log *l, const char *text, size_t n)
 {
-    char shown[SHOWN_BYTES + 8 * SHOWN_LINES];
-    size_t at = 0, i;
-    bool begins = true;
-
     while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
         n--;
-    for (i = 0; i < n && at + 8 < sizeof shown; i++) {
-        if (begins)
-            at += (size_t)snprintf(shown + at, sizeof shown - at, "\n  | ");
-        begins = text[i] == '\n';
-        if (!begins && ((unsigned char)text[i] >= 0x20 || text[i] == '\t') && text[i] != 0x7F)
-            shown[at++] = text[i];
-    }
-    shown[at] = '\0';
-    td_log(TD_LOG_WARN, "record", n ? "the server's last lines (%s):%s" : "the server wrote nothing (%s)%s",
-           l->path, shown);
+    td_log(TD_LOG_WARN, "record", n ? "the server's last lines (%s):" : "the server wrote nothing (%s)",
+           l->path);
+    if (td_log_on(TD_LOG_WARN, "record"))
+        td_log_quote(text, n);
 }
 
 void td_server_log_show(struct td_server_log *l)

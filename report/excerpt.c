@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "report/excerpt.h"
 
-#include "report/clean.h"
+#include "common/clean.h"
 
 void td_excerpt(const char *text, size_t len, size_t at, size_t before, size_t after,
                 struct td_buf *out)

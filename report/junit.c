@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/clean.h"
+#include "common/clean.h"
 
 #define SUITE_MAX ((size_t)1 << 28)
 #define VALUE_MAX 4096 /* bytes of a name, a message or a property */

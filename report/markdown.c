@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "report/clean.h"
+#include "common/clean.h"
 
 #define UNSEEN "\xE2\x80\x8B" /* U+200B, zero width space */
 

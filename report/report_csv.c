@@ -6,7 +6,7 @@
  * the end (docs/report-formats.md). */
 #include <string.h>
 
-#include "report/clean.h"
+#include "common/clean.h"
 #include "report/parts.h"
 #include "report/report.h"
 

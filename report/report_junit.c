@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "report/blame_words.h"
-#include "report/clean.h"
+#include "common/clean.h"
 #include "report/junit.h"
 #include "report/parts.h"
 #include "report/report.h"

@@ -437,7 +437,7 @@ stage_tensor() {
     need model4 model || return
     [ "$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')" -ge 2 ] || { say "tensor: skipped, one GPU"; return; }
     record_server tensor model4 --enforce-eager --linear-backend exllama --tensor-parallel-size 2 || return
-    "$BIN/fixture" show "$WORK/tensor" | grep -E 'rank' | head -n 6 | tee -a "$WORK/table.txt"
+    "$BIN/fixture" show --all "$WORK/tensor" | grep -E 'rank' | head -n 6 | tee -a "$WORK/table.txt"
     expect 0 tensor-cpu gate "$WORK/tensor" --provider cpu --lanes ops
     expect 0 tensor-own-library gate "$WORK/tensor" --build "$(library)" --build-env "TD_CUBLAS_LIBRARY=$(cublas)" --lanes ops
 }

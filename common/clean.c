@@ -1,6 +1,6 @@
 /* clean.c - make one clean line of a text that came from outside.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "report/clean.h"
+#include "common/clean.h"
 
 #include <string.h>
 

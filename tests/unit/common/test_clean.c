@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/clean.h"
+#include "common/clean.h"
 
 static void check_line(const char *text, size_t max, const char *expected)
 {
