@@ -233,7 +233,8 @@ static int run_command_line(int argc, char **argv)
         {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N",
          "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},
         {"max-ops", 0, TD_ARG_I64, &o.max_ops, "N",
-         "replay at most N ops, a fair sample (default 20000; 0: all)", 0, 1e12},
+         "replay N ops, a fair sample, but one at least of each kernel, shape and M class (default "
+         "20000; 0: all)", 0, 1e12},
         {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "PATH",
          "where the model's checkpoint is now: a folder or a .gguf file", 0, 0},
         {"guard", 0, TD_ARG_STR, &guard, "on|off",
