@@ -2,10 +2,27 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/invocation.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const PROGRAMS[] = {"record", "replay", "differ", "gate", "fixture"};
+
+static char folder[TD_INVOCATION_FOLDER_MAX];
+
+void td_invocation_called(const char *argv0)
+{
+    const char *slash = argv0 ? strrchr(argv0, '/') : NULL;
+    const size_t len = slash ? (size_t)(slash - argv0) + 1 : 0;
+
+    if (len < sizeof folder)
+        snprintf(folder, sizeof folder, "%.*s", (int)len, argv0 ? argv0 : "");
+}
+
+const char *td_invocation_folder(void)
+{
+    return folder;
+}
 
 const char *td_invocation_prefix(void)
 {

@@ -12,6 +12,15 @@
 #define TD_DRIVER_NAME "tapedeck"
 #define TD_DRIVER_VARIABLE "TD_DRIVER"
 
+#define TD_INVOCATION_FOLDER_MAX 1024
+
+/* Note by which path this program was called, argv[0]: its folder stands before the commands that a
+ * person is given to copy ("bin/gate", common/shell_command.h), for bin/ need not be in PATH. A
+ * program that runs another one on the user's behalf hands the folder on. */
+void td_invocation_called(const char *argv0);
+/* The folder that was noted, with its slash: "bin/"; "" for a program that was found in PATH, or when the
+ * folder's name is too long. */
+const char *td_invocation_folder(void);
 /* What stands before a program's name: "tapedeck ", or "". */
 const char *td_invocation_prefix(void);
 /* Copy text, and write each "{gate}" (or record, replay, differ, fixture) as the user calls it.

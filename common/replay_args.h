@@ -26,6 +26,11 @@
 #define TD_REPLAY_HEADER(type, value)                                                              \
     {"header", 'H', type, value, "NAME:VALUE",                                                     \
      "send this header with every request (may be repeated)", 0, 0}
+#define TD_REPLAY_ALLOW_PATH(type, value)                                                          \
+    {"allow-path", 0, type, value, "PATH",                                                         \
+     "also send recorded requests to this path of the server (may be repeated; default: those "    \
+     "that generate text)",                                                                        \
+     0, 0}
 #define TD_REPLAY_BUILD(type, value)                                                               \
     {"build", 0, type, value, "PATH",                                                              \
      "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM, a "   \

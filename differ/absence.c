@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "differ/absence_count.h"
+#include "differ/absence_type.h"
 
 /* ---- planned at all? ------------------------------------------------------------------------- */
 

@@ -1,8 +1,9 @@
 /* absence_count.c - the counts behind absence.def.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "differ/absence_count.h"
+#include "differ/absence_type.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/invocation.h"
@@ -12,19 +13,12 @@
 #include "wire/scores.h"
 #include "wire/send.h"
 
-#define NEXT_OF_FRAMES "fixture verify DIR names them, fixture repair DIR derives what it can"
-
-static int64_t known(int64_t n)
-{
-    return n > 0 ? n : 0;
-}
-
 /* ---- state ----------------------------------------------------------------------------------- */
 
 /* A fixture that is not whole, and does not say what was planned: nothing can be counted. One whose
  * recording failed may lack what no count shows. */
-static void count_plan(const struct td_comparison *c, const struct td_side *side,
-                       const struct td_planned *p, struct td_absence_count *out)
+void td_count_plan(const struct td_comparison *c, const struct td_side *side,
+                   const struct td_planned *p, struct td_absence_count *out)
 {
     const cJSON *m = td_fixture_manifest(side->fx);
     const char *state = td_json_get_str(m, "state", NULL);
@@ -40,193 +34,6 @@ static void count_plan(const struct td_comparison *c, const struct td_side *side
              td_fixture_state_words(m, words));
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
-
-/* Is it one of the planned requests? One that the user stopped has no outcome. */
-static bool counts(const struct td_exchange *x)
-{
-    return x->phase != TD_PHASE_WARMUP && !td_send_was_stopped(x);
-}
-
-static void count_prompts(const struct td_comparison *c, const struct td_side *side,
-                          const struct td_planned *p, struct td_absence_count *out)
-{
-    size_t i, j, len = 0;
-    int named = 0;
-
-    (void)side;
-    if (p->failures_allowed)
-        return;
-    out->planned = known(p->prompts);
-    for (i = 0; i < c->groups.n; i++) {
-        const struct td_prompt_group *g = &c->groups.group[i];
-
-        for (j = 0; j < g->n[TD_BASE] && g->by_role[TD_BASE][j].x->error; j++)
-            ;
-        out->seen += j < g->n[TD_BASE];
-        if (g->n[TD_BASE] && j == g->n[TD_BASE] && named++ < 3)
-            len += (size_t)snprintf(out->why + len, sizeof out->why - len, "%s%.60s",
-                                    len ? ", " : "none of ", g->prompt_id);
-    }
-    if (named > 3)
-        snprintf(out->why + len, sizeof out->why - len, " ...");
-}
-
-/* The planned answers of one fixture against those that are there without an error. */
-static void count_answered(const struct td_side *side, const struct td_planned *p,
-                           struct td_absence_count *out)
-{
-    const struct td_exchange *first = NULL;
-    int64_t failed = 0;
-    size_t i;
-
-    out->planned = known(p->timed) + known(p->tapped);
-    for (i = 0; i < side->n_xs; i++) {
-        const struct td_exchange *x = &side->xs[i];
-
-        if (!counts(x))
-            continue;
-        out->seen += !x->error;
-        failed += x->error != NULL;
-        first = x->error && !first ? x : first;
-    }
-    if (failed)
-        snprintf(out->why, sizeof out->why, "%lld requests failed, the first: %.60s: %.160s",
-                 (long long)failed, first->prompt_id ? first->prompt_id : "", first->error);
-}
-
-static void count_answers(const struct td_comparison *c, const struct td_side *side,
-                          const struct td_planned *p, struct td_absence_count *out)
-{
-    (void)c;
-    if (!p->failures_allowed)
-        count_answered(side, p, out);
-}
-
-static void count_failures_allowed(const struct td_comparison *c, const struct td_side *side,
-                                   const struct td_planned *p, struct td_absence_count *out)
-{
-    (void)c;
-    if (!p->failures_allowed)
-        return;
-    count_answered(side, p, out);
-    if (!*out->why)
-        snprintf(out->why, sizeof out->why, "accepted when it was recorded (--allow-failures)");
-    else
-        snprintf(out->say, sizeof out->say,
-                 "the baseline holds %lld of %lld planned answers, which was accepted when it was "
-                 "recorded (--allow-failures): %.240s",
-                 (long long)out->seen, (long long)out->planned, out->why);
-}
-
-/* A request of the candidate that failed is a result, which lanes judge. One without a trace is
- * not. */
-static void count_requests(const struct td_comparison *c, const struct td_side *side,
-                           const struct td_planned *p, struct td_absence_count *out)
-{
-    const cJSON *m = td_fixture_manifest(side->fx);
-    const int64_t redacted = td_fixture_ledger(side->fx, "exchanges.dropped.redacted");
-    char words[TD_STATE_WORDS];
-    size_t i;
-
-    (void)c;
-    out->planned = known(p->timed) + known(p->tapped);
-    for (i = 0; i < side->n_xs; i++)
-        out->seen += counts(&side->xs[i]);
-    if (redacted > 0)
-        snprintf(out->why, sizeof out->why,
-                 "%lld requests of the recording are redacted and without token ids",
-                 (long long)redacted);
-    else if (!td_fixture_is_whole(m))
-        snprintf(out->why, sizeof out->why, "%.300s", td_fixture_state_words(m, words));
-}
-
-static void count_exchange_frames(const struct td_comparison *c, const struct td_side *side,
-                                  const struct td_planned *p, struct td_absence_count *out)
-{
-    (void)c;
-    (void)p;
-    out->planned = (int64_t)side->bad_frames;
-    snprintf(out->say, sizeof out->say,
-             "%zu frames of exchanges are corrupt and were not compared (%s)", side->bad_frames,
-             NEXT_OF_FRAMES);
-}
-
-/* Are the words of answers overwritten in this fixture? */
-static bool masks_answers(const cJSON *manifest)
-{
-    const cJSON *r = td_json_get(manifest, "redaction"), *path;
-
-    if (td_json_get_bool(r, "no_text", false))
-        return true;
-    cJSON_ArrayForEach(path, td_json_get(r, "json_paths"))
-        if (cJSON_IsString(path) &&
-            (!strncmp(path->valuestring, "choices", 7) || !strncmp(path->valuestring, "**", 2) ||
-             !strncmp(path->valuestring, "content", 7)))
-            return true;
-    return false;
-}
-
-/* Is there anything of the answer that another one can be compared with? An answer may be empty: of
- * a prompt that the model ends at once. But tokens that were counted, or whose count is not
- * known, and thoughts or calls of tools that are not kept, leave an empty answer that equals every
- * other one. */
-static bool has_content(const struct td_exchange *x, bool masked)
-{
-    if (x->token_ids && x->ids_complete && x->n_tokens)
-        return true;
-    if (masked)
-        return false;
-    return x->n_tokens || x->text_len ||
-           (x->usage.completion_tokens >= 0 && x->usage.completion_tokens <= 1 && !td_json_get(x->extra, "reasoning_bytes") &&
-            !td_json_get(x->extra, "tool_calls"));
-}
-
-static void count_content(const struct td_comparison *c, const struct td_side *side,
-                          const struct td_planned *p, struct td_absence_count *out)
-{
-    const bool masked = masks_answers(td_fixture_manifest(side->fx));
-    size_t i;
-
-    (void)c;
-    (void)p;
-    for (i = 0; i < side->n_xs; i++)
-        if (counts(&side->xs[i]) && !side->xs[i].error) {
-            out->planned++;
-            out->seen += has_content(&side->xs[i], masked);
-        }
-    snprintf(out->why, sizeof out->why,
-             masked ? "their words are redacted, and their token ids are not known"
-                    : "neither text nor tokens of the others were kept");
-}
-
-static void count_scores(const struct td_comparison *c, const struct td_side *side,
-                         const struct td_planned *p, struct td_absence_count *out)
-{
-    const struct td_exchange *first = NULL;
-    const bool base = side->role == TD_BASE;
-    size_t i;
-
-    (void)c;
-    if (p->failures_allowed)
-        return;
-    out->planned = known(p->scores);
-    for (i = 0; i < side->n_xs; i++) {
-        const struct td_exchange *x = &side->xs[i];
-        enum td_scored o;
-
-        if (!td_scores_role(x))
-            continue;
-        o = td_scores_outcome(x);
-        /* what fails on the candidate only is judged by the lane */
-        out->seen += o == TD_SCORED || (!base && o != TD_SCORED_REFUSED);
-        first = o != TD_SCORED && !first ? x : first;
-    }
-    if (first)
-        snprintf(out->why, sizeof out->why, "%.240s",
-                 first->error ? first->error : "the request was accepted, but not answered");
-}
-
 /* ---- recorded ops ---------------------------------------------------------------------------- */
 
 /* Is it the record of a server's work, which the tap's counts describe? */
@@ -236,19 +43,6 @@ static bool is_recording(const struct td_side *side)
 
     return td_json_get(m, "tap") && !td_json_get(m, "replay") && !td_json_get(m, "merge") &&
            !td_json_get(m, "extract");
-}
-
-static void count_tapped(const struct td_comparison *c, const struct td_side *side,
-                         const struct td_planned *p, struct td_absence_count *out)
-{
-    size_t i;
-
-    (void)c;
-    if (p->failures_allowed)
-        return;
-    out->planned = known(p->tapped);
-    for (i = 0; i < side->n_xs; i++)
-        out->seen += side->xs[i].phase == TD_PHASE_TAPPED && !side->xs[i].error;
 }
 
 /* Ops that were meant to be recorded and got lost. What was left out by choice (a sample, --layers,
@@ -266,7 +60,7 @@ static int64_t count_lost_ops(const struct td_side *side, char *why, size_t size
     size_t i, len = 0;
 
     for (i = 0; i < sizeof LOST / sizeof LOST[0]; i++) {
-        n = known(td_fixture_ledger(side->fx, LOST[i].name));
+        n = td_absence_known(td_fixture_ledger(side->fx, LOST[i].name));
         if (n && len < size)
             len += (size_t)snprintf(why + len, size - len, "%s%lld %s", sum ? ", " : "",
                                     (long long)n, LOST[i].words);
@@ -281,12 +75,12 @@ static void count_kept(const struct td_side *side, bool all, struct td_absence_c
 
     if (!is_recording(side) || all != !strcmp(td_json_get_str(mode, "take", ""), "all"))
         return;
-    out->seen = known(td_fixture_ledger(side->fx, "ops.kept"));
+    out->seen = td_absence_known(td_fixture_ledger(side->fx, "ops.kept"));
     out->planned = out->seen + count_lost_ops(side, out->why, sizeof out->why);
 }
 
-static void count_ops_kept(const struct td_comparison *c, const struct td_side *side,
-                           const struct td_planned *p, struct td_absence_count *out)
+void td_count_ops_kept(const struct td_comparison *c, const struct td_side *side,
+                       const struct td_planned *p, struct td_absence_count *out)
 {
     (void)c;
     (void)p;
@@ -294,8 +88,8 @@ static void count_ops_kept(const struct td_comparison *c, const struct td_side *
 }
 
 /* A sample that lost ops is a smaller sample; what it holds is sound. */
-static void count_ops_sampled(const struct td_comparison *c, const struct td_side *side,
-                              const struct td_planned *p, struct td_absence_count *out)
+void td_count_ops_sampled(const struct td_comparison *c, const struct td_side *side,
+                          const struct td_planned *p, struct td_absence_count *out)
 {
     (void)c;
     (void)p;
@@ -304,8 +98,8 @@ static void count_ops_sampled(const struct td_comparison *c, const struct td_sid
 
 /* The candidate's replay read the baseline's blobs, and says which ops it could not judge for want
  * of sound ones. */
-static void count_blobs(const struct td_comparison *c, const struct td_side *side,
-                        const struct td_planned *p, struct td_absence_count *out)
+void td_count_blobs(const struct td_comparison *c, const struct td_side *side,
+                    const struct td_planned *p, struct td_absence_count *out)
 {
     const struct td_judged_op *first = NULL;
     char format[400];
@@ -330,18 +124,18 @@ static void count_blobs(const struct td_comparison *c, const struct td_side *sid
                  first->reason ? first->reason : "?", td_fixture_dir(side->fx));
 }
 
-static void count_op_lines(const struct td_comparison *c, const struct td_side *side,
-                           const struct td_planned *p, struct td_absence_count *out)
+void td_count_op_lines(const struct td_comparison *c, const struct td_side *side,
+                       const struct td_planned *p, struct td_absence_count *out)
 {
     (void)p;
     if (!td_json_get(td_fixture_manifest(side->fx), "tap"))
         return;
-    out->planned = known(td_fixture_ledger(side->fx, "ops.kept"));
+    out->planned = td_absence_known(td_fixture_ledger(side->fx, "ops.kept"));
     out->seen = (int64_t)c->base_ops.n;
 }
 
-static void count_taps(const struct td_comparison *c, const struct td_side *side,
-                       const struct td_planned *p, struct td_absence_count *out)
+void td_count_taps(const struct td_comparison *c, const struct td_side *side,
+                   const struct td_planned *p, struct td_absence_count *out)
 {
     static const char *const LOST[] = {"links.lost", "links.left_out", "links.disarmed",
                                        "links.corrupt"};
@@ -355,7 +149,7 @@ static void count_taps(const struct td_comparison *c, const struct td_side *side
     if (!is_recording(side))
         return;
     for (i = 0; i < sizeof LOST / sizeof LOST[0]; i++)
-        lost += known(td_fixture_ledger(side->fx, LOST[i]));
+        lost += td_absence_known(td_fixture_ledger(side->fx, LOST[i]));
     out->planned = linked > lost ? linked : lost;
     out->seen = out->planned - lost;
     snprintf(out->why, sizeof out->why,
@@ -363,8 +157,8 @@ static void count_taps(const struct td_comparison *c, const struct td_side *side
 }
 
 /* Without its step it is not known which prompt an op served; the op itself is judged. */
-static void count_steps(const struct td_comparison *c, const struct td_side *side,
-                        const struct td_planned *p, struct td_absence_count *out)
+void td_count_steps(const struct td_comparison *c, const struct td_side *side,
+                    const struct td_planned *p, struct td_absence_count *out)
 {
     struct td_file_fact f;
 
@@ -373,13 +167,13 @@ static void count_steps(const struct td_comparison *c, const struct td_side *sid
     if (!is_recording(side) || td_manifest_get_file(td_fixture_manifest(side->fx),
                                                     td_file_names[TD_FILE_STEPS], &f))
         return;
-    out->planned = known(td_fixture_ledger(side->fx, "steps.kept"));
+    out->planned = td_absence_known(td_fixture_ledger(side->fx, "steps.kept"));
     out->seen = (int64_t)f.records;
     snprintf(out->why, sizeof out->why, "of the others it is not known which prompt they served");
 }
 
-static void count_op_frames(const struct td_comparison *c, const struct td_side *side,
-                            const struct td_planned *p, struct td_absence_count *out)
+void td_count_op_frames(const struct td_comparison *c, const struct td_side *side,
+                        const struct td_planned *p, struct td_absence_count *out)
 {
     size_t i, exchanges = 0;
 
@@ -389,30 +183,71 @@ static void count_op_frames(const struct td_comparison *c, const struct td_side 
         exchanges += c->side[i].bad_frames;
     out->planned = (int64_t)(c->bad_frames - exchanges);
     snprintf(out->say, sizeof out->say, "%zu frames of ops are corrupt and were not judged (%s)",
-             c->bad_frames - exchanges, NEXT_OF_FRAMES);
+             c->bad_frames - exchanges, TD_ABSENCE_FRAMES);
 }
 
 /* ---- replayed ops ---------------------------------------------------------------------------- */
 
-/* All recorded ops are to be replayed, but for those that --only and --max-ops leave out. A merge
- * has the counts of all its parts, each of which read all ops. */
-static void count_ops_replayed(const struct td_comparison *c, const struct td_side *side,
-                               const struct td_planned *p, struct td_absence_count *out)
+/* Does this fixture hold the replayed ops? A replay says so in its ledger. Where none does, for the
+ * ledger is lost, it is the first one, if ops are there at all. */
+static bool replays_ops(const struct td_comparison *c, const struct td_side *side)
 {
     const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+    size_t i;
+
+    if (td_json_get(td_fixture_manifest(side->fx), "replay") &&
+        td_fixture_ledger(side->fx, "ops.seen"))
+        return true;
+    for (i = 0; i < c->n_sides; i++)
+        if (c->side[i].role == TD_NEW && td_fixture_ledger(c->side[i].fx, "ops.seen"))
+            return false;
+    return found->numerics.joined && !side->round;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const uintptr_t p = *(const uintptr_t *)a, q = *(const uintptr_t *)b;
+
+    return (p > q) - (p < q);
+}
+
+/* The recorded ops that were replayed, each once: one that is there twice does not stand for
+ * another. Out of memory there are none, and so nothing passes. */
+static int64_t count_replayed(const struct td_comparison *c)
+{
+    uintptr_t *origins = calloc(c->ops.n + 1, sizeof *origins);
+    size_t i, n = 0;
+    int64_t seen = 0;
+
+    for (i = 0; origins && i < c->ops.n; i++)
+        if (c->ops.op[i].origin)
+            origins[n++] = (uintptr_t)c->ops.op[i].origin;
+    if (origins)
+        qsort(origins, n, sizeof *origins, by_address);
+    for (i = 0; i < n; i++)
+        seen += !i || origins[i] != origins[i - 1];
+    free(origins);
+    return seen;
+}
+
+/* All recorded ops are to be replayed, but for those that --only and --max-ops leave out. A merge
+ * has the counts of all its parts, each of which read all ops. */
+void td_count_ops_replayed(const struct td_comparison *c, const struct td_side *side,
+                           const struct td_planned *p, struct td_absence_count *out)
+{
     const cJSON *m = td_fixture_manifest(side->fx);
     const char *shard = td_json_get_str(td_json_get(m, "replay"), "shard", NULL);
     int parts = cJSON_GetArraySize(td_json_get(td_json_get(m, "merge"), "from"));
     char words[TD_STATE_WORDS];
 
     (void)p;
-    if (!td_json_get(m, "replay") || !td_fixture_ledger(side->fx, "ops.seen"))
+    if (!replays_ops(c, side))
         return;
     parts = parts > 0 ? parts : 1;
     out->planned = (int64_t)c->base_ops.n -
-                   known(td_fixture_ledger(side->fx, "ops.dropped.filter")) / parts -
-                   known(td_fixture_ledger(side->fx, "ops.dropped.sampled"));
-    out->seen = (int64_t)found->numerics.joined;
+                   td_absence_known(td_fixture_ledger(side->fx, "ops.dropped.filter")) / parts -
+                   td_absence_known(td_fixture_ledger(side->fx, "ops.dropped.sampled"));
+    out->seen = count_replayed(c);
     if (shard)
         snprintf(out->why, sizeof out->why,
                  "it is the shard %.40s; fixture merge joins all shards of a replay", shard);
@@ -424,8 +259,8 @@ static void count_ops_replayed(const struct td_comparison *c, const struct td_si
 
 /* ---- timings --------------------------------------------------------------------------------- */
 
-static void count_pairs(const struct td_comparison *c, const struct td_side *side,
-                        const struct td_planned *p, struct td_absence_count *out)
+void td_count_pairs(const struct td_comparison *c, const struct td_side *side,
+                    const struct td_planned *p, struct td_absence_count *out)
 {
     size_t i;
 
@@ -449,8 +284,8 @@ static int count_sides(const struct td_comparison *c, enum td_role role)
     return n;
 }
 
-static void count_rounds(const struct td_comparison *c, const struct td_side *side,
-                         const struct td_planned *p, struct td_absence_count *out)
+void td_count_rounds(const struct td_comparison *c, const struct td_side *side,
+                     const struct td_planned *p, struct td_absence_count *out)
 {
     const int live = count_sides(c, TD_LIVE), now = count_sides(c, TD_NEW);
 
@@ -465,11 +300,11 @@ static void count_rounds(const struct td_comparison *c, const struct td_side *si
              live, now);
 }
 
-static void count_live_answers(const struct td_comparison *c, const struct td_side *side,
-                               const struct td_planned *p, struct td_absence_count *out)
+void td_count_live_answers(const struct td_comparison *c, const struct td_side *side,
+                           const struct td_planned *p, struct td_absence_count *out)
 {
     if (count_sides(c, TD_LIVE))
-        count_answered(side, p, out);
+        td_absence_count_answered(side, p, out);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -488,7 +323,7 @@ static void count_live_answers(const struct td_comparison *c, const struct td_si
 
 const struct td_absence_type td_absence_types[] = {
 #define ABSENCE(name, lanes, roles, verdict, noun)                                                 \
-    {#name, noun, lanes, roles, verdict, count_##name},
+    {#name, noun, lanes, roles, verdict, td_count_##name},
 #include "differ/absence.def"
 #undef ABSENCE
 };

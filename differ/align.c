@@ -19,6 +19,21 @@ const char *td_role_key(enum td_role role)
     return KEYS[role];
 }
 
+/* Are the words of answers overwritten in this fixture? */
+static bool masks_answers(const cJSON *manifest)
+{
+    const cJSON *r = td_json_get(manifest, "redaction"), *path;
+
+    if (td_json_get_bool(r, "no_text", false))
+        return true;
+    cJSON_ArrayForEach(path, td_json_get(r, "json_paths"))
+        if (cJSON_IsString(path) &&
+            (!strncmp(path->valuestring, "choices", 7) || !strncmp(path->valuestring, "**", 2) ||
+             !strncmp(path->valuestring, "content", 7)))
+            return true;
+    return false;
+}
+
 int td_side_open(const char *dir, enum td_role role, int round, struct td_side *out,
                  struct td_error *err)
 {
@@ -30,6 +45,7 @@ int td_side_open(const char *dir, enum td_role role, int round, struct td_side *
     rc = td_fixture_open(dir, &out->fx, err);
     if (rc)
         return rc;
+    out->masked = masks_answers(td_fixture_manifest(out->fx));
     rc = td_fixture_check(out->fx, TD_FILES_JUDGED, err);
     if (!rc)
         rc = td_fixture_exchanges(out->fx, &out->xs, &out->n_xs, &out->bad_frames, err);
@@ -182,7 +198,7 @@ int td_align_exchanges(const struct td_side *sides, size_t n_sides, struct td_gr
             out->candidate_reached |= sides[i].role == TD_NEW &&
                                       (!x->error_kind || strcmp(x->error_kind, "connect") != 0);
             if (x->phase != TD_PHASE_WARMUP && !td_send_was_stopped(x))
-                out->xrefs[n++] = (struct td_xref){x, sides[i].role, sides[i].round};
+                out->xrefs[n++] = (struct td_xref){x, sides[i].role, sides[i].round, sides[i].masked};
         }
     qsort(out->xrefs, n, sizeof *out->xrefs, by_prompt);
     for (i = 0; i < n; i++) {

@@ -26,6 +26,7 @@ struct td_side {
     struct td_exchange *xs;    /* [n_xs] all its exchanges */
     size_t n_xs;
     size_t bad_frames;         /* frames of exchanges that are corrupt and were skipped */
+    bool masked;               /* the words of its answers are overwritten, or were not kept */
 };
 
 /* Open a fixture and read all its exchanges. */
@@ -41,8 +42,8 @@ int td_align_check(const cJSON *base_manifest, const char *base_name, const cJSO
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
-/* An exchange and where it comes from. x is borrowed from its side. */
-struct td_xref { const struct td_exchange *x; enum td_role role; int round; };
+/* An exchange and where it comes from. x is borrowed from its side. masked: as its side has it. */
+struct td_xref { const struct td_exchange *x; enum td_role role; int round; bool masked; };
 
 /* All answers to one prompt, without warm-ups and requests that the user stopped. Each list is ordered by (round, phase, repeat). */
 struct td_prompt_group {

@@ -168,6 +168,14 @@ static void keep_larger(struct td_mean *most, const struct td_mean *m)
         *most = *m;
 }
 
+/* Does a live baseline depart from the recording by more than rounding explains? */
+static bool is_damaged(const struct td_departure *z, const struct td_policy *policy)
+{
+    return (z->clear >= MIN_CLEAR &&
+            (double)z->clear >= policy->clear_share * (double)z->prompts) ||
+           is_beyond(&z->shift, policy->shift_max) || is_beyond(&z->unsure, policy->unsure_max);
+}
+
 void td_damage_measure(const struct td_groups *g, const struct td_policy *policy,
                        const struct td_tokens *t, struct td_damage *out)
 {
@@ -180,6 +188,8 @@ void td_damage_measure(const struct td_groups *g, const struct td_policy *policy
     for (i = 0; i < t->n_noise; i++) {
         struct td_departure z = depart(g, policy, t->noise[i].role, t->noise[i].round);
 
+        if (t->noise[i].role == TD_LIVE && !out->live.prompts && is_damaged(&z, policy))
+            out->live = z;
         keep_larger(&out->noise.shift, &z.shift);
         keep_larger(&out->noise.unsure, &z.unsure);
         if (z.clear == 0)

@@ -35,10 +35,9 @@ struct td_damage {
     double shift_limit;        /* the policy's, or four times the noise's if that is larger */
     double unsure_limit;
     bool clear_beyond, shift_beyond, unsure_beyond; /* what no rounding explains */
+    struct td_departure live;  /* of the first live round that is damaged itself, beside the
+                                  recording; prompts 0: none is */
 };
-
-/* What the lane "tokens" measures. It may be read as a struct td_tokens, with which it begins. */
-struct td_tokens_found { struct td_tokens tokens; struct td_damage damage; };
 
 /* Compare the candidate's answers, and each noise, with the baseline's. Pure. */
 void td_damage_measure(const struct td_groups *g, const struct td_policy *policy,

@@ -12,22 +12,44 @@
 #include "differ/report_answer.h"
 #include "differ/report_collapse.h"
 #include "differ/stats.h"
+#include "differ/tokens.h"
 
-/* Apply the rules to the baseline's answers to one prompt. *out : [*n], which the caller frees. */
-static int check_baseline(const struct td_prompt_group *g, struct td_collapse **out, size_t *n,
-                          struct td_error *err)
+static void check(const struct td_xref *r, struct td_collapse *out)
 {
-    enum td_role roles[] = {TD_BASE, TD_LIVE};
-    size_t r, i;
+    const struct td_collapse_options options = {.masked = r->masked};
 
-    *n = 0;
-    *out = calloc(g->n[TD_BASE] + g->n[TD_LIVE] + 1, sizeof **out);
-    if (!*out)
+    td_collapse_check(r->x, &options, out);
+}
+
+/* What the rules say about the baseline's answers to one prompt: the recording's, then those of the
+ * live baseline that may excuse something. */
+struct baseline {
+    struct td_collapse *all; size_t n;
+    size_t recorded;         /* the first so many are the recording's */
+};
+
+/* Apply the rules to the baseline's answers to one prompt. The caller frees out->all. A live answer
+ * that collapsed beyond the recording is no excuse. */
+static int check_baseline(const struct td_prompt_group *g, const struct td_collapses *c,
+                          struct baseline *out, struct td_error *err)
+{
+    size_t i;
+
+    *out = (struct baseline){.all = calloc(g->n[TD_BASE] + g->n[TD_LIVE] + 1, sizeof *out->all)};
+    if (!out->all)
         return td_fail(err, TD_ENOMEM, "no memory for the collapse rules");
-    for (r = 0; r < 2; r++)
-        for (i = 0; i < g->n[roles[r]]; i++)
-            if (!g->by_role[roles[r]][i].x->error || roles[r] == TD_BASE)
-                td_collapse_check(g->by_role[roles[r]][i].x, NULL, &(*out)[(*n)++]);
+    for (i = 0; i < g->n[TD_BASE]; i++)
+        check(&g->by_role[TD_BASE][i], &out->all[out->n++]);
+    out->recorded = out->n;
+    for (i = 0; i < g->n[TD_LIVE] && !c->live_filled_more; i++) {
+        struct td_collapse *one = &out->all[out->n];
+
+        if (g->by_role[TD_LIVE][i].x->error)
+            continue;
+        check(&g->by_role[TD_LIVE][i], one);
+        out->n += !out->recorded ? !one->hard
+                                 : !td_collapse_beyond(one, out->all, out->recorded, NULL, 0);
+    }
     return TD_OK;
 }
 
@@ -38,7 +60,7 @@ static bool has_answer(const struct td_exchange *x)
 }
 
 /* Is one of the baseline's answers to this prompt filled? */
-static bool baseline_is_filled(const struct td_collapse *baseline, size_t n)
+static bool is_filled(const struct td_collapse *baseline, size_t n)
 {
     size_t i;
 
@@ -46,6 +68,36 @@ static bool baseline_is_filled(const struct td_collapse *baseline, size_t n)
         if (baseline[i].filled)
             return true;
     return false;
+}
+
+/* Judge the baseline's answers to one prompt on themselves: the live ones beside the recording. */
+static void count_baseline(const struct td_prompt_group *g, const struct baseline *b,
+                           struct td_collapses *c)
+{
+    struct td_collapse one;
+    size_t i, filled = 0, live = 0;
+
+    for (i = 0; i < b->recorded; i++) {
+        if (g->by_role[TD_BASE][i].x->error)
+            continue;
+        c->base_answers++;
+        if (b->all[i].hard && c->base_hard++ == 0)
+            snprintf(c->base_why, sizeof c->base_why, "%s", b->all[i].why);
+    }
+    for (i = 0; i < g->n[TD_LIVE]; i++) {
+        if (g->by_role[TD_LIVE][i].x->error)
+            continue;
+        live++;
+        check(&g->by_role[TD_LIVE][i], &one);
+        filled += one.filled;
+        if (td_collapse_beyond(&one, b->all, b->recorded, NULL, 0) && c->live_hard++ == 0)
+            snprintf(c->live_why, sizeof c->live_why, "%s", one.why);
+    }
+    c->live_answers += live;
+    if (!live || !b->recorded)
+        return;
+    c->live_filled += filled * 2 > live && !is_filled(b->all, b->recorded);
+    c->live_sound += filled * 2 <= live && is_filled(b->all, b->recorded);
 }
 
 /* Are most of the candidate's answers to this prompt filled? *answers: how many there are. */
@@ -60,7 +112,7 @@ static bool candidate_is_filled(const struct td_prompt_group *g, size_t *answers
 
         if (!has_answer(x))
             continue;
-        td_collapse_check(x, NULL, &found);
+        check(&g->by_role[TD_NEW][j], &found);
         filled += found.filled;
         ++*answers;
     }
@@ -68,13 +120,13 @@ static bool candidate_is_filled(const struct td_prompt_group *g, size_t *answers
 }
 
 /* Count a prompt by which side fills it. */
-static void count_filled(const struct td_prompt_group *g, const struct td_collapse *baseline,
-                         size_t n, struct td_collapses *c)
+static void count_filled(const struct td_prompt_group *g, const struct baseline *b,
+                         struct td_collapses *c)
 {
     size_t answers;
-    bool new = candidate_is_filled(g, &answers), old = baseline_is_filled(baseline, n);
+    bool new = candidate_is_filled(g, &answers), old = is_filled(b->all, b->n);
 
-    if (answers == 0 || n == 0)
+    if (answers == 0 || b->n == 0)
         return;
     c->prompts++;
     c->filled_new += new && !old;
@@ -84,10 +136,10 @@ static void count_filled(const struct td_prompt_group *g, const struct td_collap
 
 /* Note the candidate's answers to one prompt that have collapsed beyond what the baseline does; of
  * filled ones all, where the baseline fills none. */
-static void find_collapsed(const struct td_prompt_group *g, const struct td_collapse *baseline,
-                           size_t n, struct td_collapses *c)
+static void find_collapsed(const struct td_prompt_group *g, const struct baseline *b,
+                           struct td_collapses *c)
 {
-    const bool filled_too = c->filled_more && n > 0 && !baseline_is_filled(baseline, n);
+    const bool filled_too = c->filled_more && b->n > 0 && !is_filled(b->all, b->n);
     size_t j;
 
     for (j = 0; j < g->n[TD_NEW]; j++) {
@@ -96,16 +148,16 @@ static void find_collapsed(const struct td_prompt_group *g, const struct td_coll
         char why_not[200] = "";
 
         c->answers += has_answer(x);
-        td_collapse_check(x, NULL, &f->what);
+        check(&g->by_role[TD_NEW][j], &f->what);
         if (!f->what.hard && !(filled_too && f->what.filled))
             continue;
         if (f->what.hard &&
-            !td_collapse_beyond(&f->what, baseline, n, why_not, sizeof why_not)) {
+            !td_collapse_beyond(&f->what, b->all, b->n, why_not, sizeof why_not)) {
             if (c->excused++ == 0)
                 snprintf(c->excuse, sizeof c->excuse, "%s", why_not);
             continue;
         }
-        c->no_baseline += n == 0;
+        c->no_baseline += b->n == 0;
         f->group = g;
         f->bad = x;
         f->good = td_groups_counterpart(g, x);
@@ -113,23 +165,23 @@ static void find_collapsed(const struct td_prompt_group *g, const struct td_coll
     }
 }
 
+typedef void visit_fn(const struct td_prompt_group *g, const struct baseline *b,
+                      struct td_collapses *c);
+
 /* Do something for each prompt, with what the rules say about the baseline's answers to it. */
-static int for_each_prompt(const struct td_groups *groups, struct td_collapses *c,
-                           void (*visit)(const struct td_prompt_group *, const struct td_collapse *,
-                                         size_t, struct td_collapses *),
+static int for_each_prompt(const struct td_groups *groups, struct td_collapses *c, visit_fn *visit,
                            struct td_error *err)
 {
     size_t i;
 
     for (i = 0; i < groups->n; i++) {
-        struct td_collapse *baseline;
-        size_t n;
-        int rc = check_baseline(&groups->group[i], &baseline, &n, err);
+        struct baseline b;
+        int rc = check_baseline(&groups->group[i], c, &b, err);
 
         if (rc)
             return rc;
-        visit(&groups->group[i], baseline, n, c);
-        free(baseline);
+        visit(&groups->group[i], &b, c);
+        free(b.all);
     }
     return TD_OK;
 }
@@ -146,7 +198,10 @@ int td_collapse_measure(const struct td_groups *groups, const struct td_policy *
     c->found = calloc(c->attempts + 1, sizeof *c->found);
     if (!c->found)
         return td_fail(err, TD_ENOMEM, "no memory for %zu answers", c->attempts);
-    rc = for_each_prompt(groups, c, count_filled, err);
+    rc = for_each_prompt(groups, c, count_baseline, err);
+    c->live_filled_more = td_stat_sign_p(c->live_filled, c->live_sound) < policy->collapse_alpha;
+    if (!rc)
+        rc = for_each_prompt(groups, c, count_filled, err);
     if (rc)
         return rc;
     c->filled_p = td_stat_sign_p(c->filled_new, c->filled_old);
@@ -175,6 +230,29 @@ static void note_filled(const struct td_collapses *c, struct td_lane *lane)
                      c->filled_new, c->prompts, c->filled_old, c->filled_p);
 }
 
+/* Note a baseline that has collapsed itself: beside it a candidate cannot look bad. */
+static void judge_baseline(const struct td_collapses *c, struct td_lane *lane)
+{
+    enum { ENOUGH = 4 }; /* answers */
+
+    if (c->base_answers >= ENOUGH && c->base_hard * 2 > c->base_answers)
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "the recording itself has collapsed, in %zu of %zu answers (first: %s): record a "
+                     "sound build",
+                     c->base_hard, c->base_answers, c->base_why);
+    if (c->live_hard)
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "the live baseline itself has collapsed where the recording did not, in %zu of "
+                     "%zu answers (first: %s): it excuses nothing; start it with a sound build",
+                     c->live_hard, c->live_answers, c->live_why);
+    if (c->live_filled_more)
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "the live baseline itself ends in a loop or has hardly any text at %zu prompts "
+                     "where the recording does not, %zu the other way round: it excuses nothing; "
+                     "start it with a sound build",
+                     c->live_filled, c->live_sound);
+}
+
 void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
 {
     if (c->answers == 0 && c->n == 0) {
@@ -188,6 +266,7 @@ void td_collapse_judge(const struct td_collapses *c, struct td_lane *lane)
     else
         td_lane_note(lane, TD_PASS, "no answer of %zu collapsed", c->answers);
     note_filled(c, lane);
+    judge_baseline(c, lane);
     if (c->excused)
         td_lane_note(lane, TD_NOT_JUDGED, "%zu answers repeat themselves, as the baseline does: %s",
                      c->excused, c->excuse);
@@ -205,10 +284,25 @@ static void release_collapses(void *measured)
     td_collapses_release(measured);
 }
 
+/* Note the requests that have no answer to look at, where no other lane does. */
+static void judge_unanswered(const struct td_tokens *t, struct td_lane *lane)
+{
+    if (t->n_lost)
+        td_lane_note(lane, TD_REGRESSED,
+                     "%zu of %zu requests failed where the baseline answered (first: %.60s: %.160s)",
+                     t->n_lost, t->attempts, t->lost[0]->prompt_id, t->lost[0]->error);
+    if (t->missing)
+        td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed",
+                     t->missing);
+}
+
 static void judge_collapses(const struct td_comparison *c, struct td_lane *lane)
 {
-    (void)c;
+    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+
     td_collapse_judge(lane->measured, lane);
+    if (!c->lane[TD_LANE_TOKENS].asked && t->attempts)
+        judge_unanswered(t, lane);
 }
 
 static void add_collapse_figures(const struct td_comparison *c, struct td_buf *line)

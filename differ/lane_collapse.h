@@ -28,10 +28,18 @@ struct td_collapses {
     size_t filled_new, filled_old, filled_both; /* by the candidate alone, the baseline alone */
     double filled_p;           /* p that so many more do by chance (td_stat_sign_p) */
     bool filled_more;          /* filled_p is below the policy's level: `found` has those answers */
+    /* The baseline, judged on itself: one that is broken excuses nothing. */
+    size_t base_answers, base_hard;   /* of the recording; of these, collapsed by a hard limit */
+    size_t live_answers, live_hard;   /* of the live baseline; ... beyond what the recording does */
+    size_t live_filled, live_sound;   /* prompts that the live baseline alone fills; that the
+                                         recording alone fills */
+    bool live_filled_more;            /* so many more are no chance */
+    char base_why[200], live_why[200]; /* of the first that is hard */
 };
 
 /* Apply the rules of wire/collapse.h to the candidate's answers. An answer is excused when the
- * baseline's answers to that prompt do the same. Then test whether more prompts have filled answers
+ * baseline's answers to that prompt do the same; of a live baseline only those which do not collapse
+ * beyond the recording themselves. Then test whether more prompts have filled answers
  * than the baseline's do. TD_OK or TD_ENOMEM. */
 int td_collapse_measure(const struct td_groups *g, const struct td_policy *policy,
                         struct td_collapses *out, struct td_error *err);

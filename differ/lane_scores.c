@@ -21,11 +21,12 @@
 enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise,
                                    const struct td_policy *policy)
 {
-    if (!p->n || !(p->shift > limit))
+    const double shift = fabs(p->shift);
+
+    if (!p->n || !(shift > limit))
         return TD_PASS;
-    return p->shift - ERRORS * p->error > limit && p->shift > policy->factor * noise
-               ? TD_REGRESSED
-               : TD_INCONCLUSIVE;
+    return shift - ERRORS * p->error > limit && shift > policy->factor * noise ? TD_REGRESSED
+                                                                               : TD_INCONCLUSIVE;
 }
 
 double td_rescore_shown(double shift)
@@ -62,7 +63,8 @@ static const struct td_rescore_text *find_largest_shift(const struct td_rescore 
                                      policy);
 
         if (one > *v ||
-            (one == *v && one != TD_PASS && r->text[i].answer.shift > most->answer.shift)) {
+            (one == *v && one != TD_PASS &&
+             fabs(r->text[i].answer.shift) > fabs(most->answer.shift))) {
             *v = one;
             most = &r->text[i];
         }
@@ -73,17 +75,37 @@ static const struct td_rescore_text *find_largest_shift(const struct td_rescore 
 static void note_shift(struct td_lane *lane, enum td_verdict v, const char *what,
                        const struct td_rescore_part *p, double limit, double noise)
 {
+    const double shift = fabs(p->shift);
+    const char *way = p->shift > 0 ? "less" : "more";
+
     if (v == TD_REGRESSED)
         td_lane_note(lane, v,
-                     "%s are less likely by %.3f nats a token (over %zu tokens, +- %.3f; limit "
+                     "%s are %s likely by %.3f nats a token%s (over %zu tokens, +- %.3f; limit "
                      "%.3g, noise %.4f)",
-                     what, p->shift, p->tokens, ERRORS * p->error, limit, noise);
+                     what, way, shift, p->shift > 0 ? "" : ", which no rounding does", p->tokens,
+                     ERRORS * p->error, limit, noise);
     else if (v == TD_INCONCLUSIVE)
         td_lane_note(lane, v,
-                     "%s are less likely by %.3f nats a token, over the limit %.3g, but %s", what,
-                     p->shift, limit,
-                     p->shift - ERRORS * p->error > limit ? "the baseline scatters so much itself"
+                     "%s are %s likely by %.3f nats a token, over the limit %.3g, but %s", what, way,
+                     shift, limit,
+                     shift - ERRORS * p->error > limit ? "the baseline scatters so much itself"
                                                           : "over too few tokens to be sure");
+}
+
+/* Note logprobs that are wrong both ways: their mean may stay. A shift over its limit says it
+ * already. */
+static void note_distance(const struct td_rescore *r, const struct td_policy *policy,
+                          struct td_lane *lane)
+{
+    const struct td_rescore_part *a = &r->answer;
+
+    if (lane->verdict < TD_REGRESSED && a->tokens >= TEXT_MIN &&
+        a->mean_abs > policy->scores_distance_max &&
+        a->mean_abs > policy->factor * r->noise_distance)
+        td_lane_note(lane, TD_REGRESSED,
+                     "the logprobs of the recorded answers are %.3f nats apart on the mean (over "
+                     "%zu tokens; limit %.3g, noise %.4f)",
+                     a->mean_abs, a->tokens, policy->scores_distance_max, r->noise_distance);
 }
 
 static void judge_shifts(const struct td_rescore *r, const struct td_policy *policy,
@@ -102,13 +124,14 @@ static void judge_shifts(const struct td_rescore *r, const struct td_policy *pol
     snprintf(what, sizeof what, "the tokens of the answer to %.100s", t ? t->prompt_id : "");
     if (t)
         note_shift(lane, of_text, what, &t->answer, policy->scores_text_nll_max, r->noise_text);
-    if (lane->verdict <= TD_PASS && r->answer.shift > NOTED &&
-        r->answer.shift > SYSTEMATIC * r->answer.error &&
-        r->answer.shift > policy->factor * r->noise_answer)
+    note_distance(r, policy, lane);
+    if (lane->verdict <= TD_PASS && fabs(r->answer.shift) > NOTED &&
+        fabs(r->answer.shift) > SYSTEMATIC * r->answer.error &&
+        fabs(r->answer.shift) > policy->factor * r->noise_answer)
         td_lane_note(lane, TD_NOT_JUDGED,
-                     "small but systematic: the recorded answers are less likely by %.4f nats a "
+                     "small but systematic: the recorded answers are %s likely by %.4f nats a "
                      "token (standard error %.4f), below the limit of %.3g",
-                     r->answer.shift, r->answer.error, policy->scores_nll_max);
+                     r->answer.shift > 0 ? "less" : "more", fabs(r->answer.shift), r->answer.error, policy->scores_nll_max);
     td_rescore_words(r, words, sizeof words);
     td_lane_note(lane, lane->verdict > TD_PASS ? TD_NOT_JUDGED : TD_PASS, "%s", words);
 }
@@ -210,6 +233,10 @@ static void judge_scores(const struct td_comparison *c, struct td_lane *lane)
                             why);
     else
         td_rescore_judge(lane->measured, &c->policy, lane);
+    if (r->n && r->other && td_json_get(td_fixture_manifest(c->side[1].fx), "replay"))
+        td_lane_note(lane, TD_INCONCLUSIVE,
+                     "the replay scored %zu texts that are not the recorded ones; replay again",
+                     r->other);
 }
 
 static void add_score_figures(const struct td_comparison *c, struct td_buf *line)

@@ -8,9 +8,9 @@
 #include "differ/policy.h"
 #include "differ/rescore.h"
 
-/* Is this shift worse? REGRESSED: it is larger than `limit` by three standard errors, and larger
- * than the policy's factor times the noise. INCONCLUSIVE: it is larger than the limit. PASS: it
- * is not. */
+/* Is this shift, in either direction, more than rounding makes? REGRESSED: it is larger than `limit`
+ * by three standard errors, and larger than the policy's factor times the noise. INCONCLUSIVE: it is
+ * larger than the limit. PASS: it is not. */
 enum td_verdict td_rescore_compare(const struct td_rescore_part *p, double limit, double noise,
                                    const struct td_policy *policy);
 /* Note what the measurement means (docs/verdicts.md, "Scores"). */

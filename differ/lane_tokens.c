@@ -197,6 +197,33 @@ static void judge_forks(const struct td_tokens_found *found, const struct td_pol
         judge_unexplained(t, policy, ops, noise_forks, calibrations > 0, lane);
 }
 
+/* Note a live baseline that is broken itself: beside it nothing can pass. */
+static void judge_live_baseline(const struct td_departure *live, struct td_lane *lane)
+{
+    td_lane_note(lane, TD_INCONCLUSIVE,
+                 "the live baseline itself departs from the recording by more than rounding explains "
+                 "(%zu of %zu prompts fork at a clear call, logprobs are %.3g nats apart, its own "
+                 "tokens less likely by %.3g): start it with the build that was recorded",
+                 live->clear, live->prompts, live->shift.mean, live->unsure.mean);
+}
+
+/* Note what was made of the same tokens. */
+static void judge_same_tokens(const struct td_same_tokens *s, const struct td_tokens *t,
+                              struct td_lane *lane)
+{
+    struct td_buf words = TD_BUF_INIT(4096);
+
+    td_same_tokens_words(s, &words);
+    if (words.len)
+        td_lane_note(lane, TD_REGRESSED, "%s", td_buf_str(&words));
+    else
+        td_lane_note(lane, t->n_forks ? TD_NOT_JUDGED : TD_PASS,
+                     "%zu of %zu answers have the same tokens and another text or end, as the "
+                     "baseline's own do",
+                     s->n, s->answers);
+    td_buf_release(&words);
+}
+
 void td_tokens_judge(const struct td_tokens_found *found, const struct td_policy *policy,
                      const struct td_ops_view *ops, struct td_lane *lane)
 {
@@ -223,8 +250,12 @@ void td_tokens_judge(const struct td_tokens_found *found, const struct td_policy
         judge_forks(found, policy, ops, lane);
     else if (t->answers && td_damage_found(&found->damage))
         judge_damage(t, &found->damage, policy, ops, lane);
-    else if (t->answers)
+    else if (t->answers && !found->same.n)
         td_lane_note(lane, TD_PASS, "all %zu answers equal the baseline's", t->answers);
+    if (found->same.n)
+        judge_same_tokens(&found->same, t, lane);
+    if (found->damage.live.prompts)
+        judge_live_baseline(&found->damage.live, lane);
     if (t->missing)
         td_lane_note(lane, TD_INCONCLUSIVE, "%zu prompts of the baseline were not replayed",
                      t->missing);
@@ -256,6 +287,42 @@ static struct td_ops_view view_of_ops(const struct td_comparison *c, char *place
     return view;
 }
 
+/* Does it have a NaN where the baseline's have none? */
+static bool has_nan(const struct td_exchange *x)
+{
+    int32_t i;
+
+    for (i = 0; x->logprobs && i < x->n_tokens; i++)
+        if (isnan(x->logprobs[i]))
+            return true;
+    return false;
+}
+
+/* Note answers whose logprobs are NaN where the baseline's are numbers: no rule above sees them. The
+ * lane "collapse" says so, too, when it was asked for. */
+static void judge_nan(const struct td_groups *g, struct td_lane *lane)
+{
+    const char *first = NULL;
+    size_t i, j, n = 0;
+
+    for (i = 0; i < g->n; i++) {
+        const struct td_prompt_group *p = &g->group[i];
+        bool before = false;
+
+        for (j = 0; j < p->n[TD_BASE]; j++)
+            before |= has_nan(p->by_role[TD_BASE][j].x);
+        for (j = 0; j < p->n[TD_NEW] && p->n[TD_BASE] && !before; j++)
+            if (has_nan(p->by_role[TD_NEW][j].x)) {
+                first = first ? first : p->prompt_id;
+                n++;
+            }
+    }
+    if (n)
+        td_lane_note(lane, TD_REGRESSED,
+                     "%zu answers have NaN logprobs where the baseline's are numbers; first: %.80s",
+                     n, first);
+}
+
 static void judge_tokens(const struct td_comparison *c, struct td_lane *lane)
 {
     const struct td_tokens *t = lane->measured;
@@ -264,6 +331,8 @@ static void judge_tokens(const struct td_comparison *c, struct td_lane *lane)
     const struct td_ops_view view = view_of_ops(c, place, sizeof place);
 
     td_tokens_judge(lane->measured, &c->policy, &view, lane);
+    if (!c->lane[TD_LANE_COLLAPSE].asked)
+        judge_nan(&c->groups, lane);
     /* Behind a fork the texts cannot be compared, but the recorded answer was scored to its end.
      * This is information: it never turns forks into a pass (docs/verdicts.md). */
     if (lane->verdict == TD_INCONCLUSIVE && t->n_forks && scores->n) {
@@ -279,6 +348,8 @@ static int measure_tokens(struct td_comparison *c, void *measured, struct td_err
 
     if (!rc)
         td_damage_measure(&c->groups, &c->policy, &found->tokens, &found->damage);
+    if (!rc)
+        rc = td_same_tokens_measure(&c->groups, &c->policy, &found->same, err);
     return rc;
 }
 
@@ -287,6 +358,7 @@ static void release_tokens(void *measured)
     struct td_tokens_found *found = measured;
 
     td_tokens_release(&found->tokens);
+    td_same_tokens_release(&found->same);
 }
 
 static bool has_exchanges(const void *measured)
@@ -298,11 +370,14 @@ static bool has_exchanges(const void *measured)
 
 static void add_token_figures(const struct td_comparison *c, struct td_buf *line)
 {
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_tokens_found *found = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_tokens *t = &found->tokens;
 
     if (!c->lane[TD_LANE_TOKENS].asked || !t->attempts)
         return;
     td_buf_addf(line, " tokens=%zu/%zu", t->n_forks, t->answers);
+    if (found->same.n)
+        td_buf_addf(line, " unlike=%zu/%zu", found->same.n, t->answers);
     if (t->n_lost)
         td_buf_addf(line, " lost=%zu/%zu", t->n_lost, t->attempts);
 }

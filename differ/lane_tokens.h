@@ -6,7 +6,15 @@
 
 #include "differ/damage.h"
 #include "differ/lane.h"
+#include "differ/same_tokens.h"
 #include "differ/tokens.h"
+
+/* What the lane "tokens" measures. It may be read as a struct td_tokens, with which it begins. */
+struct td_tokens_found {
+    struct td_tokens tokens;
+    struct td_damage damage;
+    struct td_same_tokens same;
+};
 
 /* What the replayed ops showed, for answers that differ. */
 struct td_ops_view {

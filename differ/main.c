@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/args.h"
+#include "common/invocation.h"
 #include "common/log.h"
 #include "differ/judge_pair.h"
 #include "differ/lanes.h"
@@ -175,6 +176,7 @@ int main(int argc, char **argv)
 {
     struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     char lanes[TD_LANES_LIST_MAX], lanes_help[TD_LANES_LIST_MAX + 80];
+    const char *called_as = argv[0];
     static struct options opt;
     struct td_error err = {0, ""};
     int rc;
@@ -183,6 +185,8 @@ int main(int argc, char **argv)
              "%s: what to judge (default: what there is evidence for)", td_lanes_list(",", lanes));
     const struct td_arg table[] = {
         {"lanes", 0, TD_ARG_STR, &opt.judge.lanes, "LIST", lanes_help, 0, 0},
+        /* for gate: by which path it was called, for the commands under NEXT */
+        {"called-as", 0, TD_ARG_STR, &called_as, "PATH", NULL, 0, 0},
         /* for gate: ask for the lanes that judge what it replayed */
         {"replayed", 0, TD_ARG_STR, &opt.judge.replayed, "LIST", NULL, 0, 0},
         {"policy", 0, TD_ARG_STR, &opt.policy, "FILE", "thresholds, as JSON (docs/policy.md)", 0,
@@ -206,7 +210,7 @@ int main(int argc, char **argv)
         {"csv", 0, TD_ARG_STR, &opt.out.csv, "FILE", "write the figures as CSV", 0, 0},
         {"smoke", 0, TD_ARG_FLAG, &opt.smoke, NULL,
          "judge one recording by absolute rules, without a baseline", 0, 0},
-        {"verbose", 'v', TD_ARG_FLAG, &opt.out.verbose, NULL, "show every fork, collapse and op",
+        {"verbose", 'v', TD_ARG_FLAG, &opt.out.verbose, NULL, "show forks, collapses, groups of ops, speed, limits",
          0, 0},
         /* for gate: check --policy and --lanes before the replay */
         {"check-options", 0, TD_ARG_FLAG, &opt.check_only, NULL, NULL, 0, 0},
@@ -233,6 +237,7 @@ int main(int argc, char **argv)
     rc = td_args_parse(&args, argc, argv, &err);
     opt.out.colour = td_log_colour(1);
     opt.out.quiet = td_log_quiet();
+    td_invocation_called(called_as);
     if (!rc)
         rc = check_operands(&opt, &args, &err);
     if (rc)

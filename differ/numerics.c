@@ -178,15 +178,15 @@ static void decide_by_score(struct td_judged_op *op, enum td_op_result r,
     if (part >= 0)
         op->limit_rms = op->limit_of[part];
     if (!(c->score <= op->limit))
-        set_result(op, r, "error %.3g, limit %.3g%s", c->score, op->limit, unknown);
+        set_result(op, r, "error %.3g, element limit %.3g%s", c->score, op->limit, unknown);
     else if (part == TD_RMS_COL)
-        set_result(op, r, "column %lld: rms error %.3g, limit %.3g%s", (long long)c->col_at, c->col,
-                   op->limit_rms, unknown);
+        set_result(op, r, "column %lld: rms error %.3g, rms limit %.3g%s", (long long)c->col_at,
+                   c->col, op->limit_rms, unknown);
     else if (part == TD_RMS_ROW)
-        set_result(op, r, "row %lld: rms error %.3g, limit %.3g%s", (long long)c->row_at, c->row,
-                   op->limit_rms, unknown);
+        set_result(op, r, "row %lld: rms error %.3g, rms limit %.3g%s", (long long)c->row_at,
+                   c->row, op->limit_rms, unknown);
     else
-        set_result(op, r, "tile at row %lld, column %lld: rms error %.3g, limit %.3g%s",
+        set_result(op, r, "tile at row %lld, column %lld: rms error %.3g, rms limit %.3g%s",
                    (long long)c->tile_row, (long long)c->tile_col, c->tile, op->limit_rms, unknown);
 }
 

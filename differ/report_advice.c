@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/fs.h"
+#include "common/shell_command.h"
 #include "differ/comparison.h"
 #include "differ/lane_ops.h"
 #include "differ/lane_tokens.h"
+#include "report/report.h"
 
 /* ---- not checked ----------------------------------------------------------------------------- */
 
@@ -73,18 +76,15 @@ static void add_next(struct td_jw *w, const char *text, const char *command)
     td_jw_end(w);
 }
 
-/* Append a word of a command; in quotes where a shell would take it apart. */
-static void add_word(struct td_buf *command, const char *word)
+/* A folder that is not there yet: "repro", "repro-2" ... */
+static const char *free_folder(char out[32])
 {
-    const bool plain = *word && !word[strcspn(word, " \t\n\"'`$\\&|;<>()*?[]#~!{}")];
+    int i;
 
-    td_buf_adds(command, plain ? " " : " \"");
-    for (; *word; word++) {
-        if (!plain && strchr("\"$`\\", *word))
-            td_buf_addc(command, '\\');
-        td_buf_addc(command, *word);
-    }
-    td_buf_adds(command, plain ? "" : "\"");
+    snprintf(out, 32, "repro");
+    for (i = 2; i < 1000 && td_fs_exists(out); i++)
+        snprintf(out, 32, "repro-%d", i);
+    return out;
 }
 
 /* The first bad op as a fixture of its own, to show to others and to try a repair on. */
@@ -92,13 +92,16 @@ static void advise_extract(const struct td_comparison *c, struct td_jw *w)
 {
     const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
     struct td_buf command = TD_BUF_INIT(1 << 16);
+    char folder[32];
 
     if (!c->lane[TD_LANE_OPS].asked || !found->blamed || c->coverage.extract)
         return;
-    td_buf_adds(&command, "tapedeck fixture extract");
-    add_word(&command, td_fixture_dir(c->side[0].fx));
-    td_buf_addf(&command, " -o repro --op %lld --no-requests", (long long)found->blame.first->op);
-    add_next(w, "cut out the first bad op", td_buf_str(&command));
+    td_shell_add_program(&command, "fixture");
+    td_shell_add_word(&command, "extract");
+    td_shell_add_word(&command, td_fixture_dir(c->side[0].fx));
+    td_buf_addf(&command, " -o %s --op %lld --no-requests", free_folder(folder),
+                (long long)found->blame.first->op);
+    add_next(w, TD_NEXT_EXTRACT, td_buf_str(&command));
     td_buf_release(&command);
 }
 
@@ -112,8 +115,8 @@ static void advise_on_forks(const struct td_comparison *c, struct td_jw *w)
         (c->lane[TD_LANE_OPS].asked && c->lane[TD_LANE_OPS].verdict == TD_REGRESSED))
         return;
     if (!c->lane[TD_LANE_OPS].asked && c->base_ops.n) {
-        td_buf_adds(&command, "tapedeck gate");
-        add_word(&command, td_fixture_dir(c->side[0].fx));
+        td_shell_add_program(&command, "gate");
+        td_shell_add_word(&command, td_fixture_dir(c->side[0].fx));
         td_buf_adds(&command, " --server HOST:PORT --build BUILD");
         add_next(w, "judge the kernels as well", td_buf_str(&command));
     } else if (!c->base_ops.n) {

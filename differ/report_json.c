@@ -77,6 +77,23 @@ static void write_names(struct td_jw *w, const struct td_comparison *c)
     td_jw_end(w);
 }
 
+/* Ops whose output equals the recorded one bit for bit, of those that have one to compare with. */
+static void write_ops_equal(struct td_jw *w, const struct td_comparison *c)
+{
+    const struct td_ops_found *found = c->lane[TD_LANE_OPS].measured;
+    const struct td_numerics *n = &found->numerics;
+    const size_t compared = n->with_total + n->compared;
+
+    if (!c->lane[TD_LANE_OPS].asked || !compared) {
+        td_jw_null(w, "ops_equal");
+        return;
+    }
+    td_jw_obj(w, "ops_equal");
+    td_jw_i64(w, "equal", (int64_t)(n->bit_equal + n->compared_equal));
+    td_jw_i64(w, "compared", (int64_t)compared);
+    td_jw_end(w);
+}
+
 /* The sentence that makes the run broken. */
 static const char *cause_of(const struct td_comparison *c)
 {
@@ -114,6 +131,7 @@ static void write_head(struct td_jw *w, const struct td_comparison *c)
     td_jw_str(w, "line", td_buf_str(&line), line.len);
     write_names(w, c);
     td_tokens_write_answers(c, w);
+    write_ops_equal(w, c);
     td_speed_write_change(c, w);
     td_buf_release(&line);
 }

@@ -255,15 +255,19 @@ static size_t count_failed(const struct td_judged_ops *ops)
     return n;
 }
 
+/* An error of one element has another limit than the rms over a column, row or tile. */
 static void add_worst(struct td_buf *out, const struct td_excess *e)
 {
+    const bool element = strcmp(e->of, "element") == 0;
+
+    td_buf_adds(out, element ? ": the worst error is " : ": the worst rms error ");
+    if (!element)
+        td_buf_addf(out, "of a %s is ", e->of);
     if (isfinite(e->new_error))
-        td_buf_addf(out, ": the worst error is %.3g", e->new_error);
+        td_buf_addf(out, "%.3g", e->new_error);
     else
-        td_buf_addf(out, ": the worst error is %s", isnan(e->new_error) ? "NaN" : "Inf");
-    td_buf_addf(out, ", limit %.3g", e->limit);
-    if (strcmp(e->of, "element") != 0)
-        td_buf_addf(out, " (rms of a %s)", e->of);
+        td_buf_adds(out, isnan(e->new_error) ? "NaN" : "Inf");
+    td_buf_addf(out, ", %s limit %.3g", element ? "element" : "rms", e->limit);
 }
 
 void td_ops_headline(const struct td_judged_ops *ops, const struct td_numerics *n,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "differ/comparison.h"
-#include "differ/damage.h"
 #include "differ/lane_collapse.h"
+#include "differ/lane_tokens.h"
 #include "differ/report_answer.h"
 #include "differ/tokens.h"
 
@@ -31,6 +31,30 @@ static void write_forks(struct td_jw *w, const struct td_tokens *t)
         td_jw_num_or_null(w, "mean_dlogprob", f->mean_dlogprob);
         td_answer_write_text(w, "old", f->good, at);
         td_answer_write_text(w, "new", f->bad, at);
+        td_jw_end(w);
+    }
+    td_jw_end(w);
+}
+
+/* Answers of the same tokens with another text or end. */
+static void write_unlike(struct td_jw *w, const struct td_same_tokens *s)
+{
+    size_t i;
+
+    td_jw_arr(w, "unlike");
+    for (i = 0; i < s->n; i++) {
+        const struct td_unlike_answer *u = &s->list[i];
+        size_t at = td_answers_common_prefix(u->good, u->bad);
+
+        td_jw_obj(w, NULL);
+        td_answer_write_name(w, u->group->prompt_id, u->group->category, u->bad);
+        td_jw_i64(w, "round", u->round);
+        td_jw_cstr(w, "what", td_unlike_name(u->what));
+        td_jw_bool(w, "beyond", s->beyond[u->what]);
+        td_jw_cstr(w, "old_end", u->good->finish_reason);
+        td_jw_cstr(w, "new_end", u->bad->finish_reason);
+        td_answer_write_text(w, "old", u->good, at);
+        td_answer_write_text(w, "new", u->bad, at);
         td_jw_end(w);
     }
     td_jw_end(w);
@@ -101,7 +125,8 @@ static void write_damage(struct td_jw *w, const struct td_damage *d)
 static enum td_verdict judge_prompt(const struct td_comparison *c, const struct td_prompt_group *g,
                                     char why[200])
 {
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_tokens_found *found = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_tokens *t = &found->tokens;
     const struct td_collapses *collapses = c->lane[TD_LANE_COLLAPSE].measured;
     enum td_verdict v = TD_PASS, forked = c->lane[TD_LANE_TOKENS].verdict;
     size_t j;
@@ -113,6 +138,12 @@ static enum td_verdict judge_prompt(const struct td_comparison *c, const struct 
             snprintf(why, 200, "repeat %d forks from the baseline at %s %d",
                      t->forks[j].bad->repeat, td_unit_name(t->forks[j].at.unit),
                      t->forks[j].at.position);
+        }
+    for (j = 0; j < found->same.n; j++)
+        if (found->same.list[j].group == g && found->same.beyond[found->same.list[j].what]) {
+            v = TD_REGRESSED;
+            snprintf(why, 200, "repeat %d has the same tokens and another %s",
+                     found->same.list[j].bad->repeat, td_unlike_name(found->same.list[j].what));
         }
     for (j = 0; j < collapses->n; j++)
         if (collapses->found[j].group == g && c->lane[TD_LANE_COLLAPSE].asked) {
@@ -139,14 +170,15 @@ static bool is_compared(const struct td_prompt_group *g, const struct td_exchang
 
 static void write_prompts(const struct td_comparison *c, struct td_jw *w)
 {
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_tokens_found *found = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_tokens *t = &found->tokens;
     char why[200];
     size_t i, j, fork = 0;
 
     td_jw_arr(w, "by_prompt");
     for (i = 0; i < c->groups.n; i++) {
         const struct td_prompt_group *g = &c->groups.group[i];
-        size_t compared = 0;
+        size_t compared = 0, unlike = 0;
         const size_t first = fork;
 
         if (!g->n[TD_NEW])
@@ -155,11 +187,13 @@ static void write_prompts(const struct td_comparison *c, struct td_jw *w)
             compared += is_compared(g, g->by_role[TD_NEW][j].x);
         while (fork < t->n_forks && t->forks[fork].group == g)
             fork++;
+        for (j = 0; j < found->same.n; j++)
+            unlike += found->same.list[j].group == g;
         td_jw_obj(w, NULL);
         td_jw_cstr(w, "prompt_id", g->prompt_id);
         td_jw_cstr(w, "category", g->category);
         td_jw_i64(w, "compared", (int64_t)compared);
-        td_jw_i64(w, "equal", (int64_t)(compared - (fork - first)));
+        td_jw_i64(w, "equal", (int64_t)(compared - (fork - first) - unlike));
         td_jw_cstr(w, "verdict", td_verdict_name(judge_prompt(c, g, why)));
         td_jw_cstr(w, "why", why);
         td_jw_end(w);
@@ -189,6 +223,7 @@ void td_tokens_write_json(const struct td_comparison *c, struct td_jw *w)
     td_jw_num_or_null(w, "mean_dlogprob", t->mean_dlogprob);
     write_damage(w, &found->damage);
     write_forks(w, t);
+    write_unlike(w, &found->same);
     write_lost(w, t);
     write_noise(w, t);
     write_prompts(c, w);
@@ -213,7 +248,8 @@ static double equal_share(const struct td_fork *f)
 
 void td_tokens_write_answers(const struct td_comparison *c, struct td_jw *w)
 {
-    const struct td_tokens *t = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_tokens_found *found = c->lane[TD_LANE_TOKENS].measured;
+    const struct td_tokens *t = &found->tokens;
     double tokens = 0, equal = 0;
     size_t i, j, fork = 0;
 
@@ -234,7 +270,7 @@ void td_tokens_write_answers(const struct td_comparison *c, struct td_jw *w)
             equal += f ? n * equal_share(f) : n;
         }
     td_jw_obj(w, "answers");
-    td_jw_i64(w, "equal", (int64_t)(t->answers - t->n_forks));
+    td_jw_i64(w, "equal", (int64_t)(t->answers - t->n_forks - found->same.n));
     td_jw_i64(w, "compared", (int64_t)t->answers);
     td_jw_num(w, "tokens_equal", tokens > 0 ? equal / tokens : 1);
     td_jw_end(w);
@@ -249,6 +285,8 @@ void td_tokens_headline(const struct td_comparison *c, struct td_buf *out)
     if (t->n_lost && !t->unreached)
         td_buf_addf(out, "%zu of %zu requests failed that the old server answered; first: %s: %s",
                     t->n_lost, t->attempts, t->lost[0]->prompt_id, t->lost[0]->error);
+    else if (td_same_tokens_found(&found->same))
+        td_same_tokens_words(&found->same, out);
     else if (f && c->lane[TD_LANE_TOKENS].verdict > TD_PASS) {
         td_buf_addf(out, "%zu of %zu answers equal none of the old ones; ", t->n_forks, t->answers);
         if (c->policy.tokens_exact)

@@ -253,6 +253,7 @@ static void finish_all(struct td_rescore *r)
         r->noise_answer = fmax(r->noise_answer, fabs(z->answer.shift));
         r->noise_prompt = fmax(r->noise_prompt, fabs(z->prompt.shift));
         r->noise_text = fmax(r->noise_text, z->text_max);
+        r->noise_distance = fmax(r->noise_distance, z->answer.mean_abs); /* fmax(x, NaN) is x */
     }
 }
 

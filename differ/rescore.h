@@ -55,6 +55,7 @@ struct td_rescore {
     size_t other;                /* scorings of another text: two recordings whose answers fork */
     struct td_rescore_noise *noise; size_t n_noise;
     double noise_answer, noise_prompt, noise_text; /* largest |shift| of any noise; 0: none */
+    double noise_distance;       /* largest mean |logprob - logprob| of any noise's answers */
 };
 
 /* Compare the exchanges of role "scores" of all sides. Pure. TD_OK or TD_ENOMEM.

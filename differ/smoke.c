@@ -245,7 +245,7 @@ static void check_repeats(const struct answer *all, size_t n, struct td_smoke *s
     size_t i;
 
     for (i = 0; i < n; i++) {
-        const struct td_xref first = {all[all[i].prompt].x, TD_BASE, 0};
+        const struct td_xref first = {.x = all[all[i].prompt].x, .role = TD_BASE};
         struct td_fork f;
 
         if (all[i].prompt == i || all[i].x->error || first.x->error ||

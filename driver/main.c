@@ -87,14 +87,15 @@ static int find_program(const char *name, char path[TD_PATH_MAX], struct td_erro
 /* Become the program that words[0] names. */
 static int run(char **words)
 {
-    char path[TD_PATH_MAX];
+    char path[TD_PATH_MAX], called[TD_PATH_MAX];
     struct td_error err = {0};
 
     if (!is_command(words[0]))
         return TD_EXIT_USAGE;
     if (!find_program(words[0], path, &err)) {
         setenv(TD_DRIVER_VARIABLE, TD_DRIVER_NAME, 1);
-        words[0] = path;
+        snprintf(called, sizeof called, "%s%s", td_invocation_folder(), words[0]);
+        words[0] = called; /* the program learns by which path the driver was called */
         execv(path, words);
         td_fail(&err, TD_EIO, "%s: cannot run: %s", path, strerror(errno));
     }
@@ -119,6 +120,7 @@ static int help_about(int argc, char **argv)
 int main(int argc, char **argv)
 {
     td_log_program("tapedeck");
+    td_invocation_called(argv[0]);
     if (argc < 2) {
         help();
         return TD_EXIT_USAGE;

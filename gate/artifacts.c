@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/shell_command.h"
 #include "gate/run.h"
 
 #define CUT_NAME "first-bad-op"
@@ -52,8 +53,48 @@ static void write_reports(const char *folder, const cJSON *report)
     write_text(folder, report);
 }
 
+/* ---- the first bad op ------------------------------------------------------------------------ */
+
+/* A command that gates the cut alone, with the builds of this run. */
+static void write_command(const struct td_gate_options *o, const char *cut, struct td_buf *out)
+{
+    int i;
+
+    td_shell_add_program(out, "gate");
+    td_shell_add_word(out, cut);
+    td_shell_add_option(out, "--build", o->build);
+    td_shell_add_option(out, "--provider", o->provider);
+    td_shell_add_option(out, "--baseline-build", o->baseline_build);
+    td_shell_add_option(out, "--checkpoint", o->checkpoint);
+    for (i = 0; i < o->build_env.n; i++)
+        td_shell_add_option(out, "--build-env", o->build_env.item[i]);
+    for (i = 0; i < o->baseline_env.n; i++)
+        td_shell_add_option(out, "--baseline-env", o->baseline_env.item[i]);
+    td_shell_add_option(out, "--policy", o->policy);
+}
+
+/* What NEXT advises is done already: say where, and what to do with it. */
+static void point_at_cut(const struct td_gate_options *o, const char *cut, cJSON *report)
+{
+    cJSON *next = cJSON_GetObjectItemCaseSensitive(report, "next"), *item;
+    struct td_buf text = TD_BUF_INIT(1 << 16), command = TD_BUF_INIT(1 << 16);
+
+    td_buf_addf(&text, "the first bad op is cut out: %s; gate it alone", cut);
+    write_command(o, cut, &command);
+    cJSON_ArrayForEach(item, next) {
+        if (strcmp(td_json_get_str(item, "text", ""), TD_NEXT_EXTRACT) != 0)
+            continue;
+        cJSON_ReplaceItemInObjectCaseSensitive(item, "text", cJSON_CreateString(td_buf_str(&text)));
+        cJSON_ReplaceItemInObjectCaseSensitive(item, "command",
+                                               cJSON_CreateString(td_buf_str(&command)));
+    }
+    td_buf_release(&text);
+    td_buf_release(&command);
+}
+
 /* Cut the first bad op out of the recording, so that it can be looked at without the rest. */
-static void cut_first_bad_op(const struct td_gate_item *it, const cJSON *report)
+static void cut_first_bad_op(const struct td_gate_options *o, const struct td_gate_item *it,
+                             cJSON *report)
 {
     const cJSON *first = td_json_get(td_json_get(report, "blame"), "first");
     char output[TD_PATH_MAX], number[32];
@@ -74,13 +115,15 @@ static void cut_first_bad_op(const struct td_gate_item *it, const cJSON *report)
         if (!td_run(&c, TD_RUN_DROP, &out, &err) && (!out.exited || out.code))
             td_fail(&err, TD_EIO, "fixture extract: %s", out.cause);
     }
-    if (err.code && err.code != TD_EINTR)
+    if (!err.code)
+        point_at_cut(o, output, report);
+    else if (err.code != TD_EINTR)
         warn(&err);
 }
 
-void td_artifacts_keep(const struct td_gate_plan *p, const cJSON *report)
+void td_artifacts_keep(const struct td_gate_plan *p, cJSON *report)
 {
-    const cJSON *one;
+    cJSON *one;
     size_t i = 0;
 
     if (!p->opt->artifacts || !*p->folder || !report)
@@ -89,10 +132,10 @@ void td_artifacts_keep(const struct td_gate_plan *p, const cJSON *report)
         td_fs_remove_tree(p->folder, NULL);
         return;
     }
-    write_reports(p->folder, report);
     if (!td_report_is_joined(report) && p->n == 1)
-        cut_first_bad_op(&p->item[0], report);
+        cut_first_bad_op(p->opt, &p->item[0], report);
     cJSON_ArrayForEach(one, td_json_get(report, "reports"))
         if (i < p->n)
-            cut_first_bad_op(&p->item[i++], one);
+            cut_first_bad_op(p->opt, &p->item[i++], one);
+    write_reports(p->folder, report);
 }

@@ -8,7 +8,8 @@
 /* --artifacts: unless the run passed, put the report in every format into the folder of the plan,
  * beside the replays, and cut the first bad op of each fixture out of its recording. A run that
  * passed leaves no folder. What cannot be written is said on stderr. Does nothing without
- * --artifacts. */
-void td_artifacts_keep(const struct td_gate_plan *p, const cJSON *report);
+ * --artifacts.
+ *   report : its `next` points at what was cut out, from then on */
+void td_artifacts_keep(const struct td_gate_plan *p, cJSON *report);
 
 #endif

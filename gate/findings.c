@@ -96,23 +96,26 @@ static void find_scores(const cJSON *report, const cJSON *scores, cJSON *out)
                                                                {"prompts", "prompt"}};
     const cJSON *limits = td_json_get(td_json_get(report, "policy"), "scores"), *text;
     char name[400];
-    double shift;
+    double shift, apart;
     size_t i;
 
     for (i = 0; i < 3; i++)
         if (td_json_get_i64(scores, COUNTS[i], 0) > 0)
             add(out, COUNTS[i], 0);
+    apart = td_json_get_num(td_json_get(scores, "answers"), "mean_dlogprob", 0);
+    if (apart > td_json_get_num(limits, "distance_max", 0))
+        add(out, "logprobs apart", apart);
     for (i = 0; i < 2; i++) {
         snprintf(name, sizeof name, "all %s", PARTS[i].all);
         shift = td_json_get_num(td_json_get(scores, PARTS[i].all), "nll_shift", 0);
-        if (shift > td_json_get_num(limits, "nll_max", 0))
-            add(out, name, shift);
+        if (fabs(shift) > td_json_get_num(limits, "nll_max", 0))
+            add(out, name, fabs(shift));
         cJSON_ArrayForEach(text, td_json_get(scores, "texts")) {
             snprintf(name, sizeof name, "%s %.200s", PARTS[i].one,
                      td_json_get_str(text, "prompt_id", "?"));
             shift = td_json_get_num(td_json_get(text, PARTS[i].one), "nll_shift", 0);
-            if (shift > td_json_get_num(limits, "text_nll_max", 0))
-                add(out, name, shift);
+            if (fabs(shift) > td_json_get_num(limits, "text_nll_max", 0))
+                add(out, name, fabs(shift));
         }
     }
 }
@@ -142,6 +145,7 @@ cJSON *td_findings_of(const cJSON *report, const char *lane)
         find_ops(part, out);
     if (strcmp(lane, "tokens") == 0) {
         find_prompts(td_json_get(part, "forks"), "fork in", NULL, out);
+        find_prompts(td_json_get(part, "unlike"), "same tokens, other", "what", out);
         find_prompts(td_json_get(part, "lost"), "lost", "kind", out);
         find_damage(td_json_get(part, "damage"), out);
     }

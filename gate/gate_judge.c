@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/invocation.h"
 #include "common/log.h"
 #include "gate/run.h"
 
@@ -104,6 +105,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--timeout", o->timeout);
         add_wait(&c, o->wait, wait, sizeof wait);
         add_list(&c, "--header", &o->headers);
+        add_list(&c, "--allow-path", &o->allow_paths);
     }
     if (with_ops) {
         td_command_opt(&c, "--build", o->build);
@@ -193,6 +195,7 @@ static cJSON *compare(const struct td_gate_options *o, const struct td_gate_item
     if (td_fs_join(json, sizeof json, it->folder, REPORT_NAME, err) ||
         td_command_init(&c, "differ", err))
         return NULL;
+    td_command_opt(&c, "--called-as", td_invocation_folder());
     td_command_add(&c, it->fixture);
     td_command_add(&c, r->candidate[0]);
     for (round = 1; round < o->rounds; round++)

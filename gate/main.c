@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/invocation.h"
 #include "common/log.h"
 #include "gate/artifacts.h"
 #include "gate/gate_accept.h"
@@ -121,6 +122,7 @@ int main(int argc, char **argv)
     int rc;
 
     td_log_program("gate");
+    td_invocation_called(argv[0]);
     rc = td_gate_options_read(&options, argc, argv);
     if (rc >= 0)
         return rc;

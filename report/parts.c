@@ -7,21 +7,36 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "report/report.h"
 
 const cJSON *td_report_part(const cJSON *report, size_t i)
 {
-    const cJSON *all = td_json_get(report, "reports");
-    const size_t n = (size_t)cJSON_GetArraySize(all);
+    const cJSON *all = td_json_get(report, "reports"), *one, *next;
+    int gravity = -1, below;
 
-    if (n == 0)
+    if (cJSON_GetArraySize(all) == 0)
         return i == 0 ? report : NULL;
-    return i < n ? cJSON_GetArrayItem(all, (int)i) : NULL;
+    cJSON_ArrayForEach(one, all)
+        gravity = td_report_gravity(one) > gravity ? td_report_gravity(one) : gravity;
+    for (; gravity >= 0; gravity = below) {
+        below = -1;
+        cJSON_ArrayForEach(next, all) {
+            const int g = td_report_gravity(next);
+
+            if (g == gravity && i-- == 0)
+                return next;
+            below = g < gravity && g > below ? g : below;
+        }
+    }
+    return NULL;
 }
 
 const char *td_report_name(const cJSON *report)
 {
-    const char *name = td_part_str(td_json_get(report, "names"), "old");
+    const char *name = td_part_str(report, "name");
 
+    if (!*name)
+        name = td_part_str(td_json_get(report, "names"), "old");
     if (!*name)
         name = td_part_str(cJSON_GetArrayItem(td_json_get(report, "fixtures"), 0), "dir");
     return *name ? name : "no fixture";
@@ -87,8 +102,6 @@ const char *td_part_group_verdict(const cJSON *group)
 {
     if (td_json_get_bool(group, "accepted", false))
         return "pass";
-    if (td_json_get_bool(group, "accepted", false))
-        return "pass";
     if (td_json_get_num(group, "bad", 0) > 0)
         return "regressed";
     if (td_json_get_num(group, "undecided", 0) + td_json_get_num(group, "broken", 0) > 0)
@@ -100,6 +113,26 @@ bool td_part_group_is_judged(const cJSON *group)
 {
     return td_json_get_num(group, "judged", 0) > 0 ||
            td_json_get_num(group, "compared", 0) + td_json_get_num(group, "not_compared", 0) <= 0;
+}
+
+void td_part_add_facts(const cJSON *report, struct td_buf *words)
+{
+    const cJSON *answers = td_json_get(report, "answers"), *ops = td_json_get(report, "ops_equal");
+    const double change = td_json_get_num(report, "speed_change", NAN);
+    const size_t before = words->len;
+
+    if (cJSON_IsObject(answers))
+        td_buf_addf(words, "answers equal %lld/%lld, tokens equal %.1f %%",
+                    (long long)td_json_get_i64(answers, "equal", 0),
+                    (long long)td_json_get_i64(answers, "compared", 0),
+                    td_json_get_num(answers, "tokens_equal", 0) * 100);
+    if (cJSON_IsObject(ops))
+        td_buf_addf(words, "%sops bit-equal %lld/%lld", words->len > before ? "; " : "",
+                    (long long)td_json_get_i64(ops, "equal", 0),
+                    (long long)td_json_get_i64(ops, "compared", 0));
+    if (!isnan(change))
+        td_buf_addf(words, "%sspeed: %s %+.1f %%", words->len > before ? "; " : "",
+                    td_json_get_str(report, "speed_of", "time"), change * 100);
 }
 
 void td_part_add_accepted(const cJSON *accepted, struct td_buf *words)

@@ -14,10 +14,11 @@
 
 #include "common/buf.h"
 
-/* The report of comparison i of this document. In a document of one, or with an empty list, that is
- * the document itself. NULL: there are no more. */
+/* The report of comparison i of this document, the gravest first; equal ones keep their order. In a
+ * document of one, or with an empty list, that is the document itself. NULL: there are no more. */
 const cJSON *td_report_part(const cJSON *report, size_t i);
-/* What the comparison is called: its baseline's name. Never empty. */
+/* What the comparison is called: its baseline's name, in a joined report the one that no other has
+ * (report_names.h). Never empty. */
 const char *td_report_name(const cJSON *report);
 /* A member of a lane, a row or a list, as a string; "" when there is none. */
 const char *td_part_str(const cJSON *part, const char *key);
@@ -36,11 +37,14 @@ const char *td_part_number(const cJSON *part, const char *key, char out[TD_FIGUR
 /* A share as signed percent, "+2.1 %"; "" when it is unknown. */
 const char *td_part_percent(const cJSON *part, const char *key, char out[TD_FIGURE_MAX]);
 
-/* The verdict of a group of ops: "pass" when it was accepted, "regressed" when one is bad, else "inconclusive" when one is
- * undecided or broken, "pass", or "not judged". */
+/* The verdict of a group of ops: "pass" when it was accepted, "regressed" when one is bad, else
+ * "inconclusive" when one is undecided or broken, "pass", or "not judged". */
 const char *td_part_group_verdict(const cJSON *group);
 /* Is the group judged at all? (Ops without a reference are compared for information only.) */
 bool td_part_group_is_judged(const cJSON *group);
+/* Append the figures of a comparison: "answers equal 47/50, tokens equal 98.1 %; ops bit-equal
+ * 2080/2080; speed: kernel time +2.1 %". Nothing for what was not looked at. */
+void td_part_add_facts(const cJSON *report, struct td_buf *words);
 /* Append what was accepted in words: "known since Monday (by ann, until 2026-12-01; applied)". */
 void td_part_add_accepted(const cJSON *accepted, struct td_buf *words);
 /* Did this lane take part in the verdict? */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "report/report_names.h"
 
 /* In rising order of gravity. */
 static const struct { const char *verdict, *headline; int code; } VERDICTS[] = {
@@ -19,7 +20,7 @@ static const struct { const char *verdict, *headline; int code; } VERDICTS[] = {
 #define GRAVEST (N_VERDICTS - 1)
 
 /* The place of a report's verdict in VERDICTS. One that is not known counts as broken. */
-static int gravity_of(const cJSON *report)
+int td_report_gravity(const cJSON *report)
 {
     const char *verdict = td_json_get_str(report, "verdict", ""),
                *headline = td_json_get_str(report, "headline", "");
@@ -55,7 +56,7 @@ int td_report_exit(const cJSON *report)
 
 const char *td_report_verdict(const cJSON *report)
 {
-    return VERDICTS[gravity_of(report)].verdict;
+    return VERDICTS[td_report_gravity(report)].verdict;
 }
 
 /* Parse what was written with td_jw, so that a report made here reads like one from a file. */
@@ -87,6 +88,7 @@ static void write_nothing_compared(struct td_jw *w)
 
     td_jw_null(w, "names");
     td_jw_null(w, "answers");
+    td_jw_null(w, "ops_equal");
     td_jw_null(w, "speed_change");
     td_jw_obj(w, "lanes");
     td_jw_end(w);
@@ -150,7 +152,7 @@ cJSON *td_report_join(cJSON *const *reports, size_t n)
     size_t i;
 
     for (i = 0; i < n; i++) {
-        const int g = gravity_of(reports[i]);
+        const int g = td_report_gravity(reports[i]);
 
         gravest = g > gravest ? g : gravest;
         count[g]++;
@@ -166,7 +168,8 @@ cJSON *td_report_join(cJSON *const *reports, size_t n)
     list = joined ? cJSON_AddArrayToObject(joined, "reports") : NULL;
     for (i = 0; i < n && list; i++)
         cJSON_AddItemToArray(list, cJSON_Duplicate(reports[i], true));
-    if (joined && (!list || cJSON_GetArraySize(list) != (int)n)) {
+    if (joined && (!list || cJSON_GetArraySize(list) != (int)n ||
+                   td_report_names_set(list, NULL))) {
         cJSON_Delete(joined);
         return NULL;
     }

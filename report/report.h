@@ -16,6 +16,7 @@
 
 #define TD_REPORT_SCHEMA "tapedeck-report-2"
 #define TD_REPORTS_SCHEMA "tapedeck-reports-2"
+#define TD_NEXT_EXTRACT "cut out the first bad op" /* the text of that item of `next` */
 #define TD_REPORT_MAX ((size_t)1 << 30) /* bytes of a report as JSON */
 
 /* Where a report goes. A path of NULL: not asked for; "-": standard output. */
@@ -37,7 +38,8 @@ FILE *td_report_text_stream(const struct td_report_outputs *o);
 __attribute__((format(printf, 3, 4)))
 cJSON *td_report_broken(const char *tool, int code, const char *cause, ...);
 /* Join reports into one of schema tapedeck-reports-2: the gravest verdict, and exit code 2 when one
- * of them has it. Copies the reports. NULL: out of memory. */
+ * of them has it. Copies the reports, in their order, and names each copy (report_names.h). NULL: out
+ * of memory. */
 cJSON *td_report_join(cJSON *const *reports, size_t n);
 /* Read a report from a file. NULL: it cannot be read, or has another schema. */
 cJSON *td_report_load(const char *path, struct td_error *err);
@@ -50,6 +52,7 @@ void td_report_stamp(cJSON *report, int64_t began_ns);
 bool td_report_is_joined(const cJSON *report);
 int td_report_exit(const cJSON *report);            /* TD_EXIT_BROKEN where the member is missing */
 const char *td_report_verdict(const cJSON *report); /* "pass" ...; "broken" where it is missing */
+int td_report_gravity(const cJSON *report);         /* the larger the graver, from 0 for a pass */
 /* "WRONG", "SLOWER" ... from a verdict and whether speed alone has regressed. */
 const char *td_report_headline(const char *verdict, bool speed_alone);
 

@@ -10,9 +10,21 @@
 #include "report/text.h"
 #include "report/text_table.h"
 
+#define LISTED_MAX 20 /* answers of a list */
+
 static long long count_of(const cJSON *o, const char *key)
 {
     return td_json_get_i64(o, key, 0);
+}
+
+void td_report_add_more(struct td_buf *out, long long n, const char *of)
+{
+    struct td_buf words = TD_BUF_INIT(1 << 16);
+
+    td_buf_addf(&words, "... %lld more%s%s; --json has all", n, *of ? " " : "", of);
+    if (n > 0)
+        td_text_item(out, "", 2, td_buf_str(&words), 2);
+    td_buf_release(&words);
 }
 
 void td_report_add_title(struct td_buf *out, const char *title)
@@ -34,25 +46,28 @@ static const char *role_words(const char *role)
 static void add_compared(struct td_buf *out, const cJSON *report)
 {
     const cJSON *f;
-    struct td_table t;
 
     td_report_add_title(out, "compared");
-    td_table_init(&t, "lllll", 2);
     cJSON_ArrayForEach(f, td_json_get(report, "fixtures")) {
         const cJSON *server = td_json_get(f, "server"), *replay = td_json_get(f, "replay");
         const char *state = td_json_get_str(f, "state", "not stated"),
-                   *build = td_part_str(replay, "build"), *against = td_part_str(replay, "baseline_build");
+                   *build = td_part_str(replay, "build"),
+                   *against = td_part_str(replay, "baseline_build");
+        struct td_buf words = TD_BUF_INIT(1 << 16);
+        char head[32];
 
-        td_table_add(&t, "%s", role_words(td_part_str(f, "role")));
-        td_table_add(&t, "%s", td_part_str(f, "dir"));
-        td_table_add(&t, "%.*s", (int)strcspn(state, ":"), state);
-        td_table_add(&t, "%s on %s %s", td_part_str(server, "model"), td_part_str(server, "kind"),
-                     td_part_str(server, "version"));
-        td_table_add(&t, "%s%s%s%s", *build ? "build " : "", build, *against ? " against " : "",
-                     against);
+        snprintf(head, sizeof head, "  %s", role_words(td_part_str(f, "role")));
+        td_buf_addf(&words, "%s: %.*s", td_part_str(f, "dir"), (int)strcspn(state, ":"), state);
+        if (*td_part_str(server, "model"))
+            td_buf_addf(&words, "; %s on %s %s", td_part_str(server, "model"),
+                        td_part_str(server, "kind"), td_part_str(server, "version"));
+        if (*build)
+            td_buf_addf(&words, "; build %s", build);
+        if (*against)
+            td_buf_addf(&words, " against %s", against);
+        td_text_item(out, head, 13, td_buf_str(&words), 8);
+        td_buf_release(&words);
     }
-    td_table_write(&t, out);
-    td_table_release(&t);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -80,15 +95,17 @@ static void add_lost_of(struct td_buf *out, const cJSON *lost, bool unsent)
 {
     struct td_buf words = TD_BUF_INIT(1 << 16);
     const cJSON *x;
+    int n = 0;
 
     cJSON_ArrayForEach(x, lost) {
-        if (!strcmp(td_part_str(x, "kind"), "connect") != unsent)
+        if (!strcmp(td_part_str(x, "kind"), "connect") != unsent || n++ >= LISTED_MAX)
             continue;
         words.len = 0;
         td_buf_addf(&words, "%s, repeat %lld: %s%s%s", td_part_str(x, "prompt_id"), count_of(x, "repeat"),
                     td_part_str(x, "kind"), *td_part_str(x, "kind") ? ": " : "", td_part_str(x, "error"));
         td_text_item(out, "", 2, td_buf_str(&words), 4);
     }
+    td_report_add_more(out, n - LISTED_MAX, "");
     td_buf_release(&words);
 }
 
@@ -108,16 +125,20 @@ static void add_collapsed(struct td_buf *out, const cJSON *report)
 {
     const cJSON *all = td_json_get(td_json_get(report, "collapse"), "collapsed"), *x;
     struct td_buf words = TD_BUF_INIT(1 << 16);
+    int n = 0;
 
     if (cJSON_GetArraySize(all))
         td_report_add_title(out, "collapsed answers");
     cJSON_ArrayForEach(x, all) {
+        if (n++ >= LISTED_MAX)
+            continue;
         words.len = 0;
         td_buf_addf(&words, "%s, repeat %lld: %s: %s", td_part_str(x, "prompt_id"), count_of(x, "repeat"),
                     td_part_str(x, "kind"), td_part_str(x, "why"));
         td_text_item(out, "", 2, td_buf_str(&words), 2);
         add_texts(out, x);
     }
+    td_report_add_more(out, n - LISTED_MAX, "");
     td_buf_release(&words);
 }
 
@@ -125,11 +146,15 @@ static void add_forks(struct td_buf *out, const cJSON *report)
 {
     const cJSON *all = td_json_get(td_json_get(report, "tokens"), "forks"), *x;
     struct td_buf words = TD_BUF_INIT(1 << 16);
+    int n = 0;
 
     if (cJSON_GetArraySize(all))
         td_report_add_title(out, "answers that fork from the old ones");
     cJSON_ArrayForEach(x, all) {
         const double gap = td_json_get_num(x, "gap", NAN);
+
+        if (n++ >= LISTED_MAX)
+            continue;
 
         words.len = 0;
         td_buf_addf(&words, "%s, repeat %lld: forks at %s %lld", td_part_str(x, "prompt_id"),
@@ -140,6 +165,7 @@ static void add_forks(struct td_buf *out, const cJSON *report)
         td_text_item(out, "", 2, td_buf_str(&words), 2);
         add_texts(out, x);
     }
+    td_report_add_more(out, n - LISTED_MAX, "");
     td_buf_release(&words);
 }
 

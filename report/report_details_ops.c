@@ -2,12 +2,15 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/parts.h"
 #include "report/report_details.h"
 #include "report/text.h"
 #include "report/text_table.h"
+
+#define OPS_OF_GROUP 3 /* ops of a group that are shown one by one */
 
 static long long count_of(const cJSON *o, const char *key)
 {
@@ -34,6 +37,14 @@ static bool is_without_reference(const cJSON *g)
     return count_of(g, "compared") + count_of(g, "not_compared") > 0;
 }
 
+/* "2-8", "> 512". */
+static const char *m_class_words(const cJSON *group)
+{
+    const char *m = td_part_str(group, "m_class");
+
+    return !strncmp(m, "M=", 2) ? m + 2 : m + (*m == 'M');
+}
+
 static void add_groups(struct td_buf *out, const cJSON *groups)
 {
     const cJSON *g;
@@ -45,13 +56,11 @@ static void add_groups(struct td_buf *out, const cJSON *groups)
     add_header(&t, (const char *const[]){"kernel", "N x K", "M", "ops", "bad", "equal", "old", "new",
                                          "limit", "rms old", "new", "limit", NULL});
     cJSON_ArrayForEach(g, groups) {
-        const char *m = td_part_str(g, "m_class");
-
         if (!count_of(g, "judged") && is_without_reference(g))
             continue;
         td_table_add(&t, "%s", td_part_str(g, "kind"));
         td_table_add(&t, "%s", td_part_str(g, "shape"));
-        td_table_add(&t, "%s", !strncmp(m, "M=", 2) ? m + 2 : m + (*m == 'M'));
+        td_table_add(&t, "%s", m_class_words(g));
         td_table_add(&t, "%lld", count_of(g, "judged"));
         td_table_add(&t, "%lld%s", count_of(g, "bad"),
                      count_of(g, "undecided") + count_of(g, "broken") ? "?" : "");
@@ -183,17 +192,57 @@ static void add_blame(struct td_buf *out, const cJSON *blame)
     td_buf_release(&words);
 }
 
+static bool is_of_group(const cJSON *op, const cJSON *group)
+{
+    return !strcmp(td_part_str(op, "kind"), td_part_str(group, "kind")) &&
+           !strcmp(td_part_str(op, "shape"), td_part_str(group, "shape")) &&
+           !strcmp(td_part_str(op, "m_class"), td_part_str(group, "m_class"));
+}
+
+/* The first ops of a group that are not ok, and how many more there are. */
+static void add_ops_of(struct td_buf *out, const cJSON *group, const cJSON *not_ok)
+{
+    struct td_buf of = TD_BUF_INIT(1 << 16);
+    const cJSON *op;
+    long long n = 0;
+
+    cJSON_ArrayForEach(op, not_ok)
+        if (is_of_group(op, group) && n++ < OPS_OF_GROUP)
+            add_op(out, op);
+    td_buf_addf(&of, "of %s %s %s", td_part_str(group, "kind"), td_part_str(group, "shape"),
+                td_part_str(group, "m_class"));
+    td_report_add_more(out, n - OPS_OF_GROUP, td_buf_str(&of));
+    td_buf_release(&of);
+}
+
+/* Group by group, that with the bad op that ran first first. */
+static void add_not_ok(struct td_buf *out, const cJSON *groups, const cJSON *not_ok)
+{
+    bool *shown = calloc((size_t)cJSON_GetArraySize(groups) + 1, sizeof *shown);
+    const cJSON *g, *op;
+    size_t i;
+
+    if (cJSON_GetArraySize(not_ok))
+        td_buf_addc(out, '\n');
+    cJSON_ArrayForEach(op, not_ok) {
+        for (g = groups ? groups->child : NULL, i = 0; g && !is_of_group(op, g); g = g->next)
+            i++;
+        if (!g || !shown || shown[i])
+            continue;
+        shown[i] = true;
+        add_ops_of(out, g, not_ok);
+    }
+    free(shown);
+}
+
 void td_report_add_ops(struct td_buf *out, const cJSON *report)
 {
-    const cJSON *ops = td_json_get(report, "ops"), *groups = td_json_get(ops, "groups"), *op;
+    const cJSON *ops = td_json_get(report, "ops"), *groups = td_json_get(ops, "groups");
 
     add_compared_ops(out, groups);
     if (count_of(ops, "judged"))
         add_groups(out, groups);
-    if (cJSON_GetArraySize(td_json_get(ops, "not_ok")))
-        td_buf_addc(out, '\n');
-    cJSON_ArrayForEach(op, td_json_get(ops, "not_ok"))
-        add_op(out, op);
+    add_not_ok(out, groups, td_json_get(ops, "not_ok"));
     add_formats(out, groups);
     if (cJSON_IsObject(td_json_get(report, "blame")))
         add_blame(out, td_json_get(report, "blame"));

@@ -18,27 +18,18 @@
 
 /* ---- what stands at the top ----------------------------------------------------------------- */
 
-/* "answers equal 47/50, tokens equal 98.1 %, speed +2.1 %": a line, when something is known. */
+/* "answers equal 47/50, tokens equal 98.1 %; ops bit-equal ...": a line, when something is known. */
 static void write_figures(const cJSON *report, struct td_buf *out)
 {
-    const cJSON *answers = td_json_get(report, "answers");
-    char percent[TD_FIGURE_MAX];
-    const size_t before = out->len;
+    struct td_buf words = TD_BUF_INIT(1 << 16);
 
-    if (cJSON_IsObject(answers))
-        td_buf_addf(out, "answers equal %d/%d, tokens equal %.1f %%",
-                    (int)td_json_get_i64(answers, "equal", 0),
-                    (int)td_json_get_i64(answers, "compared", 0),
-                    td_json_get_num(answers, "tokens_equal", 0) * 100);
-    if (*td_part_percent(report, "speed_change", percent)) {
-        const char *of = td_part_str(report, "speed_of");
-
-        td_buf_adds(out, out->len > before ? "; " : "");
-        td_markdown_text(*of ? of : "speed", TD_MARKDOWN_LINE_MAX, out);
-        td_buf_addf(out, " %s (+ is slower)", percent);
+    td_part_add_facts(report, &words);
+    if (words.len) {
+        td_markdown_text(td_buf_str(&words), TD_MARKDOWN_LINE_MAX, out);
+        td_buf_addf(out, "%s\n\n",
+                    cJSON_IsNumber(td_json_get(report, "speed_change")) ? " (+ is slower)" : "");
     }
-    if (out->len > before)
-        td_buf_adds(out, "\n\n");
+    td_buf_release(&words);
 }
 
 /* ", 1064 ops"; nothing for none. */
@@ -270,11 +261,6 @@ static void add_report(const struct td_markdown_page *p, const cJSON *report)
     td_buf_release(&piece);
 }
 
-static bool has_passed(const cJSON *report)
-{
-    return !strcmp(td_report_verdict(report), "pass");
-}
-
 /* A table of all comparisons; it takes half of the page at most. */
 static void add_overview(const cJSON *report, struct td_buf *out)
 {
@@ -307,8 +293,8 @@ static void add_overview(const cJSON *report, struct td_buf *out)
     td_buf_release(&row);
 }
 
-/* Each comparison in a fold, those that did not pass first, as long as there is room. */
-static void add_folded(const cJSON *report, bool passed, size_t *left, struct td_buf *out)
+/* Each comparison in a fold, the gravest first, as long as there is room. */
+static void add_folded(const cJSON *report, size_t left, struct td_buf *out)
 {
     const cJSON *part;
     size_t i;
@@ -320,9 +306,7 @@ static void add_folded(const cJSON *report, bool passed, size_t *left, struct td
                                 : 0;
         size_t share;
 
-        if (has_passed(part) != passed)
-            continue;
-        share = room / (*left)--;
+        share = room / left--;
         share = share < PART_MIN ? PART_MIN : share;
         if (room < share)
             continue;
@@ -346,8 +330,7 @@ int td_report_markdown(const cJSON *report, struct td_buf *out, struct td_error 
         add_report(&p, report);
     } else {
         add_overview(report, out);
-        add_folded(report, false, &n, out);
-        add_folded(report, true, &n, out);
+        add_folded(report, n, out);
     }
     return out->failed ? td_fail(err, TD_ELIMIT, "the report as Markdown is too large") : TD_OK;
 }

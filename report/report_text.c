@@ -1,360 +1,23 @@
 /* report_text.c - the report for a person: what a screen shows, at most 25 lines of 100 columns.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The order: verdict, WHY, WHICH, FIRST, TEXT, NOT CHECKED, NEXT, verdict line. Each part has a number of
- * lines of its own, so that the sum holds whatever the report says; a pass has six. What is left
- * out here is shown with --verbose (report_details.c) and stands in the JSON. docs/reading-a-report.md
- * explains every word. */
-#include <math.h>
+ * A pass has six lines. What is left out here is shown with --verbose (report_details.c) and stands
+ * in the JSON. docs/reading-a-report.md explains every word. */
 #include <stdio.h>
 #include <string.h>
 
 #include "report/parts.h"
-#include "report/blame_words.h"
 #include "report/report.h"
 #include "report/report_details.h"
+#include "report/report_screen.h"
 #include "report/text.h"
 #include "report/text_table.h"
 
-#define INDENT 7          /* columns before the text of a part */
-#define LANE_INDENT 19    /* ... of a lane in WHY */
-#define TEXT_INDENT 12    /* ... of an answer in TEXT */
-#define WHY_LINES 6
-#define LANE_LINES 2
-#define WHICH_ROWS 3
-#define FAILURE_LINES 25
 #define PASS_LINES 6
-#define NEXT_LINES 3
-#define MOST_ABOVE_TEXT (FAILURE_LINES - NEXT_LINES - 5) /* TEXT, what was not checked, the verdict */
-#define FIXTURES_SHOWN 12 /* rows of the table of several fixtures */
-
-static const char *const LANES[] = {"tokens", "collapse", "scores", "ops", "speed"};
-#define N_LANES ((int)(sizeof LANES / sizeof LANES[0]))
-
-static bool is_asked(const cJSON *lane)
-{
-    return td_json_get_bool(lane, "asked", false);
-}
-
-/* ---- verdict --------------------------------------------------------------------------------- */
-
-/* "answers equal 47/50, tokens equal 98.1 %; speed +2.1 % (kernel time)" */
-static void add_facts(struct td_buf *words, const cJSON *report)
-{
-    const cJSON *answers = td_json_get(report, "answers");
-    const double change = td_json_get_num(report, "speed_change", NAN);
-
-    if (cJSON_IsObject(answers))
-        td_buf_addf(words, "answers equal %lld/%lld, tokens equal %.1f %%",
-                    (long long)td_json_get_i64(answers, "equal", 0),
-                    (long long)td_json_get_i64(answers, "compared", 0),
-                    td_json_get_num(answers, "tokens_equal", 0) * 100);
-    if (!isnan(change))
-        td_buf_addf(words, "%sspeed: %s %+.1f %%", words->len ? "; " : "",
-                    td_json_get_str(report, "speed_of", "time"), change * 100);
-}
-
-static void add_head(struct td_buf *out, const cJSON *report)
-{
-    const cJSON *names = td_json_get(report, "names");
-    struct td_buf words = TD_BUF_INIT(1 << 16);
-    const long long gemms = td_json_get_i64(names, "gemms", 0),
-                    answers = td_json_get_i64(names, "answers", 0);
-    char head[32];
-
-    if (cJSON_IsObject(names)) {
-        td_buf_addf(&words, "%s%s%s", td_part_str(names, "old"), *td_part_str(names, "new") ? " -> " : "",
-                    td_part_str(names, "new"));
-        if (*td_part_str(names, "model"))
-            td_buf_addf(&words, "   %s", td_part_str(names, "model"));
-        if (gemms)
-            td_buf_addf(&words, "   %lld ops", gemms);
-        if (answers)
-            td_buf_addf(&words, "%s%lld answers", gemms ? ", " : "   ", answers);
-    }
-    snprintf(head, sizeof head, "%s  ", td_json_get_str(report, "headline", "BROKEN"));
-    td_text_wrap(out, head, (int)strlen(head), td_buf_str(&words), 1);
-    words.len = 0;
-    add_facts(&words, report);
-    if (words.len)
-        td_text_wrap(out, "", INDENT, td_buf_str(&words), 1);
-    td_buf_release(&words);
-}
-
-/* ---- why ------------------------------------------------------------------------------------- */
-
-/* x: regressed or broken; ?: cannot be decided. */
-static char mark_of(const cJSON *lane)
-{
-    const char *verdict = td_part_str(lane, "verdict");
-
-    return !strcmp(verdict, "regressed") || !strcmp(verdict, "broken") ? 'x'
-           : !strcmp(verdict, "inconclusive")                          ? '?'
-                                                                       : ' ';
-}
-
-/* Append the names of the lanes that passed, on one line. */
-static int add_passed(struct td_buf *out, const cJSON *report, const char *head)
-{
-    struct td_buf names = TD_BUF_INIT(4096);
-    int i, lines = 0;
-
-    for (i = 0; i < N_LANES; i++) {
-        const cJSON *lane = td_json_get(td_json_get(report, "lanes"), LANES[i]);
-
-        if (is_asked(lane) && !strcmp(td_part_str(lane, "verdict"), "pass"))
-            td_buf_addf(&names, "%s%s", names.len ? ", " : "", LANES[i]);
-    }
-    if (names.len)
-        lines = td_text_wrap(out, *head ? head : "       ok passed", LANE_INDENT, td_buf_str(&names), 1);
-    td_buf_release(&names);
-    return lines;
-}
-
-/* How many lanes have this mark, from lane `first` on? */
-static int count_lanes(const cJSON *report, char mark, int first)
-{
-    int i, n = 0;
-
-    for (i = first; i < N_LANES; i++) {
-        const cJSON *lane = td_json_get(td_json_get(report, "lanes"), LANES[i]);
-
-        n += is_asked(lane) && mark_of(lane) == mark;
-    }
-    return n;
-}
-
-/* A line or two for each lane of this mark. The second line is left out where a later lane would
- * lose its first one. */
-static void add_lanes(struct td_buf *out, const cJSON *report, char mark, int *lines)
-{
-    char head[64];
-    int i;
-
-    for (i = 0; i < N_LANES; i++) {
-        const cJSON *lane = td_json_get(td_json_get(report, "lanes"), LANES[i]);
-        const int later = count_lanes(report, mark, i + 1) +
-                          (mark == 'x' ? count_lanes(report, '?', 0) : 0),
-                  left = WHY_LINES - *lines - later;
-
-        if (!is_asked(lane) || mark_of(lane) != mark)
-            continue;
-        snprintf(head, sizeof head, "%-7s%c %s", *lines ? "" : "WHY", mark, LANES[i]);
-        *lines += td_text_wrap(out, head, LANE_INDENT, td_part_str(lane, "headline"),
-                               left < LANE_LINES ? left : LANE_LINES);
-    }
-}
-
-static void add_why(struct td_buf *out, const cJSON *report)
-{
-    int lines = 0;
-
-    if (*td_part_str(report, "cause"))
-        lines += td_text_wrap(out, "WHY", INDENT, td_part_str(report, "cause"), 4);
-    else
-        add_lanes(out, report, 'x', &lines);
-    add_lanes(out, report, '?', &lines);
-    if (lines && lines < WHY_LINES)
-        add_passed(out, report, "");
-}
-
-/* ---- which ----------------------------------------------------------------------------------- */
-
-static void add_rule(struct td_buf *out, const cJSON *blame)
-{
-    struct td_buf words = TD_BUF_INIT(1 << 16);
-
-    td_blame_add_rule(blame, &words);
-    td_text_wrap(out, "WHICH", INDENT, td_buf_str(&words), 2);
-    td_buf_release(&words);
-}
-
-static void add_rows(struct td_buf *out, const cJSON *rows)
-{
-    struct td_table t;
-    const cJSON *row;
-    int shown = 0, column;
-
-    if (!cJSON_GetArraySize(rows))
-        return;
-    td_table_init(&t, "llrrrrll", INDENT);
-    for (column = 0; column < TD_BLAME_COLUMNS; column++)
-        td_table_add(&t, "%s", td_blame_column(column));
-    cJSON_ArrayForEach(row, rows) {
-        if (shown++ == WHICH_ROWS)
-            break;
-        for (column = 0; column < TD_BLAME_COLUMNS; column++) {
-            struct td_buf cell = TD_BUF_INIT(4096);
-
-            td_blame_add_cell(row, column, &cell);
-            td_table_add(&t, "%s", td_buf_str(&cell));
-            td_buf_release(&cell);
-        }
-    }
-    td_table_write(&t, out);
-    td_table_release(&t);
-}
-
-static void add_which(struct td_buf *out, const cJSON *report)
-{
-    const cJSON *blame = td_json_get(report, "blame");
-    struct td_buf words = TD_BUF_INIT(4096);
-    int rows;
-
-    if (!cJSON_IsObject(blame))
-        return;
-    add_rule(out, blame);
-    add_rows(out, td_json_get(blame, "rows"));
-    rows = cJSON_GetArraySize(td_json_get(blame, "rows"));
-    if (*td_part_str(blame, "matrix"))
-        td_buf_addf(&words, "worst places: %s", td_part_str(blame, "matrix"));
-    if (rows > WHICH_ROWS)
-        td_buf_addf(&words, "%s%d of %d shapes are shown", words.len ? "; " : "", WHICH_ROWS, rows);
-    if (words.len)
-        td_text_wrap(out, "", INDENT, td_buf_str(&words), 1);
-    td_buf_release(&words);
-}
-
-/* ---- first ----------------------------------------------------------------------------------- */
-
-static void add_first(struct td_buf *out, const cJSON *report)
-{
-    struct td_buf words = TD_BUF_INIT(1 << 16);
-
-    td_blame_add_first(td_json_get(report, "blame"), &words);
-    if (words.len)
-        td_text_wrap(out, "FIRST", INDENT, td_buf_str(&words), 2);
-    td_buf_release(&words);
-}
-
-/* ---- text ------------------------------------------------------------------------------------ */
-
-static int count_lines(const struct td_buf *text)
-{
-    int n = 0;
-    size_t i;
-
-    for (i = 0; i < text->len; i++)
-        n += text->data[i] == '\n';
-    return n;
-}
-
-/* The first entry of a lane's list, unless the lane passed or was not asked for; else NULL. */
-static const cJSON *first_finding(const cJSON *report, const char *lane, const char *list)
-{
-    const cJSON *l = td_json_get(td_json_get(report, "lanes"), lane);
-
-    return is_asked(l) && mark_of(l) != ' '
-               ? cJSON_GetArrayItem(td_json_get(td_json_get(report, lane), list), 0)
-               : NULL;
-}
-
-/* The first answer that collapsed, else the first that forks: a line of each build's text. */
-static void add_text(struct td_buf *out, const cJSON *report)
-{
-    const cJSON *answer = first_finding(report, "collapse", "collapsed");
-
-    if (!answer)
-        answer = first_finding(report, "tokens", "forks");
-    if (!*td_part_str(answer, "new") || count_lines(out) > MOST_ABOVE_TEXT)
-        return;
-    if (*td_part_str(answer, "old"))
-        td_text_wrap(out, "TEXT   old", TEXT_INDENT, td_part_str(answer, "old"), 1);
-    td_text_wrap(out, *td_part_str(answer, "old") ? "       new" : "TEXT   new", TEXT_INDENT,
-                 td_part_str(answer, "new"), 1);
-}
-
-/* ---- what comes last ------------------------------------------------------------------------- */
-
-/* A second line where there is room: max is the number of lines that may stand above NEXT. */
-static void add_not_checked(struct td_buf *out, const cJSON *report, int max)
-{
-    struct td_buf words = TD_BUF_INIT(1 << 16);
-    const cJSON *item;
-
-    cJSON_ArrayForEach(item, td_json_get(report, "not_checked"))
-        if (cJSON_IsString(item))
-            td_buf_addf(&words, "%s%s", words.len ? "; " : "", item->valuestring);
-    if (words.len)
-        td_text_wrap(out, "NOT CHECKED  ", 13, td_buf_str(&words), count_lines(out) + 2 <= max ? 2 : 1);
-    td_buf_release(&words);
-}
-
-/* What was accepted by name, and until when. */
-static void add_accepted(struct td_buf *out, const cJSON *report)
-{
-    struct td_buf words = TD_BUF_INIT(1 << 16);
-    const cJSON *a;
-
-    cJSON_ArrayForEach(a, td_json_get(report, "accepted"))
-        td_buf_addf(&words, "%s%s (%s, until %s)", words.len ? "; " : "", td_part_str(a, "reason"),
-                    td_json_get_str(a, "who", "?"), td_json_get_str(a, "until", "?"));
-    if (words.len)
-        td_text_wrap(out, "ACCEPTED  ", 10, td_buf_str(&words), 1);
-    td_buf_release(&words);
-}
-
-/* The fixtures that do not hold all that was planned: "old: incomplete, new: interrupted". */
-static void add_states(struct td_buf *words, const cJSON *report)
-{
-    const cJSON *f;
-
-    cJSON_ArrayForEach(f, td_json_get(report, "fixtures")) {
-        const char *state = td_json_get_str(f, "state", "complete"),
-                   *role = td_part_str(f, "role");
-
-        if (strcmp(state, "complete"))
-            td_buf_addf(words, "%s%s: %.*s", words->len ? ", " : "",
-                        !strcmp(role, "baseline")    ? "old"
-                        : !strcmp(role, "candidate") ? "new"
-                                                     : role,
-                        (int)strcspn(state, ":"), state);
-    }
-}
-
-static void add_absent(struct td_buf *out, const cJSON *report)
-{
-    struct td_buf words = TD_BUF_INIT(1 << 16);
-    const cJSON *a;
-
-    add_states(&words, report);
-    cJSON_ArrayForEach(a, td_json_get(report, "absent"))
-        if (*td_part_str(a, "text"))
-            td_buf_addf(&words, "%s%s", words.len ? "; " : "", td_part_str(a, "text"));
-    if (words.len)
-        td_text_wrap(out, "ABSENT  ", 8, td_buf_str(&words), 1);
-    td_buf_release(&words);
-}
-
-/* Commands that fit into the lines that are left; one that does not fit is left to --verbose. */
-static void add_next(struct td_buf *out, const cJSON *report)
-{
-    const cJSON *step;
-    int lines = 0;
-
-    cJSON_ArrayForEach(step, td_json_get(report, "next")) {
-        struct td_buf part = TD_BUF_INIT(1 << 16);
-        const char *command = td_part_str(step, "command"), *head = lines ? "" : "NEXT";
-        const int n = *command ? td_text_command(&part, head, INDENT, command)
-                               : td_text_wrap(&part, head, INDENT, td_part_str(step, "text"), NEXT_LINES);
-
-        if (lines + n <= NEXT_LINES) {
-            td_buf_add(out, td_buf_str(&part), part.len);
-            lines += n;
-        }
-        td_buf_release(&part);
-    }
-}
 
 static bool has_compared(const cJSON *report)
 {
     return td_report_is_joined(report) || cJSON_IsObject(td_json_get(report, "names"));
-}
-
-/* What does not fit is left out, from the last figure that fits on. */
-static void add_verdict_line(struct td_buf *out, const cJSON *report)
-{
-    td_text_wrap(out, "", 0, td_json_get_str(report, "line", "verdict: broken"), 1);
 }
 
 /* All that is said of a run that compared nothing: its cause stands nowhere else, and is whole. */
@@ -369,83 +32,97 @@ static void add_cause_line(struct td_buf *out, const cJSON *report)
 static void add_one(struct td_buf *out, const cJSON *report, bool verbose)
 {
     const bool pass = !strcmp(td_report_verdict(report), "pass");
+    struct td_buf apart = TD_BUF_INIT(1 << 16);
 
-    add_head(out, report);
+    td_screen_add_head(out, report);
+    td_screen_add_absent(&apart, report);
+    td_screen_add_accepted(&apart, report);
     if (pass) {
         const cJSON *tokens = td_json_get(td_json_get(report, "lanes"), "tokens");
 
-        if (td_json_get_i64(td_json_get(report, "answers"), "equal", 0) !=
-            td_json_get_i64(td_json_get(report, "answers"), "compared", 0))
-            td_text_wrap(out, "", INDENT, td_part_str(tokens, "headline"), 1);
+        if (td_screen_count_lines(&apart) < 2 &&
+            td_json_get_i64(td_json_get(report, "answers"), "equal", 0) !=
+                td_json_get_i64(td_json_get(report, "answers"), "compared", 0))
+            td_text_wrap(out, "", TD_SCREEN_INDENT, td_part_str(tokens, "headline"), 1);
     } else {
         td_buf_addc(out, '\n');
-        add_why(out, report);
-        add_which(out, report);
-        add_first(out, report);
-        add_text(out, report);
+        td_screen_add_why(out, report);
+        td_screen_add_which(out, report);
+        td_screen_add_first(out, report);
+        td_screen_add_text(out, report);
     }
-    add_absent(out, report);
-    add_accepted(out, report);
-    add_not_checked(out, report, pass ? PASS_LINES - 1 : FAILURE_LINES - NEXT_LINES - 1);
+    td_buf_add(out, td_buf_str(&apart), apart.len);
+    td_buf_release(&apart);
+    td_screen_add_not_checked(
+        out, report, (pass ? PASS_LINES : TD_SCREEN_LINES - TD_SCREEN_NEXT_LINES) - 1);
     if (!pass)
-        add_next(out, report);
+        td_screen_add_next(out, report);
     if (verbose)
         td_report_add_details(out, report);
-    add_verdict_line(out, report);
+    td_screen_add_verdict_line(out, report);
 }
 
-/* The table of verdicts, the gravest first as far as they are shown. */
-static void add_fixtures(struct td_buf *out, const cJSON *reports)
+/* ---- several --------------------------------------------------------------------------------- */
+
+/* The table of verdicts, the gravest first, in at most max_lines. */
+static void add_fixtures(struct td_buf *out, const cJSON *report, int max_lines)
 {
-    static const char *const ORDER[] = {"broken", "regressed", "inconclusive", "pass"};
-    const int n = cJSON_GetArraySize(reports);
-    int shown = 0;
+    const int n = cJSON_GetArraySize(td_json_get(report, "reports")),
+              shown = n <= max_lines ? n : max_lines - 1;
     struct td_table t;
-    size_t i;
-    const cJSON *r;
+    int i;
 
-    td_table_init(&t, "lll", INDENT);
-    for (i = 0; i < sizeof ORDER / sizeof ORDER[0]; i++)
-        cJSON_ArrayForEach(r, reports) {
-            const char *line = td_part_str(r, "line"), *behind = strchr(line, ' ');
+    td_table_init(&t, "lll", TD_SCREEN_INDENT);
+    for (i = 0; i < shown; i++) {
+        const cJSON *r = td_report_part(report, (size_t)i);
+        const char *line = td_part_str(r, "line"), *behind = strchr(line, ' ');
 
-            if (strcmp(td_report_verdict(r), ORDER[i]) != 0 || shown++ >= FIXTURES_SHOWN)
-                continue;
-            behind = behind ? strchr(behind + 1, ' ') : NULL;
-            td_table_add(&t, "%s", td_json_get_str(r, "headline", "BROKEN"));
-            td_table_add(&t, "%s", td_report_name(r));
-            td_table_add(&t, "%s", behind ? behind + 1 : "");
-        }
+        behind = behind ? strchr(behind + 1, ' ') : NULL;
+        td_table_add(&t, "%s", td_json_get_str(r, "headline", "BROKEN"));
+        td_table_add(&t, "%s", td_report_name(r));
+        td_table_add(&t, "%s", behind ? behind + 1 : "");
+    }
     td_table_write(&t, out);
     td_table_release(&t);
-    if (n > FIXTURES_SHOWN)
-        td_buf_addf(out, "%*sand %d more; --verbose shows each report\n", INDENT, "",
-                    n - FIXTURES_SHOWN);
+    if (n > shown)
+        td_buf_addf(out, "%*sand %d more; --verbose shows each report\n", TD_SCREEN_INDENT, "",
+                    n - shown);
+}
+
+/* What is said of one fixture of several: the first of the gravest. */
+static void add_gravest(struct td_buf *out, const cJSON *report)
+{
+    struct td_buf words = TD_BUF_INIT(1 << 16);
+
+    td_buf_addf(&words, "the first of the gravest is %s", td_report_name(report));
+    td_text_wrap(out, "", TD_SCREEN_INDENT, td_buf_str(&words), 1);
+    td_screen_add_why(out, report);
+    td_screen_add_which(out, report);
+    td_screen_add_first(out, report);
+    td_screen_add_next(out, report);
+    td_buf_release(&words);
 }
 
 static void add_several(struct td_buf *out, const cJSON *report, bool verbose)
 {
-    const cJSON *reports = td_json_get(report, "reports"), *r, *gravest = NULL;
-    char words[120];
+    const bool pass = !strcmp(td_report_verdict(report), "pass");
+    struct td_buf below = TD_BUF_INIT(TD_TEXT_MAX);
+    const cJSON *r;
+    size_t i;
 
-    snprintf(words, sizeof words, "%d fixtures", cJSON_GetArraySize(reports));
-    if (verbose)
-        cJSON_ArrayForEach(r, reports) {
-            add_one(out, r, true);
-            td_buf_addc(out, '\n');
-        }
-    td_buf_addf(out, "%s  %s\n", td_json_get_str(report, "headline", "BROKEN"), words);
-    add_fixtures(out, reports);
-    cJSON_ArrayForEach(r, reports)
-        if (!gravest && !strcmp(td_part_str(r, "headline"), td_part_str(report, "headline")))
-            gravest = r;
-    if (strcmp(td_report_verdict(report), "pass") != 0 && gravest && !verbose) {
-        snprintf(words, sizeof words, "the first of the gravest is %.60s", td_report_name(gravest));
-        td_text_wrap(out, "", INDENT, words, 1);
-        add_why(out, gravest);
-        add_next(out, gravest);
+    for (i = 0; verbose && (r = td_report_part(report, i)); i++) {
+        add_one(out, r, true);
+        td_buf_addc(out, '\n');
     }
-    add_verdict_line(out, report);
+    if (!pass && !verbose)
+        add_gravest(&below, td_report_part(report, 0));
+    td_buf_addf(out, "%s  %d fixtures\n", td_json_get_str(report, "headline", "BROKEN"),
+                cJSON_GetArraySize(td_json_get(report, "reports")));
+    add_fixtures(out, report,
+                 (pass ? PASS_LINES : TD_SCREEN_LINES) - 2 - td_screen_count_lines(&below));
+    td_buf_add(out, td_buf_str(&below), below.len);
+    td_screen_add_verdict_line(out, report);
+    td_buf_release(&below);
 }
 
 /* ---- colours --------------------------------------------------------------------------------- */
@@ -463,17 +140,17 @@ static void print_lines(const struct td_buf *text, FILE *out, const cJSON *repor
     for (; *line; line = end + (*end == '\n')) {
         const int len = (int)((end = strchrnul(line, '\n')) - line);
         const int word = (int)strcspn(line, " \n");
-        const bool mark = len > INDENT && (line[INDENT] == 'x' || line[INDENT] == '?') &&
-                          line[INDENT + 1] == ' ' && line[INDENT - 1] == ' ';
+        const bool mark = len > TD_SCREEN_INDENT && (line[TD_SCREEN_INDENT] == 'x' || line[TD_SCREEN_INDENT] == '?') &&
+                          line[TD_SCREEN_INDENT + 1] == ' ' && line[TD_SCREEN_INDENT - 1] == ' ';
 
         if (!colour)
             fprintf(out, "%.*s\n", len, line);
         else if (!strncmp(line, "verdict: ", 9))
             fprintf(out, "%s%.*s\033[0m\n", own, len, line);
         else if (mark)
-            fprintf(out, "%.*s%s%c\033[0m%.*s\n", INDENT, line,
-                    line[INDENT] == 'x' ? "\033[31m" : "\033[33m", line[INDENT], len - INDENT - 1,
-                    line + INDENT + 1);
+            fprintf(out, "%.*s%s%c\033[0m%.*s\n", TD_SCREEN_INDENT, line,
+                    line[TD_SCREEN_INDENT] == 'x' ? "\033[31m" : "\033[33m", line[TD_SCREEN_INDENT], len - TD_SCREEN_INDENT - 1,
+                    line + TD_SCREEN_INDENT + 1);
         else if (word > 3 && line == td_buf_str(text))
             fprintf(out, "%s%.*s\033[0m%.*s\n", own, word, line, len - word, line + word);
         else
@@ -488,7 +165,7 @@ void td_report_print(const cJSON *report, FILE *out, const struct td_report_outp
     if (!has_compared(report))
         add_cause_line(&text, report);
     else if (o->quiet)
-        add_verdict_line(&text, report);
+        td_screen_add_verdict_line(&text, report);
     else if (td_report_is_joined(report))
         add_several(&text, report, o->verbose);
     else

@@ -8,7 +8,7 @@
 
 #include "report/text.h"
 
-#define GAP 2         /* blanks between columns */
+#define GAP 2         /* blanks between columns; 1 where the table is too wide */
 #define LEAST_CUT 6   /* columns: no narrower is a column cut */
 #define CELL_MAX 1024
 
@@ -33,11 +33,12 @@ void td_table_add(struct td_table *t, const char *fmt, ...)
     t->n_cells++;
 }
 
-/* How wide each column is: as its widest cell, cut where the row would be too wide. */
-static void measure(const struct td_table *t, int width[TD_TABLE_COLUMNS])
+/* How wide each column is: as its widest cell, cut where the row would be too wide with the
+ * narrowest gap. Returns the gap. */
+static int measure(const struct td_table *t, int width[TD_TABLE_COLUMNS])
 {
     const char *cell = t->cells.data;
-    int i, total = t->indent - GAP;
+    int i, gap = GAP, total = t->indent - GAP;
 
     memset(width, 0, TD_TABLE_COLUMNS * sizeof *width);
     for (i = 0; i < t->n_cells; i++, cell += strlen(cell) + 1) {
@@ -48,6 +49,10 @@ static void measure(const struct td_table *t, int width[TD_TABLE_COLUMNS])
     }
     for (i = 0; i < t->n_columns; i++)
         total += width[i] + GAP;
+    if (total > TD_TEXT_COLUMNS) {
+        gap = GAP - 1;
+        total -= t->n_columns - 1;
+    }
     while (total > TD_TEXT_COLUMNS) {
         int widest = -1;
 
@@ -61,6 +66,7 @@ static void measure(const struct td_table *t, int width[TD_TABLE_COLUMNS])
         width[widest]--;
         total--;
     }
+    return gap;
 }
 
 static void add_blanks(struct td_buf *out, int n)
@@ -71,12 +77,12 @@ static void add_blanks(struct td_buf *out, int n)
 
 int td_table_write(const struct td_table *t, struct td_buf *out)
 {
-    int width[TD_TABLE_COLUMNS], i;
+    int width[TD_TABLE_COLUMNS], i, gap;
     const char *cell = t->cells.data;
 
     if (!t->n_cells || t->cells.failed)
         return 0;
-    measure(t, width);
+    gap = measure(t, width);
     for (i = 0; i < t->n_cells; i++, cell += strlen(cell) + 1) {
         const int column = i % t->n_columns, last = column == t->n_columns - 1,
                   own = td_text_width(cell),
@@ -92,7 +98,7 @@ int td_table_write(const struct td_table *t, struct td_buf *out)
         if (last) {
             td_text_end_line(out);
         } else {
-            add_blanks(out, GAP);
+            add_blanks(out, gap);
         }
     }
     return t->n_cells / t->n_columns;

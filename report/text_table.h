@@ -20,7 +20,7 @@ void td_table_init(struct td_table *t, const char *align, int indent);
 __attribute__((format(printf, 2, 3)))
 void td_table_add(struct td_table *t, const char *fmt, ...);
 /* Append the rows, with two blanks between columns and none at a row's end. When the table is too
- * wide, its widest left-aligned columns are cut. Returns how many rows. */
+ * wide, one blank, and then its widest left-aligned columns are cut. Returns how many rows. */
 int td_table_write(const struct td_table *t, struct td_buf *out);
 void td_table_release(struct td_table *t);
 

@@ -38,6 +38,10 @@ ap.add_argument("--die-after", type=int, default=0, help="end in the middle of a
 ap.add_argument("--renamed", action="store_true", help="SGLang's /get_model_info and /get_server_info under their new names only")
 ap.add_argument("--dev", action="store_true", help="offer vLLM's /server_info and /reset_prefix_cache")
 ap.add_argument("--worse", type=float, default=0.0, help="make each token of a scored text so many nats less likely")
+ap.add_argument("--garble", action="store_true", help="spell the tokens of an answer wrongly, as a broken detokenizer does")
+ap.add_argument("--ignore", default="", help="ignore these members of a body, comma separated, and do not say so")
+ap.add_argument("--end", default="length", help="the finish_reason of answers")
+ap.add_argument("--mixed", type=float, default=0.0, help="make every other token of a scored text so many nats less likely, the others more")
 ap.add_argument("--gpu", default="", help="lib_cuda_model.so or lib_hip_model.so: answers launch the GEMMs of --model's layers")
 ap.add_argument("--library", default="", help="with --gpu: also load this library, as a server loads its kernels")
 ap.add_argument("--graphs", default="", help="batch sizes, \"1,4,8\": capture a CUDA graph of each at the start; "
@@ -232,6 +236,8 @@ class Handler(socketserver.StreamRequestHandler):
             return self.reply(200, {"success": True}) if args.dev else self.reply(404, {"detail": "Not Found"})
         if args.fault == "dead":  # as vLLM does when its engine is gone and /health has not noticed
             return self.reply(500, {"error": {"message": "EngineCore encountered an issue.", "type": "InternalServerError", "code": 500}})
+        for f in args.ignore.split(","):
+            req.pop(f, None)
         bad = [f for f in args.refuse.split(",") if f in req]
         if args.fault == "refuse" and bad:
             words = "invalid request" if args.vague else f"Extra inputs are not permitted: {bad[0]}"
@@ -275,7 +281,7 @@ class Handler(socketserver.StreamRequestHandler):
         ids = req.get("prompt", req.get("input_ids"))
         if args.fault == "nan":  # Python's json of vLLM
             return self.reply(400, {"error": {"message": "Out of range float values are not JSON compliant: nan", "type": "BadRequestError", "code": 400}})
-        lps = [-0.25 - t % 5 / 8 - args.worse for t in ids]
+        lps = [-0.25 - t % 5 / 8 - args.worse - (args.mixed if i % 2 else -args.mixed) for i, t in enumerate(ids)]
         if path == "/generate":
             meta = {"id": "r1", "finish_reason": {"type": "length", "length": 1}, "prompt_tokens": len(ids), "completion_tokens": 1,
                     "input_token_logprobs": [[lp if i else None, t, None] for i, (t, lp) in enumerate(zip(ids, lps))],
@@ -349,7 +355,9 @@ class Handler(socketserver.StreamRequestHandler):
             some = [self.token(i + j) for j in range(k)]
             name = [f"token_id:{t}" if as_ids else s for t, s in some]
             text = "".join(s for _, s in some)
-            c = {"index": 0, "finish_reason": "length" if i + k >= n else None}
+            if args.garble:
+                text = text.replace(" ", "\u0120")
+            c = {"index": 0, "finish_reason": args.end if i + k >= n else None}
             if "messages" in req:
                 c["delta"] = {"content": text}
                 if req.get("logprobs"):

@@ -13,6 +13,9 @@ import subprocess
 import sys
 import time
 
+sys.path.append(sys.path[0] + "/../..")
+from edit_fixture import edit, rewrite
+
 ROOT, BIN, O = os.environ["ROOT"], os.environ["BIN"], os.environ["O"]
 SUITE = [{"id": "one", "prompt": "a", "max_tokens": 8}, {"id": "two", "prompt": "b", "max_tokens": 8},
          {"id": "three", "messages": [{"role": "user", "content": "c"}], "max_tokens": 8}]
@@ -71,13 +74,16 @@ def copy(name, new):
     return new
 
 
-def edit(fixture, change):
-    """Change the manifest, as if another version, or another course of events, had written it."""
-    path = f"{fixture}/manifest.json"
-    m = json.load(open(path))
-    change(m)
-    json.dump(m, open(path, "w"))
-    return fixture
+def without(*members):
+    """A change for rewrite(): timed answers without these members."""
+    return lambda r: [{k: v for k, v in r.items() if r["phase"] != "timed" or k not in members}]
+
+
+def swapped(r):
+    """A change for rewrite(): the first repeat of one prompt is gone, that of another is there twice."""
+    if r["phase"] != "timed" or r["repeat"]:
+        return [r]
+    return {"one": [], "two": [r, r]}.get(r["prompt_id"], [r])
 
 
 def differ(base, new, *options):
@@ -239,6 +245,9 @@ def case_answers():
     """One repeat of one prompt is missing; and an older fixture says so by its suite."""
     assert record("one-less", server=("--die-after", "6")) == 4
     replay("one-less", "one-less-same")
+    base, new = good()
+    rewrite(copy(base, "one-twice"), swapped) # sums balance, prompts do not
+    assert absent("answers", "one-twice", new) == "inconclusive"
     edit(copy("one-less", "one-less-old"), lambda m: (m.pop("plan"), m.pop("seen"), m.update(state="complete")))
     assert absent("answers", "one-less-old", "one-less-same") == "inconclusive"
     return absent("answers", "one-less", "one-less-same")
@@ -265,7 +274,16 @@ def case_requests():
     """A replay that was stopped; what it holds is equal."""
     if not os.path.exists("part"):
         case_replay_signal()
-    return absent("requests", good()[0], "part")
+    base, new = good()
+    rewrite(copy(new, "same-twice"), swapped)
+    assert absent("requests", base, "same-twice") == "inconclusive"
+    assert absent("requests", base, "same-twice", "--lanes", "collapse") == "inconclusive"
+    edit(copy("part", "part-planless"), lambda m: (m.pop("plan"), m.pop("seen"), m["replay"].pop("requests", 0),
+                                                   m.update(state="complete")))
+    rewrite("part-planless", lambda r: [r] if r["prompt_id"] != "one" or r["repeat"] == 0 else [])
+    rewrite("part-planless", lambda r: [r] if r.get("repeat", 0) < 2 else [])
+    assert absent("requests", base, "part-planless") == "inconclusive"
+    return absent("requests", base, "part")
 
 
 def unlisted(fixture, name):
@@ -286,9 +304,51 @@ def case_content():
     return absent("content", "mute", copy("mute", "mute-too"))
 
 
+def case_token_ids():
+    base, new = good()
+    rewrite(copy(new, "idless"), without("token_ids", "ids_complete"))
+    assert absent("token_ids", base, "idless") == "inconclusive"
+    assert differ("idless", copy("idless", "idless-too"))["verdict"] == "pass" # the baseline has none either
+    replay(base, "ids-refused", server=("--fault", "refuse", "--refuse", "return_token_ids,return_tokens_as_token_ids"))
+    return absent("token_ids", base, "ids-refused")
+
+
+def case_logprobs():
+    base, new = good()
+    rewrite(copy(new, "flat"), without("logprobs", "top", "top_k"))
+    assert absent("logprobs", base, "flat", "--lanes", "collapse") == "inconclusive"
+
+    def vary(r):
+        if r["phase"] == "timed":
+            r["logprobs"] = [-0.05 * i for i in range(len(r["logprobs"]))]
+        return [r]
+
+    def zero(r):
+        if r["phase"] == "timed":
+            r["logprobs"] = [0.0] * len(r["logprobs"])
+        return [r]
+    rewrite(copy(base, "varied"), vary)
+    rewrite(copy(new, "zeros"), zero)
+    assert absent("logprobs", "varied", "zeros", "--lanes", "collapse") == "inconclusive"
+    return absent("logprobs", base, "flat")
+
+
+def case_alternatives():
+    base, new = good()
+    return absent("alternatives", base, rewrite(copy(new, "topless"), without("top", "top_k")))
+
+
+def case_ends():
+    base, new = good()
+    return absent("ends", base, rewrite(copy(new, "endless"), without("finish_reason")))
+
+
 def case_scores():
     base, new = good()
     assert json.load(open(f"{base}/manifest.json"))["plan"]["scores"] > 0
+    rewrite(copy(base, "scored-twice"), lambda r: {"one": [], "two": [r, r]}.get(r["prompt_id"], [r])
+            if r.get("role") == "scores" and r["repeat"] else [r])
+    assert absent("scores", "scored-twice", new) == "inconclusive"
     replay(base, "unscored", server=("--fault", "refuse", "--refuse", "prompt_logprobs"))
     assert absent("scores", base, "unscored") == "inconclusive"
     record("nan", server=("--fault", "nan"))
@@ -385,6 +445,20 @@ def case_ops_replayed():
     for option, value in (("--only", "model.layers.1.*"), ("--max-ops", "8")): # left out by choice
         replay_ops(base, "chosen" + option, option, value)
         assert differ(base, "chosen" + option)["verdict"] == "pass"
+    first = []
+
+    def cut(r): # the first op twice, the second not at all
+        first.append(r)
+        return [] if len(first) == 2 else [r, r] if len(first) == 1 else [r]
+    rewrite(copy(new, "op-twice"), cut, "ops")
+    assert absent("ops_replayed", base, "op-twice") == "inconclusive"
+
+    def forget(m): # what was cut says nothing of it
+        for member in ("plan", "seen", "ledger"):
+            m.pop(member, None)
+    first.clear()
+    rewrite(copy(new, "forgot"), lambda r: [r] if first.append(r) or len(first) <= 3 else [], "ops")
+    assert absent("ops_replayed", base, edit("forgot", forget), "--lanes", "ops") == "inconclusive"
     return absent("ops_replayed", base, "shard2")
 
 

@@ -13,7 +13,7 @@ glossary = open(f"{root}/docs/reading-a-report.md").read().split("## Glossary")[
 known = set()
 for cell in re.findall(r"^\| (.*?) \|", glossary, re.M):
     known.update(t for t in re.findall(r"`([^`]*)`", cell))
-source = "".join(open(f).read() for f in sorted(glob.glob(f"{root}/report/report_text.c") + glob.glob(f"{root}/report/report_details*.c") + [f"{root}/report/blame_words.c"]))
+source = "".join(open(f).read() for f in sorted(glob.glob(f"{root}/report/report_text.c") + glob.glob(f"{root}/report/report_screen.c") + glob.glob(f"{root}/report/report_details*.c") + [f"{root}/report/blame_words.c"]))
 words = {"capitals": re.findall(r'"([A-Z][A-Z ]*[A-Z]) *"', source),
          "headlines": re.findall(r'\{"[a-z]+", "([A-Z]+)", TD_EXIT', open(f"{root}/report/report.c").read()),
          "titles": [t.split(" (")[0].split(":")[0].rstrip() for t in re.findall(r'td_report_add_title\(out,\s*"([^"]*)', source)] + ["limits"],

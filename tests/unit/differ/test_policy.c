@@ -82,7 +82,7 @@ static void test_mistakes_are_refused_by_name(void **state)
     refused("{\"numerics\":{\"flor\":3}}", "floor");
     refused("{\"number\":{}}", "numerics tokens collapse scores speed");
     refused("{\"speed\":{\"alpha\":7}}", "speed.alpha");
-    refused("{\"scores\":{\"nll\":1}}", "nll_max text_nll_max");
+    refused("{\"scores\":{\"nll\":1}}", "nll_max text_nll_max distance_max");
     refused("{\"tokens\":{\"gap_max\":\"high\"}}", "tokens.gap_max");
     refused("{\"numerics\":{\"floors\":3}}", "object");
     refused("{\"numerics\":{\"factor\":\"NaN\"}}", "numerics.factor");

@@ -209,6 +209,8 @@ static void damage_is_caught(void **state)
         assert_int_equal(judge_made(servers(0.03, 0.1, -1), true, NULL, 0), TD_REGRESSED);
         assert_int_equal(judge_made(servers(0.03, 0.5, 7), true, words, sizeof words), TD_REGRESSED);
         assert_non_null(strstr(words, "the answer to t07"));
+        assert_int_equal(judge_made(servers(0.03, -0.1, -1), true, words, sizeof words), TD_REGRESSED);
+        assert_non_null(strstr(words, "more likely by 0."));
     }
 }
 

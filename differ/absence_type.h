@@ -1,7 +1,7 @@
-/* absence_count.h - the counts behind absence.def.
+/* absence_type.h - a line of absence.def, and the function that counts it.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TD_DIFFER_ABSENCE_COUNT_H
-#define TD_DIFFER_ABSENCE_COUNT_H
+#ifndef TD_DIFFER_ABSENCE_TYPE_H
+#define TD_DIFFER_ABSENCE_TYPE_H
 
 #include "differ/comparison.h"
 #include "format/planned.h"
@@ -17,6 +17,23 @@ struct td_absence_count {
  *   p : the plan of that fixture */
 typedef void td_absence_count_fn(const struct td_comparison *c, const struct td_side *side,
                                  const struct td_planned *p, struct td_absence_count *out);
+
+/* What can be done about frames that are corrupt. */
+#define TD_ABSENCE_FRAMES "fixture verify DIR names them, fixture repair DIR derives what it can"
+
+/* A number of the plan; 0 where it is not known. */
+static inline int64_t td_absence_known(int64_t n)
+{
+    return n > 0 ? n : 0;
+}
+/* Count the planned answers of one fixture, and those that are there without an error. */
+void td_absence_count_answered(const struct td_side *side, const struct td_planned *p,
+                               struct td_absence_count *out);
+
+/* td_count_<name>(), of each line of absence.def. */
+#define ABSENCE(name, ...) td_absence_count_fn td_count_##name;
+#include "differ/absence.def"
+#undef ABSENCE
 
 /* One line of absence.def. */
 struct td_absence_type {
