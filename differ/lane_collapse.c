@@ -14,6 +14,13 @@
 #include "differ/stats.h"
 #include "differ/tokens.h"
 
+static void check(const struct td_xref *r, struct td_collapse *out)
+{
+    const struct td_collapse_options options = {.masked = r->masked};
+
+    td_collapse_check(r->x, &options, out);
+}
+
 /* What the rules say about the baseline's answers to one prompt: the recording's, then those of the
  * live baseline that may excuse something. */
 struct baseline {
@@ -32,14 +39,14 @@ static int check_baseline(const struct td_prompt_group *g, const struct td_colla
     if (!out->all)
         return td_fail(err, TD_ENOMEM, "no memory for the collapse rules");
     for (i = 0; i < g->n[TD_BASE]; i++)
-        td_collapse_check(g->by_role[TD_BASE][i].x, NULL, &out->all[out->n++]);
+        check(&g->by_role[TD_BASE][i], &out->all[out->n++]);
     out->recorded = out->n;
     for (i = 0; i < g->n[TD_LIVE] && !c->live_filled_more; i++) {
         struct td_collapse *one = &out->all[out->n];
 
         if (g->by_role[TD_LIVE][i].x->error)
             continue;
-        td_collapse_check(g->by_role[TD_LIVE][i].x, NULL, one);
+        check(&g->by_role[TD_LIVE][i], one);
         out->n += !out->recorded ? !one->hard
                                  : !td_collapse_beyond(one, out->all, out->recorded, NULL, 0);
     }
@@ -81,7 +88,7 @@ static void count_baseline(const struct td_prompt_group *g, const struct baselin
         if (g->by_role[TD_LIVE][i].x->error)
             continue;
         live++;
-        td_collapse_check(g->by_role[TD_LIVE][i].x, NULL, &one);
+        check(&g->by_role[TD_LIVE][i], &one);
         filled += one.filled;
         if (td_collapse_beyond(&one, b->all, b->recorded, NULL, 0) && c->live_hard++ == 0)
             snprintf(c->live_why, sizeof c->live_why, "%s", one.why);
@@ -105,7 +112,7 @@ static bool candidate_is_filled(const struct td_prompt_group *g, size_t *answers
 
         if (!has_answer(x))
             continue;
-        td_collapse_check(x, NULL, &found);
+        check(&g->by_role[TD_NEW][j], &found);
         filled += found.filled;
         ++*answers;
     }
@@ -141,7 +148,7 @@ static void find_collapsed(const struct td_prompt_group *g, const struct baselin
         char why_not[200] = "";
 
         c->answers += has_answer(x);
-        td_collapse_check(x, NULL, &f->what);
+        check(&g->by_role[TD_NEW][j], &f->what);
         if (!f->what.hard && !(filled_too && f->what.filled))
             continue;
         if (f->what.hard &&

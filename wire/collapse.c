@@ -373,8 +373,10 @@ void td_collapse_check(const struct td_exchange *x, const struct td_collapse_opt
         rule_token_run(&k);
         rule_loop(&k);
     }
-    rule_char_run(&k);
-    rule_empty(&k);
+    if (!opt || !opt->masked) {
+        rule_char_run(&k);
+        rule_empty(&k);
+    }
     rule_flat(&k);
 }
 

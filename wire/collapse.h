@@ -55,7 +55,10 @@ struct td_collapse {
     char why[200];              /* one sentence: "token 0 ("!") 57 times from token 7 to the end" */
 };
 
-struct td_collapse_options { const int32_t *eos_ids; int32_t n_eos_ids; }; /* known end tokens; may be empty */
+struct td_collapse_options {
+    const int32_t *eos_ids; int32_t n_eos_ids; /* known end tokens; may be empty */
+    bool masked;                /* the text is overwritten: rules that read it are left out */
+};
 
 /* Does a server's error say that a logprob or a probability was NaN? error NULL: no. */
 bool td_collapse_error_names_nan(const char *error);

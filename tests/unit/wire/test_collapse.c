@@ -255,7 +255,7 @@ static void after_eos_nothing_counts(void **state)
 {
     struct td_exchange x = fresh(80);
     int32_t eos = 2;
-    struct td_collapse_options opt = {&eos, 1};
+    struct td_collapse_options opt = {&eos, 1, false};
     struct td_collapse c;
     int i;
 
