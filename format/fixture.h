@@ -13,16 +13,18 @@
 
 struct td_writer;
 
-struct td_redaction {             /* what must never reach the disk; all borrowed for the writer's life */
-    const char *const *headers;   /* names, any case; NULL-terminated; NULL: Authorization, Cookie, Set-Cookie,
-                                     Proxy-Authorization, X-Api-Key, Api-Key */
+/* What must never reach the disk; all borrowed for the writer's life. Rules only add up: the values
+ * of Authorization, Cookie, Set-Cookie, Proxy-Authorization, X-Api-Key and Api-Key are always
+ * overwritten. */
+struct td_redaction {
+    const char *const *headers;   /* more names, any case; NULL-terminated, or NULL */
     const char *const *json_paths;/* "prompt", "messages[*].content", "choices[*].text"; NULL-terminated, or NULL */
     bool no_text;                 /* prompts and answers as ids, times and lengths only */
 };
 
 struct td_writer_options {
     const char *tool;             /* "record", "replay" ... for the manifest */
-    const struct td_redaction *redaction; /* NULL: the default headers only */
+    const struct td_redaction *redaction; /* NULL: those headers only */
     int64_t queue_max_bytes;      /* memory between callers and the disk; 0: 256 MiB */
     int level;                    /* zstd level; 0: 3 for lines, 1 for blobs */
 };

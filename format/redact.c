@@ -8,7 +8,7 @@
 #include "format/fixture.h"
 #include "format/redact_words.h"
 
-static const char *const DEFAULT_HEADERS[] = {
+static const char *const ALWAYS_HEADERS[] = {
     "Authorization", "Cookie", "Set-Cookie", "Proxy-Authorization", "X-Api-Key", "Api-Key", NULL};
 #define MAX_HEADERS 64
 #define BUCKETS 4096
@@ -20,11 +20,18 @@ struct td_redactor {
     struct td_redact_stream *bucket[BUCKETS];
 };
 
-static int copy_list(char **out, int max, const char *const *in, const char *what, struct td_error *err)
+/* Append the strings of `in` that are not there yet. */
+static int add_list(char **out, int max, const char *const *in, const char *what, struct td_error *err)
 {
-    int n = 0;
+    int n = 0, i;
 
+    while (out[n])
+        n++;
     for (; in && *in; in++) {
+        for (i = 0; i < n && strcmp(out[i], *in) != 0; i++)
+            ;
+        if (i < n)
+            continue;
         if (n == max)
             return td_fail(err, TD_EINVAL, "redaction: more than %d %s", max, what);
         out[n] = strdup(*in);
@@ -42,9 +49,11 @@ int td_redactor_new(const struct td_redaction *rules, struct td_redactor **out, 
     *out = NULL;
     if (!r)
         return td_fail(err, TD_ENOMEM, "redaction: out of memory");
-    rc = copy_list(r->header, MAX_HEADERS, rules && rules->headers ? rules->headers : DEFAULT_HEADERS, "headers", err);
+    rc = add_list(r->header, MAX_HEADERS, ALWAYS_HEADERS, "headers", err);
     if (!rc)
-        rc = copy_list(r->path, TD_REDACT_MAX_PATHS, rules ? rules->json_paths : NULL, "JSON paths", err);
+        rc = add_list(r->header, MAX_HEADERS, rules ? rules->headers : NULL, "headers", err);
+    if (!rc)
+        rc = add_list(r->path, TD_REDACT_MAX_PATHS, rules ? rules->json_paths : NULL, "JSON paths", err);
     for (i = 0; !rc && r->path[i]; i++) {
         rc = td_redact_path_parse(&r->http.rules.path[i], r->path[i], err);
         r->http.rules.n_paths += !rc;

@@ -105,6 +105,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--timeout", o->timeout);
         add_wait(&c, o->wait, wait, sizeof wait);
         add_list(&c, "--header", &o->headers);
+        add_list(&c, "--allow-path", &o->allow_paths);
     }
     if (with_ops) {
         td_command_opt(&c, "--build", o->build);

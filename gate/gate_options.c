@@ -72,6 +72,8 @@ static const struct td_arg OPTIONS[] = {
      "dialect of the servers: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
     {"header", 'H', TD_ARG_LIST, &given.headers, "NAME:VALUE",
      "send this header with every request (may be repeated)", 0, 0},
+    {"allow-path", 0, TD_ARG_LIST, &given.allow_paths, "PATH",
+     "also send recorded requests to this path of the server (may be repeated)", 0, 0},
     {"only", 0, TD_ARG_LIST, &given.only, "PATTERN",
      "only ops whose layer or kernel matches (may be repeated)", 0, 0},
     {"max-ops", 0, TD_ARG_STR, &given.max_ops, "N", "replay at most N ops, a fair sample", 0, 0},

@@ -17,6 +17,7 @@
 #include "format/planned.h"
 #include "replayer/build_pair.h"
 #include "replayer/op_filter.h"
+#include "wire/allowed_requests.h"
 
 #define MAX_PATHS 65 /* one more than a writer takes, so that it refuses what is too much */
 
@@ -50,7 +51,7 @@ static uint64_t count_records(const cJSON *manifest, const char *file)
  * shared among the shards. */
 static bool wants_requests(const struct replay *s)
 {
-    return s->n_exchanges && s->opt->shard.index == 1 && (s->opt->server || !s->opt->names_target);
+    return s->n_exchanges && s->opt->shard.index == 1 && s->opt->server;
 }
 
 static bool wants_ops(const struct replay *s)
@@ -67,6 +68,11 @@ static int check_asked_targets(const struct replay *s, struct td_error *err)
 
     if (!s->n_exchanges && !s->n_ops)
         return td_fail(err, TD_ENOTFOUND, "%s: holds neither requests nor ops, there is nothing to replay", dir);
+    if (!o->names_target && !s->n_ops)
+        return td_fail(err, TD_EINVAL,
+                       "%s: which server? Its %llu requests go to the one that --server HOST:PORT "
+                       "names, never to the recorded address",
+                       dir, (unsigned long long)s->n_exchanges);
     if (o->server && !s->n_exchanges && !(named_build && s->n_ops))
         return td_fail(err, TD_ENOTFOUND, "%s: holds no requests for --server; its %llu ops are replayed with --build PATH", dir,
                        (unsigned long long)s->n_ops);
@@ -82,15 +88,22 @@ static int check_asked_targets(const struct replay *s, struct td_error *err)
     return TD_OK;
 }
 
-/* Refuse requests that do not fit the server's context: that they are cut or refused says nothing
- * about the candidate. */
-static int check_context(const struct replay *s, struct td_error *err)
+/* Refuse requests that must not be sent, and those that do not fit the server's context: that they
+ * are cut or refused says nothing about the candidate. */
+static int check_requests(const struct replay *s, struct td_error *err)
 {
+    const char *allowed[TD_ARG_LIST_MAX + 1] = {NULL};
     struct td_exchange *xs = NULL;
-    size_t n = 0, bad = 0;
-    int rc = s->server.max_model_len > 0 ? td_fixture_exchanges(s->fx, &xs, &n, &bad, err) : TD_OK;
+    size_t n = 0, bad = 0, i;
+    int rc = td_fixture_exchanges(s->fx, &xs, &n, &bad, err);
 
-    if (!rc)
+    memcpy(allowed, s->opt->allow_paths.item, (size_t)s->opt->allow_paths.n * sizeof *allowed);
+    for (i = 0; i < n && !rc; i++)
+        rc = td_allowed_request(s->server.kind, xs[i].method ? xs[i].method : "POST",
+                                xs[i].path ? xs[i].path : "", allowed, err);
+    if (rc)
+        td_fail_at(err, "%s", td_fixture_dir(s->fx));
+    if (!rc && s->server.max_model_len > 0)
         rc = td_request_plan_check_context(xs, n, &s->server, err);
     td_exchanges_free(xs, n);
     return rc;
@@ -119,30 +132,18 @@ static int check_model(const struct replay *s, struct td_error *err)
                    same_meta ? s->server.model : "");
 }
 
-/* Probe the server before anything is written. Without --server the recorded address is tried; if
- * nobody answers there, ops are replayed all the same. */
+/* Probe the server before anything is written. A fixture names the server that it was recorded on;
+ * that address is never called, for the user's headers would go there. */
 static int reach_server(struct replay *s, struct td_error *err)
 {
-    const char *url = s->opt->server ? s->opt->server : td_json_get_str(td_json_get(s->manifest, "server"), "url", NULL);
-    struct td_error why = {0};
-    int rc;
+    int rc = td_request_replay_probe(s->opt, s->opt->server, &s->server, err);
 
-    if (!url)
-        rc = td_fail(&why, TD_ENOTFOUND, "the recording does not name its server; give --server HOST:PORT");
-    else
-        rc = td_request_replay_probe(s->opt, url, &s->server, &why);
     if (!rc)
-        rc = check_model(s, &why);
+        rc = check_model(s, err);
     if (!rc)
-        rc = check_context(s, &why);
-    if (rc && !s->opt->server && wants_ops(s) && rc != TD_EINTR) {
-        td_log(TD_LOG_WARN, "replay", "requests are not replayed: %s", why.msg);
-        return TD_OK;
-    }
-    if (rc) {
-        td_fail(err, rc, "%s", why.msg);
-        return s->opt->server ? rc : (td_fail_at(err, "the recorded server (--server HOST:PORT names another)"), rc);
-    }
+        rc = check_requests(s, err);
+    if (rc)
+        return rc;
     s->res->did_requests = true;
     snprintf(s->res->server, sizeof s->res->server, "%s (%s%s%s, model %s)", s->server.url, td_api_name(s->server.kind),
              s->server.version[0] ? " " : "", s->server.version, s->server.model);
@@ -185,7 +186,7 @@ static int choose_output_name(const struct replay *s, char *out, size_t n, struc
     return td_fail(err, TD_EEXIST, "%s: a thousand replays in a second; name one with -o", out);
 }
 
-/* The replay redacts what the recording redacted. */
+/* The replay redacts what the recording redacted, beside what is always redacted. */
 static void copy_redaction(const cJSON *manifest, struct td_redaction *r, const char **headers,
                            const char **paths)
 {

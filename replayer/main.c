@@ -14,6 +14,7 @@
 #include "replayer/fixture_replay.h"
 #include "replayer/summary.h"
 #include "replayer/list_kernels.h"
+#include "wire/allowed_requests.h"
 
 #define PROVIDER_NAMES 120             /* bytes for a list of providers */
 
@@ -126,6 +127,15 @@ static int check_provider(const struct td_replay_options *o, struct td_error *er
     return TD_OK;
 }
 
+static int check_allow_paths(const struct td_arg_list *paths, struct td_error *err)
+{
+    int i, rc = TD_OK;
+
+    for (i = 0; i < paths->n && !rc; i++)
+        rc = td_allowed_path_check(paths->item[i], err);
+    return rc;
+}
+
 static int check_options(struct td_replay_options *o, const char *shard, const char *timing,
                          const char *guard, const char *scores, struct td_error *err)
 {
@@ -143,7 +153,7 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
         return err->code;
     if (o->baseline_env.n && !o->baseline_build)
         return td_fail(err, TD_EINVAL, "--baseline-env is for --baseline-build, which is not given");
-    if (check_provider(o, err))
+    if (check_provider(o, err) || check_allow_paths(&o->allow_paths, err))
         return err->code;
     o->names_target = o->server || o->build || o->baseline_build || o->provider;
     return TD_OK;
@@ -212,6 +222,10 @@ static int run_command_line(int argc, char **argv)
          1, 10000},
         {"header", 'H', TD_ARG_LIST, &o.headers, "NAME:VALUE", "send this header too (may be repeated)", 0,
          0},
+        {"allow-path", 0, TD_ARG_LIST, &o.allow_paths, "PATH",
+         "also send recorded requests to this path of the server (may be repeated; default: those "
+         "that generate text)",
+         0, 0},
         {"scores", 0, TD_ARG_STR, &scores, "on|off",
          "have the server score the recorded answers token by token, if the recording has scores "
          "(default on)",
@@ -254,8 +268,9 @@ static int run_command_line(int argc, char **argv)
         .program = "replay",
         .usage = "{replay} FIXTURE|FOLDER [--server HOST:PORT] [--build PATH] [options]\n{replay} --kernels PATH [WORD ...]",
         .about = "Send the requests of a recording to a server again, and run its ops on a new build, each judged against a "
-                 "reference in double precision. Writes a fixture of the same format, for {differ}. Without --server, --build "
-                 "or --provider everything is replayed: requests at the recorded address, ops with our own CPU kernels.\n"
+                 "reference in double precision. Writes a fixture of the same format, for {differ}. Requests are sent to the "
+                 "server that --server names, never to the recorded address. Without --server, --build and --provider ops "
+                 "are replayed with our own CPU kernels.\n"
                  "A build that crashes or hangs is a result. Exit: 0 done, 2 usage, 4 could not, 130 or 143 after a signal.",
         .table = table,
         .examples = "  {replay} fixtures/tiny --server localhost:8000\n"

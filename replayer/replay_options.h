@@ -26,6 +26,7 @@ struct td_replay_options {
     int64_t op_repeat, max_ops;          /* max_ops 0: no maximum */
     struct td_arg_list only;             /* patterns of layers and kinds */
     struct td_arg_list headers;
+    struct td_arg_list allow_paths;      /* requests to these are sent, too (allowed_requests.h) */
     struct td_shard shard;
     bool guard;
     bool scores;                         /* have the server score the recorded answers, if the

@@ -10,16 +10,13 @@
 #include "format/planned.h"
 #include "wire/api_facts.h"
 
-#define PROBE_TIMEOUT_MS 10000 /* of the recorded address, when no server is named; else --timeout */
 #define WARMUP_ID "warmup"
 
 int td_request_replay_probe(const struct td_replay_options *opt, const char *url,
                             struct td_api_server *server, struct td_error *err)
 {
     struct td_api_options o = {.server = url,
-                               .timeout_ms = opt->wait > 0   ? (int)(opt->wait * 1000)
-                                             : opt->server   ? (int)(opt->timeout_s * 1000)
-                                                             : PROBE_TIMEOUT_MS,
+                               .timeout_ms = (int)((opt->wait > 0 ? (double)opt->wait : opt->timeout_s) * 1000),
                                .wait_unreachable = opt->wait != 0,
                                .stop = opt->stop};
     const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
@@ -38,7 +35,7 @@ struct collector {
     struct td_request_replay_stats *stats;
     struct td_exchange *sample; /* the first complete answer: which extras did the server honour? */
     struct td_api_server *server;
-    const char *const *headers;
+    const char *const *headers, *const *allow_paths;
     struct td_fill_ids *fill_ids; /* gets each exchange first, then calls collect_exchange */
     struct td_scores scores;
     struct td_extras extras;
@@ -295,6 +292,7 @@ static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
 {
     struct td_send_options so = {.server = c->server,
                                  .headers = c->headers,
+                                 .allow_paths = c->allow_paths,
                                  .total_timeout_ms = (int)(opt->timeout_s * 1000),
                                  .writer = w,
                                  .emit = td_fill_ids_add,
@@ -322,13 +320,19 @@ static int replay_with_collector(struct td_fixture *fx, struct td_writer *w,
                                  struct td_plan *texts, struct td_request_replay_stats *stats,
                                  struct td_error *err)
 {
-    const char *headers[TD_ARG_LIST_MAX + 1] = {NULL};
+    const char *headers[TD_ARG_LIST_MAX + 1] = {NULL}, *allowed[TD_ARG_LIST_MAX + 1] = {NULL};
     struct td_exchange sample = {0};
     struct td_api_server own = *server; /* a copy: it learns which fields the server refuses */
-    struct collector c = {.w = w, .stats = stats, .sample = &sample, .server = &own, .headers = headers};
+    struct collector c = {.w = w,
+                          .stats = stats,
+                          .sample = &sample,
+                          .server = &own,
+                          .headers = headers,
+                          .allow_paths = allowed};
     int rc;
 
     memcpy(headers, opt->headers.item, (size_t)opt->headers.n * sizeof *headers);
+    memcpy(allowed, opt->allow_paths.item, (size_t)opt->allow_paths.n * sizeof *allowed);
     td_scores_init(&c.scores, texts->n > 0);
     c.fill_ids = td_fill_ids_new(collect_exchange, &c);
     rc = c.fill_ids ? send_all_plans(fx, w, opt, plan, texts, &c, err)

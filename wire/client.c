@@ -23,6 +23,7 @@ struct transfer {
     void *user;
     struct curl_slist *header; /* this request's own, followed by the client's; NULL: none */
     int64_t last_ns;          /* last byte either way */
+    bool in_head, interim;    /* header lines came, and no empty line yet; those of a 1xx answer */
     struct transfer *prev, *next;
     char why[CURL_ERROR_SIZE];
 };
@@ -46,6 +47,18 @@ static void curl_init_once(void)
 
 /* ---- the hot path -------------------------------------------------------------------------------------------------- */
 
+/* Follow the header lines. Does this one begin an answer although the empty line of the interim
+ * one (100, 102, 103) before it was not reported? libcurl (7.88) leaves that line out. */
+static bool misses_empty_line(struct transfer *t, const char *line, size_t n)
+{
+    const bool first = n > 12 && !memcmp(line, "HTTP/", 5), missing = first && t->in_head && t->interim;
+
+    if (first && (!t->in_head || t->interim))
+        t->interim = line[9] == '1' && memcmp(line + 9, "101", 3) != 0;
+    t->in_head = n > 2;
+    return missing;
+}
+
 /* Stamp and pass on bytes. When the empty line after the headers comes in two reads, "\r" and "\n",
  * libcurl (7.88) reports the right length but points at the second read, where the body's first
  * byte follows: the line is replaced then. */
@@ -53,8 +66,11 @@ static int on_debug(CURL *easy, curl_infotype type, char *data, size_t n, void *
 {
     struct transfer *t = arg;
     struct td_wire rec = {.stream = t->stream, .data = (const uint8_t *)data, .len = n};
+    char empty[] = "\r\n";
 
     (void)easy;
+    if (type == CURLINFO_HEADER_IN && misses_empty_line(t, data, n))
+        on_debug(easy, CURLINFO_HEADER_IN, empty, 2, arg);
     if (type == CURLINFO_HEADER_IN && n == 2 && *data == '\n')
         rec.data = (const uint8_t *)"\r\n";
     if (type == CURLINFO_HEADER_IN || type == CURLINFO_DATA_IN)

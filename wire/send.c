@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/progress.h"
+#include "wire/allowed_requests.h"
 #include "wire/api_body.h"
 #include "wire/client.h"
 
@@ -339,6 +340,9 @@ int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, 
     int rc, end;
 
     *stats = (struct td_send_stats){.next_stream = opt->first_stream};
+    rc = td_allowed_plan(opt->server->kind, plan, opt->allow_paths, err);
+    if (rc)
+        return rc;
     rc = open_sender(&s);
     if (opt->progress)
         td_progress_start(&s.progress, opt->progress, (int64_t)plan->n);

@@ -17,6 +17,7 @@ struct td_send_options {
     int connect_timeout_ms, total_timeout_ms, idle_timeout_ms;
     struct td_writer *writer;      /* gets notes and bytes; NULL: none */
     td_derive_emit_fn *emit; void *emit_arg; /* gets exchanges, derived between groups; or NULL */
+    const char *const *allow_paths; /* allowed beside the dialect's (allowed_requests.h); or NULL */
     bool keep_salt;                /* do not renew cache_salt */
     void (*request_id)(void *arg, uint32_t stream, char out[64]); void *request_id_arg; /* X-Request-Id, or NULL */
     uint32_t first_stream;         /* number of the first request */
@@ -36,7 +37,8 @@ struct td_send_stats {
     bool interrupted, server_gone;
 };
 
-/* Send the plan. The wire log gets, for each request, the open note, its bytes and the close note.
+/* Send the plan. Nothing is sent when it holds a request that is not allowed: TD_EINVAL. The wire
+ * log gets, for each request, the open note, its bytes and the close note.
  * Failed requests are no error here: stats and exchanges show them. Once the server's process is
  * gone, or two groups in a row could not connect or timed out without one byte of an answer, the
  * rest is not sent: those requests are noted as failed ("server", "connect", "timeout") and counted

@@ -18,8 +18,11 @@
 #include "common/clock.h"
 #include "wire/client.h"
 
-/* The server answers by path: /ok /chunked /parted /cut /hang /empty /noise; one thread a connection. */
+/* The server answers by path: /ok /chunked /parted /interim /slow-interim /cut /hang /empty /noise; one thread a connection. */
 static int listener, port;
+static const char INTERIM[] = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\nX: y\r\n\r\n"
+                              "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+                              "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nHTTP/9: 100\r\n\r\nhello";
 
 static void say(int fd, const char *s)
 {
@@ -40,6 +43,17 @@ static bool answer(int fd, const char *path) /* false: close */
         say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r");
         td_clock_sleep_until(td_clock_mono_ns() + 30 * TD_NS_PER_MS);
         say(fd, "\nhello");
+    } else if (!strncmp(path, "/interim", 8)) {
+        say(fd, INTERIM);
+    } else if (!strncmp(path, "/slow-interim", 13)) {
+        const char *p;
+
+        for (p = INTERIM; *p; p++) {
+            char one[2] = {*p, '\0'};
+
+            say(fd, one);
+            td_clock_sleep_until(td_clock_mono_ns() + 200000);
+        }
     } else if (!strncmp(path, "/cut", 4)) {
         say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf");
         return false;
@@ -178,6 +192,23 @@ static void start(struct td_client *c, uint32_t stream, const char *path, int to
     assert_int_equal(td_client_start(c, &r, &err), TD_OK);
 }
 
+/* libcurl does not report the empty line after a 1xx answer. */
+static void interim_answers_are_kept(void **state)
+{
+    struct seen *s = seen_new();
+    struct td_client *c = client(s, 5000, NULL);
+
+    (void)state;
+    start(c, 1, "/interim", port);
+    start(c, 2, "/slow-interim", port);
+    assert_int_equal(td_client_run(c, INT64_MAX, NULL), TD_OK);
+    assert_int_equal(s->n_done, 2);
+    assert_string_equal(td_buf_str(&s->in[1]), INTERIM);
+    assert_string_equal(td_buf_str(&s->in[2]), INTERIM);
+    td_client_free(c);
+    seen_free(s);
+}
+
 static void every_byte_is_kept(void **state)
 {
     struct seen *s = seen_new();
@@ -301,7 +332,7 @@ static void fetch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_byte_is_kept), cmocka_unit_test(failures_have_kinds), cmocka_unit_test(many_at_once),
+        cmocka_unit_test(every_byte_is_kept), cmocka_unit_test(interim_answers_are_kept), cmocka_unit_test(failures_have_kinds), cmocka_unit_test(many_at_once),
         cmocka_unit_test(stop_and_cancel), cmocka_unit_test(fetch),
     };
 
