@@ -2,12 +2,14 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "common/log.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/invocation.h"
@@ -16,10 +18,25 @@ static const char *program = "tapedeck";
 static bool is_quiet;
 static enum td_log_colours colours;
 static atomic_bool line_stands;
+static int error_fd = -1; /* a pipe to the program that started this one */
+
+/* Take the pipe over: it is not for programs that this one starts. */
+static void take_error_fd(void)
+{
+    const char *text = getenv(TD_LOG_ERROR_VARIABLE);
+    const int fd = text ? atoi(text) : -1;
+    struct stat st;
+
+    if (fd > STDERR_FILENO && !fstat(fd, &st) && S_ISFIFO(st.st_mode) &&
+        !fcntl(fd, F_SETFD, FD_CLOEXEC))
+        error_fd = fd;
+    unsetenv(TD_LOG_ERROR_VARIABLE);
+}
 
 void td_log_program(const char *name)
 {
     program = name;
+    take_error_fd();
 }
 
 void td_log_set_quiet(bool quiet)
@@ -61,7 +78,7 @@ bool td_log_on(enum td_log_level level, const char *area)
 }
 
 /* One write a line, so that lines of several threads and processes do not mix. */
-static void print_line(const char *word, const char *fmt, va_list ap)
+static void print_line(const char *word, bool is_error, const char *fmt, va_list ap)
 {
     char line[2048], expanded[2048];
     int n;
@@ -73,6 +90,8 @@ static void print_line(const char *word, const char *fmt, va_list ap)
         n = (int)sizeof line - 2;
     line[n++] = '\n';
     td_log_line_wipe();
+    if (is_error && error_fd >= 0 && write(error_fd, line, (size_t)n) < 0)
+        error_fd = -1;
     if (write(STDERR_FILENO, line, (size_t)n) < 0)
         return; /* there is no other place to report to */
 }
@@ -85,7 +104,7 @@ void td_log(enum td_log_level level, const char *area, const char *fmt, ...)
     if (!td_log_on(level, area))
         return;
     va_start(ap, fmt);
-    print_line(word[level], fmt, ap);
+    print_line(word[level], level == TD_LOG_ERROR, fmt, ap);
     va_end(ap);
 }
 
@@ -96,7 +115,7 @@ void td_log_note(const char *fmt, ...)
     if (is_quiet || !td_log_on(TD_LOG_WARN, program))
         return;
     va_start(ap, fmt);
-    print_line("", fmt, ap);
+    print_line("", false, fmt, ap);
     va_end(ap);
 }
 

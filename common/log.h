@@ -16,6 +16,10 @@ bool td_log_on(enum td_log_level level, const char *area);
 /* A line that every user should see, although nothing is wrong ("the server writes to ..."). Off
  * with --quiet and with TD_LOG=0. */
 void td_log_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Names a descriptor, a pipe, to which errors go as well as to stderr: gate sets it for a program that
+ * writes to a terminal, and so learns the sentence. Not handed on. */
+#define TD_LOG_ERROR_VARIABLE "TD_ERROR_FD"
+
 /* Set the program's name, which begins each message ("record: warning: ..."). Borrowed for the
  * process's life. */
 void td_log_program(const char *name);

@@ -256,6 +256,8 @@ int main(int argc, char **argv)
     td_invocation_called(called_as);
     if (!rc)
         rc = check_operands(&opt, &args, &err);
+    if (rc < 0)
+        td_report_write_refused(TD_DIFFER_TOOL, argc, argv, err.msg);
     if (rc)
         return rc > 0 ? TD_EXIT_OK : print_error(&err);
     sigaction(SIGINT, &sa, NULL);

@@ -114,11 +114,14 @@ static struct td_args args = {
         "  {gate} --smoke --server localhost:8000\n",
     .environment = environment};
 
+static struct td_error refused; /* the usage error that was printed */
+
 static int usage_error(const char *sentence)
 {
     char text[480];
 
-    td_log(TD_LOG_ERROR, "gate", "%s", td_invocation_expand(sentence, text, sizeof text));
+    td_fail(&refused, TD_EINVAL, "%s", td_invocation_expand(sentence, text, sizeof text));
+    td_log(TD_LOG_ERROR, "gate", "%s", refused.msg);
     return TD_EXIT_USAGE;
 }
 
@@ -161,6 +164,7 @@ static int check_usage(const struct td_gate_options *o)
 static int read_fail_on(enum td_fail_on *out)
 {
     static const char *const NAMES[] = {"any", "wrong", "slower"};
+    char sentence[300];
     size_t i;
 
     for (i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
@@ -168,8 +172,14 @@ static int read_fail_on(enum td_fail_on *out)
             *out = (enum td_fail_on)i;
             return 0;
         }
-    td_log(TD_LOG_ERROR, "gate", "--fail-on: \"%s\" is none of wrong, slower, any", fail_on);
-    return TD_EXIT_USAGE;
+    snprintf(sentence, sizeof sentence, "--fail-on: \"%.200s\" is none of wrong, slower, any",
+             fail_on);
+    return usage_error(sentence);
+}
+
+const char *td_gate_options_error(void)
+{
+    return refused.msg;
 }
 
 int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/fixture_folders.h"
 #include "common/log.h"
 #include "gate/run.h"
+#include "gate/temporary.h"
 
 static bool name_is_taken(const struct td_gate_plan *p, const char *name)
 {
@@ -108,7 +110,6 @@ static int check_calibrate(const struct td_gate_options *o, struct td_error *err
 static int make_root(struct td_gate_plan *p, struct td_error *err)
 {
     const char *wanted = p->opt->keep ? p->opt->keep : p->opt->artifacts;
-    const char *tmp = getenv("TMPDIR");
 
     if (wanted) {
         if (td_fs_exists(wanted))
@@ -118,13 +119,8 @@ static int make_root(struct td_gate_plan *p, struct td_error *err)
             return td_fail(err, TD_ELIMIT, "%.60s...: the path is too long", wanted);
         return td_fs_mkdirs(wanted, err);
     }
-    snprintf(p->folder, sizeof p->folder, "%s/tapedeck-gate-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(p->folder))
-        return td_fail(err, TD_EIO,
-                       "%s: cannot make a temporary folder (set TMPDIR, or use --keep DIR)",
-                       p->folder);
-    p->temporary = true;
-    return TD_OK;
+    p->temporary = !td_temporary_make(p->folder, sizeof p->folder, &p->lock, err);
+    return p->temporary ? TD_OK : err->code;
 }
 
 /* One fixture uses the folder itself; several have a folder each. */
@@ -162,6 +158,8 @@ void td_gate_plan_end(struct td_gate_plan *p)
 {
     if (p->temporary)
         td_fs_remove_tree(p->folder, NULL);
+    if (p->temporary && p->lock >= 0)
+        close(p->lock);
     free(p->item);
     memset(p, 0, sizeof *p);
 }

@@ -141,6 +141,8 @@ int main(int argc, char **argv)
     td_log_program("gate");
     td_invocation_called(argv[0]);
     rc = td_gate_options_read(&options, argc, argv);
+    if (rc == TD_EXIT_USAGE)
+        td_report_write_refused(TD_GATE_TOOL, argc, argv, td_gate_options_error());
     if (rc >= 0)
         return rc;
     sigaction(SIGINT, &sa, NULL);

@@ -36,8 +36,8 @@ int td_report_outputs_spare(struct td_report_outputs *o, const char *path, struc
 /* Where the text goes: standard output, or standard error when a file goes there ("-"). */
 FILE *td_report_text_stream(const struct td_report_outputs *o);
 
-/* A report without a comparison: nothing could be judged, and `cause` says why. The caller frees it.
- * NULL: out of memory.
+/* A report without a comparison: nothing could be judged, and `cause` says why. It began now, unless
+ * td_report_stamp() says otherwise. The caller frees it. NULL: out of memory.
  *   tool : "tapedeck gate 0.1.0"
  *   code : TD_EXIT_BROKEN, or TD_EXIT_USAGE where fixtures must not be compared */
 __attribute__((format(printf, 3, 4)))
