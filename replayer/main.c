@@ -62,7 +62,7 @@ static int name_output(char *out, const char *folder, const char *fixture)
     return td_fs_join(out, TD_PATH_MAX, folder, name, NULL);
 }
 
-/* Replay every fixture directly below `dir`, also after one has failed. One whose manifest is lost
+/* Replay every fixture below `dir`, also after one has failed. One whose manifest is lost
  * fails, and is named. */
 static int replay_folder(const char *dir, const struct td_replay_options *opt)
 {
@@ -79,6 +79,8 @@ static int replay_folder(const char *dir, const struct td_replay_options *opt)
                "`{fixture} repair %s` helps when the recording was killed", dir, dir);
         code = TD_EXIT_BROKEN;
     } else {
+        for (i = 0; i < found.n_twice; i++)
+            td_log(TD_LOG_WARN, "replay", "%s", found.twice[i]);
         for (i = 0; i < found.n && !stop; i++) {
             char to[TD_PATH_MAX];
 
