@@ -3,12 +3,14 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/buf.h"
@@ -19,10 +21,25 @@ static const char *program = "tapedeck";
 static bool is_quiet;
 static enum td_log_colours colours;
 static atomic_bool line_stands;
+static int error_fd = -1; /* a pipe to the program that started this one */
+
+/* Take the pipe over: it is not for programs that this one starts. */
+static void take_error_fd(void)
+{
+    const char *text = getenv(TD_LOG_ERROR_VARIABLE);
+    const int fd = text ? atoi(text) : -1;
+    struct stat st;
+
+    if (fd > STDERR_FILENO && !fstat(fd, &st) && S_ISFIFO(st.st_mode) &&
+        !fcntl(fd, F_SETFD, FD_CLOEXEC))
+        error_fd = fd;
+    unsetenv(TD_LOG_ERROR_VARIABLE);
+}
 
 void td_log_program(const char *name)
 {
     program = name;
+    take_error_fd();
 }
 
 void td_log_set_quiet(bool quiet)
@@ -65,7 +82,7 @@ bool td_log_on(enum td_log_level level, const char *area)
 
 /* One write a line, so that lines of several threads and processes do not mix. A message may quote a
  * fixture or a server, so it is cleaned: it can neither begin a line of its own nor move the cursor. */
-static void print_line(const char *word, const char *fmt, va_list ap)
+static void print_line(const char *word, bool is_error, const char *fmt, va_list ap)
 {
     char message[2048], expanded[2048];
     struct td_buf line = TD_BUF_INIT(8192);
@@ -75,6 +92,8 @@ static void print_line(const char *word, const char *fmt, va_list ap)
     td_clean_line(message, sizeof message, &line);
     td_buf_adds(&line, "\n");
     td_log_line_wipe();
+    if (is_error && error_fd >= 0 && write(error_fd, line.data, line.len) < 0)
+        error_fd = -1;
     if (!line.failed && write(STDERR_FILENO, line.data, line.len) < 0)
         errno = 0; /* there is no other place to report to */
     td_buf_release(&line);
@@ -88,7 +107,7 @@ void td_log(enum td_log_level level, const char *area, const char *fmt, ...)
     if (!td_log_on(level, area))
         return;
     va_start(ap, fmt);
-    print_line(word[level], fmt, ap);
+    print_line(word[level], level == TD_LOG_ERROR, fmt, ap);
     va_end(ap);
 }
 
@@ -99,7 +118,7 @@ void td_log_note(const char *fmt, ...)
     if (is_quiet || !td_log_on(TD_LOG_WARN, program))
         return;
     va_start(ap, fmt);
-    print_line("", fmt, ap);
+    print_line("", false, fmt, ap);
     va_end(ap);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,7 +27,7 @@ static void clear_cloexec(int fd)
 }
 
 /* In the child, after fork: only async-signal-safe calls. On failure errno goes through the pipe. */
-static void exec_child(const struct td_proc_options *o, char **env, int report)
+static void exec_child(const struct td_proc_options *o, char **env, int report, pid_t parent)
 {
     sigset_t none;
     int in = o->stdin_fd, e;
@@ -35,6 +36,8 @@ static void exec_child(const struct td_proc_options *o, char **env, int report)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    if (o->ends_with_us && (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent))
+        _exit(126); /* it has ended already */
     if (o->own_group)
         setpgid(0, 0);
     if (in < 0)
@@ -85,7 +88,7 @@ int td_proc_start(struct td_proc *p, const struct td_proc_options *o, struct td_
     int report[2], e = 0;
     char **env = merged_env(o->extra_env);
     ssize_t got;
-    pid_t pid;
+    pid_t parent = getpid(), pid;
 
     *p = (struct td_proc){.own_group = o->own_group};
     if (!env)
@@ -97,7 +100,7 @@ int td_proc_start(struct td_proc *p, const struct td_proc_options *o, struct td_
     pid = fork();
     if (pid == 0) {
         close(report[0]);
-        exec_child(o, env, report[1]);
+        exec_child(o, env, report[1], parent);
     }
     free(env);
     close(report[1]);

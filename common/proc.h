@@ -20,6 +20,7 @@ struct td_proc_options {
     int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null for stdin, inherited for the others */
     const int *keep_fds;       /* further descriptors to inherit, -1-terminated; NULL for none */
     bool own_group;            /* a process group of its own, ended as a whole */
+    bool ends_with_us;         /* gets SIGTERM when the thread that starts it ends, however it does */
 };
 
 /* Start a child. A program that cannot be executed is an error here, with errno's text, not a child

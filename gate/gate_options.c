@@ -7,6 +7,7 @@
 
 #include "common/invocation.h"
 #include "common/log.h"
+#include "common/replay_args.h"
 
 static struct td_gate_options given;
 static const char *fail_on;
@@ -16,24 +17,15 @@ static const struct td_arg OPTIONS[] = {
      "the candidate's server: replay the requests on it", 0, 0},
     {"baseline-server", 0, TD_ARG_STR, &given.baseline_server, "HOST:PORT",
      "the baseline's server: both take turns, and speed is judged", 0, 0},
-    {"build", 0, TD_ARG_STR, &given.build, "PATH",
-     "the candidate's kernels (a library, a folder of ggml's, a venv with vLLM, a .fatbin, "
-     ".cubin or .hsaco): replay the recorded ops with it",
-     0, 0},
-    {"baseline-build", 0, TD_ARG_STR, &given.baseline_build, "PATH",
-     "the baseline's kernels: errors and speed are compared side by side", 0, 0},
-    {"build-env", 0, TD_ARG_LIST, &given.build_env, "N=V",
-     "an environment variable for the build (may be repeated)", 0, 0},
-    {"baseline-env", 0, TD_ARG_LIST, &given.baseline_env, "N=V",
-     "an environment variable for the baseline's build (may be repeated)", 0, 0},
+    TD_REPLAY_BUILD(TD_ARG_STR, &given.build),
+    TD_REPLAY_BASELINE_BUILD(TD_ARG_STR, &given.baseline_build),
+    TD_REPLAY_BUILD_ENV(TD_ARG_LIST, &given.build_env),
+    TD_REPLAY_BASELINE_ENV(TD_ARG_LIST, &given.baseline_env),
     {"provider", 0, TD_ARG_STR, &given.provider, "NAME",
      "the provider that runs the ops; {replay} --help lists them (default: detected)", 0, 0},
-    {"checkpoint", 0, TD_ARG_STR, &given.checkpoint, "DIR", "where the model's checkpoint is now",
-     0, 0},
-    {"served-as", 0, TD_ARG_STR, &given.served_as, "NAME",
-     "the servers' name for the recorded model, when it is another one", 0, 0},
-    {"wait", 'w', TD_ARG_MAYBE, &given.wait, "[=SECONDS]",
-     "wait for servers that are not up yet, or still load (default: --timeout)", 1, 86400},
+    TD_REPLAY_CHECKPOINT(TD_ARG_STR, &given.checkpoint),
+    TD_REPLAY_SERVED_AS(TD_ARG_STR, &given.served_as),
+    TD_REPLAY_WAIT(TD_ARG_MAYBE, &given.wait),
     {"lanes", 0, TD_ARG_STR, &given.lanes, "LIST",
      "the lanes to judge: {differ} --help lists them (default: those that fit what is named above)",
      0, 0},
@@ -59,28 +51,20 @@ static const struct td_arg OPTIONS[] = {
     {"keep", 0, TD_ARG_STR, &given.keep, "DIR", "keep the replays in this new folder", 0, 0},
     {"artifacts", 0, TD_ARG_STR, &given.artifacts, "DIR",
      "unless it passes, keep reports, replays and the first bad op in this new folder", 0, 0},
-    {"timing", 0, TD_ARG_STR, &given.timing, "HOW",
-     "when requests are sent: asap (default), recorded, xN", 0, 0},
-    {"repeat", 'k', TD_ARG_STR, &given.repeat, "K",
-     "repeats of each request (default: as recorded)", 0, 0},
+    TD_REPLAY_TIMING(TD_ARG_STR, &given.timing),
+    TD_REPLAY_REPEAT(TD_ARG_STR, &given.repeat),
     {"timeout", 't', TD_ARG_STR, &given.timeout, "S",
      "the longest wait for an answer, and for a model to load (default 600; --smoke: 300)",
      0, 0},
     {"rounds", 0, TD_ARG_I64, &given.rounds, "N",
      "rounds of both servers with --baseline-server (default 3)", 1, TD_GATE_MAX_ROUNDS},
-    {"api", 0, TD_ARG_STR, &given.api, "KIND",
-     "dialect of the servers: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
-    {"header", 'H', TD_ARG_LIST, &given.headers, "NAME:VALUE",
-     "send this header with every request (may be repeated)", 0, 0},
-    {"allow-path", 0, TD_ARG_LIST, &given.allow_paths, "PATH",
-     "also send recorded requests to this path of the server (may be repeated)", 0, 0},
-    {"only", 0, TD_ARG_LIST, &given.only, "PATTERN",
-     "only ops whose layer or kernel matches (may be repeated)", 0, 0},
-    {"max-ops", 0, TD_ARG_STR, &given.max_ops, "N", "replay at most N ops, a fair sample", 0, 0},
-    {"op-repeat", 0, TD_ARG_STR, &given.op_repeat, "N",
-     "run each op N times, to find results that vary", 0, 0},
-    {"deadline", 0, TD_ARG_STR, &given.deadline, "S",
-     "an op that runs longer counts as hung (default 20)", 0, 0},
+    TD_REPLAY_API(TD_ARG_STR, &given.api),
+    TD_REPLAY_HEADER(TD_ARG_LIST, &given.headers),
+    TD_REPLAY_ALLOW_PATH(TD_ARG_LIST, &given.allow_paths),
+    TD_REPLAY_ONLY(TD_ARG_LIST, &given.only),
+    TD_REPLAY_MAX_OPS(TD_ARG_STR, &given.max_ops),
+    TD_REPLAY_OP_REPEAT(TD_ARG_STR, &given.op_repeat, 0),
+    TD_REPLAY_DEADLINE(TD_ARG_STR, &given.deadline),
     {"smoke", 0, TD_ARG_FLAG, &given.smoke, NULL,
      "no fixture: does --server answer four kinds of prompt soundly?", 0, 0},
     {"verbose", 'v', TD_ARG_FLAG, &given.out.verbose, NULL, "show forks, collapses, groups of ops, speed, limits",
@@ -114,11 +98,14 @@ static struct td_args args = {
         "  {gate} --smoke --server localhost:8000\n",
     .environment = environment};
 
+static struct td_error refused; /* the usage error that was printed */
+
 static int usage_error(const char *sentence)
 {
     char text[480];
 
-    td_log(TD_LOG_ERROR, "gate", "%s", td_invocation_expand(sentence, text, sizeof text));
+    td_fail(&refused, TD_EINVAL, "%s", td_invocation_expand(sentence, text, sizeof text));
+    td_log(TD_LOG_ERROR, "gate", "%s", refused.msg);
     return TD_EXIT_USAGE;
 }
 
@@ -161,6 +148,7 @@ static int check_usage(const struct td_gate_options *o)
 static int read_fail_on(enum td_fail_on *out)
 {
     static const char *const NAMES[] = {"any", "wrong", "slower"};
+    char sentence[300];
     size_t i;
 
     for (i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
@@ -168,8 +156,14 @@ static int read_fail_on(enum td_fail_on *out)
             *out = (enum td_fail_on)i;
             return 0;
         }
-    td_log(TD_LOG_ERROR, "gate", "--fail-on: \"%s\" is none of wrong, slower, any", fail_on);
-    return TD_EXIT_USAGE;
+    snprintf(sentence, sizeof sentence, "--fail-on: \"%.200s\" is none of wrong, slower, any",
+             fail_on);
+    return usage_error(sentence);
+}
+
+const char *td_gate_options_error(void)
+{
+    return refused.msg;
 }
 
 int td_gate_options_read(struct td_gate_options *o, int argc, char **argv)

@@ -36,5 +36,7 @@ struct td_gate_options {
 
 /* Read the command line. Returns -1: go on; else the exit code, with help or the error printed. */
 int td_gate_options_read(struct td_gate_options *o, int argc, char **argv);
+/* The usage error that td_gate_options_read() printed; "" when there was none. */
+const char *td_gate_options_error(void);
 
 #endif

@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/fixture_folders.h"
+#include "common/log.h"
 #include "gate/run.h"
+#include "gate/temporary.h"
 
 static bool name_is_taken(const struct td_gate_plan *p, const char *name)
 {
@@ -50,6 +53,8 @@ static int list_items(const struct td_gate_options *o, struct td_gate_plan *p, s
         p->item = calloc(found.n + 1, sizeof *p->item);
         rc = p->item ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory for %zu fixtures", found.n);
     }
+    for (i = 0; i < found.n_twice; i++)
+        td_log(TD_LOG_WARN, "gate", "%s", found.twice[i]);
     for (i = 0; i < found.n && !rc; i++) {
         struct td_gate_item *it = &p->item[p->n];
 
@@ -105,7 +110,6 @@ static int check_calibrate(const struct td_gate_options *o, struct td_error *err
 static int make_root(struct td_gate_plan *p, struct td_error *err)
 {
     const char *wanted = p->opt->keep ? p->opt->keep : p->opt->artifacts;
-    const char *tmp = getenv("TMPDIR");
 
     if (wanted) {
         if (td_fs_exists(wanted))
@@ -115,13 +119,8 @@ static int make_root(struct td_gate_plan *p, struct td_error *err)
             return td_fail(err, TD_ELIMIT, "%.60s...: the path is too long", wanted);
         return td_fs_mkdirs(wanted, err);
     }
-    snprintf(p->folder, sizeof p->folder, "%s/tapedeck-gate-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(p->folder))
-        return td_fail(err, TD_EIO,
-                       "%s: cannot make a temporary folder (set TMPDIR, or use --keep DIR)",
-                       p->folder);
-    p->temporary = true;
-    return TD_OK;
+    p->temporary = !td_temporary_make(p->folder, sizeof p->folder, &p->lock, err);
+    return p->temporary ? TD_OK : err->code;
 }
 
 /* One fixture uses the folder itself; several have a folder each. */
@@ -159,6 +158,8 @@ void td_gate_plan_end(struct td_gate_plan *p)
 {
     if (p->temporary)
         td_fs_remove_tree(p->folder, NULL);
+    if (p->temporary && p->lock >= 0)
+        close(p->lock);
     free(p->item);
     memset(p, 0, sizeof *p);
 }

@@ -16,7 +16,7 @@ struct td_gate_plan {
     const struct td_gate_options *opt;
     struct td_gate_item *item; size_t n; /* of --smoke: one item without a fixture */
     char folder[TD_PATH_MAX];            /* holds the folders of all items */
-    bool temporary;                      /* the folder is removed at the end */
+    bool temporary; int lock;            /* the folder is removed at the end (temporary.h) */
     bool said;                           /* the error stands on stderr: differ put it there */
 };
 

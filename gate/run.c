@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
+#include "common/log.h"
 #include "common/proc.h"
 
 volatile sig_atomic_t td_gate_signal;
@@ -92,8 +93,9 @@ static void read_lines(struct stderr_lines *l, const char *bytes, size_t n)
     }
 }
 
-/* Copy what comes from fd to our stderr until it ends, the child ends, or the user stops it. */
-static void listen_to(int fd, struct td_proc *p, struct stderr_lines *l)
+/* Read what comes from fd until it ends, the child ends, or the user stops it; copy it to our stderr,
+ * unless the child writes there itself. */
+static void listen_to(int fd, bool copy, struct td_proc *p, struct stderr_lines *l)
 {
     struct pollfd pf = {fd, POLLIN, 0};
     struct td_error none = {0, ""};
@@ -112,7 +114,8 @@ static void listen_to(int fd, struct td_proc *p, struct stderr_lines *l)
             return;
         if (n > 0) {
             read_lines(l, bytes, (size_t)n);
-            td_fs_write_all(STDERR_FILENO, bytes, (size_t)n, "stderr", &none);
+            if (copy)
+                td_fs_write_all(STDERR_FILENO, bytes, (size_t)n, "stderr", &none);
         }
     }
 }
@@ -129,14 +132,15 @@ static int wait_for(struct td_proc *p, struct td_error *err)
     return td_fail(err, TD_EINTR, "interrupted by SIG%s", sigabbrev_np((int)td_gate_signal));
 }
 
-/* Start the program with its stderr in a pipe, whose reading end is put into *from; with a stderr
- * that is a terminal, the program writes there itself, and *from is -1. */
+/* Start the program with its stderr in a pipe, whose reading end is put into *from. With a stderr
+ * that is a terminal the program writes there itself, and its errors to the pipe as well. */
 static int start(struct td_command *c, enum td_run_output output, struct td_proc *p, int *from,
                  struct td_error *err)
 {
     struct td_proc_options o = {
-        .argv = c->argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1};
-    int fds[2] = {-1, -1}, nowhere = -1, rc;
+        .argv = c->argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .ends_with_us = true};
+    int fds[2] = {-1, -1}, keep[2] = {-1, -1}, nowhere = -1, rc;
+    char variable[64], *env[] = {variable, NULL};
 
     *from = -1;
     if (c->failed)
@@ -145,10 +149,17 @@ static int start(struct td_command *c, enum td_run_output output, struct td_proc
     if (output == TD_RUN_DROP && (nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
         return td_fail(err, TD_EIO, "/dev/null: %s", strerror(errno));
     o.stdout_fd = output == TD_RUN_TO_STDERR ? STDERR_FILENO : nowhere;
-    if (!isatty(STDERR_FILENO) && pipe2(fds, O_CLOEXEC)) {
+    if (pipe2(fds, O_CLOEXEC)) {
         rc = td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
     } else {
-        o.stderr_fd = fds[1];
+        if (isatty(STDERR_FILENO)) {
+            snprintf(variable, sizeof variable, TD_LOG_ERROR_VARIABLE "=%d", fds[1]);
+            keep[0] = fds[1];
+            o.keep_fds = keep;
+            o.extra_env = env;
+        } else {
+            o.stderr_fd = fds[1];
+        }
         fflush(stdout);
         rc = td_proc_start(p, &o, err);
         *from = fds[0];
@@ -170,7 +181,7 @@ int td_run(struct td_command *c, enum td_run_output output, struct td_outcome *o
     memset(out, 0, sizeof *out);
     rc = start(c, output, &p, &from, err);
     if (!rc && from >= 0)
-        listen_to(from, &p, &l);
+        listen_to(from, !isatty(STDERR_FILENO), &p, &l);
     if (l.len)
         end_line(&l);
     if (from >= 0)

@@ -28,8 +28,8 @@ struct td_outcome {
     bool exited;
     int code;             /* exit code; -1: it did not exit by itself */
     char ended[80];       /* "exit 4", "killed by signal 9 (Killed)" */
-    char cause[480];      /* its error, else the last line that it wrote to stderr, else (stderr
-                             is a terminal, where the user sees it) the same as ended */
+    char cause[480];      /* its error, else the last line that it wrote to stderr (unless that is
+                             a terminal), else the same as ended */
 };
 /* The signal that asked gate to end, or 0; set by main's handler. */
 extern volatile sig_atomic_t td_gate_signal;

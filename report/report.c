@@ -103,6 +103,7 @@ cJSON *td_report_broken(const char *tool, int code, const char *cause, ...)
     struct td_buf text = TD_BUF_INIT(1 << 20), line = TD_BUF_INIT(1 << 16);
     char sentence[2048];
     struct td_jw w;
+    cJSON *report;
     va_list ap;
 
     va_start(ap, cause);
@@ -117,7 +118,9 @@ cJSON *td_report_broken(const char *tool, int code, const char *cause, ...)
     write_nothing_compared(&w);
     td_jw_end(&w);
     td_buf_release(&line);
-    return parse_written(&text);
+    report = parse_written(&text);
+    td_report_stamp(report, td_clock_mono_ns());
+    return report;
 }
 
 /* ---- several reports ------------------------------------------------------------------------- */

@@ -12,4 +12,11 @@
 int td_report_write_unfinished(const char *tool, const struct td_report_outputs *o,
                                struct td_error *err);
 
+/* After a usage error: write into the report files that the command line names that it was refused
+ * (exit code 2), so that CI does not upload the reports of an earlier run. Options behind the error
+ * count, too. A file that holds anything but a report of its format stays as it is. What cannot be
+ * written is passed over: the error that is printed is that of the command line.
+ *   cause : the sentence that was printed */
+void td_report_write_refused(const char *tool, int argc, char **argv, const char *cause);
+
 #endif

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 INTERNAL = {
+    "TD_ERROR_FD": "gate sets it for the programs that it starts",
     "TD_DRIVER": "the driver sets it: how the programs are called",
 }
 FOLDERS = ["common", "format", "wire", "model", "kernels", "recorder", "replayer", "differ", "report", "gate", "fixture", "demo/server", "driver"]
