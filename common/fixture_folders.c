@@ -4,15 +4,24 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/fs.h"
+#include "common/outfile.h"
 
-static const char *const FILES[] = {"manifest.json", "exchanges.jsonl.zst", "ops.jsonl.zst",
-                                    "ledger.jsonl.zst", "wire.zst"};
+static const char *const FILES[] = {"manifest.json",    "exchanges.jsonl.zst", "ops.jsonl.zst",
+                                    "ledger.jsonl.zst", "wire.zst",            "steps.jsonl.zst",
+                                    "blobs.pack"};
+
+enum { MAX_FOLDERS = 10000, MAX_DEPTH = 32 };
+
+/* A folder that is being looked into, and those above it. */
+struct place { dev_t dev; ino_t ino; int depth; const struct place *up; };
 
 bool td_fixture_folder_is(const char *dir)
 {
@@ -25,7 +34,50 @@ bool td_fixture_folder_is(const char *dir)
     return false;
 }
 
-static int add_path(struct td_fixture_folders *l, const char *path, struct td_error *err)
+bool td_fixture_folder_owns(const char *fixture, const char *path)
+{
+    char file[TD_PATH_MAX];
+    size_t i;
+
+    if (!td_fs_is_dir(fixture))
+        return td_outfile_same(fixture, path);
+    for (i = 0; i < sizeof FILES / sizeof FILES[0]; i++)
+        if (!td_fs_join(file, sizeof file, fixture, FILES[i], NULL) && td_outfile_same(file, path))
+            return true;
+    return false;
+}
+
+/* The same folder or file under another name; NULL: there is none. */
+static const char *find_same(const struct td_fixture_folders *l, const char *path)
+{
+    struct stat a, b;
+    size_t i;
+
+    if (stat(path, &a)) /* what is not there is named as it was given */
+        return NULL;
+    for (i = 0; i < l->n; i++)
+        if (!stat(l->path[i], &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+            return l->path[i];
+    return NULL;
+}
+
+static int note_twice(struct td_fixture_folders *l, const char *path, const char *same,
+                      struct td_error *err)
+{
+    char text[600];
+    int rc = td_array_grow(&l->twice, l->n_twice, &l->cap_twice, sizeof *l->twice,
+                           TD_FIXTURE_FOLDERS_MAX);
+
+    snprintf(text, sizeof text, "%.250s is named twice, also as %.250s: it is taken once", path, same);
+    if (rc == TD_ELIMIT)
+        return TD_OK;        /* enough has been said */
+    if (rc || !(l->twice[l->n_twice] = strdup(text)))
+        return td_fail(err, TD_ENOMEM, "out of memory for the list of fixtures");
+    l->n_twice++;
+    return TD_OK;
+}
+
+static int append(struct td_fixture_folders *l, const char *path, struct td_error *err)
 {
     int rc = td_array_grow(&l->path, l->n, &l->cap, sizeof *l->path, TD_FIXTURE_FOLDERS_MAX);
     char *copy = rc ? NULL : strdup(path);
@@ -36,6 +88,13 @@ static int add_path(struct td_fixture_folders *l, const char *path, struct td_er
         return td_fail(err, TD_ENOMEM, "out of memory for the list of fixtures");
     l->path[l->n++] = copy;
     return TD_OK;
+}
+
+static int add_path(struct td_fixture_folders *l, const char *path, struct td_error *err)
+{
+    const char *same = find_same(l, path);
+
+    return same ? note_twice(l, path, same, err) : append(l, path, err);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -62,11 +121,44 @@ static bool is_taken(const char *path)
     return td_fixture_folder_is(path) || access(path, R_OK | X_OK);
 }
 
-static int add_below(struct td_fixture_folders *l, const char *dir, struct td_error *err)
+/* Is the folder one of those above it? A link may lead there. */
+static bool is_above(const struct place *p, const struct stat *st)
 {
-    struct dirent **names;
-    int n = scandir(dir, &names, is_visible, by_name), i, rc = TD_OK;
+    while (p && (p->dev != st->st_dev || p->ino != st->st_ino))
+        p = p->up;
+    return p;
+}
 
+static int add_below(struct td_fixture_folders *l, const char *dir, const struct place *up,
+                     struct td_error *err);
+
+/* Add an entry of a folder: a fixture, or those below it. */
+static int add_entry(struct td_fixture_folders *l, const char *path, const struct place *up,
+                     struct td_error *err)
+{
+    if (is_taken(path))
+        return add_path(l, path, err);
+    return td_fs_is_dir(path) ? add_below(l, path, up, err) : TD_OK;
+}
+
+static int add_below(struct td_fixture_folders *l, const char *dir, const struct place *up,
+                     struct td_error *err)
+{
+    struct place here = {.up = up, .depth = up ? up->depth + 1 : 0};
+    struct dirent **names;
+    struct stat st;
+    int n, i, rc = TD_OK;
+
+    if (stat(dir, &st))
+        return td_fail(err, TD_EIO, "%s: %s", dir, strerror(errno));
+    if (is_above(up, &st))
+        return TD_OK;
+    if (++l->looked_into > MAX_FOLDERS || here.depth > MAX_DEPTH)
+        return td_fail(err, TD_ELIMIT, "%s: too many folders; name the fixtures, or a folder of "
+                                       "fixtures alone", dir);
+    here.dev = st.st_dev;
+    here.ino = st.st_ino;
+    n = scandir(dir, &names, is_visible, by_name);
     if (n < 0)
         return td_fail(err, TD_EIO, "%s: cannot read the folder: %s", dir, strerror(errno));
     for (i = 0; i < n; i++) {
@@ -74,8 +166,8 @@ static int add_below(struct td_fixture_folders *l, const char *dir, struct td_er
 
         if (!rc)
             rc = td_fs_join(path, sizeof path, dir, names[i]->d_name, err);
-        if (!rc && is_taken(path))
-            rc = add_path(l, path, err);
+        if (!rc)
+            rc = add_entry(l, path, &here, err);
         free(names[i]);
     }
     free(names);
@@ -84,12 +176,12 @@ static int add_below(struct td_fixture_folders *l, const char *dir, struct td_er
 
 int td_fixture_folders_add(struct td_fixture_folders *l, const char *path, struct td_error *err)
 {
-    const size_t before = l->n;
+    const size_t before = l->n + l->n_twice;
     int rc = TD_OK;
 
     if (td_fs_is_dir(path) && !td_fixture_folder_is(path))
-        rc = add_below(l, path, err);
-    return rc || l->n > before ? rc : add_path(l, path, err);
+        rc = add_below(l, path, NULL, err);
+    return rc || l->n + l->n_twice > before ? rc : add_path(l, path, err);
 }
 
 void td_fixture_folders_release(struct td_fixture_folders *l)
@@ -99,5 +191,8 @@ void td_fixture_folders_release(struct td_fixture_folders *l)
     for (i = 0; i < l->n; i++)
         free(l->path[i]);
     free(l->path);
+    for (i = 0; i < l->n_twice; i++)
+        free(l->twice[i]);
+    free(l->twice);
     memset(l, 0, sizeof *l);
 }

@@ -11,15 +11,25 @@
 #define TD_FIXTURE_FOLDERS_MAX 1000
 #define TD_FIXTURE_PACK_SUFFIX ".tdz" /* of the one file that `fixture pack` makes */
 
-struct td_fixture_folders { char **path; size_t n, cap; };
+struct td_fixture_folders {
+    char **path; size_t n, cap;
+    char **twice; size_t n_twice, cap_twice; /* a sentence for each that was named again, also by a
+                                                link or by its folder, and was not added again */
+    size_t looked_into;                      /* folders */
+};
 
 /* Is it a folder that holds files of a fixture? True also where the manifest is lost: such a
  * recording must not vanish out of a run in silence. */
 bool td_fixture_folder_is(const char *dir);
-/* Append what `path` stands for: the fixtures and packs (*.tdz) directly below it, in the order of
- * their names, or, where there are none, the path itself. Hidden ones (".x") are left out; a folder
- * that may not be looked into counts as a fixture.
- * TD_ELIMIT: more than TD_FIXTURE_FOLDERS_MAX; TD_EIO: it cannot be read; TD_ENOMEM. */
+/* Would writing to this path change a file of the fixture, which is a folder or a pack? Also through
+ * a link, and also where the file is lost. */
+bool td_fixture_folder_owns(const char *fixture, const char *path);
+/* Append what `path` stands for: all fixtures and packs (*.tdz) below it, also those in folders of
+ * its folders, in the order of their names, or, where there are none, the path itself. A fixture is
+ * not looked into, and is added once. Hidden ones (".x") are left out; a folder that may not be
+ * looked into counts as a fixture.
+ * TD_ELIMIT: more than TD_FIXTURE_FOLDERS_MAX, or too many folders; TD_EIO: it cannot be read;
+ * TD_ENOMEM. */
 int td_fixture_folders_add(struct td_fixture_folders *l, const char *path, struct td_error *err);
 void td_fixture_folders_release(struct td_fixture_folders *l);
 

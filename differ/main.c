@@ -140,6 +140,22 @@ static int finish(const struct options *opt, bool files_fit, cJSON *report)
     return code;
 }
 
+/* TD_EINVAL: a report would be written over a fixture or the policy. */
+static int spare_inputs(struct options *opt, const struct td_args *args, struct td_error *err)
+{
+    const struct td_arg_list *const lists[] = {&opt->judge.more, &opt->judge.live,
+                                               &opt->judge.calibrate};
+    int i, rc = td_report_outputs_spare(&opt->out, opt->policy, err);
+    size_t l;
+
+    for (i = 0; i < args->n_rest; i++)
+        rc |= td_report_outputs_spare(&opt->out, args->rest[i], err);
+    for (l = 0; l < sizeof lists / sizeof lists[0]; l++)
+        for (i = 0; i < lists[l]->n; i++)
+            rc |= td_report_outputs_spare(&opt->out, lists[l]->item[i], err);
+    return rc ? err->code : TD_OK;
+}
+
 static int run_differ(struct options *opt, const struct td_args *args)
 {
     struct td_error err = {0, ""};
@@ -149,7 +165,7 @@ static int run_differ(struct options *opt, const struct td_args *args)
             return print_error(&err);
         return opt->explain_policy ? explain_policy(&opt->judge.policy) : TD_EXIT_OK;
     }
-    if (td_report_outputs_check(&opt->out, &err) ||
+    if (spare_inputs(opt, args, &err) || td_report_outputs_check(&opt->out, &err) ||
         td_report_write_unfinished(TD_DIFFER_TOOL, &opt->out, &err))
         return finish(opt, false, td_judge_broken(NULL, &err));
     if (read_options(opt, &err))

@@ -103,7 +103,7 @@ static int check_lane(const cJSON *lane, struct td_error *err)
     return TD_OK;
 }
 
-static int check_entry(const cJSON *entry, struct td_error *err)
+static int check_entry(const cJSON *entry, int64_t today, struct td_error *err)
 {
     static const char *const TEXTS[] = {"reason", "who", "since", "until", "fixture"};
     const cJSON *lanes = td_json_get(entry, "lanes"), *lane;
@@ -119,6 +119,10 @@ static int check_entry(const cJSON *entry, struct td_error *err)
         rc = td_accept_parse_date(td_json_get_str(entry, "since", ""), &days, err);
     if (!rc)
         rc = td_accept_parse_date(td_json_get_str(entry, "until", ""), &days, err);
+    if (!rc && days > today + TD_ACCEPT_MAX_DAYS)
+        rc = td_fail(err, TD_EINVAL,
+                     "accepted: \"until\" of an entry is %s; give a day up to %d days ahead",
+                     td_json_get_str(entry, "until", ""), TD_ACCEPT_MAX_DAYS);
     if (!rc && (!cJSON_IsObject(lanes) || !lanes->child))
         rc = td_fail(err, TD_EINVAL, "accepted: an entry names no lanes");
     if (!rc)
@@ -128,7 +132,7 @@ static int check_entry(const cJSON *entry, struct td_error *err)
     return rc;
 }
 
-int td_accept_check(const cJSON *file, struct td_error *err)
+int td_accept_check(const cJSON *file, int64_t today, struct td_error *err)
 {
     const cJSON *list = td_json_get(file, "accepted"), *entry;
     int rc = TD_OK;
@@ -142,7 +146,7 @@ int td_accept_check(const cJSON *file, struct td_error *err)
                        ENTRIES_MAX);
     cJSON_ArrayForEach(entry, list)
         if (!rc)
-            rc = check_entry(entry, err);
+            rc = check_entry(entry, today, err);
     return rc;
 }
 
@@ -155,7 +159,7 @@ int td_accept_load(const char *path, cJSON **out, struct td_error *err)
         cJSON_AddStringToObject(*out, "schema", TD_ACCEPT_SCHEMA);
         cJSON_AddArrayToObject(*out, "accepted");
     }
-    if (*out && !td_accept_check(*out, err))
+    if (*out && !td_accept_check(*out, td_accept_today(), err))
         return TD_OK;
     if (*out)
         td_fail_at(err, "%s", path);

@@ -24,7 +24,8 @@ int td_accept_path(const char *policy, char *out, size_t n, struct td_error *err
 /* Read and check the file; a file that is not there is an empty one. Every entry of the result has
  * all its members, of the right kinds. TD_EINVAL: it holds something else; the error names it. */
 int td_accept_load(const char *path, cJSON **out, struct td_error *err);
-int td_accept_check(const cJSON *file, struct td_error *err);
+/* today: days; an entry that lasts more than TD_ACCEPT_MAX_DAYS from then is refused. */
+int td_accept_check(const cJSON *file, int64_t today, struct td_error *err);
 /* Write the file. */
 int td_accept_save(const char *path, const cJSON *file, struct td_error *err);
 /* Who accepts: the CI's actor, else git's user, else the user of this machine. Returns out. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/fixture_folders.h"
+#include "common/log.h"
 #include "gate/run.h"
 #include "gate/temporary.h"
 
@@ -52,6 +53,8 @@ static int list_items(const struct td_gate_options *o, struct td_gate_plan *p, s
         p->item = calloc(found.n + 1, sizeof *p->item);
         rc = p->item ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory for %zu fixtures", found.n);
     }
+    for (i = 0; i < found.n_twice; i++)
+        td_log(TD_LOG_WARN, "gate", "%s", found.twice[i]);
     for (i = 0; i < found.n && !rc; i++) {
         struct td_gate_item *it = &p->item[p->n];
 

@@ -8,6 +8,7 @@
 
 #include "common/invocation.h"
 #include "common/log.h"
+#include "gate/accept_file.h"
 #include "gate/artifacts.h"
 #include "gate/gate_accept.h"
 #include "gate/gate_judge.h"
@@ -103,10 +104,26 @@ static cJSON *run_plan(const struct td_gate_options *o)
     return report;
 }
 
-static int run_gate(const struct td_gate_options *o)
+/* TD_EINVAL: a report would be written over a fixture, the policy, or what was accepted. */
+static int spare_inputs(struct td_gate_options *o, struct td_error *err)
+{
+    char accepted[TD_PATH_MAX];
+    int i, rc = td_report_outputs_spare(&o->out, o->policy, err);
+
+    rc |= td_accept_path(o->policy, accepted, sizeof accepted, err);
+    if (!rc)
+        rc |= td_report_outputs_spare(&o->out, accepted, err);
+    for (i = 0; i < o->n_operands; i++)
+        rc |= td_report_outputs_spare(&o->out, o->operand[i], err);
+    for (i = 0; i < o->calibrate.n; i++)
+        rc |= td_report_outputs_spare(&o->out, o->calibrate.item[i], err);
+    return rc ? err->code : TD_OK;
+}
+
+static int run_gate(struct td_gate_options *o)
 {
     struct td_error err = {0, ""};
-    const bool files_fit = !td_report_outputs_check(&o->out, &err) &&
+    const bool files_fit = !spare_inputs(o, &err) && !td_report_outputs_check(&o->out, &err) &&
                            !td_report_write_unfinished(TD_GATE_TOOL, &o->out, &err);
     cJSON *report = files_fit ? run_plan(o) : say_and_break(&err);
     int code = td_gate_finish(o, files_fit, &report);

@@ -8,6 +8,7 @@
 #include "common/fixture_folders.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/replay_args.h"
 #include "format/fixture_folder.h"
 #include "kernels/providers/providers.h"
 #include "replayer/build_detect.h"
@@ -61,7 +62,7 @@ static int name_output(char *out, const char *folder, const char *fixture)
     return td_fs_join(out, TD_PATH_MAX, folder, name, NULL);
 }
 
-/* Replay every fixture directly below `dir`, also after one has failed. One whose manifest is lost
+/* Replay every fixture below `dir`, also after one has failed. One whose manifest is lost
  * fails, and is named. */
 static int replay_folder(const char *dir, const struct td_replay_options *opt)
 {
@@ -78,6 +79,8 @@ static int replay_folder(const char *dir, const struct td_replay_options *opt)
                "`{fixture} repair %s` helps when the recording was killed", dir, dir);
         code = TD_EXIT_BROKEN;
     } else {
+        for (i = 0; i < found.n_twice; i++)
+            td_log(TD_LOG_WARN, "replay", "%s", found.twice[i]);
         for (i = 0; i < found.n && !stop; i++) {
             char to[TD_PATH_MAX];
 
@@ -208,52 +211,32 @@ static int run_command_line(int argc, char **argv)
         {"output", 0, TD_ARG_STR, &o.output, "DIR", NULL, 0, 0}, /* its old name */
         {"server", 's', TD_ARG_STR, &o.server, "HOST:PORT",
          "send the recorded requests to this server", 0, 0},
-        {"api", 0, TD_ARG_STR, &o.api, "KIND",
-         "its dialect: vllm, openai, llamacpp, sglang (default: detected)", 0, 0},
-        {"served-as", 0, TD_ARG_STR, &o.served_as, "NAME",
-         "the server's name for the recorded model, when it is another one", 0, 0},
-        {"wait", 'w', TD_ARG_MAYBE, &o.wait, "[=SECONDS]",
-         "wait for a server that is not up yet, or still loads (default: --timeout)", 1, 86400},
-        {"timing", 0, TD_ARG_STR, &timing, "HOW",
-         "when requests are sent: asap (default), recorded, xN (N times faster)", 0, 0},
-        {"repeat", 'k', TD_ARG_I64, &o.repeat, "K", "repeats of each request (default: as recorded)",
-         1, 10000},
-        {"header", 'H', TD_ARG_LIST, &o.headers, "NAME:VALUE", "send this header too (may be repeated)", 0,
-         0},
-        {"allow-path", 0, TD_ARG_LIST, &o.allow_paths, "PATH",
-         "also send recorded requests to this path of the server (may be repeated; default: those "
-         "that generate text)",
-         0, 0},
+        TD_REPLAY_API(TD_ARG_STR, &o.api),
+        TD_REPLAY_SERVED_AS(TD_ARG_STR, &o.served_as),
+        TD_REPLAY_WAIT(TD_ARG_MAYBE, &o.wait),
+        TD_REPLAY_TIMING(TD_ARG_STR, &timing),
+        TD_REPLAY_REPEAT(TD_ARG_I64, &o.repeat),
+        TD_REPLAY_HEADER(TD_ARG_LIST, &o.headers),
+        TD_REPLAY_ALLOW_PATH(TD_ARG_LIST, &o.allow_paths),
         {"scores", 0, TD_ARG_STR, &scores, "on|off",
          "have the server score the recorded answers token by token, if the recording has scores "
          "(default on)",
          0, 0},
         {"timeout", 't', TD_ARG_NUM, &o.timeout_s, "S",
          "longest wait for one answer, and for the model to load (default 600)", 0.1, 86400},
-        {"build", 0, TD_ARG_STR, &o.build, "PATH",
-         "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM, a "
-         ".fatbin, .cubin or .hsaco",
-         0, 0},
-        {"baseline-build", 0, TD_ARG_STR, &o.baseline_build, "PATH",
-         "also run them with this build, and compare errors and speed", 0, 0},
-        {"build-env", 0, TD_ARG_LIST, &o.build_env, "N=V",
-         "set this variable for the build (may be repeated)", 0, 0},
-        {"baseline-env", 0, TD_ARG_LIST, &o.baseline_env, "N=V",
-         "set this variable for the baseline build (may be repeated)", 0, 0},
+        TD_REPLAY_BUILD(TD_ARG_STR, &o.build),
+        TD_REPLAY_BASELINE_BUILD(TD_ARG_STR, &o.baseline_build),
+        TD_REPLAY_BUILD_ENV(TD_ARG_LIST, &o.build_env),
+        TD_REPLAY_BASELINE_ENV(TD_ARG_LIST, &o.baseline_env),
         {"provider", 0, TD_ARG_STR, &o.provider, "NAME", provider_help(), 0, 0},
-        {"only", 0, TD_ARG_LIST, &o.only, "PATTERN",
-         "replay only ops whose layer or kernel matches (may be repeated)", 0, 0},
+        TD_REPLAY_ONLY(TD_ARG_LIST, &o.only),
         {"kernel-filter", 0, TD_ARG_LIST, &o.only, "PATTERN", NULL, 0, 0},
-        {"op-repeat", 0, TD_ARG_I64, &o.op_repeat, "N",
-         "runs of each op, for non-determinism (default 3)", 1, TD_PROTO_MAX_REPEATS},
-        {"max-ops", 0, TD_ARG_I64, &o.max_ops, "N",
-         "replay at most N ops, a fair sample (default 20000; 0: all)", 0, 1e12},
-        {"checkpoint", 0, TD_ARG_STR, &o.checkpoint, "PATH",
-         "where the model's checkpoint is now: a folder or a .gguf file", 0, 0},
+        TD_REPLAY_OP_REPEAT(TD_ARG_I64, &o.op_repeat, TD_PROTO_MAX_REPEATS),
+        TD_REPLAY_MAX_OPS(TD_ARG_I64, &o.max_ops),
+        TD_REPLAY_CHECKPOINT(TD_ARG_STR, &o.checkpoint),
         {"guard", 0, TD_ARG_STR, &guard, "on|off",
          "catch accesses beyond a tensor's end by a forbidden page (default on)", 0, 0},
-        {"deadline", 0, TD_ARG_NUM, &o.deadline_s, "S",
-         "longest run of an op before it counts as hung (default 20)", 0.05, 86400},
+        TD_REPLAY_DEADLINE(TD_ARG_NUM, &o.deadline_s),
         {"shard", 0, TD_ARG_STR, &shard, "I/N",
          "replay part I of N of the ops; part 1 also sends the requests", 0, 0},
         {"kernels", 0, TD_ARG_STR, &kernels, "PATH",

@@ -28,6 +28,11 @@ struct td_report_outputs {
 /* Can every file that is asked for be written? Called before any work. TD_EINVAL: one cannot be, or
  * two of them are one file; the sentence names the options and what to do. */
 int td_report_outputs_check(const struct td_report_outputs *o, struct td_error *err);
+/* Would one of the files be written over what is read? Before anything is written.
+ *   o    : such a file is taken out of it, so that nothing is written there
+ *   path : a fixture, a folder of fixtures, or a file; NULL: nothing is read
+ * TD_EINVAL: yes; the sentence names both. */
+int td_report_outputs_spare(struct td_report_outputs *o, const char *path, struct td_error *err);
 /* Where the text goes: standard output, or standard error when a file goes there ("-"). */
 FILE *td_report_text_stream(const struct td_report_outputs *o);
 

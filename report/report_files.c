@@ -1,5 +1,6 @@
 /* report_files.c - write a report as the files that were asked for.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "common/fixture_folders.h"
 #include "common/outfile.h"
 #include "report/report.h"
 
@@ -53,6 +54,42 @@ int td_report_outputs_check(const struct td_report_outputs *o, struct td_error *
                            other->option, other->path, list[i].option, list[i].path);
     }
     return TD_OK;
+}
+
+/* TD_EINVAL: this output is a file of this fixture, or this file. */
+static int spare_one(const char *option, const char **output, const char *path,
+                     struct td_error *err)
+{
+    const char *file = *output;
+
+    if (!file || !td_fixture_folder_owns(path, file))
+        return TD_OK;
+    *output = NULL;
+    return td_fail(err, TD_EINVAL,
+                   "%s %.200s would be written over %.200s, which is read; give the report a file of "
+                   "its own",
+                   option, file, path);
+}
+
+int td_report_outputs_spare(struct td_report_outputs *o, const char *path, struct td_error *err)
+{
+    const struct { const char *option, **output; } all[N_FORMATS] = {
+        {"--json", &o->json}, {"--junit", &o->junit}, {"--markdown", &o->markdown},
+        {"--csv", &o->csv}};
+    struct td_fixture_folders found = {0};
+    struct td_error unread = {0, ""};
+    size_t i;
+    int k, rc = TD_OK;
+
+    if (!path)
+        return TD_OK;
+    td_fixture_folders_add(&found, path, &unread); /* whoever reads it says what is wrong */
+    for (i = 0; i < found.n; i++)
+        for (k = 0; k < N_FORMATS; k++)
+            if (spare_one(all[k].option, all[k].output, found.path[i], err))
+                rc = TD_EINVAL;
+    td_fixture_folders_release(&found);
+    return rc;
 }
 
 FILE *td_report_text_stream(const struct td_report_outputs *o)

@@ -262,6 +262,17 @@ void td_screen_add_not_checked(struct td_buf *out, const cJSON *report, int max)
     td_buf_release(&words);
 }
 
+/* "expired: zeros are fine (ann, until 2027-01-31)"; one that is applied needs no first word. */
+static void add_one_accepted(struct td_buf *words, const cJSON *a)
+{
+    const char *state = td_part_str(a, "state");
+    const bool applied = !*state || !strcmp(state, "applied");
+
+    td_buf_addf(words, "%s%s%s%s (%s, until %s)", words->len ? "; " : "", applied ? "" : state,
+                applied ? "" : ": ", td_part_str(a, "reason"), td_json_get_str(a, "who", "?"),
+                td_json_get_str(a, "until", "?"));
+}
+
 /* What was accepted by name, and until when. */
 void td_screen_add_accepted(struct td_buf *out, const cJSON *report)
 {
@@ -269,8 +280,7 @@ void td_screen_add_accepted(struct td_buf *out, const cJSON *report)
     const cJSON *a;
 
     cJSON_ArrayForEach(a, td_json_get(report, "accepted"))
-        td_buf_addf(&words, "%s%s (%s, until %s)", words.len ? "; " : "", td_part_str(a, "reason"),
-                    td_json_get_str(a, "who", "?"), td_json_get_str(a, "until", "?"));
+        add_one_accepted(&words, a);
     if (words.len)
         td_text_wrap(out, "ACCEPTED  ", 10, td_buf_str(&words), 1);
     td_buf_release(&words);

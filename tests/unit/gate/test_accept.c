@@ -51,7 +51,7 @@ static cJSON *accepted_of(cJSON *report, int64_t until)
     struct td_error err = {0, ""};
 
     assert_int_equal(td_accept_add(file, report, "why", "who", TODAY, until, &err), 1);
-    assert_int_equal(td_accept_check(file, &err), TD_OK);
+    assert_int_equal(td_accept_check(file, TODAY, &err), TD_OK);
     return file;
 }
 
