@@ -16,7 +16,7 @@ struct td_op_lines {
 
 struct td_op_over {
     bool present;                       /* false: under the limit, or of an older replay */
-    bool of_rms;                        /* not one element, but the rms of rows or columns is over */
+    bool of_rms;                        /* no element, but the rms of rows or columns is over */
     bool is_finite;                     /* no NaN or Inf stands where a number is due */
     double limit;
     struct td_op_lines rows, cols;
@@ -34,8 +34,8 @@ void td_op_lines_add_words(const struct td_op_lines *l, const char *what, struct
 bool td_op_over_is_everywhere(const struct td_op_over *o);
 /* Words for that. Numbers that are wrong alike in all rows and columns got a wrong sum over K. */
 const char *td_op_everywhere_words(bool is_finite);
-/* Append all of it: "columns >= 250, rows >= 16", "everywhere", or nothing where only a few elements
- * here and there are over the limit. */
+/* Append all of it: "columns >= 250, rows >= 16", "everywhere", or nothing where only a few
+ * elements here and there are over the limit. */
 void td_op_over_add_words(const struct td_op_over *o, struct td_buf *out);
 
 #endif

@@ -9,7 +9,6 @@
 #include "wire/scores.h"
 
 #define ASK_MS 3000
-#define BYTES_OF_A_TOKEN 4     /* of English, about */
 #define DEFAULT_SHARE 10.0     /* % of the steps */
 
 static const char *size_words(int64_t bytes, char out[24])
@@ -99,8 +98,9 @@ static void print_size(const struct td_record_options *o, const struct td_api_se
 {
     const char *checkpoint = find_checkpoint(o, server);
     /* a sample takes the first steps of every size: nearly all prompts, and its share of the rest */
-    const double rows = (double)q->decoded * share_of(o) +
-                        (double)(q->rows - q->decoded) / BYTES_OF_A_TOKEN;
+    const double sampled = (double)q->decoded * share_of(o) + (double)q->first_rows,
+                 rows = (sampled < (double)q->decoded ? sampled : (double)q->decoded) +
+                        (double)q->prompt_rows;
     struct td_expected_model m = {0};
     struct td_error why = {0};
     char a[24], b[24];

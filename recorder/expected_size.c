@@ -14,23 +14,49 @@
 #define REQUEST_BYTES 4096       /* headers and body without the prompt, both ways, twice */
 #define TOKEN_BYTES 900          /* of an event with one token, and of its exchange */
 #define ALTERNATIVE_BYTES 160    /* of one alternative with its logprob, the same */
-#define TEMPLATE_TOKENS 64       /* that a chat template adds, at most */
+#define TEMPLATE_TOKENS 32       /* that a chat template adds, with its system prompt */
+#define TEMPLATE_MOST 64
 #define MOST ((int64_t)1 << 50)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static int64_t prompt_tokens(const struct td_prompt *p)
+/* How many tokens a text has: at most one for each byte, and about as many as vocabularies of
+ * today make of it. English has some four letters a token, but each digit is one, each other sign
+ * about half of one, and of other scripts two of three bytes. */
+struct length { int64_t most; double about; };
+
+static void add_text(struct length *l, const char *text)
 {
+    const unsigned char *c;
+
+    for (c = (const unsigned char *)text; *c; c++) {
+        const bool letter = (*c | 0x20) >= 'a' && (*c | 0x20) <= 'z';
+
+        l->most++;
+        l->about += *c >= 0x80              ? 2.0 / 3
+                    : *c >= '0' && *c <= '9' ? 1
+                    : letter || *c == ' '    ? 1.0 / 4
+                                             : 1.0 / 2;
+    }
+}
+
+static struct length prompt_length(const struct td_prompt *p)
+{
+    struct length l = {0, 0};
     const cJSON *m;
-    int64_t bytes = 0;
 
     if (p->ids)
-        return p->n_ids;
-    if (p->text)
-        return (int64_t)strlen(p->text) + 1;
-    cJSON_ArrayForEach(m, p->messages)
-        bytes += (int64_t)strlen(td_json_get_str(m, "content", "")) + TEMPLATE_TOKENS;
-    return bytes;
+        return (struct length){p->n_ids, (double)p->n_ids};
+    if (p->text) {
+        add_text(&l, p->text);
+        return (struct length){l.most + 1, l.about + 1};
+    }
+    cJSON_ArrayForEach(m, p->messages) {
+        add_text(&l, td_json_get_str(m, "content", ""));
+        l.most += TEMPLATE_MOST;
+        l.about += TEMPLATE_TOKENS;
+    }
+    return l;
 }
 
 void td_expected_requests(const struct td_record_options *o, const struct td_suite *suite,
@@ -49,16 +75,19 @@ void td_expected_requests(const struct td_record_options *o, const struct td_sui
         const int64_t asked = o->max_tokens      ? o->max_tokens
                               : p->max_tokens > 0 ? p->max_tokens
                                                   : DEFAULT_TOKENS,
-                      prompt = prompt_tokens(p);
+                      c = p->concurrency > 1 ? p->concurrency : 1;
+        const struct length prompt = prompt_length(p);
 
         out->tokens += times * asked;
-        out->bytes += times * (REQUEST_BYTES + 4 * prompt +
+        out->bytes += times * (REQUEST_BYTES + 4 * prompt.most +
                                asked * (TOKEN_BYTES + o->logprobs * ALTERNATIVE_BYTES));
         out->bytes += (int64_t)i < texts ? TD_SCORES_PASSES * (REQUEST_BYTES + TD_SCORES_MAX_TOKENS *
                                                                                ALTERNATIVE_BYTES)
                                          : 0;
         out->decoded += tap ? o->tapped_repeat * asked : 0;
-        out->rows += tap ? o->tapped_repeat * (asked + prompt) : 0;
+        out->rows += tap ? o->tapped_repeat * (asked + prompt.most) : 0;
+        out->prompt_rows += tap ? (int64_t)((double)o->tapped_repeat * prompt.about) : 0;
+        out->first_rows = tap && c * (c + 1) > out->first_rows ? c * (c + 1) : out->first_rows;
     }
 }
 

@@ -16,6 +16,8 @@ struct td_expected_requests {
     int64_t rows;                  /* rows of activations in the tapped phase: a prompt has at most
                                       as many tokens as bytes */
     int64_t decoded;               /* of these, one for each token of the answers */
+    int64_t prompt_rows;           /* of these, about so many for the tokens of prompts */
+    int64_t first_rows;            /* rows of the first two steps of each size, which a sample keeps */
 };
 void td_expected_requests(const struct td_record_options *o, const struct td_suite *suite,
                           struct td_expected_requests *out);

@@ -6,8 +6,8 @@
 
 #include "replayer/judge.h"
 
-/* An op counts as over its limit in replay's own words when its score is over the judge's floor, and
- * over so many times the baseline's (numerics.factor of the default policy). */
+/* An op counts as over its limit in replay's own words when its score is over the judge's floor,
+ * and over so many times the baseline's (numerics.factor of the default policy). */
 #define TD_JUDGE_OVER_FACTOR 4
 
 /* Rows, or columns, that are over the limit. */
@@ -19,8 +19,8 @@ struct td_judge_set {
 
 struct td_judge_place {
     double limit;
-    bool of_rms;                    /* no element is over the limit: rows and columns whose rms is over
-                                       half of it */
+    bool of_rms;                    /* no element is over the limit: rows and columns whose rms is
+                                       over half of it */
     struct td_judge_set rows, cols;
 };
 
@@ -35,7 +35,8 @@ int td_judge_place_find(const struct td_op_ref *ref, const struct td_tensor *out
                         const struct td_judge_limits *lim, double limit,
                         struct td_judge_place *place, struct td_error *err);
 
-/* {"limit":4,"of":"element","rows":{…},"cols":{…}} (docs/format.md, "judge"); NULL: out of memory. */
+/* {"limit":4,"of":"element","rows":{…},"cols":{…}} (docs/format.md, "judge"). NULL: out of
+ * memory. */
 cJSON *td_judge_place_json(const struct td_judge_place *place);
 
 #endif

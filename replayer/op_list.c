@@ -15,7 +15,7 @@
 
 void td_op_shape_words(const struct td_op *op, char *out, size_t n)
 {
-    static const struct { const char *attr, *prefix; } parts[] = {{"k", "k"}, {"n", "n"}, {"bits", "b"}, {"group_size", "g"}};
+    static const struct { const char *attr, *prefix; } parts[] = {{"n", "N="}, {"k", "K="}, {"bits", "b"}, {"group_size", "g"}};
     const struct td_tensor_rec *w = td_op_rec_in(op, "w");
     size_t i, at = 0;
 

@@ -17,7 +17,7 @@
  * results are reported by group. */
 struct td_op_group {
     char kernel[64];     /* "gptq_gemm" */
-    char shape[TD_OP_SHAPE_WORDS]; /* "k256 n640 b4 g128 act", "Q4_1 k256 n640": sizes without M;
+    char shape[TD_OP_SHAPE_WORDS]; /* "N=640 K=256 b4 g128 act", "Q4_1 N=640 K=256": sizes without M;
                                       those of the output where there is no n or k */
     int m_class;         /* td_m_class() */
     int64_t seen, chosen;

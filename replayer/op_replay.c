@@ -253,7 +253,7 @@ static void show_progress(struct op_replay *j)
     td_progress_at(&j->progress, (j->ran + j->judged) / 2, j->now);
 }
 
-/* Say what is done with the op: "timing both builds: gptq_gemm k640 n256 b4 g128 M=1-8". */
+/* Say what is done with the op: "timing both builds: gptq_gemm N=256 K=640 b4 g128 M=1-8". */
 static void show_op(struct op_replay *j, const struct td_op_item *it, const char *doing)
 {
     const struct td_op_group *g = &j->list.groups[it->group];

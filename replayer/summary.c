@@ -71,7 +71,7 @@ static void print_ops_left_out(const struct td_op_replay_stats *o)
 {
     const struct { int64_t n; const char *why; } parts[] = {
         {o->not_matching, "do not match --only"}, {o->other_shards, "belong to other shards"},
-        {o->not_sampled, "left out by --max-ops (every kernel, shape and M class keeps its share)"},
+        {o->not_sampled, "left out by --max-ops (every kernel, shape and M class keeps its share, and one op at least)"},
         {o->skipped_after_crashes, "not tried after crashes or hangs of their kernel and shape"},
         {o->bad_frames, "frames of the recording are corrupt, their ops are broken"},
     };

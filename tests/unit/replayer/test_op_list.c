@@ -47,7 +47,7 @@ static void groups_by_shape_and_m(void **state)
     add(&l, 3, 4, 640);
     add(&l, 4, 1, 256);
     assert_int_equal(l.n_groups, 3);
-    assert_string_equal(l.groups[0].shape, "k256 n640 b4");
+    assert_string_equal(l.groups[0].shape, "N=640 K=256 b4");
     assert_string_equal(td_m_class_name(l.groups[1].m_class), "M=2-8");
     assert_string_equal(td_m_class_name(td_m_class(513)), "M>512");
     assert_int_equal(l.items[0].weights, l.items[2].weights); /* M is not part of the weights */
@@ -128,7 +128,7 @@ static void shapes_name_the_weights(void **state)
     cJSON_AddNumberToObject(op.attrs, "n", 576);
     cJSON_AddNumberToObject(op.attrs, "k", 1536);
     td_op_shape_words(&op, shape, sizeof shape);
-    assert_string_equal(shape, "Q4_1 k1536 n576");
+    assert_string_equal(shape, "Q4_1 N=576 K=1536");
     cJSON_Delete(op.attrs);
 }
 

@@ -1,0 +1,65 @@
+/* replay_args.h - the options that say how a recording is replayed: those of `replay`, which `gate`
+ * hands on to it.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A row of a table of options each (args.h). The type is that of the program: replay reads numbers,
+ * gate hands words on. */
+#ifndef TD_COMMON_REPLAY_ARGS_H
+#define TD_COMMON_REPLAY_ARGS_H
+
+#include "common/args.h"
+
+#define TD_REPLAY_API(type, value)                                                                 \
+    {"api", 0, type, value, "KIND",                                                                \
+     "dialect of the server: vllm, openai, llamacpp, sglang (default: detected)", 0, 0}
+#define TD_REPLAY_SERVED_AS(type, value)                                                           \
+    {"served-as", 0, type, value, "NAME",                                                          \
+     "the server's name for the recorded model, when it is another one", 0, 0}
+#define TD_REPLAY_WAIT(type, value)                                                                \
+    {"wait", 'w', type, value, "[=SECONDS]",                                                       \
+     "wait for a server that is not up yet, or still loads (default: --timeout)", 1, 86400}
+#define TD_REPLAY_TIMING(type, value)                                                              \
+    {"timing", 0, type, value, "HOW",                                                              \
+     "when requests are sent: asap (default), recorded, xN (N times faster)", 0, 0}
+#define TD_REPLAY_REPEAT(type, value)                                                              \
+    {"repeat", 'k', type, value, "K", "repeats of each request (default: as recorded)", 1, 10000}
+#define TD_REPLAY_HEADER(type, value)                                                              \
+    {"header", 'H', type, value, "NAME:VALUE",                                                     \
+     "send this header with every request (may be repeated)", 0, 0}
+#define TD_REPLAY_ALLOW_PATH(type, value)                                                          \
+    {"allow-path", 0, type, value, "PATH",                                                         \
+     "also send recorded requests to this path of the server (may be repeated; default: those "    \
+     "that generate text)",                                                                        \
+     0, 0}
+#define TD_REPLAY_BUILD(type, value)                                                               \
+    {"build", 0, type, value, "PATH",                                                              \
+     "run the recorded ops with this build: a library, a folder of ggml's, a venv with vLLM, a "   \
+     ".fatbin, .cubin or .hsaco",                                                                  \
+     0, 0}
+#define TD_REPLAY_BASELINE_BUILD(type, value)                                                      \
+    {"baseline-build", 0, type, value, "PATH",                                                     \
+     "also run them with this build, and compare errors and speed side by side", 0, 0}
+#define TD_REPLAY_BUILD_ENV(type, value)                                                           \
+    {"build-env", 0, type, value, "N=V", "set this variable for the build (may be repeated)", 0, 0}
+#define TD_REPLAY_BASELINE_ENV(type, value)                                                        \
+    {"baseline-env", 0, type, value, "N=V",                                                        \
+     "set this variable for the baseline build (may be repeated)", 0, 0}
+#define TD_REPLAY_CHECKPOINT(type, value)                                                          \
+    {"checkpoint", 0, type, value, "PATH",                                                         \
+     "where the model's checkpoint is now: a folder or a .gguf file", 0, 0}
+#define TD_REPLAY_ONLY(type, value)                                                                \
+    {"only", 0, type, value, "PATTERN",                                                            \
+     "replay only ops whose layer or kernel matches (may be repeated)", 0, 0}
+#define TD_REPLAY_OP_REPEAT(type, value, most)                                                     \
+    {"op-repeat", 0, type, value, "N", "runs of each op, to find results that vary (default 3)",   \
+     1, most}
+#define TD_REPLAY_MAX_OPS(type, value)                                                             \
+    {"max-ops", 0, type, value, "N",                                                               \
+     "replay N ops, a fair sample, but one at least of each kernel, shape and M class (default "   \
+     "20000; 0: all)",                                                                             \
+     0, 1e12}
+#define TD_REPLAY_DEADLINE(type, value)                                                            \
+    {"deadline", 0, type, value, "S",                                                              \
+     "longest run of an op before it counts as hung (default 20)", 0.05, 86400}
+
+#endif
