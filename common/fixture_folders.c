@@ -68,7 +68,8 @@ static int note_twice(struct td_fixture_folders *l, const char *path, const char
     int rc = td_array_grow(&l->twice, l->n_twice, &l->cap_twice, sizeof *l->twice,
                            TD_FIXTURE_FOLDERS_MAX);
 
-    snprintf(text, sizeof text, "%.250s is named twice, also as %.250s: it is taken once", path, same);
+    snprintf(text, sizeof text, "%.250s is named twice, also as %.250s: it is taken once", path,
+             same);
     if (rc == TD_ELIMIT)
         return TD_OK;        /* enough has been said */
     if (rc || !(l->twice[l->n_twice] = strdup(text)))

@@ -21,8 +21,8 @@ struct td_fixture_folders {
 /* Is it a folder that holds files of a fixture? True also where the manifest is lost: such a
  * recording must not vanish out of a run in silence. */
 bool td_fixture_folder_is(const char *dir);
-/* Would writing to this path change a file of the fixture, which is a folder or a pack? Also through
- * a link, and also where the file is lost. */
+/* Would writing to this path change a file of the fixture, which is a folder or a pack? Also
+ * through a link, and also where the file is lost. */
 bool td_fixture_folder_owns(const char *fixture, const char *path);
 /* Append what `path` stands for: all fixtures and packs (*.tdz) below it, also those in folders of
  * its folders, in the order of their names, or, where there are none, the path itself. A fixture is

@@ -94,7 +94,8 @@ static void say_uneven(const struct requests *r, char *why, size_t size)
     }
     why[0] = '\0';
     if (least < most)
-        snprintf(why, size, "of %.60s there are %zu, of others %zu", name_of(r->x[at]), least, most);
+        snprintf(why, size, "of %.60s there are %zu, of others %zu", name_of(r->x[at]), least,
+                 most);
     if (r->twice)
         snprintf(why + strlen(why), size - strlen(why), "%s%.60s, repeat %d, is there twice",
                  *why ? "; " : "", name_of(r->twice), r->twice->repeat);
@@ -261,8 +262,8 @@ static bool has_content(const struct td_exchange *x, bool masked)
     if (masked)
         return false;
     return x->n_tokens || x->text_len ||
-           (x->usage.completion_tokens >= 0 && x->usage.completion_tokens <= 1 && !td_json_get(x->extra, "reasoning_bytes") &&
-            !td_json_get(x->extra, "tool_calls"));
+           (x->usage.completion_tokens >= 0 && x->usage.completion_tokens <= 1 &&
+            !td_json_get(x->extra, "reasoning_bytes") && !td_json_get(x->extra, "tool_calls"));
 }
 
 void td_count_content(const struct td_comparison *c, const struct td_side *side,

@@ -1,5 +1,5 @@
-/* absence_carried.c - the counts behind absence.def of what an answer carries beside its text: token
- * ids, logprobs, alternatives, the reason of its end.
+/* absence_carried.c - the counts behind absence.def of what an answer carries beside its text:
+ * token ids, logprobs, alternatives, the reason of its end.
  * SPDX-License-Identifier: Apache-2.0
  *
  * Rules that compare these see nothing where the candidate sends none. So an answer of the
@@ -190,7 +190,8 @@ void td_count_alternatives(const struct td_comparison *c, const struct td_side *
                            const struct td_planned *p, struct td_absence_count *out)
 {
     static const struct carried ALTERNATIVES = {
-        "alternatives to a token", has_alternatives, NULL, "the gap is not known where the baseline's answer ended"};
+        "alternatives to a token", has_alternatives, NULL,
+        "the gap is not known where the baseline's answer ended"};
 
     (void)p;
     count_carried(c, side, &ALTERNATIVES, out);

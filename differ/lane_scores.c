@@ -131,7 +131,8 @@ static void judge_shifts(const struct td_rescore *r, const struct td_policy *pol
         td_lane_note(lane, TD_NOT_JUDGED,
                      "small but systematic: the recorded answers are %s likely by %.4f nats a "
                      "token (standard error %.4f), below the limit of %.3g",
-                     r->answer.shift > 0 ? "less" : "more", fabs(r->answer.shift), r->answer.error, policy->scores_nll_max);
+                     r->answer.shift > 0 ? "less" : "more", fabs(r->answer.shift),
+                     r->answer.error, policy->scores_nll_max);
     td_rescore_words(r, words, sizeof words);
     td_lane_note(lane, lane->verdict > TD_PASS ? TD_NOT_JUDGED : TD_PASS, "%s", words);
 }

@@ -64,18 +64,36 @@ int td_speed_compare(const struct td_judged_ops *candidate, const struct td_grou
 /* ---- verdict --------------------------------------------------------------------------------- */
 
 /* If a total slowdown of policy->detect could have gone unseen in this row: how many pairs would
- * show it, roughly. Else 0. */
+ * show it, roughly; more than there are. Else 0. The way from the estimate to the upper end of its
+ * interval has to shrink to the room that is left below `detect`. */
 static size_t pairs_needed(const struct td_speed_row *r, const struct td_policy *policy)
 {
-    double room = policy->detect - fmax(r->effect.est, 0), half;
+    const size_t more = r->pairs.n * 2 > 20 ? r->pairs.n * 2 : 20;
+    double room = policy->detect - fmax(r->effect.est, 0), half, need;
 
     if (r->verdict == TD_REGRESSED || (r->effect.reached && r->effect.hi <= policy->detect))
         return 0;
     if (!r->effect.reached)
-        return r->pairs.n * 2 > 20 ? r->pairs.n * 2 : 20;
-    half = (r->effect.hi - r->effect.lo) / 2;
+        return more;
+    half = r->effect.hi - r->effect.est;
     room = fmax(room, policy->detect / 4);
-    return (size_t)ceil((double)r->pairs.n * (half / room) * (half / room)) + 1;
+    need = ceil((double)r->pairs.n * (half / room) * (half / room)) + 1;
+    return need > (double)r->pairs.n && need < 1e6 ? (size_t)need : more;
+}
+
+/* What is slower, and by how much. A total may be slower where no row of its own is certain. */
+static void note_slower(struct td_lane *lane, const struct td_speed_row *worst, size_t slower,
+                        size_t rows)
+{
+    char how[80];
+
+    if (slower)
+        snprintf(how, sizeof how, "%zu of %zu rows are slower; most certain:", slower, rows);
+    else
+        snprintf(how, sizeof how, "slower in total, though no single row is for certain:");
+    td_lane_note(lane, TD_REGRESSED, "%s %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu", how, worst->label,
+                 td_speed_metric_name(worst->metric), worst->effect.est * 100,
+                 worst->effect.lo * 100, worst->effect.hi * 100, worst->pairs.n);
 }
 
 static void judge_rows(const struct td_speed *s, const struct td_policy *policy, bool ops,
@@ -106,12 +124,7 @@ static void judge_rows(const struct td_speed *s, const struct td_policy *policy,
                          policy->detect * 100, need);
     }
     if (worst)
-        td_lane_note(
-            lane, TD_REGRESSED,
-            "%zu of %zu rows are slower; most certain: %s %s by %+.1f %% [%+.1f, %+.1f] n=%zu",
-            slower, rows, worst->label, td_speed_metric_name(worst->metric),
-            worst->effect.est * 100, worst->effect.lo * 100, worst->effect.hi * 100,
-            worst->pairs.n);
+        note_slower(lane, worst, slower, rows);
     else
         td_lane_note(
             lane, TD_PASS,

@@ -111,6 +111,8 @@ void td_speed_headline(const struct td_comparison *c, struct td_buf *out)
                 worst->total ? ", total:" : worst->label);
     add_effect(out, &worst->effect,
                td_speed_metric_is_op(worst->metric) ? c->policy.ops_effect : c->policy.server_effect);
-    if (rows)
+    if (slower)
         td_buf_addf(out, "; %zu of %zu rows are slower", slower, rows);
+    else
+        td_buf_adds(out, "; no single row is for certain");
 }

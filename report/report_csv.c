@@ -160,80 +160,67 @@ static void add_lanes(const cJSON *report, struct td_buf *out)
     }
 }
 
-static void add_absences(const cJSON *report, struct td_buf *out)
-{
-    const cJSON *a;
-    struct row r;
+/* A list of the report that becomes rows: which member of an item fills which column. Figures and
+ * true-or-false have the column's name. */
+struct list {
+    const char *row, *lane, *part, *key; /* lane: must be asked for; part: NULL: the report itself */
+    struct { enum column column; const char *member; } text[5];
+    enum column first, last;             /* figures */
+    enum column truth[3];                /* COL_row: none */
+    const char *(*verdict)(const cJSON *item);
+};
 
-    cJSON_ArrayForEach(a, td_json_get(report, "absent")) {
-        begin_row(&r, report, "absent");
-        set_text(&r, COL_verdict, td_part_str(a, "verdict"));
-        set_text(&r, COL_name, td_part_str(a, "what"));
-        set_text(&r, COL_what, td_part_str(a, "side"));
-        set_text(&r, COL_why, td_part_str(a, "text"));
-        set_figures(&r, COL_planned, COL_seen, a);
-        add_row(&r, out);
-    }
+static const char *verdict_of(const cJSON *item)
+{
+    return td_part_str(item, "verdict");
 }
 
-static void add_prompts(const cJSON *report, struct td_buf *out)
-{
-    const cJSON *prompt;
-    struct row r;
+static const struct list LISTS[] = {
+    {"absent", NULL, NULL, "absent",
+     {{COL_name, "what"}, {COL_what, "side"}, {COL_why, "text"}},
+     COL_planned, COL_seen, {COL_row}, verdict_of},
+    {"prompt", "tokens", "tokens", "by_prompt",
+     {{COL_name, "prompt_id"}, {COL_what, "category"}, {COL_why, "why"}},
+     COL_compared, COL_equal, {COL_accepted}, verdict_of},
+    {"op", "ops", "ops", "groups",
+     {{COL_name, "kind"}, {COL_what, "shape"}, {COL_m_class, "m_class"}, {COL_dtype, "dtype"}},
+     COL_recorded, COL_new_rel_l2, {COL_accepted}, td_part_group_verdict},
+    {"speed", "speed", "speed", "rows",
+     {{COL_name, "metric"}, {COL_what, "what"}, {COL_unit, "unit"}},
+     COL_old, COL_n, {COL_total, COL_faster, COL_accepted}, verdict_of},
+};
 
-    cJSON_ArrayForEach(prompt, td_json_get(td_json_get(report, "tokens"), "by_prompt")) {
-        begin_row(&r, report, "prompt");
-        set_text(&r, COL_verdict, td_part_str(prompt, "verdict"));
-        set_text(&r, COL_name, td_part_str(prompt, "prompt_id"));
-        set_text(&r, COL_what, td_part_str(prompt, "category"));
-        set_text(&r, COL_why, td_part_str(prompt, "why"));
-        set_bool(&r, COL_accepted, prompt);
-        set_figures(&r, COL_compared, COL_equal, prompt);
-        add_row(&r, out);
-    }
+static void add_item(const cJSON *report, const struct list *list, const cJSON *item,
+                     struct td_buf *out)
+{
+    struct row r;
+    size_t i;
+
+    begin_row(&r, report, list->row);
+    set_text(&r, COL_verdict, list->verdict(item));
+    for (i = 0; i < sizeof list->text / sizeof list->text[0] && list->text[i].member; i++)
+        set_text(&r, list->text[i].column, td_part_str(item, list->text[i].member));
+    set_figures(&r, list->first, list->last, item);
+    for (i = 0; i < sizeof list->truth / sizeof list->truth[0]; i++)
+        if (list->truth[i] != COL_row)
+            set_bool(&r, list->truth[i], item);
+    add_row(&r, out);
 }
 
-static void add_groups(const cJSON *report, struct td_buf *out)
+static void add_list(const cJSON *report, const struct list *list, struct td_buf *out)
 {
-    const cJSON *g;
-    struct row r;
+    const cJSON *part = list->part ? td_json_get(report, list->part) : report, *item;
 
-    cJSON_ArrayForEach(g, td_json_get(td_json_get(report, "ops"), "groups")) {
-        begin_row(&r, report, "op");
-        set_text(&r, COL_verdict, td_part_group_verdict(g));
-        set_text(&r, COL_name, td_part_str(g, "kind"));
-        set_text(&r, COL_what, td_part_str(g, "shape"));
-        set_text(&r, COL_m_class, td_part_str(g, "m_class"));
-        set_text(&r, COL_dtype, td_part_str(g, "dtype"));
-        set_bool(&r, COL_accepted, g);
-        set_figures(&r, COL_recorded, COL_new_rel_l2, g);
-        add_row(&r, out);
-    }
-}
-
-static void add_speed_rows(const cJSON *report, struct td_buf *out)
-{
-    const cJSON *row;
-    struct row r;
-
-    cJSON_ArrayForEach(row, td_json_get(td_json_get(report, "speed"), "rows")) {
-        begin_row(&r, report, "speed");
-        set_text(&r, COL_verdict, td_part_str(row, "verdict"));
-        set_text(&r, COL_name, td_part_str(row, "metric"));
-        set_text(&r, COL_what, td_part_str(row, "what"));
-        set_text(&r, COL_unit, td_part_str(row, "unit"));
-        set_figures(&r, COL_old, COL_n, row);
-        set_bool(&r, COL_total, row);
-        set_bool(&r, COL_faster, row);
-        set_bool(&r, COL_accepted, row);
-        add_row(&r, out);
-    }
+    if (list->lane && !td_report_asked(report, list->lane))
+        return;
+    cJSON_ArrayForEach(item, td_json_get(part, list->key))
+        add_item(report, list, item, out);
 }
 
 int td_report_csv(const cJSON *report, struct td_buf *out, struct td_error *err)
 {
     const cJSON *part;
-    size_t i;
+    size_t i, list;
     int c;
 
     for (c = 0; c < N_COLUMNS; c++)
@@ -242,13 +229,8 @@ int td_report_csv(const cJSON *report, struct td_buf *out, struct td_error *err)
     for (i = 0; (part = td_report_part(report, i)); i++) {
         add_run(part, out);
         add_lanes(part, out);
-        add_absences(part, out);
-        if (td_report_asked(part, "tokens"))
-            add_prompts(part, out);
-        if (td_report_asked(part, "ops"))
-            add_groups(part, out);
-        if (td_report_asked(part, "speed"))
-            add_speed_rows(part, out);
+        for (list = 0; list < sizeof LISTS / sizeof LISTS[0]; list++)
+            add_list(part, &LISTS[list], out);
     }
     return out->failed ? td_fail(err, TD_ELIMIT, "the report as CSV is too large") : TD_OK;
 }

@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/lane_tokens.h"
+#include "tests/unit/differ/small_world.h"
 
 #define LEN 12
 #define K 3
-#define MAX_X 128
 #define N_PROMPTS 12
 
 static const char *const PROMPTS[] = {"p0", "p1", "p2", "p3", "p4",  "p5",
@@ -25,44 +24,12 @@ static const char *const PROMPTS[] = {"p0", "p1", "p2", "p3", "p4",  "p5",
  * the logprob of each token that it chose. */
 struct like { int fork; double gap, logprob; };
 
-struct world {
-    struct td_exchange xs[TD_N_ROLES][MAX_X];
-    size_t n[TD_N_ROLES];
-    struct td_side side[TD_N_ROLES];
-    struct td_policy policy;
-    struct td_groups g;
-    struct td_tokens_found found;
-    struct td_lane lane;
-    cJSON *request;
-};
-
-static struct world *start(const char *request)
-{
-    struct world *w = calloc(1, sizeof *w);
-
-    assert_non_null(w);
-    td_policy_default(&w->policy);
-    w->lane.asked = w->lane.by_name = true;
-    w->request = cJSON_Parse(request);
-    return w;
-}
-
 static struct td_exchange *add(struct world *w, enum td_role role, int prompt, int repeat,
                                struct like a)
 {
-    struct td_exchange *x = &w->xs[role][w->n[role]++];
+    struct td_exchange *x = add_answer(w, role, PROMPTS[prompt], repeat, LEN, K);
     int i;
 
-    assert_true(w->n[role] <= MAX_X);
-    x->prompt_id = (char *)(uintptr_t)PROMPTS[prompt];
-    x->repeat = repeat;
-    x->request = w->request;
-    x->n_tokens = LEN;
-    x->ids_complete = true;
-    x->token_ids = calloc(LEN, sizeof *x->token_ids);
-    x->logprobs = calloc(LEN, sizeof *x->logprobs);
-    x->top = calloc(LEN * K, sizeof *x->top);
-    x->top_k = K;
     for (i = 0; i < LEN; i++) {
         bool off = a.fork >= 0 && i >= a.fork;
 
@@ -77,56 +44,19 @@ static struct td_exchange *add(struct world *w, enum td_role role, int prompt, i
 
 static enum td_verdict judge(struct world *w)
 {
-    struct td_ops_view ops = {0};
     struct td_error err = {0, ""};
-    size_t n = 0;
-    int r;
 
-    for (r = 0; r < TD_N_ROLES; r++)
-        if (w->n[r])
-            w->side[n++] = (struct td_side){.role = (enum td_role)r, .xs = w->xs[r], .n_xs = w->n[r]};
-    assert_int_equal(td_align_exchanges(w->side, n, &w->g, &err), TD_OK);
+    align_world(w);
     assert_int_equal(td_tokens_measure(&w->g, &w->policy, &w->found.tokens, &err), TD_OK);
     td_damage_measure(&w->g, &w->policy, &w->found.tokens, &w->found.damage);
-    td_tokens_judge(&w->found, &w->policy, &ops, &w->lane);
+    td_tokens_judge(&w->found, &w->policy, &w->ops, &w->lane);
     return w->lane.verdict;
-}
-
-static bool says(const struct world *w, const char *word)
-{
-    int i;
-
-    for (i = 0; i < w->lane.n_notes; i++)
-        if (strstr(w->lane.notes[i].text, word))
-            return true;
-    for (i = 0; i < w->lane.n_notes; i++)
-        printf("note: %s\n", w->lane.notes[i].text);
-    return false;
-}
-
-static void stop(struct world *w)
-{
-    size_t i;
-    int r;
-
-    for (r = 0; r < TD_N_ROLES; r++)
-        for (i = 0; i < w->n[r]; i++) {
-            free(w->xs[r][i].token_ids);
-            free(w->xs[r][i].logprobs);
-            free(w->xs[r][i].top);
-        }
-    for (r = 0; r < w->lane.n_notes; r++)
-        free(w->lane.notes[r].text);
-    td_tokens_release(&w->found.tokens);
-    td_groups_release(&w->g);
-    cJSON_Delete(w->request);
-    free(w);
 }
 
 /* `clear` prompts of N_PROMPTS fork at a gap of `gap`, and the others at one of 0.1. */
 static struct world *forks(const char *request, int clear, double gap)
 {
-    struct world *w = start(request);
+    struct world *w = start_world(request);
     int p, r;
 
     for (p = 0; p < N_PROMPTS; p++) {
@@ -236,7 +166,7 @@ static void test_noise_with_clear_forks_excuses_them(void **state)
  * calibration's, if there is one, `noise` nats. */
 static struct world *shifted(double shift, double noise)
 {
-    struct world *w = start("{\"temperature\":0}");
+    struct world *w = start_world("{\"temperature\":0}");
     int p;
 
     for (p = 0; p < N_PROMPTS; p++) {
@@ -276,7 +206,7 @@ static void test_equal_texts_with_logprobs_far_apart_are_a_regression(void **sta
 
     (void)state;
     for (i = 0; i < 2; i++) {
-        struct world *w = start("{\"temperature\":0}");
+        struct world *w = start_world("{\"temperature\":0}");
 
         for (p = 0; p < N_PROMPTS; p++) {
             add(w, TD_BASE, p, 0, (struct like){-1, 2, -0.2});

@@ -10,49 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/lane_collapse.h"
+#include "tests/unit/differ/small_world.h"
 
 #define LEN 48
-#define MAX_X 128
+#define REQUEST "{\"max_tokens\":48}" /* as many as an answer has */
 
 static const char *const PROMPTS[] = {"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"};
 #define N_PROMPTS 10
 
-/* Answers of LEN tokens, as many as were asked for. */
-struct world {
-    struct td_exchange xs[TD_N_ROLES][MAX_X];
-    size_t n[TD_N_ROLES];
-    struct td_side side[TD_N_ROLES];
-    struct td_policy policy;
-    struct td_groups g;
-    struct td_collapses c;
-    struct td_lane lane;
-    cJSON *request;
-};
-
-static struct world *start(void)
-{
-    struct world *w = calloc(1, sizeof *w);
-
-    assert_non_null(w);
-    td_policy_default(&w->policy);
-    w->lane.asked = w->lane.by_name = true;
-    w->request = cJSON_Parse("{\"max_tokens\":48}");
-    return w;
-}
-
 /* An answer whose tokens differ until `loop`, and then repeat with a period of 3; -1: no loop. */
 static void add(struct world *w, enum td_role role, int prompt, int repeat, int loop)
 {
-    struct td_exchange *x = &w->xs[role][w->n[role]++];
+    struct td_exchange *x = add_answer(w, role, PROMPTS[prompt], repeat, LEN, 0);
     int i;
 
-    assert_true(w->n[role] <= MAX_X);
-    x->prompt_id = (char *)(uintptr_t)PROMPTS[prompt];
-    x->repeat = repeat;
-    x->request = w->request;
-    x->n_tokens = LEN;
-    x->token_ids = calloc(LEN, sizeof *x->token_ids);
     x->text = (char *)(uintptr_t) "a text that is long enough";
     x->text_len = strlen(x->text);
     x->usage = (struct td_usage){-1, -1};
@@ -63,50 +34,17 @@ static void add(struct world *w, enum td_role role, int prompt, int repeat, int 
 static enum td_verdict judge(struct world *w)
 {
     struct td_error err = {0, ""};
-    size_t n = 0;
-    int r;
 
-    for (r = 0; r < TD_N_ROLES; r++)
-        if (w->n[r])
-            w->side[n++] = (struct td_side){.role = (enum td_role)r, .xs = w->xs[r], .n_xs = w->n[r]};
-    assert_int_equal(td_align_exchanges(w->side, n, &w->g, &err), TD_OK);
-    assert_int_equal(td_collapse_measure(&w->g, &w->policy, &w->c, &err), TD_OK);
-    td_collapse_judge(&w->c, &w->lane);
+    align_world(w);
+    assert_int_equal(td_collapse_measure(&w->g, &w->policy, &w->collapses, &err), TD_OK);
+    td_collapse_judge(&w->collapses, &w->lane);
     return w->lane.verdict;
-}
-
-static bool says(const struct world *w, const char *word)
-{
-    int i;
-
-    for (i = 0; i < w->lane.n_notes; i++)
-        if (strstr(w->lane.notes[i].text, word))
-            return true;
-    for (i = 0; i < w->lane.n_notes; i++)
-        printf("note: %s\n", w->lane.notes[i].text);
-    return false;
-}
-
-static void stop(struct world *w)
-{
-    size_t i;
-    int r;
-
-    for (r = 0; r < TD_N_ROLES; r++)
-        for (i = 0; i < w->n[r]; i++)
-            free(w->xs[r][i].token_ids);
-    for (r = 0; r < w->lane.n_notes; r++)
-        free(w->lane.notes[r].text);
-    td_collapses_release(&w->c);
-    td_groups_release(&w->g);
-    cJSON_Delete(w->request);
-    free(w);
 }
 
 /* The first `old` prompts of the baseline loop, and the prompts [from, to) of the candidate. */
 static struct world *loops(int old, int from, int to)
 {
-    struct world *w = start();
+    struct world *w = start_world(REQUEST);
     int p, r;
 
     for (p = 0; p < N_PROMPTS; p++)
@@ -124,8 +62,8 @@ static void test_many_short_loops_are_a_regression(void **state)
 
     (void)state;
     assert_int_equal(judge(w), TD_REGRESSED);
-    assert_int_equal(w->c.filled_new, 8);
-    assert_int_equal(w->c.n, 24);
+    assert_int_equal(w->collapses.filled_new, 8);
+    assert_int_equal(w->collapses.n, 24);
     assert_true(says(w, "8 of 10 prompts end in a loop"));
     stop(w);
 }
@@ -137,8 +75,8 @@ static void test_loops_of_the_baseline_are_excused(void **state)
 
     (void)state;
     assert_int_equal(judge(w), TD_PASS);
-    assert_int_equal(w->c.filled_both, 10);
-    assert_int_equal(w->c.n, 0);
+    assert_int_equal(w->collapses.filled_both, 10);
+    assert_int_equal(w->collapses.n, 0);
     stop(w);
     w = loops(5, 0, 10); /* five more: p = 1/32 */
     assert_int_equal(judge(w), TD_PASS);
@@ -146,7 +84,7 @@ static void test_loops_of_the_baseline_are_excused(void **state)
     stop(w);
     w = loops(5, 5, 10); /* as many in others: an honest build that rounds in another way */
     assert_int_equal(judge(w), TD_PASS);
-    assert_true(w->c.filled_new == 5 && w->c.filled_old == 5);
+    assert_true(w->collapses.filled_new == 5 && w->collapses.filled_old == 5);
     stop(w);
 }
 
@@ -157,7 +95,7 @@ static void test_few_loops_are_chance(void **state)
 
     (void)state;
     assert_int_equal(judge(w), TD_PASS);
-    assert_int_equal(w->c.n, 0);
+    assert_int_equal(w->collapses.n, 0);
     assert_true(says(w, "p=0.016"));
     stop(w);
     w = loops(0, 0, 7);
@@ -172,7 +110,7 @@ static void test_few_loops_are_chance(void **state)
 /* A prompt counts where most of its answers loop. */
 static void test_one_looping_repeat_is_not_a_prompt(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(REQUEST);
     int p, r;
 
     (void)state;
@@ -182,22 +120,22 @@ static void test_one_looping_repeat_is_not_a_prompt(void **state)
             add(w, TD_NEW, p, r, r == 0 ? 6 : -1);
         }
     assert_int_equal(judge(w), TD_PASS);
-    assert_int_equal(w->c.filled_new, 0);
+    assert_int_equal(w->collapses.filled_new, 0);
     stop(w);
 }
 
 /* Prompts that one side did not answer say nothing. */
 static void test_unanswered_prompts_are_not_counted(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(REQUEST);
     int p;
 
     (void)state;
     for (p = 0; p < N_PROMPTS; p++)
         add(w, p < 3 ? TD_BASE : TD_NEW, p, 0, p < 3 ? -1 : 6);
     judge(w);
-    assert_int_equal(w->c.prompts, 0);
-    assert_int_equal(w->c.n, 0);
+    assert_int_equal(w->collapses.prompts, 0);
+    assert_int_equal(w->collapses.n, 0);
     stop(w);
 }
 
@@ -217,7 +155,7 @@ static void test_honest_builds_raise_no_alarm(void **state)
 
     (void)state;
     for (run = 0; run < 400; run++) {
-        struct world *w = start();
+        struct world *w = start_world(REQUEST);
         bool same = run % 2 == 0;
 
         for (p = 0; p < N_PROMPTS; p++) {

@@ -275,6 +275,56 @@ static void test_too_few_pairs_are_inconclusive_and_say_how_many_would_do(void *
     td_judged_ops_release(&set);
 }
 
+/* The sentence of a row that is a total, for an estimate and its interval. */
+static void judge_total(double est, double lo, double hi, size_t n, enum td_verdict verdict, char out[300])
+{
+    struct td_speed_row rows[2] = {{.metric = TD_OP_HOT, .label = (char *)(uintptr_t)"total", .total = true},
+                                   {.metric = TD_OP_HOT, .label = (char *)(uintptr_t)"gemm", .verdict = TD_PASS}};
+    struct td_lane lane = {.id = TD_LANE_SPEED, .asked = true, .by_name = true};
+    struct td_speed s = {.row = rows, .n = 2, .op_pairs = n};
+    struct td_policy policy;
+
+    td_policy_default(&policy);
+    rows[0].effect = (struct td_interval){est, lo, hi, n, true};
+    rows[0].pairs.n = n;
+    rows[0].verdict = verdict;
+    td_speed_judge(&s, &policy, &lane);
+    snprintf(out, 300, "%s", lane.notes[0].text);
+    while (lane.n_notes)
+        free(lane.notes[--lane.n_notes].text);
+}
+
+/* "8 starts cannot exclude ...; about 6 are needed" makes no sense. */
+static void test_more_are_needed_than_there_are(void **state)
+{
+    char text[300];
+    size_t have, need, n;
+    int e, h, asked = 0;
+
+    (void)state;
+    for (n = 6; n <= 320; n *= 2)
+        for (e = -30; e <= 30; e++)
+            for (h = 1; h <= 60; h += 3) {
+                judge_total(e / 100.0, (e - 20) / 100.0, (e + h) / 100.0, n, TD_PASS, text);
+                if (sscanf(text, "op, hot cache: %zu starts cannot exclude a slowdown of 10 %%; about %zu are", &have, &need) != 2)
+                    continue;
+                asked++;
+                assert_int_equal(have, n);
+                assert_true(need > have);
+            }
+    assert_true(asked > 1000);
+}
+
+/* A total that is slower where no row is does not say "0 of 1 rows are slower". */
+static void test_a_total_alone_is_slower(void **state)
+{
+    char text[300];
+
+    (void)state;
+    judge_total(0.12, 0.08, 0.2, 24, TD_REGRESSED, text);
+    assert_string_equal(text, "slower in total, though no single row is for certain: total op, hot cache by +12.0 % [+8.0, +20.0] n=24");
+}
+
 /* ---- servers ------------------------------------------------------------------------------------------------------- */
 
 #define PROMPTS 10
@@ -398,6 +448,8 @@ int main(void)
         cmocka_unit_test(test_a_lower_clock_is_no_regression), cmocka_unit_test(test_two_hundred_unchanged_builds_raise_no_alarm),
         cmocka_unit_test(test_slow_starts_of_unchanged_builds_slow_no_row),
         cmocka_unit_test(test_measured_starts),
+        cmocka_unit_test(test_more_are_needed_than_there_are),
+        cmocka_unit_test(test_a_total_alone_is_slower),
         cmocka_unit_test(test_ten_percent_are_caught),
         cmocka_unit_test(test_faster_is_no_regression),
         cmocka_unit_test(test_too_few_pairs_are_inconclusive_and_say_how_many_would_do),

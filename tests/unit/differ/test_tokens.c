@@ -10,51 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "differ/lane_tokens.h"
+#include "tests/unit/differ/small_world.h"
 
 #define LEN 12
 #define K 3
-#define MAX_X 256
-
-/* A world of answers of LEN tokens with K alternatives each. */
-struct world {
-    struct td_exchange xs[TD_N_ROLES][MAX_X];
-    struct td_side side[8];
-    size_t n_sides, n[TD_N_ROLES];
-    struct td_policy policy;
-    struct td_groups g;
-    struct td_tokens t;
-    struct td_tokens_found found; /* of judge(): t, and what damage there is */
-    struct td_lane lane;
-    struct td_ops_view ops;
-};
-
-static struct world *start(void)
-{
-    struct world *w = calloc(1, sizeof *w);
-
-    assert_non_null(w);
-    td_policy_default(&w->policy);
-    w->lane.asked = w->lane.by_name = true;
-    return w;
-}
 
 /* An answer that follows ids 100, 101, ... until `fork`, then other ids; gap: between the two best at every position. */
 static struct td_exchange *add(struct world *w, enum td_role role, const char *prompt, int repeat, int fork, double gap)
 {
-    struct td_exchange *x = &w->xs[role][w->n[role]++];
+    struct td_exchange *x = add_answer(w, role, prompt, repeat, LEN, K);
     int i;
 
-    assert_true(w->n[role] <= MAX_X);
-    x->prompt_id = (char *)(uintptr_t)prompt;
-    x->stream = (uint32_t)w->n[role];
-    x->repeat = repeat;
-    x->n_tokens = LEN;
-    x->ids_complete = true;
-    x->token_ids = calloc(LEN, sizeof *x->token_ids);
-    x->logprobs = calloc(LEN, sizeof *x->logprobs);
-    x->top = calloc(LEN * K, sizeof *x->top);
-    x->top_k = K;
     for (i = 0; i < LEN; i++) {
         bool off = fork >= 0 && i >= fork;
 
@@ -70,52 +36,17 @@ static struct td_exchange *add(struct world *w, enum td_role role, const char *p
 static void measure(struct world *w)
 {
     struct td_error err = {0, ""};
-    int r;
 
-    for (r = 0; r < TD_N_ROLES; r++)
-        if (w->n[r])
-            w->side[w->n_sides++] = (struct td_side){.role = (enum td_role)r, .xs = w->xs[r], .n_xs = w->n[r]};
-    assert_int_equal(td_align_exchanges(w->side, w->n_sides, &w->g, &err), TD_OK);
-    assert_int_equal(td_tokens_measure(&w->g, &w->policy, &w->t, &err), TD_OK);
+    align_world(w);
+    assert_int_equal(td_tokens_measure(&w->g, &w->policy, &w->found.tokens, &err), TD_OK);
 }
 
 static enum td_verdict judge(struct world *w)
 {
     measure(w);
-    w->found.tokens = w->t;
-    td_damage_measure(&w->g, &w->policy, &w->t, &w->found.damage);
+    td_damage_measure(&w->g, &w->policy, &w->found.tokens, &w->found.damage);
     td_tokens_judge(&w->found, &w->policy, &w->ops, &w->lane);
     return w->lane.verdict;
-}
-
-static bool says(const struct world *w, const char *word)
-{
-    int i;
-
-    for (i = 0; i < w->lane.n_notes; i++)
-        if (strstr(w->lane.notes[i].text, word))
-            return true;
-    for (i = 0; i < w->lane.n_notes; i++)
-        printf("note: %s\n", w->lane.notes[i].text);
-    return false;
-}
-
-static void stop(struct world *w)
-{
-    size_t i;
-    int r;
-
-    for (r = 0; r < TD_N_ROLES; r++)
-        for (i = 0; i < w->n[r]; i++) {
-            free(w->xs[r][i].token_ids);
-            free(w->xs[r][i].logprobs);
-            free(w->xs[r][i].top);
-        }
-    for (r = 0; r < w->lane.n_notes; r++)
-        free(w->lane.notes[r].text);
-    td_tokens_release(&w->t);
-    td_groups_release(&w->g);
-    free(w);
 }
 
 static const char *const PROMPTS[] = {"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11"};
@@ -123,7 +54,7 @@ static const char *const PROMPTS[] = {"p0", "p1", "p2", "p3", "p4", "p5", "p6", 
 
 static void test_equal_answers_pass(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
     int p;
 
     (void)state;
@@ -132,31 +63,31 @@ static void test_equal_answers_pass(void **state)
         add(w, TD_NEW, PROMPTS[p], 0, -1, 0.3);
     }
     assert_int_equal(judge(w), TD_PASS);
-    assert_int_equal(w->t.answers, N_PROMPTS);
-    assert_true(w->t.mean_dlogprob == 0);
+    assert_int_equal(w->found.tokens.answers, N_PROMPTS);
+    assert_true(w->found.tokens.mean_dlogprob == 0);
     stop(w);
 }
 
 static void test_the_fork_is_named_with_its_gap(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
 
     (void)state;
     add(w, TD_BASE, "p", 0, 3, 0.1);
     add(w, TD_BASE, "p", 1, -1, 0.25);
     add(w, TD_NEW, "p", 0, 7, 0.3);
     measure(w);
-    assert_int_equal(w->t.n_forks, 1);
-    assert_int_equal(w->t.forks[0].at.position, 7); /* against the repeat that agrees longest */
-    assert_int_equal(w->t.forks[0].good->repeat, 1);
-    assert_true(fabs(w->t.forks[0].gap - 0.25) < 1e-6);
-    assert_false(w->t.forks[0].outside_top_k);
+    assert_int_equal(w->found.tokens.n_forks, 1);
+    assert_int_equal(w->found.tokens.forks[0].at.position, 7); /* against the repeat that agrees longest */
+    assert_int_equal(w->found.tokens.forks[0].good->repeat, 1);
+    assert_true(fabs(w->found.tokens.forks[0].gap - 0.25) < 1e-6);
+    assert_false(w->found.tokens.forks[0].outside_top_k);
     stop(w);
 }
 
 static void test_a_token_outside_the_alternatives_has_at_least_their_gap(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
     struct td_exchange *x;
 
     (void)state;
@@ -164,21 +95,21 @@ static void test_a_token_outside_the_alternatives_has_at_least_their_gap(void **
     x = add(w, TD_NEW, "p", 0, 7, 0.3);
     x->token_ids[7] = 4242;
     measure(w);
-    assert_true(w->t.forks[0].outside_top_k);
-    assert_true(fabs(w->t.forks[0].gap - 4.8) < 1e-5);
+    assert_true(w->found.tokens.forks[0].outside_top_k);
+    assert_true(fabs(w->found.tokens.forks[0].gap - 4.8) < 1e-5);
     stop(w);
 }
 
 static void test_an_answer_that_equals_any_repeat_is_no_fork(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
 
     (void)state;
     add(w, TD_BASE, "p", 0, -1, 0.1);
     add(w, TD_BASE, "p", 1, 4, 0.1);
     add(w, TD_NEW, "p", 0, 4, 0.1);
     assert_int_equal(judge(w), TD_PASS);
-    assert_int_equal(w->t.n_forks, 0);
+    assert_int_equal(w->found.tokens.n_forks, 0);
     stop(w);
 }
 
@@ -215,7 +146,7 @@ static void test_texts_are_compared_where_ids_are_missing(void **state)
 /* A deterministic baseline and an honest build with other rounding: text alone cannot tell. */
 static struct world *honest(int forked, double gap)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
     int p, r;
 
     for (p = 0; p < N_PROMPTS; p++) {
@@ -289,8 +220,8 @@ static void test_calibration_makes_honest_forks_a_pass(void **state)
     (void)state;
     calibrate(w, 7, 0.03);
     assert_int_equal(judge(w), TD_PASS);
-    assert_int_equal(w->t.noise[1].forked, 7);
-    assert_float_equal(w->t.gap_noise, 0.03, 1e-6);
+    assert_int_equal(w->found.tokens.noise[1].forked, 7);
+    assert_float_equal(w->found.tokens.gap_noise, 0.03, 1e-6);
     stop(w);
 }
 
@@ -308,7 +239,7 @@ static void test_calibration_does_not_excuse_more_forks(void **state)
 /* Gaps are the baseline's: honest forks fall on close calls, a bug's on clear ones. */
 static void test_wide_gaps_are_not_noise(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
     int p, r, i;
 
     (void)state;
@@ -323,8 +254,8 @@ static void test_wide_gaps_are_not_noise(void **state)
         add(w, TD_CALIBRATE, PROMPTS[p], 0, p < 6 ? 5 : -1, 0.01);
     }
     assert_int_equal(judge(w), TD_INCONCLUSIVE);
-    assert_int_equal(w->t.prompts_over, 6);
-    assert_true(w->t.gap_p < 0.01);
+    assert_int_equal(w->found.tokens.prompts_over, 6);
+    assert_true(w->found.tokens.gap_p < 0.01);
     assert_true(says(w, "larger gap"));
     stop(w);
 }
@@ -338,7 +269,7 @@ static void test_one_wider_gap_is_chance(void **state)
 
     (void)state;
     for (i = 0; i < 3; i++) {
-        struct world *w = start();
+        struct world *w = start_world(NULL);
 
         for (p = 0; p < N_PROMPTS; p++) {
             const double gap = p == 0 ? gaps[i] : 0.03;
@@ -349,8 +280,8 @@ static void test_one_wider_gap_is_chance(void **state)
             add(w, TD_CALIBRATE, PROMPTS[p], 0, p > 0 && p < 9 ? 2 : -1, gap);
         }
         assert_int_equal(judge(w), want[i]);
-        assert_int_equal(w->t.prompts_over, 1);
-        assert_int_equal(w->t.gaps_hopeless, i > 0);
+        assert_int_equal(w->found.tokens.prompts_over, 1);
+        assert_int_equal(w->found.tokens.gaps_hopeless, i > 0);
         assert_true(i == 0 || says(w, "no close call"));
         stop(w);
     }
@@ -375,7 +306,7 @@ static void test_exact_excuses_nothing(void **state)
 
 static void test_a_baseline_that_wavers_itself_excuses_like_forks(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
     int p, r;
 
     (void)state;
@@ -385,13 +316,13 @@ static void test_a_baseline_that_wavers_itself_excuses_like_forks(void **state)
         add(w, TD_NEW, PROMPTS[p], 0, p < 6 ? 8 : -1, 0.05);
     }
     assert_int_equal(judge(w), TD_PASS);
-    assert_int_equal(w->t.noise[0].forked, 8);
+    assert_int_equal(w->found.tokens.noise[0].forked, 8);
     stop(w);
 }
 
 static void test_lost_answers_are_a_regression_and_named(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
     struct td_exchange *x;
 
     (void)state;
@@ -408,7 +339,7 @@ static void test_lost_answers_are_a_regression_and_named(void **state)
 
 static void test_errors_that_the_baseline_had_too_are_no_regression(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
 
     (void)state;
     add(w, TD_BASE, "p0", 0, -1, 0.1);
@@ -416,13 +347,13 @@ static void test_errors_that_the_baseline_had_too_are_no_regression(void **state
     add(w, TD_BASE, "p1", 0, -1, 0.1)->error = (char *)"HTTP 400";
     add(w, TD_NEW, "p1", 0, -1, 0.1)->error = (char *)"HTTP 400";
     assert_int_equal(judge(w), TD_PASS);
-    assert_int_equal(w->t.errors_alike, 1);
+    assert_int_equal(w->found.tokens.errors_alike, 1);
     stop(w);
 }
 
 static void test_never_reached_is_broken(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
     struct td_exchange *x;
 
     (void)state;
@@ -436,7 +367,7 @@ static void test_never_reached_is_broken(void **state)
 
 static void test_no_exchanges_is_no_evidence(void **state)
 {
-    struct world *w = start();
+    struct world *w = start_world(NULL);
 
     (void)state;
     add(w, TD_BASE, "p0", 0, -1, 0.1);
