@@ -20,7 +20,6 @@ struct entry { struct td_hash hash; void *data; size_t size; int uses; uint64_t 
 
 struct td_op_loader {
     struct td_fixture *fx;
-    bool repaired;             /* the fixture lost blobs when it was repaired, and says so */
     const char *checkpoint;
     struct entry *entries; size_t n;
     size_t idle_bytes;
@@ -35,7 +34,6 @@ struct td_op_loader *td_op_loader_new(struct td_fixture *fx, const char *checkpo
 
     if (l) {
         l->fx = fx;
-        l->repaired = td_json_get(td_fixture_manifest(fx), "repaired") != NULL;
         l->checkpoint = checkpoint;
         l->entries = calloc(MAX_ENTRIES, sizeof *l->entries);
     }
@@ -178,10 +176,12 @@ static int fetch_bytes(struct td_op_loader *l, const struct td_tensor_rec *t, vo
     return td_fail(err, TD_ENOTFOUND, "%s: its bytes were not recorded, only their hash", t->role);
 }
 
-/* Is that the error of a stored blob that is not as it was written? */
+/* Is that the error of a stored blob that is not as it was written? A fixture that lost blobs when
+ * it was repaired says so. */
 static bool is_damage(const struct td_op_loader *l, int rc)
 {
-    return rc == TD_ECORRUPT || rc == TD_ETRUNCATED || (rc == TD_ENOTFOUND && !l->repaired);
+    return rc == TD_ECORRUPT || rc == TD_ETRUNCATED ||
+           (rc == TD_ENOTFOUND && !td_json_get(td_fixture_manifest(l->fx), "repaired"));
 }
 
 static int hold_bytes(struct td_op_loader *l, const struct td_tensor_rec *t,
