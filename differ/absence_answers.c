@@ -303,10 +303,12 @@ void td_count_scores(const struct td_comparison *c, const struct td_side *side,
     size_t i;
 
     (void)c;
-    if (p->failures_allowed)
-        return;
-    out->planned = td_absence_known(p->scores);
     out->seen = count_wanted(side, side->role == TD_BASE ? is_scored : has_outcome, p);
+    if (p->failures_allowed && out->seen > 0) { /* some may fail; a lane without any says nothing */
+        out->seen = 0;
+        return;
+    }
+    out->planned = td_absence_known(p->scores);
     for (i = 0; i < side->n_xs && !first; i++)
         if (td_scores_role(&side->xs[i]) && td_scores_outcome(&side->xs[i]) != TD_SCORED)
             first = &side->xs[i];

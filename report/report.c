@@ -125,8 +125,9 @@ cJSON *td_report_broken(const char *tool, int code, const char *cause, ...)
 
 /* ---- several reports ------------------------------------------------------------------------- */
 
-/* "verdict: regressed fixtures=3 regressed=1 pass=2": the gravest verdicts first. */
-static void write_joined_line(struct td_jw *w, int gravest, const int count[])
+/* "verdict: regressed fixtures=3 regressed=1 pass=2 accepted=1": the gravest verdicts first, then in
+ * how many fixtures something was accepted. */
+static void write_joined_line(struct td_jw *w, int gravest, const int count[], int accepted)
 {
     struct td_buf line = TD_BUF_INIT(4096);
     size_t n = 0;
@@ -141,6 +142,8 @@ static void write_joined_line(struct td_jw *w, int gravest, const int count[])
             td_buf_addf(&line, " %s=%d", VERDICTS[i].verdict, count[i] + (same ? count[i - 1] : 0));
         i -= same;
     }
+    if (accepted)
+        td_buf_addf(&line, " accepted=%d", accepted);
     td_jw_str(w, "line", td_buf_str(&line), line.len);
     td_buf_release(&line);
 }
@@ -148,7 +151,7 @@ static void write_joined_line(struct td_jw *w, int gravest, const int count[])
 cJSON *td_report_join(cJSON *const *reports, size_t n)
 {
     struct td_buf text = TD_BUF_INIT(1 << 20);
-    int gravest = n ? 0 : GRAVEST, count[N_VERDICTS] = {0};
+    int gravest = n ? 0 : GRAVEST, count[N_VERDICTS] = {0}, accepted = 0;
     bool usage = false;
     cJSON *joined, *list;
     struct td_jw w;
@@ -157,6 +160,7 @@ cJSON *td_report_join(cJSON *const *reports, size_t n)
     for (i = 0; i < n; i++) {
         const int g = td_report_gravity(reports[i]);
 
+        accepted += strstr(td_json_get_str(reports[i], "line", ""), " accepted=") != NULL;
         gravest = g > gravest ? g : gravest;
         count[g]++;
         usage |= td_report_exit(reports[i]) == TD_EXIT_USAGE;
@@ -165,7 +169,7 @@ cJSON *td_report_join(cJSON *const *reports, size_t n)
     td_jw_obj(&w, NULL);
     write_head(&w, TD_REPORTS_SCHEMA, n ? td_json_get_str(reports[0], "tool", "tapedeck") : "tapedeck",
                gravest, usage ? TD_EXIT_USAGE : VERDICTS[gravest].code);
-    write_joined_line(&w, gravest, count);
+    write_joined_line(&w, gravest, count, accepted);
     td_jw_end(&w);
     joined = parse_written(&text);
     list = joined ? cJSON_AddArrayToObject(joined, "reports") : NULL;

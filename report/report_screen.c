@@ -262,25 +262,33 @@ void td_screen_add_not_checked(struct td_buf *out, const cJSON *report, int max)
     td_buf_release(&words);
 }
 
-/* "expired: zeros are fine (ann, until 2027-01-31)"; one that is applied needs no first word. */
+/* "until 2027-01-31, ann: zeros are fine"; one that is not applied has its state in front. The date
+ * comes first: a long reason is cut. */
 static void add_one_accepted(struct td_buf *words, const cJSON *a)
 {
     const char *state = td_part_str(a, "state");
     const bool applied = !*state || !strcmp(state, "applied");
+    struct td_buf one = TD_BUF_INIT(1 << 14);
 
-    td_buf_addf(words, "%s%s%s%s (%s, until %s)", words->len ? "; " : "", applied ? "" : state,
-                applied ? "" : ": ", td_part_str(a, "reason"), td_json_get_str(a, "who", "?"),
-                td_json_get_str(a, "until", "?"));
+    td_buf_addf(&one, "%s%suntil %s, %s: %s", applied ? "" : state, applied ? "" : ": ",
+                td_json_get_str(a, "until", "?"), td_json_get_str(a, "who", "?"),
+                td_part_str(a, "reason"));
+    if (!words->len || !strstr(td_buf_str(words), td_buf_str(&one))) /* of several fixtures once */
+        td_buf_addf(words, "%s%s", words->len ? "; " : "", td_buf_str(&one));
+    td_buf_release(&one);
 }
 
-/* What was accepted by name, and until when. */
+/* What was accepted by name, and until when; of several reports that of all. */
 void td_screen_add_accepted(struct td_buf *out, const cJSON *report)
 {
     struct td_buf words = TD_BUF_INIT(1 << 16);
-    const cJSON *a;
+    const cJSON *a, *r;
 
     cJSON_ArrayForEach(a, td_json_get(report, "accepted"))
         add_one_accepted(&words, a);
+    cJSON_ArrayForEach(r, td_json_get(report, "reports"))
+        cJSON_ArrayForEach(a, td_json_get(r, "accepted"))
+            add_one_accepted(&words, a);
     if (words.len)
         td_text_wrap(out, "ACCEPTED  ", 10, td_buf_str(&words), 1);
     td_buf_release(&words);

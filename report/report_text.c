@@ -116,6 +116,7 @@ static void add_several(struct td_buf *out, const cJSON *report, bool verbose)
     }
     if (!pass && !verbose)
         add_gravest(&below, td_report_part(report, 0));
+    td_screen_add_accepted(&below, report);
     td_buf_addf(out, "%s  %d fixtures\n", td_json_get_str(report, "headline", "BROKEN"),
                 cJSON_GetArraySize(td_json_get(report, "reports")));
     add_fixtures(out, report,

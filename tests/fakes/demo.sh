@@ -42,5 +42,5 @@ say() {
 }
 steady() {
     sed -E "s|$PWD/||g; s|$BIN|BIN|g; s|$LIB|LIB|g; s|$O|O|g; s/127\.0\.0\.1:[1-9][0-9]+/URL/g; s/127\.0\.0\.1 port [0-9]+ after [0-9]+ ms/URL/
-        s/ itl=[^ ]*//; s/, ttft p50 [0-9.e+]+ ms, [0-9.e+]+ tok\/s//; s/[.]tmp[.][0-9]+/.tmp/; s/tapedeck-gate-[A-Za-z0-9]{6}/GATE/g"
+        s/ itl=[^ ]*//; s/, ttft p50 [0-9.e+]+ ms, [0-9.e+]+ tok\/s//; s/[.]tmp[.][0-9]+/.tmp/; s/tapedeck-gate[-.][A-Za-z0-9]{6}/GATE/g"
 }

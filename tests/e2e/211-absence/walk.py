@@ -349,6 +349,9 @@ def case_scores():
     rewrite(copy(base, "scored-twice"), lambda r: {"one": [], "two": [r, r]}.get(r["prompt_id"], [r])
             if r.get("role") == "scores" and r["repeat"] else [r])
     assert absent("scores", "scored-twice", new) == "inconclusive"
+    rewrite(copy(base, "none-scored"), lambda r: [] if r.get("role") == "scores" else [r])
+    edit("none-scored", lambda m: m.update(state="failures_allowed")) # --allow-failures excuses some, not all
+    assert absent("scores", "none-scored", new) == "inconclusive"
     replay(base, "unscored", server=("--fault", "refuse", "--refuse", "prompt_logprobs"))
     assert absent("scores", base, "unscored") == "inconclusive"
     record("nan", server=("--fault", "nan"))
