@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/allowed_requests.h"
 
-#include <stdio.h>
 #include <string.h>
+
+#include "common/clean.h"
 
 #define OF(kind) (1u << (kind))
 #define ANY (~0u)
@@ -44,39 +45,33 @@ static bool is_listed(enum td_api_kind kind, const char *path, size_t len, const
     return false;
 }
 
-/* The first bytes of text, with "?" for what is not printable ASCII: it comes from a fixture. */
-static void show(const char *text, char *out, size_t n)
-{
-    size_t i;
-
-    snprintf(out, n, "%s", text);
-    for (i = 0; out[i]; i++)
-        if ((unsigned char)out[i] < ' ' || (unsigned char)out[i] >= 0x7f)
-            out[i] = '?';
-}
-
 int td_allowed_request(enum td_api_kind kind, const char *method, const char *path,
                        const char *const *more, struct td_error *err)
 {
     const size_t len = strcspn(path, "?");
     const bool sound = !strcmp(method, "POST") && *path == '/' && path[1] != '/' &&
                        is_printable(path) && !strpbrk(path, "#\\");
-    char verb[24], where[120];
+    struct td_buf asked = TD_BUF_INIT(4096);
+    int rc;
 
     if (sound && is_listed(kind, path, len, more))
         return TD_OK;
-    show(method, verb, sizeof verb);
-    show(path, where, sizeof where);
-    if (!sound)
-        return td_fail(err, TD_EINVAL,
-                       "the recording asks for \"%s %s\", which is no request to generate text; "
-                       "nothing was sent. Do not trust a recording that asks for this",
-                       verb, where);
-    return td_fail(err, TD_EINVAL,
-                   "the recording asks for \"%s %s\", which is not how %s generates text; nothing was "
-                   "sent. If you trust the recording, give --allow-path %.*s",
-                   verb, where, kind == TD_API_AUTO ? "a server" : td_api_name(kind),
-                   (int)strcspn(where, "?"), where);
+    td_clean_line(method, 24, &asked);
+    td_buf_addc(&asked, ' ');
+    td_clean_line(path, 120, &asked);
+    if (sound)
+        rc = td_fail(err, TD_EINVAL,
+                     "the recording asks for \"%s\", which is not how %s generates text; nothing was "
+                     "sent. If you trust the recording, give --allow-path %.*s",
+                     td_buf_str(&asked), kind == TD_API_AUTO ? "a server" : td_api_name(kind),
+                     (int)(len < 120 ? len : 120), path);
+    else
+        rc = td_fail(err, TD_EINVAL,
+                     "the recording asks for \"%s\", which is no request to generate text; nothing "
+                     "was sent. Do not trust a recording that asks for this",
+                     td_buf_str(&asked));
+    td_buf_release(&asked);
+    return rc;
 }
 
 int td_allowed_plan(enum td_api_kind kind, const struct td_plan *plan, const char *const *more,

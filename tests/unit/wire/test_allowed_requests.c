@@ -57,7 +57,7 @@ static void test_the_sentence_is_one_printable_line(void **state)
     (void)state;
     assert_non_null(why);
     assert_null(strpbrk(why, "\r\n\x1b"));
-    assert_non_null(strstr(why, "PO?ST /x??verdict: pass?[2J"));
+    assert_non_null(strstr(why, "PO\\x1bST /x\\x0d\\nverdict: pass\\x1b[2J"));
     assert_null(strstr(why, "--allow-path"));
     assert_non_null(strstr(refusal(TD_API_VLLM, "POST", "/v1/embeddings?x", NULL), "--allow-path /v1/embeddings"));
 }
