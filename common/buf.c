@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/out_of_memory.h"
 
 void td_buf_init(struct td_buf *b, size_t max_bytes)
 {
@@ -48,6 +49,7 @@ static int grow_buf(struct td_buf *b, size_t n)
         cap += cap / 2 + 64;
     p = realloc(b->data, cap);
     if (!p) {
+        td_out_of_memory_note();
         b->failed = true;
         return TD_ENOMEM;
     }

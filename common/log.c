@@ -80,6 +80,16 @@ bool td_log_on(enum td_log_level level, const char *area)
     return (int)level <= area_level(area);
 }
 
+/* What can be said when there is no memory to clean the message in. */
+static void line_without_memory(void)
+{
+    char line[160];
+    int n = snprintf(line, sizeof line, "%.100s: error: out of memory\n", program);
+
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+        errno = 0; /* there is no other place to report to */
+}
+
 /* One write a line, so that lines of several threads and processes do not mix. A message may quote a
  * fixture or a server, so it is cleaned: it can neither begin a line of its own nor move the cursor. */
 static void print_line(const char *word, bool is_error, const char *fmt, va_list ap)
@@ -94,7 +104,9 @@ static void print_line(const char *word, bool is_error, const char *fmt, va_list
     td_log_line_wipe();
     if (is_error && error_fd >= 0 && write(error_fd, line.data, line.len) < 0)
         error_fd = -1;
-    if (!line.failed && write(STDERR_FILENO, line.data, line.len) < 0)
+    if (line.failed)
+        line_without_memory();
+    else if (write(STDERR_FILENO, line.data, line.len) < 0)
         errno = 0; /* there is no other place to report to */
     td_buf_release(&line);
 }

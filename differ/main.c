@@ -9,6 +9,7 @@
 #include "common/args.h"
 #include "common/invocation.h"
 #include "common/log.h"
+#include "common/out_of_memory.h"
 #include "differ/judge_pair.h"
 #include "differ/lanes.h"
 #include "differ/pairs.h"
@@ -129,7 +130,8 @@ static int finish(const struct options *opt, bool files_fit, cJSON *report)
 
     if (report && stop)
         cJSON_ReplaceItemInObjectCaseSensitive(report, "exit", cJSON_CreateNumber(128 + stop));
-    if (!report || (td_report_write(report, &opt->out, &err) && files_fit)) {
+    if (!report || td_out_of_memory_check("differ", &err) ||
+        (td_report_write(report, &opt->out, &err) && files_fit)) {
         td_fail(&err, TD_ENOMEM, "out of memory");
         cJSON_Delete(report);
         report = td_judge_broken(NULL, &err);

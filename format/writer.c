@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "common/out_of_memory.h"
 #include "format/frames.h"
 #include "format/manifest.h"
 #include "format/writer_ledger.h"
@@ -338,6 +339,8 @@ int td_writer_close(struct td_writer *w, const char *state, struct td_error *err
     if (!w)
         return TD_OK;
     stop_thread(w);
+    if (!w->failure.code)
+        td_out_of_memory_check(w->dir, &w->failure);
     if (!w->failure.code) {
         rc = td_writer_drain(w, &why);
         if (!rc)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/out_of_memory.h"
 #include "gate/gate_judge.h"
 #include "gate/run.h"
 #include "report/report_smoke.h"
@@ -112,8 +113,8 @@ int td_gate_finish(const struct td_gate_options *o, bool files_fit, cJSON **repo
         set_exit(*report, 128 + (int)td_gate_signal);
     else
         apply_fail_on(o, *report);
-    if (td_report_write(*report, &o->out, &err) && files_fit) {
-        td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
+    if (td_out_of_memory_check("gate", &err) ||
+        (td_report_write(*report, &o->out, &err) && files_fit)) {
         cJSON_Delete(*report);
         *report = td_gate_broken(NULL, &err);
     }
