@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/out_of_memory.h"
 #include "differ/absence_type.h"
 
 /* ---- planned at all? ------------------------------------------------------------------------- */
@@ -49,7 +50,7 @@ static int add_absent(struct td_absences *a, const struct td_absent *one, const 
 
     if (more)
         a->list = more;
-    if (!more || !(a->list[a->n] = *one, a->list[a->n].text = strdup(text)))
+    if (!more || !(a->list[a->n] = *one, a->list[a->n].text = td_strdup(text)))
         return td_fail(err, TD_ENOMEM, "no memory to note what is absent");
     a->n++;
     return TD_OK;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/out_of_memory.h"
 
 /* ---- interned strings: open addressing, grown at half full ----------------------------------- */
 
@@ -49,7 +50,7 @@ static const char *intern(struct td_judged_ops *set, const char *s)
     }
     i = slot_of(t->slot, t->cap, s);
     if (!t->slot[i]) {
-        t->slot[i] = strdup(s);
+        t->slot[i] = td_strdup(s);
         if (!t->slot[i])
             return "";
         t->n++;

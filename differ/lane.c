@@ -1,6 +1,7 @@
 /* lane.c - collect the notes of a lane; the gravest verdict wins.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/lane.h"
+#include "common/out_of_memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static void add_note(struct td_lane *lane, enum td_verdict v, const char *fmt, v
         vsnprintf(text, sizeof text, fmt, ap);
     }
     lane->notes[lane->n_notes].verdict = v;
-    lane->notes[lane->n_notes].text = strdup(text);
+    lane->notes[lane->n_notes].text = td_strdup(text);
     if (lane->notes[lane->n_notes].text)
         lane->n_notes++;
 }

@@ -11,6 +11,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/out_of_memory.h"
 #include "format/fixture.h"
 
 /* A fixture, and whose replay it is. */
@@ -51,8 +52,8 @@ static struct td_pair *add_pair(struct td_pairs *p, const char *base, const char
 {
     struct td_pair *pair = &p->pair[p->n++];
 
-    pair->base = base ? strdup(base) : NULL;
-    pair->candidate = candidate ? strdup(candidate) : NULL;
+    pair->base = base ? td_strdup(base) : NULL;
+    pair->candidate = candidate ? td_strdup(candidate) : NULL;
     if ((base && !pair->base) || (candidate && !pair->candidate))
         td_fail(&pair->why, TD_ENOMEM, "out of memory for the names of fixtures");
     return pair;

@@ -1,6 +1,7 @@
 /* speed.c - rows of paired timings: collect pairs, decide a row.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "differ/speed.h"
+#include "common/out_of_memory.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ struct td_speed_row *td_speed_row(struct td_speed *s, enum td_speed_metric m, co
         s->cap = cap;
     }
     r = &s->row[s->n];
-    *r = (struct td_speed_row){.metric = m, .total = total, .label = strdup(label)};
+    *r = (struct td_speed_row){.metric = m, .total = total, .label = td_strdup(label)};
     s->n += r->label != NULL;
     return r->label ? r : NULL;
 }

@@ -6,6 +6,7 @@
 
 #include "format/base64.h"
 #include "format/records.h"
+#include "common/out_of_memory.h"
 #include "format/records_json.h"
 
 static const char *const PHASES[] = {"timed", "tapped", "warmup"};
@@ -307,9 +308,11 @@ static int read_token_text(const cJSON *o, struct td_exchange *x, struct td_erro
 
         if (!x->token_text)
             return td_fail(err, TD_ENOMEM, "no memory for \"token_text\"");
-        if (b64 && td_base64_decode(b64, &b))
+        if (b64 && td_base64_decode(b64, &b)) {
+            td_buf_release(&b);
             return td_fail(err, TD_ECORRUPT, "\"token_text\"[%zu]: bad base64", i);
-        x->token_text[i++] = b64 ? td_buf_detach(&b, NULL) : cJSON_IsString(m) ? strdup(m->valuestring) : NULL;
+        }
+        x->token_text[i++] = b64 ? td_buf_detach(&b, NULL) : cJSON_IsString(m) ? td_strdup(m->valuestring) : NULL;
     }
     return TD_OK;
 }

@@ -1,6 +1,7 @@
 /* records_json.c - helpers for records as JSON lines.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "format/records_json.h"
+#include "common/out_of_memory.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ char *td_rec_dup(const cJSON *obj, const char *key)
 {
     const char *s = td_json_get_str(obj, key, NULL);
 
-    return s ? strdup(s) : NULL;
+    return s ? td_strdup(s) : NULL;
 }
 
 void td_rec_put_str(struct td_jw *w, const char *key, const char *s)

@@ -6,6 +6,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/out_of_memory.h"
 #include "format/manifest.h"
 #include "format/redact_words.h"
 #include "format/writer_queue.h"
@@ -21,7 +22,7 @@ void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t b
         if (!strcmp(w->counter[i].name, name))
             break;
     if (i == w->n_counters && i < TD_WRITER_COUNTERS) {
-        w->counter[i].name = strdup(name);
+        w->counter[i].name = td_strdup(name);
         if (w->counter[i].name)
             w->n_counters++;
     }

@@ -1,6 +1,7 @@
 /* op_rewrite.c - turn the record of an op into that of its replay.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "replayer/op_rewrite.h"
+#include "common/out_of_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ int td_op_rewrite(struct td_op_item *it, struct td_writer *w, const char *fixtur
         return td_fail(err, rc, "cannot write the output of op %lld", (long long)op->op);
     if (it->candidate.rounding[0]) {
         free(op->act_rounding);
-        op->act_rounding = strdup(it->candidate.rounding);
+        op->act_rounding = td_strdup(it->candidate.rounding);
     }
     impl.symbol = op->impl.symbol;
     impl.layout = op->impl.layout;
@@ -41,8 +42,8 @@ int td_op_rewrite(struct td_op_item *it, struct td_writer *w, const char *fixtur
     free(op->impl.clock);
     cJSON_Delete(op->impl.launches);
     op->impl = impl;
-    op->impl.library = library ? strdup(library) : NULL;
-    op->impl.build = strdup(build);
+    op->impl.library = library ? td_strdup(library) : NULL;
+    op->impl.build = td_strdup(build);
     cJSON_Delete(op->origin);
     op->origin = cJSON_CreateObject();
     cJSON_AddStringToObject(op->origin, "fixture", fixture_id);

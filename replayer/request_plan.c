@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/out_of_memory.h"
 
 #define MAX_REPEATS 10000
 
@@ -82,7 +83,7 @@ static cJSON *make_body_by_ids(const struct td_exchange *x, char **path)
 
     if (!body)
         return NULL;
-    *path = strdup(x->path ? x->path : "");
+    *path = td_strdup(x->path ? x->path : "");
     if (chat && *path)
         strcpy(*path + (chat - x->path), "/completions");
     cJSON_DeleteItemFromObjectCaseSensitive(body, "messages");

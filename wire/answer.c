@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/out_of_memory.h"
 #include "wire/answer_event.h"
 #include "wire/answer_scores.h"
 #include "wire/answer_sglang.h"
@@ -15,7 +16,7 @@
 static void set_str_once(char **dst, const cJSON *v)
 {
     if (!*dst && cJSON_IsString(v) && *v->valuestring)
-        *dst = strdup(v->valuestring);
+        *dst = td_strdup(v->valuestring);
 }
 
 static const cJSON *array_or_null(const cJSON *v)
@@ -71,7 +72,7 @@ static void read_llamacpp(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     a->usage.prompt_tokens = td_json_get_i64(ev, "tokens_evaluated", -1);
     a->usage.completion_tokens = td_json_get_i64(ev, "tokens_predicted", -1);
     if (!a->finish_reason && type)
-        a->finish_reason = strdup(!strcmp(type, "limit") ? "length" : strcmp(type, "none") ? "stop" : "none");
+        a->finish_reason = td_strdup(!strcmp(type, "limit") ? "length" : strcmp(type, "none") ? "stop" : "none");
 }
 
 static void read_usage(struct td_answer *a, const cJSON *u)
@@ -271,7 +272,7 @@ static int finish_tokens(struct td_answer *a, struct td_exchange *x)
             /* unknown: -inf, for NaN is a finding */
             x->logprobs[i] = a->tokens[i].has_logprob ? a->tokens[i].logprob : -INFINITY;
         if (texts) {
-            x->token_text[i] = a->tokens[i].text ? a->tokens[i].text : strdup("");
+            x->token_text[i] = a->tokens[i].text ? a->tokens[i].text : td_strdup("");
             a->tokens[i].text = NULL;
         }
     }

@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/json.h"
+#include "common/out_of_memory.h"
 
 #define MAX_HIDDEN 16 /* llama.cpp holds back tokens that end within UTF-8: 3 at most, in fact */
 #define CLAMPED_NAN (-9999.0f) /* vLLM's generate writes this for NaN and -inf of a chosen token */
@@ -73,7 +74,7 @@ static void set_text(struct td_answer_token *t, const cJSON *v)
     if (id >= 0 && t->id < 0)
         t->id = id;
     else if (id < 0 && !t->text)
-        t->text = strdup(v->valuestring);
+        t->text = td_strdup(v->valuestring);
 }
 
 static void add_alt(struct td_answer *a, struct td_answer_token *t, int32_t id, const cJSON *logprob)

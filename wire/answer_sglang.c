@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/out_of_memory.h"
 #include "wire/answer_event.h"
 #include "wire/answer_scores.h"
 
@@ -46,7 +47,7 @@ static void read_finish_reason(struct td_answer *a, const cJSON *reason)
     if (!strcmp(type, "abort"))
         td_answer_fail(a, "stream", "the server aborted the answer: %s", td_json_get_str(reason, "message", "no message"));
     if (!a->finish_reason)
-        a->finish_reason = strdup(type);
+        a->finish_reason = td_strdup(type);
 }
 
 void td_answer_read_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns)
@@ -60,7 +61,7 @@ void td_answer_read_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 
     p.any_text = read_text(a, td_json_get(ev, "text"));
     if (!a->id && td_json_get_str(meta, "id", NULL))
-        a->id = strdup(td_json_get_str(meta, "id", ""));
+        a->id = td_strdup(td_json_get_str(meta, "id", ""));
     p.skip_ids = fresh > 0 && n_ids > fresh ? n_ids - (int)fresh : 0;
     p.skip_triples = fresh > 0 && n_lps > fresh ? n_lps - (int)fresh : 0;
     if (total < 0 || fresh > 0)

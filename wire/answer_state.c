@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/out_of_memory.h"
 
 void td_answer_init(struct td_answer *a)
 {
@@ -46,7 +47,7 @@ static char *clean_sentence(const char *s)
     for (p = out; p && *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7F)
             *p = ' ';
-    return out ? out : strdup("(no message)");
+    return out ? out : td_strdup("(no message)");
 }
 
 void td_answer_fail(struct td_answer *a, const char *kind, const char *fmt, ...)
@@ -60,5 +61,5 @@ void td_answer_fail(struct td_answer *a, const char *kind, const char *fmt, ...)
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
     a->error = clean_sentence(msg);
-    a->error_kind = strdup(kind);
+    a->error_kind = td_strdup(kind);
 }

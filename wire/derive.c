@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "common/json.h"
+#include "common/out_of_memory.h"
 #include "wire/answer.h"
 #include "wire/answer_event.h"
 #include "wire/answer_scores.h"
@@ -241,7 +242,7 @@ static void find_first_error(struct stream *s)
 
 static char *dup_or_default(const char *s, const char *fallback)
 {
-    return s || fallback ? strdup(s ? s : fallback) : NULL;
+    return s || fallback ? td_strdup(s ? s : fallback) : NULL;
 }
 
 static void read_open_note(struct stream *s, struct td_exchange *x)

@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "common/json.h"
+#include "common/out_of_memory.h"
 #include "wire/api_body.h"
 #include "wire/collapse.h"
 
@@ -70,8 +71,8 @@ static int make_text(const struct td_exchange *x, struct td_scores_text *t, stru
 {
     int32_t room = TD_SCORES_MAX_TOKENS - x->n_prompt_ids, answer = x->n_tokens < room ? x->n_tokens : room;
 
-    *t = (struct td_scores_text){.prompt_id = strdup(x->prompt_id ? x->prompt_id : ""),
-                                 .category = strdup(x->category ? x->category : ""),
+    *t = (struct td_scores_text){.prompt_id = td_strdup(x->prompt_id ? x->prompt_id : ""),
+                                 .category = td_strdup(x->category ? x->category : ""),
                                  .n = x->n_prompt_ids + answer,
                                  .from = x->n_prompt_ids};
     t->ids = malloc((size_t)t->n * sizeof *t->ids);

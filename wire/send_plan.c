@@ -8,6 +8,7 @@
 #include "common/array.h"
 #include "common/buf.h"
 #include "common/json.h"
+#include "common/out_of_memory.h"
 #include "wire/api_body.h"
 
 #define PLAN_MAX 10000000
@@ -25,7 +26,7 @@ static void item_release(struct td_plan_item *it)
 
 static char *dup_str(const char *s)
 {
-    return strdup(s ? s : "");
+    return td_strdup(s ? s : "");
 }
 
 int td_plan_add(struct td_plan *p, const struct td_plan_item *item, struct td_error *err)

@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "common/fs.h"
 #include "common/json.h"
+#include "common/out_of_memory.h"
 
 #define MAX_CONCURRENCY 4096
 
@@ -70,7 +71,7 @@ static int read_member(const cJSON *m, struct td_prompt *p, struct td_error *err
     if (str) {
         if (!cJSON_IsString(m) || *str)
             return td_fail(err, TD_EINVAL, "\"%s\" is no text, or there twice", key);
-        return (*str = strdup(m->valuestring)) ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
+        return (*str = td_strdup(m->valuestring)) ? TD_OK : td_fail(err, TD_ENOMEM, "out of memory");
     }
     if (!strcmp(key, "messages")) {
         if (!cJSON_IsArray(m) || !m->child || p->messages)
@@ -104,7 +105,7 @@ static int read_prompt(const char *line, size_t n, struct td_prompt *p, struct t
         rc = td_fail(err, TD_EINVAL, "a prompt has no \"id\"");
     if (!rc && (p->text != NULL) + (p->messages != NULL) + (p->ids != NULL) != 1)
         rc = td_fail(err, TD_EINVAL, "\"%s\" needs one of prompt, messages, prompt_token_ids", p->id);
-    if (!rc && !p->category && !(p->category = strdup("")))
+    if (!rc && !p->category && !(p->category = td_strdup("")))
         rc = td_fail(err, TD_ENOMEM, "out of memory");
     cJSON_Delete(v);
     return rc;
@@ -152,7 +153,7 @@ int td_suite_parse(const char *text, size_t n, const char *name, struct td_suite
     size_t at = 0, cap = 0, number = 0;
     int rc = TD_OK;
 
-    *out = (struct td_suite){.name = strdup(name), .hash = td_hash_bytes(text, n)};
+    *out = (struct td_suite){.name = td_strdup(name), .hash = td_hash_bytes(text, n)};
     if (!out->name)
         return td_fail(err, TD_ENOMEM, "out of memory");
     while (at < n && !rc) {
@@ -257,7 +258,7 @@ static int plan_prompt(const struct planning *g, const struct td_prompt *p, int3
     int rc = td_api_write_body(g->server, p, g->sampling, &body, &path, err);
 
     if (!rc) {
-        char *api = strdup(td_api_name(g->server->kind)), *where = strdup(path);
+        char *api = td_strdup(td_api_name(g->server->kind)), *where = td_strdup(path);
 
         it.api = api;
         it.path = where;
