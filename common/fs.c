@@ -82,7 +82,10 @@ int td_fs_write_all(int fd, const void *data, size_t n, const char *name, struct
             continue;
         if (k < 0)
             return td_fail(err, TD_EIO, "%s: cannot write: %s%s", name, strerror(errno),
-                           errno == ENOSPC ? "; free some space or choose another folder with -o" : "");
+                           errno == ENOSPC  ? "; free some space or choose another folder with -o"
+                           : errno == EFBIG ? "; raise the limit (ulimit -f), or choose a file "
+                                              "system that takes larger files"
+                                            : "");
         p += k;
         n -= (size_t)k;
     }

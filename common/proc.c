@@ -36,6 +36,7 @@ static void exec_child(const struct td_proc_options *o, char **env, int report, 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     if (o->ends_with_us && (prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent))
         _exit(126); /* it has ended already */
     if (o->own_group)
@@ -167,6 +168,11 @@ const char *td_proc_describe(int status, char *out, size_t n)
     else
         snprintf(out, n, "status 0x%x", status);
     return out;
+}
+
+void td_proc_catch_file_limit(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void td_proc_give_way(void)

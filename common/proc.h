@@ -35,6 +35,10 @@ void td_proc_end(struct td_proc *p, int grace_ms);
 /* Describe a wait status: "exit 3", "killed by signal 11 (Segmentation fault)". Returns out. */
 const char *td_proc_describe(int status, char *out, size_t n);
 
+/* Have a write beyond the limit of a file's size (ulimit -f) fail with EFBIG, where it would end
+ * the process by SIGXFSZ. Every program of ours calls this first. Children start without it. */
+void td_proc_catch_file_limit(void);
+
 /* Lower the priority of this thread (nice 10), so that it does not disturb a server that is being
  * measured: a server whose threads meet at barriers slows down as a whole when another thread uses
  * one of its cores. */

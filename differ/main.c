@@ -10,6 +10,7 @@
 #include "common/invocation.h"
 #include "common/log.h"
 #include "common/out_of_memory.h"
+#include "common/proc.h"
 #include "differ/judge_pair.h"
 #include "differ/lanes.h"
 #include "differ/pairs.h"
@@ -252,6 +253,7 @@ int main(int argc, char **argv)
         .environment = environment};
 
     td_log_program("differ");
+    td_proc_catch_file_limit();
     rc = td_args_parse(&args, argc, argv, &err);
     opt.out.colour = td_log_colour(1);
     opt.out.quiet = td_log_quiet();

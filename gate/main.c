@@ -8,6 +8,7 @@
 
 #include "common/invocation.h"
 #include "common/log.h"
+#include "common/proc.h"
 #include "gate/accept_file.h"
 #include "gate/artifacts.h"
 #include "gate/gate_accept.h"
@@ -139,6 +140,7 @@ int main(int argc, char **argv)
     int rc;
 
     td_log_program("gate");
+    td_proc_catch_file_limit();
     td_invocation_called(argv[0]);
     rc = td_gate_options_read(&options, argc, argv);
     if (rc == TD_EXIT_USAGE)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/proc.h"
 #include "recorder/dry_run.h"
 #include "recorder/record.h"
 #include "recorder/run_server.h"
@@ -272,6 +273,7 @@ int main(int argc, char **argv)
     int rc;
 
     td_log_program("record");
+    td_proc_catch_file_limit();
     rc = parse(argc, argv, &err);
     if (rc > 0)
         return TD_EXIT_OK;

@@ -8,6 +8,7 @@
 #include "common/fixture_folders.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/proc.h"
 #include "common/replay_args.h"
 #include "format/fixture_folder.h"
 #include "kernels/providers/providers.h"
@@ -290,6 +291,7 @@ int main(int argc, char **argv)
     struct sigaction sa = {.sa_handler = on_signal};
 
     td_log_program("replay");
+    td_proc_catch_file_limit();
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
