@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/temp_file.h"
+
 int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -92,50 +94,21 @@ int td_fs_write_all(int fd, const void *data, size_t n, const char *name, struct
     return TD_OK;
 }
 
-static int sync_parent(const char *path)
-{
-    char dir[TD_PATH_MAX];
-    char *slash;
-    int fd;
-
-    if (snprintf(dir, sizeof dir, "%s", path) >= (int)sizeof dir)
-        return -1;
-    slash = strrchr(dir, '/');
-    if (slash == dir)
-        slash[1] = '\0';
-    else if (slash)
-        *slash = '\0';
-    else
-        strcpy(dir, ".");
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    fsync(fd);
-    close(fd);
-    return 0;
-}
-
 int td_fs_write_atomic(const char *path, const void *data, size_t n, struct td_error *err)
 {
     char tmp[TD_PATH_MAX];
-    int fd, rc;
+    int fd = td_temp_open(path, 0600, tmp, err), rc;
 
-    if (snprintf(tmp, sizeof tmp, "%s.tmp.%d", path, (int)getpid()) >= (int)sizeof tmp)
-        return td_fail(err, TD_ELIMIT, "%s: path too long", path);
-    fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
-        return td_fail(err, TD_EIO, "%s: cannot create: %s", tmp, strerror(errno));
-    rc = td_fs_write_all(fd, data, n, tmp, err);
+        return fd;
+    rc = td_fs_write_all(fd, data, n, path, err);
     if (!rc && fsync(fd))
-        rc = td_fail(err, TD_EIO, "%s: cannot sync: %s", tmp, strerror(errno));
+        rc = td_fail(err, TD_EIO, "%s: cannot sync: %s", path, strerror(errno));
     if (close(fd) && !rc)
-        rc = td_fail(err, TD_EIO, "%s: cannot close: %s", tmp, strerror(errno));
-    if (!rc && rename(tmp, path))
-        rc = td_fail(err, TD_EIO, "%s: cannot rename to %s: %s", tmp, path, strerror(errno));
-    if (rc)
-        unlink(tmp);
-    else
-        sync_parent(path);
+        rc = td_fail(err, TD_EIO, "%s: cannot close: %s", path, strerror(errno));
+    if (!rc)
+        return td_temp_rename(tmp, path, err);
+    unlink(tmp);
     return rc;
 }
 
@@ -159,6 +132,19 @@ int td_fs_mkdirs(const char *path, struct td_error *err)
         *p = keep;
     }
     return td_fs_is_dir(path) ? TD_OK : td_fail(err, TD_EIO, "%s: exists and is no folder", path);
+}
+
+int td_fs_mkdirs_above(const char *path, struct td_error *err)
+{
+    char parent[TD_PATH_MAX], *slash;
+
+    if (snprintf(parent, sizeof parent, "%s", path) >= (int)sizeof parent)
+        return td_fail(err, TD_ELIMIT, "%.100s...: path too long", path);
+    slash = strrchr(parent, '/');
+    if (!slash || slash == parent)
+        return TD_OK;
+    *slash = '\0';
+    return td_fs_mkdirs(parent, err);
 }
 
 bool td_fs_exists(const char *path)

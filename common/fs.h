@@ -19,6 +19,8 @@ int td_fs_map(const char *path, const void **data, size_t *n, struct td_error *e
 int td_fs_write_atomic(const char *path, const void *data, size_t n, struct td_error *err);
 int td_fs_write_all(int fd, const void *data, size_t n, const char *name, struct td_error *err);
 int td_fs_mkdirs(const char *path, struct td_error *err);  /* like mkdir -p; new folders 0700 */
+/* The same for the folder that `path` is to lie in. */
+int td_fs_mkdirs_above(const char *path, struct td_error *err);
 bool td_fs_exists(const char *path);
 bool td_fs_is_dir(const char *path);
 int td_fs_remove_tree(const char *path, struct td_error *err); /* does not follow links */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
+#include "common/temp_file.h"
 
 #define MAX_LINKS 40 /* as the kernel */
 
@@ -167,24 +168,6 @@ static int write_in_place(const struct target *t, const void *data, size_t n, st
     return rc;
 }
 
-/* Create the file beside the target under a name of this process. Returns its descriptor, or -1. */
-static int open_beside(const struct target *t, char tmp[TD_PATH_MAX])
-{
-    char dir[TD_PATH_MAX], name[64];
-    int fd;
-
-    folder_of(t->path, dir);
-    snprintf(name, sizeof name, ".tapedeck-%d.tmp", (int)getpid());
-    if (td_fs_join(tmp, TD_PATH_MAX, dir, name, NULL)) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 && errno == EEXIST && unlink(tmp) == 0) /* of a process that died */
-        fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return fd;
-}
-
 /* Give the new file the owner and the mode of the old one. False: the old one must stay. */
 static bool keep_owner_and_mode(int fd, const struct target *t)
 {
@@ -205,7 +188,7 @@ static int write_replacing(const struct target *t, const void *data, size_t n, s
 
     if (t->exists && access(t->path, W_OK)) /* a file that is read-only stays */
         return td_fail(err, TD_EIO, "%s: cannot open for writing: %s", t->path, strerror(errno));
-    fd = open_beside(t, tmp);
+    fd = td_temp_open(t->path, 0666, tmp, NULL);
     if (fd < 0 && t->exists)
         return write_in_place(t, data, n, err);
     if (fd < 0)
