@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/new_folder.h"
 #include "format/manifest.h"
 #include "recorder/recording.h"
 #include "recorder/recording_facts.h"
@@ -99,12 +100,12 @@ static int reach_server(struct td_recording *r, struct td_error *err)
 
 /* ---- 3. the fixture -------------------------------------------------------------------------- */
 
-/* "fixtures/MODEL-20261121T111730Z" */
-static void default_dir(struct td_recording *r)
+/* Make "fixtures/MODEL-20261121T111730Z", "...Z-2" where another recording began in this second. */
+static int make_default_dir(struct td_recording *r, struct td_error *err)
 {
     const char *slash = strrchr(r->server.model, '/'),
                *model = slash && slash[1] ? slash + 1 : r->server.model;
-    char name[65], stamp[32];
+    char name[65], stamp[32], path[160];
     size_t i;
 
     for (i = 0; i < sizeof name - 1 && model[i]; i++)
@@ -112,19 +113,8 @@ static void default_dir(struct td_recording *r)
             isalnum((unsigned char)model[i]) || (i && strchr("._-", model[i])) ? model[i] : '_';
     name[i] = '\0';
     td_clock_stamp(td_clock_wall_ns(), stamp, sizeof stamp);
-    snprintf(r->dir, sizeof r->dir, "fixtures/%s-%s", *name ? name : "model", stamp);
-}
-
-static int make_parent(const char *dir, struct td_error *err)
-{
-    char parent[TD_PATH_MAX], *slash;
-
-    snprintf(parent, sizeof parent, "%s", dir);
-    slash = strrchr(parent, '/');
-    if (!slash || slash == parent)
-        return TD_OK;
-    *slash = '\0';
-    return td_fs_mkdirs(parent, err);
+    snprintf(path, sizeof path, "fixtures/%s-%s", *name ? name : "model", stamp);
+    return td_new_folder(path, r->dir, err);
 }
 
 static int open_fixture(struct td_recording *r, struct td_error *err)
@@ -137,9 +127,7 @@ static int open_fixture(struct td_recording *r, struct td_error *err)
 
     if (o->out)
         snprintf(r->dir, sizeof r->dir, "%s", o->out);
-    else
-        default_dir(r);
-    rc = make_parent(r->dir, err);
+    rc = o->out ? td_fs_mkdirs_above(r->dir, err) : make_default_dir(r, err);
     if (!rc)
         rc = td_writer_create(r->dir, &wo, &r->writer, err);
     if (!rc)

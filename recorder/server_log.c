@@ -34,19 +34,6 @@ static int choose_path(struct td_server_log *l, const char *asked, const char *o
                                    : td_fail(err, TD_ELIMIT, "%.100s...: path too long", l->path);
 }
 
-/* The folder that our own choice lies in; one that the user named must be there. */
-static int make_parent(const char *path, struct td_error *err)
-{
-    char parent[TD_PATH_MAX], *slash;
-
-    snprintf(parent, sizeof parent, "%s", path);
-    slash = strrchr(parent, '/');
-    if (!slash || slash == parent)
-        return TD_OK;
-    *slash = '\0';
-    return td_fs_mkdirs(parent, err);
-}
-
 int td_server_log_open(struct td_server_log *l, const char *asked, const char *out,
                        struct td_error *err)
 {
@@ -57,7 +44,7 @@ int td_server_log_open(struct td_server_log *l, const char *asked, const char *o
         return TD_OK;
     rc = choose_path(l, asked, out, err);
     if (!rc && l->by_default)
-        rc = make_parent(l->path, err);
+        rc = td_fs_mkdirs_above(l->path, err);
     if (rc)
         return rc;
     /* ours is as private as the fixture; of a file that the user named the umask decides */

@@ -13,6 +13,7 @@
 #include "common/fs.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/new_folder.h"
 #include "format/fixture_check.h"
 #include "format/planned.h"
 #include "replayer/build_pair.h"
@@ -168,22 +169,14 @@ static void file_name_of_model(const struct replay *s, char *out, size_t n)
             out[i] = '-';
 }
 
-static int choose_output_name(const struct replay *s, char *out, size_t n, struct td_error *err)
+static int make_output_folder(const struct replay *s, char out[TD_PATH_MAX], struct td_error *err)
 {
-    char model[64], stamp[32];
-    int i;
+    char model[64], stamp[32], path[160];
 
     file_name_of_model(s, model, sizeof model);
     td_clock_stamp(td_clock_wall_ns(), stamp, sizeof stamp);
-    for (i = 1; i < 1000; i++) {
-        if (i == 1)
-            snprintf(out, n, "fixtures/replay-%s-%s", model, stamp);
-        else
-            snprintf(out, n, "fixtures/replay-%s-%s-%d", model, stamp, i);
-        if (!td_fs_exists(out))
-            return TD_OK;
-    }
-    return td_fail(err, TD_EEXIST, "%s: a thousand replays in a second; name one with -o", out);
+    snprintf(path, sizeof path, "fixtures/replay-%s-%s", model, stamp);
+    return td_new_folder(path, out, err);
 }
 
 /* The replay redacts what the recording redacted, beside what is always redacted. */
@@ -219,7 +212,7 @@ static int create_output(struct replay *s, const char *output, struct td_error *
                  ? TD_OK
                  : td_fail(err, TD_ELIMIT, "%.60s...: path too long", output);
     else
-        rc = choose_output_name(s, path, sizeof path, err);
+        rc = make_output_folder(s, path, err);
     if (!rc)
         rc = td_writer_create(path, &wo, &s->w, err);
     if (!rc)
