@@ -10,15 +10,17 @@
 #include "common/args_help.h"
 #include "common/invocation.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/nearest.h"
 
 /* The options of every program. A table that has one of these names gets its value as well. */
 static bool quiet;
-static const char *colours;
+static const char *colours, *max_memory;
 static const struct td_arg COMMON[] = {
     {"quiet", 'q', TD_ARG_FLAG, &quiet, NULL, "", 0, 0},
     {"color", 0, TD_ARG_STR, &colours, "WHEN", "", 0, 0},
     {"colour", 0, TD_ARG_STR, &colours, "WHEN", NULL, 0, 0},
+    {"max-memory", 0, TD_ARG_STR, &max_memory, "SIZE", "", 0, 0},
     {NULL, 0, TD_ARG_FLAG, NULL, NULL, NULL, 0, 0},
 };
 
@@ -191,7 +193,7 @@ static int take_operand(struct td_args *a, const char *s, struct td_error *err)
     return TD_OK;
 }
 
-/* Tell log.c what the options of every program ask for. */
+/* Tell log.c and memory.c what the options of every program ask for. */
 static int apply_common(struct td_error *err)
 {
     static const char *const word[] = {[TD_COLOUR_AUTO] = "auto", [TD_COLOUR_ALWAYS] = "always",
@@ -200,6 +202,8 @@ static int apply_common(struct td_error *err)
 
     if (quiet)
         td_log_set_quiet(true);
+    if (max_memory && td_memory_set(max_memory, err))
+        return TD_EINVAL;
     if (!colours)
         return TD_OK;
     for (i = 0; i < 3; i++)
@@ -227,7 +231,7 @@ int td_args_parse(struct td_args *a, int argc, char **argv, struct td_error *err
     int i, rc;
 
     quiet = false;
-    colours = NULL;
+    colours = max_memory = NULL;
     for (i = 1; i < argc; i++) {
         const char *s = argv[i];
         int from = i, taken;

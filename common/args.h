@@ -47,8 +47,8 @@ struct td_args {
 
 /* Parse the command line. 0: go on; 1: --help or --version was printed, exit 0; TD_EINVAL: a usage
  * error, print err and exit 2. Strings are borrowed from argv. "--x=v" and "--x v" are the same;
- * the error about an unknown option names the nearest known one. Every program knows --quiet and
- * --color: they set what common/log.h asks for, also when the table has an option of that name. */
+ * the error about an unknown option names the nearest known one. Every program knows --quiet,
+ * --color and --max-memory: they set what log.h and memory.h ask for, also when the table has an option of that name. */
 int td_args_parse(struct td_args *args, int argc, char **argv, struct td_error *err);
 
 #endif

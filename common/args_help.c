@@ -20,6 +20,8 @@ static const struct td_arg_env EVERYWHERE[] = {
 static const struct { const char *left, *right; } COMMON[] = {
     {"-q, --quiet", "no progress, no notes, of a summary the last line alone; warnings and errors stay"},
     {"    --color WHEN", "auto (default: on a terminal), always or never"},
+    {"    --max-memory SIZE", "memory for what is read: 8G, 512M (default: half of the machine's, or of what its "
+                              "container may use); what needs more is refused by name"},
     {"-h, --help", "this text"},
     {"    --version", "version and what was built in"},
 };

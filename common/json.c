@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "common/fs.h"
+#include "common/memory.h"
+#include "common/out_of_memory.h"
 
 #define CODE_NUL "\xC0\x80"
 #define CODE_INT "\xC0\x81"
@@ -75,10 +77,13 @@ size_t td_utf8_clean(const char *s, size_t n, struct td_buf *out)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
-struct scan { const char *s; size_t n, at; struct td_buf *out; };
+/* values: what becomes a node of the tree; strings: keys and texts. */
+struct scan { const char *s; size_t n, at; struct td_buf *out; uint64_t values, strings; };
 
 static void scan_string(struct scan *c)
 {
+    c->strings++;
+    c->values++;
     td_buf_addc(c->out, '"');
     c->at++;
     while (c->at < c->n && c->s[c->at] != '"') {
@@ -116,6 +121,7 @@ static void scan_number(struct scan *c)
     char digits[32], *end;
     long long v;
 
+    c->values++;
     while (c->at < c->n && strchr("+-.eE0123456789", c->s[c->at]) && c->s[c->at]) {
         if (strchr(".eE", c->s[c->at]))
             integer = false;
@@ -152,6 +158,8 @@ static int rewrite_text(struct scan *c, struct td_error *err)
                 break;
         if (i < 3) {
             td_buf_addf(c->out, "\"%s%s\"", CODE_NAN, words[i]);
+            c->values++;
+            c->strings++;
             c->at += strlen(words[i]);
         } else if (*p == '"') {
             scan_string(c);
@@ -161,6 +169,7 @@ static int rewrite_text(struct scan *c, struct td_error *err)
             return td_fail(err, TD_ECORRUPT, "JSON: NUL byte outside a string at offset %zu", c->at);
         } else {
             depth += *p == '{' || *p == '[';
+            c->values += *p == '{' || *p == '[' || *p == 't' || *p == 'f' || *p == 'n';
             depth -= *p == '}' || *p == ']';
             if (depth > TD_JSON_MAX_DEPTH)
                 return td_fail(err, TD_ELIMIT, "JSON: nested deeper than %d at offset %zu", TD_JSON_MAX_DEPTH, c->at);
@@ -171,10 +180,27 @@ static int rewrite_text(struct scan *c, struct td_error *err)
     return c->out->failed ? td_fail(err, TD_ENOMEM, "JSON: text of %zu bytes does not fit in memory", c->n) : TD_OK;
 }
 
+/* What a tree takes at most, and what is made of it: a record's arrays, copies of its parts. */
+static uint64_t tree_cost(const struct scan *c)
+{
+    return 2 * (c->values * (sizeof(cJSON) + 16) + c->strings * 32 + c->out->len);
+}
+
+int td_json_room(const char *text, size_t n, struct td_error *err)
+{
+    uint64_t values = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++) /* each value but the first stands behind one of these */
+        values += text[i] == ',' || text[i] == '[' || text[i] == '{' || text[i] == ':';
+    return td_memory_room_record((values + 1) * (sizeof(cJSON) + 16 + 32) + n, "JSON", err);
+}
+
 cJSON *td_json_parse(const char *text, size_t n, struct td_error *err)
 {
     struct td_buf safe = TD_BUF_INIT(TD_JSON_MAX_BYTES);
-    struct scan c = {text, n, 0, &safe};
+    struct scan c = {text, n, 0, &safe, 0, 0};
+    const unsigned failed_before = td_out_of_memory_count();
     const char *end = NULL;
     cJSON *tree = NULL;
 
@@ -182,13 +208,16 @@ cJSON *td_json_parse(const char *text, size_t n, struct td_error *err)
         td_fail(err, TD_ELIMIT, "JSON: %zu bytes are more than the maximum of %zu", n, TD_JSON_MAX_BYTES / 4);
         return NULL;
     }
-    if (rewrite_text(&c, err))
+    if (td_memory_room_record(3 * (uint64_t)n, "JSON", err) || rewrite_text(&c, err) ||
+        td_memory_room_record(tree_cost(&c), "JSON", err))
         goto out;
     tree = cJSON_ParseWithLengthOpts(td_buf_str(&safe), safe.len + 1, &end, false);
     if (tree)
         while (*end == ' ' || *end == '\n' || *end == '\r' || *end == '\t')
             end++;
-    if (!tree || *end) {
+    if (!tree && td_out_of_memory_count() != failed_before) {
+        td_fail(err, TD_ENOMEM, "JSON: out of memory for %zu bytes", n);
+    } else if (!tree || *end) {
         size_t at = end ? (size_t)(end - td_buf_str(&safe)) : 0;
 
         td_fail(err, TD_ECORRUPT, "not JSON at offset %zu: \"%.40s\"", at, td_buf_str(&safe) + (at < safe.len ? at : safe.len));

@@ -24,9 +24,12 @@
 #define TD_JSON_MAX_BYTES ((size_t)1 << 30)
 #define TD_JSON_MAX_DEPTH 200
 
-/* Parse exactly n bytes (blanks may follow the value, nothing else). NULL + TD_ECORRUPT with the offset of the fault. */
+/* Parse exactly n bytes (blanks may follow the value, nothing else). NULL + TD_ECORRUPT with the
+ * offset of the fault; TD_ENOMEM: the tree would be larger than memory.h allows one record. */
 cJSON *td_json_parse(const char *text, size_t n, struct td_error *err);
-/* The same for a file of at most max bytes. */
+/* Is there room (memory.h) for what cJSON's own parser makes of n bytes? TD_ENOMEM. */
+int td_json_room(const char *text, size_t n, struct td_error *err);
+/* td_json_parse() of a file of at most max bytes that the user named, and for one of a fixture. */
 cJSON *td_json_load(const char *path, size_t max, struct td_error *err);
 
 /* Members of an object, or the fallback when obj is NULL, the member is missing or of another type. */

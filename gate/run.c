@@ -12,6 +12,7 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/proc.h"
 
 volatile sig_atomic_t td_gate_signal;
@@ -30,6 +31,7 @@ int td_command_init(struct td_command *c, const char *program, struct td_error *
                      c->program);
     c->argv[0] = c->program;
     c->argc = 1;
+    td_command_opt(c, "--max-memory", td_memory_given());
     return rc;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/fs.h"
+#include "common/json.h"
 
 #define MAX_INDEX_BYTES (100u << 20)
 
@@ -201,6 +202,8 @@ static int read_header(struct td_safetensors *st, const struct shard *sh, struct
     if (len > sh->size - 8)
         return td_fail(err, TD_ETRUNCATED, "truncated: %zu bytes are missing (in the header); fetch it again",
                        (size_t)len - (sh->size - 8));
+    if (td_json_room((const char *)sh->map + 8, (size_t)len, err))
+        return TD_ENOMEM;
     root = cJSON_ParseWithLength((const char *)sh->map + 8, (size_t)len);
     if (!cJSON_IsObject(root)) {
         cJSON_Delete(root);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "recorder/tap_client/client_ledger.h"
 
 #define ALIGN 64u                     /* of each tensor in memory */
@@ -79,7 +80,8 @@ static bool begin_set(struct td_tap_client *c, struct client_sent_set *w,
     }
     if (!w->total || w->total > WEIGHT_BYTES_MAX)
         return false;
-    w->data = aligned_alloc(ALIGN, room);
+    if (!td_memory_room(room, "weights", &c->failed))
+        w->data = aligned_alloc(ALIGN, room);
     if (!w->data)
         client_ledger_failure(c, TD_ENOMEM, "weights");
     return w->data != NULL;

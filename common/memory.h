@@ -1,0 +1,37 @@
+/* memory.h - the memory that a program may take for what it reads.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A few kilobytes from outside can stand for gigabytes: a compressed frame, a line of JSON. Who
+ * reads them asks for room first, with an upper bound of what the bytes will take. The answer is
+ * measured, not booked: the process's own memory as the kernel counts it, and the bound, must stay
+ * below the maximum. So nothing has to be given back, and what other parts of the program hold
+ * counts as well. Several threads that ask at once may together exceed the maximum by what each of
+ * them asked for. */
+#ifndef TD_COMMON_MEMORY_H
+#define TD_COMMON_MEMORY_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+
+#define TD_MEMORY_MIN ((int64_t)64 << 20)   /* the smallest maximum that can be set */
+#define TD_MEMORY_RECORD_PART 4             /* one record takes at most the maximum divided by this */
+
+/* The maximum in bytes: what td_memory_set() set, or half of the machine's memory, or half of what
+ * the control groups of the process allow. */
+int64_t td_memory_max(void);
+/* Set the maximum: --max-memory.
+ *   size : "8G", "512M", a number of bytes; borrowed for the life of the program
+ * TD_EINVAL: it is no size, or less than TD_MEMORY_MIN. */
+int td_memory_set(const char *size, struct td_error *err);
+/* What was set, as it was written; NULL: nothing was. For the programs that a program starts. */
+const char *td_memory_given(void);
+/* Memory of this process that no other one shares, in bytes. 0: not known. */
+int64_t td_memory_used(void);
+/* Is there room for n more bytes? TD_ENOMEM names the maximum and the option that raises it.
+ *   what : "FILE: frame 3"; the sentence begins with it */
+int td_memory_room(uint64_t n, const char *what, struct td_error *err);
+/* The same for one record, which may take a part of the maximum only. */
+int td_memory_room_record(uint64_t n, const char *what, struct td_error *err);
+
+#endif
