@@ -13,14 +13,94 @@
 
 #include "common/temp_file.h"
 
-int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error *err)
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static const char *kind_of_file(mode_t mode)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return S_ISLNK(mode)    ? "a symbolic link"
+           : S_ISFIFO(mode) ? "a FIFO"
+           : S_ISSOCK(mode) ? "a socket"
+           : S_ISDIR(mode)  ? "a folder"
+                            : "a device";
+}
+
+static int fail_open(const char *path, int flags, struct td_error *err)
+{
+    int code = errno == ENOENT ? TD_ENOTFOUND : errno == EEXIST ? TD_EEXIST : TD_EIO;
+
+    return td_fail(err, code, "%s: cannot %s: %s", path, flags & O_CREAT ? "create" : "open", strerror(errno));
+}
+
+static int fail_kind(const char *path, mode_t mode, struct td_error *err)
+{
+    return td_fail(err, TD_ECORRUPT, "%s: is %s; each file of a fixture must be a regular file", path, kind_of_file(mode));
+}
+
+/* Open the folder in which a path ends; *name: its last part. */
+static int open_parent(const char *path, int flags, const char **name, struct td_error *err)
+{
+    char dir[TD_PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    int fd;
+
+    *name = slash ? slash + 1 : path;
+    if (n >= sizeof dir)
+        return td_fail(err, TD_ELIMIT, "%.100s...: path too long", path);
+    memcpy(dir, path, n);
+    strcpy(dir + n, !slash ? "." : n ? "" : "/");
+    fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? fail_open(path, flags, err) : fd;
+}
+
+int td_fs_open_member(const char *path, int flags, struct td_error *err)
+{
+    const char *name;
+    struct stat st;
+    int dir = open_parent(path, flags, &name, err), fd;
+
+    if (dir < 0)
+        return dir;
+    /* look before opening: to open a device may already do something */
+    if (!(flags & O_EXCL) && !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode)) {
+        close(dir);
+        return fail_kind(path, st.st_mode, err);
+    }
+    fd = openat(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        fd = fail_open(path, flags, err);
+    else if (fstat(fd, &st) || !S_ISREG(st.st_mode)) { /* it was exchanged meanwhile */
+        close(fd);
+        fd = fail_kind(path, st.st_mode, err);
+    }
+    close(dir);
+    return fd;
+}
+
+int td_fs_open_regular(const char *path, struct td_error *err)
+{
+    struct stat st;
+    int fd;
+
+    if (!stat(path, &st) && !S_ISREG(st.st_mode))
+        return td_fail(err, TD_EINVAL, "%s: is %s, not a regular file", path, kind_of_file(st.st_mode));
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_open(path, O_RDONLY, err);
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+        return fd;
+    close(fd);
+    return td_fail(err, TD_EINVAL, "%s: not a regular file", path);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Read the rest of a file and close it. */
+static int read_all(int fd, const char *path, size_t max, struct td_buf *out, struct td_error *err)
+{
     size_t total = 0;
     int rc = TD_OK;
 
-    if (fd < 0)
-        return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
     for (;;) {
         size_t room = out->max - out->len < 65536 ? out->max - out->len : 65536; /* a file of just the maximum fits */
         char *p = td_buf_reserve(out, room), over;
@@ -49,20 +129,39 @@ int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error
     return rc;
 }
 
+int td_fs_read(const char *path, size_t max, struct td_buf *out, struct td_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 ? fail_open(path, O_RDONLY, err) : read_all(fd, path, max, out, err);
+}
+
+int td_fs_read_regular(const char *path, size_t max, struct td_buf *out, struct td_error *err)
+{
+    int fd = td_fs_open_regular(path, err);
+
+    return fd < 0 ? fd : read_all(fd, path, max, out, err);
+}
+
+int td_fs_read_member(const char *path, size_t max, struct td_buf *out, struct td_error *err)
+{
+    int fd = td_fs_open_member(path, O_RDONLY, err);
+
+    return fd < 0 ? fd : read_all(fd, path, max, out, err);
+}
+
 int td_fs_map(const char *path, const void **data, size_t *n, struct td_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = TD_OK;
+    int fd = td_fs_open_regular(path, err), rc = TD_OK;
     void *map = NULL;
     struct stat st;
 
     *data = NULL;
     *n = 0;
     if (fd < 0)
-        return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
+        return fd;
     if (fstat(fd, &st))
         rc = td_fail(err, TD_EIO, "%s: cannot stat: %s", path, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
-        rc = td_fail(err, TD_EINVAL, "%s: not a regular file", path);
     else if (st.st_size && (map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
         rc = td_fail(err, TD_EIO, "%s: cannot map: %s", path, strerror(errno));
     close(fd);
@@ -72,6 +171,8 @@ int td_fs_map(const char *path, const void **data, size_t *n, struct td_error *e
     *n = (size_t)st.st_size;
     return TD_OK;
 }
+
+/* ---- writing --------------------------------------------------------------------------------- */
 
 int td_fs_write_all(int fd, const void *data, size_t n, const char *name, struct td_error *err)
 {

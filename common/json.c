@@ -229,18 +229,29 @@ out:
     return tree;
 }
 
-cJSON *td_json_load(const char *path, size_t max, struct td_error *err)
+static cJSON *load(int (*read)(const char *, size_t, struct td_buf *, struct td_error *), const char *path,
+                   size_t max, struct td_error *err)
 {
     struct td_buf b = TD_BUF_INIT(max);
     cJSON *tree = NULL;
 
-    if (!td_fs_read(path, max, &b, err)) {
+    if (!read(path, max, &b, err)) {
         tree = td_json_parse(td_buf_str(&b), b.len, err);
         if (!tree)
             td_fail_at(err, "%s", path);
     }
     td_buf_release(&b);
     return tree;
+}
+
+cJSON *td_json_load(const char *path, size_t max, struct td_error *err)
+{
+    return load(td_fs_read, path, max, err);
+}
+
+cJSON *td_json_load_member(const char *path, size_t max, struct td_error *err)
+{
+    return load(td_fs_read_member, path, max, err);
 }
 
 const cJSON *td_json_get(const cJSON *obj, const char *key)

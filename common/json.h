@@ -31,6 +31,7 @@ cJSON *td_json_parse(const char *text, size_t n, struct td_error *err);
 int td_json_room(const char *text, size_t n, struct td_error *err);
 /* td_json_parse() of a file of at most max bytes that the user named, and for one of a fixture. */
 cJSON *td_json_load(const char *path, size_t max, struct td_error *err);
+cJSON *td_json_load_member(const char *path, size_t max, struct td_error *err);
 
 /* Members of an object, or the fallback when obj is NULL, the member is missing or of another type. */
 const cJSON *td_json_get(const cJSON *obj, const char *key);

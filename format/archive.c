@@ -129,7 +129,7 @@ static int64_t fixture_bytes(const char *dir)
     int i;
 
     for (i = 0; i < TD_FILE_COUNT; i++)
-        if (!td_fs_join(path, sizeof path, dir, td_file_names[i], NULL) && !stat(path, &st))
+        if (!td_fs_join(path, sizeof path, dir, td_file_names[i], NULL) && !lstat(path, &st))
             sum += st.st_size;
     return sum;
 }
@@ -294,10 +294,11 @@ int td_archive_unpack(const char *file, const char *dir, int64_t max, struct td_
         return td_fail(err, TD_ENOMEM, "out of memory");
     z->name = file;
     z->d = ZSTD_createDCtx();
-    z->fd = open(file, O_RDONLY | O_CLOEXEC);
-    if (z->fd < 0 || !z->d)
-        rc = td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", file,
-                     strerror(errno));
+    z->fd = td_fs_open_regular(file, err);
+    if (z->fd < 0)
+        rc = z->fd;
+    else if (!z->d)
+        rc = td_fail(err, TD_ENOMEM, "out of memory");
     else
         rc = td_fs_mkdirs(dir, err);
     td_progress_start(&z->progress, "unpacking, MiB",

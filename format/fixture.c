@@ -52,11 +52,11 @@ int td_fixture_open(const char *dir, struct td_fixture **out, struct td_error *e
                      TD_MANIFEST_NAME, dir);
         goto fail;
     }
-    if (td_file_is_lfs_pointer(path)) {
+    if (td_member_is_lfs_pointer(path)) {
         rc = td_fail(err, TD_ENOTFOUND, "%s: " TD_LFS_POINTER, path);
         goto fail;
     }
-    fx->manifest = td_json_load(path, TD_MANIFEST_MAX, err);
+    fx->manifest = td_json_load_member(path, TD_MANIFEST_MAX, err);
     rc = fx->manifest ? td_manifest_check(fx->manifest, err) : err ? err->code : TD_ECORRUPT;
     if (rc && fx->manifest)
         td_fail_at(err, "%s", path);

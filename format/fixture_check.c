@@ -35,7 +35,7 @@ int td_file_check(const char *dir, const char *name, const struct td_file_fact *
                    : td_fail(err, why.code, "%s", why.msg);
     if (size)
         *size = src.size;
-    if (src.size != want->bytes && td_file_is_lfs_pointer(path))
+    if (src.size != want->bytes && td_member_is_lfs_pointer(path))
         rc = td_fail(err, TD_ENOTFOUND, TD_LFS_POINTER);
     else if (src.size != want->bytes)
         rc = td_fail(err, src.size < want->bytes ? TD_ETRUNCATED : TD_ECORRUPT,

@@ -3,7 +3,6 @@
 #include "format/fixture_folder.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -88,7 +87,7 @@ static bool begins_as_pack(const char *path)
 {
     static const unsigned char zstd[4] = {0x28, 0xB5, 0x2F, 0xFD};
     unsigned char head[4];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = td_fs_open_regular(path, NULL);
     bool is = fd >= 0 && read(fd, head, 4) == 4 && !memcmp(head, zstd, 4);
 
     if (fd >= 0)
@@ -208,7 +207,7 @@ int td_fixture_folder(const char *path, char out[TD_PATH_MAX], struct td_error *
         return check_folder(path, err);
     if (S_ISREG(st.st_mode) && access(path, R_OK))
         return fail_reach(path, errno, err);
-    if (S_ISREG(st.st_mode) && td_file_is_lfs_pointer(path))
+    if (S_ISREG(st.st_mode) && td_pack_is_lfs_pointer(path))
         return td_fail(err, TD_ENOTFOUND, "%s: " TD_LFS_POINTER, path);
     if (!S_ISREG(st.st_mode) || !begins_as_pack(path))
         return td_fail(err, TD_ECORRUPT,
@@ -229,7 +228,7 @@ bool td_fixture_is(const char *path)
     if (stat(path, &st))
         return false;
     if (S_ISREG(st.st_mode))
-        return begins_as_pack(path) || td_file_is_lfs_pointer(path);
+        return begins_as_pack(path) || td_pack_is_lfs_pointer(path);
     return !td_fs_join(manifest, sizeof manifest, path, TD_MANIFEST_NAME, NULL) &&
            td_fs_exists(manifest);
 }

@@ -9,15 +9,26 @@
 #include <string.h>
 #include <unistd.h>
 
-bool td_file_is_lfs_pointer(const char *path)
+#include "common/fs.h"
+
+static bool begins_as_pointer(int fd)
 {
     static const char BEGIN[] = "version https://git-lfs.github.com/spec/";
     char head[sizeof BEGIN - 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     bool is = fd >= 0 && read(fd, head, sizeof head) == (ssize_t)sizeof head &&
               !memcmp(head, BEGIN, sizeof head);
 
     if (fd >= 0)
         close(fd);
     return is;
+}
+
+bool td_pack_is_lfs_pointer(const char *path)
+{
+    return begins_as_pointer(td_fs_open_regular(path, NULL));
+}
+
+bool td_member_is_lfs_pointer(const char *path)
+{
+    return begins_as_pointer(td_fs_open_member(path, O_RDONLY, NULL));
 }

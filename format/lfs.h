@@ -8,7 +8,9 @@
 /* What to say of such a file. */
 #define TD_LFS_POINTER "only a pointer of git LFS is here, not the file; run `git lfs pull`"
 
-/* Does the file hold what git puts in the place of a large file until it is fetched? */
-bool td_file_is_lfs_pointer(const char *path);
+/* Does the file hold what git puts in the place of a large file until it is fetched? The first: a
+ * pack, which may be named through a link; the second: a file in the folder of a fixture. */
+bool td_pack_is_lfs_pointer(const char *path);
+bool td_member_is_lfs_pointer(const char *path);
 
 #endif

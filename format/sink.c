@@ -27,9 +27,9 @@ int td_sink_open(struct td_sink *s, const char *dir, const char *name, struct td
     if (!s->hash)
         return td_fail(err, TD_ENOMEM, "%s: out of memory", s->path);
     XXH3_128bits_reset(s->hash);
-    s->fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    s->fd = td_fs_open_member(s->path, O_RDWR | O_CREAT | O_EXCL, err);
     if (s->fd < 0) {
-        rc = td_fail(err, errno == EEXIST ? TD_EEXIST : TD_EIO, "%s: cannot create: %s", s->path, strerror(errno));
+        rc = s->fd;
         td_sink_close(s);
     }
     return rc;
@@ -37,18 +37,20 @@ int td_sink_open(struct td_sink *s, const char *dir, const char *name, struct td
 
 int td_sink_reopen(struct td_sink *s, const char *path, uint64_t size, struct td_error *err)
 {
+    int rc;
+
     memset(s, 0, sizeof *s);
     snprintf(s->path, sizeof s->path, "%s", path);
     s->size = size;
-    s->fd = open(path, O_RDWR | O_CLOEXEC);
+    s->fd = td_fs_open_member(path, O_RDWR, err);
     s->hash = XXH3_createState();
     if (s->hash)
         XXH3_128bits_reset(s->hash);
     if (s->fd >= 0 && s->hash && lseek(s->fd, (off_t)size, SEEK_SET) >= 0)
         return TD_OK;
-    td_fail(err, TD_EIO, "%s: cannot open: %s", path, strerror(errno));
+    rc = s->fd < 0 ? s->fd : td_fail(err, TD_EIO, "%s: cannot go on at its end: %s", path, strerror(errno));
     td_sink_close(s);
-    return TD_EIO;
+    return rc;
 }
 
 int td_sink_write(struct td_sink *s, const void *head, size_t n_head, const void *body, size_t n_body, struct td_error *err)
@@ -93,16 +95,19 @@ void td_sink_close(struct td_sink *s)
 int td_source_open(struct td_source *s, const char *path, struct td_error *err)
 {
     struct stat st;
+    int fd;
 
     memset(s, 0, sizeof *s);
     snprintf(s->name, sizeof s->name, "%s", path);
-    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is refused, not waited for */
-    if (s->fd < 0)
-        return td_fail(err, errno == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(s->fd, &st) || !S_ISREG(st.st_mode)) {
-        td_source_close(s);
-        return td_fail(err, TD_EIO, "%s: no regular file", path);
+    fd = td_fs_open_member(path, O_RDONLY, err);
+    s->fd = -1;
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st)) {
+        close(fd);
+        return td_fail(err, TD_EIO, "%s: cannot stat: %s", path, strerror(errno));
     }
+    s->fd = fd;
     s->size = (uint64_t)st.st_size;
     return TD_OK;
 }

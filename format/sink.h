@@ -34,7 +34,8 @@ struct td_source {
     char name[TD_PATH_MAX];
 };
 
-int td_source_open(struct td_source *s, const char *path, struct td_error *err); /* TD_ENOTFOUND, TD_EIO */
+/* A file of a fixture (td_fs_open_member). TD_ENOTFOUND, TD_ECORRUPT, TD_EIO. */
+int td_source_open(struct td_source *s, const char *path, struct td_error *err);
 void td_source_memory(struct td_source *s, const void *data, size_t n, const char *name);
 void td_source_close(struct td_source *s);
 /* Read exactly n bytes at an offset. TD_ETRUNCATED, TD_EIO. */

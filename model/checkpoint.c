@@ -3,41 +3,37 @@
 #include "model/checkpoint.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "common/buf.h"
+#include "common/fs.h"
 #include "model/awq.h"
 
-#define MAX_CONFIG_BYTES (4l << 20)
+#define MAX_CONFIG_BYTES ((size_t)4 << 20)
 
 /* ---- JSON files ------------------------------------------------------------------------------ */
 
 /* TD_ENOTFOUND (and no sentence) when the file is not there. */
 static int read_json(const char *folder, const char *file, cJSON **out, struct td_error *err)
 {
-    char path[4096], *text;
-    size_t len;
-    FILE *f;
+    struct td_buf text = TD_BUF_INIT(MAX_CONFIG_BYTES);
+    struct td_error why = {0};
+    char path[4096];
+    int rc;
 
     *out = NULL;
     if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path)
         return td_fail(err, TD_ELIMIT, "%.200s...: the path is too long", folder);
-    if (!(f = fopen(path, "rb")))
-        return errno == ENOENT ? TD_ENOTFOUND : td_fail(err, TD_EIO, "%s: cannot open: %s", path, strerror(errno));
-    text = malloc(MAX_CONFIG_BYTES + 1);
-    len = text ? fread(text, 1, MAX_CONFIG_BYTES + 1, f) : 0;
-    fclose(f);
-    if (!text)
-        return td_fail(err, TD_ENOMEM, "out of memory");
-    if (len <= MAX_CONFIG_BYTES)
-        *out = cJSON_ParseWithLength(text, len);
-    free(text);
-    if (len > MAX_CONFIG_BYTES)
-        return td_fail(err, TD_ELIMIT, "%s: larger than %ld bytes", path, MAX_CONFIG_BYTES);
+    rc = td_fs_read_regular(path, MAX_CONFIG_BYTES, &text, &why);
+    if (!rc)
+        *out = cJSON_ParseWithLength(td_buf_str(&text), text.len);
+    td_buf_release(&text);
+    if (rc)
+        return rc == TD_ENOTFOUND ? rc : td_fail(err, rc, "%s", why.msg);
     if (cJSON_IsObject(*out))
         return 0;
     cJSON_Delete(*out);

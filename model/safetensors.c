@@ -271,33 +271,6 @@ static char *join(const char *folder, const char *file)
     return asprintf(&out, "%s/%s", folder, file) < 0 ? NULL : out;
 }
 
-static char *read_small_file(const char *path, size_t max, struct td_error *err)
-{
-    FILE *f = fopen(path, "rb");
-    char *text = NULL;
-    long len;
-
-    if (!f) {
-        td_fail(err, TD_EIO, "%s: cannot open: %s", path, strerror(errno));
-        return NULL;
-    }
-    if (fseek(f, 0, SEEK_END) || (len = ftell(f)) < 0 || fseek(f, 0, SEEK_SET))
-        td_fail(err, TD_EIO, "%s: cannot seek", path);
-    else if ((size_t)len > max)
-        td_fail(err, TD_ELIMIT, "%s: %ld bytes, at most %zu", path, len, max);
-    else if (!(text = malloc((size_t)len + 1)))
-        td_fail(err, TD_ENOMEM, "out of memory");
-    else if (fread(text, 1, (size_t)len, f) != (size_t)len) {
-        td_fail(err, TD_EIO, "%s: cannot read", path);
-        free(text);
-        text = NULL;
-    } else {
-        text[len] = '\0';
-    }
-    fclose(f);
-    return text;
-}
-
 static bool has_shard(const struct td_safetensors *st, const char *path)
 {
     for (size_t i = 0; i < st->n_shards; i++)
@@ -308,9 +281,15 @@ static bool has_shard(const struct td_safetensors *st, const char *path)
 
 static int add_shards(struct td_safetensors *st, const char *folder, const char *index_path, struct td_error *err)
 {
-    char *text = read_small_file(index_path, MAX_INDEX_BYTES, err);
-    cJSON *root = text ? cJSON_Parse(text) : NULL, *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map"), *e;
-    int rc = text ? 0 : err ? err->code : TD_EIO;
+    struct td_buf text = TD_BUF_INIT(MAX_INDEX_BYTES);
+    int rc = td_fs_read_regular(index_path, MAX_INDEX_BYTES, &text, err);
+    cJSON *root = NULL, *map, *e;
+
+    if (!rc)
+        rc = td_json_room(td_buf_str(&text), text.len, err);
+    if (!rc)
+        root = cJSON_Parse(td_buf_str(&text));
+    map = cJSON_GetObjectItemCaseSensitive(root, "weight_map");
 
     if (!rc && !cJSON_IsObject(map))
         rc = td_fail(err, TD_ECORRUPT, "%s: no weight_map", index_path);
@@ -330,7 +309,7 @@ static int add_shards(struct td_safetensors *st, const char *folder, const char 
         free(path);
     }
     cJSON_Delete(root);
-    free(text);
+    td_buf_release(&text);
     return rc;
 }
 

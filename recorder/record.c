@@ -312,7 +312,7 @@ static int64_t bytes_on_disk(const char *dir)
     int i;
 
     for (i = 0; i < TD_FILE_COUNT; i++)
-        if (!td_fs_join(path, sizeof path, dir, td_file_names[i], NULL) && !stat(path, &st))
+        if (!td_fs_join(path, sizeof path, dir, td_file_names[i], NULL) && !lstat(path, &st))
             sum += st.st_size;
     return sum;
 }
