@@ -40,6 +40,42 @@ void td_op_release(struct td_op *op)
     memset(op, 0, sizeof *op);
 }
 
+/* ---- sizes ----------------------------------------------------------------------------------------------------------- */
+
+#define MOST ((int64_t)1 << 62)
+#define MAX_ELEMENT_BYTES 512 /* of a block format; ggml's largest has 292 */
+
+bool td_tensor_sizes_fit(const int64_t *shape, const int64_t *strides, int32_t ndim)
+{
+    int64_t total = 1, last = 0, reach;
+    int32_t i;
+
+    if (ndim < 0 || ndim > TD_REC_MAX_DIMS)
+        return false;
+    for (i = 0; i < ndim; i++) {
+        if (shape[i] < 0 || (strides && strides[i] < 0) ||
+            __builtin_mul_overflow(total, shape[i] ? shape[i] : 1, &total) || total > MOST)
+            return false;
+        if (strides && shape[i] && (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
+                                    __builtin_add_overflow(last, reach, &last) || last > MOST))
+            return false;
+    }
+    return true;
+}
+
+uint64_t td_tensor_rec_max_bytes(const struct td_tensor_rec *t)
+{
+    uint64_t dense = 1, last = 0, most;
+    int32_t i;
+
+    for (i = 0; i < t->ndim; i++) {
+        dense *= (uint64_t)(t->shape[i] ? t->shape[i] : 1);
+        last += t->shape[i] ? (uint64_t)(t->shape[i] - 1) * (uint64_t)t->strides[i] : 0;
+    }
+    most = dense > last + 1 ? dense : last + 1;
+    return most > UINT64_MAX / MAX_ELEMENT_BYTES ? UINT64_MAX : most * MAX_ELEMENT_BYTES;
+}
+
 /* ---- writing -------------------------------------------------------------------------------------------------------- */
 
 static void put_dims(struct td_jw *w, const char *key, const int64_t *v, int32_t n)
@@ -89,11 +125,25 @@ static void put_impl(struct td_jw *w, const struct td_impl *p, const cJSON *extr
     td_jw_end(w);
 }
 
+/* Would td_op_read() take its tensors? */
+static bool sizes_fit(const struct td_op *op)
+{
+    int32_t i;
+
+    for (i = 0; i < op->n_in; i++)
+        if (!td_tensor_sizes_fit(op->in[i].shape, op->in[i].strides, op->in[i].ndim))
+            return false;
+    return op->n_in <= TD_REC_MAX_TENSORS &&
+           (!op->has_out || td_tensor_sizes_fit(op->out.shape, op->out.strides, op->out.ndim));
+}
+
 int td_op_write(const struct td_op *op, struct td_buf *out)
 {
     struct td_jw w;
     int32_t i;
 
+    if (!sizes_fit(op))
+        return TD_ELIMIT;
     td_jw_init(&w, out, false);
     td_jw_obj(&w, NULL);
     td_jw_i64(&w, "op", op->op);
@@ -141,18 +191,6 @@ static int read_dims(const cJSON *o, const char *key, int64_t out[TD_REC_MAX_DIM
     return TD_OK;
 }
 
-/* Check that the number of elements fits in 62 bits. */
-static int check_shape(const struct td_tensor_rec *t, struct td_error *err)
-{
-    int64_t total = 1;
-    int32_t i;
-
-    for (i = 0; i < t->ndim; i++)
-        if (__builtin_mul_overflow(total, t->shape[i] ? t->shape[i] : 1, &total) || total > (1LL << 62))
-            return td_fail(err, TD_ELIMIT, "tensor \"%s\": its shape is beyond 2^62 elements", t->role);
-    return TD_OK;
-}
-
 static int copy_name(const cJSON *o, const char *key, char *out, size_t n, struct td_error *err)
 {
     const char *s = td_json_get_str(o, key, "");
@@ -175,13 +213,17 @@ static int read_tensor(const cJSON *o, struct td_tensor_rec *t, cJSON **extra, s
     if ((rc = copy_name(o, "role", t->role, sizeof t->role, err)) ||
         (rc = copy_name(o, "dtype", t->dtype, sizeof t->dtype, err)) ||
         (rc = read_dims(o, "shape", t->shape, &t->ndim, err)) ||
-        (rc = read_dims(o, "strides", t->strides, &n_strides, err)) || (rc = check_shape(t, err)))
+        (rc = read_dims(o, "strides", t->strides, &n_strides, err)))
         return rc;
+    if (!td_tensor_sizes_fit(t->shape, NULL, t->ndim))
+        return td_fail(err, TD_ELIMIT, "tensor \"%s\": its shape is beyond 2^62 elements", t->role);
     if (!n_strides)
         for (i = t->ndim - 1; i >= 0; i--) /* dense, row-major */
             t->strides[i] = i == t->ndim - 1 ? 1 : t->strides[i + 1] * (t->shape[i + 1] ? t->shape[i + 1] : 1);
     else if (n_strides != t->ndim)
         return td_fail(err, TD_ECORRUPT, "tensor \"%s\": %d strides for %d dimensions", t->role, n_strides, t->ndim);
+    if (!td_tensor_sizes_fit(t->shape, t->strides, t->ndim))
+        return td_fail(err, TD_ELIMIT, "tensor \"%s\": its strides reach beyond 2^62 elements", t->role);
     t->align = td_json_get_i64(o, "align", 0);
     if (t->align < 0 || t->align > 4096)
         return td_fail(err, TD_ECORRUPT, "tensor \"%s\": \"align\" is not within 0 to 4096", t->role);

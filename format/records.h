@@ -153,7 +153,14 @@ struct td_op {
     cJSON *extra;
 };
 void td_op_release(struct td_op *op);
-int td_op_write(const struct td_op *op, struct td_buf *out);
+/* The sizes that a tensor of an op may have: all of 0 or more, a number of elements (a size of 0
+ * counts as 1) and an offset of the last one that both fit in 62 bits. Who writes an op and who reads
+ * one asks this function. */
+bool td_tensor_sizes_fit(const int64_t *shape, const int64_t *strides, int32_t ndim);
+/* The most bytes that a blob of the tensor may have: those of its elements where they lie densely or
+ * as the strides say, of the largest block that an element can be. */
+uint64_t td_tensor_rec_max_bytes(const struct td_tensor_rec *t);
+int td_op_write(const struct td_op *op, struct td_buf *out); /* TD_ELIMIT: td_op_read() would refuse it */
 int td_op_read(const cJSON *line, struct td_op *out, struct td_error *err);
 const struct td_tensor_rec *td_op_rec_in(const struct td_op *op, const char *role); /* NULL: no such role */
 /* Does the layer's name, the kind or the symbol contain `pattern`, or match it as a shell pattern

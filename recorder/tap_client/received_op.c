@@ -30,22 +30,12 @@ static bool elements_fit(const struct tap_tensor *t)
 
 static bool check_tensor(const struct tap_tensor *t)
 {
-    uint64_t elements = 1;
-    int i;
-
     if (!client_is_text(t->role, sizeof t->role, false) ||
         !client_is_text(t->dtype, sizeof t->dtype, false))
         return false;
     if (t->ndim < 0 || t->ndim > TAP_DIMS || t->opaque > 1 || (t->opaque && t->bytes))
         return false;
-    for (i = 0; i < t->ndim; i++) {
-        if (t->shape[i] < 0 || t->strides[i] < 0)
-            return false;
-        if (__builtin_mul_overflow(elements, (uint64_t)t->shape[i], &elements) ||
-            elements > INT64_MAX)
-            return false;
-    }
-    return elements_fit(t);
+    return td_tensor_sizes_fit(t->shape, t->strides, t->ndim) && elements_fit(t);
 }
 
 static bool check_head(const struct tap_op *rec)

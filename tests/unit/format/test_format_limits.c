@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "common/buf.h"
 #include "common/fs.h"
+#include "common/json.h"
 #include "format/frames.h"
 #include "format/manifest.h"
 #include "format/pack.h"
@@ -47,9 +49,77 @@ static void test_documented(void **state)
     td_buf_release(&b);
 }
 
+/* Who writes an op refuses what the reader would refuse. */
+static void test_sizes_of_ops(void **state)
+{
+    static const struct { int64_t shape[3], strides[3]; bool fit; } cases[] = {
+        {{2, 3, 4}, {12, 4, 1}, true},
+        {{1LL << 31, 1LL << 31, 1}, {1LL << 31, 1, 1}, true},      /* 2^62 elements */
+        {{1LL << 31, 1LL << 31, 2}, {0, 0, 0}, false},             /* 2^63 */
+        {{1LL << 31, 1LL << 31, 3}, {0, 0, 0}, false},
+        {{0, 1LL << 40, 1LL << 40}, {0, 0, 0}, false},             /* a size of 0 hides nothing */
+        {{INT64_MAX, 1, 1}, {0, 0, 0}, false},
+        {{-1, 1, 1}, {1, 1, 1}, false},
+        {{1, 1, 1}, {-1, 1, 1}, false},
+        {{2, 1, 1}, {1LL << 62, 1, 1}, true},
+        {{3, 1, 1}, {1LL << 62, 1, 1}, false},
+        {{2, 2, 1}, {1LL << 62, 1LL << 62, 1}, false},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct td_tensor_rec t = {.role = "a", .dtype = "F16", .ndim = 3};
+        char kind[] = "k", text[400];
+        struct td_op op = {.kind = kind, .in = &t, .n_in = 1, .impl = {.duration_ns = -1}}, out = op, back;
+        struct td_buf line = TD_BUF_INIT(1 << 20);
+        int64_t *a = t.shape, *s = t.strides;
+        cJSON *tree;
+
+        memcpy(t.shape, cases[i].shape, sizeof cases[i].shape);
+        memcpy(t.strides, cases[i].strides, sizeof cases[i].strides);
+        assert_int_equal(td_tensor_sizes_fit(t.shape, t.strides, 3), cases[i].fit);
+        assert_int_equal(td_op_write(&op, &line), cases[i].fit ? TD_OK : TD_ELIMIT);
+        out.n_in = 0;
+        out.has_out = true;
+        out.out = t;
+        td_buf_clear(&line);
+        assert_int_equal(td_op_write(&out, &line), cases[i].fit ? TD_OK : TD_ELIMIT);
+        snprintf(text, sizeof text, "{\"op\":0,\"kind\":\"k\",\"in\":[{\"role\":\"a\",\"shape\":[%lld,%lld,%lld],\"strides\":[%lld,%lld,%lld]}]}",
+                 (long long)a[0], (long long)a[1], (long long)a[2], (long long)s[0], (long long)s[1], (long long)s[2]);
+        tree = td_json_parse(text, strlen(text), NULL);
+        assert_non_null(tree);
+        if (td_op_read(tree, &back, NULL) == TD_OK) {
+            assert_true(cases[i].fit);
+            td_op_release(&back);
+        } else {
+            assert_false(cases[i].fit);
+        }
+        cJSON_Delete(tree);
+        td_buf_release(&line);
+    }
+}
+
+/* A blob may be as large as its tensor's elements, of the largest block. */
+static void test_bytes_of_tensors(void **state)
+{
+    struct td_tensor_rec t = {.ndim = 2, .shape = {3, 5}, .strides = {5, 1}};
+
+    (void)state;
+    assert_int_equal(td_tensor_rec_max_bytes(&t), 15 * 512);
+    t.strides[0] = 100;
+    assert_int_equal(td_tensor_rec_max_bytes(&t), 205 * 512);
+    t.strides[0] = t.strides[1] = 0;
+    assert_int_equal(td_tensor_rec_max_bytes(&t), 15 * 512);
+    t.ndim = 0;
+    assert_int_equal(td_tensor_rec_max_bytes(&t), 512);
+    t = (struct td_tensor_rec){.ndim = 2, .shape = {1LL << 31, 1LL << 31}, .strides = {1LL << 31, 1}};
+    assert_true(td_tensor_rec_max_bytes(&t) == UINT64_MAX);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_documented)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_documented), cmocka_unit_test(test_sizes_of_ops), cmocka_unit_test(test_bytes_of_tensors)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
