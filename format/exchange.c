@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "format/base64.h"
 #include "format/records.h"
 #include "common/out_of_memory.h"
@@ -268,6 +269,8 @@ static int read_top(const cJSON *o, struct td_exchange *x, struct td_error *err)
         return TD_ECORRUPT;
     if (k < 1 || k > TD_REC_MAX_TOP || n * k > TD_REC_MAX_TOKENS * 4LL)
         return td_fail(err, TD_ELIMIT, "\"top_k\" is %d, of %lld tokens", k, (long long)n);
+    if (td_memory_room_record((uint64_t)n * (uint64_t)k * sizeof *x->top, "\"top\"", err))
+        return TD_ENOMEM;
     x->top = a = malloc(((size_t)n * (size_t)k + 1) * sizeof *x->top);
     if (!a)
         return td_fail(err, TD_ENOMEM, "no memory for \"top\"");

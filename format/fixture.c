@@ -8,6 +8,7 @@
 
 #include "common/fs.h"
 #include "common/json.h"
+#include "common/memory.h"
 #include "format/bytes.h"
 #include "format/fixture_folder.h"
 #include "format/frames.h"
@@ -310,6 +311,8 @@ static int read_all_records(struct td_fixture *fx, enum td_stream_kind kind, siz
 
         if (have == cap) {
             cap = cap ? cap * 2 : 64;
+            if ((rc = td_memory_room(cap * size, fx->dir, err)))
+                break;
             grown = cap <= MAX_ITEMS ? realloc(all, cap * size) : NULL;
             if (!grown) {
                 rc = td_fail(err, TD_ELIMIT, "%s: too many records for memory", fx->dir);
@@ -422,7 +425,7 @@ static int open_pack_once(struct td_fixture *fx, struct td_error *err)
     return rc ? td_fail(err, rc, "%s", fx->pack_why.msg) : TD_OK;
 }
 
-int td_fixture_blob(struct td_fixture *fx, struct td_hash hash, void **data, size_t *n, struct td_error *err)
+int td_fixture_blob(struct td_fixture *fx, struct td_hash hash, uint64_t max, void **data, size_t *n, struct td_error *err)
 {
     const struct td_pack_entry *e;
     char hex[TD_HASH_HEX];
@@ -436,7 +439,7 @@ int td_fixture_blob(struct td_fixture *fx, struct td_hash hash, void **data, siz
     td_hash_hex(hash, hex);
     if (!e)
         return td_fail(err, TD_ENOTFOUND, "%s: no blob %s", fx->dir, hex);
-    return td_pack_read(&fx->pack, e->at, &hash, data, n, err);
+    return td_pack_read(&fx->pack, e->at, &hash, max, data, n, err);
 }
 
 bool td_fixture_has_blob(const struct td_fixture *fx, struct td_hash hash)

@@ -104,9 +104,10 @@ void td_exchanges_free(struct td_exchange *x, size_t n);
 void td_ops_free(struct td_op *x, size_t n);
 void td_steps_free(struct td_step *x, size_t n);
 
-/* Bytes of a blob, decoded and checked against its hash, into memory the caller frees. TD_ENOTFOUND, TD_ECORRUPT.
- * Safe from several threads. */
-int td_fixture_blob(struct td_fixture *fx, struct td_hash hash, void **data, size_t *n, struct td_error *err);
+/* Bytes of a blob, decoded and checked against its hash, into memory the caller frees. At most max of
+ * them: td_tensor_rec_max_bytes() for a tensor's. TD_ENOTFOUND, TD_ECORRUPT, TD_ELIMIT: it has more;
+ * TD_ENOMEM. Safe from several threads. */
+int td_fixture_blob(struct td_fixture *fx, struct td_hash hash, uint64_t max, void **data, size_t *n, struct td_error *err);
 bool td_fixture_has_blob(const struct td_fixture *fx, struct td_hash hash);
 
 /* A sum of the ledger, 0 when there is none. */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/memory.h"
 #include "format/bytes.h"
 
 #define SKIP_MAGIC 0x184D2A5Du
@@ -171,6 +172,8 @@ static int unpack_frame(struct td_frames *f, struct td_error *err)
     td_buf_clear(&f->raw);
     if (h->comp_len > f->src.size - at - TD_FRAME_HEAD)
         return skip_damage(f, at + TD_FRAME_HEAD, at, "the file ends within it", true, err);
+    if (td_memory_room((uint64_t)h->comp_len + h->raw_len, f->src.name, err))
+        return TD_ENOMEM;
     if (!td_buf_reserve(&f->comp, h->comp_len))
         return td_fail(err, TD_ENOMEM, "%s: no memory for a frame of %u bytes", f->src.name, h->comp_len);
     rc = td_source_read(&f->src, at + TD_FRAME_HEAD, f->comp.data, h->comp_len, err);

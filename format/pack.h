@@ -72,9 +72,12 @@ struct td_pack {
 int td_pack_open(struct td_pack *pk, const char *path, struct td_error *err);
 int td_pack_memory(struct td_pack *pk, const void *data, size_t n, struct td_error *err);
 void td_pack_close(struct td_pack *pk);
-/* Decode the blob at an offset into memory the caller frees; checked against its hash, and that against
- * want unless NULL. Safe from several threads. TD_ECORRUPT names offset and hash. */
-int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *want, void **data, size_t *n, struct td_error *err);
+/* Decode the blob at an offset, of at most max bytes (TD_ELIMIT), into memory the caller frees; checked
+ * against its hash, and that against want unless NULL. Safe from several threads. TD_ECORRUPT names offset and hash; TD_ENOMEM: it is larger than memory.h allows. */
+int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *want, uint64_t max, void **data, size_t *n, struct td_error *err);
+/* Check the blob whose frame begins at an offset, with the header h: stored bytes, length and hash, in
+ * constant memory. TD_ECORRUPT, TD_EVERSION. */
+int td_pack_check(const struct td_pack *pk, uint64_t at, const struct td_pack_head *h, struct td_error *err);
 /* Walk all frames in order, headers and stored bytes checked. 1 = filled (index frames too), 0 = end, TD_ECORRUPT: named and
  * skipped, read on; TD_ETRUNCATED: the last frame is incomplete, then 0. stored: valid until the next call; may be NULL. */
 int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint64_t *frame_at, struct td_buf *stored,

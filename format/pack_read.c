@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/memory.h"
 #include "format/bytes.h"
 #include "format/pack.h"
 
@@ -86,6 +87,8 @@ int td_pack_walk(struct td_pack *pk, uint64_t *at, struct td_pack_head *h, uint6
                                  err);
     if (stored) {
         td_buf_clear(stored);
+        if (td_memory_room(h->stored_len, pk->src.name, err))
+            return TD_ENOMEM;
         if (!td_buf_reserve(stored, h->stored_len))
             return td_fail(err, TD_ENOMEM, "%s: no memory for a blob of %llu bytes", pk->src.name,
                            (unsigned long long)h->stored_len);
@@ -151,6 +154,8 @@ static int index_by_frame(struct td_pack *pk)
         h.stored_len != h.raw_len || h.stored_len != end - at - TD_PACK_HEAD || h.stored_len % 32 ||
         h.stored_len > TD_PACK_MAX_BLOBS * 32)
         return TD_ECORRUPT;
+    if (td_memory_room(2 * h.stored_len, pk->src.name, NULL))
+        return TD_ENOMEM;
     if (td_buf_reserve(&b, h.stored_len + 1) && !td_source_read(&pk->src, at + TD_PACK_HEAD, b.data, h.stored_len, NULL) &&
         td_hash64(b.data, h.stored_len) == h.sum) {
         rc = TD_OK;
@@ -254,7 +259,13 @@ static bool is_plausible(const struct td_pack_head *h, const uint8_t *stored)
     return h->stored_len == h->raw_len;
 }
 
-int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *want, void **data, size_t *n, struct td_error *err)
+/* Memory that reading a blob takes. */
+static uint64_t blob_cost(const struct td_pack_head *h)
+{
+    return h->stored_len + h->raw_len * (h->encoding == TD_PACK_PLANES ? 2 : 1);
+}
+
+int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *want, uint64_t max, void **data, size_t *n, struct td_error *err)
 {
     struct td_pack_head h;
     char hex[TD_HASH_HEX] = "?";
@@ -273,6 +284,11 @@ int td_pack_read(const struct td_pack *pk, uint64_t at, const struct td_hash *wa
             pk->src.name, (unsigned long long)at, hex);
     if (h.stored_len > pk->src.size - at - TD_PACK_HEAD)
         return td_fail(err, TD_ETRUNCATED, "%s: blob %s at offset %llu is incomplete", pk->src.name, hex, (unsigned long long)at);
+    if (h.raw_len > max)
+        return td_fail(err, TD_ELIMIT, "%s: blob %s at offset %llu has %llu bytes, more than its tensor, which takes at most %llu",
+                       pk->src.name, hex, (unsigned long long)at, (unsigned long long)h.raw_len, (unsigned long long)max);
+    if (td_memory_room(blob_cost(&h), pk->src.name, err))
+        return TD_ENOMEM;
     stored = malloc(h.stored_len ? h.stored_len : 1);
     rc = stored ? td_source_read(&pk->src, at + TD_PACK_HEAD, stored, h.stored_len, err) : TD_ENOMEM;
     if (!rc && (td_hash64(stored, h.stored_len) != h.sum || !is_plausible(&h, stored)))

@@ -168,7 +168,7 @@ static int fetch_bytes(struct td_op_loader *l, const struct td_tensor_rec *t, vo
     int rc;
 
     if (t->stored) {
-        rc = td_fixture_blob(l->fx, t->blob, data, size, err);
+        rc = td_fixture_blob(l->fx, t->blob, td_tensor_rec_max_bytes(t), data, size, err);
         return rc ? (td_fail_at(err, "%s", t->role), rc) : TD_OK;
     }
     if (cJSON_IsObject(t->ref))

@@ -6,70 +6,21 @@ usage: make.py GOLDEN OUT     (needs the modules zstandard and xxhash; its outpu
 Beside each folder OUT/<fault> lies OUT/<fault>.expect: each of its lines must occur in a line of
 `fixture verify`'s report.
 """
-import json
 import os
-import shutil
 import struct
 import sys
 
-import xxhash
 import zstandard
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from fixture_bytes import Fixture as Copy, blob, frame, frames, trailer, x64, x128
+
 GOLDEN, OUT = sys.argv[1:3]
-x64, x128 = xxhash.xxh3_64_intdigest, xxhash.xxh3_128_hexdigest
 
 
-def frame(kind, number, records, raw, raw_len=None):
-    body = zstandard.ZstdCompressor(write_checksum=True).compress(raw)
-    head = struct.pack("<4sHHQIIIIQ", b"TDFR", 1, kind, number, records, len(raw) if raw_len is None else raw_len, len(body), 0, x64(body))
-    return struct.pack("<II", 0x184D2A5D, 48) + head + struct.pack("<Q", x64(head)) + body
-
-
-def blob(raw, encoding=0, raw_len=None, stored=None, name=None):
-    stored = raw if stored is None else stored
-    h = bytes.fromhex(name or x128(raw))
-    head = struct.pack("<4sHBBQQ", b"TDBL", 1, encoding, 0, len(raw) if raw_len is None else raw_len, len(stored))
-    head += h[:8][::-1] + h[8:][::-1] + struct.pack("<QQ", x64(stored), 0)
-    return head + struct.pack("<Q", x64(head)) + stored
-
-
-def trailer(at):
-    t = struct.pack("<Q", at) + b"TDBLEND1"
-    return t + struct.pack("<Q", x64(t))
-
-
-def frames(data):
-    at = 0
-    while at < len(data):
-        n = struct.unpack_from("<I", data, at + 32)[0] + 56
-        yield data[at:at + n]
-        at += n
-
-
-class Fixture:
+class Fixture(Copy):
     def __init__(self, name):
-        self.dir = os.path.join(OUT, name)
-        shutil.rmtree(self.dir, ignore_errors=True)
-        shutil.copytree(GOLDEN, self.dir)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
-    def get(self, name):
-        with open(self.path(name), "rb") as f:
-            return f.read()
-
-    def put(self, name, data, listed=False, records=None):
-        """listed: the manifest agrees, so that only what is inside is wrong."""
-        with open(self.path(name), "wb") as f:
-            f.write(data)
-        if listed:
-            m = json.loads(self.get("manifest.json"))
-            fact = m["files"][name]
-            fact["bytes"], fact["xxh3-128"] = len(data), x128(data)
-            if records is not None:
-                fact["records"] = records
-            self.put("manifest.json", json.dumps(m, indent=1).encode())
+        super().__init__(GOLDEN, os.path.join(OUT, name))
 
     def expect(self, *lines):
         with open(self.dir + ".expect", "w", encoding="utf-8") as f:

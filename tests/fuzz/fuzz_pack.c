@@ -17,7 +17,7 @@ static void read_blobs(struct td_pack *pk)
     for (i = 0; i < pk->index.cap; i++) {
         const struct td_pack_entry *e = &pk->index.slot[i];
 
-        if (e->at == UINT64_MAX || td_pack_read(pk, e->at, &e->hash, &raw, &n, &err))
+        if (e->at == UINT64_MAX || td_pack_read(pk, e->at, &e->hash, UINT64_MAX, &raw, &n, &err))
             continue;
         if (!td_hash_eq(td_hash_bytes(raw, n), e->hash))
             abort();

@@ -133,7 +133,7 @@ static int count_blobs(const void *data, size_t n, bool *indexed)
     assert_int_equal(td_pack_memory(&pk, data, n, NULL), TD_OK);
     *indexed = pk.indexed;
     for (size_t i = 0; i < pk.index.cap; i++)
-        if (pk.index.slot[i].at != UINT64_MAX && !td_pack_read(&pk, pk.index.slot[i].at, &pk.index.slot[i].hash, &raw, &len, NULL)) {
+        if (pk.index.slot[i].at != UINT64_MAX && !td_pack_read(&pk, pk.index.slot[i].at, &pk.index.slot[i].hash, UINT64_MAX, &raw, &len, NULL)) {
             good++;
             free(raw);
         }

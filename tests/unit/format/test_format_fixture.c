@@ -90,14 +90,14 @@ static void test_roundtrip(void **state)
     assert_int_equal(td_json_get_i64(td_json_get(td_json_get(ops->extra, "in"), "a"), "y", 0), 3);
     assert_int_equal(td_json_get_i64(td_json_get(ops->extra, "out"), "z", 0), 4);
     assert_int_equal(td_op_rec_in(ops, "a")->shape[1], 143);
-    assert_int_equal(td_fixture_blob(fx, ops->in[0].blob, &data, &len, &err), TD_OK);
+    assert_int_equal(td_fixture_blob(fx, ops->in[0].blob, UINT64_MAX, &data, &len, &err), TD_OK);
     assert_int_equal(len, 2002);
     assert_int_equal(((uint16_t *)data)[1], 0x3C00 + 7919 % 300);
     free(data);
-    assert_int_equal(td_fixture_blob(fx, ops->in[1].blob, &data, &len, &err), TD_OK);
+    assert_int_equal(td_fixture_blob(fx, ops->in[1].blob, UINT64_MAX, &data, &len, &err), TD_OK);
     assert_true(len == 2048 && ((int32_t *)data)[511] == 63);
     free(data);
-    assert_int_equal(td_fixture_blob(fx, (struct td_hash){1, 2}, &data, &len, &err), TD_ENOTFOUND);
+    assert_int_equal(td_fixture_blob(fx, (struct td_hash){1, 2}, UINT64_MAX, &data, &len, &err), TD_ENOTFOUND);
     td_error_clear(&err);
     td_ops_free(ops, n);
     td_fixture_close(fx);

@@ -58,13 +58,13 @@ static void test_golden(void **state)
     td_hash_hex(ops[0].in[0].blob, hex);
     assert_string_equal(hex, "ae6aa1c373f7fdc450323ce0ddcfc14c");
     assert_int_equal(td_json_get_i64(td_json_get(ops[0].extra, "impl"), "x", 0), 2);
-    assert_int_equal(td_fixture_blob(fx, ops[0].in[0].blob, &data, &len, &err), TD_OK); /* byte planes */
+    assert_int_equal(td_fixture_blob(fx, ops[0].in[0].blob, UINT64_MAX, &data, &len, &err), TD_OK); /* byte planes */
     assert_true(len == 2002 && ((uint16_t *)data)[1000] == 0x3C00 + (1000 * 7919) % 300);
     free(data);
-    assert_int_equal(td_fixture_blob(fx, ops[0].in[1].blob, &data, &len, &err), TD_OK); /* zstd */
+    assert_int_equal(td_fixture_blob(fx, ops[0].in[1].blob, UINT64_MAX, &data, &len, &err), TD_OK); /* zstd */
     assert_true(len == 2048 && ((int32_t *)data)[511] == 63);
     free(data);
-    assert_int_equal(td_fixture_blob(fx, ops[0].in[2].blob, &data, &len, &err), TD_OK); /* raw */
+    assert_int_equal(td_fixture_blob(fx, ops[0].in[2].blob, UINT64_MAX, &data, &len, &err), TD_OK); /* raw */
     assert_true(len == 333 && ((uint8_t *)data)[0] == 0x05);
     free(data);
     td_ops_free(ops, n);

@@ -165,7 +165,7 @@ static void check_committed(const char *dir, uint32_t committed)
     assert_int_equal(td_fixture_ops(fx, &ops, &n, &bad, &err), TD_OK);
     assert_true(n >= committed && !bad);
     for (size_t i = 0; i < n; i++) { /* an op that is there has its blobs */
-        assert_int_equal(td_fixture_blob(fx, ops[i].in[0].blob, &data, &len, &err), TD_OK);
+        assert_int_equal(td_fixture_blob(fx, ops[i].in[0].blob, UINT64_MAX, &data, &len, &err), TD_OK);
         free(data);
     }
     td_ops_free(ops, n);

@@ -137,7 +137,7 @@ static inline void check_blob(const struct bench *b, const struct td_tensor_rec 
 
     assert_non_null(t);
     assert_true(t->stored);
-    assert_int_equal(td_fixture_blob(b->fx, t->blob, &data, &got, &err), 0);
+    assert_int_equal(td_fixture_blob(b->fx, t->blob, UINT64_MAX, &data, &got, &err), 0);
     assert_int_equal(got, n);
     assert_memory_equal(data, want, n);
     free(data);

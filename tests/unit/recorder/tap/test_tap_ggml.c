@@ -185,7 +185,7 @@ static void *bytes(const struct rig *r, const struct td_tensor_rec *t, size_t wa
 
     assert_non_null(t);
     assert_true(t->stored);
-    must(td_fixture_blob(r->fx, t->blob, &data, &n, &err), &err);
+    must(td_fixture_blob(r->fx, t->blob, UINT64_MAX, &data, &n, &err), &err);
     assert_int_equal(n, want);
     return data;
 }

@@ -254,7 +254,7 @@ static uint16_t *blob16(const struct content *c, const struct td_tensor_rec *t, 
 
     assert_non_null(t);
     assert_true(t->stored);
-    must(td_fixture_blob(c->fx, t->blob, &data, n, &err), &err);
+    must(td_fixture_blob(c->fx, t->blob, UINT64_MAX, &data, n, &err), &err);
     *n /= 2;
     return data;
 }
