@@ -282,6 +282,14 @@ static int get_file(struct zio *z, const char *dir, const char *name, int64_t si
     return rc;
 }
 
+/* What a pack of that size may hold. */
+static int64_t most_inside(int64_t size)
+{
+    int64_t most = size < TD_PACK_MAX_BYTES ? TD_PACK_SPARE_BYTES + TD_PACK_RATIO * size : TD_PACK_MAX_BYTES;
+
+    return most < TD_PACK_MAX_BYTES ? most : TD_PACK_MAX_BYTES;
+}
+
 int td_archive_unpack(const char *file, const char *dir, int64_t max, struct td_error *err)
 {
     struct zio *z = calloc(1, sizeof *z);
@@ -301,13 +309,16 @@ int td_archive_unpack(const char *file, const char *dir, int64_t max, struct td_
         rc = td_fail(err, TD_ENOMEM, "out of memory");
     else
         rc = td_fs_mkdirs(dir, err);
-    td_progress_start(&z->progress, "unpacking, MiB",
-                      z->fd >= 0 && !fstat(z->fd, &st) ? st.st_size >> 20 : 0);
+    if (z->fd < 0 || fstat(z->fd, &st))
+        st.st_size = 0;
+    if (!max)
+        max = most_inside(st.st_size);
+    td_progress_start(&z->progress, "unpacking, MiB", st.st_size >> 20);
     while (!rc && (rc = read_tar_head(z, name, &size, err)) == 1) {
         if (size > max - total)
             rc = td_fail(err, TD_ELIMIT,
-                         "%s: more than %lld bytes inside; {fixture} unpack --max-bytes N takes more", file,
-                         (long long)max);
+                         "%s: more than %lld bytes inside, and it has %lld itself; {fixture} unpack --max-bytes N takes more",
+                         file, (long long)max, (long long)st.st_size);
         else
             rc = get_file(z, dir, name, size, err);
         total += size;

@@ -155,7 +155,7 @@ static int unpack(const char *path, int64_t bytes, char out[TD_PATH_MAX], struct
     if (rc)
         return rc;
     td_log(TD_LOG_INFO, "format", "%s: unpacking it into %s", path, u->dir);
-    rc = td_archive_unpack(path, u->dir, TD_PACK_MAX_BYTES, err);
+    rc = td_archive_unpack(path, u->dir, 0, err);
     if (rc)
         u->pack[0] = '\0'; /* half of it: nobody may be given this folder */
     snprintf(out, TD_PATH_MAX, "%s", u->dir);

@@ -11,9 +11,6 @@
 #include "common/fixture_folders.h"
 #include "common/fs.h"
 
-/* A pack that holds more is unpacked by hand, where there is room for it. */
-#define TD_PACK_MAX_BYTES ((int64_t)64 << 30)
-
 /* Find the folder of a fixture. A pack is unpacked into a new folder below TMPDIR, once for the
  * life of the process; it is removed when the process exits, and by SIGINT, SIGTERM and SIGHUP
  * where the program does not handle them (where it does, it exits in order). SIGKILL leaves it.
