@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/proc_keeper.h"
+
+#define FAMILY_GRACE_MS 10000 /* for the descendants, when we are gone */
 
 extern char **environ;
 
@@ -26,11 +29,16 @@ static void clear_cloexec(int fd)
         fcntl(fd, F_SETFD, flags & ~FD_CLOEXEC);
 }
 
+/* What goes through the pipe of a start: the pid of the child, from its keeper, or why it could not
+ * be executed. */
+struct report { int pid, error; };
+
 /* In the child, after fork: only async-signal-safe calls. On failure errno goes through the pipe. */
 static void exec_child(const struct td_proc_options *o, char **env, int report, pid_t parent)
 {
     sigset_t none;
-    int in = o->stdin_fd, e;
+    struct report failed = {0};
+    int in = o->stdin_fd;
     const int *k;
 
     sigemptyset(&none);
@@ -51,10 +59,17 @@ static void exec_child(const struct td_proc_options *o, char **env, int report, 
     for (k = o->keep_fds; k && *k >= 0; k++)
         clear_cloexec(*k);
     execvpe(o->argv[0], o->argv, env);
-    e = errno;
-    if (write(report, &e, sizeof e) < 0)
+    failed.error = errno;
+    if (write(report, &failed, sizeof failed) < 0)
         _exit(126);
     _exit(127);
+}
+
+static void close_life(struct td_proc *p)
+{
+    if (p->life >= 0)
+        close(p->life);
+    p->life = -1;
 }
 
 static char **merged_env(char *const *extra)
@@ -84,43 +99,87 @@ static char **merged_env(char *const *extra)
     return env;
 }
 
+/* In the keeper, after fork: start the child, then keep it. */
+static void __attribute__((noreturn))
+run_keeper(const struct td_proc_options *o, char **env, int report, int life)
+{
+    struct report r = {0};
+
+    td_proc_keeper_begin();
+    r.pid = fork();
+    if (r.pid == 0) {
+        struct td_proc_options child = *o;
+
+        child.ends_with_us = true; /* should the keeper be killed */
+        exec_child(&child, env, report, getppid());
+    }
+    if (r.pid < 0)
+        r = (struct report){0, errno};
+    else
+        setpgid(r.pid, r.pid);
+    if (write(report, &r, sizeof r) < 0 || r.pid <= 0)
+        _exit(126);
+    td_proc_keep(r.pid, life, FAMILY_GRACE_MS);
+}
+
 int td_proc_start(struct td_proc *p, const struct td_proc_options *o, struct td_error *err)
 {
-    int report[2], e = 0;
+    int report[2], life[2] = {-1, -1}, e = 0;
     char **env = merged_env(o->extra_env);
+    struct report r;
     ssize_t got;
-    pid_t parent = getpid(), pid;
+    pid_t parent = getpid(), pid, child;
 
-    *p = (struct td_proc){.own_group = o->own_group};
+    *p = (struct td_proc){.own_group = o->own_group, .life = -1};
     if (!env)
         return td_fail(err, TD_ENOMEM, "%s: out of memory", o->argv[0]);
     if (pipe2(report, O_CLOEXEC)) {
         free(env);
         return td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
     }
+    if (o->ends_with_family && pipe2(life, O_CLOEXEC)) {
+        free(env);
+        close(report[0]);
+        close(report[1]);
+        return td_fail(err, TD_EIO, "pipe: %s", strerror(errno));
+    }
     pid = fork();
     if (pid == 0) {
         close(report[0]);
+        if (o->ends_with_family) {
+            close(life[1]);
+            run_keeper(o, env, report[1], life[0]);
+        }
         exec_child(o, env, report[1], parent);
     }
     free(env);
     close(report[1]);
+    if (life[0] >= 0)
+        close(life[0]);
+    p->life = life[1];
     if (pid < 0) {
         close(report[0]);
+        close_life(p);
         return td_fail(err, TD_EIO, "fork: %s", strerror(errno));
     }
-    if (o->own_group)
+    if (o->own_group && !o->ends_with_family)
         setpgid(pid, pid);
-    do
-        got = read(report[0], &e, sizeof e);
-    while (got < 0 && errno == EINTR);
+    child = o->ends_with_family ? 0 : pid;
+    while ((got = read(report[0], &r, sizeof r)) > 0 || (got < 0 && errno == EINTR)) {
+        if (got == sizeof r && r.error)
+            e = r.error;
+        else if (got == sizeof r)
+            child = r.pid;
+    }
     close(report[0]);
-    if (got > 0) {
+    if (e || !child) {
+        close_life(p);
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             ;
-        return td_fail(err, e == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot start: %s", o->argv[0], strerror(e));
+        return td_fail(err, e == ENOENT ? TD_ENOTFOUND : TD_EIO, "%s: cannot start: %s", o->argv[0], strerror(e ? e : ECHILD));
     }
-    p->pid = pid;
+    p->pid = child;
+    p->keeper = o->ends_with_family ? pid : 0;
     return TD_OK;
 }
 
@@ -129,10 +188,12 @@ int td_proc_wait(struct td_proc *p, int timeout_ms, struct td_error *err)
     int64_t until = td_clock_mono_ns() + (int64_t)timeout_ms * TD_NS_PER_MS;
 
     while (p->pid > 0) {
-        pid_t r = waitpid(p->pid, &p->status, timeout_ms < 0 ? 0 : WNOHANG);
+        const pid_t awaited = p->keeper ? p->keeper : p->pid;
+        pid_t r = waitpid(awaited, &p->status, timeout_ms < 0 ? 0 : WNOHANG);
 
-        if (r == p->pid) {
-            p->pid = 0;
+        if (r == awaited) {
+            p->pid = p->keeper = 0;
+            close_life(p);
             return TD_OK;
         }
         if (r < 0 && errno != EINTR)

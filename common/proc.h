@@ -10,6 +10,8 @@
 
 struct td_proc {
     pid_t pid;        /* 0: not running */
+    pid_t keeper;     /* the process that stands between (proc_keeper.h); 0: none */
+    int life;         /* with a keeper: the end of a pipe that only we hold */
     int status;       /* as waitpid gave it, once ended */
     bool own_group;
 };
@@ -21,6 +23,9 @@ struct td_proc_options {
     const int *keep_fds;       /* further descriptors to inherit, -1-terminated; NULL for none */
     bool own_group;            /* a process group of its own, ended as a whole */
     bool ends_with_us;         /* gets SIGTERM when the thread that starts it ends, however it does */
+    bool ends_with_family;     /* a keeper ends the child and all its descendants, be they in sessions of
+                                  their own, when this process ends, however it does; and what is left
+                                  of them when the child ends. With own_group only. */
 };
 
 /* Start a child. A program that cannot be executed is an error here, with errno's text, not a child

@@ -43,7 +43,8 @@ int td_run_server_start(struct td_run_server *s, char **command, const char *url
                                 .stdin_fd = -1,
                                 .stdout_fd = s->log.fd >= 0 ? s->log.fd : STDERR_FILENO,
                                 .stderr_fd = s->log.fd,
-                                .own_group = true};
+                                .own_group = true,
+                                .ends_with_family = true};
     struct td_error why = {0};
     int rc = check_free(url, err);
 

@@ -56,7 +56,8 @@ static int spawn_child(struct td_build_process *r, struct td_error *err)
                                  .extra_env = r->opt.env,
                                  .stdin_fd = -1,
                                  .keep_fds = keep,
-                                 .own_group = true};
+                                 .own_group = true,
+                                 .ends_with_us = true};
 
     if (r->opt.program)
         rc = snprintf(program, sizeof program, "%s", r->opt.program) < (int)sizeof program ? TD_OK : TD_ELIMIT;
