@@ -63,6 +63,7 @@ const char *td_code_name(int code)
     case TD_EPROTO: return "protocol error";
     case TD_EINTR: return "interrupted";
     case TD_ECRASH: return "crashed";
+    case TD_EBUSY: return "busy";
     default: return "error";
     }
 }

@@ -25,7 +25,8 @@ enum td_code {
     TD_ETIMEOUT = -11,
     TD_EPROTO = -12,     /* the other side does not speak the protocol expected */
     TD_EINTR = -13,      /* the user asked to stop */
-    TD_ECRASH = -14      /* a child died or hung */
+    TD_ECRASH = -14,     /* a child died or hung */
+    TD_EBUSY = -15       /* another process writes there now */
 };
 
 struct td_error {

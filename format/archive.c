@@ -15,8 +15,10 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "common/fixture_lock.h"
 #include "common/fs.h"
 #include "common/progress.h"
+#include "common/temp_file.h"
 #include "format/manifest.h"
 #include "format/sink.h"
 
@@ -141,15 +143,21 @@ int td_archive_pack(const char *dir, const char *out, struct td_error *err)
     char tmp[TD_PATH_MAX];
     int i, rc = TD_OK;
 
-    if (!z || snprintf(tmp, sizeof tmp, "%s.tmp.%d", out, (int)getpid()) >= (int)sizeof tmp) {
+    if (!z)
+        return td_fail(err, TD_ENOMEM, "%s: out of memory", out);
+    if (td_fixture_lock_check(dir, err)) {
         free(z);
-        return td_fail(err, TD_ELIMIT, "%s: path too long", out);
+        return TD_EBUSY;
     }
-    z->name = tmp;
+    z->name = out;
     z->c = ZSTD_createCCtx();
-    z->fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (z->fd < 0 || !z->c) {
-        rc = td_fail(err, TD_EIO, "%s: cannot create: %s", tmp, strerror(errno));
+    z->fd = td_temp_open(out, 0600, tmp, err);
+    if (z->fd < 0) {
+        rc = z->fd;
+    } else if (!z->c) {
+        rc = td_fail(err, TD_ENOMEM, "%s: out of memory", out);
+        close(z->fd);
+        unlink(tmp);
     } else {
         ZSTD_CCtx_setParameter(z->c, ZSTD_c_checksumFlag, 1);
         /* its content is compressed already */
@@ -161,11 +169,13 @@ int td_archive_pack(const char *dir, const char *out, struct td_error *err)
         td_progress_done(&z->progress);
         if (!rc)
             rc = put_bytes(z, zeros, sizeof zeros, ZSTD_e_end, err);
-        if (!rc && (fsync(z->fd) || rename(tmp, out)))
-            rc = td_fail(err, TD_EIO, "%s: cannot finish: %s", out, strerror(errno));
+        if (!rc && fsync(z->fd))
+            rc = td_fail(err, TD_EIO, "%s: cannot sync: %s", out, strerror(errno));
         close(z->fd);
         if (rc)
             unlink(tmp);
+        else
+            rc = td_temp_rename(tmp, out, err);
     }
     ZSTD_freeCCtx(z->c);
     free(z);

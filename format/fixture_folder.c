@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/fixture_lock.h"
 #include "common/log.h"
 #include "format/archive.h"
 #include "format/lfs.h"
@@ -203,6 +204,8 @@ int td_fixture_folder(const char *path, char out[TD_PATH_MAX], struct td_error *
         return td_fail(err, TD_ELIMIT, "%.100s...: path too long", path);
     if (stat(path, &st))
         return fail_reach(path, errno, err);
+    if (S_ISDIR(st.st_mode) && td_fixture_lock_check(path, err))
+        return TD_EBUSY;
     if (S_ISDIR(st.st_mode))
         return check_folder(path, err);
     if (S_ISREG(st.st_mode) && access(path, R_OK))

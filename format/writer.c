@@ -136,6 +136,8 @@ static int make_dir(const char *dir, struct td_error *err)
     DIR *d;
     int rc = td_fs_mkdirs(dir, err);
 
+    if (!rc)
+        rc = td_fixture_lock_check(dir, err);
     if (rc)
         return rc;
     d = opendir(dir);
@@ -206,6 +208,7 @@ static void release_writer(struct td_writer *w)
         td_buf_release(&w->stream[i].raw);
     }
     td_sink_close(&w->pack);
+    td_fixture_lock_leave(&w->folder_lock);
     td_pack_index_release(&w->index);
     td_pack_index_release(&w->seen);
     ZSTD_freeCCtx(w->z);
@@ -280,7 +283,9 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
     m = start_of_manifest(w);
     td_writer_ledger_begin(w, m);
     cJSON_Delete(m);
-    if ((rc = make_dir(dir, err)) || (rc = open_files(w, err)))
+    if ((rc = make_dir(dir, err)) ||
+        (rc = td_fixture_lock_take(&w->folder_lock, dir, w->tool, err)) ||
+        (rc = open_files(w, err)))
         goto fail;
     rc = pthread_create(&w->thread, NULL, td_writer_thread, w);
     if (rc) {
@@ -290,6 +295,7 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
     *out = w;
     return TD_OK;
 fail:
+    td_fixture_lock_release(&w->folder_lock);
     release_writer(w);
     return rc;
 }
@@ -359,6 +365,7 @@ int td_writer_close(struct td_writer *w, const char *state, struct td_error *err
         rc = td_fail(err, w->failure.code, "%s", w->failure.msg);
     else if (rc)
         td_fail(err, rc, "%s", why.msg);
+    td_fixture_lock_release(&w->folder_lock);
     release_writer(w);
     return rc;
 }

@@ -12,6 +12,7 @@
 
 #include "common/buf.h"
 #include "common/clock.h"
+#include "common/fixture_lock.h"
 #include "common/fs.h"
 #include "format/fixture.h"
 #include "format/pack.h"
@@ -41,6 +42,7 @@ struct td_writer_counter { char *name; int64_t n, bytes; bool dirty; };
 
 struct td_writer {
     char dir[TD_PATH_MAX], id[33], tool[32];
+    struct td_fixture_lock folder_lock;
     _Atomic int64_t bytes;      /* written to all files; set by the thread */
     int level, blob_level;      /* of zstd: lines, blobs */
     int64_t wall_ns, mono_ns;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "common/clock.h"
+#include "common/fixture_lock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/new_folder.h"
@@ -27,6 +28,7 @@
 static int prepare(struct td_recording *r, struct td_error *err)
 {
     const struct td_record_options *o = r->opt;
+    struct td_error busy = {0};
     size_t i;
     int rc;
 
@@ -40,6 +42,8 @@ static int prepare(struct td_recording *r, struct td_error *err)
     r->fill_ids = td_fill_ids_new(td_recording_receive, r);
     if (!r->fill_ids)
         return td_fail(err, TD_ENOMEM, "out of memory");
+    if (o->out && td_fixture_lock_check(o->out, &busy))
+        return td_fail(err, TD_EEXIST, "%s, or choose another -o", busy.msg);
     if (o->out && td_fs_exists(o->out))
         return td_fail(
             err, TD_EEXIST,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/fixture_folders.h"
+#include "common/fixture_lock.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/proc.h"
@@ -281,6 +282,10 @@ static int run_command_line(int argc, char **argv)
         return fail_usage(&err);
     if (kernels)
         return td_list_kernels(kernels, args.rest, args.n_rest);
+    if (td_fixture_lock_check(args.rest[0], &err)) {
+        td_log(TD_LOG_ERROR, "replay", "%s", err.msg);
+        return td_exit_code(err.code);
+    }
     if (!td_fixture_is(args.rest[0]) && td_fs_is_dir(args.rest[0]))
         return replay_folder(args.rest[0], &o);
     return replay_one(args.rest[0], o.output, &o);
