@@ -53,13 +53,13 @@ bool td_writer_has_blob(struct td_writer *w, struct td_hash hash);
 /* The ledger: n things and their bytes under a dotted name ("ops.seen", "ops.dropped.budget",
  * "wire.received"). Sums end up in the manifest. */
 void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes);
-/* pause: leave the cores to the server. Records only queue up, for at most 5 s or until the queue
- * is half full. resume: write again; returns once everything queued has been written. */
+/* pause: leave the cores to the server. Records only queue up, until the oldest is half a second old
+ * or the queue is half full. resume: write again; returns once everything queued has been written. */
 void td_writer_pause(struct td_writer *w);
 void td_writer_resume(struct td_writer *w);
 /* Bytes of all files so far. */
 int64_t td_writer_bytes(const struct td_writer *w);
-/* Commit what came so far to disk now (it is done about once a second anyway) and wait for it. */
+/* Commit what came so far to disk now (it is done about twice a second anyway) and wait for it. */
 int td_writer_commit(struct td_writer *w, struct td_error *err);
 /* Commit, write manifest.json last, free. state: "complete", "interrupted". err gets the first
  * failure. NULL is allowed. */

@@ -18,7 +18,7 @@
 #define TD_FRAME_VERSION 1
 #define TD_FRAME_MAX_RAW (256u << 20)        /* largest frame, and so largest record, before compression */
 #define TD_FRAME_COMMIT_RAW (1u << 20)       /* a frame is closed at this size ... */
-#define TD_FRAME_COMMIT_NS 1000000000LL      /* ... or at this age */
+#define TD_FRAME_COMMIT_NS 500000000LL       /* ... or when its oldest record was queued so long ago */
 
 struct td_frame_head {
     uint16_t kind;        /* enum td_stream_kind + 1 */

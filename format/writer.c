@@ -199,10 +199,11 @@ static void release_writer(struct td_writer *w)
     struct td_writer_item *it, *next;
     int i;
 
-    for (it = w->head; it; it = next) {
-        next = it->next;
-        free(it);
-    }
+    for (i = 0; i < 2; i++)
+        for (it = i ? w->bulk.head : w->soon.head; it; it = next) {
+            next = it->next;
+            free(it);
+        }
     for (i = 0; i < TD_WRITER_STREAMS; i++) {
         td_sink_close(&w->stream[i].sink);
         td_buf_release(&w->stream[i].raw);
@@ -238,7 +239,8 @@ static void init_writer(struct td_writer *w, const struct td_writer_options *opt
     }
     td_buf_init(&w->scratch, SIZE_MAX / 2);
     td_buf_init(&w->fact_lines, TD_MANIFEST_MAX);
-    w->tail = &w->head;
+    w->soon.tail = &w->soon.head;
+    w->bulk.tail = &w->bulk.head;
     w->level = opt && opt->level ? opt->level : 3;
     /* activations get as small as with 3, in less time */
     w->blob_level = opt && opt->level ? opt->level : 1;

@@ -141,6 +141,16 @@ static void put_counter(struct td_buf *b, const struct td_writer_counter *c)
     td_buf_addc(b, '\n');
 }
 
+bool td_writer_ledger_has_facts(struct td_writer *w)
+{
+    bool has;
+
+    pthread_mutex_lock(&w->stat_lock);
+    has = w->fact_lines.len > 0;
+    pthread_mutex_unlock(&w->stat_lock);
+    return has;
+}
+
 void td_writer_ledger_lines(struct td_writer *w, struct td_buf *lines)
 {
     int i;

@@ -14,6 +14,8 @@ void td_writer_ledger_begin(struct td_writer *w, const cJSON *manifest);
 /* Append a line for each fact and count that changed since the last call. Counts are totals: the last line of a name
  * holds. */
 void td_writer_ledger_lines(struct td_writer *w, struct td_buf *lines);
+/* Are there facts that no call of td_writer_ledger_lines() has taken? */
+bool td_writer_ledger_has_facts(struct td_writer *w);
 /* Add the sums of all counts to the manifest's "ledger". After the thread has ended. */
 void td_writer_ledger_sums(struct td_writer *w, cJSON *ledger);
 

@@ -7,6 +7,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "format/fixture.h"
+#include "format/frames.h"
+
+#define TD_WRITER_PART ((size_t)4 << 20) /* of blobs, before the queue is looked at again */
+
 /* ---- failure -------------------------------------------------------------------------------------------------------- */
 
 int td_writer_failure(struct td_writer *w)
@@ -38,16 +43,39 @@ struct td_writer_item *td_writer_item_new(enum td_writer_item_type type, const v
         return NULL;
     memset(it, 0, sizeof *it);
     it->type = type;
+    it->stream = -1;
     it->len = n;
     if (n)
         memcpy(it->data, data, n);
     return it;
 }
 
-/* Is writing paused now? Call with `lock` held. */
+/* When the oldest record was queued that is not committed; 0: there is none. */
+static int64_t oldest_queued_ns(const struct td_writer *w)
+{
+    const int64_t soon = w->soon.head ? w->soon.head->queued_ns : 0,
+                  bulk = w->bulk.head ? w->bulk.head->queued_ns : 0;
+
+    return !bulk || (soon && soon < bulk) ? soon : bulk;
+}
+
+/* Is writing paused now? Until the oldest record in the queue must be committed. Call with `lock`
+ * held. */
 static bool is_paused(const struct td_writer *w)
 {
-    return w->paused && w->queued <= w->queue_max / 2 && td_clock_mono_ns() - w->paused_ns < TD_WRITER_PAUSE_NS;
+    const int64_t oldest = oldest_queued_ns(w);
+
+    return w->paused && w->queued <= w->queue_max / 2 &&
+           (!oldest || td_clock_mono_ns() - oldest < TD_FRAME_COMMIT_NS);
+}
+
+/* Blobs, and what names them or is written beside that, keep their order. */
+static struct td_writer_list *list_of(struct td_writer *w, const struct td_writer_item *it)
+{
+    const bool soon = it->type == TD_ITEM_WIRE ||
+                      (it->type == TD_ITEM_LINE && it->stream == TD_STREAM_EXCHANGES);
+
+    return soon ? &w->soon : &w->bulk;
 }
 
 static void unpause(struct td_writer *w)
@@ -71,9 +99,12 @@ int td_writer_queue_push(struct td_writer *w, struct td_writer_item *it)
     }
     code = w->failure.code;
     if (!code) {
+        struct td_writer_list *l = list_of(w, it);
+
         it->next = NULL;
-        *w->tail = it;
-        w->tail = &it->next;
+        it->queued_ns = td_clock_mono_ns();
+        *l->tail = it;
+        l->tail = &it->next;
         w->queued += cost;
         w->came++;
         if (w->idle && !is_paused(w))
@@ -89,7 +120,6 @@ void td_writer_pause(struct td_writer *w)
 {
     pthread_mutex_lock(&w->lock);
     w->paused = true;
-    w->paused_ns = td_clock_mono_ns();
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -131,22 +161,38 @@ static struct timespec timespec_of(int64_t ns)
     return (struct timespec){ns / TD_NS_PER_S, ns % TD_NS_PER_S};
 }
 
-struct td_writer_item *td_writer_queue_take(struct td_writer *w, int64_t due_ns, bool *stop)
+/* Cut the first items off a list, about TD_WRITER_PART bytes of them. */
+static struct td_writer_item *take_part(struct td_writer_list *l)
+{
+    struct td_writer_item *first = l->head, *it;
+    size_t bytes = 0;
+
+    for (it = first; it && it->next && (bytes += it->len) < TD_WRITER_PART; it = it->next)
+        ;
+    if (!it)
+        return NULL;
+    l->head = it->next;
+    it->next = NULL;
+    if (!l->head)
+        l->tail = &l->head;
+    return first;
+}
+
+struct td_writer_item *td_writer_queue_take(struct td_writer *w, int64_t pending_ns, bool *stop)
 {
     struct td_writer_item *all;
 
     pthread_mutex_lock(&w->lock);
     w->idle = true;
-    while (!w->stop && (!w->head || is_paused(w))) {
-        struct timespec ts = timespec_of(is_paused(w) ? w->paused_ns + TD_WRITER_PAUSE_NS : due_ns);
+    while (!w->stop && (!oldest_queued_ns(w) || is_paused(w))) {
+        const int64_t oldest = pending_ns ? pending_ns : oldest_queued_ns(w);
+        struct timespec ts = timespec_of((oldest ? oldest : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS);
 
-        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT && !is_paused(w))
+        if (pthread_cond_timedwait(&w->work, &w->lock, &ts) == ETIMEDOUT)
             break;
     }
     w->idle = false;
-    all = w->head;
-    w->head = NULL;
-    w->tail = &w->head;
+    all = take_part(w->soon.head ? &w->soon : &w->bulk);
     *stop = w->stop && !all;
     pthread_mutex_unlock(&w->lock);
     return all;

@@ -21,9 +21,11 @@ void td_writer_note_failure(struct td_writer *w, const struct td_error *why);
 
 /* ---- the writer's thread ---- */
 
-/* Take all items, in order; wait for some until due_ns (CLOCK_MONOTONIC), longer while the queue is paused. NULL: none came.
- * *stop: the writer is being closed and the queue is empty. */
-struct td_writer_item *td_writer_queue_take(struct td_writer *w, int64_t due_ns, bool *stop);
+/* Take the items that pass the others, or else a part of the others, in order; wait for some until a
+ * commit is due. NULL: none came.
+ *   pending_ns : when the oldest record was queued that was taken and is not committed; 0: none
+ *   *stop      : the writer is being closed and the queue is empty */
+struct td_writer_item *td_writer_queue_take(struct td_writer *w, int64_t pending_ns, bool *stop);
 /* An item was handled: free it, and let callers have its room. */
 void td_writer_queue_done(struct td_writer *w, struct td_writer_item *it);
 

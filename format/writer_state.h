@@ -21,7 +21,6 @@
 
 #define TD_WRITER_STREAMS 5
 #define TD_WRITER_COUNTERS 1024   /* names in the ledger */
-#define TD_WRITER_PAUSE_NS (5 * TD_NS_PER_S) /* at most so much is lost if the process is killed */
 
 enum td_writer_item_type { TD_ITEM_WIRE, TD_ITEM_LINE, TD_ITEM_BLOB, TD_ITEM_COMMIT };
 
@@ -33,10 +32,12 @@ struct td_writer_item {
     struct td_wire wire;
     struct td_hash hash;
     bool *done;                 /* TD_ITEM_COMMIT: set under `lock` */
+    int64_t queued_ns;
     size_t len;
     uint8_t data[];
 };
 
+struct td_writer_list { struct td_writer_item *head, **tail; };
 struct td_writer_stream { struct td_sink sink; struct td_buf raw; uint32_t records; uint64_t frames, total; int64_t since_ns; };
 struct td_writer_counter { char *name; int64_t n, bytes; bool dirty; };
 
@@ -51,11 +52,10 @@ struct td_writer {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work, room, committed;
-    struct td_writer_item *head, **tail;
-    int64_t queued, queue_max;  /* bytes */
+    struct td_writer_list soon, bulk; /* blobs, ops and steps may be many: the others pass them */
+    int64_t queued, queue_max;  /* bytes of both */
     uint64_t came, done;        /* items */
     bool idle, stop, paused;
-    int64_t paused_ns;          /* since when */
     struct td_error failure;    /* the first; code 0: none */
     struct td_pack_index seen;  /* blobs queued or written (at = 0) */
 
@@ -66,6 +66,7 @@ struct td_writer {
     int n_counters;
 
     /* the writer thread's own */
+    int64_t item_ns;            /* when the item was queued that is handled now */
     struct td_writer_stream stream[TD_WRITER_STREAMS];
     struct td_sink pack;
     struct td_pack_index index;

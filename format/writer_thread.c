@@ -35,22 +35,30 @@ static int flush_stream(struct td_writer *w, int kind, struct td_error *err)
     return TD_OK;
 }
 
+/* A frame is full: write it. An op is never there without the step that it names: steps come first. */
+static int flush_full(struct td_writer *w, int kind, struct td_error *err)
+{
+    int rc = kind == TD_STREAM_OPS ? flush_stream(w, TD_STREAM_STEPS, err) : TD_OK;
+
+    return rc ? rc : flush_stream(w, kind, err);
+}
+
 static int add_record(struct td_writer *w, int kind, const void *head, size_t n_head,
                       const void *data, size_t n, struct td_error *err)
 {
     struct td_writer_stream *s = &w->stream[kind];
 
-    if (s->raw.len && s->raw.len + n_head + n > TD_FRAME_MAX_RAW && flush_stream(w, kind, err))
+    if (s->raw.len && s->raw.len + n_head + n > TD_FRAME_MAX_RAW && flush_full(w, kind, err))
         return err->code;
     if (!s->raw.len)
-        s->since_ns = td_clock_mono_ns();
+        s->since_ns = w->item_ns;
     td_buf_add(&s->raw, head, n_head);
     td_buf_add(&s->raw, data, n);
     if (s->raw.failed)
         return td_fail(err, TD_ELIMIT, "%s: a record of %zu bytes is more than the maximum of %u",
                        s->sink.path, n, TD_FRAME_MAX_RAW);
     s->records++;
-    return s->raw.len >= TD_FRAME_COMMIT_RAW ? flush_stream(w, kind, err) : TD_OK;
+    return s->raw.len >= TD_FRAME_COMMIT_RAW ? flush_full(w, kind, err) : TD_OK;
 }
 
 struct emit_ctx { struct td_writer *w; struct td_error *err; };
@@ -112,6 +120,7 @@ static int commit_all(struct td_writer *w, struct td_error *err)
     return rc;
 }
 
+/* When the oldest record was queued that is not committed; 0: all are. */
 static int64_t oldest_ns(const struct td_writer *w)
 {
     int64_t t = 0;
@@ -121,14 +130,6 @@ static int64_t oldest_ns(const struct td_writer *w)
         if (w->stream[k].raw.len && (!t || w->stream[k].since_ns < t))
             t = w->stream[k].since_ns;
     return t;
-}
-
-/* When the next commit is due; with nothing to commit, a commit's time from now. */
-static int64_t commit_due_ns(const struct td_writer *w)
-{
-    int64_t since = oldest_ns(w);
-
-    return (since ? since : td_clock_mono_ns()) + TD_FRAME_COMMIT_NS;
 }
 
 /* Tell others how large the files are. */
@@ -148,6 +149,7 @@ static int handle_item(struct td_writer *w, struct td_writer_item *it, struct td
 {
     struct emit_ctx ctx = {w, err};
 
+    w->item_ns = it->queued_ns;
     switch (it->type) {
     case TD_ITEM_WIRE:
         it->wire.data = it->data;
@@ -165,16 +167,35 @@ static int handle_item(struct td_writer *w, struct td_writer_item *it, struct td
     return TD_OK;
 }
 
+/* Commit when the oldest record has waited long enough, and when facts are there that nothing was
+ * committed with. */
+static void commit_if_due(struct td_writer *w, struct td_error *why)
+{
+    const int64_t oldest = oldest_ns(w);
+    const bool due = oldest ? td_clock_mono_ns() - oldest >= TD_FRAME_COMMIT_NS
+                            : td_writer_ledger_has_facts(w);
+
+    if (!why->code && due) {
+        if (commit_all(w, why))
+            td_writer_note_failure(w, why);
+        note_bytes(w);
+    }
+}
+
 void *td_writer_thread(void *arg)
 {
     struct td_writer *w = arg;
     struct td_error why = {0};
     struct td_writer_item *it, *next;
+    int64_t began_ns;
     bool stop = false;
 
     td_proc_give_way();
+    commit_if_due(w, &why); /* how the recording began */
     while (!stop) {
-        for (it = td_writer_queue_take(w, commit_due_ns(w), &stop); it; it = next) {
+        it = td_writer_queue_take(w, why.code ? 0 : oldest_ns(w), &stop);
+        began_ns = td_clock_mono_ns();
+        for (; it; it = next) {
             next = it->next;
             if (!why.code && handle_item(w, it, &why)) {
                 if (!why.code)
@@ -183,13 +204,14 @@ void *td_writer_thread(void *arg)
             }
             note_bytes(w);
             td_writer_queue_done(w, it);
-            if (!why.code && oldest_ns(w) &&
-                td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit_all(w, &why))
-                td_writer_note_failure(w, &why);
+            /* what was taken together is committed together, unless that takes long */
+            if (td_clock_mono_ns() - began_ns >= TD_FRAME_COMMIT_NS / 2) {
+                commit_if_due(w, &why);
+                began_ns = td_clock_mono_ns();
+            }
         }
-        if (!why.code && !stop && oldest_ns(w) &&
-            td_clock_mono_ns() - oldest_ns(w) >= TD_FRAME_COMMIT_NS && commit_all(w, &why))
-            td_writer_note_failure(w, &why);
+        if (!stop)
+            commit_if_due(w, &why);
     }
     return NULL;
 }
