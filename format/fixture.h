@@ -47,11 +47,13 @@ int td_writer_step(struct td_writer *w, const struct td_step *s);
 int td_writer_op(struct td_writer *w, const struct td_op *op);
 /* Store bytes under their content address (returned in *hash); equal content is stored once.
  * elem_bytes 2 asks for the byte-plane encoding of 16-bit floats, 1 for plain zstd, 0 for none.
- * Hashing happens in the caller's thread, compression does not. */
+ * The bytes are copied once, and the copy is hashed, in the caller's thread; compression happens in
+ * another. */
 int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_bytes, struct td_hash *hash);
 bool td_writer_has_blob(struct td_writer *w, struct td_hash hash);
 /* The ledger: n things and their bytes under a dotted name ("ops.seen", "ops.dropped.budget",
- * "wire.received"). Sums end up in the manifest. */
+ * "wire.received"). Sums end up in the manifest; a sum beyond 63 bits stays at its end, with a
+ * warning. */
 void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes);
 /* pause: leave the cores to the server. Records only queue up, until the oldest is half a second old
  * or the queue is half full. resume: write again; returns once everything queued has been written. */

@@ -92,34 +92,27 @@ bool td_writer_has_blob(struct td_writer *w, struct td_hash hash)
 
 int td_writer_blob(struct td_writer *w, const void *data, size_t n, int elem_bytes, struct td_hash *hash)
 {
-    struct td_pack_entry e = {td_hash_bytes(data, n), 0, n};
-    struct td_writer_item *it;
+    struct td_writer_item *it = n <= TD_PACK_MAX_RAW ? td_writer_item_new(TD_ITEM_BLOB, data, n) : NULL;
+    struct td_pack_entry e = {.raw_len = n};
     size_t before;
     bool fresh;
     int rc;
 
-    *hash = e.hash;
-    if (n > TD_PACK_MAX_RAW)
-        return TD_ELIMIT;
+    if (!it)
+        return n > TD_PACK_MAX_RAW ? TD_ELIMIT : TD_ENOMEM;
+    /* The hash is that of the copy: another process may go on writing to `data`. */
+    *hash = it->hash = e.hash = td_hash_bytes(it->data, n);
+    it->elem_bytes = elem_bytes;
     pthread_mutex_lock(&w->lock);
     before = w->seen.n;
     rc = w->failure.code ? w->failure.code : td_pack_index_add(&w->seen, &e);
     fresh = w->seen.n > before;
     pthread_mutex_unlock(&w->lock);
-    if (rc)
-        return rc;
-    td_writer_count(w, fresh ? "blobs.stored" : "blobs.deduplicated", 1, (int64_t)n);
-    if (!fresh)
-        return TD_OK;
-    it = td_writer_item_new(TD_ITEM_BLOB, data, n);
-    if (it) {
-        it->hash = e.hash;
-        it->elem_bytes = elem_bytes;
+    if (!rc)
+        td_writer_count(w, fresh ? "blobs.stored" : "blobs.deduplicated", 1, (int64_t)n);
+    if (!rc && fresh)
         return td_writer_queue_push(w, it);
-    }
-    /* the blob is marked as seen, but will never be written: the recording is incomplete */
-    rc = TD_ENOMEM;
-    td_writer_note_failure(w, &(struct td_error){TD_ENOMEM, "no memory to queue a blob"});
+    free(it);
     return rc;
 }
 

@@ -13,6 +13,14 @@
 
 /* ---- counts --------------------------------------------------------------------------------------------------------- */
 
+/* a + b; at the end of the range, the end. */
+static int64_t add_saturating(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
 void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t bytes)
 {
     int i;
@@ -27,8 +35,13 @@ void td_writer_count(struct td_writer *w, const char *name, int64_t n, int64_t b
             w->n_counters++;
     }
     if (i < w->n_counters) {
-        w->counter[i].n += n;
-        w->counter[i].bytes += bytes;
+        struct td_writer_counter *c = &w->counter[i];
+
+        c->n = add_saturating(c->n, n);
+        c->bytes = add_saturating(c->bytes, bytes);
+        if ((c->n == INT64_MAX || c->bytes == INT64_MAX) && !c->full)
+            td_log(TD_LOG_WARN, "format", "ledger: \"%s\" is beyond what can be counted, and stays at its end", name);
+        c->full = c->n == INT64_MAX || c->bytes == INT64_MAX;
         w->counter[i].dirty = true;
     } else {
         td_log(TD_LOG_WARN, "format", "ledger: no room for \"%s\"", name);

@@ -39,7 +39,7 @@ struct td_writer_item {
 
 struct td_writer_list { struct td_writer_item *head, **tail; };
 struct td_writer_stream { struct td_sink sink; struct td_buf raw; uint32_t records; uint64_t frames, total; int64_t since_ns; };
-struct td_writer_counter { char *name; int64_t n, bytes; bool dirty; };
+struct td_writer_counter { char *name; int64_t n, bytes; bool dirty, full; };
 
 struct td_writer {
     char dir[TD_PATH_MAX], id[33], tool[32];

@@ -45,9 +45,12 @@ static const struct { const char *seen, *name; } counted[TAP_COUNTS] = {
     [TAP_RESTED_MS] = {NULL, "watch.rested_ms"},
 };
 
+#define MOST_SHOWN ((int64_t)1 << 40) /* of one change: sums of it do not overflow */
+
 /* Some counters are shown while the recording runs. */
 static void add_to_state(struct td_tap_client_state *state, enum tap_count i, int64_t n)
 {
+    n = n < MOST_SHOWN ? n : MOST_SHOWN;
     if (i < TAP_STEPS_SENT)
         state->ops_dropped += n;
     switch (i) {

@@ -31,11 +31,12 @@ static bool read_record(struct td_tap_client *c, struct client_tap *tap, struct 
         struct tap_kernel kernel;
         struct tap_dump dump;
     } head;
-    unsigned type = ((const struct tap_rec *)at)->type;
+    unsigned type = ((const volatile struct tap_rec *)at)->type;
 
     if (type < TAP_REC_STEP || type > TAP_REC_DUMP || size < least[type])
         return false;
     memcpy(&head, at, least[type]);
+    __asm__ volatile("" ::: "memory"); /* what is read of `head` from here on is never read from the ring again */
     head.rec.size = size;
     if (type == TAP_REC_STEP)
         return client_read_step(c, tap, &head.step, at + sizeof head.step);

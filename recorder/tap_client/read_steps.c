@@ -115,6 +115,7 @@ static bool read_spans(const struct td_tap_client *c, const uint8_t *data, size_
         struct tap_span from = spans[i]; /* a copy: the tap's process may go on writing */
         char name[TAP_MAX_ID + 1];
 
+        __asm__ volatile("" : "+m"(from) : : "memory"); /* no field is read from the ring again */
         if (from.id_len > TAP_MAX_ID || from.id_len > room)
             return false;
         memcpy(name, id, from.id_len);

@@ -1,5 +1,7 @@
 /* test_read_rings.c - what a broken or dying server may leave in a ring: read to the last whole record, never past it.
  * SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +14,8 @@
 #include <cmocka.h>
 
 #include "common/fs.h"
+#include "format/verify.h"
+#include "recorder/tap_client/client_ledger.h"
 #include "recorder/tap_client/read_rings.h"
 #include "recorder/tap_client/read_steps.h"
 #include "recorder/tap_client/read_weights.h"
@@ -380,6 +384,139 @@ static void test_any_byte(void **state)
     bench_close(&b);
 }
 
+/* Sizes that a reader of the fixture would refuse are refused here. */
+static void test_sizes_beyond(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    FAULT(&b, op->t[0].opaque = 1; op->t[0].bytes = 0; op->t[0].shape[0] = op->t[0].shape[1] = INT64_C(1) << 32); /* 2^64 */
+    FAULT(&b, op->t[3].shape[0] = 0; op->t[3].shape[1] = INT64_C(1) << 62; op->t[3].strides[0] = 4; op->t[3].ndim = 3; op->t[3].shape[2] = 4);
+    bench_close(&b);
+}
+
+/* A tap may write anything into its counters. */
+static void test_endless_counts(void **state)
+{
+    struct tap_counter *c;
+    struct td_error err = {0};
+    struct td_fixture *fx;
+    struct bench b;
+    char dir[80];
+    int i, k;
+
+    (void)state;
+    bench_open(&b);
+    for (i = 0; i < 3; i++) {
+        for (k = 0; k < TAP_COUNTS; k++) {
+            c = &b.tap->shared->counts[k];
+            atomic_store(&c->n, (uint64_t)INT64_MAX * (unsigned)(i & 1 ? 2 : 1));
+            atomic_store(&c->bytes, (uint64_t)INT64_MAX - 1);
+            b.tap->seen[k].n = b.tap->seen[k].bytes = 0;
+        }
+        client_ledger_update(&b.l, b.tap);
+        client_ledger_update(&b.l, b.tap);
+    }
+    assert_true(b.l.state.ops_dropped > 0);
+    snprintf(dir, sizeof dir, "%s/fx", b.root);
+    assert_int_equal(td_writer_close(b.l.opt.writer, "complete", &err), TD_OK);
+    assert_int_equal(td_fixture_open(dir, &fx, &err), TD_OK);
+    assert_true(td_fixture_ledger(fx, "ops.seen") == INT64_MAX);
+    td_fixture_close(fx);
+    b.l.opt.writer = NULL;
+    bench_close(&b);
+}
+
+/* ---- a tap that goes on writing what it has sent ------------------------------------------- */
+
+struct scribbler { uint8_t *data; size_t n; _Atomic bool stop; _Atomic uint64_t turns; };
+
+/* The race is the test: no sanitizer of threads looks at this side of it. */
+__attribute__((no_sanitize("thread"))) static void *scribble(void *arg)
+{
+    struct scribbler *s = arg;
+    uint64_t x = 88172645463325252u;
+
+    while (!atomic_load_explicit(&s->stop, memory_order_relaxed)) {
+        int i;
+
+        for (i = 0; i < 4096; i++) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            ((volatile uint8_t *)s->data)[(x >> 16) % s->n] = (uint8_t)x;
+        }
+        atomic_fetch_add_explicit(&s->turns, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+static void count_problem(void *ctx, int code, const char *file, const char *sentence)
+{
+    (void)ctx;
+    print_message("%s: %d: %s\n", file, code, sentence);
+}
+
+/* Ops of 24 KiB each, in a ring whose bytes `from` and beyond change while they are read. What was recorded
+ * is a fixture without a fault, whatever was in it. */
+static void scribble_over(size_t from, int rounds, bool expect_ops)
+{
+    enum { A = 24 << 10 };
+    struct { struct tap_op op; struct tap_tensor t[2]; } rec;
+    struct op_head h = op_head();
+    struct scribbler s = {.n = RING - from};
+    struct td_verify_sums sums;
+    struct td_error err = {0};
+    struct bench b;
+    pthread_t thread;
+    char dir[80];
+    int i;
+
+    bench_open(&b);
+    memset(&rec, 0, sizeof rec);
+    rec.op = h.op;
+    rec.op.weight = rec.op.n_attrs = rec.op.n_w = 0;
+    rec.op.n_in = 1;
+    strcpy(rec.op.kind, "thing");
+    rec.t[0] = tensor("a", "U8", 1, A, 1);
+    rec.t[1] = tensor("c", "F16", 0, 0, 2);
+    rec.op.rec.size = (uint32_t)tap_round_up(sizeof rec + A, TAP_REC_ALIGN);
+    s.data = b.data + from;
+    assert_int_equal(pthread_create(&thread, NULL, scribble, &s), 0);
+    for (i = 0; i < rounds; i++) {
+        uint64_t turns = atomic_load(&s.turns);
+
+        while (atomic_load(&s.turns) == turns) /* it runs now, and for some time to come */
+            sched_yield();
+        rewind_ring(&b);
+        put(&b, &rec, sizeof rec, sizeof rec + A);
+        client_drain(&b.l, b.tap);
+    }
+    atomic_store(&s.stop, true);
+    pthread_join(thread, NULL);
+    if (expect_ops)
+        assert_int_equal(b.l.state.ops_kept, rounds);
+    snprintf(dir, sizeof dir, "%s/fx", b.root);
+    assert_int_equal(td_writer_close(b.l.opt.writer, "complete", &err), TD_OK);
+    b.l.opt.writer = NULL;
+    assert_int_equal(td_fixture_verify(dir, count_problem, NULL, &sums, &err), TD_OK);
+    assert_int_equal(sums.problems, 0);
+    bench_close(&b);
+}
+
+static void test_scribbled_data(void **state)
+{
+    (void)state;
+    scribble_over(sizeof(struct tap_op) + 2 * sizeof(struct tap_tensor), 500, true);
+}
+
+static void test_scribbled_records(void **state)
+{
+    (void)state;
+    scribble_over(0, 1000, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,7 +528,8 @@ int main(void)
         cmocka_unit_test(test_endless_names),
         cmocka_unit_test(test_unknown_rows),
         cmocka_unit_test(test_any_byte),
-    };
+        cmocka_unit_test(test_sizes_beyond), cmocka_unit_test(test_endless_counts),
+        cmocka_unit_test(test_scribbled_data), cmocka_unit_test(test_scribbled_records)};
 
     setenv("TD_LOG", "0", 1);         /* thousands of warnings are meant */
     return cmocka_run_group_tests(tests, NULL, NULL);
