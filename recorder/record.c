@@ -260,10 +260,10 @@ static int close_fixture(struct td_recording *r, int rc, struct td_recording_sta
     struct td_error late = {0};
 
     td_recording_facts_end(r);
-    td_recording_state_end(r, rc, state);
     if (td_tap_client_close(r->client, &late))
-        td_log(TD_LOG_WARN, "record", "the tap: %s", late.msg);
+        snprintf(r->tap_failure, sizeof r->tap_failure, "%.199s", late.msg);
     r->client = NULL;
+    td_recording_state_end(r, rc, state);
     memset(&late, 0, sizeof late);
     if (td_writer_close(r->writer, state->name, &late)) {
         td_error_clear(err); /* what else went wrong followed from it */

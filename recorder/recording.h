@@ -56,6 +56,7 @@ struct td_recording {
                                        them */
     struct td_tap_client_state ops;
     bool have_ops;                /* ops is filled */
+    char tap_failure[200];        /* why not all that the tap sent was written; "": it was */
     bool collapse_dumped;         /* the flight recorder was asked for what led to the first
                                      collapsed answer */
 };

@@ -103,9 +103,13 @@ static void check_scores(const struct td_recording *r, struct td_recording_state
                   (long long)(r->planned_scores - sent), (long long)r->planned_scores);
 }
 
-/* Ops that were asked for by name. */
+/* Ops that were asked for by name, and ops of which nobody knows how many were lost. */
 static void check_ops(const struct td_recording *r, struct td_recording_state *s)
 {
+    if (r->ops.rings_broken)
+        add_cause(s, "the way from the tap broke: the ops that came after are not here");
+    if (*r->tap_failure)
+        add_cause(s, "not all that the tap sent was recorded: %.110s", r->tap_failure);
     if (r->opt->gemms_required && r->have_ops && !r->ops.ops_kept)
         add_cause(s, "no op was recorded, though %s%s asked for them",
                   r->opt->mode.all_kinds ? "--all-ops" : "--gemms ",

@@ -76,6 +76,7 @@ static int drain_ring(struct td_tap_client *c, struct client_tap *tap, struct cl
                    "process %d: a ring does not hold together, and is not read any further",
                    (int)tap->pid);
             td_writer_count(c->opt.writer, "links.corrupt", 1, 0);
+            c->state.rings_broken++;
             break;
         }
         tail += size;

@@ -64,6 +64,7 @@ struct td_tap_client_state {
     int processes, alive;       /* connected at open; still there */
     bool armed;
     int64_t ops_kept, ops_dropped, steps_kept;
+    int rings_broken;           /* that are not read any further: what came after is lost, and not counted */
     /* Of a GPU, while armed; all 0 without one: */
     int64_t launches;           /* of any kernel */
     int64_t gemms, gemms_other; /* of kernels that the tap reads; of others that are matrix products
