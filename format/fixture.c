@@ -115,7 +115,7 @@ struct td_cursor {
     int64_t bad_records;
 };
 
-int td_cursor_open(struct td_fixture *fx, enum td_stream_kind kind, struct td_cursor **out, struct td_error *err)
+int td_cursor_open_dir(const char *dir, enum td_stream_kind kind, struct td_cursor **out, struct td_error *err)
 {
     struct td_cursor *c;
     char path[TD_PATH_MAX];
@@ -123,8 +123,8 @@ int td_cursor_open(struct td_fixture *fx, enum td_stream_kind kind, struct td_cu
 
     *out = NULL;
     if ((unsigned)kind > TD_STREAM_LEDGER)
-        return td_fail(err, TD_EINVAL, "%s: no stream of kind %d", fx->dir, (int)kind);
-    rc = td_fs_join(path, sizeof path, fx->dir, td_file_names[kind], err);
+        return td_fail(err, TD_EINVAL, "%s: no stream of kind %d", dir, (int)kind);
+    rc = td_fs_join(path, sizeof path, dir, td_file_names[kind], err);
     if (rc)
         return rc;
     c = calloc(1, sizeof *c);
@@ -138,6 +138,11 @@ int td_cursor_open(struct td_fixture *fx, enum td_stream_kind kind, struct td_cu
     }
     *out = c;
     return TD_OK;
+}
+
+int td_cursor_open(struct td_fixture *fx, enum td_stream_kind kind, struct td_cursor **out, struct td_error *err)
+{
+    return td_cursor_open_dir(fx->dir, kind, out, err);
 }
 
 void td_cursor_close(struct td_cursor *c)

@@ -89,6 +89,8 @@ const char *td_fixture_files_dir(const struct td_fixture *fx);   /* where its fi
 enum td_stream_kind { TD_STREAM_WIRE, TD_STREAM_EXCHANGES, TD_STREAM_STEPS, TD_STREAM_OPS, TD_STREAM_LEDGER };
 struct td_cursor;
 int td_cursor_open(struct td_fixture *fx, enum td_stream_kind kind, struct td_cursor **out, struct td_error *err);
+/* The same without an open fixture, of a folder that may have no manifest yet (repair). */
+int td_cursor_open_dir(const char *dir, enum td_stream_kind kind, struct td_cursor **out, struct td_error *err);
 void td_cursor_close(struct td_cursor *c);
 int td_cursor_wire(struct td_cursor *c, struct td_wire *out, struct td_error *err);      /* data valid until next call */
 int td_cursor_exchange(struct td_cursor *c, struct td_exchange *out, struct td_error *err);

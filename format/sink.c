@@ -46,7 +46,7 @@ int td_sink_reopen(struct td_sink *s, const char *path, uint64_t size, struct td
     s->hash = XXH3_createState();
     if (s->hash)
         XXH3_128bits_reset(s->hash);
-    if (s->fd >= 0 && s->hash && lseek(s->fd, (off_t)size, SEEK_SET) >= 0)
+    if (s->fd >= 0 && s->hash && !ftruncate(s->fd, (off_t)size) && lseek(s->fd, (off_t)size, SEEK_SET) >= 0)
         return TD_OK;
     rc = s->fd < 0 ? s->fd : td_fail(err, TD_EIO, "%s: cannot go on at its end: %s", path, strerror(errno));
     td_sink_close(s);

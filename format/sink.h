@@ -19,7 +19,8 @@ struct td_sink {
 };
 
 int td_sink_open(struct td_sink *s, const char *dir, const char *name, struct td_error *err); /* new file, 0600 */
-/* Go on at the end of an existing file of that size; td_sink_digest() then covers only what is added. */
+/* Cut an existing file to that size and go on at its end; td_sink_digest() then covers only what is
+ * added. */
 int td_sink_reopen(struct td_sink *s, const char *path, uint64_t size, struct td_error *err);
 int td_sink_write(struct td_sink *s, const void *head, size_t n_head, const void *body, size_t n_body, struct td_error *err);
 struct td_hash td_sink_digest(const struct td_sink *s);
