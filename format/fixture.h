@@ -14,12 +14,14 @@
 struct td_writer;
 
 /* What must never reach the disk; all borrowed for the writer's life. Rules only add up: the values
- * of Authorization, Cookie, Set-Cookie, Proxy-Authorization, X-Api-Key and Api-Key are always
+ * of headers with a secret's name (secret_names.h: Authorization, Cookie, X-Api-Key ...) are always
  * overwritten. */
 struct td_redaction {
     const char *const *headers;   /* more names, any case; NULL-terminated, or NULL */
+    const char *const *sent;      /* "NAME: VALUE", sent with every request: each is a secret; NULL-terminated, or NULL */
+    const char *const *shown;     /* names of those that are none; NULL-terminated, or NULL */
     const char *const *json_paths;/* "prompt", "messages[*].content", "choices[*].text"; NULL-terminated, or NULL */
-    bool no_text;                 /* prompts and answers as ids, times and lengths only */
+    bool no_text;                 /* keep what harmless.def lists: ids, times, lengths; no text */
 };
 
 struct td_writer_options {
@@ -40,6 +42,9 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
 int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value);
 int td_writer_fact_str(struct td_writer *w, const char *section, const char *key, const char *value);
 int td_writer_fact_num(struct td_writer *w, const char *section, const char *key, double value);
+
+/* Redact the sentence in x->error as the writer will, before it is printed or becomes a fact. */
+void td_writer_redact_error(struct td_writer *w, struct td_exchange *x);
 
 int td_writer_wire(struct td_writer *w, const struct td_wire *rec);      /* the hot path: one copy into the queue */
 int td_writer_exchange(struct td_writer *w, const struct td_exchange *x);

@@ -8,6 +8,8 @@
 #ifndef TD_FORMAT_REDACT_H
 #define TD_FORMAT_REDACT_H
 
+#include <cjson/cJSON.h>
+
 #include "format/redact_http.h"
 
 struct td_redaction; /* format/fixture.h */
@@ -23,9 +25,18 @@ int td_redactor_wire(struct td_redactor *r, const struct td_wire *rec, td_redact
 int td_redactor_finish(struct td_redactor *r, td_redact_emit *emit, void *ctx);
 /* Redact an exchange's JSON line in place. */
 void td_redactor_exchange(struct td_redactor *r, char *line, size_t n);
+/* Redact the sentence of an error in place, and a fact (redact_fact.h). Both may be called from any
+ * thread, and count nothing.
+ *   from_server : the server wrote the sentence, as errors of the kinds http, stream and parse are */
+bool td_redactor_is_from_server(const char *error_kind, size_t n);
+void td_redactor_error(const struct td_redactor *r, bool from_server, char *error);
+cJSON *td_redactor_fact(const struct td_redactor *r, const char *section, const char *key, cJSON *fact);
 const struct td_redact_counts *td_redactor_counts(const struct td_redactor *r);
 const char *const *td_redactor_headers(const struct td_redactor *r);    /* NULL-terminated */
 const char *const *td_redactor_paths(const struct td_redactor *r);
 bool td_redactor_no_text(const struct td_redactor *r);
+/* The rules, "header X-Team" and "path messages[*].content", that were given and matched nothing so
+ * far: a new array of strings, or NULL. */
+cJSON *td_redactor_unmatched(const struct td_redactor *r);
 
 #endif

@@ -8,6 +8,8 @@
 #include <strings.h>
 
 #include "common/array.h"
+#include "format/harmless.h"
+#include "format/redact_lines.h"
 #include "format/redact_words.h"
 
 struct td_redact_held {
@@ -57,24 +59,6 @@ static void mark_changed(struct td_redact_held *rec)
     rec->rec.redacted = true;
 }
 
-static bool is_line_end(uint8_t c)
-{
-    return c == '\r' || c == '\n';
-}
-
-static int64_t overwrite(uint8_t *p, size_t n)
-{
-    int64_t changed = 0;
-    size_t i;
-
-    for (i = 0; i < n; i++)
-        if (!is_line_end(p[i])) {
-            p[i] = '*';
-            changed++;
-        }
-    return changed;
-}
-
 /* The unit is redacted: copy changed bytes back into the records, and release these. */
 static void unit_close(struct td_redact_http *h, struct td_redact_side *d)
 {
@@ -119,90 +103,6 @@ static int unit_add(struct td_redact_http *h, struct td_redact_side *d, struct t
     return TD_OK;
 }
 
-/* ---- header lines --------------------------------------------------------------------------------------------------- */
-
-static bool has_token(const char *s, size_t n, const char *token)
-{
-    size_t k = strlen(token), i;
-
-    for (i = 0; i + k <= n; i++)
-        if (!strncasecmp(s + i, token, k))
-            return true;
-    return false;
-}
-
-static bool name_is(const char *line, size_t n_name, const char *name)
-{
-    return strlen(name) == n_name && !strncasecmp(line, name, n_name);
-}
-
-/* "HTTP/1.1 200 OK" or "POST /path HTTP/1.1". */
-static bool read_start_line(struct td_redact_stream *s, struct td_redact_side *d, const char *p,
-                            size_t n)
-{
-    const char *sp = memchr(p, ' ', n);
-    size_t method = sp ? (size_t)(sp - p) : 0, i;
-
-    d->status = 0;
-    if (n >= 5 && !memcmp(p, "HTTP/", 5)) {
-        for (i = 1; sp && method + i < n && i <= 3 && isdigit((unsigned char)sp[i]); i++)
-            d->status = d->status * 10 + (sp[i] - '0');
-        return !d->request;
-    }
-    if (!d->request || !method || method > 16 || !has_token(sp, n - method, " HTTP/"))
-        return false;
-    for (i = 0; i < method; i++)
-        if (!isupper((unsigned char)p[i]))
-            return false;
-    s->head_request = method == 4 && !memcmp(p, "HEAD", 4);
-    return true;
-}
-
-static void note_header(struct td_redact_side *d, const char *p, size_t name, const char *value,
-                        size_t n)
-{
-    char digits[24];
-
-    if (name_is(p, name, "Content-Length") && n < sizeof digits) {
-        memcpy(digits, value, n);
-        digits[n] = '\0';
-        d->length = strtoll(digits, NULL, 10);
-    } else if (name_is(p, name, "Transfer-Encoding")) {
-        d->chunked = d->chunked || has_token(value, n, "chunked");
-    } else if (name_is(p, name, "Content-Encoding")) {
-        d->encoded = d->encoded || !has_token(value, n, "identity");
-    } else if (name_is(p, name, "Content-Type")) {
-        d->sse = has_token(value, n, "text/event-stream") || has_token(value, n, "ndjson") || has_token(value, n, "jsonl");
-    }
-}
-
-/* Redact one header line in place, without its line end. */
-static void redact_header_line(struct td_redact_http *h, struct td_redact_side *d, char *p,
-                               size_t n)
-{
-    char *colon = memchr(p, ':', n), *value;
-    const char *const *name;
-
-    if (n && (*p == ' ' || *p == '\t')) { /* continues the line before */
-        if (d->hide_fold)
-            h->counts.headers += overwrite((uint8_t *)p + 1, n - 1);
-        return;
-    }
-    d->hide_fold = false;
-    if (!colon)
-        return;
-    for (value = colon + 1; value < p + n && (*value == ' ' || *value == '\t'); value++)
-        ;
-    for (name = h->headers; *name; name++)
-        if (name_is(p, (size_t)(colon - p), *name)) {
-            h->counts.headers += overwrite((uint8_t *)value, (size_t)(p + n - value));
-            d->hide_fold = true;
-            return;
-        }
-    note_header(d, p, (size_t)(colon - p), value, (size_t)(p + n - value));
-    h->counts.urls += td_redact_query(value, (size_t)(p + n - value));
-}
-
 /* ---- bodies --------------------------------------------------------------------------------------------------------- */
 
 static void begin_message(struct td_redact_side *d)
@@ -241,44 +141,10 @@ static void begin_body(struct td_redact_http *h, struct td_redact_stream *s,
     d->state = d->chunked ? TD_RS_CHUNK_SIZE : d->length > 0 ? TD_RS_LENGTH : TD_RS_UNTIL_CLOSE;
 }
 
-/* Redact a complete body: JSON by the rules, anything else entirely. */
-static void redact_body(struct td_redact_http *h, char *p, size_t n)
-{
-    int64_t changed = td_redact_json(&h->rules, p, n);
-
-    if (changed >= 0)
-        h->counts.json += changed;
-    else
-        h->counts.unparsed += overwrite((uint8_t *)p, n);
-}
-
-/* Redact one line of SSE or of JSON lines, with its line end. */
-static void redact_body_line(struct td_redact_http *h, char *p, size_t n)
-{
-    size_t at = 0;
-
-    while (n && is_line_end((uint8_t)p[n - 1]))
-        n--;
-    if (!n || (n >= 6 && !memcmp(p, "event:", 6)) || (n >= 6 && !memcmp(p, "retry:", 6)))
-        return;
-    if (n >= 5 && !memcmp(p, "data:", 5))
-        at = 5;
-    else if (n >= 6 && !memcmp(p, "error:", 6))
-        at = 6;
-    else if (*p != '{' && *p != '[')
-        at = memchr(p, ':', n) ? (size_t)((char *)memchr(p, ':', n) - p) + 1 : 0;
-    while (at < n && (p[at] == ' ' || p[at] == '\t'))
-        at++;
-    if (n - at == 6 && !memcmp(p + at, "[DONE]", 6))
-        return;
-    if (at < n)
-        redact_body(h, p + at, n - at);
-}
-
 /* The unit exceeds a limit: overwrite it, and the rest of this body as it comes. */
 static void wipe_unit(struct td_redact_http *h, struct td_redact_side *d)
 {
-    h->counts.over_limit += overwrite((uint8_t *)d->unit.data, d->unit.len);
+    h->counts.over_limit += td_redact_overwrite((uint8_t *)d->unit.data, d->unit.len);
     unit_close(h, d);
     d->body = TD_RB_WIPE;
     d->over = true;
@@ -286,14 +152,31 @@ static void wipe_unit(struct td_redact_http *h, struct td_redact_side *d)
 
 static void end_body(struct td_redact_http *h, struct td_redact_side *d)
 {
-    if (d->unit.len) {
+    if (d->unit.len && d->body != TD_RB_PASS) {
         if (d->body == TD_RB_LINES)
-            redact_body_line(h, d->unit.data, d->unit.len);
+            td_redact_body_line(h, d->unit.data, d->unit.len);
         else
-            redact_body(h, d->unit.data, d->unit.len);
+            td_redact_body(h, d->unit.data, d->unit.len);
     }
     unit_close(h, d);
     d->state = TD_RS_START;
+}
+
+/* No rule applies, but a secret header's value may come back: what may be its beginning is held. */
+static int pass_body_bytes(struct td_redact_http *h, struct td_redact_side *d, struct td_redact_held *rec, size_t at, size_t n)
+{
+    if (!h->values.n)
+        return TD_OK;
+    if (h->held + n > TD_REDACT_HOLD_ALL_MAX)
+        unit_close(h, d);
+    if (unit_add(h, d, rec, at, n))
+        return TD_ENOMEM;
+    h->counts.values += td_redact_values_apply(&h->values, d->unit.data, d->unit.len, false);
+    if (d->unit.len > TD_REDACT_LINE_MAX) /* one value after the other */
+        h->counts.values += td_redact_values_apply(&h->values, d->unit.data, d->unit.len, true);
+    if (d->unit.len > TD_REDACT_LINE_MAX || !td_redact_values_pending(&h->values, d->unit.data, d->unit.len))
+        unit_close(h, d);
+    return TD_OK;
 }
 
 static int add_body_bytes(struct td_redact_http *h, struct td_redact_side *d,
@@ -304,9 +187,9 @@ static int add_body_bytes(struct td_redact_http *h, struct td_redact_side *d,
         size_t part = n;
 
         if (d->body == TD_RB_PASS)
-            return TD_OK;
+            return pass_body_bytes(h, d, rec, at, n);
         if (d->body == TD_RB_WIPE) {
-            *(d->over ? &h->counts.over_limit : &h->counts.unparsed) += overwrite(rec->data + at, n);
+            *(d->over ? &h->counts.over_limit : &h->counts.unparsed) += td_redact_overwrite(rec->data + at, n);
             mark_changed(rec);
             return TD_OK;
         }
@@ -320,7 +203,7 @@ static int add_body_bytes(struct td_redact_http *h, struct td_redact_side *d,
         if (unit_add(h, d, rec, at, part))
             return TD_ENOMEM;
         if (nl) {
-            redact_body_line(h, d->unit.data, d->unit.len);
+            td_redact_body_line(h, d->unit.data, d->unit.len);
             unit_close(h, d);
         }
         at += part;
@@ -338,24 +221,24 @@ static void redact_head_line(struct td_redact_http *h, struct td_redact_stream *
     char *p = d->unit.data;
     size_t n = d->unit.len;
 
-    while (n && is_line_end((uint8_t)p[n - 1]))
+    while (n && td_redact_is_line_end((uint8_t)p[n - 1]))
         n--;
-    if ((d->state == TD_RS_START || d->state == TD_RS_UNSYNCED) && read_start_line(s, d, p, n)) {
+    if ((d->state == TD_RS_START || d->state == TD_RS_UNSYNCED) && td_redact_read_start_line(s, d, p, n)) {
         begin_message(d);
-        h->counts.urls += td_redact_query(p, n);
+        td_redact_start_line(h, d, p, n);
         unit_close(h, d);
         return;
     }
     if (d->state == TD_RS_START && n)
         d->state = TD_RS_UNSYNCED;
     if (d->state == TD_RS_UNSYNCED && has_body_rules(h)) {
-        h->counts.unparsed += overwrite((uint8_t *)p, n);
+        h->counts.unparsed += td_redact_overwrite((uint8_t *)p, n);
     } else if (d->state == TD_RS_UNSYNCED) {
-        redact_header_line(h, d, p, n);
-        h->counts.urls += td_redact_query(p, n);
+        td_redact_header_line(h, d, p, n);
+        td_redact_kept_text(h, p, n);
     } else if (d->state == TD_RS_TRAILERS || d->state == TD_RS_HEADERS) {
         if (n)
-            redact_header_line(h, d, p, n);
+            td_redact_header_line(h, d, p, n);
         unit_close(h, d);
         if (!n && d->state == TD_RS_HEADERS)
             begin_body(h, s, d);
@@ -419,7 +302,12 @@ static int read_chunk_size(struct td_redact_http *h, struct td_redact_side *d,
 {
     size_t i, from = at;
 
-    for (i = at; i < rec->rec.len && d->state == TD_RS_CHUNK_SIZE; i++)
+    for (i = at; i < rec->rec.len && d->state == TD_RS_CHUNK_SIZE; i++) {
+        if (h->rules.no_text && !td_redact_is_line_end(rec->data[i]) && strpbrk(d->chunk, "; \t")) {
+            h->counts.unparsed += td_redact_overwrite(rec->data + i, 1); /* a chunk extension */
+            mark_changed(rec);
+            continue;
+        }
         if (!read_chunk_size_byte(d, (char)rec->data[i])) {
             /* No chunk: either the transport has removed the framing (then all bytes are body), or
              * the message is broken. The bytes read as a size line were hexadecimal digits and may
@@ -430,8 +318,9 @@ static int read_chunk_size(struct td_redact_http *h, struct td_redact_side *d,
             *used = i - from;
             return d->first_chunk ? add_body_bytes(h, d, rec, from, i - from) : TD_OK;
         }
+    }
     *used = i - from;
-    if (d->state == TD_RS_TRAILERS && d->body != TD_RB_WIPE && d->body != TD_RB_PASS) {
+    if (d->state == TD_RS_TRAILERS && d->body != TD_RB_WIPE) {
         end_body(h, d);
         d->state = TD_RS_TRAILERS;
     }
@@ -501,10 +390,12 @@ int td_redact_stream_add(struct td_redact_http *h, struct td_redact_stream *s,
     *s->tail = held;
     s->tail = &held->next;
     if (rec->dir == TD_WIRE_NOTE) {
-        int64_t changed = td_redact_query((char *)held->data, rec->len);
+        int64_t urls = td_redact_text((char *)held->data, rec->len),
+                values = td_redact_values_apply(&h->values, (char *)held->data, rec->len, false);
 
-        h->counts.urls += changed;
-        held->rec.redacted = held->rec.redacted || changed;
+        h->counts.urls += urls;
+        h->counts.values += values;
+        held->rec.redacted = held->rec.redacted || urls || values;
         return TD_OK;
     }
     return add_side_bytes(h, s, &s->side[rec->dir == TD_WIRE_RECEIVED], held);

@@ -11,17 +11,21 @@
 #include "common/buf.h"
 #include "format/records.h"
 #include "format/redact_json.h"
+#include "format/redact_values.h"
 
 #define TD_REDACT_HOLD_MAX (16u << 20)        /* bytes of one stream held back */
 #define TD_REDACT_HOLD_ALL_MAX (128u << 20)   /* of all streams together */
 #define TD_REDACT_LINE_MAX (64u << 10)        /* of a header line */
+#define TD_REDACT_MAX_HEADERS 256
 
-struct td_redact_counts { int64_t headers, urls, json, unparsed, over_limit; }; /* bytes overwritten, by reason */
+struct td_redact_counts { int64_t headers, urls, json, unparsed, over_limit, values; }; /* bytes overwritten, by reason */
 typedef int td_redact_emit(void *ctx, const struct td_wire *rec); /* rec is valid for the call */
 
 struct td_redact_http {                       /* shared by all streams */
     struct td_redact_rules rules;
-    const char *const *headers;
+    struct td_redact_values values;           /* of secret headers: overwritten wherever they come back */
+    const char *const *headers;               /* besides those with a secret's name */
+    int64_t header_hits[TD_REDACT_MAX_HEADERS], path_hits[TD_REDACT_MAX_PATHS];
     struct td_redact_counts counts;
     uint64_t held;                            /* bytes in units */
 };

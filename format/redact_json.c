@@ -11,77 +11,15 @@
 #include <string.h>
 
 #include "common/json.h"
-
-#define KEY_MAX 64
-
-/* ---- paths ---------------------------------------------------------------------------------------------------------- */
-
-void td_redact_path_release(struct td_redact_path *p)
-{
-    int i;
-
-    for (i = 0; i < p->n; i++)
-        free(p->part[i].name);
-    memset(p, 0, sizeof *p);
-}
-
-static int add_part(struct td_redact_path *p, const char *name, size_t n, const char *all, struct td_error *err)
-{
-    struct td_redact_part *q = &p->part[p->n];
-
-    if (p->n >= TD_REDACT_MAX_PARTS || n >= KEY_MAX)
-        return td_fail(err, TD_EINVAL, "\"%s\": more than %d parts, or a part longer than %d bytes",
-                       all, TD_REDACT_MAX_PARTS, KEY_MAX - 1);
-    memset(q, 0, sizeof *q);
-    if (n == 2 && !memcmp(name, "**", 2)) {
-        if (p->n)
-            return td_fail(err, TD_EINVAL, "\"%s\": ** can only stand at the beginning", all);
-        q->deep = true;
-    } else if (n == 1 && *name == '*') {
-        q->any = true;
-    } else if (n && *name != '[') {
-        q->name = strndup(name, n);
-        if (!q->name)
-            return td_fail(err, TD_ENOMEM, "out of memory");
-    } else if (!n) {
-        return td_fail(err, TD_EINVAL, "\"%s\": an empty part; write it like \"messages[*].content\"", all);
-    }
-    p->n++;
-    return TD_OK;
-}
-
-int td_redact_path_parse(struct td_redact_path *p, const char *text, struct td_error *err)
-{
-    const char *s = text;
-    int rc = TD_OK;
-
-    memset(p, 0, sizeof *p);
-    while (!rc) {
-        size_t n = strcspn(s, ".[");
-
-        rc = add_part(p, s, n, text, err);
-        s += n;
-        while (!rc && *s == '[') {
-            const char *end = strchr(s, ']');
-
-            rc = end ? add_part(p, "[", 1, text, err) : td_fail(err, TD_EINVAL, "\"%s\": [ without ]", text);
-            s = end ? end + 1 : s;
-        }
-        if (rc || !*s)
-            break;
-        if (*s++ != '.')
-            rc = td_fail(err, TD_EINVAL, "\"%s\": a dot is due after ]", text);
-    }
-    if (!rc && p->n == 1 && p->part[0].deep)
-        rc = td_fail(err, TD_EINVAL, "\"%s\": ** needs a name behind it", text);
-    if (rc)
-        td_redact_path_release(p);
-    return rc;
-}
+#include "format/harmless.h"
 
 /* ---- walking -------------------------------------------------------------------------------------------------------- */
 
-struct step { bool index; char key[KEY_MAX]; };   /* key: decoded, cut at KEY_MAX - 1 */
+struct step {
+    bool index;
+    enum td_harmless kind;        /* of a member, without text */
+    char key[TD_REDACT_KEY_MAX];            /* decoded, cut at TD_REDACT_KEY_MAX - 1 */
+};
 
 struct walk {
     char *s;
@@ -89,58 +27,17 @@ struct walk {
     bool write;
     const struct td_redact_rules *rules;
     int64_t changed;
+    int64_t *hits;                /* values that each path matched, or NULL */
     int depth, base;              /* base: where paths begin */
     struct step step[TD_JSON_MAX_DEPTH + 1];
 };
 
-/* Members of these names are text at any depth: a string, or an array of strings. */
-static const char *const TEXT_NAMES[] = {
-    "prompt",
-    "content",
-    "text",
-    "token",
-    "tokens",
-    "bytes",
-    "decoded_token",
-    "tok_str",
-    "reasoning_content",
-    "reasoning",
-    "thinking",
-    "refusal",
-    "arguments",
-    "suffix",
-    "prefix",
-    "system_prompt",
-    "system",
-    "instructions",
-    "input",
-    "inputs",
-    "output",
-    "output_text",
-    "generated_text",
-    "stopping_word",
-    "input_prefix",
-    "input_suffix",
-    "delta",
-    "partial_json",
-    "query",
-    "documents",
-    "output_token_logprobs",
-    "input_token_logprobs",
-    "output_top_logprobs",
-    "input_top_logprobs",
-    "url",
-    "data",
-    "prompts",
-    "completion",
-    "response",
-    "token_text",
-    "text_base64",
-    "base64",
-    NULL,
+/* What becomes of a value and all below it. */
+enum fate {
+    BY_RULES,
+    HIDE,                         /* a path matches: the names of members stay */
+    HIDE_NAMES                    /* without text, below a member that is not listed */
 };
-static const char *const ERROR_NAMES[] = {"error", "message", "detail", "msg", NULL};
-static const char *const TOP_NAMES[] = {"token", "logprob", "bytes", "id", "top_logprobs", "prob", "rank", "decoded_token", NULL};
 
 static bool is_listed(const char *const *names, const char *s)
 {
@@ -175,30 +72,26 @@ static bool path_matches(const struct td_redact_path *p, const struct walk *w)
 
 static bool any_path(const struct walk *w)
 {
+    bool found = false;
     int i;
 
     for (i = 0; i < w->rules->n_paths; i++)
-        if (path_matches(&w->rules->path[i], w))
-            return true;
-    return false;
+        if (path_matches(&w->rules->path[i], w)) {
+            if (w->write && w->hits)
+                w->hits[i]++;
+            found = true;
+        }
+    return found;
 }
 
-/* The nearest name above the value, array indices skipped. */
-static const char *near_name(const struct walk *w)
+/* The nearest member above the value, array indices skipped; NULL: none. */
+static const struct step *near_member(const struct walk *w)
 {
     int i = w->depth - 1;
 
     while (i >= w->base && w->step[i].index)
         i--;
-    return i >= w->base ? w->step[i].key : "";
-}
-
-static bool is_text(const struct walk *w)
-{
-    const char *name = w->rules->no_text ? near_name(w) : "";
-
-    return *name &&
-           (is_listed(TEXT_NAMES, name) || (!w->rules->no_errors && is_listed(ERROR_NAMES, name)));
+    return i >= w->base ? &w->step[i] : NULL;
 }
 
 /* ---- values --------------------------------------------------------------------------------------------------------- */
@@ -256,18 +149,6 @@ static void hide_base64(struct walk *w, size_t from, size_t to)
             w->s[i] = "Kioq"[(i - from) & 3];
 }
 
-static bool is_token_id(const char *s, size_t n)
-{
-    size_t i;
-
-    if (n < 10 || memcmp(s, "token_id:", 9))
-        return false;
-    for (i = 9; i < n; i++)
-        if (!isdigit((unsigned char)s[i]))
-            return false;
-    return true;
-}
-
 /* At an opening quote: its end, past the closing one; 0: no string. */
 static size_t string_end(const struct walk *w)
 {
@@ -296,39 +177,48 @@ static size_t string_end(const struct walk *w)
     return i < w->n ? i + 1 : 0;
 }
 
-static int walk_string(struct walk *w, bool all)
+static int walk_string(struct walk *w, enum fate fate)
 {
     size_t end = string_end(w), from = w->at + 1;
-    const char *name = near_name(w);
+    const struct step *near = near_member(w);
 
     if (!end)
         return TD_ECORRUPT;
     w->at = end;
-    if (w->write && (all || (is_text(w) && !is_token_id(w->s + from, end - 1 - from)))) {
-        if (!strcmp(name, "base64") || !strcmp(name, "text_base64"))
-            hide_base64(w, from, end - 1);
-        else
-            hide_string(w, from, end - 1);
-    }
+    if (!w->write || (!fate && (!w->rules->no_text ||
+                                td_harmless_string(near ? near->kind : TD_HARMLESS_NO, w->s + from, end - 1 - from))))
+        return TD_OK;
+    if (near && (!strcmp(near->key, "base64") || !strcmp(near->key, "text_base64")))
+        hide_base64(w, from, end - 1);
+    else
+        hide_string(w, from, end - 1);
     return TD_OK;
 }
 
-static int walk_number(struct walk *w, bool all)
+/* Are numbers, true and false overwritten here? */
+static bool hides_numbers(const struct walk *w, enum fate fate)
 {
+    const struct step *near = near_member(w);
+
+    return fate || (w->rules->no_text && !td_harmless_number(near ? near->kind : TD_HARMLESS_NO));
+}
+
+static int walk_number(struct walk *w, enum fate fate)
+{
+    bool hide = w->write && hides_numbers(w, fate);
     size_t from = w->at, i;
 
     while (w->at < w->n && w->s[w->at] && strchr("+-.eE0123456789", w->s[w->at]))
         w->at++;
-    if (w->write && (all || (w->rules->no_text && !strcmp(near_name(w), "bytes"))))
-        for (i = from; i < w->at; i++)
-            if (isdigit((unsigned char)w->s[i])) {
-                w->s[i] = '1';
-                w->changed++;
-            }
+    for (i = from; hide && i < w->at; i++)
+        if (isdigit((unsigned char)w->s[i])) {
+            w->s[i] = '1';
+            w->changed++;
+        }
     return TD_OK;
 }
 
-static int walk_word(struct walk *w, bool all)
+static int walk_word(struct walk *w, enum fate fate)
 {
     static const char *const words[] = {"true", "false", "null", "NaN", "Infinity", "-Infinity"};
     size_t i;
@@ -338,7 +228,7 @@ static int walk_word(struct walk *w, bool all)
 
         if (w->n - w->at < n || memcmp(w->s + w->at, words[i], n))
             continue;
-        if (w->write && all && i < 2) {
+        if (w->write && i < 2 && hides_numbers(w, fate)) {
             memcpy(w->s + w->at, "null ", n);
             w->changed += (int64_t)n;
         }
@@ -354,7 +244,7 @@ static void skip_blanks(struct walk *w)
         w->at++;
 }
 
-static int walk_value(struct walk *w, bool all);
+static int walk_value(struct walk *w, enum fate fate);
 
 /* Decode a key so that \u0063ontent is content. */
 static void read_key(struct walk *w, size_t from, size_t to)
@@ -363,7 +253,7 @@ static void read_key(struct walk *w, size_t from, size_t to)
     size_t n = 0, i = from;
 
     st->index = false;
-    while (i < to && n < KEY_MAX - 1) {
+    while (i < to && n < TD_REDACT_KEY_MAX - 1) {
         if (w->s[i] == '\\' && w->s[i + 1] == 'u') {
             unsigned c = hex4(w->s + i + 2);
 
@@ -379,35 +269,49 @@ static void read_key(struct walk *w, size_t from, size_t to)
     st->key[n] = '\0';
 }
 
-/* Keys of {" Paris": -0.1, ...} below top_logprobs are tokens. */
-static bool key_is_text(const struct walk *w, size_t from, size_t to)
+/* Look a member up, without text. True: its name is overwritten. */
+static bool name_is_text(struct walk *w, size_t from, size_t to)
 {
-    return w->rules->no_text && !strcmp(near_name(w), "top_logprobs") &&
-           !is_listed(TOP_NAMES, w->step[w->depth].key) && !is_token_id(w->s + from, to - from);
+    const struct step *near = near_member(w);
+    struct step *st = &w->step[w->depth];
+    size_t i;
+
+    st->kind = td_harmless_member(st->key);
+    if (st->kind || !near || near->kind != TD_HARMLESS_MAP)
+        return !st->kind;
+    st->kind = TD_HARMLESS_NUMBER; /* {" Paris": -0.1, ...} and {"17": {"logprob": ...}} */
+    for (i = from; i < to && isdigit((unsigned char)w->s[i]); i++)
+        ;
+    return i < to && !td_harmless_token_id(w->s + from, to - from);
 }
 
-static int walk_member(struct walk *w, bool all)
+static int walk_member(struct walk *w, enum fate fate)
 {
     size_t from = w->at + 1, end;
+    bool hide_name = fate == HIDE_NAMES;
     int rc;
 
     if (w->at >= w->n || w->s[w->at] != '"' || !(end = string_end(w)))
         return TD_ECORRUPT;
     read_key(w, from, end - 1);
-    if (w->write && key_is_text(w, from, end - 1))
+    if (w->rules->no_text && !hide_name)
+        hide_name = name_is_text(w, from, end - 1);
+    if (w->write && hide_name)
         hide_string(w, from, end - 1);
     w->at = end;
     skip_blanks(w);
     if (w->at >= w->n || w->s[w->at] != ':')
         return TD_ECORRUPT;
     w->at++;
+    if (hide_name && !w->step[w->depth].kind)
+        fate = HIDE_NAMES;
     w->depth++;
-    rc = walk_value(w, all);
+    rc = walk_value(w, fate);
     w->depth--;
     return rc;
 }
 
-static int walk_container(struct walk *w, char close, bool all)
+static int walk_container(struct walk *w, char close, enum fate fate)
 {
     int rc;
 
@@ -422,11 +326,11 @@ static int walk_container(struct walk *w, char close, bool all)
     for (;;) {
         skip_blanks(w);
         if (close == '}') {
-            rc = walk_member(w, all);
+            rc = walk_member(w, fate);
         } else {
             w->step[w->depth].index = true;
             w->depth++;
-            rc = walk_value(w, all);
+            rc = walk_value(w, fate);
             w->depth--;
         }
         if (rc)
@@ -443,20 +347,21 @@ static int walk_container(struct walk *w, char close, bool all)
     }
 }
 
-static int walk_value(struct walk *w, bool all)
+static int walk_value(struct walk *w, enum fate fate)
 {
     skip_blanks(w);
     if (w->at >= w->n)
         return TD_ECORRUPT;
-    all = all || any_path(w);
+    if (any_path(w) && !fate)
+        fate = HIDE;
     switch (w->s[w->at]) {
-    case '{': return walk_container(w, '}', all);
-    case '[': return walk_container(w, ']', all);
-    case '"': return walk_string(w, all);
+    case '{': return walk_container(w, '}', fate);
+    case '[': return walk_container(w, ']', fate);
+    case '"': return walk_string(w, fate);
     case '-':
-        return w->at + 1 < w->n && w->s[w->at + 1] == 'I' ? walk_word(w, all) : walk_number(w, all);
+        return w->at + 1 < w->n && w->s[w->at + 1] == 'I' ? walk_word(w, fate) : walk_number(w, fate);
     default:
-        return isdigit((unsigned char)w->s[w->at]) ? walk_number(w, all) : walk_word(w, all);
+        return isdigit((unsigned char)w->s[w->at]) ? walk_number(w, fate) : walk_word(w, fate);
     }
 }
 
@@ -472,7 +377,7 @@ static struct walk *walk_new(const struct td_redact_rules *rules, char *text, si
     return w;
 }
 
-int64_t td_redact_json(const struct td_redact_rules *rules, char *text, size_t n)
+int64_t td_redact_json(const struct td_redact_rules *rules, int64_t *hits, char *text, size_t n)
 {
     struct walk *w = walk_new(rules, text, n);
     int64_t changed = TD_ECORRUPT;
@@ -481,7 +386,8 @@ int64_t td_redact_json(const struct td_redact_rules *rules, char *text, size_t n
     for (pass = 0; w && pass < 2; pass++) {
         w->at = 0;
         w->write = pass == 1;
-        if (walk_value(w, false))
+        w->hits = hits;
+        if (walk_value(w, BY_RULES))
             break;
         skip_blanks(w);
         if (w->at != n)
@@ -493,35 +399,72 @@ int64_t td_redact_json(const struct td_redact_rules *rules, char *text, size_t n
     return changed;
 }
 
-int64_t td_redact_exchange_json(const struct td_redact_rules *rules, bool answers, bool error, char *text, size_t n)
+/* ---- our own lines ----------------------------------------------------------------------------- */
+
+/* What becomes of a member of an exchange's line, which the caller has read. */
+static enum fate fate_of_member(struct walk *w, bool answers)
 {
-    static const char *const ANSWER[] = {"text", "text_base64", "token_text", NULL};
-    struct walk *w = walk_new(rules, text, n);
-    int64_t changed = TD_ECORRUPT;
-    int rc = w && n && *text == '{' ? TD_OK : TD_ECORRUPT;
+    static const char *const ANSWER[] = {"text", "text_base64", "token_text", NULL},
+                            *const OURS[] = {"prompt_id", "category", "path", "error", NULL};
+    struct step *st = &w->step[0];
 
-    if (rc)
-        goto out;
-    w->write = true;
-    w->at = 1;
-    while (!rc && w->at < n && w->s[w->at] == '"') {
+    if (answers && is_listed(ANSWER, st->key))
+        return HIDE;
+    if (!w->rules->no_text || w->base)
+        return BY_RULES;
+    if (is_listed(OURS, st->key)) {
+        st->kind = TD_HARMLESS_TEXT;
+        return BY_RULES;
+    }
+    return name_is_text(w, 0, 0) ? HIDE_NAMES : BY_RULES;
+}
+
+static void hide_error(struct walk *w)
+{
+    size_t from = w->at + 1, end = w->s[w->at] == '"' ? string_end(w) : 0;
+
+    if (end)
+        w->changed += (int64_t)td_harmless_sentence(w->s + from, end - 1 - from);
+}
+
+static int walk_exchange(struct walk *w, bool answers, bool error)
+{
+    int rc = TD_OK;
+
+    while (!rc && w->at < w->n && w->s[w->at] == '"') {
         size_t from = w->at + 1, end = string_end(w);
+        enum fate fate;
 
-        if (!end || end >= n)
+        if (!end || end >= w->n)
             break;
         read_key(w, from, end - 1);
-        w->at = end + 1; /* our own line: no blanks */
-        w->depth = 1;
         w->base = strcmp(w->step[0].key, "request") ? 0 : 1;
-        rc = walk_value(w, (answers && is_listed(ANSWER, w->step[0].key)) ||
-                               (error && !strcmp(w->step[0].key, "error")));
+        fate = fate_of_member(w, answers);
+        if (fate == HIDE_NAMES)
+            hide_string(w, from, end - 1);
+        w->at = end + 1; /* our own line: no blanks */
+        if (w->at < w->n && error && !strcmp(w->step[0].key, "error"))
+            hide_error(w);
+        w->depth = 1;
+        rc = walk_value(w, fate);
         w->depth = w->base = 0;
-        if (w->at < n && w->s[w->at] == ',')
+        if (w->at < w->n && w->s[w->at] == ',')
             w->at++;
     }
-    if (!rc)
+    return rc;
+}
+
+int64_t td_redact_exchange_json(const struct td_redact_rules *rules, bool answers, bool error, char *text, size_t n)
+{
+    struct walk *w = n && *text == '{' ? walk_new(rules, text, n) : NULL;
+    int64_t changed = TD_ECORRUPT;
+
+    if (!w)
+        return TD_ECORRUPT;
+    w->write = true;
+    w->at = 1;
+    if (!walk_exchange(w, answers, error))
         changed = w->changed;
-out:
     free(w);
     return changed;
 }

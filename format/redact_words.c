@@ -1,47 +1,16 @@
-/* redact_words.c - overwrite keys in URLs and command lines.
+/* redact_words.c - overwrite keys and passwords in URLs and texts.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "format/redact_words.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
-#define NAME_MAX_BYTES 64
+#include "format/redact_stars.h"
+#include "format/secret_names.h"
 
-static const char *const SECRET_NAMES[] = {
-    "key",           "token",    "api_key",   "apikey",   "access_token",
-    "auth_token",    "hf_token", "secret",    "password", "passwd",
-    "client_secret", "sig",      "signature", "auth",     "authorization",
-    "bearer",        NULL};
-
-/* "--Api-Key" and "OPENAI_API_KEY" are named too. */
-static bool is_secret_name(const char *s, size_t n)
-{
-    char name[NAME_MAX_BYTES];
-    size_t i, len;
-
-    while (n && *s == '-') {
-        s++;
-        n--;
-    }
-    if (!n || n >= sizeof name)
-        return false;
-    for (i = 0; i < n; i++)
-        name[i] = s[i] == '-' ? '_' : (char)tolower((unsigned char)s[i]);
-    name[n] = '\0';
-    for (i = 0; SECRET_NAMES[i]; i++) {
-        len = strlen(SECRET_NAMES[i]);
-        if (!strcmp(name, SECRET_NAMES[i]) || (n > len && name[n - len - 1] == '_' && !strcmp(name + n - len, SECRET_NAMES[i])))
-            return true;
-    }
-    return false;
-}
-
-static int64_t overwrite_with_stars(char *s, size_t n)
-{
-    memset(s, '*', n);
-    return (int64_t)n;
-}
+/* ---- URLs -------------------------------------------------------------------------------------- */
 
 /* "http://user:password@host" */
 static int64_t hide_userinfo(char *text, size_t n)
@@ -57,7 +26,7 @@ static int64_t hide_userinfo(char *text, size_t n)
             if (text[k] == '@')
                 at = k;
         if (at)
-            changed += overwrite_with_stars(text + i + 3, at - i - 3);
+            changed += td_redact_stars(text + i + 3, at - i - 3);
         i = k - 1;
     }
     return changed;
@@ -71,36 +40,191 @@ int64_t td_redact_query(char *text, size_t n)
     for (i = 0; i < n; i++) {
         if (text[i] != '?' && text[i] != '&')
             continue;
-        for (name = i + 1; name < n && (isalnum((unsigned char)text[name]) || text[name] == '_' || text[name] == '-'); name++)
+        for (name = i + 1; name < n && (isalnum((unsigned char)text[name]) || (text[name] && strchr("_-.%[]", text[name]))); name++)
             ;
-        if (name >= n || text[name] != '=' || !is_secret_name(text + i + 1, name - i - 1))
+        if (name >= n || text[name] != '=' || !td_secret_name(text + i + 1, name - i - 1))
             continue;
         for (end = name + 1; end < n && text[end] && !strchr("&# \"'\\<>\r\n\t", text[end]); end++)
             ;
-        changed += overwrite_with_stars(text + name + 1, end - name - 1);
+        changed += td_redact_stars(text + name + 1, end - name - 1);
         i = end - 1;
     }
     return changed;
 }
 
-int64_t td_redact_word(const char *before, char *word)
+/* ---- values of names --------------------------------------------------------------------------- */
+
+static bool is_one_of(const char *const *list, const char *s, size_t n)
 {
-    const char *prev = before;
-    size_t n_prev = before ? strlen(before) : 0;
+    for (; *list; list++)
+        if (strlen(*list) == n && !strncasecmp(*list, s, n))
+            return true;
+    return false;
+}
+
+static bool is_quote(char c)
+{
+    return c == '"' || c == '\'' || c == '`';
+}
+
+/* Where the quoted text ends that begins at i, before its closing quote. */
+static size_t quoted_end(const char *s, size_t i, size_t n, char quote, bool escaped)
+{
+    for (; i < n && s[i] != '\n'; i++) {
+        if (escaped && s[i] == '\\' && i + 1 < n && s[i + 1] == quote)
+            return i;
+        if (!escaped && s[i] == '\\')
+            i++;
+        else if (!escaped && s[i] == quote)
+            return i;
+    }
+    return i < n ? i : n;
+}
+
+/* Overwrite what a pair of brackets holds, and keep its form. Returns the place behind it. */
+static size_t hide_brackets(char *s, size_t i, size_t n, int64_t *changed)
+{
+    int depth = 0;
+
+    for (; i < n; i++) {
+        if (s[i] && strchr("[{(", s[i]))
+            depth++;
+        else if (s[i] && strchr("]})", s[i]))
+            depth--;
+        else if (!s[i] || !strchr(",:\"'\\ \t\r\n", s[i]))
+            *changed += td_redact_stars(s + i, 1);
+        if (!depth)
+            return i + 1;
+    }
+    return n;
+}
+
+static size_t bare_end(const char *s, size_t i, size_t n)
+{
+    while (i < n && s[i] && !strchr(" \t\r\n&,;)]}>\"'`<#|\\", s[i]))
+        i++;
+    return i;
+}
+
+/* Overwrite the value at i. Returns the place behind it. */
+static size_t hide_value(char *s, size_t i, size_t n, int64_t *changed)
+{
+    static const char *const schemes[] = {"bearer", "basic", "digest", "token", "apikey", "negotiate", NULL},
+                            *const nothing[] = {"none", "null", "true", "false", NULL};
+    bool escaped = i + 1 < n && s[i] == '\\' && is_quote(s[i + 1]);
+    size_t end;
+
+    if (i < n && s[i] && strchr("[{(", s[i]))
+        return hide_brackets(s, i, n, changed);
+    i += escaped;
+    if (i < n && is_quote(s[i])) {
+        end = quoted_end(s, i + 1, n, s[i], escaped);
+        *changed += td_redact_stars(s + i + 1, end - i - 1);
+        return end < n ? end + 1 : n;
+    }
+    end = bare_end(s, i, n);
+    if (is_one_of(schemes, s + i, end - i) && end < n && s[end] == ' ') {
+        for (i = end; i < n && s[i] == ' '; i++)
+            ;
+        end = bare_end(s, i, n);
+    }
+    if (!is_one_of(nothing, s + i, end - i))
+        *changed += td_redact_stars(s + i, end - i);
+    return end;
+}
+
+static bool is_name_byte(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
+}
+
+/* Where the value begins that belongs to the name that ends at i; 0: there is none. */
+static size_t value_of(const char *s, size_t i, size_t n)
+{
+    size_t blanks;
+
+    if (i + 1 < n && s[i] == '\\' && is_quote(s[i + 1]))
+        i++;
+    if (i < n && (is_quote(s[i]) || s[i] == ']'))
+        i++;
+    for (blanks = 0; i < n && s[i] == ' ' && blanks < 4; blanks++)
+        i++;
+    if (i >= n || (s[i] != '=' && s[i] != ':') || (s[i] == ':' && i + 2 < n && s[i + 1] == '/' && s[i + 2] == '/'))
+        return 0;
+    for (i++; i < n && (s[i] == ' ' || s[i] == '\t'); i++)
+        ;
+    return i < n ? i : 0;
+}
+
+static int64_t hide_named(char *s, size_t n)
+{
     int64_t changed = 0;
-    char *p = word;
+    size_t i = 0, end, value;
 
-    while (*p) {
-        size_t n = strcspn(p, " \t\n"), eq = strcspn(p, "= \t\n");
-
-        if (prev && n_prev > 2 && *prev == '-' && *p != '-' && is_secret_name(prev, n_prev))
-            changed += overwrite_with_stars(p, n);
-        else if (eq < n && is_secret_name(p, eq))
-            changed += overwrite_with_stars(p + eq + 1, n - eq - 1);
-        prev = p;
-        n_prev = n;
-        p += n;
-        p += strspn(p, " \t\n");
+    while (i < n) {
+        if (!is_name_byte(s[i])) {
+            i++;
+            continue;
+        }
+        for (end = i; end < n && is_name_byte(s[end]); end++)
+            ;
+        value = value_of(s, end, n);
+        i = value && td_secret_name(s + i, end - i) ? hide_value(s, value, n, &changed) : end;
     }
     return changed;
+}
+
+/* ---- words that are secrets by their form ------------------------------------------------------ */
+
+static bool is_key_byte(char c)
+{
+    return isalnum((unsigned char)c) || (c && strchr("._~+/=-", c));
+}
+
+/* The bytes at the beginning of a well-known key of at least so many bytes. */
+static const struct { const char *begin; size_t least; } FORMS[] = {
+    {"sk-", 20},   {"hf_", 20},   {"ghp_", 20},  {"gho_", 20},  {"ghu_", 20},  {"ghs_", 20},
+    {"ghr_", 20},  {"github_pat_", 22}, {"glpat-", 20}, {"xoxb-", 20}, {"xoxp-", 20}, {"xoxa-", 20},
+    {"AKIA", 20},  {"ASIA", 20},  {"AIza", 30},  {"eyJ", 40},   {"nvapi-", 20}, {"gsk_", 20},
+};
+
+static bool has_key_form(const char *s, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
+        if (n >= FORMS[i].least && !memcmp(s, FORMS[i].begin, strlen(FORMS[i].begin)))
+            return true;
+    return false;
+}
+
+static int64_t hide_by_form(char *s, size_t n)
+{
+    static const char *const schemes[] = {"bearer", "basic", NULL};
+    bool after_scheme = false;
+    int64_t changed = 0;
+    size_t i = 0, end;
+
+    while (i < n) {
+        if (!is_key_byte(s[i])) {
+            after_scheme = after_scheme && s[i] == ' ';
+            i++;
+            continue;
+        }
+        for (end = i; end < n && is_key_byte(s[end]); end++)
+            ;
+        if ((after_scheme && end - i >= 8) || has_key_form(s + i, end - i))
+            changed += td_redact_stars(s + i, end - i);
+        after_scheme = is_one_of(schemes, s + i, end - i);
+        i = end;
+    }
+    return changed;
+}
+
+int64_t td_redact_text(char *text, size_t n)
+{
+    int64_t changed = td_redact_query(text, n);
+
+    changed += hide_named(text, n);
+    return changed + hide_by_form(text, n);
 }

@@ -1,4 +1,4 @@
-/* redact_words.h - overwrite keys and passwords in URLs and command lines.
+/* redact_words.h - overwrite keys and passwords in URLs, texts and command lines, at equal length.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TD_FORMAT_REDACT_WORDS_H
 #define TD_FORMAT_REDACT_WORDS_H
@@ -6,11 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Overwrite the values of key, token, api_key, access_token ... after '?' or '&' in any text, and user:password@ in URLs.
- * Returns the bytes overwritten. */
+/* Overwrite values after '?' or '&' whose name is a secret's (secret_names.h), and user:password@ in
+ * URLs. Returns the bytes overwritten. */
 int64_t td_redact_query(char *text, size_t n);
-/* Overwrite secrets in a word of a command line: "--api-key X", "--api-key=X", "HF_TOKEN=X".
- *   before : the word in front of it, or NULL */
-int64_t td_redact_word(const char *before, char *word);
+/* The same, and in any text: NAME=VALUE, NAME: VALUE, "NAME": [...], however quoted; what follows Bearer
+ * and Basic; words that have the form of a well-known key (sk-..., hf_..., ghp_..., AKIA..., a JWT). */
+int64_t td_redact_text(char *text, size_t n);
+
+/* What the words of a command line before this one ask for. Begin with TD_EXPECT_NOTHING. */
+enum td_expect { TD_EXPECT_NOTHING, TD_EXPECT_SECRET, TD_EXPECT_SECRETS, TD_EXPECT_VARIABLE, TD_EXPECT_HEADER, TD_EXPECT_USER };
+
+/* Overwrite secrets in the next word of a command line, which may be a command line of its own ("sh -c"):
+ * those of td_redact_text, values of options with a secret's name, of -k and -p, of headers (-H), of
+ * variables (--env, -e), passwords of -u USER:PASSWORD. */
+int64_t td_redact_command_word(enum td_expect *expect, char *word, size_t n);
 
 #endif

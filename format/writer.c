@@ -59,6 +59,14 @@ static int push_line(struct td_writer *w, int kind, struct td_buf *line, int rc)
     return rc;
 }
 
+void td_writer_redact_error(struct td_writer *w, struct td_exchange *x)
+{
+    const char *kind = x->error_kind ? x->error_kind : "";
+
+    if (x->error)
+        td_redactor_error(w->redactor, td_redactor_is_from_server(kind, strlen(kind)), x->error);
+}
+
 int td_writer_exchange(struct td_writer *w, const struct td_exchange *x)
 {
     struct td_buf line = TD_BUF_INIT(TD_FRAME_MAX_RAW);
@@ -152,7 +160,7 @@ static cJSON *string_array(const char *const *s)
     return a;
 }
 
-static cJSON *redaction_fact(struct td_writer *w)
+static cJSON *redaction_fact(struct td_writer *w, bool closing)
 {
     const struct td_redact_counts *c = td_redactor_counts(w->redactor);
     cJSON *o = cJSON_CreateObject(), *b = cJSON_AddObjectToObject(o, "bytes");
@@ -160,21 +168,24 @@ static cJSON *redaction_fact(struct td_writer *w)
     cJSON_AddItemToObject(o, "headers", string_array(td_redactor_headers(w->redactor)));
     cJSON_AddItemToObject(o, "json_paths", string_array(td_redactor_paths(w->redactor)));
     cJSON_AddBoolToObject(o, "no_text", td_redactor_no_text(w->redactor));
+    if (closing)
+        cJSON_AddItemToObject(o, "unmatched", td_redactor_unmatched(w->redactor));
     td_manifest_put_i64(b, "headers", c->headers);
     td_manifest_put_i64(b, "urls", c->urls);
     td_manifest_put_i64(b, "json", c->json);
     td_manifest_put_i64(b, "unparsed", c->unparsed);
     td_manifest_put_i64(b, "over_limit", c->over_limit);
+    td_manifest_put_i64(b, "values", c->values);
     return o;
 }
 
-static cJSON *start_of_manifest(struct td_writer *w)
+static cJSON *start_of_manifest(struct td_writer *w, bool closing)
 {
     cJSON *m = td_manifest_new(w->tool, w->id), *clock = cJSON_AddObjectToObject(m, "clock");
 
     td_manifest_put_i64(clock, "wall_ns", w->wall_ns);
     td_manifest_put_i64(clock, "mono_ns", w->mono_ns);
-    cJSON_AddItemToObject(m, "redaction", redaction_fact(w));
+    cJSON_AddItemToObject(m, "redaction", redaction_fact(w, closing));
     return m;
 }
 
@@ -275,7 +286,7 @@ int td_writer_create(const char *dir, const struct td_writer_options *opt, struc
         rc = td_fail(err, TD_ENOMEM, "%s: out of memory", dir);
         goto fail;
     }
-    m = start_of_manifest(w);
+    m = start_of_manifest(w, false);
     td_writer_ledger_begin(w, m);
     cJSON_Delete(m);
     if ((rc = make_dir(dir, err)) ||
@@ -308,7 +319,7 @@ static void stop_thread(struct td_writer *w)
 
 static int save_manifest(struct td_writer *w, const char *state, struct td_error *err)
 {
-    cJSON *m = start_of_manifest(w), *ledger = cJSON_AddObjectToObject(m, "ledger"), *c, *s;
+    cJSON *m = start_of_manifest(w, true), *ledger = cJSON_AddObjectToObject(m, "ledger"), *c, *s;
     struct td_file_fact f = {w->pack.size, w->index.n, w->index.n, td_sink_digest(&w->pack)};
     int i, rc;
 

@@ -8,7 +8,6 @@
 #include "common/log.h"
 #include "common/out_of_memory.h"
 #include "format/manifest.h"
-#include "format/redact_words.h"
 #include "format/writer_queue.h"
 
 /* ---- counts --------------------------------------------------------------------------------------------------------- */
@@ -66,21 +65,6 @@ void td_writer_count_set_bytes(struct td_writer *w, const char *name, int64_t by
 
 /* ---- facts ---------------------------------------------------------------------------------------------------------- */
 
-static void redact_fact(cJSON *v, const char *before)
-{
-    cJSON *m;
-    const char *last = NULL;
-
-    if (cJSON_IsString(v)) {
-        td_redact_query(v->valuestring, strlen(v->valuestring));
-        td_redact_word(before, v->valuestring);
-    }
-    cJSON_ArrayForEach(m, v) {
-        redact_fact(m, cJSON_IsArray(v) ? last : NULL);
-        last = cJSON_IsString(m) ? m->valuestring : NULL;
-    }
-}
-
 int td_writer_fact(struct td_writer *w, const char *section, const char *key, const cJSON *value)
 {
     cJSON *copy, *s;
@@ -91,7 +75,9 @@ int td_writer_fact(struct td_writer *w, const char *section, const char *key, co
     copy = cJSON_Duplicate(value, true);
     if (!copy)
         return TD_ENOMEM;
-    redact_fact(copy, NULL);
+    copy = td_redactor_fact(w->redactor, section, key, copy);
+    if (!copy)
+        return TD_ENOMEM;
     pthread_mutex_lock(&w->stat_lock);
     td_jw_init(&j, &w->fact_lines, false);
     td_jw_obj(&j, NULL);

@@ -93,6 +93,7 @@ static void count_redaction(struct td_writer *w)
     td_writer_count_set_bytes(w, "redacted.json", c->json);
     td_writer_count_set_bytes(w, "redacted.unparsed", c->unparsed);
     td_writer_count_set_bytes(w, "redacted.over_limit", c->over_limit);
+    td_writer_count_set_bytes(w, "redacted.values", c->values);
 }
 
 static int flush_ledger(struct td_writer *w, struct td_error *err)

@@ -35,8 +35,10 @@ static int on_tapped(struct td_recording *r, const struct td_exchange *x)
 int td_recording_receive(void *arg, struct td_exchange *x, struct td_error *err)
 {
     struct td_recording *r = arg;
-    int rc = td_writer_exchange(r->writer, x);
+    int rc;
 
+    td_writer_redact_error(r->writer, x);
+    rc = td_writer_exchange(r->writer, x);
     if (!rc)
         rc = td_scores_add(&r->scores, x, err);
     if (x->error && x->phase == TD_PHASE_WARMUP && !td_json_get(x->extra, "role"))

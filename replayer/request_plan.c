@@ -73,13 +73,30 @@ static cJSON *id_array(const struct td_exchange *x)
     return cJSON_CreateIntArray(x->prompt_ids, x->n_prompt_ids);
 }
 
+/* Is a part of a request, other than its prompt, overwritten? Then the server would be asked for something else. */
+static bool has_overwritten_part(const cJSON *v)
+{
+    const char *texts[] = {v->string, cJSON_IsString(v) ? v->valuestring : NULL};
+    const cJSON *m;
+    size_t i;
+
+    for (i = 0; i < 2; i++)
+        if (texts[i] && *texts[i] && !texts[i][strspn(texts[i], "*")])
+            return true;
+    cJSON_ArrayForEach(m, v)
+        if (has_overwritten_part(m))
+            return true;
+    return false;
+}
+
 /* Make a body with the prompt's token ids in place of its text. The ids are those after the chat
  * template, so a chat is asked as a plain completion, at another path. Body and *path are the
- * caller's; NULL: no ids were recorded. */
+ * caller's; NULL: no ids were recorded, or other parts are overwritten. */
 static cJSON *make_body_by_ids(const struct td_exchange *x, char **path)
 {
     cJSON *body = x->prompt_ids ? cJSON_Duplicate(x->request, true) : NULL;
     char *chat = x->path ? strstr(x->path, "/chat/completions") : NULL;
+    const char *prompt = td_json_get(body, "text") ? "input_ids" : "prompt"; /* SGLang's generate has a text */
 
     if (!body)
         return NULL;
@@ -87,8 +104,15 @@ static cJSON *make_body_by_ids(const struct td_exchange *x, char **path)
     if (chat && *path)
         strcpy(*path + (chat - x->path), "/completions");
     cJSON_DeleteItemFromObjectCaseSensitive(body, "messages");
+    cJSON_DeleteItemFromObjectCaseSensitive(body, "text");
     cJSON_DeleteItemFromObjectCaseSensitive(body, "prompt");
-    cJSON_AddItemToObject(body, "prompt", id_array(x));
+    if (has_overwritten_part(body)) {
+        cJSON_Delete(body);
+        free(*path);
+        *path = NULL;
+        return NULL;
+    }
+    cJSON_AddItemToObject(body, prompt, id_array(x));
     if (chat) { /* /v1/completions wants a number where /v1/chat/completions wants a switch and a number */
         int64_t top = td_json_get_i64(body, "top_logprobs", 0);
 

@@ -58,8 +58,10 @@ static void handle_failure(struct collector *c, const struct td_exchange *x)
 static int collect_exchange(void *arg, struct td_exchange *x, struct td_error *err)
 {
     struct collector *c = arg;
-    int rc = td_writer_exchange(c->w, x);
+    int rc;
 
+    td_writer_redact_error(c->w, x);
+    rc = td_writer_exchange(c->w, x);
     if (rc)
         return td_fail(err, rc, "cannot write an exchange");
     if (td_scores_role(x))

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "format/harmless.h"
+#include "format/redact_fact.h"
 #include "format/redact_json.h"
 #include "format/redact_words.h"
 #include "tests/fuzz/fuzz_main.h"
@@ -48,26 +50,60 @@ static void check_redaction(const uint8_t *data, size_t n, bool parsed)
     rules.n_paths = 2;
     memcpy(text, data, n);
     text[n] = '\0';
-    if (td_redact_json(&rules, text, n) < 0 && memcmp(text, data, n))
+    if (td_redact_json(&rules, NULL, text, n) < 0 && memcmp(text, data, n))
         abort(); /* what is no JSON stays as it is */
     tree = td_json_parse(text, n, NULL);
     if (parsed && !tree)
         abort(); /* and JSON stays JSON */
     cJSON_Delete(tree);
-    td_redact_query(text, n);
-    if (!memchr(text, 0, n))
-        td_redact_word(NULL, text);
     free(text);
     td_redact_path_release(&rules.path[0]);
     td_redact_path_release(&rules.path[1]);
+}
+
+/* Bytes in a piece of memory of just their size, for a sanitizer. */
+static void check_texts(const uint8_t *data, size_t n)
+{
+    enum td_expect expect = n ? (enum td_expect)(data[0] % 6) : TD_EXPECT_NOTHING;
+    char *text = malloc(n ? n : 1);
+
+    if (!text)
+        abort();
+    memcpy(text, data, n);
+    td_redact_query(text, n);
+    td_redact_text(text, n);
+    memcpy(text, data, n);
+    td_redact_command_word(&expect, text, n);
+    memcpy(text, data, n);
+    td_harmless_sentence(text, n);
+    free(text);
+}
+
+static void check_fact(cJSON *tree)
+{
+    static const char *const sent[] = {"X-Key: abcdefgh", NULL};
+    struct td_redact_values values;
+    cJSON *copy = cJSON_Duplicate(tree, true);
+
+    if (td_redact_values_init(&values, sent, NULL))
+        abort();
+    copy = td_redact_fact(&values, true, "server", "info", copy);
+    if (!copy)
+        abort();
+    copy = td_redact_fact(&values, true, "metrics", "timed", copy);
+    cJSON_Delete(copy);
+    td_redact_values_release(&values);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     cJSON *tree = td_json_parse((const char *)data, n, NULL);
 
-    if (tree)
+    if (tree) {
         check_roundtrip(tree);
+        check_fact(tree);
+    }
+    check_texts(data, n);
     check_redaction(data, n, tree != NULL);
     cJSON_Delete(tree);
     return 0;

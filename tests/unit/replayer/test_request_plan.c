@@ -140,6 +140,35 @@ static void redacted_prompts_go_as_ids(void **state)
     release(xs);
 }
 
+/* What else is overwritten in a request changes what is asked for. SGLang's prompt has another name. */
+static void other_redacted_parts_are_not_sent(void **state)
+{
+    struct td_exchange xs[N];
+    struct td_request_plan_counts s;
+    struct td_plan p;
+    int i;
+
+    (void)state;
+    recording(xs);
+    for (i = 1; i < 5; i++) {
+        xs[i].prompt_ids = prompt_ids;
+        xs[i].n_prompt_ids = 3;
+        cJSON_ReplaceItemInObjectCaseSensitive(xs[i].request, "prompt", cJSON_CreateString("*****"));
+    }
+    cJSON_AddItemToArray(cJSON_AddArrayToObject(xs[1].request, "stop"), cJSON_CreateString("**"));
+    cJSON_AddNumberToObject(cJSON_AddObjectToObject(xs[2].request, "sampling_params"), "***", 11);
+    cJSON_DeleteItemFromObjectCaseSensitive(xs[3].request, "prompt");
+    cJSON_AddStringToObject(xs[3].request, "text", "*****");
+    cJSON_AddStringToObject(xs[4].request, "stop", "");
+    plan_of(xs, "{\"redaction\":{\"no_text\":true}}", 0, 0, &p, &s);
+    assert_int_equal(s.skipped, 2);
+    assert_int_equal(p.n, 2);
+    assert_string_equal(p.items[0].body, "{\"max_tokens\":8,\"input_ids\":[5,6,7]}");
+    assert_string_equal(p.items[1].body, "{\"max_tokens\":8,\"stop\":\"\",\"prompt\":[5,6,7]}");
+    td_plan_release(&p);
+    release(xs);
+}
+
 /* 9 tokens of prompt and 40 of answer in the longest; the warm-up and a failed one are longer, and do not count. */
 static void what_does_not_fit_is_refused(void **state)
 {
@@ -177,7 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timed_repeats_only), cmocka_unit_test(other_numbers_of_repeats),
-        cmocka_unit_test(tapped_when_there_is_nothing_else), cmocka_unit_test(redacted_prompts_go_as_ids),
+        cmocka_unit_test(tapped_when_there_is_nothing_else), cmocka_unit_test(redacted_prompts_go_as_ids), cmocka_unit_test(other_redacted_parts_are_not_sent),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
 
