@@ -25,7 +25,15 @@
     {"repeat", 'k', type, value, "K", "repeats of each request (default: as recorded)", 1, 10000}
 #define TD_REPLAY_HEADER(type, value)                                                              \
     {"header", 'H', type, value, "NAME:VALUE",                                                     \
-     "send this header with every request (may be repeated)", 0, 0}
+     "send this header with every request; its value is overwritten in what is written (may be "   \
+     "repeated)",                                                                                  \
+     0, 0}
+#define TD_REPLAY_SHOW_HEADER(type, value)                                                         \
+    {"show-header", 0, type, value, "NAME",                                                        \
+     "of a header given by -H: it is no secret, keep its value (may be repeated)", 0, 0}
+#define TD_REPLAY_REDACT_HEADER(type, value)                                                       \
+    {"redact-header", 0, type, value, "NAME",                                                      \
+     "also overwrite the value of this header, of answers too (may be repeated)", 0, 0}
 #define TD_REPLAY_ALLOW_PATH(type, value)                                                          \
     {"allow-path", 0, type, value, "PATH",                                                         \
      "also send recorded requests to this path of the server (may be repeated; default: those "    \

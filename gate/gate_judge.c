@@ -67,6 +67,13 @@ static void add_list(struct td_command *c, const char *option, const struct td_a
         td_command_opt(c, option, list->item[i]);
 }
 
+static void add_headers(struct td_command *c, const struct td_gate_options *o)
+{
+    add_list(c, "--header", &o->headers);
+    add_list(c, "--show-header", &o->show_headers);
+    add_list(c, "--redact-header", &o->redact_headers);
+}
+
 static void add_flag(struct td_command *c, const char *option, bool given)
 {
     if (given)
@@ -104,7 +111,7 @@ static int replay(const struct td_gate_options *o, const char *fixture, const ch
         td_command_opt(&c, "--repeat", o->repeat);
         td_command_opt(&c, "--timeout", o->timeout);
         add_wait(&c, o->wait, wait, sizeof wait);
-        add_list(&c, "--header", &o->headers);
+        add_headers(&c, o);
         add_list(&c, "--allow-path", &o->allow_paths);
     }
     if (with_ops) {
@@ -268,7 +275,7 @@ static int record_smoke(const struct td_gate_options *o, const char *output, str
     td_command_opt(&c, "--timeout", o->timeout);
     add_wait(&c, o->wait, wait, sizeof wait);
     td_command_opt(&c, "--api", o->api);
-    add_list(&c, "--header", &o->headers);
+    add_headers(&c, o);
     td_command_opt(&c, "-o", output);
     add_flag(&c, "--quiet", td_log_quiet());
     rc = run_program(o, &c, "record", err);

@@ -60,6 +60,8 @@ static const struct td_arg OPTIONS[] = {
      "rounds of both servers with --baseline-server (default 3)", 1, TD_GATE_MAX_ROUNDS},
     TD_REPLAY_API(TD_ARG_STR, &given.api),
     TD_REPLAY_HEADER(TD_ARG_LIST, &given.headers),
+    TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &given.show_headers),
+    TD_REPLAY_REDACT_HEADER(TD_ARG_LIST, &given.redact_headers),
     TD_REPLAY_ALLOW_PATH(TD_ARG_LIST, &given.allow_paths),
     TD_REPLAY_ONLY(TD_ARG_LIST, &given.only),
     TD_REPLAY_MAX_OPS(TD_ARG_STR, &given.max_ops),

@@ -19,7 +19,7 @@ struct td_gate_options {
     /* what is judged */
     const char *server, *baseline_server, *build, *baseline_build, *provider, *checkpoint;
     const char *served_as;
-    struct td_arg_list calibrate, headers, allow_paths, only, build_env, baseline_env;
+    struct td_arg_list calibrate, headers, show_headers, redact_headers, allow_paths, only, build_env, baseline_env;
     const char *timing, *repeat, *api, *timeout, *max_ops, *op_repeat, *deadline;
     int64_t rounds;
     int64_t wait;                                 /* 0: no; TD_ARG_ALONE; seconds */

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "common/proc.h"
+#include "format/header_args.h"
 #include "recorder/dry_run.h"
 #include "recorder/record.h"
 #include "recorder/run_server.h"
@@ -19,7 +20,7 @@
 /* What it says. */
 static struct {
     struct td_record_options o;
-    struct td_arg_list headers, redact;
+    struct td_arg_list headers, redact, redact_headers, show_headers;
     const char *api, *scores;
     bool tap_env, run, graphs;
 } given = {
@@ -55,7 +56,11 @@ static const struct td_arg table[] = {
     {"api", 0, TD_ARG_STR, &given.api, "auto|vllm|openai|llamacpp|sglang",
      "the server's dialect (default auto)", 0, 0},
     {"header", 'H', TD_ARG_LIST, &given.headers, "NAME:VALUE",
-     "sent with every request; may be given again", 0, 0},
+     "sent with every request, and overwritten in the fixture; may be given again", 0, 0},
+    {"show-header", 0, TD_ARG_LIST, &given.show_headers, "NAME",
+     "of a header given by -H: it is no secret, keep its value", 0, 0},
+    {"redact-header", 0, TD_ARG_LIST, &given.redact_headers, "NAME",
+     "also overwrite the value of this header, of answers too; may be given again", 0, 0},
     {"timeout", 't', TD_ARG_NUM, &given.o.timeout_s, "S",
      "time to wait for the model to load, and for each next piece of an answer; a whole answer "
      "may take ten times as long (default 300)",
@@ -104,7 +109,7 @@ static const struct td_arg table[] = {
     {"no-code", 0, TD_ARG_FLAG, &given.o.no_code, NULL,
      "do not store the compiled code of the recorded GPU kernels (see fixture code)", 0, 0},
     {"no-text", 0, TD_ARG_FLAG, &given.o.no_text, NULL,
-     "store ids, times and lengths, but no text", 0, 0},
+     "store ids, times and lengths: of what a server says only what is known to be no text", 0, 0},
     {"run", 0, TD_ARG_FLAG, &given.run, NULL,
      "start the server that follows \"--\", with the tap in it; end it afterwards", 0, 0},
     {"server-log", 0, TD_ARG_STR, &given.o.server_log, "FILE",
@@ -172,16 +177,6 @@ static void list_to_array(const struct td_arg_list *list, const char **out)
     out[list->n] = NULL;
 }
 
-static int check_headers(const struct td_arg_list *list, struct td_error *err)
-{
-    int i;
-
-    for (i = 0; i < list->n; i++)
-        if (!strchr(list->item[i], ':') || strpbrk(list->item[i], "\r\n") || *list->item[i] == ':')
-            return td_fail(err, TD_EINVAL, "--header \"%s\": give NAME:VALUE", list->item[i]);
-    return TD_OK;
-}
-
 /* Parse the command line. Returns 0; > 0: --help or --version was printed; < 0: TD_E*. */
 static int parse(int argc, char **argv, struct td_error *err)
 {
@@ -210,9 +205,12 @@ static int check(struct td_record_options *o, struct td_error *err)
     if (!rc)
         rc = td_record_options_check(o, err);
     if (!rc)
-        rc = check_headers(&given.headers, err);
+        rc = td_header_args_check(&given.headers, &given.show_headers, &given.redact_headers, err);
     list_to_array(&given.headers, o->headers);
+    list_to_array(&given.show_headers, o->show_headers);
+    list_to_array(&given.redact_headers, o->redact_headers);
     list_to_array(&given.redact, o->redact);
+    list_to_array(&given.redact, o->redact_given);
     if (o->scores)
         redact_scores(o->redact);
     return rc;

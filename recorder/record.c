@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/new_folder.h"
 #include "format/manifest.h"
+#include "format/unmatched.h"
 #include "recorder/recording.h"
 #include "recorder/recording_facts.h"
 #include "recorder/recording_state.h"
@@ -124,7 +125,10 @@ static int make_default_dir(struct td_recording *r, struct td_error *err)
 static int open_fixture(struct td_recording *r, struct td_error *err)
 {
     const struct td_record_options *o = r->opt;
-    struct td_redaction redaction = {.json_paths = *o->redact ? o->redact : NULL,
+    struct td_redaction redaction = {.headers = o->redact_headers,
+                                     .sent = o->headers,
+                                     .shown = o->show_headers,
+                                     .json_paths = o->redact,
                                      .no_text = o->no_text};
     struct td_writer_options wo = {.tool = "record", .redaction = &redaction};
     int rc;
@@ -236,6 +240,18 @@ static int run_phases(struct td_recording *r, struct td_error *err)
 
 /* ---- 5. the end ------------------------------------------------------------------------------ */
 
+/* A rule that matched nothing is a typing mistake, more often than not. */
+static void warn_of_rules(const struct td_recording *r)
+{
+    struct td_buf rules = TD_BUF_INIT(1 << 16);
+
+    td_redaction_unmatched(r->dir, "path", r->opt->redact_given, &rules);
+    td_redaction_unmatched(r->dir, "header", r->opt->redact_headers, &rules);
+    if (rules.len)
+        td_log(TD_LOG_WARN, "record", "these rules of redaction matched nothing: %s; is what they name spelt so?", td_buf_str(&rules));
+    td_buf_release(&rules);
+}
+
 static void warn(const struct td_recording *r)
 {
     const struct td_recording_summary *s = &r->summary;
@@ -269,6 +285,8 @@ static int close_fixture(struct td_recording *r, int rc, struct td_recording_sta
         td_error_clear(err); /* what else went wrong followed from it */
         rc = td_fail(err, late.code, "%s; what was committed before is in %s ({fixture} repair %s)",
                      late.msg, r->dir, r->dir);
+    } else {
+        warn_of_rules(r);
     }
     r->writer = NULL;
     return rc;

@@ -26,6 +26,8 @@ struct td_record_options {
     int64_t wait;                 /* while nothing listens yet: 0: no; TD_ARG_ALONE: as long as timeout_s;
                                      seconds */
     const char *headers[TD_ARG_LIST_MAX + 1], *redact[TD_ARG_LIST_MAX + 3]; /* NULL-terminated */
+    const char *redact_given[TD_ARG_LIST_MAX + 1];  /* of `redact`: what the user gave, without what it implies */
+    const char *show_headers[TD_ARG_LIST_MAX + 1], *redact_headers[TD_ARG_LIST_MAX + 1]; /* names */
     const char *server_log;       /* where its output goes; NULL: beside the fixture; "-": stderr */
     char **command;               /* of --run, or NULL */
     struct td_tap_client_mode mode; /* of --gemms, --flight, --budget and --all-ops */

@@ -179,9 +179,9 @@ static int make_output_folder(const struct replay *s, char out[TD_PATH_MAX], str
     return td_new_folder(path, out, err);
 }
 
-/* The replay redacts what the recording redacted, beside what is always redacted. */
-static void copy_redaction(const cJSON *manifest, struct td_redaction *r, const char **headers,
-                           const char **paths)
+/* The replay redacts what the recording redacted, beside what is always redacted and what was sent. */
+static void copy_redaction(const cJSON *manifest, const struct td_arg_list *more, struct td_redaction *r,
+                           const char **headers, const char **paths)
 {
     const cJSON *rules = td_json_get(manifest, "redaction"), *v;
     int n = 0;
@@ -189,6 +189,8 @@ static void copy_redaction(const cJSON *manifest, struct td_redaction *r, const 
     cJSON_ArrayForEach(v, td_json_get(rules, "headers"))
         if (cJSON_IsString(v) && n < MAX_PATHS)
             headers[n++] = v->valuestring;
+    memcpy(headers + n, more->item, (size_t)more->n * sizeof *headers);
+    n += more->n;
     r->headers = n ? headers : NULL;
     n = 0;
     cJSON_ArrayForEach(v, td_json_get(rules, "json_paths"))
@@ -200,13 +202,16 @@ static void copy_redaction(const cJSON *manifest, struct td_redaction *r, const 
 
 static int create_output(struct replay *s, const char *output, struct td_error *err)
 {
-    const char *headers[MAX_PATHS + 1] = {NULL}, *paths[MAX_PATHS + 1] = {NULL};
-    struct td_redaction red = {0};
+    const char *headers[MAX_PATHS + TD_ARG_LIST_MAX + 1] = {NULL}, *paths[MAX_PATHS + 1] = {NULL};
+    const char *sent[TD_ARG_LIST_MAX + 1] = {NULL}, *shown[TD_ARG_LIST_MAX + 1] = {NULL};
+    struct td_redaction red = {.sent = sent, .shown = shown};
     struct td_writer_options wo = {.tool = "replay", .redaction = &red};
     char path[sizeof s->res->path];
     int rc = TD_OK;
 
-    copy_redaction(s->manifest, &red, headers, paths);
+    copy_redaction(s->manifest, &s->opt->redact_headers, &red, headers, paths);
+    memcpy(sent, s->opt->headers.item, (size_t)s->opt->headers.n * sizeof *sent);
+    memcpy(shown, s->opt->show_headers.item, (size_t)s->opt->show_headers.n * sizeof *shown);
     if (output)
         rc = snprintf(path, sizeof path, "%s", output) < (int)sizeof path
                  ? TD_OK

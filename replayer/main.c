@@ -12,6 +12,7 @@
 #include "common/proc.h"
 #include "common/replay_args.h"
 #include "format/fixture_folder.h"
+#include "format/header_args.h"
 #include "kernels/providers/providers.h"
 #include "replayer/build_detect.h"
 #include "replayer/fixture_replay.h"
@@ -156,6 +157,8 @@ static int check_options(struct td_replay_options *o, const char *shard, const c
         return err->code;
     if (o->baseline_env.n && !o->baseline_build)
         return td_fail(err, TD_EINVAL, "--baseline-env is for --baseline-build, which is not given");
+    if (td_header_args_check(&o->headers, &o->show_headers, &o->redact_headers, err))
+        return err->code;
     if (check_provider(o, err) || check_allow_paths(&o->allow_paths, err))
         return err->code;
     o->names_target = o->server || o->build || o->baseline_build || o->provider;
@@ -219,6 +222,8 @@ static int run_command_line(int argc, char **argv)
         TD_REPLAY_TIMING(TD_ARG_STR, &timing),
         TD_REPLAY_REPEAT(TD_ARG_I64, &o.repeat),
         TD_REPLAY_HEADER(TD_ARG_LIST, &o.headers),
+        TD_REPLAY_SHOW_HEADER(TD_ARG_LIST, &o.show_headers),
+        TD_REPLAY_REDACT_HEADER(TD_ARG_LIST, &o.redact_headers),
         TD_REPLAY_ALLOW_PATH(TD_ARG_LIST, &o.allow_paths),
         {"scores", 0, TD_ARG_STR, &scores, "on|off",
          "have the server score the recorded answers token by token, if the recording has scores "

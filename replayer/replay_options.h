@@ -25,7 +25,7 @@ struct td_replay_options {
     int64_t repeat;                      /* of requests: 0 as recorded */
     int64_t op_repeat, max_ops;          /* max_ops 0: no maximum */
     struct td_arg_list only;             /* patterns of layers and kinds */
-    struct td_arg_list headers;
+    struct td_arg_list headers, show_headers, redact_headers; /* the latter are names */
     struct td_arg_list allow_paths;      /* requests to these are sent, too (allowed_requests.h) */
     struct td_shard shard;
     bool guard;

@@ -1,0 +1,13 @@
+/* header_args.h - check the headers that are given on a command line, and what is said about them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TD_FORMAT_HEADER_ARGS_H
+#define TD_FORMAT_HEADER_ARGS_H
+
+#include "common/args.h"
+
+/* Check -H, --show-header and --redact-header; the latter may be NULL. TD_EINVAL: no NAME:VALUE, a name
+ * that is none, a header to show that was not given, or that is always a secret. */
+int td_header_args_check(const struct td_arg_list *headers, const struct td_arg_list *show, const struct td_arg_list *redact,
+                         struct td_error *err);
+
+#endif
