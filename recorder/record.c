@@ -76,6 +76,8 @@ static int reach_server(struct td_recording *r, struct td_error *err)
 
     if (o->command)
         rc = td_server_log_open(&r->started.log, o->server_log, o->out, err);
+    r->started.log.no_text = o->no_text;
+    r->started.log.headers = o->headers;
     if (o->command && !rc)
         rc = td_run_server_start(&r->started, o->command, r->url, with_tap, o->graphs_mib,
                                  r->no_tap, sizeof r->no_tap, err);

@@ -11,6 +11,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "format/redact_values.h"
+#include "format/redact_words.h"
 
 #define SHOWN_LINES 12
 #define SHOWN_BYTES 1500
@@ -69,10 +71,26 @@ static const char *last_lines(const char *text, size_t n)
     return p;
 }
 
-static void print_lines(const struct td_server_log *l, const char *text, size_t n)
+static void hide_secrets(const struct td_server_log *l, char *text, size_t n)
+{
+    struct td_redact_values values;
+
+    if (td_redact_values_init(&values, l->headers, NULL))
+        memset(text, '*', n);
+    td_redact_values_apply(&values, text, n, false);
+    td_redact_values_release(&values);
+    td_redact_text(text, n);
+}
+
+static void print_lines(const struct td_server_log *l, char *text, size_t n)
 {
     while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
         n--;
+    if (n && l->no_text) {
+        td_log(TD_LOG_WARN, "record", "what the server wrote is in %s (--no-text: it is not shown)", l->path);
+        return;
+    }
+    hide_secrets(l, text, n);
     td_log(TD_LOG_WARN, "record", n ? "the server's last lines (%s):" : "the server wrote nothing (%s)",
            l->path);
     if (td_log_on(TD_LOG_WARN, "record"))
@@ -101,7 +119,7 @@ void td_server_log_show(struct td_server_log *l)
     while (n > 0 && text[n - 1] == '\n')
         n--;
     from = last_lines(text, (size_t)n);
-    print_lines(l, from, (size_t)n - (size_t)(from - text));
+    print_lines(l, text + (from - text), (size_t)n - (size_t)(from - text));
 }
 
 void td_server_log_close(struct td_server_log *l)

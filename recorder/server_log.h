@@ -1,7 +1,8 @@
 /* server_log.h - where the output of the server goes that `record --run` starts: a file of its own.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Not into the fixture: a server may write prompts into its log, and nothing redacts them there. */
+ * Not into the fixture: a server may write prompts into its log, and nothing redacts them there.
+ * Secrets are overwritten in what is shown of it (docs/security.md). */
 #ifndef TD_RECORDER_SERVER_LOG_H
 #define TD_RECORDER_SERVER_LOG_H
 
@@ -16,6 +17,8 @@ struct td_server_log {
                                after this end is closed. */
     bool by_default;        /* we chose the path: it is removed again when it stays empty */
     bool shown;             /* its last lines were */
+    bool no_text;           /* name the file, and show nothing of it. Set after opening, as is: */
+    const char *const *headers; /* that are sent, NULL-terminated or NULL: secrets that it may hold */
 };
 
 /* Make the file.
