@@ -389,10 +389,15 @@ class Server(socketserver.ThreadingTCPServer):
         pass  # a client that went away
 
 
-with Server(("127.0.0.1", args.port), Handler) as server:
-    print(f"listening on http://127.0.0.1:{server.server_address[1]}", flush=True)
-    threading.Timer(args.seconds, lambda: os._exit(0)).start()
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        sys.exit(0)
+def serve(handler):
+    with Server(("127.0.0.1", args.port), handler) as server:
+        print(f"listening on http://127.0.0.1:{server.server_address[1]}", flush=True)
+        threading.Timer(args.seconds, lambda: os._exit(0)).start()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            sys.exit(0)
+
+
+if __name__ == "__main__":
+    serve(Handler)
