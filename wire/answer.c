@@ -45,7 +45,7 @@ static void read_choice(struct td_answer *a, const cJSON *ev, const cJSON *c, in
     a->tool_calls += cJSON_GetArraySize(td_json_get(msg, "tool_calls"));
     p.any_text |= cJSON_GetArraySize(td_json_get(msg, "tool_calls")) > 0;
     p.content = array_or_null(td_json_get(lp, "content"));
-    p.position = td_json_get_i64(td_json_get(ev, "timings"), "predicted_n", 0);
+    p.position = td_answer_count(td_json_get(ev, "timings"), "predicted_n", 0);
     p.tokens = array_or_null(td_json_get(lp, "tokens"));
     p.logprobs = array_or_null(td_json_get(lp, "token_logprobs"));
     p.top = array_or_null(td_json_get(lp, "top_logprobs"));
@@ -60,7 +60,7 @@ static void read_llamacpp(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 {
     struct td_answer_parts p = {.ids = array_or_null(td_json_get(ev, "tokens")),
                       .content = array_or_null(td_json_get(ev, "completion_probabilities")),
-                      .position = td_json_get_i64(ev, "tokens_predicted", 0)};
+                      .position = td_answer_count(ev, "tokens_predicted", 0)};
     const char *type = td_json_get_str(ev, "stop_type", NULL);
     bool stop = td_json_get_bool(ev, "stop", false);
 
@@ -69,8 +69,8 @@ static void read_llamacpp(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     if (!stop)
         return;
     a->done = true;
-    a->usage.prompt_tokens = td_json_get_i64(ev, "tokens_evaluated", -1);
-    a->usage.completion_tokens = td_json_get_i64(ev, "tokens_predicted", -1);
+    a->usage.prompt_tokens = td_answer_count(ev, "tokens_evaluated", -1);
+    a->usage.completion_tokens = td_answer_count(ev, "tokens_predicted", -1);
     if (!a->finish_reason && type)
         a->finish_reason = td_strdup(!strcmp(type, "limit") ? "length" : strcmp(type, "none") ? "stop" : "none");
 }
@@ -79,8 +79,8 @@ static void read_usage(struct td_answer *a, const cJSON *u)
 {
     if (!cJSON_IsObject(u))
         return;
-    a->usage.prompt_tokens = td_json_get_i64(u, "prompt_tokens", a->usage.prompt_tokens);
-    a->usage.completion_tokens = td_json_get_i64(u, "completion_tokens", a->usage.completion_tokens);
+    a->usage.prompt_tokens = td_answer_count(u, "prompt_tokens", a->usage.prompt_tokens);
+    a->usage.completion_tokens = td_answer_count(u, "completion_tokens", a->usage.completion_tokens);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------- */
@@ -113,10 +113,12 @@ static bool error_message(const cJSON *v, char *out, size_t n)
     return msg != NULL;
 }
 
+#define MAX_REASON ((size_t)1 << 20) /* of a longer body the first bytes are the reason */
+
 /* The reason that an error body gives: a known form, {"message"}, or its first bytes. */
 static void error_reason(const char *body, size_t n, char *out, size_t out_size)
 {
-    cJSON *v = n ? td_json_parse(body, n, NULL) : NULL;
+    cJSON *v = n && n <= MAX_REASON ? td_json_parse(body, n, NULL) : NULL;
 
     if (!v || !error_message(v, out, out_size)) {
         if (v && td_json_get_str(v, "message", NULL))
@@ -141,7 +143,10 @@ void td_answer_http_error(struct td_answer *a, int status, const char *location,
     char msg[600];
 
     error_reason(body, n, msg, sizeof msg);
-    if (status < 400)
+    if (status < 300)
+        td_answer_fail(a, "http", "HTTP %d: %s, which is no answer", status,
+                       status == 101 ? "the server changes to another protocol" : "no body");
+    else if (status < 400 && status != 304)
         td_answer_fail(a, "http", "HTTP %d: redirected to %s; give that address as --server", status,
                        *location ? location : "nowhere");
     else
@@ -150,9 +155,29 @@ void td_answer_http_error(struct td_answer *a, int status, const char *location,
 
 /* ---- one event, one body ------------------------------------------------------------------------------------------ */
 
+static void read_choices(struct td_answer *a, const cJSON *ev, const cJSON *choices, int64_t t_ns)
+{
+    const cJSON *c;
+    bool seen = false;
+
+    cJSON_ArrayForEach(c, choices) {
+        if (!cJSON_IsObject(c))
+            continue;
+        if (td_json_get_i64(c, "index", 0) != 0) {
+            a->other_choices++;
+            continue;
+        }
+        if (seen)
+            td_answer_fail(a, "parse", "an event after %zu tokens has choice 0 twice", a->n_tokens);
+        else
+            read_choice(a, ev, c, t_ns);
+        seen = a->answered = true;
+    }
+}
+
 static void read_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
 {
-    const cJSON *choices = td_json_get(ev, "choices"), *c;
+    const cJSON *choices = td_json_get(ev, "choices");
 
     set_str_once(&a->id, td_json_get(ev, "id"));
     set_str_once(&a->id, td_json_get(ev, "request_id"));
@@ -162,17 +187,12 @@ static void read_object(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     td_answer_read_scores(a, td_json_get(ev, "prompt_logprobs")); /* of a chat, and of vLLM's generate */
     if (cJSON_IsArray(choices)) {
         a->shaped = true;
-        cJSON_ArrayForEach(c, choices) {
-            if (td_json_get_i64(c, "index", 0) == 0)
-                read_choice(a, ev, c, t_ns);
-            else
-                a->other_choices++;
-        }
+        read_choices(a, ev, choices, t_ns);
     } else if (cJSON_IsObject(td_json_get(ev, "meta_info"))) {
-        a->shaped = true;
+        a->shaped = a->answered = true;
         td_answer_read_sglang(a, ev, t_ns);
     } else if (cJSON_IsString(td_json_get(ev, "content"))) {
-        a->shaped = true;
+        a->shaped = a->answered = true;
         read_llamacpp(a, ev, t_ns);
     }
 }
@@ -191,6 +211,24 @@ static bool is_utf8(const char *s, size_t n)
     return true;
 }
 
+/* Are there at most TD_ANSWER_MAX_VALUES values in a JSON text? A value may take two bytes in the
+ * text, and takes eighty once it is parsed. */
+static bool has_room_for_values(const char *data, size_t n)
+{
+    size_t i, values = 1;
+    bool in_string = false;
+
+    for (i = 0; n > TD_ANSWER_MAX_VALUES && i < n; i++) {
+        if (in_string && data[i] == '\\')
+            i++;
+        else if (data[i] == '"')
+            in_string = !in_string;
+        else
+            values += !in_string && (data[i] == ',' || data[i] == '[' || data[i] == '{');
+    }
+    return values <= TD_ANSWER_MAX_VALUES;
+}
+
 void td_answer_read(struct td_answer *a, const char *data, size_t n, int64_t t_ns, bool streamed)
 {
     struct td_error err = {0};
@@ -201,7 +239,13 @@ void td_answer_read(struct td_answer *a, const char *data, size_t n, int64_t t_n
     while (n && (data[n - 1] == ' ' || data[n - 1] == '\r' || data[n - 1] == '\n'))
         n--;
     if (streamed && n == 6 && !memcmp(data, "[DONE]", 6)) {
-        a->done = true;
+        a->done = a->end_mark = true;
+        return;
+    }
+    if (!has_room_for_values(data, n)) {
+        a->shaped = true;
+        td_answer_fail(a, "parse", "%s after %zu tokens has more than %zu JSON values",
+                       streamed ? "an event" : "the answer", a->n_tokens, TD_ANSWER_MAX_VALUES);
         return;
     }
     a->bad_utf8 |= !is_utf8(data, n);
@@ -283,12 +327,9 @@ static int finish_tokens(struct td_answer *a, struct td_exchange *x)
 int td_answer_finish(struct td_answer *a, struct td_exchange *x)
 {
     td_answer_add_hidden_tail(a);
-    x->text = malloc(a->text.len + 1);
+    x->text = td_buf_detach(&a->text, &x->text_len);
     if (!x->text)
         return TD_ENOMEM;
-    memcpy(x->text, td_buf_str(&a->text), a->text.len);
-    x->text[a->text.len] = '\0';
-    x->text_len = a->text.len;
     x->finish_reason = a->finish_reason;
     x->prompt_ids = a->prompt_ids;
     x->n_prompt_ids = (int32_t)a->n_prompt_ids;

@@ -23,6 +23,13 @@ static bool grow_answer(struct td_answer *a, void *array, size_t n, size_t *cap,
     return has_room;
 }
 
+int64_t td_answer_count(const cJSON *obj, const char *key, int64_t missing)
+{
+    int64_t n = td_json_get_i64(obj, key, -1);
+
+    return n < 0 || n > TD_ANSWER_MAX_COUNT ? missing : n;
+}
+
 int32_t td_answer_id(const cJSON *v)
 {
     int64_t id = td_json_i64(v, -1);

@@ -26,6 +26,8 @@ void td_answer_add_hidden_tail(struct td_answer *a);
 bool td_answer_add_text(struct td_answer *a, const cJSON *v);
 /* Set the prompt's token ids, unless they are set or `ids` is no array. */
 void td_answer_prompt_ids(struct td_answer *a, const cJSON *ids);
+/* A count of tokens, by name; `missing` where it is not there or cannot be one. */
+int64_t td_answer_count(const cJSON *obj, const char *key, int64_t missing);
 /* Read a token id, clamped to 32 bits; -1: v is no number. */
 int32_t td_answer_id(const cJSON *v);
 

@@ -56,7 +56,7 @@ void td_answer_read_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns)
     struct td_answer_parts p = {.ids = array_or_null(td_json_get(ev, "output_ids")),
                                 .triples = array_or_null(td_json_get(meta, "output_token_logprobs")),
                                 .top_triples = array_or_null(td_json_get(meta, "output_top_logprobs"))};
-    int64_t total = td_json_get_i64(meta, "completion_tokens", -1), fresh = total - (int64_t)a->n_tokens;
+    int64_t total = td_answer_count(meta, "completion_tokens", -1), fresh = total - (int64_t)a->n_tokens;
     int n_ids = cJSON_GetArraySize(p.ids), n_lps = cJSON_GetArraySize(p.triples);
 
     p.any_text = read_text(a, td_json_get(ev, "text"));
@@ -70,6 +70,6 @@ void td_answer_read_sglang(struct td_answer *a, const cJSON *ev, int64_t t_ns)
                                  td_json_get(meta, "input_top_logprobs"));
     if (total >= 0)
         a->usage.completion_tokens = total;
-    a->usage.prompt_tokens = td_json_get_i64(meta, "prompt_tokens", a->usage.prompt_tokens);
+    a->usage.prompt_tokens = td_answer_count(meta, "prompt_tokens", a->usage.prompt_tokens);
     read_finish_reason(a, td_json_get(meta, "finish_reason"));
 }

@@ -7,6 +7,8 @@
 #include "format/records.h"
 
 #define TD_ANSWER_MAX_TOKENS (1 << 22)
+#define TD_ANSWER_MAX_VALUES ((size_t)1 << 21) /* JSON values in one event or body: 80 bytes each in memory */
+#define TD_ANSWER_MAX_COUNT (1LL << 40) /* a larger count of tokens is taken as not reported */
 #define TD_ANSWER_MAX_TEXT ((size_t)256 << 20)
 #define TD_ANSWER_MAX_ALTS 128 /* per token */
 
@@ -30,11 +32,13 @@ struct td_answer {
     struct td_buf text;
     char *finish_reason, *fingerprint, *id;
     struct td_usage usage;
+    bool answered;            /* choice 0 was seen */
+    bool end_mark;            /* [DONE] */
     bool done;                /* [DONE], or "stop":true of llama.cpp */
     bool counted;             /* events told how many tokens came before, so the place of a token
                                  is known even if its id is not */
     bool shaped;              /* an answer of a known dialect was seen */
-    int64_t other_choices, bad_events, reasoning_bytes, tool_calls, ids_missing, logprobs_missing;
+    int64_t other_choices, bad_events, late_events, reasoning_bytes, tool_calls, ids_missing, logprobs_missing;
     bool bad_utf8, limit;     /* limit: a maximum was reached, and the rest dropped */
     char *error, *error_kind; /* the first error */
 };

@@ -17,7 +17,6 @@
 
 #define MAX_OPEN 65536
 #define MAX_REQUEST ((size_t)64 << 20)
-#define MAX_BODY ((size_t)128 << 20)
 
 enum body_mode { BODY_UNDECIDED, BODY_SSE, BODY_PLAIN };
 
@@ -78,7 +77,9 @@ static void on_sse(void *arg, const struct td_sse_event *ev)
 {
     struct stream *s = arg;
 
-    if (ev->error)
+    if (s->answer.end_mark)
+        s->answer.late_events++;
+    else if (ev->error)
         td_answer_stream_error(&s->answer, ev->data, ev->len);
     else
         td_answer_read(&s->answer, ev->data, ev->len, s->t_now, true);
@@ -115,7 +116,7 @@ static struct stream *stream_new(uint32_t number)
     td_http_init(&s->request, true, on_request_body, s);
     td_http_init(&s->response, false, on_body, s);
     td_buf_init(&s->request_body, MAX_REQUEST);
-    td_buf_init(&s->body, MAX_BODY);
+    td_buf_init(&s->body, (size_t)TD_HTTP_MAX_WHOLE);
     td_sse_init(&s->sse, on_sse, s);
     td_answer_init(&s->answer);
     return s;
@@ -171,10 +172,11 @@ static void read_complete_body(struct stream *s, bool complete)
 {
     struct td_answer *a = &s->answer;
 
-    if (s->response.status >= 300) {
+    if (s->response.status >= 300 || td_http_is_bodiless(s->response.status)) {
         td_answer_http_error(a, s->response.status, s->response.location, td_buf_str(&s->body), s->body.len);
     } else if (s->body.failed) {
-        td_answer_fail(a, "parse", "the answer is longer than %zu MiB", MAX_BODY >> 20);
+        td_answer_fail(a, "parse", "the answer is longer than %lld MiB and not streamed",
+                       (long long)TD_HTTP_MAX_WHOLE >> 20);
     } else if (*s->response.encoding && strcasecmp(s->response.encoding, "identity")) {
         td_answer_fail(a, "parse", "the answer is compressed (%s), which was not asked for", s->response.encoding);
     } else if (complete && s->mode != BODY_SSE) {
@@ -192,7 +194,7 @@ static void check_sse(struct stream *s, bool complete)
 
     if (s->sse.dropped || s->sse.line.failed)
         td_answer_fail(a, "parse", "an event is longer than %zu MiB", TD_SSE_MAX_EVENT >> 20);
-    if (complete && !a->shaped && !a->done)
+    if (complete && !a->shaped)
         td_answer_fail(a, "parse", "the stream ended without one event that is an answer (%lld events)",
                        (long long)s->sse.events);
 }
@@ -225,6 +227,8 @@ static void find_first_error(struct stream *s)
         td_answer_fail(a, "parse", "%s", s->response.bad);
     if (s->mode == BODY_SSE)
         check_sse(s, complete && ok);
+    if (complete && ok && a->shaped && !a->answered)
+        td_answer_fail(a, "parse", "the answer holds no choice 0");
     if (a->limit)
         td_answer_fail(a, "parse", "the answer has more tokens than the maximum of %d",
                        TD_ANSWER_MAX_TOKENS);
@@ -289,6 +293,7 @@ static cJSON *make_extra(const struct stream *s, bool ok)
         cJSON_AddItemToObject(extra, "due_ns", cJSON_Duplicate(due, true));
     add_extra_i64(extra, "other_choices", a->other_choices);
     add_extra_i64(extra, "bad_events", a->bad_events);
+    add_extra_i64(extra, "late_events", a->late_events);
     add_extra_i64(extra, "reasoning_bytes", a->reasoning_bytes);
     add_extra_i64(extra, "tool_calls", a->tool_calls);
     add_extra_i64(extra, "ids_missing", a->ids_missing < (int64_t)a->n_tokens ? a->ids_missing : 0);
@@ -477,31 +482,4 @@ int td_deriver_end(struct td_deriver *d, struct td_error *err)
         rc = finish_stream(d, open[i], err);
     free(open);
     return rc;
-}
-
-/* ---- figures ------------------------------------------------------------------------------------------------------ */
-
-int64_t td_exchange_ttft_ns(const struct td_exchange *x)
-{
-    return x->n_events && x->t_sent_ns ? x->events[0].t_ns - x->t_sent_ns : -1;
-}
-
-int64_t td_exchange_e2e_ns(const struct td_exchange *x)
-{
-    return x->t_sent_ns && x->t_end_ns ? x->t_end_ns - x->t_sent_ns : -1;
-}
-
-size_t td_exchange_gaps(const struct td_exchange *x, double *gaps, size_t max)
-{
-    size_t n = 0;
-    int32_t i, j;
-
-    for (i = 1; i < x->n_events; i++) {
-        int32_t tokens = x->events[i].n_tokens;
-        double gap = (double)(x->events[i].t_ns - x->events[i - 1].t_ns) / (tokens > 0 ? tokens : 1);
-
-        for (j = 0; j < tokens && n < max; j++)
-            gaps[n++] = gap;
-    }
-    return n;
 }

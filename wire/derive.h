@@ -15,13 +15,15 @@
  *         event, at its last byte
  * Tokens  token_ids, else ids in the logprobs ("token_id:N", llama.cpp's "id"), else only a count.
  *         NaN and null logprobs become NaN. Rows of `top` are sorted, best first, NaN last. Only
- *         choice 0 is part of the exchange; others are counted in extra.
+ *         choice 0 is part of the exchange; others are counted in extra. Events after [DONE] are not
+ *         read, but counted (late_events). Counts of tokens below 0 or above 2^40 are not reported.
  * extra   "fingerprint", "response_id", "group", "due_ns", "other_choices", "bad_events",
  *         "no_end_mark" (finished, but without [DONE]) and more (docs/format.md), each only where
  *         it applies
  * error   error_kind and error are the first of these: "http" (status >= 300), "stream" (an
  *         error event inside a stream), "parse" (no JSON or no HTTP where it is due, an answer of
- *         another shape), the kind of the close note ("connect", "timeout", "cut", "server"), "cut"
+ *         another shape, one without choice 0, more than TD_ANSWER_MAX_VALUES JSON values, a body
+ *         over TD_HTTP_MAX_WHOLE that is not streamed), the kind of the close note ("connect", "timeout", "cut", "server"), "cut"
  *         (no end mark). What arrived before the error is part of the exchange. */
 #ifndef TD_WIRE_DERIVE_H
 #define TD_WIRE_DERIVE_H

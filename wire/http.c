@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "wire/http.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,19 +66,67 @@ static bool is_header(const char *line, const char *name, const char **value)
     return true;
 }
 
+/* Read "42", or the same number several times: "42, 42". -1: it is something else. */
+static int64_t read_length(const char *v)
+{
+    int64_t length = -1, one;
+    int digits;
+
+    do {
+        v += strspn(v, " \t");
+        for (one = digits = 0; isdigit((unsigned char)*v); v++, digits++)
+            one = one < INT64_MAX / 100 ? one * 10 + (*v - '0') : INT64_MAX;
+        v += strspn(v, " \t");
+        if (!digits || (length >= 0 && one != length))
+            return -1;
+        length = one;
+    } while (*v++ == ',');
+    return v[-1] ? -1 : length;
+}
+
+static void read_content_length(struct td_http *h, const char *v, const char *line)
+{
+    const int64_t length = read_length(v);
+
+    if (length < 0)
+        set_bad(h, "Content-Length is no number", line);
+    else if (h->content_length >= 0 && length != h->content_length)
+        set_bad(h, "Content-Length is there twice, with another number", line);
+    h->content_length = length;
+}
+
+/* Does the list of codings hold nothing but "chunked" and "identity"? */
+static bool is_known_coding(const char *v)
+{
+    while (*v) {
+        size_t n = strcspn(v, ", \t");
+
+        if (n && !(n == 7 && !strncasecmp(v, "chunked", 7)) &&
+            !(n == 8 && !strncasecmp(v, "identity", 8)))
+            return false;
+        v += n;
+        v += strspn(v, ", \t");
+    }
+    return true;
+}
+
+static void read_coding(struct td_http *h, const char *v, const char *line)
+{
+    if (!is_known_coding(v))
+        set_bad(h, "the body is coded in a way that was not asked for", line);
+    h->chunked |= strcasestr(v, "chunked") != NULL;
+}
+
 static void read_header(struct td_http *h, const char *line)
 {
     const char *v;
-    char *end;
 
     if (++h->n_headers > TD_HTTP_MAX_HEADERS) {
         set_bad(h, "too many headers", line);
     } else if (is_header(line, "Content-Length", &v)) {
-        h->content_length = strtoll(v, &end, 10);
-        if (end == v || h->content_length < 0)
-            set_bad(h, "Content-Length is no number", line);
+        read_content_length(h, v, line);
     } else if (is_header(line, "Transfer-Encoding", &v)) {
-        h->chunked = strcasestr(v, "chunked") != NULL;
+        read_coding(h, v, line);
     } else if (is_header(line, "Content-Type", &v)) {
         snprintf(h->content_type, sizeof h->content_type, "%s", v);
     } else if (is_header(line, "Location", &v)) {
@@ -89,12 +138,16 @@ static void read_header(struct td_http *h, const char *line)
 
 static void end_of_headers(struct td_http *h)
 {
-    if (!h->request && h->status < 200) { /* 100 Continue: the real answer follows */
+    if (!h->request && h->status < 200 && h->status != 101) { /* 100 Continue: the real answer follows */
         h->state = TD_HTTP_START;
         h->status = 0;
+        h->content_length = -1;
+        h->chunked = false;
+    } else if (!h->request && td_http_is_bodiless(h->status)) {
+        h->state = TD_HTTP_DONE;
     } else if (h->chunked) {
         h->state = TD_HTTP_CHUNK_SIZE;
-    } else if (h->content_length >= 0 || h->request || h->status == 204 || h->status == 304) {
+    } else if (h->content_length >= 0 || h->request) {
         h->left = h->content_length > 0 ? h->content_length : 0;
         h->state = h->left ? TD_HTTP_BODY_LENGTH : TD_HTTP_DONE;
     } else {
@@ -104,10 +157,10 @@ static void end_of_headers(struct td_http *h)
 
 static void read_chunk_size(struct td_http *h, const char *line)
 {
-    char *end;
-    long long n = strtoll(line, &end, 16);
+    const size_t digits = strspn(line, "0123456789abcdefABCDEF");
+    long long n = strtoll(line, NULL, 16);
 
-    if (end == line || n < 0 || n > (1LL << 40) || *line == '-' || *line == '+')
+    if (!digits || n < 0 || n > (1LL << 40) || (line[digits] && !strchr("; \t", line[digits])))
         set_bad(h, "the size of a chunk is no number", line);
     else if (n)
         h->left = n, h->state = TD_HTTP_CHUNK_DATA;
@@ -121,7 +174,11 @@ static void read_message_line(struct td_http *h)
     const char *line;
 
     if (h->line.failed) {
-        set_bad(h, "a header line is longer than 64 KiB", td_buf_str(&h->line));
+        set_bad(h,
+                h->state == TD_HTTP_CHUNK_SIZE ? "the line of a chunk's size is longer than 64 KiB"
+                : h->state == TD_HTTP_TRAILERS ? "a trailer is longer than 64 KiB"
+                                               : "a header line is longer than 64 KiB",
+                td_buf_str(&h->line));
         return;
     }
     if (len && h->line.data[len - 1] == '\r')
@@ -177,6 +234,11 @@ void td_http_feed(struct td_http *h, const char *bytes, size_t n)
                 read_message_line(h);
         }
     }
+}
+
+bool td_http_is_bodiless(int status)
+{
+    return status == 101 || status == 204 || status == 205 || status == 304;
 }
 
 bool td_http_complete(const struct td_http *h, bool closed)

@@ -9,6 +9,7 @@
 
 #define TD_HTTP_MAX_LINE ((size_t)64 << 10)
 #define TD_HTTP_MAX_HEADERS 2000
+#define TD_HTTP_MAX_WHOLE ((int64_t)64 << 20) /* a body that is not streamed, which is parsed as one */
 
 typedef void td_http_body_fn(void *arg, const char *bytes, size_t n);
 
@@ -20,7 +21,7 @@ enum td_http_state {
 struct td_http {
     enum td_http_state state;
     bool request;                 /* parse a request line instead of a status line */
-    int status;                   /* responses: 0 until known; 1xx are skipped */
+    int status;                   /* responses: 0 until known; 1xx but 101 are skipped */
     char method[24], path[512];   /* requests */
     char content_type[128], location[256], encoding[32];
     bool chunked;
@@ -37,6 +38,9 @@ void td_http_release(struct td_http *h);
 /* Feed n bytes. Body bytes go to fn, without framing. After TD_HTTP_BAD nothing is parsed any
  * more. */
 void td_http_feed(struct td_http *h, const char *bytes, size_t n);
+/* Is an answer with this status complete without a body, whatever its headers say? 101: the server
+ * speaks another protocol from there on. */
+bool td_http_is_bodiless(int status);
 /* Is the message complete?
  *   closed : the connection was closed in order, which ends a body without a length */
 bool td_http_complete(const struct td_http *h, bool closed);

@@ -456,6 +456,18 @@ static void failures_have_a_kind_and_a_sentence(void **state)
         BAD("\x16\x03\x01 binary\n", CLOSE, "parse", "no HTTP", 0),
         BAD("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\nxyz\r\n", CLOSE, "parse", "chunk", 0),
         BAD(HTTP("200", "{\"error\":\"went wrong\"}"), CLOSE, "stream", "went wrong", 0),
+        BAD("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\n", CLOSE, "parse", "chunk", 0),
+        BAD("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", CLOSE, "parse", "there twice", 0),
+        BAD("HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello", CLOSE, "parse", "Content-Length is no number", 0),
+        BAD("HTTP/1.1 200 OK\r\nContent-Length: 5;q=1\r\n\r\nhello", CLOSE, "parse", "Content-Length is no number", 0),
+        BAD("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", CLOSE, "parse", "not asked for", 0),
+        BAD("HTTP/1.1 101 X\r\nUpgrade: h2c\r\n\r\n", CLOSE, "http", "HTTP 101: the server changes", 0),
+        BAD("HTTP/1.1 204 X\r\nContent-Length: 5\r\n\r\nhello", CLOSE, "http", "HTTP 204: no body", 0),
+        BAD("HTTP/1.1 304 X\r\n\r\n", CLOSE, "http", "HTTP 304: no body", 0),
+        BAD(SSE_HEAD "data: [DONE]\n\n", CLOSE, "parse", "without one event", 0),
+        BAD(SSE_HEAD "data: {\"choices\":[{\"index\":1,\"text\":\"a\"}]}\n\ndata: [DONE]\n\n", CLOSE, "parse", "no choice 0", 0),
+        BAD(SSE_HEAD "data: {\"choices\":[null,7]}\n\ndata: [DONE]\n\n", CLOSE, "parse", "no choice 0", 0),
+        BAD(SSE_HEAD "data: {\"choices\":[{\"text\":\"a\"},{\"text\":\"b\"}]}\n\ndata: [DONE]\n\n", CLOSE, "parse", "choice 0 twice", 1),
     };
     size_t i, piece;
 
