@@ -65,6 +65,10 @@ static const struct td_arg table[] = {
      "time to wait for the model to load, and for each next piece of an answer; a whole answer "
      "may take ten times as long (default 300)",
      0.1, 86400},
+    {"max-body", 0, TD_ARG_I64, &given.o.max_body_mib, "MIB",
+     "longest answer that is read; a longer one is cut off and counts as failed (default 256; what "
+     "is not streamed: 64 at most)",
+     1, 65536},
     {"wait", 'w', TD_ARG_MAYBE, &given.o.wait, "[=SECONDS]",
      "also wait while nothing listens there yet (default: --timeout)", 1, 86400},
     {"gemms", 0, TD_ARG_STR, &given.o.gemms, "auto|off|all|P%",

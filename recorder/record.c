@@ -21,10 +21,22 @@
 #include "recorder/recording_tap.h"
 #include "recorder/send_requests.h"
 #include "recorder/tap_client/tap_client.h"
+#include "wire/open_files.h"
 
 #define WARMUP_TOKENS 8
 
 /* ---- 1. before the server is asked ----------------------------------------------------------- */
+
+/* The most requests that will be in flight at once. */
+static int64_t most_in_flight(const struct td_recording *r)
+{
+    int64_t most = r->opt->concurrency;
+    size_t i;
+
+    for (i = 0; !r->opt->concurrency && i < r->suite.n; i++)
+        most = r->suite.prompts[i].concurrency > most ? r->suite.prompts[i].concurrency : most;
+    return most < (int64_t)r->suite.n ? most : (int64_t)r->suite.n;
+}
 
 static int prepare(struct td_recording *r, struct td_error *err)
 {
@@ -52,6 +64,8 @@ static int prepare(struct td_recording *r, struct td_error *err)
     rc = td_suite_load(o->suite, &r->suite, err);
     for (i = 0; !rc && o->max_tokens && i < r->suite.n; i++)
         r->suite.prompts[i].max_tokens = (int32_t)o->max_tokens;
+    if (!rc)
+        rc = td_open_files_ensure(most_in_flight(r), err);
     return rc ? rc : td_api_url(o->server, r->url, sizeof r->url, err);
 }
 

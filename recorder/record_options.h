@@ -19,6 +19,7 @@ struct td_record_options {
     int64_t scores;               /* answers to have scored, 0: none */
     int64_t graphs_mib;           /* of --graphs; 0: without */
     int64_t ring_mib;             /* --ring-mib; 0: the default of struct td_tap_client_options */
+    int64_t max_body_mib;         /* of one answer; 0: the default of wire/client.h */
     double timeout_s, budget_mib;
     bool no_text, no_code, ignore_eos, weights_by_reference;
     bool allow_failures;          /* a recording with failed requests is a recording */

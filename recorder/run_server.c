@@ -12,7 +12,7 @@
 #include "common/log.h"
 #include "recorder/child_ports.h"
 #include "recorder/tap_client/server_env.h"
-#include "wire/client.h"
+#include "wire/fetch.h"
 
 #define GRACE_MS 15000
 #define MAX_PORTS 64

@@ -32,6 +32,7 @@ struct td_replay_options {
     bool scores;                         /* have the server score the recorded answers, if the
                                             recording has scores */
     double deadline_s;                   /* of one stage of an op's run */
+    int64_t max_body_mib;                /* of one answer; 0: the default of wire/client.h */
     double timeout_s;                    /* of one request; 0: none */
     bool names_target;                   /* a server, build or provider was named, and only what was
                                             named is replayed */

@@ -296,6 +296,7 @@ static int send_all_plans(struct td_fixture *fx, struct td_writer *w,
                                  .headers = c->headers,
                                  .allow_paths = c->allow_paths,
                                  .total_timeout_ms = (int)(opt->timeout_s * 1000),
+                                 .max_answer_bytes = opt->max_body_mib << 20,
                                  .writer = w,
                                  .emit = td_fill_ids_add,
                                  .emit_arg = c->fill_ids,
@@ -397,6 +398,8 @@ int td_request_replay(struct td_fixture *fx, struct td_writer *w,
     if (!rc && opt->scores)
         rc = td_scores_plan_again(xs, n, &texts, err);
     td_exchanges_free(xs, n);
+    if (!rc)
+        rc = td_send_check_files(&plan, err);
     if (!rc)
         write_plan(w, &stats->plan, texts.n);
     if (!rc)

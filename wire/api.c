@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/progress.h"
-#include "wire/client.h"
+#include "wire/fetch.h"
 
 #define PROBE_MS 5000
 
@@ -117,6 +117,9 @@ static int ask_health(struct td_http_reply *r, const struct td_api_server *s,
         return 0;
     if (status == 200)
         return 1;
+    if (*r->redirect)
+        return td_fail(err, TD_EPROTO, "%s redirects /health to %s (HTTP %d), which is not followed; give that address as "
+                       "--server", s->url, r->redirect, status);
     return td_fail(err, TD_EPROTO, "%s answers HTTP %d to /health; is this an LLM server?", s->url, status);
 }
 
@@ -133,8 +136,11 @@ int td_api_health(const struct td_api_server *s, const char *const *headers, str
 static void loading_reason(const struct td_http_reply *r, char *out, size_t n)
 {
     cJSON *v = td_json_parse(td_buf_str(&r->body), r->body.len, NULL);
+    char status[32];
 
-    snprintf(out, n, "%s", td_json_get_str(td_json_get(v, "error"), "message", "HTTP 503"));
+    snprintf(status, sizeof status, "HTTP %d", r->status);
+    snprintf(out, n, "%s", td_json_get_str(td_json_get(v, "error"), "message",
+                                           r->status ? status : "it accepts connections and answers nothing"));
     cJSON_Delete(v);
 }
 

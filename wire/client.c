@@ -4,15 +4,19 @@
 
 #include <curl/curl.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "wire/curl_setup.h"
+#include "wire/http.h"
+#include "wire/open_files.h"
+#include "wire/transfer_error.h"
 
 #define SWEEP_NS (50 * TD_NS_PER_MS) /* between two checks for idle transfers and `stop` */
 
@@ -22,10 +26,16 @@ struct transfer {
     uint32_t stream;
     void *user;
     struct curl_slist *header; /* this request's own, followed by the client's; NULL: none */
+    int64_t start_ns;
     int64_t last_byte_ns;     /* either way */
     int64_t last_ns;          /* the same, but for comments of an event stream */
     bool in_line, in_comment; /* of the body */
     bool in_head, interim;    /* header lines came, and no empty line yet; those of a 1xx answer */
+    bool in_answer;           /* the body has begun */
+    bool streamed;            /* Content-Type: text/event-stream */
+    int64_t head_bytes, body_bytes; /* received, framing included */
+    char refused[160];        /* why this answer is read no further; "": it is */
+    int no_socket;            /* errno of socket() */
     struct transfer *prev, *next;
     char why[CURL_ERROR_SIZE];
 };
@@ -38,14 +48,9 @@ struct td_client {
     struct transfer *live;    /* doubly linked */
     CURL *spare[64]; int n_spare;
     int n_live;
+    int64_t whole_bytes;      /* body_bytes of all answers in flight that are not streamed */
+    bool any_refused;
 };
-
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-
-static void curl_init_once(void)
-{
-    curl_global_init(CURL_GLOBAL_ALL);
-}
 
 /* ---- the hot path -------------------------------------------------------------------------------------------------- */
 
@@ -59,6 +64,57 @@ static bool misses_empty_line(struct transfer *t, const char *line, size_t n)
         t->interim = line[9] == '1' && memcmp(line + 9, "101", 3) != 0;
     t->in_head = n > 2;
     return missing;
+}
+
+static int64_t max_answer_bytes(const struct td_client *c)
+{
+    return c->opt.max_answer_bytes ? c->opt.max_answer_bytes : TD_CLIENT_MAX_ANSWER;
+}
+
+static void refuse(struct transfer *t, const char *fmt, int64_t bytes)
+{
+    snprintf(t->refused, sizeof t->refused, fmt, (long long)(bytes >> 20));
+    t->client->any_refused = true;
+}
+
+static bool is_event_stream(const char *line, size_t n)
+{
+    static const char type[] = "text/event-stream";
+    size_t i;
+
+    if (n < 14 || strncasecmp(line, "Content-Type:", 13) != 0)
+        return false;
+    for (i = 13; i < n && strchr(" \t\r\n", line[i]); i++) /* it may be folded */
+        ;
+    return n - i >= sizeof type - 1 && !strncasecmp(line + i, type, sizeof type - 1);
+}
+
+/* Count received bytes, and refuse the answer when they are too many. What is not streamed is held
+ * in memory until it is complete; a stream is not, but for the answer's own tokens. */
+static void count_received(struct transfer *t, bool header, const char *data, size_t n)
+{
+    struct td_client *c = t->client;
+    const int64_t whole = TD_HTTP_MAX_WHOLE, max = max_answer_bytes(c);
+
+    if (header) {
+        t->streamed |= !t->in_answer && is_event_stream(data, n);
+        t->head_bytes += (int64_t)n;
+        if (t->head_bytes > TD_CLIENT_MAX_HEAD)
+            refuse(t, "the headers of the answer are longer than %lld MiB", TD_CLIENT_MAX_HEAD);
+        return;
+    }
+    t->in_answer = true;
+    t->body_bytes += (int64_t)n;
+    if (t->body_bytes > max)
+        refuse(t, "the answer is longer than %lld MiB, the most that is read (--max-body)", max);
+    if (t->streamed)
+        return;
+    c->whole_bytes += (int64_t)n;
+    if (t->body_bytes > whole)
+        refuse(t, "the answer is longer than %lld MiB and not streamed", whole);
+    else if (c->whole_bytes > TD_CLIENT_MAX_WHOLE_SUM)
+        refuse(t, "the answers in flight that are not streamed are longer than %lld MiB together",
+               TD_CLIENT_MAX_WHOLE_SUM);
 }
 
 /* Stamp and pass on bytes. When the empty line after the headers comes in two reads, "\r" and "\n",
@@ -81,6 +137,10 @@ static int on_debug(CURL *easy, curl_infotype type, char *data, size_t n, void *
         rec.dir = TD_WIRE_SENT;
     else
         return 0;
+    if (*t->refused)
+        return 0;
+    if (rec.dir == TD_WIRE_RECEIVED)
+        count_received(t, type == CURLINFO_HEADER_IN, data, n);
     rec.t_ns = t->last_byte_ns = td_clock_mono_ns();
     if (type != CURLINFO_DATA_IN)
         t->last_ns = rec.t_ns;
@@ -153,33 +213,13 @@ static int on_timer(CURLM *multi, long timeout_ms, void *arg)
 
 /* ---- life ----------------------------------------------------------------------------------------------------------- */
 
-static int add_headers(struct td_client *c)
-{
-    const char *const *h;
-    static const char *const ours[] = {"Content-Type: application/json", "Accept: text/event-stream, application/json",
-                                       "Expect:", NULL};
-    const char *const *lists[] = {ours, c->opt.headers};
-    size_t i;
-
-    for (i = 0; i < 2; i++) {
-        for (h = lists[i]; h && *h; h++) {
-            struct curl_slist *more = curl_slist_append(c->headers, *h);
-
-            if (!more)
-                return TD_ENOMEM;
-            c->headers = more;
-        }
-    }
-    return TD_OK;
-}
-
 int td_client_new(const struct td_client_options *opt, struct td_client **out, struct td_error *err)
 {
     struct td_client *c = calloc(1, sizeof *c);
     struct epoll_event ev = {.events = EPOLLIN};
 
     *out = NULL;
-    pthread_once(&curl_once, curl_init_once);
+    td_curl_init();
     if (!c)
         return td_fail(err, TD_ENOMEM, "out of memory for the HTTP client");
     c->opt = *opt;
@@ -187,8 +227,13 @@ int td_client_new(const struct td_client_options *opt, struct td_client **out, s
     c->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     c->multi = curl_multi_init();
     ev.data.fd = c->timer;
-    if (c->epoll < 0 || c->timer < 0 || !c->multi || add_headers(c) || epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->timer, &ev)) {
-        td_fail(err, TD_EIO, "cannot set up the HTTP client: %s", strerror(errno));
+    if (c->epoll < 0 || c->timer < 0 || !c->multi || td_curl_add_headers(&c->headers, opt->headers) ||
+        epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->timer, &ev)) {
+        int why = errno;
+        char limit[256];
+
+        td_open_files_explain(why, 1, limit, sizeof limit);
+        td_fail(err, TD_EIO, "cannot set up the HTTP client: %s", *limit ? limit : strerror(why));
         td_client_free(c);
         return TD_EIO;
     }
@@ -213,6 +258,7 @@ static void unlink_transfer(struct transfer *t)
     if (t->next)
         t->next->prev = t->prev;
     c->n_live--;
+    c->whole_bytes -= t->streamed ? 0 : t->body_bytes;
 }
 
 static void transfer_free(struct transfer *t)
@@ -248,30 +294,14 @@ void td_client_free(struct td_client *c)
     free(c);
 }
 
-/* Set the options that all requests share. */
-static void set_common(CURL *easy, const char *url, struct curl_slist *headers, char *why)
-{
-    curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, why);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_USERAGENT, "tapedeck/" TD_VERSION);
-#if CURL_AT_LEAST_VERSION(7, 85, 0)
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-}
-
 static void set_transfer(struct transfer *t, const struct td_client_request *req)
 {
     const struct td_client_options *o = &t->client->opt;
 
     if (req->header && (t->header = curl_slist_append(NULL, req->header)))
         t->header->next = t->client->headers;
-    set_common(t->easy, req->url, t->header ? t->header : t->client->headers, t->why);
+    td_curl_set_common(t->easy, req->url, t->header ? t->header : t->client->headers, t->why,
+                       &t->no_socket);
     curl_easy_setopt(t->easy, CURLOPT_PRIVATE, t);
     curl_easy_setopt(t->easy, CURLOPT_VERBOSE, 1L);
     curl_easy_setopt(t->easy, CURLOPT_DEBUGFUNCTION, on_debug);
@@ -307,7 +337,7 @@ int td_client_start(struct td_client *c, const struct td_client_request *req, st
     curl_easy_reset(t->easy);
     t->stream = req->stream;
     t->user = req->user;
-    t->last_ns = t->last_byte_ns = td_clock_mono_ns();
+    t->start_ns = t->last_ns = t->last_byte_ns = td_clock_mono_ns();
     set_transfer(t, req);
     t->next = c->live;
     if (c->live)
@@ -329,45 +359,6 @@ int td_client_in_flight(const struct td_client *c)
 
 /* ---- the ends of transfers ------------------------------------------------------------------------------------------ */
 
-static const char *error_kind(CURLcode rc)
-{
-    switch (rc) {
-    case CURLE_OK:
-        return NULL;
-    case CURLE_OPERATION_TIMEDOUT:
-        return "timeout";
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-        return "connect";
-    default:
-        return "cut";
-    }
-}
-
-/* Describe what the server did; libcurl's texts describe what libcurl did. */
-static const char *describe_failure(CURLcode rc)
-{
-    switch (rc) {
-    case CURLE_GOT_NOTHING:
-        return "the server closed the connection without an answer";
-    case CURLE_PARTIAL_FILE:
-    case CURLE_RECV_ERROR:
-        return "the connection ended in the middle of the answer";
-    case CURLE_SEND_ERROR:
-        return "the connection ended while the request was sent";
-    case CURLE_COULDNT_CONNECT:
-        return "cannot connect";
-    case CURLE_UNSUPPORTED_PROTOCOL:
-        return "the server does not answer in HTTP";
-    default:
-        return curl_easy_strerror(rc);
-    }
-}
-
 static void finish_transfer(struct transfer *t, const char *kind, const char *error)
 {
     struct td_client *c = t->client;
@@ -376,11 +367,25 @@ static void finish_transfer(struct transfer *t, const char *kind, const char *er
 
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
     done.http_status = (int)status;
+    done.no_files = t->no_socket == EMFILE || t->no_socket == ENFILE;
     if (kind)
         snprintf(done.error, sizeof done.error, "%s", error);
     transfer_free(t);
     if (c->opt.done)
         c->opt.done(c->opt.done_arg, &done);
+}
+
+static void finish_by_code(struct transfer *t, CURLcode rc)
+{
+    const struct td_client *c = t->client;
+    const bool whole_time = c->opt.total_timeout_ms &&
+                            td_clock_mono_ns() - t->start_ns >= c->opt.total_timeout_ms * TD_NS_PER_MS;
+    struct td_transfer_error e;
+
+    td_transfer_error(rc, t->why, !t->in_answer, whole_time ? c->opt.total_timeout_ms : 0, &e);
+    if (e.kind)
+        td_open_files_explain(t->no_socket, c->n_live, t->why, sizeof t->why);
+    finish_transfer(t, e.kind, t->no_socket && *t->why ? t->why : e.words);
 }
 
 static void finish_ended(struct td_client *c)
@@ -390,18 +395,27 @@ static void finish_ended(struct td_client *c)
 
     while ((msg = curl_multi_info_read(c->multi, &left))) {
         struct transfer *t = NULL;
-        CURLcode rc = msg->data.result;
-        const char *kind = error_kind(rc);
-        char words[256];
 
         if (msg->msg != CURLMSG_DONE)
             continue;
         curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&t);
-        if (rc == CURLE_UNSUPPORTED_PROTOCOL && !strstr(t->why, "not supported")) /* HTTP/0.9: bytes that are no HTTP */
-            kind = "parse";
-        snprintf(words, sizeof words, "%s%s%.180s", describe_failure(rc), *t->why ? ": " : "",
-                 t->why);
-        finish_transfer(t, kind, words);
+        if (*t->refused)
+            finish_transfer(t, "cut", t->refused);
+        else
+            finish_by_code(t, msg->data.result);
+    }
+}
+
+/* End the transfers whose answers are refused. */
+static void finish_refused(struct td_client *c)
+{
+    struct transfer *t, *next;
+
+    c->any_refused = false;
+    for (t = c->live; t; t = next) {
+        next = t->next;
+        if (*t->refused)
+            finish_transfer(t, "cut", t->refused);
     }
 }
 
@@ -436,8 +450,8 @@ static void handle_event(struct td_client *c, const struct epoll_event *ev)
     int running, flags;
 
     if (ev->data.fd == c->timer) {
-        if (read(c->timer, &ticks, sizeof ticks) < 0 && errno != EAGAIN)
-            return;
+        if (read(c->timer, &ticks, sizeof ticks) < 0)
+            ticks = 0; /* it stays due, and what is due is done below */
         curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &running);
         return;
     }
@@ -466,6 +480,8 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
         for (i = 0; i < n; i++)
             handle_event(c, &evs[i]);
         finish_ended(c);
+        if (c->any_refused)
+            finish_refused(c);
         now = td_clock_mono_ns();
         if (now >= sweep) {
             finish_idle(c, now);
@@ -473,63 +489,4 @@ int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err)
         }
     }
     return TD_OK;
-}
-
-/* ---- one request at a time ------------------------------------------------------------------------------------------ */
-
-static size_t append_to_buf(char *data, size_t size, size_t n, void *arg)
-{
-    return td_buf_add(arg, data, size * n) ? 0 : size * n;
-}
-
-static int fetch_failed(CURLcode rc, const char *url, const char *why, struct td_error *err)
-{
-    if (rc == CURLE_OPERATION_TIMEDOUT)
-        return td_fail(err, TD_ETIMEOUT, "%s: no answer in time (%s)", url, why);
-    if (rc == CURLE_WRITE_ERROR)
-        return td_fail(err, TD_ELIMIT, "%s: the answer is longer than 16 MiB; is this an LLM server?", url);
-    if (rc == CURLE_COULDNT_RESOLVE_HOST)
-        return td_fail(err, TD_EIO, "%s: no such host; check the name in --server", url);
-    if (rc == CURLE_COULDNT_CONNECT)
-        return td_fail(err, TD_EIO, "%s: nobody listens there (%s); start the server, or give its address as --server HOST:PORT",
-                       url, why);
-    return td_fail(err, TD_EIO, "%s: %s; is this an HTTP server?", url, why);
-}
-
-int td_http_fetch(const char *url, const char *const *headers, const char *body, size_t body_len, int timeout_ms,
-                  struct td_http_reply *reply, struct td_error *err)
-{
-    struct td_client shell = {.opt.headers = headers};
-    char why[CURL_ERROR_SIZE] = "";
-    const char *type = NULL;
-    long status = 0;
-    CURLcode rc;
-    CURL *easy;
-
-    pthread_once(&curl_once, curl_init_once);
-    easy = curl_easy_init();
-    if (!easy || add_headers(&shell)) {
-        curl_easy_cleanup(easy);
-        curl_slist_free_all(shell.headers);
-        return td_fail(err, TD_ENOMEM, "out of memory for a request");
-    }
-    if (!reply->body.max)
-        td_buf_init(&reply->body, 16u << 20);
-    set_common(easy, url, shell.headers, why);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(timeout_ms > 0 && timeout_ms < 10000 ? timeout_ms : 10000));
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, append_to_buf);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &reply->body);
-    if (body) {
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_len);
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
-    }
-    rc = curl_easy_perform(easy);
-    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(easy, CURLINFO_CONTENT_TYPE, &type);
-    reply->status = (int)status;
-    snprintf(reply->content_type, sizeof reply->content_type, "%s", type ? type : "");
-    curl_easy_cleanup(easy);
-    curl_slist_free_all(shell.headers);
-    return rc ? fetch_failed(rc, url, *why ? why : curl_easy_strerror(rc), err) : TD_OK;
 }

@@ -14,15 +14,24 @@
 
 #define TD_CLIENT_MAX_IN_FLIGHT 4096
 
+/* What is read of a server, at most. An answer that is longer is cut off, and its end says so ("cut"
+ * and a sentence). Bytes are counted as they come, chunk sizes and comments included. */
+#define TD_CLIENT_MAX_HEAD ((int64_t)1 << 20)   /* header lines, those of 1xx answers included */
+#define TD_CLIENT_MAX_ANSWER ((int64_t)256 << 20) /* the default of max_answer_bytes */
+/* An answer that is not streamed has TD_HTTP_MAX_WHOLE at most (http.h); all in flight together: */
+#define TD_CLIENT_MAX_WHOLE_SUM ((int64_t)256 << 20)
+
 /* Called on the hot path for every record, sent or received. rec->data is valid for the call only. */
 typedef void td_client_sink_fn(void *arg, const struct td_wire *rec);
 
 struct td_client_done {
     uint32_t stream;
     void *user;               /* as given to start */
-    const char *kind;         /* NULL: the HTTP exchange is complete (whatever its status); "connect", "timeout", "cut" */
+    const char *kind;         /* NULL: the HTTP exchange is complete (whatever its status); "connect", "timeout", "cut",
+                                 "parse" */
     char error[256];          /* one sentence when kind is set */
     int http_status;          /* 0: none */
+    bool no_files;            /* this machine's limit of open files was reached (open_files.h) */
     int64_t t_ns;
 };
 typedef void td_client_done_fn(void *arg, const struct td_client_done *done);
@@ -32,6 +41,7 @@ struct td_client_options {
     int total_timeout_ms;     /* of a request with its answer; 0: none */
     int idle_timeout_ms;      /* longest time without a byte either way, comments of an event stream
                                  aside; 0: 300 s */
+    int64_t max_answer_bytes; /* of one answer, headers aside; 0: TD_CLIENT_MAX_ANSWER */
     const char *const *headers; /* "Name: value" for every request, NULL-terminated, or NULL; borrowed */
     td_client_sink_fn *sink;  void *sink_arg;
     td_client_done_fn *done;  void *done_arg;
@@ -59,16 +69,5 @@ int td_client_in_flight(const struct td_client *c);
 int td_client_run(struct td_client *c, int64_t until_ns, struct td_error *err);
 /* Cancel all requests in flight. done is called for each, with kind "cut" and this sentence. */
 void td_client_cancel_all(struct td_client *c, const char *why);
-
-/* ---- one request at a time, for probing ---------------------------------------------------------------------------- */
-
-struct td_http_reply { int status; char content_type[128]; struct td_buf body; };
-/* GET the url, or POST the body as application/json when it is not NULL. The answer is appended to
- * reply->body, up to 16 MiB; initialise the reply with TD_HTTP_REPLY_INIT, release it with
- * td_buf_release(&reply->body). TD_OK whatever the HTTP status; TD_EIO: not reachable; TD_ETIMEOUT;
- * TD_ELIMIT. */
-#define TD_HTTP_REPLY_INIT {0, "", TD_BUF_INIT(16u << 20)}
-int td_http_fetch(const char *url, const char *const *headers, const char *body, size_t body_len, int timeout_ms,
-                  struct td_http_reply *reply, struct td_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "common/json.h"
 #include "wire/api_body.h"
-#include "wire/client.h"
+#include "wire/fetch.h"
 
 #define SHORT_MS 5000
 #define INFO_MS 30000           /* vLLM collects versions of packages at the first call */

@@ -8,7 +8,7 @@
 
 #include "common/array.h"
 #include "common/json.h"
-#include "wire/client.h"
+#include "wire/fetch.h"
 
 #define TEMPLATE_MS 10000
 

@@ -12,6 +12,7 @@
 #include "wire/allowed_requests.h"
 #include "wire/api_body.h"
 #include "wire/client.h"
+#include "wire/open_files.h"
 
 #define STOPPED "stopped by the user"
 #define TEE_MAX ((size_t)64 << 20) /* bytes copied for the deriver between groups */
@@ -29,6 +30,7 @@ struct sender {
     struct td_error *err;
     int64_t start_ns;
     int refused_groups, group_refused, group_ok;
+    bool no_files;                /* this machine's limit of open files was reached */
     int silent_groups, group_silent; /* timed out */
     struct td_progress progress;
     int64_t ended;
@@ -182,6 +184,7 @@ static void on_request_done(void *arg, const struct td_client_done *done)
     }
     note_close(s, done->stream, done->t_ns, kind, error);
     s->stats->failed += kind != NULL;
+    s->no_files |= done->no_files;
     if (kind && !strcmp(kind, "connect"))
         s->group_refused++;
     else if (kind && !strcmp(kind, "timeout"))
@@ -281,6 +284,7 @@ static void note_unsent(struct sender *s, size_t from)
 {
     const char *kind = s->stats->server_gone ? "server" : s->refused_groups ? "connect" : "timeout";
     const char *why = s->stats->server_gone ? "not sent: the server's process is gone"
+                      : s->no_files         ? "not sent: this machine has no open files left (ulimit -n)"
                       : s->refused_groups   ? "not sent: the server no longer accepts connections"
                                             : "not sent: the server no longer answers";
     size_t i;
@@ -314,12 +318,33 @@ static int send_all(struct sender *s)
     return rc;
 }
 
+/* The most requests in flight at once; 0: items with times of their own, where it cannot be known. */
+static int64_t largest_group(const struct td_plan *plan)
+{
+    int64_t most = 0, here = 0;
+    size_t i;
+
+    for (i = 0; i < plan->n; i++) {
+        if (plan->items[i].at_ns >= 0)
+            return 0;
+        here = i && plan->items[i].group == plan->items[i - 1].group ? here + 1 : 1;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+int td_send_check_files(const struct td_plan *plan, struct td_error *err)
+{
+    return td_open_files_ensure(largest_group(plan), err);
+}
+
 static int open_sender(struct sender *s)
 {
     const struct td_send_options *o = s->opt;
     struct td_client_options c = {.connect_timeout_ms = o->connect_timeout_ms,
                                   .total_timeout_ms = o->total_timeout_ms,
                                   .idle_timeout_ms = o->idle_timeout_ms,
+                                  .max_answer_bytes = o->max_answer_bytes,
                                   .headers = o->headers,
                                   .sink = put_record,
                                   .sink_arg = s,
@@ -341,6 +366,8 @@ int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, 
 
     *stats = (struct td_send_stats){.next_stream = opt->first_stream};
     rc = td_allowed_plan(opt->server->kind, plan, opt->allow_paths, err);
+    if (!rc)
+        rc = td_send_check_files(plan, err);
     if (rc)
         return rc;
     rc = open_sender(&s);

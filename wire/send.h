@@ -15,6 +15,7 @@ struct td_send_options {
     const struct td_api_server *server;
     const char *const *headers;    /* as td_client_options */
     int connect_timeout_ms, total_timeout_ms, idle_timeout_ms;
+    int64_t max_answer_bytes;      /* as td_client_options */
     struct td_writer *writer;      /* gets notes and bytes; NULL: none */
     td_derive_emit_fn *emit; void *emit_arg; /* gets exchanges, derived between groups; or NULL */
     const char *const *allow_paths; /* allowed beside the dialect's (allowed_requests.h); or NULL */
@@ -46,6 +47,10 @@ struct td_send_stats {
  * case. */
 int td_send_plan(const struct td_plan *plan, const struct td_send_options *opt, struct td_send_stats *stats,
                  struct td_error *err);
+
+/* Can this machine have all requests of a group in flight at once? As td_open_files_ensure(); also
+ * asked by td_send_plan(). */
+int td_send_check_files(const struct td_plan *plan, struct td_error *err);
 
 /* Was this request cut off since the user stopped the program? It says nothing about the server. */
 bool td_send_was_stopped(const struct td_exchange *x);

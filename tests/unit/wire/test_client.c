@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "wire/client.h"
+#include "wire/fetch.h"
 
 /* The server answers by path: /ok /chunked /parted /interim /slow-interim /cut /hang /ping /drip /empty /noise; one thread a connection. */
 static int listener, port;

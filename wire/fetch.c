@@ -1,0 +1,94 @@
+/* fetch.c - one HTTP request at a time, for probing a server.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "wire/fetch.h"
+
+#include <stdio.h>
+
+#include "wire/curl_setup.h"
+#include "wire/open_files.h"
+#include "wire/transfer_error.h"
+
+static size_t append_to_buf(char *data, size_t size, size_t n, void *arg)
+{
+    return td_buf_add(arg, data, size * n) ? 0 : size * n;
+}
+
+/* Header lines are not kept; too many of them are refused like a body that is too long. */
+static size_t count_header(char *data, size_t size, size_t n, void *arg)
+{
+    size_t *left = arg;
+
+    (void)data;
+    if (size * n > *left)
+        return 0;
+    *left -= size * n;
+    return size * n;
+}
+
+static int fetch_failed(CURLcode rc, const char *url, const char *why, int no_socket,
+                        struct td_error *err)
+{
+    struct td_transfer_error e;
+    char limit[256];
+
+    if (*td_open_files_explain(no_socket, 1, limit, sizeof limit))
+        return td_fail(err, TD_EIO, "%s: %s", url, limit);
+    if (rc == CURLE_OPERATION_TIMEDOUT)
+        return td_fail(err, TD_ETIMEOUT, "%s: no answer in time (%s)", url, why);
+    if (rc == CURLE_WRITE_ERROR)
+        return td_fail(err, TD_ELIMIT, "%s: the answer is longer than 16 MiB; is this an LLM server?", url);
+    if (rc == CURLE_COULDNT_RESOLVE_HOST)
+        return td_fail(err, TD_EIO, "%s: no such host; check the name in --server", url);
+    if (rc == CURLE_COULDNT_CONNECT)
+        return td_fail(err, TD_EIO,
+                       "%s: nobody listens there (%s); start the server, or give its address as "
+                       "--server HOST:PORT",
+                       url, why);
+    td_transfer_error(rc, why, true, 0, &e);
+    return td_fail(err, TD_EIO, "%s: %s; is this an HTTP server?", url, e.words);
+}
+
+int td_http_fetch(const char *url, const char *const *headers, const char *body, size_t body_len,
+                  int timeout_ms, struct td_http_reply *reply, struct td_error *err)
+{
+    struct curl_slist *list = NULL;
+    char why[CURL_ERROR_SIZE] = "";
+    size_t head_left = TD_HTTP_REPLY_MAX;
+    const char *type = NULL, *redirect = NULL;
+    int no_socket = 0;
+    long status = 0;
+    CURLcode rc;
+    CURL *easy;
+
+    td_curl_init();
+    easy = curl_easy_init();
+    if (!easy || td_curl_add_headers(&list, headers)) {
+        curl_easy_cleanup(easy);
+        curl_slist_free_all(list);
+        return td_fail(err, TD_ENOMEM, "out of memory for a request");
+    }
+    if (!reply->body.max)
+        td_buf_init(&reply->body, TD_HTTP_REPLY_MAX);
+    td_curl_set_common(easy, url, list, why, &no_socket);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     (long)(timeout_ms > 0 && timeout_ms < 10000 ? timeout_ms : 10000));
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, append_to_buf);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &reply->body);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, count_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, &head_left);
+    if (body) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_len);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body);
+    }
+    rc = curl_easy_perform(easy);
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(easy, CURLINFO_CONTENT_TYPE, &type);
+    curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &redirect);
+    reply->status = (int)status;
+    snprintf(reply->redirect, sizeof reply->redirect, "%s", redirect ? redirect : "");
+    snprintf(reply->content_type, sizeof reply->content_type, "%s", type ? type : "");
+    curl_easy_cleanup(easy);
+    curl_slist_free_all(list);
+    return rc ? fetch_failed(rc, url, why, no_socket, err) : TD_OK;
+}
