@@ -381,6 +381,7 @@ static size_t plain_run(const char *s, size_t n)
 
 static void put_string(struct td_buf *out, const char *s, size_t n)
 {
+    static const char hex[] = "0123456789abcdef";
     size_t i, run;
 
     td_buf_addc(out, '"');
@@ -399,7 +400,9 @@ static void put_string(struct td_buf *out, const char *s, size_t n)
             td_buf_adds(out, "\\n");
             i++;
         } else if (ch < 0x20 || ch == 0x7F) {
-            td_buf_addf(out, "\\u%04x", ch);
+            const char code[6] = {'\\', 'u', '0', '0', hex[ch >> 4], hex[ch & 15]}; /* printf is slow */
+
+            td_buf_add(out, code, sizeof code);
             i++;
         } else if ((len = td_utf8_seq(s + i, n - i)) > 0) {
             td_buf_add(out, s + i, (size_t)len);

@@ -13,6 +13,7 @@
 #include "wire/answer_event.h"
 #include "wire/answer_scores.h"
 #include "wire/http.h"
+#include "wire/long_exchange.h"
 #include "wire/sse.h"
 
 #define MAX_OPEN 65536
@@ -337,6 +338,7 @@ static int read_request_prompt_ids(struct td_exchange *x)
 
 static int build_exchange(struct stream *s, struct td_exchange *x)
 {
+    bool long_request;
     int rc;
 
     *x = (struct td_exchange){.stream = s->number};
@@ -353,11 +355,15 @@ static int build_exchange(struct stream *s, struct td_exchange *x)
     x->error_kind = s->answer.error_kind;
     s->answer.error = s->answer.error_kind = NULL;
     rc = td_answer_finish(&s->answer, x);
+    td_buf_release(&s->body); /* what follows needs memory of its own */
     if (x->error && x->usage.completion_tokens < 0)
         x->ids_complete = false; /* how many there were is unknown */
     if (!rc)
         rc = read_request_prompt_ids(x);
-    return rc ? rc : td_answer_finish_scores(&s->answer, x);
+    if (!rc)
+        rc = td_answer_finish_scores(&s->answer, x);
+    long_request = s->request_body.len > TD_EXCHANGE_MAX_LINE / 8;
+    return rc ? rc : td_exchange_limit_line(x, long_request);
 }
 
 static int finish_stream(struct td_deriver *d, struct slot *slot, struct td_error *err)

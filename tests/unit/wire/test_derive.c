@@ -499,6 +499,77 @@ static void finished_without_done_is_complete(void **state)
     release(&g);
 }
 
+static void what_follows_the_end_is_counted_only(void **state)
+{
+    struct got g = one(SSE_HEAD TOKEN "data: [DONE]\n\n" TOKEN TOKEN, sizeof(SSE_HEAD TOKEN "data: [DONE]\n\n" TOKEN TOKEN) - 1, 9, CLOSE);
+
+    (void)state;
+    assert_null(g.x[0].error);
+    assert_int_equal(g.x[0].n_tokens, 1);
+    assert_int_equal(td_json_get_i64(g.x[0].extra, "late_events", 0), 2);
+    release(&g);
+}
+
+static void counts_that_cannot_be_are_not_reported(void **state)
+{
+    static const char *const counts[] = {"-7", "-9.25e18", "1e308", "99999999999999999999999", "4611686018427387904", "\"x\"", "[3]"};
+    char response[400];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof counts / sizeof *counts; i++) {
+        struct got g;
+
+        snprintf(response, sizeof response, JSON_HEAD "{\"choices\":[{\"text\":\"a\"}],\"usage\":{\"completion_tokens\":%s}}", counts[i]);
+        g = one(response, strlen(response), 50, CLOSE);
+        assert_null(g.x[0].error);
+        assert_int_equal(g.x[0].usage.completion_tokens, -1);
+        release(&g);
+    }
+}
+
+/* One answer of this body, between its parts as often as asked. */
+static struct got one_filled(const char *before, const char *fill, size_t times, const char *after)
+{
+    const size_t unit = strlen(fill), n = strlen(before), m = strlen(after);
+    char *response = malloc(n + times * unit + m + 1);
+    struct got g;
+    size_t i;
+
+    assert_non_null(response);
+    memcpy(response, before, n);
+    for (i = 0; i < times; i++)
+        memcpy(response + n + i * unit, fill, unit);
+    strcpy(response + n + times * unit, after);
+    g = one(response, n + times * unit + m, 1 << 20, CLOSE);
+    free(response);
+    return g;
+}
+
+static void answers_that_are_too_large_are_refused_by_name(void **state)
+{
+    struct got g;
+
+    (void)state;
+    g = one_filled(JSON_HEAD "{\"choices\":[{\"text\":\"a\",\"token_ids\":[1", ",1", 3 << 20, "]}]}");
+    assert_string_equal(g.x[0].error_kind, "parse");
+    assert_non_null(strstr(g.x[0].error, "more than 2097152 JSON values"));
+    release(&g);
+    g = one_filled(JSON_HEAD "{\"choices\":[{\"text\":\"", ",,,,", 1 << 20, "\"}]}"); /* no values, though commas */
+    assert_null(g.x[0].error);
+    assert_int_equal(g.x[0].text_len, 4 << 20);
+    release(&g);
+    g = one_filled(JSON_HEAD "{\"choices\":[{\"text\":\"", "xxxxxxxxxxxxxxxx", 4 << 20, "\"}]}");
+    assert_non_null(strstr(g.x[0].error, "longer than 64 MiB and not streamed"));
+    release(&g);
+    g = one_filled(JSON_HEAD "{\"choices\":[{\"text\":\"", "\x01\x02\x03\x04", 23 << 18, "\"}]}"); /* six bytes each in our line */
+    assert_string_equal(g.x[0].error_kind, "parse");
+    assert_non_null(strstr(g.x[0].error, "more than 128 MiB as JSON"));
+    assert_true(td_json_get_bool(g.x[0].extra, "answer_dropped", false));
+    assert_int_equal(g.x[0].text_len, 0);
+    release(&g);
+}
+
 static void bad_utf8_is_kept_and_noted(void **state)
 {
     static const char in[] = SSE_HEAD "data: {\"choices\":[{\"text\":\"a\xff" "b\",\"token_ids\":[1],\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
@@ -598,6 +669,8 @@ int main(void)
         cmocka_unit_test(llamacpp_stream), cmocka_unit_test(llamacpp_glyphs), cmocka_unit_test(llamacpp_completions), cmocka_unit_test(llamacpp_wild_count),
         cmocka_unit_test(vllm_generate), cmocka_unit_test(sglang_streams), cmocka_unit_test(sglang_other_forms), cmocka_unit_test(whole_bodies),
         cmocka_unit_test(failures_have_a_kind_and_a_sentence), cmocka_unit_test(finished_without_done_is_complete),
+        cmocka_unit_test(what_follows_the_end_is_counted_only), cmocka_unit_test(counts_that_cannot_be_are_not_reported),
+        cmocka_unit_test(answers_that_are_too_large_are_refused_by_name),
         cmocka_unit_test(bad_utf8_is_kept_and_noted), cmocka_unit_test(missing_logprobs_are_not_nan),
         cmocka_unit_test(streams_interleave_and_retries_count_once), cmocka_unit_test(prompt_ids_of_the_request),
         cmocka_unit_test(emit_failure_goes_up),
