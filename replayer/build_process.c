@@ -3,11 +3,13 @@
 #include "replayer/build_process.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -17,7 +19,7 @@
 
 const char *td_run_status_name(enum td_run_status s)
 {
-    static const char *const names[] = {"ok", "unsupported", "failed", "crashed", "hung"};
+    static const char *const names[] = {"ok", "unsupported", "failed", "crashed", "hung", "broken"};
 
     return names[s];
 }
@@ -342,13 +344,29 @@ static int copy_images(struct td_build_process *r, const struct td_op_call *op, 
     return TD_OK;
 }
 
-int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
-                         struct td_run_result *res, struct td_error *err)
+/* Did the child end by its own decision or by ours, or refuse, without having come to the build's code? A build
+ * that spoils the child's memory makes it die of a signal, or exit with another code. */
+static bool failed_outside_build(const struct td_build_process *r, int rc, enum td_run_status status, const struct td_proto_msg *m)
+{
+    const struct td_proto_arena *a = r->arena;
+    const int how = r->proc.status;
+
+    if (rc == TD_ECRASH)
+        return status == TD_RUN_CRASHED && a->stage <= TD_STAGE_LOAD &&
+               ((WIFEXITED(how) && WEXITSTATUS(how) == TD_EXIT_BROKEN) ||
+                (WIFSIGNALED(how) && (WTERMSIG(how) == SIGTERM || WTERMSIG(how) == SIGKILL)));
+    return !rc && (m->status == TD_PROTO_NO_MEMORY || (m->status == TD_PROTO_FAILED && a->reached < TD_STAGE_PREPARE));
+}
+
+/* One attempt. *outside: it failed without having come to the build's code. */
+static int run_once(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                    struct td_run_result *res, bool *outside, struct td_error *err)
 {
     struct td_proto_msg m;
     int rc;
 
     memset(res, 0, sizeof *res);
+    *outside = false;
     rc = make_ready(r, op, repeats, err);
     if (rc)
         return rc;
@@ -357,6 +375,7 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
     m.flags = r->opt.guard ? TD_PROTO_GUARD : 0;
     rc = call_child(r, &m, &res->status, res->reason, sizeof res->reason, err);
     res->reached = ((struct td_proto_arena *)r->arena)->reached;
+    *outside = failed_outside_build(r, rc, res->status, &m);
     if (rc)
         return rc == TD_ECRASH ? TD_OK : rc;
     collect_spent_child(r, &m);
@@ -371,6 +390,29 @@ int td_build_process_run(struct td_build_process *r, const struct td_op_call *op
     if (m.repeats > (uint32_t)repeats)
         return td_fail(err, TD_EPROTO, "%s: the child says it ran %u of %d repeats", r->opt.name, m.repeats, repeats);
     return m.repeats ? copy_images(r, op, (int)m.repeats, res, err) : TD_OK;
+}
+
+int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
+                         struct td_run_result *res, struct td_error *err)
+{
+    char why[sizeof res->reason];
+    bool outside;
+    int rc = run_once(r, op, repeats, res, &outside, err);
+
+    if (rc || !outside)
+        return rc;
+    td_run_result_release(res);
+    if (r->sock >= 0) {
+        td_proc_end(&r->proc, 0);
+        close_socket(r);
+    }
+    rc = run_once(r, op, repeats, res, &outside, err);
+    if (rc || !outside)
+        return rc;
+    snprintf(why, sizeof why, "not run, twice, for a reason outside the build: %.400s", res->reason);
+    memcpy(res->reason, why, sizeof why);
+    res->status = TD_RUN_BROKEN;
+    return TD_OK;
 }
 
 /* ---- timing -------------------------------------------------------------------------------------------------------- */

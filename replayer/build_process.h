@@ -33,7 +33,8 @@ struct td_build_process {
                                line each (provider.h, condition); "": not reported */
 };
 
-enum td_run_status { TD_RUN_OK, TD_RUN_UNSUPPORTED, TD_RUN_FAILED, TD_RUN_CRASHED, TD_RUN_HUNG };
+/* TD_RUN_BROKEN: the run failed twice without having come to the build's code (no memory, a socket that fails). */
+enum td_run_status { TD_RUN_OK, TD_RUN_UNSUPPORTED, TD_RUN_FAILED, TD_RUN_CRASHED, TD_RUN_HUNG, TD_RUN_BROKEN };
 const char *td_run_status_name(enum td_run_status s); /* "ok", "unsupported" ... as in docs/format.md */
 
 struct td_run_result {
@@ -60,7 +61,8 @@ void td_build_process_stop(struct td_build_process *r);
 int td_build_process_restart(struct td_build_process *r, struct td_error *err);
 
 /* Run the op `repeats` times, each time on a freshly poisoned output. A crash or a hang is a result
- * (res->status); the next call starts the child again. Returns < 0 only when the replayer cannot go
+ * (res->status); the next call starts the child again. A run that fails before it comes to the build's code is tried
+ * once more in a new child, and then is TD_RUN_BROKEN. Returns < 0 only when the replayer cannot go
  * on: no memory, or the child cannot be started again. */
 int td_build_process_run(struct td_build_process *r, const struct td_op_call *op, int repeats,
                          struct td_run_result *res, struct td_error *err);

@@ -50,7 +50,8 @@ enum td_proto_type {
     TD_PROTO_RESTART,
     TD_PROTO_BYE
 };
-enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILED = 2 };
+enum td_proto_status { TD_PROTO_OK = 0, TD_PROTO_UNSUPPORTED = 1, TD_PROTO_FAILED = 2,
+                       TD_PROTO_NO_MEMORY = 3 }; /* failed for want of memory, before the kernel ran */
 enum td_proto_flag { TD_PROTO_GUARD = 1, TD_PROTO_COLD = 2,
                      TD_PROTO_VARIES = 8, /* of a reply to RUN: the kernel is known to give other bits each time */
                      TD_PROTO_LAST = 4 /* of a reply: what ran cannot run again in this process, which ends now */ };

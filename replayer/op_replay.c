@@ -205,7 +205,8 @@ static enum td_op_status status_of(enum td_run_status s)
                                                [TD_RUN_UNSUPPORTED] = TD_OP_UNSUPPORTED,
                                                [TD_RUN_FAILED] = TD_OP_FAILED,
                                                [TD_RUN_CRASHED] = TD_OP_CRASHED,
-                                               [TD_RUN_HUNG] = TD_OP_HUNG};
+                                               [TD_RUN_HUNG] = TD_OP_HUNG,
+                                               [TD_RUN_BROKEN] = TD_OP_BROKEN};
 
     return status[s];
 }

@@ -135,7 +135,9 @@ static int prepare_op(struct child *c, struct td_proto_msg *m, void **prepared)
     }
     enter_stage(c, TD_STAGE_PREPARE, 0);
     if (c->provider->prepare(c->state, &c->op, prepared, &err)) {
-        set_answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED : TD_PROTO_FAILED,
+        set_answer(m, err.code == TD_EUNSUPPORTED ? TD_PROTO_UNSUPPORTED
+                      : err.code == TD_ENOMEM     ? TD_PROTO_NO_MEMORY
+                                                  : TD_PROTO_FAILED,
                    err.msg);
         return -1;
     }
