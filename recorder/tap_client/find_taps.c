@@ -202,9 +202,30 @@ static bool is_private_folder(const char *dir, uid_t uid)
     return !lstat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == uid && !(st.st_mode & 077);
 }
 
+/* Say what is wrong with the folder of the tap's sockets: somebody else may have made it first. */
+static int fail_folder(const char *dir, uid_t uid, struct td_error *err)
+{
+    struct stat st;
+
+    if (lstat(dir, &st) || !S_ISDIR(st.st_mode))
+        return td_fail(err, TD_EIO,
+                       "%s: the tap's sockets belong there, and it is no folder; remove it, or set "
+                       "TD_TAP_DIR to another, for the server too",
+                       dir);
+    if (st.st_uid != uid)
+        return td_fail(err, TD_EIO,
+                       "%s: the tap's sockets belong there, and user %u has made it, not user %u; "
+                       "set TD_TAP_DIR to another folder, for the server too",
+                       dir, (unsigned)st.st_uid, (unsigned)uid);
+    return td_fail(err, TD_EIO,
+                   "%s: the tap's sockets belong there, and it is open to other users (mode %04o); "
+                   "chmod 700 it, or set TD_TAP_DIR to another folder, for the server too",
+                   dir, (unsigned)st.st_mode & 07777);
+}
+
 /* The path of the process's socket, where its environment puts it. False: there is none, or it is
- * in somebody else's folder. */
-static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH])
+ * in somebody else's folder, which err then names. */
+static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH], struct td_error *err)
 {
     char proc[64], base[CLIENT_SOCKET_PATH], dir[CLIENT_SOCKET_PATH + 16];
     struct stat st;
@@ -218,8 +239,11 @@ static bool find_socket(pid_t pid, char out[CLIENT_SOCKET_PATH])
         snprintf(dir, sizeof dir, "%s/tapedeck", base);
     else
         snprintf(dir, sizeof dir, "/tmp/tapedeck-%u", (unsigned)st.st_uid);
-    return is_private_folder(dir, st.st_uid) &&
-           snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) <
+    if (!is_private_folder(dir, st.st_uid)) {
+        fail_folder(dir, st.st_uid, err);
+        return false;
+    }
+    return snprintf(out, CLIENT_SOCKET_PATH, "%s/tap-%d.sock", dir, (int)pid) <
                (int)CLIENT_SOCKET_PATH &&
            !stat(out, &st) && S_ISSOCK(st.st_mode);
 }
@@ -237,6 +261,7 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
                      int *n, int *left_out, struct td_error *err)
 {
     struct client_found one;
+    struct td_error folder = {0};
     struct process *all;
     size_t n_all, i;
     bool any_loaded = false;
@@ -263,7 +288,7 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
         if (!all[i].in)
             continue;
         one.pid = all[i].pid;
-        if (!find_socket(one.pid, one.socket))
+        if (!find_socket(one.pid, one.socket, &folder))
             any_loaded = any_loaded || has_tap_loaded(one.pid);
         else if (*n < CLIENT_MAX_TAPS)
             out[(*n)++] = one;
@@ -272,7 +297,10 @@ static int find_once(const struct td_tap_client_target *t, struct client_found o
     }
     free(all);
     if (!rc && !*n)
-        rc = td_fail(err, TD_ENOTFOUND, "%s", any_loaded ? loaded : not_loaded);
+        rc = td_fail(err, TD_ENOTFOUND, "%s",
+                     !any_loaded   ? not_loaded
+                     : folder.code ? folder.msg
+                                   : loaded);
     return rc;
 }
 
@@ -325,9 +353,6 @@ int client_socket_dir(char *out, size_t n, struct td_error *err)
                        "%s: cannot create the runtime folder: %s; set TD_TAP_DIR to another", out,
                        strerror(errno));
     if (!is_private_folder(out, geteuid()))
-        return td_fail(
-            err, TD_EIO,
-            "%s: not a folder of mode 0700 of our own; remove it, or set TD_TAP_DIR to another",
-            out);
+        return fail_folder(out, geteuid(), err);
     return TD_OK;
 }

@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "recorder/tap/core/tap_socket.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 
 #include "recorder/tap/core/tap_environ.h"
 
+#define MOST_SOCKETS 10000             /* names of the folder that are looked at */
 #define SOCKET_PATH_MAX sizeof((struct sockaddr_un *)0)->sun_path
 
 static char path[SOCKET_PATH_MAX];
@@ -61,6 +64,44 @@ static bool runtime_folder(char *dir, size_t n)
     return !lstat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
 }
 
+/* Does nobody listen at the socket any more? Its process is not there, and a connection is refused:
+ * a process of another container has a number that means nothing here. */
+static bool is_stale(const struct sockaddr_un *a, pid_t pid)
+{
+    int fd;
+    bool refused;
+
+    if (kill(pid, 0) == 0 || errno != ESRCH)
+        return false;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    refused = fd >= 0 && connect(fd, (const struct sockaddr *)a, sizeof *a) && errno == ECONNREFUSED;
+    if (fd >= 0)
+        close(fd);
+    return refused;
+}
+
+/* Remove the sockets of processes that ended without exit (_exit, a kill). */
+static void remove_stale_sockets(const char *dir)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    DIR *d = opendir(dir);
+    const struct dirent *e;
+    int pid, end, looked = 0;
+
+    while (d && looked++ < MOST_SOCKETS && (e = readdir(d))) {
+        end = 0;
+        if (sscanf(e->d_name, "tap-%9d.sock%n", &pid, &end) != 1 || !end || e->d_name[end] ||
+            pid <= 0 ||
+            snprintf(a.sun_path, sizeof a.sun_path, "%s/%s", dir, e->d_name) >=
+                (int)sizeof a.sun_path)
+            continue;
+        if (is_stale(&a, pid))
+            unlink(a.sun_path);
+    }
+    if (d)
+        closedir(d);
+}
+
 bool tap_socket_listen(struct tap_own_fd *listener)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -74,6 +115,7 @@ bool tap_socket_listen(struct tap_own_fd *listener)
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return false;
+    remove_stale_sockets(dir);
     unlink(a.sun_path);               /* of a process that had our pid before */
     if (bind(fd, (struct sockaddr *)&a, sizeof a) || chmod(a.sun_path, 0600) || listen(fd, 4)) {
         close(fd);
