@@ -104,7 +104,7 @@ static void add_operand(struct td_gpu_work *w, const char *role, enum td_gpu_use
 bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint64_t c, int64_t m,
                              int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w)
 {
-    if (dequant->n != n || dequant->k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
+    if (!a || !c || dequant->n != n || dequant->k != k || m < 1 || m > INT32_MAX || lda < k || ldc < n)
         return false;
     *w = *dequant;
     w->m = m;

@@ -48,7 +48,7 @@ bool tap_gpu_gemm_read(const struct tap_gpu_launch *l, const struct tap_gpu_kern
                        struct td_gpu_work *w);
 /* C = A W, computed by a library with the W that the launch `dequant` wrote, into *w.
  *   a, c : addresses of A [m, k] and C [m, n], F16, rows lda and ldc elements apart
- * False: W has another size. */
+ * False: W has another size, or A or C is no address. */
 bool tap_gpu_gemm_by_library(const struct td_gpu_work *dequant, uint64_t a, uint64_t c, int64_t m,
                              int64_t n, int64_t k, int64_t lda, int64_t ldc, struct td_gpu_work *w);
 

@@ -297,6 +297,29 @@ static void a_long_prompt_is_an_op(void **state)
     cu.mem_free(other);
 }
 
+/* The library refuses a product without activations; for the tap it is no GEMM. */
+static void a_product_without_activations_is_no_op(void **state)
+{
+    const uint64_t activations = dev_a;
+    struct bench b;
+
+    (void)state;
+    whole = gpu_memory(K * 32 * LAYERS * 2);
+    arm(&b, TAP_MODE_ALL);
+    gpu_others(20);
+    make_whole(&layer[0]);
+    setenv("TD_FAKE_BLAS", "refuse", 1);
+    dev_a = 0;
+    assert_int_equal(multiply_whole(&layer[0], 60, whole), 14);
+    dev_a = activations;
+    unsetenv("TD_FAKE_BLAS");
+    gpu_pass(1, 2);
+    disarm(&b);
+    assert_int_equal(b.n_ops, LAYERS);
+    bench_close(&b);
+    cu.mem_free(whole);
+}
+
 int cublasGemmEx(void *handle, int trans_a, int trans_b, int m, int n, int k, const float *alpha, const uint16_t *a, int a_type, int lda, const uint16_t *b, int b_type, int ldb,
                  const float *beta, uint16_t *c, int c_type, int ldc, int compute, int algorithm);
 
@@ -794,7 +817,8 @@ int main(void)
         cmocka_unit_test(a_launch_becomes_an_op),
         cmocka_unit_test(launches_are_joined),
         cmocka_unit_test(joined_rows_are_in_order),
-        cmocka_unit_test(a_long_prompt_is_an_op), cmocka_unit_test(a_linear_layer_of_cublas_is_an_op),
+        cmocka_unit_test(a_long_prompt_is_an_op), cmocka_unit_test(a_product_without_activations_is_no_op),
+        cmocka_unit_test(a_linear_layer_of_cublas_is_an_op),
         cmocka_unit_test(every_form_is_read), cmocka_unit_test(per_thread_beside_a_capture),
         cmocka_unit_test(a_permutation_is_a_weight),
         cmocka_unit_test(a_failed_launch_is_counted),
