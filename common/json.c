@@ -299,7 +299,7 @@ int64_t td_json_i64(const cJSON *v, int64_t missing)
     if (cJSON_IsNumber(v)) {
         double d = v->valuedouble;
 
-        return d >= -9.3e18 && d <= 9.2e18 ? (int64_t)d : missing;
+        return d >= -9.2e18 && d <= 9.2e18 ? (int64_t)d : missing;
     }
     if (!cJSON_IsString(v))
         return missing;

@@ -115,7 +115,7 @@ static int make_pairs(const char *base, const char *candidate, const struct td_f
 {
     struct named *bases = read_all(b, err), *news = read_all(c, err);
     size_t i;
-    int rc = bases && news ? TD_OK : err->code;
+    int rc = bases && news ? TD_OK : TD_ENOMEM;
 
     for (i = 0; i < b->n && !rc; i++)
         add_base(out, &bases[i], news, c->n, candidate);

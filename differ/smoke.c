@@ -185,7 +185,7 @@ static void check_loops(const struct answer *all, size_t n, struct td_smoke *s)
             same += all[j].prompt == j && all[j].found.filled && same_loop(last, &all[j]);
         s->same_loop = same > s->same_loop ? same : s->same_loop;
     }
-    if (s->prompts < PROMPTS_MIN || (s->filled < s->prompts && s->same_loop < SAME_LOOP))
+    if (!last || s->prompts < PROMPTS_MIN || (s->filled < s->prompts && s->same_loop < SAME_LOOP))
         return;
     if (s->same_loop >= SAME_LOOP)
         snprintf(what, sizeof what, "%zu of %zu prompts end in the same loop: %.150s", s->same_loop,
@@ -221,6 +221,8 @@ static void check_text(const struct answer *all, size_t n, struct td_smoke *s)
             }
     }
     s->logprob = known ? sum / (double)known : NAN;
+    if (!first)
+        return;
     if (s->tokens >= TOKENS_MIN && s->visible * TOKENS_PER_BYTE < s->tokens) {
         snprintf(what, sizeof what, "all answers have %lld tokens and only %lld visible bytes",
                  (long long)s->tokens, (long long)s->visible);

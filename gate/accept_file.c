@@ -209,11 +209,14 @@ const char *td_accept_who(char *out, size_t n)
     struct passwd *user;
     size_t i;
 
-    for (i = 0; i < sizeof CI / sizeof CI[0]; i++)
-        if (getenv(CI[i]) && *getenv(CI[i])) {
-            snprintf(out, n, "%s", getenv(CI[i]));
+    for (i = 0; i < sizeof CI / sizeof CI[0]; i++) {
+        const char *name = getenv(CI[i]);
+
+        if (name && *name) {
+            snprintf(out, n, "%s", name);
             return out;
         }
+    }
     if (first_line_of("git config user.email 2>/dev/null", out, n))
         return out;
     user = getpwuid(geteuid());

@@ -109,7 +109,7 @@ int td_judge_place_find(const struct td_op_ref *ref, const struct td_tensor *out
     const size_t rows = (size_t)ref->rows, cols = (size_t)ref->cols;
     double *memory = calloc(2 * (rows + cols) + 1, sizeof *memory);
     bool *bad = malloc((rows > cols ? rows : cols) + 1);
-    struct sums s = {memory, memory + rows, memory + rows + cols, memory + 2 * rows + cols};
+    struct sums s;
     size_t i;
 
     *place = (struct td_judge_place){.limit = limit, .of_rms = true};
@@ -118,6 +118,7 @@ int td_judge_place_find(const struct td_op_ref *ref, const struct td_tensor *out
         free(bad);
         return td_fail(err, TD_ENOMEM, "out of memory for %zu rows and %zu columns", rows, cols);
     }
+    s = (struct sums){memory, memory + rows, memory + rows + cols, memory + 2 * rows + cols};
     add_up(ref, out, image, lim, &s);
     for (i = 0; i < rows && place->of_rms; i++)
         place->of_rms = !(s.row_max[i] > limit);

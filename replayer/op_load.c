@@ -148,8 +148,8 @@ static int load_from_checkpoint(struct td_op_loader *l, const struct td_tensor_r
         return td_fail(err, TD_EUNSUPPORTED,
                        "%s: the reference names no checkpoint; name it with --checkpoint PATH",
                        t->role);
-    if (open_checkpoint(l, path, &c, err))
-        return err ? err->code : TD_EIO;
+    if ((rc = open_checkpoint(l, path, &c, err)))
+        return rc;
     rc = c->gguf ? td_weight_ref_load_gguf(c->gguf, path, t, data, size, err)
                  : td_weight_ref_load(c->st, path, t, data, size, err);
     if (rc)

@@ -144,6 +144,7 @@ static int find_tensors(const struct td_safetensors *st, const char *where,
                         struct td_error *err)
 {
     const cJSON *names = td_json_get(t->ref, "tensors"), *name;
+    int rc;
 
     cJSON_ArrayForEach(name, names) {
         const struct td_st_tensor *found = cJSON_IsString(name)
@@ -164,8 +165,8 @@ static int find_tensors(const struct td_safetensors *st, const char *where,
             return td_fail(err, TD_EUNSUPPORTED,
                            "%s: %s in %s is %s, which this version does not know", t->role,
                            found->name, where, found->dtype_name);
-        if (tr->awq && convert_awq_to_gptq(found, t, tr, &p->made[p->n], &p->owned[p->n], err))
-            return err ? err->code : TD_EINVAL;
+        if (tr->awq && (rc = convert_awq_to_gptq(found, t, tr, &p->made[p->n], &p->owned[p->n], err)))
+            return rc;
         use_complete_tensor(&p->at[p->n], tr->awq ? &p->made[p->n] : found);
         p->n++;
     }

@@ -102,9 +102,12 @@ static bool is_better_alt(const struct td_alt *x, const struct td_alt *y)
 /* Sort by logprob, best first, NaN last. Equal ones keep the server's order. Rows are short. */
 static void sort_alts(struct td_answer *a, const struct td_answer_token *t)
 {
-    struct td_alt *row = a->alts + t->first_alt;
+    struct td_alt *row;
     uint32_t i, j;
 
+    if (!t->n_alts)
+        return;
+    row = a->alts + t->first_alt;
     for (i = 1; i < t->n_alts; i++) {
         struct td_alt x = row[i];
 

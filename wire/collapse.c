@@ -210,7 +210,9 @@ static void rule_loop(const struct judged_part *k)
             best_tail = tail;
         }
     }
-    filled = best_period && loop_strength(best_tail, best_period, filled_at) >= 1;
+    if (!best_period)
+        return;
+    filled = loop_strength(best_tail, best_period, filled_at) >= 1;
     k->out->filled |= filled;
     if (best < 0.5 && !filled)
         return;

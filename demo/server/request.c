@@ -179,8 +179,10 @@ static int copy_ids(const struct td_request_model *model, const cJSON *list, int
     const cJSON *v;
 
     *ids = malloc(((size_t)cJSON_GetArraySize(list) + 1) * sizeof **ids);
-    if (!*ids)
+    if (!*ids) {
         td_server_error_set(e, 500, NULL, "out of memory");
+        return -1;
+    }
     cJSON_ArrayForEach(v, list) {
         int64_t id = cJSON_IsNumber(v) ? td_json_i64(v, -1) : -1;
         if (!cJSON_IsNumber(v))

@@ -11,11 +11,14 @@
 /* One allocation: a row in double as the model takes it apart, the same in float, and all rows of A in float. */
 struct plan { int64_t step, width, rows; double *wide; float *w, *a; };
 
+/* Without `work`: the sizes alone. */
 static struct plan plan_of(const struct td_ggml_mul_mat *x, void *work)
 {
     struct plan p = {.step = td_ggml_min_step(x->w_dtype), .rows = x->b3 * x->b2 * x->m};
 
     p.width = x->k + (p.step ? x->k / p.step : 0);
+    if (!work)
+        return p;
     p.wide = work;
     p.w = (float *)(p.wide + p.width);
     p.a = p.w + p.width;

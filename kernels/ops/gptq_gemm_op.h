@@ -43,7 +43,7 @@ int td_gptq_op_of(const struct td_op_call *op, struct td_gptq_op *x, struct td_e
 /* Is the op what td_gptq_gemm computes: F16 throughout, no bias, nothing rounded? */
 bool td_gptq_op_is_plain(const struct td_gptq_op *x);
 /* The arguments of td_gptq_gemm for a plain op; they borrow what x borrows. Nothing is checked. */
-void td_gptq_op_args(const struct td_gptq_op *x, struct td_gptq_gemm_args *args);
+void td_gptq_op_args(const struct td_gptq_op *o, struct td_gptq_gemm_args *x);
 
 /* Check everything that td_gptq.h asks for, and fill *args, which borrows from op. op->out.data may be
  * NULL (args->c is then NULL). TD_EUNSUPPORTED: the op is not plain. */

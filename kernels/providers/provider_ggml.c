@@ -176,6 +176,7 @@ static struct td_ggml_tensor *make_tensor(const struct ggml_state *s, struct td_
 /* Make a graph of the op's node with its sources, in a context that holds nothing else. */
 static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct ggml_prepared *p, struct td_error *err)
 {
+    const struct td_tensor *t;
     struct td_ggml_tensor *c;
     char name[32];
 
@@ -188,14 +189,14 @@ static int make_graph(struct ggml_state *s, const struct td_op_call *op, struct 
     for (int i = 0; i < TD_GGML_PARAMS; i++)
         c->op_params[i] = param(op, i);
     for (int i = 0; i < TD_GGML_SRC; i++)
-        if (input_source(op, i))
-            c->src[i] = make_tensor(s, p->context, input_source(op, i));
+        if ((t = input_source(op, i)))
+            c->src[i] = make_tensor(s, p->context, t);
     p->graph = s->build.new_graph(p->context);
     s->build.build_forward_expand(p->graph, c);
     p->plan = s->build.graph_plan(p->graph, 1, NULL);
-    if (in_place(op, name)) {
+    if ((t = in_place(op, name))) {
         p->out = op->out.data;
-        p->start = in_place(op, name)->data;
+        p->start = t->data;
         p->start_bytes = op->out.size_bytes;
     }
     return TD_OK;

@@ -185,7 +185,7 @@ static int add_stack(struct td_weight_set *s, const struct td_weight_tensor *w, 
         t->data = st->part[0]->data;
         return TD_OK;
     }
-    t->data = t->owned = malloc(t->size);
+    t->data = t->owned = malloc(t->size + 1);
     if (!t->owned)
         return td_fail(err, TD_ENOMEM, "out of memory for a weight of %zu bytes", t->size);
     convert_stack(st, dtype, t->owned);
