@@ -297,10 +297,10 @@ static int add_one(cJSON *file, const cJSON *report, const char *reason, const c
 
     if (passes(td_report_verdict(report)))
         return 0;
-    if (is(report, "verdict", "broken") || !*fixture_of(report))
-        return td_fail(err, TD_EINVAL, "--accept: the verdict is broken (%.200s); there is nothing "
-                                       "that could be accepted",
-                       td_json_get_str(report, "cause", ""));
+    if (is(report, "verdict", "broken") || is(report, "verdict", "usage") || !*fixture_of(report))
+        return td_fail(err, TD_EINVAL, "--accept: the verdict is %s (%.200s); there is nothing that "
+                                       "could be accepted",
+                       td_report_verdict(report), td_json_get_str(report, "cause", ""));
     entry = cJSON_CreateObject();
     cJSON_AddStringToObject(entry, "reason", reason);
     cJSON_AddStringToObject(entry, "who", who);

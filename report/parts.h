@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A report is the JSON document of docs/report-formats.md, of one comparison
- * ("tapedeck-report-2") or of several ("tapedeck-reports-2"). A member that is missing or of
+ * ("tapedeck-report-3") or of several ("tapedeck-reports-3"). A member that is missing or of
  * another type reads as unknown: a renderer never fails because of what a report holds. */
 #ifndef TD_REPORT_PARTS_H
 #define TD_REPORT_PARTS_H

@@ -15,9 +15,12 @@ static const struct { const char *verdict, *headline; int code; } VERDICTS[] = {
     {"regressed", "SLOWER", TD_EXIT_REGRESSED},
     {"regressed", "WRONG", TD_EXIT_REGRESSED},
     {"broken", "BROKEN", TD_EXIT_BROKEN},
+    {"usage", "USAGE", TD_EXIT_USAGE},
 };
 #define N_VERDICTS ((int)(sizeof VERDICTS / sizeof VERDICTS[0]))
 #define GRAVEST (N_VERDICTS - 1)
+#define USAGE GRAVEST
+#define BROKEN (USAGE - 1)
 
 /* The place of a report's verdict in VERDICTS. One that is not known counts as broken. */
 int td_report_gravity(const cJSON *report)
@@ -29,7 +32,7 @@ int td_report_gravity(const cJSON *report)
     while (i > 0 && strcmp(VERDICTS[i].verdict, verdict) != 0)
         i--;
     if (strcmp(VERDICTS[i].verdict, verdict) != 0)
-        return GRAVEST;
+        return BROKEN;
     return i > 0 && !strcmp(VERDICTS[i - 1].headline, headline) ? i - 1 : i;
 }
 
@@ -101,6 +104,7 @@ static void write_nothing_compared(struct td_jw *w)
 cJSON *td_report_broken(const char *tool, int code, const char *cause, ...)
 {
     struct td_buf text = TD_BUF_INIT(1 << 20), line = TD_BUF_INIT(1 << 16);
+    const int gravity = code == TD_EXIT_USAGE ? USAGE : BROKEN;
     char sentence[2048];
     struct td_jw w;
     cJSON *report;
@@ -109,10 +113,10 @@ cJSON *td_report_broken(const char *tool, int code, const char *cause, ...)
     va_start(ap, cause);
     vsnprintf(sentence, sizeof sentence, cause, ap);
     va_end(ap);
-    td_buf_addf(&line, "verdict: broken cause=\"%s\"", sentence);
+    td_buf_addf(&line, "verdict: %s cause=\"%s\"", VERDICTS[gravity].verdict, sentence);
     td_jw_init(&w, &text, false);
     td_jw_obj(&w, NULL);
-    write_head(&w, TD_REPORT_SCHEMA, tool, GRAVEST, code);
+    write_head(&w, TD_REPORT_SCHEMA, tool, gravity, code);
     td_jw_cstr(&w, "cause", sentence);
     td_jw_str(&w, "line", td_buf_str(&line), line.len);
     write_nothing_compared(&w);
@@ -151,8 +155,7 @@ static void write_joined_line(struct td_jw *w, int gravest, const int count[], i
 cJSON *td_report_join(cJSON *const *reports, size_t n)
 {
     struct td_buf text = TD_BUF_INIT(1 << 20);
-    int gravest = n ? 0 : GRAVEST, count[N_VERDICTS] = {0}, accepted = 0;
-    bool usage = false;
+    int gravest = n ? 0 : BROKEN, count[N_VERDICTS] = {0}, accepted = 0;
     cJSON *joined, *list;
     struct td_jw w;
     size_t i;
@@ -163,12 +166,11 @@ cJSON *td_report_join(cJSON *const *reports, size_t n)
         accepted += strstr(td_json_get_str(reports[i], "line", ""), " accepted=") != NULL;
         gravest = g > gravest ? g : gravest;
         count[g]++;
-        usage |= td_report_exit(reports[i]) == TD_EXIT_USAGE;
     }
     td_jw_init(&w, &text, false);
     td_jw_obj(&w, NULL);
     write_head(&w, TD_REPORTS_SCHEMA, n ? td_json_get_str(reports[0], "tool", "tapedeck") : "tapedeck",
-               gravest, usage ? TD_EXIT_USAGE : VERDICTS[gravest].code);
+               gravest, VERDICTS[gravest].code);
     write_joined_line(&w, gravest, count, accepted);
     td_jw_end(&w);
     joined = parse_written(&text);

@@ -2,7 +2,7 @@
  * or CI sees is made.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A report has the schema tapedeck-report-2 (one comparison) or tapedeck-reports-2 (several,
+ * A report has the schema tapedeck-report-3 (one comparison) or tapedeck-reports-3 (several,
  * joined). docs/report.schema.json says what each member means. All functions take a report of
  * either schema. A member that is missing reads as unknown: no report is trusted to be complete. */
 #ifndef TD_REPORT_REPORT_H
@@ -14,9 +14,9 @@
 #include "common/error.h"
 #include "common/json.h"
 
-#define TD_REPORT_SCHEMA "tapedeck-report-2"
-#define TD_REPORTS_SCHEMA "tapedeck-reports-2"
-#define TD_NEXT_EXTRACT "cut out the first bad op" /* the text of that item of `next` */
+#define TD_REPORT_SCHEMA "tapedeck-report-3"
+#define TD_REPORTS_SCHEMA "tapedeck-reports-3"
+#define TD_NEXT_EXTRACT "cut out the first bad op"
 #define TD_REPORT_MAX ((size_t)1 << 30) /* bytes of a report as JSON */
 
 /* Where a report goes. A path of NULL: not asked for; "-": standard output. */
@@ -36,15 +36,14 @@ int td_report_outputs_spare(struct td_report_outputs *o, const char *path, struc
 /* Where the text goes: standard output, or standard error when a file goes there ("-"). */
 FILE *td_report_text_stream(const struct td_report_outputs *o);
 
-/* A report without a comparison: nothing could be judged, and `cause` says why. It began now, unless
+/* A report without a comparison: broken, or usage, and `cause` says why. It began now, unless
  * td_report_stamp() says otherwise. The caller frees it. NULL: out of memory.
  *   tool : "tapedeck gate 0.1.0"
  *   code : TD_EXIT_BROKEN, or TD_EXIT_USAGE where fixtures must not be compared */
 __attribute__((format(printf, 3, 4)))
 cJSON *td_report_broken(const char *tool, int code, const char *cause, ...);
-/* Join reports into one of schema tapedeck-reports-2: the gravest verdict, and exit code 2 when one
- * of them has it. Copies the reports, in their order, and names each copy (report_names.h). NULL: out
- * of memory. */
+/* Join reports into one of schema tapedeck-reports-3: the gravest verdict. Copies the reports, in their
+ * order, and names each copy (report_names.h). NULL: out of memory. */
 cJSON *td_report_join(cJSON *const *reports, size_t n);
 /* Read a report from a file. NULL: it cannot be read, or has another schema. */
 cJSON *td_report_load(const char *path, struct td_error *err);

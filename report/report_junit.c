@@ -28,7 +28,10 @@ static void add_case(struct td_junit *j, const char *class, const char *name, do
                   : !strcmp(verdict, "not judged") ? TD_JUNIT_SKIPPED
                                                    : TD_JUNIT_ERROR,
         .type =
-            !strcmp(verdict, "regressed") || !strcmp(verdict, "inconclusive") ? verdict : "broken",
+            !strcmp(verdict, "regressed") || !strcmp(verdict, "inconclusive") ||
+                    !strcmp(verdict, "usage")
+                ? verdict
+                : "broken",
         .message = message,
         .body = body,
     };

@@ -48,7 +48,7 @@ def report(texts, prompts=3, rows=3):
         return texts[n[0] % len(texts)]
     prompt_ids = [t() for _ in range(prompts)]
     return {
-        "schema": "tapedeck-report-2", "tool": "tapedeck differ 0.1", "verdict": "regressed", "exit": 1, "headline": "WRONG",
+        "schema": "tapedeck-report-3", "tool": "tapedeck differ 0.1", "verdict": "regressed", "exit": 1, "headline": "WRONG",
         "cause": None, "line": "verdict: regressed " + t(), "started": "2026-11-23T08:27:49Z", "seconds": 12.3456,
         "names": {"old": t(), "new": t(), "model": t(), "gemms": 1064, "answers": 30},
         "answers": {"equal": 47, "compared": 50, "tokens_equal": 0.981}, "speed_change": 0.021, "speed_of": "kernel time",
@@ -88,13 +88,13 @@ def report(texts, prompts=3, rows=3):
 
 
 def broken(texts):
-    return {"schema": "tapedeck-report-2", "tool": "tapedeck gate 0.1", "verdict": "broken", "exit": 4, "headline": "BROKEN",
+    return {"schema": "tapedeck-report-3", "tool": "tapedeck gate 0.1", "verdict": "broken", "exit": 4, "headline": "BROKEN",
             "cause": texts[0], "line": "verdict: broken cause=\"%s\"" % texts[0], "names": None, "answers": None, "speed_change": None,
             "fixtures": [], "lanes": {}, "absent": [], "not_checked": [], "next": [], "accepted": []}
 
 
 def joined(reports):
-    return {"schema": "tapedeck-reports-2", "tool": "tapedeck gate 0.1", "verdict": "broken", "exit": 4, "headline": "BROKEN",
+    return {"schema": "tapedeck-reports-3", "tool": "tapedeck gate 0.1", "verdict": "broken", "exit": 4, "headline": "BROKEN",
             "line": "verdict: broken fixtures=%d" % len(reports), "reports": reports}
 
 
@@ -105,8 +105,8 @@ KINDS = {
     "nasty-broken": lambda: joined([broken([t]) for t in NASTY]),
     "joined": lambda: joined([report(["a"]), broken(["no room"]), report(["b"])]),
     "huge": lambda: joined([report([t[:3000] for t in NASTY[i:] + NASTY[:i]], 300, 300) for i in range(20)] + [broken(["gone"])] * 400),
-    "empty": lambda: {"schema": "tapedeck-report-2"},
-    "odd": lambda: {"schema": "tapedeck-report-2", "verdict": 7, "lanes": [1, {"asked": True}], "names": "x", "ops": {"groups": {"a": 1}},
+    "empty": lambda: {"schema": "tapedeck-report-3"},
+    "odd": lambda: {"schema": "tapedeck-report-3", "verdict": 7, "lanes": [1, {"asked": True}], "names": "x", "ops": {"groups": {"a": 1}},
                     "tokens": {"by_prompt": [None, 3, {}]}, "speed": {"rows": "no"}, "blame": {"first": 5}, "next": {"text": 1},
                     "absent": [[]], "not_checked": [1], "reports": "x"},
 }

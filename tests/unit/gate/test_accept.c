@@ -31,7 +31,7 @@ static cJSON *report_of(const char *score, const char *shape, const char *note)
     char text[4000];
 
     snprintf(text, sizeof text,
-             "{\"schema\":\"tapedeck-report-2\",\"tool\":\"t\",\"verdict\":\"regressed\",\"exit\":1,"
+             "{\"schema\":\"tapedeck-report-3\",\"tool\":\"t\",\"verdict\":\"regressed\",\"exit\":1,"
              "\"headline\":\"WRONG\",\"cause\":null,\"line\":\"verdict: regressed ops=1/4 first=x\","
              "\"fixtures\":[{\"role\":\"baseline\",\"dir\":\"fx\",\"id\":\"abc\"}],"
              "\"lanes\":{\"ops\":{\"asked\":true,\"verdict\":\"regressed\",\"headline\":\"bad\","
@@ -133,7 +133,7 @@ static cJSON *damaged(double apart, int clear)
     char text[2000];
 
     snprintf(text, sizeof text,
-             "{\"schema\":\"tapedeck-report-2\",\"tool\":\"t\",\"verdict\":\"regressed\",\"exit\":1,"
+             "{\"schema\":\"tapedeck-report-3\",\"tool\":\"t\",\"verdict\":\"regressed\",\"exit\":1,"
              "\"headline\":\"WRONG\",\"cause\":null,\"line\":\"verdict: regressed tokens=1/4\","
              "\"fixtures\":[{\"role\":\"baseline\",\"dir\":\"fx\",\"id\":\"abc\"}],"
              "\"lanes\":{\"tokens\":{\"asked\":true,\"verdict\":\"regressed\",\"headline\":\"bad\","
@@ -245,7 +245,7 @@ static void test_fail_on_leaves_what_else_was_found(void **state)
         cJSON *report;
 
         snprintf(text, sizeof text,
-                 "{\"schema\":\"tapedeck-report-2\",\"verdict\":\"regressed\",\"exit\":1,\"lanes\":{"
+                 "{\"schema\":\"tapedeck-report-3\",\"verdict\":\"regressed\",\"exit\":1,\"lanes\":{"
                  "\"tokens\":{\"asked\":true,\"verdict\":\"%s\"},\"ops\":{\"asked\":true,\"verdict\":\"%s\"},"
                  "\"speed\":{\"asked\":true,\"verdict\":\"%s\"},\"scores\":{\"asked\":false,\"verdict\":\"not judged\"}}}",
                  CASES[i].tokens, CASES[i].ops, CASES[i].speed);

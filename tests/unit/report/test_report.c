@@ -28,7 +28,7 @@ static void a_broken_report_says_why(void **state)
     cJSON *r = td_report_broken("tapedeck gate 1", TD_EXIT_BROKEN, "%s: no \"such\" fixture", "fx");
 
     (void)state;
-    assert_string_equal(td_json_get_str(r, "schema", ""), "tapedeck-report-2");
+    assert_string_equal(td_json_get_str(r, "schema", ""), "tapedeck-report-3");
     assert_string_equal(td_report_verdict(r), "broken");
     assert_string_equal(td_json_get_str(r, "headline", ""), "BROKEN");
     assert_string_equal(td_json_get_str(r, "cause", ""), "fx: no \"such\" fixture");
@@ -43,14 +43,14 @@ static void joined_reports_have_the_gravest_verdict(void **state)
 {
     cJSON *pass = report_of("pass", "PASS", 0), *slower = report_of("regressed", "SLOWER", 1),
           *wrong = report_of("regressed", "WRONG", 1), *unsure = report_of("inconclusive", "INCONCLUSIVE", 3),
-          *broken = report_of("broken", "BROKEN", 4), *usage = report_of("broken", "BROKEN", 2);
+          *broken = report_of("broken", "BROKEN", 4), *usage = report_of("usage", "USAGE", 2);
     const struct { cJSON *reports[4]; size_t n; const char *headline, *line; int code; } cases[] = {
         {{pass, pass}, 2, "PASS", "verdict: pass fixtures=2 pass=2", 0},
         {{pass, unsure}, 2, "INCONCLUSIVE", "verdict: inconclusive fixtures=2 inconclusive=1 pass=1", 3},
         {{slower, pass, unsure}, 3, "SLOWER", "verdict: regressed fixtures=3 regressed=1 inconclusive=1 pass=1", 1},
         {{slower, wrong}, 2, "WRONG", "verdict: regressed fixtures=2 regressed=2", 1},
         {{wrong, broken, pass, pass}, 4, "BROKEN", "verdict: broken fixtures=4 broken=1 regressed=1 pass=2", 4},
-        {{usage, broken}, 2, "BROKEN", "verdict: broken fixtures=2 broken=2", 2},
+        {{usage, broken}, 2, "USAGE", "verdict: usage fixtures=2 usage=1 broken=1", 2},
         {{NULL}, 0, "BROKEN", "verdict: broken fixtures=0", 4},
     };
 

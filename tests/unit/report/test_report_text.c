@@ -20,7 +20,7 @@ static cJSON *report_of(const char *tokens, const char *collapse)
     cJSON *r;
 
     snprintf(text, sizeof text,
-             "{\"schema\":\"tapedeck-report-2\",\"verdict\":\"regressed\",\"exit\":1,"
+             "{\"schema\":\"tapedeck-report-3\",\"verdict\":\"regressed\",\"exit\":1,"
              "\"headline\":\"WRONG\",\"line\":\"verdict: regressed\",\"names\":{\"old\":\"a\"},"
              "\"lanes\":{\"tokens\":{\"asked\":true,\"verdict\":\"%s\",\"headline\":\"t\"},"
              "\"collapse\":{\"asked\":true,\"verdict\":\"%s\",\"headline\":\"c\"}},"
