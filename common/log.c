@@ -106,7 +106,7 @@ static void print_line(const char *word, bool is_error, const char *fmt, va_list
         error_fd = -1;
     if (line.failed)
         line_without_memory();
-    else if (write(STDERR_FILENO, line.data, line.len) < 0)
+    else if (!(is_error && error_fd >= 0) && write(STDERR_FILENO, line.data, line.len) < 0)
         errno = 0; /* there is no other place to report to */
     td_buf_release(&line);
 }

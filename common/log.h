@@ -19,8 +19,8 @@ bool td_log_on(enum td_log_level level, const char *area);
 void td_log_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Write somebody else's lines to stderr, text[n], a bar before each, cleaned (common/clean.h). */
 void td_log_quote(const char *text, size_t n);
-/* Names a descriptor, a pipe, to which errors go as well as to stderr: gate sets it for a program that
- * writes to a terminal, and so learns the sentence. Not handed on. */
+/* Names a descriptor, a pipe, to which errors go instead of stderr: gate sets it for a program that
+ * writes to a terminal, and says the error itself. Not handed on. */
 #define TD_LOG_ERROR_VARIABLE "TD_ERROR_FD"
 
 /* Set the program's name, which begins each message ("record: warning: ..."). Borrowed for the

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 #include "differ/compare.h"
 #include "differ/lanes.h"
 #include "differ/reports.h"
@@ -17,7 +16,6 @@ cJSON *td_judge_broken(const char *base, const struct td_error *err)
     cJSON *report = td_report_broken(TD_DIFFER_TOOL, td_exit_code(err->code), "%s", err->msg), *side;
     cJSON *list = cJSON_GetObjectItemCaseSensitive(report, "fixtures");
 
-    td_log(TD_LOG_ERROR, "diff", "%s", err->msg);
     if (!base || !list)
         return report;
     side = cJSON_CreateObject();

@@ -84,6 +84,13 @@ static cJSON *judge(const struct options *opt, const struct td_pair *pair)
     return td_judge_broken(named, &interrupted);
 }
 
+/* One of several compared nothing: the report of all may have no room for its cause. */
+static void say_cause(const cJSON *report)
+{
+    if (report && !cJSON_IsObject(td_json_get(report, "names")))
+        td_log(TD_LOG_ERROR, "diff", "%s", td_json_get_str(report, "cause", "no cause is known"));
+}
+
 /* Compare two fixtures, or each pair of two folders, also after one has failed. */
 static cJSON *judge_all(const struct options *opt, const char *base, const char *candidate)
 {
@@ -91,16 +98,19 @@ static cJSON *judge_all(const struct options *opt, const char *base, const char 
     struct td_pairs pairs;
     cJSON **reports = NULL, *joined;
     size_t i;
+    int rc = td_pairs_find(base, candidate, &pairs, &err);
 
-    if (!td_pairs_find(base, candidate, &pairs, &err) &&
-        !(reports = calloc(pairs.n + 1, sizeof *reports)))
-        td_fail(&err, TD_ENOMEM, "out of memory for %zu reports", pairs.n);
-    if (err.code) {
+    if (!rc && !(reports = calloc(pairs.n + 1, sizeof *reports)))
+        rc = td_fail(&err, TD_ENOMEM, "out of memory for %zu reports", pairs.n);
+    if (rc) {
         td_pairs_release(&pairs);
         return td_judge_broken(base, &err);
     }
-    for (i = 0; i < pairs.n; i++)
+    for (i = 0; i < pairs.n; i++) {
         reports[i] = judge(opt, &pairs.pair[i]);
+        if (pairs.n > 1)
+            say_cause(reports[i]);
+    }
     joined = pairs.n == 1 ? reports[0] : td_report_join(reports, pairs.n);
     for (i = 0; i < pairs.n && pairs.n != 1; i++)
         cJSON_Delete(reports[i]);
@@ -109,17 +119,19 @@ static cJSON *judge_all(const struct options *opt, const char *base, const char 
     return joined;
 }
 
-/* Fixtures that must not be compared have no verdict: the sentence on stderr says why. */
-static void print_report(const struct options *opt, const cJSON *report)
+static int print_report(const struct options *opt, const cJSON *report)
 {
     FILE *to = td_report_text_stream(&opt->out);
+    int rc = TD_OK;
 
+    td_report_say_cause(report, &opt->out, opt->smoke);
     fflush(stderr);
     if (opt->smoke)
         td_report_print_smoke(report, to, opt->out.verbose);
-    else if (td_report_is_joined(report) || td_report_exit(report) != TD_EXIT_USAGE)
-        td_report_print(report, to, &opt->out);
+    else if (td_report_has_text(report, false))
+        rc = td_report_print(report, to, &opt->out);
     fflush(to);
+    return rc;
 }
 
 /* Write the files, print the text, and return the exit code. A file that cannot be written makes
@@ -137,8 +149,7 @@ static int finish(const struct options *opt, bool files_fit, cJSON *report)
         cJSON_Delete(report);
         report = td_judge_broken(NULL, &err);
     }
-    print_report(opt, report);
-    code = td_report_exit(report);
+    code = print_report(opt, report) ? TD_EXIT_BROKEN : td_report_exit(report);
     cJSON_Delete(report);
     return code;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fixture_lock.h"
 #include "common/invocation.h"
 #include "common/log.h"
 #include "gate/run.h"
@@ -186,6 +187,8 @@ static cJSON *read_differ(struct td_command *c, const char *json, struct td_erro
         return NULL;
     report = out.exited && td_fs_exists(json) ? td_report_load(json, err) : NULL;
     unlink(json);
+    if (report && out.is_error && strcmp(out.cause, td_json_get_str(report, "cause", "")))
+        td_log(TD_LOG_ERROR, "gate", "%s", out.cause); /* no report has it */
     if (!report)
         td_fail(err, out.exited && out.code == TD_EXIT_USAGE ? TD_EINVAL : TD_EIO, "differ: %s",
                 out.cause);
@@ -227,14 +230,14 @@ cJSON *td_gate_judge(const struct td_gate_options *o, const struct td_gate_item 
     struct td_error err = {0, ""};
     cJSON *report = NULL;
 
-    if (!td_fs_exists(it->fixture)) {
+    if (td_fixture_lock_check(it->fixture, &err))
+        ; /* it is being written: err names who does */
+    else if (!td_fs_exists(it->fixture))
         td_fail(&err, TD_ENOTFOUND,
                 "%.300s: no such fixture; {record} makes one: {record} --server HOST:PORT",
                 it->fixture);
-        td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
-    } else if (!replay_all(o, it, &r, &err)) {
+    else if (!replay_all(o, it, &r, &err))
         report = compare(o, it, &r, &err);
-    }
     if (report)
         cJSON_ReplaceItemInObjectCaseSensitive(report, "tool", cJSON_CreateString(TD_GATE_TOOL));
     else
@@ -280,6 +283,7 @@ static int record_smoke(const struct td_gate_options *o, const char *output, str
     add_flag(&c, "--quiet", td_log_quiet());
     rc = run_program(o, &c, "record", err);
     if (rc == TD_EIO && td_fs_exists(manifest)) {
+        td_log(TD_LOG_WARN, "gate", "%s", err->msg);
         td_error_clear(err);
         rc = TD_OK;
     }

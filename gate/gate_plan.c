@@ -88,8 +88,7 @@ static int check_with_differ(struct td_gate_plan *p, struct td_error *err)
         return err->code;
     if (out.exited && out.code == TD_EXIT_OK)
         return TD_OK;
-    p->said = true;
-    return td_fail(err, out.exited && out.code == TD_EXIT_USAGE ? TD_EINVAL : TD_EIO, "differ: %s",
+    return td_fail(err, out.exited && out.code == TD_EXIT_USAGE ? TD_EINVAL : TD_EIO, "%s",
                    out.cause);
 }
 

@@ -17,7 +17,6 @@ struct td_gate_plan {
     struct td_gate_item *item; size_t n; /* of --smoke: one item without a fixture */
     char folder[TD_PATH_MAX];            /* holds the folders of all items */
     bool temporary; int lock;            /* the folder is removed at the end (temporary.h) */
-    bool said;                           /* the error stands on stderr: differ put it there */
 };
 
 /* Check all options that can be checked, find the fixtures, and make the folders.

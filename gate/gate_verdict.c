@@ -87,18 +87,19 @@ static void apply_fail_on(const struct td_gate_options *o, cJSON *report)
     set_exit(report, code);
 }
 
-/* A usage error, or fixtures that must not be compared, has no verdict: its sentence goes to
- * stderr, where the program that found it has put it already, or we do. */
-static void print(const struct td_gate_options *o, const cJSON *report)
+static int print(const struct td_gate_options *o, const cJSON *report)
 {
     FILE *to = td_report_text_stream(&o->out);
+    int rc = TD_OK;
 
+    td_report_say_cause(report, &o->out, o->smoke);
     fflush(stderr);
     if (o->smoke)
         td_report_print_smoke(report, to, o->out.verbose);
-    else if (td_report_is_joined(report) || td_report_exit(report) != TD_EXIT_USAGE)
-        td_report_print(report, to, &o->out);
+    else if (td_report_has_text(report, false))
+        rc = td_report_print(report, to, &o->out);
     fflush(to);
+    return rc;
 }
 
 int td_gate_finish(const struct td_gate_options *o, bool files_fit, cJSON **report)
@@ -118,6 +119,5 @@ int td_gate_finish(const struct td_gate_options *o, bool files_fit, cJSON **repo
         cJSON_Delete(*report);
         *report = td_gate_broken(NULL, &err);
     }
-    print(o, *report);
-    return td_report_exit(*report);
+    return print(o, *report) ? TD_EXIT_BROKEN : td_report_exit(*report);
 }

@@ -34,8 +34,11 @@ static int explain_policy(const struct td_gate_options *o)
         td_command_opt(&c, "--policy", o->policy);
         if (o->exact)
             td_command_add(&c, "--exact");
-        if (!td_run(&c, TD_RUN_TO_STDOUT, &out, &err))
+        if (!td_run(&c, TD_RUN_TO_STDOUT, &out, &err)) {
+            if (!out.exited || out.code)
+                td_log(TD_LOG_ERROR, "gate", "%s", out.cause);
             return out.exited ? out.code : TD_EXIT_BROKEN;
+        }
     }
     td_log(TD_LOG_ERROR, "gate", "%s", err.msg);
     return td_exit_code(err.code);
@@ -57,6 +60,13 @@ static cJSON *judge(const struct td_gate_plan *p, const struct td_gate_item *it)
     return p->opt->smoke ? td_gate_broken_smoke(&err) : td_gate_broken(it->fixture, &err);
 }
 
+/* One of several compared nothing: the report of all may have no room for its cause. */
+static void say_cause(const cJSON *report)
+{
+    if (report && !cJSON_IsObject(td_json_get(report, "names")))
+        td_log(TD_LOG_ERROR, "gate", "%s", td_json_get_str(report, "cause", "no cause is known"));
+}
+
 /* Judge each fixture, also after one has failed. Returns one report. */
 static cJSON *judge_all(const struct td_gate_plan *p)
 {
@@ -69,18 +79,14 @@ static cJSON *judge_all(const struct td_gate_plan *p)
         if (p->n > 1)
             td_log_note("fixture %zu of %zu: %s", i + 1, p->n, p->item[i].fixture);
         reports[i] = judge(p, &p->item[i]);
+        if (p->n > 1)
+            say_cause(reports[i]);
     }
     report = p->n == 1 ? reports[0] : td_report_join(reports, p->n);
     for (i = 0; i < p->n && p->n != 1; i++)
         cJSON_Delete(reports[i]);
     free(reports);
     return report;
-}
-
-static cJSON *say_and_break(const struct td_error *err)
-{
-    td_log(TD_LOG_ERROR, "gate", "%s", err->msg);
-    return td_gate_broken(NULL, err);
 }
 
 /* From the plan to the report. */
@@ -92,9 +98,9 @@ static cJSON *run_plan(const struct td_gate_options *o)
     cJSON *report;
 
     if (td_gate_accept_open(o, &accept, &err)) {
-        report = say_and_break(&err);
+        report = td_gate_broken(NULL, &err);
     } else if (td_gate_plan_make(o, &plan, &err)) {
-        report = plan.said ? td_gate_broken(NULL, &err) : say_and_break(&err);
+        report = td_gate_broken(NULL, &err);
     } else {
         report = judge_all(&plan);
         td_gate_accept_apply(o, &accept, &report);
@@ -126,7 +132,7 @@ static int run_gate(struct td_gate_options *o)
     struct td_error err = {0, ""};
     const bool files_fit = !spare_inputs(o, &err) && !td_report_outputs_check(&o->out, &err) &&
                            !td_report_write_unfinished(TD_GATE_TOOL, &o->out, &err);
-    cJSON *report = files_fit ? run_plan(o) : say_and_break(&err);
+    cJSON *report = files_fit ? run_plan(o) : td_gate_broken(NULL, &err);
     int code = td_gate_finish(o, files_fit, &report);
 
     cJSON_Delete(report);

@@ -56,31 +56,61 @@ void td_command_opt(struct td_command *c, const char *option, const char *value)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-/* The line being read from a program's stderr, and the line that is its cause so far. */
+/* The line being read from a program's stderr, and the line that is its cause so far. All lines but
+ * errors are copied to our stderr. The last error is kept back: the report says it. */
 struct stderr_lines {
-    char text[480]; size_t len;
+    char raw[4096]; size_t len;
+    bool is_passed; /* the line is too long to be kept back: its begin was copied */
+    bool copy;      /* else the program writes to our stderr itself */
     char *cause; size_t cause_size;
-    bool is_error; /* the cause is an error, and no later line replaces it */
+    bool is_error;  /* the cause is an error, and no later line replaces it */
 };
 
-/* The line is complete: if it is not empty it becomes the cause, without what log.c puts in front
- * ("replay: error: "). An error is replaced by a later error only. */
+static void copy_bytes(const struct stderr_lines *l)
+{
+    struct td_error none = {0, ""};
+
+    if (l->copy)
+        td_fs_write_all(STDERR_FILENO, l->raw, l->len, "stderr", &none);
+}
+
+/* Behind what log.c puts in front of an error ("replay: error: "); NULL: it is none. */
+static const char *behind_error(const char *text)
+{
+    const char *error = strstr(text, ": error: ");
+
+    return error && strcspn(text, " ") > (size_t)(error - text) ? error + strlen(": error: ") : NULL;
+}
+
+static void say_error(const struct stderr_lines *l)
+{
+    if (l->is_error)
+        td_log(TD_LOG_ERROR, "gate", "%s", l->cause);
+}
+
+/* The line is complete: if it is not empty it becomes the cause. An error is replaced by a later error
+ * only, which makes it one to be shown. */
 static void end_line(struct stderr_lines *l)
 {
-    const char *text = l->text, *error;
+    char text[sizeof l->raw + 1];
+    const char *error;
+    size_t i, n = 0;
 
-    l->text[l->len] = '\0';
-    error = strstr(text, ": error: ");
-    if (error && strcspn(text, " ") > (size_t)(error - text)) {
-        text = error + strlen(": error: ");
+    for (i = 0; i < l->len; i++)
+        if ((unsigned char)l->raw[i] >= 0x20)
+            text[n++] = l->raw[i];
+    text[n] = '\0';
+    error = l->is_passed ? NULL : behind_error(text);
+    if (error) {
+        say_error(l);
         l->is_error = true;
-    } else if (l->is_error) {
-        l->len = 0;
-        return;
+    } else {
+        copy_bytes(l);
     }
-    if (*text)
-        snprintf(l->cause, l->cause_size, "%s", text);
+    if ((error || !l->is_error) && *text)
+        snprintf(l->cause, l->cause_size, "%s", error ? error : text);
     l->len = 0;
+    l->is_passed = false;
 }
 
 static void read_lines(struct stderr_lines *l, const char *bytes, size_t n)
@@ -88,16 +118,19 @@ static void read_lines(struct stderr_lines *l, const char *bytes, size_t n)
     size_t i;
 
     for (i = 0; i < n; i++) {
+        if (l->len + 1 == sizeof l->raw) {
+            copy_bytes(l);
+            l->len = 0;
+            l->is_passed = true;
+        }
+        l->raw[l->len++] = bytes[i];
         if (bytes[i] == '\n')
             end_line(l);
-        else if (l->len + 1 < sizeof l->text && (unsigned char)bytes[i] >= 0x20)
-            l->text[l->len++] = bytes[i];
     }
 }
 
-/* Read what comes from fd until it ends, the child ends, or the user stops it; copy it to our stderr,
- * unless the child writes there itself. */
-static void listen_to(int fd, bool copy, struct td_proc *p, struct stderr_lines *l)
+/* Read what comes from fd until it ends, the child ends, or the user stops it. */
+static void listen_to(int fd, struct td_proc *p, struct stderr_lines *l)
 {
     struct pollfd pf = {fd, POLLIN, 0};
     struct td_error none = {0, ""};
@@ -109,16 +142,15 @@ static void listen_to(int fd, bool copy, struct td_proc *p, struct stderr_lines 
 
         if (ready == 0 && td_proc_wait(p, 0, &none) == TD_OK)
             return; /* the child ended; a grandchild may hold the pipe open for ever */
+        if (ready < 0 && errno != EINTR)
+            return; /* what it says is lost; its exit is awaited without */
         if (ready <= 0)
             continue;
         n = read(fd, bytes, sizeof bytes);
         if (n == 0 || (n < 0 && errno != EINTR))
             return;
-        if (n > 0) {
+        if (n > 0)
             read_lines(l, bytes, (size_t)n);
-            if (copy)
-                td_fs_write_all(STDERR_FILENO, bytes, (size_t)n, "stderr", &none);
-        }
     }
 }
 
@@ -135,7 +167,7 @@ static int wait_for(struct td_proc *p, struct td_error *err)
 }
 
 /* Start the program with its stderr in a pipe, whose reading end is put into *from. With a stderr
- * that is a terminal the program writes there itself, and its errors to the pipe as well. */
+ * that is a terminal the program writes there itself, and its errors to the pipe. */
 static int start(struct td_command *c, enum td_run_output output, struct td_proc *p, int *from,
                  struct td_error *err)
 {
@@ -176,24 +208,30 @@ static int start(struct td_command *c, enum td_run_output output, struct td_proc
 int td_run(struct td_command *c, enum td_run_output output, struct td_outcome *out,
            struct td_error *err)
 {
-    struct stderr_lines l = {.cause = out->cause, .cause_size = sizeof out->cause};
+    struct stderr_lines l = {
+        .copy = !isatty(STDERR_FILENO), .cause = out->cause, .cause_size = sizeof out->cause};
     struct td_proc p;
     int from, rc;
 
     memset(out, 0, sizeof *out);
     rc = start(c, output, &p, &from, err);
     if (!rc && from >= 0)
-        listen_to(from, !isatty(STDERR_FILENO), &p, &l);
+        listen_to(from, &p, &l);
     if (l.len)
         end_line(&l);
     if (from >= 0)
         close(from);
     if (!rc)
         rc = wait_for(&p, err);
-    if (rc)
+    if (rc) {
+        say_error(&l);
         return rc;
+    }
     out->exited = WIFEXITED(p.status);
     out->code = out->exited ? WEXITSTATUS(p.status) : -1;
+    out->is_error = l.is_error;
+    if (out->exited && !out->code)
+        say_error(&l);
     td_proc_describe(p.status, out->ended, sizeof out->ended);
     if (!*out->cause)
         snprintf(out->cause, sizeof out->cause, "%s", out->ended);

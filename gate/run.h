@@ -28,6 +28,8 @@ struct td_outcome {
     bool exited;
     int code;             /* exit code; -1: it did not exit by itself */
     char ended[80];       /* "exit 4", "killed by signal 9 (Killed)" */
+    bool is_error;        /* the cause is an error that it printed. Nobody has seen it yet, unless the
+                             program ended with 0: the caller says it */
     char cause[480];      /* its error, else the last line that it wrote to stderr (unless that is
                              a terminal), else the same as ended */
 };

@@ -60,8 +60,14 @@ int td_report_gravity(const cJSON *report);         /* the larger the graver, fr
 /* "WRONG", "SLOWER" ... from a verdict and whether speed alone has regressed. */
 const char *td_report_headline(const char *verdict, bool speed_alone);
 
-/* Print the text for a person. The last line is the verdict line. */
-void td_report_print(const cJSON *report, FILE *out, const struct td_report_outputs *o);
+/* Has it a text? A usage error has none: its sentence on stderr is all. A smoke test always has. */
+bool td_report_has_text(const cJSON *report, bool smoke);
+/* Say on stderr why one run compared nothing; not where the text, which says it too, goes to the same
+ * terminal or file. */
+void td_report_say_cause(const cJSON *report, const struct td_report_outputs *o, bool smoke);
+/* Print the text for a person. The last line is the verdict line. TD_ENOMEM: there was no memory for the text; the
+ * verdict that was printed is broken. */
+int td_report_print(const cJSON *report, FILE *out, const struct td_report_outputs *o);
 /* Write the files that are asked for (common/outfile.h). All are tried; the first error is
  * returned. Of two reports in one file the first is written. */
 int td_report_write(const cJSON *report, const struct td_report_outputs *o, struct td_error *err);

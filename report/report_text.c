@@ -159,7 +159,7 @@ static void print_lines(const struct td_buf *text, FILE *out, const cJSON *repor
     }
 }
 
-void td_report_print(const cJSON *report, FILE *out, const struct td_report_outputs *o)
+int td_report_print(const cJSON *report, FILE *out, const struct td_report_outputs *o)
 {
     struct td_buf text = TD_BUF_INIT(TD_TEXT_MAX);
 
@@ -171,6 +171,12 @@ void td_report_print(const cJSON *report, FILE *out, const struct td_report_outp
         add_several(&text, report, o->verbose);
     else
         add_one(&text, report, o->verbose);
-    print_lines(&text, out, report, o->colour);
+    const int rc = text.failed ? TD_ENOMEM : TD_OK;
+
+    if (rc)
+        fputs("verdict: broken cause=\"out of memory\"\n", out);
+    else
+        print_lines(&text, out, report, o->colour);
     td_buf_release(&text);
+    return rc;
 }
