@@ -12,9 +12,13 @@
 #define TD_BLAME_AMONG 8
 #define TD_BLAME_MAX_VALUES 128           /* of one feature, that terms are made of: the smallest */
 #define TD_BLAME_MAX_TERMS 600
+#define TD_BLAME_EVIDENCE 2               /* ops for each term, on either side */
 
-enum td_relation { TD_IS, TD_IS_NOT, TD_AT_MOST, TD_MORE_THAN, TD_MULTIPLE_OF, TD_NOT_MULTIPLE_OF };
-struct td_term { int feature; enum td_relation rel; int64_t value; };
+enum td_relation {
+    TD_IS, TD_IS_NOT, TD_AT_MOST, TD_MORE_THAN, TD_MULTIPLE_OF, TD_NOT_MULTIPLE_OF, TD_REST_AT_LEAST
+};
+/* rest: of TD_REST_AT_LEAST, "M % value >= rest" */
+struct td_term { int feature; enum td_relation rel; int64_t value, rest; };
 
 /* "All terms hold". The best rule makes the fewest mistakes (bad ops missed plus good ops hit);
  * among equals it has the fewest terms, then the plainest ones. */
@@ -32,8 +36,11 @@ struct td_blame {
                                              are too many different ones */
     size_t untried;                       /* terms that no rule was made of, because there are too
                                              many: a better rule may be among them */
+    /* It holds for 9 of 10 bad ops and spares 9 of 10 good ones, and on either side at least
+     * TD_BLAME_EVIDENCE ops for each of its terms. 0 terms: no rule does. */
     struct td_rule rule;
-    /* other rules that separate exactly as well, with as many terms */
+    /* other rules that separate exactly as well, with as many terms: of those that select the same
+     * ops by the same quantities only the plainest */
     struct td_rule same[TD_BLAME_SAME]; int n_same;
     char text[200];                       /* the rule: "kernel = gptq_gemm and M <= 50" */
     char same_text[TD_BLAME_SAME][200];
@@ -49,7 +56,7 @@ struct td_blame {
 
 /* Find the best rule by exhaustive search. Pure. Returns how many terms were not tried, beyond
  * TD_BLAME_MAX_VALUES and TD_BLAME_MAX_TERMS.
- *   rows : [n], values of the first n_features features of FEATURES in blame.c
+ *   rows : [n], values of the first n_features features of blame_terms.h
  *   same : [TD_BLAME_SAME], other rules that are as good; *n_same of them are filled */
 size_t td_blame_find(const struct td_blame_row *rows, size_t n, int n_features,
                      struct td_rule *best, struct td_rule *same, int *n_same);

@@ -79,6 +79,9 @@ static bool act(const struct shape *s, int64_t m, int l) { (void)m; (void)l; ret
 static bool long_k(const struct shape *s, int64_t m, int l) { (void)m; (void)l; return s->k == 640; }
 static bool wide_and_many(const struct shape *s, int64_t m, int l) { (void)l; return s->n == 640 && m > 8; }
 static bool odd_rows(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m % 8 != 0; }
+static bool row_tail(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m % 4 != 0; }
+static bool half_tail(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m % 4 >= 2; }
+static bool last_of_tile(const struct shape *s, int64_t m, int l) { (void)s; (void)l; return m == 51 || m == 1; }
 static bool one_layer(const struct shape *s, int64_t m, int l) { (void)m; return l == 1 && strcmp(s->part, "q_proj") == 0; }
 
 static void test_patterns_of_real_bugs(void **state)
@@ -91,6 +94,9 @@ static void test_patterns_of_real_bugs(void **state)
     expect(long_k, "K = 640");
     expect(wide_and_many, "M >= 20 (next below: 8) and N = 640");
     expect(odd_rows, "M % 8 != 0");
+    expect(row_tail, "M % 4 != 0");
+    expect(half_tail, "M % 4 >= 2");
+    expect(last_of_tile, "M % 2 != 0"); /* of equal remainders the smallest */
     expect(one_layer, "layer = model.layers.1.q_proj");
 }
 
@@ -104,6 +110,80 @@ static void test_rules_that_say_the_same_are_named(void **state)
     assert_true(td_blame_ops(&set, &b));
     assert_true(b.n_same >= 1);
     assert_true(b.rule.bad_hit == b.bad && b.rule.good_hit == 0);
+    td_judged_ops_release(&set);
+}
+
+/* "M != 1" beside "M >= 2" is the same condition, said twice. */
+static void test_one_condition_is_said_once(void **state)
+{
+    struct td_judged_ops set;
+    struct td_blame b;
+
+    (void)state;
+    make(&set, rows);
+    assert_true(td_blame_ops(&set, &b));
+    assert_string_equal(b.text, "M >= 2");
+    assert_int_equal(b.n_same, 0);
+    td_judged_ops_release(&set);
+    make(&set, wide_and_many);
+    assert_true(td_blame_ops(&set, &b));
+    for (int i = 0; i < b.n_same; i++)
+        assert_null(strstr(b.same_text[i], "N = 640"));
+    td_judged_ops_release(&set);
+}
+
+/* The best rule over M alone, where ops of a bad size are bad. */
+static struct td_rule best_over_m(const int64_t (*sizes)[2], int n)
+{
+    struct td_blame_row r[8];
+    struct td_rule best, same[TD_BLAME_SAME];
+    int i, n_same;
+
+    memset(r, 0, sizeof r);
+    for (i = 0; i < n; i++) {
+        r[i].value[1] = sizes[i][0];
+        r[i].bad = sizes[i][1] ? 4 : 0;
+        r[i].good = sizes[i][1] ? 0 : 4;
+    }
+    assert_int_equal(td_blame_find(r, (size_t)n, 2, &best, same, &n_same), 0);
+    assert_int_equal(n_same, 0);
+    assert_int_equal(best.n_terms, 1);
+    return best;
+}
+
+/* A limit or a size is plainer than a remainder, and a remainder than all sizes but one. */
+static void test_remainders_stand_between(void **state)
+{
+    static const int64_t above[][2] = {{4, 0}, {8, 0}, {9, 1}, {11, 1}}, one[][2] = {{4, 0}, {7, 1}, {8, 0}},
+                         but[][2] = {{1, 1}, {28, 0}, {93, 1}};
+
+    (void)state;
+    assert_int_equal(best_over_m(above, 4).term[0].rel, TD_MORE_THAN);
+    assert_int_equal(best_over_m(one, 3).term[0].rel, TD_IS);
+    assert_int_equal(best_over_m(but, 3).term[0].rel, TD_NOT_MULTIPLE_OF);
+    assert_int_equal(best_over_m(but, 3).term[0].value, 2);
+}
+
+static bool nearly_chance(const struct shape *s, int64_t m, int l) { return (m + s->n / 64 + s->act + l) % 5 > (m >= 8 ? 0 : 2); }
+static bool one_op(const struct shape *s, int64_t m, int l) { return one_layer(s, m, l) && m == 64; }
+
+/* A rule is offered where it separates, and where enough ops stand on either side of it. */
+static void test_a_rule_needs_evidence(void **state)
+{
+    struct td_judged_ops set;
+    struct td_blame b;
+
+    (void)state;
+    make(&set, nearly_chance);         /* as elements that differ from run to run */
+    assert_true(td_blame_ops(&set, &b));
+    assert_string_equal(b.text, "every op");
+    assert_int_equal(b.n_same, 0);
+    assert_int_equal(b.rule.bad_hit, b.bad);
+    assert_int_equal(b.rule.good_hit, b.good);
+    td_judged_ops_release(&set);
+    make(&set, one_op);                /* one bad op of 72 is named by many rules */
+    assert_true(td_blame_ops(&set, &b));
+    assert_string_equal(b.text, "every op");
     td_judged_ops_release(&set);
 }
 
@@ -358,6 +438,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patterns_of_real_bugs),
         cmocka_unit_test(test_rules_that_say_the_same_are_named),
+        cmocka_unit_test(test_one_condition_is_said_once),
+        cmocka_unit_test(test_remainders_stand_between),
+        cmocka_unit_test(test_a_rule_needs_evidence),
         cmocka_unit_test(test_nothing_and_everything),
         cmocka_unit_test(test_first_in_order_of_execution),
         cmocka_unit_test(test_blocks_of_ggml),

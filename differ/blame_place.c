@@ -1,0 +1,78 @@
+/* blame_place.c - the prompt whose row the first bad op computed, from the recording's steps.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "differ/blame.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct td_exchange *exchange_of(int64_t stream, const struct td_exchange *xs, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && (int64_t)xs[i].stream != stream)
+        i++;
+    return stream >= 0 && i < n ? &xs[i] : NULL;
+}
+
+static void set_row(struct td_blame *b, const struct td_span *s, const struct td_exchange *x,
+                    int64_t row)
+{
+    snprintf(b->prompt_id, sizeof b->prompt_id, "%s", x->prompt_id ? x->prompt_id : "");
+    b->repeat = x->repeat;
+    b->position = row < 0 || s->position < 0 || row - s->first_row > INT32_MAX - s->position
+                      ? -1
+                      : s->position + (int32_t)(row - s->first_row);
+    b->decode = s->decode;
+}
+
+static void add_sharing(struct td_blame *b, const struct td_exchange *x)
+{
+    int i = 0;
+
+    b->n_sharing++;
+    while (i < b->n_among && strcmp(b->among[i], x->prompt_id ? x->prompt_id : "") != 0)
+        i++;
+    if (i == b->n_among && b->n_among < TD_BLAME_AMONG && x->prompt_id)
+        b->among[b->n_among++] = x->prompt_id;
+}
+
+/* Does the op compute every row of its step? One of the last layer may compute only the rows
+ * that give a token; then its row numbers are not the step's. */
+static bool has_all_rows(const struct td_judged_op *op, const struct td_step *step)
+{
+    for (int32_t k = 0; k < step->n_spans; k++)
+        if ((int64_t)step->spans[k].first_row + step->spans[k].n_rows > op->m)
+            return false;
+    return true;
+}
+
+void td_blame_place(struct td_blame *b, const struct td_step *steps, size_t n_steps,
+                    const struct td_exchange *xs, size_t n_xs)
+{
+    const int64_t row =
+        b->first && b->first->candidate.row_at >= 0 ? b->first->candidate.row_at : 0;
+    const struct td_step *step = NULL;
+    bool all;
+    size_t i;
+    int32_t k;
+
+    for (i = 0; i < n_steps && b->first && b->first->step >= 0 && !step; i++)
+        if (steps[i].step == b->first->step && steps[i].pid == b->first->pid &&
+            steps[i].how != TD_HOW_UNKNOWN)
+            step = &steps[i];
+    if (!step)
+        return;
+    b->inferred = step->how == TD_HOW_INFERRED;
+    all = has_all_rows(b->first, step);
+    for (k = 0; k < step->n_spans; k++) {
+        const struct td_span *s = &step->spans[k];
+        const struct td_exchange *x = exchange_of(s->stream, xs, n_xs);
+        const bool alone = step->n_spans == 1 && s->first_row >= 0;
+
+        if (x && (all ? s->first_row >= 0 && row >= s->first_row && row - s->first_row < s->n_rows
+                      : alone))
+            set_row(b, s, x, all ? row : -1);
+        else if (x && (!all || s->first_row < 0))
+            add_sharing(b, x);
+    }
+}
